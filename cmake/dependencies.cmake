@@ -1,0 +1,21 @@
+# Everything comes from Debian 12 / Ubuntu 24.04 packages (scripts/setup.sh installs them); static archives where they exist.
+find_package(Threads REQUIRED)
+find_package(Eigen3 REQUIRED NO_MODULE)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+
+find_library(XXHASH_ARCHIVE NAMES libxxhash.a REQUIRED)
+add_library(xxhash INTERFACE)
+target_link_libraries(xxhash INTERFACE ${XXHASH_ARCHIVE})
+
+find_library(HWY_ARCHIVE NAMES libhwy.a REQUIRED)
+add_library(hwy INTERFACE)
+target_link_libraries(hwy INTERFACE ${HWY_ARCHIVE})
+
+find_path(PROTOZERO_INCLUDE_DIR protozero/pbf_reader.hpp REQUIRED)
+add_library(protozero INTERFACE)
+
+find_program(FLATC flatc REQUIRED)
+find_path(FLATBUFFERS_INCLUDE_DIR flatbuffers/flatbuffers.h REQUIRED)
+add_library(flatbuffers_runtime INTERFACE)
