@@ -1,0 +1,45 @@
+// Element types of tensors.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace camshaft {
+
+/// Element type of a tensor. The numeric values are part of the engine format: append only.
+enum class DType : uint8_t {
+  f64,
+  f32,
+  f16,
+  bf16,
+  f8e4m3,
+  f8e5m2,
+  f4e2m1,
+  i64,
+  i32,
+  i16,
+  i8,
+  i4,
+  u64,
+  u32,
+  u16,
+  u8,
+  u4,
+  boolean,  ///< one byte, 0 or 1
+  string,   ///< host only: std::string elements
+};
+
+/// "f32", "bool", "string", …: the name used in text form, on the command line and in JSON.
+std::string_view to_string(DType dtype);
+/// The inverse; throws Error(invalid_argument) that lists the known names.
+DType parse_dtype(std::string_view name);
+/// Bits of one element as stored: 4 for the packed 4-bit types, 8 for bool. Strings have no size: throws Error(internal).
+int bit_width(DType dtype);
+/// Bytes that `count` elements take: 4-bit types are packed two to a byte.
+size_t byte_size(DType dtype, int64_t count);
+bool is_floating(DType dtype);
+bool is_integer(DType dtype);  ///< signed or unsigned integers; not bool
+bool is_signed(DType dtype);   ///< floats and signed integers
+
+}  // namespace camshaft
