@@ -9,7 +9,7 @@ find_library(XXHASH_ARCHIVE NAMES libxxhash.a REQUIRED)
 add_library(xxhash INTERFACE)
 target_link_libraries(xxhash INTERFACE ${XXHASH_ARCHIVE})
 
-find_library(HWY_ARCHIVE NAMES libhwy.a REQUIRED)
+find_library(HWY_ARCHIVE NAMES libhwy.a hwy REQUIRED)  # Debian 12 ships no archive
 add_library(hwy INTERFACE)
 target_link_libraries(hwy INTERFACE ${HWY_ARCHIVE})
 

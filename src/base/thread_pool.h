@@ -8,7 +8,7 @@
 namespace camshaft {
 
 /// Runs one parallel loop at a time over `size()` threads, the calling thread among them. Not re-entrant, and one
-/// caller at a time: each Context owns its pool.
+/// caller at a time (else Error(internal)): each Context owns its pool.
 class ThreadPool {
  public:
   /// `threads` >= 1 counts the caller: 1 starts no thread. Throws Error(invalid_argument) for threads < 1.
@@ -28,11 +28,13 @@ class ThreadPool {
   }
 
   /// Splits [0, count) into one contiguous range a thread, at multiples of `grain`, and calls body(begin, end) for the
-  /// non-empty ones. Runs inline when there is only one piece.
+  /// non-empty ones. Runs inline when there is only one piece. A grain below 1
+  /// counts as 1.
   template <class Body>
   void parallel_for(int64_t count, int64_t grain, Body&& body) {
     if (count <= 0) return;
-    const int64_t pieces = (count + grain - 1) / grain;
+    if (grain < 1) grain = 1;
+    const int64_t pieces = count / grain + (count % grain != 0);
     if (threads_ == 1 || pieces <= 1) {
       body(int64_t{0}, count);
       return;

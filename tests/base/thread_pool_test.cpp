@@ -1,0 +1,127 @@
+#include "base/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "camshaft/error.h"
+
+namespace camshaft {
+namespace {
+
+TEST(ThreadPool, refuses_less_than_one_thread) {
+  for (int threads : {0, -1}) {
+    try {
+      ThreadPool pool(threads);
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    }
+  }
+}
+
+TEST(ThreadPool, every_thread_runs_once_and_results_are_visible) {
+  for (int threads : {1, 2, 3, 7, 16, 64}) {
+    ThreadPool pool(threads);
+    EXPECT_EQ(pool.size(), threads);
+    std::vector<int> calls(threads, 0);  // plain ints: the pool itself must order the accesses
+    const int rounds = threads > 8 ? 20 : 500;
+    for (int round = 0; round < rounds; ++round) pool.run([&](int thread) { ++calls[thread]; });
+    for (int thread = 0; thread < threads; ++thread) EXPECT_EQ(calls[thread], rounds) << threads;
+  }
+}
+
+TEST(ThreadPool, thread_zero_is_the_caller_and_the_others_are_not) {
+  ThreadPool pool(3);
+  std::vector<std::thread::id> ids(3);
+  pool.run([&](int thread) { ids[thread] = std::this_thread::get_id(); });
+  EXPECT_EQ(ids[0], std::this_thread::get_id());
+  EXPECT_NE(ids[1], ids[0]);
+  EXPECT_NE(ids[2], ids[0]);
+  EXPECT_NE(ids[1], ids[2]);
+}
+
+TEST(ThreadPool, wakes_parked_workers_and_a_parked_caller) {
+  ThreadPool pool(3);
+  std::atomic<int> calls{0};
+  for (int round = 0; round < 20; ++round) {
+    std::this_thread::sleep_for(std::chrono::microseconds(round * 20));  // spans spinning, yielding and parked
+    pool.run([&](int thread) {
+      if (thread == 1) std::this_thread::sleep_for(std::chrono::microseconds(round * 20));  // the caller parks
+      calls.fetch_add(1, std::memory_order_relaxed);
+    });
+  }
+  EXPECT_EQ(calls.load(), 60);
+}
+
+TEST(ThreadPool, rethrows_on_the_caller_and_goes_on_working) {
+  for (int threads : {1, 2, 5}) {
+    ThreadPool pool(threads);
+    for (int thrower = 0; thrower < threads; ++thrower) {
+      EXPECT_THROW(pool.run([&](int thread) {
+        if (thread == thrower) throw std::out_of_range("boom");
+      }),
+                   std::out_of_range);
+      std::atomic<int> calls{0};
+      pool.run([&](int) { ++calls; });
+      EXPECT_EQ(calls.load(), threads);
+    }
+    EXPECT_THROW(pool.run([](int) { throw Error(ErrorCode::cancelled, "all at once"); }), Error);
+  }
+}
+
+TEST(ThreadPool, a_nested_loop_is_an_error_not_a_deadlock) {
+  ThreadPool pool(2);
+  EXPECT_THROW(pool.run([&](int) { pool.run([](int) {}); }), Error);
+}
+
+TEST(ThreadPool, parallel_for_covers_the_range_once_at_multiples_of_the_grain) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  for (int threads : {1, 2, 3, 5}) {
+    ThreadPool pool(threads);
+    for (int round = 0; round < 100; ++round) {
+      const int64_t count = random() % 200;
+      const int64_t grain = random() % 20;
+      std::vector<int> seen(count, 0);
+      std::atomic<int> pieces{0};
+      std::atomic<bool> aligned{true};
+      pool.parallel_for(count, grain, [&](int64_t begin, int64_t end) {
+        ++pieces;
+        if (begin % std::max<int64_t>(grain, 1) != 0) aligned = false;
+        for (int64_t i = begin; i < end; ++i) ++seen[i];
+      });
+      EXPECT_EQ(std::accumulate(seen.begin(), seen.end(), int64_t{0}), count);
+      EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](int n) { return n == 1; }));
+      EXPECT_TRUE(aligned);
+      EXPECT_LE(pieces.load(), threads);
+    }
+    std::atomic<int64_t> total{0};
+    pool.parallel_for(10, INT64_MAX, [&](int64_t begin, int64_t end) { total += end - begin; });
+    EXPECT_EQ(total.load(), 10);
+  }
+}
+
+TEST(ThreadPool, several_pools_at_once) {
+  std::vector<std::thread> callers;
+  std::atomic<int> calls{0};
+  for (int i = 0; i < 3; ++i) {
+    callers.emplace_back([&] {
+      ThreadPool pool(3);
+      for (int round = 0; round < 200; ++round) pool.run([&](int) { calls.fetch_add(1, std::memory_order_relaxed); });
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(calls.load(), 3 * 3 * 200);
+}
+
+}  // namespace
+}  // namespace camshaft
