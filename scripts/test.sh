@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Passes the tests: sets up, builds, runs the C++ tests (ctest) and the Python ones (pytest), and ends with one line,
+# 'N passed, N failed'. Exits with an error if any failed.
+#   --all          also the large models (needs 8 GB of disk under .cache) and the largest pictures
+#   --preset NAME  the C++ tests alone, in another build: debug, asan or tsan
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+preset=release all=()
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    --all) all=(--all) ;;
+    --preset) preset=${2:?--preset needs a name: release, debug, asan or tsan}; shift ;;
+    -h | --help) sed -n '2,/^set/{/^set/d;s/^# \?//p}' "$0"; exit 0 ;;
+    *) echo "test.sh: unknown option $1 (--help lists them)" >&2; exit 2 ;;
+  esac
+  shift
+done
+
+scripts/setup.sh
+scripts/build.sh "$preset"
+
+results=$PWD/.cache/results/tests
+rm -rf "$results"
+mkdir -p "$results/gtest"
+
+failed=0
+GTEST_OUTPUT=xml:$results/gtest/ ctest --preset "$preset" --output-junit "$results/ctest.xml" || failed=1
+if [[ $preset == release ]]; then
+  .venv/bin/python -m pytest tests --junit-xml "$results/pytest.xml" "${all[@]}" || failed=1
+fi
+.venv/bin/python scripts/summarise_tests.py "$results" || failed=1
+exit $failed

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""The models that Camshaft is held to: how to make each, and inputs at several sizes.
+
+usage: catalog.py [NAME...]      makes the ONNX files (all without a name) and prints their paths
+"""
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / folder) for folder in ("tests/models", "tests/zoo", "examples/ocr", "scripts")]
+
+import minilm  # noqa: E402
+import numpy as np  # noqa: E402
+import ocr_inputs  # noqa: E402
+import zoo  # noqa: E402
+
+WHEEL_MODELS = ROOT / ".cache/models/rapidocr_onnxruntime/models"
+MADE = ROOT / ".cache/zoo"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model, its cost and its inputs. `feeds` maps a size's label to a function that makes {input: array}; the first is
+    batch 1 and the one that is measured. A `quick` model is part of every test run."""
+
+    name: str
+    megabytes: int
+    quick: bool
+    path: Callable[[], Path]
+    feeds: dict
+
+    def feed(self, label=None):
+        return self.feeds[label or next(iter(self.feeds))]()
+
+
+def made(name, proto):
+    """Writes proto()'s model to the cache unless it is there; an interrupted write leaves nothing behind."""
+    path = MADE / f"{name}.onnx"
+    if not path.exists():
+        MADE.mkdir(parents=True, exist_ok=True)
+        partial = MADE / f"{name}.{os.getpid()}.partial"
+        try:
+            partial.write_bytes(proto().SerializeToString())
+            partial.rename(path)
+        finally:
+            partial.unlink(missing_ok=True)
+    return path
+
+
+def from_zoo(name, quick=False, batches=(1, 3), lengths=(None,)):
+    """A zoo model by its name without the exporter's suffix, at each batch size and sequence length."""
+    file = next(key for key in zoo.index() if key.split(".")[0] == name)
+    meta = zoo.index()[file]
+    feeds = {}
+    for batch in batches:
+        for length in lengths:
+            label = f"batch {batch}" + (f", length {length}" if length else "")
+            feeds[label] = lambda batch=batch, length=length: zoo.inputs(meta, batch, length)
+    return Model(name, meta["full_bytes"] // 1_000_000, quick, lambda: made(name, lambda: zoo.materialize(zoo.stripped(file))), feeds)
+
+
+def minilm_feed(batch, length):
+    rng = np.random.default_rng(batch * 1000 + length)
+    mask = np.ones((batch, length), np.int64)
+    for row in range(1, batch):
+        mask[row, length - row * (length // (batch + 1)) :] = 0
+    return {"input_ids": rng.integers(1000, 30000, (batch, length)), "attention_mask": mask}
+
+
+def feeds_of(function, *sizes):
+    """{label: function} over (label, arguments...)."""
+    return {label: lambda arguments=arguments: function(*arguments) for label, *arguments in sizes}
+
+
+MODELS = {
+    model.name: model
+    for model in [
+        Model("ppocr_rec", 11, True, lambda: WHEEL_MODELS / "ch_PP-OCRv4_rec_infer.onnx", feeds_of(
+            lambda count, width: {"x": ocr_inputs.lines(count, width)},
+            ("batch 1, width 320", 1, 320), ("batch 1, width 614", 1, 614), ("batch 3, width 320", 3, 320), ("batch 3, width 614", 3, 614))),
+        Model("ppocr_det", 5, True, lambda: WHEEL_MODELS / "ch_PP-OCRv4_det_infer.onnx", feeds_of(
+            lambda *size: {"x": ocr_inputs.pages(*size)},
+            ("batch 1, 320x640", 1, 320, 640), ("batch 1, 224x256", 1, 224, 256), ("batch 2, 224x256", 2, 224, 256))),
+        Model("ppocr_cls", 1, True, lambda: WHEEL_MODELS / "ch_ppocr_mobile_v2.0_cls_infer.onnx", feeds_of(
+            lambda *size: {"x": ocr_inputs.upright_and_turned(*size)},
+            ("batch 1, 48x192", 1, 48, 192), ("batch 5, 48x192", 5, 48, 192), ("batch 2, 64x320", 2, 64, 320))),
+        Model("minilm", 91, True, lambda: made("minilm", minilm.model), feeds_of(
+            minilm_feed, ("batch 1, length 128", 1, 128), ("batch 1, length 17", 1, 17), ("batch 4, length 17", 4, 17), ("batch 4, length 50", 4, 50))),
+        from_zoo("tv_mobilenet_v2", quick=True),
+        from_zoo("tv_efficientnet_b0", quick=True),
+        from_zoo("timm_mobilevit_s", quick=True, batches=(1, 2)),
+        from_zoo("own_unet", quick=True),
+        from_zoo("own_yolov5s", batches=(1, 2)),
+        from_zoo("tv_resnet50", batches=(1, 2)),
+        from_zoo("tv_vgg16", batches=(1, 2)),
+        from_zoo("tv_vit_b_16", batches=(1,)),  # exported with a fixed batch
+        from_zoo("tv_swin_t", batches=(1, 2)),
+        from_zoo("seg_deeplabv3_resnet50", batches=(1, 2)),
+        from_zoo("hf_bert", batches=(1, 2), lengths=(128, 37)),
+        from_zoo("hf_gpt2", batches=(1, 2), lengths=(64, 37)),
+    ]
+}
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or MODELS:
+        if name not in MODELS:
+            sys.exit(f"no such model: {name}; there are {', '.join(MODELS)}")
+        print(MODELS[name].path(), flush=True)
