@@ -1,0 +1,71 @@
+#include "graph/field.h"
+
+#include <fmt/format.h>
+
+namespace camshaft {
+
+namespace {
+
+std::string quote(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+// Shortest text that reads back to the same number and cannot be taken for an integer.
+std::string number(double value) {
+  std::string text = fmt::format("{}", value);
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";
+  return text;
+}
+
+template <class List, class Print>
+std::string list(const List& items, const char* open, const char* close, Print print) {
+  std::string out = open;
+  for (const auto& item : items) {
+    if (out.size() > std::string_view(open).size()) out += ", ";
+    out += print(item);
+  }
+  return out + close;
+}
+
+struct Printer {
+  std::string operator()(int64_t v) const { return std::to_string(v); }
+  std::string operator()(double v) const { return number(v); }
+  std::string operator()(bool v) const { return v ? "true" : "false"; }
+  std::string operator()(const std::string& v) const { return quote(v); }
+  std::string operator()(const std::vector<int64_t>& v) const {
+    return list(v, "[", "]", [](int64_t x) { return std::to_string(x); });
+  }
+  std::string operator()(const std::vector<double>& v) const { return list(v, "[", "]", number); }
+  std::string operator()(const std::vector<std::string>& v) const { return list(v, "[", "]", quote); }
+  std::string operator()(const Dim& v) const { return "dim(" + v.str() + ")"; }
+  std::string operator()(const Shape& v) const {
+    return list(v, "shape(", ")", [](const Dim& d) { return d.str(); });
+  }
+};
+
+}  // namespace
+
+std::string to_string(const FieldValue& value) {
+  return std::visit(Printer{}, value);
+}
+
+namespace detail {
+
+void throw_bad_field(std::string_view name, const FieldValue& value, std::string_view expected) {
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("field '{}' is {}: expected {}", name, to_string(value), expected));
+}
+
+}  // namespace detail
+}  // namespace camshaft

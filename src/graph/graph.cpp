@@ -1,0 +1,191 @@
+#include "graph/graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace camshaft {
+
+namespace {
+
+constexpr int64_t max_content_elements = 4096;
+
+std::string describe(const std::vector<std::string>& sources, const Op& op) {
+  if (sources.empty()) return fmt::format("operator '{}'", op.name());
+  return fmt::format("node '{}' (operator '{}')", sources.front(), op.name());
+}
+
+}  // namespace
+
+std::string Graph::unique_name(const std::string& base) {
+  std::string name = base.empty() ? "v" : base;
+  for (int i = 1; names_.count(name) != 0; ++i) name = fmt::format("{}_{}", base.empty() ? "v" : base, i);
+  return name;
+}
+
+void Graph::add_output(const std::string& output_name, ValueId id) {
+  outputs.push_back(id);
+  output_names.push_back(output_name);
+}
+
+ValueId Graph::add_input(const std::string& name, TensorType type) {
+  const auto id = static_cast<ValueId>(values.size());
+  values.push_back({unique_name(name), std::move(type), nullptr, std::nullopt});
+  names_.insert(values.back().name);
+  inputs.push_back(id);
+  return id;
+}
+
+ValueId Graph::add_constant(const std::string& name, Tensor tensor) {
+  return add_constant(name, std::make_shared<const Tensor>(std::move(tensor)));
+}
+
+ValueId Graph::add_constant(const std::string& name, std::shared_ptr<const Tensor> tensor) {
+  const auto id = static_cast<ValueId>(values.size());
+  TensorType type{tensor->dtype(), Shape(tensor->dims().begin(), tensor->dims().end())};
+  auto content = constant_content(*tensor);
+  values.push_back({unique_name(name), std::move(type), std::move(tensor), std::move(content)});
+  names_.insert(values.back().name);
+  return id;
+}
+
+std::vector<ValueId> Graph::add_node(Op op, std::vector<ValueId> node_inputs, std::vector<std::string> names,
+                                     std::vector<std::string> sources, std::vector<Graph> bodies) {
+  std::vector<ValueId> ids;
+  for (std::string& n : names) {
+    ids.push_back(static_cast<ValueId>(values.size()));
+    values.push_back({unique_name(n), {}, nullptr, std::nullopt});
+    names_.insert(values.back().name);
+  }
+  Node node{std::move(op), std::move(node_inputs), ids, std::move(bodies), std::move(sources)};
+  std::vector<Inferred> inferred = infer(*this, node);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    value(ids[i]).type = std::move(inferred[i].type);
+    value(ids[i]).content = std::move(inferred[i].content);
+  }
+  nodes.push_back(std::move(node));
+  return ids;
+}
+
+ValueId Graph::add(Op op, std::vector<ValueId> node_inputs, const std::string& name, std::vector<std::string> sources) {
+  return add_node(std::move(op), std::move(node_inputs), {name}, std::move(sources))[0];
+}
+
+std::vector<Inferred> infer(const Graph& graph, const Node& node) {
+  std::vector<const Value*> inputs;
+  for (const ValueId id : node.inputs) inputs.push_back(id == no_value ? nullptr : &graph.value(id));
+  std::vector<std::string> names;
+  for (const ValueId id : node.outputs) names.push_back(graph.value(id).name);
+  const size_t outputs = names.size();
+  try {
+    std::vector<Inferred> result = node.op.infer(InferContext(std::move(inputs), std::move(names), &node.bodies));
+    if (result.size() < outputs)
+      throw Error(ErrorCode::invalid_model, fmt::format("it has {} outputs, {} are asked for", result.size(), outputs));
+    result.resize(outputs);
+    return result;
+  } catch (const Error& e) {
+    std::string types;
+    for (const ValueId id : node.inputs)
+      types += (types.empty() ? "" : ", ") + (id == no_value ? "-" : to_string(graph.type(id)));
+    throw Error(e.code() == ErrorCode::invalid_argument ? ErrorCode::invalid_model : e.code(),
+                fmt::format("{} on inputs ({}): {}", describe(node.sources, node.op), types, e.what()));
+  }
+}
+
+std::optional<std::vector<Dim>> constant_content(const Tensor& tensor) {
+  if (tensor.rank() > 1 || tensor.size() > max_content_elements) return std::nullopt;
+  if (!is_integer(tensor.dtype()) && tensor.dtype() != DType::boolean) return std::nullopt;
+  if (tensor.dtype() == DType::u64) return std::nullopt;  // may exceed int64
+  const std::vector<int64_t> ints = tensor.to_ints();
+  return std::vector<Dim>(ints.begin(), ints.end());
+}
+
+Uses::Uses(const Graph& graph)
+    : readers(graph.values.size()), producer(graph.values.size(), -1), is_output(graph.values.size(), false) {
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    for (const ValueId id : graph.nodes[n].inputs)
+      if (id != no_value) readers[static_cast<size_t>(id)].push_back(static_cast<int32_t>(n));
+    for (const ValueId id : graph.nodes[n].outputs) producer[static_cast<size_t>(id)] = static_cast<int32_t>(n);
+  }
+  for (const ValueId id : graph.outputs) is_output[static_cast<size_t>(id)] = true;
+}
+
+void remove_dead(Graph& graph) {
+  std::vector<bool> live(graph.values.size(), false);
+  for (const ValueId id : graph.inputs) live[static_cast<size_t>(id)] = true;
+  for (const ValueId id : graph.outputs) live[static_cast<size_t>(id)] = true;
+  std::vector<bool> keep(graph.nodes.size(), false);
+  for (size_t n = graph.nodes.size(); n-- > 0;) {
+    const Node& node = graph.nodes[n];
+    keep[n] = std::any_of(node.outputs.begin(), node.outputs.end(),
+                          [&](ValueId id) { return live[static_cast<size_t>(id)]; });
+    if (!keep[n]) continue;
+    for (const ValueId id : node.inputs)
+      if (id != no_value) live[static_cast<size_t>(id)] = true;
+    for (const ValueId id : node.outputs) live[static_cast<size_t>(id)] = true;
+  }
+  std::vector<Node> nodes;
+  for (size_t n = 0; n < graph.nodes.size(); ++n)
+    if (keep[n]) nodes.push_back(std::move(graph.nodes[n]));
+  graph.nodes = std::move(nodes);
+
+  std::vector<ValueId> renumber(graph.values.size(), no_value);
+  std::vector<Value> values;
+  for (size_t v = 0; v < graph.values.size(); ++v) {
+    if (!live[v]) continue;
+    renumber[v] = static_cast<ValueId>(values.size());
+    values.push_back(std::move(graph.values[v]));
+  }
+  graph.values = std::move(values);
+  const auto apply = [&](std::vector<ValueId>& ids) {
+    for (ValueId& id : ids)
+      if (id != no_value) id = renumber[static_cast<size_t>(id)];
+  };
+  apply(graph.inputs);
+  apply(graph.outputs);
+  for (Node& node : graph.nodes) {
+    apply(node.inputs);
+    apply(node.outputs);
+  }
+}
+
+bool equal(const Graph& a, const Graph& b) {
+  if (a.nodes.size() != b.nodes.size() || a.inputs.size() != b.inputs.size() || a.output_names != b.output_names)
+    return false;
+  std::vector<ValueId> match(a.values.size(), no_value);  // a's value -> b's
+  const auto same = [&](ValueId x, ValueId y) {
+    if (x == no_value || y == no_value) return x == y;
+    const Value& va = a.value(x);
+    const Value& vb = b.value(y);
+    if ((va.constant == nullptr) != (vb.constant == nullptr)) return false;
+    if (va.constant) return va.constant == vb.constant || *va.constant == *vb.constant;
+    return match[static_cast<size_t>(x)] == y;
+  };
+  const auto same_all = [&](const std::vector<ValueId>& x, const std::vector<ValueId>& y) {
+    if (x.size() != y.size()) return false;
+    for (size_t i = 0; i < x.size(); ++i)
+      if (!same(x[i], y[i])) return false;
+    return true;
+  };
+  for (size_t i = 0; i < a.inputs.size(); ++i) {
+    if (a.value(a.inputs[i]).name != b.value(b.inputs[i]).name || a.type(a.inputs[i]) != b.type(b.inputs[i]))
+      return false;
+    match[static_cast<size_t>(a.inputs[i])] = b.inputs[i];
+  }
+  for (size_t n = 0; n < a.nodes.size(); ++n) {
+    const Node& x = a.nodes[n];
+    const Node& y = b.nodes[n];
+    if (!(x.op == y.op) || !same_all(x.inputs, y.inputs) || x.outputs.size() != y.outputs.size() ||
+        x.bodies.size() != y.bodies.size())
+      return false;
+    for (size_t i = 0; i < x.bodies.size(); ++i)
+      if (!equal(x.bodies[i], y.bodies[i])) return false;
+    for (size_t i = 0; i < x.outputs.size(); ++i) {
+      if (a.type(x.outputs[i]) != b.type(y.outputs[i])) return false;
+      match[static_cast<size_t>(x.outputs[i])] = y.outputs[i];
+    }
+  }
+  return same_all(a.outputs, b.outputs);
+}
+
+}  // namespace camshaft

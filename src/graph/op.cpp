@@ -1,0 +1,65 @@
+#include "graph/op.h"
+
+#include <fmt/format.h>
+
+#include "graph/graph.h"
+
+namespace camshaft {
+
+std::string to_string(const TensorType& type) {
+  std::string out = std::string(to_string(type.dtype)) + "[";
+  for (size_t i = 0; i < type.shape.size(); ++i) out += (i ? ", " : "") + type.shape[i].str();
+  return out + "]";
+}
+
+std::string to_string(const Op& op) {
+  std::string out(op.name());
+  const Fields fields = op.fields();
+  if (fields.empty()) return out;
+  out += " {";
+  for (size_t i = 0; i < fields.size(); ++i)
+    out += (i ? ", " : "") + fields[i].first + "=" + to_string(fields[i].second);
+  return out + "}";
+}
+
+const Value& InferContext::value(size_t i) const {
+  if (!has(i)) throw Error(ErrorCode::invalid_model, fmt::format("input {} is missing", i));
+  return *inputs_[i];
+}
+const TensorType& InferContext::type(size_t i) const {
+  return value(i).type;
+}
+std::optional<std::vector<Dim>> InferContext::content(size_t i) const {
+  return value(i).content;
+}
+std::shared_ptr<const Tensor> InferContext::constant(size_t i) const {
+  return value(i).constant;
+}
+Dim InferContext::fresh(size_t output, size_t axis) const {
+  return Dim::symbol(fmt::format("@{}.{}", output_names_.at(output), axis));
+}
+const Graph& InferContext::body(size_t i) const {
+  if (i >= body_count()) throw Error(ErrorCode::invalid_model, fmt::format("sub-graph {} is missing", i));
+  return (*bodies_)[i];
+}
+
+Dims EvalContext::evaluate(const Shape& shape) const {
+  Dims dims;
+  dims.reserve(shape.size());
+  for (const Dim& d : shape) dims.push_back(d.evaluate(bindings));
+  return dims;
+}
+
+Op OpRegistry::make(std::string_view name, const Fields& fields) const {
+  const auto it = makers_.find(name);
+  if (it == makers_.end()) throw Error(ErrorCode::invalid_argument, fmt::format("unknown operator '{}'", name));
+  return it->second(fields);
+}
+
+std::vector<std::string> OpRegistry::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, maker] : makers_) names.push_back(name);
+  return names;
+}
+
+}  // namespace camshaft

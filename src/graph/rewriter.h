@@ -1,0 +1,47 @@
+// The usual way for a pass to change a graph: walk the nodes in order, keep, replace or drop each.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace camshaft {
+
+/// Takes the nodes out of a graph and lets the caller append them again one by one. Uses of replaced values are renamed
+/// on the way, so a rewrite sees its inputs as earlier rewrites left them.
+///
+///   Rewriter rewriter(graph);
+///   for (Node& node : rewriter.nodes()) {
+///     if (…) rewriter.replace(node.outputs[0], graph.add(…));  // node itself is dropped
+///     else rewriter.keep(std::move(node));
+///   }
+///   rewriter.finish();
+class Rewriter {
+ public:
+  explicit Rewriter(Graph& graph);
+  Rewriter(const Rewriter&) = delete;
+  Rewriter& operator=(const Rewriter&) = delete;
+
+  /// The original nodes. Call resolve() (or keep()) before looking at the inputs of one.
+  std::vector<Node>& nodes() { return old_nodes_; }
+  /// Renames the inputs of a node according to the replacements so far.
+  void resolve(Node& node) const;
+  ValueId resolve(ValueId id) const;
+  /// Appends the node as it is, with inputs resolved and its shape rule run again if any input's type changed.
+  void keep(Node&& node);
+  /// From here on, uses of `old` read `replacement`.
+  void replace(ValueId old, ValueId replacement);
+  bool changed() const { return changed_; }
+  /// Redirects graph outputs, removes dead nodes. Must be called once, at the end.
+  void finish();
+
+ private:
+  Graph& graph_;
+  std::vector<Node> old_nodes_;
+  std::vector<ValueId> replacement_;
+  std::vector<bool> retyped_;  // values whose type or content a rewrite changed: their readers are inferred again
+  bool changed_ = false;
+};
+
+}  // namespace camshaft

@@ -1,0 +1,211 @@
+#include "graph/tensor.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "base/float_types.h"
+#include "camshaft/error.h"
+
+namespace camshaft {
+
+int64_t element_count(const Dims& dims) {
+  int64_t count = 1;
+  for (const int64_t d : dims) {
+    if (d < 0 || __builtin_mul_overflow(count, d, &count))
+      throw Error(ErrorCode::invalid_argument, "impossible tensor size " + to_string(dims));
+  }
+  return count;
+}
+
+std::string to_string(const Dims& dims) {
+  std::string out = "[";
+  for (size_t i = 0; i < dims.size(); ++i) out += (i ? ", " : "") + std::to_string(dims[i]);
+  return out + "]";
+}
+
+namespace {
+
+size_t storage_bytes(DType dtype, int64_t count) {
+  if (dtype != DType::string) return byte_size(dtype, count);
+  size_t bytes;
+  if (__builtin_mul_overflow(static_cast<size_t>(count), sizeof(std::string), &bytes))
+    throw Error(ErrorCode::invalid_argument, fmt::format("a tensor of {} strings is too large", count));
+  return bytes;
+}
+
+}  // namespace
+
+Tensor::Tensor(DType dtype, Dims dims) : dtype_(dtype), defined_(true), writable_(true), dims_(std::move(dims)) {
+  size_ = element_count(dims_);
+  bytes_ = storage_bytes(dtype, size_);
+  if (dtype == DType::string) {
+    auto strings = std::make_shared<std::vector<std::string>>(static_cast<size_t>(size_));
+    data_ = reinterpret_cast<const std::byte*>(strings->data());
+    owner_ = std::move(strings);
+    return;
+  }
+  const size_t rounded = (bytes_ + 63) / 64 * 64 + 64;  // kernels may read a vector past the end
+  void* memory = rounded < bytes_ ? nullptr : std::aligned_alloc(64, rounded);
+  if (!memory)
+    throw Error(ErrorCode::out_of_memory, fmt::format("out of memory: a tensor {}{} needs {} bytes",
+                                                      camshaft::to_string(dtype), to_string(dims_), bytes_));
+  std::memset(memory, 0, rounded);
+  data_ = static_cast<const std::byte*>(memory);
+  owner_ = std::shared_ptr<const void>(memory, [](const void* p) { std::free(const_cast<void*>(p)); });
+}
+
+Tensor::Tensor(DType dtype, Dims dims, std::span<const std::byte> bytes, std::shared_ptr<const void> owner)
+    : dtype_(dtype), defined_(true), dims_(std::move(dims)), data_(bytes.data()), owner_(std::move(owner)) {
+  size_ = element_count(dims_);
+  bytes_ = storage_bytes(dtype, size_);
+  if (bytes.size() != bytes_)
+    throw Error(ErrorCode::internal, fmt::format("a tensor {}{} needs {} bytes, got {}", camshaft::to_string(dtype),
+                                                 to_string(dims_), bytes_, bytes.size()));
+}
+
+Tensor Tensor::scalar(DType dtype, double value) {
+  Tensor t(dtype, {});
+  switch (dtype) {
+    case DType::f64:
+      *t.as_mutable<double>() = value;
+      break;
+    case DType::f32:
+      *t.as_mutable<float>() = static_cast<float>(value);
+      break;
+    case DType::f16:
+      *t.as_mutable<uint16_t>() = float_to_f16(static_cast<float>(value));
+      break;
+    case DType::bf16:
+      *t.as_mutable<uint16_t>() = float_to_bf16(static_cast<float>(value));
+      break;
+    case DType::i64:
+      *t.as_mutable<int64_t>() = static_cast<int64_t>(value);
+      break;
+    case DType::u64:
+      *t.as_mutable<uint64_t>() = static_cast<uint64_t>(value);
+      break;
+    case DType::i32:
+      *t.as_mutable<int32_t>() = static_cast<int32_t>(value);
+      break;
+    case DType::u32:
+      *t.as_mutable<uint32_t>() = static_cast<uint32_t>(value);
+      break;
+    case DType::i16:
+      *t.as_mutable<int16_t>() = static_cast<int16_t>(value);
+      break;
+    case DType::u16:
+      *t.as_mutable<uint16_t>() = static_cast<uint16_t>(value);
+      break;
+    case DType::i8:
+      *t.as_mutable<int8_t>() = static_cast<int8_t>(value);
+      break;
+    case DType::u8:
+      *t.as_mutable<uint8_t>() = static_cast<uint8_t>(value);
+      break;
+    case DType::boolean:
+      *t.as_mutable<uint8_t>() = value != 0;
+      break;
+    default:
+      throw Error(ErrorCode::internal, fmt::format("no scalar of dtype {}", camshaft::to_string(dtype)));
+  }
+  return t;
+}
+
+Tensor Tensor::from_ints(const std::vector<int64_t>& values) {
+  return of(DType::i64, {static_cast<int64_t>(values.size())}, values);
+}
+
+std::byte* Tensor::mutable_data() {
+  if (!writable_) throw Error(ErrorCode::internal, "a shared tensor cannot be written");
+  return const_cast<std::byte*>(data_);
+}
+
+Tensor Tensor::reshaped(Dims dims) const {
+  if (element_count(dims) != size_)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("cannot reshape {} to {}: {} elements against {}", to_string(dims_), to_string(dims), size_,
+                            element_count(dims)));
+  Tensor t = *this;
+  t.dims_ = std::move(dims);
+  return t;
+}
+
+namespace {
+
+template <class Out, class Load>
+std::vector<Out> convert(int64_t count, Load load) {
+  std::vector<Out> out(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) out[static_cast<size_t>(i)] = static_cast<Out>(load(i));
+  return out;
+}
+
+template <class Out>
+std::vector<Out> numbers(const Tensor& t) {
+  const int64_t n = t.size();
+  switch (t.dtype()) {
+    case DType::f64:
+      return convert<Out>(n, [p = t.as<double>()](int64_t i) { return p[i]; });
+    case DType::f32:
+      return convert<Out>(n, [p = t.as<float>()](int64_t i) { return p[i]; });
+    case DType::f16:
+      return convert<Out>(n, [p = t.as<uint16_t>()](int64_t i) { return f16_to_float(p[i]); });
+    case DType::bf16:
+      return convert<Out>(n, [p = t.as<uint16_t>()](int64_t i) { return bf16_to_float(p[i]); });
+    case DType::f8e4m3:
+      return convert<Out>(n, [p = t.as<uint8_t>()](int64_t i) { return f8e4m3_to_float(p[i]); });
+    case DType::f8e5m2:
+      return convert<Out>(n, [p = t.as<uint8_t>()](int64_t i) { return f8e5m2_to_float(p[i]); });
+    case DType::i64:
+      return convert<Out>(n, [p = t.as<int64_t>()](int64_t i) { return p[i]; });
+    case DType::u64:
+      return convert<Out>(n, [p = t.as<uint64_t>()](int64_t i) { return p[i]; });
+    case DType::i32:
+      return convert<Out>(n, [p = t.as<int32_t>()](int64_t i) { return p[i]; });
+    case DType::u32:
+      return convert<Out>(n, [p = t.as<uint32_t>()](int64_t i) { return p[i]; });
+    case DType::i16:
+      return convert<Out>(n, [p = t.as<int16_t>()](int64_t i) { return p[i]; });
+    case DType::u16:
+      return convert<Out>(n, [p = t.as<uint16_t>()](int64_t i) { return p[i]; });
+    case DType::i8:
+      return convert<Out>(n, [p = t.as<int8_t>()](int64_t i) { return p[i]; });
+    case DType::u8:
+    case DType::boolean:
+      return convert<Out>(n, [p = t.as<uint8_t>()](int64_t i) { return p[i]; });
+    case DType::i4:
+    case DType::u4:
+    case DType::f4e2m1: {
+      const bool is_float = t.dtype() == DType::f4e2m1, is_signed = t.dtype() == DType::i4;
+      return convert<Out>(n, [=, p = t.as<uint8_t>()](int64_t i) {
+        const auto nibble = static_cast<uint8_t>(i % 2 ? p[i / 2] >> 4 : p[i / 2] & 15);
+        if (is_float) return f4e2m1_to_float(nibble);
+        return static_cast<float>(is_signed && nibble >= 8 ? nibble - 16 : nibble);
+      });
+    }
+    case DType::string:
+      break;
+  }
+  throw Error(ErrorCode::internal, "a string tensor has no numbers");
+}
+
+}  // namespace
+
+std::vector<double> Tensor::to_doubles() const {
+  return numbers<double>(*this);
+}
+std::vector<int64_t> Tensor::to_ints() const {
+  return numbers<int64_t>(*this);
+}
+
+bool Tensor::operator==(const Tensor& other) const {
+  if (defined_ != other.defined_ || dtype_ != other.dtype_ || dims_ != other.dims_) return false;
+  if (dtype_ == DType::string) {
+    const auto* a = as<std::string>();
+    return std::equal(a, a + size_, other.as<std::string>());
+  }
+  return bytes_ == 0 || std::memcmp(data_, other.data_, bytes_) == 0;
+}
+
+}  // namespace camshaft

@@ -1,0 +1,92 @@
+// Tensors in host memory: constants, inputs and results of the reference evaluation.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "camshaft/dtype.h"
+
+namespace camshaft {
+
+/// Concrete sizes.
+using Dims = std::vector<int64_t>;
+
+/// Product of sizes; 1 for a scalar. Throws Error(invalid_argument) on overflow or a negative size.
+int64_t element_count(const Dims& dims);
+/// "[2, 3]"
+std::string to_string(const Dims& dims);
+
+/// A dense row-major tensor. A value type whose bytes are shared: copies are cheap, and writers make their own buffer.
+/// Elements of 4-bit types are packed two to a byte, low nibble first; strings are std::string objects.
+class Tensor {
+ public:
+  Tensor() = default;
+  /// Zero-filled. Throws Error(out_of_memory) naming the size.
+  Tensor(DType dtype, Dims dims);
+  /// A view of bytes that `owner` keeps alive (a mapped file, another tensor). Throws Error(internal) on a size
+  /// mismatch.
+  Tensor(DType dtype, Dims dims, std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
+
+  template <class T>
+  static Tensor of(DType dtype, Dims dims, const std::vector<T>& values);
+  static Tensor scalar(DType dtype, double value);
+  static Tensor from_ints(const std::vector<int64_t>& values);  ///< i64, 1-D
+
+  DType dtype() const { return dtype_; }
+  const Dims& dims() const { return dims_; }
+  int rank() const { return static_cast<int>(dims_.size()); }
+  int64_t size() const { return size_; }     ///< elements
+  size_t bytes() const { return bytes_; }    ///< of the elements; strings count sizeof(std::string)
+  bool defined() const { return defined_; }  ///< false for a default-constructed tensor (an absent optional input)
+
+  const std::byte* data() const { return data_; }
+  /// For writing: only on a tensor that owns its bytes alone (just constructed); throws Error(internal) otherwise.
+  std::byte* mutable_data();
+  template <class T>
+  const T* as() const {
+    return reinterpret_cast<const T*>(data_);
+  }
+  template <class T>
+  T* as_mutable() {
+    return reinterpret_cast<T*>(mutable_data());
+  }
+  std::span<const std::byte> span() const { return {data_, bytes_}; }
+  const std::shared_ptr<const void>& owner() const { return owner_; }
+
+  /// The same bytes with other dims of the same element count.
+  Tensor reshaped(Dims dims) const;
+  /// Elements of any numeric dtype as doubles / integers (floats truncate). For small tensors and tests.
+  std::vector<double> to_doubles() const;
+  std::vector<int64_t> to_ints() const;
+
+  /// Same dtype, dims and bytes (NaNs equal when their bits are).
+  bool operator==(const Tensor& other) const;
+
+ private:
+  DType dtype_ = DType::f32;
+  bool defined_ = false;
+  bool writable_ = false;
+  Dims dims_;
+  int64_t size_ = 0;
+  size_t bytes_ = 0;
+  const std::byte* data_ = nullptr;
+  std::shared_ptr<const void> owner_;
+};
+
+template <class T>
+Tensor Tensor::of(DType dtype, Dims dims, const std::vector<T>& values) {
+  Tensor t(dtype, std::move(dims));
+  if constexpr (std::is_same_v<T, std::string>) {
+    for (size_t i = 0; i < values.size() && i < static_cast<size_t>(t.size()); ++i)
+      t.as_mutable<std::string>()[i] = values[i];
+  } else {
+    const size_t bytes = std::min(t.bytes(), values.size() * sizeof(T));
+    if (bytes > 0) __builtin_memcpy(t.mutable_data(), values.data(), bytes);
+  }
+  return t;
+}
+
+}  // namespace camshaft

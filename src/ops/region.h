@@ -1,0 +1,33 @@
+// Regions: what gets compiled as one kernel.
+#pragma once
+
+#include "graph/graph.h"
+
+namespace camshaft::ops {
+
+enum class RegionKind : uint8_t { pointwise, reduce, contract, attention, move, opaque };
+
+/// A sub-graph (bodies[0]) to run as one step: body input i is input i, body output j is output j. Meaning and shape
+/// are the body's. `tactic` is the backend's implementation, empty until chosen.
+struct Region {
+  static constexpr std::string_view name = "region";
+  RegionKind kind = RegionKind::opaque;
+  std::string tactic;
+  template <class S, class V>
+  static void reflect(S& self, V&& visit) {
+    visit("kind", self.kind);
+    visit("tactic", self.tactic);
+  }
+  bool operator==(const Region&) const = default;
+  std::vector<Inferred> infer(const InferContext&) const;
+  std::vector<Tensor> evaluate(const EvalContext&) const;
+};
+
+}  // namespace camshaft::ops
+
+namespace camshaft {
+template <>
+struct EnumNames<ops::RegionKind> {
+  static constexpr std::string_view values[] = {"pointwise", "reduce", "contract", "attention", "move", "opaque"};
+};
+}  // namespace camshaft
