@@ -1,0 +1,169 @@
+#include "base/atomic_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "base/format_bytes.h"
+#include "camshaft/error.h"
+
+namespace camshaft {
+namespace {
+
+constexpr size_t gather_size = 256 << 10;
+
+std::string folder_of(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+// The permissions that open(path, O_CREAT, 0666) would have given. umask can only be read by setting it, which another
+// thread might see; /proc says it without.
+mode_t default_mode() {
+  mode_t mask = 022;
+  if (std::FILE* status = std::fopen("/proc/self/status", "re")) {
+    char line[256];
+    unsigned value = 0;
+    while (std::fgets(line, sizeof line, status)) {
+      if (std::sscanf(line, "Umask: %o", &value) == 1) mask = static_cast<mode_t>(value);
+    }
+    std::fclose(status);
+  }
+  return 0666 & ~mask;
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), target_(path_) {
+  if (path_.empty()) throw Error(ErrorCode::io, "the path of a file to write is empty");
+  // Renaming over a symbolic link would replace the link; what it points to is meant.
+  std::error_code ignored;
+  if (std::filesystem::is_symlink(target_, ignored)) {
+    const auto resolved = std::filesystem::weakly_canonical(target_, ignored);
+    if (!ignored) target_ = resolved.string();
+  }
+  struct stat info {};
+  const bool exists = stat(target_.c_str(), &info) == 0;
+  if (exists && S_ISDIR(info.st_mode)) fail("could not be written", EISDIR);
+  gathered_.reserve(gather_size);
+  if (exists && !S_ISREG(info.st_mode)) {
+    fd_ = open(target_.c_str(), O_WRONLY | O_CLOEXEC);
+    if (fd_ < 0) fail("could not be opened for writing", errno);
+    return;
+  }
+  // Renaming asks for no permission on the target itself: a file that was made read-only on purpose would be lost.
+  if (exists && access(target_.c_str(), W_OK) != 0) fail("could not be written", errno);
+  temporary_ = folder_of(target_) + "/.camshaft-XXXXXX";
+  fd_ = mkostemp(temporary_.data(), O_CLOEXEC);
+  if (fd_ < 0) {
+    temporary_.clear();
+    fail("could not be created in " + folder_of(target_), errno);
+  }
+  fchmod(fd_, exists ? info.st_mode & 0777 : default_mode());
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ >= 0) close(fd_);
+  remove_temporary();
+}
+
+void AtomicFile::remove_temporary() noexcept {
+  if (temporary_.empty()) return;
+  unlink(temporary_.c_str());
+  temporary_.clear();
+}
+
+void AtomicFile::fail(const std::string& action, int error) const {
+  std::string message = path_ + ": " + action + ": " + std::strerror(error);
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
+    message += " (after " + format_bytes(position_) + "); free some space or choose another place";
+  } else if (error == EISDIR) {
+    message += "; give the name of a file";
+  } else if (error == ENOENT || error == ENOTDIR) {
+    message += "; create the folder first";
+  }
+  throw Error(ErrorCode::io, message);
+}
+
+void AtomicFile::write_through(const std::byte* data, size_t size) {
+  while (size > 0) {
+    const ssize_t written = ::write(fd_, data, std::min(size, size_t{1} << 30));
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      fail("could not be written", errno);
+    }
+    data += written;
+    size -= static_cast<size_t>(written);
+  }
+}
+
+void AtomicFile::flush() {
+  write_through(gathered_.data(), gathered_.size());
+  gathered_.clear();
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  if (fd_ < 0) throw Error(ErrorCode::internal, path_ + ": written to after it was committed");
+  if (gathered_.size() + bytes.size() > gather_size) flush();
+  if (bytes.size() >= gather_size) {
+    write_through(bytes.data(), bytes.size());
+  } else {
+    gathered_.insert(gathered_.end(), bytes.begin(), bytes.end());
+  }
+  position_ += bytes.size();
+}
+
+void AtomicFile::pad_to(uint64_t offset) {
+  if (offset < position_) {
+    throw Error(ErrorCode::internal, path_ + ": padding to " + std::to_string(offset) + ", but " +
+                                         std::to_string(position_) + " bytes are written");
+  }
+  static constexpr std::byte zeros[4096] = {};
+  while (position_ < offset) write({zeros, static_cast<size_t>(std::min<uint64_t>(sizeof zeros, offset - position_))});
+}
+
+void AtomicFile::overwrite(uint64_t offset, std::span<const std::byte> bytes) {
+  if (offset > position_ || bytes.size() > position_ - offset) {
+    throw Error(ErrorCode::internal, path_ + ": overwriting bytes that were never written");
+  }
+  flush();
+  while (!bytes.empty()) {
+    const ssize_t written = pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      fail("could not be written", errno);
+    }
+    bytes = bytes.subspan(static_cast<size_t>(written));
+    offset += static_cast<uint64_t>(written);
+  }
+}
+
+void AtomicFile::commit() {
+  if (fd_ < 0) throw Error(ErrorCode::internal, path_ + ": committed twice");
+  flush();
+  if (temporary_.empty()) {  // a device or a pipe: there is nothing to sync or to rename
+    if (close(std::exchange(fd_, -1)) != 0) fail("could not be written", errno);
+    return;
+  }
+  // Without fsync, a crash after the rename may leave a file of the right name with nothing in it.
+  if (fsync(fd_) != 0) fail("could not be brought to the disk", errno);
+  if (close(std::exchange(fd_, -1)) != 0) fail("could not be written", errno);
+  if (rename(temporary_.c_str(), target_.c_str()) != 0) fail("could not be given its name", errno);
+  temporary_.clear();
+  // The rename itself lives in the folder. Not every file system can sync one; the data is safe by now either way.
+  const int folder = open(folder_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder >= 0) {
+    fsync(folder);
+    close(folder);
+  }
+}
+
+}  // namespace camshaft

@@ -1,0 +1,210 @@
+// The narrow floating-point types: conversion to and from float, one value at a time or in bulk.
+//
+// Narrowing rounds to nearest, ties to even, and treats NaN, infinities and overflow as ONNX's Cast does. Widening is
+// exact. Source of the formats: IEEE 754 (f16), OCP 8-bit floating point 1.0 (f8e4m3 = E4M3FN, f8e5m2), OCP
+// microscaling formats 1.0 (f4e2m1).
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "camshaft/dtype.h"
+
+namespace camshaft {
+
+namespace float_detail {
+
+/// A sign bit, `exponent_bits`, `mantissa_bits`; `largest` is the code of the largest finite magnitude.
+template <int exponent_bits, int mantissa_bits, uint32_t largest>
+struct Format {
+  static constexpr int bias = (1 << (exponent_bits - 1)) - 1;
+  static constexpr int bits = 1 + exponent_bits + mantissa_bits;
+  static constexpr uint32_t max_code = largest;
+  static constexpr uint32_t sign = 1u << (bits - 1);
+
+  /// The code of |value| rounded; above max_code when it overflows. `magnitude`: a float's bits, no sign, not NaN.
+  static constexpr uint32_t round(uint32_t magnitude) {
+    const int exponent = static_cast<int>(magnitude >> 23) - 127 + bias;
+    uint32_t kept = magnitude - (static_cast<uint32_t>(127 - bias) << 23);
+    int shift = 23 - mantissa_bits;
+    if (exponent < 1) {  // becomes a subnormal: the hidden bit becomes explicit, one place lower an exponent step
+      if (magnitude < (1u << 23)) return 0;  // a subnormal float is below half the smallest value of these formats
+      kept = (magnitude & 0x7fffff) | (1u << 23);
+      shift += 1 - exponent;
+      if (shift > 25) return 0;
+    }
+    return (kept + ((1u << (shift - 1)) - 1) + ((kept >> shift) & 1)) >> shift;
+  }
+
+  /// The float's bits of a finite code without its sign.
+  static constexpr uint32_t widen(uint32_t code) {
+    const uint32_t exponent = code >> mantissa_bits;
+    if (exponent == 0) {  // subnormal (or 0): mantissa * 2^(1 - bias - mantissa_bits), exact
+      const auto scale = std::bit_cast<float>(static_cast<uint32_t>(127 + 1 - bias - mantissa_bits) << 23);
+      return std::bit_cast<uint32_t>(static_cast<float>(code) * scale);
+    }
+    return (code << (23 - mantissa_bits)) + (static_cast<uint32_t>(127 - bias) << 23);
+  }
+};
+
+using F16Format = Format<5, 10, 0x7bff>;
+using F8E4M3Format = Format<4, 3, 0x7e>;
+using F8E5M2Format = Format<5, 2, 0x7b>;
+using F4E2M1Format = Format<2, 1, 0x7>;
+
+/// Narrows to float so that rounding it once more equals rounding the double once: towards zero, the last bit set when
+/// inexact ("round to odd", Boldo and Melquiond 2008).
+constexpr float round_to_odd(double value) {
+  const auto nearest = static_cast<float>(value);
+  const auto back = static_cast<double>(nearest);
+  if (back == value || value != value) return nearest;
+  uint32_t bits = std::bit_cast<uint32_t>(nearest);
+  if ((value < 0 ? -back : back) > (value < 0 ? -value : value)) --bits;
+  return std::bit_cast<float>(bits | 1);
+}
+
+}  // namespace float_detail
+
+/// Overflow and infinities give infinity; NaN stays NaN (quiet, its sign and the top of its payload kept).
+constexpr uint16_t float_to_f16(float value) {
+  using Format = float_detail::F16Format;
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t magnitude = bits & 0x7fffffff;
+  const uint32_t sign = (bits >> 16) & Format::sign;
+  if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00 | ((magnitude >> 13) & 0x3ff));
+  if (magnitude >= 0x47800000) return static_cast<uint16_t>(sign | 0x7c00);  // 2^16 and above
+  return static_cast<uint16_t>(sign | Format::round(magnitude));             // 65520 and above round up to infinity
+}
+
+constexpr float f16_to_float(uint16_t code) {
+  const uint32_t magnitude = code & 0x7fff;
+  const uint32_t sign = static_cast<uint32_t>(code & 0x8000) << 16;
+  if (magnitude >= 0x7c00) return std::bit_cast<float>(sign | 0x7f800000 | (magnitude & 0x3ff) << 13);
+  return std::bit_cast<float>(sign | float_detail::F16Format::widen(magnitude));
+}
+
+/// Overflow and infinities give infinity; NaN stays NaN (quiet, its sign and the top of its payload kept).
+constexpr uint16_t float_to_bf16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>((bits >> 16) | 0x40);
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+constexpr float bf16_to_float(uint16_t code) {
+  return std::bit_cast<float>(static_cast<uint32_t>(code) << 16);
+}
+
+/// Overflow and infinities give ±448 when saturating, else NaN (the type has no infinity).
+constexpr uint8_t float_to_f8e4m3(float value, bool saturate = true) {
+  using Format = float_detail::F8E4M3Format;
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t magnitude = bits & 0x7fffffff;
+  const uint32_t sign = (bits >> 24) & Format::sign;
+  uint32_t code = 0x7f;
+  if (magnitude <= 0x7f800000) {
+    code = Format::round(magnitude);
+    if (code > Format::max_code) code = saturate ? Format::max_code : 0x7f;
+  }
+  return static_cast<uint8_t>(sign | code);
+}
+
+constexpr float f8e4m3_to_float(uint8_t code) {
+  const uint32_t magnitude = code & 0x7f;
+  const uint32_t sign = static_cast<uint32_t>(code & 0x80) << 24;
+  if (magnitude == 0x7f) return std::bit_cast<float>(sign | 0x7fc00000);
+  return std::bit_cast<float>(sign | float_detail::F8E4M3Format::widen(magnitude));
+}
+
+/// Overflow and infinities give ±57344 when saturating, else infinity.
+constexpr uint8_t float_to_f8e5m2(float value, bool saturate = true) {
+  using Format = float_detail::F8E5M2Format;
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t magnitude = bits & 0x7fffffff;
+  const uint32_t sign = (bits >> 24) & Format::sign;
+  uint32_t code = 0x7e;  // the quiet NaN
+  if (magnitude <= 0x7f800000) {
+    code = Format::round(magnitude);
+    if (code > Format::max_code) code = saturate ? Format::max_code : 0x7c;
+  }
+  return static_cast<uint8_t>(sign | code);
+}
+
+constexpr float f8e5m2_to_float(uint8_t code) {
+  const uint32_t magnitude = code & 0x7f;
+  const uint32_t sign = static_cast<uint32_t>(code & 0x80) << 24;
+  if (magnitude >= 0x7c) return std::bit_cast<float>(sign | 0x7f800000 | (magnitude & 3) << 21);
+  return std::bit_cast<float>(sign | float_detail::F8E5M2Format::widen(magnitude));
+}
+
+/// In the low four bits. The type has neither infinity nor NaN: overflow and infinities give ±6, NaN gives 6.
+constexpr uint8_t float_to_f4e2m1(float value) {
+  using Format = float_detail::F4E2M1Format;
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t magnitude = bits & 0x7fffffff;
+  if (magnitude > 0x7f800000) return Format::max_code;
+  const uint32_t sign = (bits >> 28) & Format::sign;
+  const uint32_t code = Format::round(magnitude);
+  return static_cast<uint8_t>(sign | (code > Format::max_code ? Format::max_code : code));
+}
+
+/// Of the low four bits.
+constexpr float f4e2m1_to_float(uint8_t code) {
+  const uint32_t sign = static_cast<uint32_t>(code & 8) << 28;
+  return std::bit_cast<float>(sign | float_detail::F4E2M1Format::widen(code & 7));
+}
+
+/// From double in one rounding (through float it would round twice).
+constexpr uint16_t double_to_f16(double value) {
+  return float_to_f16(float_detail::round_to_odd(value));
+}
+constexpr uint16_t double_to_bf16(double value) {
+  return float_to_bf16(float_detail::round_to_odd(value));
+}
+constexpr uint8_t double_to_f8e4m3(double value, bool saturate = true) {
+  return float_to_f8e4m3(float_detail::round_to_odd(value), saturate);
+}
+constexpr uint8_t double_to_f8e5m2(double value, bool saturate = true) {
+  return float_to_f8e5m2(float_detail::round_to_odd(value), saturate);
+}
+constexpr uint8_t double_to_f4e2m1(double value) {
+  return float_to_f4e2m1(float_detail::round_to_odd(value));
+}
+
+/// Widens `count` elements of any floating dtype (f64 is narrowed). 4-bit elements are packed two to a byte, the first
+/// in the low half. Throws Error(internal) for a dtype that is not floating.
+void convert_to_float(DType from, const void* source, float* destination, int64_t count);
+/// The inverse; `saturate` as in ONNX's Cast, used by the 8-bit types only. Of an odd number of 4-bit elements, the
+/// last byte's high half is set to zero.
+void convert_from_float(DType to, const float* source, void* destination, int64_t count, bool saturate = true);
+
+/// Values as C++ types, for code that is generic over element types.
+struct F16 {
+  uint16_t bits = 0;
+  F16() = default;
+  constexpr explicit F16(float value) : bits(float_to_f16(value)) {}
+  constexpr explicit F16(double value) : bits(double_to_f16(value)) {}
+  constexpr explicit operator float() const { return f16_to_float(bits); }
+};
+struct BF16 {
+  uint16_t bits = 0;
+  BF16() = default;
+  constexpr explicit BF16(float value) : bits(float_to_bf16(value)) {}
+  constexpr explicit BF16(double value) : bits(double_to_bf16(value)) {}
+  constexpr explicit operator float() const { return bf16_to_float(bits); }
+};
+struct F8E4M3 {
+  uint8_t bits = 0;
+  F8E4M3() = default;
+  constexpr explicit F8E4M3(float value, bool saturate = true) : bits(float_to_f8e4m3(value, saturate)) {}
+  constexpr explicit F8E4M3(double value, bool saturate = true) : bits(double_to_f8e4m3(value, saturate)) {}
+  constexpr explicit operator float() const { return f8e4m3_to_float(bits); }
+};
+struct F8E5M2 {
+  uint8_t bits = 0;
+  F8E5M2() = default;
+  constexpr explicit F8E5M2(float value, bool saturate = true) : bits(float_to_f8e5m2(value, saturate)) {}
+  constexpr explicit F8E5M2(double value, bool saturate = true) : bits(double_to_f8e5m2(value, saturate)) {}
+  constexpr explicit operator float() const { return f8e5m2_to_float(bits); }
+};
+
+}  // namespace camshaft

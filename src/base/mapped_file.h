@@ -1,0 +1,44 @@
+// Read-only bytes that outlive whoever opened them: a mapped file, or memory of our own.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace camshaft {
+
+/// Immutable bytes with an owner. Keep the shared_ptr for as long as the bytes, or anything that points into them, are
+/// used. Changing a file while it is mapped is not supported: truncating it makes later reads fail with SIGBUS.
+class MappedFile {
+ public:
+  /// Maps the whole file. Throws Error(io) that names the path and says why: not found, no permission, a directory, not
+  /// a regular file, empty.
+  static std::shared_ptr<const MappedFile> open(const std::string& path);
+  /// Takes bytes that are in memory already. `name` stands for the path in messages.
+  static std::shared_ptr<const MappedFile> from_bytes(std::vector<std::byte> bytes, std::string name = "memory");
+
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  const std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  const std::string& path() const { return path_; }
+
+  /// Asks the system to read this part soon. A hint: never fails; parts outside the file are ignored.
+  void prefetch(size_t offset, size_t size) const;
+
+ private:
+  MappedFile() = default;
+
+  std::string path_;
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+  bool mapped_ = false;
+  std::vector<std::byte> owned_;
+};
+
+}  // namespace camshaft

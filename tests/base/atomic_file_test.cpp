@@ -1,0 +1,160 @@
+#include "base/atomic_file.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "base/temporary_folder.h"
+#include "camshaft/error.h"
+
+namespace camshaft {
+namespace {
+
+std::string contents(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string io_error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::io);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(AtomicFile, appears_on_commit_and_not_before) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("out.bin");
+  AtomicFile file(path);
+  file.write("head");
+  file.pad_to(10000);
+  file.write(std::string(600000, 'x'));
+  file.write("tail");
+  EXPECT_EQ(file.position(), 610004u);
+  file.overwrite(2, std::as_bytes(std::span("AD", 2)));
+  EXPECT_FALSE(std::filesystem::exists(path));
+  file.commit();
+  EXPECT_EQ(contents(path), "heAD" + std::string(9996, '\0') + std::string(600000, 'x') + "tail");
+  EXPECT_EQ(folder.entries(), 1u);
+  EXPECT_THROW(file.write("more"), Error);
+  EXPECT_THROW(file.commit(), Error);
+}
+
+TEST(AtomicFile, an_abandoned_file_leaves_nothing_and_the_old_one_stays) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("out.bin");
+  std::ofstream(path) << "old";
+  try {
+    AtomicFile file(path);
+    file.write(std::string(1 << 20, 'n'));
+    throw 1;
+  } catch (int) {
+  }
+  EXPECT_EQ(contents(path), "old");
+  EXPECT_EQ(folder.entries(), 1u);
+}
+
+TEST(AtomicFile, keeps_permissions_and_follows_links) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("real.bin"), link = folder.file("link.bin"), fresh = folder.file("new.bin");
+  std::ofstream(path) << "old";
+  chmod(path.c_str(), 0640);
+  std::filesystem::create_symlink("real.bin", link);
+  AtomicFile file(link);
+  file.write("new");
+  file.commit();
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(contents(path), "new");
+  struct stat info {};
+  stat(path.c_str(), &info);
+  EXPECT_EQ(info.st_mode & 0777, 0640u);
+  const mode_t mask = umask(027);
+  AtomicFile second(fresh);
+  second.commit();
+  umask(mask);
+  stat(fresh.c_str(), &info);
+  EXPECT_EQ(info.st_mode & 0777, 0640u);
+}
+
+TEST(AtomicFile, names_what_cannot_be_written) {
+  TemporaryFolder folder;
+  const std::string absent = folder.file("no/such/out.bin");
+  const std::string message = io_error_of([&] { AtomicFile file(absent); });
+  EXPECT_NE(message.find(absent), std::string::npos) << message;
+  EXPECT_NE(message.find("create the folder"), std::string::npos) << message;
+  EXPECT_NE(io_error_of([&] { AtomicFile file(folder.path()); }).find("directory"), std::string::npos);
+  EXPECT_NE(io_error_of([] { AtomicFile file(""); }).find("empty"), std::string::npos);
+  if (geteuid() != 0) {
+    chmod(folder.path().c_str(), 0500);
+    EXPECT_NE(io_error_of([&] { AtomicFile file(folder.file("x")); }).find("ermission"), std::string::npos);
+    chmod(folder.path().c_str(), 0700);
+  }
+  EXPECT_EQ(folder.entries(), 0u);
+}
+
+TEST(AtomicFile, writes_a_device_directly) {
+  AtomicFile null("/dev/null");
+  null.write(std::string(1 << 20, 'x'));
+  null.commit();
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  const std::string message = io_error_of([] {
+    AtomicFile full("/dev/full");
+    full.write(std::string(1 << 20, 'x'));
+    full.commit();
+  });
+  EXPECT_NE(message.find("/dev/full"), std::string::npos) << message;
+  EXPECT_NE(message.find("No space left"), std::string::npos) << message;
+}
+
+TEST(AtomicFile, a_full_disk_leaves_nothing) {
+  TemporaryFolder folder;
+  const std::string disk = folder.file("disk");
+  std::filesystem::create_directory(disk);
+  if (mount("none", disk.c_str(), "tmpfs", 0, "size=256k") != 0) GTEST_SKIP() << "mounting takes root";
+  const std::string path = disk + "/out.bin";
+  std::ofstream(path) << "old";
+  const std::string message = io_error_of([&] {
+    AtomicFile file(path);
+    for (int i = 0; i < 100; ++i) file.write(std::string(10000, 'x'));
+    file.commit();
+  });
+  EXPECT_NE(message.find(path), std::string::npos) << message;
+  EXPECT_NE(message.find("No space left"), std::string::npos) << message;
+  EXPECT_EQ(contents(path), "old");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(disk), {}), 1);
+  umount(disk.c_str());
+}
+
+TEST(AtomicFile, the_limit_on_file_sizes_leaves_nothing) {
+  TemporaryFolder folder;
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  rlimit small = before;
+  small.rlim_cur = 100000;
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &small);
+  const std::string message = io_error_of([&] {
+    AtomicFile file(folder.file("out.bin"));
+    file.write(std::string(1 << 20, 'x'));
+    file.commit();
+  });
+  setrlimit(RLIMIT_FSIZE, &before);
+  signal(SIGXFSZ, handler);
+  EXPECT_NE(message.find("File too large"), std::string::npos) << message;
+  EXPECT_EQ(folder.entries(), 0u);
+}
+
+}  // namespace
+}  // namespace camshaft

@@ -1,0 +1,42 @@
+#include "base/hash.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+namespace camshaft {
+namespace {
+
+TEST(Hash, known_values) {
+  // XXH3 with seed 0 of the empty input, from the specification's test vectors.
+  EXPECT_EQ(to_hex(hash64("")), "2d06800538d394c2");
+  EXPECT_EQ(to_hex(hash128("")), "99aa06d3014798d86001c324468d497f");
+  EXPECT_EQ(to_hex(uint64_t{0x12ab}), "00000000000012ab");
+}
+
+TEST(Hash, streaming_equals_one_shot_however_it_is_cut) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  for (const size_t size : {0, 1, 3, 16, 17, 128, 129, 240, 241, 256, 1023, 1024, 1025, 5000, 100000}) {
+    std::string text(size, '\0');
+    for (char& c : text) c = static_cast<char>(random());
+    Hasher hasher;
+    for (size_t begin = 0; begin < size;) {
+      const size_t piece = std::min<size_t>(size - begin, random() % 700);
+      hasher.add(std::string_view(text).substr(begin, piece));
+      begin += piece;
+    }
+    const Hasher copy = hasher;
+    EXPECT_EQ(hasher.hash64(), hash64(text)) << size;
+    EXPECT_EQ(hasher.hash128(), hash128(text)) << size;
+    EXPECT_EQ(copy.hash128(), hash128(text)) << size;
+    hasher.add("more");
+    EXPECT_EQ(hasher.hash64(), hash64(text + "more")) << size;
+    EXPECT_NE(hash64(text), hash64(text + "more"));
+  }
+}
+
+}  // namespace
+}  // namespace camshaft
