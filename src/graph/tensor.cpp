@@ -65,6 +65,16 @@ Tensor::Tensor(DType dtype, Dims dims, std::span<const std::byte> bytes, std::sh
                                                  to_string(dims_), bytes_, bytes.size()));
 }
 
+Tensor Tensor::elided(DType dtype, Dims dims) {
+  Tensor t;
+  t.dtype_ = dtype;
+  t.defined_ = true;
+  t.dims_ = std::move(dims);
+  t.size_ = element_count(t.dims_);
+  t.bytes_ = storage_bytes(dtype, t.size_);
+  return t;
+}
+
 Tensor Tensor::scalar(DType dtype, double value) {
   Tensor t(dtype, {});
   switch (dtype) {

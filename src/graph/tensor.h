@@ -30,6 +30,9 @@ class Tensor {
   /// mismatch.
   Tensor(DType dtype, Dims dims, std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
 
+  /// Dtype and dims of a constant whose bytes are not here: only a packed form is (see PackedConstants).
+  static Tensor elided(DType dtype, Dims dims);
+
   template <class T>
   static Tensor of(DType dtype, Dims dims, const std::vector<T>& values);
   static Tensor scalar(DType dtype, double value);
@@ -41,6 +44,8 @@ class Tensor {
   int64_t size() const { return size_; }     ///< elements
   size_t bytes() const { return bytes_; }    ///< of the elements; strings count sizeof(std::string)
   bool defined() const { return defined_; }  ///< false for a default-constructed tensor (an absent optional input)
+
+  bool is_elided() const { return defined_ && data_ == nullptr && bytes_ > 0; }
 
   const std::byte* data() const { return data_; }
   /// For writing: only on a tensor that owns its bytes alone (just constructed); throws Error(internal) otherwise.

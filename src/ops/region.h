@@ -12,11 +12,9 @@ enum class RegionKind : uint8_t { pointwise, reduce, contract, attention, move, 
 struct Region {
   static constexpr std::string_view name = "region";
   RegionKind kind = RegionKind::opaque;
-  std::string tactic;
   template <class S, class V>
   static void reflect(S& self, V&& visit) {
     visit("kind", self.kind);
-    visit("tactic", self.tactic);
   }
   bool operator==(const Region&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;

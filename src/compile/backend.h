@@ -1,0 +1,56 @@
+// The one interface between the compiler and a device.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compile/kernel.h"
+#include "compile/packed_constants.h"
+
+namespace camshaft {
+
+/// Facts about a device, for reports, tuning keys and engine provenance.
+struct DeviceInfo {
+  std::string kind;  ///< "cpu", "cuda"
+  std::string name;  ///< brand string
+  std::string isa;   ///< instruction set that kernels were chosen for, e.g. "avx512"
+  int cores = 0;     ///< hardware threads available to this process
+  int64_t memory_bytes = 0;
+  std::vector<std::string> features;
+};
+
+/// One way of running a region: a printable name with all its parameters, and what the cost model expects of it.
+struct Tactic {
+  std::string name;              ///< e.g. "gemm", "conv_indirect", "depthwise", "reference"
+  double estimated_seconds = 0;  ///< at the optimum shapes, on one thread
+};
+
+/// A region as a backend sees it: a node in its graph. Shapes may be symbolic; `symbols` are the values to optimise
+/// for.
+struct RegionView {
+  const Graph& graph;
+  const Node& node;
+  const SymbolBindings& symbols;
+};
+
+/// A device that runs regions. Implementations are stateless but for caches, and safe to use from several threads.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual const DeviceInfo& device() const = 0;
+  /// Whether convolutions should be in channels-last form.
+  virtual bool prefers_channels_last() const = 0;
+  /// All tactics for this region, cheapest by estimate first. Never empty: the last resort is the reference evaluation.
+  virtual std::vector<Tactic> tactics(const RegionView& region) const = 0;
+  /// The kernel of one tactic. Throws Error(invalid_argument) for a tactic that this region does not have.
+  virtual std::shared_ptr<const Kernel> compile(const RegionView& region, const std::string& tactic,
+                                                PackedConstants& constants) const = 0;
+  /// Recovers a raw constant from a packed one (see PackedConstants::set_unpack).
+  virtual Tensor unpack(const PackedConstant& packed, DType dtype, const Dims& dims) const = 0;
+};
+
+/// The tactic "reference": the operator's own evaluation. Works for every node, on the host.
+std::shared_ptr<const Kernel> make_reference_kernel(const RegionView& region);
+
+}  // namespace camshaft

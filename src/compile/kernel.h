@@ -1,0 +1,61 @@
+// What a step of a plan runs.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "graph/graph.h"
+
+namespace camshaft {
+
+/// Element type and concrete shape of an operand, once the symbols are bound.
+struct OperandShape {
+  DType dtype = DType::f32;
+  Dims dims;
+};
+
+/// What a kernel prepares itself from: concrete operands, and the symbols' values for fields that are expressions.
+/// Omitted optional inputs have an empty entry and `present` false.
+struct KernelShapes {
+  std::vector<OperandShape> inputs;
+  std::vector<OperandShape> outputs;
+  const SymbolBindings* symbols = nullptr;
+  int threads = 1;
+};
+
+/// Memory of one run. Null for omitted inputs. Operands are dense, row-major, 64-byte aligned when they lie in the
+/// arena (inputs and outputs that the caller binds need only their dtype's alignment).
+struct LaunchArguments {
+  std::span<const std::byte* const> inputs;
+  std::span<std::byte* const> outputs;
+  std::byte* workspace = nullptr;  ///< workspace_bytes(), 64-byte aligned
+  ThreadPool& pool;
+};
+
+/// A kernel made ready for one set of concrete shapes. run() allocates nothing and may be called again and again, by
+/// one thread at a time.
+class Launch {
+ public:
+  virtual ~Launch() = default;
+  virtual size_t workspace_bytes() const { return 0; }
+  virtual void run(const LaunchArguments& arguments) = 0;
+};
+
+/// An implementation chosen and compiled for one region. Immutable: shared by all contexts of an engine.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  /// Strides, partitions, tables: everything that depends on the concrete shapes. May allocate.
+  virtual std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const = 0;
+  /// Whether output `o` may be written over input `i` of the same size.
+  virtual bool can_run_in_place(size_t /*i*/, size_t /*o*/) const { return false; }
+  /// Whether some output's shape is known only after running; such kernels implement run_dynamic() and not prepare().
+  virtual bool has_dynamic_outputs() const { return false; }
+  virtual std::vector<Tensor> run_dynamic(const std::vector<Tensor>& inputs, const SymbolBindings& symbols,
+                                          ThreadPool& pool) const;
+};
+
+}  // namespace camshaft

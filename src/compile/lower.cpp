@@ -1,0 +1,228 @@
+#include "compile/lower.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "ops/move.h"
+#include "ops/region.h"
+
+namespace camshaft {
+
+namespace {
+
+class CopyLaunch final : public Launch {
+ public:
+  explicit CopyLaunch(size_t bytes) : bytes_(bytes) {}
+  void run(const LaunchArguments& arguments) override {
+    if (bytes_ > 0) std::memcpy(arguments.outputs[0], arguments.inputs[0], bytes_);
+  }
+
+ private:
+  size_t bytes_;
+};
+
+/// For graph outputs that are an input, a constant, or another output too.
+class CopyKernel final : public Kernel {
+ public:
+  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
+    return std::make_unique<CopyLaunch>(byte_size(shapes.inputs[0].dtype, element_count(shapes.inputs[0].dims)));
+  }
+};
+
+bool is_view(const Node& node) {
+  return node.op.as<ops::Reshape>() != nullptr && node.inputs.size() == 1;
+}
+
+std::string describe(const Node& node) {
+  const auto* region = node.op.as<ops::Region>();
+  if (!region || node.bodies.empty()) return to_string(node.op);
+  std::string out;
+  for (const Node& inner : node.bodies[0].nodes) out += (out.empty() ? "" : " → ") + to_string(inner.op);
+  return out;
+}
+
+std::string kind_of(const Node& node) {
+  const auto* region = node.op.as<ops::Region>();
+  if (!region) return std::string(node.op.name());
+  if (region->kind == ops::RegionKind::contract && !node.bodies.empty() && !node.bodies[0].nodes.empty())
+    return std::string(node.bodies[0].nodes.front().op.name());
+  return std::string(EnumNames<ops::RegionKind>::values[static_cast<size_t>(region->kind)]);
+}
+
+class Lowering {
+ public:
+  Lowering(const Graph& graph, const Backend& backend, PackedConstants& constants, const LowerOptions& options)
+      : graph_(graph), backend_(backend), constants_(constants), options_(options) {}
+
+  Plan run() {
+    make_values();
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      options_.cancellation.check("choosing tactics");
+      add_node(n);
+    }
+    add_outputs();
+    set_lifetimes();
+    set_in_place();
+    return std::move(plan_);
+  }
+
+ private:
+  PlanValue& value(int32_t id) { return plan_.values[static_cast<size_t>(id)]; }
+
+  void make_values() {
+    plan_.values.reserve(graph_.values.size() + graph_.outputs.size());
+    for (const Value& v : graph_.values) {
+      PlanValue p;
+      p.name = v.name;
+      p.type = v.type;
+      if (v.constant) {
+        p.storage = Storage::constant;
+        p.constant = v.constant;
+      }
+      plan_.values.push_back(std::move(p));
+    }
+    std::vector<std::string> names;
+    for (size_t i = 0; i < graph_.inputs.size(); ++i) {
+      const ValueId id = graph_.inputs[i];
+      value(id).storage = Storage::input;
+      value(id).index = static_cast<int32_t>(i);
+      plan_.inputs.push_back(id);
+      plan_.input_names.push_back(value(id).name);
+      for (const Dim& d : graph_.shape(id)) d.collect_symbols(names);
+    }
+    input_symbols_.insert(names.begin(), names.end());
+  }
+
+  bool known_before_running(const TensorType& type) const {
+    std::vector<std::string> names;
+    for (const Dim& d : type.shape) d.collect_symbols(names);
+    return std::all_of(names.begin(), names.end(), [&](const std::string& s) { return input_symbols_.count(s) != 0; });
+  }
+
+  void add_node(size_t n) {
+    const Node& node = graph_.nodes[n];
+    if (is_view(node)) {
+      PlanValue& out = value(node.outputs[0]);
+      out.storage = Storage::alias;
+      out.index = node.inputs[0];
+      return;
+    }
+    PlanStep step;
+    step.node = static_cast<int32_t>(n);
+    step.name = graph_.value(node.outputs[0]).name;
+    step.op = kind_of(node);
+    step.description = describe(node);
+    step.sources = node.sources;
+    step.inputs.assign(node.inputs.begin(), node.inputs.end());
+    step.outputs.assign(node.outputs.begin(), node.outputs.end());
+    const RegionView region{graph_, node, options_.symbols};
+    if (n < options_.tactics.size() && !options_.tactics[n].empty()) {
+      step.tactic = options_.tactics[n];
+      const std::vector<Tactic> available = backend_.tactics(region);
+      if (std::none_of(available.begin(), available.end(), [&](const Tactic& t) { return t.name == step.tactic; }))
+        step.tactic = available.front().name;
+    } else {
+      step.tactic = backend_.tactics(region).front().name;
+    }
+    try {
+      step.kernel = backend_.compile(region, step.tactic, constants_);
+    } catch (const Error& e) {
+      throw Error(e.code(), fmt::format("layer '{}' (from {}): {}", step.name,
+                                        step.sources.empty() ? step.op : fmt::format("node '{}'", step.sources.front()),
+                                        e.what()));
+    }
+    for (const ValueId id : node.outputs)
+      value(id).storage = !step.kernel->has_dynamic_outputs() && known_before_running(graph_.type(id))
+                              ? Storage::arena
+                              : Storage::dynamic;
+    plan_.steps.push_back(std::move(step));
+  }
+
+  void add_outputs() {
+    for (size_t o = 0; o < graph_.outputs.size(); ++o) {
+      const ValueId id = graph_.outputs[o];
+      const int32_t root = plan_.root(id);
+      plan_.output_names.push_back(graph_.output_names[o]);
+      PlanValue& r = value(root);
+      if (r.storage == Storage::dynamic) {
+        plan_.outputs.push_back(id);
+        continue;
+      }
+      if (r.storage == Storage::arena) {
+        r.storage = Storage::output;
+        r.index = static_cast<int32_t>(o);
+        plan_.outputs.push_back(id);
+        continue;
+      }
+      PlanValue copy;
+      copy.name = graph_.output_names[o];
+      copy.type = graph_.type(id);
+      copy.storage = Storage::output;
+      copy.index = static_cast<int32_t>(o);
+      const auto copy_id = static_cast<int32_t>(plan_.values.size());
+      plan_.values.push_back(std::move(copy));
+      PlanStep step;
+      step.name = graph_.output_names[o];
+      step.op = step.tactic = step.description = "copy";
+      step.kernel = std::make_shared<CopyKernel>();
+      step.inputs = {id};
+      step.outputs = {copy_id};
+      plan_.steps.push_back(std::move(step));
+      plan_.outputs.push_back(copy_id);
+    }
+  }
+
+  void set_lifetimes() {
+    for (size_t s = 0; s < plan_.steps.size(); ++s) {
+      const auto now = static_cast<int32_t>(s);
+      for (const int32_t id : plan_.steps[s].outputs) value(id).first_step = value(id).last_step = now;
+      for (const int32_t id : plan_.steps[s].inputs)
+        if (id >= 0) value(plan_.root(id)).last_step = now;
+    }
+    for (const int32_t id : plan_.outputs)
+      if (value(plan_.root(id)).storage == Storage::dynamic)
+        value(plan_.root(id)).last_step = static_cast<int32_t>(plan_.steps.size());
+  }
+
+  void set_in_place() {
+    for (size_t s = 0; s < plan_.steps.size(); ++s) {
+      const PlanStep& step = plan_.steps[s];
+      if (step.kernel->has_dynamic_outputs()) continue;
+      std::set<int32_t> taken;
+      for (size_t o = 0; o < step.outputs.size(); ++o) {
+        PlanValue& out = value(step.outputs[o]);
+        if (out.storage != Storage::arena) continue;
+        for (size_t i = 0; i < step.inputs.size(); ++i) {
+          if (step.inputs[i] < 0 || !step.kernel->can_run_in_place(i, o)) continue;
+          const int32_t root = plan_.root(step.inputs[i]);
+          const PlanValue& in = value(root);
+          const bool dies_here = in.storage == Storage::arena && in.last_step == static_cast<int32_t>(s);
+          const bool once = std::count_if(step.inputs.begin(), step.inputs.end(),
+                                          [&](int32_t id) { return id >= 0 && plan_.root(id) == root; }) == 1;
+          if (!dies_here || !once || taken.count(root) || value(step.inputs[i]).type != out.type) continue;
+          out.in_place_of = root;
+          taken.insert(root);
+          break;
+        }
+      }
+    }
+  }
+
+  const Graph& graph_;
+  const Backend& backend_;
+  PackedConstants& constants_;
+  const LowerOptions& options_;
+  std::set<std::string, std::less<>> input_symbols_;
+  Plan plan_;
+};
+
+}  // namespace
+
+Plan lower(const Graph& graph, const Backend& backend, PackedConstants& constants, const LowerOptions& options) {
+  return Lowering(graph, backend, constants, options).run();
+}
+
+}  // namespace camshaft

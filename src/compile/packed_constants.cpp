@@ -1,0 +1,65 @@
+#include "compile/packed_constants.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "base/aligned_buffer.h"
+
+namespace camshaft {
+
+std::span<const std::byte> PackedConstants::get(const std::string& constant, const std::string& layout,
+                                                const Tensor& tensor, size_t bytes,
+                                                const std::function<void(const Tensor&, std::byte*)>& pack) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = packed_.find({constant, layout});
+    if (it != packed_.end()) {
+      if (it->second.bytes.size() != bytes)
+        throw Error(ErrorCode::corrupt_engine, fmt::format("constant '{}' in layout '{}' has {} bytes, expected {}",
+                                                           constant, layout, it->second.bytes.size(), bytes));
+      return it->second.bytes;
+    }
+  }
+  const Tensor raw = tensor.is_elided() ? unpack(constant, tensor) : tensor;
+  auto buffer = std::make_shared<AlignedBuffer>(bytes, "packed weights");
+  std::memset(buffer->data(), 0, bytes);
+  pack(raw, buffer->data());
+  PackedConstant packed{constant, layout, buffer->bytes(), buffer};
+  const std::lock_guard lock(mutex_);
+  return packed_.try_emplace({constant, layout}, std::move(packed)).first->second.bytes;
+}
+
+void PackedConstants::add(PackedConstant packed) {
+  const std::lock_guard lock(mutex_);
+  std::pair<std::string, std::string> key(packed.constant, packed.layout);
+  packed_.insert_or_assign(std::move(key), std::move(packed));
+}
+
+Tensor PackedConstants::unpack(const std::string& constant, const Tensor& elided) const {
+  PackedConstant source;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = packed_.lower_bound({constant, ""});
+    if (it == packed_.end() || it->first.first != constant || !unpack_)
+      throw Error(ErrorCode::corrupt_engine, fmt::format("the weights of constant '{}' are missing", constant));
+    source = it->second;
+  }
+  return unpack_(source, elided.dtype(), elided.dims());
+}
+
+std::vector<const PackedConstant*> PackedConstants::all() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<const PackedConstant*> list;
+  for (const auto& [key, packed] : packed_) list.push_back(&packed);
+  return list;
+}
+
+size_t PackedConstants::total_bytes() const {
+  const std::lock_guard lock(mutex_);
+  size_t total = 0;
+  for (const auto& [key, packed] : packed_) total += packed.bytes.size();
+  return total;
+}
+
+}  // namespace camshaft

@@ -1,0 +1,53 @@
+// Weights in the layouts that kernels want.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "camshaft/error.h"
+#include "graph/tensor.h"
+
+namespace camshaft {
+
+/// One constant in one layout.
+struct PackedConstant {
+  std::string constant;  ///< name of the graph's value
+  std::string layout;    ///< what the backend calls the layout, with all its parameters; unpack() reads it back
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;
+};
+
+/// Every packed constant of an engine. While building, kernels pack through it; when an engine is loaded it hands out
+/// the packed bytes of the file, and the raw weights need not be there at all.
+class PackedConstants {
+ public:
+  /// The packed form of `tensor` (the constant called `constant`): from the store, or made by `pack` into `bytes` bytes
+  /// of zeroed, 64-byte aligned memory. Throws Error(corrupt_engine) when the store has it with another size. Safe to
+  /// call from several threads.
+  std::span<const std::byte> get(const std::string& constant, const std::string& layout, const Tensor& tensor,
+                                 size_t bytes, const std::function<void(const Tensor& raw, std::byte* packed)>& pack);
+
+  /// Adds what a file holds.
+  void add(PackedConstant packed);
+  /// How elided constants (see Tensor::elided) are recovered from a packed form when another layout is asked for.
+  void set_unpack(std::function<Tensor(const PackedConstant&, DType, const Dims&)> unpack) {
+    unpack_ = std::move(unpack);
+  }
+  Tensor unpack(const std::string& constant, const Tensor& elided) const;
+
+  /// In order of constant name, then layout.
+  std::vector<const PackedConstant*> all() const;
+  size_t total_bytes() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::pair<std::string, std::string>, PackedConstant> packed_;
+  std::function<Tensor(const PackedConstant&, DType, const Dims&)> unpack_;
+};
+
+}  // namespace camshaft

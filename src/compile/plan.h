@@ -1,0 +1,62 @@
+// What runs: steps in order, over values that live in the arena, in constants, or in the caller's memory.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compile/backend.h"
+
+namespace camshaft {
+
+/// Where a value's bytes are.
+enum class Storage : uint8_t {
+  none,      ///< nobody reads it
+  input,     ///< the caller's input `index`
+  output,    ///< the caller's output `index`
+  constant,  ///< in the graph
+  arena,     ///< at an offset that is planned once the sizes are known
+  dynamic,   ///< its size is known only after its step ran: allocated then
+  alias,     ///< the same bytes as value `index` (a reshape)
+};
+
+struct PlanValue {
+  std::string name;
+  TensorType type;
+  Storage storage = Storage::none;
+  int32_t index = -1;
+  int32_t first_step = -1;   ///< of an arena or dynamic value: the step that writes it …
+  int32_t last_step = -1;    ///< … and the last that reads it, through aliases too
+  int32_t in_place_of = -1;  ///< this arena value may take over that one's memory, which dies at first_step
+  std::shared_ptr<const Tensor> constant;
+};
+
+struct PlanStep {
+  int32_t node = -1;  ///< of the graph; -1 for copies to outputs
+  std::string name;   ///< of its first output
+  std::string op;     ///< operator or region kind, for reports
+  std::string tactic;
+  std::shared_ptr<const Kernel> kernel;
+  std::vector<int32_t> inputs;  ///< indices of plan values; -1 for omitted
+  std::vector<int32_t> outputs;
+  std::vector<std::string> sources;
+  std::string description;  ///< the expression that runs, for inspection
+};
+
+/// The result of compilation: plain data beside the kernels.
+struct Plan {
+  std::vector<PlanValue> values;
+  std::vector<PlanStep> steps;
+  std::vector<int32_t> inputs;
+  std::vector<int32_t> outputs;
+  std::vector<std::string> input_names;
+  std::vector<std::string> output_names;
+
+  /// Follows aliases to the value that has storage.
+  int32_t root(int32_t value) const;
+};
+
+/// One line a step: name, tactic, operands with types.
+std::string to_string(const Plan& plan);
+
+}  // namespace camshaft
