@@ -34,7 +34,8 @@ enum class DType : uint8_t {
 std::string_view to_string(DType dtype);
 /// The inverse; throws Error(invalid_argument) that lists the known names.
 DType parse_dtype(std::string_view name);
-/// Bits of one element as stored: 4 for the packed 4-bit types, 8 for bool. Strings have no size: throws Error(internal).
+/// Bits of one element as stored: 4 for the packed 4-bit types, 8 for bool. Strings have no size: throws
+/// Error(internal).
 int bit_width(DType dtype);
 /// Bytes that `count` elements take: 4-bit types are packed two to a byte.
 size_t byte_size(DType dtype, int64_t count);

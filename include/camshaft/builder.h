@@ -1,0 +1,71 @@
+// From an ONNX model to an engine.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "camshaft/cancellation.h"
+#include "camshaft/engine.h"
+#include "camshaft/profile.h"
+
+namespace camshaft {
+
+/// How far an output of the engine is from the reference evaluation.
+struct OutputError {
+  std::string output;
+  double max_error = 0;  ///< largest absolute difference
+  double scale = 0;      ///< largest magnitude of the reference
+  bool exact = false;    ///< integers, booleans and strings, which must be equal
+  bool passed = false;
+  /// max_error / scale, or max_error where the reference is all zero.
+  double relative() const { return scale > 0 ? max_error / scale : max_error; }
+};
+
+struct BuildOptions {
+  /// Shapes to tune for and to accept; empty: any shape.
+  std::vector<Profile> profiles;
+  /// Threads for building and verifying; 0: one for each core.
+  int threads = 0;
+  /// Compare the engine with the reference evaluation of the model on seeded inputs, and fail outside the tolerance.
+  bool verify = true;
+  /// Largest allowed max_error / scale of a floating-point output.
+  double tolerance = 1e-4;
+  /// Seed of the inputs used for verification.
+  uint64_t seed = 0;
+  /// Tensors of the model to keep through all fusions, so that they can be tapped.
+  std::vector<std::string> debug_tensors;
+  /// Stop after this many optimiser passes; -1 runs them all.
+  int stop_after_pass = -1;
+  /// Called with what is being done ("optimising", "verifying", …) and how far it is, in [0, 1].
+  std::function<void(std::string_view stage, double fraction)> progress;
+  Cancellation cancellation;
+};
+
+/// What a build did.
+struct BuildReport {
+  std::vector<OutputError> verification;  ///< empty when verification was off
+  double seconds_import = 0, seconds_optimize = 0, seconds_compile = 0, seconds_verify = 0;
+  int64_t model_nodes = 0;  ///< nodes of the ONNX graph
+  int64_t layers = 0;       ///< steps of the plan
+};
+
+/// Compiles models.
+class Builder {
+ public:
+  explicit Builder(BuildOptions options = {}) : options_(std::move(options)) {}
+
+  /// Reads an ONNX file (and its external data) and compiles it. Throws Error: io, invalid_model, unsupported (naming
+  /// every node that is missing), verification_failed (naming the first layer that diverges), cancelled, out_of_memory.
+  Engine build(const std::string& model_path);
+  /// Of the last build.
+  const BuildReport& report() const { return report_; }
+
+ private:
+  BuildOptions options_;
+  BuildReport report_;
+};
+
+}  // namespace camshaft

@@ -1,0 +1,79 @@
+// Running an engine.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "camshaft/cancellation.h"
+#include "camshaft/error.h"
+#include "camshaft/profiler.h"
+#include "camshaft/tensor.h"
+
+namespace camshaft {
+
+struct ContextOptions {
+  /// Threads that a run uses, the caller's among them; at least 1. 0 means one for each core of the machine.
+  int threads = 0;
+};
+
+/// Memory and threads for one run at a time. Contexts of one engine are independent: use one a thread. Not copyable.
+///
+///   Context context = engine.create_context();
+///   context.set_input("x", {1, 3, 224, 224}, pixels);
+///   context.run();
+///   TensorView y = context.output("y");
+class Context {
+ public:
+  Context(Context&&) noexcept;
+  Context& operator=(Context&&) noexcept;
+  ~Context();
+
+  /// Sets the shape of an input. Needed once for inputs with dynamic sizes, and again whenever they change. Throws
+  /// Error(invalid_argument) for an unknown name, a wrong rank, a fixed size that differs, or a shape outside every
+  /// profile.
+  void set_input_shape(const std::string& name, const std::vector<int64_t>& dims);
+  /// Binds the caller's memory as an input, without a copy: row-major elements of the input's dtype, `bytes` of them at
+  /// least, that stay valid and unchanged during run().
+  void bind_input(const std::string& name, const void* data, size_t bytes);
+  /// Both at once; `data` holds the product of `dims` elements.
+  void set_input(const std::string& name, const std::vector<int64_t>& dims, const void* data);
+  /// Binds the caller's memory as an output; run() throws Error(invalid_argument) if it turns out too small. Outputs
+  /// that are not bound are kept by the context. nullptr unbinds.
+  void bind_output(const std::string& name, void* data, size_t bytes);
+
+  /// The shape an output will have for the input shapes set so far. Throws Error(invalid_argument) when an input's
+  /// shape is not set yet, or when the shape depends on the data (ask output() after the run then).
+  std::vector<int64_t> output_shape(const std::string& name);
+
+  /// Computes all outputs. The first run with new shapes plans memory and prepares the kernels; later ones allocate
+  /// nothing. Throws Error; the context stays usable.
+  void run();
+  /// The same on a thread of the context; `completion` is called there with null, or with the exception that run()
+  /// would have thrown. The context must not be touched until then.
+  void run_async(std::function<void(std::exception_ptr)> completion);
+  /// run() checks it between layers and throws Error(cancelled).
+  void set_cancellation(Cancellation cancellation);
+
+  /// The result of the last run; valid until the next one.
+  TensorView output(const std::string& name) const;
+
+  /// Adds layer times to `profiler` from the next run on; nullptr stops. The profiler must outlive the context's runs.
+  void set_profiler(Profiler* profiler);
+  /// Calls `tap` with a tensor right after it was computed, in every run; an empty function removes it. Any value of
+  /// the plan (see Engine::tensor_names) can be tapped; tensors that fusion has removed are kept when they are named in
+  /// BuildOptions::debug_tensors. Throws Error(invalid_argument) for a name that the plan does not have.
+  void set_tap(const std::string& tensor, std::function<void(const TensorView&)> tap);
+
+  /// Bytes of intermediate memory in use by this context.
+  size_t memory_bytes() const;
+
+ private:
+  friend class Engine;
+  struct Impl;
+  explicit Context(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace camshaft

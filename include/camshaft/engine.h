@@ -1,0 +1,61 @@
+// A compiled model.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "camshaft/context.h"
+#include "camshaft/profile.h"
+#include "camshaft/tensor.h"
+
+namespace camshaft {
+
+/// One step of an engine, for inspection.
+struct LayerInfo {
+  std::string name, op, tactic;
+  std::string description;                   ///< the expression it computes
+  std::vector<std::string> inputs, outputs;  ///< "name: f32[batch, 64]"
+  std::vector<std::string> sources;          ///< the model's nodes it came from
+};
+
+/// Bytes that an engine needs, at the optimum shapes of its first profile (or at its fixed shapes).
+struct MemoryInfo {
+  int64_t arena_bytes = 0;        ///< intermediate tensors, as planned
+  int64_t arena_lower_bound = 0;  ///< the most that is alive at any one moment
+  int64_t weight_bytes = 0;       ///< constants as stored
+};
+
+/// An immutable compiled model; cheap to copy, safe to use from several threads.
+class Engine {
+ public:
+  /// Maps an engine file. Throws Error(io) or Error(corrupt_engine). An engine built on another machine loads too: its
+  /// kernels are chosen again for this one.
+  static Engine load(const std::string& path);
+  /// Writes the engine file, through a temporary name: `path` is either complete or untouched. Throws Error(io).
+  void save(const std::string& path) const;
+
+  const std::vector<TensorInfo>& inputs() const;
+  const std::vector<TensorInfo>& outputs() const;
+  const std::vector<Profile>& profiles() const;
+  /// Facts about the build: model name and hash, versions, options, device.
+  const std::map<std::string, std::string>& metadata() const;
+
+  std::vector<LayerInfo> layers() const;
+  /// Names of all tensors of the plan, for Context::set_tap.
+  std::vector<std::string> tensor_names() const;
+  MemoryInfo memory() const;
+
+  /// Throws Error(invalid_argument) for a negative thread count.
+  Context create_context(const ContextOptions& options = {}) const;
+
+  struct Impl;
+  explicit Engine(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  const std::shared_ptr<const Impl>& impl() const { return impl_; }
+
+ private:
+  std::shared_ptr<const Impl> impl_;
+};
+
+}  // namespace camshaft
