@@ -32,8 +32,7 @@ struct ExternalData {
 struct TensorProto {
   std::string name;
   std::vector<int64_t> dims;
-  int32_t data_type = 0;  ///< TensorProto.DataType; dtype_from_onnx() maps it
-  bool has_raw_data = false;
+  int32_t data_type = 0;   ///< TensorProto.DataType; dtype_from_onnx() maps it
   bool segmented = false;  ///< uses TensorProto.segment, which no producer does
   std::span<const std::byte> raw_data;
   std::vector<float> float_data;

@@ -116,7 +116,7 @@ void read_typed_field(const TensorProto& tensor, TensorData& out, const std::str
 /// Which data fields are in use, as printed; more than one is a contradiction.
 std::vector<const char*> used_fields(const TensorProto& tensor) {
   std::vector<const char*> used;
-  if (tensor.has_raw_data && !tensor.raw_data.empty()) used.push_back("raw_data");
+  if (!tensor.raw_data.empty()) used.push_back("raw_data");
   if (!tensor.float_data.empty()) used.push_back("float_data");
   if (!tensor.double_data.empty()) used.push_back("double_data");
   if (!tensor.int32_data.empty()) used.push_back("int32_data");
@@ -173,8 +173,8 @@ TensorData TensorReader::read(const TensorProto& tensor, const std::string& role
   const auto used = used_fields(tensor);
   if (used.size() > 1) refuse(where, fmt::format("keeps its data in several fields: {}", fmt::join(used, ", ")));
 
-  if (!tensor.external && (!tensor.has_raw_data || out.dtype == DType::string)) {
-    if (out.dtype == DType::string && tensor.has_raw_data && !tensor.raw_data.empty())
+  if (!tensor.external && (tensor.raw_data.empty() || out.dtype == DType::string)) {
+    if (out.dtype == DType::string && !tensor.raw_data.empty())
       refuse(where, "holds strings as raw bytes; ONNX keeps them in string_data");
     read_typed_field(tensor, out, where);
     normalise_booleans(out);

@@ -85,11 +85,13 @@ using ShapeWriter = std::vector<DimWriter>;
 
 class TypeWriter : public Writer<TypeWriter> {
  public:
-  static TypeWriter tensor(DType dtype, const std::optional<ShapeWriter>& shape = {}) {
-    return TypeWriter().raw(1, tensor_body(dtype, shape));
+  /// Without a shape the rank is unknown; with {} the tensor is a scalar.
+  static TypeWriter tensor(DType dtype) { return TypeWriter().raw(1, tensor_body(dtype, nullptr)); }
+  static TypeWriter tensor(DType dtype, const ShapeWriter& shape) {
+    return TypeWriter().raw(1, tensor_body(dtype, &shape));
   }
   static TypeWriter sparse_tensor(DType dtype, const ShapeWriter& shape) {
-    return TypeWriter().raw(8, tensor_body(dtype, shape));
+    return TypeWriter().raw(8, tensor_body(dtype, &shape));
   }
   static TypeWriter sequence(const TypeWriter& element) { return TypeWriter().raw(4, wrap(1, element)); }
   static TypeWriter optional(const TypeWriter& element) { return TypeWriter().raw(9, wrap(1, element)); }
@@ -101,10 +103,10 @@ class TypeWriter : public Writer<TypeWriter> {
   static std::string wrap(uint32_t field, const TypeWriter& inner) {
     return TypeWriter().raw(field, inner.message()).message();
   }
-  static std::string tensor_body(DType dtype, const std::optional<ShapeWriter>& shape) {
+  static std::string tensor_body(DType dtype, const ShapeWriter* shape) {
     TypeWriter body;
     body.raw(1, int64_t{dtype_to_onnx(dtype)});
-    if (!shape) return body.message();
+    if (shape == nullptr) return body.message();
     TypeWriter dims;
     for (const DimWriter& dim : *shape) {
       TypeWriter one;
@@ -288,17 +290,20 @@ class GraphWriter : public BodyWriter<GraphWriter, 1> {
   explicit GraphWriter(const std::string& name = "graph") { raw(2, name); }
 
   GraphWriter& input(const std::string& name, const TypeWriter& type) { return value(11, name, type); }
-  GraphWriter& input(const std::string& name, DType dtype, const std::optional<ShapeWriter>& shape = {}) {
+  GraphWriter& input(const std::string& name, DType dtype, const ShapeWriter& shape) {
     return input(name, TypeWriter::tensor(dtype, shape));
   }
+  GraphWriter& input(const std::string& name, DType dtype) { return input(name, TypeWriter::tensor(dtype)); }
   GraphWriter& output(const std::string& name, const TypeWriter& type) { return value(12, name, type); }
-  GraphWriter& output(const std::string& name, DType dtype, const std::optional<ShapeWriter>& shape = {}) {
+  GraphWriter& output(const std::string& name, DType dtype, const ShapeWriter& shape) {
     return output(name, TypeWriter::tensor(dtype, shape));
   }
+  GraphWriter& output(const std::string& name, DType dtype) { return output(name, TypeWriter::tensor(dtype)); }
   GraphWriter& value_info(const std::string& name, const TypeWriter& type) { return value(13, name, type); }
-  GraphWriter& value_info(const std::string& name, DType dtype, const std::optional<ShapeWriter>& shape = {}) {
+  GraphWriter& value_info(const std::string& name, DType dtype, const ShapeWriter& shape) {
     return value_info(name, TypeWriter::tensor(dtype, shape));
   }
+  GraphWriter& value_info(const std::string& name, DType dtype) { return value_info(name, TypeWriter::tensor(dtype)); }
   GraphWriter& initializer(const TensorWriter& tensor) { return raw(5, tensor.message()); }
   GraphWriter& sparse_initializer(const SparseTensorWriter& tensor) { return raw(15, tensor.message()); }
   GraphWriter& metadata(const std::string& key, const std::string& value) { return metadata_entry(16, key, value); }

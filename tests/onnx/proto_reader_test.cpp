@@ -39,18 +39,18 @@ std::string refusal(const std::string& bytes) {
 
 /// Uses every kind of message once.
 std::string small_model() {
-  const GraphWriter branch = GraphWriter("branch").output("b", DType::f32, {{1}}).node("Identity", {"x"}, {"b"});
+  const GraphWriter branch = GraphWriter("branch").output("b", DType::f32, {1}).node("Identity", {"x"}, {"b"});
   return ModelWriter(10)
       .producer("test")
       .opset(17)
       .opset(3, "ai.onnx.ml")
       .metadata("author", "nobody")
       .graph(GraphWriter("main")
-                 .input("x", DType::f32, {{"batch", 3, any_dim, -1, ""}})
+                 .input("x", DType::f32, {"batch", 3, any_dim, -1, ""})
                  .input("s", TypeWriter::sequence(TypeWriter::tensor(DType::i64)))
-                 .input("m", TypeWriter::map(DType::string, TypeWriter::tensor(DType::f32, {{2}})))
-                 .input("o", TypeWriter::optional(TypeWriter::sequence(TypeWriter::tensor(DType::u8, ShapeWriter{}))))
-                 .output("y", DType::f16, {{"batch", 4}})
+                 .input("m", TypeWriter::map(DType::string, TypeWriter::tensor(DType::f32, {2})))
+                 .input("o", TypeWriter::optional(TypeWriter::sequence(TypeWriter::tensor(DType::u8, {}))))
+                 .output("y", DType::f16, {"batch", 4})
                  .value_info("h", DType::boolean)
                  .initializer(TensorWriter("w", {2, 2}, std::vector<float>{1, 2, 3, 4}))
                  .sparse_initializer(SparseTensorWriter(TensorWriter("sp", {1}, std::vector<float>{5}),
