@@ -56,3 +56,12 @@ def worst_error(got, want):
     got, want = got[finite].astype(np.float64), want[finite].astype(np.float64)
     scale = np.abs(want).max(initial=0.0)
     return float(np.abs(got - want).max(initial=0.0) / (scale or 1.0))
+
+
+def record(group, name, figures):
+    """Keeps one model's or test's figures in .cache/results/<group>.json, where scripts/report.py finds them."""
+    path = CACHE / "results" / f"{group}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    known = json.loads(path.read_text()) if path.exists() else {}
+    known[name] = figures
+    path.write_text(json.dumps(known, indent=1))

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Adds up the results of ctest, GoogleTest and pytest and prints one line: N passed, N failed[, N skipped].
 
-usage: summarise_tests.py DIR, which holds ctest.xml, gtest/*.xml and, where pytest ran, pytest.xml. Each GoogleTest case
-counts; a program that ctest calls failed although none of its cases is (a crash, a time-out) counts as one failure more.
+usage: summarise_tests.py DIR RUNNER..., where RUNNER is ctest or pytest: DIR holds RUNNER.xml of each, and gtest/*.xml.
+Each GoogleTest case counts; a program that ctest calls failed although none of its cases is (a crash, a time-out) counts
+as one failure more, and so does a runner that left no results.
 """
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -27,25 +28,30 @@ def cases(path):
         yield name, outcome(case)
 
 
-def collect(folder):
-    """All (name, outcome) pairs under a results folder."""
-    ctest, pytest = folder / "ctest.xml", folder / "pytest.xml"
-    if not ctest.exists():
-        yield "ctest did not finish", "failed"
-    else:
-        for program, result in cases(ctest):
-            program = program.split("::")[-1]
-            detail = folder / "gtest" / f"test_{program}.xml"
-            inner = list(cases(detail)) if detail.exists() else []
-            yield from inner
-            if not inner or (result == "failed" and all(r != "failed" for _, r in inner)):
-                yield f"ctest {program}", result
-    if pytest.exists():
-        yield from cases(pytest)
+def ctest_cases(folder):
+    """The cases of every program that ctest ran; a program without GoogleTest results is one case."""
+    for program, result in cases(folder / "ctest.xml"):
+        program = program.split("::")[-1]
+        detail = folder / "gtest" / f"test_{program}.xml"
+        inner = list(cases(detail)) if detail.exists() else []
+        yield from inner
+        if not inner or (result == "failed" and all(r != "failed" for _, r in inner)):
+            yield f"ctest {program}", result
+
+
+def collect(folder, runners):
+    """All (name, outcome) pairs of the runners' results under the folder."""
+    for runner in runners:
+        if not (folder / f"{runner}.xml").exists():
+            yield f"{runner} left no results", "failed"
+        elif runner == "ctest":
+            yield from ctest_cases(folder)
+        else:
+            yield from cases(folder / f"{runner}.xml")
 
 
 def main():
-    results = list(collect(Path(sys.argv[1])))
+    results = list(collect(Path(sys.argv[1]), sys.argv[2:]))
     count = {kind: sum(r == kind for _, r in results) for kind in ("passed", "failed", "skipped")}
     for name, result in results:
         if result == "failed":

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Passes the tests: sets up, builds, runs the C++ tests (ctest) and the Python ones (pytest), and ends with one line,
 # 'N passed, N failed'. Exits with an error if any failed.
-#   --all          also the large models (needs 8 GB of disk under .cache) and the largest pictures
+#   --all          also the large models (needs 3 GB of disk under .cache)
 #   --preset NAME  the C++ tests alone, in another build: debug, asan or tsan
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -24,10 +24,11 @@ results=$PWD/.cache/results/tests
 rm -rf "$results"
 mkdir -p "$results/gtest"
 
-failed=0
+failed=0 runners=(ctest)
 GTEST_OUTPUT=xml:$results/gtest/ ctest --preset "$preset" --output-junit "$results/ctest.xml" || failed=1
 if [[ $preset == release ]]; then
-  .venv/bin/python -m pytest tests --junit-xml "$results/pytest.xml" "${all[@]}" || failed=1
+  runners+=(pytest)
+  .venv/bin/python -m pytest --junit-xml "$results/pytest.xml" "${all[@]}" || failed=1
 fi
-.venv/bin/python scripts/summarise_tests.py "$results" || failed=1
+.venv/bin/python scripts/summarise_tests.py "$results" "${runners[@]}" || failed=1
 exit $failed

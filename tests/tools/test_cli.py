@@ -1,0 +1,161 @@
+"""What the camshaft command does when all is well."""
+import json
+
+import camshaft_cli
+import numpy as np
+import onnx
+import pytest
+from camshaft_cli import camshaft
+from catalog import MODELS
+from onnx import TensorProto, helper
+
+COMMANDS = ["build", "run", "bench", "verify", "inspect", "devices"]
+SHAPE = (2, 3, 48, 192)
+
+
+@pytest.fixture
+def model():
+    return MODELS["ppocr_cls"].path()
+
+
+@pytest.fixture
+def feed():
+    return MODELS["ppocr_cls"].feed("batch 5, 48x192")
+
+
+def load(path):
+    with np.load(path) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+def test_help_names_every_command():
+    text = camshaft("--help").stdout
+    for command in COMMANDS:
+        assert command in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command):
+    text = camshaft(command, "--help").stdout
+    assert len(text.splitlines()) >= 3
+
+
+def test_build_reports_the_worst_error_of_each_output(model, tmp_path):
+    done = camshaft("build", model, "-o", tmp_path / "a.engine")
+    output = onnx.load(str(model)).graph.output[0].name
+    assert output in done.stdout + done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["a.engine"]
+
+
+def test_build_is_quiet_without_a_terminal(model, tmp_path):
+    done = camshaft("build", model, "-o", tmp_path / "a.engine")
+    for stream in (done.stdout, done.stderr):
+        assert "\r" not in stream and "\x1b" not in stream
+
+
+def test_build_overwrites_an_older_engine(model, engine, tmp_path):
+    path = tmp_path / "a.engine"
+    path.write_bytes(b"an older engine")
+    camshaft("build", model, "-o", path, "--no-verify")
+    assert path.stat().st_size > 1000
+
+
+def test_run_takes_a_model_as_it_takes_an_engine(model, engine, feed):
+    for ours, theirs in zip(camshaft_cli.run(model, feed).values(), camshaft_cli.run(engine, feed).values()):
+        assert camshaft_cli.worst_error(ours, theirs) < 1e-5
+
+
+def test_run_takes_single_arrays(engine, feed, tmp_path):
+    np.save(tmp_path / "x.npy", feed["x"])
+    camshaft("run", engine, "--input", f"x={tmp_path / 'x.npy'}", "--outputs", tmp_path / "out.npz")
+    for name, array in camshaft_cli.run(engine, feed).items():
+        assert np.array_equal(load(tmp_path / "out.npz")[name], array)
+
+
+def test_run_takes_compressed_inputs(engine, feed, tmp_path):
+    np.savez_compressed(tmp_path / "in.npz", **feed)
+    camshaft("run", engine, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
+    assert load(tmp_path / "out.npz").keys() == camshaft_cli.run(engine, feed).keys()
+
+
+def test_run_without_inputs_is_seeded(engine, tmp_path):
+    shape = f"x:{'x'.join(map(str, SHAPE))}"
+    for name in ("a.npz", "b.npz"):
+        camshaft("run", engine, "--shapes", shape, "--outputs", tmp_path / name)
+    first, second = load(tmp_path / "a.npz"), load(tmp_path / "b.npz")
+    assert first.keys() == second.keys()
+    for name, array in first.items():
+        assert array.shape[0] == SHAPE[0] and np.isfinite(array).all()
+        assert np.array_equal(array, second[name])
+
+
+def test_same_answer_with_any_number_of_threads(engine, feed):
+    (one,), (two,) = (camshaft_cli.run(engine, feed, "--threads", threads).values() for threads in (1, 2))
+    assert camshaft_cli.worst_error(two, one) < 1e-5
+
+
+def test_bench_json(engine, tmp_path, feed):
+    np.savez(tmp_path / "in.npz", **feed)
+    figures = camshaft_cli.bench(engine, tmp_path / "in.npz", threads=1, duration=0.2, warmup=0.05)
+    latency = figures["latency_ms"]
+    ordered = [latency[key] for key in ("min", "median", "p90", "p95", "p99", "max")]
+    assert ordered == sorted(ordered) and ordered[0] > 0
+    assert latency["min"] <= latency["mean"] <= latency["max"]
+    assert figures["throughput_per_s"] > 0 and figures["load_ms"] > 0 and figures["first_run_ms"] > 0
+
+
+def test_bench_makes_its_own_inputs(engine):
+    done = camshaft("bench", engine, "--shapes", "x:1x3x48x192", "--threads", 1, "--duration", 0.1, "--warmup", 0)
+    assert "median" in done.stdout
+
+
+def test_verify_against_the_reference(model):
+    assert camshaft("verify", model, "--against", "reference").returncode == 0
+
+
+def test_verify_against_onnxruntime(model):
+    assert camshaft("verify", model, "--against", "onnxruntime").returncode == 0
+
+
+@pytest.mark.parametrize("which", ["model", "engine"])
+def test_inspect_json(which, model, engine):
+    facts = json.loads(camshaft("inspect", model if which == "model" else engine, "--json").stdout)
+    assert facts["layers"] and facts["inputs"] and facts["outputs"]
+    assert "x" in json.dumps(facts["inputs"])
+
+
+def test_inspect_names_the_model_nodes(engine, model):
+    text = json.dumps(json.loads(camshaft("inspect", engine, "--json").stdout)["layers"])
+    named = [node.name for node in onnx.load(str(model)).graph.node if node.op_type == "Conv" and node.name]
+    assert named and all(name in text for name in named)
+
+
+def test_inspect_text(engine):
+    assert len(camshaft("inspect", engine).stdout.splitlines()) > 5
+
+
+def test_devices_names_the_processor():
+    text = camshaft("devices").stdout
+    assert "cpu" in text.lower()
+
+
+def test_profile_bounds_and_runs(model, tmp_path):
+    path = tmp_path / "a.engine"
+    camshaft("build", model, "-o", path, "--no-verify", "--min-shapes", "x:1x3x48x96", "--opt-shapes", "x:1x3x48x192",
+             "--max-shapes", "x:4x3x48x320")
+    for shape in ("1x3x48x96", "4x3x48x320", "2x3x48x200"):
+        camshaft("run", path, "--shapes", f"x:{shape}", "--outputs", tmp_path / "out.npz")
+        assert next(iter(load(tmp_path / "out.npz").values())).shape[0] == int(shape[0])
+
+
+def test_external_data(tmp_path):
+    weight = np.random.default_rng(1).standard_normal((64, 64), dtype=np.float32)
+    proto = helper.make_model(helper.make_graph(
+        [helper.make_node("MatMul", ["a", "w"], ["y"], name="product")], "g",
+        [helper.make_tensor_value_info("a", TensorProto.FLOAT, ["n", 64])], [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 64])],
+        [onnx.numpy_helper.from_array(weight, "w")]), opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
+    camshaft("build", tmp_path / "m.onnx", "-o", tmp_path / "m.engine")
+    (tmp_path / "weights.bin").unlink()  # the engine holds what it needs
+    a = np.ones((3, 64), np.float32)
+    assert camshaft_cli.worst_error(camshaft_cli.run(tmp_path / "m.engine", {"a": a})["y"], a @ weight) < 1e-5

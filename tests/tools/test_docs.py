@@ -1,0 +1,63 @@
+"""Every command of the documentation runs: the fenced `sh` blocks of each page, as one shell session from the root."""
+import json
+import os
+import re
+import subprocess
+
+import pytest
+from camshaft_cli import ROOT
+
+PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))]
+
+# Commands that would take too long here, or call these tests again: that they exist and know the options is checked.
+ONLY_CHECKED = ("scripts/test.sh", "scripts/compare.py", "scripts/report.py", "scripts/lint.sh --tidy")
+BUILD = re.compile(r"(?:cmake --(?:build --)?preset|ctest --preset|scripts/build\.sh) (\w+)")
+
+
+def commands(page):
+    """The commands of the page's sh blocks; a line that ends in a backslash goes on in the next."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+    return [line for block in blocks for line in block.replace("\\\n", " ").splitlines() if line.strip() and not line.startswith("#")]
+
+
+def check_script(command):
+    """The script is there, can be run, and its text knows each of the options."""
+    script, *words = command.split()
+    assert os.access(ROOT / script, os.X_OK), f"{script} cannot be run"
+    text = (ROOT / script).read_text()
+    for word in words:
+        assert not word.startswith("--") or word in text, f"{script} has no option {word}"
+
+
+def test_the_pages_have_commands():
+    assert "scripts/demo.sh" in commands("README.md") and "scripts/test.sh" in commands("README.md")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_run(page):
+    presets = {preset["name"] for preset in json.loads((ROOT / "CMakePresets.json").read_text())["buildPresets"]}
+    script = ["set -euo pipefail"]
+    for command in commands(page):
+        build = BUILD.match(command)
+        if build:
+            assert build[1] in presets, f"no such preset: {command}"
+        elif command.startswith(ONLY_CHECKED):
+            check_script(command)
+        else:
+            script += [f"echo '+' {json.dumps(command)} >&2", command]
+    done = subprocess.run(["bash", "-c", "\n".join(script)], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert done.returncode == 0, f"{page}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / page).read_text()):
+        if "://" not in target:
+            assert ((ROOT / page).parent / target).exists(), f"{page} links to {target}, which is not there"
+
+
+def test_every_script_has_help_in_its_text():
+    for script in (ROOT / "scripts").iterdir():
+        if script.is_file() and os.access(script, os.X_OK):
+            first = script.read_text().splitlines()[1]
+            assert first.startswith(("# ", '"""')), f"{script.name} does not say what it is for"
