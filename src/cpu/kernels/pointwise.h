@@ -1,0 +1,61 @@
+// Pointwise regions: a scalar program over an iteration space, with broadcast and strided operands.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "cpu/kernels/strided.h"
+#include "cpu/kernels/tile_program.h"
+
+namespace camshaft::cpu {
+
+/// A scalar program prepared for one iteration space. Built once a shape (allocates); run any number of times, from any
+/// thread that has its own pool (allocates nothing).
+///
+///     // out[n, c] = max(x[n, c] + bias[c], 0)
+///     Pointwise relu(program, {n, c}, {{c, 1}, {0, 1}});
+///     relu.run(pool, inputs, outputs);
+///
+/// For the epilogue of a matmul tile (one row, every input consecutive or one element) use TileProgram::run_row.
+class Pointwise {
+ public:
+  /// `dims`: the iteration space, any rank (0: one element); a dim may be 0. `input_strides[k][d]`: elements between
+  /// neighbours of input k along dim d, 0 where it is broadcast, negative allowed. `output_strides`: likewise, never 0
+  /// where the dim is above 1; empty: every output is dense, row-major. Throws Error(unsupported) as TileProgram does,
+  /// or for more than 8 dims that cannot be merged; Error(internal) for lists of the wrong length.
+  Pointwise(const ScalarProgram& program, const std::vector<int64_t>& dims,
+            const std::vector<std::vector<int64_t>>& input_strides,
+            const std::vector<std::vector<int64_t>>& output_strides = {});
+
+  /// `inputs[k]`, `outputs[k]`: element (0, …, 0) of each. An output may be the very memory of an input with the same
+  /// strides and element width; otherwise outputs overlap nothing.
+  void run(ThreadPool& pool, const void* const* inputs, void* const* outputs) const;
+
+  /// Loops a tile after fusion, for inspection.
+  int steps() const { return program_.steps(); }
+
+ private:
+  // How a tile's worth of an operand is reached.
+  enum class Access : uint8_t { direct, uniform, staged };
+  struct Cursor;
+
+  void run_rows(int64_t begin, int64_t end, int64_t segments, int64_t segment, const void* const* inputs,
+                void* const* outputs) const;
+  void run_tiles(Cursor& cursor, int64_t begin, int64_t count) const;
+
+  static constexpr int max_rank = 8;
+
+  StridedSpace space_;  // operands: inputs, then outputs
+  int inputs_ = 0, operands_ = 0;
+  int64_t total_ = 0, rows_ = 0, row_ = 0;  // elements, rows, elements a row
+  bool flat_ = false;                       // a row is the whole space
+  bool staged_ = false;                     // some operand is staged
+  int64_t tile_ = 0;
+  TileProgram program_;
+  std::vector<Access> access_;
+  std::vector<int64_t> widths_;         // bytes an element, per operand
+  std::vector<int64_t> stage_offsets_;  // of staged operands, into the staging area
+};
+
+}  // namespace camshaft::cpu

@@ -1,0 +1,506 @@
+// The loops that are not vectorised by hand: integers, bool, f64, rare functions of f32, conversions. Written plainly
+// and left to the compiler; none of them was seen in the profile of a model.
+#include "cpu/kernels/tile_kernels.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <type_traits>
+
+#include "camshaft/error.h"
+#include "cpu/kernels/half.h"
+
+namespace camshaft::cpu {
+namespace {
+
+using F = ScalarFunction;
+
+// One element. Integers compute in their unsigned counterpart where C++ leaves overflow undefined.
+template <F kFunction, class T>
+struct Apply {
+  static T run(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) {
+      return floating(a, b);
+    } else {
+      return integer(a, b);
+    }
+  }
+
+  static T floating(T a, [[maybe_unused]] T b) {
+    if constexpr (kFunction == F::neg) return -a;
+    if constexpr (kFunction == F::abs) return std::fabs(a);
+    if constexpr (kFunction == F::sign) return a > 0 ? T(1) : a < 0 ? T(-1) : a;
+    if constexpr (kFunction == F::ceil) return std::ceil(a);
+    if constexpr (kFunction == F::floor) return std::floor(a);
+    if constexpr (kFunction == F::round) return std::nearbyint(a);
+    if constexpr (kFunction == F::sqrt) return std::sqrt(a);
+    if constexpr (kFunction == F::reciprocal) return 1 / a;
+    if constexpr (kFunction == F::exp) return std::exp(a);
+    if constexpr (kFunction == F::log) return std::log(a);
+    if constexpr (kFunction == F::log1p) return std::log1p(a);
+    if constexpr (kFunction == F::sin) return std::sin(a);
+    if constexpr (kFunction == F::cos) return std::cos(a);
+    if constexpr (kFunction == F::tan) return std::tan(a);
+    if constexpr (kFunction == F::asin) return std::asin(a);
+    if constexpr (kFunction == F::acos) return std::acos(a);
+    if constexpr (kFunction == F::atan) return std::atan(a);
+    if constexpr (kFunction == F::sinh) return std::sinh(a);
+    if constexpr (kFunction == F::cosh) return std::cosh(a);
+    if constexpr (kFunction == F::tanh) return std::tanh(a);
+    if constexpr (kFunction == F::asinh) return std::asinh(a);
+    if constexpr (kFunction == F::acosh) return std::acosh(a);
+    if constexpr (kFunction == F::atanh) return std::atanh(a);
+    if constexpr (kFunction == F::erf) return std::erf(a);
+    if constexpr (kFunction == F::sigmoid) return 1 / (1 + std::exp(-a));
+    if constexpr (kFunction == F::add) return a + b;
+    if constexpr (kFunction == F::sub) return a - b;
+    if constexpr (kFunction == F::mul) return a * b;
+    if constexpr (kFunction == F::div) return a / b;
+    if constexpr (kFunction == F::mod) {
+      const T r = std::fmod(a, b);
+      return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+    }
+    if constexpr (kFunction == F::fmod) return std::fmod(a, b);
+    if constexpr (kFunction == F::pow) return std::pow(a, b);
+    if constexpr (kFunction == F::min) return a != a || a < b ? a : b;
+    if constexpr (kFunction == F::max) return a != a || a > b ? a : b;
+    return a;
+  }
+
+  static T integer(T a, [[maybe_unused]] T b) {
+    using U = std::make_unsigned_t<T>;
+    // 8- and 16-bit operands promote to int; products of 16-bit values need the unsigned form of it.
+    using Wide = std::conditional_t<(sizeof(T) < 4), uint32_t, U>;
+    [[maybe_unused]] const Wide x = static_cast<Wide>(a);
+    [[maybe_unused]] const Wide y = static_cast<Wide>(b);
+    if constexpr (kFunction == F::neg) return static_cast<T>(Wide(0) - x);
+    if constexpr (kFunction == F::abs) return a < T(0) ? static_cast<T>(Wide(0) - x) : a;
+    if constexpr (kFunction == F::sign) return static_cast<T>((a > T(0)) - (a < T(0)));
+    if constexpr (kFunction == F::bitwise_not) return static_cast<T>(~x);
+    if constexpr (kFunction == F::add) return static_cast<T>(x + y);
+    if constexpr (kFunction == F::sub) return static_cast<T>(x - y);
+    if constexpr (kFunction == F::mul) return static_cast<T>(x * y);
+    if constexpr (kFunction == F::div || kFunction == F::mod || kFunction == F::fmod) return divide(a, b);
+    if constexpr (kFunction == F::pow) return power(a, b);
+    if constexpr (kFunction == F::min) return a < b ? a : b;
+    if constexpr (kFunction == F::max) return a > b ? a : b;
+    if constexpr (kFunction == F::bitwise_and) return static_cast<T>(x & y);
+    if constexpr (kFunction == F::bitwise_or) return static_cast<T>(x | y);
+    if constexpr (kFunction == F::bitwise_xor) return static_cast<T>(x ^ y);
+    if constexpr (kFunction == F::shift_left) return shift_is_inside(b) ? static_cast<T>(x << y) : T(0);
+    if constexpr (kFunction == F::shift_right) {
+      return shift_is_inside(b) ? static_cast<T>(a >> b) : a < T(0) ? static_cast<T>(-1) : T(0);
+    }
+    return a;  // ceil, floor, round
+  }
+
+  // Division by zero is undefined in ONNX and traps in hardware: 0 here. The most negative number divided by -1 wraps.
+  static T divide(T a, T b) {
+    if (b == T(0)) return T(0);
+    if constexpr (std::is_signed_v<T>) {
+      if (b == T(-1))
+        return kFunction == F::div
+                   ? static_cast<T>(std::make_unsigned_t<T>(0) - static_cast<std::make_unsigned_t<T>>(a))
+                   : T(0);
+    }
+    if constexpr (kFunction == F::div) return static_cast<T>(a / b);
+    const T r = static_cast<T>(a % b);
+    if constexpr (kFunction == F::mod) return r != T(0) && (r < T(0)) != (b < T(0)) ? static_cast<T>(r + b) : r;
+    return r;
+  }
+
+  static T power(T base, T exponent) {
+    if constexpr (std::is_signed_v<T>) {
+      if (exponent < 0) return base == T(1) ? T(1) : base == T(-1) ? ((exponent & 1) ? T(-1) : T(1)) : T(0);
+    }
+    uint64_t result = 1;
+    uint64_t square = static_cast<uint64_t>(base);
+    for (auto e = static_cast<uint64_t>(exponent); e != 0; e >>= 1) {
+      if (e & 1) result *= square;
+      square *= square;
+    }
+    return static_cast<T>(result);
+  }
+
+  static bool shift_is_inside(T b) { return b >= T(0) && static_cast<uint64_t>(b) < sizeof(T) * 8; }
+};
+
+// Operands may be the output: `ivdep` states what the contract says, that they are then the same element.
+template <F kFunction, class T>
+void apply(const void* const* in, void* out, int64_t n, unsigned uniform) {
+  const auto* a = static_cast<const T*>(in[0]);
+  auto* o = static_cast<T*>(out);
+  const int64_t sa = uniform & 1 ? 0 : 1;
+  if constexpr (static_cast<int>(kFunction) < static_cast<int>(F::add)) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) o[i] = Apply<kFunction, T>::run(a[i * sa], T(0));
+  } else {
+    const auto* b = static_cast<const T*>(in[1]);
+    const int64_t sb = uniform & 2 ? 0 : 1;
+    if (sa && sb) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) o[i] = Apply<kFunction, T>::run(a[i], b[i]);
+    } else {
+      const T fixed_a = *a;
+      const T fixed_b = *b;
+      if (sa) {
+#pragma GCC ivdep
+        for (int64_t i = 0; i < n; ++i) o[i] = Apply<kFunction, T>::run(a[i], fixed_b);
+      } else {
+#pragma GCC ivdep
+        for (int64_t i = 0; i < n; ++i) o[i] = Apply<kFunction, T>::run(fixed_a, b[i * sb]);
+      }
+    }
+  }
+}
+
+template <F kFunction, class T>
+bool test(T a, [[maybe_unused]] T b) {
+  if constexpr (kFunction == F::equal) return a == b;
+  if constexpr (kFunction == F::less) return a < b;
+  if constexpr (kFunction == F::less_or_equal) return a <= b;
+  if constexpr (kFunction == F::logical_and) return a != T(0) && b != T(0);
+  if constexpr (kFunction == F::logical_or) return a != T(0) || b != T(0);
+  if constexpr (kFunction == F::logical_xor) return (a != T(0)) != (b != T(0));
+  if constexpr (kFunction == F::logical_not) return a == T(0);
+  if constexpr (kFunction == F::is_nan) return a != a;
+  if constexpr (kFunction == F::is_inf_pos) return a == std::numeric_limits<T>::infinity();
+  if constexpr (kFunction == F::is_inf_neg) return a == -std::numeric_limits<T>::infinity();
+  return false;
+}
+
+template <F kFunction, class T>
+void predicate(const void* const* in, void* out, int64_t n, unsigned uniform) {
+  constexpr bool unary = static_cast<int>(kFunction) < static_cast<int>(F::add);
+  const auto* a = static_cast<const T*>(in[0]);
+  const auto* b = static_cast<const T*>(unary ? in[0] : in[1]);
+  const int64_t sa = uniform & 1 ? 0 : 1;
+  const int64_t sb = unary ? sa : (uniform & 2 ? 0 : 1);
+  auto* o = static_cast<uint8_t*>(out);
+  if (sa && sb) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) o[i] = test<kFunction, T>(a[i], b[i]);
+  } else {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) o[i] = test<kFunction, T>(a[i * sa], b[i * sb]);
+  }
+}
+
+template <class T>
+void select(const void* const* in, void* out, int64_t n, unsigned uniform) {
+  const auto* condition = static_cast<const uint8_t*>(in[0]);
+  const auto* b = static_cast<const T*>(in[1]);
+  const auto* c = static_cast<const T*>(in[2]);
+  auto* o = static_cast<T*>(out);
+  const int64_t s0 = uniform & 1 ? 0 : 1, s1 = uniform & 2 ? 0 : 1, s2 = uniform & 4 ? 0 : 1;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) o[i] = condition[i * s0] ? b[i * s1] : c[i * s2];
+}
+
+template <class T>
+TileKernel predicate_kernel(F function) {
+  switch (function) {
+    case F::equal:
+      return predicate<F::equal, T>;
+    case F::less:
+      return predicate<F::less, T>;
+    case F::less_or_equal:
+      return predicate<F::less_or_equal, T>;
+    default:
+      return nullptr;
+  }
+}
+
+template <class T>
+TileKernel integer_kernel(F function) {
+  switch (function) {
+    case F::neg:
+      return apply<F::neg, T>;
+    case F::abs:
+      return apply<F::abs, T>;
+    case F::sign:
+      return apply<F::sign, T>;
+    case F::ceil:
+    case F::floor:
+    case F::round:
+      return apply<F::ceil, T>;
+    case F::bitwise_not:
+      return apply<F::bitwise_not, T>;
+    case F::add:
+      return apply<F::add, T>;
+    case F::sub:
+      return apply<F::sub, T>;
+    case F::mul:
+      return apply<F::mul, T>;
+    case F::div:
+      return apply<F::div, T>;
+    case F::mod:
+      return apply<F::mod, T>;
+    case F::fmod:
+      return apply<F::fmod, T>;
+    case F::pow:
+      return apply<F::pow, T>;
+    case F::min:
+      return apply<F::min, T>;
+    case F::max:
+      return apply<F::max, T>;
+    case F::bitwise_and:
+      return apply<F::bitwise_and, T>;
+    case F::bitwise_or:
+      return apply<F::bitwise_or, T>;
+    case F::bitwise_xor:
+      return apply<F::bitwise_xor, T>;
+    case F::shift_left:
+      return apply<F::shift_left, T>;
+    case F::shift_right:
+      return apply<F::shift_right, T>;
+    case F::select:
+      return select<T>;
+    default:
+      return predicate_kernel<T>(function);
+  }
+}
+
+template <class T>
+TileKernel floating_kernel(F function) {
+  switch (function) {
+#define CAMSHAFT_CASE(name) \
+  case F::name:             \
+    return apply<F::name, T>;
+    CAMSHAFT_CASE(neg)
+    CAMSHAFT_CASE(abs)
+    CAMSHAFT_CASE(sign)
+    CAMSHAFT_CASE(ceil)
+    CAMSHAFT_CASE(floor)
+    CAMSHAFT_CASE(round)
+    CAMSHAFT_CASE(sqrt)
+    CAMSHAFT_CASE(reciprocal)
+    CAMSHAFT_CASE(exp)
+    CAMSHAFT_CASE(log)
+    CAMSHAFT_CASE(log1p)
+    CAMSHAFT_CASE(sin)
+    CAMSHAFT_CASE(cos)
+    CAMSHAFT_CASE(tan)
+    CAMSHAFT_CASE(asin)
+    CAMSHAFT_CASE(acos)
+    CAMSHAFT_CASE(atan)
+    CAMSHAFT_CASE(sinh)
+    CAMSHAFT_CASE(cosh)
+    CAMSHAFT_CASE(tanh)
+    CAMSHAFT_CASE(asinh)
+    CAMSHAFT_CASE(acosh)
+    CAMSHAFT_CASE(atanh)
+    CAMSHAFT_CASE(erf)
+    CAMSHAFT_CASE(sigmoid)
+    CAMSHAFT_CASE(add)
+    CAMSHAFT_CASE(sub)
+    CAMSHAFT_CASE(mul)
+    CAMSHAFT_CASE(div)
+    CAMSHAFT_CASE(mod)
+    CAMSHAFT_CASE(fmod)
+    CAMSHAFT_CASE(pow)
+    CAMSHAFT_CASE(min)
+    CAMSHAFT_CASE(max)
+#undef CAMSHAFT_CASE
+    case F::is_nan:
+      return predicate<F::is_nan, T>;
+    case F::is_inf_pos:
+      return predicate<F::is_inf_pos, T>;
+    case F::is_inf_neg:
+      return predicate<F::is_inf_neg, T>;
+    case F::select:
+      return select<T>;
+    default:
+      return predicate_kernel<T>(function);
+  }
+}
+
+TileKernel boolean_kernel(F function) {
+  switch (function) {
+    case F::logical_not:
+      return predicate<F::logical_not, uint8_t>;
+    case F::logical_and:
+    case F::bitwise_and:
+    case F::mul:
+    case F::min:
+      return predicate<F::logical_and, uint8_t>;
+    case F::logical_or:
+    case F::bitwise_or:
+    case F::add:
+    case F::max:
+      return predicate<F::logical_or, uint8_t>;
+    case F::logical_xor:
+    case F::bitwise_xor:
+      return predicate<F::logical_xor, uint8_t>;
+    case F::select:
+      return select<uint8_t>;
+    default:
+      return predicate_kernel<uint8_t>(function);
+  }
+}
+
+struct Bool {
+  uint8_t byte;
+};
+
+template <class T>
+constexpr bool is_half = std::is_same_v<T, Half> || std::is_same_v<T, BFloat>;
+
+template <class To, class From>
+To convert_element(From from) {
+  if constexpr (std::is_same_v<From, Bool>) {
+    return convert_element<To>(static_cast<uint8_t>(from.byte != 0));
+  } else if constexpr (is_half<From>) {
+    return convert_element<To>(to_float(from));
+  } else if constexpr (std::is_same_v<To, Bool>) {
+    return Bool{static_cast<uint8_t>(from != From(0))};
+  } else if constexpr (std::is_same_v<To, Half>) {
+    return to_half(static_cast<float>(from));
+  } else if constexpr (std::is_same_v<To, BFloat>) {
+    return to_bfloat(static_cast<float>(from));
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    // The upper limit as a float may be one above the integer's: compare with >=.
+    constexpr auto lowest = std::numeric_limits<To>::lowest();
+    constexpr auto highest = std::numeric_limits<To>::max();
+    if (from != from) return To(0);
+    if (from <= static_cast<From>(lowest)) return lowest;
+    if (from >= static_cast<From>(highest)) return highest;
+    return static_cast<To>(from);
+  } else {
+    return static_cast<To>(from);
+  }
+}
+
+template <class From, class To>
+void convert(const void* const* in, void* out, int64_t n, unsigned uniform) {
+  const auto* a = static_cast<const From*>(in[0]);
+  auto* o = static_cast<To*>(out);
+  if (uniform & 1) {
+    const To value = convert_element<To>(*a);
+    for (int64_t i = 0; i < n; ++i) o[i] = value;
+    return;
+  }
+  if constexpr (std::is_same_v<From, To>) {
+    if (o != a) std::memcpy(o, a, static_cast<size_t>(n) * sizeof(To));
+  } else {
+    for (int64_t i = 0; i < n; ++i) o[i] = convert_element<To>(a[i]);
+  }
+}
+
+// Calls visit(T()) with the element type of a dtype; false for those without one (4-bit, 8-bit floats, strings).
+template <class Visit>
+bool with_type(DType dtype, Visit&& visit) {
+  switch (dtype) {
+    case DType::f64:
+      return visit(double()), true;
+    case DType::f32:
+      return visit(float()), true;
+    case DType::f16:
+      return visit(Half()), true;
+    case DType::bf16:
+      return visit(BFloat()), true;
+    case DType::i64:
+      return visit(int64_t()), true;
+    case DType::i32:
+      return visit(int32_t()), true;
+    case DType::i16:
+      return visit(int16_t()), true;
+    case DType::i8:
+      return visit(int8_t()), true;
+    case DType::u64:
+      return visit(uint64_t()), true;
+    case DType::u32:
+      return visit(uint32_t()), true;
+    case DType::u16:
+      return visit(uint16_t()), true;
+    case DType::u8:
+      return visit(uint8_t()), true;
+    case DType::boolean:
+      return visit(Bool()), true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+TileKernel find_kernel(ScalarFunction function, DType lanes) {
+  TileKernel found = nullptr;
+  if (lanes == DType::f32 || lanes == DType::f16 || lanes == DType::bf16) {
+    found = find_f32_kernel(function);
+    if (!found) found = floating_kernel<float>(function);
+  } else if (lanes == DType::boolean) {
+    found = boolean_kernel(function);
+  } else {
+    with_type(lanes, [&](auto element) {
+      using T = decltype(element);
+      if constexpr (std::is_floating_point_v<T>) {
+        found = floating_kernel<T>(function);
+      } else if constexpr (std::is_integral_v<T>) {
+        found = integer_kernel<T>(function);
+      }
+    });
+  }
+  if (!found) {
+    throw Error(ErrorCode::unsupported, "there is no vector loop for the function '" +
+                                            std::string(to_string(function)) + "' on " + std::string(to_string(lanes)) +
+                                            "; evaluate the operator by reference");
+  }
+  return found;
+}
+
+TileKernel find_kernel(FusedFunction function) {
+  return find_f32_fused(function);
+}
+
+TileKernel find_conversion(DType from, DType to) {
+  if (TileKernel found = find_half_conversion(from, to)) return found;
+  TileKernel found = nullptr;
+  with_type(from, [&](auto source) {
+    with_type(to, [&](auto target) { found = convert<decltype(source), decltype(target)>; });
+  });
+  if (!found) {
+    throw Error(ErrorCode::unsupported, "there is no vector loop that converts " + std::string(to_string(from)) +
+                                            " to " + std::string(to_string(to)) +
+                                            "; evaluate the operator by reference");
+  }
+  return found;
+}
+
+int tile_cost(ScalarFunction function, DType lanes) {
+  const bool vectorised = lanes == DType::f32 || lanes == DType::f16 || lanes == DType::bf16;
+  switch (function) {
+    case F::exp:
+    case F::sigmoid:
+    case F::tanh:
+    case F::erf:
+      return vectorised ? 6 : 100;
+    case F::log:
+    case F::log1p:
+    case F::sin:
+    case F::cos:
+      return vectorised ? 12 : 100;
+    case F::div:
+    case F::sqrt:
+    case F::reciprocal:
+      return vectorised ? 2 : 20;
+    case F::tan:
+    case F::asin:
+    case F::acos:
+    case F::atan:
+    case F::sinh:
+    case F::cosh:
+    case F::asinh:
+    case F::acosh:
+    case F::atanh:
+    case F::mod:
+    case F::fmod:
+    case F::pow:
+      return 100;
+    default:
+      return vectorised ? 1 : 4;
+  }
+}
+
+}  // namespace camshaft::cpu
