@@ -39,7 +39,7 @@ class Decoder {
   static std::pair<std::string, std::string> entry(WireReader reader);
   static void metadata(WireReader reader, Metadata& out);
   /// "ai.onnx" is the long name of the default domain, "".
-  static std::string normal_domain(std::string domain);
+  static std::string normal_domain(const std::string& domain);
 
   const WireSource& source_;
   int depth_ = 0;

@@ -35,7 +35,6 @@ class WireReader {
   /// Moves to the next field; false at the end of the message.
   bool next();
   uint32_t field() const { return field_; }
-  WireType wire_type() const { return wire_type_; }
 
   uint64_t varint();  ///< uint64; int64, int32, bool and enum after a cast
   int64_t int64() { return static_cast<int64_t>(varint()); }
