@@ -27,7 +27,7 @@ class Profiler {
   void reset();
 
  private:
-  friend class Executor;
+  friend class Executor;  // of the runtime, which fills it
   std::vector<LayerTime> layers_;
 };
 

@@ -1,0 +1,36 @@
+// The engine file: everything an engine is, on disk.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "camshaft/profile.h"
+#include "compile/packed_constants.h"
+#include "graph/graph.h"
+
+namespace camshaft {
+
+/// What is stored. The plan is not: it is laid out again from the graph and the recorded tactics when the file is
+/// loaded (a few milliseconds), so nothing in a file is ever trusted as an address or a size.
+struct EngineFile {
+  std::string device_kind;           ///< "cpu", …
+  Graph graph;                       ///< optimised, with regions
+  std::vector<std::string> tactics;  ///< of each node
+  std::shared_ptr<PackedConstants> packed;
+  std::vector<Profile> profiles;
+  SymbolBindings optimum;
+  std::map<std::string, std::string> metadata;
+  std::shared_ptr<const void> storage;  ///< keeps the mapped weights alive; filled by read_engine_file
+};
+
+/// Writes atomically. Constants that some packed form can restore (PackedConstants::unpack) are stored packed only.
+/// Throws Error(io).
+void write_engine_file(const std::string& path, const EngineFile& engine);
+
+/// Maps and checks a file: bounds, checksums, structure (FlatBuffers verifier), semantics (graph verifier, shape
+/// rules). Any bytes at all give an engine or an Error(corrupt_engine); Error(io) when it cannot be read.
+EngineFile read_engine_file(const std::string& path);
+
+}  // namespace camshaft

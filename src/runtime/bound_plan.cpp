@@ -1,0 +1,118 @@
+#include "runtime/bound_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compile/memory_planner.h"
+
+namespace camshaft {
+
+namespace {
+
+bool is_bound(const Shape& shape, const SymbolBindings& symbols) {
+  std::vector<std::string> names;
+  for (const Dim& d : shape) d.collect_symbols(names);
+  return std::all_of(names.begin(), names.end(), [&](const std::string& n) { return symbols.count(n) != 0; });
+}
+
+}  // namespace
+
+KernelShapes kernel_shapes(const Plan& plan, const PlanStep& step, const SymbolBindings& symbols, int threads) {
+  KernelShapes shapes;
+  shapes.symbols = &symbols;
+  shapes.threads = threads;
+  const auto concrete = [&](int32_t id) {
+    OperandShape operand;
+    if (id < 0) return operand;
+    const TensorType& type = plan.values[static_cast<size_t>(id)].type;
+    operand.dtype = type.dtype;
+    for (const Dim& d : type.shape) operand.dims.push_back(d.evaluate(symbols));
+    return operand;
+  };
+  for (const int32_t id : step.inputs) shapes.inputs.push_back(concrete(id));
+  for (const int32_t id : step.outputs) shapes.outputs.push_back(concrete(id));
+  return shapes;
+}
+
+BoundPlan::BoundPlan(const Plan& plan, SymbolBindings symbols, int threads) : symbols_(std::move(symbols)) {
+  bind_values(plan);
+  prepare_steps(plan, threads);
+  plan_arena(plan);
+}
+
+void BoundPlan::bind_values(const Plan& plan) {
+  dims_.resize(plan.values.size());
+  known_.assign(plan.values.size(), false);
+  bytes_.assign(plan.values.size(), 0);
+  for (size_t v = 0; v < plan.values.size(); ++v) {
+    const PlanValue& value = plan.values[v];
+    if (value.storage == Storage::none || !is_bound(value.type.shape, symbols_)) continue;
+    try {
+      for (const Dim& d : value.type.shape) dims_[v].push_back(d.evaluate(symbols_));
+      const int64_t count = element_count(dims_[v]);
+      if (value.type.dtype != DType::string) bytes_[v] = byte_size(value.type.dtype, count);
+    } catch (const Error& e) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("the input shapes do not fit this model: tensor '{}' of shape {}: {}", value.name,
+                              to_string(value.type), e.what()));
+    }
+    known_[v] = true;
+  }
+}
+
+void BoundPlan::prepare_steps(const Plan& plan, int threads) {
+  launches_.resize(plan.steps.size());
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    const PlanStep& step = plan.steps[s];
+    if (step.kernel->has_dynamic_outputs()) continue;
+    const auto ready = [&](int32_t id) { return id < 0 || known(id); };
+    if (!std::all_of(step.inputs.begin(), step.inputs.end(), ready) ||
+        !std::all_of(step.outputs.begin(), step.outputs.end(), ready))
+      continue;
+    try {
+      launches_[s] = step.kernel->prepare(kernel_shapes(plan, step, symbols_, threads));
+    } catch (const Error& e) {
+      throw Error(
+          e.code(),
+          fmt::format("layer '{}'{}: {}", step.name,
+                      step.sources.empty() ? "" : fmt::format(" (from node '{}')", step.sources.front()), e.what()));
+    }
+  }
+}
+
+void BoundPlan::plan_arena(const Plan& plan) {
+  // Values that run in place share one buffer: the first of the chain stands for all.
+  std::vector<int32_t> buffer(plan.values.size(), -1);
+  std::vector<BufferLifetime> lifetimes;
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    for (const int32_t id : plan.steps[s].outputs) {
+      const PlanValue& value = plan.values[static_cast<size_t>(id)];
+      if (value.storage != Storage::arena) continue;
+      const auto v = static_cast<size_t>(id);
+      if (value.in_place_of >= 0 && launches_[s]) {
+        buffer[v] = buffer[static_cast<size_t>(value.in_place_of)];
+        BufferLifetime& shared = lifetimes[static_cast<size_t>(buffer[v])];
+        shared.last = std::max(shared.last, value.last_step);
+      } else {
+        buffer[v] = static_cast<int32_t>(lifetimes.size());
+        lifetimes.push_back({static_cast<int64_t>(bytes_[v]), value.first_step, value.last_step});
+      }
+    }
+  }
+  std::vector<size_t> workspace(plan.steps.size());
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    workspace[s] = lifetimes.size();
+    const int64_t bytes = launches_[s] ? static_cast<int64_t>(launches_[s]->workspace_bytes()) : 0;
+    lifetimes.push_back({bytes, static_cast<int32_t>(s), static_cast<int32_t>(s)});
+  }
+  const MemoryPlan memory = plan_memory(lifetimes);
+  offsets_.assign(plan.values.size(), 0);
+  for (size_t v = 0; v < plan.values.size(); ++v)
+    if (buffer[v] >= 0) offsets_[v] = memory.offsets[static_cast<size_t>(buffer[v])];
+  for (const size_t w : workspace) workspace_offsets_.push_back(memory.offsets[w]);
+  arena_bytes_ = memory.peak;
+  arena_lower_bound_ = memory.lower_bound;
+}
+
+}  // namespace camshaft

@@ -1,0 +1,47 @@
+// A plan with its symbols bound: concrete shapes, prepared kernels, arena offsets.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "compile/plan.h"
+
+namespace camshaft {
+
+/// Everything that depends on the input shapes and not on the data; made once for each set of shapes.
+class BoundPlan {
+ public:
+  /// Throws Error(invalid_argument) when the shapes contradict each other.
+  BoundPlan(const Plan& plan, SymbolBindings symbols, int threads);
+
+  const SymbolBindings& symbols() const { return symbols_; }
+  /// Dims of a value; empty and known() false where only running can tell.
+  const Dims& dims(int32_t value) const { return dims_[static_cast<size_t>(value)]; }
+  bool known(int32_t value) const { return known_[static_cast<size_t>(value)]; }
+  size_t bytes(int32_t value) const { return bytes_[static_cast<size_t>(value)]; }
+  /// Null for steps that must wait for data-dependent sizes.
+  Launch* launch(size_t step) const { return launches_[step].get(); }
+  /// In the arena; of arena values and of step workspaces.
+  int64_t offset(int32_t value) const { return offsets_[static_cast<size_t>(value)]; }
+  int64_t workspace_offset(size_t step) const { return workspace_offsets_[step]; }
+  int64_t arena_bytes() const { return arena_bytes_; }
+  int64_t arena_lower_bound() const { return arena_lower_bound_; }
+
+ private:
+  void bind_values(const Plan& plan);
+  void prepare_steps(const Plan& plan, int threads);
+  void plan_arena(const Plan& plan);
+
+  SymbolBindings symbols_;
+  std::vector<Dims> dims_;
+  std::vector<bool> known_;
+  std::vector<size_t> bytes_;
+  std::vector<std::unique_ptr<Launch>> launches_;
+  std::vector<int64_t> offsets_, workspace_offsets_;
+  int64_t arena_bytes_ = 0, arena_lower_bound_ = 0;
+};
+
+/// Concrete operand shapes of a step under bindings.
+KernelShapes kernel_shapes(const Plan& plan, const PlanStep& step, const SymbolBindings& symbols, int threads);
+
+}  // namespace camshaft

@@ -1,0 +1,262 @@
+#include "camshaft/context.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ops/evaluate.h"
+#include "runtime/context_impl.h"
+
+namespace camshaft {
+
+namespace {
+
+// Shapes whose plans a context remembers. A plan is a few hundred kilobytes at most; more shapes than this in turn
+// means planning again, a millisecond or so.
+constexpr size_t max_cached_shapes = 16;
+
+template <class Names>
+std::string listed(const Names& infos) {
+  std::string out;
+  for (const auto& info : infos) out += (out.empty() ? "" : ", ") + info.name;
+  return out;
+}
+
+size_t find(const std::vector<TensorInfo>& infos, const std::string& name, const char* what) {
+  for (size_t i = 0; i < infos.size(); ++i)
+    if (infos[i].name == name) return i;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("no {} is named '{}'; the {}s are: {}", what, name, what, listed(infos)));
+}
+
+std::string described(const TensorInfo& info) {
+  std::string out = "[";
+  for (size_t i = 0; i < info.dim_names.size(); ++i) out += (i ? ", " : "") + info.dim_names[i];
+  return out + "]";
+}
+
+}  // namespace
+
+Context::Impl::Impl(std::shared_ptr<const Engine::Impl> e, int threads)
+    : engine(std::move(e)), executor(engine->plan, threads) {
+  for (const TensorInfo& info : engine->inputs) {
+    const bool fixed = std::none_of(info.dims.begin(), info.dims.end(), [](int64_t d) { return d < 0; });
+    input_dims.push_back(fixed ? std::optional<Dims>(info.dims) : std::nullopt);
+  }
+  memory.inputs.assign(engine->inputs.size(), nullptr);
+  memory.outputs.assign(engine->outputs.size(), nullptr);
+  memory.output_bytes.assign(engine->outputs.size(), 0);
+  bound_input_bytes.assign(engine->inputs.size(), 0);
+}
+
+Context::Impl::~Impl() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+size_t Context::Impl::input_index(const std::string& name) const {
+  return find(engine->inputs, name, "input");
+}
+size_t Context::Impl::output_index(const std::string& name) const {
+  return find(engine->outputs, name, "output");
+}
+
+void Context::Impl::check_profiles() const {
+  if (engine->profiles.empty()) return;
+  std::string why;
+  for (const Profile& profile : engine->profiles) {
+    bool fits = true;
+    for (const auto& [name, range] : profile.inputs) {
+      const size_t i = input_index(name);
+      const Dims& dims = *input_dims[i];
+      for (size_t d = 0; d < dims.size(); ++d) {
+        if (dims[d] >= range.min[d] && dims[d] <= range.max[d]) continue;
+        fits = false;
+      }
+      if (!fits)
+        why += fmt::format("{}'{}' is {}, the profile takes {} to {}", why.empty() ? "" : "; ", name, to_string(dims),
+                           to_string(range.min), to_string(range.max));
+      if (!fits) break;
+    }
+    if (fits) return;
+  }
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("the input shapes are outside every profile of this engine: {}", why));
+}
+
+const BoundPlan& Context::Impl::bind() {
+  for (auto it = cache_.begin(); it != cache_.end(); ++it) {
+    const bool same = std::equal(it->dims.begin(), it->dims.end(), input_dims.begin(),
+                                 [](const Dims& a, const std::optional<Dims>& b) { return b && a == *b; });
+    if (!same) continue;
+    cache_.splice(cache_.begin(), cache_, it);
+    return *cache_.front().bound;
+  }
+  SymbolBindings symbols;
+  std::vector<Dims> dims;
+  for (size_t i = 0; i < input_dims.size(); ++i) {
+    const TensorInfo& info = engine->inputs[i];
+    if (!input_dims[i])
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("the shape of input '{}' {} is not set yet", info.name, described(info)));
+    dims.push_back(*input_dims[i]);
+    bind_symbols(engine->graph.shape(engine->graph.inputs[i]), dims.back(), fmt::format("input '{}'", info.name),
+                 symbols);
+  }
+  check_profiles();
+  auto bound = std::make_unique<BoundPlan>(engine->plan, std::move(symbols), executor.pool().size());
+  executor.reserve(*bound);
+  if (cache_.size() >= max_cached_shapes) cache_.pop_back();
+  cache_.push_front({std::move(dims), std::move(bound)});
+  return *cache_.front().bound;
+}
+
+void Context::Impl::run() {
+  const BoundPlan& bound = bind();
+  for (size_t i = 0; i < memory.inputs.size(); ++i) {
+    const TensorInfo& info = engine->inputs[i];
+    const size_t needed = bound.bytes(engine->plan.inputs[i]);
+    if (!memory.inputs[i] && needed > 0)
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("input '{}' has no data; bind it before running", info.name));
+    if (bound_input_bytes[i] < needed)
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("input '{}' of shape {} needs {} bytes, {} are bound", info.name,
+                              to_string(*input_dims[i]), needed, bound_input_bytes[i]));
+  }
+  has_run = false;
+  executor.run(bound, memory);
+  has_run = true;
+}
+
+void Context::Impl::start_async(std::function<void(std::exception_ptr)> completion) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (pending_)
+      throw Error(ErrorCode::invalid_argument,
+                  "this context is running already; use one context for each run at a time");
+    pending_ = std::move(completion);
+    if (!thread_.joinable()) thread_ = std::thread([this] { worker(); });
+  }
+  wake_.notify_one();
+}
+
+void Context::Impl::worker() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [this] { return stop_ || pending_; });
+    if (!pending_) return;
+    lock.unlock();
+    std::exception_ptr failure;
+    try {
+      run();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    lock.lock();
+    const auto completion = std::move(pending_);
+    pending_ = nullptr;
+    lock.unlock();
+    completion(failure);
+    lock.lock();
+  }
+}
+
+Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Context::Context(Context&&) noexcept = default;
+Context& Context::operator=(Context&&) noexcept = default;
+Context::~Context() = default;
+
+void Context::set_input_shape(const std::string& name, const std::vector<int64_t>& dims) {
+  const size_t i = impl_->input_index(name);
+  if (impl_->input_dims[i] == dims) return;
+  const TensorInfo& info = impl_->engine->inputs[i];
+  if (dims.size() != info.dims.size())
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("input '{}' has shape {}: {} has {} dimensions instead of {}", name, described(info),
+                            to_string(dims), dims.size(), info.dims.size()));
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d] < 0 || (info.dims[d] >= 0 && dims[d] != info.dims[d]))
+      throw Error(ErrorCode::invalid_argument, fmt::format("input '{}' has shape {}: {} does not fit in dimension {}",
+                                                           name, described(info), to_string(dims), d));
+  }
+  impl_->input_dims[i] = dims;
+}
+
+void Context::bind_input(const std::string& name, const void* data, size_t bytes) {
+  const size_t i = impl_->input_index(name);
+  impl_->memory.inputs[i] = static_cast<const std::byte*>(data);
+  impl_->bound_input_bytes[i] = bytes;
+}
+
+void Context::set_input(const std::string& name, const std::vector<int64_t>& dims, const void* data) {
+  set_input_shape(name, dims);
+  const TensorInfo& info = impl_->engine->inputs[impl_->input_index(name)];
+  bind_input(name, data, byte_size(info.dtype, element_count(dims)));
+}
+
+void Context::bind_output(const std::string& name, void* data, size_t bytes) {
+  const size_t o = impl_->output_index(name);
+  impl_->memory.outputs[o] = static_cast<std::byte*>(data);
+  impl_->memory.output_bytes[o] = data ? bytes : 0;
+}
+
+std::vector<int64_t> Context::output_shape(const std::string& name) {
+  const size_t o = impl_->output_index(name);
+  const BoundPlan& bound = impl_->bind();
+  const int32_t id = impl_->engine->plan.outputs[o];
+  if (!bound.known(id))
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the shape of output '{}' depends on the data; ask output() after the run", name));
+  return bound.dims(id);
+}
+
+void Context::run() {
+  impl_->run();
+}
+
+void Context::run_async(std::function<void(std::exception_ptr)> completion) {
+  impl_->start_async(std::move(completion));
+}
+
+void Context::set_cancellation(Cancellation cancellation) {
+  impl_->executor.cancellation = std::move(cancellation);
+}
+
+TensorView Context::output(const std::string& name) const {
+  const size_t o = impl_->output_index(name);
+  if (!impl_->has_run)
+    throw Error(ErrorCode::invalid_argument, fmt::format("output '{}' has no data yet: run the context first", name));
+  return impl_->executor.output(o);
+}
+
+void Context::set_profiler(Profiler* profiler) {
+  impl_->executor.profiler = profiler;
+}
+
+void Context::set_tap(const std::string& tensor, std::function<void(const TensorView&)> tap) {
+  const Plan& plan = impl_->engine->plan;
+  for (size_t v = 0; v < plan.values.size(); ++v) {
+    if (plan.values[v].name != tensor || plan.values[v].storage == Storage::none) continue;
+    if (tap) {
+      impl_->executor.taps[static_cast<int32_t>(v)] = std::move(tap);
+    } else {
+      impl_->executor.taps.erase(static_cast<int32_t>(v));
+    }
+    return;
+  }
+  throw Error(ErrorCode::invalid_argument, fmt::format("the plan has no tensor '{}': it was fused away or never "
+                                                       "existed. Name it in BuildOptions::debug_tensors to keep it",
+                                                       tensor));
+}
+
+size_t Context::memory_bytes() const {
+  return impl_->executor.memory_bytes();
+}
+
+}  // namespace camshaft

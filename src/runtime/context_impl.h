@@ -1,0 +1,52 @@
+// What a Context holds.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "camshaft/context.h"
+#include "runtime/engine_impl.h"
+#include "runtime/executor.h"
+
+namespace camshaft {
+
+struct Context::Impl {
+  Impl(std::shared_ptr<const Engine::Impl> engine, int threads);
+  ~Impl();
+
+  size_t input_index(const std::string& name) const;
+  size_t output_index(const std::string& name) const;
+  /// The bound plan for the shapes set so far, from the cache or made now. Throws when a shape is missing.
+  const BoundPlan& bind();
+  void check_profiles() const;
+  void run();
+  void start_async(std::function<void(std::exception_ptr)> completion);
+
+  std::shared_ptr<const Engine::Impl> engine;
+  std::vector<std::optional<Dims>> input_dims;
+  std::vector<size_t> bound_input_bytes;
+  Executor executor;
+  Executor::Memory memory;
+  bool has_run = false;
+
+ private:
+  struct CacheEntry {
+    std::vector<Dims> dims;
+    std::unique_ptr<BoundPlan> bound;
+  };
+  std::list<CacheEntry> cache_;  // most recently used first
+
+  void worker();
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::function<void(std::exception_ptr)> pending_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace camshaft

@@ -1,0 +1,171 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "engine/engine_file.h"
+#include "ops/evaluate.h"
+#include "runtime/bound_plan.h"
+#include "runtime/context_impl.h"
+#include "runtime/engine_impl.h"
+
+namespace camshaft {
+
+namespace {
+
+TensorInfo describe(const std::string& name, const TensorType& type) {
+  TensorInfo info;
+  info.name = name;
+  info.dtype = type.dtype;
+  for (const Dim& d : type.shape) {
+    info.dims.push_back(d.as_constant().value_or(-1));
+    info.dim_names.push_back(d.str());
+  }
+  return info;
+}
+
+const Value& input_value(const Graph& graph, const std::string& name) {
+  std::string known;
+  for (const ValueId id : graph.inputs) {
+    if (graph.value(id).name == name) return graph.value(id);
+    known += (known.empty() ? "" : ", ") + graph.value(id).name;
+  }
+  throw Error(ErrorCode::invalid_argument, fmt::format("no input is named '{}'; the inputs are: {}", name, known));
+}
+
+}  // namespace
+
+void Engine::Impl::finish() {
+  tactics.assign(graph.nodes.size(), "");
+  for (const PlanStep& step : plan.steps)
+    if (step.node >= 0) tactics[static_cast<size_t>(step.node)] = step.tactic;
+  for (const ValueId id : graph.inputs) inputs.push_back(describe(graph.value(id).name, graph.type(id)));
+  for (size_t o = 0; o < graph.outputs.size(); ++o)
+    outputs.push_back(describe(graph.output_names[o], graph.type(graph.outputs[o])));
+}
+
+void check_profile(const Graph& graph, const Profile& profile) {
+  for (const auto& [name, range] : profile.inputs) {
+    const Shape& shape = input_value(graph, name).type.shape;
+    for (const auto* dims : {&range.min, &range.opt, &range.max}) {
+      if (dims->size() != shape.size())
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("the profile of input '{}' has shape {}, but the input has {} dimensions", name,
+                                to_string(*dims), shape.size()));
+      SymbolBindings ignored;
+      bind_symbols(shape, *dims, fmt::format("the profile of input '{}'", name), ignored);
+    }
+    for (size_t i = 0; i < shape.size(); ++i)
+      if (range.min[i] > range.opt[i] || range.opt[i] > range.max[i] || range.min[i] < 0)
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("the profile of input '{}' is not min <= opt <= max in dimension {}: {}, {}, {}", name,
+                                i, range.min[i], range.opt[i], range.max[i]));
+  }
+}
+
+SymbolBindings bind_profile(const Graph& graph, const Profile& profile) {
+  SymbolBindings symbols;
+  for (const auto& [name, range] : profile.inputs)
+    bind_symbols(input_value(graph, name).type.shape, range.opt, fmt::format("the profile of input '{}'", name),
+                 symbols);
+  return symbols;
+}
+
+Engine Engine::load(const std::string& path) {
+  EngineFile file = read_engine_file(path);
+  auto impl = std::make_shared<Impl>();
+  impl->backend = find_backend(file.device_kind);
+  impl->graph = std::move(file.graph);
+  impl->packed = std::move(file.packed);
+  impl->packed->set_unpack([backend = impl->backend](const PackedConstant& p, DType dtype, const Dims& dims) {
+    return backend->unpack(p, dtype, dims);
+  });
+  impl->profiles = std::move(file.profiles);
+  impl->optimum = std::move(file.optimum);
+  impl->metadata = std::move(file.metadata);
+  impl->storage = std::move(file.storage);
+  for (const Profile& profile : impl->profiles) {
+    try {
+      check_profile(impl->graph, profile);
+    } catch (const Error& e) {
+      throw Error(ErrorCode::corrupt_engine, fmt::format("'{}': {}", path, e.what()));
+    }
+  }
+  LowerOptions options;
+  options.symbols = impl->optimum;
+  options.tactics = std::move(file.tactics);
+  impl->plan = lower(impl->graph, *impl->backend, *impl->packed, options);
+  impl->finish();
+  return Engine(std::move(impl));
+}
+
+void Engine::save(const std::string& path) const {
+  write_engine_file(path, {impl_->backend->device().kind, impl_->graph, impl_->tactics, impl_->packed, impl_->profiles,
+                           impl_->optimum, impl_->metadata, nullptr});
+}
+
+const std::vector<TensorInfo>& Engine::inputs() const {
+  return impl_->inputs;
+}
+const std::vector<TensorInfo>& Engine::outputs() const {
+  return impl_->outputs;
+}
+const std::vector<Profile>& Engine::profiles() const {
+  return impl_->profiles;
+}
+const std::map<std::string, std::string>& Engine::metadata() const {
+  return impl_->metadata;
+}
+
+std::vector<LayerInfo> Engine::layers() const {
+  const Plan& plan = impl_->plan;
+  const auto names = [&](const std::vector<int32_t>& ids) {
+    std::vector<std::string> list;
+    for (const int32_t id : ids)
+      if (id >= 0)
+        list.push_back(fmt::format("{}: {}", plan.values[static_cast<size_t>(id)].name,
+                                   to_string(plan.values[static_cast<size_t>(id)].type)));
+    return list;
+  };
+  std::vector<LayerInfo> layers;
+  for (const PlanStep& step : plan.steps)
+    layers.push_back(
+        {step.name, step.op, step.tactic, step.description, names(step.inputs), names(step.outputs), step.sources});
+  return layers;
+}
+
+std::vector<std::string> Engine::tensor_names() const {
+  std::vector<std::string> names;
+  for (const PlanValue& value : impl_->plan.values)
+    if (value.storage != Storage::none) names.push_back(value.name);
+  return names;
+}
+
+MemoryInfo Engine::memory() const {
+  MemoryInfo info;
+  for (const Value& value : impl_->graph.values)
+    if (value.constant && !value.constant->is_elided())
+      info.weight_bytes += static_cast<int64_t>(value.constant->bytes());
+  info.weight_bytes += static_cast<int64_t>(impl_->packed->total_bytes());
+  SymbolBindings symbols = impl_->optimum;
+  for (const ValueId id : impl_->graph.inputs)
+    for (const Dim& d : impl_->graph.shape(id)) {
+      std::vector<std::string> names;
+      d.collect_symbols(names);
+      for (const std::string& n : names) symbols.try_emplace(n, 1);
+    }
+  const BoundPlan bound(impl_->plan, symbols, 1);
+  info.arena_bytes = bound.arena_bytes();
+  info.arena_lower_bound = bound.arena_lower_bound();
+  return info;
+}
+
+Context Engine::create_context(const ContextOptions& options) const {
+  if (options.threads < 0)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("a context cannot have {} threads; give 1 or more, or 0 for one a core", options.threads));
+  const int threads = options.threads > 0 ? options.threads : impl_->backend->device().cores;
+  return Context(std::make_unique<Context::Impl>(impl_, std::max(1, threads)));
+}
+
+}  // namespace camshaft

@@ -1,0 +1,38 @@
+// What an Engine holds.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "camshaft/engine.h"
+#include "compile/backend.h"
+#include "compile/plan.h"
+
+namespace camshaft {
+
+struct Engine::Impl {
+  std::shared_ptr<const Backend> backend;
+  Graph graph;                       ///< optimised, with regions
+  std::vector<std::string> tactics;  ///< of each node of the graph; empty for views
+  std::shared_ptr<PackedConstants> packed;
+  Plan plan;
+  std::vector<Profile> profiles;
+  SymbolBindings optimum;  ///< the sizes that tactics were chosen for
+  std::map<std::string, std::string> metadata;
+  std::shared_ptr<const void> storage;  ///< keeps mapped weights alive
+
+  std::vector<TensorInfo> inputs, outputs;
+
+  /// Fills what follows from the rest: tactics, inputs, outputs.
+  void finish();
+};
+
+/// The symbols of the graph's inputs bound to a profile's optimum. Inputs that the profile does not name are left out.
+SymbolBindings bind_profile(const Graph& graph, const Profile& profile);
+/// Throws Error(invalid_argument) when a profile names an unknown input, has a wrong rank, contradicts a fixed size, or
+/// is not ordered min <= opt <= max.
+void check_profile(const Graph& graph, const Profile& profile);
+
+}  // namespace camshaft

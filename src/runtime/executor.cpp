@@ -1,0 +1,226 @@
+#include "runtime/executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "ops/evaluate.h"
+
+namespace camshaft {
+
+void Executor::reserve(const BoundPlan& bound) {
+  if (arena_.size() < static_cast<size_t>(bound.arena_bytes())) {
+    arena_ = AlignedBuffer();  // give the old one back before asking for more
+    arena_ = AlignedBuffer(static_cast<size_t>(bound.arena_bytes()), "the intermediate tensors of a context");
+  }
+  own_outputs_.resize(plan_.outputs.size());
+  results_.resize(plan_.outputs.size());
+  size_t operands = 0;
+  for (const PlanStep& step : plan_.steps) operands = std::max({operands, step.inputs.size(), step.outputs.size()});
+  step_inputs_.reserve(operands);
+  step_outputs_.reserve(operands);
+}
+
+void Executor::bind(const BoundPlan& bound, const Memory& memory) {
+  for (size_t v = 0; v < plan_.values.size(); ++v) {
+    const PlanValue& value = plan_.values[v];
+    switch (value.storage) {
+      case Storage::input:
+        pointers_[v] = const_cast<std::byte*>(memory.inputs[static_cast<size_t>(value.index)]);
+        break;
+      case Storage::constant:
+        pointers_[v] = const_cast<std::byte*>(value.constant->data());
+        break;
+      case Storage::arena:
+        pointers_[v] = arena_.data() + bound.offset(static_cast<int32_t>(v));
+        break;
+      case Storage::output: {
+        const auto o = static_cast<size_t>(value.index);
+        const size_t bytes = bound.bytes(static_cast<int32_t>(v));
+        if (memory.outputs[o]) {
+          if (memory.output_bytes[o] < bytes)
+            throw Error(ErrorCode::invalid_argument, fmt::format("output '{}' needs {} bytes, {} are bound",
+                                                                 plan_.output_names[o], bytes, memory.output_bytes[o]));
+          pointers_[v] = memory.outputs[o];
+        } else {
+          if (own_outputs_[o].size() < bytes || own_outputs_[o].data() == nullptr)
+            own_outputs_[o] = AlignedBuffer(std::max<size_t>(bytes, 64), "an output");
+          pointers_[v] = own_outputs_[o].data();
+        }
+        break;
+      }
+      default:
+        break;
+    }
+  }
+}
+
+void Executor::run(const BoundPlan& bound, const Memory& memory) {
+  bind(bound, memory);
+  bool late = false;
+  for (size_t s = 0; s < plan_.steps.size(); ++s) late = late || bound.launch(s) == nullptr;
+  if (late) late_symbols_ = bound.symbols();
+  if (profiler && profiler->layers_.size() != plan_.steps.size()) {
+    profiler->layers_.clear();
+    for (const PlanStep& step : plan_.steps)
+      profiler->layers_.push_back({step.name, step.op, step.tactic, step.sources, 0, 0});
+  }
+  for (size_t s = 0; s < plan_.steps.size(); ++s) {
+    if (cancellation.cancelled())
+      throw Error(ErrorCode::cancelled, fmt::format("cancelled before layer '{}'", plan_.steps[s].name));
+    const auto start = profiler ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+    try {
+      if (bound.launch(s)) {
+        run_step(bound, s);
+      } else {
+        run_dynamic_step(bound, s);
+      }
+    } catch (const Error& e) {
+      const PlanStep& step = plan_.steps[s];
+      throw Error(
+          e.code(),
+          fmt::format("layer '{}'{}: {}", step.name,
+                      step.sources.empty() ? "" : fmt::format(" (from node '{}')", step.sources.front()), e.what()));
+    }
+    if (profiler) {
+      LayerTime& layer = profiler->layers_[s];
+      layer.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      ++layer.runs;
+    }
+    if (!taps.empty()) call_taps(bound, plan_.steps[s].outputs);
+    if (late) {
+      for (const int32_t id : plan_.steps[s].inputs) {
+        if (id < 0) continue;
+        const int32_t root = plan_.root(id);
+        if (plan_.values[static_cast<size_t>(root)].storage == Storage::dynamic &&
+            plan_.values[static_cast<size_t>(root)].last_step == static_cast<int32_t>(s))
+          dynamic_[static_cast<size_t>(root)] = Tensor();
+      }
+    }
+  }
+  finish_outputs(bound, memory);
+}
+
+void Executor::run_step(const BoundPlan& bound, size_t s) {
+  const PlanStep& step = plan_.steps[s];
+  step_inputs_.clear();
+  step_outputs_.clear();
+  for (const int32_t id : step.inputs) step_inputs_.push_back(id < 0 ? nullptr : pointer(id));
+  for (const int32_t id : step.outputs) step_outputs_.push_back(pointer(id));
+  bound.launch(s)->run({step_inputs_, step_outputs_, arena_.data() + bound.workspace_offset(s), pool_});
+}
+
+Dims Executor::current_dims(const BoundPlan& bound, int32_t value) const {
+  if (bound.known(value)) return bound.dims(value);
+  Dims dims;
+  for (const Dim& d : plan_.values[static_cast<size_t>(value)].type.shape) dims.push_back(d.evaluate(late_symbols_));
+  return dims;
+}
+
+Tensor Executor::tensor(const BoundPlan& bound, int32_t value) const {
+  const int32_t root = plan_.root(value);
+  const PlanValue& r = plan_.values[static_cast<size_t>(root)];
+  const Dims dims = current_dims(bound, value);
+  if (r.storage == Storage::dynamic) return dynamic_[static_cast<size_t>(root)].reshaped(dims);
+  if (r.storage == Storage::constant) return r.constant->reshaped(dims);
+  const size_t bytes = byte_size(r.type.dtype, element_count(dims));
+  return Tensor(r.type.dtype, dims, {pointers_[static_cast<size_t>(root)], bytes}, nullptr);
+}
+
+// A step whose sizes were not known in advance: its outputs get memory of their own, now.
+void Executor::run_dynamic_step(const BoundPlan& bound, size_t s) {
+  const PlanStep& step = plan_.steps[s];
+  std::vector<Tensor> results;
+  if (step.kernel->has_dynamic_outputs()) {
+    std::vector<Tensor> inputs;
+    for (const int32_t id : step.inputs) inputs.push_back(id < 0 ? Tensor() : tensor(bound, id));
+    results = step.kernel->run_dynamic(inputs, late_symbols_, pool_);
+    for (size_t o = 0; o < step.outputs.size(); ++o) {
+      const PlanValue& value = plan_.values[static_cast<size_t>(step.outputs[o])];
+      bind_symbols(value.type.shape, results[o].dims(), fmt::format("tensor '{}'", value.name), late_symbols_);
+    }
+  } else {
+    const KernelShapes shapes = kernel_shapes(plan_, step, late_symbols_, pool_.size());
+    const std::unique_ptr<Launch> launch = step.kernel->prepare(shapes);
+    step_inputs_.clear();
+    step_outputs_.clear();
+    for (const int32_t id : step.inputs) {
+      const bool dynamic = id >= 0 && plan_.values[static_cast<size_t>(plan_.root(id))].storage == Storage::dynamic;
+      step_inputs_.push_back(id < 0    ? nullptr
+                             : dynamic ? dynamic_[static_cast<size_t>(plan_.root(id))].data()
+                                       : pointer(id));
+    }
+    for (size_t o = 0; o < step.outputs.size(); ++o) {
+      const PlanValue& value = plan_.values[static_cast<size_t>(step.outputs[o])];
+      const bool fixed = value.storage == Storage::arena || value.storage == Storage::output;
+      results.push_back(fixed ? Tensor() : Tensor(shapes.outputs[o].dtype, shapes.outputs[o].dims));
+      step_outputs_.push_back(fixed ? pointers_[static_cast<size_t>(step.outputs[o])] : results.back().mutable_data());
+    }
+    const AlignedBuffer workspace(std::max<size_t>(launch->workspace_bytes(), 64), "the workspace of a layer");
+    launch->run({step_inputs_, step_outputs_, const_cast<std::byte*>(workspace.data()), pool_});
+  }
+  for (size_t o = 0; o < step.outputs.size(); ++o) {
+    const auto v = static_cast<size_t>(step.outputs[o]);
+    const PlanValue& value = plan_.values[v];
+    if (value.storage == Storage::dynamic) {
+      pointers_[v] = const_cast<std::byte*>(results[o].data());
+      dynamic_[v] = std::move(results[o]);
+    } else if (results[o].defined() && results[o].bytes() > 0) {
+      std::memcpy(pointers_[v], results[o].data(), results[o].bytes());
+    }
+  }
+}
+
+void Executor::call_taps(const BoundPlan& bound, const std::vector<int32_t>& values) {
+  for (const auto& [value, tap] : taps) {
+    const int32_t root = plan_.root(value);
+    if (std::find(values.begin(), values.end(), root) == values.end()) continue;
+    const Dims dims = current_dims(bound, value);
+    const PlanValue& v = plan_.values[static_cast<size_t>(root)];
+    const size_t bytes = v.type.dtype == DType::string ? 0 : byte_size(v.type.dtype, element_count(dims));
+    tap({v.type.dtype, dims, pointers_[static_cast<size_t>(root)], bytes});
+  }
+}
+
+void Executor::finish_outputs(const BoundPlan& bound, const Memory& memory) {
+  for (size_t o = 0; o < plan_.outputs.size(); ++o) {
+    const int32_t id = plan_.outputs[o];
+    const int32_t root = plan_.root(id);
+    TensorView& result = results_[o];
+    if (plan_.values[static_cast<size_t>(root)].storage != Storage::dynamic) {
+      result.dtype = plan_.values[static_cast<size_t>(id)].type.dtype;
+      if (result.dims != bound.dims(id)) result.dims = bound.dims(id);
+      result.data = pointers_[static_cast<size_t>(root)];
+      result.bytes = bound.bytes(root);
+      continue;
+    }
+    const Tensor t = tensor(bound, id);
+    result.dtype = t.dtype();
+    result.dims = t.dims();
+    result.bytes = t.bytes();
+    result.data = t.data();
+    if (!memory.outputs[o]) continue;
+    if (t.dtype() == DType::string)
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("output '{}' holds strings and cannot be bound to memory", plan_.output_names[o]));
+    if (memory.output_bytes[o] < t.bytes())
+      throw Error(ErrorCode::invalid_argument, fmt::format("output '{}' needs {} bytes, {} are bound",
+                                                           plan_.output_names[o], t.bytes(), memory.output_bytes[o]));
+    if (t.bytes() > 0) std::memcpy(memory.outputs[o], t.data(), t.bytes());
+    result.data = memory.outputs[o];
+  }
+}
+
+TensorView Executor::output(size_t index) const {
+  return results_.at(index);
+}
+
+size_t Executor::memory_bytes() const {
+  size_t total = arena_.size();
+  for (const AlignedBuffer& buffer : own_outputs_) total += buffer.size();
+  return total;
+}
+
+}  // namespace camshaft

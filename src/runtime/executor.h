@@ -1,0 +1,63 @@
+// Runs the steps of a bound plan.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "base/aligned_buffer.h"
+#include "camshaft/cancellation.h"
+#include "camshaft/profiler.h"
+#include "camshaft/tensor.h"
+#include "runtime/bound_plan.h"
+
+namespace camshaft {
+
+/// The memory of one context: arena, pointer tables, tensors of data-dependent size. Not thread-safe.
+class Executor {
+ public:
+  Executor(const Plan& plan, int threads)
+      : plan_(plan), pool_(threads), pointers_(plan.values.size()), dynamic_(plan.values.size()) {}
+
+  /// Pointers of the caller: `inputs` and `outputs` in the plan's order; a null output is kept by the executor.
+  struct Memory {
+    std::vector<const std::byte*> inputs;
+    std::vector<std::byte*> outputs;
+    std::vector<size_t> output_bytes;
+  };
+
+  /// Allocates the arena and output buffers for `bound`; nothing when they are large enough.
+  void reserve(const BoundPlan& bound);
+  void run(const BoundPlan& bound, const Memory& memory);
+  TensorView output(size_t index) const;
+
+  ThreadPool& pool() { return pool_; }
+  size_t memory_bytes() const;
+
+  Profiler* profiler = nullptr;
+  Cancellation cancellation;
+  std::map<int32_t, std::function<void(const TensorView&)>> taps;  ///< by plan value
+
+ private:
+  void bind(const BoundPlan& bound, const Memory& memory);
+  void run_step(const BoundPlan& bound, size_t s);
+  void run_dynamic_step(const BoundPlan& bound, size_t s);
+  void call_taps(const BoundPlan& bound, const std::vector<int32_t>& values);
+  std::byte* pointer(int32_t value) const { return pointers_[static_cast<size_t>(plan_.root(value))]; }
+  Tensor tensor(const BoundPlan& bound, int32_t value) const;
+  Dims current_dims(const BoundPlan& bound, int32_t value) const;
+  void finish_outputs(const BoundPlan& bound, const Memory& memory);
+
+  const Plan& plan_;
+  ThreadPool pool_;
+  AlignedBuffer arena_;
+  std::vector<AlignedBuffer> own_outputs_;
+  std::vector<std::byte*> pointers_;  // of each plan value that has storage
+  std::vector<Tensor> dynamic_;       // of each plan value with Storage::dynamic
+  SymbolBindings late_symbols_;       // the bound plan's and those found while running
+  std::vector<const std::byte*> step_inputs_;
+  std::vector<std::byte*> step_outputs_;
+  std::vector<TensorView> results_;
+};
+
+}  // namespace camshaft
