@@ -8,7 +8,7 @@
 
 namespace camshaft::onnx {
 
-std::string Decoder::normal_domain(std::string domain) {
+std::string Decoder::normal_domain(const std::string& domain) {
   return domain == "ai.onnx" ? std::string() : domain;
 }
 
