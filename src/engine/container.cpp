@@ -1,0 +1,190 @@
+#include "engine/container.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "base/format_bytes.h"
+#include "base/hash.h"
+#include "base/thread_pool.h"
+#include "camshaft/error.h"
+#include "engine/container_format.h"
+
+namespace camshaft {
+namespace {
+
+namespace format = container_format;
+
+constexpr char way_out[] = "; copy the file again, or rebuild it with `camshaft build`";
+
+[[noreturn]] void refuse(const std::string& name, const std::string& reason, const char* then = way_out) {
+  throw Error(ErrorCode::corrupt_engine, name + ": " + reason + then);
+}
+
+// Magic, version and the sizes; returns the header, whose checksum is right.
+std::span<const std::byte> checked_header(std::span<const std::byte> bytes, const std::string& name) {
+  const size_t seen = std::min(bytes.size(), sizeof format::magic);
+  if (seen == 0) refuse(name, "the engine is empty");
+  if (std::memcmp(bytes.data(), format::magic, seen) != 0)
+    refuse(name, "this is not a Camshaft engine", "; make one from an ONNX model with `camshaft build`");
+  if (bytes.size() < format::section_count_at)
+    refuse(name, "the engine is truncated: it ends after " + format_bytes(bytes.size()));
+  const auto version = format::load<uint32_t>(bytes, format::version_at);
+  if (version != container_version) {
+    refuse(name,
+           "this engine has format version " + std::to_string(version) + ", and this Camshaft reads version " +
+               std::to_string(container_version),
+           "; rebuild it with `camshaft build`");
+  }
+  if (bytes.size() < format::fixed_size)
+    refuse(name, "the engine is truncated: it ends after " + format_bytes(bytes.size()));
+  const auto stated = format::load<uint64_t>(bytes, format::file_size_at);
+  if (stated > bytes.size()) {
+    refuse(name, "the engine is truncated: " + std::to_string(bytes.size()) + " of " + std::to_string(stated) +
+                     " bytes are there");
+  }
+  if (stated < bytes.size())
+    refuse(name, std::to_string(bytes.size() - stated) + " bytes follow the end of the engine");
+  const auto count = format::load<uint32_t>(bytes, format::section_count_at);
+  const auto header_size = format::load<uint64_t>(bytes, format::header_size_at);
+  if (count > format::max_sections || header_size > bytes.size() ||
+      header_size < format::fixed_size + count * format::entry_size) {
+    refuse(name, "the engine's header is damaged: its sizes contradict each other");
+  }
+  const auto header = bytes.first(header_size);
+  if (format::header_checksum(header) != format::load<uint64_t>(bytes, format::header_checksum_at))
+    refuse(name, "the engine's header is damaged: its checksum is wrong");
+  for (size_t i = format::header_checksum_at + sizeof(uint64_t); i < format::fixed_size; ++i)
+    if (header[i] != std::byte{0}) refuse(name, "the engine's header has a field that this version does not know");
+  return header;
+}
+
+std::string checked_kind(std::span<const std::byte> entry, const std::string& name) {
+  const char* text = reinterpret_cast<const char*>(entry.data());
+  const size_t length = strnlen(text, format::kind_size);
+  const bool padded = std::all_of(text + length, text + format::kind_size, [](char c) { return c == 0; });
+  if (length == 0 || !padded || !std::all_of(text, text + length, format::is_kind_character))
+    refuse(name, "the engine's section table has a section without a proper name");
+  return {text, length};
+}
+
+void check_padding(std::span<const std::byte> bytes, uint64_t begin, uint64_t end, const std::string& name) {
+  for (uint64_t i = begin; i < end; ++i) {
+    if (bytes[i] != std::byte{0})
+      refuse(name, "the engine is damaged: byte " + std::to_string(i) + ", between two sections, is not zero");
+  }
+}
+
+}  // namespace
+
+bool begins_like_container(std::span<const std::byte> bytes) {
+  return bytes.size() >= sizeof format::magic && std::memcmp(bytes.data(), format::magic, sizeof format::magic) == 0;
+}
+
+Container open_container(std::span<const std::byte> bytes, const std::string& name,
+                         const OpenContainerOptions& options) {
+  const auto header = checked_header(bytes, name);
+  // From here on the header is what a writer wrote; it may still be a hostile one.
+  const auto count = format::load<uint32_t>(header, format::section_count_at);
+  Container container;
+  container.name_ = name;
+  container.sections_.reserve(count);
+  uint64_t end = header.size();
+  uint64_t chunks = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const auto entry = header.subspan(format::fixed_size + i * format::entry_size, format::entry_size);
+    Container::Section section;
+    section.kind = checked_kind(entry, name);
+    if (container.has(section.kind)) refuse(name, "the engine has two sections '" + section.kind + "'");
+    section.offset = format::load<uint64_t>(entry, format::entry_offset_at);
+    const auto size = format::load<uint64_t>(entry, format::entry_size_at);
+    const uint64_t expected = format::align_up(end, container_page);  // end <= bytes.size(): no overflow
+    if (section.offset != expected) {
+      refuse(name, "section '" + section.kind + "' of the engine starts at byte " + std::to_string(section.offset) +
+                       " instead of " + std::to_string(expected));
+    }
+    if (section.offset > bytes.size() || size > bytes.size() - section.offset)
+      refuse(name, "section '" + section.kind + "' of the engine reaches beyond the end of the file");
+    check_padding(bytes, end, section.offset, name);
+    section.bytes = bytes.subspan(section.offset, size);
+    end = section.offset + size;
+    chunks += format::chunk_count(size);
+    container.sections_.push_back(std::move(section));
+  }
+  if (end != bytes.size()) refuse(name, "bytes follow the last section of the engine");
+  const size_t table_end = format::fixed_size + count * format::entry_size;
+  if (header.size() != table_end + chunks * sizeof(uint64_t))
+    refuse(name, "the engine's header has not one checksum for every part");
+  container.checksums_.resize(chunks);
+  if (chunks != 0) std::memcpy(container.checksums_.data(), header.data() + table_end, chunks * sizeof(uint64_t));
+  container.verified_.assign(count, 0);
+  container.verify(options.verify_up_to, options.pool);
+  return container;
+}
+
+Container open_container(std::shared_ptr<const MappedFile> file, const OpenContainerOptions& options) {
+  file->prefetch(0, file->size());
+  Container container = open_container(file->bytes(), file->path(), options);
+  container.file_ = std::move(file);
+  return container;
+}
+
+void Container::verify(uint64_t up_to, ThreadPool* pool) {
+  struct Chunk {
+    std::span<const std::byte> bytes;
+    uint64_t checksum;
+    size_t section;
+  };
+  std::vector<Chunk> chunks;
+  size_t next_checksum = 0;
+  for (size_t i = 0; i < sections_.size(); ++i) {
+    const auto bytes = sections_[i].bytes;
+    const bool wanted = !verified_[i] && bytes.size() <= up_to;
+    for (uint64_t begin = 0; begin < bytes.size(); begin += container_chunk, ++next_checksum) {
+      if (!wanted) continue;
+      const auto size = static_cast<size_t>(std::min<uint64_t>(container_chunk, bytes.size() - begin));
+      chunks.push_back({bytes.subspan(begin, size), checksums_[next_checksum], i});
+    }
+  }
+  std::atomic<size_t> first_bad{chunks.size()};
+  const auto check = [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      if (hash64(chunks[i].bytes) == chunks[i].checksum) continue;
+      size_t seen = first_bad.load();
+      while (i < seen && !first_bad.compare_exchange_weak(seen, i)) {
+      }
+      return;
+    }
+  };
+  const auto count = static_cast<int64_t>(chunks.size());
+  pool ? pool->parallel_for(count, 1, check) : check(0, count);
+  if (first_bad < chunks.size()) {
+    const Chunk& bad = chunks[first_bad];
+    const Section& section = sections_[bad.section];
+    const auto begin = static_cast<uint64_t>(bad.bytes.data() - section.bytes.data()) + section.offset;
+    refuse(name_, "section '" + section.kind + "' of the engine is damaged, somewhere in bytes " +
+                      std::to_string(begin) + " to " + std::to_string(begin + bad.bytes.size() - 1) + " of the file");
+  }
+  for (size_t i = 0; i < sections_.size(); ++i)
+    if (sections_[i].bytes.size() <= up_to) verified_[i] = 1;
+}
+
+void Container::verify_rest(ThreadPool* pool) {
+  verify(UINT64_MAX, pool);
+}
+
+bool Container::has(std::string_view kind) const {
+  return std::any_of(sections_.begin(), sections_.end(), [&](const Section& section) { return section.kind == kind; });
+}
+
+std::span<const std::byte> Container::section(std::string_view kind) const {
+  for (size_t i = 0; i < sections_.size(); ++i) {
+    if (sections_[i].kind != kind) continue;
+    if (!verified_[i])
+      throw Error(ErrorCode::internal, name_ + ": section '" + std::string(kind) + "' is used before it was verified");
+    return sections_[i].bytes;
+  }
+  refuse(name_, "the engine has no section '" + std::string(kind) + "'");
+}
+
+}  // namespace camshaft

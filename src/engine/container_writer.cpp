@@ -1,0 +1,149 @@
+#include <algorithm>
+#include <utility>
+
+#include "base/atomic_file.h"
+#include "base/hash.h"
+#include "camshaft/error.h"
+#include "engine/container_format.h"
+
+namespace camshaft {
+namespace {
+
+namespace format = container_format;
+
+constexpr std::byte zeros[container_piece_alignment] = {};
+
+// The part of AtomicFile that write_sections needs, in memory.
+struct MemorySink {
+  std::vector<std::byte> bytes;
+  void write(std::span<const std::byte> more) { bytes.insert(bytes.end(), more.begin(), more.end()); }
+  void pad_to(uint64_t offset) { bytes.resize(offset); }
+  void overwrite(uint64_t offset, std::span<const std::byte> with) {
+    std::copy(with.begin(), with.end(), bytes.begin() + static_cast<ptrdiff_t>(offset));
+  }
+};
+
+// Passes bytes on to the sink and notes the checksum of every chunk on the way, while they are in the cache.
+template <class Sink>
+class ChunkedSink {
+ public:
+  ChunkedSink(Sink& sink, std::vector<uint64_t>& checksums, const Cancellation& cancellation)
+      : sink_(sink), checksums_(checksums), cancellation_(cancellation) {}
+
+  void write(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const auto taken = bytes.first(static_cast<size_t>(std::min<uint64_t>(bytes.size(), container_chunk - filled_)));
+      hasher_.add(taken);
+      sink_.write(taken);
+      filled_ += taken.size();
+      if (filled_ == container_chunk) finish_chunk();
+      bytes = bytes.subspan(taken.size());
+    }
+  }
+
+  void finish_section() {
+    if (filled_ != 0) finish_chunk();
+  }
+
+ private:
+  void finish_chunk() {
+    cancellation_.check("writing the engine");
+    checksums_.push_back(hasher_.hash64());
+    hasher_ = Hasher();
+    filled_ = 0;
+  }
+
+  Sink& sink_;
+  std::vector<uint64_t>& checksums_;
+  const Cancellation& cancellation_;
+  Hasher hasher_;
+  uint64_t filled_ = 0;
+};
+
+void check(std::span<const SectionSource> sections) {
+  if (sections.size() > format::max_sections) throw Error(ErrorCode::internal, "an engine of too many sections");
+  for (size_t i = 0; i < sections.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (sections[i].kind() == sections[j].kind())
+        throw Error(ErrorCode::internal, "two engine sections of kind '" + sections[i].kind() + "'");
+    }
+  }
+}
+
+template <class Sink>
+void write_sections(Sink& sink, std::span<const SectionSource> sections, const Cancellation& cancellation) {
+  check(sections);
+  const size_t table_end = format::fixed_size + sections.size() * format::entry_size;
+  uint64_t chunks = 0;
+  for (const SectionSource& section : sections) chunks += format::chunk_count(section.size());
+  const uint64_t header_size = table_end + chunks * sizeof(uint64_t);
+  std::vector<std::byte> header(header_size);
+  std::memcpy(header.data(), format::magic, sizeof format::magic);
+  format::store(std::span(header), format::version_at, container_version);
+  format::store(std::span(header), format::section_count_at, static_cast<uint32_t>(sections.size()));
+  format::store(std::span(header), format::header_size_at, header_size);
+
+  std::vector<uint64_t> checksums;
+  checksums.reserve(chunks);
+  sink.pad_to(header_size);  // the header itself comes last, when the checksums are known
+  uint64_t end = header_size;
+  for (size_t i = 0; i < sections.size(); ++i) {
+    const uint64_t offset = format::align_up(end, container_page);
+    end = offset + sections[i].size();
+    const auto entry = std::span(header).subspan(format::fixed_size + i * format::entry_size, format::entry_size);
+    std::memcpy(entry.data(), sections[i].kind().data(), sections[i].kind().size());
+    format::store(entry, format::entry_offset_at, offset);
+    format::store(entry, format::entry_size_at, sections[i].size());
+    sink.pad_to(offset);
+    ChunkedSink chunked(sink, checksums, cancellation);
+    uint64_t position = 0;
+    for (const auto piece : sections[i].pieces()) {
+      chunked.write(std::span(zeros).first(format::align_up(position, container_piece_alignment) - position));
+      chunked.write(piece);
+      position = format::align_up(position, container_piece_alignment) + piece.size();
+    }
+    chunked.finish_section();
+  }
+  if (!checksums.empty()) std::memcpy(header.data() + table_end, checksums.data(), chunks * sizeof(uint64_t));
+  format::store(std::span(header), format::file_size_at, end);
+  format::store(std::span(header), format::header_checksum_at, format::header_checksum(header));
+  sink.overwrite(0, header);
+}
+
+}  // namespace
+
+uint64_t container_format::header_checksum(std::span<const std::byte> header) {
+  Hasher hasher;
+  hasher.add(header.first(header_checksum_at));
+  hasher.add(header.subspan(header_checksum_at + sizeof(uint64_t)));
+  return hasher.hash64();
+}
+
+SectionSource::SectionSource(std::string_view kind) : kind_(kind) {
+  if (kind.empty() || kind.size() > format::kind_size ||
+      !std::all_of(kind.begin(), kind.end(), format::is_kind_character)) {
+    throw Error(ErrorCode::internal, "'" + kind_ + "' is no kind of engine section: 1 to 8 of a-z 0-9 _ are");
+  }
+}
+
+uint64_t SectionSource::add(std::span<const std::byte> piece) {
+  const uint64_t offset = format::align_up(size_, container_piece_alignment);
+  pieces_.push_back(piece);
+  size_ = offset + piece.size();
+  return offset;
+}
+
+void write_container(const std::string& path, std::span<const SectionSource> sections,
+                     const Cancellation& cancellation) {
+  AtomicFile file(path);
+  write_sections(file, sections, cancellation);
+  file.commit();
+}
+
+std::vector<std::byte> container_bytes(std::span<const SectionSource> sections) {
+  MemorySink sink;
+  write_sections(sink, sections, {});
+  return std::move(sink.bytes);
+}
+
+}  // namespace camshaft
