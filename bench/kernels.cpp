@@ -1,0 +1,110 @@
+// GFLOP/s of the contraction kernels on the shapes of well-known models. Each iteration takes the next of several
+// copies of the weights, together larger than L2, so that weights come from L3 or memory as they do inside a model.
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "cpu/kernels/gemm.h"
+
+namespace camshaft::cpu {
+namespace {
+
+constexpr int64_t kColdBytes = 24 << 20;
+
+struct Aligned {
+  explicit Aligned(int64_t floats) : memory(static_cast<size_t>(floats) + 16, 0.25f) {}
+  float* get() { return memory.data() + (16 - reinterpret_cast<uintptr_t>(memory.data()) / 4 % 16) % 16; }
+  std::vector<float> memory;
+};
+
+void report(benchmark::State& state, double flops) {
+  state.counters["GFLOP/s"] =
+      benchmark::Counter(flops * 1e-9, benchmark::Counter::kIsIterationInvariantRate, benchmark::Counter::kIs1000);
+}
+
+void matmul(benchmark::State& state) {
+  const int64_t m = state.range(0), k = state.range(1), n = state.range(2);
+  ThreadPool pool(static_cast<int>(state.range(3)));
+  const PackedLayout layout = packed_layout(k, n);
+  const int64_t stride = (layout.floats() + 15) / 16 * 16;
+  const int64_t copies = std::max<int64_t>(1, std::min<int64_t>(16, kColdBytes / (stride * 4)));
+  Aligned a(m * k), b(stride * copies), c(m * n);
+  Aligned workspace(gemm_workspace_bytes(m, n, pool.size()) / 4);
+  GemmArgs args;
+  args.m = m, args.n = n, args.k = k, args.a = a.get(), args.lda = k, args.c = c.get(), args.ldc = n;
+  int64_t copy = 0;
+  for (auto _ : state) {
+    args.packed_b = b.get() + copy * stride;
+    gemm(args, pool, workspace.get());
+    benchmark::ClobberMemory();
+    copy = (copy + 1) % copies;
+  }
+  report(state, 2.0 * static_cast<double>(m * k * n));
+}
+BENCHMARK(matmul)
+    ->ArgNames({"m", "k", "n", "threads"})
+    ->Args({128, 768, 768, 1})
+    ->Args({128, 768, 3072, 1})
+    ->Args({128, 3072, 768, 1})
+    ->Args({32, 768, 3072, 1})
+    ->Args({256, 768, 768, 1})
+    ->Args({512, 512, 512, 1})
+    ->Args({1, 768, 3072, 1})
+    ->Args({4, 768, 3072, 1})
+    ->Args({8, 768, 3072, 1})
+    ->Args({3136, 64, 64, 1})
+    ->Args({3136, 64, 256, 1})
+    ->Args({3136, 256, 64, 1})
+    ->Args({784, 512, 128, 1})
+    ->Args({784, 128, 512, 1})
+    ->Args({196, 1024, 256, 1})
+    ->Args({196, 256, 1024, 1})
+    ->Args({49, 2048, 512, 1})
+    ->Args({49, 512, 2048, 1})
+    ->Args({12544, 32, 16, 1})
+    ->Args({12544, 16, 96, 1})
+    ->Args({3136, 144, 24, 1})
+    ->Args({128, 768, 768, 2})
+    ->Args({128, 768, 3072, 2})
+    ->Args({3136, 256, 64, 2})
+    ->UseRealTime();
+
+// Attention over 12 heads: Q * K^T (transposed B) and P * V, operands in place in [sequence, head, depth].
+void attention_product(benchmark::State& state) {
+  const int64_t sequence = state.range(0), depth = 64, heads = 12;
+  const bool scores = state.range(1) == 0;
+  ThreadPool pool(1);
+  Aligned x(sequence * heads * depth), p(heads * sequence * sequence), y(heads * sequence * std::max(sequence, depth));
+  BatchGemmArgs args;
+  args.batch = heads, args.inner_batch = heads, args.m = sequence;
+  args.n = scores ? sequence : depth;
+  args.k = scores ? depth : sequence;
+  args.a = scores ? x.get() : p.get();
+  args.a_row_stride = scores ? heads * depth : sequence;
+  args.a_inner_stride = scores ? depth : sequence * sequence;
+  args.b = x.get(), args.b_inner_stride = depth;
+  args.b_k_stride = scores ? 1 : heads * depth;
+  args.b_n_stride = scores ? heads * depth : 1;
+  args.c = y.get();
+  args.c_row_stride = scores ? sequence : heads * depth;
+  args.c_inner_stride = scores ? sequence * sequence : depth;
+  Aligned workspace(batch_gemm_workspace_bytes(args, 1) / 4);
+  for (auto _ : state) {
+    batch_gemm(args, pool, workspace.get());
+    benchmark::ClobberMemory();
+  }
+  report(state, 2.0 * static_cast<double>(heads * sequence * sequence * depth));
+}
+BENCHMARK(attention_product)
+    ->ArgNames({"sequence", "values"})
+    ->Args({128, 0})
+    ->Args({128, 1})
+    ->Args({197, 0})
+    ->Args({197, 1});
+
+}  // namespace
+}  // namespace camshaft::cpu
+
+BENCHMARK_MAIN();

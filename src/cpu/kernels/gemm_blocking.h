@@ -1,0 +1,131 @@
+// How a product is cut into cache blocks, and the scratch memory this takes. Internal to src/cpu/kernels.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "cpu/kernels/gemm_core.h"
+
+namespace camshaft::cpu {
+
+/// K steps of a block: 128 rows of a 64-wide panel are 32 KiB.
+inline constexpr int64_t kBlockK = 128;
+/// Rows of an M block, and what they are a multiple of: full register tiles of every height in use but 5, 7, 8, 10.
+inline constexpr int64_t kBlockRows = 120;
+inline constexpr int64_t kRowGrain = 12;
+/// Floats of C that are revisited for each K block: 256 KiB, a quarter of a common L2.
+inline constexpr int64_t kBlockC = 64 * 1024;
+/// Floats that the prefetch runs ahead when every byte of B is used once.
+inline constexpr int64_t kStreamAhead = 1024;
+/// The epilogue's callback gets at least this many elements at once where it can.
+inline constexpr int64_t kCallbackElements = 4096;
+/// Pointers of one M block, at most, where one row has fewer: 128 KiB.
+inline constexpr int64_t kBlockPointers = 16 * 1024;
+
+struct Blocking {
+  int64_t rows = 0;         ///< rows of an M block, at least 1
+  int64_t depth = 0;        ///< floats of a tap in one K block, if taps are split
+  int64_t taps = 1;         ///< whole taps in one K block, if they are not
+  int64_t copy_stride = 0;  ///< floats from row to row in a copied block of A
+};
+
+inline int64_t divide_up(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+/// The most rows that an M block can have, for any part of m rows.
+inline int64_t most_block_rows(int64_t m, int64_t taps) {
+  const int64_t limit = kBlockPointers / std::max<int64_t>(1, taps) / kRowGrain * kRowGrain;
+  return std::max<int64_t>(1, std::min(m, std::clamp(limit, kRowGrain, kBlockRows)));
+}
+
+/// `single_pass`: all rows fit in one register tile, so that no part of B is used twice and K need not be cut.
+inline Blocking core_blocking(int64_t m, int64_t taps, int64_t depth, bool single_pass) {
+  Blocking result;
+  const int64_t most = most_block_rows(m, taps);
+  const int64_t blocks = std::max<int64_t>(1, divide_up(m, most));
+  result.rows = std::min(most, divide_up(divide_up(m, blocks), kRowGrain) * kRowGrain);
+  const int64_t pieces = single_pass ? 1 : std::max<int64_t>(1, divide_up(depth, kBlockK));
+  result.depth = std::max<int64_t>(1, pieces == 1 ? depth : divide_up(divide_up(depth, pieces), 4) * 4);
+  if (pieces == 1) {
+    const int64_t groups = single_pass ? 1 : std::max<int64_t>(1, divide_up(taps * depth, kBlockK));
+    result.taps = std::max<int64_t>(1, divide_up(taps, groups));
+  }
+  // An odd number of cache lines, so that rows never share a set of L1.
+  result.copy_stride = (divide_up(std::min(result.depth, kBlockK), 16) | 1) * 16;
+  return result;
+}
+
+/// Part of K: taps [tap0, tap0 + taps), of each the floats [depth0, depth0 + depth).
+struct KBlock {
+  int64_t tap0 = 0, taps = 0, depth0 = 0, depth = 0;
+  bool first = false, done = false;
+};
+
+inline KBlock block_at(const Blocking& blocking, int64_t taps, int64_t depth, int64_t tap0, int64_t depth0) {
+  KBlock block;
+  block.tap0 = tap0;
+  block.depth0 = depth0;
+  block.first = tap0 == 0 && depth0 == 0;
+  block.taps = std::min(blocking.taps, taps - tap0);
+  block.depth = std::min(blocking.depth, depth - depth0);
+  return block;
+}
+
+inline KBlock first_block(const Blocking& blocking, int64_t taps, int64_t depth) {
+  return block_at(blocking, taps, depth, 0, 0);
+}
+
+inline KBlock next_block(const Blocking& blocking, int64_t taps, int64_t depth, const KBlock& block) {
+  if (block.depth0 + block.depth < depth) {
+    return block_at(blocking, taps, depth, block.tap0, block.depth0 + block.depth);
+  }
+  if (block.tap0 + block.taps < taps) return block_at(blocking, taps, depth, block.tap0 + block.taps, 0);
+  KBlock end;
+  end.done = true;
+  return end;
+}
+
+/// One thread's scratch memory: row pointers, output rows, a copied block of A.
+struct Scratch {
+  const float** pointers;
+  int64_t* out_rows;
+  float* copy;
+
+  static int64_t round(int64_t bytes) { return divide_up(bytes, 64) * 64; }
+  static int64_t bytes(int64_t block_rows, int64_t taps) {
+    const int64_t copy_stride = (divide_up(kBlockK, 16) | 1) * 16;
+    return round(block_rows * std::max<int64_t>(1, taps) * 8) + round(block_rows * 8) + block_rows * copy_stride * 4;
+  }
+  Scratch(void* memory, int64_t block_rows, int64_t taps) {
+    char* at = static_cast<char*>(memory);
+    pointers = reinterpret_cast<const float**>(at);
+    at += round(block_rows * std::max<int64_t>(1, taps) * 8);
+    out_rows = reinterpret_cast<int64_t*>(at);
+    at += round(block_rows * 8);
+    copy = reinterpret_cast<float*>(at);
+  }
+};
+
+/// Whether a block of A is copied before use: because its elements are not contiguous, or because its rows are a
+/// multiple of half a page apart, so that they compete for the same few sets of L1, and are read often enough to repay
+/// it.
+inline bool copies_rows(const RowSource& rows, int64_t k, int64_t panels) {
+  return (rows.k_stride != 1 && k > 1) || (rows.row_stride % 512 == 0 && panels >= 4);
+}
+
+inline void copy_rows(const RowSource& source, int64_t row0, int64_t rows, const KBlock& block, int64_t stride,
+                      float* out) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* from = source.base + (row0 + r) * source.row_stride + block.depth0 * source.k_stride;
+    float* to = out + r * stride;
+    if (source.k_stride == 1) {
+      std::memcpy(to, from, static_cast<size_t>(block.depth) * sizeof(float));
+    } else {
+      for (int64_t k = 0; k < block.depth; ++k) to[k] = from[k * source.k_stride];
+    }
+  }
+}
+
+}  // namespace camshaft::cpu

@@ -1,0 +1,51 @@
+// The engine under gemm.h, conv.h and conv_transpose.h: one thread's share of a product whose rows of A are found
+// through pointers. Internal to src/cpu/kernels.
+#pragma once
+
+#include <cstdint>
+
+#include "cpu/kernels/gemm.h"
+
+namespace camshaft::cpu {
+
+/// Where the rows of an M block come from. K is `taps` pieces of `depth` contiguous floats.
+struct RowSource {
+  /// Plain matrix, if `fill` is null: one tap, row m at base + m * row_stride, elements k_stride apart.
+  const float* base = nullptr;
+  int64_t row_stride = 0;
+  int64_t k_stride = 1;
+  /// Otherwise: writes the pointer of tap t of row row0 + r to pointers[t * stride + r], and, if `scatter` is set, the
+  /// row of C (and of the residual) to out_rows[r].
+  void (*fill)(const void* context, int64_t row0, int64_t rows, const float** pointers, int64_t stride,
+               int64_t* out_rows) = nullptr;
+  const void* context = nullptr;
+  bool scatter = false;  ///< rows of C are not in order; the epilogue must have no callback then
+};
+
+struct CoreProblem {
+  int64_t m = 0, n = 0;
+  int64_t taps = 1, depth = 0;
+  RowSource rows;
+  const float* packed_b = nullptr;
+  float* c = nullptr;
+  int64_t ldc = 0;
+  Epilogue epilogue;
+  int64_t callback_row0 = 0;  ///< added to the rows that the callback sees
+};
+
+/// Scratch bytes for one thread, whatever its share of the m rows; a multiple of 64.
+int64_t core_workspace_bytes(int64_t m, int64_t taps);
+
+/// Computes rows [m0, m1) of panels [p0, p1).
+void core_run(const CoreProblem& problem, int64_t m0, int64_t m1, int64_t p0, int64_t p1, void* workspace);
+
+/// A static cut of m x panels over `threads`: part t gets rows [m0, m1) and panels [p0, p1), possibly none.
+struct Share {
+  int64_t m0, m1, p0, p1;
+};
+Share core_share(int64_t m, int64_t n, int threads, int thread);
+
+/// Rows of the register tile for full panels on this machine (6 with AVX-512); the grain for cutting M.
+int64_t core_tile_rows();
+
+}  // namespace camshaft::cpu

@@ -1,0 +1,137 @@
+// The register tile: MR rows x NV vectors of C, all of one K block. Included once per instruction set.
+#if defined(CAMSHAFT_CPU_GEMM_TILE_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef CAMSHAFT_CPU_GEMM_TILE_INL_H
+#undef CAMSHAFT_CPU_GEMM_TILE_INL_H
+#else
+#define CAMSHAFT_CPU_GEMM_TILE_INL_H
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+
+#include "cpu/kernels/clamp-inl.h"
+#include "cpu/kernels/gemm_tile.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace camshaft::cpu {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using TileTag = hn::ScalableTag<float>;
+using TileVec = hn::Vec<TileTag>;
+HWY_INLINE constexpr int tile_lanes() {
+  return static_cast<int>(HWY_LANES(float));
+}
+
+// A tile needs MR * NV accumulators, NV vectors of B and one of A. 32 registers hold 6 x 4; 16 hold 6 x 2.
+#if HWY_TARGET <= HWY_AVX3
+inline constexpr int kTileVectors = 4;
+inline constexpr int kTileRows[kTileVectors] = {10, 10, 8, 6};
+#else
+inline constexpr int kTileVectors = 2;
+inline constexpr int kTileRows[kTileVectors] = {8, 6};
+#endif
+
+template <int MR, int NV>
+HWY_INLINE void tile_step(const float* const (&a)[MR], int64_t k, const float* HWY_RESTRICT b, TileVec (&sum)[MR][NV]) {
+  const TileTag d;
+  TileVec bv[NV];
+#pragma GCC unroll 16
+  for (int v = 0; v < NV; ++v) bv[v] = hn::LoadU(d, b + v * tile_lanes());
+#pragma GCC unroll 16
+  for (int r = 0; r < MR; ++r) {
+    const TileVec av = hn::Set(d, a[r][k]);
+#pragma GCC unroll 16
+    for (int v = 0; v < NV; ++v) sum[r][v] = hn::MulAdd(av, bv[v], sum[r][v]);
+  }
+}
+
+template <int MR, int NV>
+HWY_NOINLINE void tile(const TileArgs& t) {
+  const TileTag d;
+  constexpr int lanes = tile_lanes();
+  TileVec sum[MR][NV];
+#pragma GCC unroll 16
+  for (int r = 0; r < MR; ++r) {
+#pragma GCC unroll 16
+    for (int v = 0; v < NV; ++v) sum[r][v] = hn::Zero(d);
+  }
+
+  const float* b = t.b;
+  const char* ahead = t.prefetch;
+  const int ahead_lines = t.prefetch_lines;
+  for (int64_t tap = 0; tap < t.taps; ++tap) {
+    const float* const* rows = t.rows + tap * t.tap_stride;
+    const float* a[MR];
+#pragma GCC unroll 16
+    for (int r = 0; r < MR; ++r) a[r] = rows[r] + t.k_offset;
+    int64_t k = 0;
+    for (; k + 4 <= t.depth; k += 4) {
+      for (int i = 0; i < ahead_lines; ++i, ahead += 64) __builtin_prefetch(ahead, 0, 2);
+      tile_step<MR, NV>(a, k, b, sum);
+      tile_step<MR, NV>(a, k + 1, b + NV * lanes, sum);
+      tile_step<MR, NV>(a, k + 2, b + 2 * NV * lanes, sum);
+      tile_step<MR, NV>(a, k + 3, b + 3 * NV * lanes, sum);
+      b += 4 * NV * lanes;
+    }
+    for (; k < t.depth; ++k, b += NV * lanes) tile_step<MR, NV>(a, k, b, sum);
+  }
+
+  const bool masked = t.tail_lanes != lanes;
+  const auto mask = hn::FirstN(d, static_cast<size_t>(t.tail_lanes));
+  const auto load = [&](const float* p, int v) HWY_ATTR {
+    return masked && v == NV - 1 ? hn::MaskedLoad(mask, d, p + v * lanes) : hn::LoadU(d, p + v * lanes);
+  };
+  const auto lo = hn::Set(d, t.lo);
+  const auto hi = hn::Set(d, t.hi);
+#pragma GCC unroll 16
+  for (int r = 0; r < MR; ++r) {
+    const int64_t out_row = t.out_rows ? t.out_rows[r] : t.row0 + r;
+    float* c = t.c + out_row * t.ldc;
+    if (t.accumulate) {
+#pragma GCC unroll 16
+      for (int v = 0; v < NV; ++v) sum[r][v] = hn::Add(sum[r][v], load(c, v));
+    }
+    if (t.last) {
+      if (t.bias) {
+#pragma GCC unroll 16
+        for (int v = 0; v < NV; ++v) sum[r][v] = hn::Add(sum[r][v], load(t.bias, v));
+      }
+      if (t.residual) {
+        const float* residual = t.residual + out_row * t.residual_ld;
+#pragma GCC unroll 16
+        for (int v = 0; v < NV; ++v) sum[r][v] = hn::Add(sum[r][v], load(residual, v));
+      }
+      if (t.clamp) {
+#pragma GCC unroll 16
+        for (int v = 0; v < NV; ++v) sum[r][v] = clamp_keeping_nan(sum[r][v], lo, hi);
+      }
+    }
+#pragma GCC unroll 16
+    for (int v = 0; v < NV; ++v) {
+      if (masked && v == NV - 1) {
+        hn::BlendedStore(sum[r][v], mask, d, c + v * lanes);
+      } else {
+        hn::StoreU(sum[r][v], d, c + v * lanes);
+      }
+    }
+  }
+}
+
+// The tile for `rows` rows, 1 <= rows <= kTileRows[NV - 1].
+template <int NV, int MR = kTileRows[NV - 1]>
+HWY_INLINE void tile_of_rows(int64_t rows, const TileArgs& t) {
+  if constexpr (MR == 1) {
+    tile<1, NV>(t);
+  } else {
+    if (rows == MR) return tile<MR, NV>(t);
+    tile_of_rows<NV, MR - 1>(rows, t);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace camshaft::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

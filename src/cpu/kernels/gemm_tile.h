@@ -1,0 +1,32 @@
+// Arguments of one register tile (gemm_tile-inl.h). Internal to src/cpu/kernels.
+#pragma once
+
+#include <cstdint>
+
+namespace camshaft::cpu {
+
+struct TileArgs {
+  const float* const* rows;  ///< row r of tap t starts at rows[t * tap_stride + r] + k_offset
+  int64_t tap_stride;
+  int64_t taps;
+  int64_t k_offset;
+  int64_t depth;   ///< floats per tap in this K block
+  const float* b;  ///< the K block of one panel
+  const char* prefetch;
+  int prefetch_lines;  ///< cache lines to prefetch every four steps of K
+  int tail_lanes;      ///< lanes of the last vector that exist in C
+
+  float* c;  ///< first column of the panel, row 0 of C
+  int64_t ldc;
+  int64_t row0;
+  const int64_t* out_rows;  ///< rows of C, or null: row0, row0 + 1, ...
+  bool accumulate;          ///< add what C holds
+  bool last;                ///< last K block: apply the epilogue
+  const float* bias;        ///< at the panel's first column
+  const float* residual;    ///< at the panel's first column, row 0
+  int64_t residual_ld;
+  bool clamp;
+  float lo, hi;
+};
+
+}  // namespace camshaft::cpu

@@ -1,0 +1,66 @@
+// What the kernel tests share: seeded data, workspaces, a run over every instruction set of the machine.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "cpu/each_target.h"
+#include "cpu/kernels/gemm.h"
+
+namespace camshaft::cpu {
+
+/// The seed of a test: CAMSHAFT_TEST_SEED, or fixed. Printed with every failure through SCOPED_TRACE.
+inline uint32_t test_seed() {
+  const char* text = std::getenv("CAMSHAFT_TEST_SEED");
+  return text ? static_cast<uint32_t>(std::strtoul(text, nullptr, 10)) : 20261121u;
+}
+
+class Random {
+ public:
+  explicit Random(uint32_t seed) : engine_(seed) {}
+  int64_t integer(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(engine_); }
+  float real() { return std::uniform_real_distribution<float>(-1.0f, 1.0f)(engine_); }
+  bool coin() { return integer(0, 1) == 1; }
+  std::vector<float> vector(int64_t size) {
+    std::vector<float> values(static_cast<size_t>(size));
+    for (float& v : values) v = real();
+    return values;
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+/// Scratch memory of exactly the given size, 64-byte aligned, with canaries around it.
+class Workspace {
+ public:
+  explicit Workspace(int64_t bytes) : bytes_(bytes), memory_(static_cast<size_t>(bytes) + 256, kCanary) {}
+  void* get() { return memory_.data() + start(); }
+  ~Workspace() {
+    bool intact = true;
+    for (size_t i = 0; i < start(); ++i) intact &= memory_[i] == kCanary;
+    for (size_t i = start() + static_cast<size_t>(bytes_); i < memory_.size(); ++i) intact &= memory_[i] == kCanary;
+    EXPECT_TRUE(intact) << "the kernel wrote outside its workspace of " << bytes_ << " bytes";
+  }
+
+ private:
+  static constexpr unsigned char kCanary = 0x5b;
+  size_t start() const { return 64 + (64 - reinterpret_cast<uintptr_t>(memory_.data()) % 64) % 64; }
+  int64_t bytes_;
+  std::vector<unsigned char> memory_;
+};
+
+/// Same value within the rounding of `terms` additions of numbers of size `scale`; NaN equals NaN, infinities exactly.
+inline bool close_enough(float actual, double expected, double scale, int64_t terms) {
+  if (std::isnan(expected)) return std::isnan(actual);
+  if (std::isinf(expected)) return actual == static_cast<float>(expected);
+  return std::fabs(actual - expected) <= 1e-7 * (static_cast<double>(terms) + 4.0) * (scale + 1.0);
+}
+
+}  // namespace camshaft::cpu
