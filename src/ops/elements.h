@@ -1,0 +1,55 @@
+// Elements as bytes: how operators that only move elements treat all dtypes alike. Internal to ops/.
+#pragma once
+
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "camshaft/error.h"
+#include "graph/tensor.h"
+
+namespace camshaft::ops {
+
+/// Calls visit(T{}) with a type as large as one element: an unsigned integer, or std::string. Not for 4-bit dtypes.
+template <class Visit>
+void visit_storage(DType dtype, Visit&& visit) {
+  if (dtype == DType::string) return visit(std::string());
+  switch (bit_width(dtype)) {
+    case 8:
+      return visit(uint8_t{});
+    case 16:
+      return visit(uint16_t{});
+    case 32:
+      return visit(uint32_t{});
+    case 64:
+      return visit(uint64_t{});
+    default:
+      throw Error(ErrorCode::internal, "4-bit elements have no storage type; unpack them first");
+  }
+}
+
+/// 4-bit tensors with one element a byte (as u8, the bits in the low half); any other tensor as it is.
+Tensor unpack_4bit(const Tensor& tensor);
+/// The inverse: `bytes` with `dtype`, packed if that is a 4-bit type.
+Tensor pack_4bit(const Tensor& bytes, DType dtype);
+
+template <class T>
+void copy_elements(const T* from, T* to, int64_t count) {
+  if constexpr (std::is_trivially_copyable_v<T>) {
+    if (count > 0) std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i] = from[i];
+  }
+}
+
+/// Row-major strides in elements.
+Dims row_major_strides(const Dims& dims);
+/// Product of dims[begin, end).
+int64_t product(const Dims& dims, size_t begin, size_t end);
+
+/// `index` counted from the front. Throws Error(invalid_argument) naming index and axis when it is not in
+/// [-size, size).
+int64_t checked_index(int64_t index, int64_t size, int64_t axis);
+
+}  // namespace camshaft::ops
