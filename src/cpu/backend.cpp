@@ -1,0 +1,72 @@
+#include "cpu/backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cpu/device.h"
+#include "cpu/matmul.h"
+#include "cpu/pointwise.h"
+#include "cpu/tactic.h"
+
+namespace camshaft::cpu {
+
+namespace {
+
+/// Every way of running a region on the CPU; "reference" is added for all.
+constexpr const CpuTactic* all_tactics[] = {
+    &gemm_tactic,
+    &batch_gemm_tactic,
+    &pointwise_tactic,
+};
+
+/// The reference runs with double accumulation and no blocking to speak of: tens of times slower than a kernel.
+constexpr double reference_penalty = 50;
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend() : device_(describe_cpu()) {}
+
+  const DeviceInfo& device() const override { return device_; }
+  bool prefers_channels_last() const override { return true; }
+
+  std::vector<Tactic> tactics(const RegionView& region) const override {
+    std::vector<Tactic> list;
+    for (const CpuTactic* tactic : all_tactics)
+      if (const auto seconds = tactic->estimate(region)) list.push_back({std::string(tactic->name), *seconds});
+    list.push_back(
+        {"reference", reference_penalty * (seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte)});
+    // A kernel always goes before the reference, whatever the estimates say.
+    std::stable_sort(list.begin(), list.end() - 1,
+                     [](const Tactic& a, const Tactic& b) { return a.estimated_seconds < b.estimated_seconds; });
+    return list;
+  }
+
+  std::shared_ptr<const Kernel> compile(const RegionView& region, const std::string& name,
+                                        PackedConstants& constants) const override {
+    if (name == "reference") return make_reference_kernel(region);
+    for (const CpuTactic* tactic : all_tactics)
+      if (tactic->name == name && tactic->estimate(region)) return tactic->compile(region, constants);
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the CPU has no tactic '{}' for {}", name, to_string(region.node.op)));
+  }
+
+  Tensor unpack(const PackedConstant& packed, DType dtype, const Dims& dims) const override {
+    Tensor raw = unpack_gemm(packed, dtype, dims);
+    if (raw.defined()) return raw;
+    throw Error(ErrorCode::corrupt_engine,
+                fmt::format("constant '{}' is stored in an unknown layout '{}'", packed.constant, packed.layout));
+  }
+
+ private:
+  DeviceInfo device_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Backend> backend() {
+  static const auto instance = std::make_shared<const CpuBackend>();
+  return instance;
+}
+
+}  // namespace camshaft::cpu

@@ -1,0 +1,236 @@
+#include "cpu/contract_epilogue.h"
+
+#include <algorithm>
+
+namespace camshaft::cpu {
+
+namespace {
+
+using Kind = ScalarInstruction::Kind;
+
+constexpr size_t max_operands = 64;
+
+OperandLayout layout_of(const Shape& operand, const Shape& result) {
+  const bool one = std::all_of(operand.begin(), operand.end(), [](const Dim& d) { return d == Dim(1); });
+  if (one) return OperandLayout::scalar;
+  if (operand == result) return OperandLayout::full;
+  const bool leading_ones = std::all_of(operand.begin(), operand.end() - 1, [](const Dim& d) { return d == Dim(1); });
+  if (leading_ones && operand.back() == result.back()) return OperandLayout::columns;
+  return OperandLayout::general;
+}
+
+// How often each instruction is read.
+std::vector<int> count_uses(const ScalarProgram& program) {
+  std::vector<int> uses(program.instructions.size(), 0);
+  for (const ScalarInstruction& i : program.instructions) {
+    if (i.kind == Kind::load || i.kind == Kind::constant) continue;
+    for (const int32_t operand : {i.a, i.b, i.c})
+      if (operand >= 0) ++uses[static_cast<size_t>(operand)];
+  }
+  for (const int32_t o : program.outputs) ++uses[static_cast<size_t>(o)];
+  return uses;
+}
+
+}  // namespace
+
+std::optional<ContractEpilogue> ContractEpilogue::make(const RegionView& region, const ContractView& view,
+                                                       int32_t bias_input) {
+  ContractEpilogue e;
+  e.bias_ = bias_input;
+  if (view.result.dtype != DType::f32 || region.graph.type(region.node.outputs[0]).dtype != DType::f32)
+    return std::nullopt;
+  if (!view.epilogue) return e;
+  const ScalarProgram& program = *view.epilogue;
+  if (program.outputs.size() != 1 || program.inputs >= static_cast<int>(max_operands)) return std::nullopt;
+
+  // Follow the contraction's result through adds and clamps that the micro-kernel can do itself.
+  const std::vector<int> uses = count_uses(program);
+  std::vector<bool> peeled(program.instructions.size(), false);
+  int32_t accumulator = -1;
+  for (size_t i = 0; i < program.instructions.size(); ++i)
+    if (program.instructions[i].kind == Kind::load &&
+        view.epilogue_loads[static_cast<size_t>(program.instructions[i].a)] < 0)
+      accumulator = static_cast<int32_t>(i);
+  if (accumulator < 0) return std::nullopt;
+  bool clamped = false;
+  while (uses[static_cast<size_t>(accumulator)] == 1 && program.outputs[0] != accumulator) {
+    size_t next = 0;
+    while (next < program.instructions.size()) {
+      const ScalarInstruction& i = program.instructions[next];
+      if ((i.kind == Kind::apply || i.kind == Kind::cast) &&
+          (i.a == accumulator || i.b == accumulator || i.c == accumulator))
+        break;
+      ++next;
+    }
+    if (next == program.instructions.size()) break;
+    const ScalarInstruction& i = program.instructions[next];
+    if (i.kind != Kind::apply || i.dtype != DType::f32) break;
+    const int32_t other_index = i.a == accumulator ? i.b : i.a;
+    if (other_index < 0 || other_index == accumulator) break;
+    const ScalarInstruction& other = program.instructions[static_cast<size_t>(other_index)];
+    if (i.function == ScalarFunction::add && other.kind == Kind::load && other.dtype == DType::f32 && !clamped) {
+      const int32_t input = view.epilogue_loads[static_cast<size_t>(other.a)];
+      const OperandLayout layout =
+          layout_of(region.graph.shape(region.node.inputs[static_cast<size_t>(input)]), view.result.shape);
+      if (layout == OperandLayout::columns && e.bias_ < 0 && e.residual_ < 0) {
+        e.bias_ = input;
+      } else if (layout == OperandLayout::full && e.residual_ < 0) {
+        e.residual_ = input;
+      } else {
+        break;
+      }
+    } else if ((i.function == ScalarFunction::max || i.function == ScalarFunction::min) &&
+               other.kind == Kind::constant) {
+      const auto bound = static_cast<float>(other.number);
+      if (i.function == ScalarFunction::max) {
+        e.lo_ = std::max(e.lo_, bound);
+        e.hi_ = std::max(e.hi_, bound);
+      } else {
+        e.hi_ = std::min(e.hi_, bound);
+        e.lo_ = std::min(e.lo_, bound);
+      }
+      clamped = true;
+    } else {
+      break;
+    }
+    peeled[next] = true;
+    accumulator = static_cast<int32_t>(next);
+  }
+  if (program.outputs[0] == accumulator) return e;
+
+  // The rest, with the block itself in place of the last peeled instruction.
+  ScalarProgram rest;
+  std::vector<int32_t> renumber(program.instructions.size(), -1);
+  std::vector<bool> needed(program.instructions.size(), false);
+  needed[static_cast<size_t>(program.outputs[0])] = true;
+  for (size_t i = program.instructions.size(); i-- > 0;) {
+    if (!needed[i] || static_cast<int32_t>(i) == accumulator) continue;
+    const ScalarInstruction& instruction = program.instructions[i];
+    if (instruction.kind == Kind::load || instruction.kind == Kind::constant) continue;
+    for (const int32_t operand : {instruction.a, instruction.b, instruction.c})
+      if (operand >= 0) needed[static_cast<size_t>(operand)] = true;
+  }
+  rest.inputs = 1;
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    if (!needed[i] && static_cast<int32_t>(i) != accumulator) continue;
+    ScalarInstruction instruction = program.instructions[i];
+    if (static_cast<int32_t>(i) == accumulator) {
+      instruction = ScalarInstruction{};
+      instruction.a = 0;
+    } else if (instruction.kind == Kind::load) {
+      const int32_t input = view.epilogue_loads[static_cast<size_t>(instruction.a)];
+      e.loads_.push_back(input);
+      e.layouts_.push_back(
+          layout_of(region.graph.shape(region.node.inputs[static_cast<size_t>(input)]), view.result.shape));
+      instruction.a = rest.inputs++;
+    } else if (instruction.kind != Kind::constant) {
+      for (int32_t* operand : {&instruction.a, &instruction.b, &instruction.c})
+        if (*operand >= 0) *operand = renumber[static_cast<size_t>(*operand)];
+    }
+    renumber[i] = static_cast<int32_t>(rest.instructions.size());
+    rest.instructions.push_back(instruction);
+  }
+  rest.outputs = {renumber[static_cast<size_t>(program.outputs[0])]};
+  try {
+    TileProgram(rest, std::vector<RowForm>(static_cast<size_t>(rest.inputs), RowForm::vector));
+  } catch (const Error&) {
+    return std::nullopt;  // a type or function without vector loops
+  }
+  e.program_ = std::move(rest);
+  return e;
+}
+
+BoundEpilogue::BoundEpilogue(const ContractEpilogue& epilogue, const KernelShapes& shapes, int64_t columns)
+    : epilogue_(epilogue), columns_(columns) {
+  if (!epilogue.program_) return;
+  const Dims& result = shapes.outputs[0].dims;
+  std::vector<RowForm> forms{RowForm::vector};
+  for (size_t k = 0; k < epilogue.loads_.size(); ++k) {
+    const OperandShape& shape = shapes.inputs[static_cast<size_t>(epilogue.loads_[k])];
+    Operand operand;
+    operand.input = epilogue.loads_[k];
+    operand.width = bit_width(shape.dtype) / 8;
+    switch (epilogue.layouts_[k]) {
+      case OperandLayout::scalar:
+        break;
+      case OperandLayout::columns:
+        operand.vector = true;
+        flat_ = false;
+        break;
+      case OperandLayout::full:
+        operand.vector = true;
+        operand.row_stride = columns;
+        break;
+      case OperandLayout::general: {
+        flat_ = false;
+        operand.vector = !shape.dims.empty() && shape.dims.back() == columns && columns != 1;
+        // Offsets of every row, by counting through the leading axes.
+        const size_t rank = result.size(), missing = rank - shape.dims.size();
+        std::vector<int64_t> strides(rank, 0);
+        int64_t stride = 1;
+        for (size_t d = rank; d-- > missing;) {
+          strides[d] = shape.dims[d - missing] == 1 ? 0 : stride;
+          stride *= shape.dims[d - missing];
+        }
+        const int64_t rows = columns == 0 ? 0 : element_count(result) / columns;
+        std::vector<int64_t> index(rank, 0);
+        int64_t offset = 0;
+        for (int64_t r = 0; r < rows; ++r) {
+          operand.row_offsets.push_back(offset);
+          for (size_t d = rank - 1; d-- > 0;) {
+            offset += strides[d];
+            if (++index[d] < result[d]) break;
+            offset -= strides[d] * result[d];
+            index[d] = 0;
+          }
+        }
+        break;
+      }
+    }
+    forms.push_back(operand.vector ? RowForm::vector : RowForm::uniform);
+    operands_.push_back(std::move(operand));
+  }
+  program_ = std::make_unique<TileProgram>(*epilogue.program_, forms);
+}
+
+Epilogue BoundEpilogue::bind(const LaunchArguments& arguments, float* c) {
+  Epilogue e;
+  const auto input = [&](int32_t i) {
+    return reinterpret_cast<const float*>(arguments.inputs[static_cast<size_t>(i)]);
+  };
+  if (epilogue_.bias_ >= 0) e.bias = input(epilogue_.bias_);
+  if (epilogue_.residual_ >= 0) {
+    e.residual = input(epilogue_.residual_);
+    e.residual_ld = columns_;
+  }
+  e.lo = epilogue_.lo_;
+  e.hi = epilogue_.hi_;
+  if (!program_) return e;
+  c_ = c;
+  for (Operand& operand : operands_) operand.data = arguments.inputs[static_cast<size_t>(operand.input)];
+  e.callback = &BoundEpilogue::run_block;
+  e.context = this;
+  return e;
+}
+
+void BoundEpilogue::run_block(void* self, int64_t row0, int64_t rows, int64_t col0, int64_t cols) {
+  const auto& e = *static_cast<const BoundEpilogue*>(self);
+  const void* inputs[max_operands];
+  void* outputs[1];
+  const bool flat = e.flat_ && cols == e.columns_;
+  const int64_t runs = flat ? 1 : rows;
+  const int64_t count = flat ? rows * cols : cols;
+  for (int64_t r = 0; r < runs; ++r) {
+    const int64_t row = row0 + r;
+    inputs[0] = outputs[0] = e.c_ + row * e.columns_ + col0;
+    for (size_t k = 0; k < e.operands_.size(); ++k) {
+      const Operand& operand = e.operands_[k];
+      const int64_t start =
+          operand.row_offsets.empty() ? row * operand.row_stride : operand.row_offsets[static_cast<size_t>(row)];
+      inputs[k + 1] = operand.data + (start + (operand.vector ? col0 : 0)) * operand.width;
+    }
+    e.program_->run_row(count, inputs, outputs);
+  }
+}
+
+}  // namespace camshaft::cpu

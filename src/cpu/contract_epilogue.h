@@ -1,0 +1,74 @@
+// Epilogues of contractions: a scalar program split into what the micro-kernel does in registers and what runs on
+// finished blocks while they are in cache.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "compile/kernel.h"
+#include "cpu/contract_view.h"
+#include "cpu/kernels/gemm.h"
+#include "cpu/kernels/tile_program.h"
+
+namespace camshaft::cpu {
+
+/// How an epilogue operand is laid over the [rows, columns] matrix that a contraction's result is.
+enum class OperandLayout : uint8_t {
+  scalar,   ///< one element
+  columns,  ///< one element a column, the same in every row
+  full,     ///< one element each, dense
+  general,  ///< anything else that broadcasts
+};
+
+/// The shape-independent part: which operand goes where. Offered only for f32 results.
+class ContractEpilogue {
+ public:
+  /// `bias_input` is the contraction's own bias (a region input), or -1. nullopt when some type is not supported.
+  static std::optional<ContractEpilogue> make(const RegionView& region, const ContractView& view, int32_t bias_input);
+
+  int32_t bias_input() const { return bias_; }
+  int32_t residual_input() const { return residual_; }
+
+ private:
+  friend class BoundEpilogue;
+  int32_t bias_ = -1, residual_ = -1;  // region inputs
+  float lo_ = -std::numeric_limits<float>::infinity();
+  float hi_ = std::numeric_limits<float>::infinity();
+  std::optional<ScalarProgram> program_;  // what is left; input 0 is the block itself
+  std::vector<int32_t> loads_;            // region inputs of program inputs 1, 2, …
+  std::vector<OperandLayout> layouts_;    // of those
+};
+
+/// The epilogue for concrete shapes. bind() before each run; allocates nothing then.
+class BoundEpilogue {
+ public:
+  /// `columns` is the size of the result's last axis; `shapes` are the region's.
+  BoundEpilogue(const ContractEpilogue& epilogue, const KernelShapes& shapes, int64_t columns);
+  BoundEpilogue(const BoundEpilogue&) = delete;
+  BoundEpilogue& operator=(const BoundEpilogue&) = delete;
+
+  /// The epilogue for the micro-kernel, with this run's pointers. The result lies at `c`, row after row.
+  Epilogue bind(const LaunchArguments& arguments, float* c);
+  bool has_program() const { return static_cast<bool>(program_); }
+
+ private:
+  struct Operand {
+    int32_t input = -1;
+    int64_t width = 4;                 // bytes an element
+    int64_t row_stride = 0;            // elements from one row to the next
+    bool vector = false;               // one element a column
+    std::vector<int64_t> row_offsets;  // of general layouts, in elements
+    const std::byte* data = nullptr;
+  };
+  static void run_block(void* self, int64_t row0, int64_t rows, int64_t col0, int64_t cols);
+
+  const ContractEpilogue& epilogue_;
+  int64_t columns_;
+  std::unique_ptr<TileProgram> program_;
+  bool flat_ =
+      true;  // no operand that differs by row or column other than dense ones: blocks of whole rows are one run
+  std::vector<Operand> operands_;
+  float* c_ = nullptr;
+};
+
+}  // namespace camshaft::cpu

@@ -1,0 +1,49 @@
+#include "cpu/device.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "hwy/targets.h"
+
+namespace camshaft::cpu {
+
+namespace {
+
+std::string brand() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.rfind("model name", 0) != 0) continue;
+    const size_t colon = line.find(": ");
+    if (colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown CPU";
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
+  return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+}  // namespace
+
+DeviceInfo describe_cpu() {
+  DeviceInfo info;
+  info.kind = "cpu";
+  info.name = brand();
+  info.cores = usable_cores();
+  info.memory_bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  const int64_t targets = hwy::SupportedTargets();
+  info.isa = targets & HWY_AVX3 ? "avx512" : targets & HWY_AVX2 ? "avx2" : "baseline";
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx2")) info.features.emplace_back("avx2");
+  if (__builtin_cpu_supports("fma")) info.features.emplace_back("fma");
+  if (__builtin_cpu_supports("avx512f")) info.features.emplace_back("avx512f");
+  if (__builtin_cpu_supports("avx512vnni")) info.features.emplace_back("avx512_vnni");
+  if (__builtin_cpu_supports("avx512bf16")) info.features.emplace_back("avx512_bf16");
+  return info;
+}
+
+}  // namespace camshaft::cpu

@@ -1,0 +1,26 @@
+#include "cpu/tactic.h"
+
+namespace camshaft::cpu {
+
+double elements_at_optimum(const RegionView& region, ValueId id) {
+  double count = 1;
+  for (const Dim& d : region.graph.shape(id)) {
+    SymbolBindings symbols = region.symbols;
+    std::vector<std::string> names;
+    d.collect_symbols(names);
+    for (const std::string& n : names) symbols.try_emplace(n, 1);
+    count *= static_cast<double>(std::max<int64_t>(d.evaluate(symbols), 0));
+  }
+  return count;
+}
+
+double bytes_at_optimum(const RegionView& region) {
+  double bytes = 0;
+  for (const auto* ids : {&region.node.inputs, &region.node.outputs})
+    for (const ValueId id : *ids)
+      if (id != no_value && region.graph.type(id).dtype != DType::string)
+        bytes += elements_at_optimum(region, id) * bit_width(region.graph.type(id).dtype) / 8;
+  return bytes;
+}
+
+}  // namespace camshaft::cpu
