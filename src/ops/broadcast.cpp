@@ -1,0 +1,88 @@
+#include "ops/broadcast.h"
+
+#include <fmt/format.h>
+
+#include "camshaft/error.h"
+
+namespace camshaft::ops {
+
+namespace {
+
+std::string describe(const Shape& shape) {
+  std::string out = "[";
+  for (size_t i = 0; i < shape.size(); ++i) out += (i ? ", " : "") + shape[i].str();
+  return out + "]";
+}
+
+}  // namespace
+
+bool may_be_equal(const Dim& a, const Dim& b) {
+  const Dim difference = a - b;
+  const auto low = difference.lower_bound(), high = difference.upper_bound();
+  return !(low && *low > 0) && !(high && *high < 0);
+}
+
+Shape broadcast_shapes(const Shape& a, const Shape& b) {
+  Shape out(std::max(a.size(), b.size()));
+  for (size_t i = 0; i < out.size(); ++i) {  // from the last axis
+    const Dim x = i < a.size() ? a[a.size() - 1 - i] : Dim(1);
+    const Dim y = i < b.size() ? b[b.size() - 1 - i] : Dim(1);
+    try {
+      out[out.size() - 1 - i] = broadcast(x, y);
+    } catch (const Error&) {
+      throw Error(ErrorCode::invalid_model,
+                  fmt::format("cannot broadcast {} with {}: {} against {} on axis {} from the end", describe(a),
+                              describe(b), x.str(), y.str(), i + 1));
+    }
+  }
+  return out;
+}
+
+Dims dense_strides(const Dims& dims) {
+  Dims strides(dims.size());
+  int64_t stride = 1;
+  for (size_t i = dims.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= dims[i];
+  }
+  return strides;
+}
+
+Dims broadcast_strides(const Dims& operand, const Dims& out) {
+  Dims strides(out.size(), 0);
+  bool fits = operand.size() <= out.size();
+  const Dims dense = dense_strides(operand);
+  for (size_t i = 0; fits && i < operand.size(); ++i) {
+    const size_t axis = out.size() - operand.size() + i;
+    fits = operand[i] == out[axis] || operand[i] == 1;
+    if (operand[i] != 1) strides[axis] = dense[i];
+  }
+  if (!fits)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("cannot broadcast {} to {}", to_string(operand), to_string(out)));
+  return strides;
+}
+
+LoopNest collapse(const Dims& sizes, const std::vector<Dims>& strides) {
+  LoopNest nest{{}, std::vector<Dims>(strides.size())};
+  for (size_t axis = 0; axis < sizes.size(); ++axis) {
+    if (sizes[axis] == 1) continue;
+    bool merge = !nest.sizes.empty();
+    for (size_t o = 0; merge && o < strides.size(); ++o)
+      merge = nest.strides[o].back() == strides[o][axis] * sizes[axis];
+    if (merge) {
+      nest.sizes.back() *= sizes[axis];
+      for (size_t o = 0; o < strides.size(); ++o) nest.strides[o].back() = strides[o][axis];
+    } else {
+      nest.sizes.push_back(sizes[axis]);
+      for (size_t o = 0; o < strides.size(); ++o) nest.strides[o].push_back(strides[o][axis]);
+    }
+  }
+  if (nest.sizes.empty()) {
+    nest.sizes.push_back(1);
+    for (Dims& s : nest.strides) s.push_back(0);
+  }
+  return nest;
+}
+
+}  // namespace camshaft::ops

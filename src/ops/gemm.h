@@ -1,0 +1,33 @@
+// The blocked matrix product behind the reference evaluation of contractions.
+#pragma once
+
+#include <cstdint>
+
+namespace camshaft {
+class ThreadPool;
+}
+
+namespace camshaft::ops {
+
+/// A batch of products C[m, n] = A[m, k] · B[k, n] whose operands are read and written in runs, so that nothing is
+/// converted or unrolled (im2col) in the whole. T is double, or uint64_t for integers (exact modulo 2^64).
+template <class T>
+class GemmProblem {
+ public:
+  int64_t batches = 1, m = 0, n = 0, k = 0;
+
+  virtual ~GemmProblem() = default;
+  /// out[i] = A[row, first + i]
+  virtual void load_a(int64_t batch, int64_t row, int64_t first, int64_t count, T* out) const = 0;
+  /// out[i] = B[row, first + i]
+  virtual void load_b(int64_t batch, int64_t row, int64_t first, int64_t count, T* out) const = 0;
+  /// C[row, first + i] = in[i]; `in` may be overwritten. Called once for each element, from any thread.
+  virtual void store(int64_t batch, int64_t row, int64_t first, int64_t count, T* in) const = 0;
+};
+
+/// Solves the batch over the pool's threads. Each element is summed in the order of k, with no fused multiply-add, so
+/// results are the same bits on every machine and for every number of threads.
+template <class T>
+void solve(const GemmProblem<T>& problem, ThreadPool& pool);
+
+}  // namespace camshaft::ops

@@ -1,0 +1,40 @@
+#include "ops/operators.h"
+
+#include "ops/contract.h"
+#include "ops/generate.h"
+#include "ops/move.h"
+#include "ops/pointwise.h"
+#include "ops/reduce.h"
+#include "ops/region.h"
+#include "ops/resize.h"
+
+namespace camshaft {
+
+namespace {
+
+template <Operator... Ops>
+OpRegistry registry_of() {
+  OpRegistry registry;
+  (registry.add<Ops>(), ...);
+  return registry;
+}
+
+}  // namespace
+
+const OpRegistry& operators() {
+  static const OpRegistry registry = registry_of<    //
+      ops::Pointwise, ops::Cast,                     //
+      ops::MatMul, ops::Conv, ops::ConvTranspose,    //
+      ops::Reduce, ops::ArgReduce,                   //
+      ops::Softmax, ops::LayerNorm, ops::GroupNorm,  //
+      ops::Pool, ops::Resize,                        //
+      ops::Reshape, ops::Transpose, ops::Expand,     //
+      ops::Concat, ops::Slice, ops::DynamicSlice,    //
+      ops::Pad, ops::Gather, ops::GatherElements,    //
+      ops::ScatterND,                                //
+      ops::DimsTensor, ops::ShapeOf, ops::Range,     //
+      ops::Region>();
+  return registry;
+}
+
+}  // namespace camshaft
