@@ -16,18 +16,16 @@ import onnxruntime
 import camshaft_cli
 
 
-def session_options(threads):
-    """ONNX Runtime's options for `threads` threads, quiet, all else at its defaults."""
+def session(model, threads, optimised=True):
+    """An ONNX Runtime session on the CPU for the model at that path, all at its defaults but the number of threads and,
+    on request, the graph optimisations, which can be off."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    return options
-
-
-def session(model, threads):
-    """An ONNX Runtime session on the CPU for the model at that path."""
-    return onnxruntime.InferenceSession(str(model), session_options(threads), providers=["CPUExecutionProvider"])
+    if not optimised:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
 
 
 def runtime_round(runner, feed, duration, warmup):
