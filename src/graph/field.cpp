@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace camshaft {
 
 namespace {
@@ -61,6 +63,17 @@ std::string to_string(const FieldValue& value) {
 }
 
 namespace detail {
+
+void check_names(std::string_view type_name, const Fields& fields, const std::vector<std::string_view>& known) {
+  for (auto field = fields.begin(); field != fields.end(); ++field) {
+    if (std::find(known.begin(), known.end(), field->first) == known.end())
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("'{}' has no field '{}'; it has {}", type_name, field->first,
+                              known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "))));
+    if (std::any_of(fields.begin(), field, [&](const auto& other) { return other.first == field->first; }))
+      throw Error(ErrorCode::invalid_argument, fmt::format("field '{}' of '{}' stands twice", field->first, type_name));
+  }
+}
 
 void throw_bad_field(std::string_view name, const FieldValue& value, std::string_view expected) {
   throw Error(ErrorCode::invalid_argument,

@@ -48,6 +48,8 @@ FieldValue to_field(const T& value) {
   }
 }
 
+/// Throws Error(invalid_argument) for the first field that is not known or stands twice.
+void check_names(std::string_view type_name, const Fields& fields, const std::vector<std::string_view>& known);
 [[noreturn]] void throw_bad_field(std::string_view name, const FieldValue& value, std::string_view expected);
 
 template <class T>
@@ -93,8 +95,20 @@ void from_field(std::string_view name, const FieldValue& value, T& out) {
         return;
       }
     }
+    // Whole numbers are also reals and dims, for text written by hand.
+    if constexpr (std::is_same_v<T, Dim>) {
+      if (const auto* i = std::get_if<int64_t>(&value)) {
+        out = *i;
+        return;
+      }
+    } else if constexpr (std::is_same_v<T, Shape> || std::is_same_v<T, std::vector<double>>) {
+      if (const auto* list = std::get_if<std::vector<int64_t>>(&value)) {
+        out.assign(list->begin(), list->end());
+        return;
+      }
+    }
     const auto* v = std::get_if<T>(&value);
-    if (!v) throw_bad_field(name, value, "another type");
+    if (!v) throw_bad_field(name, value, "a value of another type");
     out = *v;
   }
 }
@@ -114,18 +128,13 @@ Fields to_fields(const T& value) {
 template <Reflected T>
 T from_fields(std::string_view type_name, const Fields& fields) {
   T value;
-  size_t used = 0;
+  std::vector<std::string_view> known;
   T::reflect(value, [&](std::string_view name, auto& field) {
-    for (const auto& [key, entry] : fields) {
-      if (key == name) {
-        detail::from_field(name, entry, field);
-        ++used;
-        return;
-      }
-    }
+    known.push_back(name);
+    for (const auto& [key, entry] : fields)
+      if (key == name) detail::from_field(name, entry, field);
   });
-  if (used != fields.size())
-    throw Error(ErrorCode::invalid_argument, "unknown, repeated or surplus field for '" + std::string(type_name) + "'");
+  detail::check_names(type_name, fields, known);
   return value;
 }
 

@@ -18,8 +18,13 @@ std::string describe(const std::vector<std::string>& sources, const Op& op) {
 }  // namespace
 
 std::string Graph::unique_name(const std::string& base) {
-  std::string name = base.empty() ? "v" : base;
-  for (int i = 1; names_.count(name) != 0; ++i) name = fmt::format("{}_{}", base.empty() ? "v" : base, i);
+  const std::string stem = base.empty() ? "v" : base;
+  const auto taken = names_.find(stem);
+  if (taken == names_.end()) return stem;
+  std::string name;
+  do {
+    name = fmt::format("{}_{}", stem, taken->second++);
+  } while (names_.count(name) != 0);
   return name;
 }
 
@@ -31,7 +36,7 @@ void Graph::add_output(const std::string& output_name, ValueId id) {
 ValueId Graph::add_input(const std::string& name, TensorType type) {
   const auto id = static_cast<ValueId>(values.size());
   values.push_back({unique_name(name), std::move(type), nullptr, std::nullopt});
-  names_.insert(values.back().name);
+  names_.emplace(values.back().name, 1);
   inputs.push_back(id);
   return id;
 }
@@ -45,7 +50,7 @@ ValueId Graph::add_constant(const std::string& name, std::shared_ptr<const Tenso
   TensorType type{tensor->dtype(), Shape(tensor->dims().begin(), tensor->dims().end())};
   auto content = constant_content(*tensor);
   values.push_back({unique_name(name), std::move(type), std::move(tensor), std::move(content)});
-  names_.insert(values.back().name);
+  names_.emplace(values.back().name, 1);
   return id;
 }
 
@@ -55,10 +60,19 @@ std::vector<ValueId> Graph::add_node(Op op, std::vector<ValueId> node_inputs, st
   for (std::string& n : names) {
     ids.push_back(static_cast<ValueId>(values.size()));
     values.push_back({unique_name(n), {}, nullptr, std::nullopt});
-    names_.insert(values.back().name);
+    names_.emplace(values.back().name, 1);
   }
   Node node{std::move(op), std::move(node_inputs), ids, std::move(bodies), std::move(sources)};
-  std::vector<Inferred> inferred = infer(*this, node);
+  std::vector<Inferred> inferred;
+  try {
+    inferred = infer(*this, node);
+  } catch (...) {
+    for (size_t i = 0; i < ids.size(); ++i) {
+      names_.erase(values.back().name);
+      values.pop_back();
+    }
+    throw;
+  }
   for (size_t i = 0; i < ids.size(); ++i) {
     value(ids[i]).type = std::move(inferred[i].type);
     value(ids[i]).content = std::move(inferred[i].content);

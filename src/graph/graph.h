@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "graph/op.h"
@@ -53,7 +53,8 @@ class Graph {
   ValueId add_constant(const std::string& name, Tensor tensor);
   ValueId add_constant(const std::string& name, std::shared_ptr<const Tensor> tensor);
   /// Appends a node, runs its shape rule, and returns its outputs. `names` gives the outputs' names (made unique; their
-  /// number is the number of outputs, at least one). A failing rule throws Error(invalid_model) naming the sources.
+  /// number is the number of outputs, at least one). A failing rule throws Error(invalid_model) naming the sources and
+  /// leaves the graph as it was.
   std::vector<ValueId> add_node(Op op, std::vector<ValueId> inputs, std::vector<std::string> names,
                                 std::vector<std::string> sources = {}, std::vector<Graph> bodies = {});
   /// The usual case of one output.
@@ -63,7 +64,9 @@ class Graph {
   std::string unique_name(const std::string& base);
 
  private:
-  std::unordered_set<std::string> names_;  // of all values ever added
+  // Of all values ever added, with the number to try next behind each: a model of ten thousand equal names would
+  // otherwise count through them anew for every value.
+  std::unordered_map<std::string, int> names_;
 };
 
 /// Runs the shape rule of a node against a graph's values.
@@ -83,7 +86,7 @@ struct Uses {
   }
 };
 
-/// Removes nodes whose outputs nobody reads, then values nobody names. Ids change.
+/// Removes nodes whose outputs nobody reads, then values nobody names; bodies are left alone. Ids change.
 void remove_dead(Graph& graph);
 
 /// Structural equality: the same nodes, operators, types and constants in the same order; names of inner values and

@@ -43,6 +43,7 @@ void Rewriter::keep(Node&& node) {
 }
 
 void Rewriter::replace(ValueId old, ValueId replacement) {
+  replacement = resolve(replacement);  // so that no chain leads back to itself
   if (old == replacement) return;
   if (replacement_.size() <= static_cast<size_t>(old)) replacement_.resize(graph_.values.size(), no_value);
   replacement_[static_cast<size_t>(old)] = replacement;
@@ -51,7 +52,7 @@ void Rewriter::replace(ValueId old, ValueId replacement) {
 
 void Rewriter::finish() {
   for (ValueId& id : graph_.outputs) id = resolve(id);
-  if (changed_) remove_dead(graph_);
+  if (changed_ || graph_.nodes.size() != old_nodes_.size()) remove_dead(graph_);
 }
 
 }  // namespace camshaft

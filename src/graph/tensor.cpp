@@ -85,10 +85,10 @@ Tensor Tensor::scalar(DType dtype, double value) {
       *t.as_mutable<float>() = static_cast<float>(value);
       break;
     case DType::f16:
-      *t.as_mutable<uint16_t>() = float_to_f16(static_cast<float>(value));
+      *t.as_mutable<uint16_t>() = double_to_f16(value);
       break;
     case DType::bf16:
-      *t.as_mutable<uint16_t>() = float_to_bf16(static_cast<float>(value));
+      *t.as_mutable<uint16_t>() = double_to_bf16(value);
       break;
     case DType::i64:
       *t.as_mutable<int64_t>() = static_cast<int64_t>(value);
@@ -117,8 +117,21 @@ Tensor Tensor::scalar(DType dtype, double value) {
     case DType::boolean:
       *t.as_mutable<uint8_t>() = value != 0;
       break;
-    default:
-      throw Error(ErrorCode::internal, fmt::format("no scalar of dtype {}", camshaft::to_string(dtype)));
+    case DType::f8e4m3:
+      *t.as_mutable<uint8_t>() = double_to_f8e4m3(value);
+      break;
+    case DType::f8e5m2:
+      *t.as_mutable<uint8_t>() = double_to_f8e5m2(value);
+      break;
+    case DType::f4e2m1:
+      *t.as_mutable<uint8_t>() = double_to_f4e2m1(value);
+      break;
+    case DType::i4:
+    case DType::u4:
+      *t.as_mutable<uint8_t>() = static_cast<uint8_t>(static_cast<int>(value) & 15);
+      break;
+    case DType::string:
+      throw Error(ErrorCode::internal, "a number cannot become a scalar of dtype string");
   }
   return t;
 }
@@ -128,7 +141,7 @@ Tensor Tensor::from_ints(const std::vector<int64_t>& values) {
 }
 
 std::byte* Tensor::mutable_data() {
-  if (!writable_) throw Error(ErrorCode::internal, "a shared tensor cannot be written");
+  if (!writable_ || owner_.use_count() != 1) throw Error(ErrorCode::internal, "a shared tensor cannot be written");
   return const_cast<std::byte*>(data_);
 }
 
@@ -141,6 +154,15 @@ Tensor Tensor::reshaped(Dims dims) const {
   t.dims_ = std::move(dims);
   return t;
 }
+
+namespace detail {
+
+void throw_element_mismatch(const Tensor& tensor, size_t given) {
+  throw Error(ErrorCode::internal, fmt::format("a tensor {}{} takes {} bytes, {} are given", to_string(tensor.dtype()),
+                                               to_string(tensor.dims()), tensor.bytes(), given));
+}
+
+}  // namespace detail
 
 namespace {
 
@@ -215,7 +237,13 @@ bool Tensor::operator==(const Tensor& other) const {
     const auto* a = as<std::string>();
     return std::equal(a, a + size_, other.as<std::string>());
   }
-  return bytes_ == 0 || std::memcmp(data_, other.data_, bytes_) == 0;
+  if (bytes_ == 0) return true;
+  if (bit_width(dtype_) == 4 && size_ % 2 == 1) {
+    // The last byte's high half holds no element.
+    if (((data_[bytes_ - 1] ^ other.data_[bytes_ - 1]) & std::byte{15}) != std::byte{0}) return false;
+    return std::memcmp(data_, other.data_, bytes_ - 1) == 0;
+  }
+  return std::memcmp(data_, other.data_, bytes_) == 0;
 }
 
 }  // namespace camshaft

@@ -33,6 +33,8 @@ class Tensor {
   /// Dtype and dims of a constant whose bytes are not here: only a packed form is (see PackedConstants).
   static Tensor elided(DType dtype, Dims dims);
 
+  /// From elements as they are stored: T is as wide as the dtype, or holds two packed 4-bit elements. Throws
+  /// Error(internal) when the bytes do not fit the dims.
   template <class T>
   static Tensor of(DType dtype, Dims dims, const std::vector<T>& values);
   static Tensor scalar(DType dtype, double value);
@@ -81,15 +83,18 @@ class Tensor {
   std::shared_ptr<const void> owner_;
 };
 
+namespace detail {
+[[noreturn]] void throw_element_mismatch(const Tensor& tensor, size_t given);
+}
+
 template <class T>
 Tensor Tensor::of(DType dtype, Dims dims, const std::vector<T>& values) {
   Tensor t(dtype, std::move(dims));
+  if (t.bytes() != values.size() * sizeof(T)) detail::throw_element_mismatch(t, values.size() * sizeof(T));
   if constexpr (std::is_same_v<T, std::string>) {
-    for (size_t i = 0; i < values.size() && i < static_cast<size_t>(t.size()); ++i)
-      t.as_mutable<std::string>()[i] = values[i];
+    for (size_t i = 0; i < values.size(); ++i) t.as_mutable<std::string>()[i] = values[i];
   } else {
-    const size_t bytes = std::min(t.bytes(), values.size() * sizeof(T));
-    if (bytes > 0) __builtin_memcpy(t.mutable_data(), values.data(), bytes);
+    if (t.bytes() > 0) __builtin_memcpy(t.mutable_data(), values.data(), t.bytes());
   }
   return t;
 }
