@@ -17,6 +17,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu::HWY_NAMESPACE {
+namespace {
 
 using Tag = hn::ScalableTag<float>;
 using Vec = hn::Vec<Tag>;
@@ -452,6 +453,7 @@ TileKernel half_conversion(DType from, DType to) {
   return nullptr;
 }
 
+}  // namespace
 }  // namespace camshaft::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -1,0 +1,16 @@
+// The vectorised parts of the reductions of f32; internal to reduce.h.
+#pragma once
+
+#include <cstdint>
+
+#include "cpu/kernels/reduce.h"
+
+namespace camshaft::cpu {
+
+/// Reduces n consecutive elements; sum for mean.
+double reduce_row(ReduceKind kind, const float* x, int64_t n);
+
+/// out[c] = the reduction of x[r * stride + c] over r < rows combined with out[c], c < columns <= 512; sum for mean.
+void reduce_columns(ReduceKind kind, const float* x, int64_t rows, int64_t stride, int64_t columns, double* out);
+
+}  // namespace camshaft::cpu

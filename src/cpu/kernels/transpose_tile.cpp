@@ -1,0 +1,151 @@
+#include "cpu/kernels/transpose_tile.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "cpu/kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/kernels/transpose_tile.cpp"
+// clang-format off: the order matters
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace camshaft::cpu::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <int64_t kWidth>
+HWY_INLINE void transpose_plain(int64_t rows, int64_t columns, const char* in, int64_t in_step, char* out,
+                                int64_t out_step) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) {
+      std::memcpy(out + r * out_step + c * kWidth, in + c * in_step + r * kWidth, kWidth);
+    }
+  }
+}
+
+#if HWY_TARGET == HWY_SCALAR
+constexpr bool has_vectors = false;
+HWY_INLINE void transpose_4x4(const char*, int64_t, char*, int64_t) {}
+HWY_INLINE void transpose_8x8_16bit(const char*, int64_t, char*, int64_t) {}
+#else
+constexpr bool has_vectors = true;
+
+// Four vectors of four 32-bit elements: two rounds of interleaving, of elements and then of pairs.
+HWY_INLINE void transpose_4x4(const char* in, int64_t in_step, char* out, int64_t out_step) {
+  const hn::Full128<uint32_t> d;
+  const hn::Full128<uint64_t> d64;
+  const auto at = [&](int64_t k) HWY_ATTR { return hn::LoadU(d, reinterpret_cast<const uint32_t*>(in + k * in_step)); };
+  const auto a = at(0), b = at(1), c = at(2), e = at(3);
+  const auto ab_low = hn::BitCast(d64, hn::InterleaveLower(d, a, b));
+  const auto ab_high = hn::BitCast(d64, hn::InterleaveUpper(d, a, b));
+  const auto ce_low = hn::BitCast(d64, hn::InterleaveLower(d, c, e));
+  const auto ce_high = hn::BitCast(d64, hn::InterleaveUpper(d, c, e));
+  const auto put = [&](int64_t k, hn::Vec<hn::Full128<uint64_t> > v)
+                       HWY_ATTR { hn::StoreU(v, d64, reinterpret_cast<uint64_t*>(out + k * out_step)); };
+  put(0, hn::InterleaveLower(d64, ab_low, ce_low));
+  put(1, hn::InterleaveUpper(d64, ab_low, ce_low));
+  put(2, hn::InterleaveLower(d64, ab_high, ce_high));
+  put(3, hn::InterleaveUpper(d64, ab_high, ce_high));
+}
+
+// Eight vectors of eight 16-bit elements: three rounds.
+HWY_INLINE void transpose_8x8_16bit(const char* in, int64_t in_step, char* out, int64_t out_step) {
+  const hn::Full128<uint16_t> d;
+  const hn::Full128<uint32_t> d32;
+  const hn::Full128<uint64_t> d64;
+  hn::Vec<hn::Full128<uint32_t> > pairs[8];
+  for (int k = 0; k < 4; ++k) {
+    const auto a = hn::LoadU(d, reinterpret_cast<const uint16_t*>(in + 2 * k * in_step));
+    const auto b = hn::LoadU(d, reinterpret_cast<const uint16_t*>(in + (2 * k + 1) * in_step));
+    pairs[k] = hn::BitCast(d32, hn::InterleaveLower(d, a, b));
+    pairs[k + 4] = hn::BitCast(d32, hn::InterleaveUpper(d, a, b));
+  }
+  for (int half = 0; half < 2; ++half) {
+    const auto* p = pairs + 4 * half;
+    const auto low0 = hn::BitCast(d64, hn::InterleaveLower(d32, p[0], p[1]));
+    const auto high0 = hn::BitCast(d64, hn::InterleaveUpper(d32, p[0], p[1]));
+    const auto low1 = hn::BitCast(d64, hn::InterleaveLower(d32, p[2], p[3]));
+    const auto high1 = hn::BitCast(d64, hn::InterleaveUpper(d32, p[2], p[3]));
+    char* to = out + 4 * half * out_step;
+    hn::StoreU(hn::InterleaveLower(d64, low0, low1), d64, reinterpret_cast<uint64_t*>(to));
+    hn::StoreU(hn::InterleaveUpper(d64, low0, low1), d64, reinterpret_cast<uint64_t*>(to + out_step));
+    hn::StoreU(hn::InterleaveLower(d64, high0, high1), d64, reinterpret_cast<uint64_t*>(to + 2 * out_step));
+    hn::StoreU(hn::InterleaveUpper(d64, high0, high1), d64, reinterpret_cast<uint64_t*>(to + 3 * out_step));
+  }
+}
+#endif
+
+template <int64_t kWidth>
+HWY_INLINE void transpose_block(int64_t rows, int64_t columns, const char* in, int64_t in_step, char* out,
+                                int64_t out_step) {
+  constexpr int64_t unit = !has_vectors ? 0 : kWidth == 4 ? 4 : kWidth == 2 ? 8 : 0;
+  if constexpr (unit == 0) {
+    transpose_plain<kWidth>(rows, columns, in, in_step, out, out_step);
+  } else {
+    const int64_t whole_rows = rows / unit * unit, whole_columns = columns / unit * unit;
+    for (int64_t r = 0; r < whole_rows; r += unit) {
+      for (int64_t c = 0; c < whole_columns; c += unit) {
+        const char* from = in + c * in_step + r * kWidth;
+        char* to = out + r * out_step + c * kWidth;
+        if constexpr (kWidth == 4) {
+          transpose_4x4(from, in_step, to, out_step);
+        } else {
+          transpose_8x8_16bit(from, in_step, to, out_step);
+        }
+      }
+    }
+    transpose_plain<kWidth>(whole_rows, columns - whole_columns, in + whole_columns * in_step, in_step,
+                            out + whole_columns * kWidth, out_step);
+    transpose_plain<kWidth>(rows - whole_rows, columns, in + whole_rows * kWidth, in_step, out + whole_rows * out_step,
+                            out_step);
+  }
+}
+
+// Blocks whose two sides stay in L1: 32 cache lines of each.
+template <int64_t kWidth>
+void transpose(int64_t rows, int64_t columns, const char* in, int64_t in_step, char* out, int64_t out_step) {
+  constexpr int64_t block = kWidth >= 8 ? 16 : 32;
+  for (int64_t r = 0; r < rows; r += block) {
+    for (int64_t c = 0; c < columns; c += block) {
+      transpose_block<kWidth>(std::min(block, rows - r), std::min(block, columns - c), in + c * in_step + r * kWidth,
+                              in_step, out + r * out_step + c * kWidth, out_step);
+    }
+  }
+}
+
+void transpose_any(int64_t width, int64_t rows, int64_t columns, const char* in, int64_t in_step, char* out,
+                   int64_t out_step) {
+  switch (width) {
+    case 1:
+      return transpose<1>(rows, columns, in, in_step, out, out_step);
+    case 2:
+      return transpose<2>(rows, columns, in, in_step, out, out_step);
+    case 4:
+      return transpose<4>(rows, columns, in, in_step, out, out_step);
+    case 8:
+      return transpose<8>(rows, columns, in, in_step, out, out_step);
+    default:
+      return transpose<16>(rows, columns, in, in_step, out, out_step);
+  }
+}
+
+}  // namespace
+}  // namespace camshaft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace camshaft::cpu {
+
+HWY_EXPORT(transpose_any);
+
+void transpose_2d(int64_t width, int64_t rows, int64_t columns, const char* in, int64_t in_step, char* out,
+                  int64_t out_step) {
+  HWY_DYNAMIC_DISPATCH(transpose_any)(width, rows, columns, in, in_step, out, out_step);
+}
+
+}  // namespace camshaft::cpu
+#endif  // HWY_ONCE
