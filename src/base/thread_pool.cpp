@@ -56,6 +56,37 @@ int usable_cores() {
   return static_cast<int>(std::thread::hardware_concurrency());
 }
 
+// The kernel may leave a spinning worker and the spinning caller on one core for many ms, the other cores idle (seen
+// with a third of new two-thread pools on Linux 6.18: both looked busy and runnable, so nothing was pulled over). These
+// two nudge a thread to another core and leave its affinity as it was.
+void move_to(const cpu_set_t& cores) {
+  cpu_set_t own;
+  if (sched_getaffinity(0, sizeof own, &own) != 0) return;
+  if (sched_setaffinity(0, sizeof cores, &cores) == 0) sched_setaffinity(0, sizeof own, &own);
+}
+
+void move_off_core(int core) {
+  cpu_set_t others;
+  if (sched_getaffinity(0, sizeof others, &others) != 0) return;
+  CPU_CLR(static_cast<size_t>(core), &others);
+  if (CPU_COUNT(&others) > 0) move_to(others);
+}
+
+// To the `steps`-th usable core after `core`.
+void move_to_core_after(int core, int steps) {
+  cpu_set_t usable, one;
+  if (core < 0 || sched_getaffinity(0, sizeof usable, &usable) != 0 || CPU_COUNT(&usable) < 2) return;
+  while (steps > 0) {
+    core = (core + 1) % CPU_SETSIZE;
+    if (CPU_ISSET(static_cast<size_t>(core), &usable)) --steps;
+  }
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<size_t>(core), &one);
+  move_to(one);
+}
+
+constexpr auto between_moves = std::chrono::milliseconds(10);
+
 // Spins until `done()`; false if it was not so within spin_time.
 template <class Done>
 bool spin_until(const Done& done, bool oversubscribed) {
@@ -92,6 +123,7 @@ struct ThreadPool::State {
   alignas(64) std::atomic<uint32_t> generation{0};
   void* body = nullptr;
   ErasedBody call = nullptr;
+  int caller_core = -1;
   bool stopping = false;
   // Written by every worker once a run.
   alignas(64) std::atomic<uint32_t> pending{0};
@@ -135,11 +167,20 @@ struct ThreadPool::State {
     }
   }
 
-  void work(int thread) {
+  void work(int thread, int creator_core) {
+    if (!oversubscribed) move_to_core_after(creator_core, thread);
+    auto moved = std::chrono::steady_clock::now();
     uint32_t seen = 0;
     for (;;) {
       seen = await_generation_after(seen);
       if (stopping) return;
+      if (sched_getcpu() == caller_core && !oversubscribed) {
+        const auto now = std::chrono::steady_clock::now();
+        if (now - moved > between_moves) {  // a move costs some 20 µs; the kernel may insist
+          moved = now;
+          move_off_core(caller_core);
+        }
+      }
       call_guarded(thread);
       if (pending.fetch_sub(1, std::memory_order_seq_cst) == 1 && caller_parked.load(std::memory_order_seq_cst) != 0) {
         futex_wake_all(pending);
@@ -169,8 +210,9 @@ ThreadPool::ThreadPool(int threads) : threads_(threads) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     state_->workers.reserve(static_cast<size_t>(threads) - 1);
+    const int core = sched_getcpu();
     for (int i = 1; i < threads; ++i) {
-      state_->workers.emplace_back([state = state_.get(), i] { state->work(i); });
+      state_->workers.emplace_back([state = state_.get(), i, core] { state->work(i, core); });
       pthread_setname_np(state_->workers.back().native_handle(), ("camshaft-" + std::to_string(i)).c_str());
     }
   } catch (const std::exception& error) {
@@ -195,6 +237,7 @@ void ThreadPool::run_erased(void* body, ErasedBody call) {
   }
   state.body = body;
   state.call = call;
+  state.caller_core = sched_getcpu();
   state.pending.store(static_cast<uint32_t>(threads_ - 1), std::memory_order_relaxed);
   state.publish();
   state.call_guarded(0);
