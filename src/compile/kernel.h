@@ -52,6 +52,8 @@ class Kernel {
   virtual std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const = 0;
   /// Whether output `o` may be written over input `i` of the same size.
   virtual bool can_run_in_place(size_t /*i*/, size_t /*o*/) const { return false; }
+  /// Whether run() looks at input `i`; false for constants that it holds in packed form.
+  virtual bool reads_input(size_t /*i*/) const { return true; }
   /// Whether some output's shape is known only after running; such kernels implement run_dynamic() and not prepare().
   virtual bool has_dynamic_outputs() const { return false; }
   virtual std::vector<Tensor> run_dynamic(const std::vector<Tensor>& inputs, const SymbolBindings& symbols,

@@ -134,6 +134,12 @@ class Lowering {
                                         step.sources.empty() ? step.op : fmt::format("node '{}'", step.sources.front()),
                                         e.what()));
     }
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] == no_value || !step.kernel->reads_input(i)) continue;
+      PlanValue& operand = value(node.inputs[i]);
+      if (operand.constant && operand.constant->is_elided())
+        operand.constant = std::make_shared<const Tensor>(constants_.unpack(operand.name, *operand.constant));
+    }
     for (const ValueId id : node.outputs)
       value(id).storage = !step.kernel->has_dynamic_outputs() && known_before_running(graph_.type(id))
                               ? Storage::arena

@@ -98,6 +98,7 @@ class GemmKernel final : public Kernel {
   bool can_run_in_place(size_t i, size_t) const override {
     return static_cast<int32_t>(i) == view_.epilogue.residual_input();
   }
+  bool reads_input(size_t i) const override { return static_cast<int32_t>(i) != view_.b; }
 
  private:
   MatMulView view_;

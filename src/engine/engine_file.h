@@ -22,11 +22,12 @@ struct EngineFile {
   std::vector<Profile> profiles;
   SymbolBindings optimum;
   std::map<std::string, std::string> metadata;
+  /// Of each value: a constant that no kernel reads but through its packed forms, so that its bytes need not be stored.
+  std::vector<bool> elide;
   std::shared_ptr<const void> storage;  ///< keeps the mapped weights alive; filled by read_engine_file
 };
 
-/// Writes atomically. Constants that some packed form can restore (PackedConstants::unpack) are stored packed only.
-/// Throws Error(io).
+/// Writes atomically. Throws Error(io).
 void write_engine_file(const std::string& path, const EngineFile& engine);
 
 /// Maps and checks a file: bounds, checksums, structure (FlatBuffers verifier), semantics (graph verifier, shape

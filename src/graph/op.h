@@ -59,7 +59,7 @@ class InferContext {
   int rank(size_t i) const { return static_cast<int>(type(i).shape.size()); }
   /// The elements of input i as expressions, if known (constants of at most 4096 integers are).
   std::optional<std::vector<Dim>> content(size_t i) const;
-  /// The constant bytes of input i, or null.
+  /// The constant tensor of input i; null when it is not one, or its bytes are elided.
   std::shared_ptr<const Tensor> constant(size_t i) const;
   /// A size that only running can tell: a symbol named after the output, the same each time the rule runs.
   Dim fresh(size_t output, size_t axis) const;

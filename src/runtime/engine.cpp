@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
+#include <set>
 
+#include "compile/lower.h"
 #include "engine/engine_file.h"
 #include "ops/evaluate.h"
+#include "runtime/backends.h"
 #include "runtime/bound_plan.h"
 #include "runtime/context_impl.h"
 #include "runtime/engine_impl.h"
@@ -100,8 +102,27 @@ Engine Engine::load(const std::string& path) {
 }
 
 void Engine::save(const std::string& path) const {
-  write_engine_file(path, {impl_->backend->device().kind, impl_->graph, impl_->tactics, impl_->packed, impl_->profiles,
-                           impl_->optimum, impl_->metadata, nullptr});
+  EngineFile file;
+  file.device_kind = impl_->backend->device().kind;
+  file.graph = impl_->graph;
+  file.tactics = impl_->tactics;
+  file.packed = impl_->packed;
+  file.profiles = impl_->profiles;
+  file.optimum = impl_->optimum;
+  file.metadata = impl_->metadata;
+  // Weights that kernels hold in packed form are stored in that form alone.
+  file.elide.assign(impl_->graph.values.size(), false);
+  std::set<std::string> packed;
+  for (const PackedConstant* p : impl_->packed->all()) packed.insert(p->constant);
+  for (size_t v = 0; v < file.elide.size(); ++v)
+    file.elide[v] = impl_->graph.values[v].constant && packed.count(impl_->graph.values[v].name) != 0;
+  for (const PlanStep& step : impl_->plan.steps)
+    for (size_t i = 0; i < step.inputs.size(); ++i)
+      if (step.inputs[i] >= 0 && step.kernel->reads_input(i)) {
+        const auto root = static_cast<size_t>(impl_->plan.root(step.inputs[i]));
+        if (root < file.elide.size()) file.elide[root] = false;
+      }
+  write_engine_file(path, file);
 }
 
 const std::vector<TensorInfo>& Engine::inputs() const {

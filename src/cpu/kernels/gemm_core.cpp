@@ -126,7 +126,8 @@ void core_run_target(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, i
           if (t.last && epilogue.callback &&
               (panel + 1 == g1 || rows * (col0 + columns - callback_panel * layout.width) >= kCallbackElements)) {
             const int64_t first = callback_panel * layout.width;
-            epilogue.callback(epilogue.context, p.callback_row0 + row0, rows, first, col0 + columns - first);
+            epilogue.callback(epilogue.context, p.callback_row0 + row0, rows, p.callback_col0 + first,
+                              col0 + columns - first);
             callback_panel = panel + 1;
           }
         }

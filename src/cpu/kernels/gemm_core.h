@@ -31,6 +31,7 @@ struct CoreProblem {
   int64_t ldc = 0;
   Epilogue epilogue;
   int64_t callback_row0 = 0;  ///< added to the rows that the callback sees
+  int64_t callback_col0 = 0;  ///< and to the columns
 };
 
 /// Scratch bytes for one thread, whatever its share of the m rows; a multiple of 64.

@@ -1,0 +1,225 @@
+#include "cpu/kernels/conv_transpose.h"
+
+#include <algorithm>
+
+#include "base/thread_pool.h"
+#include "camshaft/error.h"
+#include "cpu/kernels/gemm_core.h"
+
+namespace camshaft::cpu {
+namespace {
+
+// A phase is the remainder of (output position + pad) by the stride; kernel position k belongs to phase k * d mod s.
+bool in_phase(int64_t k, int64_t dilation, int64_t stride, int64_t phase) { return k * dilation % stride == phase; }
+
+int64_t taps_of(int64_t kernel, int64_t dilation, int64_t stride, int64_t phase) {
+  int64_t taps = 0;
+  for (int64_t k = 0; k < kernel; ++k) taps += in_phase(k, dilation, stride, phase);
+  return taps;
+}
+
+int64_t group_stride(const PackedLayout& layout) { return (layout.floats() + 15) / 16 * 16; }
+
+// Calls visit(phase_h, phase_w, group, layout, packed group, ONNX offset of [c][o], for matrices of the phase in order).
+template <class Visit>
+void for_each_matrix(const ConvTransposeWeights& w, Visit&& visit) {
+  for (int64_t ph = 0; ph < w.stride_h; ++ph) {
+    for (int64_t pw = 0; pw < w.stride_w; ++pw) {
+      const PackedLayout layout = w.layout(ph, pw);
+      for (int64_t g = 0; g < w.groups; ++g) visit(ph, pw, g, layout, w.offset(ph, pw) + g * group_stride(layout));
+    }
+  }
+}
+
+// Calls move(row of K, index in ONNX order of output channel 0) for each row of one matrix; output channels are
+// kernel_h * kernel_w apart in ONNX order.
+template <class Move>
+void for_each_row(const ConvTransposeWeights& w, int64_t ph, int64_t pw, int64_t g, Move&& move) {
+  const int64_t channels = w.in_channels / w.groups;
+  int64_t row = 0;
+  for (int64_t i = 0; i < w.kernel_h; ++i) {
+    if (!in_phase(i, w.dilation_h, w.stride_h, ph)) continue;
+    for (int64_t j = 0; j < w.kernel_w; ++j) {
+      if (!in_phase(j, w.dilation_w, w.stride_w, pw)) continue;
+      for (int64_t c = 0; c < channels; ++c, ++row) {
+        move(row, ((g * channels + c) * w.group_outputs * w.kernel_h + i) * w.kernel_w + j);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+PackedLayout ConvTransposeWeights::layout(int64_t phase_h, int64_t phase_w) const {
+  const int64_t taps =
+      taps_of(kernel_h, dilation_h, stride_h, phase_h) * taps_of(kernel_w, dilation_w, stride_w, phase_w);
+  return {taps * (in_channels / groups), group_outputs, panel_width, panel_lanes};
+}
+
+int64_t ConvTransposeWeights::offset(int64_t phase_h, int64_t phase_w) const {
+  int64_t floats = 0;
+  for (int64_t phase = 0; phase < phase_h * stride_w + phase_w; ++phase) {
+    floats += groups * group_stride(layout(phase / stride_w, phase % stride_w));
+  }
+  return floats;
+}
+
+ConvTransposeWeights conv_transpose_weights(int64_t in_channels, int64_t group_outputs, int64_t kernel_h,
+                                            int64_t kernel_w, int64_t stride_h, int64_t stride_w, int64_t dilation_h,
+                                            int64_t dilation_w, int64_t groups) {
+  const PackedLayout layout = packed_layout(0, group_outputs);
+  return {in_channels, group_outputs, kernel_h,   kernel_w, stride_h,     stride_w,
+          dilation_h,  dilation_w,    groups, layout.width, layout.lanes};
+}
+
+void pack_conv_transpose_weights(const ConvTransposeWeights& w, const float* iohw, float* packed) {
+  const int64_t points = w.kernel_h * w.kernel_w;
+  std::vector<float> rows;
+  for_each_matrix(w, [&](int64_t ph, int64_t pw, int64_t g, const PackedLayout& layout, int64_t offset) {
+    rows.resize(static_cast<size_t>(layout.k * layout.n));
+    for_each_row(w, ph, pw, g, [&](int64_t row, int64_t from) {
+      for (int64_t o = 0; o < layout.n; ++o) rows[static_cast<size_t>(row * layout.n + o)] = iohw[from + o * points];
+    });
+    pack_b(layout, rows.data(), layout.n, 1, packed + offset);
+  });
+}
+
+void unpack_conv_transpose_weights(const ConvTransposeWeights& w, const float* packed, float* iohw) {
+  const int64_t points = w.kernel_h * w.kernel_w;
+  std::vector<float> rows;
+  for_each_matrix(w, [&](int64_t ph, int64_t pw, int64_t g, const PackedLayout& layout, int64_t offset) {
+    rows.resize(static_cast<size_t>(layout.k * layout.n));
+    unpack_b(layout, packed + offset, rows.data(), layout.n, 1);
+    for_each_row(w, ph, pw, g, [&](int64_t row, int64_t to) {
+      for (int64_t o = 0; o < layout.n; ++o) iohw[to + o * points] = rows[static_cast<size_t>(row * layout.n + o)];
+    });
+  });
+}
+
+ConvTransposePlan::Axis ConvTransposePlan::axis(int64_t out, int64_t kernel, int64_t stride, int64_t dilation,
+                                                int64_t pad, int64_t in, int64_t step, int64_t phase) {
+  Axis a;
+  a.first = ((phase - pad) % stride + stride) % stride;
+  a.count = a.first < out ? (out - a.first - 1) / stride + 1 : 0;
+  a.taps = taps_of(kernel, dilation, stride, phase);
+  for (int64_t o = a.first; o < out; o += stride) {
+    for (int64_t k = 0; k < kernel; ++k) {
+      if (!in_phase(k, dilation, stride, phase)) continue;
+      const int64_t scaled = o + pad - k * dilation;
+      a.offset.push_back(scaled >= 0 && scaled / stride < in ? scaled / stride * step : -1);
+    }
+  }
+  return a;
+}
+
+ConvTransposePlan::ConvTransposePlan(const ConvTransposeShape& s) : shape_(s) {
+  if (s.groups < 1 || s.in_channels % s.groups != 0 || s.out_channels % s.groups != 0) {
+    throw Error(ErrorCode::invalid_argument, "transposed convolution: " + std::to_string(s.in_channels) + " input and " +
+                                                 std::to_string(s.out_channels) + " output channels do not divide into " +
+                                                 std::to_string(s.groups) + " groups");
+  }
+  if (s.kernel_h < 1 || s.kernel_w < 1 || s.stride_h < 1 || s.stride_w < 1 || s.dilation_h < 1 || s.dilation_w < 1) {
+    throw Error(ErrorCode::invalid_argument, "transposed convolution: kernel, stride and dilation must be at least 1");
+  }
+  const int64_t step = s.in_pixel_stride ? s.in_pixel_stride : s.in_channels;
+  for (int64_t p = 0; p < s.stride_h; ++p) {
+    vertical_.push_back(axis(s.out_h(), s.kernel_h, s.stride_h, s.dilation_h, s.pad_top, s.in_h, s.in_w * step, p));
+  }
+  for (int64_t p = 0; p < s.stride_w; ++p) {
+    horizontal_.push_back(axis(s.out_w(), s.kernel_w, s.stride_w, s.dilation_w, s.pad_left, s.in_w, step, p));
+  }
+  for (const Axis& v : vertical_) {
+    for (const Axis& h : horizontal_) {
+      most_rows_ = std::max(most_rows_, s.batch * v.count * h.count);
+      most_taps_ = std::max(most_taps_, v.taps * h.taps);
+    }
+  }
+  zeros_.assign(static_cast<size_t>(s.in_channels / s.groups), 0.0f);
+}
+
+int64_t ConvTransposePlan::workspace_bytes(int threads) const {
+  // The fewer taps, the more rows in a block: a phase of one tap may need more than the one with most taps.
+  return std::max(core_workspace_bytes(most_rows_, most_taps_), core_workspace_bytes(most_rows_, 1)) * threads;
+}
+
+struct ConvTransposePlan::FillContext {
+  const ConvTransposePlan* plan;
+  const Axis* vertical;
+  const Axis* horizontal;
+  const float* input;
+};
+
+void ConvTransposePlan::fill(const void* context, int64_t row0, int64_t rows, const float** pointers, int64_t stride,
+                             int64_t* out_rows) {
+  const auto& f = *static_cast<const FillContext*>(context);
+  const ConvTransposeShape& s = f.plan->shape_;
+  const Axis &v = *f.vertical, &h = *f.horizontal;
+  const int64_t out_h = s.out_h(), out_w = s.out_w();
+  const int64_t image_stride = s.in_h * s.in_w * (s.in_pixel_stride ? s.in_pixel_stride : s.in_channels);
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t row = row0 + r;
+    const int64_t x = row % h.count, y = row / h.count % v.count, image = row / h.count / v.count;
+    out_rows[r] = (image * out_h + v.first + y * s.stride_h) * out_w + h.first + x * s.stride_w;
+    const float** out = pointers + r;
+    for (int64_t i = 0; i < v.taps; ++i) {
+      const int64_t vertical = v.offset[static_cast<size_t>(y * v.taps + i)];
+      for (int64_t j = 0; j < h.taps; ++j, out += stride) {
+        const int64_t horizontal = h.offset[static_cast<size_t>(x * h.taps + j)];
+        *out = vertical < 0 || horizontal < 0 ? f.plan->zeros_.data()
+                                              : f.input + image * image_stride + vertical + horizontal;
+      }
+    }
+  }
+}
+
+void conv_transpose(const ConvTransposePlan& plan, const float* input, const float* packed, float* output,
+                    const Epilogue& epilogue, ThreadPool& pool, void* workspace) {
+  const ConvTransposeShape& s = plan.shape_;
+  const int64_t out_h = s.out_h(), out_w = s.out_w();
+  const int64_t channels = s.in_channels / s.groups, n = s.out_channels / s.groups;
+  if (s.batch <= 0 || out_h <= 0 || out_w <= 0 || n == 0) return;
+  const ConvTransposeWeights weights =
+      conv_transpose_weights(s.in_channels, n, s.kernel_h, s.kernel_w, s.stride_h, s.stride_w, s.dilation_h,
+                             s.dilation_w, s.groups);
+  const int threads = pool.size();
+  const int64_t scratch = plan.workspace_bytes(1);
+  const bool phases = s.stride_h > 1 || s.stride_w > 1;
+  Epilogue in_product = epilogue;
+  if (phases) in_product.callback = nullptr;
+
+  pool.run([&](int thread) {
+    for_each_matrix(weights, [&](int64_t ph, int64_t pw, int64_t g, const PackedLayout& layout, int64_t offset) {
+      const ConvTransposePlan::Axis& vertical = plan.vertical_[static_cast<size_t>(ph)];
+      const ConvTransposePlan::Axis& horizontal = plan.horizontal_[static_cast<size_t>(pw)];
+      const ConvTransposePlan::FillContext context{&plan, &vertical, &horizontal, input + g * channels};
+      CoreProblem p;
+      p.m = s.batch * vertical.count * horizontal.count;
+      p.n = layout.n;
+      p.taps = vertical.taps * horizontal.taps;
+      p.depth = channels;
+      p.rows.fill = &ConvTransposePlan::fill;
+      p.rows.context = &context;
+      p.rows.scatter = phases;
+      p.packed_b = packed + offset;
+      p.c = output + g * n;
+      p.ldc = s.out_pixel_stride ? s.out_pixel_stride : s.out_channels;
+      p.epilogue = in_product;
+      if (epilogue.bias) p.epilogue.bias += g * n;
+      if (epilogue.residual) p.epilogue.residual += g * n;
+      p.callback_col0 = g * n;
+      const Share share = core_share(p.m, p.n, threads, thread);
+      core_run(p, share.m0, share.m1, share.p0, share.p1, static_cast<char*>(workspace) + thread * scratch);
+    });
+  });
+
+  if (phases && epilogue.callback) {
+    const int64_t block = std::max<int64_t>(1, 8192 / s.out_channels);
+    pool.parallel_for(s.batch * out_h * out_w, block, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; row += block) {
+        epilogue.callback(epilogue.context, row, std::min(block, end - row), 0, s.out_channels);
+      }
+    });
+  }
+}
+
+}  // namespace camshaft::cpu

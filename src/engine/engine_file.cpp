@@ -1,0 +1,106 @@
+#include "engine/engine_file.h"
+
+#include <fmt/format.h>
+
+#include <exception>
+
+#include "base/mapped_file.h"
+#include "engine/container.h"
+#include "engine/graph_codec.h"
+
+namespace camshaft {
+
+namespace {
+
+flatbuffers::Offset<format::Profile> encode_profile(flatbuffers::FlatBufferBuilder& b, const Profile& profile) {
+  std::vector<flatbuffers::Offset<format::Range>> ranges;
+  for (const auto& [name, range] : profile.inputs)
+    ranges.push_back(format::CreateRangeDirect(b, name.c_str(), &range.min, &range.opt, &range.max));
+  return format::CreateProfileDirect(b, &ranges);
+}
+
+Profile decode_profile(const format::Profile& stored) {
+  Profile profile;
+  const auto dims = [](const flatbuffers::Vector<int64_t>* list) {
+    return list ? std::vector<int64_t>(list->begin(), list->end()) : std::vector<int64_t>();
+  };
+  if (stored.inputs())
+    for (const format::Range* r : *stored.inputs())
+      profile.inputs[r->input()->str()] = {dims(r->min()), dims(r->opt()), dims(r->max())};
+  return profile;
+}
+
+EngineFile decode(const Container& container, std::shared_ptr<const void> owner) {
+  const auto bytes = container.section("graph");
+  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+  if (!format::VerifyEngineBuffer(verifier)) throw Error(ErrorCode::corrupt_engine, "the graph section is malformed");
+  const format::Engine& stored = *format::GetEngine(bytes.data());
+  const WeightBytes weights{container.section("weights"), owner};
+
+  EngineFile file;
+  file.device_kind = stored.device_kind()->str();
+  file.graph = decode_graph(*stored.graph(), weights, &file.tactics);
+  file.packed = std::make_shared<PackedConstants>();
+  if (stored.packed()) {
+    for (const format::Packed* p : *stored.packed()) {
+      if (p->offset() % 64 != 0 || p->offset() > weights.bytes.size() ||
+          p->bytes() > weights.bytes.size() - p->offset())
+        throw Error(ErrorCode::corrupt_engine,
+                    fmt::format("the packed constant '{}' lies outside the weights", p->constant()->string_view()));
+      file.packed->add(
+          {p->constant()->str(), p->layout()->str(), weights.bytes.subspan(p->offset(), p->bytes()), owner});
+    }
+  }
+  if (stored.profiles())
+    for (const format::Profile* p : *stored.profiles()) file.profiles.push_back(decode_profile(*p));
+  if (stored.optimum())
+    for (const format::Symbol* s : *stored.optimum()) file.optimum[s->name()->str()] = s->value();
+  if (stored.metadata())
+    for (const format::Entry* e : *stored.metadata())
+      file.metadata[e->key()->str()] = e->value() ? e->value()->str() : "";
+  file.storage = std::move(owner);
+  return file;
+}
+
+}  // namespace
+
+void write_engine_file(const std::string& path, const EngineFile& engine) {
+  SectionSource weights("weights");
+  const auto store = [&](const Tensor& tensor) { return weights.add(tensor.span()); };
+  flatbuffers::FlatBufferBuilder b(1 << 16);
+  const auto graph = encode_graph(b, engine.graph, &engine.tactics, &engine.elide, store);
+  std::vector<flatbuffers::Offset<format::Packed>> packed;
+  for (const PackedConstant* p : engine.packed->all())
+    packed.push_back(
+        format::CreatePackedDirect(b, p->constant.c_str(), p->layout.c_str(), weights.add(p->bytes), p->bytes.size()));
+  std::vector<flatbuffers::Offset<format::Profile>> profiles;
+  for (const Profile& profile : engine.profiles) profiles.push_back(encode_profile(b, profile));
+  std::vector<flatbuffers::Offset<format::Symbol>> optimum;
+  for (const auto& [name, value] : engine.optimum)
+    optimum.push_back(format::CreateSymbolDirect(b, name.c_str(), value));
+  std::vector<flatbuffers::Offset<format::Entry>> metadata;
+  for (const auto& [key, value] : engine.metadata)
+    metadata.push_back(format::CreateEntryDirect(b, key.c_str(), value.c_str()));
+  format::FinishEngineBuffer(
+      b, format::CreateEngineDirect(b, engine.device_kind.c_str(), graph, &packed, &profiles, &optimum, &metadata));
+
+  std::vector<SectionSource> sections;
+  sections.emplace_back("graph", std::as_bytes(std::span(b.GetBufferPointer(), b.GetSize())));
+  sections.push_back(std::move(weights));
+  write_container(path, sections);
+}
+
+EngineFile read_engine_file(const std::string& path) {
+  std::shared_ptr<const MappedFile> mapped = MappedFile::open(path);
+  const Container container = open_container(mapped);
+  try {
+    return decode(container, mapped);
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::out_of_memory, fmt::format("'{}': out of memory while loading", path));
+  } catch (const Error& e) {
+    if (e.code() == ErrorCode::out_of_memory) throw;
+    throw Error(ErrorCode::corrupt_engine, fmt::format("'{}' is a damaged engine: {}", path, e.what()));
+  }
+}
+
+}  // namespace camshaft

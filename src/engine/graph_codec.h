@@ -1,0 +1,29 @@
+// Graphs in the FlatBuffers form of an engine file.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine_format_generated.h"
+#include "graph/graph.h"
+
+namespace camshaft {
+
+/// Puts a constant's bytes into the weights section and returns their offset.
+using StoreBytes = std::function<uint64_t(const Tensor&)>;
+/// `tactics` and `elide` are of the outermost graph's nodes and values; bodies have none.
+flatbuffers::Offset<format::Graph> encode_graph(flatbuffers::FlatBufferBuilder& builder, const Graph& graph,
+                                                const std::vector<std::string>* tactics, const std::vector<bool>* elide,
+                                                const StoreBytes& store);
+
+/// Where constants' bytes come from: the weights section and what keeps it alive.
+struct WeightBytes {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;
+};
+/// Checks every index, name and size, and runs every shape rule again: a graph that comes out is valid. Throws Error.
+Graph decode_graph(const format::Graph& graph, const WeightBytes& weights, std::vector<std::string>* tactics);
+
+}  // namespace camshaft

@@ -1,0 +1,193 @@
+#include <fmt/format.h>
+
+#include <cstring>
+#include <unordered_set>
+
+#include "engine/graph_codec.h"
+#include "ops/operators.h"
+
+namespace camshaft {
+
+namespace {
+
+[[noreturn]] void fail(const std::string& what) {
+  throw Error(ErrorCode::corrupt_engine, what);
+}
+
+template <class List>
+std::vector<std::string> strings(const List* list) {
+  std::vector<std::string> out;
+  if (list)
+    for (const auto* s : *list) out.push_back(s ? s->str() : "");
+  return out;
+}
+
+template <class T, class List>
+std::vector<T> numbers(const List* list) {
+  return list ? std::vector<T>(list->begin(), list->end()) : std::vector<T>();
+}
+
+template <class List>
+Shape parse_shape(const List* list) {
+  Shape shape;
+  for (const std::string& text : strings(list)) shape.push_back(Dim::parse(text));
+  return shape;
+}
+
+FieldValue decode_field(const format::Field& field) {
+  switch (field.type()) {
+    case format::FieldType::integer:
+      return field.integer();
+    case format::FieldType::number:
+      return field.number();
+    case format::FieldType::flag:
+      return field.integer() != 0;
+    case format::FieldType::text:
+      return field.text() ? field.text()->str() : std::string();
+    case format::FieldType::integers:
+      return numbers<int64_t>(field.integers());
+    case format::FieldType::numbers:
+      return numbers<double>(field.numbers());
+    case format::FieldType::texts:
+      return strings(field.texts());
+    case format::FieldType::dim:
+      return Dim::parse(field.text() ? field.text()->string_view() : "0");
+    case format::FieldType::shape:
+      return parse_shape(field.texts());
+  }
+  fail(fmt::format("field '{}' has an unknown type", field.name()->string_view()));
+}
+
+Tensor decode_strings(Dims dims, const flatbuffers::Vector<uint8_t>* bytes) {
+  const int64_t count = element_count(dims);
+  const size_t size = bytes ? bytes->size() : 0;
+  if (count > static_cast<int64_t>(size / 8)) fail("a string constant is cut short");  // 8 bytes of length each
+  std::vector<std::string> values;
+  size_t at = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    uint64_t length = 0;
+    if (size - at < 8) fail("a string constant is cut short");
+    for (int shift = 0; shift < 64; shift += 8)
+      length |= uint64_t{bytes->Get(static_cast<flatbuffers::uoffset_t>(at++))} << shift;
+    if (length > size - at) fail("a string constant is cut short");
+    values.emplace_back(reinterpret_cast<const char*>(bytes->data()) + at, length);
+    at += length;
+  }
+  return Tensor::of(DType::string, std::move(dims), values);
+}
+
+std::shared_ptr<const Tensor> decode_constant(const format::Value& value, DType dtype, const Shape& shape,
+                                              const WeightBytes& weights) {
+  if (value.constant() == format::ConstantStorage::none) return nullptr;
+  Dims dims;
+  for (const Dim& d : shape) dims.push_back(d.value());
+  const int64_t count = element_count(dims);
+  switch (value.constant()) {
+    case format::ConstantStorage::inlined: {
+      if (dtype == DType::string) return std::make_shared<const Tensor>(decode_strings(dims, value.inlined()));
+      const size_t bytes = byte_size(dtype, count);
+      if ((value.inlined() ? value.inlined()->size() : 0) != bytes)
+        fail(fmt::format("constant '{}' has the wrong size", value.name()->string_view()));
+      Tensor tensor(dtype, dims);
+      if (bytes > 0) std::memcpy(tensor.mutable_data(), value.inlined()->data(), bytes);
+      return std::make_shared<const Tensor>(std::move(tensor));
+    }
+    case format::ConstantStorage::weights: {
+      const size_t bytes = byte_size(dtype, count);
+      if (value.offset() % 64 != 0 || value.offset() > weights.bytes.size() ||
+          bytes > weights.bytes.size() - value.offset())
+        fail(fmt::format("constant '{}' lies outside the weights", value.name()->string_view()));
+      return std::make_shared<const Tensor>(dtype, dims, weights.bytes.subspan(value.offset(), bytes), weights.owner);
+    }
+    case format::ConstantStorage::packed_only: {
+      if (dtype == DType::string)
+        fail(fmt::format("constant '{}' is of strings, which are never packed", value.name()->string_view()));
+      return std::make_shared<const Tensor>(Tensor::elided(dtype, dims));
+    }
+    default:
+      fail(fmt::format("constant '{}' is stored in an unknown way", value.name()->string_view()));
+  }
+}
+
+}  // namespace
+
+Graph decode_graph(const format::Graph& stored, const WeightBytes& weights, std::vector<std::string>* tactics) {
+  Graph graph;
+  if (stored.name()) graph.name = stored.name()->str();
+  std::unordered_set<std::string> names;
+  std::vector<bool> defined;
+  std::vector<TensorType> recorded;
+  if (stored.values()) {
+    for (const format::Value* v : *stored.values()) {
+      if (v->dtype() > static_cast<uint8_t>(DType::string))
+        fail(fmt::format("value '{}' has an unknown dtype", v->name()->string_view()));
+      const TensorType type{static_cast<DType>(v->dtype()), parse_shape(v->dims())};
+      if (!names.insert(v->name()->str()).second)
+        fail(fmt::format("two values are named '{}'", v->name()->string_view()));
+      Value value;
+      value.name = v->name()->str();
+      value.constant = decode_constant(*v, type.dtype, type.shape, weights);
+      defined.push_back(value.constant != nullptr);
+      if (value.constant) {
+        value.type = type;
+        if (!value.constant->is_elided()) value.content = constant_content(*value.constant);
+      }
+      recorded.push_back(type);
+      graph.values.push_back(std::move(value));
+    }
+  }
+  const auto check = [&](ValueId id) {
+    if (id < 0 || static_cast<size_t>(id) >= graph.values.size()) fail(fmt::format("there is no value {}", id));
+    return static_cast<size_t>(id);
+  };
+  const auto define = [&](ValueId id) {
+    const size_t v = check(id);
+    if (defined[v]) fail(fmt::format("value '{}' is defined twice", graph.values[v].name));
+    defined[v] = true;
+    return v;
+  };
+  const auto use = [&](ValueId id) {
+    if (!defined[check(id)]) fail(fmt::format("value '{}' is read before it is computed", graph.value(id).name));
+  };
+  graph.inputs = numbers<ValueId>(stored.inputs());
+  for (const ValueId id : graph.inputs) {
+    const size_t v = define(id);
+    graph.values[v].type = recorded[v];
+  }
+  if (stored.nodes()) {
+    for (const format::Node* n : *stored.nodes()) {
+      Fields fields;
+      if (n->fields())
+        for (const format::Field* field : *n->fields()) fields.emplace_back(field->name()->str(), decode_field(*field));
+      Node node{operators().make(n->op()->string_view(), fields),
+                numbers<ValueId>(n->inputs()),
+                numbers<ValueId>(n->outputs()),
+                {},
+                strings(n->sources())};
+      if (n->bodies())
+        for (const format::Graph* body : *n->bodies()) node.bodies.push_back(decode_graph(*body, weights, nullptr));
+      for (const ValueId id : node.inputs)
+        if (id != no_value) use(id);
+      if (node.outputs.empty()) fail("a node has no outputs");
+      for (const ValueId id : node.outputs) define(id);
+      std::vector<Inferred> inferred = infer(graph, node);
+      for (size_t o = 0; o < node.outputs.size(); ++o) {
+        const auto v = static_cast<size_t>(node.outputs[o]);
+        if (inferred[o].type != recorded[v])
+          fail(fmt::format("value '{}' is {}, recorded as {}", graph.values[v].name, to_string(inferred[o].type),
+                           to_string(recorded[v])));
+        graph.values[v].type = std::move(inferred[o].type);
+        graph.values[v].content = std::move(inferred[o].content);
+      }
+      graph.nodes.push_back(std::move(node));
+      if (tactics) tactics->push_back(n->tactic() ? n->tactic()->str() : "");
+    }
+  }
+  graph.outputs = numbers<ValueId>(stored.outputs());
+  for (const ValueId id : graph.outputs) use(id);
+  graph.output_names = strings(stored.output_names());
+  if (graph.output_names.size() != graph.outputs.size()) fail("outputs and their names differ in number");
+  return graph;
+}
+
+}  // namespace camshaft
