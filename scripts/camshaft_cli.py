@@ -1,4 +1,5 @@
 """Drives the camshaft command from Python, for the demo, the tests and the measurements."""
+
 import json
 import os
 import subprocess
@@ -18,7 +19,9 @@ def camshaft(*args, check=True, **options):
     With `check`, a failing command raises RuntimeError that carries its whole output.
     """
     command = [str(BINARY), *map(str, args)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", **options)
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", **options
+    )
     if check and done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}\nexit code {done.returncode}\n{done.stdout}{done.stderr}")
     return done
@@ -35,7 +38,9 @@ def run(engine, feed, *args):
 
 def bench(engine, inputs, threads, duration, warmup):
     """The JSON object that `camshaft bench` prints; `inputs` is the path of an .npz, the times are seconds."""
-    done = camshaft("bench", engine, "--inputs", inputs, "--threads", threads, "--duration", duration, "--warmup", warmup, "--json")
+    done = camshaft(
+        "bench", engine, "--inputs", inputs, "--threads", threads, "--duration", duration, "--warmup", warmup, "--json"
+    )
     return json.loads(done.stdout)
 
 

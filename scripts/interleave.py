@@ -3,6 +3,7 @@
 A shared machine drifts by tens of percent within a minute. Short rounds that alternate see the same drift, and the ratio
 of the two minima is what two quiet machines would show; the spread of the per-round ratios says how far to trust it.
 """
+
 import json
 import random
 import statistics
@@ -10,10 +11,9 @@ import subprocess
 import sys
 import time
 
+import camshaft_cli
 import numpy as np
 import onnxruntime
-
-import camshaft_cli
 
 
 def session(model, threads, optimised=True):
@@ -50,7 +50,11 @@ def latency(engine, model, inputs, threads, rounds=12, duration=0.5, warmup=0.1,
     with np.load(inputs) as arrays:
         feed = {name: arrays[name] for name in arrays.files}
     runner = session(model, threads)
-    order, minima, medians = random.Random(seed), {"camshaft": [], "onnxruntime": []}, {"camshaft": [], "onnxruntime": []}
+    order, minima, medians = (
+        random.Random(seed),
+        {"camshaft": [], "onnxruntime": []},
+        {"camshaft": [], "onnxruntime": []},
+    )
     for _ in range(rounds):
         for name in order.sample(sorted(minima), 2):
             # ONNX Runtime's workers spin for a while after a run; let them go to sleep before the other one starts.
@@ -96,8 +100,15 @@ def cold_start(engine, model, inputs, threads, rounds=5):
     times = {"camshaft": [], "onnxruntime": []}
     for _ in range(rounds):
         ours = camshaft_cli.bench(engine, inputs, threads, duration=0, warmup=0)
-        theirs = json.loads(subprocess.run([sys.executable, "-c", COLD_START, str(model), str(inputs), str(threads)], check=True,
-                                           capture_output=True, text=True, cwd=camshaft_cli.ROOT / "scripts").stdout)
+        theirs = json.loads(
+            subprocess.run(
+                [sys.executable, "-c", COLD_START, str(model), str(inputs), str(threads)],
+                check=True,
+                capture_output=True,
+                text=True,
+                cwd=camshaft_cli.ROOT / "scripts",
+            ).stdout
+        )
         for name, figures in (("camshaft", ours), ("onnxruntime", theirs)):
             times[name].append(figures["load_ms"] + figures["first_run_ms"])
     result = {"threads": threads, "rounds": rounds}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks the C++ sources: formatting (clang-format) and, with --tidy, the linter (clang-tidy) over the release build's
-# compile commands.
-#   lint.sh                 formatting of every file
+# Checks the sources: formatting (clang-format for C++, ruff for Python) and, with --tidy, the C++ linter (clang-tidy) over
+# the release build's compile commands.
+#   lint.sh                 formatting of every file, and ruff's checks
 #   lint.sh --fix           formats in place
 #   lint.sh --tidy          formatting, then clang-tidy on the .cpp files that differ from the main branch's merge base
 #   lint.sh --tidy --all    clang-tidy on every .cpp file (many minutes on two cores)
@@ -22,8 +22,13 @@ done
 mapfile -t sources < <(git ls-files '*.h' '*.cpp')
 if ((fix)); then
   .venv/bin/clang-format -i "${sources[@]}"
+  .venv/bin/ruff format -q
+  .venv/bin/ruff check -q --fix
 else
-  .venv/bin/clang-format --dry-run --Werror "${sources[@]}"
+  loose=$(.venv/bin/clang-format --dry-run "${sources[@]}" 2>&1 | sed -n 's/^\([^:]*\):[0-9].*/\1/p' | sort -u)
+  [[ -z $loose ]] || { printf '%s\n' "$loose" | sed 's/^/not formatted (lint.sh --fix repairs it): /' >&2; exit 1; }
+  .venv/bin/ruff format -q --check
+  .venv/bin/ruff check -q
 fi
 ((tidy)) || exit 0
 

@@ -5,9 +5,10 @@ usage: summarise_tests.py DIR RUNNER..., where RUNNER is ctest or pytest: DIR ho
 Each GoogleTest case counts; a program that ctest calls failed although none of its cases is (a crash, a time-out) counts
 as one failure more, and so does a runner that left no results.
 """
+
 import sys
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from xml.etree import ElementTree
 
 
 def outcome(case):

@@ -1,4 +1,5 @@
 """Options and fixtures that the Python tests share."""
+
 import shutil
 
 import camshaft_cli

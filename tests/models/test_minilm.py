@@ -1,4 +1,5 @@
 """The MiniLM that the tests use is MiniLM: its ONNX equals a numpy evaluation of the same weights."""
+
 import interleave
 import minilm
 import numpy as np
@@ -17,6 +18,8 @@ def test_onnx_equals_numpy():
 
 
 def test_related_sentences_are_near():
-    vectors = minilm.evaluate(**minilm.tokenize(["A cat sits on a mat.", "A kitten rests on the rug.", "Interest rates rose."]))[1]
+    vectors = minilm.evaluate(
+        **minilm.tokenize(["A cat sits on a mat.", "A kitten rests on the rug.", "Interest rates rose."])
+    )[1]
     near, far = vectors[0] @ vectors[1], vectors[0] @ vectors[2]
     assert near > far + 0.3

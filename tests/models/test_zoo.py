@@ -1,12 +1,14 @@
 """The model zoo is whole, and what the catalog takes from it is there."""
+
 import json
 import tarfile
 from pathlib import Path
 
-import onnx
 import pytest
 import zoo
 from catalog import MODELS
+
+import onnx
 
 FOLDER = Path(zoo.__file__).parent
 

@@ -1,4 +1,5 @@
 """One engine of each model equals ONNX Runtime at several batch sizes, lengths and picture sizes."""
+
 import camshaft_cli
 import interleave
 import pytest
@@ -29,7 +30,9 @@ def test_equals_onnxruntime(name, engines):
         got = camshaft_cli.run(engine, feed)
         assert sorted(got) == sorted(outputs)
         answers = list(zip((got[output] for output in outputs), judge.run(outputs, feed), plain.run(outputs, feed)))
-        sizes[label] = {"error": max(camshaft_cli.worst_error(ours, theirs) for ours, theirs, _ in answers),
-                        "spread": max(camshaft_cli.worst_error(unoptimised, theirs) for _, theirs, unoptimised in answers)}
+        sizes[label] = {
+            "error": max(camshaft_cli.worst_error(ours, theirs) for ours, theirs, _ in answers),
+            "spread": max(camshaft_cli.worst_error(unoptimised, theirs) for _, theirs, unoptimised in answers),
+        }
     camshaft_cli.record("accuracy", name, sizes)
     assert all(size["error"] <= max(BUDGET, SPREADS * size["spread"]) for size in sizes.values()), sizes

@@ -1,16 +1,18 @@
 """Every way to hold it wrong ends in a non-zero exit code and one message that says what is wrong and where."""
+
 import os
 import resource
 import signal
+import stat
 import subprocess
 import time
 
-import camshaft_cli
 import numpy as np
-import onnx
 import pytest
 from camshaft_cli import BINARY, camshaft
 from catalog import MODELS
+
+import onnx
 from onnx import TensorProto, helper
 
 FEED = {"x": np.zeros((1, 3, 48, 192), np.float32)}
@@ -34,7 +36,10 @@ def refused(done, *words):
 
 def run_refused(engine, feed, tmp_path, *words):
     np.savez(tmp_path / "bad.npz", **feed)
-    refused(camshaft("run", engine, "--inputs", tmp_path / "bad.npz", "--outputs", tmp_path / "out.npz", check=False), *words)
+    refused(
+        camshaft("run", engine, "--inputs", tmp_path / "bad.npz", "--outputs", tmp_path / "out.npz", check=False),
+        *words,
+    )
     assert not (tmp_path / "out.npz").exists()
 
 
@@ -49,8 +54,17 @@ def build_refused(path, tmp_path, *words, **options):
 # Models
 
 
-@pytest.mark.parametrize("content", [b"", b"This is a text file.\n" * 50, b"\x89PNG\r\n\x1a\n" + bytes(400), bytes(1000), np.random.default_rng(7).bytes(4000)],
-                         ids=["empty", "text", "picture", "zeros", "noise"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"This is a text file.\n" * 50,
+        b"\x89PNG\r\n\x1a\n" + bytes(400),
+        bytes(1000),
+        np.random.default_rng(7).bytes(4000),
+    ],
+    ids=["empty", "text", "picture", "zeros", "noise"],
+)
 def test_not_an_onnx_file(content, tmp_path):
     (tmp_path / "m.onnx").write_bytes(content)
     build_refused(tmp_path / "m.onnx", tmp_path, "m.onnx")
@@ -78,9 +92,11 @@ def tiny(nodes, opsets=(("", 17),), weights=()):
 
 
 def test_all_unsupported_nodes_are_listed_at_once(tmp_path):
-    nodes = [helper.make_node("Frobnicate", ["a"], ["b"], name="first", domain="com.example"),
-             helper.make_node("Relu", ["b"], ["c"], name="fine"),
-             helper.make_node("Transmogrify", ["c"], ["y"], name="second", domain="com.example")]
+    nodes = [
+        helper.make_node("Frobnicate", ["a"], ["b"], name="first", domain="com.example"),
+        helper.make_node("Relu", ["b"], ["c"], name="fine"),
+        helper.make_node("Transmogrify", ["c"], ["y"], name="second", domain="com.example"),
+    ]
     onnx.save(tiny(nodes, [("", 17), ("com.example", 1)]), tmp_path / "m.onnx")
     build_refused(tmp_path / "m.onnx", tmp_path, "Frobnicate", "first", "Transmogrify", "second")
 
@@ -131,7 +147,15 @@ def test_flipped_bytes_never_crash(engine, tmp_path):
         damaged = bytearray(content)
         damaged[place] ^= 0x40
         (tmp_path / "damaged.engine").write_bytes(damaged)
-        done = camshaft("run", tmp_path / "damaged.engine", "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz", check=False)
+        done = camshaft(
+            "run",
+            tmp_path / "damaged.engine",
+            "--inputs",
+            tmp_path / "in.npz",
+            "--outputs",
+            tmp_path / "out.npz",
+            check=False,
+        )
         assert 0 <= done.returncode < 126, (place, done)
         if done.returncode:
             refused(done, "damaged.engine")
@@ -157,19 +181,37 @@ def test_wrong_input_dtype(dtype, engine, tmp_path):
 @pytest.mark.parametrize("shape", ["1x3x48x640", "1x3x48x32", "9x3x48x192"])
 def test_shape_outside_every_profile(shape, model, tmp_path):
     path = tmp_path / "a.engine"
-    camshaft("build", model, "-o", path, "--no-verify", "--min-shapes", "x:1x3x48x96", "--opt-shapes", "x:1x3x48x192",
-             "--max-shapes", "x:4x3x48x320")
-    refused(camshaft("run", path, "--shapes", f"x:{shape}", "--outputs", tmp_path / "out.npz", check=False), "x", "profile")
+    camshaft(
+        "build",
+        model,
+        "-o",
+        path,
+        "--no-verify",
+        "--min-shapes",
+        "x:1x3x48x96",
+        "--opt-shapes",
+        "x:1x3x48x192",
+        "--max-shapes",
+        "x:4x3x48x320",
+    )
+    refused(
+        camshaft("run", path, "--shapes", f"x:{shape}", "--outputs", tmp_path / "out.npz", check=False), "x", "profile"
+    )
 
 
 @pytest.mark.parametrize("shape", ["x", "x:", "x:1x3xfourx5", "x:1x3x48x-1", "y:1x3x48x192"])
 def test_malformed_shapes(shape, engine, tmp_path):
-    refused(camshaft("run", engine, "--shapes", shape, "--outputs", tmp_path / "out.npz", check=False), shape.split(":")[0])
+    refused(
+        camshaft("run", engine, "--shapes", shape, "--outputs", tmp_path / "out.npz", check=False), shape.split(":")[0]
+    )
 
 
 def test_inputs_that_are_no_npz(engine, tmp_path):
     (tmp_path / "in.npz").write_text("not a zip file")
-    refused(camshaft("run", engine, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz", check=False), "in.npz")
+    refused(
+        camshaft("run", engine, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz", check=False),
+        "in.npz",
+    )
 
 
 def test_truncated_npz(engine, tmp_path):
@@ -177,7 +219,10 @@ def test_truncated_npz(engine, tmp_path):
     content = (tmp_path / "whole.npz").read_bytes()
     for part in (0.2, 0.9, 0.999):
         (tmp_path / "in.npz").write_bytes(content[: int(len(content) * part)])
-        refused(camshaft("run", engine, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz", check=False), "in.npz")
+        refused(
+            camshaft("run", engine, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz", check=False),
+            "in.npz",
+        )
 
 
 # Options
@@ -189,7 +234,11 @@ def test_threads(command, threads, engine):
     refused(camshaft(command, engine, "--shapes", "x:1x3x48x192", "--threads", threads, check=False), "threads")
 
 
-@pytest.mark.parametrize("arguments", [["frobnicate"], ["build"], ["run", "--no-such-option"], ["verify", "m.onnx", "--against", "tea-leaves"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments",
+    [["frobnicate"], ["build"], ["run", "--no-such-option"], ["verify", "m.onnx", "--against", "tea-leaves"]],
+    ids=" ".join,
+)
 def test_unknown_words(arguments):
     done = camshaft(*arguments, check=False)
     assert 0 < done.returncode < 126 and (done.stderr + done.stdout).strip()
@@ -208,7 +257,10 @@ def test_unwritable_output(output, model, tmp_path):
 
 
 def test_unwritable_outputs_of_run(engine, tmp_path):
-    refused(camshaft("run", engine, "--shapes", "x:1x3x48x192", "--outputs", tmp_path / "absent/out.npz", check=False), "absent/out.npz")
+    refused(
+        camshaft("run", engine, "--shapes", "x:1x3x48x192", "--outputs", tmp_path / "absent/out.npz", check=False),
+        "absent/out.npz",
+    )
 
 
 def limit_file_size():
@@ -220,16 +272,27 @@ def test_file_that_may_not_grow(model, tmp_path):
     """A write that fails half way: nothing half-written stays, and an engine that was there before is still whole."""
     build_refused(model, tmp_path, "a.engine", preexec_fn=limit_file_size)
     (tmp_path / "old.engine").write_bytes(b"the old engine")
-    refused(camshaft("build", model, "-o", tmp_path / "old.engine", "--no-verify", check=False, preexec_fn=limit_file_size), "old.engine")
+    refused(
+        camshaft("build", model, "-o", tmp_path / "old.engine", "--no-verify", check=False, preexec_fn=limit_file_size),
+        "old.engine",
+    )
     assert (tmp_path / "old.engine").read_bytes() == b"the old engine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["old.engine", "output"]
+
+
+def test_full_device(model):
+    """/dev/full takes no byte. It must not be replaced by a file either."""
+    refused(camshaft("build", model, "-o", "/dev/full", "--no-verify", check=False), "/dev/full", "space")
+    assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
 
 
 def test_full_disk(model, tmp_path):
     """A file system of 256 KiB, in a mount namespace of its own, where the machine allows one."""
     script = f'mount -t tmpfs -o size=256k none "{tmp_path}" && "{BINARY}" build "{model}" -o "{tmp_path}/a.engine" --no-verify; code=$?; ls -A "{tmp_path}" | sed "s/^/left: /"; exit $code'
     namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
-    if subprocess.run([*namespace, "sh", "-c", f'mount -t tmpfs -o size=256k none "{tmp_path}"'], capture_output=True).returncode:
+    if subprocess.run(
+        [*namespace, "sh", "-c", f'mount -t tmpfs -o size=256k none "{tmp_path}"'], capture_output=True
+    ).returncode:
         pytest.skip("this machine allows no mount namespaces; test_file_that_may_not_grow covers the rest")
     done = subprocess.run([*namespace, "sh", "-c", script], capture_output=True, text=True, stdin=subprocess.DEVNULL)
     refused(done, "a.engine", "space")
@@ -240,7 +303,19 @@ def test_out_of_memory(engine, tmp_path):
     def limit():
         resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 
-    refused(camshaft("run", engine, "--shapes", "x:20000x3x48x1920", "--outputs", tmp_path / "out.npz", check=False, preexec_fn=limit), "memory")
+    refused(
+        camshaft(
+            "run",
+            engine,
+            "--shapes",
+            "x:20000x3x48x1920",
+            "--outputs",
+            tmp_path / "out.npz",
+            check=False,
+            preexec_fn=limit,
+        ),
+        "memory",
+    )
 
 
 @pytest.mark.parametrize("shape", ["100000000x3x48x192", "4000000000x3x4000000000x4000000000"])
@@ -253,7 +328,12 @@ def test_interrupted_build(tmp_path):
     interrupted = 0
     for delay in (0.02, 0.1, 0.3, 0.6, 1.0):
         path = tmp_path / "a.engine"
-        build = subprocess.Popen([BINARY, "build", MODELS["minilm"].path(), "-o", path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        build = subprocess.Popen(
+            [BINARY, "build", MODELS["minilm"].path(), "-o", path],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         time.sleep(delay)
         build.send_signal(signal.SIGINT)
         _, message = build.communicate(timeout=60)

@@ -1,12 +1,14 @@
 """What the camshaft command does when all is well."""
+
 import json
 
 import camshaft_cli
 import numpy as np
-import onnx
 import pytest
 from camshaft_cli import camshaft
 from catalog import MODELS
+
+import onnx
 from onnx import TensorProto, helper
 
 COMMANDS = ["build", "run", "bench", "verify", "inspect", "devices"]
@@ -141,8 +143,19 @@ def test_devices_names_the_processor():
 
 def test_profile_bounds_and_runs(model, tmp_path):
     path = tmp_path / "a.engine"
-    camshaft("build", model, "-o", path, "--no-verify", "--min-shapes", "x:1x3x48x96", "--opt-shapes", "x:1x3x48x192",
-             "--max-shapes", "x:4x3x48x320")
+    camshaft(
+        "build",
+        model,
+        "-o",
+        path,
+        "--no-verify",
+        "--min-shapes",
+        "x:1x3x48x96",
+        "--opt-shapes",
+        "x:1x3x48x192",
+        "--max-shapes",
+        "x:4x3x48x320",
+    )
     for shape in ("1x3x48x96", "4x3x48x320", "2x3x48x200"):
         camshaft("run", path, "--shapes", f"x:{shape}", "--outputs", tmp_path / "out.npz")
         assert next(iter(load(tmp_path / "out.npz").values())).shape[0] == int(shape[0])
@@ -150,10 +163,17 @@ def test_profile_bounds_and_runs(model, tmp_path):
 
 def test_external_data(tmp_path):
     weight = np.random.default_rng(1).standard_normal((64, 64), dtype=np.float32)
-    proto = helper.make_model(helper.make_graph(
-        [helper.make_node("MatMul", ["a", "w"], ["y"], name="product")], "g",
-        [helper.make_tensor_value_info("a", TensorProto.FLOAT, ["n", 64])], [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 64])],
-        [onnx.numpy_helper.from_array(weight, "w")]), opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    proto = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("MatMul", ["a", "w"], ["y"], name="product")],
+            "g",
+            [helper.make_tensor_value_info("a", TensorProto.FLOAT, ["n", 64])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 64])],
+            [onnx.numpy_helper.from_array(weight, "w")],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
     onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
     camshaft("build", tmp_path / "m.onnx", "-o", tmp_path / "m.engine")
     (tmp_path / "weights.bin").unlink()  # the engine holds what it needs

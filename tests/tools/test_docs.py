@@ -1,4 +1,5 @@
 """Every command of the documentation runs: the fenced `sh` blocks of each page, as one shell session from the root."""
+
 import json
 import os
 import re
@@ -17,7 +18,12 @@ BUILD = re.compile(r"(?:cmake --(?:build --)?preset|ctest --preset|scripts/build
 def commands(page):
     """The commands of the page's sh blocks; a line that ends in a backslash goes on in the next."""
     blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
-    return [line for block in blocks for line in block.replace("\\\n", " ").splitlines() if line.strip() and not line.startswith("#")]
+    return [
+        line
+        for block in blocks
+        for line in block.replace("\\\n", " ").splitlines()
+        if line.strip() and not line.startswith("#")
+    ]
 
 
 def check_script(command):
@@ -45,7 +51,9 @@ def test_commands_run(page):
             check_script(command)
         else:
             script += [f"echo '+' {json.dumps(command)} >&2", command]
-    done = subprocess.run(["bash", "-c", "\n".join(script)], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    done = subprocess.run(
+        ["bash", "-c", "\n".join(script)], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
     assert done.returncode == 0, f"{page}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
 
 

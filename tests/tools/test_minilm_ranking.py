@@ -1,4 +1,5 @@
 """MiniLM ranks sentences by meaning through an engine, in the order that ONNX Runtime gives."""
+
 import camshaft_cli
 import interleave
 import minilm
@@ -32,7 +33,15 @@ def test_ranks_as_onnxruntime(engines):
     engine = engines.get("minilm", "--no-verify")
     ours = ranking(camshaft_cli.run(engine, feed)["sentence_embedding"])
     theirs = ranking(interleave.session(MODELS["minilm"].path(), 2).run(["sentence_embedding"], feed)[0])
-    camshaft_cli.record("minilm", "ranking", {"queries": len(QUERIES), "sentences": len(SENTENCES), "same": int((ours == theirs).all(axis=1).sum()),
-                                 "first": [[query, SENTENCES[row[0]]] for query, row in zip(QUERIES, ours)]})
+    camshaft_cli.record(
+        "minilm",
+        "ranking",
+        {
+            "queries": len(QUERIES),
+            "sentences": len(SENTENCES),
+            "same": int((ours == theirs).all(axis=1).sum()),
+            "first": [[query, SENTENCES[row[0]]] for query, row in zip(QUERIES, ours)],
+        },
+    )
     assert ours.tolist() == theirs.tolist()
     assert [SENTENCES[row[0]].split()[0] for row in ours] == ["Tyre", "Yeast", "In"]

@@ -1,4 +1,5 @@
 """PP-OCRv4 reads text through an engine."""
+
 import camshaft_cli
 import numpy as np
 import ocr

@@ -1,4 +1,5 @@
 """The C++ sources are formatted, and nothing in the tree is out of place."""
+
 import re
 import subprocess
 
@@ -6,7 +7,9 @@ from camshaft_cli import ROOT
 
 
 def tracked(*patterns):
-    return subprocess.run(["git", "ls-files", *patterns], cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
+    return subprocess.run(
+        ["git", "ls-files", *patterns], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.splitlines()
 
 
 def test_formatting():
@@ -23,6 +26,10 @@ def test_layers_include_only_earlier_ones():
         room = path.split("/")[1]
         for line in (ROOT / path).read_text().splitlines():
             other = re.match(r'#include "(\w+)/', line)
-            if other and other[1] in order and (order.index(other[1]) > order.index(room) or other[1] in after.get(room, ())):
+            if (
+                other
+                and other[1] in order
+                and (order.index(other[1]) > order.index(room) or other[1] in after.get(room, ()))
+            ):
                 wrong.append(f"{path}: {line}")
     assert not wrong, "\n".join(wrong)
