@@ -59,7 +59,7 @@ P combine(ReduceKind kind, P a, P x) {
     case ReduceKind::sum_square:
       return wrapping(a, wrapping(x, x, true), false);
     case ReduceKind::sum_abs:
-      return wrapping(a, x < P(0) ? wrapping(P(0), static_cast<P>(P(0) - x), false) : x, false);
+      return wrapping(a, x < P(0) ? wrapping(P(-1), x, true) : x, false);
     default:
       return wrapping(a, x, false);
   }

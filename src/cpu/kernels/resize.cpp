@@ -1,0 +1,211 @@
+#include "cpu/kernels/resize.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "camshaft/error.h"
+#include "cpu/kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/kernels/resize.cpp"
+// clang-format off: the order matters
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace camshaft::cpu::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Columns of a line that are combined vertically before they are combined horizontally, on the stack.
+constexpr int64_t max_line = 4096;
+
+// Output lines of channels-last data: a pixel is a vector of channels.
+void lines_last(const Resize2d& p, int64_t begin, int64_t end, const float* in, float* out) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const ResizeAxis &h = p.height, &w = p.width;
+  const int64_t channels = p.channels;
+  for (int64_t line = begin; line < end; ++line) {
+    const int64_t y = line % h.out;
+    const float* image = in + line / h.out * h.in * w.in * channels;
+    float* to = out + line * w.out * channels;
+    const int32_t* rows = &h.index[static_cast<size_t>(y * h.taps)];
+    const float* row_weights = &h.weight[static_cast<size_t>(y * h.taps)];
+    for (int64_t x = 0; x < w.out; ++x, to += channels) {
+      const int32_t* columns = &w.index[static_cast<size_t>(x * w.taps)];
+      const float* column_weights = &w.weight[static_cast<size_t>(x * w.taps)];
+      if (rows[0] < 0 || columns[0] < 0) {
+        std::fill_n(to, channels, p.extrapolation);
+        continue;
+      }
+      if (p.nearest) {
+        std::memcpy(to, image + (rows[0] * w.in + columns[0]) * channels,
+                    static_cast<size_t>(channels) * sizeof(float));
+        continue;
+      }
+      int64_t c = 0;
+      for (; c + lanes <= channels; c += lanes) {
+        auto sum = hn::Zero(d);
+        for (int64_t r = 0; r < h.taps; ++r) {
+          const float* row = image + rows[r] * w.in * channels + c;
+          auto part = hn::Zero(d);
+          for (int64_t k = 0; k < w.taps; ++k) {
+            part = hn::MulAdd(hn::Set(d, column_weights[k]), hn::LoadU(d, row + columns[k] * channels), part);
+          }
+          sum = hn::MulAdd(hn::Set(d, row_weights[r]), part, sum);
+        }
+        hn::StoreU(sum, d, to + c);
+      }
+      for (; c < channels; ++c) {
+        float sum = 0;
+        for (int64_t r = 0; r < h.taps; ++r) {
+          const float* row = image + rows[r] * w.in * channels + c;
+          float part = 0;
+          for (int64_t k = 0; k < w.taps; ++k) part += column_weights[k] * row[columns[k] * channels];
+          sum += row_weights[r] * part;
+        }
+        to[c] = sum;
+      }
+    }
+  }
+}
+
+HWY_INLINE void combine_rows(const Resize2d& p, const float* plane, const int32_t* rows, const float* weights,
+                             float* line) {
+  const int64_t size = p.width.in;
+  const float* first = plane + rows[0] * size;
+  for (int64_t x = 0; x < size; ++x) line[x] = weights[0] * first[x];
+  for (int64_t r = 1; r < p.height.taps; ++r) {
+    const float* row = plane + rows[r] * size;
+    const float weight = weights[r];
+    for (int64_t x = 0; x < size; ++x) line[x] += weight * row[x];
+  }
+}
+
+template <int kTaps>
+HWY_INLINE void combine_columns(const ResizeAxis& w, const float* line, float extrapolation, float* to) {
+  const int64_t taps = kTaps ? kTaps : w.taps;
+  for (int64_t x = 0; x < w.out; ++x) {
+    const int32_t* columns = &w.index[static_cast<size_t>(x * taps)];
+    const float* weights = &w.weight[static_cast<size_t>(x * taps)];
+    float sum = 0;
+    if (columns[0] < 0) {
+      sum = extrapolation;
+    } else {
+      for (int64_t k = 0; k < taps; ++k) sum += weights[k] * line[columns[k]];
+    }
+    to[x] = sum;
+  }
+}
+
+void lines_first(const Resize2d& p, int64_t begin, int64_t end, const float* in, float* out) {
+  const ResizeAxis &h = p.height, &w = p.width;
+  alignas(64) float line_buffer[max_line];
+  for (int64_t item = begin; item < end; ++item) {
+    const int64_t y = item % h.out;
+    const float* plane = in + item / h.out * h.in * w.in;
+    float* to = out + item * w.out;
+    const int32_t* rows = &h.index[static_cast<size_t>(y * h.taps)];
+    const float* weights = &h.weight[static_cast<size_t>(y * h.taps)];
+    if (rows[0] < 0) {
+      std::fill_n(to, w.out, p.extrapolation);
+      continue;
+    }
+    if (p.nearest) {
+      // Enlarging repeats whole lines.
+      if (item > begin && y > 0 && rows[-1] == rows[0]) {
+        std::memcpy(to, to - w.out, static_cast<size_t>(w.out) * sizeof(float));
+        continue;
+      }
+      const float* row = plane + rows[0] * w.in;
+      for (int64_t x = 0; x < w.out; ++x) {
+        const int32_t column = w.index[static_cast<size_t>(x)];
+        to[x] = column < 0 ? p.extrapolation : row[column];
+      }
+      continue;
+    }
+    if (w.in <= max_line) {
+      combine_rows(p, plane, rows, weights, line_buffer);
+      switch (w.taps) {
+        case 2:
+          combine_columns<2>(w, line_buffer, p.extrapolation, to);
+          break;
+        case 4:
+          combine_columns<4>(w, line_buffer, p.extrapolation, to);
+          break;
+        default:
+          combine_columns<0>(w, line_buffer, p.extrapolation, to);
+      }
+      continue;
+    }
+    for (int64_t x = 0; x < w.out; ++x) {
+      const size_t at = static_cast<size_t>(x * w.taps);
+      float sum = 0;
+      for (int64_t r = 0; r < h.taps && w.index[at] >= 0; ++r) {
+        float part = 0;
+        for (int64_t k = 0; k < w.taps; ++k) {
+          const size_t tap = at + static_cast<size_t>(k);
+          part += w.weight[tap] * plane[rows[r] * w.in + w.index[tap]];
+        }
+        sum += weights[r] * part;
+      }
+      to[x] = w.index[at] < 0 ? p.extrapolation : sum;
+    }
+  }
+}
+
+void resize_lines(const Resize2d& p, int64_t begin, int64_t end, const float* in, float* out) {
+  p.channels_last ? lines_last(p, begin, end, in, out) : lines_first(p, begin, end, in, out);
+}
+
+}  // namespace
+}  // namespace camshaft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace camshaft::cpu {
+
+HWY_EXPORT(resize_lines);
+
+ResizeAxis ResizeAxis::identity(int64_t size) {
+  ResizeAxis axis{size, size, 1, {}, std::vector<float>(static_cast<size_t>(size), 1.0f)};
+  for (int64_t i = 0; i < size; ++i) axis.index.push_back(static_cast<int32_t>(i));
+  return axis;
+}
+
+Resize2d::Resize2d(int64_t batch_size, int64_t channel_count, ResizeAxis height_axis, ResizeAxis width_axis, bool last,
+                   float outside)
+    : batch(batch_size),
+      channels(channel_count),
+      height(std::move(height_axis)),
+      width(std::move(width_axis)),
+      channels_last(last),
+      extrapolation(outside),
+      nearest(height.taps == 1 && width.taps == 1) {
+  for (const ResizeAxis* axis : {&height, &width}) {
+    const auto entries = static_cast<size_t>(axis->out * axis->taps);
+    bool good = axis->taps >= 1 && axis->index.size() == entries && axis->weight.size() == entries;
+    for (size_t i = 0; good && i < entries; ++i) good = axis->index[i] >= -1 && axis->index[i] < axis->in;
+    if (!good) {
+      throw Error(ErrorCode::internal, "a resize from " + std::to_string(axis->in) + " to " +
+                                           std::to_string(axis->out) + " elements was given bad source indices");
+    }
+    nearest &= std::all_of(axis->weight.begin(), axis->weight.end(), [](float x) { return x == 1; });
+  }
+}
+
+void Resize2d::run(ThreadPool& pool, const float* in, float* out) const {
+  const int64_t lines = batch * height.out * (channels_last ? 1 : channels);
+  const int64_t line = width.out * (channels_last ? channels : 1);
+  if (lines == 0 || line == 0) return;
+  const int64_t work = line * height.taps * width.taps;
+  const auto kernel = HWY_DYNAMIC_DISPATCH(resize_lines);
+  pool.parallel_for(lines, (32 * 1024 + work - 1) / work,
+                    [&](int64_t begin, int64_t end) { kernel(*this, begin, end, in, out); });
+}
+
+}  // namespace camshaft::cpu
+#endif  // HWY_ONCE
