@@ -13,18 +13,32 @@ namespace {
 // With more channels the pieces are long enough by themselves, and the padded copy would cost more than it saves.
 constexpr int64_t kFewChannels = 12;
 
-int64_t in_stride(const ConvShape& s) { return s.in_pixel_stride ? s.in_pixel_stride : s.in_channels; }
-int64_t out_stride(const ConvShape& s) { return s.out_pixel_stride ? s.out_pixel_stride : s.out_channels; }
-int64_t padded_h(const ConvShape& s) { return s.in_h + s.pad_top + s.pad_bottom; }
-int64_t padded_w(const ConvShape& s) { return s.in_w + s.pad_left + s.pad_right; }
-int64_t rows_of(const ConvShape& s) { return s.batch * s.out_h() * s.out_w(); }
-int64_t round_up(int64_t value, int64_t grain) { return (value + grain - 1) / grain * grain; }
+int64_t in_stride(const ConvShape& s) {
+  return s.in_pixel_stride ? s.in_pixel_stride : s.in_channels;
+}
+int64_t out_stride(const ConvShape& s) {
+  return s.out_pixel_stride ? s.out_pixel_stride : s.out_channels;
+}
+int64_t padded_h(const ConvShape& s) {
+  return s.in_h + s.pad_top + s.pad_bottom;
+}
+int64_t padded_w(const ConvShape& s) {
+  return s.in_w + s.pad_left + s.pad_right;
+}
+int64_t rows_of(const ConvShape& s) {
+  return s.batch * s.out_h() * s.out_w();
+}
+int64_t round_up(int64_t value, int64_t grain) {
+  return (value + grain - 1) / grain * grain;
+}
 
-bool has_padding(const ConvShape& s) { return s.pad_top || s.pad_left || s.pad_bottom || s.pad_right; }
+bool has_padding(const ConvShape& s) {
+  return s.pad_top || s.pad_left || s.pad_bottom || s.pad_right;
+}
 
 // Offsets along one axis, -1 where the kernel position lies in the padding.
-std::vector<int64_t> axis_offsets(int64_t out, int64_t kernel, int64_t stride, int64_t dilation, int64_t pad, int64_t in,
-                                  int64_t step) {
+std::vector<int64_t> axis_offsets(int64_t out, int64_t kernel, int64_t stride, int64_t dilation, int64_t pad,
+                                  int64_t in, int64_t step) {
   std::vector<int64_t> offsets(static_cast<size_t>(out * kernel));
   for (int64_t o = 0; o < out; ++o) {
     for (int64_t k = 0; k < kernel; ++k) {
@@ -110,9 +124,9 @@ void unpack_conv_weights(const ConvWeights& w, const float* packed, float* oihw)
 
 ConvPlan::ConvPlan(const ConvShape& s) : shape_(s) {
   if (s.groups < 1 || s.in_channels % s.groups != 0 || s.out_channels % s.groups != 0) {
-    throw Error(ErrorCode::invalid_argument, "convolution: " + std::to_string(s.in_channels) + " input and " +
-                                                 std::to_string(s.out_channels) + " output channels do not divide into " +
-                                                 std::to_string(s.groups) + " groups");
+    throw Error(ErrorCode::invalid_argument,
+                "convolution: " + std::to_string(s.in_channels) + " input and " + std::to_string(s.out_channels) +
+                    " output channels do not divide into " + std::to_string(s.groups) + " groups");
   }
   if (s.kernel_h < 1 || s.kernel_w < 1 || s.stride_h < 1 || s.stride_w < 1 || s.dilation_h < 1 || s.dilation_w < 1) {
     throw Error(ErrorCode::invalid_argument, "convolution: kernel, stride and dilation must be at least 1");
@@ -189,7 +203,8 @@ void conv(const ConvPlan& plan, const float* input, const float* packed, float* 
     input = copy;
   }
   const int64_t group_channels = s.in_channels / s.groups;
-  const int64_t group_stride = conv_weights(s.out_channels, group_channels, s.kernel_h, s.kernel_w, s.groups).group_stride();
+  const int64_t group_stride =
+      conv_weights(s.out_channels, group_channels, s.kernel_h, s.kernel_w, s.groups).group_stride();
 
   pool.run([&](int thread) {
     const Share share = core_share(m, n, threads, thread);

@@ -1,5 +1,5 @@
-// f32 2-D convolution on channels-last (NHWC) tensors, as a matrix product whose rows are found through pointers, so that
-// no im2col matrix is built (Dukhan, "The Indirect Convolution Algorithm", 2019). 1-D is the case of height 1.
+// f32 2-D convolution on channels-last (NHWC) tensors, as a matrix product whose rows are found through pointers, so
+// that no im2col matrix is built (Dukhan, "The Indirect Convolution Algorithm", 2019). 1-D is the case of height 1.
 //
 // Use: conv_weights() + pack once per model; ConvPlan once per shape; conv() per run.
 #pragma once
@@ -28,7 +28,8 @@ struct ConvWeights {
   bool operator==(const ConvWeights&) const = default;
 };
 
-/// Describes weights of ONNX shape [out_channels, group_channels, kernel_h, kernel_w] as this machine wants them packed.
+/// Describes weights of ONNX shape [out_channels, group_channels, kernel_h, kernel_w] as this machine wants them
+/// packed.
 ConvWeights conv_weights(int64_t out_channels, int64_t group_channels, int64_t kernel_h, int64_t kernel_w,
                          int64_t groups);
 /// From ONNX order (OIHW, contiguous) to `packed` (weights.floats() floats, 64-byte aligned), and back exactly; for a
@@ -79,17 +80,17 @@ class ConvPlan {
   ConvShape shape_;
   Method method_ = Method::kernel_points;
   bool padded_copy_ = false;
-  int64_t taps_ = 1, depth_ = 0;       // pieces of K, floats in a piece
-  int64_t image_stride_ = 0;           // floats from image to image, of the input or its padded copy
+  int64_t taps_ = 1, depth_ = 0;  // pieces of K, floats in a piece
+  int64_t image_stride_ = 0;      // floats from image to image, of the input or its padded copy
   int64_t taps_h_ = 1, taps_w_ = 1;
-  std::vector<int64_t> row_offset_;    // [out_h][taps_h]: floats from the image's start, -1 in the padding
-  std::vector<int64_t> column_offset_; // [out_w][taps_w]
-  std::vector<float> zeros_;           // what padding points at: `depth_` floats
+  std::vector<int64_t> row_offset_;     // [out_h][taps_h]: floats from the image's start, -1 in the padding
+  std::vector<int64_t> column_offset_;  // [out_w][taps_w]
+  std::vector<float> zeros_;            // what padding points at: `depth_` floats
 };
 
 /// output[n, y, x, o] = epilogue(sum over input[n, y*s + i*d - pad, x*s + j*d - pad, c] * weights[o, c, i, j]).
-/// `packed` is by conv_weights() of this machine. In the epilogue a row is a pixel (n * out_h + y) * out_w + x, a column
-/// an output channel; residual_ld is the residual's pixel stride. `output` must not overlap `input`.
+/// `packed` is by conv_weights() of this machine. In the epilogue a row is a pixel (n * out_h + y) * out_w + x, a
+/// column an output channel; residual_ld is the residual's pixel stride. `output` must not overlap `input`.
 void conv(const ConvPlan& plan, const float* input, const float* packed, float* output, const Epilogue& epilogue,
           ThreadPool& pool, void* workspace);
 

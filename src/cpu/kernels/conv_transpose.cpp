@@ -10,7 +10,9 @@ namespace camshaft::cpu {
 namespace {
 
 // A phase is the remainder of (output position + pad) by the stride; kernel position k belongs to phase k * d mod s.
-bool in_phase(int64_t k, int64_t dilation, int64_t stride, int64_t phase) { return k * dilation % stride == phase; }
+bool in_phase(int64_t k, int64_t dilation, int64_t stride, int64_t phase) {
+  return k * dilation % stride == phase;
+}
 
 int64_t taps_of(int64_t kernel, int64_t dilation, int64_t stride, int64_t phase) {
   int64_t taps = 0;
@@ -18,9 +20,12 @@ int64_t taps_of(int64_t kernel, int64_t dilation, int64_t stride, int64_t phase)
   return taps;
 }
 
-int64_t group_stride(const PackedLayout& layout) { return (layout.floats() + 15) / 16 * 16; }
+int64_t group_stride(const PackedLayout& layout) {
+  return (layout.floats() + 15) / 16 * 16;
+}
 
-// Calls visit(phase_h, phase_w, group, layout, packed group, ONNX offset of [c][o], for matrices of the phase in order).
+// Calls visit(phase_h, phase_w, group, layout, packed group, ONNX offset of [c][o], for matrices of the phase in
+// order).
 template <class Visit>
 void for_each_matrix(const ConvTransposeWeights& w, Visit&& visit) {
   for (int64_t ph = 0; ph < w.stride_h; ++ph) {
@@ -68,8 +73,8 @@ ConvTransposeWeights conv_transpose_weights(int64_t in_channels, int64_t group_o
                                             int64_t kernel_w, int64_t stride_h, int64_t stride_w, int64_t dilation_h,
                                             int64_t dilation_w, int64_t groups) {
   const PackedLayout layout = packed_layout(0, group_outputs);
-  return {in_channels, group_outputs, kernel_h,   kernel_w, stride_h,     stride_w,
-          dilation_h,  dilation_w,    groups, layout.width, layout.lanes};
+  return {in_channels, group_outputs, kernel_h, kernel_w,     stride_h,    stride_w,
+          dilation_h,  dilation_w,    groups,   layout.width, layout.lanes};
 }
 
 void pack_conv_transpose_weights(const ConvTransposeWeights& w, const float* iohw, float* packed) {
@@ -114,9 +119,10 @@ ConvTransposePlan::Axis ConvTransposePlan::axis(int64_t out, int64_t kernel, int
 
 ConvTransposePlan::ConvTransposePlan(const ConvTransposeShape& s) : shape_(s) {
   if (s.groups < 1 || s.in_channels % s.groups != 0 || s.out_channels % s.groups != 0) {
-    throw Error(ErrorCode::invalid_argument, "transposed convolution: " + std::to_string(s.in_channels) + " input and " +
-                                                 std::to_string(s.out_channels) + " output channels do not divide into " +
-                                                 std::to_string(s.groups) + " groups");
+    throw Error(ErrorCode::invalid_argument, "transposed convolution: " + std::to_string(s.in_channels) +
+                                                 " input and " + std::to_string(s.out_channels) +
+                                                 " output channels do not divide into " + std::to_string(s.groups) +
+                                                 " groups");
   }
   if (s.kernel_h < 1 || s.kernel_w < 1 || s.stride_h < 1 || s.stride_w < 1 || s.dilation_h < 1 || s.dilation_w < 1) {
     throw Error(ErrorCode::invalid_argument, "transposed convolution: kernel, stride and dilation must be at least 1");
@@ -130,16 +136,10 @@ ConvTransposePlan::ConvTransposePlan(const ConvTransposeShape& s) : shape_(s) {
   }
   for (const Axis& v : vertical_) {
     for (const Axis& h : horizontal_) {
-      most_rows_ = std::max(most_rows_, s.batch * v.count * h.count);
-      most_taps_ = std::max(most_taps_, v.taps * h.taps);
+      scratch_bytes_ = std::max(scratch_bytes_, core_workspace_bytes(s.batch * v.count * h.count, v.taps * h.taps));
     }
   }
   zeros_.assign(static_cast<size_t>(s.in_channels / s.groups), 0.0f);
-}
-
-int64_t ConvTransposePlan::workspace_bytes(int threads) const {
-  // The fewer taps, the more rows in a block: a phase of one tap may need more than the one with most taps.
-  return std::max(core_workspace_bytes(most_rows_, most_taps_), core_workspace_bytes(most_rows_, 1)) * threads;
 }
 
 struct ConvTransposePlan::FillContext {
@@ -178,11 +178,10 @@ void conv_transpose(const ConvTransposePlan& plan, const float* input, const flo
   const int64_t out_h = s.out_h(), out_w = s.out_w();
   const int64_t channels = s.in_channels / s.groups, n = s.out_channels / s.groups;
   if (s.batch <= 0 || out_h <= 0 || out_w <= 0 || n == 0) return;
-  const ConvTransposeWeights weights =
-      conv_transpose_weights(s.in_channels, n, s.kernel_h, s.kernel_w, s.stride_h, s.stride_w, s.dilation_h,
-                             s.dilation_w, s.groups);
+  const ConvTransposeWeights weights = conv_transpose_weights(s.in_channels, n, s.kernel_h, s.kernel_w, s.stride_h,
+                                                              s.stride_w, s.dilation_h, s.dilation_w, s.groups);
   const int threads = pool.size();
-  const int64_t scratch = plan.workspace_bytes(1);
+  const int64_t scratch = plan.scratch_bytes_;
   const bool phases = s.stride_h > 1 || s.stride_w > 1;
   Epilogue in_product = epilogue;
   if (phases) in_product.callback = nullptr;

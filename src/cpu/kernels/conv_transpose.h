@@ -63,7 +63,7 @@ class ConvTransposePlan {
   explicit ConvTransposePlan(const ConvTransposeShape& shape);
 
   const ConvTransposeShape& shape() const { return shape_; }
-  int64_t workspace_bytes(int threads) const;
+  int64_t workspace_bytes(int threads) const { return scratch_bytes_ * threads; }
 
  private:
   friend void conv_transpose(const ConvTransposePlan&, const float*, const float*, float*, const Epilogue&, ThreadPool&,
@@ -80,14 +80,14 @@ class ConvTransposePlan {
                    int64_t* out_rows);
 
   ConvTransposeShape shape_;
-  int64_t most_rows_ = 0, most_taps_ = 0;  // of a phase
+  int64_t scratch_bytes_ = 0;  // of one thread, the most that a phase needs
   std::vector<Axis> vertical_, horizontal_;
   std::vector<float> zeros_;
 };
 
 /// output[n, y, x, o] = epilogue(sum over (i, j, c) of input[n, (y + pad - i*d) / s, (x + pad - j*d) / s, c] *
-/// weights[c, o, i, j], where the divisions are exact and inside the input). Rows and columns of the epilogue as in conv();
-/// with a stride above 1 its callback runs in a second pass after all pixels are done.
+/// weights[c, o, i, j], where the divisions are exact and inside the input). Rows and columns of the epilogue as in
+/// conv(); with a stride above 1 its callback runs in a second pass after all pixels are done.
 void conv_transpose(const ConvTransposePlan& plan, const float* input, const float* packed, float* output,
                     const Epilogue& epilogue, ThreadPool& pool, void* workspace);
 
