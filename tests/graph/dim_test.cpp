@@ -326,19 +326,22 @@ TEST(Dim, RandomExpressionsKeepTheirValue) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   Random random(seed);
-  int compared = 0, simplified_to_errors = 0;
+  int compared = 0, refused = 0;
   for (int i = 0; i < 4000; ++i) {
     const Tree tree = random_tree(random, static_cast<int>(random.integer(1, 4)));
-    Dim d;
+    Dim d, renamed;
     try {
       d = to_dim(tree);
-    } catch (const Error&) {
-      ++simplified_to_errors;  // a division by zero or a mismatch in constants
-      for (int64_t a = 0; a < 3; ++a) ASSERT_EQ(value(tree, {{"a", a}, {"b", 2}, {"c", 5}}), std::nullopt);
+      // Another order of the atoms.
+      renamed = d.substitute({{"a", Dim::symbol("z")}}).substitute({{"z", Dim::symbol("a")}});
+    } catch (const Error& e) {
+      // Too large, or else a division by zero or a mismatch whatever the symbols are.
+      ++refused;
+      if (std::string_view(e.what()).find("too large") != std::string_view::npos) continue;
+      for (int64_t a = 0; a < 3; ++a) ASSERT_EQ(value(tree, {{"a", a}, {"b", 2}, {"c", 5}}), std::nullopt) << e.what();
       continue;
     }
     ASSERT_EQ(Dim::parse(d.str()), d) << d.str();
-    const Dim renamed = d.substitute({{"a", Dim::symbol("z")}}).substitute({{"z", Dim::symbol("a")}});
     const auto low = d.lower_bound(), high = d.upper_bound();
     for (int j = 0; j < 12; ++j) {
       const SymbolBindings bindings{
@@ -355,7 +358,7 @@ TEST(Dim, RandomExpressionsKeepTheirValue) {
     }
   }
   EXPECT_GT(compared, 10000);
-  EXPECT_LT(simplified_to_errors, 2000);
+  EXPECT_LT(refused, 2000);
 }
 
 }  // namespace
