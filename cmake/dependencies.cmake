@@ -1,11 +1,7 @@
 # Everything comes from Debian 12 / Ubuntu 24.04 packages (scripts/setup.sh installs them); static archives where they exist.
 find_package(Threads REQUIRED)
 find_package(Eigen3 REQUIRED NO_MODULE)
-
-# fmt's own target is the shared library where the distribution has both.
-find_library(FMT_ARCHIVE NAMES libfmt.a REQUIRED)
-add_library(fmt INTERFACE)
-target_link_libraries(fmt INTERFACE ${FMT_ARCHIVE})
+find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 

@@ -53,10 +53,10 @@ class ChunkedSink {
     filled_ = 0;
   }
 
+  Hasher hasher_;  // first: it is aligned to 64 bytes
   Sink& sink_;
   std::vector<uint64_t>& checksums_;
   const Cancellation& cancellation_;
-  Hasher hasher_;
   uint64_t filled_ = 0;
 };
 
