@@ -1,10 +1,13 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <new>
 #include <numeric>
 #include <random>
 #include <stdexcept>
@@ -12,6 +15,23 @@
 #include <vector>
 
 #include "camshaft/error.h"
+
+namespace {
+std::atomic<int> allocations{0};
+}
+
+// Counts all allocations of this program, to see that there are none where there should be none.
+void* operator new(size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  if (void* memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
 
 namespace camshaft {
 namespace {
@@ -107,6 +127,33 @@ TEST(ThreadPool, parallel_for_covers_the_range_once_at_multiples_of_the_grain) {
     std::atomic<int64_t> total{0};
     pool.parallel_for(10, INT64_MAX, [&](int64_t begin, int64_t end) { total += end - begin; });
     EXPECT_EQ(total.load(), 10);
+  }
+}
+
+TEST(ThreadPool, runs_without_allocating) {
+  ThreadPool pool(3);
+  std::vector<int> calls(3, 0);
+  const int before = allocations.load();
+  for (int round = 0; round < 100; ++round) {
+    pool.run([&](int thread) { ++calls[thread]; });
+    pool.parallel_for(1000, 16, [&](int64_t begin, int64_t) { calls[0] += begin == 0; });
+  }
+  EXPECT_EQ(allocations.load(), before);
+  EXPECT_EQ(calls[0], 200);
+  { const std::vector<int> counted(10); }
+  EXPECT_GT(allocations.load(), before);
+}
+
+TEST(ThreadPool, leaves_the_affinity_of_its_threads_alone) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  ThreadPool pool(2);
+  std::vector<cpu_set_t> seen(2);
+  for (int round = 0; round < 10; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    pool.run([&](int thread) { sched_getaffinity(0, sizeof(cpu_set_t), &seen[thread]); });
+    EXPECT_TRUE(CPU_EQUAL(&seen[0], &before));
+    EXPECT_TRUE(CPU_EQUAL(&seen[1], &before));
   }
 }
 
