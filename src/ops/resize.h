@@ -24,10 +24,10 @@ struct Resize {
   ResizeMode mode = ResizeMode::nearest;
   ResizeCoordinate coordinate = ResizeCoordinate::half_pixel;
   ResizeNearest nearest = ResizeNearest::round_prefer_floor;
-  std::vector<int64_t> axes;
-  Shape sizes;
-  std::vector<double> scales;
-  std::vector<double> roi;
+  std::vector<int64_t> axes = {};
+  Shape sizes = {};
+  std::vector<double> scales = {};
+  std::vector<double> roi = {};
   double cubic_coefficient = -0.75;
   bool exclude_outside = false;
   double extrapolation_value = 0;
