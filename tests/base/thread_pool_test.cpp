@@ -20,16 +20,17 @@ namespace {
 std::atomic<int> allocations{0};
 }
 
-// Counts all allocations of this program, to see that there are none where there should be none.
-void* operator new(size_t size) {
+// Counts all allocations of this program, to see that there are none where there should be none. Not inlined: gcc would
+// see free() of memory from new and warn.
+[[gnu::noinline]] void* operator new(size_t size) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   if (void* memory = std::malloc(size)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept {
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
   std::free(memory);
 }
 
