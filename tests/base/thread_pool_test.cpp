@@ -137,7 +137,9 @@ TEST(ThreadPool, runs_without_allocating) {
   const int before = allocations.load();
   for (int round = 0; round < 100; ++round) {
     pool.run([&](int thread) { ++calls[thread]; });
-    pool.parallel_for(1000, 16, [&](int64_t begin, int64_t) { calls[0] += begin == 0; });
+    pool.parallel_for(1000, 16, [&](int64_t begin, int64_t) {
+      if (begin == 0) ++calls[0];
+    });
   }
   EXPECT_EQ(allocations.load(), before);
   EXPECT_EQ(calls[0], 200);
