@@ -54,21 +54,24 @@ HWY_INLINE void scale_row(float* y, int64_t n, float factor) {
   for (int64_t i = 0; i < n; ++i) y[i] *= factor;
 }
 
-// sum exp(x - top) without keeping the terms.
-float sum_of_exponentials(const float* x, int64_t n, float top) {
-  float piece[512];
+// The sum over a whole row, of pieces added in double. y: the row, or null to keep none of the terms.
+float sum_of_exponentials(const float* x, float* y, int64_t n, float top) {
+  constexpr int64_t piece = 512;
+  float unused[piece];
   double sum = 0;
-  for (int64_t i = 0; i < n; i += 512) sum += exponentials(x + i, piece, std::min<int64_t>(512, n - i), top);
+  for (int64_t i = 0; i < n; i += piece) {
+    sum += exponentials(x + i, y ? y + i : unused, std::min(piece, n - i), top);
+  }
   return static_cast<float>(sum);
 }
 
 void row(const float* x, float* y, int64_t n, bool logarithm) {
   const float top = row_extreme<true, false>(x, n);
   if (!logarithm) {
-    scale_row(y, n, 1 / exponentials(x, y, n, top));
+    scale_row(y, n, 1 / sum_of_exponentials(x, y, n, top));
     return;
   }
-  const float log_sum = std::log(sum_of_exponentials(x, n, top));
+  const float log_sum = std::log(sum_of_exponentials(x, nullptr, n, top));
   // In two steps: top + log_sum would lose the digits of log_sum where top is large.
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - top) - log_sum;
 }

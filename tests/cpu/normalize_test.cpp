@@ -1,0 +1,112 @@
+#include "cpu/kernels/normalize.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "cpu/each_target.h"
+#include "cpu/random_data.h"
+
+namespace camshaft::cpu {
+namespace {
+
+struct Figures {
+  double mean = 0, inverse = 0;
+};
+
+template <class At>
+Figures figures(int64_t n, double epsilon, const At& at) {
+  Figures f;
+  double squares = 0;
+  for (int64_t i = 0; i < n; ++i) f.mean += at(i) / static_cast<double>(n);
+  for (int64_t i = 0; i < n; ++i) squares += (at(i) - f.mean) * (at(i) - f.mean);
+  f.inverse = 1 / std::sqrt(squares / static_cast<double>(n) + epsilon);
+  return f;
+}
+
+TEST(LayerNorm, RandomShapesFarFromZero) {
+  RandomData data(5);
+  for_each_target([&] {
+    for (int round = 0; round < 40; ++round) {
+      LayerNorm norm{data.pick(0, 40), data.pick(1, 1200), 1e-5f};
+      auto x = data.floats(norm.rows * norm.length);
+      for (float& v : x) v += 100;  // a one-pass variance would lose its digits
+      const auto scale = data.floats(norm.length), bias = data.floats(norm.length);
+      std::vector<float> y(x.size()), mean(static_cast<size_t>(norm.rows)), inverse(static_cast<size_t>(norm.rows));
+      ThreadPool pool(1 + round % 3);
+      norm.run(pool, x.data(), round % 4 ? scale.data() : nullptr, round % 3 ? bias.data() : nullptr, y.data(),
+               mean.data(), inverse.data());
+      for (int64_t r = 0; r < norm.rows; ++r) {
+        const float* row = x.data() + r * norm.length;
+        const Figures f = figures(norm.length, norm.epsilon, [&](int64_t i) { return row[i]; });
+        ASSERT_NEAR(mean[r], f.mean, 5e-5);  // of 100: four f32 roundings
+        for (int64_t i = 0; i < norm.length; ++i) {
+          const double s = round % 4 ? scale[i] : 1, b = round % 3 ? bias[i] : 0;
+          // The mean of values near 100 is rounded to 4e-6, which a single element's huge 1/deviation magnifies.
+          ASSERT_NEAR(y[r * norm.length + i], (row[i] - f.mean) * f.inverse * s + b, 1e-4 + 1e-4 * f.inverse);
+        }
+      }
+    }
+  });
+}
+
+TEST(RmsNorm, RandomShapes) {
+  RandomData data(6);
+  for_each_target([&] {
+    for (int round = 0; round < 20; ++round) {
+      RmsNorm norm{data.pick(1, 40), data.pick(1, 900), 1e-6f};
+      const auto x = data.floats(norm.rows * norm.length), scale = data.floats(norm.length);
+      std::vector<float> y = x;  // in place
+      ThreadPool pool(1 + round % 3);
+      norm.run(pool, y.data(), scale.data(), y.data());
+      for (int64_t r = 0; r < norm.rows; ++r) {
+        double square = 0;
+        const float* row = x.data() + r * norm.length;
+        for (int64_t i = 0; i < norm.length; ++i) square += static_cast<double>(row[i]) * row[i];
+        const double inverse = 1 / std::sqrt(square / static_cast<double>(norm.length) + norm.epsilon);
+        for (int64_t i = 0; i < norm.length; ++i) {
+          ASSERT_NEAR(y[r * norm.length + i], row[i] * inverse * scale[i], 1e-5);
+        }
+      }
+    }
+  });
+}
+
+TEST(GroupNorm, BothLayoutsAndEveryGrouping) {
+  RandomData data(7);
+  for_each_target([&] {
+    for (int round = 0; round < 60; ++round) {
+      GroupNorm norm;
+      norm.batch = data.pick(1, 3);
+      norm.groups = round % 5 == 0 ? 1 : data.pick(1, 40);
+      norm.channels = norm.groups * (round % 7 == 0 ? 700 / norm.groups + 1 : data.pick(1, 6));
+      norm.spatial = data.pick(2, round % 2 ? 20 : 600);
+      norm.channels_last = round % 2 == 0;
+      const auto x = data.floats(norm.batch * norm.channels * norm.spatial);
+      const auto scale = data.floats(norm.channels), bias = data.floats(norm.channels);
+      std::vector<float> y(x.size());
+      ThreadPool pool(1 + round % 3);
+      norm.run(pool, x.data(), round % 4 ? scale.data() : nullptr, round % 3 ? bias.data() : nullptr, y.data());
+      const int64_t width = norm.channels / norm.groups;
+      const auto at = [&](int64_t b, int64_t c, int64_t s) {
+        return norm.channels_last ? (b * norm.spatial + s) * norm.channels + c
+                                  : (b * norm.channels + c) * norm.spatial + s;
+      };
+      for (int64_t b = 0; b < norm.batch; ++b) {
+        for (int64_t g = 0; g < norm.groups; ++g) {
+          const Figures f = figures(width * norm.spatial, norm.epsilon, [&](int64_t i) {
+            return x[at(b, g * width + i / norm.spatial, i % norm.spatial)];
+          });
+          for (int64_t i = 0; i < width * norm.spatial; ++i) {
+            const int64_t c = g * width + i / norm.spatial, k = at(b, c, i % norm.spatial);
+            const double s = round % 4 ? scale[c] : 1, add = round % 3 ? bias[c] : 0;
+            ASSERT_NEAR(y[k], (x[k] - f.mean) * f.inverse * s + add, 2e-4) << round;
+          }
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace camshaft::cpu
