@@ -16,12 +16,6 @@ std::string describe(const Shape& shape) {
 
 }  // namespace
 
-bool may_be_equal(const Dim& a, const Dim& b) {
-  const Dim difference = a - b;
-  const auto low = difference.lower_bound(), high = difference.upper_bound();
-  return !(low && *low > 0) && !(high && *high < 0);
-}
-
 Shape broadcast_shapes(const Shape& a, const Shape& b) {
   Shape out(std::max(a.size(), b.size()));
   for (size_t i = 0; i < out.size(); ++i) {  // from the last axis
@@ -38,20 +32,10 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
   return out;
 }
 
-Dims dense_strides(const Dims& dims) {
-  Dims strides(dims.size());
-  int64_t stride = 1;
-  for (size_t i = dims.size(); i-- > 0;) {
-    strides[i] = stride;
-    stride *= dims[i];
-  }
-  return strides;
-}
-
 Dims broadcast_strides(const Dims& operand, const Dims& out) {
   Dims strides(out.size(), 0);
   bool fits = operand.size() <= out.size();
-  const Dims dense = dense_strides(operand);
+  const Dims dense = row_major_strides(operand);
   for (size_t i = 0; fits && i < operand.size(); ++i) {
     const size_t axis = out.size() - operand.size() + i;
     fits = operand[i] == out[axis] || operand[i] == 1;

@@ -4,17 +4,13 @@
 #include <algorithm>
 
 #include "graph/graph.h"
+#include "ops/elements.h"
+#include "ops/shape_rules.h"
 
 namespace camshaft::ops {
 
-/// False when two dims differ for every value of the symbols.
-bool may_be_equal(const Dim& a, const Dim& b);
-
 /// NumPy broadcasting; throws Error(invalid_model) naming both shapes.
 Shape broadcast_shapes(const Shape& a, const Shape& b);
-
-/// Row-major strides, in elements.
-Dims dense_strides(const Dims& dims);
 
 /// The strides with which a dense operand is read along each axis of `out`: 0 where it is broadcast. Throws
 /// Error(invalid_argument) naming both when it does not broadcast to `out`.

@@ -74,7 +74,7 @@ std::vector<Inferred> MatMul::infer(const InferContext& context) const {
   Shape a = context.shape(0), b = context.shape(1);
   if (transpose_a) std::swap(a[a.size() - 1], a[a.size() - 2]);
   if (transpose_b) std::swap(b[b.size() - 1], b[b.size() - 2]);
-  if (!may_be_equal(a.back(), b[b.size() - 2]))
+  if (provably_different(a.back(), b[b.size() - 2]))
     throw Error(ErrorCode::invalid_model,
                 fmt::format("matmul sums over sizes that differ: {} and {}", a.back().str(), b[b.size() - 2].str()));
   Shape shape = broadcast_shapes(Shape(a.begin(), a.end() - 2), Shape(b.begin(), b.end() - 2));

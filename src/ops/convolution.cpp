@@ -195,7 +195,7 @@ Dim check_operands(std::string_view op, const InferContext& context, int64_t gro
     throw Error(ErrorCode::invalid_model,
                 fmt::format("{}: {} groups do not divide {} channels", op, groups, split.value()));
   if (context.has(2) &&
-      (context.rank(2) != 1 || !may_be_equal(context.shape(2)[0], out) || context.dtype(2) != context.dtype(0)))
+      (context.rank(2) != 1 || provably_different(context.shape(2)[0], out) || context.dtype(2) != context.dtype(0)))
     throw Error(ErrorCode::invalid_model,
                 fmt::format("{}: the bias must be {}[{}], got {}", op, to_string(context.dtype(0)), out.str(),
                             to_string(context.type(2))));
@@ -203,7 +203,7 @@ Dim check_operands(std::string_view op, const InferContext& context, int64_t gro
 }
 
 void check_channels(std::string_view op, const Dim& got, const Dim& wanted) {
-  if (!may_be_equal(got, wanted))
+  if (provably_different(got, wanted))
     throw Error(ErrorCode::invalid_model,
                 fmt::format("{}: the input has {} channels, the weights take {}", op, got.str(), wanted.str()));
 }
@@ -212,7 +212,8 @@ ConvTensors describe(const EvalContext& context, Tensor& out, const SpatialLayou
                      bool transposed) {
   const Tensor &x = context.input(0), &weights = context.input(1);
   ConvTensors t{x, weights, context.has(2) ? &context.input(2) : nullptr, out.mutable_data()};
-  const Dims xs = dense_strides(x.dims()), ys = dense_strides(out.dims()), ws = dense_strides(weights.dims());
+  const Dims xs = row_major_strides(x.dims()), ys = row_major_strides(out.dims()),
+             ws = row_major_strides(weights.dims());
   t.groups = groups;
   t.channels_in = transposed ? weights.dims()[0] / groups : weights.dims()[1];
   t.channels_out = transposed ? weights.dims()[1] : weights.dims()[0] / groups;
@@ -235,9 +236,9 @@ Axis base_axis(const Tensor& x, const Tensor& weights, const Tensor& out, const 
   const size_t at = layout.first_spatial + i;
   Axis axis;
   axis.in_size = x.dims()[at];
-  axis.in_stride = dense_strides(x.dims())[at];
-  axis.out_stride = dense_strides(out.dims())[at];
-  axis.weight_stride = dense_strides(weights.dims())[2 + i];
+  axis.in_stride = row_major_strides(x.dims())[at];
+  axis.out_stride = row_major_strides(out.dims())[at];
+  axis.weight_stride = row_major_strides(weights.dims())[2 + i];
   return axis;
 }
 

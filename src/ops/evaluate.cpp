@@ -73,7 +73,10 @@ class Interpreter {
  private:
   const Tensor& tensor(ValueId id) const {
     const Value& value = graph_.value(id);
-    return value.constant ? *value.constant : tensors_[static_cast<size_t>(id)];
+    if (!value.constant) return tensors_[static_cast<size_t>(id)];
+    if (value.constant->is_elided())
+      throw Error(ErrorCode::internal, fmt::format("the constant '{}' exists in packed form only", value.name));
+    return *value.constant;
   }
 
   void take_inputs(const std::vector<Tensor>& inputs) {

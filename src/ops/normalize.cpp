@@ -25,7 +25,7 @@ void check_axis(std::string_view op, int64_t axis, int rank) {
 
 void check_parameter(std::string_view op, std::string_view what, const TensorType& type, const Shape& wanted) {
   bool fits = is_floating(type.dtype) && type.shape.size() == wanted.size();
-  for (size_t i = 0; fits && i < wanted.size(); ++i) fits = may_be_equal(type.shape[i], wanted[i]);
+  for (size_t i = 0; fits && i < wanted.size(); ++i) fits = !provably_different(type.shape[i], wanted[i]);
   if (!fits)
     throw Error(ErrorCode::invalid_model, fmt::format("{}: {} must have the shape {}, got {}", op, what,
                                                       to_string(TensorType{type.dtype, wanted}), to_string(type)));
@@ -72,7 +72,7 @@ std::vector<Tensor> Softmax::evaluate(const EvalContext& context) const {
   const Tensor& in = context.input(0);
   Tensor out(in.dtype(), in.dims());
   const int64_t length = in.dims()[static_cast<size_t>(axis)];
-  const int64_t inner = dense_strides(in.dims())[static_cast<size_t>(axis)];
+  const int64_t inner = row_major_strides(in.dims())[static_cast<size_t>(axis)];
   if (in.size() == 0) return {std::move(out)};
   std::byte* target = out.mutable_data();
   context.pool.parallel_for(in.size() / length, 1, [&](int64_t begin, int64_t end) {
@@ -83,9 +83,14 @@ std::vector<Tensor> Softmax::evaluate(const EvalContext& context) const {
       double largest = row[0];
       for (const double v : row) largest = largest != largest || largest > v ? largest : v;
       double sum = 0;
-      for (const double v : row) sum += std::exp(v - largest);
+      for (double& v : row) {
+        v -= largest;
+        const double e = std::exp(v);
+        sum += e;
+        if (!log) v = e;
+      }
       const double log_sum = std::log(sum);
-      for (double& v : row) v = log ? v - largest - log_sum : std::exp(v - largest) / sum;
+      for (double& v : row) v = log ? v - log_sum : v / sum;
       store_elements(out.dtype(), target, first, inner, length, row.data());
     }
   });

@@ -55,7 +55,7 @@ class PoolPlane {
             Dims begins)
       : op_(op),
         output_(output),
-        strides_(dense_strides(input)),
+        strides_(row_major_strides(input)),
         windows_(std::move(windows)),
         begins_(std::move(begins)),
         at_(output.size()) {}

@@ -103,7 +103,7 @@ struct Split {
 };
 
 Split split(const Dims& dims, const std::vector<int64_t>& axes) {
-  const Dims strides = dense_strides(dims);
+  const Dims strides = row_major_strides(dims);
   Dims sizes[2], steps[2];
   for (size_t i = 0; i < dims.size(); ++i) {
     const size_t which = std::count(axes.begin(), axes.end(), static_cast<int64_t>(i)) ? 1 : 0;
@@ -242,7 +242,7 @@ std::vector<Tensor> ArgReduce::evaluate(const EvalContext& context) const {
   if (length == 0 && out.size() > 0)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("arg_reduce of {} along an axis of size 0", to_string(in.dims())));
-  const int64_t stride = dense_strides(in.dims())[static_cast<size_t>(axis)];
+  const int64_t stride = row_major_strides(in.dims())[static_cast<size_t>(axis)];
   auto* target = out.as_mutable<int64_t>();
   with_wide_type(in.dtype(), [&](auto type) {
     using T = decltype(type);

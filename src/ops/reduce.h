@@ -7,8 +7,8 @@ namespace camshaft::ops {
 
 enum class ReduceKind : uint8_t { sum, mean, max, min, prod, sum_squares, sum_abs };
 
-/// Reduces `axes` (sorted, not negative; empty means none: the identity). Reductions of nothing give the identity
-/// element (max: the lowest value).
+/// Reduces `axes` (sorted, not negative; empty means none, but squares and absolute values are still taken). Reductions
+/// of nothing give the identity element (max: the lowest value). Integers wrap; their mean truncates. NaN stays.
 struct Reduce {
   static constexpr std::string_view name = "reduce";
   ReduceKind kind = ReduceKind::sum;
