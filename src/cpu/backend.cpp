@@ -4,9 +4,14 @@
 
 #include <algorithm>
 
+#include "cpu/conv_transpose.h"
+#include "cpu/convolution.h"
 #include "cpu/device.h"
 #include "cpu/matmul.h"
+#include "cpu/move.h"
+#include "cpu/normalize.h"
 #include "cpu/pointwise.h"
+#include "cpu/reduce.h"
 #include "cpu/tactic.h"
 
 namespace camshaft::cpu {
@@ -15,9 +20,10 @@ namespace {
 
 /// Every way of running a region on the CPU; "reference" is added for all.
 constexpr const CpuTactic* all_tactics[] = {
-    &gemm_tactic,
-    &batch_gemm_tactic,
-    &pointwise_tactic,
+    &gemm_tactic,       &batch_gemm_tactic, &conv_tactic,       &depthwise_tactic,       &conv_transpose_tactic,
+    &pointwise_tactic,  &softmax_tactic,    &layer_norm_tactic, &group_norm_tactic,      &reduce_tactic,
+    &arg_reduce_tactic, &pool_tactic,       &transpose_tactic,  &expand_tactic,          &slice_tactic,
+    &concat_tactic,     &pad_tactic,        &gather_tactic,     &gather_elements_tactic, &resize_tactic,
 };
 
 /// The reference runs with double accumulation and no blocking to speak of: tens of times slower than a kernel.
@@ -52,8 +58,10 @@ class CpuBackend final : public Backend {
   }
 
   Tensor unpack(const PackedConstant& packed, DType dtype, const Dims& dims) const override {
-    Tensor raw = unpack_gemm(packed, dtype, dims);
-    if (raw.defined()) return raw;
+    for (const auto unpack : {unpack_gemm, unpack_conv, unpack_conv_transpose}) {
+      Tensor raw = unpack(packed, dtype, dims);
+      if (raw.defined()) return raw;
+    }
     throw Error(ErrorCode::corrupt_engine,
                 fmt::format("constant '{}' is stored in an unknown layout '{}'", packed.constant, packed.layout));
   }

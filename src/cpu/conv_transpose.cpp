@@ -1,0 +1,147 @@
+#include "cpu/conv_transpose.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "cpu/kernels/conv_transpose.h"
+#include "cpu/spatial_view.h"
+#include "ops/contract.h"
+
+namespace camshaft::cpu {
+
+namespace {
+
+struct TransposeView {
+  SpatialView spatial;
+  ops::ConvTranspose op;
+};
+
+std::optional<TransposeView> view_transpose(const RegionView& region) {
+  std::optional<SpatialView> spatial = view_spatial(region);
+  if (!spatial) return std::nullopt;
+  const auto* op = spatial->contract.anchor->op.as<ops::ConvTranspose>();
+  if (!op || !op->channels_last) return std::nullopt;
+  return TransposeView{std::move(*spatial), *op};
+}
+
+ConvTransposeWeights weights_of(const TransposeView& view) {
+  const auto [stride_h, stride_w] = two(view.op.strides, 1);
+  const auto [dilation_h, dilation_w] = two(view.op.dilations, 1);
+  return conv_transpose_weights(view.spatial.weight_dims[0], view.spatial.weight_dims[1], view.spatial.kernel_h(),
+                                view.spatial.kernel_w(), stride_h, stride_w, dilation_h, dilation_w, view.op.groups);
+}
+
+ConvTransposeShape shape_of(const TransposeView& view, const KernelShapes& shapes) {
+  const Dims& x = shapes.inputs[static_cast<size_t>(view.spatial.x)].dims;
+  ConvTransposeShape s;
+  s.batch = x[0];
+  s.in_h = x.size() == 4 ? x[1] : 1;
+  s.in_w = x[x.size() - 2];
+  s.in_channels = x.back();
+  s.out_channels = view.spatial.weight_dims[1] * view.op.groups;
+  s.kernel_h = view.spatial.kernel_h();
+  s.kernel_w = view.spatial.kernel_w();
+  std::tie(s.stride_h, s.stride_w) = two(view.op.strides, 1);
+  std::tie(s.dilation_h, s.dilation_w) = two(view.op.dilations, 1);
+  const auto pads = pads_of(view.op.pads, *shapes.symbols);
+  s.pad_top = pads[0];
+  s.pad_left = pads[1];
+  s.pad_bottom = pads[2];
+  s.pad_right = pads[3];
+  Dims output_padding;
+  for (const Dim& d : view.op.output_padding) output_padding.push_back(d.evaluate(*shapes.symbols));
+  if (!output_padding.empty()) std::tie(s.output_padding_h, s.output_padding_w) = two(output_padding, 0);
+  s.groups = view.op.groups;
+  return s;
+}
+
+class TransposeLaunch final : public Launch {
+ public:
+  TransposeLaunch(const TransposeView& view, const float* packed, const KernelShapes& shapes)
+      : x_(static_cast<size_t>(view.spatial.x)),
+        packed_(packed),
+        threads_(shapes.threads),
+        plan_(shape_of(view, shapes)),
+        epilogue_(view.spatial.epilogue, shapes, shapes.outputs[0].dims.back()) {}
+  size_t workspace_bytes() const override { return static_cast<size_t>(plan_.workspace_bytes(threads_)); }
+  void run(const LaunchArguments& arguments) override {
+    auto* y = reinterpret_cast<float*>(arguments.outputs[0]);
+    conv_transpose(plan_, reinterpret_cast<const float*>(arguments.inputs[x_]), packed_, y,
+                   epilogue_.bind(arguments, y), arguments.pool, arguments.workspace);
+  }
+
+ private:
+  size_t x_;
+  const float* packed_;
+  int threads_;
+  ConvTransposePlan plan_;
+  BoundEpilogue epilogue_;
+};
+
+class TransposeKernel final : public Kernel {
+ public:
+  TransposeKernel(TransposeView view, const float* packed) : view_(std::move(view)), packed_(packed) {}
+  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
+    return std::make_unique<TransposeLaunch>(view_, packed_, shapes);
+  }
+  bool reads_input(size_t i) const override { return static_cast<int32_t>(i) != view_.spatial.weights; }
+
+ private:
+  TransposeView view_;
+  const float* packed_;
+};
+
+std::optional<double> estimate(const RegionView& region) {
+  const auto view = view_transpose(region);
+  if (!view) return std::nullopt;
+  const Dims& w = view->spatial.weight_dims;
+  const double flops = 2 * elements_at_optimum(region, region.node.inputs[static_cast<size_t>(view->spatial.x)]) *
+                       static_cast<double>(w[1] * view->spatial.kernel_h() * view->spatial.kernel_w());
+  return seconds_per_launch + std::max(flops * seconds_per_flop, bytes_at_optimum(region) * seconds_per_byte);
+}
+
+std::shared_ptr<const Kernel> compile(const RegionView& region, PackedConstants& constants) {
+  TransposeView view = *view_transpose(region);
+  const Value& w = region.graph.value(region.node.inputs[static_cast<size_t>(view.spatial.weights)]);
+  const ConvTransposeWeights weights = weights_of(view);
+  const std::string layout = fmt::format(
+      "conv_transpose c={} o={} h={} w={} stride={}x{} dilation={}x{} groups={} width={} lanes={}", weights.in_channels,
+      weights.group_outputs, weights.kernel_h, weights.kernel_w, weights.stride_h, weights.stride_w, weights.dilation_h,
+      weights.dilation_w, weights.groups, weights.panel_width, weights.panel_lanes);
+  const auto bytes =
+      constants.get(w.name, layout, *w.constant, static_cast<size_t>(weights.floats()) * sizeof(float),
+                    [&](const Tensor& raw, std::byte* out) {
+                      pack_conv_transpose_weights(weights, raw.as<float>(), reinterpret_cast<float*>(out));
+                    });
+  return std::make_shared<TransposeKernel>(std::move(view), reinterpret_cast<const float*>(bytes.data()));
+}
+
+}  // namespace
+
+const CpuTactic conv_transpose_tactic{"conv_transpose", estimate, compile};
+
+Tensor unpack_conv_transpose(const PackedConstant& packed, DType dtype, const Dims& dims) {
+  ConvTransposeWeights w;
+  if (std::sscanf(packed.layout.c_str(),
+                  "conv_transpose c=%ld o=%ld h=%ld w=%ld stride=%ldx%ld dilation=%ldx%ld groups=%ld width=%d lanes=%d",
+                  &w.in_channels, &w.group_outputs, &w.kernel_h, &w.kernel_w, &w.stride_h, &w.stride_w, &w.dilation_h,
+                  &w.dilation_w, &w.groups, &w.panel_width, &w.panel_lanes) != 11)
+    return {};
+  const bool positive = w.stride_h > 0 && w.stride_w > 0 && w.dilation_h > 0 && w.dilation_w > 0 && w.groups > 0 &&
+                        w.panel_width > 0 && w.panel_lanes > 0;
+  const bool sane = positive && w.stride_h < 1024 && w.stride_w < 1024 && dtype == DType::f32 &&
+                    (dims.size() == 3 || dims.size() == 4) && w.in_channels == dims[0] && w.group_outputs == dims[1] &&
+                    w.kernel_h == (dims.size() == 4 ? dims[2] : 1) && w.kernel_w == dims.back() &&
+                    w.in_channels % w.groups == 0 && w.panel_width <= 4096 && w.panel_width % w.panel_lanes == 0;
+  if (!sane || packed.bytes.size() != static_cast<size_t>(w.floats()) * sizeof(float))
+    throw Error(ErrorCode::corrupt_engine,
+                fmt::format("constant '{}': its packed layout '{}' does not fit its shape {}", packed.constant,
+                            packed.layout, to_string(dims)));
+  Tensor raw(dtype, dims);
+  unpack_conv_transpose_weights(w, reinterpret_cast<const float*>(packed.bytes.data()), raw.as_mutable<float>());
+  return raw;
+}
+
+}  // namespace camshaft::cpu

@@ -1,0 +1,214 @@
+#include "cpu/convolution.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "cpu/kernels/conv.h"
+#include "cpu/kernels/depthwise.h"
+#include "cpu/spatial_view.h"
+#include "ops/contract.h"
+
+namespace camshaft::cpu {
+
+namespace {
+
+struct ConvView {
+  SpatialView spatial;
+  ops::Conv op;
+};
+
+std::optional<ConvView> view_conv(const RegionView& region) {
+  std::optional<SpatialView> spatial = view_spatial(region);
+  if (!spatial) return std::nullopt;
+  const auto* op = spatial->contract.anchor->op.as<ops::Conv>();
+  if (!op || !op->channels_last) return std::nullopt;
+  return ConvView{std::move(*spatial), *op};
+}
+
+ConvShape conv_shape(const ConvView& view, const KernelShapes& shapes) {
+  const Dims& x = shapes.inputs[static_cast<size_t>(view.spatial.x)].dims;
+  ConvShape s;
+  s.batch = x[0];
+  s.in_h = x.size() == 4 ? x[1] : 1;
+  s.in_w = x[x.size() - 2];
+  s.in_channels = x.back();
+  s.out_channels = view.spatial.weight_dims[0];
+  s.kernel_h = view.spatial.kernel_h();
+  s.kernel_w = view.spatial.kernel_w();
+  std::tie(s.stride_h, s.stride_w) = two(view.op.strides, 1);
+  std::tie(s.dilation_h, s.dilation_w) = two(view.op.dilations, 1);
+  const auto pads = pads_of(view.op.pads, *shapes.symbols);
+  s.pad_top = pads[0];
+  s.pad_left = pads[1];
+  s.pad_bottom = pads[2];
+  s.pad_right = pads[3];
+  s.groups = view.op.groups;
+  return s;
+}
+
+double conv_flops(const RegionView& region, const ConvView& view) {
+  const Dims& w = view.spatial.weight_dims;
+  return 2 * elements_at_optimum(region, region.node.outputs[0]) *
+         static_cast<double>(w[1] * view.spatial.kernel_h() * view.spatial.kernel_w());
+}
+
+std::string layout_text(const ConvWeights& w) {
+  return fmt::format("conv o={} c={} h={} w={} groups={} width={} lanes={}", w.out_channels, w.group_channels,
+                     w.kernel_h, w.kernel_w, w.groups, w.layout.width, w.layout.lanes);
+}
+
+// ---- the indirect matrix product
+
+class ConvLaunch final : public Launch {
+ public:
+  ConvLaunch(const ConvView& view, const float* packed, const KernelShapes& shapes)
+      : x_(static_cast<size_t>(view.spatial.x)),
+        packed_(packed),
+        threads_(shapes.threads),
+        plan_(conv_shape(view, shapes)),
+        epilogue_(view.spatial.epilogue, shapes, shapes.outputs[0].dims.back()) {}
+  size_t workspace_bytes() const override { return static_cast<size_t>(plan_.workspace_bytes(threads_)); }
+  void run(const LaunchArguments& arguments) override {
+    auto* y = reinterpret_cast<float*>(arguments.outputs[0]);
+    conv(plan_, reinterpret_cast<const float*>(arguments.inputs[x_]), packed_, y, epilogue_.bind(arguments, y),
+         arguments.pool, arguments.workspace);
+  }
+
+ private:
+  size_t x_;
+  const float* packed_;
+  int threads_;
+  ConvPlan plan_;
+  BoundEpilogue epilogue_;
+};
+
+// ---- depthwise
+
+class DepthwiseLaunch final : public Launch {
+ public:
+  DepthwiseLaunch(const ConvView& view, const float* packed, const KernelShapes& shapes)
+      : x_(static_cast<size_t>(view.spatial.x)),
+        packed_(packed),
+        shape_(conv_shape(view, shapes)),
+        epilogue_(view.spatial.epilogue, shapes, shapes.outputs[0].dims.back()) {}
+  void run(const LaunchArguments& arguments) override {
+    auto* y = reinterpret_cast<float*>(arguments.outputs[0]);
+    depthwise(shape_, reinterpret_cast<const float*>(arguments.inputs[x_]), packed_, y, epilogue_.bind(arguments, y),
+              arguments.pool);
+  }
+
+ private:
+  size_t x_;
+  const float* packed_;
+  ConvShape shape_;
+  BoundEpilogue epilogue_;
+};
+
+template <class LaunchType>
+class ConvKernel final : public Kernel {
+ public:
+  ConvKernel(ConvView view, const float* packed) : view_(std::move(view)), packed_(packed) {}
+  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
+    return std::make_unique<LaunchType>(view_, packed_, shapes);
+  }
+  bool can_run_in_place(size_t i, size_t) const override {
+    return static_cast<int32_t>(i) == view_.spatial.epilogue.residual_input();
+  }
+  bool reads_input(size_t i) const override { return static_cast<int32_t>(i) != view_.spatial.weights; }
+
+ private:
+  ConvView view_;
+  const float* packed_;
+};
+
+bool is_depthwise(const ConvView& view) {
+  return view.op.groups > 1 && view.spatial.weight_dims[1] == 1;
+}
+
+std::optional<double> estimate_conv(const RegionView& region) {
+  const auto view = view_conv(region);
+  if (!view) return std::nullopt;
+  // A group narrower than a vector leaves most lanes idle.
+  const double lanes = 16, width = static_cast<double>(view->spatial.weight_dims[0] / view->op.groups);
+  const double waste = std::max(1.0, lanes / std::max(1.0, width));
+  return seconds_per_launch +
+         std::max(conv_flops(region, *view) * waste * seconds_per_flop, bytes_at_optimum(region) * seconds_per_byte);
+}
+
+std::shared_ptr<const Kernel> compile_conv(const RegionView& region, PackedConstants& constants) {
+  ConvView view = *view_conv(region);
+  const Value& w = region.graph.value(region.node.inputs[static_cast<size_t>(view.spatial.weights)]);
+  const Dims& d = view.spatial.weight_dims;
+  const ConvWeights weights =
+      conv_weights(d[0], d[1], view.spatial.kernel_h(), view.spatial.kernel_w(), view.op.groups);
+  const auto bytes =
+      constants.get(w.name, layout_text(weights), *w.constant, static_cast<size_t>(weights.floats()) * sizeof(float),
+                    [&](const Tensor& raw, std::byte* out) {
+                      pack_conv_weights(weights, raw.as<float>(), reinterpret_cast<float*>(out));
+                    });
+  return std::make_shared<ConvKernel<ConvLaunch>>(std::move(view), reinterpret_cast<const float*>(bytes.data()));
+}
+
+std::optional<double> estimate_depthwise(const RegionView& region) {
+  const auto view = view_conv(region);
+  if (!view || !is_depthwise(*view)) return std::nullopt;
+  return seconds_per_launch +
+         std::max(conv_flops(region, *view) * 3 * seconds_per_flop, bytes_at_optimum(region) * seconds_per_byte);
+}
+
+std::shared_ptr<const Kernel> compile_depthwise(const RegionView& region, PackedConstants& constants) {
+  ConvView view = *view_conv(region);
+  const Value& w = region.graph.value(region.node.inputs[static_cast<size_t>(view.spatial.weights)]);
+  const int64_t channels = view.spatial.weight_dims[0], kh = view.spatial.kernel_h(), kw = view.spatial.kernel_w();
+  const auto floats = static_cast<size_t>(depthwise_weight_floats(channels, kh, kw));
+  const auto bytes =
+      constants.get(w.name, fmt::format("depthwise o={} h={} w={}", channels, kh, kw), *w.constant,
+                    floats * sizeof(float), [&](const Tensor& raw, std::byte* out) {
+                      pack_depthwise_weights(channels, kh, kw, raw.as<float>(), reinterpret_cast<float*>(out));
+                    });
+  return std::make_shared<ConvKernel<DepthwiseLaunch>>(std::move(view), reinterpret_cast<const float*>(bytes.data()));
+}
+
+[[noreturn]] void throw_misfit(const PackedConstant& packed, const Dims& dims) {
+  throw Error(ErrorCode::corrupt_engine, fmt::format("constant '{}': its packed layout '{}' does not fit its shape {}",
+                                                     packed.constant, packed.layout, to_string(dims)));
+}
+
+}  // namespace
+
+const CpuTactic conv_tactic{"conv", estimate_conv, compile_conv};
+const CpuTactic depthwise_tactic{"depthwise", estimate_depthwise, compile_depthwise};
+
+Tensor unpack_conv(const PackedConstant& packed, DType dtype, const Dims& dims) {
+  const auto* floats = reinterpret_cast<const float*>(packed.bytes.data());
+  const size_t count = packed.bytes.size() / sizeof(float);
+  const bool plausible = dtype == DType::f32 && (dims.size() == 3 || dims.size() == 4);
+  const int64_t kernel_h = dims.size() == 4 ? dims[2] : 1;
+  int64_t o = 0, c = 0, h = 0, w = 0, groups = 0;
+  int32_t width = 0, lanes = 0;
+  if (std::sscanf(packed.layout.c_str(), "depthwise o=%ld h=%ld w=%ld", &o, &h, &w) == 3) {
+    if (!plausible || o != dims[0] || dims[1] != 1 || h != kernel_h || w != dims.back() ||
+        count != static_cast<size_t>(depthwise_weight_floats(o, h, w)))
+      throw_misfit(packed, dims);
+    Tensor raw(dtype, dims);
+    unpack_depthwise_weights(o, h, w, floats, raw.as_mutable<float>());
+    return raw;
+  }
+  if (std::sscanf(packed.layout.c_str(), "conv o=%ld c=%ld h=%ld w=%ld groups=%ld width=%d lanes=%d", &o, &c, &h, &w,
+                  &groups, &width, &lanes) != 7)
+    return {};
+  const bool sane = plausible && groups > 0 && width > 0 && lanes > 0 && width <= 4096 && width % lanes == 0 &&
+                    o == dims[0] && c == dims[1] && h == kernel_h && w == dims.back() && o % groups == 0;
+  if (!sane) throw_misfit(packed, dims);
+  ConvWeights weights = conv_weights(o, c, h, w, groups);
+  weights.layout.width = width;
+  weights.layout.lanes = lanes;
+  if (count != static_cast<size_t>(weights.floats())) throw_misfit(packed, dims);
+  Tensor raw(dtype, dims);
+  unpack_conv_weights(weights, floats, raw.as_mutable<float>());
+  return raw;
+}
+
+}  // namespace camshaft::cpu

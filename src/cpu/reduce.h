@@ -1,0 +1,12 @@
+// Reductions and pooling as CPU kernels.
+#pragma once
+
+#include "cpu/tactic.h"
+
+namespace camshaft::cpu {
+
+extern const CpuTactic reduce_tactic;
+extern const CpuTactic arg_reduce_tactic;
+extern const CpuTactic pool_tactic;
+
+}  // namespace camshaft::cpu

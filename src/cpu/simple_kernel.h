@@ -1,0 +1,62 @@
+// Kernels made of one function: the usual case where preparing means filling in a struct.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "compile/kernel.h"
+
+namespace camshaft::cpu {
+
+/// A launch that calls `run(arguments)` on a prepared value.
+template <class Run>
+class SimpleLaunch final : public Launch {
+ public:
+  explicit SimpleLaunch(Run run) : run_(std::move(run)) {}
+  void run(const LaunchArguments& arguments) override { run_(arguments); }
+
+ private:
+  Run run_;
+};
+
+/// A kernel whose prepare() is `make(shapes)`, which returns the callable that runs.
+template <class Make>
+class SimpleKernel final : public Kernel {
+ public:
+  SimpleKernel(Make make, bool in_place) : make_(std::move(make)), in_place_(in_place) {}
+  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
+    return std::make_unique<SimpleLaunch<decltype(make_(shapes))>>(make_(shapes));
+  }
+  bool can_run_in_place(size_t i, size_t) const override { return in_place_ && i == 0; }
+
+ private:
+  Make make_;
+  bool in_place_;
+};
+
+/// `in_place`: output 0 may be written over input 0.
+template <class Make>
+std::shared_ptr<const Kernel> simple_kernel(Make make, bool in_place = false) {
+  return std::make_shared<SimpleKernel<Make>>(std::move(make), in_place);
+}
+
+template <class T>
+const T* input(const LaunchArguments& arguments, size_t i) {
+  return i < arguments.inputs.size() ? reinterpret_cast<const T*>(arguments.inputs[i]) : nullptr;
+}
+template <class T>
+T* output(const LaunchArguments& arguments, size_t i) {
+  return reinterpret_cast<T*>(arguments.outputs[i]);
+}
+
+/// dims seen as [before, axis, after].
+struct AxisSplit {
+  int64_t outer = 1, axis = 1, inner = 1;
+  AxisSplit(const Dims& dims, int64_t at) {
+    for (size_t d = 0; d < dims.size(); ++d)
+      (static_cast<int64_t>(d) < at ? outer : static_cast<int64_t>(d) == at ? axis : inner) *= dims[d];
+  }
+};
+
+}  // namespace camshaft::cpu
