@@ -4,24 +4,13 @@
 
 #include <algorithm>
 
+#include "graph/text_internal.h"
+
 namespace camshaft {
 
 namespace {
 
-std::string quote(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
-}
+using text_detail::quote;
 
 // Shortest text that reads back to the same number and cannot be taken for an integer.
 std::string number(double value) {
