@@ -1,6 +1,7 @@
 // The blocked matrix product behind the reference evaluation of contractions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace camshaft {
@@ -26,8 +27,10 @@ class GemmProblem {
 };
 
 /// Solves the batch over the pool's threads. Each element is summed in the order of k, with no fused multiply-add, so
-/// results are the same bits on every machine and for every number of threads.
+/// results are the same bits on every machine, for every number of threads and every kernel. `kernel` counts the inner
+/// kernels that this machine runs, the fastest first.
 template <class T>
-void solve(const GemmProblem<T>& problem, ThreadPool& pool);
+void solve(const GemmProblem<T>& problem, ThreadPool& pool, size_t kernel = 0);
+size_t gemm_kernel_count();
 
 }  // namespace camshaft::ops
