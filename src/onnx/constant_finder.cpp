@@ -1,0 +1,83 @@
+#include "onnx/constant_finder.h"
+
+#include <algorithm>
+
+namespace camshaft::onnx {
+
+namespace {
+
+constexpr int64_t max_elements = int64_t{1} << 20;
+constexpr int max_depth = 200;  // of producers: finding recurses
+
+bool is_static(const Shape& shape) {
+  return std::all_of(shape.begin(), shape.end(), [](const Dim& d) { return d.is_constant(); });
+}
+
+// A tensor out of elements that are all numbers; null when one is not, or the dtype does not hold integers.
+std::shared_ptr<const Tensor> from_content(const Value& value) {
+  if (!value.content || !is_static(value.type.shape)) return nullptr;
+  Dims dims;
+  for (const Dim& d : value.type.shape) dims.push_back(d.value());
+  if (!is_static(*value.content) || element_count(dims) != static_cast<int64_t>(value.content->size())) return nullptr;
+  Tensor out(value.type.dtype, dims);
+  for (size_t i = 0; i < value.content->size(); ++i) {
+    const int64_t element = (*value.content)[i].value();
+    switch (value.type.dtype) {
+      case DType::i64:
+        out.as_mutable<int64_t>()[i] = element;
+        break;
+      case DType::i32:
+        out.as_mutable<int32_t>()[i] = static_cast<int32_t>(element);
+        break;
+      case DType::boolean:
+        out.as_mutable<uint8_t>()[i] = element != 0;
+        break;
+      default:
+        return nullptr;
+    }
+  }
+  return std::make_shared<const Tensor>(std::move(out));
+}
+
+}  // namespace
+
+std::shared_ptr<const Tensor> ConstantFinder::find(ValueId id) {
+  for (; nodes_seen_ < graph_.nodes.size(); ++nodes_seen_)
+    for (const ValueId output : graph_.nodes[nodes_seen_].outputs) producer_[output] = nodes_seen_;
+  return find(id, 0);
+}
+
+std::shared_ptr<const Tensor> ConstantFinder::find(ValueId id, int depth) {
+  const Value& value = graph_.value(id);
+  if (value.constant) return value.constant;
+  if (const auto it = found_.find(id); it != found_.end()) return it->second;
+  auto result = from_content(value);
+  const auto producer = producer_.find(id);
+  if (!result && producer != producer_.end() && depth < max_depth)
+    result = evaluate(graph_.nodes[producer->second], id, depth);
+  found_[id] = result;
+  return result;
+}
+
+std::shared_ptr<const Tensor> ConstantFinder::evaluate(const Node& node, ValueId id, int depth) {
+  std::vector<Tensor> inputs;
+  std::vector<TensorType> types;
+  for (const ValueId output : node.outputs) {
+    const TensorType& type = graph_.type(output);
+    if (!is_static(type.shape)) return nullptr;
+    Dims dims;
+    for (const Dim& d : type.shape) dims.push_back(d.value());
+    if (element_count(dims) > max_elements) return nullptr;
+    types.push_back(type);
+  }
+  for (const ValueId input : node.inputs) {
+    const auto constant = input == no_value ? std::make_shared<const Tensor>() : find(input, depth + 1);
+    if (!constant) return nullptr;
+    inputs.push_back(*constant);
+  }
+  const std::vector<Tensor> outputs = node.op.evaluate({inputs, types, {}, node.bodies, pool_});
+  const auto at = std::find(node.outputs.begin(), node.outputs.end(), id) - node.outputs.begin();
+  return std::make_shared<const Tensor>(outputs.at(static_cast<size_t>(at)));
+}
+
+}  // namespace camshaft::onnx

@@ -1,0 +1,34 @@
+// Values that are constants, or become constants when their producers are evaluated.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "graph/graph.h"
+
+namespace camshaft::onnx {
+
+/// Models often compute small constants (a Resize's scales out of Concat and Cast) where a converter needs the number.
+/// This evaluates just what is asked for; folding the rest is a pass.
+class ConstantFinder {
+ public:
+  /// `graph` may grow while this lives; nodes are only appended.
+  explicit ConstantFinder(const Graph& graph) : graph_(graph), pool_(1) {}
+
+  /// Null when the value depends on an input, or has more than 2^20 elements without being a constant of the graph.
+  std::shared_ptr<const Tensor> find(ValueId id);
+
+ private:
+  std::shared_ptr<const Tensor> evaluate(const Node& node, ValueId id, int depth);
+  std::shared_ptr<const Tensor> find(ValueId id, int depth);
+
+  const Graph& graph_;
+  ThreadPool pool_;
+  size_t nodes_seen_ = 0;
+  std::unordered_map<ValueId, size_t> producer_;
+  std::unordered_map<ValueId, std::shared_ptr<const Tensor>> found_;
+};
+
+}  // namespace camshaft::onnx

@@ -1,0 +1,172 @@
+#include "onnx/convert_context.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "onnx/quote.h"
+#include "onnx/to_tensor.h"
+#include "ops/move.h"
+#include "ops/pointwise.h"
+
+namespace camshaft::onnx {
+
+namespace {
+
+std::string_view type_name(AttributeType type) {
+  static constexpr std::string_view names[] = {"nothing", "a float",         "an integer",     "a string", "a tensor",
+                                               "a graph", "floats",          "integers",       "strings",  "tensors",
+                                               "graphs",  "a sparse tensor", "sparse tensors", "a type",   "types"};
+  return names[static_cast<size_t>(type)];
+}
+
+}  // namespace
+
+void ConvertContext::fail(ErrorCode code, const std::string& what) const {
+  throw NodeError(code, fmt::format("node {} ({}): {}", quote(source_), node_.op_type, what));
+}
+
+ValueId ConvertContext::input(size_t i) const {
+  if (!has(i)) invalid(fmt::format("input {} is missing", i));
+  return inputs_[i];
+}
+
+const Values& ConvertContext::all_inputs() const {
+  if (inputs_.empty()) invalid("it has no inputs");
+  for (size_t i = 0; i < inputs_.size(); ++i) input(i);
+  return inputs_;
+}
+
+std::vector<int64_t> ConvertContext::ints(ValueId id, std::string_view what) const {
+  const auto tensor = constant(id);
+  if (!tensor) unsupported(fmt::format("{} must be known when the model is built", what));
+  if (!is_integer(tensor->dtype())) invalid(fmt::format("{} must be integers, not {}", what, to_string(dtype(id))));
+  return tensor->to_ints();
+}
+
+std::vector<double> ConvertContext::doubles(ValueId id, std::string_view what) const {
+  const auto tensor = constant(id);
+  if (!tensor) unsupported(fmt::format("{} must be known when the model is built", what));
+  return tensor->to_doubles();
+}
+
+int64_t ConvertContext::static_size(const Dim& d, std::string_view what) const {
+  if (!d.is_constant()) unsupported(fmt::format("{} must be a number, it is {}", what, d.str()));
+  return d.value();
+}
+
+const AttributeProto* ConvertContext::attribute(std::string_view name, AttributeType type) const {
+  const AttributeProto* a = node_.find_attribute(name);
+  if (a && a->type != type)
+    invalid(fmt::format("attribute '{}' must be {}, it is {}", name, type_name(type), type_name(a->type)));
+  return a;
+}
+
+int64_t ConvertContext::int_attribute(std::string_view name, std::optional<int64_t> otherwise) const {
+  const AttributeProto* a = attribute(name, AttributeType::int_);
+  if (!a && !otherwise) invalid(fmt::format("attribute '{}' is missing", name));
+  return a ? a->i : *otherwise;
+}
+
+double ConvertContext::float_attribute(std::string_view name, std::optional<double> otherwise) const {
+  const AttributeProto* a = attribute(name, AttributeType::float_);
+  if (!a && !otherwise) invalid(fmt::format("attribute '{}' is missing", name));
+  return a ? static_cast<double>(a->f) : *otherwise;
+}
+
+std::string ConvertContext::string_attribute(std::string_view name, std::optional<std::string> otherwise) const {
+  const AttributeProto* a = attribute(name, AttributeType::string);
+  if (!a && !otherwise) invalid(fmt::format("attribute '{}' is missing", name));
+  return a ? a->s : *otherwise;
+}
+
+std::optional<std::vector<int64_t>> ConvertContext::ints_attribute(std::string_view name) const {
+  const AttributeProto* a = attribute(name, AttributeType::ints);
+  if (!a) return std::nullopt;
+  return a->ints;
+}
+
+std::optional<std::vector<double>> ConvertContext::floats_attribute(std::string_view name) const {
+  const AttributeProto* a = attribute(name, AttributeType::floats);
+  if (!a) return std::nullopt;
+  return std::vector<double>(a->floats.begin(), a->floats.end());
+}
+
+std::optional<Tensor> ConvertContext::tensor_attribute(std::string_view name) const {
+  const AttributeProto* a = attribute(name, AttributeType::tensor);
+  if (!a) return std::nullopt;
+  return to_tensor(tensors().read(a->tensors.at(0), fmt::format("attribute '{}'", name)));
+}
+
+std::optional<std::vector<int64_t>> ConvertContext::ints_from(std::string_view attribute_name,
+                                                              size_t input_index) const {
+  if (auto list = ints_attribute(attribute_name)) return list;
+  if (has(input_index)) return ints(inputs_[input_index], fmt::format("input {} ({})", input_index, attribute_name));
+  return std::nullopt;
+}
+
+int64_t ConvertContext::axis(int64_t axis, int64_t rank) const {
+  if (axis < -rank || axis >= rank) invalid(fmt::format("axis {} does not exist: the tensor has {} axes", axis, rank));
+  return axis < 0 ? axis + rank : axis;
+}
+
+std::vector<int64_t> ConvertContext::axes(std::vector<int64_t> axes, int64_t rank) const {
+  for (int64_t& a : axes) a = axis(a, rank);
+  auto sorted = axes;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) invalid("an axis is listed twice");
+  return axes;
+}
+
+std::string ConvertContext::output_name(size_t i) const {
+  return i < node_.outputs.size() && !node_.outputs[i].empty() ? prefix_ + node_.outputs[i] : source_;
+}
+
+ValueId ConvertContext::append(Op op, Values inputs, const std::string& name) {
+  try {
+    return graph().add(std::move(op), std::move(inputs), name, {source_});
+  } catch (const Error& e) {  // names the node
+    throw NodeError(e.code(), e.what());
+  }
+}
+
+ValueId ConvertContext::add(Op op, Values inputs) {
+  const std::string name = output_name(0) + "." + std::string(op.name());
+  return append(std::move(op), std::move(inputs), name);
+}
+
+ValueId ConvertContext::add(ScalarFunction function, Values inputs) {
+  return append(ops::Pointwise{function}, std::move(inputs), output_name(0) + "." + std::string(to_string(function)));
+}
+
+ValueId ConvertContext::result_at(size_t i, Op op, Values inputs) {
+  return append(std::move(op), std::move(inputs), output_name(i));
+}
+
+Values ConvertContext::result(ScalarFunction function, Values inputs) {
+  return result(ops::Pointwise{function}, std::move(inputs));
+}
+
+ValueId ConvertContext::add_constant(Tensor tensor) {
+  return graph().add_constant(output_name(0) + ".constant", std::move(tensor));
+}
+
+ValueId ConvertContext::reshape(ValueId id, Shape to) {
+  return shape(id) == to ? id : add(ops::Reshape{std::move(to)}, {id});
+}
+
+ValueId ConvertContext::cast(ValueId id, DType to) {
+  return dtype(id) == to ? id : add(ops::Cast{to}, {id});
+}
+
+Dim ConvertContext::fresh(size_t i, size_t axis) const {
+  return Dim::symbol(fmt::format("@{}.{}", output_name(i), axis));
+}
+
+Dim product(const Shape& shape, int64_t begin, int64_t end) {
+  Dim out = 1;
+  for (int64_t i = begin; i < end; ++i) out = out * shape[static_cast<size_t>(i)];
+  return out;
+}
+
+}  // namespace camshaft::onnx

@@ -1,0 +1,136 @@
+// What the converter of one ONNX node sees: attributes, inputs, and how to append operators to the graph.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "camshaft/error.h"
+#include "graph/graph.h"
+#include "onnx/constant_finder.h"
+#include "onnx/proto.h"
+#include "onnx/tensor_data.h"
+#include "ops/scalar_function.h"
+
+namespace camshaft::onnx {
+
+using Values = std::vector<ValueId>;
+
+/// An Error whose message already names the node.
+class NodeError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The graph under construction and what it is made with.
+struct GraphUnderConstruction {
+  explicit GraphUnderConstruction(TensorReader& tensor_reader) : tensors(tensor_reader), constants(graph) {}
+  Graph graph;
+  TensorReader& tensors;
+  ConstantFinder constants;
+};
+
+/// All failures are thrown as NodeError: what is wrong with the model as invalid_model, what is not implemented as
+/// unsupported.
+class ConvertContext {
+ public:
+  /// `source` is the node's name for people and `prefix` stands before the names of its values (inside functions).
+  ConvertContext(GraphUnderConstruction& target, const NodeProto& node, int64_t opset, std::string source,
+                 std::string prefix, Values inputs)
+      : target_(target),
+        node_(node),
+        opset_(opset),
+        source_(std::move(source)),
+        prefix_(std::move(prefix)),
+        inputs_(std::move(inputs)) {}
+
+  const NodeProto& node() const { return node_; }
+  /// The version of the operator set that the node's domain is read with.
+  int64_t opset() const { return opset_; }
+  [[noreturn]] void fail(ErrorCode code, const std::string& what) const;
+  [[noreturn]] void invalid(const std::string& what) const { fail(ErrorCode::invalid_model, what); }
+  [[noreturn]] void unsupported(const std::string& what) const { fail(ErrorCode::unsupported, what); }
+
+  // Inputs.
+  size_t input_count() const { return inputs_.size(); }
+  bool has(size_t i) const { return i < inputs_.size() && inputs_[i] != no_value; }
+  /// invalid_model when it is absent.
+  ValueId input(size_t i) const;
+  ValueId input_or_none(size_t i) const { return has(i) ? inputs_[i] : no_value; }
+  /// All of a variadic operator's inputs; invalid_model when one is absent or there is none.
+  const Values& all_inputs() const;
+
+  // Values.
+  const Shape& shape(ValueId id) const { return graph().shape(id); }
+  int64_t rank(ValueId id) const { return static_cast<int64_t>(shape(id).size()); }
+  DType dtype(ValueId id) const { return graph().type(id).dtype; }
+  const Dim& dim(ValueId id, int64_t axis) const { return shape(id)[static_cast<size_t>(axis)]; }
+  /// The elements of a small integer tensor as expressions of the dims, if known.
+  const std::optional<std::vector<Dim>>& content(ValueId id) const { return graph().value(id).content; }
+  /// The elements as numbers; unsupported, naming `what`, when they are not known before running.
+  std::vector<int64_t> ints(ValueId id, std::string_view what) const;
+  std::vector<double> doubles(ValueId id, std::string_view what) const;
+  /// The value if it is a constant or computed from constants alone, else null.
+  std::shared_ptr<const Tensor> constant(ValueId id) const { return target_.constants.find(id); }
+  /// A size as a number; unsupported, naming `what`, when it is symbolic.
+  int64_t static_size(const Dim& d, std::string_view what) const;
+
+  // Attributes: the given default when absent; invalid_model when the type is another.
+  bool has_attribute(std::string_view name) const { return node_.find_attribute(name) != nullptr; }
+  int64_t int_attribute(std::string_view name, std::optional<int64_t> otherwise = std::nullopt) const;
+  double float_attribute(std::string_view name, std::optional<double> otherwise = std::nullopt) const;
+  std::string string_attribute(std::string_view name, std::optional<std::string> otherwise = std::nullopt) const;
+  std::optional<std::vector<int64_t>> ints_attribute(std::string_view name) const;
+  std::optional<std::vector<double>> floats_attribute(std::string_view name) const;
+  std::optional<Tensor> tensor_attribute(std::string_view name) const;
+  const AttributeProto* attribute(std::string_view name, AttributeType type) const;
+  /// Attributes that say the same as an input of later operator sets: the attribute's ints, or the input's elements,
+  /// or nothing.
+  std::optional<std::vector<int64_t>> ints_from(std::string_view attribute_name, size_t input_index) const;
+  /// Counts a negative axis from the end; invalid_model when it does not exist.
+  int64_t axis(int64_t axis, int64_t rank) const;
+  std::vector<int64_t> axes(std::vector<int64_t> axes, int64_t rank) const;
+
+  // Outputs.
+  size_t output_count() const { return node_.outputs.size(); }
+  bool uses_output(size_t i) const { return i < node_.outputs.size() && !node_.outputs[i].empty(); }
+  /// Appends an operator whose output is inner to the node.
+  ValueId add(Op op, Values inputs);
+  ValueId add(ScalarFunction function, Values inputs);
+  /// Appends an operator that computes output i of the node, and has its name.
+  ValueId result_at(size_t i, Op op, Values inputs);
+  /// The usual end of a converter: the one output.
+  Values result(Op op, Values inputs) { return {result_at(0, std::move(op), std::move(inputs))}; }
+  Values result(ScalarFunction function, Values inputs);
+  ValueId add_constant(Tensor tensor);
+  ValueId scalar(DType dtype, double value) { return add_constant(Tensor::scalar(dtype, value)); }
+  /// `id` in another shape of as many elements; `id` itself when it has that shape.
+  ValueId reshape(ValueId id, Shape shape);
+  ValueId cast(ValueId id, DType to);
+  /// A symbol for a size that only running tells, named after output i.
+  Dim fresh(size_t i, size_t axis) const;
+
+  Graph& graph() { return target_.graph; }
+  const Graph& graph() const { return target_.graph; }
+  TensorReader& tensors() const { return target_.tensors; }
+
+ private:
+  std::string output_name(size_t i) const;
+  ValueId append(Op op, Values inputs, const std::string& name);
+
+  GraphUnderConstruction& target_;
+  const NodeProto& node_;
+  int64_t opset_;
+  std::string source_;
+  std::string prefix_;
+  Values inputs_;
+};
+
+/// The product of dims [begin, end).
+Dim product(const Shape& shape, int64_t begin, int64_t end);
+inline Dim product(const Shape& shape) {
+  return product(shape, 0, static_cast<int64_t>(shape.size()));
+}
+
+}  // namespace camshaft::onnx

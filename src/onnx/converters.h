@@ -1,0 +1,40 @@
+// The table of ONNX operators that can be converted.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "onnx/convert_context.h"
+
+namespace camshaft::onnx {
+
+/// Appends to the graph what an ONNX node computes and returns its outputs; trailing ones that the node does not use
+/// may be left out.
+using Convert = Values (*)(ConvertContext&);
+
+struct Converter {
+  std::string_view op_type;
+  Convert convert;
+  int64_t since = 1;  ///< the operator set from which on this converter reads the operator
+};
+
+constexpr int64_t oldest_opset = 7;   ///< before it, broadcasting was an attribute and BatchNormalization trained
+constexpr int64_t newest_opset = 27;  ///< of onnx 1.22
+
+// One list a group; operators of the default domain if not said otherwise.
+std::span<const Converter> activation_converters();
+std::span<const Converter> contraction_converters();
+std::span<const Converter> generator_converters();
+std::span<const Converter> indexing_converters();
+std::span<const Converter> microsoft_converters();  ///< domain com.microsoft
+std::span<const Converter> normalization_converters();
+std::span<const Converter> pointwise_converters();
+std::span<const Converter> pooling_converters();
+std::span<const Converter> reduction_converters();
+std::span<const Converter> resize_converters();
+std::span<const Converter> shape_converters();
+
+/// Null when the operator is not known in that version. `domain` may be spelt "" or "ai.onnx".
+const Converter* find_converter(std::string_view domain, std::string_view op_type, int64_t opset);
+
+}  // namespace camshaft::onnx

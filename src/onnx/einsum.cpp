@@ -1,0 +1,177 @@
+#include "onnx/einsum.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+#include "ops/contract.h"
+#include "ops/move.h"
+#include "ops/reduce.h"
+
+namespace camshaft::onnx {
+
+namespace {
+
+// Letters name axes; an ellipsis stands for '0', '1', … counted from its right end.
+using Indices = std::string;
+
+struct Term {
+  ValueId value;
+  Indices indices;
+};
+
+bool contains(const Indices& indices, char index) {
+  return indices.find(index) != Indices::npos;
+}
+
+// `ellipsis_rank` axes for "...".
+Indices expand_ellipsis(const Indices& text, size_t ellipsis_rank) {
+  const size_t at = text.find("...");
+  if (at == Indices::npos) return text;
+  Indices digits;
+  for (size_t i = ellipsis_rank; i-- > 0;) digits += static_cast<char>('0' + i);
+  return text.substr(0, at) + digits + text.substr(at + 3);
+}
+
+// Letters, and at most one "...".
+void check_indices(ConvertContext& c, Indices text) {
+  if (const size_t at = text.find("..."); at != Indices::npos) text.erase(at, 3);
+  for (const char index : text)
+    if (!std::isalpha(static_cast<unsigned char>(index)))
+      c.invalid(fmt::format("the equation has '{}' where a letter belongs", index));
+}
+
+Term transposed(ConvertContext& c, Term term, const Indices& to) {
+  if (term.indices == to) return term;
+  std::vector<int64_t> permutation;
+  for (const char index : to) permutation.push_back(static_cast<int64_t>(term.indices.find(index)));
+  return {c.add(ops::Transpose{std::move(permutation)}, {term.value}), to};
+}
+
+// Sums over the axes whose index is not in `kept`.
+Term summed(ConvertContext& c, const Term& term, const Indices& kept) {
+  ops::Reduce op{ops::ReduceKind::sum, {}, false};
+  Indices rest;
+  for (size_t i = 0; i < term.indices.size(); ++i) {
+    if (contains(kept, term.indices[i])) {
+      rest += term.indices[i];
+    } else {
+      op.axes.push_back(static_cast<int64_t>(i));
+    }
+  }
+  if (op.axes.empty()) return term;
+  return {c.add(std::move(op), {term.value}), rest};
+}
+
+Dim size_of(ConvertContext& c, const Term& term, const Indices& indices) {
+  Dim size = 1;
+  for (const char index : indices) size = size * c.dim(term.value, static_cast<int64_t>(term.indices.find(index)));
+  return size;
+}
+
+// The product of two terms with indices that are not in `kept` summed away: [shared, a's own, summed] times [shared,
+// summed, b's own].
+Term contracted(ConvertContext& c, const Term& left, const Term& right, const Indices& kept) {
+  const Term a = summed(c, left, kept + right.indices), b = summed(c, right, kept + left.indices);
+  Indices shared, own_a, own_b, sum;
+  for (const char index : a.indices) {
+    if (!contains(b.indices, index)) {
+      own_a += index;
+    } else {
+      (contains(kept, index) ? shared : sum) += index;
+    }
+  }
+  for (const char index : b.indices)
+    if (!contains(a.indices, index)) own_b += index;
+  const Term ta = transposed(c, a, shared + own_a + sum), tb = transposed(c, b, shared + sum + own_b);
+  // Shared axes stay apart, so that those of size 1 broadcast.
+  Shape shape_a(c.shape(ta.value).begin(), c.shape(ta.value).begin() + static_cast<std::ptrdiff_t>(shared.size()));
+  Shape shape_b(c.shape(tb.value).begin(), c.shape(tb.value).begin() + static_cast<std::ptrdiff_t>(shared.size()));
+  shape_a.insert(shape_a.end(), {size_of(c, ta, own_a), size_of(c, ta, sum)});
+  shape_b.insert(shape_b.end(), {size_of(c, tb, sum), size_of(c, tb, own_b)});
+  const ValueId matrix_a = c.reshape(ta.value, shape_a), matrix_b = c.reshape(tb.value, shape_b);
+  const ValueId product = c.add(ops::MatMul{}, {matrix_a, matrix_b});
+  Shape shape(c.shape(product).begin(), c.shape(product).end() - 2);
+  for (const char index : own_a) shape.push_back(size_of(c, ta, Indices(1, index)));
+  for (const char index : own_b) shape.push_back(size_of(c, tb, Indices(1, index)));
+  return {c.reshape(product, std::move(shape)), shared + own_a + own_b};
+}
+
+std::vector<Indices> split_list(const Indices& text) {
+  std::vector<Indices> parts(1);
+  for (const char ch : text) {
+    if (ch == ',') {
+      parts.emplace_back();
+    } else {
+      parts.back() += ch;
+    }
+  }
+  return parts;
+}
+
+// Indices that occur once, in alphabetical order, after the ellipsis: the output when the equation does not say.
+Indices implicit_output(const std::vector<Term>& terms) {
+  std::map<char, int> counts;
+  for (const Term& term : terms)
+    for (const char index : term.indices) ++counts[index];
+  Indices ellipsis, letters;
+  for (const auto& [index, count] : counts) {
+    if (std::isdigit(static_cast<unsigned char>(index))) {
+      ellipsis.insert(ellipsis.begin(), index);
+    } else if (count == 1) {
+      letters += index;
+    }
+  }
+  return ellipsis + letters;
+}
+
+}  // namespace
+
+Values einsum(ConvertContext& c) {
+  std::string equation = c.string_attribute("equation");
+  std::erase_if(equation, [](char ch) { return ch == ' '; });
+  const size_t arrow = equation.find("->");
+  const auto parts = split_list(equation.substr(0, arrow));
+  const Values& inputs = c.all_inputs();
+  if (parts.size() != inputs.size())
+    c.invalid(fmt::format("the equation has {} operands, the node {} inputs", parts.size(), inputs.size()));
+  std::vector<Term> terms;
+  size_t ellipsis_rank = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    check_indices(c, parts[i]);
+    const auto rank = static_cast<size_t>(c.rank(inputs[i]));
+    const bool ellipsis = parts[i].find("...") != Indices::npos;
+    const size_t letters = parts[i].size() - (ellipsis ? 3 : 0);
+    if (ellipsis ? letters > rank : letters != rank)
+      c.invalid(fmt::format("operand {} of the equation has {} indices, the input {} axes", i, letters, rank));
+    if (ellipsis) ellipsis_rank = std::max(ellipsis_rank, rank - letters);
+    if (rank - letters > 10) c.unsupported("an ellipsis stands for more than 10 axes");
+    terms.push_back({inputs[i], expand_ellipsis(parts[i], rank - letters)});
+    Indices sorted = terms.back().indices;
+    std::sort(sorted.begin(), sorted.end());
+    if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
+      c.unsupported(fmt::format("operand {} of '{}' takes a diagonal", i, equation));
+  }
+  Indices out;
+  if (arrow == std::string::npos) {
+    out = implicit_output(terms);
+  } else {
+    const Indices text = equation.substr(arrow + 2);
+    check_indices(c, text);
+    out = expand_ellipsis(text, ellipsis_rank);
+  }
+  for (const char index : out)
+    if (std::none_of(terms.begin(), terms.end(), [&](const Term& t) { return contains(t.indices, index); }))
+      c.invalid(fmt::format("the equation's output has '{}', which no operand has", index));
+  Term result = terms[0];
+  for (size_t i = 1; i < terms.size(); ++i) {
+    Indices kept = out;
+    for (size_t later = i + 1; later < terms.size(); ++later) kept += terms[later].indices;
+    result = contracted(c, result, terms[i], kept);
+  }
+  return {transposed(c, summed(c, result, out), out).value};
+}
+
+}  // namespace camshaft::onnx

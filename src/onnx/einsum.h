@@ -1,0 +1,11 @@
+// Einstein summation as transposes, sums and matrix multiplications.
+#pragma once
+
+#include "onnx/convert_context.h"
+
+namespace camshaft::onnx {
+
+/// Any number of operands; an index twice in one operand (a diagonal) is unsupported.
+Values einsum(ConvertContext& c);
+
+}  // namespace camshaft::onnx

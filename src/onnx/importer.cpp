@@ -1,0 +1,82 @@
+#include "onnx/importer.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "camshaft/error.h"
+#include "onnx/missing_operators.h"
+#include "onnx/node_importer.h"
+#include "onnx/onnx_dtype.h"
+#include "onnx/proto_reader.h"
+#include "onnx/quote.h"
+
+namespace camshaft::onnx {
+
+namespace {
+
+TensorType input_type(const ValueInfoProto& input, const std::string& where) {
+  if (input.type.kind != TypeProto::Kind::tensor)
+    throw Error(ErrorCode::unsupported, fmt::format("{} is not a tensor; sequences, optionals, maps and sparse tensors "
+                                                    "as inputs of a model are not supported",
+                                                    where));
+  if (!input.type.shape)
+    throw Error(ErrorCode::unsupported,
+                fmt::format("{} does not say how many axes it has; export the model with a shape for it", where));
+  TensorType type{dtype_from_onnx(input.type.elem_type, where), {}};
+  for (size_t axis = 0; axis < input.type.shape->size(); ++axis) {
+    const DimensionProto& d = (*input.type.shape)[axis];
+    if (d.value && *d.value > 0) {
+      type.shape.emplace_back(*d.value);
+    } else if (d.param.empty() || d.param == "?") {
+      type.shape.push_back(Dim::symbol(fmt::format("{}.{}", input.name, axis)));
+    } else {
+      type.shape.push_back(Dim::symbol(d.param));
+    }
+  }
+  return type;
+}
+
+}  // namespace
+
+ImportedModel import_model(const std::filesystem::path& file) {
+  return import_model(read_model(file));
+}
+
+ImportedModel import_model(const ModelProto& model) {
+  check_operators(model);
+  TensorReader tensors(model);
+  GraphUnderConstruction target(tensors);
+  target.graph.name = model.graph.name;
+  NodeImporter importer(model, target);
+  Scope scope{&model.opsets, {}, {}, {}, {}};
+  importer.add_initializers(model.graph, scope);
+  std::set<std::string> names;
+  for (const ValueInfoProto& input : model.graph.inputs) {
+    const std::string where = fmt::format("{}: input {}", model.file, quote(input.name));
+    if (!names.insert(input.name).second) throw Error(ErrorCode::invalid_model, where + " is listed twice");
+    if (scope.initializers.contains(input.name) || scope.values.contains(input.name)) continue;
+    scope.values[input.name] = target.graph.add_input(input.name, input_type(input, where));
+  }
+  importer.add_nodes(model.graph.nodes, scope);
+  importer.report();
+  names.clear();
+  for (const ValueInfoProto& output : model.graph.outputs) {
+    const std::string where = fmt::format("{}: output {}", model.file, quote(output.name));
+    if (!names.insert(output.name).second) throw Error(ErrorCode::invalid_model, where + " is listed twice");
+    const auto value = importer.find(output.name, scope);
+    if (!value) throw Error(ErrorCode::invalid_model, where + " is computed by no node");
+    target.graph.add_output(output.name, *value);
+  }
+  remove_dead(target.graph);
+
+  ImportedModel out;
+  out.graph = std::move(target.graph);
+  out.producer = model.producer_name + (model.producer_version.empty() ? "" : " " + model.producer_version);
+  out.opset = opset_version("", model.opsets, model);
+  out.metadata = model.metadata;
+  out.model_nodes = static_cast<int64_t>(model.graph.nodes.size());
+  return out;
+}
+
+}  // namespace camshaft::onnx

@@ -1,0 +1,34 @@
+// From an ONNX model to a graph of this library's operators.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "graph/graph.h"
+#include "onnx/proto.h"
+
+namespace camshaft::onnx {
+
+struct ImportedModel {
+  Graph graph;
+  std::string producer;  ///< name and version of the exporter, as the file says
+  int64_t opset = 0;     ///< of the default domain
+  Metadata metadata;
+  int64_t model_nodes = 0;  ///< nodes of the ONNX graph, function bodies and sub-graphs left out
+};
+
+/// Reads and converts a model.
+///
+/// Inputs and outputs keep their names and order; initializers are constants, also those listed as inputs. A named
+/// dimension of an input is a symbol of that name; one that is unknown (nothing, "?", 0 or negative) is a symbol of its
+/// own, "<input>.<axis>". Inner values keep the names of ONNX's tensors where they are unique. Functions of the model
+/// are inlined. Nodes without effect on the outputs are left out. Declared shapes of outputs and inner values are not
+/// trusted: shapes follow from the inputs.
+///
+/// Throws Error(unsupported) that lists every node that cannot be converted, Error(invalid_model) that names the node
+/// that is wrong, and what read_model() throws.
+ImportedModel import_model(const std::filesystem::path& file);
+ImportedModel import_model(const ModelProto& model);
+
+}  // namespace camshaft::onnx

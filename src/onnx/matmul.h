@@ -1,0 +1,11 @@
+// NumPy's matmul, for the converters of several groups.
+#pragma once
+
+#include "onnx/convert_context.h"
+
+namespace camshaft::onnx {
+
+/// The node's output: a·b with ONNX's rules for 1-D operands.
+ValueId matmul(ConvertContext& c, ValueId a, ValueId b);
+
+}  // namespace camshaft::onnx

@@ -1,0 +1,97 @@
+#include "onnx/missing_operators.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "camshaft/error.h"
+#include "onnx/converters.h"
+#include "onnx/node_order.h"
+#include "onnx/quote.h"
+
+namespace camshaft::onnx {
+
+namespace {
+
+class Scan {
+ public:
+  explicit Scan(const ModelProto& model) : model_(model) {}
+
+  void nodes(const std::vector<NodeProto>& nodes, const OpsetImports& opsets, const std::string& prefix) {
+    for (const NodeProto& n : nodes) node(n, opsets, prefix);
+  }
+
+  void report() const {
+    if (missing_.empty()) return;
+    constexpr size_t most_names = 20;
+    std::string list;
+    size_t count = 0;
+    for (const auto& [op, names] : missing_) {
+      list += (list.empty() ? "" : "; ") + op + (names.size() == 1 ? " (node " : " (nodes ");
+      for (size_t i = 0; i < names.size() && i < most_names; ++i) list += (i ? ", " : "") + quote(names[i]);
+      if (names.size() > most_names) list += fmt::format(" and {} more", names.size() - most_names);
+      list += ")";
+      count += names.size();
+    }
+    throw Error(ErrorCode::unsupported,
+                fmt::format("{}: cannot run this model: {} node{} that Camshaft does not have: {}", model_.file, count,
+                            count == 1 ? " uses an operator" : "s use operators", list));
+  }
+
+ private:
+  void node(const NodeProto& n, const OpsetImports& opsets, const std::string& prefix) {
+    for (const AttributeProto& attribute : n.attributes)
+      for (const GraphProto& graph : attribute.graphs) nodes(graph.nodes, opsets, prefix);
+    if (const FunctionProto* function = model_.find_function(n.domain, n.op_type, n.overload)) {
+      if (scanned_.insert(function).second) nodes(function->nodes, function->opsets, prefix + display_name(n) + "/");
+      return;
+    }
+    const int64_t opset = opset_version(n.domain, opsets, model_);
+    if (find_converter(n.domain, n.op_type, opset)) return;
+    const bool is_default = n.domain.empty() || n.domain == "ai.onnx";
+    missing_[(is_default ? "" : n.domain + ".") + n.op_type].push_back(prefix + display_name(n));
+  }
+
+  const ModelProto& model_;
+  std::set<const FunctionProto*> scanned_;
+  std::map<std::string, std::vector<std::string>> missing_;
+};
+
+void check_default_opset(const OpsetImports& opsets, const std::string& where) {
+  const auto it = opsets.find("");
+  if (it == opsets.end()) return;
+  if (it->second < oldest_opset)
+    throw Error(ErrorCode::unsupported,
+                fmt::format("{} uses operator set {}; Camshaft reads {} to {}. Convert the model with onnx's "
+                            "version_converter, or export it again",
+                            where, it->second, oldest_opset, newest_opset));
+  if (it->second > newest_opset)
+    throw Error(ErrorCode::unsupported,
+                fmt::format("{} uses operator set {}, which this version of Camshaft does not know: it reads {} to {}. "
+                            "Export the model with an older one",
+                            where, it->second, oldest_opset, newest_opset));
+}
+
+}  // namespace
+
+void check_operators(const ModelProto& model) {
+  check_default_opset(model.opsets, model.file);
+  for (const FunctionProto& function : model.functions)
+    check_default_opset(function.opsets, fmt::format("{}: function {}", model.file, quote(function.name)));
+  Scan scan(model);
+  scan.nodes(model.graph.nodes, model.opsets, "");
+  scan.report();
+}
+
+int64_t opset_version(const std::string& domain, const OpsetImports& imports, const ModelProto& model) {
+  for (const OpsetImports* list : {&imports, &model.opsets})
+    if (const auto it = list->find(domain == "ai.onnx" ? "" : domain); it != list->end()) return it->second;
+  if (domain.empty() || domain == "ai.onnx")
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("{} does not say which version of ONNX's operator set it uses", model.file));
+  return 1;
+}
+
+}  // namespace camshaft::onnx

@@ -1,0 +1,17 @@
+// Finds every operator of a model that cannot be converted, before any is.
+#pragma once
+
+#include "onnx/proto.h"
+
+namespace camshaft::onnx {
+
+/// Looks through the graph, its sub-graphs and the functions that it calls. Throws one Error(unsupported) that names
+/// every operator missing here and the nodes that use it, or Error(unsupported) for an operator set that is too old or
+/// too new.
+void check_operators(const ModelProto& model);
+
+/// The version of the operator set of `domain`: the first import that has it. 1 for a domain that is not imported,
+/// except the default one: Error(invalid_model).
+int64_t opset_version(const std::string& domain, const OpsetImports& imports, const ModelProto& model);
+
+}  // namespace camshaft::onnx

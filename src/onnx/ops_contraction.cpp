@@ -1,0 +1,129 @@
+// Matrix multiplications and convolutions. Einsum is in ops_einsum.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "onnx/converters.h"
+#include "onnx/einsum.h"
+#include "onnx/matmul.h"
+#include "onnx/spatial.h"
+#include "ops/contract.h"
+#include "ops/move.h"
+
+namespace camshaft::onnx {
+
+using F = ScalarFunction;
+
+namespace {
+
+Values matmul(ConvertContext& c) {
+  return {matmul(c, c.input(0), c.input(1))};
+}
+
+Values gemm(ConvertContext& c) {
+  const ValueId a = c.input(0), b = c.input(1);
+  const double alpha = c.float_attribute("alpha", 1), beta = c.float_attribute("beta", 1);
+  const bool transpose_a = c.int_attribute("transA", 0) != 0, transpose_b = c.int_attribute("transB", 0) != 0;
+  if (c.rank(a) != 2 || c.rank(b) != 2) c.invalid(fmt::format("A has {} axes and B {}, not 2", c.rank(a), c.rank(b)));
+  const bool adds = c.has(2) && beta != 0;
+  const ops::MatMul op{transpose_a, transpose_b};
+  if (!adds && alpha == 1) return c.result(op, {a, b});
+  ValueId product = c.add(op, {a, b});
+  const DType dtype = c.dtype(product);
+  if (!adds) return c.result(F::mul, {product, c.scalar(dtype, alpha)});
+  if (alpha != 1) product = c.add(F::mul, {product, c.scalar(dtype, alpha)});
+  ValueId addend = c.input(2);
+  if (beta != 1) addend = c.add(F::mul, {addend, c.scalar(dtype, beta)});
+  return c.result(F::add, {product, addend});
+}
+
+// The spatial sizes of weights, which must be numbers.
+std::vector<int64_t> kernel_of(ConvertContext& c, ValueId weights) {
+  std::vector<int64_t> kernel;
+  for (int64_t i = 2; i < c.rank(weights); ++i) kernel.push_back(c.static_size(c.dim(weights, i), "the kernel's size"));
+  return kernel;
+}
+
+void check_ranks(ConvertContext& c, ValueId x, ValueId weights) {
+  if (c.rank(x) != c.rank(weights))
+    c.invalid(fmt::format("the input has {} axes, the weights {}", c.rank(x), c.rank(weights)));
+  if (c.rank(x) > 5) c.unsupported(fmt::format("{} spatial axes; 1 to 3 are supported", c.rank(x) - 2));
+}
+
+Values conv(ConvertContext& c) {
+  const ValueId x = c.input(0), weights = c.input(1);
+  check_ranks(c, x, weights);
+  const Window w = read_window(c, x, kernel_of(c, weights));
+  Values inputs{x, weights};
+  if (c.has(2)) inputs.push_back(c.input(2));
+  return c.result(ops::Conv{w.strides, w.pads, w.dilations, c.int_attribute("group", 1)}, std::move(inputs));
+}
+
+Values conv_transpose(ConvertContext& c) {
+  const ValueId x = c.input(0), weights = c.input(1);
+  check_ranks(c, x, weights);
+  const std::vector<int64_t> kernel = kernel_of(c, weights);
+  const size_t count = kernel.size();
+  ops::ConvTranspose op;
+  op.strides = positive_ints(c, "strides", count);
+  op.dilations = positive_ints(c, "dilations", count);
+  op.groups = c.int_attribute("group", 1);
+  const auto extra = c.ints_attribute("output_padding").value_or(std::vector<int64_t>(count, 0));
+  if (extra.size() != count) c.invalid(fmt::format("{} output paddings for {} spatial axes", extra.size(), count));
+  op.output_padding.assign(extra.begin(), extra.end());
+  op.pads.assign(2 * count, Dim(0));
+  const std::string auto_pad = c.string_attribute("auto_pad", "NOTSET");
+  const auto sizes = c.ints_attribute("output_shape");
+  if (sizes && sizes->size() != count && sizes->size() != count + 2)
+    c.invalid(fmt::format("output_shape has {} sizes for {} spatial axes", sizes->size(), count));
+  const bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
+  if (!same && auto_pad != "NOTSET" && auto_pad != "VALID" && !auto_pad.empty())
+    c.invalid(fmt::format("auto_pad '{}' is unknown", auto_pad));
+  if (sizes || same) {
+    // The pads follow from the wanted size; of an odd total, SAME_UPPER puts the larger half at the end.
+    for (size_t i = 0; i < count; ++i) {
+      const Dim in = c.dim(x, static_cast<int64_t>(i) + 2);
+      const Dim out = sizes ? Dim((*sizes)[sizes->size() - count + i]) : in * Dim(op.strides[i]);
+      const Dim full = Dim(op.strides[i]) * (in - Dim(1)) + Dim(extra[i] + (kernel[i] - 1) * op.dilations[i] + 1);
+      const Dim total = full - out;
+      if (const auto high = total.upper_bound(); high && *high < 0) {
+        op.output_padding[i] = op.output_padding[i] - total;
+        continue;
+      }
+      const Dim less = floor_div(total, 2);
+      op.pads[i] = auto_pad == "SAME_UPPER" ? less : total - less;
+      op.pads[count + i] = total - op.pads[i];
+    }
+  } else if (const auto pads = c.ints_attribute("pads"); pads && auto_pad != "VALID") {
+    if (pads->size() != 2 * count) c.invalid(fmt::format("{} pads for {} spatial axes", pads->size(), count));
+    op.pads.assign(pads->begin(), pads->end());
+  }
+  Values inputs{x, weights};
+  if (c.has(2)) inputs.push_back(c.input(2));
+  return c.result(std::move(op), std::move(inputs));
+}
+
+constexpr Converter table[] = {
+    {"Conv", conv}, {"ConvTranspose", conv_transpose}, {"Einsum", einsum}, {"Gemm", gemm}, {"MatMul", matmul},
+};
+
+}  // namespace
+
+ValueId matmul(ConvertContext& c, ValueId a, ValueId b) {
+  const int64_t rank_a = c.rank(a), rank_b = c.rank(b);
+  if (rank_a == 0 || rank_b == 0) c.invalid("a scalar cannot be multiplied as a matrix");
+  if (rank_a > 1 && rank_b > 1) return c.result_at(0, ops::MatMul{}, {a, b});
+  const ValueId matrix_a = rank_a == 1 ? c.reshape(a, {1, c.dim(a, 0)}) : a;
+  const ValueId matrix_b = rank_b == 1 ? c.reshape(b, {c.dim(b, 0), 1}) : b;
+  const ValueId product = c.add(ops::MatMul{}, {matrix_a, matrix_b});
+  Shape shape = c.shape(product);
+  if (rank_b == 1) shape.pop_back();
+  if (rank_a == 1) shape.erase(shape.end() - (rank_b == 1 ? 1 : 2));
+  return c.result_at(0, ops::Reshape{std::move(shape)}, {product});
+}
+
+std::span<const Converter> contraction_converters() {
+  return table;
+}
+
+}  // namespace camshaft::onnx

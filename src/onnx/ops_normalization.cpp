@@ -1,0 +1,209 @@
+// Normalisations.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "onnx/converters.h"
+#include "onnx/normalization.h"
+#include "ops/move.h"
+#include "ops/pointwise.h"
+#include "ops/reduce.h"
+
+namespace camshaft::onnx {
+
+using F = ScalarFunction;
+
+namespace {
+
+Tensor from_doubles(DType dtype, const std::vector<double>& values) {
+  const auto count = static_cast<int64_t>(values.size());
+  if (dtype == DType::f64) return Tensor::of<double>(dtype, {count}, values);
+  Tensor out(dtype, {count});
+  const size_t width = byte_size(dtype, 1);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Tensor element = Tensor::scalar(dtype, values[i]);
+    std::copy_n(element.data(), width, out.mutable_data() + i * width);
+  }
+  return out;
+}
+
+struct ScaleAndShift {
+  ValueId scale, shift;
+};
+
+// x·scale + shift with scale = gamma/√(variance + epsilon) and shift = beta - mean·scale. Constants are folded in
+// double, so that nothing is lost against normalising step by step.
+ScaleAndShift fold_batch_statistics(ConvertContext& c, DType dtype, double epsilon) {
+  std::shared_ptr<const Tensor> constants[4];  // gamma, beta, mean, variance
+  bool all_constant = true;
+  for (size_t i = 0; i < 4; ++i) {
+    constants[i] = c.constant(c.input(i + 1));
+    all_constant = all_constant && constants[i] != nullptr;
+  }
+  if (all_constant) {
+    const auto gamma = constants[0]->to_doubles(), beta = constants[1]->to_doubles(), mean = constants[2]->to_doubles(),
+               variance = constants[3]->to_doubles();
+    if (beta.size() != gamma.size() || mean.size() != gamma.size() || variance.size() != gamma.size())
+      c.invalid(fmt::format("scale, bias, mean and variance have {}, {}, {} and {} elements", gamma.size(), beta.size(),
+                            mean.size(), variance.size()));
+    std::vector<double> scale(gamma.size()), shift(gamma.size());
+    for (size_t i = 0; i < gamma.size(); ++i) {
+      scale[i] = gamma[i] / std::sqrt(variance[i] + epsilon);
+      shift[i] = beta[i] - mean[i] * scale[i];
+    }
+    const ValueId s = c.add_constant(from_doubles(dtype, scale));
+    return {s, c.add_constant(from_doubles(dtype, shift))};
+  }
+  ValueId inputs[4];
+  for (size_t i = 0; i < 4; ++i) inputs[i] = c.cast(c.input(i + 1), dtype);
+  const ValueId deviation = c.add(F::sqrt, {c.add(F::add, {inputs[3], c.scalar(dtype, epsilon)})});
+  const ValueId scale = c.add(F::div, {inputs[0], deviation});
+  return {scale, c.add(F::sub, {inputs[1], c.add(F::mul, {inputs[2], scale})})};
+}
+
+Values batch_normalization(ConvertContext& c) {
+  const ValueId x = c.input(0);
+  if (c.rank(x) < 2) c.invalid(fmt::format("the input has {} axes, at least 2 are needed", c.rank(x)));
+  if (c.int_attribute("training_mode", 0) != 0) c.unsupported("training mode");
+  if (c.int_attribute("spatial", 1) == 0) c.unsupported("statistics of single positions (spatial=0)");
+  const auto [scale, shift] = fold_batch_statistics(c, c.dtype(x), c.float_attribute("epsilon", 1e-5F));
+  Shape per_channel(static_cast<size_t>(c.rank(x)) - 1, Dim(1));
+  per_channel[0] = c.dim(scale, 0);
+  const ValueId scaled = c.add(F::mul, {x, c.reshape(scale, per_channel)});
+  return c.result(F::add, {scaled, c.reshape(shift, per_channel)});
+}
+
+Values instance_normalization(ConvertContext& c) {
+  const ValueId x = c.input(0);
+  if (c.rank(x) < 3) c.invalid(fmt::format("the input has {} axes, at least 3 are needed", c.rank(x)));
+  const int64_t channels = c.static_size(c.dim(x, 1), "the number of channels");
+  return c.result(ops::GroupNorm{channels, c.float_attribute("epsilon", 1e-5F)}, {x, c.input(1), c.input(2)});
+}
+
+// Scale and bias were per group in operator set 18 and are per channel since 21.
+Values group_normalization(ConvertContext& c) {
+  const ValueId x = c.input(0);
+  if (c.rank(x) < 2) c.invalid(fmt::format("the input has {} axes, at least 2 are needed", c.rank(x)));
+  const int64_t groups = c.int_attribute("num_groups");
+  if (groups < 1) c.invalid("the number of groups must be positive");
+  const Dim channels = c.dim(x, 1);
+  const auto per_channel = [&](ValueId id) {
+    if (c.opset() >= 21) return id;
+    const Dim size = floor_div(channels, groups);
+    const ValueId expanded = c.add(ops::Expand{{groups, size}}, {c.reshape(id, {groups, 1})});
+    return c.reshape(expanded, {channels});
+  };
+  const ValueId scale = per_channel(c.input(1));
+  const ValueId bias = per_channel(c.input(2));
+  return c.result(ops::GroupNorm{groups, c.float_attribute("epsilon", 1e-5F)}, {x, scale, bias});
+}
+
+bool has_shape_of_axes(ConvertContext& c, ValueId x, ValueId scale, int64_t axis) {
+  return scale == no_value || c.shape(scale) == Shape(c.shape(x).begin() + axis, c.shape(x).end());
+}
+
+Values layer_normalization(ConvertContext& c) {
+  const ValueId x = c.input(0), bias = c.input_or_none(2);
+  const int64_t axis = c.axis(c.int_attribute("axis", -1), c.rank(x));
+  const double epsilon = c.float_attribute("epsilon", 1e-5F);
+  Values outputs{layer_norm(c, x, c.input(1), bias, {axis, epsilon, false})};
+  if (!c.uses_output(1) && !c.uses_output(2)) return outputs;
+  // The statistics as outputs: rare outside of training graphs, so spelled out.
+  const DType dtype = c.int_attribute("stash_type", 1) == 1 ? DType::f32 : c.dtype(x);
+  std::vector<int64_t> axes;
+  for (int64_t i = axis; i < c.rank(x); ++i) axes.push_back(i);
+  const ValueId wide = c.cast(x, dtype);
+  const ValueId mean = c.result_at(1, ops::Reduce{ops::ReduceKind::mean, axes, true}, {wide});
+  const ValueId centred = c.add(F::sub, {wide, mean});
+  const ValueId variance = c.add(ops::Reduce{ops::ReduceKind::mean, axes, true}, {c.add(F::mul, {centred, centred})});
+  const ValueId deviation = c.add(F::sqrt, {c.add(F::add, {variance, c.scalar(dtype, epsilon)})});
+  outputs.push_back(mean);
+  outputs.push_back(c.result_at(2, ops::Pointwise{F::reciprocal}, {deviation}));
+  return outputs;
+}
+
+Values rms_normalization(ConvertContext& c) {
+  const ValueId x = c.input(0);
+  const int64_t axis = c.axis(c.int_attribute("axis", -1), c.rank(x));
+  return {layer_norm(c, x, c.input(1), no_value, {axis, c.float_attribute("epsilon", 1e-5F), true})};
+}
+
+// x / (bias + alpha/size · Σ x² over neighbouring channels)^beta. The mean of x² is a pooling along the channels.
+Values lrn(ConvertContext& c) {
+  const ValueId x = c.input(0);
+  const DType dtype = c.dtype(x);
+  const Shape shape = c.shape(x);
+  if (shape.size() < 2) c.invalid(fmt::format("the input has {} axes, at least 2 are needed", shape.size()));
+  const int64_t size = c.int_attribute("size");
+  if (size < 1) c.invalid("the size must be positive");
+  const ValueId squares = c.add(F::mul, {x, x});
+  const ValueId image = c.reshape(squares, {shape[0], 1, shape[1], product(shape, 2, c.rank(x))});
+  ops::Pool pool{ops::PoolKind::average, {size, 1}, {1, 1}, {(size - 1) / 2, 0, size / 2, 0}, {1, 1}};
+  pool.count_include_pad = true;
+  const ValueId mean = c.reshape(c.add(std::move(pool), {image}), shape);
+  const ValueId scaled = c.add(F::mul, {mean, c.scalar(dtype, c.float_attribute("alpha", 1e-4F))});
+  const ValueId sum = c.add(F::add, {scaled, c.scalar(dtype, c.float_attribute("bias", 1))});
+  return c.result(F::div, {x, c.add(F::pow, {sum, c.scalar(dtype, c.float_attribute("beta", 0.75))})});
+}
+
+Values lp_normalization(ConvertContext& c) {
+  const ValueId x = c.input(0);
+  const int64_t p = c.int_attribute("p", 2);
+  const std::vector<int64_t> axes{c.axis(c.int_attribute("axis", -1), c.rank(x))};
+  if (p != 1 && p != 2) c.invalid(fmt::format("p is {}, not 1 or 2", p));
+  ValueId norm = c.add(ops::Reduce{p == 1 ? ops::ReduceKind::sum_abs : ops::ReduceKind::sum_squares, axes, true}, {x});
+  if (p == 2) norm = c.add(F::sqrt, {norm});
+  const ValueId is_zero = c.add(F::equal, {norm, c.scalar(c.dtype(x), 0)});
+  return c.result(F::div, {x, c.add(F::select, {is_zero, c.scalar(c.dtype(x), 1), norm})});
+}
+
+Values mean_variance_normalization(ConvertContext& c) {
+  const ValueId x = c.input(0);
+  auto axes = c.axes(c.ints_attribute("axes").value_or(std::vector<int64_t>{0, 2, 3}), c.rank(x));
+  std::sort(axes.begin(), axes.end());
+  const ValueId centred = c.add(F::sub, {x, c.add(ops::Reduce{ops::ReduceKind::mean, axes, true}, {x})});
+  const ValueId variance = c.add(ops::Reduce{ops::ReduceKind::mean, axes, true}, {c.add(F::mul, {centred, centred})});
+  const ValueId deviation = c.add(F::add, {c.add(F::sqrt, {variance}), c.scalar(c.dtype(x), 1e-9)});
+  return c.result(F::div, {centred, deviation});
+}
+
+constexpr Converter table[] = {
+    {"BatchNormalization", batch_normalization},
+    {"GroupNormalization", group_normalization},
+    {"InstanceNormalization", instance_normalization},
+    {"LRN", lrn},
+    {"LayerNormalization", layer_normalization},
+    {"LpNormalization", lp_normalization},
+    {"MeanVarianceNormalization", mean_variance_normalization},
+    {"RMSNormalization", rms_normalization},
+    {"SimplifiedLayerNormalization", rms_normalization},  // ONNX Runtime's, in the default domain
+};
+
+}  // namespace
+
+ValueId layer_norm(ConvertContext& c, ValueId x, ValueId scale, ValueId bias, const LayerNormOptions& options) {
+  const ops::LayerNorm op{options.axis, options.epsilon, options.root_mean_square};
+  const DType dtype = c.dtype(x);
+  // A scale of another dtype or shape (it may broadcast) is applied after.
+  const auto fits = [&](ValueId id) {
+    return id == no_value || (c.dtype(id) == dtype && has_shape_of_axes(c, x, id, options.axis));
+  };
+  if (fits(scale) && fits(bias)) {
+    Values inputs{x, scale};
+    if (bias != no_value) inputs.push_back(bias);
+    return c.result_at(0, op, std::move(inputs));
+  }
+  ValueId y = c.add(op, {x});
+  const DType wide = scale == no_value ? dtype : c.dtype(scale);
+  y = c.cast(y, wide);
+  if (scale != no_value) y = c.add(F::mul, {y, scale});
+  if (bias != no_value) y = c.add(F::add, {y, c.cast(bias, wide)});
+  return y;
+}
+
+std::span<const Converter> normalization_converters() {
+  return table;
+}
+
+}  // namespace camshaft::onnx

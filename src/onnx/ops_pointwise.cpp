@@ -1,0 +1,157 @@
+// Elementwise arithmetic, comparison and logic.
+#include <fmt/format.h>
+
+#include "onnx/converters.h"
+#include "onnx/onnx_dtype.h"
+#include "ops/move.h"
+#include "ops/pointwise.h"
+
+namespace camshaft::onnx {
+
+namespace {
+
+using F = ScalarFunction;
+
+template <F function>
+Values unary(ConvertContext& c) {
+  return c.result(function, {c.input(0)});
+}
+
+template <F function>
+Values binary(ConvertContext& c) {
+  return c.result(function, {c.input(0), c.input(1)});
+}
+
+// a > b is b < a.
+template <F function>
+Values swapped(ConvertContext& c) {
+  return c.result(function, {c.input(1), c.input(0)});
+}
+
+template <F function>
+Values variadic(ConvertContext& c) {
+  const Values& inputs = c.all_inputs();
+  ValueId sum = inputs[0];
+  for (size_t i = 1; i + 1 < inputs.size(); ++i) sum = c.add(function, {sum, inputs[i]});
+  return inputs.size() == 1 ? Values{sum} : c.result(function, {sum, inputs.back()});
+}
+
+Values mean(ConvertContext& c) {
+  const Values& inputs = c.all_inputs();
+  ValueId sum = inputs[0];
+  for (size_t i = 1; i < inputs.size(); ++i) sum = c.add(F::add, {sum, inputs[i]});
+  const auto count = static_cast<double>(inputs.size());
+  return c.result(F::div, {sum, c.scalar(c.dtype(sum), count)});
+}
+
+Values pow(ConvertContext& c) {
+  const ValueId base = c.input(0), exponent = c.input(1);
+  const DType to = c.dtype(base), of_exponent = c.dtype(exponent);
+  if (is_integer(to) && is_floating(of_exponent)) {
+    const ValueId power = c.add(F::pow, {c.cast(base, of_exponent), exponent});
+    return c.result(ops::Cast{to}, {power});
+  }
+  return c.result(F::pow, {base, c.cast(exponent, to)});
+}
+
+Values mod(ConvertContext& c) {
+  const bool fmod = c.int_attribute("fmod", 0) != 0;
+  if (!fmod && is_floating(c.dtype(c.input(0)))) c.invalid("floats need the attribute fmod=1");
+  return c.result(fmod ? F::fmod : F::mod, {c.input(0), c.input(1)});
+}
+
+Values bit_shift(ConvertContext& c) {
+  const std::string direction = c.string_attribute("direction");
+  if (direction != "LEFT" && direction != "RIGHT") c.invalid(fmt::format("direction '{}' is unknown", direction));
+  return c.result(direction == "LEFT" ? F::shift_left : F::shift_right, {c.input(0), c.input(1)});
+}
+
+Values where(ConvertContext& c) {
+  return c.result(F::select, {c.input(0), c.input(1), c.input(2)});
+}
+
+Values is_inf(ConvertContext& c) {
+  const ValueId x = c.input(0);
+  const bool positive = c.int_attribute("detect_positive", 1) != 0,
+             negative = c.int_attribute("detect_negative", 1) != 0;
+  if (positive && negative) return c.result(F::is_inf_pos, {c.add(F::abs, {x})});
+  if (positive) return c.result(F::is_inf_pos, {x});
+  if (negative) return c.result(F::is_inf_neg, {x});
+  return c.result(ops::Expand{c.shape(x)}, {c.scalar(DType::boolean, 0)});
+}
+
+Values cast_to(ConvertContext& c, DType to) {
+  if (c.dtype(c.input(0)) == to) return {c.input(0)};
+  return c.result(ops::Cast{to, c.int_attribute("saturate", 1) != 0}, {c.input(0)});
+}
+
+Values cast(ConvertContext& c) {
+  const int64_t to = c.int_attribute("to");
+  return cast_to(c, dtype_from_onnx(static_cast<int32_t>(to), "attribute 'to'"));
+}
+
+Values cast_like(ConvertContext& c) {
+  return cast_to(c, c.dtype(c.input(1)));
+}
+
+constexpr Converter table[] = {
+    {"Abs", unary<F::abs>},
+    {"Acos", unary<F::acos>},
+    {"Acosh", unary<F::acosh>},
+    {"Add", binary<F::add>},
+    {"And", binary<F::logical_and>},
+    {"Asin", unary<F::asin>},
+    {"Asinh", unary<F::asinh>},
+    {"Atan", unary<F::atan>},
+    {"Atanh", unary<F::atanh>},
+    {"BitShift", bit_shift},
+    {"BitwiseAnd", binary<F::bitwise_and>},
+    {"BitwiseNot", unary<F::bitwise_not>},
+    {"BitwiseOr", binary<F::bitwise_or>},
+    {"BitwiseXor", binary<F::bitwise_xor>},
+    {"Cast", cast},
+    {"CastLike", cast_like},
+    {"Ceil", unary<F::ceil>},
+    {"Cos", unary<F::cos>},
+    {"Cosh", unary<F::cosh>},
+    {"Div", binary<F::div>},
+    {"Equal", binary<F::equal>},
+    {"Erf", unary<F::erf>},
+    {"Exp", unary<F::exp>},
+    {"Floor", unary<F::floor>},
+    {"Greater", swapped<F::less>},
+    {"GreaterOrEqual", swapped<F::less_or_equal>},
+    {"IsInf", is_inf},
+    {"IsNaN", unary<F::is_nan>},
+    {"Less", binary<F::less>},
+    {"LessOrEqual", binary<F::less_or_equal>},
+    {"Log", unary<F::log>},
+    {"Max", variadic<F::max>},
+    {"Mean", mean},
+    {"Min", variadic<F::min>},
+    {"Mod", mod},
+    {"Mul", binary<F::mul>},
+    {"Neg", unary<F::neg>},
+    {"Not", unary<F::logical_not>},
+    {"Or", binary<F::logical_or>},
+    {"Pow", pow},
+    {"Reciprocal", unary<F::reciprocal>},
+    {"Round", unary<F::round>},
+    {"Sign", unary<F::sign>},
+    {"Sin", unary<F::sin>},
+    {"Sinh", unary<F::sinh>},
+    {"Sqrt", unary<F::sqrt>},
+    {"Sub", binary<F::sub>},
+    {"Sum", variadic<F::add>},
+    {"Tan", unary<F::tan>},
+    {"Where", where},
+    {"Xor", binary<F::logical_xor>},
+};
+
+}  // namespace
+
+std::span<const Converter> pointwise_converters() {
+  return table;
+}
+
+}  // namespace camshaft::onnx

@@ -1,0 +1,77 @@
+// Poolings.
+#include <fmt/format.h>
+
+#include "onnx/converters.h"
+#include "onnx/spatial.h"
+#include "ops/pointwise.h"
+#include "ops/reduce.h"
+
+namespace camshaft::onnx {
+
+using F = ScalarFunction;
+
+namespace {
+
+Values pool(ConvertContext& c, ops::PoolKind kind) {
+  const ValueId x = c.input(0);
+  if (c.rank(x) > 5) c.unsupported(fmt::format("{} spatial axes; 1 to 3 are supported", c.rank(x) - 2));
+  if (c.uses_output(1)) c.unsupported("the output of indices");
+  Window w = read_window(c, x);
+  ops::Pool op{kind, w.kernel, w.strides, w.pads, w.dilations};
+  op.ceil_mode = c.int_attribute("ceil_mode", 0) != 0;
+  op.count_include_pad = c.int_attribute("count_include_pad", 0) != 0;
+  return c.result(std::move(op), {x});
+}
+
+Values max_pool(ConvertContext& c) {
+  return pool(c, ops::PoolKind::max);
+}
+Values average_pool(ConvertContext& c) {
+  return pool(c, ops::PoolKind::average);
+}
+
+// (Σ |x|^p)^(1/p) over each window: the average over the whole kernel times its size.
+Values lp_pool(ConvertContext& c) {
+  const ValueId x = c.input(0);
+  const DType dtype = c.dtype(x);
+  Window w = read_window(c, x);
+  const auto p = static_cast<double>(c.int_attribute("p", 2));
+  double size = 1;
+  for (const int64_t k : w.kernel) size *= static_cast<double>(k);
+  ops::Pool op{ops::PoolKind::average, w.kernel, w.strides, w.pads, w.dilations};
+  if (c.int_attribute("ceil_mode", 0) != 0) c.unsupported("ceil_mode");
+  op.count_include_pad = true;
+  const ValueId powers = c.add(F::pow, {c.add(F::abs, {x}), c.scalar(dtype, p)});
+  const ValueId sum = c.add(F::mul, {c.add(std::move(op), {powers}), c.scalar(dtype, size)});
+  return c.result(F::pow, {sum, c.scalar(dtype, 1 / p)});
+}
+
+Values global(ConvertContext& c, ops::ReduceKind kind) {
+  const ValueId x = c.input(0);
+  if (c.rank(x) < 3) c.invalid(fmt::format("the input has {} axes; [n, c, spatial...] is needed", c.rank(x)));
+  ops::Reduce op{kind, {}, true};
+  for (int64_t i = 2; i < c.rank(x); ++i) op.axes.push_back(i);
+  return c.result(std::move(op), {x});
+}
+Values global_average_pool(ConvertContext& c) {
+  return global(c, ops::ReduceKind::mean);
+}
+Values global_max_pool(ConvertContext& c) {
+  return global(c, ops::ReduceKind::max);
+}
+
+constexpr Converter table[] = {
+    {"AveragePool", average_pool},
+    {"GlobalAveragePool", global_average_pool},
+    {"GlobalMaxPool", global_max_pool},
+    {"LpPool", lp_pool},
+    {"MaxPool", max_pool},
+};
+
+}  // namespace
+
+std::span<const Converter> pooling_converters() {
+  return table;
+}
+
+}  // namespace camshaft::onnx

@@ -1,0 +1,135 @@
+// Reductions. Axes were an attribute until operator set 13 (ReduceSum) or 18 (the others), and are an input since.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "onnx/converters.h"
+#include "onnx/generators.h"
+#include "ops/move.h"
+#include "ops/pointwise.h"
+#include "ops/reduce.h"
+
+namespace camshaft::onnx {
+
+using F = ScalarFunction;
+using ops::ReduceKind;
+
+namespace {
+
+// Sorted. nullopt: there is nothing to reduce, only the elementwise part of the operator remains.
+std::optional<std::vector<int64_t>> reduced_axes(ConvertContext& c) {
+  const int64_t rank = c.rank(c.input(0));
+  auto axes = c.ints_from("axes", 1).value_or(std::vector<int64_t>{});
+  if (axes.empty()) {
+    if (c.int_attribute("noop_with_empty_axes", 0) != 0) return std::nullopt;
+    axes.resize(static_cast<size_t>(rank));
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  axes = c.axes(std::move(axes), rank);
+  std::sort(axes.begin(), axes.end());
+  return axes;
+}
+
+bool keep_dims(const ConvertContext& c) {
+  return c.int_attribute("keepdims", 1) != 0;
+}
+
+ValueId reduced(ConvertContext& c, ReduceKind kind, ValueId x, const std::optional<std::vector<int64_t>>& axes) {
+  return axes ? c.add(ops::Reduce{kind, *axes, keep_dims(c)}, {x}) : x;
+}
+
+template <ReduceKind kind>
+Values reduce(ConvertContext& c) {
+  const ValueId x = c.input(0);
+  const auto axes = reduced_axes(c);
+  if (!axes) {
+    if (kind == ReduceKind::sum_squares) return c.result(F::mul, {x, x});
+    if (kind == ReduceKind::sum_abs) return c.result(F::abs, {x});
+    return {x};
+  }
+  // Max and min of bool are "any" and "all".
+  if (c.dtype(x) == DType::boolean) {
+    const ValueId number = reduced(c, kind, c.cast(x, DType::i32), axes);
+    return c.result(ops::Cast{DType::boolean}, {number});
+  }
+  return c.result(ops::Reduce{kind, *axes, keep_dims(c)}, {x});
+}
+
+Values reduce_l2(ConvertContext& c) {
+  const ValueId x = c.input(0);
+  const auto axes = reduced_axes(c);
+  if (!axes) return c.result(F::abs, {x});
+  const ValueId sum = reduced(c, ReduceKind::sum_squares, x, axes);
+  if (is_floating(c.dtype(x))) return c.result(F::sqrt, {sum});
+  return c.result(ops::Cast{c.dtype(x)}, {c.add(F::sqrt, {c.cast(sum, DType::f64)})});
+}
+
+Values reduce_log_sum(ConvertContext& c) {
+  const ValueId x = c.input(0);
+  return c.result(F::log, {reduced(c, ReduceKind::sum, x, reduced_axes(c))});
+}
+
+// log Σ eˣ = m + log Σ e^(x-m) with m the largest x, which may be infinite.
+Values reduce_log_sum_exp(ConvertContext& c) {
+  const ValueId x = c.input(0);
+  const auto axes = reduced_axes(c);
+  if (!axes) return {x};
+  const ValueId largest = c.add(ops::Reduce{ReduceKind::max, *axes, true}, {x});
+  const ValueId infinite = c.add(F::is_inf_pos, {c.add(F::abs, {largest})});
+  const ValueId shift = c.add(F::select, {infinite, c.scalar(c.dtype(x), 0), largest});
+  const ValueId exponents = c.add(F::exp, {c.add(F::sub, {x, shift})});
+  const ValueId sum = c.add(ops::Reduce{ReduceKind::sum, *axes, true}, {exponents});
+  const ValueId log = c.add(F::log, {sum});
+  if (keep_dims(c)) return c.result(F::add, {log, shift});
+  Shape shape;
+  for (int64_t i = 0; i < c.rank(x); ++i)
+    if (!std::binary_search(axes->begin(), axes->end(), i)) shape.push_back(c.dim(x, i));
+  return c.result(ops::Reshape{std::move(shape)}, {c.add(F::add, {log, shift})});
+}
+
+template <bool largest>
+Values arg_reduce(ConvertContext& c) {
+  const ValueId x = c.input(0);
+  const int64_t axis = c.axis(c.int_attribute("axis", 0), c.rank(x));
+  return c.result(ops::ArgReduce{largest, axis, keep_dims(c), c.int_attribute("select_last_index", 0) != 0}, {x});
+}
+
+// One where the first largest element is, else zero. Before operator set 13, all axes from `axis` on counted as one.
+Values hardmax(ConvertContext& c) {
+  const ValueId x = c.input(0);
+  const Shape shape = c.shape(x);
+  const int64_t rank = c.rank(x), axis = c.axis(c.int_attribute("axis", c.opset() < 13 ? 1 : -1), rank);
+  const Dim count = c.opset() < 13 ? product(shape, axis, rank) : shape[static_cast<size_t>(axis)];
+  const ValueId rows = c.opset() < 13 ? c.reshape(x, {product(shape, 0, axis), count}) : x;
+  const int64_t along = c.opset() < 13 ? 1 : axis;
+  const ValueId index = c.add(ops::ArgReduce{true, along, true, false}, {rows});
+  Shape broadcast(c.shape(rows).size(), Dim(1));
+  broadcast[static_cast<size_t>(along)] = count;
+  const ValueId is_index = c.add(F::equal, {index, c.reshape(iota(c, count), broadcast)});
+  return {c.reshape(c.cast(is_index, c.dtype(x)), shape)};
+}
+
+constexpr Converter table[] = {
+    {"ArgMax", arg_reduce<true>},
+    {"ArgMin", arg_reduce<false>},
+    {"Hardmax", hardmax},
+    {"ReduceL1", reduce<ReduceKind::sum_abs>},
+    {"ReduceL2", reduce_l2},
+    {"ReduceLogSum", reduce_log_sum},
+    {"ReduceLogSumExp", reduce_log_sum_exp},
+    {"ReduceMax", reduce<ReduceKind::max>},
+    {"ReduceMean", reduce<ReduceKind::mean>},
+    {"ReduceMin", reduce<ReduceKind::min>},
+    {"ReduceProd", reduce<ReduceKind::prod>},
+    {"ReduceSum", reduce<ReduceKind::sum>},
+    {"ReduceSumSquare", reduce<ReduceKind::sum_squares>},
+};
+
+}  // namespace
+
+std::span<const Converter> reduction_converters() {
+  return table;
+}
+
+}  // namespace camshaft::onnx

@@ -1,0 +1,225 @@
+// Operators that change or ask for shapes. What they need to know is content: see Inferred in graph/op.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "onnx/converters.h"
+#include "ops/generate.h"
+#include "ops/move.h"
+
+namespace camshaft::onnx {
+
+namespace {
+
+Values identity(ConvertContext& c) {
+  return {c.input(0)};
+}
+
+Values to_shape(ConvertContext& c, Shape shape) {
+  if (c.shape(c.input(0)) == shape) return {c.input(0)};
+  return c.result(ops::Reshape{std::move(shape)}, {c.input(0)});
+}
+
+// How many elements a 1-D tensor of sizes has: the rank of a shape that is data.
+int64_t data_rank(ConvertContext& c, ValueId sizes) {
+  if (c.rank(sizes) != 1) c.invalid(fmt::format("the shape must be 1-D, it is {}-D", c.rank(sizes)));
+  return c.static_size(c.dim(sizes, 0), "the number of axes of a shape computed when running");
+}
+
+Shape data_shape(ConvertContext& c, ValueId sizes) {
+  Shape shape;
+  const int64_t rank = data_rank(c, sizes);
+  for (int64_t i = 0; i < rank; ++i) shape.push_back(c.fresh(0, static_cast<size_t>(i)));
+  return shape;
+}
+
+Values reshape(ConvertContext& c) {
+  const ValueId x = c.input(0), sizes = c.input(1);
+  const Shape& from = c.shape(x);
+  const auto& content = c.content(sizes);
+  if (!content) {
+    if (data_rank(c, sizes) == 1) return to_shape(c, {product(from)});
+    return c.result(ops::Reshape{data_shape(c, sizes)}, {x, c.cast(sizes, DType::i64)});
+  }
+  const bool allow_zero = c.int_attribute("allowzero", 0) != 0;
+  Shape to = *content;
+  std::optional<size_t> rest;
+  Dim known = 1;
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (to[i] == Dim(-1)) {
+      if (rest) c.invalid("the shape has more than one -1");
+      rest = i;
+      continue;
+    }
+    if (to[i] == Dim(0) && !allow_zero) {
+      if (i >= from.size()) c.invalid(fmt::format("the shape copies axis {}, the input has {} axes", i, from.size()));
+      to[i] = from[i];
+    }
+    known = known * to[i];
+  }
+  if (rest) {
+    if (known == Dim(0)) c.invalid("the size -1 has no solution: another size is 0");
+    to[*rest] = floor_div(product(from), known);
+  }
+  return to_shape(c, std::move(to));
+}
+
+Values flatten(ConvertContext& c) {
+  const ValueId x = c.input(0);
+  const int64_t rank = c.rank(x), given = c.int_attribute("axis", 1);
+  const int64_t axis = given == rank ? rank : c.axis(given, rank);
+  return to_shape(c, {product(c.shape(x), 0, axis), product(c.shape(x), axis, rank)});
+}
+
+Values squeeze(ConvertContext& c) {
+  const ValueId x = c.input(0);
+  const int64_t rank = c.rank(x);
+  const auto given = c.ints_from("axes", 1);
+  std::vector<int64_t> axes;
+  if (given) {
+    axes = c.axes(*given, rank);
+  } else {
+    for (int64_t i = 0; i < rank; ++i)
+      if (c.dim(x, i) == Dim(1)) axes.push_back(i);
+  }
+  Shape to;
+  for (int64_t i = 0; i < rank; ++i) {
+    const bool drop = std::find(axes.begin(), axes.end(), i) != axes.end();
+    if (!drop) to.push_back(c.dim(x, i));
+    if (drop && c.dim(x, i).as_constant().value_or(1) != 1)
+      c.invalid(fmt::format("axis {} has {} elements, not 1", i, c.dim(x, i).str()));
+  }
+  return to_shape(c, std::move(to));
+}
+
+Values unsqueeze(ConvertContext& c) {
+  const ValueId x = c.input(0);
+  const auto given = c.ints_from("axes", 1);
+  if (!given) c.invalid("it has no axes");
+  const int64_t rank = c.rank(x) + static_cast<int64_t>(given->size());
+  const auto axes = c.axes(*given, rank);
+  Shape to;
+  for (int64_t i = 0, from = 0; i < rank; ++i) {
+    const bool is_new = std::find(axes.begin(), axes.end(), i) != axes.end();
+    to.push_back(is_new ? Dim(1) : c.dim(x, from++));
+  }
+  return to_shape(c, std::move(to));
+}
+
+Values expand(ConvertContext& c) {
+  const ValueId x = c.input(0), sizes = c.input(1);
+  if (const auto& content = c.content(sizes)) return c.result(ops::Expand{*content}, {x});
+  return c.result(ops::Expand{data_shape(c, sizes)}, {x, c.cast(sizes, DType::i64)});
+}
+
+Values constant_of_shape(ConvertContext& c) {
+  const ValueId sizes = c.input(0);
+  Tensor value = c.tensor_attribute("value").value_or(Tensor::scalar(DType::f32, 0));
+  if (value.size() != 1) c.invalid(fmt::format("attribute 'value' has {} elements, not 1", value.size()));
+  const ValueId scalar = c.add_constant(value.reshaped({}));
+  if (const auto& content = c.content(sizes)) {
+    if (content->empty()) return {scalar};
+    return c.result(ops::Expand{*content}, {scalar});
+  }
+  return c.result(ops::Expand{data_shape(c, sizes)}, {scalar, c.cast(sizes, DType::i64)});
+}
+
+// Each repeated axis becomes two, [1, size], and is expanded to [repeats, size].
+Values tile(ConvertContext& c) {
+  const ValueId x = c.input(0), repeats = c.input(1);
+  const auto& content = c.content(repeats);
+  if (!content) c.unsupported("the repeats must be known when the model is built");
+  const std::vector<Dim> counts = *content;
+  const Shape shape = c.shape(x);
+  if (counts.size() != shape.size()) c.invalid(fmt::format("{} repeats for {} axes", counts.size(), shape.size()));
+  Shape split, repeated, joined;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    joined.push_back(counts[i] * shape[i]);
+    if (!(counts[i] == Dim(1))) {
+      split.emplace_back(1);
+      repeated.push_back(counts[i]);
+    }
+    split.push_back(shape[i]);
+    repeated.push_back(shape[i]);
+  }
+  if (split.size() == shape.size()) return {x};
+  return c.result(ops::Reshape{joined}, {c.add(ops::Expand{repeated}, {c.reshape(x, split)})});
+}
+
+Values shape(ConvertContext& c) {
+  const int64_t rank = c.rank(c.input(0));
+  const auto bound = [&](int64_t given) { return std::clamp<int64_t>(given < 0 ? given + rank : given, 0, rank); };
+  const int64_t start = bound(c.int_attribute("start", 0)), end = bound(c.int_attribute("end", rank));
+  return c.result(ops::ShapeOf{start, std::max(start, end)}, {c.input(0)});
+}
+
+Values size(ConvertContext& c) {
+  return c.result(ops::DimsTensor{{product(c.shape(c.input(0)))}, DType::i64, true}, {});
+}
+
+Values transpose(ConvertContext& c) {
+  const ValueId x = c.input(0);
+  std::vector<int64_t> reversed;
+  for (int64_t i = c.rank(x); i-- > 0;) reversed.push_back(i);
+  auto permutation = c.ints_attribute("perm").value_or(reversed);
+  if (std::is_sorted(permutation.begin(), permutation.end()) && permutation.size() == reversed.size() &&
+      (permutation.empty() || permutation.front() == 0))
+    return {x};
+  return c.result(ops::Transpose{std::move(permutation)}, {x});
+}
+
+// [n, c, h, w] with the blocks of c spread over h and w.
+Values depth_to_space(ConvertContext& c) {
+  const ValueId x = c.input(0);
+  if (c.rank(x) != 4) c.invalid(fmt::format("the input has {} axes, not 4", c.rank(x)));
+  const int64_t block = c.int_attribute("blocksize");
+  const std::string mode = c.string_attribute("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD") c.invalid(fmt::format("mode '{}' is unknown", mode));
+  if (block < 1) c.invalid("the block size must be positive");
+  const Shape s = c.shape(x);
+  const Dim channels = floor_div(s[1], block * block);
+  const bool depth_first = mode == "DCR";
+  const ValueId split = c.add(ops::Reshape{depth_first ? Shape{s[0], block, block, channels, s[2], s[3]}
+                                                       : Shape{s[0], channels, block, block, s[2], s[3]}},
+                              {x});
+  const ValueId moved = c.add(
+      ops::Transpose{depth_first ? std::vector<int64_t>{0, 3, 4, 1, 5, 2} : std::vector<int64_t>{0, 1, 4, 2, 5, 3}},
+      {split});
+  return c.result(ops::Reshape{{s[0], channels, s[2] * block, s[3] * block}}, {moved});
+}
+
+Values space_to_depth(ConvertContext& c) {
+  const ValueId x = c.input(0);
+  if (c.rank(x) != 4) c.invalid(fmt::format("the input has {} axes, not 4", c.rank(x)));
+  const int64_t block = c.int_attribute("blocksize");
+  if (block < 1) c.invalid("the block size must be positive");
+  const Shape s = c.shape(x);
+  const Dim h = floor_div(s[2], block), w = floor_div(s[3], block);
+  const ValueId split = c.add(ops::Reshape{{s[0], s[1], h, block, w, block}}, {x});
+  const ValueId moved = c.add(ops::Transpose{{0, 3, 5, 1, 2, 4}}, {split});
+  return c.result(ops::Reshape{{s[0], s[1] * (block * block), h, w}}, {moved});
+}
+
+constexpr Converter table[] = {
+    {"ConstantOfShape", constant_of_shape},
+    {"DepthToSpace", depth_to_space},
+    {"Expand", expand},
+    {"Flatten", flatten},
+    {"Identity", identity},
+    {"Reshape", reshape},
+    {"Shape", shape},
+    {"Size", size},
+    {"SpaceToDepth", space_to_depth},
+    {"Squeeze", squeeze},
+    {"Tile", tile},
+    {"Transpose", transpose},
+    {"Unsqueeze", unsqueeze},
+};
+
+}  // namespace
+
+std::span<const Converter> shape_converters() {
+  return table;
+}
+
+}  // namespace camshaft::onnx
