@@ -6,6 +6,9 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "cpu/kernels/conv.h"
+#include "cpu/kernels/conv_transpose.h"
+#include "cpu/kernels/depthwise.h"
 #include "cpu/kernels/gemm.h"
 
 namespace camshaft::cpu {
@@ -68,8 +71,7 @@ BENCHMARK(matmul)
     ->Args({3136, 144, 24, 1})
     ->Args({128, 768, 768, 2})
     ->Args({128, 768, 3072, 2})
-    ->Args({3136, 256, 64, 2})
-    ->UseRealTime();
+    ->Args({3136, 256, 64, 2});
 
 // Attention over 12 heads: Q * K^T (transposed B) and P * V, operands in place in [sequence, head, depth].
 void attention_product(benchmark::State& state) {
@@ -103,6 +105,104 @@ BENCHMARK(attention_product)
     ->Args({128, 1})
     ->Args({197, 0})
     ->Args({197, 1});
+
+// Square image, square kernel, padding that keeps the size.
+ConvShape square(int64_t in_channels, int64_t out_channels, int64_t kernel, int64_t stride, int64_t size) {
+  ConvShape s;
+  s.in_h = s.in_w = size;
+  s.in_channels = in_channels, s.out_channels = out_channels;
+  s.kernel_h = s.kernel_w = kernel, s.stride_h = s.stride_w = stride;
+  s.pad_top = s.pad_left = s.pad_bottom = s.pad_right = kernel / 2;
+  return s;
+}
+
+double flops(const ConvShape& s) {
+  return 2.0 * static_cast<double>(s.batch * s.out_h() * s.out_w() * s.out_channels * (s.in_channels / s.groups) *
+                                   s.kernel_h * s.kernel_w);
+}
+
+void convolution(benchmark::State& state) {
+  ConvShape s = square(state.range(0), state.range(1), state.range(2), state.range(3), state.range(4));
+  s.groups = state.range(5);
+  ThreadPool pool(static_cast<int>(state.range(6)));
+  const ConvWeights w = conv_weights(s.out_channels, s.in_channels / s.groups, s.kernel_h, s.kernel_w, s.groups);
+  const int64_t copies = std::max<int64_t>(1, std::min<int64_t>(16, kColdBytes / (w.floats() * 4)));
+  Aligned input(s.in_h * s.in_w * s.in_channels), output(s.out_h() * s.out_w() * s.out_channels);
+  Aligned weights(w.floats() * copies);
+  const ConvPlan plan(s);
+  Aligned workspace(plan.workspace_bytes(pool.size()) / 4);
+  int64_t copy = 0;
+  for (auto _ : state) {
+    conv(plan, input.get(), weights.get() + copy * w.floats(), output.get(), {}, pool, workspace.get());
+    benchmark::ClobberMemory();
+    copy = (copy + 1) % copies;
+  }
+  report(state, flops(s));
+}
+BENCHMARK(convolution)
+    ->ArgNames({"in", "out", "kernel", "stride", "size", "groups", "threads"})
+    ->Args({3, 64, 7, 2, 224, 1, 1})
+    ->Args({3, 32, 3, 2, 224, 1, 1})
+    ->Args({3, 64, 3, 1, 224, 1, 1})
+    ->Args({64, 64, 3, 1, 56, 1, 1})
+    ->Args({128, 128, 3, 1, 28, 1, 1})
+    ->Args({256, 256, 3, 1, 14, 1, 1})
+    ->Args({512, 512, 3, 1, 7, 1, 1})
+    ->Args({128, 128, 3, 2, 56, 1, 1})
+    ->Args({512, 512, 3, 2, 14, 1, 1})
+    ->Args({256, 512, 1, 2, 56, 1, 1})
+    ->Args({1024, 2048, 1, 2, 14, 1, 1})
+    ->Args({64, 64, 1, 1, 56, 1, 1})
+    ->Args({2048, 512, 1, 1, 7, 1, 1})
+    ->Args({512, 512, 3, 1, 28, 1, 1})
+    ->Args({128, 128, 3, 1, 56, 32, 1})
+    ->Args({64, 64, 3, 1, 56, 1, 2})
+    ->Args({512, 512, 3, 1, 7, 1, 2});
+
+void depthwise_convolution(benchmark::State& state) {
+  ConvShape s = square(state.range(0), state.range(0), state.range(1), state.range(2), state.range(3));
+  s.groups = s.in_channels;
+  ThreadPool pool(1);
+  Aligned input(s.in_h * s.in_w * s.in_channels), output(s.out_h() * s.out_w() * s.out_channels);
+  Aligned weights(depthwise_weight_floats(s.out_channels, s.kernel_h, s.kernel_w));
+  for (auto _ : state) {
+    depthwise(s, input.get(), weights.get(), output.get(), {}, pool);
+    benchmark::ClobberMemory();
+  }
+  report(state, flops(s));
+}
+BENCHMARK(depthwise_convolution)
+    ->ArgNames({"channels", "kernel", "stride", "size"})
+    ->Args({32, 3, 1, 112})
+    ->Args({96, 3, 2, 112})
+    ->Args({144, 3, 1, 56})
+    ->Args({384, 3, 1, 14})
+    ->Args({960, 3, 1, 7})
+    ->Args({240, 5, 2, 28})
+    ->Args({672, 5, 1, 14});
+
+void transposed_convolution(benchmark::State& state) {
+  ConvTransposeShape s;
+  s.in_channels = state.range(0), s.out_channels = state.range(1);
+  s.kernel_h = s.kernel_w = state.range(2), s.stride_h = s.stride_w = 2;
+  s.pad_top = s.pad_left = s.pad_bottom = s.pad_right = (state.range(2) - 1) / 2;
+  s.in_h = s.in_w = state.range(3);
+  ThreadPool pool(1);
+  const ConvTransposeWeights w =
+      conv_transpose_weights(s.in_channels, s.out_channels, s.kernel_h, s.kernel_w, 2, 2, 1, 1, 1);
+  Aligned input(s.in_h * s.in_w * s.in_channels), output(s.out_h() * s.out_w() * s.out_channels), weights(w.floats());
+  const ConvTransposePlan plan(s);
+  Aligned workspace(plan.workspace_bytes(1) / 4);
+  for (auto _ : state) {
+    conv_transpose(plan, input.get(), weights.get(), output.get(), {}, pool, workspace.get());
+    benchmark::ClobberMemory();
+  }
+  report(state, 2.0 * static_cast<double>(s.in_h * s.in_w * s.in_channels * s.out_channels * s.kernel_h * s.kernel_w));
+}
+BENCHMARK(transposed_convolution)
+    ->ArgNames({"in", "out", "kernel", "size"})
+    ->Args({128, 64, 2, 56})
+    ->Args({256, 128, 4, 28});
 
 }  // namespace
 }  // namespace camshaft::cpu

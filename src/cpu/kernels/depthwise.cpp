@@ -23,44 +23,48 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Tag = hn::ScalableTag<float>;
 using Vec = hn::Vec<Tag>;
 
-// A vector of input channels for the outputs from `channel` on: contiguous, or each repeated `multiplier` times.
-HWY_INLINE Vec load_input(const float* pixel, int64_t channel, int64_t multiplier) {
+// A vector of input channels for the outputs from `channel` on: contiguous, or each repeated `multiplier` times. The
+// last outputs may be fewer than a vector; nothing beyond them is read.
+template <bool kTail, bool kRepeat>
+HWY_INLINE Vec load_input(const float* pixel, int64_t channel, int64_t multiplier, size_t count) {
   const Tag d;
-  if (multiplier == 1) return hn::LoadU(d, pixel + channel);
-  HWY_ALIGN float lanes[HWY_LANES(float)];
-  for (int64_t i = 0; i < static_cast<int64_t>(HWY_LANES(float)); ++i) lanes[i] = pixel[(channel + i) / multiplier];
-  return hn::Load(d, lanes);
+  if constexpr (kRepeat) {
+    HWY_ALIGN float lanes[HWY_LANES(float)] = {};
+    for (size_t i = 0; i < count; ++i) lanes[i] = pixel[(channel + static_cast<int64_t>(i)) / multiplier];
+    return hn::Load(d, lanes);
+  } else if constexpr (kTail) {
+    return hn::MaskedLoad(hn::FirstN(d, count), d, pixel + channel);
+  } else {
+    return hn::LoadU(d, pixel + channel);
+  }
 }
 
-// The last outputs, fewer than a vector: nothing beyond them is read.
-HWY_INLINE Vec load_input_tail(const float* pixel, int64_t channel, int64_t multiplier, size_t count) {
-  const Tag d;
-  if (multiplier == 1) return hn::MaskedLoad(hn::FirstN(d, count), d, pixel + channel);
-  HWY_ALIGN float lanes[HWY_LANES(float)] = {};
-  for (size_t i = 0; i < count; ++i) lanes[i] = pixel[(channel + static_cast<int64_t>(i)) / multiplier];
-  return hn::Load(d, lanes);
-}
-
-// P neighbouring output pixels, one vector of channels.
-template <int P, bool kTail>
+// P neighbouring output pixels, one vector of channels. kWidth is the kernel's width, or 0 if only known at run time:
+// the loop over 3 positions costs more than what is in it (384 channels at 14x14: 71 GFLOP/s unless unrolled).
+template <int P, int kWidth, bool kTail, bool kRepeat>
 HWY_INLINE void pixels_vector(const DepthwiseRow& t, int64_t channel, size_t count) {
   const Tag d;
   const auto mask = hn::FirstN(d, count);
   Vec sum[P];
 #pragma GCC unroll 8
   for (int p = 0; p < P; ++p) sum[p] = hn::Zero(d);
-  for (int64_t i = 0; i < t.taps_h; ++i) {
-    const float* line = t.input + i * t.line_step;
-    const float* weights = t.weights + i * t.weights_line + channel;
-    for (int64_t j = 0; j < t.taps_w; ++j, line += t.tap_step, weights += t.out_channels) {
-      const Vec w = hn::LoadU(d, weights);
+  const int64_t tap_step = t.tap_step, pixel_step = t.pixel_step, out_channels = t.out_channels;
+  const auto tap = [&](const float* HWY_RESTRICT pixel, const float* HWY_RESTRICT weights) HWY_ATTR {
+    const Vec w = hn::LoadU(d, weights);
 #pragma GCC unroll 8
-      for (int p = 0; p < P; ++p) {
-        const float* pixel = line + p * t.pixel_step;
-        const Vec x =
-            kTail ? load_input_tail(pixel, channel, t.multiplier, count) : load_input(pixel, channel, t.multiplier);
-        sum[p] = hn::MulAdd(x, w, sum[p]);
-      }
+    for (int p = 0; p < P; ++p) {
+      const Vec x = load_input<kTail, kRepeat>(pixel + p * pixel_step, channel, t.multiplier, count);
+      sum[p] = hn::MulAdd(x, w, sum[p]);
+    }
+  };
+  const float* line = t.input;
+  const float* weights = t.weights + channel;
+  for (int64_t i = 0; i < t.taps_h; ++i, line += t.line_step, weights += t.weights_line) {
+    if constexpr (kWidth != 0) {
+#pragma GCC unroll 8
+      for (int j = 0; j < kWidth; ++j) tap(line + j * tap_step, weights + j * out_channels);
+    } else {
+      for (int64_t j = 0; j < t.taps_w; ++j) tap(line + j * tap_step, weights + j * out_channels);
     }
   }
   const auto load = [&](const float* from)
@@ -80,36 +84,41 @@ HWY_INLINE void pixels_vector(const DepthwiseRow& t, int64_t channel, size_t cou
   }
 }
 
-template <int P>
-HWY_NOINLINE void pixels(const DepthwiseRow& t) {
+// `tiles` times P pixels. All tiles in one call: with few channels its prologue would cost as much as the work.
+template <int P, int kWidth, bool kRepeat>
+HWY_NOINLINE void pixels(DepthwiseRow& t, int64_t tiles) {
   const int64_t lanes = static_cast<int64_t>(HWY_LANES(float));
-  int64_t c = t.channel0;
-  for (; c + lanes <= t.channel1; c += lanes) pixels_vector<P, false>(t, c, HWY_LANES(float));
-  if (c < t.channel1) pixels_vector<P, true>(t, c, static_cast<size_t>(t.channel1 - c));
+  for (int64_t i = 0; i < tiles; ++i) {
+    int64_t c = t.channel0;
+    for (; c + lanes <= t.channel1; c += lanes) pixels_vector<P, kWidth, false, kRepeat>(t, c, HWY_LANES(float));
+    if (c < t.channel1) pixels_vector<P, kWidth, true, kRepeat>(t, c, static_cast<size_t>(t.channel1 - c));
+    t.input += P * t.pixel_step;
+    t.output += P * t.output_step;
+    if (t.residual) t.residual += P * t.residual_step;
+  }
 }
 
 template <int P = 8>
-HWY_INLINE void pixels_of(int64_t count, const DepthwiseRow& t) {
-  if constexpr (P == 1) {
-    pixels<1>(t);
+HWY_INLINE void pixels_of(int64_t width, DepthwiseRow& t, int64_t tiles) {
+  if (P > 1 && width < P) {
+    pixels_of<P == 1 ? 1 : P - 1>(width, t, tiles);
+  } else if (t.multiplier != 1) {
+    pixels<P, 0, true>(t, tiles);
+  } else if (t.taps_w == 3) {
+    pixels<P, 3, false>(t, tiles);
+  } else if (t.taps_w == 5) {
+    pixels<P, 5, false>(t, tiles);
   } else {
-    if (count == P) return pixels<P>(t);
-    pixels_of<P - 1>(count, t);
+    pixels<P, 0, false>(t, tiles);
   }
 }
 
 void depthwise_pixels(const DepthwiseRow& first, int64_t count) {
   DepthwiseRow t = first;
-  const int64_t tiles = (count + 7) / 8;
-  for (int64_t i = 0, x = 0; i < tiles; ++i) {
-    // Even tiles: 12 pixels are twice 6.
-    const int64_t width = (count - x + tiles - i - 1) / (tiles - i);
-    pixels_of<>(width, t);
-    t.input += width * t.pixel_step;
-    t.output += width * t.output_step;
-    if (t.residual) t.residual += width * t.residual_step;
-    x += width;
-  }
+  // Even tiles: 12 pixels are twice 6, 26 are twice 7 and twice 6.
+  const int64_t tiles = (count + 7) / 8, width = count / tiles, wider = count % tiles;
+  if (wider > 0) pixels_of<>(width + 1, t, wider);
+  pixels_of<>(width, t, tiles - wider);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -125,6 +134,9 @@ namespace {
 
 // What a vector load may read beyond the last weight: one AVX-512 vector.
 constexpr int64_t kWeightPadding = 16;
+// Input rows under one output row, and weights, of a chunk of channels: 32 KiB.
+constexpr int64_t kChunkFloats = 8 * 1024;
+constexpr int64_t kBlockFloats = 32 * 1024;
 
 // Kernel positions [first, last) of output o that fall inside the input.
 struct Range {
@@ -137,9 +149,17 @@ Range inside(int64_t o, int64_t kernel, int64_t stride, int64_t dilation, int64_
   return {std::min(first, last), last};
 }
 
-// One output row, channels [channel0, channel1).
-void row(const ConvShape& s, const float* input, const float* packed, float* output, const Epilogue& e, int64_t index,
-         int64_t channel0, int64_t channel1) {
+// Outputs that see the whole kernel, clipped to [0, out); empty if first == last.
+Range whole_kernel(int64_t out, int64_t kernel, int64_t stride, int64_t dilation, int64_t pad, int64_t in) {
+  const int64_t room = in - 1 - (kernel - 1) * dilation + pad;  // the last output's start, in input pixels
+  const int64_t first = std::min(out, std::max<int64_t>(0, (pad + stride - 1) / stride));
+  const int64_t last = room < 0 ? first : std::min(out, room / stride + 1);
+  return {first, std::max(first, last)};
+}
+
+// One output row, channels [channel0, channel1). Outputs [inner.first, inner.last) see the whole width of the kernel.
+void row(const ConvShape& s, const Range& inner, const float* input, const float* packed, float* output,
+         const Epilogue& e, int64_t index, int64_t channel0, int64_t channel1) {
   const int64_t in_step = s.in_pixel_stride ? s.in_pixel_stride : s.in_channels;
   const int64_t out_step = s.out_pixel_stride ? s.out_pixel_stride : s.out_channels;
   const int64_t out_h = s.out_h(), out_w = s.out_w();
@@ -163,14 +183,11 @@ void row(const ConvShape& s, const float* input, const float* packed, float* out
   t.channel1 = channel1;
   const int64_t first_line = y * s.stride_h - s.pad_top + vertical.first * s.dilation_h;
   for (int64_t x = 0; x < out_w;) {
-    const Range horizontal = inside(x, s.kernel_w, s.stride_w, s.dilation_w, s.pad_left, s.in_w);
     // Pixels that see the whole width of the kernel go together, those at the borders one by one.
-    int64_t count = 1;
-    if (horizontal.last - horizontal.first == s.kernel_w) {
-      const int64_t reach = (s.kernel_w - 1) * s.dilation_w;
-      const int64_t end = (s.in_w - 1 - reach + s.pad_left) / s.stride_w + 1;
-      count = std::max<int64_t>(1, std::min(end, out_w) - x);
-    }
+    const bool whole = x >= inner.first && x < inner.last;
+    const Range horizontal =
+        whole ? Range{0, s.kernel_w} : inside(x, s.kernel_w, s.stride_w, s.dilation_w, s.pad_left, s.in_w);
+    const int64_t count = whole ? inner.last - x : 1;
     t.taps_w = horizontal.last - horizontal.first;
     const bool any = t.taps_h > 0 && t.taps_w > 0;
     const int64_t first_pixel = x * s.stride_w - s.pad_left + horizontal.first * s.dilation_w;
@@ -184,7 +201,6 @@ void row(const ConvShape& s, const float* input, const float* packed, float* out
     t.taps_h = vertical.last - vertical.first;
     x += count;
   }
-  if (e.callback) e.callback(e.context, index * out_w, out_w, channel0, channel1 - channel0);
 }
 
 }  // namespace
@@ -219,18 +235,30 @@ void depthwise(const ConvShape& s, const float* input, const float* packed, floa
   }
   const int64_t rows = s.batch * s.out_h();
   if (rows <= 0 || s.out_w() <= 0) return;
-  // Few rows (a 7x7 image, a 1-D signal) are cut by channels too, so that the threads get even parts.
+  // Blocks of rows that stay in L2 while chunks of channels pass over them: the weights of a chunk and the input rows
+  // that neighbouring output rows share then come from L1. (960 channels at 7x7: 51 GFLOP/s without chunks.)
   const int threads = pool.size();
-  int64_t parts = 1;
-  if (threads > 1 && rows < 8 * threads) {
-    parts = std::clamp<int64_t>((8 * threads + rows - 1) / rows, 1, std::max<int64_t>(1, s.out_channels / 64));
-  }
-  const int64_t width = ((s.out_channels + parts - 1) / parts + 15) / 16 * 16;
-  parts = (s.out_channels + width - 1) / width;
-  pool.parallel_for(rows * parts, 1, [&](int64_t begin, int64_t end) {
+  const Range inner = whole_kernel(s.out_w(), s.kernel_w, s.stride_w, s.dilation_w, s.pad_left, s.in_w);
+  const int64_t chunk = std::max<int64_t>(1, kChunkFloats / (s.kernel_h * (s.in_w + s.kernel_w)) / 64) * 64;
+  const int64_t row_floats = std::max<int64_t>(1, s.in_w * s.in_channels * std::min(s.stride_h, s.kernel_h));
+  const int64_t height = std::clamp<int64_t>(kBlockFloats / row_floats, 1, (rows + threads - 1) / threads);
+  const int64_t blocks = (rows + height - 1) / height;
+  // Few rows (a 1-D signal) are cut by channels too, so that the threads get even parts.
+  const int64_t chunks = (s.out_channels + chunk - 1) / chunk;
+  const int64_t parts = threads > 1 && blocks < 4 * threads ? std::min<int64_t>(4, chunks) : 1;
+  pool.parallel_for(blocks * parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t channel0 = i % parts * width;
-      row(s, input, packed, output, epilogue, i / parts, channel0, std::min(s.out_channels, channel0 + width));
+      const int64_t row0 = i / parts * height, row1 = std::min(rows, row0 + height);
+      const int64_t channel0 = chunks * (i % parts) / parts * chunk;
+      const int64_t channel1 = std::min(s.out_channels, chunks * (i % parts + 1) / parts * chunk);
+      for (int64_t c = channel0; c < channel1; c += chunk) {
+        for (int64_t r = row0; r < row1; ++r) {
+          row(s, inner, input, packed, output, epilogue, r, c, std::min(channel1, c + chunk));
+        }
+      }
+      if (epilogue.callback) {
+        epilogue.callback(epilogue.context, row0 * s.out_w(), (row1 - row0) * s.out_w(), channel0, channel1 - channel0);
+      }
     }
   });
 }
