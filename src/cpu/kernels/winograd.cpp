@@ -1,0 +1,229 @@
+#include "cpu/kernels/winograd.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "camshaft/error.h"
+#include "cpu/kernels/gemm_core.h"
+#include "cpu/kernels/winograd_transform.h"
+
+namespace camshaft::cpu {
+namespace {
+
+constexpr int64_t kTile = 4;  // outputs of a tile along an axis
+constexpr int64_t kPoints = 36;
+
+// Floats of transformed input and products that one block may have: they should stay in L2.
+constexpr int64_t kBlockFloats = 256 * 1024;
+// Fewer tiles than this use each load of the weights too little.
+constexpr int64_t kLeastTiles = 48;
+
+constexpr double kWeightTransform[6][3] = {{1.0 / 4, 0, 0},
+                                           {-1.0 / 6, -1.0 / 6, -1.0 / 6},
+                                           {-1.0 / 6, 1.0 / 6, -1.0 / 6},
+                                           {1.0 / 24, 1.0 / 12, 1.0 / 6},
+                                           {1.0 / 24, -1.0 / 12, 1.0 / 6},
+                                           {0, 0, 1}};
+
+// Rows of the transformed matrices: whole vectors, and never a multiple of half a page apart.
+int64_t row_floats(int64_t channels) {
+  const int64_t rounded = (channels + 15) / 16 * 16;
+  return rounded % 512 == 0 ? rounded + 16 : rounded;
+}
+
+// Everything about one call that the phases share. A line is a row of tiles: four rows of the image.
+struct Sizes {
+  int64_t tiles_across, lines_an_image, lines;
+  int64_t in_row, out_row;
+  int64_t block_lines;  // lines that are transformed together
+  bool shared;          // too few lines for a part each: all threads work on one block, phase by phase
+
+  Sizes(const ConvShape& s, int threads) {
+    tiles_across = (s.out_w() + kTile - 1) / kTile;
+    lines_an_image = (s.out_h() + kTile - 1) / kTile;
+    lines = s.batch * lines_an_image;
+    in_row = row_floats(s.in_channels);
+    out_row = row_floats(s.out_channels);
+    const int64_t tiles = std::max(kLeastTiles, kBlockFloats / (kPoints * (in_row + out_row)));
+    const int64_t most_lines = std::max<int64_t>(1, (tiles + tiles_across / 2) / std::max<int64_t>(1, tiles_across));
+    shared = threads > 1 && lines < 4 * most_lines * threads;
+    const int64_t share = shared ? lines : (lines + threads - 1) / threads;
+    block_lines = std::min(share, shared ? most_lines * threads : most_lines);
+    block_lines = std::max<int64_t>(1, block_lines);
+  }
+  int64_t block_tiles() const { return block_lines * tiles_across; }
+  int64_t block_floats() const { return kPoints * block_tiles() * (in_row + out_row); }
+};
+
+class Run {
+ public:
+  Run(const ConvShape& s, const Sizes& sizes, const float* input, const float* packed, float* output, const Epilogue& e)
+      : s_(s),
+        sizes_(sizes),
+        input_(input),
+        packed_(packed),
+        output_(output),
+        e_(e),
+        weights_(winograd_weights(s.out_channels, s.in_channels)) {}
+
+  // `first` is the block's first line, `line` one of its lines, `memory` the block's transformed data.
+  void transform_input(int64_t first, int64_t line, float* memory) const {
+    for (int64_t x = 0; x < sizes_.tiles_across; ++x) {
+      winograd_input(tile(first, line, x, memory));
+    }
+  }
+  void transform_output(int64_t first, int64_t line, float* memory) const {
+    for (int64_t x = 0; x < sizes_.tiles_across; ++x) winograd_output(tile(first, line, x, memory));
+    if (!e_.callback) return;
+    const int64_t image = line / sizes_.lines_an_image, y = line % sizes_.lines_an_image * kTile;
+    const int64_t rows = std::min(kTile, s_.out_h() - y);
+    e_.callback(e_.context, (image * s_.out_h() + y) * s_.out_w(), rows * s_.out_w(), 0, s_.out_channels);
+  }
+  void multiply(int64_t point, int64_t lines, float* memory, void* scratch) const {
+    const int64_t tiles = lines * sizes_.tiles_across;
+    CoreProblem p;
+    p.m = tiles;
+    p.n = s_.out_channels;
+    p.depth = s_.in_channels;
+    p.rows.base = memory + point * sizes_.block_tiles() * sizes_.in_row;
+    p.rows.row_stride = sizes_.in_row;
+    p.packed_b = packed_ + point * weights_.matrix_stride();
+    p.c = products(memory) + point * sizes_.block_tiles() * sizes_.out_row;
+    p.ldc = sizes_.out_row;
+    core_run(p, 0, tiles, 0, weights_.layout.panels(), scratch);
+  }
+
+ private:
+  float* products(float* memory) const { return memory + kPoints * sizes_.block_tiles() * sizes_.in_row; }
+
+  WinogradTile tile(int64_t first, int64_t line, int64_t x, float* memory) const {
+    const int64_t in_step = s_.in_pixel_stride ? s_.in_pixel_stride : s_.in_channels;
+    const int64_t out_step = s_.out_pixel_stride ? s_.out_pixel_stride : s_.out_channels;
+    const int64_t image = line / sizes_.lines_an_image, y = line % sizes_.lines_an_image;
+    const int64_t index = (line - first) * sizes_.tiles_across + x;
+    WinogradTile t;
+    t.top = y * kTile - s_.pad_top;
+    t.left = x * kTile - s_.pad_left;
+    t.line_step = s_.in_w * in_step;
+    t.pixel_step = in_step;
+    t.image = input_ + image * s_.in_h * t.line_step + t.top * t.line_step + t.left * in_step;
+    t.in_h = s_.in_h;
+    t.in_w = s_.in_w;
+    t.in_channels = s_.in_channels;
+    t.transformed = memory + index * sizes_.in_row;
+    t.in_point_step = sizes_.block_tiles() * sizes_.in_row;
+    t.product = products(memory) + index * sizes_.out_row;
+    t.out_point_step = sizes_.block_tiles() * sizes_.out_row;
+    const int64_t pixel = (image * s_.out_h() + y * kTile) * s_.out_w() + x * kTile;
+    t.output = output_ + pixel * out_step;
+    t.out_line_step = s_.out_w() * out_step;
+    t.out_pixel_step = out_step;
+    t.rows = std::min(kTile, s_.out_h() - y * kTile);
+    t.columns = std::min(kTile, s_.out_w() - x * kTile);
+    t.out_channels = s_.out_channels;
+    t.bias = e_.bias;
+    t.residual = e_.residual ? e_.residual + pixel * e_.residual_ld : nullptr;
+    t.residual_line_step = s_.out_w() * e_.residual_ld;
+    t.residual_pixel_step = e_.residual_ld;
+    t.lo = e_.lo;
+    t.hi = e_.hi;
+    return t;
+  }
+
+  const ConvShape& s_;
+  const Sizes& sizes_;
+  const float* input_;
+  const float* packed_;
+  float* output_;
+  const Epilogue& e_;
+  WinogradWeights weights_;
+};
+
+}  // namespace
+
+WinogradWeights winograd_weights(int64_t out_channels, int64_t in_channels) {
+  return {out_channels, in_channels, packed_layout(in_channels, out_channels)};
+}
+
+void pack_winograd_weights(const WinogradWeights& w, const float* oihw, float* packed) {
+  std::vector<float> matrix(static_cast<size_t>(w.out_channels * w.in_channels));
+  for (int64_t point = 0; point < kPoints; ++point) {
+    const double* vertical = kWeightTransform[point / 6];
+    const double* horizontal = kWeightTransform[point % 6];
+    for (int64_t i = 0; i < w.out_channels * w.in_channels; ++i) {
+      double sum = 0;
+      for (int y = 0; y < 3; ++y) {
+        for (int x = 0; x < 3; ++x) sum += vertical[y] * horizontal[x] * oihw[i * 9 + y * 3 + x];
+      }
+      matrix[static_cast<size_t>(i)] = static_cast<float>(sum);
+    }
+    pack_b(w.layout, matrix.data(), 1, w.in_channels, packed + point * w.matrix_stride());
+  }
+}
+
+void repack_winograd_weights(const WinogradWeights& from, const float* packed, const WinogradWeights& to, float* out) {
+  std::vector<float> matrix(static_cast<size_t>(from.out_channels * from.in_channels));
+  for (int64_t point = 0; point < kPoints; ++point) {
+    unpack_b(from.layout, packed + point * from.matrix_stride(), matrix.data(), from.out_channels, 1);
+    pack_b(to.layout, matrix.data(), from.out_channels, 1, out + point * to.matrix_stride());
+  }
+}
+
+bool winograd_supports(const ConvShape& s) {
+  return s.kernel_h == 3 && s.kernel_w == 3 && s.stride_h == 1 && s.stride_w == 1 && s.dilation_h == 1 &&
+         s.dilation_w == 1 && s.groups == 1 && s.in_channels > 0 && s.out_channels > 0;
+}
+
+int64_t winograd_workspace_bytes(const ConvShape& s, int threads) {
+  if (s.batch * s.out_h() * s.out_w() == 0) return 0;
+  const Sizes sizes(s, threads);
+  const int64_t blocks = sizes.shared ? 1 : threads;
+  return core_workspace_bytes(sizes.block_tiles(), 1) * threads + sizes.block_floats() * 4 * blocks;
+}
+
+void winograd(const ConvShape& s, const float* input, const float* packed, float* output, const Epilogue& epilogue,
+              ThreadPool& pool, void* workspace) {
+  if (!winograd_supports(s)) {
+    throw Error(ErrorCode::unsupported, "Winograd convolution needs a 3x3 kernel, stride 1, dilation 1 and one group");
+  }
+  if (s.batch * s.out_h() * s.out_w() == 0) return;
+  const int threads = pool.size();
+  const Sizes sizes(s, threads);
+  const Run run(s, sizes, input, packed, output, epilogue);
+  const int64_t scratch = core_workspace_bytes(sizes.block_tiles(), 1);
+  char* scratch_memory = static_cast<char*>(workspace);
+  float* blocks = reinterpret_cast<float*>(scratch_memory + scratch * threads);
+
+  if (sizes.shared) {
+    for (int64_t first = 0; first < sizes.lines; first += sizes.block_lines) {
+      const int64_t lines = std::min(sizes.block_lines, sizes.lines - first);
+      pool.parallel_for(lines, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) run.transform_input(first, first + i, blocks);
+      });
+      pool.run([&](int thread) {
+        for (int64_t point = kPoints * thread / threads; point < kPoints * (thread + 1) / threads; ++point) {
+          run.multiply(point, lines, blocks, scratch_memory + thread * scratch);
+        }
+      });
+      pool.parallel_for(lines, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) run.transform_output(first, first + i, blocks);
+      });
+    }
+    return;
+  }
+  pool.run([&](int thread) {
+    float* block = blocks + thread * sizes.block_floats();
+    const int64_t end = sizes.lines * (thread + 1) / threads;
+    for (int64_t first = sizes.lines * thread / threads; first < end; first += sizes.block_lines) {
+      const int64_t last = std::min(end, first + sizes.block_lines);
+      for (int64_t line = first; line < last; ++line) run.transform_input(first, line, block);
+      for (int64_t point = 0; point < kPoints; ++point) {
+        run.multiply(point, last - first, block, scratch_memory + thread * scratch);
+      }
+      for (int64_t line = first; line < last; ++line) run.transform_output(first, line, block);
+    }
+  });
+}
+
+}  // namespace camshaft::cpu

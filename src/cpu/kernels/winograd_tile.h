@@ -1,0 +1,29 @@
+// One tile of the Winograd transforms. Internal to winograd.cpp. Steps in floats.
+#pragma once
+
+#include <cstdint>
+
+namespace camshaft::cpu {
+
+struct WinogradTile {
+  const float* image;  ///< of the input tile's top left pixel, which may lie outside the image
+  int64_t line_step, pixel_step;
+  int64_t top, left;  ///< its position
+  int64_t in_h, in_w;
+  int64_t in_channels;
+  float* transformed;  ///< [36] x point_step, in_channels rounded up to a vector
+  int64_t in_point_step;
+
+  const float* product;  ///< [36] x out_point_step
+  int64_t out_point_step;
+  float* output;  ///< of the output tile's top left pixel
+  int64_t out_line_step, out_pixel_step;
+  int64_t rows, columns;  ///< of the output tile inside the image, 1 to 4
+  int64_t out_channels;
+  const float* bias;
+  const float* residual;
+  int64_t residual_line_step, residual_pixel_step;
+  float lo, hi;
+};
+
+}  // namespace camshaft::cpu
