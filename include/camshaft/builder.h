@@ -47,6 +47,10 @@ struct BuildOptions {
 /// What a build did.
 struct BuildReport {
   std::vector<OutputError> verification;  ///< empty when verification was off
+  /// How far the reference's own results move when every input moves by one part in 2^23, over the output's scale;
+  /// measured only when an output was outside the tolerance, and 0 otherwise. Such a model amplifies rounding: its
+  /// outputs are accepted within four times this.
+  double sensitivity = 0;
   double seconds_import = 0, seconds_optimize = 0, seconds_compile = 0, seconds_verify = 0;
   int64_t model_nodes = 0;  ///< nodes of the ONNX graph
   int64_t layers = 0;       ///< steps of the plan

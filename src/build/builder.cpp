@@ -1,0 +1,131 @@
+#include "camshaft/builder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+#include "base/hash.h"
+#include "base/mapped_file.h"
+#include "build/verify_engine.h"
+#include "compile/lower.h"
+#include "onnx/importer.h"
+#include "optimize/pipeline.h"
+#include "runtime/backends.h"
+#include "runtime/engine_impl.h"
+
+namespace camshaft {
+
+namespace {
+
+class Stopwatch {
+ public:
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const double seconds = std::chrono::duration<double>(now - start_).count();
+    start_ = now;
+    return seconds;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+void keep_debug_tensors(Graph& graph, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (std::find(graph.output_names.begin(), graph.output_names.end(), name) != graph.output_names.end()) continue;
+    const auto it =
+        std::find_if(graph.values.begin(), graph.values.end(), [&](const Value& v) { return v.name == name; });
+    if (it == graph.values.end())
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("the model has no tensor named '{}' to keep for debugging", name));
+    graph.add_output(name, static_cast<ValueId>(it - graph.values.begin()));
+  }
+}
+
+std::string failure_message(const VerifyResult& result, double tolerance) {
+  std::string message = "the engine's results differ from the reference evaluation of the model:";
+  for (const OutputError& e : result.outputs)
+    if (!e.passed)
+      message += fmt::format("\n  output '{}': error {:.3g} of scale {:.3g}, allowed {:.1g} of it", e.output,
+                             e.max_error, e.scale, e.exact ? 0 : std::max(tolerance, 4 * result.sensitivity));
+  if (!result.culprit.empty()) message += "\n  the first layer that diverges is " + result.culprit;
+  return message;
+}
+
+}  // namespace
+
+Engine Builder::build(const std::string& model_path) {
+  report_ = {};
+  const auto progress = [&](std::string_view stage, double fraction) {
+    options_.cancellation.check("building");
+    if (options_.progress) options_.progress(stage, fraction);
+  };
+  if (options_.threads < 0)
+    throw Error(ErrorCode::invalid_argument, fmt::format("a build cannot have {} threads", options_.threads));
+  const auto impl = std::make_shared<Engine::Impl>();
+  impl->backend = find_backend("cpu");
+  ThreadPool pool(options_.threads > 0 ? options_.threads : std::max(1, impl->backend->device().cores));
+
+  Stopwatch watch;
+  progress("reading", 0);
+  onnx::ImportedModel imported = onnx::import_model(model_path);
+  keep_debug_tensors(imported.graph, options_.debug_tensors);
+  for (const Profile& profile : options_.profiles) check_profile(imported.graph, profile);
+  if (!options_.profiles.empty()) impl->optimum = bind_profile(imported.graph, options_.profiles.front());
+  impl->profiles = options_.profiles;
+  report_.model_nodes = imported.model_nodes;
+  report_.seconds_import = watch.lap();
+
+  progress("optimising", 0.1);
+  impl->graph = imported.graph;
+  PassContext passes{.pool = pool};
+  passes.channels_last = impl->backend->prefers_channels_last();
+  passes.stop_after = options_.stop_after_pass;
+  passes.cancellation = options_.cancellation;
+  optimize(impl->graph, passes);
+  report_.seconds_optimize = watch.lap();
+
+  progress("compiling", 0.3);
+  impl->packed = std::make_shared<PackedConstants>();
+  impl->packed->set_unpack([backend = impl->backend](const PackedConstant& p, DType dtype, const Dims& dims) {
+    return backend->unpack(p, dtype, dims);
+  });
+  LowerOptions lowering;
+  lowering.symbols = impl->optimum;
+  lowering.cancellation = options_.cancellation;
+  impl->plan = lower(impl->graph, *impl->backend, *impl->packed, lowering);
+  const auto file = MappedFile::open(model_path);
+  impl->metadata = {
+      {"camshaft", CAMSHAFT_VERSION},
+      {"model", std::filesystem::path(model_path).filename().string()},
+      {"model_bytes", std::to_string(file->size())},
+      {"model_xxh3", to_hex(hash64(file->bytes()))},
+      {"producer", imported.producer},
+      {"opset", std::to_string(imported.opset)},
+      {"device", impl->backend->device().kind + " " + impl->backend->device().isa},
+  };
+  for (const auto& [key, value] : imported.metadata) impl->metadata["model." + key] = value;
+  impl->finish();
+  Engine engine(impl);
+  report_.layers = static_cast<int64_t>(impl->plan.steps.size());
+  report_.seconds_compile = watch.lap();
+
+  if (options_.verify) {
+    progress("verifying", 0.5);
+    VerifyOptions verify;
+    verify.tolerance = options_.tolerance;
+    verify.seed = options_.seed;
+    verify.cancellation = options_.cancellation;
+    const VerifyResult result = verify_engine(imported.graph, engine, verify, pool);
+    report_.verification = result.outputs;
+    report_.sensitivity = result.sensitivity;
+    report_.seconds_verify = watch.lap();
+    if (!result.passed) throw Error(ErrorCode::verification_failed, failure_message(result, options_.tolerance));
+  }
+  progress("done", 1);
+  return engine;
+}
+
+}  // namespace camshaft

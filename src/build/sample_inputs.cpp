@@ -1,0 +1,149 @@
+#include "build/sample_inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "base/float_types.h"
+#include "base/random.h"
+#include "ops/evaluate.h"
+#include "ops/move.h"
+#include "ops/pointwise.h"
+
+namespace camshaft {
+
+namespace {
+
+// The smallest table that `id` indexes, directly or after operators that do not change its elements.
+class IndexLimit {
+ public:
+  explicit IndexLimit(const SymbolBindings& symbols) : symbols_(symbols) {}
+
+  std::optional<int64_t> of(const Graph& graph, ValueId id) {
+    follow(graph, id);
+    return limit_;
+  }
+
+ private:
+  void table(const Graph& graph, const Node& node, int64_t axis) {
+    const Dim& rows = graph.shape(node.inputs[0])[static_cast<size_t>(axis)];
+    std::vector<std::string> names;
+    rows.collect_symbols(names);
+    if (!std::all_of(names.begin(), names.end(), [&](const std::string& n) { return symbols_.count(n) != 0; })) return;
+    const int64_t size = rows.evaluate(symbols_);
+    limit_ = std::min(limit_.value_or(size), size);
+  }
+
+  void follow(const Graph& graph, ValueId id) {
+    if (!seen_.insert({&graph, id}).second) return;
+    for (const Node& node : graph.nodes) {
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        if (node.inputs[i] != id) continue;
+        if (const auto* gather = node.op.as<ops::Gather>(); gather && i == 1) table(graph, node, gather->axis);
+        if (const auto* gather = node.op.as<ops::GatherElements>(); gather && i == 1) table(graph, node, gather->axis);
+        const bool same_elements =
+            i == 0 && (node.op.as<ops::Cast>() || node.op.as<ops::Reshape>() || node.op.as<ops::Transpose>() ||
+                       node.op.as<ops::Expand>() || node.op.as<ops::Slice>());
+        if (same_elements || node.op.as<ops::Concat>()) follow(graph, node.outputs[0]);
+        for (const Graph& body : node.bodies) {
+          if (i >= body.inputs.size()) continue;
+          follow(body, body.inputs[i]);
+          for (size_t o = 0; o < body.outputs.size() && o < node.outputs.size(); ++o)
+            if (seen_.count({&body, body.outputs[o]})) follow(graph, node.outputs[o]);
+        }
+      }
+    }
+  }
+
+  const SymbolBindings& symbols_;
+  std::set<std::pair<const Graph*, ValueId>> seen_;
+  std::optional<int64_t> limit_;
+};
+
+Tensor random_tensor(DType dtype, const Dims& dims, std::optional<int64_t> limit, Random& random) {
+  Tensor tensor(dtype, dims);
+  if (dtype == DType::string) {
+    for (int64_t i = 0; i < tensor.size(); ++i)
+      tensor.as_mutable<std::string>()[i] = "s" + std::to_string(random.integer(0, 9));
+    return tensor;
+  }
+  if (is_floating(dtype)) {
+    std::vector<float> values(static_cast<size_t>(tensor.size()));
+    for (float& v : values) v = static_cast<float>(random.normal());
+    if (dtype == DType::f64) {
+      std::copy(values.begin(), values.end(), tensor.as_mutable<double>());
+    } else {
+      convert_from_float(dtype, values.data(), tensor.mutable_data(), tensor.size());
+    }
+    return tensor;
+  }
+  const int64_t row = dims.empty() ? 1 : std::max<int64_t>(dims.back(), 1);
+  const int bytes = std::max(bit_width(dtype) / 8, 1);
+  if (bit_width(dtype) < 8) return tensor;  // zeros: nothing takes 4-bit inputs but storage
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    int64_t v = 1;
+    if (limit) {
+      v = *limit > 0 ? random.integer(0, *limit - 1) : 0;
+    } else if (i % row != 0 && random.uniform() < 0.1) {
+      v = 0;
+    }
+    std::byte* out = tensor.mutable_data() + i * bytes;
+    for (int b = 0; b < bytes; ++b)
+      out[b] = static_cast<std::byte>(static_cast<uint64_t>(v) >> (8 * b));  // little endian
+  }
+  return tensor;
+}
+
+}  // namespace
+
+std::vector<Dims> choose_input_shapes(const Graph& graph, const std::map<std::string, Dims>& given,
+                                      const SymbolBindings& symbols, int64_t fallback) {
+  SymbolBindings bindings = symbols;
+  for (const auto& [name, dims] : given) {
+    const auto it = std::find_if(graph.inputs.begin(), graph.inputs.end(),
+                                 [&, &n = name](ValueId id) { return graph.value(id).name == n; });
+    if (it == graph.inputs.end()) {
+      std::string known;
+      for (const ValueId id : graph.inputs) known += (known.empty() ? "" : ", ") + graph.value(id).name;
+      throw Error(ErrorCode::invalid_argument, fmt::format("no input is named '{}'; the inputs are: {}", name, known));
+    }
+    for (const Dim& d : graph.shape(*it))
+      if (const auto symbol = d.as_symbol()) bindings.erase(*symbol);  // what the caller says wins over the profile
+  }
+  for (const ValueId id : graph.inputs)
+    if (const auto it = given.find(graph.value(id).name); it != given.end())
+      bind_symbols(graph.shape(id), it->second, fmt::format("input '{}'", it->first), bindings);
+  for (const ValueId id : graph.inputs) {
+    for (size_t axis = 0; axis < graph.shape(id).size(); ++axis) {
+      std::vector<std::string> names;
+      graph.shape(id)[axis].collect_symbols(names);
+      for (const std::string& n : names) bindings.try_emplace(n, axis == 0 ? 1 : fallback);
+    }
+  }
+  std::vector<Dims> shapes;
+  for (const ValueId id : graph.inputs) {
+    Dims dims;
+    for (const Dim& d : graph.shape(id)) dims.push_back(d.evaluate(bindings));
+    shapes.push_back(std::move(dims));
+  }
+  return shapes;
+}
+
+std::vector<Tensor> sample_inputs(const Graph& graph, const std::vector<Dims>& shapes, uint64_t seed) {
+  SymbolBindings symbols;
+  for (size_t i = 0; i < graph.inputs.size(); ++i)
+    bind_symbols(graph.shape(graph.inputs[i]), shapes[i], fmt::format("input '{}'", graph.value(graph.inputs[i]).name),
+                 symbols);
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    Random random(seed * 1000003 + i);
+    const DType dtype = graph.type(graph.inputs[i]).dtype;
+    const auto limit = is_integer(dtype) ? IndexLimit(symbols).of(graph, graph.inputs[i]) : std::nullopt;
+    inputs.push_back(random_tensor(dtype, shapes[i], limit, random));
+  }
+  return inputs;
+}
+
+}  // namespace camshaft

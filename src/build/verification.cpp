@@ -1,0 +1,68 @@
+#include "build/verification.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "camshaft/context.h"
+
+namespace camshaft {
+
+namespace {
+
+OutputError compare(const std::string& name, const Tensor& expected, const Tensor& actual, double tolerance) {
+  OutputError error;
+  error.output = name;
+  error.exact = !is_floating(expected.dtype());
+  if (expected.dtype() != actual.dtype() || expected.dims() != actual.dims()) {
+    error.max_error = std::numeric_limits<double>::infinity();
+    return error;
+  }
+  if (expected.dtype() == DType::string) {
+    error.passed = expected == actual;
+    error.max_error = error.passed ? 0 : std::numeric_limits<double>::infinity();
+    return error;
+  }
+  const std::vector<double> e = expected.to_doubles(), a = actual.to_doubles();
+  for (size_t i = 0; i < e.size(); ++i) {
+    if (std::isfinite(e[i])) error.scale = std::max(error.scale, std::abs(e[i]));
+    if (e[i] == a[i] || (std::isnan(e[i]) && std::isnan(a[i]))) continue;
+    const double difference = std::abs(e[i] - a[i]);
+    error.max_error =
+        std::max(error.max_error, std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference);
+  }
+  error.passed = error.exact ? error.max_error == 0 : error.relative() <= tolerance;
+  return error;
+}
+
+}  // namespace
+
+std::vector<OutputError> compare_outputs(const std::vector<std::string>& names, const std::vector<Tensor>& expected,
+                                         const std::vector<Tensor>& actual, double tolerance) {
+  std::vector<OutputError> errors;
+  for (size_t i = 0; i < names.size(); ++i) errors.push_back(compare(names[i], expected[i], actual[i], tolerance));
+  return errors;
+}
+
+std::vector<Tensor> run_once(const Engine& engine, const std::vector<Tensor>& inputs, int threads) {
+  Context context = engine.create_context({threads});
+  for (size_t i = 0; i < inputs.size(); ++i)
+    context.set_input(engine.inputs()[i].name, inputs[i].dims(), inputs[i].data());
+  context.run();
+  std::vector<Tensor> outputs;
+  for (const TensorInfo& info : engine.outputs()) {
+    const TensorView view = context.output(info.name);
+    Tensor copy(view.dtype, view.dims);
+    if (view.dtype == DType::string) {
+      const auto* strings = static_cast<const std::string*>(view.data);
+      std::copy(strings, strings + copy.size(), copy.as_mutable<std::string>());
+    } else if (copy.bytes() > 0) {
+      std::memcpy(copy.mutable_data(), view.data, copy.bytes());
+    }
+    outputs.push_back(std::move(copy));
+  }
+  return outputs;
+}
+
+}  // namespace camshaft

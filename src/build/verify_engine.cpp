@@ -1,0 +1,145 @@
+#include "build/verify_engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/random.h"
+#include "build/sample_inputs.h"
+#include "camshaft/context.h"
+#include "ops/evaluate.h"
+#include "runtime/engine_impl.h"
+
+namespace camshaft {
+
+namespace {
+
+// Sizes to try along axes that nobody named: models have minimum sizes and divisibility of their own.
+constexpr int64_t fallback_sizes[] = {64, 32, 16, 128, 224, 8, 1};
+
+struct Sample {
+  std::vector<Dims> shapes;
+  std::vector<Tensor> inputs, expected;
+};
+
+EvaluateOptions cancellable(const Cancellation& cancellation) {
+  EvaluateOptions options;
+  options.observer = [cancellation](const Node&, const std::vector<Tensor>&) { cancellation.check("verifying"); };
+  return options;
+}
+
+// Inputs that the reference accepts, and its results.
+Sample make_sample(const Graph& model, const Engine& engine, const VerifyOptions& options, ThreadPool& pool) {
+  std::string first_failure;
+  std::vector<Dims> previous;
+  for (const int64_t fallback : fallback_sizes) {
+    Sample sample;
+    try {
+      sample.shapes = choose_input_shapes(model, options.shapes, engine.impl()->optimum, fallback);
+      if (sample.shapes == previous) break;  // nothing is free to choose
+      previous = sample.shapes;
+      sample.inputs = sample_inputs(model, sample.shapes, options.seed);
+      sample.expected = evaluate(model, sample.inputs, pool, cancellable(options.cancellation));
+      return sample;
+    } catch (const Error& e) {
+      if (e.code() != ErrorCode::invalid_argument) throw;
+      if (first_failure.empty()) first_failure = e.what();
+    }
+  }
+  throw Error(ErrorCode::invalid_argument, fmt::format("cannot check this model on seeded inputs: {}. Give input "
+                                                       "shapes that fit (--shapes), or build with --no-verify",
+                                                       first_failure));
+}
+
+// The inputs with every float moved by one part in 2^23, up or down.
+std::vector<Tensor> nudged(const std::vector<Tensor>& inputs, uint64_t seed) {
+  std::vector<Tensor> out;
+  Random random(seed ^ 0x6e756467);
+  for (const Tensor& t : inputs) {
+    if (t.dtype() != DType::f32) {
+      out.push_back(t);
+      continue;
+    }
+    Tensor moved(t.dtype(), t.dims());
+    for (int64_t i = 0; i < t.size(); ++i)
+      moved.as_mutable<float>()[i] = t.as<float>()[i] * (1 + (random.next() & 1 ? 0x1p-23F : -0x1p-23F));
+    out.push_back(std::move(moved));
+  }
+  return out;
+}
+
+std::string describe(const PlanStep& step) {
+  std::string sources;
+  for (const std::string& s : step.sources) sources += (sources.empty() ? "" : ", ") + s;
+  return fmt::format("layer '{}' ({}, tactic {}), from the model's nodes {}", step.name, step.op, step.tactic,
+                     sources.empty() ? "-" : sources);
+}
+
+// Compares every tensor that the plan and the model have in common, in the order of the plan.
+std::string find_culprit(const Graph& model, const Engine& engine, const Sample& sample, double tolerance,
+                         ThreadPool& pool) {
+  const Plan& plan = engine.impl()->plan;
+  std::map<std::string, Tensor> expected;
+  for (const PlanStep& step : plan.steps)
+    for (const int32_t id : step.outputs) expected[plan.values[static_cast<size_t>(id)].name] = Tensor();
+  EvaluateOptions options;
+  options.observer = [&](const Node& node, const std::vector<Tensor>& outputs) {
+    for (size_t o = 0; o < outputs.size() && o < node.outputs.size(); ++o) {
+      const auto it = expected.find(model.value(node.outputs[o]).name);
+      if (it != expected.end()) it->second = outputs[o];
+    }
+  };
+  evaluate(model, sample.inputs, pool, options);
+
+  std::string culprit;
+  Context context = engine.create_context({pool.size()});
+  for (size_t i = 0; i < sample.inputs.size(); ++i)
+    context.set_input(engine.inputs()[i].name, sample.inputs[i].dims(), sample.inputs[i].data());
+  for (const PlanStep& step : plan.steps) {
+    const std::string& name = plan.values[static_cast<size_t>(step.outputs[0])].name;
+    const Tensor& reference = expected[name];
+    if (!reference.defined() || reference.dtype() == DType::string) continue;
+    context.set_tap(name, [&, name](const TensorView& view) {
+      if (!culprit.empty() || view.dims != reference.dims() || view.dtype != reference.dtype()) return;
+      const Tensor actual(view.dtype, view.dims, {static_cast<const std::byte*>(view.data), view.bytes}, nullptr);
+      const OutputError error = compare_outputs({name}, {reference}, {actual}, tolerance)[0];
+      if (!error.passed)
+        culprit = fmt::format("{}: error {:.3g} of scale {:.3g}", describe(step), error.max_error, error.scale);
+    });
+  }
+  context.run();
+  return culprit;
+}
+
+}  // namespace
+
+VerifyResult verify_engine(const Graph& model, const Engine& engine, const VerifyOptions& options, ThreadPool& pool) {
+  const Sample sample = make_sample(model, engine, options, pool);
+  VerifyResult result;
+  result.input_shapes = sample.shapes;
+  const std::vector<Tensor> actual = run_once(engine, sample.inputs, pool.size());
+  result.outputs = compare_outputs(model.output_names, sample.expected, actual, options.tolerance);
+  const auto all_passed = [&] {
+    return std::all_of(result.outputs.begin(), result.outputs.end(), [](const OutputError& e) { return e.passed; });
+  };
+  if (!all_passed()) {
+    const std::vector<Tensor> moved =
+        evaluate(model, nudged(sample.inputs, options.seed), pool, cancellable(options.cancellation));
+    const std::vector<OutputError> spread =
+        compare_outputs(model.output_names, sample.expected, moved, options.tolerance);
+    for (size_t o = 0; o < spread.size(); ++o) {
+      OutputError& error = result.outputs[o];
+      if (error.exact || !std::isfinite(spread[o].relative())) continue;
+      result.sensitivity = std::max(result.sensitivity, spread[o].relative());
+      error.passed = error.passed || error.relative() <= 4 * spread[o].relative();
+    }
+  }
+  result.passed = all_passed();
+  if (!result.passed)
+    result.culprit = find_culprit(model, engine, sample, std::max(options.tolerance, 4 * result.sensitivity), pool);
+  return result;
+}
+
+}  // namespace camshaft

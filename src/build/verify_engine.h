@@ -1,0 +1,34 @@
+// The check at the end of every build.
+#pragma once
+
+#include <map>
+
+#include "base/thread_pool.h"
+#include "build/verification.h"
+#include "graph/graph.h"
+
+namespace camshaft {
+
+struct VerifyOptions {
+  double tolerance = 1e-4;
+  uint64_t seed = 0;
+  std::map<std::string, Dims> shapes;  ///< of inputs; others as choose_input_shapes guesses
+  Cancellation cancellation;
+};
+
+struct VerifyResult {
+  std::vector<OutputError> outputs;
+  std::vector<Dims> input_shapes;
+  bool passed = false;
+  /// How far the reference's own results move when every input moves by one part in 2^23, over the output's scale; 0
+  /// unless an output was outside the tolerance. A model that amplifies rounding like that cannot agree better.
+  double sensitivity = 0;
+  /// Of a failure: the first layer that diverges, as text.
+  std::string culprit;
+};
+
+/// Runs `engine` and the reference evaluation of `model` (the graph as imported) on the same seeded inputs. Outputs
+/// pass within the tolerance, or within four times the sensitivity where that is larger.
+VerifyResult verify_engine(const Graph& model, const Engine& engine, const VerifyOptions& options, ThreadPool& pool);
+
+}  // namespace camshaft
