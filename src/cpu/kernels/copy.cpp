@@ -225,6 +225,7 @@ void concat(ThreadPool& pool, int64_t outer, int parts, const int64_t* bytes, co
     for (int64_t o = begin; o < end; ++o) {
       char* to = static_cast<char*>(out) + o * row;
       for (int k = 0; k < parts; to += bytes[k], ++k) {
+        if (bytes[k] == 0) continue;  // an empty part may have no memory
         std::memcpy(to, static_cast<const char*>(in[k]) + o * bytes[k], static_cast<size_t>(bytes[k]));
       }
     }
@@ -239,6 +240,7 @@ void split(ThreadPool& pool, int64_t outer, int parts, const int64_t* bytes, con
     for (int64_t o = begin; o < end; ++o) {
       const char* from = static_cast<const char*>(in) + o * row;
       for (int k = 0; k < parts; from += bytes[k], ++k) {
+        if (bytes[k] == 0) continue;
         std::memcpy(static_cast<char*>(out[k]) + o * bytes[k], from, static_cast<size_t>(bytes[k]));
       }
     }
