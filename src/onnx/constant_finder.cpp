@@ -1,6 +1,10 @@
 #include "onnx/constant_finder.h"
 
 #include <algorithm>
+#include <numeric>
+
+#include "ops/move.h"
+#include "ops/pointwise.h"
 
 namespace camshaft::onnx {
 
@@ -11,6 +15,13 @@ constexpr int max_depth = 200;  // of producers: finding recurses
 
 bool is_static(const Shape& shape) {
   return std::all_of(shape.begin(), shape.end(), [](const Dim& d) { return d.is_constant(); });
+}
+
+bool is_short(const Shape& shape) {
+  constexpr int64_t most_elements = 4096;
+  Dims dims;
+  for (const Dim& d : shape) dims.push_back(d.value());
+  return element_count(dims) <= most_elements;
 }
 
 // A tensor out of elements that are all numbers; null when one is not, or the dtype does not hold integers.
@@ -41,10 +52,19 @@ std::shared_ptr<const Tensor> from_content(const Value& value) {
 
 }  // namespace
 
-std::shared_ptr<const Tensor> ConstantFinder::find(ValueId id) {
+void ConstantFinder::note_new_nodes() {
   for (; nodes_seen_ < graph_.nodes.size(); ++nodes_seen_)
     for (const ValueId output : graph_.nodes[nodes_seen_].outputs) producer_[output] = nodes_seen_;
+}
+
+std::shared_ptr<const Tensor> ConstantFinder::find(ValueId id) {
+  note_new_nodes();
   return find(id, 0);
+}
+
+std::optional<std::vector<Dim>> ConstantFinder::elements(ValueId id) {
+  note_new_nodes();
+  return elements(id, 0);
 }
 
 std::shared_ptr<const Tensor> ConstantFinder::find(ValueId id, int depth) {
@@ -78,6 +98,50 @@ std::shared_ptr<const Tensor> ConstantFinder::evaluate(const Node& node, ValueId
   const std::vector<Tensor> outputs = node.op.evaluate({inputs, types, {}, node.bodies, pool_});
   const auto at = std::find(node.outputs.begin(), node.outputs.end(), id) - node.outputs.begin();
   return std::make_shared<const Tensor>(outputs.at(static_cast<size_t>(at)));
+}
+
+// Moves the numbers of the elements instead of the elements.
+std::optional<std::vector<Dim>> ConstantFinder::elements(ValueId id, int depth) {
+  const Value& value = graph_.value(id);
+  if (value.content) return value.content;
+  if (value.type.dtype != DType::i64 && value.type.dtype != DType::i32) return std::nullopt;
+  if (!is_static(value.type.shape) || !is_short(value.type.shape)) return std::nullopt;
+  if (const auto constant = find(id, depth)) {
+    const std::vector<int64_t> ints = constant->to_ints();
+    return std::vector<Dim>(ints.begin(), ints.end());
+  }
+  const auto producer = producer_.find(id);
+  if (producer == producer_.end() || depth >= max_depth) return std::nullopt;
+  const Node& node = graph_.nodes[producer->second];
+  if (node.op.as<ops::Cast>()) return elements(node.inputs[0], depth + 1);
+  const bool gathers = node.op.as<ops::Gather>() != nullptr;
+  const bool moves = node.inputs.size() == 1 && (node.op.as<ops::Reshape>() || node.op.as<ops::Transpose>() ||
+                                                 node.op.as<ops::Slice>() || node.op.as<ops::Expand>());
+  if (!gathers && !moves && !node.op.as<ops::Concat>()) return std::nullopt;
+  std::vector<Dim> pool;
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (gathers && i == 1) {
+      const auto indices = find(node.inputs[1], depth + 1);
+      if (!indices) return std::nullopt;
+      inputs.push_back(*indices);
+      continue;
+    }
+    const Shape& shape = graph_.shape(node.inputs[i]);
+    const auto part = elements(node.inputs[i], depth + 1);
+    if (!part || !is_static(shape)) return std::nullopt;
+    Dims dims;
+    for (const Dim& d : shape) dims.push_back(d.value());
+    std::vector<int64_t> numbers(part->size());
+    std::iota(numbers.begin(), numbers.end(), static_cast<int64_t>(pool.size()));
+    pool.insert(pool.end(), part->begin(), part->end());
+    inputs.push_back(Tensor::from_ints(numbers).reshaped(dims));
+  }
+  const std::vector<TensorType> types{{DType::i64, value.type.shape}};
+  const std::vector<Tensor> moved = node.op.evaluate({inputs, types, {}, node.bodies, pool_});
+  std::vector<Dim> out;
+  for (const int64_t number : moved.at(0).to_ints()) out.push_back(pool.at(static_cast<size_t>(number)));
+  return out;
 }
 
 }  // namespace camshaft::onnx

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -19,8 +20,13 @@ class ConstantFinder {
 
   /// Null when the value depends on an input, or has more than 2^20 elements without being a constant of the graph.
   std::shared_ptr<const Tensor> find(ValueId id);
+  /// The elements of an integer tensor of any rank as expressions of the dims, row-major: its content, its constant, or
+  /// what operators that only move elements make of those. (Exporters reverse a list of pads as a matrix.)
+  std::optional<std::vector<Dim>> elements(ValueId id);
 
  private:
+  void note_new_nodes();
+  std::optional<std::vector<Dim>> elements(ValueId id, int depth);
   std::shared_ptr<const Tensor> evaluate(const Node& node, ValueId id, int depth);
   std::shared_ptr<const Tensor> find(ValueId id, int depth);
 

@@ -67,7 +67,7 @@ class ConvertContext {
   DType dtype(ValueId id) const { return graph().type(id).dtype; }
   const Dim& dim(ValueId id, int64_t axis) const { return shape(id)[static_cast<size_t>(axis)]; }
   /// The elements of a small integer tensor as expressions of the dims, if known.
-  const std::optional<std::vector<Dim>>& content(ValueId id) const { return graph().value(id).content; }
+  std::optional<std::vector<Dim>> content(ValueId id) const { return target_.constants.elements(id); }
   /// The elements as numbers; unsupported, naming `what`, when they are not known before running.
   std::vector<int64_t> ints(ValueId id, std::string_view what) const;
   std::vector<double> doubles(ValueId id, std::string_view what) const;

@@ -80,7 +80,7 @@ Values eye_like(ConvertContext& c) {
 // end.
 Values one_hot(ConvertContext& c) {
   const ValueId indices = c.cast(c.input(0), DType::i64), depth = c.cast(c.input(1), DType::i64);
-  const auto& content = c.content(depth);
+  const auto content = c.content(depth);
   if (!content || content->size() != 1) c.unsupported("the depth must be known when the model is built");
   const Dim size = content->front();
   const int64_t rank = c.rank(indices) + 1, axis = c.axis(c.int_attribute("axis", -1), rank);

@@ -34,7 +34,7 @@ std::optional<SliceBounds> known_bounds(ConvertContext& c) {
     b.ends.assign(ends->begin(), ends->end());
     if (axes) b.axes = *axes;
   } else {
-    const auto &starts = c.content(c.input(1)), &ends = c.content(c.input(2));
+    const auto starts = c.content(c.input(1)), ends = c.content(c.input(2));
     if (!starts || !ends) return std::nullopt;
     b.starts = *starts;
     b.ends = *ends;
@@ -83,7 +83,7 @@ Values slice(ConvertContext& c) {
 std::vector<Dim> split_sizes(ConvertContext& c, const Dim& size) {
   if (const auto given = c.ints_attribute("split")) return {given->begin(), given->end()};
   if (c.has(1)) {
-    const auto& content = c.content(c.input(1));
+    const auto content = c.content(c.input(1));
     if (!content) c.unsupported("the sizes of the parts must be known when the model is built");
     return *content;
   }
@@ -134,7 +134,7 @@ Values pad(ConvertContext& c) {
     given.assign(pads->begin(), pads->end());
     if (const double v = c.float_attribute("value", 0); v != 0) value = c.scalar(c.dtype(x), v);
   } else {
-    const auto& content = c.content(c.input(1));
+    const auto content = c.content(c.input(1));
     if (!content) c.unsupported("the pads must be known when the model is built");
     given = *content;
     value = c.input_or_none(2);

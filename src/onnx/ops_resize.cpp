@@ -136,7 +136,7 @@ Values resize(ConvertContext& c) {
   if (given(2)) {
     set_scales(c, op, c.doubles(c.input(2), "the scales"));
   } else if (given(3)) {
-    const auto& content = c.content(c.input(3));
+    const auto content = c.content(c.input(3));
     if (!content) c.unsupported("the sizes must be known when the model is built");
     if (content->size() != op.axes.size())
       c.invalid(fmt::format("{} sizes for {} axes", content->size(), op.axes.size()));

@@ -36,7 +36,7 @@ Shape data_shape(ConvertContext& c, ValueId sizes) {
 Values reshape(ConvertContext& c) {
   const ValueId x = c.input(0), sizes = c.input(1);
   const Shape& from = c.shape(x);
-  const auto& content = c.content(sizes);
+  const auto content = c.content(sizes);
   if (!content) {
     if (data_rank(c, sizes) == 1) return to_shape(c, {product(from)});
     return c.result(ops::Reshape{data_shape(c, sizes)}, {x, c.cast(sizes, DType::i64)});
@@ -108,7 +108,7 @@ Values unsqueeze(ConvertContext& c) {
 
 Values expand(ConvertContext& c) {
   const ValueId x = c.input(0), sizes = c.input(1);
-  if (const auto& content = c.content(sizes)) return c.result(ops::Expand{*content}, {x});
+  if (const auto content = c.content(sizes)) return c.result(ops::Expand{*content}, {x});
   return c.result(ops::Expand{data_shape(c, sizes)}, {x, c.cast(sizes, DType::i64)});
 }
 
@@ -117,7 +117,7 @@ Values constant_of_shape(ConvertContext& c) {
   Tensor value = c.tensor_attribute("value").value_or(Tensor::scalar(DType::f32, 0));
   if (value.size() != 1) c.invalid(fmt::format("attribute 'value' has {} elements, not 1", value.size()));
   const ValueId scalar = c.add_constant(value.reshaped({}));
-  if (const auto& content = c.content(sizes)) {
+  if (const auto content = c.content(sizes)) {
     if (content->empty()) return {scalar};
     return c.result(ops::Expand{*content}, {scalar});
   }
@@ -127,7 +127,7 @@ Values constant_of_shape(ConvertContext& c) {
 // Each repeated axis becomes two, [1, size], and is expanded to [repeats, size].
 Values tile(ConvertContext& c) {
   const ValueId x = c.input(0), repeats = c.input(1);
-  const auto& content = c.content(repeats);
+  const auto content = c.content(repeats);
   if (!content) c.unsupported("the repeats must be known when the model is built");
   const std::vector<Dim> counts = *content;
   const Shape shape = c.shape(x);
