@@ -252,15 +252,14 @@ Dim operator*(const Dim& a, const Dim& b) {
     throw_too_large("a product of " + std::to_string(left.size()) + " and " + std::to_string(right.size()) + " terms");
   std::vector<Dim::Term> list;
   list.reserve(left.size() * right.size());
-  size_t factors = 0;
   for (const Dim::Term& x : left)
     for (const Dim::Term& y : right) {
       Dim::Term t{checked_mul(x.coefficient, y.coefficient), {}};
-      t.factors.reserve(x.factors.size() + y.factors.size());
+      const size_t degree = x.factors.size() + y.factors.size();
+      if (degree > max_dim_degree) throw_too_large("a product of " + std::to_string(degree) + " factors");
+      t.factors.reserve(degree);
       std::merge(x.factors.begin(), x.factors.end(), y.factors.begin(), y.factors.end(), std::back_inserter(t.factors),
                  [](const auto& f, const auto& g) { return f->text < g->text; });
-      factors += t.factors.size();
-      if (factors > max_dim_text) throw_too_large("more than " + std::to_string(max_dim_text) + " factors");
       list.push_back(std::move(t));
     }
   return DimBuilder::make(0, std::move(list));

@@ -19,6 +19,7 @@ enum class AtomKind { symbol, floor_div, min, max, broadcast };
 // Engine files carry expressions that nobody vouches for, and products of sums grow exponentially: an expression beyond
 // these is refused. What parses within them and what arithmetic may build is the same set, so an engine reads back.
 constexpr size_t max_dim_terms = 1000;
+constexpr size_t max_dim_degree = 64;
 constexpr size_t max_dim_text = 65536;
 constexpr int max_dim_functions = 256;
 constexpr int max_dim_depth = 64;

@@ -100,7 +100,7 @@ Dim floor_div_constant(const Dim& a, int64_t c) {
   const int64_t outside = floor_div_int(DimBuilder::constant(a), c);
   int64_t remainder = DimBuilder::constant(a) % c;
   if (remainder < 0) remainder += c;
-  const Dim quotient = DimBuilder::make(outside, std::move(out));
+  Dim quotient = DimBuilder::make(outside, std::move(out));
   if (rest.empty()) return quotient;
   int64_t g = c;
   for (const Term& t : rest) g = std::gcd(g, t.coefficient);
@@ -154,7 +154,7 @@ Dim floor_div_symbolic(const Dim& a, const Dim& b) {
     std::vector<Term> out, rest;
     for (const Term& t : DimBuilder::all_terms(a)) {
       auto q = divide_term(t, divisor[0]);
-      (q ? out : rest).push_back(q ? std::move(*q) : t);
+      (q ? out : rest).push_back(q ? *q : t);
     }
     if (!out.empty()) return DimBuilder::make(0, std::move(out)) + floor_div(DimBuilder::make(0, std::move(rest)), b);
   }

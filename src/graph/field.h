@@ -37,9 +37,7 @@ FieldValue to_field(const T& value) {
     return std::string(EnumNames<T>::values[static_cast<size_t>(value)]);
   } else if constexpr (std::is_enum_v<T>) {
     return std::string(to_string(value));
-  } else if constexpr (std::is_same_v<T, bool>) {
-    return value;
-  } else if constexpr (std::is_integral_v<T>) {
+  } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
     return static_cast<int64_t>(value);
   } else if constexpr (std::is_floating_point_v<T>) {
     return static_cast<double>(value);

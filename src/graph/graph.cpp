@@ -18,7 +18,7 @@ std::string describe(const std::vector<std::string>& sources, const Op& op) {
 }  // namespace
 
 std::string Graph::unique_name(const std::string& base) {
-  const std::string stem = base.empty() ? "v" : base;
+  std::string stem = base.empty() ? "v" : base;
   const auto taken = names_.find(stem);
   if (taken == names_.end()) return stem;
   std::string name;
@@ -54,10 +54,10 @@ ValueId Graph::add_constant(const std::string& name, std::shared_ptr<const Tenso
   return id;
 }
 
-std::vector<ValueId> Graph::add_node(Op op, std::vector<ValueId> node_inputs, std::vector<std::string> names,
+std::vector<ValueId> Graph::add_node(Op op, std::vector<ValueId> node_inputs, const std::vector<std::string>& names,
                                      std::vector<std::string> sources, std::vector<Graph> bodies) {
   std::vector<ValueId> ids;
-  for (std::string& n : names) {
+  for (const std::string& n : names) {
     ids.push_back(static_cast<ValueId>(values.size()));
     values.push_back({unique_name(n), {}, nullptr, std::nullopt});
     names_.emplace(values.back().name, 1);

@@ -55,7 +55,7 @@ class Graph {
   /// Appends a node, runs its shape rule, and returns its outputs. `names` gives the outputs' names (made unique; their
   /// number is the number of outputs, at least one). A failing rule throws Error(invalid_model) naming the sources and
   /// leaves the graph as it was.
-  std::vector<ValueId> add_node(Op op, std::vector<ValueId> inputs, std::vector<std::string> names,
+  std::vector<ValueId> add_node(Op op, std::vector<ValueId> inputs, const std::vector<std::string>& names,
                                 std::vector<std::string> sources = {}, std::vector<Graph> bodies = {});
   /// The usual case of one output.
   ValueId add(Op op, std::vector<ValueId> inputs, const std::string& name, std::vector<std::string> sources = {});

@@ -38,6 +38,9 @@ std::shared_ptr<const Tensor> InferContext::constant(size_t i) const {
 Dim InferContext::fresh(size_t output, size_t axis) const {
   return Dim::symbol(fmt::format("@{}.{}", output_names_.at(output), axis));
 }
+size_t InferContext::body_count() const {
+  return bodies_ ? bodies_->size() : 0;
+}
 const Graph& InferContext::body(size_t i) const {
   if (i >= body_count()) throw Error(ErrorCode::invalid_model, fmt::format("sub-graph {} is missing", i));
   return (*bodies_)[i];

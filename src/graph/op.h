@@ -64,7 +64,7 @@ class InferContext {
   /// A size that only running can tell: a symbol named after the output, the same each time the rule runs.
   Dim fresh(size_t output, size_t axis) const;
   const Graph& body(size_t i) const;
-  size_t body_count() const { return bodies_ ? bodies_->size() : 0; }
+  size_t body_count() const;
 
  private:
   std::vector<const Value*> inputs_;

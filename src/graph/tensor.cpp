@@ -202,7 +202,7 @@ std::vector<Out> numbers(const Tensor& t) {
     case DType::u16:
       return convert<Out>(n, [p = t.as<uint16_t>()](int64_t i) { return p[i]; });
     case DType::i8:
-      return convert<Out>(n, [p = t.as<int8_t>()](int64_t i) { return p[i]; });
+      return convert<Out>(n, [p = t.as<int8_t>()](int64_t i) { return static_cast<int>(p[i]); });
     case DType::u8:
     case DType::boolean:
       return convert<Out>(n, [p = t.as<uint8_t>()](int64_t i) { return p[i]; });

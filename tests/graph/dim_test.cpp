@@ -226,6 +226,7 @@ TEST(Dim, ParseHostileText) {
   EXPECT_THROW(Dim::parse(product), Error);
   EXPECT_THROW(Dim::parse(divisions), Error);
   EXPECT_THROW(Dim::parse(nested), Error);
+  EXPECT_THROW(Dim::parse(repeat("a*", 30000) + "a"), Error);
   EXPECT_THROW(Dim::parse(repeat("(a+b+c+d)*", 500) + "a"), Error);
   EXPECT_THROW(Dim::symbol(std::string(100000, 'x')), Error);
   Dim d = Dim::symbol("a");
