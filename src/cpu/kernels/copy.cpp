@@ -41,6 +41,7 @@ void strided_row(const char* in, int64_t in_step, char* out, int64_t out_step, i
   }
 }
 
+// NOLINTBEGIN(bugprone-branch-clone): each case passes another type
 // Calls visit(T()) with an unsigned type of `width` bytes.
 template <class Visit>
 void with_width(int64_t width, Visit&& visit) {
@@ -57,6 +58,7 @@ void with_width(int64_t width, Visit&& visit) {
       return visit(Bytes16());
   }
 }
+// NOLINTEND(bugprone-branch-clone)
 
 }  // namespace
 

@@ -164,8 +164,10 @@ Pointwise::Pointwise(const ScalarProgram& program, const std::vector<int64_t>& d
   row_ = flat_ ? total_ : space_.dims[rank - 1];
   rows_ = row_ == 0 ? 0 : total_ / row_;
 
-  std::vector<RowForm> forms;
-  for (int k = 0; k < inputs_; ++k) forms.push_back(access_[k] == Access::uniform ? RowForm::uniform : RowForm::vector);
+  std::vector<RowForm> forms(static_cast<size_t>(inputs_), RowForm::vector);
+  for (size_t k = 0; k < forms.size(); ++k) {
+    if (access_[k] == Access::uniform) forms[k] = RowForm::uniform;
+  }
   program_ = TileProgram(program, std::move(forms));
   for (int k = 0; k < operands_; ++k) {
     const DType type = k < inputs_ ? program_.input_type(k) : program_.output_type(k - inputs_);

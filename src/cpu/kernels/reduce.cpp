@@ -115,6 +115,7 @@ int64_t offset_of(int64_t index, int rank, const int64_t* dims, const int64_t* s
   return offset;
 }
 
+// NOLINTBEGIN(bugprone-branch-clone): each case passes another type
 template <class Visit>
 void with_type(DType dtype, const char* what, Visit&& visit) {
   switch (dtype) {
@@ -143,6 +144,7 @@ void with_type(DType dtype, const char* what, Visit&& visit) {
                                               std::string(to_string(dtype)) + "; cast, or evaluate by reference");
   }
 }
+// NOLINTEND(bugprone-branch-clone)
 
 }  // namespace
 

@@ -120,7 +120,7 @@ class Fusion {
       ++node.operands;
       ++uses_[now[k]];
     }
-    for (int k = 0; k < old_operands; ++k) release(old[k]);
+    for (int k = 0; k < old_operands && k < 3; ++k) release(old[k]);
     node.is_function = false;
     node.fused = function;
     node.kernel = find_kernel(function);
@@ -347,7 +347,7 @@ TileNodes lower_to_nodes(const ScalarProgram& program, const std::vector<bool>& 
       case ScalarInstruction::Kind::apply: {
         node.operands = arity(instruction.function);
         const int32_t operands[3] = {instruction.a, instruction.b, instruction.c};
-        for (int k = 0; k < node.operands; ++k) node.in[k] = value[operands[k]];
+        for (int k = 0; k < node.operands && k < 3; ++k) node.in[k] = value[operands[k]];
         // The last operand tells the type: select's first is its condition.
         const DType lanes = lowering.result.nodes[node.in[node.operands - 1]].dtype;
         node.kernel = find_kernel(instruction.function, lanes);

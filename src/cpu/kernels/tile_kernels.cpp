@@ -72,8 +72,8 @@ struct Apply {
     using U = std::make_unsigned_t<T>;
     // 8- and 16-bit operands promote to int; products of 16-bit values need the unsigned form of it.
     using Wide = std::conditional_t<(sizeof(T) < 4), uint32_t, U>;
-    [[maybe_unused]] const Wide x = static_cast<Wide>(a);
-    [[maybe_unused]] const Wide y = static_cast<Wide>(b);
+    [[maybe_unused]] const Wide x = static_cast<Wide>(static_cast<U>(a));
+    [[maybe_unused]] const Wide y = static_cast<Wide>(static_cast<U>(b));
     if constexpr (kFunction == F::neg) return static_cast<T>(Wide(0) - x);
     if constexpr (kFunction == F::abs) return a < T(0) ? static_cast<T>(Wide(0) - x) : a;
     if constexpr (kFunction == F::sign) return static_cast<T>((a > T(0)) - (a < T(0)));
@@ -115,8 +115,8 @@ struct Apply {
       if (exponent < 0) return base == T(1) ? T(1) : base == T(-1) ? ((exponent & 1) ? T(-1) : T(1)) : T(0);
     }
     uint64_t result = 1;
-    uint64_t square = static_cast<uint64_t>(base);
-    for (auto e = static_cast<uint64_t>(exponent); e != 0; e >>= 1) {
+    uint64_t square = static_cast<std::make_unsigned_t<T>>(base);  // the bits above T's do not reach the result
+    for (uint64_t e = static_cast<std::make_unsigned_t<T>>(exponent); e != 0; e >>= 1) {
       if (e & 1) result *= square;
       square *= square;
     }
@@ -388,6 +388,7 @@ void convert(const void* const* in, void* out, int64_t n, unsigned uniform) {
   }
 }
 
+// NOLINTBEGIN(bugprone-branch-clone): each case passes another type
 // Calls visit(T()) with the element type of a dtype; false for those without one (4-bit, 8-bit floats, strings).
 template <class Visit>
 bool with_type(DType dtype, Visit&& visit) {
@@ -422,6 +423,7 @@ bool with_type(DType dtype, Visit&& visit) {
       return false;
   }
 }
+// NOLINTEND(bugprone-branch-clone)
 
 }  // namespace
 
