@@ -212,7 +212,7 @@ TEST_F(Conv, RandomShapes) {
   for (int threads = 1; threads <= 3; ++threads) {
     ThreadPool pool(threads);
     for_each_target([&] {
-      for (int i = 0; i < 150; ++i) {
+      for (int i = 0; i < 100; ++i) {
         ConvShape s = random_shape(random_);
         random_strides(random_, s);
         check_conv(s, random_, pool);
@@ -293,7 +293,7 @@ TEST_F(Conv, DepthwiseRandomShapes) {
   for (int threads = 1; threads <= 3; ++threads) {
     ThreadPool pool(threads);
     for_each_target([&] {
-      for (int i = 0; i < 150; ++i) {
+      for (int i = 0; i < 100; ++i) {
         ConvShape s = random_shape(random_);
         s.in_w = random_.integer(1, 40);
         s.groups = s.in_channels = random_.integer(1, 150);
@@ -309,7 +309,7 @@ TEST_F(Conv, TransposedRandomShapes) {
   for (int threads = 1; threads <= 3; ++threads) {
     ThreadPool pool(threads);
     for_each_target([&] {
-      for (int i = 0; i < 120; ++i) {
+      for (int i = 0; i < 60; ++i) {
         const ConvShape r = random_shape(random_);
         ConvTransposeShape s;
         s.batch = r.batch, s.in_h = r.in_h, s.in_w = r.in_w, s.groups = r.groups;

@@ -120,6 +120,7 @@ inline void copy_rows(const RowSource& source, int64_t row0, int64_t rows, const
   for (int64_t r = 0; r < rows; ++r) {
     const float* from = source.base + (row0 + r) * source.row_stride + block.depth0 * source.k_stride;
     float* to = out + r * stride;
+    if (block.depth == 0) continue;
     if (source.k_stride == 1) {
       std::memcpy(to, from, static_cast<size_t>(block.depth) * sizeof(float));
     } else {
