@@ -46,7 +46,10 @@ class Backend {
   /// The kernel of one tactic. Throws Error(invalid_argument) for a tactic that this region does not have.
   virtual std::shared_ptr<const Kernel> compile(const RegionView& region, const std::string& tactic,
                                                 PackedConstants& constants) const = 0;
-  /// Recovers a raw constant from a packed one (see PackedConstants::set_unpack).
+  /// Whether the raw constant can be recovered from this layout, bit by bit.
+  virtual bool can_unpack(const std::string& layout) const = 0;
+  /// Recovers a raw constant from a packed one (see PackedConstants::set_unpack); undefined unless can_unpack(). Throws
+  /// Error(corrupt_engine) for an unknown layout, or one that does not fit the bytes.
   virtual Tensor unpack(const PackedConstant& packed, DType dtype, const Dims& dims) const = 0;
 };
 

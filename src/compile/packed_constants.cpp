@@ -37,15 +37,17 @@ void PackedConstants::add(PackedConstant packed) {
 }
 
 Tensor PackedConstants::unpack(const std::string& constant, const Tensor& elided) const {
-  PackedConstant source;
+  std::vector<PackedConstant> forms;
   {
     const std::lock_guard lock(mutex_);
-    const auto it = packed_.lower_bound({constant, ""});
-    if (it == packed_.end() || it->first.first != constant || !unpack_)
-      throw Error(ErrorCode::corrupt_engine, fmt::format("the weights of constant '{}' are missing", constant));
-    source = it->second;
+    for (auto it = packed_.lower_bound({constant, ""}); it != packed_.end() && it->first.first == constant; ++it)
+      forms.push_back(it->second);
   }
-  return unpack_(source, elided.dtype(), elided.dims());
+  for (const PackedConstant& form : forms) {
+    Tensor raw = unpack_ ? unpack_(form, elided.dtype(), elided.dims()) : Tensor();
+    if (raw.defined()) return raw;
+  }
+  throw Error(ErrorCode::corrupt_engine, fmt::format("the weights of constant '{}' are missing", constant));
 }
 
 std::vector<const PackedConstant*> PackedConstants::all() const {

@@ -34,7 +34,8 @@ class PackedConstants {
 
   /// Adds what a file holds.
   void add(PackedConstant packed);
-  /// How elided constants (see Tensor::elided) are recovered from a packed form when another layout is asked for.
+  /// How elided constants (see Tensor::elided) are recovered from a packed form when another layout is asked for;
+  /// undefined for forms that cannot be turned back.
   void set_unpack(std::function<Tensor(const PackedConstant&, DType, const Dims&)> unpack) {
     unpack_ = std::move(unpack);
   }

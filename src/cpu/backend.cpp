@@ -57,7 +57,10 @@ class CpuBackend final : public Backend {
                 fmt::format("the CPU has no tactic '{}' for {}", name, to_string(region.node.op)));
   }
 
+  bool can_unpack(const std::string& layout) const override { return layout.rfind("winograd", 0) != 0; }
+
   Tensor unpack(const PackedConstant& packed, DType dtype, const Dims& dims) const override {
+    if (!can_unpack(packed.layout)) return {};
     for (const auto unpack : {unpack_gemm, unpack_conv, unpack_conv_transpose}) {
       Tensor raw = unpack(packed, dtype, dims);
       if (raw.defined()) return raw;

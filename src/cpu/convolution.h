@@ -7,10 +7,13 @@ namespace camshaft::cpu {
 
 /// 1-D and 2-D convolution through the indirect matrix product.
 extern const CpuTactic conv_tactic;
+/// 3x3 stride-1 convolution by Winograd's F(4x4, 3x3).
+extern const CpuTactic winograd_tactic;
 /// One group a channel: vectorised over channels.
 extern const CpuTactic depthwise_tactic;
 
-/// Recovers weights from these tactics' packed forms; undefined when the layout is not one of theirs.
+/// Recovers weights from these tactics' packed forms; undefined when the layout is not one of theirs, or is
+/// Winograd's, which rounds.
 Tensor unpack_conv(const PackedConstant& packed, DType dtype, const Dims& dims);
 
 }  // namespace camshaft::cpu

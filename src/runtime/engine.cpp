@@ -113,7 +113,8 @@ void Engine::save(const std::string& path) const {
   // Weights that kernels hold in packed form are stored in that form alone.
   file.elide.assign(impl_->graph.values.size(), false);
   std::set<std::string> packed;
-  for (const PackedConstant* p : impl_->packed->all()) packed.insert(p->constant);
+  for (const PackedConstant* p : impl_->packed->all())
+    if (impl_->backend->can_unpack(p->layout)) packed.insert(p->constant);
   for (size_t v = 0; v < file.elide.size(); ++v)
     file.elide[v] = impl_->graph.values[v].constant && packed.count(impl_->graph.values[v].name) != 0;
   for (const PlanStep& step : impl_->plan.steps)
