@@ -1,0 +1,11 @@
+#pragma once
+
+#include "optimize/pass.h"
+
+namespace camshaft {
+
+/// Computes once what several nodes compute: equal operators on equal values, and equal constants. Nodes with bodies
+/// and those whose sizes depend on data are left alone.
+void eliminate_common_subexpressions(Graph& graph, const PassContext& context);
+
+}  // namespace camshaft

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "optimize/pass.h"
+
+namespace camshaft {
+
+/// Folds multiplications and additions of constants into the constant weights and the bias of a neighbouring
+/// contraction:
+///
+/// - behind a convolution, per output channel (batch normalisation, a bias of its own node);
+/// - before a convolution, per input channel; shifts only where there is no padding, which stays zero;
+/// - around a matrix product, factors per column of the weights, and per row.
+///
+/// Whole chains at once, in double, rounded once. Results change by rounding.
+void fold_affine_into_contract(Graph& graph, const PassContext& context);
+
+}  // namespace camshaft

@@ -1,0 +1,120 @@
+#include "optimize/fold_constants.h"
+
+#include <algorithm>
+
+#include "graph/rewriter.h"
+#include "ops/element_io.h"
+#include "ops/generate.h"
+#include "optimize/match.h"
+
+namespace camshaft {
+
+namespace {
+
+// Results up to this size are always worth having. Larger ones may be a few times as large as what they are made of: a
+// cast of f16 or dequantised i4 weights is wanted, a broadcast of one row to a whole feature map is not.
+constexpr size_t always_fold_bytes = 64 << 10;
+constexpr size_t max_growth = 8;
+
+bool is_folded_content(const Graph& graph, ValueId id) {
+  const Value& value = graph.value(id);
+  return value.content && value.type.shape.size() <= 1 && is_static(value.type.shape);
+}
+
+// Symbols that only running binds stay with the node that binds them.
+bool names_only_inputs(const std::vector<Dim>& content) {
+  std::vector<std::string> names;
+  for (const Dim& d : content) d.collect_symbols(names);
+  return std::none_of(names.begin(), names.end(), [](const std::string& name) { return name.starts_with('@'); });
+}
+
+Tensor tensor_of(const TensorType& type, const std::vector<Dim>& content) {
+  Dims dims;
+  for (const Dim& d : type.shape) dims.push_back(d.value());
+  std::vector<int64_t> elements;
+  for (const Dim& d : content) elements.push_back(d.value());
+  Tensor tensor(type.dtype, dims);
+  if (tensor.size() != static_cast<int64_t>(elements.size()))
+    throw Error(ErrorCode::internal, "the recorded elements of a value are not as many as its shape says");
+  ops::store_elements(type.dtype, tensor.mutable_data(), 0, 1, tensor.size(), elements.data());
+  return tensor;
+}
+
+class Folder {
+ public:
+  Folder(Graph& graph, const PassContext& context) : graph_(graph), context_(context), rewriter_(graph) {}
+
+  void run() {
+    for (Node& node : rewriter_.nodes()) {
+      rewriter_.resolve(node);
+      if (fold_content(node)) continue;
+      if (is_foldable(node)) {
+        context_.cancellation.check("folding constants");
+        fold(node);
+      } else {
+        rewriter_.keep(std::move(node));
+      }
+    }
+    rewriter_.finish();
+  }
+
+ private:
+  bool fold_content(const Node& node) {
+    if (node.outputs.size() != 1 || !node.bodies.empty()) return false;
+    const ValueId out = node.outputs[0];
+    if (!is_folded_content(graph_, out)) return false;
+    const std::vector<Dim> content = *graph_.value(out).content;
+    const TensorType type = graph_.type(out);
+    const std::string name = graph_.value(out).name;
+    if (is_static(content)) {
+      rewriter_.replace(out, graph_.add_constant(name, tensor_of(type, content)));
+      return true;
+    }
+    const bool dtype_fits = type.dtype == DType::i64 || type.dtype == DType::i32 || type.dtype == DType::boolean;
+    if (!dtype_fits || node.op.as<ops::DimsTensor>() || !names_only_inputs(content)) return false;
+    rewriter_.replace(out,
+                      graph_.add(ops::DimsTensor{content, type.dtype, type.shape.empty()}, {}, name, node.sources));
+    return true;
+  }
+
+  bool is_foldable(const Node& node) const {
+    if (node.inputs.empty() || !node.bodies.empty() || !is_deterministic(node.op)) return false;
+    size_t in_bytes = 0, out_bytes = 0;
+    for (const ValueId id : node.inputs) {
+      if (id == no_value) continue;
+      if (!graph_.is_constant(id) || graph_.value(id).constant->is_elided()) return false;
+      in_bytes += graph_.value(id).constant->bytes();
+    }
+    for (const ValueId id : node.outputs) {
+      if (!is_static(graph_.shape(id))) return false;
+      Dims dims;
+      for (const Dim& d : graph_.shape(id)) dims.push_back(d.value());
+      out_bytes += graph_.type(id).dtype == DType::string ? 0 : byte_size(graph_.type(id).dtype, element_count(dims));
+    }
+    if (out_bytes > always_fold_bytes && out_bytes > max_growth * in_bytes) return false;
+    return !has_symbolic_field(node.op);
+  }
+
+  void fold(const Node& node) {
+    std::vector<Tensor> inputs;
+    for (const ValueId id : node.inputs) inputs.push_back(id == no_value ? Tensor() : *graph_.value(id).constant);
+    std::vector<TensorType> types;
+    for (const ValueId id : node.outputs) types.push_back(graph_.type(id));
+    const std::vector<Tensor> results =
+        node.op.evaluate(EvalContext{inputs, types, SymbolBindings{}, node.bodies, context_.pool});
+    for (size_t i = 0; i < node.outputs.size(); ++i)
+      rewriter_.replace(node.outputs[i], graph_.add_constant(graph_.value(node.outputs[i]).name, results.at(i)));
+  }
+
+  Graph& graph_;
+  const PassContext& context_;
+  Rewriter rewriter_;
+};
+
+}  // namespace
+
+void fold_constants(Graph& graph, const PassContext& context) {
+  Folder(graph, context).run();
+}
+
+}  // namespace camshaft

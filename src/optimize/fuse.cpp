@@ -1,0 +1,259 @@
+#include "optimize/fuse.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "ops/contract.h"
+#include "ops/pointwise.h"
+#include "ops/region.h"
+#include "optimize/match.h"
+
+namespace camshaft {
+
+namespace {
+
+// An epilogue is compiled as one expression over operands kept in registers and cache.
+constexpr size_t max_epilogue_nodes = 32;
+constexpr size_t max_group_nodes = 64;
+
+bool is_contraction(const Node& node) {
+  return node.op.as<ops::MatMul>() || node.op.as<ops::Conv>() || node.op.as<ops::ConvTranspose>();
+}
+
+bool is_elementwise(const Node& node) {
+  return node.op.as<ops::Pointwise>() || node.op.as<ops::Cast>();
+}
+
+// What becomes one node of the result.
+struct Unit {
+  std::vector<int32_t> nodes;  // in node order
+  ops::RegionKind kind = ops::RegionKind::opaque;
+};
+
+class Fuser {
+ public:
+  explicit Fuser(Graph& graph) : graph_(graph), uses_(graph), unit_of_(graph.nodes.size(), -1) {}
+
+  void run() {
+    for (auto n = static_cast<int32_t>(graph_.nodes.size()); n-- > 0;)
+      if (is_contraction(node(n)) && unit_of_[static_cast<size_t>(n)] < 0) claim_epilogue(n);
+    make_pointwise_groups();
+    rebuild();
+  }
+
+ private:
+  const Node& node(int32_t n) const { return graph_.nodes[static_cast<size_t>(n)]; }
+  const std::vector<int32_t>& readers(ValueId id) const { return uses_.readers[static_cast<size_t>(id)]; }
+  int32_t producer(ValueId id) const { return id == no_value ? -1 : uses_.producer[static_cast<size_t>(id)]; }
+
+  void add_unit(Unit unit) {
+    for (const int32_t n : unit.nodes) unit_of_[static_cast<size_t>(n)] = static_cast<int32_t>(units_.size());
+    units_.push_back(std::move(unit));
+  }
+
+  // --- contractions ---
+
+  bool can_join(int32_t n, const TensorType& result) const {
+    const Node& candidate = node(n);
+    if (!is_elementwise(candidate) || unit_of_[static_cast<size_t>(n)] >= 0) return false;
+    const auto fits = [&](DType dtype) { return dtype == result.dtype || dtype == DType::boolean; };
+    if (!fits(graph_.type(candidate.outputs[0]).dtype)) return false;
+    if (graph_.shape(candidate.outputs[0]) != result.shape) return false;
+    return std::all_of(candidate.inputs.begin(), candidate.inputs.end(),
+                       [&](ValueId id) { return fits(graph_.type(id).dtype); });
+  }
+
+  // Takes in readers of what is computed so far, in node order, and remembers the last state in which one value alone
+  // was open, that is, read by nodes that are not inside. Once a value must stay open, going on cannot help: every
+  // node taken in leaves another one open.
+  void claim_epilogue(int32_t anchor) {
+    const ValueId result_id = node(anchor).outputs[0];
+    const TensorType result = graph_.type(result_id);
+    std::vector<int32_t> inside{anchor};
+    size_t good = 1;
+    if (is_floating(result.dtype)) {
+      std::map<ValueId, size_t> open;  // readers that are not inside
+      std::set<int32_t> waiting;
+      const auto take = [&](int32_t n) {
+        const ValueId out = node(n).outputs[0];
+        open[out] = readers(out).size();
+        waiting.insert(readers(out).begin(), readers(out).end());
+        return !uses_.is_output[static_cast<size_t>(out)];
+      };
+      bool growing = take(anchor);
+      while (growing && !waiting.empty() && inside.size() < max_epilogue_nodes) {
+        const int32_t n = *waiting.begin();
+        waiting.erase(waiting.begin());
+        if (!can_join(n, result)) break;
+        for (const ValueId id : node(n).inputs) {
+          const auto at = open.find(id);
+          if (at != open.end() && --at->second == 0) open.erase(at);
+        }
+        inside.push_back(n);
+        growing = take(n);
+        if (open.size() == 1 && graph_.type(node(n).outputs[0]).dtype == result.dtype) good = inside.size();
+      }
+    }
+    inside.resize(good);
+    add_unit({inside, good > 1 ? ops::RegionKind::contract : ops::RegionKind::opaque});
+  }
+
+  // --- pointwise groups ---
+
+  bool can_group(const Node& candidate) const {
+    const auto fits = [&](ValueId id) { return graph_.type(id).dtype != DType::string; };
+    return is_elementwise(candidate) && fits(candidate.outputs[0]) &&
+           std::all_of(candidate.inputs.begin(), candidate.inputs.end(), fits);
+  }
+
+  // Groups are joined only among nodes of equal depth, the number of steps through other operators that lead to a
+  // node. So no path leaves a group through another operator and comes back: it would come back deeper. Nor through a
+  // pointwise operator of another shape, since shapes only ever grow by broadcasting. Whole connected components are
+  // cut into pieces in node order, which again only leads forward.
+  void make_pointwise_groups() {
+    const auto count = static_cast<int32_t>(graph_.nodes.size());
+    // A contract region's last node computes its result, so units are in topological order by their last node.
+    std::vector<int32_t> unit_depth(units_.size(), 0);
+    std::vector<int32_t> depth(static_cast<size_t>(count), 0);
+    std::vector<int32_t> parent(static_cast<size_t>(count));
+    std::iota(parent.begin(), parent.end(), 0);
+    const auto root = [&](int32_t n) {
+      while (parent[static_cast<size_t>(n)] != n) {
+        parent[static_cast<size_t>(n)] = parent[static_cast<size_t>(parent[static_cast<size_t>(n)])];
+        n = parent[static_cast<size_t>(n)];
+      }
+      return n;
+    };
+    std::vector<bool> groupable(static_cast<size_t>(count), false);
+    for (int32_t n = 0; n < count; ++n) {
+      const auto i = static_cast<size_t>(n);
+      const int32_t unit = unit_of_[i];
+      groupable[i] = unit < 0 && can_group(node(n));
+      int32_t deepest = unit >= 0 ? unit_depth[static_cast<size_t>(unit)] : 0;
+      for (const ValueId id : node(n).inputs) {
+        const int32_t p = producer(id);
+        if (p < 0 || (unit >= 0 && unit_of_[static_cast<size_t>(p)] == unit)) continue;
+        const bool same_side = groupable[i] && groupable[static_cast<size_t>(p)];
+        deepest = std::max(deepest, depth[static_cast<size_t>(p)] + (same_side ? 0 : 1));
+      }
+      depth[i] = deepest;
+      if (unit >= 0) unit_depth[static_cast<size_t>(unit)] = deepest;
+      if (!groupable[i]) continue;
+      for (const ValueId id : node(n).inputs) {
+        const int32_t p = producer(id);
+        if (p < 0 || !groupable[static_cast<size_t>(p)] || depth[static_cast<size_t>(p)] != depth[i]) continue;
+        if (graph_.shape(id) == graph_.shape(node(n).outputs[0])) parent[static_cast<size_t>(root(n))] = root(p);
+      }
+    }
+    std::map<int32_t, std::vector<int32_t>> components;
+    for (int32_t n = 0; n < count; ++n)
+      if (groupable[static_cast<size_t>(n)]) components[root(n)].push_back(n);
+    for (const auto& [first, nodes] : components)
+      for (size_t begin = 0; begin < nodes.size(); begin += max_group_nodes) {
+        const size_t end = std::min(begin + max_group_nodes, nodes.size());
+        Unit unit{{nodes.begin() + static_cast<int64_t>(begin), nodes.begin() + static_cast<int64_t>(end)}};
+        if (unit.nodes.size() > 1) unit.kind = ops::RegionKind::pointwise;
+        add_unit(std::move(unit));
+      }
+    for (int32_t n = 0; n < count; ++n)
+      if (unit_of_[static_cast<size_t>(n)] < 0) add_unit({{n}});
+  }
+
+  // --- the new node list ---
+
+  void rebuild() {
+    std::vector<int32_t> order;  // units by their last node: close to the old order
+    for (auto n = int32_t{0}; n < static_cast<int32_t>(graph_.nodes.size()); ++n) {
+      const int32_t unit = unit_of_[static_cast<size_t>(n)];
+      if (units_[static_cast<size_t>(unit)].nodes.back() == n) order.push_back(unit);
+    }
+    std::vector<Node> nodes;
+    std::vector<uint8_t> state(units_.size(), 0);  // 1: its operands are being emitted, 2: emitted
+    std::vector<int32_t> stack;
+    for (const int32_t first : order) {
+      stack.push_back(first);
+      while (!stack.empty()) {
+        const int32_t unit = stack.back();
+        uint8_t& s = state[static_cast<size_t>(unit)];
+        if (s == 2) {
+          stack.pop_back();
+        } else if (s == 1) {
+          s = 2;
+          stack.pop_back();
+          nodes.push_back(make_node(units_[static_cast<size_t>(unit)]));
+        } else {
+          s = 1;
+          push_operands(unit, state, stack);
+        }
+      }
+    }
+    graph_.nodes = std::move(nodes);
+    remove_dead(graph_);
+  }
+
+  void push_operands(int32_t unit, const std::vector<uint8_t>& state, std::vector<int32_t>& stack) const {
+    for (const int32_t n : units_[static_cast<size_t>(unit)].nodes)
+      for (const ValueId id : node(n).inputs) {
+        if (producer(id) < 0) continue;
+        const int32_t other = unit_of_[static_cast<size_t>(producer(id))];
+        if (other == unit) continue;
+        if (state[static_cast<size_t>(other)] == 1)
+          throw Error(ErrorCode::internal, "fuse made regions that depend on each other");
+        if (state[static_cast<size_t>(other)] == 0) stack.push_back(other);
+      }
+  }
+
+  Node make_node(const Unit& unit) {
+    if (unit.kind == ops::RegionKind::opaque) return std::move(graph_.nodes[static_cast<size_t>(unit.nodes[0])]);
+    Node region{ops::Region{unit.kind}, {}, {}, {}, {}};
+    Graph body;
+    std::map<ValueId, ValueId> inner;  // of the graph → of the body
+    const auto name_of = [&](ValueId id) { return graph_.value(id).name; };
+    const auto operand = [&](ValueId id, bool as_input) {
+      if (id == no_value) return no_value;
+      if (const auto known = inner.find(id); known != inner.end()) return known->second;
+      // 64-bit naturals do not fit the immediates of scalar programs.
+      if (!as_input && is_one_element(graph_, id) && graph_.type(id).dtype != DType::u64)
+        return inner[id] = body.add_constant(name_of(id), graph_.value(id).constant);
+      region.inputs.push_back(id);
+      return inner[id] = body.add_input(name_of(id), graph_.type(id));
+    };
+    std::set<std::string> seen;
+    for (const int32_t n : unit.nodes) {
+      const Node& old = node(n);
+      std::vector<ValueId> inputs;
+      for (const ValueId id : old.inputs) inputs.push_back(operand(id, is_contraction(old)));
+      inner[old.outputs[0]] = body.add(old.op, inputs, name_of(old.outputs[0]), old.sources);
+      for (const std::string& source : old.sources)
+        if (seen.insert(source).second) region.sources.push_back(source);
+    }
+    for (const int32_t n : unit.nodes) {
+      const ValueId out = node(n).outputs[0];
+      const bool leaves = uses_.is_output[static_cast<size_t>(out)] ||
+                          std::any_of(readers(out).begin(), readers(out).end(), [&](int32_t reader) {
+                            return unit_of_[static_cast<size_t>(reader)] != unit_of_[static_cast<size_t>(n)];
+                          });
+      if (!leaves) continue;
+      region.outputs.push_back(out);
+      body.add_output(name_of(out), inner[out]);
+    }
+    region.bodies.push_back(std::move(body));
+    return region;
+  }
+
+  Graph& graph_;
+  Uses uses_;
+  std::vector<int32_t> unit_of_;  // of each node; -1: none yet
+  std::vector<Unit> units_;
+};
+
+}  // namespace
+
+void fuse(Graph& graph, const PassContext&) {
+  remove_dead(graph);
+  Fuser(graph).run();
+}
+
+}  // namespace camshaft

@@ -1,0 +1,21 @@
+// What every pass is given.
+#pragma once
+
+#include "base/thread_pool.h"
+#include "camshaft/cancellation.h"
+#include "graph/graph.h"
+
+namespace camshaft {
+
+/// Shared by all passes of a build. A pass is a function `void name(Graph&, const PassContext&)` in a file of its name;
+/// it leaves a graph that the verifier accepts and that computes the same values (up to rounding, where the pass's
+/// header says so).
+struct PassContext {
+  ThreadPool& pool;            ///< for evaluating constants
+  bool channels_last = false;  ///< the layout that the backend's convolutions prefer
+  int stop_after = -1;         ///< run only the first N passes of pass_names(); -1: all
+  bool verify = false;         ///< run the verifier after each pass, as debug builds always do
+  Cancellation cancellation = {};
+};
+
+}  // namespace camshaft

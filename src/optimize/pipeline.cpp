@@ -1,0 +1,123 @@
+#include "optimize/pipeline.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <string_view>
+
+#include "graph/verify.h"
+#include "optimize/eliminate_common_subexpressions.h"
+#include "optimize/fold_affine_into_contract.h"
+#include "optimize/fold_constants.h"
+#include "optimize/fuse.h"
+#include "optimize/simplify_algebra.h"
+#include "optimize/simplify_moves.h"
+
+namespace camshaft {
+
+namespace {
+
+using PassFunction = void (*)(Graph&, const PassContext&);
+
+struct Pass {
+  const char* name;
+  PassFunction function;
+  int round;  // of the passes that enable each other; 0: runs once
+};
+
+// Rounds after the first are skipped as soon as a whole round has changed nothing.
+constexpr Pass passes[] = {
+    {"fold_constants", fold_constants, 1},
+    {"simplify_moves", simplify_moves, 1},
+    {"simplify_algebra", simplify_algebra, 1},
+    {"eliminate_common_subexpressions", eliminate_common_subexpressions, 1},
+    {"fold_affine_into_contract", fold_affine_into_contract, 1},
+
+    {"fold_constants", fold_constants, 2},
+    {"simplify_moves", simplify_moves, 2},
+    {"simplify_algebra", simplify_algebra, 2},
+    {"eliminate_common_subexpressions", eliminate_common_subexpressions, 2},
+    {"fold_affine_into_contract", fold_affine_into_contract, 2},
+
+    {"fold_constants", fold_constants, 3},
+    {"simplify_moves", simplify_moves, 3},
+    {"simplify_algebra", simplify_algebra, 3},
+    {"eliminate_common_subexpressions", eliminate_common_subexpressions, 3},
+    {"fold_affine_into_contract", fold_affine_into_contract, 3},
+
+    {"fuse", fuse, 0},
+};
+
+constexpr int last_round = 3;
+
+bool tracing() {
+  const char* trace = std::getenv("CAMSHAFT_TRACE");
+  return trace && std::string_view(trace).find("passes") != std::string_view::npos;
+}
+
+#ifdef NDEBUG
+constexpr bool always_verify = false;
+#else
+constexpr bool always_verify = true;
+#endif
+
+class Pipeline {
+ public:
+  Pipeline(Graph& graph, const PassContext& context)
+      : graph_(graph), context_(context), verify_(always_verify || context.verify), trace_(tracing()) {}
+
+  void run() {
+    if (verify_) verify(graph_, "import");
+    int done = 0;
+    for (const Pass& pass : passes) {
+      if (context_.stop_after >= 0 && done++ >= context_.stop_after) break;
+      if (pass.round != round_) begin_round(pass.round);
+      if (!settled_ || pass.round == 0) run_pass(pass);
+    }
+    remove_dead(graph_);
+    if (verify_) verify(graph_, "the removal of dead nodes");
+  }
+
+ private:
+  void begin_round(int round) {
+    settled_ = settled_ || (round > 1 && equal(before_round_, graph_));
+    round_ = round;
+    before_round_ = round > 0 && round < last_round && !settled_ ? graph_ : Graph();
+  }
+
+  void run_pass(const Pass& pass) {
+    context_.cancellation.check("optimising the graph");
+    const size_t nodes = graph_.nodes.size();
+    const auto start = std::chrono::steady_clock::now();
+    pass.function(graph_, context_);
+    const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
+    if (trace_)
+      fmt::print(stderr, "pass {:<34} {:8.2f} ms  {:5} -> {:5} nodes\n", pass.name, elapsed.count(), nodes,
+                 graph_.nodes.size());
+    if (verify_) verify(graph_, fmt::format("pass {}", pass.name));
+  }
+
+  Graph& graph_;
+  const PassContext& context_;
+  bool verify_;
+  bool trace_;
+  int round_ = 0;
+  bool settled_ = false;
+  Graph before_round_;  // shares the constants' bytes
+};
+
+}  // namespace
+
+void optimize(Graph& graph, const PassContext& context) {
+  Pipeline(graph, context).run();
+}
+
+std::vector<std::string> pass_names() {
+  std::vector<std::string> names;
+  for (const Pass& pass : passes)
+    names.push_back(pass.round > 1 ? fmt::format("{} (round {})", pass.name, pass.round) : pass.name);
+  return names;
+}
+
+}  // namespace camshaft

@@ -1,0 +1,201 @@
+#include "optimize/simplify_moves.h"
+
+#include <algorithm>
+
+#include "graph/rewriter.h"
+#include "ops/move.h"
+#include "ops/pointwise.h"
+#include "ops/reduce.h"
+#include "optimize/match.h"
+
+namespace camshaft {
+
+namespace {
+
+bool is_one(const Dim& d) {
+  return d == Dim(1);
+}
+
+// The axes that are not of size 1 keep their order.
+bool moves_only_ones(const ops::Transpose& transpose, const Shape& shape) {
+  int64_t last = -1;
+  for (const int64_t axis : transpose.permutation) {
+    if (is_one(shape[static_cast<size_t>(axis)])) continue;
+    if (axis < last) return false;
+    last = axis;
+  }
+  return true;
+}
+
+std::vector<int64_t> compose(const std::vector<int64_t>& first, const std::vector<int64_t>& second) {
+  std::vector<int64_t> both;
+  for (const int64_t axis : second) both.push_back(first[static_cast<size_t>(axis)]);
+  return both;
+}
+
+bool is_identity(const ops::Slice& slice, const Shape& shape) {
+  for (size_t i = 0; i < slice.axes.size(); ++i)
+    if (!(slice.starts[i] == Dim(0)) || slice.steps[i] != 1 ||
+        !(slice.counts[i] == shape[static_cast<size_t>(slice.axes[i])]))
+      return false;
+  return true;
+}
+
+// x[first][second]
+ops::Slice compose(const ops::Slice& first, const ops::Slice& second) {
+  ops::Slice both = first;
+  for (size_t i = 0; i < second.axes.size(); ++i) {
+    const auto at = std::find(both.axes.begin(), both.axes.end(), second.axes[i]);
+    if (at == both.axes.end()) {
+      both.axes.push_back(second.axes[i]);
+      both.starts.push_back(second.starts[i]);
+      both.counts.push_back(second.counts[i]);
+      both.steps.push_back(second.steps[i]);
+    } else {
+      const auto a = static_cast<size_t>(at - both.axes.begin());
+      both.starts[a] = both.starts[a] + second.starts[i] * Dim(both.steps[a]);
+      both.counts[a] = second.counts[i];
+      both.steps[a] *= second.steps[i];
+    }
+  }
+  return both;
+}
+
+bool keeps_elements(ops::ReduceKind kind) {
+  return kind != ops::ReduceKind::sum_squares && kind != ops::ReduceKind::sum_abs;
+}
+
+class Simplifier {
+ public:
+  explicit Simplifier(Graph& graph) : graph_(graph), rewriter_(graph), producers_(graph) {}
+
+  void run() {
+    for (Node& node : rewriter_.nodes()) {
+      rewriter_.resolve(node);
+      if (node.outputs.size() == 1) {
+        if (const ValueId replacement = simplify(node); replacement != no_value) {
+          rewriter_.replace(node.outputs[0], replacement);
+          continue;
+        }
+      }
+      rewriter_.keep(std::move(node));
+    }
+    rewriter_.finish();
+    remove_dead(graph_);  // expands that nobody reads any more
+  }
+
+ private:
+  ValueId simplify(Node& node) {
+    if (node.op.as<ops::Cast>()) return unless_changed(node);
+    if (const auto* op = node.op.as<ops::Reshape>()) return simplify_reshape(*op, node);
+    if (const auto* op = node.op.as<ops::Transpose>()) return simplify_transpose(*op, node);
+    if (const auto* op = node.op.as<ops::Slice>()) return simplify_slice(*op, node);
+    if (const auto* op = node.op.as<ops::Concat>()) return simplify_concat(*op, node);
+    if (const auto* op = node.op.as<ops::Reduce>()) return simplify_reduce(*op, node);
+    if (node.op.as<ops::Expand>()) return node.inputs.size() == 1 ? unless_changed(node) : no_value;
+    if (node.op.as<ops::Pointwise>()) read_through_expands(node);
+    if (const auto* op = node.op.as<ops::Pad>()) {
+      const bool nothing = std::all_of(op->pads.begin(), op->pads.end(), [](const Dim& d) { return d == Dim(0); });
+      return nothing ? node.inputs[0] : no_value;
+    }
+    return no_value;
+  }
+
+  // For operators that are the identity when type and shape stay the same.
+  ValueId unless_changed(const Node& node) const {
+    return graph_.type(node.inputs[0]) == graph_.type(node.outputs[0]) ? node.inputs[0] : no_value;
+  }
+
+  ValueId add(Op op, std::vector<ValueId> inputs, const Node& like) {
+    const std::string name = graph_.value(like.outputs[0]).name;
+    return graph_.add(std::move(op), std::move(inputs), name, like.sources);
+  }
+
+  ValueId simplify_reshape(const ops::Reshape& reshape, const Node& node) {
+    if (node.inputs.size() != 1) return no_value;
+    if (const ValueId same = unless_changed(node); same != no_value) return same;
+    const Node* before = producers_.find(node.inputs[0]);
+    if (!before || !before->op.as<ops::Reshape>() || before->inputs.size() != 1) return no_value;
+    const ValueId x = before->inputs[0];
+    if (graph_.type(x) == graph_.type(node.outputs[0])) return x;
+    return add(reshape, {x}, node);
+  }
+
+  ValueId simplify_transpose(const ops::Transpose& transpose, const Node& node) {
+    ValueId x = node.inputs[0];
+    ops::Transpose merged = transpose;
+    if (const auto* before = producers_.op<ops::Transpose>(x)) {
+      merged.permutation = compose(before->permutation, transpose.permutation);
+      x = producers_.find(x)->inputs[0];
+    }
+    if (std::is_sorted(merged.permutation.begin(), merged.permutation.end())) return x;
+    if (moves_only_ones(merged, graph_.shape(x))) {
+      // On to what a reshape before it read: this pass does not come back to the node it adds.
+      const Node* before = producers_.find(x);
+      if (before && before->op.as<ops::Reshape>() && before->inputs.size() == 1) x = before->inputs[0];
+      if (graph_.type(x) == graph_.type(node.outputs[0])) return x;
+      return add(ops::Reshape{graph_.shape(node.outputs[0])}, {x}, node);
+    }
+    return x == node.inputs[0] ? no_value : add(merged, {x}, node);
+  }
+
+  ValueId simplify_slice(const ops::Slice& slice, const Node& node) {
+    ValueId x = node.inputs[0];
+    if (is_identity(slice, graph_.shape(x))) return x;
+    const auto* before = producers_.op<ops::Slice>(x);
+    if (!before) return no_value;
+    const ops::Slice merged = compose(*before, slice);
+    x = producers_.find(x)->inputs[0];
+    return is_identity(merged, graph_.shape(x)) ? x : add(merged, {x}, node);
+  }
+
+  ValueId simplify_concat(const ops::Concat& concat, Node& node) {
+    const auto axis = static_cast<size_t>(concat.axis);
+    std::vector<ValueId> filled;
+    for (const ValueId id : node.inputs)
+      if (!(graph_.shape(id)[axis] == Dim(0))) filled.push_back(id);
+    // Of nothing but empty tensors, one is as good as all.
+    if (filled.empty()) filled.push_back(node.inputs[0]);
+    if (filled.size() == 1 && graph_.type(filled[0]) == graph_.type(node.outputs[0])) return filled[0];
+    if (filled.size() == node.inputs.size()) return no_value;
+    const ValueId shorter = add(concat, filled, node);
+    // Empty operands may have been the ones that gave another axis its known size.
+    if (graph_.type(shorter) == graph_.type(node.outputs[0])) return shorter;
+    graph_.nodes.pop_back();
+    return no_value;
+  }
+
+  ValueId simplify_reduce(const ops::Reduce& reduce, const Node& node) {
+    const Shape& shape = graph_.shape(node.inputs[0]);
+    if (!keeps_elements(reduce.kind) || graph_.type(node.outputs[0]).dtype != graph_.type(node.inputs[0]).dtype ||
+        !std::all_of(reduce.axes.begin(), reduce.axes.end(),
+                     [&](int64_t axis) { return is_one(shape[static_cast<size_t>(axis)]); }))
+      return no_value;
+    if (const ValueId same = unless_changed(node); same != no_value) return same;
+    return add(ops::Reshape{graph_.shape(node.outputs[0])}, {node.inputs[0]}, node);
+  }
+
+  void read_through_expands(Node& node) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const Node* before = producers_.find(node.inputs[i]);
+      // One whose shape is data also binds the sizes that others use.
+      if (!before || !before->op.as<ops::Expand>() || before->inputs.size() != 1) continue;
+      Node trial{node.op, node.inputs, node.outputs, {}, node.sources};
+      trial.inputs[i] = before->inputs[0];
+      if (infer(graph_, trial)[0].type != graph_.type(node.outputs[0])) continue;
+      node.inputs = std::move(trial.inputs);
+    }
+  }
+
+  Graph& graph_;
+  Rewriter rewriter_;
+  Producers producers_;
+};
+
+}  // namespace
+
+void simplify_moves(Graph& graph, const PassContext&) {
+  Simplifier(graph).run();
+}
+
+}  // namespace camshaft

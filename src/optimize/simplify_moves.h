@@ -1,0 +1,11 @@
+#pragma once
+
+#include "optimize/pass.h"
+
+namespace camshaft {
+
+/// Removes moves that change nothing, merges chains of them, turns transposes that only move axes of size 1 into
+/// reshapes, and lets pointwise operators broadcast instead of reading an Expand.
+void simplify_moves(Graph& graph, const PassContext& context);
+
+}  // namespace camshaft

@@ -1,0 +1,73 @@
+#include "optimize/fold_constants.h"
+
+#include "optimize/pass_test.h"
+
+namespace camshaft {
+namespace {
+
+TEST(FoldConstants, EvaluatesNodesOnConstants) {
+  expect_pass(fold_constants,
+              R"(const %a: f32[3] = [1, 2, 3]
+                 const %b: f32[] = 10
+                 %c = pointwise {function=mul} (%a, %b)
+                 %y = pointwise {function=add} (%x, %c)
+                 return "y" = %y)",
+              R"(const %c: f32[3] = [10, 20, 30]
+                 %y = pointwise {function=add} (%x, %c)
+                 return "y" = %y)");
+}
+
+TEST(FoldConstants, GraphOutputsMayBecomeConstants) {
+  expect_pass(fold_constants,
+              R"(const %a: f32[2] = [4, 9]
+                 %y = pointwise {function=sqrt} (%a)
+                 return "y" = %y)",
+              R"(const %y: f32[2] = [2, 3]
+                 return "y" = %y)");
+}
+
+TEST(FoldConstants, SmallConstantsAreNotBlownUp) {
+  expect_unchanged(fold_constants, R"(const %a: f32[] = 1
+                                      %e = expand {shape=shape(1000, 1000)} (%a)
+                                      return "e" = %e)");
+  expect_pass(fold_constants,
+              R"(const %a: f32[] = 1
+                 %e = expand {shape=shape(2, 2)} (%a)
+                 return "e" = %e)",
+              R"(const %e: f32[2, 2] = 1
+                 return "e" = %e)");
+}
+
+TEST(FoldConstants, ShapeArithmeticVanishes) {
+  expect_pass(fold_constants,
+              R"(%s = shape_of {start=0, end=2} (%x)
+                 const %two: i64[] = 2
+                 %t = pointwise {function=mul} (%s, %two)
+                 return "t" = %t)",
+              R"(%t = dims {elements=shape(2*n, 6)} ()
+                 return "t" = %t)",
+              "%x: f32[n, 3]");
+  expect_pass(fold_constants,
+              R"(%s = shape_of {start=1, end=2} (%x)
+                 %t = cast {to=i32} (%s)
+                 return "t" = %t)",
+              R"(const %t: i32[1] = 3
+                 return "t" = %t)",
+              "%x: f32[n, 3]");
+}
+
+TEST(FoldConstants, WhatDependsOnSizesIsNotEvaluated) {
+  expect_unchanged(fold_constants,
+                   R"(const %a: f32[1, 3] = [1, 2, 3]
+                      %e = expand {shape=shape(n, 3)} (%a)
+                      return "e" = %e)",
+                   "%x: f32[n, 3]");
+  expect_unchanged(fold_constants,
+                   R"(const %a: f32[3] = [1, 2, 3]
+                      %e = slice {axes=[0], starts=shape(n), counts=shape(1), steps=[1]} (%a)
+                      return "e" = %e)",
+                   "%x: f32[n, 3]");
+}
+
+}  // namespace
+}  // namespace camshaft

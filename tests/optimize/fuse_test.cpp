@@ -1,0 +1,175 @@
+#include "optimize/fuse.h"
+
+#include <fmt/format.h>
+
+#include "ops/region.h"
+#include "optimize/pass_test.h"
+
+namespace camshaft {
+namespace {
+
+// "contract: conv add max; pointwise: …": each node of the result.
+std::string outline(const Graph& graph) {
+  std::string out;
+  for (const Node& node : graph.nodes) {
+    out += out.empty() ? "" : "; ";
+    const auto* region = node.op.as<ops::Region>();
+    if (!region) {
+      out += node.op.name();
+      continue;
+    }
+    out += EnumNames<ops::RegionKind>::values[static_cast<size_t>(region->kind)];
+    out += ":";
+    for (const Node& inner : node.bodies[0].nodes) {
+      const Fields fields = inner.op.fields();
+      out += " ";
+      out += inner.op.name() == "pointwise" ? std::get<std::string>(fields[0].second) : std::string(inner.op.name());
+    }
+  }
+  return out;
+}
+
+std::string fused(const std::string& body, const std::string& inputs) {
+  return outline(run_pass(fuse, "graph \"g\" (" + inputs + ") {\n" + body + "\n}"));
+}
+
+constexpr const char* conv = "conv {strides=[1, 1], pads=shape(0, 0, 0, 0), dilations=[1, 1]}";
+
+TEST(Fuse, ContractionWithItsEpilogue) {
+  expect_pass(fuse,
+              R"(const %w: f32[4, 5] = 0.5
+                 const %b: f32[5] = [1, 2, 3, 4, 5]
+                 const %zero: f32[] = 0
+                 %p = matmul {} (%x, %w) from "MatMul"
+                 %q = pointwise {function=add} (%p, %b) from "Add"
+                 %y = pointwise {function=max} (%q, %zero) from "Relu"
+                 %r = reduce {kind=max, axes=[1]} (%y)
+                 return "r" = %r)",
+              R"(const %w: f32[4, 5] = 0.5
+                 const %b: f32[5] = [1, 2, 3, 4, 5]
+                 %y = region {kind=contract} (%x, %w, %b)
+                   graph (%x: f32[n, 4], %w: f32[4, 5], %b: f32[5]) {
+                     const %zero: f32[] = 0
+                     %p = matmul {} (%x, %w)
+                     %q = pointwise {function=add} (%p, %b)
+                     %y = pointwise {function=max} (%q, %zero)
+                     return %y
+                   }
+                 %r = reduce {kind=max, axes=[1]} (%y)
+                 return "r" = %r)",
+              "%x: f32[n, 4]");
+}
+
+TEST(Fuse, EpilogueMayBeADag) {
+  EXPECT_EQ(fused(R"(const %w: f32[4, 4] = 0.5
+                     %p = matmul {} (%x, %w)
+                     %s = pointwise {function=sigmoid} (%p)
+                     %y = pointwise {function=mul} (%p, %s)
+                     %z = matmul {} (%y, %w)
+                     return %z)",
+                  "%x: f32[n, 4]"),
+            "contract: matmul sigmoid mul; matmul");
+}
+
+TEST(Fuse, TheLaterContractionTakesTheSharedAdd) {
+  EXPECT_EQ(fused(R"(const %w: f32[4, 4] = 0.5
+                     const %zero: f32[] = 0
+                     %p = matmul {} (%x, %w)
+                     %a = pointwise {function=max} (%p, %zero)
+                     %q = matmul {} (%x, %x)
+                     %s = pointwise {function=add} (%a, %q)
+                     %y = pointwise {function=max} (%s, %zero)
+                     return %y)",
+                  "%x: f32[4, 4]"),
+            "contract: matmul max; contract: matmul add max");
+}
+
+TEST(Fuse, StopsWhereAValueIsUsedElsewhere) {
+  // The sum is a residual for later: it must be stored, so the exp cannot join.
+  EXPECT_EQ(fused(R"(const %w: f32[4, 4] = 0.5
+                     %p = matmul {} (%x, %w)
+                     %s = pointwise {function=add} (%p, %x)
+                     %e = pointwise {function=exp} (%s)
+                     %t = pointwise {function=add} (%e, %x)
+                     return %s, %t)",
+                  "%x: f32[4, 4]"),
+            "contract: matmul add; pointwise: exp add");
+}
+
+TEST(Fuse, ShapesOfEpiloguesDoNotGrow) {
+  EXPECT_EQ(fused(R"(const %w: f32[4, 4] = 0.5
+                     %p = matmul {} (%x, %w)
+                     %s = pointwise {function=add} (%p, %big)
+                     return %s)",
+                  "%x: f32[1, 4], %big: f32[7, 4]"),
+            "matmul; pointwise");
+}
+
+TEST(Fuse, SqueezeAndExcitation) {
+  EXPECT_EQ(fused(std::string("const %w: f32[4, 4, 1, 1] = 0.5\n%p = ") + conv + R"( (%x, %w)
+                     %s = pointwise {function=sigmoid} (%p)
+                     %m = pointwise {function=mul} (%p, %s)
+                     %r = reduce {kind=mean, axes=[2, 3]} (%m)
+                     %g = )" +
+                      conv + R"( (%r, %w)
+                     %h = pointwise {function=sigmoid} (%g)
+                     %y = pointwise {function=mul} (%m, %h)
+                     %z = )" +
+                      conv + R"( (%y, %w)
+                     return %z)",
+                  "%x: f32[1, 4, 8, 8]"),
+            "contract: conv sigmoid mul; reduce; contract: conv sigmoid; pointwise; conv");
+}
+
+TEST(Fuse, PointwiseGroupsAreConvex) {
+  // b and d are connected, but a path leads from b through the reduction back to d.
+  EXPECT_EQ(fused(R"(%a = pointwise {function=exp} (%x)
+                     %b = pointwise {function=sqrt} (%a)
+                     %c = reduce {kind=sum, axes=[1]} (%b)
+                     %d = pointwise {function=div} (%b, %c)
+                     %e = pointwise {function=neg} (%d)
+                     return %e, %a)",
+                  "%x: f32[4, 4]"),
+            "pointwise: exp sqrt; reduce; pointwise: div neg");
+}
+
+TEST(Fuse, PointwiseGroupsWithSeveralResults) {
+  expect_pass(fuse,
+              R"(const %c: f32[3] = [1, 2, 3]
+                 %a = pointwise {function=add} (%x, %c)
+                 %b = pointwise {function=exp} (%a)
+                 %d = pointwise {function=neg} (%a)
+                 return %b, %d, %a)",
+              R"(const %c: f32[3] = [1, 2, 3]
+                 %a, %b, %d = region {kind=pointwise} (%x, %c)
+                   graph (%x: f32[2, 3], %c: f32[3]) {
+                     %a = pointwise {function=add} (%x, %c)
+                     %b = pointwise {function=exp} (%a)
+                     %d = pointwise {function=neg} (%a)
+                     return %a, %b, %d
+                   }
+                 return %b, %d, %a)");
+}
+
+TEST(Fuse, LongChainsAreCut) {
+  std::string body;
+  for (int i = 0; i < 150; ++i)
+    body += fmt::format("%v{} = pointwise {{function=neg}} (%{})\n", i, i ? fmt::format("v{}", i - 1) : "x");
+  const Graph graph = run_pass(fuse, "graph \"g\" (%x: f32[n]) {\n" + body + "return %v149\n}");
+  ASSERT_EQ(graph.nodes.size(), 3U);
+  EXPECT_EQ(graph.nodes[0].bodies[0].nodes.size(), 64U);
+  EXPECT_EQ(graph.nodes[2].bodies[0].nodes.size(), 22U);
+}
+
+TEST(Fuse, SourcesAreKept) {
+  const Graph graph = run_pass(fuse, R"(graph "g" (%x: f32[n]) {
+                                          %a = pointwise {function=exp} (%x) from "A"
+                                          %b = pointwise {function=neg} (%a) from "B", "A"
+                                          return %b
+                                        })");
+  ASSERT_EQ(graph.nodes.size(), 1U);
+  EXPECT_EQ(graph.nodes[0].sources, (std::vector<std::string>{"A", "B"}));
+}
+
+}  // namespace
+}  // namespace camshaft

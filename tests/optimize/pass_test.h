@@ -1,0 +1,48 @@
+// Graph in, pass, graph out: both written as text.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "graph/text.h"
+#include "graph/verify.h"
+#include "ops/operators.h"
+#include "optimize/pass.h"
+
+namespace camshaft {
+
+inline ThreadPool& test_pool() {
+  static ThreadPool pool(2);
+  return pool;
+}
+
+inline PassContext test_context() {
+  return PassContext{.pool = test_pool(), .verify = true};
+}
+
+using PassUnderTest = void (*)(Graph&, const PassContext&);
+
+inline Graph run_pass(PassUnderTest pass, const std::string& before) {
+  Graph graph = parse_graph(before, operators());
+  verify(graph, "parsing");
+  pass(graph, test_context());
+  verify(graph, "the pass under test");
+  return graph;
+}
+
+/// The bodies of graphs over (%x: f32[2, 3]) unless `inputs` says otherwise.
+inline void expect_pass(PassUnderTest pass, const std::string& before, const std::string& after,
+                        const std::string& inputs = "%x: f32[2, 3]") {
+  const auto whole = [&](const std::string& body) { return "graph \"g\" (" + inputs + ") {\n" + body + "\n}"; };
+  const Graph result = run_pass(pass, whole(before));
+  const Graph expected = parse_graph(whole(after), operators());
+  EXPECT_TRUE(equal(result, expected)) << "from\n"
+                                       << before << "\ngot\n"
+                                       << print(result) << "expected\n"
+                                       << print(expected);
+}
+
+inline void expect_unchanged(PassUnderTest pass, const std::string& body, const std::string& inputs = "%x: f32[2, 3]") {
+  expect_pass(pass, body, body, inputs);
+}
+
+}  // namespace camshaft

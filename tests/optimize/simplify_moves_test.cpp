@@ -1,0 +1,91 @@
+#include "optimize/simplify_moves.h"
+
+#include "optimize/pass_test.h"
+
+namespace camshaft {
+namespace {
+
+TEST(SimplifyMoves, RemovesIdentities) {
+  expect_pass(simplify_moves,
+              R"(%a = reshape {shape=shape(n, 3)} (%x)
+                 %b = transpose {permutation=[0, 1]} (%a)
+                 %c = expand {shape=shape(1, 3)} (%b)
+                 %d = slice {axes=[1, 0], starts=shape(0, 0), counts=shape(3, n), steps=[1, 1]} (%c)
+                 %e = pad {pads=shape(0, 0, 0, 0)} (%d)
+                 %f = concat {axis=1} (%e)
+                 %g = cast {to=f32} (%f)
+                 %h = reduce {kind=mean, axes=[]} (%g)
+                 %y = pointwise {function=exp} (%h)
+                 return "y" = %y, "x" = %h)",
+              R"(%y = pointwise {function=exp} (%x)
+                 return "y" = %y, "x" = %x)",
+              "%x: f32[n, 3]");
+}
+
+TEST(SimplifyMoves, MergesChains) {
+  expect_pass(simplify_moves,
+              R"(%a = reshape {shape=shape(3, 8)} (%x)
+                 %b = reshape {shape=shape(4, 6)} (%a)
+                 %c = transpose {permutation=[1, 2, 0]} (%x)
+                 %d = transpose {permutation=[2, 1, 0]} (%c)
+                 return "b" = %b, "d" = %d)",
+              R"(%b = reshape {shape=shape(4, 6)} (%x)
+                 %d = transpose {permutation=[0, 2, 1]} (%x)
+                 return "b" = %b, "d" = %d)",
+              "%x: f32[2, 3, 4]");
+  expect_pass(simplify_moves,
+              R"(%a = transpose {permutation=[1, 2, 0]} (%x)
+                 %b = transpose {permutation=[2, 0, 1]} (%a)
+                 %c = reshape {shape=shape(24)} (%x)
+                 %d = reshape {shape=shape(2, 3, 4)} (%c)
+                 return "b" = %b, "d" = %d)",
+              R"(return "b" = %x, "d" = %x)", "%x: f32[2, 3, 4]");
+  expect_pass(simplify_moves,
+              R"(%a = slice {axes=[0, 1], starts=shape(8, 1), counts=shape(4, 3), steps=[-2, 1]} (%x)
+                 %b = slice {axes=[0], starts=shape(1), counts=shape(2), steps=[2]} (%a)
+                 return "b" = %b)",
+              R"(%b = slice {axes=[0, 1], starts=shape(6, 1), counts=shape(2, 3), steps=[-4, 1]} (%x)
+                 return "b" = %b)",
+              "%x: f32[9, 4]");
+}
+
+TEST(SimplifyMoves, TransposesOfSizeOneAxesAreReshapes) {
+  expect_pass(simplify_moves,
+              R"(%a = transpose {permutation=[0, 3, 1, 2]} (%x)
+                 %b = reshape {shape=shape(n, 5)} (%a)
+                 return "b" = %b)",
+              R"(%b = reshape {shape=shape(n, 5)} (%x)
+                 return "b" = %b)",
+              "%x: f32[n, 1, 1, 5]");
+  expect_unchanged(simplify_moves, R"(%a = transpose {permutation=[0, 3, 1, 2]} (%x)
+                                      return "a" = %a)",
+                   "%x: f32[n, 2, 1, 5]");
+}
+
+TEST(SimplifyMoves, EmptyOperandsOfConcat) {
+  expect_pass(simplify_moves,
+              R"(const %e: f32[2, 0] = []
+                 %c = concat {axis=1} (%e, %x)
+                 %d = concat {axis=1} (%x, %e, %x)
+                 return "c" = %c, "d" = %d)",
+              R"(%d = concat {axis=1} (%x, %x)
+                 return "c" = %x, "d" = %d)");
+}
+
+TEST(SimplifyMoves, PointwiseBroadcastsByItself) {
+  expect_pass(simplify_moves,
+              R"(const %c: f32[3] = [1, 2, 3]
+                 %e = expand {shape=shape(n, 3)} (%c)
+                 %y = pointwise {function=add} (%x, %e)
+                 return "y" = %y)",
+              R"(const %c: f32[3] = [1, 2, 3]
+                 %y = pointwise {function=add} (%x, %c)
+                 return "y" = %y)",
+              "%x: f32[n, 3]");
+  expect_unchanged(simplify_moves, R"(%e = expand {shape=shape(4, 2, 3)} (%x)
+                                      %y = pointwise {function=exp} (%e)
+                                      return "y" = %y)");
+}
+
+}  // namespace
+}  // namespace camshaft
