@@ -28,6 +28,14 @@ std::string Graph::unique_name(const std::string& base) {
   return name;
 }
 
+void Graph::rename(ValueId id, const std::string& base) {
+  if (value(id).name == base) return;
+  std::string name = unique_name(base);
+  names_.erase(value(id).name);
+  names_.emplace(name, 1);
+  value(id).name = std::move(name);
+}
+
 void Graph::add_output(const std::string& output_name, ValueId id) {
   outputs.push_back(id);
   output_names.push_back(output_name);

@@ -62,6 +62,8 @@ class Graph {
 
   /// A name that no value has yet: `base`, or `base` with a number behind it.
   std::string unique_name(const std::string& base);
+  /// Gives a value the name `base`, made unique.
+  void rename(ValueId id, const std::string& base);
 
  private:
   // Of all values ever added, with the number to try next behind each: a model of ten thousand equal names would

@@ -229,10 +229,12 @@ class FieldParser {
     if (!texts.empty()) return texts;
     if (reals) {
       std::vector<double> out;
+      out.reserve(words.size());
       for (const auto& [word, start] : words) out.push_back(real(word, start));
       return out;
     }
     std::vector<int64_t> out;
+    out.reserve(words.size());
     for (const auto& [word, start] : words) out.push_back(integer(word, start));
     return out;
   }

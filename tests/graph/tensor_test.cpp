@@ -32,6 +32,7 @@ TEST(Tensor, StartsAtZeroAndAligned) {
 }
 
 TEST(Tensor, TooLargeIsAnError) {
+#if !defined(__SANITIZE_ADDRESS__)  // its allocator ends the program instead
   try {
     Tensor(DType::f32, {int64_t{1} << 45});
     FAIL() << "128 TiB were allocated";
@@ -39,6 +40,7 @@ TEST(Tensor, TooLargeIsAnError) {
     EXPECT_EQ(e.code(), ErrorCode::out_of_memory);
     EXPECT_NE(std::string(e.what()).find("f32[35184372088832]"), std::string::npos) << e.what();
   }
+#endif
   EXPECT_THROW(Tensor(DType::f64, {std::numeric_limits<int64_t>::max()}), Error);
   EXPECT_THROW(Tensor(DType::string, {std::numeric_limits<int64_t>::max()}), Error);
 }
