@@ -18,7 +18,7 @@ struct Converter {
   int64_t since = 1;  ///< the operator set from which on this converter reads the operator
 };
 
-constexpr int64_t oldest_opset = 7;   ///< before it, broadcasting was an attribute and BatchNormalization trained
+constexpr int64_t oldest_opset = 6;   ///< of 2017; before it, operators had other attributes throughout
 constexpr int64_t newest_opset = 27;  ///< of onnx 1.22
 
 // One list a group; operators of the default domain if not said otherwise.

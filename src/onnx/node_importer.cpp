@@ -82,6 +82,7 @@ void NodeImporter::add_node(const NodeProto& node, Scope& scope) {
     inputs.push_back(*id);
   }
   Values outputs;
+  const auto first_new = static_cast<ValueId>(target_.graph.values.size());
   try {
     outputs = convert(node, source, std::move(inputs), scope);
   } catch (const BodyRefused&) {
@@ -102,6 +103,8 @@ void NodeImporter::add_node(const NodeProto& node, Scope& scope) {
       scope.lost.insert(node.outputs[i]);
       continue;
     }
+    // Converters name inner values after the operator; what the node returns has the name that the model gave it.
+    if (outputs[i] >= first_new) target_.graph.rename(outputs[i], scope.prefix + node.outputs[i]);
     if (!scope.values.emplace(node.outputs[i], outputs[i]).second || scope.initializers.contains(node.outputs[i]))
       throw Error(ErrorCode::invalid_model,
                   fmt::format("{}: node {} ({}) defines {}, which is already defined", model_.file, quote(source),

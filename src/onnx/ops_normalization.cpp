@@ -65,7 +65,8 @@ ScaleAndShift fold_batch_statistics(ConvertContext& c, DType dtype, double epsil
 Values batch_normalization(ConvertContext& c) {
   const ValueId x = c.input(0);
   if (c.rank(x) < 2) c.invalid(fmt::format("the input has {} axes, at least 2 are needed", c.rank(x)));
-  if (c.int_attribute("training_mode", 0) != 0) c.unsupported("training mode");
+  const bool trains = c.opset() < 7 ? c.int_attribute("is_test", 0) == 0 : c.int_attribute("training_mode", 0) != 0;
+  if (trains) c.unsupported("training mode");
   if (c.int_attribute("spatial", 1) == 0) c.unsupported("statistics of single positions (spatial=0)");
   const auto [scale, shift] = fold_batch_statistics(c, c.dtype(x), c.float_attribute("epsilon", 1e-5F));
   Shape per_channel(static_cast<size_t>(c.rank(x)) - 1, Dim(1));

@@ -17,15 +17,25 @@ Values unary(ConvertContext& c) {
   return c.result(function, {c.input(0)});
 }
 
+// Until operator set 6, the second operand's axes start at the first's `axis` instead of ending with its last.
+ValueId second_operand(ConvertContext& c) {
+  const ValueId a = c.input(0), b = c.input(1);
+  if (c.opset() > 6 || c.int_attribute("broadcast", 0) == 0 || !c.has_attribute("axis")) return b;
+  Shape shape = c.shape(b);
+  const int64_t axis = c.axis(c.int_attribute("axis"), c.rank(a));
+  while (static_cast<int64_t>(shape.size()) + axis < c.rank(a)) shape.emplace_back(1);
+  return c.reshape(b, std::move(shape));
+}
+
 template <F function>
 Values binary(ConvertContext& c) {
-  return c.result(function, {c.input(0), c.input(1)});
+  return c.result(function, {c.input(0), second_operand(c)});
 }
 
 // a > b is b < a.
 template <F function>
 Values swapped(ConvertContext& c) {
-  return c.result(function, {c.input(1), c.input(0)});
+  return c.result(function, {second_operand(c), c.input(0)});
 }
 
 template <F function>
