@@ -1,0 +1,33 @@
+#include "tools/build_options.h"
+
+#include "tools/interrupt.h"
+#include "tools/number_option.h"
+
+namespace camshaft {
+
+void BuildArguments::add_to(CLI::App& command, const char* shapes_help) {
+  command.add_option("--threads", threads, "Threads to build and verify with (default: one for each core)")
+      ->type_name("N");
+  command.add_option("--tolerance", tolerance, "Largest error of an output, as a part of its scale (default: 1e-4)")
+      ->type_name("X")
+      ->group("Verification");
+  command.add_option("--seed", seed, "Of the inputs used for verification (default: 0)")
+      ->type_name("N")
+      ->group("Verification");
+  command.add_option("--shapes", shapes, shapes_help)
+      ->type_name("NAME:SHAPE,…")
+      ->allow_extra_args(false)
+      ->group("Shapes");
+}
+
+BuildOptions BuildArguments::options(Progress& progress) const {
+  BuildOptions options;
+  options.threads = parse_threads(threads);
+  options.tolerance = parse_positive(tolerance, "tolerance", options.tolerance);
+  options.seed = static_cast<uint64_t>(parse_whole(seed, "seed", 0, INT64_MAX, 0));
+  options.progress = progress.callback();
+  options.cancellation = cancel_on_interrupt();
+  return options;
+}
+
+}  // namespace camshaft

@@ -1,0 +1,24 @@
+// Options of the commands that build: `build` and `verify`.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <string>
+#include <vector>
+
+#include "camshaft/builder.h"
+#include "tools/progress.h"
+#include "tools/shapes_option.h"
+
+namespace camshaft {
+
+struct BuildArguments {
+  std::string threads, tolerance, seed;
+  std::vector<std::string> shapes;
+
+  /// Adds --threads, --tolerance, --seed and --shapes to a command.
+  void add_to(CLI::App& command, const char* shapes_help);
+  /// With progress on the terminal and Ctrl-C wired up. Throws Error(invalid_argument).
+  BuildOptions options(Progress& progress) const;
+};
+
+}  // namespace camshaft

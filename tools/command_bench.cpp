@@ -1,0 +1,211 @@
+// camshaft bench: how long a run takes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "base/format_bytes.h"
+#include "camshaft/engine.h"
+#include "camshaft/error.h"
+#include "camshaft/profiler.h"
+#include "runtime/engine_impl.h"
+#include "tools/commands.h"
+#include "tools/input_options.h"
+#include "tools/interrupt.h"
+#include "tools/latency.h"
+#include "tools/number_option.h"
+#include "tools/open_engine.h"
+#include "tools/progress.h"
+#include "tools/report.h"
+#include "tools/tensor_text.h"
+
+namespace camshaft {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Arguments {
+  std::string path, threads, duration, warmup, iterations;
+  InputOptions inputs;
+  bool profile = false, json = false;
+};
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+struct Measured {
+  double load_ms = 0, first_run_ms = 0, throughput = 0;
+  Latency latency;
+  int64_t runs = 0, arena_bytes = 0, weight_bytes = 0;
+  int threads = 0;
+  bool from_model = false;
+  std::vector<std::string> inputs;
+  std::vector<LayerTime> layers;
+};
+
+// Runs until both the seconds have passed and, when there is one, the number of runs is reached; at least once.
+template <class AfterRun>
+void run_for(Context& context, double seconds, int64_t runs, const char* stage, Progress& progress, AfterRun after) {
+  const auto start = Clock::now();
+  for (int64_t run = 0;; ++run) {
+    const double elapsed = seconds_since(start);
+    if (run > 0 && (runs > 0 ? run >= runs : elapsed >= seconds)) return;
+    progress.update(stage, runs > 0 ? static_cast<double>(run) / static_cast<double>(runs) : elapsed / seconds);
+    const auto before = Clock::now();
+    context.run();
+    after(seconds_since(before));
+  }
+}
+
+Measured measure(const Arguments& arguments) {
+  const double duration = parse_seconds(arguments.duration, "duration", 3);
+  const double warmup = parse_seconds(arguments.warmup, "warmup", 0.5);
+  const int64_t iterations = parse_whole(arguments.iterations, "iterations", 1, 1'000'000'000, 0);
+  const int threads = parse_threads(arguments.threads);
+  const GivenInputs given(arguments.inputs);
+  Progress progress;
+  OpenedEngine opened = open_engine(arguments.path, threads, given.shapes(), progress);
+  const Engine& engine = opened.engine;
+
+  Measured measured;
+  measured.from_model = opened.from_model;
+  measured.threads = threads > 0 ? threads : engine.impl()->backend->device().cores;
+  auto start = Clock::now();
+  Context context = engine.create_context({threads});
+  context.set_cancellation(cancel_on_interrupt());
+  measured.load_ms = (opened.seconds + seconds_since(start)) * 1e3;
+
+  const GivenInputs::Complete inputs = given.complete(engine);
+  for (size_t i = 0; i < inputs.tensors.size(); ++i)
+    measured.inputs.push_back(fmt::format("{}: {}{}", engine.inputs()[i].name,
+                                          camshaft::to_string(inputs.tensors[i].dtype()),
+                                          to_string(inputs.tensors[i].dims())));
+  start = Clock::now();
+  for (size_t i = 0; i < inputs.tensors.size(); ++i)
+    context.set_input(engine.inputs()[i].name, inputs.tensors[i].dims(), inputs.tensors[i].data());
+  context.run();
+  measured.first_run_ms = seconds_since(start) * 1e3;
+
+  if (warmup > 0) run_for(context, warmup, 0, "warming up", progress, [](double) {});
+  std::vector<double> times;
+  times.reserve(1 << 16);
+  double total = 0;
+  run_for(context, duration, iterations, "measuring", progress, [&](double seconds) {
+    times.push_back(seconds * 1e3);
+    total += seconds;
+  });
+  measured.runs = static_cast<int64_t>(times.size());
+  measured.throughput = static_cast<double>(measured.runs) / total;
+  measured.latency = summarize(std::move(times));
+  if (arguments.profile) {  // by itself, so that reading the clock at each layer is not part of the latency
+    Profiler profiler;
+    context.set_profiler(&profiler);
+    run_for(context, duration, iterations, "profiling", progress, [](double) {});
+    context.set_profiler(nullptr);
+    measured.layers = profiler.layers();
+  }
+  measured.arena_bytes = static_cast<int64_t>(context.memory_bytes());
+  measured.weight_bytes = engine.memory().weight_bytes;
+  return measured;
+}
+
+double seconds_per_run(const LayerTime& layer) {
+  return layer.runs > 0 ? layer.seconds / static_cast<double>(layer.runs) : 0;
+}
+
+double total_per_run(const std::vector<LayerTime>& layers) {
+  double total = 0;
+  for (const LayerTime& layer : layers) total += seconds_per_run(layer);
+  return std::max(total, 1e-12);
+}
+
+void print_layers(std::vector<LayerTime> layers) {
+  const double total = total_per_run(layers);
+  std::stable_sort(layers.begin(), layers.end(),
+                   [](const LayerTime& a, const LayerTime& b) { return seconds_per_run(a) > seconds_per_run(b); });
+  std::vector<std::vector<std::string>> rows = {{"time", "%", "op", "tactic", "nodes of the model"}};
+  for (const LayerTime& layer : layers)
+    rows.push_back({format_seconds(seconds_per_run(layer)), fmt::format("{:.1f}", 100 * seconds_per_run(layer) / total),
+                    layer.op, layer.tactic, layer.sources.empty() ? layer.name : join(layer.sources)});
+  fmt::print("\n{}", format_table(rows, {0, 1}));
+}
+
+void print_text(const Measured& m) {
+  fmt::print("inputs      {}\n", m.inputs.empty() ? "(none)" : join(m.inputs));
+  fmt::print("threads     {}\n", m.threads);
+  fmt::print("{}{:.2f} ms\n", m.from_model ? "build       " : "load        ", m.load_ms);
+  fmt::print("first run   {:.2f} ms\n", m.first_run_ms);
+  fmt::print("latency     min {:.3f}, mean {:.3f}, median {:.3f}, p90 {:.3f}, p95 {:.3f}, p99 {:.3f}, max {:.3f} ms\n",
+             m.latency.min, m.latency.mean, m.latency.median, m.latency.p90, m.latency.p95, m.latency.p99,
+             m.latency.max);
+  fmt::print("throughput  {:.1f} runs a second, over {} runs\n", m.throughput, m.runs);
+  fmt::print("memory      arena {}, weights {}\n", format_bytes(static_cast<size_t>(m.arena_bytes)),
+             format_bytes(static_cast<size_t>(m.weight_bytes)));
+  if (!m.layers.empty()) print_layers(m.layers);
+}
+
+void print_measured_json(const Measured& m, bool profile) {
+  nlohmann::json json = {{"latency_ms", to_json(m.latency)},
+                         {"throughput_per_s", m.throughput},
+                         {"load_ms", m.load_ms},
+                         {"first_run_ms", m.first_run_ms},
+                         {"runs", m.runs},
+                         {"threads", m.threads},
+                         {"inputs", m.inputs},
+                         {"arena_bytes", m.arena_bytes},
+                         {"weight_bytes", m.weight_bytes}};
+  if (profile) {
+    const double total = total_per_run(m.layers);
+    json["layers"] = nlohmann::json::array();
+    for (const LayerTime& layer : m.layers)
+      json["layers"].push_back({{"name", layer.name},
+                                {"op", layer.op},
+                                {"tactic", layer.tactic},
+                                {"sources", layer.sources},
+                                {"ms", seconds_per_run(layer) * 1e3},
+                                {"percent", 100 * seconds_per_run(layer) / total}});
+  }
+  print_json(json);
+}
+
+int bench(const Arguments& arguments) {
+  const Measured measured = measure(arguments);
+  if (arguments.json) {
+    print_measured_json(measured, arguments.profile);
+  } else {
+    print_text(measured);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command add_bench_command(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand("bench", "Measure latency, throughput and memory, and where the time goes");
+  command->add_option("PATH", arguments->path, "An engine, or an ONNX model, which is then compiled in memory")
+      ->required();
+  command->add_option("--threads", arguments->threads, "Threads to run on (default: one for each core)")
+      ->type_name("N");
+  command->add_option("--duration", arguments->duration, "Measure for this long, at least one run (default: 3)")
+      ->type_name("SECONDS");
+  command->add_option("--warmup", arguments->warmup, "Run for this long first, unmeasured (default: 0.5)")
+      ->type_name("SECONDS");
+  command->add_option("--iterations", arguments->iterations, "Measure this many runs instead of --duration")
+      ->type_name("N");
+  command->add_flag("--profile", arguments->profile, "Also measure each layer, and list them by time");
+  command->add_flag("--json", arguments->json, "Print the figures as JSON");
+  arguments->inputs.add_to(*command);
+  command->footer(
+      "Inputs that no file gives are made up from --seed. The time to load covers reading the engine (compiling the\n"
+      "model) and making a context; the first run also lays out memory for the shapes.\n\n"
+      "Examples:\n"
+      "  camshaft bench model.engine --shapes x:8x3x224x224 --threads 4\n"
+      "  camshaft bench model.engine --inputs in.npz --duration 10 --json");
+  return {command, [arguments] { return bench(*arguments); }};
+}
+
+}  // namespace camshaft

@@ -1,0 +1,156 @@
+// camshaft build: a model becomes an engine file.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+
+#include "base/format_bytes.h"
+#include "camshaft/builder.h"
+#include "tools/build_options.h"
+#include "tools/commands.h"
+#include "tools/number_option.h"
+#include "tools/open_engine.h"
+#include "tools/progress.h"
+#include "tools/report.h"
+#include "tools/tensor_text.h"
+
+namespace camshaft {
+
+namespace {
+
+struct Arguments : BuildArguments {
+  std::string model, output, stop_after;
+  std::vector<std::string> debug_tensors;
+  ProfileTexts profiles;
+  bool no_verify = false, json = false;
+};
+
+std::string default_output(const std::string& model) {
+  return std::filesystem::path(model).replace_extension(".engine").string();
+}
+
+void check_output(const std::string& model, const std::string& output) {
+  std::error_code ignored;
+  if (std::filesystem::equivalent(model, output, ignored))
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the engine would overwrite the model '{}'; name another file with -o", model));
+  check_writable(output);
+}
+
+void print_summary(const Arguments& arguments, const std::string& output, const BuildReport& report,
+                   const Engine& engine, double seconds) {
+  fmt::print("model     {}: {} nodes\n", arguments.model, report.model_nodes);
+  std::error_code ignored;
+  const auto size = std::filesystem::file_size(output, ignored);
+  fmt::print("engine    {}: {} layers{}\n", output, report.layers, ignored ? "" : ", " + format_bytes(size));
+  fmt::print("time      {}: import {}, optimise {}, compile {}{}\n", format_seconds(seconds),
+             format_seconds(report.seconds_import), format_seconds(report.seconds_optimize),
+             format_seconds(report.seconds_compile),
+             arguments.no_verify ? "" : ", verify " + format_seconds(report.seconds_verify));
+  fmt::print("memory    {}\n", format_memory(engine.memory()));
+  if (arguments.no_verify) {
+    fmt::print("verify    off\n");
+    return;
+  }
+  const std::string errors = format_errors(report.verification);
+  for (size_t at = 0; at < errors.size();) {
+    const size_t end = errors.find('\n', at);
+    fmt::print("verify    {}\n", errors.substr(at, end - at));
+    at = end + 1;
+  }
+  if (report.sensitivity > 0)
+    fmt::print("verify    the model amplifies rounding: an input changed by 2^-23 moves its outputs by {:.1e}\n",
+               report.sensitivity);
+}
+
+void print_report_json(const Arguments& arguments, const std::string& output, const BuildReport& report,
+                       const Engine& engine, double seconds) {
+  nlohmann::json json = {{"model", arguments.model},
+                         {"engine", output},
+                         {"model_nodes", report.model_nodes},
+                         {"layers", report.layers},
+                         {"seconds",
+                          {{"total", seconds},
+                           {"import", report.seconds_import},
+                           {"optimize", report.seconds_optimize},
+                           {"compile", report.seconds_compile},
+                           {"verify", report.seconds_verify}}},
+                         {"memory", to_json(engine.memory())},
+                         {"verified", !arguments.no_verify},
+                         {"verification", to_json(report.verification)},
+                         {"sensitivity", report.sensitivity}};
+  print_json(json);
+}
+
+int build(const Arguments& arguments) {
+  const auto start = std::chrono::steady_clock::now();
+  Progress progress;
+  BuildOptions options = arguments.options(progress);
+  options.verify = !arguments.no_verify;
+  options.debug_tensors = arguments.debug_tensors;
+  options.stop_after_pass = static_cast<int>(parse_whole(arguments.stop_after, "stop-after-pass", 0, 1000, -1));
+  options.profiles = parse_profiles(arguments.profiles);
+  const NamedShapes shapes = parse_shapes(arguments.shapes);
+  if (!shapes.empty() && !options.profiles.empty())
+    throw Error(ErrorCode::invalid_argument,
+                "--shapes fixes the shapes; it cannot be combined with --min-shapes, --opt-shapes or --max-shapes");
+  if (!shapes.empty()) options.profiles.push_back(fixed_profile(shapes));
+
+  const std::string output = arguments.output.empty() ? default_output(arguments.model) : arguments.output;
+  if (is_engine_file(arguments.model))
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("'{}' is an engine already; build takes an ONNX model", arguments.model));
+  check_output(arguments.model, output);
+
+  const Cancellation cancellation = options.cancellation;
+  Builder builder(std::move(options));
+  const Engine engine = builder.build(arguments.model);
+  cancellation.check("building");
+  progress.update("writing", 1);
+  engine.save(output);
+  progress.clear();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  (arguments.json ? print_report_json : print_summary)(arguments, output, builder.report(), engine, seconds);
+  return 0;
+}
+
+}  // namespace
+
+Command add_build_command(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand("build", "Compile an ONNX model into an engine file, and verify it");
+  command->add_option("MODEL", arguments->model, "The ONNX file")->required();
+  command->add_option("-o,--output", arguments->output, "The engine file (default: MODEL with the ending .engine)")
+      ->type_name("ENGINE");
+  command->add_flag("--json", arguments->json, "Print the report as JSON");
+  arguments->add_to(*command, "Tune for these shapes and accept no others");
+  command->add_flag("--no-verify", arguments->no_verify, "Do not compare the engine with the reference evaluation")
+      ->group("Verification");
+  const auto add_shapes = [&](const char* name, std::vector<std::string>& target, const char* help) {
+    command->add_option(name, target, help)->type_name("NAME:SHAPE,…")->allow_extra_args(false)->group("Shapes");
+  };
+  add_shapes("--min-shapes", arguments->profiles.min, "Smallest shapes that the engine must take");
+  add_shapes("--opt-shapes", arguments->profiles.opt, "Shapes to tune for");
+  add_shapes("--max-shapes", arguments->profiles.max, "Largest shapes that the engine must take");
+  command->add_option("--debug-tensors", arguments->debug_tensors, "Tensors to keep through fusion, as further outputs")
+      ->type_name("NAME,…")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->group("Debugging");
+  command->add_option("--stop-after-pass", arguments->stop_after, "Run only the first N optimiser passes")
+      ->type_name("N")
+      ->group("Debugging");
+  command->footer(
+      "Without shapes an engine takes inputs of any size. --min-shapes, --opt-shapes and --max-shapes make a profile:\n"
+      "kernels are chosen for the opt shapes, and sizes outside min and max are refused. Given several times, each "
+      "time\n"
+      "makes one more profile.\n"
+      "Nothing is written unless the engine is complete and equals the reference within the tolerance.\n\n"
+      "Examples:\n"
+      "  camshaft build resnet50.onnx\n"
+      "  camshaft build bert.onnx -o bert.engine --min-shapes ids:1x1 --opt-shapes ids:8x128 --max-shapes ids:32x512");
+  return {command, [arguments] { return build(*arguments); }};
+}
+
+}  // namespace camshaft

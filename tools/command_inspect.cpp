@@ -1,0 +1,127 @@
+// camshaft inspect: what an engine consists of.
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+
+#include "camshaft/engine.h"
+#include "graph/text.h"
+#include "runtime/engine_impl.h"
+#include "tools/commands.h"
+#include "tools/open_engine.h"
+#include "tools/progress.h"
+#include "tools/report.h"
+#include "tools/tensor_text.h"
+
+namespace camshaft {
+
+namespace {
+
+struct Arguments {
+  std::string path;
+  bool json = false, graph = false;
+};
+
+// The dtype that a layer computes: of its first output, "name: f32[batch, 64]".
+std::string precision(const LayerInfo& layer) {
+  if (layer.outputs.empty()) return "";
+  const std::string& text = layer.outputs.front();
+  const size_t end = text.rfind('[');
+  const size_t start = text.rfind(": ", end);
+  return start == std::string::npos || end == std::string::npos ? "" : text.substr(start + 2, end - start - 2);
+}
+
+std::string shape_text(const std::vector<int64_t>& dims) {
+  std::string out;
+  for (const int64_t size : dims) out += fmt::format("{}{}", out.empty() ? "" : "x", size);
+  return out;
+}
+
+void print_text(const std::string& path, const OpenedEngine& opened) {
+  const Engine& engine = opened.engine;
+  fmt::print("{}: {}\n", path, opened.from_model ? "an ONNX model, compiled for this inspection" : "an engine");
+  for (const auto& [key, value] : engine.metadata()) {
+    // Some models carry whole alphabets in their metadata; --json has all of it.
+    const bool whole = value.size() <= 100 && value.find('\n') == std::string::npos;
+    fmt::print("  {:20} {}\n", key, whole ? value : fmt::format("({} bytes)", value.size()));
+  }
+  fmt::print("memory\n  {}\n", format_memory(engine.memory()));
+  fmt::print("inputs\n");
+  for (const TensorInfo& info : engine.inputs()) fmt::print("  {}\n", to_string(info));
+  fmt::print("outputs\n");
+  for (const TensorInfo& info : engine.outputs()) fmt::print("  {}\n", to_string(info));
+  for (size_t i = 0; i < engine.profiles().size(); ++i) {
+    fmt::print("profile {}\n", i);
+    for (const auto& [name, range] : engine.profiles()[i].inputs)
+      fmt::print("  {}: {} to {}, tuned for {}\n", name, shape_text(range.min), shape_text(range.max),
+                 shape_text(range.opt));
+  }
+  const std::vector<LayerInfo> layers = engine.layers();
+  fmt::print("layers: {}\n", layers.size());
+  std::vector<std::vector<std::string>> rows = {{"", "op", "tactic", "dtype", "computes", "nodes of the model"}};
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const LayerInfo& layer = layers[i];
+    rows.push_back({fmt::format("  {}", i), layer.op, layer.tactic, precision(layer),
+                    layer.outputs.empty() ? layer.name : layer.outputs.front(), join(layer.sources)});
+  }
+  fmt::print("{}", format_table(rows, {0}));
+}
+
+nlohmann::json inspection(const std::string& path, const OpenedEngine& opened) {
+  const Engine& engine = opened.engine;
+  nlohmann::json json = {{"path", path},
+                         {"kind", opened.from_model ? "model" : "engine"},
+                         {"inputs", nlohmann::json::array()},
+                         {"outputs", nlohmann::json::array()},
+                         {"profiles", nlohmann::json::array()},
+                         {"metadata", engine.metadata()},
+                         {"memory", to_json(engine.memory())},
+                         {"layers", nlohmann::json::array()}};
+  for (const TensorInfo& info : engine.inputs()) json["inputs"].push_back(to_json(info));
+  for (const TensorInfo& info : engine.outputs()) json["outputs"].push_back(to_json(info));
+  for (const Profile& profile : engine.profiles()) json["profiles"].push_back(to_json(profile));
+  for (const LayerInfo& layer : engine.layers())
+    json["layers"].push_back({{"name", layer.name},
+                              {"op", layer.op},
+                              {"tactic", layer.tactic},
+                              {"precision", precision(layer)},
+                              {"description", layer.description},
+                              {"inputs", layer.inputs},
+                              {"outputs", layer.outputs},
+                              {"sources", layer.sources}});
+  return json;
+}
+
+int inspect(const Arguments& arguments) {
+  Progress progress;
+  const OpenedEngine opened = open_engine(arguments.path, 0, {}, progress);
+  PrintOptions options;
+  options.sources = true;
+  if (arguments.json) {
+    nlohmann::json json = inspection(arguments.path, opened);
+    if (arguments.graph) json["graph"] = print(opened.engine.impl()->graph, options);
+    print_json(json);
+  } else if (arguments.graph) {
+    fmt::print("{}", print(opened.engine.impl()->graph, options));
+  } else {
+    print_text(arguments.path, opened);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command add_inspect_command(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand("inspect", "Show inputs, outputs, memory and layers with their source nodes");
+  command->add_option("PATH", arguments->path, "An engine, or an ONNX model, which is then compiled in memory")
+      ->required();
+  command->add_flag("--json", arguments->json, "Print everything as JSON");
+  command->add_flag("--graph", arguments->graph, "Print the optimised graph in its text form");
+  command->footer(
+      "Each layer is one step of the engine: the kernel family (op), how it is implemented (tactic), the tensor it\n"
+      "computes, and the nodes of the ONNX model that went into it.");
+  return {command, [arguments] { return inspect(*arguments); }};
+}
+
+}  // namespace camshaft

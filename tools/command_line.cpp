@@ -1,0 +1,85 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <system_error>
+#include <vector>
+
+#include "camshaft/logger.h"
+#include "tools/commands.h"
+#include "tools/exit_code.h"
+#include "tools/interrupt.h"
+
+namespace camshaft {
+
+namespace {
+
+constexpr const char* examples =
+    "Examples:\n"
+    "  camshaft build model.onnx -o model.engine                   compile and verify\n"
+    "  camshaft run model.engine --inputs in.npz --outputs out.npz\n"
+    "  camshaft bench model.engine --shapes x:8x3x224x224 --threads 2 --profile\n"
+    "  camshaft verify model.onnx --against onnxruntime\n"
+    "  camshaft inspect model.engine\n"
+    "'camshaft COMMAND --help' explains a command.\n\n";
+
+int fail(ErrorCode code, const std::string& message) {
+  fmt::print(stderr, "camshaft: error: {}\n", message);
+  return code == ErrorCode::cancelled ? interrupted_exit_code() : exit_code(code);
+}
+
+// A message that could not be written (a full disk behind `> file`) is a failure like any other.
+int finish(int code) {
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return code;
+  return fail(ErrorCode::io, "the standard output could not be written");
+}
+
+int parse_and_run(int argc, const char* const* argv) {
+  CLI::App app("Turns ONNX models into engines tuned for this machine, and runs them.", "camshaft");
+  app.set_version_flag("--version", "camshaft " CAMSHAFT_VERSION, "Print the version and exit");
+  app.set_help_flag("-h,--help", "Print this help and exit");
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(38);
+  app.footer(examples + std::string(exit_codes_help));
+  app.fallthrough();
+  bool verbose = false;
+  app.add_flag("-v,--verbose", verbose, "Print what the library does to stderr");
+  const std::vector<Command> commands = {add_build_command(app),  add_run_command(app),     add_bench_command(app),
+                                         add_verify_command(app), add_inspect_command(app), add_devices_command(app)};
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return finish(app.exit(help));
+  } catch (const CLI::ParseError& error) {
+    std::string command;
+    for (const Command& c : commands)
+      if (c.parser->parsed()) command = " " + c.parser->get_name();
+    return fail(ErrorCode::invalid_argument, fmt::format("{}; see 'camshaft{} --help'", error.what(), command));
+  }
+  if (verbose) set_log_level(LogLevel::debug);
+  for (const Command& command : commands)
+    if (command.parser->parsed()) return finish(command.run());
+  return fail(ErrorCode::internal, "no command was run");
+}
+
+}  // namespace
+
+int run_command_line(int argc, const char* const* argv) noexcept {
+  try {
+    return parse_and_run(argc, argv);
+  } catch (const Error& error) {
+    return fail(error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::out_of_memory, "out of memory; smaller shapes or fewer threads need less");
+  } catch (const std::system_error& error) {
+    return fail(ErrorCode::internal, fmt::format("the system refused: {}", error.what()));
+  } catch (const std::exception& error) {
+    return fail(ErrorCode::internal, fmt::format("internal error: {}", error.what()));
+  } catch (...) {
+    return fail(ErrorCode::internal, "internal error of unknown kind");
+  }
+}
+
+}  // namespace camshaft

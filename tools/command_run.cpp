@@ -1,0 +1,94 @@
+// camshaft run: an engine on one set of inputs.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "camshaft/engine.h"
+#include "camshaft/error.h"
+#include "tools/commands.h"
+#include "tools/input_options.h"
+#include "tools/interrupt.h"
+#include "tools/npy.h"
+#include "tools/npz.h"
+#include "tools/number_option.h"
+#include "tools/open_engine.h"
+#include "tools/progress.h"
+#include "tools/report.h"
+#include "tools/tensor_text.h"
+
+namespace camshaft {
+
+namespace {
+
+struct Arguments {
+  std::string path, outputs, threads;
+  InputOptions inputs;
+  bool quiet = false;
+};
+
+// A tensor that shares the context's memory; valid until its next run.
+Tensor view_as_tensor(const TensorView& view) {
+  return Tensor(view.dtype, view.dims, {static_cast<const std::byte*>(view.data), view.bytes},
+                std::shared_ptr<const void>(view.data, [](const void*) {}));
+}
+
+int run(const Arguments& arguments) {
+  const int threads = parse_threads(arguments.threads);
+  const GivenInputs given(arguments.inputs);
+  check_writable(arguments.outputs);
+  Progress progress;
+  const OpenedEngine opened = open_engine(arguments.path, threads, given.shapes(), progress);
+  const Engine& engine = opened.engine;
+  const GivenInputs::Complete inputs = given.complete(engine);
+  if (!inputs.generated.empty()) fmt::print(stderr, "camshaft: seeded random values for {}\n", join(inputs.generated));
+
+  Context context = engine.create_context({threads});
+  context.set_cancellation(cancel_on_interrupt());
+  for (size_t i = 0; i < inputs.tensors.size(); ++i)
+    context.set_input(engine.inputs()[i].name, inputs.tensors[i].dims(), inputs.tensors[i].data());
+  progress.update("running", 0);
+  context.run();
+  progress.clear();
+
+  NamedTensors outputs;
+  for (const TensorInfo& info : engine.outputs()) {
+    const Tensor tensor = view_as_tensor(context.output(info.name));
+    if (!arguments.quiet)
+      fmt::print("{}: {}{}  {}\n", info.name, camshaft::to_string(tensor.dtype()), to_string(tensor.dims()),
+                 statistics(tensor));
+    if (!arguments.outputs.empty()) {
+      const DType stored = to_numpy(Tensor(tensor.dtype(), Dims{0})).dtype();
+      if (stored != tensor.dtype())
+        fmt::print(stderr, "camshaft: output '{}' is written as {}: NumPy has no {}\n", info.name,
+                   camshaft::to_string(stored), camshaft::to_string(tensor.dtype()));
+      outputs.emplace_back(info.name, tensor);
+    }
+  }
+  if (!arguments.outputs.empty()) write_npz(arguments.outputs, outputs);
+  return 0;
+}
+
+}  // namespace
+
+Command add_run_command(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand("run", "Run a model or an engine on arrays from files, or on seeded ones");
+  command->add_option("PATH", arguments->path, "An engine, or an ONNX model, which is then compiled in memory")
+      ->required();
+  command->add_option("--outputs", arguments->outputs, "Write the outputs, by their names, as numpy.load reads them")
+      ->type_name("OUT.npz");
+  command->add_option("--threads", arguments->threads, "Threads to run on (default: one for each core)")
+      ->type_name("N");
+  command->add_flag("-q,--quiet", arguments->quiet, "Do not print the outputs' shapes and statistics");
+  arguments->inputs.add_to(*command);
+  command->footer(
+      "Inputs that no file gives are made up from --seed, the same on every machine; stderr says which.\n"
+      "Dtypes that NumPy lacks are exchanged as wider ones without loss: bf16 and 8- and 4-bit floats as f32, 4-bit\n"
+      "integers as 8-bit ones.\n\n"
+      "Examples:\n"
+      "  camshaft run model.engine --inputs in.npz --outputs out.npz\n"
+      "  camshaft run model.onnx --input image=cat.npy --shapes mask:1x128");
+  return {command, [arguments] { return run(*arguments); }};
+}
+
+}  // namespace camshaft

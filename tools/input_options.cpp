@@ -1,0 +1,112 @@
+#include "tools/input_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "build/sample_inputs.h"
+#include "camshaft/error.h"
+#include "runtime/engine_impl.h"
+#include "tools/npy.h"
+#include "tools/npz.h"
+#include "tools/number_option.h"
+#include "tools/tensor_text.h"
+
+namespace camshaft {
+
+namespace {
+
+std::string listed(const std::vector<TensorInfo>& inputs) {
+  std::string out;
+  for (const TensorInfo& info : inputs) out += fmt::format("{}{}", out.empty() ? "" : ", ", to_string(info));
+  return out.empty() ? "(none)" : out;
+}
+
+void check_shape(const TensorInfo& info, const Dims& dims, const std::string& place) {
+  bool fits = dims.size() == info.dims.size();
+  for (size_t i = 0; fits && i < dims.size(); ++i) fits = info.dims[i] < 0 || info.dims[i] == dims[i];
+  if (!fits)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} has shape {}, which does not fit input {}", place, to_string(dims), to_string(info)));
+}
+
+}  // namespace
+
+void InputOptions::add_to(CLI::App& command) {
+  command.add_option("--inputs", archive, "Arrays by the names of the inputs, as numpy.savez writes them")
+      ->type_name("IN.npz")
+      ->group("Inputs");
+  command.add_option("--input", arrays, "One input from a .npy file; may be given several times")
+      ->type_name("NAME=FILE.npy")
+      ->allow_extra_args(false)
+      ->group("Inputs");
+  command
+      .add_option("--shapes", shapes, "Shapes of the inputs that are made up, and to tune a model for: x:1x3x224x224,…")
+      ->type_name("NAME:SHAPE,…")
+      ->allow_extra_args(false)
+      ->group("Inputs");
+  command.add_option("--seed", seed, "Of the made-up inputs (default: 0)")->type_name("N")->group("Inputs");
+}
+
+GivenInputs::GivenInputs(const InputOptions& options) : shapes_(parse_shapes(options.shapes)) {
+  seed_ = static_cast<uint64_t>(parse_whole(options.seed, "seed", 0, INT64_MAX, 0));
+  const auto add = [&](const std::string& name, Tensor tensor, std::string place) {
+    if (const auto it = arrays_.find(name); it != arrays_.end())
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("input '{}' is given twice: by {} and by {}", name, it->second.place, place));
+    if (const auto it = shapes_.find(name); it != shapes_.end() && it->second != tensor.dims())
+      throw Error(ErrorCode::invalid_argument, fmt::format("{} has shape {}, but --shapes says {}", place,
+                                                           to_string(tensor.dims()), to_string(it->second)));
+    shapes_[name] = tensor.dims();
+    arrays_.emplace(name, Array{std::move(tensor), std::move(place)});
+  };
+  if (!options.archive.empty())
+    for (auto& [name, tensor] : read_npz(options.archive))
+      add(name, std::move(tensor), fmt::format("'{}': array '{}'", options.archive, name));
+  for (const std::string& text : options.arrays) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+      throw Error(ErrorCode::invalid_argument, fmt::format("--input: '{}' is not of the form NAME=FILE.npy", text));
+    const std::string path = text.substr(equals + 1);
+    add(text.substr(0, equals), read_npy(path), fmt::format("'{}'", path));
+  }
+}
+
+GivenInputs::Complete GivenInputs::complete(const Engine& engine) const {
+  const std::vector<TensorInfo>& infos = engine.inputs();
+  for (const auto& [name, array] : arrays_)
+    if (std::none_of(infos.begin(), infos.end(), [&n = name](const TensorInfo& info) { return info.name == n; }))
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{}: no input is named '{}'; the inputs are: {}", array.place, name, listed(infos)));
+  for (const auto& [name, dims] : shapes_) {
+    const auto info = std::find_if(infos.begin(), infos.end(), [&n = name](const auto& i) { return i.name == n; });
+    if (info == infos.end())
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("--shapes: no input is named '{}'; the inputs are: {}", name, listed(infos)));
+    const auto array = arrays_.find(name);
+    check_shape(*info, dims, array == arrays_.end() ? fmt::format("--shapes: '{}'", name) : array->second.place);
+  }
+  Complete complete;
+  complete.tensors.resize(infos.size());
+  bool missing = false;
+  for (size_t i = 0; i < infos.size(); ++i) {
+    const auto it = arrays_.find(infos[i].name);
+    missing |= it == arrays_.end();
+    if (it != arrays_.end())
+      complete.tensors[i] = from_numpy(it->second.tensor, infos[i].dtype,
+                                       fmt::format("{} (input '{}')", it->second.place, infos[i].name));
+  }
+  if (!missing) return complete;
+  const Graph& graph = engine.impl()->graph;
+  const std::vector<Dims> dims = choose_input_shapes(graph, shapes_, engine.impl()->optimum);
+  const std::vector<Tensor> samples = sample_inputs(graph, dims, seed_);
+  for (size_t i = 0; i < infos.size(); ++i) {
+    if (complete.tensors[i].defined()) continue;
+    complete.tensors[i] = samples[i];
+    complete.generated.push_back(
+        fmt::format("{}: {}{}", infos[i].name, camshaft::to_string(infos[i].dtype), to_string(dims[i])));
+  }
+  return complete;
+}
+
+}  // namespace camshaft

@@ -1,0 +1,162 @@
+#include "tools/onnxruntime_process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include "camshaft/error.h"
+#include "tools/npy.h"
+#include "tools/npz.h"
+
+extern char** environ;
+
+namespace camshaft {
+
+namespace {
+
+// Arguments: folder, model, threads, the number of inputs, their names, the names of the outputs. Arrays are numbered
+// in the files: names of tensors may be anything.
+constexpr const char* script = R"(
+import sys
+try:
+    import numpy, onnxruntime
+except ImportError as error:
+    sys.exit(f"import: {error}")
+folder, model, threads, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+inputs, outputs = sys.argv[5:5 + count], sys.argv[5 + count:]
+options = onnxruntime.SessionOptions()
+options.intra_op_num_threads = threads
+options.inter_op_num_threads = 1
+options.log_severity_level = 3
+try:
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    with numpy.load(folder + "/in.npz") as arrays:
+        feed = {name: arrays[str(index)] for index, name in enumerate(inputs)}
+    known = {given.name for given in session.get_inputs()}
+    results = session.run(outputs, {name: array for name, array in feed.items() if name in known})
+except Exception as error:
+    sys.exit("run: " + " ".join(str(error).split()))
+arrays = {}
+for index, array in enumerate(results):
+    array = numpy.asarray(array)
+    arrays[str(index)] = array.astype(str) if array.dtype == object else array
+numpy.savez(folder + "/out.npz", **arrays)
+)";
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    path_ = (std::filesystem::temp_directory_path() / "camshaft-XXXXXX").string();
+    if (!mkdtemp(path_.data()))
+      throw Error(ErrorCode::io, fmt::format("no temporary folder '{}': {}", path_, std::strerror(errno)));
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// Runs a program with stdout and stderr going to a file; returns waitpid's status.
+int run_process(const std::vector<std::string>& arguments, const std::string& log, const Cancellation& cancellation) {
+  std::vector<char*> argv;
+  for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  pid_t process = 0;
+  const int error = posix_spawnp(&process, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("'{}' could not be started: {}; set CAMSHAFT_PYTHON to a Python interpreter that has "
+                            "onnxruntime",
+                            arguments[0], std::strerror(error)));
+  int status = 0;
+  for (;;) {
+    const pid_t ended = waitpid(process, &status, WNOHANG);
+    if (ended == process) return status;
+    if (ended < 0 && errno != EINTR)
+      throw Error(ErrorCode::internal, fmt::format("waiting for Python failed: {}", std::strerror(errno)));
+    if (cancellation.cancelled()) {
+      kill(process, SIGKILL);
+      waitpid(process, &status, 0);
+      cancellation.check("running ONNX Runtime");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+// Our script's message is the last line; what comes before are warnings of other modules.
+std::string last_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line, last;
+  while (std::getline(file, line))
+    if (!line.empty()) last = line;
+  return last;
+}
+
+}  // namespace
+
+std::vector<Tensor> run_onnxruntime(const std::string& model, const std::vector<std::string>& input_names,
+                                    const std::vector<Tensor>& inputs, const std::vector<std::string>& output_names,
+                                    int threads, const Cancellation& cancellation) {
+  const char* chosen = std::getenv("CAMSHAFT_PYTHON");
+  const std::string python = chosen && *chosen ? chosen : "python3";
+  const TemporaryFolder folder;
+  NamedTensors numbered;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (to_numpy(inputs[i]).dtype() != inputs[i].dtype())
+      throw Error(ErrorCode::unsupported,
+                  fmt::format("input '{}' is {}, which NumPy lacks: verify against the reference instead",
+                              input_names[i], to_string(inputs[i].dtype())));
+    numbered.emplace_back(std::to_string(i), inputs[i]);
+  }
+  write_npz(folder.path() + "/in.npz", numbered);
+
+  std::vector<std::string> arguments = {
+      python, "-c", script, folder.path(), model, std::to_string(threads), std::to_string(inputs.size())};
+  arguments.insert(arguments.end(), input_names.begin(), input_names.end());
+  arguments.insert(arguments.end(), output_names.begin(), output_names.end());
+  const std::string log = folder.path() + "/log";
+  const int status = run_process(arguments, log, cancellation);
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    cancellation.check("running ONNX Runtime");  // Ctrl-C reaches the child as well
+    const std::string message = last_line(log);
+    if (message.rfind("import: ", 0) == 0)
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("'{}' cannot import numpy and onnxruntime ({}); set CAMSHAFT_PYTHON to a Python "
+                              "interpreter that has them",
+                              python, message.substr(8)));
+    throw Error(ErrorCode::unsupported, fmt::format("ONNX Runtime cannot run '{}': {}", model,
+                                                    message.rfind("run: ", 0) == 0 ? message.substr(5)
+                                                    : message.empty() ? fmt::format("it ended with status {}", status)
+                                                                      : message));
+  }
+  std::map<std::string, Tensor> results;
+  for (auto& [name, tensor] : read_npz(folder.path() + "/out.npz")) results[name] = std::move(tensor);
+  std::vector<Tensor> outputs;
+  for (size_t i = 0; i < output_names.size(); ++i) outputs.push_back(results[std::to_string(i)]);
+  return outputs;
+}
+
+}  // namespace camshaft

@@ -1,0 +1,40 @@
+#include "tools/open_engine.h"
+
+#include <chrono>
+
+#include "base/atomic_file.h"
+#include "base/mapped_file.h"
+#include "camshaft/builder.h"
+#include "engine/container.h"
+#include "tools/interrupt.h"
+
+namespace camshaft {
+
+bool is_engine_file(const std::string& path) {
+  return begins_like_container(MappedFile::open(path)->bytes());
+}
+
+OpenedEngine open_engine(const std::string& path, int threads, const NamedShapes& shapes, Progress& progress) {
+  const bool is_engine = is_engine_file(path);
+  const auto start = std::chrono::steady_clock::now();
+  const auto open = [&] {
+    if (is_engine) return Engine::load(path);
+    BuildOptions options;
+    options.threads = threads;
+    options.verify = false;
+    options.progress = progress.callback();
+    options.cancellation = cancel_on_interrupt();
+    if (!shapes.empty()) options.profiles.push_back(fixed_profile(shapes));
+    return Builder(std::move(options)).build(path);
+  };
+  Engine engine = open();
+  progress.clear();
+  return {std::move(engine), !is_engine,
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
+}
+
+void check_writable(const std::string& path) {
+  if (!path.empty()) AtomicFile probe(path);
+}
+
+}  // namespace camshaft

@@ -1,0 +1,28 @@
+// Commands take a model or an engine, told apart by the first bytes.
+#pragma once
+
+#include <string>
+
+#include "camshaft/engine.h"
+#include "tools/progress.h"
+#include "tools/shapes_option.h"
+
+namespace camshaft {
+
+struct OpenedEngine {
+  Engine engine;
+  bool from_model = false;
+  double seconds = 0;  ///< loading the engine, or building it
+};
+
+/// Loads an engine; builds a model in memory, without verification, tuned for `shapes` and accepting those alone when
+/// there are any. Cancelled by Ctrl-C. Throws Error.
+OpenedEngine open_engine(const std::string& path, int threads, const NamedShapes& shapes, Progress& progress);
+
+/// Whether the file begins like an engine. Throws Error(io) when it cannot be read.
+bool is_engine_file(const std::string& path);
+
+/// Throws Error(io) when a file could not be created at that path; leaves nothing there. Empty paths are skipped.
+void check_writable(const std::string& path);
+
+}  // namespace camshaft

@@ -1,0 +1,113 @@
+#include "tools/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "base/format_bytes.h"
+
+namespace camshaft {
+
+namespace {
+
+// Of UTF-8 text, in characters.
+size_t width(const std::string& text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+// JSON has no infinities.
+nlohmann::json finite_or_null(double value) {
+  return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
+}
+
+std::string bytes_text(int64_t bytes) {
+  return format_bytes(static_cast<size_t>(std::max<int64_t>(bytes, 0)));
+}
+
+}  // namespace
+
+std::string format_table(const std::vector<std::vector<std::string>>& rows, const std::vector<size_t>& right) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], width(row[c]));
+  }
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t c = 0; c < row.size(); ++c) {
+      const std::string padding(widths[c] - width(row[c]), ' ');
+      const bool to_right = std::find(right.begin(), right.end(), c) != right.end();
+      line += (c ? "  " : "") + (to_right ? padding + row[c] : row[c] + padding);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
+  return out;
+}
+
+std::string format_errors(const std::vector<OutputError>& errors) {
+  std::string out;
+  for (const OutputError& e : errors) {
+    out += fmt::format("output '{}': ", e.output);
+    if (e.exact) {
+      out += e.passed ? "equal" : fmt::format("differs, by up to {:.3g}", e.max_error);
+    } else {
+      out += fmt::format("worst error {:.1e} of its scale {:.3g}", e.relative(), e.scale);
+    }
+    out += e.passed ? ": passed\n" : ": FAILED\n";
+  }
+  return out;
+}
+
+nlohmann::json to_json(const std::vector<OutputError>& errors) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const OutputError& e : errors)
+    list.push_back({{"output", e.output},
+                    {"max_error", finite_or_null(e.max_error)},
+                    {"scale", finite_or_null(e.scale)},
+                    {"relative_error", finite_or_null(e.relative())},
+                    {"exact", e.exact},
+                    {"passed", e.passed}});
+  return list;
+}
+
+nlohmann::json to_json(const TensorInfo& info) {
+  nlohmann::json shape = nlohmann::json::array();
+  for (size_t i = 0; i < info.dims.size(); ++i)
+    shape.push_back(info.dims[i] >= 0 ? nlohmann::json(info.dims[i]) : nlohmann::json(info.dim_names[i]));
+  return {{"name", info.name}, {"dtype", std::string(to_string(info.dtype))}, {"shape", shape}};
+}
+
+nlohmann::json to_json(const MemoryInfo& memory) {
+  return {{"arena_bytes", memory.arena_bytes},
+          {"arena_lower_bound", memory.arena_lower_bound},
+          {"weight_bytes", memory.weight_bytes}};
+}
+
+nlohmann::json to_json(const Profile& profile) {
+  nlohmann::json inputs = nlohmann::json::object();
+  for (const auto& [name, range] : profile.inputs)
+    inputs[name] = {{"min", range.min}, {"opt", range.opt}, {"max", range.max}};
+  return inputs;
+}
+
+std::string format_memory(const MemoryInfo& memory) {
+  return fmt::format("arena {} (lower bound {}), weights {}", bytes_text(memory.arena_bytes),
+                     bytes_text(memory.arena_lower_bound), bytes_text(memory.weight_bytes));
+}
+
+void print_json(const nlohmann::json& json) {
+  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+std::string join(const std::vector<std::string>& items) {
+  std::string out;
+  for (const std::string& item : items) out += (out.empty() ? "" : ", ") + item;
+  return out;
+}
+
+}  // namespace camshaft

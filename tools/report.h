@@ -1,0 +1,34 @@
+// What commands print in the same way: as text and as JSON.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "camshaft/builder.h"
+#include "camshaft/engine.h"
+
+namespace camshaft {
+
+/// Rows of cells in aligned columns, two spaces apart; the columns named in `right` are aligned to the right.
+std::string format_table(const std::vector<std::vector<std::string>>& rows, const std::vector<size_t>& right = {});
+
+/// A line for each output: "output 'y': worst error 1.2e-06 of its scale 3.4: passed".
+std::string format_errors(const std::vector<OutputError>& errors);
+nlohmann::json to_json(const std::vector<OutputError>& errors);
+
+/// {name, dtype, shape: [numbers and symbols]}
+nlohmann::json to_json(const TensorInfo& info);
+nlohmann::json to_json(const MemoryInfo& memory);
+nlohmann::json to_json(const Profile& profile);
+
+/// "arena 1.2 MiB (lower bound 1.1 MiB), weights 10.3 MiB"
+std::string format_memory(const MemoryInfo& memory);
+
+/// JSON for people, on stdout. Bytes that are no UTF-8 (names may hold any) are replaced.
+void print_json(const nlohmann::json& json);
+
+/// Items with a comma between.
+std::string join(const std::vector<std::string>& items);
+
+}  // namespace camshaft

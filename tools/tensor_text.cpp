@@ -1,0 +1,52 @@
+#include "tools/tensor_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace camshaft {
+
+std::string to_string(const TensorInfo& info) {
+  std::string out = fmt::format("{}: {}[", info.name, camshaft::to_string(info.dtype));
+  for (size_t i = 0; i < info.dim_names.size(); ++i) out += (i ? ", " : "") + info.dim_names[i];
+  return out + "]";
+}
+
+std::string statistics(const Tensor& tensor) {
+  if (tensor.size() == 0) return "empty";
+  if (tensor.dtype() == DType::string) return fmt::format("{} strings", tensor.size());
+  double low = std::numeric_limits<double>::infinity(), high = -low, sum = 0;
+  int64_t nans = 0, infinities = 0;
+  for (const double v : tensor.to_doubles()) {
+    if (std::isnan(v)) {
+      ++nans;
+      continue;
+    }
+    low = std::min(low, v);
+    high = std::max(high, v);
+    if (std::isinf(v)) {
+      ++infinities;
+    } else {
+      sum += v;
+    }
+  }
+  const int64_t finite = tensor.size() - nans - infinities;
+  std::string out;
+  if (nans < tensor.size()) out = fmt::format("min {:.6g}, ", low);
+  if (finite > 0) out += fmt::format("mean {:.6g}, ", sum / static_cast<double>(finite));
+  if (nans < tensor.size()) out += fmt::format("max {:.6g}, ", high);
+  if (infinities > 0) out += fmt::format("{} infinite, ", infinities);
+  if (nans > 0) out += fmt::format("{} of {} are NaN, ", nans, tensor.size());
+  out.resize(out.size() - 2);
+  return out;
+}
+
+std::string format_seconds(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.0f} us", seconds * 1e6);
+  if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1e3);
+  return fmt::format("{:.2f} s", seconds);
+}
+
+}  // namespace camshaft

@@ -1,0 +1,18 @@
+// Tensors and times as text.
+#pragma once
+
+#include <string>
+
+#include "camshaft/tensor.h"
+#include "graph/tensor.h"
+
+namespace camshaft {
+
+/// "x: f32[batch, 3, 224, 224]"
+std::string to_string(const TensorInfo& info);
+/// "min -0.1, mean 0.02, max 3.1" with the numbers of NaNs and infinities, if any; the number of elements of strings.
+std::string statistics(const Tensor& tensor);
+/// "12.3 ms", "1.20 s", "83 us".
+std::string format_seconds(double seconds);
+
+}  // namespace camshaft

@@ -1,0 +1,14 @@
+// NumPy keeps strings in UTF-32, tensors in UTF-8.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace camshaft {
+
+/// Code points outside Unicode, surrogates included, become U+FFFD.
+std::string to_utf8(std::u32string_view text);
+/// Malformed bytes become U+FFFD each.
+std::u32string from_utf8(std::string_view text);
+
+}  // namespace camshaft
