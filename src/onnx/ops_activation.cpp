@@ -48,7 +48,12 @@ Values leaky_relu(ConvertContext& c) {
   return leaky(c, c.scalar(c.dtype(c.input(0)), c.float_attribute("alpha", 0.01)));
 }
 Values prelu(ConvertContext& c) {
-  return leaky(c, c.input(1));
+  const ValueId x = c.input(0), slope = c.input(1);
+  if (c.opset() > 6 || c.rank(slope) != 1 || c.rank(x) < 2) return leaky(c, slope);
+  // Until operator set 6, one slope a channel.
+  Shape per_channel(static_cast<size_t>(c.rank(x)) - 1, Dim(1));
+  per_channel[0] = c.dim(slope, 0);
+  return leaky(c, c.reshape(slope, std::move(per_channel)));
 }
 
 // scale·x where positive, else scale·alpha·(e^(x/width) - 1)

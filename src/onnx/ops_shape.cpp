@@ -37,11 +37,12 @@ Values reshape(ConvertContext& c) {
   const ValueId x = c.input(0), sizes = c.input(1);
   const Shape& from = c.shape(x);
   const auto content = c.content(sizes);
+  const bool allow_zero = c.int_attribute("allowzero", 0) != 0;
   if (!content) {
+    if (allow_zero) c.unsupported("allowzero with a shape that is computed when running");
     if (data_rank(c, sizes) == 1) return to_shape(c, {product(from)});
     return c.result(ops::Reshape{data_shape(c, sizes)}, {x, c.cast(sizes, DType::i64)});
   }
-  const bool allow_zero = c.int_attribute("allowzero", 0) != 0;
   Shape to = *content;
   std::optional<size_t> rest;
   Dim known = 1;
