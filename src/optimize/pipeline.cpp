@@ -13,6 +13,7 @@
 #include "optimize/fuse.h"
 #include "optimize/simplify_algebra.h"
 #include "optimize/simplify_moves.h"
+#include "optimize/to_channels_last.h"
 
 namespace camshaft {
 
@@ -45,6 +46,11 @@ constexpr Pass passes[] = {
     {"simplify_algebra", simplify_algebra, 3},
     {"eliminate_common_subexpressions", eliminate_common_subexpressions, 3},
     {"fold_affine_into_contract", fold_affine_into_contract, 3},
+
+    {"to_channels_last", to_channels_last, 0},
+    {"simplify_moves", simplify_moves, 0},
+    {"fold_constants", fold_constants, 0},
+    {"eliminate_common_subexpressions", eliminate_common_subexpressions, 0},
 
     {"fuse", fuse, 0},
 };
