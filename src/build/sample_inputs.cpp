@@ -66,7 +66,7 @@ Tensor random_tensor(DType dtype, const Dims& dims, std::optional<int64_t> limit
   Tensor tensor(dtype, dims);
   if (dtype == DType::string) {
     for (int64_t i = 0; i < tensor.size(); ++i)
-      tensor.as_mutable<std::string>()[i] = "s" + std::to_string(random.integer(0, 9));
+      tensor.as_mutable<std::string>()[i] = fmt::format("s{}", random.integer(0, 9));
     return tensor;
   }
   if (is_floating(dtype)) {
