@@ -20,7 +20,9 @@ struct LayerInfo {
   std::vector<std::string> sources;          ///< the model's nodes it came from
 };
 
-/// Bytes that an engine needs, at the optimum shapes of its first profile (or at its fixed shapes).
+/// Bytes that an engine needs, at the optimum shapes of its first profile (or at its fixed shapes). Sizes that neither
+/// says are taken as 1 along first axes and 64 along others, or less or more where the model does not accept that; the
+/// arena's figures are 0 when it accepts none of those.
 struct MemoryInfo {
   int64_t arena_bytes = 0;        ///< intermediate tensors, as planned
   int64_t arena_lower_bound = 0;  ///< the most that is alive at any one moment

@@ -8,8 +8,8 @@
 
 #include "base/hash.h"
 #include "base/mapped_file.h"
+#include "build/compile_graph.h"
 #include "build/verify_engine.h"
-#include "compile/lower.h"
 #include "onnx/importer.h"
 #include "optimize/pipeline.h"
 #include "runtime/backends.h"
@@ -64,52 +64,41 @@ Engine Builder::build(const std::string& model_path) {
   };
   if (options_.threads < 0)
     throw Error(ErrorCode::invalid_argument, fmt::format("a build cannot have {} threads", options_.threads));
-  const auto impl = std::make_shared<Engine::Impl>();
-  impl->backend = find_backend("cpu");
-  ThreadPool pool(options_.threads > 0 ? options_.threads : std::max(1, impl->backend->device().cores));
+  const std::shared_ptr<const Backend> backend = find_backend("cpu");
+  ThreadPool pool(options_.threads > 0 ? options_.threads : std::max(1, backend->device().cores));
 
   Stopwatch watch;
   progress("reading", 0);
   onnx::ImportedModel imported = onnx::import_model(model_path);
   keep_debug_tensors(imported.graph, options_.debug_tensors);
   for (const Profile& profile : options_.profiles) check_profile(imported.graph, profile);
-  if (!options_.profiles.empty()) impl->optimum = bind_profile(imported.graph, options_.profiles.front());
-  impl->profiles = options_.profiles;
   report_.model_nodes = imported.model_nodes;
   report_.seconds_import = watch.lap();
 
   progress("optimising", 0.1);
-  impl->graph = imported.graph;
+  Graph graph = imported.graph;
   PassContext passes{.pool = pool};
-  passes.channels_last = impl->backend->prefers_channels_last();
+  passes.channels_last = backend->prefers_channels_last();
   passes.stop_after = options_.stop_after_pass;
   passes.cancellation = options_.cancellation;
-  optimize(impl->graph, passes);
+  optimize(graph, passes);
   report_.seconds_optimize = watch.lap();
 
   progress("compiling", 0.3);
-  impl->packed = std::make_shared<PackedConstants>();
-  impl->packed->set_unpack([backend = impl->backend](const PackedConstant& p, DType dtype, const Dims& dims) {
-    return backend->unpack(p, dtype, dims);
-  });
-  LowerOptions lowering;
-  lowering.symbols = impl->optimum;
-  lowering.cancellation = options_.cancellation;
-  impl->plan = lower(impl->graph, *impl->backend, *impl->packed, lowering);
   const auto file = MappedFile::open(model_path);
-  impl->metadata = {
+  CompileOptions compile{.profiles = options_.profiles, .metadata = {}, .cancellation = options_.cancellation};
+  compile.metadata = {
       {"camshaft", CAMSHAFT_VERSION},
       {"model", std::filesystem::path(model_path).filename().string()},
       {"model_bytes", std::to_string(file->size())},
       {"model_xxh3", to_hex(hash64(file->bytes()))},
       {"producer", imported.producer},
       {"opset", std::to_string(imported.opset)},
-      {"device", impl->backend->device().kind + " " + impl->backend->device().isa},
+      {"device", backend->device().kind + " " + backend->device().isa},
   };
-  for (const auto& [key, value] : imported.metadata) impl->metadata["model." + key] = value;
-  impl->finish();
-  Engine engine(impl);
-  report_.layers = static_cast<int64_t>(impl->plan.steps.size());
+  for (const auto& [key, value] : imported.metadata) compile.metadata["model." + key] = value;
+  Engine engine = compile_graph(std::move(graph), backend, compile);
+  report_.layers = static_cast<int64_t>(engine.impl()->plan.steps.size());
   report_.seconds_compile = watch.lap();
 
   if (options_.verify) {

@@ -27,9 +27,20 @@ class CopyLaunch final : public Launch {
 /// For graph outputs that are an input, a constant, or another output too.
 class CopyKernel final : public Kernel {
  public:
+  explicit CopyKernel(DType dtype) : strings_(dtype == DType::string) {}
+  bool has_dynamic_outputs() const override { return strings_; }
+  std::vector<Tensor> run_dynamic(const std::vector<Tensor>& inputs, const SymbolBindings&,
+                                  ThreadPool&) const override {
+    Tensor copy(inputs[0].dtype(), inputs[0].dims());
+    for (int64_t i = 0; i < copy.size(); ++i) copy.as_mutable<std::string>()[i] = inputs[0].as<std::string>()[i];
+    return {copy};
+  }
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
     return std::make_unique<CopyLaunch>(byte_size(shapes.inputs[0].dtype, element_count(shapes.inputs[0].dims)));
   }
+
+ private:
+  bool strings_;
 };
 
 bool is_view(const Node& node) {
@@ -135,16 +146,20 @@ class Lowering {
                                         e.what()));
     }
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.inputs[i] == no_value || !step.kernel->reads_input(i)) continue;
-      PlanValue& operand = value(node.inputs[i]);
-      if (operand.constant && operand.constant->is_elided())
-        operand.constant = std::make_shared<const Tensor>(constants_.unpack(operand.name, *operand.constant));
+      if (node.inputs[i] != no_value && step.kernel->reads_input(i)) need_bytes(node.inputs[i]);
     }
     for (const ValueId id : node.outputs)
       value(id).storage = !step.kernel->has_dynamic_outputs() && known_before_running(graph_.type(id))
                               ? Storage::arena
                               : Storage::dynamic;
     plan_.steps.push_back(std::move(step));
+  }
+
+  /// Somebody reads this value's bytes: a constant that is there only in packed form is unpacked.
+  void need_bytes(int32_t id) {
+    PlanValue& operand = value(plan_.root(id));
+    if (operand.constant && operand.constant->is_elided())
+      operand.constant = std::make_shared<const Tensor>(constants_.unpack(operand.name, *operand.constant));
   }
 
   void add_outputs() {
@@ -163,17 +178,19 @@ class Lowering {
         plan_.outputs.push_back(id);
         continue;
       }
+      need_bytes(id);
       PlanValue copy;
       copy.name = graph_.output_names[o];
       copy.type = graph_.type(id);
-      copy.storage = Storage::output;
+      const auto kernel = std::make_shared<const CopyKernel>(copy.type.dtype);
+      copy.storage = kernel->has_dynamic_outputs() ? Storage::dynamic : Storage::output;
       copy.index = static_cast<int32_t>(o);
       const auto copy_id = static_cast<int32_t>(plan_.values.size());
       plan_.values.push_back(std::move(copy));
       PlanStep step;
       step.name = graph_.output_names[o];
       step.op = step.tactic = step.description = "copy";
-      step.kernel = std::make_shared<CopyKernel>();
+      step.kernel = kernel;
       step.inputs = {id};
       step.outputs = {copy_id};
       plan_.steps.push_back(std::move(step));

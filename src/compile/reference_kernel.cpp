@@ -54,9 +54,11 @@ class ReferenceKernel final : public Kernel {
       for (const Dim& d : value.type.shape) d.collect_symbols(symbols);
       // InferContext::fresh names a size that only running can tell after the output itself.
       for (const std::string& s : symbols) dynamic_ = dynamic_ || s.rfind("@" + value.name + ".", 0) == 0;
-      dynamic_ =
-          dynamic_ || value.type.dtype == DType::string;  // strings own memory: they live in tensors of their own
     }
+    // Strings own memory: they live in tensors of their own.
+    for (const auto* ids : {&region.node.inputs, &region.node.outputs})
+      for (const ValueId id : *ids)
+        dynamic_ = dynamic_ || (id != no_value && region.graph.type(id).dtype == DType::string);
   }
 
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {

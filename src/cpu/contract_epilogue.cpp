@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cpu/shape_check.h"
+
 namespace camshaft::cpu {
 
 namespace {
@@ -150,6 +152,7 @@ BoundEpilogue::BoundEpilogue(const ContractEpilogue& epilogue, const KernelShape
     Operand operand;
     operand.input = epilogue.loads_[k];
     operand.width = bit_width(shape.dtype) / 8;
+    require_broadcast(shape.dims, result);
     switch (epilogue.layouts_[k]) {
       case OperandLayout::scalar:
         break;

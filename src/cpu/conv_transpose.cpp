@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "cpu/kernels/conv_transpose.h"
+#include "cpu/shape_check.h"
 #include "cpu/spatial_view.h"
 #include "ops/contract.h"
 
@@ -54,6 +55,8 @@ ConvTransposeShape shape_of(const TransposeView& view, const KernelShapes& shape
   for (const Dim& d : view.op.output_padding) output_padding.push_back(d.evaluate(*shapes.symbols));
   if (!output_padding.empty()) std::tie(s.output_padding_h, s.output_padding_w) = two(output_padding, 0);
   s.groups = view.op.groups;
+  require_equal(s.in_channels, view.spatial.weight_dims[0], "the number of input channels of a transposed convolution");
+  require_bias(view.spatial, shapes, s.out_channels);
   return s;
 }
 
@@ -131,8 +134,10 @@ Tensor unpack_conv_transpose(const PackedConstant& packed, DType dtype, const Di
     return {};
   const bool positive = w.stride_h > 0 && w.stride_w > 0 && w.dilation_h > 0 && w.dilation_w > 0 && w.groups > 0 &&
                         w.panel_width > 0 && w.panel_lanes > 0;
-  const bool sane = positive && w.stride_h < 1024 && w.stride_w < 1024 && dtype == DType::f32 &&
-                    (dims.size() == 3 || dims.size() == 4) && w.in_channels == dims[0] && w.group_outputs == dims[1] &&
+  constexpr int64_t max_dilation = int64_t{1} << 31;
+  const bool sane = positive && w.stride_h < 1024 && w.stride_w < 1024 && w.dilation_h <= max_dilation &&
+                    w.dilation_w <= max_dilation && dtype == DType::f32 && (dims.size() == 3 || dims.size() == 4) &&
+                    w.in_channels == dims[0] && w.group_outputs == dims[1] &&
                     w.kernel_h == (dims.size() == 4 ? dims[2] : 1) && w.kernel_w == dims.back() &&
                     w.in_channels % w.groups == 0 && w.panel_width <= 4096 && w.panel_width % w.panel_lanes == 0;
   if (!sane || packed.bytes.size() != static_cast<size_t>(w.floats()) * sizeof(float))

@@ -8,6 +8,7 @@
 #include "cpu/kernels/conv.h"
 #include "cpu/kernels/depthwise.h"
 #include "cpu/kernels/winograd.h"
+#include "cpu/shape_check.h"
 #include "cpu/spatial_view.h"
 #include "ops/contract.h"
 
@@ -46,6 +47,8 @@ ConvShape conv_shape(const ConvView& view, const KernelShapes& shapes) {
   s.pad_bottom = pads[2];
   s.pad_right = pads[3];
   s.groups = view.op.groups;
+  require_equal(s.in_channels, view.spatial.weight_dims[1] * s.groups, "the number of input channels of a convolution");
+  require_bias(view.spatial, shapes, s.out_channels);
   return s;
 }
 

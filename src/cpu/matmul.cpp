@@ -7,6 +7,7 @@
 
 #include "cpu/contract_epilogue.h"
 #include "cpu/kernels/gemm.h"
+#include "cpu/shape_check.h"
 #include "ops/contract.h"
 
 namespace camshaft::cpu {
@@ -36,12 +37,8 @@ std::optional<MatMulView> view_matmul(const RegionView& region) {
 double flops(const RegionView& region, const MatMulView& view) {
   const ValueId a = region.node.inputs[static_cast<size_t>(view.a)];
   const Shape& shape = region.graph.shape(a);
-  SymbolBindings symbols = region.symbols;
-  const Dim& k = shape[shape.size() - (view.transpose_a ? 2 : 1)];
-  std::vector<std::string> names;
-  k.collect_symbols(names);
-  for (const std::string& n : names) symbols.try_emplace(n, 1);
-  return 2 * elements_at_optimum(region, region.node.outputs[0]) * static_cast<double>(k.evaluate(symbols));
+  return 2 * elements_at_optimum(region, region.node.outputs[0]) *
+         size_at_optimum(region, shape[shape.size() - (view.transpose_a ? 2 : 1)]);
 }
 
 // ---- constant right-hand side
@@ -66,6 +63,9 @@ class GemmLaunch final : public Launch {
     const Dims& c = shapes.outputs[0].dims;
     args_.k = a.back();
     args_.n = c.back();
+    const Dims& b = shapes.inputs[static_cast<size_t>(view.b)].dims;
+    require_equal(args_.k, b[b.size() - (view.transpose_b ? 1 : 2)], "the size that matmul sums over");
+    require_broadcast(Dims(a.begin(), a.end() - 2), Dims(c.begin(), c.end() - 2));
     args_.m = args_.n == 0 ? 0 : element_count(c) / args_.n;
     args_.lda = args_.k;
     args_.ldc = args_.n;
@@ -152,6 +152,10 @@ class BatchGemmLaunch final : public Launch {
     args_.b_k_stride = view.transpose_b ? 1 : b.back();
     args_.b_n_stride = view.transpose_b ? b.back() : 1;
     args_.c_row_stride = args_.n;
+    require_equal(args_.k, view.transpose_b ? b.back() : b[b.size() - 2], "the size that matmul sums over");
+    for (const Dims* operand : {&a, &b})
+      require_broadcast(Dims(operand->begin(), operand->end() - 2), Dims(c.begin(), c.end() - 2));
+    if (element_count(c) == 0) return;  // nothing to compute
     // Batch axes with the strides of each operand, neighbours merged where all three allow it.
     struct Axis {
       int64_t size, a, b, c;
@@ -286,10 +290,12 @@ Tensor unpack_gemm(const PackedConstant& packed, DType dtype, const Dims& dims) 
   if (std::sscanf(packed.layout.c_str(), "gemm k=%ld n=%ld width=%d lanes=%d transposed=%d", &layout.k, &layout.n,
                   &layout.width, &layout.lanes, &transposed) != 5)
     return {};
-  const bool sane = dtype == DType::f32 && layout.k >= 0 && layout.n >= 0 && layout.width > 0 && layout.lanes > 0 &&
+  const size_t rank = dims.size();
+  const bool matrix = rank >= 2 && element_count(dims) == dims[rank - 2] * dims[rank - 1];
+  const bool sane = dtype == DType::f32 && matrix && layout.k == dims[rank - (transposed ? 1 : 2)] &&
+                    layout.n == dims[rank - (transposed ? 2 : 1)] && layout.width > 0 && layout.lanes > 0 &&
                     layout.width % layout.lanes == 0 && layout.width <= 4096;
-  if (!sane || dims.size() < 2 || element_count(dims) != layout.k * layout.n ||
-      packed.bytes.size() != static_cast<size_t>(layout.floats()) * sizeof(float))
+  if (!sane || packed.bytes.size() != static_cast<size_t>(layout.floats()) * sizeof(float))
     throw Error(ErrorCode::corrupt_engine,
                 fmt::format("constant '{}': its packed layout '{}' does not fit its shape {}", packed.constant,
                             packed.layout, to_string(dims)));

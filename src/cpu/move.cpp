@@ -4,6 +4,7 @@
 
 #include "cpu/kernels/copy.h"
 #include "cpu/kernels/resize.h"
+#include "cpu/shape_check.h"
 #include "cpu/simple_kernel.h"
 #include "ops/move.h"
 #include "ops/resize.h"
@@ -58,6 +59,7 @@ std::shared_ptr<const Kernel> compile_expand(const RegionView&, PackedConstants&
   return simple_kernel([](const KernelShapes& shapes) {
     const Dims& x = shapes.inputs[0].dims;
     const Dims& y = shapes.outputs[0].dims;
+    require_broadcast(x, y);
     const Dims strides = row_major(x);
     Dims in(y.size(), 0);
     for (size_t i = 0; i < x.size(); ++i)
@@ -78,12 +80,13 @@ std::shared_ptr<const Kernel> compile_slice(const RegionView& region, PackedCons
     for (size_t i = 0; i < op.axes.size(); ++i) {
       const auto axis = static_cast<size_t>(op.axes[i]);
       const int64_t from = op.starts[i].evaluate(*shapes.symbols), count = shapes.outputs[0].dims[axis];
-      const int64_t to = from + (count - 1) * op.steps[i];
-      if (count > 0 && (from < 0 || from >= x[axis] || to < 0 || to >= x[axis]))
+      int64_t to = 0;
+      const bool fits = !__builtin_mul_overflow(count - 1, op.steps[i], &to) && !__builtin_add_overflow(from, to, &to);
+      if (count > 0 && (!fits || from < 0 || from >= x[axis] || to < 0 || to >= x[axis]))
         throw Error(ErrorCode::invalid_argument, "a slice from " + std::to_string(from) + " to " + std::to_string(to) +
                                                      " leaves axis " + std::to_string(axis) + " of " + to_string(x));
       if (count > 0) start += from * strides[axis];
-      in[axis] *= op.steps[i];
+      in[axis] = count > 1 ? in[axis] * op.steps[i] : 0;
     }
     return [copy = StridedCopy(width, shapes.outputs[0].dims, in), offset = start * width](const LaunchArguments& a) {
       copy.run(a.pool, a.inputs[0] + offset, a.outputs[0]);
@@ -94,13 +97,18 @@ std::shared_ptr<const Kernel> compile_slice(const RegionView& region, PackedCons
 std::shared_ptr<const Kernel> compile_concat(const RegionView& region, PackedConstants&) {
   return simple_kernel([op = *region.node.op.as<ops::Concat>()](const KernelShapes& shapes) {
     const int64_t width = width_of(shapes.inputs[0]);
-    int64_t outer = 1;
+    int64_t outer = 1, joined = 0;
     std::vector<int64_t> bytes;
     for (const OperandShape& part : shapes.inputs) {
+      for (size_t d = 0; d < part.dims.size(); ++d)
+        if (static_cast<int64_t>(d) != op.axis)
+          require_equal(part.dims[d], shapes.outputs[0].dims[d], "an axis of a concatenated tensor");
+      joined += part.dims[static_cast<size_t>(op.axis)];
       const AxisSplit split(part.dims, op.axis);
       outer = split.outer;
       bytes.push_back(split.axis * split.inner * width);
     }
+    require_equal(joined, shapes.outputs[0].dims[static_cast<size_t>(op.axis)], "the size of a concatenation");
     return [=, parts = std::vector<const void*>(bytes.size())](const LaunchArguments& a) mutable {
       std::copy(a.inputs.begin(), a.inputs.end(), parts.begin());
       concat(a.pool, outer, static_cast<int>(parts.size()), bytes.data(), parts.data(), a.outputs[0]);
@@ -113,6 +121,8 @@ std::shared_ptr<const Kernel> compile_pad(const RegionView& region, PackedConsta
     const auto rank = static_cast<int64_t>(shapes.inputs[0].dims.size());
     Dims all;
     for (const Dim& d : op.pads) all.push_back(d.evaluate(*shapes.symbols));
+    if (shapes.inputs.size() > 1 && !shapes.inputs[1].dims.empty())
+      require_equal(shapes.inputs[1].dims[0], 1, "the number of padding values");
     return [pad = Pad(width_of(shapes.inputs[0]), shapes.inputs[0].dims, Dims(all.begin(), all.begin() + rank),
                       Dims(all.begin() + rank, all.end()), static_cast<PadMode>(op.mode))](const LaunchArguments& a) {
       pad.run(a.pool, a.inputs[0], a.outputs[0], a.inputs.size() > 1 ? a.inputs[1] : nullptr);
@@ -142,6 +152,9 @@ std::shared_ptr<const Kernel> compile_gather(const RegionView& region, PackedCon
 
 std::shared_ptr<const Kernel> compile_gather_elements(const RegionView& region, PackedConstants&) {
   return simple_kernel([op = *region.node.op.as<ops::GatherElements>()](const KernelShapes& shapes) {
+    for (size_t d = 0; d < shapes.inputs[0].dims.size(); ++d)
+      if (static_cast<int64_t>(d) != op.axis && shapes.inputs[1].dims[d] > shapes.inputs[0].dims[d])
+        require_equal(shapes.inputs[1].dims[d], shapes.inputs[0].dims[d], "an axis of the indices of gather_elements");
     const GatherElements gather{width_of(shapes.inputs[0]), shapes.inputs[0].dims, shapes.inputs[1].dims,
                                 static_cast<int>(op.axis)};
     return [gather, type = shapes.inputs[1].dtype](const LaunchArguments& a) {

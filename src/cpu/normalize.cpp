@@ -2,6 +2,7 @@
 
 #include "cpu/kernels/normalize.h"
 #include "cpu/kernels/softmax.h"
+#include "cpu/shape_check.h"
 #include "cpu/simple_kernel.h"
 #include "ops/reduce.h"
 
@@ -73,6 +74,10 @@ std::shared_ptr<const Kernel> compile_group_norm(const RegionView& region, Packe
         norm.batch = dims[0];
         norm.channels = op.channels_last ? dims.back() : dims[1];
         norm.groups = op.groups;
+        require_equal(norm.channels % norm.groups, 0, "the remainder of channels by groups of a group norm");
+        for (size_t i = 1; i < shapes.inputs.size(); ++i)
+          if (!shapes.inputs[i].dims.empty())
+            require_equal(shapes.inputs[i].dims[0], norm.channels, "the length of a group norm's scale or bias");
         norm.spatial = 1;
         for (size_t d = op.channels_last ? 1 : 2; d < dims.size() - (op.channels_last ? 1 : 0); ++d)
           norm.spatial *= dims[d];

@@ -4,6 +4,7 @@
 
 #include "compile/scalar_lowering.h"
 #include "cpu/kernels/pointwise.h"
+#include "cpu/shape_check.h"
 #include "ops/pointwise.h"
 #include "ops/region.h"
 
@@ -72,6 +73,7 @@ class PointwiseLaunch final : public Launch {
     std::vector<std::vector<int64_t>> all;
     for (const int32_t load : view.loads) {
       const Dims& dims = shapes.inputs[static_cast<size_t>(load)].dims;
+      require_broadcast(dims, out);
       std::vector<int64_t> s(out.size(), 0);
       int64_t stride = 1;
       for (size_t i = 0; i < dims.size(); ++i) {

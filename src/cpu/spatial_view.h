@@ -29,7 +29,10 @@ std::pair<int64_t, int64_t> two(const std::vector<T>& values, int64_t missing, s
   return {values[start], values[start + 1]};
 }
 
-/// Begin and end pads of both axes: {top, left, bottom, right}.
+/// Begin and end pads of both axes: {top, left, bottom, right}. Throws Error(invalid_argument) above 2^31.
 std::array<int64_t, 4> pads_of(const Shape& pads, const SymbolBindings& symbols);
+
+/// Throws Error(invalid_argument) unless the convolution's own bias, if there is one, has `out_channels` elements.
+void require_bias(const SpatialView& view, const KernelShapes& shapes, int64_t out_channels);
 
 }  // namespace camshaft::cpu

@@ -2,15 +2,22 @@
 
 namespace camshaft::cpu {
 
+double size_at_optimum(const RegionView& region, const Dim& dim) {
+  if (const auto size = dim.as_constant()) return static_cast<double>(*size);
+  SymbolBindings symbols = region.symbols;
+  std::vector<std::string> names;
+  dim.collect_symbols(names);
+  for (const std::string& n : names) symbols.try_emplace(n, 1);
+  try {
+    return static_cast<double>(std::max<int64_t>(dim.evaluate(symbols), 0));
+  } catch (const Error&) {
+    return 1;  // symbols that no profile names are guesses, and may contradict each other
+  }
+}
+
 double elements_at_optimum(const RegionView& region, ValueId id) {
   double count = 1;
-  for (const Dim& d : region.graph.shape(id)) {
-    SymbolBindings symbols = region.symbols;
-    std::vector<std::string> names;
-    d.collect_symbols(names);
-    for (const std::string& n : names) symbols.try_emplace(n, 1);
-    count *= static_cast<double>(std::max<int64_t>(d.evaluate(symbols), 0));
-  }
+  for (const Dim& d : region.graph.shape(id)) count *= size_at_optimum(region, d);
   return count;
 }
 

@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <exception>
+#include <new>
+#include <stdexcept>
 
 #include "base/mapped_file.h"
 #include "engine/container.h"
@@ -19,14 +20,17 @@ flatbuffers::Offset<format::Profile> encode_profile(flatbuffers::FlatBufferBuild
   return format::CreateProfileDirect(b, &ranges);
 }
 
-Profile decode_profile(const format::Profile& stored) {
+Profile decode_profile(const format::Profile& stored, CopyBudget& budget) {
   Profile profile;
-  const auto dims = [](const flatbuffers::Vector<int64_t>* list) {
+  const auto dims = [&](const flatbuffers::Vector<int64_t>* list) {
+    budget.take(list ? list->size() * sizeof(int64_t) : 0);
     return list ? std::vector<int64_t>(list->begin(), list->end()) : std::vector<int64_t>();
   };
   if (stored.inputs())
-    for (const format::Range* r : *stored.inputs())
+    for (const format::Range* r : *stored.inputs()) {
+      budget.take(r->input()->size());
       profile.inputs[r->input()->str()] = {dims(r->min()), dims(r->opt()), dims(r->max())};
+    }
   return profile;
 }
 
@@ -37,9 +41,10 @@ EngineFile decode(const Container& container, std::shared_ptr<const void> owner)
   const format::Engine& stored = *format::GetEngine(bytes.data());
   const WeightBytes weights{container.section("weights"), owner};
 
+  CopyBudget budget(bytes.size());
   EngineFile file;
   file.device_kind = stored.device_kind()->str();
-  file.graph = decode_graph(*stored.graph(), weights, &file.tactics);
+  file.graph = decode_graph(*stored.graph(), weights, budget, &file.tactics);
   file.packed = std::make_shared<PackedConstants>();
   if (stored.packed()) {
     for (const format::Packed* p : *stored.packed()) {
@@ -47,17 +52,23 @@ EngineFile decode(const Container& container, std::shared_ptr<const void> owner)
           p->bytes() > weights.bytes.size() - p->offset())
         throw Error(ErrorCode::corrupt_engine,
                     fmt::format("the packed constant '{}' lies outside the weights", p->constant()->string_view()));
+      budget.take(p->constant()->size() + p->layout()->size());
       file.packed->add(
           {p->constant()->str(), p->layout()->str(), weights.bytes.subspan(p->offset(), p->bytes()), owner});
     }
   }
   if (stored.profiles())
-    for (const format::Profile* p : *stored.profiles()) file.profiles.push_back(decode_profile(*p));
+    for (const format::Profile* p : *stored.profiles()) file.profiles.push_back(decode_profile(*p, budget));
   if (stored.optimum())
-    for (const format::Symbol* s : *stored.optimum()) file.optimum[s->name()->str()] = s->value();
+    for (const format::Symbol* s : *stored.optimum()) {
+      budget.take(s->name()->size());
+      file.optimum[s->name()->str()] = s->value();
+    }
   if (stored.metadata())
-    for (const format::Entry* e : *stored.metadata())
+    for (const format::Entry* e : *stored.metadata()) {
+      budget.take(e->key()->size() + (e->value() ? e->value()->size() : 0));
       file.metadata[e->key()->str()] = e->value() ? e->value()->str() : "";
+    }
   file.storage = std::move(owner);
   return file;
 }
@@ -96,6 +107,8 @@ EngineFile read_engine_file(const std::string& path) {
   try {
     return decode(container, mapped);
   } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::out_of_memory, fmt::format("'{}': out of memory while loading", path));
+  } catch (const std::length_error&) {
     throw Error(ErrorCode::out_of_memory, fmt::format("'{}': out of memory while loading", path));
   } catch (const Error& e) {
     if (e.code() == ErrorCode::out_of_memory) throw;

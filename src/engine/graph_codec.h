@@ -18,12 +18,25 @@ flatbuffers::Offset<format::Graph> encode_graph(flatbuffers::FlatBufferBuilder& 
                                                 const std::vector<std::string>* tactics, const std::vector<bool>* elide,
                                                 const StoreBytes& store);
 
+/// How many bytes a decoder may still copy. What a writer stores lies in the section once, so that all copies together
+/// are no larger than it; a hostile section refers to the same bytes over and over.
+class CopyBudget {
+ public:
+  explicit CopyBudget(size_t section_bytes) : left_(section_bytes) {}
+  /// Throws Error(corrupt_engine) when nothing is left.
+  void take(size_t bytes);
+
+ private:
+  size_t left_;
+};
+
 /// Where constants' bytes come from: the weights section and what keeps it alive.
 struct WeightBytes {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
 };
 /// Checks every index, name and size, and runs every shape rule again: a graph that comes out is valid. Throws Error.
-Graph decode_graph(const format::Graph& graph, const WeightBytes& weights, std::vector<std::string>* tactics);
+Graph decode_graph(const format::Graph& graph, const WeightBytes& weights, CopyBudget& budget,
+                   std::vector<std::string>* tactics);
 
 }  // namespace camshaft

@@ -14,27 +14,36 @@ namespace {
   throw Error(ErrorCode::corrupt_engine, what);
 }
 
+std::string text(const flatbuffers::String* stored, CopyBudget& budget) {
+  if (!stored) return {};
+  budget.take(stored->size());
+  return stored->str();
+}
+
 template <class List>
-std::vector<std::string> strings(const List* list) {
+std::vector<std::string> strings(const List* list, CopyBudget& budget) {
   std::vector<std::string> out;
-  if (list)
-    for (const auto* s : *list) out.push_back(s ? s->str() : "");
+  if (!list) return out;
+  budget.take(list->size() * sizeof(flatbuffers::uoffset_t));
+  for (const auto* s : *list) out.push_back(text(s, budget));
   return out;
 }
 
 template <class T, class List>
-std::vector<T> numbers(const List* list) {
-  return list ? std::vector<T>(list->begin(), list->end()) : std::vector<T>();
+std::vector<T> numbers(const List* list, CopyBudget& budget) {
+  if (!list) return {};
+  budget.take(list->size() * sizeof(T));
+  return std::vector<T>(list->begin(), list->end());
 }
 
 template <class List>
-Shape parse_shape(const List* list) {
+Shape parse_shape(const List* list, CopyBudget& budget) {
   Shape shape;
-  for (const std::string& text : strings(list)) shape.push_back(Dim::parse(text));
+  for (const std::string& dim : strings(list, budget)) shape.push_back(Dim::parse(dim));
   return shape;
 }
 
-FieldValue decode_field(const format::Field& field) {
+FieldValue decode_field(const format::Field& field, CopyBudget& budget) {
   switch (field.type()) {
     case format::FieldType::integer:
       return field.integer();
@@ -43,17 +52,17 @@ FieldValue decode_field(const format::Field& field) {
     case format::FieldType::flag:
       return field.integer() != 0;
     case format::FieldType::text:
-      return field.text() ? field.text()->str() : std::string();
+      return text(field.text(), budget);
     case format::FieldType::integers:
-      return numbers<int64_t>(field.integers());
+      return numbers<int64_t>(field.integers(), budget);
     case format::FieldType::numbers:
-      return numbers<double>(field.numbers());
+      return numbers<double>(field.numbers(), budget);
     case format::FieldType::texts:
-      return strings(field.texts());
+      return strings(field.texts(), budget);
     case format::FieldType::dim:
-      return Dim::parse(field.text() ? field.text()->string_view() : "0");
+      return Dim::parse(field.text() ? text(field.text(), budget) : "0");
     case format::FieldType::shape:
-      return parse_shape(field.texts());
+      return parse_shape(field.texts(), budget);
   }
   fail(fmt::format("field '{}' has an unknown type", field.name()->string_view()));
 }
@@ -77,13 +86,14 @@ Tensor decode_strings(Dims dims, const flatbuffers::Vector<uint8_t>* bytes) {
 }
 
 std::shared_ptr<const Tensor> decode_constant(const format::Value& value, DType dtype, const Shape& shape,
-                                              const WeightBytes& weights) {
+                                              const WeightBytes& weights, CopyBudget& budget) {
   if (value.constant() == format::ConstantStorage::none) return nullptr;
   Dims dims;
   for (const Dim& d : shape) dims.push_back(d.value());
   const int64_t count = element_count(dims);
   switch (value.constant()) {
     case format::ConstantStorage::inlined: {
+      budget.take(value.inlined() ? value.inlined()->size() : 0);
       if (dtype == DType::string) return std::make_shared<const Tensor>(decode_strings(dims, value.inlined()));
       const size_t bytes = byte_size(dtype, count);
       if ((value.inlined() ? value.inlined()->size() : 0) != bytes)
@@ -111,9 +121,15 @@ std::shared_ptr<const Tensor> decode_constant(const format::Value& value, DType 
 
 }  // namespace
 
-Graph decode_graph(const format::Graph& stored, const WeightBytes& weights, std::vector<std::string>* tactics) {
+void CopyBudget::take(size_t bytes) {
+  if (bytes > left_) fail("it refers to the same bytes over and over");
+  left_ -= bytes;
+}
+
+Graph decode_graph(const format::Graph& stored, const WeightBytes& weights, CopyBudget& budget,
+                   std::vector<std::string>* tactics) {
   Graph graph;
-  if (stored.name()) graph.name = stored.name()->str();
+  graph.name = text(stored.name(), budget);
   std::unordered_set<std::string> names;
   std::vector<bool> defined;
   std::vector<TensorType> recorded;
@@ -121,12 +137,14 @@ Graph decode_graph(const format::Graph& stored, const WeightBytes& weights, std:
     for (const format::Value* v : *stored.values()) {
       if (v->dtype() > static_cast<uint8_t>(DType::string))
         fail(fmt::format("value '{}' has an unknown dtype", v->name()->string_view()));
-      const TensorType type{static_cast<DType>(v->dtype()), parse_shape(v->dims())};
-      if (!names.insert(v->name()->str()).second)
-        fail(fmt::format("two values are named '{}'", v->name()->string_view()));
+      const TensorType type{static_cast<DType>(v->dtype()), parse_shape(v->dims(), budget)};
+      for (const Dim& d : type.shape)
+        if (d.is_constant() && d.value() < 0)
+          fail(fmt::format("value '{}' has a negative size: {}", v->name()->string_view(), to_string(type)));
       Value value;
-      value.name = v->name()->str();
-      value.constant = decode_constant(*v, type.dtype, type.shape, weights);
+      value.name = text(v->name(), budget);
+      if (!names.insert(value.name).second) fail(fmt::format("two values are named '{}'", value.name));
+      value.constant = decode_constant(*v, type.dtype, type.shape, weights, budget);
       defined.push_back(value.constant != nullptr);
       if (value.constant) {
         value.type = type;
@@ -149,7 +167,7 @@ Graph decode_graph(const format::Graph& stored, const WeightBytes& weights, std:
   const auto use = [&](ValueId id) {
     if (!defined[check(id)]) fail(fmt::format("value '{}' is read before it is computed", graph.value(id).name));
   };
-  graph.inputs = numbers<ValueId>(stored.inputs());
+  graph.inputs = numbers<ValueId>(stored.inputs(), budget);
   for (const ValueId id : graph.inputs) {
     const size_t v = define(id);
     graph.values[v].type = recorded[v];
@@ -158,14 +176,16 @@ Graph decode_graph(const format::Graph& stored, const WeightBytes& weights, std:
     for (const format::Node* n : *stored.nodes()) {
       Fields fields;
       if (n->fields())
-        for (const format::Field* field : *n->fields()) fields.emplace_back(field->name()->str(), decode_field(*field));
-      Node node{operators().make(n->op()->string_view(), fields),
-                numbers<ValueId>(n->inputs()),
-                numbers<ValueId>(n->outputs()),
+        for (const format::Field* field : *n->fields())
+          fields.emplace_back(text(field->name(), budget), decode_field(*field, budget));
+      Node node{operators().make(text(n->op(), budget), fields),
+                numbers<ValueId>(n->inputs(), budget),
+                numbers<ValueId>(n->outputs(), budget),
                 {},
-                strings(n->sources())};
+                strings(n->sources(), budget)};
       if (n->bodies())
-        for (const format::Graph* body : *n->bodies()) node.bodies.push_back(decode_graph(*body, weights, nullptr));
+        for (const format::Graph* body : *n->bodies())
+          node.bodies.push_back(decode_graph(*body, weights, budget, nullptr));
       for (const ValueId id : node.inputs)
         if (id != no_value) use(id);
       if (node.outputs.empty()) fail("a node has no outputs");
@@ -180,13 +200,17 @@ Graph decode_graph(const format::Graph& stored, const WeightBytes& weights, std:
         graph.values[v].content = std::move(inferred[o].content);
       }
       graph.nodes.push_back(std::move(node));
-      if (tactics) tactics->push_back(n->tactic() ? n->tactic()->str() : "");
+      if (tactics) tactics->push_back(text(n->tactic(), budget));
     }
   }
-  graph.outputs = numbers<ValueId>(stored.outputs());
+  graph.outputs = numbers<ValueId>(stored.outputs(), budget);
   for (const ValueId id : graph.outputs) use(id);
-  graph.output_names = strings(stored.output_names());
+  graph.output_names = strings(stored.output_names(), budget);
   if (graph.output_names.size() != graph.outputs.size()) fail("outputs and their names differ in number");
+  // Of bodies the position counts, and a loop may well carry one value twice.
+  if (tactics && std::unordered_set<std::string>(graph.output_names.begin(), graph.output_names.end()).size() !=
+                     graph.output_names.size())
+    fail("two outputs have one name");
   return graph;
 }
 

@@ -16,6 +16,15 @@ void check_window_fields(std::string_view op, size_t spatial_rank, const std::ve
   check("strides", strides.size(), spatial_rank);
   check("pads", pads.size(), 2 * spatial_rank);
   check("dilations", dilations.size(), spatial_rank);
+  // Far below overflow in sums and products of positions; no image is larger.
+  constexpr int64_t limit = int64_t{1} << 31;
+  for (const Dim& pad : pads)
+    if (const auto size = pad.as_constant(); size && (*size > limit || *size < -limit))
+      throw Error(ErrorCode::invalid_model, fmt::format("{}: a padding of {} is too large", op, *size));
+  for (size_t i = 0; i < spatial_rank; ++i)
+    if (strides[i] > limit || dilations[i] > limit)
+      throw Error(ErrorCode::invalid_model,
+                  fmt::format("{}: strides of {} and dilations of {} are too large", op, strides[i], dilations[i]));
   for (size_t i = 0; i < spatial_rank; ++i)
     if (strides[i] < 1 || dilations[i] < 1)
       throw Error(ErrorCode::invalid_model, fmt::format("{}: strides and dilations must be positive, got {} and {}", op,
@@ -27,6 +36,9 @@ Dim window_extent(const Dim& kernel, int64_t dilation) {
 }
 
 void check_output_size(std::string_view op, const Dim& size, const Dim& input, const Dim& window) {
+  constexpr int64_t limit = int64_t{1} << 31;
+  if (const auto extent = window.as_constant(); extent && *extent > limit)
+    throw Error(ErrorCode::invalid_model, fmt::format("{}: a window of {} is too large", op, *extent));
   const auto high = size.upper_bound();
   if (high && *high < 0)
     throw Error(ErrorCode::invalid_model, fmt::format("{}: a window of {} does not fit an input of {} with its padding",

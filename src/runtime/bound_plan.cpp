@@ -1,14 +1,26 @@
 #include "runtime/bound_plan.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <new>
+#include <stdexcept>
 
 #include "compile/memory_planner.h"
 
 namespace camshaft {
 
 namespace {
+
+// 0 when it cannot be told.
+size_t machine_memory_bytes() {
+  static const size_t bytes = [] {
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    return pages > 0 && page > 0 ? static_cast<size_t>(pages) * static_cast<size_t>(page) : size_t{0};
+  }();
+  return bytes;
+}
 
 bool is_bound(const Shape& shape, const SymbolBindings& symbols) {
   std::vector<std::string> names;
@@ -17,6 +29,15 @@ bool is_bound(const Shape& shape, const SymbolBindings& symbols) {
 }
 
 }  // namespace
+
+size_t operand_bytes(DType dtype, const Dims& dims) {
+  const int64_t count = element_count(dims);
+  if (dtype != DType::string) return byte_size(dtype, count);
+  size_t bytes = 0;
+  if (__builtin_mul_overflow(static_cast<size_t>(count), sizeof(std::string), &bytes))
+    throw Error(ErrorCode::invalid_argument, fmt::format("a tensor of {} strings is too large", count));
+  return bytes;
+}
 
 KernelShapes kernel_shapes(const Plan& plan, const PlanStep& step, const SymbolBindings& symbols, int threads) {
   KernelShapes shapes;
@@ -36,9 +57,15 @@ KernelShapes kernel_shapes(const Plan& plan, const PlanStep& step, const SymbolB
 }
 
 BoundPlan::BoundPlan(const Plan& plan, SymbolBindings symbols, int threads) : symbols_(std::move(symbols)) {
-  bind_values(plan);
-  prepare_steps(plan, threads);
-  plan_arena(plan);
+  try {
+    bind_values(plan);
+    prepare_steps(plan, threads);
+    plan_arena(plan);
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::out_of_memory, "out of memory while preparing the kernels for these input shapes");
+  } catch (const std::length_error&) {
+    throw Error(ErrorCode::out_of_memory, "out of memory while preparing the kernels for these input shapes");
+  }
 }
 
 void BoundPlan::bind_values(const Plan& plan) {
@@ -50,14 +77,30 @@ void BoundPlan::bind_values(const Plan& plan) {
     if (value.storage == Storage::none || !is_bound(value.type.shape, symbols_)) continue;
     try {
       for (const Dim& d : value.type.shape) dims_[v].push_back(d.evaluate(symbols_));
-      const int64_t count = element_count(dims_[v]);
-      if (value.type.dtype != DType::string) bytes_[v] = byte_size(value.type.dtype, count);
+      bytes_[v] = operand_bytes(value.type.dtype, dims_[v]);
+      // Tables are as long as an axis even where another axis is empty.
+      Dims not_empty = dims_[v];
+      for (int64_t& d : not_empty) d = std::max<int64_t>(d, 1);
+      const size_t most = operand_bytes(value.type.dtype, not_empty), memory = machine_memory_bytes();
+      if (memory > 0 && most > memory)
+        throw Error(ErrorCode::out_of_memory,
+                    fmt::format("{} needs {} bytes, this machine has {}", to_string(dims_[v]), most, memory));
     } catch (const Error& e) {
-      throw Error(ErrorCode::invalid_argument,
+      throw Error(e.code() == ErrorCode::out_of_memory ? e.code() : ErrorCode::invalid_argument,
                   fmt::format("the input shapes do not fit this model: tensor '{}' of shape {}: {}", value.name,
                               to_string(value.type), e.what()));
     }
     known_[v] = true;
+  }
+  for (size_t v = 0; v < plan.values.size(); ++v) {
+    if (plan.values[v].storage != Storage::alias || !known_[v]) continue;
+    const auto root = static_cast<size_t>(plan.root(static_cast<int32_t>(v)));
+    if (known_[root] && bytes_[root] != bytes_[v])
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("the input shapes do not fit this model: tensor '{}' is {} and cannot be seen as '{}' of "
+                      "shape {}",
+                      plan.values[root].name, to_string(dims_[root]), plan.values[v].name, to_string(dims_[v])));
   }
 }
 

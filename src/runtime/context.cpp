@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
+#include <stdexcept>
 
 #include "ops/evaluate.h"
 #include "runtime/context_impl.h"
@@ -95,6 +97,7 @@ const BoundPlan& Context::Impl::bind() {
                                  [](const Dims& a, const std::optional<Dims>& b) { return b && a == *b; });
     if (!same) continue;
     cache_.splice(cache_.begin(), cache_, it);
+    executor.reserve(*cache_.front().bound);  // a larger plan may have failed to get its arena since
     return *cache_.front().bound;
   }
   SymbolBindings symbols;
@@ -130,7 +133,13 @@ void Context::Impl::run() {
                               to_string(*input_dims[i]), needed, bound_input_bytes[i]));
   }
   has_run = false;
-  executor.run(bound, memory);
+  try {
+    executor.run(bound, memory);
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::out_of_memory, "out of memory while running");
+  } catch (const std::length_error&) {
+    throw Error(ErrorCode::out_of_memory, "out of memory while running");
+  }
   has_run = true;
 }
 
@@ -197,7 +206,7 @@ void Context::bind_input(const std::string& name, const void* data, size_t bytes
 void Context::set_input(const std::string& name, const std::vector<int64_t>& dims, const void* data) {
   set_input_shape(name, dims);
   const TensorInfo& info = impl_->engine->inputs[impl_->input_index(name)];
-  bind_input(name, data, byte_size(info.dtype, element_count(dims)));
+  bind_input(name, data, operand_bytes(info.dtype, dims));
 }
 
 void Context::bind_output(const std::string& name, void* data, size_t bytes) {

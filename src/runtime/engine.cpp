@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <set>
+#include <stdexcept>
 
 #include "compile/lower.h"
 #include "engine/engine_file.h"
@@ -86,18 +88,21 @@ Engine Engine::load(const std::string& path) {
   impl->optimum = std::move(file.optimum);
   impl->metadata = std::move(file.metadata);
   impl->storage = std::move(file.storage);
-  for (const Profile& profile : impl->profiles) {
-    try {
-      check_profile(impl->graph, profile);
-    } catch (const Error& e) {
-      throw Error(ErrorCode::corrupt_engine, fmt::format("'{}': {}", path, e.what()));
-    }
+  try {
+    for (const Profile& profile : impl->profiles) check_profile(impl->graph, profile);
+    LowerOptions options;
+    options.symbols = impl->optimum;
+    options.tactics = std::move(file.tactics);
+    impl->plan = lower(impl->graph, *impl->backend, *impl->packed, options);
+    impl->finish();
+  } catch (const Error& e) {
+    if (e.code() == ErrorCode::out_of_memory) throw;
+    throw Error(ErrorCode::corrupt_engine, fmt::format("'{}' is a damaged engine: {}", path, e.what()));
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::out_of_memory, fmt::format("'{}': out of memory while loading", path));
+  } catch (const std::length_error&) {
+    throw Error(ErrorCode::out_of_memory, fmt::format("'{}': out of memory while loading", path));
   }
-  LowerOptions options;
-  options.symbols = impl->optimum;
-  options.tactics = std::move(file.tactics);
-  impl->plan = lower(impl->graph, *impl->backend, *impl->packed, options);
-  impl->finish();
   return Engine(std::move(impl));
 }
 
@@ -169,16 +174,26 @@ MemoryInfo Engine::memory() const {
     if (value.constant && !value.constant->is_elided())
       info.weight_bytes += static_cast<int64_t>(value.constant->bytes());
   info.weight_bytes += static_cast<int64_t>(impl_->packed->total_bytes());
-  SymbolBindings symbols = impl_->optimum;
-  for (const ValueId id : impl_->graph.inputs)
-    for (const Dim& d : impl_->graph.shape(id)) {
-      std::vector<std::string> names;
-      d.collect_symbols(names);
-      for (const std::string& n : names) symbols.try_emplace(n, 1);
+  // Sizes that no profile names: 1 along the first axis, then the first size that the model accepts.
+  for (const int64_t fallback : {64, 32, 16, 128, 224, 8, 1}) {
+    SymbolBindings symbols = impl_->optimum;
+    for (const ValueId id : impl_->graph.inputs) {
+      const Shape& shape = impl_->graph.shape(id);
+      for (size_t axis = 0; axis < shape.size(); ++axis) {
+        std::vector<std::string> names;
+        shape[axis].collect_symbols(names);
+        for (const std::string& n : names) symbols.try_emplace(n, axis == 0 ? 1 : fallback);
+      }
     }
-  const BoundPlan bound(impl_->plan, symbols, 1);
-  info.arena_bytes = bound.arena_bytes();
-  info.arena_lower_bound = bound.arena_lower_bound();
+    try {
+      const BoundPlan bound(impl_->plan, symbols, 1);
+      info.arena_bytes = bound.arena_bytes();
+      info.arena_lower_bound = bound.arena_lower_bound();
+      return info;
+    } catch (const Error& e) {
+      if (e.code() != ErrorCode::invalid_argument) throw;
+    }
+  }
   return info;
 }
 

@@ -125,7 +125,10 @@ Tensor Executor::tensor(const BoundPlan& bound, int32_t value) const {
   const Dims dims = current_dims(bound, value);
   if (r.storage == Storage::dynamic) return dynamic_[static_cast<size_t>(root)].reshaped(dims);
   if (r.storage == Storage::constant) return r.constant->reshaped(dims);
-  const size_t bytes = byte_size(r.type.dtype, element_count(dims));
+  const size_t bytes = operand_bytes(r.type.dtype, dims);
+  if (root != value && bytes != operand_bytes(r.type.dtype, current_dims(bound, root)))
+    throw Error(ErrorCode::invalid_argument, fmt::format("tensor '{}' of shape {} cannot be seen as {}", r.name,
+                                                         to_string(current_dims(bound, root)), to_string(dims)));
   return Tensor(r.type.dtype, dims, {pointers_[static_cast<size_t>(root)], bytes}, nullptr);
 }
 
@@ -147,6 +150,7 @@ void Executor::run_dynamic_step(const BoundPlan& bound, size_t s) {
     step_inputs_.clear();
     step_outputs_.clear();
     for (const int32_t id : step.inputs) {
+      if (id >= 0) tensor(bound, id);  // throws where a view does not fit what is there
       const bool dynamic = id >= 0 && plan_.values[static_cast<size_t>(plan_.root(id))].storage == Storage::dynamic;
       step_inputs_.push_back(id < 0    ? nullptr
                              : dynamic ? dynamic_[static_cast<size_t>(plan_.root(id))].data()
@@ -179,7 +183,7 @@ void Executor::call_taps(const BoundPlan& bound, const std::vector<int32_t>& val
     if (std::find(values.begin(), values.end(), root) == values.end()) continue;
     const Dims dims = current_dims(bound, value);
     const PlanValue& v = plan_.values[static_cast<size_t>(root)];
-    const size_t bytes = v.type.dtype == DType::string ? 0 : byte_size(v.type.dtype, element_count(dims));
+    const size_t bytes = operand_bytes(v.type.dtype, dims);
     tap({v.type.dtype, dims, pointers_[static_cast<size_t>(root)], bytes});
   }
 }

@@ -1,0 +1,28 @@
+#include "build/compile_graph.h"
+
+#include "compile/lower.h"
+#include "runtime/engine_impl.h"
+
+namespace camshaft {
+
+Engine compile_graph(Graph graph, std::shared_ptr<const Backend> backend, const CompileOptions& options) {
+  const auto impl = std::make_shared<Engine::Impl>();
+  impl->backend = std::move(backend);
+  impl->graph = std::move(graph);
+  for (const Profile& profile : options.profiles) check_profile(impl->graph, profile);
+  if (!options.profiles.empty()) impl->optimum = bind_profile(impl->graph, options.profiles.front());
+  impl->profiles = options.profiles;
+  impl->metadata = options.metadata;
+  impl->packed = std::make_shared<PackedConstants>();
+  impl->packed->set_unpack([device = impl->backend](const PackedConstant& p, DType dtype, const Dims& dims) {
+    return device->unpack(p, dtype, dims);
+  });
+  LowerOptions lowering;
+  lowering.symbols = impl->optimum;
+  lowering.cancellation = options.cancellation;
+  impl->plan = lower(impl->graph, *impl->backend, *impl->packed, lowering);
+  impl->finish();
+  return Engine(impl);
+}
+
+}  // namespace camshaft

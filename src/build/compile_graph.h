@@ -1,0 +1,26 @@
+// From an optimised graph to an engine.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "camshaft/cancellation.h"
+#include "camshaft/engine.h"
+#include "compile/backend.h"
+#include "graph/graph.h"
+
+namespace camshaft {
+
+struct CompileOptions {
+  std::vector<Profile> profiles;  ///< tactics are chosen for the optimum of the first
+  std::map<std::string, std::string> metadata;
+  Cancellation cancellation;
+};
+
+/// Chooses tactics, packs constants and lays out the plan. The graph is taken as it is: run optimize() first. Throws
+/// Error(invalid_argument) for a profile that does not fit the graph's inputs, Error(cancelled).
+Engine compile_graph(Graph graph, std::shared_ptr<const Backend> backend, const CompileOptions& options = {});
+
+}  // namespace camshaft
