@@ -176,7 +176,8 @@ Tensor from_numpy(const Tensor& array, DType wanted, const std::string& name) {
   if (array.dtype() == wanted) return array;
   if (array.dtype() == DType::f32 && is_floating(wanted) && (wanted == DType::bf16 || bit_width(wanted) < 16)) {
     Tensor narrow(wanted, array.dims());
-    convert_from_float(wanted, array.as<float>(), narrow.mutable_data(), array.size());
+    // Without saturation: an infinity stays one.
+    convert_from_float(wanted, array.as<float>(), narrow.mutable_data(), array.size(), false);
     return narrow;
   }
   if ((wanted == DType::i4 && array.dtype() == DType::i8) || (wanted == DType::u4 && array.dtype() == DType::u8)) {

@@ -71,7 +71,7 @@ class Archive {
          state = unzGoToNextFile(zip_.get())) {
       if (state != UNZ_OK) damaged("its table of contents is damaged");
       std::string name = current_name();
-      const bool is_array = name.size() > 4 && name.substr(name.size() - 4) == ".npy";
+      const bool is_array = name.size() >= 4 && name.substr(name.size() - 4) == ".npy";
       const std::string place =
           fmt::format("'{}': array '{}'", path_, is_array ? name.substr(0, name.size() - 4) : name);
       tensors.emplace_back(is_array ? name.substr(0, name.size() - 4) : name, parse_npy(current_bytes(place), place));

@@ -168,7 +168,7 @@ def test_wrong_input_name(engine, tmp_path):
     run_refused(engine, {"image": FEED["x"]}, tmp_path, "image", "x")
 
 
-@pytest.mark.parametrize("shape", [(1, 4, 48, 192), (3, 48, 192), (1, 3, 48, 192, 1), (0, 3, 48, 192)], ids=str)
+@pytest.mark.parametrize("shape", [(1, 4, 48, 192), (3, 48, 192), (1, 3, 48, 192, 1), (1, 0, 48, 192)], ids=str)
 def test_wrong_input_shape(shape, engine, tmp_path):
     run_refused(engine, {"x": np.zeros(shape, np.float32)}, tmp_path, "x", "shape")
 

@@ -1,6 +1,7 @@
 """What the camshaft command does when all is well."""
 
 import json
+import sys
 
 import camshaft_cli
 import numpy as np
@@ -111,12 +112,52 @@ def test_bench_makes_its_own_inputs(engine):
     assert "median" in done.stdout
 
 
+def test_bench_profile_lists_the_layers(engine):
+    options = ("--shapes", "x:1x3x48x192", "--threads", 1, "--iterations", 3, "--warmup", 0, "--profile")
+    figures = json.loads(camshaft("bench", engine, *options, "--json").stdout)
+    assert figures["runs"] == 3
+    assert sum(layer["percent"] for layer in figures["layers"]) == pytest.approx(100)
+    assert any(layer["sources"] for layer in figures["layers"])
+    assert "nodes of the model" in camshaft("bench", engine, *options).stdout
+
+
+def test_reports_as_json(model, tmp_path):
+    built = json.loads(camshaft("build", model, "-o", tmp_path / "a.engine", "--json").stdout)
+    assert all(output["passed"] for output in built["verification"]) and built["layers"] > 0
+    assert json.loads(camshaft("verify", model, "--json").stdout)["passed"]
+    assert json.loads(camshaft("devices", "--json").stdout)[0]["kind"] == "cpu"
+
+
+def test_several_profiles(model, tmp_path):
+    path = tmp_path / "a.engine"
+    ranges = (("--min-shapes", 1, 4), ("--opt-shapes", 1, 6), ("--max-shapes", 2, 8))
+    shapes = [word for option, *sizes in ranges for size in sizes for word in (option, f"x:{size}x3x48x192")]
+    camshaft("build", model, "-o", path, "--no-verify", *shapes)
+    assert len(json.loads(camshaft("inspect", path, "--json").stdout)["profiles"]) == 2
+    codes = [camshaft("run", path, "--shapes", f"x:{size}x3x48x192", check=False).returncode for size in (2, 3, 7, 9)]
+    assert codes == [0, 2, 0, 2]
+
+
 def test_verify_against_the_reference(model):
     assert camshaft("verify", model, "--against", "reference").returncode == 0
 
 
-def test_verify_against_onnxruntime(model):
+def test_verify_against_onnxruntime(model, monkeypatch):
+    monkeypatch.setenv("CAMSHAFT_PYTHON", sys.executable)
     assert camshaft("verify", model, "--against", "onnxruntime").returncode == 0
+
+
+def test_verify_fails_outside_the_tolerance(model, monkeypatch):
+    monkeypatch.setenv("CAMSHAFT_PYTHON", sys.executable)
+    done = camshaft("verify", model, "--against", "onnxruntime", "--tolerance", "1e-30", check=False)
+    assert done.returncode == 4 and "FAILED" in done.stdout and done.stderr
+
+
+def test_verify_without_onnxruntime_says_what_to_do(model, monkeypatch):
+    for python in ("/nonexistent/python", "false"):
+        monkeypatch.setenv("CAMSHAFT_PYTHON", python)
+        done = camshaft("verify", model, "--against", "onnxruntime", check=False)
+        assert done.returncode in (2, 3) and "onnx" in done.stderr.lower()
 
 
 @pytest.mark.parametrize("which", ["model", "engine"])
