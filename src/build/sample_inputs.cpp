@@ -8,6 +8,7 @@
 
 #include "base/float_types.h"
 #include "base/random.h"
+#include "compile/lower.h"
 #include "ops/evaluate.h"
 #include "ops/move.h"
 #include "ops/pointwise.h"
@@ -115,13 +116,7 @@ std::vector<Dims> choose_input_shapes(const Graph& graph, const std::map<std::st
   for (const ValueId id : graph.inputs)
     if (const auto it = given.find(graph.value(id).name); it != given.end())
       bind_symbols(graph.shape(id), it->second, fmt::format("input '{}'", it->first), bindings);
-  for (const ValueId id : graph.inputs) {
-    for (size_t axis = 0; axis < graph.shape(id).size(); ++axis) {
-      std::vector<std::string> names;
-      graph.shape(id)[axis].collect_symbols(names);
-      for (const std::string& n : names) bindings.try_emplace(n, axis == 0 ? 1 : fallback);
-    }
-  }
+  bindings = assume_sizes(graph, std::move(bindings), fallback);
   std::vector<Dims> shapes;
   for (const ValueId id : graph.inputs) {
     Dims dims;

@@ -66,7 +66,11 @@ std::string kind_of(const Node& node) {
 class Lowering {
  public:
   Lowering(const Graph& graph, const Backend& backend, PackedConstants& constants, const LowerOptions& options)
-      : graph_(graph), backend_(backend), constants_(constants), options_(options) {}
+      : graph_(graph),
+        backend_(backend),
+        constants_(constants),
+        options_(options),
+        symbols_(assume_sizes(graph, options.symbols)) {}
 
   Plan run() {
     make_values();
@@ -129,7 +133,7 @@ class Lowering {
     step.sources = node.sources;
     step.inputs.assign(node.inputs.begin(), node.inputs.end());
     step.outputs.assign(node.outputs.begin(), node.outputs.end());
-    const RegionView region{graph_, node, options_.symbols};
+    const RegionView region{graph_, node, symbols_};
     if (n < options_.tactics.size() && !options_.tactics[n].empty()) {
       step.tactic = options_.tactics[n];
       const std::vector<Tactic> available = backend_.tactics(region);
@@ -238,11 +242,24 @@ class Lowering {
   const Backend& backend_;
   PackedConstants& constants_;
   const LowerOptions& options_;
+  SymbolBindings symbols_;
   std::set<std::string, std::less<>> input_symbols_;
   Plan plan_;
 };
 
 }  // namespace
+
+SymbolBindings assume_sizes(const Graph& graph, SymbolBindings symbols, int64_t size) {
+  for (const ValueId id : graph.inputs) {
+    const Shape& shape = graph.shape(id);
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      std::vector<std::string> names;
+      shape[axis].collect_symbols(names);
+      for (const std::string& n : names) symbols.try_emplace(n, axis == 0 ? 1 : size);
+    }
+  }
+  return symbols;
+}
 
 Plan lower(const Graph& graph, const Backend& backend, PackedConstants& constants, const LowerOptions& options) {
   return Lowering(graph, backend, constants, options).run();

@@ -6,8 +6,12 @@
 
 namespace camshaft {
 
+/// `symbols`, and a guess for every symbol of the graph's inputs that is not among them: 1 for those that first appear
+/// along the first axis of an input, `size` for the others.
+SymbolBindings assume_sizes(const Graph& graph, SymbolBindings symbols, int64_t size = 64);
+
 struct LowerOptions {
-  /// Values of symbols to choose tactics for (the optimum of the first profile).
+  /// Values of symbols to choose tactics for (the optimum of the first profile); assume_sizes() adds what is missing.
   SymbolBindings symbols;
   /// One tactic a node, as an earlier build chose them; empty, or empty for a node: chosen here.
   std::vector<std::string> tactics;

@@ -176,17 +176,8 @@ MemoryInfo Engine::memory() const {
   info.weight_bytes += static_cast<int64_t>(impl_->packed->total_bytes());
   // Sizes that no profile names: 1 along the first axis, then the first size that the model accepts.
   for (const int64_t fallback : {64, 32, 16, 128, 224, 8, 1}) {
-    SymbolBindings symbols = impl_->optimum;
-    for (const ValueId id : impl_->graph.inputs) {
-      const Shape& shape = impl_->graph.shape(id);
-      for (size_t axis = 0; axis < shape.size(); ++axis) {
-        std::vector<std::string> names;
-        shape[axis].collect_symbols(names);
-        for (const std::string& n : names) symbols.try_emplace(n, axis == 0 ? 1 : fallback);
-      }
-    }
     try {
-      const BoundPlan bound(impl_->plan, symbols, 1);
+      const BoundPlan bound(impl_->plan, assume_sizes(impl_->graph, impl_->optimum, fallback), 1);
       info.arena_bytes = bound.arena_bytes();
       info.arena_lower_bound = bound.arena_lower_bound();
       return info;
