@@ -11,6 +11,8 @@ namespace camshaft {
 /// - before a convolution, per input channel; shifts only where there is no padding, which stays zero;
 /// - around a matrix product, factors per column of the weights, and per row.
 ///
+/// Scalar factors of both operands of a matrix product of two variables (attention's scale) are moved behind it.
+///
 /// Whole chains at once, in double, rounded once. Results change by rounding.
 void fold_affine_into_contract(Graph& graph, const PassContext& context);
 

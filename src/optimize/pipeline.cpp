@@ -11,6 +11,7 @@
 #include "optimize/fold_affine_into_contract.h"
 #include "optimize/fold_constants.h"
 #include "optimize/fuse.h"
+#include "optimize/recognize_group_norm.h"
 #include "optimize/simplify_algebra.h"
 #include "optimize/simplify_moves.h"
 #include "optimize/to_channels_last.h"
@@ -32,18 +33,21 @@ constexpr Pass passes[] = {
     {"fold_constants", fold_constants, 1},
     {"simplify_moves", simplify_moves, 1},
     {"simplify_algebra", simplify_algebra, 1},
+    {"recognize_group_norm", recognize_group_norm, 1},
     {"eliminate_common_subexpressions", eliminate_common_subexpressions, 1},
     {"fold_affine_into_contract", fold_affine_into_contract, 1},
 
     {"fold_constants", fold_constants, 2},
     {"simplify_moves", simplify_moves, 2},
     {"simplify_algebra", simplify_algebra, 2},
+    {"recognize_group_norm", recognize_group_norm, 2},
     {"eliminate_common_subexpressions", eliminate_common_subexpressions, 2},
     {"fold_affine_into_contract", fold_affine_into_contract, 2},
 
     {"fold_constants", fold_constants, 3},
     {"simplify_moves", simplify_moves, 3},
     {"simplify_algebra", simplify_algebra, 3},
+    {"recognize_group_norm", recognize_group_norm, 3},
     {"eliminate_common_subexpressions", eliminate_common_subexpressions, 3},
     {"fold_affine_into_contract", fold_affine_into_contract, 3},
 

@@ -1,8 +1,10 @@
 #include "optimize/simplify_moves.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "graph/rewriter.h"
+#include "ops/contract.h"
 #include "ops/move.h"
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
@@ -67,7 +69,7 @@ bool keeps_elements(ops::ReduceKind kind) {
 
 class Simplifier {
  public:
-  explicit Simplifier(Graph& graph) : graph_(graph), rewriter_(graph), producers_(graph) {}
+  explicit Simplifier(Graph& graph) : graph_(graph), uses_(graph), rewriter_(graph), producers_(graph) {}
 
   void run() {
     for (Node& node : rewriter_.nodes()) {
@@ -92,6 +94,7 @@ class Simplifier {
     if (const auto* op = node.op.as<ops::Slice>()) return simplify_slice(*op, node);
     if (const auto* op = node.op.as<ops::Concat>()) return simplify_concat(*op, node);
     if (const auto* op = node.op.as<ops::Reduce>()) return simplify_reduce(*op, node);
+    if (const auto* op = node.op.as<ops::Gather>()) return simplify_gather(*op, node);
     if (node.op.as<ops::Expand>()) return node.inputs.size() == 1 ? unless_changed(node) : no_value;
     if (node.op.as<ops::Pointwise>()) read_through_expands(node);
     if (const auto* op = node.op.as<ops::Pad>()) {
@@ -115,10 +118,52 @@ class Simplifier {
     if (node.inputs.size() != 1) return no_value;
     if (const ValueId same = unless_changed(node); same != no_value) return same;
     const Node* before = producers_.find(node.inputs[0]);
-    if (!before || !before->op.as<ops::Reshape>() || before->inputs.size() != 1) return no_value;
+    if (!before) return no_value;
+    if (const ValueId hoisted = reshape_operand_instead(reshape, node); hoisted != no_value) return hoisted;
+    before = producers_.find(node.inputs[0]);
+    if (!before->op.as<ops::Reshape>() || before->inputs.size() != 1) return no_value;
     const ValueId x = before->inputs[0];
     if (graph_.type(x) == graph_.type(node.outputs[0])) return x;
     return add(reshape, {x}, node);
+  }
+
+  // reshape(x · w + b) = reshape(x) · w + b where the last axis stays: so that what follows in the new shape (the
+  // residual of a transformer whose exporter has flattened tokens) can join the product's region.
+  ValueId reshape_operand_instead(const ops::Reshape& reshape, const Node& node) {
+    std::vector<Node> chain;  // from the reshape back to the product
+    for (ValueId id = node.inputs[0]; chain.empty() || !chain.back().op.as<ops::MatMul>();
+         id = chain.back().inputs[0]) {
+      const Shape& shape = graph_.shape(id);
+      const Node* before = producers_.find(id);
+      if (!before || use_count(id) != 1 || shape.size() < 2 || reshape.shape.size() < 2 ||
+          !(shape.back() == reshape.shape.back()))
+        return no_value;
+      const bool is_product = before->op.as<ops::MatMul>() && !before->op.as<ops::MatMul>()->transpose_a &&
+                              graph_.is_constant(before->inputs[1]) && graph_.shape(before->inputs[1]).size() == 2;
+      const bool is_bias = before->op.as<ops::Pointwise>() && before->inputs.size() == 2 &&
+                           graph_.is_constant(before->inputs[1]) && graph_.shape(before->inputs[1]).size() <= 1 &&
+                           graph_.type(before->inputs[0]) == graph_.type(id);
+      if (!is_product && !is_bias) return no_value;
+      chain.push_back(*before);
+    }
+    Shape shape = reshape.shape;
+    ValueId x = chain.back().inputs[0];
+    shape.back() = graph_.shape(x).back();
+    x = add(ops::Reshape{shape}, {x}, node);
+    for (size_t i = chain.size(); i-- > 0;) {
+      x = add(chain[i].op, {x, chain[i].inputs[1]}, chain[i]);
+      counts_[x] = 1;
+    }
+    counts_[x] = use_count(node.outputs[0]);
+    return x;
+  }
+
+  // Readers of an old value, or of one that this pass put in the place of old ones.
+  size_t use_count(ValueId id) const {
+    if (const auto at = counts_.find(id); at != counts_.end()) return at->second;
+    const auto i = static_cast<size_t>(id);
+    if (i >= uses_.readers.size()) return 0;
+    return uses_.readers[i].size() + (uses_.is_output[i] ? 1 : 0);
   }
 
   ValueId simplify_transpose(const ops::Transpose& transpose, const Node& node) {
@@ -165,6 +210,19 @@ class Simplifier {
     return no_value;
   }
 
+  // One element of an axis is a slice.
+  ValueId simplify_gather(const ops::Gather& gather, const Node& node) {
+    const auto& content = graph_.value(node.inputs[1]).content;
+    const auto index = content && content->size() == 1 ? content->front().as_constant() : std::nullopt;
+    if (!index || !graph_.shape(node.inputs[1]).empty()) return no_value;
+    const Dim& size = graph_.shape(node.inputs[0])[static_cast<size_t>(gather.axis)];
+    const Dim start = *index < 0 ? size + Dim(*index) : Dim(*index);
+    // A constant size tells that the index is in range; of others the slice would not check it.
+    if (!size.is_constant() || start.value() < 0 || start.value() >= size.value()) return no_value;
+    const ValueId slice = add(ops::Slice{{gather.axis}, {start}, {1}, {1}}, {node.inputs[0]}, node);
+    return add(ops::Reshape{graph_.shape(node.outputs[0])}, {slice}, node);
+  }
+
   ValueId simplify_reduce(const ops::Reduce& reduce, const Node& node) {
     const Shape& shape = graph_.shape(node.inputs[0]);
     if (!keeps_elements(reduce.kind) || graph_.type(node.outputs[0]).dtype != graph_.type(node.inputs[0]).dtype ||
@@ -188,8 +246,10 @@ class Simplifier {
   }
 
   Graph& graph_;
+  Uses uses_;
   Rewriter rewriter_;
   Producers producers_;
+  std::unordered_map<ValueId, size_t> counts_;
 };
 
 }  // namespace

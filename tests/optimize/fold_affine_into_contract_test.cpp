@@ -67,14 +67,18 @@ TEST(FoldAffineIntoContract, BeforeAConvolution) {
                  %y = conv {strides=[1, 1], pads=shape(0, 0, 0, 0), dilations=[1, 1]} (%x, %w, %b)
                  return "y" = %y)",
               "%x: f32[1, 2, 4, 4]");
-  // Padding is zero after the subtraction: only the factor folds.
+  // Padding is zero after the subtraction. The factor alone would fold, but it costs nothing beside the subtraction.
+  const std::string padded = R"(%y = conv {strides=[1, 1], pads=shape(0, 1, 0, 0), dilations=[1, 1]} (%q, %w)
+                                return "y" = %y)";
+  expect_unchanged(fold_affine_into_contract, before + padded, "%x: f32[1, 2, 4, 4]");
   expect_pass(fold_affine_into_contract,
-              before + R"(%y = conv {strides=[1, 1], pads=shape(0, 1, 0, 0), dilations=[1, 1]} (%q, %w)
-                          return "y" = %y)",
+              R"(const %w: f32[1, 2, 1, 2] = [1, 2, 3, 4]
+                 const %d: f32[2, 1, 1] = [0.5, 0.25]
+                 %q = pointwise {function=div} (%x, %d)
+                 )" +
+                  padded,
               R"(const %w: f32[1, 2, 1, 2] = [2, 4, 12, 16]
-                 const %m: f32[2, 1, 1] = [10, 20]
-                 %p = pointwise {function=sub} (%x, %m)
-                 %y = conv {strides=[1, 1], pads=shape(0, 1, 0, 0), dilations=[1, 1]} (%p, %w)
+                 %y = conv {strides=[1, 1], pads=shape(0, 1, 0, 0), dilations=[1, 1]} (%x, %w)
                  return "y" = %y)",
               "%x: f32[1, 2, 4, 4]");
 }
@@ -97,6 +101,21 @@ TEST(FoldAffineIntoContract, FactorsAroundAMatrixProduct) {
                  %y = pointwise {function=add} (%q, %columns)
                  return "y" = %y)",
               "%x: f32[n, 2]");
+}
+
+TEST(FoldAffineIntoContract, ScaleOfAttention) {
+  expect_pass(fold_affine_into_contract,
+              R"(const %half: f32[] = 0.5
+                 const %quarter: f32[1] = 0.25
+                 %p = pointwise {function=mul} (%x, %half)
+                 %q = pointwise {function=mul} (%quarter, %k)
+                 %y = matmul {transpose_b=true} (%p, %q)
+                 return "y" = %y)",
+              R"(const %c: f32[] = 0.125
+                 %m = matmul {transpose_b=true} (%x, %k)
+                 %y = pointwise {function=mul} (%m, %c)
+                 return "y" = %y)",
+              "%x: f32[n, 8], %k: f32[m, 8]");
 }
 
 TEST(FoldAffineIntoContract, WhatIsUsedElsewhereStays) {

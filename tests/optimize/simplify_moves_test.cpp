@@ -72,6 +72,40 @@ TEST(SimplifyMoves, EmptyOperandsOfConcat) {
                  return "c" = %x, "d" = %d)");
 }
 
+TEST(SimplifyMoves, GatherOfOneElementIsASlice) {
+  expect_pass(simplify_moves,
+              R"(const %i: i64[] = -1
+                 %y = gather {axis=0} (%x, %i)
+                 return "y" = %y)",
+              R"(%s = slice {axes=[0], starts=shape(1), counts=shape(1), steps=[1]} (%x)
+                 %y = reshape {shape=shape(3)} (%s)
+                 return "y" = %y)");
+}
+
+TEST(SimplifyMoves, ReshapesBehindAProductMoveBeforeIt) {
+  expect_pass(simplify_moves,
+              R"(const %w: f32[4, 5] = 0.5
+                 const %b: f32[5] = [1, 2, 3, 4, 5]
+                 %r = reshape {shape=shape(6, 4)} (%x)
+                 %p = matmul {} (%r, %w)
+                 %q = pointwise {function=add} (%p, %b)
+                 %y = reshape {shape=shape(2, 3, 5)} (%q)
+                 return "y" = %y)",
+              R"(const %w: f32[4, 5] = 0.5
+                 const %b: f32[5] = [1, 2, 3, 4, 5]
+                 %r = reshape {shape=shape(6, 4)} (%x)
+                 %s = reshape {shape=shape(2, 3, 4)} (%r)
+                 %p = matmul {} (%s, %w)
+                 %q = pointwise {function=add} (%p, %b)
+                 return "y" = %q)",
+              "%x: f32[2, 3, 4]");
+  // The product in its own shape is an output too.
+  expect_unchanged(simplify_moves, R"(const %w: f32[3, 5] = 0.5
+                                      %p = matmul {} (%x, %w)
+                                      %y = reshape {shape=shape(1, 2, 5)} (%p)
+                                      return %y, %p)");
+}
+
 TEST(SimplifyMoves, PointwiseBroadcastsByItself) {
   expect_pass(simplify_moves,
               R"(const %c: f32[3] = [1, 2, 3]
