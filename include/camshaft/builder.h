@@ -52,6 +52,9 @@ struct BuildReport {
   /// outputs are accepted within four times this.
   double sensitivity = 0;
   double seconds_import = 0, seconds_optimize = 0, seconds_compile = 0, seconds_verify = 0;
+  /// Whether approximate tactics (Winograd) were tried and given up because they took more than a quarter of the
+  /// tolerance. Builds without verification never use them.
+  bool approximate_refused = false;
   int64_t model_nodes = 0;  ///< nodes of the ONNX graph
   int64_t layers = 0;       ///< steps of the plan
 };

@@ -19,6 +19,7 @@ Engine compile_graph(Graph graph, std::shared_ptr<const Backend> backend, const 
   });
   LowerOptions lowering;
   lowering.symbols = impl->optimum;
+  lowering.allow_approximate = options.allow_approximate;
   lowering.cancellation = options.cancellation;
   impl->plan = lower(impl->graph, *impl->backend, *impl->packed, lowering);
   impl->finish();

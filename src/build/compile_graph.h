@@ -16,6 +16,7 @@ namespace camshaft {
 struct CompileOptions {
   std::vector<Profile> profiles;  ///< tactics are chosen for the optimum of the first
   std::map<std::string, std::string> metadata;
+  bool allow_approximate = true;  ///< see LowerOptions
   Cancellation cancellation;
 };
 

@@ -24,6 +24,7 @@ struct DeviceInfo {
 struct Tactic {
   std::string name;              ///< e.g. "gemm", "conv_indirect", "depthwise", "reference"
   double estimated_seconds = 0;  ///< at the optimum shapes, on one thread
+  bool approximate = false;      ///< rounds noticeably more than the plain computation (Winograd)
 };
 
 /// A region as a backend sees it: a node in its graph. Shapes may be symbolic; `symbols` are the values to optimise

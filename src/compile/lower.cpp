@@ -117,6 +117,15 @@ class Lowering {
     return std::all_of(names.begin(), names.end(), [&](const std::string& s) { return input_symbols_.count(s) != 0; });
   }
 
+  Tactic choose(const RegionView& region, const std::string& recorded) const {
+    const std::vector<Tactic> available = backend_.tactics(region);
+    for (const Tactic& tactic : available)
+      if (tactic.name == recorded) return tactic;
+    for (const Tactic& tactic : available)
+      if (options_.allow_approximate || !tactic.approximate) return tactic;
+    throw Error(ErrorCode::internal, "a region has no exact tactic");
+  }
+
   void add_node(size_t n) {
     const Node& node = graph_.nodes[n];
     if (is_view(node)) {
@@ -134,14 +143,9 @@ class Lowering {
     step.inputs.assign(node.inputs.begin(), node.inputs.end());
     step.outputs.assign(node.outputs.begin(), node.outputs.end());
     const RegionView region{graph_, node, symbols_};
-    if (n < options_.tactics.size() && !options_.tactics[n].empty()) {
-      step.tactic = options_.tactics[n];
-      const std::vector<Tactic> available = backend_.tactics(region);
-      if (std::none_of(available.begin(), available.end(), [&](const Tactic& t) { return t.name == step.tactic; }))
-        step.tactic = available.front().name;
-    } else {
-      step.tactic = backend_.tactics(region).front().name;
-    }
+    const Tactic tactic = choose(region, n < options_.tactics.size() ? options_.tactics[n] : "");
+    step.tactic = tactic.name;
+    step.approximate = tactic.approximate;
     try {
       step.kernel = backend_.compile(region, step.tactic, constants_);
     } catch (const Error& e) {

@@ -15,6 +15,8 @@ struct LowerOptions {
   SymbolBindings symbols;
   /// One tactic a node, as an earlier build chose them; empty, or empty for a node: chosen here.
   std::vector<std::string> tactics;
+  /// Whether approximate tactics may be chosen.
+  bool allow_approximate = true;
   Cancellation cancellation;
 };
 

@@ -40,9 +40,10 @@ class CpuBackend final : public Backend {
   std::vector<Tactic> tactics(const RegionView& region) const override {
     std::vector<Tactic> list;
     for (const CpuTactic* tactic : all_tactics)
-      if (const auto seconds = tactic->estimate(region)) list.push_back({std::string(tactic->name), *seconds});
+      if (const auto seconds = tactic->estimate(region))
+        list.push_back({std::string(tactic->name), *seconds, tactic->approximate});
     list.push_back(
-        {"reference", reference_penalty * (seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte)});
+        {"reference", reference_penalty * (seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte), false});
     // A kernel always goes before the reference, whatever the estimates say.
     std::stable_sort(list.begin(), list.end() - 1,
                      [](const Tactic& a, const Tactic& b) { return a.estimated_seconds < b.estimated_seconds; });

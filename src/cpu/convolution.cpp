@@ -243,7 +243,7 @@ std::shared_ptr<const Kernel> compile_winograd(const RegionView& region, PackedC
 }  // namespace
 
 const CpuTactic conv_tactic{"conv", estimate_conv, compile_conv};
-const CpuTactic winograd_tactic{"winograd", estimate_winograd, compile_winograd};
+const CpuTactic winograd_tactic{"winograd", estimate_winograd, compile_winograd, /*approximate=*/true};
 const CpuTactic depthwise_tactic{"depthwise", estimate_depthwise, compile_depthwise};
 
 Tensor unpack_conv(const PackedConstant& packed, DType dtype, const Dims& dims) {

@@ -14,6 +14,7 @@ struct CpuTactic {
   /// for every value of the symbols: a kernel that was offered never refuses a shape.
   std::optional<double> (*estimate)(const RegionView& region);
   std::shared_ptr<const Kernel> (*compile)(const RegionView& region, PackedConstants& constants);
+  bool approximate = false;  ///< see Tactic
 };
 
 /// What one core is assumed to do, for estimates: 100 GFLOP/s of f32 FMA, 10 GB/s of memory. Only ratios matter.
