@@ -18,6 +18,7 @@
 #include "optimize/fuse.h"
 #include "optimize/pass_test.h"
 #include "optimize/pipeline.h"
+#include "optimize/recognize_group_norm.h"
 #include "optimize/simplify_algebra.h"
 #include "optimize/simplify_moves.h"
 #include "optimize/to_channels_last.h"
@@ -67,7 +68,7 @@ class Generator {
 
   void step() {
     const ValueId x = any();
-    switch (pick(15)) {
+    switch (pick(16)) {
       case 0:
       case 1:
         return convolution(x);
@@ -93,6 +94,8 @@ class Generator {
         return pool(x);
       case 13:
         return pad_or_resize(x);
+      case 14:
+        return group_norm(x);
       default:
         return softmax_or_matmul(x);
     }
@@ -247,6 +250,22 @@ class Generator {
     }
   }
 
+  // As exporters spell it, or as one operator.
+  void group_norm(ValueId x) {
+    const int64_t channels = rank(x) == 4 ? size(x, 1) : -1;
+    if (channels < 2 || channels % 2 != 0 || size(x, 2) < 2 || size(x, 3) < 2) return;
+    const Shape shape = graph_.shape(x);
+    if (pick(2)) {
+      push(ops::GroupNorm{2, 1e-3}, {x, constant({channels}), constant({channels})});
+      return;
+    }
+    push(ops::Reshape{{shape[0], 2, channels / 2 * size(x, 2) * size(x, 3)}}, {x});
+    push(ops::GroupNorm{2, 1e-3}, {values_.back()});
+    push(ops::Reshape{shape}, {values_.back()});
+    push(ops::Pointwise{F::mul}, {values_.back(), constant({channels, 1, 1})});
+    push(ops::Pointwise{F::add}, {constant({1, channels, 1, 1}), values_.back()});
+  }
+
   void softmax_or_matmul(ValueId x) {
     if (rank(x) < 2) return;
     if (pick(2)) {
@@ -282,6 +301,7 @@ constexpr NamedPass all_passes[] = {
     {"fold_constants", fold_constants},
     {"simplify_moves", simplify_moves},
     {"simplify_algebra", simplify_algebra},
+    {"recognize_group_norm", recognize_group_norm},
     {"eliminate_common_subexpressions", eliminate_common_subexpressions},
     {"fold_affine_into_contract", fold_affine_into_contract},
     {"to_channels_last", to_channels_last},
