@@ -60,7 +60,7 @@ void print_summary(const Arguments& arguments, const std::string& output, const 
     at = end + 1;
   }
   if (report.sensitivity > 0)
-    fmt::print("verify    the model amplifies rounding: an input changed by 2^-23 moves its outputs by {:.1e}\n",
+    fmt::print("verify    the model amplifies rounding: operators whose results move by 2^-22 move its outputs by {:.1e}\n",
                report.sensitivity);
 }
 
@@ -128,13 +128,13 @@ Command add_build_command(CLI::App& app) {
   command->add_flag("--no-verify", arguments->no_verify, "Do not compare the engine with the reference evaluation")
       ->group("Verification");
   const auto add_shapes = [&](const char* name, std::vector<std::string>& target, const char* help) {
-    command->add_option(name, target, help)->type_name("NAME:SHAPE,…")->allow_extra_args(false)->group("Shapes");
+    command->add_option(name, target, help)->type_name("NAME:SHAPE")->allow_extra_args(false)->group("Shapes");
   };
   add_shapes("--min-shapes", arguments->profiles.min, "Smallest shapes that the engine must take");
   add_shapes("--opt-shapes", arguments->profiles.opt, "Shapes to tune for");
   add_shapes("--max-shapes", arguments->profiles.max, "Largest shapes that the engine must take");
   command->add_option("--debug-tensors", arguments->debug_tensors, "Tensors to keep through fusion, as further outputs")
-      ->type_name("NAME,…")
+      ->type_name("NAME")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->group("Debugging");

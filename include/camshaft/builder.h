@@ -47,7 +47,7 @@ struct BuildOptions {
 /// What a build did.
 struct BuildReport {
   std::vector<OutputError> verification;  ///< empty when verification was off
-  /// How far the reference's own results move when every input moves by one part in 2^23, over the output's scale;
+  /// How far the reference's own results move when every operator's result moves by 2^-22, over the output's scale;
   /// measured only when an output was outside the tolerance, and 0 otherwise. Such a model amplifies rounding: its
   /// outputs are accepted within four times this.
   double sensitivity = 0;

@@ -20,8 +20,9 @@ struct VerifyResult {
   std::vector<OutputError> outputs;
   std::vector<Dims> input_shapes;
   bool passed = false;
-  /// How far the reference's own results move when every input moves by one part in 2^23, over the output's scale; 0
-  /// unless an output was outside the tolerance. A model that amplifies rounding like that cannot agree better.
+  /// How far the reference's own results move when the result of every operator moves by one part in 2^22, over the
+  /// output's scale; 0 unless an output was outside the tolerance. A model that amplifies rounding like that cannot
+  /// agree better.
   double sensitivity = 0;
   /// Of a failure: the first layer that diverges, as text.
   std::string culprit;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/random.h"
 #include "camshaft/error.h"
 
 namespace camshaft {
@@ -107,6 +108,8 @@ class Interpreter {
     } catch (const Error& e) {
       throw Error(e.code(), fmt::format("{}: {}", describe(node), e.what()));
     }
+    if (options_.rounding_noise > 0)
+      for (Tensor& output : outputs) output = add_noise(output);
     if (options_.observer) options_.observer(node, outputs);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const auto id = static_cast<size_t>(node.outputs[i]);
@@ -114,6 +117,19 @@ class Interpreter {
     }
     for (const ValueId id : node.inputs)
       if (id != no_value && last_use_[static_cast<size_t>(id)] == index) tensors_[static_cast<size_t>(id)] = Tensor();
+  }
+
+  Tensor add_noise(const Tensor& exact) {
+    if (exact.dtype() != DType::f32) return exact;
+    Tensor noisy(exact.dtype(), exact.dims());
+    const auto noise = static_cast<float>(options_.rounding_noise);
+    auto* out = noisy.as_mutable<float>();
+    uint64_t bits = 0;
+    for (int64_t i = 0; i < exact.size(); ++i, bits >>= 1) {
+      if (i % 64 == 0) bits = noise_.next();
+      out[i] = exact.as<float>()[i] * ((bits & 1) != 0 ? 1 + noise : 1 - noise);
+    }
+    return noisy;
   }
 
   void check_outputs(const Node& node, const std::vector<TensorType>& types, const std::vector<Tensor>& outputs) {
@@ -131,6 +147,7 @@ class Interpreter {
   ThreadPool& pool_;
   const EvaluateOptions& options_;
   SymbolBindings bindings_;
+  Random noise_{options_.noise_seed};
   std::vector<Tensor> tensors_;    // by value; undefined before it is computed and after its last use
   std::vector<int64_t> last_use_;  // the node that reads a value last, or the number of nodes for outputs
 };

@@ -10,6 +10,10 @@ namespace camshaft {
 struct EvaluateOptions {
   /// Called for every node after it ran, with its outputs.
   std::function<void(const Node&, const std::vector<Tensor>&)> observer;
+  /// Each f32 result is multiplied by 1 ± this, the sign at random from `noise_seed`: shows how far rounding alone can
+  /// move a model's outputs.
+  double rounding_noise = 0;
+  uint64_t noise_seed = 0;
   /// Symbols bound from outside (of a body); those of the inputs' shapes are bound in addition.
   SymbolBindings bindings;
 };
