@@ -11,6 +11,7 @@
 #include "ops/move.h"
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
+#include "ops/region.h"
 #include "ops/resize.h"
 #include "optimize/eliminate_common_subexpressions.h"
 #include "optimize/fold_affine_into_contract.h"
@@ -292,6 +293,28 @@ void expect_close(const std::vector<Tensor>& before, const std::vector<Tensor>& 
   }
 }
 
+// What backends count on; see fuse.h.
+void expect_regions_in_form(const Graph& graph, const std::string& what) {
+  for (const Node& node : graph.nodes) {
+    const auto* region = node.op.as<ops::Region>();
+    if (!region) continue;
+    const Graph& body = node.bodies.at(0);
+    ASSERT_EQ(body.inputs.size(), node.inputs.size()) << what;
+    const bool contract = region->kind == ops::RegionKind::contract;
+    ASSERT_GT(body.nodes.size(), 1U) << what;
+    for (size_t i = 0; i < body.nodes.size(); ++i) {
+      const Op& op = body.nodes[i].op;
+      const bool pointwise = op.as<ops::Pointwise>() || op.as<ops::Cast>();
+      ASSERT_NE(pointwise, contract && i == 0) << what << ": " << to_string(op);
+    }
+    if (contract) {
+      ASSERT_EQ(body.outputs.size(), 1U) << what;
+      ASSERT_EQ(body.type(body.outputs[0]), body.type(body.nodes[0].outputs[0])) << what;
+    }
+    for (const ValueId out : body.outputs) ASSERT_EQ(body.shape(out), body.shape(body.outputs[0])) << what;
+  }
+}
+
 struct NamedPass {
   const char* name;
   PassUnderTest function;
@@ -322,6 +345,7 @@ void check_seed(uint64_t seed) {
     try {
       pass.function(changed, context);
       verify(changed, pass.name);
+      expect_regions_in_form(changed, what);
       expect_close(expected, evaluate(changed, inputs, test_pool()), what);
     } catch (const std::exception& e) {
       FAIL() << what << ": " << e.what();
