@@ -15,7 +15,7 @@ void BuildArguments::add_to(CLI::App& command, const char* shapes_help) {
       ->type_name("N")
       ->group("Verification");
   command.add_option("--shapes", shapes, shapes_help)
-      ->type_name("NAME:SHAPE,…")
+      ->type_name("NAME:SHAPE")
       ->allow_extra_args(false)
       ->group("Shapes");
 }

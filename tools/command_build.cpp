@@ -60,8 +60,9 @@ void print_summary(const Arguments& arguments, const std::string& output, const 
     at = end + 1;
   }
   if (report.sensitivity > 0)
-    fmt::print("verify    the model amplifies rounding: operators whose results move by 2^-22 move its outputs by {:.1e}\n",
-               report.sensitivity);
+    fmt::print(
+        "verify    the model amplifies rounding: operators whose results move by 2^-22 move its outputs by {:.1e}\n",
+        report.sensitivity);
 }
 
 void print_report_json(const Arguments& arguments, const std::string& output, const BuildReport& report,

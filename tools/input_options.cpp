@@ -41,8 +41,8 @@ void InputOptions::add_to(CLI::App& command) {
       ->allow_extra_args(false)
       ->group("Inputs");
   command
-      .add_option("--shapes", shapes, "Shapes of the inputs that are made up, and to tune a model for: x:1x3x224x224,…")
-      ->type_name("NAME:SHAPE,…")
+      .add_option("--shapes", shapes, "Shapes of the inputs that are made up, and to tune a model for: x:1x3x224x224")
+      ->type_name("NAME:SHAPE")
       ->allow_extra_args(false)
       ->group("Inputs");
   command.add_option("--seed", seed, "Of the made-up inputs (default: 0)")->type_name("N")->group("Inputs");

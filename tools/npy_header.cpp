@@ -73,7 +73,7 @@ class HeaderParser {
     if (quote != '\'' && quote != '"') malformed();
     const size_t end = text_.find(quote, 1);
     if (end == std::string_view::npos) malformed();
-    const std::string value(text_.substr(1, end - 1));
+    std::string value(text_.substr(1, end - 1));
     text_.remove_prefix(end + 1);
     return value;
   }

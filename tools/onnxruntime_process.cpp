@@ -76,6 +76,7 @@ class TemporaryFolder {
 // Runs a program with stdout and stderr going to a file; returns waitpid's status.
 int run_process(const std::vector<std::string>& arguments, const std::string& log, const Cancellation& cancellation) {
   std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
   for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
   argv.push_back(nullptr);
   posix_spawn_file_actions_t actions;

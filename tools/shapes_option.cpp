@@ -26,7 +26,7 @@ void add_shapes(const std::string& text, const std::string& option, NamedShapes&
   for (const std::string_view part : split(text, ',')) {
     const auto refuse = [&](const std::string& why) -> Error {
       return {ErrorCode::invalid_argument,
-              fmt::format("{}: '{}' {}; write NAME:SIZExSIZE…, as in x:1x3x224x224", option, part, why)};
+              fmt::format("{}: '{}' {}; write NAME:SIZExSIZE, as in x:1x3x224x224", option, part, why)};
     };
     const size_t colon = part.rfind(':');
     if (colon == std::string_view::npos || colon == 0) throw refuse("has no name and colon before the sizes");
@@ -78,7 +78,13 @@ std::vector<Profile> parse_profiles(const ProfileTexts& texts) {
     for (auto& [name, range] : profile.inputs) {
       const auto find = [&n = name](const NamedShapes& named) { return named.count(n) ? &named.at(n) : nullptr; };
       const auto *low = find(min), *usual = find(opt), *high = find(max);
-      range.opt = usual ? *usual : high ? *high : *low;
+      if (usual) {
+        range.opt = *usual;
+      } else if (high) {
+        range.opt = *high;
+      } else if (low) {
+        range.opt = *low;
+      }
       range.min = low ? *low : range.opt;
       range.max = high ? *high : range.opt;
     }
