@@ -1,6 +1,5 @@
 # Everything comes from Debian 12 / Ubuntu 24.04 packages (scripts/setup.sh installs them); static archives where they exist.
 find_package(Threads REQUIRED)
-find_package(Eigen3 REQUIRED NO_MODULE)
 find_path(FMT_INCLUDE_DIR fmt/format-inl.h REQUIRED)  # compiled by src/base/fmt_library.cpp
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)

@@ -250,12 +250,16 @@ void Context::set_profiler(Profiler* profiler) {
 
 void Context::set_tap(const std::string& tensor, std::function<void(const TensorView&)> tap) {
   const Plan& plan = impl_->engine->plan;
-  for (size_t v = 0; v < plan.values.size(); ++v) {
-    if (plan.values[v].name != tensor || plan.values[v].storage == Storage::none) continue;
+  int32_t value = -1;
+  for (size_t v = 0; v < plan.values.size() && value < 0; ++v)
+    if (plan.values[v].name == tensor && plan.values[v].storage != Storage::none) value = static_cast<int32_t>(v);
+  for (size_t o = 0; o < plan.outputs.size() && value < 0; ++o)
+    if (plan.output_names[o] == tensor) value = plan.outputs[o];
+  if (value >= 0) {
     if (tap) {
-      impl_->executor.taps[static_cast<int32_t>(v)] = std::move(tap);
+      impl_->executor.taps[value] = std::move(tap);
     } else {
-      impl_->executor.taps.erase(static_cast<int32_t>(v));
+      impl_->executor.taps.erase(value);
     }
     return;
   }

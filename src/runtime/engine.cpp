@@ -165,6 +165,8 @@ std::vector<std::string> Engine::tensor_names() const {
   std::vector<std::string> names;
   for (const PlanValue& value : impl_->plan.values)
     if (value.storage != Storage::none) names.push_back(value.name);
+  for (const std::string& output : impl_->plan.output_names)
+    if (std::find(names.begin(), names.end(), output) == names.end()) names.push_back(output);
   return names;
 }
 

@@ -253,8 +253,11 @@ Pad::Pad(int64_t width, const std::vector<int64_t>& dims, const std::vector<int6
          const std::vector<int64_t>& after, PadMode mode)
     : width_(width), in_strides_(contiguous_strides(dims)) {
   for (size_t d = 0; d < dims.size(); ++d) {
-    const int64_t size = dims[d] + before[d] + after[d];
-    if (size < 0 || (mode != PadMode::constant && dims[d] == 0 && size > 0)) {
+    // Negative amounts crop first; what is left is then continued.
+    const int64_t first = std::max<int64_t>(-before[d], 0), begin = std::max<int64_t>(before[d], 0);
+    const int64_t n = dims[d] - first - std::max<int64_t>(-after[d], 0);
+    const int64_t size = begin + n + std::max<int64_t>(after[d], 0);
+    if (n < 0 || (mode != PadMode::constant && n == 0 && size > 0)) {
       throw Error(ErrorCode::invalid_argument, "padding dim " + std::to_string(d) + " of size " +
                                                    std::to_string(dims[d]) + " by " + std::to_string(before[d]) +
                                                    " and " + std::to_string(after[d]) + " is not possible");
@@ -262,8 +265,7 @@ Pad::Pad(int64_t width, const std::vector<int64_t>& dims, const std::vector<int6
     out_dims_.push_back(size);
     std::vector<int64_t> source(static_cast<size_t>(size));
     for (int64_t i = 0; i < size; ++i) {
-      int64_t at = i - before[d];
-      const int64_t n = dims[d];
+      int64_t at = i - begin;
       if (at < 0 || at >= n) {
         switch (mode) {
           case PadMode::constant:
@@ -283,6 +285,7 @@ Pad::Pad(int64_t width, const std::vector<int64_t>& dims, const std::vector<int6
           }
         }
       }
+      if (at >= 0) at += first;
       source[static_cast<size_t>(i)] = at;
     }
     source_.push_back(std::move(source));
@@ -295,10 +298,10 @@ Pad::Pad(int64_t width, const std::vector<int64_t>& dims, const std::vector<int6
   rows_ = 1;
   for (size_t d = 0; d + 1 < out_dims_.size(); ++d) rows_ *= out_dims_[d];
   if (out_dims_.back() == 0) rows_ = 0;
-  const int64_t pad = before.empty() ? 0 : before.back();
-  const int64_t inner = dims.empty() ? 1 : dims.back();
-  run_begin_ = std::clamp<int64_t>(pad, 0, out_dims_.back());
-  run_end_ = std::clamp<int64_t>(pad + inner, run_begin_, out_dims_.back());
+  const int64_t begin = before.empty() ? 0 : std::max<int64_t>(before.back(), 0);
+  const int64_t end = after.empty() ? 0 : std::max<int64_t>(after.back(), 0);
+  run_begin_ = begin;
+  run_end_ = out_dims_.back() - end;
   if (dims.empty()) out_dims_.clear();
 }
 
