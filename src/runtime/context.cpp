@@ -108,9 +108,14 @@ const BoundPlan& Context::Impl::bind() {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("the shape of input '{}' {} is not set yet", info.name, described(info)));
     dims.push_back(*input_dims[i]);
-    bind_symbols(engine->graph.shape(engine->graph.inputs[i]), dims.back(), fmt::format("input '{}'", info.name),
-                 symbols);
+    // All names first: one input's expression may use another's name.
+    const Shape& shape = engine->graph.shape(engine->graph.inputs[i]);
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (const auto symbol = shape[d].as_symbol()) symbols.emplace(*symbol, dims.back()[d]);
   }
+  for (size_t i = 0; i < dims.size(); ++i)
+    bind_symbols(engine->graph.shape(engine->graph.inputs[i]), dims[i],
+                 fmt::format("input '{}'", engine->inputs[i].name), symbols);
   check_profiles();
   auto bound = std::make_unique<BoundPlan>(engine->plan, std::move(symbols), executor.pool().size());
   executor.reserve(*bound);

@@ -48,31 +48,52 @@ void Engine::Impl::finish() {
     outputs.push_back(describe(graph.output_names[o], graph.type(graph.outputs[o])));
 }
 
-void check_profile(const Graph& graph, const Profile& profile) {
+namespace {
+
+// The symbols that one bound of a profile's ranges gives; expressions are checked where all of their symbols are named.
+SymbolBindings bind_ranges(const Graph& graph, const Profile& profile, std::vector<int64_t> ShapeRange::*bound) {
+  SymbolBindings symbols;
   for (const auto& [name, range] : profile.inputs) {
     const Shape& shape = input_value(graph, name).type.shape;
-    for (const auto* dims : {&range.min, &range.opt, &range.max}) {
-      if (dims->size() != shape.size())
-        throw Error(ErrorCode::invalid_argument,
-                    fmt::format("the profile of input '{}' has shape {}, but the input has {} dimensions", name,
-                                to_string(*dims), shape.size()));
-      SymbolBindings ignored;
-      bind_symbols(shape, *dims, fmt::format("the profile of input '{}'", name), ignored);
+    const Dims& dims = range.*bound;
+    if (dims.size() != shape.size())
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("the profile of input '{}' has shape {}, but the input has {} dimensions", name,
+                              to_string(dims), shape.size()));
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (const auto symbol = shape[d].as_symbol()) symbols.emplace(*symbol, dims[d]);
+  }
+  for (const auto& [name, range] : profile.inputs) {
+    const Shape& shape = input_value(graph, name).type.shape;
+    Shape known;
+    Dims sizes;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      std::vector<std::string> names;
+      shape[d].collect_symbols(names);
+      if (!std::all_of(names.begin(), names.end(), [&](const std::string& n) { return symbols.count(n) != 0; }))
+        continue;
+      known.push_back(shape[d]);
+      sizes.push_back((range.*bound)[d]);
     }
-    for (size_t i = 0; i < shape.size(); ++i)
+    bind_symbols(known, sizes, fmt::format("the profile of input '{}'", name), symbols);
+  }
+  return symbols;
+}
+
+}  // namespace
+
+void check_profile(const Graph& graph, const Profile& profile) {
+  for (const auto bound : {&ShapeRange::min, &ShapeRange::opt, &ShapeRange::max}) bind_ranges(graph, profile, bound);
+  for (const auto& [name, range] : profile.inputs)
+    for (size_t i = 0; i < range.opt.size(); ++i)
       if (range.min[i] > range.opt[i] || range.opt[i] > range.max[i] || range.min[i] < 0)
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("the profile of input '{}' is not min <= opt <= max in dimension {}: {}, {}, {}", name,
                                 i, range.min[i], range.opt[i], range.max[i]));
-  }
 }
 
 SymbolBindings bind_profile(const Graph& graph, const Profile& profile) {
-  SymbolBindings symbols;
-  for (const auto& [name, range] : profile.inputs)
-    bind_symbols(input_value(graph, name).type.shape, range.opt, fmt::format("the profile of input '{}'", name),
-                 symbols);
-  return symbols;
+  return bind_ranges(graph, profile, &ShapeRange::opt);
 }
 
 Engine Engine::load(const std::string& path) {

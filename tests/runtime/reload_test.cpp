@@ -1,0 +1,146 @@
+// Engines that are saved and loaded, here and as if on another machine.
+#include <gtest/gtest.h>
+
+#include "base/temporary_folder.h"
+#include "engine/engine_file.h"
+#include "ops/random_tensor.h"
+#include "runtime/engine_impl.h"
+#include "runtime/support.h"
+
+namespace camshaft {
+namespace {
+
+constexpr std::string_view model = R"(graph "weights" (%x: f32[n, 6, 5, 8]) {
+  const %w1: f32[8, 1, 3, 3] = 0.1
+  const %w2: f32[16, 4, 3, 3] = 0.2
+  const %w3: f32[16, 4, 2, 2] = 0.3
+  const %m: f32[40, 6] = 0.5
+  const %t: f32[7, 6] = 0.5
+  %d = conv {strides=[1, 1], pads=shape(1, 1, 1, 1), dilations=[1, 1], groups=8, channels_last=true} (%x, %w1)
+  %c = conv {strides=[1, 1], pads=shape(1, 1, 1, 1), dilations=[1, 1], groups=2, channels_last=true} (%d, %w2)
+  %u = conv_transpose {strides=[2, 1], pads=shape(0, 0, 0, 0), dilations=[1, 1], output_padding=shape(0, 0), channels_last=true} (%c, %w3)
+  %p = pool {kind=max, kernel=[1, 1], strides=[1, 1], pads=shape(0, 0, 0, -1), dilations=[1, 1], channels_last=true} (%u)
+  %f = transpose {permutation=[0, 1, 2, 3]} (%d)
+  %r = reshape {shape=shape(6*n, 40)} (%f)
+  %a = matmul (%r, %m)
+  %y = matmul {transpose_b=true} (%a, %t)
+  return "u" = %u, "y" = %y
+})";
+
+// The model with random weights, so that a mistake in their order is seen.
+Graph random_model(Random& random) {
+  std::string text(model);
+  const size_t at = text.find("  %p = ");
+  text.erase(at, text.find('\n', at) + 1 - at);
+  Graph g = parse_graph(text, operators());
+  for (Value& v : g.values)
+    if (v.constant) v.constant = std::make_shared<const Tensor>(random_tensor(random, DType::f32, v.constant->dims()));
+  return g;
+}
+
+class Reload : public ::testing::Test {
+ protected:
+  Reload()
+      : random_(test_random()),
+        graph_(random_model(random_)),
+        engine_(compile_graph(graph_, find_backend("cpu"))),
+        inputs_{random_tensor(random_, DType::f32, {2, 6, 5, 8})},
+        expected_(run_engine(engine_, inputs_)) {
+    engine_.save(folder_.file("e.engine"));
+  }
+  void expect_same_results(const std::string& path) {
+    const std::vector<Tensor> actual = run_engine(Engine::load(path), inputs_);
+    for (size_t o = 0; o < expected_.size(); ++o) EXPECT_EQ(actual[o], expected_[o]) << o;
+  }
+
+  Random random_;
+  TemporaryFolder folder_;
+  Graph graph_;
+  Engine engine_;
+  std::vector<Tensor> inputs_, expected_;
+};
+
+TEST_F(Reload, SameMachine) {
+  expect_same_results(folder_.file("e.engine"));
+  const EngineFile file = read_engine_file(folder_.file("e.engine"));
+  int elided = 0;
+  for (const Value& v : file.graph.values) elided += v.constant && v.constant->is_elided() ? 1 : 0;
+  EXPECT_EQ(elided, 5) << "each weight is stored once, in its packed form";
+  EXPECT_EQ(file.packed->all().size(), 5u);
+  // A loaded engine can be saved again.
+  Engine::load(folder_.file("e.engine")).save(folder_.file("f.engine"));
+  expect_same_results(folder_.file("f.engine"));
+}
+
+TEST_F(Reload, WeightsAreRecoveredExactly) {
+  // What a machine whose kernels want other panels does: it recovers the weights, which must be exact, and packs anew.
+  EngineFile file = read_engine_file(folder_.file("e.engine"));
+  const auto backend = find_backend("cpu");
+  file.packed->set_unpack(
+      [&](const PackedConstant& p, DType d, const Dims& dims) { return backend->unpack(p, d, dims); });
+  auto raw = std::make_shared<PackedConstants>();
+  for (Value& v : file.graph.values)
+    if (v.constant && v.constant->is_elided())
+      v.constant = std::make_shared<const Tensor>(file.packed->unpack(v.name, *v.constant));
+  for (size_t v = 0; v < graph_.values.size(); ++v)
+    if (graph_.values[v].constant) {
+      EXPECT_EQ(*file.graph.values[v].constant, *graph_.values[v].constant);
+    }
+  file.packed = raw;
+  write_engine_file(folder_.file("raw.engine"), file);
+  expect_same_results(folder_.file("raw.engine"));
+}
+
+TEST_F(Reload, TacticsOfAnotherMachine) {
+  EngineFile file = read_engine_file(folder_.file("e.engine"));
+  for (std::string& tactic : file.tactics)
+    if (!tactic.empty()) tactic = "amx_" + tactic;
+  write_engine_file(folder_.file("f.engine"), file);
+  expect_same_results(folder_.file("f.engine"));
+  // All through the reference: the elided weights are recovered for it.
+  for (std::string& tactic : file.tactics)
+    if (!tactic.empty()) tactic = "reference";
+  write_engine_file(folder_.file("r.engine"), file);
+  const std::vector<Tensor> actual = run_engine(Engine::load(folder_.file("r.engine")), inputs_);
+  for (size_t o = 0; o < expected_.size(); ++o) {
+    const auto a = actual[o].to_doubles(), e = expected_[o].to_doubles();
+    for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], e[i], 1e-3);
+  }
+}
+
+TEST_F(Reload, LayoutsThatDoNotFit) {
+  for (const std::string layout :
+       {"unheard of", "gemm k=1 n=240 width=16 lanes=16 transposed=0", "gemm k=-40 n=-6 width=16 lanes=16 transposed=0",
+        "gemm k=4611686018427387904 n=4 width=16 lanes=16 transposed=0",
+        "conv o=0 c=0 h=0 w=0 groups=1 width=16 lanes=16", "depthwise o=9223372036854775807 h=3 w=3",
+        "conv_transpose c=16 o=4 h=2 w=2 stride=1000x1000 dilation=9223372036854775807x1 groups=1 width=4096 "
+        "lanes=1"}) {
+    EngineFile file = read_engine_file(folder_.file("e.engine"));
+    auto packed = std::make_shared<PackedConstants>();
+    for (const PackedConstant* p : file.packed->all()) packed->add({p->constant, layout, p->bytes, p->owner});
+    file.packed = packed;
+    write_engine_file(folder_.file("f.engine"), file);
+    try {
+      Engine::load(folder_.file("f.engine"));
+      FAIL() << layout;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::corrupt_engine) << e.what();
+    }
+  }
+}
+
+TEST_F(Reload, PackedConstantsAreMissing) {
+  EngineFile file = read_engine_file(folder_.file("e.engine"));
+  file.packed = std::make_shared<PackedConstants>();
+  write_engine_file(folder_.file("f.engine"), file);
+  try {
+    Engine::load(folder_.file("f.engine"));
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::corrupt_engine);
+    EXPECT_NE(std::string(e.what()).find("the weights of constant"), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace camshaft

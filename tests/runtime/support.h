@@ -1,0 +1,67 @@
+// Engines and tensors for tests of the runtime.
+#pragma once
+
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "build/compile_graph.h"
+#include "camshaft/context.h"
+#include "camshaft/engine.h"
+#include "graph/text.h"
+#include "ops/evaluate.h"
+#include "ops/operators.h"
+#include "runtime/backends.h"
+
+namespace camshaft {
+
+inline Engine engine_from(std::string_view text, const CompileOptions& options = {}) {
+  return compile_graph(parse_graph(text, operators()), find_backend("cpu"), options);
+}
+
+/// A copy of an output.
+inline Tensor output_of(const Context& context, const std::string& name) {
+  const TensorView view = context.output(name);
+  Tensor copy(view.dtype, view.dims);
+  if (view.dtype == DType::string) {
+    for (int64_t i = 0; i < copy.size(); ++i)
+      copy.as_mutable<std::string>()[i] = static_cast<const std::string*>(view.data)[i];
+  } else if (copy.bytes() > 0) {
+    std::memcpy(copy.mutable_data(), view.data, copy.bytes());
+  }
+  return copy;
+}
+
+inline void set_inputs(Context& context, const Engine& engine, const std::vector<Tensor>& inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    context.set_input(engine.inputs()[i].name, inputs[i].dims(), inputs[i].data());
+}
+
+inline std::vector<Tensor> run_engine(const Engine& engine, const std::vector<Tensor>& inputs, int threads = 2) {
+  Context context = engine.create_context({threads});
+  set_inputs(context, engine, inputs);
+  context.run();
+  std::vector<Tensor> outputs;
+  for (const TensorInfo& info : engine.outputs()) outputs.push_back(output_of(context, info.name));
+  return outputs;
+}
+
+/// Convolution, matmul, pointwise, softmax, layer norm, moves: most of what a model has, with a dynamic batch and size.
+constexpr std::string_view small_model = R"(graph "small" (%x: f32[batch, 6, width, 4]) {
+  const %w: f32[8, 4, 3, 3] = 0.01
+  const %b: f32[8] = [1, 2, 3, 4, 5, 6, 7, 8]
+  const %zero: f32[] = 0
+  const %m: f32[8, 5] = [0.1, 0.2, -0.3, 0.4, 0.5, 1, -1, 1, -1, 1, 0, 0, 0.25, 0, 0, 1, 2, 3, 4, 5,
+                         0.1, 0.2, -0.3, 0.4, 0.5, 1, -1, 1, -1, 1, 0, 0, 0.25, 0, 0, 1, 2, 3, 4, 5]
+  %c = conv {strides=[1, 1], pads=shape(1, 1, 1, 1), dilations=[1, 1], channels_last=true} (%x, %w, %b) from "Conv_0"
+  %r = pointwise {function=max} (%c, %zero) from "Relu_1"
+  %p = reduce {kind=mean, axes=[1, 2], keep_dims=false} (%r) from "Pool_2"
+  %n = layer_norm {axis=1} (%p) from "Norm_3"
+  %y = matmul (%n, %m) from "MatMul_4"
+  %s = softmax {axis=1} (%y) from "Softmax_5"
+  return "probabilities" = %s, "logits" = %y
+})";
+
+}  // namespace camshaft
