@@ -211,6 +211,16 @@ void check_channels(std::string_view op, const Dim& got, const Dim& wanted) {
 ConvTensors describe(const EvalContext& context, Tensor& out, const SpatialLayout& layout, int64_t groups,
                      bool transposed) {
   const Tensor &x = context.input(0), &weights = context.input(1);
+  // The shape rule could not compare sizes that are symbols.
+  const int64_t channels = x.dims()[layout.channel_axis], out_channels = out.dims()[layout.channel_axis];
+  const int64_t wanted = transposed ? weights.dims()[0] : weights.dims()[1] * groups;
+  if (channels != wanted || weights.dims()[0] % groups != 0)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the input has {} channels, the weights {} take {} in {} groups", channels,
+                            to_string(weights.dims()), wanted, groups));
+  if (context.has(2) && context.input(2).size() != out_channels)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the bias has {} elements for {} channels", context.input(2).size(), out_channels));
   ConvTensors t{x, weights, context.has(2) ? &context.input(2) : nullptr, out.mutable_data()};
   const Dims xs = row_major_strides(x.dims()), ys = row_major_strides(out.dims()),
              ws = row_major_strides(weights.dims());

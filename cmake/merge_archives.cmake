@@ -1,0 +1,12 @@
+# cmake -D AR=… -D ARCHIVE=… -D MEMBERS=a.a;b.a -P merge_archives.cmake: one static archive with the objects of all.
+set(script "create ${ARCHIVE}\n")
+foreach(member ${MEMBERS})
+  string(APPEND script "addlib ${member}\n")
+endforeach()
+string(APPEND script "save\nend\n")
+file(WRITE ${ARCHIVE}.mri "${script}")
+file(REMOVE ${ARCHIVE})
+execute_process(COMMAND ${AR} -M INPUT_FILE ${ARCHIVE}.mri RESULT_VARIABLE result)
+if(NOT result EQUAL 0 OR NOT EXISTS ${ARCHIVE})
+  message(FATAL_ERROR "${AR} could not merge the archives of the library into ${ARCHIVE}")
+endif()

@@ -1,0 +1,56 @@
+// A device for tests of the compiler: kernels that compute nothing, and say what the test wants them to say.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "compile/backend.h"
+
+namespace camshaft {
+
+class FakeKernel final : public Kernel {
+ public:
+  FakeKernel(bool in_place, bool reads_constants, std::vector<bool> constants)
+      : in_place_(in_place), reads_constants_(reads_constants), constants_(std::move(constants)) {}
+  std::unique_ptr<Launch> prepare(const KernelShapes&) const override { return nullptr; }
+  bool can_run_in_place(size_t, size_t) const override { return in_place_; }
+  bool reads_input(size_t i) const override { return reads_constants_ || !constants_[i]; }
+
+ private:
+  bool in_place_, reads_constants_;
+  std::vector<bool> constants_;
+};
+
+/// Tactics "fast" (in place, constants packed as layout "fake") and "slow" (neither) for everything but range and
+/// dynamic_slice, and "reference" for all.
+class FakeBackend final : public Backend {
+ public:
+  const DeviceInfo& device() const override { return info_; }
+  bool prefers_channels_last() const override { return false; }
+  std::vector<Tactic> tactics(const RegionView& region) const override {
+    if (region.node.op.name() == "range" || region.node.op.name() == "dynamic_slice") return {{"reference", 1}};
+    return {{"fast", 1}, {"slow", 2}, {"reference", 3}};
+  }
+  std::shared_ptr<const Kernel> compile(const RegionView& region, const std::string& tactic,
+                                        PackedConstants& constants) const override {
+    if (tactic == "reference") return make_reference_kernel(region);
+    std::vector<bool> is_constant;
+    for (const ValueId id : region.node.inputs) {
+      is_constant.push_back(region.graph.is_constant(id));
+      if (!is_constant.back() || tactic != "fast") continue;
+      const Value& value = region.graph.value(id);
+      constants.get(value.name, "fake", *value.constant, value.constant->bytes(),
+                    [](const Tensor& raw, std::byte* out) { std::copy(raw.data(), raw.data() + raw.bytes(), out); });
+    }
+    return std::make_shared<FakeKernel>(tactic == "fast", tactic != "fast", std::move(is_constant));
+  }
+  bool can_unpack(const std::string& layout) const override { return layout == "fake"; }
+  Tensor unpack(const PackedConstant& packed, DType dtype, const Dims& dims) const override {
+    return Tensor(dtype, dims, packed.bytes, packed.owner);
+  }
+
+ private:
+  DeviceInfo info_{"fake", "a fake", "none", 1, 0, {}};
+};
+
+}  // namespace camshaft
