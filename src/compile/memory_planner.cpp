@@ -12,9 +12,16 @@ struct Placed {
   int64_t offset, end;
 };
 
-// Offsets for one order; best_fit takes the tightest gap, else the lowest.
-int64_t place(const std::vector<BufferLifetime>& buffers, const std::vector<size_t>& order, int64_t alignment,
-              bool best_fit, int64_t give_up_at, std::vector<int64_t>& offsets) {
+enum class Fit : uint8_t {
+  first,     // the lowest gap
+  best,      // the tightest gap
+  two_ends,  // values of odd steps as high as they fit under the bound, others as low: a chain meets the bound like
+             // that
+};
+
+// Offsets for one order.
+int64_t place(const std::vector<BufferLifetime>& buffers, const std::vector<size_t>& order, int64_t alignment, Fit fit,
+              int64_t bound, int64_t give_up_at, std::vector<int64_t>& offsets) {
   std::vector<size_t> placed;
   std::vector<Placed> conflicts;
   int64_t peak = 0;
@@ -25,16 +32,18 @@ int64_t place(const std::vector<BufferLifetime>& buffers, const std::vector<size
       if (buffers[p].first <= buffer.last && buffer.first <= buffers[p].last)
         conflicts.push_back({offsets[p], offsets[p] + buffers[p].bytes});
     std::sort(conflicts.begin(), conflicts.end(), [](const Placed& x, const Placed& y) { return x.offset < y.offset; });
+    const bool high = fit == Fit::two_ends && buffer.first % 2 != 0;
     int64_t at = 0, best = -1, best_gap = 0;
     for (const Placed& c : conflicts) {
       const int64_t gap = c.offset - at;
-      if (gap >= buffer.bytes && (best < 0 || (best_fit && gap < best_gap))) {
-        best = at;
+      if (gap >= buffer.bytes && (best < 0 || high || (fit == Fit::best && gap < best_gap))) {
+        best = high ? (c.offset - buffer.bytes) / alignment * alignment : at;
         best_gap = gap;
-        if (!best_fit) break;
+        if (fit != Fit::best && !high) break;
       }
       at = std::max(at, (c.end + alignment - 1) / alignment * alignment);
     }
+    if (high && bound - at >= buffer.bytes) best = (bound - buffer.bytes) / alignment * alignment;
     if (best < 0) best = at;
     offsets[b] = best;
     peak = std::max(peak, best + buffer.bytes);
@@ -79,8 +88,8 @@ MemoryPlan plan_memory(const std::vector<BufferLifetime>& buffers, int64_t align
   for (const Key& key : keys) {
     std::vector<size_t> order = base;
     std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return key(x) < key(y); });
-    for (const bool best_fit : {true, false}) {
-      const int64_t peak = place(buffers, order, alignment, best_fit, best.peak, offsets);
+    for (const Fit fit : {Fit::best, Fit::first, Fit::two_ends}) {
+      const int64_t peak = place(buffers, order, alignment, fit, best.lower_bound, best.peak, offsets);
       if (peak >= best.peak) continue;
       best.peak = peak;
       best.offsets = offsets;
