@@ -138,13 +138,14 @@ TEST(Pad, Modes) {
   using V = std::vector<int32_t>;
   EXPECT_EQ(padded(PadMode::constant, {1, 2, 3}, 2, 1), (V{9, 9, 1, 2, 3, 9}));
   EXPECT_EQ(padded(PadMode::constant, {1, 2, 3}, -1, 1), (V{2, 3, 9}));
-  EXPECT_EQ(padded(PadMode::constant, {1, 2, 3}, 4, -4), (V{9, 9, 9}));
+  EXPECT_EQ(padded(PadMode::constant, {1, 2, 3}, 4, -3), (V{9, 9, 9, 9}));
   EXPECT_EQ(padded(PadMode::constant, {1, 2, 3}, -3, 2), (V{9, 9}));
   EXPECT_EQ(padded(PadMode::reflect, {1, 2, 3}, 2, 2), (V{3, 2, 1, 2, 3, 2, 1}));
   EXPECT_EQ(padded(PadMode::edge, {1, 2, 3}, 2, 1), (V{1, 1, 1, 2, 3, 3}));
   EXPECT_EQ(padded(PadMode::wrap, {1, 2, 3}, 2, 4), (V{2, 3, 1, 2, 3, 1, 2, 3, 1}));
   EXPECT_EQ(padded(PadMode::edge, {1, 2, 3}, -2, 1), (V{3, 3}));
   EXPECT_THROW(padded(PadMode::constant, {1, 2, 3}, -2, -2), Error);
+  EXPECT_THROW(padded(PadMode::constant, {1, 2, 3}, 4, -4), Error);  // crops more than there is
   EXPECT_THROW(padded(PadMode::edge, {}, 1, 0), Error);
 }
 
@@ -157,7 +158,8 @@ TEST(Pad, RandomShapes) {
     for (int64_t d = 0; d < rank; ++d) {
       dims.push_back(data.pick(1, 12));
       before.push_back(data.pick(-1, 5));
-      after.push_back(data.pick(std::max<int64_t>(-2, -dims.back() - before.back()), 5));
+      const int64_t left = dims.back() + std::min<int64_t>(before.back(), 0);
+      after.push_back(data.pick(std::max<int64_t>(-2, -left), 5));
     }
     int64_t total = 1, out_total = 1;
     for (int64_t n : dims) total *= n;
