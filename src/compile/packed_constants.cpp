@@ -23,7 +23,7 @@ std::span<const std::byte> PackedConstants::get(const std::string& constant, con
   }
   const Tensor raw = tensor.is_elided() ? unpack(constant, tensor) : tensor;
   auto buffer = std::make_shared<AlignedBuffer>(bytes, "packed weights");
-  std::memset(buffer->data(), 0, bytes);
+  if (bytes > 0) std::memset(buffer->data(), 0, bytes);
   pack(raw, buffer->data());
   PackedConstant packed{constant, layout, buffer->bytes(), buffer};
   const std::lock_guard lock(mutex_);

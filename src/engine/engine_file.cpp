@@ -22,10 +22,7 @@ flatbuffers::Offset<format::Profile> encode_profile(flatbuffers::FlatBufferBuild
 
 Profile decode_profile(const format::Profile& stored, CopyBudget& budget) {
   Profile profile;
-  const auto dims = [&](const flatbuffers::Vector<int64_t>* list) {
-    budget.take(list ? list->size() * sizeof(int64_t) : 0);
-    return list ? std::vector<int64_t>(list->begin(), list->end()) : std::vector<int64_t>();
-  };
+  const auto dims = [&](const flatbuffers::Vector<int64_t>* list) { return copy_numbers<int64_t>(list, budget); };
   if (stored.inputs())
     for (const format::Range* r : *stored.inputs()) {
       budget.take(r->input()->size());

@@ -1,6 +1,7 @@
 // Graphs in the FlatBuffers form of an engine file.
 #pragma once
 
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <span>
@@ -29,6 +30,17 @@ class CopyBudget {
  private:
   size_t left_;
 };
+
+/// A stored list of numbers, empty when absent. By memcpy: the verifier of FlatBuffers checks where the list starts,
+/// not that its elements are aligned.
+template <class T>
+std::vector<T> copy_numbers(const flatbuffers::Vector<T>* list, CopyBudget& budget) {
+  if (!list || list->size() == 0) return {};
+  budget.take(list->size() * sizeof(T));
+  std::vector<T> out(list->size());
+  std::memcpy(out.data(), list->Data(), list->size() * sizeof(T));
+  return out;
+}
 
 /// Where constants' bytes come from: the weights section and what keeps it alive.
 struct WeightBytes {

@@ -29,13 +29,6 @@ std::vector<std::string> strings(const List* list, CopyBudget& budget) {
   return out;
 }
 
-template <class T, class List>
-std::vector<T> numbers(const List* list, CopyBudget& budget) {
-  if (!list) return {};
-  budget.take(list->size() * sizeof(T));
-  return std::vector<T>(list->begin(), list->end());
-}
-
 template <class List>
 Shape parse_shape(const List* list, CopyBudget& budget) {
   Shape shape;
@@ -54,9 +47,9 @@ FieldValue decode_field(const format::Field& field, CopyBudget& budget) {
     case format::FieldType::text:
       return text(field.text(), budget);
     case format::FieldType::integers:
-      return numbers<int64_t>(field.integers(), budget);
+      return copy_numbers<int64_t>(field.integers(), budget);
     case format::FieldType::numbers:
-      return numbers<double>(field.numbers(), budget);
+      return copy_numbers<double>(field.numbers(), budget);
     case format::FieldType::texts:
       return strings(field.texts(), budget);
     case format::FieldType::dim:
@@ -167,7 +160,7 @@ Graph decode_graph(const format::Graph& stored, const WeightBytes& weights, Copy
   const auto use = [&](ValueId id) {
     if (!defined[check(id)]) fail(fmt::format("value '{}' is read before it is computed", graph.value(id).name));
   };
-  graph.inputs = numbers<ValueId>(stored.inputs(), budget);
+  graph.inputs = copy_numbers<ValueId>(stored.inputs(), budget);
   for (const ValueId id : graph.inputs) {
     const size_t v = define(id);
     graph.values[v].type = recorded[v];
@@ -179,8 +172,8 @@ Graph decode_graph(const format::Graph& stored, const WeightBytes& weights, Copy
         for (const format::Field* field : *n->fields())
           fields.emplace_back(text(field->name(), budget), decode_field(*field, budget));
       Node node{operators().make(text(n->op(), budget), fields),
-                numbers<ValueId>(n->inputs(), budget),
-                numbers<ValueId>(n->outputs(), budget),
+                copy_numbers<ValueId>(n->inputs(), budget),
+                copy_numbers<ValueId>(n->outputs(), budget),
                 {},
                 strings(n->sources(), budget)};
       if (n->bodies())
@@ -203,7 +196,7 @@ Graph decode_graph(const format::Graph& stored, const WeightBytes& weights, Copy
       if (tactics) tactics->push_back(text(n->tactic(), budget));
     }
   }
-  graph.outputs = numbers<ValueId>(stored.outputs(), budget);
+  graph.outputs = copy_numbers<ValueId>(stored.outputs(), budget);
   for (const ValueId id : graph.outputs) use(id);
   graph.output_names = strings(stored.output_names(), budget);
   if (graph.output_names.size() != graph.outputs.size()) fail("outputs and their names differ in number");

