@@ -175,9 +175,9 @@ void ConvPlan::fill(const void* context, int64_t row0, int64_t rows, const float
     const float* base = f.input + image * plan.image_stride_;
     const float** out = pointers + r;
     for (int64_t i = 0; i < taps_h; ++i) {
-      const float* line = base + row_offset[i];
+      const float* line = row_offset[i] < 0 ? nullptr : base + row_offset[i];
       for (int64_t j = 0; j < taps_w; ++j, out += stride) {
-        *out = row_offset[i] < 0 || column_offset[j] < 0 ? f.zeros : line + column_offset[j];
+        *out = !line || column_offset[j] < 0 ? f.zeros : line + column_offset[j];
       }
     }
     if (++x == out_w) {
