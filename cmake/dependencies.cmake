@@ -8,9 +8,7 @@ find_library(XXHASH_ARCHIVE NAMES libxxhash.a REQUIRED)
 add_library(xxhash INTERFACE)
 target_link_libraries(xxhash INTERFACE ${XXHASH_ARCHIVE})
 
-find_library(HWY_ARCHIVE NAMES libhwy.a hwy REQUIRED)  # Debian 12 ships no archive
-add_library(hwy INTERFACE)
-target_link_libraries(hwy INTERFACE ${HWY_ARCHIVE})
+find_path(HWY_INCLUDE_DIR hwy/highway.h REQUIRED)  # its run-time part is src/cpu/kernels/highway_runtime.cpp
 
 find_path(PROTOZERO_INCLUDE_DIR protozero/pbf_reader.hpp REQUIRED)
 add_library(protozero INTERFACE)

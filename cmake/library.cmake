@@ -1,5 +1,5 @@
 # The library `camshaft`: one static archive of all layers and of the third-party archives behind them, so that a program
-# which links it needs nothing else but threads (and Highway, where the distribution has it as a shared library only).
+# which links it needs nothing else but threads.
 include(CMakePackageConfigHelpers)
 
 set(layers base graph ops onnx optimize compile cpu engine runtime build)
@@ -13,14 +13,7 @@ foreach(layer ${layers})
     list(APPEND layer_targets camshaft_${layer})
   endif()
 endforeach()
-set(CAMSHAFT_NEEDS_HWY OFF)
-foreach(library ${XXHASH_ARCHIVE} ${HWY_ARCHIVE})
-  if(library MATCHES "\\.a$")
-    list(APPEND members ${library})
-  else()
-    set(CAMSHAFT_NEEDS_HWY ON)
-  endif()
-endforeach()
+list(APPEND members ${XXHASH_ARCHIVE})
 string(REPLACE ";" "$<SEMICOLON>" member_list "${members}")
 add_custom_command(
   OUTPUT ${archive}

@@ -25,7 +25,7 @@ def measure(model, arguments):
     RESULTS.mkdir(parents=True, exist_ok=True)
     try:
         start = time.perf_counter()
-        camshaft_cli.camshaft("build", model.path(), "-o", engine, "--no-verify")
+        camshaft_cli.camshaft("build", model.path(), "-o", engine)
         seconds = time.perf_counter() - start
         memory = json.loads(camshaft_cli.camshaft("inspect", engine, "--json").stdout).get("memory")
         camshaft_cli.record(
