@@ -10,6 +10,13 @@
 
 namespace camshaft {
 
+namespace {
+
+// Where operands without elements lie: kernels do arithmetic on addresses, and take null for an omitted operand.
+alignas(64) constinit std::byte nothing[64] = {};
+
+}  // namespace
+
 void Executor::reserve(const BoundPlan& bound) {
   if (arena_.size() < static_cast<size_t>(bound.arena_bytes())) {
     arena_ = AlignedBuffer();  // give the old one back before asking for more
@@ -54,6 +61,7 @@ void Executor::bind(const BoundPlan& bound, const Memory& memory) {
       default:
         break;
     }
+    if (!pointers_[v] && bound.bytes(static_cast<int32_t>(v)) == 0) pointers_[v] = nothing;
   }
 }
 
