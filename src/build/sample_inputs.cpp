@@ -116,14 +116,24 @@ std::vector<Dims> choose_input_shapes(const Graph& graph, const std::map<std::st
   for (const ValueId id : graph.inputs)
     if (const auto it = given.find(graph.value(id).name); it != given.end())
       bind_symbols(graph.shape(id), it->second, fmt::format("input '{}'", it->first), bindings);
-  bindings = assume_sizes(graph, std::move(bindings), fallback);
-  std::vector<Dims> shapes;
-  for (const ValueId id : graph.inputs) {
-    Dims dims;
-    for (const Dim& d : graph.shape(id)) dims.push_back(d.evaluate(bindings));
-    shapes.push_back(std::move(dims));
+  // With many free axes a moderate guess for each is an enormous tensor.
+  constexpr double most_guessed_elements = 1 << 23;
+  for (int64_t size = fallback;; size = (size + 1) / 2) {
+    const SymbolBindings sizes = assume_sizes(graph, bindings, size);
+    std::vector<Dims> shapes;
+    double elements = 0;
+    for (const ValueId id : graph.inputs) {
+      Dims dims;
+      double count = 1;
+      for (const Dim& d : graph.shape(id)) {
+        dims.push_back(d.evaluate(sizes));
+        count *= static_cast<double>(dims.back());
+      }
+      elements += count;
+      shapes.push_back(std::move(dims));
+    }
+    if (elements <= most_guessed_elements || size <= 1) return shapes;
   }
-  return shapes;
 }
 
 std::vector<Tensor> sample_inputs(const Graph& graph, const std::vector<Dims>& shapes, uint64_t seed) {

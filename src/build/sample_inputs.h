@@ -10,8 +10,9 @@
 namespace camshaft {
 
 /// Concrete input shapes: `given` where there is one, `symbols` (a profile's optimum) next, and for sizes that nobody
-/// named a guess: 1 along the first axis, `fallback` along the others; equal symbols get equal sizes. In the order of
-/// graph.inputs. Throws Error(invalid_argument) for an unknown name or a shape that does not fit.
+/// named a guess: 1 along the first axis, `fallback` along the others (halved while the inputs exceed 8 million
+/// elements); equal symbols get equal sizes. In the order of graph.inputs. Throws Error(invalid_argument) for an
+/// unknown name or a shape that does not fit.
 std::vector<Dims> choose_input_shapes(const Graph& graph, const std::map<std::string, Dims>& given,
                                       const SymbolBindings& symbols, int64_t fallback = 64);
 
