@@ -98,6 +98,10 @@ std::optional<ContractEpilogue> ContractEpilogue::make(const RegionView& region,
     peeled[next] = true;
     accumulator = static_cast<int32_t>(next);
   }
+  const auto among = [&](const std::vector<int32_t>& inputs) {
+    return std::find(inputs.begin(), inputs.end(), e.residual_) != inputs.end();
+  };
+  e.residual_only_ = !among(view.anchor_inputs);
   if (program.outputs[0] == accumulator) return e;
 
   // The rest, with the block itself in place of the last peeled instruction.
@@ -132,6 +136,7 @@ std::optional<ContractEpilogue> ContractEpilogue::make(const RegionView& region,
     renumber[i] = static_cast<int32_t>(rest.instructions.size());
     rest.instructions.push_back(instruction);
   }
+  e.residual_only_ = e.residual_only_ && !among(e.loads_);
   rest.outputs = {renumber[static_cast<size_t>(program.outputs[0])]};
   try {
     TileProgram(rest, std::vector<RowForm>(static_cast<size_t>(rest.inputs), RowForm::vector));

@@ -26,12 +26,16 @@ class ContractEpilogue {
   /// `bias_input` is the contraction's own bias (a region input), or -1. nullopt when some type is not supported.
   static std::optional<ContractEpilogue> make(const RegionView& region, const ContractView& view, int32_t bias_input);
 
-  int32_t bias_input() const { return bias_; }
-  int32_t residual_input() const { return residual_; }
+  /// Whether the result may be written over region input `i`: the residual, which each element of the result reads just
+  /// before it is written, unless the contraction or the rest of the epilogue reads the same input too (x + conv(x)).
+  bool can_overwrite(size_t i) const {
+    return residual_ >= 0 && residual_only_ && static_cast<int32_t>(i) == residual_;
+  }
 
  private:
   friend class BoundEpilogue;
   int32_t bias_ = -1, residual_ = -1;  // region inputs
+  bool residual_only_ = false;         // nothing else reads the residual
   float lo_ = -std::numeric_limits<float>::infinity();
   float hi_ = std::numeric_limits<float>::infinity();
   std::optional<ScalarProgram> program_;  // what is left; input 0 is the block itself

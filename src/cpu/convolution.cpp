@@ -142,9 +142,7 @@ class ConvKernel final : public Kernel {
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
     return std::make_unique<LaunchType>(view_, packed_, shapes);
   }
-  bool can_run_in_place(size_t i, size_t) const override {
-    return static_cast<int32_t>(i) == view_.spatial.epilogue.residual_input();
-  }
+  bool can_run_in_place(size_t i, size_t) const override { return view_.spatial.epilogue.can_overwrite(i); }
   bool reads_input(size_t i) const override { return static_cast<int32_t>(i) != view_.spatial.weights; }
 
  private:

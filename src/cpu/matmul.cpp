@@ -95,9 +95,7 @@ class GemmKernel final : public Kernel {
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
     return std::make_unique<GemmLaunch>(view_, packed_, shapes);
   }
-  bool can_run_in_place(size_t i, size_t) const override {
-    return static_cast<int32_t>(i) == view_.epilogue.residual_input();
-  }
+  bool can_run_in_place(size_t i, size_t) const override { return view_.epilogue.can_overwrite(i); }
   bool reads_input(size_t i) const override { return static_cast<int32_t>(i) != view_.b; }
 
  private:
