@@ -34,8 +34,8 @@ class Context {
   /// Error(invalid_argument) for an unknown name, a wrong rank, a fixed size that differs, or a shape outside every
   /// profile.
   void set_input_shape(const std::string& name, const std::vector<int64_t>& dims);
-  /// Binds the caller's memory as an input, without a copy: row-major elements of the input's dtype, `bytes` of them at
-  /// least, that stay valid and unchanged during run().
+  /// Binds the caller's memory as an input, without a copy: row-major elements of the input's dtype (std::string
+  /// objects for strings), `bytes` bytes of them, which stay valid and unchanged during run().
   void bind_input(const std::string& name, const void* data, size_t bytes);
   /// Both at once; `data` holds the product of `dims` elements.
   void set_input(const std::string& name, const std::vector<int64_t>& dims, const void* data);
@@ -51,7 +51,9 @@ class Context {
   /// nothing. Throws Error; the context stays usable.
   void run();
   /// The same on a thread of the context; `completion` is called there with null, or with the exception that run()
-  /// would have thrown. The context must not be touched until then.
+  /// would have thrown. The context must not be touched until then; destroying it waits. `completion` must not throw,
+  /// nor destroy the context; it may start the next run. Throws Error(invalid_argument) for an empty one, or while
+  /// running.
   void run_async(std::function<void(std::exception_ptr)> completion);
   /// run() checks it between layers and throws Error(cancelled).
   void set_cancellation(Cancellation cancellation);
@@ -61,8 +63,9 @@ class Context {
 
   /// Adds layer times to `profiler` from the next run on; nullptr stops. The profiler must outlive the context's runs.
   void set_profiler(Profiler* profiler);
-  /// Calls `tap` with a tensor right after it was computed, in every run; an empty function removes it. Any value of
-  /// the plan (see Engine::tensor_names) can be tapped; tensors that fusion has removed are kept when they are named in
+  /// Calls `tap` with a tensor right after it was computed, in every run; an empty function removes it. Inputs and
+  /// constants are not computed: their taps are never called. `tap` must not change taps. Any value of the plan (see
+  /// Engine::tensor_names) can be tapped; tensors that fusion has removed are kept when they are named in
   /// BuildOptions::debug_tensors. Throws Error(invalid_argument) for a name that the plan does not have.
   void set_tap(const std::string& tensor, std::function<void(const TensorView&)> tap);
 

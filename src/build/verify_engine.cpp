@@ -65,13 +65,14 @@ std::string describe(const PlanStep& step) {
 
 // Compares every tensor that the plan and the model have in common, in the order of the plan.
 std::string find_culprit(const Graph& model, const Engine& engine, const Sample& sample, double tolerance,
-                         ThreadPool& pool) {
+                         const Cancellation& cancellation, ThreadPool& pool) {
   const Plan& plan = engine.impl()->plan;
   std::map<std::string, Tensor> expected;
   for (const PlanStep& step : plan.steps)
     for (const int32_t id : step.outputs) expected[plan.values[static_cast<size_t>(id)].name] = Tensor();
   EvaluateOptions options;
   options.observer = [&](const Node& node, const std::vector<Tensor>& outputs) {
+    cancellation.check("looking for the layer that diverges");
     for (size_t o = 0; o < outputs.size() && o < node.outputs.size(); ++o) {
       const auto it = expected.find(model.value(node.outputs[o]).name);
       if (it != expected.end()) it->second = outputs[o];
@@ -81,6 +82,7 @@ std::string find_culprit(const Graph& model, const Engine& engine, const Sample&
 
   std::string culprit;
   Context context = engine.create_context({pool.size()});
+  context.set_cancellation(cancellation);
   for (size_t i = 0; i < sample.inputs.size(); ++i)
     context.set_input(engine.inputs()[i].name, sample.inputs[i].dims(), sample.inputs[i].data());
   for (const PlanStep& step : plan.steps) {
@@ -126,7 +128,8 @@ VerifyResult verify_engine(const Graph& model, const Engine& engine, const Verif
   }
   result.passed = all_passed();
   if (!result.passed)
-    result.culprit = find_culprit(model, engine, sample, std::max(options.tolerance, 4 * result.sensitivity), pool);
+    result.culprit = find_culprit(model, engine, sample, std::max(options.tolerance, 4 * result.sensitivity),
+                                  options.cancellation, pool);
   return result;
 }
 

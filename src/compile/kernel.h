@@ -18,7 +18,7 @@ struct OperandShape {
 };
 
 /// What a kernel prepares itself from: concrete operands, and the symbols' values for fields that are expressions.
-/// Omitted optional inputs have an empty entry and `present` false.
+/// Omitted optional inputs have a default entry. `symbols` is valid during prepare() only.
 struct KernelShapes {
   std::vector<OperandShape> inputs;
   std::vector<OperandShape> outputs;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <new>
 #include <stdexcept>
+#include <system_error>
 
 #include "ops/evaluate.h"
 #include "runtime/context_impl.h"
@@ -149,13 +150,18 @@ void Context::Impl::run() {
 }
 
 void Context::Impl::start_async(std::function<void(std::exception_ptr)> completion) {
+  if (!completion) throw Error(ErrorCode::invalid_argument, "run_async() was given nothing to call when it is done");
   {
     const std::lock_guard lock(mutex_);
     if (pending_)
       throw Error(ErrorCode::invalid_argument,
                   "this context is running already; use one context for each run at a time");
-    pending_ = std::move(completion);
-    if (!thread_.joinable()) thread_ = std::thread([this] { worker(); });
+    try {
+      if (!thread_.joinable()) thread_ = std::thread([this] { worker(); });
+    } catch (const std::system_error& e) {
+      throw Error(ErrorCode::out_of_memory, fmt::format("no thread could be started for run_async(): {}", e.what()));
+    }
+    pending_ = std::move(completion);  // last: a failure above must not leave the context looking busy
   }
   wake_.notify_one();
 }

@@ -179,6 +179,7 @@ TEST(Context, RunAsync) {
   context.set_tap("logits", [&](const TensorView&) { hold.get_future().wait(); });
   context.run_async([&](std::exception_ptr e) { done.set_value(e); });
   EXPECT_MESSAGE("running already", [&] { context.run_async([](std::exception_ptr) {}); });
+  EXPECT_MESSAGE("nothing to call", [&] { context.run_async(nullptr); });
   hold.set_value();
   EXPECT_EQ(done.get_future().get(), nullptr);
   // A failure arrives as what run() would have thrown.
