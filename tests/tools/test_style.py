@@ -33,3 +33,14 @@ def test_layers_include_only_earlier_ones():
             ):
                 wrong.append(f"{path}: {line}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_public_headers_need_nothing_of_src():
+    """What is installed compiles without src/ and without the libraries behind it."""
+    wrong = [
+        f"{path}: {line}"
+        for path in tracked("include/*.h")
+        for line in (ROOT / path).read_text().splitlines()
+        if re.match(r'#include "(?!camshaft/)|#include <.*[/.]', line)
+    ]
+    assert not wrong, "\n".join(wrong)
