@@ -71,6 +71,8 @@ class Builder {
   const BuildReport& report() const { return report_; }
 
  private:
+  Engine build_checked(const std::string& model_path);
+
   BuildOptions options_;
   BuildReport report_;
 };

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <new>
+#include <stdexcept>
 
 #include "base/hash.h"
 #include "base/mapped_file.h"
@@ -68,6 +70,16 @@ bool has_margin(const VerifyResult& result, double tolerance) {
 }  // namespace
 
 Engine Builder::build(const std::string& model_path) {
+  try {
+    return build_checked(model_path);
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::out_of_memory, fmt::format("out of memory while building '{}'", model_path));
+  } catch (const std::length_error&) {
+    throw Error(ErrorCode::out_of_memory, fmt::format("a part of '{}' is too large to build", model_path));
+  }
+}
+
+Engine Builder::build_checked(const std::string& model_path) {
   report_ = {};
   const auto progress = [&](std::string_view stage, double fraction) {
     options_.cancellation.check("building");
