@@ -145,7 +145,7 @@ def cold_start():
 def engines():
     yield "## Engines"
     yield ""
-    yield "Time to build (without verification) and size on disk."
+    yield "Time to build, verification included, and size on disk."
     yield ""
     rows = [
         (name, f"{entry['build_s']:.1f} s", f"{entry['bytes'] / 1e6:.1f} MB", f"{MODELS[name].megabytes} MB")
