@@ -9,6 +9,7 @@
 #include "base/float_types.h"
 #include "base/random.h"
 #include "compile/lower.h"
+#include "ops/control_flow.h"
 #include "ops/evaluate.h"
 #include "ops/move.h"
 #include "ops/pointwise.h"
@@ -48,11 +49,13 @@ class IndexLimit {
             i == 0 && (node.op.as<ops::Cast>() || node.op.as<ops::Reshape>() || node.op.as<ops::Transpose>() ||
                        node.op.as<ops::Expand>() || node.op.as<ops::Slice>());
         if (same_elements || node.op.as<ops::Concat>()) follow(graph, node.outputs[0]);
+        // A branch does not take the condition; what a loop's body gives begins with one.
+        const size_t before_inputs = node.op.as<ops::If>() ? 1 : 0, before_outputs = node.op.as<ops::Loop>() ? 1 : 0;
         for (const Graph& body : node.bodies) {
-          if (i >= body.inputs.size()) continue;
-          follow(body, body.inputs[i]);
-          for (size_t o = 0; o < body.outputs.size() && o < node.outputs.size(); ++o)
-            if (seen_.count({&body, body.outputs[o]})) follow(graph, node.outputs[o]);
+          if (i < before_inputs || i - before_inputs >= body.inputs.size()) continue;
+          follow(body, body.inputs[i - before_inputs]);
+          for (size_t o = before_outputs; o < body.outputs.size() && o - before_outputs < node.outputs.size(); ++o)
+            if (seen_.count({&body, body.outputs[o]})) follow(graph, node.outputs[o - before_outputs]);
         }
       }
     }

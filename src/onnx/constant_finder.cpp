@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ops/generate.h"
 #include "ops/move.h"
 #include "ops/pointwise.h"
 
@@ -80,6 +81,8 @@ std::shared_ptr<const Tensor> ConstantFinder::find(ValueId id, int depth) {
 }
 
 std::shared_ptr<const Tensor> ConstantFinder::evaluate(const Node& node, ValueId id, int depth) {
+  // Loops may not end, and dims that are not numbers are not known yet.
+  if (!node.bodies.empty() || node.op.as<ops::DimsTensor>()) return nullptr;
   std::vector<Tensor> inputs;
   std::vector<TensorType> types;
   for (const ValueId output : node.outputs) {

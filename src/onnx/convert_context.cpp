@@ -118,6 +118,12 @@ std::vector<int64_t> ConvertContext::axes(std::vector<int64_t> axes, int64_t ran
   return axes;
 }
 
+const GraphProto& ConvertContext::graph_attribute(std::string_view name) const {
+  const AttributeProto* a = attribute(name, AttributeType::graph);
+  if (!a) invalid(fmt::format("attribute '{}' is missing", name));
+  return a->graphs.at(0);
+}
+
 std::string ConvertContext::output_name(size_t i) const {
   return i < node_.outputs.size() && !node_.outputs[i].empty() ? prefix_ + node_.outputs[i] : source_;
 }
@@ -141,6 +147,16 @@ ValueId ConvertContext::add(ScalarFunction function, Values inputs) {
 
 ValueId ConvertContext::result_at(size_t i, Op op, Values inputs) {
   return append(std::move(op), std::move(inputs), output_name(i));
+}
+
+Values ConvertContext::results(Op op, Values inputs, std::vector<Graph> bodies) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < output_count(); ++i) names.push_back(output_name(i));
+  try {
+    return graph().add_node(std::move(op), std::move(inputs), names, {source_}, std::move(bodies));
+  } catch (const Error& e) {  // names the node
+    throw NodeError(e.code(), e.what());
+  }
 }
 
 Values ConvertContext::result(ScalarFunction function, Values inputs) {

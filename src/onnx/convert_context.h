@@ -31,14 +31,35 @@ struct GraphUnderConstruction {
   ConstantFinder constants;
 };
 
+/// A sub-graph as a graph of its own.
+struct Body {
+  Graph graph;      ///< its inputs are those that were asked for, then one for each capture
+  Values captures;  ///< values of the graph around
+};
+
+/// Converts the sub-graphs of a node.
+class SubgraphImporter {
+ public:
+  virtual ~SubgraphImporter() = default;
+  /// `label` tells the names of one sub-graph of the node from those of another. Constants of the graph around, and
+  /// what is known of its shapes, become part of the body; other values that it reads are captures. Throws
+  /// Error(invalid_model) when the sub-graph does not have as many inputs as `inputs`.
+  virtual Body import(const GraphProto& subgraph, const std::string& label, const std::vector<TensorType>& inputs) = 0;
+  /// Appends the nodes of a sub-graph without inputs to the graph around it; returns its outputs.
+  virtual Values inlined(const GraphProto& subgraph) = 0;
+  /// A symbol for the size of input i of a sub-graph, which no other value has.
+  virtual Dim fresh(const GraphProto& subgraph, const std::string& label, size_t input, size_t axis) = 0;
+};
+
 /// All failures are thrown as NodeError: what is wrong with the model as invalid_model, what is not implemented as
 /// unsupported.
 class ConvertContext {
  public:
   /// `source` is the node's name for people and `prefix` stands before the names of its values (inside functions).
-  ConvertContext(GraphUnderConstruction& target, const NodeProto& node, int64_t opset, std::string source,
-                 std::string prefix, Values inputs)
+  ConvertContext(GraphUnderConstruction& target, SubgraphImporter& subgraphs, const NodeProto& node, int64_t opset,
+                 std::string source, std::string prefix, Values inputs)
       : target_(target),
+        subgraphs_(subgraphs),
         node_(node),
         opset_(opset),
         source_(std::move(source)),
@@ -92,6 +113,11 @@ class ConvertContext {
   int64_t axis(int64_t axis, int64_t rank) const;
   std::vector<int64_t> axes(std::vector<int64_t> axes, int64_t rank) const;
 
+  // Sub-graphs.
+  /// invalid_model when the node has no sub-graph of that name.
+  const GraphProto& graph_attribute(std::string_view name) const;
+  SubgraphImporter& subgraphs() const { return subgraphs_; }
+
   // Outputs.
   size_t output_count() const { return node_.outputs.size(); }
   bool uses_output(size_t i) const { return i < node_.outputs.size() && !node_.outputs[i].empty(); }
@@ -100,6 +126,8 @@ class ConvertContext {
   ValueId add(ScalarFunction function, Values inputs);
   /// Appends an operator that computes output i of the node, and has its name.
   ValueId result_at(size_t i, Op op, Values inputs);
+  /// Appends an operator with all of the node's outputs, and with bodies.
+  Values results(Op op, Values inputs, std::vector<Graph> bodies);
   /// The usual end of a converter: the one output.
   Values result(Op op, Values inputs) { return {result_at(0, std::move(op), std::move(inputs))}; }
   Values result(ScalarFunction function, Values inputs);
@@ -120,6 +148,7 @@ class ConvertContext {
   ValueId append(Op op, Values inputs, const std::string& name);
 
   GraphUnderConstruction& target_;
+  SubgraphImporter& subgraphs_;
   const NodeProto& node_;
   int64_t opset_;
   std::string source_;

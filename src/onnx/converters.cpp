@@ -16,6 +16,7 @@ std::multimap<Key, const Converter*> make_table() {
   };
   add("", activation_converters());
   add("", contraction_converters());
+  add("", control_flow_converters());
   add("", generator_converters());
   add("", indexing_converters());
   add("", normalization_converters());

@@ -24,6 +24,7 @@ constexpr int64_t newest_opset = 27;  ///< of onnx 1.22
 // One list a group; operators of the default domain if not said otherwise.
 std::span<const Converter> activation_converters();
 std::span<const Converter> contraction_converters();
+std::span<const Converter> control_flow_converters();
 std::span<const Converter> generator_converters();
 std::span<const Converter> indexing_converters();
 std::span<const Converter> microsoft_converters();  ///< domain com.microsoft

@@ -48,8 +48,8 @@ ImportedModel import_model(const ModelProto& model) {
   TensorReader tensors(model);
   GraphUnderConstruction target(tensors);
   target.graph.name = model.graph.name;
-  NodeImporter importer(model, target);
-  Scope scope{&model.opsets, {}, {}, {}, {}};
+  NodeImporter importer(model);
+  Scope scope(model.opsets, target);
   importer.add_initializers(model.graph, scope);
   std::set<std::string> names;
   for (const ValueInfoProto& input : model.graph.inputs) {

@@ -8,16 +8,15 @@
 #include "onnx/missing_operators.h"
 #include "onnx/node_order.h"
 #include "onnx/quote.h"
+#include "onnx/subgraphs.h"
 #include "onnx/to_tensor.h"
+#include "ops/generate.h"
 
 namespace camshaft::onnx {
 
 namespace {
 
 using Attributes = std::unordered_map<std::string, const AttributeProto*>;
-
-// Thrown by a function whose body could not be converted as a whole: its nodes are already reported.
-struct BodyRefused {};
 
 /// Puts the values of a call's attributes where the body refers to them; an attribute without a value is left out.
 void substitute(NodeProto& node, const Attributes& values) {
@@ -39,6 +38,57 @@ void substitute(NodeProto& node, const Attributes& values) {
   node.attributes = std::move(kept);
 }
 
+/// Takes out the reads of inputs that the call leaves out.
+void leave_out(NodeProto& node, const std::set<std::string>& absent) {
+  for (std::string& name : node.inputs)
+    if (absent.contains(name)) name.clear();
+  for (AttributeProto& attribute : node.attributes)
+    for (GraphProto& graph : attribute.graphs)
+      for (NodeProto& inner : graph.nodes) leave_out(inner, absent);
+}
+
+std::vector<std::string> symbols_of(const std::vector<Dim>& dims) {
+  std::vector<std::string> names;
+  for (const Dim& d : dims) d.collect_symbols(names);
+  return names;
+}
+
+/// Sizes that only running tells are named after the value that has them, which must then keep its name.
+bool names_sizes(const Value& value) {
+  const auto names = symbols_of(value.type.shape);
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return name.starts_with("@" + value.name + "."); });
+}
+
+/// True when the elements are known, and stay known where only the sizes of the model's inputs are.
+bool is_shape_arithmetic(const Value& value) {
+  if (!value.content || value.type.shape.size() > 1) return false;
+  if (value.type.dtype != DType::i64 && value.type.dtype != DType::i32 && value.type.dtype != DType::boolean)
+    return false;
+  const auto names = symbols_of(*value.content);
+  return std::none_of(names.begin(), names.end(), [](const std::string& name) { return name.starts_with('@'); });
+}
+
+/// What a sub-graph sees of a value of the graph around it: a constant, sizes, or an input for it.
+ValueId capture(ValueId id, Scope& scope) {
+  if (const auto it = scope.captured.find(id); it != scope.captured.end()) return it->second;
+  GraphUnderConstruction& around = *scope.outer->target;
+  const Value& value = around.graph.value(id);
+  Graph& graph = scope.target->graph;
+  ValueId inside = no_value;
+  if (const auto constant = around.constants.find(id)) {
+    inside = graph.add_constant(value.name, constant);
+  } else if (is_shape_arithmetic(value)) {
+    inside = graph.add(ops::DimsTensor{*value.content, value.type.dtype, value.type.shape.empty()}, {},
+                       scope.prefix + value.name);
+  } else {
+    inside = graph.add_input(value.name, value.type);
+    scope.captures.push_back(id);
+  }
+  scope.captured[id] = inside;
+  return inside;
+}
+
 }  // namespace
 
 void NodeImporter::add_initializers(const GraphProto& graph, Scope& scope) {
@@ -49,17 +99,35 @@ void NodeImporter::add_initializers(const GraphProto& graph, Scope& scope) {
   }
   for (const SparseTensorProto& tensor : graph.sparse_initializers)
     scope.values[tensor.values.name] =
-        target_.graph.add_constant(tensor.values.name, to_tensor(target_.tensors.read(tensor)));
+        scope.target->graph.add_constant(tensor.values.name, to_tensor(scope.target->tensors.read(tensor)));
 }
 
 std::optional<ValueId> NodeImporter::find(const std::string& name, Scope& scope) {
   if (const auto it = scope.values.find(name); it != scope.values.end()) return it->second;
   const auto it = scope.initializers.find(name);
-  if (it == scope.initializers.end()) return std::nullopt;
-  const ValueId id =
-      target_.graph.add_constant(scope.prefix + name, to_tensor(target_.tensors.read(*it->second, "initializer")));
-  scope.values[name] = id;
-  return id;
+  if (it != scope.initializers.end()) {
+    GraphUnderConstruction& target = *scope.target;
+    const ValueId id =
+        target.graph.add_constant(scope.prefix + name, to_tensor(target.tensors.read(*it->second, "initializer")));
+    scope.values[name] = id;
+    return id;
+  }
+  const auto around = scope.outer ? find(name, *scope.outer) : std::nullopt;
+  if (!around || scope.outer->target == scope.target) return around;
+  return capture(*around, scope);
+}
+
+bool NodeImporter::is_lost(const std::string& name, const Scope& scope) {
+  for (const Scope* s = &scope; s; s = s->outer) {
+    if (s->lost.contains(name)) return true;
+    if (s->values.contains(name) || s->initializers.contains(name)) return false;
+  }
+  return false;
+}
+
+std::string NodeImporter::unique_prefix(const std::string& base) {
+  const auto [it, is_new] = prefixes_.emplace(base, 0);
+  return is_new ? base + "/" : unique_prefix(fmt::format("{}_{}", base, ++it->second));
 }
 
 void NodeImporter::add_nodes(const std::vector<NodeProto>& nodes, Scope& scope) {
@@ -71,9 +139,10 @@ void NodeImporter::add_node(const NodeProto& node, Scope& scope) {
   const auto refuse = [&] {
     for (const std::string& output : node.outputs) scope.lost.insert(output);
   };
+  Graph& graph = scope.target->graph;
   Values inputs;
   for (const std::string& name : node.inputs) {
-    if (scope.lost.contains(name)) return refuse();
+    if (is_lost(name, scope)) return refuse();
     const auto id = name.empty() ? std::optional<ValueId>(no_value) : find(name, scope);
     if (!id)
       throw Error(ErrorCode::invalid_model, fmt::format("{}: node {} ({}) reads {}, which is neither an input, nor an "
@@ -82,7 +151,7 @@ void NodeImporter::add_node(const NodeProto& node, Scope& scope) {
     inputs.push_back(*id);
   }
   Values outputs;
-  const auto first_new = static_cast<ValueId>(target_.graph.values.size());
+  const auto first_new = static_cast<ValueId>(graph.values.size());
   try {
     outputs = convert(node, source, std::move(inputs), scope);
   } catch (const BodyRefused&) {
@@ -104,7 +173,8 @@ void NodeImporter::add_node(const NodeProto& node, Scope& scope) {
       continue;
     }
     // Converters name inner values after the operator; what the node returns has the name that the model gave it.
-    if (outputs[i] >= first_new) target_.graph.rename(outputs[i], scope.prefix + node.outputs[i]);
+    if (outputs[i] >= first_new && !names_sizes(graph.value(outputs[i])))
+      graph.rename(outputs[i], scope.prefix + node.outputs[i]);
     if (!scope.values.emplace(node.outputs[i], outputs[i]).second || scope.initializers.contains(node.outputs[i]))
       throw Error(ErrorCode::invalid_model,
                   fmt::format("{}: node {} ({}) defines {}, which is already defined", model_.file, quote(source),
@@ -112,18 +182,19 @@ void NodeImporter::add_node(const NodeProto& node, Scope& scope) {
   }
 }
 
-Values NodeImporter::convert(const NodeProto& node, const std::string& source, Values inputs, const Scope& scope) {
+Values NodeImporter::convert(const NodeProto& node, const std::string& source, Values inputs, Scope& scope) {
   if (const FunctionProto* function = model_.find_function(node.domain, node.op_type, node.overload))
-    return inline_function(*function, node, source, inputs);
+    return inline_function(*function, node, source, inputs, *scope.target);
   const int64_t opset = opset_version(node.domain, *scope.opsets, model_);
   const Converter* converter = find_converter(node.domain, node.op_type, opset);
   if (!converter) throw Error(ErrorCode::unsupported, "Camshaft does not have this operator");
-  ConvertContext context(target_, node, opset, source, scope.prefix, std::move(inputs));
+  ScopedSubgraphs subgraphs(*this, scope, source);
+  ConvertContext context(*scope.target, subgraphs, node, opset, source, scope.prefix, std::move(inputs));
   return converter->convert(context);
 }
 
 Values NodeImporter::inline_function(const FunctionProto& function, const NodeProto& call, const std::string& source,
-                                     const Values& inputs) {
+                                     const Values& inputs, GraphUnderConstruction& target) {
   if (std::find(calls_.begin(), calls_.end(), &function) != calls_.end())
     throw Error(ErrorCode::invalid_model, fmt::format("function {} calls itself", quote(function.name)));
   if (inputs.size() > function.inputs.size())
@@ -132,10 +203,15 @@ Values NodeImporter::inline_function(const FunctionProto& function, const NodePr
   Attributes attributes;
   for (const AttributeProto& a : function.default_attributes) attributes[a.name] = &a;
   for (const AttributeProto& a : call.attributes) attributes[a.name] = &a;
+  // Functions that call functions can double with every level: 30 lines of a model that would fill any memory.
+  inlined_nodes_ += function.nodes.size();
+  if (inlined_nodes_ > largest_inlined)
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("the model's functions make more than {} nodes when they are inlined", largest_inlined));
   std::vector<NodeProto> body = function.nodes;
   for (NodeProto& node : body) substitute(node, attributes);
 
-  Scope scope{&function.opsets, source + "/", {}, {}, {}};
+  Scope scope(function.opsets, target, source + "/");
   std::set<std::string> absent;
   for (size_t i = 0; i < function.inputs.size(); ++i) {
     if (i < inputs.size() && inputs[i] != no_value) {
@@ -144,9 +220,7 @@ Values NodeImporter::inline_function(const FunctionProto& function, const NodePr
       absent.insert(function.inputs[i]);
     }
   }
-  for (NodeProto& node : body)
-    for (std::string& name : node.inputs)
-      if (absent.contains(name)) name.clear();
+  for (NodeProto& node : body) leave_out(node, absent);
   calls_.push_back(&function);
   add_nodes(body, scope);
   calls_.pop_back();

@@ -11,21 +11,33 @@
 
 namespace camshaft::onnx {
 
-/// The names that nodes of one graph or function body see. (A sub-graph's scope would have its own
-/// GraphUnderConstruction and find() what it does not define in the scope around it.)
+/// The names that nodes of one graph, sub-graph or function body see.
 struct Scope {
+  Scope(const OpsetImports& opset_imports, GraphUnderConstruction& graph, std::string name_prefix = {})
+      : opsets(&opset_imports), target(&graph), prefix(std::move(name_prefix)) {}
+
   const OpsetImports* opsets;
-  std::string prefix;  ///< before the names of nodes and values, in functions: "call/"
+  GraphUnderConstruction* target;  ///< where the nodes go
+  std::string prefix;              ///< before the names of nodes and values, in functions and sub-graphs: "call/"
   std::unordered_map<std::string, ValueId> values;
   /// Initializers that no node has read yet: weights nobody uses are not decoded.
   std::unordered_map<std::string, const TensorProto*> initializers;
   /// Values of nodes that could not be converted.
   std::set<std::string> lost;
+
+  /// Of a sub-graph: where the names are that it does not define itself. When it has a graph of its own, values of the
+  /// outer graph become inputs of it.
+  Scope* outer = nullptr;
+  std::vector<ValueId> captures;                  ///< values of the outer graph, in the order of those inputs
+  std::unordered_map<ValueId, ValueId> captured;  ///< values of the outer graph -> of this one
 };
+
+/// Thrown by a function or sub-graph that could not be converted as a whole: its nodes are already reported.
+struct BodyRefused {};
 
 class NodeImporter {
  public:
-  NodeImporter(const ModelProto& model, GraphUnderConstruction& target) : model_(model), target_(target) {}
+  explicit NodeImporter(const ModelProto& model) : model_(model) {}
 
   void add_initializers(const GraphProto& graph, Scope& scope);
   /// Converts nodes given in any order. A node that is refused as unsupported is remembered for report(), and so no
@@ -34,16 +46,26 @@ class NodeImporter {
   /// Throws one Error(unsupported) with all that was refused.
   void report() const;
   std::optional<ValueId> find(const std::string& name, Scope& scope);
+  /// True for what a node computes that could not be converted.
+  static bool is_lost(const std::string& name, const Scope& scope);
+  /// `base`, or `base` with a number behind it: given out once.
+  std::string unique_prefix(const std::string& base);
+  /// The sub-graphs around the node that is being converted.
+  int depth = 0;
 
  private:
   void add_node(const NodeProto& node, Scope& scope);
-  Values convert(const NodeProto& node, const std::string& source, Values inputs, const Scope& scope);
+  Values convert(const NodeProto& node, const std::string& source, Values inputs, Scope& scope);
   Values inline_function(const FunctionProto& function, const NodeProto& call, const std::string& source,
-                         const Values& inputs);
+                         const Values& inputs, GraphUnderConstruction& target);
 
   const ModelProto& model_;
-  GraphUnderConstruction& target_;
+  std::unordered_map<std::string, int> prefixes_;
+  /// The largest exported models have some ten thousand nodes.
+  static constexpr size_t largest_inlined = 1u << 20;
+
   std::vector<const FunctionProto*> calls_;
+  size_t inlined_nodes_ = 0;
   std::vector<std::string> refused_;
 };
 

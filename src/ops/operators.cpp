@@ -1,6 +1,7 @@
 #include "ops/operators.h"
 
 #include "ops/contract.h"
+#include "ops/control_flow.h"
 #include "ops/generate.h"
 #include "ops/move.h"
 #include "ops/pointwise.h"
@@ -33,6 +34,7 @@ const OpRegistry& operators() {
       ops::Pad, ops::Gather, ops::GatherElements,    //
       ops::ScatterND,                                //
       ops::DimsTensor, ops::ShapeOf, ops::Range,     //
+      ops::If, ops::Loop,                            //
       ops::Region>();
   return registry;
 }

@@ -1,0 +1,105 @@
+// If and Loop.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "onnx/converters.h"
+#include "ops/control_flow.h"
+
+namespace camshaft::onnx {
+
+namespace {
+
+// Makes the inputs of a branch those of both: `captures` in this order.
+void take_inputs(Body& body, const Values& captures, const Graph& around) {
+  std::vector<ValueId> inputs;
+  for (const ValueId id : captures) {
+    const auto it = std::find(body.captures.begin(), body.captures.end(), id);
+    inputs.push_back(it != body.captures.end() ? body.graph.inputs[static_cast<size_t>(it - body.captures.begin())]
+                                               : body.graph.add_input(around.value(id).name, around.value(id).type));
+  }
+  body.graph.inputs = std::move(inputs);
+}
+
+void check_outputs(ConvertContext& c, size_t outputs, size_t others = 0) {
+  if (outputs < others + c.output_count())
+    c.invalid(fmt::format("it has {} outputs, its sub-graph {}", c.output_count(), outputs));
+}
+
+// Exporters write many branches on conditions that are known: those become part of the graph around.
+Values if_(ConvertContext& c) {
+  const GraphProto& then_graph = c.graph_attribute("then_branch");
+  const GraphProto& else_graph = c.graph_attribute("else_branch");
+  const ValueId condition = c.input(0);
+  if (const auto known = c.constant(condition)) {
+    if (known->dtype() != DType::boolean || known->size() != 1) c.invalid("the condition must be one bool");
+    const Values outputs = c.subgraphs().inlined(known->as<uint8_t>()[0] != 0 ? then_graph : else_graph);
+    check_outputs(c, outputs.size());
+    return outputs;
+  }
+  Body yes = c.subgraphs().import(then_graph, "then", {});
+  Body no = c.subgraphs().import(else_graph, "else", {});
+  check_outputs(c, yes.graph.outputs.size());
+  Values captures = yes.captures;
+  for (const ValueId id : no.captures)
+    if (std::find(captures.begin(), captures.end(), id) == captures.end()) captures.push_back(id);
+  take_inputs(yes, captures, c.graph());
+  take_inputs(no, captures, c.graph());
+  captures.insert(captures.begin(), condition);
+  std::vector<Graph> bodies;
+  bodies.push_back(std::move(yes.graph));
+  bodies.push_back(std::move(no.graph));
+  return c.results(ops::If{}, std::move(captures), std::move(bodies));
+}
+
+// Sizes of carried values that an iteration changes become symbols; true when there were any that were not yet.
+bool widen(ConvertContext& c, const GraphProto& graph, const Body& body, bool all, std::vector<TensorType>& inputs) {
+  bool widened = false;
+  for (size_t i = 2; i < inputs.size(); ++i) {
+    const TensorType& given = body.graph.type(body.graph.outputs[i - 1]);
+    if (given.dtype != inputs[i].dtype || given.shape.size() != inputs[i].shape.size())
+      c.fail(given.dtype != inputs[i].dtype ? ErrorCode::invalid_model : ErrorCode::unsupported,
+             fmt::format("carried value {} begins as {} and becomes {}; only its sizes may change", i - 2,
+                         to_string(inputs[i]), to_string(given)));
+    for (size_t axis = 0; axis < given.shape.size(); ++axis) {
+      const Dim symbol = c.subgraphs().fresh(graph, "body", i, axis);
+      if (inputs[i].shape[axis] == symbol || (inputs[i].shape[axis] == given.shape[axis] && !all)) continue;
+      inputs[i].shape[axis] = symbol;
+      widened = true;
+    }
+  }
+  return widened;
+}
+
+Values loop(ConvertContext& c) {
+  const GraphProto& graph = c.graph_attribute("body");
+  if (c.input_count() < 2) c.invalid("it needs a trip count and a condition, which may be empty");
+  std::vector<TensorType> types{{DType::i64, {}}, {DType::boolean, {}}};
+  Values inputs{c.input_or_none(0), c.input_or_none(1)};
+  for (size_t i = 2; i < c.input_count(); ++i) {
+    inputs.push_back(c.input(i));
+    types.push_back(c.graph().type(c.input(i)));
+  }
+  const size_t carried = c.input_count() - 2;
+  Body body = c.subgraphs().import(graph, "body", types);
+  check_outputs(c, body.graph.outputs.size(), 1);
+  if (body.graph.outputs.size() < 1 + carried)
+    c.invalid(fmt::format("it carries {} values, its body has {} outputs", carried, body.graph.outputs.size()));
+  // Sizes that only become unknown in a second round are rare; a third takes all of them as unknown.
+  for (int round = 0; widen(c, graph, body, round == 2, types); ++round)
+    body = c.subgraphs().import(graph, "body", types);
+  inputs.insert(inputs.end(), body.captures.begin(), body.captures.end());
+  std::vector<Graph> bodies;
+  bodies.push_back(std::move(body.graph));
+  return c.results(ops::Loop{static_cast<int64_t>(carried)}, std::move(inputs), std::move(bodies));
+}
+
+constexpr Converter table[] = {{"If", if_}, {"Loop", loop}};
+
+}  // namespace
+
+std::span<const Converter> control_flow_converters() {
+  return table;
+}
+
+}  // namespace camshaft::onnx

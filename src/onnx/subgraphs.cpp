@@ -1,0 +1,101 @@
+#include "onnx/subgraphs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "onnx/quote.h"
+
+namespace camshaft::onnx {
+
+namespace {
+
+// A loop's body is converted up to four times, so one inside another up to four times as often.
+constexpr int max_depth = 8;
+
+bool names_run_time_sizes(const TensorType& type) {
+  std::vector<std::string> names;
+  for (const Dim& d : type.shape) d.collect_symbols(names);
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) { return name.starts_with('@'); });
+}
+
+// Captures that shape arithmetic alone has read are not needed any more. Those with sizes that only running tells are
+// kept: as inputs they make sure that the sizes are known when the body runs.
+void drop_unused_captures(Body& body, size_t own_inputs) {
+  const Uses uses(body.graph);
+  std::vector<ValueId> inputs(body.graph.inputs.begin(),
+                              body.graph.inputs.begin() + static_cast<std::ptrdiff_t>(own_inputs));
+  Values captures;
+  for (size_t i = 0; i < body.captures.size(); ++i) {
+    const ValueId id = body.graph.inputs[own_inputs + i];
+    const auto v = static_cast<size_t>(id);
+    if (uses.readers[v].empty() && !uses.is_output[v] && !names_run_time_sizes(body.graph.type(id))) continue;
+    inputs.push_back(id);
+    captures.push_back(body.captures[i]);
+  }
+  body.graph.inputs = std::move(inputs);
+  body.captures = std::move(captures);
+  remove_dead(body.graph);
+}
+
+}  // namespace
+
+const std::string& ScopedSubgraphs::prefix() {
+  if (prefix_.empty()) prefix_ = importer_.unique_prefix(source_);
+  return prefix_;
+}
+
+Dim ScopedSubgraphs::fresh(const GraphProto& subgraph, const std::string& label, size_t input, size_t axis) {
+  return Dim::symbol(fmt::format("@{}{}/{}.{}", prefix(), label, subgraph.inputs.at(input).name, axis));
+}
+
+Values ScopedSubgraphs::convert(const GraphProto& subgraph, Scope& scope) {
+  if (importer_.depth >= max_depth)
+    throw Error(ErrorCode::unsupported, fmt::format("its sub-graphs are nested deeper than {}", max_depth));
+  scope.outer = &around_;
+  importer_.add_initializers(subgraph, scope);
+  ++importer_.depth;
+  importer_.add_nodes(subgraph.nodes, scope);
+  --importer_.depth;
+  Values outputs;
+  for (const ValueInfoProto& output : subgraph.outputs) {
+    if (NodeImporter::is_lost(output.name, scope)) throw BodyRefused();
+    const auto id = importer_.find(output.name, scope);
+    if (!id)
+      throw Error(ErrorCode::invalid_model,
+                  fmt::format("sub-graph {} does not compute its output {}", quote(subgraph.name), quote(output.name)));
+    outputs.push_back(*id);
+  }
+  return outputs;
+}
+
+Body ScopedSubgraphs::import(const GraphProto& subgraph, const std::string& label,
+                             const std::vector<TensorType>& inputs) {
+  if (subgraph.inputs.size() != inputs.size())
+    throw Error(ErrorCode::invalid_model, fmt::format("sub-graph {} has {} inputs, {} are needed", quote(subgraph.name),
+                                                      subgraph.inputs.size(), inputs.size()));
+  GraphUnderConstruction target(around_.target->tensors);
+  target.graph.name = prefix() + label;
+  Scope scope(*around_.opsets, target, target.graph.name + "/");
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::string& name = subgraph.inputs[i].name;
+    if (!scope.values.emplace(name, target.graph.add_input(scope.prefix + name, inputs[i])).second)
+      throw Error(ErrorCode::invalid_model,
+                  fmt::format("sub-graph {} lists its input {} twice", quote(subgraph.name), quote(name)));
+  }
+  const Values outputs = convert(subgraph, scope);
+  for (size_t o = 0; o < outputs.size(); ++o) target.graph.add_output(subgraph.outputs[o].name, outputs[o]);
+  remove_dead(target.graph);
+  Body body{std::move(target.graph), std::move(scope.captures)};
+  drop_unused_captures(body, inputs.size());
+  return body;
+}
+
+Values ScopedSubgraphs::inlined(const GraphProto& subgraph) {
+  if (!subgraph.inputs.empty())
+    throw Error(ErrorCode::invalid_model, fmt::format("sub-graph {} must not have inputs", quote(subgraph.name)));
+  Scope scope(*around_.opsets, *around_.target, prefix());
+  return convert(subgraph, scope);
+}
+
+}  // namespace camshaft::onnx

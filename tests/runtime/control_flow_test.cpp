@@ -1,0 +1,92 @@
+// Branches and loops through the optimiser, an engine file and a run.
+#include "ops/control_flow.h"
+
+#include <gtest/gtest.h>
+
+#include "base/temporary_folder.h"
+#include "runtime/support.h"
+
+namespace camshaft {
+namespace {
+
+Tensor f32(Dims dims, const std::vector<float>& values) {
+  return Tensor::of(DType::f32, std::move(dims), values);
+}
+Tensor boolean(bool value) {
+  return Tensor::scalar(DType::boolean, value);
+}
+
+// A branch whose results have other sizes, and one that returns what it was given.
+constexpr std::string_view branches = R"(graph "g" (%c: bool[], %x: f32[n, 2]) {
+  const %w: f32[2] = [10, 20]
+  %h = pointwise {function=mul} (%x, %w)
+  %r, %s = if {} (%c, %h, %w)
+    graph "then" (%a: f32[n, 2], %b: f32[2]) {
+      %t = concat {axis=0} (%a, %a)
+      return "r" = %t, "s" = %a
+    }
+    graph "else" (%a: f32[n, 2], %b: f32[2]) {
+      %u = pointwise {function=neg} (%a)
+      %v = pointwise {function=add} (%u, %b)
+      return "r" = %v, "s" = %u
+    }
+  %q = pointwise {function=neg} (%r)
+  %z = pointwise {function=neg} (%s)
+  return "r" = %r, "q" = %q, "z" = %z
+})";
+
+TEST(ControlFlow, BranchesAfterReload) {
+  TemporaryFolder folder;
+  engine_from(branches).save(folder.file("e.engine"));
+  const Engine engine = Engine::load(folder.file("e.engine"));
+  for (int round = 0; round < 2; ++round) {
+    const auto yes = run_engine(engine, {boolean(true), f32({1, 2}, {1, 2})});
+    EXPECT_EQ(yes[0], f32({2, 2}, {10, 40, 10, 40}));
+    EXPECT_EQ(yes[1], f32({2, 2}, {-10, -40, -10, -40}));
+    EXPECT_EQ(yes[2], f32({1, 2}, {-10, -40}));
+    const auto no = run_engine(engine, {boolean(false), f32({1, 2}, {1, 2})});
+    EXPECT_EQ(no[0], f32({1, 2}, {0, -20}));
+    EXPECT_EQ(no[1], f32({1, 2}, {-0.0F, 20}));
+    EXPECT_EQ(no[2], f32({1, 2}, {10, 40}));
+  }
+}
+
+// A loop that doubles its vector until the sum reaches a limit, around a branch; a size of its own inside the body.
+constexpr std::string_view loops = R"(graph "g" (%m: i64[], %x: f32[n], %limit: f32[]) {
+  const %yes: bool[] = true
+  %v, %sums = loop {carried=1} (%m, %yes, %x, %limit)
+    graph "body" (%i: i64[], %on: bool[], %a: f32[@body.a.0], %l: f32[]) {
+      %body.b = concat {axis=0} (%a, %a)
+      %body.s = reduce {kind=sum, axes=[0], keep_dims=false} (%body.b)
+      %body.below = pointwise {function=less} (%body.s, %l)
+      %body.n = if {} (%body.below, %body.s)
+        graph "then" (%t: f32[]) { return "t" = %t }
+        graph "else" (%t: f32[]) {
+          %e = pointwise {function=neg} (%t)
+          return "e" = %e
+        }
+      return "on" = %body.below, "v" = %body.b, "n" = %body.n
+    }
+  %y = pointwise {function=add} (%v, %limit)
+  return "y" = %y, "sums" = %sums
+})";
+
+TEST(ControlFlow, LoopsAfterReload) {
+  TemporaryFolder folder;
+  engine_from(loops).save(folder.file("e.engine"));
+  const Engine engine = Engine::load(folder.file("e.engine"));
+  Context context = engine.create_context({2});
+  const Tensor m = Tensor::scalar(DType::i64, 9), x = f32({1}, {3}), limit = f32({}, {20});
+  set_inputs(context, engine, {m, x, limit});
+  context.run();
+  EXPECT_EQ(output_of(context, "y"), f32({8}, std::vector<float>(8, 23)));
+  EXPECT_EQ(output_of(context, "sums"), f32({3}, {6, 12, -24}));
+  const Tensor once = Tensor::scalar(DType::i64, 1), longer = f32({2}, {1, 4});
+  set_inputs(context, engine, {once, longer, limit});
+  context.run();
+  EXPECT_EQ(output_of(context, "y"), f32({4}, {21, 24, 21, 24}));
+  EXPECT_EQ(output_of(context, "sums"), f32({1}, {10}));
+}
+
+}  // namespace
+}  // namespace camshaft
