@@ -25,8 +25,8 @@ def program(tmp_path_factory):
     (folder / "app").mkdir()
     for name in ["CMakeLists.txt", "minimal.cpp"]:
         (folder / "app" / name).write_bytes((ROOT / "examples" / name).read_bytes())
-    build = ["cmake", "-S", folder / "app", "-B", folder / "build", "-D", f"CMAKE_PREFIX_PATH={folder / 'moved'}"]
-    command(*build, "-D", "CMAKE_BUILD_TYPE=Release")
+    build = ["cmake", "-G", "Ninja", "-S", folder / "app", "-B", folder / "build"]
+    command(*build, "-D", f"CMAKE_PREFIX_PATH={folder / 'moved'}", "-D", "CMAKE_BUILD_TYPE=Release")
     command("cmake", "--build", folder / "build")
     return folder / "build" / "minimal"
 
