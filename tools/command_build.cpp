@@ -31,10 +31,7 @@ std::string default_output(const std::string& model) {
 }
 
 void check_output(const std::string& model, const std::string& output) {
-  std::error_code ignored;
-  if (std::filesystem::equivalent(model, output, ignored))
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("the engine would overwrite the model '{}'; name another file with -o", model));
+  check_distinct(model, output);
   check_writable(output);
 }
 

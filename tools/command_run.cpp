@@ -35,6 +35,8 @@ Tensor view_as_tensor(const TensorView& view) {
 int run(const Arguments& arguments) {
   const int threads = parse_threads(arguments.threads);
   const GivenInputs given(arguments.inputs);
+  check_distinct(arguments.path, arguments.outputs);
+  check_distinct(arguments.inputs.archive, arguments.outputs);
   check_writable(arguments.outputs);
   Progress progress;
   const OpenedEngine opened = open_engine(arguments.path, threads, given.shapes(), progress);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 #include "base/atomic_file.h"
 #include "camshaft/error.h"
@@ -62,6 +63,9 @@ int sink_error(void*, void* stream) {
   return static_cast<Sink*>(stream)->failure ? 1 : 0;
 }
 
+// Bit 11 of an entry's flags. Without it readers take names for code page 437, and 'größe' comes back as 'gr├╢├ƒe'.
+constexpr uLong names_are_utf8 = 1u << 11;
+
 class Archive {
  public:
   explicit Archive(const std::string& path) : path_(path), file_(path), sink_{file_, 0, nullptr} {
@@ -91,8 +95,9 @@ class Archive {
     info.tmz_date.tm_year = 1980;  // the same bytes for the same arrays, whenever they are written
     info.tmz_date.tm_mday = 1;
     const int large = elements.size() > 0xf0000000u;
-    check(zipOpenNewFileInZip64(zip_, (name + ".npy").c_str(), &info, nullptr, 0, nullptr, 0, nullptr, 0, 0, large) ==
-          ZIP_OK);
+    check(zipOpenNewFileInZip4_64(zip_, (name + ".npy").c_str(), &info, nullptr, 0, nullptr, 0, nullptr, 0, 0, 0,
+                                  -MAX_WBITS, DEF_MEM_LEVEL, Z_DEFAULT_STRATEGY, nullptr, 0, 0, names_are_utf8,
+                                  large) == ZIP_OK);
     append(std::as_bytes(std::span(content.header)));
     append(elements);
     check(zipCloseFileInZip(zip_) == ZIP_OK);

@@ -1,10 +1,14 @@
 #include "tools/open_engine.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
+#include <filesystem>
 
 #include "base/atomic_file.h"
 #include "base/mapped_file.h"
 #include "camshaft/builder.h"
+#include "camshaft/error.h"
 #include "engine/container.h"
 #include "tools/interrupt.h"
 
@@ -35,6 +39,13 @@ OpenedEngine open_engine(const std::string& path, int threads, const NamedShapes
 
 void check_writable(const std::string& path) {
   if (!path.empty()) AtomicFile probe(path);
+}
+
+void check_distinct(const std::string& input, const std::string& output) {
+  std::error_code ignored;
+  if (!input.empty() && !output.empty() && std::filesystem::equivalent(input, output, ignored))
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the output would overwrite '{}', which is read; name another file", input));
 }
 
 }  // namespace camshaft

@@ -25,4 +25,7 @@ bool is_engine_file(const std::string& path);
 /// Throws Error(io) when a file could not be created at that path; leaves nothing there. Empty paths are skipped.
 void check_writable(const std::string& path);
 
+/// Throws Error(invalid_argument) when `output` is the file `input`, by whatever name. Empty paths are skipped.
+void check_distinct(const std::string& input, const std::string& output);
+
 }  // namespace camshaft

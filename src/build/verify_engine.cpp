@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "build/sample_inputs.h"
 #include "camshaft/context.h"
@@ -32,7 +33,7 @@ EvaluateOptions cancellable(const Cancellation& cancellation) {
 // Inputs that the reference accepts, and its results.
 Sample make_sample(const Graph& model, const Engine& engine, const VerifyOptions& options, ThreadPool& pool) {
   std::string first_failure;
-  std::vector<Dims> previous;
+  std::optional<std::vector<Dims>> previous;
   for (const int64_t fallback : fallback_sizes) {
     Sample sample;
     try {

@@ -83,6 +83,7 @@ Values one_hot(ConvertContext& c) {
   const auto content = c.content(depth);
   if (!content || content->size() != 1) c.unsupported("the depth must be known when the model is built");
   const Dim size = content->front();
+  if (const auto n = size.as_constant(); n && *n < 0) c.invalid(fmt::format("the depth {} is negative", *n));
   const int64_t rank = c.rank(indices) + 1, axis = c.axis(c.int_attribute("axis", -1), rank);
   Shape shape = c.shape(indices);
   shape.insert(shape.begin() + axis, Dim(1));
@@ -106,7 +107,7 @@ constexpr Converter table[] = {
 
 ValueId iota(ConvertContext& c, const Dim& count) {
   constexpr int64_t largest_constant = 4096;
-  if (const auto n = count.as_constant(); n && *n <= largest_constant) {
+  if (const auto n = count.as_constant(); n && *n >= 0 && *n <= largest_constant) {
     std::vector<int64_t> positions(static_cast<size_t>(*n));
     std::iota(positions.begin(), positions.end(), 0);
     return c.add_constant(Tensor::from_ints(positions));

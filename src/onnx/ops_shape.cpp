@@ -163,9 +163,8 @@ Values transpose(ConvertContext& c) {
   std::vector<int64_t> reversed;
   for (int64_t i = c.rank(x); i-- > 0;) reversed.push_back(i);
   auto permutation = c.ints_attribute("perm").value_or(reversed);
-  if (std::is_sorted(permutation.begin(), permutation.end()) && permutation.size() == reversed.size() &&
-      (permutation.empty() || permutation.front() == 0))
-    return {x};
+  std::reverse(reversed.begin(), reversed.end());
+  if (permutation == reversed) return {x};  // moves nothing
   return c.result(ops::Transpose{std::move(permutation)}, {x});
 }
 

@@ -10,6 +10,10 @@ namespace {
 
 constexpr int64_t far = std::numeric_limits<int32_t>::max();  // exporters write INT32_MAX or INT64_MAX for "the end"
 
+bool is_the_end(const Dim& bound) {
+  return bound == Dim(far) || bound == Dim(std::numeric_limits<int64_t>::max());
+}
+
 bool not_negative(const Dim& d) {
   const auto low = d.lower_bound();
   return low && *low >= 0;
@@ -49,7 +53,9 @@ std::optional<SliceRange> slice_range(const Dim& start, const Dim& end, int64_t 
   if (step == std::numeric_limits<int64_t>::min()) ++step;  // every step this large takes one element
   // Backwards, start is clamped to [0, size - 1] and end to [-1, size - 1].
   const Dim back = size - Dim(1);
-  const auto last = clamped(end, -1, back, size);
+  // By the letter, an end of INT_MAX clamps to size - 1 and nothing is ever taken. Models are written for ONNX
+  // Runtime's reading: "the end" is where a slice in this direction stops.
+  const auto last = is_the_end(end) ? std::optional<Dim>(-1) : clamped(end, -1, back, size);
   const bool from_back = start == Dim(-1);
   const auto first = from_back ? std::optional<Dim>(back) : clamped(start, 0, back, size);
   if (!first || !last) return std::nullopt;

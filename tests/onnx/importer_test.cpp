@@ -132,6 +132,30 @@ TEST(Importer, AFunctionThatCallsItselfIsRefused) {
   EXPECT_TRUE(mentions(e, "'F' calls itself")) << e.what();
 }
 
+TEST(Importer, FunctionsThatDoubleWithoutEndAreRefused) {
+  ModelWriter model;
+  model.opset(17).opset(1, "local");
+  constexpr int levels = 40;
+  for (int i = 0; i < levels; ++i) {
+    const std::string next = "F" + std::to_string(i + 1);
+    model.function(FunctionWriter("local", "F" + std::to_string(i))
+                       .input("a")
+                       .output("b")
+                       .opset(1, "local")
+                       .node(next, {"a"}, {"t"}, {}, "local")
+                       .node(next, {"t"}, {"b"}, {}, "local"));
+  }
+  model.function(
+      FunctionWriter("local", "F" + std::to_string(levels)).input("a").output("b").opset(17).node("Neg", {"a"}, {"b"}));
+  const Error e = import_error(
+      model
+          .graph(
+              GraphWriter().input("x", DType::f32, {2}).output("y", DType::f32).node("F0", {"x"}, {"y"}, {}, "local"))
+          .bytes());
+  EXPECT_EQ(e.code(), ErrorCode::invalid_model);
+  EXPECT_TRUE(mentions(e, "the model's functions make more than")) << e.what();
+}
+
 TEST(Importer, EveryMissingOperatorIsNamedAtOnce) {
   const Error e = import_error(ModelWriter()
                                    .opset(17)
@@ -184,6 +208,15 @@ TEST(Importer, WrongModelsNameTheNode) {
   EXPECT_TRUE(mentions(e, "node 'sum' (Add) reads 'gone'")) << e.what();
   e = error(graph().node("Transpose", {"x"}, {"y"}, {attr("perm", "ab")}, "", "turn"));
   EXPECT_TRUE(mentions(e, "node 'turn' (Transpose): attribute 'perm' must be integers, it is a string")) << e.what();
+  e = error(graph().node("Transpose", {"x"}, {"y"}, {attr("perm", {0, 0})}, "", "turn"));
+  EXPECT_TRUE(mentions(e, "the permutation names axis 0 twice")) << e.what();
+  e = error(GraphWriter()
+                .input("i", DType::i64, {2})
+                .output("y", DType::f32)
+                .initializer(TensorWriter("depth", {1}, std::vector<int64_t>{-5}))
+                .initializer(TensorWriter("values", {2}, std::vector<float>{0, 1}))
+                .node("OneHot", {"i", "depth", "values"}, {"y"}, {}, "", "hot"));
+  EXPECT_TRUE(mentions(e, "node 'hot' (OneHot): the depth -5 is negative")) << e.what();
   e = error(graph().node("Softmax", {"x"}, {"y"}, {attr("axis", 2)}, "", "soft"));
   EXPECT_TRUE(mentions(e, "node 'soft' (Softmax): axis 2 does not exist: the tensor has 2 axes")) << e.what();
   e = error(graph().node("MatMul", {"x", "x"}, {"y"}, {}, "", "product"));

@@ -67,6 +67,8 @@ TEST(SliceRange, UsualSlicesStaySimple) {
   EXPECT_EQ(count(0, INT32_MAX, 1), n);
   EXPECT_EQ(count(-1, INT64_MIN, -1), n);
   EXPECT_EQ(count(-1, INT64_MIN + 1, -1), n);
+  EXPECT_EQ(count(-1, INT64_MAX, -1), n);  // as in ONNX Runtime: the end of a slice that goes backwards is the front
+  EXPECT_EQ(count(-1, INT32_MAX, -1), n);
   EXPECT_EQ(count(0, n, 2), ceil_div(n, 2));
   EXPECT_EQ(count(1, INT64_MAX, 1), max(n - Dim(1), 0));
   EXPECT_EQ(count(0, -1, 1), max(n - Dim(1), 0));

@@ -50,6 +50,11 @@ TEST_F(Npz, WhatIsWrittenIsReadAgain) {
   EXPECT_EQ(read_npz(path_), expected);
 }
 
+TEST_F(Npz, AnArchiveOfNothingIsReadAgain) {
+  write_npz(path_, {});
+  EXPECT_TRUE(read_npz(path_).empty());
+}
+
 TEST_F(Npz, TheSameArraysGiveTheSameBytes) {
   write_npz(path_, sample());
   const std::string first = contents();

@@ -256,6 +256,19 @@ def test_unwritable_output(output, model, tmp_path):
     assert list((tmp_path / "folder").iterdir()) == []
 
 
+def test_outputs_do_not_overwrite_what_is_read(engine, tmp_path):
+    own = tmp_path / "own.engine"
+    own.write_bytes(engine.read_bytes())
+    (tmp_path / "alias").symlink_to(own)
+    np.savez(tmp_path / "in.npz", **FEED)
+    before = own.read_bytes(), (tmp_path / "in.npz").read_bytes()
+    given = ("--inputs", tmp_path / "in.npz")
+    refused(camshaft("run", own, *given, "--outputs", own, check=False), own)
+    refused(camshaft("run", own, *given, "--outputs", tmp_path / "alias", check=False), own)
+    refused(camshaft("run", own, *given, "--outputs", tmp_path / "in.npz", check=False), tmp_path / "in.npz")
+    assert before == (own.read_bytes(), (tmp_path / "in.npz").read_bytes())
+
+
 def test_unwritable_outputs_of_run(engine, tmp_path):
     refused(
         camshaft("run", engine, "--shapes", "x:1x3x48x192", "--outputs", tmp_path / "absent/out.npz", check=False),
@@ -333,6 +346,8 @@ def test_interrupted_build(tmp_path):
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            # A background job of a shell has SIGINT ignored and hands that on.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         time.sleep(delay)
         build.send_signal(signal.SIGINT)

@@ -71,6 +71,31 @@ def test_arrays_that_no_tensor_holds(bad, tmp_path):
     assert done.returncode == 5 and "in.npz" in done.stderr and "'a'" in done.stderr
 
 
+def test_names_in_any_script(tmp_path):
+    graph = helper.make_graph(
+        [helper.make_node("Neg", ["größe"], ["出力"])],
+        "g",
+        [helper.make_tensor_value_info("größe", TensorProto.FLOAT, ["n"])],
+        [helper.make_tensor_value_info("出力", TensorProto.FLOAT, ["n"])],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    outputs = camshaft_cli.run(tmp_path / "m.onnx", {"größe": np.arange(3, dtype=np.float32)})
+    assert list(outputs) == ["出力"] and outputs["出力"].tolist() == [0, -1, -2]
+
+
+def test_a_model_without_inputs(tmp_path):
+    graph = helper.make_graph(
+        [helper.make_node("Neg", ["w"], ["y"])],
+        "g",
+        [],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
+        [helper.make_tensor("w", TensorProto.FLOAT, [2], [1, 2])],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    camshaft("build", tmp_path / "m.onnx", "-o", tmp_path / "m.engine")
+    assert camshaft_cli.run(tmp_path / "m.engine", {})["y"].tolist() == [-1, -2]
+
+
 def test_an_empty_batch_is_a_batch(engine):
     (y,) = camshaft_cli.run(engine, {"x": np.zeros((0, 3, 48, 192), np.float32)}).values()
     assert y.shape == (0, 2)
