@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# Builds a CMake preset (release unless named): scripts/build.sh [release|debug|asan|tsan]. Prints only when there is work.
+# Builds a CMake preset (release unless named): scripts/build.sh [release|debug|asan|tsan] [TARGET...]. Without targets it
+# builds all, tests included. Prints only when there is work.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 preset=${1:-release}
+targets=()
+[[ $# -lt 2 ]] || targets=(--target "${@:2}")
 
 # Another clone of the same sources, in another folder, finds its objects in the compiler cache.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
 # Sources are globbed with CONFIGURE_DEPENDS, so one configuration is enough; ninja repeats it when a list changes.
 [[ -f build/$preset/build.ninja ]] || cmake --preset "$preset"
-cmake --build --preset "$preset" | { grep -v '^ninja: no work to do' || true; }
+cmake --build --preset "$preset" "${targets[@]}" | { grep -v '^ninja: no work to do' || true; }

@@ -5,5 +5,5 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 scripts/setup.sh
-scripts/build.sh release
+scripts/build.sh release camshaft_command
 exec .venv/bin/python examples/ocr/read_picture.py "$@"
