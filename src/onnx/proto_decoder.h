@@ -19,6 +19,7 @@ class Decoder {
 
   /// Throws Error(invalid_model).
   void model(ModelProto& out);
+  static void tensor(WireReader reader, TensorProto& out);
 
  private:
   class Nesting;  // counts a level while it lives
@@ -27,7 +28,6 @@ class Decoder {
   void function(WireReader reader, FunctionProto& out);
   void node(WireReader reader, NodeProto& out);
   void attribute(WireReader reader, AttributeProto& out);
-  static void tensor(WireReader reader, TensorProto& out);
   static void sparse_tensor(WireReader reader, SparseTensorProto& out);
   void value_info(WireReader reader, ValueInfoProto& out);
   void type(WireReader reader, TypeProto& out);
