@@ -22,6 +22,7 @@ std::multimap<Key, const Converter*> make_table() {
   add("", normalization_converters());
   add("", pointwise_converters());
   add("", pooling_converters());
+  add("", recurrent_converters());
   add("", reduction_converters());
   add("", resize_converters());
   add("", shape_converters());

@@ -31,6 +31,7 @@ std::span<const Converter> microsoft_converters();  ///< domain com.microsoft
 std::span<const Converter> normalization_converters();
 std::span<const Converter> pointwise_converters();
 std::span<const Converter> pooling_converters();
+std::span<const Converter> recurrent_converters();
 std::span<const Converter> reduction_converters();
 std::span<const Converter> resize_converters();
 std::span<const Converter> shape_converters();

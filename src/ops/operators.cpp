@@ -5,6 +5,7 @@
 #include "ops/generate.h"
 #include "ops/move.h"
 #include "ops/pointwise.h"
+#include "ops/recurrent.h"
 #include "ops/reduce.h"
 #include "ops/region.h"
 #include "ops/resize.h"
@@ -35,6 +36,7 @@ const OpRegistry& operators() {
       ops::ScatterND,                                //
       ops::DimsTensor, ops::ShapeOf, ops::Range,     //
       ops::If, ops::Loop,                            //
+      ops::Recurrent,                                //
       ops::Region>();
   return registry;
 }

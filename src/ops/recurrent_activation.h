@@ -1,0 +1,21 @@
+// The activation functions of recurrent layers.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace camshaft::ops {
+
+/// One of ONNX's activations: relu, tanh, sigmoid, affine, leakyrelu, thresholdedrelu, scaledtanh, hardsigmoid, elu,
+/// softsign, softplus.
+struct RecurrentActivation {
+  std::string_view name;  ///< in lower case
+  bool has_alpha = false, has_beta = false;
+  double alpha = 0, beta = 0;                                                    ///< the defaults
+  void (*apply)(double* x, int64_t count, double alpha, double beta) = nullptr;  ///< in place
+};
+
+/// Null for an unknown name; `name` is in lower case.
+const RecurrentActivation* find_recurrent_activation(std::string_view name);
+
+}  // namespace camshaft::ops
