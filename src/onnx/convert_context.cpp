@@ -124,6 +124,15 @@ const GraphProto& ConvertContext::graph_attribute(std::string_view name) const {
   return a->graphs.at(0);
 }
 
+int64_t ConvertContext::declared_rank(size_t i, std::string_view what) const {
+  if (i < node_.outputs.size())
+    if (const auto it = ranks_.find(node_.outputs[i]); it != ranks_.end()) return it->second;
+  unsupported(
+      fmt::format("{} is known only when running, and the model does not say how many axes output {} has: "
+                  "declare its shape in the model's value_info, or give the list a fixed length",
+                  what, quote(output_name(i))));
+}
+
 std::string ConvertContext::output_name(size_t i) const {
   return i < node_.outputs.size() && !node_.outputs[i].empty() ? prefix_ + node_.outputs[i] : source_;
 }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "camshaft/error.h"
@@ -16,6 +17,8 @@
 namespace camshaft::onnx {
 
 using Values = std::vector<ValueId>;
+/// How many axes the model declares its values to have, by name. Trusted only where nothing else tells.
+using DeclaredRanks = std::unordered_map<std::string, int64_t>;
 
 /// An Error whose message already names the node.
 class NodeError : public Error {
@@ -56,10 +59,11 @@ class SubgraphImporter {
 class ConvertContext {
  public:
   /// `source` is the node's name for people and `prefix` stands before the names of its values (inside functions).
-  ConvertContext(GraphUnderConstruction& target, SubgraphImporter& subgraphs, const NodeProto& node, int64_t opset,
-                 std::string source, std::string prefix, Values inputs)
+  ConvertContext(GraphUnderConstruction& target, SubgraphImporter& subgraphs, const DeclaredRanks& ranks,
+                 const NodeProto& node, int64_t opset, std::string source, std::string prefix, Values inputs)
       : target_(target),
         subgraphs_(subgraphs),
+        ranks_(ranks),
         node_(node),
         opset_(opset),
         source_(std::move(source)),
@@ -121,6 +125,9 @@ class ConvertContext {
   // Outputs.
   size_t output_count() const { return node_.outputs.size(); }
   bool uses_output(size_t i) const { return i < node_.outputs.size() && !node_.outputs[i].empty(); }
+  /// The number of axes that the model declares for output i, where `what`, known only when running, decides it;
+  /// unsupported, with the way out, when it declares none.
+  int64_t declared_rank(size_t i, std::string_view what) const;
   /// Appends an operator whose output is inner to the node.
   ValueId add(Op op, Values inputs);
   ValueId add(ScalarFunction function, Values inputs);
@@ -149,6 +156,7 @@ class ConvertContext {
 
   GraphUnderConstruction& target_;
   SubgraphImporter& subgraphs_;
+  const DeclaredRanks& ranks_;
   const NodeProto& node_;
   int64_t opset_;
   std::string source_;

@@ -81,8 +81,15 @@ Values eye_like(ConvertContext& c) {
 Values one_hot(ConvertContext& c) {
   const ValueId indices = c.cast(c.input(0), DType::i64), depth = c.cast(c.input(1), DType::i64);
   const auto content = c.content(depth);
-  if (!content || content->size() != 1) c.unsupported("the depth must be known when the model is built");
-  const Dim size = content->front();
+  if (c.rank(depth) > 1) c.invalid(fmt::format("the depth must be one number, it is {}-D", c.rank(depth)));
+  if (content && content->size() != 1) c.invalid(fmt::format("the depth has {} elements, not 1", content->size()));
+  ValueId places = no_value;
+  if (content) {
+    places = iota(c, content->front());
+  } else {
+    places = c.add(ops::Range{}, {c.scalar(DType::i64, 0), c.reshape(depth, {}), c.scalar(DType::i64, 1)});
+  }
+  const Dim size = content ? content->front() : c.dim(places, 0);
   if (const auto n = size.as_constant(); n && *n < 0) c.invalid(fmt::format("the depth {} is negative", *n));
   const int64_t rank = c.rank(indices) + 1, axis = c.axis(c.int_attribute("axis", -1), rank);
   Shape shape = c.shape(indices);
@@ -93,7 +100,7 @@ Values one_hot(ConvertContext& c) {
   const ValueId index = c.add(F::select, {negative, wrapped, column});
   Shape along(static_cast<size_t>(rank), Dim(1));
   along[static_cast<size_t>(axis)] = size;
-  const ValueId hot = c.add(F::equal, {index, c.reshape(iota(c, size), along)});
+  const ValueId hot = c.add(F::equal, {index, c.reshape(places, along)});
   const ValueId off = c.reshape(c.add(ops::Slice{{0}, {0}, {1}, {1}}, {c.input(2)}), {});
   const ValueId on = c.reshape(c.add(ops::Slice{{0}, {1}, {1}, {1}}, {c.input(2)}), {});
   return c.result(F::select, {hot, on, off});

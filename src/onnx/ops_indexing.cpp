@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "onnx/converters.h"
+#include "ops/dynamic.h"
 #include "ops/move.h"
 #include "ops/slice_bounds.h"
 
@@ -79,14 +80,10 @@ Values slice(ConvertContext& c) {
   return op.axes.empty() ? Values{x} : c.result(std::move(op), {x});
 }
 
-// The sizes of the parts. Operator set 18 rounds up and leaves the last part smaller.
-std::vector<Dim> split_sizes(ConvertContext& c, const Dim& size) {
-  if (const auto given = c.ints_attribute("split")) return {given->begin(), given->end()};
-  if (c.has(1)) {
-    const auto content = c.content(c.input(1));
-    if (!content) c.unsupported("the sizes of the parts must be known when the model is built");
-    return *content;
-  }
+// The sizes of the parts; nullopt when they are data. Operator set 18 rounds up and leaves the last part smaller.
+std::optional<std::vector<Dim>> split_sizes(ConvertContext& c, const Dim& size) {
+  if (const auto given = c.ints_attribute("split")) return std::vector<Dim>(given->begin(), given->end());
+  if (c.has(1)) return c.content(c.input(1));
   const auto parts = static_cast<int64_t>(c.output_count());
   if (c.opset() >= 18 && c.int_attribute("num_outputs", parts) != parts)
     c.invalid(fmt::format("num_outputs is {}, the node has {} outputs", c.int_attribute("num_outputs"), parts));
@@ -99,7 +96,9 @@ std::vector<Dim> split_sizes(ConvertContext& c, const Dim& size) {
 Values split(ConvertContext& c) {
   const ValueId x = c.input(0);
   const int64_t axis = c.axis(c.int_attribute("axis", 0), c.rank(x));
-  const std::vector<Dim> sizes = split_sizes(c, c.dim(x, axis));
+  const auto known = split_sizes(c, c.dim(x, axis));
+  if (!known) return c.results(ops::DynamicSplit{axis}, {x, c.input(1)}, {});
+  const std::vector<Dim>& sizes = *known;
   if (sizes.size() != c.output_count())
     c.invalid(fmt::format("{} sizes for {} outputs", sizes.size(), c.output_count()));
   Values outputs;
@@ -134,10 +133,15 @@ Values pad(ConvertContext& c) {
     given.assign(pads->begin(), pads->end());
     if (const double v = c.float_attribute("value", 0); v != 0) value = c.scalar(c.dtype(x), v);
   } else {
-    const auto content = c.content(c.input(1));
-    if (!content) c.unsupported("the pads must be known when the model is built");
-    given = *content;
     value = c.input_or_none(2);
+    const auto content = c.content(c.input(1));
+    if (!content || (c.has(3) && !c.constant(c.input(3)))) {
+      const ops::PadMode mode = pad_mode(c);
+      if (value != no_value && c.rank(value) != 0) value = c.reshape(value, {});
+      if (mode != ops::PadMode::constant) value = no_value;
+      return c.result(ops::DynamicPad{mode}, {x, c.input(1), value, c.input_or_none(3)});
+    }
+    given = *content;
     if (c.has(3)) axes = c.axes(c.ints(c.input(3), "the axes"), c.rank(x));
   }
   if (axes.empty())

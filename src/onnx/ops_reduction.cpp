@@ -6,6 +6,7 @@
 
 #include "onnx/converters.h"
 #include "onnx/generators.h"
+#include "ops/dynamic.h"
 #include "ops/move.h"
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
@@ -17,17 +18,28 @@ using ops::ReduceKind;
 
 namespace {
 
-// Sorted. nullopt: there is nothing to reduce, only the elementwise part of the operator remains.
-std::optional<std::vector<int64_t>> reduced_axes(ConvertContext& c) {
+// What is reduced.
+struct Axes {
+  std::vector<int64_t> known;  ///< sorted; empty: nothing, only the elementwise part of the operator remains
+  ValueId data = no_value;     ///< the axes where only running tells them
+};
+
+Axes reduced_axes(ConvertContext& c) {
   const int64_t rank = c.rank(c.input(0));
-  auto axes = c.ints_from("axes", 1).value_or(std::vector<int64_t>{});
-  if (axes.empty()) {
-    if (c.int_attribute("noop_with_empty_axes", 0) != 0) return std::nullopt;
-    axes.resize(static_cast<size_t>(rank));
-    std::iota(axes.begin(), axes.end(), 0);
+  if (!c.has_attribute("axes") && c.has(1) && !c.constant(c.input(1))) {
+    const Shape& list = c.shape(c.input(1));
+    if (list.size() > 1) c.invalid(fmt::format("the axes must be 1-D, not {}-D", list.size()));
+    if (list.empty() || !(list[0] == Dim(0))) return {{}, c.input(1)};
   }
-  axes = c.axes(std::move(axes), rank);
-  std::sort(axes.begin(), axes.end());
+  Axes axes;
+  if (!c.has(1) || c.has_attribute("axes") || c.constant(c.input(1)))
+    axes.known = c.ints_from("axes", 1).value_or(std::vector<int64_t>{});
+  if (axes.known.empty() && c.int_attribute("noop_with_empty_axes", 0) == 0) {
+    axes.known.resize(static_cast<size_t>(rank));
+    std::iota(axes.known.begin(), axes.known.end(), 0);
+  }
+  axes.known = c.axes(std::move(axes.known), rank);
+  std::sort(axes.known.begin(), axes.known.end());
   return axes;
 }
 
@@ -35,57 +47,82 @@ bool keep_dims(const ConvertContext& c) {
   return c.int_attribute("keepdims", 1) != 0;
 }
 
-ValueId reduced(ConvertContext& c, ReduceKind kind, ValueId x, const std::optional<std::vector<int64_t>>& axes) {
-  return axes ? c.add(ops::Reduce{kind, *axes, keep_dims(c)}, {x}) : x;
+// How many axes are left: as many fewer as there are in the list, or all of them where it is empty.
+int64_t rank_left(ConvertContext& c, ValueId axes) {
+  const int64_t rank = c.rank(c.input(0));
+  const auto count = c.shape(axes).empty() ? std::optional<int64_t>(1) : c.dim(axes, 0).as_constant();
+  const int64_t left = count ? rank - *count : c.declared_rank(0, "the number of axes");
+  if (left < 0 || left > rank) c.invalid(fmt::format("reducing {} axes cannot leave {}", rank, left));
+  return left;
+}
+
+// The operator; the elementwise part of it when there are no axes.
+Op reduction(ConvertContext& c, ReduceKind kind, const Axes& axes, bool keep) {
+  if (axes.data == no_value) return ops::Reduce{kind, axes.known, keep};
+  const int64_t rank = keep ? c.rank(c.input(0)) : rank_left(c, axes.data);
+  return ops::DynamicReduce{kind, keep, c.int_attribute("noop_with_empty_axes", 0) != 0, rank};
+}
+
+Values operands(ValueId x, const Axes& axes) {
+  return axes.data == no_value ? Values{x} : Values{x, axes.data};
+}
+
+ValueId reduced(ConvertContext& c, ReduceKind kind, ValueId x, const Axes& axes, bool keep) {
+  const bool elementwise = kind == ReduceKind::sum_squares || kind == ReduceKind::sum_abs;
+  if (axes.known.empty() && axes.data == no_value && !elementwise) return x;
+  return c.add(reduction(c, kind, axes, keep), operands(x, axes));
 }
 
 template <ReduceKind kind>
 Values reduce(ConvertContext& c) {
   const ValueId x = c.input(0);
-  const auto axes = reduced_axes(c);
-  if (!axes) {
+  const Axes axes = reduced_axes(c);
+  if (axes.known.empty() && axes.data == no_value) {
     if (kind == ReduceKind::sum_squares) return c.result(F::mul, {x, x});
     if (kind == ReduceKind::sum_abs) return c.result(F::abs, {x});
     return {x};
   }
   // Max and min of bool are "any" and "all".
   if (c.dtype(x) == DType::boolean) {
-    const ValueId number = reduced(c, kind, c.cast(x, DType::i32), axes);
+    const ValueId number = reduced(c, kind, c.cast(x, DType::i32), axes, keep_dims(c));
     return c.result(ops::Cast{DType::boolean}, {number});
   }
-  return c.result(ops::Reduce{kind, *axes, keep_dims(c)}, {x});
+  return c.result(reduction(c, kind, axes, keep_dims(c)), operands(x, axes));
 }
 
 Values reduce_l2(ConvertContext& c) {
   const ValueId x = c.input(0);
-  const auto axes = reduced_axes(c);
-  if (!axes) return c.result(F::abs, {x});
-  const ValueId sum = reduced(c, ReduceKind::sum_squares, x, axes);
+  const Axes axes = reduced_axes(c);
+  if (axes.known.empty() && axes.data == no_value) return c.result(F::abs, {x});
+  const ValueId sum = reduced(c, ReduceKind::sum_squares, x, axes, keep_dims(c));
   if (is_floating(c.dtype(x))) return c.result(F::sqrt, {sum});
   return c.result(ops::Cast{c.dtype(x)}, {c.add(F::sqrt, {c.cast(sum, DType::f64)})});
 }
 
 Values reduce_log_sum(ConvertContext& c) {
   const ValueId x = c.input(0);
-  return c.result(F::log, {reduced(c, ReduceKind::sum, x, reduced_axes(c))});
+  return c.result(F::log, {reduced(c, ReduceKind::sum, x, reduced_axes(c), keep_dims(c))});
 }
 
 // log Σ eˣ = m + log Σ e^(x-m) with m the largest x, which may be infinite.
 Values reduce_log_sum_exp(ConvertContext& c) {
   const ValueId x = c.input(0);
-  const auto axes = reduced_axes(c);
-  if (!axes) return {x};
-  const ValueId largest = c.add(ops::Reduce{ReduceKind::max, *axes, true}, {x});
+  const Axes axes = reduced_axes(c);
+  if (axes.known.empty() && axes.data == no_value) return {x};
+  const ValueId largest = reduced(c, ReduceKind::max, x, axes, true);
   const ValueId infinite = c.add(F::is_inf_pos, {c.add(F::abs, {largest})});
   const ValueId shift = c.add(F::select, {infinite, c.scalar(c.dtype(x), 0), largest});
   const ValueId exponents = c.add(F::exp, {c.add(F::sub, {x, shift})});
-  const ValueId sum = c.add(ops::Reduce{ReduceKind::sum, *axes, true}, {exponents});
+  const ValueId sum = reduced(c, ReduceKind::sum, exponents, axes, true);
   const ValueId log = c.add(F::log, {sum});
   if (keep_dims(c)) return c.result(F::add, {log, shift});
+  const ValueId kept = c.add(F::add, {log, shift});
+  // A second reduction of what one element is left of drops the axes.
+  if (axes.data != no_value) return c.result(reduction(c, ReduceKind::max, axes, false), operands(kept, axes));
   Shape shape;
   for (int64_t i = 0; i < c.rank(x); ++i)
-    if (!std::binary_search(axes->begin(), axes->end(), i)) shape.push_back(c.dim(x, i));
-  return c.result(ops::Reshape{std::move(shape)}, {c.add(F::add, {log, shift})});
+    if (!std::binary_search(axes.known.begin(), axes.known.end(), i)) shape.push_back(c.dim(x, i));
+  return c.result(ops::Reshape{std::move(shape)}, {kept});
 }
 
 template <bool largest>

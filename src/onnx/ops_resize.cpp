@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "onnx/converters.h"
-#include "ops/resize.h"
+#include "ops/dynamic.h"
 
 namespace camshaft::onnx {
 
@@ -15,6 +15,7 @@ namespace {
 using ops::ResizeCoordinate;
 using ops::ResizeMode;
 using ops::ResizeNearest;
+using ops::ResizePolicy;
 
 ResizeMode mode_of(ConvertContext& c) {
   const std::string mode = c.string_attribute("mode", "nearest");
@@ -32,7 +33,7 @@ ResizeCoordinate coordinate_of(ConvertContext& c) {
   if (name == "align_corners") return ResizeCoordinate::align_corners;
   if (name == "asymmetric") return ResizeCoordinate::asymmetric;
   if (name == "tf_crop_and_resize") return ResizeCoordinate::tf_crop_and_resize;
-  if (name == "tf_half_pixel_for_nn") c.unsupported("coordinate_transformation_mode 'tf_half_pixel_for_nn'");
+  if (name == "tf_half_pixel_for_nn") return ResizeCoordinate::tf_half_pixel_for_nn;
   c.invalid(fmt::format("coordinate_transformation_mode '{}' is unknown", name));
 }
 
@@ -45,74 +46,83 @@ ResizeNearest nearest_of(ConvertContext& c) {
   c.invalid(fmt::format("nearest_mode '{}' is unknown", name));
 }
 
-// floor(size · scale). A symbolic size needs a scale that is a fraction: 2, 0.5, 1/3.
-Dim scaled_size(ConvertContext& c, const Dim& size, double scale) {
+ResizePolicy policy_of(ConvertContext& c) {
+  const std::string name = c.string_attribute("keep_aspect_ratio_policy", "stretch");
+  if (name == "stretch") return ResizePolicy::stretch;
+  if (name == "not_larger") return ResizePolicy::not_larger;
+  if (name == "not_smaller") return ResizePolicy::not_smaller;
+  c.invalid(fmt::format("keep_aspect_ratio_policy '{}' is unknown", name));
+}
+
+// floor(size · scale); nullopt for a symbolic size and a scale that is not a simple fraction like 2, 0.5, 1/3.
+std::optional<Dim> scaled(ConvertContext& c, const Dim& size, double scale) {
   if (!(scale > 0) || !std::isfinite(scale)) c.invalid(fmt::format("the scale {} is not positive", scale));
-  if (const auto n = size.as_constant())
-    return static_cast<int64_t>(std::floor(static_cast<float>(*n) * static_cast<float>(scale)));
+  if (const auto n = size.as_constant()) return ops::scaled_size(*n, scale);
   constexpr int largest_denominator = 64;
   for (int denominator = 1; denominator <= largest_denominator; ++denominator) {
     const double numerator = std::round(scale * denominator);
     if (numerator >= 1 && std::abs(numerator / denominator - scale) <= 1e-7 * scale)
       return floor_div(size * Dim(static_cast<int64_t>(numerator)), denominator);
   }
-  c.unsupported(fmt::format("the scale {} of a dynamic size ({}) is not a simple fraction", scale, size.str()));
+  return std::nullopt;
 }
 
-// Keeps the axes that change. Cropping also changes axes of the same size.
-Values finish(ConvertContext& c, ops::Resize op, const std::vector<double>& roi) {
-  const ValueId x = c.input(0);
-  const bool crops = op.coordinate == ResizeCoordinate::tf_crop_and_resize;
-  std::vector<size_t> order(op.axes.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return op.axes[a] < op.axes[b]; });
-  ops::Resize kept = op;
-  kept.axes.clear();
-  kept.sizes.clear();
-  kept.scales.clear();
-  std::vector<double> ends;
-  for (const size_t i : order) {
-    const bool same = op.sizes[i] == c.dim(x, op.axes[i]) && (op.scales[i] == 0 || op.scales[i] == 1);
-    if (same && !crops) continue;
-    kept.axes.push_back(op.axes[i]);
-    kept.sizes.push_back(op.sizes[i]);
-    kept.scales.push_back(op.scales[i]);
-    if (crops) {
-      kept.roi.push_back(roi[i]);
-      ends.push_back(roi[op.axes.size() + i]);
+// What says how large the result is: those of the inputs that count; an empty tensor also means "not given".
+struct Parameters {
+  ValueId roi = no_value, scales = no_value, sizes = no_value;
+};
+
+// Sets what is known of sizes, scales and region; false when that is not all.
+bool resolve(ConvertContext& c, const Parameters& given, ResizePolicy policy, ops::Resize& op) {
+  const size_t n = op.axes.size();
+  const Shape& shape = c.shape(c.input(0));
+  const auto size = [&](size_t i) { return shape[static_cast<size_t>(op.axes[i])]; };
+  if (op.coordinate == ResizeCoordinate::tf_crop_and_resize) {
+    if (given.roi == no_value) c.invalid("the region of interest is missing");
+    const auto roi = c.constant(given.roi);
+    if (!roi) return false;
+    op.roi = roi->to_doubles();
+    if (op.roi.size() != 2 * n) c.invalid(fmt::format("{} numbers of roi for {} axes", op.roi.size(), n));
+  }
+  if (given.scales != no_value) {
+    const auto scales = c.constant(given.scales);
+    if (!scales) return false;
+    op.scales = scales->to_doubles();
+    if (op.scales.size() != n) c.invalid(fmt::format("{} scales for {} axes", op.scales.size(), n));
+    for (size_t i = 0; i < n; ++i) {
+      const auto to = scaled(c, size(i), op.scales[i]);
+      if (!to) return false;
+      op.sizes.push_back(*to);
     }
+    return true;
   }
-  kept.roi.insert(kept.roi.end(), ends.begin(), ends.end());
-  return kept.axes.empty() ? Values{x} : c.result(std::move(kept), {x});
+  const auto sizes = c.content(given.sizes);
+  if (!sizes) return false;
+  if (sizes->size() != n) c.invalid(fmt::format("{} sizes for {} axes", sizes->size(), n));
+  op.sizes = *sizes;
+  op.scales.assign(n, 0);
+  if (policy == ResizePolicy::stretch) return true;
+  Dims dims;
+  for (size_t i = 0; i < n; ++i)
+    if (!size(i).is_constant() || !op.sizes[i].is_constant()) return false;
+  for (const Dim& d : shape) dims.push_back(d.as_constant().value_or(0));
+  ops::keep_aspect_ratio(op, dims, policy);
+  return true;
 }
 
-void set_scales(ConvertContext& c, ops::Resize& op, const std::vector<double>& scales) {
-  if (scales.size() != op.axes.size()) c.invalid(fmt::format("{} scales for {} axes", scales.size(), op.axes.size()));
-  op.scales = scales;
-  for (size_t i = 0; i < scales.size(); ++i)
-    op.sizes.push_back(scaled_size(c, c.dim(c.input(0), op.axes[i]), scales[i]));
-}
-
-// Sizes with the aspect ratio kept: one scale for all axes, the smallest (not_larger) or largest (not_smaller).
-void keep_aspect_ratio(ConvertContext& c, ops::Resize& op, const std::string& policy) {
-  if (policy != "not_larger" && policy != "not_smaller")
-    c.invalid(fmt::format("keep_aspect_ratio_policy '{}' is unknown", policy));
-  double scale = 0;
-  for (size_t i = 0; i < op.axes.size(); ++i) {
-    const auto in = static_cast<double>(c.static_size(c.dim(c.input(0), op.axes[i]), "a size whose ratio is kept"));
-    const double s = static_cast<double>(c.static_size(op.sizes[i], "a size whose ratio is kept")) / in;
-    scale = i == 0 ? s : policy == "not_larger" ? std::min(scale, s) : std::max(scale, s);
+Values resized(ConvertContext& c, const ops::Resize& op, const Parameters& given, ResizePolicy policy) {
+  const ValueId x = c.input(0);
+  if (given.scales == no_value && given.sizes == no_value) c.invalid("neither scales nor sizes are given");
+  ops::Resize known = op;
+  if (resolve(c, given, policy, known)) {
+    known = ops::without_unchanged_axes(known, c.shape(x));
+    return known.axes.empty() ? Values{x} : c.result(std::move(known), {x});
   }
-  for (size_t i = 0; i < op.axes.size(); ++i) {
-    const auto in = static_cast<double>(c.dim(c.input(0), op.axes[i]).value());
-    op.sizes[i] = static_cast<int64_t>(std::floor(scale * in + 0.5));
-    op.scales[i] = scale;
-  }
+  return c.result(ops::DynamicResize{op, policy}, {x, given.roi, given.scales, given.sizes});
 }
 
 Values resize(ConvertContext& c) {
-  const ValueId x = c.input(0);
-  const int64_t rank = c.rank(x);
+  const int64_t rank = c.rank(c.input(0));
   ops::Resize op;
   op.mode = mode_of(c);
   op.coordinate = coordinate_of(c);
@@ -124,30 +134,10 @@ Values resize(ConvertContext& c) {
   std::vector<int64_t> all(static_cast<size_t>(rank));
   std::iota(all.begin(), all.end(), 0);
   op.axes = c.axes(c.ints_attribute("axes").value_or(all), rank);
-
-  // An empty tensor also means "not given".
-  const auto given = [&](size_t i) { return c.has(i) && !(product(c.shape(c.input(i))) == Dim(0)); };
-  std::vector<double> roi;
-  if (op.coordinate == ResizeCoordinate::tf_crop_and_resize) {
-    roi = c.doubles(c.input(1), "the region of interest");
-    if (roi.size() != 2 * op.axes.size())
-      c.invalid(fmt::format("{} numbers of roi for {} axes", roi.size(), op.axes.size()));
-  }
-  if (given(2)) {
-    set_scales(c, op, c.doubles(c.input(2), "the scales"));
-  } else if (given(3)) {
-    const auto content = c.content(c.input(3));
-    if (!content) c.unsupported("the sizes must be known when the model is built");
-    if (content->size() != op.axes.size())
-      c.invalid(fmt::format("{} sizes for {} axes", content->size(), op.axes.size()));
-    op.sizes = *content;
-    op.scales.assign(op.axes.size(), 0);
-    const std::string policy = c.string_attribute("keep_aspect_ratio_policy", "stretch");
-    if (policy != "stretch") keep_aspect_ratio(c, op, policy);
-  } else {
-    c.invalid("neither scales nor sizes are given");
-  }
-  return finish(c, std::move(op), roi);
+  const auto given = [&](size_t i) {
+    return c.has(i) && !(product(c.shape(c.input(i))) == Dim(0)) ? c.input(i) : no_value;
+  };
+  return resized(c, op, {given(1), given(2), given(3)}, policy_of(c));
 }
 
 // Upsample, and Resize of operator set 10, name no coordinates: runtimes agree on output/scale, rounded down.
@@ -158,9 +148,14 @@ Values upsample(ConvertContext& c) {
   op.nearest = ResizeNearest::floor;
   op.axes.resize(static_cast<size_t>(c.rank(c.input(0))));
   std::iota(op.axes.begin(), op.axes.end(), 0);
-  const auto scales = c.floats_attribute("scales");
-  set_scales(c, op, scales ? *scales : c.doubles(c.input(1), "the scales"));
-  return finish(c, std::move(op), {});
+  ValueId scales = no_value;
+  if (const auto list = c.floats_attribute("scales")) {
+    const std::vector<float> values(list->begin(), list->end());
+    scales = c.add_constant(Tensor::of<float>(DType::f32, {static_cast<int64_t>(values.size())}, values));
+  } else {
+    scales = c.input(1);
+  }
+  return resized(c, op, {no_value, scales, no_value}, ResizePolicy::stretch);
 }
 
 constexpr Converter table[] = {

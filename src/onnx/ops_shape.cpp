@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "onnx/converters.h"
+#include "ops/dynamic.h"
 #include "ops/generate.h"
 #include "ops/move.h"
 
@@ -23,7 +24,8 @@ Values to_shape(ConvertContext& c, Shape shape) {
 // How many elements a 1-D tensor of sizes has: the rank of a shape that is data.
 int64_t data_rank(ConvertContext& c, ValueId sizes) {
   if (c.rank(sizes) != 1) c.invalid(fmt::format("the shape must be 1-D, it is {}-D", c.rank(sizes)));
-  return c.static_size(c.dim(sizes, 0), "the number of axes of a shape computed when running");
+  const auto count = c.dim(sizes, 0).as_constant();
+  return count ? *count : c.declared_rank(0, "the number of axes of the result");
 }
 
 Shape data_shape(ConvertContext& c, ValueId sizes) {
@@ -39,9 +41,8 @@ Values reshape(ConvertContext& c) {
   const auto content = c.content(sizes);
   const bool allow_zero = c.int_attribute("allowzero", 0) != 0;
   if (!content) {
-    if (allow_zero) c.unsupported("allowzero with a shape that is computed when running");
     if (data_rank(c, sizes) == 1) return to_shape(c, {product(from)});
-    return c.result(ops::Reshape{data_shape(c, sizes)}, {x, c.cast(sizes, DType::i64)});
+    return c.result(ops::Reshape{data_shape(c, sizes), allow_zero}, {x, c.cast(sizes, DType::i64)});
   }
   Shape to = *content;
   std::optional<size_t> rest;
@@ -72,9 +73,26 @@ Values flatten(ConvertContext& c) {
   return to_shape(c, {product(c.shape(x), 0, axis), product(c.shape(x), axis, rank)});
 }
 
+// True when the axes are an input whose elements only running tells.
+bool has_data_axes(ConvertContext& c) {
+  return !c.has_attribute("axes") && c.has(1) && !c.constant(c.input(1));
+}
+
+// How many axes come or go.
+std::optional<int64_t> count_of_axes(ConvertContext& c) {
+  const Shape& list = c.shape(c.input(1));
+  if (list.size() > 1) c.invalid(fmt::format("the axes must be 1-D, not {}-D", list.size()));
+  return list.empty() ? std::optional<int64_t>(1) : list[0].as_constant();
+}
+
 Values squeeze(ConvertContext& c) {
   const ValueId x = c.input(0);
   const int64_t rank = c.rank(x);
+  if (has_data_axes(c)) {
+    const auto count = count_of_axes(c);
+    const int64_t left = count ? rank - *count : c.declared_rank(0, "the number of axes to squeeze");
+    return c.result(ops::DynamicSqueeze{left}, {x, c.input(1)});
+  }
   const auto given = c.ints_from("axes", 1);
   std::vector<int64_t> axes;
   if (given) {
@@ -95,6 +113,11 @@ Values squeeze(ConvertContext& c) {
 
 Values unsqueeze(ConvertContext& c) {
   const ValueId x = c.input(0);
+  if (has_data_axes(c)) {
+    const auto count = count_of_axes(c);
+    const int64_t all = count ? c.rank(x) + *count : c.declared_rank(0, "the number of new axes");
+    return c.result(ops::DynamicUnsqueeze{all}, {x, c.input(1)});
+  }
   const auto given = c.ints_from("axes", 1);
   if (!given) c.invalid("it has no axes");
   const int64_t rank = c.rank(x) + static_cast<int64_t>(given->size());
@@ -129,7 +152,7 @@ Values constant_of_shape(ConvertContext& c) {
 Values tile(ConvertContext& c) {
   const ValueId x = c.input(0), repeats = c.input(1);
   const auto content = c.content(repeats);
-  if (!content) c.unsupported("the repeats must be known when the model is built");
+  if (!content) return c.result(ops::DynamicTile{}, {x, repeats});
   const std::vector<Dim> counts = *content;
   const Shape shape = c.shape(x);
   if (counts.size() != shape.size()) c.invalid(fmt::format("{} repeats for {} axes", counts.size(), shape.size()));

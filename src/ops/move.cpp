@@ -78,7 +78,7 @@ std::vector<Tensor> Reshape::evaluate(const EvalContext& context) const {
       unknown = i;
       continue;
     }
-    const bool literal_zero = i < shape.size() && shape[i] == Dim(0);
+    const bool literal_zero = allow_zero || (i < shape.size() && shape[i] == Dim(0));
     if (dims[i] == 0 && !literal_zero && i < x.dims().size()) dims[i] = x.dims()[i];
     if (dims[i] < 0) fail_rule("cannot reshape to {}: negative size", to_string(dims));
     if (__builtin_mul_overflow(known, dims[i], &known)) fail_rule("cannot reshape to {}: too large", to_string(dims));

@@ -7,13 +7,15 @@ namespace camshaft::ops {
 
 /// (x) -> x with another shape of the same element count. Every dim is an expression: the importer has resolved 0 and
 /// -1. With a second input the shape is data: that i64 tensor holds it, and `shape` is what is known of it (a fresh
-/// symbol where nothing is).
+/// symbol where nothing is); a 0 in it copies the input's size unless `allow_zero`.
 struct Reshape {
   static constexpr std::string_view name = "reshape";
   Shape shape;
+  bool allow_zero = false;
   template <class S, class V>
   static void reflect(S& self, V&& visit) {
     visit("shape", self.shape);
+    visit("allow_zero", self.allow_zero);
   }
   bool operator==(const Reshape&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;

@@ -2,6 +2,7 @@
 
 #include "ops/contract.h"
 #include "ops/control_flow.h"
+#include "ops/dynamic.h"
 #include "ops/generate.h"
 #include "ops/move.h"
 #include "ops/pointwise.h"
@@ -35,6 +36,10 @@ const OpRegistry& operators() {
       ops::Pad, ops::Gather, ops::GatherElements,    //
       ops::ScatterND,                                //
       ops::DimsTensor, ops::ShapeOf, ops::Range,     //
+      ops::DynamicReduce, ops::DynamicSqueeze,       //
+      ops::DynamicUnsqueeze, ops::DynamicTile,       //
+      ops::DynamicSplit, ops::DynamicPad,            //
+      ops::DynamicResize,                            //
       ops::If, ops::Loop,                            //
       ops::Recurrent,                                //
       ops::Region>();

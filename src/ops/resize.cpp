@@ -52,6 +52,8 @@ double source_coordinate(const Resize& op, size_t i, const Geometry& g, int64_t 
       return output_size > 1 ? at * (in - 1) / (g.output_width - 1) : 0;
     case ResizeCoordinate::asymmetric:
       return at / g.scale;
+    case ResizeCoordinate::tf_half_pixel_for_nn:  // of operator sets 11 and 12
+      return (at + 0.5) / g.scale;
     case ResizeCoordinate::tf_crop_and_resize: {
       const double start = op.roi[i], end = op.roi[op.axes.size() + i];
       if (output_size <= 1) return (start + end) / 2 * (in - 1);
@@ -155,6 +157,56 @@ std::vector<double> interpolate(const std::vector<double>& x, const FineAxis& ax
 }
 
 }  // namespace
+
+int64_t scaled_size(int64_t size, double scale) {
+  if (!(scale > 0) || !std::isfinite(scale)) fail_rule("the scale {} is not positive", scale);
+  const float scaled = std::floor(static_cast<float>(size) * static_cast<float>(scale));
+  if (!(scaled < 0x1p62F)) fail_rule("a size of {} cannot be scaled by {}", size, scale);
+  return static_cast<int64_t>(scaled);
+}
+
+void keep_aspect_ratio(Resize& op, const Dims& dims, ResizePolicy policy) {
+  if (policy == ResizePolicy::stretch || op.axes.empty()) return;
+  double scale = 0;
+  for (size_t i = 0; i < op.axes.size(); ++i) {
+    const int64_t in = dims.at(static_cast<size_t>(op.axes[i]));
+    if (in <= 0) fail_rule("axis {} has no elements whose ratio could be kept", op.axes[i]);
+    const double s = static_cast<double>(op.sizes[i].value()) / static_cast<double>(in);
+    scale = i == 0 ? s : policy == ResizePolicy::not_larger ? std::min(scale, s) : std::max(scale, s);
+  }
+  op.scales.assign(op.axes.size(), scale);
+  for (size_t i = 0; i < op.axes.size(); ++i) {
+    const double size = std::floor(scale * static_cast<double>(dims[static_cast<size_t>(op.axes[i])]) + 0.5);
+    if (!(size < 0x1p62)) fail_rule("axis {} cannot be scaled by {}", op.axes[i], scale);
+    op.sizes[i] = static_cast<int64_t>(size);
+  }
+}
+
+Resize without_unchanged_axes(const Resize& op, const Shape& shape) {
+  const bool crops = op.coordinate == ResizeCoordinate::tf_crop_and_resize;
+  std::vector<size_t> order(op.axes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return op.axes[a] < op.axes[b]; });
+  Resize kept = op;
+  kept.axes.clear();
+  kept.sizes.clear();
+  kept.scales.clear();
+  kept.roi.clear();
+  std::vector<double> ends;
+  for (const size_t i : order) {
+    const bool same =
+        op.sizes[i] == shape.at(static_cast<size_t>(op.axes[i])) && (op.scales[i] == 0 || op.scales[i] == 1);
+    if (same && !crops) continue;
+    kept.axes.push_back(op.axes[i]);
+    kept.sizes.push_back(op.sizes[i]);
+    kept.scales.push_back(op.scales[i]);
+    if (!crops) continue;
+    kept.roi.push_back(op.roi[i]);
+    ends.push_back(op.roi[op.axes.size() + i]);
+  }
+  kept.roi.insert(kept.roi.end(), ends.begin(), ends.end());
+  return kept;
+}
 
 ResizeAxis resize_axis(const Resize& op, size_t i, int64_t input_size, int64_t output_size) {
   FineAxis fine = fine_axis(op, i, input_size, output_size);

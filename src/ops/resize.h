@@ -13,6 +13,7 @@ enum class ResizeCoordinate : uint8_t {
   align_corners,
   asymmetric,
   tf_crop_and_resize,
+  tf_half_pixel_for_nn,
 };
 enum class ResizeNearest : uint8_t { round_prefer_floor, round_prefer_ceil, floor, ceil };
 
@@ -51,6 +52,18 @@ struct Resize {
   std::vector<Tensor> evaluate(const EvalContext&) const;
 };
 
+/// How the given sizes count where the aspect ratio is kept: as they are, as upper or as lower limits.
+enum class ResizePolicy : uint8_t { stretch, not_larger, not_smaller };
+
+/// floor(size · scale), in f32 as ONNX's scales are. Throws Error(invalid_argument) unless the scale is positive.
+int64_t scaled_size(int64_t size, double scale);
+/// Gives all axes of `op`, whose sizes are numbers, one scale: the smallest (not_larger) or the largest (not_smaller).
+/// `dims` are the input's. Throws Error(invalid_argument) for an axis without elements.
+void keep_aspect_ratio(Resize& op, const Dims& dims, ResizePolicy policy);
+/// The same with sorted axes, and without those that keep their size; cropping also changes axes of the same size.
+/// `shape` is the input's; scales are given, one an axis.
+Resize without_unchanged_axes(const Resize& op, const Shape& shape);
+
 /// For one axis of a resize: which source elements each output element mixes, and by how much. Shared by the reference
 /// and the kernels. `taps` per output element; an index of -1 stands for the extrapolation value.
 struct ResizeAxis {
@@ -69,8 +82,13 @@ struct EnumNames<ops::ResizeMode> {
 };
 template <>
 struct EnumNames<ops::ResizeCoordinate> {
-  static constexpr std::string_view values[] = {"half_pixel",    "half_pixel_symmetric", "pytorch_half_pixel",
-                                                "align_corners", "asymmetric",           "tf_crop_and_resize"};
+  static constexpr std::string_view values[] = {"half_pixel",          "half_pixel_symmetric", "pytorch_half_pixel",
+                                                "align_corners",       "asymmetric",           "tf_crop_and_resize",
+                                                "tf_half_pixel_for_nn"};
+};
+template <>
+struct EnumNames<ops::ResizePolicy> {
+  static constexpr std::string_view values[] = {"stretch", "not_larger", "not_smaller"};
 };
 template <>
 struct EnumNames<ops::ResizeNearest> {
