@@ -2,13 +2,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "onnx/converters.h"
 #include "ops/dynamic.h"
+#include "ops/generate.h"
 #include "ops/move.h"
 #include "ops/slice_bounds.h"
 
 namespace camshaft::onnx {
+
+using F = ScalarFunction;
 
 namespace {
 
@@ -160,6 +164,47 @@ Values pad(ConvertContext& c) {
   return c.result(ops::Pad{mode, std::move(pads)}, std::move(inputs));
 }
 
+// Each axis is cropped or padded to its size, about its centre: of an odd difference the end takes one more.
+Values center_crop_pad(ConvertContext& c) {
+  const ValueId x = c.input(0), sizes = c.input(1);
+  const int64_t rank = c.rank(x);
+  std::vector<int64_t> axes(static_cast<size_t>(rank));
+  std::iota(axes.begin(), axes.end(), 0);
+  axes = c.axes(c.ints_attribute("axes").value_or(axes), rank);
+  const auto count = static_cast<int64_t>(axes.size());
+  if (c.rank(sizes) != 1 || c.dim(sizes, 0).as_constant().value_or(count) != count)
+    c.invalid(fmt::format("the shape must have one size for each of {} axes", count));
+  Shape from;
+  for (const int64_t axis : axes) from.push_back(c.dim(x, axis));
+  if (const auto to = c.content(sizes)) {
+    ops::Slice crop;
+    ops::Pad pad{ops::PadMode::constant, Shape(2 * static_cast<size_t>(rank), Dim(0))};
+    bool pads = false;
+    for (size_t i = 0; i < axes.size(); ++i) {
+      const Dim kept = min(from[i], (*to)[i]), missing = (*to)[i] - kept;
+      if (!(kept == from[i])) {
+        crop.axes.push_back(axes[i]);
+        crop.starts.push_back(floor_div(from[i] - kept, 2));
+        crop.counts.push_back(kept);
+        crop.steps.push_back(1);
+      }
+      const auto axis = static_cast<size_t>(axes[i]);
+      pad.pads[axis] = floor_div(missing, 2);
+      pad.pads[static_cast<size_t>(rank) + axis] = missing - pad.pads[axis];
+      pads = pads || !(missing == Dim(0));
+    }
+    const ValueId cropped = crop.axes.empty() ? x : c.add(std::move(crop), {x});
+    return pads ? c.result(std::move(pad), {cropped}) : Values{cropped};
+  }
+  const ValueId to = c.cast(sizes, DType::i64), now = c.add(ops::DimsTensor{from, DType::i64, false}, {});
+  const ValueId list = c.add_constant(Tensor::from_ints(axes)), two = c.scalar(DType::i64, 2);
+  const ValueId kept = c.add(F::min, {now, to}), missing = c.add(F::sub, {to, kept});
+  const ValueId start = c.add(F::div, {c.add(F::sub, {now, kept}), two});
+  const ValueId cropped = c.add(ops::DynamicSlice{}, {x, start, c.add(F::add, {start, kept}), list});
+  const ValueId before = c.add(F::div, {missing, two}), after = c.add(F::sub, {missing, before});
+  return c.result(ops::DynamicPad{}, {cropped, c.add(ops::Concat{0}, {before, after}), no_value, list});
+}
+
 Values gather(ConvertContext& c) {
   const int64_t axis = c.axis(c.int_attribute("axis", 0), c.rank(c.input(0)));
   return c.result(ops::Gather{axis}, {c.input(0), c.input(1)});
@@ -190,6 +235,7 @@ Values scatter_nd(ConvertContext& c) {
 }
 
 constexpr Converter table[] = {
+    {"CenterCropPad", center_crop_pad, 18},
     {"Concat", concat},
     {"Gather", gather},
     {"GatherElements", gather_elements},

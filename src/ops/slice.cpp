@@ -1,6 +1,7 @@
 // Slices with known and with data-dependent bounds.
 #include <algorithm>
 
+#include "ops/dynamic.h"
 #include "ops/elements.h"
 #include "ops/move.h"
 #include "ops/shape_rules.h"
@@ -144,16 +145,13 @@ std::vector<Tensor> DynamicSlice::evaluate(const EvalContext& context) const {
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
     fail_rule("a slice has {} starts, {} ends, {} axes and {} steps", starts.size(), ends.size(), axes.size(),
               steps.size());
-  std::vector<AxisRange> ranges = whole(x.dims());
+  Slice op{read_axes(Tensor::from_ints(axes), x.rank()), {}, {}, steps};
   for (size_t i = 0; i < axes.size(); ++i) {
-    if (axes[i] < -x.rank() || axes[i] >= x.rank())
-      fail_rule("axis {} does not exist: the tensor has {} axes", axes[i], x.rank());
-    const auto axis = static_cast<size_t>(axes[i] < 0 ? axes[i] + x.rank() : axes[i]);
-    const auto range = slice_range(starts[i], ends[i], steps[i], x.dims()[axis]);
-    ranges[axis] = {range->start.value(), range->count.value(), steps[i]};
-    if (ranges[axis].count == 0) ranges[axis].start = 0;
+    const auto range = slice_range(starts[i], ends[i], steps[i], x.dims()[static_cast<size_t>(op.axes[i])]);
+    op.starts.push_back(range->start);
+    op.counts.push_back(range->count);
   }
-  return {take(x, ranges, context.pool)};
+  return evaluate_static(op, {x}, 1, context.pool);
 }
 
 }  // namespace camshaft::ops
