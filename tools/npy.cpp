@@ -163,11 +163,13 @@ Tensor to_numpy(const Tensor& tensor) {
     convert_to_float(dtype, tensor.data(), wide.as_mutable<float>(), tensor.size());
     return wide;
   }
-  if (dtype != DType::i4 && dtype != DType::u4) return tensor;
-  Tensor wide(dtype == DType::i4 ? DType::i8 : DType::u8, tensor.dims());
+  if (!is_packed(dtype)) return tensor;
+  Tensor wide(is_signed(dtype) ? DType::i8 : DType::u8, tensor.dims());
+  const int bits = bit_width(dtype), in_a_byte = 8 / bits, range = 1 << bits;
   for (int64_t i = 0; i < tensor.size(); ++i) {
-    const int code = tensor.as<uint8_t>()[i / 2] >> (i % 2 * 4) & 15;
-    wide.as_mutable<uint8_t>()[i] = static_cast<uint8_t>(dtype == DType::i4 && code >= 8 ? code - 16 : code);
+    const int code = (tensor.as<uint8_t>()[i / in_a_byte] >> (i % in_a_byte * bits)) & (range - 1);
+    wide.as_mutable<uint8_t>()[i] =
+        static_cast<uint8_t>(is_signed(dtype) && code >= range / 2 ? code - range : code);
   }
   return wide;
 }
@@ -180,15 +182,17 @@ Tensor from_numpy(const Tensor& array, DType wanted, const std::string& name) {
     convert_from_float(wanted, array.as<float>(), narrow.mutable_data(), array.size(), false);
     return narrow;
   }
-  if ((wanted == DType::i4 && array.dtype() == DType::i8) || (wanted == DType::u4 && array.dtype() == DType::u8)) {
+  if (is_packed(wanted) && is_integer(wanted) && array.dtype() == (is_signed(wanted) ? DType::i8 : DType::u8)) {
     Tensor narrow(wanted, array.dims());
+    const int bits = bit_width(wanted), in_a_byte = 8 / bits, range = 1 << bits;
     for (int64_t i = 0; i < array.size(); ++i) {
-      const int value = wanted == DType::i4 ? array.as<int8_t>()[i] : array.as<uint8_t>()[i];
-      const int low = wanted == DType::i4 ? -8 : 0;
-      if (value < low || value > low + 15)
+      const int value = is_signed(wanted) ? array.as<int8_t>()[i] : array.as<uint8_t>()[i];
+      const int low = is_signed(wanted) ? -range / 2 : 0;
+      if (value < low || value >= low + range)
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("{} has the value {}, which {} cannot hold", name, value, camshaft::to_string(wanted)));
-      narrow.as_mutable<uint8_t>()[i / 2] |= static_cast<uint8_t>((value & 15) << (i % 2 * 4));
+      narrow.as_mutable<uint8_t>()[i / in_a_byte] |=
+          static_cast<uint8_t>((value & (range - 1)) << (i % in_a_byte * bits));
     }
     return narrow;
   }

@@ -28,16 +28,25 @@ enum class DType : uint8_t {
   u4,
   boolean,  ///< one byte, 0 or 1
   string,   ///< host only: std::string elements
+  f8e4m3fnuz,
+  f8e5m2fnuz,
+  f8e8m0,  ///< a power of two from 2^-127 to 2^127, or NaN
+  i2,
+  u2,
 };
+
+constexpr int dtype_count = static_cast<int>(DType::u2) + 1;
 
 /// "f32", "bool", "string", …: the name used in text form, on the command line and in JSON.
 std::string_view to_string(DType dtype);
 /// The inverse; throws Error(invalid_argument) that lists the known names.
 DType parse_dtype(std::string_view name);
-/// Bits of one element as stored: 4 for the packed 4-bit types, 8 for bool. Strings have no size: throws
+/// Bits of one element as stored: 4 or 2 for the packed types, 8 for bool. Strings have no size: throws
 /// Error(internal).
 int bit_width(DType dtype);
-/// Bytes that `count` elements take: 4-bit types are packed two to a byte.
+/// Whether several elements share a byte.
+bool is_packed(DType dtype);
+/// Bytes that `count` elements take: 4-bit types are packed two to a byte, 2-bit types four.
 size_t byte_size(DType dtype, int64_t count);
 bool is_floating(DType dtype);
 bool is_integer(DType dtype);  ///< signed or unsigned integers; not bool

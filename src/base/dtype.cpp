@@ -17,16 +17,16 @@ struct Facts {
 };
 
 // In the order of DType.
-constexpr std::array<Facts, 19> all_facts = {{
+constexpr std::array<Facts, dtype_count> all_facts = {{
     {"f64", 64, Class::floating},         {"f32", 32, Class::floating},         {"f16", 16, Class::floating},
     {"bf16", 16, Class::floating},        {"f8e4m3", 8, Class::floating},       {"f8e5m2", 8, Class::floating},
     {"f4e2m1", 4, Class::floating},       {"i64", 64, Class::signed_integer},   {"i32", 32, Class::signed_integer},
     {"i16", 16, Class::signed_integer},   {"i8", 8, Class::signed_integer},     {"i4", 4, Class::signed_integer},
     {"u64", 64, Class::unsigned_integer}, {"u32", 32, Class::unsigned_integer}, {"u16", 16, Class::unsigned_integer},
     {"u8", 8, Class::unsigned_integer},   {"u4", 4, Class::unsigned_integer},   {"bool", 8, Class::other},
-    {"string", 0, Class::other},
+    {"string", 0, Class::other},          {"f8e4m3fnuz", 8, Class::floating},   {"f8e5m2fnuz", 8, Class::floating},
+    {"f8e8m0", 8, Class::floating},       {"i2", 2, Class::signed_integer},     {"u2", 2, Class::unsigned_integer},
 }};
-static_assert(static_cast<size_t>(DType::string) + 1 == all_facts.size());
 
 const Facts& facts(DType dtype) {
   const auto index = static_cast<size_t>(dtype);
@@ -55,12 +55,18 @@ int bit_width(DType dtype) {
   return f.bits;
 }
 
+bool is_packed(DType dtype) {
+  const int bits = facts(dtype).bits;
+  return bits != 0 && bits < 8;
+}
+
 size_t byte_size(DType dtype, int64_t count) {
   const int bits = bit_width(dtype);
   size_t bytes = 0;
   bool too_large = count < 0;
   if (!too_large && bits < 8) {
-    bytes = static_cast<size_t>(count) / 2 + static_cast<size_t>(count) % 2;
+    const auto in_a_byte = static_cast<size_t>(8 / bits);
+    bytes = static_cast<size_t>(count) / in_a_byte + (static_cast<size_t>(count) % in_a_byte != 0);
   } else if (!too_large) {
     too_large = __builtin_mul_overflow(static_cast<size_t>(count), static_cast<size_t>(bits / 8), &bytes);
   }

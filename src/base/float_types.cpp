@@ -41,6 +41,12 @@ void convert_to_float(DType from, const void* source, float* destination, int64_
       return widen<uint8_t>(source, destination, count, f8e4m3_to_float);
     case DType::f8e5m2:
       return widen<uint8_t>(source, destination, count, f8e5m2_to_float);
+    case DType::f8e4m3fnuz:
+      return widen<uint8_t>(source, destination, count, f8e4m3fnuz_to_float);
+    case DType::f8e5m2fnuz:
+      return widen<uint8_t>(source, destination, count, f8e5m2fnuz_to_float);
+    case DType::f8e8m0:
+      return widen<uint8_t>(source, destination, count, f8e8m0_to_float);
     case DType::f4e2m1: {
       const uint8_t* pairs = static_cast<const uint8_t*>(source);
       for (int64_t i = 0; i < count; ++i)
@@ -67,6 +73,14 @@ void convert_from_float(DType to, const float* source, void* destination, int64_
       return narrow<uint8_t>(source, destination, count, [=](float value) { return float_to_f8e4m3(value, saturate); });
     case DType::f8e5m2:
       return narrow<uint8_t>(source, destination, count, [=](float value) { return float_to_f8e5m2(value, saturate); });
+    case DType::f8e4m3fnuz:
+      return narrow<uint8_t>(source, destination, count,
+                             [=](float value) { return float_to_f8e4m3fnuz(value, saturate); });
+    case DType::f8e5m2fnuz:
+      return narrow<uint8_t>(source, destination, count,
+                             [=](float value) { return float_to_f8e5m2fnuz(value, saturate); });
+    case DType::f8e8m0:
+      return narrow<uint8_t>(source, destination, count, [=](float value) { return float_to_f8e8m0(value, saturate); });
     case DType::f4e2m1: {
       uint8_t* pairs = static_cast<uint8_t*>(destination);
       for (int64_t i = 0; i < count; i += 2) {

@@ -2,7 +2,8 @@
 //
 // Narrowing rounds to nearest, ties to even, and treats NaN, infinities and overflow as ONNX's Cast does. Widening is
 // exact. Source of the formats: IEEE 754 (f16), OCP 8-bit floating point 1.0 (f8e4m3 = E4M3FN, f8e5m2), OCP
-// microscaling formats 1.0 (f4e2m1).
+// microscaling formats 1.0 (f4e2m1, f8e8m0), Noune et al., "8-bit Numerical Formats for Deep Neural Networks", 2022
+// (f8e4m3fnuz, f8e5m2fnuz: one NaN where IEEE 754 has minus zero, no infinities, the exponents one lower).
 #pragma once
 
 #include <bit>
@@ -11,6 +12,9 @@
 #include "camshaft/dtype.h"
 
 namespace camshaft {
+
+/// Which power of two a number becomes as f8e8m0: the one above, the one below, or the nearer one (ties go up).
+enum class PowerRounding : uint8_t { up, down, nearest };
 
 namespace float_detail {
 
@@ -21,9 +25,9 @@ constexpr uint32_t select(bool condition, uint32_t a, uint32_t b) {
 }
 
 /// A sign bit, `exponent_bits`, `mantissa_bits`; `largest` is the code of the largest finite magnitude.
-template <int exponent_bits, int mantissa_bits, uint32_t largest>
+template <int exponent_bits, int mantissa_bits, uint32_t largest, int exponent_bias = (1 << (exponent_bits - 1)) - 1>
 struct Format {
-  static constexpr int bias = (1 << (exponent_bits - 1)) - 1;
+  static constexpr int bias = exponent_bias;
   static constexpr int bits = 1 + exponent_bits + mantissa_bits;
   static constexpr uint32_t max_code = largest;
   static constexpr uint32_t sign = 1u << (bits - 1);
@@ -57,6 +61,27 @@ using F16Format = Format<5, 10, 0x7bff>;
 using F8E4M3Format = Format<4, 3, 0x7e>;
 using F8E5M2Format = Format<5, 2, 0x7b>;
 using F4E2M1Format = Format<2, 1, 0x7>;
+using F8E4M3FNUZFormat = Format<4, 3, 0x7f, 8>;
+using F8E5M2FNUZFormat = Format<5, 2, 0x7f, 16>;
+
+constexpr uint8_t fnuz_nan = 0x80;
+
+template <class Format>
+constexpr uint8_t float_to_fnuz(float value, bool saturate) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t magnitude = bits & 0x7fffffff;
+  const uint32_t sign = (bits >> 24) & Format::sign;
+  const uint32_t code = Format::round(magnitude);
+  if (magnitude > 0x7f800000 || (code > Format::max_code && !saturate)) return fnuz_nan;
+  if (code == 0) return 0;  // there is no minus zero
+  return static_cast<uint8_t>(sign | (code > Format::max_code ? Format::max_code : code));
+}
+
+template <class Format>
+constexpr float fnuz_to_float(uint8_t code) {
+  const uint32_t sign = static_cast<uint32_t>(code & 0x80) << 24;
+  return std::bit_cast<float>(select(code == fnuz_nan, 0x7fc00000, sign | Format::widen(code & 0x7f)));
+}
 
 /// Narrows to float so that rounding it once more equals rounding the double once: towards zero, the last bit set when
 /// inexact ("round to odd", Boldo and Melquiond 2008).
@@ -158,6 +183,51 @@ constexpr float f4e2m1_to_float(uint8_t code) {
   return std::bit_cast<float>(sign | float_detail::F4E2M1Format::widen(code & 7));
 }
 
+/// Overflow and infinities give ±240 when saturating, else NaN (the type has no infinity). -0 becomes 0.
+constexpr uint8_t float_to_f8e4m3fnuz(float value, bool saturate = true) {
+  return float_detail::float_to_fnuz<float_detail::F8E4M3FNUZFormat>(value, saturate);
+}
+
+constexpr float f8e4m3fnuz_to_float(uint8_t code) {
+  return float_detail::fnuz_to_float<float_detail::F8E4M3FNUZFormat>(code);
+}
+
+/// Overflow and infinities give ±57344 when saturating, else NaN (the type has no infinity). -0 becomes 0.
+constexpr uint8_t float_to_f8e5m2fnuz(float value, bool saturate = true) {
+  return float_detail::float_to_fnuz<float_detail::F8E5M2FNUZFormat>(value, saturate);
+}
+
+constexpr float f8e5m2fnuz_to_float(uint8_t code) {
+  return float_detail::fnuz_to_float<float_detail::F8E5M2FNUZFormat>(code);
+}
+
+/// A biased exponent of eight bits. Numbers that round to more than 2^127 or less than 2^-127 give the nearest of the
+/// two when saturating, else NaN; so do infinities and zero. The type has no sign: that of `value` is dropped.
+constexpr uint8_t float_to_f8e8m0(float value, bool saturate = true, PowerRounding rounding = PowerRounding::up) {
+  constexpr uint32_t nan = 0xff, largest = 0xfe;
+  const uint32_t magnitude = std::bit_cast<uint32_t>(value) & 0x7fffffff;
+  if (magnitude > 0x7f800000) return nan;
+  if (magnitude == 0x7f800000) return saturate ? largest : nan;
+  constexpr uint32_t smallest = 0x00400000;  // 2^-127, a subnormal float
+  if (magnitude <= smallest) {
+    const bool reached = magnitude == smallest || (magnitude != 0 && rounding == PowerRounding::up) ||
+                         (magnitude >= 0x00300000 && rounding == PowerRounding::nearest);
+    return reached || saturate ? 0 : nan;
+  }
+  uint32_t code = magnitude >> 23;
+  // Of the numbers between 2^-127 and 2^-126 the leading digit is not implied.
+  const uint32_t fraction = code == 0 ? (magnitude - smallest) << 1 : magnitude & 0x007fffff;
+  if (rounding == PowerRounding::up ? fraction != 0 : rounding == PowerRounding::nearest && fraction >= 0x00400000)
+    ++code;
+  if (code > largest) return saturate ? largest : nan;
+  return static_cast<uint8_t>(code);
+}
+
+constexpr float f8e8m0_to_float(uint8_t code) {
+  if (code == 0xff) return std::bit_cast<float>(0x7fc00000u);
+  return std::bit_cast<float>(code == 0 ? 0x00400000u : static_cast<uint32_t>(code) << 23);
+}
+
 /// From double in one rounding (through float it would round twice).
 constexpr uint16_t double_to_f16(double value) {
   return float_to_f16(float_detail::round_to_odd(value));
@@ -175,10 +245,20 @@ constexpr uint8_t double_to_f4e2m1(double value) {
   return float_to_f4e2m1(float_detail::round_to_odd(value));
 }
 
+constexpr uint8_t double_to_f8e4m3fnuz(double value, bool saturate = true) {
+  return float_to_f8e4m3fnuz(float_detail::round_to_odd(value), saturate);
+}
+constexpr uint8_t double_to_f8e5m2fnuz(double value, bool saturate = true) {
+  return float_to_f8e5m2fnuz(float_detail::round_to_odd(value), saturate);
+}
+constexpr uint8_t double_to_f8e8m0(double value, bool saturate = true, PowerRounding rounding = PowerRounding::up) {
+  return float_to_f8e8m0(float_detail::round_to_odd(value), saturate, rounding);
+}
+
 /// Widens `count` elements of any floating dtype (f64 is narrowed). 4-bit elements are packed two to a byte, the first
 /// in the low half. Throws Error(internal) for a dtype that is not floating.
 void convert_to_float(DType from, const void* source, float* destination, int64_t count);
-/// The inverse; `saturate` as in ONNX's Cast, used by the 8-bit types only. Of an odd number of 4-bit elements, the
+/// The inverse; `saturate` as in ONNX's Cast, used by the 8-bit types only; f8e8m0 rounds up. Of an odd number of 4-bit elements, the
 /// last byte's high half is set to zero.
 void convert_from_float(DType to, const float* source, void* destination, int64_t count, bool saturate = true);
 
@@ -210,6 +290,29 @@ struct F8E5M2 {
   constexpr explicit F8E5M2(float value, bool saturate = true) : bits(float_to_f8e5m2(value, saturate)) {}
   constexpr explicit F8E5M2(double value, bool saturate = true) : bits(double_to_f8e5m2(value, saturate)) {}
   constexpr explicit operator float() const { return f8e5m2_to_float(bits); }
+};
+struct F8E4M3FNUZ {
+  uint8_t bits = 0;
+  F8E4M3FNUZ() = default;
+  constexpr explicit F8E4M3FNUZ(float value, bool saturate = true) : bits(float_to_f8e4m3fnuz(value, saturate)) {}
+  constexpr explicit F8E4M3FNUZ(double value, bool saturate = true) : bits(double_to_f8e4m3fnuz(value, saturate)) {}
+  constexpr explicit operator float() const { return f8e4m3fnuz_to_float(bits); }
+};
+struct F8E5M2FNUZ {
+  uint8_t bits = 0;
+  F8E5M2FNUZ() = default;
+  constexpr explicit F8E5M2FNUZ(float value, bool saturate = true) : bits(float_to_f8e5m2fnuz(value, saturate)) {}
+  constexpr explicit F8E5M2FNUZ(double value, bool saturate = true) : bits(double_to_f8e5m2fnuz(value, saturate)) {}
+  constexpr explicit operator float() const { return f8e5m2fnuz_to_float(bits); }
+};
+struct F8E8M0 {
+  uint8_t bits = 0;
+  F8E8M0() = default;
+  constexpr explicit F8E8M0(float value, bool saturate = true, PowerRounding rounding = PowerRounding::up)
+      : bits(float_to_f8e8m0(value, saturate, rounding)) {}
+  constexpr explicit F8E8M0(double value, bool saturate = true, PowerRounding rounding = PowerRounding::up)
+      : bits(double_to_f8e8m0(value, saturate, rounding)) {}
+  constexpr explicit operator float() const { return f8e8m0_to_float(bits); }
 };
 
 }  // namespace camshaft

@@ -126,9 +126,22 @@ Tensor Tensor::scalar(DType dtype, double value) {
     case DType::f4e2m1:
       *t.as_mutable<uint8_t>() = double_to_f4e2m1(value);
       break;
+    case DType::f8e4m3fnuz:
+      *t.as_mutable<uint8_t>() = double_to_f8e4m3fnuz(value);
+      break;
+    case DType::f8e5m2fnuz:
+      *t.as_mutable<uint8_t>() = double_to_f8e5m2fnuz(value);
+      break;
+    case DType::f8e8m0:
+      *t.as_mutable<uint8_t>() = double_to_f8e8m0(value);
+      break;
     case DType::i4:
     case DType::u4:
       *t.as_mutable<uint8_t>() = static_cast<uint8_t>(static_cast<int>(value) & 15);
+      break;
+    case DType::i2:
+    case DType::u2:
+      *t.as_mutable<uint8_t>() = static_cast<uint8_t>(static_cast<int>(value) & 3);
       break;
     case DType::string:
       throw Error(ErrorCode::internal, "a number cannot become a scalar of dtype string");
@@ -206,14 +219,23 @@ std::vector<Out> numbers(const Tensor& t) {
     case DType::u8:
     case DType::boolean:
       return convert<Out>(n, [p = t.as<uint8_t>()](int64_t i) { return p[i]; });
+    case DType::f8e4m3fnuz:
+      return convert<Out>(n, [p = t.as<uint8_t>()](int64_t i) { return f8e4m3fnuz_to_float(p[i]); });
+    case DType::f8e5m2fnuz:
+      return convert<Out>(n, [p = t.as<uint8_t>()](int64_t i) { return f8e5m2fnuz_to_float(p[i]); });
+    case DType::f8e8m0:
+      return convert<Out>(n, [p = t.as<uint8_t>()](int64_t i) { return f8e8m0_to_float(p[i]); });
     case DType::i4:
     case DType::u4:
+    case DType::i2:
+    case DType::u2:
     case DType::f4e2m1: {
-      const bool is_float = t.dtype() == DType::f4e2m1, is_signed = t.dtype() == DType::i4;
+      const bool is_float = t.dtype() == DType::f4e2m1, has_sign = is_signed(t.dtype());
+      const int bits = bit_width(t.dtype()), in_a_byte = 8 / bits, mask = (1 << bits) - 1;
       return convert<Out>(n, [=, p = t.as<uint8_t>()](int64_t i) {
-        const auto nibble = static_cast<uint8_t>(i % 2 ? p[i / 2] >> 4 : p[i / 2] & 15);
-        if (is_float) return f4e2m1_to_float(nibble);
-        return static_cast<float>(is_signed && nibble >= 8 ? nibble - 16 : nibble);
+        const auto code = static_cast<uint8_t>((p[i / in_a_byte] >> (i % in_a_byte * bits)) & mask);
+        if (is_float) return f4e2m1_to_float(code);
+        return static_cast<float>(has_sign && code >> (bits - 1) ? code - mask - 1 : code);
       });
     }
     case DType::string:
@@ -238,9 +260,10 @@ bool Tensor::operator==(const Tensor& other) const {
     return std::equal(a, a + size_, other.as<std::string>());
   }
   if (bytes_ == 0) return true;
-  if (bit_width(dtype_) == 4 && size_ % 2 == 1) {
-    // The last byte's high half holds no element.
-    if (((data_[bytes_ - 1] ^ other.data_[bytes_ - 1]) & std::byte{15}) != std::byte{0}) return false;
+  if (const int64_t used = size_ * bit_width(dtype_) % 8; used != 0) {
+    // The last byte's high bits hold no element.
+    const auto mask = static_cast<std::byte>((1 << used) - 1);
+    if (((data_[bytes_ - 1] ^ other.data_[bytes_ - 1]) & mask) != std::byte{0}) return false;
     return std::memcmp(data_, other.data_, bytes_ - 1) == 0;
   }
   return std::memcmp(data_, other.data_, bytes_) == 0;

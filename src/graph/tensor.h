@@ -20,7 +20,7 @@ int64_t element_count(const Dims& dims);
 std::string to_string(const Dims& dims);
 
 /// A dense row-major tensor. A value type whose bytes are shared: copies are cheap, and writers make their own buffer.
-/// Elements of 4-bit types are packed two to a byte, low nibble first; strings are std::string objects.
+/// Elements of 4-bit and 2-bit types are packed, the first in a byte's low bits; strings are std::string objects.
 class Tensor {
  public:
   Tensor() = default;
@@ -33,7 +33,7 @@ class Tensor {
   /// Dtype and dims of a constant whose bytes are not here: only a packed form is (see PackedConstants).
   static Tensor elided(DType dtype, Dims dims);
 
-  /// From elements as they are stored: T is as wide as the dtype, or holds two packed 4-bit elements. Throws
+  /// From elements as they are stored: T is as wide as the dtype, or holds packed elements. Throws
   /// Error(internal) when the bytes do not fit the dims.
   template <class T>
   static Tensor of(DType dtype, Dims dims, const std::vector<T>& values);

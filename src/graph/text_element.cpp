@@ -36,9 +36,9 @@ namespace {
 // The stored code of an element, in the low bits.
 uint64_t code(const Tensor& t, int64_t i) {
   const int bits = bit_width(t.dtype());
-  if (bits == 4) {
-    const auto byte = static_cast<uint64_t>(t.data()[i / 2]);
-    return i % 2 ? byte >> 4 : byte & 15;
+  if (bits < 8) {
+    const int in_a_byte = 8 / bits;
+    return (static_cast<uint64_t>(t.data()[i / in_a_byte]) >> (i % in_a_byte * bits)) & ((1u << bits) - 1);
   }
   uint64_t out = 0;
   std::memcpy(&out, t.data() + i * (bits / 8), static_cast<size_t>(bits / 8));  // little-endian
@@ -47,10 +47,12 @@ uint64_t code(const Tensor& t, int64_t i) {
 
 void set_code(Tensor& t, int64_t i, uint64_t code) {
   const int bits = bit_width(t.dtype());
-  if (bits == 4) {
-    std::byte& byte = t.mutable_data()[i / 2];
-    const auto nibble = static_cast<std::byte>(code & 15);
-    byte = i % 2 ? (byte & std::byte{0x0f}) | (nibble << 4) : (byte & std::byte{0xf0}) | nibble;
+  if (bits < 8) {
+    const int in_a_byte = 8 / bits;
+    const auto shift = static_cast<unsigned>(i % in_a_byte * bits);
+    const uint64_t mask = (1u << bits) - 1;
+    std::byte& byte = t.mutable_data()[i / in_a_byte];
+    byte = (byte & ~static_cast<std::byte>(mask << shift)) | static_cast<std::byte>((code & mask) << shift);
     return;
   }
   std::memcpy(t.mutable_data() + i * (bits / 8), &code, static_cast<size_t>(bits / 8));
@@ -66,6 +68,12 @@ float widen(DType dtype, uint64_t code) {
       return f8e4m3_to_float(static_cast<uint8_t>(code));
     case DType::f8e5m2:
       return f8e5m2_to_float(static_cast<uint8_t>(code));
+    case DType::f8e4m3fnuz:
+      return f8e4m3fnuz_to_float(static_cast<uint8_t>(code));
+    case DType::f8e5m2fnuz:
+      return f8e5m2fnuz_to_float(static_cast<uint8_t>(code));
+    case DType::f8e8m0:
+      return f8e8m0_to_float(static_cast<uint8_t>(code));
     case DType::f4e2m1:
       return f4e2m1_to_float(static_cast<uint8_t>(code));
     default:
@@ -85,6 +93,12 @@ uint64_t narrow(DType dtype, double value) {
       return double_to_f8e4m3(value, false);
     case DType::f8e5m2:
       return double_to_f8e5m2(value, false);
+    case DType::f8e4m3fnuz:
+      return double_to_f8e4m3fnuz(value, false);
+    case DType::f8e5m2fnuz:
+      return double_to_f8e5m2fnuz(value, false);
+    case DType::f8e8m0:
+      return double_to_f8e8m0(value, false, PowerRounding::nearest);
     case DType::f4e2m1:
       return double_to_f4e2m1(value);
     default:
@@ -105,6 +119,11 @@ uint64_t plain_nan(DType dtype) {
       return 0x7f;
     case DType::f8e5m2:
       return 0x7e;
+    case DType::f8e4m3fnuz:
+    case DType::f8e5m2fnuz:
+      return 0x80;
+    case DType::f8e8m0:
+      return 0xff;
     default:
       return 0x7fc00000;
   }
@@ -155,9 +174,11 @@ bool set_float(Tensor& tensor, int64_t index, std::string_view text) {
       return true;
     }
   }
-  if (!std::isfinite(value) && (dtype == DType::f8e4m3 || dtype == DType::f4e2m1)) return false;
+  if (!std::isfinite(value) && dtype == DType::f4e2m1) return false;
+  if (dtype == DType::f8e8m0 && value < 0) return false;
   const uint64_t bits = narrow(dtype, value);
-  if (dtype == DType::f8e4m3 && std::isnan(widen(dtype, bits))) return false;  // beyond its largest, 448
+  // Beyond the largest of a type without infinity.
+  if (dtype != DType::f64 && dtype != DType::f4e2m1 && std::isnan(widen(dtype, bits))) return false;
   set_code(tensor, index, bits);
   return true;
 }
@@ -215,7 +236,7 @@ bool is_uniform(const Tensor& tensor) {
       if (strings[i] != strings[0]) return false;
     return true;
   }
-  if (bit_width(tensor.dtype()) == 4) {
+  if (is_packed(tensor.dtype())) {
     for (int64_t i = 1; i < tensor.size(); ++i)
       if (code(tensor, i) != code(tensor, 0)) return false;
     return true;

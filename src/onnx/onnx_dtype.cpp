@@ -34,15 +34,15 @@ constexpr DataType kDataTypes[] = {
     {"COMPLEX128", {}},
     {"BFLOAT16", DType::bf16},
     {"FLOAT8E4M3FN", DType::f8e4m3},
-    {"FLOAT8E4M3FNUZ", {}},
+    {"FLOAT8E4M3FNUZ", DType::f8e4m3fnuz},
     {"FLOAT8E5M2", DType::f8e5m2},
-    {"FLOAT8E5M2FNUZ", {}},
+    {"FLOAT8E5M2FNUZ", DType::f8e5m2fnuz},
     {"UINT4", DType::u4},
     {"INT4", DType::i4},
     {"FLOAT4E2M1", DType::f4e2m1},
-    {"FLOAT8E8M0", {}},
-    {"UINT2", {}},
-    {"INT2", {}},
+    {"FLOAT8E8M0", DType::f8e8m0},
+    {"UINT2", DType::u2},
+    {"INT2", DType::i2},
 };
 constexpr int32_t kCount = sizeof kDataTypes / sizeof kDataTypes[0];
 

@@ -1,6 +1,9 @@
 // Elementwise arithmetic, comparison and logic.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "onnx/converters.h"
 #include "onnx/onnx_dtype.h"
 #include "ops/move.h"
@@ -92,7 +95,12 @@ Values is_inf(ConvertContext& c) {
 
 Values cast_to(ConvertContext& c, DType to) {
   if (c.dtype(c.input(0)) == to) return {c.input(0)};
-  return c.result(ops::Cast{to, c.int_attribute("saturate", 1) != 0}, {c.input(0)});
+  const std::string mode = c.string_attribute("round_mode", "up");
+  const auto known = std::find(std::begin(EnumNames<PowerRounding>::values), std::end(EnumNames<PowerRounding>::values),
+                               std::string_view(mode));
+  if (known == std::end(EnumNames<PowerRounding>::values)) c.invalid(fmt::format("round_mode '{}' is unknown", mode));
+  const auto rounding = static_cast<PowerRounding>(known - std::begin(EnumNames<PowerRounding>::values));
+  return c.result(ops::Cast{to, c.int_attribute("saturate", 1) != 0, rounding}, {c.input(0)});
 }
 
 Values cast(ConvertContext& c) {
@@ -102,6 +110,12 @@ Values cast(ConvertContext& c) {
 
 Values cast_like(ConvertContext& c) {
   return cast_to(c, c.dtype(c.input(1)));
+}
+
+Values bit_cast(ConvertContext& c) {
+  const DType to = dtype_from_onnx(static_cast<int32_t>(c.int_attribute("to")), "attribute 'to'");
+  if (c.dtype(c.input(0)) == to) return {c.input(0)};
+  return c.result(ops::BitCast{to}, {c.input(0)});
 }
 
 constexpr Converter table[] = {
@@ -114,6 +128,7 @@ constexpr Converter table[] = {
     {"Asinh", unary<F::asinh>},
     {"Atan", unary<F::atan>},
     {"Atanh", unary<F::atanh>},
+    {"BitCast", bit_cast},
     {"BitShift", bit_shift},
     {"BitwiseAnd", binary<F::bitwise_and>},
     {"BitwiseNot", unary<F::bitwise_not>},

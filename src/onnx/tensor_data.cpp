@@ -102,9 +102,14 @@ void read_typed_field(const TensorProto& tensor, TensorData& out, const std::str
     case DType::boolean:
     case DType::f8e4m3:
     case DType::f8e5m2:
-    case DType::i4:  // each value is a byte of two elements
+    case DType::f8e4m3fnuz:
+    case DType::f8e5m2fnuz:
+    case DType::f8e8m0:
+    case DType::i4:  // each value is a byte of several elements
     case DType::u4:
     case DType::f4e2m1:
+    case DType::i2:
+    case DType::u2:
       return narrow_elements(tensor.int32_data, 1, out, where);
     case DType::string:
       check_length(tensor.string_data.size(), static_cast<uint64_t>(out.count), "strings", out, where);

@@ -15,8 +15,8 @@
 
 namespace camshaft::onnx {
 
-/// The elements of a tensor, row-major and little-endian, 4-bit types packed two to a byte with the first in the low
-/// half, bool as 0 or 1.
+/// The elements of a tensor, row-major and little-endian, 4-bit and 2-bit types packed with the first in a byte's
+/// low bits, bool as 0 or 1.
 struct TensorData {
   DType dtype = DType::f32;
   std::vector<int64_t> dims;          ///< all >= 0
@@ -37,7 +37,7 @@ class TensorReader {
   /// types that DType lacks; Error(io) when an external file cannot be read.
   TensorData read(const TensorProto& tensor, const std::string& role = "tensor");
 
-  /// The dense form, zeros included. Throws as read() does, and Error(unsupported) for strings, 4-bit types and more
+  /// The dense form, zeros included. Throws as read() does, and Error(unsupported) for strings, packed types and more
   /// than 4 GiB.
   TensorData read(const SparseTensorProto& sparse, const std::string& role = "sparse tensor");
 

@@ -5,7 +5,6 @@
 #include <string>
 #include <type_traits>
 
-#include "base/float_types.h"
 #include "camshaft/error.h"
 
 namespace camshaft::ops {
@@ -17,8 +16,11 @@ struct Bool {
 };
 
 template <class S>
+constexpr bool is_saturating_float = std::is_same_v<S, F8E4M3> || std::is_same_v<S, F8E5M2> ||
+                                     std::is_same_v<S, F8E4M3FNUZ> || std::is_same_v<S, F8E5M2FNUZ>;
+template <class S>
 constexpr bool is_narrow_float =
-    std::is_same_v<S, F16> || std::is_same_v<S, BF16> || std::is_same_v<S, F8E4M3> || std::is_same_v<S, F8E5M2>;
+    std::is_same_v<S, F16> || std::is_same_v<S, BF16> || std::is_same_v<S, F8E8M0> || is_saturating_float<S>;
 
 // Towards zero, clamped; NaN gives 0. ONNX leaves out-of-range conversions undefined: clamping is what GPUs do.
 template <class To>
@@ -45,10 +47,12 @@ T widen(S stored) {
 }
 
 template <class S, class T>
-S narrow(T value, [[maybe_unused]] bool saturate) {
+S narrow(T value, [[maybe_unused]] bool saturate, [[maybe_unused]] PowerRounding rounding) {
   if constexpr (std::is_same_v<S, Bool>) {
     return Bool{static_cast<uint8_t>(value != 0)};
-  } else if constexpr (std::is_same_v<S, F8E4M3> || std::is_same_v<S, F8E5M2>) {
+  } else if constexpr (std::is_same_v<S, F8E8M0>) {
+    return S(static_cast<double>(value), saturate, rounding);
+  } else if constexpr (is_saturating_float<S>) {
     return S(static_cast<double>(value), saturate);
   } else if constexpr (is_narrow_float<S>) {
     return S(static_cast<double>(value));
@@ -59,7 +63,7 @@ S narrow(T value, [[maybe_unused]] bool saturate) {
   }
 }
 
-// Calls f(S{}) with the type that elements are stored as; false for the 4-bit types.
+// Calls f(S{}) with the type that elements are stored as; false for the packed types.
 template <class F>
 bool with_storage(DType dtype, F&& f) {
   switch (dtype) {
@@ -75,6 +79,12 @@ bool with_storage(DType dtype, F&& f) {
       return f(F8E4M3{}), true;
     case DType::f8e5m2:
       return f(F8E5M2{}), true;
+    case DType::f8e4m3fnuz:
+      return f(F8E4M3FNUZ{}), true;
+    case DType::f8e5m2fnuz:
+      return f(F8E5M2FNUZ{}), true;
+    case DType::f8e8m0:
+      return f(F8E8M0{}), true;
     case DType::i64:
       return f(int64_t{}), true;
     case DType::i32:
@@ -96,6 +106,8 @@ bool with_storage(DType dtype, F&& f) {
     case DType::i4:
     case DType::u4:
     case DType::f4e2m1:
+    case DType::i2:
+    case DType::u2:
       return false;
     case DType::string:
       break;
@@ -104,20 +116,21 @@ bool with_storage(DType dtype, F&& f) {
 }
 
 template <class T>
-T widen_nibble(DType dtype, uint8_t nibble) {
-  if (dtype == DType::f4e2m1) return widen<T>(f4e2m1_to_float(nibble));
-  return static_cast<T>(dtype == DType::i4 && nibble >= 8 ? nibble - 16 : nibble);
+T widen_packed(DType dtype, int bits, uint8_t code) {
+  if (dtype == DType::f4e2m1) return widen<T>(f4e2m1_to_float(code));
+  return static_cast<T>(is_signed(dtype) && code >> (bits - 1) ? code - (1 << bits) : code);
 }
 
 template <class T>
-uint8_t narrow_nibble(DType dtype, T value) {
+uint8_t narrow_packed(DType dtype, int bits, T value) {
   if (dtype == DType::f4e2m1) return double_to_f4e2m1(static_cast<double>(value));
+  const int mask = (1 << bits) - 1;
   if constexpr (std::is_floating_point_v<T>) {
-    const int limit = dtype == DType::i4 ? 7 : 15, lowest = dtype == DType::i4 ? -8 : 0;
+    const int lowest = is_signed(dtype) ? -(1 << (bits - 1)) : 0, limit = lowest + mask;
     const int clamped = std::isnan(value) ? 0 : value <= lowest ? lowest : value >= limit ? limit : int(value);
-    return static_cast<uint8_t>(clamped & 15);
+    return static_cast<uint8_t>(clamped & mask);
   } else {
-    return static_cast<uint8_t>(value & 15);
+    return static_cast<uint8_t>(value & static_cast<T>(mask));
   }
 }
 
@@ -146,41 +159,43 @@ void load_elements(DType dtype, const std::byte* data, int64_t first, int64_t st
   });
   if (done) return;
   const auto* bytes = reinterpret_cast<const uint8_t*>(data);
+  const int bits = bit_width(dtype), in_a_byte = 8 / bits, mask = (1 << bits) - 1;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t at = first + i * stride;
-    const uint8_t byte = bytes[at / 2];
-    out[i] = widen_nibble<T>(dtype, static_cast<uint8_t>(at % 2 ? byte >> 4 : byte & 15));
+    out[i] = widen_packed<T>(dtype, bits,
+                             static_cast<uint8_t>((bytes[at / in_a_byte] >> (at % in_a_byte * bits)) & mask));
   }
 }
 
 template <class T>
 void store_elements(DType dtype, std::byte* data, int64_t first, int64_t stride, int64_t count, const T* in,
-                    bool saturate) {
+                    bool saturate, PowerRounding rounding) {
   if (count <= 0) return;
   const bool done = with_storage(dtype, [&](auto type) {
     using S = decltype(type);
     S* target = reinterpret_cast<S*>(data) + first;
     if (stride == 1) {
-      for (int64_t i = 0; i < count; ++i) target[i] = narrow<S>(in[i], saturate);
+      for (int64_t i = 0; i < count; ++i) target[i] = narrow<S>(in[i], saturate, rounding);
     } else {
-      for (int64_t i = 0; i < count; ++i) target[i * stride] = narrow<S>(in[i], saturate);
+      for (int64_t i = 0; i < count; ++i) target[i * stride] = narrow<S>(in[i], saturate, rounding);
     }
   });
   if (done) return;
   auto* bytes = reinterpret_cast<uint8_t*>(data);
+  const int bits = bit_width(dtype), in_a_byte = 8 / bits, mask = (1 << bits) - 1;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t at = first + i * stride;
-    const uint8_t nibble = narrow_nibble(dtype, in[i]);
-    uint8_t& byte = bytes[at / 2];
-    byte = static_cast<uint8_t>(at % 2 ? (byte & 0x0f) | nibble << 4 : (byte & 0xf0) | nibble);
+    const auto shift = static_cast<int>(at % in_a_byte * bits);
+    uint8_t& byte = bytes[at / in_a_byte];
+    byte = static_cast<uint8_t>((byte & ~(mask << shift)) | narrow_packed(dtype, bits, in[i]) << shift);
   }
 }
 
 template void load_elements(DType, const std::byte*, int64_t, int64_t, int64_t, double*);
 template void load_elements(DType, const std::byte*, int64_t, int64_t, int64_t, int64_t*);
 template void load_elements(DType, const std::byte*, int64_t, int64_t, int64_t, uint64_t*);
-template void store_elements(DType, std::byte*, int64_t, int64_t, int64_t, const double*, bool);
-template void store_elements(DType, std::byte*, int64_t, int64_t, int64_t, const int64_t*, bool);
-template void store_elements(DType, std::byte*, int64_t, int64_t, int64_t, const uint64_t*, bool);
+template void store_elements(DType, std::byte*, int64_t, int64_t, int64_t, const double*, bool, PowerRounding);
+template void store_elements(DType, std::byte*, int64_t, int64_t, int64_t, const int64_t*, bool, PowerRounding);
+template void store_elements(DType, std::byte*, int64_t, int64_t, int64_t, const uint64_t*, bool, PowerRounding);
 
 }  // namespace camshaft::ops

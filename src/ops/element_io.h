@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/float_types.h"
 #include "camshaft/dtype.h"
 
 namespace camshaft::ops {
@@ -23,10 +24,11 @@ void load_elements(DType dtype, const std::byte* data, int64_t first, int64_t st
 
 /// data[first + i·stride] = in[i]. Reals narrow with one rounding; reals to integers are truncated and clamped to the
 /// target's range (NaN gives 0); integers to narrower integers wrap; bool is `in[i] != 0`. `saturate` is for the 8-bit
-/// floats. Runs of 4-bit elements that share a byte must not be written by two threads at a time.
+/// floats, `rounding` for f8e8m0. Runs of packed elements that share a byte must not be written by two threads at a
+/// time.
 template <class T>
 void store_elements(DType dtype, std::byte* data, int64_t first, int64_t stride, int64_t count, const T* in,
-                    bool saturate = true);
+                    bool saturate = true, PowerRounding rounding = PowerRounding::up);
 
 /// Calls f(T{}) with the wide type of `dtype`.
 template <class F>

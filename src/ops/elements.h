@@ -11,7 +11,7 @@
 
 namespace camshaft::ops {
 
-/// Calls visit(T{}) with a type as large as one element: an unsigned integer, or std::string. Not for 4-bit dtypes.
+/// Calls visit(T{}) with a type as large as one element: an unsigned integer, or std::string. Not for packed dtypes.
 template <class Visit>
 void visit_storage(DType dtype, Visit&& visit) {
   if (dtype == DType::string) return visit(std::string());
@@ -25,13 +25,13 @@ void visit_storage(DType dtype, Visit&& visit) {
     case 64:
       return visit(uint64_t{});
     default:
-      throw Error(ErrorCode::internal, "4-bit elements have no storage type; unpack them first");
+      throw Error(ErrorCode::internal, "packed elements have no storage type; unpack them first");
   }
 }
 
-/// 4-bit tensors with one element a byte (as u8, the bits in the low half); any other tensor as it is.
+/// Tensors of packed dtypes (4 and 2 bits) with one element a byte (as u8, in the low bits); any other as it is.
 Tensor unpack_4bit(const Tensor& tensor);
-/// The inverse: `bytes` with `dtype`, packed if that is a 4-bit type.
+/// The inverse: `bytes` with `dtype`, packed if that is a packed dtype.
 Tensor pack_4bit(const Tensor& bytes, DType dtype);
 
 template <class T>

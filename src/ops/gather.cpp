@@ -142,7 +142,7 @@ std::vector<Inferred> ScatterND::infer(const InferContext& context) const {
   check_index_dtype(context.dtype(1), "the indices");
   if (updates.dtype != x.dtype)
     fail_rule("the updates are {}, the input is {}", to_string(updates.dtype), to_string(x.dtype));
-  if (kind != ScatterKind::assign && (x.dtype == DType::string || bit_width(x.dtype) == 4))
+  if (kind != ScatterKind::assign && (x.dtype == DType::string || is_packed(x.dtype)))
     throw Error(ErrorCode::unsupported, fmt::format("scatter_nd cannot combine {} elements, only assign them; cast to "
                                                     "a wider dtype first",
                                                     to_string(x.dtype)));

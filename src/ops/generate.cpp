@@ -74,7 +74,7 @@ std::vector<Inferred> Range::infer(const InferContext& context) const {
     if (context.rank(i) > 1 || (context.rank(i) == 1 && provably_different(context.shape(i)[0], 1)))
       fail_rule("input {} of a range must be a scalar, not {}", i, to_string(context.type(i)));
   }
-  if (!(is_floating(dtype) || is_integer(dtype)) || bit_width(dtype) == 4)
+  if (!(is_floating(dtype) || is_integer(dtype)) || is_packed(dtype))
     fail_rule("a range of {} is not possible", to_string(dtype));
   Inferred out{{dtype, {context.fresh(0, 0)}}};
   if (context.constant(0) && context.constant(1) && context.constant(2))

@@ -121,6 +121,23 @@ std::vector<Tensor> Transpose::evaluate(const EvalContext& context) const {
   return {pack_4bit(out, context.input(0).dtype())};
 }
 
+std::vector<Inferred> BitCast::infer(const InferContext& context) const {
+  const DType from = context.dtype(0);
+  if (from == DType::string || to == DType::string) fail_rule("the bits of strings cannot be read as another type");
+  if (bit_width(from) != bit_width(to))
+    fail_rule("elements of {} have {} bits, those of {} have {}", to_string(from), bit_width(from), to_string(to),
+              bit_width(to));
+  return {Inferred{{to, context.shape(0)}}};
+}
+
+std::vector<Tensor> BitCast::evaluate(const EvalContext& context) const {
+  const Tensor& x = context.input(0);
+  if (to != DType::boolean) return {Tensor(to, x.dims(), x.span(), x.owner())};
+  Tensor out(to, x.dims());
+  for (int64_t i = 0; i < x.size(); ++i) out.as_mutable<uint8_t>()[i] = x.as<uint8_t>()[i] != 0;
+  return {std::move(out)};
+}
+
 std::vector<Inferred> Expand::infer(const InferContext& context) const {
   const TensorType& x = context.type(0);
   check_not_negative(shape);

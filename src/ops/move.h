@@ -35,6 +35,19 @@ struct Transpose {
   std::vector<Tensor> evaluate(const EvalContext&) const;
 };
 
+/// The same bits read as another dtype of the same width; neither is string. What becomes bool is normalised to 0 or 1.
+struct BitCast {
+  static constexpr std::string_view name = "bit_cast";
+  DType to = DType::f32;
+  template <class S, class V>
+  static void reflect(S& self, V&& visit) {
+    visit("to", self.to);
+  }
+  bool operator==(const BitCast&) const = default;
+  std::vector<Inferred> infer(const InferContext&) const;
+  std::vector<Tensor> evaluate(const EvalContext&) const;
+};
+
 /// Broadcasts to `shape` (NumPy rules, both ways as ONNX's Expand: the result may be larger than `shape`). A second
 /// input makes the shape data, as in Reshape.
 struct Expand {

@@ -26,7 +26,7 @@ OpRegistry registry_of() {
 
 const OpRegistry& operators() {
   static const OpRegistry registry = registry_of<    //
-      ops::Pointwise, ops::Cast,                     //
+      ops::Pointwise, ops::Cast, ops::BitCast,       //
       ops::MatMul, ops::Conv, ops::ConvTranspose,    //
       ops::Reduce, ops::ArgReduce,                   //
       ops::Softmax, ops::LayerNorm, ops::GroupNorm,  //

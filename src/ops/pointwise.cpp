@@ -166,6 +166,11 @@ double parse_number(const std::string& text, DType to) {
 }
 
 // Integers exactly, where a double would round them.
+bool read_natural(const std::string& text, uint64_t& out) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
 int64_t parse_integer(const std::string& text, DType to) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -176,13 +181,16 @@ int64_t parse_integer(const std::string& text, DType to) {
   return truncated;
 }
 
-Tensor cast_from_strings(const Tensor& in, DType to) {
+Tensor cast_from_strings(const Tensor& in, const Cast& cast) {
+  const DType to = cast.to;
   Tensor out(to, in.dims());
   for (int64_t i = 0; i < in.size(); ++i) {
     const std::string& text = in.as<std::string>()[i];
     if (is_floating(to)) {
       const double value = parse_number(text, to);
-      store_elements(to, out.mutable_data(), i, 1, 1, &value);
+      store_elements(to, out.mutable_data(), i, 1, 1, &value, cast.saturate, cast.rounding);
+    } else if (uint64_t natural = 0; to == DType::u64 && read_natural(text, natural)) {
+      store_elements(to, out.mutable_data(), i, 1, 1, &natural);
     } else {
       const int64_t value = parse_integer(text, to);
       store_elements(to, out.mutable_data(), i, 1, 1, &value);
@@ -227,7 +235,7 @@ std::vector<Inferred> Cast::infer(const InferContext& context) const {
 std::vector<Tensor> Cast::evaluate(const EvalContext& context) const {
   const Tensor& in = context.input(0);
   if (in.dtype() == to) return {in};
-  if (in.dtype() == DType::string) return {cast_from_strings(in, to)};
+  if (in.dtype() == DType::string) return {cast_from_strings(in, *this)};
   if (to == DType::string) return {cast_to_strings(in)};
   Tensor out(to, in.dims());
   std::byte* target = out.mutable_data();
@@ -237,7 +245,7 @@ std::vector<Tensor> Cast::evaluate(const EvalContext& context) const {
       for (int64_t first = begin; first < end; first += chunk) {
         const int64_t count = std::min(chunk, end - first);
         load_elements(in.dtype(), in.data(), first, 1, count, buffer.data());
-        store_elements(to, target, first, 1, count, buffer.data(), saturate);
+        store_elements(to, target, first, 1, count, buffer.data(), saturate, rounding);
       }
     });
   });

@@ -1,8 +1,16 @@
 // Elementwise operators with NumPy broadcasting.
 #pragma once
 
+#include "base/float_types.h"
 #include "graph/graph.h"
 #include "ops/scalar_function.h"
+
+namespace camshaft {
+template <>
+struct EnumNames<PowerRounding> {
+  static constexpr std::string_view values[] = {"up", "down", "nearest"};
+};
+}  // namespace camshaft
 
 namespace camshaft::ops {
 
@@ -19,15 +27,17 @@ struct Pointwise {
   std::vector<Tensor> evaluate(const EvalContext&) const;
 };
 
-/// Converts to another dtype as ONNX's Cast: floats truncate to integers, `saturate` is for f8.
+/// Converts to another dtype as ONNX's Cast: floats truncate to integers, `saturate` is for f8, `rounding` for f8e8m0.
 struct Cast {
   static constexpr std::string_view name = "cast";
   DType to = DType::f32;
   bool saturate = true;
+  PowerRounding rounding = PowerRounding::up;
   template <class S, class V>
   static void reflect(S& self, V&& visit) {
     visit("to", self.to);
     visit("saturate", self.saturate);
+    visit("rounding", self.rounding);
   }
   bool operator==(const Cast&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;

@@ -9,8 +9,6 @@
 namespace camshaft {
 namespace {
 
-constexpr int dtype_count = static_cast<int>(DType::string) + 1;
-
 TEST(DType, names_parse_back) {
   for (int i = 0; i < dtype_count; ++i) {
     const auto dtype = static_cast<DType>(i);
@@ -41,6 +39,12 @@ TEST(DType, sizes) {
   EXPECT_EQ(byte_size(DType::i4, 0), 0u);
   EXPECT_EQ(byte_size(DType::i4, 3), 2u);
   EXPECT_EQ(byte_size(DType::f4e2m1, 4), 2u);
+  EXPECT_EQ(bit_width(DType::u2), 2);
+  EXPECT_EQ(byte_size(DType::i2, 0), 0u);
+  EXPECT_EQ(byte_size(DType::i2, 4), 1u);
+  EXPECT_EQ(byte_size(DType::u2, 5), 2u);
+  EXPECT_TRUE(is_packed(DType::u2) && is_packed(DType::f4e2m1));
+  EXPECT_FALSE(is_packed(DType::u8) || is_packed(DType::string));
   EXPECT_EQ(byte_size(DType::i4, INT64_MAX), size_t{1} << 62);
   EXPECT_THROW(bit_width(DType::string), Error);
   EXPECT_THROW(byte_size(DType::f32, -1), Error);

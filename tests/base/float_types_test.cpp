@@ -134,6 +134,61 @@ TEST(FloatTypes, f4e2m1_rounds_to_nearest_even) {
       [](uint32_t c) { return f4e2m1_to_float(static_cast<uint8_t>(c)); });
 }
 
+// Below their first value the types without minus zero have no negative code, which the oracle gives them.
+TEST(FloatTypes, fnuz_types_round_to_nearest_even) {
+  for (int code = 0; code < 256; ++code) {
+    const auto byte = static_cast<uint8_t>(code);
+    const float e4 = f8e4m3fnuz_to_float(byte), e5 = f8e5m2fnuz_to_float(byte);
+    EXPECT_EQ(std::isnan(e4), code == 0x80);
+    EXPECT_EQ(std::isnan(e5), code == 0x80);
+    EXPECT_EQ(float_to_f8e4m3fnuz(e4), byte);
+    EXPECT_EQ(float_to_f8e5m2fnuz(e5), byte);
+    if (code == 0x80) continue;
+    // Half of what the types of the same widths with the usual exponent mean.
+    if ((code & 0x7f) != 0x7f) EXPECT_EQ(e4 * 2, f8e4m3_to_float(byte));
+    if ((code & 0x7f) < 0x7c) EXPECT_EQ(e5 * 2, f8e5m2_to_float(byte));
+    const auto next = static_cast<uint8_t>(code + 1);
+    if ((code & 0x7f) == 0x7f || code == 0xff) continue;
+    const float tie = (e4 + f8e4m3fnuz_to_float(next)) / 2, even = code % 2 ? f8e4m3fnuz_to_float(next) : e4;
+    EXPECT_EQ(f8e4m3fnuz_to_float(float_to_f8e4m3fnuz(tie)), even);
+    EXPECT_EQ(f8e4m3fnuz_to_float(double_to_f8e4m3fnuz(tie + (e4 - tie) * 1e-12)), e4);
+  }
+  EXPECT_EQ(f8e4m3fnuz_to_float(0x7f), 240);
+  EXPECT_EQ(f8e5m2fnuz_to_float(0x7f), 57344);
+  EXPECT_EQ(float_to_f8e4m3fnuz(-0.0f), 0);
+  EXPECT_EQ(float_to_f8e4m3fnuz(-1e-9f), 0);
+  EXPECT_EQ(float_to_f8e4m3fnuz(-inf), 0xff);
+  EXPECT_EQ(float_to_f8e4m3fnuz(-inf, false), 0x80);
+  EXPECT_EQ(float_to_f8e5m2fnuz(1e9f), 0x7f);
+  EXPECT_EQ(float_to_f8e5m2fnuz(1e9f, false), 0x80);
+  EXPECT_EQ(float_to_f8e5m2fnuz(nan), 0x80);
+}
+
+TEST(FloatTypes, f8e8m0_holds_powers_of_two) {
+  for (int code = 0; code < 255; ++code) {
+    const auto byte = static_cast<uint8_t>(code);
+    const double value = std::ldexp(1.0, code - 127);
+    EXPECT_EQ(static_cast<double>(f8e8m0_to_float(byte)), value);
+    for (const auto rounding : {PowerRounding::up, PowerRounding::down, PowerRounding::nearest})
+      EXPECT_EQ(double_to_f8e8m0(value, false, rounding), byte);
+    if (code == 254) break;
+    EXPECT_EQ(double_to_f8e8m0(value * 1.49, true, PowerRounding::nearest), byte);
+    EXPECT_EQ(double_to_f8e8m0(value * 1.5, true, PowerRounding::nearest), byte + 1);
+    EXPECT_EQ(double_to_f8e8m0(value * 1.01), byte + 1);
+    EXPECT_EQ(double_to_f8e8m0(value * 1.99, true, PowerRounding::down), byte);
+  }
+  EXPECT_TRUE(std::isnan(f8e8m0_to_float(0xff)));
+  EXPECT_EQ(float_to_f8e8m0(nan), 0xff);
+  EXPECT_EQ(float_to_f8e8m0(0), 0);
+  EXPECT_EQ(float_to_f8e8m0(0, false, PowerRounding::nearest), 0xff);
+  EXPECT_EQ(float_to_f8e8m0(1e-45f), 0);
+  EXPECT_EQ(float_to_f8e8m0(inf), 0xfe);
+  EXPECT_EQ(float_to_f8e8m0(inf, false), 0xff);
+  EXPECT_EQ(float_to_f8e8m0(0x1.8p127f), 0xfe);
+  EXPECT_EQ(float_to_f8e8m0(0x1.8p127f, false, PowerRounding::nearest), 0xff);
+  EXPECT_EQ(double_to_f8e8m0(1e300), 0xfe);
+}
+
 TEST(FloatTypes, infinities_and_nan_follow_onnx_cast) {
   EXPECT_EQ(float_to_f16(inf), 0x7c00);
   EXPECT_EQ(float_to_f16(-inf), 0xfc00);

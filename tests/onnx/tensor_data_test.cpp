@@ -94,7 +94,8 @@ TEST(TensorData, TypedFields) {
     EXPECT_EQ(values<uint16_t>(read(model_with(typed(dtype).int32_data({1, 0xffff, -0x8000})))),
               (std::vector<uint16_t>{1, 0xffff, 0x8000}))
         << to_string(dtype);
-  for (const DType dtype : {DType::i8, DType::u8, DType::f8e4m3, DType::f8e5m2})
+  for (const DType dtype : {DType::i8, DType::u8, DType::f8e4m3, DType::f8e5m2, DType::f8e4m3fnuz, DType::f8e5m2fnuz,
+                            DType::f8e8m0})
     EXPECT_EQ(values<uint8_t>(read(model_with(typed(dtype).int32_data({1, 0xff, -0x80})))),
               (std::vector<uint8_t>{1, 0xff, 0x80}))
         << to_string(dtype);
@@ -104,6 +105,8 @@ TEST(TensorData, TypedFields) {
     EXPECT_EQ(values<uint8_t>(read(model_with(typed(dtype).int32_data({0x21, 0xf3})))),
               (std::vector<uint8_t>{0x21, 0xf3}))
         << "three elements, two to a value";
+  for (const DType dtype : {DType::i2, DType::u2})
+    EXPECT_EQ(values<uint8_t>(read(model_with(typed(dtype).int32_data({0x1b})))), (std::vector<uint8_t>{0x1b}));
   EXPECT_EQ(read(model_with(typed(DType::string).string_data({"a", "", "ccc"}))).strings,
             (std::vector<std::string>{"a", "", "ccc"}));
 }
@@ -111,7 +114,8 @@ TEST(TensorData, TypedFields) {
 TEST(TensorData, EveryDTypeFromRawData) {
   for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2,
                             DType::f4e2m1, DType::i64, DType::i32, DType::i16, DType::i8, DType::i4, DType::u64,
-                            DType::u32, DType::u16, DType::u8, DType::u4, DType::boolean}) {
+                            DType::u32, DType::u16, DType::u8, DType::u4, DType::boolean, DType::f8e4m3fnuz,
+                            DType::f8e5m2fnuz, DType::f8e8m0, DType::i2, DType::u2}) {
     std::string raw(byte_size(dtype, 5), '\0');
     for (size_t i = 0; i < raw.size(); ++i) raw[i] = static_cast<char>(i % 2);
     const std::string bytes = model_with(TensorWriter("w", {5}, dtype, raw));

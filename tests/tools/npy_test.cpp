@@ -120,6 +120,11 @@ TEST(Npy, DtypesThatNumpyLacksAreWidenedAndNarrowedBack) {
       Tensor::of<uint8_t>(DType::i4, {3}, {0x8f, 0x07}),
       Tensor::of<uint8_t>(DType::u4, {3}, {0x8f, 0x07}),
       Tensor::of<uint8_t>(DType::f4e2m1, {3}, {0x9f, 0x07}),
+      Tensor::of<uint8_t>(DType::f8e4m3fnuz, {2}, {0x38, 0xb8}),
+      Tensor::of<uint8_t>(DType::f8e5m2fnuz, {2}, {0x3c, 0xbc}),
+      Tensor::of<uint8_t>(DType::f8e8m0, {3}, {0, 0x7f, 0xfe}),
+      Tensor::of<uint8_t>(DType::i2, {5}, {0xe4, 0x01}),
+      Tensor::of<uint8_t>(DType::u2, {5}, {0xe4, 0x03}),
   };
   for (const Tensor& tensor : tensors) {
     const Tensor array = to_numpy(tensor);
