@@ -168,8 +168,7 @@ Tensor to_numpy(const Tensor& tensor) {
   const int bits = bit_width(dtype), in_a_byte = 8 / bits, range = 1 << bits;
   for (int64_t i = 0; i < tensor.size(); ++i) {
     const int code = (tensor.as<uint8_t>()[i / in_a_byte] >> (i % in_a_byte * bits)) & (range - 1);
-    wide.as_mutable<uint8_t>()[i] =
-        static_cast<uint8_t>(is_signed(dtype) && code >= range / 2 ? code - range : code);
+    wide.as_mutable<uint8_t>()[i] = static_cast<uint8_t>(is_signed(dtype) && code >= range / 2 ? code - range : code);
   }
   return wide;
 }

@@ -166,12 +166,13 @@ constexpr float f8e5m2_to_float(uint8_t code) {
       sign | float_detail::select(magnitude >= 0x7c, special, float_detail::F8E5M2Format::widen(magnitude)));
 }
 
-/// In the low four bits. The type has neither infinity nor NaN: overflow and infinities give ±6, NaN gives 6.
+/// In the low four bits. The type has neither infinity nor NaN: overflow and infinities give ±6, NaN gives -0 (as the
+/// standard's test cases have it).
 constexpr uint8_t float_to_f4e2m1(float value) {
   using Format = float_detail::F4E2M1Format;
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000) return Format::max_code;
+  if (magnitude > 0x7f800000) return Format::sign;
   const uint32_t sign = (bits >> 28) & Format::sign;
   const uint32_t code = Format::round(magnitude);
   return static_cast<uint8_t>(sign | (code > Format::max_code ? Format::max_code : code));
@@ -258,8 +259,8 @@ constexpr uint8_t double_to_f8e8m0(double value, bool saturate = true, PowerRoun
 /// Widens `count` elements of any floating dtype (f64 is narrowed). 4-bit elements are packed two to a byte, the first
 /// in the low half. Throws Error(internal) for a dtype that is not floating.
 void convert_to_float(DType from, const void* source, float* destination, int64_t count);
-/// The inverse; `saturate` as in ONNX's Cast, used by the 8-bit types only; f8e8m0 rounds up. Of an odd number of 4-bit elements, the
-/// last byte's high half is set to zero.
+/// The inverse; `saturate` as in ONNX's Cast, used by the 8-bit types only; f8e8m0 rounds up. Of an odd number of 4-bit
+/// elements, the last byte's high half is set to zero.
 void convert_from_float(DType to, const float* source, void* destination, int64_t count, bool saturate = true);
 
 /// Values as C++ types, for code that is generic over element types.

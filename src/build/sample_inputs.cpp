@@ -86,7 +86,8 @@ Tensor random_tensor(DType dtype, const Dims& dims, std::optional<int64_t> limit
   const int64_t row = dims.empty() ? 1 : std::max<int64_t>(dims.back(), 1);
   const int bytes = std::max(bit_width(dtype) / 8, 1);
   if (is_packed(dtype)) {
-    for (size_t i = 0; i < tensor.bytes(); ++i) tensor.mutable_data()[i] = static_cast<std::byte>(random.integer(0, 255));
+    for (size_t i = 0; i < tensor.bytes(); ++i)
+      tensor.mutable_data()[i] = static_cast<std::byte>(random.integer(0, 255));
     return tensor;
   }
   for (int64_t i = 0; i < tensor.size(); ++i) {

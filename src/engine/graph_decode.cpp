@@ -128,8 +128,7 @@ Graph decode_graph(const format::Graph& stored, const WeightBytes& weights, Copy
   std::vector<TensorType> recorded;
   if (stored.values()) {
     for (const format::Value* v : *stored.values()) {
-      if (v->dtype() >= dtype_count)
-        fail(fmt::format("value '{}' has an unknown dtype", v->name()->string_view()));
+      if (v->dtype() >= dtype_count) fail(fmt::format("value '{}' has an unknown dtype", v->name()->string_view()));
       const TensorType type{static_cast<DType>(v->dtype()), parse_shape(v->dims(), budget)};
       for (const Dim& d : type.shape)
         if (d.is_constant() && d.value() < 0)

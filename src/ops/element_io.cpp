@@ -126,9 +126,7 @@ uint8_t narrow_packed(DType dtype, int bits, T value) {
   if (dtype == DType::f4e2m1) return double_to_f4e2m1(static_cast<double>(value));
   const int mask = (1 << bits) - 1;
   if constexpr (std::is_floating_point_v<T>) {
-    const int lowest = is_signed(dtype) ? -(1 << (bits - 1)) : 0, limit = lowest + mask;
-    const int clamped = std::isnan(value) ? 0 : value <= lowest ? lowest : value >= limit ? limit : int(value);
-    return static_cast<uint8_t>(clamped & mask);
+    return static_cast<uint8_t>(truncate<int32_t>(value) & mask);
   } else {
     return static_cast<uint8_t>(value & static_cast<T>(mask));
   }
@@ -162,8 +160,8 @@ void load_elements(DType dtype, const std::byte* data, int64_t first, int64_t st
   const int bits = bit_width(dtype), in_a_byte = 8 / bits, mask = (1 << bits) - 1;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t at = first + i * stride;
-    out[i] = widen_packed<T>(dtype, bits,
-                             static_cast<uint8_t>((bytes[at / in_a_byte] >> (at % in_a_byte * bits)) & mask));
+    out[i] =
+        widen_packed<T>(dtype, bits, static_cast<uint8_t>((bytes[at / in_a_byte] >> (at % in_a_byte * bits)) & mask));
   }
 }
 

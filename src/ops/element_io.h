@@ -23,7 +23,8 @@ template <class T>
 void load_elements(DType dtype, const std::byte* data, int64_t first, int64_t stride, int64_t count, T* out);
 
 /// data[first + i·stride] = in[i]. Reals narrow with one rounding; reals to integers are truncated and clamped to the
-/// target's range (NaN gives 0); integers to narrower integers wrap; bool is `in[i] != 0`. `saturate` is for the 8-bit
+/// target's range (NaN gives 0), but wrap in packed types, as in the standard's test cases; integers to narrower
+/// integers wrap; bool is `in[i] != 0`. `saturate` is for the 8-bit
 /// floats, `rounding` for f8e8m0. Runs of packed elements that share a byte must not be written by two threads at a
 /// time.
 template <class T>

@@ -94,8 +94,8 @@ TEST(TensorData, TypedFields) {
     EXPECT_EQ(values<uint16_t>(read(model_with(typed(dtype).int32_data({1, 0xffff, -0x8000})))),
               (std::vector<uint16_t>{1, 0xffff, 0x8000}))
         << to_string(dtype);
-  for (const DType dtype : {DType::i8, DType::u8, DType::f8e4m3, DType::f8e5m2, DType::f8e4m3fnuz, DType::f8e5m2fnuz,
-                            DType::f8e8m0})
+  for (const DType dtype :
+       {DType::i8, DType::u8, DType::f8e4m3, DType::f8e5m2, DType::f8e4m3fnuz, DType::f8e5m2fnuz, DType::f8e8m0})
     EXPECT_EQ(values<uint8_t>(read(model_with(typed(dtype).int32_data({1, 0xff, -0x80})))),
               (std::vector<uint8_t>{1, 0xff, 0x80}))
         << to_string(dtype);
@@ -112,10 +112,11 @@ TEST(TensorData, TypedFields) {
 }
 
 TEST(TensorData, EveryDTypeFromRawData) {
-  for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2,
-                            DType::f4e2m1, DType::i64, DType::i32, DType::i16, DType::i8, DType::i4, DType::u64,
-                            DType::u32, DType::u16, DType::u8, DType::u4, DType::boolean, DType::f8e4m3fnuz,
-                            DType::f8e5m2fnuz, DType::f8e8m0, DType::i2, DType::u2}) {
+  for (const DType dtype :
+       {DType::f64,        DType::f32,        DType::f16,    DType::bf16, DType::f8e4m3, DType::f8e5m2,
+        DType::f4e2m1,     DType::i64,        DType::i32,    DType::i16,  DType::i8,     DType::i4,
+        DType::u64,        DType::u32,        DType::u16,    DType::u8,   DType::u4,     DType::boolean,
+        DType::f8e4m3fnuz, DType::f8e5m2fnuz, DType::f8e8m0, DType::i2,   DType::u2}) {
     std::string raw(byte_size(dtype, 5), '\0');
     for (size_t i = 0; i < raw.size(); ++i) raw[i] = static_cast<char>(i % 2);
     const std::string bytes = model_with(TensorWriter("w", {5}, dtype, raw));
@@ -160,13 +161,10 @@ TEST(TensorData, RefusesWrongData) {
   expect_invalid("strings as raw bytes", TensorWriter("w", {1}, DType::string, "text"));
   expect_invalid("no data type", TensorWriter("w", {1}, 0));
   expect_invalid("data type 77, which is no element type", TensorWriter("w", {1}, 77));
-  for (const auto& [number, name] : {std::pair{14, "COMPLEX64"},
-                                     {15, "COMPLEX128"},
-                                     {18, "FLOAT8E4M3FNUZ"},
-                                     {20, "FLOAT8E5M2FNUZ"},
-                                     {24, "FLOAT8E8M0"},
-                                     {25, "UINT2"},
-                                     {26, "INT2"}})
+  for (const auto& [number, name] : {
+           std::pair{14, "COMPLEX64"},
+           {15, "COMPLEX128"},
+       })
     expect_error(ErrorCode::unsupported, name, TensorWriter("w", {1}, number));
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/move.h"
 #include "ops/random_tensor.h"
 #include "ops/scalar_math.h"
 #include "ops/single_op.h"
@@ -181,12 +182,53 @@ TEST(Cast, BetweenNumbers) {
   EXPECT_EQ(cast(floats, DType::i64).to_ints()[5], std::numeric_limits<int64_t>::max());
   EXPECT_EQ(cast(i64({3}, {257, -1, 5}), DType::u8).to_ints(), (std::vector<int64_t>{1, 255, 5}));
   EXPECT_EQ(cast(i64({1}, {(int64_t{1} << 53) + 1}), DType::u64).to_ints()[0], (int64_t{1} << 53) + 1);
-  EXPECT_EQ(cast(f32({3}, {-9, 3.7f, 100}), DType::i4).to_ints(), (std::vector<int64_t>{-8, 3, 7}));
+  EXPECT_EQ(cast(f32({3}, {-9, 3.7f, 100}), DType::i4).to_ints(), (std::vector<int64_t>{7, 3, 4}));
   EXPECT_EQ(cast(cast(i64({3}, {-8, 3, 7}), DType::i4), DType::f32), f32({3}, {-8, 3, 7}));
   EXPECT_EQ(run_op(Cast{DType::f8e4m3, true}, {f32({1}, {1000})})[0].to_doubles()[0], 448);
   EXPECT_TRUE(std::isnan(run_op(Cast{DType::f8e4m3, false}, {f32({1}, {1000})})[0].to_doubles()[0]));
   EXPECT_EQ(cast(Tensor::scalar(DType::f64, 1 + std::ldexp(1, -11) + std::ldexp(1, -40)), DType::f16).to_doubles()[0],
             1 + std::ldexp(1, -10));  // through float it would round down
+}
+
+// Every type to every other and back, on numbers that all of them hold.
+TEST(Cast, EveryTypeToEveryOther) {
+  for (int f = 0; f < dtype_count; ++f)
+    for (int t = 0; t < dtype_count; ++t) {
+      const auto from = static_cast<DType>(f), to = static_cast<DType>(t);
+      const bool powers = from == DType::f8e8m0 || to == DType::f8e8m0;  // no zero
+      const Tensor x = f32({5}, {1, powers ? 1.F : 0.F, 1, 1, 1});
+      const Tensor source = run_op(Cast{from}, {x})[0];
+      const Tensor target = run_op(Cast{to}, {source})[0];
+      EXPECT_EQ(run_op(Cast{DType::f32}, {target})[0], x) << to_string(from) << " to " << to_string(to);
+    }
+}
+
+TEST(Cast, TwoBitIntegersAndPowersOfTwo) {
+  const auto cast = [](const Tensor& t, DType to) { return run_op(Cast{to}, {t})[0]; };
+  const Tensor i2 = cast(f32({5}, {-2, -1, 0, 1, 5.5f}), DType::i2);
+  EXPECT_EQ(i2, Tensor::of<uint8_t>(DType::i2, {5}, {0x4e, 0x01}));
+  EXPECT_EQ(i2.to_ints(), (std::vector<int64_t>{-2, -1, 0, 1, 1}));
+  EXPECT_EQ(cast(i64({5}, {-2, -1, 2, 5, 4}), DType::u2).to_ints(), (std::vector<int64_t>{2, 3, 2, 1, 0}));
+  EXPECT_EQ(cast(i2, DType::i8).to_ints(), (std::vector<int64_t>{-2, -1, 0, 1, 1}));
+  const Tensor x = f32({4}, {1.1f, 1.5f, 3, 0});
+  EXPECT_EQ(cast(x, DType::f8e8m0).to_doubles(), (std::vector<double>{2, 2, 4, std::ldexp(1, -127)}));
+  EXPECT_EQ(run_op(Cast{DType::f8e8m0, true, PowerRounding::down}, {x})[0].to_doubles(),
+            (std::vector<double>{1, 1, 2, std::ldexp(1, -127)}));
+  const auto nearest = run_op(Cast{DType::f8e8m0, false, PowerRounding::nearest}, {x})[0].to_doubles();
+  EXPECT_EQ(nearest[0], 1);
+  EXPECT_EQ(nearest[1], 2);
+  EXPECT_TRUE(std::isnan(nearest[3]));
+}
+
+TEST(BitCast, KeepsBits) {
+  EXPECT_EQ(run_op(BitCast{DType::i32}, {f32({2}, {1, -0.0f})})[0].to_ints(),
+            (std::vector<int64_t>{0x3f800000, std::numeric_limits<int32_t>::min()}));
+  const Tensor u4 = Tensor::of<uint8_t>(DType::u4, {3}, {0x8f, 0x07});
+  EXPECT_EQ(run_op(BitCast{DType::i4}, {u4})[0].to_ints(), (std::vector<int64_t>{-1, -8, 7}));
+  EXPECT_EQ(run_op(BitCast{DType::boolean}, {Tensor::of<uint8_t>(DType::u8, {3}, {0, 1, 200})})[0],
+            Tensor::of<uint8_t>(DType::boolean, {3}, {0, 1, 1}));
+  EXPECT_NE(error_of([&] { run_op(BitCast{DType::i64}, {f32({1}, {1})}); }).find("64"), std::string::npos);
+  EXPECT_NE(error_of([&] { run_op(BitCast{DType::string}, {f32({1}, {1})}); }).find("strings"), std::string::npos);
 }
 
 TEST(Cast, Strings) {
@@ -199,6 +241,7 @@ TEST(Cast, Strings) {
   EXPECT_EQ(run_op(Cast{DType::f32}, {texts({"0.5", "1e3", "+INF", "-INF"})})[0],
             f32({4}, {0.5f, 1000, infinity, -infinity}));
   EXPECT_EQ(run_op(Cast{DType::i64}, {texts({"1152921504606846977", "-2"})})[0], i64({2}, {(1LL << 60) + 1, -2}));
+  EXPECT_EQ(run_op(Cast{DType::u64}, {texts({"18446744073709551615"})})[0].as<uint64_t>()[0], ~uint64_t{0});
   EXPECT_NE(error_of([&] { run_op(Cast{DType::f32}, {texts({"cat"})}); }).find("'cat'"), std::string::npos);
 }
 
