@@ -48,8 +48,9 @@ class SubgraphImporter {
   /// what is known of its shapes, become part of the body; other values that it reads are captures. Throws
   /// Error(invalid_model) when the sub-graph does not have as many inputs as `inputs`.
   virtual Body import(const GraphProto& subgraph, const std::string& label, const std::vector<TensorType>& inputs) = 0;
-  /// Appends the nodes of a sub-graph without inputs to the graph around it; returns its outputs.
-  virtual Values inlined(const GraphProto& subgraph) = 0;
+  /// Appends the nodes of a sub-graph to the graph around it, with `inputs` for its inputs; returns its outputs. Throws
+  /// Error(invalid_model) when the sub-graph has another number of inputs.
+  virtual Values inlined(const GraphProto& subgraph, const Values& inputs) = 0;
   /// A symbol for the size of input i of a sub-graph, which no other value has.
   virtual Dim fresh(const GraphProto& subgraph, const std::string& label, size_t input, size_t axis) = 0;
 };

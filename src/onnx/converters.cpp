@@ -15,6 +15,7 @@ std::multimap<Key, const Converter*> make_table() {
     for (const Converter& c : group) table.emplace(Key(domain, c.op_type), &c);
   };
   add("", activation_converters());
+  add("", attention_converters());
   add("", contraction_converters());
   add("", control_flow_converters());
   add("", generator_converters());
@@ -26,6 +27,7 @@ std::multimap<Key, const Converter*> make_table() {
   add("", reduction_converters());
   add("", resize_converters());
   add("", shape_converters());
+  add("ai.onnx.preview", preview_converters());
   add("com.microsoft", microsoft_converters());
   return table;
 }

@@ -23,6 +23,7 @@ constexpr int64_t newest_opset = 27;  ///< of onnx 1.22
 
 // One list a group; operators of the default domain if not said otherwise.
 std::span<const Converter> activation_converters();
+std::span<const Converter> attention_converters();
 std::span<const Converter> contraction_converters();
 std::span<const Converter> control_flow_converters();
 std::span<const Converter> generator_converters();
@@ -31,6 +32,7 @@ std::span<const Converter> microsoft_converters();  ///< domain com.microsoft
 std::span<const Converter> normalization_converters();
 std::span<const Converter> pointwise_converters();
 std::span<const Converter> pooling_converters();
+std::span<const Converter> preview_converters();  ///< domain ai.onnx.preview
 std::span<const Converter> recurrent_converters();
 std::span<const Converter> reduction_converters();
 std::span<const Converter> resize_converters();

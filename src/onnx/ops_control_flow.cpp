@@ -33,7 +33,7 @@ Values if_(ConvertContext& c) {
   const ValueId condition = c.input(0);
   if (const auto known = c.constant(condition)) {
     if (known->dtype() != DType::boolean || known->size() != 1) c.invalid("the condition must be one bool");
-    const Values outputs = c.subgraphs().inlined(known->as<uint8_t>()[0] != 0 ? then_graph : else_graph);
+    const Values outputs = c.subgraphs().inlined(known->as<uint8_t>()[0] != 0 ? then_graph : else_graph, {});
     check_outputs(c, outputs.size());
     return outputs;
   }

@@ -38,6 +38,12 @@ void drop_unused_captures(Body& body, size_t own_inputs) {
   remove_dead(body.graph);
 }
 
+void check_input_count(const GraphProto& subgraph, size_t needed) {
+  if (subgraph.inputs.size() != needed)
+    throw Error(ErrorCode::invalid_model, fmt::format("sub-graph {} has {} inputs, {} are needed", quote(subgraph.name),
+                                                      subgraph.inputs.size(), needed));
+}
+
 }  // namespace
 
 const std::string& ScopedSubgraphs::prefix() {
@@ -71,9 +77,7 @@ Values ScopedSubgraphs::convert(const GraphProto& subgraph, Scope& scope) {
 
 Body ScopedSubgraphs::import(const GraphProto& subgraph, const std::string& label,
                              const std::vector<TensorType>& inputs) {
-  if (subgraph.inputs.size() != inputs.size())
-    throw Error(ErrorCode::invalid_model, fmt::format("sub-graph {} has {} inputs, {} are needed", quote(subgraph.name),
-                                                      subgraph.inputs.size(), inputs.size()));
+  check_input_count(subgraph, inputs.size());
   GraphUnderConstruction target(around_.target->tensors);
   target.graph.name = prefix() + label;
   Scope scope(*around_.opsets, target, target.graph.name + "/");
@@ -91,10 +95,10 @@ Body ScopedSubgraphs::import(const GraphProto& subgraph, const std::string& labe
   return body;
 }
 
-Values ScopedSubgraphs::inlined(const GraphProto& subgraph) {
-  if (!subgraph.inputs.empty())
-    throw Error(ErrorCode::invalid_model, fmt::format("sub-graph {} must not have inputs", quote(subgraph.name)));
+Values ScopedSubgraphs::inlined(const GraphProto& subgraph, const Values& inputs) {
+  check_input_count(subgraph, inputs.size());
   Scope scope(*around_.opsets, *around_.target, prefix());
+  for (size_t i = 0; i < inputs.size(); ++i) scope.values[subgraph.inputs[i].name] = inputs[i];
   return convert(subgraph, scope);
 }
 

@@ -12,7 +12,7 @@ class ScopedSubgraphs final : public SubgraphImporter {
       : importer_(importer), around_(around), source_(source) {}
 
   Body import(const GraphProto& subgraph, const std::string& label, const std::vector<TensorType>& inputs) override;
-  Values inlined(const GraphProto& subgraph) override;
+  Values inlined(const GraphProto& subgraph, const Values& inputs) override;
   Dim fresh(const GraphProto& subgraph, const std::string& label, size_t input, size_t axis) override;
 
  private:

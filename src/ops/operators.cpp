@@ -4,6 +4,7 @@
 #include "ops/control_flow.h"
 #include "ops/dynamic.h"
 #include "ops/generate.h"
+#include "ops/linear_attention.h"
 #include "ops/move.h"
 #include "ops/pointwise.h"
 #include "ops/recurrent.h"
@@ -41,7 +42,7 @@ const OpRegistry& operators() {
       ops::DynamicSplit, ops::DynamicPad,            //
       ops::DynamicResize,                            //
       ops::If, ops::Loop,                            //
-      ops::Recurrent,                                //
+      ops::Recurrent, ops::LinearAttention,          //
       ops::Region>();
   return registry;
 }
