@@ -4,7 +4,7 @@ import shutil
 
 import camshaft_cli
 import pytest
-from catalog import MODELS
+from catalog import EVERY
 
 
 def pytest_addoption(parser):
@@ -31,7 +31,7 @@ class Engines:
             for other in self.folder.iterdir():
                 if other.stat().st_size > 100_000_000:
                     other.unlink()
-            camshaft_cli.camshaft("build", MODELS[name].path(), "-o", path, *options)
+            camshaft_cli.camshaft("build", EVERY[name].path(), "-o", path, *options)
         return path
 
 

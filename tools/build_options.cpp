@@ -14,6 +14,9 @@ void BuildArguments::add_to(CLI::App& command, const char* shapes_help) {
   command.add_option("--seed", seed, "Of the inputs used for verification (default: 0)")
       ->type_name("N")
       ->group("Verification");
+  command.add_option("--inputs", inputs, "Inputs to verify on, as numpy.savez writes them (default: seeded values)")
+      ->type_name("IN.npz")
+      ->group("Verification");
   command.add_option("--shapes", shapes, shapes_help)
       ->type_name("NAME:SHAPE")
       ->allow_extra_args(false)
@@ -28,6 +31,10 @@ BuildOptions BuildArguments::options(Progress& progress) const {
   options.progress = progress.callback();
   options.cancellation = cancel_on_interrupt();
   return options;
+}
+
+NamedTensors BuildArguments::read_inputs() const {
+  return inputs.empty() ? NamedTensors() : read_npz(inputs);
 }
 
 }  // namespace camshaft

@@ -6,19 +6,22 @@
 #include <vector>
 
 #include "camshaft/builder.h"
+#include "tools/npz.h"
 #include "tools/progress.h"
 #include "tools/shapes_option.h"
 
 namespace camshaft {
 
 struct BuildArguments {
-  std::string threads, tolerance, seed;
+  std::string threads, tolerance, seed, inputs;
   std::vector<std::string> shapes;
 
-  /// Adds --threads, --tolerance, --seed and --shapes to a command.
+  /// Adds --threads, --tolerance, --seed, --inputs and --shapes to a command.
   void add_to(CLI::App& command, const char* shapes_help);
   /// With progress on the terminal and Ctrl-C wired up. Throws Error(invalid_argument).
   BuildOptions options(Progress& progress) const;
+  /// The arrays of --inputs.
+  NamedTensors read_inputs() const;
 };
 
 }  // namespace camshaft

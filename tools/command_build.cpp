@@ -50,6 +50,10 @@ void print_summary(const Arguments& arguments, const std::string& output, const 
     fmt::print("verify    off\n");
     return;
   }
+  if (!report.unverified.empty()) {
+    fmt::print("verify    not possible on made-up inputs; give real ones (--inputs): {}\n", report.unverified);
+    return;
+  }
   const std::string errors = format_errors(report.verification);
   for (size_t at = 0; at < errors.size();) {
     const size_t end = errors.find('\n', at);
@@ -75,7 +79,7 @@ void print_report_json(const Arguments& arguments, const std::string& output, co
                            {"compile", report.seconds_compile},
                            {"verify", report.seconds_verify}}},
                          {"memory", to_json(engine.memory())},
-                         {"verified", !arguments.no_verify},
+                         {"verified", !arguments.no_verify && report.unverified.empty()},
                          {"verification", to_json(report.verification)},
                          {"sensitivity", report.sensitivity}};
   print_json(json);
@@ -89,6 +93,8 @@ int build(const Arguments& arguments) {
   options.debug_tensors = arguments.debug_tensors;
   options.stop_after_pass = static_cast<int>(parse_whole(arguments.stop_after, "stop-after-pass", 0, 1000, -1));
   options.profiles = parse_profiles(arguments.profiles);
+  const NamedTensors inputs = arguments.read_inputs();
+  options.verification_inputs = views(inputs);
   const NamedShapes shapes = parse_shapes(arguments.shapes);
   if (!shapes.empty() && !options.profiles.empty())
     throw Error(ErrorCode::invalid_argument,

@@ -1,70 +1,24 @@
 // camshaft verify: an engine's results beside those of a judge.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
-#include <thread>
 
-#include "build/sample_inputs.h"
-#include "build/verification.h"
-#include "camshaft/builder.h"
-#include "runtime/engine_impl.h"
 #include "tools/build_options.h"
 #include "tools/commands.h"
-#include "tools/onnxruntime_process.h"
+#include "tools/judge.h"
 #include "tools/open_engine.h"
 #include "tools/progress.h"
 #include "tools/report.h"
+#include "tools/verify_search.h"
 
 namespace camshaft {
 
 namespace {
 
 struct Arguments : BuildArguments {
-  std::string model, against = "reference";
-  bool json = false;
+  std::string model, against = "reference", reduced;
+  bool json = false, bisect = false;
 };
-
-struct Verdict {
-  std::vector<OutputError> errors;
-  std::string failure;  // of the builder, which names the layer
-};
-
-Verdict against_reference(const Arguments& arguments, BuildOptions options) {
-  Builder builder(std::move(options));
-  Verdict verdict;
-  try {
-    builder.build(arguments.model);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::verification_failed) throw;
-    verdict.failure = error.what();
-  }
-  verdict.errors = builder.report().verification;
-  return verdict;
-}
-
-Verdict against_onnxruntime(const Arguments& arguments, BuildOptions options, const NamedShapes& shapes,
-                            Progress& progress) {
-  options.verify = false;
-  const int threads = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
-  const Cancellation cancellation = options.cancellation;
-  const double tolerance = options.tolerance;
-  const uint64_t seed = options.seed;
-  const Engine engine = Builder(std::move(options)).build(arguments.model);
-
-  const Engine::Impl& impl = *engine.impl();
-  const std::vector<Tensor> inputs =
-      sample_inputs(impl.graph, choose_input_shapes(impl.graph, shapes, impl.optimum), seed);
-  std::vector<std::string> input_names, output_names;
-  for (const TensorInfo& info : engine.inputs()) input_names.push_back(info.name);
-  for (const TensorInfo& info : engine.outputs()) output_names.push_back(info.name);
-  progress.update("running the engine", 0.6);
-  const std::vector<Tensor> actual = run_once(engine, inputs, threads);
-  progress.update("running ONNX Runtime", 0.8);
-  const std::vector<Tensor> expected =
-      run_onnxruntime(arguments.model, input_names, inputs, output_names, threads, cancellation);
-  return {compare_outputs(output_names, expected, actual, tolerance), ""};
-}
 
 int verify(const Arguments& arguments) {
   Progress progress;
@@ -75,13 +29,28 @@ int verify(const Arguments& arguments) {
     throw Error(
         ErrorCode::invalid_model,
         fmt::format("'{}' is an engine; verify takes the ONNX model, which says what is right", arguments.model));
+  const NamedTensors inputs = arguments.read_inputs();
+  options.verification_inputs = views(inputs);
   const double tolerance = options.tolerance;
-  const Verdict verdict = arguments.against == "reference"
-                              ? against_reference(arguments, std::move(options))
-                              : against_onnxruntime(arguments, std::move(options), shapes, progress);
+  const Judge who = arguments.against == "reference" ? Judge::reference : Judge::onnxruntime;
+  if (arguments.bisect) {
+    const std::string found = bisect_passes(arguments.model, who, options);
+    progress.clear();
+    fmt::print("{}\n", found);
+    return 0;
+  }
+  if (!arguments.reduced.empty()) {
+    check_distinct(arguments.model, arguments.reduced);
+    check_writable(arguments.reduced);
+    const Reduction written = reduce(arguments.model, who, options, arguments.reduced);
+    progress.clear();
+    fmt::print("{}: {} of {} nodes still differ\n{}: its inputs\nTry: camshaft verify {} --inputs {} --against {}\n", written.model,
+               written.nodes, written.nodes_before, written.inputs, written.model, written.inputs, arguments.against);
+    return 0;
+  }
+  const Verdict verdict = judge(arguments.model, who, std::move(options));
   progress.clear();
-  const bool passed = verdict.failure.empty() && std::all_of(verdict.errors.begin(), verdict.errors.end(),
-                                                             [](const OutputError& e) { return e.passed; });
+  const bool passed = verdict.passed();
   if (arguments.json) {
     nlohmann::json json = {{"model", arguments.model},
                            {"against", arguments.against},
@@ -113,6 +82,14 @@ Command add_verify_command(CLI::App& app) {
       ->check(CLI::IsMember({"reference", "onnxruntime"}))
       ->group("Verification");
   arguments->add_to(*command, "Shapes of the inputs to verify with; others are guessed");
+  command->add_flag("--bisect", arguments->bisect, "Name the optimiser pass after which the results differ")
+      ->group("Search");
+  command
+      ->add_option("--reduce", arguments->reduced,
+                   "Write the smallest part of the model that still differs, and its inputs beside it (.npz)")
+      ->type_name("OUT.onnx")
+      ->excludes("--bisect")
+      ->group("Search");
   command->add_flag("--json", arguments->json, "Print the comparison as JSON");
   command->footer(
       "Inputs are seeded random values. Exit code 4 says that an output is outside the tolerance; the message names "

@@ -1,10 +1,12 @@
 // NumPy's archives of named arrays: a zip file with one .npy for each.
 #pragma once
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "camshaft/tensor.h"
 #include "graph/tensor.h"
 
 namespace camshaft {
@@ -17,6 +19,9 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 NamedTensors read_npz(const std::string& path);
 /// Reads one .npy file.
 Tensor read_npy(const std::string& path);
+
+/// The tensors as views, for BuildOptions::verification_inputs; `tensors` must live as long as they are used.
+std::map<std::string, TensorView> views(const NamedTensors& tensors);
 
 /// Writes an uncompressed archive, whole or not at all. Tensors of dtypes that NumPy lacks are written as to_numpy
 /// makes them. Throws Error(io).

@@ -139,6 +139,12 @@ class Archive {
 
 }  // namespace
 
+std::map<std::string, TensorView> views(const NamedTensors& tensors) {
+  std::map<std::string, TensorView> out;
+  for (const auto& [name, tensor] : tensors) out[name] = {tensor.dtype(), tensor.dims(), tensor.data(), tensor.bytes()};
+  return out;
+}
+
 NamedTensors read_npz(const std::string& path) {
   if (is_empty_archive(MappedFile::open(path)->bytes())) return {};
   return Archive(path).read();

@@ -18,6 +18,7 @@
 #include "camshaft/error.h"
 #include "tools/npy.h"
 #include "tools/npz.h"
+#include "tools/temporary_folder.h"
 
 extern char** environ;
 
@@ -53,25 +54,6 @@ for index, array in enumerate(results):
     arrays[str(index)] = array.astype(str) if array.dtype == object else array
 numpy.savez(folder + "/out.npz", **arrays)
 )";
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    path_ = (std::filesystem::temp_directory_path() / "camshaft-XXXXXX").string();
-    if (!mkdtemp(path_.data()))
-      throw Error(ErrorCode::io, fmt::format("no temporary folder '{}': {}", path_, std::strerror(errno)));
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // Runs a program with stdout and stderr going to a file; returns waitpid's status.
 int run_process(const std::vector<std::string>& arguments, const std::string& log, const Cancellation& cancellation) {

@@ -35,6 +35,9 @@ struct BuildOptions {
   double tolerance = 1e-4;
   /// Seed of the inputs used for verification.
   uint64_t seed = 0;
+  /// Inputs to verify on instead, by name; those left out are made from the seed. The memory must stay valid during the
+  /// build.
+  std::map<std::string, TensorView> verification_inputs;
   /// Tensors of the model to keep through all fusions, so that they can be tapped.
   std::vector<std::string> debug_tensors;
   /// Stop after this many optimiser passes; -1 runs them all.
@@ -46,7 +49,10 @@ struct BuildOptions {
 
 /// What a build did.
 struct BuildReport {
-  std::vector<OutputError> verification;  ///< empty when verification was off
+  std::vector<OutputError> verification;  ///< empty when verification was off, or not possible
+  /// Why verification was not possible: the reference evaluation refuses the inputs that were made up, as a model does
+  /// whose inputs are axes or shapes. Give it BuildOptions::verification_inputs. Empty when it was possible, or off.
+  std::string unverified;
   /// How far the reference's own results move when every operator's result moves by 2^-22, over the output's scale;
   /// measured only when an output was outside the tolerance, and 0 otherwise. Such a model amplifies rounding: its
   /// outputs are accepted within four times this.

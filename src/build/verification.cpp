@@ -45,23 +45,24 @@ std::vector<OutputError> compare_outputs(const std::vector<std::string>& names, 
   return errors;
 }
 
+Tensor to_tensor(const TensorView& view) {
+  Tensor copy(view.dtype, view.dims);
+  if (view.dtype == DType::string) {
+    const auto* strings = static_cast<const std::string*>(view.data);
+    std::copy(strings, strings + copy.size(), copy.as_mutable<std::string>());
+  } else if (copy.bytes() > 0) {
+    std::memcpy(copy.mutable_data(), view.data, copy.bytes());
+  }
+  return copy;
+}
+
 std::vector<Tensor> run_once(const Engine& engine, const std::vector<Tensor>& inputs, int threads) {
   Context context = engine.create_context({threads});
   for (size_t i = 0; i < inputs.size(); ++i)
     context.set_input(engine.inputs()[i].name, inputs[i].dims(), inputs[i].data());
   context.run();
   std::vector<Tensor> outputs;
-  for (const TensorInfo& info : engine.outputs()) {
-    const TensorView view = context.output(info.name);
-    Tensor copy(view.dtype, view.dims);
-    if (view.dtype == DType::string) {
-      const auto* strings = static_cast<const std::string*>(view.data);
-      std::copy(strings, strings + copy.size(), copy.as_mutable<std::string>());
-    } else if (copy.bytes() > 0) {
-      std::memcpy(copy.mutable_data(), view.data, copy.bytes());
-    }
-    outputs.push_back(std::move(copy));
-  }
+  for (const TensorInfo& info : engine.outputs()) outputs.push_back(to_tensor(context.output(info.name)));
   return outputs;
 }
 

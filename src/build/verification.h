@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "camshaft/builder.h"
+#include "camshaft/tensor.h"
 #include "graph/tensor.h"
 
 namespace camshaft {
@@ -13,6 +14,9 @@ namespace camshaft {
 /// NaNs in the same places count as equal, elsewhere the error is infinite. Integers, bools and strings must be equal.
 std::vector<OutputError> compare_outputs(const std::vector<std::string>& names, const std::vector<Tensor>& expected,
                                          const std::vector<Tensor>& actual, double tolerance);
+
+/// A copy of what a view shows.
+Tensor to_tensor(const TensorView& view);
 
 /// Runs an engine once on host tensors (in the order of its inputs) and copies the results.
 std::vector<Tensor> run_once(const Engine& engine, const std::vector<Tensor>& inputs, int threads);

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <optional>
+#include <variant>
 
-#include "build/sample_inputs.h"
+#include "build/verification_sample.h"
 #include "camshaft/context.h"
 #include "ops/evaluate.h"
 #include "runtime/engine_impl.h"
@@ -15,43 +15,6 @@
 namespace camshaft {
 
 namespace {
-
-// Sizes to try along axes that nobody named: models have minimum sizes and divisibility of their own.
-constexpr int64_t fallback_sizes[] = {64, 32, 16, 128, 224, 8, 1};
-
-struct Sample {
-  std::vector<Dims> shapes;
-  std::vector<Tensor> inputs, expected;
-};
-
-EvaluateOptions cancellable(const Cancellation& cancellation) {
-  EvaluateOptions options;
-  options.observer = [cancellation](const Node&, const std::vector<Tensor>&) { cancellation.check("verifying"); };
-  return options;
-}
-
-// Inputs that the reference accepts, and its results.
-Sample make_sample(const Graph& model, const Engine& engine, const VerifyOptions& options, ThreadPool& pool) {
-  std::string first_failure;
-  std::optional<std::vector<Dims>> previous;
-  for (const int64_t fallback : fallback_sizes) {
-    Sample sample;
-    try {
-      sample.shapes = choose_input_shapes(model, options.shapes, engine.impl()->optimum, fallback);
-      if (sample.shapes == previous) break;  // nothing is free to choose
-      previous = sample.shapes;
-      sample.inputs = sample_inputs(model, sample.shapes, options.seed);
-      sample.expected = evaluate(model, sample.inputs, pool, cancellable(options.cancellation));
-      return sample;
-    } catch (const Error& e) {
-      if (e.code() != ErrorCode::invalid_argument) throw;
-      if (first_failure.empty()) first_failure = e.what();
-    }
-  }
-  throw Error(ErrorCode::invalid_argument, fmt::format("cannot check this model on seeded inputs: {}. Give input "
-                                                       "shapes that fit (--shapes), or build with --no-verify",
-                                                       first_failure));
-}
 
 // What rounding to f32 can do to each result, relative to itself: a few units in the last place, as sums of many terms
 // in another order have.
@@ -65,7 +28,7 @@ std::string describe(const PlanStep& step) {
 }
 
 // Compares every tensor that the plan and the model have in common, in the order of the plan.
-std::string find_culprit(const Graph& model, const Engine& engine, const Sample& sample, double tolerance,
+std::string find_culprit(const Graph& model, const Engine& engine, const VerificationSample& sample, double tolerance,
                          const Cancellation& cancellation, ThreadPool& pool) {
   const Plan& plan = engine.impl()->plan;
   std::map<std::string, Tensor> expected;
@@ -105,8 +68,19 @@ std::string find_culprit(const Graph& model, const Engine& engine, const Sample&
 }  // namespace
 
 VerifyResult verify_engine(const Graph& model, const Engine& engine, const VerifyOptions& options, ThreadPool& pool) {
-  const Sample sample = make_sample(model, engine, options, pool);
+  SampleOptions wanted;
+  wanted.seed = options.seed;
+  wanted.shapes = options.shapes;
+  wanted.inputs = options.inputs;
+  wanted.symbols = engine.impl()->optimum;
+  wanted.cancellation = options.cancellation;
+  const auto made = find_sample(model, wanted, pool);
   VerifyResult result;
+  if (const std::string* failure = std::get_if<std::string>(&made)) {
+    result.unverified = *failure;
+    return result;
+  }
+  const VerificationSample& sample = std::get<VerificationSample>(made);
   result.input_shapes = sample.shapes;
   const std::vector<Tensor> actual = run_once(engine, sample.inputs, pool.size());
   result.outputs = compare_outputs(model.output_names, sample.expected, actual, options.tolerance);
@@ -114,7 +88,8 @@ VerifyResult verify_engine(const Graph& model, const Engine& engine, const Verif
     return std::all_of(result.outputs.begin(), result.outputs.end(), [](const OutputError& e) { return e.passed; });
   };
   if (!all_passed()) {
-    EvaluateOptions noisy = cancellable(options.cancellation);
+    EvaluateOptions noisy;
+    noisy.observer = [&](const Node&, const std::vector<Tensor>&) { options.cancellation.check("verifying"); };
     noisy.rounding_noise = rounding_noise;
     noisy.noise_seed = options.seed;
     const std::vector<Tensor> moved = evaluate(model, sample.inputs, pool, noisy);

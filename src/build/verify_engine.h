@@ -12,7 +12,8 @@ namespace camshaft {
 struct VerifyOptions {
   double tolerance = 1e-4;
   uint64_t seed = 0;
-  std::map<std::string, Dims> shapes;  ///< of inputs; others as choose_input_shapes guesses
+  std::map<std::string, Dims> shapes;    ///< of inputs; others as choose_input_shapes guesses
+  std::map<std::string, Tensor> inputs;  ///< instead of seeded ones; their shapes need not be in `shapes`
   Cancellation cancellation;
 };
 
@@ -20,6 +21,8 @@ struct VerifyResult {
   std::vector<OutputError> outputs;
   std::vector<Dims> input_shapes;
   bool passed = false;
+  /// Why no seeded inputs could be found that the reference evaluation accepts; empty when some were.
+  std::string unverified;
   /// How far the reference's own results move when the result of every operator moves by one part in 2^22, over the
   /// output's scale; 0 unless an output was outside the tolerance. A model that amplifies rounding like that cannot
   /// agree better.
@@ -29,7 +32,8 @@ struct VerifyResult {
 };
 
 /// Runs `engine` and the reference evaluation of `model` (the graph as imported) on the same seeded inputs. Outputs
-/// pass within the tolerance, or within four times the sensitivity where that is larger.
+/// pass within the tolerance, or within four times the sensitivity where that is larger. Throws
+/// Error(invalid_argument) when given inputs do not fit the model or the reference refuses them.
 VerifyResult verify_engine(const Graph& model, const Engine& engine, const VerifyOptions& options, ThreadPool& pool);
 
 }  // namespace camshaft

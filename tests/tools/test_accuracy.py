@@ -4,7 +4,7 @@ import camshaft_cli
 import interleave
 import numpy as np
 import pytest
-from catalog import MODELS
+from catalog import EVERY
 
 BUDGET = 1e-4  # of each output's scale
 
@@ -26,12 +26,12 @@ def nudged(feed, seed):
 
 
 def names():
-    return [pytest.param(model.name, marks=[] if model.quick else pytest.mark.large) for model in MODELS.values()]
+    return [pytest.param(model.name, marks=[] if model.quick else pytest.mark.large) for model in EVERY.values()]
 
 
 @pytest.mark.parametrize("name", names())
 def test_equals_onnxruntime(name, engines):
-    model = MODELS[name]
+    model = EVERY[name]
     # The comparison below judges the engine; what `build` verifies by itself has tests of its own.
     engine = engines.get(name, "--no-verify")
     judge, plain = (interleave.session(model.path(), 2, optimised) for optimised in (True, False))

@@ -220,3 +220,49 @@ def test_external_data(tmp_path):
     (tmp_path / "weights.bin").unlink()  # the engine holds what it needs
     a = np.ones((3, 64), np.float32)
     assert camshaft_cli.worst_error(camshaft_cli.run(tmp_path / "m.engine", {"a": a})["y"], a @ weight) < 1e-5
+
+
+def test_reduce_writes_the_smallest_model_that_differs(model, tmp_path, monkeypatch):
+    monkeypatch.setenv("CAMSHAFT_PYTHON", sys.executable)
+    small, strict = tmp_path / "small.onnx", ("--against", "onnxruntime", "--tolerance", "1e-12")
+    camshaft("verify", model, *strict, "--reduce", small)
+    assert len(onnx.load(str(small)).graph.node) < len(onnx.load(str(model)).graph.node) / 10
+    onnx.checker.check_model(str(small))
+    inputs = ("--inputs", small.with_suffix(".npz"))
+    assert camshaft("verify", small, *strict, *inputs, check=False).returncode == 4
+    assert camshaft("verify", small, *inputs).returncode == 0
+
+
+def test_nothing_to_reduce_or_bisect(model, tmp_path):
+    assert "nothing to bisect" in camshaft("verify", model, "--bisect").stdout
+    done = camshaft("verify", model, "--reduce", tmp_path / "small.onnx", check=False)
+    assert done.returncode == 2 and "nothing to reduce" in done.stderr and not list(tmp_path.iterdir())
+
+
+def test_bisect_names_what_is_to_blame(model, monkeypatch):
+    monkeypatch.setenv("CAMSHAFT_PYTHON", sys.executable)
+    done = camshaft("verify", model, "--against", "onnxruntime", "--tolerance", "1e-12", "--bisect")
+    assert "without any optimiser pass" in done.stdout
+
+
+def test_inputs_that_no_seed_gives(tmp_path):
+    """A model whose input is a list of axes cannot be verified on made-up ones, but on given ones."""
+    float_, int_ = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
+    node = onnx.helper.make_node("ReduceSum", ["x", "axes"], ["y"], keepdims=1)
+    graph = onnx.helper.make_graph(
+        [node],
+        "axes",
+        [onnx.helper.make_tensor_value_info("x", float_, [2, 3, 4]), onnx.helper.make_tensor_value_info("axes", int_, [2])],
+        [onnx.helper.make_tensor_value_info("y", float_, None)],
+    )
+    path = tmp_path / "axes.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)]), str(path))
+    assert "not possible on made-up inputs" in camshaft("build", path).stdout
+    assert not json.loads(camshaft("build", path, "--json").stdout)["verified"]
+    assert camshaft("verify", path, check=False).returncode == 2
+    np.savez(tmp_path / "in.npz", axes=np.array([0, 2]))
+    assert "passed" in camshaft("verify", path, "--inputs", tmp_path / "in.npz").stdout
+    assert json.loads(camshaft("build", path, "--inputs", tmp_path / "in.npz", "--json").stdout)["verified"]
+    np.savez(tmp_path / "bad.npz", axes=np.array([0, 7]))
+    done = camshaft("build", path, "--inputs", tmp_path / "bad.npz", check=False)
+    assert done.returncode == 2 and "given inputs" in done.stderr

@@ -1,0 +1,25 @@
+// Who says whether an engine's results are right.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "camshaft/builder.h"
+#include "graph/tensor.h"
+
+namespace camshaft {
+
+struct Verdict {
+  std::vector<OutputError> errors;
+  std::string failure;  ///< of the builder, which names the layer; or that the reference evaluation refuses
+  bool passed() const;
+};
+
+/// The two judges: the reference evaluation, and ONNX Runtime (see onnxruntime_process.h).
+enum class Judge { reference, onnxruntime };
+
+/// Builds the model and compares the engine's results with the judge's. Options say on what inputs. Throws Error; a
+/// difference is a verdict, not an error.
+Verdict judge(const std::string& model, Judge who, BuildOptions options);
+
+}  // namespace camshaft

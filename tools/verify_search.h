@@ -1,0 +1,24 @@
+// What of a model, or of the compiler, is to blame for a difference.
+#pragma once
+
+#include <string>
+
+#include "tools/judge.h"
+
+namespace camshaft {
+
+/// The optimiser pass after which the results differ for the first time, by building with ever more passes: a
+/// sentence. For a model that passes, or that differs without any pass, it says that.
+std::string bisect_passes(const std::string& model, Judge who, const BuildOptions& options);
+
+/// What reduce() wrote.
+struct Reduction {
+  size_t nodes = 0, nodes_before = 0;
+  std::string model, inputs;  ///< files: .onnx, and .npz for --inputs
+};
+
+/// Writes the smallest part of the model that still differs to `output`, and its inputs beside it, with the ending
+/// .npz. Throws Error(invalid_argument) when the model does not differ.
+Reduction reduce(const std::string& model, Judge who, const BuildOptions& options, const std::string& output);
+
+}  // namespace camshaft
