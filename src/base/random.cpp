@@ -78,4 +78,39 @@ double Random::normal() {
   return u * scale;
 }
 
+CounterRandom::Block CounterRandom::block(Block counter, std::array<uint32_t, 2> key) {
+  const auto multiply = [](uint32_t a, uint32_t b) { return static_cast<uint64_t>(a) * b; };
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t a = multiply(0xD2511F53, counter[0]), b = multiply(0xCD9E8D57, counter[2]);
+    counter = {static_cast<uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(b),
+               static_cast<uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(a)};
+    key[0] += 0x9E3779B9;
+    key[1] += 0xBB67AE85;
+  }
+  return counter;
+}
+
+CounterRandom::Block CounterRandom::numbers(uint64_t position, uint32_t attempt, uint32_t use) const {
+  return block({static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), attempt, use},
+               {static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32)});
+}
+
+double CounterRandom::uniform(uint64_t position, int bits) const {
+  const Block b = numbers(position, 0, 0);
+  const uint64_t all = static_cast<uint64_t>(b[0]) << 32 | b[1];
+  return std::ldexp(static_cast<double>(all >> (64 - bits)), -bits);
+}
+
+// Marsaglia's polar method: the first point of a sequence in the square that lies in the circle.
+double CounterRandom::normal(uint64_t position) const {
+  for (uint32_t attempt = 0;; ++attempt) {
+    const Block b = numbers(position, attempt, 1);
+    const auto coordinate = [](uint32_t high, uint32_t low) {
+      return static_cast<double>((static_cast<uint64_t>(high) << 32 | low) >> 11) * 0x1p-52 - 1;
+    };
+    const double x = coordinate(b[0], b[1]), y = coordinate(b[2], b[3]), r = x * x + y * y;
+    if (r > 0 && r < 1) return x * std::sqrt(-2 * portable_log(r) / r);
+  }
+}
+
 }  // namespace camshaft

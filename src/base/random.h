@@ -1,6 +1,7 @@
 // A small seeded generator that gives the same numbers on every platform and with every standard library.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace camshaft {
@@ -25,6 +26,27 @@ class Random {
   uint64_t state_[4];
   double spare_ = 0;  // normal() makes two numbers at a time
   bool has_spare_ = false;
+};
+
+/// Philox 4x32-10 (Salmon, Moraes, Dror and Shaw 2011): a number is a function of seed and position, so that a tensor
+/// of random numbers is the same however its elements are shared out among threads. Not for secrets.
+class CounterRandom {
+ public:
+  using Block = std::array<uint32_t, 4>;
+
+  explicit CounterRandom(uint64_t seed) : seed_(seed) {}
+
+  /// The generator itself.
+  static Block block(Block counter, std::array<uint32_t, 2> key);
+  /// Uniform in [0, 1), a multiple of 2^-bits (1 to 53).
+  double uniform(uint64_t position, int bits = 53) const;
+  /// Mean 0, standard deviation 1.
+  double normal(uint64_t position) const;
+
+ private:
+  Block numbers(uint64_t position, uint32_t attempt, uint32_t use) const;
+
+  uint64_t seed_;
 };
 
 }  // namespace camshaft

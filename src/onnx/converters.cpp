@@ -23,6 +23,7 @@ std::multimap<Key, const Converter*> make_table() {
   add("", normalization_converters());
   add("", pointwise_converters());
   add("", pooling_converters());
+  add("", random_converters());
   add("", recurrent_converters());
   add("", reduction_converters());
   add("", resize_converters());
@@ -33,6 +34,20 @@ std::multimap<Key, const Converter*> make_table() {
 }
 
 }  // namespace
+
+int64_t first_readable_opset(std::string_view op_type) {
+  // Operators whose attributes or inputs were others before. All else means the same since operator set 1: what
+  // changed until 7 is the list of types, a hint about memory ('consumed_inputs'), and the attributes 'broadcast',
+  // 'axis' and 'is_test', which the converters read.
+  static constexpr std::pair<std::string_view, int64_t> changed[] = {
+      {"Cast", 6},  // to a name
+      {"Concat", 4}, {"GRU", 7},     {"GlobalLpPool", 2}, {"LSTM", 7}, {"LpPool", 2},   {"Pad", 2},
+      {"RNN", 7},    {"Reshape", 5}, {"Split", 2},        {"Tile", 6}, {"Upsample", 7},
+  };
+  for (const auto& [name, since] : changed)
+    if (name == op_type) return since;
+  return 1;
+}
 
 const Converter* find_converter(std::string_view domain, std::string_view op_type, int64_t opset) {
   static const auto table = make_table();

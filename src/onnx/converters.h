@@ -18,7 +18,6 @@ struct Converter {
   int64_t since = 1;  ///< the operator set from which on this converter reads the operator
 };
 
-constexpr int64_t oldest_opset = 6;   ///< of 2017; before it, operators had other attributes throughout
 constexpr int64_t newest_opset = 27;  ///< of onnx 1.22
 
 // One list a group; operators of the default domain if not said otherwise.
@@ -33,10 +32,14 @@ std::span<const Converter> normalization_converters();
 std::span<const Converter> pointwise_converters();
 std::span<const Converter> pooling_converters();
 std::span<const Converter> preview_converters();  ///< domain ai.onnx.preview
+std::span<const Converter> random_converters();
 std::span<const Converter> recurrent_converters();
 std::span<const Converter> reduction_converters();
 std::span<const Converter> resize_converters();
 std::span<const Converter> shape_converters();
+
+/// The first version of the default operator set from which on the operator means what its converter reads.
+int64_t first_readable_opset(std::string_view op_type);
 
 /// Null when the operator is not known in that version. `domain` may be spelt "" or "ai.onnx".
 const Converter* find_converter(std::string_view domain, std::string_view op_type, int64_t opset);

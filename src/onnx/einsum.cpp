@@ -6,6 +6,7 @@
 #include <cctype>
 #include <map>
 
+#include "onnx/generators.h"
 #include "ops/contract.h"
 #include "ops/move.h"
 #include "ops/reduce.h"
@@ -65,6 +66,29 @@ Term summed(ConvertContext& c, const Term& term, const Indices& kept) {
   return {c.add(std::move(op), {term.value}), rest};
 }
 
+// Of axes with the same index, those elements stay whose positions along them are the same: all others are zeroed, and
+// one of the axes summed away.
+Term diagonal(ConvertContext& c, Term term) {
+  for (size_t first = 0; first < term.indices.size(); ++first) {
+    for (size_t second; (second = term.indices.find(term.indices[first], first + 1)) != Indices::npos;) {
+      const Shape shape = c.shape(term.value);
+      const Dim rows = shape[first], columns = shape[second];
+      if (const auto gap = (rows - columns).as_constant(); gap && *gap != 0)
+        c.invalid(
+            fmt::format("index '{}' names axes of {} and {} elements", term.indices[first], rows.str(), columns.str()));
+      Shape down(shape.size() - first, Dim(1)), across(shape.size() - second, Dim(1));
+      down[0] = rows;
+      across[0] = columns;
+      const ValueId row = c.reshape(iota(c, rows), down), column = c.reshape(iota(c, columns), across);
+      const ValueId same = c.add(ScalarFunction::equal, {row, column});
+      const ValueId kept = c.add(ScalarFunction::select, {same, term.value, c.scalar(c.dtype(term.value), 0)});
+      term.value = c.add(ops::Reduce{ops::ReduceKind::sum, {static_cast<int64_t>(second)}, false}, {kept});
+      term.indices.erase(second, 1);
+    }
+  }
+  return term;
+}
+
 Dim size_of(ConvertContext& c, const Term& term, const Indices& indices) {
   Dim size = 1;
   for (const char index : indices) size = size * c.dim(term.value, static_cast<int64_t>(term.indices.find(index)));
@@ -112,10 +136,10 @@ std::vector<Indices> split_list(const Indices& text) {
 }
 
 // Indices that occur once, in alphabetical order, after the ellipsis: the output when the equation does not say.
-Indices implicit_output(const std::vector<Term>& terms) {
+Indices implicit_output(const std::vector<Indices>& terms) {
   std::map<char, int> counts;
-  for (const Term& term : terms)
-    for (const char index : term.indices) ++counts[index];
+  for (const Indices& term : terms)
+    for (const char index : term) ++counts[index];
   Indices ellipsis, letters;
   for (const auto& [index, count] : counts) {
     if (std::isdigit(static_cast<unsigned char>(index))) {
@@ -138,6 +162,7 @@ Values einsum(ConvertContext& c) {
   if (parts.size() != inputs.size())
     c.invalid(fmt::format("the equation has {} operands, the node {} inputs", parts.size(), inputs.size()));
   std::vector<Term> terms;
+  std::vector<Indices> all_indices;
   size_t ellipsis_rank = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
     check_indices(c, parts[i]);
@@ -149,22 +174,23 @@ Values einsum(ConvertContext& c) {
     if (ellipsis) ellipsis_rank = std::max(ellipsis_rank, rank - letters);
     if (rank - letters > 10) c.unsupported("an ellipsis stands for more than 10 axes");
     terms.push_back({inputs[i], expand_ellipsis(parts[i], rank - letters)});
-    Indices sorted = terms.back().indices;
-    std::sort(sorted.begin(), sorted.end());
-    if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
-      c.unsupported(fmt::format("operand {} of '{}' takes a diagonal", i, equation));
+    all_indices.push_back(terms.back().indices);
+    terms.back() = diagonal(c, std::move(terms.back()));
   }
   Indices out;
   if (arrow == std::string::npos) {
-    out = implicit_output(terms);
+    out = implicit_output(all_indices);
   } else {
     const Indices text = equation.substr(arrow + 2);
     check_indices(c, text);
     out = expand_ellipsis(text, ellipsis_rank);
   }
-  for (const char index : out)
+  for (const char index : out) {
+    if (std::count(out.begin(), out.end(), index) > 1)
+      c.invalid(fmt::format("the equation's output has '{}' more than once", index));
     if (std::none_of(terms.begin(), terms.end(), [&](const Term& t) { return contains(t.indices, index); }))
       c.invalid(fmt::format("the equation's output has '{}', which no operand has", index));
+  }
   Term result = terms[0];
   for (size_t i = 1; i < terms.size(); ++i) {
     Indices kept = out;

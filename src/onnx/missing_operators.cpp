@@ -24,6 +24,7 @@ class Scan {
   }
 
   void report() const {
+    report_old();
     if (missing_.empty()) return;
     constexpr size_t most_names = 20;
     std::string list;
@@ -49,29 +50,42 @@ class Scan {
       return;
     }
     const int64_t opset = opset_version(n.domain, opsets, model_);
-    if (find_converter(n.domain, n.op_type, opset)) return;
     const bool is_default = n.domain.empty() || n.domain == "ai.onnx";
+    if (is_default && opset < first_readable_opset(n.op_type)) {
+      old_.insert(fmt::format("{} of operator set {} (node {}): Camshaft reads it from {} on", n.op_type, opset,
+                              quote(prefix + display_name(n)), first_readable_opset(n.op_type)));
+      return;
+    }
+    if (find_converter(n.domain, n.op_type, opset)) return;
     missing_[(is_default ? "" : n.domain + ".") + n.op_type].push_back(prefix + display_name(n));
+  }
+
+  void report_old() const {
+    if (old_.empty()) return;
+    std::string list;
+    for (const std::string& line : old_) list += "\n  " + line;
+    throw Error(ErrorCode::unsupported,
+                fmt::format("{}: cannot run this model: its operator set is too old for some of its nodes. Convert the "
+                            "model with onnx's version_converter, or export it again:{}",
+                            model_.file, list));
   }
 
   const ModelProto& model_;
   std::set<const FunctionProto*> scanned_;
+  std::set<std::string> old_;
   std::map<std::string, std::vector<std::string>> missing_;
 };
 
 void check_default_opset(const OpsetImports& opsets, const std::string& where) {
   const auto it = opsets.find("");
   if (it == opsets.end()) return;
-  if (it->second < oldest_opset)
-    throw Error(ErrorCode::unsupported,
-                fmt::format("{} uses operator set {}; Camshaft reads {} to {}. Convert the model with onnx's "
-                            "version_converter, or export it again",
-                            where, it->second, oldest_opset, newest_opset));
+  if (it->second < 1)
+    throw Error(ErrorCode::invalid_model, fmt::format("{} uses operator set {}; the first is 1", where, it->second));
   if (it->second > newest_opset)
     throw Error(ErrorCode::unsupported,
-                fmt::format("{} uses operator set {}, which this version of Camshaft does not know: it reads {} to {}. "
+                fmt::format("{} uses operator set {}, which this version of Camshaft does not know: it reads up to {}. "
                             "Export the model with an older one",
-                            where, it->second, oldest_opset, newest_opset));
+                            where, it->second, newest_opset));
 }
 
 }  // namespace

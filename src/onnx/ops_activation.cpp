@@ -159,22 +159,9 @@ Values log_softmax(ConvertContext& c) {
   return softmax(c, true);
 }
 
-// Inference: the input as it is. The mask is all true.
-Values dropout(ConvertContext& c) {
-  const ValueId x = c.input(0);
-  if (c.has(2)) {
-    const auto training = c.constant(c.input(2));
-    if (!training || training->to_ints().at(0) != 0) c.unsupported("training mode");
-  }
-  if (!c.uses_output(1)) return {x};
-  const DType mask = c.opset() >= 10 ? DType::boolean : c.dtype(x);
-  return {x, c.result_at(1, ops::Expand{c.shape(x)}, {c.scalar(mask, 1)})};
-}
-
 constexpr Converter table[] = {
     {"Celu", celu},
     {"Clip", clip},
-    {"Dropout", dropout},
     {"Elu", elu},
     {"Gelu", gelu},
     {"HardSigmoid", hard_sigmoid},

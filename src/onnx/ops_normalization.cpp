@@ -62,17 +62,67 @@ ScaleAndShift fold_batch_statistics(ConvertContext& c, DType dtype, double epsil
   return {scale, c.add(F::sub, {inputs[1], c.add(F::mul, {inputs[2], scale})})};
 }
 
+// What each channel's numbers are broadcast as: one number for every position of the channel, or (spatial=0 of operator
+// sets 7 and 8) one for each position.
+ValueId per_channel(ConvertContext& c, ValueId id) {
+  const Shape& x = c.shape(c.input(0));
+  if (c.opset() < 9 && c.int_attribute("spatial", 1) == 0) return c.reshape(id, Shape(x.begin() + 1, x.end()));
+  if (x.size() < 2) return c.reshape(id, {1});  // a single channel
+  Shape shape(x.size() - 1, Dim(1));
+  shape[0] = c.dim(id, 0);
+  return c.reshape(id, std::move(shape));
+}
+
+// The statistics of the batch normalise it; running ones move towards them by 1 - momentum. Operator set 14 gives the
+// running statistics, those before it the batch's as well.
+Values train_batch_normalization(ConvertContext& c) {
+  const ValueId x = c.input(0), running_mean = c.input(3), running_variance = c.input(4);
+  const DType dtype = c.dtype(x), statistics = c.dtype(running_mean);
+  const DType wide = dtype == DType::f64 || statistics == DType::f64 ? DType::f64 : DType::f32;
+  const bool positions = c.opset() < 9 && c.int_attribute("spatial", 1) == 0;
+  std::vector<int64_t> axes{0};
+  for (int64_t i = 2; i < c.rank(x) && !positions; ++i) axes.push_back(i);
+  const ValueId numbers = c.cast(x, wide);
+  const auto mean_of = [&](ValueId id) { return c.add(ops::Reduce{ops::ReduceKind::mean, axes, true}, {id}); };
+  const ValueId mean = mean_of(numbers), centred = c.add(F::sub, {numbers, mean});
+  const ValueId variance = mean_of(c.add(F::mul, {centred, centred}));
+  const ValueId epsilon = c.scalar(wide, c.float_attribute("epsilon", 1e-5F));
+  const ValueId deviation = c.add(F::sqrt, {c.add(F::add, {variance, epsilon})});
+  const ValueId normal = c.add(F::div, {centred, deviation});
+  const ValueId scaled = c.add(F::mul, {normal, per_channel(c, c.cast(c.input(1), wide))});
+  Values outputs{c.cast(c.add(F::add, {scaled, per_channel(c, c.cast(c.input(2), wide))}), dtype)};
+  const double momentum = c.float_attribute("momentum", 0.9F);
+  const auto blended = [&](ValueId running, ValueId batch) {
+    const ValueId old = c.add(F::mul, {c.cast(running, wide), c.scalar(wide, momentum)});
+    const ValueId now = c.add(F::mul, {c.reshape(batch, c.shape(running)), c.scalar(wide, 1 - momentum)});
+    return c.cast(c.add(F::add, {old, now}), statistics);
+  };
+  outputs.push_back(blended(running_mean, mean));
+  outputs.push_back(blended(running_variance, variance));
+  if (c.opset() >= 14) return outputs;
+  outputs.push_back(c.cast(c.reshape(mean, c.shape(running_mean)), statistics));
+  outputs.push_back(c.cast(c.reshape(variance, c.shape(running_variance)), statistics));
+  return outputs;
+}
+
 Values batch_normalization(ConvertContext& c) {
   const ValueId x = c.input(0);
-  if (c.rank(x) < 2) c.invalid(fmt::format("the input has {} axes, at least 2 are needed", c.rank(x)));
-  const bool trains = c.opset() < 7 ? c.int_attribute("is_test", 0) == 0 : c.int_attribute("training_mode", 0) != 0;
-  if (trains) c.unsupported("training mode");
-  if (c.int_attribute("spatial", 1) == 0) c.unsupported("statistics of single positions (spatial=0)");
+  if (c.rank(x) < 1) c.invalid("the input is a scalar");
+  for (size_t i = 1; i < 5; ++i)
+    if (const int64_t rank = c.rank(c.input(i)); rank != 1 && !(c.opset() < 9 && rank > 1))
+      c.invalid(fmt::format("input {} must be 1-D, it is {}-D", i, rank));
+  bool trains = false;
+  if (c.opset() < 7) {
+    trains = c.int_attribute("is_test", 0) == 0;
+  } else if (c.opset() < 14) {  // asking for statistics is asking to train
+    for (size_t i = 1; i < 5; ++i) trains = trains || c.uses_output(i);
+  } else {
+    trains = c.int_attribute("training_mode", 0) != 0;
+  }
+  if (trains) return train_batch_normalization(c);
   const auto [scale, shift] = fold_batch_statistics(c, c.dtype(x), c.float_attribute("epsilon", 1e-5F));
-  Shape per_channel(static_cast<size_t>(c.rank(x)) - 1, Dim(1));
-  per_channel[0] = c.dim(scale, 0);
-  const ValueId scaled = c.add(F::mul, {x, c.reshape(scale, per_channel)});
-  return c.result(F::add, {scaled, c.reshape(shift, per_channel)});
+  const ValueId scaled = c.add(F::mul, {x, per_channel(c, scale)});
+  return c.result(F::add, {scaled, per_channel(c, shift)});
 }
 
 Values instance_normalization(ConvertContext& c) {

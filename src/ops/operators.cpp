@@ -7,6 +7,7 @@
 #include "ops/linear_attention.h"
 #include "ops/move.h"
 #include "ops/pointwise.h"
+#include "ops/random.h"
 #include "ops/recurrent.h"
 #include "ops/reduce.h"
 #include "ops/region.h"
@@ -40,6 +41,7 @@ const OpRegistry& operators() {
       ops::DynamicReduce, ops::DynamicSqueeze,       //
       ops::DynamicUnsqueeze, ops::DynamicTile,       //
       ops::DynamicSplit, ops::DynamicPad,            //
+      ops::RandomTensor, ops::Multinomial,           //
       ops::DynamicResize,                            //
       ops::If, ops::Loop,                            //
       ops::Recurrent, ops::LinearAttention,          //

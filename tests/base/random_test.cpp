@@ -23,6 +23,35 @@ TEST(Random, gives_the_same_numbers_everywhere) {
   EXPECT_EQ(normal.normal(), 0.5378981681989655);
 }
 
+TEST(CounterRandom, is_philox_4x32_10) {
+  // Known answers published with Random123.
+  using Block = CounterRandom::Block;
+  EXPECT_EQ(CounterRandom::block({0, 0, 0, 0}, {0, 0}), (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(CounterRandom::block({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}),
+            (Block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(CounterRandom::block({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
+            (Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(CounterRandom, has_the_moments_of_its_distributions) {
+  const CounterRandom random(5);
+  double sum = 0, normal_sum = 0, normal_squares = 0;
+  constexpr int count = 100000;
+  for (int i = 0; i < count; ++i) {
+    const auto position = static_cast<uint64_t>(i);
+    const double u = random.uniform(position, 11), n = random.normal(position);
+    ASSERT_TRUE(u >= 0 && u < 1 && u * 2048 == std::floor(u * 2048)) << u;
+    sum += u;
+    normal_sum += n;
+    normal_squares += n * n;
+  }
+  EXPECT_NEAR(sum / count, 0.5, 0.005);
+  EXPECT_NEAR(normal_sum / count, 0, 0.015);
+  EXPECT_NEAR(normal_squares / count, 1, 0.02);
+  EXPECT_EQ(random.normal(77), CounterRandom(5).normal(77));
+  EXPECT_NE(random.normal(77), CounterRandom(6).normal(77));
+}
+
 TEST(Random, uniform_has_its_range_and_mean) {
   Random random(1);
   double sum = 0;
