@@ -25,11 +25,14 @@ std::multimap<Key, const Converter*> make_table() {
   add("", pooling_converters());
   add("", random_converters());
   add("", recurrent_converters());
+  add("", quantization_converters());
   add("", reduction_converters());
   add("", resize_converters());
   add("", shape_converters());
   add("ai.onnx.preview", preview_converters());
   add("com.microsoft", microsoft_converters());
+  add("com.microsoft", microsoft_quantized_converters());
+  add("com.microsoft", microsoft_weight_converters());
   return table;
 }
 

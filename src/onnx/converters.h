@@ -27,12 +27,15 @@ std::span<const Converter> contraction_converters();
 std::span<const Converter> control_flow_converters();
 std::span<const Converter> generator_converters();
 std::span<const Converter> indexing_converters();
-std::span<const Converter> microsoft_converters();  ///< domain com.microsoft
+std::span<const Converter> microsoft_converters();            ///< domain com.microsoft
+std::span<const Converter> microsoft_quantized_converters();  ///< domain com.microsoft
+std::span<const Converter> microsoft_weight_converters();     ///< domain com.microsoft
 std::span<const Converter> normalization_converters();
 std::span<const Converter> pointwise_converters();
 std::span<const Converter> pooling_converters();
 std::span<const Converter> preview_converters();  ///< domain ai.onnx.preview
 std::span<const Converter> random_converters();
+std::span<const Converter> quantization_converters();
 std::span<const Converter> recurrent_converters();
 std::span<const Converter> reduction_converters();
 std::span<const Converter> resize_converters();

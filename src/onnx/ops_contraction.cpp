@@ -109,17 +109,31 @@ constexpr Converter table[] = {
 
 }  // namespace
 
-ValueId matmul(ConvertContext& c, ValueId a, ValueId b) {
+namespace {
+
+// `append` adds the last operator.
+template <class Append>
+ValueId matmul(ConvertContext& c, ValueId a, ValueId b, Append&& append) {
   const int64_t rank_a = c.rank(a), rank_b = c.rank(b);
   if (rank_a == 0 || rank_b == 0) c.invalid("a scalar cannot be multiplied as a matrix");
-  if (rank_a > 1 && rank_b > 1) return c.result_at(0, ops::MatMul{}, {a, b});
+  if (rank_a > 1 && rank_b > 1) return append(ops::MatMul{}, Values{a, b});
   const ValueId matrix_a = rank_a == 1 ? c.reshape(a, {1, c.dim(a, 0)}) : a;
   const ValueId matrix_b = rank_b == 1 ? c.reshape(b, {c.dim(b, 0), 1}) : b;
   const ValueId product = c.add(ops::MatMul{}, {matrix_a, matrix_b});
   Shape shape = c.shape(product);
   if (rank_b == 1) shape.pop_back();
   if (rank_a == 1) shape.erase(shape.end() - (rank_b == 1 ? 1 : 2));
-  return c.result_at(0, ops::Reshape{std::move(shape)}, {product});
+  return append(ops::Reshape{std::move(shape)}, Values{product});
+}
+
+}  // namespace
+
+ValueId matmul(ConvertContext& c, ValueId a, ValueId b) {
+  return matmul(c, a, b, [&](Op op, Values inputs) { return c.result_at(0, std::move(op), std::move(inputs)); });
+}
+
+ValueId inner_matmul(ConvertContext& c, ValueId a, ValueId b) {
+  return matmul(c, a, b, [&](Op op, Values inputs) { return c.add(std::move(op), std::move(inputs)); });
 }
 
 std::span<const Converter> contraction_converters() {

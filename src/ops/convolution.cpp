@@ -34,21 +34,23 @@ struct ConvTensors {
   int64_t weight_group = 0, weight_out = 0, weight_in = 0;  // strides of the weights
 };
 
-// C[out channel, output position] = A[out channel, (tap, in channel)] · B[(tap, in channel), output position]
-class ConvProblem final : public GemmProblem<double> {
+// C[out channel, output position] = A[out channel, (tap, in channel)] · B[(tap, in channel), output position]. T is
+// double, or uint64_t for integers of any kind: they wrap alike when they are stored.
+template <class T>
+class ConvProblem final : public GemmProblem<T> {
  public:
   ConvProblem(const ConvTensors& tensors, const std::vector<Axis>& axes, int64_t images) : t_(tensors), axes_(axes) {
-    batches = images * t_.groups;
-    m = t_.channels_out;
-    n = 1;
+    this->batches = images * t_.groups;
+    this->m = t_.channels_out;
+    this->n = 1;
     Dims taps, counts;
     for (const Axis& axis : axes_) {
       counts.push_back(axis.count);
-      n *= axis.count;
+      this->n *= axis.count;
       taps.push_back(static_cast<int64_t>(axis.offsets.size()));
     }
     taps_ = element_count(taps);
-    k = taps_ * t_.channels_in;
+    this->k = taps_ * t_.channels_in;
     Dims weight_strides;
     for (int64_t tap = 0; tap < taps_; ++tap) {
       int64_t rest = tap, weight = 0;
@@ -64,7 +66,7 @@ class ConvProblem final : public GemmProblem<double> {
     }
   }
 
-  void load_a(int64_t batch, int64_t row, int64_t first, int64_t count, double* out) const override {
+  void load_a(int64_t batch, int64_t row, int64_t first, int64_t count, T* out) const override {
     const int64_t base = batch % t_.groups * t_.weight_group + row * t_.weight_out;
     for (int64_t at = first; at < first + count;) {
       const int64_t tap = at / t_.channels_in, channel = at % t_.channels_in;
@@ -76,7 +78,7 @@ class ConvProblem final : public GemmProblem<double> {
     }
   }
 
-  void load_b(int64_t batch, int64_t row, int64_t first, int64_t count, double* out) const override {
+  void load_b(int64_t batch, int64_t row, int64_t first, int64_t count, T* out) const override {
     const int64_t group = batch % t_.groups, image = batch / t_.groups;
     const int64_t channel = group * t_.channels_in + row % t_.channels_in;
     const int64_t base = image * t_.x_image + channel * t_.x_channel;
@@ -96,19 +98,19 @@ class ConvProblem final : public GemmProblem<double> {
       }
       const int64_t begin = inside ? std::clamp(low, from, from + length) : from + length;
       const int64_t end = inside ? std::clamp(high, begin, from + length) : from + length;
-      std::fill(out, out + (begin - from), 0.0);
+      std::fill(out, out + (begin - from), T{0});
       load_elements(t_.x.dtype(), t_.x.data(), source + (begin * last.in_step + shift) * last.in_stride,
                     last.in_step * last.in_stride, end - begin, out + (begin - from));
-      std::fill(out + (end - from), out + length, 0.0);
+      std::fill(out + (end - from), out + length, T{0});
       out += length;
     });
   }
 
-  void store(int64_t batch, int64_t row, int64_t first, int64_t count, double* in) const override {
+  void store(int64_t batch, int64_t row, int64_t first, int64_t count, T* in) const override {
     const int64_t group = batch % t_.groups, image = batch / t_.groups;
     const int64_t channel = group * t_.channels_out + row;
     if (t_.bias) {
-      double bias;
+      T bias;
       load_elements(t_.bias->dtype(), t_.bias->data(), channel, 1, 1, &bias);
       for (int64_t i = 0; i < count; ++i) in[i] += bias;
     }
@@ -185,8 +187,9 @@ Dim check_operands(std::string_view op, const InferContext& context, int64_t gro
   if (context.rank(1) != rank)
     throw Error(ErrorCode::invalid_model,
                 fmt::format("{} of rank {} has weights of rank {}", op, rank, context.rank(1)));
-  if (!is_floating(context.dtype(0)) || bit_width(context.dtype(0)) < 8 || context.dtype(1) != context.dtype(0))
-    throw Error(ErrorCode::invalid_model, fmt::format("{} takes floating-point numbers of one dtype, got {} and {}", op,
+  const bool numeric = is_floating(context.dtype(0)) || is_integer(context.dtype(0));
+  if (!numeric || is_packed(context.dtype(0)) || context.dtype(1) != context.dtype(0))
+    throw Error(ErrorCode::invalid_model, fmt::format("{} takes numbers of one dtype, got {} and {}", op,
                                                       to_string(context.dtype(0)), to_string(context.dtype(1))));
   if (groups < 1) throw Error(ErrorCode::invalid_model, fmt::format("{}: groups must be positive, got {}", op, groups));
   const Dim out = transposed ? context.shape(1)[1] * Dim(groups) : context.shape(1)[0];
@@ -241,6 +244,14 @@ ConvTensors describe(const EvalContext& context, Tensor& out, const SpatialLayou
   return t;
 }
 
+void solve_convolution(const ConvTensors& tensors, const std::vector<Axis>& axes, int64_t images, ThreadPool& pool) {
+  if (is_floating(tensors.x.dtype())) {
+    solve(ConvProblem<double>(tensors, axes, images), pool);
+  } else {
+    solve(ConvProblem<uint64_t>(tensors, axes, images), pool);
+  }
+}
+
 // The fields of each axis that do not depend on the kind of convolution.
 Axis base_axis(const Tensor& x, const Tensor& weights, const Tensor& out, const SpatialLayout& layout, size_t i) {
   const size_t at = layout.first_spatial + i;
@@ -289,7 +300,7 @@ std::vector<Tensor> Conv::evaluate(const EvalContext& context) const {
     axes.push_back(std::move(axis));
   }
   axes = merge(axes);
-  solve(ConvProblem(tensors, axes, x.dims()[0]), context.pool);
+  solve_convolution(tensors, axes, x.dims()[0], context.pool);
   return {std::move(out)};
 }
 
@@ -339,7 +350,7 @@ std::vector<Tensor> ConvTranspose::evaluate(const EvalContext& context) const {
         axis.weight_index.push_back(tap);
       }
     }
-    solve(ConvProblem(tensors, axes, x.dims()[0]), context.pool);
+    solve_convolution(tensors, axes, x.dims()[0], context.pool);
   }
   return {std::move(out)};
 }
