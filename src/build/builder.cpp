@@ -93,7 +93,10 @@ Engine Builder::build_checked(const std::string& model_path) {
 
   Stopwatch watch;
   progress("reading", 0);
-  onnx::ImportedModel imported = onnx::import_model(model_path);
+  onnx::ImportOptions import;
+  for (const Profile& profile : options_.profiles)
+    for (const auto& [name, range] : profile.inputs) import.ranks[name] = range.opt.size();
+  onnx::ImportedModel imported = onnx::import_model(model_path, import);
   keep_debug_tensors(imported.graph, options_.debug_tensors);
   for (const Profile& profile : options_.profiles) check_profile(imported.graph, profile);
   report_.model_nodes = imported.model_nodes;

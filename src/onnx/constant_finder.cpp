@@ -58,6 +58,12 @@ void ConstantFinder::note_new_nodes() {
     for (const ValueId output : graph_.nodes[nodes_seen_].outputs) producer_[output] = nodes_seen_;
 }
 
+const Node* ConstantFinder::producer(ValueId id) {
+  note_new_nodes();
+  const auto it = producer_.find(id);
+  return it == producer_.end() ? nullptr : &graph_.nodes[it->second];
+}
+
 std::shared_ptr<const Tensor> ConstantFinder::find(ValueId id) {
   note_new_nodes();
   return find(id, 0);

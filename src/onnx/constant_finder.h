@@ -23,6 +23,8 @@ class ConstantFinder {
   /// The elements of an integer tensor of any rank as expressions of the dims, row-major: its content, its constant, or
   /// what operators that only move elements make of those. (Exporters reverse a list of pads as a matrix.)
   std::optional<std::vector<Dim>> elements(ValueId id);
+  /// The node that computes a value; null for inputs and constants.
+  const Node* producer(ValueId id);
 
  private:
   void note_new_nodes();

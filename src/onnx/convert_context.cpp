@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "onnx/quote.h"
+#include "onnx/size_fractions.h"
 #include "onnx/to_tensor.h"
 #include "ops/move.h"
 #include "ops/pointwise.h"
@@ -35,6 +36,10 @@ const Values& ConvertContext::all_inputs() const {
   if (inputs_.empty()) invalid("it has no inputs");
   for (size_t i = 0; i < inputs_.size(); ++i) input(i);
   return inputs_;
+}
+
+std::optional<std::vector<Dim>> ConvertContext::cut_to_sizes(ValueId id) const {
+  return onnx::cut_to_sizes(graph(), target_.constants, id);
 }
 
 std::vector<int64_t> ConvertContext::ints(ValueId id, std::string_view what) const {

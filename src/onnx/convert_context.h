@@ -94,6 +94,8 @@ class ConvertContext {
   const Dim& dim(ValueId id, int64_t axis) const { return shape(id)[static_cast<size_t>(axis)]; }
   /// The elements of a small integer tensor as expressions of the dims, if known.
   std::optional<std::vector<Dim>> content(ValueId id) const { return target_.constants.elements(id); }
+  /// The elements of a small float tensor cut to integers, where they are sizes times simple numbers.
+  std::optional<std::vector<Dim>> cut_to_sizes(ValueId id) const;
   /// The elements as numbers; unsupported, naming `what`, when they are not known before running.
   std::vector<int64_t> ints(ValueId id, std::string_view what) const;
   std::vector<double> doubles(ValueId id, std::string_view what) const;

@@ -15,20 +15,32 @@ namespace camshaft::onnx {
 
 namespace {
 
-TensorType input_type(const ValueInfoProto& input, const std::string& where) {
+// What exporters write where they know neither size nor name. Names with '@' are those of sizes that running tells.
+bool is_name(const std::string& param) {
+  return !param.empty() && param != "?" && param != "-1" && param != "None" && !param.starts_with('@');
+}
+
+TensorType input_type(const ValueInfoProto& input, const ImportOptions& options, const std::string& where) {
   if (input.type.kind != TypeProto::Kind::tensor)
     throw Error(ErrorCode::unsupported, fmt::format("{} is not a tensor; sequences, optionals, maps and sparse tensors "
                                                     "as inputs of a model are not supported",
                                                     where));
-  if (!input.type.shape)
-    throw Error(ErrorCode::unsupported,
-                fmt::format("{} does not say how many axes it has; export the model with a shape for it", where));
   TensorType type{dtype_from_onnx(input.type.elem_type, where), {}};
+  if (!input.type.shape) {
+    const auto rank = options.ranks.find(input.name);
+    if (rank == options.ranks.end())
+      throw Error(ErrorCode::unsupported, fmt::format("{} does not say how many axes it has; give a shape for it when "
+                                                      "building (--shapes), or export the model with one",
+                                                      where));
+    for (size_t axis = 0; axis < rank->second; ++axis)
+      type.shape.push_back(Dim::symbol(fmt::format("{}.{}", input.name, axis)));
+    return type;
+  }
   for (size_t axis = 0; axis < input.type.shape->size(); ++axis) {
     const DimensionProto& d = (*input.type.shape)[axis];
     if (d.value && *d.value > 0) {
       type.shape.emplace_back(*d.value);
-    } else if (d.param.empty() || d.param == "?") {
+    } else if (!is_name(d.param)) {
       type.shape.push_back(Dim::symbol(fmt::format("{}.{}", input.name, axis)));
     } else {
       type.shape.push_back(Dim::symbol(d.param));
@@ -39,11 +51,11 @@ TensorType input_type(const ValueInfoProto& input, const std::string& where) {
 
 }  // namespace
 
-ImportedModel import_model(const std::filesystem::path& file) {
-  return import_model(read_model(file));
+ImportedModel import_model(const std::filesystem::path& file, const ImportOptions& options) {
+  return import_model(read_model(file), options);
 }
 
-ImportedModel import_model(const ModelProto& model) {
+ImportedModel import_model(const ModelProto& model, const ImportOptions& options) {
   check_operators(model);
   TensorReader tensors(model);
   GraphUnderConstruction target(tensors);
@@ -56,10 +68,13 @@ ImportedModel import_model(const ModelProto& model) {
     const std::string where = fmt::format("{}: input {}", model.file, quote(input.name));
     if (!names.insert(input.name).second) throw Error(ErrorCode::invalid_model, where + " is listed twice");
     if (scope.initializers.contains(input.name) || scope.values.contains(input.name)) continue;
-    scope.values[input.name] = target.graph.add_input(input.name, input_type(input, where));
+    scope.values[input.name] = target.graph.add_input(input.name, input_type(input, options, where));
   }
   importer.add_nodes(model.graph.nodes, scope);
   importer.report();
+  if (model.graph.outputs.empty())
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("{}: the model has no outputs: nothing would be computed", model.file));
   names.clear();
   for (const ValueInfoProto& output : model.graph.outputs) {
     const std::string where = fmt::format("{}: output {}", model.file, quote(output.name));

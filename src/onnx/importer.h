@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 
 #include "graph/graph.h"
@@ -18,17 +19,23 @@ struct ImportedModel {
   int64_t model_nodes = 0;  ///< nodes of the ONNX graph, function bodies and sub-graphs left out
 };
 
+struct ImportOptions {
+  /// How many axes inputs have, by name: for those whose type says nothing of a shape.
+  std::map<std::string, size_t> ranks;
+};
+
 /// Reads and converts a model.
 ///
 /// Inputs and outputs keep their names and order; initializers are constants, also those listed as inputs. A named
-/// dimension of an input is a symbol of that name; one that is unknown (nothing, "?", 0 or negative) is a symbol of its
-/// own, "<input>.<axis>". Inner values keep the names of ONNX's tensors where they are unique. Functions of the model
-/// are inlined. Nodes without effect on the outputs are left out. Declared shapes of outputs and inner values are not
-/// trusted: shapes follow from the inputs.
+/// dimension of an input is a symbol of that name; one that is unknown (nothing, "?", "-1", "None", 0 or negative) is a
+/// symbol of its own, "<input>.<axis>". (A true 0, which no model with a use has, is among the sizes that it takes.)
+/// Inner values keep the names of ONNX's tensors where they are unique. Functions of the model are inlined. Nodes
+/// without effect on the outputs are left out. Declared shapes of outputs and inner values are not trusted: shapes
+/// follow from the inputs.
 ///
 /// Throws Error(unsupported) that lists every node that cannot be converted, Error(invalid_model) that names the node
 /// that is wrong, and what read_model() throws.
-ImportedModel import_model(const std::filesystem::path& file);
-ImportedModel import_model(const ModelProto& model);
+ImportedModel import_model(const std::filesystem::path& file, const ImportOptions& options = {});
+ImportedModel import_model(const ModelProto& model, const ImportOptions& options = {});
 
 }  // namespace camshaft::onnx

@@ -64,6 +64,8 @@ Values conv_transpose(ConvertContext& c) {
   check_ranks(c, x, weights);
   const std::vector<int64_t> kernel = kernel_of(c, weights);
   const size_t count = kernel.size();
+  if (c.has_attribute("kernel_shape") && positive_ints(c, "kernel_shape", count) != kernel)
+    c.invalid("attribute 'kernel_shape' is not the shape of the weights");
   ops::ConvTranspose op;
   op.strides = positive_ints(c, "strides", count);
   op.dilations = positive_ints(c, "dilations", count);

@@ -6,6 +6,7 @@
 
 #include "onnx/converters.h"
 #include "onnx/onnx_dtype.h"
+#include "ops/generate.h"
 #include "ops/move.h"
 #include "ops/pointwise.h"
 
@@ -94,7 +95,17 @@ Values is_inf(ConvertContext& c) {
 }
 
 Values cast_to(ConvertContext& c, DType to) {
-  if (c.dtype(c.input(0)) == to) return {c.input(0)};
+  const ValueId x = c.input(0);
+  if (c.dtype(x) == to) return {x};
+  if ((to == DType::i64 || to == DType::i32) && is_floating(c.dtype(x)) && !c.graph().is_constant(x)) {
+    // Sizes that went through floating point, as exporters scale them. Those that only running tells stay data.
+    const auto sizes = c.cut_to_sizes(x);
+    std::vector<std::string> names;
+    if (sizes)
+      for (const Dim& size : *sizes) size.collect_symbols(names);
+    if (sizes && std::none_of(names.begin(), names.end(), [](const std::string& n) { return n.starts_with('@'); }))
+      return c.result(ops::DimsTensor{*sizes, to, c.rank(x) == 0}, {});
+  }
   const std::string mode = c.string_attribute("round_mode", "up");
   const auto known = std::find(std::begin(EnumNames<PowerRounding>::values), std::end(EnumNames<PowerRounding>::values),
                                std::string_view(mode));
