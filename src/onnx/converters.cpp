@@ -33,6 +33,12 @@ std::multimap<Key, const Converter*> make_table() {
   add("com.microsoft", microsoft_converters());
   add("com.microsoft", microsoft_quantized_converters());
   add("com.microsoft", microsoft_weight_converters());
+  add("", string_converters());
+  add("ai.onnx.ml", feature_converters());
+  add("ai.onnx.ml", linear_model_converters());
+  add("ai.onnx.ml", tree_ensemble_converters());
+  add("com.microsoft", microsoft_converters());
+  add("com.microsoft", microsoft_string_converters());
   return table;
 }
 

@@ -25,11 +25,15 @@ std::span<const Converter> activation_converters();
 std::span<const Converter> attention_converters();
 std::span<const Converter> contraction_converters();
 std::span<const Converter> control_flow_converters();
+std::span<const Converter> feature_converters();  ///< domain ai.onnx.ml
 std::span<const Converter> generator_converters();
 std::span<const Converter> indexing_converters();
 std::span<const Converter> microsoft_converters();            ///< domain com.microsoft
 std::span<const Converter> microsoft_quantized_converters();  ///< domain com.microsoft
 std::span<const Converter> microsoft_weight_converters();     ///< domain com.microsoft
+std::span<const Converter> linear_model_converters();      ///< domain ai.onnx.ml
+std::span<const Converter> microsoft_converters();         ///< domain com.microsoft
+std::span<const Converter> microsoft_string_converters();  ///< domain com.microsoft
 std::span<const Converter> normalization_converters();
 std::span<const Converter> pointwise_converters();
 std::span<const Converter> pooling_converters();
@@ -40,6 +44,8 @@ std::span<const Converter> recurrent_converters();
 std::span<const Converter> reduction_converters();
 std::span<const Converter> resize_converters();
 std::span<const Converter> shape_converters();
+std::span<const Converter> string_converters();
+std::span<const Converter> tree_ensemble_converters();  ///< domain ai.onnx.ml
 
 /// The first version of the default operator set from which on the operator means what its converter reads.
 int64_t first_readable_opset(std::string_view op_type);

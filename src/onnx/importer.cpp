@@ -88,7 +88,9 @@ ImportedModel import_model(const ModelProto& model, const ImportOptions& options
   ImportedModel out;
   out.graph = std::move(target.graph);
   out.producer = model.producer_name + (model.producer_version.empty() ? "" : " " + model.producer_version);
-  out.opset = opset_version("", model.opsets, model);
+  // A model whose nodes are all of other domains need not name a version of the default one.
+  const bool has_default = model.opsets.contains("") || model.opsets.contains("ai.onnx");
+  out.opset = has_default || !model.functions.empty() ? opset_version("", model.opsets, model) : 0;
   out.metadata = model.metadata;
   out.model_nodes = static_cast<int64_t>(model.graph.nodes.size());
   return out;

@@ -14,7 +14,7 @@ namespace camshaft::onnx {
 struct ImportedModel {
   Graph graph;
   std::string producer;  ///< name and version of the exporter, as the file says
-  int64_t opset = 0;     ///< of the default domain
+  int64_t opset = 0;     ///< of the default domain; 0 when no node needs it
   Metadata metadata;
   int64_t model_nodes = 0;  ///< nodes of the ONNX graph, function bodies and sub-graphs left out
 };
