@@ -37,7 +37,6 @@ std::multimap<Key, const Converter*> make_table() {
   add("ai.onnx.ml", feature_converters());
   add("ai.onnx.ml", linear_model_converters());
   add("ai.onnx.ml", tree_ensemble_converters());
-  add("com.microsoft", microsoft_converters());
   add("com.microsoft", microsoft_string_converters());
   return table;
 }

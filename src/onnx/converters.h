@@ -31,9 +31,8 @@ std::span<const Converter> indexing_converters();
 std::span<const Converter> microsoft_converters();            ///< domain com.microsoft
 std::span<const Converter> microsoft_quantized_converters();  ///< domain com.microsoft
 std::span<const Converter> microsoft_weight_converters();     ///< domain com.microsoft
-std::span<const Converter> linear_model_converters();      ///< domain ai.onnx.ml
-std::span<const Converter> microsoft_converters();         ///< domain com.microsoft
-std::span<const Converter> microsoft_string_converters();  ///< domain com.microsoft
+std::span<const Converter> linear_model_converters();         ///< domain ai.onnx.ml
+std::span<const Converter> microsoft_string_converters();     ///< domain com.microsoft
 std::span<const Converter> normalization_converters();
 std::span<const Converter> pointwise_converters();
 std::span<const Converter> pooling_converters();

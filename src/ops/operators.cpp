@@ -4,11 +4,8 @@
 #include "ops/control_flow.h"
 #include "ops/dynamic.h"
 #include "ops/generate.h"
-<<<<<<< HEAD
 #include "ops/linear_attention.h"
-=======
 #include "ops/lookup.h"
->>>>>>> 9ed2800 (Machine learning and texts: tree ensembles, linear models, support vector machines, encoders and scalers of ai.onnx.ml; string operators with an automaton for regular expressions; TF-IDF and com.microsoft's Tokenizer)
 #include "ops/move.h"
 #include "ops/pointwise.h"
 #include "ops/random.h"
@@ -51,17 +48,13 @@ const OpRegistry& operators() {
       ops::RandomTensor, ops::Multinomial,           //
       ops::DynamicResize,                            //
       ops::If, ops::Loop,                            //
-<<<<<<< HEAD
       ops::Recurrent, ops::LinearAttention,          //
-=======
-      ops::Recurrent,                                //
       ops::TreeEnsemble, ops::SupportVectorVote,     //
       ops::PairwiseDistance, ops::ScoreTransform,    //
       ops::FindKeys,                                 //
       ops::StringConcat, ops::StringSplit,           //
       ops::StringNormalize, ops::RegexMatch,         //
       ops::CountTerms, ops::Tokenize,                //
->>>>>>> 9ed2800 (Machine learning and texts: tree ensembles, linear models, support vector machines, encoders and scalers of ai.onnx.ml; string operators with an automaton for regular expressions; TF-IDF and com.microsoft's Tokenizer)
       ops::Region>();
   return registry;
 }

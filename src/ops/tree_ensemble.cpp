@@ -143,25 +143,25 @@ class Forest {
   int64_t nodes_, leaves_, weights_, features_, targets_, members_ = 0;
 };
 
-/// The class, and the scores of two classes of which only one has weights or both have. The rules are ONNX Runtime's:
-/// the standard leaves them open.
+/// The class, and the scores of two classes of which only one has weights or both have. What one score says of two
+/// classes is ONNX Runtime's rule: the standard leaves it open. With two scores the larger wins, as the standard says.
 template <class T>
 int64_t finish_two_classes(const TreeEnsemble& op, Score<T>* scores, std::span<const T> base, T* out) {
-  bool has_second = scores[1].is_set;
+  const bool has_second = scores[1].is_set;
   if (base.size() == 2) {
     if (has_second) {
       scores[1].value = base[1] + scores[0].value;
       scores[0].value = -scores[1].value;
     } else {
-      scores[1].value += base[1];
-      scores[0].value += base[0];
+      scores[0].value += base[0];  // and the second stays 0
     }
   } else if (base.size() == 1) {
     scores[0].value += base[0];
   }
   const bool is_binary = op.task != TreeTask::classification;
   const T decisive = has_second ? scores[1].value : scores[0].value;
-  const bool is_positive = decisive > (op.task == TreeTask::binary_positive ? static_cast<T>(0.5) : T{0});
+  bool is_positive = decisive > (op.task == TreeTask::binary_positive ? static_cast<T>(0.5) : T{0});
+  if (!is_binary && has_second) is_positive = scores[1].value > scores[0].value;
   out[0] = scores[0].value;
   out[1] = scores[1].value;
   if (has_second || base.size() == 2) {
