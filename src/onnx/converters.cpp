@@ -32,6 +32,7 @@ std::multimap<Key, const Converter*> make_table() {
   add("ai.onnx.preview", preview_converters());
   add("com.microsoft", microsoft_converters());
   add("com.microsoft", microsoft_quantized_converters());
+  add("com.microsoft", microsoft_quantized_layer_converters());
   add("com.microsoft", microsoft_weight_converters());
   add("", string_converters());
   add("ai.onnx.ml", feature_converters());

@@ -28,11 +28,12 @@ std::span<const Converter> control_flow_converters();
 std::span<const Converter> feature_converters();  ///< domain ai.onnx.ml
 std::span<const Converter> generator_converters();
 std::span<const Converter> indexing_converters();
-std::span<const Converter> microsoft_converters();            ///< domain com.microsoft
-std::span<const Converter> microsoft_quantized_converters();  ///< domain com.microsoft
-std::span<const Converter> microsoft_weight_converters();     ///< domain com.microsoft
-std::span<const Converter> linear_model_converters();         ///< domain ai.onnx.ml
-std::span<const Converter> microsoft_string_converters();     ///< domain com.microsoft
+std::span<const Converter> linear_model_converters();               ///< domain ai.onnx.ml
+std::span<const Converter> microsoft_converters();                  ///< domain com.microsoft
+std::span<const Converter> microsoft_quantized_converters();        ///< domain com.microsoft
+std::span<const Converter> microsoft_quantized_layer_converters();  ///< domain com.microsoft
+std::span<const Converter> microsoft_string_converters();           ///< domain com.microsoft
+std::span<const Converter> microsoft_weight_converters();           ///< domain com.microsoft
 std::span<const Converter> normalization_converters();
 std::span<const Converter> pointwise_converters();
 std::span<const Converter> pooling_converters();

@@ -59,7 +59,7 @@ Values trilu(ConvertContext& c) {
   if (c.has(1)) diagonal = c.add(F::add, {row, c.reshape(c.input(1), {})});
   const ValueId kept =
       upper ? c.add(F::less_or_equal, {diagonal, column}) : c.add(F::less_or_equal, {column, diagonal});
-  return c.result(F::select, {kept, x, c.scalar(c.dtype(x), 0)});
+  return c.result(F::select, {kept, x, c.add_constant(Tensor(c.dtype(x), {}))});  // 0, or an empty string
 }
 
 Values eye_like(ConvertContext& c) {

@@ -6,6 +6,7 @@
 
 #include "onnx/converters.h"
 #include "onnx/quote.h"
+#include "onnx/recurrent.h"
 #include "ops/move.h"
 #include "ops/recurrent.h"
 #include "ops/recurrent_activation.h"
@@ -60,7 +61,9 @@ void read_activations(ConvertContext& c, ops::Recurrent& op, size_t directions) 
   }
 }
 
-Values recurrent(ConvertContext& c, CellKind cell) {
+}  // namespace
+
+Values recurrent_layer(ConvertContext& c, CellKind cell, Values inputs) {
   ops::Recurrent op;
   op.cell = cell;
   op.direction = direction(c);
@@ -74,12 +77,6 @@ Values recurrent(ConvertContext& c, CellKind cell) {
   const int64_t layout = c.int_attribute("layout", 0);
   if (layout != 0 && layout != 1) c.invalid(fmt::format("layout is {}, not 0 or 1", layout));
 
-  const size_t most_inputs = cell == CellKind::lstm ? 8 : 6;
-  if (c.input_count() > most_inputs)
-    c.invalid(fmt::format("it has {} inputs, {} at most are known", c.input_count(), most_inputs));
-  Values inputs;
-  for (size_t i = 0; i < std::max<size_t>(c.input_count(), 3); ++i)
-    inputs.push_back(i < 3 ? c.input(i) : c.input_or_none(i));
   const auto swap_first_axes = [&](ValueId& id) {
     if (id == no_value) return;
     if (c.rank(id) != 3) c.invalid(fmt::format("an input has {} axes instead of 3", c.rank(id)));
@@ -101,6 +98,18 @@ Values recurrent(ConvertContext& c, CellKind cell) {
       outputs[i] = c.add(ops::Transpose{i == 0 ? std::vector<int64_t>{2, 0, 1, 3} : std::vector<int64_t>{1, 0, 2}},
                          {outputs[i]});
   return outputs;
+}
+
+namespace {
+
+Values recurrent(ConvertContext& c, CellKind cell) {
+  const size_t most_inputs = cell == CellKind::lstm ? 8 : 6;
+  if (c.input_count() > most_inputs)
+    c.invalid(fmt::format("it has {} inputs, {} at most are known", c.input_count(), most_inputs));
+  Values inputs;
+  for (size_t i = 0; i < std::max<size_t>(c.input_count(), 3); ++i)
+    inputs.push_back(i < 3 ? c.input(i) : c.input_or_none(i));
+  return recurrent_layer(c, cell, std::move(inputs));
 }
 
 Values rnn(ConvertContext& c) {
