@@ -28,7 +28,11 @@ std::multimap<Key, const Converter*> make_table() {
   add("", quantization_converters());
   add("", reduction_converters());
   add("", resize_converters());
+  add("", loss_converters());
+  add("", select_converters());
   add("", shape_converters());
+  add("", signal_converters());
+  add("", vision_converters());
   add("ai.onnx.preview", preview_converters());
   add("com.microsoft", microsoft_converters());
   add("com.microsoft", microsoft_quantized_converters());

@@ -28,7 +28,8 @@ std::span<const Converter> control_flow_converters();
 std::span<const Converter> feature_converters();  ///< domain ai.onnx.ml
 std::span<const Converter> generator_converters();
 std::span<const Converter> indexing_converters();
-std::span<const Converter> linear_model_converters();               ///< domain ai.onnx.ml
+std::span<const Converter> linear_model_converters();  ///< domain ai.onnx.ml
+std::span<const Converter> loss_converters();
 std::span<const Converter> microsoft_converters();                  ///< domain com.microsoft
 std::span<const Converter> microsoft_quantized_converters();        ///< domain com.microsoft
 std::span<const Converter> microsoft_quantized_layer_converters();  ///< domain com.microsoft
@@ -43,9 +44,12 @@ std::span<const Converter> quantization_converters();
 std::span<const Converter> recurrent_converters();
 std::span<const Converter> reduction_converters();
 std::span<const Converter> resize_converters();
+std::span<const Converter> select_converters();
 std::span<const Converter> shape_converters();
+std::span<const Converter> signal_converters();
 std::span<const Converter> string_converters();
 std::span<const Converter> tree_ensemble_converters();  ///< domain ai.onnx.ml
+std::span<const Converter> vision_converters();
 
 /// The first version of the default operator set from which on the operator means what its converter reads.
 int64_t first_readable_opset(std::string_view op_type);

@@ -5,6 +5,7 @@
 #include "onnx/spatial.h"
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
+#include "ops/window_ops.h"
 
 namespace camshaft::onnx {
 
@@ -15,7 +16,6 @@ namespace {
 Values pool(ConvertContext& c, ops::PoolKind kind) {
   const ValueId x = c.input(0);
   if (c.rank(x) > 5) c.unsupported(fmt::format("{} spatial axes; 1 to 3 are supported", c.rank(x) - 2));
-  if (c.uses_output(1)) c.unsupported("the output of indices");
   Window w = read_window(c, x);
   ops::Pool op{kind, w.kernel, w.strides, w.pads, w.dilations};
   op.ceil_mode = c.int_attribute("ceil_mode", 0) != 0;
@@ -24,7 +24,17 @@ Values pool(ConvertContext& c, ops::PoolKind kind) {
 }
 
 Values max_pool(ConvertContext& c) {
-  return pool(c, ops::PoolKind::max);
+  Values out = pool(c, ops::PoolKind::max);
+  if (!c.uses_output(1)) return out;
+  Window w = read_window(c, c.input(0));
+  const ops::MaxPoolIndices indices{w.kernel,
+                                    w.strides,
+                                    w.pads,
+                                    w.dilations,
+                                    c.int_attribute("ceil_mode", 0) != 0,
+                                    c.int_attribute("storage_order", 0) != 0};
+  out.push_back(c.result_at(1, indices, {c.input(0)}));
+  return out;
 }
 Values average_pool(ConvertContext& c) {
   return pool(c, ops::PoolKind::average);

@@ -4,6 +4,7 @@
 #include "ops/control_flow.h"
 #include "ops/dynamic.h"
 #include "ops/generate.h"
+#include "ops/index.h"
 #include "ops/linear_attention.h"
 #include "ops/lookup.h"
 #include "ops/move.h"
@@ -13,9 +14,13 @@
 #include "ops/reduce.h"
 #include "ops/region.h"
 #include "ops/resize.h"
+#include "ops/sample.h"
+#include "ops/select.h"
+#include "ops/signal.h"
 #include "ops/strings.h"
 #include "ops/support_vectors.h"
 #include "ops/tree_ensemble.h"
+#include "ops/window_ops.h"
 
 namespace camshaft {
 
@@ -40,7 +45,15 @@ const OpRegistry& operators() {
       ops::Reshape, ops::Transpose, ops::Expand,     //
       ops::Concat, ops::Slice, ops::DynamicSlice,    //
       ops::Pad, ops::Gather, ops::GatherElements,    //
-      ops::ScatterND,                                //
+      ops::ScatterND, ops::GatherND,                 //
+      ops::ScatterElements, ops::TensorScatter,      //
+      ops::ReverseSequence, ops::Cumulative,         //
+      ops::TopK, ops::NonZero, ops::Unique,          //
+      ops::NonMaxSuppression, ops::MaxPoolIndices,   //
+      ops::RoiAlign, ops::MaxRoiPool,                //
+      ops::GridSample, ops::DeformConv,              //
+      ops::Col2Im, ops::Determinant,                 //
+      ops::Dft, ops::Stft, ops::MelWeights,          //
       ops::DimsTensor, ops::ShapeOf, ops::Range,     //
       ops::DynamicReduce, ops::DynamicSqueeze,       //
       ops::DynamicUnsqueeze, ops::DynamicTile,       //

@@ -1,0 +1,170 @@
+// Operators that sample images: regions of interest, grids, deformable convolution, unpooling.
+#include <fmt/format.h>
+
+#include <string>
+
+#include "onnx/converters.h"
+#include "onnx/generators.h"
+#include "onnx/spatial.h"
+#include "ops/contract.h"
+#include "ops/generate.h"
+#include "ops/index.h"
+#include "ops/move.h"
+#include "ops/pointwise.h"
+#include "ops/sample.h"
+#include "ops/window_ops.h"
+
+namespace camshaft::onnx {
+
+using F = ScalarFunction;
+
+namespace {
+
+Values roi_align(ConvertContext& c) {
+  ops::RoiAlign op;
+  const std::string mode = c.string_attribute("mode", "avg");
+  if (mode != "avg" && mode != "max") c.invalid(fmt::format("mode '{}' is unknown", mode));
+  const std::string transformation =
+      c.opset() < 16 ? "output_half_pixel" : c.string_attribute("coordinate_transformation_mode", "half_pixel");
+  if (transformation != "half_pixel" && transformation != "output_half_pixel")
+    c.invalid(fmt::format("coordinate_transformation_mode '{}' is unknown", transformation));
+  op.maximum = mode == "max";
+  op.half_pixel = transformation == "half_pixel";
+  op.height = c.int_attribute("output_height", 1);
+  op.width = c.int_attribute("output_width", 1);
+  op.sampling_ratio = c.int_attribute("sampling_ratio", 0);
+  op.spatial_scale = c.float_attribute("spatial_scale", 1);
+  return c.result(op, {c.input(0), c.input(1), c.input(2)});
+}
+
+Values max_roi_pool(ConvertContext& c) {
+  const auto shape = c.ints_attribute("pooled_shape");
+  if (!shape || shape->size() != 2) c.invalid("attribute 'pooled_shape' must have two numbers");
+  return c.result(ops::MaxRoiPool{(*shape)[0], (*shape)[1], c.float_attribute("spatial_scale", 1)},
+                  {c.input(0), c.input(1)});
+}
+
+Values grid_sample(ConvertContext& c) {
+  ops::GridSample op;
+  const std::string mode = c.string_attribute("mode", "linear");
+  if (mode == "nearest") {
+    op.mode = ops::SampleMode::nearest;
+  } else if (mode == "cubic" || mode == "bicubic") {
+    op.mode = ops::SampleMode::cubic;
+  } else if (mode != "linear" && mode != "bilinear") {
+    c.invalid(fmt::format("mode '{}' is unknown", mode));
+  }
+  const std::string padding = c.string_attribute("padding_mode", "zeros");
+  if (padding == "border") {
+    op.padding = ops::SamplePadding::border;
+  } else if (padding == "reflection") {
+    op.padding = ops::SamplePadding::reflection;
+  } else if (padding != "zeros") {
+    c.invalid(fmt::format("padding_mode '{}' is unknown", padding));
+  }
+  op.align_corners = c.int_attribute("align_corners", 0) != 0;
+  return c.result(op, {c.input(0), c.input(1)});
+}
+
+// theta times the homogeneous coordinates of all pixels' centres, the last axis first.
+Values affine_grid(ConvertContext& c) {
+  const ValueId theta = c.input(0);
+  const DType dtype = c.dtype(theta);
+  const auto size = c.content(c.input(1));
+  if (!size) c.unsupported("the size must be known when the model is built");
+  if (size->size() != 4 && size->size() != 5) c.invalid(fmt::format("a size of {} numbers, not 4 or 5", size->size()));
+  if (c.rank(theta) != 3) c.invalid(fmt::format("theta has {} axes, not 3", c.rank(theta)));
+  const bool align = c.int_attribute("align_corners", 0) != 0;
+  const Shape spatial(size->begin() + 2, size->end());
+  const size_t rank = spatial.size();
+  Shape full = spatial;
+  full.emplace_back(1);
+  Values columns;
+  for (size_t i = rank; i-- > 0;) {
+    const ValueId count = c.cast(c.add(ops::DimsTensor{{spatial[i]}, DType::i64, true}, {}), dtype);
+    const ValueId doubled = c.add(F::mul, {c.cast(iota(c, spatial[i]), dtype), c.scalar(dtype, 2)});
+    const ValueId one = c.scalar(dtype, 1);
+    const ValueId position = align ? c.add(F::div, {doubled, c.add(F::sub, {count, one})})
+                                   : c.add(F::div, {c.add(F::add, {doubled, one}), count});
+    Shape along(rank + 1, Dim(1));
+    along[i] = spatial[i];
+    columns.push_back(c.add(ops::Expand{full}, {c.reshape(c.add(F::sub, {position, one}), along)}));
+  }
+  columns.push_back(c.add(ops::Expand{full}, {c.reshape(c.scalar(dtype, 1), Shape(rank + 1, Dim(1)))}));
+  const ValueId base = c.add(ops::Concat{static_cast<int64_t>(rank)}, columns);
+  const ValueId flat = c.reshape(base, {product(spatial), Dim(static_cast<int64_t>(rank) + 1)});
+  const ValueId grid = c.add(ops::MatMul{false, true}, {flat, theta});
+  Shape shape{c.dim(theta, 0)};
+  shape.insert(shape.end(), spatial.begin(), spatial.end());
+  shape.push_back(c.dim(theta, 1));
+  return {c.reshape(grid, std::move(shape))};
+}
+
+Values deform_conv(ConvertContext& c) {
+  const ValueId x = c.input(0), w = c.input(1);
+  if (c.rank(x) != 4 || c.rank(w) != 4)
+    c.unsupported(fmt::format("{} spatial axes; images of two are supported", c.rank(x) - 2));
+  std::optional<std::vector<int64_t>> kernel;
+  if (c.dim(w, 2).is_constant() && c.dim(w, 3).is_constant()) kernel = {c.dim(w, 2).value(), c.dim(w, 3).value()};
+  const Window window = read_window(c, x, kernel);
+  const ops::DeformConv op{window.strides, window.dilations, window.pads, c.int_attribute("group", 1),
+                           c.int_attribute("offset_group", 1)};
+  return c.result(op, {x, w, c.input(2), c.input_or_none(3), c.input_or_none(4)});
+}
+
+// Zeros with the values scattered to their indices in the shape that the window gives; a larger shape asked for gets
+// zeros behind.
+Values max_unpool(ConvertContext& c) {
+  const ValueId x = c.input(0), indices = c.input(1);
+  const Window window = read_window(c, x);
+  const auto rank = static_cast<size_t>(c.rank(x)), spatial = rank - 2;
+  Shape shape = c.shape(x);
+  for (size_t i = 0; i < spatial; ++i)
+    shape[2 + i] = (shape[2 + i] - Dim(1)) * Dim(window.strides[i]) - window.pads[i] - window.pads[spatial + i] +
+                   Dim(window.kernel[i]);
+  const Dim total = product(shape), given = product(c.shape(x));
+  const ValueId zeros = c.add(ops::Expand{{total}}, {c.reshape(c.scalar(c.dtype(x), 0), {1})});
+  const ValueId flat = c.add(ops::ScatterElements{}, {zeros, c.reshape(indices, {given}), c.reshape(x, {given})});
+  const ValueId unpooled = c.reshape(flat, shape);
+  if (!c.has(2)) return {unpooled};
+  const auto wanted = c.content(c.input(2));
+  if (!wanted) c.unsupported("the output shape must be known when the model is built");
+  if (wanted->size() != rank)
+    c.invalid(fmt::format("an output shape of {} axes for an input of {}", wanted->size(), rank));
+  Shape pads(2 * rank, Dim(0));
+  for (size_t i = 0; i < rank; ++i) pads[rank + i] = (*wanted)[i] - shape[i];
+  return c.result(ops::Pad{ops::PadMode::constant, std::move(pads)}, {unpooled});
+}
+
+Values col2im(ConvertContext& c) {
+  const ValueId x = c.input(0);
+  const auto image = c.content(c.input(1));
+  if (!image) c.unsupported("the image's shape must be known when the model is built");
+  const size_t rank = image->size();
+  ops::Col2Im op{*image,
+                 c.ints(c.input(2), "the block's shape"),
+                 positive_ints(c, "strides", rank),
+                 {},
+                 positive_ints(c, "dilations", rank)};
+  const auto pads = c.ints_attribute("pads").value_or(std::vector<int64_t>(2 * rank, 0));
+  op.pads.assign(pads.begin(), pads.end());
+  return c.result(std::move(op), {x});
+}
+
+Values det(ConvertContext& c) {
+  return c.result(ops::Determinant{}, {c.input(0)});
+}
+
+constexpr Converter table[] = {
+    {"AffineGrid", affine_grid, 20}, {"Col2Im", col2im, 18},          {"Det", det, 11},
+    {"DeformConv", deform_conv, 19}, {"GridSample", grid_sample, 16}, {"MaxRoiPool", max_roi_pool},
+    {"MaxUnpool", max_unpool, 9},    {"RoiAlign", roi_align, 10},
+};
+
+}  // namespace
+
+std::span<const Converter> vision_converters() {
+  return table;
+}
+
+}  // namespace camshaft::onnx
