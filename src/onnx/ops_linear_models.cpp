@@ -95,10 +95,9 @@ Values linear_classifier(ConvertContext& c) {
       labels = labels.dtype() == DType::string ? Tensor::of<std::string>(DType::string, {2}, {"0", "1"})
                                                : Tensor::from_ints({0, 1});
     const ValueId label = labels_at(c, labels, is_positive(c, scores));
-    if (transform == PostTransform::probit) return {label, transformed(c, scores, transform)};
-    if (!are_two) return {label, scores};
-    return {label,
-            with_complement(c, transform == PostTransform::logistic ? transformed(c, scores, transform) : scores)};
+    if (!are_two) return {label, transform == PostTransform::probit ? transformed(c, scores, transform) : scores};
+    const bool is_alone = transform == PostTransform::logistic || transform == PostTransform::probit;
+    return {label, with_complement(c, is_alone ? transformed(c, scores, transform) : scores)};
   }
   if (labels.size() < classes) c.invalid(fmt::format("{} labels do not fit {} classes", labels.size(), classes));
   const ValueId label = labels_at(c, labels, c.add(ops::ArgReduce{true, 1, false, false}, {scores}));
@@ -192,8 +191,8 @@ Values svm_classifier(ConvertContext& c) {
   const PostTransform transform = post_transform(c);
   if (has_probabilities || classes > 2) return {label, transformed(c, outputs[1], transform)};
   if (transform == PostTransform::none) return {label, with_negative(c, outputs[1])};
-  return {label,
-          with_complement(c, transform == PostTransform::probit ? transformed(c, outputs[1], transform) : outputs[1])};
+  const bool is_alone = transform == PostTransform::logistic || transform == PostTransform::probit;
+  return {label, with_complement(c, is_alone ? transformed(c, outputs[1], transform) : outputs[1])};
 }
 
 constexpr Converter table[] = {

@@ -169,17 +169,15 @@ int64_t finish_two_classes(const TreeEnsemble& op, Score<T>* scores, std::span<c
   } else if (op.post_transform == PostTransform::probit) {
     out[0] = probit_of(out[0]);
     out[1] = 0;
-  } else if (op.task == TreeTask::binary_positive) {
-    out[1] = out[0];
-    out[0] = 1 - out[0];
   } else if (op.post_transform == PostTransform::logistic) {
     out[1] = logistic_of(out[0]);
     out[0] = logistic_of(-out[0]);
-  } else if (is_positive || !is_binary) {
+  } else if (op.task == TreeTask::binary_positive) {
+    out[1] = out[0];
+    out[0] = 1 - out[0];
+  } else {
     out[1] = out[0];
     out[0] = -out[0];
-  } else {
-    out[1] = -out[0];
   }
   return is_positive ? 1 : 0;
 }
