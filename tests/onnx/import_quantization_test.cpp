@@ -210,6 +210,33 @@ TEST(ImportQuantization, MicrosoftProducts) {
               {1, 2}, {2 * (2.55 + 1.5), 2 * (5.1 + 2)});
 }
 
+// Inputs that are whole steps: the same as the layer of the default domain on dequantised weights.
+TEST(ImportQuantization, DynamicLstm) {
+  std::vector<int8_t> w(2 * 4), r(4);
+  std::vector<float> wide_w(w.size()), wide_r(r.size());
+  for (size_t i = 0; i < w.size(); ++i) {
+    w[i] = static_cast<int8_t>(37 * i % 100 - 50);
+    wide_w[i % 4 * 2 + i / 4] = 0.02F * static_cast<float>(w[i] - 3);
+  }
+  for (size_t i = 0; i < r.size(); ++i) {
+    r[i] = static_cast<int8_t>(20 * i);
+    wide_r[i] = 0.01F * static_cast<float>(r[i]);
+  }
+  const Tensor x = floats({2, 1, 2}, {2.55F, 0, 0.5F, 1.2F});
+  const std::vector<AttributeWriter> size{attr("hidden_size", 1)};
+  const Tensor wanted = run_node("LSTM", 14, {x, floats({1, 4, 2}, wide_w), floats({1, 4, 1}, wide_r)}, size);
+  GraphWriter graph;
+  graph.input("x", DType::f32, {2, 1, 2}).output("y", DType::f32);
+  graph.initializer(TensorWriter("w", {1, 2, 4}, w)).initializer(TensorWriter("r", {1, 1, 4}, r));
+  graph.initializer(TensorWriter("ws", {1}, std::vector<float>{0.02F}));
+  graph.initializer(TensorWriter("wz", {1}, std::vector<int8_t>{3}));
+  graph.initializer(TensorWriter("rs", {1, 4}, std::vector<float>(4, 0.01F)));
+  graph.initializer(TensorWriter("rz", {1, 4}, std::vector<int8_t>(4)));
+  graph.node("DynamicQuantizeLSTM", {"x", "w", "r", "", "", "", "", "", "ws", "wz", "rs", "rz"}, {"y"}, size,
+             microsoft);
+  expect_near(run(import_graph(graph, 17), {x})[0], {2, 1, 1, 1}, wanted.to_doubles());
+}
+
 TEST(ImportQuantization, WeightsOfFewBits) {
   // Two columns of 20 weights in blocks of 16: code (i + n) % 16, zero points 3 and 8 / 8 and 1.
   std::vector<uint8_t> bytes;

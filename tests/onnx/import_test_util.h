@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,9 @@
 namespace camshaft::onnx::testing {
 
 inline ImportedModel import_bytes(const std::string& bytes) {
-  ImportedModel model = import_model(read_model(std::as_bytes(std::span(bytes)), "test.onnx"));
+  // The graph's constants are views of the bytes, which are often a temporary's.
+  const auto storage = std::make_shared<const std::string>(bytes);
+  ImportedModel model = import_model(read_model(std::as_bytes(std::span(*storage)), "test.onnx", storage));
   verify(model.graph, "the importer");
   return model;
 }
