@@ -10,6 +10,7 @@
 #include "camshaft/error.h"
 #include "camshaft/profiler.h"
 #include "runtime/engine_impl.h"
+#include "runtime/tensor_view.h"
 #include "tools/commands.h"
 #include "tools/input_options.h"
 #include "tools/interrupt.h"
@@ -85,7 +86,7 @@ Measured measure(const Arguments& arguments) {
                                           to_string(inputs.tensors[i].dims())));
   start = Clock::now();
   for (size_t i = 0; i < inputs.tensors.size(); ++i)
-    context.set_input(engine.inputs()[i].name, inputs.tensors[i].dims(), inputs.tensors[i].data());
+    context.set_input(engine.inputs()[i].name, view_of(inputs.tensors[i]));
   context.run();
   measured.first_run_ms = seconds_since(start) * 1e3;
 

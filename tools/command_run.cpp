@@ -5,7 +5,9 @@
 
 #include "camshaft/engine.h"
 #include "camshaft/error.h"
+#include "runtime/tensor_view.h"
 #include "tools/commands.h"
+#include "tools/container_arrays.h"
 #include "tools/input_options.h"
 #include "tools/interrupt.h"
 #include "tools/npy.h"
@@ -47,23 +49,27 @@ int run(const Arguments& arguments) {
   Context context = engine.create_context({threads});
   context.set_cancellation(cancel_on_interrupt());
   for (size_t i = 0; i < inputs.tensors.size(); ++i)
-    context.set_input(engine.inputs()[i].name, inputs.tensors[i].dims(), inputs.tensors[i].data());
+    context.set_input(engine.inputs()[i].name, view_of(inputs.tensors[i]));
   progress.update("running", 0);
   context.run();
   progress.clear();
 
   NamedTensors outputs;
   for (const TensorInfo& info : engine.outputs()) {
-    const Tensor tensor = view_as_tensor(context.output(info.name));
-    if (!arguments.quiet)
-      fmt::print("{}: {}{}  {}\n", info.name, camshaft::to_string(tensor.dtype()), to_string(tensor.dims()),
-                 statistics(tensor));
-    if (!arguments.outputs.empty()) {
+    NamedTensors arrays;
+    const TensorView view = context.output(info.name);
+    append_arrays(info.name, is_container(info.dtype) ? copy_of(view) : view_as_tensor(view), arrays);
+    if (arrays.empty() && !arguments.quiet) fmt::print("{}: {}  empty\n", info.name, info.type);
+    for (auto& [name, tensor] : arrays) {
+      if (!arguments.quiet)
+        fmt::print("{}: {}{}  {}\n", name, camshaft::to_string(tensor.dtype()), to_string(tensor.dims()),
+                   statistics(tensor));
+      if (arguments.outputs.empty()) continue;
       const DType stored = to_numpy(Tensor(tensor.dtype(), Dims{0})).dtype();
       if (stored != tensor.dtype())
-        fmt::print(stderr, "camshaft: output '{}' is written as {}: NumPy has no {}\n", info.name,
+        fmt::print(stderr, "camshaft: output '{}' is written as {}: NumPy has no {}\n", name,
                    camshaft::to_string(stored), camshaft::to_string(tensor.dtype()));
-      outputs.emplace_back(info.name, tensor);
+      outputs.emplace_back(name, tensor);
     }
   }
   if (!arguments.outputs.empty()) write_npz(arguments.outputs, outputs);
@@ -86,7 +92,8 @@ Command add_run_command(CLI::App& app) {
   command->footer(
       "Inputs that no file gives are made up from --seed, the same on every machine; stderr says which.\n"
       "Dtypes that NumPy lacks are exchanged as wider ones without loss: bf16 and 8- and 4-bit floats as f32, 4-bit\n"
-      "integers as 8-bit ones.\n\n"
+      "integers as 8-bit ones. Of outputs that are sequences, optionals and maps the elements are written, as NAME/0,\n"
+      "NAME/1 and so on, and NAME/keys and NAME/values.\n\n"
       "Examples:\n"
       "  camshaft run model.engine --inputs in.npz --outputs out.npz\n"
       "  camshaft run model.onnx --input image=cat.npy --shapes mask:1x128");

@@ -92,6 +92,10 @@ GivenInputs::Complete GivenInputs::complete(const Engine& engine) const {
   for (size_t i = 0; i < infos.size(); ++i) {
     const auto it = arrays_.find(infos[i].name);
     missing |= it == arrays_.end();
+    if (it != arrays_.end() && is_container(infos[i].dtype))
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{}: input '{}' is {}, which cannot be read from files; leave it out, and it is made up",
+                              it->second.place, infos[i].name, infos[i].type));
     if (it != arrays_.end())
       complete.tensors[i] = from_numpy(it->second.tensor, infos[i].dtype,
                                        fmt::format("{} (input '{}')", it->second.place, infos[i].name));

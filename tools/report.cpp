@@ -79,7 +79,7 @@ nlohmann::json to_json(const TensorInfo& info) {
   nlohmann::json shape = nlohmann::json::array();
   for (size_t i = 0; i < info.dims.size(); ++i)
     shape.push_back(info.dims[i] >= 0 ? nlohmann::json(info.dims[i]) : nlohmann::json(info.dim_names[i]));
-  return {{"name", info.name}, {"dtype", std::string(to_string(info.dtype))}, {"shape", shape}};
+  return {{"name", info.name}, {"dtype", std::string(to_string(info.dtype))}, {"shape", shape}, {"type", info.type}};
 }
 
 nlohmann::json to_json(const MemoryInfo& memory) {

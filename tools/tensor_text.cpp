@@ -9,9 +9,7 @@
 namespace camshaft {
 
 std::string to_string(const TensorInfo& info) {
-  std::string out = fmt::format("{}: {}[", info.name, camshaft::to_string(info.dtype));
-  for (size_t i = 0; i < info.dim_names.size(); ++i) out += (i ? ", " : "") + info.dim_names[i];
-  return out + "]";
+  return fmt::format("{}: {}", info.name, info.type);
 }
 
 std::string statistics(const Tensor& tensor) {

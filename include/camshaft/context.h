@@ -39,6 +39,9 @@ class Context {
   void bind_input(const std::string& name, const void* data, size_t bytes);
   /// Both at once; `data` holds the product of `dims` elements.
   void set_input(const std::string& name, const std::vector<int64_t>& dims, const void* data);
+  /// The same for a value of any type. Sequences, optionals and maps can be set in this way alone; they are copied.
+  /// Throws Error(invalid_argument) when the value is not of the input's type.
+  void set_input(const std::string& name, const TensorView& value);
   /// Binds the caller's memory as an output; run() throws Error(invalid_argument) if it turns out too small. Outputs
   /// that are not bound are kept by the context. nullptr unbinds.
   void bind_output(const std::string& name, void* data, size_t bytes);

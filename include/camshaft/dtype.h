@@ -33,23 +33,28 @@ enum class DType : uint8_t {
   f8e8m0,  ///< a power of two from 2^-127 to 2^127, or NaN
   i2,
   u2,
+  // Containers of tensors, host only. See TensorView::elements.
+  sequence,  ///< any number of values of one type
+  optional,  ///< one value or none
+  map,       ///< keys and values: two tensors of one axis, equally long
 };
-
-constexpr int dtype_count = static_cast<int>(DType::u2) + 1;
+constexpr int dtype_count = static_cast<int>(DType::map) + 1;
 
 /// "f32", "bool", "string", …: the name used in text form, on the command line and in JSON.
 std::string_view to_string(DType dtype);
 /// The inverse; throws Error(invalid_argument) that lists the known names.
 DType parse_dtype(std::string_view name);
-/// Bits of one element as stored: 4 or 2 for the packed types, 8 for bool. Strings have no size: throws
-/// Error(internal).
+/// Bits of one element as stored: 4 or 2 for the packed types, 8 for bool. Strings and containers have no size:
+/// throws Error(internal).
 int bit_width(DType dtype);
 /// Whether several elements share a byte.
 bool is_packed(DType dtype);
 /// Bytes that `count` elements take: 4-bit types are packed two to a byte, 2-bit types four.
 size_t byte_size(DType dtype, int64_t count);
 bool is_floating(DType dtype);
-bool is_integer(DType dtype);  ///< signed or unsigned integers; not bool
-bool is_signed(DType dtype);   ///< floats and signed integers
+bool is_integer(DType dtype);     ///< signed or unsigned integers; not bool
+bool is_signed(DType dtype);      ///< floats and signed integers
+bool is_container(DType dtype);   ///< sequence, optional or map
+bool holds_objects(DType dtype);  ///< string or a container: the elements are no plain bytes
 
 }  // namespace camshaft

@@ -8,7 +8,7 @@
 namespace camshaft {
 namespace {
 
-enum class Class : uint8_t { floating, signed_integer, unsigned_integer, other };
+enum class Class : uint8_t { floating, signed_integer, unsigned_integer, other, container };
 
 struct Facts {
   std::string_view name;
@@ -26,6 +26,7 @@ constexpr std::array<Facts, dtype_count> all_facts = {{
     {"u8", 8, Class::unsigned_integer},   {"u4", 4, Class::unsigned_integer},   {"bool", 8, Class::other},
     {"string", 0, Class::other},          {"f8e4m3fnuz", 8, Class::floating},   {"f8e5m2fnuz", 8, Class::floating},
     {"f8e8m0", 8, Class::floating},       {"i2", 2, Class::signed_integer},     {"u2", 2, Class::unsigned_integer},
+    {"seq", 0, Class::container},         {"opt", 0, Class::container},         {"map", 0, Class::container},
 }};
 
 const Facts& facts(DType dtype) {
@@ -84,6 +85,14 @@ bool is_floating(DType dtype) {
 bool is_integer(DType dtype) {
   const Class kind = facts(dtype).kind;
   return kind == Class::signed_integer || kind == Class::unsigned_integer;
+}
+
+bool is_container(DType dtype) {
+  return facts(dtype).kind == Class::container;
+}
+
+bool holds_objects(DType dtype) {
+  return facts(dtype).bits == 0;
 }
 
 bool is_signed(DType dtype) {

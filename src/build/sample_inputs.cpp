@@ -104,6 +104,33 @@ Tensor random_tensor(DType dtype, const Dims& dims, std::optional<int64_t> limit
   return tensor;
 }
 
+constexpr int64_t sample_element_size = 4;
+
+// Elements get one size wherever the type leaves it open, and one axis where it leaves the rank open.
+Tensor random_value(const TensorType& type, const Dims& dims, std::optional<int64_t> limit, Random& random) {
+  const auto element = [&](const TensorType& inner) {
+    Dims sizes;
+    for (const Dim& d : inner.shape) sizes.push_back(d.as_constant().value_or(sample_element_size));
+    if (!inner.ranked) sizes = {sample_element_size};
+    return random_value(inner, sizes, std::nullopt, random);
+  };
+  switch (type.dtype) {
+    case DType::sequence: {
+      std::vector<Tensor> elements;
+      for (int64_t i = 0; i < dims.at(0); ++i) elements.push_back(element(type.elements.at(0)));
+      return Tensor::sequence(std::move(elements));
+    }
+    case DType::optional:
+      return Tensor::optional(element(type.elements.at(0)));
+    case DType::map: {
+      Tensor keys = element(type.elements.at(0));
+      return Tensor::map(std::move(keys), element(type.elements.at(1)));
+    }
+    default:
+      return random_tensor(type.dtype, dims, limit, random);
+  }
+}
+
 }  // namespace
 
 std::vector<Dims> choose_input_shapes(const Graph& graph, const std::map<std::string, Dims>& given,
@@ -153,7 +180,7 @@ std::vector<Tensor> sample_inputs(const Graph& graph, const std::vector<Dims>& s
     Random random(seed * 1000003 + i);
     const DType dtype = graph.type(graph.inputs[i]).dtype;
     const auto limit = is_integer(dtype) ? IndexLimit(symbols).of(graph, graph.inputs[i]) : std::nullopt;
-    inputs.push_back(random_tensor(dtype, shapes[i], limit, random));
+    inputs.push_back(random_value(graph.type(graph.inputs[i]), shapes[i], limit, random));
   }
   return inputs;
 }

@@ -42,7 +42,7 @@ std::map<size_t, Tensor> place_inputs(const Graph& model, const SampleOptions& o
 std::variant<VerificationSample, std::string> find_sample(const Graph& model, const SampleOptions& options,
                                                           ThreadPool& pool) {
   EvaluateOptions cancellable;
-  cancellable.observer = [&](const Node&, const std::vector<Tensor>&) { options.cancellation.check("verifying"); };
+  cancellable.cancellation = &options.cancellation;
   std::string first_failure;
   std::map<std::string, Dims> shapes = options.shapes;
   const std::map<size_t, Tensor> given = place_inputs(model, options, shapes);

@@ -11,6 +11,7 @@
 #include "camshaft/context.h"
 #include "ops/evaluate.h"
 #include "runtime/engine_impl.h"
+#include "runtime/tensor_view.h"
 
 namespace camshaft {
 
@@ -35,8 +36,8 @@ std::string find_culprit(const Graph& model, const Engine& engine, const Verific
   for (const PlanStep& step : plan.steps)
     for (const int32_t id : step.outputs) expected[plan.values[static_cast<size_t>(id)].name] = Tensor();
   EvaluateOptions options;
+  options.cancellation = &cancellation;
   options.observer = [&](const Node& node, const std::vector<Tensor>& outputs) {
-    cancellation.check("looking for the layer that diverges");
     for (size_t o = 0; o < outputs.size() && o < node.outputs.size(); ++o) {
       const auto it = expected.find(model.value(node.outputs[o]).name);
       if (it != expected.end()) it->second = outputs[o];
@@ -48,11 +49,11 @@ std::string find_culprit(const Graph& model, const Engine& engine, const Verific
   Context context = engine.create_context({pool.size()});
   context.set_cancellation(cancellation);
   for (size_t i = 0; i < sample.inputs.size(); ++i)
-    context.set_input(engine.inputs()[i].name, sample.inputs[i].dims(), sample.inputs[i].data());
+    context.set_input(engine.inputs()[i].name, view_of(sample.inputs[i]));
   for (const PlanStep& step : plan.steps) {
     const std::string& name = plan.values[static_cast<size_t>(step.outputs[0])].name;
     const Tensor& reference = expected[name];
-    if (!reference.defined() || reference.dtype() == DType::string) continue;
+    if (!reference.defined() || holds_objects(reference.dtype())) continue;
     context.set_tap(name, [&, name](const TensorView& view) {
       if (!culprit.empty() || view.dims != reference.dims() || view.dtype != reference.dtype()) return;
       const Tensor actual(view.dtype, view.dims, {static_cast<const std::byte*>(view.data), view.bytes}, nullptr);
@@ -89,7 +90,7 @@ VerifyResult verify_engine(const Graph& model, const Engine& engine, const Verif
   };
   if (!all_passed()) {
     EvaluateOptions noisy;
-    noisy.observer = [&](const Node&, const std::vector<Tensor>&) { options.cancellation.check("verifying"); };
+    noisy.cancellation = &options.cancellation;
     noisy.rounding_noise = rounding_noise;
     noisy.noise_seed = options.seed;
     const std::vector<Tensor> moved = evaluate(model, sample.inputs, pool, noisy);

@@ -2,7 +2,8 @@
 
 namespace camshaft {
 
-std::vector<Tensor> Kernel::run_dynamic(const std::vector<Tensor>&, const SymbolBindings&, ThreadPool&) const {
+std::vector<Tensor> Kernel::run_dynamic(const std::vector<Tensor>&, const SymbolBindings&, ThreadPool&,
+                                        const Cancellation*) const {
   throw Error(ErrorCode::internal, "this kernel's output shapes are known before it runs");
 }
 

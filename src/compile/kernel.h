@@ -33,6 +33,7 @@ struct LaunchArguments {
   std::span<std::byte* const> outputs;
   std::byte* workspace = nullptr;  ///< workspace_bytes(), 64-byte aligned
   ThreadPool& pool;
+  const Cancellation* cancellation = nullptr;  ///< for kernels that may run long; null: never cancelled
 };
 
 /// A kernel made ready for one set of concrete shapes. run() allocates nothing and may be called again and again, by
@@ -57,7 +58,7 @@ class Kernel {
   /// Whether some output's shape is known only after running; such kernels implement run_dynamic() and not prepare().
   virtual bool has_dynamic_outputs() const { return false; }
   virtual std::vector<Tensor> run_dynamic(const std::vector<Tensor>& inputs, const SymbolBindings& symbols,
-                                          ThreadPool& pool) const;
+                                          ThreadPool& pool, const Cancellation* cancellation = nullptr) const;
 };
 
 }  // namespace camshaft

@@ -27,20 +27,18 @@ class CopyLaunch final : public Launch {
 /// For graph outputs that are an input, a constant, or another output too.
 class CopyKernel final : public Kernel {
  public:
-  explicit CopyKernel(DType dtype) : strings_(dtype == DType::string) {}
-  bool has_dynamic_outputs() const override { return strings_; }
-  std::vector<Tensor> run_dynamic(const std::vector<Tensor>& inputs, const SymbolBindings&,
-                                  ThreadPool&) const override {
-    Tensor copy(inputs[0].dtype(), inputs[0].dims());
-    for (int64_t i = 0; i < copy.size(); ++i) copy.as_mutable<std::string>()[i] = inputs[0].as<std::string>()[i];
-    return {copy};
+  explicit CopyKernel(DType dtype) : objects_(holds_objects(dtype)) {}
+  bool has_dynamic_outputs() const override { return objects_; }
+  std::vector<Tensor> run_dynamic(const std::vector<Tensor>& inputs, const SymbolBindings&, ThreadPool&,
+                                  const Cancellation*) const override {
+    return {inputs[0].copy()};
   }
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
     return std::make_unique<CopyLaunch>(byte_size(shapes.inputs[0].dtype, element_count(shapes.inputs[0].dims)));
   }
 
  private:
-  bool strings_;
+  bool objects_;
 };
 
 bool is_view(const Node& node) {
@@ -259,7 +257,9 @@ SymbolBindings assume_sizes(const Graph& graph, SymbolBindings symbols, int64_t 
     for (size_t axis = 0; axis < shape.size(); ++axis) {
       std::vector<std::string> names;
       shape[axis].collect_symbols(names);
-      for (const std::string& n : names) symbols.try_emplace(n, axis == 0 ? 1 : size);
+      // Several elements show more of a sequence than one.
+      const int64_t first = graph.type(id).dtype == DType::sequence ? 3 : 1;
+      for (const std::string& n : names) symbols.try_emplace(n, axis == 0 ? first : size);
     }
   }
   return symbols;

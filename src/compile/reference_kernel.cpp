@@ -26,7 +26,7 @@ class ReferenceLaunch final : public Launch {
                            ? view(shapes_.inputs[i], arguments.inputs[i])
                            : Tensor());
     const std::vector<Tensor> results =
-        node_.op.evaluate({inputs, output_types_, symbols_, node_.bodies, arguments.pool});
+        node_.op.evaluate({inputs, output_types_, symbols_, node_.bodies, arguments.pool, arguments.cancellation});
     for (size_t o = 0; o < arguments.outputs.size(); ++o) {
       if (results[o].dims() != shapes_.outputs[o].dims)
         throw Error(ErrorCode::invalid_argument,
@@ -55,19 +55,19 @@ class ReferenceKernel final : public Kernel {
       // InferContext::fresh names a size that only running can tell after the output itself.
       for (const std::string& s : symbols) dynamic_ = dynamic_ || s.rfind("@" + value.name + ".", 0) == 0;
     }
-    // Strings own memory: they live in tensors of their own.
+    // Strings and containers own memory: they live in tensors of their own.
     for (const auto* ids : {&region.node.inputs, &region.node.outputs})
       for (const ValueId id : *ids)
-        dynamic_ = dynamic_ || (id != no_value && region.graph.type(id).dtype == DType::string);
+        dynamic_ = dynamic_ || (id != no_value && holds_objects(region.graph.type(id).dtype));
   }
 
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
     return std::make_unique<ReferenceLaunch>(node_, output_types_, shapes);
   }
   bool has_dynamic_outputs() const override { return dynamic_; }
-  std::vector<Tensor> run_dynamic(const std::vector<Tensor>& inputs, const SymbolBindings& symbols,
-                                  ThreadPool& pool) const override {
-    return node_.op.evaluate({inputs, output_types_, symbols, node_.bodies, pool});
+  std::vector<Tensor> run_dynamic(const std::vector<Tensor>& inputs, const SymbolBindings& symbols, ThreadPool& pool,
+                                  const Cancellation* cancellation) const override {
+    return node_.op.evaluate({inputs, output_types_, symbols, node_.bodies, pool, cancellation});
   }
 
  private:

@@ -16,7 +16,7 @@ namespace {
 /// Elements of one, two, four or eight bytes.
 bool movable(const RegionView& region, size_t i) {
   const DType dtype = region.graph.type(region.node.inputs[i]).dtype;
-  return dtype != DType::string && bit_width(dtype) >= 8;
+  return !holds_objects(dtype) && bit_width(dtype) >= 8;
 }
 
 template <class T>

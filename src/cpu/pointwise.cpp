@@ -43,7 +43,7 @@ std::optional<PointwiseView> view_pointwise(const RegionView& region) {
   for (const ValueId id : node.outputs)
     if (region.graph.shape(id) != region.graph.shape(node.outputs[0])) return std::nullopt;
   for (const ValueId id : node.outputs)
-    if (region.graph.type(id).dtype == DType::string) return std::nullopt;
+    if (holds_objects(region.graph.type(id).dtype)) return std::nullopt;
   view.program = std::move(lowered->program);
   try {
     TileProgram(view.program, std::vector<RowForm>(static_cast<size_t>(view.program.inputs), RowForm::vector));

@@ -25,7 +25,7 @@ double bytes_at_optimum(const RegionView& region) {
   double bytes = 0;
   for (const auto* ids : {&region.node.inputs, &region.node.outputs})
     for (const ValueId id : *ids)
-      if (id != no_value && region.graph.type(id).dtype != DType::string)
+      if (id != no_value && !holds_objects(region.graph.type(id).dtype))
         bytes += elements_at_optimum(region, id) * bit_width(region.graph.type(id).dtype) / 8;
   return bytes;
 }

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "engine/graph_codec.h"
+#include "graph/container_type.h"
 #include "ops/operators.h"
 
 namespace camshaft {
@@ -58,6 +59,22 @@ FieldValue decode_field(const format::Field& field, CopyBudget& budget) {
       return parse_shape(field.texts(), budget);
   }
   fail(fmt::format("field '{}' has an unknown type", field.name()->string_view()));
+}
+
+constexpr int max_type_nesting = 16;
+
+template <class Stored>
+TensorType decode_type(const Stored& stored, CopyBudget& budget, int nesting = 0) {
+  if (stored.dtype() >= dtype_count) fail(fmt::format("there is no dtype {}", stored.dtype()));
+  if (nesting > max_type_nesting) fail("a type is nested too deep");
+  TensorType type{static_cast<DType>(stored.dtype()), parse_shape(stored.dims(), budget)};
+  if constexpr (std::is_same_v<Stored, format::Type>) type.ranked = !stored.any_rank();
+  if (stored.elements()) {
+    budget.take(stored.elements()->size() * sizeof(TensorType));
+    for (const format::Type* element : *stored.elements())
+      type.elements.push_back(decode_type(*element, budget, nesting + 1));
+  }
+  return type;
 }
 
 Tensor decode_strings(Dims dims, const flatbuffers::Vector<uint8_t>* bytes) {
@@ -128,8 +145,11 @@ Graph decode_graph(const format::Graph& stored, const WeightBytes& weights, Copy
   std::vector<TensorType> recorded;
   if (stored.values()) {
     for (const format::Value* v : *stored.values()) {
-      if (v->dtype() >= dtype_count) fail(fmt::format("value '{}' has an unknown dtype", v->name()->string_view()));
-      const TensorType type{static_cast<DType>(v->dtype()), parse_shape(v->dims(), budget)};
+      const TensorType type = decode_type(*v, budget);
+      if (const std::string wrong = malformed(type); !wrong.empty())
+        fail(fmt::format("value '{}' is {}: {}", v->name()->string_view(), to_string(type), wrong));
+      if (is_container(type.dtype) && v->constant() != format::ConstantStorage::none)
+        fail(fmt::format("value '{}' is a container and a constant", v->name()->string_view()));
       for (const Dim& d : type.shape)
         if (d.is_constant() && d.value() < 0)
           fail(fmt::format("value '{}' has a negative size: {}", v->name()->string_view(), to_string(type)));

@@ -56,6 +56,7 @@ static_assert(
 
 std::vector<uint8_t> inlined_bytes(const Tensor& tensor) {
   std::vector<uint8_t> bytes;
+  if (is_container(tensor.dtype())) throw Error(ErrorCode::internal, "a container cannot be a constant");
   if (tensor.dtype() != DType::string) {
     const auto* data = reinterpret_cast<const uint8_t*>(tensor.data());
     if (tensor.bytes() > 0) bytes.assign(data, data + tensor.bytes());
@@ -69,9 +70,22 @@ std::vector<uint8_t> inlined_bytes(const Tensor& tensor) {
   return bytes;
 }
 
+flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<format::Type>>> encode_types(
+    Builder& b, const std::vector<TensorType>& types) {
+  if (types.empty()) return {};
+  std::vector<flatbuffers::Offset<format::Type>> list;
+  for (const TensorType& type : types) {
+    const auto dims = strings(b, texts(type.shape));
+    const auto elements = encode_types(b, type.elements);
+    list.push_back(format::CreateType(b, static_cast<uint8_t>(type.dtype), dims, !type.ranked, elements));
+  }
+  return b.CreateVector(list);
+}
+
 flatbuffers::Offset<format::Value> encode_value(Builder& b, const Value& value, bool elide, const StoreBytes& store) {
   const auto name = b.CreateString(value.name);
   const auto dims = strings(b, texts(value.type.shape));
+  const auto elements = encode_types(b, value.type.elements);
   auto storage = format::ConstantStorage::none;
   uint64_t offset = 0;
   flatbuffers::Offset<flatbuffers::Vector<uint8_t>> inlined;
@@ -94,6 +108,7 @@ flatbuffers::Offset<format::Value> encode_value(Builder& b, const Value& value, 
   v.add_constant(storage);
   v.add_offset(offset);
   if (!inlined.IsNull()) v.add_inlined(inlined);
+  if (!elements.IsNull()) v.add_elements(elements);
   return v.Finish();
 }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "graph/container_type.h"
+
 namespace camshaft {
 
 namespace {
@@ -100,10 +102,16 @@ std::vector<Inferred> infer(const Graph& graph, const Node& node) {
   for (const ValueId id : node.outputs) names.push_back(graph.value(id).name);
   const size_t outputs = names.size();
   try {
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i] && is_container(inputs[i]->type.dtype) && !node.op.takes_containers())
+        throw Error(ErrorCode::invalid_model, fmt::format("input {} must be a tensor", i));
     std::vector<Inferred> result = node.op.infer(InferContext(std::move(inputs), std::move(names), &node.bodies));
     if (result.size() < outputs)
       throw Error(ErrorCode::invalid_model, fmt::format("it has {} outputs, {} are asked for", result.size(), outputs));
     result.resize(outputs);
+    for (const Inferred& r : result)
+      if (is_container(r.type.dtype) && !malformed(r.type).empty())
+        throw Error(ErrorCode::invalid_model, fmt::format("its result would be {}", to_string(r.type)));
     return result;
   } catch (const Error& e) {
     std::string types;
@@ -132,10 +140,10 @@ Uses::Uses(const Graph& graph)
   for (const ValueId id : graph.outputs) is_output[static_cast<size_t>(id)] = true;
 }
 
-void remove_dead(Graph& graph) {
-  std::vector<bool> live(graph.values.size(), false);
-  for (const ValueId id : graph.inputs) live[static_cast<size_t>(id)] = true;
-  for (const ValueId id : graph.outputs) live[static_cast<size_t>(id)] = true;
+namespace {
+
+// Marks what live values are made of: returns the nodes that stay.
+std::vector<bool> spread_liveness(const Graph& graph, std::vector<bool>& live) {
   std::vector<bool> keep(graph.nodes.size(), false);
   for (size_t n = graph.nodes.size(); n-- > 0;) {
     const Node& node = graph.nodes[n];
@@ -146,6 +154,69 @@ void remove_dead(Graph& graph) {
       if (id != no_value) live[static_cast<size_t>(id)] = true;
     for (const ValueId id : node.outputs) live[static_cast<size_t>(id)] = true;
   }
+  return keep;
+}
+
+void collect_symbols(const Shape& shape, std::vector<std::string>& names) {
+  for (const Dim& d : shape)
+    if (!d.is_constant()) d.collect_symbols(names);
+}
+
+void collect_symbols(const Graph& graph, const Node& node, std::vector<std::string>& names) {
+  for (const ValueId id : node.outputs) collect_symbols(graph.shape(id), names);
+  for (const auto& [name, field] : node.op.fields()) {
+    if (const auto* d = std::get_if<Dim>(&field)) d->collect_symbols(names);
+    if (const auto* shape = std::get_if<Shape>(&field)) collect_symbols(*shape, names);
+  }
+  for (const Graph& body : node.bodies) {
+    for (const Node& inner : body.nodes) collect_symbols(body, inner, names);
+    for (const ValueId id : body.inputs) collect_symbols(body.shape(id), names);
+  }
+}
+
+// The symbols that are bound when the node has run: sizes that only running tells are named after the value.
+std::vector<std::string> bound_by(const Graph& graph, const Node& node) {
+  std::vector<std::string> bound;
+  for (const ValueId id : node.outputs) {
+    std::vector<std::string> names;
+    collect_symbols(graph.shape(id), names);
+    for (std::string& name : names)
+      if (name.starts_with("@" + graph.value(id).name + ".")) bound.push_back(std::move(name));
+  }
+  return bound;
+}
+
+// Nodes whose values nobody reads, and whose sizes somebody needs: makes their outputs live. False when there are none.
+bool revive_binders(const Graph& graph, const std::vector<bool>& keep, std::vector<bool>& live) {
+  std::unordered_map<std::string, size_t> binders;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    if (keep[n]) continue;
+    for (std::string& name : bound_by(graph, graph.nodes[n])) binders.emplace(std::move(name), n);
+  }
+  if (binders.empty()) return false;
+  std::vector<std::string> needed;
+  for (const ValueId id : graph.outputs) collect_symbols(graph.shape(id), needed);
+  for (size_t n = 0; n < graph.nodes.size(); ++n)
+    if (keep[n]) collect_symbols(graph, graph.nodes[n], needed);
+  bool revived = false;
+  for (const std::string& name : needed) {
+    const auto it = binders.find(name);
+    if (it == binders.end()) continue;
+    for (const ValueId id : graph.nodes[it->second].outputs) live[static_cast<size_t>(id)] = true;
+    revived = true;
+  }
+  return revived;
+}
+
+}  // namespace
+
+// A node also stays when a size that only it tells stands in a type or a field of a node that stays.
+void remove_dead(Graph& graph) {
+  std::vector<bool> live(graph.values.size(), false);
+  for (const ValueId id : graph.inputs) live[static_cast<size_t>(id)] = true;
+  for (const ValueId id : graph.outputs) live[static_cast<size_t>(id)] = true;
+  std::vector<bool> keep = spread_liveness(graph, live);
+  while (revive_binders(graph, keep, live)) keep = spread_liveness(graph, live);
   std::vector<Node> nodes;
   for (size_t n = 0; n < graph.nodes.size(); ++n)
     if (keep[n]) nodes.push_back(std::move(graph.nodes[n]));

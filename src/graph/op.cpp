@@ -2,14 +2,23 @@
 
 #include <fmt/format.h>
 
+#include "graph/container_type.h"
 #include "graph/graph.h"
 
 namespace camshaft {
 
 std::string to_string(const TensorType& type) {
-  std::string out = std::string(to_string(type.dtype)) + "[";
-  for (size_t i = 0; i < type.shape.size(); ++i) out += (i ? ", " : "") + type.shape[i].str();
-  return out + "]";
+  std::string out(to_string(type.dtype));
+  if (type.dtype == DType::map && type.elements.size() == 2)
+    return fmt::format("{}<{}, {}>", out, to_string(type.elements[0].dtype), to_string(type.elements[1].dtype));
+  if (type.dtype != DType::optional) {
+    out += type.ranked ? "[" : "[*";
+    for (size_t i = 0; i < type.shape.size(); ++i)
+      out += (i ? ", " : "") + (type.shape[i] == unknown_dim() ? "?" : type.shape[i].str());
+    out += "]";
+  }
+  for (const TensorType& element : type.elements) out += "<" + to_string(element) + ">";
+  return out;
 }
 
 std::string to_string(const Op& op) {

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "camshaft/cancellation.h"
 #include "graph/field.h"
 #include "graph/tensor.h"
 
@@ -24,13 +25,20 @@ class Graph;
 class ThreadPool;
 struct Value;
 
-/// Element type and symbolic shape of a value.
+/// Element type and symbolic shape of a value. Of a container the shape is that of its Tensor: [length] of a sequence,
+/// [] of an optional, [2] of a map. See graph/container_type.h.
 struct TensorType {
   DType dtype = DType::f32;
   Shape shape;
+  /// Only of what a container holds: false when even the number of axes may differ; the shape is empty then.
+  bool ranked = true;
+  /// What a container holds: one type for sequences and optionals, keys and values for maps. Sizes in which the
+  /// elements may differ are unknown_dim(); others are numbers or made of symbols of the model's inputs. Empty for
+  /// plain tensors.
+  std::vector<TensorType> elements = {};
   bool operator==(const TensorType&) const = default;
 };
-/// "f32[batch, 3, 224, 224]"
+/// "f32[batch, 3]", "seq[n]<f32[?, 3]>", "opt<f32[*]>" (any rank), "map<i64, f32>"
 std::string to_string(const TensorType& type);
 
 /// What a shape rule says of one output. `content` is set for small integer or bool tensors (rank 0 or 1) whose
@@ -79,6 +87,7 @@ struct EvalContext {
   const SymbolBindings& bindings;
   const std::vector<Graph>& bodies;
   ThreadPool& pool;
+  const Cancellation* cancellation = nullptr;  ///< looked at between iterations; null: never cancelled
 
   bool has(size_t i) const { return i < inputs.size() && inputs[i].defined(); }
   const Tensor& input(size_t i) const { return inputs[i]; }
@@ -97,6 +106,7 @@ struct OpConcept {
   virtual bool equals(const OpConcept& other) const = 0;
   virtual std::vector<Inferred> infer(const InferContext&) const = 0;
   virtual std::vector<Tensor> evaluate(const EvalContext&) const = 0;
+  virtual bool takes_containers() const = 0;
 };
 
 template <class T>
@@ -110,6 +120,11 @@ struct OpModel final : OpConcept {
   }
   std::vector<Inferred> infer(const InferContext& c) const override { return value.infer(c); }
   std::vector<Tensor> evaluate(const EvalContext& c) const override { return value.evaluate(c); }
+  bool takes_containers() const override {
+    return requires {
+      T::takes_containers;
+    };
+  }
   T value;
 };
 
@@ -132,6 +147,9 @@ class Op {
   Fields fields() const { return impl_->fields(); }
   std::vector<Inferred> infer(const InferContext& c) const { return impl_->infer(c); }
   std::vector<Tensor> evaluate(const EvalContext& c) const { return impl_->evaluate(c); }
+  /// Whether its inputs may be sequences, optionals and maps: the struct has `static constexpr bool takes_containers`.
+  /// The shape rules of all others never see one.
+  bool takes_containers() const { return impl_->takes_containers(); }
   bool operator==(const Op& other) const { return impl_ == other.impl_ || impl_->equals(*other.impl_); }
 
   /// The operator struct, or null if this is another operator.

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <tuple>
 
 #include "base/float_types.h"
 #include "camshaft/error.h"
@@ -19,6 +21,16 @@ int64_t element_count(const Dims& dims) {
   return count;
 }
 
+size_t storage_bytes(DType dtype, int64_t count) {
+  if (!holds_objects(dtype)) return byte_size(dtype, count);
+  size_t bytes;
+  const size_t each = dtype == DType::string ? sizeof(std::string) : sizeof(Tensor);
+  if (count < 0 || __builtin_mul_overflow(static_cast<size_t>(count), each, &bytes))
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("a tensor of {} elements of {} is too large", count, to_string(dtype)));
+  return bytes;
+}
+
 std::string to_string(const Dims& dims) {
   std::string out = "[";
   for (size_t i = 0; i < dims.size(); ++i) out += (i ? ", " : "") + std::to_string(dims[i]);
@@ -27,12 +39,11 @@ std::string to_string(const Dims& dims) {
 
 namespace {
 
-size_t storage_bytes(DType dtype, int64_t count) {
-  if (dtype != DType::string) return byte_size(dtype, count);
-  size_t bytes;
-  if (__builtin_mul_overflow(static_cast<size_t>(count), sizeof(std::string), &bytes))
-    throw Error(ErrorCode::invalid_argument, fmt::format("a tensor of {} strings is too large", count));
-  return bytes;
+template <class T>
+std::pair<const std::byte*, std::shared_ptr<const void>> make_objects(int64_t count) {
+  auto objects = std::make_shared<std::vector<T>>(static_cast<size_t>(count));
+  const auto* data = reinterpret_cast<const std::byte*>(objects->data());
+  return {data, std::move(objects)};
 }
 
 }  // namespace
@@ -40,10 +51,8 @@ size_t storage_bytes(DType dtype, int64_t count) {
 Tensor::Tensor(DType dtype, Dims dims) : dtype_(dtype), defined_(true), writable_(true), dims_(std::move(dims)) {
   size_ = element_count(dims_);
   bytes_ = storage_bytes(dtype, size_);
-  if (dtype == DType::string) {
-    auto strings = std::make_shared<std::vector<std::string>>(static_cast<size_t>(size_));
-    data_ = reinterpret_cast<const std::byte*>(strings->data());
-    owner_ = std::move(strings);
+  if (holds_objects(dtype)) {
+    std::tie(data_, owner_) = dtype == DType::string ? make_objects<std::string>(size_) : make_objects<Tensor>(size_);
     return;
   }
   const size_t rounded = (bytes_ + 63) / 64 * 64 + 64;  // kernels may read a vector past the end
@@ -144,13 +153,42 @@ Tensor Tensor::scalar(DType dtype, double value) {
       *t.as_mutable<uint8_t>() = static_cast<uint8_t>(static_cast<int>(value) & 3);
       break;
     case DType::string:
-      throw Error(ErrorCode::internal, "a number cannot become a scalar of dtype string");
+    case DType::sequence:
+    case DType::optional:
+    case DType::map:
+      throw Error(ErrorCode::internal,
+                  fmt::format("a number cannot become a scalar of dtype {}", camshaft::to_string(dtype)));
   }
   return t;
 }
 
 Tensor Tensor::from_ints(const std::vector<int64_t>& values) {
   return of(DType::i64, {static_cast<int64_t>(values.size())}, values);
+}
+
+Tensor Tensor::sequence(std::vector<Tensor> elements) {
+  for (Tensor& element : elements) element = element.owned();
+  return of(DType::sequence, {static_cast<int64_t>(elements.size())}, elements);
+}
+
+Tensor Tensor::optional(Tensor element) {
+  return of(DType::optional, {}, std::vector<Tensor>{element.owned()});
+}
+
+Tensor Tensor::map(Tensor keys, Tensor values) {
+  return of(DType::map, {2}, std::vector<Tensor>{keys.owned(), values.owned()});
+}
+
+Tensor Tensor::copy() const {
+  Tensor out(dtype_, dims_);
+  if (dtype_ == DType::string) {
+    std::copy_n(as<std::string>(), size_, out.as_mutable<std::string>());
+  } else if (is_container(dtype_)) {
+    std::copy_n(as<Tensor>(), size_, out.as_mutable<Tensor>());
+  } else if (bytes_ > 0) {
+    std::memcpy(out.mutable_data(), data_, bytes_);
+  }
+  return out;
 }
 
 std::byte* Tensor::mutable_data() {
@@ -239,9 +277,12 @@ std::vector<Out> numbers(const Tensor& t) {
       });
     }
     case DType::string:
+    case DType::sequence:
+    case DType::optional:
+    case DType::map:
       break;
   }
-  throw Error(ErrorCode::internal, "a string tensor has no numbers");
+  throw Error(ErrorCode::internal, fmt::format("a tensor of {} has no numbers", to_string(t.dtype())));
 }
 
 }  // namespace
@@ -259,6 +300,7 @@ bool Tensor::operator==(const Tensor& other) const {
     const auto* a = as<std::string>();
     return std::equal(a, a + size_, other.as<std::string>());
   }
+  if (is_container(dtype_)) return std::equal(as<Tensor>(), as<Tensor>() + size_, other.as<Tensor>());
   if (bytes_ == 0) return true;
   if (const int64_t used = size_ * bit_width(dtype_) % 8; used != 0) {
     // The last byte's high bits hold no element.

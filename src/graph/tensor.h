@@ -16,11 +16,17 @@ using Dims = std::vector<int64_t>;
 
 /// Product of sizes; 1 for a scalar. Throws Error(invalid_argument) on overflow or a negative size.
 int64_t element_count(const Dims& dims);
+/// Bytes that elements take in memory: byte_size(), and that of the objects of strings and containers.
+size_t storage_bytes(DType dtype, int64_t count);
 /// "[2, 3]"
 std::string to_string(const Dims& dims);
 
 /// A dense row-major tensor. A value type whose bytes are shared: copies are cheap, and writers make their own buffer.
 /// Elements of 4-bit and 2-bit types are packed, the first in a byte's low bits; strings are std::string objects.
+///
+/// Elements of containers are Tensor objects, which own what they hold (see owned()): of a sequence, of rank 1, its
+/// values; of an optional, of rank 0, its value, undefined when it is empty; of a map, of shape [2], its keys and its
+/// values, each of rank 1.
 class Tensor {
  public:
   Tensor() = default;
@@ -39,12 +45,16 @@ class Tensor {
   static Tensor of(DType dtype, Dims dims, const std::vector<T>& values);
   static Tensor scalar(DType dtype, double value);
   static Tensor from_ints(const std::vector<int64_t>& values);  ///< i64, 1-D
+  // Containers; the elements are made to own their bytes.
+  static Tensor sequence(std::vector<Tensor> elements);
+  static Tensor optional(Tensor element);  ///< undefined: empty
+  static Tensor map(Tensor keys, Tensor values);
 
   DType dtype() const { return dtype_; }
   const Dims& dims() const { return dims_; }
   int rank() const { return static_cast<int>(dims_.size()); }
   int64_t size() const { return size_; }     ///< elements
-  size_t bytes() const { return bytes_; }    ///< of the elements; strings count sizeof(std::string)
+  size_t bytes() const { return bytes_; }    ///< of the elements; strings count sizeof(std::string), and so on
   bool defined() const { return defined_; }  ///< false for a default-constructed tensor (an absent optional input)
 
   bool is_elided() const { return defined_ && data_ == nullptr && bytes_ > 0; }
@@ -63,13 +73,21 @@ class Tensor {
   std::span<const std::byte> span() const { return {data_, bytes_}; }
   const std::shared_ptr<const void>& owner() const { return owner_; }
 
+  /// Element i of a container.
+  const Tensor& element(int64_t i) const { return as<Tensor>()[i]; }
+
+  /// The same elements in memory of their own.
+  Tensor copy() const;
+  /// This tensor if it keeps its bytes alive, else a copy: a view may be of memory that is soon used for something
+  /// else.
+  Tensor owned() const { return defined_ && !owner_ ? copy() : *this; }
   /// The same bytes with other dims of the same element count.
   Tensor reshaped(Dims dims) const;
   /// Elements of any numeric dtype as doubles / integers (floats truncate). For small tensors and tests.
   std::vector<double> to_doubles() const;
   std::vector<int64_t> to_ints() const;
 
-  /// Same dtype, dims and bytes (NaNs equal when their bits are).
+  /// Same dtype, dims and bytes (NaNs equal when their bits are), or equal strings or elements.
   bool operator==(const Tensor& other) const;
 
  private:
@@ -91,8 +109,8 @@ template <class T>
 Tensor Tensor::of(DType dtype, Dims dims, const std::vector<T>& values) {
   Tensor t(dtype, std::move(dims));
   if (t.bytes() != values.size() * sizeof(T)) detail::throw_element_mismatch(t, values.size() * sizeof(T));
-  if constexpr (std::is_same_v<T, std::string>) {
-    for (size_t i = 0; i < values.size(); ++i) t.as_mutable<std::string>()[i] = values[i];
+  if constexpr (!std::is_trivially_copyable_v<T>) {
+    for (size_t i = 0; i < values.size(); ++i) t.as_mutable<T>()[i] = values[i];
   } else {
     if (t.bytes() > 0) __builtin_memcpy(t.mutable_data(), values.data(), t.bytes());
   }

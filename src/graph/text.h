@@ -26,6 +26,8 @@ struct PrintOptions {
 ///   graph     = "graph" [text] "(" [input {"," input}] ")" "{" {statement} "}"
 ///   input     = value ":" type
 ///   type      = dtype "[" [dim {"," dim}] "]"                   dim: see Dim::parse
+///             | "seq[" dim "]<" element ">" | "opt<" element ">" | "map<" dtype "," dtype ">"
+///   element   = type | dtype "[*]"                              of any rank; "?" for a dim: elements may differ in it
 ///   statement = "const" value ":" type "=" (element | list)     one element fills the tensor
 ///             | result {"," result} "=" operator [fields] "(" [operand {"," operand}] ")"
 ///               ["from" text {"," text}] {graph}                the names of the sources; the bodies
@@ -43,6 +45,9 @@ struct PrintOptions {
 /// Fields that are absent keep their defaults. A field with a point, an exponent, inf or nan is a real; a bare name is
 /// the same as its text. Values are named once and before they are used.
 std::string print(const Graph& graph, const PrintOptions& options = {});
+
+/// The type of what a container holds, as to_string() prints it. Throws Error(invalid_argument).
+TensorType parse_element_type(std::string_view text);
 
 /// The inverse of print(): what is printed with all constants (and sources) parses to an equal() graph.
 /// Throws Error(invalid_argument) with line and column, for text that is malformed and for nodes whose shape rule

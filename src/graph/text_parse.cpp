@@ -5,6 +5,7 @@
 #include <limits>
 #include <unordered_map>
 
+#include "graph/container_type.h"
 #include "graph/text.h"
 #include "graph/text_internal.h"
 
@@ -104,7 +105,7 @@ class Cursor {
   Shape dims(char close) {
     Shape shape;
     if (take(close)) return shape;
-    do shape.push_back(dim());
+    do shape.push_back(take('?') ? unknown_dim() : dim());
     while (take(','));
     expect(close, "behind the dims");
     return shape;
@@ -254,6 +255,51 @@ class FieldParser {
   Cursor& cursor_;
 };
 
+DType dtype(Cursor& cursor) {
+  const size_t start = cursor.at();
+  const std::string_view name = cursor.expect_name("a type, such as f32[batch, 3]");
+  try {
+    return parse_dtype(name);
+  } catch (const Error& e) {
+    cursor.fail(e.what(), start);
+  }
+}
+
+TensorType element_type(Cursor& cursor, int nesting) {
+  TensorType type{dtype(cursor), {}};
+  if (nesting > max_nesting) cursor.fail("types are nested too deep");
+  if (type.dtype == DType::map) {
+    cursor.expect('<', "behind 'map'");
+    const DType keys = dtype(cursor);
+    cursor.expect(',', "behind the dtype of the keys");
+    type = map_of(keys, dtype(cursor));
+    cursor.expect('>', "behind the dtype of the values");
+    return type;
+  }
+  if (type.dtype != DType::optional) {
+    cursor.expect('[', "behind the dtype");
+    type.ranked = !cursor.take('*');
+    if (type.ranked) {
+      type.shape = cursor.dims(']');
+    } else {
+      cursor.expect(']', "behind '*'");
+    }
+  }
+  if (is_container(type.dtype)) {
+    cursor.expect('<', "before the type of what a container holds");
+    type.elements.push_back(element_type(cursor, nesting + 1));
+    cursor.expect('>', "behind the type of what a container holds");
+  }
+  return type;
+}
+
+TensorType value_type(Cursor& cursor) {
+  const size_t start = cursor.at();
+  TensorType type = element_type(cursor, 0);
+  if (const std::string wrong = malformed(type); !wrong.empty()) cursor.fail(wrong, start);
+  return type;
+}
+
 class GraphParser {
  public:
   GraphParser(Cursor& cursor, const OpRegistry& registry, int nesting)
@@ -311,31 +357,18 @@ class GraphParser {
     return it->second;
   }
 
-  TensorType type() {
-    const size_t start = cursor_.at();
-    const std::string_view dtype = cursor_.expect_name("a type, such as f32[batch, 3]");
-    TensorType type;
-    try {
-      type.dtype = parse_dtype(dtype);
-    } catch (const Error& e) {
-      cursor_.fail(e.what(), start);
-    }
-    cursor_.expect('[', "behind the dtype");
-    type.shape = cursor_.dims(']');
-    return type;
-  }
-
   void input() {
     Name name = new_name();
     cursor_.expect(':', "and the type of an input");
-    ids_[name.text] = graph_.add_input(name.text, type());
+    ids_[name.text] = graph_.add_input(name.text, value_type(cursor_));
   }
 
   void constant() {
     Name name = new_name();
     cursor_.expect(':', "and the type of a constant");
     const size_t start = cursor_.at();
-    const TensorType declared = type();
+    const TensorType declared = value_type(cursor_);
+    if (is_container(declared.dtype)) cursor_.fail("a container cannot be a constant", start);
     Dims dims;
     for (const Dim& d : declared.shape) {
       if (!d.is_constant()) cursor_.fail("a constant has constant dims", start);
@@ -407,7 +440,7 @@ class GraphParser {
       names.push_back(std::move(name.text));
       const bool typed = cursor_.take(':');
       const size_t at = cursor_.at();
-      types.emplace_back(typed ? std::optional(type()) : std::nullopt, at);
+      types.emplace_back(typed ? std::optional(value_type(cursor_)) : std::nullopt, at);
     } while (cursor_.take(','));
     cursor_.expect('=', "and an operator behind a node's results");
 
@@ -473,6 +506,14 @@ class GraphParser {
 };
 
 }  // namespace
+
+TensorType parse_element_type(std::string_view text) {
+  Cursor cursor(text);
+  TensorType type = element_type(cursor, 0);
+  if (!cursor.done()) cursor.fail("expected nothing behind the type");
+  if (const std::string wrong = malformed_element(type); !wrong.empty()) cursor.fail(wrong, 0);
+  return type;
+}
 
 Graph parse_graph(std::string_view text, const OpRegistry& registry) {
   Cursor cursor(text);

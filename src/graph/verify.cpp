@@ -4,6 +4,8 @@
 
 #include <unordered_set>
 
+#include "graph/container_type.h"
+
 namespace camshaft {
 
 namespace {
@@ -31,12 +33,15 @@ class Verifier {
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       const Value& value = graph_.values[v];
       if (!names.insert(value.name).second) fail(fmt::format("two values are named '{}'", value.name));
+      if (const std::string wrong = malformed(value.type); !wrong.empty())
+        fail(fmt::format("'{}' is {}: {}", value.name, to_string(value.type), wrong));
       for (const Dim& d : value.type.shape)
         if (d.is_constant() && d.value() < 0)
           fail(fmt::format("'{}' has a negative size: {}", value.name, to_string(value.type)));
       if (!value.constant) continue;
       defined_[v] = true;
       const Tensor& tensor = *value.constant;
+      if (is_container(tensor.dtype())) fail(fmt::format("'{}' is a container and a constant", value.name));
       if (!tensor.defined()) fail(fmt::format("constant '{}' holds no tensor", value.name));
       const TensorType type{tensor.dtype(), Shape(tensor.dims().begin(), tensor.dims().end())};
       if (type != value.type)

@@ -93,7 +93,7 @@ std::shared_ptr<const Tensor> ConstantFinder::evaluate(const Node& node, ValueId
   std::vector<TensorType> types;
   for (const ValueId output : node.outputs) {
     const TensorType& type = graph_.type(output);
-    if (!is_static(type.shape)) return nullptr;
+    if (!is_static(type.shape) || is_container(type.dtype)) return nullptr;
     Dims dims;
     for (const Dim& d : type.shape) dims.push_back(d.value());
     if (element_count(dims) > max_elements) return nullptr;

@@ -23,7 +23,7 @@ class ConstantFinder {
   /// The elements of an integer tensor of any rank as expressions of the dims, row-major: its content, its constant, or
   /// what operators that only move elements make of those. (Exporters reverse a list of pads as a matrix.)
   std::optional<std::vector<Dim>> elements(ValueId id);
-  /// The node that computes a value; null for inputs and constants.
+  /// The node that computes a value, or null. Valid until a node is appended.
   const Node* producer(ValueId id);
 
  private:

@@ -123,6 +123,17 @@ std::vector<int64_t> ConvertContext::axes(std::vector<int64_t> axes, int64_t ran
   return axes;
 }
 
+const TypeProto* ConvertContext::declared_type(size_t i) const {
+  if (!uses_output(i)) return nullptr;
+  const auto it = declared_.find(node_.outputs[i]);
+  return it == declared_.end() ? nullptr : it->second;
+}
+
+int64_t ConvertContext::declared_rank(size_t i) const {
+  const TypeProto* type = declared_type(i);
+  return type && type->kind == TypeProto::Kind::tensor && type->shape ? static_cast<int64_t>(type->shape->size()) : -1;
+}
+
 const GraphProto& ConvertContext::graph_attribute(std::string_view name) const {
   const AttributeProto* a = attribute(name, AttributeType::graph);
   if (!a) invalid(fmt::format("attribute '{}' is missing", name));
@@ -130,8 +141,7 @@ const GraphProto& ConvertContext::graph_attribute(std::string_view name) const {
 }
 
 int64_t ConvertContext::declared_rank(size_t i, std::string_view what) const {
-  if (i < node_.outputs.size())
-    if (const auto it = ranks_.find(node_.outputs[i]); it != ranks_.end()) return it->second;
+  if (const int64_t rank = declared_rank(i); rank >= 0) return rank;
   unsupported(
       fmt::format("{} is known only when running, and the model does not say how many axes output {} has: "
                   "declare its shape in the model's value_info, or give the list a fixed length",

@@ -10,6 +10,7 @@
 #include "camshaft/error.h"
 #include "graph/graph.h"
 #include "onnx/constant_finder.h"
+#include "onnx/declared_type.h"
 #include "onnx/proto.h"
 #include "onnx/tensor_data.h"
 #include "ops/scalar_function.h"
@@ -17,8 +18,6 @@
 namespace camshaft::onnx {
 
 using Values = std::vector<ValueId>;
-/// How many axes the model declares its values to have, by name. Trusted only where nothing else tells.
-using DeclaredRanks = std::unordered_map<std::string, int64_t>;
 
 /// An Error whose message already names the node.
 class NodeError : public Error {
@@ -60,11 +59,11 @@ class SubgraphImporter {
 class ConvertContext {
  public:
   /// `source` is the node's name for people and `prefix` stands before the names of its values (inside functions).
-  ConvertContext(GraphUnderConstruction& target, SubgraphImporter& subgraphs, const DeclaredRanks& ranks,
+  ConvertContext(GraphUnderConstruction& target, SubgraphImporter& subgraphs, const DeclaredTypes& declared,
                  const NodeProto& node, int64_t opset, std::string source, std::string prefix, Values inputs)
       : target_(target),
         subgraphs_(subgraphs),
-        ranks_(ranks),
+        declared_(declared),
         node_(node),
         opset_(opset),
         source_(std::move(source)),
@@ -128,6 +127,10 @@ class ConvertContext {
   // Outputs.
   size_t output_count() const { return node_.outputs.size(); }
   bool uses_output(size_t i) const { return i < node_.outputs.size() && !node_.outputs[i].empty(); }
+  /// What the model declares of output i; null where it declares nothing. Trusted only where nothing else tells.
+  const TypeProto* declared_type(size_t i) const;
+  /// The number of axes that it declares; -1 where it declares none.
+  int64_t declared_rank(size_t i) const;
   /// The number of axes that the model declares for output i, where `what`, known only when running, decides it;
   /// unsupported, with the way out, when it declares none.
   int64_t declared_rank(size_t i, std::string_view what) const;
@@ -138,6 +141,8 @@ class ConvertContext {
   ValueId result_at(size_t i, Op op, Values inputs);
   /// Appends an operator with all of the node's outputs, and with bodies.
   Values results(Op op, Values inputs, std::vector<Graph> bodies);
+  /// The node that computes a value; null for inputs and constants. Valid until the next one is appended.
+  const Node* producer(ValueId id) const { return target_.constants.producer(id); }
   /// The usual end of a converter: the one output.
   Values result(Op op, Values inputs) { return {result_at(0, std::move(op), std::move(inputs))}; }
   Values result(ScalarFunction function, Values inputs);
@@ -159,7 +164,7 @@ class ConvertContext {
 
   GraphUnderConstruction& target_;
   SubgraphImporter& subgraphs_;
-  const DeclaredRanks& ranks_;
+  const DeclaredTypes& declared_;
   const NodeProto& node_;
   int64_t opset_;
   std::string source_;

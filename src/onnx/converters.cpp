@@ -21,6 +21,7 @@ std::multimap<Key, const Converter*> make_table() {
   add("", generator_converters());
   add("", indexing_converters());
   add("", normalization_converters());
+  add("", optional_converters());
   add("", pointwise_converters());
   add("", pooling_converters());
   add("", random_converters());
@@ -30,6 +31,8 @@ std::multimap<Key, const Converter*> make_table() {
   add("", resize_converters());
   add("", loss_converters());
   add("", select_converters());
+  add("", scan_converters());
+  add("", sequence_converters());
   add("", shape_converters());
   add("", signal_converters());
   add("", vision_converters());

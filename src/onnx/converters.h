@@ -36,6 +36,7 @@ std::span<const Converter> microsoft_quantized_layer_converters();  ///< domain 
 std::span<const Converter> microsoft_string_converters();           ///< domain com.microsoft
 std::span<const Converter> microsoft_weight_converters();           ///< domain com.microsoft
 std::span<const Converter> normalization_converters();
+std::span<const Converter> optional_converters();
 std::span<const Converter> pointwise_converters();
 std::span<const Converter> pooling_converters();
 std::span<const Converter> preview_converters();  ///< domain ai.onnx.preview
@@ -45,6 +46,8 @@ std::span<const Converter> recurrent_converters();
 std::span<const Converter> reduction_converters();
 std::span<const Converter> resize_converters();
 std::span<const Converter> select_converters();
+std::span<const Converter> scan_converters();
+std::span<const Converter> sequence_converters();
 std::span<const Converter> shape_converters();
 std::span<const Converter> signal_converters();
 std::span<const Converter> string_converters();

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "camshaft/error.h"
+#include "onnx/declared_type.h"
 #include "onnx/missing_operators.h"
 #include "onnx/node_importer.h"
 #include "onnx/onnx_dtype.h"
@@ -21,10 +22,7 @@ bool is_name(const std::string& param) {
 }
 
 TensorType input_type(const ValueInfoProto& input, const ImportOptions& options, const std::string& where) {
-  if (input.type.kind != TypeProto::Kind::tensor)
-    throw Error(ErrorCode::unsupported, fmt::format("{} is not a tensor; sequences, optionals, maps and sparse tensors "
-                                                    "as inputs of a model are not supported",
-                                                    where));
+  if (input.type.kind != TypeProto::Kind::tensor) return container_type_from(input.type, input.name, where);
   TensorType type{dtype_from_onnx(input.type.elem_type, where), {}};
   if (!input.type.shape) {
     const auto rank = options.ranks.find(input.name);

@@ -97,17 +97,15 @@ void NodeImporter::add_initializers(const GraphProto& graph, Scope& scope) {
       throw Error(ErrorCode::invalid_model,
                   fmt::format("{}: initializer {} is listed twice", model_.file, quote(tensor.name)));
   }
-  add_ranks(graph.value_infos, scope);
-  add_ranks(graph.outputs, scope);
+  declare(graph.value_infos, scope);
+  declare(graph.outputs, scope);
   for (const SparseTensorProto& tensor : graph.sparse_initializers)
     scope.values[tensor.values.name] =
         scope.target->graph.add_constant(tensor.values.name, to_tensor(scope.target->tensors.read(tensor)));
 }
 
-void NodeImporter::add_ranks(const std::vector<ValueInfoProto>& values, Scope& scope) {
-  for (const ValueInfoProto& value : values)
-    if (value.type.kind == TypeProto::Kind::tensor && value.type.shape)
-      scope.ranks[value.name] = static_cast<int64_t>(value.type.shape->size());
+void NodeImporter::declare(const std::vector<ValueInfoProto>& values, Scope& scope) {
+  for (const ValueInfoProto& value : values) scope.declared[value.name] = &value.type;
 }
 
 std::optional<ValueId> NodeImporter::find(const std::string& name, Scope& scope) {
@@ -197,7 +195,8 @@ Values NodeImporter::convert(const NodeProto& node, const std::string& source, V
   const Converter* converter = find_converter(node.domain, node.op_type, opset);
   if (!converter) throw Error(ErrorCode::unsupported, "Camshaft does not have this operator");
   ScopedSubgraphs subgraphs(*this, scope, source);
-  ConvertContext context(*scope.target, subgraphs, scope.ranks, node, opset, source, scope.prefix, std::move(inputs));
+  ConvertContext context(*scope.target, subgraphs, scope.declared, node, opset, source, scope.prefix,
+                         std::move(inputs));
   return converter->convert(context);
 }
 
@@ -220,7 +219,7 @@ Values NodeImporter::inline_function(const FunctionProto& function, const NodePr
   for (NodeProto& node : body) substitute(node, attributes);
 
   Scope scope(function.opsets, target, source + "/");
-  add_ranks(function.value_infos, scope);
+  declare(function.value_infos, scope);
   std::set<std::string> absent;
   for (size_t i = 0; i < function.inputs.size(); ++i) {
     if (i < inputs.size() && inputs[i] != no_value) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "onnx/convert_context.h"
+#include "onnx/declared_type.h"
 
 namespace camshaft::onnx {
 
@@ -22,7 +23,7 @@ struct Scope {
   std::unordered_map<std::string, ValueId> values;
   /// Initializers that no node has read yet: weights nobody uses are not decoded.
   std::unordered_map<std::string, const TensorProto*> initializers;
-  DeclaredRanks ranks;
+  DeclaredTypes declared;
   /// Values of nodes that could not be converted.
   std::set<std::string> lost;
 
@@ -41,8 +42,8 @@ class NodeImporter {
   explicit NodeImporter(const ModelProto& model) : model_(model) {}
 
   void add_initializers(const GraphProto& graph, Scope& scope);
-  /// Notes how many axes values are declared to have.
-  static void add_ranks(const std::vector<ValueInfoProto>& values, Scope& scope);
+  /// Notes the types that values are declared to have.
+  static void declare(const std::vector<ValueInfoProto>& values, Scope& scope);
   /// Converts nodes given in any order. A node that is refused as unsupported is remembered for report(), and so no
   /// later node that depends on it is tried; any other error is thrown at once.
   void add_nodes(const std::vector<NodeProto>& nodes, Scope& scope);

@@ -17,7 +17,7 @@ std::string data_type_name(int32_t data_type);
 /// tensor 'w'".
 DType dtype_from_onnx(int32_t data_type, std::string_view where);
 
-/// The inverse: every DType has a number.
+/// The inverse; containers have no number: Error(internal).
 int32_t dtype_to_onnx(DType dtype);
 
 }  // namespace camshaft::onnx

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 
+#include "graph/container_type.h"
 #include "onnx/converters.h"
 #include "ops/control_flow.h"
+#include "ops/optional.h"
 
 namespace camshaft::onnx {
 
@@ -61,14 +63,43 @@ bool widen(ConvertContext& c, const GraphProto& graph, const Body& body, bool al
       c.fail(given.dtype != inputs[i].dtype ? ErrorCode::invalid_model : ErrorCode::unsupported,
              fmt::format("carried value {} begins as {} and becomes {}; only its sizes may change", i - 2,
                          to_string(inputs[i]), to_string(given)));
+    // A loop that begins with an empty sequence says what is in it when it inserts the first element.
+    if (given.dtype == DType::sequence && inputs[i].shape[0] == Dim(0) &&
+        given.elements[0].dtype == inputs[i].elements[0].dtype)
+      inputs[i].elements = given.elements;
     for (size_t axis = 0; axis < given.shape.size(); ++axis) {
       const Dim symbol = c.subgraphs().fresh(graph, "body", i, axis);
       if (inputs[i].shape[axis] == symbol || (inputs[i].shape[axis] == given.shape[axis] && !all)) continue;
       inputs[i].shape[axis] = symbol;
       widened = true;
     }
+    for (size_t e = 0; e < given.elements.size(); ++e) {
+      if (accepts_element(inputs[i].elements[e], given.elements[e])) continue;
+      inputs[i].elements[e] = join_elements(inputs[i].elements[e], given.elements[e]);
+      widened = true;
+    }
   }
   return widened;
+}
+
+/// A loop may begin with an optional and go on with what such an optional holds: the body then gives optionals.
+Body import_loop_body(ConvertContext& c, const GraphProto& graph, const std::vector<TensorType>& types) {
+  Body body = c.subgraphs().import(graph, "body", types);
+  for (size_t i = 2; i < types.size() && i - 1 < body.graph.outputs.size(); ++i) {
+    ValueId& output = body.graph.outputs[i - 1];
+    if (types[i].dtype != DType::optional || body.graph.type(output).dtype != types[i].elements[0].dtype) continue;
+    output = body.graph.add(ops::MakeOptional{}, {output}, body.graph.value(output).name + ".optional");
+  }
+  return body;
+}
+
+/// What a loop carried as an optional, as the model declares its result.
+void unwrap_optionals(ConvertContext& c, size_t carried, Values& outputs) {
+  for (size_t i = 0; i < carried && i < outputs.size(); ++i) {
+    const TypeProto* declared = c.declared_type(i);
+    if (c.dtype(outputs[i]) == DType::optional && declared && declared->kind != TypeProto::Kind::optional)
+      outputs[i] = c.add(ops::OptionalGetElement{c.declared_rank(i)}, {outputs[i]});
+  }
 }
 
 Values loop(ConvertContext& c) {
@@ -81,17 +112,18 @@ Values loop(ConvertContext& c) {
     types.push_back(c.graph().type(c.input(i)));
   }
   const size_t carried = c.input_count() - 2;
-  Body body = c.subgraphs().import(graph, "body", types);
+  Body body = import_loop_body(c, graph, types);
   check_outputs(c, body.graph.outputs.size(), 1);
   if (body.graph.outputs.size() < 1 + carried)
     c.invalid(fmt::format("it carries {} values, its body has {} outputs", carried, body.graph.outputs.size()));
   // Sizes that only become unknown in a second round are rare; a third takes all of them as unknown.
-  for (int round = 0; widen(c, graph, body, round == 2, types); ++round)
-    body = c.subgraphs().import(graph, "body", types);
+  for (int round = 0; widen(c, graph, body, round == 2, types); ++round) body = import_loop_body(c, graph, types);
   inputs.insert(inputs.end(), body.captures.begin(), body.captures.end());
   std::vector<Graph> bodies;
   bodies.push_back(std::move(body.graph));
-  return c.results(ops::Loop{static_cast<int64_t>(carried)}, std::move(inputs), std::move(bodies));
+  Values outputs = c.results(ops::Loop{static_cast<int64_t>(carried)}, std::move(inputs), std::move(bodies));
+  unwrap_optionals(c, carried, outputs);
+  return outputs;
 }
 
 constexpr Converter table[] = {{"If", if_}, {"Loop", loop}};

@@ -115,6 +115,10 @@ void read_typed_field(const TensorProto& tensor, TensorData& out, const std::str
       check_length(tensor.string_data.size(), static_cast<uint64_t>(out.count), "strings", out, where);
       out.strings = tensor.string_data;
       return;
+    case DType::sequence:  // no data type of ONNX tensors
+    case DType::optional:
+    case DType::map:
+      return;
   }
 }
 

@@ -1,12 +1,10 @@
 #include "ops/control_flow.h"
 
 #include <algorithm>
-#include <cstring>
-#include <functional>
 #include <limits>
-#include <set>
 
-#include "ops/evaluate.h"
+#include "graph/container_type.h"
+#include "ops/bodies.h"
 #include "ops/shape_rules.h"
 
 namespace camshaft::ops {
@@ -20,112 +18,9 @@ void check_single(const TensorType& type, DType dtype, const char* what) {
     fail_rule("{} must be one element of {}, it is {}", what, to_string(dtype), to_string(type));
 }
 
-bool fits(const TensorType& given, const TensorType& wanted) {
-  if (given.dtype != wanted.dtype || given.shape.size() != wanted.shape.size()) return false;
-  for (size_t axis = 0; axis < given.shape.size(); ++axis)
-    if (provably_different(given.shape[axis], wanted.shape[axis])) return false;
-  return true;
-}
-
-// Inputs [first, end) of the node are inputs [body_first, …) of the body.
-void check_inputs(const InferContext& context, const Graph& body, size_t first, size_t body_first) {
-  const size_t expected = context.input_count() - first + body_first;
-  if (body.inputs.size() != expected) fail_rule("its body has {} inputs, {} are needed", body.inputs.size(), expected);
-  for (size_t i = first; i < context.input_count(); ++i) {
-    const TensorType& wanted = body.type(body.inputs[i - first + body_first]);
-    if (!fits(context.type(i), wanted))
-      fail_rule("input {} is {}, the body takes {}", i, to_string(context.type(i)), to_string(wanted));
-  }
-}
-
-// The sizes that have a meaning outside of the bodies: those made of symbols of the model's inputs, and of symbols that
-// the node's inputs have. All others belong to a body.
-class VisibleDims {
- public:
-  explicit VisibleDims(const InferContext& context) {
-    std::vector<std::string> names;
-    for (size_t i = 0; i < context.input_count(); ++i) {
-      if (!context.has(i)) continue;
-      for (const Dim& d : context.shape(i)) d.collect_symbols(names);
-    }
-    names_.insert(names.begin(), names.end());
-  }
-
-  bool contain(const Dim& dim) const {
-    std::vector<std::string> names;
-    dim.collect_symbols(names);
-    return std::all_of(names.begin(), names.end(),
-                       [&](const std::string& name) { return !name.starts_with('@') || names_.contains(name); });
-  }
-
- private:
-  std::set<std::string> names_;
-};
-
 bool single_bool(const Tensor& tensor, const char* what) {
   if (tensor.size() != 1) fail_rule("{} has {} elements instead of one", what, tensor.size());
   return tensor.as<uint8_t>()[0] != 0;
-}
-
-Tensor copy(const Tensor& tensor) {
-  Tensor out(tensor.dtype(), tensor.dims());
-  if (tensor.dtype() == DType::string) {
-    std::copy_n(tensor.as<std::string>(), tensor.size(), out.as_mutable<std::string>());
-  } else if (tensor.bytes() > 0) {
-    std::memcpy(out.mutable_data(), tensor.data(), tensor.bytes());
-  }
-  return out;
-}
-
-// A body may return what it was given. The caller's tensors are often views of memory that is used again.
-void own_results(std::vector<Tensor>& results, const std::vector<Tensor>& inputs) {
-  const std::less<const std::byte*> before;
-  for (Tensor& result : results) {
-    const bool is_view = std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& in) {
-      return in.defined() && !before(result.data(), in.data()) && before(result.data(), in.data() + in.bytes());
-    });
-    if (is_view) result = copy(result);
-  }
-}
-
-EvaluateOptions options_of(const EvalContext& context) {
-  EvaluateOptions options;
-  options.bindings = context.bindings;
-  return options;
-}
-
-// What a loop without iterations collects: sizes that no iteration has told are 0.
-Tensor empty_stack(const EvalContext& context, const TensorType& type) {
-  Dims dims{0};
-  for (size_t axis = 1; axis < type.shape.size(); ++axis) {
-    std::vector<std::string> names;
-    type.shape[axis].collect_symbols(names);
-    const bool known = std::all_of(names.begin(), names.end(),
-                                   [&](const std::string& name) { return context.bindings.count(name) != 0; });
-    dims.push_back(known ? context.evaluate(type.shape[axis]) : 0);
-  }
-  return Tensor(type.dtype, dims);
-}
-
-Tensor stack(const std::vector<Tensor>& parts) {
-  Dims dims = parts.front().dims();
-  dims.insert(dims.begin(), static_cast<int64_t>(parts.size()));
-  Tensor out(parts.front().dtype(), dims);
-  if (byte_size(out.dtype(), 2) < 2) fail_rule("results of {} cannot be collected", to_string(out.dtype()));
-  int64_t at = 0;
-  for (const Tensor& part : parts) {
-    if (part.dims() != parts.front().dims())
-      fail_rule("an iteration gave {} to collect, the first one {}", to_string(part.dims()),
-                to_string(parts.front().dims()));
-    if (part.dtype() == DType::string) {
-      std::copy_n(part.as<std::string>(), part.size(), out.as_mutable<std::string>() + at);
-    } else if (part.bytes() > 0) {
-      std::memcpy(out.mutable_data() + static_cast<size_t>(at) * (part.bytes() / static_cast<size_t>(part.size())),
-                  part.data(), part.bytes());
-    }
-    at += part.size();
-  }
-  return out;
 }
 
 }  // namespace
@@ -134,8 +29,8 @@ std::vector<Inferred> If::infer(const InferContext& context) const {
   check_single(context.type(0), DType::boolean, "the condition");
   const Graph& yes = context.body(0);
   const Graph& no = context.body(1);
-  check_inputs(context, yes, 1, 0);
-  check_inputs(context, no, 1, 0);
+  check_body_inputs(context, yes, 1, 0);
+  check_body_inputs(context, no, 1, 0);
   if (yes.outputs.size() != no.outputs.size())
     fail_rule("one branch has {} results, the other {}", yes.outputs.size(), no.outputs.size());
   const VisibleDims visible(context);
@@ -152,6 +47,7 @@ std::vector<Inferred> If::infer(const InferContext& context) const {
     for (size_t axis = 0; axis < type.shape.size(); ++axis)
       if (!(a.shape[axis] == b.shape[axis]) || !visible.contain(a.shape[axis]))
         type.shape[axis] = context.fresh(o, axis);
+    for (size_t i = 0; i < type.elements.size(); ++i) type.elements[i] = join_elements(a.elements[i], b.elements[i]);
     out.push_back({std::move(type)});
   }
   return out;
@@ -161,8 +57,8 @@ std::vector<Tensor> If::evaluate(const EvalContext& context) const {
   const bool condition = single_bool(context.input(0), "the condition");
   const std::vector<Tensor> inputs(context.inputs.begin() + 1, context.inputs.end());
   std::vector<Tensor> results =
-      camshaft::evaluate(context.bodies.at(condition ? 0 : 1), inputs, context.pool, options_of(context));
-  own_results(results, inputs);
+      camshaft::evaluate(context.bodies.at(condition ? 0 : 1), inputs, context.pool, body_options(context));
+  own_results(results);
   return results;
 }
 
@@ -173,7 +69,7 @@ std::vector<Inferred> Loop::infer(const InferContext& context) const {
     fail_rule("a loop that carries {} values cannot have {} inputs", carried, context.input_count());
   if (context.has(0)) check_single(context.type(0), DType::i64, "the trip count");
   if (context.has(1)) check_single(context.type(1), DType::boolean, "the condition");
-  check_inputs(context, body, 2, 2);
+  check_body_inputs(context, body, 2, 2);
   if (body.type(body.inputs[0]) != TensorType{DType::i64, {}} ||
       body.type(body.inputs[1]) != TensorType{DType::boolean, {}})
     fail_rule("the body must take the iteration (i64[]) and the condition (bool[])");
@@ -198,7 +94,9 @@ std::vector<Inferred> Loop::infer(const InferContext& context) const {
         const bool kept = type.shape[axis] == inside.shape[axis] && inside.shape[axis] == start.shape[axis];
         if (!kept || !visible.contain(type.shape[axis])) type.shape[axis] = context.fresh(o, axis);
       }
+      type.elements = inside.elements;
     } else {
+      if (is_container(type.dtype)) fail_rule("{} cannot be collected", to_string(type));
       type.shape.insert(type.shape.begin(), context.fresh(o, 0));
       for (size_t axis = 1; axis < type.shape.size(); ++axis)
         if (!visible.contain(type.shape[axis])) type.shape[axis] = context.fresh(o, axis);
@@ -219,10 +117,11 @@ std::vector<Tensor> Loop::evaluate(const EvalContext& context) const {
     trips = context.input(0).as<int64_t>()[0];
   }
   bool go_on = !context.has(1) || single_bool(context.input(1), "the condition");
-  const EvaluateOptions options = options_of(context);
+  const EvaluateOptions options = body_options(context);
   std::vector<Tensor> inputs = context.inputs;
   std::vector<std::vector<Tensor>> parts(collected);
   for (int64_t i = 0; i < trips && go_on; ++i) {
+    if (context.cancellation) context.cancellation->check("running a loop");
     inputs[0] = Tensor::of(DType::i64, {}, std::vector<int64_t>{i});
     inputs[1] = Tensor::scalar(DType::boolean, 1);
     std::vector<Tensor> results = camshaft::evaluate(body, inputs, context.pool, options);
@@ -231,12 +130,12 @@ std::vector<Tensor> Loop::evaluate(const EvalContext& context) const {
     for (size_t c = 0; c < collected; ++c) parts[c].push_back(std::move(results[1 + count + c]));
   }
   std::vector<Tensor> out(inputs.begin() + 2, inputs.begin() + 2 + static_cast<std::ptrdiff_t>(count));
-  own_results(out, context.inputs);
+  own_results(out);
   for (size_t c = 0; c < collected; ++c) {
     if (!parts[c].empty()) {
-      out.push_back(stack(parts[c]));
+      out.push_back(stack(context, std::move(parts[c]), 0));
     } else if (count + c < context.output_types.size()) {
-      out.push_back(empty_stack(context, context.output_types[count + c]));
+      out.push_back(empty_result(context, context.output_types[count + c]));
     }
   }
   return out;

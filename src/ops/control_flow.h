@@ -9,6 +9,7 @@ namespace camshaft::ops {
 /// true, bodies[1] when not; both take all the captures. Sizes in which the branches differ are fresh symbols; results
 /// of different dtypes are Error(invalid_model), of different ranks Error(unsupported).
 struct If {
+  static constexpr bool takes_containers = true;
   static constexpr std::string_view name = "if";
   template <class S, class V>
   static void reflect(S&, V&&) {}
@@ -25,6 +26,7 @@ struct If {
 /// A carried size may change from one iteration to the next where the body's input has a symbol of its own for it: such
 /// sizes, the number of iterations, and sizes that only the body knows, are fresh symbols outside.
 struct Loop {
+  static constexpr bool takes_containers = true;
   static constexpr std::string_view name = "loop";
   int64_t carried = 0;
   template <class S, class V>

@@ -110,9 +110,12 @@ bool with_storage(DType dtype, F&& f) {
     case DType::u2:
       return false;
     case DType::string:
+    case DType::sequence:
+    case DType::optional:
+    case DType::map:
       break;
   }
-  throw Error(ErrorCode::internal, "a string tensor has no numbers");
+  throw Error(ErrorCode::internal, "strings and containers have no numbers");
 }
 
 template <class T>

@@ -4,6 +4,7 @@
 
 #include "base/random.h"
 #include "camshaft/error.h"
+#include "graph/container_type.h"
 
 namespace camshaft {
 
@@ -89,6 +90,7 @@ class Interpreter {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const TensorType& type = graph_.type(graph_.inputs[i]);
       check_dtype(inputs[i], type.dtype, what(i));
+      check_elements(inputs[i], type, what(i));
       bind_names(type.shape, inputs[i].dims(), what(i), bindings_);
       tensors_[static_cast<size_t>(graph_.inputs[i])] = inputs[i];
     }
@@ -97,13 +99,14 @@ class Interpreter {
   }
 
   void run_node(const Node& node, int64_t index) {
+    if (options_.cancellation) options_.cancellation->check("evaluating the model");
     std::vector<Tensor> inputs;
     for (const ValueId id : node.inputs) inputs.push_back(id == no_value ? Tensor() : tensor(id));
     std::vector<TensorType> types;
     for (const ValueId id : node.outputs) types.push_back(graph_.type(id));
     std::vector<Tensor> outputs;
     try {
-      outputs = node.op.evaluate(EvalContext{inputs, types, bindings_, node.bodies, pool_});
+      outputs = node.op.evaluate(EvalContext{inputs, types, bindings_, node.bodies, pool_, options_.cancellation});
       check_outputs(node, types, outputs);
     } catch (const Error& e) {
       throw Error(e.code(), fmt::format("{}: {}", describe(node), e.what()));

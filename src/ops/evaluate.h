@@ -14,6 +14,8 @@ struct EvaluateOptions {
   /// move a model's outputs.
   double rounding_noise = 0;
   uint64_t noise_seed = 0;
+  /// Looked at before every node, and between the iterations of loops; throws Error(cancelled).
+  const Cancellation* cancellation = nullptr;
   /// Symbols bound from outside (of a body); those of the inputs' shapes are bound in addition.
   SymbolBindings bindings;
 };

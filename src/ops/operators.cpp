@@ -8,6 +8,7 @@
 #include "ops/linear_attention.h"
 #include "ops/lookup.h"
 #include "ops/move.h"
+#include "ops/optional.h"
 #include "ops/pointwise.h"
 #include "ops/random.h"
 #include "ops/recurrent.h"
@@ -17,6 +18,8 @@
 #include "ops/sample.h"
 #include "ops/select.h"
 #include "ops/signal.h"
+#include "ops/scan.h"
+#include "ops/sequence.h"
 #include "ops/strings.h"
 #include "ops/support_vectors.h"
 #include "ops/tree_ensemble.h"
@@ -60,7 +63,7 @@ const OpRegistry& operators() {
       ops::DynamicSplit, ops::DynamicPad,            //
       ops::RandomTensor, ops::Multinomial,           //
       ops::DynamicResize,                            //
-      ops::If, ops::Loop,                            //
+      ops::If, ops::Loop, ops::Scan,                 //
       ops::Recurrent, ops::LinearAttention,          //
       ops::TreeEnsemble, ops::SupportVectorVote,     //
       ops::PairwiseDistance, ops::ScoreTransform,    //
@@ -68,7 +71,9 @@ const OpRegistry& operators() {
       ops::StringConcat, ops::StringSplit,           //
       ops::StringNormalize, ops::RegexMatch,         //
       ops::CountTerms, ops::Tokenize,                //
-      ops::Region>();
+      ops::SequenceConstruct, ops::SequenceInsert, ops::SequenceErase, ops::SequenceAt, ops::SequenceLength,
+      ops::SplitToSequence, ops::ConcatFromSequence, ops::SequenceMap,  //
+      ops::MakeOptional, ops::OptionalGetElement, ops::OptionalHasElement, ops::Region>();
   return registry;
 }
 

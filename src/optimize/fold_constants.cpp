@@ -86,7 +86,7 @@ class Folder {
       in_bytes += graph_.value(id).constant->bytes();
     }
     for (const ValueId id : node.outputs) {
-      if (!is_static(graph_.shape(id))) return false;
+      if (!is_static(graph_.shape(id)) || is_container(graph_.type(id).dtype)) return false;
       Dims dims;
       for (const Dim& d : graph_.shape(id)) dims.push_back(d.value());
       out_bytes += graph_.type(id).dtype == DType::string ? 0 : byte_size(graph_.type(id).dtype, element_count(dims));
@@ -100,8 +100,8 @@ class Folder {
     for (const ValueId id : node.inputs) inputs.push_back(id == no_value ? Tensor() : *graph_.value(id).constant);
     std::vector<TensorType> types;
     for (const ValueId id : node.outputs) types.push_back(graph_.type(id));
-    const std::vector<Tensor> results =
-        node.op.evaluate(EvalContext{inputs, types, SymbolBindings{}, node.bodies, context_.pool});
+    const std::vector<Tensor> results = node.op.evaluate(
+        EvalContext{inputs, types, SymbolBindings{}, node.bodies, context_.pool, &context_.cancellation});
     for (size_t i = 0; i < node.outputs.size(); ++i)
       rewriter_.replace(node.outputs[i], graph_.add_constant(graph_.value(node.outputs[i]).name, results.at(i)));
   }

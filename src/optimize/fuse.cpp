@@ -103,7 +103,7 @@ class Fuser {
   // --- pointwise groups ---
 
   bool can_group(const Node& candidate) const {
-    const auto fits = [&](ValueId id) { return graph_.type(id).dtype != DType::string; };
+    const auto fits = [&](ValueId id) { return !holds_objects(graph_.type(id).dtype); };
     return is_elementwise(candidate) && fits(candidate.outputs[0]) &&
            std::all_of(candidate.inputs.begin(), candidate.inputs.end(), fits);
   }

@@ -31,12 +31,7 @@ bool is_bound(const Shape& shape, const SymbolBindings& symbols) {
 }  // namespace
 
 size_t operand_bytes(DType dtype, const Dims& dims) {
-  const int64_t count = element_count(dims);
-  if (dtype != DType::string) return byte_size(dtype, count);
-  size_t bytes = 0;
-  if (__builtin_mul_overflow(static_cast<size_t>(count), sizeof(std::string), &bytes))
-    throw Error(ErrorCode::invalid_argument, fmt::format("a tensor of {} strings is too large", count));
-  return bytes;
+  return storage_bytes(dtype, element_count(dims));
 }
 
 KernelShapes kernel_shapes(const Plan& plan, const PlanStep& step, const SymbolBindings& symbols, int threads) {

@@ -41,7 +41,8 @@ class BoundPlan {
   int64_t arena_bytes_ = 0, arena_lower_bound_ = 0;
 };
 
-/// Bytes of a dense tensor in memory; strings count as std::string objects. Throws Error(invalid_argument) on overflow.
+/// Bytes of a dense tensor in memory; strings and containers count as the objects they are. Throws
+/// Error(invalid_argument) on overflow.
 size_t operand_bytes(DType dtype, const Dims& dims);
 /// Concrete operand shapes of a step under bindings.
 KernelShapes kernel_shapes(const Plan& plan, const PlanStep& step, const SymbolBindings& symbols, int threads);

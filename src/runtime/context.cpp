@@ -7,8 +7,10 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "graph/container_type.h"
 #include "ops/evaluate.h"
 #include "runtime/context_impl.h"
+#include "runtime/tensor_view.h"
 
 namespace camshaft {
 
@@ -50,6 +52,7 @@ Context::Impl::Impl(std::shared_ptr<const Engine::Impl> e, int threads)
   memory.outputs.assign(engine->outputs.size(), nullptr);
   memory.output_bytes.assign(engine->outputs.size(), 0);
   bound_input_bytes.assign(engine->inputs.size(), 0);
+  container_inputs.resize(engine->inputs.size());
 }
 
 Context::Impl::~Impl() {
@@ -210,6 +213,9 @@ void Context::set_input_shape(const std::string& name, const std::vector<int64_t
 
 void Context::bind_input(const std::string& name, const void* data, size_t bytes) {
   const size_t i = impl_->input_index(name);
+  if (is_container(impl_->engine->inputs[i].dtype))
+    throw Error(ErrorCode::invalid_argument, fmt::format("input '{}' is {}: set it from a TensorView with elements",
+                                                         name, impl_->engine->inputs[i].type));
   impl_->memory.inputs[i] = static_cast<const std::byte*>(data);
   impl_->bound_input_bytes[i] = bytes;
 }
@@ -218,6 +224,28 @@ void Context::set_input(const std::string& name, const std::vector<int64_t>& dim
   set_input_shape(name, dims);
   const TensorInfo& info = impl_->engine->inputs[impl_->input_index(name)];
   bind_input(name, data, operand_bytes(info.dtype, dims));
+}
+
+void Context::set_input(const std::string& name, const TensorView& value) {
+  const size_t i = impl_->input_index(name);
+  const TensorInfo& info = impl_->engine->inputs[i];
+  if (value.dtype != info.dtype)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("input '{}' is {}, a value of {} is given", name, info.type, to_string(value.dtype)));
+  if (!is_container(value.dtype)) {
+    if (value.bytes < operand_bytes(value.dtype, value.dims))
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("the value of shape {} for input '{}' needs {} bytes, it has {}", to_string(value.dims),
+                              name, operand_bytes(value.dtype, value.dims), value.bytes));
+    return set_input(name, value.dims, value.data);
+  }
+  Tensor copy = copy_of(value);
+  const Graph& graph = impl_->engine->graph;
+  check_elements(copy, graph.type(graph.inputs[i]), fmt::format("input '{}'", name));
+  set_input_shape(name, copy.dims());
+  impl_->container_inputs[i] = std::move(copy);
+  impl_->memory.inputs[i] = impl_->container_inputs[i].data();
+  impl_->bound_input_bytes[i] = impl_->container_inputs[i].bytes();
 }
 
 void Context::bind_output(const std::string& name, void* data, size_t bytes) {

@@ -30,6 +30,7 @@ struct Context::Impl {
   std::shared_ptr<const Engine::Impl> engine;
   std::vector<std::optional<Dims>> input_dims;
   std::vector<size_t> bound_input_bytes;
+  std::vector<Tensor> container_inputs;  ///< copies; undefined for other inputs
   Executor executor;
   Executor::Memory memory;
   bool has_run = false;

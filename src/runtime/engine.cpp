@@ -21,6 +21,7 @@ TensorInfo describe(const std::string& name, const TensorType& type) {
   TensorInfo info;
   info.name = name;
   info.dtype = type.dtype;
+  info.type = to_string(type);
   for (const Dim& d : type.shape) {
     info.dims.push_back(d.as_constant().value_or(-1));
     info.dim_names.push_back(d.str());

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "ops/evaluate.h"
+#include "runtime/tensor_view.h"
 
 namespace camshaft {
 
@@ -117,7 +118,7 @@ void Executor::run_step(const BoundPlan& bound, size_t s) {
   step_outputs_.clear();
   for (const int32_t id : step.inputs) step_inputs_.push_back(id < 0 ? nullptr : pointer(id));
   for (const int32_t id : step.outputs) step_outputs_.push_back(pointer(id));
-  bound.launch(s)->run({step_inputs_, step_outputs_, arena_.data() + bound.workspace_offset(s), pool_});
+  bound.launch(s)->run({step_inputs_, step_outputs_, arena_.data() + bound.workspace_offset(s), pool_, &cancellation});
 }
 
 Dims Executor::current_dims(const BoundPlan& bound, int32_t value) const {
@@ -147,7 +148,7 @@ void Executor::run_dynamic_step(const BoundPlan& bound, size_t s) {
   if (step.kernel->has_dynamic_outputs()) {
     std::vector<Tensor> inputs;
     for (const int32_t id : step.inputs) inputs.push_back(id < 0 ? Tensor() : tensor(bound, id));
-    results = step.kernel->run_dynamic(inputs, late_symbols_, pool_);
+    results = step.kernel->run_dynamic(inputs, late_symbols_, pool_, &cancellation);
     for (size_t o = 0; o < step.outputs.size(); ++o) {
       const PlanValue& value = plan_.values[static_cast<size_t>(step.outputs[o])];
       bind_symbols(value.type.shape, results[o].dims(), fmt::format("tensor '{}'", value.name), late_symbols_);
@@ -171,7 +172,7 @@ void Executor::run_dynamic_step(const BoundPlan& bound, size_t s) {
       step_outputs_.push_back(fixed ? pointers_[static_cast<size_t>(step.outputs[o])] : results.back().mutable_data());
     }
     const AlignedBuffer workspace(std::max<size_t>(launch->workspace_bytes(), 64), "the workspace of a layer");
-    launch->run({step_inputs_, step_outputs_, const_cast<std::byte*>(workspace.data()), pool_});
+    launch->run({step_inputs_, step_outputs_, const_cast<std::byte*>(workspace.data()), pool_, &cancellation});
   }
   for (size_t o = 0; o < step.outputs.size(); ++o) {
     const auto v = static_cast<size_t>(step.outputs[o]);
@@ -192,7 +193,12 @@ void Executor::call_taps(const BoundPlan& bound, const std::vector<int32_t>& val
     const Dims dims = current_dims(bound, value);
     const PlanValue& v = plan_.values[static_cast<size_t>(root)];
     const size_t bytes = operand_bytes(v.type.dtype, dims);
-    tap({v.type.dtype, dims, pointers_[static_cast<size_t>(root)], bytes});
+    const std::byte* data = pointers_[static_cast<size_t>(root)];
+    if (is_container(v.type.dtype)) {
+      tap(view_of(Tensor(v.type.dtype, dims, {data, bytes}, nullptr)));
+    } else {
+      tap({v.type.dtype, dims, data, bytes});
+    }
   }
 }
 
@@ -209,14 +215,12 @@ void Executor::finish_outputs(const BoundPlan& bound, const Memory& memory) {
       continue;
     }
     const Tensor t = tensor(bound, id);
-    result.dtype = t.dtype();
-    result.dims = t.dims();
-    result.bytes = t.bytes();
-    result.data = t.data();
+    result = view_of(t);
     if (!memory.outputs[o]) continue;
-    if (t.dtype() == DType::string)
+    if (holds_objects(t.dtype()))
       throw Error(ErrorCode::invalid_argument,
-                  fmt::format("output '{}' holds strings and cannot be bound to memory", plan_.output_names[o]));
+                  fmt::format("output '{}' holds {} and cannot be bound to memory", plan_.output_names[o],
+                              t.dtype() == DType::string ? "strings" : "tensors"));
     if (memory.output_bytes[o] < t.bytes())
       throw Error(ErrorCode::invalid_argument, fmt::format("output '{}' needs {} bytes, {} are bound",
                                                            plan_.output_names[o], t.bytes(), memory.output_bytes[o]));

@@ -111,6 +111,15 @@ std::optional<std::string> difference(const Tensor& expected, const Tensor& actu
     return fmt::format("{} instead of {}", to_string(actual.dtype()), to_string(expected.dtype()));
   if (expected.dims() != actual.dims())
     return fmt::format("shape {} instead of {}", to_string(actual.dims()), to_string(expected.dims()));
+  if (is_container(expected.dtype())) {
+    for (int64_t i = 0; i < expected.size(); ++i) {
+      const Tensor &e = expected.element(i), &a = actual.element(i);
+      if (e.defined() != a.defined()) return e.defined() ? "an empty optional" : "an optional that is not empty";
+      if (!e.defined()) continue;
+      if (const auto what = difference(e, a)) return fmt::format("in element {}: {}", i, *what);
+    }
+    return std::nullopt;
+  }
   if (!is_floating(expected.dtype())) {
     if (expected == actual) return std::nullopt;
     if (expected.dtype() == DType::string) return "other strings";

@@ -195,6 +195,7 @@ TEST(Cast, EveryTypeToEveryOther) {
   for (int f = 0; f < dtype_count; ++f)
     for (int t = 0; t < dtype_count; ++t) {
       const auto from = static_cast<DType>(f), to = static_cast<DType>(t);
+      if (is_container(from) || is_container(to)) continue;
       const bool powers = from == DType::f8e8m0 || to == DType::f8e8m0;  // no zero
       const Tensor x = f32({5}, {1, powers ? 1.F : 0.F, 1, 1, 1});
       const Tensor source = run_op(Cast{from}, {x})[0];

@@ -1,7 +1,6 @@
 // Engines and tensors for tests of the runtime.
 #pragma once
 
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "ops/evaluate.h"
 #include "ops/operators.h"
 #include "runtime/backends.h"
+#include "runtime/tensor_view.h"
 
 namespace camshaft {
 
@@ -23,20 +23,11 @@ inline Engine engine_from(std::string_view text, const CompileOptions& options =
 
 /// A copy of an output.
 inline Tensor output_of(const Context& context, const std::string& name) {
-  const TensorView view = context.output(name);
-  Tensor copy(view.dtype, view.dims);
-  if (view.dtype == DType::string) {
-    for (int64_t i = 0; i < copy.size(); ++i)
-      copy.as_mutable<std::string>()[i] = static_cast<const std::string*>(view.data)[i];
-  } else if (copy.bytes() > 0) {
-    std::memcpy(copy.mutable_data(), view.data, copy.bytes());
-  }
-  return copy;
+  return copy_of(context.output(name));
 }
 
 inline void set_inputs(Context& context, const Engine& engine, const std::vector<Tensor>& inputs) {
-  for (size_t i = 0; i < inputs.size(); ++i)
-    context.set_input(engine.inputs()[i].name, inputs[i].dims(), inputs[i].data());
+  for (size_t i = 0; i < inputs.size(); ++i) context.set_input(engine.inputs()[i].name, view_of(inputs[i]));
 }
 
 inline std::vector<Tensor> run_engine(const Engine& engine, const std::vector<Tensor>& inputs, int threads = 2) {

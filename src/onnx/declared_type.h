@@ -1,0 +1,23 @@
+// Types that a model declares, as types of the graph.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+
+#include "graph/op.h"
+#include "onnx/proto.h"
+
+namespace camshaft::onnx {
+
+/// The types of value_infos and outputs, by name. They point into the model. Trusted only where nothing else tells.
+using DeclaredTypes = std::unordered_map<std::string, const TypeProto*>;
+
+/// What a container declares of its elements. Sizes without a number are unknown, whatever their name: nothing would
+/// give the name a value. Throws Error(unsupported) for sparse tensors and element types that Camshaft lacks, and
+/// Error(invalid_model) for a missing type; `where` begins the message.
+TensorType element_type_from(const TypeProto& type, const std::string& where);
+
+/// A value of a sequence, optional or map type; a sequence's length is the symbol "name.0".
+TensorType container_type_from(const TypeProto& type, const std::string& name, const std::string& where);
+
+}  // namespace camshaft::onnx
