@@ -124,20 +124,19 @@ ValueId dim_scalar(ConvertContext& c, const Dim& dim) {
   return c.add(ops::DimsTensor{{dim}, DType::i64, true}, {});
 }
 
-ValueId causal_mask(ConvertContext& c, const Dim& queries, const Dim& keys, ValueId first, int64_t window) {
+ValueId causal_mask(ConvertContext& c, const Dim& queries, ValueId keys, ValueId first, int64_t window) {
   ValueId row = c.reshape(iota(c, queries), {queries, 1});
   if (first != no_value) row = c.add(F::add, {row, first});
-  const ValueId column = iota(c, keys);
-  ValueId seen = c.add(F::less_or_equal, {column, row});
+  ValueId seen = c.add(F::less_or_equal, {keys, row});
   if (window <= 0) return seen;
   const ValueId width = c.add_constant(Tensor::of<int64_t>(DType::i64, {}, {window}));
-  const ValueId near = c.add(F::less, {c.add(F::sub, {row, width}), column});
+  const ValueId near = c.add(F::less, {c.add(F::sub, {row, width}), keys});
   return c.add(F::logical_and, {seen, near});
 }
 
-ValueId length_mask(ConvertContext& c, ValueId lengths, const Dim& keys) {
+ValueId length_mask(ConvertContext& c, ValueId lengths, ValueId keys) {
   const ValueId wide = c.cast(lengths, DType::i64);
-  return c.add(F::less, {iota(c, keys), c.reshape(wide, {product(c.shape(lengths)), 1, 1, 1})});
+  return c.add(F::less, {keys, c.reshape(wide, {product(c.shape(lengths)), 1, 1, 1})});
 }
 
 ValueId slice_axis(ConvertContext& c, ValueId x, int64_t axis, const Dim& start, const Dim& count, int64_t step) {

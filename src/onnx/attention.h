@@ -40,12 +40,13 @@ ValueId attention_scores(ConvertContext& c, ValueId query, ValueId key, std::opt
 ValueId split_heads(ConvertContext& c, ValueId x, int64_t heads);
 /// The inverse.
 ValueId merge_heads(ConvertContext& c, ValueId x);
-/// bool [.., queries, keys]: which keys a query sees. `first` (i64) is the position of the first query: a scalar, or
-/// [batch, 1, 1, 1]; no_value: 0. A query at position p sees the keys at p - window + 1 … p; all up to p when window
-/// is 0.
-ValueId causal_mask(ConvertContext& c, const Dim& queries, const Dim& keys, ValueId first, int64_t window = 0);
-/// bool [batch, 1, 1, keys]: the first `lengths[b]` keys; lengths is an integer tensor of `batch` elements.
-ValueId length_mask(ConvertContext& c, ValueId lengths, const Dim& keys);
+/// bool [.., queries, keys]: which keys a query sees; `keys` are their positions 0, 1, … (i64). `first` (i64) is the
+/// position of the first query: a scalar, or [batch, 1, 1, 1]; no_value: 0. A query at position p sees the keys at p -
+/// window + 1 … p; all up to p when window is 0.
+ValueId causal_mask(ConvertContext& c, const Dim& queries, ValueId keys, ValueId first, int64_t window = 0);
+/// bool [batch, 1, 1, keys]: the first `lengths[b]` of the keys, whose positions are `keys`; lengths is an integer
+/// tensor of `batch` elements.
+ValueId length_mask(ConvertContext& c, ValueId lengths, ValueId keys);
 /// A dim as an i64 scalar.
 ValueId dim_scalar(ConvertContext& c, const Dim& dim);
 

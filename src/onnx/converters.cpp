@@ -37,6 +37,7 @@ std::multimap<Key, const Converter*> make_table() {
   add("", signal_converters());
   add("", vision_converters());
   add("ai.onnx.preview", preview_converters());
+  add("com.microsoft", microsoft_attention_converters());
   add("com.microsoft", microsoft_converters());
   add("com.microsoft", microsoft_quantized_converters());
   add("com.microsoft", microsoft_quantized_layer_converters());
@@ -46,6 +47,8 @@ std::multimap<Key, const Converter*> make_table() {
   add("ai.onnx.ml", linear_model_converters());
   add("ai.onnx.ml", tree_ensemble_converters());
   add("com.microsoft", microsoft_string_converters());
+  add("com.microsoft", microsoft_fused_converters());
+  add("com.microsoft", microsoft_other_converters());
   return table;
 }
 

@@ -30,7 +30,11 @@ std::span<const Converter> generator_converters();
 std::span<const Converter> indexing_converters();
 std::span<const Converter> linear_model_converters();  ///< domain ai.onnx.ml
 std::span<const Converter> loss_converters();
+std::span<const Converter> linear_model_converters();               ///< domain ai.onnx.ml
+std::span<const Converter> microsoft_attention_converters();        ///< domain com.microsoft
 std::span<const Converter> microsoft_converters();                  ///< domain com.microsoft
+std::span<const Converter> microsoft_fused_converters();            ///< domain com.microsoft
+std::span<const Converter> microsoft_other_converters();            ///< domain com.microsoft
 std::span<const Converter> microsoft_quantized_converters();        ///< domain com.microsoft
 std::span<const Converter> microsoft_quantized_layer_converters();  ///< domain com.microsoft
 std::span<const Converter> microsoft_string_converters();           ///< domain com.microsoft

@@ -6,6 +6,7 @@
 #include "onnx/activations.h"
 #include "onnx/attention.h"
 #include "onnx/converters.h"
+#include "onnx/generators.h"
 #include "onnx/onnx_dtype.h"
 #include "onnx/quote.h"
 #include "ops/contract.h"
@@ -78,8 +79,8 @@ Values attention(ConvertContext& c) {
     const ValueId mask = pad_mask(c, is_bool ? given : c.cast(given, c.dtype(a.query)), keys);
     (is_bool ? a.masks : a.biases).push_back(mask);
   }
-  if (c.int_attribute("is_causal", 0) != 0) a.masks.push_back(causal_mask(c, queries, keys, past_length));
-  if (c.has(6)) a.masks.push_back(length_mask(c, c.input(6), keys));
+  if (c.int_attribute("is_causal", 0) != 0) a.masks.push_back(causal_mask(c, queries, iota(c, keys), past_length));
+  if (c.has(6)) a.masks.push_back(length_mask(c, c.input(6), iota(c, keys)));
 
   const AttentionResult r = onnx::attention(c, a);
   Values outputs{rank == 3 ? merge_heads(c, r.y) : r.y, a.key, a.value, no_value};
