@@ -4,6 +4,7 @@
 
 #include "onnx/attention.h"
 #include "onnx/converters.h"
+#include "onnx/generators.h"
 #include "onnx/quantization.h"
 #include "onnx/quantized_product.h"
 #include "onnx/recurrent.h"
@@ -54,7 +55,7 @@ ValueId half_of(ConvertContext& c, ValueId past, int64_t half) {
 
 // The keys that mask_index leaves: [batch] lengths, or [batch, keys] zeros and ones.
 ValueId index_mask(ConvertContext& c, ValueId mask, const Dim& keys) {
-  if (c.rank(mask) == 1) return length_mask(c, mask, keys);
+  if (c.rank(mask) == 1) return length_mask(c, mask, iota(c, keys));
   if (c.rank(mask) != 2) c.unsupported(fmt::format("a mask of {} axes; 1 and 2 are supported", c.rank(mask)));
   const Shape shape = c.shape(mask);
   return c.reshape(c.cast(mask, DType::boolean), {shape[0], 1, 1, shape[1]});
@@ -91,7 +92,7 @@ Values qattention(ConvertContext& c) {
   }
   const Dim queries = c.dim(a.query, 2), keys = c.dim(a.key, 2);
   if (c.has(5)) a.masks.push_back(index_mask(c, c.input(5), keys));
-  if (c.int_attribute("unidirectional", 0) != 0) a.masks.push_back(causal_mask(c, queries, keys, first));
+  if (c.int_attribute("unidirectional", 0) != 0) a.masks.push_back(causal_mask(c, queries, iota(c, keys), first));
   const ValueId y = merge_heads(c, attention(c, a).y);
   if (!c.uses_output(1)) return {y};
   const auto layer = [&](ValueId id) {
