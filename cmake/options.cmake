@@ -25,9 +25,3 @@ if(CAMSHAFT_SANITIZE)
   add_compile_options(-fsanitize=${CAMSHAFT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
   add_link_options(-fsanitize=${CAMSHAFT_SANITIZE})
 endif()
-
-if(CAMSHAFT_FUZZ)
-  # Coverage of every object; the fuzzers' programs alone are linked with libFuzzer's main.
-  add_compile_options(-fsanitize=fuzzer-no-link)
-  add_link_options(-fsanitize=fuzzer-no-link)
-endif()

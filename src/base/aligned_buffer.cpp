@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "base/format_bytes.h"
+#include "base/memory_limit.h"
 #include "camshaft/error.h"
 
 namespace camshaft {
@@ -21,7 +22,7 @@ constexpr size_t huge_from = 2 * huge_page;
 AlignedBuffer::AlignedBuffer(size_t size, std::string_view purpose) : size_(size) {
   if (size == 0) return;
   const size_t alignment = size >= huge_from ? huge_page : 64;
-  if (size <= PTRDIFF_MAX - alignment) {
+  if (size <= PTRDIFF_MAX - alignment && size <= largest_buffer()) {
     const size_t rounded = (size + alignment - 1) / alignment * alignment;
     data_ = static_cast<std::byte*>(std::aligned_alloc(alignment, rounded));
     if (data_ && alignment == huge_page) madvise(data_, rounded, MADV_HUGEPAGE);  // a wish; failing costs only speed

@@ -5,7 +5,6 @@
 #include <new>
 #include <stdexcept>
 
-#include "base/mapped_file.h"
 #include "engine/container.h"
 #include "engine/graph_codec.h"
 
@@ -70,9 +69,9 @@ EngineFile decode(const Container& container, std::shared_ptr<const void> owner)
   return file;
 }
 
-}  // namespace
-
-void write_engine_file(const std::string& path, const EngineFile& engine) {
+// Calls `write` with the sections, whose bytes live until it returns.
+template <class Write>
+auto with_sections(const EngineFile& engine, Write&& write) {
   SectionSource weights("weights");
   const auto store = [&](const Tensor& tensor) { return weights.add(tensor.span()); };
   flatbuffers::FlatBufferBuilder b(1 << 16);
@@ -95,11 +94,21 @@ void write_engine_file(const std::string& path, const EngineFile& engine) {
   std::vector<SectionSource> sections;
   sections.emplace_back("graph", std::as_bytes(std::span(b.GetBufferPointer(), b.GetSize())));
   sections.push_back(std::move(weights));
-  write_container(path, sections);
+  return write(sections);
 }
 
-EngineFile read_engine_file(const std::string& path) {
-  std::shared_ptr<const MappedFile> mapped = MappedFile::open(path);
+}  // namespace
+
+void write_engine_file(const std::string& path, const EngineFile& engine) {
+  with_sections(engine, [&](const std::vector<SectionSource>& sections) { write_container(path, sections); });
+}
+
+std::vector<std::byte> engine_file_bytes(const EngineFile& engine) {
+  return with_sections(engine, [](const std::vector<SectionSource>& sections) { return container_bytes(sections); });
+}
+
+EngineFile read_engine_file(const std::shared_ptr<const MappedFile>& mapped) {
+  const std::string& path = mapped->path();
   const Container container = open_container(mapped);
   try {
     return decode(container, mapped);
@@ -111,6 +120,10 @@ EngineFile read_engine_file(const std::string& path) {
     if (e.code() == ErrorCode::out_of_memory) throw;
     throw Error(ErrorCode::corrupt_engine, fmt::format("'{}' is a damaged engine: {}", path, e.what()));
   }
+}
+
+EngineFile read_engine_file(const std::string& path) {
+  return read_engine_file(MappedFile::open(path));
 }
 
 }  // namespace camshaft

@@ -1,11 +1,13 @@
 // The engine file: everything an engine is, on disk.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/mapped_file.h"
 #include "camshaft/profile.h"
 #include "compile/packed_constants.h"
 #include "graph/graph.h"
@@ -29,9 +31,13 @@ struct EngineFile {
 
 /// Writes atomically. Throws Error(io).
 void write_engine_file(const std::string& path, const EngineFile& engine);
+/// The same bytes in memory.
+std::vector<std::byte> engine_file_bytes(const EngineFile& engine);
 
-/// Maps and checks a file: bounds, checksums, structure (FlatBuffers verifier), semantics (graph verifier, shape
-/// rules). Any bytes at all give an engine or an Error(corrupt_engine); Error(io) when it cannot be read.
+/// Checks a mapped file, or bytes in memory: bounds, checksums, structure (FlatBuffers verifier), semantics (graph
+/// verifier, shape rules). Any bytes at all give an engine or an Error(corrupt_engine).
+EngineFile read_engine_file(const std::shared_ptr<const MappedFile>& mapped);
+/// Maps the file first; Error(io) when it cannot be read.
 EngineFile read_engine_file(const std::string& path);
 
 }  // namespace camshaft

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/float_types.h"
+#include "base/memory_limit.h"
 #include "camshaft/error.h"
 
 namespace camshaft {
@@ -51,15 +52,18 @@ std::pair<const std::byte*, std::shared_ptr<const void>> make_objects(int64_t co
 Tensor::Tensor(DType dtype, Dims dims) : dtype_(dtype), defined_(true), writable_(true), dims_(std::move(dims)) {
   size_ = element_count(dims_);
   bytes_ = storage_bytes(dtype, size_);
+  const auto refuse = [&] {
+    throw Error(ErrorCode::out_of_memory, fmt::format("out of memory: a tensor {}{} needs {} bytes",
+                                                      camshaft::to_string(dtype), to_string(dims_), bytes_));
+  };
+  if (bytes_ > largest_buffer()) refuse();
   if (holds_objects(dtype)) {
     std::tie(data_, owner_) = dtype == DType::string ? make_objects<std::string>(size_) : make_objects<Tensor>(size_);
     return;
   }
   const size_t rounded = (bytes_ + 63) / 64 * 64 + 64;  // kernels may read a vector past the end
   void* memory = rounded < bytes_ ? nullptr : std::aligned_alloc(64, rounded);
-  if (!memory)
-    throw Error(ErrorCode::out_of_memory, fmt::format("out of memory: a tensor {}{} needs {} bytes",
-                                                      camshaft::to_string(dtype), to_string(dims_), bytes_));
+  if (!memory) refuse();
   std::memset(memory, 0, rounded);
   data_ = static_cast<const std::byte*>(memory);
   owner_ = std::shared_ptr<const void>(memory, [](const void* p) { std::free(const_cast<void*>(p)); });

@@ -52,6 +52,11 @@ std::multimap<Key, const Converter*> make_table() {
   return table;
 }
 
+const std::multimap<Key, const Converter*>& table_of_converters() {
+  static const auto table = make_table();
+  return table;
+}
+
 }  // namespace
 
 int64_t first_readable_opset(std::string_view op_type) {
@@ -69,12 +74,19 @@ int64_t first_readable_opset(std::string_view op_type) {
 }
 
 const Converter* find_converter(std::string_view domain, std::string_view op_type, int64_t opset) {
-  static const auto table = make_table();
+  const auto& table = table_of_converters();
   const Converter* best = nullptr;
   const auto [begin, end] = table.equal_range({domain == "ai.onnx" ? "" : domain, op_type});
   for (auto it = begin; it != end; ++it)
     if (it->second->since <= opset && (!best || it->second->since > best->since)) best = it->second;
   return best;
+}
+
+std::vector<std::pair<std::string_view, std::string_view>> known_operators() {
+  std::vector<Key> names;
+  for (const auto& [key, converter] : table_of_converters())
+    if (names.empty() || names.back() != key) names.push_back(key);
+  return names;
 }
 
 }  // namespace camshaft::onnx

@@ -98,8 +98,13 @@ SymbolBindings bind_profile(const Graph& graph, const Profile& profile) {
 }
 
 Engine Engine::load(const std::string& path) {
-  EngineFile file = read_engine_file(path);
-  auto impl = std::make_shared<Impl>();
+  return load_engine(MappedFile::open(path));
+}
+
+Engine load_engine(const std::shared_ptr<const MappedFile>& mapped) {
+  EngineFile file = read_engine_file(mapped);
+  const std::string& path = mapped->path();
+  auto impl = std::make_shared<Engine::Impl>();
   impl->backend = find_backend(file.device_kind);
   impl->graph = std::move(file.graph);
   impl->packed = std::move(file.packed);

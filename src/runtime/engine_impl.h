@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/mapped_file.h"
 #include "camshaft/engine.h"
 #include "compile/backend.h"
 #include "compile/plan.h"
@@ -28,6 +29,9 @@ struct Engine::Impl {
   /// Fills what follows from the rest: tactics, inputs, outputs.
   void finish();
 };
+
+/// Engine::load() of a file that is mapped or in memory already.
+Engine load_engine(const std::shared_ptr<const MappedFile>& mapped);
 
 /// The symbols of the graph's inputs bound to a profile's optimum. Inputs that the profile does not name are left out.
 SymbolBindings bind_profile(const Graph& graph, const Profile& profile);

@@ -21,73 +21,74 @@ ModelProto read(const std::string& bytes) {
   return read_model(std::as_bytes(std::span(bytes)), "model.onnx");
 }
 
-template <class T>
-bool all_equal(const std::vector<T>& a, const std::vector<T>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const T& x, const T& y) { return equal(x, y); });
-}
+// Of a class, so that each function sees all others.
+struct Same {
+  template <class T>
+  static bool all_equal(const std::vector<T>& a, const std::vector<T>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const T& x, const T& y) { return equal(x, y); });
+  }
 
-bool equal(const TensorProto& a, const TensorProto& b) {
-  const auto external = [](const TensorProto& t) {
-    const ExternalData e = t.external.value_or(ExternalData{});
-    return std::tuple(t.external.has_value(), e.location, e.offset, e.length);
-  };
-  return a.name == b.name && a.dims == b.dims && a.data_type == b.data_type && a.segmented == b.segmented &&
-         std::ranges::equal(a.raw_data, b.raw_data) && a.float_data == b.float_data && a.double_data == b.double_data &&
-         a.int32_data == b.int32_data && a.int64_data == b.int64_data && a.uint64_data == b.uint64_data &&
-         a.string_data == b.string_data && external(a) == external(b);
-}
+  static bool equal(const TensorProto& a, const TensorProto& b) {
+    const auto external = [](const TensorProto& t) {
+      const ExternalData e = t.external.value_or(ExternalData{});
+      return std::tuple(t.external.has_value(), e.location, e.offset, e.length);
+    };
+    return a.name == b.name && a.dims == b.dims && a.data_type == b.data_type && a.segmented == b.segmented &&
+           std::ranges::equal(a.raw_data, b.raw_data) && a.float_data == b.float_data &&
+           a.double_data == b.double_data && a.int32_data == b.int32_data && a.int64_data == b.int64_data &&
+           a.uint64_data == b.uint64_data && a.string_data == b.string_data && external(a) == external(b);
+  }
 
-bool equal(const SparseTensorProto& a, const SparseTensorProto& b) {
-  return equal(a.values, b.values) && equal(a.indices, b.indices) && a.dims == b.dims;
-}
+  static bool equal(const SparseTensorProto& a, const SparseTensorProto& b) {
+    return equal(a.values, b.values) && equal(a.indices, b.indices) && a.dims == b.dims;
+  }
 
-bool equal(const DimensionProto& a, const DimensionProto& b) {
-  return a.value == b.value && a.param == b.param;
-}
+  static bool equal(const DimensionProto& a, const DimensionProto& b) {
+    return a.value == b.value && a.param == b.param;
+  }
 
-bool equal(const TypeProto& a, const TypeProto& b) {
-  return a.kind == b.kind && a.elem_type == b.elem_type && a.key_type == b.key_type &&
-         a.shape.has_value() == b.shape.has_value() && (!a.shape || all_equal(*a.shape, *b.shape)) &&
-         all_equal(a.element, b.element);
-}
+  static bool equal(const TypeProto& a, const TypeProto& b) {
+    return a.kind == b.kind && a.elem_type == b.elem_type && a.key_type == b.key_type &&
+           a.shape.has_value() == b.shape.has_value() && (!a.shape || all_equal(*a.shape, *b.shape)) &&
+           all_equal(a.element, b.element);
+  }
 
-bool equal(const ValueInfoProto& a, const ValueInfoProto& b) {
-  return a.name == b.name && equal(a.type, b.type);
-}
+  static bool equal(const ValueInfoProto& a, const ValueInfoProto& b) {
+    return a.name == b.name && equal(a.type, b.type);
+  }
 
-bool equal(const GraphProto& a, const GraphProto& b);
+  static bool equal(const AttributeProto& a, const AttributeProto& b) {
+    return a.name == b.name && a.type == b.type && a.ref_attr_name == b.ref_attr_name && a.f == b.f && a.i == b.i &&
+           a.s == b.s && a.floats == b.floats && a.ints == b.ints && a.strings == b.strings &&
+           all_equal(a.tensors, b.tensors) && all_equal(a.graphs, b.graphs) &&
+           all_equal(a.sparse_tensors, b.sparse_tensors) && all_equal(a.type_protos, b.type_protos);
+  }
 
-bool equal(const AttributeProto& a, const AttributeProto& b) {
-  return a.name == b.name && a.type == b.type && a.ref_attr_name == b.ref_attr_name && a.f == b.f && a.i == b.i &&
-         a.s == b.s && a.floats == b.floats && a.ints == b.ints && a.strings == b.strings &&
-         all_equal(a.tensors, b.tensors) && all_equal(a.graphs, b.graphs) &&
-         all_equal(a.sparse_tensors, b.sparse_tensors) && all_equal(a.type_protos, b.type_protos);
-}
+  static bool equal(const NodeProto& a, const NodeProto& b) {
+    return a.name == b.name && a.op_type == b.op_type && a.domain == b.domain && a.overload == b.overload &&
+           a.inputs == b.inputs && a.outputs == b.outputs && all_equal(a.attributes, b.attributes);
+  }
 
-bool equal(const NodeProto& a, const NodeProto& b) {
-  return a.name == b.name && a.op_type == b.op_type && a.domain == b.domain && a.overload == b.overload &&
-         a.inputs == b.inputs && a.outputs == b.outputs && all_equal(a.attributes, b.attributes);
-}
+  static bool equal(const GraphProto& a, const GraphProto& b) {
+    return a.name == b.name && all_equal(a.nodes, b.nodes) && all_equal(a.initializers, b.initializers) &&
+           all_equal(a.sparse_initializers, b.sparse_initializers) && all_equal(a.inputs, b.inputs) &&
+           all_equal(a.outputs, b.outputs) && all_equal(a.value_infos, b.value_infos) && a.metadata == b.metadata;
+  }
 
-bool equal(const GraphProto& a, const GraphProto& b) {
-  return a.name == b.name && all_equal(a.nodes, b.nodes) && all_equal(a.initializers, b.initializers) &&
-         all_equal(a.sparse_initializers, b.sparse_initializers) && all_equal(a.inputs, b.inputs) &&
-         all_equal(a.outputs, b.outputs) && all_equal(a.value_infos, b.value_infos) && a.metadata == b.metadata;
-}
+  static bool equal(const FunctionProto& a, const FunctionProto& b) {
+    return a.name == b.name && a.domain == b.domain && a.overload == b.overload && a.inputs == b.inputs &&
+           a.outputs == b.outputs && a.attributes == b.attributes &&
+           all_equal(a.default_attributes, b.default_attributes) && all_equal(a.nodes, b.nodes) &&
+           all_equal(a.value_infos, b.value_infos) && a.opsets == b.opsets && a.metadata == b.metadata;
+  }
 
-bool equal(const FunctionProto& a, const FunctionProto& b) {
-  return a.name == b.name && a.domain == b.domain && a.overload == b.overload && a.inputs == b.inputs &&
-         a.outputs == b.outputs && a.attributes == b.attributes &&
-         all_equal(a.default_attributes, b.default_attributes) && all_equal(a.nodes, b.nodes) &&
-         all_equal(a.value_infos, b.value_infos) && a.opsets == b.opsets && a.metadata == b.metadata;
-}
-
-bool equal(const ModelProto& a, const ModelProto& b) {
-  return a.ir_version == b.ir_version && a.producer_name == b.producer_name &&
-         a.producer_version == b.producer_version && a.domain == b.domain && a.model_version == b.model_version &&
-         a.opsets == b.opsets && a.metadata == b.metadata && equal(a.graph, b.graph) &&
-         all_equal(a.functions, b.functions);
-}
+  static bool equal(const ModelProto& a, const ModelProto& b) {
+    return a.ir_version == b.ir_version && a.producer_name == b.producer_name &&
+           a.producer_version == b.producer_version && a.domain == b.domain && a.model_version == b.model_version &&
+           a.opsets == b.opsets && a.metadata == b.metadata && equal(a.graph, b.graph) &&
+           all_equal(a.functions, b.functions);
+  }
+};
 
 /// Every field that the structs have, each with a value that is not its default.
 std::string full_model() {
@@ -169,7 +170,7 @@ TEST(ProtoWriter, EveryFieldComesBack) {
   const std::string bytes = full_model();
   const ModelProto model = read(bytes);
   const std::string written = model_bytes(model);
-  EXPECT_TRUE(equal(read(written), model));
+  EXPECT_TRUE(Same::equal(read(written), model));
   EXPECT_EQ(model_bytes(read(written)), written);
 }
 
@@ -181,7 +182,7 @@ TEST(ProtoWriter, AChangedModelIsAnother) {
     change(other);
     const std::string written = model_bytes(other);
     const ModelProto back = read(written);
-    return equal(back, other) && !equal(back, model);
+    return Same::equal(back, other) && !Same::equal(back, model);
   };
   EXPECT_TRUE(changed([](ModelProto& m) { m.graph.nodes[0].inputs[1] = "else"; }));
   EXPECT_TRUE(changed([](ModelProto& m) { m.graph.nodes.pop_back(); }));
@@ -207,16 +208,19 @@ std::vector<std::filesystem::path> node_tests() {
 TEST(ProtoWriter, ModelsOfTheStandardComeBackByteForByte) {
   const auto models = node_tests();
   ASSERT_GT(models.size(), 1000U) << "the ONNX node tests are missing from .venv: run scripts/setup.sh";
-  size_t same_bytes = 0;
+  int compared = 0;
   for (size_t i = 0; i < models.size(); i += 20) {
     std::ifstream in(models[i], std::ios::binary);
     const std::string bytes{std::istreambuf_iterator<char>(in), {}};
     const ModelProto model = read(bytes);
     const std::string written = model_bytes(model);
-    EXPECT_TRUE(equal(read(written), model)) << models[i];
-    same_bytes += bytes == written;
+    EXPECT_TRUE(Same::equal(read(written), model)) << models[i];
+    // Some spell out that a node's domain (field 7, of length 0) is the default one, which nobody keeps.
+    if (bytes.find(std::string("\x3a\0", 2)) != std::string::npos) continue;
+    EXPECT_EQ(bytes, written) << models[i];
+    ++compared;
   }
-  EXPECT_GT(same_bytes, models.size() / 20 * 9 / 10) << "the others hold doc strings";
+  EXPECT_GT(compared, 50);
 }
 
 }  // namespace
