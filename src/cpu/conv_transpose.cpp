@@ -19,11 +19,16 @@ struct TransposeView {
   ops::ConvTranspose op;
 };
 
+// Weights are packed once for each remainder by the strides. Real models have at most 32 by 32.
+constexpr int64_t most_phases = 4096;
+
 std::optional<TransposeView> view_transpose(const RegionView& region) {
   std::optional<SpatialView> spatial = view_spatial(region);
   if (!spatial) return std::nullopt;
   const auto* op = spatial->contract.anchor->op.as<ops::ConvTranspose>();
   if (!op || !op->channels_last) return std::nullopt;
+  const auto [stride_h, stride_w] = two(op->strides, 1);
+  if (stride_h > most_phases || stride_w > most_phases / stride_h) return std::nullopt;
   return TransposeView{std::move(*spatial), *op};
 }
 

@@ -330,16 +330,19 @@ std::vector<Tensor> ConvTranspose::evaluate(const EvalContext& context) const {
   Tensor out(x.dtype(), context.output_dims(0));
   const ConvTensors tensors = describe(context, out, layout, groups, true);
   // Output o takes input (o + pad - tap·dilation) / stride where that divides: the taps depend on o modulo the stride.
-  Dims phases(strides.begin(), strides.end());
+  // A stride beyond the output has no more remainders than there are outputs.
+  Dims phases;
+  for (size_t i = 0; i < layout.spatial_rank; ++i)
+    phases.push_back(std::min(strides[i], out.dims()[layout.first_spatial + i]));
   for (int64_t phase = 0; phase < element_count(phases); ++phase) {
     int64_t rest = phase;
     std::vector<Axis> axes(layout.spatial_rank);
     for (size_t i = layout.spatial_rank; i-- > 0;) {
       Axis& axis = axes[i];
       axis = base_axis(x, weights, out, layout, i);
-      axis.out_first = rest % strides[i];
+      axis.out_first = rest % phases[i];
       axis.out_step = strides[i];
-      rest /= strides[i];
+      rest /= phases[i];
       const int64_t size = out.dims()[layout.first_spatial + i];
       axis.count = size > axis.out_first ? (size - 1 - axis.out_first) / strides[i] + 1 : 0;
       const int64_t pad = context.evaluate(pads[i]);
