@@ -7,6 +7,7 @@
 #include "onnx/activations.h"
 #include "onnx/attention.h"
 #include "onnx/converters.h"
+#include "onnx/grid_sample.h"
 #include "onnx/normalization.h"
 #include "ops/move.h"
 #include "ops/pointwise.h"
@@ -121,6 +122,7 @@ constexpr Converter table[] = {
     {"FastGelu", fast_gelu},
     {"Gelu", microsoft_gelu},
     {"GroupNorm", group_norm},
+    {"GridSample", grid_sample},
     {"QuickGelu", quick_gelu},
     {"SkipGroupNorm", skip_group_norm},
     {"SkipLayerNormalization", skip_layer_normalization},

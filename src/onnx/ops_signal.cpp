@@ -20,13 +20,14 @@ Values dft(ConvertContext& c) {
   const ValueId x = c.input(0);
   const int64_t rank = c.rank(x);
   int64_t axis = c.opset() < 20 ? c.int_attribute("axis", 1) : -2;
+  const bool inverse = c.int_attribute("inverse", 0) != 0, onesided = c.int_attribute("onesided", 0) != 0;
   if (c.opset() >= 20 && c.has(2)) {
+    if (!c.constant(c.input(2))) return c.result(ops::Dft{-1, inverse, onesided}, {x, c.input_or_none(1), c.input(2)});
     const std::vector<int64_t> given = c.ints(c.input(2), "the axis");
     if (given.size() != 1) c.invalid(fmt::format("the axis must be one number, not {}", given.size()));
     axis = given[0];
   }
-  const ops::Dft op{c.axis(axis, rank), c.int_attribute("inverse", 0) != 0, c.int_attribute("onesided", 0) != 0};
-  return c.result(op, {x, c.input_or_none(1)});
+  return c.result(ops::Dft{c.axis(axis, rank), inverse, onesided}, {x, c.input_or_none(1)});
 }
 
 Values stft(ConvertContext& c) {

@@ -5,8 +5,10 @@
 
 #include "onnx/converters.h"
 #include "onnx/generators.h"
+#include "onnx/grid_sample.h"
 #include "onnx/spatial.h"
 #include "ops/contract.h"
+#include "ops/dynamic.h"
 #include "ops/generate.h"
 #include "ops/index.h"
 #include "ops/move.h"
@@ -42,28 +44,6 @@ Values max_roi_pool(ConvertContext& c) {
   if (!shape || shape->size() != 2) c.invalid("attribute 'pooled_shape' must have two numbers");
   return c.result(ops::MaxRoiPool{(*shape)[0], (*shape)[1], c.float_attribute("spatial_scale", 1)},
                   {c.input(0), c.input(1)});
-}
-
-Values grid_sample(ConvertContext& c) {
-  ops::GridSample op;
-  const std::string mode = c.string_attribute("mode", "linear");
-  if (mode == "nearest") {
-    op.mode = ops::SampleMode::nearest;
-  } else if (mode == "cubic" || mode == "bicubic") {
-    op.mode = ops::SampleMode::cubic;
-  } else if (mode != "linear" && mode != "bilinear") {
-    c.invalid(fmt::format("mode '{}' is unknown", mode));
-  }
-  const std::string padding = c.string_attribute("padding_mode", "zeros");
-  if (padding == "border") {
-    op.padding = ops::SamplePadding::border;
-  } else if (padding == "reflection") {
-    op.padding = ops::SamplePadding::reflection;
-  } else if (padding != "zeros") {
-    c.invalid(fmt::format("padding_mode '{}' is unknown", padding));
-  }
-  op.align_corners = c.int_attribute("align_corners", 0) != 0;
-  return c.result(op, {c.input(0), c.input(1)});
 }
 
 // theta times the homogeneous coordinates of all pixels' centres, the last axis first.
@@ -128,7 +108,12 @@ Values max_unpool(ConvertContext& c) {
   const ValueId unpooled = c.reshape(flat, shape);
   if (!c.has(2)) return {unpooled};
   const auto wanted = c.content(c.input(2));
-  if (!wanted) c.unsupported("the output shape must be known when the model is built");
+  if (!wanted) {
+    const ValueId have = c.add(ops::ShapeOf{0, static_cast<int64_t>(rank)}, {unpooled});
+    const ValueId ends = c.add(F::sub, {c.cast(c.input(2), DType::i64), have});
+    const ValueId begins = c.add_constant(Tensor::from_ints(std::vector<int64_t>(rank, 0)));
+    return c.result(ops::DynamicPad{}, {unpooled, c.add(ops::Concat{0}, {begins, ends})});
+  }
   if (wanted->size() != rank)
     c.invalid(fmt::format("an output shape of {} axes for an input of {}", wanted->size(), rank));
   Shape pads(2 * rank, Dim(0));
@@ -137,18 +122,13 @@ Values max_unpool(ConvertContext& c) {
 }
 
 Values col2im(ConvertContext& c) {
-  const ValueId x = c.input(0);
-  const auto image = c.content(c.input(1));
-  if (!image) c.unsupported("the image's shape must be known when the model is built");
-  const size_t rank = image->size();
-  ops::Col2Im op{*image,
-                 c.ints(c.input(2), "the block's shape"),
-                 positive_ints(c, "strides", rank),
-                 {},
-                 positive_ints(c, "dilations", rank)};
+  const ValueId image = c.input(1);
+  if (c.rank(image) != 1) c.invalid(fmt::format("the image's shape has {} axes, not 1", c.rank(image)));
+  const auto rank = static_cast<size_t>(c.static_size(c.dim(image, 0), "the number of the image's axes"));
+  ops::Col2Im op{positive_ints(c, "strides", rank), {}, positive_ints(c, "dilations", rank)};
   const auto pads = c.ints_attribute("pads").value_or(std::vector<int64_t>(2 * rank, 0));
   op.pads.assign(pads.begin(), pads.end());
-  return c.result(std::move(op), {x});
+  return c.result(std::move(op), {c.input(0), image, c.input(2)});
 }
 
 Values det(ConvertContext& c) {
@@ -162,6 +142,28 @@ constexpr Converter table[] = {
 };
 
 }  // namespace
+
+Values grid_sample(ConvertContext& c) {
+  ops::GridSample op;
+  const std::string mode = c.string_attribute("mode", "linear");
+  if (mode == "nearest") {
+    op.mode = ops::SampleMode::nearest;
+  } else if (mode == "cubic" || mode == "bicubic") {
+    op.mode = ops::SampleMode::cubic;
+  } else if (mode != "linear" && mode != "bilinear") {
+    c.invalid(fmt::format("mode '{}' is unknown", mode));
+  }
+  const std::string padding = c.string_attribute("padding_mode", "zeros");
+  if (padding == "border") {
+    op.padding = ops::SamplePadding::border;
+  } else if (padding == "reflection") {
+    op.padding = ops::SamplePadding::reflection;
+  } else if (padding != "zeros") {
+    c.invalid(fmt::format("padding_mode '{}' is unknown", padding));
+  }
+  op.align_corners = c.int_attribute("align_corners", 0) != 0;
+  return c.result(op, {c.input(0), c.input(1)});
+}
 
 std::span<const Converter> vision_converters() {
   return table;

@@ -49,12 +49,23 @@ void check_signal(const InferContext& context, bool real_only) {
 
 std::vector<Inferred> Dft::infer(const InferContext& context) const {
   if (context.rank(0) < 2) fail_rule("a signal has at least two axes, not {}", context.rank(0));
-  check_axis(axis, context.rank(0));
+  if (axis == -1) {
+    check_index_dtype(context.dtype(2), "the axis");
+    check_scalar(context, 2, "the axis");
+  } else {
+    check_axis(axis, context.rank(0));
+  }
   if (axis == context.rank(0) - 1) fail_rule("the last axis holds real and imaginary parts: it is not transformed");
   check_signal(context, onesided && !inverse);
   if (onesided && inverse && provably_different(context.shape(0).back(), 2))
     fail_rule("a one-sided inverse transform takes a complex signal");
   Shape shape = context.shape(0);
+  if (axis == -1) {  // any axis may change its size
+    const bool resized = onesided || context.has(1);
+    for (size_t i = 0; resized && i + 1 < shape.size(); ++i) shape[i] = context.fresh(0, i);
+    shape.back() = onesided && inverse ? 1 : 2;
+    return {Inferred{{context.dtype(0), std::move(shape)}}};
+  }
   const auto at = static_cast<size_t>(axis);
   Dim length = onesided && inverse ? (shape[at] - Dim(1)) * Dim(2) : shape[at];
   bool known = true;
@@ -73,7 +84,13 @@ std::vector<Inferred> Dft::infer(const InferContext& context) const {
 
 std::vector<Tensor> Dft::evaluate(const EvalContext& context) const {
   const Tensor& x = context.input(0);
-  const auto at = static_cast<size_t>(axis);
+  int64_t along = axis;
+  if (axis == -1) {
+    const int64_t asked = scalar_of(context.input(2), "the axis");
+    along = asked < 0 ? asked + x.rank() : asked;
+    if (along < 0 || along >= x.rank() - 1) fail_rule("axis {} of a signal of {} axes", asked, x.rank());
+  }
+  const auto at = static_cast<size_t>(along);
   const int64_t given = x.dims()[at], parts = x.dims().back();
   if (parts != 1 && parts != 2) fail_rule("the last axis of a signal has size 1 or 2, not {}", parts);
   if (onesided && parts != (inverse ? 2 : 1))

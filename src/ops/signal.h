@@ -5,12 +5,13 @@
 
 namespace camshaft::ops {
 
-/// (x[..., 1 or 2], length?) -> the discrete Fourier transform along `axis` (not the last one, which holds real and
-/// imaginary parts). The signal is cut or filled with zeros to the length, an i64 or i32 scalar. `onesided`: of a real
-/// signal the first length/2 + 1 values, or, inverse, those back to a real signal. Computed in f64.
+/// (x[..., 1 or 2], length?, axis?) -> the discrete Fourier transform along `axis` (not the last one, which holds real
+/// and imaginary parts), or along that of input 2, an integer scalar that may be negative, when the field is -1. The
+/// signal is cut or filled with zeros to the length, an i64 or i32 scalar. `onesided`: of a real signal the first
+/// length/2 + 1 values, or, inverse, those back to a real signal. Computed in f64.
 struct Dft {
   static constexpr std::string_view name = "dft";
-  int64_t axis = 0;
+  int64_t axis = 0;  ///< -1: input 2
   bool inverse = false;
   bool onesided = false;
   template <class S, class V>

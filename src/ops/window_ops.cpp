@@ -84,44 +84,51 @@ std::vector<Tensor> MaxPoolIndices::evaluate(const EvalContext& context) const {
 
 std::vector<Inferred> Col2Im::infer(const InferContext& context) const {
   if (context.rank(0) != 3) fail_rule("the columns must be [n, c·kernel, windows], not of {} axes", context.rank(0));
-  const size_t spatial = image.size();
-  if (spatial < 1 || kernel.size() != spatial) fail_rule("a kernel of {} axes for {}", kernel.size(), spatial);
+  const size_t spatial = strides.size();
   check_window_fields(name, spatial, strides, pads, dilations);
   if (context.dtype(0) == DType::string) fail_rule("strings cannot be added");
-  Dim taps = 1, windows = 1;
-  Shape shape{context.shape(0)[0], 0};
-  for (size_t i = 0; i < spatial; ++i) {
-    if (kernel[i] < 1 || kernel[i] > (int64_t{1} << 31)) fail_rule("a kernel of size {}", kernel[i]);
-    const Dim extent = window_extent(kernel[i], dilations[i]);
-    const Dim count = floor_div(image[i] + pads[i] + pads[spatial + i] - extent, strides[i]) + Dim(1);
-    check_output_size(name, count, image[i], extent);
-    if (const auto size = image[i].as_constant(); size && *size < 0) fail_rule("an image of size {}", *size);
-    taps = taps * Dim(kernel[i]);
-    windows = windows * count;
-    shape.push_back(image[i]);
+  for (const size_t i : {size_t{1}, size_t{2}}) {
+    check_index_dtype(context.dtype(i), "the shapes of image and kernel");
+    if (context.rank(i) != 1 || provably_different(context.shape(i)[0], Dim(static_cast<int64_t>(spatial))))
+      fail_rule("the shapes of image and kernel must have {} numbers, not {}", spatial, to_string(context.type(i)));
   }
-  same_size(windows, context.shape(0)[2], "windows of image and columns", 2);
-  if (const auto rows = context.shape(0)[1].as_constant(); rows && *rows % taps.value() != 0)
-    fail_rule("{} rows are not a multiple of a kernel of {}", *rows, taps.value());
-  shape[1] = floor_div(context.shape(0)[1], taps);
+  const auto image = known_content(context, 1), kernel = known_content(context, 2);
+  Shape shape{context.shape(0)[0], context.fresh(0, 1)};
+  Dim taps = 1;
+  for (size_t i = 0; kernel && i < spatial; ++i) {
+    if (const auto k = (*kernel)[i].as_constant(); k && (*k < 1 || *k > (int64_t{1} << 31)))
+      fail_rule("a kernel of size {}", *k);
+    taps = taps * (*kernel)[i];
+  }
+  if (kernel && taps.is_constant()) shape[1] = floor_div(context.shape(0)[1], taps);
+  for (size_t i = 0; i < spatial; ++i) {
+    shape.push_back(image ? (*image)[i] : context.fresh(0, 2 + i));
+    if (const auto size = shape.back().as_constant(); size && *size < 0) fail_rule("an image of size {}", *size);
+  }
   return {Inferred{{context.dtype(0), std::move(shape)}}};
 }
 
 std::vector<Tensor> Col2Im::evaluate(const EvalContext& context) const {
   const Tensor& x = context.input(0);
-  Tensor out(x.dtype(), context.output_dims(0));
-  const size_t spatial = kernel.size();
-  const Dims sizes(out.dims().begin() + 2, out.dims().end());
+  const size_t spatial = strides.size();
+  const Dims sizes = context.input(1).to_ints(), kernel = context.input(2).to_ints();
+  if (sizes.size() != spatial || kernel.size() != spatial)
+    fail_rule("an image of {} axes and a kernel of {} for {}", sizes.size(), kernel.size(), spatial);
   Dims begins, counts;
   for (size_t i = 0; i < spatial; ++i) {
+    if (sizes[i] < 0 || kernel[i] < 1 || std::max(sizes[i], kernel[i]) > (int64_t{1} << 31))
+      fail_rule("an image of size {} and a kernel of {}", sizes[i], kernel[i]);
     begins.push_back(context.evaluate(pads[i]));
-    const int64_t room =
-        sizes[i] + begins[i] + context.evaluate(pads[spatial + i]) - (kernel[i] - 1) * dilations[i] - 1;
+    const int64_t reach = (kernel[i] - 1) * dilations[i] + 1;
+    const int64_t room = sizes[i] + begins[i] + context.evaluate(pads[spatial + i]) - reach;
     counts.push_back(room < 0 ? 0 : room / strides[i] + 1);
   }
   const int64_t taps = element_count(kernel), windows = element_count(counts), plane = element_count(sizes);
-  if (x.dims()[1] != out.dims()[1] * taps || x.dims()[2] != windows)
+  if (x.dims()[1] % taps != 0 || x.dims()[2] != windows)
     fail_rule("columns of shape {} do not fit {} windows of {} elements", to_string(x.dims()), windows, taps);
+  Dims dims{x.dims()[0], x.dims()[1] / taps};
+  dims.insert(dims.end(), sizes.begin(), sizes.end());
+  Tensor out(x.dtype(), dims);
   if (out.size() == 0) return {out};
   const Dims steps = row_major_strides(sizes);
   std::byte* to = out.mutable_data();

@@ -29,17 +29,15 @@ struct MaxPoolIndices {
   std::vector<Tensor> evaluate(const EvalContext&) const;
 };
 
-/// (columns[n, c·∏kernel, windows]) -> [n, c, image...]: every window's elements added up where they lie in the image.
+/// (columns[n, c·∏kernel, windows], image shape, kernel shape) -> [n, c, image...]: every window's elements added up
+/// where they lie in the image.
 struct Col2Im {
   static constexpr std::string_view name = "col2im";
-  Shape image;
-  std::vector<int64_t> kernel, strides;
+  std::vector<int64_t> strides;
   Shape pads;
   std::vector<int64_t> dilations;
   template <class S, class V>
   static void reflect(S& self, V&& visit) {
-    visit("image", self.image);
-    visit("kernel", self.kernel);
     visit("strides", self.strides);
     visit("pads", self.pads);
     visit("dilations", self.dilations);
