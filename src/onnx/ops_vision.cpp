@@ -50,27 +50,48 @@ Values max_roi_pool(ConvertContext& c) {
 Values affine_grid(ConvertContext& c) {
   const ValueId theta = c.input(0);
   const DType dtype = c.dtype(theta);
-  const auto size = c.content(c.input(1));
-  if (!size) c.unsupported("the size must be known when the model is built");
-  if (size->size() != 4 && size->size() != 5) c.invalid(fmt::format("a size of {} numbers, not 4 or 5", size->size()));
+  const ValueId size = c.input(1);
+  if (c.rank(size) != 1) c.invalid(fmt::format("the size has {} axes, not 1", c.rank(size)));
+  const int64_t count = c.static_size(c.dim(size, 0), "the number of axes");
+  if (count != 4 && count != 5) c.invalid(fmt::format("a size of {} numbers, not 4 or 5", count));
   if (c.rank(theta) != 3) c.invalid(fmt::format("theta has {} axes, not 3", c.rank(theta)));
   const bool align = c.int_attribute("align_corners", 0) != 0;
-  const Shape spatial(size->begin() + 2, size->end());
-  const size_t rank = spatial.size();
+  const auto rank = static_cast<size_t>(count - 2);
+  Shape spatial;
+  const auto known = c.content(size);
+  for (size_t i = 0; i < rank; ++i) spatial.push_back(known ? (*known)[2 + i] : c.fresh(0, i));
   Shape full = spatial;
   full.emplace_back(1);
+  const ValueId one = c.scalar(dtype, 1);
+  ValueId ones = no_value, sizes = no_value;
+  if (known) {
+    ones = c.add(ops::Expand{full}, {c.reshape(one, Shape(rank + 1, Dim(1)))});
+  } else {
+    sizes = c.add(ops::Slice{{0}, {2}, {Dim(count - 2)}, {1}}, {c.cast(size, DType::i64)});
+    // It has the name of the output, after which its sizes are named.
+    ones = c.reshape(c.result_at(0, ops::Expand{spatial}, {one, sizes}), full);
+  }
   Values columns;
   for (size_t i = rank; i-- > 0;) {
-    const ValueId count = c.cast(c.add(ops::DimsTensor{{spatial[i]}, DType::i64, true}, {}), dtype);
-    const ValueId doubled = c.add(F::mul, {c.cast(iota(c, spatial[i]), dtype), c.scalar(dtype, 2)});
-    const ValueId one = c.scalar(dtype, 1);
-    const ValueId position = align ? c.add(F::div, {doubled, c.add(F::sub, {count, one})})
-                                   : c.add(F::div, {c.add(F::add, {doubled, one}), count});
-    Shape along(rank + 1, Dim(1));
-    along[i] = spatial[i];
-    columns.push_back(c.add(ops::Expand{full}, {c.reshape(c.add(F::sub, {position, one}), along)}));
+    const auto axis = static_cast<int64_t>(i);
+    ValueId extent = no_value, index = no_value;
+    if (known) {
+      Shape along(rank + 1, Dim(1));
+      along[i] = spatial[i];
+      extent = c.add(ops::DimsTensor{{spatial[i]}, DType::i64, true}, {});
+      index = c.reshape(c.cast(iota(c, spatial[i]), dtype), along);
+    } else {  // ones added up: they are what the sizes are known from
+      extent = c.reshape(c.add(ops::Slice{{0}, {axis}, {1}, {1}}, {sizes}), {});
+      const ValueId at = c.add_constant(Tensor::of<int64_t>(DType::i64, {}, {axis}));
+      index = c.add(ops::Cumulative{ops::CumulativeKind::sum, true, false}, {ones, at});
+    }
+    extent = c.cast(extent, dtype);
+    const ValueId doubled = c.add(F::mul, {index, c.scalar(dtype, 2)});
+    const ValueId position = align ? c.add(F::div, {doubled, c.add(F::sub, {extent, one})})
+                                   : c.add(F::div, {c.add(F::add, {doubled, one}), extent});
+    columns.push_back(c.add(ops::Expand{full}, {c.add(F::sub, {position, one})}));
   }
-  columns.push_back(c.add(ops::Expand{full}, {c.reshape(c.scalar(dtype, 1), Shape(rank + 1, Dim(1)))}));
+  columns.push_back(ones);
   const ValueId base = c.add(ops::Concat{static_cast<int64_t>(rank)}, columns);
   const ValueId flat = c.reshape(base, {product(spatial), Dim(static_cast<int64_t>(rank) + 1)});
   const ValueId grid = c.add(ops::MatMul{false, true}, {flat, theta});
