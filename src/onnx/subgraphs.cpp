@@ -19,6 +19,17 @@ bool names_run_time_sizes(const TensorType& type) {
   return std::any_of(names.begin(), names.end(), [](const std::string& name) { return name.starts_with('@'); });
 }
 
+// Makes the inputs of a branch those of both: `captures` in this order.
+void take_inputs(Body& body, const Values& captures, const Graph& around) {
+  std::vector<ValueId> inputs;
+  for (const ValueId id : captures) {
+    const auto it = std::find(body.captures.begin(), body.captures.end(), id);
+    inputs.push_back(it != body.captures.end() ? body.graph.inputs[static_cast<size_t>(it - body.captures.begin())]
+                                               : body.graph.add_input(around.value(id).name, around.value(id).type));
+  }
+  body.graph.inputs = std::move(inputs);
+}
+
 // Captures that shape arithmetic alone has read are not needed any more. Those with sizes that only running tells are
 // kept: as inputs they make sure that the sizes are known when the body runs.
 void drop_unused_captures(Body& body, size_t own_inputs) {
@@ -44,7 +55,39 @@ void check_input_count(const GraphProto& subgraph, size_t needed) {
                                                       subgraph.inputs.size(), needed));
 }
 
+// Conversions that are given up by an exception are tried again in another way.
+class Deeper {
+ public:
+  explicit Deeper(int& depth) : depth_(++depth) {}
+  ~Deeper() { --depth_; }
+  Deeper(const Deeper&) = delete;
+  Deeper& operator=(const Deeper&) = delete;
+
+ private:
+  int& depth_;
+};
+
 }  // namespace
+
+Body finished_body(GraphUnderConstruction& target, Scope& scope, size_t own_inputs) {
+  remove_dead(target.graph);
+  Body body{std::move(target.graph), std::move(scope.captures)};
+  drop_unused_captures(body, own_inputs);
+  return body;
+}
+
+Branches join_branches(ValueId condition, Body yes, Body no, const Graph& around) {
+  Branches out;
+  out.inputs = yes.captures;
+  for (const ValueId id : no.captures)
+    if (std::find(out.inputs.begin(), out.inputs.end(), id) == out.inputs.end()) out.inputs.push_back(id);
+  take_inputs(yes, out.inputs, around);
+  take_inputs(no, out.inputs, around);
+  out.inputs.insert(out.inputs.begin(), condition);
+  out.bodies.push_back(std::move(yes.graph));
+  out.bodies.push_back(std::move(no.graph));
+  return out;
+}
 
 const std::string& ScopedSubgraphs::prefix() {
   if (prefix_.empty()) prefix_ = importer_.unique_prefix(source_);
@@ -60,9 +103,10 @@ Values ScopedSubgraphs::convert(const GraphProto& subgraph, Scope& scope) {
     throw Error(ErrorCode::unsupported, fmt::format("its sub-graphs are nested deeper than {}", max_depth));
   scope.outer = &around_;
   importer_.add_initializers(subgraph, scope);
-  ++importer_.depth;
-  importer_.add_nodes(subgraph.nodes, scope);
-  --importer_.depth;
+  std::vector<std::string> results;
+  for (const ValueInfoProto& output : subgraph.outputs) results.push_back(output.name);
+  const Deeper deeper(importer_.depth);
+  importer_.add_nodes(subgraph.nodes, results, scope);
   Values outputs;
   for (const ValueInfoProto& output : subgraph.outputs) {
     if (NodeImporter::is_lost(output.name, scope)) throw BodyRefused();
@@ -89,10 +133,7 @@ Body ScopedSubgraphs::import(const GraphProto& subgraph, const std::string& labe
   }
   const Values outputs = convert(subgraph, scope);
   for (size_t o = 0; o < outputs.size(); ++o) target.graph.add_output(subgraph.outputs[o].name, outputs[o]);
-  remove_dead(target.graph);
-  Body body{std::move(target.graph), std::move(scope.captures)};
-  drop_unused_captures(body, inputs.size());
-  return body;
+  return finished_body(target, scope, inputs.size());
 }
 
 Values ScopedSubgraphs::inlined(const GraphProto& subgraph, const Values& inputs) {

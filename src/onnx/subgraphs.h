@@ -5,6 +5,17 @@
 
 namespace camshaft::onnx {
 
+/// What a scope with a graph of its own has become: without what nobody reads, and without captures that only shape
+/// arithmetic has read. The first `own_inputs` of the graph's inputs are kept.
+Body finished_body(GraphUnderConstruction& target, Scope& scope, size_t own_inputs);
+
+/// The parts of an If.
+struct Branches {
+  Values inputs;  ///< the condition, then what either branch captures
+  std::vector<Graph> bodies;
+};
+Branches join_branches(ValueId condition, Body yes, Body no, const Graph& around);
+
 /// `source` is the node's name for people; names inside its sub-graphs begin with it.
 class ScopedSubgraphs final : public SubgraphImporter {
  public:

@@ -62,6 +62,17 @@ std::vector<Tensor> If::evaluate(const EvalContext& context) const {
   return results;
 }
 
+std::vector<Inferred> Check::infer(const InferContext& context) const {
+  if (context.input_count() != 2 || !context.has(0) || !context.has(1)) fail_rule("it needs a condition and a value");
+  check_single(context.type(0), DType::boolean, "the condition");
+  return {{context.type(1)}};
+}
+
+std::vector<Tensor> Check::evaluate(const EvalContext& context) const {
+  if (single_bool(context.input(0), "the condition") != wanted) throw Error(ErrorCode::invalid_argument, message);
+  return {context.input(1).owned()};
+}
+
 std::vector<Inferred> Loop::infer(const InferContext& context) const {
   const Graph& body = context.body(0);
   const auto count = static_cast<size_t>(std::max<int64_t>(carried, 0));

@@ -18,6 +18,23 @@ struct If {
   std::vector<Tensor> evaluate(const EvalContext&) const;
 };
 
+/// (condition, value) -> the value. Evaluating it throws Error(invalid_argument) with `message` when the condition
+/// (bool, one element) is not `wanted`.
+struct Check {
+  static constexpr bool takes_containers = true;
+  static constexpr std::string_view name = "check";
+  bool wanted = true;
+  std::string message;
+  template <class S, class V>
+  static void reflect(S& self, V&& visit) {
+    visit("wanted", self.wanted);
+    visit("message", self.message);
+  }
+  bool operator==(const Check&) const = default;
+  std::vector<Inferred> infer(const InferContext&) const;
+  std::vector<Tensor> evaluate(const EvalContext&) const;
+};
+
 /// ONNX's Loop: (trip count?, condition?, carried…, captures…) -> carried…, collected…. bodies[0] is (iteration: i64[],
 /// condition: bool[], carried…, captures…) -> condition, carried…, collected…, and runs while the condition holds and
 /// the count is not reached; without either it is without that limit. What the body collects is stacked along a new

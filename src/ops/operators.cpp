@@ -16,10 +16,10 @@
 #include "ops/region.h"
 #include "ops/resize.h"
 #include "ops/sample.h"
-#include "ops/select.h"
-#include "ops/signal.h"
 #include "ops/scan.h"
+#include "ops/select.h"
 #include "ops/sequence.h"
+#include "ops/signal.h"
 #include "ops/strings.h"
 #include "ops/support_vectors.h"
 #include "ops/tree_ensemble.h"
@@ -63,7 +63,7 @@ const OpRegistry& operators() {
       ops::DynamicSplit, ops::DynamicPad,            //
       ops::RandomTensor, ops::Multinomial,           //
       ops::DynamicResize,                            //
-      ops::If, ops::Loop, ops::Scan,                 //
+      ops::If, ops::Check, ops::Loop, ops::Scan,     //
       ops::Recurrent, ops::LinearAttention,          //
       ops::TreeEnsemble, ops::SupportVectorVote,     //
       ops::PairwiseDistance, ops::ScoreTransform,    //
