@@ -47,6 +47,7 @@ class Folder {
   void run() {
     for (Node& node : rewriter_.nodes()) {
       rewriter_.resolve(node);
+      for (Graph& body : node.bodies) fold_body(body);
       if (fold_content(node)) continue;
       if (is_foldable(node)) {
         context_.cancellation.check("folding constants");
@@ -59,6 +60,19 @@ class Folder {
   }
 
  private:
+  // What fails on constants may be in a branch that is never taken: such a body stays as it is.
+  void fold_body(Graph& body) const {
+    Graph folded = body;
+    try {
+      Folder(folded, context_).run();
+    } catch (const Error& e) {
+      if (e.code() == ErrorCode::cancelled) throw;
+      return;
+    }
+    remove_dead(folded);
+    body = std::move(folded);
+  }
+
   bool fold_content(const Node& node) {
     if (node.outputs.size() != 1 || !node.bodies.empty()) return false;
     const ValueId out = node.outputs[0];

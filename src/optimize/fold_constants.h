@@ -6,7 +6,7 @@ namespace camshaft {
 
 /// Evaluates nodes whose inputs are all constants (by the reference evaluation), and turns values whose elements are
 /// known as expressions of the dims into constants or `dims` nodes, so that shape arithmetic vanishes. Nodes that would
-/// blow up small constants into large ones (an Expand, a Range) stay.
+/// blow up small constants into large ones (an Expand, a Range) stay. Bodies are folded too.
 void fold_constants(Graph& graph, const PassContext& context);
 
 }  // namespace camshaft

@@ -139,6 +139,20 @@ TEST(Loop, CollectedSizesMustAgree) {
   EXPECT_NE(message.find("an iteration gave [8] to collect, the first one [4]"), std::string::npos) << message;
 }
 
+TEST(Check, GivesTheValueOrFails) {
+  constexpr std::string_view text = R"(graph "g" (%c: bool[1], %x: f32[n]) {
+    %y = check {wanted=false, message="not \"this\" one"} (%c, %x)
+    return "y" = %y
+  })";
+  const Graph graph = parse(text);
+  EXPECT_TRUE(equal(graph, parse(print(graph))));
+  EXPECT_EQ(type_of(graph, 0), "f32[n]");
+  const Tensor x = f32({2}, {1, 2});
+  EXPECT_EQ(run(graph, {boolean(false).reshaped({1}), x})[0], x);
+  const std::string message = error_of([&] { run(graph, {boolean(true).reshaped({1}), x}); });
+  EXPECT_NE(message.find("not \"this\" one"), std::string::npos) << message;
+}
+
 TEST(ControlFlow, TextAndEquality) {
   const Graph graph = parse(branches);
   EXPECT_TRUE(equal(graph, parse(print(graph))));

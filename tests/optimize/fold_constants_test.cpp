@@ -56,6 +56,40 @@ TEST(FoldConstants, ShapeArithmeticVanishes) {
               "%x: f32[n, 3]");
 }
 
+TEST(FoldConstants, Bodies) {
+  // The other branch would fail if it were taken.
+  expect_pass(fold_constants,
+              R"(%y = if {} (%c, %x)
+                   graph "yes" (%x: f32[3]) {
+                     const %a: f32[3] = [1, 2, 3]
+                     const %b: f32[] = 10
+                     %p = pointwise {function=mul} (%a, %b)
+                     %r = pointwise {function=add} (%x, %p)
+                     return "r" = %r
+                   }
+                   graph "no" (%x: f32[3]) {
+                     const %never: bool[] = false
+                     const %a: f32[3] = [1, 2, 3]
+                     %r = check {wanted=true, message="never"} (%never, %a)
+                     return "r" = %r
+                   }
+                 return "y" = %y)",
+              R"(%y = if {} (%c, %x)
+                   graph "yes" (%x: f32[3]) {
+                     const %p: f32[3] = [10, 20, 30]
+                     %r = pointwise {function=add} (%x, %p)
+                     return "r" = %r
+                   }
+                   graph "no" (%x: f32[3]) {
+                     const %never: bool[] = false
+                     const %a: f32[3] = [1, 2, 3]
+                     %r = check {wanted=true, message="never"} (%never, %a)
+                     return "r" = %r
+                   }
+                 return "y" = %y)",
+              "%c: bool[], %x: f32[3]");
+}
+
 TEST(FoldConstants, WhatDependsOnSizesIsNotEvaluated) {
   expect_unchanged(fold_constants,
                    R"(const %a: f32[1, 3] = [1, 2, 3]
