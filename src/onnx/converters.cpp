@@ -45,6 +45,7 @@ std::multimap<Key, const Converter*> make_table() {
   add("", string_converters());
   add("ai.onnx.ml", feature_converters());
   add("ai.onnx.ml", linear_model_converters());
+  add("ai.onnx.ml", map_converters());
   add("ai.onnx.ml", tree_ensemble_converters());
   add("com.microsoft", microsoft_string_converters());
   add("com.microsoft", microsoft_fused_converters());

@@ -30,9 +30,9 @@ std::span<const Converter> control_flow_converters();
 std::span<const Converter> feature_converters();  ///< domain ai.onnx.ml
 std::span<const Converter> generator_converters();
 std::span<const Converter> indexing_converters();
-std::span<const Converter> linear_model_converters();  ///< domain ai.onnx.ml
 std::span<const Converter> loss_converters();
 std::span<const Converter> linear_model_converters();               ///< domain ai.onnx.ml
+std::span<const Converter> map_converters();                        ///< domain ai.onnx.ml
 std::span<const Converter> microsoft_attention_converters();        ///< domain com.microsoft
 std::span<const Converter> microsoft_converters();                  ///< domain com.microsoft
 std::span<const Converter> microsoft_fused_converters();            ///< domain com.microsoft

@@ -7,6 +7,7 @@
 #include "ops/dynamic.h"
 #include "ops/generate.h"
 #include "ops/move.h"
+#include "ops/select.h"
 
 namespace camshaft::onnx {
 
@@ -100,6 +101,13 @@ Values squeeze(ConvertContext& c) {
   } else {
     for (int64_t i = 0; i < rank; ++i)
       if (c.dim(x, i) == Dim(1)) axes.push_back(i);
+    // More axes go than are known to have size 1: running tells which.
+    const int64_t left = c.declared_rank(0);
+    if (left >= 0 && left < rank - static_cast<int64_t>(axes.size())) {
+      const ValueId is_one = c.add(ScalarFunction::equal, {c.add(ops::ShapeOf{0, rank}, {x}), c.scalar(DType::i64, 1)});
+      const ValueId found = c.add(ops::NonZero{}, {is_one});
+      return c.result(ops::DynamicSqueeze{left}, {x, c.reshape(found, {c.dim(found, 1)})});
+    }
   }
   Shape to;
   for (int64_t i = 0; i < rank; ++i) {

@@ -46,6 +46,32 @@ Values max_roi_pool(ConvertContext& c) {
                   {c.input(0), c.input(1)});
 }
 
+/// GridSample of the nearest elements where those cannot be computed with: the numbers of the pixels are sampled.
+Values picked(ConvertContext& c, const ops::GridSample& op) {
+  const ValueId x = c.input(0), grid = c.input(1);
+  const Shape shape = c.shape(x);
+  if (shape.size() < 3) c.invalid(fmt::format("the input has {} axes, at least 3 are needed", shape.size()));
+  const Dim plane = product(shape, 2, c.rank(x));
+  // Number 0 is what lies outside: the empty string.
+  const ValueId all = c.add(ops::DimsTensor{{plane + 1}, DType::i64, true}, {});
+  const ValueId one = c.scalar(DType::i64, 1);
+  Shape image = shape;
+  image[0] = image[1] = 1;
+  const ValueId numbers = c.reshape(c.add(ops::Range{}, {one, all, one}), image);
+  image[0] = shape[0];
+  const ValueId found = c.add(op, {c.add(ops::Expand{image}, {numbers}), grid});
+  const Shape sampled = c.shape(found);
+  const Dim points = product(sampled, 2, c.rank(found));
+  const ValueId index =
+      c.add(ops::Expand{{shape[0], shape[1], points}}, {c.reshape(found, {sampled[0], Dim(1), points})});
+  const ValueId outside =
+      c.add(ops::Expand{{shape[0], shape[1], Dim(1)}}, {c.add_constant(Tensor(c.dtype(x), {1, 1, 1}))});
+  const ValueId elements = c.add(ops::Concat{2}, {outside, c.reshape(x, {shape[0], shape[1], plane})});
+  Shape to = sampled;
+  to[1] = shape[1];
+  return c.result(ops::Reshape{std::move(to)}, {c.add(ops::GatherElements{2}, {elements, index})});
+}
+
 // theta times the homogeneous coordinates of all pixels' centres, the last axis first.
 Values affine_grid(ConvertContext& c) {
   const ValueId theta = c.input(0);
@@ -183,6 +209,7 @@ Values grid_sample(ConvertContext& c) {
     c.invalid(fmt::format("padding_mode '{}' is unknown", padding));
   }
   op.align_corners = c.int_attribute("align_corners", 0) != 0;
+  if (op.mode == ops::SampleMode::nearest && c.dtype(c.input(0)) == DType::string) return picked(c, op);
   return c.result(op, {c.input(0), c.input(1)});
 }
 

@@ -7,6 +7,7 @@
 #include "ops/index.h"
 #include "ops/linear_attention.h"
 #include "ops/lookup.h"
+#include "ops/map.h"
 #include "ops/move.h"
 #include "ops/optional.h"
 #include "ops/pointwise.h"
@@ -68,6 +69,7 @@ const OpRegistry& operators() {
       ops::TreeEnsemble, ops::SupportVectorVote,     //
       ops::PairwiseDistance, ops::ScoreTransform,    //
       ops::FindKeys,                                 //
+      ops::RowsToMaps, ops::MapEntries,              //
       ops::StringConcat, ops::StringSplit,           //
       ops::StringNormalize, ops::RegexMatch,         //
       ops::CountTerms, ops::Tokenize,                //

@@ -1,6 +1,7 @@
 """scikit-learn's models through skl2onnx: built, written, loaded and run, then compared with scikit-learn and ONNX Runtime.
 
-Labels must be equal; scores may differ by 1e-4 of their scale from ONNX Runtime's and, because scikit-learn computes in
+Classifiers are exported with ZipMap, which is what skl2onnx does unless it is told otherwise, and without it. Labels must
+be equal; scores may differ by 1e-4 of their scale from ONNX Runtime's and, because scikit-learn computes in
 doubles, by 1e-3 from its own.
 """
 
@@ -18,6 +19,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.datasets import make_classification, make_regression
 from sklearn.decomposition import PCA
 from sklearn.ensemble import (
+    AdaBoostClassifier,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
     RandomForestClassifier,
@@ -28,6 +30,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.mixture import GaussianMixture
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, Normalizer, OneHotEncoder, OrdinalEncoder, StandardScaler
@@ -46,24 +49,48 @@ def targets():
     return x.astype(np.float32), (y / np.abs(y).max()).astype(np.float32)
 
 
-def exported(model, x, types=None):
-    """The model as ONNX without ZipMap, so that its scores are one tensor."""
+def exported(model, x, types=None, zipmap=False):
+    """The model as ONNX. `zipmap`: True for scores as a sequence of maps, False for one tensor, "columns" for one each."""
     has_zipmap = is_classifier(model) and not isinstance(model, LinearSVC)
-    options = {id(model): {"zipmap": False}} if has_zipmap else None
+    options = {id(model): {"zipmap": zipmap}} if has_zipmap and zipmap is not True else None
     return to_onnx(model, None if types else x[:1], options=options, initial_types=types)
 
 
+def maps(got, name):
+    """A sequence of maps as the archive of `camshaft run` has it."""
+    out = []
+    while f"{name}/{len(out)}/keys" in got:
+        keys, values = (got[f"{name}/{len(out)}/{part}"] for part in ("keys", "values"))
+        assert keys.shape == values.shape
+        out.append(dict(zip(keys.tolist(), values, strict=True)))
+    return out
+
+
+def table(rows):
+    """The values of maps that have the same keys, a column each, and the keys."""
+    keys = sorted(rows[0])
+    assert all(sorted(row) == keys for row in rows)
+    return np.array([[row[key] for key in keys] for row in rows], np.float32), keys
+
+
 def compare(folder, proto, feed, expected, with_onnxruntime=True):
-    """`expected` is scikit-learn's result for the first outputs, in order."""
+    """`expected` is scikit-learn's result for the first outputs, in order. Maps are compared as tables."""
     path = folder / "model.onnx"
     path.write_bytes(proto.SerializeToString())
     camshaft("build", path, "-o", folder / "model.engine")
     got = run(folder / "model.engine", feed)
     names = [output.name for output in proto.graph.output]
+    keys = {}
+    for output in proto.graph.output:
+        if output.type.HasField("sequence_type"):
+            got[output.name], keys[output.name] = table(maps(got, output.name))
     if with_onnxruntime:
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
         objects = {name: array.astype(object) if array.dtype.kind == "U" else array for name, array in feed.items()}
         for name, want in zip(names, session.run(names, objects), strict=True):
+            if name in keys:
+                want, wanted_keys = table(want)
+                assert keys[name] == wanted_keys, name
             if want.dtype == object:
                 assert list(got[name]) == list(want), name
             else:
@@ -86,20 +113,24 @@ CLASSIFIERS = {
     "normalised logistic regression": lambda: make_pipeline(Normalizer(), PCA(3), LogisticRegression()),
     "naive bayes": lambda: GaussianNB(),
     "perceptron": lambda: MLPClassifier((10,), max_iter=50, random_state=0),
+    "neighbours": lambda: KNeighborsClassifier(3),
+    "boosted stumps": lambda: AdaBoostClassifier(n_estimators=5, random_state=0),
 }
 
 
-@pytest.mark.parametrize("names", [None, ["no", "yes", "maybe"]], ids=["ints", "strings"])
+@pytest.mark.parametrize("zipmap", [False, True], ids=["tensor", "maps"])
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("kind", CLASSIFIERS)
-def test_classifier(tmp_path, kind, classes, names):
+def test_classifier(tmp_path, kind, classes, zipmap):
+    # Each label type with each form of the scores, for two classes or for three.
+    names = ["no", "yes", "maybe"] if (classes == 3) == zipmap else None
     x, y = numbers(classes)
     y = y if names is None else np.array(names)[y]
     model = CLASSIFIERS[kind]()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of training that has not converged, which nothing here depends on
         model.fit(x, y)
-        proto = exported(model, x)
+        proto = exported(model, x, zipmap=zipmap)
     expected = [model.predict(x[:ROWS])]
     # libsvm's predict and its probabilities may disagree, and its probabilities are of other vectors than its votes.
     if hasattr(model, "predict_proba") and not isinstance(model, SVC):
@@ -107,11 +138,31 @@ def test_classifier(tmp_path, kind, classes, names):
     compare(tmp_path, proto, {proto.graph.input[0].name: x[:ROWS]}, expected)
 
 
+@pytest.mark.parametrize("zipmap", [True, "columns"])
+@pytest.mark.parametrize("rows", [0, 1])
+def test_scores_of_few_rows(tmp_path, rows, zipmap):
+    x, y = numbers(3)
+    proto = exported(LogisticRegression().fit(x, y), x, zipmap=zipmap)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(proto.SerializeToString())
+    feed = {proto.graph.input[0].name: x[:rows]}
+    got = run(path, feed)
+    label, *scores = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, feed)
+    names = [output.name for output in proto.graph.output]
+    assert list(got[names[0]]) == list(label)
+    if zipmap == "columns":
+        assert all(worst_error(got[name], want) <= 1e-4 for name, want in zip(names[1:], scores, strict=True))
+    else:
+        assert maps(got, names[1]) == [{key: pytest.approx(p, abs=1e-5) for key, p in row.items()} for row in scores[0]]
+
+
 REGRESSORS = {
     "random forest": lambda: RandomForestRegressor(10, random_state=0),
     "gradient boosting": lambda: GradientBoostingRegressor(n_estimators=8, random_state=0),
     "svr": lambda: SVR(),
     "linear": lambda: make_pipeline(MinMaxScaler(), LinearRegression()),
+    "neighbours": lambda: KNeighborsRegressor(4),
+    "weighted neighbours": lambda: KNeighborsRegressor(3, weights="distance"),
 }
 
 
@@ -120,7 +171,9 @@ def test_regressor(tmp_path, kind):
     x, y = targets()
     model = REGRESSORS[kind]().fit(x, y)
     proto = exported(model, x)
-    compare(tmp_path, proto, {proto.graph.input[0].name: x[:ROWS]}, [model.predict(x[:ROWS])])
+    # What skl2onnx writes of weights by distance computes something else than scikit-learn, in ONNX Runtime as well.
+    expected = [] if kind == "weighted neighbours" else [model.predict(x[:ROWS])]
+    compare(tmp_path, proto, {proto.graph.input[0].name: x[:ROWS]}, expected)
 
 
 def test_missing_values(tmp_path):

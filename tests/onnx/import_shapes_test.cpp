@@ -158,6 +158,16 @@ TEST(ImportShapes, ExpandTileConstantOfShapeRange) {
   EXPECT_EQ(out[3].to_ints(), (Ints{0, 1}));
 }
 
+// Which axes have size 1 only running tells, how many the model declares.
+TEST(ImportShapes, SqueezeOfWhateverHasOneElement) {
+  GraphWriter graph;
+  graph.input("x", DType::f32, {"n", 1, "m"}).output("y", DType::f32, {"k"}).node("Squeeze", {"x"}, {"y"});
+  const Graph g = import_graph(graph, 17);
+  EXPECT_EQ(run(g, {floats({2, 1, 1}, {3, 4})})[0], floats({2}, {3, 4}));
+  EXPECT_EQ(run(g, {floats({1, 1, 2}, {3, 4})})[0], floats({2}, {3, 4}));
+  EXPECT_THROW(run(g, {floats({2, 1, 2}, {3, 4, 5, 6})}), Error);
+}
+
 TEST(ImportShapes, SqueezeUnsqueezeFlattenSize) {
   GraphWriter graph;
   graph.input("x", DType::f32, {"n", 1, 3, 4}).output("s", DType::f32).output("u", DType::f32);
