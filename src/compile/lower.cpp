@@ -6,6 +6,7 @@
 #include <cstring>
 #include <set>
 
+#include "compile/branch_kernel.h"
 #include "ops/move.h"
 #include "ops/region.h"
 
@@ -141,11 +142,15 @@ class Lowering {
     step.inputs.assign(node.inputs.begin(), node.inputs.end());
     step.outputs.assign(node.outputs.begin(), node.outputs.end());
     const RegionView region{graph_, node, symbols_};
-    const Tactic tactic = choose(region, n < options_.tactics.size() ? options_.tactics[n] : "");
-    step.tactic = tactic.name;
-    step.approximate = tactic.approximate;
     try {
-      step.kernel = backend_.compile(region, step.tactic, constants_);
+      step.kernel = make_branch_kernel(region, backend_, options_);
+      step.tactic = "branches";
+      if (!step.kernel) {
+        const Tactic tactic = choose(region, n < options_.tactics.size() ? options_.tactics[n] : "");
+        step.tactic = tactic.name;
+        step.approximate = tactic.approximate;
+        step.kernel = backend_.compile(region, step.tactic, constants_);
+      }
     } catch (const Error& e) {
       throw Error(e.code(), fmt::format("layer '{}' (from {}): {}", step.name,
                                         step.sources.empty() ? step.op : fmt::format("node '{}'", step.sources.front()),

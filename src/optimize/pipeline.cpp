@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "graph/verify.h"
+#include "ops/control_flow.h"
 #include "optimize/eliminate_common_subexpressions.h"
 #include "optimize/fold_affine_into_contract.h"
 #include "optimize/fold_constants.h"
@@ -86,10 +87,25 @@ class Pipeline {
       if (!settled_ || pass.round == 0) run_pass(pass);
     }
     remove_dead(graph_);
+    for (Node& node : graph_.nodes)
+      if (node.op.as<ops::If>())
+        for (Graph& body : node.bodies) optimize_branch(body);
     if (verify_) verify(graph_, "the removal of dead nodes");
   }
 
  private:
+  // What fails on constants may be in a branch that is never taken: it stays as it is.
+  void optimize_branch(Graph& body) {
+    Graph optimized = body;
+    try {
+      Pipeline(optimized, context_).run();
+    } catch (const Error& e) {
+      if (e.code() == ErrorCode::cancelled || e.code() == ErrorCode::out_of_memory) throw;
+      return;
+    }
+    body = std::move(optimized);
+  }
+
   void begin_round(int round) {
     settled_ = settled_ || (round > 1 && equal(before_round_, graph_));
     round_ = round;

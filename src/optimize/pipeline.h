@@ -9,9 +9,9 @@
 namespace camshaft {
 
 /// Runs the passes on a graph as the importer leaves it: afterwards it consists of regions and plain nodes, ready for
-/// compile/. The verifier runs after each pass in debug builds or when the context asks for it. The environment
-/// variable CAMSHAFT_TRACE=passes prints each pass's time and effect on the number of nodes to stderr. Throws
-/// Error(cancelled) between passes.
+/// compile/; branches of Ifs too. The verifier runs after each pass in debug builds or when the context asks for it.
+/// The environment variable CAMSHAFT_TRACE=passes prints each pass's time and effect on the number of nodes to stderr.
+/// Throws Error(cancelled) between passes.
 void optimize(Graph& graph, const PassContext& context);
 
 /// The passes in the order in which they run; PassContext::stop_after counts in this list.

@@ -5,11 +5,11 @@
 #include <set>
 #include <stdexcept>
 
+#include "compile/bound_plan.h"
 #include "compile/lower.h"
 #include "engine/engine_file.h"
 #include "ops/evaluate.h"
 #include "runtime/backends.h"
-#include "runtime/bound_plan.h"
 #include "runtime/context_impl.h"
 #include "runtime/engine_impl.h"
 

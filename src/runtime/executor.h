@@ -9,7 +9,7 @@
 #include "camshaft/cancellation.h"
 #include "camshaft/profiler.h"
 #include "camshaft/tensor.h"
-#include "runtime/bound_plan.h"
+#include "compile/bound_plan.h"
 
 namespace camshaft {
 

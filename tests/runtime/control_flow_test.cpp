@@ -51,6 +51,63 @@ TEST(ControlFlow, BranchesAfterReload) {
   }
 }
 
+// Weights of one name in both branches, a branch in a branch, a result that is an input, and a view that only some
+// shapes allow.
+constexpr std::string_view networks = R"(graph "g" (%c: bool[], %d: bool[1], %x: f32[n, 2]) {
+  const %w: f32[2, 2] = [1, 2, 3, 4]
+  %h = matmul (%x, %w)
+  %r, %s = if {} (%c, %h, %d)
+    graph "then" (%a: f32[n, 2], %e: bool[1]) {
+      const %w: f32[2, 2] = [1, 0, 0, -1]
+      %t = matmul (%a, %w)
+      %u = if {} (%e, %t)
+        graph "then" (%b: f32[n, 2]) { return "b" = %b }
+        graph "else" (%b: f32[n, 2]) {
+          %v = pointwise {function=neg} (%b)
+          return "v" = %v
+        }
+      return "r" = %u, "s" = %a
+    }
+    graph "else" (%a: f32[n, 2], %e: bool[1]) {
+      const %w: f32[2, 2] = [0, 1, 1, 0]
+      const %zero: f32[] = 0
+      %row = reshape {shape=shape(1, 2)} (%a)
+      %t = matmul (%row, %w)
+      %u = pointwise {function=max} (%t, %zero)
+      %v = expand {shape=shape(n, 2)} (%u)
+      return "r" = %v, "s" = %v
+    }
+  return "r" = %r, "s" = %s
+})";
+
+TEST(ControlFlow, BranchesAreCompiled) {
+  TemporaryFolder folder;
+  engine_from(networks).save(folder.file("e.engine"));
+  const Engine engine = Engine::load(folder.file("e.engine"));
+  ASSERT_EQ(engine.layers().size(), 2U);
+  EXPECT_EQ(engine.layers()[1].tactic, "branches");
+  Context context = engine.create_context({2});
+  const auto run = [&](const std::vector<Tensor>& inputs) {
+    set_inputs(context, engine, inputs);
+    context.run();
+  };
+  const Tensor yes = boolean(true).reshaped({1}), no = boolean(false).reshaped({1});
+  for (int round = 0; round < 2; ++round) {
+    run({boolean(true), no, f32({2, 2}, {1, 2, 3, 4})});
+    EXPECT_EQ(output_of(context, "r"), f32({2, 2}, {-7, 10, -15, 22}));
+    EXPECT_EQ(output_of(context, "s"), f32({2, 2}, {7, 10, 15, 22}));
+    run({boolean(true), yes, f32({1, 2}, {1, 2})});
+    EXPECT_EQ(output_of(context, "r"), f32({1, 2}, {7, -10}));
+    run({boolean(false), yes, f32({1, 2}, {1, -2})});
+    EXPECT_EQ(output_of(context, "r"), f32({1, 2}, {0, 0}));
+    EXPECT_EQ(output_of(context, "s"), f32({1, 2}, {0, 0}));
+    run({boolean(false), yes, f32({1, 2}, {1, 2})});
+    EXPECT_EQ(output_of(context, "r"), f32({1, 2}, {10, 7}));
+    // The other branch takes these shapes, this one does not.
+    EXPECT_THROW(run({boolean(false), yes, f32({2, 2}, {1, 2, 3, 4})}), Error);
+  }
+}
+
 // A loop that doubles its vector until the sum reaches a limit, around a branch; a size of its own inside the body.
 constexpr std::string_view loops = R"(graph "g" (%m: i64[], %x: f32[n], %limit: f32[]) {
   const %yes: bool[] = true

@@ -1,4 +1,4 @@
-#include "runtime/bound_plan.h"
+#include "compile/bound_plan.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

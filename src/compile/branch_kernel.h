@@ -1,0 +1,16 @@
+// If with kernels in both branches.
+#pragma once
+
+#include <memory>
+
+#include "compile/lower.h"
+
+namespace camshaft {
+
+/// A kernel that runs the taken branch of an If as a plan of its own. Null where sizes inside, or of the results, are
+/// known only when running, or where a branch does not compile: then the reference evaluation runs it. Tactics of the
+/// branches are not recorded, and none is approximate; weights are packed when the kernel is made.
+std::shared_ptr<const Kernel> make_branch_kernel(const RegionView& region, const Backend& backend,
+                                                 const LowerOptions& options);
+
+}  // namespace camshaft
