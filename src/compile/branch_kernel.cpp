@@ -144,13 +144,15 @@ bool is_static(const Plan& plan) {
 }  // namespace
 
 std::shared_ptr<const Kernel> make_branch_kernel(const RegionView& region, const Backend& backend,
-                                                 const LowerOptions& options) {
+                                                 const std::set<std::string, std::less<>>& bound,
+                                                 const Cancellation& cancellation) {
   if (!region.node.op.as<ops::If>() || make_reference_kernel(region)->has_dynamic_outputs()) return nullptr;
   const auto branches = std::make_shared<Branches>();
   LowerOptions inner;
   inner.symbols = region.symbols;
   inner.allow_approximate = false;
-  inner.cancellation = options.cancellation;
+  inner.bound = bound;
+  inner.cancellation = cancellation;
   for (size_t b = 0; b < branches->size(); ++b) {
     Branch& branch = (*branches)[b];
     try {

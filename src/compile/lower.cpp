@@ -69,7 +69,8 @@ class Lowering {
         backend_(backend),
         constants_(constants),
         options_(options),
-        symbols_(assume_sizes(graph, options.symbols)) {}
+        symbols_(assume_sizes(graph, options.symbols)),
+        input_symbols_(options.bound) {}
 
   Plan run() {
     make_values();
@@ -143,7 +144,7 @@ class Lowering {
     step.outputs.assign(node.outputs.begin(), node.outputs.end());
     const RegionView region{graph_, node, symbols_};
     try {
-      step.kernel = make_branch_kernel(region, backend_, options_);
+      step.kernel = make_branch_kernel(region, backend_, input_symbols_, options_.cancellation);
       step.tactic = "branches";
       if (!step.kernel) {
         const Tactic tactic = choose(region, n < options_.tactics.size() ? options_.tactics[n] : "");

@@ -1,6 +1,10 @@
 // Optimised graph → plan.
 #pragma once
 
+#include <set>
+#include <string>
+#include <vector>
+
 #include "camshaft/cancellation.h"
 #include "compile/plan.h"
 
@@ -13,6 +17,8 @@ SymbolBindings assume_sizes(const Graph& graph, SymbolBindings symbols, int64_t 
 struct LowerOptions {
   /// Values of symbols to choose tactics for (the optimum of the first profile); assume_sizes() adds what is missing.
   SymbolBindings symbols;
+  /// Symbols that are bound before running, besides those of the graph's inputs (of a branch: those of the model's).
+  std::set<std::string, std::less<>> bound;
   /// One tactic a node, as an earlier build chose them; empty, or empty for a node: chosen here.
   std::vector<std::string> tactics;
   /// Whether approximate tactics may be chosen.

@@ -53,7 +53,7 @@ TEST(ControlFlow, BranchesAfterReload) {
 
 // Weights of one name in both branches, a branch in a branch, a result that is an input, and a view that only some
 // shapes allow.
-constexpr std::string_view networks = R"(graph "g" (%c: bool[], %d: bool[1], %x: f32[n, 2]) {
+constexpr std::string_view networks = R"(graph "g" (%c: bool[], %d: bool[1], %x: f32[n, 2], %y: f32[m]) {
   const %w: f32[2, 2] = [1, 2, 3, 4]
   %h = matmul (%x, %w)
   %r, %s = if {} (%c, %h, %d)
@@ -74,7 +74,9 @@ constexpr std::string_view networks = R"(graph "g" (%c: bool[], %d: bool[1], %x:
       %row = reshape {shape=shape(1, 2)} (%a)
       %t = matmul (%row, %w)
       %u = pointwise {function=max} (%t, %zero)
-      %v = expand {shape=shape(n, 2)} (%u)
+      %rows = expand {shape=shape(m, 2)} (%u)
+      %most = reduce {kind=max, axes=[0], keep_dims=true} (%rows)
+      %v = expand {shape=shape(n, 2)} (%most)
       return "r" = %v, "s" = %v
     }
   return "r" = %r, "s" = %s
@@ -87,7 +89,8 @@ TEST(ControlFlow, BranchesAreCompiled) {
   ASSERT_EQ(engine.layers().size(), 2U);
   EXPECT_EQ(engine.layers()[1].tactic, "branches");
   Context context = engine.create_context({2});
-  const auto run = [&](const std::vector<Tensor>& inputs) {
+  const auto run = [&](std::vector<Tensor> inputs) {
+    inputs.push_back(f32({3}, {0, 0, 0}));
     set_inputs(context, engine, inputs);
     context.run();
   };
