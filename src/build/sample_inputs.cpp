@@ -18,7 +18,7 @@ namespace camshaft {
 
 namespace {
 
-// The smallest table that `id` indexes, directly or after operators that do not change its elements.
+// The smallest axis that `id` indexes, directly or after operators that do not change its elements.
 class IndexLimit {
  public:
   explicit IndexLimit(const SymbolBindings& symbols) : symbols_(symbols) {}
@@ -45,6 +45,11 @@ class IndexLimit {
         if (node.inputs[i] != id) continue;
         if (const auto* gather = node.op.as<ops::Gather>(); gather && i == 1) table(graph, node, gather->axis);
         if (const auto* gather = node.op.as<ops::GatherElements>(); gather && i == 1) table(graph, node, gather->axis);
+        if (node.op.as<ops::ScatterND>() && i == 1) {
+          const auto depth = graph.shape(id).empty() ? std::nullopt : graph.shape(id).back().as_constant();
+          const auto rank = static_cast<int64_t>(graph.shape(node.inputs[0]).size());
+          for (int64_t axis = 0; axis < std::min(depth.value_or(rank), rank); ++axis) table(graph, node, axis);
+        }
         const bool same_elements =
             i == 0 && (node.op.as<ops::Cast>() || node.op.as<ops::Reshape>() || node.op.as<ops::Transpose>() ||
                        node.op.as<ops::Expand>() || node.op.as<ops::Slice>());
@@ -67,7 +72,7 @@ class IndexLimit {
 };
 
 Tensor random_tensor(DType dtype, const Dims& dims, std::optional<int64_t> limit, Random& random) {
-  Tensor tensor(dtype, dims);
+  Tensor tensor(dtype, dims);  // zeros
   if (dtype == DType::string) {
     for (int64_t i = 0; i < tensor.size(); ++i)
       tensor.as_mutable<std::string>()[i] = fmt::format("s{}", random.integer(0, 9));
@@ -170,7 +175,8 @@ std::vector<Dims> choose_input_shapes(const Graph& graph, const std::map<std::st
   }
 }
 
-std::vector<Tensor> sample_inputs(const Graph& graph, const std::vector<Dims>& shapes, uint64_t seed) {
+std::vector<Tensor> sample_inputs(const Graph& graph, const std::vector<Dims>& shapes, uint64_t seed,
+                                  bool zero_integers) {
   SymbolBindings symbols;
   for (size_t i = 0; i < graph.inputs.size(); ++i)
     bind_symbols(graph.shape(graph.inputs[i]), shapes[i], fmt::format("input '{}'", graph.value(graph.inputs[i]).name),
@@ -179,6 +185,10 @@ std::vector<Tensor> sample_inputs(const Graph& graph, const std::vector<Dims>& s
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     Random random(seed * 1000003 + i);
     const DType dtype = graph.type(graph.inputs[i]).dtype;
+    if (zero_integers && is_integer(dtype)) {
+      inputs.emplace_back(dtype, shapes[i]);
+      continue;
+    }
     const auto limit = is_integer(dtype) ? IndexLimit(symbols).of(graph, graph.inputs[i]) : std::nullopt;
     inputs.push_back(random_value(graph.type(graph.inputs[i]), shapes[i], limit, random));
   }

@@ -46,20 +46,23 @@ std::variant<VerificationSample, std::string> find_sample(const Graph& model, co
   std::string first_failure;
   std::map<std::string, Dims> shapes = options.shapes;
   const std::map<size_t, Tensor> given = place_inputs(model, options, shapes);
-  std::optional<std::vector<Dims>> previous;
-  for (const int64_t fallback : fallback_sizes) {
-    VerificationSample sample;
-    try {
-      sample.shapes = choose_input_shapes(model, shapes, options.symbols, fallback);
-      if (sample.shapes == previous) break;  // nothing is free to choose
-      previous = sample.shapes;
-      sample.inputs = sample_inputs(model, sample.shapes, options.seed);
-      for (const auto& [i, tensor] : given) sample.inputs[i] = tensor;
-      sample.expected = evaluate(model, sample.inputs, pool, cancellable);
-      return sample;
-    } catch (const Error& e) {
-      if (!is_refusal(e)) throw;
-      if (first_failure.empty()) first_failure = e.what();
+  // Integers may be indices that no rule recognises: 0 is nearly always one that exists.
+  for (const bool zero_integers : {false, true}) {
+    std::optional<std::vector<Dims>> previous;
+    for (const int64_t fallback : fallback_sizes) {
+      VerificationSample sample;
+      try {
+        sample.shapes = choose_input_shapes(model, shapes, options.symbols, fallback);
+        if (sample.shapes == previous) break;  // nothing is free to choose
+        previous = sample.shapes;
+        sample.inputs = sample_inputs(model, sample.shapes, options.seed, zero_integers);
+        for (const auto& [i, tensor] : given) sample.inputs[i] = tensor;
+        sample.expected = evaluate(model, sample.inputs, pool, cancellable);
+        return sample;
+      } catch (const Error& e) {
+        if (!is_refusal(e)) throw;
+        if (first_failure.empty()) first_failure = e.what();
+      }
     }
   }
   if (!given.empty())

@@ -18,7 +18,7 @@ namespace camshaft {
 namespace {
 
 // What rounding to f32 can do to each result, relative to itself: a few units in the last place, as sums of many terms
-// in another order have.
+// in another order have. evaluate() takes as many units of the narrower types.
 constexpr double rounding_noise = 0x1p-22;
 
 std::string describe(const PlanStep& step) {

@@ -106,7 +106,9 @@ void BoundPlan::prepare_steps(const Plan& plan, int threads) {
     if (step.kernel->has_dynamic_outputs()) continue;
     const auto ready = [&](int32_t id) { return id < 0 || known(id); };
     if (!std::all_of(step.inputs.begin(), step.inputs.end(), ready) ||
-        !std::all_of(step.outputs.begin(), step.outputs.end(), ready))
+        !std::all_of(step.outputs.begin(), step.outputs.end(), ready) ||
+        !std::all_of(step.late_symbols.begin(), step.late_symbols.end(),
+                     [&](const std::string& name) { return symbols_.count(name) != 0; }))
       continue;
     try {
       launches_[s] = step.kernel->prepare(kernel_shapes(plan, step, symbols_, threads));

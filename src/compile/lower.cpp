@@ -117,6 +117,20 @@ class Lowering {
     return std::all_of(names.begin(), names.end(), [&](const std::string& s) { return input_symbols_.count(s) != 0; });
   }
 
+  // Sizes that a field names need not be those of any operand: a tensor of dims has a shape of its own.
+  void collect_late_symbols(const Node& node, std::vector<std::string>& late) const {
+    std::vector<std::string> names;
+    for (const auto& [name, field] : node.op.fields()) {
+      if (const auto* dim = std::get_if<Dim>(&field)) dim->collect_symbols(names);
+      if (const auto* shape = std::get_if<Shape>(&field))
+        for (const Dim& d : *shape) d.collect_symbols(names);
+    }
+    for (std::string& n : names)
+      if (input_symbols_.count(n) == 0) late.push_back(std::move(n));
+    if (node.op.as<ops::Region>())
+      for (const Node& inner : node.bodies.at(0).nodes) collect_late_symbols(inner, late);
+  }
+
   Tactic choose(const RegionView& region, const std::string& recorded) const {
     const std::vector<Tactic> available = backend_.tactics(region);
     for (const Tactic& tactic : available)
@@ -140,6 +154,7 @@ class Lowering {
     step.op = kind_of(node);
     step.description = describe(node);
     step.sources = node.sources;
+    collect_late_symbols(node, step.late_symbols);
     step.inputs.assign(node.inputs.begin(), node.inputs.end());
     step.outputs.assign(node.outputs.begin(), node.outputs.end());
     const RegionView region{graph_, node, symbols_};

@@ -41,7 +41,8 @@ struct PlanStep {
   std::vector<int32_t> inputs;  ///< indices of plan values; -1 for omitted
   std::vector<int32_t> outputs;
   std::vector<std::string> sources;
-  std::string description;  ///< the expression that runs, for inspection
+  std::vector<std::string> late_symbols;  ///< that the operator's fields name and only running tells
+  std::string description;                ///< the expression that runs, for inspection
 };
 
 /// The result of compilation: plain data beside the kernels.

@@ -5,7 +5,7 @@
 
 namespace camshaft::onnx {
 
-/// Any number of operands; an index twice in one operand (a diagonal) is unsupported.
+/// Any number of operands; an index twice in one operand takes the diagonal.
 Values einsum(ConvertContext& c);
 
 }  // namespace camshaft::onnx

@@ -83,11 +83,15 @@ Values thresholded_relu(ConvertContext& c) {
 }
 
 Values shrink(ConvertContext& c) {
-  const ValueId x = c.input(0);
+  const DType dtype = c.dtype(c.input(0));
+  // The bias of integers may have a fraction, which counts before the result is cut off.
+  const ValueId x = c.cast(c.input(0), is_floating(dtype) ? dtype : DType::f64);
   auto e = expression(c, x);
   const double lambd = c.float_attribute("lambd", 0.5), bias = c.float_attribute("bias", 0);
   const ValueId above = c.add(F::select, {e(F::less, lambd, x), e(F::sub, x, bias), e.number(0)});
-  return c.result(F::select, {e(F::less, x, -lambd), e(F::add, x, bias), above});
+  const ValueId below = e(F::less, x, -lambd), shifted = e(F::add, x, bias);
+  if (c.dtype(x) == dtype) return c.result(F::select, {below, shifted, above});
+  return c.result(ops::Cast{dtype}, {c.add(F::select, {below, shifted, above})});
 }
 
 ValueId hard_sigmoid(ConvertContext& c, double alpha, double beta) {

@@ -3,8 +3,10 @@
 
 #include "onnx/converters.h"
 #include "onnx/spatial.h"
+#include "ops/move.h"
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
+#include "ops/spatial.h"
 #include "ops/window_ops.h"
 
 namespace camshaft::onnx {
@@ -49,10 +51,25 @@ Values lp_pool(ConvertContext& c) {
   double size = 1;
   for (const int64_t k : w.kernel) size *= static_cast<double>(k);
   ops::Pool op{ops::PoolKind::average, w.kernel, w.strides, w.pads, w.dilations};
-  if (c.int_attribute("ceil_mode", 0) != 0) c.unsupported("ceil_mode");
   op.count_include_pad = true;
+  ops::Slice whole;  // of what rounding up leaves out again
+  if (c.int_attribute("ceil_mode", 0) != 0) {
+    // More padding instead, so that every window is as large as the kernel.
+    for (size_t i = 0; i < w.kernel.size(); ++i) {
+      Dim& end = op.pads[w.kernel.size() + i];
+      const auto axis = static_cast<int64_t>(i) + 2;
+      whole.axes.push_back(axis);
+      whole.starts.emplace_back(0);
+      whole.counts.push_back(ops::pool_size_rounded_up(c.dim(x, axis), op.pads[i], end,
+                                                       ops::window_extent(w.kernel[i], w.dilations[i]), w.strides[i]));
+      whole.steps.push_back(1);
+      end = end + Dim(w.strides[i] - 1);
+    }
+  }
   const ValueId powers = c.add(F::pow, {c.add(F::abs, {x}), c.scalar(dtype, p)});
-  const ValueId sum = c.add(F::mul, {c.add(std::move(op), {powers}), c.scalar(dtype, size)});
+  ValueId mean = c.add(std::move(op), {powers});
+  if (!whole.axes.empty()) mean = c.add(std::move(whole), {mean});
+  const ValueId sum = c.add(F::mul, {mean, c.scalar(dtype, size)});
   return c.result(F::pow, {sum, c.scalar(dtype, 1 / p)});
 }
 

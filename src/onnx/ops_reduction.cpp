@@ -138,6 +138,7 @@ Values hardmax(ConvertContext& c) {
   const Shape shape = c.shape(x);
   const int64_t rank = c.rank(x), axis = c.axis(c.int_attribute("axis", c.opset() < 13 ? 1 : -1), rank);
   const Dim count = c.opset() < 13 ? product(shape, axis, rank) : shape[static_cast<size_t>(axis)];
+  if (count == Dim(0)) return {x};  // no elements at all
   const ValueId rows = c.opset() < 13 ? c.reshape(x, {product(shape, 0, axis), count}) : x;
   const int64_t along = c.opset() < 13 ? 1 : axis;
   const ValueId index = c.add(ops::ArgReduce{true, along, true, false}, {rows});

@@ -113,8 +113,13 @@ Values affine_grid(ConvertContext& c) {
     }
     extent = c.cast(extent, dtype);
     const ValueId doubled = c.add(F::mul, {index, c.scalar(dtype, 2)});
-    const ValueId position = align ? c.add(F::div, {doubled, c.add(F::sub, {extent, one})})
-                                   : c.add(F::div, {c.add(F::add, {doubled, one}), extent});
+    ValueId position = no_value;
+    if (align) {  // a single position is in the middle, as in PyTorch: the standard does not say
+      const ValueId divided = c.add(F::div, {doubled, c.add(F::sub, {extent, one})});
+      position = c.add(F::select, {c.add(F::equal, {extent, one}), one, divided});
+    } else {
+      position = c.add(F::div, {c.add(F::add, {doubled, one}), extent});
+    }
     columns.push_back(c.add(ops::Expand{full}, {c.add(F::sub, {position, one})}));
   }
   columns.push_back(ones);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/float_types.h"
 #include "base/random.h"
 #include "camshaft/error.h"
 #include "graph/container_type.h"
@@ -123,15 +124,20 @@ class Interpreter {
   }
 
   Tensor add_noise(const Tensor& exact) {
-    if (exact.dtype() != DType::f32) return exact;
-    Tensor noisy(exact.dtype(), exact.dims());
-    const auto noise = static_cast<float>(options_.rounding_noise);
-    auto* out = noisy.as_mutable<float>();
+    const DType dtype = exact.dtype();
+    if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return exact;
+    const double unit = dtype == DType::f32 ? 1 : dtype == DType::f16 ? 0x1p13 : 0x1p16;
+    const auto noise = static_cast<float>(options_.rounding_noise * unit);
+    const auto count = static_cast<size_t>(exact.size());
+    std::vector<float> values(count);
+    convert_to_float(dtype, exact.data(), values.data(), exact.size());
     uint64_t bits = 0;
-    for (int64_t i = 0; i < exact.size(); ++i, bits >>= 1) {
+    for (size_t i = 0; i < count; ++i, bits >>= 1) {
       if (i % 64 == 0) bits = noise_.next();
-      out[i] = exact.as<float>()[i] * ((bits & 1) != 0 ? 1 + noise : 1 - noise);
+      values[i] *= (bits & 1) != 0 ? 1 + noise : 1 - noise;
     }
+    Tensor noisy(dtype, exact.dims());
+    convert_from_float(dtype, values.data(), noisy.mutable_data(), exact.size());
     return noisy;
   }
 

@@ -13,17 +13,6 @@ namespace camshaft::ops {
 
 namespace {
 
-// Windows that would start in the padding behind the input are left out (as PyTorch and ONNX do): the size is the
-// smaller of ceil((input + pads - window) / stride) + 1 and ceil((input + begin) / stride).
-Dim ceil_size(const Dim& input, const Dim& begin, const Dim& end, const Dim& window, int64_t stride) {
-  const Dim all = ceil_div(input + begin + end - window, stride) + Dim(1);
-  const Dim starting_inside = ceil_div(input + begin, stride);
-  const Dim difference = end - window + Dim(stride);  // decides which one is smaller
-  if (const auto high = difference.upper_bound(); high && *high <= 0) return all;
-  if (const auto low = difference.lower_bound(); low && *low >= 0) return starting_inside;
-  return min(all, starting_inside);
-}
-
 struct Window {
   int64_t first_tap = 0, end_tap = 0;  // taps inside the input
   int64_t padded = 0;                  // taps inside the input or its padding
@@ -140,7 +129,7 @@ std::vector<Inferred> Pool::infer(const InferContext& context) const {
     Dim& size = shape[layout.first_spatial + i];
     const Dim input = size, &begin = pads[i], &end = pads[layout.spatial_rank + i];
     const Dim window = window_extent(kernel[i], dilations[i]);
-    size = ceil_mode ? ceil_size(input, begin, end, window, strides[i])
+    size = ceil_mode ? pool_size_rounded_up(input, begin, end, window, strides[i])
                      : floor_div(input + begin + end - window, strides[i]) + Dim(1);
     check_output_size(name, size, input, window);
   }

@@ -35,6 +35,15 @@ Dim window_extent(const Dim& kernel, int64_t dilation) {
   return (kernel - Dim(1)) * Dim(dilation) + Dim(1);
 }
 
+Dim pool_size_rounded_up(const Dim& input, const Dim& begin, const Dim& end, const Dim& window, int64_t stride) {
+  const Dim all = ceil_div(input + begin + end - window, stride) + Dim(1);
+  const Dim starting_inside = ceil_div(input + begin, stride);
+  const Dim difference = end - window + Dim(stride);  // decides which one is smaller
+  if (const auto high = difference.upper_bound(); high && *high <= 0) return all;
+  if (const auto low = difference.lower_bound(); low && *low >= 0) return starting_inside;
+  return min(all, starting_inside);
+}
+
 void check_output_size(std::string_view op, const Dim& size, const Dim& input, const Dim& window) {
   constexpr int64_t limit = int64_t{1} << 31;
   if (const auto extent = window.as_constant(); extent && *extent > limit)

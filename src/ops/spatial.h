@@ -23,6 +23,10 @@ void check_window_fields(std::string_view op, size_t spatial_rank, const std::ve
 /// (size - 1)·dilation + 1
 Dim window_extent(const Dim& kernel, int64_t dilation);
 
+/// The size of a pooling that rounds up: the smaller of ceil((input + pads - window) / stride) + 1 and
+/// ceil((input + begin) / stride), as windows that would start in the padding behind the input are left out.
+Dim pool_size_rounded_up(const Dim& input, const Dim& begin, const Dim& end, const Dim& window, int64_t stride);
+
 /// Throws Error(invalid_model) when an output size is known to be negative or nothing.
 void check_output_size(std::string_view op, const Dim& size, const Dim& input, const Dim& window);
 

@@ -116,6 +116,17 @@ TEST(ImportOperators, GemmAndMatMul) {
   expect_near(run_node("MatMul", 13, {c, c}), {}, {500});
 }
 
+TEST(ImportOperators, ShrinkOfIntegersCutsOffAfterTheBias) {
+  const Tensor x = Tensor::of<int64_t>(DType::i64, {5}, {-9, -1, 0, 1, 9});
+  EXPECT_EQ(run_node("Shrink", 9, {x}, {attr("lambd", 0.5F), attr("bias", 0.5F)}),
+            Tensor::of<int64_t>(DType::i64, {5}, {-8, 0, 0, 0, 8}));
+}
+
+TEST(ImportOperators, AffineGridOfASinglePosition) {
+  const Tensor theta = floats({1, 2, 3}, {1, 0, 0, 0, 1, 0}), size = Tensor::from_ints({1, 1, 1, 2});
+  expect_near(run_node("AffineGrid", 20, {theta, size}, {attr("align_corners", 1)}), {1, 1, 2, 2}, {-1, 0, 1, 0});
+}
+
 TEST(ImportOperators, Einsum) {
   const Tensor a = floats({2, 3}, {1, 2, 3, 4, 5, 6}), b = floats({3, 2}, {1, 0, 0, 1, 1, 1});
   const auto einsum = [](const std::string& equation, const std::vector<Tensor>& inputs) {
@@ -127,6 +138,10 @@ TEST(ImportOperators, Einsum) {
   expect_near(einsum("ji", {a}), {3, 2}, {1, 4, 2, 5, 3, 6});
   expect_near(einsum("ij,ij->", {a, a}), {}, {91});
   expect_near(einsum("...i,...i->...", {a, a}), {2}, {14, 77});
+  const Tensor square = floats({2, 2}, {1, 2, 3, 4});
+  expect_near(einsum("ii->i", {square}), {2}, {1, 4});
+  expect_near(einsum("ii", {square}), {}, {5});
+  expect_near(einsum("iij->j", {floats({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8})}), {2}, {8, 10});
   expect_near(einsum("i,j->ij", {floats({2}, {1, 2}), floats({2}, {3, 4})}), {2, 2}, {3, 4, 6, 8});
   expect_near(einsum("ij,jk,kl->il", {a, b, b.reshaped({2, 3})}), {2, 3}, {9, 5, 5, 21, 11, 11});
 }
@@ -159,6 +174,11 @@ TEST(ImportOperators, Pooling) {
   expect_near(run_node("GlobalMaxPool", 13, {x}), {1, 1, 1}, {6});
   expect_near(run_node("LpPool", 18, {x}, {attr("kernel_shape", {2}), attr("strides", {3})}), {1, 1, 2},
               {std::sqrt(5), std::sqrt(52)});
+  expect_near(run_node("LpPool", 18, {x}, {attr("kernel_shape", {2}), attr("strides", {2}), attr("ceil_mode", 1)}),
+              {1, 1, 3}, {std::sqrt(5), 5, 6});
+  expect_near(run_node("LpPool", 18, {x},
+                       {attr("kernel_shape", {3}), attr("strides", {3}), attr("pads", {1, 1}), attr("ceil_mode", 1)}),
+              {1, 1, 2}, {std::sqrt(5), std::sqrt(61)});
 }
 
 TEST(ImportOperators, BatchNormalizationFoldsConstants) {

@@ -111,6 +111,25 @@ TEST(ControlFlow, BranchesAreCompiled) {
   }
 }
 
+// The sizes that a branch decides, as data: the tensor of them has a shape that is known all along.
+TEST(ControlFlow, SizesOfABranchAsData) {
+  const Engine engine = engine_from(R"(graph "g" (%c: bool[], %x: f32[n, 2]) {
+    %r = if {} (%c, %x)
+      graph "then" (%a: f32[n, 2]) {
+        %t = concat {axis=0} (%a, %a)
+        return "r" = %t
+      }
+      graph "else" (%a: f32[n, 2]) {
+        %u = pointwise {function=neg} (%a)
+        return "r" = %u
+      }
+    %d = dims {elements=shape(@r.0, 2*@r.0), dtype=i64} ()
+    return "d" = %d
+  })");
+  EXPECT_EQ(run_engine(engine, {boolean(true), f32({3, 2}, {1, 2, 3, 4, 5, 6})})[0], Tensor::from_ints({6, 12}));
+  EXPECT_EQ(run_engine(engine, {boolean(false), f32({1, 2}, {1, 2})})[0], Tensor::from_ints({1, 2}));
+}
+
 // A loop that doubles its vector until the sum reaches a limit, around a branch; a size of its own inside the body.
 constexpr std::string_view loops = R"(graph "g" (%m: i64[], %x: f32[n], %limit: f32[]) {
   const %yes: bool[] = true

@@ -11,7 +11,13 @@ from camshaft_cli import ROOT
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))]
 
 # Commands that would take too long here, or call these tests again: that they exist and know the options is checked.
-ONLY_CHECKED = ("scripts/test.sh", "scripts/compare.py", "scripts/report.py", "scripts/lint.sh --tidy")
+ONLY_CHECKED = (
+    "scripts/test.sh",
+    "scripts/compare.py",
+    "scripts/report.py",
+    "scripts/lint.sh --tidy",
+    "tests/differential/differential.py",
+)
 BUILD = re.compile(r"(?:cmake --(?:build --)?preset|ctest --preset|scripts/build\.sh) (\w+)")
 
 

@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""Compares Camshaft with ONNX Runtime, and with its own reference evaluation, on random graphs.
+
+  differential.py --count 500 --seed 0 --jobs 2
+
+Graph i comes from seed S+i alone. Each difference is printed with its seed, and its model and inputs are kept under
+.cache/differential/. At the end: how many graphs used each operator, how many differences it has, and which operators
+of the importer no description covers. Exits with 1 when there is a difference.
+"""
+
+import argparse
+import collections
+import json
+import multiprocessing
+import sys
+import time
+from pathlib import Path
+
+import agreement
+import generate
+import graph_builder
+import numpy as np
+from server import Failure, Server
+from table import importable
+
+FOLDER = Path(__file__).resolve().parents[2] / ".cache" / "differential"
+INDIRECT = {("", "Constant"), ("", "If"), ("", "Loop"), ("", "Scan")}  # made by patterns and as constants
+
+
+def whole_model(model, feed, optimised):
+    """ONNX Runtime's results for the whole model, or None when it refuses it."""
+    try:
+        session = graph_builder.session(model, optimised)
+        names = [o.name for o in session.get_outputs()]
+        return {n: graph_builder.as_array(a) for n, a in zip(names, session.run(names, feed))}
+    except Exception:  # whatever ONNX Runtime throws
+        return None
+
+
+def rounding_spread(server, case, k, name):
+    """How far the output moves by rounding: of ONNX Runtime with its optimisations, and of the reference with noise."""
+    want = case.expected[k][name]
+    if want.dtype == np.object_:
+        return None
+    spread = server.spread(case.model, case.feeds[k])[name]
+    second = whole_model(case.model, case.feeds[k], optimised=True)
+    if second is not None and agreement.same_kind(second[name], want) is None:
+        other = agreement.distance(second[name], want)
+        spread = np.maximum(spread, np.where(np.isfinite(other), other, 0))
+    return spread
+
+
+def differing(server, case, results):
+    """What differs: [(which, output, set of sizes, text)]."""
+    found = []
+    for k, result in enumerate(results):
+        spreads = {}
+        for name, want in case.expected[k].items():
+            value = case.values[name]
+            for which in ("engine", "reference"):
+                got = result[f"{which}:{name}"]
+                what = agreement.difference(got, want, value)
+                if what and not value.exact and agreement.same_kind(got, want) is None:
+                    if name not in spreads:
+                        spreads[name] = rounding_spread(server, case, k, name)
+                    what = agreement.difference(got, want, value, spreads[name])
+                if what:
+                    found.append((which, name, k, what))
+    return found
+
+
+def blame(server, case):
+    """The operator whose result is the first wrong one when all values are outputs; 'fused' when none is."""
+    producers = {name: node for node in case.builder.nodes for name in node.output if name in case.values}
+    made = [case.values[name] for name in producers]
+    model, inputs = generate.build_model(case.builder, made)
+    feeds = [{v.name: v.arrays[k] for v in inputs} for k in range(case.builder.sets)]
+    try:
+        results = server.run(model, feeds)
+    except Failure as failure:
+        return f"? ({failure.stage})"
+    for value in made:
+        for k, result in enumerate(results):
+            for which in ("engine", "reference"):
+                got = result[f"{which}:{value.name}"]
+                if agreement.difference(got, value.arrays[k], value):
+                    node = producers[value.name]
+                    return f"{node.domain + '.' if node.domain else ''}{node.op_type} ({which})"
+    return "fused"
+
+
+def check(server, seed):
+    """(operators, kind, text) of one seed; kind is None when all is well."""
+    case = generate.generate(seed)
+    if case is None:
+        return [], None, ""
+    operators = sorted({f"{domain}.{name}" if domain else name for domain, name in case.operators})
+    try:
+        results = server.run(case.model, case.feeds, verify=seed % 8 == 0)
+        found = differing(server, case, results)
+    except Failure as failure:
+        keep(case, str(failure))
+        return operators, f"{failure.stage} {failure.code}", str(failure)
+    if not found:
+        return operators, None, ""
+    text = "; ".join(f"{which} '{name}' (sizes {k}): {what}" for which, name, k, what in found[:4])
+    kind = blame(server, case)
+    keep(case, text)
+    return operators, kind, text
+
+
+def keep(case, text):
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    path = FOLDER / f"{case.seed}.onnx"
+    path.write_bytes(case.model.SerializeToString())
+    for k, (feed, expected) in enumerate(zip(case.feeds, case.expected)):
+        np.savez(FOLDER / f"{case.seed}.inputs{k}.npz", **{n: generate.plain(a) for n, a in feed.items()})
+        np.savez(FOLDER / f"{case.seed}.expected{k}.npz", **{n: generate.plain(a) for n, a in expected.items()})
+    (FOLDER / f"{case.seed}.txt").write_text(text + "\n")
+
+
+def work(seeds, pipe):
+    with Server() as server:
+        for seed in seeds:
+            pipe.send(("start", seed))
+            pipe.send(("done", seed, *check(server, seed)))
+    pipe.send(("end",))
+
+
+class Worker:
+    """A process that checks seeds; ONNX Runtime crashes now and then, and takes it down."""
+
+    def __init__(self, seeds):
+        self.seeds = seeds
+        self.current = None
+        self.start()
+
+    def start(self):
+        self.pipe, other = multiprocessing.Pipe(duplex=False)
+        self.process = multiprocessing.Process(target=work, args=(self.seeds, other), daemon=True)
+        self.process.start()
+        other.close()
+
+    def results(self):
+        """Those that are there; an ended worker gives None."""
+        while self.pipe.poll():
+            try:
+                message = self.pipe.recv()
+            except EOFError:
+                self.process.join()
+                yield self.current, [], "generator", f"the generator died, exit code {self.process.exitcode}"
+                self.seeds = [s for s in self.seeds if s > self.current]
+                self.start()
+                return
+            if message[0] == "end":
+                yield None
+                return
+            self.current = message[1]
+            if message[0] == "done":
+                yield message[1:]
+
+
+def run_all(first, count, jobs):
+    workers = [Worker([s for s in range(first + j, first + count, jobs)]) for j in range(jobs)]
+    while workers:
+        multiprocessing.connection.wait([w.pipe for w in workers])
+        for worker in list(workers):
+            for result in worker.results():
+                if result is None:
+                    workers.remove(worker)
+                    break
+                yield result
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--json", help="also write the summary here")
+    options = parser.parse_args(arguments)
+
+    start = time.monotonic()
+    used, wrong = collections.Counter(), collections.defaultdict(list)
+    for seed, operators, kind, text in run_all(options.seed, options.count, options.jobs):
+        used.update(operators)
+        if kind:
+            wrong[kind].append(seed)
+            print(f"seed {seed}: {kind}: {text}", flush=True)
+    seconds = time.monotonic() - start
+
+    print("\ngraphs  operator")
+    for name, graphs in sorted(used.items()):
+        print(f"{graphs:6}  {name}")
+    for kind, seeds in sorted(wrong.items(), key=lambda item: -len(item[1])):
+        print(f"{len(seeds):6} differences: {kind}, seeds {' '.join(map(str, seeds[:8]))}")
+    missing = sorted(f"{d}.{n}" if d else n for d, n in importable() - set(generate.OPERATORS) - INDIRECT)
+    print(f"importable, but not covered: {', '.join(missing) or 'none'}")
+    differences = sum(map(len, wrong.values()))
+    print(f"{options.count} graphs, {differences} differences, {options.count / seconds:.1f} graphs/s")
+    if options.json:
+        summary = {"count": options.count, "seed": options.seed, "differences": differences, "wrong": wrong,
+                   "operators": used, "not_covered": missing}  # fmt: skip
+        Path(options.json).write_text(json.dumps(summary, indent=1))
+    return 1 if differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

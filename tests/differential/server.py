@@ -1,0 +1,106 @@
+"""The C++ side: differential_server, started anew when it crashes."""
+
+import os
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+BINARY = Path(os.environ.get("CAMSHAFT_DIFFERENTIAL_SERVER", ROOT / "build/release/tests/differential_server"))
+SECONDS = 60  # for one graph
+
+
+class Failure(Exception):
+    """What Camshaft said instead of results, or how it died."""
+
+    def __init__(self, stage, code, message):
+        super().__init__(f"{stage}: {message} ({code})")
+        self.stage, self.code, self.message = stage, code, message
+
+
+class Server:
+    def __init__(self):
+        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        self.folder = tempfile.TemporaryDirectory(prefix="camshaft-differential-", dir=memory)
+        self.process = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process:
+            self.process.stdin.close()
+            self.process.wait()
+        self.folder.cleanup()
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def ask(self, *fields):
+        if self.process is None:
+            self.process = subprocess.Popen(
+                [BINARY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                errors="replace", env={**os.environ, "TMPDIR": self.folder.name},
+            )  # fmt: skip
+        signal.alarm(SECONDS)
+        try:
+            self.process.stdin.write("\t".join(fields) + "\n")
+            self.process.stdin.flush()
+            answer = self.process.stdout.readline()
+        except (BrokenPipeError, TimeoutError):
+            answer = ""
+        finally:
+            signal.alarm(0)
+        if not answer:
+            if self.process.poll() is None:
+                try:
+                    self.process.wait(1)
+                except subprocess.TimeoutExpired:
+                    self.process.kill()
+                    self.process.wait()
+                    self.process = None
+                    raise Failure("crash", "time", f"no answer after {SECONDS} s") from None
+            status = self.process.returncode
+            self.process = None
+            how = signal.strsignal(-status) if status < 0 else f"exit status {status}"
+            raise Failure("crash", "signal", how)
+        if not answer.startswith("ok"):
+            raise Failure(*answer.rstrip("\n").split("\t")[1:4])
+
+    def write_inputs(self, feeds):
+        for k, feed in enumerate(feeds):
+            arrays = {n: a.astype("U") if a.dtype == np.object_ else a for n, a in feed.items()}
+            np.savez(self.path(f"in{k}.npz"), **arrays)
+
+    def read(self, name):
+        with np.load(self.path(name)) as arrays:
+            return {n: arrays[n] for n in arrays.files}
+
+    def write_model(self, model):
+        with open(self.path("model.onnx"), "wb") as file:
+            file.write(model.SerializeToString())
+
+    def run(self, model, feeds, verify=False):
+        """One {"engine:NAME": array, "reference:NAME": array} for each feed. Raises Failure."""
+        self.write_model(model)
+        self.write_inputs(feeds)
+        files = [part for k in range(len(feeds)) for part in (self.path(f"in{k}.npz"), self.path(f"out{k}.npz"))]
+        self.ask("run", self.path("model.onnx"), str(int(verify)), *files)
+        return [self.read(f"out{k}.npz") for k in range(len(feeds))]
+
+    def spread(self, model, feed):
+        """{NAME: how far rounding alone moves each element}."""
+        self.write_model(model)
+        self.write_inputs([feed])
+        self.ask("spread", self.path("model.onnx"), self.path("in0.npz"), self.path("spread.npz"))
+        return self.read("spread.npz")
+
+
+def raise_timeout(*_):
+    raise TimeoutError
+
+
+signal.signal(signal.SIGALRM, raise_timeout)

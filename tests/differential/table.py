@@ -1,0 +1,44 @@
+"""The table of operators that the generator draws from.
+
+A description is a function of a GraphBuilder and the operator's name that takes values of the graph, or makes new
+ones, and appends the node. It raises Rejected when it finds nothing that fits, and never leaves the standard: what it
+makes is valid in the graph's operator set.
+"""
+
+import re
+from pathlib import Path
+
+SOURCES = Path(__file__).resolve().parents[2] / "src" / "onnx"
+OPERATORS = {}  # (domain, name): description
+PATTERNS = []  # descriptions of several nodes
+
+
+def operator(*names, domain=""):
+    def register(describe):
+        for name in names:
+            OPERATORS[domain, name] = describe
+        return describe
+
+    return register
+
+
+def pattern(describe):
+    PATTERNS.append(describe)
+    return describe
+
+
+def importable():
+    """(domain, name) of every operator that the importer has, from its tables."""
+    domains = dict(
+        (group, domain)
+        for domain, group in re.findall(
+            r'add\("([^"]*)", (\w+_converters)\(\)\)', (SOURCES / "converters.cpp").read_text()
+        )
+    )
+    found = set()
+    for source in SOURCES.glob("ops_*.cpp"):
+        text = source.read_text()
+        tables = dict(re.findall(r"constexpr Converter (\w+)\[\] = \{(.*?)\};", text, re.S))
+        for group, table in re.findall(r"std::span<const Converter> (\w+)\(\) \{\s*return (\w+);", text):
+            found |= {(domains[group], name) for name in re.findall(r'\{"(\w+)",', tables[table])}
+    return found
