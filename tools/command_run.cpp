@@ -22,6 +22,9 @@ namespace camshaft {
 
 namespace {
 
+// Of one output: a classifier's maps are as many as the rows it is given.
+constexpr size_t most_arrays_printed = 16;
+
 struct Arguments {
   std::string path, outputs, threads;
   InputOptions inputs;
@@ -60,8 +63,9 @@ int run(const Arguments& arguments) {
     const TensorView view = context.output(info.name);
     append_arrays(info.name, is_container(info.dtype) ? copy_of(view) : view_as_tensor(view), arrays);
     if (arrays.empty() && !arguments.quiet) fmt::print("{}: {}  empty\n", info.name, info.type);
+    size_t printed = 0;
     for (auto& [name, tensor] : arrays) {
-      if (!arguments.quiet)
+      if (!arguments.quiet && printed++ < most_arrays_printed)
         fmt::print("{}: {}{}  {}\n", name, camshaft::to_string(tensor.dtype()), to_string(tensor.dims()),
                    statistics(tensor));
       if (arguments.outputs.empty()) continue;
@@ -71,6 +75,8 @@ int run(const Arguments& arguments) {
                    camshaft::to_string(stored), camshaft::to_string(tensor.dtype()));
       outputs.emplace_back(name, tensor);
     }
+    if (printed > most_arrays_printed)
+      fmt::print("{}: {}  {} more arrays\n", info.name, info.type, printed - most_arrays_printed);
   }
   if (!arguments.outputs.empty()) write_npz(arguments.outputs, outputs);
   return 0;
@@ -92,8 +98,10 @@ Command add_run_command(CLI::App& app) {
   command->footer(
       "Inputs that no file gives are made up from --seed, the same on every machine; stderr says which.\n"
       "Dtypes that NumPy lacks are exchanged as wider ones without loss: bf16 and 8- and 4-bit floats as f32, 4-bit\n"
-      "integers as 8-bit ones. Of outputs that are sequences, optionals and maps the elements are written, as NAME/0,\n"
-      "NAME/1 and so on, and NAME/keys and NAME/values.\n\n"
+      "integers as 8-bit ones.\n"
+      "Of outputs that are sequences, optionals and maps the elements are written: NAME/0, NAME/1 and so on, "
+      "NAME/keys\n"
+      "and NAME/values; of a sequence of maps NAME/0/keys, NAME/0/values, NAME/1/keys and so on.\n\n"
       "Examples:\n"
       "  camshaft run model.engine --inputs in.npz --outputs out.npz\n"
       "  camshaft run model.onnx --input image=cat.npy --shapes mask:1x128");

@@ -44,8 +44,9 @@ int verify(const Arguments& arguments) {
     check_writable(arguments.reduced);
     const Reduction written = reduce(arguments.model, who, options, arguments.reduced);
     progress.clear();
-    fmt::print("{}: {} of {} nodes still differ\n{}: its inputs\nTry: camshaft verify {} --inputs {} --against {}\n", written.model,
-               written.nodes, written.nodes_before, written.inputs, written.model, written.inputs, arguments.against);
+    fmt::print("{}: {} of {} nodes still differ\n{}: its inputs\nTry: camshaft verify {} --inputs {} --against {}\n",
+               written.model, written.nodes, written.nodes_before, written.inputs, written.model, written.inputs,
+               arguments.against);
     return 0;
   }
   const Verdict verdict = judge(arguments.model, who, std::move(options));

@@ -27,7 +27,8 @@ namespace camshaft {
 namespace {
 
 // Arguments: folder, model, threads, the number of inputs, their names, the names of the outputs. Arrays are numbered
-// in the files: names of tensors may be anything.
+// in the files: names of tensors may be anything. Elements of results that are sequences are "0/0", "0/1" and so on,
+// keys and values of maps "0/keys" and "0/values"; Python's numbers do not say that they were single floats.
 constexpr const char* script = R"(
 import sys
 try:
@@ -49,9 +50,20 @@ try:
 except Exception as error:
     sys.exit("run: " + " ".join(str(error).split()))
 arrays = {}
-for index, array in enumerate(results):
-    array = numpy.asarray(array)
-    arrays[str(index)] = array.astype(str) if array.dtype == object else array
+def add(name, value, single):
+    if isinstance(value, list):
+        for index, element in enumerate(value):
+            add(f"{name}/{index}", element, single)
+    elif isinstance(value, dict):
+        values = numpy.array(list(value.values()))
+        add(name + "/keys", numpy.array(list(value)), single)
+        add(name + "/values", values.astype(numpy.float32) if single else values, single)
+    else:
+        array = numpy.asarray(value)
+        arrays[name] = array.astype(str) if array.dtype == object else array
+types = {given.name: given.type for given in session.get_outputs()}
+for index, (name, value) in enumerate(zip(outputs, results)):
+    add(str(index), value, '(float)' in types[name])
 numpy.savez(folder + "/out.npz", **arrays)
 )";
 
@@ -98,6 +110,21 @@ std::string last_line(const std::string& path) {
   return last;
 }
 
+// The inverse of the script's `add`.
+Tensor put_together(const std::map<std::string, Tensor>& arrays, const std::string& name) {
+  if (const auto plain = arrays.find(name); plain != arrays.end()) return plain->second;
+  if (arrays.count(name + "/keys") > 0)
+    return Tensor::map(put_together(arrays, name + "/keys"), put_together(arrays, name + "/values"));
+  std::vector<Tensor> elements;
+  for (;;) {
+    const std::string element = fmt::format("{}/{}", name, elements.size());
+    const auto next = arrays.lower_bound(element);
+    if (next == arrays.end() || (next->first != element && !next->first.starts_with(element + "/"))) break;
+    elements.push_back(put_together(arrays, element));
+  }
+  return Tensor::sequence(std::move(elements));
+}
+
 }  // namespace
 
 std::vector<Tensor> run_onnxruntime(const std::string& model, const std::vector<std::string>& input_names,
@@ -138,7 +165,7 @@ std::vector<Tensor> run_onnxruntime(const std::string& model, const std::vector<
   std::map<std::string, Tensor> results;
   for (auto& [name, tensor] : read_npz(folder.path() + "/out.npz")) results[name] = std::move(tensor);
   std::vector<Tensor> outputs;
-  for (size_t i = 0; i < output_names.size(); ++i) outputs.push_back(results[std::to_string(i)]);
+  for (size_t i = 0; i < output_names.size(); ++i) outputs.push_back(put_together(results, std::to_string(i)));
   return outputs;
 }
 

@@ -195,6 +195,11 @@ ValueId ConvertContext::reshape(ValueId id, Shape to) {
   return shape(id) == to ? id : add(ops::Reshape{std::move(to)}, {id});
 }
 
+ValueId ConvertContext::scalar(DType dtype, double value) {
+  if (holds_objects(dtype)) invalid(fmt::format("it takes numbers, not {}", to_string(dtype)));
+  return add_constant(Tensor::scalar(dtype, value));
+}
+
 ValueId ConvertContext::cast(ValueId id, DType to) {
   return dtype(id) == to ? id : add(ops::Cast{to}, {id});
 }

@@ -147,7 +147,8 @@ class ConvertContext {
   Values result(Op op, Values inputs) { return {result_at(0, std::move(op), std::move(inputs))}; }
   Values result(ScalarFunction function, Values inputs);
   ValueId add_constant(Tensor tensor);
-  ValueId scalar(DType dtype, double value) { return add_constant(Tensor::scalar(dtype, value)); }
+  /// A number to compute with beside a value of that dtype; invalid_model for dtypes that hold no numbers.
+  ValueId scalar(DType dtype, double value);
   /// `id` in another shape of as many elements; `id` itself when it has that shape.
   ValueId reshape(ValueId id, Shape shape);
   ValueId cast(ValueId id, DType to);

@@ -84,6 +84,20 @@ TEST(ImportMovedStrings, Updates) {
             words({1, 3, 1}, {"a", "x", "c"}));
 }
 
+TEST(ImportMovedStrings, NumbersAreNeeded) {
+  for (const char* op_type : {"Relu", "Exp", "Add", "LeakyRelu", "ReduceSum", "Softmax", "MatMul", "CumSum", "TopK"}) {
+    GraphWriter graph;
+    graph.input("x", DType::string, {2, 2}).output("y", DType::string).initializer(TensorWriter("k", {1}, Ints{1}));
+    Strings inputs{"x"};
+    if (op_type == std::string("Add") || op_type == std::string("MatMul")) inputs.emplace_back("x");
+    if (op_type == std::string("CumSum") || op_type == std::string("TopK")) inputs.emplace_back("k");
+    graph.node(op_type, inputs, {"y"});
+    const Error e = import_error(ModelWriter().opset(17).graph(graph).bytes());
+    EXPECT_EQ(e.code(), ErrorCode::invalid_model) << op_type << ": " << e.what();
+    EXPECT_NE(std::string(e.what()).find("string"), std::string::npos) << e.what();
+  }
+}
+
 TEST(ImportMovedStrings, TheNearestIsPicked) {
   const Tensor x = words({1, 2, 1, 3}, {"a", "b", "c", "d", long_text, "f"});
   const Tensor grid = floats({1, 1, 4, 2}, {-1, 0, 0, 0, 0.9F, 0, 2.5F, 0});

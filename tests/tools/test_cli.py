@@ -252,7 +252,10 @@ def test_inputs_that_no_seed_gives(tmp_path):
     graph = onnx.helper.make_graph(
         [node],
         "axes",
-        [onnx.helper.make_tensor_value_info("x", float_, [2, 3, 4]), onnx.helper.make_tensor_value_info("axes", int_, [2])],
+        [
+            onnx.helper.make_tensor_value_info("x", float_, [2, 3, 4]),
+            onnx.helper.make_tensor_value_info("axes", int_, [2]),
+        ],
         [onnx.helper.make_tensor_value_info("y", float_, None)],
     )
     path = tmp_path / "axes.onnx"
@@ -266,3 +269,29 @@ def test_inputs_that_no_seed_gives(tmp_path):
     np.savez(tmp_path / "bad.npz", axes=np.array([0, 7]))
     done = camshaft("build", path, "--inputs", tmp_path / "bad.npz", check=False)
     assert done.returncode == 2 and "given inputs" in done.stderr
+
+
+def test_run_writes_the_elements_of_sequences_of_maps(tmp_path, monkeypatch):
+    value = helper.make_map_type_proto(TensorProto.STRING, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
+    graph = helper.make_graph(
+        [helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_strings=["no", "yes"])],
+        "maps",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2])],
+        [helper.make_value_info("y", helper.make_sequence_type_proto(value))],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    path = tmp_path / "maps.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    x = np.arange(40, dtype=np.float32).reshape(20, 2)
+    got = camshaft_cli.run(path, {"x": x})
+    assert sorted(got) == sorted(f"y/{i}/{part}" for i in range(20) for part in ("keys", "values"))
+    for i, row in enumerate(x):
+        assert got[f"y/{i}/keys"].tolist() == ["no", "yes"]
+        np.testing.assert_array_equal(got[f"y/{i}/values"], row)
+    # A line for each of the first arrays only.
+    lines = camshaft("run", path, "--shapes", "x:20x2").stdout.splitlines()
+    assert lines[0].startswith("y/0/keys: string[2]")
+    assert lines[-1] == "y: seq[n]<map<string, f32>>  24 more arrays"
+    monkeypatch.setenv("CAMSHAFT_PYTHON", sys.executable)
+    judged = camshaft("verify", path, "--against", "onnxruntime", "--shapes", "x:20x2")
+    assert "output 'y': equal: passed" in judged.stdout
