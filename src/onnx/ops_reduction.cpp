@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "onnx/converters.h"
@@ -141,7 +142,15 @@ Values hardmax(ConvertContext& c) {
   if (count == Dim(0)) return {x};  // no elements at all
   const ValueId rows = c.opset() < 13 ? c.reshape(x, {product(shape, 0, axis), count}) : x;
   const int64_t along = c.opset() < 13 ? 1 : axis;
-  const ValueId index = c.add(ops::ArgReduce{true, along, true, false}, {rows});
+  ValueId searched = rows;
+  if (!count.is_constant()) {  // it may be 0: a last element that is never the first largest
+    Shape one = c.shape(rows);
+    one[static_cast<size_t>(along)] = 1;
+    const ValueId lowest = c.scalar(c.dtype(x), -std::numeric_limits<double>::infinity());
+    const ValueId last = c.add(ops::Expand{std::move(one)}, {lowest});
+    searched = c.add(ops::Concat{along}, {rows, last});
+  }
+  const ValueId index = c.add(ops::ArgReduce{true, along, true, false}, {searched});
   Shape broadcast(c.shape(rows).size(), Dim(1));
   broadcast[static_cast<size_t>(along)] = count;
   const ValueId is_index = c.add(F::equal, {index, c.reshape(iota(c, count), broadcast)});

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import operators_contraction  # noqa: F401  they fill the table
+import operators_microsoft  # noqa: F401
 import operators_pointwise  # noqa: F401
 import operators_quantized  # noqa: F401
 import operators_recurrent  # noqa: F401

@@ -295,7 +295,10 @@ def lp_normalization(b, op):
 @operator("MeanVarianceNormalization")
 def mean_variance_normalization(b, op):
     x = image(b, op, types=("f32",), ranks=(4,))
-    b.emit(op, [x], axes=b.pick((None, [0, 2, 3], [2, 3], [1, 2, 3], [0, 1, 2, 3])))
+    axes = b.pick((None, [0, 2, 3], [2, 3], [1, 2, 3], [0, 1, 2, 3]))
+    if x.is_empty() or any((a.std(tuple(axes or (0, 2, 3))) < 1e-2).any() for a in x.arrays):
+        raise Rejected("nothing to normalise: known_differences.md")
+    b.emit(op, [x], axes=axes)
 
 
 REDUCTIONS = (
