@@ -8,6 +8,17 @@ find_library(XXHASH_ARCHIVE NAMES libxxhash.a REQUIRED)
 add_library(xxhash INTERFACE)
 target_link_libraries(xxhash INTERFACE ${XXHASH_ARCHIVE})
 
+# Decoders of pictures, and what PNG is packed with.
+find_path(PNG_INCLUDE_DIR png.h REQUIRED)
+find_path(JPEG_INCLUDE_DIR jpeglib.h REQUIRED)
+find_path(WEBP_INCLUDE_DIR webp/decode.h REQUIRED)
+find_library(PNG_ARCHIVE NAMES libpng16.a REQUIRED)
+find_library(JPEG_ARCHIVE NAMES libjpeg.a REQUIRED)
+find_library(WEBP_ARCHIVE NAMES libwebp.a REQUIRED)
+find_library(ZLIB_ARCHIVE NAMES libz.a REQUIRED)
+add_library(pictures INTERFACE)
+target_link_libraries(pictures INTERFACE ${PNG_ARCHIVE} ${JPEG_ARCHIVE} ${WEBP_ARCHIVE} ${ZLIB_ARCHIVE} m)
+
 find_path(HWY_INCLUDE_DIR hwy/highway.h REQUIRED)  # its run-time part is src/cpu/kernels/highway_runtime.cpp
 
 find_path(PROTOZERO_INCLUDE_DIR protozero/pbf_reader.hpp REQUIRED)

@@ -13,7 +13,7 @@ foreach(layer ${layers})
     list(APPEND layer_targets camshaft_${layer})
   endif()
 endforeach()
-list(APPEND members ${XXHASH_ARCHIVE})
+list(APPEND members ${XXHASH_ARCHIVE} ${PNG_ARCHIVE} ${JPEG_ARCHIVE} ${WEBP_ARCHIVE} ${ZLIB_ARCHIVE})
 string(REPLACE ";" "$<SEMICOLON>" member_list "${members}")
 add_custom_command(
   OUTPUT ${archive}

@@ -19,6 +19,7 @@ std::multimap<Key, const Converter*> make_table() {
   add("", contraction_converters());
   add("", control_flow_converters());
   add("", generator_converters());
+  add("", image_converters());
   add("", indexing_converters());
   add("", normalization_converters());
   add("", optional_converters());

@@ -29,6 +29,7 @@ std::span<const Converter> contraction_converters();
 std::span<const Converter> control_flow_converters();
 std::span<const Converter> feature_converters();  ///< domain ai.onnx.ml
 std::span<const Converter> generator_converters();
+std::span<const Converter> image_converters();
 std::span<const Converter> indexing_converters();
 std::span<const Converter> loss_converters();
 std::span<const Converter> linear_model_converters();               ///< domain ai.onnx.ml

@@ -4,6 +4,7 @@
 #include "ops/control_flow.h"
 #include "ops/dynamic.h"
 #include "ops/generate.h"
+#include "ops/image_decoder.h"
 #include "ops/index.h"
 #include "ops/linear_attention.h"
 #include "ops/lookup.h"
@@ -73,6 +74,7 @@ const OpRegistry& operators() {
       ops::StringConcat, ops::StringSplit,           //
       ops::StringNormalize, ops::RegexMatch,         //
       ops::CountTerms, ops::Tokenize,                //
+      ops::ImageDecoder,                             //
       ops::SequenceConstruct, ops::SequenceInsert, ops::SequenceErase, ops::SequenceAt, ops::SequenceLength,
       ops::SplitToSequence, ops::ConcatFromSequence, ops::SequenceMap,  //
       ops::MakeOptional, ops::OptionalGetElement, ops::OptionalHasElement, ops::Region>();

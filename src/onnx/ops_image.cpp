@@ -1,0 +1,33 @@
+// Encoded pictures.
+#include <fmt/format.h>
+
+#include "onnx/converters.h"
+#include "onnx/quote.h"
+#include "ops/image_decoder.h"
+
+namespace camshaft::onnx {
+
+namespace {
+
+Values image_decoder(ConvertContext& c) {
+  const std::string format = c.string_attribute("pixel_format", "RGB");
+  ops::ImageDecoder op;
+  if (format == "BGR") {
+    op.format = ops::PixelFormat::bgr;
+  } else if (format == "Grayscale") {
+    op.format = ops::PixelFormat::grayscale;
+  } else if (format != "RGB") {
+    c.invalid(fmt::format("pixel_format is {}; RGB, BGR and Grayscale are possible", quote(format)));
+  }
+  return c.result(op, {c.input(0)});
+}
+
+constexpr Converter table[] = {{"ImageDecoder", image_decoder}};
+
+}  // namespace
+
+std::span<const Converter> image_converters() {
+  return table;
+}
+
+}  // namespace camshaft::onnx
