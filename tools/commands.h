@@ -19,6 +19,7 @@ Command add_bench_command(CLI::App& app);
 Command add_verify_command(CLI::App& app);
 Command add_inspect_command(CLI::App& app);
 Command add_devices_command(CLI::App& app);
+Command add_operators_command(CLI::App& app);
 
 /// Parses a command line and runs its command. Failures are printed to stderr, one message each; returns the exit code
 /// (see exit_code.h). Throws nothing.

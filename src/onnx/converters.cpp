@@ -1,5 +1,6 @@
 #include "onnx/converters.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -55,6 +56,7 @@ std::multimap<Key, const Converter*> make_table() {
 }
 
 const std::multimap<Key, const Converter*>& table_of_converters() {
+const std::multimap<Key, const Converter*>& all_converters() {
   static const auto table = make_table();
   return table;
 }
@@ -78,7 +80,7 @@ int64_t first_readable_opset(std::string_view op_type) {
 const Converter* find_converter(std::string_view domain, std::string_view op_type, int64_t opset) {
   const auto& table = table_of_converters();
   const Converter* best = nullptr;
-  const auto [begin, end] = table.equal_range({domain == "ai.onnx" ? "" : domain, op_type});
+  const auto [begin, end] = all_converters().equal_range({domain == "ai.onnx" ? "" : domain, op_type});
   for (auto it = begin; it != end; ++it)
     if (it->second->since <= opset && (!best || it->second->since > best->since)) best = it->second;
   return best;
@@ -89,6 +91,18 @@ std::vector<std::pair<std::string_view, std::string_view>> known_operators() {
   for (const auto& [key, converter] : table_of_converters())
     if (names.empty() || names.back() != key) names.push_back(key);
   return names;
+std::vector<KnownOperator> known_operators() {
+  std::vector<KnownOperator> known;
+  for (const auto& [key, converter] : all_converters()) {
+    const auto& [domain, op_type] = key;
+    const int64_t since = std::max(converter->since, domain.empty() ? first_readable_opset(op_type) : 1);
+    if (!known.empty() && known.back().domain == domain && known.back().op_type == op_type) {
+      known.back().since = std::min(known.back().since, since);
+    } else {
+      known.push_back({domain, op_type, since});
+    }
+  }
+  return known;
 }
 
 }  // namespace camshaft::onnx

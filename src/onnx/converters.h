@@ -64,6 +64,15 @@ std::span<const Converter> vision_converters();
 /// The first version of the default operator set from which on the operator means what its converter reads.
 int64_t first_readable_opset(std::string_view op_type);
 
+/// An operator that models may use, from an operator set of its domain on.
+struct KnownOperator {
+  std::string_view domain;  ///< "" for the default one
+  std::string_view op_type;
+  int64_t since = 1;
+};
+/// All of them, ordered by domain and name.
+std::vector<KnownOperator> known_operators();
+
 /// Null when the operator is not known in that version. `domain` may be spelt "" or "ai.onnx".
 const Converter* find_converter(std::string_view domain, std::string_view op_type, int64_t opset);
 /// Domain and name of every operator that has a converter, sorted.

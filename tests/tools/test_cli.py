@@ -12,7 +12,7 @@ from catalog import MODELS
 import onnx
 from onnx import TensorProto, helper
 
-COMMANDS = ["build", "run", "bench", "verify", "inspect", "devices"]
+COMMANDS = ["build", "run", "bench", "verify", "inspect", "devices", "operators"]
 SHAPE = (2, 3, 48, 192)
 
 
@@ -295,3 +295,11 @@ def test_run_writes_the_elements_of_sequences_of_maps(tmp_path, monkeypatch):
     monkeypatch.setenv("CAMSHAFT_PYTHON", sys.executable)
     judged = camshaft("verify", path, "--against", "onnxruntime", "--shapes", "x:20x2")
     assert "output 'y': equal: passed" in judged.stdout
+
+
+def test_operators_are_listed_once():
+    listed = json.loads(camshaft("operators", "--json").stdout)
+    names = [(entry["domain"], entry["operator"]) for entry in listed]
+    assert len(set(names)) == len(names) > 200
+    assert ("ai.onnx", "Gelu") in names and ("com.microsoft", "FastGelu") in names
+    assert len(camshaft("operators").stdout.splitlines()) == len(names)
