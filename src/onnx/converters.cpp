@@ -55,7 +55,6 @@ std::multimap<Key, const Converter*> make_table() {
   return table;
 }
 
-const std::multimap<Key, const Converter*>& table_of_converters() {
 const std::multimap<Key, const Converter*>& all_converters() {
   static const auto table = make_table();
   return table;
@@ -78,7 +77,6 @@ int64_t first_readable_opset(std::string_view op_type) {
 }
 
 const Converter* find_converter(std::string_view domain, std::string_view op_type, int64_t opset) {
-  const auto& table = table_of_converters();
   const Converter* best = nullptr;
   const auto [begin, end] = all_converters().equal_range({domain == "ai.onnx" ? "" : domain, op_type});
   for (auto it = begin; it != end; ++it)
@@ -86,11 +84,6 @@ const Converter* find_converter(std::string_view domain, std::string_view op_typ
   return best;
 }
 
-std::vector<std::pair<std::string_view, std::string_view>> known_operators() {
-  std::vector<Key> names;
-  for (const auto& [key, converter] : table_of_converters())
-    if (names.empty() || names.back() != key) names.push_back(key);
-  return names;
 std::vector<KnownOperator> known_operators() {
   std::vector<KnownOperator> known;
   for (const auto& [key, converter] : all_converters()) {

@@ -75,7 +75,5 @@ std::vector<KnownOperator> known_operators();
 
 /// Null when the operator is not known in that version. `domain` may be spelt "" or "ai.onnx".
 const Converter* find_converter(std::string_view domain, std::string_view op_type, int64_t opset);
-/// Domain and name of every operator that has a converter, sorted.
-std::vector<std::pair<std::string_view, std::string_view>> known_operators();
 
 }  // namespace camshaft::onnx

@@ -289,9 +289,9 @@ void ModelMutator::become_other_operator(NodeProto& node) {
     node.domain.clear();
     return;
   }
-  const auto& [domain, name] = any(operators);
-  node.domain = domain;
-  node.op_type = name;
+  const KnownOperator& other = any(operators);
+  node.domain = other.domain;
+  node.op_type = other.op_type;
   if (!node.domain.empty() && !one_in(8)) model_.opsets.emplace(node.domain, 1);
 }
 
