@@ -286,7 +286,7 @@ TEST(EngineFile, HostileGraphs) {
     return [=](flatbuffers::FlatBufferBuilder& b) { return Values{make_value(b, "x", dims, dtype)}; };
   };
   expect_refused(with(one({"-3"}), {0}, {0}, {"y"}), "negative size");
-  expect_refused(with(one({"3"}, 200), {0}, {0}, {"y"}), "unknown dtype");
+  expect_refused(with(one({"3"}, 200), {0}, {0}, {"y"}), "there is no dtype 200");
   expect_refused(with(one({"3"}), {1}, {0}, {"y"}), "there is no value 1");
   expect_refused(with(one({"3"}), {-1}, {0}, {"y"}), "there is no value -1");
   expect_refused(with(one({"3"}), {0, 0}, {0}, {"y"}), "defined twice");
