@@ -5,6 +5,7 @@
 #include "ops/element_io.h"
 #include "ops/elements.h"
 #include "ops/move.h"
+#include "ops/scatter_combine.h"
 #include "ops/shape_rules.h"
 
 namespace camshaft::ops {
@@ -18,29 +19,6 @@ std::vector<int64_t> read_indices(const Tensor& indices, int64_t size, int64_t a
   std::vector<int64_t> out = indices.to_ints();
   for (int64_t& i : out) i = checked_index(i, size, axis);
   return out;
-}
-
-Tensor copy_of(const Tensor& x) {
-  Tensor out(x.dtype(), x.dims());
-  visit_storage(x.dtype(), [&]<class T>(const T&) { copy_elements(x.as<T>(), out.as_mutable<T>(), x.size()); });
-  return out;
-}
-
-template <class T>
-T combine(ScatterKind kind, T a, T b) {
-  switch (kind) {
-    case ScatterKind::add:
-      return a + b;
-    case ScatterKind::mul:
-      return a * b;
-    case ScatterKind::max:
-      return a != a || a > b ? a : b;  // NaN if either is NaN
-    case ScatterKind::min:
-      return a != a || a < b ? a : b;
-    case ScatterKind::assign:
-      break;
-  }
-  return b;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "base/thread_pool.h"
 #include "ops/element_io.h"
 #include "ops/elements.h"
+#include "ops/scatter_combine.h"
 #include "ops/shape_rules.h"
 
 namespace camshaft::ops {
@@ -12,41 +13,6 @@ namespace camshaft::ops {
 namespace {
 
 constexpr int64_t elements_a_piece = 1 << 14;
-
-Tensor copy_of(const Tensor& x) {
-  Tensor out(x.dtype(), x.dims());
-  visit_storage(x.dtype(), [&]<class T>(const T&) { copy_elements(x.as<T>(), out.as_mutable<T>(), x.size()); });
-  return out;
-}
-
-// Sums and products of signed integers wrap: computed without a sign, where that is defined.
-template <class T>
-T sum_of(T a, T b) {
-  if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-  return a + b;
-}
-template <class T>
-T product_of(T a, T b) {
-  if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-  return a * b;
-}
-
-template <class T>
-T combine(ScatterKind kind, T a, T b) {
-  switch (kind) {
-    case ScatterKind::add:
-      return sum_of(a, b);
-    case ScatterKind::mul:
-      return product_of(a, b);
-    case ScatterKind::max:
-      return a != a || a > b ? a : b;  // NaN if either is NaN
-    case ScatterKind::min:
-      return a != a || a < b ? a : b;
-    case ScatterKind::assign:
-      break;
-  }
-  return b;
-}
 
 }  // namespace
 
