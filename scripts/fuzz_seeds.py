@@ -9,9 +9,10 @@ import shutil
 import sys
 from pathlib import Path
 
+from onnx.backend.test import __file__ as backend
+
 import onnx
 from onnx import numpy_helper
-from onnx.backend.test import __file__ as backend
 
 LARGEST = 4096
 

@@ -19,15 +19,21 @@ from collections import defaultdict
 from pathlib import Path
 
 import camshaft_cli
-import onnx
 import onnx.backend.test
+
+import onnx
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/operators.md"
 CASES = Path(onnx.backend.test.__file__).parent / "data/node"
 RUNNER = camshaft_cli.BINARY.parents[1] / "tests/onnx_backend_tests"
 NEWEST = 27
-TITLES = {"ai.onnx": "ONNX", "ai.onnx.ml": "ai.onnx.ml", "ai.onnx.preview": "ai.onnx.preview", "com.microsoft": "com.microsoft"}
+TITLES = {
+    "ai.onnx": "ONNX",
+    "ai.onnx.ml": "ai.onnx.ml",
+    "ai.onnx.preview": "ai.onnx.preview",
+    "com.microsoft": "com.microsoft",
+}
 
 
 def schema_of(domain, name):
@@ -40,7 +46,9 @@ def schema_of(domain, name):
 
 def versions_of(domain, name):
     domain = "" if domain == "ai.onnx" else domain
-    return sorted(s.since_version for s in onnx.defs.get_all_schemas_with_history() if (s.domain, s.name) == (domain, name))
+    return sorted(
+        s.since_version for s in onnx.defs.get_all_schemas_with_history() if (s.domain, s.name) == (domain, name)
+    )
 
 
 def single_nodes():
@@ -79,7 +87,9 @@ def where(model):
         done = camshaft_cli.camshaft("inspect", path, "--json", check=False)
     if done.returncode != 0:
         return None
-    return "reference" if any(layer["tactic"] == "reference" for layer in json.loads(done.stdout)["layers"]) else "kernel"
+    return (
+        "reference" if any(layer["tactic"] == "reference" for layer in json.loads(done.stdout)["layers"]) else "kernel"
+    )
 
 
 def placement(schema, cases):
@@ -157,7 +167,13 @@ def page():
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         rows = list(pool.map(lambda entry: row(entry, nodes, results, tests), entries))
     for domain, title in TITLES.items():
-        lines += ["", f"## {title}", "", "| operator | versions | kernel | reference | cases | own |", "|---|---|---|---|---|---|"]
+        lines += [
+            "",
+            f"## {title}",
+            "",
+            "| operator | versions | kernel | reference | cases | own |",
+            "|---|---|---|---|---|---|",
+        ]
         lines += [text for entry, text in zip(entries, rows) if entry["domain"] == domain]
     return "\n".join(lines) + "\n"
 
