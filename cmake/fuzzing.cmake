@@ -8,5 +8,6 @@ function(camshaft_lean_kernels target)
   target_compile_options(${target} PRIVATE -mavx2 -mfma -mbmi -mbmi2 -mf16c -DHWY_COMPILE_ONLY_STATIC)
   get_target_property(sources ${target} SOURCES)
   list(FILTER sources INCLUDE REGEX "/cpu/kernels/")
-  set_property(SOURCE ${sources} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined -fno-sanitize=fuzzer-no-link)
+  set_property(SOURCE ${sources} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined -fno-sanitize=fuzzer-no-link
+               -Wno-unknown-pragmas)  # GCC ivdep
 endfunction()

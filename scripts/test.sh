@@ -2,14 +2,16 @@
 # Passes the tests: sets up, builds, runs the C++ tests (ctest) and the Python ones (pytest), and ends with one line,
 # 'N passed, N failed'. Exits with an error if any failed.
 #   --all          also the large models (needs 3 GB of disk under .cache)
+#   --fuzz         also a minute of each fuzzer (a build of its own, with clang: some ten minutes of processor time)
 #   --preset NAME  the C++ tests alone, in another build: debug, asan or tsan
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-preset=release all=()
+preset=release all=() fuzz=0
 while [[ $# -gt 0 ]]; do
   case $1 in
     --all) all=(--all) ;;
+    --fuzz) fuzz=1 ;;
     --preset) preset=${2:?--preset needs a name: release, debug, asan or tsan}; shift ;;
     -h | --help) sed -n '2,/^set/{/^set/d;s/^# \?//p}' "$0"; exit 0 ;;
     *) echo "test.sh: unknown option $1 (--help lists them)" >&2; exit 2 ;;
@@ -29,6 +31,10 @@ GTEST_OUTPUT=xml:$results/gtest/ ctest --preset "$preset" --output-junit "$resul
 if [[ $preset == release ]]; then
   runners+=(pytest)
   .venv/bin/python -m pytest --junit-xml "$results/pytest.xml" "${all[@]}" || failed=1
+fi
+if ((fuzz)); then
+  scripts/setup.sh --fuzz
+  scripts/fuzz.sh --seconds 60 || failed=1
 fi
 .venv/bin/python scripts/summarise_tests.py "$results" "${runners[@]}" || failed=1
 exit $failed

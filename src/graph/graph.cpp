@@ -109,8 +109,10 @@ std::vector<Inferred> infer(const Graph& graph, const Node& node) {
     if (result.size() < outputs)
       throw Error(ErrorCode::invalid_model, fmt::format("it has {} outputs, {} are asked for", result.size(), outputs));
     result.resize(outputs);
+    const auto is_negative = [](const Dim& d) { return d.is_constant() && d.value() < 0; };
     for (const Inferred& r : result)
-      if (is_container(r.type.dtype) && !malformed(r.type).empty())
+      if ((is_container(r.type.dtype) && !malformed(r.type).empty()) ||
+          std::any_of(r.type.shape.begin(), r.type.shape.end(), is_negative))
         throw Error(ErrorCode::invalid_model, fmt::format("its result would be {}", to_string(r.type)));
     return result;
   } catch (const Error& e) {

@@ -160,7 +160,7 @@ Tensor Tensor::scalar(DType dtype, double value) {
     case DType::sequence:
     case DType::optional:
     case DType::map:
-      throw Error(ErrorCode::internal,
+      throw Error(ErrorCode::invalid_model,
                   fmt::format("a number cannot become a scalar of dtype {}", camshaft::to_string(dtype)));
   }
   return t;
@@ -286,7 +286,7 @@ std::vector<Out> numbers(const Tensor& t) {
     case DType::map:
       break;
   }
-  throw Error(ErrorCode::internal, fmt::format("a tensor of {} has no numbers", to_string(t.dtype())));
+  throw Error(ErrorCode::invalid_model, fmt::format("a tensor of {} has no numbers", to_string(t.dtype())));
 }
 
 }  // namespace

@@ -65,6 +65,7 @@ ValueId softmax_with_sink(ConvertContext& c, ValueId scores, ValueId sink) {
 }  // namespace
 
 ValueId attention_scores(ConvertContext& c, ValueId query, ValueId key, std::optional<double> scale) {
+  group_size(c, query, key);  // checks their axes
   // The query is scaled and not the scores: fewer elements, and narrow floats do not overflow.
   return multiply_heads(c, scaled(c, query, scale), key, true);
 }

@@ -32,6 +32,18 @@ ValueId ConvertContext::input(size_t i) const {
   return inputs_[i];
 }
 
+const TensorType& ConvertContext::type(ValueId id) const {
+  if (id == no_value) invalid("an input that it needs is missing");
+  return graph().type(id);
+}
+
+const Dim& ConvertContext::dim(ValueId id, int64_t axis) const {
+  const Shape& s = shape(id);
+  if (axis < 0 || axis >= static_cast<int64_t>(s.size()))
+    invalid(fmt::format("'{}' has {} axes, but its axis {} is needed", graph().value(id).name, s.size(), axis));
+  return s[static_cast<size_t>(axis)];
+}
+
 const Values& ConvertContext::all_inputs() const {
   if (inputs_.empty()) invalid("it has no inputs");
   for (size_t i = 0; i < inputs_.size(); ++i) input(i);

@@ -87,10 +87,12 @@ class ConvertContext {
   const Values& all_inputs() const;
 
   // Values.
-  const Shape& shape(ValueId id) const { return graph().shape(id); }
+  // invalid_model for an input that is left out, and for an axis that the value does not have.
+  const Shape& shape(ValueId id) const { return type(id).shape; }
   int64_t rank(ValueId id) const { return static_cast<int64_t>(shape(id).size()); }
-  DType dtype(ValueId id) const { return graph().type(id).dtype; }
-  const Dim& dim(ValueId id, int64_t axis) const { return shape(id)[static_cast<size_t>(axis)]; }
+  DType dtype(ValueId id) const { return type(id).dtype; }
+  const Dim& dim(ValueId id, int64_t axis) const;
+  const TensorType& type(ValueId id) const;
   /// The elements of a small integer tensor as expressions of the dims, if known.
   std::optional<std::vector<Dim>> content(ValueId id) const { return target_.constants.elements(id); }
   /// The elements of a small float tensor cut to integers, where they are sizes times simple numbers.

@@ -234,6 +234,8 @@ constexpr Converter table[] = {
 }  // namespace
 
 ValueId layer_norm(ConvertContext& c, ValueId x, ValueId scale, ValueId bias, const LayerNormOptions& options) {
+  if (options.axis < 0 || options.axis >= c.rank(x))
+    c.invalid(fmt::format("an input of {} axes cannot be normalised from axis {} on", c.rank(x), options.axis));
   const ops::LayerNorm op{options.axis, options.epsilon, options.root_mean_square};
   const DType dtype = c.dtype(x);
   // A scale of another dtype or shape (it may broadcast) is applied after.

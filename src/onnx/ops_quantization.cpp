@@ -25,7 +25,7 @@ ValueId aligned_input(ConvertContext& c, size_t i, ValueId x) {
 }
 
 bool is_quantized(DType dtype) {
-  return dtype != DType::f8e8m0 && dtype != DType::string && dtype != DType::boolean &&
+  return dtype != DType::f8e8m0 && !holds_objects(dtype) && dtype != DType::boolean &&
          (bit_width(dtype) <= 8 || dtype == DType::i16 || dtype == DType::u16);
 }
 

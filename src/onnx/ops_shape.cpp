@@ -26,7 +26,11 @@ Values to_shape(ConvertContext& c, Shape shape) {
 int64_t data_rank(ConvertContext& c, ValueId sizes) {
   if (c.rank(sizes) != 1) c.invalid(fmt::format("the shape must be 1-D, it is {}-D", c.rank(sizes)));
   const auto count = c.dim(sizes, 0).as_constant();
-  return count ? *count : c.declared_rank(0, "the number of axes of the result");
+  const int64_t rank = count ? *count : c.declared_rank(0, "the number of axes of the result");
+  constexpr int64_t largest_rank = 64;  // as for initializers
+  if (rank > largest_rank)
+    c.invalid(fmt::format("the result would have {} axes; at most {} can be", rank, largest_rank));
+  return rank;
 }
 
 Shape data_shape(ConvertContext& c, ValueId sizes) {

@@ -115,7 +115,7 @@ bool with_storage(DType dtype, F&& f) {
     case DType::map:
       break;
   }
-  throw Error(ErrorCode::internal, "strings and containers have no numbers");
+  throw Error(ErrorCode::invalid_model, "strings and containers have no numbers");
 }
 
 template <class T>
@@ -139,7 +139,7 @@ uint8_t narrow_packed(DType dtype, int bits, T value) {
 
 NumberClass number_class(DType dtype) {
   if (is_floating(dtype)) return NumberClass::real;
-  if (dtype == DType::string) throw Error(ErrorCode::internal, "a string tensor has no numbers");
+  if (dtype == DType::string) throw Error(ErrorCode::invalid_model, "a string tensor has no numbers");
   return is_signed(dtype) ? NumberClass::integer : NumberClass::natural;
 }
 

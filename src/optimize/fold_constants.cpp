@@ -6,6 +6,7 @@
 #include "ops/element_io.h"
 #include "ops/generate.h"
 #include "optimize/match.h"
+#include "optimize/substitute_symbols.h"
 
 namespace camshaft {
 
@@ -15,6 +16,10 @@ namespace {
 // cast of f16 or dequantised i4 weights is wanted, a broadcast of one row to a whole feature map is not.
 constexpr size_t always_fold_bytes = 64 << 10;
 constexpr size_t max_growth = 8;
+// All results of one run of the pass together, so that a chain in which every link is only a few times as large as the
+// one before ends: this much, and a multiple of the constants that the graph came with.
+constexpr size_t always_fold_total = 64 << 20;
+constexpr size_t max_total_growth = 32;
 
 bool is_folded_content(const Graph& graph, ValueId id) {
   const Value& value = graph.value(id);
@@ -42,12 +47,19 @@ Tensor tensor_of(const TensorType& type, const std::vector<Dim>& content) {
 
 class Folder {
  public:
-  Folder(Graph& graph, const PassContext& context) : graph_(graph), context_(context), rewriter_(graph) {}
+  Folder(Graph& graph, const PassContext& context) : graph_(graph), context_(context), rewriter_(graph) {
+    size_t constants = 0;
+    for (const Value& value : graph.values)
+      if (value.constant) constants += value.constant->bytes();
+    budget_ = always_fold_total + max_total_growth * constants;
+  }
 
   void run() {
     for (Node& node : rewriter_.nodes()) {
       rewriter_.resolve(node);
+      if (!known_sizes_.empty()) substitute_in_node(node, known_sizes_);
       for (Graph& body : node.bodies) fold_body(body);
+      learn_sizes(node);
       if (fold_content(node)) continue;
       if (is_foldable(node)) {
         context_.cancellation.check("folding constants");
@@ -71,6 +83,30 @@ class Folder {
     }
     remove_dead(folded);
     body = std::move(folded);
+  }
+
+  // A node whose sizes depend on data (a range of computed numbers) has sizes when its inputs have become constants.
+  void learn_sizes(const Node& node) {
+    const auto is_open = [&](ValueId id) {
+      const std::string prefix = "@" + graph_.value(id).name + ".";
+      return std::any_of(graph_.shape(id).begin(), graph_.shape(id).end(), [&](const Dim& d) {
+        const auto symbol = d.as_symbol();
+        return symbol && symbol->starts_with(prefix);
+      });
+    };
+    if (std::none_of(node.outputs.begin(), node.outputs.end(), is_open)) return;
+    const std::vector<Inferred> inferred = infer(graph_, node);
+    SymbolReplacements learned;
+    for (size_t o = 0; o < node.outputs.size(); ++o) {
+      const Shape &before = graph_.shape(node.outputs[o]), &after = inferred[o].type.shape;
+      for (size_t i = 0; i < before.size() && before.size() == after.size(); ++i)
+        if (const auto symbol = before[i].as_symbol(); symbol && !(before[i] == after[i]))
+          learned.emplace(*symbol, after[i]);
+    }
+    if (learned.empty()) return;
+    substitute_in_values(graph_, learned);
+    for (size_t o = 0; o < node.outputs.size(); ++o) graph_.value(node.outputs[o]).content = inferred[o].content;
+    known_sizes_.merge(learned);
   }
 
   bool fold_content(const Node& node) {
@@ -106,6 +142,7 @@ class Folder {
       out_bytes += graph_.type(id).dtype == DType::string ? 0 : byte_size(graph_.type(id).dtype, element_count(dims));
     }
     if (out_bytes > always_fold_bytes && out_bytes > max_growth * in_bytes) return false;
+    if (out_bytes > budget_) return false;
     return !has_symbolic_field(node.op);
   }
 
@@ -118,11 +155,14 @@ class Folder {
         EvalContext{inputs, types, SymbolBindings{}, node.bodies, context_.pool, &context_.cancellation});
     for (size_t i = 0; i < node.outputs.size(); ++i)
       rewriter_.replace(node.outputs[i], graph_.add_constant(graph_.value(node.outputs[i]).name, results.at(i)));
+    for (const Tensor& result : results) budget_ -= std::min(budget_, result.bytes());
   }
 
   Graph& graph_;
   const PassContext& context_;
   Rewriter rewriter_;
+  size_t budget_ = 0;  // bytes that may still be made
+  SymbolReplacements known_sizes_;
 };
 
 }  // namespace

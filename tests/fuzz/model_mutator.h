@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <iterator>
 #include <random>
 #include <string>
 #include <string_view>
@@ -37,7 +38,7 @@ class ModelMutator {
   bool one_in(uint32_t n) { return below(n) == 0; }
   template <class T>
   auto& any(T& list) {
-    return list[below(static_cast<uint32_t>(list.size()))];
+    return list[below(static_cast<uint32_t>(std::size(list)))];
   }
   int64_t integer();
   float real();

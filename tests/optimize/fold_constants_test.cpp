@@ -1,5 +1,7 @@
 #include "optimize/fold_constants.h"
 
+#include <fmt/format.h>
+
 #include "optimize/pass_test.h"
 
 namespace camshaft {
@@ -101,6 +103,40 @@ TEST(FoldConstants, WhatDependsOnSizesIsNotEvaluated) {
                       %e = slice {axes=[0], starts=shape(n), counts=shape(1), steps=[1]} (%a)
                       return "e" = %e)",
                    "%x: f32[n, 3]");
+}
+
+// The size of a range is a symbol while its bounds are computed, and everything after it is written in that symbol.
+TEST(FoldConstants, SizesOfWhatBecomesConstantAreKnown) {
+  const std::string after_range = R"(%p = pointwise {function=mul} (%r, %x)
+      %t = reshape {shape=shape(1, SIZE)} (%p)
+      return "t" = %t)";
+  const auto with_size = [&](const std::string& size) {
+    std::string text = after_range;
+    return text.replace(text.find("SIZE"), 4, size);
+  };
+  expect_pass(fold_constants,
+              R"(const %start: i32[] = 0
+                 const %limit: i32[] = 4
+                 const %step: i32[] = 1
+                 %a = cast {to=f32} (%start)
+                 %b = cast {to=f32} (%limit)
+                 %c = cast {to=f32} (%step)
+                 %r = range (%a, %b, %c)
+)" + with_size("@r.0"),
+              "const %r: f32[4] = [0, 1, 2, 3]\n" + with_size("4"), "%x: f32[1]");
+}
+
+// Each link is twice as large as the one before, which alone is always worth folding.
+TEST(FoldConstants, ChainsThatDoubleEnd) {
+  std::string text = "graph \"g\" () {\nconst %c0: f32[1024] = 1\n";
+  for (int i = 1; i <= 40; ++i) text += fmt::format("%c{} = concat {{axis=0}} (%c{}, %c{})\n", i, i - 1, i - 1);
+  const Graph graph = run_pass(fold_constants, text + "return \"c\" = %c40\n}");
+  EXPECT_GT(graph.nodes.size(), 20U);
+  EXPECT_LT(graph.nodes.size(), 40U);
+  size_t bytes = 0;
+  for (const Value& value : graph.values)
+    if (value.constant) bytes += value.constant->bytes();
+  EXPECT_LT(bytes, size_t{200} << 20);
 }
 
 }  // namespace
