@@ -140,12 +140,13 @@ Values resize(ConvertContext& c) {
   return resized(c, op, {given(1), given(2), given(3)}, policy_of(c));
 }
 
-// Upsample, and Resize of operator set 10, name no coordinates: runtimes agree on output/scale, rounded down.
+// Upsample, and Resize of operator set 10, name no coordinates: runtimes agree on output/scale, rounded down where an
+// axis grows and up where it shrinks (as the standard's own case of that version has it).
 Values upsample(ConvertContext& c) {
   ops::Resize op;
   op.mode = mode_of(c);
   op.coordinate = ResizeCoordinate::asymmetric;
-  op.nearest = ResizeNearest::floor;
+  op.nearest = ResizeNearest::simple;
   op.axes.resize(static_cast<size_t>(c.rank(c.input(0))));
   std::iota(op.axes.begin(), op.axes.end(), 0);
   ValueId scales = no_value;

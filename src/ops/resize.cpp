@@ -70,7 +70,8 @@ double cubic(double a, double x) {
   return 0;
 }
 
-int64_t nearest_index(ResizeNearest mode, double x) {
+int64_t nearest_index(ResizeNearest mode, double scale, double x) {
+  if (mode == ResizeNearest::simple) mode = scale < 1 ? ResizeNearest::ceil : ResizeNearest::floor;
   switch (mode) {
     case ResizeNearest::round_prefer_floor:
       return static_cast<int64_t>(std::ceil(x - 0.5));
@@ -79,6 +80,7 @@ int64_t nearest_index(ResizeNearest mode, double x) {
     case ResizeNearest::floor:
       return static_cast<int64_t>(std::floor(x));
     case ResizeNearest::ceil:
+    case ResizeNearest::simple:
       break;
   }
   return static_cast<int64_t>(std::ceil(x));
@@ -108,7 +110,7 @@ FineAxis fine_axis(const Resize& op, size_t i, int64_t input_size, int64_t outpu
       continue;
     }
     if (op.mode == ResizeMode::nearest) {
-      axis.indices[at] = std::clamp<int64_t>(nearest_index(op.nearest, clamp(x)), 0, input_size - 1);
+      axis.indices[at] = std::clamp<int64_t>(nearest_index(op.nearest, g.scale, clamp(x)), 0, input_size - 1);
       axis.weights[at] = 1;
       continue;
     }

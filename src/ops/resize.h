@@ -15,7 +15,8 @@ enum class ResizeCoordinate : uint8_t {
   tf_crop_and_resize,
   tf_half_pixel_for_nn,
 };
-enum class ResizeNearest : uint8_t { round_prefer_floor, round_prefer_ceil, floor, ceil };
+/// `simple`: floor where the axis grows, ceil where it shrinks.
+enum class ResizeNearest : uint8_t { round_prefer_floor, round_prefer_ceil, floor, ceil, simple };
 
 /// ONNX's Resize with sizes known as expressions. `axes` are the resized axes (sorted), `sizes` their output sizes, and
 /// `scales` their scale factors, or 0 where the scale is sizes/input size. `roi` (2 numbers an axis: all starts, then
@@ -92,6 +93,6 @@ struct EnumNames<ops::ResizePolicy> {
 };
 template <>
 struct EnumNames<ops::ResizeNearest> {
-  static constexpr std::string_view values[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
+  static constexpr std::string_view values[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"};
 };
 }  // namespace camshaft

@@ -263,6 +263,8 @@ class GraphBuilder:
         return self.add_value(value)
 
     def fresh(self, dtype, dims, low=None, high=None, special=False, constant=0.4):
+        if None in dims:
+            raise Rejected("unknown size")
         static = not any(isinstance(d, str) for d in dims)
         if static and (self.parent or self.chance(constant)):
             return self.constant(self.random_array(dtype, dims, low, high, special))

@@ -122,6 +122,12 @@ TEST(ImportOperators, ShrinkOfIntegersCutsOffAfterTheBias) {
             Tensor::of<int64_t>(DType::i64, {5}, {-8, 0, 0, 0, 8}));
 }
 
+TEST(ImportOperators, ResizeOfOperatorSet10RoundsUpWhereItShrinks) {
+  const Tensor x = floats({1, 1, 2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
+  expect_near(run_node("Resize", 10, {x, floats({4}, {1, 1, 0.6F, 0.6F})}), {1, 1, 1, 2}, {1, 3});
+  expect_near(run_node("Resize", 10, {x, floats({4}, {1, 1, 2, 0.6F})}), {1, 1, 4, 2}, {1, 3, 1, 3, 5, 7, 5, 7});
+}
+
 TEST(ImportOperators, AffineGridOfASinglePosition) {
   const Tensor theta = floats({1, 2, 3}, {1, 0, 0, 0, 1, 0}), size = Tensor::from_ints({1, 1, 1, 2});
   expect_near(run_node("AffineGrid", 20, {theta, size}, {attr("align_corners", 1)}), {1, 1, 2, 2}, {-1, 0, 1, 0});
