@@ -220,7 +220,7 @@ def scatter_nd(b, op):
     depth = b.number(1, x.rank)
     reduction = None
     if b.opset >= 16 and x.dtype in ("f32", "f64", "i64", "i32"):
-        reduction = b.pick((None, None, "add", "mul") + (("max", "min") if b.opset >= 18 else ()))
+        reduction = b.pick((None, None, "add", "mul") + (("max", "min") if b.opset >= 18 and x.finite() else ()))
     count = b.number(0 if b.empty else 1, 4)
     tail = x.dims[depth:]
     if None in tail:
@@ -248,7 +248,7 @@ def scatter_elements(b, op):
     dims[axis] = b.number(1, x.min_size(axis))
     reduction = None
     if op == "ScatterElements" and b.opset >= 16 and x.dtype in ("f32", "f64", "i64", "i32"):
-        reduction = b.pick((None, None, "add", "mul") + (("max", "min") if b.opset >= 18 else ()))
+        reduction = b.pick((None, None, "add", "mul") + (("max", "min") if b.opset >= 18 and x.finite() else ()))
 
     def indices(k):
         shape = b.concrete(dims, k)
