@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "graph/container_type.h"
 
@@ -95,6 +96,24 @@ ValueId Graph::add(Op op, std::vector<ValueId> node_inputs, const std::string& n
   return add_node(std::move(op), std::move(node_inputs), {name}, std::move(sources))[0];
 }
 
+namespace {
+
+// By the sizes that are known; the others can only make it worse, or 0.
+bool exceeds_any_memory(const Shape& shape) {
+  constexpr int64_t most_elements = std::numeric_limits<int64_t>::max() / 64;
+  int64_t count = 1;
+  bool overflows = false;
+  for (const Dim& d : shape) {
+    const auto size = d.as_constant();
+    if (!size) continue;
+    if (*size == 0) return false;
+    overflows = overflows || __builtin_mul_overflow(count, *size, &count) || count > most_elements;
+  }
+  return overflows;
+}
+
+}  // namespace
+
 std::vector<Inferred> infer(const Graph& graph, const Node& node) {
   std::vector<const Value*> inputs;
   for (const ValueId id : node.inputs) inputs.push_back(id == no_value ? nullptr : &graph.value(id));
@@ -114,6 +133,9 @@ std::vector<Inferred> infer(const Graph& graph, const Node& node) {
       if ((is_container(r.type.dtype) && !malformed(r.type).empty()) ||
           std::any_of(r.type.shape.begin(), r.type.shape.end(), is_negative))
         throw Error(ErrorCode::invalid_model, fmt::format("its result would be {}", to_string(r.type)));
+      else if (exceeds_any_memory(r.type.shape))
+        throw Error(ErrorCode::invalid_model,
+                    fmt::format("its result {} is larger than any memory", to_string(r.type)));
     return result;
   } catch (const Error& e) {
     std::string types;

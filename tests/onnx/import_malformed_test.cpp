@@ -64,6 +64,13 @@ TEST(ImportMalformed, NegativeSizes) {
   EXPECT_NE(refusal(graph).find("-10205996"), std::string::npos);
 }
 
+TEST(ImportMalformed, MoreElementsThanCanBeCounted) {
+  const GraphWriter graph = one_node("Tile", {"x", "repeats"})
+                                .input("x", DType::f32, {1, "n", 1})
+                                .initializer(TensorWriter("repeats", {3}, std::vector<int64_t>{1L << 40, 1, 1L << 40}));
+  EXPECT_NE(refusal(graph).find("larger than any memory"), std::string::npos);
+}
+
 TEST(ImportMalformed, ATrillionAxes) {
   const GraphWriter graph =
       one_node("Reshape", {"x", "shape"}).input("x", DType::f32, {2}).input("shape", DType::i64, {1000000000000});
