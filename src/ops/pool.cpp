@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "base/thread_pool.h"
@@ -24,15 +25,15 @@ std::vector<Window> windows(int64_t outputs, int64_t input, int64_t kernel, int6
   std::vector<Window> list(static_cast<size_t>(outputs));
   for (int64_t o = 0; o < outputs; ++o) {
     Window& w = list[static_cast<size_t>(o)];
-    w.first_tap = kernel;
-    for (int64_t tap = 0; tap < kernel; ++tap) {
-      const int64_t position = o * stride - begin + tap * dilation;
-      if (position < input + end) ++w.padded;
-      if (position < 0 || position >= input) continue;
-      w.first_tap = std::min(w.first_tap, tap);
-      w.end_tap = tap + 1;
-    }
-    w.end_tap = std::max(w.end_tap, w.first_tap);
+    // Not by trying each tap: a window may be far larger than the input.
+    const int64_t base = o * stride - begin;
+    const auto taps_before = [&](int64_t position) {
+      const int64_t distance = position - base;
+      return distance <= 0 ? 0 : std::min(kernel, (distance - 1) / dilation + 1);
+    };
+    w.first_tap = taps_before(0);
+    w.end_tap = std::max(w.first_tap, taps_before(input));
+    w.padded = taps_before(input + end);
   }
   return list;
 }

@@ -107,6 +107,10 @@ HWY_INLINE void inside(int64_t offset, int64_t stride, int64_t size, int64_t out
 
 template <bool kAverage>
 void lines_first(const Pool2d& p, int64_t begin, int64_t end, const float* in, float* out) {
+  // The window's columns that lie inside the input for some output: a window may be far larger than the input.
+  const int64_t outside = p.pad_left - (p.out_width - 1) * p.stride_width;
+  const int64_t first_column = outside > 0 ? (outside + p.dilation_width - 1) / p.dilation_width : 0;
+  const int64_t past_column = std::min(p.kernel_width, (p.in_width + p.pad_left - 1) / p.dilation_width + 1);
   for (int64_t line = begin; line < end; ++line) {
     const float* plane = in + line / p.out_height * p.in_height * p.in_width;
     const Window h = window_at(line % p.out_height, p.stride_height, p.dilation_height, p.kernel_height, p.in_height,
@@ -115,7 +119,7 @@ void lines_first(const Pool2d& p, int64_t begin, int64_t end, const float* in, f
     std::fill_n(to, p.out_width, kAverage ? 0.0f : -std::numeric_limits<float>::infinity());
     for (int64_t r = h.first; r < h.past; ++r) {
       const float* row = plane + (h.start + r * p.dilation_height) * p.in_width;
-      for (int64_t c = 0; c < p.kernel_width; ++c) {
+      for (int64_t c = first_column; c < past_column; ++c) {
         const int64_t offset = c * p.dilation_width - p.pad_left;
         int64_t first = 0, past = 0;
         inside(offset, p.stride_width, p.in_width, p.out_width, first, past);
