@@ -17,6 +17,9 @@ std::vector<Inferred> Region::infer(const InferContext& context) const {
       throw Error(ErrorCode::invalid_model,
                   fmt::format("input {} of a region is {}, its body takes {}", i, to_string(context.type(i)),
                               to_string(body.type(body.inputs[i]))));
+  if (body.outputs.size() != context.output_count())
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("a region has {} outputs, its body {}", context.output_count(), body.outputs.size()));
   std::vector<Inferred> out;
   for (const ValueId id : body.outputs) out.push_back({body.type(id), body.value(id).content});
   return out;

@@ -1,6 +1,7 @@
 #include "optimize/fold_constants.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "graph/rewriter.h"
 #include "ops/element_io.h"
@@ -87,20 +88,24 @@ class Folder {
 
   // A node whose sizes depend on data (a range of computed numbers) has sizes when its inputs have become constants.
   void learn_sizes(const Node& node) {
-    const auto is_open = [&](ValueId id) {
-      const std::string prefix = "@" + graph_.value(id).name + ".";
-      return std::any_of(graph_.shape(id).begin(), graph_.shape(id).end(), [&](const Dim& d) {
-        const auto symbol = d.as_symbol();
-        return symbol && symbol->starts_with(prefix);
-      });
+    const auto own_symbol = [&](ValueId id, const Dim& d) -> std::optional<std::string> {
+      auto symbol = d.as_symbol();
+      return symbol && symbol->starts_with("@" + graph_.value(id).name + ".") ? symbol : std::nullopt;
     };
-    if (std::none_of(node.outputs.begin(), node.outputs.end(), is_open)) return;
+    const auto is_open = [&](ValueId id) {
+      return std::any_of(graph_.shape(id).begin(), graph_.shape(id).end(),
+                         [&](const Dim& d) { return own_symbol(id, d).has_value(); });
+    };
+    // A rule may also refuse an element that it sees only now; the message is then about the model.
+    const bool sees_more =
+        std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) { return folded_.contains(id); });
+    if (!sees_more && std::none_of(node.outputs.begin(), node.outputs.end(), is_open)) return;
     const std::vector<Inferred> inferred = infer(graph_, node);
     SymbolReplacements learned;
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       const Shape &before = graph_.shape(node.outputs[o]), &after = inferred[o].type.shape;
       for (size_t i = 0; i < before.size() && before.size() == after.size(); ++i)
-        if (const auto symbol = before[i].as_symbol(); symbol && !(before[i] == after[i]))
+        if (const auto symbol = own_symbol(node.outputs[o], before[i]); symbol && !(before[i] == after[i]))
           learned.emplace(*symbol, after[i]);
     }
     if (learned.empty()) return;
@@ -153,8 +158,11 @@ class Folder {
     for (const ValueId id : node.outputs) types.push_back(graph_.type(id));
     const std::vector<Tensor> results = node.op.evaluate(
         EvalContext{inputs, types, SymbolBindings{}, node.bodies, context_.pool, &context_.cancellation});
-    for (size_t i = 0; i < node.outputs.size(); ++i)
-      rewriter_.replace(node.outputs[i], graph_.add_constant(graph_.value(node.outputs[i]).name, results.at(i)));
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const ValueId constant = graph_.add_constant(graph_.value(node.outputs[i]).name, results.at(i));
+      rewriter_.replace(node.outputs[i], constant);
+      folded_.insert(constant);
+    }
     for (const Tensor& result : results) budget_ -= std::min(budget_, result.bytes());
   }
 
@@ -163,6 +171,7 @@ class Folder {
   Rewriter rewriter_;
   size_t budget_ = 0;  // bytes that may still be made
   SymbolReplacements known_sizes_;
+  std::unordered_set<ValueId> folded_;  // constants made here
 };
 
 }  // namespace

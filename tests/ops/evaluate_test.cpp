@@ -1,5 +1,6 @@
 #include "ops/evaluate.h"
 
+#include "graph/text.h"
 #include "ops/operators.h"
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
@@ -186,6 +187,20 @@ TEST(Operators, TheTableKnowsAll) {
   const Op op = ops::Softmax{2, true};
   EXPECT_EQ(operators().make(op.name(), op.fields()), op);
   EXPECT_THROW(operators().make("no such", {}), Error);
+}
+
+// Kernels write as many results as the body has.
+TEST(Region, HasTheOutputsOfItsBody) {
+  EXPECT_THROW(parse_graph(R"(graph "g" (%x: f32[2]) {
+    %y = region {kind=pointwise} (%x)
+    graph (%a: f32[2]) {
+      %b = pointwise {function=neg} (%a)
+      return %b, %a
+    }
+    return "y" = %y
+  })",
+                           operators()),
+               Error);
 }
 
 }  // namespace

@@ -126,6 +126,23 @@ TEST(FoldConstants, SizesOfWhatBecomesConstantAreKnown) {
               "const %r: f32[4] = [0, 1, 2, 3]\n" + with_size("4"), "%x: f32[1]");
 }
 
+TEST(FoldConstants, WhatIsFoundToBeWrongIsTheModelsFault) {
+  try {
+    run_pass(fold_constants, R"(graph "g" (%x: f32[4]) {
+      const %a: i32[] = 4
+      const %b: f32[] = 0.5
+      %c = cast {to=f32} (%a)
+      %d = pointwise {function=div} (%c, %b)
+      %i = cast {to=i64} (%d)
+      %y = gather {axis=0} (%x, %i)
+      return "y" = %y
+    })");
+    ADD_FAILURE() << "element 8 of 4 was taken";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::invalid_model) << e.what();
+  }
+}
+
 // Each link is twice as large as the one before, which alone is always worth folding.
 TEST(FoldConstants, ChainsThatDoubleEnd) {
   std::string text = "graph \"g\" () {\nconst %c0: f32[1024] = 1\n";
