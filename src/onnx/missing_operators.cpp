@@ -57,7 +57,9 @@ class Scan {
       return;
     }
     if (find_converter(n.domain, n.op_type, opset)) return;
-    missing_[(is_default ? "" : n.domain + ".") + n.op_type].push_back(prefix + display_name(n));
+    const bool is_training = n.domain == "ai.onnx.preview.training";
+    missing_[(is_default ? "" : n.domain + ".") + n.op_type + (is_training ? ", which is for training only" : "")]
+        .push_back(prefix + display_name(n));
   }
 
   void report_old() const {

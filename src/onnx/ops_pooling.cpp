@@ -80,6 +80,16 @@ Values global(ConvertContext& c, ops::ReduceKind kind) {
   for (int64_t i = 2; i < c.rank(x); ++i) op.axes.push_back(i);
   return c.result(std::move(op), {x});
 }
+Values global_lp_pool(ConvertContext& c) {
+  const ValueId x = c.input(0);
+  if (c.rank(x) < 3) c.invalid(fmt::format("the input has {} axes; [n, c, spatial...] is needed", c.rank(x)));
+  const DType dtype = c.dtype(x);
+  const auto p = static_cast<double>(c.int_attribute("p", 2));
+  ops::Reduce sum{ops::ReduceKind::sum, {}, true};
+  for (int64_t i = 2; i < c.rank(x); ++i) sum.axes.push_back(i);
+  const ValueId powers = c.add(F::pow, {c.add(F::abs, {x}), c.scalar(dtype, p)});
+  return c.result(F::pow, {c.add(std::move(sum), {powers}), c.scalar(dtype, 1 / p)});
+}
 Values global_average_pool(ConvertContext& c) {
   return global(c, ops::ReduceKind::mean);
 }
@@ -90,6 +100,7 @@ Values global_max_pool(ConvertContext& c) {
 constexpr Converter table[] = {
     {"AveragePool", average_pool},
     {"GlobalAveragePool", global_average_pool},
+    {"GlobalLpPool", global_lp_pool},
     {"GlobalMaxPool", global_max_pool},
     {"LpPool", lp_pool},
     {"MaxPool", max_pool},

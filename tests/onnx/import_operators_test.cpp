@@ -178,6 +178,8 @@ TEST(ImportOperators, Pooling) {
       {1, 1, 5}, {0.5, 1.5, 2.5, 3.5, 5});
   expect_near(run_node("GlobalAveragePool", 13, {x}), {1, 1, 1}, {3.2});
   expect_near(run_node("GlobalMaxPool", 13, {x}), {1, 1, 1}, {6});
+  expect_near(run_node("GlobalLpPool", 13, {x}), {1, 1, 1}, {std::sqrt(66.0)});
+  expect_near(run_node("GlobalLpPool", 13, {x}, {attr("p", 1)}), {1, 1, 1}, {16});
   expect_near(run_node("LpPool", 18, {x}, {attr("kernel_shape", {2}), attr("strides", {3})}), {1, 1, 2},
               {std::sqrt(5), std::sqrt(52)});
   expect_near(run_node("LpPool", 18, {x}, {attr("kernel_shape", {2}), attr("strides", {2}), attr("ceil_mode", 1)}),
