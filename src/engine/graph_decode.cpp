@@ -157,6 +157,9 @@ Graph decode_graph(const format::Graph& stored, const WeightBytes& weights, Copy
       value.name = text(v->name(), budget);
       if (!names.insert(value.name).second) fail(fmt::format("two values are named '{}'", value.name));
       value.constant = decode_constant(*v, type.dtype, type.shape, weights, budget);
+      // Packed forms are found by the names of the outermost graph's constants.
+      if (!tactics && value.constant && value.constant->is_elided())
+        fail(fmt::format("constant '{}' of a body exists in packed form only", value.name));
       defined.push_back(value.constant != nullptr);
       if (value.constant) {
         value.type = type;

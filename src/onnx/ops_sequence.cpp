@@ -115,6 +115,7 @@ std::optional<std::vector<Dim>> known_pieces(ConvertContext& c, const Dim& size)
   const auto sizes = c.content(c.input(1));
   if (!sizes) return std::nullopt;
   if (c.rank(c.input(1)) == 1) return static_cast<int64_t>(sizes->size()) > most_known_elements ? std::nullopt : sizes;
+  if (sizes->size() != 1) c.invalid("the lengths of the pieces must be one number or a list");
   const auto piece = sizes->at(0).as_constant();
   if (!piece || !whole) return std::nullopt;
   if (*piece <= 0) c.invalid(fmt::format("pieces cannot be {} long", *piece));

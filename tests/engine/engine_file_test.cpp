@@ -270,6 +270,30 @@ flatbuffers::Offset<format::Value> make_value(flatbuffers::FlatBufferBuilder& b,
   return format::CreateValue(b, b.CreateString(name), dtype, b.CreateVectorOfStrings(dims));
 }
 
+// Nothing finds the packed form of a constant within a body.
+TEST(EngineFile, PackedConstantsOfBodiesAreRefused) {
+  const TemporaryFolder folder;
+  EngineFile engine;
+  engine.device_kind = "cpu";
+  engine.packed = std::make_shared<PackedConstants>();
+  engine.graph = parse_graph(R"(graph "g" (%x: f32[2]) {
+    %y = region {kind=pointwise} (%x)
+    graph (%a: f32[2]) {
+      const %c: f32[2] = [1, 2]
+      %b = pointwise {function=add} (%a, %c)
+      return %b
+    }
+    return "y" = %y
+  })",
+                             operators());
+  write_engine_file(folder.file("good.engine"), engine);
+  EXPECT_NO_THROW(read_engine_file(folder.file("good.engine")));
+  for (Value& value : engine.graph.nodes[0].bodies[0].values)
+    if (value.constant) value.constant = std::make_shared<const Tensor>(Tensor::elided(DType::f32, {2}));
+  write_engine_file(folder.file("bad.engine"), engine);
+  EXPECT_THROW(read_engine_file(folder.file("bad.engine")), Error);
+}
+
 TEST(EngineFile, HostileGraphs) {
   using Values = std::vector<flatbuffers::Offset<format::Value>>;
   const auto with = [](auto&& values, std::vector<int32_t> inputs, std::vector<int32_t> outputs,

@@ -71,6 +71,13 @@ TEST(ImportMalformed, MoreElementsThanCanBeCounted) {
   EXPECT_NE(refusal(graph).find("larger than any memory"), std::string::npos);
 }
 
+TEST(ImportMalformed, NoPieces) {
+  const GraphWriter graph = one_node("SplitToSequence", {"x", "lengths"})
+                                .input("x", DType::f32, {2})
+                                .initializer(TensorWriter("lengths", {1, 0}, std::vector<int64_t>{}));
+  EXPECT_NE(refusal(graph).find("one number or a list"), std::string::npos);
+}
+
 TEST(ImportMalformed, ATrillionAxes) {
   const GraphWriter graph =
       one_node("Reshape", {"x", "shape"}).input("x", DType::f32, {2}).input("shape", DType::i64, {1000000000000});
