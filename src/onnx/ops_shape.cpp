@@ -23,11 +23,12 @@ Values to_shape(ConvertContext& c, Shape shape) {
 }
 
 // How many elements a 1-D tensor of sizes has: the rank of a shape that is data.
+constexpr int64_t largest_rank = 64;  // as for initializers
+
 int64_t data_rank(ConvertContext& c, ValueId sizes) {
   if (c.rank(sizes) != 1) c.invalid(fmt::format("the shape must be 1-D, it is {}-D", c.rank(sizes)));
   const auto count = c.dim(sizes, 0).as_constant();
   const int64_t rank = count ? *count : c.declared_rank(0, "the number of axes of the result");
-  constexpr int64_t largest_rank = 64;  // as for initializers
   if (rank > largest_rank)
     c.invalid(fmt::format("the result would have {} axes; at most {} can be", rank, largest_rank));
   return rank;
@@ -128,6 +129,8 @@ Values unsqueeze(ConvertContext& c) {
   if (has_data_axes(c)) {
     const auto count = count_of_axes(c);
     const int64_t all = count ? c.rank(x) + *count : c.declared_rank(0, "the number of new axes");
+    if (all > largest_rank)
+      c.invalid(fmt::format("the result would have {} axes; at most {} can be", all, largest_rank));
     return c.result(ops::DynamicUnsqueeze{all}, {x, c.input(1)});
   }
   const auto given = c.ints_from("axes", 1);
