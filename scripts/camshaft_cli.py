@@ -63,6 +63,37 @@ def worst_error(got, want):
     return float(np.abs(got - want).max(initial=0.0) / (scale or 1.0))
 
 
+def worst_ranked_error(got, want):
+    """worst_error() of lists of outputs whose rows are one ranking: boxes, labels and scores of detections.
+
+    Rows whose scores are nearly equal may come in another order, and at the end of the list another one of them may be the
+    last: each row of `want` is compared with the row of `got` that is nearest to it among those whose score is within
+    1e-3 of the scale. The scores are the 1-D array of floats.
+    """
+    if [a.shape for a in got] != [a.shape for a in want] or [a.dtype for a in got] != [a.dtype for a in want]:
+        return float("inf")
+    at = next(i for i, array in enumerate(want) if array.ndim == 1 and array.dtype.kind == "f")
+    rows = len(want[at])
+    if rows == 0:
+        return 0.0
+    tie = 1e-3 * np.abs(want[at]).max()
+    free, worst = np.ones(rows, bool), 0.0
+    for row in range(rows):
+        distance = np.where(free & (np.abs(got[at] - want[at][row]) <= tie), 0.0, np.inf)
+        for ours, theirs in zip(got, want):
+            difference = np.abs(ours.astype(np.float64) - theirs[row]).reshape(rows, -1).max(axis=1)
+            exact = theirs.dtype.kind != "f"
+            relative = np.where(difference > 0, np.inf, 0) if exact else difference / (np.abs(theirs).max() or 1.0)
+            distance = np.maximum(distance, relative)
+        best = int(distance.argmin())
+        if np.isfinite(distance[best]) and distance[best] < 0.1:
+            free[best] = False
+            worst = max(worst, float(distance[best]))
+        elif want[at][row] > want[at].min() + tie:  # not one that the end of the list cuts off
+            return float("inf")
+    return worst
+
+
 def record(group, name, figures):
     """Keeps one model's or test's figures in .cache/results/<group>.json, where scripts/report.py finds them."""
     path = CACHE / "results" / f"{group}.json"

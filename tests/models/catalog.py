@@ -32,6 +32,7 @@ class Model:
     quick: bool
     path: Callable[[], Path]
     feeds: dict
+    ranked: bool = False  # the outputs are a list of detections, in the order of their scores
 
     def feed(self, label=None):
         return self.feeds[label or next(iter(self.feeds))]()
@@ -173,7 +174,7 @@ def rest_of_zoo(file):
         length = 37 if "input_ids" in meta["inputs"] else None
         feeds["batch 3"] = lambda: zoo.inputs(meta, 3, length)
     path = lambda: made(name, lambda: zoo.materialize(zoo.stripped(file)))  # noqa: E731
-    return Model(name, meta["full_bytes"] // 1_000_000, name in SMALL, path, feeds)
+    return Model(name, meta["full_bytes"] // 1_000_000, name in SMALL, path, feeds, name.startswith("det_"))
 
 
 # The rest of the zoo: held to the same results, not measured.

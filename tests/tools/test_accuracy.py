@@ -1,5 +1,7 @@
 """One engine of each model equals ONNX Runtime at several batch sizes, lengths and picture sizes."""
 
+import json
+
 import camshaft_cli
 import interleave
 import numpy as np
@@ -25,12 +27,22 @@ def nudged(feed, seed):
     }
 
 
+def sensitivity(model, folder):
+    """How far the f64 reference moves when every operator's result moves by one part in 2^22, as `build` measures it.
+
+    Detectors need it: where the number of samples of a region or its pyramid level changes with the last bit of a box, a
+    nudge of the inputs may or may not hit one.
+    """
+    done = camshaft_cli.camshaft("build", model.path(), "-o", folder / "verified.engine", "--json")
+    return json.loads(done.stdout)["sensitivity"]
+
+
 def names():
     return [pytest.param(model.name, marks=[] if model.quick else pytest.mark.large) for model in EVERY.values()]
 
 
 @pytest.mark.parametrize("name", names())
-def test_equals_onnxruntime(name, engines):
+def test_equals_onnxruntime(name, engines, tmp_path):
     model = EVERY[name]
     # The comparison below judges the engine; what `build` verifies by itself has tests of its own.
     engine = engines.get(name, "--no-verify")
@@ -44,12 +56,17 @@ def test_equals_onnxruntime(name, engines):
         want = judge.run(outputs, feed)
 
         def distance(answers, want=want):
+            if model.ranked:
+                return camshaft_cli.worst_ranked_error(answers, want)
             return max(map(camshaft_cli.worst_error, answers, want))
 
         error = distance([got[output] for output in outputs])
         spread = distance(plain.run(outputs, feed))
         if error > BUDGET:
             spread = max(spread, *(distance(judge.run(outputs, nudged(feed, seed))) for seed in range(4)))
+        if error > max(BUDGET, SPREADS * spread):
+            spread = max(spread, sensitivity(model, tmp_path))
         sizes[label] = {"error": error, "spread": spread}
     camshaft_cli.record("accuracy", name, sizes)
+    assert all(np.isfinite(size["error"]) for size in sizes.values()), sizes
     assert all(size["error"] <= max(BUDGET, SPREADS * size["spread"]) for size in sizes.values()), sizes
