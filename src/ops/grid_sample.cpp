@@ -93,6 +93,9 @@ std::vector<Inferred> GridSample::infer(const InferContext& context) const {
   const int64_t rank = context.rank(0);
   if (rank < 3 || context.rank(1) != rank)
     fail_rule("input and grid must have as many axes, at least 3; they have {} and {}", rank, context.rank(1));
+  constexpr int64_t most_spatial_axes = 8;  // a sample of n axes has up to 4^n taps
+  if (rank - 2 > most_spatial_axes)
+    fail_rule("images of {} axes cannot be sampled, {} are possible", rank - 2, most_spatial_axes);
   if (provably_different(grid.back(), rank - 2))
     fail_rule("the grid's last axis must have size {}, not {}", rank - 2, grid.back().str());
   if (!is_floating(context.dtype(1))) fail_rule("the grid must be floating-point, not {}", to_string(context.dtype(1)));
