@@ -52,28 +52,34 @@ std::vector<Tensor> MaxPoolIndices::evaluate(const EvalContext& context) const {
       std::vector<T> image(static_cast<size_t>(plane));
       for (int64_t p = begin; p < end; ++p) {
         load_elements(x.dtype(), x.data(), p * plane, 1, plane, image.data());
-        Dims window(spatial, 0), tap(spatial, 0);
+        Dims window(spatial, 0), first(spatial, 0), taps(spatial, 0), tap(spatial, 0);
         for (int64_t w = 0; w < windows; ++w, advance(window, counts)) {
           int64_t found = 0;
           T most{};
-          bool any = false;
+          bool any = false, is_inside = true;
+          // Only the taps inside of the image: a window may be far larger than it.
+          for (size_t a = 0; a < spatial; ++a) {
+            const int64_t base = window[a] * strides[a] - begins[a], step = dilations[a];
+            const int64_t skipped = base >= 0 ? 0 : (step - 1 - base) / step;
+            const int64_t end = base >= sizes[a] ? 0 : std::min(kernel[a], (sizes[a] - 1 - base) / step + 1);
+            first[a] = base + skipped * step;
+            taps[a] = end - skipped;
+            is_inside = is_inside && taps[a] > 0;
+          }
           std::fill(tap.begin(), tap.end(), 0);
-          do {
+          for (bool more = is_inside; more; more = advance(tap, taps)) {
             int64_t offset = 0, position = 0;
-            bool inside = true;
             for (size_t a = 0; a < spatial; ++a) {
-              const int64_t at = window[a] * strides[a] - begins[a] + tap[a] * dilations[a];
-              inside = inside && at >= 0 && at < sizes[a];
+              const int64_t at = first[a] + tap[a] * dilations[a];
               offset += at * strides_in[a];
               position += at * order[a];
             }
-            if (!inside) continue;
             const T v = image[static_cast<size_t>(offset)];
             if (any && (most != most || !(v > most || v != v))) continue;
             any = true;
             most = v;
             found = position;
-          } while (advance(tap, kernel));
+          }
           to[p * windows + w] = p * plane + found;
         }
       }
@@ -148,7 +154,7 @@ std::vector<Tensor> Col2Im::evaluate(const EvalContext& context) const {
             for (size_t a = 0; a < spatial; ++a) {
               const int64_t at = window[a] * strides[a] - begins[a] + tap[a] * dilations[a];
               inside = inside && at >= 0 && at < sizes[a];
-              offset += at * steps[a];
+              if (inside) offset += at * steps[a];
             }
             if (!inside) continue;
             T& target = image_plane[static_cast<size_t>(offset)];
@@ -181,6 +187,7 @@ std::vector<Tensor> Determinant::evaluate(const EvalContext& context) const {
   const int64_t n = x.dims().back();
   if (x.dims()[x.dims().size() - 2] != n) fail_rule("matrices of shape {} are not square", to_string(x.dims()));
   Tensor out(x.dtype(), Dims(x.dims().begin(), x.dims().end() - 2));
+  if (out.size() == 0) return {out};
   std::vector<double> results(static_cast<size_t>(out.size()));
   context.pool.parallel_for(
       out.size(), std::max<int64_t>(1, 4096 / std::max<int64_t>(n * n * n, 1)), [&](int64_t begin, int64_t end) {

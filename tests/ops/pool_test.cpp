@@ -4,6 +4,7 @@
 #include "ops/random_tensor.h"
 #include "ops/reduce.h"
 #include "ops/single_op.h"
+#include "ops/window_ops.h"
 
 namespace camshaft::ops {
 namespace {
@@ -99,6 +100,24 @@ TEST(Pool, LikeNaiveLoops) {
                 << to_string(Op(op)) << to_string(x.dims());
           }
   }
+}
+
+// Dilated and padded windows, against the elements that lie under each tap.
+TEST(MaxPoolIndices, ByHand) {
+  const Tensor x = f32({1, 1, 5}, {1, 5, 2, 4, 3});
+  EXPECT_EQ(run_op(MaxPoolIndices{{2}, {1}, {1, 1}, {3}}, {x}).at(0), i64({1, 1, 4}, {2, 3, 1, 2}));
+  EXPECT_EQ(run_op(MaxPoolIndices{{3}, {2}, {1, 1}, {1}}, {x}).at(0), i64({1, 1, 3}, {1, 1, 3}));
+  const Tensor image = f32({1, 1, 2, 2}, {1, 2, 3, 4});
+  const MaxPoolIndices op{{2, 2}, {1, 1}, {1, 1, 0, 0}, {1, 1}, false, true};
+  EXPECT_EQ(run_op(op, {image}).at(0), i64({1, 1, 2, 2}, {0, 2, 1, 3}));
+}
+
+// It would not end if it looked at every tap.
+TEST(MaxPoolIndices, WindowsFarLargerThanTheImage) {
+  const Tensor x = f32({1, 1, 2, 2}, {1, 7, 5, 3});
+  const int64_t half = int64_t{1} << 29;
+  const MaxPoolIndices op{{2 * half, 2 * half}, {1, 1}, {half, half, half - 1, half - 1}, {1, 1}};
+  EXPECT_EQ(run_op(op, {x}).at(0), i64({1, 1, 2, 2}, {1, 1, 1, 1}));
 }
 
 TEST(Pool, ShapeRule) {
