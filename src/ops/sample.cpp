@@ -154,6 +154,7 @@ std::vector<Tensor> MaxRoiPool::evaluate(const EvalContext& context) const {
   const std::vector<double> image = doubles_of(x), regions = doubles_of(context.input(1));
   const int64_t count = context.input(1).dims()[0];
   Tensor out(x.dtype(), {count, channels, height, width});
+  if (out.size() == 0) return {out};
   std::vector<double> result(static_cast<size_t>(out.size()), 0);
   for (int64_t r = 0; r < count; ++r)
     if (!(regions[static_cast<size_t>(r * 5)] >= 0 &&

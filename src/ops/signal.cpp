@@ -180,8 +180,8 @@ std::vector<Tensor> Stft::evaluate(const EvalContext& context) const {
     if (context.has(2) && length != context.input(2).size())
       fail_rule("a window of {} values for frames of {}", context.input(2).size(), length);
   }
-  const FourierPlan plan(length);
   if (length > samples) fail_rule("a frame of {} is longer than the signal of {}", length, samples);
+  const FourierPlan plan(length);
   std::vector<double> window(static_cast<size_t>(length), 1);
   if (context.has(2)) window = context.input(2).to_doubles();
   const int64_t frames = (samples - length) / step + 1, bins = onesided ? length / 2 + 1 : length;
@@ -221,7 +221,11 @@ std::vector<Tensor> MelWeights::evaluate(const EvalContext& context) const {
   const int64_t bins = scalar_of(context.input(0), "the number of bins");
   const int64_t length = scalar_of(context.input(1), "the length"),
                 rate = scalar_of(context.input(2), "the sample rate");
-  const double lower = context.input(3).to_doubles().at(0), upper = context.input(4).to_doubles().at(0);
+  const auto frequency = [&](size_t i) {
+    if (context.input(i).size() != 1) fail_rule("a frequency must be one number, not {}", context.input(i).size());
+    return context.input(i).to_doubles()[0];
+  };
+  const double lower = frequency(3), upper = frequency(4);
   if (bins < 0 || length < 0 || rate <= 0) fail_rule("{} bins, length {} and sample rate {}", bins, length, rate);
   const auto to_mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
   const double first = to_mel(lower), step = (to_mel(upper) - first) / static_cast<double>(bins + 2);

@@ -222,8 +222,9 @@ void run(const TreeEnsemble& op, const EvalContext& context, Tensor* classes, Te
   int64_t* chosen = classes ? classes->as_mutable<int64_t>() : nullptr;
   const int64_t grain = std::max<int64_t>(1, 2000 / std::max<int64_t>(trees, 1));
   context.pool.parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
-    // Blocks of rows go through one tree after the other: a tree's nodes then stay in cache.
-    constexpr int64_t block = 64;
+    // Blocks of rows go through one tree after the other: a tree's nodes then stay in cache. Few rows where they are
+    // wide, so that what is kept of a block stays small.
+    const int64_t block = std::clamp<int64_t>((1 << 20) / std::max(features, op.targets), 1, 64);
     std::vector<X> values(static_cast<size_t>(block * features));
     std::vector<Score<T>> sums(static_cast<size_t>(block * op.targets));
     for (int64_t first = begin; first < end; first += block) {
