@@ -6,6 +6,6 @@
 namespace camshaft::onnx {
 
 /// The i64 vector 0, 1, … count-1: a constant when the count is a number.
-ValueId iota(ConvertContext& c, const Dim& count);
+ValueId iota(ConvertContext& c, Dim count);
 
 }  // namespace camshaft::onnx

@@ -45,7 +45,11 @@ Tensor list_of(ConvertContext& c, const std::string& prefix) {
   for (const Tensor& t :
        {strings_tensor(c, prefix + "strings"), ints_tensor(c, prefix + "int64s"), floats_tensor(c, prefix + "floats")})
     if (t.defined()) return t;
-  if (auto tensor = c.tensor_attribute(prefix + "tensor")) return *tensor;
+  if (auto tensor = c.tensor_attribute(prefix + "tensor")) {
+    if (is_packed(tensor->dtype()))
+      c.unsupported(fmt::format("attribute '{}tensor' of {}", prefix, to_string(tensor->dtype())));
+    return *tensor;
+  }
   return {};
 }
 

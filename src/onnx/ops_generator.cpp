@@ -112,14 +112,15 @@ constexpr Converter table[] = {
 
 }  // namespace
 
-ValueId iota(ConvertContext& c, const Dim& count) {
+ValueId iota(ConvertContext& c, Dim count) {
   constexpr int64_t largest_constant = 4096;
   if (const auto n = count.as_constant(); n && *n >= 0 && *n <= largest_constant) {
     std::vector<int64_t> positions(static_cast<size_t>(*n));
     std::iota(positions.begin(), positions.end(), 0);
     return c.add_constant(Tensor::from_ints(positions));
   }
-  const ValueId zero = c.scalar(DType::i64, 0), limit = c.add(ops::DimsTensor{{count}, DType::i64, true}, {});
+  const ValueId zero = c.scalar(DType::i64, 0),
+                limit = c.add(ops::DimsTensor{{std::move(count)}, DType::i64, true}, {});
   return c.add(ops::Range{}, {zero, limit, c.scalar(DType::i64, 1)});
 }
 

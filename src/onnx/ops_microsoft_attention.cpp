@@ -36,7 +36,7 @@ ValueId mask_bias(ConvertContext& c, ValueId kept, DType dtype) {
 // bool, to broadcast to [batch, heads, queries, keys]: which keys take part according to a mask of integers.
 // [batch, keys], [batch, queries, keys] and [batch, 1, max, max] have an element a key; [batch] has the sequences'
 // lengths, [2·batch] their ends, then their starts.
-ValueId kept_keys(ConvertContext& c, ValueId mask, const Dim& batch, const Dim& queries, const Dim& keys) {
+ValueId kept_keys(ConvertContext& c, ValueId mask, Dim batch, const Dim& queries, const Dim& keys) {
   const Shape s = c.shape(mask);
   const ValueId zero = c.scalar(c.dtype(mask), 0);
   switch (s.size()) {
@@ -220,7 +220,8 @@ struct GroupQueryInputs {
 
 GroupQueryInputs group_query_inputs(ConvertContext& c, int64_t heads, int64_t key_heads) {
   const ValueId query = c.input(0);
-  if (heads < 1 || key_heads < 1 || heads % key_heads != 0)
+  constexpr int64_t most_heads = int64_t{1} << 31;  // sums stay in range
+  if (heads < 1 || heads > most_heads || key_heads < 1 || heads % key_heads != 0)
     c.invalid(fmt::format("{} heads of the query cannot share {} of the key", heads, key_heads));
   if (c.has(1) != c.has(2)) c.invalid("key and value must be given together");
   if (c.has(1))

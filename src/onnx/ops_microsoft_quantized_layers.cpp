@@ -73,7 +73,7 @@ Values qattention(ConvertContext& c) {
   const ValueId scale = c.add(F::mul, {c.reshape(c.input(3), {}), column_parameter(c, c.input(4), weights)});
   const ValueId all = c.add(F::add, {c.add(F::mul, {c.cast(sum, DType::f32), scale}), c.input(2)});
   const Dim width = c.dim(all, 2), third = floor_div(width, 3);
-  if (width.is_constant() && width.value() % (3 * heads) != 0)
+  if (width.is_constant() && (width.value() % 3 != 0 || width.value() / 3 % heads != 0))
     c.invalid(fmt::format("{} columns of weights are not three times {} heads", width.str(), heads));
   const auto part = [&](int64_t i) { return split_heads(c, slice_axis(c, all, 2, Dim(i) * third, third), heads); };
   Attention a;

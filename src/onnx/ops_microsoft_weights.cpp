@@ -20,7 +20,9 @@ namespace {
 
 int64_t positive_attribute(ConvertContext& c, std::string_view name, std::optional<int64_t> otherwise = std::nullopt) {
   const int64_t value = c.int_attribute(name, otherwise);
-  if (value < 1) c.invalid(fmt::format("attribute '{}' is {}, it must be positive", name, value));
+  constexpr int64_t largest = int64_t{1} << 31;  // products of two stay in range
+  if (value < 1 || value > largest)
+    c.invalid(fmt::format("attribute '{}' is {}, it must lie between 1 and {}", name, value, largest));
   return value;
 }
 

@@ -81,7 +81,7 @@ Values tensor_scatter(ConvertContext& c) {
 
 Values reverse_sequence(ConvertContext& c) {
   const int64_t batch = c.int_attribute("batch_axis", 1), time = c.int_attribute("time_axis", 0);
-  if (batch + time != 1 || batch * time != 0)
+  if (!(batch == 0 && time == 1) && !(batch == 1 && time == 0))
     c.invalid(fmt::format("batch_axis {} and time_axis {} must be 0 and 1 in either order", batch, time));
   return c.result(ops::ReverseSequence{batch == 0}, {c.input(0), c.input(1)});
 }

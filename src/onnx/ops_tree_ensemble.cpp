@@ -161,7 +161,8 @@ Source read_trees(ConvertContext& c, const std::string& what, std::vector<int64_
   using Name = std::pair<int64_t, int64_t>;
   struct Hash {
     size_t operator()(const Name& name) const {
-      return std::hash<int64_t>()(name.first * int64_t{0x9E3779B9} ^ name.second);
+      return std::hash<uint64_t>()(static_cast<uint64_t>(name.first) * 0x9E3779B9U ^
+                                   static_cast<uint64_t>(name.second));
     }
   };
   std::unordered_map<Name, int64_t, Hash> named;  // a node's index here

@@ -58,6 +58,7 @@ std::vector<int64_t> read_axes(const Tensor& axes, int64_t rank) {
 
 std::vector<Inferred> DynamicSqueeze::infer(const InferContext& context) const {
   check_list(context, 1, "the axes");
+  if (rank < 0) fail_rule("a tensor of {} axes cannot be squeezed to {}", context.rank(0), rank);
   check_rank_change(context, context.rank(0) - rank, "squeezed");
   Inferred out{{context.dtype(0), {}}};
   for (int64_t i = 0; i < rank; ++i) out.type.shape.push_back(context.fresh(0, static_cast<size_t>(i)));

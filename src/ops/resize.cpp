@@ -179,7 +179,7 @@ void keep_aspect_ratio(Resize& op, const Dims& dims, ResizePolicy policy) {
   op.scales.assign(op.axes.size(), scale);
   for (size_t i = 0; i < op.axes.size(); ++i) {
     const double size = std::floor(scale * static_cast<double>(dims[static_cast<size_t>(op.axes[i])]) + 0.5);
-    if (!(size < 0x1p62)) fail_rule("axis {} cannot be scaled by {}", op.axes[i], scale);
+    if (!(size >= 0 && size < 0x1p62)) fail_rule("axis {} cannot be scaled by {}", op.axes[i], scale);
     op.sizes[i] = static_cast<int64_t>(size);
   }
 }

@@ -1,4 +1,6 @@
 // Models that no exporter writes, found by fuzzing: each is refused with a reason.
+#include <limits>
+
 #include "onnx/import_test_util.h"
 
 namespace camshaft::onnx {
@@ -76,6 +78,37 @@ TEST(ImportMalformed, NoPieces) {
                                 .input("x", DType::f32, {2})
                                 .initializer(TensorWriter("lengths", {1, 0}, std::vector<int64_t>{}));
   EXPECT_NE(refusal(graph).find("one number or a list"), std::string::npos);
+}
+
+TEST(ImportMalformed, ImagesOfTooManyAxes) {
+  // 4^32 taps of a cubic sample, which 64 bits cannot count.
+  ShapeWriter image_shape(34, 1), grid_shape(34, 1);
+  grid_shape.back() = 32;
+  const GraphWriter graph = GraphWriter()
+                                .input("x", DType::f32, image_shape)
+                                .input("grid", DType::f32, grid_shape)
+                                .output("y", DType::f32)
+                                .node("GridSample", {"x", "grid"}, {"y"}, {attr("mode", "cubic")});
+  EXPECT_NE(refusal(graph).find("images of 32 axes"), std::string::npos);
+}
+
+TEST(ImportMalformed, MoreAxesSqueezedThanThereAre) {
+  const GraphWriter graph =
+      one_node("Squeeze", {"x", "axes"}).input("x", DType::f32, {1}).input("axes", DType::i64, {3});
+  EXPECT_NE(refusal(graph).find("cannot be squeezed to -2"), std::string::npos);
+}
+
+TEST(ImportMalformed, WeightsBeyondCounting) {
+  const GraphWriter graph = GraphWriter()
+                                .input("a", DType::f32, {1, 8})
+                                .input("b", DType::u8, {1, 1, 4})
+                                .input("scales", DType::f32, {1})
+                                .output("y", DType::f32)
+                                .node("MatMulNBits", {"a", "b", "scales"}, {"y"},
+                                      {attr("N", 1), attr("K", std::numeric_limits<int64_t>::max()),
+                                       attr("block_size", std::numeric_limits<int64_t>::max() - 7)},
+                                      "com.microsoft");
+  EXPECT_NE(refusal(graph).find("attribute 'K'"), std::string::npos);
 }
 
 TEST(ImportMalformed, ATrillionAxes) {
