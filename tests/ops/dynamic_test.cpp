@@ -33,6 +33,12 @@ TEST(DynamicReduce, RefusesBadAxes) {
   EXPECT_THROW(one(DynamicReduce{ReduceKind::sum, false, false, 3}, {x, i64({1}, {0})}), Error);
 }
 
+TEST(DynamicShapes, RefusesImpossibleRanks) {
+  const auto refusal = [](const Op& op) { return error_of([&] { one(op, {x, i64({1}, {0})}); }); };
+  EXPECT_NE(refusal(DynamicSqueeze{-1}).find("cannot be squeezed to -1"), std::string::npos);
+  EXPECT_NE(refusal(DynamicUnsqueeze{int64_t{1} << 60}).find("at most 64"), std::string::npos);
+}
+
 TEST(DynamicShapes, SqueezeAndUnsqueeze) {
   const Tensor tall = x.reshaped({2, 1, 3, 1});
   EXPECT_EQ(one(DynamicSqueeze{2}, {tall, i64({2}, {-1, 1})}), x);
