@@ -75,3 +75,15 @@ def test_every_script_has_help_in_its_text():
         if script.is_file() and os.access(script, os.X_OK):
             first = script.read_text().splitlines()[1]
             assert first.startswith(("# ", '"""')), f"{script.name} does not say what it is for"
+
+
+def test_code_of_the_pages_is_in_the_sources():
+    """Each line of each cpp block, in order and without gaps, is in one source file."""
+    files = [path for folder in ("src", "tests", "include") for path in (ROOT / folder).rglob("*.[ch]*")]
+    sources = [path.read_text() for path in files if path.suffix in (".h", ".cpp")]
+    blocks = re.findall(
+        r"^```cpp\n(.*?)^```", (ROOT / "docs/adding-an-operator.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert len(blocks) >= 5
+    for block in blocks:
+        assert any(block in text for text in sources), f"not in the sources as it stands:\n{block}"
