@@ -148,7 +148,7 @@ Values pad(ConvertContext& c) {
     given = *content;
     if (c.has(3)) axes = c.axes(c.ints(c.input(3), "the axes"), c.rank(x));
   }
-  if (axes.empty())
+  if (c.opset() < 11 || !c.has(3))
     for (size_t i = 0; i < rank; ++i) axes.push_back(static_cast<int64_t>(i));
   if (given.size() != 2 * axes.size()) c.invalid(fmt::format("{} pads for {} axes", given.size(), axes.size()));
   Shape pads(2 * rank, Dim(0));

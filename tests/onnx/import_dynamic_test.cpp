@@ -29,9 +29,21 @@ TEST(DynamicParameters, Shapes) {
   expect_near(run_node("Reshape", 14, {x, ints({0, -1, 1})}), {2, 3, 1}, {1, 2, 3, 4, 5, 6});
   EXPECT_EQ(run_node("Reshape", 14, {floats({0, 3}, {}), ints({3, 0, 4})}, {attr("allowzero", 1)}).dims(),
             (Dims{3, 0, 4}));
+  // No axes are none, and not all.
+  expect_near(run_node("Pad", 19, {x, Tensor::from_ints({}), Tensor::scalar(DType::f32, 9), Tensor::from_ints({})}),
+              x.dims(), x.to_doubles());
   expect_near(run_node("Pad", 19, {x, ints({1, 0}), Tensor::scalar(DType::f32, 9), ints({1})}), {2, 4},
               {9, 1, 2, 3, 9, 4, 5, 6});
   expect_near(run_node("CenterCropPad", 18, {x, ints({4, 1})}), {4, 1}, {0, 2, 5, 0});
+}
+
+TEST(DynamicParameters, PaddingNoAxesIsKnownToDoNothing) {
+  const GraphWriter graph = GraphWriter()
+                                .input("x", DType::f32, {2, 3})
+                                .initializer(TensorWriter("none", {0}, std::vector<int64_t>{}))
+                                .output("y", DType::f32)
+                                .node("Pad", {"x", "none", "", "none"}, {"y"});
+  expect_near(run(import_graph(graph, 19), {x}).at(0), {2, 3}, {1, 2, 3, 4, 5, 6});
 }
 
 TEST(DynamicParameters, CenterCropPadOfKnownSizesIsSliceAndPad) {
