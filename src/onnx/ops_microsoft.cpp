@@ -102,6 +102,8 @@ Values skip_group_norm(ConvertContext& c) {
   const bool channels_last = c.int_attribute("channels_last", 1) != 0;
   const auto add = [&](ValueId sum, ValueId other) {  // [n, c] and [c] are a number a channel
     if (c.rank(other) != c.rank(x)) {
+      if (c.rank(other) != 1 && c.rank(other) != 2)
+        c.invalid(fmt::format("{} axes cannot be added to {}: 1, 2 or as many are possible", c.rank(other), c.rank(x)));
       Shape shape(static_cast<size_t>(c.rank(x)), Dim(1));
       if (c.rank(other) == 2) shape[0] = c.dim(other, 0);
       shape[channels_last ? shape.size() - 1 : 1] = c.shape(other).back();

@@ -51,6 +51,14 @@ TEST(ImportMalformed, ScalarsWhereAxesAreNeeded) {
   };
   for (const char* op : {"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"})
     EXPECT_NE(refusal(scalars(one_node(op, {"a", "b", "c"}, "com.microsoft"))).find("0 axes"), std::string::npos) << op;
+  const GraphWriter skip =
+      GraphWriter()
+          .input("x", DType::f32, {1, 2, 2, 4})
+          .input("scale", DType::f32, {4})
+          .input("s", DType::f32, ShapeWriter{})
+          .output("y", DType::f32)
+          .node("SkipGroupNorm", {"x", "scale", "scale", "s"}, {"y"}, {attr("groups", 2)}, "com.microsoft");
+  EXPECT_NE(refusal(skip).find("0 axes cannot be added to 4"), std::string::npos);
   EXPECT_NE(refusal(scalars(one_node("FlexAttention", {"a", "b", "c"}, "ai.onnx.preview")), "ai.onnx.preview")
                 .find("takes 4 axes, got 0"),
             std::string::npos);
