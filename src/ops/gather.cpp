@@ -140,7 +140,7 @@ std::vector<Inferred> ScatterND::infer(const InferContext& context) const {
 std::vector<Tensor> ScatterND::evaluate(const EvalContext& context) const {
   const Tensor updates = unpack_4bit(context.input(2));
   const Tensor& indices = context.input(1);
-  Tensor out = copy_of(unpack_4bit(context.input(0)));
+  Tensor out = unpack_4bit(context.input(0)).copy();
   const Dims& dims = out.dims();
   const int64_t depth = indices.dims().back();
   Dims expected(indices.dims().begin(), indices.dims().end() - 1);

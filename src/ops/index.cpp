@@ -127,7 +127,7 @@ std::vector<Tensor> ScatterElements::evaluate(const EvalContext& context) const 
     });
   };
   if (kind == ScatterKind::assign) {
-    Tensor out = copy_of(unpack_4bit(context.input(0)));
+    Tensor out = unpack_4bit(context.input(0)).copy();
     const Tensor given = unpack_4bit(updates);
     visit_storage(out.dtype(), [&]<class T>(const T&) {
       T* to = out.as_mutable<T>();
@@ -177,7 +177,7 @@ std::vector<Inferred> TensorScatter::infer(const InferContext& context) const {
 
 std::vector<Tensor> TensorScatter::evaluate(const EvalContext& context) const {
   const Tensor update = unpack_4bit(context.input(1));
-  Tensor out = copy_of(unpack_4bit(context.input(0)));
+  Tensor out = unpack_4bit(context.input(0)).copy();
   const auto at = static_cast<size_t>(axis);
   const Dims& dims = out.dims();
   const int64_t size = dims[at], count = update.dims().at(at), inner = product(dims, at + 1, dims.size());

@@ -4,17 +4,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "ops/elements.h"
 #include "ops/move.h"
 
 namespace camshaft::ops {
-
-/// A tensor of its own, to scatter into.
-inline Tensor copy_of(const Tensor& x) {
-  Tensor out(x.dtype(), x.dims());
-  visit_storage(x.dtype(), [&]<class T>(const T&) { copy_elements(x.as<T>(), out.as_mutable<T>(), x.size()); });
-  return out;
-}
 
 // Sums and products of signed integers wrap: computed without a sign, where that is defined.
 template <class T>
