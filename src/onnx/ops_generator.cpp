@@ -70,7 +70,7 @@ Values eye_like(ConvertContext& c) {
     to = dtype_from_onnx(static_cast<int32_t>(c.int_attribute("dtype")), "attribute 'dtype'");
   const Dim rows = c.dim(x, 0);
   const ValueId row = c.reshape(iota(c, rows), {rows, 1});
-  const ValueId k = c.scalar(DType::i64, static_cast<double>(c.int_attribute("k", 0)));
+  const ValueId k = c.add_constant(Tensor::of<int64_t>(DType::i64, {}, {c.int_attribute("k", 0)}));
   const ValueId diagonal = c.add(F::add, {row, k});
   const ValueId column = iota(c, c.dim(x, 1));
   return c.result(ops::Cast{to}, {c.add(F::equal, {diagonal, column})});
