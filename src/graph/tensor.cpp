@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <tuple>
+#include <type_traits>
 
 #include "base/float_types.h"
 #include "base/memory_limit.h"
@@ -88,6 +91,21 @@ Tensor Tensor::elided(DType dtype, Dims dims) {
   return t;
 }
 
+namespace {
+
+// Truncated. What 64 bits cannot hold becomes the nearest that they can, NaN becomes 0; narrower types keep the low
+// bits.
+template <class T>
+T to_integer(double value) {
+  using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
+  if (std::isnan(value)) return 0;
+  if (value >= (std::is_signed_v<T> ? 0x1p63 : 0x1p64)) return static_cast<T>(std::numeric_limits<Wide>::max());
+  if (value < -0x1p63) return static_cast<T>(std::numeric_limits<int64_t>::min());
+  return value < 0 ? static_cast<T>(static_cast<int64_t>(value)) : static_cast<T>(static_cast<Wide>(value));
+}
+
+}  // namespace
+
 Tensor Tensor::scalar(DType dtype, double value) {
   Tensor t(dtype, {});
   switch (dtype) {
@@ -104,28 +122,28 @@ Tensor Tensor::scalar(DType dtype, double value) {
       *t.as_mutable<uint16_t>() = double_to_bf16(value);
       break;
     case DType::i64:
-      *t.as_mutable<int64_t>() = static_cast<int64_t>(value);
+      *t.as_mutable<int64_t>() = to_integer<int64_t>(value);
       break;
     case DType::u64:
-      *t.as_mutable<uint64_t>() = static_cast<uint64_t>(value);
+      *t.as_mutable<uint64_t>() = to_integer<uint64_t>(value);
       break;
     case DType::i32:
-      *t.as_mutable<int32_t>() = static_cast<int32_t>(value);
+      *t.as_mutable<int32_t>() = to_integer<int32_t>(value);
       break;
     case DType::u32:
-      *t.as_mutable<uint32_t>() = static_cast<uint32_t>(value);
+      *t.as_mutable<uint32_t>() = to_integer<uint32_t>(value);
       break;
     case DType::i16:
-      *t.as_mutable<int16_t>() = static_cast<int16_t>(value);
+      *t.as_mutable<int16_t>() = to_integer<int16_t>(value);
       break;
     case DType::u16:
-      *t.as_mutable<uint16_t>() = static_cast<uint16_t>(value);
+      *t.as_mutable<uint16_t>() = to_integer<uint16_t>(value);
       break;
     case DType::i8:
-      *t.as_mutable<int8_t>() = static_cast<int8_t>(value);
+      *t.as_mutable<int8_t>() = to_integer<int8_t>(value);
       break;
     case DType::u8:
-      *t.as_mutable<uint8_t>() = static_cast<uint8_t>(value);
+      *t.as_mutable<uint8_t>() = to_integer<uint8_t>(value);
       break;
     case DType::boolean:
       *t.as_mutable<uint8_t>() = value != 0;

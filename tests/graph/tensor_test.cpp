@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "camshaft/error.h"
@@ -113,6 +114,18 @@ TEST(Tensor, Reshaped) {
   EXPECT_EQ(r.data(), t.data());
   EXPECT_EQ(r.to_ints(), t.to_ints());
   EXPECT_THROW(t.reshaped({4}), Error);
+}
+
+TEST(Tensor, ScalarsOfNumbersThatTheTypeLacks) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const auto ints = [](DType dtype, double value) { return Tensor::scalar(dtype, value).to_ints()[0]; };
+  EXPECT_EQ(ints(DType::i64, 1e300), std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(ints(DType::i64, -infinity), std::numeric_limits<int64_t>::min());
+  EXPECT_EQ(ints(DType::i32, -1.9), -1);
+  EXPECT_EQ(ints(DType::u8, -1), 255);
+  EXPECT_EQ(ints(DType::i8, std::nan("")), 0);
+  EXPECT_EQ(Tensor::scalar(DType::u64, 1.5e19).as<uint64_t>()[0], 15000000000000000000u);
+  EXPECT_EQ(Tensor::scalar(DType::u64, infinity).as<uint64_t>()[0], std::numeric_limits<uint64_t>::max());
 }
 
 }  // namespace
