@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "onnx/converters.h"
+#include "ops/control_flow.h"
 #include "ops/dynamic.h"
 #include "ops/generate.h"
 #include "ops/move.h"
@@ -121,7 +122,23 @@ Values squeeze(ConvertContext& c) {
     if (drop && c.dim(x, i).as_constant().value_or(1) != 1)
       c.invalid(fmt::format("axis {} has {} elements, not 1", i, c.dim(x, i).str()));
   }
-  return to_shape(c, std::move(to));
+  if (given) return to_shape(c, std::move(to));
+  // Axes that would go, too, if their size turned out to be 1: the result then had another rank.
+  Dim none_is_one = 1;  // the product of sizes less 1
+  std::string names;
+  for (const Dim& size : to) {
+    if (size.is_constant()) continue;
+    none_is_one = none_is_one * (size - Dim(1));
+    names += (names.empty() ? "" : ", ") + size.str();
+  }
+  if (names.empty()) return to_shape(c, std::move(to));
+  const ValueId product = c.add(ops::DimsTensor{{none_is_one}, DType::i64, true}, {});
+  const ValueId some_is_one = c.add(ScalarFunction::equal, {product, c.scalar(DType::i64, 0)});
+  ops::Check check{
+      false, fmt::format("without axes, {} removes every axis of size 1; which of {} are 1 must be known when the "
+                         "model is built: give the axes, or fixed shapes",
+                         c.node().op_type, names)};
+  return c.result(std::move(check), {some_is_one, c.reshape(x, std::move(to))});
 }
 
 Values unsqueeze(ConvertContext& c) {

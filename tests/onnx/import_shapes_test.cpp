@@ -168,6 +168,15 @@ TEST(ImportShapes, SqueezeOfWhateverHasOneElement) {
   EXPECT_THROW(run(g, {floats({2, 1, 2}, {3, 4, 5, 6})}), Error);
 }
 
+TEST(ImportShapes, SqueezeWithoutAxesChecksTheSizesThatItKeeps) {
+  GraphWriter graph;
+  graph.input("x", DType::f32, {"n", 1, "m"}).output("y", DType::f32).node("Squeeze", {"x"}, {"y"});
+  const Graph imported = import_graph(graph, 13);
+  EXPECT_EQ(run(imported, {floats({2, 1, 3}, {1, 2, 3, 4, 5, 6})})[0].dims(), (Dims{2, 3}));
+  EXPECT_EQ(run(imported, {floats({0, 1, 3}, {})})[0].dims(), (Dims{0, 3}));
+  EXPECT_THROW(run(imported, {floats({1, 1, 3}, {1, 2, 3})}), Error);
+}
+
 TEST(ImportShapes, SqueezeUnsqueezeFlattenSize) {
   GraphWriter graph;
   graph.input("x", DType::f32, {"n", 1, 3, 4}).output("s", DType::f32).output("u", DType::f32);
