@@ -106,6 +106,7 @@ int build(const Arguments& arguments) {
     throw Error(ErrorCode::invalid_model,
                 fmt::format("'{}' is an engine already; build takes an ONNX model", arguments.model));
   check_output(arguments.model, output);
+  check_distinct(arguments.inputs, output);
 
   const Cancellation cancellation = options.cancellation;
   Builder builder(std::move(options));

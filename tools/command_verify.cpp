@@ -40,7 +40,15 @@ int verify(const Arguments& arguments) {
     return 0;
   }
   if (!arguments.reduced.empty()) {
-    check_distinct(arguments.model, arguments.reduced);
+    const std::string inputs_file = reduced_inputs(arguments.reduced);
+    if (inputs_file == arguments.reduced)
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("--reduce: '{}' is the name of the inputs; the model's should end in .onnx", inputs_file));
+    for (const std::string& written : {arguments.reduced, inputs_file}) {
+      check_distinct(arguments.model, written);
+      check_distinct(arguments.inputs, written);
+    }
     check_writable(arguments.reduced);
     const Reduction written = reduce(arguments.model, who, options, arguments.reduced);
     progress.clear();

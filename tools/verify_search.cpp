@@ -116,6 +116,10 @@ std::string bisect_passes(const std::string& model, Judge who, const BuildOption
                      bad, passes[bad - 1], bad - 1, bad - 1);
 }
 
+std::string reduced_inputs(const std::string& output) {
+  return std::filesystem::path(output).replace_extension(".npz").string();
+}
+
 Reduction reduce(const std::string& model, Judge who, const BuildOptions& options, const std::string& output) {
   ThreadPool pool(std::max(1, options.threads));
   const ModelOnInputs whole = with_inputs(model, options, pool);
@@ -134,8 +138,7 @@ Reduction reduce(const std::string& model, Judge who, const BuildOptions& option
         return wrong;
       },
       pool);
-  Reduction written{small.model.graph.nodes.size(), whole.model.graph.nodes.size(), output,
-                    std::filesystem::path(output).replace_extension(".npz").string()};
+  Reduction written{small.model.graph.nodes.size(), whole.model.graph.nodes.size(), output, reduced_inputs(output)};
   write_file(written.model, onnx::model_bytes(small.model));
   write_npz(written.inputs, named(small.inputs));
   return written;

@@ -212,6 +212,10 @@ ValueId ConvertContext::scalar(DType dtype, double value) {
   return add_constant(Tensor::scalar(dtype, value));
 }
 
+ValueId ConvertContext::widened(ValueId id) {
+  return dtype(id) == DType::f16 || dtype(id) == DType::bf16 ? cast(id, DType::f32) : id;
+}
+
 ValueId ConvertContext::cast(ValueId id, DType to) {
   return dtype(id) == to ? id : add(ops::Cast{to}, {id});
 }

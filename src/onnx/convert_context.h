@@ -154,6 +154,8 @@ class ConvertContext {
   /// `id` in another shape of as many elements; `id` itself when it has that shape.
   ValueId reshape(ValueId id, Shape shape);
   ValueId cast(ValueId id, DType to);
+  /// f32 for f16 and bf16, whose range and digits do not last for several steps; other dtypes as they are.
+  ValueId widened(ValueId id);
   /// A symbol for a size that only running tells, named after output i.
   Dim fresh(size_t i, size_t axis) const;
 

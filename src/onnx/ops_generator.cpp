@@ -56,7 +56,12 @@ Values trilu(ConvertContext& c) {
   const ValueId row = c.reshape(iota(c, rows), {rows, 1});
   const ValueId column = iota(c, columns);
   ValueId diagonal = row;
-  if (c.has(1)) diagonal = c.add(F::add, {row, c.reshape(c.input(1), {})});
+  if (c.has(1)) {
+    // No tensor has so many rows, and their number plus k must not overflow.
+    const ValueId most = c.scalar(DType::i64, 0x1p40), least = c.scalar(DType::i64, -0x1p40);
+    const ValueId k = c.add(F::max, {c.add(F::min, {c.reshape(c.input(1), {}), most}), least});
+    diagonal = c.add(F::add, {row, k});
+  }
   const ValueId kept =
       upper ? c.add(F::less_or_equal, {diagonal, column}) : c.add(F::less_or_equal, {column, diagonal});
   return c.result(F::select, {kept, x, c.add_constant(Tensor(c.dtype(x), {}))});  // 0, or an empty string

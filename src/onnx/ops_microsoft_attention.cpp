@@ -41,9 +41,11 @@ ValueId kept_keys(ConvertContext& c, ValueId mask, Dim batch, const Dim& queries
   const ValueId zero = c.scalar(c.dtype(mask), 0);
   switch (s.size()) {
     case 1: {
-      if (s[0] == batch || s[0] == Dim(1)) return length_mask(c, mask, iota(c, keys));
-      if (!(s[0] == batch * Dim(2)))
-        c.unsupported(fmt::format("a mask of {} elements for a batch of {}", s[0].str(), batch.str()));
+      const bool is_ends = s[0] == batch * Dim(2);
+      // A symbol of another name may well be the batch: the broadcast checks it when running.
+      if (s[0] == Dim(1) || (!is_ends && !(s[0] - batch).is_constant()) || s[0] == batch)
+        return length_mask(c, mask, iota(c, keys));
+      if (!is_ends) c.unsupported(fmt::format("a mask of {} elements for a batch of {}", s[0].str(), batch.str()));
       const ValueId before_end = length_mask(c, slice_axis(c, mask, 0, 0, batch), iota(c, keys));
       const ValueId before_start = length_mask(c, slice_axis(c, mask, 0, batch, batch), iota(c, keys));
       return c.add(F::logical_and, {before_end, c.add(F::logical_not, {before_start})});

@@ -199,24 +199,27 @@ Values lrn(ConvertContext& c) {
 }
 
 Values lp_normalization(ConvertContext& c) {
-  const ValueId x = c.input(0);
+  const ValueId given = c.input(0), x = c.widened(given);
   const int64_t p = c.int_attribute("p", 2);
   const std::vector<int64_t> axes{c.axis(c.int_attribute("axis", -1), c.rank(x))};
   if (p != 1 && p != 2) c.invalid(fmt::format("p is {}, not 1 or 2", p));
   ValueId norm = c.add(ops::Reduce{p == 1 ? ops::ReduceKind::sum_abs : ops::ReduceKind::sum_squares, axes, true}, {x});
   if (p == 2) norm = c.add(F::sqrt, {norm});
   const ValueId is_zero = c.add(F::equal, {norm, c.scalar(c.dtype(x), 0)});
-  return c.result(F::div, {x, c.add(F::select, {is_zero, c.scalar(c.dtype(x), 1), norm})});
+  const Values quotient{x, c.add(F::select, {is_zero, c.scalar(c.dtype(x), 1), norm})};
+  if (x == given) return c.result(F::div, quotient);
+  return c.result(ops::Cast{c.dtype(given)}, {c.add(F::div, quotient)});
 }
 
 Values mean_variance_normalization(ConvertContext& c) {
-  const ValueId x = c.input(0);
+  const ValueId given = c.input(0), x = c.widened(given);
   auto axes = c.axes(c.ints_attribute("axes").value_or(std::vector<int64_t>{0, 2, 3}), c.rank(x));
   std::sort(axes.begin(), axes.end());
   const ValueId centred = c.add(F::sub, {x, c.add(ops::Reduce{ops::ReduceKind::mean, axes, true}, {x})});
   const ValueId variance = c.add(ops::Reduce{ops::ReduceKind::mean, axes, true}, {c.add(F::mul, {centred, centred})});
   const ValueId deviation = c.add(F::add, {c.add(F::sqrt, {variance}), c.scalar(c.dtype(x), 1e-9)});
-  return c.result(F::div, {centred, deviation});
+  if (x == given) return c.result(F::div, {centred, deviation});
+  return c.result(ops::Cast{c.dtype(given)}, {c.add(F::div, {centred, deviation})});
 }
 
 constexpr Converter table[] = {

@@ -52,10 +52,11 @@ Values variadic(ConvertContext& c) {
 
 Values mean(ConvertContext& c) {
   const Values& inputs = c.all_inputs();
-  ValueId sum = inputs[0];
-  for (size_t i = 1; i < inputs.size(); ++i) sum = c.add(F::add, {sum, inputs[i]});
-  const auto count = static_cast<double>(inputs.size());
-  return c.result(F::div, {sum, c.scalar(c.dtype(sum), count)});
+  ValueId sum = c.widened(inputs[0]);
+  for (size_t i = 1; i < inputs.size(); ++i) sum = c.add(F::add, {sum, c.widened(inputs[i])});
+  const Values quotient{sum, c.scalar(c.dtype(sum), static_cast<double>(inputs.size()))};
+  if (c.dtype(sum) == c.dtype(inputs[0])) return c.result(F::div, quotient);
+  return c.result(ops::Cast{c.dtype(inputs[0])}, {c.add(F::div, quotient)});
 }
 
 Values pow(ConvertContext& c) {

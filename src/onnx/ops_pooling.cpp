@@ -44,7 +44,8 @@ Values average_pool(ConvertContext& c) {
 
 // (Σ |x|^p)^(1/p) over each window: the average over the whole kernel times its size.
 Values lp_pool(ConvertContext& c) {
-  const ValueId x = c.input(0);
+  const DType to = c.dtype(c.input(0));
+  const ValueId x = c.widened(c.input(0));
   const DType dtype = c.dtype(x);
   Window w = read_window(c, x);
   const auto p = static_cast<double>(c.int_attribute("p", 2));
@@ -70,7 +71,8 @@ Values lp_pool(ConvertContext& c) {
   ValueId mean = c.add(std::move(op), {powers});
   if (!whole.axes.empty()) mean = c.add(std::move(whole), {mean});
   const ValueId sum = c.add(F::mul, {mean, c.scalar(dtype, size)});
-  return c.result(F::pow, {sum, c.scalar(dtype, 1 / p)});
+  const Values root{sum, c.scalar(dtype, 1 / p)};
+  return dtype == to ? c.result(F::pow, root) : c.result(ops::Cast{to}, {c.add(F::pow, root)});
 }
 
 Values global(ConvertContext& c, ops::ReduceKind kind) {
@@ -81,14 +83,16 @@ Values global(ConvertContext& c, ops::ReduceKind kind) {
   return c.result(std::move(op), {x});
 }
 Values global_lp_pool(ConvertContext& c) {
-  const ValueId x = c.input(0);
+  const DType to = c.dtype(c.input(0));
+  const ValueId x = c.widened(c.input(0));
   if (c.rank(x) < 3) c.invalid(fmt::format("the input has {} axes; [n, c, spatial...] is needed", c.rank(x)));
   const DType dtype = c.dtype(x);
   const auto p = static_cast<double>(c.int_attribute("p", 2));
   ops::Reduce sum{ops::ReduceKind::sum, {}, true};
   for (int64_t i = 2; i < c.rank(x); ++i) sum.axes.push_back(i);
   const ValueId powers = c.add(F::pow, {c.add(F::abs, {x}), c.scalar(dtype, p)});
-  return c.result(F::pow, {c.add(std::move(sum), {powers}), c.scalar(dtype, 1 / p)});
+  const Values root{c.add(std::move(sum), {powers}), c.scalar(dtype, 1 / p)};
+  return dtype == to ? c.result(F::pow, root) : c.result(ops::Cast{to}, {c.add(F::pow, root)});
 }
 Values global_average_pool(ConvertContext& c) {
   return global(c, ops::ReduceKind::mean);

@@ -95,14 +95,17 @@ Values reduce_l2(ConvertContext& c) {
   const ValueId x = c.input(0);
   const Axes axes = reduced_axes(c);
   if (axes.known.empty() && axes.data == no_value) return c.result(F::abs, {x});
-  const ValueId sum = reduced(c, ReduceKind::sum_squares, x, axes, keep_dims(c));
+  const ValueId sum = reduced(c, ReduceKind::sum_squares, c.widened(x), axes, keep_dims(c));
+  if (c.dtype(sum) != c.dtype(x)) return c.result(ops::Cast{c.dtype(x)}, {c.add(F::sqrt, {sum})});
   if (is_floating(c.dtype(x))) return c.result(F::sqrt, {sum});
   return c.result(ops::Cast{c.dtype(x)}, {c.add(F::sqrt, {c.cast(sum, DType::f64)})});
 }
 
 Values reduce_log_sum(ConvertContext& c) {
   const ValueId x = c.input(0);
-  return c.result(F::log, {reduced(c, ReduceKind::sum, x, reduced_axes(c), keep_dims(c))});
+  const ValueId sum = reduced(c, ReduceKind::sum, c.widened(x), reduced_axes(c), keep_dims(c));
+  if (c.dtype(sum) == c.dtype(x)) return c.result(F::log, {sum});
+  return c.result(ops::Cast{c.dtype(x)}, {c.add(F::log, {sum})});
 }
 
 // log Σ eˣ = m + log Σ e^(x-m) with m the largest x, which may be infinite.

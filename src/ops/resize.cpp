@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/memory_limit.h"
 #include "base/thread_pool.h"
 #include "ops/element_io.h"
 #include "ops/elements.h"
@@ -240,7 +241,10 @@ std::vector<Tensor> Resize::evaluate(const EvalContext& context) const {
   const Tensor& x = context.input(0);
   Dims dims = x.dims();
   for (size_t i = 0; i < axes.size(); ++i) dims.at(static_cast<size_t>(axes[i])) = context.evaluate(sizes[i]);
-  element_count(dims);  // refuses negative sizes
+  // Refuses negative sizes, and those whose tables alone would fill the memory.
+  if (static_cast<uint64_t>(element_count(dims)) > largest_buffer() / sizeof(double))
+    throw Error(ErrorCode::out_of_memory,
+                fmt::format("a result of shape {} is more than this machine's memory holds", to_string(dims)));
   std::vector<FineAxis> resized;
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto axis = static_cast<size_t>(axes[i]);

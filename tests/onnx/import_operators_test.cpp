@@ -1,5 +1,6 @@
 // Operators that are lowered to others, against values computed by hand.
 #include <cmath>
+#include <limits>
 
 #include "onnx/import_test_util.h"
 
@@ -289,6 +290,9 @@ TEST(ImportOperators, IndexingAndGenerators) {
                {attr("reduction", "add")}),
       {2}, {1, 7});
   expect_near(run_node("Trilu", 14, {x}), {2, 2}, {1, 2, 0, 4});
+  const Tensor most = Tensor::of<int64_t>(DType::i64, {}, {std::numeric_limits<int64_t>::max()});
+  expect_near(run_node("Trilu", 14, {x, most}), {2, 2}, {0, 0, 0, 0});
+  expect_near(run_node("Trilu", 14, {x, most}, {attr("upper", 0)}), {2, 2}, {1, 2, 3, 4});
   expect_near(run_node("Trilu", 14, {x, Tensor::from_ints({-1}).reshaped({})}, {attr("upper", 0)}), {2, 2},
               {0, 0, 3, 0});
   expect_near(run_node("Pad", 2 + 5, {x}, {attr("pads", {0, 1, 0, 0}), attr("value", 9.0F)}), {2, 3},

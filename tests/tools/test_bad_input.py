@@ -363,3 +363,14 @@ def test_interrupted_build(tmp_path):
             assert left == []
             interrupted += 1
     assert interrupted, "no build was slow enough to be interrupted"
+
+
+def test_outputs_do_not_overwrite_the_inputs(model, tmp_path):
+    inputs = tmp_path / "in.npz"
+    np.savez(inputs, x=MODELS["ppocr_cls"].feed()["x"])
+    before = inputs.read_bytes()
+    refused(camshaft("build", model, "-o", inputs, "--inputs", inputs, check=False), inputs)
+    for output in ("in.onnx", "in.npz", "other.npz"):
+        done = camshaft("verify", model, "--inputs", inputs, "--reduce", tmp_path / output, check=False)
+        refused(done, tmp_path / output.replace(".onnx", ".npz"))
+    assert inputs.read_bytes() == before and [path.name for path in tmp_path.iterdir()] == ["in.npz"]
