@@ -227,6 +227,8 @@ Tensor cast_to_strings(const Tensor& in) {
 }  // namespace
 
 std::vector<Inferred> Cast::infer(const InferContext& context) const {
+  if (context.input_count() != 1)
+    throw Error(ErrorCode::invalid_model, fmt::format("a cast has one input, not {}", context.input_count()));
   Inferred out{{to, context.shape(0)}};
   if (context.rank(0) <= 1) out.content = fold_cast(context.dtype(0), to, context.content(0));
   return {std::move(out)};

@@ -331,7 +331,8 @@ void ModelMutator::mutate_attribute(AttributeProto& attribute) {
   if (attribute.name.empty()) attribute.name = "axis";
   switch (attribute.type) {
     case AttributeType::int_:
-      attribute.i = one_in(3) ? attribute.i + static_cast<int64_t>(below(3)) - 1 : integer();
+      // Wraps, where a signed sum would overflow.
+      attribute.i = one_in(3) ? static_cast<int64_t>(static_cast<uint64_t>(attribute.i) + below(3) - 1) : integer();
       break;
     case AttributeType::float_:
       attribute.f = real();

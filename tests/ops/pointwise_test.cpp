@@ -191,6 +191,10 @@ TEST(Cast, BetweenNumbers) {
 }
 
 // Every type to every other and back, on numbers that all of them hold.
+TEST(Cast, HasOneInput) {
+  EXPECT_THROW(run_op(Cast{DType::i64}, {f32({1}, {1}), Tensor()}), Error);
+}
+
 TEST(Cast, EveryTypeToEveryOther) {
   for (int f = 0; f < dtype_count; ++f)
     for (int t = 0; t < dtype_count; ++t) {
