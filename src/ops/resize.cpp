@@ -244,7 +244,7 @@ std::vector<Tensor> Resize::evaluate(const EvalContext& context) const {
   // Refuses negative sizes, and those whose tables alone would fill the memory.
   if (static_cast<uint64_t>(element_count(dims)) > largest_buffer() / sizeof(double))
     throw Error(ErrorCode::out_of_memory,
-                fmt::format("a result of shape {} is more than this machine's memory holds", to_string(dims)));
+                fmt::format("out of memory: a result of shape {} is more than this machine holds", to_string(dims)));
   std::vector<FineAxis> resized;
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto axis = static_cast<size_t>(axes[i]);
