@@ -28,7 +28,9 @@ Tensor pack_4bit(const Tensor& bytes, DType dtype) {
 
 Dims row_major_strides(const Dims& dims) {
   Dims strides(dims.size(), 1);
-  for (size_t i = dims.size(); i-- > 1;) strides[i - 1] = strides[i] * dims[i];
+  // Wraps where another size is 0: such a tensor has no element to stride to, however large the rest.
+  for (size_t i = dims.size(); i-- > 1;)
+    strides[i - 1] = static_cast<int64_t>(static_cast<uint64_t>(strides[i]) * static_cast<uint64_t>(dims[i]));
   return strides;
 }
 

@@ -67,8 +67,9 @@ void use(const Engine& engine, uint64_t seed) {
   const std::vector<Dims> shapes = choose_input_shapes(graph, {}, engine.impl()->optimum, 3);
   int64_t elements = 0;
   for (const Dims& dims : shapes) {
-    elements += element_count(dims);
-    if (elements > most_input_elements) return;
+    const int64_t count = element_count(dims);
+    if (count > most_input_elements - elements) return;
+    elements += count;
   }
   const std::vector<Tensor> inputs = sample_inputs(graph, shapes, seed);
   Context context = engine.create_context({1});
