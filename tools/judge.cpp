@@ -8,6 +8,7 @@
 #include "build/sample_inputs.h"
 #include "build/verification.h"
 #include "runtime/engine_impl.h"
+#include "runtime/tensor_view.h"
 #include "tools/onnxruntime_process.h"
 
 namespace camshaft {
@@ -46,7 +47,7 @@ Verdict against_onnxruntime(const std::string& model, BuildOptions options) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     input_names.push_back(engine.inputs()[i].name);
     const auto given = options.verification_inputs.find(input_names.back());
-    if (given != options.verification_inputs.end()) inputs[i] = to_tensor(given->second);
+    if (given != options.verification_inputs.end()) inputs[i] = copy_of(given->second);
   }
   for (const TensorInfo& info : engine.outputs()) output_names.push_back(info.name);
   if (options.progress) options.progress("running the engine", 0.6);

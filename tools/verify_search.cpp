@@ -16,6 +16,7 @@
 #include "onnx/proto_writer.h"
 #include "onnx/tensor_data.h"
 #include "optimize/pipeline.h"
+#include "runtime/tensor_view.h"
 #include "tools/npz.h"
 #include "tools/temporary_folder.h"
 
@@ -55,7 +56,7 @@ ModelOnInputs with_inputs(const std::string& path, const BuildOptions& options, 
   SampleOptions wanted;
   wanted.seed = options.seed;
   wanted.cancellation = options.cancellation;
-  for (const auto& [name, view] : options.verification_inputs) wanted.inputs[name] = to_tensor(view);
+  for (const auto& [name, view] : options.verification_inputs) wanted.inputs[name] = copy_of(view);
   if (!options.profiles.empty())
     for (const auto& [name, range] : options.profiles[0].inputs) wanted.shapes[name] = range.opt;
   const auto sample = find_sample(graph, wanted, pool);

@@ -16,6 +16,7 @@
 #include "optimize/pipeline.h"
 #include "runtime/backends.h"
 #include "runtime/engine_impl.h"
+#include "runtime/tensor_view.h"
 
 namespace camshaft {
 
@@ -135,7 +136,7 @@ Engine Builder::build_checked(const std::string& model_path) {
     verify.tolerance = options_.tolerance;
     verify.seed = options_.seed;
     verify.cancellation = options_.cancellation;
-    for (const auto& [name, view] : options_.verification_inputs) verify.inputs[name] = to_tensor(view);
+    for (const auto& [name, view] : options_.verification_inputs) verify.inputs[name] = copy_of(view);
     VerifyResult result = verify_engine(imported.graph, engine, verify, pool);
     if (is_approximate(engine) && !has_margin(result, options_.tolerance)) {
       report_.approximate_refused = true;

@@ -65,10 +65,6 @@ std::vector<OutputError> compare_outputs(const std::vector<std::string>& names, 
   return errors;
 }
 
-Tensor to_tensor(const TensorView& view) {
-  return copy_of(view);
-}
-
 std::vector<Tensor> run_once(const Engine& engine, const std::vector<Tensor>& inputs, int threads) {
   Context context = engine.create_context({threads});
   for (size_t i = 0; i < inputs.size(); ++i) context.set_input(engine.inputs()[i].name, view_of(inputs[i]));

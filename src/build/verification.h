@@ -16,9 +16,6 @@ namespace camshaft {
 std::vector<OutputError> compare_outputs(const std::vector<std::string>& names, const std::vector<Tensor>& expected,
                                          const std::vector<Tensor>& actual, double tolerance);
 
-/// A copy of what a view shows.
-Tensor to_tensor(const TensorView& view);
-
 /// Runs an engine once on host tensors (in the order of its inputs) and copies the results.
 std::vector<Tensor> run_once(const Engine& engine, const std::vector<Tensor>& inputs, int threads);
 

@@ -7,26 +7,12 @@
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "ops/evaluate.h"
+#include "ops/graph_text.h"
 #include "ops/operators.h"
 #include "ops/single_op.h"
 
 namespace camshaft {
 namespace {
-
-Graph parse(std::string_view text) {
-  Graph graph = parse_graph(text, operators());
-  verify(graph, "the test");
-  EXPECT_TRUE(equal(parse_graph(print(graph, {.max_constant_elements = -1}), operators()), graph)) << print(graph);
-  return graph;
-}
-
-std::vector<Tensor> run(const Graph& graph, const std::vector<Tensor>& inputs) {
-  return evaluate(graph, inputs, test_pool());
-}
-
-std::string type_of(const Graph& graph, size_t output = 0) {
-  return to_string(graph.type(graph.outputs[output]));
-}
 
 Tensor ints(const std::vector<int64_t>& values) {
   return Tensor::from_ints(values);
