@@ -196,8 +196,9 @@ std::shared_ptr<const Kernel> compile_resize(const RegionView& region, PackedCon
     const Dims& in = shapes.inputs[0].dims;
     const Dims& out = shapes.outputs[0].dims;
     const ImageAxes image = *image_axes(op, in.size());
+    const bool empty = element_count(out) == 0;  // then an axis may have any length, and its table no bound
     const auto along = [&](int64_t axis) {
-      if (axis < 0) return ResizeAxis::identity(1);
+      if (axis < 0 || empty) return ResizeAxis::identity(1);
       for (size_t i = 0; i < op.axes.size(); ++i) {
         if (op.axes[i] != axis) continue;
         const ops::ResizeAxis source =
@@ -213,7 +214,7 @@ std::shared_ptr<const Kernel> compile_resize(const RegionView& region, PackedCon
       return ResizeAxis::identity(in[static_cast<size_t>(axis)]);
     };
     const int64_t channels = image.channels_last ? in.back() : in[1];
-    return [resize = Resize2d(in[0], channels, along(image.height), along(image.width), image.channels_last,
+    return [resize = Resize2d(empty ? 0 : in[0], channels, along(image.height), along(image.width), image.channels_last,
                               static_cast<float>(op.extrapolation_value))](const LaunchArguments& a) {
       resize.run(a.pool, input<float>(a, 0), output<float>(a, 0));
     };

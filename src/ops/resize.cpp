@@ -245,6 +245,8 @@ std::vector<Tensor> Resize::evaluate(const EvalContext& context) const {
   if (static_cast<uint64_t>(element_count(dims)) > largest_buffer() / sizeof(double))
     throw Error(ErrorCode::out_of_memory,
                 fmt::format("out of memory: a result of shape {} is more than this machine holds", to_string(dims)));
+  // An empty result may have an axis of any length, whose table would not be small.
+  if (element_count(dims) == 0) return {Tensor(x.dtype(), dims)};
   std::vector<FineAxis> resized;
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto axis = static_cast<size_t>(axes[i]);

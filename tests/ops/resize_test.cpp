@@ -90,6 +90,12 @@ TEST(Resize, Errors) {
             0u);
 }
 
+// Empty, but with an axis so long that its table would not fit into memory.
+TEST(Resize, EmptyResultsNeedNoTables) {
+  const Resize op{.mode = ResizeMode::cubic, .axes = {0, 1}, .sizes = {0, int64_t{1} << 50}};
+  EXPECT_EQ(run_op(op, {picture()})[0].dims(), (Dims{0, int64_t{1} << 50}));
+}
+
 TEST(Resize, SymbolicSizes) {
   Graph graph;
   const Dim h = Dim::symbol("h");
