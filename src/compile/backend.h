@@ -7,6 +7,7 @@
 
 #include "compile/kernel.h"
 #include "compile/packed_constants.h"
+#include "compile/tactic.h"
 
 namespace camshaft {
 
@@ -18,13 +19,6 @@ struct DeviceInfo {
   int cores = 0;     ///< hardware threads available to this process
   int64_t memory_bytes = 0;
   std::vector<std::string> features;
-};
-
-/// One way of running a region: a printable name with all its parameters, and what the cost model expects of it.
-struct Tactic {
-  std::string name;              ///< e.g. "gemm", "conv_indirect", "depthwise", "reference"
-  double estimated_seconds = 0;  ///< at the optimum shapes, on one thread
-  bool approximate = false;      ///< rounds noticeably more than the plain computation (Winograd)
 };
 
 /// A region as a backend sees it: a node in its graph. Shapes may be symbolic; `symbols` are the values to optimise
@@ -44,8 +38,9 @@ class Backend {
   virtual bool prefers_channels_last() const = 0;
   /// All tactics for this region, cheapest by estimate first. Never empty: the last resort is the reference evaluation.
   virtual std::vector<Tactic> tactics(const RegionView& region) const = 0;
-  /// The kernel of one tactic. Throws Error(invalid_argument) for a tactic that this region does not have.
-  virtual std::shared_ptr<const Kernel> compile(const RegionView& region, const std::string& tactic,
+  /// The kernel of one of the region's tactics(). Throws Error(invalid_argument) for a tactic that the region does not
+  /// have.
+  virtual std::shared_ptr<const Kernel> compile(const RegionView& region, const Tactic& tactic,
                                                 PackedConstants& constants) const = 0;
   /// Whether the raw constant can be recovered from this layout, bit by bit.
   virtual bool can_unpack(const std::string& layout) const = 0;

@@ -134,7 +134,7 @@ class Lowering {
   Tactic choose(const RegionView& region, const std::string& recorded) const {
     const std::vector<Tactic> available = backend_.tactics(region);
     for (const Tactic& tactic : available)
-      if (tactic.name == recorded) return tactic;
+      if (tactic.str() == recorded) return tactic;
     for (const Tactic& tactic : available)
       if (options_.allow_approximate || !tactic.approximate) return tactic;
     throw Error(ErrorCode::internal, "a region has no exact tactic");
@@ -163,9 +163,9 @@ class Lowering {
       step.tactic = "branches";
       if (!step.kernel) {
         const Tactic tactic = choose(region, n < options_.tactics.size() ? options_.tactics[n] : "");
-        step.tactic = tactic.name;
+        step.tactic = tactic.str();
         step.approximate = tactic.approximate;
-        step.kernel = backend_.compile(region, step.tactic, constants_);
+        step.kernel = backend_.compile(region, tactic, constants_);
       }
     } catch (const Error& e) {
       throw Error(e.code(), fmt::format("layer '{}' (from {}): {}", step.name,

@@ -40,8 +40,8 @@ class CpuBackend final : public Backend {
   std::vector<Tactic> tactics(const RegionView& region) const override {
     std::vector<Tactic> list;
     for (const CpuTactic* tactic : all_tactics)
-      if (const auto seconds = tactic->estimate(region))
-        list.push_back({std::string(tactic->name), *seconds, tactic->approximate});
+      for (TacticOffer& offer : tactic->offers(region))
+        list.push_back({std::string(tactic->name()), offer.seconds, offer.approximate, std::move(offer.parameters)});
     list.push_back(
         {"reference", reference_penalty * (seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte), false});
     // A kernel always goes before the reference, whatever the estimates say.
@@ -50,13 +50,16 @@ class CpuBackend final : public Backend {
     return list;
   }
 
-  std::shared_ptr<const Kernel> compile(const RegionView& region, const std::string& name,
+  std::shared_ptr<const Kernel> compile(const RegionView& region, const Tactic& tactic,
                                         PackedConstants& constants) const override {
-    if (name == "reference") return make_reference_kernel(region);
-    for (const CpuTactic* tactic : all_tactics)
-      if (tactic->name == name && tactic->estimate(region)) return tactic->compile(region, constants);
+    if (tactic.name == "reference") return make_reference_kernel(region);
+    for (const CpuTactic* known : all_tactics) {
+      if (known->name() != tactic.name) continue;
+      for (const TacticOffer& offer : known->offers(region))
+        if (offer.parameters == tactic.parameters) return known->compile(region, tactic.parameters, constants);
+    }
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("the CPU has no tactic '{}' for {}", name, to_string(region.node.op)));
+                fmt::format("the CPU has no tactic '{}' for {}", tactic.str(), to_string(region.node.op)));
   }
 
   bool can_unpack(const std::string& layout) const override { return layout.rfind("winograd", 0) != 0; }

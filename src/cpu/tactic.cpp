@@ -2,6 +2,18 @@
 
 namespace camshaft::cpu {
 
+std::vector<TacticOffer> CpuTactic::offers(const RegionView& region) const {
+  if (offers_) return offers_(region);
+  const std::optional<double> seconds = estimate_(region);
+  if (!seconds) return {};
+  return {{{}, *seconds, approximate_}};
+}
+
+std::shared_ptr<const Kernel> CpuTactic::compile(const RegionView& region, const TacticParameters& parameters,
+                                                 PackedConstants& constants) const {
+  return compile_variant_ ? compile_variant_(region, parameters, constants) : compile_(region, constants);
+}
+
 double size_at_optimum(const RegionView& region, const Dim& dim) {
   if (const auto size = dim.as_constant()) return static_cast<double>(*size);
   SymbolBindings symbols = region.symbols;

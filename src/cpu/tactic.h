@@ -3,18 +3,49 @@
 
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "compile/backend.h"
 
 namespace camshaft::cpu {
 
-struct CpuTactic {
-  std::string_view name;
-  /// Expected seconds on one thread at the optimum shapes; nullopt when this tactic cannot run the region. Must hold
-  /// for every value of the symbols: a kernel that was offered never refuses a shape.
-  std::optional<double> (*estimate)(const RegionView& region);
-  std::shared_ptr<const Kernel> (*compile)(const RegionView& region, PackedConstants& constants);
-  bool approximate = false;  ///< see Tactic
+/// One variant of a tactic for one region.
+struct TacticOffer {
+  TacticParameters parameters;  ///< empty for a tactic without variants
+  double seconds = 0;           ///< expected on one thread at the optimum shapes
+  bool approximate = false;     ///< see Tactic
+};
+
+/// Offers must hold for every value of the symbols: a kernel that was offered never refuses a shape.
+class CpuTactic {
+ public:
+  using Estimate = std::optional<double> (*)(const RegionView& region);
+  using Compile = std::shared_ptr<const Kernel> (*)(const RegionView& region, PackedConstants& constants);
+  using Offers = std::vector<TacticOffer> (*)(const RegionView& region);
+  using CompileVariant = std::shared_ptr<const Kernel> (*)(const RegionView& region, const TacticParameters& parameters,
+                                                           PackedConstants& constants);
+
+  /// A tactic without variants. `estimate` gives TacticOffer::seconds; nullopt when it cannot run the region.
+  constexpr CpuTactic(std::string_view name, Estimate estimate, Compile compile, bool approximate = false)
+      : name_(name), estimate_(estimate), compile_(compile), approximate_(approximate) {}
+  /// A tactic with variants: `offers` lists those that can run the region, the best guess first (measurements that tie
+  /// go to the earlier one); `compile` is given the parameters of one of them.
+  constexpr CpuTactic(std::string_view name, Offers offers, CompileVariant compile)
+      : name_(name), offers_(offers), compile_variant_(compile) {}
+
+  std::string_view name() const { return name_; }
+  std::vector<TacticOffer> offers(const RegionView& region) const;
+  /// The kernel of one of offers(region).
+  std::shared_ptr<const Kernel> compile(const RegionView& region, const TacticParameters& parameters,
+                                        PackedConstants& constants) const;
+
+ private:
+  std::string_view name_;
+  Estimate estimate_ = nullptr;
+  Compile compile_ = nullptr;
+  bool approximate_ = false;
+  Offers offers_ = nullptr;
+  CompileVariant compile_variant_ = nullptr;
 };
 
 /// What one core is assumed to do, for estimates: 100 GFLOP/s of f32 FMA, 10 GB/s of memory. Only ratios matter.

@@ -31,18 +31,18 @@ class FakeBackend final : public Backend {
     if (region.node.op.name() == "range" || region.node.op.name() == "dynamic_slice") return {{"reference", 1}};
     return {{"fast", 1}, {"slow", 2}, {"reference", 3}};
   }
-  std::shared_ptr<const Kernel> compile(const RegionView& region, const std::string& tactic,
+  std::shared_ptr<const Kernel> compile(const RegionView& region, const Tactic& tactic,
                                         PackedConstants& constants) const override {
-    if (tactic == "reference") return make_reference_kernel(region);
+    if (tactic.name == "reference") return make_reference_kernel(region);
     std::vector<bool> is_constant;
     for (const ValueId id : region.node.inputs) {
       is_constant.push_back(region.graph.is_constant(id));
-      if (!is_constant.back() || tactic != "fast") continue;
+      if (!is_constant.back() || tactic.name != "fast") continue;
       const Value& value = region.graph.value(id);
       constants.get(value.name, "fake", *value.constant, value.constant->bytes(),
                     [](const Tensor& raw, std::byte* out) { std::copy(raw.data(), raw.data() + raw.bytes(), out); });
     }
-    return std::make_shared<FakeKernel>(tactic == "fast", tactic != "fast", std::move(is_constant));
+    return std::make_shared<FakeKernel>(tactic.name == "fast", tactic.name != "fast", std::move(is_constant));
   }
   bool can_unpack(const std::string& layout) const override { return layout == "fake"; }
   Tensor unpack(const PackedConstant& packed, DType dtype, const Dims& dims) const override {

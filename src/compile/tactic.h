@@ -1,0 +1,41 @@
+// One way of running a region, as a value.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace camshaft {
+
+/// What tells the variants of a tactic apart: named numbers in a fixed order, e.g. "tile=4,rows=8".
+class TacticParameters {
+ public:
+  TacticParameters() = default;
+  TacticParameters(std::initializer_list<std::pair<const char*, int64_t>> numbers)
+      : numbers_(numbers.begin(), numbers.end()) {}
+
+  bool empty() const { return numbers_.empty(); }
+  /// Throws Error(internal) when there is no such parameter.
+  int64_t operator[](std::string_view name) const;
+  std::string str() const;
+  bool operator==(const TacticParameters&) const = default;
+
+ private:
+  std::vector<std::pair<std::string, int64_t>> numbers_;
+};
+
+/// One way of running a region: a name with all its parameters, and what the cost model expects of it.
+struct Tactic {
+  std::string name;              ///< e.g. "gemm", "winograd", "reference"
+  double estimated_seconds = 0;  ///< at the optimum shapes, on one thread
+  bool approximate = false;      ///< rounds noticeably more than the plain computation (Winograd)
+  TacticParameters parameters = {};
+
+  /// "gemm", "winograd(tile=4)": what engines, lock files and timing caches record. Unique among a region's tactics.
+  std::string str() const { return parameters.empty() ? name : name + "(" + parameters.str() + ")"; }
+};
+
+}  // namespace camshaft
