@@ -39,7 +39,7 @@ LARGEST = 30_000  # elements of a value
 LATE = {"If", "Loop", "Scan", "NonZero", "Compress", "Unique", "NonMaxSuppression", "StringSplit", "SplitToSequence"}
 # Of these ONNX Runtime computes in f32, whatever the dtype; see known_differences.md.
 IN_F32 = {"GroupNormalization", "LayerNormalization", "RMSNormalization", "HannWindow", "HammingWindow",
-          "BlackmanWindow"}  # fmt: skip
+          "BlackmanWindow", "Shrink"}  # fmt: skip
 
 
 class Rejected(Exception):
