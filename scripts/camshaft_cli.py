@@ -36,14 +36,6 @@ def run(engine, feed, *args):
             return {name: outputs[name] for name in outputs.files}
 
 
-def bench(engine, inputs, threads, duration, warmup):
-    """The JSON object that `camshaft bench` prints; `inputs` is the path of an .npz, the times are seconds."""
-    done = camshaft(
-        "bench", engine, "--inputs", inputs, "--threads", threads, "--duration", duration, "--warmup", warmup, "--json"
-    )
-    return json.loads(done.stdout)
-
-
 def worst_error(got, want):
     """The largest difference of two arrays as a part of the scale (largest magnitude) of `want`.
 

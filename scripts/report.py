@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/results.md from .cache/results/*.json, which the tests and scripts/compare.py leave there."""
+"""Writes docs/results.md and docs/performance.md from .cache/results/*.json, which the tests and bench/compare leave there."""
 
 import json
 import platform
@@ -7,15 +7,16 @@ import re
 import subprocess
 import sys
 import time
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
 import camshaft_cli
 
-sys.path.insert(0, str(camshaft_cli.ROOT / "tests/models"))
+sys.path[:0] = [str(camshaft_cli.ROOT / "tests/models"), str(camshaft_cli.ROOT / "bench")]
+import performance_page
 from catalog import MODELS
+from tables import markdown
 
 RESULTS = camshaft_cli.CACHE / "results"
-TARGET = 2.5  # times ONNX Runtime's latency, at most
 BUDGET = 1e-4  # of an output's scale
 
 
@@ -28,8 +29,15 @@ def output(*command):
     return subprocess.run(command, cwd=camshaft_cli.ROOT, capture_output=True, text=True).stdout.strip()
 
 
-def machine():
-    """Lines that say where the figures come from."""
+def installed(package):
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:
+        return f"{package} (not installed)"
+
+
+def machine(*others):
+    """Lines that say where the figures come from; `others` are the packages measured beside."""
     cpu = open("/proc/cpuinfo").read()
     name = re.search(r"model name\s*: (.*)", cpu)[1]
     flags = set(re.search(r"flags\s*: (.*)", cpu)[1].split())
@@ -51,7 +59,7 @@ def machine():
     return [
         f"- Machine: {name}, {cpu.count('processor	:')} logical processors, {', '.join(vectors)}",
         f"- System: {system}; {output('g++', '--version').splitlines()[0]}",
-        f"- Beside: ONNX Runtime {version('onnxruntime')} (CPU), defaults but for the number of threads",
+        f"- Beside: {', '.join(map(installed, others))}",
         f"- Camshaft: commit {commit}; written {time.strftime('%Y-%m-%d')}",
     ]
 
@@ -59,13 +67,6 @@ def machine():
 def in_order(figures):
     """The models of the catalog that have figures, in the catalog's order."""
     return [(name, figures[name]) for name in MODELS if name in figures]
-
-
-def table(header, rows):
-    yield "| " + " | ".join(header) + " |"
-    yield "|" + "|".join(" --- " if index == 0 else " ---: " for index in range(len(header))) + "|"
-    for row in rows:
-        yield "| " + " | ".join(row) + " |"
 
 
 def accuracy():
@@ -83,7 +84,7 @@ def accuracy():
     )
     yield ""
     rows = [(name, "; ".join(sizes), f"{error:.1e}", f"{spread:.1e}") for name, sizes, error, spread in figures]
-    yield from table(("model", "sizes", "worst error", "ONNX Runtime's own"), rows)
+    yield from markdown(("model", "sizes", "worst error", "ONNX Runtime's own"), rows)
     ocr, minilm = load("ocr").get("lines"), load("minilm").get("ranking")
     if ocr:
         yield ""
@@ -93,81 +94,23 @@ def accuracy():
         yield f"MiniLM ranks {minilm['sentences']} sentences in ONNX Runtime's order for {minilm['same']} of {minilm['queries']} queries."
 
 
-def latency():
-    figures = in_order(load("latency"))
-    yield "## Latency"
-    yield ""
-    yield (
-        f"Batch 1; milliseconds, the fastest run of alternating short rounds. Ratio: Camshaft / ONNX Runtime, below 1 is faster than it; in brackets the "
-        f"10th and 90th percentile of the rounds' own ratios. The target for now is {TARGET}."
-    )
-    yield ""
-    rows = []
-    for name, entry in figures:
-        for threads, result in entry["threads"].items():
-            warm = result["latency"]
-            mark = "" if warm["ratio"] <= TARGET else " (misses the target)"
-            rows.append(
-                (
-                    name,
-                    entry["input"],
-                    threads,
-                    f"{warm['camshaft_ms']:.2f}",
-                    f"{warm['onnxruntime_ms']:.2f}",
-                    f"{warm['ratio']:.2f} [{warm['ratio_low']:.2f}–{warm['ratio_high']:.2f}]{mark}",
-                )
-            )
-    yield from table(("model", "input", "threads", "Camshaft", "ONNX Runtime", "ratio"), rows)
-
-
-def cold_start():
-    yield "## From a file to the first answer"
-    yield ""
-    yield (
-        "Each time a fresh process: Camshaft loads its engine file, ONNX Runtime makes a session from the ONNX file; then one run. Milliseconds, the fastest of "
-        "alternating processes; starting the process and Python's imports do not count."
-    )
-    yield ""
-    rows = [
-        (
-            name,
-            threads,
-            f"{result['cold']['camshaft_ms']:.1f}",
-            f"{result['cold']['onnxruntime_ms']:.1f}",
-            f"{result['cold']['ratio']:.2f}",
-        )
-        for name, entry in in_order(load("latency"))
-        for threads, result in entry["threads"].items()
-    ]
-    yield from table(("model", "threads", "Camshaft", "ONNX Runtime", "ratio"), rows)
-
-
-def engines():
-    yield "## Engines"
-    yield ""
-    yield "Time to build, verification included, and size on disk."
-    yield ""
-    rows = [
-        (name, f"{entry['build_s']:.1f} s", f"{entry['bytes'] / 1e6:.1f} MB", f"{MODELS[name].megabytes} MB")
-        for name, entry in in_order(load("engines"))
-    ]
-    yield from table(("model", "build", "engine", "ONNX file"), rows)
+def write(name, lines):
+    path = camshaft_cli.ROOT / "docs" / name
+    path.write_text("\n".join(lines) + "\n")
+    print(path.relative_to(camshaft_cli.ROOT))
 
 
 def main():
-    lines = [
-        "# Results",
-        "",
-        "Made by `scripts/report.py`; do not edit. `scripts/test.sh --all` and `scripts/compare.py --all` make the figures.",
-        "",
-        *machine(),
-    ]
-    for section in (accuracy, latency, cold_start, engines):
-        lines += ["", *section()]
-    path = camshaft_cli.ROOT / "docs/results.md"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("\n".join(lines) + "\n")
-    print(path.relative_to(camshaft_cli.ROOT))
+    note = "Made by `scripts/report.py`; do not edit. `scripts/test.sh --all` makes the figures. How fast it is: [performance.md](performance.md)."
+    write("results.md", ["# Results", "", note, "", *machine("onnxruntime"), "", *accuracy()])
+    results = load("compare")
+    if results:
+        write(
+            "performance.md",
+            performance_page.lines(
+                results, load("limits"), machine("onnxruntime", "openvino"), camshaft_cli.ROOT / "docs"
+            ),
+        )
 
 
 if __name__ == "__main__":

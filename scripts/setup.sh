@@ -3,6 +3,7 @@
 # wheels that carry real models, unpacked under .cache/models. Run it as often as you like: what is there is left alone,
 # and when all is there it neither asks the network nor needs root.
 #   setup.sh --lint   also clang-tidy, for scripts/lint.sh --tidy
+#   setup.sh --bench  also OpenVINO and matplotlib, for bench/compare and scripts/report.py
 #   setup.sh --fuzz   also clang and its sanitizers' libraries, for scripts/fuzz.sh
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -13,9 +14,11 @@ packages=(
   libxxhash-dev libminizip-dev zlib1g-dev libpng-dev libjpeg-dev libwebp-dev libgtest-dev libbenchmark-dev
   python3 python3-venv fonts-dejavu-core espeak-ng ca-certificates
 )
+bench=
 # Version 14 on both distributions: the verdict must not depend on the machine. (Its wheel lacks the compiler's headers.)
 for option in "$@"; do
   case $option in
+    --bench) bench=1 ;;
     --lint) packages+=(clang-tidy-14) ;;
     --fuzz) packages+=(clang-14 libclang-rt-14-dev llvm-14) ;;
     *) echo "setup: unknown option $option" >&2; exit 2 ;;
@@ -44,17 +47,21 @@ install_packages() {
 is_done() { [[ -f "$1" && "$(<"$1")" == "$2" ]]; }
 
 make_python_environment() {
-  local stamp=.venv/camshaft-stamp key
-  key="$(sha256sum requirements.txt) $(readlink -f .venv/bin/python 2>/dev/null || true)"
-  ! is_done "$stamp" "$key" || return 0
-  echo "setup: Python environment in .venv"
   if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
     rm -rf .venv
     python3 -m venv .venv
   fi
-  # --no-deps: requirements.txt is complete; tokenizers would pull in a hub client that nothing here uses.
-  .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps -r requirements.txt
-  key="$(sha256sum requirements.txt) $(readlink -f .venv/bin/python)"
+  install_requirements requirements.txt
+}
+
+# install_requirements FILE: what a requirements file lists, unless it is in the environment already.
+install_requirements() {
+  local stamp=.venv/camshaft-stamp-$1 key
+  key="$(sha256sum "$1") $(readlink -f .venv/bin/python)"
+  ! is_done "$stamp" "$key" || return 0
+  echo "setup: $1 in .venv"
+  # --no-deps: the files are complete; tokenizers would pull in a hub client that nothing here uses.
+  .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps -r "$1"
   printf '%s' "$key" >"$stamp"
 }
 
@@ -81,4 +88,5 @@ if ! command -v apt-get >/dev/null; then
 fi
 install_packages
 make_python_environment
+[[ -z "$bench" ]] || install_requirements requirements-bench.txt
 fetch_models

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iostream>
 #include <memory>
 
 #include "base/format_bytes.h"
@@ -19,6 +20,7 @@
 #include "tools/open_engine.h"
 #include "tools/progress.h"
 #include "tools/report.h"
+#include "tools/resident_memory.h"
 #include "tools/tensor_text.h"
 
 namespace camshaft {
@@ -30,7 +32,7 @@ using Clock = std::chrono::steady_clock;
 struct Arguments {
   std::string path, threads, duration, warmup, iterations;
   InputOptions inputs;
-  bool profile = false, json = false;
+  bool profile = false, json = false, on_request = false;
 };
 
 double seconds_since(Clock::time_point start) {
@@ -41,6 +43,7 @@ struct Measured {
   double load_ms = 0, first_run_ms = 0, throughput = 0;
   Latency latency;
   int64_t runs = 0, arena_bytes = 0, weight_bytes = 0;
+  int64_t resident_before = 0, resident_after = 0;
   int threads = 0;
   bool from_model = false;
   std::vector<std::string> inputs;
@@ -61,56 +64,69 @@ void run_for(Context& context, double seconds, int64_t runs, const char* stage, 
   }
 }
 
-Measured measure(const Arguments& arguments) {
-  const double duration = parse_seconds(arguments.duration, "duration", 3);
-  const double warmup = parse_seconds(arguments.warmup, "warmup", 0.5);
-  const int64_t iterations = parse_whole(arguments.iterations, "iterations", 1, 1'000'000'000, 0);
+// An engine that is open and has run once.
+struct Prepared {
+  Engine engine;
+  Context context;
+  Measured measured;  // as far as it is known by then
+  GivenInputs::Complete inputs;
+};
+
+Prepared prepare(const Arguments& arguments, Progress& progress) {
   const int threads = parse_threads(arguments.threads);
   const GivenInputs given(arguments.inputs);
-  Progress progress;
-  OpenedEngine opened = open_engine(arguments.path, threads, given.shapes(), progress);
-  const Engine& engine = opened.engine;
-
   Measured measured;
+  measured.resident_before = resident_bytes();
+  OpenedEngine opened = open_engine(arguments.path, threads, given.shapes(), progress);
   measured.from_model = opened.from_model;
-  measured.threads = threads > 0 ? threads : engine.impl()->backend->device().cores;
+  measured.threads = threads > 0 ? threads : opened.engine.impl()->backend->device().cores;
+  measured.weight_bytes = opened.engine.memory().weight_bytes;
   auto start = Clock::now();
-  Context context = engine.create_context({threads});
-  context.set_cancellation(cancel_on_interrupt());
-  measured.load_ms = (opened.seconds + seconds_since(start)) * 1e3;
+  Prepared prepared{opened.engine, opened.engine.create_context({threads}), measured, {}};
+  prepared.context.set_cancellation(cancel_on_interrupt());
+  prepared.measured.load_ms = (opened.seconds + seconds_since(start)) * 1e3;
 
-  const GivenInputs::Complete inputs = given.complete(engine);
-  for (size_t i = 0; i < inputs.tensors.size(); ++i)
-    measured.inputs.push_back(fmt::format("{}: {}{}", engine.inputs()[i].name,
-                                          camshaft::to_string(inputs.tensors[i].dtype()),
-                                          to_string(inputs.tensors[i].dims())));
+  const Engine& engine = prepared.engine;
+  prepared.inputs = given.complete(engine);
+  const std::vector<Tensor>& tensors = prepared.inputs.tensors;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    prepared.measured.inputs.push_back(fmt::format(
+        "{}: {}{}", engine.inputs()[i].name, camshaft::to_string(tensors[i].dtype()), to_string(tensors[i].dims())));
   start = Clock::now();
-  for (size_t i = 0; i < inputs.tensors.size(); ++i)
-    context.set_input(engine.inputs()[i].name, view_of(inputs.tensors[i]));
-  context.run();
-  measured.first_run_ms = seconds_since(start) * 1e3;
+  for (size_t i = 0; i < tensors.size(); ++i) prepared.context.set_input(engine.inputs()[i].name, view_of(tensors[i]));
+  prepared.context.run();
+  prepared.measured.first_run_ms = seconds_since(start) * 1e3;
+  return prepared;
+}
 
-  if (warmup > 0) run_for(context, warmup, 0, "warming up", progress, [](double) {});
+struct Round {
+  double duration = 0, warmup = 0;
+  int64_t iterations = 0;
+};
+
+void measure_round(Prepared& prepared, const Round& round, bool profile, Progress& progress) {
+  Context& context = prepared.context;
+  Measured& measured = prepared.measured;
+  if (round.warmup > 0) run_for(context, round.warmup, 0, "warming up", progress, [](double) {});
   std::vector<double> times;
   times.reserve(1 << 16);
   double total = 0;
-  run_for(context, duration, iterations, "measuring", progress, [&](double seconds) {
+  run_for(context, round.duration, round.iterations, "measuring", progress, [&](double seconds) {
     times.push_back(seconds * 1e3);
     total += seconds;
   });
   measured.runs = static_cast<int64_t>(times.size());
   measured.throughput = static_cast<double>(measured.runs) / total;
   measured.latency = summarize(std::move(times));
-  if (arguments.profile) {  // by itself, so that reading the clock at each layer is not part of the latency
+  if (profile) {  // by itself, so that reading the clock at each layer is not part of the latency
     Profiler profiler;
     context.set_profiler(&profiler);
-    run_for(context, duration, iterations, "profiling", progress, [](double) {});
+    run_for(context, round.duration, round.iterations, "profiling", progress, [](double) {});
     context.set_profiler(nullptr);
     measured.layers = profiler.layers();
   }
   measured.arena_bytes = static_cast<int64_t>(context.memory_bytes());
-  measured.weight_bytes = engine.memory().weight_bytes;
-  return measured;
+  measured.resident_after = resident_bytes();
 }
 
 double seconds_per_run(const LayerTime& layer) {
@@ -143,12 +159,12 @@ void print_text(const Measured& m) {
              m.latency.min, m.latency.mean, m.latency.median, m.latency.p90, m.latency.p95, m.latency.p99,
              m.latency.max);
   fmt::print("throughput  {:.1f} runs a second, over {} runs\n", m.throughput, m.runs);
-  fmt::print("memory      arena {}, weights {}\n", format_bytes(static_cast<size_t>(m.arena_bytes)),
-             format_bytes(static_cast<size_t>(m.weight_bytes)));
+  fmt::print("memory      arena {}, weights {}, resident {}\n", format_bytes(static_cast<size_t>(m.arena_bytes)),
+             format_bytes(static_cast<size_t>(m.weight_bytes)), format_bytes(static_cast<size_t>(m.resident_after)));
   if (!m.layers.empty()) print_layers(m.layers);
 }
 
-void print_measured_json(const Measured& m, bool profile) {
+nlohmann::json measured_json(const Measured& m, bool profile) {
   nlohmann::json json = {{"latency_ms", to_json(m.latency)},
                          {"throughput_per_s", m.throughput},
                          {"load_ms", m.load_ms},
@@ -157,7 +173,9 @@ void print_measured_json(const Measured& m, bool profile) {
                          {"threads", m.threads},
                          {"inputs", m.inputs},
                          {"arena_bytes", m.arena_bytes},
-                         {"weight_bytes", m.weight_bytes}};
+                         {"weight_bytes", m.weight_bytes},
+                         {"resident_bytes_before", m.resident_before},
+                         {"resident_bytes", m.resident_after}};
   if (profile) {
     const double total = total_per_run(m.layers);
     json["layers"] = nlohmann::json::array();
@@ -169,15 +187,37 @@ void print_measured_json(const Measured& m, bool profile) {
                                 {"ms", seconds_per_run(layer) * 1e3},
                                 {"percent", 100 * seconds_per_run(layer) / total}});
   }
-  print_json(json);
+  return json;
+}
+
+void print_line(const nlohmann::json& json) {
+  fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  std::fflush(stdout);
+}
+
+// A round for each line of stdin, so that a caller can alternate with other programs that are loaded as well.
+void answer_requests(Prepared& prepared, const Round& round, bool profile, Progress& progress) {
+  print_line({{"load_ms", prepared.measured.load_ms}, {"first_run_ms", prepared.measured.first_run_ms}});
+  for (std::string line; std::getline(std::cin, line);) {
+    measure_round(prepared, round, profile, progress);
+    print_line(measured_json(prepared.measured, profile));
+  }
 }
 
 int bench(const Arguments& arguments) {
-  const Measured measured = measure(arguments);
+  const Round round{parse_seconds(arguments.duration, "duration", 3), parse_seconds(arguments.warmup, "warmup", 0.5),
+                    parse_whole(arguments.iterations, "iterations", 1, 1'000'000'000, 0)};
+  Progress progress;
+  Prepared prepared = prepare(arguments, progress);
+  if (arguments.on_request) {
+    answer_requests(prepared, round, arguments.profile, progress);
+    return 0;
+  }
+  measure_round(prepared, round, arguments.profile, progress);
   if (arguments.json) {
-    print_measured_json(measured, arguments.profile);
+    print_json(measured_json(prepared.measured, arguments.profile));
   } else {
-    print_text(measured);
+    print_text(prepared.measured);
   }
   return 0;
 }
@@ -199,6 +239,8 @@ Command add_bench_command(CLI::App& app) {
       ->type_name("N");
   command->add_flag("--profile", arguments->profile, "Also measure each layer, and list them by time");
   command->add_flag("--json", arguments->json, "Print the figures as JSON");
+  command->add_flag("--on-request", arguments->on_request,
+                    "Load, run once, then measure once for each line on stdin: a line of JSON each");
   arguments->inputs.add_to(*command);
   command->footer(
       "Inputs that no file gives are made up from --seed. The time to load covers reading the engine (compiling the\n"

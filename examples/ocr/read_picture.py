@@ -14,10 +14,11 @@ import numpy as np
 from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "bench")]
 import camshaft_cli
-import interleave
 import ocr
+import rivals
+import rounds
 
 MODEL = ROOT / ".cache/models/rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx"
 FOLDER = ROOT / ".cache/demo"
@@ -59,17 +60,25 @@ def main():
     for text in ocr.decode(probabilities, ocr.alphabet(MODEL)):
         print(f"text      {text}")
 
-    (expected,) = interleave.session(MODEL, threads=1).run(None, {"x": batch})
+    (expected,) = rivals.onnxruntime_session(MODEL, threads=1).run(None, {"x": batch})
     print(
         f"check     worst difference from ONNX Runtime: {camshaft_cli.worst_error(probabilities, expected):.1e} of the output's scale"
     )
 
     np.savez(inputs, x=batch[:1])
     for threads in sorted({1, min(2, os.cpu_count())}):
-        figures = interleave.latency(engine, MODEL, inputs, threads, rounds=5, duration=0.3)
+        workers = {
+            name: rounds.start(name, file, inputs, threads, duration=0.3, warmup=0.05)
+            for name, file in (("camshaft", engine), ("onnxruntime", MODEL))
+        }
+        results = rounds.interleave(workers, 5)
+        for worker in workers.values():
+            worker.close()
+        fastest = rounds.summarize(results)
+        ratio = rounds.speedup(*results.values())["ratio"]
         print(
-            f"speed     one line, {threads} thread{'s' * (threads > 1)}: Camshaft {figures['camshaft_ms']:.2f} ms, "
-            f"ONNX Runtime {figures['onnxruntime_ms']:.2f} ms (fastest of alternating rounds; ratio {figures['ratio']:.2f})"
+            f"speed     one line, {threads} thread{'s' * (threads > 1)}: Camshaft {fastest['camshaft']['ms']:.2f} ms, "
+            f"ONNX Runtime {fastest['onnxruntime']['ms']:.2f} ms (fastest of alternating rounds; {ratio:.2f} times as fast)"
         )
 
 

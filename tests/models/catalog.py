@@ -181,6 +181,61 @@ def rest_of_zoo(file):
 OTHERS = {file.split(".")[0]: rest_of_zoo(file) for file in zoo.index() if file.split(".")[0] not in MODELS}
 EVERY = MODELS | OTHERS
 
+
+@dataclass(frozen=True)
+class Measured:
+    """A model that bench/compare measures: `feed(batch)` makes {input: array}. A fixed one has no other batch; one that
+    is measured `as_is` keeps its inputs' shapes open."""
+
+    name: str
+    path: Callable[[], Path]
+    feed: Callable[[int], dict]
+    fixed: bool = False
+    as_is: bool = False
+
+
+def measured(name):
+    """A zoo model at a batch size, its tokens 128 long where their number is free."""
+    meta = zoo.index()[next(key for key in zoo.index() if key.split(".")[0] == name)]
+    if name in FIXED_BATCH:
+        return Measured(name, EVERY[name].path, lambda batch: zoo.inputs(meta), fixed=True)
+    length = 128 if "input_ids" in meta["inputs"] else None
+    return Measured(name, EVERY[name].path, lambda batch: zoo.inputs(meta, batch, length))
+
+
+def speech_feed(batch):
+    rng = np.random.default_rng(batch)
+    return {
+        "input": (0.1 * rng.standard_normal((batch, 576))).astype(np.float32),
+        "state": np.zeros((2, batch, 128), np.float32),
+        "sr": np.array(16000),
+    }
+
+
+FIXED_BATCH = {*FIXED, "tv_vit_b_16"}
+BENCH = {
+    model.name: model
+    for model in [
+        *map(
+            measured,
+            "tv_resnet18 tv_resnet50 tv_mobilenet_v2 tv_mobilenet_v3_large tv_vgg16 tv_efficientnet_b0 "
+            "tv_efficientnet_b4 tv_densenet121 tv_shufflenet_v2_x1_0 tv_convnext_tiny tv_swin_t tv_vit_b_16 own_yolov5s "
+            "own_unet own_superres seg_deeplabv3_resnet50 timm_mobilevit_s hf_bert hf_distilbert hf_gpt2 hf_llama_past "
+            "hf_whisper_encoder hf_segformer own_lstm".split(),
+        ),
+        Measured("ppocr_det", MODELS["ppocr_det"].path, lambda batch: {"x": ocr_inputs.pages(batch, 320, 640)}),
+        Measured("ppocr_rec", MODELS["ppocr_rec"].path, lambda batch: {"x": ocr_inputs.lines(batch, 320)}),
+        # Its branch for the other sample rate takes no chunks of this length: with them fixed it is no valid model.
+        Measured(
+            "silero_vad",
+            lambda: ROOT / ".cache/models/silero_vad/data/silero_vad.onnx",
+            speech_feed,
+            as_is=True,
+        ),
+        Measured("minilm", MODELS["minilm"].path, lambda batch: minilm_feed(batch, 128)),
+    ]
+}
+
 if __name__ == "__main__":
     for name in sys.argv[1:] or MODELS:
         if name not in EVERY:

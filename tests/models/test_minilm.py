@@ -1,8 +1,8 @@
 """The MiniLM that the tests use is MiniLM: its ONNX equals a numpy evaluation of the same weights."""
 
-import interleave
 import minilm
 import numpy as np
+import rivals
 from catalog import MODELS
 
 SENTENCES = ["A cat sits on the mat.", "Shares fell sharply on Monday after the bank raised its rates again.", "Yes."]
@@ -11,7 +11,7 @@ SENTENCES = ["A cat sits on the mat.", "Shares fell sharply on Monday after the 
 def test_onnx_equals_numpy():
     feed = minilm.tokenize(SENTENCES)
     assert not feed["attention_mask"].all(), "the sentences must differ in length, so that the mask matters"
-    got = interleave.session(MODELS["minilm"].path(), 1).run(["token_embeddings", "sentence_embedding"], feed)
+    got = rivals.onnxruntime_session(MODELS["minilm"].path(), 1).run(["token_embeddings", "sentence_embedding"], feed)
     want = minilm.evaluate(**feed)
     assert np.abs(got[0] - want[0]).max() < 1e-5 * np.abs(want[0]).max()
     assert np.abs(got[1] - want[1]).max() < 1e-6

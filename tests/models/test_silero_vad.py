@@ -8,9 +8,9 @@ import subprocess
 import wave
 
 import camshaft_cli
-import interleave
 import numpy as np
 import pytest
+import rivals
 
 MODEL = camshaft_cli.CACHE / "models/silero_vad/data/silero_vad.onnx"
 CHUNKS = 100  # of 32 ms
@@ -52,7 +52,7 @@ def engine(tmp_path_factory):
 
 @pytest.mark.parametrize("rate", [16000, 8000])
 def test_speech_is_found(engine, rate, tmp_path):
-    judge = interleave.session(MODEL, 1)
+    judge = rivals.onnxruntime_session(MODEL, 1)
     states = [np.zeros((2, 1, 128), np.float32)] * 2
     probabilities = []
     for chunk in chunks(resampled(*spoken(tmp_path), rate), rate):
@@ -73,4 +73,4 @@ def test_lengths_that_the_model_does_not_take(engine):
     with pytest.raises(RuntimeError, match="decoder/If"):
         camshaft_cli.run(engine, feed)
     with pytest.raises(Exception, match="(?i)rank|shape|dim"):
-        interleave.session(MODEL, 1).run(None, feed)
+        rivals.onnxruntime_session(MODEL, 1).run(None, feed)

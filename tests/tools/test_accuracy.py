@@ -3,9 +3,9 @@
 import json
 
 import camshaft_cli
-import interleave
 import numpy as np
 import pytest
+import rivals
 from catalog import EVERY
 
 BUDGET = 1e-4  # of each output's scale
@@ -46,7 +46,7 @@ def test_equals_onnxruntime(name, engines, tmp_path):
     model = EVERY[name]
     # The comparison below judges the engine; what `build` verifies by itself has tests of its own.
     engine = engines.get(name, "--no-verify")
-    judge, plain = (interleave.session(model.path(), 2, optimised) for optimised in (True, False))
+    judge, plain = (rivals.onnxruntime_session(model.path(), 2, optimised) for optimised in (True, False))
     outputs = [output.name for output in judge.get_outputs()]
     sizes = {}
     for label in model.feeds:

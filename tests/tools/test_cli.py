@@ -1,6 +1,7 @@
 """What the camshaft command does when all is well."""
 
 import json
+import subprocess
 import sys
 
 import camshaft_cli
@@ -99,12 +100,24 @@ def test_same_answer_with_any_number_of_threads(engine, feed):
 
 def test_bench_json(engine, tmp_path, feed):
     np.savez(tmp_path / "in.npz", **feed)
-    figures = camshaft_cli.bench(engine, tmp_path / "in.npz", threads=1, duration=0.2, warmup=0.05)
+    options = ("--inputs", tmp_path / "in.npz", "--threads", 1, "--duration", 0.2, "--warmup", 0.05)
+    figures = json.loads(camshaft("bench", engine, *options, "--json").stdout)
     latency = figures["latency_ms"]
     ordered = [latency[key] for key in ("min", "median", "p90", "p95", "p99", "max")]
     assert ordered == sorted(ordered) and ordered[0] > 0
     assert latency["min"] <= latency["mean"] <= latency["max"]
     assert figures["throughput_per_s"] > 0 and figures["load_ms"] > 0 and figures["first_run_ms"] > 0
+    assert 0 < figures["resident_bytes_before"] < figures["resident_bytes"]
+
+
+def test_bench_on_request_answers_each_line(engine):
+    options = ("--shapes", "x:1x3x48x192", "--threads", 1, "--iterations", 2, "--warmup", 0, "--on-request")
+    done = subprocess.run(
+        [camshaft_cli.BINARY, "bench", engine, *map(str, options)], input="\n\n", capture_output=True, text=True
+    )
+    first, *rounds = map(json.loads, done.stdout.splitlines())
+    assert first["load_ms"] > 0 and first["first_run_ms"] > 0 and "latency_ms" not in first
+    assert [figures["runs"] for figures in rounds] == [2, 2]
 
 
 def test_bench_makes_its_own_inputs(engine):

@@ -13,7 +13,7 @@ PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(path.relative_to(ROOT)) for
 # Commands that would take too long here, or call these tests again: that they exist and know the options is checked.
 ONLY_CHECKED = (
     "scripts/test.sh",
-    "scripts/compare.py",
+    "bench/compare",
     "scripts/report.py",
     "scripts/lint.sh --tidy",
     "tests/differential/differential.py",

@@ -1,9 +1,9 @@
 """MiniLM ranks sentences by meaning through an engine, in the order that ONNX Runtime gives."""
 
 import camshaft_cli
-import interleave
 import minilm
 import numpy as np
+import rivals
 from catalog import MODELS
 
 QUERIES = ["How do I change a flat tyre?", "What makes bread rise?", "Best time to see the northern lights"]
@@ -32,7 +32,7 @@ def test_ranks_as_onnxruntime(engines):
     feed = minilm.tokenize(QUERIES + SENTENCES)
     engine = engines.get("minilm", "--no-verify")
     ours = ranking(camshaft_cli.run(engine, feed)["sentence_embedding"])
-    theirs = ranking(interleave.session(MODELS["minilm"].path(), 2).run(["sentence_embedding"], feed)[0])
+    theirs = ranking(rivals.onnxruntime_session(MODELS["minilm"].path(), 2).run(["sentence_embedding"], feed)[0])
     camshaft_cli.record(
         "minilm",
         "ranking",

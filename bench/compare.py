@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""Measures Camshaft beside ONNX Runtime and OpenVINO, interleaved in one run: latency, accuracy, memory, cold start.
+
+Every engine gets the same file, with the input shapes fixed, and runs in a process of its own; short rounds alternate
+between them. Results go to .cache/results/compare.json, from which scripts/report.py makes docs/performance.md.
+An engine that is not installed or cannot run a model is left out there, and the table says why.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / folder) for folder in ("bench", "scripts", "tests/models")]
+
+import camshaft_cli
+import fixed_model
+import numpy as np
+import rounds
+import tables
+from catalog import BENCH
+from rounds import LABELS, Refused
+
+RIVALS = tuple(LABELS)[1:]
+
+
+class Case:
+    """A model at one batch size in a folder of its own: the fixed model, its inputs, the engine that Camshaft builds."""
+
+    def __init__(self, model, batch, folder, build_options=()):
+        self.model, self.engine, self.inputs = folder / "model.onnx", folder / "model.engine", folder / "in.npz"
+        self.folder = folder
+        feed = model.feed(batch)
+        self.shapes = {name: list(np.shape(array)) for name, array in feed.items()}
+        np.savez(self.inputs, **feed)
+        if model.as_is:
+            self.model = model.path()
+        else:
+            fixed_model.write_fixed(model.path(), feed, self.model)
+        start = time.perf_counter()
+        camshaft_cli.camshaft("build", self.model, "-o", self.engine, "--no-verify", *build_options)
+        self.build_seconds = time.perf_counter() - start
+        self.memory = json.loads(camshaft_cli.camshaft("inspect", self.engine, "--json").stdout)["memory"]
+
+    def start(self, name, threads, duration=0, warmup=0, outputs=None):
+        file = self.engine if name == "camshaft" else self.model
+        return rounds.start(name, file, self.inputs, threads, duration, warmup, outputs)
+
+    def outputs(self, name):
+        return self.folder / f"{name}.npz"
+
+
+def start_all(case, threads, arguments):
+    """({name: Worker}, {name: why it is left out})"""
+    workers, refused = {}, {}
+    for name in ("camshaft", *arguments.rivals):
+        try:
+            workers[name] = case.start(name, threads, arguments.duration, arguments.warmup, case.outputs(name))
+        except Refused as error:
+            refused[name] = str(error)
+    return workers, refused
+
+
+def cold_starts(case, names, threads, count):
+    """{name: [ms]} from a file to the first answer, each time in a fresh process, alternating. What starting the process
+    and importing Python's modules takes does not count."""
+    times = {name: [] for name in names}
+    for _ in range(count):
+        for name in names:
+            worker = case.start(name, threads)
+            worker.close()
+            times[name].append(worker.start["load_ms"] + worker.start["first_run_ms"])
+    return times
+
+
+def errors(case, names):
+    """{name: worst difference from ONNX Runtime, as a part of each output's scale}"""
+    if "camshaft" in names:
+        camshaft_cli.camshaft(
+            "run", case.engine, "--inputs", case.inputs, "--outputs", case.outputs("camshaft"), "--quiet"
+        )
+    answers = {}
+    for name in names:
+        with np.load(case.outputs(name)) as arrays:
+            answers[name] = {key: arrays[key] for key in arrays.files}
+    if "onnxruntime" not in answers:
+        return {}
+    want = answers["onnxruntime"]
+    return {
+        name: max(camshaft_cli.worst_error(got[key], want[key]) for key in want if key in got)
+        for name, got in answers.items()
+        if name != "onnxruntime"
+    }
+
+
+def measure(case, threads, arguments):
+    """The figures of one case at one number of threads, as they go into compare.json."""
+    workers, refused = start_all(case, threads, arguments)
+    try:
+        if "camshaft" not in workers:
+            raise RuntimeError(refused["camshaft"])
+        results = rounds.interleave(workers, arguments.rounds, arguments.seed)
+    finally:
+        for worker in workers.values():
+            worker.close()
+    figures = rounds.summarize(results)
+    for name, times in cold_starts(case, list(figures), threads, arguments.cold_rounds).items():
+        if times:
+            figures[name]["cold_ms"] = min(times)
+    for name, error in errors(case, list(figures)).items():
+        figures[name]["error"] = error
+    for name, reason in refused.items():
+        figures[name] = {"skipped": reason}
+    figures["camshaft"] |= {"arena_bytes": case.memory["arena_bytes"], "arena_bound": case.memory["arena_lower_bound"]}
+    return {
+        "engines": figures,
+        "speedup": {name: rounds.speedup(results["camshaft"], results[name]) for name in results if name != "camshaft"},
+        "shapes": case.shapes,
+        "build_s": case.build_seconds,
+        "rounds": arguments.rounds,
+        "duration_s": arguments.duration,
+        "date": time.strftime("%Y-%m-%d"),
+        "commit": arguments.commit,
+    }
+
+
+def line(name, batch, threads, figures):
+    engines = figures["engines"]
+    words = [f"{name:24} batch {batch} threads {threads}"]
+    for key, label in LABELS.items():
+        if key in engines:
+            words.append(f"{label} {engines[key]['ms']:.2f} ms" if "ms" in engines[key] else f"{label} skipped")
+    for key, value in figures["speedup"].items():
+        words.append(f"{value['ratio']:.2f}x [{value['low']:.2f}-{value['high']:.2f}] {LABELS[key]}")
+    if "error" in engines["camshaft"]:
+        words.append(f"error {engines['camshaft']['error']:.1e}")
+    return "  ".join(words)
+
+
+def keep(path, name, batch, threads, figures):
+    known = json.loads(path.read_text()) if path.exists() else {}
+    known.setdefault(name, {}).setdefault(str(batch), {})[str(threads)] = figures
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(known, indent=1))
+
+
+def numbers(text):
+    values = [int(part) for part in text.split(",")]
+    if min(values) < 1:
+        raise ValueError(text)
+    return values
+
+
+def parse(words):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", metavar="MODEL", help="of tests/models/catalog.py's BENCH (default: all)")
+    parser.add_argument("--threads", type=numbers, default=[1, 2], metavar="N,…", help="default: 1,2")
+    parser.add_argument("--batch", type=numbers, default=[1, 8], metavar="N,…", help="default: 1,8")
+    parser.add_argument("--rounds", type=int, default=12, help="of each engine, alternating (default: 12)")
+    parser.add_argument("--duration", type=float, default=0.3, help="seconds a round (default: 0.3)")
+    parser.add_argument("--warmup", type=float, default=0.05, help="seconds before each (default: 0.05)")
+    parser.add_argument("--cold-rounds", type=int, default=3, help="fresh processes of each engine (default: 3)")
+    parser.add_argument("--rivals", type=lambda text: text.split(","), default=list(RIVALS), help="default: both")
+    parser.add_argument("--seed", type=int, default=0, help="of the order within a round (default: 0)")
+    parser.add_argument("--results", type=Path, default=camshaft_cli.CACHE / "results/compare.json")
+    arguments = parser.parse_args(words)
+    for name in arguments.models:
+        if name not in BENCH:
+            parser.error(f"no such model: {name}; there are {', '.join(BENCH)}")
+    for name in arguments.rivals:
+        if name not in RIVALS:
+            parser.error(f"no such rival: {name}; there are {', '.join(RIVALS)}")
+    for name, least in (("rounds", 1), ("cold_rounds", 1), ("duration", 0), ("warmup", 0)):
+        if getattr(arguments, name) < least:
+            parser.error(f"--{name.replace('_', '-')} must be {least} or more")
+    return arguments
+
+
+def main():
+    arguments = parse(sys.argv[1:])
+    arguments.commit = subprocess.run(
+        ["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, capture_output=True, text=True
+    ).stdout.strip()
+    failed = []
+    for name in arguments.models or BENCH:
+        model = BENCH[name]
+        for batch in arguments.batch:
+            if model.fixed and batch != 1:
+                print(f"{name:24} batch {batch}: skipped, the model's shapes are fixed", flush=True)
+                continue
+            try:
+                with tempfile.TemporaryDirectory(prefix="camshaft-compare-") as folder:
+                    case = Case(model, batch, Path(folder))
+                    for threads in arguments.threads:
+                        figures = measure(case, threads, arguments)
+                        keep(arguments.results, name, batch, threads, figures)
+                        print(line(name, batch, threads, figures), flush=True)
+            except (RuntimeError, Refused) as error:  # one model that fails must not cost the figures of the others
+                print(f"{name}: {error}", file=sys.stderr, flush=True)
+                failed.append(name)
+    results = json.loads(arguments.results.read_text()) if arguments.results.exists() else {}
+    chosen = {name: results[name] for name in arguments.models or BENCH if name in results}
+    for batch in arguments.batch:
+        for threads in arguments.threads:
+            if tables.cases(chosen, threads, batch):
+                print(tables.summary_line(chosen, threads, batch), flush=True)
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()

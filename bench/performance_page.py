@@ -1,0 +1,104 @@
+"""docs/performance.md from compare.json: summary, bars, tables."""
+
+import plots
+import tables
+from rounds import LABELS
+
+INTRODUCTION = (
+    "Made by `scripts/report.py` from what `bench/compare` measured; do not edit. All engines get the same file with its input "
+    "shapes fixed, run in processes of their own, and alternate in short rounds; a time is the fastest run of all rounds, and × "
+    "says how many times faster Camshaft is by those (above 1: faster), with the 10th and 90th percentile of the rounds' own "
+    "ratios in brackets. f32 everywhere. ONNX Runtime at its defaults; OpenVINO with the latency hint, f32, its threads not "
+    "pinned; in all three the number of threads is fixed. The error is Camshaft's largest difference from ONNX Runtime as a part "
+    "of an output's scale, in the same run (EfficientNet-B0's weights amplify rounding, see [results.md](results.md))."
+)
+
+
+def configurations(results):
+    """[(batch, threads)] that have figures."""
+    return sorted({(int(b), int(t)) for batches in results.values() for b, threads in batches.items() for t in threads})
+
+
+def summary(results):
+    rows = []
+    for batch, threads in configurations(results):
+        figures = tables.summary(results, threads, batch)
+        slowest = ", ".join(f"{name} {ratio:.2f}" for name, ratio in figures["slowest"][:3])
+        means = [f"{figures[key]:.2f}" for key in (*list(LABELS)[1:], "better")]
+        rows.append(
+            (f"{threads} thread{'s' if threads > 1 else ''}, batch {batch}", str(figures["models"]), *means, slowest)
+        )
+    header = ("geomean", "models", *(f"× {LABELS[name]}" for name in list(LABELS)[1:]), "× the better", "slowest")
+    yield from tables.markdown(header, rows)
+
+
+def skipped(results):
+    """Lines on what could not be run, and why."""
+    reasons = {}
+    for name, batches in results.items():
+        for threads in batches.values():
+            for figures in threads.values():
+                for engine, entry in figures["engines"].items():
+                    if "skipped" in entry:
+                        reasons[name, engine] = entry["skipped"]
+    for (name, engine), reason in reasons.items():
+        yield f"- {LABELS[engine]} does not run {name}: {reason}"
+
+
+def start_and_memory(results, batch=1, threads=1):
+    """Cold start and memory of every engine."""
+    rows = []
+    for name, figures in tables.cases(results, threads, batch):
+        engines = figures["engines"]
+        ours = engines["camshaft"]
+        cold = [engines.get(engine, {}).get("cold_ms") for engine in LABELS]
+        memory = [engines.get(engine, {}).get("memory_bytes") for engine in LABELS]
+        rivals = [value for value in cold[1:] if value]
+        rows.append(
+            (
+                name,
+                *(tables.milliseconds(value) if value else "–" for value in cold),
+                f"{min(rivals) / cold[0]:.1f}" if rivals and cold[0] else "–",
+                *(f"{value / 1e6:.0f}" if value else "–" for value in memory),
+                f"{ours['arena_bytes'] / 1e6:.2f}",
+                f"{ours['arena_bytes'] / ours['arena_bound']:.3f}" if ours.get("arena_bound") else "–",
+            )
+        )
+    header = (
+        "model",
+        *(f"{label} ms" for label in LABELS.values()),
+        "× the better",
+        *(f"{label} MB" for label in LABELS.values()),
+        "arena MB",
+        "of bound",
+    )
+    yield from tables.markdown(header, rows)
+
+
+def lines(results, limits, machine, folder):
+    """Lines of Markdown; the plots go into `folder`. `machine`: lines that say where the figures come from."""
+    dates = sorted(
+        {f["date"] for batches in results.values() for threads in batches.values() for f in threads.values()}
+    )
+    commits = {f["commit"] for batches in results.values() for threads in batches.values() for f in threads.values()}
+    yield from ("# Performance", "", INTRODUCTION, "", *machine)
+    yield f"- Measured: {' to '.join(dict.fromkeys((dates[0], dates[-1])))}, at commit {', '.join(sorted(commits))}"
+    yield from ("", "## Summary", "", *summary(results))
+    for batch in dict.fromkeys(batch for batch, _ in configurations(results)):
+        counts = [threads for b, threads in configurations(results) if b == batch]
+        if plots.speedups(results, batch, counts, folder / f"performance-batch{batch}.svg"):
+            yield from ("", f"![Speed beside the others, batch {batch}](performance-batch{batch}.svg)")
+    for batch, threads in configurations(results):
+        yield from ("", f"## {threads} thread{'s' if threads > 1 else ''}, batch {batch}", "")
+        yield from tables.latency_table(results, threads, batch)
+    reasons = list(skipped(results))
+    if reasons:
+        yield from ("", "Left out:", "", *reasons)
+    yield from ("", "## Cold start and memory", "")
+    yield (
+        "1 thread, batch 1. Cold start: from a file (an engine file; the ONNX file for the others) to the first answer, in a "
+        "fresh process; starting the process and imports do not count. Memory: how much the process has grown, mapped files "
+        "included, from before loading to after the last round. The arena holds the intermediate tensors; the bound is the "
+        "most that is alive at any moment."
+    )
+    yield from ("", *start_and_memory(results))

@@ -1,0 +1,87 @@
+"""Tables and figures from compare.json, {model: {batch: {threads: what compare.measure() returns}}}."""
+
+import math
+
+from rounds import LABELS
+
+
+def geomean(values):
+    values = list(values)
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else float("nan")
+
+
+def cases(results, threads, batch):
+    """[(model, figures)] of one configuration, in the results' order."""
+    key = (str(batch), str(threads))
+    return [
+        (name, batches[key[0]][key[1]])
+        for name, batches in results.items()
+        if key[0] in batches and key[1] in batches[key[0]]
+    ]
+
+
+def against_better(figures):
+    """How many times faster Camshaft is than the fastest of the others; None without others."""
+    return min((value["ratio"] for value in figures["speedup"].values()), default=None)
+
+
+def markdown(header, rows):
+    yield "| " + " | ".join(header) + " |"
+    yield "|" + "|".join(" --- " if index == 0 else " ---: " for index in range(len(header))) + "|"
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
+
+
+def milliseconds(value):
+    return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 100 else f"{value:.0f}"
+
+
+def time_of(figures, name):
+    engine = figures["engines"].get(name, {})
+    return milliseconds(engine["ms"]) if "ms" in engine else "–"
+
+
+def speedup_of(figures, name):
+    value = figures["speedup"].get(name)
+    return f"{value['ratio']:.2f} [{value['low']:.2f}–{value['high']:.2f}]" if value else "–"
+
+
+def latency_table(results, threads, batch):
+    """Lines of Markdown: a row for each model; how many times faster Camshaft is, above 1 is faster."""
+    rows = []
+    for name, figures in cases(results, threads, batch):
+        ours = figures["engines"]["camshaft"]
+        better = against_better(figures)
+        rows.append(
+            (
+                name,
+                *(time_of(figures, engine) for engine in LABELS),
+                *(speedup_of(figures, engine) for engine in list(LABELS)[1:]),
+                "–" if better is None else f"**{better:.2f}**" if better < 1 else f"{better:.2f}",
+                f"{ours['error']:.0e}" if "error" in ours else "–",
+            )
+        )
+    rivals = list(LABELS.values())[1:]
+    header = ("model", *(f"{label} ms" for label in LABELS.values()), *(f"× {label}" for label in rivals))
+    yield from markdown((*header, "× the better", "error"), rows)
+
+
+def summary(results, threads, batch):
+    """{rival: geomean of the speedups, "better": (slowest model, its speedup against the faster rival), "models": count}"""
+    chosen = cases(results, threads, batch)
+    worst = sorted((against_better(figures), name) for name, figures in chosen if figures["speedup"])
+    result = {"models": len(chosen), "slowest": [(name, ratio) for ratio, name in worst]}
+    for rival in list(LABELS)[1:]:
+        result[rival] = geomean(f["speedup"][rival]["ratio"] for _, f in chosen if rival in f["speedup"])
+    result["better"] = geomean(ratio for ratio, _ in worst)
+    return result
+
+
+def summary_line(results, threads, batch, slowest=6):
+    figures = summary(results, threads, batch)
+    words = [f"{figures[rival]:.2f}× {LABELS[rival]}" for rival in list(LABELS)[1:] if not math.isnan(figures[rival])]
+    last = ", ".join(f"{name} {ratio:.2f}" for name, ratio in figures["slowest"][:slowest])
+    return (
+        f"{threads} thread{'s' if threads > 1 else ''}, batch {batch}, {figures['models']} models, geomean: {', '.join(words)}, "
+        f"{figures['better']:.2f}× the better of them; slowest against the better: {last}"
+    )

@@ -1,0 +1,165 @@
+"""bench/compare: its arguments, the tables made of its figures, engines left out, and a run on one tiny model."""
+
+import json
+import subprocess
+
+import fixed_model
+import numpy as np
+import performance_page
+import pytest
+import rounds
+import tables
+from camshaft_cli import ROOT
+
+import onnx
+from onnx import TensorProto, helper
+
+
+def compare(*words):
+    return subprocess.run([ROOT / "bench/compare", *map(str, words)], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["no_such_model"], "no such model: no_such_model; there are tv_resnet18"),
+        (["--rivals", "tensorrt"], "no such rival: tensorrt; there are onnxruntime, openvino"),
+        (["--threads", "0"], "--threads"),
+        (["--threads", "two"], "--threads"),
+        (["--batch", ""], "--batch"),
+        (["--rounds", "0"], "--rounds must be 1 or more"),
+        (["--duration", "-1"], "--duration"),
+    ],
+)
+def test_bad_arguments(words, message):
+    done = compare(*words)
+    assert done.returncode == 2
+    assert message in done.stderr and "Traceback" not in done.stderr
+
+
+def figures(ours, runtime, vino=None):
+    """What compare.measure() returns, for those milliseconds."""
+    engines = {
+        "camshaft": {"ms": ours, "memory_bytes": 5e6, "cold_ms": 2 * ours, "error": 1e-6},
+        "onnxruntime": {"ms": runtime, "memory_bytes": 9e6, "cold_ms": 40.0},
+        "openvino": {"ms": vino, "memory_bytes": 8e6, "cold_ms": 80.0} if vino else {"skipped": "no such operator"},
+    }
+    engines["camshaft"] |= {"arena_bytes": 1020, "arena_bound": 1000}
+    speedup = {
+        name: {"ratio": engine["ms"] / ours, "low": 0.9 * engine["ms"] / ours, "high": 1.1 * engine["ms"] / ours}
+        for name, engine in engines.items()
+        if name != "camshaft" and "ms" in engine
+    }
+    return {"engines": engines, "speedup": speedup, "date": "2026-01-02", "commit": "abc"}
+
+
+RESULTS = {
+    "first": {"1": {"1": figures(10.0, 40.0, 5.0), "2": figures(5.0, 20.0, 5.0)}},
+    "second": {"1": {"1": figures(0.5, 0.5)}, "8": {"1": figures(4.0, 8.0, 16.0)}},
+}
+
+
+def test_summary():
+    summary = tables.summary(RESULTS, threads=1, batch=1)
+    assert summary["models"] == 2
+    assert summary["onnxruntime"] == pytest.approx(2)  # of 4 and 1
+    assert summary["openvino"] == pytest.approx(0.5)  # of the one that it runs
+    assert summary["slowest"] == [("first", 0.5), ("second", 1.0)]
+    assert "first 0.50" in tables.summary_line(RESULTS, 1, 1)
+
+
+def test_latency_table():
+    lines = list(tables.latency_table(RESULTS, threads=1, batch=1))
+    assert len(lines) == 4
+    assert lines[2] == "| first | 10.00 | 40.00 | 5.00 | 4.00 [3.60–4.40] | 0.50 [0.45–0.55] | **0.50** | 1e-06 |"
+    assert lines[3] == "| second | 0.500 | 0.500 | – | 1.00 [0.90–1.10] | – | 1.00 | 1e-06 |"
+    assert list(tables.latency_table(RESULTS, threads=2, batch=8))[2:] == []
+
+
+def test_page_says_what_was_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(performance_page.plots, "speedups", lambda *_: False)  # matplotlib is not part of every set-up
+    page = list(performance_page.lines(RESULTS, {}, ["- Machine: a test"], tmp_path))
+    assert "- OpenVINO does not run second: no such operator" in page
+    assert [line for line in page if line.startswith("## ")][:4] == [
+        "## Summary",
+        "## 1 thread, batch 1",
+        "## 2 threads, batch 1",
+        "## 1 thread, batch 8",
+    ]
+    assert any(line.startswith("| first | 20.00 | 40.00 | 80.00 | 2.0 | 5 | 9 | 8 |") for line in page)
+
+
+def test_plot(tmp_path):
+    pytest.importorskip("matplotlib")
+    import plots
+
+    assert plots.speedups(RESULTS, 1, [1, 2], tmp_path / "plot.svg")
+    text = (tmp_path / "plot.svg").read_text()
+    assert "first" in text and "second" in text
+    assert not plots.speedups(RESULTS, 3, [1, 2], tmp_path / "none.svg")
+    assert not (tmp_path / "none.svg").exists()
+
+
+def test_speedup_is_of_the_minima():
+    ours, theirs = (
+        [{"latency_ms": {"min": value}} for value in values] for values in ([2.0, 4.0, 2.0], [6.0, 8.0, 4.0])
+    )
+    assert rounds.speedup(ours, theirs) == {"ratio": 2.0, "low": 2.0, "high": pytest.approx(2.8)}
+
+
+def test_an_engine_that_is_not_installed_is_refused(monkeypatch):
+    monkeypatch.setattr(rounds, "find_spec", lambda _: None)
+    with pytest.raises(rounds.Refused, match="not installed"):
+        rounds.start("openvino", "a.onnx", "in.npz", 1)
+
+
+@pytest.fixture
+def model(tmp_path):
+    """y = relu(x·w), its first dimension named, and a name for it in a value that has another size."""
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["xw"]), helper.make_node("Relu", ["xw"], ["y"])],
+        "tiny",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 3])],
+        [onnx.numpy_helper.from_array(np.ones((4, 3), np.float32), "w")],
+    )
+    path = tmp_path / "tiny.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_shapes_are_fixed(model):
+    fixed = fixed_model.fix_shapes(onnx.load(model), {"x": np.zeros((2, 4), np.float32)})
+    assert [dim.dim_value for dim in fixed.graph.input[0].type.tensor_type.shape.dim] == [2, 4]
+    assert [dim.WhichOneof("value") for dim in fixed.graph.output[0].type.tensor_type.shape.dim] == [None, "dim_value"]
+    onnx.checker.check_model(fixed, full_check=True)
+    with pytest.raises(ValueError, match="no array for the input x"):
+        fixed_model.fix_shapes(onnx.load(model), {})
+
+
+def test_a_model_that_an_engine_cannot_run_is_refused(tmp_path):
+    (tmp_path / "bad.onnx").write_bytes(b"not a model")
+    np.savez(tmp_path / "in.npz", x=np.zeros(1, np.float32))
+    for name in ("camshaft", "onnxruntime"):
+        with pytest.raises(rounds.Refused) as refused:
+            rounds.start(name, tmp_path / "bad.onnx", tmp_path / "in.npz", 1)
+        assert len(str(refused.value)) > 20
+
+
+def test_a_run(tmp_path):
+    """The smallest of the models, with what is installed; ONNX Runtime always is."""
+    kept = tmp_path / "compare.json"
+    words = ("--threads", 1, "--batch", "1,8", "--rounds", 2, "--duration", 0.01, "--cold-rounds", 1)
+    done = compare("own_lstm", *words, "--results", kept)
+    assert done.returncode == 0, done.stderr
+    results = json.loads(kept.read_text())["own_lstm"]
+    assert set(results) == {"1", "8"}
+    entry = results["8"]["1"]
+    assert entry["shapes"] == {"tokens": [8, 24]}
+    for name, engine in entry["engines"].items():
+        if name == "openvino" and "skipped" in engine:
+            continue
+        assert engine["ms"] > 0 and engine["cold_ms"] > 0 and engine["memory_bytes"] > 0, name
+    assert entry["engines"]["camshaft"]["error"] < 1e-4
+    assert entry["speedup"]["onnxruntime"]["low"] <= entry["speedup"]["onnxruntime"]["high"]
+    assert "own_lstm" in done.stdout and "geomean" in done.stdout
