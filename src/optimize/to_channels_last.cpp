@@ -69,16 +69,41 @@ bool has_layout(size_t rank) {
   return rank == 3 || rank == 4;
 }
 
+bool has_window(const Node& node) {
+  return node.op.as<ops::Conv>() || node.op.as<ops::ConvTranspose>() || node.op.as<ops::Pool>() ||
+         node.op.as<ops::GroupNorm>();
+}
+
+bool keeps_layout(const Node& node) {
+  return node.op.as<ops::Pointwise>() || node.op.as<ops::Cast>() || node.op.as<ops::Concat>() ||
+         node.op.as<ops::Reshape>() || node.op.as<ops::Slice>() || node.op.as<ops::Pad>() || node.op.as<ops::Resize>();
+}
+
+// Values that become the image of a channels-last operator through moves and pointwise operators alone.
+std::vector<bool> becomes_image(const Graph& graph) {
+  std::vector<bool> image(graph.values.size(), false);
+  for (size_t n = graph.nodes.size(); n-- > 0;) {
+    const Node& node = graph.nodes[n];
+    const bool passes_on = keeps_layout(node) && image[static_cast<size_t>(node.outputs[0])];
+    const size_t inputs = node.op.as<ops::Pointwise>() || node.op.as<ops::Concat>() ? node.inputs.size() : 1;
+    for (size_t i = 0; i < inputs && (passes_on || (i == 0 && has_window(node))); ++i)
+      if (i < node.inputs.size() && node.inputs[i] != no_value) image[static_cast<size_t>(node.inputs[i])] = true;
+  }
+  return image;
+}
+
 // A value of the model is transpose {permutation} (base).
 struct Form {
   ValueId base = no_value;
   Axes permutation;
-  bool from_convolution = false;  // reached from a channels-last operator through moves alone
+  // Reached through moves alone from a channels-last operator, or from a transpose of the model that leads to one.
+  bool from_convolution = false;
 };
 
 class Layouts {
  public:
-  explicit Layouts(Graph& graph) : graph_(graph), rewriter_(graph), forms_(graph.values.size()) {}
+  explicit Layouts(Graph& graph)
+      : graph_(graph), becomes_image_(becomes_image(graph)), rewriter_(graph), forms_(graph.values.size()) {}
 
   void run() {
     for (Node& node : rewriter_.nodes())
@@ -297,7 +322,7 @@ class Layouts {
 
   bool absorb_transpose(const ops::Transpose& op, const Node& node) {
     const Form f = form(node.inputs[0]);
-    if (!f.from_convolution) return false;
+    if (!f.from_convolution && !becomes_image_[static_cast<size_t>(node.outputs[0])]) return false;
     define(node.outputs[0], f.base, permuted(f.permutation, op.permutation));
     return true;
   }
@@ -344,6 +369,7 @@ class Layouts {
   }
 
   Graph& graph_;
+  const std::vector<bool> becomes_image_;  // of the model's values; before the rewriter takes the nodes
   Rewriter rewriter_;
   std::vector<Form> forms_;                                 // of the model's values
   std::map<std::pair<ValueId, Axes>, ValueId> transposed_;  // what was made of a base

@@ -9,8 +9,9 @@ namespace camshaft {
 ///
 /// Transposes are not placed where layouts change but put off: a value is a tensor in memory and a permutation still to
 /// be applied. Operators to which the layout is all the same work on the tensor as it lies and pass the permutation
-/// on; transposes and reshapes of the model that split, merge or keep the channel axis are absorbed; the rest gets its
-/// operand as the model has it, by one transpose that all such readers share.
+/// on; transposes and reshapes of the model that split, merge or keep the channel axis are absorbed, also those that
+/// lead from tokens to an image; the rest gets its operand as the model has it, by one transpose that all such readers
+/// share.
 void to_channels_last(Graph& graph, const PassContext& context);
 
 }  // namespace camshaft

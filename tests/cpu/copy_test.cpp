@@ -84,6 +84,30 @@ TEST(StridedCopy, LargeTransposeOnSeveralThreads) {
   });
 }
 
+// Channels of an image, channel shuffles: matrices of a few long lines, either way round.
+TEST(StridedCopy, NarrowTransposes) {
+  RandomData data(23);
+  for_each_target([&] {
+    for (const int64_t narrow : {2, 3, 4, 5}) {
+      for (const int64_t length : {8, 16, 33, 100, 70000}) {
+        for (const bool narrow_last : {true, false}) {
+          const int64_t rows = narrow_last ? length : narrow, columns = narrow_last ? narrow : length;
+          const auto in = bytes(data, 2 * rows * columns * 4);
+          std::vector<uint8_t> out(in.size());
+          ThreadPool pool(length == 70000 ? 3 : 1);
+          StridedCopy(4, {2, rows, columns}, {rows * columns, 1, rows}).run(pool, in.data(), out.data());
+          for (int64_t i = 0; i < 2 * rows * columns; ++i) {
+            const int64_t matrix = i / (rows * columns), r = i / columns % rows, c = i % columns;
+            const int64_t from = matrix * rows * columns + c * rows + r;
+            ASSERT_EQ(std::memcmp(&out[static_cast<size_t>(i * 4)], &in[static_cast<size_t>(from * 4)], 4), 0)
+                << rows << " x " << columns << ", element " << i;
+          }
+        }
+      }
+    }
+  });
+}
+
 TEST(StridedCopy, IntoAPartOfALargerTensor) {
   ThreadPool pool(1);
   std::vector<int32_t> out(12, -1);

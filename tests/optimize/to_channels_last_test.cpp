@@ -137,6 +137,24 @@ TEST(ToChannelsLast, NormalisationBetweenTheModelsOwnTransposes) {
             2);
 }
 
+// A depthwise convolution between linear layers, as transformers for images have.
+TEST(ToChannelsLast, TokensThatBecomeAnImage) {
+  EXPECT_EQ(transposes(weights + R"(%m = matmul {} (%x, %v)
+                              %t = transpose {permutation=[0, 2, 1]} (%m)
+                              %r = reshape {shape=shape(n, 4, 8, 8)} (%t)
+                              %up = resize {axes=[2, 3], sizes=shape(16, 16), scales=[2.0, 2.0]} (%r)
+                              %c = concat {axis=1} (%up, %up)
+                              %d = slice {axes=[1], starts=shape(2), counts=shape(4), steps=[1]} (%c)
+                              )" +
+                           conv("p", "d") +
+                           R"(%f = reshape {shape=shape(n, 4, 256)} (%p)
+                              %b = transpose {permutation=[0, 2, 1]} (%f)
+                              %y = matmul {} (%b, %v)
+                              return %y)",
+                       "%x: f32[n, 64, 4], %v: f32[4, 4]"),
+            0);
+}
+
 TEST(ToChannelsLast, WhatIsNotAnImageStays) {
   expect_unchanged(to_layout, R"(%t = transpose {permutation=[0, 2, 1]} (%x)
                                  %m = matmul {} (%x, %t)

@@ -103,7 +103,9 @@ StridedCopy::StridedCopy(int64_t width, const std::vector<int64_t>& dims, const 
     kind_ = Kind::strided;
     // Rows of the output are columns of the input: take the two dims together.
     for (int d = last - 1; d >= 0 && out[last] == width_; --d) {
-      if (in[d] != width_ || space.dims[d] < 4 || space.dims[last] < 4) continue;
+      // Two tiny dims are not worth the call.
+      if (in[d] != width_ || std::min(space.dims[d], space.dims[last]) < 2 || space.dims[d] * space.dims[last] < 16)
+        continue;
       kind_ = Kind::transpose;
       inner_ = 2;
       std::swap(space.dims[d], space.dims[last - 1]);
@@ -172,7 +174,7 @@ void StridedCopy::run(ThreadPool& pool, const void* in, void* out) const {
                       [&](int64_t begin, int64_t end) { run_items(begin, end, from, to); });
     return;
   }
-  // Few large items: share out the outermost dim inside each.
+  // Few large items: share out one dim inside each.
   const size_t d = dims_.size() - static_cast<size_t>(inner_);
   for (int64_t item = 0; item < items_; ++item) {
     int64_t rest = item, in_offset = 0, out_offset = 0;
@@ -183,12 +185,14 @@ void StridedCopy::run(ThreadPool& pool, const void* in, void* out) const {
     }
     const char* item_in = from + in_offset;
     char* item_out = to + out_offset;
-    const int64_t slice_bytes = item_bytes_ / dims_[d];
+    const auto last = static_cast<int64_t>(dims_.size()) - 1;
+    // The longer dim of a transpose: the other may be three channels.
+    const size_t cut = dims_[static_cast<size_t>(last)] > dims_[d] ? static_cast<size_t>(last) : d;
+    const int64_t slice_bytes = item_bytes_ / dims_[cut];
     const int64_t grain = (std::max<int64_t>(1, least_bytes / slice_bytes) + 15) / 16 * 16;
-    const int64_t last = static_cast<int64_t>(dims_.size()) - 1;
-    pool.parallel_for(dims_[d], grain, [&](int64_t begin, int64_t end) {
-      const char* a = item_in + begin * in_[d];
-      char* b = item_out + begin * out_[d];
+    pool.parallel_for(dims_[cut], grain, [&](int64_t begin, int64_t end) {
+      const char* a = item_in + begin * in_[cut];
+      char* b = item_out + begin * out_[cut];
       const int64_t n = end - begin;
       switch (kind_) {
         case Kind::rows:
@@ -198,7 +202,7 @@ void StridedCopy::run(ThreadPool& pool, const void* in, void* out) const {
           with_width(width_, [&](auto element) { fill_row<decltype(element)>(a, b, n); });
           break;
         case Kind::transpose:
-          transpose_2d(width_, n, dims_[last], a, in_[last], b, out_[last - 1]);
+          transpose_2d(width_, cut == d ? n : dims_[d], cut == d ? dims_[last] : n, a, in_[last], b, out_[d]);
           break;
         case Kind::strided:
           with_width(width_, [&](auto e) { strided_row<decltype(e)>(a, in_[last], b, out_[last], n); });

@@ -29,10 +29,69 @@ HWY_INLINE void transpose_plain(int64_t rows, int64_t columns, const char* in, i
 
 #if HWY_TARGET == HWY_SCALAR
 constexpr bool has_vectors = false;
+HWY_INLINE int64_t interleave(int64_t, int64_t, const char*, int64_t, char*) {
+  return 0;
+}
+HWY_INLINE int64_t deinterleave(int64_t, int64_t, const char*, char*, int64_t) {
+  return 0;
+}
 HWY_INLINE void transpose_4x4(const char*, int64_t, char*, int64_t) {}
 HWY_INLINE void transpose_8x8_16bit(const char*, int64_t, char*, int64_t) {}
 #else
 constexpr bool has_vectors = true;
+
+// Two, three or four lines of 32-bit elements that become columns of a dense matrix, as the channels of an image do:
+// the elements that were done. 3 x 224 x 224 took 163 us element by element.
+HWY_INLINE int64_t interleave(int64_t columns, int64_t rows, const char* in, int64_t in_step, char* out) {
+  const hn::ScalableTag<uint32_t> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t r = 0;
+  for (; r + lanes <= rows; r += lanes) {
+    const auto at = [&](int64_t c)
+                        HWY_ATTR { return hn::LoadU(d, reinterpret_cast<const uint32_t*>(in + c * in_step) + r); };
+    auto* to = reinterpret_cast<uint32_t*>(out) + r * columns;
+    switch (columns) {
+      case 2:
+        hn::StoreInterleaved2(at(0), at(1), d, to);
+        break;
+      case 3:
+        hn::StoreInterleaved3(at(0), at(1), at(2), d, to);
+        break;
+      default:
+        hn::StoreInterleaved4(at(0), at(1), at(2), at(3), d, to);
+    }
+  }
+  return r;
+}
+
+// The inverse: `rows` interleaved lines.
+HWY_INLINE int64_t deinterleave(int64_t rows, int64_t columns, const char* in, char* out, int64_t out_step) {
+  const hn::ScalableTag<uint32_t> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t c = 0;
+  for (; c + lanes <= columns; c += lanes) {
+    const auto* from = reinterpret_cast<const uint32_t*>(in) + c * rows;
+    const auto put = [&](int64_t r, hn::Vec<decltype(d)> v)
+                         HWY_ATTR { hn::StoreU(v, d, reinterpret_cast<uint32_t*>(out + r * out_step) + c); };
+    hn::Vec<decltype(d)> v0, v1, v2, v3;
+    switch (rows) {
+      case 2:
+        hn::LoadInterleaved2(d, from, v0, v1);
+        break;
+      case 3:
+        hn::LoadInterleaved3(d, from, v0, v1, v2);
+        put(2, v2);
+        break;
+      default:
+        hn::LoadInterleaved4(d, from, v0, v1, v2, v3);
+        put(2, v2);
+        put(3, v3);
+    }
+    put(0, v0);
+    put(1, v1);
+  }
+  return c;
+}
 
 // Four vectors of four 32-bit elements: two rounds of interleaving, of elements and then of pairs.
 HWY_INLINE void transpose_4x4(const char* in, int64_t in_step, char* out, int64_t out_step) {
@@ -108,6 +167,17 @@ HWY_INLINE void transpose_block(int64_t rows, int64_t columns, const char* in, i
 // Blocks whose two sides stay in L1: 32 cache lines of each.
 template <int64_t kWidth>
 void transpose(int64_t rows, int64_t columns, const char* in, int64_t in_step, char* out, int64_t out_step) {
+  if constexpr (kWidth == 4) {
+    if (columns <= 4 && out_step == columns * kWidth) {
+      const int64_t done = interleave(columns, rows, in, in_step, out);
+      return transpose_plain<kWidth>(rows - done, columns, in + done * kWidth, in_step, out + done * out_step,
+                                     out_step);
+    }
+    if (rows <= 4 && in_step == rows * kWidth) {
+      const int64_t done = deinterleave(rows, columns, in, out, out_step);
+      return transpose_plain<kWidth>(rows, columns - done, in + done * in_step, in_step, out + done * kWidth, out_step);
+    }
+  }
   constexpr int64_t block = kWidth >= 8 ? 16 : 32;
   for (int64_t r = 0; r < rows; r += block) {
     for (int64_t c = 0; c < columns; c += block) {
