@@ -11,6 +11,7 @@
 #include "cpu/move.h"
 #include "cpu/normalize.h"
 #include "cpu/pointwise.h"
+#include "cpu/recurrent.h"
 #include "cpu/reduce.h"
 #include "cpu/tactic.h"
 
@@ -24,7 +25,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &conv_transpose_tactic, &pointwise_tactic,  &softmax_tactic, &layer_norm_tactic, &group_norm_tactic,
     &reduce_tactic,         &arg_reduce_tactic, &pool_tactic,    &transpose_tactic,  &expand_tactic,
     &slice_tactic,          &concat_tactic,     &pad_tactic,     &gather_tactic,     &gather_elements_tactic,
-    &resize_tactic,
+    &resize_tactic,         &recurrent_tactic,
 };
 
 /// The reference runs with double accumulation and no blocking to speak of: tens of times slower than a kernel.
@@ -66,7 +67,7 @@ class CpuBackend final : public Backend {
 
   Tensor unpack(const PackedConstant& packed, DType dtype, const Dims& dims) const override {
     if (!can_unpack(packed.layout)) return {};
-    for (const auto unpack : {unpack_gemm, unpack_conv, unpack_conv_transpose}) {
+    for (const auto unpack : {unpack_gemm, unpack_conv, unpack_conv_transpose, unpack_recurrent}) {
       Tensor raw = unpack(packed, dtype, dims);
       if (raw.defined()) return raw;
     }
