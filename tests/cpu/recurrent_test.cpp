@@ -111,7 +111,7 @@ TEST(Recurrent, PackedWeightsAreRecovered) {
       const SymbolBindings symbols;
       const RegionView region{graph, graph.nodes.back(), symbols};
       PackedConstants packed;
-      backend()->compile(region, "recurrent", packed);
+      backend()->compile(region, Tactic{.name = "recurrent"}, packed);
       const auto all = packed.all();
       ASSERT_EQ(all.size(), 2u);
       for (size_t i = 0; i < 2; ++i) {

@@ -50,9 +50,9 @@ struct NodeTest {
 
     PackedConstants packed;
     const auto tactics = backend()->tactics(region);
-    ASSERT_TRUE(std::any_of(tactics.begin(), tactics.end(), [&](const Tactic& t) { return t.name == tactic; }))
-        << "no tactic " << tactic;
-    const auto kernel = backend()->compile(region, tactic, packed);
+    const auto found = std::find_if(tactics.begin(), tactics.end(), [&](const Tactic& t) { return t.str() == tactic; });
+    ASSERT_NE(found, tactics.end()) << "no tactic " << tactic;
+    const auto kernel = backend()->compile(region, *found, packed);
     std::vector<Tensor> actual;
     if (kernel->has_dynamic_outputs()) {
       actual = kernel->run_dynamic(inputs, symbols, pool, nullptr);

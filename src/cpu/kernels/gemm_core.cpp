@@ -1,5 +1,7 @@
 #include "cpu/kernels/gemm_core.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -162,6 +164,15 @@ int64_t packed_b_bytes(int64_t k, int64_t n) {
 }
 int64_t core_tile_rows() {
   return HWY_DYNAMIC_DISPATCH(tile_rows_target)();
+}
+
+int64_t block_k() {
+  static const int64_t steps = [] {
+    const int64_t reported = sysconf(_SC_LEVEL1_DCACHE_SIZE);  // 0 in some virtual machines
+    const int64_t l1 = reported > 0 ? reported : 32 << 10;
+    return std::clamp<int64_t>(l1 * 3 / 4 / (64 * 4) / 32 * 32, 64, 256);
+  }();
+  return steps;
 }
 
 void core_run(const CoreProblem& problem, int64_t m0, int64_t m1, int64_t p0, int64_t p1, void* workspace) {
