@@ -96,9 +96,9 @@ class Folder {
       return std::any_of(graph_.shape(id).begin(), graph_.shape(id).end(),
                          [&](const Dim& d) { return own_symbol(id, d).has_value(); });
     };
-    // A rule may also refuse an element that it sees only now; the message is then about the model.
-    const bool sees_more =
-        std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) { return folded_.contains(id); });
+    // A rule may also refuse an element or a size that it sees only now; the message is then about the model.
+    const bool sees_more = !known_sizes_.empty() || std::any_of(node.inputs.begin(), node.inputs.end(),
+                                                                [&](ValueId id) { return folded_.contains(id); });
     if (!sees_more && std::none_of(node.outputs.begin(), node.outputs.end(), is_open)) return;
     const std::vector<Inferred> inferred = infer(graph_, node);
     SymbolReplacements learned;

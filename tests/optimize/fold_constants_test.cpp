@@ -127,8 +127,9 @@ TEST(FoldConstants, SizesOfWhatBecomesConstantAreKnown) {
 }
 
 TEST(FoldConstants, WhatIsFoundToBeWrongIsTheModelsFault) {
-  try {
-    run_pass(fold_constants, R"(graph "g" (%x: f32[4]) {
+  const char* const models[] = {
+      // Element 8 of 4.
+      R"(graph "g" (%x: f32[4]) {
       const %a: i32[] = 4
       const %b: f32[] = 0.5
       %c = cast {to=f32} (%a)
@@ -136,10 +137,27 @@ TEST(FoldConstants, WhatIsFoundToBeWrongIsTheModelsFault) {
       %i = cast {to=i64} (%d)
       %y = gather {axis=0} (%x, %i)
       return "y" = %y
-    })");
-    ADD_FAILURE() << "element 8 of 4 was taken";
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), ErrorCode::invalid_model) << e.what();
+    })",
+      // Four elements reshaped to three, found not where they become constant but where they are used.
+      R"(graph "g" (%x: f32[1]) {
+      const %start: i32[] = 0
+      const %limit: i32[] = 4
+      const %step: i32[] = 1
+      %a = cast {to=f32} (%start)
+      %b = cast {to=f32} (%limit)
+      %c = cast {to=f32} (%step)
+      %r = range (%a, %b, %c)
+      %p = pointwise {function=mul} (%r, %x)
+      %y = reshape {shape=shape(3)} (%p)
+      return "y" = %y
+    })"};
+  for (const char* model : models) {
+    try {
+      run_pass(fold_constants, model);
+      ADD_FAILURE() << "taken: " << model;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::invalid_model) << e.what();
+    }
   }
 }
 
