@@ -121,6 +121,7 @@ TEST_F(Gemm, RandomShapesAndEpilogues) {
       for (int i = 0; i < 60; ++i) {
         Case s{random_.integer(1, 260), random_.integer(1, 200), random_.integer(1, 400)};
         if (random_.integer(0, 3) == 0) s.m = random_.integer(1, 8), s.k = random_.integer(1, 900);
+        if (random_.integer(0, 3) == 0) s.m = 1, s.n = random_.integer(1, 900);
         s.lda_gap = random_.integer(0, 2) * random_.integer(0, 5);
         s.ldc_gap = random_.integer(0, 1) * random_.integer(0, 5);
         s.transposed = random_.coin(), s.bias = random_.coin(), s.callback = random_.coin();
@@ -175,11 +176,12 @@ TEST_F(Gemm, BatchesOfAnyStrides) {
   for (int threads = 1; threads <= 3; ++threads) {
     ThreadPool pool(threads);
     for_each_target([&] {
-      for (int round = 0; round < 25; ++round) {
+      for (int round = 0; round < 40; ++round) {
         const int64_t outer = random_.integer(1, 3), inner = random_.integer(1, 3);
         BatchGemmArgs args;
         args.batch = outer * inner, args.inner_batch = inner;
         args.m = random_.integer(1, 50), args.n = random_.integer(1, 140), args.k = random_.integer(0, 150);
+        if (random_.coin()) args.m = random_.integer(1, 5);
         const bool a_transposed = random_.coin(), b_transposed = random_.coin(), heads = random_.coin();
         const int64_t broadcast = random_.coin() ? 1 : 0;
         // A as [outer, m, inner, k] or [outer, inner, m, k], perhaps with m and k exchanged.

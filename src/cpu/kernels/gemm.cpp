@@ -4,7 +4,9 @@
 
 #include "base/thread_pool.h"
 #include "cpu/kernels/gemm_core.h"
+#include "cpu/kernels/gemv.h"
 #include "cpu/kernels/pack_internal.h"
+#include "cpu/kernels/thin_gemm.h"
 
 namespace camshaft::cpu {
 namespace {
@@ -49,6 +51,13 @@ int64_t gemm_workspace_bytes(int64_t m, int64_t n, int threads) {
 
 void gemm(const GemmArgs& args, ThreadPool& pool, void* workspace) {
   if (args.m == 0 || args.n == 0) return;
+  if (args.m == 1) {
+    const int64_t panels = packed_layout(args.k, args.n).panels();
+    // A thread is woken for 64 KiB of weights at least.
+    const int64_t grain = (int64_t{1} << 14) / (std::max<int64_t>(1, args.k) * packed_layout(args.k, args.n).width) + 1;
+    pool.parallel_for(panels, grain, [&](int64_t begin, int64_t end) { gemv(args, begin, end); });
+    return;
+  }
   CoreProblem p;
   p.m = args.m;
   p.n = args.n;
@@ -68,7 +77,7 @@ void gemm(const GemmArgs& args, ThreadPool& pool, void* workspace) {
 }
 
 int64_t batch_gemm_workspace_bytes(const BatchGemmArgs& args, int threads) {
-  if (args.batch == 0 || args.m == 0 || args.n == 0) return 0;
+  if (args.batch == 0 || args.m == 0 || args.n == 0 || is_thin(args)) return 0;
   const int64_t packed = packed_stride(packed_layout(args.k, args.n)) * 4;
   const int64_t copies = args.batch < threads ? args.batch : threads;
   return core_workspace_bytes(args.m, 1) * threads + packed * copies;
@@ -76,6 +85,7 @@ int64_t batch_gemm_workspace_bytes(const BatchGemmArgs& args, int threads) {
 
 void batch_gemm(const BatchGemmArgs& args, ThreadPool& pool, void* workspace) {
   if (args.batch == 0 || args.m == 0 || args.n == 0) return;
+  if (is_thin(args)) return thin_gemm(args, pool);
   const PackedLayout layout = packed_layout(args.k, args.n);
   const int64_t packed_floats = packed_stride(layout);
   const int64_t scratch = core_workspace_bytes(args.m, 1);

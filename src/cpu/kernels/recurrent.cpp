@@ -26,6 +26,9 @@ struct RecurrentPart {
 
 /// Rows of the state that are looked up at once; 4 KiB of sums.
 constexpr int64_t kRowChunk = 16;
+/// More weights than this (1 MiB) come from beyond L2: 12 % faster for 1024 units as several streams, 4 % slower for
+/// 128.
+constexpr int64_t kStreamedFloats = 1 << 18;
 
 }  // namespace
 }  // namespace camshaft::cpu
@@ -92,6 +95,35 @@ void product(const float* const* h, int64_t k_count, const float* HWY_RESTRICT w
       for (int s = 1; s < split; ++s) sum[0][r][v] = hn::Add(sum[0][r][v], sum[s][r][v]);
       hn::StoreU(sum[0][r][v], d, sums + (r * NV + v) * lanes);
     }
+  }
+}
+
+// The same for one row and neighbouring blocks, whose weights lie `stride` apart: memory gives more to several streams
+// than to one.
+template <int Blocks, int NV>
+void product_of_blocks(const float* h, int64_t k_count, const float* w, int64_t stride, const float* init,
+                       const float* last_init, float* sums) {
+  const CellTag d;
+  constexpr int64_t lanes = cell_lanes();
+  CellVec sum[Blocks][NV];
+#pragma GCC unroll 4
+  for (int b = 0; b < Blocks; ++b) {
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v)
+      sum[b][v] = hn::LoadU(d, v == NV - 1 && last_init ? last_init + b * lanes : init + (b * NV + v) * lanes);
+  }
+  for (int64_t k = 0; k < k_count; ++k, w += NV * lanes) {
+    const CellVec x = hn::Set(d, h[k]);
+#pragma GCC unroll 4
+    for (int b = 0; b < Blocks; ++b) {
+#pragma GCC unroll 4
+      for (int v = 0; v < NV; ++v) sum[b][v] = hn::MulAdd(x, hn::LoadU(d, w + b * stride + v * lanes), sum[b][v]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int b = 0; b < Blocks; ++b) {
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) hn::StoreU(sum[b][v], d, sums + (b * NV + v) * lanes);
   }
 }
 
@@ -202,7 +234,29 @@ void phase_of_step(const RecurrentSteps& args, const RecurrentDirection& directi
   for (int64_t r = 0; r < rows.count; ++r)
     h[r] = phase == 1 ? direction.reset_h + rows.index[r] * layout.padded() : rows.h[r];
   HWY_ALIGN float sums[kRowChunk * 4 * cell_lanes()];
-  for (int64_t block = block0; block < block1; ++block, weights += width * layout.hidden) {
+  int64_t block = block0;
+  const float* reset_bias = cell == RecurrentCell::gru_linear ? direction.reset_bias : nullptr;
+#if HWY_TARGET <= HWY_AVX3
+  constexpr int streams = 4;
+#else
+  constexpr int streams = 2;
+#endif
+  const bool far = layout.packed_floats() > kStreamedFloats;
+  for (; far && rows.count == 1 && block + streams <= block1;
+       block += streams, weights += streams * width * layout.hidden) {
+    const int64_t stride = width * layout.hidden;
+    const float* start = rows.projected[0] + before + block * width;
+    if constexpr (cell == RecurrentCell::gru) {
+      const auto product = phase == 0 ? product_of_blocks<streams, 2> : product_of_blocks<streams, 1>;
+      product(h[0], layout.hidden, weights, stride, start, nullptr, sums);
+    } else {
+      product_of_blocks<streams, gates>(h[0], layout.hidden, weights, stride, start,
+                                        reset_bias ? reset_bias + block * lanes : nullptr, sums);
+    }
+    for (int64_t s = 0; s < streams; ++s)
+      update_cells<cell, usual>(args, direction, phase, rows, block + s, sums + s * width);
+  }
+  for (; block < block1; ++block, weights += width * layout.hidden) {
     for (int64_t r = 0; r < rows.count; ++r) init[r] = rows.projected[r] + before + block * width;
     if constexpr (cell == RecurrentCell::gru) {
       if (phase == 0) {
@@ -211,8 +265,8 @@ void phase_of_step(const RecurrentSteps& args, const RecurrentDirection& directi
         products<1>(rows.count, h, layout.hidden, weights, init, nullptr, sums);
       }
     } else {
-      const float* last = cell == RecurrentCell::gru_linear ? direction.reset_bias + block * lanes : nullptr;
-      products<gates>(rows.count, h, layout.hidden, weights, init, last, sums);
+      products<gates>(rows.count, h, layout.hidden, weights, init, reset_bias ? reset_bias + block * lanes : nullptr,
+                      sums);
     }
     update_cells<cell, usual>(args, direction, phase, rows, block, sums);
   }
