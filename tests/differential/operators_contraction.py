@@ -120,7 +120,7 @@ def matrix_for(b, x):
         if there:
             return b.pick(there)
     k = x.dims[-1]
-    if b.chance(0.1):
+    if b.chance(0.1) and not (x.dtype == "f64" and x.is_empty()):  # known_differences.md
         return b.fresh(x.dtype, [k])
     dims = [k, b.dim()]
     if b.chance(0.4) and x.rank > 2:
@@ -268,6 +268,10 @@ def skip_layer_normalization(b, op):
                 and not v.is_empty())  # fmt: skip
     n = x.dims[-1]
     skip = b.fresh("f32", x.dims)
+    for p, q in zip(x.arrays, skip.arrays):  # known_differences.md
+        row = p.astype(np.float64) + q
+        if (row.std(-1) < 1e-2 * np.abs(row).max(-1)).any():
+            raise Rejected("rows of nearly equal elements")
     inputs = [x, skip, b.fresh("f32", [n], 0.5, 2)]
     if op == "SkipLayerNormalization":
         inputs.append(b.fresh("f32", [n]) if b.chance(0.6) else None)
