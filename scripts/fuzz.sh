@@ -3,15 +3,17 @@
 # Builds with clang-14, AddressSanitizer and UndefinedBehaviorSanitizer, makes seeds of the ONNX standard's node tests,
 # and runs each target. Fails when something was found; findings, made small, lie in .cache/fuzz/findings.
 #   --seconds N       how long to run each target (default 60)
+#   --seed N          the same inputs each time: this random seed, and the seed files alone as the corpus
 #   reader | loader   that target alone
 # scripts/setup.sh --fuzz installs the compiler. The corpora stay in .cache/fuzz and grow from run to run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-seconds=60 targets=()
+seconds=60 seed= targets=()
 while [[ $# -gt 0 ]]; do
   case $1 in
     --seconds) seconds=${2:?--seconds needs a number}; shift ;;
+    --seed) seed=${2:?--seed needs a number}; shift ;;
     reader | loader) targets+=("$1") ;;
     -h | --help) sed -n '2,/^set/{/^set/d;s/^# \?//p}' "$0"; exit 0 ;;
     *) echo "fuzz.sh: unknown option $1 (--help lists them)" >&2; exit 2 ;;
@@ -46,10 +48,15 @@ make_seeds() {
 # Runs one target; a finding is made smaller, and its report printed.
 run_target() {
   local target=$1 program=$bin/${programs[$1]} prefix=$home/findings/$1- status=0
-  mkdir -p "$home/$target-corpus"
+  local corpus=$home/$target-corpus
+  if [[ -n $seed ]]; then
+    corpus=$home/$target-fixed-corpus
+    rm -rf "$corpus"
+  fi
+  mkdir -p "$corpus"
   local before after
   before=$(find "$home/findings" -name "$target-*" | sort)
-  "$program" "$home/$target-corpus" "$home/$target-seeds" -dict="$home/dictionary" -max_total_time="$seconds" \
+  "$program" "$corpus" "$home/$target-seeds" ${seed:+"-seed=$seed"} -dict="$home/dictionary" -max_total_time="$seconds" \
     -max_len="${largest[$target]}" -timeout=20 -rss_limit_mb=3000 -malloc_limit_mb=1000 -print_final_stats=1 \
     -artifact_prefix="$prefix" >"$home/$target.log" 2>&1 || status=$?
   grep -E '^stat::(number_of_executed_units|average_exec_per_sec|new_units_added|peak_rss_mb)' "$home/$target.log" || true
