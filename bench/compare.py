@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / folder) for folder in ("bench", "scripts", "tests/models")]
 
+import bounds
 import camshaft_cli
 import fixed_model
 import numpy as np
@@ -49,6 +50,12 @@ class Case:
     def start(self, name, threads, duration=0, warmup=0, outputs=None):
         file = self.engine if name == "camshaft" else self.model
         return rounds.start(name, file, self.inputs, threads, duration, warmup, outputs)
+
+    def profile(self, threads, count, seconds):
+        """Layers with their cost and the least of their average times over `count` runs of the tool."""
+        words = ["--inputs", self.inputs, "--threads", threads, "--duration", seconds, "--warmup", 0.05]
+        done = [camshaft_cli.camshaft("bench", self.engine, *words, "--profile", "--json") for _ in range(count)]
+        return bounds.fastest([json.loads(one.stdout)["layers"] for one in done])
 
     def outputs(self, name):
         return self.folder / f"{name}.npz"
@@ -115,10 +122,15 @@ def measure(case, threads, arguments):
         figures[name]["error"] = error
     for name, reason in refused.items():
         figures[name] = {"skipped": reason}
+    layers = bounds.bounded(case.profile(threads, 3, arguments.duration), arguments.limits[threads])
+    flops = sum(layer.get("flops", 0) for layer in layers)
+    figures["camshaft"]["flops"] = flops
+    figures["camshaft"]["of_peak"] = flops / figures["camshaft"]["ms"] * 1e-6 / arguments.limits[threads]["gflops"]
     figures["camshaft"] |= {"arena_bytes": case.memory["arena_bytes"], "arena_bound": case.memory["arena_lower_bound"]}
     return {
         "engines": figures,
         "speedup": {name: rounds.speedup(results["camshaft"], results[name]) for name in results if name != "camshaft"},
+        "layers": layers,
         "shapes": case.shapes,
         "build_s": case.build_seconds,
         "rounds": arguments.rounds,
@@ -138,7 +150,28 @@ def line(name, batch, threads, figures):
         words.append(f"{value['ratio']:.2f}x [{value['low']:.2f}-{value['high']:.2f}] {LABELS[key]}")
     if "error" in engines["camshaft"]:
         words.append(f"error {engines['camshaft']['error']:.1e}")
+    words.append(f"{engines['camshaft']['of_peak']:.0%} of peak")
     return "  ".join(words)
+
+
+def print_layers(layers, count):
+    for layer in bounds.by_lost_time(layers)[:count]:
+        print(f"    {layer['lost_ms']:.3f} ms lost: {bounds.described(layer)}", flush=True)
+
+
+def machine_limits(threads):
+    """{threads: what `camshaft devices --measure` says}, also kept for the report."""
+    limits = {}
+    for count in threads:
+        done = camshaft_cli.camshaft("devices", "--measure", "--threads", count, "--json")
+        limits[count] = next(device["limits"] for device in json.loads(done.stdout) if "limits" in device)
+        camshaft_cli.record("limits", str(count), limits[count])
+        print(
+            "limits of {threads} threads: {gflops:.0f} GFLOP/s, L2 {l2_gbs:.0f}, L3 {l3_gbs:.0f}, "
+            "DRAM {dram_gbs:.0f} GB/s".format(**limits[count]),
+            flush=True,
+        )
+    return limits
 
 
 def keep(path, name, batch, threads, figures):
@@ -165,6 +198,7 @@ def parse(words):
     parser.add_argument("--warmup", type=float, default=0.05, help="seconds before each (default: 0.05)")
     parser.add_argument("--cold-rounds", type=int, default=3, help="fresh processes of each engine (default: 3)")
     parser.add_argument("--rivals", type=lambda text: text.split(","), default=list(RIVALS), help="default: both")
+    parser.add_argument("--layers", type=int, default=0, help="print so many layers, by time lost (default: none)")
     parser.add_argument("--seed", type=int, default=0, help="of the order within a round (default: 0)")
     parser.add_argument("--results", type=Path, default=camshaft_cli.CACHE / "results/compare.json")
     arguments = parser.parse_args(words)
@@ -174,7 +208,7 @@ def parse(words):
     for name in arguments.rivals:
         if name not in RIVALS:
             parser.error(f"no such rival: {name}; there are {', '.join(RIVALS)}")
-    for name, least in (("rounds", 1), ("cold_rounds", 1), ("duration", 0), ("warmup", 0)):
+    for name, least in (("rounds", 1), ("cold_rounds", 1), ("layers", 0), ("duration", 0), ("warmup", 0)):
         if getattr(arguments, name) < least:
             parser.error(f"--{name.replace('_', '-')} must be {least} or more")
     return arguments
@@ -185,6 +219,7 @@ def main():
     arguments.commit = subprocess.run(
         ["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, capture_output=True, text=True
     ).stdout.strip()
+    arguments.limits = machine_limits(arguments.threads)
     failed = []
     for name in arguments.models or BENCH:
         model = BENCH[name]
@@ -199,6 +234,7 @@ def main():
                         figures = measure(case, threads, arguments)
                         keep(arguments.results, name, batch, threads, figures)
                         print(line(name, batch, threads, figures), flush=True)
+                        print_layers(figures["layers"], arguments.layers)
             except (RuntimeError, Refused) as error:  # one model that fails must not cost the figures of the others
                 print(f"{name}: {error}", file=sys.stderr, flush=True)
                 failed.append(name)

@@ -1,5 +1,6 @@
 """docs/performance.md from compare.json: summary, bars, tables."""
 
+import bounds
 import plots
 import tables
 from rounds import LABELS
@@ -11,6 +12,13 @@ INTRODUCTION = (
     "ratios in brackets. f32 everywhere. ONNX Runtime at its defaults; OpenVINO with the latency hint, f32, its threads not "
     "pinned; in all three the number of threads is fixed. The error is Camshaft's largest difference from ONNX Runtime as a part "
     "of an output's scale, in the same run (EfficientNet-B0's weights amplify rounding, see [results.md](results.md))."
+)
+
+PEAK = (
+    "1 thread, batch 1. GFLOP: of the optimised graph, by the direct algorithms (Winograd does with less, and may pass the peak). "
+    "A layer's bound is the larger of its arithmetic at the peak and its bytes at the speed of the memory that holds them: constants "
+    "at that of the level that all of the model's constants fit in, activations at that of the level that the layer's fit in. "
+    "Profiled times include reading the clock at each layer."
 )
 
 
@@ -43,6 +51,36 @@ def skipped(results):
                         reasons[name, engine] = entry["skipped"]
     for (name, engine), reason in reasons.items():
         yield f"- {LABELS[engine]} does not run {name}: {reason}"
+
+
+def where_the_time_goes(results, batch=1, threads=1, count=3):
+    """Each model's part of the peak, and the layers that lose most time against their bounds."""
+    rows = []
+    for name, figures in tables.cases(results, threads, batch):
+        ours, layers = figures["engines"]["camshaft"], figures.get("layers", [])
+        if "of_peak" not in ours:
+            continue
+        bound = sum(layer["bound_ms"] for layer in layers)
+        rows.append(
+            (
+                name,
+                f"{ours['flops'] * 1e-9:.2f}",
+                f"{ours['of_peak']:.0%}",
+                tables.milliseconds(ours["ms"]),
+                tables.milliseconds(bound),
+                "; ".join(bounds.described(layer) for layer in bounds.by_lost_time(layers)[:count]).replace("|", "/"),
+            )
+        )
+    header = ("model", "GFLOP", "of peak", "ms", "bound ms", "layers that lose most")
+    yield from tables.markdown(header, rows)
+
+
+def limit_lines(limits):
+    for count, one in limits.items():
+        yield (
+            f"- {count} thread{'s' if int(count) > 1 else ''}: {one['gflops']:.0f} GFLOP/s of f32 fused multiply-adds; reading "
+            f"L1 {one['l1_gbs']:.0f}, L2 {one['l2_gbs']:.0f}, L3 {one['l3_gbs']:.0f}, DRAM {one['dram_gbs']:.0f} GB/s"
+        )
 
 
 def start_and_memory(results, batch=1, threads=1):
@@ -102,3 +140,8 @@ def lines(results, limits, machine, folder):
         "most that is alive at any moment."
     )
     yield from ("", *start_and_memory(results))
+    rows = list(where_the_time_goes(results))
+    if len(rows) > 2:
+        yield from ("", "## Where the time goes", "", "The most that this machine was measured to do:", "")
+        yield from limit_lines(limits)
+        yield from ("", f"{PEAK}", "", *rows)

@@ -58,12 +58,13 @@ def latency_table(results, threads, batch):
                 *(time_of(figures, engine) for engine in LABELS),
                 *(speedup_of(figures, engine) for engine in list(LABELS)[1:]),
                 "–" if better is None else f"**{better:.2f}**" if better < 1 else f"{better:.2f}",
+                f"{ours['of_peak']:.0%}" if "of_peak" in ours else "–",
                 f"{ours['error']:.0e}" if "error" in ours else "–",
             )
         )
     rivals = list(LABELS.values())[1:]
     header = ("model", *(f"{label} ms" for label in LABELS.values()), *(f"× {label}" for label in rivals))
-    yield from markdown((*header, "× the better", "error"), rows)
+    yield from markdown((*header, "× the better", "of peak", "error"), rows)
 
 
 def summary(results, threads, batch):

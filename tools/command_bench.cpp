@@ -5,6 +5,7 @@
 #include <chrono>
 #include <iostream>
 #include <memory>
+#include <numeric>
 
 #include "base/format_bytes.h"
 #include "camshaft/engine.h"
@@ -16,6 +17,7 @@
 #include "tools/input_options.h"
 #include "tools/interrupt.h"
 #include "tools/latency.h"
+#include "tools/layer_cost.h"
 #include "tools/number_option.h"
 #include "tools/open_engine.h"
 #include "tools/progress.h"
@@ -48,6 +50,7 @@ struct Measured {
   bool from_model = false;
   std::vector<std::string> inputs;
   std::vector<LayerTime> layers;
+  std::vector<std::optional<ops::Cost>> costs;  // of the layers
 };
 
 // Runs until both the seconds have passed and, when there is one, the number of runs is reached; at least once.
@@ -89,6 +92,7 @@ Prepared prepare(const Arguments& arguments, Progress& progress) {
   const Engine& engine = prepared.engine;
   prepared.inputs = given.complete(engine);
   const std::vector<Tensor>& tensors = prepared.inputs.tensors;
+  prepared.measured.costs = layer_costs(engine, tensors);
   for (size_t i = 0; i < tensors.size(); ++i)
     prepared.measured.inputs.push_back(fmt::format(
         "{}: {}{}", engine.inputs()[i].name, camshaft::to_string(tensors[i].dtype()), to_string(tensors[i].dims())));
@@ -133,21 +137,33 @@ double seconds_per_run(const LayerTime& layer) {
   return layer.runs > 0 ? layer.seconds / static_cast<double>(layer.runs) : 0;
 }
 
+double total_flops(const Measured& m) {
+  double total = 0;
+  for (const auto& cost : m.costs) total += cost ? cost->flops : 0;
+  return total;
+}
+
 double total_per_run(const std::vector<LayerTime>& layers) {
   double total = 0;
   for (const LayerTime& layer : layers) total += seconds_per_run(layer);
   return std::max(total, 1e-12);
 }
 
-void print_layers(std::vector<LayerTime> layers) {
-  const double total = total_per_run(layers);
-  std::stable_sort(layers.begin(), layers.end(),
-                   [](const LayerTime& a, const LayerTime& b) { return seconds_per_run(a) > seconds_per_run(b); });
-  std::vector<std::vector<std::string>> rows = {{"time", "%", "op", "tactic", "nodes of the model"}};
-  for (const LayerTime& layer : layers)
-    rows.push_back({format_seconds(seconds_per_run(layer)), fmt::format("{:.1f}", 100 * seconds_per_run(layer) / total),
-                    layer.op, layer.tactic, layer.sources.empty() ? layer.name : join(layer.sources)});
-  fmt::print("\n{}", format_table(rows, {0, 1}));
+void print_layers(const Measured& m) {
+  const double total = total_per_run(m.layers);
+  std::vector<size_t> order(m.layers.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return seconds_per_run(m.layers[a]) > seconds_per_run(m.layers[b]); });
+  std::vector<std::vector<std::string>> rows = {{"time", "%", "GFLOP/s", "op", "tactic", "nodes of the model"}};
+  for (const size_t i : order) {
+    const LayerTime& layer = m.layers[i];
+    const double seconds = seconds_per_run(layer), flops = m.costs[i] ? m.costs[i]->flops : 0;
+    rows.push_back({format_seconds(seconds), fmt::format("{:.1f}", 100 * seconds / total),
+                    flops > 0 && seconds > 0 ? fmt::format("{:.0f}", flops / seconds * 1e-9) : "", layer.op,
+                    layer.tactic, layer.sources.empty() ? layer.name : join(layer.sources)});
+  }
+  fmt::print("\n{}", format_table(rows, {0, 1, 2}));
 }
 
 void print_text(const Measured& m) {
@@ -158,10 +174,12 @@ void print_text(const Measured& m) {
   fmt::print("latency     min {:.3f}, mean {:.3f}, median {:.3f}, p90 {:.3f}, p95 {:.3f}, p99 {:.3f}, max {:.3f} ms\n",
              m.latency.min, m.latency.mean, m.latency.median, m.latency.p90, m.latency.p95, m.latency.p99,
              m.latency.max);
-  fmt::print("throughput  {:.1f} runs a second, over {} runs\n", m.throughput, m.runs);
+  const double flops = total_flops(m);
+  fmt::print("throughput  {:.1f} runs a second, over {} runs{}\n", m.throughput, m.runs,
+             flops > 0 ? fmt::format("; {:.0f} GFLOP/s in the fastest", flops / m.latency.min * 1e-6) : "");
   fmt::print("memory      arena {}, weights {}, resident {}\n", format_bytes(static_cast<size_t>(m.arena_bytes)),
              format_bytes(static_cast<size_t>(m.weight_bytes)), format_bytes(static_cast<size_t>(m.resident_after)));
-  if (!m.layers.empty()) print_layers(m.layers);
+  if (!m.layers.empty()) print_layers(m);
 }
 
 nlohmann::json measured_json(const Measured& m, bool profile) {
@@ -174,18 +192,25 @@ nlohmann::json measured_json(const Measured& m, bool profile) {
                          {"inputs", m.inputs},
                          {"arena_bytes", m.arena_bytes},
                          {"weight_bytes", m.weight_bytes},
+                         {"flops", total_flops(m)},
                          {"resident_bytes_before", m.resident_before},
                          {"resident_bytes", m.resident_after}};
   if (profile) {
     const double total = total_per_run(m.layers);
     json["layers"] = nlohmann::json::array();
-    for (const LayerTime& layer : m.layers)
+    for (size_t i = 0; i < m.layers.size(); ++i) {
+      const LayerTime& layer = m.layers[i];
       json["layers"].push_back({{"name", layer.name},
                                 {"op", layer.op},
                                 {"tactic", layer.tactic},
                                 {"sources", layer.sources},
                                 {"ms", seconds_per_run(layer) * 1e3},
                                 {"percent", 100 * seconds_per_run(layer) / total}});
+      if (const auto& cost = m.costs[i])
+        json["layers"].back().update({{"flops", cost->flops},
+                                      {"constant_bytes", cost->constant_bytes},
+                                      {"activation_bytes", cost->activation_bytes}});
+    }
   }
   return json;
 }

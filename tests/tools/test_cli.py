@@ -120,6 +120,14 @@ def test_bench_on_request_answers_each_line(engine):
     assert [figures["runs"] for figures in rounds] == [2, 2]
 
 
+def test_devices_measures_this_machine():
+    devices = json.loads(camshaft("devices", "--measure", "--threads", 1, "--json").stdout)
+    (limits,) = [device["limits"] for device in devices if device["kind"] == "cpu"]
+    assert limits["threads"] == 1
+    assert all(limits[key] > 0 for key in ("gflops", "l1_gbs", "l2_gbs", "l3_gbs", "dram_gbs", "l2_bytes", "l3_bytes"))
+    assert "GFLOP/s" in camshaft("devices", "--measure", "--threads", 2).stdout
+
+
 def test_bench_makes_its_own_inputs(engine):
     done = camshaft("bench", engine, "--shapes", "x:1x3x48x192", "--threads", 1, "--duration", 0.1, "--warmup", 0)
     assert "median" in done.stdout
@@ -131,6 +139,8 @@ def test_bench_profile_lists_the_layers(engine):
     assert figures["runs"] == 3
     assert sum(layer["percent"] for layer in figures["layers"]) == pytest.approx(100)
     assert any(layer["sources"] for layer in figures["layers"])
+    assert sum(layer["flops"] for layer in figures["layers"]) == figures["flops"] > 1e6
+    assert all(layer["activation_bytes"] > 0 for layer in figures["layers"] if layer["flops"] > 0)
     assert "nodes of the model" in camshaft("bench", engine, *options).stdout
 
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 
+import bounds
 import fixed_model
 import numpy as np
 import performance_page
@@ -44,13 +45,37 @@ def figures(ours, runtime, vino=None):
         "onnxruntime": {"ms": runtime, "memory_bytes": 9e6, "cold_ms": 40.0},
         "openvino": {"ms": vino, "memory_bytes": 8e6, "cold_ms": 80.0} if vino else {"skipped": "no such operator"},
     }
-    engines["camshaft"] |= {"arena_bytes": 1020, "arena_bound": 1000}
+    engines["camshaft"] |= {"arena_bytes": 1020, "arena_bound": 1000, "flops": 2e9, "of_peak": 0.8}
     speedup = {
         name: {"ratio": engine["ms"] / ours, "low": 0.9 * engine["ms"] / ours, "high": 1.1 * engine["ms"] / ours}
         for name, engine in engines.items()
         if name != "camshaft" and "ms" in engine
     }
-    return {"engines": engines, "speedup": speedup, "date": "2026-01-02", "commit": "abc"}
+    layers = bounds.bounded(LAYERS, LIMITS)
+    return {"engines": engines, "speedup": speedup, "layers": layers, "date": "2026-01-02", "commit": "abc"}
+
+
+LIMITS = {
+    "threads": 1,
+    "gflops": 100.0,
+    "l1_gbs": 400.0,
+    "l2_gbs": 200.0,
+    "l3_gbs": 50.0,
+    "dram_gbs": 10.0,
+    "l2_bytes": 1e6,
+    "l3_bytes": 1e7,
+}
+
+
+def layer(name, ms, **cost):
+    return {"name": name, "op": "conv", "tactic": "conv", "sources": [name], "ms": ms} | cost
+
+
+LAYERS = [
+    layer("arithmetic", 3.0, flops=2e8, constant_bytes=1e6, activation_bytes=2e5),  # 2 ms, 0.1 + 0.001 ms
+    layer("memory", 6.0, flops=1e6, constant_bytes=1.9e7, activation_bytes=5e6),  # 0.01 ms, 1.9 + 0.1 ms
+    layer("unknown", 1.0),
+]
 
 
 RESULTS = {
@@ -71,14 +96,25 @@ def test_summary():
 def test_latency_table():
     lines = list(tables.latency_table(RESULTS, threads=1, batch=1))
     assert len(lines) == 4
-    assert lines[2] == "| first | 10.00 | 40.00 | 5.00 | 4.00 [3.60–4.40] | 0.50 [0.45–0.55] | **0.50** | 1e-06 |"
-    assert lines[3] == "| second | 0.500 | 0.500 | – | 1.00 [0.90–1.10] | – | 1.00 | 1e-06 |"
+    assert lines[2] == "| first | 10.00 | 40.00 | 5.00 | 4.00 [3.60–4.40] | 0.50 [0.45–0.55] | **0.50** | 80% | 1e-06 |"
+    assert lines[3] == "| second | 0.500 | 0.500 | – | 1.00 [0.90–1.10] | – | 1.00 | 80% | 1e-06 |"
     assert list(tables.latency_table(RESULTS, threads=2, batch=8))[2:] == []
+
+
+def test_bounds():
+    first, second, third = bounds.bounded(LAYERS, LIMITS)
+    assert (first["bound_ms"], first["lost_ms"]) == (2.0, 1.0)
+    assert (second["bound_ms"], second["lost_ms"]) == (pytest.approx(2.0), pytest.approx(4.0))
+    assert third["lost_ms"] == 0
+    ordered = bounds.by_lost_time([first, second, third])
+    assert [one["name"] for one in ordered] == ["memory", "arithmetic", "unknown"]
+    faster = bounds.fastest([LAYERS, [layer("arithmetic", 2.5), layer("memory", 7.0), layer("unknown", 0.5)]])
+    assert [one["ms"] for one in faster] == [2.5, 6.0, 0.5] and faster[0]["flops"] == 2e8
 
 
 def test_page_says_what_was_left_out(tmp_path, monkeypatch):
     monkeypatch.setattr(performance_page.plots, "speedups", lambda *_: False)  # matplotlib is not part of every set-up
-    page = list(performance_page.lines(RESULTS, {}, ["- Machine: a test"], tmp_path))
+    page = list(performance_page.lines(RESULTS, {"1": LIMITS}, ["- Machine: a test"], tmp_path))
     assert "- OpenVINO does not run second: no such operator" in page
     assert [line for line in page if line.startswith("## ")][:4] == [
         "## Summary",
@@ -86,6 +122,8 @@ def test_page_says_what_was_left_out(tmp_path, monkeypatch):
         "## 2 threads, batch 1",
         "## 1 thread, batch 8",
     ]
+    assert any("100 GFLOP/s" in line for line in page)
+    assert any(line.startswith("| first | 2.00 | 80% | 10.00 | 5.00 | conv conv 6.000 ms, bound 2.00") for line in page)
     assert any(line.startswith("| first | 20.00 | 40.00 | 80.00 | 2.0 | 5 | 9 | 8 |") for line in page)
 
 
@@ -161,5 +199,6 @@ def test_a_run(tmp_path):
             continue
         assert engine["ms"] > 0 and engine["cold_ms"] > 0 and engine["memory_bytes"] > 0, name
     assert entry["engines"]["camshaft"]["error"] < 1e-4
+    assert entry["engines"]["camshaft"]["flops"] > 0 and len(entry["layers"]) > 1
     assert entry["speedup"]["onnxruntime"]["low"] <= entry["speedup"]["onnxruntime"]["high"]
     assert "own_lstm" in done.stdout and "geomean" in done.stdout

@@ -36,7 +36,8 @@ def check_script(command):
     """The script is there, can be run, and its text knows each of the options."""
     script, *words = command.split()
     assert os.access(ROOT / script, os.X_OK), f"{script} cannot be run"
-    text = (ROOT / script).read_text()
+    program = ROOT / f"{script}.py"  # that the script runs, or the script itself
+    text = (program if program.exists() else ROOT / script).read_text()
     for word in words:
         assert not word.startswith("--") or word in text, f"{script} has no option {word}"
 

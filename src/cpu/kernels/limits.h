@@ -1,0 +1,15 @@
+// Loops that do nothing but what a machine is best at, to learn how much of it there is.
+#pragma once
+
+#include <cstdint>
+
+namespace camshaft::cpu {
+
+/// Runs independent chains of f32 fused multiply-adds from registers, `rounds` times; returns how many operations that
+/// were, a multiplication and an addition being two.
+double spin_fma(int64_t rounds);
+
+/// Reads n floats, n a multiple of 256, and returns their sum.
+float sum_floats(const float* x, int64_t n);
+
+}  // namespace camshaft::cpu

@@ -1,0 +1,71 @@
+#include "ops/cost.h"
+
+#include "ops/graph_text.h"
+
+namespace camshaft::ops {
+namespace {
+
+// Of the last node.
+Cost cost_of(const std::string& inputs, const std::string& body, const SymbolBindings& symbols = {}) {
+  const Graph graph = parse("graph (" + inputs + ") {\n" + body + "\n}");
+  const auto found = cost(graph, graph.nodes.back(), symbols);
+  EXPECT_TRUE(found) << body;
+  return found.value_or(Cost());
+}
+
+TEST(Cost, Products) {
+  const std::string weights = "const %w: f32[4, 5] = 0.5\n";
+  const Cost plain = cost_of("%x: f32[n, 3, 4]", weights + "%y = matmul {} (%x, %w)\nreturn %y", {{"n", 2}});
+  EXPECT_EQ(plain.flops, 2 * 6 * 4 * 5);
+  EXPECT_EQ(plain.constant_bytes, 4 * 20);
+  EXPECT_EQ(plain.activation_bytes, 4 * (24 + 30));
+  EXPECT_EQ(cost_of("%x: f32[4, 7]", weights + "%y = matmul {transpose_a=true} (%x, %w)\nreturn %y").flops,
+            2 * 7 * 4 * 5);
+}
+
+TEST(Cost, Convolutions) {
+  const std::string fields = "{strides=[2, 2], pads=shape(1, 1, 1, 1), dilations=[1, 1], groups=2}";
+  const Cost conv =
+      cost_of("%x: f32[1, 4, 8, 8]", "const %w: f32[6, 2, 3, 3] = 0.5\n%y = conv " + fields + " (%x, %w)\nreturn %y");
+  EXPECT_EQ(conv.flops, 2 * 6 * 16 * 2 * 9);  // 6 channels of 4 by 4 points, 2 channels of 9 taps each
+  const std::string transposed =
+      "{strides=[2, 2], pads=shape(0, 0, 0, 0), dilations=[1, 1], output_padding=shape(0, 0), groups=1}";
+  const Cost back = cost_of("%x: f32[1, 4, 8, 8]", "const %w: f32[4, 6, 2, 2] = 0.5\n%y = conv_transpose " +
+                                                       transposed + " (%x, %w)\nreturn %y");
+  EXPECT_EQ(back.flops, 2 * 4 * 64 * 6 * 4);
+}
+
+// Once at the border, and each operand once however often it is read.
+TEST(Cost, Regions) {
+  const Cost cost = cost_of("%x: f32[n, 4]", R"(const %w: f32[4, 4] = 0.5
+    %y = region {kind=contract} (%x, %w)
+      graph (%x: f32[n, 4], %w: f32[4, 4]) {
+        %p = matmul {} (%x, %w)
+        %q = pointwise {function=add} (%p, %x)
+        %y = pointwise {function=exp} (%q)
+        return %y
+      }
+    return %y)",
+                            {{"n", 3}});
+  EXPECT_EQ(cost.flops, 2 * 3 * 4 * 4);
+  EXPECT_EQ(cost.constant_bytes, 64);
+  EXPECT_EQ(cost.activation_bytes, 2 * 48);
+  EXPECT_EQ(cost_of("%x: f32[6]", "%y = pointwise {function=mul} (%x, %x)\nreturn %y").activation_bytes, 48);
+}
+
+// A row of a large table costs a row.
+TEST(Cost, PickedFromATable) {
+  const Cost cost = cost_of("%i: i64[2]", "const %t: f32[1000, 8] = 0.5\n%y = gather {axis=0} (%t, %i)\nreturn %y");
+  EXPECT_EQ(cost.flops, 0);
+  EXPECT_EQ(cost.constant_bytes, 4 * 16);
+  EXPECT_EQ(cost.activation_bytes, 8 * 2 + 4 * 16);
+}
+
+TEST(Cost, UnknownSizes) {
+  const Graph graph = parse("graph (%x: f32[n, 4]) {\n%y = pointwise {function=neg} (%x)\nreturn %y\n}");
+  EXPECT_FALSE(cost(graph, graph.nodes[0], {}));
+  EXPECT_EQ(cost(graph, graph.nodes[0], {{"n", 0}})->activation_bytes, 0);
+}
+
+}  // namespace
+}  // namespace camshaft::ops
