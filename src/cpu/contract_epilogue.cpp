@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cpu/activation_match.h"
 #include "cpu/shape_check.h"
 
 namespace camshaft::cpu {
@@ -98,10 +99,11 @@ std::optional<ContractEpilogue> ContractEpilogue::make(const RegionView& region,
     peeled[next] = true;
     accumulator = static_cast<int32_t>(next);
   }
+  e.take_activation(region, view, accumulator);
   const auto among = [&](const std::vector<int32_t>& inputs) {
     return std::find(inputs.begin(), inputs.end(), e.residual_) != inputs.end();
   };
-  e.residual_only_ = !among(view.anchor_inputs);
+  e.residual_only_ = !among(view.anchor_inputs) && e.addend_ != e.residual_;
   if (program.outputs[0] == accumulator) return e;
 
   // The rest, with the block itself in place of the last peeled instruction.
@@ -145,6 +147,36 @@ std::optional<ContractEpilogue> ContractEpilogue::make(const RegionView& region,
   }
   e.program_ = std::move(rest);
   return e;
+}
+
+void ContractEpilogue::take_activation(const RegionView& region, const ContractView& view, int32_t& accumulator) {
+  const ScalarProgram& program = *view.epilogue;
+  const auto input_of = [&](int32_t load) { return view.epilogue_loads[static_cast<size_t>(load)]; };
+  const auto number_of = [&](int32_t load) -> std::optional<float> {
+    if (input_of(load) < 0) return std::nullopt;
+    const auto& constant = region.graph.value(region.node.inputs[static_cast<size_t>(input_of(load))]).constant;
+    if (!constant || constant->is_elided() || constant->dtype() != DType::f32 || constant->size() != 1)
+      return std::nullopt;
+    return constant->as<float>()[0];
+  };
+  const std::optional<ActivationMatch> match = match_activation(program, accumulator, number_of);
+  if (!match) return;
+  activation_ = match->activation;
+  accumulator = match->result;
+  // A residual behind the activation (x + silu(conv(x))).
+  if (program.outputs[0] == accumulator || count_uses(program)[static_cast<size_t>(accumulator)] != 1) return;
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const ScalarInstruction& add = program.instructions[i];
+    if (add.kind != Kind::apply || add.function != ScalarFunction::add || add.dtype != DType::f32) continue;
+    if ((add.a == accumulator) == (add.b == accumulator)) continue;
+    const ScalarInstruction& other = program.instructions[static_cast<size_t>(add.a == accumulator ? add.b : add.a)];
+    if (other.kind != Kind::load || other.dtype != DType::f32 || input_of(other.a) < 0) return;
+    const auto& shape = region.graph.shape(region.node.inputs[static_cast<size_t>(input_of(other.a))]);
+    if (layout_of(shape, view.result.shape) != OperandLayout::full) return;
+    addend_ = input_of(other.a);
+    accumulator = static_cast<int32_t>(i);
+    return;
+  }
 }
 
 BoundEpilogue::BoundEpilogue(const ContractEpilogue& epilogue, const KernelShapes& shapes, int64_t columns)
@@ -213,6 +245,11 @@ Epilogue BoundEpilogue::bind(const LaunchArguments& arguments, float* c) {
   }
   e.lo = epilogue_.lo_;
   e.hi = epilogue_.hi_;
+  if (epilogue_.activation_) e.activation = &*epilogue_.activation_;
+  if (epilogue_.addend_ >= 0) {
+    e.addend = input(epilogue_.addend_);
+    e.addend_ld = columns_;
+  }
   if (!program_) return e;
   c_ = c;
   for (Operand& operand : operands_) operand.data = arguments.inputs[static_cast<size_t>(operand.input)];

@@ -34,10 +34,15 @@ class ContractEpilogue {
 
  private:
   friend class BoundEpilogue;
+  // Peels the activation of instruction `accumulator`, and an addend behind it; moves `accumulator` past them.
+  void take_activation(const RegionView& region, const ContractView& view, int32_t& accumulator);
+
   int32_t bias_ = -1, residual_ = -1;  // region inputs
   bool residual_only_ = false;         // nothing else reads the residual
   float lo_ = -std::numeric_limits<float>::infinity();
   float hi_ = std::numeric_limits<float>::infinity();
+  std::optional<Activation> activation_;
+  int32_t addend_ = -1;                   // region input, added to the activation's result
   std::optional<ScalarProgram> program_;  // what is left; input 0 is the block itself
   std::vector<int32_t> loads_;            // region inputs of program inputs 1, 2, …
   std::vector<OperandLayout> layouts_;    // of those

@@ -222,6 +222,7 @@ class BatchGemmLaunch final : public Launch {
       args.c = c + call.c;
       args.epilogue = epilogue;
       if (epilogue.residual) args.epilogue.residual = epilogue.residual + call.c;
+      if (epilogue.addend) args.epilogue.addend = epilogue.addend + call.c;
       Shift shift{epilogue, args_.n == 0 ? 0 : call.c / args_.n};
       if (epilogue.callback && shift.rows != 0) {
         args.epilogue.callback = &Shift::run;

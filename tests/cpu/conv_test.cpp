@@ -120,6 +120,12 @@ void check(Random& random, const std::vector<Sum>& sums, int64_t channels, int64
   e.residual_ld = stride;
   if (random.coin()) e.lo = 0.0f;
   if (random.coin()) e.hi = 1.0f;
+  const Activation activation = random_activation(random);
+  const std::vector<float> addend = random.vector(pixels * stride);
+  if (random.coin()) {
+    e.activation = &activation;
+    if (random.coin()) e.addend = addend.data(), e.addend_ld = stride;
+  }
   Negator negator{output.data(), stride};
   if (random.coin()) e.callback = Negator::call, e.context = &negator;
   run(output.data(), e);
@@ -134,10 +140,17 @@ void check(Random& random, const std::vector<Sum>& sums, int64_t channels, int64
       if (e.bias) value += bias[at(c)];
       if (e.residual) value += residual[at(p * stride + c)];
       if (!std::isnan(value)) value = std::clamp<double>(value, e.lo, e.hi);
+      double scale = sums[at(p * channels + c)].scale;
+      if (e.activation) {
+        value = activation_reference(activation, value);
+        scale = 10 * (1 + scale) * (1 + scale);  // slopes up to 1, cubics more
+      }
+      if (e.addend) value += addend[at(p * stride + c)];
       if (e.callback) value = -value;
-      ASSERT_TRUE(close_enough(actual, value, sums[at(p * channels + c)].scale, terms))
+      ASSERT_TRUE(close_enough(actual, value, scale, terms))
           << "pixel " << p << " channel " << c << ": " << actual << " for " << value << " bias " << bool(e.bias)
-          << " residual " << residual_kind << " clamp " << e.lo << ".." << e.hi << " callback " << bool(e.callback);
+          << " residual " << residual_kind << " activation " << (e.activation ? int(activation.core) : -1)
+          << activation.gated << " clamp " << e.lo << ".." << e.hi << " callback " << bool(e.callback);
     }
   }
 }

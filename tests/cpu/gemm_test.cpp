@@ -13,10 +13,12 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kGuard = -77.0f;
 
+const Activation kLeaky{.core = Activation::Core::slope, .gated = true, .lo = 0.25f, .hi = 1.0f};
+
 struct Case {
   int64_t m, n, k;
   int64_t lda_gap = 0, ldc_gap = 0;
-  bool transposed = false, bias = false, callback = false;
+  bool transposed = false, bias = false, callback = false, activation = false;
   int residual = 0;  // 0 none, 1 own memory, 2 C itself
   float lo = -kInfinity, hi = kInfinity;
 };
@@ -72,6 +74,9 @@ void check(const Case& s, Random& random, ThreadPool& pool, float poison = 0.0f)
   if (s.bias) args.epilogue.bias = bias.data();
   if (s.residual) args.epilogue.residual = s.residual == 2 ? c.data() : residual.data();
   args.epilogue.residual_ld = ldc;
+  const std::vector<float> addend = random.vector(s.m * ldc);
+  if (s.activation) args.epilogue.activation = &kLeaky, args.epilogue.addend = addend.data();
+  args.epilogue.addend_ld = ldc;
   Doubler doubler{c.data(), ldc};
   if (s.callback) args.epilogue.callback = Doubler::call, args.epilogue.context = &doubler;
   Workspace workspace(gemm_workspace_bytes(s.m, s.n, pool.size()));
@@ -93,6 +98,7 @@ void check(const Case& s, Random& random, ThreadPool& pool, float poison = 0.0f)
       if (s.bias) sum += bias[static_cast<size_t>(j)];
       if (s.residual) sum += residual[static_cast<size_t>(i * ldc + j)];
       if (!std::isnan(sum)) sum = std::clamp<double>(sum, s.lo, s.hi);
+      if (s.activation) sum = activation_reference(kLeaky, sum) + addend[static_cast<size_t>(i * ldc + j)];
       if (s.callback) sum *= 2;
       ASSERT_TRUE(close_enough(actual, sum, 2 * scale, s.k)) << i << "," << j << ": " << actual << " for " << sum;
     }
@@ -125,6 +131,7 @@ TEST_F(Gemm, RandomShapesAndEpilogues) {
         s.lda_gap = random_.integer(0, 2) * random_.integer(0, 5);
         s.ldc_gap = random_.integer(0, 1) * random_.integer(0, 5);
         s.transposed = random_.coin(), s.bias = random_.coin(), s.callback = random_.coin();
+        s.activation = random_.coin();
         s.residual = static_cast<int>(random_.integer(0, 2));
         if (random_.coin()) s.lo = 0.0f;
         if (random_.coin()) s.hi = 0.5f;
@@ -202,6 +209,7 @@ TEST_F(Gemm, BatchesOfAnyStrides) {
         args.a = a.data(), args.b = b.data(), args.c = c.data();
         if (random_.coin()) args.epilogue.bias = bias.data();
         if (random_.coin()) args.epilogue.residual = residual.data();
+        if (random_.coin()) args.epilogue.activation = &kLeaky, args.epilogue.addend = residual.data();
         SCOPED_TRACE(testing::Message() << outer << "*" << inner << " of " << args.m << "x" << args.n << "x" << args.k
                                         << " transposed " << a_transposed << b_transposed << " heads " << heads
                                         << " threads " << threads);
@@ -222,6 +230,7 @@ TEST_F(Gemm, BatchesOfAnyStrides) {
                     static_cast<size_t>(o * args.c_outer_stride + in * args.c_inner_stride + i * args.c_row_stride + j);
                 if (args.epilogue.bias) sum += bias[static_cast<size_t>(j)];
                 if (args.epilogue.residual) sum += residual[at];
+                if (args.epilogue.activation) sum = activation_reference(kLeaky, sum) + residual[at];
                 ASSERT_TRUE(close_enough(c[at], sum, static_cast<double>(args.k), args.k)) << c[at] << " for " << sum;
               }
             }

@@ -56,6 +56,45 @@ class Workspace {
   std::vector<unsigned char> memory_;
 };
 
+inline Activation random_activation(Random& random) {
+  Activation a;
+  a.core = static_cast<Activation::Core>(random.integer(0, 5));
+  a.gated = random.coin();
+  if (random.coin()) return a;
+  a.a = random.real();
+  if (a.core != Activation::Core::slope) a.b = random.real();  // a step anywhere but at 0 has no tolerance
+  if (a.core == Activation::Core::tanh_cubic) a.cubic = random.real();
+  if (a.core == Activation::Core::clamp || a.core == Activation::Core::slope) a.lo = 0.25f * random.real(), a.hi = 0.5f;
+  a.scale = random.real(), a.shift = random.real();
+  if (a.gated) a.offset = random.real();
+  return a;
+}
+
+inline double activation_reference(const Activation& a, double x) {
+  const double z = x * (a.core == Activation::Core::tanh_cubic ? a.a + a.cubic * x * x : a.a) + a.b;
+  double y = 0;
+  switch (a.core) {
+    case Activation::Core::clamp:
+      y = std::isnan(z) ? z : std::fmin(std::fmax(z, a.lo), a.hi);
+      break;
+    case Activation::Core::sigmoid:
+      y = 1 / (1 + std::exp(-z));
+      break;
+    case Activation::Core::tanh:
+    case Activation::Core::tanh_cubic:
+      y = std::tanh(z);
+      break;
+    case Activation::Core::erf:
+      y = std::erf(z);
+      break;
+    case Activation::Core::slope:
+      y = z < 0 ? a.lo : a.hi;
+      break;
+  }
+  y = a.scale * y + a.shift;
+  return a.gated ? x * y + a.offset : y;
+}
+
 /// Same value within the rounding of `terms` additions of numbers of size `scale`; NaN equals NaN, infinities exactly.
 inline bool close_enough(float actual, double expected, double scale, int64_t terms) {
   if (std::isnan(expected)) return std::isnan(actual);

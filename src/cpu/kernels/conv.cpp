@@ -228,6 +228,7 @@ void conv(const ConvPlan& plan, const float* input, const float* packed, float* 
       p.epilogue = epilogue;
       if (epilogue.bias) p.epilogue.bias += g * n;
       if (epilogue.residual) p.epilogue.residual += g * n;
+      if (epilogue.addend) p.epilogue.addend += g * n;
       p.callback_col0 = g * n;
       core_run(p, share.m0, share.m1, share.p0, share.p1, memory + thread * scratch);
     }

@@ -184,7 +184,11 @@ void conv_transpose(const ConvTransposePlan& plan, const float* input, const flo
   const int64_t scratch = plan.scratch_bytes_;
   const bool phases = s.stride_h > 1 || s.stride_w > 1;
   Epilogue in_product = epilogue;
-  if (phases) in_product.callback = nullptr;
+  if (phases) {
+    in_product.callback = nullptr;
+    in_product.activation = nullptr;
+    in_product.addend = nullptr;
+  }
 
   pool.run([&](int thread) {
     for_each_matrix(weights, [&](int64_t ph, int64_t pw, int64_t g, const PackedLayout& layout, int64_t offset) {
@@ -205,17 +209,25 @@ void conv_transpose(const ConvTransposePlan& plan, const float* input, const flo
       p.epilogue = in_product;
       if (epilogue.bias) p.epilogue.bias += g * n;
       if (epilogue.residual) p.epilogue.residual += g * n;
+      if (in_product.addend) p.epilogue.addend += g * n;
       p.callback_col0 = g * n;
       const Share share = core_share(p.m, p.n, threads, thread);
       core_run(p, share.m0, share.m1, share.p0, share.p1, static_cast<char*>(workspace) + thread * scratch);
     });
   });
 
-  if (phases && epilogue.callback) {
+  if (phases && (epilogue.activation || epilogue.callback)) {
     const int64_t block = std::max<int64_t>(1, 8192 / s.out_channels);
     pool.parallel_for(s.batch * out_h * out_w, block, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; row += block) {
-        epilogue.callback(epilogue.context, row, std::min(block, end - row), 0, s.out_channels);
+        const int64_t rows = std::min(block, end - row);
+        if (epilogue.activation) {
+          const int64_t step = s.out_pixel_stride ? s.out_pixel_stride : s.out_channels;
+          core_activate(*epilogue.activation,
+                        {output + row * step, step, rows, s.out_channels,
+                         epilogue.addend ? epilogue.addend + row * epilogue.addend_ld : nullptr, epilogue.addend_ld});
+        }
+        if (epilogue.callback) epilogue.callback(epilogue.context, row, rows, 0, s.out_channels);
       }
     });
   }

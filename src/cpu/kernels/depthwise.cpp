@@ -12,6 +12,7 @@
 #define HWY_TARGET_INCLUDE "cpu/kernels/depthwise.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h, which sets the target.
+#include "cpu/kernels/activation-inl.h"
 #include "cpu/kernels/clamp-inl.h"
 #include "cpu/kernels/depthwise_row.h"
 
@@ -119,6 +120,11 @@ void depthwise_pixels(const DepthwiseRow& first, int64_t count) {
   const int64_t tiles = (count + 7) / 8, width = count / tiles, wider = count % tiles;
   if (wider > 0) pixels_of<>(width + 1, t, wider);
   pixels_of<>(width, t, tiles - wider);
+  if (!first.activation) return;
+  ActivationBlock block{first.output + t.channel0, first.output_step, count,
+                        t.channel1 - t.channel0,   nullptr,           first.addend_step};
+  if (first.addend) block.addend = first.addend + t.channel0;
+  activate(*first.activation, block);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -179,6 +185,8 @@ void row(const ConvShape& s, const Range& inner, const float* input, const float
   t.bias = e.bias;
   t.lo = e.lo;
   t.hi = e.hi;
+  t.activation = e.activation;
+  t.addend_step = e.addend_ld;
   t.channel0 = channel0;
   t.channel1 = channel1;
   const int64_t first_line = y * s.stride_h - s.pad_top + vertical.first * s.dilation_h;
@@ -197,6 +205,7 @@ void row(const ConvShape& s, const Range& inner, const float* input, const float
     const int64_t pixel = index * out_w + x;
     t.output = output + pixel * out_step;
     t.residual = e.residual ? e.residual + pixel * e.residual_ld : nullptr;
+    t.addend = e.addend ? e.addend + pixel * e.addend_ld : nullptr;
     HWY_DYNAMIC_DISPATCH(depthwise_pixels)(t, count);
     t.taps_h = vertical.last - vertical.first;
     x += count;

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "cpu/kernels/activation.h"
+
 namespace camshaft::cpu {
 
 /// Steps in floats.
@@ -19,6 +21,9 @@ struct DepthwiseRow {
   int64_t multiplier;
   int64_t channel0, channel1;
   float lo, hi;
+  const Activation* activation;
+  const float* addend;  ///< of the first pixel, channel 0
+  int64_t addend_step;
 };
 
 }  // namespace camshaft::cpu

@@ -39,6 +39,8 @@ CoreProblem batch_element(const BatchGemmArgs& args, int64_t i, const float* pac
   p.epilogue = args.epilogue;
   p.epilogue.residual_ld = args.c_row_stride;
   if (args.epilogue.residual) p.epilogue.residual = args.epilogue.residual + c_offset;
+  p.epilogue.addend_ld = args.c_row_stride;
+  if (args.epilogue.addend) p.epilogue.addend = args.epilogue.addend + c_offset;
   p.callback_row0 = i * args.m;
   return p;
 }

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "cpu/kernels/activation.h"
+
 namespace camshaft {
 class ThreadPool;
 }
@@ -53,14 +55,18 @@ void unpack_b(const PackedLayout& layout, const float* packed, float* b, int64_t
 /// by the thread that computed it. Blocks are disjoint and cover C. Must not throw.
 using BlockCallback = void (*)(void* context, int64_t row0, int64_t rows, int64_t col0, int64_t cols);
 
-/// What happens to the sums before they are stored: + bias[n], + residual[m, n], clamp to [lo, hi] (NaN stays NaN), in
-/// this order, in registers; then `callback` for whatever else. relu is lo = 0, relu6 is lo = 0 and hi = 6.
+/// What happens to the sums: + bias[n], + residual[m, n], clamp to [lo, hi] (NaN stays NaN), in this order, in
+/// registers; then `activation` and + addend[m, n] while the tile is in L1; then `callback` for whatever else. relu is
+/// lo = 0, relu6 is lo = 0 and hi = 6.
 struct Epilogue {
   const float* bias = nullptr;      ///< n floats, or none
   const float* residual = nullptr;  ///< or none; either C itself (same ld), or memory that does not overlap C
   int64_t residual_ld = 0;          ///< floats from one residual row to the next
   float lo = -std::numeric_limits<float>::infinity();
   float hi = std::numeric_limits<float>::infinity();
+  const Activation* activation = nullptr;  ///< or none
+  const float* addend = nullptr;           ///< or none; only with an activation; must not overlap C
+  int64_t addend_ld = 0;
   BlockCallback callback = nullptr;
   void* context = nullptr;
 };
@@ -95,7 +101,7 @@ struct BatchGemmArgs {
   int64_t b_k_stride = 0, b_n_stride = 1, b_outer_stride = 0, b_inner_stride = 0;
   float* c = nullptr;  ///< columns are contiguous
   int64_t c_row_stride = 0, c_outer_stride = 0, c_inner_stride = 0;
-  /// bias is shared by the batch; residual follows c's strides with its own pointer (residual_ld is ignored). The
+  /// bias is shared by the batch; residual and addend follow c's strides (their ld is ignored). The
   /// callback's rows count through the batch: row0 = i * m + row; one call never spans two batch elements.
   Epilogue epilogue;
 };

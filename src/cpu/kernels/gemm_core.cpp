@@ -11,6 +11,7 @@
 #define HWY_TARGET_INCLUDE "cpu/kernels/gemm_core.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h, which sets the target.
+#include "cpu/kernels/activation-inl.h"
 #include "cpu/kernels/gemm_blocking.h"
 #include "cpu/kernels/gemm_tile-inl.h"
 
@@ -27,9 +28,24 @@ void run_tile(int64_t vectors, int64_t rows, const TileArgs& t) {
   tile_of_rows<1>(rows, t);
 }
 
-// One K block of one panel over all rows of the M block.
-void run_panel(TileArgs& t, const float* const* pointers, int64_t row0, const int64_t* out_rows, int64_t rows,
-               int64_t columns, const float* next_b, int64_t next_floats) {
+// The activation of a tile that was just stored. `e.addend` is at the panel's first column.
+void activate_tile(const Epilogue& e, const TileArgs& t, int64_t rows, int64_t columns) {
+  ActivationBlock block{t.c + t.row0 * t.ldc, t.ldc, rows, columns, nullptr, e.addend_ld};
+  if (!t.out_rows) {
+    if (e.addend) block.addend = e.addend + t.row0 * e.addend_ld;
+    return activate(*e.activation, block);
+  }
+  block.rows = 1;
+  for (int64_t r = 0; r < rows; ++r) {
+    block.c = t.c + t.out_rows[r] * t.ldc;
+    if (e.addend) block.addend = e.addend + t.out_rows[r] * e.addend_ld;
+    activate(*e.activation, block);
+  }
+}
+
+// One K block of one panel over all rows of the M block; `e` is of the panel.
+void run_panel(TileArgs& t, const Epilogue& e, const float* const* pointers, int64_t row0, const int64_t* out_rows,
+               int64_t rows, int64_t columns, const float* next_b, int64_t next_floats) {
   constexpr int64_t lanes = tile_lanes();
   const int64_t vectors = (columns + lanes - 1) / lanes;
   t.tail_lanes = static_cast<int>(columns - (vectors - 1) * lanes);
@@ -50,6 +66,7 @@ void run_panel(TileArgs& t, const float* const* pointers, int64_t row0, const in
     t.row0 = row0 + row;
     t.out_rows = out_rows ? out_rows + row : nullptr;
     run_tile(vectors, height, t);
+    if (t.last && e.activation) activate_tile(e, t, height, columns);
     t.prefetch += steps * t.prefetch_lines * 64;
     lines_left -= steps * t.prefetch_lines;
     row += height;
@@ -123,7 +140,10 @@ void core_run_target(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, i
                 p.packed_b + layout.offset(g0) + (following.tap0 * p.depth + following.depth0) * layout.columns(g0);
             next_floats = following.taps * following.depth * layout.columns(g0);
           }
-          run_panel(t, scratch.pointers + kb.tap0 * blocking.rows, row0, out_rows, rows, columns, next_b, next_floats);
+          Epilogue of_panel = epilogue;
+          if (epilogue.addend) of_panel.addend += col0;
+          run_panel(t, of_panel, scratch.pointers + kb.tap0 * blocking.rows, row0, out_rows, rows, columns, next_b,
+                    next_floats);
           // Small blocks are handed over together: the callback's overhead is per call.
           if (t.last && epilogue.callback &&
               (panel + 1 == g1 || rows * (col0 + columns - callback_panel * layout.width) >= kCallbackElements)) {
@@ -136,6 +156,10 @@ void core_run_target(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, i
       }
     }
   }
+}
+
+void activate_target(const Activation& activation, const ActivationBlock& block) {
+  activate(activation, block);
 }
 
 int64_t tile_rows_target() {
@@ -155,6 +179,7 @@ namespace camshaft::cpu {
 HWY_EXPORT(core_run_target);
 HWY_EXPORT(tile_rows_target);
 HWY_EXPORT(layout_target);
+HWY_EXPORT(activate_target);
 
 PackedLayout packed_layout(int64_t k, int64_t n) {
   return HWY_DYNAMIC_DISPATCH(layout_target)(k, n);
@@ -173,6 +198,10 @@ int64_t block_k() {
     return std::clamp<int64_t>(l1 * 3 / 4 / (64 * 4) / 32 * 32, 64, 256);
   }();
   return steps;
+}
+
+void core_activate(const Activation& activation, const ActivationBlock& block) {
+  HWY_DYNAMIC_DISPATCH(activate_target)(activation, block);
 }
 
 void core_run(const CoreProblem& problem, int64_t m0, int64_t m1, int64_t p0, int64_t p1, void* workspace) {

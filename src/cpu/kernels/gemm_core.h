@@ -40,6 +40,9 @@ int64_t core_workspace_bytes(int64_t m, int64_t taps);
 /// Computes rows [m0, m1) of panels [p0, p1).
 void core_run(const CoreProblem& problem, int64_t m0, int64_t m1, int64_t p0, int64_t p1, void* workspace);
 
+/// c = activation(c) + addend, in place.
+void core_activate(const Activation& activation, const ActivationBlock& block);
+
 /// A static cut of m x panels over `threads`: part t gets rows [m0, m1) and panels [p0, p1), possibly none.
 struct Share {
   int64_t m0, m1, p0, p1;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cpu/kernels/gemm_core.h"
 #include "cpu/kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -120,10 +121,11 @@ void gemv_panels(const GemmArgs& args, int64_t p0, int64_t p1) {
       panels_of_row<1, 4>(args, layout, p);
     }
   }
-  if (args.epilogue.callback) {
-    const int64_t col0 = p0 * layout.width;
-    args.epilogue.callback(args.epilogue.context, 0, 1, col0, std::min(args.n, p1 * layout.width) - col0);
-  }
+  const Epilogue& e = args.epilogue;
+  const int64_t col0 = p0 * layout.width, columns = std::min(args.n, p1 * layout.width) - col0;
+  if (e.activation)
+    core_activate(*e.activation, {args.c + col0, columns, 1, columns, e.addend ? e.addend + col0 : nullptr, columns});
+  if (e.callback) e.callback(e.context, 0, 1, col0, columns);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cpu/kernels/gemm_core.h"
 #include "cpu/kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -219,6 +220,11 @@ void thin_gemm(const BatchGemmArgs& args, ThreadPool& pool) {
                           args.epilogue.residual ? args.epilogue.residual + c : nullptr, args.c + c};
       const int64_t col0 = (item - i * chunks) * chunk, col1 = std::min(args.n, (last - i * chunks) * chunk);
       kernel(args, p, col0, col1);
+      if (args.epilogue.activation) {
+        const float* addend = args.epilogue.addend ? args.epilogue.addend + c + col0 : nullptr;
+        core_activate(*args.epilogue.activation,
+                      {args.c + c + col0, args.c_row_stride, args.m, col1 - col0, addend, args.c_row_stride});
+      }
       if (args.epilogue.callback) args.epilogue.callback(args.epilogue.context, i * args.m, args.m, col0, col1 - col0);
       item = last;
     }

@@ -128,6 +128,10 @@ class Run {
     t.residual_pixel_step = e_.residual_ld;
     t.lo = e_.lo;
     t.hi = e_.hi;
+    t.activation = e_.activation;
+    t.addend = e_.addend ? e_.addend + pixel * e_.addend_ld : nullptr;
+    t.addend_line_step = s_.out_w() * e_.addend_ld;
+    t.addend_pixel_step = e_.addend_ld;
     return t;
   }
 

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "cpu/kernels/activation.h"
+
 namespace camshaft::cpu {
 
 struct WinogradTile {
@@ -24,6 +26,9 @@ struct WinogradTile {
   const float* residual;
   int64_t residual_line_step, residual_pixel_step;
   float lo, hi;
+  const Activation* activation;
+  const float* addend;
+  int64_t addend_line_step, addend_pixel_step;
 };
 
 }  // namespace camshaft::cpu

@@ -7,6 +7,7 @@
 #define HWY_TARGET_INCLUDE "cpu/kernels/winograd_transform.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h, which sets the target.
+#include "cpu/kernels/activation-inl.h"
 #include "cpu/kernels/clamp-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -127,6 +128,13 @@ void winograd_output_target(const WinogradTile& t) {
   for (int64_t c = 0; c < t.out_channels; c += lanes) {
     const int64_t rest = t.out_channels - c;
     output_vector(t, c, static_cast<size_t>(rest < lanes ? rest : lanes));
+  }
+  if (!t.activation) return;
+  for (int64_t i = 0; i < t.rows; ++i) {
+    ActivationBlock block{
+        t.output + i * t.out_line_step, t.out_pixel_step, t.columns, t.out_channels, nullptr, t.addend_pixel_step};
+    if (t.addend) block.addend = t.addend + i * t.addend_line_step;
+    activate(*t.activation, block);
   }
 }
 
