@@ -43,7 +43,7 @@ class Case:
         else:
             fixed_model.write_fixed(model.path(), feed, self.model)
         start = time.perf_counter()
-        camshaft_cli.camshaft("build", self.model, "-o", self.engine, "--no-verify", *build_options)
+        camshaft_cli.camshaft("build", self.model, "-o", self.engine, *build_options)
         self.build_seconds = time.perf_counter() - start
         self.memory = json.loads(camshaft_cli.camshaft("inspect", self.engine, "--json").stdout)["memory"]
 
