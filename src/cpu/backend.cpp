@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cpu/attention.h"
 #include "cpu/conv_transpose.h"
 #include "cpu/convolution.h"
 #include "cpu/device.h"
@@ -21,11 +22,11 @@ namespace {
 
 /// Every way of running a region on the CPU; "reference" is added for all.
 constexpr const CpuTactic* all_tactics[] = {
-    &gemm_tactic,           &batch_gemm_tactic, &conv_tactic,    &winograd_tactic,   &depthwise_tactic,
-    &conv_transpose_tactic, &pointwise_tactic,  &softmax_tactic, &layer_norm_tactic, &group_norm_tactic,
-    &reduce_tactic,         &arg_reduce_tactic, &pool_tactic,    &transpose_tactic,  &expand_tactic,
-    &slice_tactic,          &concat_tactic,     &pad_tactic,     &gather_tactic,     &gather_elements_tactic,
-    &resize_tactic,         &recurrent_tactic,
+    &gemm_tactic,           &batch_gemm_tactic, &conv_tactic,      &winograd_tactic,   &depthwise_tactic,
+    &conv_transpose_tactic, &pointwise_tactic,  &softmax_tactic,   &layer_norm_tactic, &group_norm_tactic,
+    &reduce_tactic,         &arg_reduce_tactic, &pool_tactic,      &transpose_tactic,  &expand_tactic,
+    &slice_tactic,          &concat_tactic,     &pad_tactic,       &gather_tactic,     &gather_elements_tactic,
+    &resize_tactic,         &recurrent_tactic,  &attention_tactic,
 };
 
 /// The reference runs with double accumulation and no blocking to speak of: tens of times slower than a kernel.

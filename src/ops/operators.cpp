@@ -1,5 +1,6 @@
 #include "ops/operators.h"
 
+#include "ops/attention.h"
 #include "ops/contract.h"
 #include "ops/control_flow.h"
 #include "ops/dynamic.h"
@@ -44,6 +45,7 @@ const OpRegistry& operators() {
   static const OpRegistry registry = registry_of<    //
       ops::Pointwise, ops::Cast, ops::BitCast,       //
       ops::MatMul, ops::Conv, ops::ConvTranspose,    //
+      ops::Attention,                                //
       ops::Reduce, ops::ArgReduce,                   //
       ops::Softmax, ops::LayerNorm, ops::GroupNorm,  //
       ops::Pool, ops::Resize,                        //

@@ -1,0 +1,229 @@
+// Attention against a triple loop in double: tails, strides, masks, every instruction set, several thread counts.
+#include "cpu/kernels/attention.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/thread_pool.h"
+#include "cpu/kernel_test_util.h"
+
+namespace camshaft::cpu {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kGuard = -77.0f;
+
+enum class Masks { none, added, kept, both };
+
+struct Case {
+  int64_t outer, queries, keys, size, value_size;
+  Masks masks = Masks::none;
+  bool side_by_side = false;                 // heads lie in the rows of one matrix
+  bool columns_apart = false;                // the elements of a query, key, value and result are not neighbours
+  bool shared_keys = false;                  // all problems have the same keys and values
+  bool shuffled = false;                     // rows, and the columns of masks, are in no order
+  bool one_row = false, one_column = false;  // of masks: all queries, or all keys, share an element
+  bool zero_undefined = false;
+  float scale = 0.3f;
+};
+
+std::ostream& operator<<(std::ostream& out, const Case& c) {
+  return out << c.outer << " x " << c.queries << " x " << c.keys << " of " << c.size << "/" << c.value_size << " masks "
+             << static_cast<int>(c.masks) << " side by side " << c.side_by_side << " columns apart " << c.columns_apart
+             << " shared " << c.shared_keys << " shuffled " << c.shuffled << " one row/column " << c.one_row
+             << c.one_column << " zero " << c.zero_undefined << " scale " << c.scale;
+}
+
+// Offsets of an operand that is as large as it must be.
+struct Layout {
+  std::vector<int64_t> outer, rows;
+  int64_t column = 1, floats = 0;
+
+  Layout(const Case& c, int64_t rows_count, int64_t size, bool shared, Random& random) {
+    const int64_t problems = shared ? 1 : c.outer, all = problems * size;
+    for (int64_t o = 0; o < c.outer; ++o)
+      outer.push_back(shared ? 0 : c.side_by_side ? o * size : o * size * rows_count);
+    for (int64_t r = 0; r < rows_count; ++r) rows.push_back(r * (c.side_by_side ? all : size));
+    if (c.columns_apart) {
+      column = c.side_by_side ? rows_count * problems : rows_count;
+      for (int64_t& at : outer) at = c.side_by_side ? at / size : at;
+      for (int64_t& at : rows) at = c.side_by_side ? at / size : at / std::max<int64_t>(size, 1);
+    }
+    if (c.shuffled)
+      for (size_t i = rows.size(); i > 1; --i)
+        std::swap(rows[i - 1], rows[static_cast<size_t>(random.integer(0, static_cast<int64_t>(i) - 1))]);
+    floats = problems * rows_count * size;
+  }
+  AttentionOperand operand(const float* data) const {
+    bool neighbours = true;
+    for (size_t i = 0; i < rows.size(); ++i) neighbours &= rows[i] == rows[0] + static_cast<int64_t>(i);
+    return {data, outer.data(), rows.data(), column, neighbours};
+  }
+  size_t at(int64_t o, int64_t r, int64_t c) const {
+    return static_cast<size_t>(outer[static_cast<size_t>(o)] + rows[static_cast<size_t>(r)] + c * column);
+  }
+};
+
+struct MaskData {
+  std::vector<float> added;
+  std::vector<uint8_t> kept;
+  std::vector<int64_t> outer, rows, columns;
+  AttentionMask mask;
+
+  MaskData(const Case& c, bool bools, Random& random) {
+    const int64_t width = c.one_column ? 1 : c.keys, height = c.one_row ? 1 : c.queries;
+    for (int64_t o = 0; o < c.outer; ++o) outer.push_back(o % 2 * width * height);
+    for (int64_t q = 0; q < c.queries; ++q) rows.push_back(c.one_row ? 0 : q * width);
+    for (int64_t k = 0; k < c.keys; ++k) columns.push_back(c.one_column ? 0 : k);
+    if (c.shuffled) std::reverse(columns.begin(), columns.end());
+    for (int64_t i = 0; i < 2 * width * height; ++i) {
+      const bool out = random.integer(0, 3) == 0;
+      added.push_back(out ? -kInfinity : random.real());
+      kept.push_back(out ? 0 : static_cast<uint8_t>(random.integer(1, 255)));
+    }
+    mask.added = bools ? nullptr : added.data();
+    mask.kept = bools ? kept.data() : nullptr;
+    mask.masked = random.coin() ? -kInfinity : -3;
+    mask.outer = outer.data();
+    mask.rows = rows.data();
+    mask.columns = columns.data();
+    mask.one_column = c.one_column;
+    mask.neighbours = !c.one_column && !c.shuffled;
+  }
+  double apply(double score, int64_t o, int64_t q, int64_t k) const {
+    const auto at = static_cast<size_t>(outer[static_cast<size_t>(o)] + rows[static_cast<size_t>(q)] +
+                                        columns[static_cast<size_t>(k)]);
+    if (mask.added) return score + added[at];
+    return kept[at] ? score : mask.masked;
+  }
+};
+
+void check(const Case& c, Random& random, ThreadPool& pool, float poison = 0) {
+  SCOPED_TRACE(testing::Message() << c << " threads " << pool.size());
+  const Layout query(c, c.queries, c.size, false, random), key(c, c.keys, c.size, c.shared_keys, random),
+      value(c, c.keys, c.value_size, c.shared_keys, random), result(c, c.queries, c.value_size, false, random);
+  std::vector<float> q = random.vector(query.floats), k = random.vector(key.floats), v = random.vector(value.floats);
+  if (poison != 0) {
+    q[static_cast<size_t>(random.integer(0, query.floats - 1))] = poison;
+    k[static_cast<size_t>(random.integer(0, key.floats - 1))] = poison;
+  }
+  std::vector<float> y(static_cast<size_t>(result.floats) + 16, kGuard);
+  std::vector<MaskData> data;
+  if (c.masks == Masks::added || c.masks == Masks::both) data.emplace_back(c, false, random);
+  if (c.masks == Masks::kept || c.masks == Masks::both) data.emplace_back(c, true, random);
+  std::vector<AttentionMask> masks;
+  for (MaskData& m : data) {
+    m.mask.added = m.mask.added ? m.added.data() : nullptr;
+    masks.push_back(m.mask);
+  }
+  AttentionArgs args;
+  args.outer = c.outer;
+  args.queries = c.queries;
+  args.keys = c.keys;
+  args.size = c.size;
+  args.value_size = c.value_size;
+  args.scale = c.scale;
+  args.zero_undefined = c.zero_undefined;
+  args.query = query.operand(q.data());
+  args.key = key.operand(k.data());
+  args.value = value.operand(v.data());
+  args.result = y.data();
+  args.result_place = result.operand(nullptr);
+  args.masks = masks.data();
+  args.mask_count = static_cast<int64_t>(masks.size());
+  Workspace workspace(attention_workspace_bytes(args, pool.size()));
+  attention(args, pool, workspace.get());
+
+  for (size_t i = static_cast<size_t>(result.floats); i < y.size(); ++i) ASSERT_EQ(y[i], kGuard);
+  // An exponential multiplies the rounding of its score, which is in proportion to the score.
+  const auto terms = static_cast<int64_t>((1 + std::abs(c.scale)) * static_cast<float>(c.size)) + 16;
+  std::vector<double> p(static_cast<size_t>(c.keys));
+  for (int64_t o = 0; o < c.outer; ++o) {
+    for (int64_t i = 0; i < c.queries; ++i) {
+      double top = -kInfinity, sum = 0;
+      for (int64_t j = 0; j < c.keys; ++j) {
+        double score = 0;
+        for (int64_t d = 0; d < c.size; ++d) score += double{q[query.at(o, i, d)]} * double{k[key.at(o, j, d)]};
+        score *= double{c.scale};
+        for (const MaskData& m : data) score = m.apply(score, o, i, j);
+        p[static_cast<size_t>(j)] = score;
+        top = top != top || top > score ? top : score;
+      }
+      for (double& x : p) sum += x = std::exp(x - top);
+      for (int64_t e = 0; e < c.value_size; ++e) {
+        double expected = 0;
+        for (int64_t j = 0; j < c.keys; ++j) expected += p[static_cast<size_t>(j)] / sum * double{v[value.at(o, j, e)]};
+        if (c.keys == 0 || (c.zero_undefined && sum != sum)) expected = 0;
+        ASSERT_TRUE(close_enough(y[result.at(o, i, e)], expected, 1, terms))
+            << "problem " << o << " query " << i << " element " << e << ": " << y[result.at(o, i, e)] << " for "
+            << expected;
+      }
+    }
+  }
+}
+
+TEST(Attention, RandomCases) {
+  SCOPED_TRACE(testing::Message() << "seed " << test_seed());
+  for_each_target([] {
+    Random random(test_seed());
+    for (int round = 0; round < 150; ++round) {
+      ThreadPool pool(1 + round % 3);
+      Case c{random.integer(1, 5), random.integer(1, 80), random.integer(1, 150), random.integer(1, 40),
+             random.integer(1, 70)};
+      if (round % 10 == 0) c.queries = random.integer(1, 2);
+      if (round % 15 == 0) c.keys = random.integer(500, 1300);
+      c.masks = static_cast<Masks>(random.integer(0, 3));
+      c.side_by_side = random.coin();
+      c.columns_apart = random.integer(0, 3) == 0;
+      c.shared_keys = random.integer(0, 3) == 0;
+      c.shuffled = random.integer(0, 3) == 0;
+      c.one_row = random.integer(0, 3) == 0;
+      c.one_column = random.integer(0, 3) == 0;
+      c.zero_undefined = random.coin();
+      if (random.integer(0, 4) == 0) c.scale = -0.5f;
+      check(c, random, pool);
+      if (HasFatalFailure()) return;
+    }
+  });
+}
+
+TEST(Attention, LargeScoresDoNotOverflow) {
+  for_each_target([] {
+    Random random(test_seed());
+    ThreadPool pool(2);
+    for (const int64_t keys : {20, 700})
+      check({2, 30, keys, 8, 8, Masks::none, false, false, false, false, false, false, false, 200.0f}, random, pool);
+  });
+}
+
+TEST(Attention, NanAndInfinity) {
+  for_each_target([] {
+    Random random(test_seed());
+    ThreadPool pool(2);
+    for (const float poison : {kNan, kInfinity, -kInfinity})
+      for (const Masks masks : {Masks::none, Masks::added, Masks::both})
+        for (const bool zero : {false, true})
+          for (const int64_t keys : {1, 33, 1100}) {
+            Case c{2, 14, keys, 7, 9, masks};
+            c.zero_undefined = zero;
+            check(c, random, pool, poison);
+            if (HasFatalFailure()) return;
+          }
+  });
+}
+
+TEST(Attention, Empty) {
+  for_each_target([] {
+    Random random(test_seed());
+    ThreadPool pool(2);
+    for (const Masks masks : {Masks::none, Masks::both}) {
+      check({2, 3, 0, 4, 5, masks}, random, pool);
+      check({2, 0, 3, 4, 5, masks}, random, pool);
+      check({0, 2, 3, 4, 5, masks}, random, pool);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace camshaft::cpu

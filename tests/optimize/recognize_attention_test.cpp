@@ -1,0 +1,216 @@
+#include "optimize/recognize_attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/random.h"
+#include "ops/attention.h"
+#include "ops/evaluate.h"
+#include "optimize/pass_test.h"
+
+namespace camshaft {
+namespace {
+
+Graph graph_of(const std::string& inputs, const std::string& body) {
+  return parse_graph("graph \"g\" (" + inputs + ") {\n" + body + "\n}", operators());
+}
+
+int64_t count(const Graph& graph, std::string_view op) {
+  return std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& n) { return n.op.name() == op; });
+}
+
+// The pass leaves one attention and no move, and the graph computes what it did.
+ops::Attention expect_attention(const std::string& inputs, const std::string& body, const SymbolBindings& symbols = {},
+                                int64_t moves_left = 0) {
+  const Graph before = graph_of(inputs, body);
+  Graph after = before;
+  recognize_attention(after, test_context());
+  verify(after, "the pass");
+  EXPECT_EQ(count(after, "attention"), 1) << print(after);
+  EXPECT_EQ(count(after, "softmax"), 0);
+  EXPECT_EQ(count(after, "transpose") + count(after, "slice") + count(after, "expand"), moves_left) << print(after);
+  Random random(7);
+  std::vector<Tensor> values;
+  for (const ValueId id : before.inputs) {
+    Dims dims;
+    for (const Dim& d : before.shape(id)) dims.push_back(d.evaluate(symbols));
+    Tensor t(before.type(id).dtype, dims);
+    for (int64_t i = 0; i < t.size(); ++i) {
+      if (t.dtype() == DType::boolean) {
+        t.as_mutable<uint8_t>()[i] = random.uniform() < 0.7;
+      } else {
+        t.as_mutable<float>()[i] = static_cast<float>(random.uniform(-1, 1));
+      }
+    }
+    values.push_back(std::move(t));
+  }
+  const auto wanted = evaluate(before, values, test_pool()), got = evaluate(after, values, test_pool());
+  for (size_t o = 0; o < wanted.size(); ++o) {
+    EXPECT_EQ(wanted[o].dims(), got[o].dims());
+    const auto a = wanted[o].to_doubles(), b = got[o].to_doubles();
+    for (size_t i = 0; i < a.size(); ++i)
+      EXPECT_TRUE(std::abs(a[i] - b[i]) < 1e-5 || (std::isnan(a[i]) && std::isnan(b[i]))) << i << ": " << a[i] << b[i];
+  }
+  for (const Node& n : after.nodes)
+    if (const auto* op = n.op.as<ops::Attention>()) return *op;
+  return {};
+}
+
+void expect_none(const std::string& inputs, const std::string& body) {
+  Graph graph = graph_of(inputs, body);
+  const Graph before = graph;
+  recognize_attention(graph, test_context());
+  EXPECT_TRUE(equal(before, graph)) << print(graph);
+}
+
+const std::string projections = "%q: f32[batch, n, 6], %k: f32[batch, m, 6], %v: f32[batch, m, 6]";
+const SymbolBindings sizes{{"batch", 2}, {"n", 3}, {"m", 5}};
+
+TEST(RecognizeAttention, HeadsOfProjections) {
+  const ops::Attention op = expect_attention(projections, R"(
+      const %scale: f32[] = 0.5
+      %q1 = reshape {shape=shape(batch, n, 2, 3)} (%q)
+      %q2 = transpose {permutation=[0, 2, 1, 3]} (%q1)
+      %k1 = reshape {shape=shape(batch, m, 2, 3)} (%k)
+      %k2 = transpose {permutation=[0, 2, 3, 1]} (%k1)
+      %v1 = reshape {shape=shape(batch, m, 2, 3)} (%v)
+      %v2 = transpose {permutation=[0, 2, 1, 3]} (%v1)
+      %s = matmul (%q2, %k2)
+      %t = pointwise {function=mul} (%s, %scale)
+      %p = softmax {axis=3} (%t)
+      %o = matmul (%p, %v2)
+      %o1 = transpose {permutation=[0, 2, 1, 3]} (%o)
+      %y = reshape {shape=shape(batch, n, 6)} (%o1)
+      return "y" = %y)",
+                                             sizes);
+  EXPECT_EQ(op.outer, (Shape{Dim::symbol("batch"), 2}));
+  EXPECT_EQ(op.query, (Shape{0, Dim(6) * Dim::symbol("n"), 3, 6, 1}));
+  EXPECT_EQ(op.scale, 0.5);
+}
+
+TEST(RecognizeAttention, FusedProjectionWithMasks) {
+  // Query, key and value out of one tensor, as ViT and Swin have it; two masks of other shapes, a NaN guard.
+  expect_attention("%x: f32[n, 4, 24], %bias: f32[2, 4, 4], %seen: bool[n, 1, 1, 4]", R"(
+      const %zero: f32[] = 0
+      const %low: f32[] = -inf
+      %a = reshape {shape=shape(n, 4, 3, 2, 4)} (%x)
+      %b = transpose {permutation=[2, 0, 3, 1, 4]} (%a)
+      %q1 = slice {axes=[0], starts=shape(0), counts=shape(1), steps=[1]} (%b)
+      %k1 = slice {axes=[0], starts=shape(1), counts=shape(1), steps=[1]} (%b)
+      %v1 = slice {axes=[0], starts=shape(2), counts=shape(1), steps=[1]} (%b)
+      %q = reshape {shape=shape(n, 2, 4, 4)} (%q1)
+      %k = reshape {shape=shape(n, 2, 4, 4)} (%k1)
+      %v = reshape {shape=shape(n, 2, 4, 4)} (%v1)
+      %s = matmul {transpose_b=true} (%q, %k)
+      %t = pointwise {function=add} (%bias, %s)
+      %u = pointwise {function=select} (%seen, %t, %low)
+      %p = softmax {axis=3} (%u)
+      %nan = pointwise {function=is_nan} (%p)
+      %z = pointwise {function=select} (%nan, %zero, %p)
+      %y = matmul (%z, %v)
+      return "y" = %y)",
+                   {{"n", 3}});
+}
+
+TEST(RecognizeAttention, WindowsThatShareMasks) {
+  // Swin: the mask belongs to the window, whose axis is apart only while it is added.
+  expect_attention(
+      "%n: f32[n], %q: f32[6*n, 2, 4, 3], %k: f32[6*n, 2, 4, 3], %v: f32[6*n, 2, 4, 3], %mask: f32[1, 6, 1, 4, 4]", R"(
+      %s = matmul {transpose_b=true} (%q, %k)
+      %t = reshape {shape=shape(n, 6, 2, 4, 4)} (%s)
+      %u = pointwise {function=add} (%t, %mask)
+      %w = reshape {shape=shape(6*n, 2, 4, 4)} (%u)
+      %p = softmax {axis=3} (%w)
+      %y = matmul (%p, %v)
+      return "y" = %y)",
+      {{"n", 2}});
+}
+
+TEST(RecognizeAttention, GroupsOfHeadsShareKeys) {
+  // Keys repeated for each head of a group by Expand, as exporters write it …
+  const ops::Attention repeated =
+      expect_attention("%q: f32[batch, 4, n, 3], %k: f32[batch, 2, m, 3], %v: f32[batch, 2, m, 3], %mask: f32[n, m]",
+                       R"(
+      %k1 = reshape {shape=shape(batch, 2, 1, m, 3)} (%k)
+      %k2 = expand {shape=shape(batch, 2, 2, m, 3)} (%k1)
+      %k3 = reshape {shape=shape(batch, 4, m, 3)} (%k2)
+      %v1 = reshape {shape=shape(batch, 2, 1, m, 3)} (%v)
+      %v2 = expand {shape=shape(batch, 2, 2, m, 3)} (%v1)
+      %v3 = reshape {shape=shape(batch, 4, m, 3)} (%v2)
+      %s = matmul {transpose_b=true} (%q, %k3)
+      %t = pointwise {function=add} (%s, %mask)
+      %p = softmax {axis=3} (%t)
+      %y = matmul (%p, %v3)
+      return "y" = %y)",
+                       sizes);
+  // … or the heads of a group as rows of one matrix, as the importer does: the same operator.
+  const ops::Attention grouped =
+      expect_attention("%q: f32[batch, 4, n, 3], %k: f32[batch, 2, m, 3], %v: f32[batch, 2, m, 3], %mask: f32[n, m]",
+                       R"(
+      %g = reshape {shape=shape(batch, 2, 2*n, 3)} (%q)
+      %s1 = matmul {transpose_b=true} (%g, %k)
+      %s = reshape {shape=shape(batch, 4, n, m)} (%s1)
+      %t = pointwise {function=add} (%s, %mask)
+      %p = softmax {axis=3} (%t)
+      %p1 = reshape {shape=shape(batch, 2, 2*n, m)} (%p)
+      %y1 = matmul (%p1, %v)
+      %y = reshape {shape=shape(batch, 4, n, 3)} (%y1)
+      return "y" = %y)",
+                       sizes);
+  EXPECT_EQ(repeated.outer, (Shape{Dim(2) * Dim::symbol("batch")}));
+  EXPECT_EQ(repeated.queries, (Shape{2, Dim::symbol("n")}));
+  EXPECT_EQ(repeated.queries, grouped.queries);
+  EXPECT_EQ(repeated.key, grouped.key);
+}
+
+TEST(RecognizeAttention, KeysAsRows) {
+  // Channels first: softmax(qᵀ·k) and v·pᵀ.
+  expect_attention("%q: f32[2, 3, n], %k: f32[2, 3, m], %v: f32[2, 5, m]", R"(
+      %s = matmul {transpose_a=true} (%q, %k)
+      %p = softmax {axis=2} (%s)
+      %y = matmul {transpose_b=true} (%v, %p)
+      return "y" = %y)",
+                   sizes);
+  // Softmax along the rows: the operands have changed places.
+  expect_attention("%q: f32[2, n, 3], %k: f32[2, m, 3], %v: f32[2, m, 5]", R"(
+      %s = matmul {transpose_b=true} (%k, %q)
+      %p = softmax {axis=1} (%s)
+      %y = matmul {transpose_a=true} (%p, %v)
+      return "y" = %y)",
+                   sizes);
+}
+
+TEST(RecognizeAttention, InvertedMask) {
+  expect_attention("%q: f32[n, 3], %k: f32[m, 3], %v: f32[m, 5], %out: bool[n, m]", R"(
+      const %low: f32[] = -10000.0
+      %s = matmul {transpose_b=true} (%q, %k)
+      %t = pointwise {function=select} (%out, %low, %s)
+      %p = softmax {axis=1} (%t)
+      %y = matmul (%p, %v)
+      return "y" = %y)",
+                   sizes);
+}
+
+TEST(RecognizeAttention, OtherUsesOfTheScoresStay) {
+  expect_none("%q: f32[n, 3], %k: f32[m, 3], %v: f32[m, 5]", R"(
+      %s = matmul {transpose_b=true} (%q, %k)
+      %p = softmax {axis=1} (%s)
+      %y = matmul (%p, %v)
+      return "y" = %y, "p" = %p)");
+  expect_none("%q: f32[n, 3], %k: f32[m, 3], %v: f32[n, 5]", R"(
+      %s = matmul {transpose_b=true} (%q, %k)
+      %p = softmax {axis=1} (%s)
+      %y = matmul {transpose_a=true} (%p, %v)
+      return "y" = %y)");
+  expect_none("%q: f32[n, 3], %k: f32[m, 3], %v: f32[m, 5], %mask: f32[n, m]", R"(
+      const %two: f32[] = 2
+      %s = matmul {transpose_b=true} (%q, %k)
+      %t = pointwise {function=add} (%s, %mask)
+      %u = pointwise {function=mul} (%t, %two)
+      %p = softmax {axis=1} (%u)
+      %y = matmul (%p, %v)
+      return "y" = %y)");
+}
+
+}  // namespace
+}  // namespace camshaft
