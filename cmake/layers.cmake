@@ -37,3 +37,18 @@ function(camshaft_flatbuffer layer schema)
   target_sources(camshaft_${layer} PRIVATE ${output})
   target_include_directories(camshaft_${layer} SYSTEM PRIVATE ${folder})
 endfunction()
+
+# camshaft_source_hash(LAYER NAME): generates source_hash.h with the macro NAME, which changes with every source of that
+# layer: what was measured with other kernels says nothing about these.
+function(camshaft_source_hash layer name)
+  set(folder ${PROJECT_BINARY_DIR}/generated/${layer})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${layer}/*.cpp ${PROJECT_SOURCE_DIR}/src/${layer}/*.h)
+  file(MAKE_DIRECTORY ${folder})
+  add_custom_command(
+    OUTPUT ${folder}/source_hash.h
+    COMMAND ${CMAKE_COMMAND} -D FOLDER=${PROJECT_SOURCE_DIR}/src/${layer} -D OUTPUT=${folder}/source_hash.h -D NAME=${name}
+            -P ${PROJECT_SOURCE_DIR}/cmake/hash_sources.cmake
+    DEPENDS ${sources} ${PROJECT_SOURCE_DIR}/cmake/hash_sources.cmake)
+  target_sources(camshaft_${layer} PRIVATE ${folder}/source_hash.h)
+  target_include_directories(camshaft_${layer} SYSTEM PRIVATE ${folder})
+endfunction()

@@ -26,6 +26,7 @@ void BuildArguments::add_to(CLI::App& command, const char* shapes_help) {
 BuildOptions BuildArguments::options(Progress& progress) const {
   BuildOptions options;
   options.threads = parse_threads(threads);
+  options.tuning = Tuning::heuristic;
   options.tolerance = parse_positive(tolerance, "tolerance", options.tolerance);
   options.seed = static_cast<uint64_t>(parse_whole(seed, "seed", 0, INT64_MAX, 0));
   options.progress = progress.callback();

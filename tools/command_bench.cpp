@@ -80,7 +80,7 @@ Prepared prepare(const Arguments& arguments, Progress& progress) {
   const GivenInputs given(arguments.inputs);
   Measured measured;
   measured.resident_before = resident_bytes();
-  OpenedEngine opened = open_engine(arguments.path, threads, given.shapes(), progress);
+  OpenedEngine opened = open_engine(arguments.path, threads, given.shapes(), progress, Tuning::measure);
   measured.from_model = opened.from_model;
   measured.threads = threads > 0 ? threads : opened.engine.impl()->backend->device().cores;
   measured.weight_bytes = opened.engine.memory().weight_bytes;

@@ -14,6 +14,7 @@
 #include "tools/progress.h"
 #include "tools/report.h"
 #include "tools/tensor_text.h"
+#include "tools/tuning_options.h"
 
 namespace camshaft {
 
@@ -23,6 +24,7 @@ struct Arguments : BuildArguments {
   std::string model, output, stop_after;
   std::vector<std::string> debug_tensors;
   ProfileTexts profiles;
+  TuningArguments tuning;
   bool no_verify = false, json = false;
 };
 
@@ -35,16 +37,29 @@ void check_output(const std::string& model, const std::string& output) {
   check_writable(output);
 }
 
+std::string format_tuning(const BuildReport& report, const Engine& engine) {
+  std::string text = engine.metadata().at("tuning");
+  const auto add = [&](int64_t problems, const char* what) {
+    if (problems > 0) text += fmt::format(", {} {}", problems, what);
+  };
+  add(report.problems_measured, "problems measured");
+  add(report.problems_cached, "from the timing cache");
+  add(report.problems_out_of_time, "left to the cost model: out of time (--tuning-seconds)");
+  if (report.approximate_refused) text += "; approximate tactics refused: they took too much of the error budget";
+  return text;
+}
+
 void print_summary(const Arguments& arguments, const std::string& output, const BuildReport& report,
                    const Engine& engine, double seconds) {
   fmt::print("model     {}: {} nodes\n", arguments.model, report.model_nodes);
   std::error_code ignored;
   const auto size = std::filesystem::file_size(output, ignored);
   fmt::print("engine    {}: {} layers{}\n", output, report.layers, ignored ? "" : ", " + format_bytes(size));
-  fmt::print("time      {}: import {}, optimise {}, compile {}{}\n", format_seconds(seconds),
+  fmt::print("time      {}: import {}, optimise {}, tune {}, compile {}{}\n", format_seconds(seconds),
              format_seconds(report.seconds_import), format_seconds(report.seconds_optimize),
-             format_seconds(report.seconds_compile),
+             format_seconds(report.seconds_tune), format_seconds(report.seconds_compile),
              arguments.no_verify ? "" : ", verify " + format_seconds(report.seconds_verify));
+  fmt::print("tuning    {}\n", format_tuning(report, engine));
   fmt::print("memory    {}\n", format_memory(engine.memory()));
   if (arguments.no_verify) {
     fmt::print("verify    off\n");
@@ -76,8 +91,15 @@ void print_report_json(const Arguments& arguments, const std::string& output, co
                           {{"total", seconds},
                            {"import", report.seconds_import},
                            {"optimize", report.seconds_optimize},
+                           {"tune", report.seconds_tune},
                            {"compile", report.seconds_compile},
                            {"verify", report.seconds_verify}}},
+                         {"tuning",
+                          {{"mode", engine.metadata().at("tuning")},
+                           {"measured", report.problems_measured},
+                           {"cached", report.problems_cached},
+                           {"out_of_time", report.problems_out_of_time},
+                           {"approximate_refused", report.approximate_refused}}},
                          {"memory", to_json(engine.memory())},
                          {"verified", !arguments.no_verify && report.unverified.empty()},
                          {"verification", to_json(report.verification)},
@@ -90,6 +112,7 @@ int build(const Arguments& arguments) {
   Progress progress;
   BuildOptions options = arguments.options(progress);
   options.verify = !arguments.no_verify;
+  arguments.tuning.set(options);
   options.debug_tensors = arguments.debug_tensors;
   options.stop_after_pass = static_cast<int>(parse_whole(arguments.stop_after, "stop-after-pass", 0, 1000, -1));
   options.profiles = parse_profiles(arguments.profiles);
@@ -107,6 +130,11 @@ int build(const Arguments& arguments) {
                 fmt::format("'{}' is an engine already; build takes an ONNX model", arguments.model));
   check_output(arguments.model, output);
   check_distinct(arguments.inputs, output);
+  for (const std::string& written : {options.timing_cache, options.write_lock}) {
+    check_distinct(arguments.model, written);
+    check_distinct(arguments.inputs, written);
+    check_writable(written);
+  }
 
   const Cancellation cancellation = options.cancellation;
   Builder builder(std::move(options));
@@ -130,6 +158,7 @@ Command add_build_command(CLI::App& app) {
       ->type_name("ENGINE");
   command->add_flag("--json", arguments->json, "Print the report as JSON");
   arguments->add_to(*command, "Tune for these shapes and accept no others");
+  arguments->tuning.add_to(*command);
   command->add_flag("--no-verify", arguments->no_verify, "Do not compare the engine with the reference evaluation")
       ->group("Verification");
   const auto add_shapes = [&](const char* name, std::vector<std::string>& target, const char* help) {

@@ -8,6 +8,7 @@
 #include "graph/text.h"
 #include "runtime/engine_impl.h"
 #include "tools/commands.h"
+#include "tools/explain.h"
 #include "tools/open_engine.h"
 #include "tools/progress.h"
 #include "tools/report.h"
@@ -19,7 +20,7 @@ namespace {
 
 struct Arguments {
   std::string path;
-  bool json = false, graph = false;
+  bool json = false, graph = false, explain = false;
 };
 
 // The dtype that a layer computes: of its first output, "name: f32[batch, 64]".
@@ -88,19 +89,24 @@ nlohmann::json inspection(const std::string& path, const OpenedEngine& opened) {
                               {"description", layer.description},
                               {"inputs", layer.inputs},
                               {"outputs", layer.outputs},
-                              {"sources", layer.sources}});
+                              {"sources", layer.sources},
+                              {"tried", to_json(layer.tried)},
+                              {"notes", layer.notes}});
   return json;
 }
 
 int inspect(const Arguments& arguments) {
   Progress progress;
-  const OpenedEngine opened = open_engine(arguments.path, 0, {}, progress);
+  const OpenedEngine opened =
+      open_engine(arguments.path, 0, {}, progress, arguments.explain ? Tuning::measure : Tuning::heuristic);
   PrintOptions options;
   options.sources = true;
   if (arguments.json) {
     nlohmann::json json = inspection(arguments.path, opened);
     if (arguments.graph) json["graph"] = print(opened.engine.impl()->graph, options);
     print_json(json);
+  } else if (arguments.explain) {
+    fmt::print("{}", explain(opened.engine));
   } else if (arguments.graph) {
     fmt::print("{}", print(opened.engine.impl()->graph, options));
   } else {
@@ -117,6 +123,9 @@ Command add_inspect_command(CLI::App& app) {
   command->add_option("PATH", arguments->path, "An engine, or an ONNX model, which is then compiled in memory")
       ->required();
   command->add_flag("--json", arguments->json, "Print everything as JSON");
+  command->add_flag(
+      "--explain", arguments->explain,
+      "For each layer: what was fused and why no more, the tactics tried with their times, and the choice");
   command->add_flag("--graph", arguments->graph, "Print the optimised graph in its text form");
   command->footer(
       "Each layer is one step of the engine: the kernel family (op), how it is implemented (tactic), the tensor it\n"

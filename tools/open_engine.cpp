@@ -18,7 +18,8 @@ bool is_engine_file(const std::string& path) {
   return begins_like_container(MappedFile::open(path)->bytes());
 }
 
-OpenedEngine open_engine(const std::string& path, int threads, const NamedShapes& shapes, Progress& progress) {
+OpenedEngine open_engine(const std::string& path, int threads, const NamedShapes& shapes, Progress& progress,
+                         Tuning tuning) {
   const bool is_engine = is_engine_file(path);
   const auto start = std::chrono::steady_clock::now();
   const auto open = [&] {
@@ -26,6 +27,7 @@ OpenedEngine open_engine(const std::string& path, int threads, const NamedShapes
     BuildOptions options;
     options.threads = threads;
     options.verify = false;
+    options.tuning = tuning;
     options.progress = progress.callback();
     options.cancellation = cancel_on_interrupt();
     if (!shapes.empty()) options.profiles.push_back(fixed_profile(shapes));

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "camshaft/engine.h"
+#include "camshaft/tuning.h"
 #include "tools/progress.h"
 #include "tools/shapes_option.h"
 
@@ -17,7 +18,8 @@ struct OpenedEngine {
 
 /// Loads an engine; builds a model in memory, without verification, tuned for `shapes` and accepting those alone when
 /// there are any. Cancelled by Ctrl-C. Throws Error.
-OpenedEngine open_engine(const std::string& path, int threads, const NamedShapes& shapes, Progress& progress);
+OpenedEngine open_engine(const std::string& path, int threads, const NamedShapes& shapes, Progress& progress,
+                         Tuning tuning = Tuning::heuristic);
 
 /// Whether the file begins like an engine. Throws Error(io) when it cannot be read.
 bool is_engine_file(const std::string& path);

@@ -10,6 +10,7 @@
 #include "camshaft/cancellation.h"
 #include "camshaft/engine.h"
 #include "camshaft/profile.h"
+#include "camshaft/tuning.h"
 
 namespace camshaft {
 
@@ -27,8 +28,21 @@ struct OutputError {
 struct BuildOptions {
   /// Shapes to tune for and to accept; empty: any shape.
   std::vector<Profile> profiles;
-  /// Threads for building and verifying; 0: one for each core.
+  /// Threads for building, measuring and verifying; 0: one for each core.
   int threads = 0;
+  /// How the kernel of each layer is chosen.
+  Tuning tuning = Tuning::measure;
+  /// A file that keeps what was measured, for this and other models and for several machines; made if there is none,
+  /// and brought up to date. Empty: what was measured is forgotten. Unused unless measuring.
+  std::string timing_cache;
+  /// Measuring stops after this many seconds, the most promising layers first; the cost model decides the rest. 0 or
+  /// more.
+  double tuning_seconds = 60;
+  /// The lock file to take all choices from, which Tuning::locked needs: the same model and lock file give the same
+  /// engine byte by byte, wherever, whenever and with however many threads it is built.
+  std::string lock;
+  /// Where to write the lock file of this build; empty: nowhere.
+  std::string write_lock;
   /// Compare the engine with the reference evaluation of the model on seeded inputs, and fail outside the tolerance.
   bool verify = true;
   /// Largest allowed max_error / scale of a floating-point output.
@@ -57,7 +71,10 @@ struct BuildReport {
   /// measured only when an output was outside the tolerance, and 0 otherwise. Such a model amplifies rounding: its
   /// outputs are accepted within four times this.
   double sensitivity = 0;
-  double seconds_import = 0, seconds_optimize = 0, seconds_compile = 0, seconds_verify = 0;
+  double seconds_import = 0, seconds_optimize = 0, seconds_tune = 0, seconds_compile = 0, seconds_verify = 0;
+  /// Different problems for which there were several good tactics: how many were measured, found in the timing cache,
+  /// and left to the cost model because the time was up.
+  int64_t problems_measured = 0, problems_cached = 0, problems_out_of_time = 0;
   /// Whether approximate tactics (Winograd) were tried and given up because they took more than a quarter of the
   /// tolerance. Builds without verification never use them.
   bool approximate_refused = false;
@@ -71,7 +88,8 @@ class Builder {
   explicit Builder(BuildOptions options = {}) : options_(std::move(options)) {}
 
   /// Reads an ONNX file (and its external data) and compiles it. Throws Error: io, invalid_model, unsupported (naming
-  /// every node that is missing), verification_failed (naming the first layer that diverges), cancelled, out_of_memory.
+  /// every node that is missing), verification_failed (naming the first layer that diverges), cancelled, out_of_memory,
+  /// invalid_argument (options that contradict each other, a lock file that does not fit, a damaged timing cache).
   Engine build(const std::string& model_path);
   /// Of the last build.
   const BuildReport& report() const { return report_; }

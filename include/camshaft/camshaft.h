@@ -11,3 +11,4 @@
 #include "camshaft/profile.h"
 #include "camshaft/profiler.h"
 #include "camshaft/tensor.h"
+#include "camshaft/tuning.h"

@@ -9,6 +9,7 @@
 #include "camshaft/context.h"
 #include "camshaft/profile.h"
 #include "camshaft/tensor.h"
+#include "camshaft/tuning.h"
 
 namespace camshaft {
 
@@ -18,6 +19,8 @@ struct LayerInfo {
   std::string description;                   ///< the expression it computes
   std::vector<std::string> inputs, outputs;  ///< "name: f32[batch, 64]"
   std::vector<std::string> sources;          ///< the model's nodes it came from
+  std::vector<TacticTrial> tried;            ///< the tactics that the build looked at, its first guess first
+  std::vector<std::string> notes;            ///< why it was not fused with its neighbours
 };
 
 /// Bytes that an engine needs, at the optimum shapes of its first profile (or at its fixed shapes). Sizes that neither

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/mapped_file.h"
 #include "build/compile_graph.h"
+#include "build/tuning.h"
 #include "build/verify_engine.h"
 #include "onnx/importer.h"
 #include "optimize/pipeline.h"
@@ -69,6 +70,22 @@ bool has_margin(const VerifyResult& result, double tolerance) {
                      [&](const OutputError& e) { return e.exact ? e.passed : e.relative() <= tolerance / 4; });
 }
 
+std::map<std::string, std::string> metadata_of(const onnx::ImportedModel& imported, const ModelIdentity& model,
+                                               size_t model_bytes, const DeviceInfo& device) {
+  std::map<std::string, std::string> metadata = {
+      {"camshaft", CAMSHAFT_VERSION},
+      {"model", model.name},
+      {"model_bytes", std::to_string(model_bytes)},
+      {"model_xxh3", model.hash},
+      {"producer", imported.producer},
+      {"opset", std::to_string(imported.opset)},
+      {"device", device.kind + " " + device.isa},
+      {"code", device.code},
+  };
+  for (const auto& [key, value] : imported.metadata) metadata["model." + key] = value;
+  return metadata;
+}
+
 }  // namespace
 
 Engine Builder::build(const std::string& model_path) {
@@ -89,6 +106,7 @@ Engine Builder::build_checked(const std::string& model_path) {
   };
   if (options_.threads < 0)
     throw Error(ErrorCode::invalid_argument, fmt::format("a build cannot have {} threads", options_.threads));
+  check_tuning_options(options_);
   const std::shared_ptr<const Backend> backend = find_backend("cpu");
   ThreadPool pool(options_.threads > 0 ? options_.threads : std::max(1, backend->device().cores));
 
@@ -101,6 +119,9 @@ Engine Builder::build_checked(const std::string& model_path) {
   keep_debug_tensors(imported.graph, options_.debug_tensors);
   for (const Profile& profile : options_.profiles) check_profile(imported.graph, profile);
   report_.model_nodes = imported.model_nodes;
+  const auto file = MappedFile::open(model_path);
+  const ModelIdentity model{std::filesystem::path(model_path).filename().string(), to_hex(hash64(file->bytes()))};
+  BuildTuning tuning(options_, model, *backend, pool);
   report_.seconds_import = watch.lap();
 
   progress("optimising", 0.1);
@@ -112,45 +133,53 @@ Engine Builder::build_checked(const std::string& model_path) {
   optimize(graph, passes);
   report_.seconds_optimize = watch.lap();
 
-  progress("compiling", 0.3);
-  const auto file = MappedFile::open(model_path);
-  CompileOptions compile{.profiles = options_.profiles, .metadata = {}, .cancellation = options_.cancellation};
-  compile.metadata = {
-      {"camshaft", CAMSHAFT_VERSION},
-      {"model", std::filesystem::path(model_path).filename().string()},
-      {"model_bytes", std::to_string(file->size())},
-      {"model_xxh3", to_hex(hash64(file->bytes()))},
-      {"producer", imported.producer},
-      {"opset", std::to_string(imported.opset)},
-      {"device", backend->device().kind + " " + backend->device().isa},
+  CompileOptions compile;
+  compile.profiles = options_.profiles;
+  compile.cancellation = options_.cancellation;
+  compile.metadata = metadata_of(imported, model, file->size(), backend->device());
+  compile.metadata["tuning"] = tuning.summary();
+  SymbolBindings optimum;
+  if (!options_.profiles.empty()) optimum = bind_profile(graph, options_.profiles.front());
+  const auto compiled = [&](bool allow_approximate) {
+    progress("tuning", 0.3);
+    compile.decisions = tuning.choose(graph, optimum, allow_approximate);
+    report_.seconds_tune += watch.lap();
+    progress("compiling", 0.5);
+    compile.allow_approximate = allow_approximate;
+    Engine engine = compile_graph(graph, backend, compile);
+    report_.seconds_compile += watch.lap();
+    return engine;
   };
-  for (const auto& [key, value] : imported.metadata) compile.metadata["model." + key] = value;
-  compile.allow_approximate = options_.verify;  // only what is checked may round more than it must
-  Engine engine = compile_graph(graph, backend, compile);
-  report_.layers = static_cast<int64_t>(engine.impl()->plan.steps.size());
-  report_.seconds_compile = watch.lap();
+  // Only what is checked may round more than it must; what is locked was checked by the build that wrote the lock file.
+  Engine engine = compiled(options_.verify || tuning.is_locked());
 
   if (options_.verify) {
-    progress("verifying", 0.5);
     VerifyOptions verify;
     verify.tolerance = options_.tolerance;
     verify.seed = options_.seed;
     verify.cancellation = options_.cancellation;
     for (const auto& [name, view] : options_.verification_inputs) verify.inputs[name] = copy_of(view);
-    VerifyResult result = verify_engine(imported.graph, engine, verify, pool);
-    if (is_approximate(engine) && !has_margin(result, options_.tolerance)) {
+    const auto verified = [&] {
+      progress("verifying", 0.6);
+      VerifyResult result = verify_engine(imported.graph, engine, verify, pool);
+      report_.seconds_verify += watch.lap();
+      return result;
+    };
+    VerifyResult result = verified();
+    if (!tuning.is_locked() && is_approximate(engine) && !has_margin(result, options_.tolerance)) {
       report_.approximate_refused = true;
-      compile.allow_approximate = false;
-      engine = compile_graph(std::move(graph), backend, compile);
-      result = verify_engine(imported.graph, engine, verify, pool);
+      engine = compiled(false);
+      result = verified();
     }
     report_.verification = result.outputs;
     report_.unverified = result.unverified;
     report_.sensitivity = result.sensitivity;
-    report_.seconds_verify = watch.lap();
     if (result.unverified.empty() && !result.passed)
       throw Error(ErrorCode::verification_failed, failure_message(result, options_.tolerance));
   }
+  report_.layers = static_cast<int64_t>(engine.impl()->plan.steps.size());
+  tuning.report(report_);
+  tuning.write_lock(graph, optimum, compile.decisions);
   progress("done", 1);
   return engine;
 }

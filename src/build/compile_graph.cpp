@@ -21,6 +21,10 @@ Engine compile_graph(Graph graph, std::shared_ptr<const Backend> backend, const 
   lowering.symbols = impl->optimum;
   lowering.allow_approximate = options.allow_approximate;
   lowering.cancellation = options.cancellation;
+  for (const TacticDecision& decision : options.decisions) {
+    lowering.tactics.push_back(decision.tactic);
+    impl->explanations.push_back({decision.tried, {}});
+  }
   impl->plan = lower(impl->graph, *impl->backend, *impl->packed, lowering);
   impl->finish();
   return Engine(impl);

@@ -9,6 +9,7 @@
 #include "camshaft/cancellation.h"
 #include "camshaft/engine.h"
 #include "compile/backend.h"
+#include "compile/tune/tuner.h"
 #include "graph/graph.h"
 
 namespace camshaft {
@@ -16,12 +17,14 @@ namespace camshaft {
 struct CompileOptions {
   std::vector<Profile> profiles;  ///< tactics are chosen for the optimum of the first
   std::map<std::string, std::string> metadata;
+  /// Of each node; empty: the cheapest by estimate.
+  std::vector<TacticDecision> decisions;
   bool allow_approximate = true;  ///< see LowerOptions
   Cancellation cancellation;
 };
 
-/// Chooses tactics, packs constants and lays out the plan. The graph is taken as it is: run optimize() first. Throws
-/// Error(invalid_argument) for a profile that does not fit the graph's inputs, Error(cancelled).
+/// Takes or chooses tactics, packs constants and lays out the plan. The graph is taken as it is: run optimize() first.
+/// Throws Error(invalid_argument) for a profile that does not fit the graph's inputs, Error(cancelled).
 Engine compile_graph(Graph graph, std::shared_ptr<const Backend> backend, const CompileOptions& options = {});
 
 }  // namespace camshaft

@@ -19,6 +19,7 @@ struct DeviceInfo {
   int cores = 0;     ///< hardware threads available to this process
   int64_t memory_bytes = 0;
   std::vector<std::string> features;
+  std::string code;  ///< versions of all that makes its kernels: sources, libraries, compiler
 };
 
 /// A region as a backend sees it: a node in its graph. Shapes may be symbolic; `symbols` are the values to optimise

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "compile/branch_kernel.h"
+#include "ops/control_flow.h"
 #include "ops/move.h"
 #include "ops/region.h"
 
@@ -41,10 +42,6 @@ class CopyKernel final : public Kernel {
  private:
   bool objects_;
 };
-
-bool is_view(const Node& node) {
-  return node.op.as<ops::Reshape>() != nullptr && node.inputs.size() == 1;
-}
 
 std::string describe(const Node& node) {
   const auto* region = node.op.as<ops::Region>();
@@ -271,6 +268,14 @@ class Lowering {
 };
 
 }  // namespace
+
+bool is_view(const Node& node) {
+  return node.op.as<ops::Reshape>() != nullptr && node.inputs.size() == 1;
+}
+
+bool is_conditional(const Node& node) {
+  return node.op.as<ops::If>() != nullptr;
+}
 
 SymbolBindings assume_sizes(const Graph& graph, SymbolBindings symbols, int64_t size) {
   for (const ValueId id : graph.inputs) {

@@ -14,6 +14,11 @@ namespace camshaft {
 /// along the first axis of an input, `size` for the others.
 SymbolBindings assume_sizes(const Graph& graph, SymbolBindings symbols, int64_t size = 64);
 
+/// Whether the node only gives its operand's bytes another shape, and nothing runs.
+bool is_view(const Node& node);
+/// Whether the node runs other nodes, which lower() chooses tactics for.
+bool is_conditional(const Node& node);
+
 struct LowerOptions {
   /// Values of symbols to choose tactics for (the optimum of the first profile); assume_sizes() adds what is missing.
   SymbolBindings symbols;

@@ -1,11 +1,14 @@
 #include "cpu/device.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
 
 #include <fstream>
 
-#include "hwy/targets.h"
+#include "cpu/kernels/targets.h"
+#include "hwy/highway.h"
+#include "source_hash.h"
 
 namespace camshaft::cpu {
 
@@ -27,6 +30,14 @@ int usable_cores() {
   return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
 }
 
+constexpr const char* compiler() {
+#ifdef __clang__
+  return "clang " __clang_version__;
+#else
+  return "gcc " __VERSION__;
+#endif
+}
+
 }  // namespace
 
 DeviceInfo describe_cpu() {
@@ -43,6 +54,9 @@ DeviceInfo describe_cpu() {
   if (__builtin_cpu_supports("avx512f")) info.features.emplace_back("avx512f");
   if (__builtin_cpu_supports("avx512vnni")) info.features.emplace_back("avx512_vnni");
   if (__builtin_cpu_supports("avx512bf16")) info.features.emplace_back("avx512_bf16");
+  // The version alone says little while it is being worked on: the sources do.
+  info.code = fmt::format("camshaft {} ({}), highway {}.{}.{}, {}", CAMSHAFT_VERSION, CAMSHAFT_CPU_SOURCE_HASH,
+                          HWY_MAJOR, HWY_MINOR, HWY_PATCH, compiler());
   return info;
 }
 

@@ -30,6 +30,31 @@ Profile decode_profile(const format::Profile& stored, CopyBudget& budget) {
   return profile;
 }
 
+flatbuffers::Offset<format::Explanation> encode_explanation(flatbuffers::FlatBufferBuilder& b,
+                                                            const LayerExplanation& explanation) {
+  std::vector<flatbuffers::Offset<format::Trial>> tried;
+  for (const TacticTrial& t : explanation.tried)
+    tried.push_back(format::CreateTrialDirect(b, t.tactic.c_str(), t.estimated_ns, t.measured_ns, t.refused));
+  std::vector<flatbuffers::Offset<flatbuffers::String>> notes;
+  for (const std::string& note : explanation.notes) notes.push_back(b.CreateSharedString(note));
+  return format::CreateExplanationDirect(b, &tried, &notes);
+}
+
+LayerExplanation decode_explanation(const format::Explanation& stored, CopyBudget& budget) {
+  LayerExplanation explanation;
+  if (stored.tried())
+    for (const format::Trial* t : *stored.tried()) {
+      budget.take(t->tactic()->size() + 1);
+      explanation.tried.push_back({t->tactic()->str(), t->estimated_ns(), t->measured_ns(), t->refused()});
+    }
+  if (stored.notes())
+    for (const flatbuffers::String* note : *stored.notes()) {
+      budget.take(note->size() + 1);
+      explanation.notes.push_back(note->str());
+    }
+  return explanation;
+}
+
 EngineFile decode(const Container& container, std::shared_ptr<const void> owner) {
   const auto bytes = container.section("graph");
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
@@ -65,6 +90,9 @@ EngineFile decode(const Container& container, std::shared_ptr<const void> owner)
       budget.take(e->key()->size() + (e->value() ? e->value()->size() : 0));
       file.metadata[e->key()->str()] = e->value() ? e->value()->str() : "";
     }
+  if (stored.explanations() && stored.explanations()->size() == file.graph.nodes.size())
+    for (const format::Explanation* e : *stored.explanations())
+      file.explanations.push_back(decode_explanation(*e, budget));
   file.storage = std::move(owner);
   return file;
 }
@@ -88,8 +116,10 @@ auto with_sections(const EngineFile& engine, Write&& write) {
   std::vector<flatbuffers::Offset<format::Entry>> metadata;
   for (const auto& [key, value] : engine.metadata)
     metadata.push_back(format::CreateEntryDirect(b, key.c_str(), value.c_str()));
-  format::FinishEngineBuffer(
-      b, format::CreateEngineDirect(b, engine.device_kind.c_str(), graph, &packed, &profiles, &optimum, &metadata));
+  std::vector<flatbuffers::Offset<format::Explanation>> explanations;
+  for (const LayerExplanation& e : engine.explanations) explanations.push_back(encode_explanation(b, e));
+  format::FinishEngineBuffer(b, format::CreateEngineDirect(b, engine.device_kind.c_str(), graph, &packed, &profiles,
+                                                           &optimum, &metadata, &explanations));
 
   std::vector<SectionSource> sections;
   sections.emplace_back("graph", std::as_bytes(std::span(b.GetBufferPointer(), b.GetSize())));

@@ -9,6 +9,7 @@
 
 #include "base/mapped_file.h"
 #include "camshaft/profile.h"
+#include "compile/explanation.h"
 #include "compile/packed_constants.h"
 #include "graph/graph.h"
 
@@ -24,6 +25,7 @@ struct EngineFile {
   std::vector<Profile> profiles;
   SymbolBindings optimum;
   std::map<std::string, std::string> metadata;
+  std::vector<LayerExplanation> explanations;  ///< of each node, or none
   /// Of each value: a constant that no kernel reads but through its packed forms, so that its bytes need not be stored.
   std::vector<bool> elide;
   std::shared_ptr<const void> storage;  ///< keeps the mapped weights alive; filled by read_engine_file

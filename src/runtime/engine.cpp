@@ -114,6 +114,7 @@ Engine load_engine(const std::shared_ptr<const MappedFile>& mapped) {
   impl->profiles = std::move(file.profiles);
   impl->optimum = std::move(file.optimum);
   impl->metadata = std::move(file.metadata);
+  impl->explanations = std::move(file.explanations);
   impl->storage = std::move(file.storage);
   try {
     for (const Profile& profile : impl->profiles) check_profile(impl->graph, profile);
@@ -142,6 +143,7 @@ void Engine::save(const std::string& path) const {
   file.profiles = impl_->profiles;
   file.optimum = impl_->optimum;
   file.metadata = impl_->metadata;
+  file.explanations = impl_->explanations;
   // Weights that kernels hold in packed form are stored in that form alone.
   file.elide.assign(impl_->graph.values.size(), false);
   std::set<std::string> packed;
@@ -182,9 +184,21 @@ std::vector<LayerInfo> Engine::layers() const {
     return list;
   };
   std::vector<LayerInfo> layers;
-  for (const PlanStep& step : plan.steps)
-    layers.push_back(
-        {step.name, step.op, step.tactic, step.description, names(step.inputs), names(step.outputs), step.sources});
+  for (const PlanStep& step : plan.steps) {
+    layers.push_back({step.name,
+                      step.op,
+                      step.tactic,
+                      step.description,
+                      names(step.inputs),
+                      names(step.outputs),
+                      step.sources,
+                      {},
+                      {}});
+    if (step.node < 0 || impl_->explanations.empty()) continue;
+    const LayerExplanation& explanation = impl_->explanations[static_cast<size_t>(step.node)];
+    layers.back().tried = explanation.tried;
+    layers.back().notes = explanation.notes;
+  }
   return layers;
 }
 

@@ -9,6 +9,7 @@
 #include "base/mapped_file.h"
 #include "camshaft/engine.h"
 #include "compile/backend.h"
+#include "compile/explanation.h"
 #include "compile/plan.h"
 
 namespace camshaft {
@@ -22,6 +23,7 @@ struct Engine::Impl {
   std::vector<Profile> profiles;
   SymbolBindings optimum;  ///< the sizes that tactics were chosen for
   std::map<std::string, std::string> metadata;
+  std::vector<LayerExplanation> explanations;  ///< of each node of the graph, or none
   std::shared_ptr<const void> storage;  ///< keeps mapped weights alive
 
   std::vector<TensorInfo> inputs, outputs;

@@ -50,7 +50,7 @@ class FakeBackend final : public Backend {
   }
 
  private:
-  DeviceInfo info_{"fake", "a fake", "none", 1, 0, {}};
+  DeviceInfo info_{"fake", "a fake", "none", 1, 0, {}, "test"};
 };
 
 }  // namespace camshaft

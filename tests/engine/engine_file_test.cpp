@@ -76,6 +76,8 @@ EngineFile sample_engine(Random& random) {
   file.profiles = {{{{"x", {{1, 8, 1, 6}, {2, 8, 32, 6}, {4, 8, 64, 6}}}}}, {}};
   file.optimum = {{"batch", 2}, {"width of image", 32}};
   file.metadata = {{"model", "a \"name\""}, {"", "empty key"}, {"empty value", ""}};
+  file.explanations.resize(file.graph.nodes.size());
+  file.explanations[1] = {{{"conv", 100, 90, false}, {"winograd(tile=4)", 50, -1, true}}, {"it is read twice"}};
   file.elide.assign(file.graph.values.size(), false);
   return file;
 }
@@ -95,6 +97,7 @@ void expect_same(const EngineFile& a, const EngineFile& b) {
   EXPECT_EQ(a.tactics, b.tactics);
   EXPECT_EQ(a.optimum, b.optimum);
   EXPECT_EQ(a.metadata, b.metadata);
+  EXPECT_EQ(a.explanations, b.explanations);
   ASSERT_EQ(a.profiles.size(), b.profiles.size());
   for (size_t i = 0; i < a.profiles.size(); ++i) {
     ASSERT_EQ(a.profiles[i].inputs.size(), b.profiles[i].inputs.size());

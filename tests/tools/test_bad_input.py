@@ -374,3 +374,69 @@ def test_outputs_do_not_overwrite_the_inputs(model, tmp_path):
         done = camshaft("verify", model, "--inputs", inputs, "--reduce", tmp_path / output, check=False)
         refused(done, tmp_path / output.replace(".onnx", ".npz"))
     assert inputs.read_bytes() == before and [path.name for path in tmp_path.iterdir()] == ["in.npz"]
+
+
+# Tuning
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A convolution with several tactics."""
+
+    def write(name, channels=32):
+        weights = np.random.default_rng(1).standard_normal((channels, 16, 3, 3)).astype(np.float32)
+        graph = helper.make_graph(
+            [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])],
+            "g",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 16, 12, 12])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+            [onnx.numpy_helper.from_array(weights, "w")],
+        )
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / name)
+        return tmp_path / name
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--tuning", "fastest"], ["tuning", "heuristic, measure or locked", "fastest"]),
+        (["--tuning", "locked"], ["--lock"]),
+        (["--tuning", "heuristic", "--lock", "a.lock"], ["--lock", "heuristic"]),
+        (["--tuning-seconds", "-1"], ["tuning-seconds", "-1"]),
+        (["--tuning-seconds", "nan"], ["tuning-seconds", "nan"]),
+        (["--lock", "no_such.lock"], ["no_such.lock"]),
+        (["--write-lock", "no/such/folder.lock"], ["no/such/folder.lock"]),
+        (["--timing-cache", "no/such/folder.cache"], ["no/such/folder.cache"]),
+        (["--threads", "0"], ["threads", "'0'"]),
+    ],
+)
+def test_bad_tuning_options(arguments, words, small, tmp_path):
+    path = small("m.onnx")
+    folder = tmp_path / "output"
+    folder.mkdir()
+    refused(camshaft("build", path, "-o", folder / "a.engine", *arguments, check=False), *words)
+    assert list(folder.iterdir()) == []
+
+
+def test_lock_file_of_another_model(small, tmp_path):
+    camshaft("build", small("a.onnx"), "--write-lock", tmp_path / "a.lock")
+    other = small("b.onnx", channels=48)
+    build = ["build", other, "-o", tmp_path / "b.engine", "--lock"]
+    refused(camshaft(*build, tmp_path / "a.lock", check=False), "a.lock", "another model", "a.onnx")
+    (tmp_path / "cut.lock").write_bytes((tmp_path / "a.lock").read_bytes()[:-20])
+    refused(camshaft(*build, tmp_path / "cut.lock", check=False), "cut.lock", "damaged")
+    refused(camshaft(*build, other, check=False), "b.onnx", "no lock file")
+    assert not (tmp_path / "b.engine").exists()
+
+
+@pytest.mark.parametrize("part", [0.1, 0.5, 0.99])
+def test_timing_cache_cut_short(part, small, tmp_path):
+    path, cache = small("a.onnx"), tmp_path / "a.cache"
+    camshaft("build", path, "--timing-cache", cache)
+    content = cache.read_bytes()
+    cache.write_bytes(content[: int(len(content) * part)])
+    done = camshaft("build", path, "-o", tmp_path / "b.engine", "--timing-cache", cache, check=False)
+    refused(done, "a.cache", "damaged", "delete it")
+    assert not (tmp_path / "b.engine").exists() and len(cache.read_bytes()) == int(len(content) * part)

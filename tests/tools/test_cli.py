@@ -326,3 +326,34 @@ def test_operators_are_listed_once():
     assert len(set(names)) == len(names) > 200
     assert ("ai.onnx", "Gelu") in names and ("com.microsoft", "FastGelu") in names
     assert len(camshaft("operators").stdout.splitlines()) == len(names)
+
+
+def test_the_same_lock_file_gives_the_same_engine(model, tmp_path):
+    lock = tmp_path / "m.lock"
+    camshaft("build", model, "-o", tmp_path / "a.engine", "--write-lock", lock)
+    camshaft("build", model, "-o", tmp_path / "b.engine", "--lock", lock, "--threads", 1)
+    camshaft("build", model, "-o", tmp_path / "c.engine", "--tuning", "locked", "--lock", lock, "--no-verify")
+    engines = [(tmp_path / f"{name}.engine").read_bytes() for name in "abc"]
+    assert engines[0] == engines[1] == engines[2]
+
+
+def test_timing_cache(model, tmp_path):
+    cache = tmp_path / "cache"
+    build = ["build", model, "-o", tmp_path / "a.engine", "--timing-cache", cache, "--no-verify", "--json"]
+    cold, warm = (json.loads(camshaft(*build).stdout)["tuning"] for _ in range(2))
+    assert cold["cached"] == 0 and warm["measured"] == 0 and warm["cached"] == cold["measured"]
+    assert json.loads(cache.read_text())["camshaft_timing_cache"] == 1
+    heuristic = json.loads(camshaft(*build, "--tuning", "heuristic").stdout)["tuning"]
+    assert heuristic["mode"] == "heuristic" and heuristic["measured"] == heuristic["cached"] == 0
+
+
+def test_explain_tells_what_was_tried(model, tmp_path):
+    camshaft("build", model, "-o", tmp_path / "a.engine", "--no-verify")
+    layers = json.loads(camshaft("inspect", tmp_path / "a.engine", "--json").stdout)["layers"]
+    text = camshaft("inspect", tmp_path / "a.engine", "--explain").stdout
+    for index, layer in enumerate(layers):
+        assert f"layer {index}: {layer['name']} ({layer['op']})" in text
+        if layer["tried"]:
+            assert layer["tactic"] in [trial["tactic"] for trial in layer["tried"]]
+    for label in ("computes", "nodes", "tactic"):
+        assert f"  {label} " in text

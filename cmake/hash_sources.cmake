@@ -1,0 +1,11 @@
+# cmake -D FOLDER=… -D OUTPUT=… -D NAME=… -P: a header with a hash of all sources below FOLDER, as the macro NAME.
+file(GLOB_RECURSE sources RELATIVE ${FOLDER} ${FOLDER}/*.cpp ${FOLDER}/*.h)
+list(SORT sources)
+set(all "")
+foreach(source ${sources})
+  file(SHA256 ${FOLDER}/${source} hash)
+  string(APPEND all "${source} ${hash}\n")
+endforeach()
+string(SHA256 hash "${all}")
+string(SUBSTRING ${hash} 0 16 hash)
+file(WRITE ${OUTPUT} "#pragma once\n#define ${NAME} \"${hash}\"\n")

@@ -1,0 +1,209 @@
+#include "compile/tune/contest.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <optional>
+
+#include "compile/bound_plan.h"
+
+namespace camshaft {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A round in which the machine was busy with something else must not decide: the minimum of three rarely is one.
+constexpr int least_rounds = 3, most_rounds = 24;
+constexpr std::chrono::milliseconds enough_time{120};
+// Who is this much slower after the first rounds does not catch up.
+constexpr double hopeless = 1.3;
+// More operands than that are not worth the memory: such layers take long enough for the cost model.
+constexpr size_t most_bytes = size_t{2} << 30;
+
+size_t cache_bytes() {
+  const long level3 = sysconf(_SC_LEVEL3_CACHE_SIZE), level2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  const auto known = static_cast<size_t>(std::max({level3, level2, 0L}));
+  return std::clamp(known, size_t{4} << 20, size_t{64} << 20);
+}
+
+size_t align(size_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
+
+/// A region with sizes and memory of its own.
+class Stage {
+ public:
+  /// Nothing when the region cannot be measured.
+  static std::optional<Stage> make(const RegionView& region) {
+    Stage stage;
+    const auto operand = [&](ValueId id, std::vector<OperandShape>& shapes) {
+      OperandShape shape;
+      if (id != no_value) {
+        const TensorType& type = region.graph.type(id);
+        if (holds_objects(type.dtype)) return false;
+        shape.dtype = type.dtype;
+        for (const Dim& d : type.shape) shape.dims.push_back(d.evaluate(region.symbols));
+        for (const int64_t d : shape.dims)
+          if (d <= 0) return false;
+      }
+      shapes.push_back(std::move(shape));
+      return true;
+    };
+    try {
+      for (const ValueId id : region.node.inputs)
+        if (!operand(id, stage.shapes_.inputs)) return std::nullopt;
+      for (const ValueId id : region.node.outputs)
+        if (!operand(id, stage.shapes_.outputs)) return std::nullopt;
+      stage.place(region);
+    } catch (const Error&) {  // sizes that only running tells, or that no memory holds
+      return std::nullopt;
+    }
+    return stage;
+  }
+
+  KernelShapes& shapes() { return shapes_; }
+
+  void run(Launch& launch, std::byte* workspace, ThreadPool& pool, const Cancellation& cancellation) {
+    launch.run({inputs_, outputs_, workspace, pool, &cancellation});
+  }
+
+  /// Leaves the operands that a layer before would have written in the caches of the threads that wrote them.
+  void warm(ThreadPool& pool) {
+    auto* lines = reinterpret_cast<volatile uint64_t*>(memory_.data());
+    pool.parallel_for(static_cast<int64_t>(warm_bytes_ / 64), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t line = begin; line < end; ++line) lines[line * 8] = lines[line * 8];
+    });
+  }
+
+ private:
+  void place(const RegionView& region) {
+    std::vector<size_t> offsets;
+    size_t total = 0;
+    const auto reserve = [&](const OperandShape& shape) {
+      offsets.push_back(total);
+      total += align(operand_bytes(shape.dtype, shape.dims));
+      if (total > most_bytes) throw Error(ErrorCode::out_of_memory, "too large to be measured");
+    };
+    for (size_t i = 0; i < shapes_.inputs.size(); ++i)
+      if (region.node.inputs[i] != no_value && !region.graph.is_constant(region.node.inputs[i]))
+        reserve(shapes_.inputs[i]);
+    warm_bytes_ = total;
+    for (const OperandShape& shape : shapes_.outputs) reserve(shape);
+    memory_ = AlignedBuffer(std::max<size_t>(total, 64), "the operands of a layer that is measured");
+    std::memset(memory_.data(), 0, memory_.size());
+    size_t next = 0;
+    for (size_t i = 0; i < shapes_.inputs.size(); ++i) {
+      const ValueId id = region.node.inputs[i];
+      if (id == no_value) {
+        inputs_.push_back(nullptr);
+      } else if (region.graph.is_constant(id)) {
+        inputs_.push_back(region.graph.value(id).constant->data());
+      } else {
+        std::byte* at = memory_.data() + offsets[next++];
+        fill(shapes_.inputs[i], at);
+        inputs_.push_back(at);
+      }
+    }
+    for (size_t o = 0; o < shapes_.outputs.size(); ++o) outputs_.push_back(memory_.data() + offsets[next++]);
+  }
+
+  // Ordinary values: none that a processor is slow on. Other types stay zero, which is a valid index too.
+  static void fill(const OperandShape& shape, std::byte* at) {
+    if (shape.dtype != DType::f32) return;
+    auto* values = reinterpret_cast<float*>(at);
+    uint32_t state = 12345;
+    for (int64_t i = 0, n = element_count(shape.dims); i < n; ++i) {
+      state = state * 1664525U + 1013904223U;
+      values[i] = static_cast<float>(static_cast<int32_t>(state)) * 0x1p-31F;
+    }
+  }
+
+  KernelShapes shapes_;
+  AlignedBuffer memory_;
+  size_t warm_bytes_ = 0;  // the inputs come first
+  std::vector<const std::byte*> inputs_;
+  std::vector<std::byte*> outputs_;
+};
+
+struct Runner {
+  PackedConstants packed;  // the kernel has views of it
+  std::shared_ptr<const Kernel> kernel;
+  std::unique_ptr<Launch> launch;
+};
+
+}  // namespace
+
+Contest::Contest(const Backend& backend, ThreadPool& pool, size_t model_bytes, Cancellation cancellation)
+    : backend_(backend),
+      pool_(pool),
+      cancellation_(std::move(cancellation)),
+      walked_(std::max<size_t>(std::min(model_bytes, cache_bytes()), 64) / 64 * 64,
+              "walking through the caches between measurements") {
+  std::memset(walked_.data(), 1, walked_.size());
+}
+
+void Contest::walk() {
+  const auto* lines = reinterpret_cast<const volatile uint64_t*>(walked_.data());
+  pool_.parallel_for(static_cast<int64_t>(walked_.size() / 64), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t line = begin; line < end; ++line) static_cast<void>(lines[line * 8]);
+  });
+}
+
+std::vector<int64_t> Contest::measure(const RegionView& region, const std::vector<const Tactic*>& candidates) {
+  std::optional<Stage> stage = Stage::make(region);
+  if (!stage) return {};
+  stage->shapes().symbols = &region.symbols;
+  stage->shapes().threads = pool_.size();
+
+  std::vector<Runner> runners(candidates.size());
+  size_t workspace_bytes = 64;
+  for (size_t c = 0; c < candidates.size(); ++c) {
+    try {
+      runners[c].kernel = backend_.compile(region, *candidates[c], runners[c].packed);
+      if (runners[c].kernel->has_dynamic_outputs()) continue;
+      runners[c].launch = runners[c].kernel->prepare(stage->shapes());
+      if (runners[c].launch) workspace_bytes = std::max(workspace_bytes, runners[c].launch->workspace_bytes());
+    } catch (const Error&) {
+      runners[c].launch = nullptr;  // for instance, the sizes that were guessed do not fit
+    }
+  }
+  if (workspace_bytes > most_bytes) return {};
+  AlignedBuffer workspace(workspace_bytes, "the workspace of a layer that is measured");
+
+  std::vector<int64_t> best(candidates.size(), -1);
+  std::vector<size_t> running;
+  for (size_t c = 0; c < candidates.size(); ++c) {
+    if (!runners[c].launch) continue;
+    try {
+      stage->run(*runners[c].launch, workspace.data(), pool_, cancellation_);  // pages, tables, code
+      running.push_back(c);
+    } catch (const Error& e) {
+      if (e.code() == ErrorCode::cancelled) throw;
+    }
+  }
+  const auto start = Clock::now();
+  for (int round = 0; round < most_rounds && !running.empty(); ++round) {
+    if (round >= least_rounds && (running.size() == 1 || Clock::now() - start > enough_time)) break;
+    for (const size_t c : running) {
+      cancellation_.check("measuring tactics");
+      walk();
+      stage->warm(pool_);
+      const auto before = Clock::now();
+      stage->run(*runners[c].launch, workspace.data(), pool_, cancellation_);
+      const int64_t ns =
+          std::max<int64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - before).count(), 1);
+      best[c] = best[c] < 0 ? ns : std::min(best[c], ns);
+    }
+    if (round + 1 < least_rounds) continue;
+    int64_t least = best[running.front()];
+    for (const size_t c : running) least = std::min(least, best[c]);
+    std::erase_if(running,
+                  [&](size_t c) { return static_cast<double>(best[c]) > hopeless * static_cast<double>(least); });
+  }
+  return best;
+}
+
+}  // namespace camshaft

@@ -1,0 +1,37 @@
+// Measuring several ways of running one region against each other.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/aligned_buffer.h"
+#include "base/thread_pool.h"
+#include "camshaft/cancellation.h"
+#include "compile/backend.h"
+
+namespace camshaft {
+
+/// Runs candidates in turns, each from the state that a model leaves behind: operands that the layer before has just
+/// written are warm, weights and code are as cold as a run through the whole model makes them.
+class Contest {
+ public:
+  /// `model_bytes`: what one run through the model touches. As much memory is walked between two measurements, up to
+  /// the size of the caches.
+  Contest(const Backend& backend, ThreadPool& pool, size_t model_bytes, Cancellation cancellation);
+
+  /// The least nanoseconds of each candidate over at least three rounds (candidates that are clearly slower leave
+  /// early); -1 for those that cannot run at these sizes. Empty when the region cannot be measured at all: its sizes
+  /// are not known before running, or it has operands that are no plain tensors. Throws Error(cancelled).
+  std::vector<int64_t> measure(const RegionView& region, const std::vector<const Tactic*>& candidates);
+
+ private:
+  void walk();
+
+  const Backend& backend_;
+  ThreadPool& pool_;
+  Cancellation cancellation_;
+  AlignedBuffer walked_;
+  int64_t sum_ = 0;  // keeps the walk from being optimised away
+};
+
+}  // namespace camshaft

@@ -1,0 +1,33 @@
+// The choices of one build, kept in a file, so that another build makes the same engine byte by byte.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "camshaft/tuning.h"
+
+namespace camshaft {
+
+struct LockedLayer {
+  std::string name;
+  std::string problem;  ///< hash of its problem_text()
+  std::string tactic;
+  std::vector<TacticTrial> tried;
+  bool operator==(const LockedLayer&) const = default;
+};
+
+struct LockFile {
+  std::string model;       ///< file name, for people
+  std::string model_hash;  ///< of the file's bytes
+  std::string device;      ///< kind and instruction set: packed weights differ between them
+  std::string tuning;      ///< how the tactics were chosen, in words
+  std::string made_by;     ///< version of what wrote it
+  std::vector<LockedLayer> layers;
+
+  /// Throws Error(io) when the file cannot be read and Error(invalid_argument) when it is damaged or no lock file.
+  static LockFile read(const std::string& path);
+  /// Whole or not at all; the same choices give the same bytes. Throws Error(io).
+  void write(const std::string& path) const;
+};
+
+}  // namespace camshaft

@@ -1,0 +1,87 @@
+#include "compile/tune/problem.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "base/hash.h"
+#include "ops/region.h"
+
+namespace camshaft {
+
+namespace {
+
+std::string type_text(const TensorType& type, const SymbolBindings& symbols) {
+  if (holds_objects(type.dtype)) return to_string(type);
+  std::string dims;
+  for (const Dim& d : type.shape) {
+    std::string size = d.str();
+    try {
+      size = std::to_string(d.evaluate(symbols));
+    } catch (const Error&) {  // only running can tell
+    }
+    dims += (dims.empty() ? "" : "x") + size;
+  }
+  return fmt::format("{}[{}]", to_string(type.dtype), dims);
+}
+
+// Values in the order in which they are first named.
+class Numbers {
+ public:
+  std::string name(ValueId id) {
+    if (id == no_value) return "-";
+    return fmt::format("%{}", numbers_.try_emplace(id, numbers_.size()).first->second);
+  }
+
+ private:
+  std::map<ValueId, size_t> numbers_;
+};
+
+void append_graph(std::string& text, const Graph& graph);
+
+// A region's operator only says what kind of body it has.
+void append_node(std::string& text, const Node& node, Numbers& numbers) {
+  text += to_string(node.op) + "(";
+  for (size_t i = 0; i < node.inputs.size(); ++i) text += (i > 0 ? "," : "") + numbers.name(node.inputs[i]);
+  text += ")";
+  for (const Graph& body : node.bodies) append_graph(text, body);
+  text += "->";
+  for (size_t o = 0; o < node.outputs.size(); ++o) text += (o > 0 ? "," : "") + numbers.name(node.outputs[o]);
+}
+
+void append_graph(std::string& text, const Graph& graph) {
+  Numbers numbers;
+  text += "{";
+  for (const ValueId id : graph.inputs) text += numbers.name(id) + ",";
+  for (size_t v = 0; v < graph.values.size(); ++v) {
+    const Value& value = graph.values[v];
+    if (value.constant && !value.constant->is_elided() && !holds_objects(value.type.dtype))
+      text += fmt::format(" {}={}#{}", numbers.name(static_cast<ValueId>(v)), to_string(value.type),
+                          to_hex(hash64(value.constant->span())));
+  }
+  for (const Node& node : graph.nodes) {
+    text += " ";
+    append_node(text, node, numbers);
+  }
+  text += " return";
+  for (const ValueId id : graph.outputs) text += " " + numbers.name(id);
+  text += "}";
+}
+
+}  // namespace
+
+std::string problem_text(const RegionView& region) {
+  std::string text;
+  Numbers numbers;
+  append_node(text, region.node, numbers);
+  const auto describe = [&](ValueId id) {
+    if (id == no_value) return;
+    text += fmt::format(" {}:{}{}", numbers.name(id), type_text(region.graph.type(id), region.symbols),
+                        region.graph.is_constant(id) ? "=const" : "");
+  };
+  for (const ValueId id : region.node.inputs) describe(id);
+  for (const ValueId id : region.node.outputs) describe(id);
+  return text;
+}
+
+}  // namespace camshaft

@@ -1,0 +1,237 @@
+#include "compile/tune/tuner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/hash.h"
+#include "compile/lower.h"
+#include "compile/tune/problem.h"
+
+namespace camshaft {
+
+namespace {
+
+// The cost model may be off by this much either way; what it finds slower than that by far is not worth the time.
+constexpr double plausible = 4;
+constexpr size_t most_candidates = 8;
+// Differences below this are noise.
+constexpr double tie = 1.02;
+
+int64_t nanoseconds(double seconds) {
+  return static_cast<int64_t>(std::llround(std::clamp(seconds, 0.0, 1e6) * 1e9));
+}
+
+size_t constant_bytes(const Graph& graph) {
+  size_t total = 0;
+  for (const Value& value : graph.values)
+    if (value.constant && !value.constant->is_elided() && !holds_objects(value.type.dtype))
+      total += value.constant->bytes();
+  return total;
+}
+
+// Code, clock and neighbours of the measurements: times from elsewhere say nothing here.
+std::string machine_text(const DeviceInfo& device, int threads) {
+  std::string features;
+  for (const std::string& feature : device.features) features += (features.empty() ? "" : ",") + feature;
+  return fmt::format("{} {} [{}] {}, {}, {} {}", device.kind, device.isa, features, device.name, device.code, threads,
+                     threads == 1 ? "thread" : "threads");
+}
+
+std::string hash_of(const RegionView& region) {
+  return to_hex(hash64(problem_text(region)));
+}
+
+bool has_choice(const Node& node) {
+  return !is_view(node) && !is_conditional(node);
+}
+
+}  // namespace
+
+struct Tuner::Layer {
+  size_t node = 0;
+  std::vector<Tactic> offered;            // without the reference evaluation where there is anything else
+  std::vector<const Tactic*> candidates;  // worth measuring against each other
+  std::string problem;                    // of layers with several candidates
+
+  /// What one contest decides.
+  std::string contest() const {
+    std::string text = problem;
+    for (const Tactic* t : candidates) text += " " + t->str();
+    return text;
+  }
+
+  bool allowed(const Tactic& tactic, bool approximate) const { return approximate || !tactic.approximate; }
+};
+
+Tuner::Tuner(const Backend& backend, ThreadPool& pool, TuneOptions options, TimingCache cache)
+    : backend_(backend),
+      pool_(pool),
+      options_(std::move(options)),
+      cache_(std::move(cache)),
+      machine_(machine_text(backend.device(), pool.size())) {}
+
+std::vector<Tuner::Layer> Tuner::layers_of(const Graph& graph, const SymbolBindings& symbols,
+                                           bool allow_approximate) const {
+  std::vector<Layer> layers;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    if (!has_choice(graph.nodes[n])) continue;
+    options_.cancellation.check("choosing tactics");
+    const RegionView region{graph, graph.nodes[n], symbols};
+    Layer layer;
+    layer.node = n;
+    layer.offered = backend_.tactics(region);
+    if (layer.offered.size() > 1) std::erase_if(layer.offered, [](const Tactic& t) { return t.name == "reference"; });
+    double least = -1;
+    for (const Tactic& t : layer.offered)
+      if (layer.allowed(t, allow_approximate) && (least < 0 || t.estimated_seconds < least))
+        least = t.estimated_seconds;
+    for (const Tactic& t : layer.offered)
+      if (layer.allowed(t, allow_approximate) && t.estimated_seconds <= plausible * least &&
+          layer.candidates.size() < most_candidates)
+        layer.candidates.push_back(&t);
+    if (layer.candidates.empty()) throw Error(ErrorCode::internal, "a region has no exact tactic");
+    if (layer.candidates.size() > 1) layer.problem = problem_text(region);
+    layers.push_back(std::move(layer));
+  }
+  return layers;
+}
+
+bool Tuner::all_known(const Layer& layer) const {
+  const TacticTimes* times = cache_.find(machine_, layer.problem);
+  return times && std::all_of(layer.candidates.begin(), layer.candidates.end(),
+                              [&](const Tactic* t) { return times->count(t->str()) != 0; });
+}
+
+void Tuner::measure(const Graph& graph, const SymbolBindings& symbols, const std::vector<Layer>& layers) {
+  struct Problem {
+    const Layer* layer = nullptr;
+    double seconds = 0;  // of all layers with it
+  };
+  std::map<std::string, Problem> found;
+  for (const Layer& layer : layers) {
+    if (layer.problem.empty() || tried_.count(layer.contest()) != 0) continue;
+    if (all_known(layer)) {
+      tried_.insert(layer.contest());
+      ++counts_.cached;
+      continue;
+    }
+    Problem& problem = found[layer.problem];
+    problem.layer = &layer;
+    problem.seconds += layer.candidates.front()->estimated_seconds;
+  }
+  std::vector<Problem> problems;
+  for (const auto& [text, problem] : found) problems.push_back(problem);
+  std::stable_sort(problems.begin(), problems.end(),
+                   [](const Problem& a, const Problem& b) { return a.seconds > b.seconds; });
+  if (problems.empty()) return;
+
+  const auto start = std::chrono::steady_clock::now();
+  const double before = seconds_;
+  Contest contest(backend_, pool_, constant_bytes(graph), options_.cancellation);
+  for (size_t p = 0; p < problems.size(); ++p) {
+    if (options_.progress) options_.progress(static_cast<double>(p) / static_cast<double>(problems.size()));
+    seconds_ = before + std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (seconds_ >= options_.seconds) {
+      counts_.out_of_time += static_cast<int64_t>(problems.size() - p);
+      return;
+    }
+    const Layer& layer = *problems[p].layer;
+    const std::vector<int64_t> ns = contest.measure({graph, graph.nodes[layer.node], symbols}, layer.candidates);
+    tried_.insert(layer.contest());
+    TacticTimes times;
+    if (const TacticTimes* known = cache_.find(machine_, layer.problem)) times = *known;
+    for (size_t c = 0; c < ns.size(); ++c)
+      if (ns[c] > 0) times[layer.candidates[c]->str()] = ns[c];
+    if (ns.empty()) continue;
+    cache_.set(machine_, layer.problem, std::move(times));
+    ++counts_.measured;
+  }
+  seconds_ = before + std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::vector<TacticDecision> Tuner::choose(const Graph& graph, const SymbolBindings& optimum, bool allow_approximate) {
+  const SymbolBindings symbols = assume_sizes(graph, optimum);
+  if (options_.mode == Tuning::locked) return unlock(graph, symbols);
+  const std::vector<Layer> layers = layers_of(graph, symbols, allow_approximate);
+  if (options_.mode == Tuning::measure) measure(graph, symbols, layers);
+
+  std::vector<TacticDecision> decisions(graph.nodes.size());
+  for (const Layer& layer : layers) {
+    TacticDecision& decision = decisions[layer.node];
+    const TacticTimes* times =
+        layer.problem.empty() || options_.mode == Tuning::heuristic ? nullptr : cache_.find(machine_, layer.problem);
+    const auto time_of = [&](const Tactic& tactic) {
+      if (!times) return int64_t{-1};
+      const auto known = times->find(tactic.str());
+      return known == times->end() ? int64_t{-1} : known->second;
+    };
+    int64_t least = -1;
+    for (const Tactic* t : layer.candidates)
+      if (time_of(*t) > 0 && (least < 0 || time_of(*t) < least)) least = time_of(*t);
+    for (const Tactic* t : layer.candidates) {
+      const bool good =
+          least < 0 || (time_of(*t) > 0 && static_cast<double>(time_of(*t)) <= tie * static_cast<double>(least));
+      if (good && decision.tactic.empty()) decision.tactic = t->str();
+    }
+    for (const Tactic& t : layer.offered)
+      decision.tried.push_back(
+          {t.str(), nanoseconds(t.estimated_seconds), time_of(t), !layer.allowed(t, allow_approximate)});
+  }
+  return decisions;
+}
+
+std::string Tuner::summary() const {
+  switch (options_.mode) {
+    case Tuning::heuristic:
+      return "heuristic";
+    case Tuning::locked:
+      return options_.lock->tuning;
+    case Tuning::measure:
+      break;
+  }
+  return fmt::format("measured with {} {} on {}", pool_.size(), pool_.size() == 1 ? "thread" : "threads",
+                     backend_.device().name);
+}
+
+std::vector<LockedLayer> Tuner::lock_layers(const Graph& graph, const SymbolBindings& optimum,
+                                            const std::vector<TacticDecision>& decisions) const {
+  const SymbolBindings symbols = assume_sizes(graph, optimum);
+  std::vector<LockedLayer> layers;
+  for (size_t n = 0; n < graph.nodes.size(); ++n)
+    if (has_choice(graph.nodes[n]))
+      layers.push_back({graph.value(graph.nodes[n].outputs[0]).name, hash_of({graph, graph.nodes[n], symbols}),
+                        decisions[n].tactic, decisions[n].tried});
+  return layers;
+}
+
+std::vector<TacticDecision> Tuner::unlock(const Graph& graph, const SymbolBindings& symbols) const {
+  const LockFile& lock = *options_.lock;
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the lock file of '{}', written by Camshaft {}, does not fit this build: {}; write it anew",
+                            lock.model, lock.made_by, what));
+  };
+  std::vector<TacticDecision> decisions(graph.nodes.size());
+  size_t next = 0;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    if (!has_choice(graph.nodes[n])) continue;
+    const RegionView region{graph, graph.nodes[n], symbols};
+    const std::string& name = graph.value(graph.nodes[n].outputs[0]).name;
+    if (next == lock.layers.size()) refuse(fmt::format("it ends before layer '{}'", name));
+    const LockedLayer& layer = lock.layers[next++];
+    if (layer.problem != hash_of(region))
+      refuse(fmt::format("its layer '{}' is another computation, or of other shapes, than layer '{}' here", layer.name,
+                         name));
+    const std::vector<Tactic> offered = backend_.tactics(region);
+    if (std::none_of(offered.begin(), offered.end(), [&](const Tactic& t) { return t.str() == layer.tactic; }))
+      refuse(fmt::format("there is no tactic '{}' for layer '{}'", layer.tactic, name));
+    decisions[n] = {layer.tactic, layer.tried};
+  }
+  if (next != lock.layers.size()) refuse(fmt::format("it has {} layers, the model has {}", lock.layers.size(), next));
+  return decisions;
+}
+
+}  // namespace camshaft

@@ -1,0 +1,74 @@
+// Choosing a tactic for every layer.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compile/tune/contest.h"
+#include "compile/tune/lock_file.h"
+#include "compile/tune/timing_cache.h"
+
+namespace camshaft {
+
+/// Of one node.
+struct TacticDecision {
+  std::string tactic;              ///< empty for nodes that have no choice: views, branches
+  std::vector<TacticTrial> tried;  ///< all that the backend offered, the best guess first
+};
+
+struct TuneOptions {
+  Tuning mode = Tuning::measure;
+  std::optional<LockFile> lock;  ///< of mode locked
+  /// Once measuring has taken this long, the cost model decides the rest; the layers that promise most come first.
+  double seconds = 60;
+  std::function<void(double fraction)> progress;
+  Cancellation cancellation;
+};
+
+/// How many different problems (see problem_text) with several good candidates there were, by what decided them.
+struct TuneCounts {
+  int64_t measured = 0, cached = 0, out_of_time = 0;
+};
+
+/// Chooses for one model; remembers what it has measured, so that a second choice under other rules costs nothing.
+class Tuner {
+ public:
+  Tuner(const Backend& backend, ThreadPool& pool, TuneOptions options, TimingCache cache = {});
+
+  /// One decision a node. `optimum`: the symbols of the graph's inputs, as far as a profile names them. Tactics that
+  /// tie within 2 % go to the cost model's favourite, so that noise does not flip them. Throws Error(invalid_argument)
+  /// when the lock file does not fit this graph, Error(cancelled).
+  std::vector<TacticDecision> choose(const Graph& graph, const SymbolBindings& optimum, bool allow_approximate);
+
+  /// In words, for the engine's metadata.
+  std::string summary() const;
+  const TuneCounts& counts() const { return counts_; }
+  /// With what was measured.
+  const TimingCache& cache() const { return cache_; }
+
+  /// The lock file's layers for decisions on this graph.
+  std::vector<LockedLayer> lock_layers(const Graph& graph, const SymbolBindings& optimum,
+                                       const std::vector<TacticDecision>& decisions) const;
+
+ private:
+  struct Layer;
+  std::vector<Layer> layers_of(const Graph& graph, const SymbolBindings& symbols, bool allow_approximate) const;
+  void measure(const Graph& graph, const SymbolBindings& symbols, const std::vector<Layer>& layers);
+  bool all_known(const Layer& layer) const;
+  std::vector<TacticDecision> unlock(const Graph& graph, const SymbolBindings& symbols) const;
+
+  const Backend& backend_;
+  ThreadPool& pool_;
+  TuneOptions options_;
+  TimingCache cache_;
+  std::string machine_;
+  std::set<std::string> tried_;  // contests that were held, or need not be
+  double seconds_ = 0;           // spent measuring
+  TuneCounts counts_;
+};
+
+}  // namespace camshaft

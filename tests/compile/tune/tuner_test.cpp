@@ -1,0 +1,266 @@
+// Tactics are chosen by estimate, by the clock, or by a lock file.
+#include "compile/tune/tuner.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "compile/tune/problem.h"
+#include "graph/text.h"
+#include "ops/operators.h"
+
+namespace camshaft {
+namespace {
+
+class SleepyLaunch final : public Launch {
+ public:
+  SleepyLaunch(std::chrono::microseconds time, std::atomic<int>& runs) : time_(time), runs_(runs) {}
+  void run(const LaunchArguments&) override {
+    ++runs_;
+    std::this_thread::sleep_for(time_);
+  }
+
+ private:
+  std::chrono::microseconds time_;
+  std::atomic<int>& runs_;
+};
+
+class SleepyKernel final : public Kernel {
+ public:
+  SleepyKernel(std::chrono::microseconds time, std::atomic<int>& runs) : time_(time), runs_(runs) {}
+  std::unique_ptr<Launch> prepare(const KernelShapes&) const override {
+    return std::make_unique<SleepyLaunch>(time_, runs_);
+  }
+
+ private:
+  std::chrono::microseconds time_;
+  std::atomic<int>& runs_;
+};
+
+/// Offers what a test says, with estimates in the order of the list, and kernels that take as long as it says.
+class SleepyBackend final : public Backend {
+ public:
+  struct Way {
+    Tactic tactic;
+    int microseconds;
+  };
+  explicit SleepyBackend(std::vector<Way> ways) : ways_(std::move(ways)) {}
+
+  const DeviceInfo& device() const override { return info_; }
+  bool prefers_channels_last() const override { return false; }
+  std::vector<Tactic> tactics(const RegionView&) const override {
+    std::vector<Tactic> list;
+    for (const Way& way : ways_) list.push_back(way.tactic);
+    list.push_back({"reference", 100});
+    return list;
+  }
+  std::shared_ptr<const Kernel> compile(const RegionView&, const Tactic& tactic, PackedConstants&) const override {
+    for (const Way& way : ways_)
+      if (way.tactic.str() == tactic.str())
+        return std::make_shared<SleepyKernel>(std::chrono::microseconds(way.microseconds), runs_);
+    throw Error(ErrorCode::invalid_argument, "no such tactic");
+  }
+  bool can_unpack(const std::string&) const override { return false; }
+  Tensor unpack(const PackedConstant&, DType, const Dims&) const override { return {}; }
+
+  mutable std::atomic<int> runs_ = 0;
+
+ private:
+  std::vector<Way> ways_;
+  DeviceInfo info_{"fake", "a fake", "none", 1, 0, {}, "test"};
+};
+
+const std::vector<SleepyBackend::Way> three_ways = {
+    {{"rough", 1e-3, true}, 100}, {{"good", 2e-3, false, {{"rows", 8}}}, 900}, {{"fast", 3e-3}, 300}};
+
+// Two equal layers under different names, a view, and another layer.
+constexpr const char* model = R"(graph (%x: f32[n, 6]) {
+  %a = softmax {axis=1} (%x) from "A"
+  %b = softmax {axis=1} (%a) from "B"
+  %r = reshape {shape=shape(6*n)} (%b)
+  %c = pointwise {function=exp} (%r)
+  return %c
+})";
+
+struct Tuned {
+  Graph graph = parse_graph(model, operators());
+  ThreadPool pool{1};
+  std::vector<TacticDecision> choose(const SleepyBackend& backend, TuneOptions options, bool approximate = false,
+                                     TimingCache cache = {}) {
+    tuner = std::make_unique<Tuner>(backend, pool, std::move(options), std::move(cache));
+    return tuner->choose(graph, {}, approximate);
+  }
+  std::unique_ptr<Tuner> tuner;
+};
+
+TuneOptions mode(Tuning mode) {
+  TuneOptions options;
+  options.mode = mode;
+  return options;
+}
+
+TEST(Tuner, HeuristicTakesTheCheapestAllowedEstimateAndRunsNothing) {
+  const SleepyBackend backend(three_ways);
+  Tuned t;
+  const auto exact = t.choose(backend, mode(Tuning::heuristic));
+  ASSERT_EQ(exact.size(), 4u);
+  EXPECT_EQ(exact[0].tactic, "good(rows=8)");
+  EXPECT_EQ(exact[2].tactic, "");  // the view
+  EXPECT_EQ(t.choose(backend, mode(Tuning::heuristic), true)[0].tactic, "rough");
+  EXPECT_EQ(backend.runs_, 0);
+  EXPECT_EQ(exact[0].tried,
+            (std::vector<TacticTrial>{
+                {"rough", 1000000, -1, true}, {"good(rows=8)", 2000000, -1, false}, {"fast", 3000000, -1}}));
+}
+
+TEST(Tuner, MeasuringTakesTheFastestAndMeasuresEqualProblemsOnce) {
+  const SleepyBackend backend(three_ways);
+  Tuned t;
+  const auto decisions = t.choose(backend, mode(Tuning::measure));
+  for (const size_t n : {0, 1, 3}) EXPECT_EQ(decisions[n].tactic, "fast");
+  EXPECT_EQ(t.tuner->counts().measured, 2);
+  EXPECT_EQ(decisions[0].tried, decisions[1].tried);
+  EXPECT_EQ(decisions[0].tried[0].measured_ns, -1);  // not allowed: not tried
+  EXPECT_GE(decisions[0].tried[2].measured_ns, 300000);
+  // Under other rules: only what is new is measured.
+  EXPECT_EQ(t.tuner->choose(t.graph, {}, true)[0].tactic, "rough");
+  const int runs = backend.runs_;
+  EXPECT_EQ(t.tuner->choose(t.graph, {}, false)[0].tactic, "fast");
+  EXPECT_EQ(backend.runs_, runs);
+}
+
+TEST(Tuner, TiesGoToTheFavouriteOfTheCostModel) {
+  TimingCache cache;
+  const SleepyBackend backend({{{"first", 1e-3}, 50}, {{"second", 2e-3}, 50}});
+  Tuned t;
+  t.choose(backend, mode(Tuning::measure));
+  cache = t.tuner->cache();
+  for (const auto& [second, winner] : {std::pair<int64_t, const char*>{9850, "first"}, {9700, "second"}}) {
+    for (const Node& node : t.graph.nodes)
+      for (const std::string& machine : {std::string("fake none [] a fake, test, 1 thread")})
+        cache.set(machine, problem_text({t.graph, node, {{"n", 1}}}), {{"first", 10000}, {"second", second}});
+    const int runs = backend.runs_;
+    EXPECT_EQ(t.choose(backend, mode(Tuning::measure), false, cache)[0].tactic, winner);
+    EXPECT_EQ(backend.runs_, runs) << "all of it is in the cache";
+    EXPECT_EQ(t.tuner->counts().cached, 2);
+  }
+}
+
+TEST(Tuner, WhatTheCostModelFindsHopelessIsNotMeasured) {
+  const SleepyBackend backend({{{"one", 1e-3}, 10}, {{"five", 5e-3}, 10}});
+  Tuned t;
+  EXPECT_EQ(t.choose(backend, mode(Tuning::measure))[0].tactic, "one");
+  EXPECT_EQ(backend.runs_, 0);
+}
+
+TEST(Tuner, WithoutTimeTheCostModelDecides) {
+  const SleepyBackend backend(three_ways);
+  TuneOptions options = mode(Tuning::measure);
+  options.seconds = 0;
+  Tuned t;
+  EXPECT_EQ(t.choose(backend, options)[0].tactic, "good(rows=8)");
+  EXPECT_EQ(backend.runs_, 0);
+  EXPECT_EQ(t.tuner->counts().out_of_time, 2);
+}
+
+TEST(Tuner, AnotherThreadCountIsAnotherMeasurement) {
+  const SleepyBackend backend(three_ways);
+  Tuned t;
+  t.choose(backend, mode(Tuning::measure));
+  ThreadPool two(2);
+  Tuner tuner(backend, two, mode(Tuning::measure), t.tuner->cache());
+  tuner.choose(t.graph, {}, false);
+  EXPECT_EQ(tuner.counts().measured, 2);
+  EXPECT_EQ(tuner.counts().cached, 0);
+}
+
+TEST(Tuner, IsCancelled) {
+  const SleepyBackend backend(three_ways);
+  TuneOptions options = mode(Tuning::measure);
+  options.progress = [cancellation = options.cancellation](double) mutable { cancellation.cancel(); };
+  Tuned t;
+  EXPECT_THROW(t.choose(backend, options), Error);
+}
+
+struct Locked : Tuned {
+  SleepyBackend backend{three_ways};
+  LockFile lock;
+  Locked() {
+    const auto decisions = choose(backend, mode(Tuning::measure), true);
+    lock.model = "m.onnx";
+    lock.tuning = tuner->summary();
+    lock.layers = tuner->lock_layers(graph, {}, decisions);
+  }
+  std::vector<TacticDecision> unlock() {
+    TuneOptions options = mode(Tuning::locked);
+    options.lock = lock;
+    backend.runs_ = 0;
+    return choose(backend, options);
+  }
+  std::string refusal() {
+    try {
+      unlock();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::invalid_argument);
+      return e.what();
+    }
+    return "";
+  }
+};
+
+TEST(Tuner, ALockFileSaysItAll) {
+  Locked l;
+  l.lock.layers[1].tactic = "good(rows=8)";
+  const auto decisions = l.unlock();
+  EXPECT_EQ(l.backend.runs_, 0);
+  EXPECT_EQ(decisions[0].tactic, "rough");
+  EXPECT_EQ(decisions[1].tactic, "good(rows=8)");
+  EXPECT_EQ(decisions[2].tactic, "");
+  EXPECT_EQ(decisions[3].tactic, "rough");
+  EXPECT_EQ(decisions[0].tried, l.lock.layers[0].tried);
+  EXPECT_EQ(l.tuner->summary(), "measured with 1 thread on a fake");
+}
+
+TEST(Tuner, ALockFileThatDoesNotFitIsRefused) {
+  {
+    Locked l;
+    l.lock.layers.pop_back();
+    EXPECT_NE(l.refusal().find("ends before layer 'c'"), std::string::npos);
+  }
+  {
+    Locked l;
+    l.lock.layers.push_back(l.lock.layers.back());
+    EXPECT_NE(l.refusal().find("4 layers, the model has 3"), std::string::npos);
+  }
+  {
+    Locked l;
+    l.lock.layers[1].problem = "0";
+    EXPECT_NE(l.refusal().find("layer 'b'"), std::string::npos);
+  }
+  {
+    Locked l;
+    l.lock.layers[1].tactic = "rapid";
+    EXPECT_NE(l.refusal().find("no tactic 'rapid'"), std::string::npos);
+  }
+}
+
+TEST(Problem, TextHasWhatMattersAndNothingElse) {
+  const auto text = [](const char* graph, SymbolBindings symbols = {{"n", 5}}) {
+    const Graph g = parse_graph(graph, operators());
+    return problem_text({g, g.nodes[0], symbols});
+  };
+  const std::string one = text("graph (%x: f32[n, 6]) { %a = softmax {axis=1} (%x) from \"A\" return %a }");
+  EXPECT_EQ(one, text("graph (%other: f32[5, 6]) { %b = softmax {axis=1} (%other) return %b }"));
+  EXPECT_NE(one, text("graph (%x: f32[n, 6]) { %a = softmax {axis=0} (%x) return %a }"));
+  EXPECT_NE(one, text("graph (%x: f32[n, 6]) { %a = softmax {axis=1} (%x) return %a }", {{"n", 6}}));
+  const char* constant = "graph (%x: f32[2, 2]) { const %w: f32[2, 2] = 1 %a = matmul (%x, %w) return %a }";
+  EXPECT_EQ(text(constant), text("graph (%x: f32[2, 2]) { const %w: f32[2, 2] = 7 %a = matmul (%x, %w) return %a }"));
+  EXPECT_NE(text(constant), text("graph (%x: f32[2, 2], %w: f32[2, 2]) { %a = matmul (%x, %w) return %a }"));
+  EXPECT_NE(text("graph (%x: f32[2, 2], %w: f32[2, 2]) { %a = matmul (%x, %w) return %a }"),
+            text("graph (%x: f32[2, 2]) { %a = matmul (%x, %x) return %a }"));
+}
+
+}  // namespace
+}  // namespace camshaft

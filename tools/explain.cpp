@@ -1,0 +1,72 @@
+#include "tools/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tools/report.h"
+#include "tools/tensor_text.h"
+
+namespace camshaft {
+
+namespace {
+
+std::string times_of(const TacticTrial& trial) {
+  const std::string estimate =
+      fmt::format("estimated {}", format_seconds(static_cast<double>(trial.estimated_ns) * 1e-9));
+  if (trial.measured_ns < 0) return estimate;
+  return fmt::format("measured {}, {}", format_seconds(static_cast<double>(trial.measured_ns) * 1e-9), estimate);
+}
+
+std::string line(const char* label, const std::string& text) {
+  return text.empty() ? "" : fmt::format("  {:9} {}\n", label, text);
+}
+
+std::string tactic_text(const LayerInfo& layer) {
+  const auto chosen = std::find_if(layer.tried.begin(), layer.tried.end(),
+                                   [&](const TacticTrial& trial) { return trial.tactic == layer.tactic; });
+  if (chosen == layer.tried.end()) return layer.tactic;
+  const char* why = layer.tried.size() == 1    ? "the only one"
+                    : chosen->measured_ns >= 0 ? "the fastest measured, or within 2 % of it"
+                                               : "the cheapest estimate";
+  return fmt::format("{}: {} ({})", layer.tactic, times_of(*chosen), why);
+}
+
+std::string explain(size_t index, const LayerInfo& layer) {
+  std::string text = fmt::format("layer {}: {} ({})\n", index, layer.name, layer.op);
+  text += line("computes", layer.description);
+  text += line("nodes", join(layer.sources));
+  text += line("result", join(layer.outputs));
+  text += line("tactic", tactic_text(layer));
+  for (const TacticTrial& trial : layer.tried)
+    if (trial.tactic != layer.tactic)
+      text += line("tried", fmt::format("{}: {}{}", trial.tactic, times_of(trial),
+                                        trial.refused           ? ", refused: rounds more than this build may"
+                                        : trial.measured_ns < 0 ? ", not measured"
+                                                                : ""));
+  for (const std::string& note : layer.notes) text += line("apart", note);
+  return text;
+}
+
+}  // namespace
+
+std::string explain(const Engine& engine) {
+  std::string text;
+  const auto tuning = engine.metadata().find("tuning");
+  if (tuning != engine.metadata().end()) text += fmt::format("tuning: {}\n", tuning->second);
+  const std::vector<LayerInfo> layers = engine.layers();
+  for (size_t i = 0; i < layers.size(); ++i) text += explain(i, layers[i]);
+  return text;
+}
+
+nlohmann::json to_json(const std::vector<TacticTrial>& tried) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const TacticTrial& trial : tried)
+    list.push_back({{"tactic", trial.tactic},
+                    {"estimated_ns", trial.estimated_ns},
+                    {"measured_ns", trial.measured_ns < 0 ? nlohmann::json() : nlohmann::json(trial.measured_ns)},
+                    {"refused", trial.refused}});
+  return list;
+}
+
+}  // namespace camshaft

@@ -1,0 +1,18 @@
+// Why the layers of an engine are as they are.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "camshaft/engine.h"
+
+namespace camshaft {
+
+/// A paragraph a layer: what it computes, the model's nodes in it, its tactic, what else was tried, and why it was not
+/// fused with its neighbours.
+std::string explain(const Engine& engine);
+
+/// [{tactic, estimated_ns, measured_ns or null, refused}]
+nlohmann::json to_json(const std::vector<TacticTrial>& tried);
+
+}  // namespace camshaft

@@ -1,0 +1,23 @@
+// Options of `build` that say how the kernel of each layer is chosen.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <string>
+
+#include "camshaft/builder.h"
+
+namespace camshaft {
+
+struct TuningArguments {
+  std::string mode, timing_cache, lock, write_lock, seconds;
+
+  /// Adds --tuning, --timing-cache, --tuning-seconds, --lock and --write-lock.
+  void add_to(CLI::App& command);
+  /// Throws Error(invalid_argument).
+  void set(BuildOptions& options) const;
+};
+
+/// "heuristic", "measure" or "locked"; `fallback` when empty. Throws Error(invalid_argument).
+Tuning parse_tuning(const std::string& text, Tuning fallback);
+
+}  // namespace camshaft
