@@ -130,10 +130,11 @@ Engine Builder::build_checked(const std::string& model_path) {
   passes.channels_last = backend->prefers_channels_last();
   passes.stop_after = options_.stop_after_pass;
   passes.cancellation = options_.cancellation;
+  CompileOptions compile;
+  passes.notes = &compile.notes;
   optimize(graph, passes);
   report_.seconds_optimize = watch.lap();
 
-  CompileOptions compile;
   compile.profiles = options_.profiles;
   compile.cancellation = options_.cancellation;
   compile.metadata = metadata_of(imported, model, file->size(), backend->device());

@@ -21,9 +21,13 @@ Engine compile_graph(Graph graph, std::shared_ptr<const Backend> backend, const 
   lowering.symbols = impl->optimum;
   lowering.allow_approximate = options.allow_approximate;
   lowering.cancellation = options.cancellation;
-  for (const TacticDecision& decision : options.decisions) {
-    lowering.tactics.push_back(decision.tactic);
-    impl->explanations.push_back({decision.tried, {}});
+  for (size_t n = 0; n < options.decisions.size(); ++n) {
+    lowering.tactics.push_back(options.decisions[n].tactic);
+    LayerExplanation& explanation = impl->explanations.emplace_back();
+    explanation.tried = options.decisions[n].tried;
+    for (const ValueId id : impl->graph.nodes[n].outputs)
+      if (const auto notes = options.notes.find(impl->graph.value(id).name); notes != options.notes.end())
+        explanation.notes.insert(explanation.notes.end(), notes->second.begin(), notes->second.end());
   }
   impl->plan = lower(impl->graph, *impl->backend, *impl->packed, lowering);
   impl->finish();

@@ -19,6 +19,8 @@ struct CompileOptions {
   std::map<std::string, std::string> metadata;
   /// Of each node; empty: the cheapest by estimate.
   std::vector<TacticDecision> decisions;
+  /// Of values, by name, for inspection: see PassNotes.
+  std::map<std::string, std::vector<std::string>> notes;
   bool allow_approximate = true;  ///< see LowerOptions
   Cancellation cancellation;
 };

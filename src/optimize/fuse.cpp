@@ -5,41 +5,22 @@
 #include <numeric>
 #include <set>
 
-#include "ops/contract.h"
-#include "ops/pointwise.h"
-#include "ops/region.h"
+#include "optimize/fusion_notes.h"
 #include "optimize/match.h"
 
 namespace camshaft {
 
 namespace {
 
-// An epilogue is compiled as one expression over operands kept in registers and cache.
-constexpr size_t max_epilogue_nodes = 32;
-constexpr size_t max_group_nodes = 64;
-
-bool is_contraction(const Node& node) {
-  return node.op.as<ops::MatMul>() || node.op.as<ops::Conv>() || node.op.as<ops::ConvTranspose>();
-}
-
-bool is_elementwise(const Node& node) {
-  return node.op.as<ops::Pointwise>() || node.op.as<ops::Cast>();
-}
-
-// What becomes one node of the result.
-struct Unit {
-  std::vector<int32_t> nodes;  // in node order
-  ops::RegionKind kind = ops::RegionKind::opaque;
-};
-
 class Fuser {
  public:
   explicit Fuser(Graph& graph) : graph_(graph), uses_(graph), unit_of_(graph.nodes.size(), -1) {}
 
-  void run() {
+  void run(PassNotes* notes) {
     for (auto n = static_cast<int32_t>(graph_.nodes.size()); n-- > 0;)
       if (is_contraction(node(n)) && unit_of_[static_cast<size_t>(n)] < 0) claim_epilogue(n);
     make_pointwise_groups();
+    if (notes) note_partings(graph_, uses_, units_, unit_of_, *notes);
     rebuild();
   }
 
@@ -48,7 +29,7 @@ class Fuser {
   const std::vector<int32_t>& readers(ValueId id) const { return uses_.readers[static_cast<size_t>(id)]; }
   int32_t producer(ValueId id) const { return id == no_value ? -1 : uses_.producer[static_cast<size_t>(id)]; }
 
-  void add_unit(Unit unit) {
+  void add_unit(FusionUnit unit) {
     for (const int32_t n : unit.nodes) unit_of_[static_cast<size_t>(n)] = static_cast<int32_t>(units_.size());
     units_.push_back(std::move(unit));
   }
@@ -153,7 +134,7 @@ class Fuser {
     for (const auto& [first, nodes] : components)
       for (size_t begin = 0; begin < nodes.size(); begin += max_group_nodes) {
         const size_t end = std::min(begin + max_group_nodes, nodes.size());
-        Unit unit{{nodes.begin() + static_cast<int64_t>(begin), nodes.begin() + static_cast<int64_t>(end)}};
+        FusionUnit unit{{nodes.begin() + static_cast<int64_t>(begin), nodes.begin() + static_cast<int64_t>(end)}};
         if (unit.nodes.size() > 1) unit.kind = ops::RegionKind::pointwise;
         add_unit(std::move(unit));
       }
@@ -205,7 +186,7 @@ class Fuser {
       }
   }
 
-  Node make_node(const Unit& unit) {
+  Node make_node(const FusionUnit& unit) {
     if (unit.kind == ops::RegionKind::opaque) return std::move(graph_.nodes[static_cast<size_t>(unit.nodes[0])]);
     Node region{ops::Region{unit.kind}, {}, {}, {}, {}};
     Graph body;
@@ -246,14 +227,14 @@ class Fuser {
   Graph& graph_;
   Uses uses_;
   std::vector<int32_t> unit_of_;  // of each node; -1: none yet
-  std::vector<Unit> units_;
+  std::vector<FusionUnit> units_;
 };
 
 }  // namespace
 
-void fuse(Graph& graph, const PassContext&) {
+void fuse(Graph& graph, const PassContext& context) {
   remove_dead(graph);
-  Fuser(graph).run();
+  Fuser(graph).run(context.notes);
 }
 
 }  // namespace camshaft

@@ -1,11 +1,18 @@
 // What every pass is given.
 #pragma once
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "base/thread_pool.h"
 #include "camshaft/cancellation.h"
 #include "graph/graph.h"
 
 namespace camshaft {
+
+/// What passes have to say about values, by name: why a step was not taken. Kept for `camshaft inspect --explain`.
+using PassNotes = std::map<std::string, std::vector<std::string>>;
 
 /// Shared by all passes of a build. A pass is a function `void name(Graph&, const PassContext&)` in a file of its name;
 /// it leaves a graph that the verifier accepts and that computes the same values (up to rounding, where the pass's
@@ -16,6 +23,7 @@ struct PassContext {
   int stop_after = -1;         ///< run only the first N passes of pass_names(); -1: all
   bool verify = false;         ///< run the verifier after each pass, as debug builds always do
   Cancellation cancellation = {};
+  PassNotes* notes = nullptr;  ///< null: nobody wants to know
 };
 
 }  // namespace camshaft

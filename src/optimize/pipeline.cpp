@@ -101,7 +101,9 @@ class Pipeline {
   void optimize_branch(Graph& body) {
     Graph optimized = body;
     try {
-      Pipeline(optimized, context_).run();
+      PassContext inner = context_;
+      inner.notes = nullptr;  // names are unique within one graph only
+      Pipeline(optimized, inner).run();
     } catch (const Error& e) {
       if (e.code() == ErrorCode::cancelled || e.code() == ErrorCode::out_of_memory) throw;
       return;

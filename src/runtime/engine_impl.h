@@ -24,7 +24,7 @@ struct Engine::Impl {
   SymbolBindings optimum;  ///< the sizes that tactics were chosen for
   std::map<std::string, std::string> metadata;
   std::vector<LayerExplanation> explanations;  ///< of each node of the graph, or none
-  std::shared_ptr<const void> storage;  ///< keeps mapped weights alive
+  std::shared_ptr<const void> storage;         ///< keeps mapped weights alive
 
   std::vector<TensorInfo> inputs, outputs;
 

@@ -171,5 +171,43 @@ TEST(Fuse, SourcesAreKept) {
   EXPECT_EQ(graph.nodes[0].sources, (std::vector<std::string>{"A", "B"}));
 }
 
+// What is said about the one value that is not fused with its reader.
+std::string parting(const std::string& body, const std::string& inputs = "%x: f32[n, 4]") {
+  Graph graph = parse_graph("graph \"g\" (" + inputs + ") {\n" + body + "\n}", operators());
+  PassNotes notes;
+  PassContext context = test_context();
+  context.notes = &notes;
+  fuse(graph, context);
+  std::string text;
+  for (const auto& [name, list] : notes)
+    for (const std::string& note : list) text += name + ": " + note + "\n";
+  return text;
+}
+
+TEST(Fuse, NotesSayWhyNeighboursStayApart) {
+  const std::string product = "const %w: f32[4, 5] = 0.5\n%p = matmul {} (%x, %w)\n";
+  EXPECT_EQ(parting(product + "%y = pointwise {function=exp} (%p) from \"Exp\" return %y"), "");
+  EXPECT_EQ(parting(product + "%y = pointwise {function=exp} (%p) from \"Exp\" return %y, %p"),
+            "p: not fused with 'Exp': 'p' is an output of the model, so it is written anyway\n");
+  EXPECT_EQ(parting(product + R"(%y = pointwise {function=exp} (%p) from "Exp"
+                                 %r = reduce {kind=max, axes=[1]} (%p)
+                                 return %y, %r)"),
+            "p: not fused with 'Exp': 2 operators read 'p', and what they compute does not meet in one result\n");
+  EXPECT_EQ(parting(product + "%y = pointwise {function=add} (%p, %z) from \"Add\" return %y",
+                    "%x: f32[1, 4], %z: f32[3, 5]"),
+            "p: not fused with 'Add': its result is f32[3, 5], of another shape than f32[1, 5]\n");
+  EXPECT_EQ(parting(product + "%y = cast {to=f64} (%p) from \"Cast\" return %y"),
+            "p: not fused with 'Cast': it has operands of other types than f32\n");
+  EXPECT_EQ(parting(product + R"(%q = matmul {} (%x, %w)
+                                 %y = pointwise {function=add} (%p, %q) from "Add"
+                                 return %y)"),
+            "p: not fused with 'Add': it is computed together with 'q'\n");
+  EXPECT_EQ(parting(R"(%a = pointwise {function=exp} (%x) from "Exp"
+                       %s = softmax {axis=1} (%a)
+                       %y = pointwise {function=add} (%a, %s) from "Add"
+                       return %y)"),
+            "a: not fused with 'Add': an operator between the two cannot be part of the group\n");
+}
+
 }  // namespace
 }  // namespace camshaft

@@ -1,0 +1,30 @@
+// Why fuse() left neighbours apart, in words.
+#pragma once
+
+#include <vector>
+
+#include "ops/region.h"
+#include "optimize/pass.h"
+
+namespace camshaft {
+
+/// An epilogue is compiled as one expression over operands kept in registers and cache.
+constexpr size_t max_epilogue_nodes = 32;
+constexpr size_t max_group_nodes = 64;
+
+/// What becomes one node of the fused graph.
+struct FusionUnit {
+  std::vector<int32_t> nodes;  ///< in node order
+  ops::RegionKind kind = ops::RegionKind::opaque;
+};
+
+bool is_contraction(const Node& node);
+/// Operators that may stand behind a contraction, or in a group of their own.
+bool is_elementwise(const Node& node);
+
+/// Adds a note for each result of a contraction or an elementwise operator that an elementwise operator of another unit
+/// reads. `unit_of` is of each node.
+void note_partings(const Graph& graph, const Uses& uses, const std::vector<FusionUnit>& units,
+                   const std::vector<int32_t>& unit_of, PassNotes& notes);
+
+}  // namespace camshaft
