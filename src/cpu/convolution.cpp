@@ -199,7 +199,7 @@ std::shared_ptr<const Kernel> compile_depthwise(const RegionView& region, Packed
 }
 
 // A quarter of the multiplications, but four times the weights, and transforms before and after: 0.45 of the direct
-// time is typical where weights do not decide.
+// time is typical where weights do not decide and whole tiles fit the image.
 std::optional<double> estimate_winograd(const RegionView& region) {
   const auto view = view_conv(region);
   if (!view || view->spatial.weight_dims.size() != 4) return std::nullopt;
@@ -215,8 +215,12 @@ std::optional<double> estimate_winograd(const RegionView& region) {
   if (!winograd_supports(shape)) return std::nullopt;
   // Narrow products leave lanes idle, and their transforms cost as much as they save.
   if (shape.in_channels < 16 || shape.out_channels < 16) return std::nullopt;
+  const Shape& y = region.graph.shape(region.node.outputs[0]);
+  const double waste =
+      winograd_waste(static_cast<int64_t>(size_at_optimum(region, y[1])),
+                     static_cast<int64_t>(size_at_optimum(region, y[2])), shape.dilation_h, shape.dilation_w);
   const double weight_bytes = 36.0 * 4 * static_cast<double>(shape.in_channels * shape.out_channels);
-  return seconds_per_launch + std::max(0.45 * conv_flops(region, *view) * seconds_per_flop,
+  return seconds_per_launch + std::max(0.45 * waste * conv_flops(region, *view) * seconds_per_flop,
                                        (bytes_at_optimum(region) + weight_bytes) * seconds_per_byte);
 }
 

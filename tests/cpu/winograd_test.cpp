@@ -22,7 +22,8 @@ struct Counter {
 void check(ConvShape s, Random& random, ThreadPool& pool) {
   SCOPED_TRACE(testing::Message() << s.batch << "x" << s.in_h << "x" << s.in_w << " channels " << s.in_channels
                                   << " -> " << s.out_channels << " pads " << s.pad_top << "," << s.pad_left << ","
-                                  << s.pad_bottom << "," << s.pad_right << " threads " << pool.size());
+                                  << s.pad_bottom << "," << s.pad_right << " dilations " << s.dilation_h << ","
+                                  << s.dilation_w << " threads " << pool.size());
   s.kernel_h = s.kernel_w = 3;
   const int64_t in_step = s.in_pixel_stride ? s.in_pixel_stride : s.in_channels;
   const int64_t out_step = s.out_pixel_stride ? s.out_pixel_stride : s.out_channels;
@@ -77,6 +78,7 @@ TEST(Winograd, RandomShapes) {
         s.in_channels = random.integer(1, 70), s.out_channels = random.integer(1, 70);
         s.kernel_h = s.kernel_w = 3;
         if (random.coin()) s.pad_top = random.integer(-1, 2), s.pad_left = random.integer(-1, 2);
+        if (random.coin()) s.dilation_h = random.integer(1, 5), s.dilation_w = random.integer(1, 5);
         if (random.coin()) s.pad_bottom = random.integer(-1, 2), s.pad_right = random.integer(-1, 2);
         if (random.coin()) s.in_pixel_stride = s.in_channels + 3, s.out_pixel_stride = s.out_channels + 5;
         check(s, random, pool);
@@ -85,6 +87,9 @@ TEST(Winograd, RandomShapes) {
     check({.batch = 2, .in_h = 60, .in_w = 50, .in_channels = 64, .out_channels = 80, .pad_top = 1, .pad_left = 1},
           random, pool);
     check({.in_h = 9, .in_w = 9, .in_channels = 512, .out_channels = 20}, random, pool);
+    ConvShape far{.batch = 2, .in_h = 30, .in_w = 33, .in_channels = 40, .out_channels = 40};
+    far.pad_top = far.pad_left = far.pad_bottom = far.pad_right = far.dilation_h = far.dilation_w = 12;
+    check(far, random, pool);
   }
 }
 

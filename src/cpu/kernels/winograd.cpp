@@ -32,16 +32,49 @@ int64_t row_floats(int64_t channels) {
   return rounded % 512 == 0 ? rounded + 16 : rounded;
 }
 
-// Everything about one call that the phases share. A line is a row of tiles: four rows of the image.
+// Every `step`-th pixel of an axis, from `first` on: what a dilated convolution sees is so many plain ones side by
+// side.
+struct Phases {
+  int64_t step, count;
+  int64_t tiles;  // of each phase; the last ones' may lie outside the image
+
+  Phases(int64_t out_size, int64_t dilation)
+      : step(dilation),
+        count(std::min(dilation, out_size)),
+        tiles(((out_size + dilation - 1) / dilation + kTile - 1) / kTile) {}
+  int64_t all_tiles() const { return count * tiles; }
+  // The first output pixel of tile i of all.
+  int64_t origin(int64_t i) const { return i / tiles + i % tiles * kTile * step; }
+  // Outputs of the tile from there inside the image.
+  int64_t inside(int64_t origin, int64_t out_size) const {
+    return std::clamp<int64_t>((out_size - origin + step - 1) / step, 0, kTile);
+  }
+};
+
+// Pixels top, top + step, top + 2 step... of an axis of `size`, counted in steps: the image begins `before` of them
+// after the first one, and has `size` of them from there.
+struct SteppedAxis {
+  int64_t before, size;
+
+  SteppedAxis(int64_t top, int64_t step, int64_t whole) {
+    before = ceiling(-top, step);
+    size = ceiling(whole - top, step) - before;
+  }
+  static int64_t ceiling(int64_t a, int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
+};
+
+// Everything about one call that the steps of the algorithm share. A line is a row of tiles: four rows of the image,
+// the dilation apart.
 struct Sizes {
+  Phases vertical, horizontal;
   int64_t tiles_across, lines_an_image, lines;
   int64_t in_row, out_row;
   int64_t block_lines;  // lines that are transformed together
   bool shared;          // too few lines for a part each: all threads work on one block, phase by phase
 
-  Sizes(const ConvShape& s, int threads) {
-    tiles_across = (s.out_w() + kTile - 1) / kTile;
-    lines_an_image = (s.out_h() + kTile - 1) / kTile;
+  Sizes(const ConvShape& s, int threads) : vertical(s.out_h(), s.dilation_h), horizontal(s.out_w(), s.dilation_w) {
+    tiles_across = horizontal.all_tiles();
+    lines_an_image = vertical.all_tiles();
     lines = s.batch * lines_an_image;
     in_row = row_floats(s.in_channels);
     out_row = row_floats(s.out_channels);
@@ -76,9 +109,13 @@ class Run {
   void transform_output(int64_t first, int64_t line, float* memory) const {
     for (int64_t x = 0; x < sizes_.tiles_across; ++x) winograd_output(tile(first, line, x, memory));
     if (!e_.callback) return;
-    const int64_t image = line / sizes_.lines_an_image, y = line % sizes_.lines_an_image * kTile;
-    const int64_t rows = std::min(kTile, s_.out_h() - y);
-    e_.callback(e_.context, (image * s_.out_h() + y) * s_.out_w(), rows * s_.out_w(), 0, s_.out_channels);
+    const int64_t image = line / sizes_.lines_an_image, y = sizes_.vertical.origin(line % sizes_.lines_an_image);
+    const int64_t rows = sizes_.vertical.inside(y, s_.out_h());
+    const int64_t at_once = s_.dilation_h == 1 ? rows : 1;  // only neighbouring rows lie together
+    for (int64_t i = 0; i < rows; i += at_once) {
+      const int64_t row = image * s_.out_h() + y + i * s_.dilation_h;
+      e_.callback(e_.context, row * s_.out_w(), at_once * s_.out_w(), 0, s_.out_channels);
+    }
   }
   void multiply(int64_t point, int64_t lines, float* memory, void* scratch) const {
     const int64_t tiles = lines * sizes_.tiles_across;
@@ -100,38 +137,41 @@ class Run {
   WinogradTile tile(int64_t first, int64_t line, int64_t x, float* memory) const {
     const int64_t in_step = s_.in_pixel_stride ? s_.in_pixel_stride : s_.in_channels;
     const int64_t out_step = s_.out_pixel_stride ? s_.out_pixel_stride : s_.out_channels;
-    const int64_t image = line / sizes_.lines_an_image, y = line % sizes_.lines_an_image;
+    const int64_t image = line / sizes_.lines_an_image, y = sizes_.vertical.origin(line % sizes_.lines_an_image);
+    const int64_t left_output = sizes_.horizontal.origin(x);
+    const int64_t top = y - s_.pad_top, left = left_output - s_.pad_left;
+    const SteppedAxis rows(top, s_.dilation_h, s_.in_h), columns(left, s_.dilation_w, s_.in_w);
     const int64_t index = (line - first) * sizes_.tiles_across + x;
     WinogradTile t;
-    t.top = y * kTile - s_.pad_top;
-    t.left = x * kTile - s_.pad_left;
-    t.line_step = s_.in_w * in_step;
-    t.pixel_step = in_step;
-    t.image = input_ + image * s_.in_h * t.line_step + t.top * t.line_step + t.left * in_step;
-    t.in_h = s_.in_h;
-    t.in_w = s_.in_w;
+    t.top = -rows.before;
+    t.left = -columns.before;
+    t.in_h = rows.size;
+    t.in_w = columns.size;
+    t.line_step = s_.in_w * in_step * s_.dilation_h;
+    t.pixel_step = in_step * s_.dilation_w;
+    t.image = input_ + ((image * s_.in_h + top) * s_.in_w + left) * in_step;
     t.in_channels = s_.in_channels;
     t.transformed = memory + index * sizes_.in_row;
     t.in_point_step = sizes_.block_tiles() * sizes_.in_row;
     t.product = products(memory) + index * sizes_.out_row;
     t.out_point_step = sizes_.block_tiles() * sizes_.out_row;
-    const int64_t pixel = (image * s_.out_h() + y * kTile) * s_.out_w() + x * kTile;
+    const int64_t pixel = (image * s_.out_h() + y) * s_.out_w() + left_output;
     t.output = output_ + pixel * out_step;
-    t.out_line_step = s_.out_w() * out_step;
-    t.out_pixel_step = out_step;
-    t.rows = std::min(kTile, s_.out_h() - y * kTile);
-    t.columns = std::min(kTile, s_.out_w() - x * kTile);
+    t.out_line_step = s_.out_w() * out_step * s_.dilation_h;
+    t.out_pixel_step = out_step * s_.dilation_w;
+    t.rows = sizes_.vertical.inside(y, s_.out_h());
+    t.columns = sizes_.horizontal.inside(left_output, s_.out_w());
     t.out_channels = s_.out_channels;
     t.bias = e_.bias;
     t.residual = e_.residual ? e_.residual + pixel * e_.residual_ld : nullptr;
-    t.residual_line_step = s_.out_w() * e_.residual_ld;
-    t.residual_pixel_step = e_.residual_ld;
+    t.residual_line_step = s_.out_w() * e_.residual_ld * s_.dilation_h;
+    t.residual_pixel_step = e_.residual_ld * s_.dilation_w;
     t.lo = e_.lo;
     t.hi = e_.hi;
     t.activation = e_.activation;
     t.addend = e_.addend ? e_.addend + pixel * e_.addend_ld : nullptr;
-    t.addend_line_step = s_.out_w() * e_.addend_ld;
-    t.addend_pixel_step = e_.addend_ld;
+    t.addend_line_step = s_.out_w() * e_.addend_ld * s_.dilation_h;
+    t.addend_pixel_step = e_.addend_ld * s_.dilation_w;
     return t;
   }
 
@@ -174,9 +214,16 @@ void repack_winograd_weights(const WinogradWeights& from, const float* packed, c
   }
 }
 
+double winograd_waste(int64_t out_h, int64_t out_w, int64_t dilation_h, int64_t dilation_w) {
+  if (out_h <= 0 || out_w <= 0) return 1;
+  const double tiles = static_cast<double>(Phases(out_h, dilation_h).all_tiles()) *
+                       static_cast<double>(Phases(out_w, dilation_w).all_tiles());
+  return tiles * kTile * kTile / (static_cast<double>(out_h) * static_cast<double>(out_w));
+}
+
 bool winograd_supports(const ConvShape& s) {
-  return s.kernel_h == 3 && s.kernel_w == 3 && s.stride_h == 1 && s.stride_w == 1 && s.dilation_h == 1 &&
-         s.dilation_w == 1 && s.groups == 1 && s.in_channels > 0 && s.out_channels > 0;
+  return s.kernel_h == 3 && s.kernel_w == 3 && s.stride_h == 1 && s.stride_w == 1 && s.groups == 1 &&
+         s.in_channels > 0 && s.out_channels > 0;
 }
 
 int64_t winograd_workspace_bytes(const ConvShape& s, int threads) {
@@ -189,7 +236,7 @@ int64_t winograd_workspace_bytes(const ConvShape& s, int threads) {
 void winograd(const ConvShape& s, const float* input, const float* packed, float* output, const Epilogue& epilogue,
               ThreadPool& pool, void* workspace) {
   if (!winograd_supports(s)) {
-    throw Error(ErrorCode::unsupported, "Winograd convolution needs a 3x3 kernel, stride 1, dilation 1 and one group");
+    throw Error(ErrorCode::unsupported, "Winograd convolution needs a 3x3 kernel, stride 1 and one group");
   }
   if (s.batch * s.out_h() * s.out_w() == 0) return;
   const int threads = pool.size();

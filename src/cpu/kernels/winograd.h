@@ -30,8 +30,12 @@ void pack_winograd_weights(const WinogradWeights& weights, const float* oihw, fl
 /// Moves packed weights from one machine's layout to another's, exactly. `from` and `to` differ in `layout` only.
 void repack_winograd_weights(const WinogradWeights& from, const float* packed, const WinogradWeights& to, float* out);
 
-/// Whether winograd() can compute this shape: 3x3, stride 1, dilation 1, one group, at least one channel.
+/// Whether winograd() can compute this shape: 3x3, stride 1, one group, at least one channel. A dilated convolution is
+/// computed as the plain ones of which it is made: of every d-th pixel of every d-th line.
 bool winograd_supports(const ConvShape& shape);
+/// Outputs that are computed for each one that is wanted, at least 1: tiles are 4x4 whatever the image's size, and with
+/// a dilation every phase has its own.
+double winograd_waste(int64_t out_h, int64_t out_w, int64_t dilation_h, int64_t dilation_w);
 int64_t winograd_workspace_bytes(const ConvShape& shape, int threads);
 /// As conv(), with `packed` from pack_winograd_weights. `residual` may be `output` itself. Needs no plan.
 /// Throws Error(unsupported) for shapes that winograd_supports refuses.

@@ -8,10 +8,10 @@
 namespace camshaft::cpu {
 
 struct WinogradTile {
-  const float* image;  ///< of the input tile's top left pixel, which may lie outside the image
-  int64_t line_step, pixel_step;
-  int64_t top, left;  ///< its position
-  int64_t in_h, in_w;
+  const float* image;             ///< of the input tile's top left pixel, which may lie outside the image
+  int64_t line_step, pixel_step;  ///< between the tile's pixels: with a dilation, not neighbours
+  int64_t top, left;              ///< its position, counted in those steps
+  int64_t in_h, in_w;             ///< and the image's size
   int64_t in_channels;
   float* transformed;  ///< [36] x point_step, in_channels rounded up to a vector
   int64_t in_point_step;
