@@ -168,11 +168,11 @@ Tensor Tensor::scalar(DType dtype, double value) {
       break;
     case DType::i4:
     case DType::u4:
-      *t.as_mutable<uint8_t>() = static_cast<uint8_t>(static_cast<int>(value) & 15);
+      *t.as_mutable<uint8_t>() = static_cast<uint8_t>(to_integer<int64_t>(value) & 15);
       break;
     case DType::i2:
     case DType::u2:
-      *t.as_mutable<uint8_t>() = static_cast<uint8_t>(static_cast<int>(value) & 3);
+      *t.as_mutable<uint8_t>() = static_cast<uint8_t>(to_integer<int64_t>(value) & 3);
       break;
     case DType::string:
     case DType::sequence:

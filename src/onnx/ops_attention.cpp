@@ -38,6 +38,8 @@ ValueId pad_mask(ConvertContext& c, ValueId mask, const Dim& keys) {
   Shape pads(2 * static_cast<size_t>(rank), Dim(0));
   pads.back() = missing;
   const DType dtype = c.dtype(mask);
+  if (dtype != DType::boolean && !is_floating(dtype))
+    c.invalid(fmt::format("the mask is {}, neither bool nor floating-point", to_string(dtype)));
   // Pad moves numbers: bool as bytes.
   const double value = dtype == DType::boolean ? 0 : -std::numeric_limits<double>::infinity();
   return c.add(ops::Pad{ops::PadMode::constant, std::move(pads)}, {mask, c.scalar(dtype, value)});

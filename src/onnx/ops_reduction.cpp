@@ -139,6 +139,8 @@ Values arg_reduce(ConvertContext& c) {
 // One where the first largest element is, else zero. Before operator set 13, all axes from `axis` on counted as one.
 Values hardmax(ConvertContext& c) {
   const ValueId x = c.input(0);
+  if (!is_floating(c.dtype(x)))
+    c.invalid(fmt::format("it takes floating-point numbers, not {}", to_string(c.dtype(x))));
   const Shape shape = c.shape(x);
   const int64_t rank = c.rank(x), axis = c.axis(c.int_attribute("axis", c.opset() < 13 ? 1 : -1), rank);
   const Dim count = c.opset() < 13 ? product(shape, axis, rank) : shape[static_cast<size_t>(axis)];

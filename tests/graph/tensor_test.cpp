@@ -124,6 +124,9 @@ TEST(Tensor, ScalarsOfNumbersThatTheTypeLacks) {
   EXPECT_EQ(ints(DType::i32, -1.9), -1);
   EXPECT_EQ(ints(DType::u8, -1), 255);
   EXPECT_EQ(ints(DType::i8, std::nan("")), 0);
+  EXPECT_EQ(ints(DType::i4, -infinity), 0);
+  EXPECT_EQ(ints(DType::u2, infinity), 3);
+  EXPECT_EQ(ints(DType::i4, -3), -3);
   EXPECT_EQ(Tensor::scalar(DType::u64, 1.5e19).as<uint64_t>()[0], 15000000000000000000u);
   EXPECT_EQ(Tensor::scalar(DType::u64, infinity).as<uint64_t>()[0], std::numeric_limits<uint64_t>::max());
 }

@@ -252,6 +252,7 @@ TEST(ImportOperators, Reductions) {
   EXPECT_EQ(run_node("ArgMax", 13, {x}, {attr("axis", 1), drop}).to_ints(), (std::vector<int64_t>{0, 1}));
   expect_near(run_node("Hardmax", 13, {x}), {2, 2}, {1, 0, 0, 1});
   expect_near(run_node("Hardmax", 13, {floats({2, 0}, {})}), {2, 0}, {});
+  EXPECT_THROW(run_node("Hardmax", 13, {Tensor(DType::i4, {1, 2})}), Error);
 
   GraphWriter graph;
   graph.input("x", DType::f32, {2, 2}).output("y", DType::f32);
