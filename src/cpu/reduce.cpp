@@ -1,5 +1,6 @@
 #include "cpu/reduce.h"
 
+#include "cpu/kernels/arg_extreme.h"
 #include "cpu/kernels/pool.h"
 #include "cpu/kernels/reduce.h"
 #include "cpu/simple_kernel.h"

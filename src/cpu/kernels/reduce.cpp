@@ -8,6 +8,7 @@
 #include "camshaft/error.h"
 #include "cpu/kernels/reduce_rows.h"
 #include "cpu/kernels/strided.h"
+#include "cpu/kernels/with_type.h"
 
 namespace camshaft::cpu {
 namespace {
@@ -115,37 +116,6 @@ int64_t offset_of(int64_t index, int rank, const int64_t* dims, const int64_t* s
   return offset;
 }
 
-// NOLINTBEGIN(bugprone-branch-clone): each case passes another type
-template <class Visit>
-void with_type(DType dtype, const char* what, Visit&& visit) {
-  switch (dtype) {
-    case DType::f32:
-      return visit(float());
-    case DType::f64:
-      return visit(double());
-    case DType::i64:
-      return visit(int64_t());
-    case DType::i32:
-      return visit(int32_t());
-    case DType::i16:
-      return visit(int16_t());
-    case DType::i8:
-      return visit(int8_t());
-    case DType::u64:
-      return visit(uint64_t());
-    case DType::u32:
-      return visit(uint32_t());
-    case DType::u16:
-      return visit(uint16_t());
-    case DType::u8:
-      return visit(uint8_t());
-    default:
-      throw Error(ErrorCode::unsupported, "there is no " + std::string(what) + " kernel for " +
-                                              std::string(to_string(dtype)) + "; cast, or evaluate by reference");
-  }
-}
-// NOLINTEND(bugprone-branch-clone)
-
 }  // namespace
 
 Reduce::Reduce(ReduceKind kind, DType dtype, const std::vector<int64_t>& dims, const std::vector<int>& axes)
@@ -244,55 +214,6 @@ void Reduce::run(ThreadPool& pool, const void* in, void* out) const {
   with_type(dtype_, "reduction", [&](auto element) {
     using T = decltype(element);
     run_as(pool, static_cast<const T*>(in), static_cast<T*>(out));
-  });
-}
-
-void ArgExtreme::run(ThreadPool& pool, DType dtype, const void* in, int64_t* out) const {
-  if (axis < 1) throw Error(ErrorCode::invalid_argument, "argmax or argmin along an axis of size 0 has no result");
-  if (outer == 0 || inner == 0) return;
-  with_type(dtype, "argmax", [&](auto element) {
-    using T = decltype(element);
-    const T* x = static_cast<const T*>(in);
-    // Is `a`, which comes later, to be preferred to `b`?
-    const auto wins = [this](T a, T b) {
-      return largest ? (last_of_equals ? a >= b : a > b) : (last_of_equals ? a <= b : a < b);
-    };
-    const int64_t block = std::min<int64_t>(inner, max_block);
-    const int64_t blocks = (inner + block - 1) / block;
-    const int64_t work = block * axis;
-    pool.parallel_for(outer * blocks, (least_elements + work - 1) / work, [&](int64_t begin, int64_t end) {
-      T best[max_block];
-      for (int64_t item = begin; item < end; ++item) {
-        const int64_t first = item % blocks * block;
-        const int64_t n = std::min(block, inner - first);
-        const T* from = x + item / blocks * axis * inner + first;
-        int64_t* to = out + item / blocks * inner + first;
-        if constexpr (std::is_same_v<T, float>) {
-          if (inner == 1 && !last_of_equals) {
-            // Vectorised: the extreme first, then where it is. With a NaN among the elements nothing equals it.
-            const auto extreme =
-                static_cast<float>(reduce_row(largest ? ReduceKind::max : ReduceKind::min, from, axis));
-            const float* found = std::find(from, from + axis, extreme);
-            if (found != from + axis) {
-              *to = found - from;
-              continue;
-            }
-          }
-        }
-        for (int64_t c = 0; c < n; ++c) {
-          best[c] = from[c];
-          to[c] = 0;
-        }
-        for (int64_t a = 1; a < axis; ++a) {
-          const T* row = from + a * inner;
-          for (int64_t c = 0; c < n; ++c) {
-            if (!wins(row[c], best[c])) continue;
-            best[c] = row[c];
-            to[c] = a;
-          }
-        }
-      }
-    });
   });
 }
 

@@ -1,4 +1,4 @@
-// Reductions over any set of axes, and argmax / argmin.
+// Reductions over any set of axes.
 #pragma once
 
 #include <cstdint>
@@ -42,18 +42,6 @@ class Reduce {
   std::vector<int64_t> kept_dims_, kept_strides_, reduced_dims_, reduced_strides_;
   int64_t outputs_ = 1, count_ = 1;  // elements of the output; elements that each of them reduces
   bool inner_reduced_ = false;       // the innermost dim goes: rows are summed; else rows are added to each other
-};
-
-/// Index (i64) of the largest or smallest element along the middle of dims [outer, axis, inner]; dense; the output is
-/// [outer, inner]. Among equals the first, or the last with `last_of_equals`. Comparisons with NaN are false: a NaN is
-/// never found unless it comes first. `axis` >= 1, else Error(invalid_argument).
-struct ArgExtreme {
-  int64_t outer = 1, axis = 1, inner = 1;
-  bool largest = true;
-  bool last_of_equals = false;
-
-  /// Types as Reduce.
-  void run(ThreadPool& pool, DType dtype, const void* in, int64_t* out) const;
 };
 
 }  // namespace camshaft::cpu
