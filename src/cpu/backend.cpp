@@ -8,12 +8,14 @@
 #include "cpu/conv_transpose.h"
 #include "cpu/convolution.h"
 #include "cpu/device.h"
+#include "cpu/index.h"
 #include "cpu/matmul.h"
 #include "cpu/move.h"
 #include "cpu/normalize.h"
 #include "cpu/pointwise.h"
 #include "cpu/recurrent.h"
 #include "cpu/reduce.h"
+#include "cpu/select.h"
 #include "cpu/tactic.h"
 
 namespace camshaft::cpu {
@@ -22,11 +24,16 @@ namespace {
 
 /// Every way of running a region on the CPU; "reference" is added for all.
 constexpr const CpuTactic* all_tactics[] = {
-    &gemm_tactic,           &batch_gemm_tactic, &conv_tactic,      &winograd_tactic,   &depthwise_tactic,
-    &conv_transpose_tactic, &pointwise_tactic,  &softmax_tactic,   &layer_norm_tactic, &group_norm_tactic,
-    &reduce_tactic,         &arg_reduce_tactic, &pool_tactic,      &transpose_tactic,  &expand_tactic,
-    &slice_tactic,          &concat_tactic,     &pad_tactic,       &gather_tactic,     &gather_elements_tactic,
-    &resize_tactic,         &recurrent_tactic,  &attention_tactic,
+    &gemm_tactic,       &batch_gemm_tactic,       &conv_tactic,
+    &winograd_tactic,   &depthwise_tactic,        &conv_transpose_tactic,
+    &pointwise_tactic,  &softmax_tactic,          &layer_norm_tactic,
+    &group_norm_tactic, &reduce_tactic,           &arg_reduce_tactic,
+    &pool_tactic,       &transpose_tactic,        &expand_tactic,
+    &slice_tactic,      &concat_tactic,           &pad_tactic,
+    &gather_tactic,     &gather_elements_tactic,  &resize_tactic,
+    &recurrent_tactic,  &attention_tactic,        &gather_nd_tactic,
+    &scatter_nd_tactic, &scatter_elements_tactic, &cumulative_tactic,
+    &top_k_tactic,
 };
 
 /// The reference runs with double accumulation and no blocking to speak of: tens of times slower than a kernel.

@@ -47,7 +47,7 @@ const T* input(const LaunchArguments& arguments, size_t i) {
 }
 template <class T>
 T* output(const LaunchArguments& arguments, size_t i) {
-  return reinterpret_cast<T*>(arguments.outputs[i]);
+  return i < arguments.outputs.size() ? reinterpret_cast<T*>(arguments.outputs[i]) : nullptr;
 }
 
 /// dims seen as [before, axis, after].

@@ -14,14 +14,94 @@ namespace camshaft::cpu {
 
 /// A node with its operands. An undefined tensor is an omitted input; those in `constants` (all others are inputs) are
 /// known when the kernel is compiled. The kernel writes into memory filled with garbage, and must not write beyond.
-struct NodeTest {
+class NodeTest {
+ public:
+  NodeTest(Op tested, std::vector<Tensor> operands, std::vector<size_t> known, std::string name, double difference = 0)
+      : op(std::move(tested)),
+        inputs(std::move(operands)),
+        constants(std::move(known)),
+        tactic(std::move(name)),
+        tolerance(difference) {}
+
   Op op;
   std::vector<Tensor> inputs;
-  std::vector<size_t> constants = {};
-  std::string tactic = {};
-  double tolerance = 0;  ///< of the largest finite magnitude of an output; 0: equal bits of integers and floats
+  std::vector<size_t> constants;
+  std::string tactic;
+  size_t outputs = 1;
+  double tolerance = 0;  ///< of the largest finite magnitude of an output; 0: equal, or both NaN
 
+  /// Both ways, and compares.
   void check(int threads) const {
+    std::string sizes;
+    for (const Tensor& t : inputs) sizes += t.defined() ? " " + to_string(t.dims()) : " -";
+    SCOPED_TRACE(to_string(op) + " on" + sizes + ", " + std::to_string(threads) + " threads");
+    const Graph graph = graph_of_node();
+    ThreadPool pool(threads);
+    const std::vector<Tensor> expected = evaluated(graph, pool);
+    const std::vector<Tensor> actual = run(threads);
+    ASSERT_EQ(actual.size(), outputs);
+    for (size_t o = 0; o < outputs; ++o) compare(actual[o], expected[o], o);
+  }
+
+  /// What the kernel gives. Output shapes are those of the shape rule.
+  std::vector<Tensor> run(int threads) const {
+    const Graph graph = graph_of_node();
+    const SymbolBindings symbols;
+    const RegionView region{graph, graph.nodes.back(), symbols};
+    ThreadPool pool(threads);
+    PackedConstants packed;
+    const auto tactics = backend()->tactics(region);
+    const auto found = std::find_if(tactics.begin(), tactics.end(), [&](const Tactic& t) { return t.name == tactic; });
+    if (found == tactics.end()) {
+      ADD_FAILURE() << "no tactic " << tactic;
+      return {};
+    }
+    const auto kernel = backend()->compile(region, *found, packed);
+    if (kernel->has_dynamic_outputs()) return kernel->run_dynamic(inputs, symbols, pool, nullptr);
+    KernelShapes shapes;
+    shapes.symbols = &symbols;
+    shapes.threads = threads;
+    for (const Tensor& t : inputs)
+      shapes.inputs.push_back(t.defined() ? OperandShape{t.dtype(), t.dims()} : OperandShape{});
+    std::vector<Tensor> results;
+    for (const ValueId id : region.node.outputs) {
+      Dims dims;
+      for (const Dim& d : graph.shape(id)) dims.push_back(d.evaluate(symbols));
+      shapes.outputs.push_back({graph.type(id).dtype, dims});
+      results.emplace_back(graph.type(id).dtype, dims);
+    }
+    const auto launch = kernel->prepare(shapes);
+    constexpr size_t guard = 64;
+    constexpr std::byte garbage{0x7f};
+    AlignedBuffer workspace(launch->workspace_bytes() + guard, "test");
+    std::fill_n(workspace.data(), workspace.size(), garbage);
+    std::vector<AlignedBuffer> memory;
+    for (int round = 0; round < 2; ++round) {  // a second run finds what the first left behind
+      std::vector<const std::byte*> in;
+      std::vector<std::byte*> out;
+      for (size_t i = 0; i < inputs.size(); ++i)
+        in.push_back(inputs[i].defined() && kernel->reads_input(i) ? inputs[i].data() : nullptr);
+      memory.clear();
+      for (const Tensor& t : results) {
+        memory.emplace_back(t.bytes() + guard, "test");
+        std::fill_n(memory.back().data(), memory.back().size(), garbage);
+        out.push_back(memory.back().data());
+      }
+      launch->run({in, out, workspace.data(), pool});
+    }
+    const auto intact = [&](const AlignedBuffer& buffer, size_t used) {
+      return std::all_of(buffer.data() + used, buffer.data() + used + guard, [&](std::byte b) { return b == garbage; });
+    };
+    EXPECT_TRUE(intact(workspace, launch->workspace_bytes())) << "written behind the workspace";
+    for (size_t o = 0; o < results.size(); ++o) {
+      EXPECT_TRUE(intact(memory[o], results[o].bytes())) << "written behind output " << o;
+      std::copy_n(memory[o].data(), results[o].bytes(), results[o].mutable_data());
+    }
+    return results;
+  }
+
+ private:
+  Graph graph_of_node() const {
     Graph graph;
     std::vector<ValueId> ids;
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -34,64 +114,18 @@ struct NodeTest {
         ids.push_back(graph.add_input("x" + std::to_string(i), {t.dtype(), Shape(t.dims().begin(), t.dims().end())}));
       }
     }
-    graph.add(op, ids, "y");
-    const Node& node = graph.nodes.back();
-    const SymbolBindings symbols;
-    const RegionView region{graph, node, symbols};
-    SCOPED_TRACE(to_string(op));
-    std::string sizes;
-    for (const Tensor& t : inputs) sizes += t.defined() ? " " + to_string(t.dims()) : " -";
-    SCOPED_TRACE("inputs" + sizes + ", " + std::to_string(threads) + " threads");
-    ThreadPool pool(threads);
-    std::vector<TensorType> types;
-    for (const ValueId id : node.outputs) types.push_back(graph.type(id));
-    const std::vector<Graph> bodies;
-    const std::vector<Tensor> expected = op.evaluate({inputs, types, symbols, bodies, pool});
+    std::vector<std::string> names;
+    for (size_t o = 0; o < outputs; ++o) names.push_back("y" + std::to_string(o));
+    graph.add_node(op, ids, names);
+    return graph;
+  }
 
-    PackedConstants packed;
-    const auto tactics = backend()->tactics(region);
-    const auto found = std::find_if(tactics.begin(), tactics.end(), [&](const Tactic& t) { return t.str() == tactic; });
-    ASSERT_NE(found, tactics.end()) << "no tactic " << tactic;
-    const auto kernel = backend()->compile(region, *found, packed);
-    std::vector<Tensor> actual;
-    if (kernel->has_dynamic_outputs()) {
-      actual = kernel->run_dynamic(inputs, symbols, pool, nullptr);
-    } else {
-      KernelShapes shapes;
-      shapes.symbols = &symbols;
-      shapes.threads = threads;
-      for (const Tensor& t : inputs)
-        shapes.inputs.push_back(t.defined() ? OperandShape{t.dtype(), t.dims()} : OperandShape{});
-      for (const Tensor& t : expected) shapes.outputs.push_back({t.dtype(), t.dims()});
-      const auto launch = kernel->prepare(shapes);
-      AlignedBuffer workspace(launch->workspace_bytes() + 64, "test");
-      std::fill_n(workspace.data(), workspace.size(), std::byte{0x7f});
-      constexpr size_t guard = 64;
-      std::vector<AlignedBuffer> memory;
-      for (int round = 0; round < 2; ++round) {  // a second run finds what the first left behind
-        std::vector<const std::byte*> in;
-        std::vector<std::byte*> out;
-        for (size_t i = 0; i < inputs.size(); ++i)
-          in.push_back(inputs[i].defined() && kernel->reads_input(i) ? inputs[i].data() : nullptr);
-        memory.clear();
-        for (const Tensor& t : expected) {
-          memory.emplace_back(t.bytes() + guard, "test");
-          std::fill_n(memory.back().data(), memory.back().size(), std::byte{0x7f});
-          out.push_back(memory.back().data());
-        }
-        launch->run({in, out, workspace.data(), pool});
-      }
-      for (size_t o = 0; o < expected.size(); ++o) {
-        for (size_t i = 0; i < guard; ++i)
-          ASSERT_EQ(memory[o].data()[expected[o].bytes() + i], std::byte{0x7f}) << "written behind output " << o;
-        actual.push_back(
-            Tensor(expected[o].dtype(), expected[o].dims(), {memory[o].data(), expected[o].bytes()}, nullptr).copy());
-      }
-      for (size_t i = launch->workspace_bytes(); i < workspace.size(); ++i)
-        ASSERT_EQ(workspace.data()[i], std::byte{0x7f}) << "written behind the workspace";
-    }
-    ASSERT_EQ(actual.size(), expected.size());
-    for (size_t o = 0; o < expected.size(); ++o) compare(actual[o], expected[o], o);
+  std::vector<Tensor> evaluated(const Graph& graph, ThreadPool& pool) const {
+    std::vector<TensorType> types;
+    for (const ValueId id : graph.nodes.back().outputs) types.push_back(graph.type(id));
+    const SymbolBindings symbols;
+    const std::vector<Graph> bodies;
+    return op.evaluate({inputs, types, symbols, bodies, pool});
   }
 
   void compare(const Tensor& actual, const Tensor& expected, size_t output) const {

@@ -1,0 +1,27 @@
+// The k largest or smallest of each line.
+#pragma once
+
+#include <cstdint>
+
+#include "base/thread_pool.h"
+
+namespace camshaft::cpu {
+
+/// Along the middle of dims [outer, axis, inner], of f32: values and indices [outer, k, inner], in order. Of equal
+/// elements the lower index comes first; NaN counts as larger than any number. 0 <= k <= axis < 2^31.
+struct TopK {
+  int64_t outer = 1, axis = 1, inner = 1, k = 1;
+  bool largest = true;
+
+  /// Scratch memory for `threads` threads, 64-byte aligned.
+  int64_t workspace_bytes(int threads) const;
+  /// `values` and `indices`: null when not wanted.
+  void run(ThreadPool& pool, const float* x, float* values, int64_t* indices, void* workspace) const;
+
+ private:
+  int64_t candidates() const;
+  int64_t columns() const;
+  int64_t thread_bytes() const;
+};
+
+}  // namespace camshaft::cpu
