@@ -253,6 +253,26 @@ TEST_F(Conv, MethodsAreChosenAndRight) {
   });
 }
 
+// Taps that see only padding are left out, of single tiles, of whole blocks of K, and of all: then the bias alone is
+// left.
+TEST_F(Conv, DilationsBeyondTheImage) {
+  for (int threads = 1; threads <= 2; ++threads) {
+    ThreadPool pool(threads);
+    for_each_target([&] {
+      for (const int64_t dilation : {6, 12, 24}) {
+        ConvShape s{.batch = 2, .in_h = 14, .in_w = 16, .in_channels = 300, .out_channels = 70};
+        s.kernel_h = s.kernel_w = 3;
+        s.dilation_h = s.dilation_w = dilation;
+        s.pad_top = s.pad_left = s.pad_bottom = s.pad_right = dilation;
+        check_conv(s, random_, pool);
+        s.pad_top = s.pad_left = 2 * dilation + 9;  // whole tiles have no tap
+        s.in_channels = 20;
+        check_conv(s, random_, pool);
+      }
+    });
+  }
+}
+
 TEST_F(Conv, LargeKernelsAndOneDimension) {
   ThreadPool pool(2);
   for_each_target([&] {

@@ -221,6 +221,7 @@ void conv(const ConvPlan& plan, const float* input, const float* packed, float* 
       } else {
         p.rows.fill = &ConvPlan::fill;
         p.rows.context = &context;
+        if (has_padding(s)) p.rows.zeros = context.zeros;
       }
       p.packed_b = packed + g * group_stride;
       p.c = output + g * n;

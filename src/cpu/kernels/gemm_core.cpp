@@ -85,6 +85,8 @@ void core_run_target(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, i
 
   TileArgs t{};
   t.tap_stride = blocking.rows;
+  // With a few floats a tap, looking costs more than multiplying.
+  t.zeros = p.depth >= 16 ? p.rows.zeros : nullptr;
   t.ldc = p.ldc;
   t.residual_ld = epilogue.residual_ld;
   t.lo = epilogue.lo;

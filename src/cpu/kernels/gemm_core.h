@@ -19,6 +19,9 @@ struct RowSource {
   void (*fill)(const void* context, int64_t row0, int64_t rows, const float** pointers, int64_t stride,
                int64_t* out_rows) = nullptr;
   const void* context = nullptr;
+  /// What `fill` writes for rows of zeros, if there are such. A register tile leaves out the taps of which it sees only
+  /// those: padding costs nothing, be the dilation ever so large.
+  const float* zeros = nullptr;
   bool scatter = false;  ///< rows of C are not in order; the epilogue must have no callback then
 };
 

@@ -61,8 +61,19 @@ HWY_NOINLINE void tile(const TileArgs& t) {
   const float* b = t.b;
   const char* ahead = t.prefetch;
   const int ahead_lines = t.prefetch_lines;
+  bool untouched = true;
   for (int64_t tap = 0; tap < t.taps; ++tap) {
     const float* const* rows = t.rows + tap * t.tap_stride;
+    if (t.zeros) {
+      bool padding = true;
+#pragma GCC unroll 16
+      for (int r = 0; r < MR; ++r) padding &= rows[r] == t.zeros;
+      if (padding) {
+        b += t.depth * NV * lanes;
+        continue;
+      }
+    }
+    untouched = false;
     const float* a[MR];
 #pragma GCC unroll 16
     for (int r = 0; r < MR; ++r) a[r] = rows[r] + t.k_offset;
@@ -77,6 +88,8 @@ HWY_NOINLINE void tile(const TileArgs& t) {
     }
     for (; k < t.depth; ++k, b += NV * lanes) tile_step<MR, NV>(a, k, b, sum);
   }
+
+  if (untouched && t.accumulate && !t.last) return;
 
   const bool masked = t.tail_lanes != lanes;
   const auto mask = hn::FirstN(d, static_cast<size_t>(t.tail_lanes));

@@ -8,6 +8,7 @@ namespace camshaft::cpu {
 struct TileArgs {
   const float* const* rows;  ///< row r of tap t starts at rows[t * tap_stride + r] + k_offset
   int64_t tap_stride;
+  const float* zeros;  ///< a row of zeros: a tap whose rows are all this one is left out. Null: there is none
   int64_t taps;
   int64_t k_offset;
   int64_t depth;   ///< floats per tap in this K block
