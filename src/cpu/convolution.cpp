@@ -114,21 +114,25 @@ class DepthwiseLaunch final : public Launch {
 
 class WinogradLaunch final : public Launch {
  public:
-  WinogradLaunch(const ConvView& view, const float* packed, const KernelShapes& shapes)
+  WinogradLaunch(const ConvView& view, const WinogradWeights& weights, const float* packed, const KernelShapes& shapes)
       : x_(static_cast<size_t>(view.spatial.x)),
+        weights_(weights),
         packed_(packed),
         threads_(shapes.threads),
         shape_(conv_shape(view, shapes)),
         epilogue_(view.spatial.epilogue, shapes, shapes.outputs[0].dims.back()) {}
-  size_t workspace_bytes() const override { return static_cast<size_t>(winograd_workspace_bytes(shape_, threads_)); }
+  size_t workspace_bytes() const override {
+    return static_cast<size_t>(winograd_workspace_bytes(weights_.tile, shape_, threads_));
+  }
   void run(const LaunchArguments& arguments) override {
     auto* y = reinterpret_cast<float*>(arguments.outputs[0]);
-    winograd(shape_, reinterpret_cast<const float*>(arguments.inputs[x_]), packed_, y, epilogue_.bind(arguments, y),
-             arguments.pool, arguments.workspace);
+    winograd(weights_, shape_, reinterpret_cast<const float*>(arguments.inputs[x_]), packed_, y,
+             epilogue_.bind(arguments, y), arguments.pool, arguments.workspace);
   }
 
  private:
   size_t x_;
+  const WinogradWeights& weights_;
   const float* packed_;
   int threads_;
   ConvShape shape_;
@@ -147,6 +151,22 @@ class ConvKernel final : public Kernel {
 
  private:
   ConvView view_;
+  const float* packed_;
+};
+
+class WinogradKernel final : public Kernel {
+ public:
+  WinogradKernel(ConvView view, const WinogradWeights& weights, const float* packed)
+      : view_(std::move(view)), weights_(weights), packed_(packed) {}
+  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
+    return std::make_unique<WinogradLaunch>(view_, weights_, packed_, shapes);
+  }
+  bool can_run_in_place(size_t i, size_t) const override { return view_.spatial.epilogue.can_overwrite(i); }
+  bool reads_input(size_t i) const override { return static_cast<int32_t>(i) != view_.spatial.weights; }
+
+ private:
+  ConvView view_;
+  WinogradWeights weights_;
   const float* packed_;
 };
 
@@ -198,11 +218,16 @@ std::shared_ptr<const Kernel> compile_depthwise(const RegionView& region, Packed
   return std::make_shared<ConvKernel<DepthwiseLaunch>>(std::move(view), reinterpret_cast<const float*>(bytes.data()));
 }
 
-// A quarter of the multiplications, but four times the weights, and transforms before and after: 0.45 of the direct
-// time is typical where weights do not decide and whole tiles fit the image.
-std::optional<double> estimate_winograd(const RegionView& region) {
+// Of F(tile x tile): its multiplications, and what the transforms take, in operations a channel and pixel as measured.
+double winograd_flops(int64_t tile, double pixels, double in_channels, double out_channels) {
+  const double points = static_cast<double>((tile + 2) * (tile + 2)) / static_cast<double>(tile * tile);
+  const double transforms = tile == 4 ? 140 : 160;
+  return pixels * (2 * points * in_channels * out_channels + transforms * (in_channels + out_channels));
+}
+
+std::vector<TacticOffer> offer_winograd(const RegionView& region) {
   const auto view = view_conv(region);
-  if (!view || view->spatial.weight_dims.size() != 4) return std::nullopt;
+  if (!view || view->spatial.weight_dims.size() != 4) return {};
   ConvShape shape;
   shape.in_h = shape.in_w = 3;
   shape.in_channels = view->spatial.weight_dims[1];
@@ -212,29 +237,43 @@ std::optional<double> estimate_winograd(const RegionView& region) {
   std::tie(shape.stride_h, shape.stride_w) = two(view->op.strides, 1);
   std::tie(shape.dilation_h, shape.dilation_w) = two(view->op.dilations, 1);
   shape.groups = view->op.groups;
-  if (!winograd_supports(shape)) return std::nullopt;
+  if (!winograd_supports(shape)) return {};
   // Narrow products leave lanes idle, and their transforms cost as much as they save.
-  if (shape.in_channels < 16 || shape.out_channels < 16) return std::nullopt;
+  if (shape.in_channels < 16 || shape.out_channels < 16) return {};
   const Shape& y = region.graph.shape(region.node.outputs[0]);
-  const double waste =
-      winograd_waste(static_cast<int64_t>(size_at_optimum(region, y[1])),
-                     static_cast<int64_t>(size_at_optimum(region, y[2])), shape.dilation_h, shape.dilation_w);
-  const double weight_bytes = 36.0 * 4 * static_cast<double>(shape.in_channels * shape.out_channels);
-  return seconds_per_launch + std::max(0.45 * waste * conv_flops(region, *view) * seconds_per_flop,
-                                       (bytes_at_optimum(region) + weight_bytes) * seconds_per_byte);
+  const double pixels = elements_at_optimum(region, region.node.outputs[0]) / static_cast<double>(shape.out_channels);
+  std::vector<TacticOffer> offers;
+  for (const int64_t tile : {4, 2}) {
+    const double waste =
+        winograd_waste(tile, static_cast<int64_t>(size_at_optimum(region, y[1])),
+                       static_cast<int64_t>(size_at_optimum(region, y[2])), shape.dilation_h, shape.dilation_w);
+    const double flops = winograd_flops(tile, pixels * waste, static_cast<double>(shape.in_channels),
+                                        static_cast<double>(shape.out_channels));
+    const WinogradWeights weights = winograd_weights(tile, shape.out_channels, shape.in_channels);
+    const double seconds =
+        seconds_per_launch +
+        std::max(flops * seconds_per_flop,
+                 (bytes_at_optimum(region) + 4.0 * static_cast<double>(weights.floats())) * seconds_per_byte);
+    // F(2x2) rounds no more than the plain sum (winograd.h).
+    offers.push_back({{{"tile", tile}}, seconds, /*approximate=*/tile == 4});
+  }
+  return offers;
 }
 
-std::shared_ptr<const Kernel> compile_winograd(const RegionView& region, PackedConstants& constants) {
+std::shared_ptr<const Kernel> compile_winograd(const RegionView& region, const TacticParameters& parameters,
+                                               PackedConstants& constants) {
   ConvView view = *view_conv(region);
   const Value& w = region.graph.value(region.node.inputs[static_cast<size_t>(view.spatial.weights)]);
-  const WinogradWeights weights = winograd_weights(view.spatial.weight_dims[0], view.spatial.weight_dims[1]);
-  const std::string layout = fmt::format("winograd o={} c={} width={} lanes={}", weights.out_channels,
-                                         weights.in_channels, weights.layout.width, weights.layout.lanes);
+  const WinogradWeights weights =
+      winograd_weights(parameters["tile"], view.spatial.weight_dims[0], view.spatial.weight_dims[1]);
+  const std::string layout =
+      fmt::format("winograd tile={} o={} c={} width={} lanes={}", weights.tile, weights.out_channels,
+                  weights.in_channels, weights.layout.width, weights.layout.lanes);
   const auto bytes = constants.get(w.name, layout, *w.constant, static_cast<size_t>(weights.floats()) * sizeof(float),
                                    [&](const Tensor& raw, std::byte* out) {
                                      pack_winograd_weights(weights, raw.as<float>(), reinterpret_cast<float*>(out));
                                    });
-  return std::make_shared<ConvKernel<WinogradLaunch>>(std::move(view), reinterpret_cast<const float*>(bytes.data()));
+  return std::make_shared<WinogradKernel>(std::move(view), weights, reinterpret_cast<const float*>(bytes.data()));
 }
 
 [[noreturn]] void throw_misfit(const PackedConstant& packed, const Dims& dims) {
@@ -245,7 +284,7 @@ std::shared_ptr<const Kernel> compile_winograd(const RegionView& region, PackedC
 }  // namespace
 
 const CpuTactic conv_tactic{"conv", estimate_conv, compile_conv};
-const CpuTactic winograd_tactic{"winograd", estimate_winograd, compile_winograd, /*approximate=*/true};
+const CpuTactic winograd_tactic{"winograd", offer_winograd, compile_winograd};
 const CpuTactic depthwise_tactic{"depthwise", estimate_depthwise, compile_depthwise};
 
 Tensor unpack_conv(const PackedConstant& packed, DType dtype, const Dims& dims) {
