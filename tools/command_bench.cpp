@@ -252,7 +252,11 @@ int bench(const Arguments& arguments) {
 Command add_bench_command(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand("bench", "Measure latency, throughput and memory, and where the time goes");
-  command->add_option("PATH", arguments->path, "An engine, or an ONNX model, which is then compiled in memory")
+  command
+      ->add_option("PATH", arguments->path,
+                   "An engine, or an ONNX model, which is then compiled in memory: unverified, so without kernels that "
+                   "round more\n"
+                   "(Winograd), which built engines may have")
       ->required();
   command->add_option("--threads", arguments->threads, "Threads to run on (default: one for each core)")
       ->type_name("N");

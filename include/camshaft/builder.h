@@ -68,8 +68,8 @@ struct BuildReport {
   /// whose inputs are axes or shapes. Give it BuildOptions::verification_inputs. Empty when it was possible, or off.
   std::string unverified;
   /// How far the reference's own results move when every operator's result moves by 2^-22, over the output's scale;
-  /// measured only when an output was outside the tolerance, and 0 otherwise. Such a model amplifies rounding: its
-  /// outputs are accepted within four times this.
+  /// 0 where a quarter of the tolerance is more than that. Such a model amplifies rounding: its outputs are accepted
+  /// within four times this.
   double sensitivity = 0;
   double seconds_import = 0, seconds_optimize = 0, seconds_tune = 0, seconds_compile = 0, seconds_verify = 0;
   /// Different problems for which there were several good tactics: how many were measured, found in the timing cache,

@@ -88,7 +88,10 @@ VerifyResult verify_engine(const Graph& model, const Engine& engine, const Verif
   const auto all_passed = [&] {
     return std::all_of(result.outputs.begin(), result.outputs.end(), [](const OutputError& e) { return e.passed; });
   };
-  if (!all_passed()) {
+  const bool ask = std::any_of(result.outputs.begin(), result.outputs.end(), [&](const OutputError& e) {
+    return !e.exact && !(e.relative() <= options.sensitivity_above);
+  });
+  if (ask || !all_passed()) {
     EvaluateOptions noisy;
     noisy.cancellation = &options.cancellation;
     noisy.rounding_noise = rounding_noise;

@@ -11,6 +11,8 @@ namespace camshaft {
 
 struct VerifyOptions {
   double tolerance = 1e-4;
+  /// Relative error above which the sensitivity is asked for; the tolerance when that is smaller.
+  double sensitivity_above = 1e-4;
   uint64_t seed = 0;
   std::map<std::string, Dims> shapes;    ///< of inputs; others as choose_input_shapes guesses
   std::map<std::string, Tensor> inputs;  ///< instead of seeded ones; their shapes need not be in `shapes`
@@ -24,7 +26,8 @@ struct VerifyResult {
   /// Why no seeded inputs could be found that the reference evaluation accepts; empty when some were.
   std::string unverified;
   /// How far the reference's own results move when the result of every operator moves by one part in 2^22, over the
-  /// output's scale; 0 unless an output was outside the tolerance. A model that amplifies rounding like that cannot
+  /// output's scale; 0 unless some output's error was above VerifyOptions::sensitivity_above. A model that amplifies
+  /// rounding like that cannot
   /// agree better.
   double sensitivity = 0;
   /// Of a failure: the first layer that diverges, as text.

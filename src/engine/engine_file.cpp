@@ -36,7 +36,7 @@ flatbuffers::Offset<format::Explanation> encode_explanation(flatbuffers::FlatBuf
   for (const TacticTrial& t : explanation.tried)
     tried.push_back(format::CreateTrialDirect(b, t.tactic.c_str(), t.estimated_ns, t.measured_ns, t.refused));
   std::vector<flatbuffers::Offset<flatbuffers::String>> notes;
-  for (const std::string& note : explanation.notes) notes.push_back(b.CreateSharedString(note));
+  for (const std::string& note : explanation.notes) notes.push_back(b.CreateString(note));
   return format::CreateExplanationDirect(b, &tried, &notes);
 }
 
@@ -44,12 +44,12 @@ LayerExplanation decode_explanation(const format::Explanation& stored, CopyBudge
   LayerExplanation explanation;
   if (stored.tried())
     for (const format::Trial* t : *stored.tried()) {
-      budget.take(t->tactic()->size() + 1);
+      budget.take(t->tactic()->size() + 16);  // a stored trial is larger
       explanation.tried.push_back({t->tactic()->str(), t->estimated_ns(), t->measured_ns(), t->refused()});
     }
   if (stored.notes())
     for (const flatbuffers::String* note : *stored.notes()) {
-      budget.take(note->size() + 1);
+      budget.take(note->size() + 4);
       explanation.notes.push_back(note->str());
     }
   return explanation;

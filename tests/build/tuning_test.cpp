@@ -179,6 +179,33 @@ TEST_F(TunedBuild, OptionsThatMakeNoSenseAreRefused) {
   }
 }
 
+TEST_F(TunedBuild, WhatRoundsTooMuchIsRefusedAndSaysSo) {
+  // The sine of large numbers shows every rounding error.
+  Random random(3);
+  std::vector<float> weights(64 * 64 * 9);
+  for (float& v : weights) v = static_cast<float>(random.integer(-100, 100)) / 100;
+  GraphWriter graph("main");
+  graph.input("x", DType::f32, {1, 64, 24, 24}).output("y", DType::f32, {1, 64, 24, 24});
+  graph.initializer(TensorWriter("w", {64, 64, 3, 3}, weights))
+      .initializer(TensorWriter("k", {1}, std::vector<float>{100}))
+      .node("Conv", {"x", "w"}, {"a"}, {attr("pads", {1, 1, 1, 1})})
+      .node("Mul", {"a", "k"}, {"b"})
+      .node("Sin", {"b"}, {"y"});
+  write(model, ModelWriter().opset(17).graph(graph).bytes());
+  BuildOptions o = options();
+  o.write_lock = folder.file("lock");
+  const Engine engine = build(o);
+  EXPECT_TRUE(report.approximate_refused);
+  int refused = 0;
+  for (const LayerInfo& layer : engine.layers())
+    for (const TacticTrial& t : layer.tried) {
+      refused += t.refused ? 1 : 0;
+      EXPECT_FALSE(t.refused && t.tactic == layer.tactic) << t.tactic;
+    }
+  EXPECT_GE(refused, 1);
+  EXPECT_TRUE(bytes(engine) == bytes(build(locked())));
+}
+
 TEST_F(TunedBuild, TheEngineRemembersWhatWasTried) {
   bytes(build(options()));
   const Engine engine = Engine::load(folder.file("e.engine"));

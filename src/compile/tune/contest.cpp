@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 #include <optional>
+#include <span>
 
 #include "compile/bound_plan.h"
 
@@ -70,15 +71,22 @@ class Stage {
     launch.run({inputs_, outputs_, workspace, pool, &cancellation});
   }
 
-  /// Leaves the operands that a layer before would have written in the caches of the threads that wrote them.
-  void warm(ThreadPool& pool) {
-    auto* lines = reinterpret_cast<volatile uint64_t*>(memory_.data());
-    pool.parallel_for(static_cast<int64_t>(warm_bytes_ / 64), 1, [&](int64_t begin, int64_t end) {
+  /// Leaves the operands that a layer before would have written in the caches of the threads that wrote them, and the
+  /// rest of the arena, which layers use again and again, a little further away.
+  void warm(std::span<std::byte> workspace, ThreadPool& pool) {
+    touch(workspace, pool);
+    touch(memory_.bytes().subspan(warm_bytes_), pool);
+    touch(memory_.bytes().first(warm_bytes_), pool);
+  }
+
+ private:
+  static void touch(std::span<std::byte> bytes, ThreadPool& pool) {
+    auto* lines = reinterpret_cast<volatile uint64_t*>(bytes.data());
+    pool.parallel_for(static_cast<int64_t>(bytes.size() / 64), 1, [&](int64_t begin, int64_t end) {
       for (int64_t line = begin; line < end; ++line) lines[line * 8] = lines[line * 8];
     });
   }
 
- private:
   void place(const RegionView& region) {
     std::vector<size_t> offsets;
     size_t total = 0;
@@ -190,7 +198,7 @@ std::vector<int64_t> Contest::measure(const RegionView& region, const std::vecto
     for (const size_t c : running) {
       cancellation_.check("measuring tactics");
       walk();
-      stage->warm(pool_);
+      stage->warm(workspace.bytes(), pool_);
       const auto before = Clock::now();
       stage->run(*runners[c].launch, workspace.data(), pool_, cancellation_);
       const int64_t ns =
