@@ -164,32 +164,35 @@ BENCHMARK(convolution)
 void winograd_convolution(benchmark::State& state) {
   const ConvShape s = square(state.range(0), state.range(1), 3, 1, state.range(2));
   ThreadPool pool(static_cast<int>(state.range(3)));
-  const WinogradWeights w = winograd_weights(s.out_channels, s.in_channels);
+  const WinogradWeights w = winograd_weights(state.range(4), s.out_channels, s.in_channels);
   const int64_t copies = std::max<int64_t>(1, std::min<int64_t>(16, kColdBytes / (w.floats() * 4)));
   Aligned input(s.in_h * s.in_w * s.in_channels), output(s.out_h() * s.out_w() * s.out_channels);
   Aligned weights(w.floats() * copies);
-  Aligned workspace(winograd_workspace_bytes(s, pool.size()) / 4);
+  Aligned workspace(winograd_workspace_bytes(w.tile, s, pool.size()) / 4);
   int64_t copy = 0;
   for (auto _ : state) {
-    winograd(s, input.get(), weights.get() + copy * w.floats(), output.get(), {}, pool, workspace.get());
+    winograd(w, s, input.get(), weights.get() + copy * w.floats(), output.get(), {}, pool, workspace.get());
     benchmark::ClobberMemory();
     copy = (copy + 1) % copies;
   }
   report(state, flops(s));
 }
 BENCHMARK(winograd_convolution)
-    ->ArgNames({"in", "out", "size", "threads"})
-    ->Args({64, 64, 224, 1})
-    ->Args({128, 128, 112, 1})
-    ->Args({256, 256, 56, 1})
-    ->Args({512, 512, 28, 1})
-    ->Args({512, 512, 14, 1})
-    ->Args({64, 64, 56, 1})
-    ->Args({128, 128, 28, 1})
-    ->Args({256, 256, 14, 1})
-    ->Args({512, 512, 7, 1})
-    ->Args({64, 64, 56, 2})
-    ->Args({256, 256, 14, 2});
+    ->ArgNames({"in", "out", "size", "threads", "tile"})
+    ->Args({64, 64, 224, 1, 4})
+    ->Args({256, 256, 56, 1, 4})
+    ->Args({512, 512, 28, 1, 4})
+    ->Args({512, 512, 14, 1, 4})
+    ->Args({64, 64, 56, 1, 4})
+    ->Args({64, 64, 56, 1, 2})
+    ->Args({128, 128, 28, 1, 4})
+    ->Args({128, 128, 28, 1, 2})
+    ->Args({256, 256, 14, 1, 4})
+    ->Args({256, 256, 14, 1, 2})
+    ->Args({512, 512, 7, 1, 4})
+    ->Args({512, 512, 7, 1, 2})
+    ->Args({64, 64, 56, 2, 4})
+    ->Args({256, 256, 14, 2, 4});
 
 void depthwise_convolution(benchmark::State& state) {
   ConvShape s = square(state.range(0), state.range(0), state.range(1), state.range(2), state.range(3));

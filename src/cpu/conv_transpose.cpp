@@ -32,11 +32,26 @@ std::optional<TransposeView> view_transpose(const RegionView& region) {
   return TransposeView{std::move(*spatial), *op};
 }
 
+// Decided before the sizes are known, so by what holds for all of them.
+bool joins_phases(const TransposeView& view) {
+  ConvTransposeShape s;
+  s.kernel_w = view.spatial.kernel_w();
+  s.stride_w = two(view.op.strides, 1).second;
+  s.dilation_w = two(view.op.dilations, 1).second;
+  s.groups = view.op.groups;
+  const auto is_zero = [](const Dim& d) { return d == Dim(0); };
+  // Pads are [begins..., ends...], the width's last of each.
+  const Shape& pads = view.op.pads;
+  const bool unpadded = pads.empty() || (is_zero(pads[pads.size() / 2 - 1]) && is_zero(pads.back()));
+  return unpadded && (view.op.output_padding.empty() || is_zero(view.op.output_padding.back())) && can_join_phases(s);
+}
+
 ConvTransposeWeights weights_of(const TransposeView& view) {
   const auto [stride_h, stride_w] = two(view.op.strides, 1);
   const auto [dilation_h, dilation_w] = two(view.op.dilations, 1);
   return conv_transpose_weights(view.spatial.weight_dims[0], view.spatial.weight_dims[1], view.spatial.kernel_h(),
-                                view.spatial.kernel_w(), stride_h, stride_w, dilation_h, dilation_w, view.op.groups);
+                                view.spatial.kernel_w(), stride_h, stride_w, dilation_h, dilation_w, view.op.groups,
+                                joins_phases(view));
 }
 
 ConvTransposeShape shape_of(const TransposeView& view, const KernelShapes& shapes) {
@@ -71,7 +86,7 @@ class TransposeLaunch final : public Launch {
       : x_(static_cast<size_t>(view.spatial.x)),
         packed_(packed),
         threads_(shapes.threads),
-        plan_(shape_of(view, shapes)),
+        plan_(shape_of(view, shapes), joins_phases(view)),
         epilogue_(view.spatial.epilogue, shapes, shapes.outputs[0].dims.back()) {}
   size_t workspace_bytes() const override { return static_cast<size_t>(plan_.workspace_bytes(threads_)); }
   void run(const LaunchArguments& arguments) override {
@@ -115,9 +130,10 @@ std::shared_ptr<const Kernel> compile(const RegionView& region, PackedConstants&
   const Value& w = region.graph.value(region.node.inputs[static_cast<size_t>(view.spatial.weights)]);
   const ConvTransposeWeights weights = weights_of(view);
   const std::string layout = fmt::format(
-      "conv_transpose c={} o={} h={} w={} stride={}x{} dilation={}x{} groups={} width={} lanes={}", weights.in_channels,
-      weights.group_outputs, weights.kernel_h, weights.kernel_w, weights.stride_h, weights.stride_w, weights.dilation_h,
-      weights.dilation_w, weights.groups, weights.panel_width, weights.panel_lanes);
+      "conv_transpose c={} o={} h={} w={} stride={}x{} dilation={}x{} groups={} width={} lanes={} joined={}",
+      weights.in_channels, weights.group_outputs, weights.kernel_h, weights.kernel_w, weights.stride_h,
+      weights.stride_w, weights.dilation_h, weights.dilation_w, weights.groups, weights.panel_width,
+      weights.panel_lanes, weights.joined ? 1 : 0);
   const auto bytes =
       constants.get(w.name, layout, *w.constant, static_cast<size_t>(weights.floats()) * sizeof(float),
                     [&](const Tensor& raw, std::byte* out) {
@@ -132,11 +148,14 @@ const CpuTactic conv_transpose_tactic{"conv_transpose", estimate, compile};
 
 Tensor unpack_conv_transpose(const PackedConstant& packed, DType dtype, const Dims& dims) {
   ConvTransposeWeights w;
+  int joined = 0;
   if (std::sscanf(packed.layout.c_str(),
-                  "conv_transpose c=%ld o=%ld h=%ld w=%ld stride=%ldx%ld dilation=%ldx%ld groups=%ld width=%d lanes=%d",
+                  "conv_transpose c=%ld o=%ld h=%ld w=%ld stride=%ldx%ld dilation=%ldx%ld groups=%ld width=%d lanes=%d "
+                  "joined=%d",
                   &w.in_channels, &w.group_outputs, &w.kernel_h, &w.kernel_w, &w.stride_h, &w.stride_w, &w.dilation_h,
-                  &w.dilation_w, &w.groups, &w.panel_width, &w.panel_lanes) != 11)
+                  &w.dilation_w, &w.groups, &w.panel_width, &w.panel_lanes, &joined) != 12)
     return {};
+  w.joined = joined != 0;
   const bool positive = w.stride_h > 0 && w.stride_w > 0 && w.dilation_h > 0 && w.dilation_w > 0 && w.groups > 0 &&
                         w.panel_width > 0 && w.panel_lanes > 0;
   constexpr int64_t max_dilation = int64_t{1} << 31;
@@ -144,7 +163,8 @@ Tensor unpack_conv_transpose(const PackedConstant& packed, DType dtype, const Di
                     w.dilation_w <= max_dilation && dtype == DType::f32 && (dims.size() == 3 || dims.size() == 4) &&
                     w.in_channels == dims[0] && w.group_outputs == dims[1] &&
                     w.kernel_h == (dims.size() == 4 ? dims[2] : 1) && w.kernel_w == dims.back() &&
-                    w.in_channels % w.groups == 0 && w.panel_width <= 4096 && w.panel_width % w.panel_lanes == 0;
+                    w.in_channels % w.groups == 0 && (!w.joined || (w.kernel_w == w.stride_w && w.groups == 1)) &&
+                    w.panel_width <= 4096 && w.panel_width % w.panel_lanes == 0;
   if (!sane || packed.bytes.size() != static_cast<size_t>(w.floats()) * sizeof(float))
     throw Error(ErrorCode::corrupt_engine,
                 fmt::format("constant '{}': its packed layout '{}' does not fit its shape {}", packed.constant,

@@ -58,28 +58,6 @@ double conv_flops(const RegionView& region, const ConvView& view) {
          static_cast<double>(w[1] * view.spatial.kernel_h() * view.spatial.kernel_w());
 }
 
-// The part of all taps that lies inside the image: the product leaves out the others.
-double inside_share(const RegionView& region, const ConvView& view) {
-  const Shape& x = region.graph.shape(region.node.inputs[static_cast<size_t>(view.spatial.x)]);
-  const Shape& y = region.graph.shape(region.node.outputs[0]);
-  double share = 1;
-  for (size_t axis = 0; axis + 2 < x.size(); ++axis) {
-    const auto in = static_cast<int64_t>(size_at_optimum(region, x[axis + 1]));
-    const auto out = static_cast<int64_t>(size_at_optimum(region, y[axis + 1]));
-    const auto pad = static_cast<int64_t>(size_at_optimum(region, view.op.pads[axis]));
-    const int64_t kernel = view.spatial.weight_dims[axis + 2];
-    if (out <= 0 || out > 4096 || kernel > 64) continue;  // padding does not matter there
-    int64_t inside = 0;
-    for (int64_t o = 0; o < out; ++o)
-      for (int64_t k = 0; k < kernel; ++k) {
-        const int64_t at = o * view.op.strides[axis] + k * view.op.dilations[axis] - pad;
-        inside += at >= 0 && at < in ? 1 : 0;
-      }
-    share *= static_cast<double>(inside) / static_cast<double>(out * kernel);
-  }
-  return share;
-}
-
 std::string layout_text(const ConvWeights& w) {
   return fmt::format("conv o={} c={} h={} w={} groups={} width={} lanes={}", w.out_channels, w.group_channels,
                      w.kernel_h, w.kernel_w, w.groups, w.layout.width, w.layout.lanes);
@@ -136,21 +114,25 @@ class DepthwiseLaunch final : public Launch {
 
 class WinogradLaunch final : public Launch {
  public:
-  WinogradLaunch(const ConvView& view, const float* packed, const KernelShapes& shapes)
+  WinogradLaunch(const ConvView& view, const WinogradWeights& weights, const float* packed, const KernelShapes& shapes)
       : x_(static_cast<size_t>(view.spatial.x)),
+        weights_(weights),
         packed_(packed),
         threads_(shapes.threads),
         shape_(conv_shape(view, shapes)),
         epilogue_(view.spatial.epilogue, shapes, shapes.outputs[0].dims.back()) {}
-  size_t workspace_bytes() const override { return static_cast<size_t>(winograd_workspace_bytes(shape_, threads_)); }
+  size_t workspace_bytes() const override {
+    return static_cast<size_t>(winograd_workspace_bytes(weights_.tile, shape_, threads_));
+  }
   void run(const LaunchArguments& arguments) override {
     auto* y = reinterpret_cast<float*>(arguments.outputs[0]);
-    winograd(shape_, reinterpret_cast<const float*>(arguments.inputs[x_]), packed_, y, epilogue_.bind(arguments, y),
-             arguments.pool, arguments.workspace);
+    winograd(weights_, shape_, reinterpret_cast<const float*>(arguments.inputs[x_]), packed_, y,
+             epilogue_.bind(arguments, y), arguments.pool, arguments.workspace);
   }
 
  private:
   size_t x_;
+  const WinogradWeights& weights_;
   const float* packed_;
   int threads_;
   ConvShape shape_;
@@ -172,6 +154,22 @@ class ConvKernel final : public Kernel {
   const float* packed_;
 };
 
+class WinogradKernel final : public Kernel {
+ public:
+  WinogradKernel(ConvView view, const WinogradWeights& weights, const float* packed)
+      : view_(std::move(view)), weights_(weights), packed_(packed) {}
+  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
+    return std::make_unique<WinogradLaunch>(view_, weights_, packed_, shapes);
+  }
+  bool can_run_in_place(size_t i, size_t) const override { return view_.spatial.epilogue.can_overwrite(i); }
+  bool reads_input(size_t i) const override { return static_cast<int32_t>(i) != view_.spatial.weights; }
+
+ private:
+  ConvView view_;
+  WinogradWeights weights_;
+  const float* packed_;
+};
+
 bool is_depthwise(const ConvView& view) {
   return view.op.groups > 1 && view.spatial.weight_dims[1] == 1;
 }
@@ -183,8 +181,7 @@ std::optional<double> estimate_conv(const RegionView& region) {
   const double lanes = 16, width = static_cast<double>(view->spatial.weight_dims[0] / view->op.groups);
   const double waste = std::max(1.0, lanes / std::max(1.0, width));
   return seconds_per_launch +
-         std::max(conv_flops(region, *view) * inside_share(region, *view) * waste * seconds_per_flop,
-                  bytes_at_optimum(region) * seconds_per_byte);
+         std::max(conv_flops(region, *view) * waste * seconds_per_flop, bytes_at_optimum(region) * seconds_per_byte);
 }
 
 std::shared_ptr<const Kernel> compile_conv(const RegionView& region, PackedConstants& constants) {
@@ -221,12 +218,16 @@ std::shared_ptr<const Kernel> compile_depthwise(const RegionView& region, Packed
   return std::make_shared<ConvKernel<DepthwiseLaunch>>(std::move(view), reinterpret_cast<const float*>(bytes.data()));
 }
 
-// A quarter of the multiplications, but four times the weights, and transforms before and after. Fitted to 44 layers on
-// a Zen 5 core with AVX-512, where a share of the direct time from 0.30 (512 channels) to 0.67 (32) was measured; few
-// tiles are bound by the weights, which come in at 0.7 of the time of other memory.
-std::optional<double> estimate_winograd(const RegionView& region) {
+// Of F(tile x tile): its multiplications, and what the transforms take, in operations a channel and pixel as measured.
+double winograd_flops(int64_t tile, double pixels, double in_channels, double out_channels) {
+  const double points = static_cast<double>((tile + 2) * (tile + 2)) / static_cast<double>(tile * tile);
+  const double transforms = tile == 4 ? 140 : 160;
+  return pixels * (2 * points * in_channels * out_channels + transforms * (in_channels + out_channels));
+}
+
+std::vector<TacticOffer> offer_winograd(const RegionView& region) {
   const auto view = view_conv(region);
-  if (!view || view->spatial.weight_dims.size() != 4) return std::nullopt;
+  if (!view || view->spatial.weight_dims.size() != 4) return {};
   ConvShape shape;
   shape.in_h = shape.in_w = 3;
   shape.in_channels = view->spatial.weight_dims[1];
@@ -236,31 +237,43 @@ std::optional<double> estimate_winograd(const RegionView& region) {
   std::tie(shape.stride_h, shape.stride_w) = two(view->op.strides, 1);
   std::tie(shape.dilation_h, shape.dilation_w) = two(view->op.dilations, 1);
   shape.groups = view->op.groups;
-  if (!winograd_supports(shape)) return std::nullopt;
+  if (!winograd_supports(shape)) return {};
   // Narrow products leave lanes idle, and their transforms cost as much as they save.
-  if (shape.in_channels < 16 || shape.out_channels < 16) return std::nullopt;
+  if (shape.in_channels < 16 || shape.out_channels < 16) return {};
   const Shape& y = region.graph.shape(region.node.outputs[0]);
-  const double waste =
-      winograd_waste(static_cast<int64_t>(size_at_optimum(region, y[1])),
-                     static_cast<int64_t>(size_at_optimum(region, y[2])), shape.dilation_h, shape.dilation_w);
-  const double weight_bytes = 36.0 * 4 * static_cast<double>(shape.in_channels * shape.out_channels);
-  const double share =
-      0.29 + 6.0 / static_cast<double>(shape.out_channels) + 3.0 / static_cast<double>(shape.in_channels);
-  return seconds_per_launch + std::max(share * waste * conv_flops(region, *view) * seconds_per_flop,
-                                       (bytes_at_optimum(region) + 0.7 * weight_bytes) * seconds_per_byte);
+  const double pixels = elements_at_optimum(region, region.node.outputs[0]) / static_cast<double>(shape.out_channels);
+  std::vector<TacticOffer> offers;
+  for (const int64_t tile : {4, 2}) {
+    const double waste =
+        winograd_waste(tile, static_cast<int64_t>(size_at_optimum(region, y[1])),
+                       static_cast<int64_t>(size_at_optimum(region, y[2])), shape.dilation_h, shape.dilation_w);
+    const double flops = winograd_flops(tile, pixels * waste, static_cast<double>(shape.in_channels),
+                                        static_cast<double>(shape.out_channels));
+    const WinogradWeights weights = winograd_weights(tile, shape.out_channels, shape.in_channels);
+    const double seconds =
+        seconds_per_launch +
+        std::max(flops * seconds_per_flop,
+                 (bytes_at_optimum(region) + 4.0 * static_cast<double>(weights.floats())) * seconds_per_byte);
+    // F(2x2) rounds no more than the plain sum (winograd.h).
+    offers.push_back({{{"tile", tile}}, seconds, /*approximate=*/tile == 4});
+  }
+  return offers;
 }
 
-std::shared_ptr<const Kernel> compile_winograd(const RegionView& region, PackedConstants& constants) {
+std::shared_ptr<const Kernel> compile_winograd(const RegionView& region, const TacticParameters& parameters,
+                                               PackedConstants& constants) {
   ConvView view = *view_conv(region);
   const Value& w = region.graph.value(region.node.inputs[static_cast<size_t>(view.spatial.weights)]);
-  const WinogradWeights weights = winograd_weights(view.spatial.weight_dims[0], view.spatial.weight_dims[1]);
-  const std::string layout = fmt::format("winograd o={} c={} width={} lanes={}", weights.out_channels,
-                                         weights.in_channels, weights.layout.width, weights.layout.lanes);
+  const WinogradWeights weights =
+      winograd_weights(parameters["tile"], view.spatial.weight_dims[0], view.spatial.weight_dims[1]);
+  const std::string layout =
+      fmt::format("winograd tile={} o={} c={} width={} lanes={}", weights.tile, weights.out_channels,
+                  weights.in_channels, weights.layout.width, weights.layout.lanes);
   const auto bytes = constants.get(w.name, layout, *w.constant, static_cast<size_t>(weights.floats()) * sizeof(float),
                                    [&](const Tensor& raw, std::byte* out) {
                                      pack_winograd_weights(weights, raw.as<float>(), reinterpret_cast<float*>(out));
                                    });
-  return std::make_shared<ConvKernel<WinogradLaunch>>(std::move(view), reinterpret_cast<const float*>(bytes.data()));
+  return std::make_shared<WinogradKernel>(std::move(view), weights, reinterpret_cast<const float*>(bytes.data()));
 }
 
 [[noreturn]] void throw_misfit(const PackedConstant& packed, const Dims& dims) {
@@ -271,7 +284,7 @@ std::shared_ptr<const Kernel> compile_winograd(const RegionView& region, PackedC
 }  // namespace
 
 const CpuTactic conv_tactic{"conv", estimate_conv, compile_conv};
-const CpuTactic winograd_tactic{"winograd", estimate_winograd, compile_winograd, /*approximate=*/true};
+const CpuTactic winograd_tactic{"winograd", offer_winograd, compile_winograd};
 const CpuTactic depthwise_tactic{"depthwise", estimate_depthwise, compile_depthwise};
 
 Tensor unpack_conv(const PackedConstant& packed, DType dtype, const Dims& dims) {

@@ -353,6 +353,10 @@ TEST_F(Conv, TransposedRandomShapes) {
         s.pad_bottom = std::max<int64_t>(0, r.pad_bottom), s.pad_right = std::max<int64_t>(0, r.pad_right);
         s.output_padding_h = random_.integer(0, s.stride_h - 1),
         s.output_padding_w = random_.integer(0, s.stride_w - 1);
+        if (random_.coin()) {  // windows that tile the width
+          s.kernel_w = s.stride_w, s.dilation_w = 1, s.pad_left = s.pad_right = s.output_padding_w = 0;
+          if (random_.coin()) s.groups = 1;
+        }
         if (s.out_h() <= 0 || s.out_w() <= 0) continue;
         if (random_.integer(0, 3) == 0) s.in_pixel_stride = s.in_channels + 3;
         if (random_.integer(0, 3) == 0) s.out_pixel_stride = s.out_channels + 2;
@@ -362,14 +366,19 @@ TEST_F(Conv, TransposedRandomShapes) {
         const std::vector<float> input = random_.vector(s.batch * s.in_h * s.in_w * step);
         const std::vector<float> weights =
             random_.vector(s.in_channels * (s.out_channels / s.groups) * s.kernel_h * s.kernel_w);
+        const bool joined = can_join_phases(s) && random_.coin();
+        SCOPED_TRACE(joined ? "joined phases" : "separate phases");
         const ConvTransposeWeights w =
             conv_transpose_weights(s.in_channels, s.out_channels / s.groups, s.kernel_h, s.kernel_w, s.stride_h,
-                                   s.stride_w, s.dilation_h, s.dilation_w, s.groups);
+                                   s.stride_w, s.dilation_h, s.dilation_w, s.groups, joined);
         std::vector<float> packed(at(w.floats())), back(weights.size());
         pack_conv_transpose_weights(w, weights.data(), packed.data());
         unpack_conv_transpose_weights(w, packed.data(), back.data());
         ASSERT_EQ(weights, back);
-        const ConvTransposePlan plan(s);
+        const ConvTransposePlan plan(s, joined);
+        if (!can_join_phases(s)) {
+          EXPECT_THROW(ConvTransposePlan(s, true), Error);
+        }
         Workspace workspace(plan.workspace_bytes(threads));
         check(random_, reference_transpose(s, input, weights), s.out_channels,
               s.out_pixel_stride ? s.out_pixel_stride : s.out_channels, s.in_channels * s.kernel_h * s.kernel_w,

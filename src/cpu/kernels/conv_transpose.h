@@ -21,7 +21,12 @@ struct ConvTransposeWeights {
   int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
   int64_t groups = 1;
   int32_t panel_width = 0, panel_lanes = 0;
+  /// Where windows do not overlap along the width, an input pixel's outputs in a line lie side by side: its phases
+  /// there are the columns of one product, [kernel_w, group_outputs], that fill vectors which few outputs alone would
+  /// not.
+  bool joined = false;
 
+  int64_t phases_w() const { return joined ? 1 : stride_w; }
   /// Layout of phase (phase_h, phase_w), 0 <= phase < stride; the same for each group. K may be 0.
   PackedLayout layout(int64_t phase_h, int64_t phase_w) const;
   /// Floats before that phase's first group; groups follow each other at multiples of 16 floats.
@@ -31,9 +36,10 @@ struct ConvTransposeWeights {
 };
 
 /// Describes weights of ONNX shape [in_channels, group_outputs, kernel_h, kernel_w] as this machine wants them packed.
+/// `joined` only where can_join_phases() says so of the shapes to come.
 ConvTransposeWeights conv_transpose_weights(int64_t in_channels, int64_t group_outputs, int64_t kernel_h,
                                             int64_t kernel_w, int64_t stride_h, int64_t stride_w, int64_t dilation_h,
-                                            int64_t dilation_w, int64_t groups);
+                                            int64_t dilation_w, int64_t groups, bool joined = false);
 /// From ONNX order to `packed` (floats() floats, 64-byte aligned), and back exactly; for a layout of any machine.
 void pack_conv_transpose_weights(const ConvTransposeWeights& weights, const float* iohw, float* packed);
 void unpack_conv_transpose_weights(const ConvTransposeWeights& weights, const float* packed, float* iohw);
@@ -55,15 +61,19 @@ struct ConvTransposeShape {
   }
 };
 
+/// Whether windows tile the width, and output pixels lie close together: the condition of ConvTransposeWeights::joined.
+bool can_join_phases(const ConvTransposeShape& shape);
+
 /// What depends on the shape alone. Copyable, immutable, safe to share between threads.
 class ConvTransposePlan {
  public:
   ConvTransposePlan() = default;
-  /// Throws Error(invalid_argument) if channels do not divide into groups, or a size or stride is not positive.
-  explicit ConvTransposePlan(const ConvTransposeShape& shape);
+  /// `joined` as in the weights to come. Throws Error(invalid_argument) if channels do not divide into groups, a size
+  /// or stride is not positive, or `joined` is asked of a shape that cannot.
+  explicit ConvTransposePlan(const ConvTransposeShape& shape, bool joined = false);
 
   const ConvTransposeShape& shape() const { return shape_; }
-  int64_t workspace_bytes(int threads) const { return scratch_bytes_ * threads; }
+  int64_t workspace_bytes(int threads) const;
 
  private:
   friend void conv_transpose(const ConvTransposePlan&, const float*, const float*, float*, const Epilogue&, ThreadPool&,
@@ -74,12 +84,14 @@ class ConvTransposePlan {
     std::vector<int64_t> offset;  // [count][taps]: floats of input, -1 outside
   };
   struct FillContext;
+  int64_t joined_columns() const { return joined_ ? shape_.kernel_w * shape_.out_channels : 0; }
   static Axis axis(int64_t out, int64_t kernel, int64_t stride, int64_t dilation, int64_t pad, int64_t in, int64_t step,
                    int64_t phase);
   static void fill(const void* context, int64_t row0, int64_t rows, const float** pointers, int64_t stride,
                    int64_t* out_rows);
 
   ConvTransposeShape shape_;
+  bool joined_ = false;
   int64_t scratch_bytes_ = 0;  // of one thread, the most that a phase needs
   std::vector<Axis> vertical_, horizontal_;
   std::vector<float> zeros_;
@@ -87,7 +99,8 @@ class ConvTransposePlan {
 
 /// output[n, y, x, o] = epilogue(sum over (i, j, c) of input[n, (y + pad - i*d) / s, (x + pad - j*d) / s, c] *
 /// weights[c, o, i, j], where the divisions are exact and inside the input). Rows and columns of the epilogue as in
-/// conv(); with a stride above 1 its callback runs in a second pass after all pixels are done.
+/// conv(); with a stride above 1 its callback runs in a second pass after all pixels are done. With joined phases the
+/// residual's rows must be as close together as the output's.
 void conv_transpose(const ConvTransposePlan& plan, const float* input, const float* packed, float* output,
                     const Epilogue& epilogue, ThreadPool& pool, void* workspace);
 

@@ -11,20 +11,22 @@
 namespace camshaft::cpu {
 namespace {
 
-constexpr int64_t kTile = 4;  // outputs of a tile along an axis
-constexpr int64_t kPoints = 36;
-
 // Floats of transformed input and products that one block may have: they should stay in L2.
 constexpr int64_t kBlockFloats = 256 * 1024;
 // Fewer tiles than this use each load of the weights too little.
 constexpr int64_t kLeastTiles = 48;
 
-constexpr double kWeightTransform[6][3] = {{1.0 / 4, 0, 0},
-                                           {-1.0 / 6, -1.0 / 6, -1.0 / 6},
-                                           {-1.0 / 6, 1.0 / 6, -1.0 / 6},
-                                           {1.0 / 24, 1.0 / 12, 1.0 / 6},
-                                           {1.0 / 24, -1.0 / 12, 1.0 / 6},
-                                           {0, 0, 1}};
+// G of F(4x4, 3x3) for the points 0, +-sqrt(1/2), +-sqrt(2), infinity, in that order: row p is (1, p, p^2) over the
+// product of p's distances to the other points.
+constexpr double kRoot = 1.4142135623730951;
+constexpr double kWeights4[6][3] = {{1, 0, 0},
+                                    {-2.0 / 3, -kRoot / 3, -1.0 / 3},
+                                    {-2.0 / 3, kRoot / 3, -1.0 / 3},
+                                    {1.0 / 6, kRoot / 6, 1.0 / 3},
+                                    {1.0 / 6, -kRoot / 6, 1.0 / 3},
+                                    {0, 0, 1}};
+// G of F(2x2, 3x3) for 0, 1, -1, infinity.
+constexpr double kWeights2[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
 
 // Rows of the transformed matrices: whole vectors, and never a multiple of half a page apart.
 int64_t row_floats(int64_t channels) {
@@ -35,19 +37,20 @@ int64_t row_floats(int64_t channels) {
 // Every `step`-th pixel of an axis, from `first` on: what a dilated convolution sees is so many plain ones side by
 // side.
 struct Phases {
-  int64_t step, count;
+  int64_t step, count, tile;
   int64_t tiles;  // of each phase; the last ones' may lie outside the image
 
-  Phases(int64_t out_size, int64_t dilation)
+  Phases(int64_t out_size, int64_t dilation, int64_t tile_size)
       : step(dilation),
         count(std::min(dilation, out_size)),
-        tiles(((out_size + dilation - 1) / dilation + kTile - 1) / kTile) {}
+        tile(tile_size),
+        tiles(((out_size + dilation - 1) / dilation + tile - 1) / tile) {}
   int64_t all_tiles() const { return count * tiles; }
   // The first output pixel of tile i of all.
-  int64_t origin(int64_t i) const { return i / tiles + i % tiles * kTile * step; }
+  int64_t origin(int64_t i) const { return i / tiles + i % tiles * tile * step; }
   // Outputs of the tile from there inside the image.
   int64_t inside(int64_t origin, int64_t out_size) const {
-    return std::clamp<int64_t>((out_size - origin + step - 1) / step, 0, kTile);
+    return std::clamp<int64_t>((out_size - origin + step - 1) / step, 0, tile);
   }
 };
 
@@ -63,22 +66,26 @@ struct SteppedAxis {
   static int64_t ceiling(int64_t a, int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 };
 
-// Everything about one call that the steps of the algorithm share. A line is a row of tiles: four rows of the image,
-// the dilation apart.
+// Everything about one call that the steps of the algorithm share. A line is a row of tiles: `tile` rows of the
+// image, the dilation apart.
 struct Sizes {
+  int64_t points;
   Phases vertical, horizontal;
   int64_t tiles_across, lines_an_image, lines;
   int64_t in_row, out_row;
   int64_t block_lines;  // lines that are transformed together
   bool shared;          // too few lines for a part each: all threads work on one block, phase by phase
 
-  Sizes(const ConvShape& s, int threads) : vertical(s.out_h(), s.dilation_h), horizontal(s.out_w(), s.dilation_w) {
+  Sizes(const ConvShape& s, int64_t tile, int threads)
+      : points((tile + 2) * (tile + 2)),
+        vertical(s.out_h(), s.dilation_h, tile),
+        horizontal(s.out_w(), s.dilation_w, tile) {
     tiles_across = horizontal.all_tiles();
     lines_an_image = vertical.all_tiles();
     lines = s.batch * lines_an_image;
     in_row = row_floats(s.in_channels);
     out_row = row_floats(s.out_channels);
-    const int64_t tiles = std::max(kLeastTiles, kBlockFloats / (kPoints * (in_row + out_row)));
+    const int64_t tiles = std::max(kLeastTiles, kBlockFloats / (points * (in_row + out_row)));
     const int64_t most_lines = std::max<int64_t>(1, (tiles + tiles_across / 2) / std::max<int64_t>(1, tiles_across));
     shared = threads > 1 && lines < 4 * most_lines * threads;
     const int64_t share = shared ? lines : (lines + threads - 1) / threads;
@@ -86,19 +93,14 @@ struct Sizes {
     block_lines = std::max<int64_t>(1, block_lines);
   }
   int64_t block_tiles() const { return block_lines * tiles_across; }
-  int64_t block_floats() const { return kPoints * block_tiles() * (in_row + out_row); }
+  int64_t block_floats() const { return points * block_tiles() * (in_row + out_row); }
 };
 
 class Run {
  public:
-  Run(const ConvShape& s, const Sizes& sizes, const float* input, const float* packed, float* output, const Epilogue& e)
-      : s_(s),
-        sizes_(sizes),
-        input_(input),
-        packed_(packed),
-        output_(output),
-        e_(e),
-        weights_(winograd_weights(s.out_channels, s.in_channels)) {}
+  Run(const WinogradWeights& weights, const ConvShape& s, const Sizes& sizes, const float* input, const float* packed,
+      float* output, const Epilogue& e)
+      : s_(s), sizes_(sizes), input_(input), packed_(packed), output_(output), e_(e), weights_(weights) {}
 
   // `first` is the block's first line, `line` one of its lines, `memory` the block's transformed data.
   void transform_input(int64_t first, int64_t line, float* memory) const {
@@ -132,7 +134,7 @@ class Run {
   }
 
  private:
-  float* products(float* memory) const { return memory + kPoints * sizes_.block_tiles() * sizes_.in_row; }
+  float* products(float* memory) const { return memory + sizes_.points * sizes_.block_tiles() * sizes_.in_row; }
 
   WinogradTile tile(int64_t first, int64_t line, int64_t x, float* memory) const {
     const int64_t in_step = s_.in_pixel_stride ? s_.in_pixel_stride : s_.in_channels;
@@ -143,6 +145,7 @@ class Run {
     const SteppedAxis rows(top, s_.dilation_h, s_.in_h), columns(left, s_.dilation_w, s_.in_w);
     const int64_t index = (line - first) * sizes_.tiles_across + x;
     WinogradTile t;
+    t.size = weights_.tile;
     t.top = -rows.before;
     t.left = -columns.before;
     t.in_h = rows.size;
@@ -181,20 +184,21 @@ class Run {
   const float* packed_;
   float* output_;
   const Epilogue& e_;
-  WinogradWeights weights_;
+  const WinogradWeights& weights_;
 };
 
 }  // namespace
 
-WinogradWeights winograd_weights(int64_t out_channels, int64_t in_channels) {
-  return {out_channels, in_channels, packed_layout(in_channels, out_channels)};
+WinogradWeights winograd_weights(int64_t tile, int64_t out_channels, int64_t in_channels) {
+  return {tile, out_channels, in_channels, packed_layout(in_channels, out_channels)};
 }
 
 void pack_winograd_weights(const WinogradWeights& w, const float* oihw, float* packed) {
   std::vector<float> matrix(static_cast<size_t>(w.out_channels * w.in_channels));
-  for (int64_t point = 0; point < kPoints; ++point) {
-    const double* vertical = kWeightTransform[point / 6];
-    const double* horizontal = kWeightTransform[point % 6];
+  const double(*transform)[3] = w.tile == 4 ? kWeights4 : kWeights2;
+  for (int64_t point = 0; point < w.points(); ++point) {
+    const double* vertical = transform[point / (w.tile + 2)];
+    const double* horizontal = transform[point % (w.tile + 2)];
     for (int64_t i = 0; i < w.out_channels * w.in_channels; ++i) {
       double sum = 0;
       for (int y = 0; y < 3; ++y) {
@@ -208,17 +212,17 @@ void pack_winograd_weights(const WinogradWeights& w, const float* oihw, float* p
 
 void repack_winograd_weights(const WinogradWeights& from, const float* packed, const WinogradWeights& to, float* out) {
   std::vector<float> matrix(static_cast<size_t>(from.out_channels * from.in_channels));
-  for (int64_t point = 0; point < kPoints; ++point) {
+  for (int64_t point = 0; point < from.points(); ++point) {
     unpack_b(from.layout, packed + point * from.matrix_stride(), matrix.data(), from.out_channels, 1);
     pack_b(to.layout, matrix.data(), from.out_channels, 1, out + point * to.matrix_stride());
   }
 }
 
-double winograd_waste(int64_t out_h, int64_t out_w, int64_t dilation_h, int64_t dilation_w) {
+double winograd_waste(int64_t tile, int64_t out_h, int64_t out_w, int64_t dilation_h, int64_t dilation_w) {
   if (out_h <= 0 || out_w <= 0) return 1;
-  const double tiles = static_cast<double>(Phases(out_h, dilation_h).all_tiles()) *
-                       static_cast<double>(Phases(out_w, dilation_w).all_tiles());
-  return tiles * kTile * kTile / (static_cast<double>(out_h) * static_cast<double>(out_w));
+  const double tiles = static_cast<double>(Phases(out_h, dilation_h, tile).all_tiles()) *
+                       static_cast<double>(Phases(out_w, dilation_w, tile).all_tiles());
+  return tiles * static_cast<double>(tile * tile) / (static_cast<double>(out_h) * static_cast<double>(out_w));
 }
 
 bool winograd_supports(const ConvShape& s) {
@@ -226,22 +230,22 @@ bool winograd_supports(const ConvShape& s) {
          s.in_channels > 0 && s.out_channels > 0;
 }
 
-int64_t winograd_workspace_bytes(const ConvShape& s, int threads) {
+int64_t winograd_workspace_bytes(int64_t tile, const ConvShape& s, int threads) {
   if (s.batch * s.out_h() * s.out_w() == 0) return 0;
-  const Sizes sizes(s, threads);
+  const Sizes sizes(s, tile, threads);
   const int64_t blocks = sizes.shared ? 1 : threads;
   return core_workspace_bytes(sizes.block_tiles(), 1) * threads + sizes.block_floats() * 4 * blocks;
 }
 
-void winograd(const ConvShape& s, const float* input, const float* packed, float* output, const Epilogue& epilogue,
-              ThreadPool& pool, void* workspace) {
+void winograd(const WinogradWeights& weights, const ConvShape& s, const float* input, const float* packed,
+              float* output, const Epilogue& epilogue, ThreadPool& pool, void* workspace) {
   if (!winograd_supports(s)) {
     throw Error(ErrorCode::unsupported, "Winograd convolution needs a 3x3 kernel, stride 1 and one group");
   }
   if (s.batch * s.out_h() * s.out_w() == 0) return;
   const int threads = pool.size();
-  const Sizes sizes(s, threads);
-  const Run run(s, sizes, input, packed, output, epilogue);
+  const Sizes sizes(s, weights.tile, threads);
+  const Run run(weights, s, sizes, input, packed, output, epilogue);
   const int64_t scratch = core_workspace_bytes(sizes.block_tiles(), 1);
   char* scratch_memory = static_cast<char*>(workspace);
   float* blocks = reinterpret_cast<float*>(scratch_memory + scratch * threads);
@@ -253,7 +257,7 @@ void winograd(const ConvShape& s, const float* input, const float* packed, float
         for (int64_t i = begin; i < end; ++i) run.transform_input(first, first + i, blocks);
       });
       pool.run([&](int thread) {
-        for (int64_t point = kPoints * thread / threads; point < kPoints * (thread + 1) / threads; ++point) {
+        for (int64_t point = sizes.points * thread / threads; point < sizes.points * (thread + 1) / threads; ++point) {
           run.multiply(point, lines, blocks, scratch_memory + thread * scratch);
         }
       });
@@ -269,7 +273,7 @@ void winograd(const ConvShape& s, const float* input, const float* packed, float
     for (int64_t first = sizes.lines * thread / threads; first < end; first += sizes.block_lines) {
       const int64_t last = std::min(end, first + sizes.block_lines);
       for (int64_t line = first; line < last; ++line) run.transform_input(first, line, block);
-      for (int64_t point = 0; point < kPoints; ++point) {
+      for (int64_t point = 0; point < sizes.points; ++point) {
         run.multiply(point, last - first, block, scratch_memory + thread * scratch);
       }
       for (int64_t line = first; line < last; ++line) run.transform_output(first, line, block);

@@ -1,4 +1,4 @@
-// The two data transforms of F(4x4, 3x3), vectorised over channels.
+// The two data transforms of F(4x4, 3x3) and F(2x2, 3x3), vectorised over channels.
 #include "cpu/kernels/winograd_transform.h"
 
 #include "cpu/kernels/targets.h"
@@ -18,95 +18,116 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Tag = hn::ScalableTag<float>;
 using Vec = hn::Vec<Tag>;
 
-// B^T x for the points 0, 1, -1, 2, -2, infinity.
+// B^T x and A^T x for the points 0, +-a, +-b, infinity, with a^2 = 1/2 and b^2 = 2: their largest error is a fifth of
+// that of the customary 1 and 2.
+constexpr float kA = 0.70710678f, kB = 1.41421356f;
+
 HWY_INLINE void input_1d(const Vec (&x)[6], Vec (&y)[6]) {
   const Tag d;
-  const Vec four = hn::Set(d, 4.0f), five = hn::Set(d, 5.0f);
-  const Vec a = hn::NegMulAdd(four, x[2], x[4]);  // x4 - 4 x2
-  const Vec b = hn::NegMulAdd(four, x[1], x[3]);  // x3 - 4 x1
-  const Vec c = hn::Sub(x[4], x[2]);
-  const Vec e = hn::Sub(x[3], x[1]);
-  const Vec f = hn::Add(e, e);
-  y[0] = hn::MulAdd(four, x[0], hn::NegMulAdd(five, x[2], x[4]));
-  y[1] = hn::Add(a, b);
-  y[2] = hn::Sub(a, b);
-  y[3] = hn::Add(c, f);
-  y[4] = hn::Sub(c, f);
-  y[5] = hn::MulAdd(four, x[1], hn::NegMulAdd(five, x[3], x[5]));
+  const Vec half = hn::Set(d, 0.5f), two = hn::Set(d, 2.0f), both = hn::Set(d, 2.5f);
+  const Vec a = hn::Set(d, kA), b = hn::Set(d, kB);
+  const Vec p = hn::NegMulAdd(two, x[2], x[4]), q = hn::NegMulAdd(two, x[1], x[3]);
+  const Vec r = hn::NegMulAdd(half, x[2], x[4]), s = hn::NegMulAdd(half, x[1], x[3]);
+  y[0] = hn::Add(x[0], hn::NegMulAdd(both, x[2], x[4]));
+  y[1] = hn::MulAdd(a, q, p);
+  y[2] = hn::NegMulAdd(a, q, p);
+  y[3] = hn::MulAdd(b, s, r);
+  y[4] = hn::NegMulAdd(b, s, r);
+  y[5] = hn::Add(x[1], hn::NegMulAdd(both, x[3], x[5]));
 }
 
-// A^T x.
 HWY_INLINE void output_1d(const Vec (&x)[6], Vec (&y)[4]) {
   const Tag d;
   const Vec p = hn::Add(x[1], x[2]), q = hn::Sub(x[1], x[2]);
   const Vec r = hn::Add(x[3], x[4]), s = hn::Sub(x[3], x[4]);
   y[0] = hn::Add(hn::Add(x[0], p), r);
-  y[1] = hn::MulAdd(hn::Set(d, 2.0f), s, q);
-  y[2] = hn::MulAdd(hn::Set(d, 4.0f), r, p);
-  y[3] = hn::MulAdd(hn::Set(d, 8.0f), s, hn::Add(q, x[5]));
+  y[1] = hn::MulAdd(hn::Set(d, kA), q, hn::Mul(hn::Set(d, kB), s));
+  y[2] = hn::MulAdd(hn::Set(d, 0.5f), p, hn::Add(r, r));
+  y[3] = hn::MulAdd(hn::Set(d, kA / 2), q, hn::MulAdd(hn::Set(d, 2 * kB), s, x[5]));
 }
 
-template <bool kInside>
+// The same for the points 0, 1, -1, infinity.
+HWY_INLINE void input_1d(const Vec (&x)[4], Vec (&y)[4]) {
+  y[0] = hn::Sub(x[0], x[2]);
+  y[1] = hn::Add(x[1], x[2]);
+  y[2] = hn::Sub(x[2], x[1]);
+  y[3] = hn::Sub(x[3], x[1]);
+}
+
+HWY_INLINE void output_1d(const Vec (&x)[4], Vec (&y)[2]) {
+  y[0] = hn::Add(x[0], hn::Add(x[1], x[2]));
+  y[1] = hn::Add(hn::Sub(x[1], x[2]), x[3]);
+}
+
+template <int kTile, bool kInside>
 HWY_INLINE void input_vector(const WinogradTile& t, int64_t channel, size_t count) {
   const Tag d;
   const bool full = count == HWY_LANES(float);
   const auto mask = hn::FirstN(d, count);
-  HWY_ALIGN float half[6][6][HWY_LANES(float)];
-  for (int64_t j = 0; j < 6; ++j) {
-    Vec x[6], y[6];
+  constexpr int64_t size = kTile + 2;
+  HWY_ALIGN float half[size][size][HWY_LANES(float)];
+  for (int64_t j = 0; j < size; ++j) {
+    Vec x[size], y[size];
 #pragma GCC unroll 6
-    for (int64_t i = 0; i < 6; ++i) {
+    for (int64_t i = 0; i < size; ++i) {
       const float* pixel = t.image + i * t.line_step + j * t.pixel_step + channel;
       const bool inside = kInside || (t.top + i >= 0 && t.top + i < t.in_h && t.left + j >= 0 && t.left + j < t.in_w);
       x[i] = !inside ? hn::Zero(d) : full ? hn::LoadU(d, pixel) : hn::MaskedLoad(mask, d, pixel);
     }
     input_1d(x, y);
 #pragma GCC unroll 6
-    for (int64_t i = 0; i < 6; ++i) hn::Store(y[i], d, half[i][j]);
+    for (int64_t i = 0; i < size; ++i) hn::Store(y[i], d, half[i][j]);
   }
-  for (int64_t i = 0; i < 6; ++i) {
-    Vec x[6], y[6];
+  for (int64_t i = 0; i < size; ++i) {
+    Vec x[size], y[size];
 #pragma GCC unroll 6
-    for (int64_t j = 0; j < 6; ++j) x[j] = hn::Load(d, half[i][j]);
+    for (int64_t j = 0; j < size; ++j) x[j] = hn::Load(d, half[i][j]);
     input_1d(x, y);
 #pragma GCC unroll 6
-    for (int64_t j = 0; j < 6; ++j) hn::StoreU(y[j], d, t.transformed + (i * 6 + j) * t.in_point_step + channel);
+    for (int64_t j = 0; j < size; ++j) hn::StoreU(y[j], d, t.transformed + (i * size + j) * t.in_point_step + channel);
+  }
+}
+
+template <int kTile>
+HWY_INLINE void input_tile(const WinogradTile& t) {
+  const int64_t lanes = static_cast<int64_t>(HWY_LANES(float));
+  const bool inside = t.top >= 0 && t.left >= 0 && t.top + kTile + 2 <= t.in_h && t.left + kTile + 2 <= t.in_w;
+  for (int64_t c = 0; c < t.in_channels; c += lanes) {
+    const int64_t rest = t.in_channels - c;
+    const size_t count = static_cast<size_t>(rest < lanes ? rest : lanes);
+    inside ? input_vector<kTile, true>(t, c, count) : input_vector<kTile, false>(t, c, count);
   }
 }
 
 void winograd_input_target(const WinogradTile& t) {
-  const int64_t lanes = static_cast<int64_t>(HWY_LANES(float));
-  const bool inside = t.top >= 0 && t.left >= 0 && t.top + 6 <= t.in_h && t.left + 6 <= t.in_w;
-  for (int64_t c = 0; c < t.in_channels; c += lanes) {
-    const int64_t rest = t.in_channels - c;
-    const size_t count = static_cast<size_t>(rest < lanes ? rest : lanes);
-    inside ? input_vector<true>(t, c, count) : input_vector<false>(t, c, count);
-  }
+  t.size == 4 ? input_tile<4>(t) : input_tile<2>(t);
 }
 
+template <int kTile>
 HWY_INLINE void output_vector(const WinogradTile& t, int64_t channel, size_t count) {
   const Tag d;
   const bool full = count == HWY_LANES(float);
   const auto mask = hn::FirstN(d, count);
   const auto load = [&](const float* p) HWY_ATTR { return full ? hn::LoadU(d, p) : hn::MaskedLoad(mask, d, p); };
-  HWY_ALIGN float half[4][6][HWY_LANES(float)];
-  for (int64_t j = 0; j < 6; ++j) {
-    Vec x[6], y[4];
+  constexpr int64_t size = kTile + 2;
+  HWY_ALIGN float half[kTile][size][HWY_LANES(float)];
+  for (int64_t j = 0; j < size; ++j) {
+    Vec x[size], y[kTile];
 #pragma GCC unroll 6
-    for (int64_t i = 0; i < 6; ++i) x[i] = load(t.product + (i * 6 + j) * t.out_point_step + channel);
+    for (int64_t i = 0; i < size; ++i) x[i] = load(t.product + (i * size + j) * t.out_point_step + channel);
     output_1d(x, y);
 #pragma GCC unroll 4
-    for (int64_t i = 0; i < 4; ++i) hn::Store(y[i], d, half[i][j]);
+    for (int64_t i = 0; i < kTile; ++i) hn::Store(y[i], d, half[i][j]);
   }
   const Vec lo = hn::Set(d, t.lo), hi = hn::Set(d, t.hi);
   const Vec bias = t.bias ? load(t.bias + channel) : hn::Zero(d);
   for (int64_t i = 0; i < t.rows; ++i) {
-    Vec x[6], y[4];
+    Vec x[size], y[kTile];
 #pragma GCC unroll 6
-    for (int64_t j = 0; j < 6; ++j) x[j] = hn::Load(d, half[i][j]);
+    for (int64_t j = 0; j < size; ++j) x[j] = hn::Load(d, half[i][j]);
     output_1d(x, y);
 #pragma GCC unroll 4
-    for (int64_t j = 0; j < 4; ++j) {
+    for (int64_t j = 0; j < kTile; ++j) {
       if (j >= t.columns) break;
       Vec value = hn::Add(y[j], bias);
       if (t.residual) {
@@ -127,7 +148,8 @@ void winograd_output_target(const WinogradTile& t) {
   const int64_t lanes = static_cast<int64_t>(HWY_LANES(float));
   for (int64_t c = 0; c < t.out_channels; c += lanes) {
     const int64_t rest = t.out_channels - c;
-    output_vector(t, c, static_cast<size_t>(rest < lanes ? rest : lanes));
+    const size_t count = static_cast<size_t>(rest < lanes ? rest : lanes);
+    t.size == 4 ? output_vector<4>(t, c, count) : output_vector<2>(t, c, count);
   }
   if (!t.activation) return;
   for (int64_t i = 0; i < t.rows; ++i) {

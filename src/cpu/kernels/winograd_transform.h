@@ -5,10 +5,10 @@
 
 namespace camshaft::cpu {
 
-/// transformed[p] = point p of B^T d B, d the 6x6 input tile with zeros outside the image. Writes whole vectors: each
+/// transformed[p] = point p of B^T d B, d the input tile with zeros outside the image. Writes whole vectors: each
 /// point needs room for in_channels rounded up to 16.
 void winograd_input(const WinogradTile& tile);
-/// output = epilogue(A^T m A), m the 36 points of `product`, clipped to rows x columns.
+/// output = epilogue(A^T m A), m the points of `product`, clipped to rows x columns.
 void winograd_output(const WinogradTile& tile);
 
 }  // namespace camshaft::cpu
