@@ -4,7 +4,6 @@
 #include "cpu/kernels/pool.h"
 #include "cpu/kernels/reduce.h"
 #include "cpu/simple_kernel.h"
-#include "cpu/spatial_view.h"
 #include "ops/reduce.h"
 
 namespace camshaft::cpu {
@@ -71,34 +70,37 @@ std::shared_ptr<const Kernel> compile_arg_reduce(const RegionView& region, Packe
 
 std::optional<double> estimate_pool(const RegionView& region) {
   const auto* op = region.node.op.as<ops::Pool>();
-  if (!op || region.graph.type(region.node.inputs[0]).dtype != DType::f32 || op->kernel.size() > 2 ||
+  if (!op || region.graph.type(region.node.inputs[0]).dtype != DType::f32 || op->kernel.size() > 3 ||
       op->kernel.empty())
     return std::nullopt;
   return seconds_per_launch + 2 * bytes_at_optimum(region) * seconds_per_byte;
+}
+
+// A pad that leaves sums of positions far from overflow.
+int64_t pad_of(const Dim& pad, const SymbolBindings& symbols) {
+  const int64_t size = pad.evaluate(symbols), most = int64_t{1} << 31;
+  if (size < -most || size > most)
+    throw Error(ErrorCode::invalid_argument, "a padding of " + std::to_string(size) + " is too large");
+  return size;
 }
 
 std::shared_ptr<const Kernel> compile_pool(const RegionView& region, PackedConstants&) {
   return simple_kernel([op = *region.node.op.as<ops::Pool>()](const KernelShapes& shapes) {
     const Dims& in = shapes.inputs[0].dims;
     const Dims& out = shapes.outputs[0].dims;
-    const size_t spatial = op.channels_last ? 1 : 2;
-    Pool2d pool;
+    const size_t first = op.channels_last ? 1 : 2, spatial = op.kernel.size();
+    SpatialPool pool;
     pool.batch = in[0];
     pool.channels = op.channels_last ? in.back() : in[1];
-    const Dims in_size(in.begin() + static_cast<int64_t>(spatial),
-                       in.begin() + static_cast<int64_t>(spatial + op.kernel.size()));
-    const Dims out_size(out.begin() + static_cast<int64_t>(spatial),
-                        out.begin() + static_cast<int64_t>(spatial + op.kernel.size()));
-    std::tie(pool.in_height, pool.in_width) = two(in_size, 1);
-    std::tie(pool.out_height, pool.out_width) = two(out_size, 1);
-    std::tie(pool.kernel_height, pool.kernel_width) = two(op.kernel, 1);
-    std::tie(pool.stride_height, pool.stride_width) = two(op.strides, 1);
-    std::tie(pool.dilation_height, pool.dilation_width) = two(op.dilations, 1);
-    const auto pads = pads_of(op.pads, *shapes.symbols);
-    pool.pad_top = pads[0];
-    pool.pad_left = pads[1];
-    pool.pad_bottom = pads[2];
-    pool.pad_right = pads[3];
+    PoolAxis* axes[] = {&pool.depth, &pool.height, &pool.width};
+    for (size_t i = 0; i < spatial; ++i)
+      *axes[3 - spatial + i] = {in[first + i],
+                                out[first + i],
+                                op.kernel[i],
+                                op.strides[i],
+                                op.dilations[i],
+                                pad_of(op.pads[i], *shapes.symbols),
+                                pad_of(op.pads[spatial + i], *shapes.symbols)};
     pool.channels_last = op.channels_last;
     pool.average = op.kind == ops::PoolKind::average;
     pool.count_include_pad = op.count_include_pad;

@@ -22,14 +22,13 @@ struct Window {
   int64_t start, first, past, counted;
 };
 
-Window window_at(int64_t out, int64_t stride, int64_t dilation, int64_t kernel, int64_t size, int64_t pad_before,
-                 int64_t pad_after, bool include_pad) {
-  const int64_t start = out * stride - pad_before;
-  const int64_t first = start >= 0 ? 0 : (-start + dilation - 1) / dilation;
-  const int64_t past = start >= size ? 0 : std::min(kernel, (size - start + dilation - 1) / dilation);
-  const int64_t room = size + pad_after - start;  // up to the end of the padding
-  const int64_t padded = room <= 0 ? 0 : std::min(kernel, (room + dilation - 1) / dilation);
-  return {start, std::min(first, kernel), past, include_pad ? padded : std::max<int64_t>(0, past - first)};
+Window window_at(const PoolAxis& a, int64_t out, bool include_pad) {
+  const int64_t start = out * a.stride - a.pad_before;
+  const int64_t first = start >= 0 ? 0 : (-start + a.dilation - 1) / a.dilation;
+  const int64_t past = start >= a.in ? 0 : std::min(a.kernel, (a.in - start + a.dilation - 1) / a.dilation);
+  const int64_t room = a.in + a.pad_after - start;  // up to the end of the padding
+  const int64_t padded = room <= 0 ? 0 : std::min(a.kernel, (room + a.dilation - 1) / a.dilation);
+  return {start, std::min(first, a.kernel), past, include_pad ? padded : std::max<int64_t>(0, past - first)};
 }
 
 }  // namespace
@@ -42,47 +41,57 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 using Tag = hn::ScalableTag<float>;
 
+// The taps of a window in channels-last data: how many along each axis, and how far apart.
+struct Taps {
+  int64_t planes, rows, columns;
+  int64_t plane_step, row_step, column_step;
+};
+
 template <bool kAverage, class D>
-HWY_INLINE hn::Vec<D> pool_vector(D d, const float* taps, int64_t rows, int64_t row_step, int64_t columns,
-                                  int64_t column_step, hn::Vec<D> scale) {
+HWY_INLINE hn::Vec<D> pool_vector(D d, const float* first, const Taps& taps, hn::Vec<D> scale) {
   auto result = hn::Set(d, kAverage ? 0.0f : -std::numeric_limits<float>::infinity());
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < columns; ++c) {
-      const auto v = hn::LoadU(d, taps + r * row_step + c * column_step);
-      result = kAverage ? hn::Add(result, v) : hn::Max(v, result);
+  for (int64_t p = 0; p < taps.planes; ++p) {
+    for (int64_t r = 0; r < taps.rows; ++r) {
+      const float* row = first + p * taps.plane_step + r * taps.row_step;
+      for (int64_t c = 0; c < taps.columns; ++c) {
+        const auto v = hn::LoadU(d, row + c * taps.column_step);
+        result = kAverage ? hn::Add(result, v) : hn::Max(v, result);
+      }
     }
   }
   return kAverage ? hn::Mul(result, scale) : result;
 }
 
+// Lines are [batch, out depth, out height].
 template <bool kAverage>
-void pixels_last(const Pool2d& p, int64_t begin, int64_t end, const float* in, float* out) {
+void pixels_last(const SpatialPool& p, int64_t begin, int64_t end, const float* in, float* out) {
   const Tag d;
   const hn::CappedTag<float, 1> one;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t column_step = p.dilation_width * p.channels;
-  const int64_t row_step = p.dilation_height * p.in_width * p.channels;
+  const int64_t row = p.width.in * p.channels, plane = p.height.in * row;
+  Taps taps{0, 0, 0, p.depth.dilation * plane, p.height.dilation * row, p.width.dilation * p.channels};
   for (int64_t line = begin; line < end; ++line) {
-    const int64_t b = line / p.out_height;
-    const Window h = window_at(line % p.out_height, p.stride_height, p.dilation_height, p.kernel_height, p.in_height,
-                               p.pad_top, p.pad_bottom, p.count_include_pad);
-    const float* top = in + (b * p.in_height + h.start + h.first * p.dilation_height) * p.in_width * p.channels;
-    float* to = out + line * p.out_width * p.channels;
-    for (int64_t x = 0; x < p.out_width; ++x, to += p.channels) {
-      const Window w = window_at(x, p.stride_width, p.dilation_width, p.kernel_width, p.in_width, p.pad_left,
-                                 p.pad_right, p.count_include_pad);
-      const float* taps = top + (w.start + w.first * p.dilation_width) * p.channels;
-      const int64_t rows = h.past - h.first, columns = w.past - w.first;
-      const int64_t counted = h.counted * w.counted;
+    const int64_t b = line / (p.depth.out * p.height.out);
+    const Window z = window_at(p.depth, line / p.height.out % p.depth.out, p.count_include_pad);
+    const Window y = window_at(p.height, line % p.height.out, p.count_include_pad);
+    const float* top = in + b * p.depth.in * plane + (z.start + z.first * p.depth.dilation) * plane +
+                       (y.start + y.first * p.height.dilation) * row;
+    taps.planes = z.past - z.first;
+    taps.rows = y.past - y.first;
+    float* to = out + line * p.width.out * p.channels;
+    for (int64_t i = 0; i < p.width.out; ++i, to += p.channels) {
+      const Window x = window_at(p.width, i, p.count_include_pad);
+      const float* first = top + (x.start + x.first * p.width.dilation) * p.channels;
+      taps.columns = x.past - x.first;
+      const int64_t counted = z.counted * y.counted * x.counted;
       const float scale = counted > 0 ? 1.0f / static_cast<float>(counted) : 0.0f;
       const auto scales = hn::Set(d, scale);
       int64_t c = 0;
       for (; c + lanes <= p.channels; c += lanes) {
-        hn::StoreU(pool_vector<kAverage>(d, taps + c, rows, row_step, columns, column_step, scales), d, to + c);
+        hn::StoreU(pool_vector<kAverage>(d, first + c, taps, scales), d, to + c);
       }
       for (; c < p.channels; ++c) {
-        to[c] = hn::GetLane(
-            pool_vector<kAverage>(one, taps + c, rows, row_step, columns, column_step, hn::Set(one, scale)));
+        to[c] = hn::GetLane(pool_vector<kAverage>(one, first + c, taps, hn::Set(one, scale)));
       }
     }
   }
@@ -105,47 +114,67 @@ HWY_INLINE void inside(int64_t offset, int64_t stride, int64_t size, int64_t out
   past = offset >= size ? first : std::max(first, std::min(outputs, (size - offset + stride - 1) / stride));
 }
 
+// One row of the input, of the whole window, added to a row of outputs.
 template <bool kAverage>
-void lines_first(const Pool2d& p, int64_t begin, int64_t end, const float* in, float* out) {
-  // The window's columns that lie inside the input for some output: a window may be far larger than the input.
-  const int64_t outside = p.pad_left - (p.out_width - 1) * p.stride_width;
-  const int64_t first_column = outside > 0 ? (outside + p.dilation_width - 1) / p.dilation_width : 0;
-  const int64_t past_column = std::min(p.kernel_width, (p.in_width + p.pad_left - 1) / p.dilation_width + 1);
-  for (int64_t line = begin; line < end; ++line) {
-    const float* plane = in + line / p.out_height * p.in_height * p.in_width;
-    const Window h = window_at(line % p.out_height, p.stride_height, p.dilation_height, p.kernel_height, p.in_height,
-                               p.pad_top, p.pad_bottom, p.count_include_pad);
-    float* to = out + line * p.out_width;
-    std::fill_n(to, p.out_width, kAverage ? 0.0f : -std::numeric_limits<float>::infinity());
-    for (int64_t r = h.first; r < h.past; ++r) {
-      const float* row = plane + (h.start + r * p.dilation_height) * p.in_width;
-      for (int64_t c = first_column; c < past_column; ++c) {
-        const int64_t offset = c * p.dilation_width - p.pad_left;
-        int64_t first = 0, past = 0;
-        inside(offset, p.stride_width, p.in_width, p.out_width, first, past);
-        const float* from = row + offset + first * p.stride_width;
-        switch (p.stride_width) {
-          case 1:
-            tap_row<kAverage, 1>(from, 1, past - first, to + first);
-            break;
-          case 2:
-            tap_row<kAverage, 2>(from, 2, past - first, to + first);
-            break;
-          default:
-            tap_row<kAverage, 0>(from, p.stride_width, past - first, to + first);
-        }
-      }
-    }
-    for (int64_t x = 0; kAverage && x < p.out_width; ++x) {
-      const Window w = window_at(x, p.stride_width, p.dilation_width, p.kernel_width, p.in_width, p.pad_left,
-                                 p.pad_right, p.count_include_pad);
-      const int64_t counted = h.counted * w.counted;
-      to[x] = counted > 0 ? to[x] * (1.0f / static_cast<float>(counted)) : 0.0f;
+HWY_INLINE void window_row(const PoolAxis& w, int64_t first_column, int64_t past_column, const float* row, float* to) {
+  for (int64_t c = first_column; c < past_column; ++c) {
+    const int64_t offset = c * w.dilation - w.pad_before;
+    int64_t first = 0, past = 0;
+    inside(offset, w.stride, w.in, w.out, first, past);
+    const float* from = row + offset + first * w.stride;
+    switch (w.stride) {
+      case 1:
+        tap_row<kAverage, 1>(from, 1, past - first, to + first);
+        break;
+      case 2:
+        tap_row<kAverage, 2>(from, 2, past - first, to + first);
+        break;
+      default:
+        tap_row<kAverage, 0>(from, w.stride, past - first, to + first);
     }
   }
 }
 
-void pool_lines(const Pool2d& p, int64_t begin, int64_t end, const float* in, float* out) {
+// Lines are [batch, channels, out depth, out height].
+template <bool kAverage>
+void lines_first(const SpatialPool& p, int64_t begin, int64_t end, const float* in, float* out) {
+  // The window's columns that lie inside the input for some output: a window may be far larger than the input.
+  const PoolAxis& w = p.width;
+  const int64_t outside = w.pad_before - (w.out - 1) * w.stride;
+  const int64_t first_column = outside > 0 ? (outside + w.dilation - 1) / w.dilation : 0;
+  const int64_t past_column = std::min(w.kernel, (w.in + w.pad_before - 1) / w.dilation + 1);
+  for (int64_t line = begin; line < end; ++line) {
+    const float* image = in + line / (p.depth.out * p.height.out) * p.depth.in * p.height.in * w.in;
+    const Window z = window_at(p.depth, line / p.height.out % p.depth.out, p.count_include_pad);
+    const Window y = window_at(p.height, line % p.height.out, p.count_include_pad);
+    float* to = out + line * w.out;
+    std::fill_n(to, w.out, kAverage ? 0.0f : -std::numeric_limits<float>::infinity());
+    for (int64_t s = z.first; s < z.past; ++s) {
+      const float* plane = image + (z.start + s * p.depth.dilation) * p.height.in * w.in;
+      for (int64_t r = y.first; r < y.past; ++r)
+        window_row<kAverage>(w, first_column, past_column, plane + (y.start + r * p.height.dilation) * w.in, to);
+    }
+    if (kAverage) {
+      // Windows [whole, past) lie inside the image.
+      const int64_t extent = (w.kernel - 1) * w.dilation;
+      int64_t whole = 0, past = 0, unused = 0;
+      inside(-w.pad_before, w.stride, w.in, w.out, whole, unused);
+      inside(extent - w.pad_before, w.stride, w.in, w.out, unused, past);
+      past = std::max(whole, past);
+      const auto divide = [&](int64_t i) {
+        const int64_t counted = z.counted * y.counted * window_at(w, i, p.count_include_pad).counted;
+        to[i] = counted > 0 ? to[i] * (1.0f / static_cast<float>(counted)) : 0.0f;
+      };
+      for (int64_t i = 0; i < whole; ++i) divide(i);
+      const int64_t counted = z.counted * y.counted * w.kernel;
+      const float scale = counted > 0 ? 1.0f / static_cast<float>(counted) : 0.0f;
+      for (int64_t i = whole; i < past; ++i) to[i] *= scale;
+      for (int64_t i = past; i < w.out; ++i) divide(i);
+    }
+  }
+}
+
+void pool_lines(const SpatialPool& p, int64_t begin, int64_t end, const float* in, float* out) {
   if (p.channels_last) {
     p.average ? pixels_last<true>(p, begin, end, in, out) : pixels_last<false>(p, begin, end, in, out);
   } else {
@@ -162,11 +191,11 @@ namespace camshaft::cpu {
 
 HWY_EXPORT(pool_lines);
 
-void Pool2d::run(ThreadPool& pool, const float* in, float* out) const {
-  const int64_t lines = batch * out_height * (channels_last ? 1 : channels);
-  const int64_t line = out_width * (channels_last ? channels : 1);
+void SpatialPool::run(ThreadPool& pool, const float* in, float* out) const {
+  const int64_t lines = batch * depth.out * height.out * (channels_last ? 1 : channels);
+  const int64_t line = width.out * (channels_last ? channels : 1);
   if (lines == 0 || line == 0) return;
-  const int64_t work = line * kernel_height * kernel_width;
+  const int64_t work = line * depth.kernel * height.kernel * width.kernel;
   const auto kernel = HWY_DYNAMIC_DISPATCH(pool_lines);
   pool.parallel_for(lines, (32 * 1024 + work - 1) / work,
                     [&](int64_t begin, int64_t end) { kernel(*this, begin, end, in, out); });

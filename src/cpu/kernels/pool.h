@@ -1,4 +1,4 @@
-// Max and average pooling of f32, 1-D and 2-D. Global pooling is a Reduce.
+// Max and average pooling of f32 over one to three axes. Global pooling is a Reduce.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,19 @@
 
 namespace camshaft::cpu {
 
-/// One problem; fill in the fields and run. 1-D pooling is a height of 1. Nothing to prepare; allocates nothing.
-struct Pool2d {
+/// One spatial axis; `out` is given, so that the caller's rounding (ceil mode) decides.
+struct PoolAxis {
+  int64_t in = 1, out = 1;
+  int64_t kernel = 1, stride = 1, dilation = 1;
+  int64_t pad_before = 0, pad_after = 0;
+};
+
+/// One problem; fill in the fields and run. 2-D pooling has a depth of 1, 1-D a height of 1 too. Nothing to prepare;
+/// allocates nothing.
+struct SpatialPool {
   int64_t batch = 1, channels = 1;
-  int64_t in_height = 1, in_width = 1;
-  int64_t out_height = 1, out_width = 1;  ///< given, so that the caller's rounding (ceil mode) decides
-  int64_t kernel_height = 1, kernel_width = 1;
-  int64_t stride_height = 1, stride_width = 1;
-  int64_t dilation_height = 1, dilation_width = 1;
-  int64_t pad_top = 0, pad_left = 0, pad_bottom = 0, pad_right = 0;
-  bool channels_last = false;  ///< [batch, height, width, channels] instead of [batch, channels, height, width]
+  PoolAxis depth, height, width;
+  bool channels_last = false;  ///< [batch, depth, height, width, channels] instead of channels before depth
   bool average = false;        ///< else the maximum; NaN is ignored by it
   /// Average only: divide by the taps inside the padded input instead of inside the input. Taps beyond the padding
   /// (ceil mode) never count.
