@@ -3,16 +3,17 @@
 # Builds with clang-14, AddressSanitizer and UndefinedBehaviorSanitizer, makes seeds of the ONNX standard's node tests,
 # and runs each target. Fails when something was found; findings, made small, lie in .cache/fuzz/findings.
 #   --seconds N       how long to run each target (default 60)
-#   --seed N          the same inputs each time: this random seed, and the seed files alone as the corpus
+#   --runs N --seed S the same inputs each time: N of them, from this random seed and the seed files alone
 #   reader | loader   that target alone
 # scripts/setup.sh --fuzz installs the compiler. The corpora stay in .cache/fuzz and grow from run to run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-seconds=60 seed= targets=()
+seconds=60 runs=-1 seed= targets=()
 while [[ $# -gt 0 ]]; do
   case $1 in
     --seconds) seconds=${2:?--seconds needs a number}; shift ;;
+    --runs) runs=${2:?--runs needs a number}; shift ;;
     --seed) seed=${2:?--seed needs a number}; shift ;;
     reader | loader) targets+=("$1") ;;
     -h | --help) sed -n '2,/^set/{/^set/d;s/^# \?//p}' "$0"; exit 0 ;;
@@ -20,6 +21,7 @@ while [[ $# -gt 0 ]]; do
   esac
   shift
 done
+[[ $runs -lt 0 ]] || seconds=0  # however long they take
 [[ ${#targets[@]} -gt 0 ]] || targets=(reader loader)
 declare -A programs=([reader]=onnx_reader_fuzzer [loader]=engine_loader_fuzzer) largest=([reader]=8192 [loader]=32768)
 
@@ -56,7 +58,7 @@ run_target() {
   mkdir -p "$corpus"
   local before after
   before=$(find "$home/findings" -name "$target-*" | sort)
-  "$program" "$corpus" "$home/$target-seeds" ${seed:+"-seed=$seed"} -dict="$home/dictionary" -max_total_time="$seconds" \
+  "$program" "$corpus" "$home/$target-seeds" ${seed:+"-seed=$seed"} -dict="$home/dictionary" -max_total_time="$seconds" -runs="$runs" \
     -max_len="${largest[$target]}" -timeout=20 -rss_limit_mb=3000 -malloc_limit_mb=1000 -print_final_stats=1 \
     -artifact_prefix="$prefix" >"$home/$target.log" 2>&1 || status=$?
   grep -E '^stat::(number_of_executed_units|average_exec_per_sec|new_units_added|peak_rss_mb)' "$home/$target.log" || true
@@ -77,7 +79,7 @@ run_target() {
 make_seeds
 failed=0
 for target in "${targets[@]}"; do
-  echo "fuzz.sh: $target, $seconds s"
+  if [[ $runs -lt 0 ]]; then echo "fuzz.sh: $target, $seconds s"; else echo "fuzz.sh: $target, $runs runs"; fi
   run_target "$target" || failed=1
 done
 exit $failed

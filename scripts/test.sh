@@ -2,7 +2,7 @@
 # Passes the tests: sets up, builds, runs the C++ tests (ctest) and the Python ones (pytest), and ends with one line,
 # 'N passed, N failed'. Exits with an error if any failed.
 #   --all          also the large models (needs 3 GB of disk under .cache)
-#   --fuzz         also a minute of each fuzzer, on the same inputs each time (a build of its own, with clang: some ten
+#   --fuzz         also about a minute of each fuzzer, on the same inputs each time (a build of its own, with clang: some ten
 #                  minutes of processor time)
 #   --preset NAME  the C++ tests alone, in another build: debug, asan or tsan
 set -euo pipefail
@@ -35,7 +35,7 @@ if [[ $preset == release ]]; then
 fi
 if ((fuzz)); then
   scripts/setup.sh --fuzz
-  scripts/fuzz.sh --seconds 60 --seed 1 || failed=1
+  scripts/fuzz.sh --runs 30000 --seed 1 || failed=1
 fi
 .venv/bin/python scripts/summarise_tests.py "$results" "${runners[@]}" || failed=1
 exit $failed

@@ -1,5 +1,7 @@
 #include "ops/dynamic.h"
 
+#include <limits>
+
 #include "camshaft/error.h"
 #include "ops/evaluate.h"
 #include "ops/operators.h"
@@ -37,6 +39,7 @@ TEST(DynamicShapes, RefusesImpossibleRanks) {
   const auto refusal = [](const Op& op) { return error_of([&] { one(op, {x, i64({1}, {0})}); }); };
   EXPECT_NE(refusal(DynamicSqueeze{-1}).find("cannot be squeezed to -1"), std::string::npos);
   EXPECT_NE(refusal(DynamicUnsqueeze{int64_t{1} << 60}).find("at most 64"), std::string::npos);
+  EXPECT_NE(refusal(DynamicUnsqueeze{std::numeric_limits<int64_t>::min()}).find("at most 64"), std::string::npos);
 }
 
 TEST(DynamicShapes, SqueezeAndUnsqueeze) {
