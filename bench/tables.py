@@ -46,6 +46,13 @@ def speedup_of(figures, name):
     return f"{value['ratio']:.2f} [{value['low']:.2f}–{value['high']:.2f}]" if value else "–"
 
 
+def error_of(ours):
+    """Camshaft's error, in bold outside the budget that `camshaft build` keeps for models that do not amplify rounding."""
+    if "error" not in ours:
+        return "–"
+    return f"{ours['error']:.0e}" if ours["error"] <= 1e-4 else f"**{ours['error']:.0e}**"
+
+
 def latency_table(results, threads, batch):
     """Lines of Markdown: a row for each model; how many times faster Camshaft is, above 1 is faster."""
     rows = []
@@ -59,7 +66,7 @@ def latency_table(results, threads, batch):
                 *(speedup_of(figures, engine) for engine in list(LABELS)[1:]),
                 "–" if better is None else f"**{better:.2f}**" if better < 1 else f"{better:.2f}",
                 f"{ours['of_peak']:.0%}" if "of_peak" in ours else "–",
-                f"{ours['error']:.0e}" if "error" in ours else "–",
+                error_of(ours),
             )
         )
     rivals = list(LABELS.values())[1:]
