@@ -30,9 +30,10 @@ RIVALS = tuple(LABELS)[1:]
 
 
 class Case:
-    """A model at one batch size in a folder of its own: the fixed model, its inputs, the engine that Camshaft builds."""
+    """A model at one batch size in a folder of its own: the fixed model, its inputs, the engine that Camshaft builds for a
+    number of threads."""
 
-    def __init__(self, model, batch, folder, build_options=()):
+    def __init__(self, model, batch, folder):
         self.model, self.engine, self.inputs = folder / "model.onnx", folder / "model.engine", folder / "in.npz"
         self.folder = folder
         feed = model.feed(batch)
@@ -42,8 +43,11 @@ class Case:
             self.model = model.path()
         else:
             fixed_model.write_fixed(model.path(), feed, self.model)
+
+    def build(self, threads, options):
+        """As users do: verified, which is what allows Winograd, and tuned for that number of threads."""
         start = time.perf_counter()
-        camshaft_cli.camshaft("build", self.model, "-o", self.engine, *build_options)
+        camshaft_cli.camshaft("build", self.model, "-o", self.engine, "--threads", threads, *options)
         self.build_seconds = time.perf_counter() - start
         self.memory = json.loads(camshaft_cli.camshaft("inspect", self.engine, "--json").stdout)["memory"]
 
@@ -198,6 +202,9 @@ def parse(words):
     parser.add_argument("--warmup", type=float, default=0.05, help="seconds before each (default: 0.05)")
     parser.add_argument("--cold-rounds", type=int, default=3, help="fresh processes of each engine (default: 3)")
     parser.add_argument("--rivals", type=lambda text: text.split(","), default=list(RIVALS), help="default: both")
+    parser.add_argument(
+        "--build", type=str.split, default=[], metavar="OPTIONS", help="further options of camshaft build, in one word"
+    )
     parser.add_argument("--layers", type=int, default=0, help="print so many layers, by time lost (default: none)")
     parser.add_argument("--seed", type=int, default=0, help="of the order within a round (default: 0)")
     parser.add_argument("--results", type=Path, default=camshaft_cli.CACHE / "results/compare.json")
@@ -231,6 +238,7 @@ def main():
                 with tempfile.TemporaryDirectory(prefix="camshaft-compare-") as folder:
                     case = Case(model, batch, Path(folder))
                     for threads in arguments.threads:
+                        case.build(threads, arguments.build)
                         figures = measure(case, threads, arguments)
                         keep(arguments.results, name, batch, threads, figures)
                         print(line(name, batch, threads, figures), flush=True)

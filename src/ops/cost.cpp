@@ -4,6 +4,7 @@
 #include <set>
 
 #include "camshaft/error.h"
+#include "ops/attention.h"
 #include "ops/contract.h"
 #include "ops/control_flow.h"
 #include "ops/index.h"
@@ -34,6 +35,9 @@ class Counter {
       const Shape& x = graph_.shape(node.inputs[0]);
       return 2 * size(x[0]) * size(x[1]) * (elements(node.inputs[1]) + elements(node.inputs[2]));
     }
+    if (const auto* op = node.op.as<Attention>())
+      return 2 * product(op->outer) * product(op->queries) * product(op->keys) *
+             static_cast<double>(op->size + op->value_size);
     if (const auto* op = node.op.as<LinearAttention>()) {  // the state is updated and read at every step
       const double state = size(graph_.shape(node.inputs[0])[2]) * size(graph_.shape(node.inputs[2])[2]);
       return 4 * size(graph_.shape(node.inputs[0])[0]) * size(graph_.shape(node.inputs[0])[1]) * state /
@@ -44,13 +48,14 @@ class Counter {
 
   double bytes(ValueId id) const { return elements(id) * bits(graph_.type(id).dtype) / 8; }
 
-  double elements(ValueId id) const {
-    double count = 1;
-    for (const Dim& dim : graph_.shape(id)) count *= size(dim);
-    return count;
-  }
+  double elements(ValueId id) const { return product(graph_.shape(id)); }
 
  private:
+  double product(const Shape& shape) const {
+    double count = 1;
+    for (const Dim& dim : shape) count *= size(dim);
+    return count;
+  }
   static double bits(DType dtype) { return static_cast<double>(byte_size(dtype, 8)); }
   double size(const Dim& dim) const { return static_cast<double>(dim.evaluate(symbols_)); }
   // Elements for each index of the first axis: of an output channel's weights.

@@ -1,5 +1,6 @@
 #include "ops/cost.h"
 
+#include "ops/attention.h"
 #include "ops/graph_text.h"
 
 namespace camshaft::ops {
@@ -33,6 +34,26 @@ TEST(Cost, Convolutions) {
   const Cost back = cost_of("%x: f32[1, 4, 8, 8]", "const %w: f32[4, 6, 2, 2] = 0.5\n%y = conv_transpose " +
                                                        transposed + " (%x, %w)\nreturn %y");
   EXPECT_EQ(back.flops, 2 * 4 * 64 * 6 * 4);
+}
+
+TEST(Cost, Attention) {
+  Attention op;
+  op.outer = {2};
+  op.queries = {Dim::symbol("n")};
+  op.keys = {3};
+  op.size = 4;
+  op.value_size = 5;
+  op.query = {0, 0, 4, 1};
+  op.key = {0, 0, 4, 1};
+  op.value = {0, 0, 5, 1};
+  op.result = {0, Dim::symbol("n") * 5, 5, 1};
+  op.shape = {Dim::symbol("n") * 10};
+  Graph graph;
+  const ValueId q = graph.add_input("q", {DType::f32, {Dim::symbol("n") * 8}});
+  const ValueId k = graph.add_input("k", {DType::f32, {12}});
+  const ValueId v = graph.add_input("v", {DType::f32, {15}});
+  graph.add(op, {q, k, v}, "y");
+  EXPECT_EQ(cost(graph, graph.nodes[0], {{"n", 7}})->flops, 2 * 2 * 7 * 3 * (4 + 5));
 }
 
 // Once at the border, and each operand once however often it is read.
