@@ -15,6 +15,7 @@
 #include "cpu/pointwise.h"
 #include "cpu/recurrent.h"
 #include "cpu/reduce.h"
+#include "cpu/sample.h"
 #include "cpu/select.h"
 #include "cpu/tactic.h"
 
@@ -33,7 +34,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &gather_tactic,     &gather_elements_tactic,  &resize_tactic,
     &recurrent_tactic,  &attention_tactic,        &gather_nd_tactic,
     &scatter_nd_tactic, &scatter_elements_tactic, &cumulative_tactic,
-    &top_k_tactic,
+    &top_k_tactic,      &grid_sample_tactic,      &col2im_tactic,
 };
 
 /// The reference runs with double accumulation and no blocking to speak of: tens of times slower than a kernel.

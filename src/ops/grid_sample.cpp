@@ -1,92 +1,11 @@
-#include <algorithm>
-#include <cmath>
-
 #include "base/thread_pool.h"
 #include "ops/element_io.h"
 #include "ops/elements.h"
+#include "ops/grid_taps.h"
 #include "ops/sample.h"
 #include "ops/shape_rules.h"
 
 namespace camshaft::ops {
-
-namespace {
-
-// Keys' cubic convolution with a = -0.75, as PyTorch's.
-void cubic_weights(double t, double* w) {
-  constexpr double a = -0.75;
-  const auto near = [](double x) { return ((a + 2) * x - (a + 3)) * x * x + 1; };
-  const auto far = [](double x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };
-  w[0] = far(t + 1);
-  w[1] = near(t);
-  w[2] = near(1 - t);
-  w[3] = far(2 - t);
-}
-
-double reflect_into(double x, double low, double high) {
-  const double range = high - low;
-  if (!(range > 0)) return low;
-  const double distance = std::fabs(x - low), turns = std::floor(distance / range);
-  const double rest = distance - turns * range;
-  return std::fmod(turns, 2) == 0 ? low + rest : high - rest;
-}
-
-// The taps of one position along one axis: pixel (-1: outside, a zero) and weight.
-struct Taps {
-  int64_t pixel[4];
-  double weight[4];
-};
-
-class AxisSampler {
- public:
-  AxisSampler(const GridSample& op, int64_t size) : op_(op), size_(size) {
-    low_ = op.align_corners ? 0 : -0.5;
-    high_ = op.align_corners ? static_cast<double>(size - 1) : static_cast<double>(size) - 0.5;
-  }
-  int taps() const { return op_.mode == SampleMode::cubic ? 4 : op_.mode == SampleMode::linear ? 2 : 1; }
-
-  Taps at(double position) const {
-    const auto size = static_cast<double>(size_);
-    double x = op_.align_corners ? (position + 1) / 2 * (size - 1) : ((position + 1) * size - 1) / 2;
-    // What is not a number, or so far out that pixels cannot be counted, lies outside.
-    if (!(std::fabs(x) < 0x1p52))
-      x = std::isnan(x) || op_.padding == SamplePadding::reflection ? -1 : x < 0 ? -2 : size + 2;
-    if (op_.mode == SampleMode::nearest) x = std::nearbyint(x);
-    if (op_.mode != SampleMode::cubic && op_.padding != SamplePadding::zeros) x = inside(x);
-    Taps t{};
-    if (op_.mode == SampleMode::nearest) {
-      t.pixel[0] = pixel(std::nearbyint(x));
-      t.weight[0] = 1;
-      return t;
-    }
-    const double floor = std::floor(x), rest = x - floor;
-    if (op_.mode == SampleMode::linear) {
-      t.weight[0] = 1 - rest;
-      t.weight[1] = rest;
-    } else {
-      cubic_weights(rest, t.weight);
-    }
-    const double first = op_.mode == SampleMode::cubic ? floor - 1 : floor;
-    for (int i = 0; i < taps(); ++i) t.pixel[i] = pixel(first + i);
-    return t;
-  }
-
- private:
-  double inside(double x) const {
-    if (op_.padding == SamplePadding::reflection) x = reflect_into(x, low_, high_);
-    return std::clamp(x, 0.0, static_cast<double>(size_ - 1));
-  }
-  int64_t pixel(double at) const {
-    if (op_.padding == SamplePadding::zeros)
-      return at >= 0 && at < static_cast<double>(size_) ? static_cast<int64_t>(at) : -1;
-    return static_cast<int64_t>(inside(at));
-  }
-
-  const GridSample& op_;
-  int64_t size_;
-  double low_, high_;
-};
-
-}  // namespace
 
 std::vector<Inferred> GridSample::infer(const InferContext& context) const {
   const Shape &x = context.shape(0), &grid = context.shape(1);
@@ -134,28 +53,12 @@ std::vector<Tensor> GridSample::evaluate(const EvalContext& context) const {
     for (int64_t p = begin; p < end; ++p) {
       load_elements(grid.dtype(), grid.data(), p * static_cast<int64_t>(spatial), 1, static_cast<int64_t>(spatial),
                     position.data());
-      // The product of the axes' taps, in place from the back: each axis multiplies the list.
-      size_t count = 1;
-      pixels[0] = 0;
-      weights[0] = 1;
-      for (size_t a = 0; a < spatial; ++a) {
-        const Taps t = axes[a].at(position[spatial - 1 - a]);
-        const auto n = static_cast<size_t>(axes[a].taps());
-        for (size_t i = count; i-- > 0;) {
-          const int64_t pixel = pixels[i];
-          const double weight = weights[i];
-          for (size_t k = n; k-- > 0;) {
-            pixels[i * n + k] = pixel < 0 || t.pixel[k] < 0 ? -1 : pixel + t.pixel[k] * strides[a];
-            weights[i * n + k] = weight * t.weight[k];
-          }
-        }
-        count *= n;
-      }
+      taps_at(axes, strides, position.data(), pixels.data(), weights.data());
       const int64_t batch = p / points, point = p % points;
       for (int64_t c = 0; c < channels; ++c) {
         const double* from = image.data() + (batch * channels + c) * plane;
         double sum = 0;
-        for (size_t i = 0; i < count; ++i)
+        for (size_t i = 0; i < pixels.size(); ++i)
           if (pixels[i] >= 0) sum += weights[i] * from[pixels[i]];
         result[static_cast<size_t>((batch * channels + c) * points + point)] = sum;
       }
