@@ -1,5 +1,5 @@
-// The loops that are not vectorised by hand: integers, bool, f64, rare functions of f32, conversions. Written plainly
-// and left to the compiler; none of them was seen in the profile of a model.
+// The loops that are not vectorised by hand: integers, bool, f64, rare functions of f32, conversions. Written plainly,
+// without branches where the compiler can then make vectors of them, and compiled for every instruction set.
 #include "cpu/kernels/tile_kernels.h"
 
 #include <cmath>
@@ -10,8 +10,17 @@
 
 #include "camshaft/error.h"
 #include "cpu/kernels/half.h"
+#include "cpu/kernels/targets.h"
 
-namespace camshaft::cpu {
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/kernels/tile_kernels.cpp"
+// clang-format off: the order matters
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace camshaft::cpu::HWY_NAMESPACE {
 namespace {
 
 using F = ScalarFunction;
@@ -175,27 +184,56 @@ void predicate(const void* const* in, void* out, int64_t n, unsigned uniform) {
   constexpr bool unary = static_cast<int>(kFunction) < static_cast<int>(F::add);
   const auto* a = static_cast<const T*>(in[0]);
   const auto* b = static_cast<const T*>(unary ? in[0] : in[1]);
-  const int64_t sa = uniform & 1 ? 0 : 1;
-  const int64_t sb = unary ? sa : (uniform & 2 ? 0 : 1);
+  const bool fixed_a = (uniform & 1) != 0, fixed_b = unary ? fixed_a : (uniform & 2) != 0;
   auto* o = static_cast<uint8_t*>(out);
-  if (sa && sb) {
+  if (fixed_a && fixed_b) {
+    std::memset(o, test<kFunction, T>(*a, *b), static_cast<size_t>(n));
+  } else if (fixed_a) {
+    const T x = *a;
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) o[i] = test<kFunction, T>(a[i], b[i]);
+    for (int64_t i = 0; i < n; ++i) o[i] = test<kFunction, T>(x, b[i]);
+  } else if (fixed_b) {
+    const T y = *b;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) o[i] = test<kFunction, T>(a[i], y);
   } else {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) o[i] = test<kFunction, T>(a[i * sa], b[i * sb]);
+    for (int64_t i = 0; i < n; ++i) o[i] = test<kFunction, T>(a[i], b[i]);
   }
 }
 
+// Both values are read before one is chosen: then no branch is needed.
 template <class T>
 void select(const void* const* in, void* out, int64_t n, unsigned uniform) {
   const auto* condition = static_cast<const uint8_t*>(in[0]);
   const auto* b = static_cast<const T*>(in[1]);
   const auto* c = static_cast<const T*>(in[2]);
   auto* o = static_cast<T*>(out);
-  const int64_t s0 = uniform & 1 ? 0 : 1, s1 = uniform & 2 ? 0 : 1, s2 = uniform & 4 ? 0 : 1;
+  if (uniform == 0) {
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) o[i] = condition[i * s0] ? b[i * s1] : c[i * s2];
+    for (int64_t i = 0; i < n; ++i) {
+      const T x = b[i], y = c[i];
+      o[i] = condition[i] ? x : y;
+    }
+  } else if (uniform == 2) {
+    const T x = *b;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) {
+      const T y = c[i];
+      o[i] = condition[i] ? x : y;
+    }
+  } else if (uniform == 4) {
+    const T y = *c;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) {
+      const T x = b[i];
+      o[i] = condition[i] ? x : y;
+    }
+  } else {
+    const int64_t s0 = uniform & 1 ? 0 : 1, s1 = uniform & 2 ? 0 : 1, s2 = uniform & 4 ? 0 : 1;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) o[i] = condition[i * s0] ? b[i * s1] : c[i * s2];
+  }
 }
 
 template <class T>
@@ -360,13 +398,19 @@ To convert_element(From from) {
   } else if constexpr (std::is_same_v<To, BFloat>) {
     return to_bfloat(static_cast<float>(from));
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    // The upper limit as a float may be one above the integer's: compare with >=.
-    constexpr auto lowest = std::numeric_limits<To>::lowest();
-    constexpr auto highest = std::numeric_limits<To>::max();
-    if (from != from) return To(0);
-    if (from <= static_cast<From>(lowest)) return lowest;
-    if (from >= static_cast<From>(highest)) return highest;
-    return static_cast<To>(from);
+    using Limits = std::numeric_limits<To>;
+    // Both ends are powers of two, or 0: exact. The largest number below 2^digits may be larger than the integer's
+    // limit; it is cut back by the conversion.
+    constexpr From lowest = static_cast<From>(Limits::lowest());
+    constexpr From beyond = static_cast<From>(uint64_t{1} << (Limits::digits - 1)) * From(2);
+    constexpr From highest = beyond * (From(1) - std::numeric_limits<From>::epsilon() / 2);
+    const From number = from == from ? from : From(0);
+    const From inside = number >= beyond ? highest : number <= lowest ? lowest : number;
+    using Whole =
+        std::conditional_t<std::is_same_v<To, uint64_t>, uint64_t,
+                           std::conditional_t<(sizeof(To) < 4) || std::is_same_v<To, int32_t>, int32_t, int64_t>>;
+    const To whole = static_cast<To>(static_cast<Whole>(inside));
+    return number >= beyond ? Limits::max() : whole;
   } else {
     return static_cast<To>(from);
   }
@@ -383,7 +427,12 @@ void convert(const void* const* in, void* out, int64_t n, unsigned uniform) {
   }
   if constexpr (std::is_same_v<From, To>) {
     if (o != a) std::memcpy(o, a, static_cast<size_t>(n) * sizeof(To));
+  } else if constexpr (std::is_same_v<From, Bool>) {
+    const auto* bytes = static_cast<const uint8_t*>(in[0]);
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) o[i] = convert_element<To>(static_cast<uint8_t>(bytes[i] ? 1 : 0));
   } else {
+#pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) o[i] = convert_element<To>(a[i]);
   }
 }
@@ -425,13 +474,10 @@ bool with_type(DType dtype, Visit&& visit) {
 }
 // NOLINTEND(bugprone-branch-clone)
 
-}  // namespace
-
-TileKernel find_kernel(ScalarFunction function, DType lanes) {
+TileKernel plain_kernel(ScalarFunction function, DType lanes) {
   TileKernel found = nullptr;
   if (lanes == DType::f32 || lanes == DType::f16 || lanes == DType::bf16) {
-    found = find_f32_kernel(function);
-    if (!found) found = floating_kernel<float>(function);
+    found = floating_kernel<float>(function);
   } else if (lanes == DType::boolean) {
     found = boolean_kernel(function);
   } else {
@@ -444,6 +490,31 @@ TileKernel find_kernel(ScalarFunction function, DType lanes) {
       }
     });
   }
+  return found;
+}
+
+TileKernel plain_conversion(DType from, DType to) {
+  TileKernel found = nullptr;
+  with_type(from, [&](auto source) {
+    with_type(to, [&](auto target) { found = convert<decltype(source), decltype(target)>; });
+  });
+  return found;
+}
+
+}  // namespace
+}  // namespace camshaft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace camshaft::cpu {
+
+HWY_EXPORT(plain_kernel);
+HWY_EXPORT(plain_conversion);
+
+TileKernel find_kernel(ScalarFunction function, DType lanes) {
+  TileKernel found = nullptr;
+  if (lanes == DType::f32 || lanes == DType::f16 || lanes == DType::bf16) found = find_f32_kernel(function);
+  if (!found) found = HWY_DYNAMIC_DISPATCH(plain_kernel)(function, lanes);
   if (!found) {
     throw Error(ErrorCode::unsupported, "there is no vector loop for the function '" +
                                             std::string(to_string(function)) + "' on " + std::string(to_string(lanes)) +
@@ -458,10 +529,7 @@ TileKernel find_kernel(FusedFunction function) {
 
 TileKernel find_conversion(DType from, DType to) {
   if (TileKernel found = find_half_conversion(from, to)) return found;
-  TileKernel found = nullptr;
-  with_type(from, [&](auto source) {
-    with_type(to, [&](auto target) { found = convert<decltype(source), decltype(target)>; });
-  });
+  const TileKernel found = HWY_DYNAMIC_DISPATCH(plain_conversion)(from, to);
   if (!found) {
     throw Error(ErrorCode::unsupported, "there is no vector loop that converts " + std::string(to_string(from)) +
                                             " to " + std::string(to_string(to)) +
@@ -473,32 +541,32 @@ TileKernel find_conversion(DType from, DType to) {
 int tile_cost(ScalarFunction function, DType lanes) {
   const bool vectorised = lanes == DType::f32 || lanes == DType::f16 || lanes == DType::bf16;
   switch (function) {
-    case F::exp:
-    case F::sigmoid:
-    case F::tanh:
-    case F::erf:
+    case ScalarFunction::exp:
+    case ScalarFunction::sigmoid:
+    case ScalarFunction::tanh:
+    case ScalarFunction::erf:
       return vectorised ? 6 : 100;
-    case F::log:
-    case F::log1p:
-    case F::sin:
-    case F::cos:
+    case ScalarFunction::log:
+    case ScalarFunction::log1p:
+    case ScalarFunction::sin:
+    case ScalarFunction::cos:
       return vectorised ? 12 : 100;
-    case F::div:
-    case F::sqrt:
-    case F::reciprocal:
+    case ScalarFunction::div:
+    case ScalarFunction::sqrt:
+    case ScalarFunction::reciprocal:
       return vectorised ? 2 : 20;
-    case F::tan:
-    case F::asin:
-    case F::acos:
-    case F::atan:
-    case F::sinh:
-    case F::cosh:
-    case F::asinh:
-    case F::acosh:
-    case F::atanh:
-    case F::mod:
-    case F::fmod:
-    case F::pow:
+    case ScalarFunction::tan:
+    case ScalarFunction::asin:
+    case ScalarFunction::acos:
+    case ScalarFunction::atan:
+    case ScalarFunction::sinh:
+    case ScalarFunction::cosh:
+    case ScalarFunction::asinh:
+    case ScalarFunction::acosh:
+    case ScalarFunction::atanh:
+    case ScalarFunction::mod:
+    case ScalarFunction::fmod:
+    case ScalarFunction::pow:
       return 100;
     default:
       return vectorised ? 1 : 4;
@@ -506,3 +574,4 @@ int tile_cost(ScalarFunction function, DType lanes) {
 }
 
 }  // namespace camshaft::cpu
+#endif  // HWY_ONCE
