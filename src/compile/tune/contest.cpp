@@ -1,5 +1,6 @@
 #include "compile/tune/contest.h"
 
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +22,10 @@ constexpr int least_rounds = 3, most_rounds = 24;
 constexpr std::chrono::milliseconds enough_time{120};
 // Who is this much slower after the first rounds does not catch up.
 constexpr double hopeless = 1.3;
+// A run that takes so many times the processor time of the thread that waits for it was kept waiting by other programs.
+// (Beside compilers on both cores, each of five runs of a 40 us layer took 7 ms, and a kernel a hundred times slower
+// won.) Uneven parts of the threads explain a factor of two; before it sleeps, a thread spins for 50 us.
+constexpr int64_t disturbed_factor = 3, spin_ns = 50'000;
 // More operands than that are not worth the memory: such layers take long enough for the cost model.
 constexpr size_t most_bytes = size_t{2} << 30;
 
@@ -140,7 +145,26 @@ struct Runner {
   PackedConstants packed;  // the kernel has views of it
   std::shared_ptr<const Kernel> kernel;
   std::unique_ptr<Launch> launch;
+  int rounds = 0;             // that nothing disturbed
+  int64_t best_ns = -1;       // of those
+  int64_t least_cpu_ns = -1;  // of all
+
+  void record(int64_t ns, int64_t cpu_ns) {
+    const auto keep_least = [](int64_t& least, int64_t value) { least = least < 0 ? value : std::min(least, value); };
+    keep_least(least_cpu_ns, std::max<int64_t>(cpu_ns, 1));
+    if (ns > disturbed_factor * (cpu_ns + spin_ns)) return;
+    ++rounds;
+    keep_least(best_ns, std::max<int64_t>(ns, 1));
+  }
+  // -1: never run.
+  int64_t result() const { return rounds > 0 ? best_ns : least_cpu_ns; }
 };
+
+int64_t thread_cpu_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
 
 }  // namespace
 
@@ -181,7 +205,6 @@ std::vector<int64_t> Contest::measure(const RegionView& region, const std::vecto
   if (workspace_bytes > most_bytes) return {};
   AlignedBuffer workspace(workspace_bytes, "the workspace of a layer that is measured");
 
-  std::vector<int64_t> best(candidates.size(), -1);
   std::vector<size_t> running;
   for (size_t c = 0; c < candidates.size(); ++c) {
     if (!runners[c].launch) continue;
@@ -194,24 +217,31 @@ std::vector<int64_t> Contest::measure(const RegionView& region, const std::vecto
   }
   const auto start = Clock::now();
   for (int round = 0; round < most_rounds && !running.empty(); ++round) {
-    if (round >= least_rounds && (running.size() == 1 || Clock::now() - start > enough_time)) break;
+    const bool enough =
+        std::all_of(running.begin(), running.end(), [&](size_t c) { return runners[c].rounds >= least_rounds; });
+    if (enough && (running.size() == 1 || Clock::now() - start > enough_time)) break;
     for (const size_t c : running) {
       cancellation_.check("measuring tactics");
       walk();
       stage->warm(workspace.bytes(), pool_);
+      const int64_t cpu_before = thread_cpu_ns();
       const auto before = Clock::now();
       stage->run(*runners[c].launch, workspace.data(), pool_, cancellation_);
-      const int64_t ns =
-          std::max<int64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - before).count(), 1);
-      best[c] = best[c] < 0 ? ns : std::min(best[c], ns);
+      const auto elapsed = Clock::now() - before;
+      runners[c].record(std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count(),
+                        thread_cpu_ns() - cpu_before);
     }
-    if (round + 1 < least_rounds) continue;
-    int64_t least = best[running.front()];
-    for (const size_t c : running) least = std::min(least, best[c]);
-    std::erase_if(running,
-                  [&](size_t c) { return static_cast<double>(best[c]) > hopeless * static_cast<double>(least); });
+    int64_t least = -1;
+    for (const size_t c : running)
+      if (runners[c].rounds >= least_rounds && (least < 0 || runners[c].best_ns < least)) least = runners[c].best_ns;
+    std::erase_if(running, [&](size_t c) {
+      return runners[c].rounds >= least_rounds &&
+             static_cast<double>(runners[c].best_ns) > hopeless * static_cast<double>(least);
+    });
   }
-  return best;
+  std::vector<int64_t> results;
+  for (const Runner& runner : runners) results.push_back(runner.result());
+  return results;
 }
 
 }  // namespace camshaft

@@ -2,10 +2,10 @@
 #include "compile/tune/tuner.h"
 
 #include <gtest/gtest.h>
+#include <time.h>
 
 #include <atomic>
 #include <chrono>
-#include <thread>
 
 #include "compile/tune/problem.h"
 #include "graph/text.h"
@@ -14,12 +14,19 @@
 namespace camshaft {
 namespace {
 
-class SleepyLaunch final : public Launch {
+class BusyLaunch final : public Launch {
  public:
-  SleepyLaunch(std::chrono::microseconds time, std::atomic<int>& runs) : time_(time), runs_(runs) {}
+  BusyLaunch(std::chrono::microseconds time, std::atomic<int>& runs) : time_(time), runs_(runs) {}
   void run(const LaunchArguments&) override {
     ++runs_;
-    std::this_thread::sleep_for(time_);
+    // Works, and does not sleep: time in which a thread waits for the processor does not count.
+    const auto cpu_time = [] {
+      timespec now{};
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+      return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+    };
+    for (const auto end = cpu_time() + time_; cpu_time() < end;) {
+    }
   }
 
  private:
@@ -27,11 +34,11 @@ class SleepyLaunch final : public Launch {
   std::atomic<int>& runs_;
 };
 
-class SleepyKernel final : public Kernel {
+class BusyKernel final : public Kernel {
  public:
-  SleepyKernel(std::chrono::microseconds time, std::atomic<int>& runs) : time_(time), runs_(runs) {}
+  BusyKernel(std::chrono::microseconds time, std::atomic<int>& runs) : time_(time), runs_(runs) {}
   std::unique_ptr<Launch> prepare(const KernelShapes&) const override {
-    return std::make_unique<SleepyLaunch>(time_, runs_);
+    return std::make_unique<BusyLaunch>(time_, runs_);
   }
 
  private:
@@ -40,13 +47,13 @@ class SleepyKernel final : public Kernel {
 };
 
 /// Offers what a test says, with estimates in the order of the list, and kernels that take as long as it says.
-class SleepyBackend final : public Backend {
+class BusyBackend final : public Backend {
  public:
   struct Way {
     Tactic tactic;
     int microseconds;
   };
-  explicit SleepyBackend(std::vector<Way> ways) : ways_(std::move(ways)) {}
+  explicit BusyBackend(std::vector<Way> ways) : ways_(std::move(ways)) {}
 
   const DeviceInfo& device() const override { return info_; }
   bool prefers_channels_last() const override { return false; }
@@ -59,7 +66,7 @@ class SleepyBackend final : public Backend {
   std::shared_ptr<const Kernel> compile(const RegionView&, const Tactic& tactic, PackedConstants&) const override {
     for (const Way& way : ways_)
       if (way.tactic.str() == tactic.str())
-        return std::make_shared<SleepyKernel>(std::chrono::microseconds(way.microseconds), runs_);
+        return std::make_shared<BusyKernel>(std::chrono::microseconds(way.microseconds), runs_);
     throw Error(ErrorCode::invalid_argument, "no such tactic");
   }
   bool can_unpack(const std::string&) const override { return false; }
@@ -72,7 +79,7 @@ class SleepyBackend final : public Backend {
   DeviceInfo info_{"fake", "a fake", "none", 1, 0, {}, "test"};
 };
 
-const std::vector<SleepyBackend::Way> three_ways = {
+const std::vector<BusyBackend::Way> three_ways = {
     {{"rough", 1e-3, true}, 100}, {{"good", 2e-3, false, {{"rows", 8}}}, 900}, {{"fast", 3e-3}, 300}};
 
 // Two equal layers under different names, a view, and another layer.
@@ -87,7 +94,7 @@ constexpr const char* model = R"(graph (%x: f32[n, 6]) {
 struct Tuned {
   Graph graph = parse_graph(model, operators());
   ThreadPool pool{1};
-  std::vector<TacticDecision> choose(const SleepyBackend& backend, TuneOptions options, bool approximate = false,
+  std::vector<TacticDecision> choose(const BusyBackend& backend, TuneOptions options, bool approximate = false,
                                      TimingCache cache = {}) {
     tuner = std::make_unique<Tuner>(backend, pool, std::move(options), std::move(cache));
     return tuner->choose(graph, {}, approximate);
@@ -102,7 +109,7 @@ TuneOptions mode(Tuning mode) {
 }
 
 TEST(Tuner, HeuristicTakesTheCheapestAllowedEstimateAndRunsNothing) {
-  const SleepyBackend backend(three_ways);
+  const BusyBackend backend(three_ways);
   Tuned t;
   const auto exact = t.choose(backend, mode(Tuning::heuristic));
   ASSERT_EQ(exact.size(), 4u);
@@ -116,7 +123,7 @@ TEST(Tuner, HeuristicTakesTheCheapestAllowedEstimateAndRunsNothing) {
 }
 
 TEST(Tuner, MeasuringTakesTheFastestAndMeasuresEqualProblemsOnce) {
-  const SleepyBackend backend(three_ways);
+  const BusyBackend backend(three_ways);
   Tuned t;
   const auto decisions = t.choose(backend, mode(Tuning::measure));
   for (const size_t n : {0, 1, 3}) EXPECT_EQ(decisions[n].tactic, "fast");
@@ -133,7 +140,7 @@ TEST(Tuner, MeasuringTakesTheFastestAndMeasuresEqualProblemsOnce) {
 
 TEST(Tuner, TiesGoToTheFavouriteOfTheCostModel) {
   TimingCache cache;
-  const SleepyBackend backend({{{"first", 1e-3}, 50}, {{"second", 2e-3}, 50}});
+  const BusyBackend backend({{{"first", 1e-3}, 50}, {{"second", 2e-3}, 50}});
   Tuned t;
   t.choose(backend, mode(Tuning::measure));
   cache = t.tuner->cache();
@@ -149,14 +156,14 @@ TEST(Tuner, TiesGoToTheFavouriteOfTheCostModel) {
 }
 
 TEST(Tuner, WhatTheCostModelFindsHopelessIsNotMeasured) {
-  const SleepyBackend backend({{{"one", 1e-3}, 10}, {{"five", 5e-3}, 10}});
+  const BusyBackend backend({{{"one", 1e-3}, 10}, {{"five", 5e-3}, 10}});
   Tuned t;
   EXPECT_EQ(t.choose(backend, mode(Tuning::measure))[0].tactic, "one");
   EXPECT_EQ(backend.runs_, 0);
 }
 
 TEST(Tuner, WithoutTimeTheCostModelDecides) {
-  const SleepyBackend backend(three_ways);
+  const BusyBackend backend(three_ways);
   TuneOptions options = mode(Tuning::measure);
   options.seconds = 0;
   Tuned t;
@@ -166,7 +173,7 @@ TEST(Tuner, WithoutTimeTheCostModelDecides) {
 }
 
 TEST(Tuner, AnotherThreadCountIsAnotherMeasurement) {
-  const SleepyBackend backend(three_ways);
+  const BusyBackend backend(three_ways);
   Tuned t;
   t.choose(backend, mode(Tuning::measure));
   ThreadPool two(2);
@@ -177,7 +184,7 @@ TEST(Tuner, AnotherThreadCountIsAnotherMeasurement) {
 }
 
 TEST(Tuner, IsCancelled) {
-  const SleepyBackend backend(three_ways);
+  const BusyBackend backend(three_ways);
   TuneOptions options = mode(Tuning::measure);
   options.progress = [cancellation = options.cancellation](double) mutable { cancellation.cancel(); };
   Tuned t;
@@ -185,7 +192,7 @@ TEST(Tuner, IsCancelled) {
 }
 
 struct Locked : Tuned {
-  SleepyBackend backend{three_ways};
+  BusyBackend backend{three_ways};
   LockFile lock;
   Locked() {
     const auto decisions = choose(backend, mode(Tuning::measure), true);
