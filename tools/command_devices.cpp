@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/format_bytes.h"
+#include "cpu/device.h"
 #include "cpu/machine_limits.h"
 #include "runtime/backends.h"
 #include "tools/commands.h"
@@ -31,12 +32,14 @@ int devices(const Arguments& arguments) {
   nlohmann::json json = nlohmann::json::array();
   for (const auto& backend : all_backends()) {
     const DeviceInfo& device = backend->device();
+    const std::string warning = device.kind == "cpu" ? cpu::isa_warning(device.isa) : "";
     json.push_back({{"kind", device.kind},
                     {"name", device.name},
                     {"isa", device.isa},
                     {"cores", device.cores},
                     {"memory_bytes", device.memory_bytes},
-                    {"features", device.features}});
+                    {"features", device.features},
+                    {"warning", warning}});
     cpu::MachineLimits limits;
     const bool measured = arguments.measure && device.kind == "cpu";
     if (measured) {
@@ -49,6 +52,7 @@ int devices(const Arguments& arguments) {
     fmt::print("  cores     {}\n", device.cores);
     fmt::print("  memory    {}\n", format_bytes(static_cast<size_t>(device.memory_bytes)));
     fmt::print("  features  {}\n", join(device.features));
+    if (!warning.empty()) fmt::print("  warning   {}\n", warning);
     if (measured)
       fmt::print(
           "  limits    of {} threads: {:.0f} GFLOP/s f32; reading L1 {:.0f}, L2 {:.0f}, L3 {:.0f}, DRAM {:.0f} GB/s\n",

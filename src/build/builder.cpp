@@ -9,10 +9,12 @@
 #include <stdexcept>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/mapped_file.h"
 #include "build/compile_graph.h"
 #include "build/tuning.h"
 #include "build/verify_engine.h"
+#include "cpu/device.h"
 #include "onnx/importer.h"
 #include "optimize/pipeline.h"
 #include "runtime/backends.h"
@@ -113,6 +115,8 @@ Engine Builder::build_checked(const std::string& model_path) {
     throw Error(ErrorCode::invalid_argument, fmt::format("a build cannot have {} threads", options_.threads));
   check_tuning_options(options_);
   const std::shared_ptr<const Backend> backend = find_backend("cpu");
+  const std::string warning = cpu::isa_warning(backend->device().isa);
+  if (!warning.empty()) log_warning(warning);
   ThreadPool pool(options_.threads > 0 ? options_.threads : std::max(1, backend->device().cores));
 
   Stopwatch watch;

@@ -60,4 +60,10 @@ DeviceInfo describe_cpu() {
   return info;
 }
 
+std::string isa_warning(const std::string& isa) {
+  if (isa != "baseline") return "";
+  return "this CPU lacks AVX2 with FMA: all models run, but without vector instructions and many times slower; engines "
+         "built here pick faster kernels where they are loaded on a newer CPU";
+}
+
 }  // namespace camshaft::cpu
