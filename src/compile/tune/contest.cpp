@@ -20,7 +20,10 @@ using Clock = std::chrono::steady_clock;
 // A round in which the machine was busy with something else must not decide: the minimum of three rarely is one.
 constexpr int least_rounds = 3, most_rounds = 24;
 constexpr std::chrono::milliseconds enough_time{120};
-// Who is this much slower after the first rounds does not catch up.
+// Bursts of other work last tens of milliseconds (one took three rounds of a candidate, and made it look five times
+// slower): nobody leaves before that.
+constexpr std::chrono::milliseconds burst{60};
+// Who is this much slower by then does not catch up.
 constexpr double hopeless = 1.3;
 // A run that takes so many times the processor time of the thread that waits for it was kept waiting by other programs.
 // (Beside compilers on both cores, each of five runs of a 40 us layer took 7 ms, and a kernel a hundred times slower
@@ -231,6 +234,7 @@ std::vector<int64_t> Contest::measure(const RegionView& region, const std::vecto
       runners[c].record(std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count(),
                         thread_cpu_ns() - cpu_before);
     }
+    if (Clock::now() - start < burst) continue;
     int64_t least = -1;
     for (const size_t c : running)
       if (runners[c].rounds >= least_rounds && (least < 0 || runners[c].best_ns < least)) least = runners[c].best_ns;
