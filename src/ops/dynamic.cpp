@@ -81,7 +81,8 @@ std::vector<Tensor> DynamicSqueeze::evaluate(const EvalContext& context) const {
 std::vector<Inferred> DynamicUnsqueeze::infer(const InferContext& context) const {
   check_list(context, 1, "the axes");
   constexpr int64_t largest_rank = 64;  // as where a model is read
-  if (rank < 0 || rank > largest_rank) fail_rule("the result would have {} axes; at most {} can be", rank, largest_rank);
+  if (rank < 0 || rank > largest_rank)
+    fail_rule("the result would have {} axes; at most {} can be", rank, largest_rank);
   check_rank_change(context, rank - context.rank(0), "new");
   Inferred out{{context.dtype(0), {}}};
   for (int64_t i = 0; i < rank; ++i) out.type.shape.push_back(context.fresh(0, static_cast<size_t>(i)));
