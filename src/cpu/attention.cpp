@@ -12,14 +12,16 @@ namespace {
 
 constexpr size_t first_mask = 3;
 
-bool are_neighbours(const Dims& offsets) {
+// The distance of neighbours, when it is positive and the same everywhere; else 0.
+int64_t step_of(const Dims& offsets) {
+  const int64_t step = offsets.size() < 2 ? 1 : offsets[1] - offsets[0];
   for (size_t i = 0; i < offsets.size(); ++i)
-    if (offsets[i] != offsets[0] + static_cast<int64_t>(i)) return false;
-  return true;
+    if (offsets[i] != offsets[0] + static_cast<int64_t>(i) * step) return 0;
+  return std::max<int64_t>(step, 0);
 }
 
 AttentionOperand operand(const ops::AttentionAccess& access) {
-  return {nullptr, access.outer.data(), access.rows.data(), access.column, are_neighbours(access.rows)};
+  return {nullptr, access.outer.data(), access.rows.data(), access.column, step_of(access.rows)};
 }
 
 class AttentionLaunch final : public Launch {
@@ -47,7 +49,7 @@ class AttentionLaunch final : public Launch {
       mask.rows = access.rows.data();
       mask.columns = access.columns.data();
       mask.one_column = std::all_of(access.columns.begin(), access.columns.end(), [](int64_t c) { return c == 0; });
-      mask.neighbours = are_neighbours(access.columns);
+      mask.neighbours = !mask.one_column && step_of(access.columns) == 1;
       is_bool_.push_back(shapes.inputs[first_mask + m].dtype == DType::boolean);
       masks_.push_back(mask);
     }

@@ -56,9 +56,10 @@ struct Layout {
     floats = problems * rows_count * size;
   }
   AttentionOperand operand(const float* data) const {
-    bool neighbours = true;
-    for (size_t i = 0; i < rows.size(); ++i) neighbours &= rows[i] == rows[0] + static_cast<int64_t>(i);
-    return {data, outer.data(), rows.data(), column, neighbours};
+    int64_t step = rows.size() < 2 ? 1 : rows[1] - rows[0];
+    for (size_t i = 0; i < rows.size(); ++i)
+      if (rows[i] != rows[0] + static_cast<int64_t>(i) * step) step = 0;
+    return {data, outer.data(), rows.data(), column, std::max<int64_t>(step, 0)};
   }
   size_t at(int64_t o, int64_t r, int64_t c) const {
     return static_cast<size_t>(outer[static_cast<size_t>(o)] + rows[static_cast<size_t>(r)] + c * column);
@@ -77,14 +78,15 @@ struct MaskData {
     for (int64_t q = 0; q < c.queries; ++q) rows.push_back(c.one_row ? 0 : q * width);
     for (int64_t k = 0; k < c.keys; ++k) columns.push_back(c.one_column ? 0 : k);
     if (c.shuffled) std::reverse(columns.begin(), columns.end());
+    const float lowest = random.coin() ? -kInfinity : -std::numeric_limits<float>::max();  // as exporters write it
     for (int64_t i = 0; i < 2 * width * height; ++i) {
-      const bool out = random.integer(0, 3) == 0;
-      added.push_back(out ? -kInfinity : random.real());
+      const bool out = random.integer(0, 3) == 0 || c.one_column;
+      added.push_back(out ? lowest : random.real());
       kept.push_back(out ? 0 : static_cast<uint8_t>(random.integer(1, 255)));
     }
     mask.added = bools ? nullptr : added.data();
     mask.kept = bools ? kept.data() : nullptr;
-    mask.masked = random.coin() ? -kInfinity : -3;
+    mask.masked = random.coin() ? lowest : -3;
     mask.outer = outer.data();
     mask.rows = rows.data();
     mask.columns = columns.data();
@@ -171,7 +173,8 @@ TEST(Attention, RandomCases) {
       ThreadPool pool(1 + round % 3);
       Case c{random.integer(1, 5), random.integer(1, 80), random.integer(1, 150), random.integer(1, 40),
              random.integer(1, 70)};
-      if (round % 10 == 0) c.queries = random.integer(1, 2);
+      if (round % 5 == 0) c.queries = random.integer(1, 7);
+      if (random.coin()) c.value_size = random.integer(1, 6) * 16;
       if (round % 15 == 0) c.keys = random.integer(500, 1300);
       c.masks = static_cast<Masks>(random.integer(0, 3));
       c.side_by_side = random.coin();

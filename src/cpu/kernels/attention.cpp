@@ -16,8 +16,8 @@
 #include "hwy/highway.h"
 // clang-format on
 
+#include "cpu/kernels/attention_softmax-inl.h"
 #include "cpu/kernels/attention_tile-inl.h"
-#include "cpu/kernels/row_reduce-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu::HWY_NAMESPACE {
@@ -45,7 +45,7 @@ void pack_key_panel(const AttentionArgs& a, int64_t o, int64_t first, int64_t co
   for (int64_t d = 0; d < a.size; ++d) {
     const float* from = base + d * a.key.column;
     float* to = out + d * stored;
-    if (a.key.neighbours) {
+    if (a.key.row_step == 1) {
       std::memcpy(to, from + rows[0], static_cast<size_t>(count) * sizeof(float));
     } else {
       for (int64_t k = 0; k < count; ++k) to[k] = from[rows[k]];
@@ -77,77 +77,6 @@ void pack_values(const AttentionArgs& a, int64_t o, int64_t columns, float* out)
   }
 }
 
-// ---- softmax of one row of a block
-
-// A mask along one row: `count` elements, or one for all.
-struct MaskRow {
-  const float* added;
-  const uint8_t* kept;
-  float masked;
-  bool one;
-};
-
-// `count` elements, and anything behind them in the last vector of a row.
-template <class D, class T>
-HWY_INLINE hn::Vec<D> load_some(D d, const T* from, size_t count) {
-  if (HWY_LIKELY(count == hn::Lanes(d))) return hn::LoadU(d, from);
-  HWY_ALIGN T part[hn::MaxLanes(D())] = {};
-  std::copy_n(from, count, part);
-  return hn::Load(d, part);
-}
-
-// x = scale · x, then each mask; returns the largest. x is padded to whole vectors, whose excess is not looked at.
-HWY_NOINLINE float mask_scores(float* x, int64_t n, float scale, const MaskRow* masks, int64_t mask_count) {
-  const hn::ScalableTag<float> d;
-  const hn::Rebind<uint8_t, decltype(d)> bytes;
-  const hn::Rebind<int32_t, decltype(d)> words;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto factor = hn::Set(d, scale);
-  auto best = hn::Set(d, -kInfinity);
-  for (int64_t i = 0; i < n; i += lanes) {
-    const auto count = static_cast<size_t>(std::min(lanes, n - i));
-    auto v = hn::Mul(hn::Load(d, x + i), factor);
-    for (int64_t m = 0; m < mask_count; ++m) {
-      const MaskRow& mask = masks[m];
-      if (mask.added) {
-        v = hn::Add(v, mask.one ? hn::Set(d, *mask.added) : load_some(d, mask.added + i, count));
-      } else {
-        const auto kept = mask.one ? hn::Set(bytes, *mask.kept) : load_some(bytes, mask.kept + i, count);
-        const auto keeps = hn::RebindMask(d, hn::Ne(hn::PromoteTo(words, kept), hn::Zero(words)));
-        v = hn::IfThenElse(keeps, v, hn::Set(d, mask.masked));
-      }
-    }
-    hn::Store(v, d, x + i);
-    if (static_cast<int64_t>(count) < lanes) v = hn::IfThenElse(hn::FirstN(d, count), v, hn::Set(d, -kInfinity));
-    best = max_or_second(v, best);
-  }
-  return hn::GetLane(hn::MaxOfLanes(d, best));
-}
-
-// x = exp(scale · (x - top)), returns the sum.
-HWY_NOINLINE float exponentials(float* x, int64_t n, float scale, float top) {
-  const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto factor = hn::Set(d, scale), shift = hn::Set(d, scale * top);
-  auto s0 = hn::Zero(d), s1 = s0;
-  int64_t i = 0;
-  for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    const auto e0 = exp_nonpositive_f32(d, hn::MulSub(hn::Load(d, x + i), factor, shift));
-    const auto e1 = exp_nonpositive_f32(d, hn::MulSub(hn::Load(d, x + i + lanes), factor, shift));
-    hn::Store(e0, d, x + i);
-    hn::Store(e1, d, x + i + lanes);
-    s0 = hn::Add(s0, e0);
-    s1 = hn::Add(s1, e1);
-  }
-  for (; i < n; i += lanes) {
-    auto e = exp_nonpositive_f32(d, hn::MulSub(hn::Load(d, x + i), factor, shift));
-    if (i + lanes > n) e = hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(n - i)), e);
-    hn::Store(e, d, x + i);
-    s1 = hn::Add(s1, e);
-  }
-  return hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1)));
-}
-
 // y = x · factor
 HWY_INLINE void scale_row(const float* x, int64_t n, float factor, float* y, int64_t step) {
   if (step == 1) {
@@ -157,13 +86,30 @@ HWY_INLINE void scale_row(const float* x, int64_t n, float factor, float* y, int
   }
 }
 
+// Where the values of a problem are read: row after row, whole vectors.
+struct Values {
+  const float* data;
+  int64_t stride;
+};
+
+// Few queries do not repay the packing of what they read once.
+bool reads_keys_in_place(const AttentionArgs& a) {
+  return a.queries <= kAttentionFewRows && a.key.column == 1;
+}
+bool reads_values_in_place(const AttentionArgs& a) {
+  return a.queries <= kAttentionShort && a.value.column == 1 && a.value.row_step > 0 &&
+         a.value_size % panel_lanes() == 0;
+}
+
 // ---- one block of queries
 
 class Block {
  public:
-  Block(const AttentionArgs& args, const AttentionScratch& scratch, int64_t o, int64_t first, int64_t rows)
+  Block(const AttentionArgs& args, const AttentionScratch& scratch, const Values& values, int64_t o, int64_t first,
+        int64_t rows)
       : a_(args),
         s_(scratch),
+        values_(values),
         blocks_(args.queries, args.keys, panel_width()),
         o_(o),
         first_(first),
@@ -178,7 +124,7 @@ class Block {
     for (int64_t k = 0; k < a_.keys; k += blocks_.keys) {
       const int64_t keys = std::min(blocks_.keys, a_.keys - k);
       multiply_keys(queries, k, keys);
-      for (int64_t r = 0; r < rows_; ++r) softmax(r, k, keys);
+      softmax(k, keys);
       multiply_values(k, keys);
     }
     for (int64_t r = 0; r < rows_; ++r) store(r);
@@ -197,6 +143,11 @@ class Block {
   }
 
   void multiply_keys(const float* const* queries, int64_t first, int64_t keys) {
+    if (reads_keys_in_place(a_)) {
+      few_scores(queries, rows_, a_.key.data + a_.key.outer[o_], a_.key.rows + first, keys, a_.size, s_.scores,
+                 blocks_.score_stride);
+      return;
+    }
     const int64_t width = panel_width(), lanes = panel_lanes();
     for (int64_t k = 0; k < keys; k += width) {
       const int64_t vectors = (std::min(width, keys - k) + lanes - 1) / lanes;
@@ -205,20 +156,31 @@ class Block {
     }
   }
 
-  void softmax(int64_t r, int64_t first, int64_t keys) {
-    float* x = s_.scores + r * blocks_.score_stride;
-    const float top = plain_ ? row_extreme<true, false>(x, keys) : masked(r, x, first, keys);
-    const float scale = plain_ ? a_.scale : 1;
-    const float before = first == 0 ? -kInfinity : s_.largest[r];
-    const float largest = std::max(before, top);
-    const float sum = exponentials(x, keys, scale, largest == -kInfinity ? 0 : largest);
-    if (first == 0) {
-      s_.total[r] = sum;
+  void softmax(int64_t first, int64_t keys) {
+    float tops[kAttentionRows], shifts[kAttentionRows], sums[kAttentionRows];
+    if (plain_) {
+      largest_scores(s_.scores, blocks_.score_stride, rows_, keys, tops);
+    } else if (a_.mask_count == 1 && a_.masks[0].added && a_.masks[0].neighbours) {
+      const AttentionMask& mask = a_.masks[0];
+      add_mask(s_.scores, blocks_.score_stride, rows_, keys, a_.scale,
+               mask.added + mask.outer[o_] + mask.columns[first], mask.rows + first_, tops);
     } else {
-      s_.factor[r] = before == largest ? 1 : std::exp(scale * (before - largest));
-      s_.total[r] = s_.total[r] * s_.factor[r] + sum;
+      for (int64_t r = 0; r < rows_; ++r) tops[r] = masked(r, s_.scores + r * blocks_.score_stride, first, keys);
     }
-    s_.largest[r] = largest;
+    for (int64_t r = 0; r < rows_; ++r) {
+      if (first > 0) tops[r] = std::max(s_.largest[r], tops[r]);
+      shifts[r] = tops[r] == -kInfinity ? 0 : tops[r];
+    }
+    const float factor = (plain_ ? a_.scale : 1.0f) * 1.442695041f;
+    exponentials(s_.scores, blocks_.score_stride, rows_, keys, factor, shifts, sums);
+    for (int64_t r = 0; r < rows_; ++r) {
+      if (first > 0) {
+        s_.factor[r] = s_.largest[r] == tops[r] ? 1 : std::exp2(factor * (s_.largest[r] - tops[r]));
+        sums[r] += s_.total[r] * s_.factor[r];
+      }
+      s_.total[r] = sums[r];
+      s_.largest[r] = tops[r];
+    }
   }
 
   float masked(int64_t r, float* x, int64_t first, int64_t keys) {
@@ -249,13 +211,14 @@ class Block {
       const int64_t depth = std::min(kAttentionDepth, keys - k);
       ValueTile tile;
       tile.p_stride = blocks_.score_stride;
-      tile.v_stride = tile.sums_stride = columns_;
+      tile.v_stride = values_.stride;
+      tile.sums_stride = columns_;
       tile.depth = depth;
       tile.add = first + k > 0;
       tile.rescale = first > 0 && k == 0;
       for (int64_t c = 0; c < columns_; c += width) {
         tile.p = s_.scores + k;
-        tile.v = s_.values + (first + k) * columns_ + c;
+        tile.v = values_.data + (first + k) * values_.stride + c;
         tile.sums = s_.sums + c;
         tile.factor = s_.factor;
         value_tiles((std::min(width, columns_ - c) + lanes - 1) / lanes, rows_, tile);
@@ -275,6 +238,7 @@ class Block {
 
   const AttentionArgs& a_;
   const AttentionScratch& s_;
+  const Values values_;
   const AttentionBlocks blocks_;
   const int64_t o_, first_, rows_, columns_;
   const bool plain_;
@@ -285,14 +249,20 @@ void run_blocks(const AttentionArgs& a, int64_t begin, int64_t end, float* memor
   const AttentionBlocks blocks(a.queries, a.keys, panel_width());
   const AttentionScratch scratch(a, panel_width(), panel_lanes(), memory);
   const int64_t columns = AttentionBlocks::round_up(a.value_size, panel_lanes());
+  const bool keys_in_place = reads_keys_in_place(a), values_in_place = reads_values_in_place(a);
   int64_t packed_key = -1, packed_value = -1;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t o = i / blocks.row_blocks, first = i % blocks.row_blocks * blocks.rows;
-    if (a.key.outer[o] != packed_key) pack_keys(a, o, scratch.keys);
-    if (a.value.outer[o] != packed_value) pack_values(a, o, columns, scratch.values);
+    if (!keys_in_place && a.key.outer[o] != packed_key) pack_keys(a, o, scratch.keys);
+    Values values{scratch.values, columns};
+    if (values_in_place) {
+      values = {a.value.data + a.value.outer[o] + a.value.rows[0], a.value.row_step};
+    } else if (a.value.outer[o] != packed_value) {
+      pack_values(a, o, columns, scratch.values);
+    }
     packed_key = a.key.outer[o];
     packed_value = a.value.outer[o];
-    Block(a, scratch, o, first, std::min(blocks.rows, a.queries - first)).run();
+    Block(a, scratch, values, o, first, std::min(blocks.rows, a.queries - first)).run();
   }
 }
 

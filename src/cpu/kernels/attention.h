@@ -19,7 +19,7 @@ struct AttentionOperand {
   const int64_t* outer = nullptr;
   const int64_t* rows = nullptr;
   int64_t column = 1;
-  bool neighbours = false;  ///< rows[i] is rows[0] + i
+  int64_t row_step = 0;  ///< rows[i] is rows[0] + i * row_step; 0: not all are
 };
 
 /// Exactly one of the two pointers is set. The element of (o, q, k) is at outer[o] + rows[q] + columns[k].

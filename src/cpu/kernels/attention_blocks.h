@@ -15,6 +15,9 @@ inline constexpr int64_t kAttentionScores = 16 * 1024;
 inline constexpr int64_t kAttentionRows = 48;
 /// Values that one pass of the second product goes over: with 64 columns 16 KiB, half of the smallest L1.
 inline constexpr int64_t kAttentionDepth = 64;
+/// At most so many queries read keys where they are, and values.
+inline constexpr int64_t kAttentionFewRows = 6;
+inline constexpr int64_t kAttentionShort = 64;
 /// Rows are cut at multiples of this: full register tiles of 6 and 12.
 inline constexpr int64_t kAttentionGrain = 6;
 

@@ -80,6 +80,45 @@ HWY_NOINLINE void score_tile(const float* const* queries, const float* panel, in
   }
 }
 
+// out[r, k] = queries[r] · key k for up to MR rows, the keys read where they are: each once.
+template <int MR>
+HWY_NOINLINE void few_scores_of(const float* const* queries, const float* base, const int64_t* rows, int64_t keys,
+                                int64_t size, float* out, int64_t out_stride) {
+  const PanelTag d;
+  const int64_t whole = size / panel_lanes() * panel_lanes();
+  const auto tail = hn::FirstN(d, static_cast<size_t>(size - whole));
+  for (int64_t k = 0; k < keys; ++k) {
+    const float* key = base + rows[k];
+    PanelVec sum[MR];
+#pragma GCC unroll 16
+    for (int r = 0; r < MR; ++r) sum[r] = hn::Zero(d);
+    for (int64_t i = 0; i < whole; i += panel_lanes()) {
+      const auto v = hn::LoadU(d, key + i);
+#pragma GCC unroll 16
+      for (int r = 0; r < MR; ++r) sum[r] = hn::MulAdd(hn::LoadU(d, queries[r] + i), v, sum[r]);
+    }
+    if (whole < size) {
+      const auto v = hn::MaskedLoad(tail, d, key + whole);
+#pragma GCC unroll 16
+      for (int r = 0; r < MR; ++r) sum[r] = hn::MulAdd(hn::MaskedLoad(tail, d, queries[r] + whole), v, sum[r]);
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < MR; ++r) out[r * out_stride + k] = hn::GetLane(hn::SumOfLanes(d, sum[r]));
+  }
+}
+
+HWY_INLINE void few_scores(const float* const* queries, int64_t count, const float* base, const int64_t* rows,
+                           int64_t keys, int64_t size, float* out, int64_t out_stride) {
+  for (int64_t r = 0; r < count;) {
+    const int64_t step = count - r >= 4 ? 4 : count - r >= 2 ? 2 : 1;
+    float* to = out + r * out_stride;
+    if (step == 4) few_scores_of<4>(queries + r, base, rows, keys, size, to, out_stride);
+    if (step == 2) few_scores_of<2>(queries + r, base, rows, keys, size, to, out_stride);
+    if (step == 1) few_scores_of<1>(queries + r, base, rows, keys, size, to, out_stride);
+    r += step;
+  }
+}
+
 struct ValueTile {
   const float* p = nullptr;  // probabilities, row after row
   int64_t p_stride = 0;
@@ -171,10 +210,56 @@ HWY_INLINE void value_tiles(int64_t vectors, int64_t rows, const ValueTile& t) {
   value_tiles_of<1>(rows, t);
 }
 
+#if HWY_TARGET <= HWY_AVX3 && HWY_TARGET != HWY_SCALAR
+// 16 rows of 16 elements become columns: neighbours first, then 128-bit blocks.
+HWY_INLINE void transpose_16x16(const float* const* rows, float* out, int64_t stride) {
+  const hn::FixedTag<float, 16> d;
+  const hn::FixedTag<double, 8> pairs;
+  hn::Vec<decltype(d)> quads[4][4];  // [group of four rows][column mod 4]: in block b the four rows of column 4b + i
+#pragma GCC unroll 4
+  for (int g = 0; g < 4; ++g) {
+    const auto r0 = hn::LoadU(d, rows[4 * g]), r1 = hn::LoadU(d, rows[4 * g + 1]);
+    const auto r2 = hn::LoadU(d, rows[4 * g + 2]), r3 = hn::LoadU(d, rows[4 * g + 3]);
+    const auto a = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
+    const auto b = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
+    const auto e = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
+    const auto f = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
+    quads[g][0] = hn::BitCast(d, hn::InterleaveLower(pairs, a, b));
+    quads[g][1] = hn::BitCast(d, hn::InterleaveUpper(pairs, a, b));
+    quads[g][2] = hn::BitCast(d, hn::InterleaveLower(pairs, e, f));
+    quads[g][3] = hn::BitCast(d, hn::InterleaveUpper(pairs, e, f));
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const auto x0 = quads[0][i], x1 = quads[1][i], x2 = quads[2][i], x3 = quads[3][i];
+    const auto even01 = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(x1), x0);
+    const auto even23 = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(x3), x2);
+    const auto odd01 = hn::OddEvenBlocks(x1, hn::SwapAdjacentBlocks(x0));
+    const auto odd23 = hn::OddEvenBlocks(x3, hn::SwapAdjacentBlocks(x2));
+    hn::StoreU(hn::ConcatLowerLower(d, even23, even01), d, out + i * stride);
+    hn::StoreU(hn::ConcatLowerLower(d, odd23, odd01), d, out + (4 + i) * stride);
+    hn::StoreU(hn::ConcatUpperUpper(d, even23, even01), d, out + (8 + i) * stride);
+    hn::StoreU(hn::ConcatUpperUpper(d, odd23, odd01), d, out + (12 + i) * stride);
+  }
+}
+#endif
+
 // Row k of the source, at base + rows[k], becomes column k of `out`: count rows of `size` elements.
-HWY_INLINE void pack_columns(const float* base, const int64_t* rows, int64_t count, int64_t size, int64_t stored,
-                             float* out) {
+HWY_NOINLINE void pack_columns(const float* base, const int64_t* rows, int64_t count, int64_t size, int64_t stored,
+                               float* out) {
   int64_t k = 0;
+#if HWY_TARGET <= HWY_AVX3 && HWY_TARGET != HWY_SCALAR
+  if (size % 16 == 0) {
+    for (; k + 16 <= count; k += 16) {
+      const float* from[16];
+      for (int64_t j = 0; j < 16; ++j) from[j] = base + rows[k + j];
+      for (int64_t i = 0; i < size; i += 16) {
+        transpose_16x16(from, out + i * stored + k, stored);
+        for (const float*& f : from) f += 16;
+      }
+    }
+  }
+#endif
 #if HWY_TARGET != HWY_SCALAR
   const hn::FixedTag<float, 4> d;
   const hn::FixedTag<double, 2> pairs;
