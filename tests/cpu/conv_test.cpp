@@ -26,7 +26,9 @@ std::string describe(const ConvShape& s) {
   out << "[" << s.batch << "," << s.in_h << "," << s.in_w << "," << s.in_channels << "] -> " << s.out_channels
       << " kernel " << s.kernel_h << "x" << s.kernel_w << " stride " << s.stride_h << "," << s.stride_w << " dilation "
       << s.dilation_h << "," << s.dilation_w << " pads " << s.pad_top << "," << s.pad_left << "," << s.pad_bottom << ","
-      << s.pad_right << " groups " << s.groups << " pixel strides " << s.in_pixel_stride << "," << s.out_pixel_stride;
+      << s.pad_right << " depth " << s.in_d << " kernel " << s.kernel_d << " stride " << s.stride_d << " dilation "
+      << s.dilation_d << " pads " << s.pad_front << "," << s.pad_back << " groups " << s.groups << " pixel strides "
+      << s.in_pixel_stride << "," << s.out_pixel_stride;
   return out.str();
 }
 
@@ -43,20 +45,23 @@ std::vector<Sum> reference_conv(const ConvShape& s, const std::vector<float>& in
                                 const std::vector<float>& weights) {
   const int64_t step = s.in_pixel_stride ? s.in_pixel_stride : s.in_channels;
   const int64_t channels = s.in_channels / s.groups, outputs = s.out_channels / s.groups;
-  std::vector<Sum> out(at(s.batch * s.out_h() * s.out_w() * s.out_channels));
+  std::vector<Sum> out(at(s.batch * s.out_d() * s.out_h() * s.out_w() * s.out_channels));
   size_t index = 0;
-  for (int64_t b = 0; b < s.batch; ++b) {
+  for (int64_t plane = 0; plane < s.batch * s.out_d(); ++plane) {
+    const int64_t b = plane / s.out_d(), z = plane % s.out_d();
     for (int64_t y = 0; y < s.out_h(); ++y) {
       for (int64_t x = 0; x < s.out_w(); ++x) {
         for (int64_t o = 0; o < s.out_channels; ++o, ++index) {
-          for (int64_t i = 0; i < s.kernel_h; ++i) {
+          for (int64_t line = 0; line < s.kernel_d * s.kernel_h; ++line) {
+            const int64_t iz = z * s.stride_d + line / s.kernel_h * s.dilation_d - s.pad_front;
+            const int64_t iy = y * s.stride_h + line % s.kernel_h * s.dilation_h - s.pad_top;
             for (int64_t j = 0; j < s.kernel_w; ++j) {
-              const int64_t iy = y * s.stride_h + i * s.dilation_h - s.pad_top;
               const int64_t ix = x * s.stride_w + j * s.dilation_w - s.pad_left;
-              if (iy < 0 || iy >= s.in_h || ix < 0 || ix >= s.in_w) continue;
+              if (iz < 0 || iz >= s.in_d || iy < 0 || iy >= s.in_h || ix < 0 || ix >= s.in_w) continue;
               for (int64_t c = 0; c < channels; ++c) {
-                out[index].add(input[at(((b * s.in_h + iy) * s.in_w + ix) * step + o / outputs * channels + c)],
-                               weights[at(((o * channels + c) * s.kernel_h + i) * s.kernel_w + j)]);
+                const int64_t pixel = ((b * s.in_d + iz) * s.in_h + iy) * s.in_w + ix;
+                out[index].add(input[at(pixel * step + o / outputs * channels + c)],
+                               weights[at(((o * channels + c) * s.kernel_d * s.kernel_h + line) * s.kernel_w + j)]);
               }
             }
           }
@@ -158,13 +163,16 @@ void check(Random& random, const std::vector<Sum>& sums, int64_t channels, int64
 void check_conv(const ConvShape& s, Random& random, ThreadPool& pool, float poison = 0.0f) {
   SCOPED_TRACE(testing::Message() << describe(s) << " threads " << pool.size());
   const int64_t in_step = s.in_pixel_stride ? s.in_pixel_stride : s.in_channels;
-  std::vector<float> input = random.vector(s.batch * s.in_h * s.in_w * in_step);
+  std::vector<float> input = random.vector(s.batch * s.in_d * s.in_h * s.in_w * in_step);
   const std::vector<float> weights =
-      random.vector(s.out_channels * (s.in_channels / s.groups) * s.kernel_h * s.kernel_w);
+      random.vector(s.out_channels * (s.in_channels / s.groups) * s.kernel_d * s.kernel_h * s.kernel_w);
   if (poison != 0.0f) input[at(random.integer(0, static_cast<int64_t>(input.size()) - 1))] = poison;
-  const ConvWeights w = conv_weights(s.out_channels, s.in_channels / s.groups, s.kernel_h, s.kernel_w, s.groups);
-  std::vector<float> packed(at(w.floats())), back(weights.size());
+  const ConvWeights w =
+      conv_weights(s.out_channels, s.in_channels / s.groups, s.kernel_d * s.kernel_h, s.kernel_w, s.groups);
+  std::vector<float> packed(at(w.floats())), back(weights.size()), together(packed.size());
   pack_conv_weights(w, weights.data(), packed.data());
+  pack_conv_weights(w, weights.data(), together.data(), pool);
+  ASSERT_EQ(packed, together);
   unpack_conv_weights(w, packed.data(), back.data());
   ASSERT_EQ(weights, back);
   const ConvPlan plan(s);
@@ -232,6 +240,21 @@ TEST_F(Conv, RandomShapes) {
       }
     });
   }
+}
+
+TEST_F(Conv, ThreeDimensions) {
+  ThreadPool pool(2);
+  for_each_target([&] {
+    for (int i = 0; i < 60; ++i) {
+      ConvShape s = random_shape(random_);
+      s.in_h = random_.integer(1, 7), s.in_w = random_.integer(1, 7);
+      s.in_d = random_.integer(1, 7), s.kernel_d = random_.integer(1, 3);
+      s.stride_d = random_.integer(1, 2), s.dilation_d = random_.integer(1, 2);
+      if (random_.coin()) s.pad_front = random_.integer(-1, 2), s.pad_back = random_.integer(-1, 2);
+      random_strides(random_, s);
+      check_conv(s, random_, pool);
+    }
+  });
 }
 
 TEST_F(Conv, MethodsAreChosenAndRight) {

@@ -6,6 +6,7 @@
 #include "base/thread_pool.h"
 #include "camshaft/error.h"
 #include "cpu/kernels/gemm_core.h"
+#include "cpu/kernels/pack_internal.h"
 
 namespace camshaft::cpu {
 namespace {
@@ -25,15 +26,18 @@ int64_t padded_h(const ConvShape& s) {
 int64_t padded_w(const ConvShape& s) {
   return s.in_w + s.pad_left + s.pad_right;
 }
+int64_t padded_d(const ConvShape& s) {
+  return s.in_d + s.pad_front + s.pad_back;
+}
 int64_t rows_of(const ConvShape& s) {
-  return s.batch * s.out_h() * s.out_w();
+  return s.batch * s.out_d() * s.out_h() * s.out_w();
 }
 int64_t round_up(int64_t value, int64_t grain) {
   return (value + grain - 1) / grain * grain;
 }
 
 bool has_padding(const ConvShape& s) {
-  return s.pad_top || s.pad_left || s.pad_bottom || s.pad_right;
+  return s.pad_top || s.pad_left || s.pad_bottom || s.pad_right || s.pad_front || s.pad_back;
 }
 
 // Offsets along one axis, -1 where the kernel position lies in the padding.
@@ -49,13 +53,31 @@ std::vector<int64_t> axis_offsets(int64_t out, int64_t kernel, int64_t stride, i
   return offsets;
 }
 
+// [outer out][inner out][outer kernel][inner kernel]: the sums of both axes' offsets.
+std::vector<int64_t> both_axes(const std::vector<int64_t>& outer, int64_t outer_kernel,
+                               const std::vector<int64_t>& inner, int64_t inner_kernel) {
+  std::vector<int64_t> offsets;
+  offsets.reserve(outer.size() * inner.size());
+  for (size_t z = 0; z < outer.size(); z += static_cast<size_t>(outer_kernel)) {
+    for (size_t y = 0; y < inner.size(); y += static_cast<size_t>(inner_kernel)) {
+      for (size_t i = z; i < z + static_cast<size_t>(outer_kernel); ++i) {
+        for (size_t j = y; j < y + static_cast<size_t>(inner_kernel); ++j) {
+          offsets.push_back(outer[i] < 0 || inner[j] < 0 ? -1 : outer[i] + inner[j]);
+        }
+      }
+    }
+  }
+  return offsets;
+}
+
 // Row `row` (of all images) of the padded copy: negative pads crop, so every part is clipped.
 void copy_padded_row(const ConvShape& s, const float* input, int64_t row, float* out) {
   const int64_t channels = s.in_channels, width = padded_w(s) * channels;
-  const int64_t y = row % padded_h(s) - s.pad_top;
-  const float* image = input + row / padded_h(s) * s.in_h * s.in_w * channels;
+  const int64_t y = row % padded_h(s) - s.pad_top, plane = row / padded_h(s);
+  const int64_t z = plane % padded_d(s) - s.pad_front;
+  const float* image = input + (plane / padded_d(s) * s.in_d + z) * s.in_h * s.in_w * channels;
   float* to = out + row * width;
-  if (y < 0 || y >= s.in_h) {
+  if (y < 0 || y >= s.in_h || z < 0 || z >= s.in_d) {
     std::fill(to, to + width, 0.0f);
     return;
   }
@@ -87,24 +109,40 @@ ConvWeights conv_weights(int64_t out_channels, int64_t group_channels, int64_t k
   return w;
 }
 
-void pack_conv_weights(const ConvWeights& w, const float* oihw, float* packed) {
+namespace {
+
+// K is [kernel position, channel] in the panels and [channel, kernel position] in ONNX.
+void pack_conv_panel(const ConvWeights& w, int64_t group, int64_t panel, const float* oihw, float* packed) {
   const int64_t n = w.out_channels / w.groups, points = w.kernel_h * w.kernel_w, k = points * w.group_channels;
-  // K is [kernel position, channel] in the panels and [channel, kernel position] in ONNX: reorder one group at a time.
-  std::vector<float> ordered(static_cast<size_t>(points > 1 ? n * k : 0));
-  for (int64_t g = 0; g < w.groups; ++g) {
-    const float* from = oihw + g * n * k;
-    if (points > 1) {
-      for (int64_t o = 0; o < n; ++o) {
-        for (int64_t c = 0; c < w.group_channels; ++c) {
-          for (int64_t p = 0; p < points; ++p) {
-            ordered[static_cast<size_t>(o * k + p * w.group_channels + c)] = from[o * k + c * points + p];
-          }
-        }
-      }
-      from = ordered.data();
+  const float* from = oihw + group * n * k;
+  float* to = packed + group * w.group_stride();
+  if (points == 1) return pack_panel(w.layout, panel, from, 1, k, to);
+  const int64_t stored = w.layout.columns(panel), first = panel * w.layout.width;
+  const int64_t columns = std::min<int64_t>(w.layout.width, n - first);
+  from += first * k;
+  to += w.layout.offset(panel);
+  for (int64_t c = 0; c < w.group_channels; ++c) {
+    for (int64_t p = 0; p < points; ++p) {
+      float* row = to + (p * w.group_channels + c) * stored;
+      for (int64_t j = 0; j < columns; ++j) row[j] = from[j * k + c * points + p];
+      std::fill(row + columns, row + stored, 0.0f);
     }
-    pack_b(w.layout, from, 1, k, packed + g * w.group_stride());
   }
+}
+
+}  // namespace
+
+void pack_conv_weights(const ConvWeights& w, const float* oihw, float* packed) {
+  for (int64_t g = 0; g < w.groups; ++g) {
+    for (int64_t p = 0; p < w.layout.panels(); ++p) pack_conv_panel(w, g, p, oihw, packed);
+  }
+}
+
+void pack_conv_weights(const ConvWeights& w, const float* oihw, float* packed, ThreadPool& pool) {
+  const int64_t panels = w.layout.panels();
+  pool.parallel_for(w.groups * panels, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) pack_conv_panel(w, i / panels, i % panels, oihw, packed);
+  });
 }
 
 void unpack_conv_weights(const ConvWeights& w, const float* packed, float* oihw) {
@@ -128,11 +166,13 @@ ConvPlan::ConvPlan(const ConvShape& s) : shape_(s) {
                 "convolution: " + std::to_string(s.in_channels) + " input and " + std::to_string(s.out_channels) +
                     " output channels do not divide into " + std::to_string(s.groups) + " groups");
   }
-  if (s.kernel_h < 1 || s.kernel_w < 1 || s.stride_h < 1 || s.stride_w < 1 || s.dilation_h < 1 || s.dilation_w < 1) {
+  if (s.kernel_h < 1 || s.kernel_w < 1 || s.stride_h < 1 || s.stride_w < 1 || s.dilation_h < 1 || s.dilation_w < 1 ||
+      s.kernel_d < 1 || s.stride_d < 1 || s.dilation_d < 1) {
     throw Error(ErrorCode::invalid_argument, "convolution: kernel, stride and dilation must be at least 1");
   }
-  const int64_t out_h = s.out_h(), out_w = s.out_w(), step = in_stride(s);
-  if (s.kernel_h == 1 && s.kernel_w == 1 && s.stride_h == 1 && s.stride_w == 1 && !has_padding(s)) {
+  const int64_t out_d = s.out_d(), out_h = s.out_h(), out_w = s.out_w(), step = in_stride(s);
+  if (s.kernel_d == 1 && s.kernel_h == 1 && s.kernel_w == 1 && s.stride_d == 1 && s.stride_h == 1 && s.stride_w == 1 &&
+      !has_padding(s)) {
     method_ = Method::pointwise;
     depth_ = s.in_channels / s.groups;
     return;
@@ -140,18 +180,24 @@ ConvPlan::ConvPlan(const ConvShape& s) : shape_(s) {
   if (s.groups == 1 && s.dilation_w == 1 && s.kernel_w > 1 && s.in_channels <= kFewChannels && step == s.in_channels) {
     method_ = Method::kernel_rows;
     padded_copy_ = has_padding(s);
-    taps_h_ = s.kernel_h;
+    taps_h_ = s.kernel_d * s.kernel_h;
     taps_w_ = 1;
     depth_ = s.kernel_w * s.in_channels;
-    image_stride_ = padded_h(s) * padded_w(s) * step;
-    row_offset_ = axis_offsets(out_h, s.kernel_h, s.stride_h, s.dilation_h, 0, padded_h(s), padded_w(s) * step);
+    const int64_t line = padded_w(s) * step, plane = padded_h(s) * line;
+    image_stride_ = padded_d(s) * plane;
+    row_offset_ =
+        both_axes(axis_offsets(out_d, s.kernel_d, s.stride_d, s.dilation_d, 0, padded_d(s), plane), s.kernel_d,
+                  axis_offsets(out_h, s.kernel_h, s.stride_h, s.dilation_h, 0, padded_h(s), line), s.kernel_h);
     column_offset_ = axis_offsets(out_w, 1, s.stride_w, 1, 0, padded_w(s), step);
   } else {
-    taps_h_ = s.kernel_h;
+    taps_h_ = s.kernel_d * s.kernel_h;
     taps_w_ = s.kernel_w;
     depth_ = s.in_channels / s.groups;
-    image_stride_ = s.in_h * s.in_w * step;
-    row_offset_ = axis_offsets(out_h, s.kernel_h, s.stride_h, s.dilation_h, s.pad_top, s.in_h, s.in_w * step);
+    const int64_t line = s.in_w * step, plane = s.in_h * line;
+    image_stride_ = s.in_d * plane;
+    row_offset_ =
+        both_axes(axis_offsets(out_d, s.kernel_d, s.stride_d, s.dilation_d, s.pad_front, s.in_d, plane), s.kernel_d,
+                  axis_offsets(out_h, s.kernel_h, s.stride_h, s.dilation_h, s.pad_top, s.in_h, line), s.kernel_h);
     column_offset_ = axis_offsets(out_w, s.kernel_w, s.stride_w, s.dilation_w, s.pad_left, s.in_w, step);
     zeros_.assign(static_cast<size_t>(depth_), 0.0f);
   }
@@ -166,9 +212,9 @@ int64_t ConvPlan::workspace_bytes(int threads) const {
 void ConvPlan::fill(const void* context, int64_t row0, int64_t rows, const float** pointers, int64_t stride, int64_t*) {
   const auto& f = *static_cast<const FillContext*>(context);
   const ConvPlan& plan = *f.plan;
-  const int64_t out_w = plan.shape_.out_w(), out_h = plan.shape_.out_h();
+  const int64_t out_w = plan.shape_.out_w(), lines = plan.shape_.out_d() * plan.shape_.out_h();
   const int64_t taps_h = plan.taps_h_, taps_w = plan.taps_w_;
-  int64_t x = row0 % out_w, y = row0 / out_w % out_h, image = row0 / out_w / out_h;
+  int64_t x = row0 % out_w, y = row0 / out_w % lines, image = row0 / out_w / lines;
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t* row_offset = plan.row_offset_.data() + y * taps_h;
     const int64_t* column_offset = plan.column_offset_.data() + x * taps_w;
@@ -182,7 +228,7 @@ void ConvPlan::fill(const void* context, int64_t row0, int64_t rows, const float
     }
     if (++x == out_w) {
       x = 0;
-      if (++y == out_h) y = 0, ++image;
+      if (++y == lines) y = 0, ++image;
     }
   }
 }
@@ -197,14 +243,14 @@ void conv(const ConvPlan& plan, const float* input, const float* packed, float* 
   char* memory = static_cast<char*>(workspace);
   if (plan.padded_copy_) {
     float* copy = reinterpret_cast<float*>(memory + scratch * threads);
-    pool.parallel_for(s.batch * padded_h(s), 1, [&](int64_t begin, int64_t end) {
+    pool.parallel_for(s.batch * padded_d(s) * padded_h(s), 1, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) copy_padded_row(s, input, row, copy);
     });
     input = copy;
   }
   const int64_t group_channels = s.in_channels / s.groups;
   const int64_t group_stride =
-      conv_weights(s.out_channels, group_channels, s.kernel_h, s.kernel_w, s.groups).group_stride();
+      conv_weights(s.out_channels, group_channels, s.kernel_d * s.kernel_h, s.kernel_w, s.groups).group_stride();
 
   pool.run([&](int thread) {
     const Share share = core_share(m, n, threads, thread);

@@ -1,5 +1,6 @@
-// f32 2-D convolution on channels-last (NHWC) tensors, as a matrix product whose rows are found through pointers, so
-// that no im2col matrix is built (Dukhan, "The Indirect Convolution Algorithm", 2019). 1-D is the case of height 1.
+// f32 convolution on channels-last (NDHWC) tensors, as a matrix product whose rows are found through pointers, so
+// that no im2col matrix is built (Dukhan, "The Indirect Convolution Algorithm", 2019). 2-D is the case of depth 1, 1-D
+// that of height 1 too.
 //
 // Use: conv_weights() + pack once per model; ConvPlan once per shape; conv() per run.
 #pragma once
@@ -19,7 +20,7 @@ namespace camshaft::cpu {
 /// One packed matrix a group (K = kernel_h * kernel_w * in_channels / groups in that order, N = out_channels / groups).
 struct ConvWeights {
   int64_t out_channels = 0, group_channels = 0;  ///< group_channels: input channels per group
-  int64_t kernel_h = 1, kernel_w = 1;
+  int64_t kernel_h = 1, kernel_w = 1;            ///< kernel_h: lines of the kernel, of all depths
   int64_t groups = 1;
   PackedLayout layout;  ///< of one group
 
@@ -35,6 +36,8 @@ ConvWeights conv_weights(int64_t out_channels, int64_t group_channels, int64_t k
 /// From ONNX order (OIHW, contiguous) to `packed` (weights.floats() floats, 64-byte aligned), and back exactly; for a
 /// layout of any machine.
 void pack_conv_weights(const ConvWeights& weights, const float* oihw, float* packed);
+/// The same on all threads; allocates nothing.
+void pack_conv_weights(const ConvWeights& weights, const float* oihw, float* packed, ThreadPool& pool);
 void unpack_conv_weights(const ConvWeights& weights, const float* packed, float* oihw);
 
 /// Sizes in elements. A pad is in pixels and may be negative (cropping).
@@ -45,7 +48,10 @@ struct ConvShape {
   int64_t groups = 1;
   /// Floats from a pixel to the next, 0 for dense: a slice of a concatenation is read or written in place.
   int64_t in_pixel_stride = 0, out_pixel_stride = 0;
+  /// The third axis, outside the other two; conv() alone knows it.
+  int64_t in_d = 1, kernel_d = 1, stride_d = 1, dilation_d = 1, pad_front = 0, pad_back = 0;
 
+  int64_t out_d() const { return out_size(in_d + pad_front + pad_back, kernel_d, stride_d, dilation_d); }
   int64_t out_h() const { return out_size(in_h + pad_top + pad_bottom, kernel_h, stride_h, dilation_h); }
   int64_t out_w() const { return out_size(in_w + pad_left + pad_right, kernel_w, stride_w, dilation_w); }
   static int64_t out_size(int64_t padded, int64_t kernel, int64_t stride, int64_t dilation) {
@@ -80,16 +86,17 @@ class ConvPlan {
   ConvShape shape_;
   Method method_ = Method::kernel_points;
   bool padded_copy_ = false;
-  int64_t taps_ = 1, depth_ = 0;  // pieces of K, floats in a piece
-  int64_t image_stride_ = 0;      // floats from image to image, of the input or its padded copy
-  int64_t taps_h_ = 1, taps_w_ = 1;
-  std::vector<int64_t> row_offset_;     // [out_h][taps_h]: floats from the image's start, -1 in the padding
+  int64_t taps_ = 1, depth_ = 0;        // pieces of K, floats in a piece
+  int64_t image_stride_ = 0;            // floats from image to image, of the input or its padded copy
+  int64_t taps_h_ = 1, taps_w_ = 1;     // taps_h_: lines of the kernel, of all depths
+  std::vector<int64_t> row_offset_;     // [out_d * out_h][taps_h]: floats from the image's start, -1 in the padding
   std::vector<int64_t> column_offset_;  // [out_w][taps_w]
   std::vector<float> zeros_;            // what padding points at: `depth_` floats
 };
 
 /// output[n, y, x, o] = epilogue(sum over input[n, y*s + i*d - pad, x*s + j*d - pad, c] * weights[o, c, i, j]).
-/// `packed` is by conv_weights() of this machine. In the epilogue a row is a pixel (n * out_h + y) * out_w + x, a
+/// `packed` is by conv_weights() of this machine. In the epilogue a row is a pixel
+/// ((n * out_d + z) * out_h + y) * out_w + x, a
 /// column an output channel; residual_ld is the residual's pixel stride. `output` must not overlap `input`.
 void conv(const ConvPlan& plan, const float* input, const float* packed, float* output, const Epilogue& epilogue,
           ThreadPool& pool, void* workspace);

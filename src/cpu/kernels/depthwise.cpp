@@ -6,13 +6,13 @@
 
 #include "base/thread_pool.h"
 #include "camshaft/error.h"
+#include "cpu/kernels/gemm_core.h"
 #include "cpu/kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/kernels/depthwise.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h, which sets the target.
-#include "cpu/kernels/activation-inl.h"
 #include "cpu/kernels/clamp-inl.h"
 #include "cpu/kernels/depthwise_row.h"
 
@@ -40,28 +40,51 @@ HWY_INLINE Vec load_input(const float* pixel, int64_t channel, int64_t multiplie
   }
 }
 
-// P neighbouring output pixels, one vector of channels. kWidth is the kernel's width, or 0 if only known at run time:
-// the loop over 3 positions costs more than what is in it (384 channels at 14x14: 71 GFLOP/s unless unrolled).
-template <int P, int kWidth, bool kTail, bool kRepeat>
+// P neighbouring output pixels, V vectors of channels: about eight sums, so that they hide each other's latency. kWidth
+// is the kernel's width, or 0 if only known at run time: the loop over 3 positions costs more than what is in it (384
+// channels at 14x14: 71 GFLOP/s unless unrolled). kSlide: a pixel's step is a tap's (stride and dilation 1), so that an
+// input serves kWidth outputs from one load.
+template <int P, int V, int kWidth, bool kSlide, bool kTail, bool kRepeat>
 HWY_INLINE void pixels_vector(const DepthwiseRow& t, int64_t channel, size_t count) {
   const Tag d;
+  constexpr int64_t lanes = static_cast<int64_t>(HWY_LANES(float));
   const auto mask = hn::FirstN(d, count);
-  Vec sum[P];
+  Vec sum[P][V];
 #pragma GCC unroll 8
-  for (int p = 0; p < P; ++p) sum[p] = hn::Zero(d);
+  for (int p = 0; p < P; ++p) {
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) sum[p][v] = hn::Zero(d);
+  }
   const int64_t tap_step = t.tap_step, pixel_step = t.pixel_step, out_channels = t.out_channels;
   const auto tap = [&](const float* HWY_RESTRICT pixel, const float* HWY_RESTRICT weights) HWY_ATTR {
-    const Vec w = hn::LoadU(d, weights);
 #pragma GCC unroll 8
-    for (int p = 0; p < P; ++p) {
-      const Vec x = load_input<kTail, kRepeat>(pixel + p * pixel_step, channel, t.multiplier, count);
-      sum[p] = hn::MulAdd(x, w, sum[p]);
+    for (int v = 0; v < V; ++v) {
+      const Vec w = hn::LoadU(d, weights + v * lanes);
+#pragma GCC unroll 8
+      for (int p = 0; p < P; ++p) {
+        const Vec x = load_input<kTail, kRepeat>(pixel + p * pixel_step, channel + v * lanes, t.multiplier, count);
+        sum[p][v] = hn::MulAdd(x, w, sum[p][v]);
+      }
     }
   };
   const float* line = t.input;
   const float* weights = t.weights + channel;
   for (int64_t i = 0; i < t.taps_h; ++i, line += t.line_step, weights += t.weights_line) {
-    if constexpr (kWidth != 0) {
+    if constexpr (kSlide) {
+      static_assert(V == 1 && kWidth != 0);
+      Vec w[kWidth];
+#pragma GCC unroll 8
+      for (int j = 0; j < kWidth; ++j) w[j] = hn::LoadU(d, weights + j * out_channels);
+      const float* HWY_RESTRICT pixel = line;
+#pragma GCC unroll 16
+      for (int x = 0; x < P + kWidth - 1; ++x, pixel += pixel_step) {
+        const Vec value = load_input<kTail, kRepeat>(pixel, channel, t.multiplier, count);
+#pragma GCC unroll 8
+        for (int j = 0; j < kWidth; ++j) {
+          if (x >= j && x - j < P) sum[x - j][0] = hn::MulAdd(value, w[j], sum[x - j][0]);
+        }
+      }
+    } else if constexpr (kWidth != 0) {
 #pragma GCC unroll 8
       for (int j = 0; j < kWidth; ++j) tap(line + j * tap_step, weights + j * out_channels);
     } else {
@@ -71,28 +94,39 @@ HWY_INLINE void pixels_vector(const DepthwiseRow& t, int64_t channel, size_t cou
   const auto load = [&](const float* from)
                         HWY_ATTR { return kTail ? hn::MaskedLoad(mask, d, from) : hn::LoadU(d, from); };
   const Vec lo = hn::Set(d, t.lo), hi = hn::Set(d, t.hi);
-  const Vec bias = t.bias ? load(t.bias + channel) : hn::Zero(d);
 #pragma GCC unroll 8
-  for (int p = 0; p < P; ++p) {
-    Vec y = hn::Add(sum[p], bias);
-    if (t.residual) y = hn::Add(y, load(t.residual + p * t.residual_step + channel));
-    y = clamp_keeping_nan(y, lo, hi);
-    if (kTail) {
-      hn::BlendedStore(y, mask, d, t.output + p * t.output_step + channel);
-    } else {
-      hn::StoreU(y, d, t.output + p * t.output_step + channel);
+  for (int v = 0; v < V; ++v) {
+    const int64_t at = channel + v * lanes;
+    const Vec bias = t.bias ? load(t.bias + at) : hn::Zero(d);
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) {
+      Vec y = hn::Add(sum[p][v], bias);
+      if (t.residual) y = hn::Add(y, load(t.residual + p * t.residual_step + at));
+      y = clamp_keeping_nan(y, lo, hi);
+      if (kTail) {
+        hn::BlendedStore(y, mask, d, t.output + p * t.output_step + at);
+      } else {
+        hn::StoreU(y, d, t.output + p * t.output_step + at);
+      }
     }
   }
 }
 
 // `tiles` times P pixels. All tiles in one call: with few channels its prologue would cost as much as the work.
-template <int P, int kWidth, bool kRepeat>
+template <int P, int kWidth, bool kSlide, bool kRepeat>
 HWY_NOINLINE void pixels(DepthwiseRow& t, int64_t tiles) {
-  const int64_t lanes = static_cast<int64_t>(HWY_LANES(float));
+  constexpr int64_t lanes = static_cast<int64_t>(HWY_LANES(float));
+  // One pixel alone (at the image's border) waits for every multiply-add but for its channels.
+  constexpr int V = kSlide ? 1 : P == 1 ? 8 : P == 2 ? 4 : P <= 4 ? 2 : 1;
   for (int64_t i = 0; i < tiles; ++i) {
     int64_t c = t.channel0;
-    for (; c + lanes <= t.channel1; c += lanes) pixels_vector<P, kWidth, false, kRepeat>(t, c, HWY_LANES(float));
-    if (c < t.channel1) pixels_vector<P, kWidth, true, kRepeat>(t, c, static_cast<size_t>(t.channel1 - c));
+    if constexpr (V > 1) {
+      for (; c + V * lanes <= t.channel1; c += V * lanes)
+        pixels_vector<P, V, kWidth, false, false, kRepeat>(t, c, HWY_LANES(float));
+    }
+    for (; c + lanes <= t.channel1; c += lanes)
+      pixels_vector<P, 1, kWidth, kSlide, false, kRepeat>(t, c, HWY_LANES(float));
+    if (c < t.channel1) pixels_vector<P, 1, kWidth, kSlide, true, kRepeat>(t, c, static_cast<size_t>(t.channel1 - c));
     t.input += P * t.pixel_step;
     t.output += P * t.output_step;
     if (t.residual) t.residual += P * t.residual_step;
@@ -101,16 +135,21 @@ HWY_NOINLINE void pixels(DepthwiseRow& t, int64_t tiles) {
 
 template <int P = 8>
 HWY_INLINE void pixels_of(int64_t width, DepthwiseRow& t, int64_t tiles) {
-  if (P > 1 && width < P) {
-    pixels_of<P == 1 ? 1 : P - 1>(width, t, tiles);
-  } else if (t.multiplier != 1) {
-    pixels<P, 0, true>(t, tiles);
+  if constexpr (P > 1) {
+    if (width < P) return pixels_of<P - 1>(width, t, tiles);
+  }
+  constexpr bool kMany = P >= 5;
+  const bool slides = kMany && t.tap_step == t.pixel_step;
+  if (t.multiplier != 1) {
+    pixels<P, 0, false, true>(t, tiles);
   } else if (t.taps_w == 3) {
-    pixels<P, 3, false>(t, tiles);
+    slides ? pixels<P, 3, kMany, false>(t, tiles) : pixels<P, 3, false, false>(t, tiles);
   } else if (t.taps_w == 5) {
-    pixels<P, 5, false>(t, tiles);
+    slides ? pixels<P, 5, kMany, false>(t, tiles) : pixels<P, 5, false, false>(t, tiles);
+  } else if (t.taps_w == 7) {
+    slides ? pixels<P, 7, kMany, false>(t, tiles) : pixels<P, 7, false, false>(t, tiles);
   } else {
-    pixels<P, 0, false>(t, tiles);
+    pixels<P, 0, false, false>(t, tiles);
   }
 }
 
@@ -120,11 +159,6 @@ void depthwise_pixels(const DepthwiseRow& first, int64_t count) {
   const int64_t tiles = (count + 7) / 8, width = count / tiles, wider = count % tiles;
   if (wider > 0) pixels_of<>(width + 1, t, wider);
   pixels_of<>(width, t, tiles - wider);
-  if (!first.activation) return;
-  ActivationBlock block{first.output + t.channel0, first.output_step, count,
-                        t.channel1 - t.channel0,   nullptr,           first.addend_step};
-  if (first.addend) block.addend = first.addend + t.channel0;
-  activate(*first.activation, block);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -185,8 +219,6 @@ void row(const ConvShape& s, const Range& inner, const float* input, const float
   t.bias = e.bias;
   t.lo = e.lo;
   t.hi = e.hi;
-  t.activation = e.activation;
-  t.addend_step = e.addend_ld;
   t.channel0 = channel0;
   t.channel1 = channel1;
   const int64_t first_line = y * s.stride_h - s.pad_top + vertical.first * s.dilation_h;
@@ -205,11 +237,14 @@ void row(const ConvShape& s, const Range& inner, const float* input, const float
     const int64_t pixel = index * out_w + x;
     t.output = output + pixel * out_step;
     t.residual = e.residual ? e.residual + pixel * e.residual_ld : nullptr;
-    t.addend = e.addend ? e.addend + pixel * e.addend_ld : nullptr;
     HWY_DYNAMIC_DISPATCH(depthwise_pixels)(t, count);
     t.taps_h = vertical.last - vertical.first;
     x += count;
   }
+  if (!e.activation) return;
+  const int64_t pixel = index * out_w;
+  core_activate(*e.activation, {output + pixel * out_step + channel0, out_step, out_w, channel1 - channel0,
+                                e.addend ? e.addend + pixel * e.addend_ld + channel0 : nullptr, e.addend_ld});
 }
 
 }  // namespace

@@ -3,8 +3,6 @@
 
 #include <cstdint>
 
-#include "cpu/kernels/activation.h"
-
 namespace camshaft::cpu {
 
 /// Steps in floats.
@@ -21,9 +19,6 @@ struct DepthwiseRow {
   int64_t multiplier;
   int64_t channel0, channel1;
   float lo, hi;
-  const Activation* activation;
-  const float* addend;  ///< of the first pixel, channel 0
-  int64_t addend_step;
 };
 
 }  // namespace camshaft::cpu
