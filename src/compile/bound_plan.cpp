@@ -28,6 +28,22 @@ bool is_bound(const Shape& shape, const SymbolBindings& symbols) {
   return std::all_of(names.begin(), names.end(), [&](const std::string& n) { return symbols.count(n) != 0; });
 }
 
+// In elements: where in its root a value begins, and how far apart its rows are.
+struct Place {
+  int64_t offset = 0, pitch = 1;
+};
+
+Place place(const Plan& plan, int32_t id, const SymbolBindings& symbols) {
+  const PlanValue& value = plan.values[static_cast<size_t>(id)];
+  const int64_t columns = value.type.shape.empty() ? 1 : value.type.shape.back().evaluate(symbols);
+  if (value.storage != Storage::alias && value.storage != Storage::slice) return {0, columns};
+  Place at = place(plan, value.index, symbols);
+  if (value.storage == Storage::slice)
+    at.offset += value.row.evaluate(symbols) * at.pitch + value.column.evaluate(symbols);
+  if (plan.is_dense(id)) at.pitch = columns;
+  return at;
+}
+
 }  // namespace
 
 size_t operand_bytes(DType dtype, const Dims& dims) {
@@ -44,6 +60,7 @@ KernelShapes kernel_shapes(const Plan& plan, const PlanStep& step, const SymbolB
     const TensorType& type = plan.values[static_cast<size_t>(id)].type;
     operand.dtype = type.dtype;
     for (const Dim& d : type.shape) operand.dims.push_back(d.evaluate(symbols));
+    if (!plan.is_dense(id)) operand.row_stride = place(plan, id, symbols).pitch;
     return operand;
   };
   for (const int32_t id : step.inputs) shapes.inputs.push_back(concrete(id));
@@ -54,6 +71,7 @@ KernelShapes kernel_shapes(const Plan& plan, const PlanStep& step, const SymbolB
 BoundPlan::BoundPlan(const Plan& plan, SymbolBindings symbols, int threads) : symbols_(std::move(symbols)) {
   try {
     bind_values(plan);
+    bind_slices(plan);
     prepare_steps(plan, threads);
     plan_arena(plan);
   } catch (const std::bad_alloc&) {
@@ -89,13 +107,38 @@ void BoundPlan::bind_values(const Plan& plan) {
   }
   for (size_t v = 0; v < plan.values.size(); ++v) {
     if (plan.values[v].storage != Storage::alias || !known_[v]) continue;
-    const auto root = static_cast<size_t>(plan.root(static_cast<int32_t>(v)));
-    if (known_[root] && bytes_[root] != bytes_[v])
-      throw Error(
-          ErrorCode::invalid_argument,
-          fmt::format("the input shapes do not fit this model: tensor '{}' is {} and cannot be seen as '{}' of "
-                      "shape {}",
-                      plan.values[root].name, to_string(dims_[root]), plan.values[v].name, to_string(dims_[v])));
+    const auto of = static_cast<size_t>(plan.values[v].index);
+    if (known_[of] && bytes_[of] != bytes_[v])
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("the input shapes do not fit this model: tensor '{}' is {} and cannot be seen as '{}' of "
+                              "shape {}",
+                              plan.values[of].name, to_string(dims_[of]), plan.values[v].name, to_string(dims_[v])));
+  }
+}
+
+void BoundPlan::bind_slices(const Plan& plan) {
+  shifts_.assign(plan.values.size(), 0);
+  row_strides_.assign(plan.values.size(), 0);
+  for (size_t v = 0; v < plan.values.size(); ++v) {
+    const PlanValue& value = plan.values[v];
+    const auto id = static_cast<int32_t>(v);
+    if (!known_[v] || bytes_[v] == 0 || !known_[static_cast<size_t>(plan.root(id))] ||
+        (value.storage != Storage::alias && value.storage != Storage::slice))
+      continue;
+    const Place at = place(plan, id, symbols_);
+    shifts_[v] = at.offset * static_cast<int64_t>(operand_bytes(value.type.dtype, {}));
+    if (!plan.is_dense(id)) row_strides_[v] = at.pitch;
+    if (value.storage != Storage::slice) continue;
+    const Dims& whole = dims_[static_cast<size_t>(value.index)];
+    const int64_t rows = element_count(dims_[v]) / dims_[v].back(), row = value.row.evaluate(symbols_);
+    const int64_t column = value.column.evaluate(symbols_), last = whole.back();
+    const int64_t whole_rows = last == 0 ? 0 : element_count(whole) / last;
+    if (row < 0 || column < 0 || row > whole_rows - rows || column > last - dims_[v].back())
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("the input shapes do not fit this model: tensor '{}' of shape {} is no part of '{}' of "
+                              "shape {} at row {}, column {}",
+                              value.name, to_string(dims_[v]), plan.values[static_cast<size_t>(value.index)].name,
+                              to_string(whole), row, column));
   }
 }
 

@@ -19,6 +19,10 @@ class BoundPlan {
   const Dims& dims(int32_t value) const { return dims_[static_cast<size_t>(value)]; }
   bool known(int32_t value) const { return known_[static_cast<size_t>(value)]; }
   size_t bytes(int32_t value) const { return bytes_[static_cast<size_t>(value)]; }
+  /// Bytes from the start of its root to the value: not 0 for slices.
+  int64_t shift(int32_t value) const { return shifts_[static_cast<size_t>(value)]; }
+  /// Elements from row to row of a slice; 0 for dense values.
+  int64_t row_stride(int32_t value) const { return row_strides_[static_cast<size_t>(value)]; }
   /// Null for steps that must wait for data-dependent sizes.
   Launch* launch(size_t step) const { return launches_[step].get(); }
   /// In the arena; of arena values and of step workspaces.
@@ -29,6 +33,7 @@ class BoundPlan {
 
  private:
   void bind_values(const Plan& plan);
+  void bind_slices(const Plan& plan);
   void prepare_steps(const Plan& plan, int threads);
   void plan_arena(const Plan& plan);
 
@@ -36,6 +41,7 @@ class BoundPlan {
   std::vector<Dims> dims_;
   std::vector<bool> known_;
   std::vector<size_t> bytes_;
+  std::vector<int64_t> shifts_, row_strides_;
   std::vector<std::unique_ptr<Launch>> launches_;
   std::vector<int64_t> offsets_, workspace_offsets_;
   int64_t arena_bytes_ = 0, arena_lower_bound_ = 0;

@@ -74,7 +74,9 @@ class BranchRun {
     return plan.values[static_cast<size_t>(plan.inputs[input])].type;
   }
 
-  std::byte* pointer(int32_t value) const { return pointers_[static_cast<size_t>(plan_.root(value))]; }
+  std::byte* pointer(int32_t value) const {
+    return pointers_[static_cast<size_t>(plan_.root(value))] + bound_.shift(value);
+  }
 
   void run_step(size_t s, const LaunchArguments& arguments) {
     const PlanStep& step = plan_.steps[s];

@@ -15,6 +15,12 @@ namespace camshaft {
 struct OperandShape {
   DType dtype = DType::f32;
   Dims dims;
+  /// Elements from one row (the last axis) to the next, where the operand is a slice of wider rows: a part of a
+  /// concatenation, say. 0: dense. Only kernels that say so (Kernel::reads_slices, writes_slices) get slices.
+  int64_t row_stride = 0;
+
+  /// Elements from one row to the next in any case.
+  int64_t pitch() const { return row_stride > 0 ? row_stride : dims.empty() ? 1 : dims.back(); }
 };
 
 /// What a kernel prepares itself from: concrete operands, and the symbols' values for fields that are expressions.
@@ -26,8 +32,8 @@ struct KernelShapes {
   int threads = 1;
 };
 
-/// Memory of one run. Null for omitted inputs. Operands are dense, row-major, 64-byte aligned when they lie in the
-/// arena (inputs and outputs that the caller binds need only their dtype's alignment).
+/// Memory of one run. Null for omitted inputs. Operands are row-major, dense but for slices, 64-byte aligned when they
+/// lie in the arena (slices, and inputs and outputs that the caller binds, have only their dtype's alignment).
 struct LaunchArguments {
   std::span<const std::byte* const> inputs;
   std::span<std::byte* const> outputs;
@@ -53,6 +59,11 @@ class Kernel {
   virtual std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const = 0;
   /// Whether output `o` may be written over input `i` of the same size.
   virtual bool can_run_in_place(size_t /*i*/, size_t /*o*/) const { return false; }
+  /// Whether input `i` may be a slice of wider rows (OperandShape::row_stride), and whether output `o` may: then what
+  /// lies between the rows, other tensors' elements, is neither read for its value nor written. A concatenation that
+  /// writes slices also leaves operands alone that lie in its result already.
+  virtual bool reads_slices(size_t /*i*/) const { return false; }
+  virtual bool writes_slices(size_t /*o*/) const { return false; }
   /// Whether run() looks at input `i`; false for constants that it holds in packed form.
   virtual bool reads_input(size_t /*i*/) const { return true; }
   /// Whether some output's shape is known only after running; such kernels implement run_dynamic() and not prepare().

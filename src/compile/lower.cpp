@@ -7,6 +7,7 @@
 #include <set>
 
 #include "compile/branch_kernel.h"
+#include "compile/place_slices.h"
 #include "ops/control_flow.h"
 #include "ops/move.h"
 #include "ops/region.h"
@@ -75,6 +76,7 @@ class Lowering {
       options_.cancellation.check("choosing tactics");
       add_node(n);
     }
+    place_slices(plan_, graph_, symbols_);
     add_outputs();
     set_lifetimes();
     set_in_place();
@@ -225,13 +227,24 @@ class Lowering {
   void set_lifetimes() {
     for (size_t s = 0; s < plan_.steps.size(); ++s) {
       const auto now = static_cast<int32_t>(s);
-      for (const int32_t id : plan_.steps[s].outputs) value(id).first_step = value(id).last_step = now;
+      // What lies in a concatenation is written before it.
+      for (const int32_t output : plan_.steps[s].outputs)
+        for (const int32_t id : {output, plan_.root(output)}) {
+          value(id).first_step = value(id).first_step < 0 ? now : std::min(value(id).first_step, now);
+          value(id).last_step = now;
+        }
       for (const int32_t id : plan_.steps[s].inputs)
         if (id >= 0) value(plan_.root(id)).last_step = now;
     }
     for (const int32_t id : plan_.outputs)
       if (value(plan_.root(id)).storage == Storage::dynamic)
         value(plan_.root(id)).last_step = static_cast<int32_t>(plan_.steps.size());
+  }
+
+  // Lies in something larger, or between other things.
+  bool is_part(int32_t id) {
+    while (value(id).storage == Storage::alias) id = value(id).index;
+    return value(id).storage == Storage::slice;
   }
 
   void set_in_place() {
@@ -249,7 +262,9 @@ class Lowering {
           const bool dies_here = in.storage == Storage::arena && in.last_step == static_cast<int32_t>(s);
           const bool once = std::count_if(step.inputs.begin(), step.inputs.end(),
                                           [&](int32_t id) { return id >= 0 && plan_.root(id) == root; }) == 1;
-          if (!dies_here || !once || taken.count(root) || value(step.inputs[i]).type != out.type) continue;
+          if (!dies_here || !once || taken.count(root) || value(step.inputs[i]).type != out.type ||
+              is_part(step.inputs[i]))
+            continue;
           out.in_place_of = root;
           taken.insert(root);
           break;

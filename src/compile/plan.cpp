@@ -2,11 +2,30 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace camshaft {
 
 int32_t Plan::root(int32_t value) const {
-  while (values[static_cast<size_t>(value)].storage == Storage::alias) value = values[static_cast<size_t>(value)].index;
-  return value;
+  for (;;) {
+    const PlanValue& v = values[static_cast<size_t>(value)];
+    if (v.storage != Storage::alias && v.storage != Storage::slice) return value;
+    value = v.index;
+  }
+}
+
+bool Plan::is_dense(int32_t value) const {
+  for (;;) {
+    const PlanValue& v = values[static_cast<size_t>(value)];
+    if (v.storage != Storage::alias && v.storage != Storage::slice) return true;
+    const Shape& shape = v.type.shape;
+    const Shape& whole = values[static_cast<size_t>(v.index)].type.shape;
+    const bool one_row =
+        !shape.empty() && std::all_of(shape.begin(), shape.end() - 1, [](const Dim& d) { return d == Dim(1); });
+    if (v.storage == Storage::slice && !(shape.back() == whole.back())) return one_row;
+    if (one_row) return true;
+    value = v.index;
+  }
 }
 
 std::string to_string(const Plan& plan) {

@@ -18,6 +18,7 @@ enum class Storage : uint8_t {
   arena,     ///< at an offset that is planned once the sizes are known
   dynamic,   ///< its size is known only after its step ran: allocated then
   alias,     ///< the same bytes as value `index` (a reshape)
+  slice,     ///< a part of each row of value `index`, where a row is the last axis: from `row`, `column` on
 };
 
 struct PlanValue {
@@ -28,6 +29,7 @@ struct PlanValue {
   int32_t first_step = -1;   ///< of an arena or dynamic value: the step that writes it …
   int32_t last_step = -1;    ///< … and the last that reads it, through aliases too
   int32_t in_place_of = -1;  ///< this arena value may take over that one's memory, which dies at first_step
+  Dim row, column;           ///< of a slice: its first element in value `index`
   std::shared_ptr<const Tensor> constant;
 };
 
@@ -54,8 +56,10 @@ struct Plan {
   std::vector<std::string> input_names;
   std::vector<std::string> output_names;
 
-  /// Follows aliases to the value that has storage.
+  /// Follows aliases and slices to the value that has storage.
   int32_t root(int32_t value) const;
+  /// Whether rows follow each other without gaps.
+  bool is_dense(int32_t value) const;
 };
 
 /// One line a step: name, tactic, operands with types.

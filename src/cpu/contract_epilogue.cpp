@@ -179,9 +179,22 @@ void ContractEpilogue::take_activation(const RegionView& region, const ContractV
   }
 }
 
+bool ContractEpilogue::reads_slices(size_t i) const {
+  const auto input = static_cast<int32_t>(i);
+  for (size_t k = 0; k < loads_.size(); ++k)
+    if (loads_[k] == input && layouts_[k] != OperandLayout::full) return false;
+  return input != bias_;
+}
+
 BoundEpilogue::BoundEpilogue(const ContractEpilogue& epilogue, const KernelShapes& shapes, int64_t columns)
-    : epilogue_(epilogue), columns_(columns) {
+    : epilogue_(epilogue), columns_(columns), pitch_(shapes.outputs[0].pitch()) {
+  const auto pitch_of = [&](int32_t input) {
+    return input < 0 ? 0 : shapes.inputs[static_cast<size_t>(input)].pitch();
+  };
+  residual_pitch_ = pitch_of(epilogue.residual_);
+  addend_pitch_ = pitch_of(epilogue.addend_);
   if (!epilogue.program_) return;
+  flat_ = pitch_ == columns_;
   const Dims& result = shapes.outputs[0].dims;
   std::vector<RowForm> forms{RowForm::vector};
   for (size_t k = 0; k < epilogue.loads_.size(); ++k) {
@@ -199,7 +212,8 @@ BoundEpilogue::BoundEpilogue(const ContractEpilogue& epilogue, const KernelShape
         break;
       case OperandLayout::full:
         operand.vector = true;
-        operand.row_stride = columns;
+        operand.row_stride = shape.pitch();
+        flat_ = flat_ && operand.row_stride == columns_;
         break;
       case OperandLayout::general: {
         flat_ = false;
@@ -241,14 +255,14 @@ Epilogue BoundEpilogue::bind(const LaunchArguments& arguments, float* c) {
   if (epilogue_.bias_ >= 0) e.bias = input(epilogue_.bias_);
   if (epilogue_.residual_ >= 0) {
     e.residual = input(epilogue_.residual_);
-    e.residual_ld = columns_;
+    e.residual_ld = residual_pitch_;
   }
   e.lo = epilogue_.lo_;
   e.hi = epilogue_.hi_;
   if (epilogue_.activation_) e.activation = &*epilogue_.activation_;
   if (epilogue_.addend_ >= 0) {
     e.addend = input(epilogue_.addend_);
-    e.addend_ld = columns_;
+    e.addend_ld = addend_pitch_;
   }
   if (!program_) return e;
   c_ = c;
@@ -267,7 +281,7 @@ void BoundEpilogue::run_block(void* self, int64_t row0, int64_t rows, int64_t co
   const int64_t count = flat ? rows * cols : cols;
   for (int64_t r = 0; r < runs; ++r) {
     const int64_t row = row0 + r;
-    inputs[0] = outputs[0] = e.c_ + row * e.columns_ + col0;
+    inputs[0] = outputs[0] = e.c_ + row * e.pitch_ + col0;
     for (size_t k = 0; k < e.operands_.size(); ++k) {
       const Operand& operand = e.operands_[k];
       const int64_t start =

@@ -32,6 +32,9 @@ class ContractEpilogue {
     return residual_ >= 0 && residual_only_ && static_cast<int32_t>(i) == residual_;
   }
 
+  /// Whether region input `i` may be a slice of wider rows for all that the epilogue does with it.
+  bool reads_slices(size_t i) const;
+
  private:
   friend class BoundEpilogue;
   // Peels the activation of instruction `accumulator`, and an addend behind it; moves `accumulator` past them.
@@ -56,7 +59,7 @@ class BoundEpilogue {
   BoundEpilogue(const BoundEpilogue&) = delete;
   BoundEpilogue& operator=(const BoundEpilogue&) = delete;
 
-  /// The epilogue for the micro-kernel, with this run's pointers. The result lies at `c`, row after row.
+  /// The epilogue for the micro-kernel, with this run's pointers. The result lies at `c`.
   Epilogue bind(const LaunchArguments& arguments, float* c);
   bool has_program() const { return static_cast<bool>(program_); }
 
@@ -73,6 +76,7 @@ class BoundEpilogue {
 
   const ContractEpilogue& epilogue_;
   int64_t columns_;
+  int64_t pitch_, residual_pitch_, addend_pitch_;  // elements from row to row of the result, residual and addend
   std::unique_ptr<TileProgram> program_;
   bool flat_ =
       true;  // no operand that differs by row or column other than dense ones: blocks of whole rows are one run

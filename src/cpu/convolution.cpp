@@ -37,6 +37,8 @@ ConvShape conv_shape(const ConvView& view, const KernelShapes& shapes) {
   s.in_w = x[x.size() - 2];
   s.in_channels = x.back();
   s.out_channels = view.spatial.weight_dims[0];
+  s.in_pixel_stride = shapes.inputs[static_cast<size_t>(view.spatial.x)].row_stride;
+  s.out_pixel_stride = shapes.outputs[0].row_stride;
   s.kernel_h = view.spatial.kernel_h();
   s.kernel_w = view.spatial.kernel_w();
   std::tie(s.stride_h, s.stride_w) = two(view.op.strides, 1);
@@ -171,6 +173,8 @@ class ConvKernel final : public Kernel {
     return std::make_unique<LaunchType>(view_, packed_, shapes);
   }
   bool can_run_in_place(size_t i, size_t) const override { return view_.spatial.epilogue.can_overwrite(i); }
+  bool reads_slices(size_t i) const override { return view_.spatial.epilogue.reads_slices(i); }
+  bool writes_slices(size_t) const override { return true; }
   bool reads_input(size_t i) const override { return static_cast<int32_t>(i) != view_.spatial.weights; }
 
  private:

@@ -67,8 +67,8 @@ class GemmLaunch final : public Launch {
     require_equal(args_.k, b[b.size() - (view.transpose_b ? 1 : 2)], "the size that matmul sums over");
     require_broadcast(Dims(a.begin(), a.end() - 2), Dims(c.begin(), c.end() - 2));
     args_.m = args_.n == 0 ? 0 : element_count(c) / args_.n;
-    args_.lda = args_.k;
-    args_.ldc = args_.n;
+    args_.lda = shapes.inputs[a_].pitch();
+    args_.ldc = shapes.outputs[0].pitch();
   }
   size_t workspace_bytes() const override {
     return static_cast<size_t>(gemm_workspace_bytes(args_.m, args_.n, threads_));
@@ -96,6 +96,8 @@ class GemmKernel final : public Kernel {
     return std::make_unique<GemmLaunch>(view_, packed_, shapes);
   }
   bool can_run_in_place(size_t i, size_t) const override { return view_.epilogue.can_overwrite(i); }
+  bool reads_slices(size_t i) const override { return view_.epilogue.reads_slices(i); }
+  bool writes_slices(size_t) const override { return true; }
   bool reads_input(size_t i) const override { return static_cast<int32_t>(i) != view_.b; }
 
  private:

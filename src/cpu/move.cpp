@@ -25,12 +25,12 @@ std::optional<double> estimate(const RegionView& region) {
   return seconds_per_launch + 2 * bytes_at_optimum(region) * seconds_per_byte;
 }
 
-Dims row_major(const Dims& dims) {
-  Dims strides(dims.size());
+Dims row_major(const OperandShape& operand) {
+  Dims strides(operand.dims.size());
   int64_t stride = 1;
-  for (size_t d = dims.size(); d-- > 0;) {
+  for (size_t d = operand.dims.size(); d-- > 0;) {
     strides[d] = stride;
-    stride *= dims[d];
+    stride = d + 1 == operand.dims.size() ? operand.pitch() : stride * operand.dims[d];
   }
   return strides;
 }
@@ -40,14 +40,16 @@ int64_t width_of(const OperandShape& shape) {
 }
 
 std::shared_ptr<const Kernel> compile_transpose(const RegionView& region, PackedConstants&) {
-  return simple_kernel([op = *region.node.op.as<ops::Transpose>()](const KernelShapes& shapes) {
-    const Dims strides = row_major(shapes.inputs[0].dims);
-    Dims in;
-    for (const int64_t p : op.permutation) in.push_back(strides[static_cast<size_t>(p)]);
-    return [copy = StridedCopy(width_of(shapes.inputs[0]), shapes.outputs[0].dims, in)](const LaunchArguments& a) {
-      copy.run(a.pool, a.inputs[0], a.outputs[0]);
-    };
-  });
+  return simple_kernel(
+      [op = *region.node.op.as<ops::Transpose>()](const KernelShapes& shapes) {
+        const Dims strides = row_major(shapes.inputs[0]);
+        Dims in;
+        for (const int64_t p : op.permutation) in.push_back(strides[static_cast<size_t>(p)]);
+        return
+            [copy = StridedCopy(width_of(shapes.inputs[0]), shapes.outputs[0].dims, in, row_major(shapes.outputs[0]))](
+                const LaunchArguments& a) { copy.run(a.pool, a.inputs[0], a.outputs[0]); };
+      },
+      false, SliceUse{1, true});
 }
 
 std::optional<double> estimate_expand(const RegionView& region) {
@@ -56,25 +58,26 @@ std::optional<double> estimate_expand(const RegionView& region) {
 }
 
 std::shared_ptr<const Kernel> compile_expand(const RegionView&, PackedConstants&) {
-  return simple_kernel([](const KernelShapes& shapes) {
-    const Dims& x = shapes.inputs[0].dims;
-    const Dims& y = shapes.outputs[0].dims;
-    require_broadcast(x, y);
-    const Dims strides = row_major(x);
-    Dims in(y.size(), 0);
-    for (size_t i = 0; i < x.size(); ++i)
-      if (x[x.size() - 1 - i] != 1) in[y.size() - 1 - i] = strides[x.size() - 1 - i];
-    return [copy = StridedCopy(width_of(shapes.inputs[0]), y, in)](const LaunchArguments& a) {
-      copy.run(a.pool, a.inputs[0], a.outputs[0]);
-    };
-  });
+  return simple_kernel(
+      [](const KernelShapes& shapes) {
+        const Dims& x = shapes.inputs[0].dims;
+        const Dims& y = shapes.outputs[0].dims;
+        require_broadcast(x, y);
+        const Dims strides = row_major(shapes.inputs[0]);
+        Dims in(y.size(), 0);
+        for (size_t i = 0; i < x.size(); ++i)
+          if (x[x.size() - 1 - i] != 1) in[y.size() - 1 - i] = strides[x.size() - 1 - i];
+        return [copy = StridedCopy(width_of(shapes.inputs[0]), y, in, row_major(shapes.outputs[0]))](
+                   const LaunchArguments& a) { copy.run(a.pool, a.inputs[0], a.outputs[0]); };
+      },
+      false, SliceUse{1, true});
 }
 
 std::shared_ptr<const Kernel> compile_slice(const RegionView& region, PackedConstants&) {
-  return simple_kernel([op = *region.node.op.as<ops::Slice>()](const KernelShapes& shapes) {
+  const auto make = [op = *region.node.op.as<ops::Slice>()](const KernelShapes& shapes) {
     const Dims& x = shapes.inputs[0].dims;
     const int64_t width = width_of(shapes.inputs[0]);
-    const Dims strides = row_major(x);
+    const Dims strides = row_major(shapes.inputs[0]);
     Dims in = strides;
     int64_t start = 0;
     for (size_t i = 0; i < op.axes.size(); ++i) {
@@ -88,14 +91,14 @@ std::shared_ptr<const Kernel> compile_slice(const RegionView& region, PackedCons
       if (count > 0) start += from * strides[axis];
       in[axis] = count > 1 ? in[axis] * op.steps[i] : 0;
     }
-    return [copy = StridedCopy(width, shapes.outputs[0].dims, in), offset = start * width](const LaunchArguments& a) {
-      copy.run(a.pool, a.inputs[0] + offset, a.outputs[0]);
-    };
-  });
+    return [copy = StridedCopy(width, shapes.outputs[0].dims, in, row_major(shapes.outputs[0])),
+            offset = start * width](const LaunchArguments& a) { copy.run(a.pool, a.inputs[0] + offset, a.outputs[0]); };
+  };
+  return simple_kernel(make, false, SliceUse{1, true});
 }
 
 std::shared_ptr<const Kernel> compile_concat(const RegionView& region, PackedConstants&) {
-  return simple_kernel([op = *region.node.op.as<ops::Concat>()](const KernelShapes& shapes) {
+  const auto make = [op = *region.node.op.as<ops::Concat>()](const KernelShapes& shapes) {
     const int64_t width = width_of(shapes.inputs[0]);
     int64_t outer = 1, joined = 0;
     std::vector<int64_t> bytes;
@@ -109,11 +112,33 @@ std::shared_ptr<const Kernel> compile_concat(const RegionView& region, PackedCon
       bytes.push_back(split.axis * split.inner * width);
     }
     require_equal(joined, shapes.outputs[0].dims[static_cast<size_t>(op.axis)], "the size of a concatenation");
+    // Part by part where some lie in the result already, or rows are not dense.
+    const Dims to = row_major(shapes.outputs[0]);
+    bool dense = shapes.outputs[0].row_stride == 0;
+    std::vector<StridedCopy> copies;
+    std::vector<int64_t> offsets;
+    int64_t at = 0;
+    for (const OperandShape& part : shapes.inputs) {
+      dense = dense && part.row_stride == 0;
+      copies.emplace_back(width, part.dims, row_major(part), to);
+      offsets.push_back(at * to[static_cast<size_t>(op.axis)] * width);
+      at += part.dims[static_cast<size_t>(op.axis)];
+    }
     return [=, parts = std::vector<const void*>(bytes.size())](const LaunchArguments& a) mutable {
-      std::copy(a.inputs.begin(), a.inputs.end(), parts.begin());
-      concat(a.pool, outer, static_cast<int>(parts.size()), bytes.data(), parts.data(), a.outputs[0]);
+      bool placed = false;
+      for (size_t k = 0; k < parts.size(); ++k) {
+        parts[k] = a.inputs[k];
+        placed = placed || (bytes[k] > 0 && a.inputs[k] == a.outputs[0] + offsets[k]);
+      }
+      if (dense && !placed) {
+        concat(a.pool, outer, static_cast<int>(parts.size()), bytes.data(), parts.data(), a.outputs[0]);
+        return;
+      }
+      for (size_t k = 0; k < parts.size(); ++k)
+        if (a.inputs[k] != a.outputs[0] + offsets[k]) copies[k].run(a.pool, a.inputs[k], a.outputs[0] + offsets[k]);
     };
-  });
+  };
+  return simple_kernel(make, false, SliceUse{region.node.inputs.size(), true});
 }
 
 std::shared_ptr<const Kernel> compile_pad(const RegionView& region, PackedConstants&) {
@@ -192,7 +217,7 @@ std::optional<double> estimate_resize(const RegionView& region) {
 }
 
 std::shared_ptr<const Kernel> compile_resize(const RegionView& region, PackedConstants&) {
-  return simple_kernel([op = *region.node.op.as<ops::Resize>()](const KernelShapes& shapes) {
+  const auto make = [op = *region.node.op.as<ops::Resize>()](const KernelShapes& shapes) {
     const Dims& in = shapes.inputs[0].dims;
     const Dims& out = shapes.outputs[0].dims;
     const ImageAxes image = *image_axes(op, in.size());
@@ -215,10 +240,14 @@ std::shared_ptr<const Kernel> compile_resize(const RegionView& region, PackedCon
     };
     const int64_t channels = image.channels_last ? in.back() : in[1];
     return [resize = Resize2d(empty ? 0 : in[0], channels, along(image.height), along(image.width), image.channels_last,
-                              static_cast<float>(op.extrapolation_value))](const LaunchArguments& a) {
+                              static_cast<float>(op.extrapolation_value), shapes.inputs[0].row_stride,
+                              shapes.outputs[0].row_stride)](const LaunchArguments& a) {
       resize.run(a.pool, input<float>(a, 0), output<float>(a, 0));
     };
-  });
+  };
+  const bool pixels =
+      image_axes(*region.node.op.as<ops::Resize>(), region.graph.shape(region.node.inputs[0]).size())->channels_last;
+  return simple_kernel(make, false, SliceUse{pixels ? size_t{1} : 0, pixels});
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ class PointwiseLaunch final : public Launch {
       : loads_(view.loads),
         inputs_(view.loads.size()),
         outputs_(shapes.outputs.size()),
-        kernel_(view.program, shapes.outputs[0].dims, strides(view, shapes)) {}
+        kernel_(view.program, shapes.outputs[0].dims, strides(view, shapes), output_strides(shapes)) {}
 
   void run(const LaunchArguments& arguments) override {
     for (size_t k = 0; k < loads_.size(); ++k) inputs_[k] = arguments.inputs[static_cast<size_t>(loads_[k])];
@@ -79,7 +79,21 @@ class PointwiseLaunch final : public Launch {
       for (size_t i = 0; i < dims.size(); ++i) {
         const size_t d = dims.size() - 1 - i;
         s[out.size() - 1 - i] = dims[d] == 1 ? 0 : stride;
-        stride *= dims[d];
+        stride = i == 0 ? shapes.inputs[static_cast<size_t>(load)].pitch() : stride * dims[d];
+      }
+      all.push_back(std::move(s));
+    }
+    return all;
+  }
+
+  static std::vector<std::vector<int64_t>> output_strides(const KernelShapes& shapes) {
+    std::vector<std::vector<int64_t>> all;
+    for (const OperandShape& out : shapes.outputs) {
+      std::vector<int64_t> s(out.dims.size());
+      int64_t stride = 1;
+      for (size_t d = out.dims.size(); d-- > 0;) {
+        s[d] = stride;
+        stride = d + 1 == out.dims.size() ? out.pitch() : stride * out.dims[d];
       }
       all.push_back(std::move(s));
     }
@@ -98,6 +112,8 @@ class PointwiseKernel final : public Kernel {
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
     return std::make_unique<PointwiseLaunch>(view_, shapes);
   }
+  bool reads_slices(size_t) const override { return true; }
+  bool writes_slices(size_t) const override { return true; }
   // With several outputs, one of them would overwrite an input that another still needs.
   bool can_run_in_place(size_t, size_t) const override { return outputs_ == 1; }
 

@@ -85,7 +85,7 @@ int64_t pad_of(const Dim& pad, const SymbolBindings& symbols) {
 }
 
 std::shared_ptr<const Kernel> compile_pool(const RegionView& region, PackedConstants&) {
-  return simple_kernel([op = *region.node.op.as<ops::Pool>()](const KernelShapes& shapes) {
+  const auto make = [op = *region.node.op.as<ops::Pool>()](const KernelShapes& shapes) {
     const Dims& in = shapes.inputs[0].dims;
     const Dims& out = shapes.outputs[0].dims;
     const size_t first = op.channels_last ? 1 : 2, spatial = op.kernel.size();
@@ -102,10 +102,14 @@ std::shared_ptr<const Kernel> compile_pool(const RegionView& region, PackedConst
                                 pad_of(op.pads[i], *shapes.symbols),
                                 pad_of(op.pads[spatial + i], *shapes.symbols)};
     pool.channels_last = op.channels_last;
+    pool.in_pixel_stride = shapes.inputs[0].row_stride;
+    pool.out_pixel_stride = shapes.outputs[0].row_stride;
     pool.average = op.kind == ops::PoolKind::average;
     pool.count_include_pad = op.count_include_pad;
     return [pool](const LaunchArguments& a) { pool.run(a.pool, input<float>(a, 0), output<float>(a, 0)); };
-  });
+  };
+  const bool pixels = region.node.op.as<ops::Pool>()->channels_last;
+  return simple_kernel(make, false, SliceUse{pixels ? size_t{1} : 0, pixels});
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "optimize/fold_affine_into_contract.h"
 #include "optimize/fold_constants.h"
 #include "optimize/fuse.h"
+#include "optimize/nest_concats.h"
 #include "optimize/recognize_attention.h"
 #include "optimize/recognize_group_norm.h"
 #include "optimize/simplify_algebra.h"
@@ -57,6 +58,7 @@ constexpr Pass passes[] = {
     {"simplify_moves", simplify_moves, 0},
     {"fold_constants", fold_constants, 0},
     {"eliminate_common_subexpressions", eliminate_common_subexpressions, 0},
+    {"nest_concats", nest_concats, 0},
 
     {"recognize_attention", recognize_attention, 0},
 

@@ -116,8 +116,8 @@ void Executor::run_step(const BoundPlan& bound, size_t s) {
   const PlanStep& step = plan_.steps[s];
   step_inputs_.clear();
   step_outputs_.clear();
-  for (const int32_t id : step.inputs) step_inputs_.push_back(id < 0 ? nullptr : pointer(id));
-  for (const int32_t id : step.outputs) step_outputs_.push_back(pointer(id));
+  for (const int32_t id : step.inputs) step_inputs_.push_back(id < 0 ? nullptr : pointer(bound, id));
+  for (const int32_t id : step.outputs) step_outputs_.push_back(pointer(bound, id));
   bound.launch(s)->run({step_inputs_, step_outputs_, arena_.data() + bound.workspace_offset(s), pool_, &cancellation});
 }
 
@@ -163,7 +163,7 @@ void Executor::run_dynamic_step(const BoundPlan& bound, size_t s) {
       const bool dynamic = id >= 0 && plan_.values[static_cast<size_t>(plan_.root(id))].storage == Storage::dynamic;
       step_inputs_.push_back(id < 0    ? nullptr
                              : dynamic ? dynamic_[static_cast<size_t>(plan_.root(id))].data()
-                                       : pointer(id));
+                                       : pointer(bound, id));
     }
     for (size_t o = 0; o < step.outputs.size(); ++o) {
       const PlanValue& value = plan_.values[static_cast<size_t>(step.outputs[o])];
@@ -188,13 +188,22 @@ void Executor::run_dynamic_step(const BoundPlan& bound, size_t s) {
 
 void Executor::call_taps(const BoundPlan& bound, const std::vector<int32_t>& values) {
   for (const auto& [value, tap] : taps) {
-    const int32_t root = plan_.root(value);
-    if (std::find(values.begin(), values.end(), root) == values.end()) continue;
+    // The value that a step writes; what is seen in it is there then too.
+    int32_t written = value;
+    while (plan_.values[static_cast<size_t>(written)].first_step < 0 && written != plan_.root(written))
+      written = plan_.values[static_cast<size_t>(written)].index;
+    if (std::find(values.begin(), values.end(), written) == values.end()) continue;
     const Dims dims = current_dims(bound, value);
-    const PlanValue& v = plan_.values[static_cast<size_t>(root)];
+    const PlanValue& v = plan_.values[static_cast<size_t>(written)];
     const size_t bytes = operand_bytes(v.type.dtype, dims);
-    const std::byte* data = pointers_[static_cast<size_t>(root)];
-    if (is_container(v.type.dtype)) {
+    const std::byte* data = pointer(bound, value);
+    if (bound.row_stride(value) > 0) {
+      Tensor dense(v.type.dtype, dims);
+      const size_t row = byte_size(v.type.dtype, dims.back()), step = byte_size(v.type.dtype, bound.row_stride(value));
+      for (size_t at = 0, from = 0; at < bytes; at += row, from += step)
+        std::memcpy(dense.mutable_data() + at, data + from, row);
+      tap(view_of(dense));
+    } else if (is_container(v.type.dtype)) {
       tap(view_of(Tensor(v.type.dtype, dims, {data, bytes}, nullptr)));
     } else {
       tap({v.type.dtype, dims, data, bytes});

@@ -43,7 +43,9 @@ class Executor {
   void run_step(const BoundPlan& bound, size_t s);
   void run_dynamic_step(const BoundPlan& bound, size_t s);
   void call_taps(const BoundPlan& bound, const std::vector<int32_t>& values);
-  std::byte* pointer(int32_t value) const { return pointers_[static_cast<size_t>(plan_.root(value))]; }
+  std::byte* pointer(const BoundPlan& bound, int32_t value) const {
+    return pointers_[static_cast<size_t>(plan_.root(value))] + bound.shift(value);
+  }
   Tensor tensor(const BoundPlan& bound, int32_t value) const;
   Dims current_dims(const BoundPlan& bound, int32_t value) const;
   void finish_outputs(const BoundPlan& bound, const Memory& memory);

@@ -68,8 +68,10 @@ void pixels_last(const SpatialPool& p, int64_t begin, int64_t end, const float* 
   const Tag d;
   const hn::CappedTag<float, 1> one;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t row = p.width.in * p.channels, plane = p.height.in * row;
-  Taps taps{0, 0, 0, p.depth.dilation * plane, p.height.dilation * row, p.width.dilation * p.channels};
+  const int64_t in_step = p.in_pixel_stride ? p.in_pixel_stride : p.channels;
+  const int64_t out_step = p.out_pixel_stride ? p.out_pixel_stride : p.channels;
+  const int64_t row = p.width.in * in_step, plane = p.height.in * row;
+  Taps taps{0, 0, 0, p.depth.dilation * plane, p.height.dilation * row, p.width.dilation * in_step};
   for (int64_t line = begin; line < end; ++line) {
     const int64_t b = line / (p.depth.out * p.height.out);
     const Window z = window_at(p.depth, line / p.height.out % p.depth.out, p.count_include_pad);
@@ -78,10 +80,10 @@ void pixels_last(const SpatialPool& p, int64_t begin, int64_t end, const float* 
                        (y.start + y.first * p.height.dilation) * row;
     taps.planes = z.past - z.first;
     taps.rows = y.past - y.first;
-    float* to = out + line * p.width.out * p.channels;
-    for (int64_t i = 0; i < p.width.out; ++i, to += p.channels) {
+    float* to = out + line * p.width.out * out_step;
+    for (int64_t i = 0; i < p.width.out; ++i, to += out_step) {
       const Window x = window_at(p.width, i, p.count_include_pad);
-      const float* first = top + (x.start + x.first * p.width.dilation) * p.channels;
+      const float* first = top + (x.start + x.first * p.width.dilation) * in_step;
       taps.columns = x.past - x.first;
       const int64_t counted = z.counted * y.counted * x.counted;
       const float scale = counted > 0 ? 1.0f / static_cast<float>(counted) : 0.0f;

@@ -20,7 +20,9 @@ struct SpatialPool {
   int64_t batch = 1, channels = 1;
   PoolAxis depth, height, width;
   bool channels_last = false;  ///< [batch, depth, height, width, channels] instead of channels before depth
-  bool average = false;        ///< else the maximum; NaN is ignored by it
+  /// Channels last: floats from a pixel to the next, 0 for dense.
+  int64_t in_pixel_stride = 0, out_pixel_stride = 0;
+  bool average = false;  ///< else the maximum; NaN is ignored by it
   /// Average only: divide by the taps inside the padded input instead of inside the input. Taps beyond the padding
   /// (ceil mode) never count.
   bool count_include_pad = false;

@@ -30,11 +30,11 @@ void lines_last(const Resize2d& p, int64_t begin, int64_t end, const float* in, 
   const int64_t channels = p.channels;
   for (int64_t line = begin; line < end; ++line) {
     const int64_t y = line % h.out;
-    const float* image = in + line / h.out * h.in * w.in * channels;
-    float* to = out + line * w.out * channels;
+    const float* image = in + line / h.out * h.in * w.in * p.in_pixel;
+    float* to = out + line * w.out * p.out_pixel;
     const int32_t* rows = &h.index[static_cast<size_t>(y * h.taps)];
     const float* row_weights = &h.weight[static_cast<size_t>(y * h.taps)];
-    for (int64_t x = 0; x < w.out; ++x, to += channels) {
+    for (int64_t x = 0; x < w.out; ++x, to += p.out_pixel) {
       const int32_t* columns = &w.index[static_cast<size_t>(x * w.taps)];
       const float* column_weights = &w.weight[static_cast<size_t>(x * w.taps)];
       if (rows[0] < 0 || columns[0] < 0) {
@@ -42,7 +42,7 @@ void lines_last(const Resize2d& p, int64_t begin, int64_t end, const float* in, 
         continue;
       }
       if (p.nearest) {
-        std::memcpy(to, image + (rows[0] * w.in + columns[0]) * channels,
+        std::memcpy(to, image + (rows[0] * w.in + columns[0]) * p.in_pixel,
                     static_cast<size_t>(channels) * sizeof(float));
         continue;
       }
@@ -50,10 +50,10 @@ void lines_last(const Resize2d& p, int64_t begin, int64_t end, const float* in, 
       for (; c + lanes <= channels; c += lanes) {
         auto sum = hn::Zero(d);
         for (int64_t r = 0; r < h.taps; ++r) {
-          const float* row = image + rows[r] * w.in * channels + c;
+          const float* row = image + rows[r] * w.in * p.in_pixel + c;
           auto part = hn::Zero(d);
           for (int64_t k = 0; k < w.taps; ++k) {
-            part = hn::MulAdd(hn::Set(d, column_weights[k]), hn::LoadU(d, row + columns[k] * channels), part);
+            part = hn::MulAdd(hn::Set(d, column_weights[k]), hn::LoadU(d, row + columns[k] * p.in_pixel), part);
           }
           sum = hn::MulAdd(hn::Set(d, row_weights[r]), part, sum);
         }
@@ -62,9 +62,9 @@ void lines_last(const Resize2d& p, int64_t begin, int64_t end, const float* in, 
       for (; c < channels; ++c) {
         float sum = 0;
         for (int64_t r = 0; r < h.taps; ++r) {
-          const float* row = image + rows[r] * w.in * channels + c;
+          const float* row = image + rows[r] * w.in * p.in_pixel + c;
           float part = 0;
-          for (int64_t k = 0; k < w.taps; ++k) part += column_weights[k] * row[columns[k] * channels];
+          for (int64_t k = 0; k < w.taps; ++k) part += column_weights[k] * row[columns[k] * p.in_pixel];
           sum += row_weights[r] * part;
         }
         to[c] = sum;
@@ -177,13 +177,15 @@ ResizeAxis ResizeAxis::identity(int64_t size) {
 }
 
 Resize2d::Resize2d(int64_t batch_size, int64_t channel_count, ResizeAxis height_axis, ResizeAxis width_axis, bool last,
-                   float outside)
+                   float outside, int64_t in_pixel_stride, int64_t out_pixel_stride)
     : batch(batch_size),
       channels(channel_count),
       height(std::move(height_axis)),
       width(std::move(width_axis)),
       channels_last(last),
       extrapolation(outside),
+      in_pixel(in_pixel_stride ? in_pixel_stride : channel_count),
+      out_pixel(out_pixel_stride ? out_pixel_stride : channel_count),
       nearest(height.taps == 1 && width.taps == 1) {
   for (const ResizeAxis* axis : {&height, &width}) {
     const auto entries = static_cast<size_t>(axis->out * axis->taps);

@@ -24,9 +24,10 @@ struct ResizeAxis {
 /// with channels_last. 1-D: a height of identity(1). Built once a shape; `run` allocates nothing.
 class Resize2d {
  public:
-  /// Throws Error(internal) where an axis' lists are of the wrong length or an index is outside [-1, in).
+  /// With channels_last, floats from a pixel to the next of either side may be given; 0: dense. Throws Error(internal)
+  /// where an axis' lists are of the wrong length or an index is outside [-1, in).
   Resize2d(int64_t batch, int64_t channels, ResizeAxis height, ResizeAxis width, bool channels_last,
-           float extrapolation = 0);
+           float extrapolation = 0, int64_t in_pixel_stride = 0, int64_t out_pixel_stride = 0);
 
   void run(ThreadPool& pool, const float* in, float* out) const;
 
@@ -35,7 +36,8 @@ class Resize2d {
   ResizeAxis height, width;
   bool channels_last;
   float extrapolation;
-  bool nearest;  ///< one tap of weight 1 each way: values are copied
+  int64_t in_pixel, out_pixel;  ///< floats from pixel to pixel, channels last
+  bool nearest;                 ///< one tap of weight 1 each way: values are copied
 };
 
 }  // namespace camshaft::cpu
