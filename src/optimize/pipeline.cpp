@@ -15,6 +15,7 @@
 #include "optimize/nest_concats.h"
 #include "optimize/recognize_attention.h"
 #include "optimize/recognize_group_norm.h"
+#include "optimize/resize_after_conv.h"
 #include "optimize/simplify_algebra.h"
 #include "optimize/simplify_moves.h"
 #include "optimize/to_channels_last.h"
@@ -58,6 +59,7 @@ constexpr Pass passes[] = {
     {"simplify_moves", simplify_moves, 0},
     {"fold_constants", fold_constants, 0},
     {"eliminate_common_subexpressions", eliminate_common_subexpressions, 0},
+    {"resize_after_conv", resize_after_conv, 0},
     {"nest_concats", nest_concats, 0},
 
     {"recognize_attention", recognize_attention, 0},

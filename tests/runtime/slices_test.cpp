@@ -118,7 +118,7 @@ class RandomModel {
     const Value x = any();
     const char* window = pick(0, 3) ? "strides=[1, 1], pads=shape(1, 1, 1, 1), dilations=[1, 1]"
                                     : "strides=[1, 1], pads=shape(2, 2, 2, 2), dilations=[2, 2]";
-    switch (pick(0, 13)) {
+    switch (pick(0, 15)) {
       case 0: {
         const int64_t out = pick(1, 40);
         define(
@@ -175,6 +175,13 @@ class RandomModel {
         const std::string gate = next_name();
         body_ += fmt::format("%{} = pointwise {{function=sigmoid}} (%{})\n", gate, x.name);
         define(fmt::format("pointwise {{function=mul}} (%{}, %{})", x.name, gate), x.channels);
+        break;
+      }
+      case 12: {
+        const int64_t out = pick(1, 20);
+        define(fmt::format("conv_transpose {{{}, output_padding=shape(0, 0), channels_last=true}} (%{}, %{})", window,
+                           x.name, constant(fmt::format("{}, {}, 3, 3", x.channels, out))),
+               out);
         break;
       }
       case 8:

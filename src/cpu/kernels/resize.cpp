@@ -22,6 +22,80 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Columns of a line that are combined vertically before they are combined horizontally, on the stack.
 constexpr int64_t max_line = 4096;
 
+// sum over k < taps of weights[k] * from(k), of 2 taps or any number.
+template <int kTaps, class From>
+HWY_INLINE hn::Vec<hn::ScalableTag<float>> weighted(int64_t taps, const float* weights, const From& from) {
+  const hn::ScalableTag<float> d;
+  auto sum = hn::Mul(hn::Set(d, weights[0]), from(0));
+  const int64_t count = kTaps ? kTaps : taps;
+  for (int64_t k = 1; k < count; ++k) sum = hn::MulAdd(hn::Set(d, weights[k]), from(k), sum);
+  return sum;
+}
+
+// One output line, axis by axis: `channels` are combined vertically for every input column, then horizontally. Taps by
+// taps 4 MiB of output took 0.8 ms.
+template <int kRows, int kColumns>
+HWY_INLINE void line_by_axes(const Resize2d& p, const float* image, const int32_t* rows, const float* row_weights,
+                             int64_t channel0, int64_t channels, float* HWY_RESTRICT line, float* to) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const ResizeAxis &h = p.height, &w = p.width;
+  const int64_t whole = channels / lanes * lanes, pitch = (channels + lanes - 1) / lanes * lanes;
+  const auto tail = hn::FirstN(d, static_cast<size_t>(channels - whole));
+  const float* from = image + channel0;
+  for (int64_t x = 0; x < w.in; ++x, from += p.in_pixel) {
+    const auto row = [&](int64_t r) { return from + rows[r] * w.in * p.in_pixel; };
+    float* out = line + x * pitch;
+    for (int64_t c = 0; c < whole; c += lanes)
+      hn::Store(weighted<kRows>(h.taps, row_weights, [&](int64_t r) HWY_ATTR { return hn::LoadU(d, row(r) + c); }), d,
+                out + c);
+    if (whole < channels)
+      hn::Store(weighted<kRows>(h.taps, row_weights,
+                                [&](int64_t r) HWY_ATTR { return hn::MaskedLoad(tail, d, row(r) + whole); }),
+                d, out + whole);
+  }
+  to += channel0;
+  for (int64_t x = 0; x < w.out; ++x, to += p.out_pixel) {
+    const int32_t* columns = &w.index[static_cast<size_t>(x * w.taps)];
+    const float* weights = &w.weight[static_cast<size_t>(x * w.taps)];
+    if (columns[0] < 0) {
+      std::fill_n(to, channels, p.extrapolation);
+      continue;
+    }
+    const auto column = [&](int64_t c) HWY_ATTR {
+      return weighted<kColumns>(w.taps, weights,
+                                [&](int64_t k) HWY_ATTR { return hn::Load(d, line + columns[k] * pitch + c); });
+    };
+    for (int64_t c = 0; c < whole; c += lanes) hn::StoreU(column(c), d, to + c);
+    if (whole < channels) hn::BlendedStore(column(whole), tail, d, to + whole);
+  }
+}
+
+// Output lines of channels-last data where columns are not many more than in the result.
+void lines_last_by_axes(const Resize2d& p, int64_t begin, int64_t end, const float* in, float* out) {
+  const ResizeAxis &h = p.height, &w = p.width;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
+  const int64_t block = max_line / w.in / lanes * lanes;
+  HWY_ALIGN float line_buffer[max_line];
+  for (int64_t line = begin; line < end; ++line) {
+    const int64_t y = line % h.out;
+    const float* image = in + line / h.out * h.in * w.in * p.in_pixel;
+    float* to = out + line * w.out * p.out_pixel;
+    const int32_t* rows = &h.index[static_cast<size_t>(y * h.taps)];
+    const float* weights = &h.weight[static_cast<size_t>(y * h.taps)];
+    for (int64_t c = 0; c < p.channels; c += block) {
+      const int64_t count = std::min(block, p.channels - c);
+      if (rows[0] < 0) {
+        for (int64_t x = 0; x < w.out; ++x) std::fill_n(to + x * p.out_pixel + c, count, p.extrapolation);
+      } else if (h.taps == 2 && w.taps == 2) {
+        line_by_axes<2, 2>(p, image, rows, weights, c, count, line_buffer, to);
+      } else {
+        line_by_axes<0, 0>(p, image, rows, weights, c, count, line_buffer, to);
+      }
+    }
+  }
+}
+
 // Output lines of channels-last data: a pixel is a vector of channels.
 void lines_last(const Resize2d& p, int64_t begin, int64_t end, const float* in, float* out) {
   const hn::ScalableTag<float> d;
@@ -158,7 +232,10 @@ void lines_first(const Resize2d& p, int64_t begin, int64_t end, const float* in,
 }
 
 void resize_lines(const Resize2d& p, int64_t begin, int64_t end, const float* in, float* out) {
-  p.channels_last ? lines_last(p, begin, end, in, out) : lines_first(p, begin, end, in, out);
+  if (!p.channels_last) return lines_first(p, begin, end, in, out);
+  const bool by_axes = !p.nearest && p.channels >= 4 && p.width.in <= 2 * p.width.out &&
+                       p.width.in * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())) <= max_line;
+  by_axes ? lines_last_by_axes(p, begin, end, in, out) : lines_last(p, begin, end, in, out);
 }
 
 }  // namespace
