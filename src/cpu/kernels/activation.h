@@ -14,7 +14,7 @@ namespace camshaft::cpu {
 struct Activation {
   enum class Core : uint8_t {
     clamp,    ///< z clamped to [lo, hi]; NaN stays NaN
-    sigmoid,  ///< a plain one is accurate to its last places however small, a gate to 3e-7 absolutely
+    sigmoid,  ///< a plain one is accurate to its last places however small, a gate to 2e-7 absolutely
     tanh,
     tanh_cubic,  ///< tanh too: the only one that looks at `cubic`
     erf,
