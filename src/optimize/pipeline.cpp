@@ -12,6 +12,7 @@
 #include "optimize/fold_affine_into_contract.h"
 #include "optimize/fold_constants.h"
 #include "optimize/fuse.h"
+#include "optimize/merge_projections.h"
 #include "optimize/nest_concats.h"
 #include "optimize/recognize_attention.h"
 #include "optimize/recognize_group_norm.h"
@@ -63,6 +64,7 @@ constexpr Pass passes[] = {
     {"nest_concats", nest_concats, 0},
 
     {"recognize_attention", recognize_attention, 0},
+    {"merge_projections", merge_projections, 0},
 
     {"fuse", fuse, 0},
 };

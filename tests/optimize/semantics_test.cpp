@@ -17,8 +17,10 @@
 #include "optimize/fold_affine_into_contract.h"
 #include "optimize/fold_constants.h"
 #include "optimize/fuse.h"
+#include "optimize/merge_projections.h"
 #include "optimize/pass_test.h"
 #include "optimize/pipeline.h"
+#include "optimize/recognize_attention.h"
 #include "optimize/recognize_group_norm.h"
 #include "optimize/simplify_algebra.h"
 #include "optimize/simplify_moves.h"
@@ -325,6 +327,8 @@ constexpr NamedPass all_passes[] = {
     {"simplify_moves", simplify_moves},
     {"simplify_algebra", simplify_algebra},
     {"recognize_group_norm", recognize_group_norm},
+    {"recognize_attention", recognize_attention},
+    {"merge_projections", merge_projections},
     {"eliminate_common_subexpressions", eliminate_common_subexpressions},
     {"fold_affine_into_contract", fold_affine_into_contract},
     {"to_channels_last", to_channels_last},
