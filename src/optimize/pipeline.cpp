@@ -16,6 +16,7 @@
 #include "optimize/nest_concats.h"
 #include "optimize/recognize_attention.h"
 #include "optimize/recognize_group_norm.h"
+#include "optimize/recognize_layer_norm.h"
 #include "optimize/resize_after_conv.h"
 #include "optimize/simplify_algebra.h"
 #include "optimize/simplify_moves.h"
@@ -39,6 +40,7 @@ constexpr Pass passes[] = {
     {"simplify_moves", simplify_moves, 1},
     {"simplify_algebra", simplify_algebra, 1},
     {"recognize_group_norm", recognize_group_norm, 1},
+    {"recognize_layer_norm", recognize_layer_norm, 1},
     {"eliminate_common_subexpressions", eliminate_common_subexpressions, 1},
     {"fold_affine_into_contract", fold_affine_into_contract, 1},
 
@@ -46,6 +48,7 @@ constexpr Pass passes[] = {
     {"simplify_moves", simplify_moves, 2},
     {"simplify_algebra", simplify_algebra, 2},
     {"recognize_group_norm", recognize_group_norm, 2},
+    {"recognize_layer_norm", recognize_layer_norm, 2},
     {"eliminate_common_subexpressions", eliminate_common_subexpressions, 2},
     {"fold_affine_into_contract", fold_affine_into_contract, 2},
 
@@ -53,6 +56,7 @@ constexpr Pass passes[] = {
     {"simplify_moves", simplify_moves, 3},
     {"simplify_algebra", simplify_algebra, 3},
     {"recognize_group_norm", recognize_group_norm, 3},
+    {"recognize_layer_norm", recognize_layer_norm, 3},
     {"eliminate_common_subexpressions", eliminate_common_subexpressions, 3},
     {"fold_affine_into_contract", fold_affine_into_contract, 3},
 

@@ -22,6 +22,7 @@
 #include "optimize/pipeline.h"
 #include "optimize/recognize_attention.h"
 #include "optimize/recognize_group_norm.h"
+#include "optimize/recognize_layer_norm.h"
 #include "optimize/simplify_algebra.h"
 #include "optimize/simplify_moves.h"
 #include "optimize/to_channels_last.h"
@@ -327,6 +328,7 @@ constexpr NamedPass all_passes[] = {
     {"simplify_moves", simplify_moves},
     {"simplify_algebra", simplify_algebra},
     {"recognize_group_norm", recognize_group_norm},
+    {"recognize_layer_norm", recognize_layer_norm},
     {"recognize_attention", recognize_attention},
     {"merge_projections", merge_projections},
     {"eliminate_common_subexpressions", eliminate_common_subexpressions},

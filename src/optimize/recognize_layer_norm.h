@@ -1,0 +1,12 @@
+// Layer and root-mean-square normalisation, as exporters without an operator for it spell it out.
+#pragma once
+
+#include "optimize/pass.h"
+
+namespace camshaft {
+
+/// d / √(mean(d·d) + ε) over the last axes becomes a layer norm, of x where d is x − mean(x), else one without the
+/// mean; a constant factor and shift behind a layer norm, one number an element of its rows, become its operands.
+void recognize_layer_norm(Graph& graph, const PassContext& context);
+
+}  // namespace camshaft
