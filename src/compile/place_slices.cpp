@@ -103,6 +103,13 @@ class Placer {
     });
   }
 
+  // Whether all of `root` is seen as `id`, and not a slice of it.
+  bool sees_all(int32_t id, int32_t root) const {
+    for (; id != root; id = value(id).index)
+      if (value(id).storage == Storage::slice) return false;
+    return true;
+  }
+
   static bool has_bytes(const PlanValue& v) { return !holds_objects(v.type.dtype) && bit_width(v.type.dtype) >= 8; }
 
   void place_parts(const ops::Concat& op, const PlanStep& step) {
@@ -118,9 +125,9 @@ class Placer {
       const Dim begin = at;
       at = at + shape(id)[axis];
       const int32_t part = plan_.root(id);
-      // An alias must have the rows that the concatenation sees.
-      if (value(part).storage != Storage::arena || shape(part).empty() || !(shape(part).back() == shape(id).back()) ||
-          !may_move(part, gaps) || !merge_memory(part, whole))
+      // An alias must have the rows that the concatenation sees, and be all of what it is an alias of.
+      if (value(part).storage != Storage::arena || !sees_all(id, part) || shape(part).empty() ||
+          !(shape(part).back() == shape(id).back()) || !may_move(part, gaps) || !merge_memory(part, whole))
         continue;
       value(part).storage = Storage::slice;
       value(part).index = whole;

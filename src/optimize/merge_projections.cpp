@@ -87,7 +87,7 @@ class Merger {
     const ValueId bias = add.inputs[add.inputs[0] == p.result ? 1 : 0];
     if (!is_readable_constant(graph_, bias)) return;
     const Tensor& t = *graph_.value(bias).constant;
-    if (t.size() != p.width || t.dims().back() != p.width) return;
+    if (t.size() != p.width || t.dims().empty() || t.dims().back() != p.width) return;
     p.bias = bias;
     p.result = add.outputs[0];
   }

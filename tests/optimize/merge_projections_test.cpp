@@ -52,6 +52,16 @@ TEST(MergeProjections, TransposedWeightsOfKeyAndValue) {
               inputs);
 }
 
+TEST(MergeProjections, ScalarsAreNoBiases) {
+  expect_unchanged(merge_projections,
+                   R"(const %b: f32[2, 1] = [5, 6]
+                      const %one: f32[] = 1
+                      %k = matmul (%x, %b)
+                      %y = pointwise {function=add} (%k, %one)
+                      return "y" = %y)",
+                   inputs);
+}
+
 TEST(MergeProjections, OtherReadersKeepTheirs) {
   expect_unchanged(merge_projections,
                    R"(const %b: f32[2, 1] = [5, 6]

@@ -293,6 +293,21 @@ TEST(Slices, OfLeadingAxes) {
   EXPECT_THROW(context.run(), Error) << "a slice of two rows of one";
 }
 
+// What goes into the concatenation is a slice itself: its tensor, which is larger, does not lie there.
+TEST(Slices, OfSlices) {
+  Random random = test_random();
+  const Graph graph = with_random_weights(
+      "graph (%x: f32[1, 9, 16]) {\n"
+      "%a = pointwise {function=exp} (%x)\n"
+      "%first = slice {axes=[1], starts=shape(0), counts=shape(1), steps=[1]} (%a)\n"
+      "%rest = slice {axes=[1], starts=shape(1), counts=shape(8), steps=[1]} (%a)\n"
+      "%b = pointwise {function=neg} (%rest)\n"
+      "%ab = concat {axis=1} (%first, %b)\n"
+      "%y = pointwise {function=abs} (%ab)\nreturn %y\n}",
+      random);
+  expect_as_reference(graph, {random_tensor(random, DType::f32, {1, 9, 16})});
+}
+
 TEST(Slices, OutputsAndTapsAreDense) {
   Random random = test_random();
   const Graph graph = with_random_weights(
