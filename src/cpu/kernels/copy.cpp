@@ -7,6 +7,7 @@
 #include "camshaft/error.h"
 #include "cpu/kernels/strided.h"
 #include "cpu/kernels/transpose_tile.h"
+#include "cpu/kernels/with_type.h"
 
 namespace camshaft::cpu {
 namespace {
@@ -41,24 +42,12 @@ void strided_row(const char* in, int64_t in_step, char* out, int64_t out_step, i
   }
 }
 
-// NOLINTBEGIN(bugprone-branch-clone): each case passes another type
-// Calls visit(T()) with an unsigned type of `width` bytes.
+// Of 16 bytes too, and of any other size.
 template <class Visit>
-void with_width(int64_t width, Visit&& visit) {
-  switch (width) {
-    case 1:
-      return visit(uint8_t());
-    case 2:
-      return visit(uint16_t());
-    case 4:
-      return visit(uint32_t());
-    case 8:
-      return visit(uint64_t());
-    default:
-      return visit(Bytes16());
-  }
+void with_any_width(int64_t width, Visit&& visit) {
+  if (width == 1 || width == 2 || width == 4 || width == 8) return with_width(width, visit);
+  visit(Bytes16());
 }
-// NOLINTEND(bugprone-branch-clone)
 
 }  // namespace
 
@@ -141,13 +130,13 @@ void StridedCopy::run_items(int64_t begin, int64_t end, const char* in, char* ou
         std::memcpy(out, in, static_cast<size_t>(item_bytes_));
         break;
       case Kind::fill:
-        with_width(width_, [&](auto element) { fill_row<decltype(element)>(in, out, count); });
+        with_any_width(width_, [&](auto element) { fill_row<decltype(element)>(in, out, count); });
         break;
       case Kind::transpose:
         transpose_2d(width_, dims_[last - 1], count, in, in_[last], out, out_[last - 1]);
         break;
       case Kind::strided:
-        with_width(width_, [&](auto e) { strided_row<decltype(e)>(in, in_[last], out, out_[last], count); });
+        with_any_width(width_, [&](auto e) { strided_row<decltype(e)>(in, in_[last], out, out_[last], count); });
         break;
       case Kind::empty:
         break;
@@ -199,13 +188,13 @@ void StridedCopy::run(ThreadPool& pool, const void* in, void* out) const {
           std::memcpy(b, a, static_cast<size_t>(n * width_));
           break;
         case Kind::fill:
-          with_width(width_, [&](auto element) { fill_row<decltype(element)>(a, b, n); });
+          with_any_width(width_, [&](auto element) { fill_row<decltype(element)>(a, b, n); });
           break;
         case Kind::transpose:
           transpose_2d(width_, cut == d ? n : dims_[d], cut == d ? dims_[last] : n, a, in_[last], b, out_[d]);
           break;
         case Kind::strided:
-          with_width(width_, [&](auto e) { strided_row<decltype(e)>(a, in_[last], b, out_[last], n); });
+          with_any_width(width_, [&](auto e) { strided_row<decltype(e)>(a, in_[last], b, out_[last], n); });
           break;
         case Kind::empty:
           break;
@@ -317,7 +306,7 @@ void Pad::run(ThreadPool& pool, const void* in, void* out, const void* value) co
   uint64_t fill = 0;
   if (value) std::memcpy(&fill, value, static_cast<size_t>(width_));
   const char* constant = reinterpret_cast<const char*>(&fill);
-  with_width(width_, [&](auto element) {
+  with_any_width(width_, [&](auto element) {
     using T = decltype(element);
     constexpr auto size = static_cast<int64_t>(sizeof(T));
     pool.parallel_for(rows_, (least_bytes + row * size - 1) / (row * size), [&](int64_t begin, int64_t end) {
@@ -393,7 +382,7 @@ void Gather::run(ThreadPool& pool, const void* in, const void* indices, DType in
   pool.parallel_for(outer * count, (least_bytes + cost - 1) / cost, [&](int64_t begin, int64_t end) {
     // Single elements move as such; Bytes16 stands for any other size.
     const bool element = inner_bytes == 1 || inner_bytes == 2 || inner_bytes == 4 || inner_bytes == 8;
-    with_width(element ? inner_bytes : 16, [&](auto e) { copy(e, begin, end); });
+    with_any_width(element ? inner_bytes : 16, [&](auto e) { copy(e, begin, end); });
   });
 }
 
@@ -404,7 +393,7 @@ void GatherElements::run(ThreadPool& pool, const void* in, const void* indices, 
   const int64_t size = dims.at(static_cast<size_t>(axis));
   const bool wide = check_indices("gather_elements", indices, index_type, count, size);
   if (count == 0) return;
-  with_width(width, [&](auto element) {
+  with_any_width(width, [&](auto element) {
     using T = decltype(element);
     pool.parallel_for(count, 8192, [&](int64_t begin, int64_t end) {
       for (int64_t k = begin; k < end; ++k) {

@@ -54,21 +54,6 @@ void with_indices(const void* indices, DType type, Visit&& visit) {
   visit(static_cast<const int32_t*>(indices));
 }
 
-// visit with an unsigned integer as wide as an element.
-template <class Visit>
-void with_width(int64_t width, Visit&& visit) {
-  switch (width) {
-    case 1:
-      return visit(uint8_t());
-    case 2:
-      return visit(uint16_t());
-    case 4:
-      return visit(uint32_t());
-    default:
-      return visit(uint64_t());
-  }
-}
-
 void copy_all(ThreadPool& pool, const void* from, void* to, int64_t bytes) {
   if (from == to) return;
   pool.parallel_for(bytes, 1 << 18, [&](int64_t begin, int64_t end) {

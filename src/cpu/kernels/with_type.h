@@ -1,6 +1,7 @@
 // The C++ type of an element, for kernels that are templates. Internal to src/cpu/kernels.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "camshaft/dtype.h"
@@ -38,5 +39,20 @@ void with_type(DType dtype, const char* what, Visit&& visit) {
   }
 }
 // NOLINTEND(bugprone-branch-clone)
+
+/// visit(T()) with an unsigned integer of `width` bytes: 1, 2, 4 or, for all others, 8.
+template <class Visit>
+void with_width(int64_t width, Visit&& visit) {
+  switch (width) {
+    case 1:
+      return visit(uint8_t());
+    case 2:
+      return visit(uint16_t());
+    case 4:
+      return visit(uint32_t());
+    default:
+      return visit(uint64_t());
+  }
+}
 
 }  // namespace camshaft::cpu
