@@ -50,15 +50,18 @@ make_seeds() {
 # Runs one target; a finding is made smaller, and its report printed.
 run_target() {
   local target=$1 program=$bin/${programs[$1]} prefix=$home/findings/$1- status=0
-  local corpus=$home/$target-corpus
+  local corpus=$home/$target-corpus seeds=("$home/$target-seeds")
   if [[ -n $seed ]]; then
     corpus=$home/$target-fixed-corpus
     rm -rf "$corpus"
+    # A sorted list: folders are read in an order that differs from disk to disk.
+    find "$home/$target-seeds" -type f ! -name made | LC_ALL=C sort | paste -sd, >"$home/$target-seeds.list"
+    seeds=("-seed=$seed" "-seed_inputs=@$home/$target-seeds.list")
   fi
   mkdir -p "$corpus"
   local before after
   before=$(find "$home/findings" -name "$target-*" | sort)
-  "$program" "$corpus" "$home/$target-seeds" ${seed:+"-seed=$seed"} -dict="$home/dictionary" -max_total_time="$seconds" -runs="$runs" \
+  "$program" "$corpus" "${seeds[@]}" -dict="$home/dictionary" -max_total_time="$seconds" -runs="$runs" \
     -max_len="${largest[$target]}" -timeout=20 -rss_limit_mb=3000 -malloc_limit_mb=1000 -print_final_stats=1 \
     -artifact_prefix="$prefix" >"$home/$target.log" 2>&1 || status=$?
   grep -E '^stat::(number_of_executed_units|average_exec_per_sec|new_units_added|peak_rss_mb)' "$home/$target.log" || true
@@ -67,7 +70,8 @@ run_target() {
   local finding
   finding=$(comm -13 <(printf '%s\n' "$before") <(printf '%s\n' "$after") | head -1)
   echo "fuzz.sh: the $target fuzzer found something:"
-  grep -vE '^#[0-9]+[[:space:]]+(NEW|REDUCE|INITED|RELOAD|pulse)' "$home/$target.log" | tail -60
+  grep -vE '^#[0-9]+[[:space:]]+(NEW|REDUCE|INITED|RELOAD|pulse)' "$home/$target.log" |
+    sed -n '/ERROR\|runtime error/,$p' | head -60 | cut -c1-300
   if [[ -n $finding ]]; then
     "$program" -minimize_crash=1 -runs=2000 -max_total_time=30 -timeout=20 -rss_limit_mb=3000 -malloc_limit_mb=1000 \
       -exact_artifact_path="$finding.small" "$finding" >"$finding.log" 2>&1 || true

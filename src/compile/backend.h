@@ -28,6 +28,13 @@ struct RegionView {
   const Graph& graph;
   const Node& node;
   const SymbolBindings& symbols;
+
+  /// The constant at the node's input i; null when it is omitted, not a constant, or stored in packed form only.
+  const Tensor* constant(size_t i) const {
+    const ValueId id = i < node.inputs.size() ? node.inputs[i] : no_value;
+    const Tensor* tensor = id == no_value ? nullptr : graph.value(id).constant.get();
+    return tensor && tensor->is_elided() ? nullptr : tensor;
+  }
 };
 
 /// A device that runs regions. Implementations are stateless but for caches, and safe to use from several threads.

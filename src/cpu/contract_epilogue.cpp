@@ -154,9 +154,8 @@ void ContractEpilogue::take_activation(const RegionView& region, const ContractV
   const auto input_of = [&](int32_t load) { return view.epilogue_loads[static_cast<size_t>(load)]; };
   const auto number_of = [&](int32_t load) -> std::optional<float> {
     if (input_of(load) < 0) return std::nullopt;
-    const auto& constant = region.graph.value(region.node.inputs[static_cast<size_t>(input_of(load))]).constant;
-    if (!constant || constant->is_elided() || constant->dtype() != DType::f32 || constant->size() != 1)
-      return std::nullopt;
+    const Tensor* constant = region.constant(static_cast<size_t>(input_of(load)));
+    if (!constant || constant->dtype() != DType::f32 || constant->size() != 1) return std::nullopt;
     return constant->as<float>()[0];
   };
   const std::optional<ActivationMatch> match = match_activation(program, accumulator, number_of);

@@ -112,10 +112,10 @@ std::shared_ptr<const Kernel> compile_gather_nd(const RegionView& region, Packed
 }
 
 std::optional<int64_t> constant_axis(const RegionView& region) {
-  const ValueId id = region.node.inputs[1];
-  if (!region.graph.is_constant(id) || region.graph.value(id).constant->size() != 1) return std::nullopt;
+  const Tensor* given = region.constant(1);
+  if (!given || given->size() != 1) return std::nullopt;
   const auto rank = static_cast<int64_t>(region.graph.shape(region.node.inputs[0]).size());
-  const int64_t axis = region.graph.value(id).constant->to_ints()[0];
+  const int64_t axis = given->to_ints()[0];
   if (axis < -rank || axis >= rank) return std::nullopt;
   return axis < 0 ? axis + rank : axis;
 }

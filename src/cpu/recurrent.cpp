@@ -271,8 +271,9 @@ std::optional<double> estimate_recurrent(const RegionView& region) {
   const auto has = [&](size_t i) { return i < region.node.inputs.size() && region.node.inputs[i] != no_value; };
   for (const size_t i : {in_x, in_weights, in_recurrence, in_biases, in_h, in_c, in_peepholes})
     if (has(i) && region.graph.type(region.node.inputs[i]).dtype != DType::f32) return std::nullopt;
-  for (const size_t i : {in_weights, in_recurrence, in_biases})
-    if (has(i) && !region.graph.is_constant(region.node.inputs[i])) return std::nullopt;
+  for (const size_t i : {in_weights, in_recurrence})
+    if (!region.graph.is_constant(region.node.inputs[i])) return std::nullopt;
+  if (has(in_biases) && !region.constant(in_biases)) return std::nullopt;
   for (const std::string& name : op->activations)
     if (!function_of(name)) return std::nullopt;
   const Shape& x = region.graph.shape(region.node.inputs[in_x]);
@@ -311,8 +312,7 @@ std::shared_ptr<const Kernel> compile_recurrent(const RegionView& region, Packed
                                    reinterpret_cast<float*>(out) + d * w.layout.packed_floats());
                })
           .data());
-  const bool biased = in_biases < region.node.inputs.size() && region.node.inputs[in_biases] != no_value;
-  add_biases(w, biased ? region.graph.value(region.node.inputs[in_biases]).constant.get() : nullptr);
+  add_biases(w, region.constant(in_biases));
   return std::make_shared<RecurrentKernel>(*op, std::move(w));
 }
 

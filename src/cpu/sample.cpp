@@ -102,9 +102,9 @@ std::shared_ptr<const Kernel> compile_grid_sample(const RegionView& region, Pack
 // ---- col2im
 
 std::optional<Dims> kernel_of(const RegionView& region) {
-  const Value& kernel = region.graph.value(region.node.inputs[2]);
-  if (!kernel.constant || kernel.constant->is_elided()) return std::nullopt;
-  return kernel.constant->to_ints();
+  const Tensor* kernel = region.constant(2);
+  if (!kernel) return std::nullopt;
+  return kernel->to_ints();
 }
 
 std::optional<double> estimate_col2im(const RegionView& region) {

@@ -64,10 +64,10 @@ Tensor::Tensor(DType dtype, Dims dims) : dtype_(dtype), defined_(true), writable
     std::tie(data_, owner_) = dtype == DType::string ? make_objects<std::string>(size_) : make_objects<Tensor>(size_);
     return;
   }
-  const size_t rounded = (bytes_ + 63) / 64 * 64 + 64;  // kernels may read a vector past the end
-  void* memory = rounded < bytes_ ? nullptr : std::aligned_alloc(64, rounded);
-  if (!memory) refuse();
-  std::memset(memory, 0, rounded);
+  // To the byte, so that AddressSanitizer sees a kernel read past the end. An empty tensor has an address too.
+  void* memory = nullptr;
+  if (posix_memalign(&memory, 64, std::max<size_t>(bytes_, 1)) != 0) refuse();
+  std::memset(memory, 0, bytes_);
   data_ = static_cast<const std::byte*>(memory);
   owner_ = std::shared_ptr<const void>(memory, [](const void* p) { std::free(const_cast<void*>(p)); });
 }
@@ -242,7 +242,15 @@ namespace {
 template <class Out, class Load>
 std::vector<Out> convert(int64_t count, Load load) {
   std::vector<Out> out(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) out[static_cast<size_t>(i)] = static_cast<Out>(load(i));
+  for (int64_t i = 0; i < count; ++i) {
+    const auto element = load(i);
+    if constexpr (std::is_integral_v<Out> && std::is_floating_point_v<decltype(element)>) {
+      constexpr double limit = 0x1p63;
+      if (!(element >= -limit && element < limit))
+        throw Error(ErrorCode::invalid_model, fmt::format("{} is given where an integer is due", element));
+    }
+    out[static_cast<size_t>(i)] = static_cast<Out>(element);
+  }
   return out;
 }
 

@@ -83,7 +83,8 @@ class Tensor {
   Tensor owned() const { return defined_ && !owner_ ? copy() : *this; }
   /// The same bytes with other dims of the same element count.
   Tensor reshaped(Dims dims) const;
-  /// Elements of any numeric dtype as doubles / integers (floats truncate). For small tensors and tests.
+  /// Elements of any numeric dtype as doubles / integers (floats truncate; NaN and what exceeds 64 bits
+  /// throws Error(invalid_model)). For small tensors and tests.
   std::vector<double> to_doubles() const;
   std::vector<int64_t> to_ints() const;
 

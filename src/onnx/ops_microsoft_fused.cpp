@@ -158,7 +158,8 @@ Values bias_add(ConvertContext& c) {
 Values bias_dropout(ConvertContext& c) {
   if (c.has(4)) {
     const auto training = c.constant(c.input(4));
-    if (!training || training->size() != 1 || training->to_ints().at(0) != 0) c.unsupported("training mode");
+    if (!training || training->size() != 1 || training->dtype() != DType::boolean || training->to_ints()[0] != 0)
+      c.unsupported("training mode");
   }
   ValueId y = c.add(F::add, {c.input(0), c.input(1)});
   if (c.has(2)) y = c.add(F::add, {y, c.input(2)});

@@ -80,7 +80,10 @@ ValueId flag(ConvertContext& c, ValueId id, const char* what) {
 Values dropout(ConvertContext& c) {
   const ValueId x = c.input(0);
   const auto known = c.has(2) ? c.constant(c.input(2)) : nullptr;
-  if (known && known->size() != 1) c.invalid("the training mode must be one element");
+  if (known && (known->size() != 1 || known->dtype() != DType::boolean)) {
+    c.invalid(fmt::format("the training mode is {}{}; it must be one boolean", to_string(known->dtype()),
+                          to_string(known->dims())));
+  }
   const DType mask = c.opset() >= 10 ? DType::boolean : c.dtype(x);
   if (!c.has(2) || (known && known->to_ints()[0] == 0)) {
     if (!c.uses_output(1)) return {x};

@@ -252,7 +252,7 @@ Values space_to_depth(ConvertContext& c) {
   const Dim h = floor_div(s[2], block), w = floor_div(s[3], block);
   const ValueId split = c.add(ops::Reshape{{s[0], s[1], h, block, w, block}}, {x});
   const ValueId moved = c.add(ops::Transpose{{0, 3, 5, 1, 2, 4}}, {split});
-  return c.result(ops::Reshape{{s[0], s[1] * (block * block), h, w}}, {moved});
+  return c.result(ops::Reshape{{s[0], s[1] * block * block, h, w}}, {moved});
 }
 
 constexpr Converter table[] = {

@@ -8,12 +8,14 @@
 
 #include "base/aligned_buffer.h"
 #include "cpu/backend.h"
+#include "cpu/guarded.h"
 #include "graph/graph.h"
 
 namespace camshaft::cpu {
 
 /// A node with its operands. An undefined tensor is an omitted input; those in `constants` (all others are inputs) are
-/// known when the kernel is compiled. The kernel writes into memory filled with garbage, and must not write beyond.
+/// known when the kernel is compiled. The kernel writes into memory filled with garbage, and must not write beyond; its
+/// operands end where readable memory ends.
 class NodeTest {
  public:
   NodeTest(Op tested, std::vector<Tensor> operands, std::vector<size_t> known, std::string name, double difference = 0)
@@ -21,7 +23,9 @@ class NodeTest {
         inputs(std::move(operands)),
         constants(std::move(known)),
         tactic(std::move(name)),
-        tolerance(difference) {}
+        tolerance(difference) {
+    std::transform(inputs.begin(), inputs.end(), inputs.begin(), guarded);
+  }
 
   Op op;
   std::vector<Tensor> inputs;

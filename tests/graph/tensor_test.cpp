@@ -86,6 +86,10 @@ TEST(Tensor, ScalarsOfEachType) {
   EXPECT_EQ(Tensor::scalar(DType::f16, 1 + 0x1.8p-10 - 0x1p-40).to_doubles(), std::vector<double>{1 + 0x1p-10});
   EXPECT_THROW(Tensor::scalar(DType::string, 1), Error);
   EXPECT_THROW(Tensor(DType::string, {1}).to_ints(), Error);
+  EXPECT_EQ(Tensor::scalar(DType::f64, -0x1p63).to_ints(), std::vector<int64_t>{INT64_MIN});
+  for (const double whole : {std::nan(""), HUGE_VAL, 0x1p63, -0x1.1p63}) {
+    EXPECT_THROW(Tensor::scalar(DType::f64, whole).to_ints(), Error) << whole;
+  }
 }
 
 TEST(Tensor, Equality) {

@@ -84,6 +84,9 @@ TEST(Training, DropoutOfNothingIsExact) {
   const Tensor no = Tensor::of<uint8_t>(DType::boolean, {}, {0});
   EXPECT_EQ(run_outputs("Dropout", 13, {x, Tensor::scalar(DType::f32, 0.5), no}, {"y"}, {})[0], x);
   EXPECT_EQ(run_outputs("Dropout", 7, {x}, {"y", "mask"}, {})[1], floats({2}, {1, 1}));
+  EXPECT_THROW(run_outputs("Dropout", 13, {x, Tensor::scalar(DType::f32, 0.5), floats({}, {NAN})}, {"y"}, {},
+                           {false, false, true}),
+               Error);
 }
 
 TEST(Random, NumbersFollowFromTheSeed) {

@@ -108,6 +108,26 @@ TEST_F(Reload, TacticsOfAnotherMachine) {
   }
 }
 
+TEST_F(Reload, ConstantsThatTacticsLookAtAreMissing) {
+  const Graph graph = parse_graph(R"(graph "g" (%x: f32[2, 3]) {
+    const %axis: i32[] = 1
+    %y = cumulative {kind=sum} (%x, %axis)
+    return "y" = %y
+  })",
+                                  operators());
+  compile_graph(graph, find_backend("cpu")).save(folder_.file("c.engine"));
+  EngineFile file = read_engine_file(folder_.file("c.engine"));
+  for (Value& v : file.graph.values)
+    if (v.constant) v.constant = std::make_shared<const Tensor>(Tensor::elided(DType::i32, {}));
+  write_engine_file(folder_.file("f.engine"), file);
+  try {
+    Engine::load(folder_.file("f.engine"));
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::corrupt_engine) << e.what();
+  }
+}
+
 TEST_F(Reload, LayoutsThatDoNotFit) {
   for (const std::string layout :
        {"unheard of", "gemm k=1 n=240 width=16 lanes=16 transposed=0", "gemm k=-40 n=-6 width=16 lanes=16 transposed=0",

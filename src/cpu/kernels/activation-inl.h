@@ -10,6 +10,7 @@
 
 #include "cpu/kernels/activation.h"
 #include "cpu/kernels/clamp-inl.h"
+#include "cpu/kernels/masked_load-inl.h"
 #include "cpu/kernels/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -97,8 +98,8 @@ HWY_NOINLINE void apply_block(const Activation& activation, const ActivationBloc
       hn::StoreU(y, d, c + i);
     }
     if (whole == block.columns) continue;
-    Vec y = apply<kCore, kGated, kSilu>(p, hn::MaskedLoad(mask, d, c + whole));
-    if (addend) y = hn::Add(y, hn::MaskedLoad(mask, d, addend + whole));
+    Vec y = apply<kCore, kGated, kSilu>(p, masked_load(mask, d, c + whole));
+    if (addend) y = hn::Add(y, masked_load(mask, d, addend + whole));
     hn::BlendedStore(y, mask, d, c + whole);
   }
 }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "cpu/kernels/masked_load-inl.h"
 #include "cpu/kernels/vector_math-inl.h"
 #include "hwy/highway.h"
 
@@ -83,7 +84,7 @@ HWY_NOINLINE void add_mask(float* x, int64_t stride, int64_t rows, int64_t n, fl
       best = max_or_second(v, best);
     }
     if (i < n) {
-      const auto v = hn::MulAdd(hn::Load(d, row + i), factor, hn::MaskedLoad(tail, d, added + i));
+      const auto v = hn::MulAdd(hn::Load(d, row + i), factor, masked_load(tail, d, added + i));
       hn::Store(v, d, row + i);
       best = max_or_second(hn::IfThenElse(tail, v, lowest), best);
     }

@@ -10,6 +10,8 @@
 
 #include <cstdint>
 
+#include "cpu/kernels/masked_load-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu {
 namespace HWY_NAMESPACE {
@@ -98,9 +100,9 @@ HWY_NOINLINE void few_scores_of(const float* const* queries, const float* base, 
       for (int r = 0; r < MR; ++r) sum[r] = hn::MulAdd(hn::LoadU(d, queries[r] + i), v, sum[r]);
     }
     if (whole < size) {
-      const auto v = hn::MaskedLoad(tail, d, key + whole);
+      const auto v = masked_load(tail, d, key + whole);
 #pragma GCC unroll 16
-      for (int r = 0; r < MR; ++r) sum[r] = hn::MulAdd(hn::MaskedLoad(tail, d, queries[r] + whole), v, sum[r]);
+      for (int r = 0; r < MR; ++r) sum[r] = hn::MulAdd(masked_load(tail, d, queries[r] + whole), v, sum[r]);
     }
 #pragma GCC unroll 16
     for (int r = 0; r < MR; ++r) out[r * out_stride + k] = hn::GetLane(hn::SumOfLanes(d, sum[r]));

@@ -15,6 +15,7 @@
 // After foreach_target.h, which sets the target.
 #include "cpu/kernels/clamp-inl.h"
 #include "cpu/kernels/depthwise_row.h"
+#include "cpu/kernels/masked_load-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu {
@@ -34,7 +35,7 @@ HWY_INLINE Vec load_input(const float* pixel, int64_t channel, int64_t multiplie
     for (size_t i = 0; i < count; ++i) lanes[i] = pixel[(channel + static_cast<int64_t>(i)) / multiplier];
     return hn::Load(d, lanes);
   } else if constexpr (kTail) {
-    return hn::MaskedLoad(hn::FirstN(d, count), d, pixel + channel);
+    return masked_load(hn::FirstN(d, count), d, pixel + channel);
   } else {
     return hn::LoadU(d, pixel + channel);
   }
@@ -91,8 +92,7 @@ HWY_INLINE void pixels_vector(const DepthwiseRow& t, int64_t channel, size_t cou
       for (int64_t j = 0; j < t.taps_w; ++j) tap(line + j * tap_step, weights + j * out_channels);
     }
   }
-  const auto load = [&](const float* from)
-                        HWY_ATTR { return kTail ? hn::MaskedLoad(mask, d, from) : hn::LoadU(d, from); };
+  const auto load = [&](const float* from) HWY_ATTR { return kTail ? masked_load(mask, d, from) : hn::LoadU(d, from); };
   const Vec lo = hn::Set(d, t.lo), hi = hn::Set(d, t.hi);
 #pragma GCC unroll 8
   for (int v = 0; v < V; ++v) {

@@ -12,6 +12,7 @@
 
 #include "cpu/kernels/clamp-inl.h"
 #include "cpu/kernels/gemm_tile.h"
+#include "cpu/kernels/masked_load-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu {
@@ -94,7 +95,7 @@ HWY_NOINLINE void tile(const TileArgs& t) {
   const bool masked = t.tail_lanes != lanes;
   const auto mask = hn::FirstN(d, static_cast<size_t>(t.tail_lanes));
   const auto load = [&](const float* p, int v) HWY_ATTR {
-    return masked && v == NV - 1 ? hn::MaskedLoad(mask, d, p + v * lanes) : hn::LoadU(d, p + v * lanes);
+    return masked && v == NV - 1 ? masked_load(mask, d, p + v * lanes) : hn::LoadU(d, p + v * lanes);
   };
   const auto lo = hn::Set(d, t.lo);
   const auto hi = hn::Set(d, t.hi);

@@ -13,6 +13,7 @@
 // clang-format on
 
 #include "cpu/kernels/clamp-inl.h"
+#include "cpu/kernels/masked_load-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu::HWY_NAMESPACE {
@@ -34,8 +35,8 @@ HWY_INLINE void finish(const GemmArgs& args, GemvVec sum, int64_t col, int64_t c
   const GemvTag d;
   const Epilogue& epilogue = args.epilogue;
   const auto mask = hn::FirstN(d, static_cast<size_t>(count));
-  if (epilogue.bias) sum = hn::Add(sum, hn::MaskedLoad(mask, d, epilogue.bias + col));
-  if (epilogue.residual) sum = hn::Add(sum, hn::MaskedLoad(mask, d, epilogue.residual + col));
+  if (epilogue.bias) sum = hn::Add(sum, masked_load(mask, d, epilogue.bias + col));
+  if (epilogue.residual) sum = hn::Add(sum, masked_load(mask, d, epilogue.residual + col));
   sum = clamp_keeping_nan(sum, hn::Set(d, epilogue.lo), hn::Set(d, epilogue.hi));
   if (count == gemv_lanes()) {
     hn::StoreU(sum, d, args.c + col);

@@ -8,6 +8,7 @@
 #endif
 
 #include "cpu/kernels/clamp-inl.h"
+#include "cpu/kernels/masked_load-inl.h"
 #include "cpu/kernels/recurrent.h"
 #include "cpu/kernels/vector_math-inl.h"
 
@@ -82,7 +83,7 @@ HWY_INLINE CellVec cell_function(const CellRules& rules, int i, CellVec x) {
 HWY_INLINE CellVec load_lanes(const float* from, int64_t count) {
   const CellTag d;
   if (count == static_cast<int64_t>(hn::Lanes(d))) return hn::LoadU(d, from);
-  return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(count)), d, from);
+  return masked_load(hn::FirstN(d, static_cast<size_t>(count)), d, from);
 }
 HWY_INLINE void store_lanes(CellVec v, float* to, int64_t count) {
   const CellTag d;

@@ -12,6 +12,8 @@
 // clang-format off: the order matters
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+
+#include "cpu/kernels/masked_load-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -51,7 +53,7 @@ HWY_INLINE void line_by_axes(const Resize2d& p, const float* image, const int32_
                 out + c);
     if (whole < channels)
       hn::Store(weighted<kRows>(h.taps, row_weights,
-                                [&](int64_t r) HWY_ATTR { return hn::MaskedLoad(tail, d, row(r) + whole); }),
+                                [&](int64_t r) HWY_ATTR { return masked_load(tail, d, row(r) + whole); }),
                 d, out + whole);
   }
   to += channel0;

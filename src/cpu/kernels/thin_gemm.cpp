@@ -13,6 +13,7 @@
 // clang-format on
 
 #include "cpu/kernels/clamp-inl.h"
+#include "cpu/kernels/masked_load-inl.h"
 
 #ifndef CAMSHAFT_CPU_THIN_ROWS
 #define CAMSHAFT_CPU_THIN_ROWS
@@ -48,8 +49,8 @@ HWY_INLINE void finish(const BatchGemmArgs& args, const ThinProblem& p, ThinVec 
   const ThinTag d;
   const auto mask = hn::FirstN(d, static_cast<size_t>(count));
   const int64_t at = row * args.c_row_stride + col;
-  if (args.epilogue.bias) sum = hn::Add(sum, hn::MaskedLoad(mask, d, args.epilogue.bias + col));
-  if (p.residual) sum = hn::Add(sum, hn::MaskedLoad(mask, d, p.residual + at));
+  if (args.epilogue.bias) sum = hn::Add(sum, masked_load(mask, d, args.epilogue.bias + col));
+  if (p.residual) sum = hn::Add(sum, masked_load(mask, d, p.residual + at));
   sum = clamp_keeping_nan(sum, hn::Set(d, args.epilogue.lo), hn::Set(d, args.epilogue.hi));
   if (count == thin_lanes()) {
     hn::StoreU(sum, d, p.c + at);
@@ -83,7 +84,7 @@ void tile_of_columns(const BatchGemmArgs& args, const ThinProblem& p, int64_t ro
     ThinVec bv[NV];
 #pragma GCC unroll 8
     for (int v = 0; v < NV; ++v)
-      bv[v] = v == NV - 1 && masked ? hn::MaskedLoad(mask, d, from + v * lanes) : hn::LoadU(d, from + v * lanes);
+      bv[v] = v == NV - 1 && masked ? masked_load(mask, d, from + v * lanes) : hn::LoadU(d, from + v * lanes);
 #pragma GCC unroll 4
     for (int r = 0; r < MR; ++r) {
       const ThinVec x = hn::Set(d, a[r * args.a_row_stride + k * args.a_k_stride]);
@@ -142,9 +143,9 @@ void tile_of_dots(const BatchGemmArgs& args, const ThinProblem& p, int64_t row, 
     if (whole < args.k) {
 #pragma GCC unroll 4
       for (int r = 0; r < MR; ++r) {
-        const ThinVec x = hn::MaskedLoad(mask, d, a + r * args.a_row_stride + whole);
+        const ThinVec x = masked_load(mask, d, a + r * args.a_row_stride + whole);
 #pragma GCC unroll 4
-        for (int c = 0; c < 4; ++c) sum[r][c] = hn::MulAdd(x, hn::MaskedLoad(mask, d, b[c] + whole), sum[r][c]);
+        for (int c = 0; c < 4; ++c) sum[r][c] = hn::MulAdd(x, masked_load(mask, d, b[c] + whole), sum[r][c]);
       }
     }
 #pragma GCC unroll 4

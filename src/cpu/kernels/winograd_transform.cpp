@@ -9,6 +9,7 @@
 // After foreach_target.h, which sets the target.
 #include "cpu/kernels/activation-inl.h"
 #include "cpu/kernels/clamp-inl.h"
+#include "cpu/kernels/masked_load-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu {
@@ -72,7 +73,7 @@ HWY_INLINE void input_vector(const WinogradTile& t, int64_t channel, size_t coun
     for (int64_t i = 0; i < size; ++i) {
       const float* pixel = t.image + i * t.line_step + j * t.pixel_step + channel;
       const bool inside = kInside || (t.top + i >= 0 && t.top + i < t.in_h && t.left + j >= 0 && t.left + j < t.in_w);
-      x[i] = !inside ? hn::Zero(d) : full ? hn::LoadU(d, pixel) : hn::MaskedLoad(mask, d, pixel);
+      x[i] = !inside ? hn::Zero(d) : full ? hn::LoadU(d, pixel) : masked_load(mask, d, pixel);
     }
     input_1d(x, y);
 #pragma GCC unroll 6
@@ -108,7 +109,7 @@ HWY_INLINE void output_vector(const WinogradTile& t, int64_t channel, size_t cou
   const Tag d;
   const bool full = count == HWY_LANES(float);
   const auto mask = hn::FirstN(d, count);
-  const auto load = [&](const float* p) HWY_ATTR { return full ? hn::LoadU(d, p) : hn::MaskedLoad(mask, d, p); };
+  const auto load = [&](const float* p) HWY_ATTR { return full ? hn::LoadU(d, p) : masked_load(mask, d, p); };
   constexpr int64_t size = kTile + 2;
   HWY_ALIGN float half[kTile][size][HWY_LANES(float)];
   for (int64_t j = 0; j < size; ++j) {
