@@ -232,7 +232,7 @@ Values depth_to_space(ConvertContext& c) {
   if (mode != "DCR" && mode != "CRD") c.invalid(fmt::format("mode '{}' is unknown", mode));
   if (block < 1) c.invalid("the block size must be positive");
   const Shape s = c.shape(x);
-  const Dim channels = floor_div(s[1], block * block);
+  const Dim channels = floor_div(s[1], Dim(block) * block);
   const bool depth_first = mode == "DCR";
   const ValueId split = c.add(ops::Reshape{depth_first ? Shape{s[0], block, block, channels, s[2], s[3]}
                                                        : Shape{s[0], channels, block, block, s[2], s[3]}},

@@ -197,6 +197,9 @@ TEST(ImportShapes, DepthToSpaceAndBack) {
   const Tensor y = run_node("DepthToSpace", 13, {x}, {attr("blocksize", 2)});
   expect_near(y, {1, 1, 2, 4}, {0, 2, 1, 3, 4, 6, 5, 7});
   expect_near(run_node("SpaceToDepth", 13, {y}, {attr("blocksize", 2)}), {1, 4, 1, 2}, x.to_doubles());
+  for (const char* name : {"DepthToSpace", "SpaceToDepth"}) {
+    EXPECT_THROW(run_node(name, 13, {x}, {attr("blocksize", INT64_MAX - 1)}), Error) << name;
+  }
 }
 
 }  // namespace
