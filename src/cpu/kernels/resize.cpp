@@ -12,9 +12,9 @@
 // clang-format off: the order matters
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+// clang-format on
 
 #include "cpu/kernels/masked_load-inl.h"
-// clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu::HWY_NAMESPACE {
