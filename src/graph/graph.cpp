@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "graph/container_type.h"
+#include "graph/limits.h"
 
 namespace camshaft {
 
@@ -133,6 +134,9 @@ std::vector<Inferred> infer(const Graph& graph, const Node& node) {
       if ((is_container(r.type.dtype) && !malformed(r.type).empty()) ||
           std::any_of(r.type.shape.begin(), r.type.shape.end(), is_negative))
         throw Error(ErrorCode::invalid_model, fmt::format("its result would be {}", to_string(r.type)));
+      else if (r.type.shape.size() > static_cast<size_t>(most_axes))
+        throw Error(ErrorCode::invalid_model,
+                    fmt::format("its result would have {} axes; at most {} can be", r.type.shape.size(), most_axes));
       else if (exceeds_any_memory(r.type.shape))
         throw Error(ErrorCode::invalid_model,
                     fmt::format("its result {} is larger than any memory", to_string(r.type)));

@@ -98,7 +98,7 @@ class Cases {
  public:
   Cases(NodeImporter& importer, const std::vector<NodeProto>& nodes, const std::vector<std::string>& results,
         Scope& scope)
-      : importer_(importer), nodes_(nodes), scope_(scope), source_(scope.prefix + display_name(nodes[0])) {
+      : importer_(importer), nodes_(nodes), scope_(scope), source_(shortened(scope.prefix + display_name(nodes[0]))) {
     std::set<std::string> defined;
     for (const NodeProto& node : nodes) defined.insert(node.outputs.begin(), node.outputs.end());
     for (const std::string& name : results)

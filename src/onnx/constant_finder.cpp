@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ops/cost.h"
 #include "ops/generate.h"
 #include "ops/move.h"
 #include "ops/pointwise.h"
@@ -12,7 +13,8 @@ namespace camshaft::onnx {
 namespace {
 
 constexpr int64_t max_elements = int64_t{1} << 20;
-constexpr int max_depth = 200;  // of producers: finding recurses
+constexpr double max_flops = 1e9;  // of one node: a long kernel over a long signal makes few elements out of many
+constexpr int max_depth = 200;     // of producers: finding recurses
 
 bool is_static(const Shape& shape) {
   return std::all_of(shape.begin(), shape.end(), [](const Dim& d) { return d.is_constant(); });
@@ -99,6 +101,7 @@ std::shared_ptr<const Tensor> ConstantFinder::evaluate(const Node& node, ValueId
     if (element_count(dims) > max_elements) return nullptr;
     types.push_back(type);
   }
+  if (const auto cost = ops::cost(graph_, node, {}); cost && cost->flops > max_flops) return nullptr;
   for (const ValueId input : node.inputs) {
     const auto constant = input == no_value ? std::make_shared<const Tensor>() : find(input, depth + 1);
     if (!constant) return nullptr;
@@ -109,8 +112,14 @@ std::shared_ptr<const Tensor> ConstantFinder::evaluate(const Node& node, ValueId
   return std::make_shared<const Tensor>(outputs.at(static_cast<size_t>(at)));
 }
 
-// Moves the numbers of the elements instead of the elements.
+// Each value once: one that is joined to itself over and over has as many ways to it as there are powers of 2.
 std::optional<std::vector<Dim>> ConstantFinder::elements(ValueId id, int depth) {
+  if (const auto it = elements_.find(id); it != elements_.end()) return it->second;
+  return elements_[id] = find_elements(id, depth);
+}
+
+// Moves the numbers of the elements instead of the elements.
+std::optional<std::vector<Dim>> ConstantFinder::find_elements(ValueId id, int depth) {
   const Value& value = graph_.value(id);
   if (value.content) return value.content;
   if (value.type.dtype != DType::i64 && value.type.dtype != DType::i32) return std::nullopt;

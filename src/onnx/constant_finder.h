@@ -29,6 +29,7 @@ class ConstantFinder {
  private:
   void note_new_nodes();
   std::optional<std::vector<Dim>> elements(ValueId id, int depth);
+  std::optional<std::vector<Dim>> find_elements(ValueId id, int depth);
   std::shared_ptr<const Tensor> evaluate(const Node& node, ValueId id, int depth);
   std::shared_ptr<const Tensor> find(ValueId id, int depth);
 
@@ -37,6 +38,7 @@ class ConstantFinder {
   size_t nodes_seen_ = 0;
   std::unordered_map<ValueId, size_t> producer_;
   std::unordered_map<ValueId, std::shared_ptr<const Tensor>> found_;
+  std::unordered_map<ValueId, std::optional<std::vector<Dim>>> elements_;
 };
 
 }  // namespace camshaft::onnx

@@ -4,6 +4,7 @@
 
 #include "camshaft/error.h"
 #include "graph/container_type.h"
+#include "graph/limits.h"
 #include "onnx/onnx_dtype.h"
 
 namespace camshaft::onnx {
@@ -25,6 +26,7 @@ TensorType element_type_from(const TypeProto& type, const std::string& where) {
       const DType dtype = dtype_from_onnx(type.elem_type, where);
       // Writers that know nothing of the elements often leave an empty shape behind.
       if (!type.shape || type.shape->empty()) return any_tensor(dtype);
+      check_axes(type.shape->size(), where);
       TensorType out{dtype, {}};
       for (const DimensionProto& d : *type.shape)
         out.shape.push_back(d.value && *d.value > 0 ? Dim(*d.value) : unknown_dim());
@@ -48,9 +50,18 @@ TensorType element_type_from(const TypeProto& type, const std::string& where) {
   throw Error(ErrorCode::unsupported, where + " is a sparse tensor, which is supported for initializers alone");
 }
 
+void check_axes(size_t count, const std::string& where) {
+  if (count > static_cast<size_t>(most_axes))
+    throw Error(ErrorCode::invalid_model, fmt::format("{} has {} axes; at most {} can be", where, count, most_axes));
+}
+
+std::string symbol_base(const std::string& name) {
+  return name.starts_with('@') ? "_" + name : name;
+}
+
 TensorType container_type_from(const TypeProto& type, const std::string& name, const std::string& where) {
   TensorType out = element_type_from(type, where);
-  if (out.dtype == DType::sequence) out.shape = {Dim::symbol(name + ".0")};
+  if (out.dtype == DType::sequence) out.shape = {Dim::symbol(symbol_base(name) + ".0")};
   return out;
 }
 

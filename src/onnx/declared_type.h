@@ -17,6 +17,12 @@ using DeclaredTypes = std::unordered_map<std::string, const TypeProto*>;
 /// Error(invalid_model) for a missing type; `where` begins the message.
 TensorType element_type_from(const TypeProto& type, const std::string& where);
 
+/// Error(invalid_model) for more axes than a value may have; `where` begins the message.
+void check_axes(size_t count, const std::string& where);
+
+/// What the symbols for the sizes of the input `name` begin with: not with '@', as those of sizes that running tells.
+std::string symbol_base(const std::string& name);
+
 /// A value of a sequence, optional or map type; a sequence's length is the symbol "name.0".
 TensorType container_type_from(const TypeProto& type, const std::string& name, const std::string& where);
 

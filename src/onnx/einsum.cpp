@@ -191,12 +191,15 @@ Values einsum(ConvertContext& c) {
     if (std::none_of(terms.begin(), terms.end(), [&](const Term& t) { return contains(t.indices, index); }))
       c.invalid(fmt::format("the equation's output has '{}', which no operand has", index));
   }
-  Term result = terms[0];
-  for (size_t i = 1; i < terms.size(); ++i) {
-    Indices kept = out;
-    for (size_t later = i + 1; later < terms.size(); ++later) kept += terms[later].indices;
-    result = contracted(c, result, terms[i], kept);
+  // What the output or a later operand still needs, behind each operand; few indices, however many operands there are.
+  std::vector<Indices> needed(terms.size(), out);
+  for (size_t i = terms.size() - 1; i-- > 0;) {
+    needed[i] = needed[i + 1];
+    for (const char index : terms[i + 1].indices)
+      if (!contains(needed[i], index)) needed[i] += index;
   }
+  Term result = terms[0];
+  for (size_t i = 1; i < terms.size(); ++i) result = contracted(c, result, terms[i], needed[i]);
   return {transposed(c, summed(c, result, out), out).value};
 }
 

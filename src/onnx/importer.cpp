@@ -25,22 +25,25 @@ bool is_name(const std::string& param) {
 TensorType input_type(const ValueInfoProto& input, const ImportOptions& options, const std::string& where) {
   if (input.type.kind != TypeProto::Kind::tensor) return container_type_from(input.type, input.name, where);
   TensorType type{dtype_from_onnx(input.type.elem_type, where), {}};
+  const std::string base = symbol_base(input.name);
   if (!input.type.shape) {
     const auto rank = options.ranks.find(input.name);
     if (rank == options.ranks.end())
       throw Error(ErrorCode::unsupported, fmt::format("{} does not say how many axes it has; give a shape for it when "
                                                       "building (--shapes), or export the model with one",
                                                       where));
+    check_axes(rank->second, where);
     for (size_t axis = 0; axis < rank->second; ++axis)
-      type.shape.push_back(Dim::symbol(fmt::format("{}.{}", input.name, axis)));
+      type.shape.push_back(Dim::symbol(fmt::format("{}.{}", base, axis)));
     return type;
   }
+  check_axes(input.type.shape->size(), where);
   for (size_t axis = 0; axis < input.type.shape->size(); ++axis) {
     const DimensionProto& d = (*input.type.shape)[axis];
     if (d.value && *d.value > 0) {
       type.shape.emplace_back(*d.value);
     } else if (!is_name(d.param)) {
-      type.shape.push_back(Dim::symbol(fmt::format("{}.{}", input.name, axis)));
+      type.shape.push_back(Dim::symbol(fmt::format("{}.{}", base, axis)));
     } else {
       type.shape.push_back(Dim::symbol(d.param));
     }

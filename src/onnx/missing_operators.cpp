@@ -17,7 +17,7 @@ namespace {
 
 class Scan {
  public:
-  explicit Scan(const ModelProto& model) : model_(model) {}
+  explicit Scan(const ModelProto& model) : model_(model), functions_(model) {}
 
   void nodes(const std::vector<NodeProto>& nodes, const OpsetImports& opsets, const std::string& prefix) {
     for (const NodeProto& n : nodes) node(n, opsets, prefix);
@@ -45,8 +45,14 @@ class Scan {
   void node(const NodeProto& n, const OpsetImports& opsets, const std::string& prefix) {
     for (const AttributeProto& attribute : n.attributes)
       for (const GraphProto& graph : attribute.graphs) nodes(graph.nodes, opsets, prefix);
-    if (const FunctionProto* function = model_.find_function(n.domain, n.op_type, n.overload)) {
-      if (scanned_.insert(function).second) nodes(function->nodes, function->opsets, prefix + display_name(n) + "/");
+    if (const FunctionProto* function = functions_.find(n)) {
+      if (!scanned_.insert(function).second) return;
+      if (calls_ >= deepest_calls)
+        throw Error(ErrorCode::invalid_model,
+                    fmt::format("{}: functions call each other deeper than {}", model_.file, deepest_calls));
+      ++calls_;
+      nodes(function->nodes, function->opsets, shortened(prefix + display_name(n)) + "/");
+      --calls_;
       return;
     }
     const int64_t opset = opset_version(n.domain, opsets, model_);
@@ -73,7 +79,9 @@ class Scan {
   }
 
   const ModelProto& model_;
+  FunctionTable functions_;
   std::set<const FunctionProto*> scanned_;
+  size_t calls_ = 0;  // that the scan is in
   std::set<std::string> old_;
   std::map<std::string, std::vector<std::string>> missing_;
 };

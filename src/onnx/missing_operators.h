@@ -5,6 +5,9 @@
 
 namespace camshaft::onnx {
 
+/// How many functions may call each other: following the calls recurses.
+constexpr size_t deepest_calls = 100;
+
 /// Looks through the graph, its sub-graphs and the functions that it calls. Throws one Error(unsupported) that names
 /// every operator missing here and the nodes that use it, or Error(unsupported) for an operator set that is too old or
 /// too new.

@@ -19,13 +19,44 @@ namespace {
 
 using Attributes = std::unordered_map<std::string, const AttributeProto*>;
 
+size_t bytes_of(const TensorProto& tensor) {
+  size_t bytes = 4 * (tensor.float_data.size() + tensor.int32_data.size()) +
+                 8 * (tensor.double_data.size() + tensor.int64_data.size() + tensor.uint64_data.size());
+  for (const std::string& text : tensor.string_data) bytes += sizeof text + text.size();
+  return bytes;
+}
+
+/// What a copy of it takes, roughly.
+size_t bytes_of(const AttributeProto& attribute) {
+  size_t bytes = sizeof attribute + attribute.s.size() + 4 * attribute.floats.size() + 8 * attribute.ints.size();
+  for (const std::string& text : attribute.strings) bytes += sizeof text + text.size();
+  for (const TensorProto& tensor : attribute.tensors) bytes += bytes_of(tensor);
+  for (const SparseTensorProto& tensor : attribute.sparse_tensors)
+    bytes += bytes_of(tensor.values) + bytes_of(tensor.indices);
+  for (const GraphProto& graph : attribute.graphs) {
+    for (const TensorProto& tensor : graph.initializers) bytes += bytes_of(tensor);
+    for (const NodeProto& node : graph.nodes) {
+      bytes += sizeof node;
+      for (const AttributeProto& inner : node.attributes) bytes += bytes_of(inner);
+    }
+  }
+  return bytes;
+}
+
 /// Puts the values of a call's attributes where the body refers to them; an attribute without a value is left out.
-void substitute(NodeProto& node, const Attributes& values) {
+/// `copied` counts the bytes.
+void substitute(NodeProto& node, const Attributes& values, size_t& copied) {
   std::vector<AttributeProto> kept;
   for (AttributeProto& attribute : node.attributes) {
     if (!attribute.ref_attr_name.empty()) {
       const auto it = values.find(attribute.ref_attr_name);
       if (it == values.end()) continue;
+      constexpr size_t most_bytes = size_t{256} << 20;  // many nodes may refer to one long list
+      copied += bytes_of(*it->second);
+      if (copied > most_bytes)
+        throw Error(ErrorCode::invalid_model, fmt::format("the attributes of the model's functions take more than {} "
+                                                          "bytes when they are inlined",
+                                                          most_bytes));
       AttributeProto value = *it->second;
       value.name = attribute.name;
       value.ref_attr_name.clear();
@@ -33,7 +64,7 @@ void substitute(NodeProto& node, const Attributes& values) {
       continue;
     }
     for (GraphProto& graph : attribute.graphs)
-      for (NodeProto& inner : graph.nodes) substitute(inner, values);
+      for (NodeProto& inner : graph.nodes) substitute(inner, values, copied);
     kept.push_back(std::move(attribute));
   }
   node.attributes = std::move(kept);
@@ -46,6 +77,14 @@ void leave_out(NodeProto& node, const std::set<std::string>& absent) {
   for (AttributeProto& attribute : node.attributes)
     for (GraphProto& graph : attribute.graphs)
       for (NodeProto& inner : graph.nodes) leave_out(inner, absent);
+}
+
+/// An attribute that refers to one of the function around has no value of its own: substitute() has put one in its
+/// place, where there is a function.
+void check_has_value(const AttributeProto& attribute) {
+  if (!attribute.ref_attr_name.empty())
+    throw Error(ErrorCode::invalid_model, fmt::format("attribute {} refers to {}, and is in no function that has it",
+                                                      quote(attribute.name), quote(attribute.ref_attr_name)));
 }
 
 // Conversions that an exception gives up may be tried again in another way.
@@ -180,7 +219,7 @@ void NodeImporter::add_nodes(const std::vector<NodeProto>& nodes, const std::vec
 }
 
 void NodeImporter::refuse(std::string message) {
-  if (std::find(refused_.begin(), refused_.end(), message) == refused_.end()) refused_.push_back(std::move(message));
+  if (is_refused_.insert(message).second) refused_.push_back(std::move(message));
 }
 
 NodeImporter::Case::Case(NodeImporter& importer, size_t nodes) : importer_(importer) {
@@ -191,7 +230,7 @@ NodeImporter::Case::Case(NodeImporter& importer, size_t nodes) : importer_(impor
 }
 
 void NodeImporter::add_node(const NodeProto& node, Scope& scope) {
-  const std::string source = scope.prefix + display_name(node);
+  const std::string source = shortened(scope.prefix + display_name(node));
   const auto refuse = [&] {
     for (const std::string& output : node.outputs) scope.lost.insert(output);
   };
@@ -216,6 +255,8 @@ void NodeImporter::add_node(const NodeProto& node, Scope& scope) {
     const bool names_node = dynamic_cast<const NodeError*>(&e) != nullptr;
     const std::string message =
         names_node ? e.what() : fmt::format("node {} ({}): {}", quote(source), node.op_type, e.what());
+    // Arithmetic on sizes does not know that its numbers are a model's.
+    if (e.code() == ErrorCode::invalid_argument) throw NodeError(ErrorCode::invalid_model, message);
     if (e.code() != ErrorCode::unsupported) throw NodeError(e.code(), message);
     this->refuse(message);
     return refuse();
@@ -243,7 +284,11 @@ void NodeImporter::add_node(const NodeProto& node, Scope& scope) {
 }
 
 Values NodeImporter::convert(const NodeProto& node, const std::string& source, Values inputs, Scope& scope) {
-  if (const FunctionProto* function = model_.find_function(node.domain, node.op_type, node.overload))
+  for (const AttributeProto& attribute : node.attributes) check_has_value(attribute);
+  if (depth > 0 && ++nested_nodes_ > largest_nested)
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("the model's sub-graphs make more than {} nodes when loops are tried out", largest_nested));
+  if (const FunctionProto* function = functions_.find(node))
     return inline_function(*function, node, source, inputs, *scope.target);
   const int64_t opset = opset_version(node.domain, *scope.opsets, model_);
   const Converter* converter = find_converter(node.domain, node.op_type, opset);
@@ -258,6 +303,9 @@ Values NodeImporter::inline_function(const FunctionProto& function, const NodePr
                                      const Values& inputs, GraphUnderConstruction& target) {
   if (std::find(calls_.begin(), calls_.end(), &function) != calls_.end())
     throw Error(ErrorCode::invalid_model, fmt::format("function {} calls itself", quote(function.name)));
+  if (calls_.size() >= deepest_calls)
+    throw Error(ErrorCode::invalid_model, fmt::format("functions call each other deeper than {}", deepest_calls));
+  for (const AttributeProto& a : function.default_attributes) check_has_value(a);
   if (inputs.size() > function.inputs.size())
     throw Error(ErrorCode::invalid_model, fmt::format("it has {} inputs, function {} takes {}", inputs.size(),
                                                       quote(function.name), function.inputs.size()));
@@ -270,7 +318,7 @@ Values NodeImporter::inline_function(const FunctionProto& function, const NodePr
     throw Error(ErrorCode::invalid_model,
                 fmt::format("the model's functions make more than {} nodes when they are inlined", largest_inlined));
   std::vector<NodeProto> body = function.nodes;
-  for (NodeProto& node : body) substitute(node, attributes);
+  for (NodeProto& node : body) substitute(node, attributes, copied_bytes_);
 
   Scope scope(function.opsets, target, source + "/");
   declare(function.value_infos, scope);

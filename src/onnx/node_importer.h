@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "onnx/convert_context.h"
@@ -39,7 +40,7 @@ struct BodyRefused {};
 
 class NodeImporter {
  public:
-  explicit NodeImporter(const ModelProto& model) : model_(model) {}
+  explicit NodeImporter(const ModelProto& model) : model_(model), functions_(model) {}
 
   void add_initializers(const GraphProto& graph, Scope& scope);
   /// Notes the types that values are declared to have.
@@ -81,9 +82,12 @@ class NodeImporter {
                          const Values& inputs, GraphUnderConstruction& target);
 
   const ModelProto& model_;
+  FunctionTable functions_;
   std::unordered_map<std::string, int> prefixes_;
   /// The largest exported models have some ten thousand nodes.
   static constexpr size_t largest_inlined = 1u << 20;
+  /// A loop's body is converted up to four times, and one inside another up to four times as often.
+  static constexpr size_t largest_nested = 1u << 20;
 
   /// Each If whose branches differ in rank can double what follows it.
   static constexpr size_t largest_cases = 1u << 16;
@@ -93,7 +97,10 @@ class NodeImporter {
   size_t case_nodes_ = 0;
   int open_cases_ = 0;
   size_t inlined_nodes_ = 0;
-  std::vector<std::string> refused_;
+  size_t copied_bytes_ = 0;  ///< of attributes of calls, where functions refer to them
+  size_t nested_nodes_ = 0;
+  std::vector<std::string> refused_;  ///< each once
+  std::unordered_set<std::string> is_refused_;
 };
 
 }  // namespace camshaft::onnx

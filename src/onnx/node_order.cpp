@@ -34,6 +34,12 @@ std::string display_name(const NodeProto& node) {
   return node.op_type;
 }
 
+std::string shortened(const std::string& name) {
+  constexpr size_t longest = 1024;
+  if (name.size() <= longest) return name;
+  return name.substr(0, longest / 2) + "~" + name.substr(name.size() - longest / 2);
+}
+
 void for_each_read(const NodeProto& node, const std::function<void(const std::string&)>& visit) {
   for (const std::string& input : node.inputs)
     if (!input.empty()) visit(input);

@@ -13,6 +13,9 @@ namespace camshaft::onnx {
 /// The name of a node for people: its own, or "Conv(first output)" when it has none.
 std::string display_name(const NodeProto& node);
 
+/// A name of any length, made short enough to stand before the names of everything inside of a node.
+std::string shortened(const std::string& name);
+
 /// Calls `visit` with every name that the node reads from around it: its inputs, and what its sub-graphs capture.
 void for_each_read(const NodeProto& node, const std::function<void(const std::string&)>& visit);
 

@@ -9,6 +9,7 @@
 #include "onnx/spatial.h"
 #include "ops/contract.h"
 #include "ops/move.h"
+#include "ops/spatial.h"
 
 namespace camshaft::onnx {
 
@@ -86,7 +87,8 @@ Values conv_transpose(ConvertContext& c) {
     for (size_t i = 0; i < count; ++i) {
       const Dim in = c.dim(x, static_cast<int64_t>(i) + 2);
       const Dim out = sizes ? Dim((*sizes)[sizes->size() - count + i]) : in * Dim(op.strides[i]);
-      const Dim full = Dim(op.strides[i]) * (in - Dim(1)) + Dim(extra[i] + (kernel[i] - 1) * op.dilations[i] + 1);
+      const Dim reach = ops::window_extent(kernel[i], op.dilations[i]);
+      const Dim full = Dim(op.strides[i]) * (in - Dim(1)) + Dim(extra[i]) + reach;
       const Dim total = full - out;
       if (const auto high = total.upper_bound(); high && *high < 0) {
         op.output_padding[i] = op.output_padding[i] - total;

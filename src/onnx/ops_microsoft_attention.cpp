@@ -273,6 +273,7 @@ Values group_query_attention(ConvertContext& c) {
     ValueId places = c.reshape(iota(c, queries), {1, queries});
     if (c.has(9)) {
       places = c.input(9);
+      if (c.rank(places) != 2) c.invalid(fmt::format("the position ids have {} axes instead of 2", c.rank(places)));
     } else if (has_past) {
       places = c.add(F::add, {places, past});
     }
@@ -283,7 +284,7 @@ Values group_query_attention(ConvertContext& c) {
       const Shape s = c.shape(rows);
       angles[i] = c.reshape(rows, {s[0], 1, s[1], s[2]});
     }
-    const int64_t rotated = 2 * c.static_size(c.dim(c.input(7), 1), "the number of angles");
+    const int64_t rotated = c.static_size(Dim(2) * c.dim(c.input(7), 1), "twice the number of angles");
     const bool interleaved = c.int_attribute("rotary_interleaved", 0) != 0;
     a.query = rotate(c, a.query, angles[0], angles[1], rotated, interleaved);
     a.key = rotate(c, a.key, angles[0], angles[1], rotated, interleaved);
@@ -335,7 +336,7 @@ Values microsoft_rotary_embedding(ConvertContext& c) {
   if (c.int_attribute("is_packed_batching", 0) != 0) c.unsupported("packed batches");
   if (c.float_attribute("scale", 1) != 1) c.unsupported("a scale");
   if (c.rank(c.input(2)) != 2 || c.rank(c.input(3)) != 2) c.invalid("the cosines and sines must be matrices");
-  const int64_t rotated = 2 * c.static_size(c.dim(c.input(2), 1), "the number of angles");
+  const int64_t rotated = c.static_size(Dim(2) * c.dim(c.input(2), 1), "twice the number of angles");
   const Dim length = c.dim(x, rank == 3 ? 1 : 2);
   ValueId apart = x;
   if (rank == 3) {

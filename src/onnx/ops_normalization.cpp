@@ -108,6 +108,8 @@ Values train_batch_normalization(ConvertContext& c) {
 Values batch_normalization(ConvertContext& c) {
   const ValueId x = c.input(0);
   if (c.rank(x) < 1) c.invalid("the input is a scalar");
+  if (!is_floating(c.dtype(x)) || is_packed(c.dtype(x)))
+    c.invalid(fmt::format("it takes floating-point numbers of whole bytes, not {}", to_string(c.dtype(x))));
   for (size_t i = 1; i < 5; ++i)
     if (const int64_t rank = c.rank(c.input(i)); rank != 1 && !(c.opset() < 9 && rank > 1))
       c.invalid(fmt::format("input {} must be 1-D, it is {}-D", i, rank));

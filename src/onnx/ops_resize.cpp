@@ -61,7 +61,7 @@ std::optional<Dim> scaled(ConvertContext& c, const Dim& size, double scale) {
   constexpr int largest_denominator = 64;
   for (int denominator = 1; denominator <= largest_denominator; ++denominator) {
     const double numerator = std::round(scale * denominator);
-    if (numerator >= 1 && std::abs(numerator / denominator - scale) <= 1e-7 * scale)
+    if (numerator >= 1 && numerator < 0x1p62 && std::abs(numerator / denominator - scale) <= 1e-7 * scale)
       return floor_div(size * Dim(static_cast<int64_t>(numerator)), denominator);
   }
   return std::nullopt;

@@ -36,6 +36,8 @@ Body import_body(ConvertContext& c, const std::vector<TensorType>& types, size_t
 
 TensorType without_axis(ConvertContext& c, ValueId id, int64_t axis) {
   TensorType type = c.graph().type(id);
+  // The axis of a sequence or map is not one that a tensor can do without.
+  if (is_container(type.dtype)) c.invalid(fmt::format("{} cannot be scanned", to_string(type)));
   type.shape.erase(type.shape.begin() + axis);
   return type;
 }

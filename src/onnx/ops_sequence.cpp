@@ -75,7 +75,8 @@ Values sequence_insert(ConvertContext& c) {
 
 Values sequence_erase(ConvertContext& c) {
   const ValueId sequence = sequence_input(c, 0);
-  if (auto elements = known_elements(c, sequence)) {
+  if (auto elements = known_elements(c, sequence);
+      elements && static_cast<int64_t>(elements->size()) <= most_known_elements) {
     const auto size = static_cast<int64_t>(elements->size());
     if (const auto position = known_position(c, 1, size, size - 1)) {
       if (*position < 0 || *position >= size)
@@ -121,7 +122,7 @@ std::optional<std::vector<Dim>> known_pieces(ConvertContext& c, const Dim& size)
   if (*piece <= 0) c.invalid(fmt::format("pieces cannot be {} long", *piece));
   if (*whole / *piece >= most_known_elements) return std::nullopt;
   std::vector<Dim> pieces;
-  for (int64_t at = 0; at < *whole; at += *piece) pieces.emplace_back(std::min(*piece, *whole - at));
+  for (int64_t left = *whole; left > 0; left -= std::min(*piece, left)) pieces.emplace_back(std::min(*piece, left));
   return pieces;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "graph/limits.h"
 #include "onnx/converters.h"
 #include "ops/control_flow.h"
 #include "ops/dynamic.h"
@@ -23,15 +24,17 @@ Values to_shape(ConvertContext& c, Shape shape) {
   return c.result(ops::Reshape{std::move(shape)}, {c.input(0)});
 }
 
-// How many elements a 1-D tensor of sizes has: the rank of a shape that is data.
-constexpr int64_t largest_rank = 64;  // as for initializers
+// Larger ones are refused before anything is done with each of the axes.
+void check_rank(ConvertContext& c, int64_t rank) {
+  if (rank > most_axes) c.invalid(fmt::format("the result would have {} axes; at most {} can be", rank, most_axes));
+}
 
+// How many elements a 1-D tensor of sizes has: the rank of a shape that is data.
 int64_t data_rank(ConvertContext& c, ValueId sizes) {
   if (c.rank(sizes) != 1) c.invalid(fmt::format("the shape must be 1-D, it is {}-D", c.rank(sizes)));
   const auto count = c.dim(sizes, 0).as_constant();
   const int64_t rank = count ? *count : c.declared_rank(0, "the number of axes of the result");
-  if (rank > largest_rank)
-    c.invalid(fmt::format("the result would have {} axes; at most {} can be", rank, largest_rank));
+  check_rank(c, rank);
   return rank;
 }
 
@@ -145,14 +148,15 @@ Values unsqueeze(ConvertContext& c) {
   const ValueId x = c.input(0);
   if (has_data_axes(c)) {
     const auto count = count_of_axes(c);
+    if (count) check_rank(c, *count);  // before it is added to
     const int64_t all = count ? c.rank(x) + *count : c.declared_rank(0, "the number of new axes");
-    if (all > largest_rank)
-      c.invalid(fmt::format("the result would have {} axes; at most {} can be", all, largest_rank));
+    check_rank(c, all);
     return c.result(ops::DynamicUnsqueeze{all}, {x, c.input(1)});
   }
   const auto given = c.ints_from("axes", 1);
   if (!given) c.invalid("it has no axes");
   const int64_t rank = c.rank(x) + static_cast<int64_t>(given->size());
+  check_rank(c, rank);
   const auto axes = c.axes(*given, rank);
   Shape to;
   for (int64_t i = 0, from = 0; i < rank; ++i) {

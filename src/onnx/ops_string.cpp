@@ -107,9 +107,10 @@ Values tf_idf_vectorizer(ConvertContext& c) {
     op.gram_counts.push_back(static_cast<int64_t>(count));
     first_gram += count;
   }
+  constexpr int64_t most_columns = 1 << 24;  // each has a weight, whatever few of them are named
   int64_t width = 0;
   for (const int64_t column : *columns) {
-    if (column < 0 || column >= (1 << 30)) c.invalid(fmt::format("ngram_indexes has {}", column));
+    if (column < 0 || column >= most_columns) c.invalid(fmt::format("ngram_indexes has {}", column));
     width = std::max(width, column + 1);
   }
   auto weights = floats_tensor(c, "weights");

@@ -43,11 +43,16 @@ Tensor indices(const std::vector<int32_t>& values, Dims dims = {}) {
   return Tensor::of<int32_t>(DType::i32, std::move(dims), values);
 }
 
+/// Nodes and leaves are numbered in 32 bits.
+void check_countable(ConvertContext& c, size_t count) {
+  if (count > std::numeric_limits<int32_t>::max() / 2) c.unsupported("more than 2^30 tree nodes or leaves");
+}
+
 /// The arrays in the order of a walk from the roots, so that children stand behind their node; nodes that no root
 /// reaches are left out. The operator's inputs behind x.
 Values flatten(ConvertContext& c, const Source& source) {
   const auto count = static_cast<int64_t>(source.features.size());
-  if (count > std::numeric_limits<int32_t>::max() / 2) c.unsupported("more than 2^30 tree nodes");
+  check_countable(c, source.features.size());
   std::vector<bool> is_seen(static_cast<size_t>(count));
   std::vector<uint8_t> compare;
   std::vector<int32_t> features, children, roots, set_starts{0};
@@ -150,6 +155,7 @@ Source read_trees(ConvertContext& c, const std::string& what, std::vector<int64_
   const auto* modes = c.attribute("nodes_modes", AttributeType::strings);
   const auto thresholds = numbers_of(c, "nodes_values", source.is_f64);
   const size_t n = trees.size();
+  check_countable(c, n);
   check_length(c, "nodes_nodeids", ids.size(), n);
   check_length(c, "nodes_truenodeids", on_true.size(), n);
   check_length(c, "nodes_falsenodeids", on_false.size(), n);
@@ -178,6 +184,7 @@ Source read_trees(ConvertContext& c, const std::string& what, std::vector<int64_
   const auto weight_trees = ints_or_none(c, what + "_treeids"), weight_nodes = ints_or_none(c, what + "_nodeids");
   targets = ints_or_none(c, what + "_ids");
   const auto weights = numbers_of(c, what + "_weights", source.is_f64);
+  check_countable(c, weights.size());
   check_length(c, what + "_treeids", weight_trees.size(), weights.size());
   check_length(c, what + "_nodeids", weight_nodes.size(), weights.size());
   check_length(c, what + "_ids", targets.size(), weights.size());
@@ -304,6 +311,7 @@ Values tree_ensemble(ConvertContext& c) {
   check_length(c, "nodes_falseleafs", false_leafs.size(), n);
   if (!tracks.empty()) check_length(c, "nodes_missing_value_tracks_true", tracks.size(), n);
   const auto leaf_targets = ints_or_none(c, "leaf_targetids");
+  check_countable(c, leaf_targets.size());
   check_length(c, "leaf_targetids", leaf_targets.size(), source.leaf_weights.size());
   for (const int64_t target : leaf_targets) {
     source.leaf_targets.push_back(static_cast<int32_t>(std::clamp<int64_t>(target, -1, 1 << 30)));

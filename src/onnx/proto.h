@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace camshaft::onnx {
@@ -168,6 +169,17 @@ struct ModelProto {
   /// Null when the model defines no such function; `function_domain` as in NodeProto::domain.
   const FunctionProto* find_function(std::string_view function_domain, std::string_view function_name,
                                      std::string_view overload = {}) const;
+};
+
+/// find_function() for many nodes. The model must outlive it.
+class FunctionTable {
+ public:
+  explicit FunctionTable(const ModelProto& model);
+  /// The function that a node calls; null when it is an operator.
+  const FunctionProto* find(const NodeProto& node) const;
+
+ private:
+  std::unordered_map<std::string, const FunctionProto*> by_name_;
 };
 
 }  // namespace camshaft::onnx

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 
+#include "camshaft/error.h"
 #include "ops/move.h"
 #include "ops/pointwise.h"
 
@@ -80,7 +82,14 @@ class Finder {
  public:
   Finder(const Graph& graph, ConstantFinder& constants) : graph_(graph), constants_(constants) {}
 
+  /// Each value once: one that is added to itself over and over has as many ways to it as there are powers of 2.
   Fractions find(ValueId id, int depth) {
+    if (const auto it = found_.find(id); it != found_.end()) return it->second;
+    return found_[id] = searched(id, depth);
+  }
+
+ private:
+  Fractions searched(ValueId id, int depth) {
     const Value& value = graph_.value(id);
     if (value.type.shape.size() > 1 || depth > max_depth) return std::nullopt;
     if (const auto constant = value.constant) return of_constant(*constant);
@@ -94,7 +103,6 @@ class Finder {
     return std::nullopt;
   }
 
- private:
   static Fractions of_constant(const Tensor& tensor) {
     if (!is_floating(tensor.dtype()) || tensor.size() > static_cast<int64_t>(max_elements)) return std::nullopt;
     std::vector<Fraction> out;
@@ -152,20 +160,25 @@ class Finder {
 
   const Graph& graph_;
   ConstantFinder& constants_;
+  std::unordered_map<ValueId, Fractions> found_;
 };
 
 }  // namespace
 
 std::optional<std::vector<Dim>> cut_to_sizes(const Graph& graph, ConstantFinder& constants, ValueId id) {
-  const auto fractions = Finder(graph, constants).find(id, 0);
-  if (!fractions) return std::nullopt;
-  std::vector<Dim> out;
-  for (const Fraction& f : *fractions) {
-    const auto low = f.numerator.lower_bound();
-    if (!low || *low < 0) return std::nullopt;  // negative numbers are cut upwards
-    out.push_back(floor_div(f.numerator, f.denominator));
+  try {
+    const auto fractions = Finder(graph, constants).find(id, 0);
+    if (!fractions) return std::nullopt;
+    std::vector<Dim> out;
+    for (const Fraction& f : *fractions) {
+      const auto low = f.numerator.lower_bound();
+      if (!low || *low < 0) return std::nullopt;  // negative numbers are cut upwards
+      out.push_back(floor_div(f.numerator, f.denominator));
+    }
+    return out;
+  } catch (const Error&) {  // beyond 64 bits, where floats go on
+    return std::nullopt;
   }
-  return out;
 }
 
 }  // namespace camshaft::onnx

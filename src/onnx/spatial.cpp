@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ops/spatial.h"
+
 namespace camshaft::onnx {
 
 std::vector<int64_t> positive_ints(ConvertContext& c, std::string_view name, size_t count) {
@@ -34,8 +36,8 @@ Window read_window(ConvertContext& c, ValueId x, std::optional<std::vector<int64
   } else if (auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER") {
     for (size_t i = 0; i < count; ++i) {
       const Dim size = c.dim(x, static_cast<int64_t>(i) + 2), out = ceil_div(size, w.strides[i]);
-      const int64_t reach = (w.kernel[i] - 1) * w.dilations[i] + 1;
-      const Dim total = max((out - Dim(1)) * Dim(w.strides[i]) + Dim(reach) - size, 0);
+      const Dim reach = ops::window_extent(w.kernel[i], w.dilations[i]);
+      const Dim total = max((out - Dim(1)) * Dim(w.strides[i]) + reach - size, 0);
       const Dim less = floor_div(total, 2);
       w.pads[i] = auto_pad == "SAME_UPPER" ? less : total - less;
       w.pads[count + i] = total - w.pads[i];

@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/memory_limit.h"
 #include "camshaft/error.h"
 #include "onnx/onnx_dtype.h"
 #include "onnx/quote.h"
@@ -142,8 +143,12 @@ std::string place(const std::string& file, const std::string& role, const std::s
 
 /// Zeroed by the system page by page, so that a huge and mostly empty tensor costs what is written to it.
 std::span<std::byte> own_zeroed(TensorData& tensor, size_t size, const std::string& where) {
+  const auto refuse_size = [&] {
+    throw Error(ErrorCode::out_of_memory, fmt::format("{} takes {} bytes when dense", where, size));
+  };
+  if (size > largest_buffer()) refuse_size();
   std::shared_ptr<void> buffer(std::calloc(std::max<size_t>(size, 1), 1), std::free);
-  if (!buffer) throw Error(ErrorCode::out_of_memory, fmt::format("{} takes {} bytes when dense", where, size));
+  if (!buffer) refuse_size();
   const std::span<std::byte> bytes(static_cast<std::byte*>(buffer.get()), size);
   tensor.bytes = bytes;
   tensor.owner = std::move(buffer);
