@@ -34,13 +34,22 @@ struct Place {
 };
 
 Place place(const Plan& plan, int32_t id, const SymbolBindings& symbols) {
-  const PlanValue& value = plan.values[static_cast<size_t>(id)];
-  const int64_t columns = value.type.shape.empty() ? 1 : value.type.shape.back().evaluate(symbols);
-  if (value.storage != Storage::alias && value.storage != Storage::slice) return {0, columns};
-  Place at = place(plan, value.index, symbols);
-  if (value.storage == Storage::slice)
-    at.offset += value.row.evaluate(symbols) * at.pitch + value.column.evaluate(symbols);
-  if (plan.is_dense(id)) at.pitch = columns;
+  const auto value = [&](int32_t v) -> const PlanValue& { return plan.values[static_cast<size_t>(v)]; };
+  const auto columns = [&](int32_t v) {
+    return value(v).type.shape.empty() ? 1 : value(v).type.shape.back().evaluate(symbols);
+  };
+  std::vector<int32_t> inside;  // from the value outwards; a chain of views may be long
+  for (; value(id).storage == Storage::alias || value(id).storage == Storage::slice; id = value(id).index)
+    inside.push_back(id);
+  Place at{0, columns(id)};
+  for (size_t i = inside.size(); i-- > 0;) {
+    const PlanValue& v = value(inside[i]);
+    // Whether it lies inside is looked at later: rows and columns may be any numbers, and Dim's arithmetic is checked.
+    if (v.storage == Storage::slice)
+      at.offset =
+          (Dim(at.offset) + Dim(v.row.evaluate(symbols)) * Dim(at.pitch) + Dim(v.column.evaluate(symbols))).value();
+    if (plan.is_dense(inside[i])) at.pitch = columns(inside[i]);
+  }
   return at;
 }
 
@@ -126,7 +135,7 @@ void BoundPlan::bind_slices(const Plan& plan) {
         (value.storage != Storage::alias && value.storage != Storage::slice))
       continue;
     const Place at = place(plan, id, symbols_);
-    shifts_[v] = at.offset * static_cast<int64_t>(operand_bytes(value.type.dtype, {}));
+    shifts_[v] = (Dim(at.offset) * Dim(static_cast<int64_t>(operand_bytes(value.type.dtype, {})))).value();
     if (!plan.is_dense(id)) row_strides_[v] = at.pitch;
     if (value.storage != Storage::slice) continue;
     const Dims& whole = dims_[static_cast<size_t>(value.index)];

@@ -36,7 +36,8 @@ class BranchRun {
                                 to_string(shapes.outputs[o].dims)));
     for (size_t s = 0; s < plan.steps.size(); ++s)
       if (!bound_.launch(s))
-        throw Error(ErrorCode::internal, fmt::format("layer '{}' of a branch is not ready", plan.steps[s].name));
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("layer '{}' of a branch needs sizes that no tensor tells", plan.steps[s].name));
     arena_ = AlignedBuffer(static_cast<size_t>(std::max<int64_t>(bound_.arena_bytes(), 64)), "the tensors of a branch");
     pointers_.assign(plan.values.size(), nothing);
     for (size_t v = 0; v < plan.values.size(); ++v) {

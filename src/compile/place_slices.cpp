@@ -86,9 +86,10 @@ class Placer {
   }
 
   // Whether a value, and all that is seen in it, may lie in another one; `gaps`: with gaps between its rows.
-  bool may_move(int32_t id, bool gaps) const {
+  bool may_move(int32_t id, bool gaps, int depth = 0) const {
+    constexpr int deepest = 100;  // of views of views
     const Use& u = use(id);
-    if (u.is_output) return false;
+    if (u.is_output || depth > deepest) return false;
     if (u.writer.step != SIZE_MAX) {
       const PlanStep& step = plan_.steps[u.writer.step];
       if (!is_settled(step) || (gaps && !step.kernel->writes_slices(u.writer.index))) return false;
@@ -99,7 +100,7 @@ class Placer {
     }
     return std::all_of(u.seen_as.begin(), u.seen_as.end(), [&](int32_t part) {
       const bool same_rows = !shape(part).empty() && shape(part).back() == shape(id).back();
-      return (!gaps || same_rows || value(part).storage == Storage::slice) && may_move(part, gaps);
+      return (!gaps || same_rows || value(part).storage == Storage::slice) && may_move(part, gaps, depth + 1);
     });
   }
 
@@ -188,7 +189,9 @@ class Placer {
       try {
         Dims dims;
         for (const Dim& d : root.type.shape) dims.push_back(d.evaluate(symbols_));
-        life.bytes = static_cast<int64_t>(operand_bytes(root.type.dtype, dims));
+        // A profile may name any sizes; sums over all values must fit.
+        constexpr size_t most = size_t{1} << 40;
+        life.bytes = static_cast<int64_t>(std::min(operand_bytes(root.type.dtype, dims), most));
       } catch (const Error&) {
         life.bytes = 0;  // sizes without a value do not decide
       }

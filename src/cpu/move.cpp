@@ -145,7 +145,7 @@ std::shared_ptr<const Kernel> compile_pad(const RegionView& region, PackedConsta
   return simple_kernel([op = *region.node.op.as<ops::Pad>()](const KernelShapes& shapes) {
     const auto rank = static_cast<int64_t>(shapes.inputs[0].dims.size());
     Dims all;
-    for (const Dim& d : op.pads) all.push_back(d.evaluate(*shapes.symbols));
+    for (const Dim& d : op.pads) all.push_back(ops::pad_amount(d, *shapes.symbols));
     if (shapes.inputs.size() > 1 && !shapes.inputs[1].dims.empty())
       require_equal(shapes.inputs[1].dims[0], 1, "the number of padding values");
     return [pad = Pad(width_of(shapes.inputs[0]), shapes.inputs[0].dims, Dims(all.begin(), all.begin() + rank),

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "cpu/kernels/col2im.h"
 #include "cpu/kernels/grid_sample.h"
 #include "cpu/shape_check.h"
 #include "cpu/simple_kernel.h"
+#include "cpu/spatial_view.h"
 #include "ops/grid_taps.h"
 #include "ops/window_ops.h"
 
@@ -119,31 +121,21 @@ std::optional<double> estimate_col2im(const RegionView& region) {
 }
 
 std::shared_ptr<const Kernel> compile_col2im(const RegionView& region, PackedConstants&) {
-  return simple_kernel([op = *region.node.op.as<ops::Col2Im>(),
-                        kernel = *kernel_of(region)](const KernelShapes& shapes) {
-    const Dims &x = shapes.inputs[0].dims, &y = shapes.outputs[0].dims;
-    const auto windows = [&](size_t axis) {
-      const int64_t room = y[2 + axis] + op.pads[axis].evaluate(*shapes.symbols) +
-                           op.pads[2 + axis].evaluate(*shapes.symbols) - (kernel[axis] - 1) * op.dilations[axis] - 1;
-      return room < 0 ? 0 : room / op.strides[axis] + 1;
-    };
-    Col2Im fold{y[0] * y[1],
-                y[2],
-                y[3],
-                windows(0),
-                windows(1),
-                kernel[0],
-                kernel[1],
-                op.strides[0],
-                op.strides[1],
-                op.dilations[0],
-                op.dilations[1],
-                op.pads[0].evaluate(*shapes.symbols),
-                op.pads[1].evaluate(*shapes.symbols)};
-    require_equal(x[1], y[1] * kernel[0] * kernel[1], "the number of elements of col2im's windows");
-    require_equal(x[2], fold.window_rows * fold.window_columns, "the number of col2im's windows");
-    return [fold](const LaunchArguments& a) { fold.run(a.pool, input<float>(a, 0), output<float>(a, 0)); };
-  });
+  return simple_kernel(
+      [op = *region.node.op.as<ops::Col2Im>(), kernel = *kernel_of(region)](const KernelShapes& shapes) {
+        const Dims &x = shapes.inputs[0].dims, &y = shapes.outputs[0].dims;
+        const std::array<int64_t, 4> pads = pads_of(op.pads, *shapes.symbols);
+        const auto windows = [&](size_t axis) {
+          const int64_t room = y[2 + axis] + pads[axis] + pads[2 + axis] - (kernel[axis] - 1) * op.dilations[axis] - 1;
+          return room < 0 ? 0 : room / op.strides[axis] + 1;
+        };
+        Col2Im fold{y[0] * y[1],     y[2],      y[3],          windows(0),    windows(1),
+                    kernel[0],       kernel[1], op.strides[0], op.strides[1], op.dilations[0],
+                    op.dilations[1], pads[0],   pads[1]};
+        require_equal(x[1], y[1] * kernel[0] * kernel[1], "the number of elements of col2im's windows");
+        require_equal(x[2], fold.window_rows * fold.window_columns, "the number of col2im's windows");
+        return [fold](const LaunchArguments& a) { fold.run(a.pool, input<float>(a, 0), output<float>(a, 0)); };
+      });
 }
 
 }  // namespace

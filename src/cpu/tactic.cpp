@@ -1,5 +1,7 @@
 #include "cpu/tactic.h"
 
+#include <algorithm>
+
 namespace camshaft::cpu {
 
 std::vector<TacticOffer> CpuTactic::offers(const RegionView& region) const {
@@ -21,7 +23,8 @@ double size_at_optimum(const RegionView& region, const Dim& dim) {
   dim.collect_symbols(names);
   for (const std::string& n : names) symbols.try_emplace(n, 1);
   try {
-    return static_cast<double>(std::max<int64_t>(dim.evaluate(symbols), 0));
+    // A profile may name any number: what is converted back to an integer must fit one.
+    return static_cast<double>(std::clamp<int64_t>(dim.evaluate(symbols), 0, most_tensor_elements));
   } catch (const Error&) {
     return 1;  // symbols that no profile names are guesses, and may contradict each other
   }

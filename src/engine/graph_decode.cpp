@@ -153,6 +153,8 @@ Graph decode_graph(const format::Graph& stored, const WeightBytes& weights, Copy
       for (const Dim& d : type.shape)
         if (d.is_constant() && d.value() < 0)
           fail(fmt::format("value '{}' has a negative size: {}", v->name()->string_view(), to_string(type)));
+      if (const std::string what = too_large(type); !what.empty())
+        fail(fmt::format("value '{}' is {}", v->name()->string_view(), what));
       Value value;
       value.name = text(v->name(), budget);
       if (!names.insert(value.name).second) fail(fmt::format("two values are named '{}'", value.name));

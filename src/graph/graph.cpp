@@ -46,6 +46,8 @@ void Graph::add_output(const std::string& output_name, ValueId id) {
 }
 
 ValueId Graph::add_input(const std::string& name, TensorType type) {
+  if (const std::string what = too_large(type); !what.empty())
+    throw Error(ErrorCode::invalid_model, fmt::format("the input '{}' is {}", name, what));
   const auto id = static_cast<ValueId>(values.size());
   values.push_back({unique_name(name), std::move(type), nullptr, std::nullopt});
   names_.emplace(values.back().name, 1);
@@ -97,20 +99,27 @@ ValueId Graph::add(Op op, std::vector<ValueId> node_inputs, const std::string& n
   return add_node(std::move(op), std::move(node_inputs), {name}, std::move(sources))[0];
 }
 
+// The sizes that are not known can only make it worse, or 0.
+std::string too_large(const TensorType& type) {
+  if (type.shape.size() > static_cast<size_t>(most_axes))
+    return fmt::format("a tensor of {} axes; at most {} are possible", type.shape.size(), most_axes);
+  int64_t count = 1;
+  for (const Dim& d : type.shape) {
+    const auto size = d.as_constant();
+    if (!size || *size == 0) continue;
+    if (__builtin_mul_overflow(count, *size, &count) || count > most_tensor_elements)
+      return to_string(type) + ", larger than any memory";
+  }
+  return "";
+}
+
 namespace {
 
-// By the sizes that are known; the others can only make it worse, or 0.
-bool exceeds_any_memory(const Shape& shape) {
-  constexpr int64_t most_elements = std::numeric_limits<int64_t>::max() / 64;
-  int64_t count = 1;
-  bool overflows = false;
-  for (const Dim& d : shape) {
-    const auto size = d.as_constant();
-    if (!size) continue;
-    if (*size == 0) return false;
-    overflows = overflows || __builtin_mul_overflow(count, *size, &count) || count > most_elements;
-  }
-  return overflows;
+// A list of as many elements as the type has, for certain. A shape rule may see other numbers of them where sizes are
+// expressions or data: contents are indexed by what types say.
+bool fits(const std::vector<Dim>& content, const Shape& shape) {
+  if (shape.empty()) return content.size() == 1;
+  return shape.size() == 1 && shape[0].as_constant() == static_cast<int64_t>(content.size());
 }
 
 }  // namespace
@@ -134,12 +143,10 @@ std::vector<Inferred> infer(const Graph& graph, const Node& node) {
       if ((is_container(r.type.dtype) && !malformed(r.type).empty()) ||
           std::any_of(r.type.shape.begin(), r.type.shape.end(), is_negative))
         throw Error(ErrorCode::invalid_model, fmt::format("its result would be {}", to_string(r.type)));
-      else if (r.type.shape.size() > static_cast<size_t>(most_axes))
-        throw Error(ErrorCode::invalid_model,
-                    fmt::format("its result would have {} axes; at most {} can be", r.type.shape.size(), most_axes));
-      else if (exceeds_any_memory(r.type.shape))
-        throw Error(ErrorCode::invalid_model,
-                    fmt::format("its result {} is larger than any memory", to_string(r.type)));
+      else if (const std::string what = too_large(r.type); !what.empty())
+        throw Error(ErrorCode::invalid_model, "its result is " + what);
+    for (Inferred& r : result)
+      if (r.content && !fits(*r.content, r.type.shape)) r.content.reset();
     return result;
   } catch (const Error& e) {
     std::string types;

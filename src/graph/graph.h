@@ -71,6 +71,9 @@ class Graph {
   std::unordered_map<std::string, int> names_;
 };
 
+/// What no value may be, or empty: a tensor of more than most_tensor_elements by the sizes that are known, zeros left
+/// aside; or one of more axes than any operator makes of a model's (some of them recurse over axes).
+std::string too_large(const TensorType& type);
 /// Runs the shape rule of a node against a graph's values.
 std::vector<Inferred> infer(const Graph& graph, const Node& node);
 /// The integer elements of a constant of rank 0 or 1 with at most 4096 elements; nullopt for any other.

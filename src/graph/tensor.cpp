@@ -18,11 +18,13 @@ namespace camshaft {
 
 int64_t element_count(const Dims& dims) {
   int64_t count = 1;
+  bool is_empty = false;
   for (const int64_t d : dims) {
-    if (d < 0 || __builtin_mul_overflow(count, d, &count))
+    is_empty = is_empty || d == 0;
+    if (d < 0 || __builtin_mul_overflow(count, d == 0 ? 1 : d, &count) || count > most_tensor_elements)
       throw Error(ErrorCode::invalid_argument, "impossible tensor size " + to_string(dims));
   }
-  return count;
+  return is_empty ? 0 : count;
 }
 
 size_t storage_bytes(DType dtype, int64_t count) {
@@ -33,6 +35,13 @@ size_t storage_bytes(DType dtype, int64_t count) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("a tensor of {} elements of {} is too large", count, to_string(dtype)));
   return bytes;
+}
+
+void check_fits_memory(DType dtype, const Dims& dims) {
+  const size_t bytes = storage_bytes(dtype, element_count(dims));
+  if (bytes > largest_buffer())
+    throw Error(ErrorCode::out_of_memory, fmt::format("out of memory: a tensor {}{} needs {} bytes",
+                                                      camshaft::to_string(dtype), to_string(dims), bytes));
 }
 
 std::string to_string(const Dims& dims) {
@@ -53,20 +62,18 @@ std::pair<const std::byte*, std::shared_ptr<const void>> make_objects(int64_t co
 }  // namespace
 
 Tensor::Tensor(DType dtype, Dims dims) : dtype_(dtype), defined_(true), writable_(true), dims_(std::move(dims)) {
+  check_fits_memory(dtype, dims_);
   size_ = element_count(dims_);
   bytes_ = storage_bytes(dtype, size_);
-  const auto refuse = [&] {
-    throw Error(ErrorCode::out_of_memory, fmt::format("out of memory: a tensor {}{} needs {} bytes",
-                                                      camshaft::to_string(dtype), to_string(dims_), bytes_));
-  };
-  if (bytes_ > largest_buffer()) refuse();
   if (holds_objects(dtype)) {
     std::tie(data_, owner_) = dtype == DType::string ? make_objects<std::string>(size_) : make_objects<Tensor>(size_);
     return;
   }
   // To the byte, so that AddressSanitizer sees a kernel read past the end. An empty tensor has an address too.
   void* memory = nullptr;
-  if (posix_memalign(&memory, 64, std::max<size_t>(bytes_, 1)) != 0) refuse();
+  if (posix_memalign(&memory, 64, std::max<size_t>(bytes_, 1)) != 0)
+    throw Error(ErrorCode::out_of_memory, fmt::format("out of memory: a tensor {}{} needs {} bytes",
+                                                      camshaft::to_string(dtype), to_string(dims_), bytes_));
   std::memset(memory, 0, bytes_);
   data_ = static_cast<const std::byte*>(memory);
   owner_ = std::shared_ptr<const void>(memory, [](const void* p) { std::free(const_cast<void*>(p)); });
@@ -82,6 +89,7 @@ Tensor::Tensor(DType dtype, Dims dims, std::span<const std::byte> bytes, std::sh
 }
 
 Tensor Tensor::elided(DType dtype, Dims dims) {
+  check_fits_memory(dtype, dims);  // the packed form, which is a little larger, is sized from these
   Tensor t;
   t.dtype_ = dtype;
   t.defined_ = true;
@@ -332,6 +340,7 @@ bool Tensor::operator==(const Tensor& other) const {
   }
   if (is_container(dtype_)) return std::equal(as<Tensor>(), as<Tensor>() + size_, other.as<Tensor>());
   if (bytes_ == 0) return true;
+  if (data_ == nullptr || other.data_ == nullptr) return data_ == other.data_;  // elided
   if (const int64_t used = size_ * bit_width(dtype_) % 8; used != 0) {
     // The last byte's high bits hold no element.
     const auto mask = static_cast<std::byte>((1 << used) - 1);

@@ -14,10 +14,17 @@ namespace camshaft {
 /// Concrete sizes.
 using Dims = std::vector<int64_t>;
 
-/// Product of sizes; 1 for a scalar. Throws Error(invalid_argument) on overflow or a negative size.
+/// Sizes whose product is larger are refused even beside a size of 0, so that strides, products of some of the sizes,
+/// and sums of a few stay far from overflow. No memory holds as many elements.
+constexpr int64_t most_tensor_elements = INT64_MAX / 64;
+
+/// Product of sizes; 1 for a scalar. Throws Error(invalid_argument) for a negative size, and when the product of those
+/// that are not 0 exceeds most_tensor_elements.
 int64_t element_count(const Dims& dims);
 /// Bytes that elements take in memory: byte_size(), and that of the objects of strings and containers.
 size_t storage_bytes(DType dtype, int64_t count);
+/// Throws what making a tensor of these sizes would throw: for results whose tables would be made before them.
+void check_fits_memory(DType dtype, const Dims& dims);
 /// "[2, 3]"
 std::string to_string(const Dims& dims);
 

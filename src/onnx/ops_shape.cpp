@@ -26,7 +26,7 @@ Values to_shape(ConvertContext& c, Shape shape) {
 
 // Larger ones are refused before anything is done with each of the axes.
 void check_rank(ConvertContext& c, int64_t rank) {
-  if (rank > most_axes) c.invalid(fmt::format("the result would have {} axes; at most {} can be", rank, most_axes));
+  if (rank > most_model_axes) c.invalid(fmt::format("the result would have {} axes; at most {} can be", rank, most_model_axes));
 }
 
 // How many elements a 1-D tensor of sizes has: the rank of a shape that is data.

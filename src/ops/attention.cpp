@@ -131,6 +131,9 @@ BoundAttention bind_attention(const Attention& op, const std::vector<Dims>& inpu
       {evaluate(op.outer, op.result, 1, symbols), evaluate(op.queries, op.result, 1 + o, symbols), value_column},
       elements);
   if (bound.keys > element_count(inputs[in_key])) fail_rule("attention has more keys than elements of them");
+  // A stride of 0 reaches any size.
+  if (op.size > std::max(element_count(inputs[in_query]), element_count(inputs[in_key])))
+    fail_rule("attention has heads of {} elements, query and key have fewer", op.size);
 
   const auto bind = [&](const Shape& access, const Shape& rows, int64_t columns, int64_t have, const char* what) {
     const Axes outer_axes = evaluate(op.outer, access, 1, symbols), row_axes = evaluate(rows, access, 1 + o, symbols);

@@ -101,11 +101,12 @@ std::vector<Tensor> MatMul::evaluate(const EvalContext& context) const {
     for (size_t i = 0; i < batch->size(); ++i)
       if ((*batch)[i] != 1) dims[dims.size() - batch->size() + i] = (*batch)[i];
   Dims batch = dims;
-  Dims a_offsets = matrix_offsets(a.dims(), batch, m * k), b_offsets = matrix_offsets(b.dims(), batch, k * n);
   dims.push_back(m);
   dims.push_back(n);
   Tensor out(a.dtype(), dims);
-  if (out.size() == 0) return {std::move(out)};
+  for (const Dims* operand : {&a_batch, &b_batch}) broadcast_strides(*operand, batch);  // or throws
+  if (out.size() == 0) return {std::move(out)};  // before there are offsets: of any number of empty matrices
+  Dims a_offsets = matrix_offsets(a.dims(), batch, m * k), b_offsets = matrix_offsets(b.dims(), batch, k * n);
   if (element_count(b_batch) == 1 && !transpose_a && element_count(a_batch) == element_count(batch)) {
     m *= element_count(batch);  // one tall matrix
     a_offsets = b_offsets = {0};

@@ -94,13 +94,14 @@ class ConvProblem final : public GemmProblem<T> {
       for (size_t i = 0; i + 1 < axes_.size(); ++i) {
         const int64_t position = at[i] * axes_[i].in_step + offsets[i];
         inside = inside && position >= 0 && position < axes_[i].in_size;
-        source += position * axes_[i].in_stride;
+        if (inside) source += position * axes_[i].in_stride;
       }
       const int64_t begin = inside ? std::clamp(low, from, from + length) : from + length;
       const int64_t end = inside ? std::clamp(high, begin, from + length) : from + length;
       std::fill(out, out + (begin - from), T{0});
-      load_elements(t_.x.dtype(), t_.x.data(), source + (begin * last.in_step + shift) * last.in_stride,
-                    last.in_step * last.in_stride, end - begin, out + (begin - from));
+      if (begin < end)
+        load_elements(t_.x.dtype(), t_.x.data(), source + (begin * last.in_step + shift) * last.in_stride,
+                      last.in_step * last.in_stride, end - begin, out + (begin - from));
       std::fill(out + (end - from), out + length, T{0});
       out += length;
     });
@@ -216,7 +217,7 @@ ConvTensors describe(const EvalContext& context, Tensor& out, const SpatialLayou
   const Tensor &x = context.input(0), &weights = context.input(1);
   // The shape rule could not compare sizes that are symbols.
   const int64_t channels = x.dims()[layout.channel_axis], out_channels = out.dims()[layout.channel_axis];
-  const int64_t wanted = transposed ? weights.dims()[0] : weights.dims()[1] * groups;
+  const int64_t wanted = transposed ? weights.dims()[0] : (Dim(weights.dims()[1]) * Dim(groups)).value();
   if (channels != wanted || weights.dims()[0] % groups != 0)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("the input has {} channels, the weights {} take {} in {} groups", channels,
@@ -250,6 +251,11 @@ void solve_convolution(const ConvTensors& tensors, const std::vector<Axis>& axes
   } else {
     solve(ConvProblem<uint64_t>(tensors, axes, images), pool);
   }
+}
+
+// Weights without channels have no taps, however large their windows are.
+int64_t taps_of(const ConvTensors& tensors, const Tensor& weights, size_t axis) {
+  return tensors.channels_in == 0 ? 0 : weights.dims()[2 + axis];
 }
 
 // The fields of each axis that do not depend on the kind of convolution.
@@ -287,13 +293,14 @@ std::vector<Tensor> Conv::evaluate(const EvalContext& context) const {
   const SpatialLayout layout(x.dims().size(), channels_last);
   Tensor out(x.dtype(), context.output_dims(0));
   const ConvTensors tensors = describe(context, out, layout, groups, false);
+  if (out.size() == 0) return {std::move(out)};
   std::vector<Axis> axes;
   for (size_t i = 0; i < layout.spatial_rank; ++i) {
     Axis axis = base_axis(x, weights, out, layout, i);
     axis.count = out.dims()[layout.first_spatial + i];
     axis.in_step = strides[i];
-    const int64_t pad = context.evaluate(pads[i]);
-    for (int64_t tap = 0; tap < weights.dims()[2 + i]; ++tap) {
+    const int64_t pad = evaluate_pad(pads[i], context.bindings);
+    for (int64_t tap = 0; tap < taps_of(tensors, weights, i); ++tap) {
       axis.offsets.push_back(tap * dilations[i] - pad);
       axis.weight_index.push_back(tap);
     }
@@ -329,6 +336,7 @@ std::vector<Tensor> ConvTranspose::evaluate(const EvalContext& context) const {
   const SpatialLayout layout(x.dims().size(), channels_last);
   Tensor out(x.dtype(), context.output_dims(0));
   const ConvTensors tensors = describe(context, out, layout, groups, true);
+  if (out.size() == 0) return {std::move(out)};
   // Output o takes input (o + pad - tap·dilation) / stride where that divides: the taps depend on o modulo the stride.
   // A stride beyond the output has no more remainders than there are outputs.
   Dims phases;
@@ -345,8 +353,8 @@ std::vector<Tensor> ConvTranspose::evaluate(const EvalContext& context) const {
       rest /= phases[i];
       const int64_t size = out.dims()[layout.first_spatial + i];
       axis.count = size > axis.out_first ? (size - 1 - axis.out_first) / strides[i] + 1 : 0;
-      const int64_t pad = context.evaluate(pads[i]);
-      for (int64_t tap = 0; tap < weights.dims()[2 + i]; ++tap) {
+      const int64_t pad = evaluate_pad(pads[i], context.bindings);
+      for (int64_t tap = 0; tap < taps_of(tensors, weights, i); ++tap) {
         const int64_t distance = axis.out_first + pad - tap * dilations[i];
         if (distance % strides[i] != 0) continue;
         axis.offsets.push_back(distance / strides[i]);

@@ -57,6 +57,7 @@ std::vector<Tensor> Gather::evaluate(const EvalContext& context) const {
   dims.insert(dims.end(), context.input(1).dims().begin(), context.input(1).dims().end());
   dims.insert(dims.end(), x.dims().begin() + axis + 1, x.dims().end());
   Tensor out(x.dtype(), dims);
+  if (out.size() == 0) return {pack_4bit(out, context.input(0).dtype())};  // of any number of empty slices
   const auto count = static_cast<int64_t>(indices.size());
   visit_storage(x.dtype(), [&]<class T>(const T&) {
     const T* from = x.as<T>();
@@ -150,6 +151,7 @@ std::vector<Tensor> ScatterND::evaluate(const EvalContext& context) const {
     fail_rule("the updates have shape {}, indices and input ask for {}", to_string(updates.dims()),
               to_string(expected));
 
+  if (updates.size() == 0) return {pack_4bit(out, context.input(0).dtype())};  // of any number of empty slices
   const std::vector<int64_t> raw = indices.to_ints();
   std::vector<int64_t> slices(static_cast<size_t>(count), 0);  // which slice of the input each update goes to
   for (int64_t i = 0; i < count; ++i) {

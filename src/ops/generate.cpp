@@ -40,6 +40,8 @@ namespace {
 
 // The number of elements; throws Error(invalid_argument) for a delta of 0 and for what no tensor can hold.
 int64_t range_count(const Tensor& start, const Tensor& limit, const Tensor& delta) {
+  for (const Tensor* t : {&start, &limit, &delta})
+    if (t->size() != 1) fail_rule("the bounds of a range must be one number each, not {}", to_string(t->dims()));
   double count;
   if (is_floating(start.dtype())) {
     const double step = delta.to_doubles().at(0);
@@ -80,7 +82,7 @@ std::vector<Inferred> Range::infer(const InferContext& context) const {
   if (context.constant(0) && context.constant(1) && context.constant(2))
     out.type.shape[0] = range_count(*context.constant(0), *context.constant(1), *context.constant(2));
   const auto start = known_content(context, 0), limit = known_content(context, 1), delta = known_content(context, 2);
-  if (!start || !limit || !delta || !delta->at(0).is_constant()) return {out};
+  if (!start || !limit || !delta || !delta->front().is_constant()) return {out};  // of one element each, as their types
   const int64_t step = delta->at(0).value();
   if (step == 0) fail_rule("the delta of a range is 0");
   const Dim span = step > 0 ? limit->at(0) - start->at(0) : start->at(0) - limit->at(0);
@@ -91,6 +93,20 @@ std::vector<Inferred> Range::infer(const InferContext& context) const {
   for (int64_t i = 0; i < *count; ++i) out.content->push_back(start->at(0) + Dim(i) * Dim(step));
   return {out};
 }
+
+namespace {
+
+// start + i · delta; of integers modulo 2^64: the sum is in range, though the product may not be.
+template <class T>
+T element(T start, T delta, int64_t i) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return start + static_cast<T>(i) * delta;
+  } else {
+    return static_cast<T>(static_cast<uint64_t>(start) + static_cast<uint64_t>(i) * static_cast<uint64_t>(delta));
+  }
+}
+
+}  // namespace
 
 std::vector<Tensor> Range::evaluate(const EvalContext& context) const {
   const int64_t count = range_count(context.input(0), context.input(1), context.input(2));
@@ -106,7 +122,7 @@ std::vector<Tensor> Range::evaluate(const EvalContext& context) const {
       T values[chunk];
       for (int64_t done = begin; done < end; done += chunk) {
         const int64_t n = std::min(chunk, end - done);
-        for (int64_t i = 0; i < n; ++i) values[i] = start + static_cast<T>(done + i) * delta;
+        for (int64_t i = 0; i < n; ++i) values[i] = element(start, delta, done + i);
         store_elements(dtype, to, done, 1, n, values);
       }
     });

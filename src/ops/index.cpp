@@ -104,6 +104,7 @@ std::vector<Tensor> ScatterElements::evaluate(const EvalContext& context) const 
   for (size_t i = 0; i < counts.size(); ++i)
     if (i != at && counts[i] > dims[i])
       fail_rule("the indices have {} elements on axis {}, the input {}", counts[i], i, dims[i]);
+  if (updates.size() == 0) return {context.input(0).owned()};  // any number of empty lines
   const std::vector<int64_t> positions = indices.to_ints();
   const Dims strides = row_major_strides(dims);
   const int64_t length = counts[at], inner = product(counts, at + 1, counts.size());
@@ -185,11 +186,11 @@ std::vector<Tensor> TensorScatter::evaluate(const EvalContext& context) const {
   expected[at] = count;
   if (update.dims() != expected || count > size)
     fail_rule("an update of shape {} does not fit a cache of {}", to_string(update.dims()), to_string(dims));
+  if (context.has(2) && context.input(2).size() != dims[0])
+    fail_rule("{} write indices for a batch of {}", context.input(2).size(), dims[0]);
+  if (update.size() == 0) return {pack_4bit(out, context.input(0).dtype())};  // the batch may be of any size then
   std::vector<int64_t> starts(static_cast<size_t>(dims[0]), 0);
   if (context.has(2)) starts = context.input(2).to_ints();
-  if (static_cast<int64_t>(starts.size()) != dims[0])
-    fail_rule("{} write indices for a batch of {}", starts.size(), dims[0]);
-  if (update.size() == 0) return {pack_4bit(out, context.input(0).dtype())};
   for (int64_t& start : starts) {
     if (circular) start = (start % size + size) % size;
     if (start < 0 || (!circular && start > size - count))
@@ -224,6 +225,7 @@ std::vector<Tensor> ReverseSequence::evaluate(const EvalContext& context) const 
   if (static_cast<int64_t>(lengths.size()) != batch) fail_rule("{} lengths for a batch of {}", lengths.size(), batch);
   for (const int64_t length : lengths)
     if (length < 0 || length > time) fail_rule("a length of {} for sequences of {}", length, time);
+  if (x.size() == 0) return {context.input(0).owned()};
   const int64_t inner = product(dims, 2, dims.size());
   const int64_t batch_stride = inner * (batch_first ? time : 1), time_stride = inner * (batch_first ? 1 : batch);
   Tensor out(x.dtype(), dims);

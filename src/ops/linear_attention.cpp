@@ -14,7 +14,8 @@ enum Input : size_t { in_query, in_key, in_value, in_state, in_decay, in_beta };
 constexpr const char* input_names[] = {"the query", "the key", "the value", "the past state", "the decay", "beta"};
 
 void check_fields(const LinearAttention& op) {
-  if (op.heads < 1 || op.key_heads < 1 || op.heads % op.key_heads != 0)
+  constexpr int64_t most_heads = int64_t{1} << 31;  // products with sizes stay in range
+  if (op.heads < 1 || op.heads > most_heads || op.key_heads < 1 || op.heads % op.key_heads != 0)
     fail_rule("{} heads of the query cannot share {} of the key", op.heads, op.key_heads);
 }
 
@@ -78,9 +79,10 @@ std::vector<Tensor> LinearAttention::evaluate(const EvalContext& context) const 
   if (gated) check(in_decay, {batch, time, decay_width == key_heads ? key_heads : key_heads * size});
   if (delta) check(in_beta, {batch, time, beta_width == 1 ? 1 : key_heads});
 
-  Tensor y(query.dtype(), {batch, time, heads * value_size});
+  Tensor y(query.dtype(), {batch, time, (Dim(heads) * Dim(value_size)).value()});
   Tensor last(context.has(in_state) ? context.input(in_state).dtype() : query.dtype(),
               {batch, key_heads, size, value_size});
+  if (y.size() == 0 && last.size() == 0) return {std::move(y), std::move(last)};
   std::byte *y_data = y.mutable_data(), *last_data = last.mutable_data();
   const int64_t group = heads / key_heads;
   context.pool.parallel_for(batch * key_heads, 1, [&](int64_t begin, int64_t end) {

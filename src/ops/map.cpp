@@ -49,6 +49,7 @@ std::vector<Tensor> RowsToMaps::evaluate(const EvalContext& context) const {
   if (context.input(1).size() != row_size)
     fail_rule("{} keys do not fit rows of {} values", context.input(1).size(), row_size);
   const std::vector<int64_t> order = order_of_keys(context.input(1), true);
+  check_fits_memory(DType::sequence, {rows, 3});  // each is a map of two lists, whatever is in them
   // All maps share their keys, and the memory of their values.
   const Tensor keys = pick(context.input(1), order);
   const Tensor values = pick(x, rows, row_size, order);

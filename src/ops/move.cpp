@@ -27,8 +27,9 @@ bool counts_differ(const Dim& a, const Dim& b) {
     SymbolBindings bindings;
     for (const std::string& name : names) bindings[name] = 64;  // any point tells the ratio; 64 divides well
     const int64_t x = a.evaluate(bindings), y = b.evaluate(bindings);
+    if (x <= 0 || y <= 0 || x == y) return false;
     const int64_t common = std::gcd(x, y);
-    return x > 0 && y > 0 && x != y && a * Dim(y / common) == b * Dim(x / common);
+    return a * Dim(y / common) == b * Dim(x / common);
   } catch (const Error&) {
     return false;  // overflow at that point: undecided
   }
@@ -124,6 +125,7 @@ std::vector<Tensor> Transpose::evaluate(const EvalContext& context) const {
 std::vector<Inferred> BitCast::infer(const InferContext& context) const {
   const DType from = context.dtype(0);
   if (from == DType::string || to == DType::string) fail_rule("the bits of strings cannot be read as another type");
+  if (is_container(to)) fail_rule("the bits of {} cannot be read as {}", to_string(from), to_string(to));
   if (bit_width(from) != bit_width(to))
     fail_rule("elements of {} have {} bits, those of {} have {}", to_string(from), bit_width(from), to_string(to),
               bit_width(to));
@@ -231,7 +233,7 @@ std::vector<Tensor> Concat::evaluate(const EvalContext& context) const {
     if (input.dims() != expected)
       fail_rule("cannot join input {} of shape {} to input 0 of shape {} along axis {}", inputs.size(),
                 to_string(input.dims()), to_string(first), axis);
-    dims[joined] += input.dims()[joined];
+    dims[joined] = (Dim(dims[joined]) + Dim(input.dims()[joined])).value();
     inputs.push_back(unpack_4bit(input));
   }
   Tensor out(inputs[0].dtype(), dims);

@@ -123,6 +123,9 @@ struct Pad {
   std::vector<Tensor> evaluate(const EvalContext&) const;
 };
 
+/// The value of one of Pad's pads. Throws Error(invalid_argument) beyond 2^60: sums with sizes stay in range.
+int64_t pad_amount(const Dim& pad, const SymbolBindings& symbols);
+
 /// (x, indices) -> x with `axis` replaced by the axes of indices; negative indices count from the end.
 struct Gather {
   static constexpr std::string_view name = "gather";

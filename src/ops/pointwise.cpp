@@ -12,6 +12,7 @@
 #include "ops/content.h"
 #include "ops/element_io.h"
 #include "ops/scalar_math.h"
+#include "ops/shape_rules.h"
 
 namespace camshaft::ops {
 
@@ -124,7 +125,8 @@ std::vector<Inferred> Pointwise::infer(const InferContext& context) const {
     // The number of elements must be known too: an unknown operand of select may be longer than the others.
     const auto count = shape.empty() ? std::optional<int64_t>(1) : shape[0].as_constant();
     Content content = count ? fold_pointwise(function, dtype, contents) : std::nullopt;
-    if (content && content->size() == 1 && *count > 1) content->resize(static_cast<size_t>(*count), (*content)[0]);
+    if (content && content->size() == 1 && *count > 1 && *count <= static_cast<int64_t>(max_content_elements))
+      content->resize(static_cast<size_t>(*count), (*content)[0]);
     if (content && static_cast<int64_t>(content->size()) == *count) out.content = std::move(content);
   }
   return {std::move(out)};
@@ -140,9 +142,9 @@ std::vector<Tensor> Pointwise::evaluate(const EvalContext& context) const {
       int64_t& d = dims[rank - t.dims().size() + i];
       if (t.dims()[i] != 1) d = t.dims()[i];  // a mismatch is reported by broadcast_strides
     }
-  const LoopNest nest = nest_of(context, dims);
   const DType operand = context.inputs.back().dtype();
-  Tensor out(result_dtype(function, operand), dims);
+  Tensor out(result_dtype(function, operand), dims);  // first: it refuses sizes whose products overflow
+  const LoopNest nest = nest_of(context, dims);
   if (operand == DType::string) {
     evaluate_strings(function, context, nest, out);
   } else {

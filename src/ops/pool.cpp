@@ -125,7 +125,10 @@ std::vector<Inferred> Pool::infer(const InferContext& context) const {
     throw Error(ErrorCode::invalid_model,
                 fmt::format("pool over {} spatial axes has a kernel of {}", layout.spatial_rank, kernel.size()));
   Shape shape = context.shape(0);
+  int64_t taps = 1;
   for (size_t i = 0; i < layout.spatial_rank; ++i) {
+    if (kernel[i] >= 1 && __builtin_mul_overflow(taps, kernel[i], &taps))
+      throw Error(ErrorCode::invalid_model, "pool: a window of more than 2^63 elements");  // averages count them
     if (kernel[i] < 1) throw Error(ErrorCode::invalid_model, fmt::format("pool: a kernel of size {}", kernel[i]));
     Dim& size = shape[layout.first_spatial + i];
     const Dim input = size, &begin = pads[i], &end = pads[layout.spatial_rank + i];
@@ -147,9 +150,9 @@ std::vector<Tensor> Pool::evaluate(const EvalContext& context) const {
   for (size_t i = 0; i < layout.spatial_rank; ++i) {
     input.push_back(in.dims()[layout.first_spatial + i]);
     output.push_back(out.dims()[layout.first_spatial + i]);
-    begins.push_back(context.evaluate(pads[i]));
+    begins.push_back(evaluate_pad(pads[i], context.bindings));
     lists.push_back(windows(output[i], input[i], kernel[i], strides[i], dilations[i], begins[i],
-                            context.evaluate(pads[layout.spatial_rank + i])));
+                            evaluate_pad(pads[layout.spatial_rank + i], context.bindings)));
   }
   const int64_t channels = in.dims()[layout.channel_axis], planes = in.dims()[0] * channels;
   const int64_t in_count = element_count(input), out_count = element_count(output);

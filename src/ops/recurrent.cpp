@@ -398,7 +398,16 @@ std::vector<Tensor> Recurrent::evaluate(const EvalContext& context) const {
     if (context.has(i) && context.input(i).dims() != dims)
       fail_rule("{} must have the shape {}, it has {}", input_names[i], to_string(dims),
                 to_string(context.input(i).dims()));
-  if (context.input(in_x).dtype() == DType::f64) return Layer<double>(*this, context, sizes).run();
+  const DType dtype = context.input(in_x).dtype();
+  const Dims y{sizes.time, sizes.directions, sizes.batch, sizes.hidden}, state{y[1], y[2], y[3]};
+  check_fits_memory(dtype, y);
+  check_fits_memory(DType::f64, state);  // as it is computed
+  if (element_count(state) == 0) {       // any number of empty sequences
+    std::vector<Tensor> results{Tensor(dtype, y), Tensor(dtype, state)};
+    if (cell == CellKind::lstm) results.emplace_back(dtype, state);
+    return results;
+  }
+  if (dtype == DType::f64) return Layer<double>(*this, context, sizes).run();
   return Layer<float>(*this, context, sizes).run();
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "camshaft/error.h"
 #include "ops/unicode.h"
@@ -350,8 +351,7 @@ class Compiler {
       case Node::Type::empty:
         return next;
       case Node::Type::set:
-        sets_.push_back(node.set);
-        return push({Kind::set, {}, next, -1, static_cast<int32_t>(sets_.size()) - 1});
+        return push({Kind::set, {}, next, -1, set_of(node)});
       case Node::Type::assertion:
         return push({Kind::assertion, node.assertion, next, -1, -1});
       case Node::Type::sequence:
@@ -380,6 +380,13 @@ class Compiler {
     return next;
   }
 
+  // Repeats of a set share it: a long class repeated a thousand times would fill the memory.
+  int32_t set_of(const Node& node) {
+    const auto [at, is_new] = known_sets_.try_emplace(&node, static_cast<int32_t>(sets_.size()));
+    if (is_new) sets_.push_back(node.set);
+    return at->second;
+  }
+
   int32_t push(Step step) {
     if (steps_.size() >= most_steps) fail();
     steps_.push_back(step);
@@ -394,6 +401,7 @@ class Compiler {
 
   std::vector<Step>& steps_;
   std::vector<Set>& sets_;
+  std::unordered_map<const Node*, int32_t> known_sets_;
   size_t visits_ = 0;
 };
 

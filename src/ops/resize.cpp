@@ -99,7 +99,7 @@ FineAxis fine_axis(const Resize& op, size_t i, int64_t input_size, int64_t outpu
     reach = static_cast<int64_t>(-std::floor((op.mode == ResizeMode::linear ? -1 : -2) / squeeze));
   axis.taps = std::max<int64_t>(1, 2 * reach);
   for (int64_t o = 0; o < output_size; ++o) {
-    const double x = source_coordinate(op, i, g, input_size, output_size, static_cast<double>(o));
+    double x = source_coordinate(op, i, g, input_size, output_size, static_cast<double>(o));
     const size_t at = axis.indices.size();
     axis.indices.resize(at + static_cast<size_t>(axis.taps), -1);
     axis.weights.resize(axis.indices.size(), 0);
@@ -110,6 +110,7 @@ FineAxis fine_axis(const Resize& op, size_t i, int64_t input_size, int64_t outpu
       std::fill(axis.weights.begin() + static_cast<int64_t>(at) + 1, axis.weights.end(), 0.0);
       continue;
     }
+    if (std::isnan(x)) x = 0;  // 0 / 0, where a scale aligns the corners of one element
     if (op.mode == ResizeMode::nearest) {
       axis.indices[at] = std::clamp<int64_t>(nearest_index(op.nearest, g.scale, clamp(x)), 0, input_size - 1);
       axis.weights[at] = 1;
@@ -138,6 +139,8 @@ FineAxis fine_axis(const Resize& op, size_t i, int64_t input_size, int64_t outpu
 std::vector<double> interpolate(const std::vector<double>& x, const FineAxis& axis, int64_t outer, int64_t size,
                                 int64_t inner, double outside, ThreadPool& pool) {
   const auto out_size = static_cast<int64_t>(axis.indices.size()) / axis.taps;
+  // One axis may grow before another shrinks: what lies between can be larger than image and result.
+  check_fits_memory(DType::f64, {outer, out_size, inner});
   std::vector<double> out(static_cast<size_t>(outer * out_size * inner));
   if (out.empty()) return out;
   pool.parallel_for(outer * out_size, 4096 / inner, [&](int64_t begin, int64_t end) {

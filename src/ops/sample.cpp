@@ -30,6 +30,12 @@ void check_regions(const InferContext& context, int64_t columns, int64_t height,
   if (height < 1 || width < 1) fail_rule("an output of {} by {}", height, width);
 }
 
+// The shape rule may have known no more than a symbol.
+void check_columns(const Tensor& regions, int64_t columns) {
+  if (regions.dims()[1] != columns)
+    fail_rule("the regions must be [count, {}], not {}", columns, to_string(regions.dims()));
+}
+
 struct Bilinear {
   int64_t pixel[4] = {0, 0, 0, 0};
   double weight[4] = {0, 0, 0, 0};
@@ -78,6 +84,7 @@ std::vector<Tensor> RoiAlign::evaluate(const EvalContext& context) const {
   const Tensor& x = context.input(0);
   const int64_t channels = x.dims()[1], rows = x.dims()[2], columns = x.dims()[3], plane = rows * columns;
   const std::vector<double> image = doubles_of(x), regions = doubles_of(context.input(1));
+  check_columns(context.input(1), 4);
   std::vector<int64_t> batches = context.input(2).to_ints();
   const int64_t count = context.input(1).dims()[0];
   if (static_cast<int64_t>(batches.size()) != count)
@@ -108,6 +115,7 @@ std::vector<Tensor> RoiAlign::evaluate(const EvalContext& context) const {
       };
       const int64_t grid_height = grid(bin_height), grid_width = grid(bin_width), taps = grid_height * grid_width;
       for (int64_t bin = 0; bin < height * width; ++bin) {
+        if (context.cancellation) context.cancellation->check("sampling regions");
         samples.clear();
         for (int64_t i = 0; i < taps; ++i) {
           const double y = top + (static_cast<double>(bin / width) +
@@ -152,6 +160,7 @@ std::vector<Tensor> MaxRoiPool::evaluate(const EvalContext& context) const {
   const Tensor& x = context.input(0);
   const int64_t channels = x.dims()[1], rows = x.dims()[2], columns = x.dims()[3], plane = rows * columns;
   const std::vector<double> image = doubles_of(x), regions = doubles_of(context.input(1));
+  check_columns(context.input(1), 5);
   const int64_t count = context.input(1).dims()[0];
   Tensor out(x.dtype(), {count, channels, height, width});
   if (out.size() == 0) return {out};
@@ -199,7 +208,9 @@ std::vector<Inferred> DeformConv::infer(const InferContext& context) const {
     fail_rule("input, weights and offsets must have 4 axes, not {}, {} and {}", context.rank(0), context.rank(1),
               context.rank(2));
   check_window_fields(name, 2, strides, pads, dilations);
-  if (groups < 1 || offset_groups < 1) fail_rule("{} groups and {} offset groups", groups, offset_groups);
+  constexpr int64_t most_groups = int64_t{1} << 31;
+  if (groups < 1 || offset_groups < 1 || groups > most_groups || offset_groups > most_groups)
+    fail_rule("{} groups and {} offset groups", groups, offset_groups);
   const Shape &x = context.shape(0), &w = context.shape(1), &offset = context.shape(2);
   for (size_t i = 1; i < context.input_count(); ++i)
     if (context.has(i) && context.dtype(i) != context.dtype(0))
@@ -235,15 +246,16 @@ std::vector<Tensor> DeformConv::evaluate(const EvalContext& context) const {
   const auto expect = [](const Tensor& t, const Dims& wanted, const char* what) {
     if (t.dims() != wanted) fail_rule("{} has the shape {}, expected {}", what, to_string(t.dims()), to_string(wanted));
   };
-  expect(context.input(2), {batch, 2 * offset_groups * taps, dims[2], dims[3]}, "the offset");
-  if (channels != group_inputs * groups || outputs % groups != 0 || channels % offset_groups != 0)
+  const int64_t all_taps = (Dim(2 * offset_groups) * Dim(taps)).value();
+  expect(context.input(2), {batch, all_taps, dims[2], dims[3]}, "the offset");
+  if (channels != (Dim(group_inputs) * Dim(groups)).value() || outputs % groups != 0 || channels % offset_groups != 0)
     fail_rule("{} channels and {} outputs in {} groups and {} offset groups", channels, outputs, groups, offset_groups);
   if (context.has(3)) expect(context.input(3), {outputs}, "the bias");
-  if (context.has(4)) expect(context.input(4), {batch, offset_groups * taps, dims[2], dims[3]}, "the mask");
+  if (context.has(4)) expect(context.input(4), {batch, all_taps / 2, dims[2], dims[3]}, "the mask");
   const std::vector<double> image = doubles_of(x), weights = doubles_of(w), offsets = doubles_of(context.input(2));
   const std::vector<double> bias = context.has(3) ? doubles_of(context.input(3)) : std::vector<double>();
   const std::vector<double> mask = context.has(4) ? doubles_of(context.input(4)) : std::vector<double>();
-  const int64_t pad_top = context.evaluate(pads[0]), pad_left = context.evaluate(pads[1]);
+  const int64_t pad_top = evaluate_pad(pads[0], context.bindings), pad_left = evaluate_pad(pads[1], context.bindings);
   Tensor out(x.dtype(), dims);
   std::vector<double> result(static_cast<size_t>(out.size()));
   if (out.size() > 0)

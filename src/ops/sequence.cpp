@@ -51,6 +51,8 @@ TensorType taken_out(const InferContext& context, const TensorType& element, int
                   fmt::format("the elements are {}: how many axes this one has is not known; declare the type of the "
                               "result in the model (value_info)",
                               to_string(element)));
+    constexpr int64_t largest_rank = 64;  // as where a model is read
+    if (rank > largest_rank) fail_rule("the element would have {} axes; at most {} can be", rank, largest_rank);
     type.ranked = true;
     type.shape.assign(static_cast<size_t>(rank), unknown_dim());
   }
@@ -173,13 +175,18 @@ std::vector<Tensor> SplitToSequence::evaluate(const EvalContext& context) const 
   const Tensor x = unpack_4bit(context.input(0));
   const int64_t size = x.dims().at(static_cast<size_t>(axis));
   std::vector<int64_t> sizes;
+  // Before there is a list of them: of an empty tensor there may be any number.
+  const auto check_count = [](int64_t count) { check_fits_memory(DType::sequence, {count}); };
   if (!context.has(1)) {
+    check_count(size);
     sizes.assign(static_cast<size_t>(size), 1);
   } else if (context.input(1).rank() == 0) {
     const int64_t each = context.input(1).to_ints()[0];
     if (each <= 0) fail_rule("pieces cannot be {} long", each);
+    check_count(size / each);
     for (int64_t at = 0; at < size; at += each) sizes.push_back(std::min(each, size - at));
   } else {
+    check_count(context.input(1).size());
     sizes = context.input(1).to_ints();
     int64_t left = size;
     for (const int64_t length : sizes) {

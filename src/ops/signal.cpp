@@ -98,12 +98,14 @@ std::vector<Tensor> Dft::evaluate(const EvalContext& context) const {
   const int64_t length = context.has(1)        ? scalar_of(context.input(1), "the length")
                          : onesided && inverse ? 2 * (given - 1)
                                                : given;
-  const FourierPlan plan(length);
+  if (length < 1) fail_rule("a transform of length {}", length);
   Dims dims = x.dims();
   const int64_t kept = onesided && !inverse ? length / 2 + 1 : length, out_parts = onesided && inverse ? 1 : 2;
   dims[at] = kept;
   dims.back() = out_parts;
   Tensor out(x.dtype(), dims);
+  if (out.size() == 0) return {out};
+  const FourierPlan plan(length);  // a table of the length: the result is no shorter than half of it
   std::byte* to = out.mutable_data();
   const int64_t inner = product(x.dims(), at + 1, x.dims().size() - 1), lines = product(x.dims(), 0, at) * inner;
   const int64_t used = std::min(given, onesided && inverse ? length / 2 + 1 : length);
@@ -181,11 +183,13 @@ std::vector<Tensor> Stft::evaluate(const EvalContext& context) const {
       fail_rule("a window of {} values for frames of {}", context.input(2).size(), length);
   }
   if (length > samples) fail_rule("a frame of {} is longer than the signal of {}", length, samples);
+  if (length < 1) fail_rule("a transform of length {}", length);
+  const int64_t frames = (samples - length) / step + 1, bins = onesided ? length / 2 + 1 : length;
+  Tensor out(x.dtype(), {batch, frames, bins, 2});
+  if (out.size() == 0) return {out};
   const FourierPlan plan(length);
   std::vector<double> window(static_cast<size_t>(length), 1);
   if (context.has(2)) window = context.input(2).to_doubles();
-  const int64_t frames = (samples - length) / step + 1, bins = onesided ? length / 2 + 1 : length;
-  Tensor out(x.dtype(), {batch, frames, bins, 2});
   std::byte* to = out.mutable_data();
   context.pool.parallel_for(batch * frames, 1, [&](int64_t begin, int64_t end) {
     std::vector<Complex> line(static_cast<size_t>(length)), scratch;
@@ -228,9 +232,9 @@ std::vector<Tensor> MelWeights::evaluate(const EvalContext& context) const {
   const double lower = frequency(3), upper = frequency(4);
   if (bins < 0 || length < 0 || rate <= 0) fail_rule("{} bins, length {} and sample rate {}", bins, length, rate);
   const auto to_mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
-  const double first = to_mel(lower), step = (to_mel(upper) - first) / static_cast<double>(bins + 2);
   const int64_t rows = length / 2 + 1;
-  Tensor out(dtype, {rows, bins});
+  Tensor out(dtype, {rows, bins});  // first: it refuses sizes that overflow below
+  const double first = to_mel(lower), step = (to_mel(upper) - first) / static_cast<double>(bins + 2);
   const auto point = [&](int64_t i) {
     const double hertz = 700 * (std::pow(10, (first + static_cast<double>(i) * step) / 2595) - 1);
     const double at = std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate));

@@ -48,6 +48,7 @@ void check_inside(const AxisRange& r, int64_t size, int64_t axis) {
 }
 
 std::vector<Dim> picked(const std::vector<Dim>& content, const AxisRange& r) {
+  check_inside(r, static_cast<int64_t>(content.size()), 0);
   std::vector<Dim> out;
   for (int64_t i = 0; i < r.count; ++i) out.push_back(content.at(static_cast<size_t>(r.start + i * r.step)));
   return out;
@@ -110,6 +111,7 @@ std::vector<Inferred> DynamicSlice::infer(const InferContext& context) const {
   const auto count = context.shape(1)[0].as_constant();
   auto axes = known_content(context, 3);
   if (!context.has(3) && count) {
+    if (*count > rank) fail_rule("a slice of {} axes, the tensor has {}", *count, rank);
     axes.emplace();
     for (int64_t i = 0; i < *count; ++i) axes->push_back(i);
   }

@@ -3,8 +3,16 @@
 #include <fmt/format.h>
 
 #include "camshaft/error.h"
+#include "ops/shape_rules.h"
 
 namespace camshaft::ops {
+
+namespace {
+
+// Of pads, strides, dilations and windows: far below overflow in sums and products of positions; no image is larger.
+constexpr int64_t limit = int64_t{1} << 31;
+
+}  // namespace
 
 void check_window_fields(std::string_view op, size_t spatial_rank, const std::vector<int64_t>& strides,
                          const Shape& pads, const std::vector<int64_t>& dilations) {
@@ -16,8 +24,6 @@ void check_window_fields(std::string_view op, size_t spatial_rank, const std::ve
   check("strides", strides.size(), spatial_rank);
   check("pads", pads.size(), 2 * spatial_rank);
   check("dilations", dilations.size(), spatial_rank);
-  // Far below overflow in sums and products of positions; no image is larger.
-  constexpr int64_t limit = int64_t{1} << 31;
   for (const Dim& pad : pads)
     if (const auto size = pad.as_constant(); size && (*size > limit || *size < -limit))
       throw Error(ErrorCode::invalid_model, fmt::format("{}: a padding of {} is too large", op, *size));
@@ -29,6 +35,12 @@ void check_window_fields(std::string_view op, size_t spatial_rank, const std::ve
     if (strides[i] < 1 || dilations[i] < 1)
       throw Error(ErrorCode::invalid_model, fmt::format("{}: strides and dilations must be positive, got {} and {}", op,
                                                         strides[i], dilations[i]));
+}
+
+int64_t evaluate_pad(const Dim& pad, const SymbolBindings& symbols) {
+  const int64_t size = pad.evaluate(symbols);
+  if (size > limit || size < -limit) fail_rule("a padding of {} is too large", size);
+  return size;
 }
 
 Dim window_extent(const Dim& kernel, int64_t dilation) {
@@ -45,7 +57,6 @@ Dim pool_size_rounded_up(const Dim& input, const Dim& begin, const Dim& end, con
 }
 
 void check_output_size(std::string_view op, const Dim& size, const Dim& input, const Dim& window) {
-  constexpr int64_t limit = int64_t{1} << 31;
   if (const auto extent = window.as_constant(); extent && *extent > limit)
     throw Error(ErrorCode::invalid_model, fmt::format("{}: a window of {} is too large", op, *extent));
   const auto high = size.upper_bound();

@@ -20,6 +20,8 @@ struct SpatialLayout {
 void check_window_fields(std::string_view op, size_t spatial_rank, const std::vector<int64_t>& strides,
                          const Shape& pads, const std::vector<int64_t>& dilations);
 
+/// A pad's value; throws Error(invalid_argument) beyond 2^31, which check_window_fields() could not tell of a symbol.
+int64_t evaluate_pad(const Dim& pad, const SymbolBindings& symbols);
 /// (size - 1)·dilation + 1
 Dim window_extent(const Dim& kernel, int64_t dilation);
 

@@ -88,8 +88,8 @@ std::vector<Tensor> StringConcat::evaluate(const EvalContext& context) const {
       int64_t& d = dims[dims.size() - t->dims().size() + i];
       if (t->dims()[i] != 1) d = t->dims()[i];  // a mismatch is reported by broadcast_strides
     }
+  Tensor out(DType::string, dims);  // first: it refuses sizes whose products overflow
   const LoopNest nest = collapse(dims, {broadcast_strides(a.dims(), dims), broadcast_strides(b.dims(), dims)});
-  Tensor out(DType::string, dims);
   std::string* to = out.as_mutable<std::string>();
   for_runs(nest, 0, out.size(), [&](int64_t position, const Dims& offsets, int64_t count) {
     for (int64_t i = 0; i < count; ++i)
@@ -246,6 +246,7 @@ std::vector<Tensor> CountTerms::evaluate(const EvalContext& context) const {
   Dims dims(x.dims().begin(), x.dims().end() - 1);
   dims.push_back(width);
   Tensor out(DType::f32, dims);
+  if (out.size() == 0) return {std::move(out)};  // any number of empty rows
   float* counts = out.as_mutable<float>();
 
   // Adds the n-gram that begins at `ids` with `stride` to its column.
@@ -275,7 +276,7 @@ std::vector<Tensor> CountTerms::evaluate(const EvalContext& context) const {
       const int64_t here = gram_counts[static_cast<size_t>(n) - 1];
       if (n >= least_length && here > 0) {
         const int64_t skips = n == 1 ? 0 : most_skipped;  // single ids have nothing between them
-        for (int64_t stride = 1; stride <= skips + 1; ++stride)
+        for (int64_t stride = 1; stride <= skips + 1 && (n - 1) * stride < length; ++stride)
           for (int64_t at = 0; at + (n - 1) * stride < length; ++at)
             count_gram(ids + at, stride, n, first_gram, table, row);
       }

@@ -83,6 +83,7 @@ std::vector<Tensor> PairwiseDistance::evaluate(const EvalContext& context) const
   const Tensor &x = context.input(0), &y = context.input(1);
   if (x.dims()[1] != y.dims()[1]) fail_rule("distances of rows with {} and {} elements", x.dims()[1], y.dims()[1]);
   Tensor out(x.dtype(), {x.dims()[0], y.dims()[0]});
+  if (out.size() == 0) return {std::move(out)};
   x.dtype() == DType::f64 ? distances<double>(x, y, out, context.pool) : distances<float>(x, y, out, context.pool);
   return {std::move(out)};
 }

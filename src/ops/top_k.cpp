@@ -206,6 +206,7 @@ std::vector<Tensor> NonMaxSuppression::evaluate(const EvalContext& context) cons
   const float iou = given(3) ? context.input(3).as<float>()[0] : 0;
   if (!(iou >= 0 && iou <= 1)) fail_rule("the IoU threshold must lie between 0 and 1, it is {}", iou);
   const float* least_score = given(4) ? context.input(4).as<float>() : nullptr;
+  if (scores.size() == 0) return {Tensor(DType::i64, {0, 3})};  // of any number of classes
   std::vector<std::vector<int64_t>> chosen(static_cast<size_t>(batch * classes));
   if (most > 0)
     context.pool.parallel_for(batch * classes, 1, [&](int64_t begin, int64_t end) {

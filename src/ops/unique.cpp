@@ -130,9 +130,10 @@ std::vector<Tensor> Unique::evaluate(const EvalContext& context) const {
   const int64_t outer = flat ? 1 : product(x.dims(), 0, at);
   const int64_t inner = flat ? 1 : product(x.dims(), at + 1, x.dims().size());
   const int64_t length = outer * inner;
+  check_fits_memory(DType::i64, {count});  // of the slices, which may be empty
   const auto group = [&]<class T>(const T&) {
     std::vector<T> slices(static_cast<size_t>(count * length));
-    for (int64_t s = 0; s < count; ++s)
+    for (int64_t s = 0; s < count && length > 0; ++s)
       for (int64_t o = 0; o < outer; ++o) {
         T* to = slices.data() + s * length + o * inner;
         const int64_t from = (o * count + s) * inner;
@@ -157,7 +158,7 @@ std::vector<Tensor> Unique::evaluate(const EvalContext& context) const {
   visit_storage(source.dtype(), [&]<class T>(const T&) {
     const T* from = source.as<T>();
     T* to = out.as_mutable<T>();
-    for (int64_t o = 0; o < outer; ++o)
+    for (int64_t o = 0; o < outer && out.size() > 0; ++o)
       for (int64_t i = 0; i < found; ++i)
         copy_elements(from + (o * count + groups.first[static_cast<size_t>(i)]) * inner, to + (o * found + i) * inner,
                       inner);

@@ -40,7 +40,7 @@ std::vector<Tensor> MaxPoolIndices::evaluate(const EvalContext& context) const {
   const Dims sizes(x.dims().begin() + 2, x.dims().end()), counts(out.dims().begin() + 2, out.dims().end());
   const size_t spatial = sizes.size();
   Dims begins;
-  for (size_t i = 0; i < spatial; ++i) begins.push_back(context.evaluate(pads[i]));
+  for (size_t i = 0; i < spatial; ++i) begins.push_back(evaluate_pad(pads[i], context.bindings));
   const Dims strides_in = row_major_strides(sizes);
   Dims order = strides_in;  // what a position counts for in the result
   if (column_major)
@@ -124,9 +124,9 @@ std::vector<Tensor> Col2Im::evaluate(const EvalContext& context) const {
   for (size_t i = 0; i < spatial; ++i) {
     if (sizes[i] < 0 || kernel[i] < 1 || std::max(sizes[i], kernel[i]) > (int64_t{1} << 31))
       fail_rule("an image of size {} and a kernel of {}", sizes[i], kernel[i]);
-    begins.push_back(context.evaluate(pads[i]));
+    begins.push_back(evaluate_pad(pads[i], context.bindings));
     const int64_t reach = (kernel[i] - 1) * dilations[i] + 1;
-    const int64_t room = sizes[i] + begins[i] + context.evaluate(pads[spatial + i]) - reach;
+    const int64_t room = sizes[i] + begins[i] + evaluate_pad(pads[spatial + i], context.bindings) - reach;
     counts.push_back(room < 0 ? 0 : room / strides[i] + 1);
   }
   const int64_t taps = element_count(kernel), windows = element_count(counts), plane = element_count(sizes);
@@ -145,7 +145,7 @@ std::vector<Tensor> Col2Im::evaluate(const EvalContext& context) const {
       for (int64_t p = begin; p < end; ++p) {
         std::fill(image_plane.begin(), image_plane.end(), T{0});
         Dims tap(spatial, 0);
-        for (int64_t t = 0; t < taps; ++t, advance(tap, kernel)) {
+        for (int64_t t = 0; t < taps && windows > 0; ++t, advance(tap, kernel)) {
           load_elements(x.dtype(), x.data(), (p * taps + t) * windows, 1, windows, row.data());
           Dims window(spatial, 0);
           for (int64_t w = 0; w < windows; ++w, advance(window, counts)) {

@@ -60,10 +60,13 @@ size_t AccessSpace::copy_access(size_t access) {
 
 void AccessSpace::split(size_t axis, const Dim& minor, const Dim& major) {
   const auto at = static_cast<int64_t>(axis);
+  std::vector<Dim> outer;  // first: a product beyond 64 bits throws, and must leave all as it was
+  for (const Access& a : accesses_) outer.push_back(a.strides[axis] * minor);
   sizes_[axis] = minor;
   sizes_.insert(sizes_.begin() + at, major);
   roles_.insert(roles_.begin() + at, roles_[axis]);
-  for (Access& a : accesses_) a.strides.insert(a.strides.begin() + at, a.strides[axis] * minor);
+  for (size_t i = 0; i < accesses_.size(); ++i)
+    accesses_[i].strides.insert(accesses_[i].strides.begin() + at, std::move(outer[i]));
 }
 
 void AccessSpace::erase_axis(size_t axis) {

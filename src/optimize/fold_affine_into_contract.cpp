@@ -48,6 +48,7 @@ struct WeightLayout {
 
 std::optional<WeightLayout> weight_layout(const Node& node, const Tensor& weights) {
   const Dims& d = weights.dims();
+  if (weights.size() == 0) return std::nullopt;  // beside a size of 0 there may be channels without number
   WeightLayout layout;
   if (const auto* matmul = node.op.as<ops::MatMul>()) {
     if (d.size() != 2 || matmul->transpose_a) return std::nullopt;
@@ -60,7 +61,7 @@ std::optional<WeightLayout> weight_layout(const Node& node, const Tensor& weight
     layout.channels = [=](int64_t row) { return transposed ? std::pair(int64_t{0}, row) : std::pair(row, int64_t{0}); };
     return layout;
   }
-  if (d.size() < 3 || weights.size() == 0) return std::nullopt;
+  if (d.size() < 3) return std::nullopt;
   layout.rows = d[0] * d[1];
   layout.inner = weights.size() / layout.rows;
   const int64_t second = d[1];

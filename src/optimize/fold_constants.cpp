@@ -1,5 +1,7 @@
 #include "optimize/fold_constants.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <unordered_set>
 
@@ -159,6 +161,10 @@ class Folder {
     const std::vector<Tensor> results = node.op.evaluate(
         EvalContext{inputs, types, SymbolBindings{}, node.bodies, context_.pool, &context_.cancellation});
     for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (Shape(results.at(i).dims().begin(), results[i].dims().end()) != types[i].shape)
+        throw Error(ErrorCode::invalid_model,
+                    fmt::format("'{}' is {}, but its elements are of shape {}", graph_.value(node.outputs[i]).name,
+                                to_string(types[i]), to_string(results[i].dims())));
       const ValueId constant = graph_.add_constant(graph_.value(node.outputs[i]).name, results.at(i));
       rewriter_.replace(node.outputs[i], constant);
       folded_.insert(constant);

@@ -66,7 +66,7 @@ class Merger {
         uses_.readers[static_cast<size_t>(p.weights)].size() != 1)
       return std::nullopt;
     p.width = type.shape.back().value();
-    if (p.width == 0) return std::nullopt;
+    if (p.width == 0 || graph_.value(p.weights).constant->size() == 0) return std::nullopt;
     take_bias(p);
     const auto& readers = uses_.readers[static_cast<size_t>(p.result)];
     if (readers.empty() || uses_.is_output[static_cast<size_t>(p.result)]) return std::nullopt;
@@ -184,7 +184,9 @@ class Merger {
           const auto at = merged.find(node.inputs[i]);
           if (at == merged.end()) continue;
           const auto& [group, p] = at->second;
-          (i == 0 ? op.query : i == 1 ? op.key : op.value) = *moved(node, i, *p, width_.at(group));
+          const auto access = moved(node, i, *p, width_.at(group));
+          if (!access) throw Error(ErrorCode::invalid_model, "attention over rows of more than 2^63 elements");
+          (i == 0 ? op.query : i == 1 ? op.key : op.value) = *access;
           node.inputs[i] = group->result;
         }
         node.op = std::move(op);

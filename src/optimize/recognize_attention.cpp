@@ -93,7 +93,8 @@ class Matcher {
 
   // Steps back from a value that only the step behind it reads to the product it comes from.
   bool find_scores(ValueId id, std::vector<int32_t>& steps) const {
-    for (;;) {
+    constexpr size_t most_steps = 64;  // each branch keeps a copy of its steps
+    while (steps.size() < most_steps) {
       const int32_t n = producer(id);
       if (n < 0 || !uses_.single(id) || graph_.type(id).dtype != DType::f32) return false;
       if (node(n).op.as<ops::MatMul>()) {
@@ -116,6 +117,7 @@ class Matcher {
       }
       return false;
     }
+    return false;
   }
 
   bool find_scores() {

@@ -81,6 +81,7 @@ class Exchanger {
     if (!is_readable_constant(graph_, node.inputs[1]) || bit_width(weights.type.dtype) < 8 ||
         !is_pointwise(conv, weights.type.shape))
       return no_value;
+    if (weights.constant->size() == 0) return no_value;
     const size_t axis = conv.channels_last ? rank - 1 : 1;
     std::vector<ValueId> operands{node.inputs[0]};
     if (const auto* concat = producers_.op<ops::Concat>(node.inputs[0])) {

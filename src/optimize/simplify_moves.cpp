@@ -1,8 +1,10 @@
 #include "optimize/simplify_moves.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
+#include "camshaft/error.h"
 #include "graph/rewriter.h"
 #include "ops/contract.h"
 #include "ops/move.h"
@@ -43,8 +45,8 @@ bool is_identity(const ops::Slice& slice, const Shape& shape) {
   return true;
 }
 
-// x[first][second]
-ops::Slice compose(const ops::Slice& first, const ops::Slice& second) {
+// x[first][second]; nullopt beyond 64 bits, where one element is taken by steps of any size.
+std::optional<ops::Slice> compose(const ops::Slice& first, const ops::Slice& second) try {
   ops::Slice both = first;
   for (size_t i = 0; i < second.axes.size(); ++i) {
     const auto at = std::find(both.axes.begin(), both.axes.end(), second.axes[i]);
@@ -57,10 +59,12 @@ ops::Slice compose(const ops::Slice& first, const ops::Slice& second) {
       const auto a = static_cast<size_t>(at - both.axes.begin());
       both.starts[a] = both.starts[a] + second.starts[i] * Dim(both.steps[a]);
       both.counts[a] = second.counts[i];
-      both.steps[a] *= second.steps[i];
+      if (__builtin_mul_overflow(both.steps[a], second.steps[i], &both.steps[a])) return std::nullopt;
     }
   }
   return both;
+} catch (const Error&) {
+  return std::nullopt;
 }
 
 bool keeps_elements(ops::ReduceKind kind) {
@@ -189,9 +193,10 @@ class Simplifier {
     if (is_identity(slice, graph_.shape(x))) return x;
     const auto* before = producers_.op<ops::Slice>(x);
     if (!before) return no_value;
-    const ops::Slice merged = compose(*before, slice);
+    const std::optional<ops::Slice> merged = compose(*before, slice);
+    if (!merged) return no_value;
     x = producers_.find(x)->inputs[0];
-    return is_identity(merged, graph_.shape(x)) ? x : add(merged, {x}, node);
+    return is_identity(*merged, graph_.shape(x)) ? x : add(*merged, {x}, node);
   }
 
   ValueId simplify_concat(const ops::Concat& concat, Node& node) {

@@ -313,6 +313,8 @@ TEST(EngineFile, HostileGraphs) {
     return [=](flatbuffers::FlatBufferBuilder& b) { return Values{make_value(b, "x", dims, dtype)}; };
   };
   expect_refused(with(one({"-3"}), {0}, {0}, {"y"}), "negative size");
+  expect_refused(with(one(std::vector<std::string>(2000, "1")), {0}, {0}, {"y"}), "2000 axes");
+  expect_refused(with(one({"0", "1099511627776", "1099511627776"}), {0}, {0}, {"y"}), "larger than any memory");
   expect_refused(with(one({"3"}, 200), {0}, {0}, {"y"}), "there is no dtype 200");
   expect_refused(with(one({"3"}), {1}, {0}, {"y"}), "there is no value 1");
   expect_refused(with(one({"3"}), {-1}, {0}, {"y"}), "there is no value -1");
@@ -331,9 +333,9 @@ TEST(EngineFile, HostileGraphs) {
   // One long list of dims for many values: small in the file, large in memory.
   expect_refused(
       [](flatbuffers::FlatBufferBuilder& b) {
-        const auto dims = b.CreateVectorOfStrings(std::vector<std::string>(2000, "n"));
+        const auto dims = b.CreateVectorOfStrings(std::vector<std::string>(200, "n"));
         Values list;
-        for (int i = 0; i < 1000; ++i)
+        for (int i = 0; i < 10000; ++i)
           list.push_back(format::CreateValue(b, b.CreateString("v" + std::to_string(i)), 1, dims));
         return format::CreateGraph(b, 0, b.CreateVector(list));
       },

@@ -16,6 +16,10 @@ TEST(Tensor, ElementCount) {
   EXPECT_EQ(element_count({2, 0, 3}), 0);
   EXPECT_THROW(element_count({2, -1}), Error);
   EXPECT_THROW(element_count({int64_t{1} << 40, int64_t{1} << 40}), Error);
+  EXPECT_THROW(element_count({0, int64_t{1} << 40, int64_t{1} << 40}), Error);
+  EXPECT_THROW(Tensor::elided(DType::f32, {int64_t{1} << 50}), Error);
+  EXPECT_TRUE(Tensor::elided(DType::f32, {2}) == Tensor::elided(DType::f32, {2}));
+  EXPECT_FALSE(Tensor::elided(DType::f32, {2}) == Tensor(DType::f32, {2}));
 }
 
 TEST(Tensor, StartsAtZeroAndAligned) {

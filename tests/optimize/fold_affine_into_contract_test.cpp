@@ -24,6 +24,16 @@ TEST(FoldAffineIntoContract, BatchNormalisation) {
               "%x: f32[n, 1, h, h]");
 }
 
+TEST(FoldAffineIntoContract, NotIntoWeightsWithoutElements) {
+  expect_unchanged(fold_affine_into_contract,
+                   R"(const %w: f32[0, 35184372088832] = []
+                      const %half: f32[] = 0.5
+                      %p = matmul (%x, %w)
+                      %y = pointwise {function=mul} (%p, %half)
+                      return "y" = %y)",
+                   "%x: f32[0, 0]");
+}
+
 TEST(FoldAffineIntoContract, AnAddBecomesTheBias) {
   expect_pass(fold_affine_into_contract,
               R"(const %w: f32[2, 1, 1] = [3, 5]

@@ -40,6 +40,8 @@ TEST(ResizeAfterConv, NotWhereItSavesNothing) {
   };
   unchanged("%up = resize " + twice + "(%large)\n%y = conv " + pixel + "(%up, %w)\nreturn %y");
   unchanged("%up = resize " + twice + "(%x)\n%y = conv " + pixel + "(%up, %w)\nreturn %y, %up");
+  unchanged("const %none: f32[0, 48, 1, 1] = []\n%up = resize " + twice + "(%x)\n%y = conv " + pixel +
+            "(%up, %none)\nreturn %y");
   unchanged("%up = resize " + twice + "(%thin)\n%c = concat {axis=3} (%up, %a)\n%y = conv " + pixel +
             "(%c, %w)\nreturn %y");
 }

@@ -47,6 +47,11 @@ TEST(SimplifyMoves, MergesChains) {
               R"(%b = slice {axes=[0, 1], starts=shape(6, 1), counts=shape(2, 3), steps=[-4, 1]} (%x)
                  return "b" = %b)",
               "%x: f32[9, 4]");
+  // Of one element each: the product of the steps would not fit.
+  expect_unchanged(simplify_moves,
+                   R"(%a = slice {axes=[0], starts=shape(1), counts=shape(1), steps=[4611686018427387904]} (%x)
+                      %b = slice {axes=[0], starts=shape(0), counts=shape(1), steps=[4611686018427387904]} (%a)
+                      return "b" = %b)");
 }
 
 TEST(SimplifyMoves, TransposesOfSizeOneAxesAreReshapes) {

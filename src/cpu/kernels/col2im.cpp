@@ -22,7 +22,8 @@ void add_row(const float* from, int64_t count, int64_t stride, float* to) {
 }  // namespace
 
 void Col2Im::run(ThreadPool& pool, const float* columns, float* image) const {
-  const int64_t windows = window_rows * window_columns, taps = kernel_height * kernel_width;
+  const int64_t windows = window_rows * window_columns;
+  const int64_t taps = windows == 0 ? 0 : kernel_height * kernel_width;  // else there are fewer than elements
   const int64_t work = std::max<int64_t>(1, std::max(height * width, taps * windows));
   pool.parallel_for(planes, 16 * 1024 / work + 1, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
