@@ -95,10 +95,14 @@ Tensor parse_npy(std::span<const std::byte> bytes, const std::string& name) {
 
   // Checked against the bytes that are there before anything is allocated for them.
   const auto elements = bytes.subspan(header.size);
-  const auto count = static_cast<uint64_t>(element_count(header.dims));
-  unsigned __int128 needed = count;
-  needed *= width;
-  if (needed != elements.size())
+  const auto count = [&]() -> std::optional<int64_t> {
+    try {
+      return element_count(header.dims);
+    } catch (const Error&) {
+      return std::nullopt;  // more than any tensor has
+    }
+  }();
+  if (!count || static_cast<unsigned __int128>(*count) * width != elements.size())
     throw fail(fmt::format("is damaged: shape {} of '{}' does not take the {} bytes that follow the header",
                            to_string(header.dims), header.descr, elements.size()));
   std::vector<std::byte> row_major;
@@ -110,7 +114,7 @@ Tensor parse_npy(std::span<const std::byte> bytes, const std::string& name) {
   }
   if (!dtype) {
     // An array of empty strings takes no bytes however many there are.
-    if (count > (1u << 30)) throw fail(fmt::format("has {} strings, too many", count));
+    if (*count > (1 << 30)) throw fail(fmt::format("has {} strings, too many", *count));
     return parse_strings(ordered, kind[0], length, header.dims);
   }
   Tensor tensor(*dtype, header.dims);

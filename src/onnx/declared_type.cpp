@@ -52,7 +52,8 @@ TensorType element_type_from(const TypeProto& type, const std::string& where) {
 
 void check_axes(size_t count, const std::string& where) {
   if (count > static_cast<size_t>(most_model_axes))
-    throw Error(ErrorCode::invalid_model, fmt::format("{} has {} axes; at most {} can be", where, count, most_model_axes));
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("{} has {} axes; at most {} can be", where, count, most_model_axes));
 }
 
 std::string symbol_base(const std::string& name) {

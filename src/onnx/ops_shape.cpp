@@ -26,7 +26,8 @@ Values to_shape(ConvertContext& c, Shape shape) {
 
 // Larger ones are refused before anything is done with each of the axes.
 void check_rank(ConvertContext& c, int64_t rank) {
-  if (rank > most_model_axes) c.invalid(fmt::format("the result would have {} axes; at most {} can be", rank, most_model_axes));
+  if (rank > most_model_axes)
+    c.invalid(fmt::format("the result would have {} axes; at most {} can be", rank, most_model_axes));
 }
 
 // How many elements a 1-D tensor of sizes has: the rank of a shape that is data.
@@ -54,6 +55,7 @@ Values reshape(ConvertContext& c) {
     if (data_rank(c, sizes) == 1) return to_shape(c, {product(from)});
     return c.result(ops::Reshape{data_shape(c, sizes), allow_zero}, {x, c.cast(sizes, DType::i64)});
   }
+  check_rank(c, static_cast<int64_t>(content->size()));
   Shape to = *content;
   std::optional<size_t> rest;
   Dim known = 1;

@@ -178,7 +178,8 @@ Values col2im(ConvertContext& c) {
   const ValueId image = c.input(1);
   if (c.rank(image) != 1) c.invalid(fmt::format("the image's shape has {} axes, not 1", c.rank(image)));
   const int64_t axes = c.static_size(c.dim(image, 0), "the number of the image's axes");
-  if (axes > most_model_axes) c.invalid(fmt::format("the image would have {} axes; at most {} can be", axes, most_model_axes));
+  if (axes > most_model_axes)
+    c.invalid(fmt::format("the image would have {} axes; at most {} can be", axes, most_model_axes));
   const auto rank = static_cast<size_t>(axes);
   ops::Col2Im op{positive_ints(c, "strides", rank), {}, positive_ints(c, "dilations", rank)};
   const auto pads = c.ints_attribute("pads").value_or(std::vector<int64_t>(2 * rank, 0));

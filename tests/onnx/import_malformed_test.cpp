@@ -126,6 +126,7 @@ TEST(ImportMalformed, ATrillionAxes) {
 }
 
 constexpr int64_t huge = std::numeric_limits<int64_t>::max();
+constexpr int64_t many = most_tensor_elements;
 
 TEST(ImportMalformed, NumbersThatOverflowTogether) {
   const auto image = [](const std::string& op, const std::vector<AttributeWriter>& attributes) {
@@ -143,16 +144,9 @@ TEST(ImportMalformed, NumbersThatOverflowTogether) {
               {attr("auto_pad", "SAME_LOWER"), attr("kernel_shape", {huge, huge}), attr("dilations", {huge, huge})}),
         image("DepthToSpace", {attr("blocksize", huge)}), image("SpaceToDepth", {attr("blocksize", huge - 2)})})
     EXPECT_NE(refusal(graph).find("(y)'"), std::string::npos);
-  const GraphWriter rotated = GraphWriter()
-                                  .input("x", DType::f32, {1, 2, 8})
-                                  .input("at", DType::i64, {1, 2})
-                                  .input("angles", DType::f32, {4, huge})
-                                  .output("y", DType::f32)
-                                  .node("RotaryEmbedding", {"x", "at", "angles", "angles"}, {"y"}, {}, "com.microsoft");
-  EXPECT_NE(refusal(rotated).find("overflows"), std::string::npos);
   const GraphWriter axes =
-      one_node("Unsqueeze", {"x", "axes"}).input("x", DType::f32, {2}).input("axes", DType::i64, {huge});
-  EXPECT_NE(refusal(axes).find("9223372036854775807 axes"), std::string::npos);
+      one_node("Unsqueeze", {"x", "axes"}).input("x", DType::f32, {2}).input("axes", DType::i64, {many});
+  EXPECT_NE(refusal(axes).find("144115188075855871 axes"), std::string::npos);
 }
 
 TEST(ImportMalformed, ScalesBeyondCounting) {
@@ -187,11 +181,11 @@ TEST(ImportMalformed, MoreAxesThanThereCanBe) {
   EXPECT_NE(refusal(unsqueezed).find("101 axes"), std::string::npos);
   const GraphWriter columns = GraphWriter()
                                   .input("x", DType::f32, {1, 4, 4})
-                                  .input("image", DType::i64, {huge})
-                                  .input("block", DType::i64, {huge})
+                                  .input("image", DType::i64, {many})
+                                  .input("block", DType::i64, {many})
                                   .output("y", DType::f32)
                                   .node("Col2Im", {"x", "image", "block"}, {"y"});
-  EXPECT_NE(refusal(columns).find("9223372036854775807 axes"), std::string::npos);
+  EXPECT_NE(refusal(columns).find("144115188075855871 axes"), std::string::npos);
 }
 
 TEST(ImportMalformed, PositionIdsOfAnotherRank) {
