@@ -54,7 +54,10 @@ std::string format_errors(const std::vector<OutputError>& errors) {
   for (const OutputError& e : errors) {
     out += fmt::format("output '{}': ", e.output);
     if (e.exact) {
-      out += e.passed ? "equal" : fmt::format("differs, by up to {:.3g}", e.max_error);
+      out += e.differing == 0
+                 ? "equal"
+                 : fmt::format("{:.2g}% of its elements differ, by up to {:.3g} (rounding decides {:.2g}%)",
+                               100 * e.differing, e.max_error, 100 * e.undecided);
     } else {
       out += fmt::format("worst error {:.1e} of its scale {:.3g}", e.relative(), e.scale);
     }
@@ -71,6 +74,8 @@ nlohmann::json to_json(const std::vector<OutputError>& errors) {
                     {"scale", finite_or_null(e.scale)},
                     {"relative_error", finite_or_null(e.relative())},
                     {"exact", e.exact},
+                    {"differing", e.differing},
+                    {"undecided", e.undecided},
                     {"passed", e.passed}});
   return list;
 }

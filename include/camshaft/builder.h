@@ -19,7 +19,11 @@ struct OutputError {
   std::string output;
   double max_error = 0;  ///< largest absolute difference
   double scale = 0;      ///< largest magnitude of the reference
-  bool exact = false;    ///< integers, booleans and strings, which must be equal
+  bool exact = false;    ///< integers, booleans and strings, which must be equal where rounding does not decide them
+  double differing = 0;  ///< of an exact output: share of its elements that differ
+  /// Of an exact output that differs: share of its elements that change in the reference itself when every operator's
+  /// result moves by 2^-22, as the order of nearly equal scores does. Up to four times as many may differ.
+  double undecided = 0;
   bool passed = false;
   /// max_error / scale, or max_error where the reference is all zero.
   double relative() const { return scale > 0 ? max_error / scale : max_error; }

@@ -11,9 +11,12 @@ namespace camshaft {
 
 namespace {
 
-OutputError different() {
+OutputError different(const std::string& name, bool exact) {
   OutputError error;
+  error.output = name;
+  error.exact = exact;
   error.max_error = std::numeric_limits<double>::infinity();
+  error.differing = exact ? 1 : 0;
   return error;
 }
 
@@ -21,18 +24,17 @@ OutputError compare(const std::string& name, const Tensor& expected, const Tenso
   OutputError error;
   error.output = name;
   error.exact = !is_floating(expected.dtype());
-  if (expected.dtype() != actual.dtype() || expected.dims() != actual.dims()) {
-    error.max_error = std::numeric_limits<double>::infinity();
-    return error;
-  }
+  if (expected.dtype() != actual.dtype() || expected.dims() != actual.dims()) return different(name, error.exact);
   if (is_container(expected.dtype())) {
     // The worst of its elements stands for all; a missing one counts as one that differs.
     error.passed = true;
     for (int64_t i = 0; i < expected.size(); ++i) {
       const Tensor &e = expected.element(i), &a = actual.element(i);
       if (!e.defined() && !a.defined()) continue;
-      const OutputError inner = e.defined() == a.defined() ? compare(name, e, a, tolerance) : different();
+      const OutputError inner =
+          e.defined() == a.defined() ? compare(name, e, a, tolerance) : different(name, error.exact);
       if (!inner.passed) error.passed = false;
+      error.differing = std::max(error.differing, inner.differing);
       if (!(inner.relative() > error.relative())) continue;
       error.max_error = inner.max_error;
       error.scale = inner.scale;
@@ -40,18 +42,26 @@ OutputError compare(const std::string& name, const Tensor& expected, const Tenso
     return error;
   }
   if (expected.dtype() == DType::string) {
-    error.passed = expected == actual;
-    error.max_error = error.passed ? 0 : std::numeric_limits<double>::infinity();
+    const auto *e = expected.as<std::string>(), *a = actual.as<std::string>();
+    int64_t different_strings = 0;
+    for (int64_t i = 0; i < expected.size(); ++i) different_strings += e[i] != a[i] ? 1 : 0;
+    error.passed = different_strings == 0;
+    if (error.passed) return error;
+    error.max_error = std::numeric_limits<double>::infinity();
+    error.differing = static_cast<double>(different_strings) / static_cast<double>(expected.size());
     return error;
   }
   const std::vector<double> e = expected.to_doubles(), a = actual.to_doubles();
+  size_t differing = 0;
   for (size_t i = 0; i < e.size(); ++i) {
     if (std::isfinite(e[i])) error.scale = std::max(error.scale, std::abs(e[i]));
     if (e[i] == a[i] || (std::isnan(e[i]) && std::isnan(a[i]))) continue;
+    ++differing;
     const double difference = std::abs(e[i] - a[i]);
     error.max_error =
         std::max(error.max_error, std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference);
   }
+  if (error.exact && differing > 0) error.differing = static_cast<double>(differing) / static_cast<double>(e.size());
   error.passed = error.exact ? error.max_error == 0 : error.relative() <= tolerance;
   return error;
 }

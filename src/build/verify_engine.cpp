@@ -66,6 +66,17 @@ std::string find_culprit(const Graph& model, const Engine& engine, const Verific
   return culprit;
 }
 
+// Accepts an error of up to four times that of the reference with noise.
+void allow_spread(OutputError& error, const OutputError& spread, double& sensitivity) {
+  if (error.exact) {
+    if (error.differing > 0) error.undecided = std::max(error.undecided, spread.differing);
+    error.passed = error.passed || error.differing <= 4 * error.undecided;
+  } else if (std::isfinite(spread.relative())) {
+    sensitivity = std::max(sensitivity, spread.relative());
+    error.passed = error.passed || error.relative() <= 4 * spread.relative();
+  }
+}
+
 }  // namespace
 
 VerifyResult verify_engine(const Graph& model, const Engine& engine, const VerifyOptions& options, ThreadPool& pool) {
@@ -91,20 +102,17 @@ VerifyResult verify_engine(const Graph& model, const Engine& engine, const Verif
   const bool ask = std::any_of(result.outputs.begin(), result.outputs.end(), [&](const OutputError& e) {
     return !e.exact && !(e.relative() <= options.sensitivity_above);
   });
-  if (ask || !all_passed()) {
+  // Whether nearly equal numbers change places is a matter of chance: one evaluation with noise may not show it.
+  constexpr uint64_t most_runs = 4;
+  for (uint64_t run = 0; run < most_runs && (run == 0 ? ask || !all_passed() : !all_passed()); ++run) {
     EvaluateOptions noisy;
     noisy.cancellation = &options.cancellation;
     noisy.rounding_noise = rounding_noise;
-    noisy.noise_seed = options.seed;
+    noisy.noise_seed = options.seed + run;
     const std::vector<Tensor> moved = evaluate(model, sample.inputs, pool, noisy);
     const std::vector<OutputError> spread =
         compare_outputs(model.output_names, sample.expected, moved, options.tolerance);
-    for (size_t o = 0; o < spread.size(); ++o) {
-      OutputError& error = result.outputs[o];
-      if (error.exact || !std::isfinite(spread[o].relative())) continue;
-      result.sensitivity = std::max(result.sensitivity, spread[o].relative());
-      error.passed = error.passed || error.relative() <= 4 * spread[o].relative();
-    }
+    for (size_t o = 0; o < spread.size(); ++o) allow_spread(result.outputs[o], spread[o], result.sensitivity);
   }
   result.passed = all_passed();
   if (!result.passed)

@@ -35,7 +35,8 @@ struct VerifyResult {
 };
 
 /// Runs `engine` and the reference evaluation of `model` (the graph as imported) on the same seeded inputs. Outputs
-/// pass within the tolerance, or within four times the sensitivity where that is larger. Throws
+/// pass within the tolerance, or within four times what rounding noise does to the reference where that is more: to the
+/// numbers of a floating-point output, or to how many elements of an exact one change. Throws
 /// Error(invalid_argument) when given inputs do not fit the model or the reference refuses them.
 VerifyResult verify_engine(const Graph& model, const Engine& engine, const VerifyOptions& options, ThreadPool& pool);
 

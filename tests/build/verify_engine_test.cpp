@@ -1,0 +1,94 @@
+// What a build accepts of an output that must be exact, where rounding decides its elements.
+#include "build/verify_engine.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "camshaft/builder.h"
+#include "onnx/importer.h"
+#include "onnx/model_writer.h"
+
+namespace camshaft {
+namespace {
+
+using namespace onnx::testing;  // NOLINT: the writers
+
+constexpr int64_t count = 64;
+
+// The order of scores, which are constants behind an input that does not matter.
+class Ranking {
+ public:
+  explicit Ranking(const std::vector<float>& scores) {
+    const GraphWriter graph = GraphWriter()
+                                  .input("x", DType::f32, {count})
+                                  .output("order", DType::i64, {count})
+                                  .initializer(TensorWriter("zero", {}, std::vector<float>{0}))
+                                  .initializer(TensorWriter("scores", {count}, scores))
+                                  .initializer(TensorWriter("k", {1}, std::vector<int64_t>{count}))
+                                  .node("Mul", {"x", "zero"}, {"nothing"})
+                                  .node("Add", {"nothing", "scores"}, {"sum"})
+                                  .node("TopK", {"sum", "k"}, {"sorted", "order"});
+    std::ofstream(path_, std::ios::binary) << ModelWriter().opset(17).graph(graph).bytes();
+  }
+  ~Ranking() { std::filesystem::remove(path_); }
+
+  Graph graph() const { return onnx::import_model(path_.string(), {}).graph; }
+  Engine engine() const {
+    BuildOptions options;
+    options.verify = false;
+    return Builder(options).build(path_.string());
+  }
+
+ private:
+  const std::filesystem::path path_ =
+      std::filesystem::path(::testing::TempDir()) /
+      (std::string("ranking_") + ::testing::UnitTest::GetInstance()->current_test_info()->name() + ".onnx");
+};
+
+VerifyResult verify(const std::vector<float>& model, const std::vector<float>& engine) {
+  const Graph graph = Ranking(model).graph();
+  ThreadPool pool(1);
+  return verify_engine(graph, Ranking(engine).engine(), {}, pool);
+}
+
+// 1, 1 + step, 1 + 2·step, …
+std::vector<float> rising(float step) {
+  std::vector<float> scores;
+  for (int64_t i = 0; i < count; ++i) scores.push_back(1 + step * static_cast<float>(i));
+  return scores;
+}
+
+TEST(VerifyEngine, EqualOrders) {
+  const VerifyResult result = verify(rising(1), rising(1));
+  EXPECT_TRUE(result.passed);
+  EXPECT_EQ(result.outputs[0].differing, 0);
+  EXPECT_EQ(result.outputs[0].undecided, 0);
+}
+
+TEST(VerifyEngine, OrdersThatRoundingDecidesMayDiffer) {
+  const VerifyResult result = verify(rising(0), rising(0x1p-23F));
+  EXPECT_TRUE(result.passed);
+  EXPECT_EQ(result.outputs[0].differing, 1);
+  EXPECT_GT(result.outputs[0].undecided, 0.25);
+}
+
+TEST(VerifyEngine, OrdersThatRoundingDoesNotDecideMustBeEqual) {
+  const VerifyResult result = verify(rising(1), rising(-0.01F));
+  EXPECT_FALSE(result.passed);
+  EXPECT_EQ(result.outputs[0].differing, 1);
+  EXPECT_EQ(result.outputs[0].undecided, 0);
+  EXPECT_NE(result.culprit.find("layer 'sum'"), std::string::npos) << result.culprit;
+}
+
+TEST(VerifyEngine, AFewUndecidedElementsExcuseAFewOthers) {
+  std::vector<float> scores = rising(1);
+  scores[0] = scores[1] = scores[2];
+  const VerifyResult result = verify(scores, rising(-0.01F));
+  EXPECT_FALSE(result.passed);
+  EXPECT_LE(result.outputs[0].undecided, 3.0 / count);
+}
+
+}  // namespace
+}  // namespace camshaft
