@@ -158,8 +158,11 @@ std::shared_ptr<const Kernel> make_branch_kernel(const RegionView& region, const
   inner.cancellation = cancellation;
   for (size_t b = 0; b < branches->size(); ++b) {
     Branch& branch = (*branches)[b];
+    Graph body = region.node.bodies.at(b);
+    body.outputs.resize(region.node.outputs.size());  // more than that nobody reads, and has no memory
+    body.output_names.resize(body.outputs.size());
     try {
-      branch.plan = lower(region.node.bodies.at(b), backend, branch.packed, inner);
+      branch.plan = lower(body, backend, branch.packed, inner);
     } catch (const Error& e) {
       if (e.code() == ErrorCode::cancelled || e.code() == ErrorCode::out_of_memory) throw;
       return nullptr;

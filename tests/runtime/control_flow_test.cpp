@@ -111,6 +111,26 @@ TEST(ControlFlow, BranchesAreCompiled) {
   }
 }
 
+// Found by fuzzing: what the node leaves out was written where no memory is.
+TEST(ControlFlow, ResultsOfBranchesThatNobodyTakes) {
+  const Engine engine = engine_from(R"(graph "g" (%c: bool[], %x: f32[n]) {
+    %r = if {} (%c, %x)
+      graph "then" (%a: f32[n]) {
+        %s = pointwise {function=neg} (%a)
+        %t = pointwise {function=exp} (%s)
+        return "r" = %s, "left out" = %t
+      }
+      graph "else" (%a: f32[n]) {
+        %s = pointwise {function=abs} (%a)
+        return "r" = %s, "left out" = %a
+      }
+    return "r" = %r
+  })");
+  EXPECT_EQ(engine.layers().at(0).tactic, "branches");
+  EXPECT_EQ(run_engine(engine, {boolean(true), f32({3}, {1, 2, 3})})[0], f32({3}, {-1, -2, -3}));
+  EXPECT_EQ(run_engine(engine, {boolean(false), f32({2}, {-1, 2})})[0], f32({2}, {1, 2}));
+}
+
 // The sizes that a branch decides, as data: the tensor of them has a shape that is known all along.
 TEST(ControlFlow, SizesOfABranchAsData) {
   const Engine engine = engine_from(R"(graph "g" (%c: bool[], %x: f32[n, 2]) {
