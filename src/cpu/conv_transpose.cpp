@@ -24,7 +24,7 @@ constexpr int64_t most_phases = 4096;
 
 std::optional<TransposeView> view_transpose(const RegionView& region) {
   std::optional<SpatialView> spatial = view_spatial(region);
-  if (!spatial) return std::nullopt;
+  if (!spatial || !spatial->constant_weights || spatial->weight_dims.size() > 4) return std::nullopt;
   const auto* op = spatial->contract.anchor->op.as<ops::ConvTranspose>();
   if (!op || !op->channels_last) return std::nullopt;
   const auto [stride_h, stride_w] = two(op->strides, 1);

@@ -33,7 +33,7 @@ ConvShape conv_shape(const ConvView& view, const KernelShapes& shapes) {
   const Dims& x = shapes.inputs[static_cast<size_t>(view.spatial.x)].dims;
   ConvShape s;
   s.batch = x[0];
-  s.in_h = x.size() == 4 ? x[1] : 1;
+  s.in_h = x.size() >= 4 ? x[x.size() - 3] : 1;
   s.in_w = x[x.size() - 2];
   s.in_channels = x.back();
   s.out_channels = view.spatial.weight_dims[0];
@@ -48,6 +48,15 @@ ConvShape conv_shape(const ConvView& view, const KernelShapes& shapes) {
   s.pad_left = pads[1];
   s.pad_bottom = pads[2];
   s.pad_right = pads[3];
+  if (x.size() == 5) {
+    s.in_d = x[1];
+    s.kernel_d = view.spatial.kernel_d();
+    s.stride_d = view.op.strides[0];
+    s.dilation_d = view.op.dilations[0];
+    const auto depth_pads = depth_pads_of(view.op.pads, *shapes.symbols);
+    s.pad_front = depth_pads[0];
+    s.pad_back = depth_pads[1];
+  }
   s.groups = view.op.groups;
   require_equal(s.in_channels, view.spatial.weight_dims[1] * s.groups, "the number of input channels of a convolution");
   require_bias(view.spatial, shapes, s.out_channels);
@@ -57,7 +66,7 @@ ConvShape conv_shape(const ConvView& view, const KernelShapes& shapes) {
 double conv_flops(const RegionView& region, const ConvView& view) {
   const Dims& w = view.spatial.weight_dims;
   return 2 * elements_at_optimum(region, region.node.outputs[0]) *
-         static_cast<double>(w[1] * view.spatial.kernel_h() * view.spatial.kernel_w());
+         static_cast<double>(w[1] * view.spatial.kernel_d() * view.spatial.kernel_h() * view.spatial.kernel_w());
 }
 
 // The part of all taps that lies inside the image: the product leaves out the others.
@@ -91,25 +100,46 @@ std::string layout_text(const ConvWeights& w) {
 
 // ---- the indirect matrix product
 
+ConvWeights weights_of(const ConvView& view) {
+  const Dims& d = view.spatial.weight_dims;
+  return conv_weights(d[0], d[1], view.spatial.kernel_d() * view.spatial.kernel_h(), view.spatial.kernel_w(),
+                      view.op.groups);
+}
+
 class ConvLaunch final : public Launch {
  public:
+  /// Without `packed` the weights are packed in each run.
   ConvLaunch(const ConvView& view, const float* packed, const KernelShapes& shapes)
       : x_(static_cast<size_t>(view.spatial.x)),
+        weights_(static_cast<size_t>(view.spatial.weights)),
         packed_(packed),
         threads_(shapes.threads),
+        layout_(weights_of(view)),
         plan_(conv_shape(view, shapes)),
         epilogue_(view.spatial.epilogue, shapes, shapes.outputs[0].dims.back()) {}
-  size_t workspace_bytes() const override { return static_cast<size_t>(plan_.workspace_bytes(threads_)); }
+  size_t workspace_bytes() const override {
+    return packing_bytes() + static_cast<size_t>(plan_.workspace_bytes(threads_));
+  }
   void run(const LaunchArguments& arguments) override {
+    const float* packed = packed_;
+    if (!packed) {
+      auto* to = reinterpret_cast<float*>(arguments.workspace);
+      pack_conv_weights(layout_, reinterpret_cast<const float*>(arguments.inputs[weights_]), to, arguments.pool);
+      packed = to;
+    }
     auto* y = reinterpret_cast<float*>(arguments.outputs[0]);
-    conv(plan_, reinterpret_cast<const float*>(arguments.inputs[x_]), packed_, y, epilogue_.bind(arguments, y),
-         arguments.pool, arguments.workspace);
+    conv(plan_, reinterpret_cast<const float*>(arguments.inputs[x_]), packed, y, epilogue_.bind(arguments, y),
+         arguments.pool, arguments.workspace + packing_bytes());
   }
 
  private:
-  size_t x_;
+  // Groups are padded to 64 bytes, so that this is a multiple of them.
+  size_t packing_bytes() const { return packed_ ? 0 : static_cast<size_t>(layout_.floats()) * sizeof(float); }
+
+  size_t x_, weights_;
   const float* packed_;
   int threads_;
+  ConvWeights layout_;
   ConvPlan plan_;
   BoundEpilogue epilogue_;
 };
@@ -173,13 +203,15 @@ class ConvKernel final : public Kernel {
     return std::make_unique<LaunchType>(view_, packed_, shapes);
   }
   bool can_run_in_place(size_t i, size_t) const override { return view_.spatial.epilogue.can_overwrite(i); }
-  bool reads_slices(size_t i) const override { return view_.spatial.epilogue.reads_slices(i); }
+  bool reads_slices(size_t i) const override { return !is_weights(i) && view_.spatial.epilogue.reads_slices(i); }
   bool writes_slices(size_t) const override { return true; }
-  bool reads_input(size_t i) const override { return static_cast<int32_t>(i) != view_.spatial.weights; }
+  bool reads_input(size_t i) const override { return !packed_ || !is_weights(i); }
 
  private:
+  bool is_weights(size_t i) const { return static_cast<int32_t>(i) == view_.spatial.weights; }
+
   ConvView view_;
-  const float* packed_;
+  const float* packed_;  // null: the weights are no constant
 };
 
 class WinogradKernel final : public Kernel {
@@ -198,13 +230,19 @@ class WinogradKernel final : public Kernel {
   const float* packed_;
 };
 
-bool is_depthwise(const ConvView& view) {
+bool has_groups_of_one(const ConvView& view) {
   return view.op.groups > 1 && view.spatial.weight_dims[1] == 1;
+}
+
+bool is_depthwise(const ConvView& view) {
+  return has_groups_of_one(view) && view.spatial.weight_dims.size() <= 4 && view.spatial.constant_weights;
 }
 
 std::optional<double> estimate_conv(const RegionView& region) {
   const auto view = view_conv(region);
   if (!view) return std::nullopt;
+  // A product of one column for each channel takes longer than the reference does.
+  if (has_groups_of_one(*view) && !is_depthwise(*view)) return std::nullopt;
   // A group narrower than a vector leaves most lanes idle; one narrower than two vectors waits for its loads (16 wide:
   // 140 GFLOP/s on a Zen 5 core, 24: 170, 32: 230, 64: 245).
   const double lanes = 16, width = static_cast<double>(view->spatial.weight_dims[0] / view->op.groups);
@@ -217,10 +255,9 @@ std::optional<double> estimate_conv(const RegionView& region) {
 
 std::shared_ptr<const Kernel> compile_conv(const RegionView& region, PackedConstants& constants) {
   ConvView view = *view_conv(region);
+  if (!view.spatial.constant_weights) return std::make_shared<ConvKernel<ConvLaunch>>(std::move(view), nullptr);
   const Value& w = region.graph.value(region.node.inputs[static_cast<size_t>(view.spatial.weights)]);
-  const Dims& d = view.spatial.weight_dims;
-  const ConvWeights weights =
-      conv_weights(d[0], d[1], view.spatial.kernel_h(), view.spatial.kernel_w(), view.op.groups);
+  const ConvWeights weights = weights_of(view);
   const auto bytes =
       constants.get(w.name, layout_text(weights), *w.constant, static_cast<size_t>(weights.floats()) * sizeof(float),
                     [&](const Tensor& raw, std::byte* out) {
@@ -258,7 +295,7 @@ double winograd_flops(int64_t tile, double pixels, double in_channels, double ou
 
 std::vector<TacticOffer> offer_winograd(const RegionView& region) {
   const auto view = view_conv(region);
-  if (!view || view->spatial.weight_dims.size() != 4) return {};
+  if (!view || view->spatial.weight_dims.size() != 4 || !view->spatial.constant_weights) return {};
   ConvShape shape;
   shape.in_h = shape.in_w = 3;
   shape.in_channels = view->spatial.weight_dims[1];
@@ -322,12 +359,13 @@ const CpuTactic depthwise_tactic{"depthwise", estimate_depthwise, compile_depthw
 Tensor unpack_conv(const PackedConstant& packed, DType dtype, const Dims& dims) {
   const auto* floats = reinterpret_cast<const float*>(packed.bytes.data());
   const size_t count = packed.bytes.size() / sizeof(float);
-  const bool plausible = dtype == DType::f32 && (dims.size() == 3 || dims.size() == 4);
-  const int64_t kernel_h = dims.size() == 4 ? dims[2] : 1;
+  const bool plausible = dtype == DType::f32 && dims.size() >= 3 && dims.size() <= 5;
+  int64_t kernel_h = 1;  // lines of the kernel
+  for (size_t i = 2; i + 1 < dims.size(); ++i) kernel_h *= dims[i];
   int64_t o = 0, c = 0, h = 0, w = 0, groups = 0;
   int32_t width = 0, lanes = 0;
   if (std::sscanf(packed.layout.c_str(), "depthwise o=%ld h=%ld w=%ld", &o, &h, &w) == 3) {
-    if (!plausible || o != dims[0] || dims[1] != 1 || h != kernel_h || w != dims.back() ||
+    if (!plausible || dims.size() > 4 || o != dims[0] || dims[1] != 1 || h != kernel_h || w != dims.back() ||
         count != static_cast<size_t>(depthwise_weight_floats(o, h, w)))
       throw_misfit(packed, dims);
     Tensor raw(dtype, dims);

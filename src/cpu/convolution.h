@@ -1,11 +1,11 @@
-// Convolutions as CPU kernels: channels-last, weights packed at build time.
+// Convolutions as CPU kernels: channels-last, weights packed at build time (in each run where they are no constants).
 #pragma once
 
 #include "cpu/tactic.h"
 
 namespace camshaft::cpu {
 
-/// 1-D and 2-D convolution through the indirect matrix product.
+/// 1-D to 3-D convolution through the indirect matrix product.
 extern const CpuTactic conv_tactic;
 /// 3x3 stride-1 convolution by Winograd's F(4x4, 3x3) (approximate) and F(2x2, 3x3): variants `tile` 4 and 2.
 extern const CpuTactic winograd_tactic;

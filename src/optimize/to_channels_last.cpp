@@ -66,7 +66,7 @@ std::optional<size_t> axes_of(const Shape& shape, const Dim& count) {
 }
 
 bool has_layout(size_t rank) {
-  return rank == 3 || rank == 4;
+  return rank >= 3 && rank <= 5;
 }
 
 bool has_window(const Node& node) {

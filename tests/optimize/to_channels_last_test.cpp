@@ -155,16 +155,40 @@ TEST(ToChannelsLast, TokensThatBecomeAnImage) {
             0);
 }
 
+// A convolution over time and image, its norm and pooling: one transpose in, and one out; what is reduced over all
+// three axes lies as in the model.
+TEST(ToChannelsLast, ThreeAxes) {
+  const std::string constants = R"(const %w: f32[4, 4, 3, 3, 3] = 0.5
+                                   const %s: f32[4] = [1, 2, 3, 4]
+                                   )";
+  expect_pass(to_layout,
+              constants + R"(%p = conv {strides=[1, 1, 1], pads=shape(1, 1, 1, 1, 1, 1), dilations=[1, 1, 1]} (%x, %w)
+                 %n = group_norm {groups=2, epsilon=0.001} (%p, %s, %s)
+                 %r = pointwise {function=add} (%n, %p)
+                 %m = pool {kind=max, kernel=[2, 2, 2], strides=[2, 2, 2], pads=shape(0, 0, 0, 0, 0, 0), dilations=[1, 1, 1]} (%r)
+                 %a = reduce {kind=mean, axes=[2, 3, 4], keep_dims=false} (%m)
+                 return "m" = %m, "a" = %a)",
+              constants + R"(%l = transpose {permutation=[0, 2, 3, 4, 1]} (%x)
+                 %p = conv {strides=[1, 1, 1], pads=shape(1, 1, 1, 1, 1, 1), dilations=[1, 1, 1], channels_last=true} (%l, %w)
+                 %n = group_norm {groups=2, epsilon=0.001, channels_last=true} (%p, %s, %s)
+                 %r = pointwise {function=add} (%n, %p)
+                 %m = pool {kind=max, kernel=[2, 2, 2], strides=[2, 2, 2], pads=shape(0, 0, 0, 0, 0, 0), dilations=[1, 1, 1], channels_last=true} (%r)
+                 %a = reduce {kind=mean, axes=[1, 2, 3], keep_dims=false} (%m)
+                 %t = transpose {permutation=[0, 4, 1, 2, 3]} (%m)
+                 return "m" = %t, "a" = %a)",
+              "%x: f32[n, 4, 8, 8, 8]");
+}
+
 TEST(ToChannelsLast, WhatIsNotAnImageStays) {
   expect_unchanged(to_layout, R"(%t = transpose {permutation=[0, 2, 1]} (%x)
                                  %m = matmul {} (%x, %t)
                                  %s = softmax {axis=2} (%m)
                                  return %s)",
                    "%x: f32[2, 5, 6]");
-  expect_unchanged(to_layout, R"(const %w: f32[4, 4, 1, 1, 1] = 1
-                                 %y = conv {strides=[1, 1, 1], pads=shape(0, 0, 0, 0, 0, 0), dilations=[1, 1, 1]} (%x, %w)
+  expect_unchanged(to_layout, R"(const %w: f32[4, 4, 1, 1, 1, 1] = 1
+                                 %y = conv {strides=[1, 1, 1, 1], pads=shape(0, 0, 0, 0, 0, 0, 0, 0), dilations=[1, 1, 1, 1]} (%x, %w)
                                  return %y)",
-                   "%x: f32[1, 4, 8, 8, 8]");
+                   "%x: f32[1, 4, 8, 8, 8, 8]");
 }
 
 }  // namespace
