@@ -175,7 +175,7 @@ class Layouts {
     if (node.outputs.size() != 1 || node.inputs.empty() || node.inputs[0] == no_value) return false;
     if (const auto* op = node.op.as<ops::Conv>()) return convert_window(*op, node);
     if (const auto* op = node.op.as<ops::ConvTranspose>()) return convert_window(*op, node);
-    if (const auto* op = node.op.as<ops::Pool>()) return convert_window(*op, node);
+    if (const auto* op = node.op.as<ops::Pool>()) return convert_pool(*op, node);
     if (const auto* op = node.op.as<ops::Transpose>()) return absorb_transpose(*op, node);
     if (const auto* op = node.op.as<ops::Reshape>()) return absorb_reshape(*op, node);
     const bool any_last =
@@ -201,6 +201,12 @@ class Layouts {
     if (op.channels_last || !has_layout(graph_.shape(node.inputs[0]).size())) return false;
     op.channels_last = true;
     return convert_first_input(op, node);
+  }
+
+  // Pooling pays for no transposes: away from convolutions it runs as the model has it.
+  bool convert_pool(const ops::Pool& op, const Node& node) {
+    return (is_last(node.inputs[0]) || becomes_image_[static_cast<size_t>(node.outputs[0])]) &&
+           convert_window(op, node);
   }
 
   bool convert_first_input(Op op, const Node& node) {

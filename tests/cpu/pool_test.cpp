@@ -6,6 +6,9 @@
 
 #include "cpu/each_target.h"
 #include "cpu/random_data.h"
+#include "cpu/run_node.h"
+#include "ops/random_tensor.h"
+#include "ops/reduce.h"
 
 namespace camshaft::cpu {
 namespace {
@@ -79,6 +82,38 @@ TEST(Pool, RandomProblemsInBothLayouts) {
           ASSERT_NEAR(got, expected, p.average ? 1e-5 : 0) << "round " << round;
         }
       }
+    }
+  });
+}
+
+// Rows longer than what is combined at once, windows larger than that, and what lies in the padding alone.
+TEST(Pool, LongRowsAndWideWindows) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 24; ++round) {
+      const size_t axes = static_cast<size_t>(random.integer(1, 3));
+      ops::Pool op;
+      op.kind = random.integer(0, 1) ? ops::PoolKind::max : ops::PoolKind::average;
+      op.count_include_pad = random.integer(0, 1) == 1;
+      op.pads.assign(2 * axes, Dim(0));
+      Dims x{1, random.integer(1, 3)};
+      for (size_t a = 0; a < axes; ++a) {
+        const bool row = a + 1 == axes;
+        const int64_t size = row ? random.integer(1900, 4500) : random.integer(1, 3);
+        const int64_t kernel = !row        ? random.integer(1, 2)
+                               : round % 4 ? random.integer(1, 40)
+                                           : random.integer(1000, 4000);
+        x.push_back(size);
+        op.kernel.push_back(kernel);
+        op.strides.push_back(row && round % 5 == 0 ? random.integer(100, 3000) : random.integer(1, 4));
+        op.dilations.push_back(row && kernel < 50 ? random.integer(1, 100) : 1);
+        const int64_t missing = std::max<int64_t>(0, (kernel - 1) * op.dilations.back() + 1 - size);
+        op.pads[a] = Dim(random.integer(0, kernel - 1) + missing);
+        op.pads[axes + a] = Dim(random.integer(0, kernel - 1));
+      }
+      NodeTest{op, {random_tensor(random, DType::f32, x)}, {}, "pool", 1e-5}.check(
+          static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
     }
   });
 }

@@ -179,6 +179,16 @@ TEST(ToChannelsLast, ThreeAxes) {
               "%x: f32[n, 4, 8, 8, 8]");
 }
 
+TEST(ToChannelsLast, PoolingAwayFromConvolutionsStays) {
+  const std::string pool = "pool {kind=max, kernel=[2, 2], strides=[2, 2], pads=shape(0, 0, 0, 0), dilations=[1, 1]";
+  expect_unchanged(to_layout, "%p = " + pool + "} (%x)\n" + "return %p", "%x: f32[n, 4, 8, 8]");
+  // Between the model's own transposes it has the layout already.
+  expect_pass(to_layout,
+              "%t = transpose {permutation=[0, 3, 1, 2]} (%x)\n%p = " + pool + "} (%t)\n" +
+                  "%y = transpose {permutation=[0, 2, 3, 1]} (%p)\nreturn \"y\" = %y",
+              "%p = " + pool + ", channels_last=true} (%x)\nreturn \"y\" = %p", "%x: f32[n, 8, 8, 4]");
+}
+
 TEST(ToChannelsLast, WhatIsNotAnImageStays) {
   expect_unchanged(to_layout, R"(%t = transpose {permutation=[0, 2, 1]} (%x)
                                  %m = matmul {} (%x, %t)

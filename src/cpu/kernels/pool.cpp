@@ -11,6 +11,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 // clang-format on
+#include "cpu/kernels/masked_load-inl.h"
 
 #ifndef CAMSHAFT_CPU_KERNELS_POOL_WINDOW
 #define CAMSHAFT_CPU_KERNELS_POOL_WINDOW
@@ -41,7 +42,7 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 using Tag = hn::ScalableTag<float>;
 
-// The taps of a window in channels-last data: how many along each axis, and how far apart.
+// The taps of a window: how many along each axis, and how far apart.
 struct Taps {
   int64_t planes, rows, columns;
   int64_t plane_step, row_step, column_step;
@@ -99,15 +100,72 @@ void pixels_last(const SpatialPool& p, int64_t begin, int64_t end, const float* 
   }
 }
 
-// One tap added to a row of outputs; the stride as a constant lets the compiler vectorise the loads.
-template <bool kAverage, int kStride>
-HWY_INLINE void tap_row(const float* in, int64_t stride, int64_t count, float* out) {
-  const int64_t step = kStride ? kStride : stride;
-#pragma GCC ivdep
-  for (int64_t x = 0; x < count; ++x) {
-    const float v = in[x * step];
-    out[x] = kAverage ? out[x] + v : (v > out[x] ? v : out[x]);
+template <bool kAverage, class V>
+HWY_INLINE V combine(V sum, V tap) {
+  return kAverage ? hn::Add(sum, tap) : hn::Max(tap, sum);
+}
+
+// Outputs of a row, of the columns from `from` on; reads a vector beyond what the stride needs.
+template <bool kAverage>
+HWY_INLINE void combine_columns(const PoolAxis& w, const float* from, int64_t count, float* to) {
+  const Tag d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const float neutral = kAverage ? 0.0f : -std::numeric_limits<float>::infinity();
+  if (w.stride > 2) {
+    const hn::CappedTag<float, 1> one;
+    for (int64_t i = 0; i < count; ++i, from += w.stride) {
+      auto sum = hn::Set(one, neutral);
+      for (int64_t c = 0; c < w.kernel; ++c) sum = combine<kAverage>(sum, hn::LoadU(one, from + c * w.dilation));
+      to[i] = hn::GetLane(sum);
+    }
+    return;
   }
+  for (int64_t i = 0; i < count; i += lanes, from += lanes * w.stride) {
+    auto sum = hn::Set(d, neutral);
+    for (int64_t c = 0; c < w.kernel; ++c) {
+      if (w.stride == 1) {
+        sum = combine<kAverage>(sum, hn::LoadU(d, from + c * w.dilation));
+        continue;
+      }
+      hn::Vec<Tag> tap, next;
+      hn::LoadInterleaved2(d, from + c * w.dilation, tap, next);
+      sum = combine<kAverage>(sum, tap);
+      if (w.dilation == 1 && c + 1 < w.kernel) sum = combine<kAverage>(sum, next), ++c;
+    }
+    if (count - i >= lanes) {
+      hn::StoreU(sum, d, to + i);
+    } else {
+      hn::BlendedStore(sum, hn::FirstN(d, static_cast<size_t>(count - i)), d, to + i);
+    }
+  }
+}
+
+// The columns that a chunk of outputs sees, padding among them; wider windows go pixel by pixel.
+constexpr int64_t most_columns = 2048;
+
+// Columns [start, start + count) of the window's rows combined, padding among them, and two vectors of it behind.
+template <bool kAverage>
+HWY_INLINE void combine_rows(const PoolAxis& w, const float* top, const Taps& taps, int64_t start, int64_t count,
+                             float* to) {
+  const Tag d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const float neutral = kAverage ? 0.0f : -std::numeric_limits<float>::infinity();
+  const bool any = taps.planes > 0 && taps.rows > 0;
+  const int64_t begin = any ? std::clamp<int64_t>(-start, 0, count) : 0;
+  const int64_t end = any ? std::clamp(w.in - start, begin, count) : 0;
+  std::fill_n(to, begin, neutral);
+  int64_t x = begin;
+  for (; x < end; x += lanes) {
+    const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(lanes, end - x)));
+    auto sum = hn::Set(d, neutral);
+    for (int64_t p = 0; p < taps.planes; ++p) {
+      const float* row = top + p * taps.plane_step + start + x;
+      for (int64_t r = 0; r < taps.rows; ++r, row += taps.row_step)
+        sum = combine<kAverage>(sum, end - x < lanes ? masked_load(mask, d, row) : hn::LoadU(d, row));
+    }
+    hn::StoreU(sum, d, to + x);
+  }
+  std::fill(to + end, to + count + 2 * lanes, neutral);
 }
 
 // Outputs x for which start + x * stride + offset lies in [0, size): [first, past).
@@ -116,52 +174,39 @@ HWY_INLINE void inside(int64_t offset, int64_t stride, int64_t size, int64_t out
   past = offset >= size ? first : std::max(first, std::min(outputs, (size - offset + stride - 1) / stride));
 }
 
-// One row of the input, of the whole window, added to a row of outputs.
-template <bool kAverage>
-HWY_INLINE void window_row(const PoolAxis& w, int64_t first_column, int64_t past_column, const float* row, float* to) {
-  for (int64_t c = first_column; c < past_column; ++c) {
-    const int64_t offset = c * w.dilation - w.pad_before;
-    int64_t first = 0, past = 0;
-    inside(offset, w.stride, w.in, w.out, first, past);
-    const float* from = row + offset + first * w.stride;
-    switch (w.stride) {
-      case 1:
-        tap_row<kAverage, 1>(from, 1, past - first, to + first);
-        break;
-      case 2:
-        tap_row<kAverage, 2>(from, 2, past - first, to + first);
-        break;
-      default:
-        tap_row<kAverage, 0>(from, w.stride, past - first, to + first);
-    }
-  }
-}
-
-// Lines are [batch, channels, out depth, out height].
+// Lines are [batch, channels, out depth, out height]. The rows of a window are combined first: their loads are
+// contiguous, and strided columns are then read once (3x3x3 by 2: 1.6 -> 0.5 ms for 64 channels of 16x56x56).
 template <bool kAverage>
 void lines_first(const SpatialPool& p, int64_t begin, int64_t end, const float* in, float* out) {
-  // The window's columns that lie inside the input for some output: a window may be far larger than the input.
   const PoolAxis& w = p.width;
-  const int64_t outside = w.pad_before - (w.out - 1) * w.stride;
-  const int64_t first_column = outside > 0 ? (outside + w.dilation - 1) / w.dilation : 0;
-  const int64_t past_column = std::min(w.kernel, (w.in + w.pad_before - 1) / w.dilation + 1);
+  const int64_t extent = (w.kernel - 1) * w.dilation + 1, plane = p.height.in * w.in;
+  if (extent > most_columns) {
+    SpatialPool pixels = p;
+    pixels.channels = 1;
+    return pixels_last<kAverage>(pixels, begin, end, in, out);
+  }
+  HWY_ALIGN float combined[most_columns + 2 * HWY_LANES(float)];
+  const int64_t chunk = (most_columns - extent) / w.stride + 1;  // outputs
+  Taps taps{0, 0, 1, p.depth.dilation * plane, p.height.dilation * w.in, 1};
   for (int64_t line = begin; line < end; ++line) {
-    const float* image = in + line / (p.depth.out * p.height.out) * p.depth.in * p.height.in * w.in;
     const Window z = window_at(p.depth, line / p.height.out % p.depth.out, p.count_include_pad);
     const Window y = window_at(p.height, line % p.height.out, p.count_include_pad);
+    taps.planes = z.past - z.first;
+    taps.rows = y.past - y.first;
+    const float* top =
+        in + (line / (p.depth.out * p.height.out) * p.depth.in + z.start + z.first * p.depth.dilation) * plane +
+        (y.start + y.first * p.height.dilation) * w.in;
     float* to = out + line * w.out;
-    std::fill_n(to, w.out, kAverage ? 0.0f : -std::numeric_limits<float>::infinity());
-    for (int64_t s = z.first; s < z.past; ++s) {
-      const float* plane = image + (z.start + s * p.depth.dilation) * p.height.in * w.in;
-      for (int64_t r = y.first; r < y.past; ++r)
-        window_row<kAverage>(w, first_column, past_column, plane + (y.start + r * p.height.dilation) * w.in, to);
+    for (int64_t o = 0; o < w.out; o += chunk) {
+      const int64_t count = std::min(chunk, w.out - o);
+      combine_rows<kAverage>(w, top, taps, o * w.stride - w.pad_before, (count - 1) * w.stride + extent, combined);
+      combine_columns<kAverage>(w, combined, count, to + o);
     }
     if (kAverage) {
       // Windows [whole, past) lie inside the image.
-      const int64_t extent = (w.kernel - 1) * w.dilation;
       int64_t whole = 0, past = 0, unused = 0;
       inside(-w.pad_before, w.stride, w.in, w.out, whole, unused);
-      inside(extent - w.pad_before, w.stride, w.in, w.out, unused, past);
+      inside(extent - 1 - w.pad_before, w.stride, w.in, w.out, unused, past);
       past = std::max(whole, past);
       const auto divide = [&](int64_t i) {
         const int64_t counted = z.counted * y.counted * window_at(w, i, p.count_include_pad).counted;
