@@ -101,8 +101,14 @@ class Folder {
     // A rule may also refuse an element or a size that it sees only now; the message is then about the model.
     const bool sees_more = !known_sizes_.empty() || std::any_of(node.inputs.begin(), node.inputs.end(),
                                                                 [&](ValueId id) { return folded_.contains(id); });
-    if (!sees_more && std::none_of(node.outputs.begin(), node.outputs.end(), is_open)) return;
+    const auto holds_elements = [&](ValueId id) { return is_container(graph_.type(id).dtype); };
+    if (!sees_more && std::none_of(node.outputs.begin(), node.outputs.end(),
+                                   [&](ValueId id) { return is_open(id) || holds_elements(id); }))
+      return;
     const std::vector<Inferred> inferred = infer(graph_, node);
+    // Sizes of elements that nobody knew have no symbols to be replaced.
+    for (size_t o = 0; o < node.outputs.size(); ++o)
+      if (holds_elements(node.outputs[o])) graph_.value(node.outputs[o]).type.elements = inferred[o].type.elements;
     SymbolReplacements learned;
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       const Shape &before = graph_.shape(node.outputs[o]), &after = inferred[o].type.shape;

@@ -126,6 +126,22 @@ TEST(FoldConstants, SizesOfWhatBecomesConstantAreKnown) {
               "const %r: f32[4] = [0, 1, 2, 3]\n" + with_size("4"), "%x: f32[1]");
 }
 
+// Found by fuzzing: the type of a container went on saying that the size is not known, and its engine was refused.
+TEST(FoldConstants, SizesOfElementsAreKnownToo) {
+  const std::string sequence = R"(%s = sequence_construct (%r, %r)
+      %e = sequence_at {rank=1} (%s, %i)
+      return "s" = %s, "e" = %e)";
+  expect_pass(fold_constants,
+              R"(const %a: f32[] = 0
+                 const %b: f32[] = 4
+                 const %c: f32[] = 1
+                 %d = pointwise {function=neg} (%c)
+                 %step = pointwise {function=neg} (%d)
+                 %r = range (%a, %b, %step)
+)" + sequence,
+              "const %r: f32[4] = [0, 1, 2, 3]\n" + sequence, "%i: i64[]");
+}
+
 TEST(FoldConstants, WhatIsFoundToBeWrongIsTheModelsFault) {
   const char* const models[] = {
       // Element 8 of 4.
