@@ -96,8 +96,11 @@ FineAxis fine_axis(const Resize& op, size_t i, int64_t input_size, int64_t outpu
   const double squeeze = op.antialias ? std::min(g.scale, 1.0) : 1.0;
   int64_t reach = 0;
   if (op.mode != ResizeMode::nearest)
-    reach = static_cast<int64_t>(-std::floor((op.mode == ResizeMode::linear ? -1 : -2) / squeeze));
+    reach = static_cast<int64_t>(std::min(-std::floor((op.mode == ResizeMode::linear ? -1 : -2) / squeeze), 1e15));
   axis.taps = std::max<int64_t>(1, 2 * reach);
+  check_fits_memory(DType::f64, {output_size, axis.taps});
+  axis.indices.reserve(static_cast<size_t>(output_size * axis.taps));
+  axis.weights.reserve(axis.indices.capacity());
   for (int64_t o = 0; o < output_size; ++o) {
     double x = source_coordinate(op, i, g, input_size, output_size, static_cast<double>(o));
     const size_t at = axis.indices.size();
