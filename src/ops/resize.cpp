@@ -96,7 +96,7 @@ FineAxis fine_axis(const Resize& op, size_t i, int64_t input_size, int64_t outpu
   const double squeeze = op.antialias ? std::min(g.scale, 1.0) : 1.0;
   int64_t reach = 0;
   if (op.mode != ResizeMode::nearest)
-    reach = static_cast<int64_t>(std::min(-std::floor((op.mode == ResizeMode::linear ? -1 : -2) / squeeze), 1e15));
+    reach = static_cast<int64_t>(-std::floor((op.mode == ResizeMode::linear ? -1 : -2) / squeeze));
   axis.taps = std::max<int64_t>(1, 2 * reach);
   check_fits_memory(DType::f64, {output_size, axis.taps});
   axis.indices.reserve(static_cast<size_t>(output_size * axis.taps));

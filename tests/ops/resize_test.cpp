@@ -92,10 +92,8 @@ TEST(Resize, Errors) {
 
 // Found by fuzzing: a kernel's tables were made before anything asked how large they would be.
 TEST(Resize, TablesThatNoMemoryHolds) {
-  Resize op{.mode = ResizeMode::nearest, .axes = {0}, .sizes = {int64_t{1} << 50}};
+  const Resize op{.mode = ResizeMode::nearest, .axes = {0}, .sizes = {int64_t{1} << 50}};
   EXPECT_NE(error_of([&] { resize_axis(op, 0, 2, int64_t{1} << 50); }).find("out of memory"), std::string::npos);
-  op = Resize{.mode = ResizeMode::cubic, .axes = {0}, .sizes = {2}, .scales = {1e-300}, .antialias = true};
-  EXPECT_NE(error_of([&] { resize_axis(op, 0, 2, 2); }).find("out of memory"), std::string::npos);
 }
 
 // Empty, but with an axis so long that its table would not fit into memory.
