@@ -89,6 +89,32 @@ class Fuser {
            std::all_of(candidate.inputs.begin(), candidate.inputs.end(), fits);
   }
 
+  // One-element constants become part of the body. 64-bit naturals do not fit the immediates of scalar programs.
+  bool is_immediate(ValueId id) const { return is_one_element(graph_, id) && graph_.type(id).dtype != DType::u64; }
+
+  // How far a group of these nodes goes from `begin` within the limits of nodes and of operands. The operands are
+  // counted after each node, as results that are used up inside make room again.
+  size_t end_of_group(const std::vector<int32_t>& nodes, size_t begin) const {
+    std::set<ValueId> outer;         // inputs
+    std::map<ValueId, size_t> open;  // results that must leave the group so far: uses that are not inside
+    size_t end = begin + 1;
+    for (size_t i = begin; i < std::min(begin + max_group_nodes, nodes.size()); ++i) {
+      for (const ValueId id : node(nodes[i]).inputs) {
+        const int32_t p = producer(id);
+        if (p >= 0 && std::binary_search(nodes.begin() + static_cast<int64_t>(begin),
+                                         nodes.begin() + static_cast<int64_t>(i), p)) {
+          if (--open[id] == 0) open.erase(id);
+        } else if (id != no_value && !is_immediate(id)) {
+          outer.insert(id);
+        }
+      }
+      const ValueId out = node(nodes[i]).outputs[0];
+      open[out] = readers(out).size() + (uses_.is_output[static_cast<size_t>(out)] ? 1 : 0);
+      if (outer.size() + open.size() <= max_group_operands) end = i + 1;
+    }
+    return end;
+  }
+
   // Groups are joined only among nodes of equal depth, the number of steps through other operators that lead to a
   // node. So no path leaves a group through another operator and comes back: it would come back deeper. Nor through a
   // pointwise operator of another shape, since shapes only ever grow by broadcasting. Whole connected components are
@@ -132,9 +158,10 @@ class Fuser {
     for (int32_t n = 0; n < count; ++n)
       if (groupable[static_cast<size_t>(n)]) components[root(n)].push_back(n);
     for (const auto& [first, nodes] : components)
-      for (size_t begin = 0; begin < nodes.size(); begin += max_group_nodes) {
-        const size_t end = std::min(begin + max_group_nodes, nodes.size());
+      for (size_t begin = 0, end = 0; begin < nodes.size(); begin = end) {
+        end = end_of_group(nodes, begin);
         FusionUnit unit{{nodes.begin() + static_cast<int64_t>(begin), nodes.begin() + static_cast<int64_t>(end)}};
+        unit.full = end < nodes.size();
         if (unit.nodes.size() > 1) unit.kind = ops::RegionKind::pointwise;
         add_unit(std::move(unit));
       }
@@ -195,9 +222,7 @@ class Fuser {
     const auto operand = [&](ValueId id, bool as_input) {
       if (id == no_value) return no_value;
       if (const auto known = inner.find(id); known != inner.end()) return known->second;
-      // 64-bit naturals do not fit the immediates of scalar programs.
-      if (!as_input && is_one_element(graph_, id) && graph_.type(id).dtype != DType::u64)
-        return inner[id] = body.add_constant(name_of(id), graph_.value(id).constant);
+      if (!as_input && is_immediate(id)) return inner[id] = body.add_constant(name_of(id), graph_.value(id).constant);
       region.inputs.push_back(id);
       return inner[id] = body.add_input(name_of(id), graph_.type(id));
     };

@@ -10,7 +10,8 @@ namespace camshaft {
 ///   each intermediate is used only inside and has the shape of the contraction's result. The body starts with the
 ///   contraction; its other operands (bias, residual) come from outside. Where several contractions meet in one
 ///   operator, the last in node order takes it: the others' results are ready by then.
-/// - pointwise: connected pointwise operators of one shape, at most 64, with any number of results.
+/// - pointwise: connected pointwise operators of one shape, at most 64, with at most 64 inputs and results
+///   together.
 ///
 /// A node alone, and every other operator, stays a plain node. Bodies are closed; their inputs are named after the
 /// outer values. One-element constants are copied into the body, larger ones are inputs. Whether a fusion pays is not

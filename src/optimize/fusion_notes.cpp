@@ -55,6 +55,7 @@ class Partings {
       return fmt::format("it is computed together with '{}'", name(other.nodes.front()));
     const size_t most = contracts ? max_epilogue_nodes : max_group_nodes;
     if (unit.nodes.size() >= most) return fmt::format("one kernel takes at most {} operators", most);
+    if (unit.full) return fmt::format("one kernel takes at most {} inputs and results", max_group_operands);
     if (!contracts) return "an operator between the two cannot be part of the group";
     const auto fits = [&](ValueId id) {
       const DType dtype = graph_.type(id).dtype;

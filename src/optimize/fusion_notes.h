@@ -11,11 +11,14 @@ namespace camshaft {
 /// An epilogue is compiled as one expression over operands kept in registers and cache.
 constexpr size_t max_epilogue_nodes = 32;
 constexpr size_t max_group_nodes = 64;
+/// Inputs and results of a pointwise group together; what a backend's kernel for them must take.
+constexpr size_t max_group_operands = 64;
 
 /// What becomes one node of the fused graph.
 struct FusionUnit {
   std::vector<int32_t> nodes;  ///< in node order
   ops::RegionKind kind = ops::RegionKind::opaque;
+  bool full = false;  ///< more of its group had no room, and is in other units
 };
 
 bool is_contraction(const Node& node);

@@ -161,6 +161,31 @@ TEST(Fuse, LongChainsAreCut) {
   EXPECT_EQ(graph.nodes[2].bodies[0].nodes.size(), 22U);
 }
 
+TEST(Fuse, GroupsTakeNoMoreOperandsThanAKernel) {
+  // A choice between the results of two steps, for each layer of a model: every result is an output.
+  std::string inputs = "%c: bool[n]", body, outputs;
+  for (int i = 0; i < 40; ++i) {
+    inputs += fmt::format(", %a{0}: f32[n], %b{0}: f32[n]", i);
+    const std::string last = i ? fmt::format("v{}", i - 1) : "a0";
+    body += fmt::format("%v{0} = pointwise {{function=select}} (%c, %b{0}, %{1})\n", i, last);
+    outputs += fmt::format("{}%v{}", i ? ", " : "", i);
+  }
+  Graph graph = run_pass(fuse, "graph \"g\" (" + inputs + ") {\n" + body + "return " + outputs + "\n}");
+  ASSERT_EQ(graph.nodes.size(), 2U);
+  EXPECT_EQ(graph.nodes[0].inputs.size() + graph.nodes[0].outputs.size(), 64U);
+
+  // A sum of many terms: the intermediate sums do not count, the terms do.
+  inputs = "%x: f32[n]", body = "";
+  for (int i = 0; i < 100; ++i) {
+    inputs += fmt::format(", %a{}: f32[n]", i);
+    body += fmt::format("%v{0} = pointwise {{function=add}} (%{1}, %a{0})\n", i, i ? fmt::format("v{}", i - 1) : "x");
+  }
+  graph = run_pass(fuse, "graph \"g\" (" + inputs + ") {\n" + body + "return %v99\n}");
+  ASSERT_EQ(graph.nodes.size(), 2U);
+  EXPECT_EQ(graph.nodes[0].inputs.size(), 63U);
+  EXPECT_EQ(graph.nodes[1].inputs.size(), 39U);
+}
+
 TEST(Fuse, SourcesAreKept) {
   const Graph graph = run_pass(fuse, R"(graph "g" (%x: f32[n]) {
                                           %a = pointwise {function=exp} (%x) from "A"
