@@ -8,6 +8,7 @@
 #include "cpu/conv_transpose.h"
 #include "cpu/convolution.h"
 #include "cpu/device.h"
+#include "cpu/grouped_convolution.h"
 #include "cpu/index.h"
 #include "cpu/matmul.h"
 #include "cpu/move.h"
@@ -25,16 +26,17 @@ namespace {
 
 /// Every way of running a region on the CPU; "reference" is added for all.
 constexpr const CpuTactic* all_tactics[] = {
-    &gemm_tactic,       &batch_gemm_tactic,       &conv_tactic,
-    &winograd_tactic,   &depthwise_tactic,        &conv_transpose_tactic,
-    &pointwise_tactic,  &softmax_tactic,          &layer_norm_tactic,
-    &group_norm_tactic, &reduce_tactic,           &arg_reduce_tactic,
-    &pool_tactic,       &transpose_tactic,        &expand_tactic,
-    &slice_tactic,      &concat_tactic,           &pad_tactic,
-    &gather_tactic,     &gather_elements_tactic,  &resize_tactic,
-    &recurrent_tactic,  &attention_tactic,        &gather_nd_tactic,
-    &scatter_nd_tactic, &scatter_elements_tactic, &cumulative_tactic,
-    &top_k_tactic,      &grid_sample_tactic,      &col2im_tactic,
+    &gemm_tactic,         &batch_gemm_tactic,       &conv_tactic,
+    &winograd_tactic,     &depthwise_tactic,        &conv_transpose_tactic,
+    &pointwise_tactic,    &softmax_tactic,          &layer_norm_tactic,
+    &group_norm_tactic,   &reduce_tactic,           &arg_reduce_tactic,
+    &pool_tactic,         &transpose_tactic,        &expand_tactic,
+    &slice_tactic,        &concat_tactic,           &pad_tactic,
+    &gather_tactic,       &gather_elements_tactic,  &resize_tactic,
+    &recurrent_tactic,    &attention_tactic,        &gather_nd_tactic,
+    &scatter_nd_tactic,   &scatter_elements_tactic, &cumulative_tactic,
+    &top_k_tactic,        &grid_sample_tactic,      &col2im_tactic,
+    &grouped_conv_tactic,
 };
 
 /// The reference runs with double accumulation and no blocking to speak of: tens of times slower than a kernel.
@@ -76,7 +78,7 @@ class CpuBackend final : public Backend {
 
   Tensor unpack(const PackedConstant& packed, DType dtype, const Dims& dims) const override {
     if (!can_unpack(packed.layout)) return {};
-    for (const auto unpack : {unpack_gemm, unpack_conv, unpack_conv_transpose, unpack_recurrent}) {
+    for (const auto unpack : {unpack_gemm, unpack_conv, unpack_grouped_conv, unpack_conv_transpose, unpack_recurrent}) {
       Tensor raw = unpack(packed, dtype, dims);
       if (raw.defined()) return raw;
     }

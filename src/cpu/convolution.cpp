@@ -5,69 +5,13 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "cpu/kernels/conv.h"
+#include "cpu/conv_view.h"
 #include "cpu/kernels/depthwise.h"
 #include "cpu/kernels/winograd.h"
-#include "cpu/shape_check.h"
-#include "cpu/spatial_view.h"
-#include "ops/contract.h"
 
 namespace camshaft::cpu {
 
 namespace {
-
-struct ConvView {
-  SpatialView spatial;
-  ops::Conv op;
-};
-
-std::optional<ConvView> view_conv(const RegionView& region) {
-  std::optional<SpatialView> spatial = view_spatial(region);
-  if (!spatial) return std::nullopt;
-  const auto* op = spatial->contract.anchor->op.as<ops::Conv>();
-  if (!op || !op->channels_last) return std::nullopt;
-  return ConvView{std::move(*spatial), *op};
-}
-
-ConvShape conv_shape(const ConvView& view, const KernelShapes& shapes) {
-  const Dims& x = shapes.inputs[static_cast<size_t>(view.spatial.x)].dims;
-  ConvShape s;
-  s.batch = x[0];
-  s.in_h = x.size() >= 4 ? x[x.size() - 3] : 1;
-  s.in_w = x[x.size() - 2];
-  s.in_channels = x.back();
-  s.out_channels = view.spatial.weight_dims[0];
-  s.in_pixel_stride = shapes.inputs[static_cast<size_t>(view.spatial.x)].row_stride;
-  s.out_pixel_stride = shapes.outputs[0].row_stride;
-  s.kernel_h = view.spatial.kernel_h();
-  s.kernel_w = view.spatial.kernel_w();
-  std::tie(s.stride_h, s.stride_w) = two(view.op.strides, 1);
-  std::tie(s.dilation_h, s.dilation_w) = two(view.op.dilations, 1);
-  const auto pads = pads_of(view.op.pads, *shapes.symbols);
-  s.pad_top = pads[0];
-  s.pad_left = pads[1];
-  s.pad_bottom = pads[2];
-  s.pad_right = pads[3];
-  if (x.size() == 5) {
-    s.in_d = x[1];
-    s.kernel_d = view.spatial.kernel_d();
-    s.stride_d = view.op.strides[0];
-    s.dilation_d = view.op.dilations[0];
-    const auto depth_pads = depth_pads_of(view.op.pads, *shapes.symbols);
-    s.pad_front = depth_pads[0];
-    s.pad_back = depth_pads[1];
-  }
-  s.groups = view.op.groups;
-  require_equal(s.in_channels, view.spatial.weight_dims[1] * s.groups, "the number of input channels of a convolution");
-  require_bias(view.spatial, shapes, s.out_channels);
-  return s;
-}
-
-double conv_flops(const RegionView& region, const ConvView& view) {
-  const Dims& w = view.spatial.weight_dims;
-  return 2 * elements_at_optimum(region, region.node.outputs[0]) *
-         static_cast<double>(w[1] * view.spatial.kernel_d() * view.spatial.kernel_h() * view.spatial.kernel_w());
-}
 
 // The part of all taps that lies inside the image: the product leaves out the others.
 double inside_share(const RegionView& region, const ConvView& view) {
@@ -195,25 +139,6 @@ class WinogradLaunch final : public Launch {
   BoundEpilogue epilogue_;
 };
 
-template <class LaunchType>
-class ConvKernel final : public Kernel {
- public:
-  ConvKernel(ConvView view, const float* packed) : view_(std::move(view)), packed_(packed) {}
-  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
-    return std::make_unique<LaunchType>(view_, packed_, shapes);
-  }
-  bool can_run_in_place(size_t i, size_t) const override { return view_.spatial.epilogue.can_overwrite(i); }
-  bool reads_slices(size_t i) const override { return !is_weights(i) && view_.spatial.epilogue.reads_slices(i); }
-  bool writes_slices(size_t) const override { return true; }
-  bool reads_input(size_t i) const override { return !packed_ || !is_weights(i); }
-
- private:
-  bool is_weights(size_t i) const { return static_cast<int32_t>(i) == view_.spatial.weights; }
-
-  ConvView view_;
-  const float* packed_;  // null: the weights are no constant
-};
-
 class WinogradKernel final : public Kernel {
  public:
   WinogradKernel(ConvView view, const WinogradWeights& weights, const float* packed)
@@ -230,19 +155,9 @@ class WinogradKernel final : public Kernel {
   const float* packed_;
 };
 
-bool has_groups_of_one(const ConvView& view) {
-  return view.op.groups > 1 && view.spatial.weight_dims[1] == 1;
-}
-
-bool is_depthwise(const ConvView& view) {
-  return has_groups_of_one(view) && view.spatial.weight_dims.size() <= 4 && view.spatial.constant_weights;
-}
-
 std::optional<double> estimate_conv(const RegionView& region) {
   const auto view = view_conv(region);
   if (!view) return std::nullopt;
-  // A product of one column for each channel takes longer than the reference does.
-  if (has_groups_of_one(*view) && !is_depthwise(*view)) return std::nullopt;
   // A group narrower than a vector leaves most lanes idle; one narrower than two vectors waits for its loads (16 wide:
   // 140 GFLOP/s on a Zen 5 core, 24: 170, 32: 230, 64: 245).
   const double lanes = 16, width = static_cast<double>(view->spatial.weight_dims[0] / view->op.groups);
@@ -268,7 +183,9 @@ std::shared_ptr<const Kernel> compile_conv(const RegionView& region, PackedConst
 
 std::optional<double> estimate_depthwise(const RegionView& region) {
   const auto view = view_conv(region);
-  if (!view || !is_depthwise(*view)) return std::nullopt;
+  if (!view || view->op.groups == 1 || view->op.groups != view->spatial.weight_dims[0] ||
+      view->spatial.weight_dims[1] != 1 || view->spatial.weight_dims.size() > 4 || !view->spatial.constant_weights)
+    return std::nullopt;
   return seconds_per_launch +
          std::max(conv_flops(region, *view) * 3 * seconds_per_flop, bytes_at_optimum(region) * seconds_per_byte);
 }
@@ -343,11 +260,6 @@ std::shared_ptr<const Kernel> compile_winograd(const RegionView& region, const T
                                      pack_winograd_weights(weights, raw.as<float>(), reinterpret_cast<float*>(out));
                                    });
   return std::make_shared<WinogradKernel>(std::move(view), weights, reinterpret_cast<const float*>(bytes.data()));
-}
-
-[[noreturn]] void throw_misfit(const PackedConstant& packed, const Dims& dims) {
-  throw Error(ErrorCode::corrupt_engine, fmt::format("constant '{}': its packed layout '{}' does not fit its shape {}",
-                                                     packed.constant, packed.layout, to_string(dims)));
 }
 
 }  // namespace

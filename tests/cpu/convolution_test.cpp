@@ -56,9 +56,20 @@ TEST(Convolution, OneToThreeAxesWithConstantAndOtherWeights) {
   for_each_target([&] {
     for (int round = 0; round < 60; ++round) {
       const int64_t groups = round % 3 == 0 ? data.pick(2, 4) : 1;
-      const Problem p = random_problem(data, static_cast<size_t>(1 + round % 3), groups,
-                                       data.pick(groups > 1 ? 2 : 1, 20), data.pick(1, round % 7 == 0 ? 90 : 20));
+      const Problem p = random_problem(data, static_cast<size_t>(1 + round % 3), groups, data.pick(1, 20),
+                                       data.pick(1, round % 7 == 0 ? 90 : 20));
       check(p, "conv", round % 2 == 0, 1 + round % 3);
+    }
+  });
+}
+
+TEST(Convolution, GroupsThatShareVectors) {
+  RandomData data(72);
+  for_each_target([&] {
+    for (int round = 0; round < 60; ++round) {
+      const size_t axes = static_cast<size_t>(1 + round % 3);
+      const Problem p = random_problem(data, axes, data.pick(2, 40), data.pick(1, 9), data.pick(1, 9));
+      check(p, "grouped_conv", round % 2 == 0, 1 + round % 3);
     }
   });
 }

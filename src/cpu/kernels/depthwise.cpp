@@ -25,27 +25,18 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Tag = hn::ScalableTag<float>;
 using Vec = hn::Vec<Tag>;
 
-// A vector of input channels for the outputs from `channel` on: contiguous, or each repeated `multiplier` times. The
-// last outputs may be fewer than a vector; nothing beyond them is read.
-template <bool kTail, bool kRepeat>
-HWY_INLINE Vec load_input(const float* pixel, int64_t channel, int64_t multiplier, size_t count) {
+// A vector of channels; the last may be fewer, and nothing beyond them is read.
+template <bool kTail>
+HWY_INLINE Vec load_input(const float* pixel, size_t count) {
   const Tag d;
-  if constexpr (kRepeat) {
-    HWY_ALIGN float lanes[HWY_LANES(float)] = {};
-    for (size_t i = 0; i < count; ++i) lanes[i] = pixel[(channel + static_cast<int64_t>(i)) / multiplier];
-    return hn::Load(d, lanes);
-  } else if constexpr (kTail) {
-    return masked_load(hn::FirstN(d, count), d, pixel + channel);
-  } else {
-    return hn::LoadU(d, pixel + channel);
-  }
+  return kTail ? masked_load(hn::FirstN(d, count), d, pixel) : hn::LoadU(d, pixel);
 }
 
 // P neighbouring output pixels, V vectors of channels: about eight sums, so that they hide each other's latency. kWidth
 // is the kernel's width, or 0 if only known at run time: the loop over 3 positions costs more than what is in it (384
 // channels at 14x14: 71 GFLOP/s unless unrolled). kSlide: a pixel's step is a tap's (stride and dilation 1), so that an
 // input serves kWidth outputs from one load.
-template <int P, int V, int kWidth, bool kSlide, bool kTail, bool kRepeat>
+template <int P, int V, int kWidth, bool kSlide, bool kTail>
 HWY_INLINE void pixels_vector(const DepthwiseRow& t, int64_t channel, size_t count) {
   const Tag d;
   constexpr int64_t lanes = static_cast<int64_t>(HWY_LANES(float));
@@ -63,7 +54,7 @@ HWY_INLINE void pixels_vector(const DepthwiseRow& t, int64_t channel, size_t cou
       const Vec w = hn::LoadU(d, weights + v * lanes);
 #pragma GCC unroll 8
       for (int p = 0; p < P; ++p) {
-        const Vec x = load_input<kTail, kRepeat>(pixel + p * pixel_step, channel + v * lanes, t.multiplier, count);
+        const Vec x = load_input<kTail>(pixel + p * pixel_step + channel + v * lanes, count);
         sum[p][v] = hn::MulAdd(x, w, sum[p][v]);
       }
     }
@@ -79,7 +70,7 @@ HWY_INLINE void pixels_vector(const DepthwiseRow& t, int64_t channel, size_t cou
       const float* HWY_RESTRICT pixel = line;
 #pragma GCC unroll 16
       for (int x = 0; x < P + kWidth - 1; ++x, pixel += pixel_step) {
-        const Vec value = load_input<kTail, kRepeat>(pixel, channel, t.multiplier, count);
+        const Vec value = load_input<kTail>(pixel + channel, count);
 #pragma GCC unroll 8
         for (int j = 0; j < kWidth; ++j) {
           if (x >= j && x - j < P) sum[x - j][0] = hn::MulAdd(value, w[j], sum[x - j][0]);
@@ -113,7 +104,7 @@ HWY_INLINE void pixels_vector(const DepthwiseRow& t, int64_t channel, size_t cou
 }
 
 // `tiles` times P pixels. All tiles in one call: with few channels its prologue would cost as much as the work.
-template <int P, int kWidth, bool kSlide, bool kRepeat>
+template <int P, int kWidth, bool kSlide>
 HWY_NOINLINE void pixels(DepthwiseRow& t, int64_t tiles) {
   constexpr int64_t lanes = static_cast<int64_t>(HWY_LANES(float));
   // One pixel alone (at the image's border) waits for every multiply-add but for its channels.
@@ -122,11 +113,10 @@ HWY_NOINLINE void pixels(DepthwiseRow& t, int64_t tiles) {
     int64_t c = t.channel0;
     if constexpr (V > 1) {
       for (; c + V * lanes <= t.channel1; c += V * lanes)
-        pixels_vector<P, V, kWidth, false, false, kRepeat>(t, c, HWY_LANES(float));
+        pixels_vector<P, V, kWidth, false, false>(t, c, HWY_LANES(float));
     }
-    for (; c + lanes <= t.channel1; c += lanes)
-      pixels_vector<P, 1, kWidth, kSlide, false, kRepeat>(t, c, HWY_LANES(float));
-    if (c < t.channel1) pixels_vector<P, 1, kWidth, kSlide, true, kRepeat>(t, c, static_cast<size_t>(t.channel1 - c));
+    for (; c + lanes <= t.channel1; c += lanes) pixels_vector<P, 1, kWidth, kSlide, false>(t, c, HWY_LANES(float));
+    if (c < t.channel1) pixels_vector<P, 1, kWidth, kSlide, true>(t, c, static_cast<size_t>(t.channel1 - c));
     t.input += P * t.pixel_step;
     t.output += P * t.output_step;
     if (t.residual) t.residual += P * t.residual_step;
@@ -140,16 +130,14 @@ HWY_INLINE void pixels_of(int64_t width, DepthwiseRow& t, int64_t tiles) {
   }
   constexpr bool kMany = P >= 5;
   const bool slides = kMany && t.tap_step == t.pixel_step;
-  if (t.multiplier != 1) {
-    pixels<P, 0, false, true>(t, tiles);
-  } else if (t.taps_w == 3) {
-    slides ? pixels<P, 3, kMany, false>(t, tiles) : pixels<P, 3, false, false>(t, tiles);
+  if (t.taps_w == 3) {
+    slides ? pixels<P, 3, kMany>(t, tiles) : pixels<P, 3, false>(t, tiles);
   } else if (t.taps_w == 5) {
-    slides ? pixels<P, 5, kMany, false>(t, tiles) : pixels<P, 5, false, false>(t, tiles);
+    slides ? pixels<P, 5, kMany>(t, tiles) : pixels<P, 5, false>(t, tiles);
   } else if (t.taps_w == 7) {
-    slides ? pixels<P, 7, kMany, false>(t, tiles) : pixels<P, 7, false, false>(t, tiles);
+    slides ? pixels<P, 7, kMany>(t, tiles) : pixels<P, 7, false>(t, tiles);
   } else {
-    pixels<P, 0, false, false>(t, tiles);
+    pixels<P, 0, false>(t, tiles);
   }
 }
 
@@ -214,7 +202,6 @@ void row(const ConvShape& s, const Range& inner, const float* input, const float
   t.residual_step = e.residual_ld;
   t.out_channels = s.out_channels;
   t.weights_line = s.kernel_w * s.out_channels;
-  t.multiplier = s.out_channels / s.in_channels;
   t.taps_h = vertical.last - vertical.first;
   t.bias = e.bias;
   t.lo = e.lo;
@@ -272,7 +259,7 @@ void unpack_depthwise_weights(int64_t out_channels, int64_t kernel_h, int64_t ke
 
 void depthwise(const ConvShape& s, const float* input, const float* packed, float* output, const Epilogue& epilogue,
                ThreadPool& pool) {
-  if (s.groups != s.in_channels || s.in_channels == 0 || s.out_channels % s.in_channels != 0) {
+  if (s.groups != s.in_channels || s.in_channels == 0 || s.out_channels != s.in_channels) {
     throw Error(ErrorCode::invalid_argument, "depthwise convolution: " + std::to_string(s.groups) + " groups for " +
                                                  std::to_string(s.in_channels) + " input and " +
                                                  std::to_string(s.out_channels) + " output channels");

@@ -1,4 +1,5 @@
-// f32 depthwise 2-D convolution on channels-last tensors: each input channel has `multiplier` kernels of its own.
+// f32 depthwise 2-D convolution on channels-last tensors: each channel has a kernel of its own. (Channels with several
+// are narrow groups: grouped_conv.h.)
 // Vectorised over channels; up to eight output pixels of a row share each load of the weights.
 #pragma once
 
@@ -15,9 +16,9 @@ void pack_depthwise_weights(int64_t out_channels, int64_t kernel_h, int64_t kern
 void unpack_depthwise_weights(int64_t out_channels, int64_t kernel_h, int64_t kernel_w, const float* packed,
                               float* oihw);
 
-/// `shape.groups == shape.in_channels`; out_channels a multiple of it (channel o reads input channel o / multiplier).
+/// `shape.groups == shape.in_channels == shape.out_channels`.
 /// Epilogue, strides and layout as in conv(); `output` must not overlap `input`; a residual may be `output` itself.
-/// Needs no workspace and no plan. Throws Error(invalid_argument) for other group counts.
+/// Needs no workspace and no plan. Throws Error(invalid_argument) for others.
 void depthwise(const ConvShape& shape, const float* input, const float* packed, float* output, const Epilogue& epilogue,
                ThreadPool& pool);
 

@@ -16,7 +16,6 @@ struct DepthwiseRow {
   int64_t line_step, tap_step, pixel_step;  ///< from tap row to tap row, tap to tap, output pixel to output pixel
   int64_t output_step, residual_step;
   int64_t out_channels, weights_line;  ///< floats of weights per kernel position and per kernel row
-  int64_t multiplier;
   int64_t channel0, channel1;
   float lo, hi;
 };

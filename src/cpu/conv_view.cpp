@@ -1,0 +1,62 @@
+#include "cpu/conv_view.h"
+
+#include <fmt/format.h>
+
+#include "cpu/shape_check.h"
+
+namespace camshaft::cpu {
+
+std::optional<ConvView> view_conv(const RegionView& region) {
+  std::optional<SpatialView> spatial = view_spatial(region);
+  if (!spatial) return std::nullopt;
+  const auto* op = spatial->contract.anchor->op.as<ops::Conv>();
+  if (!op || !op->channels_last) return std::nullopt;
+  return ConvView{std::move(*spatial), *op};
+}
+
+ConvShape conv_shape(const ConvView& view, const KernelShapes& shapes) {
+  const Dims& x = shapes.inputs[static_cast<size_t>(view.spatial.x)].dims;
+  ConvShape s;
+  s.batch = x[0];
+  s.in_h = x.size() >= 4 ? x[x.size() - 3] : 1;
+  s.in_w = x[x.size() - 2];
+  s.in_channels = x.back();
+  s.out_channels = view.spatial.weight_dims[0];
+  s.in_pixel_stride = shapes.inputs[static_cast<size_t>(view.spatial.x)].row_stride;
+  s.out_pixel_stride = shapes.outputs[0].row_stride;
+  s.kernel_h = view.spatial.kernel_h();
+  s.kernel_w = view.spatial.kernel_w();
+  std::tie(s.stride_h, s.stride_w) = two(view.op.strides, 1);
+  std::tie(s.dilation_h, s.dilation_w) = two(view.op.dilations, 1);
+  const auto pads = pads_of(view.op.pads, *shapes.symbols);
+  s.pad_top = pads[0];
+  s.pad_left = pads[1];
+  s.pad_bottom = pads[2];
+  s.pad_right = pads[3];
+  if (x.size() == 5) {
+    s.in_d = x[1];
+    s.kernel_d = view.spatial.kernel_d();
+    s.stride_d = view.op.strides[0];
+    s.dilation_d = view.op.dilations[0];
+    const auto depth_pads = depth_pads_of(view.op.pads, *shapes.symbols);
+    s.pad_front = depth_pads[0];
+    s.pad_back = depth_pads[1];
+  }
+  s.groups = view.op.groups;
+  require_equal(s.in_channels, view.spatial.weight_dims[1] * s.groups, "the number of input channels of a convolution");
+  require_bias(view.spatial, shapes, s.out_channels);
+  return s;
+}
+
+double conv_flops(const RegionView& region, const ConvView& view) {
+  const Dims& w = view.spatial.weight_dims;
+  return 2 * elements_at_optimum(region, region.node.outputs[0]) *
+         static_cast<double>(w[1] * view.spatial.kernel_d() * view.spatial.kernel_h() * view.spatial.kernel_w());
+}
+
+[[noreturn]] void throw_misfit(const PackedConstant& packed, const Dims& dims) {
+  throw Error(ErrorCode::corrupt_engine, fmt::format("constant '{}': its packed layout '{}' does not fit its shape {}",
+                                                     packed.constant, packed.layout, to_string(dims)));
+}
+
+}  // namespace camshaft::cpu
