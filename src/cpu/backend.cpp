@@ -14,6 +14,7 @@
 #include "cpu/move.h"
 #include "cpu/normalize.h"
 #include "cpu/pointwise.h"
+#include "cpu/pool.h"
 #include "cpu/recurrent.h"
 #include "cpu/reduce.h"
 #include "cpu/sample.h"
@@ -36,7 +37,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &recurrent_tactic,    &attention_tactic,        &gather_nd_tactic,
     &scatter_nd_tactic,   &scatter_elements_tactic, &cumulative_tactic,
     &top_k_tactic,        &grid_sample_tactic,      &col2im_tactic,
-    &grouped_conv_tactic,
+    &grouped_conv_tactic, &pool_indices_tactic,
 };
 
 /// The reference runs with double accumulation and no blocking to speak of: tens of times slower than a kernel.

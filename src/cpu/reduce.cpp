@@ -1,7 +1,6 @@
 #include "cpu/reduce.h"
 
 #include "cpu/kernels/arg_extreme.h"
-#include "cpu/kernels/pool.h"
 #include "cpu/kernels/reduce.h"
 #include "cpu/simple_kernel.h"
 #include "ops/reduce.h"
@@ -68,54 +67,9 @@ std::shared_ptr<const Kernel> compile_arg_reduce(const RegionView& region, Packe
   });
 }
 
-std::optional<double> estimate_pool(const RegionView& region) {
-  const auto* op = region.node.op.as<ops::Pool>();
-  if (!op || region.graph.type(region.node.inputs[0]).dtype != DType::f32 || op->kernel.size() > 3 ||
-      op->kernel.empty())
-    return std::nullopt;
-  return seconds_per_launch + 2 * bytes_at_optimum(region) * seconds_per_byte;
-}
-
-// A pad that leaves sums of positions far from overflow.
-int64_t pad_of(const Dim& pad, const SymbolBindings& symbols) {
-  const int64_t size = pad.evaluate(symbols), most = int64_t{1} << 31;
-  if (size < -most || size > most)
-    throw Error(ErrorCode::invalid_argument, "a padding of " + std::to_string(size) + " is too large");
-  return size;
-}
-
-std::shared_ptr<const Kernel> compile_pool(const RegionView& region, PackedConstants&) {
-  const auto make = [op = *region.node.op.as<ops::Pool>()](const KernelShapes& shapes) {
-    const Dims& in = shapes.inputs[0].dims;
-    const Dims& out = shapes.outputs[0].dims;
-    const size_t first = op.channels_last ? 1 : 2, spatial = op.kernel.size();
-    SpatialPool pool;
-    pool.batch = in[0];
-    pool.channels = op.channels_last ? in.back() : in[1];
-    PoolAxis* axes[] = {&pool.depth, &pool.height, &pool.width};
-    for (size_t i = 0; i < spatial; ++i)
-      *axes[3 - spatial + i] = {in[first + i],
-                                out[first + i],
-                                op.kernel[i],
-                                op.strides[i],
-                                op.dilations[i],
-                                pad_of(op.pads[i], *shapes.symbols),
-                                pad_of(op.pads[spatial + i], *shapes.symbols)};
-    pool.channels_last = op.channels_last;
-    pool.in_pixel_stride = shapes.inputs[0].row_stride;
-    pool.out_pixel_stride = shapes.outputs[0].row_stride;
-    pool.average = op.kind == ops::PoolKind::average;
-    pool.count_include_pad = op.count_include_pad;
-    return [pool](const LaunchArguments& a) { pool.run(a.pool, input<float>(a, 0), output<float>(a, 0)); };
-  };
-  const bool pixels = region.node.op.as<ops::Pool>()->channels_last;
-  return simple_kernel(make, false, SliceUse{pixels ? size_t{1} : 0, pixels});
-}
-
 }  // namespace
 
 const CpuTactic reduce_tactic{"reduce", estimate_reduce, compile_reduce};
 const CpuTactic arg_reduce_tactic{"arg_reduce", estimate_arg_reduce, compile_arg_reduce};
-const CpuTactic pool_tactic{"pool", estimate_pool, compile_pool};
 
 }  // namespace camshaft::cpu

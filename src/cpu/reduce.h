@@ -1,4 +1,4 @@
-// Reductions and pooling as CPU kernels.
+// Reductions as CPU kernels.
 #pragma once
 
 #include "cpu/tactic.h"
@@ -7,6 +7,5 @@ namespace camshaft::cpu {
 
 extern const CpuTactic reduce_tactic;
 extern const CpuTactic arg_reduce_tactic;
-extern const CpuTactic pool_tactic;
 
 }  // namespace camshaft::cpu

@@ -9,6 +9,7 @@
 #include "cpu/run_node.h"
 #include "ops/random_tensor.h"
 #include "ops/reduce.h"
+#include "ops/window_ops.h"
 
 namespace camshaft::cpu {
 namespace {
@@ -113,6 +114,42 @@ TEST(Pool, LongRowsAndWideWindows) {
       }
       NodeTest{op, {random_tensor(random, DType::f32, x)}, {}, "pool", 1e-5}.check(
           static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
+TEST(PoolIndices, AgreeWithTheReference) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 150; ++round) {
+      const size_t axes = static_cast<size_t>(random.integer(1, 3));
+      ops::MaxPoolIndices op;
+      op.ceil_mode = random.integer(0, 1) == 1;
+      op.column_major = random.integer(0, 2) == 0;
+      op.pads.assign(2 * axes, Dim(0));
+      Dims x{random.integer(1, 2), random.integer(round % 20 ? 1 : 0, 4)};
+      for (size_t a = 0; a < axes; ++a) {
+        const int64_t kernel = random.integer(1, round % 10 ? 4 : 30), dilation = random.integer(1, 3);
+        const int64_t reach = (kernel - 1) * dilation + 1, begin = random.integer(0, reach),
+                      end = random.integer(0, reach);
+        op.kernel.push_back(kernel);
+        op.strides.push_back(random.integer(1, 4));
+        op.dilations.push_back(dilation);
+        op.pads[a] = Dim(begin);
+        op.pads[axes + a] = Dim(end);
+        x.push_back(std::max<int64_t>(1, reach - begin - end) + random.integer(0, axes == 1 && round % 3 ? 900 : 9));
+      }
+      Tensor image = random_tensor(random, DType::f32, x);
+      constexpr float special[] = {std::numeric_limits<float>::quiet_NaN(),
+                                   std::numeric_limits<float>::infinity(),
+                                   -std::numeric_limits<float>::infinity(),
+                                   0.5f,
+                                   -0.0f,
+                                   0.0f};
+      for (int64_t i = 0; i < image.size(); ++i)
+        if (random.integer(0, round % 4 ? 3 : 40) == 0) image.as_mutable<float>()[i] = special[random.integer(0, 5)];
+      NodeTest{op, {image}, {}, "pool_indices"}.check(static_cast<int>(random.integer(1, 3)));
       if (testing::Test::HasFatalFailure()) return;
     }
   });
