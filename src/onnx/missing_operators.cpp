@@ -37,8 +37,8 @@ class Scan {
       count += names.size();
     }
     throw Error(ErrorCode::unsupported,
-                fmt::format("{}: cannot run this model: {} node{} that Camshaft does not have: {}", model_.file, count,
-                            count == 1 ? " uses an operator" : "s use operators", list));
+                fmt::format("{}: cannot run this model: {} node{} that Camshaft does not have: {}{}", model_.file,
+                            count, count == 1 ? " uses an operator" : "s use operators", list, advice_));
   }
 
  private:
@@ -63,6 +63,11 @@ class Scan {
       return;
     }
     if (find_converter(n.domain, n.op_type, opset)) return;
+    // Its weights are stored in blocks of channels whose size the file does not tell.
+    if (n.domain == "com.microsoft.nchwc")
+      advice_ =
+          ". ONNX Runtime arranged this file for the processor that it was saved on: take the original model, or save "
+          "the optimised one at the level ORT_ENABLE_EXTENDED";
     const bool is_training = n.domain == "ai.onnx.preview.training";
     missing_[(is_default ? "" : n.domain + ".") + n.op_type + (is_training ? ", which is for training only" : "")]
         .push_back(prefix + display_name(n));
@@ -84,6 +89,7 @@ class Scan {
   size_t calls_ = 0;  // that the scan is in
   std::set<std::string> old_;
   std::map<std::string, std::vector<std::string>> missing_;
+  std::string advice_;
 };
 
 void check_default_opset(const OpsetImports& opsets, const std::string& where) {

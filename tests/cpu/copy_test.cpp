@@ -64,6 +64,22 @@ TEST(StridedCopy, TransposesSlicesAndExpansions) {
   });
 }
 
+TEST(StridedCopy, ManyAxesThatCannotBeMerged) {
+  constexpr int rank = 17;
+  const std::vector<int64_t> dims(rank, 2);
+  const std::vector<int64_t> dense = contiguous_strides(dims);
+  const std::vector<int64_t> reversed(dense.rbegin(), dense.rend());
+  std::vector<int32_t> in(size_t{1} << rank), out(in.size());
+  std::iota(in.begin(), in.end(), 0);
+  ThreadPool pool(2);
+  StridedCopy(4, dims, reversed).run(pool, in.data(), out.data());
+  for (size_t i = 0; i < out.size(); ++i) {
+    size_t mirrored = 0;
+    for (int bit = 0; bit < rank; ++bit) mirrored |= (i >> bit & 1) << (rank - 1 - bit);
+    ASSERT_EQ(out[i], static_cast<int32_t>(mirrored));
+  }
+}
+
 TEST(StridedCopy, LargeTransposeOnSeveralThreads) {
   RandomData data(22);
   for_each_target([&] {

@@ -325,6 +325,27 @@ TEST(Pointwise, RandomSpacesWithBroadcastsAndStrides) {
   });
 }
 
+TEST(Pointwise, ManyAxesThatCannotBeMerged) {
+  Writer w;
+  const int32_t a = w.load(), b = w.load();
+  const ScalarProgram program = w.done({w.apply(F::add, a, b)});
+  constexpr int rank = 12;
+  const std::vector<int64_t> dims(rank, 2);
+  const std::vector<int64_t> dense = contiguous_strides(dims);
+  const std::vector<int64_t> reversed(dense.rbegin(), dense.rend());
+  std::vector<float> x(size_t{1} << rank), y(x.size());
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  const void* in[] = {x.data(), x.data()};
+  void* out[] = {y.data()};
+  ThreadPool pool(2);
+  Pointwise(program, dims, {dense, reversed}).run(pool, in, out);
+  for (size_t i = 0; i < y.size(); ++i) {
+    size_t mirrored = 0;
+    for (int bit = 0; bit < rank; ++bit) mirrored |= (i >> bit & 1) << (rank - 1 - bit);
+    ASSERT_EQ(y[i], static_cast<float>(i + mirrored));
+  }
+}
+
 // Runs a one-input f32 program over typical values and compares with the reference; returns the loops used.
 int check_activation(const ScalarProgram& program, double absolute) {
   std::vector<float> x;

@@ -179,6 +179,21 @@ TEST(Importer, EveryMissingOperatorIsNamedAtOnce) {
   EXPECT_TRUE(mentions(e, "NoSuchOperator (node 'call/inside')")) << e.what();
 }
 
+TEST(Importer, FilesArrangedForOneProcessorSayWhatToTakeInstead) {
+  const Error e = import_error(ModelWriter()
+                                   .opset(17)
+                                   .opset(1, "com.microsoft.nchwc")
+                                   .graph(GraphWriter()
+                                              .input("x", DType::f32, {1, 16, 4, 4})
+                                              .output("y", DType::f32)
+                                              .node("ReorderInput", {"x"}, {"t"}, {}, "com.microsoft.nchwc")
+                                              .node("ReorderOutput", {"t"}, {"y"}, {}, "com.microsoft.nchwc"))
+                                   .bytes());
+  EXPECT_EQ(e.code(), ErrorCode::unsupported);
+  EXPECT_TRUE(mentions(e, "take the original model, or save the optimised one at the level ORT_ENABLE_EXTENDED"))
+      << e.what();
+}
+
 TEST(Importer, EveryRefusedNodeIsNamedAtOnce) {
   const std::vector<AttributeWriter> drop{attr("keepdims", 0)};
   const Names inputs{"x", "axes"};

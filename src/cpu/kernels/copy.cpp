@@ -15,8 +15,6 @@ namespace {
 // A thread of its own pays from here: the time to copy this from L2 is about that of waking one.
 constexpr int64_t least_bytes = 64 * 1024;
 
-constexpr int max_rank = 16;
-
 struct Bytes16 {
   uint64_t low, high;
 };
@@ -79,9 +77,10 @@ StridedCopy::StridedCopy(int64_t width, const std::vector<int64_t>& dims, const 
     in.pop_back();
   }
 
-  if (space.rank() > max_rank) {
+  if (space.rank() > most_strided_dims) {
     throw Error(ErrorCode::unsupported, "a copy's strides leave " + std::to_string(space.rank()) +
-                                            " dims that cannot be merged, more than " + std::to_string(max_rank));
+                                            " dims that cannot be merged, more than " +
+                                            std::to_string(most_strided_dims));
   }
   const int last = space.rank() - 1;
   if (out[last] == width_ && in[last] == width_) {
@@ -113,7 +112,7 @@ StridedCopy::StridedCopy(int64_t width, const std::vector<int64_t>& dims, const 
 }
 
 void StridedCopy::run_items(int64_t begin, int64_t end, const char* in, char* out) const {
-  int64_t at[max_rank] = {};
+  int64_t at[most_strided_dims];
   const int outer = static_cast<int>(dims_.size()) - inner_;
   int64_t rest = begin;
   for (int d = outer; d-- > 0;) {

@@ -44,8 +44,7 @@ void move_row(const char* source, char* target, int64_t stride, int64_t count) {
 template <class T, bool kScatter>
 void move_elements(int rank, const int64_t* dims, const int64_t* strides, int64_t start, int64_t count, char* strided,
                    char* dense) {
-  constexpr int max_rank = 8;
-  int64_t at[max_rank] = {};
+  int64_t at[most_strided_dims];
   int64_t offset = 0;
   for (int d = rank; d-- > 0;) {
     at[d] = start % dims[d];
@@ -141,9 +140,10 @@ Pointwise::Pointwise(const ScalarProgram& program, const std::vector<int64_t>& d
     space_.dims = {1};
     for (auto& strides : space_.strides) strides = {1};
   }
-  if (space_.rank() > max_rank) {
+  if (space_.rank() > most_strided_dims) {
     throw Error(ErrorCode::unsupported, "a pointwise region's strides leave " + std::to_string(space_.rank()) +
-                                            " dims that cannot be merged, more than 8");
+                                            " dims that cannot be merged, more than " +
+                                            std::to_string(most_strided_dims));
   }
 
   const int rank = space_.rank();
@@ -233,7 +233,7 @@ void Pointwise::run_rows(int64_t begin, int64_t end, int64_t segments, int64_t s
   cursor.dims = space_.dims.data() + cursor.first_dim;
 
   const int outer = cursor.first_dim;
-  int64_t at[max_rank] = {};
+  int64_t at[most_strided_dims];
   int64_t row = begin / segments;
   int64_t item = begin;
   for (int64_t rest = row, d = outer; d-- > 0; rest /= space_.dims[d]) at[d] = rest % space_.dims[d];

@@ -23,7 +23,7 @@ class Pointwise {
   /// `dims`: the iteration space, any rank (0: one element); a dim may be 0. `input_strides[k][d]`: elements between
   /// neighbours of input k along dim d, 0 where it is broadcast, negative allowed. `output_strides`: likewise, never 0
   /// where the dim is above 1; empty: every output is dense, row-major. Throws Error(unsupported) as TileProgram does,
-  /// or for more than 8 dims that cannot be merged; Error(internal) for lists of the wrong length.
+  /// or for more than 64 dims that cannot be merged; Error(internal) for lists of the wrong length.
   Pointwise(const ScalarProgram& program, const std::vector<int64_t>& dims,
             const std::vector<std::vector<int64_t>>& input_strides,
             const std::vector<std::vector<int64_t>>& output_strides = {});
@@ -43,8 +43,6 @@ class Pointwise {
   void run_rows(int64_t begin, int64_t end, int64_t segments, int64_t segment, const void* const* inputs,
                 void* const* outputs) const;
   void run_tiles(Cursor& cursor, int64_t begin, int64_t count) const;
-
-  static constexpr int max_rank = 8;
 
   StridedSpace space_;  // operands: inputs, then outputs
   int inputs_ = 0, operands_ = 0;

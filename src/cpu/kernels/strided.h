@@ -8,6 +8,10 @@
 
 namespace camshaft::cpu {
 
+/// Dims of a strided operand: as many as a model's tensors may have axes (graph/limits.h), since any permutation of
+/// them may leave none to merge.
+constexpr int most_strided_dims = 64;
+
 /// Dims shared by several operands, with each operand's strides in elements (0 = broadcast).
 struct StridedSpace {
   std::vector<int64_t> dims;
