@@ -42,7 +42,8 @@ std::optional<std::vector<Dim>> InferContext::content(size_t i) const {
   return value(i).content;
 }
 std::shared_ptr<const Tensor> InferContext::constant(size_t i) const {
-  return value(i).constant;
+  const std::shared_ptr<const Tensor>& tensor = value(i).constant;
+  return tensor && tensor->is_elided() ? nullptr : tensor;
 }
 Dim InferContext::fresh(size_t output, size_t axis) const {
   return Dim::symbol(fmt::format("@{}.{}", output_names_.at(output), axis));

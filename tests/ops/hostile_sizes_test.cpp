@@ -163,5 +163,15 @@ TEST(HostileSizes, RulesOnTypesAlone) {
   EXPECT_FALSE(graph.value(graph.add(Pointwise{ScalarFunction::select}, {yes, few, lots}, "w")).content);
 }
 
+// Found by fuzzing: an engine may say of any constant that only its packed form is stored.
+TEST(HostileSizes, RulesDoNotReadConstantsThatAreNotThere) {
+  Graph graph;
+  const ValueId one = graph.add_constant("one", i64({}, {1}));
+  const ValueId elided = graph.add_input("elided", {DType::i64, {}});
+  graph.value(elided).constant = std::make_shared<const Tensor>(Tensor::elided(DType::i64, {}));
+  const ValueId range = graph.add(Range{}, {one, elided, one}, "r");
+  EXPECT_FALSE(graph.shape(range)[0].is_constant());
+}
+
 }  // namespace
 }  // namespace camshaft::ops
