@@ -14,6 +14,7 @@
 #include "build/compile_graph.h"
 #include "build/tuning.h"
 #include "build/verify_engine.h"
+#include "compile/tune/settle_chains.h"
 #include "cpu/device.h"
 #include "onnx/importer.h"
 #include "optimize/pipeline.h"
@@ -142,6 +143,7 @@ Engine Builder::build_checked(const std::string& model_path) {
   Graph graph = imported.graph;
   PassContext passes{.pool = pool};
   passes.channels_last = backend->prefers_channels_last();
+  passes.chains = true;
   passes.stop_after = options_.stop_after_pass;
   passes.cancellation = options_.cancellation;
   CompileOptions compile;
@@ -155,13 +157,18 @@ Engine Builder::build_checked(const std::string& model_path) {
   compile.metadata["tuning"] = tuning.summary();
   SymbolBindings optimum;
   if (!options_.profiles.empty()) optimum = bind_profile(graph, options_.profiles.front());
+  std::vector<TacticDecision> decisions;
   const auto compiled = [&](bool allow_approximate) {
     progress("tuning", 0.3);
-    compile.decisions = tuning.choose(graph, optimum, allow_approximate);
+    decisions = tuning.choose(graph, optimum, allow_approximate);
     report_.seconds_tune += watch.lap();
     progress("compiling", 0.5);
-    compile.allow_approximate = allow_approximate;
-    Engine engine = compile_graph(graph, backend, compile);
+    SettledGraph settled = settle_chains(graph, decisions);
+    CompileOptions own = compile;
+    own.allow_approximate = allow_approximate;
+    own.decisions = std::move(settled.decisions);
+    for (auto& [name, notes] : settled.notes) own.notes[name].insert(own.notes[name].end(), notes.begin(), notes.end());
+    Engine engine = compile_graph(std::move(settled.graph), backend, own);
     report_.seconds_compile += watch.lap();
     return engine;
   };
@@ -195,7 +202,7 @@ Engine Builder::build_checked(const std::string& model_path) {
   }
   report_.layers = static_cast<int64_t>(engine.impl()->plan.steps.size());
   tuning.report(report_);
-  tuning.write_lock(graph, optimum, compile.decisions);
+  tuning.write_lock(graph, optimum, decisions);
   progress("done", 1);
   return engine;
 }

@@ -48,7 +48,7 @@ std::string describe(const Node& node) {
   const auto* region = node.op.as<ops::Region>();
   if (!region || node.bodies.empty()) return to_string(node.op);
   std::string out;
-  for (const Node& inner : node.bodies[0].nodes) out += (out.empty() ? "" : " → ") + to_string(inner.op);
+  for (const Node& inner : node.bodies[0].nodes) out += (out.empty() ? "" : " → ") + describe(inner);
   return out;
 }
 

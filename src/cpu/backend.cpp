@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cpu/attention.h"
+#include "cpu/conv_chain.h"
 #include "cpu/conv_transpose.h"
 #include "cpu/convolution.h"
 #include "cpu/device.h"
@@ -37,7 +38,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &recurrent_tactic,    &attention_tactic,        &gather_nd_tactic,
     &scatter_nd_tactic,   &scatter_elements_tactic, &cumulative_tactic,
     &top_k_tactic,        &grid_sample_tactic,      &col2im_tactic,
-    &grouped_conv_tactic, &pool_indices_tactic,
+    &grouped_conv_tactic, &pool_indices_tactic,     &conv_chain_tactic,
 };
 
 /// The reference runs with double accumulation and no blocking to speak of: tens of times slower than a kernel.

@@ -185,6 +185,12 @@ bool ContractEpilogue::reads_slices(size_t i) const {
   return input != bias_;
 }
 
+bool ContractEpilogue::reads(size_t i) const {
+  const auto input = static_cast<int32_t>(i);
+  return input == bias_ || input == residual_ || input == addend_ ||
+         std::find(loads_.begin(), loads_.end(), input) != loads_.end();
+}
+
 BoundEpilogue::BoundEpilogue(const ContractEpilogue& epilogue, const KernelShapes& shapes, int64_t columns)
     : epilogue_(epilogue), columns_(columns), pitch_(shapes.outputs[0].pitch()) {
   const auto pitch_of = [&](int32_t input) {

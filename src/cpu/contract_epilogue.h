@@ -35,6 +35,13 @@ class ContractEpilogue {
   /// Whether region input `i` may be a slice of wider rows for all that the epilogue does with it.
   bool reads_slices(size_t i) const;
 
+  /// Whether region input `i` is among what is added, scaled and so on behind the contraction.
+  bool reads(size_t i) const;
+
+  /// Whether it is a bias, a clamp and an activation and no more: what needs no other tensor, and does not ask where in
+  /// the result it is.
+  bool is_plain() const { return residual_ < 0 && addend_ < 0 && !program_; }
+
  private:
   friend class BoundEpilogue;
   // Peels the activation of instruction `accumulator`, and an addend behind it; moves `accumulator` past them.

@@ -1,4 +1,4 @@
-// What the tactics of convolutions have in common.
+// What the tactics of convolutions, alone and in chains, have in common.
 #pragma once
 
 #include "cpu/kernels/conv.h"
@@ -11,6 +11,12 @@ namespace camshaft::cpu {
 struct ConvView {
   SpatialView spatial;
   ops::Conv op;
+
+  /// That depthwise() takes it: one channel a group, one kernel a channel.
+  bool is_depthwise() const {
+    return op.groups > 1 && op.groups == spatial.weight_dims[0] && spatial.weight_dims[1] == 1 &&
+           spatial.weight_dims.size() <= 4 && spatial.constant_weights;
+  }
 };
 
 /// nullopt unless the region is a channels-last convolution that view_spatial() takes.
@@ -18,6 +24,12 @@ std::optional<ConvView> view_conv(const RegionView& region);
 
 /// The problem of one set of shapes. Throws Error(invalid_argument) where channels or bias do not fit the weights.
 ConvShape conv_shape(const ConvView& view, const KernelShapes& shapes);
+
+ConvWeights conv_weights_of(const ConvView& view);
+
+/// Constant weights as conv() and as depthwise() want them; valid as long as `constants` lives.
+const float* pack_conv(const RegionView& region, const ConvView& view, PackedConstants& constants);
+const float* pack_depthwise(const RegionView& region, const ConvView& view, PackedConstants& constants);
 
 /// Multiplications and additions at the optimum shapes, those with padding too.
 double conv_flops(const RegionView& region, const ConvView& view);

@@ -37,18 +37,7 @@ double inside_share(const RegionView& region, const ConvView& view) {
   return share;
 }
 
-std::string layout_text(const ConvWeights& w) {
-  return fmt::format("conv o={} c={} h={} w={} groups={} width={} lanes={}", w.out_channels, w.group_channels,
-                     w.kernel_h, w.kernel_w, w.groups, w.layout.width, w.layout.lanes);
-}
-
 // ---- the indirect matrix product
-
-ConvWeights weights_of(const ConvView& view) {
-  const Dims& d = view.spatial.weight_dims;
-  return conv_weights(d[0], d[1], view.spatial.kernel_d() * view.spatial.kernel_h(), view.spatial.kernel_w(),
-                      view.op.groups);
-}
 
 class ConvLaunch final : public Launch {
  public:
@@ -58,7 +47,7 @@ class ConvLaunch final : public Launch {
         weights_(static_cast<size_t>(view.spatial.weights)),
         packed_(packed),
         threads_(shapes.threads),
-        layout_(weights_of(view)),
+        layout_(conv_weights_of(view)),
         plan_(conv_shape(view, shapes)),
         epilogue_(view.spatial.epilogue, shapes, shapes.outputs[0].dims.back()) {}
   size_t workspace_bytes() const override {
@@ -170,37 +159,21 @@ std::optional<double> estimate_conv(const RegionView& region) {
 
 std::shared_ptr<const Kernel> compile_conv(const RegionView& region, PackedConstants& constants) {
   ConvView view = *view_conv(region);
-  if (!view.spatial.constant_weights) return std::make_shared<ConvKernel<ConvLaunch>>(std::move(view), nullptr);
-  const Value& w = region.graph.value(region.node.inputs[static_cast<size_t>(view.spatial.weights)]);
-  const ConvWeights weights = weights_of(view);
-  const auto bytes =
-      constants.get(w.name, layout_text(weights), *w.constant, static_cast<size_t>(weights.floats()) * sizeof(float),
-                    [&](const Tensor& raw, std::byte* out) {
-                      pack_conv_weights(weights, raw.as<float>(), reinterpret_cast<float*>(out));
-                    });
-  return std::make_shared<ConvKernel<ConvLaunch>>(std::move(view), reinterpret_cast<const float*>(bytes.data()));
+  const float* packed = view.spatial.constant_weights ? pack_conv(region, view, constants) : nullptr;
+  return std::make_shared<ConvKernel<ConvLaunch>>(std::move(view), packed);
 }
 
 std::optional<double> estimate_depthwise(const RegionView& region) {
   const auto view = view_conv(region);
-  if (!view || view->op.groups == 1 || view->op.groups != view->spatial.weight_dims[0] ||
-      view->spatial.weight_dims[1] != 1 || view->spatial.weight_dims.size() > 4 || !view->spatial.constant_weights)
-    return std::nullopt;
+  if (!view || !view->is_depthwise()) return std::nullopt;
   return seconds_per_launch +
          std::max(conv_flops(region, *view) * 3 * seconds_per_flop, bytes_at_optimum(region) * seconds_per_byte);
 }
 
 std::shared_ptr<const Kernel> compile_depthwise(const RegionView& region, PackedConstants& constants) {
   ConvView view = *view_conv(region);
-  const Value& w = region.graph.value(region.node.inputs[static_cast<size_t>(view.spatial.weights)]);
-  const int64_t channels = view.spatial.weight_dims[0], kh = view.spatial.kernel_h(), kw = view.spatial.kernel_w();
-  const auto floats = static_cast<size_t>(depthwise_weight_floats(channels, kh, kw));
-  const auto bytes =
-      constants.get(w.name, fmt::format("depthwise o={} h={} w={}", channels, kh, kw), *w.constant,
-                    floats * sizeof(float), [&](const Tensor& raw, std::byte* out) {
-                      pack_depthwise_weights(channels, kh, kw, raw.as<float>(), reinterpret_cast<float*>(out));
-                    });
-  return std::make_shared<ConvKernel<DepthwiseLaunch>>(std::move(view), reinterpret_cast<const float*>(bytes.data()));
+  const float* packed = pack_depthwise(region, view, constants);
+  return std::make_shared<ConvKernel<DepthwiseLaunch>>(std::move(view), packed);
 }
 
 // Of F(tile x tile): its multiplications, and what the transforms take, in operations a channel and pixel as measured.

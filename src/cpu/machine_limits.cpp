@@ -63,11 +63,15 @@ double best_bandwidth(ThreadPool& pool, int64_t bytes) {
 
 }  // namespace
 
+int64_t l2_cache_bytes() {
+  return cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20);
+}
+
 MachineLimits measure_limits(int threads) {
   ThreadPool pool(threads);
   MachineLimits limits;
   limits.threads = threads;
-  limits.l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20);
+  limits.l2_bytes = l2_cache_bytes();
   limits.l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, 16 << 20);
   limits.gflops = best_gflops(pool);
   limits.l1_gbs = best_bandwidth(pool, 16 << 10);

@@ -18,4 +18,7 @@ struct MachineLimits {
 /// ever makes them slower. Throws Error(invalid_argument) for threads < 1.
 MachineLimits measure_limits(int threads);
 
+/// Of one core, as the system reports it; 1 MiB where it does not.
+int64_t l2_cache_bytes();
+
 }  // namespace camshaft::cpu

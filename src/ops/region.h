@@ -5,7 +5,7 @@
 
 namespace camshaft::ops {
 
-enum class RegionKind : uint8_t { pointwise, reduce, contract, attention, move, opaque };
+enum class RegionKind : uint8_t { pointwise, reduce, contract, attention, move, opaque, chain };
 
 /// A sub-graph (bodies[0]) to run as one step: body input i is input i, body output j is output j. Meaning and shape
 /// are the body's. `tactic` is the backend's implementation, empty until chosen.
@@ -26,6 +26,7 @@ struct Region {
 namespace camshaft {
 template <>
 struct EnumNames<ops::RegionKind> {
-  static constexpr std::string_view values[] = {"pointwise", "reduce", "contract", "attention", "move", "opaque"};
+  static constexpr std::string_view values[] = {"pointwise", "reduce", "contract", "attention",
+                                                "move",      "opaque", "chain"};
 };
 }  // namespace camshaft

@@ -20,6 +20,7 @@ using PassNotes = std::map<std::string, std::vector<std::string>>;
 struct PassContext {
   ThreadPool& pool;            ///< for evaluating constants
   bool channels_last = false;  ///< the layout that the backend's convolutions prefer
+  bool chains = false;         ///< whether somebody takes those chains apart that do not pay
   int stop_after = -1;         ///< run only the first N passes of pass_names(); -1: all
   bool verify = false;         ///< run the verifier after each pass, as debug builds always do
   Cancellation cancellation = {};

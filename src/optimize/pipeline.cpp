@@ -8,6 +8,7 @@
 
 #include "graph/verify.h"
 #include "ops/control_flow.h"
+#include "optimize/chain_convolutions.h"
 #include "optimize/eliminate_common_subexpressions.h"
 #include "optimize/fold_affine_into_contract.h"
 #include "optimize/fold_constants.h"
@@ -71,6 +72,7 @@ constexpr Pass passes[] = {
     {"merge_projections", merge_projections, 0},
 
     {"fuse", fuse, 0},
+    {"chain_convolutions", chain_convolutions, 0},
 };
 
 constexpr int last_round = 3;
@@ -113,6 +115,7 @@ class Pipeline {
     try {
       PassContext inner = context_;
       inner.notes = nullptr;  // names are unique within one graph only
+      inner.chains = false;   // nobody tunes a branch
       Pipeline(optimized, inner).run();
     } catch (const Error& e) {
       if (e.code() == ErrorCode::cancelled || e.code() == ErrorCode::out_of_memory) throw;

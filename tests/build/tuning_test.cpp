@@ -128,6 +128,61 @@ TEST_F(TunedBuild, ALockFileDecidesAgainstCostModelAndClock) {
   EXPECT_EQ(tactics(build(locked())), exact);
 }
 
+/// An inverted bottleneck whose middle is larger than any core's own cache, and one that is small:
+/// one runs as a chain, the other one as its parts.
+std::string bottlenecks() {
+  Random random(11);
+  const auto weights = [&](int64_t count) {
+    std::vector<float> values(static_cast<size_t>(count));
+    for (float& v : values) v = static_cast<float>(random.integer(-100, 100)) / 300;
+    return values;
+  };
+  GraphWriter graph("main");
+  graph.input("x", DType::f32, {"batch", 8, 320, 320}).output("y", DType::f32, {"batch", 8, 10, 10});
+  std::string x = "x";
+  for (const std::string at : {"1", "2"}) {
+    graph.initializer(TensorWriter("e" + at, {48, 8, 1, 1}, weights(48 * 8)))
+        .initializer(TensorWriter("d" + at, {48, 1, 3, 3}, weights(48 * 9)))
+        .initializer(TensorWriter("p" + at, {8, 48, 1, 1}, weights(8 * 48)))
+        .node("Conv", {x, "e" + at}, {"wide" + at})
+        .node("Relu", {"wide" + at}, {"r" + at})
+        .node("Conv", {"r" + at, "d" + at}, {"deep" + at},
+              {attr("pads", {1, 1, 1, 1}), attr("group", int64_t{48}), attr("strides", {1, 1})})
+        .node("Relu", {"deep" + at}, {"s" + at});
+    graph.node("Conv", {"s" + at, "p" + at}, {at == "2" ? "y" : "narrow"});
+    if (at == "1")
+      graph.node("AveragePool", {"narrow"}, {"pooled"}, {attr("kernel_shape", {32, 32}), attr("strides", {32, 32})});
+    x = "pooled";
+  }
+  return ModelWriter().opset(17).graph(graph).bytes();
+}
+
+TEST_F(TunedBuild, ChainsAreLockedAndSavedLikeAnythingElse) {
+  write(model, bottlenecks());
+  BuildOptions o = options(Tuning::heuristic);
+  o.write_lock = folder.file("lock");
+  const Engine engine = build(o);  // verified
+  const std::vector<std::string> chosen = tactics(engine);
+  EXPECT_EQ(std::count(chosen.begin(), chosen.end(), "bands"), 1);
+  EXPECT_EQ(std::count(chosen.begin(), chosen.end(), "depthwise"), 1);
+  std::string notes;
+  for (const LayerInfo& layer : engine.layers())
+    for (const std::string& note : layer.notes) notes += note + "\n";
+  EXPECT_NE(notes.find("not chained with"), std::string::npos);
+  const std::string saved = bytes(engine);
+  EXPECT_EQ(tactics(Engine::load(folder.file("e.engine"))), chosen);
+  for (const int threads : {1, 2}) {
+    BuildOptions l = locked();
+    l.threads = threads;
+    EXPECT_TRUE(saved == bytes(build(l))) << threads;
+  }
+  // Measured ones too, whatever was chosen.
+  BuildOptions m = options();
+  m.write_lock = folder.file("lock");
+  const std::string measured = bytes(build(m));
+  EXPECT_TRUE(measured == bytes(build(locked())));
+}
+
 TEST_F(TunedBuild, LockFilesThatDoNotFitAreRefused) {
   BuildOptions o = options(Tuning::heuristic);
   o.write_lock = folder.file("lock");

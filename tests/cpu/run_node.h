@@ -32,7 +32,8 @@ class NodeTest {
   std::vector<size_t> constants;
   std::string tactic;
   size_t outputs = 1;
-  double tolerance = 0;  ///< of the largest finite magnitude of an output; 0: equal, or both NaN
+  std::vector<Graph> bodies;  ///< of a region
+  double tolerance = 0;       ///< of the largest finite magnitude of an output; 0: equal, or both NaN
 
   /// Both ways, and compares.
   void check(int threads) const {
@@ -120,7 +121,7 @@ class NodeTest {
     }
     std::vector<std::string> names;
     for (size_t o = 0; o < outputs; ++o) names.push_back("y" + std::to_string(o));
-    graph.add_node(op, ids, names);
+    graph.add_node(op, ids, names, {}, bodies);
     return graph;
   }
 
@@ -128,7 +129,6 @@ class NodeTest {
     std::vector<TensorType> types;
     for (const ValueId id : graph.nodes.back().outputs) types.push_back(graph.type(id));
     const SymbolBindings symbols;
-    const std::vector<Graph> bodies;
     return op.evaluate({inputs, types, symbols, bodies, pool});
   }
 

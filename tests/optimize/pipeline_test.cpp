@@ -57,7 +57,7 @@ TEST(Pipeline, AllPasses) {
 TEST(Pipeline, StopsWhereTold) {
   EXPECT_EQ(optimized(0).nodes.size(), 4U);
   const std::vector<std::string> names = pass_names();
-  EXPECT_EQ(names.back(), "fuse");
+  EXPECT_EQ(names.back(), "chain_convolutions");
   const auto layout = std::find(names.begin(), names.end(), "to_channels_last") - names.begin();
   const auto has_transposes = [](const Graph& graph) {
     return std::any_of(graph.nodes.begin(), graph.nodes.end(),

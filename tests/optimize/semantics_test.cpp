@@ -13,6 +13,7 @@
 #include "ops/reduce.h"
 #include "ops/region.h"
 #include "ops/resize.h"
+#include "optimize/chain_convolutions.h"
 #include "optimize/eliminate_common_subexpressions.h"
 #include "optimize/fold_affine_into_contract.h"
 #include "optimize/fold_constants.h"
@@ -72,10 +73,12 @@ class Generator {
 
   void step() {
     const ValueId x = any();
-    switch (pick(16)) {
+    switch (pick(17)) {
       case 0:
       case 1:
         return convolution(x);
+      case 16:
+        return bottleneck(x);
       case 2:
         return unary(x);
       case 3:
@@ -123,6 +126,22 @@ class Generator {
     } else {
       push(ops::Conv{ones, pads, ones, groups}, inputs);
     }
+  }
+
+  // A 1x1 convolution, a depthwise one and another 1x1, of which one may be missing, perhaps with something between.
+  void bottleneck(ValueId x) {
+    if (rank(x) != 4 || size(x, 1) < 2 || size(x, 2) < 2 || size(x, 3) < 2) return;
+    const auto convolve = [&](ValueId input, const Dims& weights, int64_t groups) {
+      const Shape pads(4, weights[2] / 2);
+      push(ops::Conv{{1, 1}, pads, {1, 1}, groups}, {input, constant(weights, -0.3, 0.3)});
+      if (pick(3) == 0) unary(values_.back());
+    };
+    const size_t missing = pick(3);
+    if (missing != 0) convolve(x, {4, size(x, 1), 1, 1}, 1);
+    const ValueId wide = missing != 0 ? values_.back() : x;
+    convolve(wide, {size(wide, 1), 1, 3, 3}, size(wide, 1));
+    if (missing != 1) convolve(values_.back(), {size(x, 1), size(wide, 1), 1, 1}, 1);
+    if (missing != 1 && pick(2) == 0) push(ops::Pointwise{F::add}, {values_.back(), x});
   }
 
   void unary(ValueId x) {
@@ -296,13 +315,22 @@ void expect_close(const std::vector<Tensor>& before, const std::vector<Tensor>& 
   }
 }
 
-// What backends count on; see fuse.h.
+int chains_seen = 0;
+
+// What backends count on; see fuse.h and chain_convolutions.h.
 void expect_regions_in_form(const Graph& graph, const std::string& what) {
   for (const Node& node : graph.nodes) {
     const auto* region = node.op.as<ops::Region>();
     if (!region) continue;
     const Graph& body = node.bodies.at(0);
     ASSERT_EQ(body.inputs.size(), node.inputs.size()) << what;
+    if (region->kind == ops::RegionKind::chain) {
+      ASSERT_TRUE(body.nodes.size() == 2 || body.nodes.size() == 3) << what;
+      ASSERT_EQ(body.outputs, body.nodes.back().outputs) << what;
+      expect_regions_in_form(body, what + ", in a chain");
+      ++chains_seen;
+      continue;
+    }
     const bool contract = region->kind == ops::RegionKind::contract;
     ASSERT_GT(body.nodes.size(), 1U) << what;
     for (size_t i = 0; i < body.nodes.size(); ++i) {
@@ -335,6 +363,11 @@ constexpr NamedPass all_passes[] = {
     {"fold_affine_into_contract", fold_affine_into_contract},
     {"to_channels_last", to_channels_last},
     {"fuse", fuse},
+    {"fuse and chain_convolutions",
+     [](Graph& graph, const PassContext& context) {
+       fuse(graph, context);
+       chain_convolutions(graph, context);
+     }},
     {"optimize", optimize},
 };
 
@@ -347,6 +380,7 @@ void check_seed(uint64_t seed) {
     Graph changed = graph;
     PassContext context = test_context();
     context.channels_last = true;
+    context.chains = true;
     const std::string what = std::string(pass.name) + " on seed " + std::to_string(seed);
     try {
       pass.function(changed, context);
@@ -372,6 +406,7 @@ TEST(Semantics, RandomGraphs) {
     check_seed(first + static_cast<uint64_t>(i));
     if (testing::Test::HasFatalFailure()) return;
   }
+  EXPECT_GT(chains_seen, 0);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/hash.h"
+#include "compile/chain.h"
 #include "compile/lower.h"
 #include "compile/tune/problem.h"
 
@@ -54,6 +55,7 @@ struct Tuner::Layer {
   size_t node = 0;
   std::vector<Tactic> offered;            // without the reference evaluation where there is anything else
   std::vector<const Tactic*> candidates;  // worth measuring against each other
+  std::vector<TacticDecision> parts;      // of a chain
   std::string problem;                    // of layers with several candidates
 
   /// What one contest decides.
@@ -82,7 +84,7 @@ std::vector<Tuner::Layer> Tuner::layers_of(const Graph& graph, const SymbolBindi
     const RegionView region{graph, graph.nodes[n], symbols};
     Layer layer;
     layer.node = n;
-    layer.offered = backend_.tactics(region);
+    layer.offered = tactics_of(backend_, region);
     if (layer.offered.size() > 1) std::erase_if(layer.offered, [](const Tactic& t) { return t.name == "reference"; });
     double least = -1;
     for (const Tactic& t : layer.offered)
@@ -139,7 +141,9 @@ void Tuner::measure(const Graph& graph, const SymbolBindings& symbols, const std
       return;
     }
     const Layer& layer = *problems[p].layer;
-    const std::vector<int64_t> ns = contest.measure({graph, graph.nodes[layer.node], symbols}, layer.candidates);
+    const RegionView region{graph, graph.nodes[layer.node], symbols};
+    const std::vector<int64_t> ns =
+        is_chain(region.node) ? measure_chain(contest, region, layer) : contest.measure(region, layer.candidates);
     tried_.insert(layer.contest());
     TacticTimes times;
     if (const TacticTimes* known = cache_.find(machine_, layer.problem)) times = *known;
@@ -152,15 +156,50 @@ void Tuner::measure(const Graph& graph, const SymbolBindings& symbols, const std
   seconds_ = before + std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+// The parts one by one stand for "steps": in turns with the chain itself, so that what disturbs hits both.
+std::vector<int64_t> Tuner::measure_chain(Contest& contest, const RegionView& chain, const Layer& layer) {
+  constexpr int turns = 3;
+  const Graph parts = open_chain(chain);
+  std::vector<const Tactic*> kernels;
+  for (const Tactic* t : layer.candidates)
+    if (t->name != steps_tactic) kernels.push_back(t);
+  std::vector<int64_t> least(kernels.size() + parts.nodes.size(), -1);
+  const auto keep_least = [&](size_t i, int64_t ns) {
+    if (ns > 0) least[i] = least[i] < 0 ? ns : std::min(least[i], ns);
+  };
+  for (int turn = 0; turn < turns; ++turn) {
+    const std::vector<int64_t> whole = contest.measure(chain, kernels);
+    for (size_t k = 0; k < whole.size(); ++k) keep_least(k, whole[k]);
+    for (size_t p = 0; p < parts.nodes.size(); ++p) {
+      const RegionView part{parts, parts.nodes[p], chain.symbols};
+      for (const Tactic& tactic : backend_.tactics(part)) {
+        if (tactic.str() != layer.parts[p].tactic) continue;
+        const std::vector<int64_t> ns = contest.measure(part, {&tactic});
+        if (!ns.empty()) keep_least(kernels.size() + p, ns[0]);
+      }
+    }
+  }
+  int64_t steps = 0;
+  for (size_t p = kernels.size(); p < least.size(); ++p) steps = steps < 0 || least[p] < 0 ? -1 : steps + least[p];
+  std::vector<int64_t> ns;
+  size_t next = 0;
+  for (const Tactic* t : layer.candidates) ns.push_back(t->name == steps_tactic ? steps : least[next++]);
+  return ns;
+}
+
 std::vector<TacticDecision> Tuner::choose(const Graph& graph, const SymbolBindings& optimum, bool allow_approximate) {
   const SymbolBindings symbols = assume_sizes(graph, optimum);
   if (options_.mode == Tuning::locked) return unlock(graph, symbols);
-  const std::vector<Layer> layers = layers_of(graph, symbols, allow_approximate);
+  std::vector<Layer> layers = layers_of(graph, symbols, allow_approximate);
+  for (Layer& layer : layers)
+    if (is_chain(graph.nodes[layer.node]))
+      layer.parts = choose(open_chain({graph, graph.nodes[layer.node], symbols}), symbols, false);
   if (options_.mode == Tuning::measure) measure(graph, symbols, layers);
 
   std::vector<TacticDecision> decisions(graph.nodes.size());
-  for (const Layer& layer : layers) {
+  for (Layer& layer : layers) {
     TacticDecision& decision = decisions[layer.node];
+    decision.parts = std::move(layer.parts);
     const TacticTimes* times =
         layer.problem.empty() || options_.mode == Tuning::heuristic ? nullptr : cache_.find(machine_, layer.problem);
     const auto time_of = [&](const Tactic& tactic) {
@@ -200,37 +239,54 @@ std::vector<LockedLayer> Tuner::lock_layers(const Graph& graph, const SymbolBind
                                             const std::vector<TacticDecision>& decisions) const {
   const SymbolBindings symbols = assume_sizes(graph, optimum);
   std::vector<LockedLayer> layers;
-  for (size_t n = 0; n < graph.nodes.size(); ++n)
-    if (has_choice(graph.nodes[n]))
-      layers.push_back({graph.value(graph.nodes[n].outputs[0]).name, hash_of({graph, graph.nodes[n], symbols}),
-                        decisions[n].tactic, decisions[n].tried});
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    if (!has_choice(graph.nodes[n])) continue;
+    const RegionView region{graph, graph.nodes[n], symbols};
+    layers.push_back(
+        {graph.value(region.node.outputs[0]).name, hash_of(region), decisions[n].tactic, decisions[n].tried});
+    if (decisions[n].tactic != steps_tactic) continue;
+    std::vector<LockedLayer> parts = lock_layers(open_chain(region), symbols, decisions[n].parts);
+    std::move(parts.begin(), parts.end(), std::back_inserter(layers));
+  }
   return layers;
 }
 
+namespace {
+
+[[noreturn]] void refuse(const LockFile& lock, const std::string& what) {
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("the lock file of '{}', written by Camshaft {}, does not fit this build: {}; write it anew",
+                          lock.model, lock.made_by, what));
+}
+
+}  // namespace
+
 std::vector<TacticDecision> Tuner::unlock(const Graph& graph, const SymbolBindings& symbols) const {
+  size_t layers = 0;
+  std::vector<TacticDecision> decisions = unlock_from(layers, graph, symbols);
+  const size_t locked = options_.lock->layers.size();
+  if (layers != locked) refuse(*options_.lock, fmt::format("it has {} layers, the model has {}", locked, layers));
+  return decisions;
+}
+
+std::vector<TacticDecision> Tuner::unlock_from(size_t& next, const Graph& graph, const SymbolBindings& symbols) const {
   const LockFile& lock = *options_.lock;
-  const auto refuse = [&](const std::string& what) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("the lock file of '{}', written by Camshaft {}, does not fit this build: {}; write it anew",
-                            lock.model, lock.made_by, what));
-  };
   std::vector<TacticDecision> decisions(graph.nodes.size());
-  size_t next = 0;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     if (!has_choice(graph.nodes[n])) continue;
     const RegionView region{graph, graph.nodes[n], symbols};
     const std::string& name = graph.value(graph.nodes[n].outputs[0]).name;
-    if (next == lock.layers.size()) refuse(fmt::format("it ends before layer '{}'", name));
+    if (next == lock.layers.size()) refuse(lock, fmt::format("it ends before layer '{}'", name));
     const LockedLayer& layer = lock.layers[next++];
     if (layer.problem != hash_of(region))
-      refuse(fmt::format("its layer '{}' is another computation, or of other shapes, than layer '{}' here", layer.name,
-                         name));
-    const std::vector<Tactic> offered = backend_.tactics(region);
+      refuse(lock, fmt::format("its layer '{}' is another computation, or of other shapes, than layer '{}' here",
+                               layer.name, name));
+    const std::vector<Tactic> offered = tactics_of(backend_, region);
     if (std::none_of(offered.begin(), offered.end(), [&](const Tactic& t) { return t.str() == layer.tactic; }))
-      refuse(fmt::format("there is no tactic '{}' for layer '{}'", layer.tactic, name));
+      refuse(lock, fmt::format("there is no tactic '{}' for layer '{}'", layer.tactic, name));
     decisions[n] = {layer.tactic, layer.tried};
+    if (layer.tactic == steps_tactic) decisions[n].parts = unlock_from(next, open_chain(region), symbols);
   }
-  if (next != lock.layers.size()) refuse(fmt::format("it has {} layers, the model has {}", lock.layers.size(), next));
   return decisions;
 }
 

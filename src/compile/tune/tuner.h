@@ -18,6 +18,8 @@ namespace camshaft {
 struct TacticDecision {
   std::string tactic;              ///< empty for nodes that have no choice: views, branches
   std::vector<TacticTrial> tried;  ///< all that the backend offered, the best guess first
+  std::vector<TacticDecision> parts =
+      {};  ///< of a chain's nodes (compile/chain.h), for the case that they run as steps
 };
 
 struct TuneOptions {
@@ -40,8 +42,9 @@ class Tuner {
   Tuner(const Backend& backend, ThreadPool& pool, TuneOptions options, TimingCache cache = {});
 
   /// One decision a node. `optimum`: the symbols of the graph's inputs, as far as a profile names them. Tactics that
-  /// tie within 2 % go to the cost model's favourite, so that noise does not flip them. Throws Error(invalid_argument)
-  /// when the lock file does not fit this graph, Error(cancelled).
+  /// tie within 2 % go to the cost model's favourite, so that noise does not flip them. Chains (compile/chain.h) may be
+  /// given "steps": settle_chains() then makes their parts nodes again. Throws Error(invalid_argument) when the lock
+  /// file does not fit this graph, Error(cancelled).
   std::vector<TacticDecision> choose(const Graph& graph, const SymbolBindings& optimum, bool allow_approximate);
 
   /// In words, for the engine's metadata.
@@ -58,8 +61,10 @@ class Tuner {
   struct Layer;
   std::vector<Layer> layers_of(const Graph& graph, const SymbolBindings& symbols, bool allow_approximate) const;
   void measure(const Graph& graph, const SymbolBindings& symbols, const std::vector<Layer>& layers);
+  std::vector<int64_t> measure_chain(Contest& contest, const RegionView& chain, const Layer& layer);
   bool all_known(const Layer& layer) const;
   std::vector<TacticDecision> unlock(const Graph& graph, const SymbolBindings& symbols) const;
+  std::vector<TacticDecision> unlock_from(size_t& next, const Graph& graph, const SymbolBindings& symbols) const;
 
   const Backend& backend_;
   ThreadPool& pool_;

@@ -62,6 +62,7 @@ HWY_INLINE void pixels_vector(const DepthwiseRow& t, int64_t channel, size_t cou
   const float* line = t.input;
   const float* weights = t.weights + channel;
   for (int64_t i = 0; i < t.taps_h; ++i, line += t.line_step, weights += t.weights_line) {
+    if (i == t.wrap) line -= t.ring;
     if constexpr (kSlide) {
       static_assert(V == 1 && kWidth != 0);
       Vec w[kWidth];
@@ -185,14 +186,25 @@ Range whole_kernel(int64_t out, int64_t kernel, int64_t stride, int64_t dilation
   return {first, std::max(first, last)};
 }
 
-// One output row, channels [channel0, channel1). Outputs [inner.first, inner.last) see the whole width of the kernel.
-void row(const ConvShape& s, const Range& inner, const float* input, const float* packed, float* output,
-         const Epilogue& e, int64_t index, int64_t channel0, int64_t channel1) {
+// Where one image's lines lie, and one row of its output with what belongs to it.
+struct RowOperands {
+  const float* input;
+  int64_t ring_lines;
+  float* output;
+  const float* residual;
+  const float* addend;
+};
+
+// Output row y of an image, channels [channel0, channel1). Outputs [inner.first, inner.last) see the whole width of the
+// kernel.
+void row(const ConvShape& s, const Range& inner, const RowOperands& r, const float* packed, const Epilogue& e,
+         int64_t y, int64_t channel0, int64_t channel1) {
   const int64_t in_step = s.in_pixel_stride ? s.in_pixel_stride : s.in_channels;
   const int64_t out_step = s.out_pixel_stride ? s.out_pixel_stride : s.out_channels;
-  const int64_t out_h = s.out_h(), out_w = s.out_w();
-  const int64_t image = index / out_h, y = index % out_h;
+  const int64_t out_w = s.out_w();
   const Range vertical = inside(y, s.kernel_h, s.stride_h, s.dilation_h, s.pad_top, s.in_h);
+  const int64_t first_line = y * s.stride_h - s.pad_top + vertical.first * s.dilation_h;
+  const int64_t place = vertical.last > vertical.first ? first_line % r.ring_lines : 0;
 
   DepthwiseRow t;
   t.line_step = s.dilation_h * s.in_w * in_step;
@@ -202,13 +214,14 @@ void row(const ConvShape& s, const Range& inner, const float* input, const float
   t.residual_step = e.residual_ld;
   t.out_channels = s.out_channels;
   t.weights_line = s.kernel_w * s.out_channels;
+  t.wrap = (r.ring_lines - place + s.dilation_h - 1) / s.dilation_h;
+  t.ring = r.ring_lines * s.in_w * in_step;
   t.taps_h = vertical.last - vertical.first;
   t.bias = e.bias;
   t.lo = e.lo;
   t.hi = e.hi;
   t.channel0 = channel0;
   t.channel1 = channel1;
-  const int64_t first_line = y * s.stride_h - s.pad_top + vertical.first * s.dilation_h;
   for (int64_t x = 0; x < out_w;) {
     // Pixels that see the whole width of the kernel go together, those at the borders one by one.
     const bool whole = x >= inner.first && x < inner.last;
@@ -218,20 +231,27 @@ void row(const ConvShape& s, const Range& inner, const float* input, const float
     t.taps_w = horizontal.last - horizontal.first;
     const bool any = t.taps_h > 0 && t.taps_w > 0;
     const int64_t first_pixel = x * s.stride_w - s.pad_left + horizontal.first * s.dilation_w;
-    t.input = any ? input + ((image * s.in_h + first_line) * s.in_w + first_pixel) * in_step : input;
+    t.input = any ? r.input + (place * s.in_w + first_pixel) * in_step : r.input;
     t.weights = any ? packed + (vertical.first * s.kernel_w + horizontal.first) * s.out_channels : packed;
     if (!any) t.taps_h = 0;
-    const int64_t pixel = index * out_w + x;
-    t.output = output + pixel * out_step;
-    t.residual = e.residual ? e.residual + pixel * e.residual_ld : nullptr;
+    t.output = r.output + x * out_step;
+    t.residual = r.residual ? r.residual + x * e.residual_ld : nullptr;
     HWY_DYNAMIC_DISPATCH(depthwise_pixels)(t, count);
     t.taps_h = vertical.last - vertical.first;
     x += count;
   }
   if (!e.activation) return;
-  const int64_t pixel = index * out_w;
-  core_activate(*e.activation, {output + pixel * out_step + channel0, out_step, out_w, channel1 - channel0,
-                                e.addend ? e.addend + pixel * e.addend_ld + channel0 : nullptr, e.addend_ld});
+  core_activate(*e.activation, {r.output + channel0, out_step, out_w, channel1 - channel0,
+                                r.addend ? r.addend + channel0 : nullptr, e.addend_ld});
+}
+
+// Channels of which the input lines under one output row, and the weights, fit in L1.
+int64_t chunk_channels(const ConvShape& s) {
+  return std::max<int64_t>(1, kChunkFloats / (s.kernel_h * (s.in_w + s.kernel_w)) / 64) * 64;
+}
+
+Range whole_width(const ConvShape& s) {
+  return whole_kernel(s.out_w(), s.kernel_w, s.stride_w, s.dilation_w, s.pad_left, s.in_w);
 }
 
 }  // namespace
@@ -257,6 +277,21 @@ void unpack_depthwise_weights(int64_t out_channels, int64_t kernel_h, int64_t ke
   }
 }
 
+void depthwise_band(const ConvShape& s, const DepthwiseBand& band, const float* packed, const Epilogue& epilogue) {
+  const Range inner = whole_width(s);
+  const int64_t chunk = chunk_channels(s), row_pixels = s.out_w();
+  const int64_t out_step = s.out_pixel_stride ? s.out_pixel_stride : s.out_channels;
+  for (int64_t c = 0; c < s.out_channels; c += chunk) {
+    for (int64_t y = band.row0; y < band.row1; ++y) {
+      const int64_t pixel = (y - band.row0) * row_pixels;
+      const RowOperands operands{band.input, band.ring_lines, band.output + pixel * out_step,
+                                 epilogue.residual ? epilogue.residual + pixel * epilogue.residual_ld : nullptr,
+                                 epilogue.addend ? epilogue.addend + pixel * epilogue.addend_ld : nullptr};
+      row(s, inner, operands, packed, epilogue, y, c, std::min(s.out_channels, c + chunk));
+    }
+  }
+}
+
 void depthwise(const ConvShape& s, const float* input, const float* packed, float* output, const Epilogue& epilogue,
                ThreadPool& pool) {
   if (s.groups != s.in_channels || s.in_channels == 0 || s.out_channels != s.in_channels) {
@@ -269,8 +304,11 @@ void depthwise(const ConvShape& s, const float* input, const float* packed, floa
   // Blocks of rows that stay in L2 while chunks of channels pass over them: the weights of a chunk and the input rows
   // that neighbouring output rows share then come from L1. (960 channels at 7x7: 51 GFLOP/s without chunks.)
   const int threads = pool.size();
-  const Range inner = whole_kernel(s.out_w(), s.kernel_w, s.stride_w, s.dilation_w, s.pad_left, s.in_w);
-  const int64_t chunk = std::max<int64_t>(1, kChunkFloats / (s.kernel_h * (s.in_w + s.kernel_w)) / 64) * 64;
+  const Range inner = whole_width(s);
+  const int64_t chunk = chunk_channels(s);
+  const int64_t out_h = s.out_h(), row_pixels = s.out_w();
+  const int64_t image = s.in_h * s.in_w * (s.in_pixel_stride ? s.in_pixel_stride : s.in_channels);
+  const int64_t out_step = s.out_pixel_stride ? s.out_pixel_stride : s.out_channels;
   const int64_t row_floats = std::max<int64_t>(1, s.in_w * s.in_channels * std::min(s.stride_h, s.kernel_h));
   const int64_t height = std::clamp<int64_t>(kBlockFloats / row_floats, 1, (rows + threads - 1) / threads);
   const int64_t blocks = (rows + height - 1) / height;
@@ -284,7 +322,11 @@ void depthwise(const ConvShape& s, const float* input, const float* packed, floa
       const int64_t channel1 = std::min(s.out_channels, chunks * (i % parts + 1) / parts * chunk);
       for (int64_t c = channel0; c < channel1; c += chunk) {
         for (int64_t r = row0; r < row1; ++r) {
-          row(s, inner, input, packed, output, epilogue, r, c, std::min(channel1, c + chunk));
+          const int64_t pixel = r * row_pixels;
+          const RowOperands operands{input + r / out_h * image, std::max<int64_t>(s.in_h, 1), output + pixel * out_step,
+                                     epilogue.residual ? epilogue.residual + pixel * epilogue.residual_ld : nullptr,
+                                     epilogue.addend ? epilogue.addend + pixel * epilogue.addend_ld : nullptr};
+          row(s, inner, operands, packed, epilogue, r % out_h, c, std::min(channel1, c + chunk));
         }
       }
       if (epilogue.callback) {

@@ -22,4 +22,16 @@ void unpack_depthwise_weights(int64_t out_channels, int64_t kernel_h, int64_t ke
 void depthwise(const ConvShape& shape, const float* input, const float* packed, float* output, const Epilogue& epilogue,
                ThreadPool& pool);
 
+/// Some rows of one image. Its lines may lie in a ring buffer, in which only those are still there that these rows see.
+struct DepthwiseBand {
+  const float* input = nullptr;  ///< line l at input + l % ring_lines * in_w pixels
+  int64_t ring_lines = 1;        ///< in_h where there is no ring
+  float* output = nullptr;       ///< of row0
+  int64_t row0 = 0, row1 = 0;
+};
+
+/// Rows [row0, row1), by the calling thread alone. The epilogue's residual and addend are those of row0; its callback
+/// is left to the caller. Otherwise as depthwise(), whose requirements the shape must meet.
+void depthwise_band(const ConvShape& shape, const DepthwiseBand& band, const float* packed, const Epilogue& epilogue);
+
 }  // namespace camshaft::cpu

@@ -1,0 +1,164 @@
+#include "optimize/chain_convolutions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "ops/contract.h"
+#include "ops/region.h"
+
+namespace camshaft {
+
+namespace {
+
+enum class Role : uint8_t { other, pointwise, depthwise };
+
+/// A node seen as a part of a chain.
+struct Part {
+  Role role = Role::other;
+  ValueId x = no_value, weights = no_value;
+};
+
+// The node's own operand that its first convolution has at `input`; no_value when that is none of its operands, or the
+// epilogue reads it too.
+ValueId sole_operand(const Node& node, const Node& conv, size_t input) {
+  if (&conv == &node) return node.inputs[input];
+  const Graph& body = node.bodies[0];
+  const ValueId id = conv.inputs[input];
+  const auto at = std::find(body.inputs.begin(), body.inputs.end(), id);
+  int64_t reads = 0;
+  for (const Node& inner : body.nodes) reads += std::count(inner.inputs.begin(), inner.inputs.end(), id);
+  return at == body.inputs.end() || reads != 1 ? no_value : node.inputs[static_cast<size_t>(at - body.inputs.begin())];
+}
+
+Part view_part(const Graph& graph, const Node& node) {
+  const auto* region = node.op.as<ops::Region>();
+  const bool contract = region && region->kind == ops::RegionKind::contract;
+  const Node& conv = contract ? node.bodies[0].nodes[0] : node;
+  const auto* op = conv.op.as<ops::Conv>();
+  if (!op || !op->channels_last || conv.inputs.size() < 2) return {};
+  Part part{Role::other, sole_operand(node, conv, 0), sole_operand(node, conv, 1)};
+  if (part.x == no_value || !graph.is_constant(part.weights)) return {};
+  const Shape& w = graph.shape(part.weights);
+  const auto is_f32 = [&](ValueId id) { return graph.type(id).dtype == DType::f32; };
+  if (w.size() != 4 || graph.shape(part.x).size() != 4 || !is_f32(part.x) || !is_f32(part.weights)) return {};
+  const bool one_by_one = w[2] == Dim(1) && w[3] == Dim(1);
+  const bool unmoved = std::all_of(op->strides.begin(), op->strides.end(), [](int64_t s) { return s == 1; }) &&
+                       std::all_of(op->pads.begin(), op->pads.end(), [](const Dim& pad) { return pad == Dim(0); });
+  if (op->groups == 1 && one_by_one && unmoved) part.role = Role::pointwise;
+  if (op->groups > 1 && w[0] == Dim(op->groups) && w[1] == Dim(1)) part.role = Role::depthwise;
+  return part;
+}
+
+class Chainer {
+ public:
+  Chainer(Graph& graph, PassNotes* notes) : graph_(graph), uses_(graph), notes_(notes), taken_(graph.nodes.size()) {
+    for (const Node& node : graph.nodes) parts_.push_back(view_part(graph, node));
+  }
+
+  void run() {
+    std::map<int32_t, std::vector<int32_t>> chains;  // by their last part
+    for (int32_t n = 0; n < static_cast<int32_t>(graph_.nodes.size()); ++n) {
+      if (part(n).role != Role::depthwise) continue;
+      std::vector<int32_t> chain{n};
+      const int32_t before = uses_.producer[static_cast<size_t>(part(n).x)];
+      if (before >= 0 && part(before).role == Role::pointwise && can_join(before, before, n))
+        chain.insert(chain.begin(), before);
+      for (const int32_t after : uses_.readers[static_cast<size_t>(result(n))]) {
+        if (part(after).role != Role::pointwise || part(after).x != result(n)) continue;
+        if (can_join(after, n, after)) chain.push_back(after);
+        break;
+      }
+      if (chain.size() == 1) continue;
+      for (const int32_t member : chain) taken_[static_cast<size_t>(member)] = true;
+      chains[chain.back()] = chain;
+    }
+    rebuild(chains);
+  }
+
+ private:
+  const Node& node(int32_t n) const { return graph_.nodes[static_cast<size_t>(n)]; }
+  const Part& part(int32_t n) const { return parts_[static_cast<size_t>(n)]; }
+  ValueId result(int32_t n) const { return node(n).outputs[0]; }
+  const std::string& name(ValueId id) const { return graph_.value(id).name; }
+  std::string source(int32_t n) const { return node(n).sources.empty() ? name(result(n)) : node(n).sources.front(); }
+
+  // Whether `second` may follow `first` in a chain that `joining`, one of them, is asked to join.
+  bool can_join(int32_t joining, int32_t first, int32_t second) {
+    const std::optional<std::string> reason = hindrance(joining, first);
+    if (reason && notes_)
+      (*notes_)[name(result(first))].push_back(fmt::format("not chained with '{}': {}", source(second), *reason));
+    return !reason;
+  }
+
+  std::optional<std::string> hindrance(int32_t joining, int32_t first) const {
+    const ValueId between = result(first);
+    if (uses_.is_output[static_cast<size_t>(between)])
+      return fmt::format("'{}' is an output of the model, so it is written anyway", name(between));
+    if (const size_t readers = uses_.readers[static_cast<size_t>(between)].size(); readers > 1)
+      return fmt::format("{} operators read '{}'", readers, name(between));
+    if (taken_[static_cast<size_t>(joining)]) return fmt::format("'{}' is in another chain", source(joining));
+    for (const ValueId id : node(first).inputs) {
+      if (id == no_value || id == part(first).x || id == part(first).weights) continue;
+      const Shape& shape = graph_.shape(id);
+      if (!std::all_of(shape.begin(), shape.empty() ? shape.end() : shape.end() - 1,
+                       [](const Dim& d) { return d == Dim(1); }))
+        return fmt::format("'{}' is computed with '{}', which is more than one element a channel", name(between),
+                           name(id));
+    }
+    return std::nullopt;
+  }
+
+  void rebuild(const std::map<int32_t, std::vector<int32_t>>& chains) {
+    if (chains.empty()) return;
+    std::vector<Node> nodes;
+    for (int32_t n = 0; n < static_cast<int32_t>(graph_.nodes.size()); ++n) {
+      if (const auto chain = chains.find(n); chain != chains.end())
+        nodes.push_back(make_chain(chain->second));
+      else if (!taken_[static_cast<size_t>(n)])
+        nodes.push_back(std::move(graph_.nodes[static_cast<size_t>(n)]));
+    }
+    graph_.nodes = std::move(nodes);
+    remove_dead(graph_);
+  }
+
+  Node make_chain(const std::vector<int32_t>& members) {
+    Node chain{ops::Region{ops::RegionKind::chain}, {}, {result(members.back())}, {}, {}};
+    Graph body;
+    std::map<ValueId, ValueId> inner{{no_value, no_value}};  // of the graph → of the body
+    for (const int32_t n : members) {
+      Node& old = graph_.nodes[static_cast<size_t>(n)];
+      std::vector<ValueId> inputs;
+      for (const ValueId id : old.inputs) {
+        if (inner.count(id) == 0) {
+          chain.inputs.push_back(id);
+          inner[id] = body.add_input(name(id), graph_.type(id));
+        }
+        inputs.push_back(inner[id]);
+      }
+      chain.sources.insert(chain.sources.end(), old.sources.begin(), old.sources.end());
+      inner[result(n)] = body.add_node(old.op, inputs, {name(result(n))}, old.sources, std::move(old.bodies))[0];
+    }
+    body.add_output(name(chain.outputs[0]), inner[chain.outputs[0]]);
+    chain.bodies.push_back(std::move(body));
+    return chain;
+  }
+
+  Graph& graph_;
+  Uses uses_;
+  PassNotes* notes_;
+  std::vector<Part> parts_;  // of each node
+  std::vector<bool> taken_;  // into a chain
+};
+
+}  // namespace
+
+void chain_convolutions(Graph& graph, const PassContext& context) {
+  if (!context.chains) return;
+  remove_dead(graph);
+  Chainer(graph, context.notes).run();
+}
+
+}  // namespace camshaft

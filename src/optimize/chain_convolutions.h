@@ -1,0 +1,17 @@
+#pragma once
+
+#include "optimize/pass.h"
+
+namespace camshaft {
+
+/// Puts inverted bottlenecks into regions of kind chain (ops/region.h), for backends that compute them without writing
+/// what lies between: a 1x1 convolution, the depthwise convolution that alone reads its result, and the 1x1 convolution
+/// that alone reads that one's, or two of these neighbours. Each part, a plain node or a contract region as fuse() left
+/// it, becomes a node of the chain's body.
+///
+/// The parts are channels-last convolutions of f32 images with constant weights; what all but the last take besides is
+/// one element a channel. Whether a chain pays is not asked here: the tuner may take it apart again
+/// (compile/tune/settle_chains.h). Does nothing unless context.chains.
+void chain_convolutions(Graph& graph, const PassContext& context);
+
+}  // namespace camshaft
