@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/dim_internal.h"
+#include "graph/dim_too_large.h"
 
 namespace camshaft {
 
@@ -94,10 +95,6 @@ void append(std::string& out, const DimBuilder::Term& t) {
   }
 }
 
-[[noreturn]] void throw_too_large(const std::string& what) {
-  throw Error(ErrorCode::invalid_argument, "a tensor dimension's expression is too large: " + what);
-}
-
 }  // namespace
 
 const std::vector<Dim::Term>& DimBuilder::terms(const Dim& d) {
@@ -144,18 +141,18 @@ Dim DimBuilder::make(int64_t constant, std::vector<Term> list) {
   if (!merged.empty() && merged.back().coefficient == 0) merged.pop_back();
   Dim d(constant);
   if (merged.empty()) return d;
-  if (merged.size() > max_dim_terms) throw_too_large("more than " + std::to_string(max_dim_terms) + " terms");
+  if (merged.size() > max_dim_terms) throw DimTooLarge("more than " + std::to_string(max_dim_terms) + " terms");
   auto shared = std::make_shared<Dim::Terms>();
   shared->list = std::move(merged);
   for (const Term& t : shared->list) {
     append(shared->text, t);
     if (shared->text.size() > max_dim_text)
-      throw_too_large("more than " + std::to_string(max_dim_text) + " characters");
+      throw DimTooLarge("more than " + std::to_string(max_dim_text) + " characters");
     for (const auto& f : t.factors) {
       shared->depth = std::max(shared->depth, f->depth);
       shared->functions += f->functions;
       if (shared->functions > max_dim_functions)
-        throw_too_large("more than " + std::to_string(max_dim_functions) + " divisions, minima and maxima");
+        throw DimTooLarge("more than " + std::to_string(max_dim_functions) + " divisions, minima and maxima");
     }
   }
   d.terms_ = std::move(shared);
@@ -172,7 +169,7 @@ Dim DimBuilder::of_atom(Atom atom) {
       atom.functions += operand->terms_->functions;
     }
     ++atom.functions;
-    if (++atom.depth > max_dim_depth) throw_too_large("nested deeper than " + std::to_string(max_dim_depth));
+    if (++atom.depth > max_dim_depth) throw DimTooLarge("nested deeper than " + std::to_string(max_dim_depth));
     atom.text = std::string(dim_detail::function_name(atom.kind)) + "(" + atom.a.str() + ", " + atom.b.str() + ")";
   }
   atom.interval = interval(atom);
@@ -249,14 +246,15 @@ Dim operator*(const Dim& a, const Dim& b) {
   if (!b.terms_ && b.constant_ == 1) return a;
   const std::vector<Dim::Term> left = DimBuilder::all_terms(a), right = DimBuilder::all_terms(b);
   if (left.size() * right.size() > 16 * max_dim_terms)
-    throw_too_large("a product of " + std::to_string(left.size()) + " and " + std::to_string(right.size()) + " terms");
+    throw DimTooLarge("a product of " + std::to_string(left.size()) + " and " + std::to_string(right.size()) +
+                      " terms");
   std::vector<Dim::Term> list;
   list.reserve(left.size() * right.size());
   for (const Dim::Term& x : left)
     for (const Dim::Term& y : right) {
       Dim::Term t{checked_mul(x.coefficient, y.coefficient), {}};
       const size_t degree = x.factors.size() + y.factors.size();
-      if (degree > max_dim_degree) throw_too_large("a product of " + std::to_string(degree) + " factors");
+      if (degree > max_dim_degree) throw DimTooLarge("a product of " + std::to_string(degree) + " factors");
       t.factors.reserve(degree);
       std::merge(x.factors.begin(), x.factors.end(), y.factors.begin(), y.factors.end(), std::back_inserter(t.factors),
                  [](const auto& f, const auto& g) { return f->text < g->text; });

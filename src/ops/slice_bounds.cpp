@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "camshaft/error.h"
+#include "graph/dim_too_large.h"
 
 namespace camshaft::ops {
 
@@ -36,10 +37,7 @@ std::optional<Dim> clamped(const Dim& bound, const Dim& low, const Dim& high, co
   return std::nullopt;
 }
 
-}  // namespace
-
-std::optional<SliceRange> slice_range(const Dim& start, const Dim& end, int64_t step, const Dim& size) {
-  if (step == 0) throw Error(ErrorCode::invalid_argument, "the step of a slice is 0");
+std::optional<SliceRange> range_of(const Dim& start, const Dim& end, int64_t step, const Dim& size) {
   if (size == Dim(0)) return SliceRange{0, 0};
   if (step > 0) {
     // A start beyond the end needs no clamping: the count is 0 all the same, and x[1:] of n stays max(n - 1, 0).
@@ -62,6 +60,18 @@ std::optional<SliceRange> slice_range(const Dim& start, const Dim& end, int64_t 
   const Dim count = max(ceil_div(*first - *last, -step), 0);
   // An empty axis clamps a start to 0 though there is no element 0.
   return SliceRange{*first, *first == back ? count : min(count, size)};
+}
+
+}  // namespace
+
+std::optional<SliceRange> slice_range(const Dim& start, const Dim& end, int64_t step, const Dim& size) {
+  if (step == 0) throw Error(ErrorCode::invalid_argument, "the step of a slice is 0");
+  try {
+    return range_of(start, end, step, size);
+  } catch (const DimTooLarge&) {
+    // Dozens of slices of slices, each with its own minima and maxima: running tells.
+    return std::nullopt;
+  }
 }
 
 }  // namespace camshaft::ops

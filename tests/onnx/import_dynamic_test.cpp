@@ -1,4 +1,8 @@
 // Parameters of operators that are graph inputs: known only when running.
+#include <fmt/format.h>
+
+#include <numeric>
+
 #include "import_test_util.h"
 
 namespace camshaft::onnx::testing {
@@ -82,6 +86,21 @@ TEST(DynamicParameters, SplitIntoSizesThatAreData) {
   const auto out = run(import_graph(graph, 13), {x, ints({2, 1})});
   expect_near(out[0], {2, 2}, {1, 2, 4, 5});
   expect_near(out[1], {2, 1}, {3, 6});
+}
+
+// Each slice of a symbolic size nests a maximum; what outgrows the limits of an expression is left to running.
+TEST(DynamicParameters, ManySlicesOfSlices) {
+  GraphWriter graph;
+  graph.input("x", DType::f32, {"n"}).output("y100", DType::f32);
+  graph.initializer(TensorWriter("one", {1}, std::vector<int64_t>{1}));
+  graph.initializer(TensorWriter("back", {1}, std::vector<int64_t>{-1}));
+  for (int i = 0; i <= 100; ++i)
+    graph.node("Slice", {i ? fmt::format("y{}", i - 1) : "x", "one", "back"}, {fmt::format("y{}", i)});
+  const Graph g = import_graph(graph, 13);
+  std::vector<float> values(205);
+  std::iota(values.begin(), values.end(), 0.0f);
+  expect_near(run(g, {floats({205}, values)})[0], {3}, {101, 102, 103});
+  expect_near(run(g, {floats({5}, {1, 2, 3, 4, 5})})[0], {0}, {});
 }
 
 // How many axes there are is data too: only what the model declares tells the rank.
