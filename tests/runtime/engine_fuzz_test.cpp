@@ -24,6 +24,17 @@ constexpr std::string_view model = R"(graph "fuzzed" (%x: f32[n, 6, 5, 4], %i: i
   const %scale: f32[4] = 2
   const %words: string[2] = ["a", "b"]
   const %m: f32[20, 6] = 0.5
+  const %we: f32[6, 4, 1, 1] = 0.1
+  const %be: f32[6] = 0.5
+  const %wd: f32[6, 1, 3, 3] = 0.2
+  const %wp: f32[4, 6, 1, 1] = 0.3
+  %chain = region {kind=chain} (%x, %we, %be, %wd, %wp)
+  graph (%a: f32[n, 6, 5, 4], %e: f32[6, 4, 1, 1], %b: f32[6], %d: f32[6, 1, 3, 3], %p: f32[4, 6, 1, 1]) {
+    %wide = conv {strides=[1, 1], pads=shape(0, 0, 0, 0), dilations=[1, 1], channels_last=true} (%a, %e, %b)
+    %deep = conv {strides=[2, 1], pads=shape(1, 1, 1, 1), dilations=[1, 1], groups=6, channels_last=true} (%wide, %d)
+    %narrow = conv {strides=[1, 1], pads=shape(0, 0, 0, 0), dilations=[1, 1], channels_last=true} (%deep, %p)
+    return %narrow
+  }
   %d = conv {strides=[1, 1], pads=shape(1, 1, 1, 1), dilations=[1, 1], groups=4, channels_last=true} (%x, %w1)
   %c = conv {strides=[1, 1], pads=shape(1, 1, 1, 1), dilations=[1, 1], channels_last=true} (%d, %w2, %b)
   %t = conv_transpose {strides=[2, 2], pads=shape(0, 0, 0, 0), dilations=[1, 1], output_padding=shape(0, 0), channels_last=true} (%c, %w3)
@@ -49,7 +60,7 @@ constexpr std::string_view model = R"(graph "fuzzed" (%x: f32[n, 6, 5, 4], %i: i
   %attention = softmax {axis=3} (%qk)
   %top = arg_reduce {axis=3} (%attention)
   %mean = reduce {kind=mean, axes=[1, 2]} (%norm)
-  return "both" = %both, "attention" = %attention, "top" = %top, "words" = %words, "y" = %y, "mean" = %mean, "w2" = %w2
+  return "both" = %both, "attention" = %attention, "top" = %top, "words" = %words, "y" = %y, "mean" = %mean, "w2" = %w2, "chain" = %chain
 })";
 
 std::vector<std::byte> read_bytes(const std::string& path) {
