@@ -98,11 +98,11 @@ std::vector<Tensor> Pad::evaluate(const EvalContext& context) const {
   }
   // The maps are as long as the axes: of an empty result they could be of any length.
   check_fits_memory(x.dtype(), dims);
+  const Tensor fill = context.has(1) ? context.input(1) : Tensor(x.dtype(), {1});
+  if (fill.size() != 1) fail_rule("the padding value must be one element, not {}", to_string(fill.dims()));
   if (element_count(dims) == 0) return {Tensor(x.dtype(), dims)};
   std::vector<std::vector<int64_t>> maps;
   for (const PaddedAxis& axis : axes) maps.push_back(sources(mode, axis));
-  const Tensor fill = context.has(1) ? context.input(1) : Tensor(x.dtype(), {1});
-  if (fill.size() != 1) fail_rule("the padding value must be one element, not {}", to_string(fill.dims()));
   return {copy_mapped(x, maps, fill, context.pool)};
 }
 
