@@ -129,7 +129,9 @@ Engine Builder::build_checked(const std::string& model_path) {
   progress("reading", 0);
   onnx::ImportOptions import;
   for (const Profile& profile : options_.profiles)
-    for (const auto& [name, range] : profile.inputs) import.ranks[name] = range.opt.size();
+    for (const auto bound : {&ShapeRange::min, &ShapeRange::opt, &ShapeRange::max})
+      for (auto& shapes = import.shapes.emplace_back(); const auto& [name, range] : profile.inputs)
+        shapes[name] = range.*bound;
   onnx::ImportedModel imported = onnx::import_model(model_path, import);
   keep_debug_tensors(imported.graph, options_.debug_tensors);
   for (const Profile& profile : options_.profiles) check_profile(imported.graph, profile);

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <map>
+#include <optional>
 #include <set>
+#include <vector>
 
 #include "camshaft/error.h"
 #include "onnx/branch_cases.h"
@@ -22,34 +25,64 @@ bool is_name(const std::string& param) {
   return !param.empty() && param != "?" && param != "-1" && param != "None" && !param.starts_with('@');
 }
 
-TensorType input_type(const ValueInfoProto& input, const ImportOptions& options, const std::string& where) {
-  if (input.type.kind != TypeProto::Kind::tensor) return container_type_from(input.type, input.name, where);
-  TensorType type{dtype_from_onnx(input.type.elem_type, where), {}};
-  const std::string base = symbol_base(input.name);
-  if (!input.type.shape) {
-    const auto rank = options.ranks.find(input.name);
-    if (rank == options.ranks.end())
-      throw Error(ErrorCode::unsupported, fmt::format("{} does not say how many axes it has; give a shape for it when "
-                                                      "building (--shapes), or export the model with one",
-                                                      where));
-    check_axes(rank->second, where);
-    for (size_t axis = 0; axis < rank->second; ++axis)
-      type.shape.push_back(Dim::symbol(fmt::format("{}.{}", base, axis)));
+class InputTypes {
+ public:
+  explicit InputTypes(const ImportOptions& options) : options_(options) {}
+
+  TensorType type(const ValueInfoProto& input, const std::string& where) {
+    if (input.type.kind != TypeProto::Kind::tensor) return container_type_from(input.type, input.name, where);
+    TensorType type{dtype_from_onnx(input.type.elem_type, where), {}};
+    const size_t rank = input.type.shape ? input.type.shape->size() : given_rank(input.name, where);
+    check_axes(rank, where);
+    for (size_t axis = 0; axis < rank; ++axis) {
+      const DimensionProto d = input.type.shape ? (*input.type.shape)[axis] : DimensionProto{};
+      if (d.value && *d.value > 0) {
+        type.shape.emplace_back(*d.value);
+      } else if (is_name(d.param) && may_share(d.param, {input.name, axis})) {
+        type.shape.push_back(Dim::symbol(d.param));
+      } else {
+        type.shape.push_back(Dim::symbol(fmt::format("{}.{}", symbol_base(input.name), axis)));
+      }
+    }
     return type;
   }
-  check_axes(input.type.shape->size(), where);
-  for (size_t axis = 0; axis < input.type.shape->size(); ++axis) {
-    const DimensionProto& d = (*input.type.shape)[axis];
-    if (d.value && *d.value > 0) {
-      type.shape.emplace_back(*d.value);
-    } else if (!is_name(d.param)) {
-      type.shape.push_back(Dim::symbol(fmt::format("{}.{}", base, axis)));
-    } else {
-      type.shape.push_back(Dim::symbol(d.param));
-    }
+
+ private:
+  struct Axis {
+    std::string input;
+    size_t axis = 0;
+  };
+
+  size_t given_rank(const std::string& input, const std::string& where) const {
+    for (const auto& shapes : options_.shapes)
+      if (const auto it = shapes.find(input); it != shapes.end()) return it->second.size();
+    throw Error(ErrorCode::unsupported, fmt::format("{} does not say how many axes it has; give a shape for it when "
+                                                    "building (--shapes), or export the model with one",
+                                                    where));
   }
-  return type;
-}
+
+  // Where a set of shapes gives the axis no size, any will do.
+  static std::optional<int64_t> size_of(const std::map<std::string, std::vector<int64_t>>& shapes, const Axis& axis) {
+    const auto it = shapes.find(axis.input);
+    if (it == shapes.end() || axis.axis >= it->second.size()) return std::nullopt;
+    return it->second[axis.axis];
+  }
+
+  // Adds the axis to those of this name unless it is given another size than one of them.
+  bool may_share(const std::string& symbol, const Axis& axis) {
+    std::vector<Axis>& others = axes_[symbol];
+    for (const auto& shapes : options_.shapes)
+      for (const Axis& other : others) {
+        const auto a = size_of(shapes, axis), b = size_of(shapes, other);
+        if (a && b && *a != *b) return false;
+      }
+    others.push_back(axis);
+    return true;
+  }
+
+  const ImportOptions& options_;
+  std::map<std::string, std::vector<Axis>> axes_;  // by the symbol they share
+};
 
 }  // namespace
 
@@ -66,11 +99,12 @@ ImportedModel import_model(const ModelProto& model, const ImportOptions& options
   Scope scope(model.opsets, target);
   importer.add_initializers(model.graph, scope);
   std::set<std::string> names;
+  InputTypes types(options);
   for (const ValueInfoProto& input : model.graph.inputs) {
     const std::string where = fmt::format("{}: input {}", model.file, quote(input.name));
     if (!names.insert(input.name).second) throw Error(ErrorCode::invalid_model, where + " is listed twice");
     if (scope.initializers.contains(input.name) || scope.values.contains(input.name)) continue;
-    scope.values[input.name] = target.graph.add_input(input.name, input_type(input, options, where));
+    scope.values[input.name] = target.graph.add_input(input.name, types.type(input, where));
   }
   std::vector<std::string> results;
   for (const ValueInfoProto& output : model.graph.outputs) results.push_back(output.name);

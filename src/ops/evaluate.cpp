@@ -30,7 +30,9 @@ void bind_names(const Shape& shape, const Dims& dims, const std::string& what, S
     if (!symbol) continue;
     const auto [at, inserted] = bindings.emplace(*symbol, dims[i]);
     if (!inserted && at->second != dims[i])
-      mismatch(shape, dims, what, fmt::format("'{}' is already {}", *symbol, at->second));
+      mismatch(shape, dims, what,
+               fmt::format("'{}' is already {} (where one name stands for sizes that differ, build with such --shapes)",
+                           *symbol, at->second));
   }
 }
 

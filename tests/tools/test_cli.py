@@ -225,6 +225,31 @@ def test_profile_bounds_and_runs(model, tmp_path):
         assert next(iter(load(tmp_path / "out.npz").values())).shape[0] == int(shape[0])
 
 
+def test_one_name_of_sizes_that_differ(tmp_path):
+    shapes = {"a": ["n", 3], "b": ["n", 3]}
+    proto = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("Add", ["a", "b"], ["y"])],
+            "g",
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 3])],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
+    path, built = tmp_path / "m.onnx", tmp_path / "m.engine"
+    onnx.save(proto, path)
+    feed = {"a": np.ones((2, 3), np.float32), "b": np.full((1, 3), 2, np.float32)}
+    assert (camshaft_cli.run(path, feed)["y"] == 3).all()
+    np.savez(tmp_path / "in.npz", **feed)
+    camshaft("build", path, "-o", built)
+    refused = camshaft("run", built, "--inputs", tmp_path / "in.npz", check=False)
+    assert refused.returncode == 2
+    assert "'n' is already 2 (where one name stands for sizes that differ, build with such --shapes)" in refused.stderr
+    camshaft("build", path, "-o", built, "--shapes", "a:2x3", "--shapes", "b:1x3")
+    assert camshaft_cli.run(built, feed)["y"].shape == (2, 3)
+
+
 def test_external_data(tmp_path):
     weight = np.random.default_rng(1).standard_normal((64, 64), dtype=np.float32)
     proto = helper.make_model(
