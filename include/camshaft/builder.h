@@ -25,8 +25,9 @@ struct OutputError {
   /// result moves by 2^-22, as the order of nearly equal scores does. Up to four times as many may differ.
   double undecided = 0;
   bool passed = false;
-  /// max_error / scale, or max_error where the reference is all zero.
-  double relative() const { return scale > 0 ? max_error / scale : max_error; }
+  /// max_error / scale, or max_error where the reference is all zero or as good as: near the smallest numbers that f32
+  /// has, exponentials end in 0 and products keep few bits.
+  double relative() const { return scale > 1e-30 ? max_error / scale : max_error; }
 };
 
 struct BuildOptions {

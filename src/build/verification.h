@@ -10,7 +10,7 @@
 
 namespace camshaft {
 
-/// Errors of each output. Floats pass when max |actual - expected| <= tolerance * max |expected|; equal infinities and
+/// Errors of each output. Floats pass when OutputError::relative() <= tolerance; equal infinities and
 /// NaNs in the same places count as equal, elsewhere the error is infinite. Integers, bools and strings must be
 /// equal; `undecided` is left 0. Containers are compared element by element.
 std::vector<OutputError> compare_outputs(const std::vector<std::string>& names, const std::vector<Tensor>& expected,

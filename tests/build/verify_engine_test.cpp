@@ -1,4 +1,4 @@
-// What a build accepts of an output that must be exact, where rounding decides its elements.
+// What a build accepts of an output where rounding decides its elements, or leaves nothing of them.
 #include "build/verify_engine.h"
 
 #include <gtest/gtest.h>
@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/temporary_folder.h"
 #include "camshaft/builder.h"
 #include "onnx/importer.h"
 #include "onnx/model_writer.h"
@@ -88,6 +89,20 @@ TEST(VerifyEngine, AFewUndecidedElementsExcuseAFewOthers) {
   const VerifyResult result = verify(scores, rising(-0.01F));
   EXPECT_FALSE(result.passed);
   EXPECT_LE(result.outputs[0].undecided, 3.0 / count);
+}
+
+TEST(VerifyEngine, ScoresOfNothingMayDiffer) {
+  // A classifier that is very sure: e^-95 is below the smallest number of f32 that has all its bits.
+  const TemporaryFolder folder;
+  const std::string path = folder.file("sure.onnx");
+  const GraphWriter graph = GraphWriter()
+                                .input("x", DType::f32, {count})
+                                .output("y", DType::f32, {count})
+                                .initializer(TensorWriter("bias", {}, std::vector<float>{-95}))
+                                .node("Add", {"x", "bias"}, {"logits"})
+                                .node("Sigmoid", {"logits"}, {"y"});
+  std::ofstream(path, std::ios::binary) << ModelWriter().opset(17).graph(graph).bytes();
+  EXPECT_NO_THROW(Builder().build(path));
 }
 
 }  // namespace
