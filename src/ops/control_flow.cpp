@@ -120,7 +120,8 @@ std::vector<Inferred> Loop::infer(const InferContext& context) const {
 std::vector<Tensor> Loop::evaluate(const EvalContext& context) const {
   const Graph& body = context.bodies.at(0);
   const auto count = static_cast<size_t>(carried);
-  const size_t collected = body.outputs.size() - 1 - count;
+  // What nobody takes may be of any type, and is not kept.
+  const size_t collected = std::max(std::min(body.outputs.size() - 1, context.output_types.size()), count) - count;
   int64_t trips = std::numeric_limits<int64_t>::max();
   if (context.has(0)) {
     if (context.input(0).size() != 1)
@@ -145,7 +146,7 @@ std::vector<Tensor> Loop::evaluate(const EvalContext& context) const {
   for (size_t c = 0; c < collected; ++c) {
     if (!parts[c].empty()) {
       out.push_back(stack(context, std::move(parts[c]), 0));
-    } else if (count + c < context.output_types.size()) {
+    } else {
       out.push_back(empty_result(context, context.output_types[count + c]));
     }
   }

@@ -129,6 +129,20 @@ TEST(Loop, WithoutConditionAndWithoutCount) {
   EXPECT_EQ(out[1], i64({4}, {100, 101, 103, 106}));
 }
 
+// Found by fuzzing.
+TEST(Loop, ResultsThatNobodyTakesAreNotCollected) {
+  constexpr std::string_view text = R"(graph "g" (%n: i64[], %x: i64[]) {
+    %v = loop {carried=1} (%n, -, %x)
+      graph "body" (%i: i64[], %on: bool[], %a: i64[]) {
+        %b = pointwise {function=add} (%a, %i)
+        %o = optional {} (%b)
+        return "on" = %on, "v" = %b, "left out" = %o
+      }
+    return "v" = %v
+  })";
+  EXPECT_EQ(run(parse(text), {Tensor::scalar(DType::i64, 4), Tensor::scalar(DType::i64, 1)})[0], i64({}, {7}));
+}
+
 TEST(Loop, CollectedSizesMustAgree) {
   std::string text(doubling);
   text.replace(text.find("\"sums\" = %s\n"), 11, "\"sums\" = %b");
