@@ -52,3 +52,18 @@ function(camshaft_source_hash layer name)
   target_sources(camshaft_${layer} PRIVATE ${folder}/source_hash.h)
   target_include_directories(camshaft_${layer} SYSTEM PRIVATE ${folder})
 endfunction()
+
+# camshaft_embed_texts(LAYER FOLDER): generates device_texts.h for that layer alone, with the text of every file in
+# src/LAYER/FOLDER.
+function(camshaft_embed_texts layer texts)
+  set(folder ${PROJECT_BINARY_DIR}/generated/${layer})
+  file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${layer}/${texts}/*)
+  file(MAKE_DIRECTORY ${folder})
+  add_custom_command(
+    OUTPUT ${folder}/device_texts.h
+    COMMAND ${CMAKE_COMMAND} "-DFILES=${files}" -D OUTPUT=${folder}/device_texts.h -D NAMESPACE=camshaft::${layer}::device
+            -P ${PROJECT_SOURCE_DIR}/cmake/embed_text.cmake
+    DEPENDS ${files} ${PROJECT_SOURCE_DIR}/cmake/embed_text.cmake VERBATIM)
+  target_sources(camshaft_${layer} PRIVATE ${folder}/device_texts.h)
+  target_include_directories(camshaft_${layer} SYSTEM PRIVATE ${folder})
+endfunction()

@@ -2,7 +2,7 @@
 # which links it needs nothing else but threads.
 include(CMakePackageConfigHelpers)
 
-set(layers base graph ops onnx optimize compile cpu engine runtime build)
+set(layers base graph ops onnx optimize compile cpu cuda engine runtime build)
 set(archive ${PROJECT_BINARY_DIR}/libcamshaft.a)
 set(members "")
 set(layer_targets "")

@@ -28,6 +28,8 @@ rm -rf "$results"
 mkdir -p "$results/gtest"
 
 failed=0 runners=(ctest)
+# Where the tests find NVRTC.
+export VIRTUAL_ENV=$PWD/.venv
 GTEST_OUTPUT=xml:$results/gtest/ ctest --preset "$preset" --output-junit "$results/ctest.xml" || failed=1
 if [[ $preset == release ]]; then
   runners+=(pytest)

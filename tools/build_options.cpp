@@ -6,6 +6,9 @@
 namespace camshaft {
 
 void BuildArguments::add_to(CLI::App& command, const char* shapes_help) {
+  command.add_option("--device", device, "What to run on: cpu (default), or cuda, the first GPU")
+      ->type_name("DEVICE")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
   command.add_option("--threads", threads, "Threads to build and verify with (default: one for each core)")
       ->type_name("N");
   command.add_option("--tolerance", tolerance, "Largest error of an output, as a part of its scale (default: 1e-4)")
@@ -25,6 +28,7 @@ void BuildArguments::add_to(CLI::App& command, const char* shapes_help) {
 
 BuildOptions BuildArguments::options(Progress& progress) const {
   BuildOptions options;
+  options.device = device;
   options.threads = parse_threads(threads);
   options.tuning = Tuning::heuristic;
   options.tolerance = parse_positive(tolerance, "tolerance", options.tolerance);

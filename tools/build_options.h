@@ -13,7 +13,7 @@
 namespace camshaft {
 
 struct BuildArguments {
-  std::string threads, tolerance, seed, inputs;
+  std::string device = "cpu", threads, tolerance, seed, inputs;
   std::vector<std::string> shapes;
 
   /// Adds --threads, --tolerance, --seed, --inputs and --shapes to a command.

@@ -6,7 +6,9 @@
 #include "base/format_bytes.h"
 #include "cpu/device.h"
 #include "cpu/machine_limits.h"
-#include "runtime/backends.h"
+#include "cuda/compiler.h"
+#include "cuda/device.h"
+#include "cuda/libraries.h"
 #include "tools/commands.h"
 #include "tools/number_option.h"
 #include "tools/report.h"
@@ -26,38 +28,74 @@ nlohmann::json to_json(const cpu::MachineLimits& limits) {
           {"l2_bytes", limits.l2_bytes}, {"l3_bytes", limits.l3_bytes}};
 }
 
+// The GPUs, and why they cannot be used where they cannot.
+void add_gpus(nlohmann::json& json, bool as_json) {
+  const cuda::Library<cuda::api::Driver>& driver = cuda::driver_library();
+  const cuda::Library<cuda::api::Nvrtc>& nvrtc = cuda::nvrtc_library();
+  std::string problem = driver.problem;
+  std::vector<cuda::DeviceFacts> gpus;
+  if (problem.empty()) {
+    gpus = cuda::list_devices(driver.functions);
+    problem = gpus.empty() ? "the NVIDIA driver finds no GPU" : nvrtc.problem;
+  }
+  for (const cuda::DeviceFacts& gpu : gpus) {
+    const std::string warning = gpu.capability < cuda::oldest_capability
+                                    ? fmt::format("too old: compute capability {}.{} or newer is needed",
+                                                  cuda::oldest_capability / 10, cuda::oldest_capability % 10)
+                                    : problem;
+    json.push_back({{"kind", "cuda"},
+                    {"name", gpu.name},
+                    {"isa", cuda::architecture(gpu.capability)},
+                    {"cores", gpu.multiprocessors},
+                    {"memory_bytes", gpu.memory_bytes},
+                    {"l2_bytes", gpu.l2_bytes},
+                    {"driver", driver.version},
+                    {"compiler", nvrtc.version},
+                    {"warning", warning}});
+    if (as_json) continue;
+    fmt::print("cuda: {}\n", gpu.name);
+    fmt::print("  kernels   {}, compiled by NVRTC {}\n", cuda::architecture(gpu.capability),
+               nvrtc.version.empty() ? "(none)" : nvrtc.version);
+    fmt::print("  cores     {} multiprocessors\n", gpu.multiprocessors);
+    fmt::print("  memory    {}, L2 {}\n", format_bytes(static_cast<size_t>(gpu.memory_bytes)),
+               format_bytes(static_cast<size_t>(gpu.l2_bytes)));
+    fmt::print("  driver    CUDA {}\n", driver.version);
+    if (!warning.empty()) fmt::print("  warning   {}\n", warning);
+  }
+  if (gpus.empty() && !as_json) fmt::print("cuda: {}\n", problem);
+}
+
 int devices(const Arguments& arguments) {
   const bool as_json = arguments.json;
   const int threads = parse_threads(arguments.threads);
   nlohmann::json json = nlohmann::json::array();
-  for (const auto& backend : all_backends()) {
-    const DeviceInfo& device = backend->device();
-    const std::string warning = device.kind == "cpu" ? cpu::isa_warning(device.isa) : "";
-    json.push_back({{"kind", device.kind},
-                    {"name", device.name},
-                    {"isa", device.isa},
-                    {"cores", device.cores},
-                    {"memory_bytes", device.memory_bytes},
-                    {"features", device.features},
-                    {"warning", warning}});
-    cpu::MachineLimits limits;
-    const bool measured = arguments.measure && device.kind == "cpu";
-    if (measured) {
-      limits = cpu::measure_limits(threads > 0 ? threads : device.cores);
-      json.back()["limits"] = to_json(limits);
-    }
-    if (as_json) continue;
+  const DeviceInfo device = cpu::describe_cpu();
+  const std::string warning = cpu::isa_warning(device.isa);
+  json.push_back({{"kind", device.kind},
+                  {"name", device.name},
+                  {"isa", device.isa},
+                  {"cores", device.cores},
+                  {"memory_bytes", device.memory_bytes},
+                  {"features", device.features},
+                  {"warning", warning}});
+  cpu::MachineLimits limits;
+  if (arguments.measure) {
+    limits = cpu::measure_limits(threads > 0 ? threads : device.cores);
+    json.back()["limits"] = to_json(limits);
+  }
+  if (!as_json) {
     fmt::print("{}: {}\n", device.kind, device.name);
     fmt::print("  kernels   {}\n", device.isa);
     fmt::print("  cores     {}\n", device.cores);
     fmt::print("  memory    {}\n", format_bytes(static_cast<size_t>(device.memory_bytes)));
     fmt::print("  features  {}\n", join(device.features));
     if (!warning.empty()) fmt::print("  warning   {}\n", warning);
-    if (measured)
+    if (arguments.measure)
       fmt::print(
           "  limits    of {} threads: {:.0f} GFLOP/s f32; reading L1 {:.0f}, L2 {:.0f}, L3 {:.0f}, DRAM {:.0f} GB/s\n",
           limits.threads, limits.gflops, limits.l1_gbs, limits.l2_gbs, limits.l3_gbs, limits.dram_gbs);
   }
+  add_gpus(json, as_json);
   if (as_json) print_json(json);
   return 0;
 }

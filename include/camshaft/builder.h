@@ -31,6 +31,8 @@ struct OutputError {
 };
 
 struct BuildOptions {
+  /// What the engine runs on: "cpu", or "cuda", the first GPU. What has no kernel there runs on the host.
+  std::string device = "cpu";
   /// Shapes to tune for and to accept; empty: any shape.
   std::vector<Profile> profiles;
   /// Threads for building, measuring and verifying; 0: one for each core.

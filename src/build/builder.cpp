@@ -120,8 +120,8 @@ Engine Builder::build_checked(const std::string& model_path) {
   if (options_.threads < 0)
     throw Error(ErrorCode::invalid_argument, fmt::format("a build cannot have {} threads", options_.threads));
   check_tuning_options(options_);
-  const std::shared_ptr<const Backend> backend = find_backend("cpu");
-  const std::string warning = cpu::isa_warning(backend->device().isa);
+  const std::shared_ptr<const Backend> backend = find_backend(options_.device);
+  const std::string warning = options_.device == "cpu" ? cpu::isa_warning(backend->device().isa) : "";
   if (!warning.empty()) log_warning(warning);
   ThreadPool pool(options_.threads > 0 ? options_.threads : std::max(1, backend->device().cores));
 

@@ -44,12 +44,14 @@ BuildTuning::BuildTuning(const BuildOptions& options, const ModelIdentity& model
     : options_(options), model_(model), backend_(backend) {
   TuneOptions tune;
   tune.mode = options.tuning;
+  // The clock that measuring looks at is the host's.
+  if (backend.make_queue() && tune.mode == Tuning::measure) tune.mode = Tuning::heuristic;
   tune.seconds = options.tuning_seconds;
   tune.cancellation = options.cancellation;
   if (options.progress)
     tune.progress = [&options](double fraction) { options.progress("tuning", 0.3 + 0.2 * fraction); };
   if (is_locked()) tune.lock = read_lock(options.lock, model, backend.device());
-  const bool cached = options.tuning == Tuning::measure && !options.timing_cache.empty();
+  const bool cached = tune.mode == Tuning::measure && !options.timing_cache.empty();
   tuner_ = std::make_unique<Tuner>(backend, pool, std::move(tune),
                                    cached ? TimingCache::read(options.timing_cache) : TimingCache());
 }

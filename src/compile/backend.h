@@ -42,6 +42,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual const DeviceInfo& device() const = 0;
+  /// For a context, or for what all of them share; null when all kernels run on the host.
+  virtual std::unique_ptr<DeviceQueue> make_queue() const { return nullptr; }
   /// Whether convolutions should be in channels-last form.
   virtual bool prefers_channels_last() const = 0;
   /// All tactics for this region, cheapest by estimate first. Never empty: the last resort is the reference evaluation.

@@ -29,11 +29,11 @@ bool is_bound(const Shape& shape, const SymbolBindings& symbols) {
 }
 
 // In elements: where in its root a value begins, and how far apart its rows are.
-struct Place {
+struct Position {
   int64_t offset = 0, pitch = 1;
 };
 
-Place place(const Plan& plan, int32_t id, const SymbolBindings& symbols) {
+Position place(const Plan& plan, int32_t id, const SymbolBindings& symbols) {
   const auto value = [&](int32_t v) -> const PlanValue& { return plan.values[static_cast<size_t>(v)]; };
   const auto columns = [&](int32_t v) {
     return value(v).type.shape.empty() ? 1 : value(v).type.shape.back().evaluate(symbols);
@@ -41,7 +41,7 @@ Place place(const Plan& plan, int32_t id, const SymbolBindings& symbols) {
   std::vector<int32_t> inside;  // from the value outwards; a chain of views may be long
   for (; value(id).storage == Storage::alias || value(id).storage == Storage::slice; id = value(id).index)
     inside.push_back(id);
-  Place at{0, columns(id)};
+  Position at{0, columns(id)};
   for (size_t i = inside.size(); i-- > 0;) {
     const PlanValue& v = value(inside[i]);
     // Whether it lies inside is looked at later: rows and columns may be any numbers, and Dim's arithmetic is checked.
@@ -82,7 +82,9 @@ BoundPlan::BoundPlan(const Plan& plan, SymbolBindings symbols, int threads) : sy
     bind_values(plan);
     bind_slices(plan);
     prepare_steps(plan, threads);
-    plan_arena(plan);
+    offsets_.assign(plan.values.size(), 0);
+    workspace_offsets_.assign(plan.steps.size(), 0);
+    for (const Place place : {Place::host, Place::device}) plan_arena(plan, place);
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::out_of_memory, "out of memory while preparing the kernels for these input shapes");
   } catch (const std::length_error&) {
@@ -134,7 +136,7 @@ void BoundPlan::bind_slices(const Plan& plan) {
     if (!known_[v] || bytes_[v] == 0 || !known_[static_cast<size_t>(plan.root(id))] ||
         (value.storage != Storage::alias && value.storage != Storage::slice))
       continue;
-    const Place at = place(plan, id, symbols_);
+    const Position at = place(plan, id, symbols_);
     shifts_[v] = (Dim(at.offset) * Dim(static_cast<int64_t>(operand_bytes(value.type.dtype, {})))).value();
     if (!plan.is_dense(id)) row_strides_[v] = at.pitch;
     if (value.storage != Storage::slice) continue;
@@ -173,14 +175,14 @@ void BoundPlan::prepare_steps(const Plan& plan, int threads) {
   }
 }
 
-void BoundPlan::plan_arena(const Plan& plan) {
+void BoundPlan::plan_arena(const Plan& plan, Place place) {
   // Values that run in place share one buffer: the first of the chain stands for all.
   std::vector<int32_t> buffer(plan.values.size(), -1);
   std::vector<BufferLifetime> lifetimes;
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     for (const int32_t id : plan.steps[s].outputs) {
       const PlanValue& value = plan.values[static_cast<size_t>(id)];
-      if (value.storage != Storage::arena) continue;
+      if (value.storage != Storage::arena || value.place != place) continue;
       const auto v = static_cast<size_t>(id);
       if (value.in_place_of >= 0 && launches_[s]) {
         buffer[v] = buffer[static_cast<size_t>(value.in_place_of)];
@@ -192,19 +194,18 @@ void BoundPlan::plan_arena(const Plan& plan) {
       }
     }
   }
-  std::vector<size_t> workspace(plan.steps.size());
+  std::vector<std::pair<size_t, size_t>> workspaces;  // steps and buffers
   for (size_t s = 0; s < plan.steps.size(); ++s) {
-    workspace[s] = lifetimes.size();
+    if (plan.steps[s].kernel->place() != place) continue;
+    workspaces.emplace_back(s, lifetimes.size());
     const int64_t bytes = launches_[s] ? static_cast<int64_t>(launches_[s]->workspace_bytes()) : 0;
     lifetimes.push_back({bytes, static_cast<int32_t>(s), static_cast<int32_t>(s)});
   }
-  const MemoryPlan memory = plan_memory(lifetimes);
-  offsets_.assign(plan.values.size(), 0);
+  const MemoryPlan memory = plan_memory(lifetimes, place == Place::host ? 64 : 256);
   for (size_t v = 0; v < plan.values.size(); ++v)
     if (buffer[v] >= 0) offsets_[v] = memory.offsets[static_cast<size_t>(buffer[v])];
-  for (const size_t w : workspace) workspace_offsets_.push_back(memory.offsets[w]);
-  arena_bytes_ = memory.peak;
-  arena_lower_bound_ = memory.lower_bound;
+  for (const auto& [step, b] : workspaces) workspace_offsets_[step] = memory.offsets[b];
+  arenas_[static_cast<size_t>(place)] = {memory.peak, memory.lower_bound};
 }
 
 }  // namespace camshaft

@@ -1,6 +1,7 @@
 // A plan with its symbols bound: concrete shapes, prepared kernels, arena offsets.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -25,17 +26,18 @@ class BoundPlan {
   int64_t row_stride(int32_t value) const { return row_strides_[static_cast<size_t>(value)]; }
   /// Null for steps that must wait for data-dependent sizes.
   Launch* launch(size_t step) const { return launches_[step].get(); }
-  /// In the arena; of arena values and of step workspaces.
+  /// In the arena of its place; of arena values and of step workspaces.
   int64_t offset(int32_t value) const { return offsets_[static_cast<size_t>(value)]; }
   int64_t workspace_offset(size_t step) const { return workspace_offsets_[step]; }
-  int64_t arena_bytes() const { return arena_bytes_; }
-  int64_t arena_lower_bound() const { return arena_lower_bound_; }
+  /// Of the arena of a place.
+  int64_t arena_bytes(Place place) const { return arenas_[static_cast<size_t>(place)].peak; }
+  int64_t arena_lower_bound(Place place) const { return arenas_[static_cast<size_t>(place)].lower_bound; }
 
  private:
   void bind_values(const Plan& plan);
   void bind_slices(const Plan& plan);
   void prepare_steps(const Plan& plan, int threads);
-  void plan_arena(const Plan& plan);
+  void plan_arena(const Plan& plan, Place place);
 
   SymbolBindings symbols_;
   std::vector<Dims> dims_;
@@ -44,7 +46,10 @@ class BoundPlan {
   std::vector<int64_t> shifts_, row_strides_;
   std::vector<std::unique_ptr<Launch>> launches_;
   std::vector<int64_t> offsets_, workspace_offsets_;
-  int64_t arena_bytes_ = 0, arena_lower_bound_ = 0;
+  struct Arena {
+    int64_t peak = 0, lower_bound = 0;
+  };
+  std::array<Arena, 2> arenas_;  // of each place
 };
 
 /// Bytes of a dense tensor in memory; strings and containers count as the objects they are. Throws

@@ -38,7 +38,8 @@ class BranchRun {
       if (!bound_.launch(s))
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("layer '{}' of a branch needs sizes that no tensor tells", plan.steps[s].name));
-    arena_ = AlignedBuffer(static_cast<size_t>(std::max<int64_t>(bound_.arena_bytes(), 64)), "the tensors of a branch");
+    arena_ = AlignedBuffer(static_cast<size_t>(std::max<int64_t>(bound_.arena_bytes(Place::host), 64)),
+                           "the tensors of a branch");
     pointers_.assign(plan.values.size(), nothing);
     for (size_t v = 0; v < plan.values.size(); ++v) {
       const PlanValue& value = plan.values[v];
@@ -154,6 +155,7 @@ std::shared_ptr<const Kernel> make_branch_kernel(const RegionView& region, const
   LowerOptions inner;
   inner.symbols = region.symbols;
   inner.allow_approximate = false;
+  inner.host_only = true;
   inner.bound = bound;
   inner.cancellation = cancellation;
   for (size_t b = 0; b < branches->size(); ++b) {

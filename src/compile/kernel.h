@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "compile/device_queue.h"
 #include "graph/graph.h"
 
 namespace camshaft {
@@ -40,6 +41,7 @@ struct LaunchArguments {
   std::byte* workspace = nullptr;  ///< workspace_bytes(), 64-byte aligned
   ThreadPool& pool;
   const Cancellation* cancellation = nullptr;  ///< for kernels that may run long; null: never cancelled
+  DeviceQueue* queue = nullptr;                ///< for kernels of Place::device, whose operands are there
 };
 
 /// A kernel made ready for one set of concrete shapes. run() allocates nothing and may be called again and again, by
@@ -55,6 +57,8 @@ class Launch {
 class Kernel {
  public:
   virtual ~Kernel() = default;
+  /// Where it runs, and where its operands must be. Only kernels of the host may have dynamic outputs.
+  virtual Place place() const { return Place::host; }
   /// Strides, partitions, tables: everything that depends on the concrete shapes. May allocate.
   virtual std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const = 0;
   /// Whether output `o` may be written over input `i` of the same size.

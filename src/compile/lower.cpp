@@ -8,6 +8,7 @@
 
 #include "compile/branch_kernel.h"
 #include "compile/place_slices.h"
+#include "compile/place_values.h"
 #include "ops/control_flow.h"
 #include "ops/move.h"
 #include "ops/region.h"
@@ -78,6 +79,9 @@ class Lowering {
     }
     place_slices(plan_, graph_, symbols_);
     add_outputs();
+    if (std::any_of(plan_.steps.begin(), plan_.steps.end(),
+                    [](const PlanStep& step) { return step.kernel->place() == Place::device; }))
+      place_values(plan_);
     set_lifetimes();
     set_in_place();
     return std::move(plan_);
@@ -116,6 +120,14 @@ class Lowering {
     return std::all_of(names.begin(), names.end(), [&](const std::string& s) { return input_symbols_.count(s) != 0; });
   }
 
+  bool is_known_before_running(const Node& node) const {
+    std::vector<std::string> late;
+    collect_late_symbols(node, late);
+    const auto is_known = [&](ValueId id) { return id == no_value || known_before_running(graph_.type(id)); };
+    return late.empty() && std::all_of(node.inputs.begin(), node.inputs.end(), is_known) &&
+           std::all_of(node.outputs.begin(), node.outputs.end(), is_known);
+  }
+
   // Sizes that a field names need not be those of any operand: a tensor of dims has a shape of its own.
   void collect_late_symbols(const Node& node, std::vector<std::string>& late) const {
     std::vector<std::string> names;
@@ -131,7 +143,10 @@ class Lowering {
   }
 
   Tactic choose(const RegionView& region, const std::string& recorded) const {
-    const std::vector<Tactic> available = backend_.tactics(region);
+    std::vector<Tactic> available = backend_.tactics(region);
+    // Values whose sizes only running tells are allocated then, on the host.
+    if (options_.host_only || !is_known_before_running(region.node))
+      std::erase_if(available, [](const Tactic& tactic) { return tactic.place == Place::device; });
     for (const Tactic& tactic : available)
       if (tactic.str() == recorded) return tactic;
     for (const Tactic& tactic : available)

@@ -28,6 +28,8 @@ struct LowerOptions {
   std::vector<std::string> tactics;
   /// Whether approximate tactics may be chosen.
   bool allow_approximate = true;
+  /// Whether kernels must run on the host, as those of branches do.
+  bool host_only = false;
   Cancellation cancellation;
 };
 

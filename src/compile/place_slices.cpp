@@ -92,7 +92,9 @@ class Placer {
     if (u.is_output || depth > deepest) return false;
     if (u.writer.step != SIZE_MAX) {
       const PlanStep& step = plan_.steps[u.writer.step];
-      if (!is_settled(step) || (gaps && !step.kernel->writes_slices(u.writer.index))) return false;
+      if (step.kernel->place() == Place::device || !is_settled(step) ||
+          (gaps && !step.kernel->writes_slices(u.writer.index)))
+        return false;
     }
     for (const Operand& reader : u.readers) {
       const PlanStep& step = plan_.steps[reader.step];

@@ -31,6 +31,10 @@ struct PlanValue {
   int32_t in_place_of = -1;  ///< this arena value may take over that one's memory, which dies at first_step
   Dim row, column;           ///< of a slice: its first element in value `index`
   std::shared_ptr<const Tensor> constant;
+  Place place = Place::host;
+  int32_t copy_of = -1;  ///< the value of the other place that this one holds too
+  /// Of a constant on the device: its bytes there, once they have been brought (see upload_constants()).
+  std::shared_ptr<std::byte> uploaded;
 };
 
 struct PlanStep {

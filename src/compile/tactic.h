@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "compile/device_queue.h"
+
 namespace camshaft {
 
 /// What tells the variants of a tactic apart: named numbers in a fixed order, e.g. "tile=4,rows=8".
@@ -33,6 +35,7 @@ struct Tactic {
   double estimated_seconds = 0;  ///< at the optimum shapes, on one thread
   bool approximate = false;      ///< rounds noticeably more than the plain computation (Winograd)
   TacticParameters parameters = {};
+  Place place = Place::host;  ///< of its kernel
 
   /// "gemm", "winograd(tile=4)": what engines, lock files and timing caches record. Unique among a region's tactics.
   std::string str() const { return parameters.empty() ? name : name + "(" + parameters.str() + ")"; }

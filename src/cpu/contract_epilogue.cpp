@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "compile/shape_check.h"
 #include "cpu/activation_match.h"
-#include "cpu/shape_check.h"
 
 namespace camshaft::cpu {
 

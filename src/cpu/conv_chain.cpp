@@ -6,11 +6,11 @@
 #include <thread>
 
 #include "compile/chain.h"
+#include "compile/shape_check.h"
 #include "cpu/conv_view.h"
 #include "cpu/convolution.h"
 #include "cpu/kernels/conv_chain.h"
 #include "cpu/machine_limits.h"
-#include "cpu/shape_check.h"
 
 namespace camshaft::cpu {
 

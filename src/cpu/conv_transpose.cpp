@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "compile/shape_check.h"
 #include "cpu/kernels/conv_transpose.h"
-#include "cpu/shape_check.h"
 #include "cpu/spatial_view.h"
 #include "ops/contract.h"
 

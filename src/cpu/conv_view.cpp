@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "compile/shape_check.h"
 #include "cpu/kernels/depthwise.h"
-#include "cpu/shape_check.h"
 
 namespace camshaft::cpu {
 

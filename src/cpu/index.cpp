@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "compile/shape_check.h"
 #include "cpu/kernels/cumulative.h"
 #include "cpu/kernels/scatter.h"
-#include "cpu/shape_check.h"
 #include "cpu/simple_kernel.h"
 #include "ops/index.h"
 

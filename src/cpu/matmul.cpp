@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "compile/shape_check.h"
 #include "cpu/contract_epilogue.h"
 #include "cpu/kernels/gemm.h"
-#include "cpu/shape_check.h"
 #include "ops/contract.h"
 
 namespace camshaft::cpu {

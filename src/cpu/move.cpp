@@ -2,9 +2,9 @@
 
 #include <numeric>
 
+#include "compile/shape_check.h"
 #include "cpu/kernels/copy.h"
 #include "cpu/kernels/resize.h"
-#include "cpu/shape_check.h"
 #include "cpu/simple_kernel.h"
 #include "ops/move.h"
 #include "ops/resize.h"

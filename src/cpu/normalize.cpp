@@ -1,8 +1,8 @@
 #include "cpu/normalize.h"
 
+#include "compile/shape_check.h"
 #include "cpu/kernels/normalize.h"
 #include "cpu/kernels/softmax.h"
-#include "cpu/shape_check.h"
 #include "cpu/simple_kernel.h"
 #include "ops/reduce.h"
 

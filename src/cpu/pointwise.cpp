@@ -2,53 +2,21 @@
 
 #include <algorithm>
 
-#include "compile/scalar_lowering.h"
+#include "compile/pointwise_view.h"
 #include "cpu/kernels/pointwise.h"
-#include "cpu/shape_check.h"
-#include "ops/pointwise.h"
-#include "ops/region.h"
 
 namespace camshaft::cpu {
 
 namespace {
 
-struct PointwiseView {
-  ScalarProgram program;
-  std::vector<int32_t> loads;  // region inputs
-};
-
-std::optional<PointwiseView> view_pointwise(const RegionView& region) {
-  const Node& node = region.node;
-  PointwiseView view;
-  std::optional<LoweredProgram> lowered;
-  Graph single;
-  const Graph* body = &single;
-  if (node.op.as<ops::Region>() && node.bodies.size() == 1) {
-    body = &node.bodies[0];
-  } else if (node.op.as<ops::Pointwise>() || node.op.as<ops::Cast>()) {
-    for (const ValueId id : node.inputs) single.add_input("i", region.graph.type(id));
-    const ValueId out = single.add(node.op, single.inputs, "o");
-    single.add_output("o", out);
-  } else {
-    return std::nullopt;
-  }
-  lowered = lower_scalar_program(*body, 0);
-  if (!lowered || lowered->program.outputs.empty()) return std::nullopt;
-  for (const ValueId id : lowered->loads) {
-    const auto it = std::find(body->inputs.begin(), body->inputs.end(), id);
-    if (it == body->inputs.end()) return std::nullopt;
-    view.loads.push_back(static_cast<int32_t>(it - body->inputs.begin()));
-  }
-  // All outputs share one iteration space.
-  for (const ValueId id : node.outputs)
-    if (region.graph.shape(id) != region.graph.shape(node.outputs[0])) return std::nullopt;
-  for (const ValueId id : node.outputs)
-    if (holds_objects(region.graph.type(id).dtype)) return std::nullopt;
-  view.program = std::move(lowered->program);
+// Those with vector loops for all types and functions.
+std::optional<PointwiseView> view_tiles(const RegionView& region) {
+  auto view = view_pointwise(region);
+  if (!view) return std::nullopt;
   try {
-    TileProgram(view.program, std::vector<RowForm>(static_cast<size_t>(view.program.inputs), RowForm::vector));
+    TileProgram(view->program, std::vector<RowForm>(static_cast<size_t>(view->program.inputs), RowForm::vector));
   } catch (const Error&) {
-    return std::nullopt;  // a type or function without vector loops
+    return std::nullopt;
   }
   return view;
 }
@@ -59,7 +27,8 @@ class PointwiseLaunch final : public Launch {
       : loads_(view.loads),
         inputs_(view.loads.size()),
         outputs_(shapes.outputs.size()),
-        kernel_(view.program, shapes.outputs[0].dims, strides(view, shapes), output_strides(shapes)) {}
+        kernel_(view.program, shapes.outputs[0].dims, part(pointwise_strides(view, shapes), 0, view.loads.size()),
+                part(pointwise_strides(view, shapes), view.loads.size(), view.loads.size() + outputs_.size())) {}
 
   void run(const LaunchArguments& arguments) override {
     for (size_t k = 0; k < loads_.size(); ++k) inputs_[k] = arguments.inputs[static_cast<size_t>(loads_[k])];
@@ -68,36 +37,8 @@ class PointwiseLaunch final : public Launch {
   }
 
  private:
-  static std::vector<std::vector<int64_t>> strides(const PointwiseView& view, const KernelShapes& shapes) {
-    const Dims& out = shapes.outputs[0].dims;
-    std::vector<std::vector<int64_t>> all;
-    for (const int32_t load : view.loads) {
-      const Dims& dims = shapes.inputs[static_cast<size_t>(load)].dims;
-      require_broadcast(dims, out);
-      std::vector<int64_t> s(out.size(), 0);
-      int64_t stride = 1;
-      for (size_t i = 0; i < dims.size(); ++i) {
-        const size_t d = dims.size() - 1 - i;
-        s[out.size() - 1 - i] = dims[d] == 1 ? 0 : stride;
-        stride = i == 0 ? shapes.inputs[static_cast<size_t>(load)].pitch() : stride * dims[d];
-      }
-      all.push_back(std::move(s));
-    }
-    return all;
-  }
-
-  static std::vector<std::vector<int64_t>> output_strides(const KernelShapes& shapes) {
-    std::vector<std::vector<int64_t>> all;
-    for (const OperandShape& out : shapes.outputs) {
-      std::vector<int64_t> s(out.dims.size());
-      int64_t stride = 1;
-      for (size_t d = out.dims.size(); d-- > 0;) {
-        s[d] = stride;
-        stride = d + 1 == out.dims.size() ? out.pitch() : stride * out.dims[d];
-      }
-      all.push_back(std::move(s));
-    }
-    return all;
+  static std::vector<std::vector<int64_t>> part(std::vector<std::vector<int64_t>> all, size_t begin, size_t end) {
+    return {all.begin() + static_cast<int64_t>(begin), all.begin() + static_cast<int64_t>(end)};
   }
 
   const std::vector<int32_t>& loads_;
@@ -123,7 +64,7 @@ class PointwiseKernel final : public Kernel {
 };
 
 std::optional<double> estimate_pointwise(const RegionView& region) {
-  const auto view = view_pointwise(region);
+  const auto view = view_tiles(region);
   if (!view) return std::nullopt;
   const double elements = elements_at_optimum(region, region.node.outputs[0]);
   const double work = static_cast<double>(view->program.instructions.size()) * elements * 1e-10;
@@ -131,7 +72,7 @@ std::optional<double> estimate_pointwise(const RegionView& region) {
 }
 
 std::shared_ptr<const Kernel> compile_pointwise(const RegionView& region, PackedConstants&) {
-  return std::make_shared<PointwiseKernel>(*view_pointwise(region), region.node.outputs.size());
+  return std::make_shared<PointwiseKernel>(*view_tiles(region), region.node.outputs.size());
 }
 
 }  // namespace

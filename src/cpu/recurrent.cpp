@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "compile/shape_check.h"
 #include "cpu/kernels/gemm.h"
 #include "cpu/kernels/recurrent.h"
-#include "cpu/shape_check.h"
 #include "cpu/simple_kernel.h"
 #include "ops/recurrent.h"
 

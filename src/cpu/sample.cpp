@@ -6,9 +6,9 @@
 #include <array>
 #include <limits>
 
+#include "compile/shape_check.h"
 #include "cpu/kernels/col2im.h"
 #include "cpu/kernels/grid_sample.h"
-#include "cpu/shape_check.h"
 #include "cpu/simple_kernel.h"
 #include "cpu/spatial_view.h"
 #include "ops/grid_taps.h"

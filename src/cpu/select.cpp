@@ -4,8 +4,8 @@
 
 #include <limits>
 
+#include "compile/shape_check.h"
 #include "cpu/kernels/top_k.h"
-#include "cpu/shape_check.h"
 #include "cpu/simple_kernel.h"
 #include "ops/select.h"
 

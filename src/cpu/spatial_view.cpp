@@ -1,6 +1,6 @@
 #include "cpu/spatial_view.h"
 
-#include "cpu/shape_check.h"
+#include "compile/shape_check.h"
 
 namespace camshaft::cpu {
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compile/backend.h"
+#include "compile/optimum.h"
 
 namespace camshaft::cpu {
 
@@ -53,12 +54,5 @@ constexpr double seconds_per_flop = 1e-11;
 constexpr double seconds_per_byte = 1e-10;
 /// Cost of a kernel's start: the barrier and its set-up.
 constexpr double seconds_per_launch = 1e-6;
-
-/// A size at the optimum shapes; symbols without a value count 1.
-double size_at_optimum(const RegionView& region, const Dim& dim);
-/// Elements of a value at the optimum shapes.
-double elements_at_optimum(const RegionView& region, ValueId id);
-/// Bytes of all operands of the region at the optimum shapes.
-double bytes_at_optimum(const RegionView& region);
 
 }  // namespace camshaft::cpu

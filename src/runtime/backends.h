@@ -3,15 +3,13 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "compile/backend.h"
 
 namespace camshaft {
 
-/// Every device that can be used on this machine, the CPU first.
-std::vector<std::shared_ptr<const Backend>> all_backends();
-/// The backend of a kind ("cpu"). Throws Error(unsupported) naming the kinds that there are.
+/// The backend of a kind: "cpu", or "cuda", which is the first GPU. Throws Error(unsupported) naming the kinds that
+/// there are, or why the GPU cannot be used.
 std::shared_ptr<const Backend> find_backend(const std::string& kind);
 
 }  // namespace camshaft

@@ -43,7 +43,7 @@ std::string described(const TensorInfo& info) {
 }  // namespace
 
 Context::Impl::Impl(std::shared_ptr<const Engine::Impl> e, int threads)
-    : engine(std::move(e)), executor(engine->plan, threads) {
+    : engine(std::move(e)), executor(engine->plan, threads, engine->backend->make_queue()) {
   for (const TensorInfo& info : engine->inputs) {
     const bool fixed = std::none_of(info.dims.begin(), info.dims.end(), [](int64_t d) { return d < 0; });
     input_dims.push_back(fixed ? std::optional<Dims>(info.dims) : std::nullopt);

@@ -7,6 +7,7 @@
 
 #include "compile/bound_plan.h"
 #include "compile/lower.h"
+#include "compile/place_values.h"
 #include "engine/engine_file.h"
 #include "ops/evaluate.h"
 #include "runtime/backends.h"
@@ -47,6 +48,7 @@ void Engine::Impl::finish() {
   for (const ValueId id : graph.inputs) inputs.push_back(describe(graph.value(id).name, graph.type(id)));
   for (size_t o = 0; o < graph.outputs.size(); ++o)
     outputs.push_back(describe(graph.output_names[o], graph.type(graph.outputs[o])));
+  if (const auto queue = backend->make_queue()) upload_constants(plan, *queue);
 }
 
 namespace {
@@ -154,7 +156,10 @@ void Engine::save(const std::string& path) const {
   for (const PlanStep& step : impl_->plan.steps)
     for (size_t i = 0; i < step.inputs.size(); ++i)
       if (step.inputs[i] >= 0 && step.kernel->reads_input(i)) {
-        const auto root = static_cast<size_t>(impl_->plan.root(step.inputs[i]));
+        int32_t read = impl_->plan.root(step.inputs[i]);
+        while (impl_->plan.values[static_cast<size_t>(read)].copy_of >= 0)
+          read = impl_->plan.values[static_cast<size_t>(read)].copy_of;
+        const auto root = static_cast<size_t>(read);
         if (root < file.elide.size()) file.elide[root] = false;
       }
   write_engine_file(path, file);
@@ -221,8 +226,10 @@ MemoryInfo Engine::memory() const {
   for (const int64_t fallback : {64, 32, 16, 128, 224, 8, 1}) {
     try {
       const BoundPlan bound(impl_->plan, assume_sizes(impl_->graph, impl_->optimum, fallback), 1);
-      info.arena_bytes = bound.arena_bytes();
-      info.arena_lower_bound = bound.arena_lower_bound();
+      for (const Place place : {Place::host, Place::device}) {
+        info.arena_bytes += bound.arena_bytes(place);
+        info.arena_lower_bound += bound.arena_lower_bound(place);
+      }
       return info;
     } catch (const Error& e) {
       if (e.code() != ErrorCode::invalid_argument) throw;

@@ -19,9 +19,17 @@ alignas(64) constinit std::byte nothing[64] = {};
 }  // namespace
 
 void Executor::reserve(const BoundPlan& bound) {
-  if (arena_.size() < static_cast<size_t>(bound.arena_bytes())) {
+  constexpr const char* purpose = "the intermediate tensors of a context";
+  const auto needed = [&](Place place) { return static_cast<size_t>(bound.arena_bytes(place)); };
+  if (arena_.size() < needed(Place::host)) {
     arena_ = AlignedBuffer();  // give the old one back before asking for more
-    arena_ = AlignedBuffer(static_cast<size_t>(bound.arena_bytes()), "the intermediate tensors of a context");
+    arena_ = AlignedBuffer(needed(Place::host), purpose);
+  }
+  if (device_arena_bytes_ < needed(Place::device)) {
+    device_arena_.reset();
+    device_arena_bytes_ = 0;
+    device_arena_ = queue_->allocate(needed(Place::device), purpose);
+    device_arena_bytes_ = needed(Place::device);
   }
   own_outputs_.resize(plan_.outputs.size());
   results_.resize(plan_.outputs.size());
@@ -39,10 +47,12 @@ void Executor::bind(const BoundPlan& bound, const Memory& memory) {
         pointers_[v] = const_cast<std::byte*>(memory.inputs[static_cast<size_t>(value.index)]);
         break;
       case Storage::constant:
-        pointers_[v] = const_cast<std::byte*>(value.constant->data());
+        pointers_[v] =
+            value.place == Place::host ? const_cast<std::byte*>(value.constant->data()) : value.uploaded.get();
         break;
       case Storage::arena:
-        pointers_[v] = arena_.data() + bound.offset(static_cast<int32_t>(v));
+        pointers_[v] =
+            (value.place == Place::host ? arena_.data() : device_arena_.get()) + bound.offset(static_cast<int32_t>(v));
         break;
       case Storage::output: {
         const auto o = static_cast<size_t>(value.index);
@@ -94,6 +104,7 @@ void Executor::run(const BoundPlan& bound, const Memory& memory) {
                       step.sources.empty() ? "" : fmt::format(" (from node '{}')", step.sources.front()), e.what()));
     }
     if (profiler) {
+      wait_for_device();
       LayerTime& layer = profiler->layers_[s];
       layer.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       ++layer.runs;
@@ -109,7 +120,14 @@ void Executor::run(const BoundPlan& bound, const Memory& memory) {
       }
     }
   }
+  wait_for_device();
   finish_outputs(bound, memory);
+}
+
+void Executor::wait_for_device() {
+  if (!device_is_busy_) return;
+  device_is_busy_ = false;
+  queue_->synchronize();
 }
 
 void Executor::run_step(const BoundPlan& bound, size_t s) {
@@ -118,7 +136,11 @@ void Executor::run_step(const BoundPlan& bound, size_t s) {
   step_outputs_.clear();
   for (const int32_t id : step.inputs) step_inputs_.push_back(id < 0 ? nullptr : pointer(bound, id));
   for (const int32_t id : step.outputs) step_outputs_.push_back(pointer(bound, id));
-  bound.launch(s)->run({step_inputs_, step_outputs_, arena_.data() + bound.workspace_offset(s), pool_, &cancellation});
+  const bool on_host = step.kernel->place() == Place::host;
+  if (on_host) wait_for_device();
+  std::byte* workspace = (on_host ? arena_.data() : device_arena_.get()) + bound.workspace_offset(s);
+  device_is_busy_ = device_is_busy_ || !on_host;
+  bound.launch(s)->run({step_inputs_, step_outputs_, workspace, pool_, &cancellation, queue_.get()});
 }
 
 Dims Executor::current_dims(const BoundPlan& bound, int32_t value) const {
@@ -144,6 +166,7 @@ Tensor Executor::tensor(const BoundPlan& bound, int32_t value) const {
 // A step whose sizes were not known in advance: its outputs get memory of their own, now.
 void Executor::run_dynamic_step(const BoundPlan& bound, size_t s) {
   const PlanStep& step = plan_.steps[s];
+  wait_for_device();
   std::vector<Tensor> results;
   if (step.kernel->has_dynamic_outputs()) {
     std::vector<Tensor> inputs;
@@ -197,6 +220,13 @@ void Executor::call_taps(const BoundPlan& bound, const std::vector<int32_t>& val
     const PlanValue& v = plan_.values[static_cast<size_t>(written)];
     const size_t bytes = operand_bytes(v.type.dtype, dims);
     const std::byte* data = pointer(bound, value);
+    Tensor on_host;
+    if (plan_.values[static_cast<size_t>(plan_.root(value))].place == Place::device) {
+      on_host = Tensor(v.type.dtype, dims);
+      queue_->copy_to_host({on_host.mutable_data(), bytes}, data);
+      queue_->synchronize();
+      data = on_host.data();
+    }
     if (bound.row_stride(value) > 0) {
       Tensor dense(v.type.dtype, dims);
       const size_t row = byte_size(v.type.dtype, dims.back()), step = byte_size(v.type.dtype, bound.row_stride(value));
@@ -245,7 +275,7 @@ TensorView Executor::output(size_t index) const {
 size_t Executor::memory_bytes() const {
   size_t total = arena_.size();
   for (const AlignedBuffer& buffer : own_outputs_) total += buffer.size();
-  return total;
+  return total + device_arena_bytes_;
 }
 
 }  // namespace camshaft

@@ -16,8 +16,13 @@ namespace camshaft {
 /// The memory of one context: arena, pointer tables, tensors of data-dependent size. Not thread-safe.
 class Executor {
  public:
-  Executor(const Plan& plan, int threads)
-      : plan_(plan), pool_(threads), pointers_(plan.values.size()), dynamic_(plan.values.size()) {}
+  /// `queue`: of the backend, for plans with steps on a device.
+  Executor(const Plan& plan, int threads, std::unique_ptr<DeviceQueue> queue)
+      : plan_(plan),
+        pool_(threads),
+        queue_(std::move(queue)),
+        pointers_(plan.values.size()),
+        dynamic_(plan.values.size()) {}
 
   /// Pointers of the caller: `inputs` and `outputs` in the plan's order; a null output is kept by the executor.
   struct Memory {
@@ -42,6 +47,7 @@ class Executor {
   void bind(const BoundPlan& bound, const Memory& memory);
   void run_step(const BoundPlan& bound, size_t s);
   void run_dynamic_step(const BoundPlan& bound, size_t s);
+  void wait_for_device();
   void call_taps(const BoundPlan& bound, const std::vector<int32_t>& values);
   std::byte* pointer(const BoundPlan& bound, int32_t value) const {
     return pointers_[static_cast<size_t>(plan_.root(value))] + bound.shift(value);
@@ -52,7 +58,11 @@ class Executor {
 
   const Plan& plan_;
   ThreadPool pool_;
+  std::unique_ptr<DeviceQueue> queue_;
   AlignedBuffer arena_;
+  std::shared_ptr<std::byte> device_arena_;
+  size_t device_arena_bytes_ = 0;
+  bool device_is_busy_ = false;  // with work that the host has not waited for
   std::vector<AlignedBuffer> own_outputs_;
   std::vector<std::byte*> pointers_;  // of each plan value that has storage
   std::vector<Tensor> dynamic_;       // of each plan value with Storage::dynamic

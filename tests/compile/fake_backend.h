@@ -10,8 +10,9 @@ namespace camshaft {
 
 class FakeKernel final : public Kernel {
  public:
-  FakeKernel(bool in_place, bool reads_constants, std::vector<bool> constants)
-      : in_place_(in_place), reads_constants_(reads_constants), constants_(std::move(constants)) {}
+  FakeKernel(bool in_place, bool reads_constants, std::vector<bool> constants, Place place = Place::host)
+      : in_place_(in_place), reads_constants_(reads_constants), constants_(std::move(constants)), place_(place) {}
+  Place place() const override { return place_; }
   std::unique_ptr<Launch> prepare(const KernelShapes&) const override { return nullptr; }
   bool can_run_in_place(size_t, size_t) const override { return in_place_; }
   bool reads_input(size_t i) const override { return reads_constants_ || !constants_[i]; }
@@ -19,21 +20,30 @@ class FakeKernel final : public Kernel {
  private:
   bool in_place_, reads_constants_;
   std::vector<bool> constants_;
+  Place place_;
 };
 
 /// Tactics "fast" (in place, constants packed as layout "fake") and "slow" (neither) for everything but range and
-/// dynamic_slice, and "reference" for all.
+/// dynamic_slice, and "reference" for all. Before them "on_device" for the operators that are named.
 class FakeBackend final : public Backend {
  public:
+  FakeBackend() = default;
+  explicit FakeBackend(std::set<std::string, std::less<>> on_device) : on_device_(std::move(on_device)) {}
+
   const DeviceInfo& device() const override { return info_; }
   bool prefers_channels_last() const override { return false; }
   std::vector<Tactic> tactics(const RegionView& region) const override {
     if (region.node.op.name() == "range" || region.node.op.name() == "dynamic_slice") return {{"reference", 1}};
-    return {{"fast", 1}, {"slow", 2}, {"reference", 3}};
+    std::vector<Tactic> list{{"fast", 1}, {"slow", 2}, {"reference", 3}};
+    if (on_device_.contains(region.node.op.name()))
+      list.insert(list.begin(), {.name = "on_device", .estimated_seconds = 0, .place = Place::device});
+    return list;
   }
   std::shared_ptr<const Kernel> compile(const RegionView& region, const Tactic& tactic,
                                         PackedConstants& constants) const override {
     if (tactic.name == "reference") return make_reference_kernel(region);
+    if (tactic.name == "on_device")
+      return std::make_shared<FakeKernel>(false, true, std::vector<bool>(region.node.inputs.size()), Place::device);
     std::vector<bool> is_constant;
     for (const ValueId id : region.node.inputs) {
       is_constant.push_back(region.graph.is_constant(id));
@@ -50,6 +60,7 @@ class FakeBackend final : public Backend {
   }
 
  private:
+  std::set<std::string, std::less<>> on_device_;
   DeviceInfo info_{"fake", "a fake", "none", 1, 0, {}, "test"};
 };
 

@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -141,6 +142,7 @@ std::optional<std::string> run_case(const Case& c, bool verify, const fs::path& 
     const std::vector<DataSet> sets = read_data(c);
     if (sets.empty()) return "it has no data";
     BuildOptions options;
+    if (const char* device = std::getenv("CAMSHAFT_TEST_DEVICE")) options.device = device;
     options.threads = 1;
     options.verify = verify;
     Builder(options).build(c.model.string()).save(engine_file.string());

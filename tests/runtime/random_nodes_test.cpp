@@ -323,7 +323,7 @@ TEST(RandomNodes, AgreeWithTheReferenceOrRefuse) {
     ++nodes;
     const std::string text = print(g, {.max_constant_elements = 4});
     SCOPED_TRACE(text);
-    const Engine engine = compile_graph(g, find_backend("cpu"));
+    const Engine engine = compile_graph(g, test_backend());
     for (int run = 0; run < 3; ++run) {
       SymbolBindings symbols;
       for (const char* name : {"n", "m", "k", "p"}) symbols[name] = random.integer(run == 0 ? 1 : 0, 5);

@@ -1,6 +1,7 @@
 // Engines and tensors for tests of the runtime.
 #pragma once
 
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,8 +18,14 @@
 
 namespace camshaft {
 
+/// The device under test: the one that the environment's CAMSHAFT_TEST_DEVICE names, or the CPU.
+inline std::shared_ptr<const Backend> test_backend() {
+  const char* kind = std::getenv("CAMSHAFT_TEST_DEVICE");
+  return find_backend(kind ? kind : "cpu");
+}
+
 inline Engine engine_from(std::string_view text, const CompileOptions& options = {}) {
-  return compile_graph(parse_graph(text, operators()), find_backend("cpu"), options);
+  return compile_graph(parse_graph(text, operators()), test_backend(), options);
 }
 
 /// A copy of an output.

@@ -200,6 +200,20 @@ def test_inspect_text(engine):
     assert len(camshaft("inspect", engine).stdout.splitlines()) > 5
 
 
+def test_devices_says_what_there_is_of_gpus(model, tmp_path):
+    gpus = [device for device in json.loads(camshaft("devices", "--json").stdout) if device["kind"] == "cuda"]
+    text = camshaft("devices").stdout
+    assert "cuda: " in text
+    done = camshaft("build", model, "--device", "cuda", "-o", tmp_path / "a.engine", check=False)
+    if gpus and not gpus[0]["warning"]:
+        assert done.returncode == 0
+        return
+    # One reason in both places.
+    reason = done.stderr.removeprefix("camshaft: error: ").strip()
+    assert done.returncode == 3 and reason in text
+    assert not (tmp_path / "a.engine").exists()
+
+
 def test_devices_names_the_processor():
     text = camshaft("devices").stdout
     assert "cpu" in text.lower()

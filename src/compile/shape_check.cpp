@@ -1,10 +1,10 @@
-#include "cpu/shape_check.h"
+#include "compile/shape_check.h"
 
 #include <fmt/format.h>
 
 #include "camshaft/error.h"
 
-namespace camshaft::cpu {
+namespace camshaft {
 
 void require_equal(int64_t got, int64_t wanted, const char* what) {
   if (got != wanted)
@@ -22,4 +22,4 @@ void require_broadcast(const Dims& operand, const Dims& result) {
                             to_string(operand), to_string(result)));
 }
 
-}  // namespace camshaft::cpu
+}  // namespace camshaft

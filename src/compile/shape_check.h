@@ -4,11 +4,11 @@
 
 #include "graph/tensor.h"
 
-namespace camshaft::cpu {
+namespace camshaft {
 
 /// Throws Error(invalid_argument) naming `what` unless the sizes are equal.
 void require_equal(int64_t got, int64_t wanted, const char* what);
 /// Throws Error(invalid_argument) unless an operand broadcasts to `result` by NumPy's rules.
 void require_broadcast(const Dims& operand, const Dims& result);
 
-}  // namespace camshaft::cpu
+}  // namespace camshaft

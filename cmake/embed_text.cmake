@@ -1,0 +1,10 @@
+# Writes OUTPUT, a header with the text of each of FILES as a constant: folder/name.cuh becomes name_cuh in NAMESPACE.
+set(content "// Made from the files it names. Do not edit.\n#pragma once\n\n#include <string_view>\n\nnamespace ${NAMESPACE} {\n\n")
+foreach(file ${FILES})
+  get_filename_component(name ${file} NAME)
+  string(REPLACE "." "_" name ${name})
+  file(READ ${file} text)
+  string(APPEND content "inline constexpr std::string_view ${name} = R\"cuda(${text})cuda\";\n\n")
+endforeach()
+string(APPEND content "}  // namespace ${NAMESPACE}\n")
+file(WRITE ${OUTPUT} "${content}")

@@ -1,0 +1,51 @@
+#include "base/dynamic_library.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <link.h>
+
+#include <filesystem>
+
+namespace camshaft {
+
+namespace {
+
+std::string path_of(void* handle, const std::string& fallback) {
+  link_map* map = nullptr;
+  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || map->l_name == nullptr || *map->l_name == '\0')
+    return fallback;
+  return map->l_name;
+}
+
+}  // namespace
+
+DynamicLibrary::DynamicLibrary(const std::vector<std::string>& names, const std::vector<std::string>& folders) {
+  std::string failure;  // of a file that is there and cannot be opened: the one that somebody can do something about
+  const auto open = [&](const std::string& file) {
+    // Local: another copy of the library in this process, as PyTorch brings one, keeps its own symbols.
+    void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) {
+      const char* error = dlerror();
+      if (failure.empty()) failure = error ? error : file;
+      return false;
+    }
+    handle_ = std::shared_ptr<void>(handle, [](void* h) { dlclose(h); });
+    path_ = path_of(handle, file);
+    return true;
+  };
+  for (const std::string& folder : folders)
+    for (const std::string& name : names) {
+      const std::filesystem::path file = std::filesystem::path(folder) / name;
+      std::error_code ignored;
+      if (std::filesystem::exists(file, ignored) && open(file.string())) return;
+    }
+  for (const std::string& name : names)
+    if (open(name)) return;
+  why_ = fmt::format("{} cannot be opened: {}", names.empty() ? "a library without a name" : names.front(), failure);
+}
+
+void* DynamicLibrary::symbol(const char* name) const {
+  return handle_ ? dlsym(handle_.get(), name) : nullptr;
+}
+
+}  // namespace camshaft

@@ -1,0 +1,83 @@
+#include "cuda/backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "cuda/queue.h"
+#include "cuda/tactic.h"
+
+namespace camshaft::cuda {
+
+namespace {
+
+constexpr const CudaTactic* all_tactics[] = {&pointwise_tactic};
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(Workshop workshop, std::shared_ptr<const Backend> host)
+      : workshop_(std::move(workshop)), host_(std::move(host)) {
+    const DeviceFacts& facts = workshop_.device()->facts();
+    info_.kind = "cuda";
+    info_.name = facts.name;
+    info_.isa = architecture(facts.capability);
+    info_.cores = host_->device().cores;
+    info_.memory_bytes = facts.memory_bytes;
+    info_.features = {fmt::format("{} multiprocessors", facts.multiprocessors)};
+    info_.code =
+        fmt::format("{}, driver {}, NVRTC {}", host_->device().code, driver_library().version, nvrtc_library().version);
+  }
+
+  const DeviceInfo& device() const override { return info_; }
+  std::unique_ptr<DeviceQueue> make_queue() const override { return std::make_unique<Queue>(workshop_.device()); }
+  bool prefers_channels_last() const override { return true; }
+
+  std::vector<Tactic> tactics(const RegionView& region) const override {
+    std::vector<Tactic> list;
+    for (const CudaTactic* tactic : all_tactics)
+      if (const auto seconds = tactic->estimate(region, workshop_.device()->facts()))
+        list.push_back({.name = std::string(tactic->name), .estimated_seconds = *seconds, .place = Place::device});
+    std::stable_sort(list.begin(), list.end(),
+                     [](const Tactic& a, const Tactic& b) { return a.estimated_seconds < b.estimated_seconds; });
+    for (Tactic& tactic : host_->tactics(region)) list.push_back(std::move(tactic));
+    return list;
+  }
+
+  std::shared_ptr<const Kernel> compile(const RegionView& region, const Tactic& tactic,
+                                        PackedConstants& constants) const override {
+    if (tactic.place == Place::host) return host_->compile(region, tactic, constants);
+    for (const CudaTactic* known : all_tactics)
+      if (known->name == tactic.name && known->estimate(region, workshop_.device()->facts()))
+        return known->compile(region, workshop_);
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the GPU has no tactic '{}' for {}", tactic.str(), to_string(region.node.op)));
+  }
+
+  bool can_unpack(const std::string& layout) const override { return host_->can_unpack(layout); }
+  Tensor unpack(const PackedConstant& packed, DType dtype, const Dims& dims) const override {
+    return host_->unpack(packed, dtype, dims);
+  }
+
+ private:
+  Workshop workshop_;
+  std::shared_ptr<const Backend> host_;
+  DeviceInfo info_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Backend> backend(const std::shared_ptr<const Backend>& host) {
+  static std::mutex mutex;
+  static std::shared_ptr<const Backend> made;
+  const std::lock_guard lock(mutex);
+  if (made) return made;
+  const Library<api::Driver>& driver = driver_library();
+  if (!driver.problem.empty()) throw Error(ErrorCode::unsupported, driver.problem);
+  made = std::make_shared<CudaBackend>(Workshop(std::make_shared<const Device>(driver.functions, 0),
+                                                Compiler(nvrtc_library()), KernelCache(KernelCache::default_folder())),
+                                       host);
+  return made;
+}
+
+}  // namespace camshaft::cuda

@@ -1,0 +1,109 @@
+// The C functions of NVIDIA's libraries that are looked up at run time, declared here so that building needs none of
+// their headers. Where those are present, a test compares every declaration with theirs (tests/cuda/c_api_test.cpp).
+//
+// Enumerations are ints, handles are pointers to nothing in particular: the calling convention is the same.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace camshaft::cuda::api {
+
+using Result = int;  ///< CUresult, nvrtcResult: 0 is success
+using Device = int;
+using Pointer = unsigned long long;  ///< CUdeviceptr: an address in device memory
+using Handle = void*;                ///< CUcontext, CUmodule, CUfunction, CUstream, CUevent, nvrtcProgram
+
+enum : Result {
+  success = 0,
+  error_out_of_memory = 2,
+  error_not_initialized = 3,
+  error_no_device = 100,
+  error_not_ready = 600,
+};
+
+/// CUdevice_attribute
+enum DeviceAttribute : int {
+  clock_rate_khz = 13,
+  multiprocessors = 16,
+  memory_clock_khz = 36,
+  memory_bus_bits = 37,
+  l2_bytes = 38,
+  capability_major = 75,
+  capability_minor = 76,
+  shared_bytes_per_block = 97,  ///< the most that a block may ask for
+};
+
+/// CUfunction_attribute
+enum FunctionAttribute : int { most_dynamic_shared_bytes = 8 };
+
+constexpr unsigned stream_non_blocking = 1, event_default = 0, event_disable_timing = 2;
+
+// X(name, parameters): every function returns Result.
+#define CAMSHAFT_CUDA_DRIVER(X)                                                                              \
+  X(cuInit, (unsigned flags))                                                                                \
+  X(cuDriverGetVersion, (int* version))                                                                      \
+  X(cuGetErrorName, (Result error, const char** name))                                                       \
+  X(cuGetErrorString, (Result error, const char** text))                                                     \
+  X(cuDeviceGetCount, (int* count))                                                                          \
+  X(cuDeviceGet, (Device * device, int ordinal))                                                             \
+  X(cuDeviceGetName, (char* name, int length, Device device))                                                \
+  X(cuDeviceTotalMem_v2, (size_t * bytes, Device device))                                                    \
+  X(cuDeviceGetAttribute, (int* value, int attribute, Device device))                                        \
+  X(cuDevicePrimaryCtxRetain, (Handle * context, Device device))                                             \
+  X(cuDevicePrimaryCtxRelease_v2, (Device device))                                                           \
+  X(cuCtxPushCurrent_v2, (Handle context))                                                                   \
+  X(cuCtxPopCurrent_v2, (Handle * context))                                                                  \
+  X(cuStreamCreate, (Handle * stream, unsigned flags))                                                       \
+  X(cuStreamDestroy_v2, (Handle stream))                                                                     \
+  X(cuStreamSynchronize, (Handle stream))                                                                    \
+  X(cuStreamWaitEvent, (Handle stream, Handle event, unsigned flags))                                        \
+  X(cuEventCreate, (Handle * event, unsigned flags))                                                         \
+  X(cuEventDestroy_v2, (Handle event))                                                                       \
+  X(cuEventRecord, (Handle event, Handle stream))                                                            \
+  X(cuEventSynchronize, (Handle event))                                                                      \
+  X(cuEventElapsedTime, (float* milliseconds, Handle begin, Handle end))                                     \
+  X(cuMemGetInfo_v2, (size_t * free, size_t * total))                                                        \
+  X(cuMemAlloc_v2, (Pointer * memory, size_t bytes))                                                         \
+  X(cuMemFree_v2, (Pointer memory))                                                                          \
+  X(cuMemHostAlloc, (void** memory, size_t bytes, unsigned flags))                                           \
+  X(cuMemFreeHost, (void* memory))                                                                           \
+  X(cuMemcpyHtoDAsync_v2, (Pointer to, const void* from, size_t bytes, Handle stream))                       \
+  X(cuMemcpyDtoHAsync_v2, (void* to, Pointer from, size_t bytes, Handle stream))                             \
+  X(cuMemcpyDtoDAsync_v2, (Pointer to, Pointer from, size_t bytes, Handle stream))                           \
+  X(cuModuleLoadData, (Handle * module, const void* image))                                                  \
+  X(cuModuleUnload, (Handle module))                                                                         \
+  X(cuModuleGetFunction, (Handle * function, Handle module, const char* name))                               \
+  X(cuFuncSetAttribute, (Handle function, int attribute, int value))                                         \
+  X(cuLaunchKernel,                                                                                          \
+    (Handle function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
+     unsigned block_z, unsigned shared_bytes, Handle stream, void** arguments, void** extra))
+
+#define CAMSHAFT_CUDA_NVRTC(X)                                                              \
+  X(nvrtcVersion, (int* major, int* minor))                                                 \
+  X(nvrtcGetNumSupportedArchs, (int* count))                                                \
+  X(nvrtcGetSupportedArchs, (int* archs))                                                   \
+  X(nvrtcCreateProgram, (Handle * program, const char* text, const char* name, int headers, \
+                         const char* const* header_texts, const char* const* header_names)) \
+  X(nvrtcDestroyProgram, (Handle * program))                                                \
+  X(nvrtcCompileProgram, (Handle program, int options, const char* const* option))          \
+  X(nvrtcGetCUBINSize, (Handle program, size_t * bytes))                                    \
+  X(nvrtcGetCUBIN, (Handle program, char* cubin))                                           \
+  X(nvrtcGetProgramLogSize, (Handle program, size_t * bytes))                               \
+  X(nvrtcGetProgramLog, (Handle program, char* log))
+
+#define CAMSHAFT_CUDA_MEMBER(name, parameters) Result(*name) parameters = nullptr;
+
+/// libcuda.so.1, which comes with the driver.
+struct Driver {
+  CAMSHAFT_CUDA_DRIVER(CAMSHAFT_CUDA_MEMBER)
+};
+
+/// libnvrtc.so: the compiler from CUDA C++ text to machine code. Works without a device.
+struct Nvrtc {
+  CAMSHAFT_CUDA_NVRTC(CAMSHAFT_CUDA_MEMBER)
+};
+
+#undef CAMSHAFT_CUDA_MEMBER
+
+}  // namespace camshaft::cuda::api

@@ -1,0 +1,26 @@
+// A scalar program as CUDA C++ statements.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "compile/scalar_program.h"
+
+namespace camshaft::cuda {
+
+/// Whether kernels handle elements of this type: the floats from f64 to bf16, integers of whole bytes, and booleans.
+bool has_device_type(DType dtype);
+/// Its name in device/scalar.cuh: "f16".
+std::string device_type(DType dtype);
+
+/// The statements that compute every instruction into a constant "v<number>" of the type that it is computed in (f32
+/// for f16), one a line, indented by `indent`. `load(input)` gives the expression of the region's input, as an element.
+/// Throws Error(unsupported) for a type that kernels have not.
+std::string scalar_statements(const ScalarProgram& program, const std::function<std::string(int32_t)>& load,
+                              const std::string& indent);
+
+/// The expression of output `o`, as an element of `dtype`.
+std::string scalar_result(const ScalarProgram& program, size_t o, DType dtype);
+
+}  // namespace camshaft::cuda

@@ -1,0 +1,230 @@
+// What every generated kernel begins with: element types, and the scalar functions with the reference's meaning.
+//
+// Floating-point types narrower than f32 are computed in f32; integers in 64 bits, wrapping, and booleans as 0 or 1.
+
+typedef signed char i8;
+typedef short i16;
+typedef int i32;
+typedef long long i64;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef float f32;
+typedef double f64;
+struct f16 {
+  u16 bits;
+};
+struct bf16 {
+  u16 bits;
+};
+struct boolean {
+  u8 byte;
+};
+
+// ---- reading and writing elements
+
+__device__ __forceinline__ f64 widen(f64 x) { return x; }
+__device__ __forceinline__ f32 widen(f32 x) { return x; }
+__device__ __forceinline__ f32 widen(f16 x) {
+  f32 out;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(out) : "h"(x.bits));
+  return out;
+}
+__device__ __forceinline__ f32 widen(bf16 x) { return __uint_as_float(u32(x.bits) << 16); }
+__device__ __forceinline__ i64 widen(i64 x) { return x; }
+__device__ __forceinline__ i64 widen(i32 x) { return x; }
+__device__ __forceinline__ i64 widen(i16 x) { return x; }
+__device__ __forceinline__ i64 widen(i8 x) { return x; }
+__device__ __forceinline__ u64 widen(u64 x) { return x; }
+__device__ __forceinline__ u64 widen(u32 x) { return x; }
+__device__ __forceinline__ u64 widen(u16 x) { return x; }
+__device__ __forceinline__ u64 widen(u8 x) { return x; }
+__device__ __forceinline__ i64 widen(boolean x) { return x.byte != 0; }
+
+/// To a type from one that values are computed in: reals round to nearest, and are cut and clamped to integers (NaN
+/// gives 0); integers wrap.
+template <class T>
+struct Narrow {
+  __device__ __forceinline__ static T from(i64 x) { return T(x); }
+  __device__ __forceinline__ static T from(u64 x) { return T(x); }
+  __device__ __forceinline__ static T from(f32 x) { return from(f64(x)); }
+  __device__ __forceinline__ static T from(f64 x) {
+    constexpr bool is_signed = T(-1) < T(0);
+    constexpr int bits = 8 * int(sizeof(T)) - (is_signed ? 1 : 0);
+    constexpr u64 high = ~u64(0) >> (64 - bits);
+    constexpr T largest = T(high), least = is_signed ? T(-i64(high) - 1) : T(0);
+    return x != x ? T(0) : x >= 2 * f64(u64(1) << (bits - 1)) ? largest : x <= f64(least) ? least : T(x);
+  }
+};
+template <>
+struct Narrow<f64> {
+  template <class V>
+  __device__ __forceinline__ static f64 from(V x) {
+    return f64(x);
+  }
+};
+template <>
+struct Narrow<f32> {
+  template <class V>
+  __device__ __forceinline__ static f32 from(V x) {
+    return f32(x);
+  }
+};
+/// Towards 0, but with the last bit set where that is not exact: rounding it further rounds once (Boldo & Melquiond).
+__device__ __forceinline__ f32 to_odd(f64 x) {
+  const f32 cut = __double2float_rz(x);
+  return f64(cut) == x || x != x ? cut : __uint_as_float(__float_as_uint(cut) | 1);
+}
+template <>
+struct Narrow<f16> {
+  __device__ __forceinline__ static f16 from(f32 x) {
+    f16 out;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out.bits) : "f"(x));
+    return out;
+  }
+  __device__ __forceinline__ static f16 from(f64 x) { return from(to_odd(x)); }
+  __device__ __forceinline__ static f16 from(i64 x) { return from(f64(x)); }
+  __device__ __forceinline__ static f16 from(u64 x) { return from(f64(x)); }
+};
+template <>
+struct Narrow<bf16> {
+  // To nearest, ties to even; there is an instruction for it from sm_80 on.
+  __device__ __forceinline__ static bf16 from(f32 x) {
+    const u32 bits = __float_as_uint(x);
+    bf16 out;
+    out.bits = x != x ? u16((bits >> 16) | 0x40) : u16((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+    return out;
+  }
+  __device__ __forceinline__ static bf16 from(f64 x) { return from(to_odd(x)); }
+  __device__ __forceinline__ static bf16 from(i64 x) { return from(f64(x)); }
+  __device__ __forceinline__ static bf16 from(u64 x) { return from(f64(x)); }
+};
+template <>
+struct Narrow<boolean> {
+  template <class V>
+  __device__ __forceinline__ static boolean from(V x) {
+    boolean out;
+    out.byte = x != V(0);
+    return out;
+  }
+};
+
+template <int bytes>
+struct alignas(bytes) Block {
+  u8 byte[bytes];
+};
+
+/// `count` consecutive elements by one access; `from` is aligned to all of them.
+template <class T, int count>
+__device__ __forceinline__ void load(const T* from, T (&to)[count]) {
+  *reinterpret_cast<Block<sizeof(T) * count>*>(to) = *reinterpret_cast<const Block<sizeof(T) * count>*>(from);
+}
+template <class T, int count>
+__device__ __forceinline__ void store(T* to, const T (&from)[count]) {
+  *reinterpret_cast<Block<sizeof(T) * count>*>(to) = *reinterpret_cast<const Block<sizeof(T) * count>*>(from);
+}
+
+// ---- scalar functions; names as in ScalarFunction
+
+#define CAMSHAFT_REAL(T)                                                                                    \
+  __device__ __forceinline__ T neg(T a) { return -a; }                                                      \
+  __device__ __forceinline__ T abs_(T a) { return fabs(a); }                                                \
+  __device__ __forceinline__ T sign(T a) { return a > 0 ? T(1) : a < 0 ? T(-1) : a; }                       \
+  __device__ __forceinline__ T round_(T a) { return rint(a); }                                              \
+  __device__ __forceinline__ T reciprocal(T a) { return T(1) / a; }                                         \
+  __device__ __forceinline__ T sigmoid(T a) { return T(1) / (T(1) + exp(-a)); }                             \
+  __device__ __forceinline__ i64 is_nan(T a) { return a != a; }                                             \
+  __device__ __forceinline__ i64 is_inf_pos(T a) { return isinf(a) && a > 0; }                              \
+  __device__ __forceinline__ i64 is_inf_neg(T a) { return isinf(a) && a < 0; }                              \
+  __device__ __forceinline__ T add(T a, T b) { return a + b; }                                              \
+  __device__ __forceinline__ T sub(T a, T b) { return a - b; }                                              \
+  __device__ __forceinline__ T mul(T a, T b) { return a * b; }                                              \
+  __device__ __forceinline__ T div_(T a, T b) { return a / b; }                                             \
+  __device__ __forceinline__ T fmod_(T a, T b) { return fmod(a, b); }                                       \
+  __device__ __forceinline__ T mod(T a, T b) {                                                              \
+    const T r = fmod(a, b);                                                                                 \
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;                                                        \
+  }                                                                                                         \
+  __device__ __forceinline__ T pow_(T a, T b) { return pow(a, b); }                                         \
+  __device__ __forceinline__ T min_(T a, T b) { return a != a ? a : b != b || b < a ? b : a; }              \
+  __device__ __forceinline__ T max_(T a, T b) { return a != a ? a : b != b || b > a ? b : a; }
+CAMSHAFT_REAL(f32)
+CAMSHAFT_REAL(f64)
+#undef CAMSHAFT_REAL
+
+#define CAMSHAFT_INTEGER(T)                                                                                 \
+  __device__ __forceinline__ T neg(T a) { return T(u64(0) - u64(a)); }                                      \
+  __device__ __forceinline__ T abs_(T a) { return a < 0 ? T(u64(0) - u64(a)) : a; }                         \
+  __device__ __forceinline__ T sign(T a) { return a > 0 ? T(1) : a < 0 ? T(-1) : T(0); }                    \
+  __device__ __forceinline__ T bitwise_not(T a) { return T(~u64(a)); }                                      \
+  __device__ __forceinline__ T add(T a, T b) { return T(u64(a) + u64(b)); }                                 \
+  __device__ __forceinline__ T sub(T a, T b) { return T(u64(a) - u64(b)); }                                 \
+  __device__ __forceinline__ T mul(T a, T b) { return T(u64(a) * u64(b)); }                                 \
+  __device__ __forceinline__ T div_(T a, T b) { return b == 0 ? T(0) : b == T(-1) && T(-1) < 0 ? neg(a) : a / b; } \
+  __device__ __forceinline__ T fmod_(T a, T b) { return b == 0 || (b == T(-1) && T(-1) < 0) ? T(0) : a % b; } \
+  __device__ __forceinline__ T mod(T a, T b) {                                                              \
+    const T r = fmod_(a, b);                                                                                \
+    return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;                                                     \
+  }                                                                                                         \
+  __device__ __forceinline__ T pow_(T a, T b) {                                                             \
+    if (b < 0) return a == T(1) ? T(1) : a == T(-1) ? T(b % T(2) != 0 ? T(-1) : T(1)) : T(0);               \
+    u64 result = 1, factor = u64(a);                                                                        \
+    for (u64 e = u64(b); e != 0; e >>= 1, factor *= factor)                                                 \
+      if (e & 1) result *= factor;                                                                          \
+    return T(result);                                                                                       \
+  }                                                                                                         \
+  __device__ __forceinline__ T min_(T a, T b) { return b < a ? b : a; }                                     \
+  __device__ __forceinline__ T max_(T a, T b) { return b > a ? b : a; }                                     \
+  __device__ __forceinline__ T bitwise_and(T a, T b) { return a & b; }                                      \
+  __device__ __forceinline__ T bitwise_or(T a, T b) { return a | b; }                                       \
+  __device__ __forceinline__ T bitwise_xor(T a, T b) { return a ^ b; }                                      \
+  __device__ __forceinline__ T shift_left(T a, T b) { return b < 0 || b >= 64 ? T(0) : T(u64(a) << b); }    \
+  __device__ __forceinline__ T shift_right(T a, T b) { return b < 0 || b >= 64 ? (a < 0 ? T(-1) : T(0)) : T(a >> b); }
+CAMSHAFT_INTEGER(i64)
+CAMSHAFT_INTEGER(u64)
+#undef CAMSHAFT_INTEGER
+
+template <class T>
+__device__ __forceinline__ i64 equal(T a, T b) {
+  return a == b;
+}
+template <class T>
+__device__ __forceinline__ i64 less(T a, T b) {
+  return a < b;
+}
+template <class T>
+__device__ __forceinline__ i64 less_or_equal(T a, T b) {
+  return a <= b;
+}
+template <class T>
+__device__ __forceinline__ i64 logical_not(T a) {
+  return a == T(0);
+}
+template <class T>
+__device__ __forceinline__ i64 logical_and(T a, T b) {
+  return a != T(0) && b != T(0);
+}
+template <class T>
+__device__ __forceinline__ i64 logical_or(T a, T b) {
+  return a != T(0) || b != T(0);
+}
+template <class T>
+__device__ __forceinline__ i64 logical_xor(T a, T b) {
+  return (a != T(0)) != (b != T(0));
+}
+template <class T>
+__device__ __forceinline__ T select(i64 condition, T a, T b) {
+  return condition != 0 ? a : b;
+}
+
+// ---- division of 32-bit numbers by one that many threads share (Granlund & Montgomery 1994, figure 4.1)
+
+struct Divisor {
+  u32 value, multiplier, shift;  ///< shift = ceil(log2(value)); multiplier = 2^32·(2^shift − value) / value + 1
+
+  __device__ __forceinline__ u32 quotient(u32 n) const {
+    const u32 high = __umulhi(n, multiplier);
+    return shift == 0 ? n : (high + ((n - high) >> 1)) >> (shift - 1);
+  }
+};

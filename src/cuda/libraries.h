@@ -1,0 +1,30 @@
+// Finding and opening NVIDIA's libraries.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/dynamic_library.h"
+#include "cuda/c_api.h"
+
+namespace camshaft::cuda {
+
+/// One of them; `functions` are all there if and only if `problem` is empty.
+template <class Functions>
+struct Library {
+  DynamicLibrary file;
+  DynamicLibrary companion;  ///< that the file itself opens by name alone, from the same folder
+  Functions functions;
+  std::string version;  ///< of what was opened: "13.0"
+  std::string problem;  ///< one line: why it cannot be used, and the way out
+};
+
+/// Opened at the first call, and kept.
+const Library<api::Driver>& driver_library();
+const Library<api::Nvrtc>& nvrtc_library();
+
+/// Folders in which CUDA's libraries may lie, the most specific first: CUDA_HOME and CUDA_PATH, the `nvidia-*` wheels
+/// of the Python environment (VIRTUAL_ENV, CONDA_PREFIX, the user's and the system's), /usr/local/cuda.
+std::vector<std::string> library_folders();
+
+}  // namespace camshaft::cuda

@@ -1,0 +1,56 @@
+#include "cuda/module.h"
+
+#include <fmt/format.h>
+
+#include "cuda/check.h"
+
+namespace camshaft::cuda {
+
+struct Function::Loaded {
+  explicit Loaded(const Device& d) : device(d) {}
+  ~Loaded() {
+    if (module == nullptr) return;
+    const Current current(device);
+    device.driver().cuModuleUnload(module);
+  }
+  Loaded(const Loaded&) = delete;
+  Loaded& operator=(const Loaded&) = delete;
+
+  const Device& device;
+  api::Handle module = nullptr;
+};
+
+Module::Module(const Device& device, std::span<const std::byte> cubin) {
+  const Current current(device);
+  const auto loaded = std::make_shared<Function::Loaded>(device);
+  check(device.driver(), device.driver().cuModuleLoadData(&loaded->module, cubin.data()), "loading kernels");
+  loaded_ = loaded;
+}
+
+Function Module::function(const std::string& name, unsigned shared_bytes) const {
+  const Current current(loaded_->device);
+  const api::Driver& driver = loaded_->device.driver();
+  Function function;
+  function.module_ = loaded_;
+  function.name_ = name;
+  check(driver, driver.cuModuleGetFunction(&function.function_, loaded_->module, name.c_str()),
+        fmt::format("looking for the kernel '{}'", name));
+  constexpr unsigned without_asking = 48 * 1024;
+  if (shared_bytes > without_asking)
+    check(driver,
+          driver.cuFuncSetAttribute(function.function_, api::most_dynamic_shared_bytes, static_cast<int>(shared_bytes)),
+          fmt::format("giving the kernel '{}' {} bytes of shared memory", name, shared_bytes));
+  return function;
+}
+
+void Function::launch(const Stream& stream, const LaunchSize& size, std::span<void* const> arguments) const {
+  const Current current(stream.device());
+  const api::Driver& driver = stream.device().driver();
+  const api::Result result =
+      driver.cuLaunchKernel(function_, size.blocks, size.blocks_y, size.blocks_z, size.threads, size.threads_y, 1,
+                            size.shared_bytes, stream.handle(), const_cast<void**>(arguments.data()), nullptr);
+  // The words only when they are needed: a launch takes two microseconds.
+  if (result != api::success) check(driver, result, fmt::format("launching the kernel '{}'", name_));
+}
+
+}  // namespace camshaft::cuda

@@ -1,0 +1,45 @@
+// A way of running regions on a GPU.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "compile/backend.h"
+#include "cuda/kernel_cache.h"
+#include "cuda/module.h"
+
+namespace camshaft::cuda {
+
+/// What tactics make kernels with.
+class Workshop {
+ public:
+  Workshop(std::shared_ptr<const Device> device, Compiler compiler, KernelCache cache)
+      : device_(std::move(device)), compiler_(std::move(compiler)), cache_(std::move(cache)) {}
+  const std::shared_ptr<const Device>& device() const { return device_; }
+  /// Compiles a text for the device, or finds it compiled, and loads it.
+  Module module(const std::string& name, const std::string& text) const {
+    return Module(*device_, cache_.get(compiler_, {name, text, architecture(device_->facts().capability)}));
+  }
+
+ private:
+  std::shared_ptr<const Device> device_;
+  Compiler compiler_;
+  KernelCache cache_;
+};
+
+struct CudaTactic {
+  std::string_view name;  ///< unique among those of all backends
+  /// Seconds at the optimum shapes; nullopt when it cannot run this region.
+  std::optional<double> (*estimate)(const RegionView& region, const DeviceFacts& device);
+  std::shared_ptr<const Kernel> (*compile)(const RegionView& region, const Workshop& workshop);
+};
+
+/// Between one kernel of a stream and the next.
+constexpr double seconds_per_launch = 2e-6;
+/// Of memory that is streamed: what an H200 reaches, halved for smaller devices.
+constexpr double seconds_per_byte = 1 / 2e12;
+
+extern const CudaTactic pointwise_tactic;
+
+}  // namespace camshaft::cuda
