@@ -123,8 +123,13 @@ class Lowering {
   bool is_known_before_running(const Node& node) const {
     std::vector<std::string> late;
     collect_late_symbols(node, late);
+    // A value of known size may still be allocated when running, beside one whose size is not known.
+    const auto is_static = [&](ValueId id) {
+      return id == no_value || plan_.values[static_cast<size_t>(plan_.root(id))].storage != Storage::dynamic;
+    };
     const auto is_known = [&](ValueId id) { return id == no_value || known_before_running(graph_.type(id)); };
     return late.empty() && std::all_of(node.inputs.begin(), node.inputs.end(), is_known) &&
+           std::all_of(node.inputs.begin(), node.inputs.end(), is_static) &&
            std::all_of(node.outputs.begin(), node.outputs.end(), is_known);
   }
 

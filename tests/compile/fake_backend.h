@@ -23,7 +23,7 @@ class FakeKernel final : public Kernel {
   Place place_;
 };
 
-/// Tactics "fast" (in place, constants packed as layout "fake") and "slow" (neither) for everything but range and
+/// Tactics "fast" (in place, constants packed as layout "fake") and "slow" (neither) for everything but range, if and
 /// dynamic_slice, and "reference" for all. Before them "on_device" for the operators that are named.
 class FakeBackend final : public Backend {
  public:
@@ -33,7 +33,8 @@ class FakeBackend final : public Backend {
   const DeviceInfo& device() const override { return info_; }
   bool prefers_channels_last() const override { return false; }
   std::vector<Tactic> tactics(const RegionView& region) const override {
-    if (region.node.op.name() == "range" || region.node.op.name() == "dynamic_slice") return {{"reference", 1}};
+    for (const char* name : {"range", "dynamic_slice", "if"})
+      if (region.node.op.name() == name) return {{"reference", 1}};
     std::vector<Tactic> list{{"fast", 1}, {"slow", 2}, {"reference", 3}};
     if (on_device_.contains(region.node.op.name()))
       list.insert(list.begin(), {.name = "on_device", .estimated_seconds = 0, .place = Place::device});

@@ -95,6 +95,26 @@ TEST(PlaceValues, SizesThatOnlyRunningTellsStayOnTheHost) {
   EXPECT_EQ(p.plan.steps[3].tactic, "on_device");
 }
 
+// The branches' kernel allocates all of its results when it runs, as the size of one of them is not known before.
+TEST(PlaceValues, ResultsThatAreAllocatedWhenRunningStayOnTheHost) {
+  const Placed p(R"(graph (%c: bool[], %x: f32[n, 2]) {
+    %r, %s = if {} (%c, %x)
+      graph "then" (%a: f32[n, 2]) {
+        %t = concat {axis=0} (%a, %a)
+        return "r" = %t, "s" = %a
+      }
+      graph "else" (%a: f32[n, 2]) {
+        %u = pointwise {function=neg} (%a)
+        return "r" = %u, "s" = %u
+      }
+    %v = reshape {shape=shape(2*n)} (%s)
+    %y = transpose {permutation=[0]} (%v)
+    return "r" = %r, "y" = %y
+  })");
+  EXPECT_EQ(p.value("s").storage, Storage::dynamic);
+  EXPECT_EQ(p.plan.steps[1].tactic, "fast");
+}
+
 // Device memory that is host memory, and copies that say what they are.
 class FakeQueue final : public DeviceQueue {
  public:
