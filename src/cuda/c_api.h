@@ -1,5 +1,5 @@
 // The C functions of NVIDIA's libraries that are looked up at run time, declared here so that building needs none of
-// their headers. Where those are present, a test compares every declaration with theirs (tests/cuda/c_api_test.cpp).
+// their headers.
 //
 // Enumerations are ints, handles are pointers to nothing in particular: the calling convention is the same.
 #pragma once
@@ -17,17 +17,12 @@ using Handle = void*;                ///< CUcontext, CUmodule, CUfunction, CUstr
 enum : Result {
   success = 0,
   error_out_of_memory = 2,
-  error_not_initialized = 3,
   error_no_device = 100,
-  error_not_ready = 600,
 };
 
 /// CUdevice_attribute
 enum DeviceAttribute : int {
-  clock_rate_khz = 13,
   multiprocessors = 16,
-  memory_clock_khz = 36,
-  memory_bus_bits = 37,
   l2_bytes = 38,
   capability_major = 75,
   capability_minor = 76,
@@ -37,7 +32,7 @@ enum DeviceAttribute : int {
 /// CUfunction_attribute
 enum FunctionAttribute : int { most_dynamic_shared_bytes = 8 };
 
-constexpr unsigned stream_non_blocking = 1, event_default = 0, event_disable_timing = 2;
+constexpr unsigned stream_non_blocking = 1;  ///< does not wait for the default stream
 
 // X(name, parameters): every function returns Result.
 #define CAMSHAFT_CUDA_DRIVER(X)                                                                              \
@@ -57,20 +52,11 @@ constexpr unsigned stream_non_blocking = 1, event_default = 0, event_disable_tim
   X(cuStreamCreate, (Handle * stream, unsigned flags))                                                       \
   X(cuStreamDestroy_v2, (Handle stream))                                                                     \
   X(cuStreamSynchronize, (Handle stream))                                                                    \
-  X(cuStreamWaitEvent, (Handle stream, Handle event, unsigned flags))                                        \
-  X(cuEventCreate, (Handle * event, unsigned flags))                                                         \
-  X(cuEventDestroy_v2, (Handle event))                                                                       \
-  X(cuEventRecord, (Handle event, Handle stream))                                                            \
-  X(cuEventSynchronize, (Handle event))                                                                      \
-  X(cuEventElapsedTime, (float* milliseconds, Handle begin, Handle end))                                     \
   X(cuMemGetInfo_v2, (size_t * free, size_t * total))                                                        \
   X(cuMemAlloc_v2, (Pointer * memory, size_t bytes))                                                         \
   X(cuMemFree_v2, (Pointer memory))                                                                          \
-  X(cuMemHostAlloc, (void** memory, size_t bytes, unsigned flags))                                           \
-  X(cuMemFreeHost, (void* memory))                                                                           \
   X(cuMemcpyHtoDAsync_v2, (Pointer to, const void* from, size_t bytes, Handle stream))                       \
   X(cuMemcpyDtoHAsync_v2, (void* to, Pointer from, size_t bytes, Handle stream))                             \
-  X(cuMemcpyDtoDAsync_v2, (Pointer to, Pointer from, size_t bytes, Handle stream))                           \
   X(cuModuleLoadData, (Handle * module, const void* image))                                                  \
   X(cuModuleUnload, (Handle module))                                                                         \
   X(cuModuleGetFunction, (Handle * function, Handle module, const char* name))                               \

@@ -37,27 +37,4 @@ void DeviceBuffer::swap(DeviceBuffer& other) noexcept {
   std::swap(size_, other.size_);
 }
 
-PinnedBuffer::PinnedBuffer(const Device& device, size_t bytes, std::string_view purpose) {
-  if (bytes == 0) return;
-  const Current current(device);
-  void* pointer = nullptr;
-  const api::Result result = device.driver().cuMemHostAlloc(&pointer, bytes, 0);
-  check(device.driver(), result, fmt::format("pinning {} of host memory for {}", format_bytes(bytes), purpose));
-  device_ = &device;
-  data_ = static_cast<std::byte*>(pointer);
-  size_ = bytes;
-}
-
-PinnedBuffer::~PinnedBuffer() {
-  if (data_ == nullptr) return;
-  const Current current(*device_);
-  device_->driver().cuMemFreeHost(data_);
-}
-
-void PinnedBuffer::swap(PinnedBuffer& other) noexcept {
-  std::swap(device_, other.device_);
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-}
-
 }  // namespace camshaft::cuda

@@ -1,4 +1,4 @@
-// Memory of a device, and of the host where devices read it fastest.
+// Memory of a device.
 #pragma once
 
 #include <memory>
@@ -27,29 +27,6 @@ class DeviceBuffer {
 
  private:
   void swap(DeviceBuffer& other) noexcept;
-
-  const Device* device_ = nullptr;
-  std::byte* data_ = nullptr;
-  size_t size_ = 0;
-};
-
-/// Host memory that stays where it is: copies between it and a device run beside other work. The same otherwise.
-class PinnedBuffer {
- public:
-  PinnedBuffer() = default;
-  PinnedBuffer(const Device& device, size_t bytes, std::string_view purpose);
-  PinnedBuffer(PinnedBuffer&& other) noexcept { swap(other); }
-  PinnedBuffer& operator=(PinnedBuffer&& other) noexcept {
-    swap(other);
-    return *this;
-  }
-  ~PinnedBuffer();
-
-  std::byte* data() const { return data_; }
-  size_t size() const { return size_; }
-
- private:
-  void swap(PinnedBuffer& other) noexcept;
 
   const Device* device_ = nullptr;
   std::byte* data_ = nullptr;
