@@ -86,7 +86,7 @@ class PoolPlane {
       if (op_.kind == PoolKind::average) {
         value_ += v;
       } else {
-        value_ = value_ != value_ || value_ > v ? value_ : v;
+        value_ = v > value_ ? v : value_;  // NaN is passed over, as in the standard's reference
       }
     }
   }

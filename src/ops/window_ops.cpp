@@ -75,7 +75,7 @@ std::vector<Tensor> MaxPoolIndices::evaluate(const EvalContext& context) const {
               position += at * order[a];
             }
             const T v = image[static_cast<size_t>(offset)];
-            if (any && (most != most || !(v > most || v != v))) continue;
+            if (any && !(v > most || (most != most && v == v))) continue;  // NaN is passed over
             any = true;
             most = v;
             found = position;

@@ -87,6 +87,31 @@ TEST(Pool, RandomProblemsInBothLayouts) {
   });
 }
 
+// The maximum of the numbers, -inf where there is none: as ONNX Runtime and the standard's reference have it.
+TEST(Pool, MaximaPassOverNan) {
+  Random random = test_random();
+  constexpr float special[] = {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+                               -std::numeric_limits<float>::infinity()};
+  for_each_target([&] {
+    for (int round = 0; round < 40; ++round) {
+      ops::Pool op;
+      op.kind = ops::PoolKind::max;
+      op.channels_last = round % 2 == 0;
+      op.kernel = {random.integer(1, 3), random.integer(1, 4)};
+      op.strides = {random.integer(1, 2), random.integer(1, 3)};
+      op.dilations = {1, 1};
+      op.pads.assign(4, Dim(0));
+      const int64_t channels = random.integer(1, 40);
+      const Dims x = op.channels_last ? Dims{1, 7, 9, channels} : Dims{1, channels, 7, 40};
+      Tensor image = random_tensor(random, DType::f32, x);
+      for (int64_t i = 0; i < image.size(); ++i)
+        if (random.integer(0, 2) == 0) image.as_mutable<float>()[i] = special[random.integer(0, 2)];
+      NodeTest{op, {image}, {}, "pool"}.check(static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
 // Rows longer than what is combined at once, windows larger than that, and what lies in the padding alone.
 TEST(Pool, LongRowsAndWideWindows) {
   Random random = test_random();

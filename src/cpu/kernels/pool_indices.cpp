@@ -32,7 +32,7 @@ HWY_INLINE void add_tap(const float* in, int64_t any_stride, int64_t count, int3
 #pragma GCC ivdep
   for (int64_t x = 0; x < count; ++x) {
     const float v = in[x * stride], most = value[x];
-    const bool take = (found[x] < 0) | ((most == most) & ((v > most) | (v != v)));
+    const bool take = (found[x] < 0) | (v > most) | ((most != most) & (v == v));  // NaN is passed over
     value[x] = take ? v : most;
     found[x] = take ? position + static_cast<int32_t>(x * stride) : found[x];
   }
