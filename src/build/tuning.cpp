@@ -45,7 +45,7 @@ BuildTuning::BuildTuning(const BuildOptions& options, const ModelIdentity& model
   TuneOptions tune;
   tune.mode = options.tuning;
   // The clock that measuring looks at is the host's.
-  if (backend.make_queue() && tune.mode == Tuning::measure) tune.mode = Tuning::heuristic;
+  if (options.device != "cpu" && tune.mode == Tuning::measure) tune.mode = Tuning::heuristic;
   tune.seconds = options.tuning_seconds;
   tune.cancellation = options.cancellation;
   if (options.progress)

@@ -37,9 +37,9 @@ std::optional<PointwiseView> view_pointwise(const RegionView& region) {
   return view;
 }
 
-std::vector<std::vector<int64_t>> pointwise_strides(const PointwiseView& view, const KernelShapes& shapes) {
+PointwiseStrides pointwise_strides(const PointwiseView& view, const KernelShapes& shapes) {
   const Dims& out = shapes.outputs[0].dims;
-  std::vector<std::vector<int64_t>> all;
+  PointwiseStrides all;
   for (const int32_t load : view.loads) {
     const OperandShape& operand = shapes.inputs[static_cast<size_t>(load)];
     require_broadcast(operand.dims, out);
@@ -50,7 +50,7 @@ std::vector<std::vector<int64_t>> pointwise_strides(const PointwiseView& view, c
       strides[out.size() - 1 - i] = operand.dims[d] == 1 ? 0 : stride;
       stride = i == 0 ? operand.pitch() : stride * operand.dims[d];
     }
-    all.push_back(std::move(strides));
+    all.loads.push_back(std::move(strides));
   }
   for (const OperandShape& operand : shapes.outputs) {
     std::vector<int64_t> strides(operand.dims.size());
@@ -59,7 +59,7 @@ std::vector<std::vector<int64_t>> pointwise_strides(const PointwiseView& view, c
       strides[d] = stride;
       stride = d + 1 == operand.dims.size() ? operand.pitch() : stride * operand.dims[d];
     }
-    all.push_back(std::move(strides));
+    all.outputs.push_back(std::move(strides));
   }
   return all;
 }

@@ -18,8 +18,13 @@ struct PointwiseView {
 /// share one iteration space or hold strings.
 std::optional<PointwiseView> view_pointwise(const RegionView& region);
 
-/// Elements between neighbours along each axis of the result, for each load (0 where it is broadcast) and then for each
-/// output. Throws Error(invalid_argument) for an operand that does not broadcast.
-std::vector<std::vector<int64_t>> pointwise_strides(const PointwiseView& view, const KernelShapes& shapes);
+/// Elements between neighbours along each axis of the result.
+struct PointwiseStrides {
+  std::vector<std::vector<int64_t>> loads;  ///< 0 where one is broadcast
+  std::vector<std::vector<int64_t>> outputs;
+};
+
+/// Throws Error(invalid_argument) for an operand that does not broadcast.
+PointwiseStrides pointwise_strides(const PointwiseView& view, const KernelShapes& shapes);
 
 }  // namespace camshaft

@@ -24,11 +24,7 @@ std::optional<PointwiseView> view_tiles(const RegionView& region) {
 class PointwiseLaunch final : public Launch {
  public:
   PointwiseLaunch(const PointwiseView& view, const KernelShapes& shapes)
-      : loads_(view.loads),
-        inputs_(view.loads.size()),
-        outputs_(shapes.outputs.size()),
-        kernel_(view.program, shapes.outputs[0].dims, part(pointwise_strides(view, shapes), 0, view.loads.size()),
-                part(pointwise_strides(view, shapes), view.loads.size(), view.loads.size() + outputs_.size())) {}
+      : PointwiseLaunch(view, shapes, pointwise_strides(view, shapes)) {}
 
   void run(const LaunchArguments& arguments) override {
     for (size_t k = 0; k < loads_.size(); ++k) inputs_[k] = arguments.inputs[static_cast<size_t>(loads_[k])];
@@ -37,9 +33,11 @@ class PointwiseLaunch final : public Launch {
   }
 
  private:
-  static std::vector<std::vector<int64_t>> part(std::vector<std::vector<int64_t>> all, size_t begin, size_t end) {
-    return {all.begin() + static_cast<int64_t>(begin), all.begin() + static_cast<int64_t>(end)};
-  }
+  PointwiseLaunch(const PointwiseView& view, const KernelShapes& shapes, const PointwiseStrides& strides)
+      : loads_(view.loads),
+        inputs_(view.loads.size()),
+        outputs_(shapes.outputs.size()),
+        kernel_(view.program, shapes.outputs[0].dims, strides.loads, strides.outputs) {}
 
   const std::vector<int32_t>& loads_;
   std::vector<const void*> inputs_;

@@ -57,7 +57,10 @@ class PointwiseLaunch final : public Launch {
  public:
   PointwiseLaunch(const PointwiseView& view, const Kernels& kernels, const KernelShapes& shapes)
       : loads_(view.loads), kernels_(kernels), outputs_(shapes.outputs.size()) {
-    nest_ = ops::collapse(shapes.outputs[0].dims, pointwise_strides(view, shapes));
+    PointwiseStrides strides = pointwise_strides(view, shapes);
+    std::vector<Dims> operands = std::move(strides.loads);
+    operands.insert(operands.end(), strides.outputs.begin(), strides.outputs.end());
+    nest_ = ops::collapse(shapes.outputs[0].dims, operands);
     elements_ = element_count(shapes.outputs[0].dims);
     if (nest_.sizes.empty()) {  // one element
       nest_.sizes = {1};
