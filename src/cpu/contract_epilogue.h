@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "compile/contract_view.h"
 #include "compile/kernel.h"
-#include "cpu/contract_view.h"
 #include "cpu/kernels/gemm.h"
 #include "cpu/kernels/tile_program.h"
 

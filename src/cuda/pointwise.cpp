@@ -1,12 +1,12 @@
 // Pointwise regions on a GPU.
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "compile/optimum.h"
 #include "compile/pointwise_view.h"
 #include "cuda/codegen/pointwise_text.h"
 #include "cuda/codegen/scalar_text.h"
+#include "cuda/divisor.h"
 #include "cuda/queue.h"
 #include "cuda/tactic.h"
 #include "ops/broadcast.h"
@@ -16,16 +16,6 @@ namespace camshaft::cuda {
 namespace {
 
 constexpr size_t most_dims = 8;  // of Space in device/pointwise.cuh
-
-struct Divisor {
-  uint32_t value, multiplier, shift;
-};
-
-Divisor divisor(uint32_t value) {
-  const auto shift = static_cast<uint32_t>(value <= 1 ? 0 : std::bit_width(value - 1));
-  const uint64_t multiplier = (((uint64_t{1} << shift) - value) << 32) / value + 1;
-  return {value, static_cast<uint32_t>(multiplier), shift};
-}
 
 struct Kernels {
   std::shared_ptr<const Device> device;  // outlives the functions
@@ -43,7 +33,7 @@ std::vector<std::byte> space_of(const ops::LoopNest& nest, int elements) {
   uint64_t chunks = 1;
   for (size_t d = 0; d < rank; ++d) {
     const auto size = static_cast<uint32_t>(d + 1 == rank ? nest.sizes[d] / elements : nest.sizes[d]);
-    put(2 * sizeof(uint32_t) + d * sizeof(Divisor), divisor(size));
+    put(2 * sizeof(uint32_t) + d * sizeof(Divisor), Divisor(size));
     chunks *= size;
     for (size_t k = 0; k < operands; ++k)
       put(header + (k * most_dims + d) * sizeof(int64_t), static_cast<int64_t>(nest.strides[k][d]));

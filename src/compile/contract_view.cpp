@@ -1,11 +1,11 @@
-#include "cpu/contract_view.h"
+#include "compile/contract_view.h"
 
 #include <algorithm>
 
 #include "ops/contract.h"
 #include "ops/region.h"
 
-namespace camshaft::cpu {
+namespace camshaft {
 
 namespace {
 
@@ -49,4 +49,4 @@ std::optional<ContractView> view_contract(const RegionView& region) {
   return view;
 }
 
-}  // namespace camshaft::cpu
+}  // namespace camshaft

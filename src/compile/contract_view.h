@@ -6,7 +6,7 @@
 #include "compile/backend.h"
 #include "compile/scalar_lowering.h"
 
-namespace camshaft::cpu {
+namespace camshaft {
 
 /// A plain contraction node, or a contract region whose body starts with one. Indices are of the region's inputs.
 struct ContractView {
@@ -24,4 +24,4 @@ struct ContractView {
 /// nullopt when the node is not a contraction, or its epilogue is more than pointwise with one output.
 std::optional<ContractView> view_contract(const RegionView& region);
 
-}  // namespace camshaft::cpu
+}  // namespace camshaft
