@@ -59,8 +59,8 @@ PointwiseText pointwise_text(const ScalarProgram& program, const std::vector<DTy
     }
   PointwiseText made;
   made.vector_elements = 128 / widest;
-  made.text = std::string(device::scalar_cuh) + std::string(device::pointwise_cuh) +
-              kernel("pointwise", 1, program, inputs, outputs) +
+  made.text = std::string(device::intrinsics_cuh) + std::string(device::scalar_cuh) +
+              std::string(device::pointwise_cuh) + kernel("pointwise", 1, program, inputs, outputs) +
               kernel("pointwise_vector", made.vector_elements, program, inputs, outputs);
   return made;
 }

@@ -1,17 +1,7 @@
-// What every generated kernel begins with: element types, and the scalar functions with the reference's meaning.
+// Element types of kernels, and the scalar functions with the reference's meaning.
 //
 // Floating-point types narrower than f32 are computed in f32; integers in 64 bits, wrapping, and booleans as 0 or 1.
 
-typedef signed char i8;
-typedef short i16;
-typedef int i32;
-typedef long long i64;
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef float f32;
-typedef double f64;
 struct f16 {
   u16 bits;
 };
@@ -26,11 +16,7 @@ struct boolean {
 
 __device__ __forceinline__ f64 widen(f64 x) { return x; }
 __device__ __forceinline__ f32 widen(f32 x) { return x; }
-__device__ __forceinline__ f32 widen(f16 x) {
-  f32 out;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(out) : "h"(x.bits));
-  return out;
-}
+__device__ __forceinline__ f32 widen(f16 x) { return f16_to_f32(x.bits); }
 __device__ __forceinline__ f32 widen(bf16 x) { return __uint_as_float(u32(x.bits) << 16); }
 __device__ __forceinline__ i64 widen(i64 x) { return x; }
 __device__ __forceinline__ i64 widen(i32 x) { return x; }
@@ -80,7 +66,7 @@ template <>
 struct Narrow<f16> {
   __device__ __forceinline__ static f16 from(f32 x) {
     f16 out;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out.bits) : "f"(x));
+    out.bits = f32_to_f16(x);
     return out;
   }
   __device__ __forceinline__ static f16 from(f64 x) { return from(to_odd(x)); }
@@ -109,21 +95,6 @@ struct Narrow<boolean> {
     return out;
   }
 };
-
-template <int bytes>
-struct alignas(bytes) Block {
-  u8 byte[bytes];
-};
-
-/// `count` consecutive elements by one access; `from` is aligned to all of them.
-template <class T, int count>
-__device__ __forceinline__ void load(const T* from, T (&to)[count]) {
-  *reinterpret_cast<Block<sizeof(T) * count>*>(to) = *reinterpret_cast<const Block<sizeof(T) * count>*>(from);
-}
-template <class T, int count>
-__device__ __forceinline__ void store(T* to, const T (&from)[count]) {
-  *reinterpret_cast<Block<sizeof(T) * count>*>(to) = *reinterpret_cast<const Block<sizeof(T) * count>*>(from);
-}
 
 // ---- scalar functions; names as in ScalarFunction
 

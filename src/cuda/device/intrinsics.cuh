@@ -1,0 +1,157 @@
+// What generated kernels begin with: names of the integer types, and every instruction that C++ has no words for. Inline
+// PTX is written here and nowhere else, as small functions, so that another definition of them can stand in its place:
+// whoever defines CAMSHAFT_INTRINSICS has given one. Fragments are laid out as the PTX ISA has them (9.7.14, warp-level
+// matrix instructions); all lanes of a warp call a matrix instruction together.
+
+typedef signed char i8;
+typedef short i16;
+typedef int i32;
+typedef long long i64;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef float f32;
+typedef double f64;
+
+#ifndef CAMSHAFT_INTRINSICS
+#define CAMSHAFT_INTRINSICS
+
+/// Declares `unsigned char* name`: the dynamic shared memory of the block, aligned to 16 bytes.
+#define DYNAMIC_SHARED(name)                                                  \
+  extern __shared__ __align__(16) unsigned char camshaft_dynamic_shared[];   \
+  unsigned char* const name = camshaft_dynamic_shared
+
+// ---- elements
+
+/// IEEE half precision, to nearest even.
+__device__ __forceinline__ f32 f16_to_f32(u16 bits) {
+  f32 out;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(out) : "h"(bits));
+  return out;
+}
+__device__ __forceinline__ u16 f32_to_f16(f32 x) {
+  u16 bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+}
+
+template <int bytes>
+struct alignas(bytes) Block {
+  u8 byte[bytes];
+};
+
+/// `count` consecutive elements by one access; `from` is aligned to all of them.
+template <class T, int count>
+__device__ __forceinline__ void load(const T* from, T (&to)[count]) {
+  *reinterpret_cast<Block<sizeof(T) * count>*>(to) = *reinterpret_cast<const Block<sizeof(T) * count>*>(from);
+}
+template <class T, int count>
+__device__ __forceinline__ void store(T* to, const T (&from)[count]) {
+  *reinterpret_cast<Block<sizeof(T) * count>*>(to) = *reinterpret_cast<const Block<sizeof(T) * count>*>(from);
+}
+
+// ---- approximations, to about 2 units in the last place of f32; denormals count as 0
+
+/// 2^x
+__device__ __forceinline__ f32 exp2_approximate(f32 x) {
+  f32 out;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x));
+  return out;
+}
+/// 1 / x
+__device__ __forceinline__ f32 reciprocal_approximate(f32 x) {
+  f32 out;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x));
+  return out;
+}
+
+// ---- matrices: d += a · b over one warp, a 16 × k, b k × 8, accumulated in f32
+
+/// k = 16, pairs of halves.
+__device__ __forceinline__ void mma_f16(f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+  for (int half = 0; half < 2; ++half)
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[2 * half]), "r"(a[2 * half + 1]), "r"(b[half]));
+#endif
+}
+
+#if __CUDA_ARCH__ >= 800
+/// k = 16, pairs of bf16. From compute capability 8.0 on.
+__device__ __forceinline__ void mma_bf16(f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+/// k = 8, the bits of f32 whose lowest 13 do not count. From compute capability 8.0 on.
+__device__ __forceinline__ void mma_tf32(f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#endif
+
+/// Four 8 × 8 matrices of 16-bit elements from shared memory: lane i gives the address of a row of 16 bytes, aligned to
+/// that, of matrix i / 8, and gets the elements (i / 4, 2 · (i % 4)) and the next one of each.
+__device__ __forceinline__ void load_matrix_x4(u32 (&r)[4], const void* shared) {
+  const u32 address = u32(__cvta_generic_to_shared(shared));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+/// The same of their transposes.
+__device__ __forceinline__ void load_matrix_x4_transposed(u32 (&r)[4], const void* shared) {
+  const u32 address = u32(__cvta_generic_to_shared(shared));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+
+// ---- copies from global to shared memory that go on beside the computation; at once before compute capability 8.0
+
+/// 16 bytes of shared memory: the first `bytes` (0 to 16) of `global`, then zeros. Both are aligned to 16 bytes.
+__device__ __forceinline__ void copy_async_16(void* shared, const void* global, int bytes) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :
+               : "r"(u32(__cvta_generic_to_shared(shared))), "l"(global), "r"(bytes)
+               : "memory");
+#else
+  Block<16> block = {};
+  if (bytes == 16)
+    block = *static_cast<const Block<16>*>(global);
+  else
+    for (int i = 0; i < bytes; ++i) block.byte[i] = static_cast<const u8*>(global)[i];
+  *static_cast<Block<16>*>(shared) = block;
+#endif
+}
+/// Makes a group of this thread's copies since the last one.
+__device__ __forceinline__ void copy_async_commit() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" : : : "memory");
+#endif
+}
+/// Waits until at most `groups` of this thread's latest groups are under way. Others' copies take a __syncthreads() too.
+template <int groups>
+__device__ __forceinline__ void copy_async_wait() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" : : "n"(groups) : "memory");
+#endif
+}
+
+#endif  // CAMSHAFT_INTRINSICS
