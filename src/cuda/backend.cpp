@@ -12,7 +12,8 @@ namespace camshaft::cuda {
 
 namespace {
 
-constexpr const CudaTactic* all_tactics[] = {&pointwise_tactic};
+constexpr const CudaTactic* all_tactics[] = {&pointwise_tactic, &reduce_tactic,     &arg_reduce_tactic,
+                                             &softmax_tactic,   &layer_norm_tactic, &group_norm_tactic};
 
 class CudaBackend final : public Backend {
  public:

@@ -41,5 +41,7 @@ constexpr double seconds_per_launch = 2e-6;
 constexpr double seconds_per_byte = 1 / 2e12;
 
 extern const CudaTactic pointwise_tactic;
+extern const CudaTactic reduce_tactic, arg_reduce_tactic;
+extern const CudaTactic softmax_tactic, layer_norm_tactic, group_norm_tactic;
 
 }  // namespace camshaft::cuda

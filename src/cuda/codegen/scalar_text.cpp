@@ -23,12 +23,6 @@ bool is_unsigned(DType dtype) {
   return dtype == DType::u64 || dtype == DType::u32 || dtype == DType::u16 || dtype == DType::u8;
 }
 
-std::string computed_in(DType dtype) {
-  if (dtype == DType::f64) return "f64";
-  if (is_real(dtype)) return "f32";
-  return is_unsigned(dtype) ? "u64" : "i64";
-}
-
 // C has functions of some of the names already.
 std::string function_name(F function) {
   const std::string name(to_string(function));
@@ -49,7 +43,7 @@ std::string number(const ScalarInstruction& constant) {
     case DType::boolean:
       return constant.number != 0 || constant.integer != 0 ? "i64(1)" : "i64(0)";
     default:
-      return fmt::format("{}({:#x}ull)", computed_in(constant.dtype), static_cast<uint64_t>(constant.integer));
+      return fmt::format("{}({:#x}ull)", computing_type(constant.dtype), static_cast<uint64_t>(constant.integer));
   }
 }
 
@@ -76,6 +70,12 @@ std::string device_type(DType dtype) {
   if (!has_device_type(dtype))
     throw Error(ErrorCode::unsupported, fmt::format("GPU kernels have no type {}", to_string(dtype)));
   return dtype == DType::boolean ? "boolean" : std::string(to_string(dtype));
+}
+
+std::string computing_type(DType dtype) {
+  if (dtype == DType::f64) return "f64";
+  if (is_real(dtype)) return "f32";
+  return is_unsigned(dtype) ? "u64" : "i64";
 }
 
 std::string scalar_statements(const ScalarProgram& program, const std::function<std::string(int32_t)>& load,
@@ -107,8 +107,8 @@ std::string scalar_statements(const ScalarProgram& program, const std::function<
         break;
       }
     }
-    text += fmt::format("{}const {} {} = {};\n", indent, computed_in(instruction.dtype), value(static_cast<int32_t>(i)),
-                        expression);
+    text += fmt::format("{}const {} {} = {};\n", indent, computing_type(instruction.dtype),
+                        value(static_cast<int32_t>(i)), expression);
   }
   return text;
 }

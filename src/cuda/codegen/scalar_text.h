@@ -13,6 +13,8 @@ namespace camshaft::cuda {
 bool has_device_type(DType dtype);
 /// Its name in device/scalar.cuh: "f16".
 std::string device_type(DType dtype);
+/// Of the type that its elements are computed in: f32 of the narrower floats, i64 or u64 of integers.
+std::string computing_type(DType dtype);
 
 /// The statements that compute every instruction into a constant "v<number>" of the type that it is computed in (f32
 /// for f16), one a line, indented by `indent`. `load(input)` gives the expression of the region's input, as an element.

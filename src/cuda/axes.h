@@ -1,0 +1,24 @@
+// Nests of axes as kernels are given them: the struct of device/axes.cuh.
+#pragma once
+
+#include <cstddef>
+
+#include "cuda/divisor.h"
+#include "graph/tensor.h"
+
+namespace camshaft::cuda {
+
+constexpr size_t most_axes = 6;
+
+struct Axes {
+  uint32_t rank = 0;
+  Divisor size[most_axes];
+  int64_t stride[most_axes] = {};
+
+  Axes() = default;
+  /// Sizes from 1 to 2^32 - 1, outermost first; axes of size 1 are left out. Throws Error(unsupported) when more than
+  /// most_axes remain.
+  Axes(const Dims& sizes, const Dims& strides);
+};
+
+}  // namespace camshaft::cuda

@@ -1,0 +1,29 @@
+// The kernels of softmax and of the normalisations as CUDA C++ text.
+#pragma once
+
+#include <string>
+
+#include "camshaft/dtype.h"
+
+namespace camshaft::cuda {
+
+/// Most threads of a block.
+constexpr unsigned row_threads = 512;
+
+/// Kernels of three forms: "held_one" and "held", for rows of which each thread holds one chunk or up to `chunks`, and
+/// "any_length" for rows of any length; each with one element a chunk, and with "_vector" behind its name with
+/// `vector_elements`.
+struct RowText {
+  std::string text;
+  int vector_elements = 4;  ///< 16 bytes
+  int vector_chunks = 8;
+  int chunks = 8;
+};
+
+/// Parameters (Rows, in, out); beside the three forms "columns" (Columns, in, out). `dtype` is f64, f32, f16 or bf16.
+RowText softmax_text(bool logarithm, DType dtype);
+
+/// Parameters (Rows, in, scale, bias, out). `centred`: whether the mean is taken out.
+RowText normalize_text(bool centred, DType dtype, DType scale, DType bias);
+
+}  // namespace camshaft::cuda

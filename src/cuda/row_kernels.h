@@ -1,0 +1,51 @@
+// What softmax and the normalisations share: rows in contiguous runs, and the kernels for rows of every length.
+#pragma once
+
+#include <span>
+
+#include "cuda/codegen/row_text.h"
+#include "cuda/divisor.h"
+#include "cuda/row_launch.h"
+#include "cuda/tactic.h"
+
+namespace camshaft::cuda {
+
+/// The parameter Rows of device/rows.cuh, which says what the fields mean.
+struct Rows {
+  uint32_t rows = 0, length = 0, lanes = 1, width = 0;
+  Divisor groups, run;
+  uint32_t by_run = 0;
+  int64_t outer = 0, inner = 0, pitch = 0;
+  double epsilon = 0;
+
+  Rows() = default;
+  /// Dense rows. Throws Error(unsupported) when they have more than 2^31 elements together.
+  Rows(int64_t count, int64_t length);
+};
+
+struct RowKernels {
+  std::shared_ptr<const Device> device;   // outlives the functions
+  Function held_one[2], held[2], any[2];  ///< [vector]
+  int vector_elements = 4, chunks[2] = {};
+
+  RowKernels(const Workshop& workshop, const Module& module, const RowText& text);
+};
+
+/// Which kernel takes rows, with which launch.
+class RowForm {
+ public:
+  /// `vector`: with chunks of RowKernels::vector_elements.
+  RowForm(const RowKernels& kernels, Rows rows, bool vector);
+  /// Whether chunks of `elements` lie within the runs of such rows, and within their parameters.
+  static bool can_be_vector(const Rows& rows, int elements);
+
+  /// `arguments`: addresses of the parameters, of which the first is replaced.
+  void launch(const Stream& stream, std::span<void*> arguments) const;
+
+ private:
+  const Function* function_;
+  mutable Rows rows_;
+  LaunchSize size_;
+};
+
+}  // namespace camshaft::cuda

@@ -1,0 +1,170 @@
+// Runs one operator through a tactic of the GPU backend and holds it to its reference evaluation.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "camshaft/error.h"
+#include "cpu/backend.h"
+#include "cuda/backend.h"
+#include "graph/graph.h"
+#include "ops/element_io.h"
+
+namespace camshaft::cuda {
+
+/// The GPU; null, with the reason in `problem`, where there is none.
+inline std::shared_ptr<const Backend> backend_if_any(std::string& problem) {
+  try {
+    return backend(cpu::backend());
+  } catch (const Error& e) {
+    problem = e.what();
+    return nullptr;
+  }
+}
+
+/// Ends a test that needs a GPU where there is none, and says so.
+#define SKIP_WITHOUT_GPU() \
+  if (std::string problem; !::camshaft::cuda::backend_if_any(problem)) GTEST_SKIP() << problem
+
+/// A tensor of floats.
+inline Tensor tensor_of(DType dtype, const Dims& dims, const std::vector<double>& values) {
+  Tensor made(dtype, dims);
+  if (!values.empty())
+    ops::store_elements(dtype, made.mutable_data(), 0, 1, static_cast<int64_t>(values.size()), values.data());
+  return made;
+}
+
+/// A node with its operands, none of which is a constant. An undefined tensor is an omitted input. The kernel writes
+/// into memory filled with garbage, and must not write beyond.
+class NodeTest {
+ public:
+  NodeTest(Op tested, std::vector<Tensor> operands, std::string name, double difference = 0)
+      : op(std::move(tested)), inputs(std::move(operands)), tactic(std::move(name)), tolerance(difference) {}
+
+  Op op;
+  std::vector<Tensor> inputs;
+  std::string tactic;
+  double tolerance = 0;     ///< of the largest finite magnitude of an output, or of 1; 0: equal, or both NaN
+  bool misaligned = false;  ///< operands begin one element behind an aligned address
+
+  /// Both ways, and compares.
+  void check() const {
+    std::string sizes;
+    for (const Tensor& t : inputs)
+      sizes += t.defined() ? " " + std::string(to_string(t.dtype())) + to_string(t.dims()) : " -";
+    SCOPED_TRACE(to_string(op) + " on" + sizes + (misaligned ? ", misaligned" : ""));
+    const Graph graph = graph_of_node();
+    ThreadPool pool(2);
+    std::vector<TensorType> types;
+    for (const ValueId id : graph.nodes.back().outputs) types.push_back(graph.type(id));
+    const Tensor expected = op.evaluate({inputs, types, {}, {}, pool})[0];
+    compare(run(), expected);
+  }
+
+  /// What the kernel gives.
+  Tensor run() const {
+    std::string problem;
+    const auto gpu = backend_if_any(problem);
+    const Graph graph = graph_of_node();
+    const SymbolBindings symbols;
+    const RegionView region{graph, graph.nodes.back(), symbols};
+    ThreadPool pool(1);
+    PackedConstants packed;
+    const auto tactics = gpu->tactics(region);
+    const auto found = std::find_if(tactics.begin(), tactics.end(), [&](const Tactic& t) { return t.name == tactic; });
+    if (found == tactics.end()) {
+      ADD_FAILURE() << "no tactic " << tactic;
+      return {};
+    }
+    const auto kernel = gpu->compile(region, *found, packed);
+    const ValueId result = region.node.outputs[0];
+    Dims dims;
+    for (const Dim& d : graph.shape(result)) dims.push_back(d.evaluate(symbols));
+    Tensor out(graph.type(result).dtype, dims);
+    KernelShapes shapes;
+    shapes.symbols = &symbols;
+    for (const Tensor& t : inputs)
+      shapes.inputs.push_back(t.defined() ? OperandShape{t.dtype(), t.dims()} : OperandShape{});
+    shapes.outputs.push_back({out.dtype(), dims});
+    const auto launch = kernel->prepare(shapes);
+
+    const auto queue = gpu->make_queue();
+    constexpr size_t guard = 64;
+    const std::vector<std::byte> garbage(std::max(out.bytes(), launch->workspace_bytes()) + 2 * guard, std::byte{0x7f});
+    std::vector<std::shared_ptr<std::byte>> memory;
+    const auto room = [&](size_t bytes, DType dtype) {
+      memory.push_back(queue->allocate(bytes + 2 * guard, "a test"));
+      return memory.back().get() + (misaligned ? bit_width(dtype) / 8 : 0);
+    };
+    std::vector<const std::byte*> in;
+    for (const Tensor& t : inputs) {
+      in.push_back(nullptr);
+      if (!t.defined()) continue;
+      std::byte* at = room(t.bytes(), t.dtype());
+      queue->copy_to_device(at, {t.data(), t.bytes()});
+      in.back() = at;
+    }
+    std::byte* at = room(out.bytes(), out.dtype());
+    memory.push_back(queue->allocate(launch->workspace_bytes() + guard, "a test"));
+    std::byte* workspace = memory.back().get();
+    queue->copy_to_device(workspace, {garbage.data(), launch->workspace_bytes() + guard});
+    std::vector<std::byte> got(out.bytes() + guard), behind(guard);
+    std::vector<std::byte> again(out.bytes());
+    std::vector<std::byte*> outputs{at};
+    for (int round = 0; round < 2; ++round) {  // a second run finds what the first left behind
+      queue->copy_to_device(at, {garbage.data(), out.bytes() + guard});
+      launch->run({in, outputs, workspace, pool, nullptr, queue.get()});
+      if (round == 0) queue->copy_to_host({again.data(), again.size()}, at);
+    }
+    queue->copy_to_host({got.data(), got.size()}, at);
+    queue->copy_to_host({behind.data(), guard}, workspace + launch->workspace_bytes());
+    queue->synchronize();
+    EXPECT_TRUE(std::equal(again.begin(), again.end(), got.begin())) << "two runs differ";
+    EXPECT_TRUE(std::equal(behind.begin(), behind.end(), garbage.begin())) << "written behind the workspace";
+    EXPECT_TRUE(std::equal(got.begin() + static_cast<int64_t>(out.bytes()), got.end(), garbage.begin()))
+        << "written behind the output";
+    if (out.bytes() > 0) std::memcpy(out.mutable_data(), got.data(), out.bytes());
+    return out;
+  }
+
+ private:
+  Graph graph_of_node() const {
+    Graph graph;
+    std::vector<ValueId> ids;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Tensor& t = inputs[i];
+      ids.push_back(t.defined()
+                        ? graph.add_input("x" + std::to_string(i), {t.dtype(), Shape(t.dims().begin(), t.dims().end())})
+                        : no_value);
+    }
+    graph.add_node(op, ids, {"y"});
+    return graph;
+  }
+
+  void compare(const Tensor& actual, const Tensor& expected) const {
+    ASSERT_TRUE(actual.defined());
+    ASSERT_EQ(actual.dtype(), expected.dtype());
+    ASSERT_EQ(actual.dims(), expected.dims());
+    if (!is_floating(expected.dtype())) {
+      ASSERT_TRUE(actual == expected);
+      return;
+    }
+    const std::vector<double> got = actual.to_doubles(), wanted = expected.to_doubles();
+    double scale = 1;
+    for (const double w : wanted)
+      if (std::isfinite(w)) scale = std::max(scale, std::abs(w));
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (std::isnan(wanted[i]) || std::isinf(wanted[i]) || tolerance == 0) {
+        ASSERT_TRUE(std::isnan(wanted[i]) ? std::isnan(got[i]) : got[i] == wanted[i])
+            << got[i] << " for " << wanted[i] << " at " << i;
+      } else {
+        ASSERT_NEAR(got[i], wanted[i], tolerance * scale) << "at " << i;
+      }
+    }
+  }
+};
+
+}  // namespace camshaft::cuda
