@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compile/weight_rows.h"
 #include "cpu/attention.h"
 #include "cpu/conv_chain.h"
 #include "cpu/conv_transpose.h"
@@ -80,7 +81,8 @@ class CpuBackend final : public Backend {
 
   Tensor unpack(const PackedConstant& packed, DType dtype, const Dims& dims) const override {
     if (!can_unpack(packed.layout)) return {};
-    for (const auto unpack : {unpack_gemm, unpack_conv, unpack_grouped_conv, unpack_conv_transpose, unpack_recurrent}) {
+    for (const auto unpack :
+         {unpack_gemm, unpack_conv, unpack_grouped_conv, unpack_conv_transpose, unpack_recurrent, unpack_weight_rows}) {
       Tensor raw = unpack(packed, dtype, dims);
       if (raw.defined()) return raw;
     }

@@ -12,8 +12,9 @@ namespace camshaft::cuda {
 
 namespace {
 
-constexpr const CudaTactic* all_tactics[] = {&pointwise_tactic, &reduce_tactic,     &arg_reduce_tactic,
-                                             &softmax_tactic,   &layer_norm_tactic, &group_norm_tactic};
+constexpr const CudaTactic* all_tactics[] = {&pointwise_tactic,  &contract_tactic, &reduce_tactic,
+                                             &arg_reduce_tactic, &softmax_tactic,  &layer_norm_tactic,
+                                             &group_norm_tactic};
 
 class CudaBackend final : public Backend {
  public:
@@ -38,7 +39,7 @@ class CudaBackend final : public Backend {
     std::vector<Tactic> list;
     for (const CudaTactic* tactic : all_tactics)
       if (const auto seconds = tactic->estimate(region, workshop_.device()->facts()))
-        list.push_back({.name = std::string(tactic->name), .estimated_seconds = *seconds, .place = Place::device});
+        list.push_back({.name = std::string(tactic->name()), .estimated_seconds = *seconds, .place = Place::device});
     std::stable_sort(list.begin(), list.end(),
                      [](const Tactic& a, const Tactic& b) { return a.estimated_seconds < b.estimated_seconds; });
     for (Tactic& tactic : host_->tactics(region)) list.push_back(std::move(tactic));
@@ -49,8 +50,8 @@ class CudaBackend final : public Backend {
                                         PackedConstants& constants) const override {
     if (tactic.place == Place::host) return host_->compile(region, tactic, constants);
     for (const CudaTactic* known : all_tactics)
-      if (known->name == tactic.name && known->estimate(region, workshop_.device()->facts()))
-        return known->compile(region, workshop_);
+      if (known->name() == tactic.name && known->estimate(region, workshop_.device()->facts()))
+        return known->compile(region, workshop_, constants);
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("the GPU has no tactic '{}' for {}", tactic.str(), to_string(region.node.op)));
   }

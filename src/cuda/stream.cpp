@@ -41,4 +41,12 @@ void Stream::copy_to_host(std::span<std::byte> to, const std::byte* from) const 
         "copying from the device");
 }
 
+DeviceBuffer upload(const Device& device, std::span<const std::byte> bytes, std::string_view purpose) {
+  DeviceBuffer buffer(device, bytes.size(), purpose);
+  const Stream stream(device);
+  stream.copy_to_device(buffer.data(), bytes);
+  stream.synchronize();
+  return buffer;
+}
+
 }  // namespace camshaft::cuda

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "cuda/device.h"
+#include "cuda/memory.h"
 
 namespace camshaft::cuda {
 
@@ -29,5 +29,8 @@ class Stream {
   const Device& device_;
   api::Handle stream_ = nullptr;
 };
+
+/// Device memory with these bytes.
+DeviceBuffer upload(const Device& device, std::span<const std::byte> bytes, std::string_view purpose);
 
 }  // namespace camshaft::cuda

@@ -28,11 +28,35 @@ class Workshop {
   KernelCache cache_;
 };
 
-struct CudaTactic {
-  std::string_view name;  ///< unique among those of all backends
+class CudaTactic {
+ public:
   /// Seconds at the optimum shapes; nullopt when it cannot run this region.
-  std::optional<double> (*estimate)(const RegionView& region, const DeviceFacts& device);
-  std::shared_ptr<const Kernel> (*compile)(const RegionView& region, const Workshop& workshop);
+  using Estimate = std::optional<double> (*)(const RegionView& region, const DeviceFacts& device);
+  using Compile = std::shared_ptr<const Kernel> (*)(const RegionView& region, const Workshop& workshop);
+  using CompileWithConstants = std::shared_ptr<const Kernel> (*)(const RegionView& region, const Workshop& workshop,
+                                                                 PackedConstants& constants);
+
+  /// `name` is unique among the tactics of all backends.
+  constexpr CudaTactic(std::string_view name, Estimate estimate, Compile compile)
+      : name_(name), estimate_(estimate), compile_(compile) {}
+  constexpr CudaTactic(std::string_view name, Estimate estimate, CompileWithConstants compile)
+      : name_(name), estimate_(estimate), compile_with_constants_(compile) {}
+
+  std::string_view name() const { return name_; }
+  std::optional<double> estimate(const RegionView& region, const DeviceFacts& device) const {
+    return estimate_(region, device);
+  }
+  /// Only for regions that estimate() takes.
+  std::shared_ptr<const Kernel> compile(const RegionView& region, const Workshop& workshop,
+                                        PackedConstants& constants) const {
+    return compile_ ? compile_(region, workshop) : compile_with_constants_(region, workshop, constants);
+  }
+
+ private:
+  std::string_view name_;
+  Estimate estimate_;
+  Compile compile_ = nullptr;
+  CompileWithConstants compile_with_constants_ = nullptr;
 };
 
 /// Between one kernel of a stream and the next.
@@ -43,5 +67,6 @@ constexpr double seconds_per_byte = 1 / 2e12;
 extern const CudaTactic pointwise_tactic;
 extern const CudaTactic reduce_tactic, arg_reduce_tactic;
 extern const CudaTactic softmax_tactic, layer_norm_tactic, group_norm_tactic;
+extern const CudaTactic contract_tactic;
 
 }  // namespace camshaft::cuda

@@ -1,0 +1,31 @@
+// Contraction kernels as CUDA C++ text.
+#pragma once
+
+#include <string>
+
+#include "camshaft/dtype.h"
+
+namespace camshaft::cuda {
+
+/// The part of a result that one block computes.
+struct ContractTile {
+  int m = 64, n = 64;
+  int warps_m = 2, warps_n = 2;
+  int stages = 4;
+
+  int threads() const { return 32 * warps_m * warps_n; }
+  /// Of dynamic shared memory: the ring, or the sums on their way out.
+  int shared_bytes() const;
+};
+
+struct ContractForm {
+  DType dtype = DType::f32;  ///< of A and B: f32, f16 or bf16
+  bool windows = false;      ///< A is read through a convolution's windows
+  bool b_by_columns = false;
+  bool tensor_cores = false;  ///< else plain f32
+};
+
+/// The kernel "contract", whose parameter is ContractParameters. `finish`: see finish_text().
+std::string contract_text(const ContractForm& form, const ContractTile& tile, const std::string& finish);
+
+}  // namespace camshaft::cuda

@@ -1,0 +1,359 @@
+// Matrix products and convolutions on a GPU.
+#include "ops/contract.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compile/optimum.h"
+#include "compile/shape_check.h"
+#include "compile/weight_rows.h"
+#include "cuda/epilogue.h"
+#include "cuda/queue.h"
+#include "cuda/tactic.h"
+#include "cuda/tile_choice.h"
+#include "ops/spatial.h"
+
+namespace camshaft::cuda {
+
+namespace {
+
+using kernel_parameters::ContractParameters;
+using kernel_parameters::RowMap;
+
+struct ProductView {
+  ContractView contract;
+  EpilogueView epilogue;
+  ContractForm form;
+  int32_t a = -1, b = -1;          // region inputs
+  std::optional<WeightRows> rows;  // of a constant b
+  const ops::MatMul* matmul = nullptr;
+  std::optional<ops::Conv> conv;
+  Dims window;  // of a convolution: out channels, channels of a group, height, width
+};
+
+const TensorType& input_type(const RegionView& region, int32_t i) {
+  return region.graph.type(region.node.inputs[static_cast<size_t>(i)]);
+}
+
+bool is_matrix(const Shape& shape) {
+  return std::all_of(shape.begin(), shape.end() - 2, [](const Dim& d) { return d == Dim(1); });
+}
+
+std::optional<ProductView> view_product(const RegionView& region, const DeviceFacts& device) {
+  std::optional<ContractView> contract = view_contract(region);
+  if (!contract || contract->anchor_inputs.size() < 2) return std::nullopt;
+  ProductView view;
+  view.a = contract->anchor_inputs[0];
+  view.b = contract->anchor_inputs[1];
+  if (view.a < 0 || view.b < 0) return std::nullopt;
+  const TensorType &a = input_type(region, view.a), &b = input_type(region, view.b);
+  view.form.dtype = a.dtype;
+  if (b.dtype != a.dtype) return std::nullopt;
+  if (a.dtype == DType::bf16 ? device.capability < 80 : a.dtype != DType::f32 && a.dtype != DType::f16)
+    return std::nullopt;
+  view.form.tensor_cores = a.dtype != DType::f32;
+  const bool is_constant = region.graph.value(region.node.inputs[static_cast<size_t>(view.b)]).constant != nullptr;
+  int32_t bias = -1;
+  if (const auto* matmul = contract->anchor->op.as<ops::MatMul>()) {
+    view.matmul = matmul;
+    if (is_constant && is_matrix(b.shape)) {
+      const int64_t first = *b.shape[b.shape.size() - 2].as_constant(), last = *b.shape.back().as_constant();
+      if (first == 0 || last == 0) return std::nullopt;
+      view.rows.emplace(matmul->transpose_b ? first : last, 1, matmul->transpose_b ? last : first, !matmul->transpose_b,
+                        b.dtype);
+    } else {
+      view.form.b_by_columns = !matmul->transpose_b && view.form.tensor_cores;
+    }
+  } else if (const auto* conv = contract->anchor->op.as<ops::Conv>()) {
+    if (!conv->channels_last || !is_constant || (a.shape.size() != 3 && a.shape.size() != 4)) return std::nullopt;
+    for (const Dim& d : b.shape) {
+      const auto size = d.as_constant();
+      if (!size || *size < 1) return std::nullopt;
+      view.window.push_back(*size);
+    }
+    if (view.window.size() == 3) view.window.insert(view.window.begin() + 2, 1);
+    view.conv = *conv;
+    view.form.windows = true;
+    view.rows.emplace(view.window[0], view.window[2] * view.window[3], view.window[1], false, b.dtype);
+    if (contract->anchor_inputs.size() > 2) bias = contract->anchor_inputs[2];
+  } else {
+    return std::nullopt;
+  }
+  auto epilogue = view_epilogue(region, *contract, bias);
+  if (!epilogue) return std::nullopt;
+  view.epilogue = std::move(*epilogue);
+  view.contract = std::move(*contract);
+  return view;
+}
+
+ContractSize size_at_optimum(const RegionView& region, const ProductView& view) {
+  const double result = elements_at_optimum(region, region.node.outputs[0]);
+  ContractSize size;
+  if (view.conv) {
+    size.batch = static_cast<double>(view.conv->groups);
+    size.n = static_cast<double>(view.window[0]) / size.batch;
+    size.k = static_cast<double>(view.window[1] * view.window[2] * view.window[3]);
+    size.m = result / static_cast<double>(view.window[0]);
+    return size;
+  }
+  const Shape &a = input_type(region, view.a).shape, &c = view.contract.result.shape;
+  size.n = size_at_optimum(region, c.back());
+  size.k = camshaft::size_at_optimum(region, a[a.size() - (view.matmul->transpose_a ? 2 : 1)]);
+  size.m = result / std::max(1.0, size.n);
+  if (!view.rows || view.matmul->transpose_a) {
+    const double m = camshaft::size_at_optimum(region, c[c.size() - 2]);
+    size.batch = size.m / std::max(1.0, m);
+    size.m = m;
+  }
+  return size;
+}
+
+uint32_t narrow(int64_t value, const char* what) {
+  constexpr int64_t most = int64_t{1} << 31;
+  if (value < 0 || value >= most)
+    throw Error(ErrorCode::unsupported, fmt::format("{} of {} is more than GPU kernels count", what, value));
+  return static_cast<uint32_t>(value);
+}
+
+Divisor divisor(int64_t value, const char* what) {
+  return Divisor(narrow(std::max<int64_t>(value, 1), what));
+}
+
+struct Compiled {
+  std::shared_ptr<const Device> device;  // outlives the others
+  Function function;
+  ContractTile tile;
+  DeviceBuffer weights;
+};
+
+class ProductLaunch final : public Launch {
+ public:
+  ProductLaunch(const ProductView& view, const Compiled& compiled, const KernelShapes& shapes)
+      : view_(view), compiled_(compiled), operands_(view.epilogue, shapes) {
+    const OperandShape& c = shapes.outputs[0];
+    if (view.conv) {
+      set_windows(shapes);
+    } else {
+      set_matrices(shapes);
+    }
+    p_.c_row = c.pitch();
+    const int64_t width = bit_width(view.epilogue.result) / 8;
+    c_can_be_vector_ = p_.c_row % 8 == 0 && (!view.conv || p_.c_column_step % 8 == 0);
+    c_alignment_ = static_cast<uintptr_t>(std::min<int64_t>(16, 8 * width));
+    const int64_t batch = batch_, tiles_m = (p_.m + compiled.tile.m - 1) / compiled.tile.m,
+                  tiles_n = (p_.n + compiled.tile.n - 1) / compiled.tile.n;
+    p_.tiles = divisor(tiles_m * tiles_n, "a number of tiles");
+    p_.tiles_n = divisor(tiles_n, "a number of tiles");
+    blocks_ = narrow(tiles_m * tiles_n * batch, "a number of tiles");
+    if (blocks_ == 0) return;
+    const int bk = 128 * 8 / bit_width(view.form.dtype);
+    p_.k_tiles = (p_.k + static_cast<uint32_t>(bk) - 1) / static_cast<uint32_t>(bk);
+    const ContractSize size{static_cast<double>(p_.m), static_cast<double>(p_.n), static_cast<double>(p_.k),
+                            static_cast<double>(batch)};
+    const auto wanted =
+        static_cast<uint32_t>(choose_splits(view.form, compiled.tile, size, compiled.device->facts()).splits);
+    p_.k_tiles_per_split = std::max(1u, (p_.k_tiles + wanted - 1) / wanted);
+    splits_ = std::max(1u, (p_.k_tiles + p_.k_tiles_per_split - 1) / p_.k_tiles_per_split);
+    if (splits_ > 1) {
+      counters_ = upload(*compiled.device, std::vector<std::byte>(blocks_ * sizeof(uint32_t)), "a layer's counters");
+      p_.counters = reinterpret_cast<uint32_t*>(counters_.data());
+    }
+  }
+
+  size_t workspace_bytes() const override {
+    return splits_ == 1 ? 0
+                        : sizeof(float) * blocks_ * splits_ * static_cast<size_t>(compiled_.tile.m * compiled_.tile.n);
+  }
+
+  void run(const LaunchArguments& arguments) override {
+    if (blocks_ == 0) return;
+    p_.a = arguments.inputs[static_cast<size_t>(view_.a)];
+    p_.b = view_.rows ? compiled_.weights.data() : arguments.inputs[static_cast<size_t>(view_.b)];
+    p_.c = arguments.outputs[0];
+    p_.a_vector = a_can_be_vector_ && is_aligned(p_.a);
+    p_.b_vector = b_can_be_vector_ && is_aligned(p_.b);
+    p_.c_vector = c_can_be_vector_ && reinterpret_cast<uintptr_t>(p_.c) % c_alignment_ == 0;
+    p_.partial = reinterpret_cast<float*>(arguments.workspace);
+    operands_.bind(arguments, p_.operand);
+    LaunchSize size;
+    size.blocks = blocks_;
+    size.blocks_y = splits_;
+    size.threads = static_cast<unsigned>(compiled_.tile.threads());
+    size.shared_bytes = static_cast<unsigned>(compiled_.tile.shared_bytes());
+    void* argument = &p_;
+    compiled_.function.launch(static_cast<Queue*>(arguments.queue)->stream(), size, {&argument, 1});
+  }
+
+ private:
+  // Elements that 16 bytes hold.
+  int64_t chunk() const { return 128 / bit_width(view_.form.dtype); }
+
+  void set_weights() {
+    p_.b_row = view_.rows->pitch;
+    p_.b_column = 1;
+    b_can_be_vector_ = true;
+  }
+
+  void set_windows(const KernelShapes& shapes) {
+    const OperandShape& x = shapes.inputs[static_cast<size_t>(view_.a)];
+    const Dims &in = x.dims, &out = shapes.outputs[0].dims, &w = view_.window;
+    const ops::Conv& op = *view_.conv;
+    const bool is_2d = in.size() == 4;
+    require_equal(in.back(), w[1] * op.groups, "the number of input channels of a convolution");
+    if (const auto& inputs = view_.contract.anchor_inputs; inputs.size() > 2 && inputs[2] >= 0)
+      require_equal(shapes.inputs[static_cast<size_t>(inputs[2])].dims[0], w[0],
+                    "the number of biases of a convolution");
+    p_.m = narrow(element_count(Dims(out.begin(), out.end() - 1)), "a number of pixels");
+    p_.n = narrow(w[0] / op.groups, "a number of channels");
+    p_.k = narrow(w[1] * w[2] * w[3], "the size of a window");
+    batch_ = op.groups;
+    p_.a_row = x.pitch();
+    p_.a_column = 1;
+    set_weights();
+    p_.a_batch = {1, {divisor(op.groups, "groups")}, {w[1]}};
+    p_.b_batch = {1, {divisor(op.groups, "groups")}, {static_cast<int64_t>(p_.n) * p_.b_row}};
+    p_.c_column_step = p_.n;
+    p_.in_h = is_2d ? narrow(in[1], "a height") : 1;
+    p_.in_w = narrow(in[in.size() - 2], "a width");
+    narrow(element_count(Dims(in.begin(), in.end() - 1)), "a number of pixels");
+    const int64_t out_w = out[out.size() - 2], out_h = is_2d ? out[1] : 1;
+    p_.out_pixels = divisor(out_w * out_h, "a number of pixels");
+    p_.out_w = divisor(out_w, "a width");
+    p_.channels = divisor(w[1], "a number of channels");
+    p_.window_w = divisor(w[3], "the size of a window");
+    const auto last = [](const auto& values, size_t from_back, int64_t missing) {
+      return values.size() > from_back ? values[values.size() - 1 - from_back] : missing;
+    };
+    const auto small = [](int64_t value, const char* what) { return static_cast<int32_t>(narrow(value, what)); };
+    p_.stride_h = small(is_2d ? last(op.strides, 1, 1) : 1, "a stride");
+    p_.stride_w = small(last(op.strides, 0, 1), "a stride");
+    p_.dilation_h = small(is_2d ? last(op.dilations, 1, 1) : 1, "a dilation");
+    p_.dilation_w = small(last(op.dilations, 0, 1), "a dilation");
+    const size_t axes = op.pads.size() / 2;
+    p_.pad_top = is_2d ? static_cast<int32_t>(ops::evaluate_pad(op.pads[axes - 2], *shapes.symbols)) : 0;
+    p_.pad_left = static_cast<int32_t>(ops::evaluate_pad(op.pads[axes - 1], *shapes.symbols));
+    a_can_be_vector_ = w[1] % chunk() == 0 && p_.a_row % chunk() == 0;
+  }
+
+  void set_matrices(const KernelShapes& shapes) {
+    const OperandShape &a = shapes.inputs[static_cast<size_t>(view_.a)],
+                       &b = shapes.inputs[static_cast<size_t>(view_.b)];
+    const Dims& c = shapes.outputs[0].dims;
+    const bool ta = view_.matmul->transpose_a, tb = view_.matmul->transpose_b;
+    const Dims a_lead(a.dims.begin(), a.dims.end() - 2), b_lead(b.dims.begin(), b.dims.end() - 2),
+        c_lead(c.begin(), c.end() - 2);
+    const int64_t m = c[c.size() - 2], k = ta ? a.dims[a.dims.size() - 2] : a.dims.back();
+    require_equal(k, tb ? b.dims.back() : b.dims[b.dims.size() - 2], "the size that matmul sums over");
+    require_equal(m, ta ? a.dims.back() : a.dims[a.dims.size() - 2], "the number of rows of a matmul");
+    require_equal(c.back(), tb ? b.dims[b.dims.size() - 2] : b.dims.back(), "the number of columns of a matmul");
+    require_broadcast(a_lead, c_lead);
+    require_broadcast(b_lead, c_lead);
+    p_.n = narrow(c.back(), "a number of columns");
+    p_.k = narrow(k, "a number of columns");
+    p_.a_row = ta ? 1 : a.pitch();
+    p_.a_column = ta ? a.pitch() : 1;
+    if (view_.rows) {
+      set_weights();
+    } else {
+      p_.b_row = tb ? b.pitch() : 1;
+      p_.b_column = tb ? 1 : b.pitch();
+    }
+    // One matrix of all rows where they follow each other and B is the same for all.
+    const bool one_product = !ta && element_count(b_lead) == 1 && element_count(a_lead) == element_count(c_lead);
+    if (one_product) {
+      p_.m = narrow(m * element_count(c_lead), "a number of rows");
+    } else {
+      p_.m = narrow(m, "a number of rows");
+      batch_ = element_count(c_lead);
+      p_.a_batch = batch_map(a, c_lead);
+      p_.b_batch = batch_map(b, c_lead);
+      p_.c_row_step = p_.m;
+    }
+    const auto whole = [&](const RowMap& map) {
+      return std::all_of(map.stride, map.stride + map.rank, [&](int64_t s) { return s % chunk() == 0; });
+    };
+    a_can_be_vector_ = !ta && p_.a_row % chunk() == 0 && whole(p_.a_batch);
+    if (!view_.rows) {
+      const bool rows = p_.b_column == 1 && !view_.form.b_by_columns && p_.b_row % chunk() == 0;
+      const bool columns = view_.form.b_by_columns && p_.b_column % chunk() == 0;
+      b_can_be_vector_ = (rows || columns) && whole(p_.b_batch);
+    }
+  }
+
+  // Where the matrices of a batch lie in an operand.
+  static RowMap batch_map(const OperandShape& operand, const Dims& lead) {
+    // As rows of a tensor whose last axis is a whole matrix.
+    Dims dims(operand.dims.begin(), operand.dims.end() - 2), out = lead;
+    const int64_t matrix = operand.dims[operand.dims.size() - 2] * operand.pitch();
+    dims.push_back(matrix);
+    out.push_back(matrix);
+    return map_operand({operand.dtype, dims}, out).rows;
+  }
+
+  const ProductView& view_;
+  const Compiled& compiled_;
+  EpilogueOperands operands_;
+  ContractParameters p_ = {};
+  int64_t batch_ = 1;
+  bool a_can_be_vector_ = false, b_can_be_vector_ = false, c_can_be_vector_ = false;
+  uintptr_t c_alignment_ = 16;
+  unsigned blocks_ = 0, splits_ = 1;
+  DeviceBuffer counters_;
+};
+
+class ProductKernel final : public Kernel {
+ public:
+  ProductKernel(const RegionView& region, ProductView view, Compiled compiled)
+      : view_(std::move(view)), compiled_(std::move(compiled)) {
+    for (int32_t i = 0; i < static_cast<int32_t>(region.node.inputs.size()); ++i)
+      can_overwrite_.push_back(can_overwrite(region, view_.contract, view_.epilogue, i));
+    view_.contract.anchor = nullptr;  // the graph's, which may go
+    if (view_.matmul) view_.matmul = &(matmul_ = *view_.matmul);
+  }
+  Place place() const override { return Place::device; }
+  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
+    return std::make_unique<ProductLaunch>(view_, compiled_, shapes);
+  }
+  bool can_run_in_place(size_t i, size_t) const override { return can_overwrite_[i]; }
+  bool reads_slices(size_t i) const override { return !(view_.rows && static_cast<int32_t>(i) == view_.b); }
+  bool writes_slices(size_t) const override { return true; }
+  bool reads_input(size_t i) const override { return !(view_.rows && static_cast<int32_t>(i) == view_.b); }
+
+ private:
+  ProductView view_;
+  Compiled compiled_;
+  ops::MatMul matmul_;
+  std::vector<bool> can_overwrite_;
+};
+
+std::optional<double> estimate_product(const RegionView& region, const DeviceFacts& device) {
+  const auto view = view_product(region, device);
+  if (!view) return std::nullopt;
+  const auto choice = choose_tile(view->form, size_at_optimum(region, *view), device);
+  if (!choice) return std::nullopt;
+  return std::max(choice->seconds, seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte);
+}
+
+std::shared_ptr<const Kernel> compile_product(const RegionView& region, const Workshop& workshop,
+                                              PackedConstants& constants) {
+  const DeviceFacts& device = workshop.device()->facts();
+  ProductView view = *view_product(region, device);
+  const TileChoice choice = *choose_tile(view.form, size_at_optimum(region, view), device);
+  Compiled compiled;
+  compiled.device = workshop.device();
+  compiled.tile = choice.tile;
+  const Module module = workshop.module("contract", contract_text(view.form, choice.tile, finish_text(view.epilogue)));
+  compiled.function = module.function("contract", static_cast<unsigned>(choice.tile.shared_bytes()));
+  if (view.rows)
+    compiled.weights =
+        upload(*compiled.device, pack_weight_rows(region, static_cast<size_t>(view.b), *view.rows, constants),
+               "the weights of an engine");
+  return std::make_shared<ProductKernel>(region, std::move(view), std::move(compiled));
+}
+
+}  // namespace
+
+const CudaTactic contract_tactic{"cuda_contract", estimate_product, compile_product};
+
+}  // namespace camshaft::cuda

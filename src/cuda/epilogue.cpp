@@ -1,0 +1,147 @@
+#include "cuda/epilogue.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "cuda/codegen/scalar_text.h"
+#include "ops/broadcast.h"
+
+namespace camshaft::cuda {
+
+namespace {
+
+constexpr size_t most_row_axes = std::size(kernel_parameters::RowMap{}.size);
+
+}  // namespace
+
+std::optional<EpilogueView> view_epilogue(const RegionView& region, const ContractView& view, int32_t bias) {
+  if (view.result.shape.size() > most_row_axes + 1) return std::nullopt;
+  EpilogueView made;
+  std::vector<ScalarInstruction>& instructions = made.program.instructions;
+  const auto add = [&](ScalarInstruction i) {
+    instructions.push_back(i);
+    return static_cast<int32_t>(instructions.size()) - 1;
+  };
+  const auto input = [&](int32_t region_input) {
+    const auto it = std::find(made.loads.begin(), made.loads.end(), region_input);
+    if (it != made.loads.end()) return static_cast<int32_t>(it - made.loads.begin()) + 1;
+    made.loads.push_back(region_input);
+    made.types.push_back(region.graph.type(region.node.inputs[static_cast<size_t>(region_input)]).dtype);
+    return static_cast<int32_t>(made.loads.size());
+  };
+  using Kind = ScalarInstruction::Kind;
+  int32_t sum = add({.kind = Kind::load, .dtype = DType::f32, .a = 0});
+  if (bias >= 0) {
+    const int32_t at = input(bias);
+    const int32_t loaded = add({.kind = Kind::load, .dtype = made.types[static_cast<size_t>(at) - 1], .a = at});
+    sum = add({.kind = Kind::apply, .function = ScalarFunction::add, .dtype = DType::f32, .a = sum, .b = loaded});
+  }
+  made.result = region.graph.type(region.node.outputs[0]).dtype;
+  if (view.epilogue) {
+    std::vector<int32_t> renamed;
+    for (ScalarInstruction i : view.epilogue->instructions) {
+      if (i.kind == Kind::load) {
+        const int32_t region_input = view.epilogue_loads[static_cast<size_t>(i.a)];
+        if (region_input < 0) {
+          renamed.push_back(sum);
+          continue;
+        }
+        i.a = input(region_input);
+      } else {
+        for (int32_t* operand : {&i.a, &i.b, &i.c})
+          if (*operand >= 0) *operand = renamed[static_cast<size_t>(*operand)];
+      }
+      renamed.push_back(add(i));
+    }
+    made.program.outputs = {renamed[static_cast<size_t>(view.epilogue->outputs.at(0))]};
+  } else {
+    made.program.outputs = {sum};
+  }
+  made.program.inputs = static_cast<int>(made.loads.size()) + 1;
+  if (made.loads.size() > static_cast<size_t>(kernel_parameters::most_epilogue_operands)) return std::nullopt;
+  for (const ScalarInstruction& i : instructions)
+    if (!has_device_type(i.dtype)) return std::nullopt;
+  return has_device_type(made.result) ? std::optional(std::move(made)) : std::nullopt;
+}
+
+std::string finish_text(const EpilogueView& view) {
+  std::string loads;
+  for (size_t k = 0; k < view.types.size(); ++k)
+    loads += fmt::format("    {0} x{1}[8];\n    load_columns(p.operand[{2}], row, column, count, x{1});\n",
+                         device_type(view.types[k]), k + 1, k);
+  const std::string statements = scalar_statements(
+      view.program, [](int32_t input) { return input == 0 ? "sum[i]" : fmt::format("x{}[i]", input); }, "      ");
+  return fmt::format(R"(
+struct Finish {{
+  template <class Parameters>
+  static __device__ __forceinline__ void run(const Parameters& p, const f32 (&sum)[8], u32 row, u32 column, u32 count) {{
+{loads}    {type} y[8];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {{
+{statements}      y[i] = {result};
+    }}
+    store_columns(p, row, column, count, y);
+  }}
+}};
+)",
+                     fmt::arg("loads", loads), fmt::arg("type", device_type(view.result)),
+                     fmt::arg("statements", statements),
+                     fmt::arg("result", scalar_result(view.program, 0, view.result)));
+}
+
+bool can_overwrite(const RegionView& region, const ContractView& contract, const EpilogueView& view, int32_t i) {
+  if (std::find(view.loads.begin(), view.loads.end(), i) == view.loads.end()) return false;
+  if (std::find(contract.anchor_inputs.begin(), contract.anchor_inputs.end(), i) != contract.anchor_inputs.end())
+    return false;
+  return region.graph.type(region.node.inputs[static_cast<size_t>(i)]) == region.graph.type(region.node.outputs[0]);
+}
+
+OperandMap map_operand(const OperandShape& operand, const Dims& out) {
+  OperandMap map;
+  Dims strides = ops::broadcast_strides(operand.dims, out);
+  map.column_stride = strides.empty() ? 0 : strides.back();
+  const int64_t width = operand.dims.empty() ? 1 : operand.dims.back();
+  int64_t vector_stride = 0;                      // a divisor of all row strides
+  std::vector<std::pair<int64_t, int64_t>> axes;  // size, stride; the last first
+  for (size_t d = out.size(); d-- > 1;) {
+    const int64_t size = out[d - 1];
+    // Strides of a dense tensor become those of its rows' pitch.
+    const int64_t stride = width == 0 ? 0 : strides[d - 1] / width * operand.pitch();
+    if (size == 1) continue;
+    vector_stride |= stride;
+    if (!axes.empty() && stride == axes.back().first * axes.back().second) {
+      axes.back().first *= size;
+    } else {
+      axes.emplace_back(size, stride);
+    }
+  }
+  if (axes.size() > most_row_axes)
+    throw Error(ErrorCode::unsupported, "an operand of more than 7 axes that cannot be merged");
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const auto& [size, stride] = axes[axes.size() - 1 - i];
+    map.rows.size[i] = Divisor(static_cast<uint32_t>(std::max<int64_t>(size, 1)));
+    map.rows.stride[i] = stride;
+  }
+  map.rows.rank = static_cast<uint32_t>(axes.size());
+  map.can_be_vector = map.column_stride == 1 && vector_stride % 8 == 0;
+  return map;
+}
+
+EpilogueOperands::EpilogueOperands(const EpilogueView& view, const KernelShapes& shapes) : loads_(view.loads) {
+  for (size_t k = 0; k < view.loads.size(); ++k) {
+    maps_.push_back(map_operand(shapes.inputs[static_cast<size_t>(view.loads[k])], shapes.outputs[0].dims));
+    bytes_.push_back(bit_width(view.types[k]) / 8);
+  }
+}
+
+void EpilogueOperands::bind(const LaunchArguments& arguments, kernel_parameters::EpilogueOperand* operands) const {
+  for (size_t k = 0; k < loads_.size(); ++k) {
+    const void* data = arguments.inputs[static_cast<size_t>(loads_[k])];
+    // 8 elements of a byte need 8 of alignment only; asking for 16 loses nothing but odd slices.
+    operands[k] = {data, maps_[k].column_stride, maps_[k].can_be_vector && is_aligned(data), maps_[k].rows};
+  }
+}
+
+}  // namespace camshaft::cuda

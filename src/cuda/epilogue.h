@@ -1,0 +1,60 @@
+// What follows the sum of a contraction, for kernels on a GPU.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compile/contract_view.h"
+#include "cuda/contract_parameters.h"
+
+namespace camshaft::cuda {
+
+/// The contraction's own bias and the region's epilogue as one program over an element of the result.
+struct EpilogueView {
+  ScalarProgram program;       ///< input 0 is the sum, in f32
+  std::vector<int32_t> loads;  ///< region inputs of the program's inputs 1, 2, …
+  std::vector<DType> types;    ///< of those
+  DType result = DType::f32;
+};
+
+/// `bias`: the region input that has one element for each column, or -1. nullopt for types or numbers of operands that
+/// kernels do not take.
+std::optional<EpilogueView> view_epilogue(const RegionView& region, const ContractView& view, int32_t bias);
+
+/// `struct Finish`, which device/contract.cuh and its like call with 8 sums of a row.
+std::string finish_text(const EpilogueView& view);
+
+/// Whether the result may be written over region input `i`: every element of it is read just before the same one of the
+/// result is written, by the epilogue alone.
+bool can_overwrite(const RegionView& region, const ContractView& contract, const EpilogueView& view, int32_t i);
+
+/// Where rows of a result of shape `out` (all axes but the last) and its columns lie in an operand.
+struct OperandMap {
+  kernel_parameters::RowMap rows = {};
+  int64_t column_stride = 0;
+  bool can_be_vector = false;  ///< but for the address of its first element
+};
+
+/// Throws Error(invalid_argument) when the operand does not broadcast, Error(unsupported) when more than 6 axes cannot
+/// be merged.
+OperandMap map_operand(const OperandShape& operand, const Dims& out);
+
+/// The operands of `view` for one set of shapes; their data is set before each launch.
+class EpilogueOperands {
+ public:
+  EpilogueOperands(const EpilogueView& view, const KernelShapes& shapes);
+  void bind(const LaunchArguments& arguments, kernel_parameters::EpilogueOperand* operands) const;
+
+ private:
+  std::vector<int32_t> loads_;
+  std::vector<OperandMap> maps_;
+  std::vector<int64_t> bytes_;  // an element
+};
+
+/// Whether 16-byte accesses from `pointer` on are aligned.
+inline bool is_aligned(const void* pointer) {
+  return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
+}
+
+}  // namespace camshaft::cuda

@@ -1,0 +1,54 @@
+// Contraction kernels of every form and tile, through the compiler that they are made for.
+#include "cuda/codegen/contract_text.h"
+
+#include <gtest/gtest.h>
+
+#include "cuda/compiler.h"
+#include "cuda/epilogue.h"
+#include "cuda/tile_choice.h"
+
+namespace camshaft::cuda {
+namespace {
+
+// relu(sum + bias) · residual
+EpilogueView an_epilogue(DType dtype) {
+  using Kind = ScalarInstruction::Kind;
+  EpilogueView view;
+  view.loads = {2, 3};
+  view.types = {dtype, dtype};
+  view.result = dtype;
+  view.program.inputs = 3;
+  view.program.instructions = {
+      {.kind = Kind::load, .dtype = DType::f32, .a = 0},
+      {.kind = Kind::load, .dtype = dtype, .a = 1},
+      {.kind = Kind::apply, .function = ScalarFunction::add, .dtype = DType::f32, .a = 0, .b = 1},
+      {.kind = Kind::constant, .dtype = DType::f32, .number = 0},
+      {.kind = Kind::apply, .function = ScalarFunction::max, .dtype = DType::f32, .a = 2, .b = 3},
+      {.kind = Kind::load, .dtype = dtype, .a = 2},
+      {.kind = Kind::apply, .function = ScalarFunction::mul, .dtype = DType::f32, .a = 4, .b = 5}};
+  view.program.outputs = {6};
+  return view;
+}
+
+TEST(ContractText, EveryTileCompiles) {
+  const Library<api::Nvrtc>& nvrtc = nvrtc_library();
+  if (!nvrtc.problem.empty()) GTEST_SKIP() << nvrtc.problem;
+  const Compiler compiler(nvrtc);
+  const auto compiles = [&](const ContractForm& form, const ContractTile& tile, int capability) {
+    EXPECT_FALSE(compiler
+                     .compile({"contract", contract_text(form, tile, finish_text(an_epilogue(form.dtype))),
+                               architecture(capability)})
+                     .empty());
+  };
+  for (const ContractTile& tile : contract_tiles({.dtype = DType::f16, .tensor_cores = true}))
+    compiles({.dtype = DType::f16, .windows = true, .tensor_cores = true}, tile, 90);
+  for (const ContractTile& tile : contract_tiles({.dtype = DType::f32})) compiles({.dtype = DType::f32}, tile, 80);
+  const ContractTile usual;
+  compiles({.dtype = DType::bf16, .tensor_cores = true}, usual, 80);
+  compiles({.dtype = DType::bf16, .b_by_columns = true, .tensor_cores = true}, usual, 100);
+  compiles({.dtype = DType::f16, .b_by_columns = true, .tensor_cores = true}, usual, 75);
+  compiles({.dtype = DType::f32, .windows = true, .tensor_cores = true}, usual, 90);
+}
+
+}  // namespace
+}  // namespace camshaft::cuda
