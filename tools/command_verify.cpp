@@ -31,7 +31,7 @@ int verify(const Arguments& arguments) {
         fmt::format("'{}' is an engine; verify takes the ONNX model, which says what is right", arguments.model));
   const NamedTensors inputs = arguments.read_inputs();
   options.verification_inputs = views(inputs);
-  const double tolerance = options.tolerance;
+  const double tolerance = options.effective_tolerance();
   const Judge who = arguments.against == "reference" ? Judge::reference : Judge::onnxruntime;
   if (arguments.bisect) {
     const std::string found = bisect_passes(arguments.model, who, options);

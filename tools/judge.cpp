@@ -55,7 +55,7 @@ Verdict against_onnxruntime(const std::string& model, BuildOptions options) {
   if (options.progress) options.progress("running ONNX Runtime", 0.8);
   const std::vector<Tensor> expected =
       run_onnxruntime(model, input_names, inputs, output_names, threads, options.cancellation);
-  return {compare_outputs(output_names, expected, actual, options.tolerance), ""};
+  return {compare_outputs(output_names, expected, actual, options.effective_tolerance()), ""};
 }
 
 }  // namespace

@@ -33,6 +33,11 @@ struct OutputError {
 struct BuildOptions {
   /// What the engine runs on: "cpu", or "cuda", the first GPU. What has no kernel there runs on the host.
   std::string device = "cpu";
+  /// Allows tensors within the model to be stored, and products to be taken, in f16, with sums in f32. Regions whose
+  /// numbers f16 cannot hold stay f32 (see BuildReport::kept_f32), as all do on a device that does not gain from it.
+  bool fp16 = false;
+  /// The same in bf16, which holds f32's range with fewer bits. Where both are allowed it is f16.
+  bool bf16 = false;
   /// Shapes to tune for and to accept; empty: any shape.
   std::vector<Profile> profiles;
   /// Threads for building, measuring and verifying; 0: one for each core.
@@ -52,8 +57,9 @@ struct BuildOptions {
   std::string write_lock;
   /// Compare the engine with the reference evaluation of the model on seeded inputs, and fail outside the tolerance.
   bool verify = true;
-  /// Largest allowed max_error / scale of a floating-point output.
-  double tolerance = 1e-4;
+  /// Largest allowed max_error / scale of a floating-point output. 0: 1e-4, or what the precisions that are allowed
+  /// need: 0.02 for f16, 0.1 for bf16.
+  double tolerance = 0;
   /// Seed of the inputs used for verification.
   uint64_t seed = 0;
   /// Inputs to verify on instead, by name; those left out are made from the seed. The memory must stay valid during the
@@ -66,6 +72,9 @@ struct BuildOptions {
   /// Called with what is being done ("optimising", "verifying", …) and how far it is, in [0, 1].
   std::function<void(std::string_view stage, double fraction)> progress;
   Cancellation cancellation;
+
+  /// What `tolerance` comes to.
+  double effective_tolerance() const { return tolerance > 0 ? tolerance : bf16 && !fp16 ? 0.1 : fp16 ? 0.02 : 1e-4; }
 };
 
 /// What a build did.
@@ -85,6 +94,8 @@ struct BuildReport {
   /// Whether approximate tactics (Winograd) were tried and given up because they took more than a quarter of the
   /// tolerance. Builds without verification never use them.
   bool approximate_refused = false;
+  /// Values whose magnitude on the sample inputs f16 cannot hold: they stay f32.
+  std::vector<std::string> kept_f32;
   int64_t model_nodes = 0;  ///< nodes of the ONNX graph
   int64_t layers = 0;       ///< steps of the plan
 };

@@ -12,11 +12,13 @@
 #include "base/log.h"
 #include "base/mapped_file.h"
 #include "build/compile_graph.h"
+#include "build/find_beyond_f16.h"
 #include "build/tuning.h"
 #include "build/verify_engine.h"
 #include "compile/tune/settle_chains.h"
 #include "cpu/device.h"
 #include "onnx/importer.h"
+#include "optimize/lower_precision.h"
 #include "optimize/pipeline.h"
 #include "runtime/backends.h"
 #include "runtime/engine_impl.h"
@@ -83,6 +85,24 @@ bool has_margin(const VerifyResult& result, double tolerance) {
          });
 }
 
+/// What tensors are stored as within the model.
+DType storage_type(const BuildOptions& options, const Backend& backend) {
+  if (options.fp16 && backend.gains_from(DType::f16)) return DType::f16;
+  if (options.bf16 && backend.gains_from(DType::bf16)) return DType::bf16;
+  if (options.fp16 || options.bf16)
+    log_warning(fmt::format("{} has no kernels that are faster in {}: the engine is built in fp32",
+                            backend.device().name, options.fp16 ? "fp16" : "bf16"));
+  return DType::f32;
+}
+
+SampleOptions sample_options(const BuildOptions& options) {
+  SampleOptions sample;
+  sample.seed = options.seed;
+  for (const auto& [name, view] : options.verification_inputs) sample.inputs[name] = copy_of(view);
+  sample.cancellation = options.cancellation;
+  return sample;
+}
+
 std::map<std::string, std::string> metadata_of(const onnx::ImportedModel& imported, const ModelIdentity& model,
                                                size_t model_bytes, const DeviceInfo& device) {
   std::map<std::string, std::string> metadata = {
@@ -145,12 +165,21 @@ Engine Builder::build_checked(const std::string& model_path) {
   Graph graph = imported.graph;
   PassContext passes{.pool = pool};
   passes.channels_last = backend->prefers_channels_last();
-  passes.chains = true;
+  passes.storage = storage_type(options_, *backend);
+  passes.chains = backend->runs_chains() && passes.storage == DType::f32;
   passes.stop_after = options_.stop_after_pass;
   passes.cancellation = options_.cancellation;
   CompileOptions compile;
   passes.notes = &compile.notes;
   optimize(graph, passes);
+  std::set<std::string> too_large;
+  if (passes.storage == DType::f16 && options_.verify) {
+    progress("looking for what fp16 cannot hold", 0.2);
+    too_large = find_beyond_f16(imported.graph, graph, sample_options(options_), pool);
+    report_.kept_f32.assign(too_large.begin(), too_large.end());
+    passes.keep_f32 = &too_large;
+  }
+  lower_precision(graph, passes);
   report_.seconds_optimize = watch.lap();
 
   compile.profiles = options_.profiles;
@@ -179,28 +208,28 @@ Engine Builder::build_checked(const std::string& model_path) {
 
   if (options_.verify) {
     VerifyOptions verify;
-    verify.tolerance = options_.tolerance;
+    verify.tolerance = options_.effective_tolerance();
     verify.seed = options_.seed;
     verify.cancellation = options_.cancellation;
     for (const auto& [name, view] : options_.verification_inputs) verify.inputs[name] = copy_of(view);
     const auto verified = [&] {
       progress("verifying", 0.6);
-      verify.sensitivity_above = options_.tolerance * (is_approximate(engine) ? approximate_share : 1);
+      verify.sensitivity_above = options_.effective_tolerance() * (is_approximate(engine) ? approximate_share : 1);
       VerifyResult result = verify_engine(imported.graph, engine, verify, pool);
       report_.seconds_verify += watch.lap();
       return result;
     };
     VerifyResult result = verified();
-    if (!tuning.is_locked() && is_approximate(engine) && !has_margin(result, options_.tolerance)) {
+    if (!tuning.is_locked() && is_approximate(engine) && !has_margin(result, options_.effective_tolerance())) {
       report_.approximate_refused = true;
       engine = compiled(false);
       result = verified();
     }
     report_.verification = result.outputs;
     report_.unverified = result.unverified;
-    if (4 * result.sensitivity > options_.tolerance) report_.sensitivity = result.sensitivity;
+    if (4 * result.sensitivity > options_.effective_tolerance()) report_.sensitivity = result.sensitivity;
     if (result.unverified.empty() && !result.passed)
-      throw Error(ErrorCode::verification_failed, failure_message(result, options_.tolerance));
+      throw Error(ErrorCode::verification_failed, failure_message(result, options_.effective_tolerance()));
   }
   report_.layers = static_cast<int64_t>(engine.impl()->plan.steps.size());
   tuning.report(report_);

@@ -7,6 +7,7 @@
 #include <map>
 #include <variant>
 
+#include "base/float_types.h"
 #include "build/verification_sample.h"
 #include "camshaft/context.h"
 #include "ops/evaluate.h"
@@ -26,6 +27,12 @@ std::string describe(const PlanStep& step) {
   for (const std::string& s : step.sources) sources += (sources.empty() ? "" : ", ") + s;
   return fmt::format("layer '{}' ({}, tactic {}), from the model's nodes {}", step.name, step.op, step.tactic,
                      sources.empty() ? "-" : sources);
+}
+
+Tensor widened(const Tensor& tensor) {
+  Tensor made(DType::f32, tensor.dims());
+  convert_to_float(tensor.dtype(), tensor.data(), made.as_mutable<float>(), tensor.size());
+  return made;
 }
 
 // Compares every tensor that the plan and the model have in common, in the order of the plan.
@@ -55,8 +62,11 @@ std::string find_culprit(const Graph& model, const Engine& engine, const Verific
     const Tensor& reference = expected[name];
     if (!reference.defined() || holds_objects(reference.dtype())) continue;
     context.set_tap(name, [&, name](const TensorView& view) {
-      if (!culprit.empty() || view.dims != reference.dims() || view.dtype != reference.dtype()) return;
-      const Tensor actual(view.dtype, view.dims, {static_cast<const std::byte*>(view.data), view.bytes}, nullptr);
+      if (!culprit.empty() || view.dims != reference.dims()) return;
+      Tensor actual(view.dtype, view.dims, {static_cast<const std::byte*>(view.data), view.bytes}, nullptr);
+      if ((view.dtype == DType::f16 || view.dtype == DType::bf16) && reference.dtype() == DType::f32)
+        actual = widened(actual);
+      if (actual.dtype() != reference.dtype()) return;
       const OutputError error = compare_outputs({name}, {reference}, {actual}, tolerance)[0];
       if (!error.passed)
         culprit = fmt::format("{}: error {:.3g} of scale {:.3g}", describe(step), error.max_error, error.scale);

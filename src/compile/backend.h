@@ -46,6 +46,10 @@ class Backend {
   virtual std::unique_ptr<DeviceQueue> make_queue() const { return nullptr; }
   /// Whether convolutions should be in channels-last form.
   virtual bool prefers_channels_last() const = 0;
+  /// Whether convolutions in chains run as one kernel here.
+  virtual bool runs_chains() const { return false; }
+  /// Whether regions that store their results as `dtype`, f16 or bf16, are faster here than with f32.
+  virtual bool gains_from(DType /*dtype*/) const { return false; }
   /// All tactics for this region, cheapest by estimate first. Never empty: the last resort is the reference evaluation.
   virtual std::vector<Tactic> tactics(const RegionView& region) const = 0;
   /// The kernel of one of the region's tactics(). Throws Error(invalid_argument) for a tactic that the region does not

@@ -77,6 +77,7 @@ class CpuBackend final : public Backend {
                 fmt::format("the CPU has no tactic '{}' for {}", tactic.str(), to_string(region.node.op)));
   }
 
+  bool runs_chains() const override { return true; }
   bool can_unpack(const std::string& layout) const override { return layout.rfind("winograd", 0) != 0; }
 
   Tensor unpack(const PackedConstant& packed, DType dtype, const Dims& dims) const override {

@@ -34,6 +34,9 @@ class CudaBackend final : public Backend {
   const DeviceInfo& device() const override { return info_; }
   std::unique_ptr<DeviceQueue> make_queue() const override { return std::make_unique<Queue>(workshop_.device()); }
   bool prefers_channels_last() const override { return true; }
+  bool gains_from(DType dtype) const override {
+    return dtype == DType::f16 || (dtype == DType::bf16 && workshop_.device()->facts().capability >= 80);
+  }
 
   std::vector<Tactic> tactics(const RegionView& region) const override {
     std::vector<Tactic> list;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,10 @@ struct PassContext {
   ThreadPool& pool;            ///< for evaluating constants
   bool channels_last = false;  ///< the layout that the backend's convolutions prefer
   bool chains = false;         ///< whether somebody takes those chains apart that do not pay
-  int stop_after = -1;         ///< run only the first N passes of pass_names(); -1: all
-  bool verify = false;         ///< run the verifier after each pass, as debug builds always do
+  DType storage = DType::f32;  ///< of what passes between regions that can compute on it: f32, f16 or bf16
+  const std::set<std::string>* keep_f32 = nullptr;  ///< values that stay f32 all the same; null: none
+  int stop_after = -1;                              ///< run only the first N passes of pass_names(); -1: all
+  bool verify = false;                              ///< run the verifier after each pass, as debug builds always do
   Cancellation cancellation = {};
   PassNotes* notes = nullptr;  ///< null: nobody wants to know
 };

@@ -1,0 +1,278 @@
+#include "optimize/lower_precision.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "base/float_types.h"
+#include "ops/attention.h"
+#include "ops/contract.h"
+#include "ops/move.h"
+#include "ops/pointwise.h"
+#include "ops/reduce.h"
+#include "ops/region.h"
+#include "ops/resize.h"
+
+namespace camshaft {
+
+namespace {
+
+enum class Role : uint8_t {
+  plain,      ///< stays f32
+  narrow,     ///< one operator that takes the narrow type and gives it
+  contract,   ///< a region whose contraction takes it, with a pointwise epilogue
+  pointwise,  ///< a region, or one operator, that takes and gives either
+};
+
+bool is_narrow(const Op& op) {
+  return op.as<ops::MatMul>() || op.as<ops::Conv>() || op.as<ops::ConvTranspose>() || op.as<ops::Attention>() ||
+         op.as<ops::Reduce>() || op.as<ops::Softmax>() || op.as<ops::LayerNorm>() || op.as<ops::GroupNorm>() ||
+         op.as<ops::Pool>() || op.as<ops::Resize>() || op.as<ops::Reshape>() || op.as<ops::Transpose>() ||
+         op.as<ops::Expand>() || op.as<ops::Concat>() || op.as<ops::Slice>() || op.as<ops::Pad>() ||
+         op.as<ops::Gather>() || op.as<ops::GatherElements>();
+}
+
+Role role_of(const Node& node) {
+  if (is_narrow(node.op)) return Role::narrow;
+  if (node.op.as<ops::Pointwise>() || node.op.as<ops::Cast>()) return Role::pointwise;
+  const auto* region = node.op.as<ops::Region>();
+  if (!region) return Role::plain;
+  if (region->kind == ops::RegionKind::pointwise) return Role::pointwise;
+  return region->kind == ops::RegionKind::contract ? Role::contract : Role::plain;
+}
+
+class Lowering {
+ public:
+  Lowering(Graph& graph, const PassContext& context)
+      : old_(std::move(graph)),
+        graph_(graph),
+        context_(context),
+        uses_(old_),
+        wide_(old_.values.size(), no_value),
+        narrow_(old_.values.size(), no_value) {}
+
+  void run() {
+    graph_ = Graph();
+    graph_.name = old_.name;
+    for (const ValueId id : old_.inputs) wide_[at(id)] = graph_.add_input(old_.value(id).name, old_.type(id));
+    for (const Node& node : old_.nodes) roles_.push_back(role(node));
+    for (size_t n = 0; n < old_.nodes.size(); ++n) {
+      const Node& node = old_.nodes[n];
+      switch (roles_[n]) {
+        case Role::plain:
+          copy(node, false);
+          break;
+        case Role::narrow:
+          copy(node, true);
+          break;
+        case Role::contract:
+        case Role::pointwise:
+          rebuild(node, roles_[n] == Role::contract);
+          break;
+      }
+    }
+    for (size_t o = 0; o < old_.outputs.size(); ++o) graph_.add_output(old_.output_names[o], wide(old_.outputs[o]));
+    remove_dead(graph_);
+  }
+
+ private:
+  static size_t at(ValueId id) { return static_cast<size_t>(id); }
+  bool is_f32(ValueId id) const { return id != no_value && old_.type(id).dtype == DType::f32; }
+
+  Role role(const Node& node) const {
+    const Role role = role_of(node);
+    if (role == Role::plain) return role;
+    for (const ValueId id : node.outputs)
+      if (context_.keep_f32 && context_.keep_f32->contains(old_.value(id).name)) return Role::plain;
+    // An operator that touches no f32 has nothing to gain.
+    const bool touches = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) { return is_f32(id); });
+    if (!touches && role != Role::pointwise) return Role::plain;
+    const size_t masks = node.op.as<ops::Attention>() ? 3 : node.inputs.size();
+    for (size_t i = 0; i < masks && role != Role::pointwise; ++i)
+      if (is_f32(node.inputs[i]) && !fits(node.inputs[i])) return Role::plain;
+    return role;
+  }
+
+  // Whether the narrow type holds all elements of a constant.
+  bool fits(ValueId id) const {
+    const Tensor* constant = old_.value(id).constant.get();
+    if (!constant || context_.storage != DType::f16) return true;
+    const auto* x = constant->as<float>();
+    return std::none_of(x, x + constant->size(), [](float v) { return std::isfinite(v) && std::fabs(v) > 65504; });
+  }
+
+  // Whether somebody reads the value better in the narrow type.
+  bool wanted_narrow(ValueId id) const {
+    const auto& readers = uses_.readers[at(id)];
+    return std::any_of(readers.begin(), readers.end(),
+                       [&](int32_t n) { return roles_[static_cast<size_t>(n)] != Role::plain; });
+  }
+
+  Tensor narrowed(const Tensor& wide) const {
+    Tensor made(context_.storage, wide.dims());
+    convert_from_float(context_.storage, wide.as<float>(), made.mutable_data(), wide.size());
+    return made;
+  }
+
+  ValueId add_cast(ValueId from, DType to, const std::string& name) {
+    return graph_.add(ops::Cast{.to = to}, {from}, name);
+  }
+
+  // The value of the new graph, in its own type, …
+  ValueId wide(ValueId id) {
+    ValueId& made = wide_[at(id)];
+    if (made != no_value) return made;
+    const Value& value = old_.value(id);
+    made = value.constant ? graph_.add_constant(value.name, value.constant)
+                          : add_cast(narrow_[at(id)], value.type.dtype, value.name);
+    return made;
+  }
+
+  // … and in the narrow one.
+  ValueId narrow(ValueId id) {
+    ValueId& made = narrow_[at(id)];
+    if (made != no_value) return made;
+    const Value& value = old_.value(id);
+    return made = value.constant ? graph_.add_constant(value.name, narrowed(*value.constant))
+                                 : add_cast(wide(id), context_.storage, value.name);
+  }
+
+  std::vector<std::string> names(const Node& node) const {
+    std::vector<std::string> list;
+    for (const ValueId id : node.outputs) list.push_back(old_.value(id).name);
+    return list;
+  }
+
+  void take_outputs(const Node& node, const std::vector<ValueId>& made) {
+    for (size_t o = 0; o < made.size(); ++o) {
+      const bool same = graph_.type(made[o]).dtype == old_.type(node.outputs[o]).dtype;
+      (same ? wide_ : narrow_)[at(node.outputs[o])] = made[o];
+    }
+  }
+
+  // A mask of scores in the narrow type. Its numbers may be as large as f32 has them and mean "never": they become the
+  // largest that f16 has, and infinities stay.
+  ValueId narrow_mask(ValueId id) {
+    if (context_.storage != DType::f16 || narrow_[at(id)] != no_value) return narrow(id);
+    const auto number = [](Graph& body, float x) {
+      Tensor scalar(DType::f32, {});
+      *scalar.as_mutable<float>() = x;
+      return body.add_constant("limit", std::move(scalar));
+    };
+    Graph body;
+    const ValueId x = body.add_input(old_.value(id).name, old_.type(id));
+    const auto apply = [&](ScalarFunction f, std::vector<ValueId> operands) {
+      return body.add(ops::Pointwise{f}, std::move(operands), "mask");
+    };
+    const ValueId never = apply(ScalarFunction::equal, {x, number(body, -std::numeric_limits<float>::infinity())});
+    const ValueId bounded =
+        apply(ScalarFunction::select, {never, x, apply(ScalarFunction::max, {x, number(body, -65504)})});
+    body.add_output("mask", body.add(ops::Cast{.to = context_.storage}, {bounded}, "mask"));
+    std::vector<Graph> bodies;
+    bodies.push_back(std::move(body));
+    return graph_.add_node(ops::Region{ops::RegionKind::pointwise}, {wide(id)}, {old_.value(id).name}, {},
+                           std::move(bodies))[0];
+  }
+
+  void copy(const Node& node, bool narrowed) {
+    const size_t first_mask = node.op.as<ops::Attention>() ? 3 : node.inputs.size();
+    std::vector<ValueId> inputs;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId id = node.inputs[i];
+      inputs.push_back(id == no_value             ? no_value
+                       : !narrowed || !is_f32(id) ? wide(id)
+                       : i < first_mask           ? narrow(id)
+                                                  : narrow_mask(id));
+    }
+    take_outputs(node, graph_.add_node(node.op, inputs, names(node), node.sources, node.bodies));
+  }
+
+  // A region, or a pointwise operator as one, that casts what it reads and stores.
+  void rebuild(const Node& node, bool is_contract) {
+    const bool is_region = node.op.as<ops::Region>() != nullptr;
+    const Graph* body = is_region ? &node.bodies[0] : nullptr;
+    std::vector<ValueId> inputs;
+    Graph made;
+    std::map<ValueId, ValueId> renamed;  // of the old body (of the old graph, without one) to the new
+    std::vector<std::pair<ValueId, ValueId>> to_widen;
+    const auto is_anchor_input = [&](ValueId id) {
+      if (!is_contract) return false;
+      const std::vector<ValueId>& anchor = body->nodes[0].inputs;
+      return std::find(anchor.begin(), anchor.end(), id) != anchor.end();
+    };
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId outer = node.inputs[i], inner = is_region ? body->inputs[i] : outer;
+      // One element is copied into the body, as fuse() does.
+      const bool is_number = !is_region && old_.is_constant(outer) && old_.value(outer).constant->size() == 1;
+      if (outer == no_value || renamed.contains(inner) || is_number) {
+        if (is_region) throw Error(ErrorCode::internal, "a region reads nothing, or one value twice");
+        continue;
+      }
+      const bool narrowed = is_f32(outer) && (is_anchor_input(inner) || narrow_[at(outer)] != no_value);
+      inputs.push_back(narrowed ? narrow(outer) : wide(outer));
+      const ValueId id = made.add_input(old_.value(outer).name, graph_.type(inputs.back()));
+      renamed[inner] = id;
+      if (narrowed) to_widen.emplace_back(inner, id);
+    }
+    const auto widen = [&] {
+      for (const auto& [inner, id] : to_widen)
+        renamed[inner] = made.add(ops::Cast{.to = DType::f32}, {id}, made.value(id).name);
+      to_widen.clear();
+    };
+    const auto add = [&](const Node& inner_node, const Graph& from) {
+      std::vector<ValueId> operands;
+      std::vector<std::string> names;
+      for (const ValueId id : inner_node.inputs) {
+        if (id != no_value && !renamed.contains(id))
+          renamed[id] = made.add_constant(from.value(id).name, from.value(id).constant);
+        operands.push_back(id == no_value ? no_value : renamed.at(id));
+      }
+      for (const ValueId id : inner_node.outputs) names.push_back(from.value(id).name);
+      const auto outputs = made.add_node(inner_node.op, operands, names, inner_node.sources, inner_node.bodies);
+      for (size_t o = 0; o < outputs.size(); ++o) {
+        renamed[inner_node.outputs[o]] = outputs[o];
+        if (made.type(outputs[o]).dtype != from.type(inner_node.outputs[o]).dtype)
+          to_widen.emplace_back(inner_node.outputs[o], outputs[o]);
+      }
+    };
+    if (is_region) {
+      for (size_t n = 0; n < body->nodes.size(); ++n) {
+        if (n > 0 || !is_contract) widen();  // the contraction comes first, and reads the narrow type
+        add(body->nodes[n], *body);
+      }
+    } else {
+      widen();
+      add(node, old_);
+    }
+    widen();
+    for (size_t o = 0; o < node.outputs.size(); ++o) {
+      const ValueId outer = node.outputs[o];
+      ValueId result = renamed.at(is_region ? body->outputs[o] : outer);
+      const bool is_output = uses_.is_output[at(outer)];
+      if (is_f32(outer) && !is_output && wanted_narrow(outer))
+        result = made.add(ops::Cast{.to = context_.storage}, {result}, old_.value(outer).name);
+      made.add_output(is_region ? body->output_names[o] : old_.value(outer).name, result);
+    }
+    remove_dead(made);
+    const bool unchanged = !is_region && made.nodes.size() == 1;
+    if (unchanged) return copy(node, false);
+    const ops::Region region{is_contract ? ops::RegionKind::contract : ops::RegionKind::pointwise};
+    take_outputs(node, graph_.add_node(region, inputs, names(node), node.sources, {std::move(made)}));
+  }
+
+  const Graph old_;
+  Graph& graph_;
+  const PassContext& context_;
+  const Uses uses_;
+  std::vector<Role> roles_;
+  std::vector<ValueId> wide_, narrow_;  // of each old value, in the new graph
+};
+
+}  // namespace
+
+void lower_precision(Graph& graph, const PassContext& context) {
+  if (context.storage != DType::f32) Lowering(graph, context).run();
+}
+
+}  // namespace camshaft

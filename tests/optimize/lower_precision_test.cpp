@@ -1,0 +1,121 @@
+#include "optimize/lower_precision.h"
+
+#include <set>
+
+#include "ops/evaluate.h"
+#include "ops/region.h"
+#include "optimize/fuse.h"
+#include "optimize/pass_test.h"
+
+namespace camshaft {
+namespace {
+
+// "contract(matmul:f16, cast:f32, pointwise:f32, cast:f16):f16 softmax:f16 …": operators with what they give.
+std::string outline(const Graph& graph) {
+  std::string out;
+  for (const Node& node : graph.nodes) {
+    const auto* region = node.op.as<ops::Region>();
+    out += out.empty() ? "" : " ";
+    out += region ? std::string(EnumNames<ops::RegionKind>::values[static_cast<size_t>(region->kind)]) + "(" +
+                        outline(node.bodies[0]) + ")"
+                  : std::string(node.op.name());
+    out += ":" + std::string(to_string(graph.type(node.outputs[0]).dtype));
+  }
+  return out;
+}
+
+Graph lowered(const std::string& body, DType storage = DType::f16, const std::set<std::string>* keep = nullptr) {
+  Graph graph = parse_graph("graph \"g\" (%x: f32[2, 4]) {\n" + body + "\n}", operators());
+  PassContext context = test_context();
+  fuse(graph, context);
+  context.storage = storage;
+  context.keep_f32 = keep;
+  lower_precision(graph, context);
+  verify(graph, "the pass under test");
+  return graph;
+}
+
+const std::string two_products = R"(
+  const %w: f32[4, 4] = 0.5
+  const %b: f32[4] = 0.25
+  const %zero: f32[] = 0
+  %p = matmul (%x, %w)
+  %s = pointwise {function=add} (%p, %b)
+  %r = pointwise {function=max} (%s, %zero)
+  %y = matmul (%r, %w)
+  return y=%y)";
+
+TEST(LowerPrecision, ContractionsReadAndGiveIt) {
+  EXPECT_EQ(outline(lowered(two_products)),
+            "cast:f16 contract(matmul:f16 cast:f32 pointwise:f32 pointwise:f32 cast:f16):f16 matmul:f16 cast:f32");
+}
+
+TEST(LowerPrecision, ResultsAreTheSameButForRounding) {
+  const std::string text = "graph \"g\" (%x: f32[2, 4]) {\n" + two_products + "\n}";
+  Tensor x(DType::f32, {2, 4});
+  for (int64_t i = 0; i < x.size(); ++i) x.as_mutable<float>()[i] = 0.3f * static_cast<float>(i) - 1;
+  const Tensor expected = evaluate(parse_graph(text, operators()), {x}, test_pool())[0];
+  for (const DType storage : {DType::f16, DType::bf16}) {
+    const Tensor y = evaluate(lowered(two_products, storage), {x}, test_pool())[0];
+    for (int64_t i = 0; i < y.size(); ++i)
+      EXPECT_NEAR(y.as<float>()[i], expected.as<float>()[i], storage == DType::f16 ? 4e-3 : 3e-2);
+  }
+}
+
+TEST(LowerPrecision, AnOutputComesFromItsRegionInF32) {
+  EXPECT_EQ(outline(lowered(R"(
+  const %w: f32[4, 4] = 0.5
+  %p = matmul (%x, %w)
+  %y = pointwise {function=tanh} (%p)
+  return y=%y)")),
+            "cast:f16 contract(matmul:f16 cast:f32 pointwise:f32):f32");
+}
+
+TEST(LowerPrecision, ValuesThatOthersReadAreStoredOnce) {
+  EXPECT_EQ(outline(lowered(R"(
+  const %w: f32[4, 4] = 0.5
+  %t = pointwise {function=tanh} (%x)
+  %p = matmul (%t, %w)
+  %y = pointwise {function=add} (%p, %t)
+  return y=%y)")),
+            "pointwise(pointwise:f32 cast:f16):f16 contract(matmul:f16 cast:f32 cast:f32 pointwise:f32):f32");
+}
+
+TEST(LowerPrecision, OperatorsWithoutItStayF32) {
+  EXPECT_EQ(outline(lowered(R"(
+  const %axis: i64[] = 1
+  const %w: f32[4, 4] = 0.5
+  %p = matmul (%x, %w)
+  %c = cumulative (%p, %axis)
+  %y = matmul (%c, %w)
+  return y=%y)")),
+            "cast:f16 matmul:f16 cast:f32 cumulative:f32 cast:f16 matmul:f16 cast:f32");
+}
+
+TEST(LowerPrecision, WhatItCannotHoldStaysF32) {
+  const std::string body = R"(
+  const %w: f32[4, 4] = 100000
+  %y = matmul (%x, %w)
+  return y=%y)";
+  EXPECT_EQ(outline(lowered(body)), "matmul:f32");
+  EXPECT_EQ(outline(lowered(body, DType::bf16)), "cast:bf16 matmul:bf16 cast:f32");
+  const std::set<std::string> keep{"r"};
+  EXPECT_EQ(outline(lowered(two_products, DType::f16, &keep)),
+            "contract(matmul:f32 pointwise:f32 pointwise:f32):f32 cast:f16 matmul:f16 cast:f32");
+}
+
+TEST(LowerPrecision, NothingWithoutBeingAsked) {
+  EXPECT_EQ(outline(lowered(two_products, DType::f32)),
+            "contract(matmul:f32 pointwise:f32 pointwise:f32):f32 matmul:f32");
+}
+
+TEST(LowerPrecision, IntegersAreLeftAlone) {
+  EXPECT_EQ(outline(lowered(R"(
+  %i = cast {to=i64} (%x)
+  %s = reduce {kind=sum, axes=[1]} (%i)
+  return y=%s)")),
+            "cast:i64 reduce:i64");
+}
+
+}  // namespace
+}  // namespace camshaft
