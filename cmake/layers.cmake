@@ -14,10 +14,14 @@ function(camshaft_layer name)
   target_link_libraries(camshaft_${name} ${scope} ${LAYER_DEPENDS} ${LAYER_LINK})
 endfunction()
 
-# camshaft_layer_tests(NAME LINK libraries...): tests/NAME/**.cpp as one GoogleTest program, test_NAME.
+# camshaft_layer_tests(NAME LINK libraries... [WITHOUT folders...]): tests/NAME/**.cpp, but for those folders, as one
+# GoogleTest program, test_NAME.
 function(camshaft_layer_tests name)
-  cmake_parse_arguments(TESTS "" "" "LINK" ${ARGN})
+  cmake_parse_arguments(TESTS "" "" "LINK;WITHOUT" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${name}/*.cpp)
+  foreach(folder ${TESTS_WITHOUT})
+    list(FILTER sources EXCLUDE REGEX "/tests/${name}/${folder}/")
+  endforeach()
   if(NOT sources)
     return()
   endif()

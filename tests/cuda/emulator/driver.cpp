@@ -1,0 +1,555 @@
+// libcuda.so.1 of a GPU that is not there.
+//
+// Adding a function: its name and parameters come from src/cuda/c_api.h, which is checked against what is here.
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <set>
+#include <type_traits>
+
+#include "cuda/c_api.h"
+#include "facts.h"
+#include "faults.h"
+#include "grid.h"
+#include "memory.h"
+#include "module.h"
+#include "stream.h"
+
+#define EMULATOR_API extern "C" __attribute__((visibility("default")))
+
+using namespace emulator;
+using namespace camshaft::cuda::api;
+
+namespace {
+
+enum : Result {
+  invalid_value = 1,
+  not_initialized = 3,
+  invalid_image = 200,
+  invalid_context = 201,
+  no_binary = 209,
+  invalid_handle = 400,
+  not_found = 500,
+  too_many_resources = 701,
+  launch_failed = 719,
+  capture_unsupported = 900,
+  capture_invalidated = 901,
+};
+
+struct Function {
+  std::shared_ptr<Module> module;
+  std::string name;
+  const Kernel* kernel = nullptr;
+  unsigned most_dynamic_shared_bytes = facts::shared_bytes_without_asking;
+};
+
+struct Loaded {
+  std::shared_ptr<Module> module;
+  std::map<std::string, Function> functions;
+};
+
+using Clock = std::chrono::steady_clock;
+struct Event {
+  Clock::time_point time{};
+  Stream* stream = nullptr;  // null: not recorded
+};
+
+struct GraphNodes {
+  std::vector<Work> work;
+};
+
+bool initialized = false;
+int context_value = 0;  // whose address is the context
+thread_local int contexts_pushed = 0;
+
+std::set<Loaded*>& modules() {
+  static auto* modules = new std::set<Loaded*>;
+  return *modules;
+}
+
+Result problem_of(const Stream& stream) {
+  return stream.problem.empty() ? Result{success} : Result{launch_failed};
+}
+
+// With the stream that work goes to.
+template <class Add>
+Result on(Handle handle, const Add& add) {
+  const std::lock_guard lock(device_mutex());
+  if (contexts_pushed == 0) return invalid_context;
+  Stream* stream = find_stream(handle);
+  if (stream == nullptr) return invalid_handle;
+  if (!stream->problem.empty()) return launch_failed;
+  return add(*stream);
+}
+
+// What may not be called while a stream is being captured.
+Result forbidden_in_capture(Stream* stream) {
+  if (stream != nullptr && stream->captured != nullptr) stream->is_invalid = true;
+  return capture_unsupported;
+}
+
+}  // namespace
+
+int facts::capability() {
+  const char* wanted = std::getenv("CAMSHAFT_EMULATED_CAPABILITY");
+  const int value = wanted ? std::atoi(wanted) : 0;
+  return value > 0 ? value : 80;
+}
+
+// ---- the library and the device
+
+EMULATOR_API Result cuInit(unsigned) {
+  const std::lock_guard lock(device_mutex());
+  if (!initialized) catch_faults();
+  initialized = true;
+  return success;
+}
+
+EMULATOR_API Result cuDriverGetVersion(int* version) {
+  *version = 13000;
+  return success;
+}
+
+EMULATOR_API Result cuGetErrorName(Result error, const char** name) {
+  static const std::map<Result, const char*> names = {{success, "CUDA_SUCCESS"},
+                                                      {invalid_value, "CUDA_ERROR_INVALID_VALUE"},
+                                                      {error_out_of_memory, "CUDA_ERROR_OUT_OF_MEMORY"},
+                                                      {not_initialized, "CUDA_ERROR_NOT_INITIALIZED"},
+                                                      {error_no_device, "CUDA_ERROR_NO_DEVICE"},
+                                                      {invalid_image, "CUDA_ERROR_INVALID_IMAGE"},
+                                                      {invalid_context, "CUDA_ERROR_INVALID_CONTEXT"},
+                                                      {no_binary, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
+                                                      {invalid_handle, "CUDA_ERROR_INVALID_HANDLE"},
+                                                      {not_found, "CUDA_ERROR_NOT_FOUND"},
+                                                      {too_many_resources, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
+                                                      {launch_failed, "CUDA_ERROR_LAUNCH_FAILED"},
+                                                      {capture_unsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
+                                                      {capture_invalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"}};
+  const auto found = names.find(error);
+  if (found == names.end()) return invalid_value;
+  *name = found->second;
+  return success;
+}
+
+EMULATOR_API Result cuGetErrorString(Result error, const char** text) {
+  const std::lock_guard lock(device_mutex());
+  static auto* kept = new std::string;
+  *kept = error == launch_failed ? last_problem() : "of the emulated GPU";
+  *text = kept->c_str();
+  return success;
+}
+
+EMULATOR_API Result cuDeviceGetCount(int* count) {
+  *count = 1;
+  return initialized ? Result{success} : Result{not_initialized};
+}
+
+EMULATOR_API Result cuDeviceGet(Device* device, int ordinal) {
+  *device = ordinal;
+  return !initialized ? Result{not_initialized} : ordinal == 0 ? Result{success} : Result{invalid_value};
+}
+
+EMULATOR_API Result cuDeviceGetName(char* name, int length, Device) {
+  std::snprintf(name, static_cast<size_t>(length), "%s", facts::name);
+  return success;
+}
+
+EMULATOR_API Result cuDeviceTotalMem_v2(size_t* bytes, Device) {
+  *bytes = facts::memory_bytes;
+  return success;
+}
+
+EMULATOR_API Result cuDeviceGetAttribute(int* value, int attribute, Device) {
+  static const std::map<int, int> values = {{1, facts::threads_per_block},              // of a block, at most
+                                            {8, facts::shared_bytes_without_asking},    // of a block
+                                            {10, 32},                                   // threads of a warp
+                                            {multiprocessors, facts::multiprocessors},  //
+                                            {l2_bytes, facts::l2_bytes},
+                                            {39, 2048},  // threads of a multiprocessor
+                                            {capability_major, facts::capability() / 10},
+                                            {capability_minor, facts::capability() % 10},
+                                            {81, facts::shared_bytes_per_block + 1024},  // of a multiprocessor
+                                            {95, 1},                                     // cooperative launches
+                                            {shared_bytes_per_block, facts::shared_bytes_per_block}};
+  const auto found = values.find(attribute);
+  if (found == values.end()) return invalid_value;
+  *value = found->second;
+  return success;
+}
+
+EMULATOR_API Result cuDevicePrimaryCtxRetain(Handle* context, Device) {
+  *context = &context_value;
+  return initialized ? Result{success} : Result{not_initialized};
+}
+
+EMULATOR_API Result cuDevicePrimaryCtxRelease_v2(Device) {
+  return success;
+}
+
+EMULATOR_API Result cuCtxPushCurrent_v2(Handle context) {
+  if (context != &context_value) return invalid_context;
+  ++contexts_pushed;
+  return success;
+}
+
+EMULATOR_API Result cuCtxPopCurrent_v2(Handle* context) {
+  if (contexts_pushed == 0) return invalid_context;
+  --contexts_pushed;
+  *context = &context_value;
+  return success;
+}
+
+// ---- streams and events
+
+EMULATOR_API Result cuStreamCreate(Handle* stream, unsigned) {
+  if (contexts_pushed == 0) return invalid_context;
+  *stream = make_stream();
+  return success;
+}
+
+EMULATOR_API Result cuStreamDestroy_v2(Handle handle) {
+  const std::lock_guard lock(device_mutex());
+  Stream* stream = find_stream(handle);
+  if (stream == nullptr || handle == nullptr) return invalid_handle;
+  destroy_stream(stream);
+  return success;
+}
+
+EMULATOR_API Result cuStreamSynchronize(Handle handle) {
+  const std::lock_guard lock(device_mutex());
+  Stream* stream = find_stream(handle);
+  if (contexts_pushed == 0) return invalid_context;
+  if (stream == nullptr) return invalid_handle;
+  if (stream->captured) return forbidden_in_capture(stream);
+  finish(*stream);
+  return problem_of(*stream);
+}
+
+EMULATOR_API Result cuStreamQuery(Handle stream) {
+  return cuStreamSynchronize(stream);
+}
+
+EMULATOR_API Result cuCtxSynchronize() {
+  if (is_capturing()) return capture_unsupported;
+  finish_all();
+  return success;
+}
+
+EMULATOR_API Result cuEventCreate(Handle* event, unsigned) {
+  *event = new Event;
+  return success;
+}
+
+EMULATOR_API Result cuEventDestroy_v2(Handle event) {
+  finish_all();
+  delete static_cast<Event*>(event);
+  return success;
+}
+
+EMULATOR_API Result cuEventRecord(Handle event, Handle handle) {
+  return on(handle, [&](Stream& stream) {
+    auto* recorded = static_cast<Event*>(event);
+    recorded->stream = &stream;
+    stream.add([recorded] {
+      recorded->time = Clock::now();
+      return std::string();
+    });
+    return Result{success};
+  });
+}
+
+EMULATOR_API Result cuEventSynchronize(Handle event) {
+  Stream* stream = static_cast<Event*>(event)->stream;
+  return stream == nullptr ? Result{success} : cuStreamSynchronize(stream);
+}
+
+EMULATOR_API Result cuEventQuery(Handle event) {
+  return cuEventSynchronize(event);
+}
+
+EMULATOR_API Result cuEventElapsedTime(float* milliseconds, Handle from, Handle to) {
+  *milliseconds =
+      std::chrono::duration<float, std::milli>(static_cast<Event*>(to)->time - static_cast<Event*>(from)->time).count();
+  return success;
+}
+
+// What the event stands for is done at once: later than the stream may, and earlier than it must.
+EMULATOR_API Result cuStreamWaitEvent(Handle stream, Handle event, unsigned) {
+  Stream* other = static_cast<Event*>(event)->stream;
+  if (other == nullptr || other == find_stream(stream)) return success;
+  return cuStreamSynchronize(other);
+}
+
+// ---- memory
+
+EMULATOR_API Result cuMemGetInfo_v2(size_t* free, size_t* total) {
+  *free = free_bytes();
+  *total = facts::memory_bytes;
+  return success;
+}
+
+EMULATOR_API Result cuMemAlloc_v2(Pointer* memory, size_t bytes) {
+  if (contexts_pushed == 0) return invalid_context;
+  if (bytes == 0) return invalid_value;
+  if (is_capturing()) return capture_unsupported;
+  *memory = allocate(bytes);
+  return *memory != 0 ? Result{success} : Result{error_out_of_memory};
+}
+
+EMULATOR_API Result cuMemFree_v2(Pointer memory) {
+  if (is_capturing()) return capture_unsupported;
+  finish_all();
+  return memory == 0 || release(memory) ? Result{success} : Result{invalid_value};
+}
+
+EMULATOR_API Result cuMemAllocAsync(Pointer* memory, size_t bytes, Handle) {
+  return cuMemAlloc_v2(memory, bytes);
+}
+
+EMULATOR_API Result cuMemFreeAsync(Pointer memory, Handle) {
+  return cuMemFree_v2(memory);
+}
+
+EMULATOR_API Result cuMemAllocHost_v2(void** memory, size_t bytes) {
+  *memory = std::malloc(bytes);
+  return *memory != nullptr ? Result{success} : Result{error_out_of_memory};
+}
+
+EMULATOR_API Result cuMemFreeHost(void* memory) {
+  finish_all();
+  std::free(memory);
+  return success;
+}
+
+EMULATOR_API Result cuMemcpyHtoDAsync_v2(Pointer to, const void* from, size_t bytes, Handle handle) {
+  return on(handle, [&](Stream& stream) {
+    if (!is_device_memory(to, bytes) || is_device_memory(reinterpret_cast<uintptr_t>(from), 1))
+      return Result{invalid_value};
+    if (stream.captured) {  // a graph reads it whenever it runs
+      stream.add([=] {
+        std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+        return std::string();
+      });
+      return Result{success};
+    }
+    const auto* begin = static_cast<const std::byte*>(from);
+    stream.add([to, kept = std::vector<std::byte>(begin, begin + bytes)] {
+      if (!is_device_memory(to, kept.size())) return std::string("a copy to memory that was freed");
+      std::memcpy(reinterpret_cast<void*>(to), kept.data(), kept.size());
+      return std::string();
+    });
+    return Result{success};
+  });
+}
+
+EMULATOR_API Result cuMemcpyDtoHAsync_v2(void* to, Pointer from, size_t bytes, Handle handle) {
+  return on(handle, [&](Stream& stream) {
+    if (!is_device_memory(from, bytes) || is_device_memory(reinterpret_cast<uintptr_t>(to), 1))
+      return Result{invalid_value};
+    stream.add([=] {
+      if (!is_device_memory(from, bytes)) return std::string("a copy from memory that was freed");
+      std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
+      return std::string();
+    });
+    return Result{success};
+  });
+}
+
+EMULATOR_API Result cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, size_t bytes, Handle handle) {
+  return on(handle, [&](Stream& stream) {
+    if (!is_device_memory(from, bytes) || !is_device_memory(to, bytes)) return Result{invalid_value};
+    stream.add([=] {
+      if (!is_device_memory(from, bytes) || !is_device_memory(to, bytes))
+        return std::string("a copy of memory that was freed");
+      std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+      return std::string();
+    });
+    return Result{success};
+  });
+}
+
+EMULATOR_API Result cuMemsetD8Async(Pointer to, unsigned char value, size_t count, Handle handle) {
+  return on(handle, [&](Stream& stream) {
+    if (!is_device_memory(to, count)) return Result{invalid_value};
+    stream.add([=] {
+      if (!is_device_memory(to, count)) return std::string("filling memory that was freed");
+      std::memset(reinterpret_cast<void*>(to), value, count);
+      return std::string();
+    });
+    return Result{success};
+  });
+}
+
+EMULATOR_API Result cuMemsetD32Async(Pointer to, unsigned value, size_t count, Handle handle) {
+  return on(handle, [&](Stream& stream) {
+    if (!is_device_memory(to, 4 * count) || to % 4 != 0) return Result{invalid_value};
+    stream.add([=] {
+      if (!is_device_memory(to, 4 * count)) return std::string("filling memory that was freed");
+      std::fill_n(reinterpret_cast<unsigned*>(to), count, value);
+      return std::string();
+    });
+    return Result{success};
+  });
+}
+
+// ---- kernels
+
+EMULATOR_API Result cuModuleLoadData(Handle* handle, const void* image) {
+  const std::lock_guard lock(device_mutex());
+  if (contexts_pushed == 0) return invalid_context;
+  const auto module = Module::load(image);
+  if (module == nullptr) return invalid_image;
+  if (module->capability() != facts::capability()) return no_binary;
+  *handle = *modules().insert(new Loaded{module, {}}).first;
+  return success;
+}
+
+EMULATOR_API Result cuModuleUnload(Handle handle) {
+  const std::lock_guard lock(device_mutex());
+  auto* loaded = static_cast<Loaded*>(handle);
+  if (modules().erase(loaded) == 0) return invalid_handle;
+  finish_all();
+  delete loaded;
+  return success;
+}
+
+EMULATOR_API Result cuModuleGetFunction(Handle* handle, Handle module, const char* name) {
+  const std::lock_guard lock(device_mutex());
+  auto* loaded = static_cast<Loaded*>(module);
+  if (!modules().contains(loaded)) return invalid_handle;
+  const Kernel* kernel = loaded->module->kernel(name);
+  if (kernel == nullptr) return not_found;
+  Function& function = loaded->functions[name];
+  function.module = loaded->module;
+  function.name = name;
+  function.kernel = kernel;
+  *handle = &function;
+  return success;
+}
+
+EMULATOR_API Result cuFuncSetAttribute(Handle handle, int attribute, int value) {
+  if (attribute != most_dynamic_shared_bytes) return success;
+  if (value < 0 || static_cast<size_t>(value) > facts::shared_bytes_per_block) return invalid_value;
+  static_cast<Function*>(handle)->most_dynamic_shared_bytes = static_cast<unsigned>(value);
+  return success;
+}
+
+EMULATOR_API Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Handle, int, size_t) {
+  *blocks = 1;
+  return success;
+}
+
+namespace {
+
+Result launch_kernel(const Function& function, Index blocks, Index threads, unsigned shared_bytes, Handle handle,
+                     void** arguments, bool together) {
+  const auto count = [](Index i) { return uint64_t{i.x} * i.y * i.z; };
+  if (count(blocks) == 0 || count(threads) == 0 || blocks.x > 0x7fffffff || blocks.y > 65535 || blocks.z > 65535 ||
+      threads.z > 64 || count(threads) > facts::threads_per_block || shared_bytes > function.most_dynamic_shared_bytes)
+    return invalid_value;
+  if (function.kernel->most_threads != 0 && count(threads) > function.kernel->most_threads) return too_many_resources;
+  if (together && count(blocks) > facts::multiprocessors) return too_many_resources;
+  return on(handle, [&](Stream& stream) {
+    struct Arguments {
+      std::vector<std::vector<std::max_align_t>> values;
+      std::vector<void*> pointers;
+    };
+    const auto kept = std::make_shared<Arguments>();
+    for (unsigned p = 0; p < function.kernel->parameter_count; ++p) {
+      const size_t bytes = function.kernel->parameters[p].bytes;
+      kept->values.emplace_back((bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
+      std::memcpy(kept->values.back().data(), arguments[p], bytes);
+      kept->pointers.push_back(kept->values.back().data());
+    }
+    stream.add([=, module = function.module, name = function.name, kernel = function.kernel] {
+      for (unsigned p = 0; p < kernel->parameter_count; ++p) {
+        if (!kernel->parameters[p].is_pointer) continue;
+        uintptr_t address = 0;
+        std::memcpy(&address, kept->pointers[p], sizeof address);
+        if (address != 0 && !is_device_memory(address, 0))
+          return "parameter " + std::to_string(p) + " of kernel '" + name + "' points to no device memory";
+      }
+      Launch launch;
+      launch.name = name;
+      launch.kernel = kernel;
+      launch.enter = module->enter();
+      launch.blocks = blocks;
+      launch.threads = threads;
+      launch.shared_bytes = shared_bytes;
+      launch.arguments = kept->pointers.data();
+      run_grid(launch, together);
+      if (launch.failed()) return launch.problem();
+      const std::string damaged = damage();
+      return damaged.empty() ? damaged : "kernel '" + name + "' writes to " + damaged;
+    });
+    return Result{success};
+  });
+}
+
+}  // namespace
+
+EMULATOR_API Result cuLaunchKernel(Handle function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                                   unsigned block_y, unsigned block_z, unsigned shared_bytes, Handle stream,
+                                   void** arguments, void** extra) {
+  if (extra != nullptr || function == nullptr) return invalid_value;
+  return launch_kernel(*static_cast<Function*>(function), {grid_x, grid_y, grid_z}, {block_x, block_y, block_z},
+                       shared_bytes, stream, arguments, false);
+}
+
+EMULATOR_API Result cuLaunchCooperativeKernel(Handle function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                              unsigned block_x, unsigned block_y, unsigned block_z,
+                                              unsigned shared_bytes, Handle stream, void** arguments) {
+  return launch_kernel(*static_cast<Function*>(function), {grid_x, grid_y, grid_z}, {block_x, block_y, block_z},
+                       shared_bytes, stream, arguments, true);
+}
+
+// ---- graphs
+
+EMULATOR_API Result cuStreamBeginCapture_v2(Handle handle, int) {
+  return on(handle, [&](Stream& stream) {
+    if (handle == nullptr || stream.captured) return Result{capture_unsupported};
+    stream.captured = std::make_shared<std::vector<Work>>();
+    stream.is_invalid = false;
+    return Result{success};
+  });
+}
+
+EMULATOR_API Result cuStreamEndCapture(Handle handle, Handle* graph) {
+  return on(handle, [&](Stream& stream) {
+    *graph = nullptr;
+    if (!stream.captured) return Result{capture_unsupported};
+    const auto captured = std::move(stream.captured);
+    stream.captured = nullptr;
+    if (stream.is_invalid) return Result{capture_invalidated};
+    *graph = new GraphNodes{std::move(*captured)};
+    return Result{success};
+  });
+}
+
+EMULATOR_API Result cuGraphInstantiateWithFlags(Handle* executable, Handle graph, unsigned long long) {
+  if (graph == nullptr) return invalid_value;
+  *executable = new GraphNodes(*static_cast<GraphNodes*>(graph));
+  return success;
+}
+
+EMULATOR_API Result cuGraphLaunch(Handle executable, Handle handle) {
+  return on(handle, [&](Stream& stream) {
+    for (const Work& work : static_cast<GraphNodes*>(executable)->work) stream.add(work);
+    return Result{success};
+  });
+}
+
+EMULATOR_API Result cuGraphExecDestroy(Handle executable) {
+  delete static_cast<GraphNodes*>(executable);
+  return success;
+}
+
+EMULATOR_API Result cuGraphDestroy(Handle graph) {
+  delete static_cast<GraphNodes*>(graph);
+  return success;
+}
+
+// What the product looks up and this file lacks, or has with other parameters, is an error here.
+#define EMULATOR_CHECK(name, parameters) static_assert(std::is_same_v<decltype(&name), Result(*) parameters>);
+CAMSHAFT_CUDA_DRIVER(EMULATOR_CHECK)

@@ -1,0 +1,140 @@
+#include "memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "facts.h"
+
+namespace emulator {
+
+namespace {
+
+constexpr size_t page = 4096, alignment = 256;
+constexpr unsigned char canary = 0xcb;
+
+struct Allocation {
+  size_t bytes = 0;
+  std::byte* pages = nullptr;  // the ones that may be touched; one more on either side
+  size_t page_bytes = 0;
+};
+
+struct Memory {
+  std::recursive_mutex mutex;
+  std::map<uintptr_t, Allocation> allocations;
+  size_t used = 0;
+  int accesses = 0;
+};
+
+Memory& memory() {
+  static auto* memory = new Memory;  // outlives whoever frees last
+  return *memory;
+}
+
+void protect(const Allocation& a, bool open) {
+  mprotect(a.pages, a.page_bytes, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+// The last allocation that begins at or before an address.
+const std::pair<const uintptr_t, Allocation>* before(uintptr_t address) {
+  auto next = memory().allocations.upper_bound(address);
+  return next == memory().allocations.begin() ? nullptr : &*std::prev(next);
+}
+
+}  // namespace
+
+uintptr_t allocate(size_t bytes) {
+  const std::lock_guard lock(memory().mutex);
+  if (bytes == 0 || bytes > free_bytes()) return 0;
+  Allocation made;
+  made.bytes = bytes;
+  // The end lies as close to the forbidden page as the alignment allows.
+  const size_t room = (bytes + alignment - 1) / alignment * alignment;
+  made.page_bytes = (room + page - 1) / page * page;
+  void* mapped =
+      mmap(nullptr, made.page_bytes + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) return 0;
+  made.pages = static_cast<std::byte*>(mapped) + page;
+  protect(made, true);
+  std::byte* begin = made.pages + made.page_bytes - room;
+  std::memset(made.pages, canary, made.page_bytes);
+  std::memset(begin, facts::unwritten, bytes);
+  if (memory().accesses == 0) protect(made, false);
+  memory().used += made.page_bytes;
+  const auto address = reinterpret_cast<uintptr_t>(begin);
+  memory().allocations.emplace(address, made);
+  return address;
+}
+
+bool release(uintptr_t address) {
+  const std::lock_guard lock(memory().mutex);
+  const auto found = memory().allocations.find(address);
+  if (found == memory().allocations.end()) return false;
+  munmap(found->second.pages - page, found->second.page_bytes + 2 * page);
+  memory().used -= found->second.page_bytes;
+  memory().allocations.erase(found);
+  return true;
+}
+
+size_t free_bytes() {
+  const std::lock_guard lock(memory().mutex);
+  return facts::memory_bytes - memory().used;
+}
+
+bool is_device_memory(uintptr_t address, size_t bytes) {
+  const std::lock_guard lock(memory().mutex);
+  const auto* found = before(address);
+  return found != nullptr && address - found->first <= found->second.bytes &&
+         bytes <= found->second.bytes - (address - found->first);
+}
+
+std::string describe(uintptr_t address) {
+  const std::lock_guard lock(memory().mutex);
+  if (address == 0) return "null";
+  const auto* found = before(address);
+  const auto next = memory().allocations.upper_bound(address);
+  const size_t after = found == nullptr ? SIZE_MAX : address - found->first;
+  if (after != SIZE_MAX && after < found->second.bytes)
+    return std::to_string(after) + " bytes into an allocation of " + std::to_string(found->second.bytes) + " bytes";
+  if (next != memory().allocations.end() && next->first - address <= page)
+    return std::to_string(next->first - address) + " bytes before an allocation of " +
+           std::to_string(next->second.bytes) + " bytes";
+  if (after != SIZE_MAX && after < found->second.bytes + 2 * page)
+    return std::to_string(after - found->second.bytes) + " bytes after an allocation of " +
+           std::to_string(found->second.bytes) + " bytes";
+  return "no device memory";
+}
+
+std::string damage() {
+  const std::lock_guard lock(memory().mutex);
+  const Access access;
+  const auto is_canary = [](std::byte b) { return b == std::byte{canary}; };
+  for (const auto& [address, a] : memory().allocations) {
+    auto* begin = reinterpret_cast<std::byte*>(address);
+    std::byte* end = a.pages + a.page_bytes;
+    for (const auto& [from, to] : {std::pair{std::max(a.pages, begin - alignment), begin}, {begin + a.bytes, end}})
+      if (const std::byte* hit = std::find_if_not(from, to, is_canary); hit != to) {
+        const std::string what = describe(reinterpret_cast<uintptr_t>(hit));
+        std::memset(from, canary, static_cast<size_t>(to - from));
+        return what;
+      }
+  }
+  return "";
+}
+
+Access::Access() {
+  const std::lock_guard lock(memory().mutex);
+  if (memory().accesses++ == 0)
+    for (const auto& [address, a] : memory().allocations) protect(a, true);
+}
+
+Access::~Access() {
+  const std::lock_guard lock(memory().mutex);
+  if (--memory().accesses == 0)
+    for (const auto& [address, a] : memory().allocations) protect(a, false);
+}
+
+}  // namespace emulator

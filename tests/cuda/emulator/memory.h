@@ -1,0 +1,31 @@
+// Memory of the emulated device: pages of this process that only kernels and copies may touch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace emulator {
+
+/// Aligned to 256 bytes, full of facts::unwritten, between pages that nobody may touch. 0 when there is not as much.
+uintptr_t allocate(size_t bytes);
+/// False for an address that allocate() did not give.
+bool release(uintptr_t address);
+size_t free_bytes();
+/// Whether all of these bytes belong to one allocation.
+bool is_device_memory(uintptr_t address, size_t bytes);
+/// What an address is: "4 bytes after an allocation of 100 bytes".
+std::string describe(uintptr_t address);
+/// What was written beside allocations since they were made; empty if nothing was.
+std::string damage();
+
+/// While one lives, this process may touch device memory. They nest.
+class Access {
+ public:
+  Access();
+  ~Access();
+  Access(const Access&) = delete;
+  Access& operator=(const Access&) = delete;
+};
+
+}  // namespace emulator

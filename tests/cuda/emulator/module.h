@@ -1,0 +1,31 @@
+// Compiled kernels, loaded into this process.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "interface.h"
+
+namespace emulator {
+
+class Module {
+ public:
+  /// Null for bytes that are damaged, or no image of the emulated compiler.
+  static std::shared_ptr<Module> load(const void* image);
+  ~Module();
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  /// Null when it has none of that name.
+  const Kernel* kernel(const std::string& name) const;
+  Enter enter() const { return enter_; }
+  int capability() const { return capability_; }
+
+ private:
+  Module() = default;
+  void* library_ = nullptr;
+  Enter enter_ = nullptr;
+  int capability_ = 0;
+};
+
+}  // namespace emulator

@@ -1,0 +1,81 @@
+#include "stream.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+#include "memory.h"
+
+namespace emulator {
+
+namespace {
+
+std::set<Stream*>& streams() {
+  static auto* streams = new std::set<Stream*>{new Stream};
+  return *streams;
+}
+
+Stream* default_stream() {
+  static Stream* stream = *streams().begin();
+  return stream;
+}
+
+}  // namespace
+
+std::recursive_mutex& device_mutex() {
+  static auto* mutex = new std::recursive_mutex;
+  return *mutex;
+}
+
+void finish(Stream& stream) {
+  const std::lock_guard lock(device_mutex());
+  if (stream.waiting.empty()) return;
+  const Access access;
+  const std::vector<Work> work = std::move(stream.waiting);
+  stream.waiting.clear();
+  for (const Work& one : work) {
+    if (!stream.problem.empty()) return;
+    stream.problem = one();
+    if (stream.problem.empty()) continue;
+    std::fprintf(stderr, "emulated GPU: %s\n", stream.problem.c_str());
+    last_problem() = stream.problem;
+  }
+}
+
+void finish_all() {
+  const std::lock_guard lock(device_mutex());
+  default_stream();
+  for (Stream* stream : streams()) finish(*stream);
+}
+
+Stream* make_stream() {
+  const std::lock_guard lock(device_mutex());
+  default_stream();
+  return *streams().insert(new Stream).first;
+}
+
+void destroy_stream(Stream* stream) {
+  const std::lock_guard lock(device_mutex());
+  finish(*stream);
+  streams().erase(stream);
+  delete stream;
+}
+
+Stream* find_stream(void* handle) {
+  const std::lock_guard lock(device_mutex());
+  if (handle == nullptr) return default_stream();
+  const auto found = streams().find(static_cast<Stream*>(handle));
+  return found == streams().end() ? nullptr : *found;
+}
+
+bool is_capturing() {
+  const std::lock_guard lock(device_mutex());
+  return std::any_of(streams().begin(), streams().end(), [](const Stream* s) { return s->captured != nullptr; });
+}
+
+std::string& last_problem() {
+  static auto* problem = new std::string;
+  return *problem;
+}
+
+}  // namespace emulator
