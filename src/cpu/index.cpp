@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compile/constant_axis.h"
 #include "compile/shape_check.h"
 #include "cpu/kernels/cumulative.h"
 #include "cpu/kernels/scatter.h"
@@ -109,15 +110,6 @@ std::shared_ptr<const Kernel> compile_gather_nd(const RegionView& region, Packed
       gather_slices(a.pool, at, width, a.inputs[0], a.inputs[1], index, a.outputs[0]);
     };
   });
-}
-
-std::optional<int64_t> constant_axis(const RegionView& region) {
-  const Tensor* given = region.constant(1);
-  if (!given || given->size() != 1) return std::nullopt;
-  const auto rank = static_cast<int64_t>(region.graph.shape(region.node.inputs[0]).size());
-  const int64_t axis = given->to_ints()[0];
-  if (axis < -rank || axis >= rank) return std::nullopt;
-  return axis < 0 ? axis + rank : axis;
 }
 
 std::optional<double> estimate_cumulative(const RegionView& region) {

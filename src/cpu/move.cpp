@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "compile/move_view.h"
 #include "compile/shape_check.h"
 #include "cpu/kernels/copy.h"
 #include "cpu/kernels/resize.h"
@@ -13,43 +14,28 @@ namespace camshaft::cpu {
 
 namespace {
 
-/// Elements of one, two, four or eight bytes.
-bool movable(const RegionView& region, size_t i) {
-  const DType dtype = region.graph.type(region.node.inputs[i]).dtype;
-  return !holds_objects(dtype) && bit_width(dtype) >= 8;
-}
-
 template <class T>
 std::optional<double> estimate(const RegionView& region) {
-  if (!region.node.op.as<T>() || !movable(region, 0)) return std::nullopt;
+  if (!region.node.op.as<T>() || !is_movable(region.graph.type(region.node.inputs[0]).dtype)) return std::nullopt;
   return seconds_per_launch + 2 * bytes_at_optimum(region) * seconds_per_byte;
 }
 
-Dims row_major(const OperandShape& operand) {
-  Dims strides(operand.dims.size());
-  int64_t stride = 1;
-  for (size_t d = operand.dims.size(); d-- > 0;) {
-    strides[d] = stride;
-    stride = d + 1 == operand.dims.size() ? operand.pitch() : stride * operand.dims[d];
-  }
-  return strides;
-}
-
-int64_t width_of(const OperandShape& shape) {
-  return bit_width(shape.dtype) / 8;
+// `make(shapes)` gives the move.
+template <class Make>
+std::shared_ptr<const Kernel> strided_kernel(Make make) {
+  return simple_kernel(
+      [make](const KernelShapes& shapes) {
+        const StridedMove move = make(shapes);
+        const int64_t width = width_of(shapes.inputs[0]);
+        return [copy = StridedCopy(width, move.dims, move.in, move.out), offset = move.start * width](
+                   const LaunchArguments& a) { copy.run(a.pool, a.inputs[0] + offset, a.outputs[0]); };
+      },
+      false, SliceUse{1, true});
 }
 
 std::shared_ptr<const Kernel> compile_transpose(const RegionView& region, PackedConstants&) {
-  return simple_kernel(
-      [op = *region.node.op.as<ops::Transpose>()](const KernelShapes& shapes) {
-        const Dims strides = row_major(shapes.inputs[0]);
-        Dims in;
-        for (const int64_t p : op.permutation) in.push_back(strides[static_cast<size_t>(p)]);
-        return
-            [copy = StridedCopy(width_of(shapes.inputs[0]), shapes.outputs[0].dims, in, row_major(shapes.outputs[0]))](
-                const LaunchArguments& a) { copy.run(a.pool, a.inputs[0], a.outputs[0]); };
-      },
-      false, SliceUse{1, true});
+  return strided_kernel(
+      [op = *region.node.op.as<ops::Transpose>()](const KernelShapes& shapes) { return transpose_move(op, shapes); });
 }
 
 std::optional<double> estimate_expand(const RegionView& region) {
@@ -58,71 +44,31 @@ std::optional<double> estimate_expand(const RegionView& region) {
 }
 
 std::shared_ptr<const Kernel> compile_expand(const RegionView&, PackedConstants&) {
-  return simple_kernel(
-      [](const KernelShapes& shapes) {
-        const Dims& x = shapes.inputs[0].dims;
-        const Dims& y = shapes.outputs[0].dims;
-        require_broadcast(x, y);
-        const Dims strides = row_major(shapes.inputs[0]);
-        Dims in(y.size(), 0);
-        for (size_t i = 0; i < x.size(); ++i)
-          if (x[x.size() - 1 - i] != 1) in[y.size() - 1 - i] = strides[x.size() - 1 - i];
-        return [copy = StridedCopy(width_of(shapes.inputs[0]), y, in, row_major(shapes.outputs[0]))](
-                   const LaunchArguments& a) { copy.run(a.pool, a.inputs[0], a.outputs[0]); };
-      },
-      false, SliceUse{1, true});
+  return strided_kernel(expand_move);
 }
 
 std::shared_ptr<const Kernel> compile_slice(const RegionView& region, PackedConstants&) {
-  const auto make = [op = *region.node.op.as<ops::Slice>()](const KernelShapes& shapes) {
-    const Dims& x = shapes.inputs[0].dims;
-    const int64_t width = width_of(shapes.inputs[0]);
-    const Dims strides = row_major(shapes.inputs[0]);
-    Dims in = strides;
-    int64_t start = 0;
-    for (size_t i = 0; i < op.axes.size(); ++i) {
-      const auto axis = static_cast<size_t>(op.axes[i]);
-      const int64_t from = op.starts[i].evaluate(*shapes.symbols), count = shapes.outputs[0].dims[axis];
-      int64_t to = 0;
-      const bool fits = !__builtin_mul_overflow(count - 1, op.steps[i], &to) && !__builtin_add_overflow(from, to, &to);
-      if (count > 0 && (!fits || from < 0 || from >= x[axis] || to < 0 || to >= x[axis]))
-        throw Error(ErrorCode::invalid_argument, "a slice from " + std::to_string(from) + " to " + std::to_string(to) +
-                                                     " leaves axis " + std::to_string(axis) + " of " + to_string(x));
-      if (count > 0) start += from * strides[axis];
-      in[axis] = count > 1 ? in[axis] * op.steps[i] : 0;
-    }
-    return [copy = StridedCopy(width, shapes.outputs[0].dims, in, row_major(shapes.outputs[0])),
-            offset = start * width](const LaunchArguments& a) { copy.run(a.pool, a.inputs[0] + offset, a.outputs[0]); };
-  };
-  return simple_kernel(make, false, SliceUse{1, true});
+  return strided_kernel(
+      [op = *region.node.op.as<ops::Slice>()](const KernelShapes& shapes) { return slice_move(op, shapes); });
 }
 
 std::shared_ptr<const Kernel> compile_concat(const RegionView& region, PackedConstants&) {
   const auto make = [op = *region.node.op.as<ops::Concat>()](const KernelShapes& shapes) {
     const int64_t width = width_of(shapes.inputs[0]);
-    int64_t outer = 1, joined = 0;
-    std::vector<int64_t> bytes;
+    // Part by part where some lie in the result already, or rows are not dense.
+    bool dense = shapes.outputs[0].row_stride == 0;
+    int64_t outer = 1;
+    std::vector<int64_t> bytes, offsets;
+    std::vector<StridedCopy> copies;
     for (const OperandShape& part : shapes.inputs) {
-      for (size_t d = 0; d < part.dims.size(); ++d)
-        if (static_cast<int64_t>(d) != op.axis)
-          require_equal(part.dims[d], shapes.outputs[0].dims[d], "an axis of a concatenated tensor");
-      joined += part.dims[static_cast<size_t>(op.axis)];
       const AxisSplit split(part.dims, op.axis);
       outer = split.outer;
       bytes.push_back(split.axis * split.inner * width);
-    }
-    require_equal(joined, shapes.outputs[0].dims[static_cast<size_t>(op.axis)], "the size of a concatenation");
-    // Part by part where some lie in the result already, or rows are not dense.
-    const Dims to = row_major(shapes.outputs[0]);
-    bool dense = shapes.outputs[0].row_stride == 0;
-    std::vector<StridedCopy> copies;
-    std::vector<int64_t> offsets;
-    int64_t at = 0;
-    for (const OperandShape& part : shapes.inputs) {
       dense = dense && part.row_stride == 0;
-      copies.emplace_back(width, part.dims, row_major(part), to);
-      offsets.push_back(at * to[static_cast<size_t>(op.axis)] * width);
-      at += part.dims[static_cast<size_t>(op.axis)];
+    }
+    for (const StridedMove& part : concat_moves(op, shapes)) {
+      copies.emplace_back(width, part.dims, part.in, part.out);
+      offsets.push_back(part.start * width);
     }
     return [=, parts = std::vector<const void*>(bytes.size())](const LaunchArguments& a) mutable {
       bool placed = false;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "compile/kernel.h"
+#include "compile/move_view.h"
 
 namespace camshaft::cpu {
 
@@ -59,14 +60,5 @@ template <class T>
 T* output(const LaunchArguments& arguments, size_t i) {
   return i < arguments.outputs.size() ? reinterpret_cast<T*>(arguments.outputs[i]) : nullptr;
 }
-
-/// dims seen as [before, axis, after].
-struct AxisSplit {
-  int64_t outer = 1, axis = 1, inner = 1;
-  AxisSplit(const Dims& dims, int64_t at) {
-    for (size_t d = 0; d < dims.size(); ++d)
-      (static_cast<int64_t>(d) < at ? outer : static_cast<int64_t>(d) == at ? axis : inner) *= dims[d];
-  }
-};
 
 }  // namespace camshaft::cpu

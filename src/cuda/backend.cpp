@@ -12,9 +12,37 @@ namespace camshaft::cuda {
 
 namespace {
 
-constexpr const CudaTactic* all_tactics[] = {&pointwise_tactic,  &contract_tactic, &reduce_tactic,
-                                             &arg_reduce_tactic, &softmax_tactic,  &layer_norm_tactic,
-                                             &group_norm_tactic};
+constexpr const CudaTactic* all_tactics[] = {
+    &pointwise_tactic,
+    &contract_tactic,
+    // reductions and norms
+    &reduce_tactic,
+    &arg_reduce_tactic,
+    &softmax_tactic,
+    &layer_norm_tactic,
+    &group_norm_tactic,
+    // moves
+    &transpose_tactic,
+    &expand_tactic,
+    &slice_tactic,
+    &concat_tactic,
+    &pad_tactic,
+    // positions that are data
+    &gather_tactic,
+    &gather_elements_tactic,
+    &gather_nd_tactic,
+    &scatter_nd_tactic,
+    &scatter_elements_tactic,
+    // windows of images
+    &pool_tactic,
+    &pool_indices_tactic,
+    &resize_tactic,
+    // numbers
+    &dims_tactic,
+    &shape_tactic,
+    &range_tactic,
+    &cumulative_tactic,
+};
 
 class CudaBackend final : public Backend {
  public:

@@ -55,6 +55,8 @@ constexpr unsigned stream_non_blocking = 1;  ///< does not wait for the default 
   X(cuMemGetInfo_v2, (size_t * free, size_t * total))                                                        \
   X(cuMemAlloc_v2, (Pointer * memory, size_t bytes))                                                         \
   X(cuMemFree_v2, (Pointer memory))                                                                          \
+  X(cuMemAllocHost_v2, (void** memory, size_t bytes))                                                        \
+  X(cuMemFreeHost, (void* memory))                                                                           \
   X(cuMemcpyHtoDAsync_v2, (Pointer to, const void* from, size_t bytes, Handle stream))                       \
   X(cuMemcpyDtoHAsync_v2, (void* to, Pointer from, size_t bytes, Handle stream))                             \
   X(cuModuleLoadData, (Handle * module, const void* image))                                                  \

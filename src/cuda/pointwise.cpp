@@ -1,13 +1,12 @@
 // Pointwise regions on a GPU.
 #include <algorithm>
-#include <cstring>
 
 #include "compile/optimum.h"
 #include "compile/pointwise_view.h"
 #include "cuda/codegen/pointwise_text.h"
 #include "cuda/codegen/scalar_text.h"
-#include "cuda/divisor.h"
 #include "cuda/queue.h"
+#include "cuda/space.h"
 #include "cuda/tactic.h"
 #include "ops/broadcast.h"
 
@@ -15,33 +14,12 @@ namespace camshaft::cuda {
 
 namespace {
 
-constexpr size_t most_dims = 8;  // of Space in device/pointwise.cuh
-
 struct Kernels {
   std::shared_ptr<const Device> device;  // outlives the functions
   Function any, vector;
   int vector_elements = 1;
   std::vector<int> input_bytes, output_bytes;  // an element
 };
-
-/// The parameter Space, as bytes, for a launch over the collapsed nest with chunks of `elements`.
-std::vector<std::byte> space_of(const ops::LoopNest& nest, int elements) {
-  const size_t rank = nest.sizes.size(), operands = nest.strides.size();
-  const size_t header = 2 * sizeof(uint32_t) + most_dims * sizeof(Divisor);
-  std::vector<std::byte> bytes(header + operands * most_dims * sizeof(int64_t));
-  const auto put = [&](size_t at, const auto& value) { std::memcpy(bytes.data() + at, &value, sizeof value); };
-  uint64_t chunks = 1;
-  for (size_t d = 0; d < rank; ++d) {
-    const auto size = static_cast<uint32_t>(d + 1 == rank ? nest.sizes[d] / elements : nest.sizes[d]);
-    put(2 * sizeof(uint32_t) + d * sizeof(Divisor), Divisor(size));
-    chunks *= size;
-    for (size_t k = 0; k < operands; ++k)
-      put(header + (k * most_dims + d) * sizeof(int64_t), static_cast<int64_t>(nest.strides[k][d]));
-  }
-  put(0, static_cast<uint32_t>(chunks));
-  put(sizeof(uint32_t), static_cast<uint32_t>(rank - 1));
-  return bytes;
-}
 
 class PointwiseLaunch final : public Launch {
  public:
@@ -56,7 +34,7 @@ class PointwiseLaunch final : public Launch {
       nest_.sizes = {1};
       for (Dims& strides : nest_.strides) strides = {0};
     }
-    if (nest_.sizes.size() > most_dims)
+    if (nest_.sizes.size() > most_space_dims)
       throw Error(ErrorCode::unsupported, "a pointwise layer of more than 8 axes that cannot be merged");
     constexpr int64_t most_chunks = int64_t{1} << 31;
     if (elements_ > most_chunks) throw Error(ErrorCode::unsupported, "a pointwise layer of more than 2^31 elements");
@@ -67,8 +45,8 @@ class PointwiseLaunch final : public Launch {
         can_be_vector_ = can_be_vector_ && strides[d] % kernels.vector_elements == 0;
     }
     if (elements_ == 0) return;
-    any_ = space_of(nest_, 1);
-    if (can_be_vector_) vector_ = space_of(nest_, kernels.vector_elements);
+    any_ = space_parameter(nest_, 1);
+    if (can_be_vector_) vector_ = space_parameter(nest_, kernels.vector_elements);
     pointers_.resize(loads_.size() + outputs_);
     arguments_.resize(1 + pointers_.size());
     for (size_t k = 0; k < pointers_.size(); ++k) arguments_[1 + k] = &pointers_[k];

@@ -68,5 +68,10 @@ extern const CudaTactic pointwise_tactic;
 extern const CudaTactic reduce_tactic, arg_reduce_tactic;
 extern const CudaTactic softmax_tactic, layer_norm_tactic, group_norm_tactic;
 extern const CudaTactic contract_tactic;
+extern const CudaTactic transpose_tactic, expand_tactic, slice_tactic, concat_tactic, pad_tactic;
+extern const CudaTactic gather_tactic, gather_elements_tactic, gather_nd_tactic;
+extern const CudaTactic scatter_nd_tactic, scatter_elements_tactic;
+extern const CudaTactic pool_tactic, pool_indices_tactic, resize_tactic;
+extern const CudaTactic dims_tactic, shape_tactic, range_tactic, cumulative_tactic;
 
 }  // namespace camshaft::cuda

@@ -37,8 +37,8 @@ inline Tensor tensor_of(DType dtype, const Dims& dims, const std::vector<double>
   return made;
 }
 
-/// A node with its operands, none of which is a constant. An undefined tensor is an omitted input. The kernel writes
-/// into memory filled with garbage, and must not write beyond.
+/// A node with its operands. An undefined tensor is an omitted input; those in `constants` are known when the kernel is
+/// compiled. The kernel writes into memory filled with garbage, and must not write beyond.
 class NodeTest {
  public:
   NodeTest(Op tested, std::vector<Tensor> operands, std::string name, double difference = 0)
@@ -47,6 +47,7 @@ class NodeTest {
   Op op;
   std::vector<Tensor> inputs;
   std::string tactic;
+  std::vector<size_t> constants = {};
   double tolerance = 0;     ///< of the largest finite magnitude of an output, or of 1; 0: equal, or both NaN
   bool misaligned = false;  ///< operands begin one element behind an aligned address
 
@@ -136,9 +137,13 @@ class NodeTest {
     std::vector<ValueId> ids;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Tensor& t = inputs[i];
-      ids.push_back(t.defined()
-                        ? graph.add_input("x" + std::to_string(i), {t.dtype(), Shape(t.dims().begin(), t.dims().end())})
-                        : no_value);
+      const std::string name = "x" + std::to_string(i);
+      if (!t.defined())
+        ids.push_back(no_value);
+      else if (std::find(constants.begin(), constants.end(), i) != constants.end())
+        ids.push_back(graph.add_constant(name, t));
+      else
+        ids.push_back(graph.add_input(name, {t.dtype(), Shape(t.dims().begin(), t.dims().end())}));
     }
     graph.add_node(op, ids, {"y"});
     return graph;

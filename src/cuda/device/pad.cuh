@@ -1,0 +1,89 @@
+// Results whose every element is one of the operand's, or a constant: found along each axis by itself.
+
+/// An element of the operand, or `fill` where there is none, V at once.
+template <class T, int V>
+__device__ __forceinline__ void put(bool inside, const T* from, const T* fill, T* to) {
+  T chunk[V];
+  if (inside) {
+    load(from, chunk);
+  } else {
+    const T value = fill ? *fill : T{};
+#pragma unroll
+    for (int i = 0; i < V; ++i) chunk[i] = value;
+  }
+  store(to, chunk);
+}
+
+enum PadMode : u32 { constant, reflect, edge, wrap };
+
+/// Axes from the first to the last, which is counted in chunks of V elements.
+struct Padding {
+  u32 chunks, rank, mode, padding;
+  Divisor size[8];           ///< of the result
+  i64 before[8], length[8];  ///< elements of the result before the operand's first, and the operand's
+  i64 stride[8];             ///< of the operand, in elements
+};
+
+/// Only in constant mode are there elements outside of the operand on the last axis when V is not 1.
+template <class T, int V>
+__device__ __forceinline__ void pad(const Padding& p, const T* __restrict__ in, const T* __restrict__ value,
+                                    T* __restrict__ out) {
+  for (u32 at = blockIdx.x * 256u + threadIdx.x; at < p.chunks; at += gridDim.x * 256u) {
+    i64 offset = 0;
+    bool inside = true;
+    u32 rest = at;
+    for (u32 d = p.rank; d-- > 0;) {
+      const u32 quotient = p.size[d].quotient(rest);
+      i64 here = i64(rest - quotient * p.size[d].value) - p.before[d];
+      const i64 n = p.length[d];
+      if (here < 0 || here >= n) {
+        if (p.mode == constant) {
+          inside = false;
+        } else if (p.mode == edge) {
+          here = here < 0 ? 0 : n - 1;
+        } else if (p.mode == wrap) {
+          here %= n;
+          if (here < 0) here += n;
+        } else if (n == 1) {
+          here = 0;
+        } else {
+          const i64 period = 2 * (n - 1);
+          here %= period;
+          if (here < 0) here += period;
+          if (here >= n) here = period - here;
+        }
+      }
+      offset += here * p.stride[d];
+      rest = quotient;
+    }
+    put<T, V>(inside, in + offset, value, out + i64(at) * V);
+  }
+}
+
+/// Axes with a table say which of the operand's indices each of theirs takes; -1: none.
+struct Mapped {
+  u32 chunks, rank;
+  Divisor size[8];  ///< of the result
+  i64 in[8], out[8];  ///< strides in elements, of the last axis for a chunk
+  const i32* table[8];  ///< null: the same index
+};
+
+template <class T, int V>
+__device__ __forceinline__ void copy_mapped(const Mapped& m, const T* __restrict__ in, const T* __restrict__ value,
+                                            T* __restrict__ out) {
+  for (u32 at = blockIdx.x * 256u + threadIdx.x; at < m.chunks; at += gridDim.x * 256u) {
+    i64 from = 0, to = 0;
+    bool inside = true;
+    u32 rest = at;
+    for (u32 d = m.rank; d-- > 0;) {
+      const u32 quotient = m.size[d].quotient(rest);
+      const u32 here = rest - quotient * m.size[d].value;
+      const i64 source = m.table[d] ? i64(m.table[d][here]) : i64(here);
+      inside = inside && source >= 0;
+      from += source * m.in[d];
+      to += here * m.out[d];
+      rest = quotient;
+    }
+    put<T, V>(inside, in + from, value, out + to);
+  }
+}

@@ -1,0 +1,5 @@
+// Several narrow elements as one: moving looks at no types.
+
+struct alignas(16) Wide {
+  u64 low, high;
+};
