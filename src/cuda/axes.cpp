@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "camshaft/error.h"
 
 namespace camshaft::cuda {
@@ -13,7 +15,7 @@ Axes::Axes(const Dims& sizes, const Dims& strides) {
       throw Error(ErrorCode::unsupported, fmt::format("a layer with more than {} axes that cannot be merged: "
                                                       "choose a tactic of the host for it",
                                                       most_axes));
-    size[rank] = Divisor(static_cast<uint32_t>(sizes[d]));
+    size[rank] = Divisor(static_cast<uint32_t>(std::max<int64_t>(sizes[d], 1)));
     stride[rank++] = strides[d];
   }
 }

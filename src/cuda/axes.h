@@ -16,8 +16,8 @@ struct Axes {
   int64_t stride[most_axes] = {};
 
   Axes() = default;
-  /// Sizes from 1 to 2^32 - 1, outermost first; axes of size 1 are left out. Throws Error(unsupported) when more than
-  /// most_axes remain.
+  /// Sizes from 0 to 2^32 - 1, outermost first; axes of size 1 are left out, and 0 counts as 1: then nothing runs.
+  /// Throws Error(unsupported) when more than most_axes remain.
   Axes(const Dims& sizes, const Dims& strides);
 };
 
