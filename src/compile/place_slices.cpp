@@ -1,6 +1,7 @@
 #include "compile/place_slices.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "compile/bound_plan.h"
 #include "ops/move.h"
@@ -85,24 +86,27 @@ class Placer {
            std::all_of(step.outputs.begin(), step.outputs.end(), known);
   }
 
-  // Whether a value, and all that is seen in it, may lie in another one; `gaps`: with gaps between its rows.
-  bool may_move(int32_t id, bool gaps, int depth = 0) const {
+  // Whether a value, and all that is seen in it, may lie in another one; `gaps`: with gaps between its rows; `place`:
+  // where those that write and read it must run, as a copy for the other place would be one of all that it lies in.
+  bool may_move(int32_t id, bool gaps, std::optional<Place> place, int depth = 0) const {
     constexpr int deepest = 100;  // of views of views
     const Use& u = use(id);
     if (u.is_output || depth > deepest) return false;
     if (u.writer.step != SIZE_MAX) {
       const PlanStep& step = plan_.steps[u.writer.step];
-      if (step.kernel->place() == Place::device || !is_settled(step) ||
+      if ((place && step.kernel->place() != *place) || !is_settled(step) ||
           (gaps && !step.kernel->writes_slices(u.writer.index)))
         return false;
     }
     for (const Operand& reader : u.readers) {
       const PlanStep& step = plan_.steps[reader.step];
-      if (!is_settled(step) || (gaps && !step.kernel->reads_slices(reader.index))) return false;
+      if ((place && step.kernel->place() != *place) || !is_settled(step) ||
+          (gaps && !step.kernel->reads_slices(reader.index)))
+        return false;
     }
     return std::all_of(u.seen_as.begin(), u.seen_as.end(), [&](int32_t part) {
       const bool same_rows = !shape(part).empty() && shape(part).back() == shape(id).back();
-      return (!gaps || same_rows || value(part).storage == Storage::slice) && may_move(part, gaps, depth + 1);
+      return (!gaps || same_rows || value(part).storage == Storage::slice) && may_move(part, gaps, place, depth + 1);
     });
   }
 
@@ -130,7 +134,8 @@ class Placer {
       const int32_t part = plan_.root(id);
       // An alias must have the rows that the concatenation sees, and be all of what it is an alias of.
       if (value(part).storage != Storage::arena || !sees_all(id, part) || shape(part).empty() ||
-          !(shape(part).back() == shape(id).back()) || !may_move(part, gaps) || !merge_memory(part, whole))
+          !(shape(part).back() == shape(id).back()) || !may_move(part, gaps, step.kernel->place()) ||
+          !merge_memory(part, whole))
         continue;
       value(part).storage = Storage::slice;
       value(part).index = whole;
@@ -163,7 +168,11 @@ class Placer {
     }
     const Operand writer = use(part).writer;
     use(part).writer = {};  // the step goes
-    if (!may_move(part, gaps) || !merge_memory(part, plan_.root(whole))) {
+    // What is a part of a concatenation that comes later must be so for all that see it.
+    const Operand written = use(plan_.root(whole)).writer;
+    const bool incomplete = written.step != SIZE_MAX && &plan_.steps[written.step] > &step;
+    const auto place = incomplete ? std::optional(plan_.steps[written.step].kernel->place()) : std::optional<Place>();
+    if (!may_move(part, gaps, place) || !merge_memory(part, plan_.root(whole))) {
       use(part).writer = writer;
       return false;
     }

@@ -43,12 +43,16 @@ class Placer {
   explicit Placer(Plan& plan) : plan_(plan) {}
 
   void run() {
+    // Parts of a concatenation are where that is, before it is there.
+    for (const PlanStep& step : plan_.steps)
+      if (step.kernel->place() == Place::device)
+        for (const int32_t output : step.outputs) move(plan_.root(output));
     for (PlanStep& step : plan_.steps) {
       const Place place = step.kernel->place();
       for (size_t i = 0; i < step.inputs.size(); ++i)
         if (step.inputs[i] >= 0 && step.kernel->reads_input(i)) step.inputs[i] = at(place, step.inputs[i]);
       if (place == Place::device)
-        for (int32_t& output : step.outputs) output = moved(output);
+        for (int32_t& output : step.outputs) output = at(place, output);
       steps_.push_back(std::move(step));
     }
     while (!outputs_.empty()) bring(outputs_.begin()->first);
@@ -65,11 +69,12 @@ class Placer {
     return static_cast<int32_t>(plan_.values.size()) - 1;
   }
 
-  // The value that a step on the device writes.
-  int32_t moved(int32_t id) {
+  // Makes room on the device for what steps there write.
+  void move(int32_t id) {
+    if (outputs_.count(id) != 0) return;
     if (value(id).storage == Storage::arena) {
       value(id).place = Place::device;
-      return id;
+      return;
     }
     if (value(id).storage != Storage::output)
       throw Error(ErrorCode::internal, fmt::format("'{}' cannot be computed on the device", value(id).name));
@@ -82,7 +87,6 @@ class Placer {
     const int32_t twin = add_value(std::move(computed));
     outputs_[id] = twin;
     twins_[{id, Place::device}] = twin;
-    return twin;
   }
 
   // Makes the copy that the caller gets of an output that the device computes: at the end, or when it is read before.

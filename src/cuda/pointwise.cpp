@@ -95,6 +95,8 @@ class PointwiseKernel final : public Kernel {
   }
   // With several outputs, one of them would overwrite an input that another still needs.
   bool can_run_in_place(size_t, size_t) const override { return kernels_.output_bytes.size() == 1; }
+  bool reads_slices(size_t) const override { return true; }
+  bool writes_slices(size_t) const override { return true; }
 
  private:
   PointwiseView view_;

@@ -220,16 +220,19 @@ void Executor::call_taps(const BoundPlan& bound, const std::vector<int32_t>& val
     const PlanValue& v = plan_.values[static_cast<size_t>(written)];
     const size_t bytes = operand_bytes(v.type.dtype, dims);
     const std::byte* data = pointer(bound, value);
-    Tensor on_host;
-    if (plan_.values[static_cast<size_t>(plan_.root(value))].place == Place::device) {
-      on_host = Tensor(v.type.dtype, dims);
-      queue_->copy_to_host({on_host.mutable_data(), bytes}, data);
+    const bool sliced = bound.row_stride(value) > 0;
+    const size_t row = sliced ? byte_size(v.type.dtype, dims.back()) : bytes;
+    const size_t step = sliced ? byte_size(v.type.dtype, bound.row_stride(value)) : 0;
+    wait_for_device();
+    std::vector<std::byte> on_host;
+    if (plan_.values[static_cast<size_t>(plan_.root(value))].place == Place::device && bytes > 0) {
+      on_host.resize((bytes / row - 1) * step + row);
+      queue_->copy_to_host(on_host, data);
       queue_->synchronize();
       data = on_host.data();
     }
-    if (bound.row_stride(value) > 0) {
+    if (sliced) {
       Tensor dense(v.type.dtype, dims);
-      const size_t row = byte_size(v.type.dtype, dims.back()), step = byte_size(v.type.dtype, bound.row_stride(value));
       for (size_t at = 0, from = 0; at < bytes; at += row, from += step)
         std::memcpy(dense.mutable_data() + at, data + from, row);
       tap(view_of(dense));
