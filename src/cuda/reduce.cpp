@@ -73,6 +73,7 @@ struct Form {
       : columns(axes.ends_kept && count > 0) {
     shape.outputs = static_cast<uint32_t>(outputs);
     shape.count = count;
+    if (outputs == 0) return;
     Dims kept = axes.kept_sizes, kept_strides = axes.kept_strides;
     Dims reduced = axes.reduced_sizes, reduced_strides = axes.reduced_strides;
     if (count == 0) kept = kept_strides = reduced = reduced_strides = {};  // nothing is read

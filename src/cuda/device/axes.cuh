@@ -7,8 +7,14 @@ struct Axes {
 
   /// Where element `at` is, the last axis running fastest.
   __device__ __forceinline__ i64 offset(u32 at) const {
-    if (rank == 0) return 0;
-    if (rank == 1) return i64(at) * stride[0];
+    return rank == 0 ? 0 : rank == 1 ? i64(at) * stride[0] : walk(at);
+  }
+  /// The same, for places that are unrolled so often that the code should be in one place.
+  __device__ __forceinline__ i64 offset_by_call(u32 at) const {
+    return rank == 0 ? 0 : rank == 1 ? i64(at) * stride[0] : called_walk(at);
+  }
+
+  __device__ __forceinline__ i64 walk(u32 at) const {
     i64 sum = 0;
     for (u32 d = rank; d-- > 1;) {
       const u32 quotient = size[d].quotient(at);
@@ -17,4 +23,5 @@ struct Axes {
     }
     return sum + i64(at) * stride[0];
   }
+  __device__ __noinline__ i64 called_walk(u32 at) const { return walk(at); }
 };

@@ -1,0 +1,251 @@
+// Attention on a GPU.
+#include "ops/attention.h"
+
+#include <algorithm>
+
+#include "compile/optimum.h"
+#include "cuda/axes.h"
+#include "cuda/codegen/attention_text.h"
+#include "cuda/codegen/scalar_text.h"
+#include "cuda/device_kernel.h"
+#include "cuda/tactic.h"
+#include "ops/broadcast.h"
+
+namespace camshaft::cuda {
+
+namespace {
+
+constexpr size_t first_mask = 3;
+
+// The parameter of device/attention.cuh.
+struct Access {
+  Axes outer, rows;
+  int64_t offset = 0, column = 0;
+};
+struct MaskAccess {
+  Axes outer, queries, keys;
+  int64_t offset = 0;
+  float masked = 0;
+};
+struct Attention {
+  uint32_t queries = 0, keys = 0, rows = 0;
+  Divisor tiles;
+  uint32_t tiles_per_split = 0, aligned = 0, zero_undefined = 0;
+  float scale = 1;
+  Access query, key, value, result;
+  MaskAccess masks[most_attention_masks];  // a kernel takes as many as it has
+};
+
+struct Kernels {
+  std::shared_ptr<const Device> device;  // outlives the functions
+  AttentionTile wide, narrow;
+  Function wide_function, narrow_function, merge;
+  bool has_wide = false;
+  size_t element_bytes = 4;
+};
+
+/// The sizes and strides of an attention's accesses, which bind_attention() has checked.
+class AccessReader {
+ public:
+  AccessReader(const ops::Attention& op, const SymbolBindings& symbols)
+      : symbols_(symbols), outer_(sizes(op.outer)), queries_(sizes(op.queries)), keys_(sizes(op.keys)) {}
+
+  Access by_queries(const Shape& access) const { return read(access, queries_); }
+  Access by_keys(const Shape& access) const { return read(access, keys_); }
+  MaskAccess mask(const Shape& masks, size_t m, double masked) const {
+    const size_t stride = 1 + outer_.size() + queries_.size() + keys_.size(), first = m * stride;
+    MaskAccess made;
+    made.offset = masks[first].evaluate(symbols_);
+    made.outer = axes(masks, first + 1, outer_);
+    made.queries = axes(masks, first + 1 + outer_.size(), queries_);
+    made.keys = axes(masks, first + 1 + outer_.size() + queries_.size(), keys_);
+    made.masked = static_cast<float>(masked);
+    return made;
+  }
+
+ private:
+  Dims sizes(const Shape& shape) const {
+    Dims dims;
+    for (const Dim& d : shape) dims.push_back(d.evaluate(symbols_));
+    return dims;
+  }
+  Axes axes(const Shape& access, size_t first, const Dims& sizes) const {
+    Dims strides;
+    for (size_t d = 0; d < sizes.size(); ++d) strides.push_back(access[first + d].evaluate(symbols_));
+    const ops::LoopNest nest = ops::collapse(sizes, {strides});
+    return {nest.sizes, nest.strides[0]};
+  }
+  Access read(const Shape& access, const Dims& rows) const {
+    Access made;
+    made.offset = access[0].evaluate(symbols_);
+    made.outer = axes(access, 1, outer_);
+    made.rows = axes(access, 1 + outer_.size(), rows);
+    made.column = access.back().evaluate(symbols_);
+    return made;
+  }
+
+  const SymbolBindings& symbols_;
+  Dims outer_, queries_, keys_;
+};
+
+int64_t quotient_up(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+class AttentionLaunch final : public Launch {
+ public:
+  AttentionLaunch(const ops::Attention& op, const Kernels& kernels, const KernelShapes& shapes) : kernels_(kernels) {
+    std::vector<Dims> inputs;
+    for (const OperandShape& input : shapes.inputs) inputs.push_back(input.dims);
+    const ops::BoundAttention bound =
+        ops::bind_attention(op, inputs, shapes.outputs[0].dims, *shapes.symbols);  // checks every access
+    value_size_ = op.value_size;
+    masks_ = op.masked.size();
+    if (bound.outer == 0 || bound.queries == 0) return;
+    constexpr int64_t most = int64_t{1} << 31;
+    if (bound.keys >= most || bound.queries >= most / bound.outer)
+      throw Error(ErrorCode::unsupported, "an attention of 2^31 queries or keys, or more");
+    const AccessReader reader(op, *shapes.symbols);
+    shape_.queries = static_cast<uint32_t>(bound.queries);
+    shape_.keys = static_cast<uint32_t>(bound.keys);
+    shape_.rows = static_cast<uint32_t>(bound.outer * bound.queries);
+    shape_.zero_undefined = op.zero_undefined ? 1 : 0;
+    shape_.scale = static_cast<float>(op.scale);
+    shape_.query = reader.by_queries(op.query);
+    shape_.result = reader.by_queries(op.result);
+    if (bound.keys > 0) {
+      shape_.key = reader.by_keys(op.key);
+      shape_.value = reader.by_keys(op.value);
+      for (size_t m = 0; m < masks_; ++m) shape_.masks[m] = reader.mask(op.masks, m, op.masked[m]);
+    }
+    const Access* accesses[] = {&shape_.query, &shape_.key, &shape_.value};
+    for (size_t i = 0; i < 3; ++i)
+      if (can_be_aligned(*accesses[i], i < 2 ? op.size : op.value_size)) can_be_aligned_ |= 1U << i;
+    cut(bound);
+  }
+
+  size_t workspace_bytes() const override {
+    return size_.blocks_y > 1 ? size_t{shape_.rows} * size_.blocks_y * static_cast<size_t>(value_size_ + 2) * 4 : 0;
+  }
+
+  void run(const LaunchArguments& arguments) override {
+    if (shape_.rows == 0) return;
+    std::vector<const std::byte*>& inputs = pointers_;
+    inputs.assign(arguments.inputs.begin(), arguments.inputs.end());
+    shape_.aligned = 0;
+    for (size_t i = 0; i < 3; ++i)
+      if (is_aligned(inputs[i], 16)) shape_.aligned |= can_be_aligned_ & (1U << i);
+    auto* result = arguments.outputs[0];
+    std::byte* partial = arguments.workspace;
+    std::vector<void*>& parameters = parameters_;
+    parameters = {&shape_, &inputs[0], &inputs[1], &inputs[2], &result, &partial};
+    for (size_t m = 0; m < masks_; ++m) parameters.push_back(&inputs[first_mask + m]);
+    const Stream& stream = stream_of(arguments);
+    (is_wide_ ? kernels_.wide_function : kernels_.narrow_function).launch(stream, size_, parameters);
+    if (size_.blocks_y == 1) return;
+    constexpr unsigned warps = attention_merge_threads / 32;
+    void* merged[] = {&shape_, &size_.blocks_y, &partial, &result};
+    kernels_.merge.launch(stream, {.blocks = (shape_.rows + warps - 1) / warps, .threads = attention_merge_threads},
+                          merged);
+  }
+
+ private:
+  bool can_be_aligned(const Access& access, int64_t columns) const {
+    const auto elements = static_cast<int64_t>(16 / kernels_.element_bytes);
+    const auto fits = [&](const Axes& axes) {
+      return std::all_of(axes.stride, axes.stride + axes.rank, [&](int64_t s) { return s % elements == 0; });
+    };
+    return columns % elements == 0 && access.column == 1 && access.offset % elements == 0 && fits(access.outer) &&
+           fits(access.rows);
+  }
+
+  // Tiles of many queries read keys less often; those of few make more blocks. Where even these leave the machine idle,
+  // the keys are split too.
+  void cut(const ops::BoundAttention& bound) {
+    const int64_t multiprocessors = kernels_.device->facts().multiprocessors;
+    const auto tiles_of = [&](const AttentionTile& tile) { return quotient_up(bound.queries, tile.queries); };
+    is_wide_ = kernels_.has_wide && bound.queries > kernels_.narrow.queries &&
+               bound.outer * tiles_of(kernels_.wide) >= multiprocessors;
+    const AttentionTile& tile = is_wide_ ? kernels_.wide : kernels_.narrow;
+    const int64_t blocks = bound.outer * tiles_of(tile), key_tiles = quotient_up(bound.keys, tile.keys);
+    constexpr int64_t worth_a_launch = 4;  // tiles that one block goes through
+    int64_t per_split = std::max<int64_t>(key_tiles, 1);
+    if (blocks < multiprocessors && key_tiles >= worth_a_launch)
+      per_split = quotient_up(key_tiles, std::min(key_tiles, quotient_up(2 * multiprocessors, blocks)));
+    if (blocks >= int64_t{1} << 31) throw Error(ErrorCode::unsupported, "an attention of 2^31 tiles, or more");
+    shape_.tiles = Divisor(static_cast<uint32_t>(tiles_of(tile)));
+    shape_.tiles_per_split = static_cast<uint32_t>(per_split);
+    size_.blocks = static_cast<unsigned>(blocks);
+    size_.blocks_y = static_cast<unsigned>(std::max<int64_t>(1, quotient_up(key_tiles, per_split)));
+    size_.threads = tile.threads;
+    size_.shared_bytes = tile.shared_bytes;
+    pointers_.reserve(first_mask + masks_);
+    parameters_.reserve(6 + masks_);
+  }
+
+  const Kernels& kernels_;
+  Attention shape_;
+  LaunchSize size_;
+  int64_t value_size_ = 1;
+  size_t masks_ = 0;
+  uint32_t can_be_aligned_ = 0;
+  bool is_wide_ = false;
+  std::vector<const std::byte*> pointers_;
+  std::vector<void*> parameters_;
+};
+
+// The form that runs on the device; nullopt for what no kernel takes.
+std::optional<AttentionForm> form_of(const RegionView& region, const DeviceFacts& device) {
+  const auto* op = region.node.op.as<ops::Attention>();
+  if (!op || op->masked.size() > most_attention_masks || op->size > most_head_size || op->value_size > most_head_size)
+    return std::nullopt;
+  for (const Shape* axes : {&op->outer, &op->queries, &op->keys})
+    if (axes->size() > most_axes) return std::nullopt;
+  const auto dtype_of = [&](size_t i) { return region.graph.type(region.node.inputs[i]).dtype; };
+  AttentionForm form{dtype_of(0), static_cast<int>(op->size), static_cast<int>(op->value_size)};
+  if (form.dtype != DType::f32 && form.dtype != DType::f16 && form.dtype != DType::bf16) return std::nullopt;
+  for (size_t i = first_mask; i < region.node.inputs.size(); ++i) form.masks.push_back(dtype_of(i));
+  const auto fits = [&] { return attention_tiles(form).narrow.shared_bytes <= device.shared_bytes_per_block; };
+  form.matrix_instructions = form.dtype == DType::f16 || (form.dtype == DType::bf16 && device.capability >= 80);
+  if (form.matrix_instructions && fits()) return form;
+  form.matrix_instructions = false;
+  return fits() ? std::optional(form) : std::nullopt;
+}
+
+std::optional<double> estimate_attention(const RegionView& region, const DeviceFacts& device) {
+  const auto form = form_of(region, device);
+  if (!form) return std::nullopt;
+  const auto& op = *region.node.op.as<ops::Attention>();
+  double scores = 1;
+  for (const Shape* sizes : {&op.outer, &op.queries, &op.keys})
+    for (const Dim& d : *sizes) scores *= size_at_optimum(region, d);
+  // About half of what the instructions allow.
+  const double per_second = form->matrix_instructions ? 3e14 : 2e13;
+  const double flops = 2 * scores * static_cast<double>(op.size + op.value_size + 16);  // 16: the softmax
+  return seconds_per_launch + std::max(flops / per_second, bytes_at_optimum(region) * seconds_per_byte);
+}
+
+std::shared_ptr<const Kernel> compile_attention(const RegionView& region, const Workshop& workshop) {
+  const DeviceFacts& facts = workshop.device()->facts();
+  const AttentionForm form = *form_of(region, facts);
+  const auto [wide, narrow] = attention_tiles(form);
+  const Module module = workshop.module("attention", attention_text(form));
+  Kernels kernels;
+  kernels.device = workshop.device();
+  kernels.wide = wide;
+  kernels.narrow = narrow;
+  kernels.narrow_function = module.function(narrow.kernel, narrow.shared_bytes);
+  kernels.has_wide = wide.shared_bytes <= facts.shared_bytes_per_block;
+  if (kernels.has_wide) kernels.wide_function = module.function(wide.kernel, wide.shared_bytes);
+  kernels.merge = module.function("merge");
+  kernels.element_bytes = static_cast<size_t>(bit_width(form.dtype) / 8);
+  return device_kernel([op = *region.node.op.as<ops::Attention>(), kernels](const KernelShapes& shapes) {
+    return std::make_unique<AttentionLaunch>(op, kernels, shapes);
+  });
+}
+
+}  // namespace
+
+const CudaTactic attention_tactic{"cuda_attention", estimate_attention, compile_attention};
+
+}  // namespace camshaft::cuda

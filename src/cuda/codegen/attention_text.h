@@ -1,0 +1,43 @@
+// The kernels of attention as CUDA C++ text.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "camshaft/dtype.h"
+
+namespace camshaft::cuda {
+
+/// Most masks of device/attention.cuh: what fits the 4 KiB of a kernel's parameters.
+constexpr size_t most_attention_masks = 6;
+constexpr int most_head_size = 256;
+
+/// What the text depends on.
+struct AttentionForm {
+  DType dtype = DType::f32;          ///< f32, f16 or bf16
+  int head_size = 1;                 ///< of queries and keys; at most most_head_size
+  int value_size = 1;                ///< at most most_head_size
+  std::vector<DType> masks = {};     ///< dtype, or boolean; at most most_attention_masks
+  bool matrix_instructions = false;  ///< of f16 and bf16
+};
+
+/// One kernel: the queries and keys of a tile, the threads of a block and its dynamic shared memory.
+struct AttentionTile {
+  std::string kernel;
+  int queries = 0, keys = 0;
+  unsigned threads = 0, shared_bytes = 0;
+};
+
+/// Of the kernels "attention_wide", for many queries, and "attention_narrow", for few.
+struct AttentionTiles {
+  AttentionTile wide, narrow;
+};
+AttentionTiles attention_tiles(const AttentionForm& form);
+
+/// Those two, with the parameters (Attention, query, key, value, result, partial, masks…) of device/attention.cuh, and
+/// "merge" (Attention, splits, partial, result), with attention_merge_threads threads: a warp for each query.
+std::string attention_text(const AttentionForm& form);
+
+constexpr unsigned attention_merge_threads = 128;
+
+}  // namespace camshaft::cuda

@@ -1,0 +1,86 @@
+// Attention: what its kernels share. One pass over the keys with a running maximum and sum for each query (Milakov and
+// Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et al., "FlashAttention", 2022).
+//
+// The generated text defines Element, head_size, value_size, mask_count, and masked(): a score as the masks leave it.
+
+struct Access {
+  Axes outer, rows;
+  i64 offset, column;
+};
+struct MaskAccess {
+  Axes outer, queries, keys;
+  i64 offset;
+  f32 masked;
+};
+
+struct Attention {
+  u32 queries, keys, rows;  ///< rows: queries of all outer indices
+  Divisor tiles;            ///< of queries, for each outer index
+  u32 tiles_per_split;      ///< of keys; blockIdx.y is the split
+  u32 aligned;              ///< bits: query, key and value can be copied by 16 bytes
+  u32 zero_undefined;
+  f32 scale;
+  Access query, key, value, result;
+  MaskAccess mask[mask_count > 0 ? mask_count : 1];
+};
+
+struct MaskPointers {
+  const void* data[mask_count > 0 ? mask_count : 1];
+};
+
+/// Where each mask's row of one query begins.
+struct MaskRow {
+  i64 at[mask_count > 0 ? mask_count : 1];
+
+  __device__ __forceinline__ void locate(const Attention& a, u32 outer, u32 query) {
+#pragma unroll
+    for (int m = 0; m < mask_count; ++m)
+      at[m] = a.mask[m].offset + a.mask[m].outer.offset(outer) + a.mask[m].queries.offset(query);
+  }
+};
+
+__device__ __forceinline__ f32 masked(const Attention& a, const MaskPointers& masks, const MaskRow& row, u32 key,
+                                      f32 score);
+
+__device__ __forceinline__ f32 infinity() { return __uint_as_float(0x7f800000u); }
+/// What distances are taken from: any number where there is no finite score yet, whose exponentials are 0 then.
+__device__ __forceinline__ f32 reference_of(f32 largest) { return largest == -infinity() ? 0.0f : largest; }
+
+/// The factor that makes a row of sums a result, from the sum of its exponentials; 0: the result is 0. Without any
+/// score above -infinity the sum is 0, and the result NaN.
+__device__ __forceinline__ f32 factor_of(const Attention& a, f32 sum) {
+  if (a.keys == 0 || (a.zero_undefined != 0 && !(sum > 0))) return 0;
+  return 1 / sum;
+}
+
+/// Where a split leaves what it found for a row: value_size sums, the largest score, the sum of exponentials.
+__device__ __forceinline__ f32* partial_of(f32* partial, u32 row, u32 split, u32 splits) {
+  return partial + (u64(row) * splits + split) * (value_size + 2);
+}
+
+__device__ __forceinline__ f32 exponential(f32 x) { return approximate ? exp2_approximate(x * 1.44269504f) : exp(x); }
+
+/// Merges the splits in their order: a warp for each row.
+__device__ __forceinline__ void merge_splits(const Attention& a, u32 splits, const f32* partial, Element* result) {
+  const u32 lane = threadIdx.x % 32, row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+  if (row >= a.rows) return;
+  const f32* first = partial + u64(row) * splits * (value_size + 2);
+  f32 largest = -infinity(), sum = 0;
+  for (u32 s = 0; s < splits; ++s) largest = fmaxf(largest, first[u64(s) * (value_size + 2) + value_size]);
+  const f32 reference = reference_of(largest);
+  for (u32 s = 0; s < splits; ++s) {
+    const f32* figures = first + u64(s) * (value_size + 2) + value_size;
+    sum += figures[1] * exponential(figures[0] - reference);
+  }
+  const f32 factor = factor_of(a, sum);
+  const u32 outer = row / a.queries, query = row - outer * a.queries;
+  Element* to = result + a.result.offset + a.result.outer.offset(outer) + a.result.rows.offset(query);
+  for (u32 v = lane; v < value_size; v += 32) {
+    f32 all = 0;
+    for (u32 s = 0; s < splits; ++s) {
+      const f32* part = first + u64(s) * (value_size + 2);
+      all += part[v] * exponential(part[value_size] - reference);
+    }
+    to[v * a.result.column] = Narrow<Element>::from(factor == 0 ? 0.0f : all * factor);
+  }
+}

@@ -1,0 +1,204 @@
+// Attention of 16-bit floats on tensor cores. A block takes 16 · warps_q queries of one outer index and goes over tiles of
+// keys, each cut among warps_k warps, whose sums meet at the end. Fragments as in device/intrinsics.cuh.
+
+constexpr int head_padded = (head_size + 15) / 16 * 16, value_padded = (value_size + 15) / 16 * 16;
+// 16 bytes more than a multiple of 32: eight rows of a matrix lie in different banks.
+constexpr int head_pitch = head_padded + 8, value_pitch = value_padded + 8;
+
+/// Rows [first, first + rows) into shared memory, `padded` elements each, zeros beyond the data.
+template <int rows, int size, int padded, int threads>
+__device__ __forceinline__ void copy_rows(Element* tile, const Element* data, const Access& access, u32 first, u32 count,
+                                          bool aligned) {
+  constexpr int pitch = padded + 8, chunks = padded / 8;
+  if (aligned) {
+#pragma unroll 4
+    for (int i = threadIdx.x; i < rows * chunks; i += threads) {
+      const int r = i / chunks, c = i % chunks * 8;
+      const bool inside = first + r < count && c < size;
+      const Element* from = inside ? data + access.rows.offset(first + r) + c : data;
+      copy_async_16(tile + r * pitch + c, from, inside ? 16 : 0);
+    }
+    return;
+  }
+  // Neighbouring threads read what lies beside each other: a row, or else elements of neighbouring rows.
+  const bool along = access.column == 1;
+  for (int i = threadIdx.x; i < rows * padded; i += threads) {
+    const int r = along ? i / padded : i % rows, c = along ? i % padded : i / rows;
+    Element x = {};
+    if (first + r < count && c < size) x = data[access.rows.offset(first + r) + c * access.column];
+    tile[r * pitch + c] = x;
+  }
+}
+
+template <int warps_q, int warps_k, int warp_keys>
+__device__ __forceinline__ void attend(const Attention& a, const Element* query, const Element* key,
+                                       const Element* value, const MaskPointers& masks, Element* result, f32* partial) {
+  constexpr int tile_queries = 16 * warps_q, tile_keys = warp_keys * warps_k, threads = 32 * warps_q * warps_k;
+  constexpr bool hold_query = head_padded <= 128;  // in registers
+  DYNAMIC_SHARED(shared);
+  Element* const queries = reinterpret_cast<Element*>(shared);
+  Element* const keys = queries + tile_queries * head_pitch;
+  Element* const values = keys + 2 * tile_keys * head_pitch;
+  const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, warp_q = warp / warps_k, warp_k = warp % warps_k;
+  const u32 outer = a.tiles.quotient(blockIdx.x), first_query = (blockIdx.x - outer * a.tiles.value) * tile_queries;
+
+  const u32 tiles = (a.keys + tile_keys - 1) / tile_keys, begin = blockIdx.y * a.tiles_per_split;
+  const u32 end = begin + a.tiles_per_split < tiles ? begin + a.tiles_per_split : tiles;
+  key += a.key.offset + a.key.outer.offset(outer);
+  value += a.value.offset + a.value.outer.offset(outer);
+  const auto copy_keys = [&](u32 tile) {
+    const u32 stage = tile % 2;
+    copy_rows<tile_keys, head_size, head_padded, threads>(keys + stage * tile_keys * head_pitch, key, a.key,
+                                                          tile * tile_keys, a.keys, (a.aligned & 2) != 0);
+    copy_rows<tile_keys, value_size, value_padded, threads>(values + stage * tile_keys * value_pitch, value, a.value,
+                                                            tile * tile_keys, a.keys, (a.aligned & 4) != 0);
+    copy_async_commit();
+  };
+  copy_rows<tile_queries, head_size, head_padded, threads>(
+      queries, query + a.query.offset + a.query.outer.offset(outer), a.query, first_query, a.queries,
+      (a.aligned & 1) != 0);
+  if (begin < end) copy_keys(begin);
+
+  MaskRow mask_rows[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const u32 q = first_query + warp_q * 16 + lane / 4 + 8 * r;
+    mask_rows[r].locate(a, outer, q < a.queries ? q : a.queries - 1);
+  }
+  f32 sums[value_padded / 8][4] = {};
+  f32 largest[2] = {-infinity(), -infinity()}, total[2] = {0, 0};
+  u32 held[hold_query ? head_padded / 16 : 1][4];
+  const Element* const query_fragment = queries + (warp_q * 16 + lane % 16) * head_pitch + lane / 16 * 8;
+
+  for (u32 tile = begin; tile < end; ++tile) {
+    if (tile + 1 < end) {
+      copy_keys(tile + 1);
+      copy_async_wait<1>();
+    } else {
+      copy_async_wait<0>();
+    }
+    __syncthreads();
+    if (hold_query && tile == begin) {
+#pragma unroll
+      for (int d = 0; d < head_padded / 16; ++d) load_matrix_x4(held[hold_query ? d : 0], query_fragment + d * 16);
+    }
+    const Element* const tile_key = keys + (tile % 2 * tile_keys + warp_k * warp_keys) * head_pitch;
+    const Element* const tile_value = values + (tile % 2 * tile_keys + warp_k * warp_keys) * value_pitch;
+
+    f32 scores[warp_keys / 8][4] = {};
+#pragma unroll
+    for (int d = 0; d < head_padded / 16; ++d) {
+      u32 left[4];
+      if (!hold_query) load_matrix_x4(left, query_fragment + d * 16);
+#pragma unroll
+      for (int n = 0; n < warp_keys / 16; ++n) {
+        u32 right[4];
+        load_matrix_x4(right, tile_key + (n * 16 + lane % 8 + lane / 16 * 8) * head_pitch + d * 16 + lane / 8 % 2 * 8);
+        const u32 low[2] = {right[0], right[1]}, high[2] = {right[2], right[3]};
+        multiply(scores[2 * n], hold_query ? held[hold_query ? d : 0] : left, low);
+        multiply(scores[2 * n + 1], hold_query ? held[hold_query ? d : 0] : left, high);
+      }
+    }
+
+    const u32 first_key = tile * tile_keys + warp_k * warp_keys + lane % 4 * 2;
+    f32 tops[2] = {-infinity(), -infinity()};
+#pragma unroll
+    for (int n = 0; n < warp_keys / 8; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const u32 k = first_key + n * 8 + i % 2;
+        f32& score = scores[n][i];
+        score = k < a.keys ? masked(a, masks, mask_rows[i / 2], k, score * a.scale) : -infinity();
+        tops[i / 2] = fmaxf(tops[i / 2], score);
+      }
+    f32 references[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      tops[r] = fmaxf(largest[r], combine_lanes(tops[r], 4, [](f32 x, f32 y) { return fmaxf(x, y); }));
+      references[r] = reference_of(tops[r]);
+      const f32 shrink = exponential(largest[r] - references[r]);
+      largest[r] = tops[r];
+      total[r] *= shrink;
+#pragma unroll
+      for (int v = 0; v < value_padded / 8; ++v) {
+        sums[v][2 * r] *= shrink;
+        sums[v][2 * r + 1] *= shrink;
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < warp_keys / 16; ++n) {
+      u32 left[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        f32* const pair = &scores[2 * n + i / 2][i % 2 * 2];
+        const f32 low = exponential(pair[0] - references[i % 2]), high = exponential(pair[1] - references[i % 2]);
+        total[i % 2] += low + high;
+        left[i] = u32(Narrow<Element>::from(low).bits) | u32(Narrow<Element>::from(high).bits) << 16;
+      }
+#pragma unroll
+      for (int v = 0; v < value_padded / 16; ++v) {
+        u32 right[4];
+        load_matrix_x4_transposed(right, tile_value + (n * 16 + lane % 16) * value_pitch + v * 16 + lane / 16 * 8);
+        const u32 low[2] = {right[0], right[1]}, high[2] = {right[2], right[3]};
+        multiply(sums[2 * v], left, low);
+        multiply(sums[2 * v + 1], left, high);
+      }
+    }
+    __syncthreads();  // before the tile after the next one takes this one's place
+  }
+
+  // The warps' sums meet in shared memory, from which rows are written as a whole.
+  constexpr int pitch = value_padded + 2;
+  copy_async_commit();  // of the queries, where there was no tile
+  copy_async_wait<0>();
+  __syncthreads();
+  f32* const all = reinterpret_cast<f32*>(shared);             // [warps_k][tile_queries][pitch]
+  f32* const figures = all + warps_k * tile_queries * pitch;  // [tile_queries][warps_k + 2]
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    total[r] = combine_lanes(total[r], 4, [](f32 x, f32 y) { return x + y; });
+    f32* const row = all + (warp_k * tile_queries + warp_q * 16 + lane / 4 + 8 * r) * pitch;
+#pragma unroll
+    for (int v = 0; v < value_padded / 8; ++v) {
+      row[v * 8 + lane % 4 * 2] = sums[v][2 * r];
+      row[v * 8 + lane % 4 * 2 + 1] = sums[v][2 * r + 1];
+    }
+    if (lane % 4 == 0) {
+      row[value_padded] = largest[r];
+      row[value_padded + 1] = total[r];
+    }
+  }
+  __syncthreads();
+  if (threadIdx.x < tile_queries) {
+    const f32* const row = all + threadIdx.x * pitch + value_padded;
+    f32 top = -infinity(), sum = 0;
+    for (int w = 0; w < warps_k; ++w) top = fmaxf(top, row[w * tile_queries * pitch]);
+    const f32 reference = reference_of(top);
+    f32* const mine = figures + threadIdx.x * (warps_k + 2);
+    for (int w = 0; w < warps_k; ++w) {
+      mine[w] = exponential(row[w * tile_queries * pitch] - reference);
+      sum += row[w * tile_queries * pitch + 1] * mine[w];
+    }
+    mine[warps_k] = top;
+    mine[warps_k + 1] = sum;
+  }
+  __syncthreads();
+  result += a.result.offset + a.result.outer.offset(outer);
+  for (int i = threadIdx.x; i < tile_queries * value_size; i += threads) {
+    const int r = i / value_size, v = i % value_size;
+    if (first_query + r >= a.queries) break;
+    const f32* const mine = figures + r * (warps_k + 2);
+    f32 sum = 0;
+    for (int w = 0; w < warps_k; ++w) sum += all[(w * tile_queries + r) * pitch + v] * mine[w];
+    if (gridDim.y > 1) {
+      f32* const to = partial_of(partial, outer * a.queries + first_query + r, blockIdx.y, gridDim.y);
+      to[v] = sum;
+      if (v < 2) to[value_size + v] = mine[warps_k + v];
+      if (value_size == 1) to[value_size + 1] = mine[warps_k + 1];
+    } else {
+      const f32 factor = factor_of(a, mine[warps_k + 1]);
+      result[a.result.rows.offset(first_query + r) + v * a.result.column] =
+          Narrow<Element>::from(factor == 0 ? 0.0f : sum * factor);
+    }
+  }
+}
