@@ -226,6 +226,15 @@ TEST(Pad, RandomShapes) {
   }
 }
 
+// Found by fuzzing: a table of the long dim took 16 GiB.
+TEST(Pad, LongDimsOfEmptyTensorsTakeNoMemory) {
+  const int64_t most = int64_t{1} << 50;
+  Pad pad(1, {most, 4, 0}, {0, most, 0}, {most, 0, 0}, PadMode::constant);
+  EXPECT_EQ(pad.out_dims(), (std::vector<int64_t>{2 * most, most + 4, 0}));
+  ThreadPool pool(2);
+  pad.run(pool, nullptr, nullptr);
+}
+
 TEST(Gather, RowsElementsAndBadIndices) {
   RandomData data(25);
   for (int round = 0; round < 60; ++round) {

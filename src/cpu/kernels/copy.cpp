@@ -243,7 +243,7 @@ void split(ThreadPool& pool, int64_t outer, int parts, const int64_t* bytes, con
 
 Pad::Pad(int64_t width, const std::vector<int64_t>& dims, const std::vector<int64_t>& before,
          const std::vector<int64_t>& after, PadMode mode)
-    : width_(width), in_strides_(contiguous_strides(dims)) {
+    : width_(width), mode_(mode), in_strides_(contiguous_strides(dims)) {
   for (size_t d = 0; d < dims.size(); ++d) {
     // Negative amounts crop first; what is left is then continued.
     const int64_t first = std::max<int64_t>(-before[d], 0), begin = std::max<int64_t>(before[d], 0);
@@ -255,41 +255,16 @@ Pad::Pad(int64_t width, const std::vector<int64_t>& dims, const std::vector<int6
                                                    " and " + std::to_string(after[d]) + " is not possible");
     }
     out_dims_.push_back(size);
-    std::vector<int64_t> source(static_cast<size_t>(size));
-    for (int64_t i = 0; i < size; ++i) {
-      int64_t at = i - begin;
-      if (at < 0 || at >= n) {
-        switch (mode) {
-          case PadMode::constant:
-            at = -1;
-            break;
-          case PadMode::edge:
-            at = std::clamp<int64_t>(at, 0, n - 1);
-            break;
-          case PadMode::wrap:
-            at = (at % n + n) % n;
-            break;
-          case PadMode::reflect: {
-            const int64_t period = std::max<int64_t>(1, 2 * (n - 1));
-            at = (at % period + period) % period;
-            at = n == 1 ? 0 : at < n ? at : period - at;
-            break;
-          }
-        }
-      }
-      if (at >= 0) at += first;
-      source[static_cast<size_t>(i)] = at;
-    }
-    source_.push_back(std::move(source));
+    axes_.push_back({begin, first, n});
   }
   if (out_dims_.empty()) {
     out_dims_ = {1};
     in_strides_ = {1};
-    source_ = {{0}};
+    axes_ = {{}};
   }
-  rows_ = 1;
-  for (size_t d = 0; d + 1 < out_dims_.size(); ++d) rows_ *= out_dims_[d];
-  if (out_dims_.back() == 0) rows_ = 0;
+  const bool empty = std::find(out_dims_.begin(), out_dims_.end(), 0) != out_dims_.end();
+  rows_ = empty ? 0 : 1;
+  for (size_t d = 0; d + 1 < out_dims_.size() && !empty; ++d) rows_ *= out_dims_[d];
   const int64_t begin = before.empty() ? 0 : std::max<int64_t>(before.back(), 0);
   const int64_t end = after.empty() ? 0 : std::max<int64_t>(after.back(), 0);
   run_begin_ = begin;
@@ -297,11 +272,36 @@ Pad::Pad(int64_t width, const std::vector<int64_t>& dims, const std::vector<int6
   if (dims.empty()) out_dims_.clear();
 }
 
+// Computed and not looked up: a table of a long dim of an empty tensor would be all that takes memory.
+int64_t Pad::source(size_t d, int64_t i) const {
+  const Axis& axis = axes_[d];
+  const int64_t n = axis.size;
+  int64_t at = i - axis.begin;
+  if (at < 0 || at >= n) {
+    switch (mode_) {
+      case PadMode::constant:
+        return -1;
+      case PadMode::edge:
+        at = std::clamp<int64_t>(at, 0, n - 1);
+        break;
+      case PadMode::wrap:
+        at = (at % n + n) % n;
+        break;
+      case PadMode::reflect: {
+        const int64_t period = std::max<int64_t>(1, 2 * (n - 1));
+        at = (at % period + period) % period;
+        at = n == 1 ? 0 : at < n ? at : period - at;
+        break;
+      }
+    }
+  }
+  return axis.first + at;
+}
+
 void Pad::run(ThreadPool& pool, const void* in, void* out, const void* value) const {
   if (rows_ == 0) return;
-  const std::vector<int64_t>& inner = source_.back();
-  const int64_t row = static_cast<int64_t>(inner.size());
-  const int outer = static_cast<int>(source_.size()) - 1;
+  const size_t last = axes_.size() - 1;
+  const int64_t row = out_dims_.empty() ? 1 : out_dims_.back();
   uint64_t fill = 0;
   if (value) std::memcpy(&fill, value, static_cast<size_t>(width_));
   const char* constant = reinterpret_cast<const char*>(&fill);
@@ -312,9 +312,9 @@ void Pad::run(ThreadPool& pool, const void* in, void* out, const void* value) co
       for (int64_t r = begin; r < end; ++r) {
         int64_t rest = r, offset = 0;
         bool padding = false;
-        for (int d = outer; d-- > 0;) {
-          const int64_t n = static_cast<int64_t>(source_[d].size());
-          const int64_t at = source_[d][rest % n];
+        for (size_t d = last; d-- > 0;) {
+          const int64_t n = out_dims_[d];
+          const int64_t at = source(d, rest % n);
           rest /= n;
           padding |= at < 0;
           offset += at * in_strides_[d];
@@ -326,11 +326,12 @@ void Pad::run(ThreadPool& pool, const void* in, void* out, const void* value) co
         }
         const char* from = static_cast<const char*>(in) + offset * size;
         const auto put = [&](int64_t i) {
-          std::memcpy(to + i * size, inner[i] < 0 ? constant : from + inner[i] * size, sizeof(T));
+          const int64_t at = source(last, i);
+          std::memcpy(to + i * size, at < 0 ? constant : from + at * size, sizeof(T));
         };
         for (int64_t i = 0; i < run_begin_; ++i) put(i);
         if (run_end_ > run_begin_) {
-          std::memcpy(to + run_begin_ * size, from + inner[run_begin_] * size,
+          std::memcpy(to + run_begin_ * size, from + source(last, run_begin_) * size,
                       static_cast<size_t>((run_end_ - run_begin_) * size));
         }
         for (int64_t i = run_end_; i < row; ++i) put(i);
