@@ -139,7 +139,8 @@ class ProductLaunch final : public Launch {
     }
     p_.c_row = c.pitch();
     const int64_t width = bit_width(view.epilogue.result) / 8;
-    c_can_be_vector_ = p_.c_row % 8 == 0 && (!view.conv || p_.c_column_step % 8 == 0);
+    columns_can_be_vector_ = p_.c_column_step % 8 == 0;
+    c_can_be_vector_ = p_.c_row % 8 == 0 && columns_can_be_vector_;
     c_alignment_ = static_cast<uintptr_t>(std::min<int64_t>(16, 8 * width));
     const int64_t batch = batch_, tiles_m = (p_.m + compiled.tile.m - 1) / compiled.tile.m,
                   tiles_n = (p_.n + compiled.tile.n - 1) / compiled.tile.n;
@@ -176,6 +177,7 @@ class ProductLaunch final : public Launch {
     p_.c_vector = c_can_be_vector_ && reinterpret_cast<uintptr_t>(p_.c) % c_alignment_ == 0;
     p_.partial = reinterpret_cast<float*>(arguments.workspace);
     operands_.bind(arguments, p_.operand);
+    for (kernel_parameters::EpilogueOperand& operand : p_.operand) operand.vector &= columns_can_be_vector_;
     LaunchSize size;
     size.blocks = blocks_;
     size.blocks_y = splits_;
@@ -297,6 +299,7 @@ class ProductLaunch final : public Launch {
   ContractParameters p_ = {};
   int64_t batch_ = 1;
   bool a_can_be_vector_ = false, b_can_be_vector_ = false, c_can_be_vector_ = false;
+  bool columns_can_be_vector_ = false;  // a group's columns begin at a multiple of 8
   uintptr_t c_alignment_ = 16;
   unsigned blocks_ = 0, splits_ = 1;
   DeviceBuffer counters_;

@@ -1,0 +1,175 @@
+// Matrix products and convolutions on a GPU, against the reference.
+#include "ops/contract.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "cuda/run_node.h"
+#include "ops/random_tensor.h"
+
+namespace camshaft::cuda {
+namespace {
+
+constexpr DType types[] = {DType::f32, DType::f16, DType::bf16};
+
+double tolerance(DType dtype) {
+  return dtype == DType::f32 ? 1e-5 : dtype == DType::f16 ? 2e-3 : 1.6e-2;
+}
+
+struct Product {
+  int64_t m = 1, n = 1, k = 1;
+  bool transpose_a = false, transpose_b = false, constant = false;
+  Dims a_batch = {}, b_batch = {};
+};
+
+void check(const Product& p, DType dtype, Random& random, bool misaligned = false) {
+  const auto dims = [](Dims batch, int64_t rows, int64_t columns, bool transposed) {
+    batch.push_back(transposed ? columns : rows);
+    batch.push_back(transposed ? rows : columns);
+    return batch;
+  };
+  NodeTest test(ops::MatMul{p.transpose_a, p.transpose_b},
+                {random_tensor(random, dtype, dims(p.a_batch, p.m, p.k, p.transpose_a)),
+                 random_tensor(random, dtype, dims(p.b_batch, p.k, p.n, p.transpose_b))},
+                "cuda_contract", tolerance(dtype));
+  if (p.constant) test.constants = {1};
+  test.misaligned = misaligned;
+  test.check();
+}
+
+TEST(CudaMatMul, SizesAndTypes) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const DType dtype : types)
+    for (const bool constant : {false, true})
+      for (const bool transpose_b : {false, true})
+        for (const auto& [m, n, k] : std::vector<std::tuple<int64_t, int64_t, int64_t>>{
+                 {1, 1, 1}, {5, 3, 7}, {64, 64, 64}, {33, 72, 130}, {130, 40, 24}, {1, 200, 96}})
+          check({.m = m, .n = n, .k = k, .transpose_b = transpose_b, .constant = constant}, dtype, random);
+}
+
+TEST(CudaMatMul, LargerTiles) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const DType dtype : types) {
+    check({.m = 4096, .n = 256, .k = 16, .constant = true}, dtype, random);
+    check({.m = 16, .n = 4096, .k = 40, .transpose_b = true}, dtype, random);
+  }
+}
+
+TEST(CudaMatMul, BlocksThatShareATile) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const DType dtype : types) {
+    check({.m = 3, .n = 20, .k = 3000, .constant = true}, dtype, random);
+    check({.m = 16, .n = 64, .k = 1000}, dtype, random);
+  }
+}
+
+TEST(CudaMatMul, BatchesAndTransposes) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const DType dtype : types)
+    for (const bool transpose_a : {false, true})
+      for (const bool transpose_b : {false, true}) {
+        check({9, 17, 12, transpose_a, transpose_b, false, {2, 3}, {2, 3}}, dtype, random);
+        check({9, 17, 12, transpose_a, transpose_b, false, {3}, {}}, dtype, random);
+        check({8, 16, 24, transpose_a, transpose_b, false, {2, 1, 2}, {3, 1}}, dtype, random);
+      }
+}
+
+TEST(CudaMatMul, Misaligned) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const DType dtype : types)
+    for (const bool transpose_b : {false, true}) check({24, 32, 40, false, transpose_b}, dtype, random, true);
+}
+
+TEST(CudaMatMul, EmptyTensors) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const DType dtype : types) {
+    check({.m = 0, .n = 4, .k = 4}, dtype, random);
+    check({.m = 4, .n = 4, .k = 0}, dtype, random);
+    check({4, 4, 4, false, false, false, {0}, {0}}, dtype, random);
+  }
+}
+
+TEST(CudaMatMul, NaNAndInfinity) {
+  SKIP_WITHOUT_GPU();
+  constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  for (const DType dtype : types)
+    NodeTest(
+        ops::MatMul{},
+        {tensor_of(dtype, {4, 2}, {nan, 1, infinity, 1, 1, -infinity, 1, 2}), tensor_of(dtype, {2, 2}, {1, 2, 3, 4})},
+        "cuda_contract", tolerance(dtype))
+        .check();
+}
+
+struct Image {
+  Dims x;  // channels last
+  int64_t out = 8, groups = 1;
+  Dims kernel = {3, 3}, strides = {1, 1}, dilations = {1, 1};
+  Dims pads = {1, 1, 1, 1};
+  bool bias = true;
+};
+
+void check(const Image& c, DType dtype, Random& random, bool misaligned = false) {
+  ops::Conv op;
+  op.strides = c.strides;
+  op.dilations = c.dilations;
+  op.pads = Shape(c.pads.begin(), c.pads.end());
+  op.groups = c.groups;
+  op.channels_last = true;
+  Dims weights = {c.out, c.x.back() / c.groups};
+  weights.insert(weights.end(), c.kernel.begin(), c.kernel.end());
+  std::vector<Tensor> operands{random_tensor(random, dtype, c.x), random_tensor(random, dtype, weights)};
+  if (c.bias) operands.push_back(random_tensor(random, dtype, {c.out}));
+  NodeTest test(op, operands, "cuda_contract", tolerance(dtype));
+  test.constants = {1};
+  test.misaligned = misaligned;
+  test.check();
+}
+
+TEST(CudaConv, WindowsStridesAndPads) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const DType dtype : types) {
+    check({.x = {1, 9, 7, 8}}, dtype, random);
+    check({.x = {2, 10, 11, 16}, .out = 24, .strides = {2, 2}}, dtype, random);
+    check({.x = {1, 12, 9, 3}, .out = 20, .kernel = {7, 7}, .strides = {2, 2}, .pads = {3, 3, 3, 3}}, dtype, random);
+    check({.x = {2, 5, 6, 40}, .out = 33, .kernel = {1, 1}, .pads = {0, 0, 0, 0}, .bias = false}, dtype, random);
+    check({.x = {1, 9, 8, 8}, .out = 5, .dilations = {2, 3}, .pads = {2, 3, 1, 0}}, dtype, random);
+    check({.x = {1, 6, 6, 24}, .out = 8, .kernel = {2, 3}, .strides = {1, 2}, .pads = {0, 2, 1, 1}}, dtype, random);
+  }
+}
+
+TEST(CudaConv, Groups) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const DType dtype : types) {
+    check({.x = {1, 6, 5, 32}, .out = 48, .groups = 4}, dtype, random);
+    check({.x = {1, 6, 5, 12}, .out = 6, .groups = 3}, dtype, random);
+  }
+}
+
+TEST(CudaConv, OneAxis) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const DType dtype : types)
+    check({.x = {2, 21, 8}, .out = 16, .kernel = {5}, .strides = {2}, .dilations = {1}, .pads = {2, 1}}, dtype, random);
+}
+
+TEST(CudaConv, DeepSumsMisalignedAndEmpty) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const DType dtype : types) {
+    check({.x = {1, 4, 4, 256}, .out = 16}, dtype, random);
+    check({.x = {1, 5, 4, 16}}, dtype, random, true);
+    check({.x = {0, 5, 4, 16}}, dtype, random);
+  }
+}
+
+}  // namespace
+}  // namespace camshaft::cuda
