@@ -30,11 +30,11 @@ struct Kernels {
   std::vector<Function> functions;
 
   void launch(const LaunchArguments& a, Queue& queue, int64_t bytes, const void* parameter, int64_t chunks,
-              const std::string& layer) const {
+              const std::string& layer, bool is_empty) const {
     Complaint complaint = queue.complaints().of(layer);
     size_t log = 0;
     while (int64_t{1} << log < bytes) ++log;
-    const std::byte* in = a.inputs[0];
+    const std::byte* in = is_empty ? nullptr : a.inputs[0];  // then it has no memory on the device
     const std::byte* indices = a.inputs[1];
     std::byte* out = a.outputs[0];
     void* const arguments[] = {const_cast<void*>(parameter), &in, &indices, &out, &complaint};
@@ -81,12 +81,13 @@ std::shared_ptr<const Kernel> compile_gather(const RegionView& region, const Wor
     rows.count = Divisor(static_cast<uint32_t>(std::max<int64_t>(count, 1)));
     rows.size = split.axis;
     rows.axis = static_cast<uint32_t>(op.axis);
+    const bool is_empty = element_count(shapes.inputs[0].dims) == 0;
     return function_launch([=, lines = split.outer * count](const LaunchArguments& a, Queue& queue) mutable {
       if (total == 0) return;
       const int64_t bytes = element_bytes(row_bytes, a), chunks = lines * (row_bytes / bytes);
       rows.chunks = static_cast<uint32_t>(chunks);
       rows.inner = Divisor(static_cast<uint32_t>(row_bytes / bytes));
-      kernels->launch(a, queue, bytes, &rows, chunks, layer);
+      kernels->launch(a, queue, bytes, &rows, chunks, layer, is_empty);
     });
   };
   return device_kernel(make);
@@ -101,8 +102,9 @@ std::shared_ptr<const Kernel> compile_gather_elements(const RegionView& region, 
     check_elements(element_count(shapes.inputs[1].dims), "a gather");
     const Elements elements =
         elements_of(shapes.inputs[0], shapes.inputs[1], op.axis, "an axis of the indices of gather_elements");
+    const bool is_empty = element_count(shapes.inputs[0].dims) == 0;
     return function_launch([=, width = width_of(shapes.inputs[0])](const LaunchArguments& a, Queue& queue) mutable {
-      if (elements.chunks > 0) kernels->launch(a, queue, width, &elements, elements.chunks, layer);
+      if (elements.chunks > 0) kernels->launch(a, queue, width, &elements, elements.chunks, layer, is_empty);
     });
   };
   return device_kernel(make, {.sliced_inputs = 1});
@@ -121,13 +123,14 @@ std::shared_ptr<const Kernel> compile_gather_nd(const RegionView& region, const 
     const int64_t total = element_count(shapes.outputs[0].dims);
     check_elements(total, "a gather");
     const SliceShape shape = slices_of(x, indices, batch_axes);
+    const bool is_empty = element_count(shapes.inputs[0].dims) == 0;
     return function_launch([=, slices = shape.parameter, row_bytes = shape.inner * width_of(x)](
                                const LaunchArguments& a, Queue& queue) mutable {
       if (total == 0) return;
       const int64_t bytes = element_bytes(row_bytes, a), chunks = shape.count * (row_bytes / bytes);
       slices.chunks = static_cast<uint32_t>(chunks);
       slices.inner = Divisor(static_cast<uint32_t>(row_bytes / bytes));
-      kernels->launch(a, queue, bytes, &slices, chunks, layer);
+      kernels->launch(a, queue, bytes, &slices, chunks, layer, is_empty);
     });
   };
   return device_kernel(make);

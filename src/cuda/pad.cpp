@@ -49,7 +49,10 @@ struct PaddedAxis {
 class PadLaunch final : public Launch {
  public:
   PadLaunch(std::shared_ptr<const Kernels> kernels, const ops::Pad& op, const KernelShapes& shapes)
-      : kernels_(std::move(kernels)), mode_(op.mode), width_(width_of(shapes.inputs[0])) {
+      : kernels_(std::move(kernels)),
+        mode_(op.mode),
+        width_(width_of(shapes.inputs[0])),
+        is_empty_(element_count(shapes.inputs[0].dims) == 0) {
     const Dims& dims = shapes.inputs[0].dims;
     const Dims strides = row_major(shapes.inputs[0]);
     if (shapes.inputs.size() > 1 && !shapes.inputs[1].dims.empty())
@@ -81,7 +84,8 @@ class PadLaunch final : public Launch {
 
   void run(const LaunchArguments& a) override {
     if (elements_ == 0) return;
-    const std::byte* in = a.inputs[0] + start_ * width_;
+    // An empty operand has no memory on the device.
+    const std::byte* in = is_empty_ ? nullptr : a.inputs[0] + start_ * width_;
     const std::byte* value = a.inputs.size() > 1 ? a.inputs[1] : nullptr;
     std::byte* out = a.outputs[0];
     const bool vector =
@@ -133,7 +137,7 @@ class PadLaunch final : public Launch {
   ops::PadMode mode_;
   int64_t width_, start_ = 0, elements_ = 1;  // start: of the operand's first element that is seen
   std::vector<PaddedAxis> axes_;
-  bool can_be_vector_ = false;
+  bool is_empty_, can_be_vector_ = false;
   Padding any_, vector_;
 };
 

@@ -132,9 +132,10 @@ std::shared_ptr<const Kernel> compile_pool(const RegionView& region, const Works
     constexpr int64_t least_chunks = 1 << 14;
     const bool can_be_vector = op.channels_last && channels % count == 0 && p.pixel % count == 0 &&
                                p.out_pixel % count == 0 && total / count >= least_chunks;
+    const bool is_empty = element_count(shapes.inputs[0].dims) == 0;
     return function_launch([=](const LaunchArguments& a, Queue& queue) mutable {
       if (total == 0) return;
-      const std::byte* x = a.inputs[0];
+      const std::byte* x = is_empty ? nullptr : a.inputs[0];  // then it has no memory on the device
       std::byte* y = a.outputs[0];
       const bool vector = can_be_vector && (reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(y)) % 16 == 0;
       const int64_t elements = vector ? count : 1;
@@ -176,10 +177,11 @@ std::shared_ptr<const Kernel> compile_pool_indices(const RegionView& region, con
     check_elements(total, "a pooling");
     Pooling p = pooling_of(op, shapes, 2, 1);
     p.chunks = static_cast<uint32_t>(total);
+    const bool is_empty = element_count(shapes.inputs[0].dims) == 0;
     return function_launch([=, column_major = uint32_t{op.column_major}](const LaunchArguments& a,
                                                                          Queue& queue) mutable {
       if (total == 0) return;
-      const std::byte* x = a.inputs[0];
+      const std::byte* x = is_empty ? nullptr : a.inputs[0];  // then it has no memory on the device
       std::byte* y = a.outputs[0];
       void* const arguments[] = {&p, &column_major, &x, &y};
       kernel->function.launch(queue.stream(), {.blocks = blocks_for(total, threads), .threads = threads}, arguments);
