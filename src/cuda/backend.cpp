@@ -43,6 +43,7 @@ constexpr const CudaTactic* all_tactics[] = {
     &shape_tactic,
     &range_tactic,
     &cumulative_tactic,
+    &top_k_tactic,
 };
 
 class CudaBackend final : public Backend {

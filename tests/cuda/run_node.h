@@ -48,6 +48,7 @@ class NodeTest {
   std::vector<Tensor> inputs;
   std::string tactic;
   std::vector<size_t> constants = {};
+  size_t outputs = 1;
   double tolerance = 0;     ///< of the largest finite magnitude of an output, or of 1; 0: equal, or both NaN
   bool misaligned = false;  ///< operands begin one element behind an aligned address
 
@@ -61,12 +62,19 @@ class NodeTest {
     ThreadPool pool(2);
     std::vector<TensorType> types;
     for (const ValueId id : graph.nodes.back().outputs) types.push_back(graph.type(id));
-    const Tensor expected = op.evaluate({inputs, types, {}, {}, pool})[0];
-    compare(run(), expected);
+    const std::vector<Tensor> expected = op.evaluate({inputs, types, {}, {}, pool}), actual = run_all();
+    ASSERT_EQ(actual.size(), outputs);
+    for (size_t o = 0; o < outputs; ++o) compare(actual[o], expected[o]);
+  }
+
+  /// What the kernel gives first.
+  Tensor run() const {
+    const std::vector<Tensor> all = run_all();
+    return all.empty() ? Tensor() : all[0];
   }
 
   /// What the kernel gives.
-  Tensor run() const {
+  std::vector<Tensor> run_all() const {
     std::string problem;
     const auto gpu = backend_if_any(problem);
     const Graph graph = graph_of_node();
@@ -81,20 +89,24 @@ class NodeTest {
       return {};
     }
     const auto kernel = gpu->compile(region, *found, packed);
-    const ValueId result = region.node.outputs[0];
-    Dims dims;
-    for (const Dim& d : graph.shape(result)) dims.push_back(d.evaluate(symbols));
-    Tensor out(graph.type(result).dtype, dims);
     KernelShapes shapes;
     shapes.symbols = &symbols;
     for (const Tensor& t : inputs)
       shapes.inputs.push_back(t.defined() ? OperandShape{t.dtype(), t.dims()} : OperandShape{});
-    shapes.outputs.push_back({out.dtype(), dims});
+    std::vector<Tensor> results;
+    size_t largest = 0;
+    for (const ValueId id : region.node.outputs) {
+      Dims dims;
+      for (const Dim& d : graph.shape(id)) dims.push_back(d.evaluate(symbols));
+      results.emplace_back(graph.type(id).dtype, dims);
+      shapes.outputs.push_back({results.back().dtype(), dims});
+      largest = std::max(largest, results.back().bytes());
+    }
     const auto launch = kernel->prepare(shapes);
 
     const auto queue = gpu->make_queue();
     constexpr size_t guard = 64;
-    const std::vector<std::byte> garbage(std::max(out.bytes(), launch->workspace_bytes()) + 2 * guard, std::byte{0x7f});
+    const std::vector<std::byte> garbage(std::max(largest, launch->workspace_bytes()) + 2 * guard, std::byte{0x7f});
     std::vector<std::shared_ptr<std::byte>> memory;
     const auto room = [&](size_t bytes, DType dtype) {
       memory.push_back(queue->allocate(bytes + 2 * guard, "a test"));
@@ -108,27 +120,32 @@ class NodeTest {
       queue->copy_to_device(at, {t.data(), t.bytes()});
       in.back() = at;
     }
-    std::byte* at = room(out.bytes(), out.dtype());
+    std::vector<std::byte*> out;
+    for (const Tensor& t : results) out.push_back(room(t.bytes(), t.dtype()));
     memory.push_back(queue->allocate(launch->workspace_bytes() + guard, "a test"));
     std::byte* workspace = memory.back().get();
     queue->copy_to_device(workspace, {garbage.data(), launch->workspace_bytes() + guard});
-    std::vector<std::byte> got(out.bytes() + guard), behind(guard);
-    std::vector<std::byte> again(out.bytes());
-    std::vector<std::byte*> outputs{at};
-    for (int round = 0; round < 2; ++round) {  // a second run finds what the first left behind
-      queue->copy_to_device(at, {garbage.data(), out.bytes() + guard});
-      launch->run({in, outputs, workspace, pool, nullptr, queue.get()});
-      if (round == 0) queue->copy_to_host({again.data(), again.size()}, at);
+    std::vector<std::vector<std::byte>> got, again;
+    for (const Tensor& t : results) {
+      got.emplace_back(t.bytes() + guard);
+      again.emplace_back(t.bytes());
     }
-    queue->copy_to_host({got.data(), got.size()}, at);
+    std::vector<std::byte> behind(guard);
+    for (int round = 0; round < 2; ++round) {  // a second run finds what the first left behind
+      for (size_t o = 0; o < out.size(); ++o) queue->copy_to_device(out[o], {garbage.data(), got[o].size()});
+      launch->run({in, out, workspace, pool, nullptr, queue.get()});
+      for (size_t o = 0; o < out.size(); ++o) queue->copy_to_host(round == 0 ? again[o] : got[o], out[o]);
+    }
     queue->copy_to_host({behind.data(), guard}, workspace + launch->workspace_bytes());
     queue->synchronize();
-    EXPECT_TRUE(std::equal(again.begin(), again.end(), got.begin())) << "two runs differ";
     EXPECT_TRUE(std::equal(behind.begin(), behind.end(), garbage.begin())) << "written behind the workspace";
-    EXPECT_TRUE(std::equal(got.begin() + static_cast<int64_t>(out.bytes()), got.end(), garbage.begin()))
-        << "written behind the output";
-    if (out.bytes() > 0) std::memcpy(out.mutable_data(), got.data(), out.bytes());
-    return out;
+    for (size_t o = 0; o < out.size(); ++o) {
+      EXPECT_TRUE(std::equal(again[o].begin(), again[o].end(), got[o].begin())) << "two runs differ";
+      EXPECT_TRUE(std::equal(got[o].end() - static_cast<int64_t>(guard), got[o].end(), garbage.begin()))
+          << "written behind output " << o;
+      if (results[o].bytes() > 0) std::memcpy(results[o].mutable_data(), got[o].data(), results[o].bytes());
+    }
+    return results;
   }
 
  private:
@@ -145,7 +162,9 @@ class NodeTest {
       else
         ids.push_back(graph.add_input(name, {t.dtype(), Shape(t.dims().begin(), t.dims().end())}));
     }
-    graph.add_node(op, ids, {"y"});
+    std::vector<std::string> names{"y"};
+    for (size_t o = 1; o < outputs; ++o) names.push_back("y" + std::to_string(o));
+    graph.add_node(op, ids, names);
     return graph;
   }
 
