@@ -44,21 +44,47 @@ struct Kernels {
   size_t element_bytes = 4;
 };
 
-/// The sizes and strides of an attention's accesses, which bind_attention() has checked.
+/// The sizes and strides of an attention's accesses, which bind_attention() has checked. Outer axes whose problems
+/// share keys and values are seen as more queries where there are few: then keys are read once for all of them (the
+/// heads of a group when one token is decoded).
 class AccessReader {
  public:
-  AccessReader(const ops::Attention& op, const SymbolBindings& symbols)
-      : symbols_(symbols), outer_(sizes(op.outer)), queries_(sizes(op.queries)), keys_(sizes(op.keys)) {}
+  AccessReader(const ops::Attention& op, const SymbolBindings& symbols, int64_t few_queries)
+      : symbols_(symbols), outer_(sizes(op.outer)), queries_(sizes(op.queries)), keys_(sizes(op.keys)) {
+    moves_.resize(outer_.size());
+    queries = element_count(queries_);
+    outer = element_count(outer_);
+    for (size_t d = outer_.size(); d-- > 0;) {
+      const bool shares = op.key[1 + d].evaluate(symbols) == 0 && op.value[1 + d].evaluate(symbols) == 0;
+      if (!shares || queries > few_queries / outer_[d] || moved() + queries_.size() + 1 > most_axes) continue;
+      moves_[d] = true;
+      queries *= outer_[d];
+      outer /= outer_[d];
+    }
+  }
 
-  Access by_queries(const Shape& access) const { return read(access, queries_); }
-  Access by_keys(const Shape& access) const { return read(access, keys_); }
+  int64_t outer = 1, queries = 1;  ///< elements of the axes together
+
+  Access by_queries(const Shape& access) const {
+    Access made = begin(access);
+    made.rows = axes(access, true, 1 + outer_.size(), queries_);
+    return made;
+  }
+  Access by_keys(const Shape& access) const {
+    Access made = begin(access);
+    made.rows = axes(access, false, 1 + outer_.size(), keys_);
+    return made;
+  }
   MaskAccess mask(const Shape& masks, size_t m, double masked) const {
-    const size_t stride = 1 + outer_.size() + queries_.size() + keys_.size(), first = m * stride;
+    const size_t stride = 1 + outer_.size() + queries_.size() + keys_.size();
+    const auto first = masks.begin() + static_cast<int64_t>(m * stride);
+    const Shape access(first, first + static_cast<int64_t>(stride));
+    const Access shared = begin(access);
     MaskAccess made;
-    made.offset = masks[first].evaluate(symbols_);
-    made.outer = axes(masks, first + 1, outer_);
-    made.queries = axes(masks, first + 1 + outer_.size(), queries_);
-    made.keys = axes(masks, first + 1 + outer_.size() + queries_.size(), keys_);
+    made.offset = shared.offset;
+    made.outer = shared.outer;
+    made.queries = axes(access, true, 1 + outer_.size(), queries_);
+    made.keys = axes(access, false, 1 + outer_.size() + queries_.size(), keys_);
     made.masked = static_cast<float>(masked);
     return made;
   }
@@ -69,23 +95,39 @@ class AccessReader {
     for (const Dim& d : shape) dims.push_back(d.evaluate(symbols_));
     return dims;
   }
-  Axes axes(const Shape& access, size_t first, const Dims& sizes) const {
-    Dims strides;
-    for (size_t d = 0; d < sizes.size(); ++d) strides.push_back(access[first + d].evaluate(symbols_));
+  size_t moved() const { return static_cast<size_t>(std::count(moves_.begin(), moves_.end(), true)); }
+  // The outer axes that have moved, or that have not, and behind them `rows`, whose strides begin at `first`.
+  Axes axes(const Shape& access, bool with_moved, size_t first, const Dims& rows) const {
+    Dims sizes, strides;
+    for (size_t d = 0; with_moved && d < outer_.size(); ++d) add_outer(access, d, true, sizes, strides);
+    for (size_t d = 0; d < rows.size(); ++d) {
+      sizes.push_back(rows[d]);
+      strides.push_back(access[first + d].evaluate(symbols_));
+    }
+    return collapsed(sizes, strides);
+  }
+  void add_outer(const Shape& access, size_t d, bool moved, Dims& sizes, Dims& strides) const {
+    if (moves_[d] != moved) return;
+    sizes.push_back(outer_[d]);
+    strides.push_back(access[1 + d].evaluate(symbols_));
+  }
+  static Axes collapsed(const Dims& sizes, const Dims& strides) {
     const ops::LoopNest nest = ops::collapse(sizes, {strides});
     return {nest.sizes, nest.strides[0]};
   }
-  Access read(const Shape& access, const Dims& rows) const {
+  Access begin(const Shape& access) const {
     Access made;
     made.offset = access[0].evaluate(symbols_);
-    made.outer = axes(access, 1, outer_);
-    made.rows = axes(access, 1 + outer_.size(), rows);
     made.column = access.back().evaluate(symbols_);
+    Dims sizes, strides;
+    for (size_t d = 0; d < outer_.size(); ++d) add_outer(access, d, false, sizes, strides);
+    made.outer = collapsed(sizes, strides);
     return made;
   }
 
   const SymbolBindings& symbols_;
   Dims outer_, queries_, keys_;
+  std::vector<bool> moves_;  // of outer axes: to the queries
 };
 
 int64_t quotient_up(int64_t a, int64_t b) {
@@ -105,8 +147,8 @@ class AttentionLaunch final : public Launch {
     constexpr int64_t most = int64_t{1} << 31;
     if (bound.keys >= most || bound.queries >= most / bound.outer)
       throw Error(ErrorCode::unsupported, "an attention of 2^31 queries or keys, or more");
-    const AccessReader reader(op, *shapes.symbols);
-    shape_.queries = static_cast<uint32_t>(bound.queries);
+    const AccessReader reader(op, *shapes.symbols, kernels.narrow.queries);
+    shape_.queries = static_cast<uint32_t>(reader.queries);
     shape_.keys = static_cast<uint32_t>(bound.keys);
     shape_.rows = static_cast<uint32_t>(bound.outer * bound.queries);
     shape_.zero_undefined = op.zero_undefined ? 1 : 0;
@@ -121,7 +163,7 @@ class AttentionLaunch final : public Launch {
     const Access* accesses[] = {&shape_.query, &shape_.key, &shape_.value};
     for (size_t i = 0; i < 3; ++i)
       if (can_be_aligned(*accesses[i], i < 2 ? op.size : op.value_size)) can_be_aligned_ |= 1U << i;
-    cut(bound);
+    cut(reader.outer, reader.queries, bound.keys);
   }
 
   size_t workspace_bytes() const override {
@@ -161,13 +203,13 @@ class AttentionLaunch final : public Launch {
 
   // Tiles of many queries read keys less often; those of few make more blocks. Where even these leave the machine idle,
   // the keys are split too.
-  void cut(const ops::BoundAttention& bound) {
+  void cut(int64_t outer, int64_t queries, int64_t keys) {
     const int64_t multiprocessors = kernels_.device->facts().multiprocessors;
-    const auto tiles_of = [&](const AttentionTile& tile) { return quotient_up(bound.queries, tile.queries); };
-    is_wide_ = kernels_.has_wide && bound.queries > kernels_.narrow.queries &&
-               bound.outer * tiles_of(kernels_.wide) >= multiprocessors;
+    const auto tiles_of = [&](const AttentionTile& tile) { return quotient_up(queries, tile.queries); };
+    is_wide_ =
+        kernels_.has_wide && queries > kernels_.narrow.queries && outer * tiles_of(kernels_.wide) >= multiprocessors;
     const AttentionTile& tile = is_wide_ ? kernels_.wide : kernels_.narrow;
-    const int64_t blocks = bound.outer * tiles_of(tile), key_tiles = quotient_up(bound.keys, tile.keys);
+    const int64_t blocks = outer * tiles_of(tile), key_tiles = quotient_up(keys, tile.keys);
     constexpr int64_t worth_a_launch = 4;  // tiles that one block goes through
     int64_t per_split = std::max<int64_t>(key_tiles, 1);
     if (blocks < multiprocessors && key_tiles >= worth_a_launch)

@@ -22,6 +22,7 @@ struct Case {
   bool shared_keys = false;  // all problems have the same keys and values
   std::vector<DType> masks = {};
   bool one_row = false, one_column = false;  // of masks: all queries, or all keys, share an element
+  bool mask_by_outer = false;
   bool zero_undefined = false;
   double masked = -infinity;
 };
@@ -59,10 +60,12 @@ void check(const Case& c, Random& random, bool misaligned = false) {
                              random_tensor(random, c.dtype, {groups * c.keys * c.value_size})};
   for (const DType dtype : c.masks) {
     const int64_t rows = c.one_row ? 1 : c.queries, columns = c.one_column ? 1 : c.keys;
-    for (const int64_t stride : {int64_t{0}, int64_t{0}, c.one_row ? 0 : columns, int64_t{c.one_column ? 0 : 1}})
+    const int64_t copies = c.mask_by_outer ? c.outer : 1;
+    for (const int64_t stride :
+         {int64_t{0}, c.mask_by_outer ? rows * columns : 0, c.one_row ? 0 : columns, int64_t{c.one_column ? 0 : 1}})
       op.masks.emplace_back(stride);
     op.masked.push_back(c.masked);
-    inputs.push_back(random_tensor(random, dtype, {rows * columns}));
+    inputs.push_back(random_tensor(random, dtype, {copies * rows * columns}));
   }
   NodeTest test(op, inputs, "cuda_attention", c.dtype == DType::f32 ? 5e-6 : c.dtype == DType::f16 ? 2e-3 : 1.6e-2);
   test.misaligned = misaligned;
@@ -116,7 +119,8 @@ TEST(CudaAttention, OneQueryOverManyKeys) {
                .size = 64,
                .value_size = 64,
                .shared_keys = shared,
-               .masks = {DType::boolean}},
+               .masks = {DType::boolean},
+               .mask_by_outer = true},
               random);
 }
 

@@ -24,9 +24,10 @@ extern "C" __global__ void instructions(u32* data, const f32* real) {
 #if __CUDA_ARCH__ >= 800
   mma_bf16(d, a, right);
   mma_tf32(d, a, right);
+  a[0] += f32_to_bf16_pair(d[0], d[1]);
 #endif
   const f32 x = exp2_approximate(d[0]) + reciprocal_approximate(d[1]) + f16_to_f32(f32_to_f16(d[2])) + real[0];
-  u32 block[4] = {__float_as_uint(x), __float_as_uint(d[3]), b[2], b[3]};
+  u32 block[4] = {__float_as_uint(x), f32_to_f16_pair(d[3], x), a[0], b[3]};
   store(data + 4 * threadIdx.x, block);
 }
 )";

@@ -103,7 +103,8 @@ std::string attention_text(const AttentionForm& form) {
                      std::string(device::attention_cuh) + mask_function(form);
   if (form.matrix_instructions) {
     text += fmt::format(R"(
-__device__ __forceinline__ void multiply(f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {{ mma_{}(d, a, b); }}
+__device__ __forceinline__ void multiply(f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {{ mma_{0}(d, a, b); }}
+__device__ __forceinline__ u32 pack(f32 low, f32 high) {{ return f32_to_{0}_pair(low, high); }}
 )",
                         to_string(form.dtype)) +
             std::string(device::attention_matrix_cuh) +

@@ -1,5 +1,6 @@
 // Attention of 16-bit floats on tensor cores. A block takes 16 · warps_q queries of one outer index and goes over tiles of
-// keys, each cut among warps_k warps, whose sums meet at the end. Fragments as in device/intrinsics.cuh.
+// keys, each cut among warps_k warps, whose sums meet at the end. Fragments as in device/intrinsics.cuh. The generated text
+// defines multiply() and pack() for the type.
 
 constexpr int head_padded = (head_size + 15) / 16 * 16, value_padded = (value_size + 15) / 16 * 16;
 // 16 bytes more than a multiple of 32: eight rows of a matrix lie in different banks.
@@ -133,7 +134,7 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
         f32* const pair = &scores[2 * n + i / 2][i % 2 * 2];
         const f32 low = exponential(pair[0] - references[i % 2]), high = exponential(pair[1] - references[i % 2]);
         total[i % 2] += low + high;
-        left[i] = u32(Narrow<Element>::from(low).bits) | u32(Narrow<Element>::from(high).bits) << 16;
+        left[i] = pack(low, high);
       }
 #pragma unroll
       for (int v = 0; v < value_padded / 16; ++v) {

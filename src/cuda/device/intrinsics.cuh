@@ -35,6 +35,24 @@ __device__ __forceinline__ u16 f32_to_f16(f32 x) {
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
   return bits;
 }
+/// Two, the first in the low half.
+__device__ __forceinline__ u32 f32_to_f16_pair(f32 low, f32 high) {
+#if __CUDA_ARCH__ >= 800
+  u32 bits;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+#else
+  return u32(f32_to_f16(low)) | u32(f32_to_f16(high)) << 16;
+#endif
+}
+#if __CUDA_ARCH__ >= 800
+/// The same of bf16, from compute capability 8.0 on.
+__device__ __forceinline__ u32 f32_to_bf16_pair(f32 low, f32 high) {
+  u32 bits;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+#endif
 
 template <int bytes>
 struct alignas(bytes) Block {

@@ -3,34 +3,28 @@
 
 __device__ __forceinline__ Wide plus(Wide a, Wide b) { return a + b; }
 
-/// y = (x - mean) · factor · scale + bias; a scale or bias that is null counts as 1 or 0.
-template <int V>
-__device__ __forceinline__ void finish_chunk(const Rows& shape, u32 row, u32 at, Wide (&x)[V], Wide mean, Wide factor,
-                                             const ScaleElement* scale, const BiasElement* bias) {
-  const u32 first = shape.parameter(row, at);
-#pragma unroll
-  for (int v = 0; v < V; ++v) x[v] = (x[v] - mean) * factor;
-  if (scale != nullptr) {
-    alignas(16) ScaleElement s[V];
-    if (shape.by_run != 0) {
-#pragma unroll
-      for (int v = 0; v < V; ++v) s[v] = scale[first];
-    } else {
-      load_parameters(scale + first, s);
-    }
-#pragma unroll
-    for (int v = 0; v < V; ++v) x[v] *= Wide(widen(s[v]));
+/// The scales or biases of a chunk, as they are stored.
+template <int V, class T>
+__device__ __forceinline__ void load_chunk_parameters(const Rows& shape, u32 row, u32 at, const T* from, T (&to)[V]) {
+  from += shape.parameter(row, at);
+  if (shape.by_run == 0) {
+    load_parameters(from, to);
+    return;
   }
-  if (bias != nullptr) {
-    alignas(16) BiasElement b[V];
-    if (shape.by_run != 0) {
 #pragma unroll
-      for (int v = 0; v < V; ++v) b[v] = bias[first];
-    } else {
-      load_parameters(bias + first, b);
-    }
+  for (int v = 0; v < V; ++v) to[v] = *from;
+}
+
+/// y = (x - mean) · factor · scale + bias; a scale or bias that is null counts as 1 or 0, and is not looked at.
+template <int V>
+__device__ __forceinline__ void finish_chunk(Wide (&x)[V], Wide mean, Wide factor, bool has_scale,
+                                             const ScaleElement (&scale)[V], bool has_bias,
+                                             const BiasElement (&bias)[V]) {
 #pragma unroll
-    for (int v = 0; v < V; ++v) x[v] += Wide(widen(b[v]));
+  for (int v = 0; v < V; ++v) {
+    x[v] = (x[v] - mean) * factor;
+    if (has_scale) x[v] *= Wide(widen(scale[v]));
+    if (has_bias) x[v] += Wide(widen(bias[v]));
   }
 }
 
@@ -43,13 +37,20 @@ __device__ __forceinline__ void normalize_held(const Rows& shape, const Element*
   const bool active = row < shape.rows;
   const i64 begin = active ? shape.begin(row) : 0;
   HeldRow<V, chunks> held;
+  // Scales and biases are asked for at once too, and not when the row's figures are known.
+  alignas(16) ScaleElement scales[chunks][V];
+  alignas(16) BiasElement biases[chunks][V];
   Wide sum = 0;
   if (active)
-    held.each(shape, [&](u32 at, Wide(&x)[V]) { load_wide(in + begin + shape.offset(at), x); });
+    held.each(shape, [&](u32 at, int c, Wide(&x)[V]) {
+      load_wide(in + begin + shape.offset(at), x);
+      if (scale != nullptr) load_chunk_parameters(shape, row, at, scale, scales[c]);
+      if (bias != nullptr) load_chunk_parameters(shape, row, at, bias, biases[c]);
+    });
   Wide mean = 0;
   if (centred) {
     if (active)
-      held.each(shape, [&](u32, Wide(&x)[V]) {
+      held.each(shape, [&](u32, int, Wide(&x)[V]) {
 #pragma unroll
         for (int v = 0; v < V; ++v) sum += x[v];
       });
@@ -57,15 +58,15 @@ __device__ __forceinline__ void normalize_held(const Rows& shape, const Element*
   }
   Wide squares = 0;
   if (active)
-    held.each(shape, [&](u32, Wide(&x)[V]) {
+    held.each(shape, [&](u32, int, Wide(&x)[V]) {
 #pragma unroll
       for (int v = 0; v < V; ++v) squares += (x[v] - mean) * (x[v] - mean);
     });
   squares = combine_group(squares, shape.lanes, scratch, plus);
   const Wide factor = Wide(1) / sqrt(squares / Wide(shape.length) + Wide(shape.epsilon));
   if (active)
-    held.each(shape, [&](u32 at, Wide(&x)[V]) {
-      finish_chunk(shape, row, at, x, mean, factor, scale, bias);
+    held.each(shape, [&](u32 at, int c, Wide(&x)[V]) {
+      finish_chunk(x, mean, factor, scale != nullptr, scales[c], bias != nullptr, biases[c]);
       store_wide(out + begin + shape.offset(at), x);
     });
 }
@@ -102,7 +103,11 @@ __device__ __forceinline__ void normalize_long(const Rows& shape, const Element*
   const Wide factor = Wide(1) / sqrt(total / Wide(shape.length) + Wide(shape.epsilon));
   if (active)
     each_chunk<V>(shape, in + begin, [&](u32 at, Wide(&x)[V]) {
-      finish_chunk(shape, row, at, x, mean, factor, scale, bias);
+      alignas(16) ScaleElement s[V];
+      alignas(16) BiasElement b[V];
+      if (scale != nullptr) load_chunk_parameters(shape, row, at, scale, s);
+      if (bias != nullptr) load_chunk_parameters(shape, row, at, bias, b);
+      finish_chunk(x, mean, factor, scale != nullptr, s, bias != nullptr, b);
       store_wide(out + begin + shape.offset(at), x);
     });
 }

@@ -36,13 +36,14 @@ template <int V, int chunks>
 struct HeldRow {
   Wide x[chunks][V];
 
+  /// f(first element, number of the chunk, chunk)
   template <class F>
   __device__ __forceinline__ void each(const Rows& shape, F f) {
     const u32 lane = threadIdx.x % shape.lanes;
 #pragma unroll
     for (int c = 0; c < chunks; ++c) {
       const u32 at = (lane + u32(c) * shape.lanes) * V;
-      if (at < shape.length) f(at, x[c]);
+      if (at < shape.length) f(at, c, x[c]);
     }
   }
 };

@@ -58,7 +58,7 @@ __device__ __forceinline__ void softmax_held(const Rows& shape, const Element* i
   HeldRow<V, chunks> held;
   Wide largest = -infinity();
   if (active)
-    held.each(shape, [&](u32 at, Wide(&x)[V]) {
+    held.each(shape, [&](u32 at, int, Wide(&x)[V]) {
       load_wide(in + begin + shape.offset(at), x);
 #pragma unroll
       for (int v = 0; v < V; ++v) largest = x[v] > largest ? x[v] : largest;
@@ -66,7 +66,7 @@ __device__ __forceinline__ void softmax_held(const Rows& shape, const Element* i
   largest = combine_group(largest, shape.lanes, scratch, [](Wide a, Wide b) { return a > b ? a : b; });
   Wide sum = 0;
   if (active)
-    held.each(shape, [&](u32, Wide(&x)[V]) {
+    held.each(shape, [&](u32, int, Wide(&x)[V]) {
 #pragma unroll
       for (int v = 0; v < V; ++v) {
         x[v] -= largest;
@@ -78,7 +78,7 @@ __device__ __forceinline__ void softmax_held(const Rows& shape, const Element* i
   sum = combine_group(sum, shape.lanes, scratch, [](Wide a, Wide b) { return a + b; });
   const Wide figure = logarithm ? log(sum) : Wide(1) / sum;
   if (active)
-    held.each(shape, [&](u32 at, Wide(&x)[V]) {
+    held.each(shape, [&](u32 at, int, Wide(&x)[V]) {
 #pragma unroll
       for (int v = 0; v < V; ++v) x[v] = logarithm ? x[v] - figure : x[v] * figure;
       store_wide(out + begin + shape.offset(at), x);

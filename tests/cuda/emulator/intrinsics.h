@@ -27,6 +27,14 @@ inline u16 f32_to_f16(f32 x) {
     return u16(sign | (__float_as_uint(__uint_as_float(size) + 0.5f) - 0x3f000000u));
   return u16(sign | ((size + 0xfff + (size >> 13 & 1)) >> 13) - (112u << 10));
 }
+inline u32 f32_to_f16_pair(f32 low, f32 high) { return u32(f32_to_f16(low)) | u32(f32_to_f16(high)) << 16; }
+namespace emulator {
+inline u32 f32_to_bf16(f32 x) {
+  const u32 bits = __float_as_uint(x);
+  return (bits & 0x7fffffff) > 0x7f800000 ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+}  // namespace emulator
+inline u32 f32_to_bf16_pair(f32 low, f32 high) { return emulator::f32_to_bf16(low) | emulator::f32_to_bf16(high) << 16; }
 
 template <int bytes>
 struct alignas(bytes) Block {
