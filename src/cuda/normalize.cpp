@@ -52,7 +52,7 @@ Rows rows_of(const ops::LayerNorm& op, const KernelShapes& shapes) {
   int64_t rows = 1, length = 1;
   const Dims& dims = shapes.inputs[0].dims;
   for (size_t d = 0; d < dims.size(); ++d) (static_cast<int64_t>(d) < op.axis ? rows : length) *= dims[d];
-  for (size_t i = 1; i < shapes.inputs.size(); ++i)
+  for (size_t i = 1; i < shapes.inputs.size() && rows * length > 0; ++i)
     if (!shapes.inputs[i].dims.empty())
       require_equal(element_count(shapes.inputs[i].dims), length, "the length of a layer norm's scale or bias");
   Rows made(rows, length);

@@ -216,6 +216,7 @@ void Executor::call_taps(const BoundPlan& bound, const std::vector<int32_t>& val
     while (plan_.values[static_cast<size_t>(written)].first_step < 0 && written != plan_.root(written))
       written = plan_.values[static_cast<size_t>(written)].index;
     if (std::find(values.begin(), values.end(), written) == values.end()) continue;
+    wait_for_device();
     const Dims dims = current_dims(bound, value);
     const PlanValue& v = plan_.values[static_cast<size_t>(written)];
     const size_t bytes = operand_bytes(v.type.dtype, dims);

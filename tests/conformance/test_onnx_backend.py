@@ -13,7 +13,9 @@ import onnx.backend.test
 import pytest
 
 DATA = Path(onnx.backend.test.__file__).parent / "data"
-PROGRAM = camshaft_cli.BINARY.parents[1] / "tests/onnx_backend_tests"
+BUILD = camshaft_cli.BINARY.parents[1]
+PROGRAM = BUILD / "tests/onnx_backend_tests"
+EMULATE_GPU = Path(__file__).parents[2] / "scripts/emulate_gpu.sh"
 KNOWN = Path(__file__).with_name("known_failures.txt")
 
 # How many cases the package holds: fewer mean that it is not the one that requirements.txt pins.
@@ -26,19 +28,20 @@ def known_failures():
     return dict(line.split(": ", 1) for line in lines)
 
 
+def run_cases(kind, report, wrapper=(), **options):
+    """{name: reason}, the reason empty for a case that passes."""
+    command = [*wrapper, PROGRAM, DATA / kind, "--report", report, "--jobs", str(os.cpu_count())]
+    done = subprocess.run(command, capture_output=True, text=True, **options)
+    assert done.returncode == 0, done.stderr
+    return {name: reason for name, _, reason in
+            (line.partition("\t") for line in report.read_text(errors="replace").splitlines())}
+
+
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory):
-    """{(kind, name): reason}, the reason empty for a case that passes."""
-    found = {}
-    for kind in CASES:
-        report = tmp_path_factory.mktemp(kind) / "report.tsv"
-        command = [PROGRAM, DATA / kind, "--report", report, "--jobs", str(os.cpu_count())]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        for line in report.read_text(errors="replace").splitlines():
-            name, _, reason = line.partition("\t")
-            found[kind, name] = reason
-    return found
+    """{(kind, name): reason}"""
+    return {(kind, name): reason for kind in CASES
+            for name, reason in run_cases(kind, tmp_path_factory.mktemp(kind) / "report.tsv").items()}
 
 
 @pytest.mark.parametrize("kind", CASES)
@@ -63,3 +66,13 @@ def test_enough_node_tests_pass(outcomes):
     passed = sum(kind == "node" and not reason for (kind, _), reason in outcomes.items())
     camshaft_cli.record("conformance", "node", {"passed": passed, "cases": CASES["node"]})
     assert passed >= 1740
+
+
+def test_what_passes_on_the_cpu_passes_on_the_emulated_gpu(outcomes, tmp_path):
+    if not (BUILD / "tests/cuda/emulator/lib/libcuda.so.1").exists():
+        pytest.skip("the emulated GPU is not built")
+    environment = {**os.environ, "CAMSHAFT_BUILD": str(BUILD), "CAMSHAFT_TEST_DEVICE": "cuda"}
+    found = run_cases("node", tmp_path / "report.tsv", [EMULATE_GPU], env=environment)
+    assert len(found) == CASES["node"]
+    new = {name: reason for name, reason in found.items() if reason and not outcomes["node", name]}
+    assert not new, "\n".join(f"{name}: {reason}" for name, reason in new.items())

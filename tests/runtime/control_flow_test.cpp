@@ -86,8 +86,10 @@ TEST(ControlFlow, BranchesAreCompiled) {
   TemporaryFolder folder;
   engine_from(networks).save(folder.file("e.engine"));
   const Engine engine = Engine::load(folder.file("e.engine"));
-  ASSERT_EQ(engine.layers().size(), 2U);
-  EXPECT_EQ(engine.layers()[1].tactic, "branches");
+  std::vector<LayerInfo> layers = engine.layers();
+  std::erase_if(layers, [](const LayerInfo& layer) { return layer.op == "copy"; });  // to a device
+  ASSERT_EQ(layers.size(), 2U);
+  EXPECT_EQ(layers[1].tactic, "branches");
   Context context = engine.create_context({2});
   const auto run = [&](std::vector<Tensor> inputs) {
     inputs.push_back(f32({3}, {0, 0, 0}));
