@@ -1,6 +1,8 @@
 // libcuda.so.1 of a GPU that is not there.
 //
 // Adding a function: its name and parameters come from src/cuda/c_api.h, which is checked against what is here.
+#include <dlfcn.h>
+
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -62,6 +64,17 @@ struct GraphNodes {
 bool initialized = false;
 int context_value = 0;  // whose address is the context
 thread_local int contexts_pushed = 0;
+
+// Memory of the host that kernels may use too, with its size.
+std::map<uintptr_t, size_t>& pinned() {
+  static auto* pinned = new std::map<uintptr_t, size_t>;
+  return *pinned;
+}
+
+bool is_pinned(uintptr_t address) {
+  const auto next = pinned().upper_bound(address);
+  return next != pinned().begin() && address <= std::prev(next)->first + std::prev(next)->second;
+}
 
 std::set<Loaded*>& modules() {
   static auto* modules = new std::set<Loaded*>;
@@ -312,12 +325,18 @@ EMULATOR_API Result cuMemFreeAsync(Pointer memory, Handle) {
 }
 
 EMULATOR_API Result cuMemAllocHost_v2(void** memory, size_t bytes) {
+  const std::lock_guard lock(device_mutex());
+  if (contexts_pushed == 0) return invalid_context;
   *memory = std::malloc(bytes);
-  return *memory != nullptr ? Result{success} : Result{error_out_of_memory};
+  if (*memory == nullptr) return error_out_of_memory;
+  pinned()[reinterpret_cast<uintptr_t>(*memory)] = bytes;
+  return success;
 }
 
 EMULATOR_API Result cuMemFreeHost(void* memory) {
+  const std::lock_guard lock(device_mutex());
   finish_all();
+  if (pinned().erase(reinterpret_cast<uintptr_t>(memory)) == 0) return invalid_value;
   std::free(memory);
   return success;
 }
@@ -467,7 +486,10 @@ Result launch_kernel(const Function& function, Index blocks, Index threads, unsi
         if (!kernel->parameters[p].is_pointer) continue;
         uintptr_t address = 0;
         std::memcpy(&address, kept->pointers[p], sizeof address);
-        if (address != 0 && !is_device_memory(address, 0))
+        // An operand without elements may lie in the program itself.
+        Dl_info program;
+        if (address != 0 && !is_device_memory(address, 0) && !is_pinned(address) &&
+            dladdr(reinterpret_cast<const void*>(address), &program) == 0)
           return "parameter " + std::to_string(p) + " of kernel '" + name + "' points to no device memory";
       }
       Launch launch;
