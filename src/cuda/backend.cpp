@@ -44,6 +44,8 @@ constexpr const CudaTactic* all_tactics[] = {
     &range_tactic,
     &cumulative_tactic,
     &top_k_tactic,
+    &grid_sample_tactic,
+    &col2im_tactic,
 };
 
 class CudaBackend final : public Backend {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cuda/codegen/generate_text.h"
+#include "cuda/codegen/sample_text.h"
 #include "cuda/codegen/window_text.h"
 #include "cuda/compiler.h"
 
@@ -50,6 +51,12 @@ TEST(WindowText, PoolingCompiles) {
 
 TEST(WindowText, ResizingCompiles) {
   expect_to_compile({resize_text(2, DType::f32), resize_text(1, DType::f16), resize_text(3, DType::bf16)});
+}
+
+TEST(SampleText, Compiles) {
+  const ops::GridSample cubic{ops::SampleMode::cubic, ops::SamplePadding::reflection, false};
+  expect_to_compile({grid_sample_text({}, 2, DType::f32, DType::f32),
+                     grid_sample_text(cubic, 3, DType::f16, DType::f32), col2im_text(DType::f32)});
 }
 
 TEST(GenerateText, Compiles) {

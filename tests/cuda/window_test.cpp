@@ -2,11 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <tuple>
 
 #include "cuda/run_node.h"
 #include "ops/random_tensor.h"
 #include "ops/reduce.h"
 #include "ops/resize.h"
+#include "ops/sample.h"
 #include "ops/window_ops.h"
 
 namespace camshaft::cuda {
@@ -162,6 +164,49 @@ TEST(CudaResize, AntialiasingAndCrops) {
     test.check();
   }
   NodeTest(near, {random_tensor(random, DType::i32, {2, 3, 17, 13})}, "cuda_resize").check();
+}
+
+TEST(CudaGridSample, EveryModeAndPadding) {
+  SKIP_WITHOUT_GPU();
+  Random random(6);
+  using P = ops::SamplePadding;
+  for (const auto mode : {ops::SampleMode::linear, ops::SampleMode::nearest, ops::SampleMode::cubic})
+    for (const P padding : {P::zeros, P::border, P::reflection})
+      for (const bool align : {false, true}) {
+        NodeTest test(
+            ops::GridSample{mode, padding, align},
+            {random_tensor(random, DType::f32, {2, 11, 5, 7}), random_tensor(random, DType::f32, {2, 4, 3, 2})},
+            "cuda_grid_sample", 4e-6);
+        test.check();
+      }
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
+  for (const P padding : {P::zeros, P::border, P::reflection})
+    NodeTest(ops::GridSample{ops::SampleMode::linear, padding, false},
+             {random_tensor(random, DType::f32, {1, 2, 6}),
+              tensor_of(DType::f32, {1, 6, 1}, {nan, infinity, -infinity, 1e30, -1e30, 0.25})},
+             "cuda_grid_sample", 4e-6)
+        .check();
+  NodeTest(ops::GridSample{ops::SampleMode::linear, P::zeros, true},
+           {random_tensor(random, DType::f16, {2, 3, 3, 4, 5}), random_tensor(random, DType::f16, {2, 2, 2, 3, 3})},
+           "cuda_grid_sample", 1e-3)
+      .check();
+}
+
+TEST(CudaCol2Im, WindowsOfManyShapes) {
+  SKIP_WITHOUT_GPU();
+  Random random(7);
+  for (const DType dtype : {DType::f32, DType::f16})
+    for (const auto& [columns, image, kernel, strides, pads, dilations] :
+         std::vector<std::tuple<Dims, Dims, Dims, Dims, Dims, Dims>>{
+             {{2, 27, 16}, {4, 4}, {3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}},
+             {{1, 8, 12}, {6, 8}, {2, 2}, {2, 2}, {0, 0, 0, 0}, {1, 1}},
+             {{1, 6, 20}, {7, 9}, {3, 2}, {1, 2}, {1, 0, 0, 1}, {2, 1}}}) {
+      NodeTest test(ops::Col2Im{strides, shape_of(pads), dilations},
+                    {random_tensor(random, dtype, columns), Tensor::from_ints(image), Tensor::from_ints(kernel)},
+                    "cuda_col2im", tolerance(dtype));
+      test.constants = {1, 2};
+      test.check();
+    }
 }
 
 }  // namespace
