@@ -21,6 +21,7 @@ constexpr const CudaTactic* all_tactics[] = {
     &softmax_tactic,
     &layer_norm_tactic,
     &group_norm_tactic,
+    &group_columns_tactic,
     &attention_tactic,
     // moves
     &transpose_tactic,

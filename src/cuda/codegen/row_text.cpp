@@ -47,6 +47,10 @@ void add_row_kernels(RowText& made, const std::string& function, const std::stri
   add("_vector", made.vector_elements, made.vector_chunks);
 }
 
+std::string parameter_types(DType scale, DType bias) {
+  return fmt::format("typedef {} ScaleElement;\ntypedef {} BiasElement;\n", device_type(scale), device_type(bias));
+}
+
 }  // namespace
 
 RowText softmax_text(bool logarithm, DType dtype) {
@@ -59,10 +63,27 @@ RowText softmax_text(bool logarithm, DType dtype) {
 
 RowText normalize_text(bool centred, DType dtype, DType scale, DType bias) {
   RowText made = begin(dtype);
-  made.text += fmt::format("constexpr bool centred = {};\ntypedef {} ScaleElement;\ntypedef {} BiasElement;\n", centred,
-                           device_type(scale), device_type(bias)) +
+  made.text += fmt::format("constexpr bool centred = {};\n", centred) + parameter_types(scale, bias) +
                std::string(device::normalize_cuh);
   add_row_kernels(made, "normalize", ", const ScaleElement* scale, const BiasElement* bias", ", scale, bias");
+  return made;
+}
+
+RowText group_columns_text(DType dtype, DType scale, DType bias) {
+  RowText made = begin(dtype);
+  made.text += fmt::format("constexpr u32 column_threads = {};\n", column_threads) + parameter_types(scale, bias) +
+               std::string(device::group_columns_cuh);
+  for (const int elements : {1, made.vector_elements})
+    made.text += fmt::format(R"(
+extern "C" __global__ void __launch_bounds__({threads}) moments{suffix}(const __grid_constant__ GroupColumns shape, const Element* in, Wide* partial) {{
+  find_moments<{elements}>(shape, in, partial);
+}}
+extern "C" __global__ void __launch_bounds__({threads}) normalize{suffix}(const __grid_constant__ GroupColumns shape, const Element* in, const ScaleElement* scale, const BiasElement* bias, Element* out, const Wide* partial) {{
+  normalize_columns<{elements}>(shape, in, scale, bias, out, partial);
+}}
+)",
+                             fmt::arg("threads", column_threads), fmt::arg("suffix", elements == 1 ? "" : "_vector"),
+                             fmt::arg("elements", elements));
   return made;
 }
 

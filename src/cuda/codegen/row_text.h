@@ -26,4 +26,12 @@ RowText softmax_text(bool logarithm, DType dtype);
 /// Parameters (Rows, in, scale, bias, out). `centred`: whether the mean is taken out.
 RowText normalize_text(bool centred, DType dtype, DType scale, DType bias);
 
+/// Two kernels of device/group_columns.cuh, for group norms of narrow groups in channels-last form, each also with
+/// "_vector" behind its name: "moments" (GroupColumns, in, partial) and "normalize" (GroupColumns, in, scale, bias,
+/// out, partial). `vector_elements` alone is set beside the text.
+RowText group_columns_text(DType dtype, DType scale, DType bias);
+
+/// Threads of their blocks.
+constexpr unsigned column_threads = 256;
+
 }  // namespace camshaft::cuda
