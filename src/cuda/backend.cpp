@@ -23,6 +23,7 @@ constexpr const CudaTactic* all_tactics[] = {
     &group_norm_tactic,
     &group_columns_tactic,
     &attention_tactic,
+    &recurrent_tactic,
     // moves
     &transpose_tactic,
     &expand_tactic,
