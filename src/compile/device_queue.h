@@ -12,6 +12,14 @@ namespace camshaft {
 /// Whose memory a value is in, and who runs a kernel.
 enum class Place : uint8_t { host, device };
 
+/// Work of a queue that was recorded. Must not outlive the queue.
+class DeviceRecording {
+ public:
+  virtual ~DeviceRecording() = default;
+  /// Puts all of it into the queue, as it was recorded: with the same addresses.
+  virtual void replay() = 0;
+};
+
 /// The work that one context gives to a device, in order, and the memory that it takes there. The calls only put work
 /// into the queue; synchronize() waits for it. Kernels of the backend that made it know what it is. Throws Error.
 class DeviceQueue {
@@ -24,6 +32,10 @@ class DeviceQueue {
   /// Host memory holds the bytes after synchronize().
   virtual void copy_to_host(std::span<std::byte> to, const std::byte* from) = 0;
   virtual void synchronize() = 0;
+  /// Until finish_recording(), kernels that this thread puts into the queue are recorded and not run. Nothing else may
+  /// be asked of the queue meanwhile.
+  virtual void start_recording() = 0;
+  virtual std::unique_ptr<DeviceRecording> finish_recording() = 0;
 };
 
 }  // namespace camshaft

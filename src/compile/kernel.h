@@ -59,6 +59,9 @@ class Kernel {
   virtual ~Kernel() = default;
   /// Where it runs, and where its operands must be. Only kernels of the host may have dynamic outputs.
   virtual Place place() const { return Place::host; }
+  /// Whether run() only puts kernels into the queue, and always the same ones for the same operands: then what it puts
+  /// there may be recorded and repeated without it.
+  virtual bool can_be_recorded() const { return place() == Place::device; }
   /// Strides, partitions, tables: everything that depends on the concrete shapes. May allocate.
   virtual std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const = 0;
   /// Whether output `o` may be written over input `i` of the same size.

@@ -29,6 +29,7 @@ class TransferKernel final : public Kernel {
  public:
   explicit TransferKernel(Place to) : to_(to) {}
   Place place() const override { return Place::device; }
+  bool can_be_recorded() const override { return false; }
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
     return std::make_unique<TransferLaunch>(to_,
                                             byte_size(shapes.inputs[0].dtype, element_count(shapes.inputs[0].dims)));

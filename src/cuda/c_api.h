@@ -33,6 +33,8 @@ enum DeviceAttribute : int {
 enum FunctionAttribute : int { most_dynamic_shared_bytes = 8 };
 
 constexpr unsigned stream_non_blocking = 1;  ///< does not wait for the default stream
+/// CUstreamCaptureMode: calls that cannot be recorded fail in the thread that records, and in no other.
+constexpr int capture_of_this_thread = 1;
 
 // X(name, parameters): every function returns Result.
 #define CAMSHAFT_CUDA_DRIVER(X)                                                                              \
@@ -52,6 +54,12 @@ constexpr unsigned stream_non_blocking = 1;  ///< does not wait for the default 
   X(cuStreamCreate, (Handle * stream, unsigned flags))                                                       \
   X(cuStreamDestroy_v2, (Handle stream))                                                                     \
   X(cuStreamSynchronize, (Handle stream))                                                                    \
+  X(cuStreamBeginCapture_v2, (Handle stream, int mode))                                                      \
+  X(cuStreamEndCapture, (Handle stream, Handle * graph))                                                     \
+  X(cuGraphInstantiateWithFlags, (Handle * executable, Handle graph, unsigned long long flags))              \
+  X(cuGraphLaunch, (Handle executable, Handle stream))                                                       \
+  X(cuGraphExecDestroy, (Handle executable))                                                                 \
+  X(cuGraphDestroy, (Handle graph))                                                                          \
   X(cuMemGetInfo_v2, (size_t * free, size_t * total))                                                        \
   X(cuMemAlloc_v2, (Pointer * memory, size_t bytes))                                                         \
   X(cuMemFree_v2, (Pointer memory))                                                                          \

@@ -3,6 +3,7 @@
 
 #include "compile/device_queue.h"
 #include "cuda/complaints.h"
+#include "cuda/recording.h"
 #include "cuda/stream.h"
 
 namespace camshaft::cuda {
@@ -18,6 +19,9 @@ class Queue final : public DeviceQueue {
     stream_.synchronize();
     complaints_.check();
   }
+
+  void start_recording() override { Recording::begin(stream_); }
+  std::unique_ptr<DeviceRecording> finish_recording() override { return std::make_unique<Recording>(stream_); }
 
   const Stream& stream() const { return stream_; }
   Complaints& complaints() { return complaints_; }

@@ -95,14 +95,14 @@ void Context::Impl::check_profiles() const {
               fmt::format("the input shapes are outside every profile of this engine: {}", why));
 }
 
-const BoundPlan& Context::Impl::bind() {
+Context::Impl::CacheEntry& Context::Impl::bind_entry() {
   for (auto it = cache_.begin(); it != cache_.end(); ++it) {
     const bool same = std::equal(it->dims.begin(), it->dims.end(), input_dims.begin(),
                                  [](const Dims& a, const std::optional<Dims>& b) { return b && a == *b; });
     if (!same) continue;
     cache_.splice(cache_.begin(), cache_, it);
     executor.reserve(*cache_.front().bound);  // a larger plan may have failed to get its arena since
-    return *cache_.front().bound;
+    return cache_.front();
   }
   SymbolBindings symbols;
   std::vector<Dims> dims;
@@ -124,12 +124,14 @@ const BoundPlan& Context::Impl::bind() {
   auto bound = std::make_unique<BoundPlan>(engine->plan, std::move(symbols), executor.pool().size());
   executor.reserve(*bound);
   if (cache_.size() >= max_cached_shapes) cache_.pop_back();
-  cache_.push_front({std::move(dims), std::move(bound)});
-  return *cache_.front().bound;
+  std::vector<RecordedSteps> recorded = steps_to_record(engine->plan, *bound);
+  cache_.push_front({std::move(dims), std::move(bound), std::move(recorded)});
+  return cache_.front();
 }
 
 void Context::Impl::run() {
-  const BoundPlan& bound = bind();
+  CacheEntry& entry = bind_entry();
+  const BoundPlan& bound = *entry.bound;
   for (size_t i = 0; i < memory.inputs.size(); ++i) {
     const TensorInfo& info = engine->inputs[i];
     const size_t needed = bound.bytes(engine->plan.inputs[i]);
@@ -143,7 +145,7 @@ void Context::Impl::run() {
   }
   has_run = false;
   try {
-    executor.run(bound, memory);
+    executor.run(bound, entry.recorded, memory);
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::out_of_memory, "out of memory while running");
   } catch (const std::length_error&) {

@@ -22,7 +22,7 @@ struct Context::Impl {
   size_t input_index(const std::string& name) const;
   size_t output_index(const std::string& name) const;
   /// The bound plan for the shapes set so far, from the cache or made now. Throws when a shape is missing.
-  const BoundPlan& bind();
+  const BoundPlan& bind() { return *bind_entry().bound; }
   void check_profiles() const;
   void run();
   void start_async(std::function<void(std::exception_ptr)> completion);
@@ -39,7 +39,9 @@ struct Context::Impl {
   struct CacheEntry {
     std::vector<Dims> dims;
     std::unique_ptr<BoundPlan> bound;
+    std::vector<RecordedSteps> recorded;
   };
+  CacheEntry& bind_entry();
   std::list<CacheEntry> cache_;  // most recently used first
 
   void worker();

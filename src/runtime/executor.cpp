@@ -76,7 +76,7 @@ void Executor::bind(const BoundPlan& bound, const Memory& memory) {
   }
 }
 
-void Executor::run(const BoundPlan& bound, const Memory& memory) {
+void Executor::run(const BoundPlan& bound, std::vector<RecordedSteps>& recorded, const Memory& memory) {
   bind(bound, memory);
   bool late = false;
   for (size_t s = 0; s < plan_.steps.size(); ++s) late = late || bound.launch(s) == nullptr;
@@ -86,23 +86,19 @@ void Executor::run(const BoundPlan& bound, const Memory& memory) {
     for (const PlanStep& step : plan_.steps)
       profiler->layers_.push_back({step.name, step.op, step.tactic, step.sources, 0, 0});
   }
+  const bool by_step = profiler || !taps.empty();
+  auto next = by_step ? recorded.end() : recorded.begin();
   for (size_t s = 0; s < plan_.steps.size(); ++s) {
     if (cancellation.cancelled())
       throw Error(ErrorCode::cancelled, fmt::format("cancelled before layer '{}'", plan_.steps[s].name));
-    const auto start = profiler ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
-    try {
-      if (bound.launch(s)) {
-        run_step(bound, s);
-      } else {
-        run_dynamic_step(bound, s);
-      }
-    } catch (const Error& e) {
-      const PlanStep& step = plan_.steps[s];
-      throw Error(
-          e.code(),
-          fmt::format("layer '{}'{}: {}", step.name,
-                      step.sources.empty() ? "" : fmt::format(" (from node '{}')", step.sources.front()), e.what()));
+    if (next != recorded.end() && next->begin == s) {
+      run_recorded(bound, *next);
+      s = next->end - 1;
+      ++next;
+      continue;
     }
+    const auto start = profiler ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+    run_named(bound, s);
     if (profiler) {
       wait_for_device();
       LayerTime& layer = profiler->layers_[s];
@@ -130,17 +126,70 @@ void Executor::wait_for_device() {
   queue_->synchronize();
 }
 
-void Executor::run_step(const BoundPlan& bound, size_t s) {
+// A step, whose name errors begin with.
+void Executor::run_named(const BoundPlan& bound, size_t s) {
+  try {
+    if (bound.launch(s)) {
+      run_step(bound, s);
+    } else {
+      run_dynamic_step(bound, s);
+    }
+  } catch (const Error& e) {
+    const PlanStep& step = plan_.steps[s];
+    throw Error(
+        e.code(),
+        fmt::format("layer '{}'{}: {}", step.name,
+                    step.sources.empty() ? "" : fmt::format(" (from node '{}')", step.sources.front()), e.what()));
+  }
+}
+
+void Executor::run_recorded(const BoundPlan& bound, RecordedSteps& steps) {
+  recorded_operands_.clear();
+  for (size_t s = steps.begin; s < steps.end; ++s) {
+    find_operands(bound, s);
+    recorded_operands_.insert(recorded_operands_.end(), step_inputs_.begin(), step_inputs_.end());
+    recorded_operands_.insert(recorded_operands_.end(), step_outputs_.begin(), step_outputs_.end());
+    recorded_operands_.push_back(step_workspace_);
+  }
+  if (!steps.same_operands(recorded_operands_)) {
+    for (size_t s = steps.begin; s < steps.end; ++s) run_named(bound, s);
+    return;
+  }
+  if (!steps.recording) record(bound, steps);
+  device_is_busy_ = true;
+  steps.recording->replay();
+}
+
+void Executor::record(const BoundPlan& bound, RecordedSteps& steps) {
+  queue_->start_recording();
+  try {
+    for (size_t s = steps.begin; s < steps.end; ++s) run_named(bound, s);
+  } catch (...) {
+    try {
+      queue_->finish_recording();
+    } catch (const Error&) {  // the first error says why
+    }
+    throw;
+  }
+  steps.recording = queue_->finish_recording();
+}
+
+void Executor::find_operands(const BoundPlan& bound, size_t s) {
   const PlanStep& step = plan_.steps[s];
   step_inputs_.clear();
   step_outputs_.clear();
   for (const int32_t id : step.inputs) step_inputs_.push_back(id < 0 ? nullptr : pointer(bound, id));
   for (const int32_t id : step.outputs) step_outputs_.push_back(pointer(bound, id));
   const bool on_host = step.kernel->place() == Place::host;
+  step_workspace_ = (on_host ? arena_.data() : device_arena_.get()) + bound.workspace_offset(s);
+}
+
+void Executor::run_step(const BoundPlan& bound, size_t s) {
+  find_operands(bound, s);
+  const bool on_host = plan_.steps[s].kernel->place() == Place::host;
   if (on_host) wait_for_device();
-  std::byte* workspace = (on_host ? arena_.data() : device_arena_.get()) + bound.workspace_offset(s);
   device_is_busy_ = device_is_busy_ || !on_host;
-  bound.launch(s)->run({step_inputs_, step_outputs_, workspace, pool_, &cancellation, queue_.get()});
+  bound.launch(s)->run({step_inputs_, step_outputs_, step_workspace_, pool_, &cancellation, queue_.get()});
 }
 
 Dims Executor::current_dims(const BoundPlan& bound, int32_t value) const {

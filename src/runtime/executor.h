@@ -10,6 +10,7 @@
 #include "camshaft/profiler.h"
 #include "camshaft/tensor.h"
 #include "compile/bound_plan.h"
+#include "runtime/recorded_steps.h"
 
 namespace camshaft {
 
@@ -33,7 +34,8 @@ class Executor {
 
   /// Allocates the arena and output buffers for `bound`; nothing when they are large enough.
   void reserve(const BoundPlan& bound);
-  void run(const BoundPlan& bound, const Memory& memory);
+  /// `recorded`: of these shapes, kept from run to run. Runs that are profiled or tapped go step by step.
+  void run(const BoundPlan& bound, std::vector<RecordedSteps>& recorded, const Memory& memory);
   TensorView output(size_t index) const;
 
   ThreadPool& pool() { return pool_; }
@@ -45,6 +47,10 @@ class Executor {
 
  private:
   void bind(const BoundPlan& bound, const Memory& memory);
+  void run_named(const BoundPlan& bound, size_t s);
+  void run_recorded(const BoundPlan& bound, RecordedSteps& steps);
+  void record(const BoundPlan& bound, RecordedSteps& steps);
+  void find_operands(const BoundPlan& bound, size_t s);
   void run_step(const BoundPlan& bound, size_t s);
   void run_dynamic_step(const BoundPlan& bound, size_t s);
   void wait_for_device();
@@ -69,6 +75,8 @@ class Executor {
   SymbolBindings late_symbols_;       // the bound plan's and those found while running
   std::vector<const std::byte*> step_inputs_;
   std::vector<std::byte*> step_outputs_;
+  std::byte* step_workspace_ = nullptr;
+  std::vector<const std::byte*> recorded_operands_;
   std::vector<TensorView> results_;
 };
 

@@ -129,6 +129,8 @@ class FakeQueue final : public DeviceQueue {
     std::memcpy(to.data(), from, to.size());
   }
   void synchronize() override { ++synchronized; }
+  void start_recording() override {}
+  std::unique_ptr<DeviceRecording> finish_recording() override { return nullptr; }
 
   size_t allocated = 0;
   int synchronized = 0;

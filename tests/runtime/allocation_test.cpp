@@ -131,7 +131,7 @@ TEST(Allocations, NoneForContractionsWithEpiloguesAndMoves) {
   for (const int threads : {1, 2}) {
     Context context = engine.create_context({threads});
     set_inputs(context, engine, inputs);
-    context.run();
+    for (int round = 0; round < 2; ++round) context.run();  // what runs on a device is recorded in the second
     const Counted counted;
     context.run();
     EXPECT_EQ(counted.number(), 0) << threads << " threads";

@@ -1,0 +1,74 @@
+// Recording a stream and launching what was recorded.
+#include "cuda/recording.h"
+
+#include <gtest/gtest.h>
+
+#include "camshaft/error.h"
+#include "cuda/compiler.h"
+#include "cuda/memory.h"
+#include "cuda/module.h"
+#include "cuda/run_node.h"
+
+namespace camshaft::cuda {
+namespace {
+
+class RecordingTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    SKIP_WITHOUT_GPU();
+    device = std::make_unique<Device>(driver_library().functions, 0);
+    stream = std::make_unique<Stream>(*device);
+    number = std::make_unique<DeviceBuffer>(*device, sizeof(int), "a test");
+    const Module module(*device,
+                        Compiler(nvrtc_library())
+                            .compile({"step", "extern \"C\" __global__ void step(int* x, int by) { *x += by; }",
+                                      architecture(device->facts().capability)}));
+    step = module.function("step");
+    constexpr int zero = 0;
+    stream->copy_to_device(number->data(), std::as_bytes(std::span(&zero, 1)));
+  }
+
+  void add(int by) const {
+    std::byte* pointer = number->data();
+    void* const arguments[] = {&pointer, &by};
+    step.launch(*stream, {}, arguments);
+  }
+
+  int value() const {
+    int x = -1;
+    stream->copy_to_host(std::as_writable_bytes(std::span(&x, 1)), number->data());
+    stream->synchronize();
+    return x;
+  }
+
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Stream> stream;
+  std::unique_ptr<DeviceBuffer> number;
+  Function step;
+};
+
+TEST_F(RecordingTest, WhatIsRecordedRunsWheneverItIsLaunched) {
+  add(1);
+  Recording::begin(*stream);
+  add(10);
+  add(100);
+  Recording recording(*stream);
+  EXPECT_EQ(value(), 1);
+  for (int times = 1; times <= 3; ++times) {
+    recording.replay();
+    add(1000);
+  }
+  EXPECT_EQ(value(), 1 + 3 * 110 + 3000);
+}
+
+TEST_F(RecordingTest, WaitingCannotBeRecorded) {
+  Recording::begin(*stream);
+  add(1);
+  EXPECT_THROW(stream->synchronize(), Error);
+  EXPECT_THROW(Recording{*stream}, Error);
+  add(5);
+  EXPECT_EQ(value(), 5);
+}
+
+}  // namespace
+}  // namespace camshaft::cuda
