@@ -178,7 +178,11 @@ void Executor::find_operands(const BoundPlan& bound, size_t s) {
   const PlanStep& step = plan_.steps[s];
   step_inputs_.clear();
   step_outputs_.clear();
-  for (const int32_t id : step.inputs) step_inputs_.push_back(id < 0 ? nullptr : pointer(bound, id));
+  for (const int32_t id : step.inputs) {
+    // A view of known shape: whether it fits what it sees is known only now.
+    if (id >= 0 && plan_.values[static_cast<size_t>(plan_.root(id))].storage == Storage::dynamic) tensor(bound, id);
+    step_inputs_.push_back(id < 0 ? nullptr : pointer(bound, id));
+  }
   for (const int32_t id : step.outputs) step_outputs_.push_back(pointer(bound, id));
   const bool on_host = step.kernel->place() == Place::host;
   step_workspace_ = (on_host ? arena_.data() : device_arena_.get()) + bound.workspace_offset(s);

@@ -60,6 +60,22 @@ TEST(Context, SeveralShapesInTurn) {
     }
 }
 
+// Found by fuzzing: the reader of the view, whose own shape is known, read beyond what was there.
+TEST(Context, AViewOfKnownShapeMustFitWhatRunningGives) {
+  const Engine engine = engine_from(R"(graph "g" (%x: f32[4], %y: f32[2, 3]) {
+  %n = non_zero (%x)
+  %i = cast {to=f32} (%n)
+  %v = reshape {shape=shape(2, 3)} (%i)
+  %s = pointwise {function=add} (%v, %y)
+  return "s" = %s
+})");
+  Context context = engine.create_context({1});
+  const std::vector<float> y(6, 0.5F), x{1, 0, 0, 1};
+  context.set_input("y", {2, 3}, y.data());
+  context.set_input("x", {4}, x.data());
+  EXPECT_MESSAGE("cannot reshape [1, 2] to [2, 3]", [&] { context.run(); });
+}
+
 TEST(Context, OutputShapeBeforeTheRun) {
   const Engine engine = engine_from(small_model);
   Context context = engine.create_context({1});
