@@ -120,7 +120,7 @@ struct Form {
   // Several blocks for each result where one would go through more than `most_steps` and others were idle: then another
   // launch is worth it.
   void split(int64_t length, int64_t threads, int multiprocessors) {
-    constexpr int64_t most_steps = 32, least_steps = 8;
+    constexpr int64_t most_steps = 48, least_steps = 8;
     const int64_t steps = quotient_up(length, threads);
     int64_t per_split = std::max<int64_t>(length, 1);
     if (size.blocks < static_cast<unsigned>(multiprocessors) && steps > most_steps) {

@@ -8,7 +8,7 @@
 namespace camshaft::cuda {
 
 /// Threads of a block.
-constexpr unsigned reduce_threads = 256;
+constexpr unsigned reduce_threads = 512;
 
 /// Kernels with the parameters (Reduction, const Element* in, Element* out, Wide* partial), of device/reduce.cuh:
 /// "rows" and "columns", one element at once; with "_vector" behind it, `vector_elements` at once; with "_split" behind

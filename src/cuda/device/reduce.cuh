@@ -26,11 +26,39 @@ __device__ __forceinline__ void give(const Reduction& shape, u32 output, Wide su
 }
 
 template <int V>
-__device__ __forceinline__ void take_chunk(Wide (&sum)[V], const Element* from) {
-  alignas(16) Element x[V];
-  load(from, x);
+__device__ __forceinline__ void take_chunk(Wide (&sum)[V], const Element (&x)[V]) {
 #pragma unroll
   for (int v = 0; v < V; ++v) sum[v] = Rule::take(sum[v], widen(x[v]));
+}
+
+/// Chunks begin, begin + step, … of a length. Several are asked for before the first one is used.
+template <int V>
+__device__ __forceinline__ void take_chunks(Wide (&sum)[V], const Axes& axes, const Element* first, u32 begin, u32 end,
+                                            u32 step) {
+  alignas(16) Element x[V];
+  if (axes.rank > 1) {
+#pragma unroll 2
+    for (u32 at = begin; at < end; at += step) {
+      load(first + axes.walk(at), x);
+      take_chunk<V>(sum, x);
+    }
+    return;
+  }
+  constexpr u32 together = 8;
+  const i64 stride = axes.rank == 1 ? axes.stride[0] : 0;
+  u32 at = begin;
+  for (; at + (together - 1) * step < end; at += together * step) {
+    alignas(16) Element several[together][V];
+#pragma unroll
+    for (u32 i = 0; i < together; ++i) load(first + i64(at + i * step) * stride, several[i]);
+#pragma unroll
+    for (u32 i = 0; i < together; ++i) take_chunk<V>(sum, several[i]);
+  }
+#pragma unroll 2
+  for (; at < end; at += step) {
+    load(first + i64(at) * stride, x);
+    take_chunk<V>(sum, x);
+  }
 }
 
 /// Elements of one output follow each other, or lie strided where V is 1.
@@ -46,8 +74,7 @@ __device__ __forceinline__ void reduce_rows(const Reduction& shape, const Elemen
     const Element* first = in + shape.kept.offset(row);
     const u32 begin = blockIdx.y * shape.per_split;
     const u32 end = shape.length - begin < shape.per_split ? shape.length : begin + shape.per_split;
-#pragma unroll 4
-    for (u32 at = begin + lane; at < end; at += shape.lanes) take_chunk<V>(sum, first + shape.reduced.offset(at));
+    take_chunks<V>(sum, shape.reduced, first, begin + lane, end, shape.lanes);
   }
 #pragma unroll
   for (int v = 1; v < V; ++v) sum[0] = Rule::merge(sum[0], sum[v]);
@@ -71,8 +98,7 @@ __device__ __forceinline__ void reduce_columns(const Reduction& shape, const Ele
     const Element* first = in + shape.kept.offset(group) + i64(column) * V;
     const u32 begin = blockIdx.y * shape.per_split;
     const u32 end = shape.length - begin < shape.per_split ? shape.length : begin + shape.per_split;
-#pragma unroll 4
-    for (u32 at = begin + down; at < end; at += downs) take_chunk<V>(sum, first + shape.reduced.offset(at));
+    take_chunks<V>(sum, shape.reduced, first, begin + down, end, downs);
   }
   for (u32 half = downs / 2; half > 0; half /= 2) {
     if (down >= half && down < 2 * half) {
