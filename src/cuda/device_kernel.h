@@ -1,6 +1,7 @@
 // Kernels made of one launch: the usual case on a device.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -11,9 +12,10 @@ namespace camshaft::cuda {
 
 /// What a kernel allows for its operands.
 struct OperandUse {
-  size_t sliced_inputs = 0;    ///< the first so many may be slices of wider rows
-  bool sliced_output = false;  ///< outputs may be
-  bool in_place = false;       ///< output 0 may be written over input 0
+  size_t sliced_inputs = 0;       ///< the first so many may be slices of wider rows
+  bool sliced_output = false;     ///< outputs may be
+  bool in_place = false;          ///< output 0 may be written over input 0
+  size_t read_inputs = SIZE_MAX;  ///< the first so many are looked at
 };
 
 /// A kernel on the device whose prepare() is `make(shapes)`, which returns its Launch.
@@ -26,6 +28,7 @@ class DeviceKernel final : public Kernel {
   bool can_run_in_place(size_t i, size_t) const override { return use_.in_place && i == 0; }
   bool reads_slices(size_t i) const override { return i < use_.sliced_inputs; }
   bool writes_slices(size_t) const override { return use_.sliced_output; }
+  bool reads_input(size_t i) const override { return i < use_.read_inputs; }
 
  private:
   Make make_;

@@ -27,6 +27,22 @@ Module::Module(const Device& device, std::span<const std::byte> cubin) {
   loaded_ = loaded;
 }
 
+Module LoadedModules::get(const Device& device, const std::string& text,
+                          const std::function<std::vector<std::byte>()>& make) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = modules_.find(text);
+    if (it != modules_.end())
+      if (auto loaded = it->second.lock()) return Module(std::move(loaded));
+  }
+  // Others may compile meanwhile; who makes the same one twice loses nothing but time.
+  Module made(device, make());
+  const std::lock_guard lock(mutex_);
+  std::erase_if(modules_, [](const auto& entry) { return entry.second.expired(); });
+  modules_[text] = made.loaded_;
+  return made;
+}
+
 Function Module::function(const std::string& name, unsigned shared_bytes) const {
   const Current current(loaded_->device);
   const api::Driver& driver = loaded_->device.driver();

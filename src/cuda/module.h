@@ -1,9 +1,13 @@
 // Machine code on a device.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "cuda/stream.h"
 
@@ -16,6 +20,8 @@ struct LaunchSize {
   unsigned shared_bytes = 0;  ///< of dynamic shared memory; at most DeviceFacts::shared_bytes_per_block
 };
 
+class LoadedModules;
+
 /// One kernel of a module, which it keeps loaded.
 class Function {
  public:
@@ -25,6 +31,7 @@ class Function {
 
  private:
   friend class Module;
+  friend class LoadedModules;
   struct Loaded;
   std::shared_ptr<const Loaded> module_;
   api::Handle function_ = nullptr;
@@ -41,7 +48,21 @@ class Module {
   Function function(const std::string& name, unsigned shared_bytes = 0) const;
 
  private:
+  friend class LoadedModules;
+  explicit Module(std::shared_ptr<const Function::Loaded> loaded) : loaded_(std::move(loaded)) {}
   std::shared_ptr<const Function::Loaded> loaded_;
+};
+
+/// Modules by the texts that they were made of: kernels of the same text share one as long as somebody uses it. Safe to
+/// use from several threads.
+class LoadedModules {
+ public:
+  /// The module of `text`; where there is none, it is loaded from what `make` gives.
+  Module get(const Device& device, const std::string& text, const std::function<std::vector<std::byte>()>& make);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<const Function::Loaded>> modules_;
 };
 
 }  // namespace camshaft::cuda

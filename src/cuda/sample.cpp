@@ -117,44 +117,47 @@ std::optional<double> estimate_col2im(const RegionView& region, const DeviceFact
 
 std::shared_ptr<const Kernel> compile_col2im(const RegionView& region, const Workshop& workshop) {
   const DType dtype = region.graph.type(region.node.inputs[0]).dtype;
-  return device_kernel([op = *region.node.op.as<ops::Col2Im>(), kernel = *kernel_of(region),
-                        loaded = LoadedFunction(workshop, "col2im", col2im_text(dtype))](const KernelShapes& shapes) {
-    const Dims &x = shapes.inputs[0].dims, &y = shapes.outputs[0].dims;
-    const int64_t total = element_count(y);
-    check_elements(total, "an image");
-    Folding p;
-    int64_t windows = 1;
-    for (size_t i = 0; i < 2; ++i) {
-      const int64_t before = ops::evaluate_pad(op.pads[i], *shapes.symbols);
-      const int64_t room = y[2 + i] + before + ops::evaluate_pad(op.pads[2 + i], *shapes.symbols) -
-                           (kernel[i] - 1) * op.dilations[i] - 1;
-      const int64_t count = room < 0 ? 0 : room / op.strides[i] + 1;
-      constexpr int64_t most = int64_t{1} << 29;
-      if (std::max(y[2 + i], count) > most || before > most || before < -most)
-        throw Error(ErrorCode::unsupported, fmt::format("an image of shape {} is too large for the GPU's col2im, which "
-                                                        "counts to 2^29 along an axis",
-                                                        to_string(y)));
-      p.windows[i] = static_cast<int32_t>(count);
-      p.kernel[i] = static_cast<int32_t>(kernel[i]);
-      p.stride[i] = static_cast<int32_t>(op.strides[i]);
-      p.dilation[i] = static_cast<int32_t>(op.dilations[i]);
-      p.before[i] = static_cast<int32_t>(before);
-      windows *= count;
-    }
-    require_equal(x[1], y[1] * kernel[0] * kernel[1], "the number of elements of col2im's windows");
-    require_equal(x[2], windows, "the number of col2im's windows");
-    p.pixels = static_cast<uint32_t>(total);
-    p.height = Divisor(static_cast<uint32_t>(std::max<int64_t>(y[2], 1)));
-    p.width = Divisor(static_cast<uint32_t>(std::max<int64_t>(y[3], 1)));
-    const bool is_empty = element_count(x) == 0;
-    return function_launch([=, &function = loaded.function](const LaunchArguments& a, Queue& queue) mutable {
-      if (total == 0) return;
-      const std::byte* columns = is_empty ? nullptr : a.inputs[0];  // then it has no memory on the device
-      std::byte* out = a.outputs[0];
-      void* const arguments[] = {&p, &columns, &out};
-      function.launch(queue.stream(), {.blocks = blocks_for(total, threads), .threads = threads}, arguments);
-    });
-  });
+  return device_kernel(
+      [op = *region.node.op.as<ops::Col2Im>(), kernel = *kernel_of(region),
+       loaded = LoadedFunction(workshop, "col2im", col2im_text(dtype))](const KernelShapes& shapes) {
+        const Dims &x = shapes.inputs[0].dims, &y = shapes.outputs[0].dims;
+        const int64_t total = element_count(y);
+        check_elements(total, "an image");
+        Folding p;
+        int64_t windows = 1;
+        for (size_t i = 0; i < 2; ++i) {
+          const int64_t before = ops::evaluate_pad(op.pads[i], *shapes.symbols);
+          const int64_t room = y[2 + i] + before + ops::evaluate_pad(op.pads[2 + i], *shapes.symbols) -
+                               (kernel[i] - 1) * op.dilations[i] - 1;
+          const int64_t count = room < 0 ? 0 : room / op.strides[i] + 1;
+          constexpr int64_t most = int64_t{1} << 29;
+          if (std::max(y[2 + i], count) > most || before > most || before < -most)
+            throw Error(ErrorCode::unsupported,
+                        fmt::format("an image of shape {} is too large for the GPU's col2im, which "
+                                    "counts to 2^29 along an axis",
+                                    to_string(y)));
+          p.windows[i] = static_cast<int32_t>(count);
+          p.kernel[i] = static_cast<int32_t>(kernel[i]);
+          p.stride[i] = static_cast<int32_t>(op.strides[i]);
+          p.dilation[i] = static_cast<int32_t>(op.dilations[i]);
+          p.before[i] = static_cast<int32_t>(before);
+          windows *= count;
+        }
+        require_equal(x[1], y[1] * kernel[0] * kernel[1], "the number of elements of col2im's windows");
+        require_equal(x[2], windows, "the number of col2im's windows");
+        p.pixels = static_cast<uint32_t>(total);
+        p.height = Divisor(static_cast<uint32_t>(std::max<int64_t>(y[2], 1)));
+        p.width = Divisor(static_cast<uint32_t>(std::max<int64_t>(y[3], 1)));
+        const bool is_empty = element_count(x) == 0;
+        return function_launch([=, &function = loaded.function](const LaunchArguments& a, Queue& queue) mutable {
+          if (total == 0) return;
+          const std::byte* columns = is_empty ? nullptr : a.inputs[0];  // then it has no memory on the device
+          std::byte* out = a.outputs[0];
+          void* const arguments[] = {&p, &columns, &out};
+          function.launch(queue.stream(), {.blocks = blocks_for(total, threads), .threads = threads}, arguments);
+        });
+      },
+      OperandUse{.read_inputs = 1});
 }
 
 }  // namespace

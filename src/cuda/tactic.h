@@ -17,15 +17,18 @@ class Workshop {
   Workshop(std::shared_ptr<const Device> device, Compiler compiler, KernelCache cache)
       : device_(std::move(device)), compiler_(std::move(compiler)), cache_(std::move(cache)) {}
   const std::shared_ptr<const Device>& device() const { return device_; }
-  /// Compiles a text for the device, or finds it compiled, and loads it.
+  /// Compiles a text for the device, or finds it compiled, and loads it, unless others have it in use.
   Module module(const std::string& name, const std::string& text) const {
-    return Module(*device_, cache_.get(compiler_, {name, text, architecture(device_->facts().capability)}));
+    return modules_->get(*device_, text, [&] {
+      return cache_.get(compiler_, {name, text, architecture(device_->facts().capability)});
+    });
   }
 
  private:
   std::shared_ptr<const Device> device_;
   Compiler compiler_;
   KernelCache cache_;
+  std::unique_ptr<LoadedModules> modules_ = std::make_unique<LoadedModules>();
 };
 
 class CudaTactic {

@@ -161,9 +161,12 @@ std::optional<double> estimate_top_k(const RegionView& region, const DeviceFacts
 
 std::shared_ptr<const Kernel> compile_top_k(const RegionView& region, const Workshop& workshop) {
   const DType dtype = region.graph.type(region.node.inputs[0]).dtype;
-  return device_kernel([op = *region.node.op.as<ops::TopK>(),
-                        kernels = std::make_shared<const Kernels>(workshop, dtype)](const KernelShapes& shapes)
-                           -> std::unique_ptr<Launch> { return std::make_unique<TopKLaunch>(kernels, op, shapes); });
+  return device_kernel(
+      [op = *region.node.op.as<ops::TopK>(), kernels = std::make_shared<const Kernels>(workshop, dtype)](
+          const KernelShapes& shapes) -> std::unique_ptr<Launch> {
+        return std::make_unique<TopKLaunch>(kernels, op, shapes);
+      },
+      OperandUse{.read_inputs = 1});
 }
 
 }  // namespace
