@@ -73,6 +73,11 @@ std::optional<ProductView> view_product(const RegionView& region, const DeviceFa
       view.window.push_back(*size);
     }
     if (view.window.size() == 3) view.window.insert(view.window.begin() + 2, 1);
+    // Positions are 32-bit numbers in kernels.
+    constexpr int64_t most_extent = int64_t{1} << 30;
+    for (size_t d = 0; d < conv->strides.size(); ++d)
+      if (conv->strides[d] > most_extent || conv->dilations[d] > most_extent / std::max(view.window[2], view.window[3]))
+        return std::nullopt;
     view.conv = *conv;
     view.form.windows = true;
     view.rows.emplace(view.window[0], view.window[2] * view.window[3], view.window[1], false, b.dtype);
@@ -235,7 +240,20 @@ class ProductLaunch final : public Launch {
     const size_t axes = op.pads.size() / 2;
     p_.pad_top = is_2d ? static_cast<int32_t>(ops::evaluate_pad(op.pads[axes - 2], *shapes.symbols)) : 0;
     p_.pad_left = static_cast<int32_t>(ops::evaluate_pad(op.pads[axes - 1], *shapes.symbols));
-    a_can_be_vector_ = w[1] % chunk() == 0 && p_.a_row % chunk() == 0;
+    p_.window_h = narrow(w[2], "the size of a window");
+    a_can_be_vector_ = w[1] % chunk() == 0 && p_.a_row % chunk() == 0 && w[2] <= 16 && w[3] <= 16;
+    // Neighbouring pixels of few channels, as an image has, are read as one of many.
+    constexpr int64_t most = int64_t{1} << 31;
+    if (!a_can_be_vector_ && op.groups == 1 && p_.dilation_w == 1 && p_.a_row == w[1] && element_count(in) < most &&
+        p_.stride_w < most / w[1] && std::abs(int64_t{p_.pad_left}) < most / w[1]) {
+      p_.row_is_tap = 1;
+      p_.channels = divisor(w[1] * w[3], "a number of channels");
+      p_.window_w = Divisor(1);
+      p_.in_w *= static_cast<uint32_t>(w[1]);
+      p_.a_row = 1;
+      p_.stride_w *= static_cast<int32_t>(w[1]);
+      p_.pad_left *= static_cast<int32_t>(w[1]);
+    }
   }
 
   void set_matrices(const KernelShapes& shapes) {

@@ -10,10 +10,11 @@ namespace camshaft::cuda {
 
 namespace {
 
-constexpr ContractTile tensor_tiles[] = {{128, 128, 2, 4, 4}, {128, 64, 4, 2, 4}, {64, 128, 2, 4, 4}, {64, 64, 2, 2, 4},
-                                         {64, 32, 4, 1, 4},   {32, 64, 2, 2, 4},  {16, 64, 1, 4, 6}};
+constexpr ContractTile tensor_tiles[] = {{128, 128, 2, 4, 1, 4}, {128, 64, 4, 2, 1, 4}, {64, 128, 2, 4, 1, 4},
+                                         {64, 64, 2, 2, 2, 4},   {64, 32, 4, 1, 2, 4},  {32, 64, 2, 2, 2, 4},
+                                         {32, 32, 2, 1, 4, 4},   {16, 64, 1, 2, 2, 6}};
 constexpr ContractTile plain_tiles[] = {
-    {128, 128, 2, 4, 3}, {128, 64, 2, 4, 3}, {64, 64, 2, 4, 4}, {32, 64, 2, 2, 4}, {32, 32, 2, 2, 4}};
+    {128, 128, 2, 4, 1, 3}, {128, 64, 2, 4, 1, 3}, {64, 64, 2, 4, 1, 4}, {32, 64, 2, 2, 1, 4}, {32, 32, 2, 2, 1, 4}};
 
 // Clock cycles, from the instructions that a slice takes and from Hopper's rates.
 constexpr double cycles_per_second = 1.7e9;

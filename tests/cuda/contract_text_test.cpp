@@ -43,7 +43,7 @@ TEST(ContractText, EveryTileCompiles) {
   for (const ContractTile& tile : contract_tiles({.dtype = DType::f16, .tensor_cores = true}))
     compiles({.dtype = DType::f16, .windows = true, .tensor_cores = true}, tile, 90);
   for (const ContractTile& tile : contract_tiles({.dtype = DType::f32})) compiles({.dtype = DType::f32}, tile, 80);
-  const ContractTile usual;
+  const ContractTile usual{.warps_k = 2};
   compiles({.dtype = DType::bf16, .tensor_cores = true}, usual, 80);
   compiles({.dtype = DType::bf16, .b_by_columns = true, .tensor_cores = true}, usual, 100);
   compiles({.dtype = DType::f16, .b_by_columns = true, .tensor_cores = true}, usual, 75);

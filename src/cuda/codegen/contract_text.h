@@ -10,10 +10,10 @@ namespace camshaft::cuda {
 /// The part of a result that one block computes.
 struct ContractTile {
   int m = 64, n = 64;
-  int warps_m = 2, warps_n = 2;
+  int warps_m = 2, warps_n = 2, warps_k = 1;
   int stages = 4;
 
-  int threads() const { return 32 * warps_m * warps_n; }
+  int threads() const { return 32 * warps_m * warps_n * warps_k; }
   /// Of dynamic shared memory: the ring, or the sums on their way out.
   int shared_bytes() const;
 };

@@ -56,15 +56,16 @@ __device__ __forceinline__ void multiply_add(f32, float (&d)[4], const u32 (&a)[
 #endif
 
 /// A_IS_WINDOWS: A is read through the windows of a convolution. B_BY_COLUMNS: B is stored [k][n] with n consecutive
-/// (16-bit types, BN at least 64). TENSOR: on tensor cores; else f32 in plain FMA, exact.
-template <class T, int BM, int BN, int WARPS_M, int WARPS_N, int STAGES, bool A_IS_WINDOWS, bool B_BY_COLUMNS,
-          bool TENSOR, class Finish>
+/// (16-bit types, BN at least 64). TENSOR: on tensor cores; else f32 in plain FMA, exact. WARPS_K warps share the sums
+/// of a part of the tile, each with its part of every slice.
+template <class T, int BM, int BN, int WARPS_M, int WARPS_N, int WARPS_K, int STAGES, bool A_IS_WINDOWS,
+          bool B_BY_COLUMNS, bool TENSOR, class Finish>
 struct Contract {
-  static constexpr int threads = 32 * WARPS_M * WARPS_N;
+  static constexpr int threads = 32 * WARPS_M * WARPS_N * WARPS_K;
   static constexpr int chunk = 16 / sizeof(T), bk = 8 * chunk;  ///< elements
   static constexpr int rows_at_once = threads / 8;              ///< that all threads copy together, 8 chunks each
   static constexpr int a_copies = BM / rows_at_once, b_copies = BN / rows_at_once;
-  static constexpr int stage_bytes = (BM + BN) * 128;
+  static constexpr int a_bytes = BM * 128, stage_bytes = (BM + BN) * 128;
   static constexpr int sum_pitch = BN + 4;  ///< floats; of the tile's sums in shared memory
   static_assert(a_copies > 0 && b_copies > 0 && BM % rows_at_once == 0 && BN % rows_at_once == 0);
 
@@ -83,7 +84,12 @@ struct Contract {
   const T* a;
   const T* b;
   u32 row0, column0, lane_chunk, lane_row;
-  Position at[A_IS_WINDOWS ? a_copies : 1];
+  // For copies of 16 bytes: this thread's first chunk of each row, and which rows there are. Of a window, bit t of a
+  // row says whether its row t of taps lies inside, bit 16 + t whether its column t does.
+  const T* a_from[a_copies];
+  u32 a_exists[a_copies];
+  const T* b_from[b_copies];
+  u32 b_exists;
   u32 tap_y, tap_x, tap_channel;  ///< of this thread's chunk in the next slice
 
   __device__ __forceinline__ Contract(const ContractParameters& parameters, unsigned char* memory, u32 z, u32 tile,
@@ -96,13 +102,35 @@ struct Contract {
     b = static_cast<const T*>(p.b) + offset_of_row(p.b_batch, z);
     lane_chunk = threadIdx.x % 8;
     lane_row = threadIdx.x / 8;
-    if (A_IS_WINDOWS) {
-      for (int i = 0; i < a_copies; ++i) at[A_IS_WINDOWS ? i : 0] = position(row0 + lane_row + i * rows_at_once);
-      const u32 k = first_k_tile * bk + lane_chunk * chunk;
-      const u32 tap = p.channels.quotient(k);
-      tap_channel = k - tap * p.channels.value;
-      tap_y = p.window_w.quotient(tap);
-      tap_x = tap - tap_y * p.window_w.value;
+    if (p.a_vector) {
+#pragma unroll
+      for (int i = 0; i < a_copies; ++i) {
+        const u32 row = row0 + lane_row + i * rows_at_once;
+        if constexpr (A_IS_WINDOWS) {
+          const Position window = position(row);
+          a_exists[i] = taps_inside(window);
+          a_from[i] = a + (window.pixel + i64(window.y) * p.in_w + window.x) * p.a_row;
+        } else {
+          a_exists[i] = row < p.m;
+          a_from[i] = a + row * p.a_row + lane_chunk * chunk;
+        }
+      }
+      if constexpr (A_IS_WINDOWS) {
+        const u32 k = first_k_tile * bk + lane_chunk * chunk;
+        const u32 tap = p.channels.quotient(k);
+        tap_channel = k - tap * p.channels.value;
+        tap_y = p.window_w.quotient(tap);
+        tap_x = tap - tap_y * p.window_w.value;
+      }
+    }
+    b_exists = 0;
+    if (!B_BY_COLUMNS && p.b_vector) {
+#pragma unroll
+      for (int i = 0; i < b_copies; ++i) {
+        const u32 column = column0 + lane_row + i * rows_at_once;
+        b_exists |= u32(column < p.n) << i;
+        b_from[i] = b + column * p.b_row + lane_chunk * chunk;
+      }
     }
   }
 
@@ -114,69 +142,97 @@ struct Contract {
     return {i32(image * p.in_h * p.in_w), i32(y) * p.stride_h - p.pad_top, i32(x) * p.stride_w - p.pad_left};
   }
 
-  __device__ __forceinline__ bool inside(i32 y, i32 x) const { return u32(y) < p.in_h && u32(x) < p.in_w; }
+  __device__ __forceinline__ u32 taps_inside(const Position& window) const {
+    u32 mask = 0;
+    for (u32 t = 0; t < p.window_h; ++t) mask |= u32(u32(window.y + i32(t) * p.dilation_h) < p.in_h) << t;
+    for (u32 t = 0; t < p.window_w.value; ++t)
+      mask |= u32(u32(window.x + i32(t) * p.dilation_w) < p.in_w) << (16 + t);
+    return mask;
+  }
 
   /// Chunk `c` of a slice's row, element by element; `get(k)` is an element, `k0` the slice's first.
   template <class Get>
   static __device__ __forceinline__ void gather(unsigned char* to, u32 k0, u32 k_end, Get get) {
     T elements[chunk];
+#pragma unroll
     for (int j = 0; j < chunk; ++j) elements[j] = k0 + j < k_end ? get(k0 + j) : T{};
     *reinterpret_cast<Block<16>*>(to) = *reinterpret_cast<const Block<16>*>(elements);
   }
 
+  /// The elements of a chunk from k on, as bytes.
   __device__ __forceinline__ static int bytes_left(u32 at, u32 end) {
     return at >= end ? 0 : end - at >= u32(chunk) ? 16 : int(end - at) * int(sizeof(T));
   }
 
+  __device__ __forceinline__ void copy_slice(u32 stage, u32 k_tile) {
+    unsigned char* to = shared + stage * stage_bytes;
+    copy_a(to, k_tile);
+    copy_b(to + a_bytes, k_tile);
+  }
+
   __device__ __forceinline__ void copy_a(unsigned char* to, u32 k_tile) {
-    const u32 k = k_tile * bk + lane_chunk * chunk;
-    if (A_IS_WINDOWS) {
-      for (int i = 0; i < a_copies; ++i) {
-        const Position& window = at[A_IS_WINDOWS ? i : 0];
-        unsigned char* here = to + swizzled(lane_row + i * rows_at_once, lane_chunk);
-        if (p.a_vector) {
-          const i32 y = window.y + i32(tap_y) * p.dilation_h, x = window.x + i32(tap_x) * p.dilation_w;
-          const bool exists = k < p.k && inside(y, x);
-          const T* from = exists ? a + (window.pixel + y * i32(p.in_w) + x) * p.a_row + tap_channel : a;
-          copy_async_16(here, from, exists ? 16 : 0);
-        } else {
-          gather(here, k, p.k, [&](u32 element) {
-            const u32 tap = p.channels.quotient(element), tap_row = p.window_w.quotient(tap);
-            const i32 y = window.y + i32(tap_row) * p.dilation_h,
-                      x = window.x + i32(tap - tap_row * p.window_w.value) * p.dilation_w;
-            const u32 channel = element - tap * p.channels.value;
-            return inside(y, x) ? a[(window.pixel + y * i32(p.in_w) + x) * p.a_row + channel] : T{};
-          });
-        }
+    if (!p.a_vector) {
+      if (A_IS_WINDOWS) {
+        gather_windows(to, k_tile);
+      } else {
+        gather_rows<BM, a_copies>(to, k_tile, a, p.a_row, p.a_column, row0, p.m);
       }
-      if (p.a_vector) {
-        tap_channel += bk;
-        while (tap_channel >= p.channels.value) {
-          tap_channel -= p.channels.value;
-          if (++tap_x == p.window_w.value) {
-            tap_x = 0;
-            ++tap_y;
-          }
+      return;
+    }
+    const u32 k = k_tile * bk + lane_chunk * chunk;
+    const int bytes = bytes_left(k, p.k);
+    // Rows that threads copy together are a multiple of 8 apart: the swizzle is the same.
+    const u32 here = shared_address(to) + swizzled(lane_row, lane_chunk);
+    if constexpr (A_IS_WINDOWS) {
+      const i64 tap = (i64(tap_y) * p.dilation_h * p.in_w + tap_x * p.dilation_w) * p.a_row + tap_channel;
+#pragma unroll
+      for (int i = 0; i < a_copies; ++i) {
+        const bool exists = (a_exists[i] >> tap_y) & (a_exists[i] >> (16 + tap_x)) & 1;
+        copy_async_16(here + i * rows_at_once * 128, a_from[i] + tap, exists ? bytes : 0);
+      }
+      tap_channel += bk;
+      while (tap_channel >= p.channels.value) {
+        tap_channel -= p.channels.value;
+        if (++tap_x == p.window_w.value) {
+          tap_x = 0;
+          ++tap_y;
         }
       }
     } else {
-      copy_rows<BM, a_copies>(to, k_tile, a, p.a_row, p.a_column, p.a_vector, row0, p.m);
+#pragma unroll
+      for (int i = 0; i < a_copies; ++i)
+        copy_async_16(here + i * rows_at_once * 128, a_from[i] + k_tile * bk, a_exists[i] ? bytes : 0);
+    }
+  }
+
+  __device__ __forceinline__ void gather_windows(unsigned char* to, u32 k_tile) const {
+    const u32 k = k_tile * bk + lane_chunk * chunk;
+    const u32 first_tap = p.channels.quotient(k), first_y = p.window_w.quotient(first_tap);
+    for (int i = 0; i < a_copies; ++i) {
+      const u32 r = lane_row + i * rows_at_once;
+      const Position window = position(row0 + r);
+      u32 y = first_y, x = first_tap - first_y * p.window_w.value, channel = k - first_tap * p.channels.value;
+      gather(to + swizzled(r, lane_chunk), k, p.k, [&](u32) {
+        const i32 in_y = window.y + i32(y) * p.dilation_h, in_x = window.x + i32(x) * p.dilation_w;
+        // A whole row of taps may stand for one that has channels only: they are neighbours in the image.
+        const bool inside = u32(in_y) < p.in_h && u32(in_x + i32(p.row_is_tap ? channel : 0)) < p.in_w;
+        const T value = inside ? a[(window.pixel + i64(in_y) * p.in_w + in_x) * p.a_row + channel] : T{};
+        if (++channel == p.channels.value) {
+          channel = 0;
+          if (++x == p.window_w.value) {
+            x = 0;
+            ++y;
+          }
+        }
+        return value;
+      });
     }
   }
 
   /// A slice of a matrix with any strides.
   template <int ROWS, int COPIES>
-  __device__ __forceinline__ void copy_rows(unsigned char* to, u32 k_tile, const T* from, i64 row_stride,
-                                            i64 column_stride, u32 vector, u32 first_row, u32 end_row) const {
-    if (vector) {
-      const u32 k = k_tile * bk + lane_chunk * chunk;
-      for (int i = 0; i < COPIES; ++i) {
-        const u32 r = lane_row + i * rows_at_once, row = first_row + r;
-        const int bytes = row < end_row ? bytes_left(k, p.k) : 0;
-        copy_async_16(to + swizzled(r, lane_chunk), bytes > 0 ? from + row * row_stride + k : from, bytes);
-      }
-      return;
-    }
+  __device__ __forceinline__ void gather_rows(unsigned char* to, u32 k_tile, const T* from, i64 row_stride,
+                                              i64 column_stride, u32 first_row, u32 end_row) const {
     for (int i = 0; i < COPIES; ++i) {
       // Neighbouring threads take neighbours in memory.
       const u32 e = threadIdx.x + i * threads;
@@ -189,10 +245,16 @@ struct Contract {
 
   __device__ __forceinline__ void copy_b(unsigned char* to, u32 k_tile) const {
     if (!B_BY_COLUMNS) {
-      copy_rows<BN, b_copies>(to, k_tile, b, p.b_row, p.b_column, p.b_vector, column0, p.n);
+      if (!p.b_vector) return gather_rows<BN, b_copies>(to, k_tile, b, p.b_row, p.b_column, column0, p.n);
+      const int bytes = bytes_left(k_tile * bk + lane_chunk * chunk, p.k);
+      const u32 here = shared_address(to) + swizzled(lane_row, lane_chunk);
+#pragma unroll
+      for (int i = 0; i < b_copies; ++i)
+        copy_async_16(here + i * rows_at_once * 128, b_from[i] + k_tile * bk, (b_exists >> i) & 1 ? bytes : 0);
       return;
     }
     // Panels of 64 columns, a row for each k.
+#pragma unroll
     for (int i = 0; i < b_copies; ++i) {
       const u32 e = threadIdx.x + i * threads;
       constexpr u32 chunks_a_row = BN / chunk;
@@ -212,9 +274,11 @@ struct Contract {
 
   static constexpr int warp_m = BM / WARPS_M, warp_n = BN / WARPS_N;
   static constexpr int tiles_m = warp_m / 16, tiles_n = warp_n / 8;
-  static_assert(!TENSOR || (warp_m % 16 == 0 && warp_n % 16 == 0));
+  static constexpr int steps = 4 / WARPS_K;  ///< of 32 bytes of k
+  static_assert(!TENSOR || (warp_m % 16 == 0 && warp_n % 16 == 0 && steps * WARPS_K == 4));
   // Without tensor cores: threads of a row of 16 hold columns tx + 16·j, of every so manieth row.
   static constexpr int thread_rows = threads / 16, plain_m = BM / thread_rows, plain_n = BN / 16;
+  static_assert(TENSOR || WARPS_K == 1);
 
   struct TensorSums {
     float d[tiles_m > 0 ? tiles_m : 1][tiles_n > 0 ? tiles_n : 1][4];
@@ -223,34 +287,50 @@ struct Contract {
     float d[plain_m > 0 ? plain_m : 1][plain_n > 0 ? plain_n : 1];
   };
 
-  static __device__ __forceinline__ void multiply(TensorSums& sums, const unsigned char* stage) {
-    const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const u32 m0 = warp / WARPS_N * warp_m, n0 = warp % WARPS_N * warp_n;
-    const unsigned char* b_stage = stage + BM * 128;
+  static __device__ __forceinline__ u32 warp_row() { return threadIdx.x / 32 / WARPS_N % WARPS_M * warp_m; }
+  static __device__ __forceinline__ u32 warp_column() { return threadIdx.x / 32 % WARPS_N * warp_n; }
+  static __device__ __forceinline__ u32 warp_k() { return threadIdx.x / 32 / (WARPS_M * WARPS_N); }
+
+  struct Fragments {
+    u32 a[tiles_m > 0 ? tiles_m : 1][4], b[tiles_n > 1 ? tiles_n / 2 : 1][4];
+  };
+
+  /// Those of the slice's 32 bytes of k from 32 · `step` on.
+  static __device__ __forceinline__ void load_fragments(Fragments& to, u32 stage, u32 step) {
+    const u32 lane = threadIdx.x % 32, m0 = warp_row(), n0 = warp_column();
+    // Rows 16 apart have the same swizzle, and a step changes other bits of it than the lane does.
+    const u32 row_a = m0 + (lane & 15), from_a = stage + row_a * 128 + ((step * 2 ^ (lane >> 4) ^ (row_a & 7)) << 4);
 #pragma unroll
-    for (int step = 0; step < 4; ++step) {  // 32 bytes of k
-      u32 fragment_a[tiles_m][4];
-      u32 fragment_b[tiles_n / 2][4];
-#pragma unroll
-      for (int i = 0; i < tiles_m; ++i)
-        load_matrix_x4(fragment_a[i], stage + swizzled(m0 + i * 16 + (lane & 15), step * 2 + (lane >> 4)));
+    for (int i = 0; i < tiles_m; ++i) load_matrix_x4(to.a[i], from_a + i * (16 * 128));
+    if (B_BY_COLUMNS) {
 #pragma unroll
       for (int j = 0; j < tiles_n / 2; ++j) {
-        if (B_BY_COLUMNS) {
-          const u32 n = n0 + j * 16 + (lane >> 4) * 8;
-          load_matrix_x4_transposed(fragment_b[j],
-                                    b_stage + n / 64 * (bk * 128) + swizzled(step * 16 + (lane & 15), n % 64 / 8));
-        } else {
-          load_matrix_x4(fragment_b[j], b_stage + swizzled(n0 + j * 16 + (lane & 7) + ((lane >> 4) << 3),
-                                                           step * 2 + ((lane >> 3) & 1)));
-        }
+        const u32 n = n0 + j * 16 + (lane >> 4) * 8;
+        load_matrix_x4_transposed(to.b[j], stage + a_bytes + n / 64 * (bk * 128) +
+                                               swizzled(step * 16 + (lane & 15), n % 64 / 8));
       }
+    } else {
+      const u32 row_b = n0 + (lane & 7) + ((lane >> 4) << 3);
+      const u32 from_b = stage + a_bytes + row_b * 128 + ((step * 2 ^ ((lane >> 3) & 1) ^ (row_b & 7)) << 4);
+#pragma unroll
+      for (int j = 0; j < tiles_n / 2; ++j) load_matrix_x4(to.b[j], from_b + j * (16 * 128));
+    }
+  }
+
+  static __device__ __forceinline__ void multiply(TensorSums& sums, const unsigned char* stage) {
+    const u32 address = shared_address(stage), first = warp_k() * steps;
+    Fragments fragments[2];
+    load_fragments(fragments[0], address, first);
+#pragma unroll
+    for (int step = 0; step < steps; ++step) {
+      if (step + 1 < steps) load_fragments(fragments[(step + 1) % 2], address, first + step + 1);
+      const Fragments& here = fragments[step % 2];
 #pragma unroll
       for (int i = 0; i < tiles_m; ++i)
 #pragma unroll
         for (int j = 0; j < tiles_n; ++j) {
-          const u32 pair[2] = {fragment_b[j / 2][j % 2 * 2], fragment_b[j / 2][j % 2 * 2 + 1]};
-          multiply_add(T{}, sums.d[i][j], fragment_a[i], pair);
+          const u32 pair[2] = {here.b[j / 2][j % 2 * 2], here.b[j / 2][j % 2 * 2 + 1]};
+          multiply_add(T{}, sums.d[i][j], here.a[i], pair);
         }
     }
   }
@@ -278,17 +358,31 @@ struct Contract {
     }
   }
 
+  /// The tile's sums to shared memory, ready for all threads.
   static __device__ __forceinline__ void put(const TensorSums& sums, float* to) {
-    const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const u32 m0 = warp / WARPS_N * warp_m + lane / 4, n0 = warp % WARPS_N * warp_n + lane % 4 * 2;
+    const u32 lane = threadIdx.x % 32;
+    const u32 m0 = warp_row() + lane / 4, n0 = warp_column() + lane % 4 * 2;
 #pragma unroll
-    for (int i = 0; i < tiles_m; ++i)
+    for (int turn = 0; turn < WARPS_K; ++turn) {  // one warp's behind the other's, always in this order
+      if (warp_k() == turn) {
 #pragma unroll
-      for (int j = 0; j < tiles_n; ++j) {
-        float* here = to + (m0 + i * 16) * sum_pitch + n0 + j * 8;
-        *reinterpret_cast<float2*>(here) = make_float2(sums.d[i][j][0], sums.d[i][j][1]);
-        *reinterpret_cast<float2*>(here + 8 * sum_pitch) = make_float2(sums.d[i][j][2], sums.d[i][j][3]);
+        for (int i = 0; i < tiles_m; ++i)
+#pragma unroll
+          for (int j = 0; j < tiles_n; ++j)
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+              float2* here = reinterpret_cast<float2*>(to + (m0 + i * 16 + half * 8) * sum_pitch + n0 + j * 8);
+              float2 sum = make_float2(sums.d[i][j][half * 2], sums.d[i][j][half * 2 + 1]);
+              if (turn > 0) {
+                const float2 before = *here;
+                sum.x += before.x;
+                sum.y += before.y;
+              }
+              *here = sum;
+            }
       }
+      __syncthreads();
+    }
   }
 
   static __device__ __forceinline__ void put(const PlainSums& sums, float* to) {
@@ -297,6 +391,7 @@ struct Contract {
     for (int i = 0; i < plain_m; ++i)
 #pragma unroll
       for (int j = 0; j < plain_n; ++j) to[(ty + i * thread_rows) * sum_pitch + tx + j * 16] = sums.d[i][j];
+    __syncthreads();
   }
 
   // ---- what comes after the sum
@@ -331,20 +426,14 @@ struct Contract {
     Contract block(p, shared, z, tile, first);
     Sums sums = {};
     for (int s = 0; s < STAGES - 1; ++s) {
-      if (first + s < end) {
-        block.copy_a(shared + s * stage_bytes, first + s);
-        block.copy_b(shared + s * stage_bytes + BM * 128, first + s);
-      }
+      if (first + s < end) block.copy_slice(s, first + s);
       copy_async_commit();
     }
     u32 from = 0, to = STAGES - 1;  // stages
     for (u32 k_tile = first; k_tile < end; ++k_tile) {
       copy_async_wait<STAGES - 2>();
       __syncthreads();
-      if (k_tile + STAGES - 1 < end) {
-        block.copy_a(shared + to * stage_bytes, k_tile + STAGES - 1);
-        block.copy_b(shared + to * stage_bytes + BM * 128, k_tile + STAGES - 1);
-      }
+      if (k_tile + STAGES - 1 < end) block.copy_slice(to, k_tile + STAGES - 1);
       copy_async_commit();
       multiply(sums, shared + from * stage_bytes);
       from = from + 1 == STAGES ? 0 : from + 1;
@@ -354,7 +443,6 @@ struct Contract {
     __syncthreads();
     float* staged = reinterpret_cast<float*>(shared);
     put(sums, staged);
-    __syncthreads();
     if (splits == 1) {
       block.finish(z, [&](u32 r, u32 c, float(&v)[columns_at_once]) { load_sums(staged + r * sum_pitch + c, v); });
       return;

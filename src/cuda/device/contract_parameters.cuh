@@ -31,14 +31,15 @@ struct ContractParameters {
   RowMap a_batch, b_batch;        ///< by z
   i64 a_row, a_column;            ///< elements between rows (pixels of a convolution) and along k
   i64 b_row, b_column;            ///< elements between columns of C and along k
-  u32 a_vector, b_vector;         ///< whether 16 bytes along the stored axis are aligned
+  u32 a_vector, b_vector;         ///< whether 16 bytes along the stored axis are aligned (and windows have 16 taps at most an axis)
   u32 c_row_step, c_column_step;  ///< rows and columns of C from one z to the next
   i64 c_row;                      ///< elements between rows of C
   u32 c_vector;
 
   // A is made of windows: m is (image, y, x) of the result, k is (window y, window x, channel).
   Divisor out_pixels, out_w, channels, window_w;
-  u32 in_h, in_w;
+  u32 in_h, in_w, window_h;
+  u32 row_is_tap;  ///< a row of taps is one, whose channels are those of all its pixels
   i32 stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
 
   EpilogueOperand operand[most_epilogue_operands];

@@ -89,14 +89,14 @@ __device__ __forceinline__ f32 reciprocal_approximate(f32 x) {
 /// k = 16, pairs of halves.
 __device__ __forceinline__ void mma_f16(f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
 #if __CUDA_ARCH__ >= 800
-  asm volatile(
+  asm(
       "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
   for (int half = 0; half < 2; ++half)
-    asm volatile(
+    asm(
         "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[2 * half]), "r"(a[2 * half + 1]), "r"(b[half]));
@@ -106,7 +106,7 @@ __device__ __forceinline__ void mma_f16(f32 (&d)[4], const u32 (&a)[4], const u3
 #if __CUDA_ARCH__ >= 800
 /// k = 16, pairs of bf16. From compute capability 8.0 on.
 __device__ __forceinline__ void mma_bf16(f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
-  asm volatile(
+  asm(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -114,7 +114,7 @@ __device__ __forceinline__ void mma_bf16(f32 (&d)[4], const u32 (&a)[4], const u
 }
 /// k = 8, the bits of f32 whose lowest 13 do not count. From compute capability 8.0 on.
 __device__ __forceinline__ void mma_tf32(f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
-  asm volatile(
+  asm(
       "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -122,32 +122,40 @@ __device__ __forceinline__ void mma_tf32(f32 (&d)[4], const u32 (&a)[4], const u
 }
 #endif
 
+/// Where in shared memory `shared` points, for the functions below: arithmetic on it takes one register.
+__device__ __forceinline__ u32 shared_address(const void* shared) { return u32(__cvta_generic_to_shared(shared)); }
+
 /// Four 8 × 8 matrices of 16-bit elements from shared memory: lane i gives the address of a row of 16 bytes, aligned to
 /// that, of matrix i / 8, and gets the elements (i / 4, 2 · (i % 4)) and the next one of each.
-__device__ __forceinline__ void load_matrix_x4(u32 (&r)[4], const void* shared) {
-  const u32 address = u32(__cvta_generic_to_shared(shared));
+__device__ __forceinline__ void load_matrix_x4(u32 (&r)[4], u32 address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(address)
                : "memory");
 }
 /// The same of their transposes.
-__device__ __forceinline__ void load_matrix_x4_transposed(u32 (&r)[4], const void* shared) {
-  const u32 address = u32(__cvta_generic_to_shared(shared));
+__device__ __forceinline__ void load_matrix_x4_transposed(u32 (&r)[4], u32 address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(address)
                : "memory");
 }
 
+__device__ __forceinline__ void load_matrix_x4(u32 (&r)[4], const void* shared) {
+  load_matrix_x4(r, shared_address(shared));
+}
+__device__ __forceinline__ void load_matrix_x4_transposed(u32 (&r)[4], const void* shared) {
+  load_matrix_x4_transposed(r, shared_address(shared));
+}
+
 // ---- copies from global to shared memory that go on beside the computation; at once before compute capability 8.0
 
 /// 16 bytes of shared memory: the first `bytes` (0 to 16) of `global`, then zeros. Both are aligned to 16 bytes.
-__device__ __forceinline__ void copy_async_16(void* shared, const void* global, int bytes) {
+__device__ __forceinline__ void copy_async_16(u32 address, const void* global, int bytes) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :
-               : "r"(u32(__cvta_generic_to_shared(shared))), "l"(global), "r"(bytes)
+               : "r"(address), "l"(global), "r"(bytes)
                : "memory");
 #else
   Block<16> block = {};
@@ -155,8 +163,11 @@ __device__ __forceinline__ void copy_async_16(void* shared, const void* global, 
     block = *static_cast<const Block<16>*>(global);
   else
     for (int i = 0; i < bytes; ++i) block.byte[i] = static_cast<const u8*>(global)[i];
-  *static_cast<Block<16>*>(shared) = block;
+  *static_cast<Block<16>*>(__cvta_shared_to_generic(address)) = block;
 #endif
+}
+__device__ __forceinline__ void copy_async_16(void* shared, const void* global, int bytes) {
+  copy_async_16(shared_address(shared), global, bytes);
 }
 /// Makes a group of this thread's copies since the last one.
 __device__ __forceinline__ void copy_async_commit() {

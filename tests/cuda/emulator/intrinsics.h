@@ -156,8 +156,16 @@ inline void load_matrices(u32 (&r)[4], const void* row, bool transposed) {
   }
 }
 }  // namespace emulator
+// Addresses count from the start of the block's dynamic shared memory, which is all that they are taken of.
+inline u32 shared_address(const void* shared) {
+  return u32(static_cast<const u8*>(shared) - camshaft_block->shared);
+}
 inline void load_matrix_x4(u32 (&r)[4], const void* shared) { emulator::load_matrices(r, shared, false); }
 inline void load_matrix_x4_transposed(u32 (&r)[4], const void* shared) { emulator::load_matrices(r, shared, true); }
+inline void load_matrix_x4(u32 (&r)[4], u32 address) { load_matrix_x4(r, camshaft_block->shared + address); }
+inline void load_matrix_x4_transposed(u32 (&r)[4], u32 address) {
+  load_matrix_x4_transposed(r, camshaft_block->shared + address);
+}
 
 // ---- copies beside the computation: done as late as may be, when they are waited for; until then the place that they
 // go to holds what nobody wrote
@@ -199,6 +207,9 @@ inline void copy_async_16(void* shared, const void* global, int bytes) {
   __builtin_memset(shared, 0, 16);
   __builtin_memcpy(shared, global, size_t(bytes));
 #endif
+}
+inline void copy_async_16(u32 address, const void* global, int bytes) {
+  copy_async_16(static_cast<void*>(camshaft_block->shared + address), global, bytes);
 }
 inline void copy_async_commit() {
 #if __CUDA_ARCH__ >= 800
