@@ -36,8 +36,37 @@ const TensorType& input_type(const RegionView& region, int32_t i) {
   return region.graph.type(region.node.inputs[static_cast<size_t>(i)]);
 }
 
-bool is_matrix(const Shape& shape) {
+bool has_one_matrix(const Shape& shape) {
   return std::all_of(shape.begin(), shape.end() - 2, [](const Dim& d) { return d == Dim(1); });
+}
+
+// A convolution whose windows are the pixels.
+bool is_matrix(const ProductView& view) {
+  const ops::Conv& op = *view.conv;
+  const auto is_one = [](int64_t stride) { return stride == 1; };
+  return op.groups == 1 && view.window[2] == 1 && view.window[3] == 1 &&
+         std::all_of(op.strides.begin(), op.strides.end(), is_one) &&
+         std::all_of(op.pads.begin(), op.pads.end(), [](const Dim& pad) { return pad == Dim(0); });
+}
+
+ContractWindow window_of(const ProductView& view) {
+  const ops::Conv& op = *view.conv;
+  const bool is_2d = op.strides.size() == 2;
+  ContractWindow w{.channels = view.window[1], .height = view.window[2], .width = view.window[3]};
+  w.stride_y = is_2d ? op.strides[0] : 1;
+  w.stride_x = op.strides.back();
+  w.dilation_y = is_2d ? op.dilations[0] : 1;
+  w.dilation_x = op.dilations.back();
+  // Neighbouring pixels of few channels, as an image has, are read as one of many.
+  constexpr int64_t few = 1 << 10;
+  if (w.channels % (128 / bit_width(view.form.dtype)) != 0 && op.groups == 1 && w.dilation_x == 1 && w.channels < few &&
+      w.stride_x < few && w.width < few) {
+    w.row_is_tap = true;
+    w.channels *= w.width;
+    w.stride_x *= view.window[1];
+    w.width = 1;
+  }
+  return w;
 }
 
 std::optional<ProductView> view_product(const RegionView& region, const DeviceFacts& device) {
@@ -57,7 +86,7 @@ std::optional<ProductView> view_product(const RegionView& region, const DeviceFa
   int32_t bias = -1;
   if (const auto* matmul = contract->anchor->op.as<ops::MatMul>()) {
     view.matmul = matmul;
-    if (is_constant && is_matrix(b.shape)) {
+    if (is_constant && has_one_matrix(b.shape)) {
       const int64_t first = *b.shape[b.shape.size() - 2].as_constant(), last = *b.shape.back().as_constant();
       if (first == 0 || last == 0) return std::nullopt;
       view.rows.emplace(matmul->transpose_b ? first : last, 1, matmul->transpose_b ? last : first, !matmul->transpose_b,
@@ -79,7 +108,7 @@ std::optional<ProductView> view_product(const RegionView& region, const DeviceFa
       if (conv->strides[d] > most_extent || conv->dilations[d] > most_extent / std::max(view.window[2], view.window[3]))
         return std::nullopt;
     view.conv = *conv;
-    view.form.windows = true;
+    if (!is_matrix(view)) view.form.window = window_of(view);
     view.rows.emplace(view.window[0], view.window[2] * view.window[3], view.window[1], false, b.dtype);
     if (contract->anchor_inputs.size() > 2) bias = contract->anchor_inputs[2];
   } else {
@@ -218,42 +247,37 @@ class ProductLaunch final : public Launch {
     p_.a_row = x.pitch();
     p_.a_column = 1;
     set_weights();
+    if (!view_.form.window) {
+      a_can_be_vector_ = w[1] % chunk() == 0 && p_.a_row % chunk() == 0;
+      return;
+    }
+    const ContractWindow& window = *view_.form.window;
     p_.a_batch = {1, {divisor(op.groups, "groups")}, {w[1]}};
     p_.b_batch = {1, {divisor(op.groups, "groups")}, {static_cast<int64_t>(p_.n) * p_.b_row}};
     p_.c_column_step = p_.n;
     p_.in_h = is_2d ? narrow(in[1], "a height") : 1;
     p_.in_w = narrow(in[in.size() - 2], "a width");
-    narrow(element_count(Dims(in.begin(), in.end() - 1)), "a number of pixels");
     const int64_t out_w = out[out.size() - 2], out_h = is_2d ? out[1] : 1;
     p_.out_pixels = divisor(out_w * out_h, "a number of pixels");
     p_.out_w = divisor(out_w, "a width");
-    p_.channels = divisor(w[1], "a number of channels");
-    p_.window_w = divisor(w[3], "the size of a window");
-    const auto last = [](const auto& values, size_t from_back, int64_t missing) {
-      return values.size() > from_back ? values[values.size() - 1 - from_back] : missing;
-    };
-    const auto small = [](int64_t value, const char* what) { return static_cast<int32_t>(narrow(value, what)); };
-    p_.stride_h = small(is_2d ? last(op.strides, 1, 1) : 1, "a stride");
-    p_.stride_w = small(last(op.strides, 0, 1), "a stride");
-    p_.dilation_h = small(is_2d ? last(op.dilations, 1, 1) : 1, "a dilation");
-    p_.dilation_w = small(last(op.dilations, 0, 1), "a dilation");
     const size_t axes = op.pads.size() / 2;
-    p_.pad_top = is_2d ? static_cast<int32_t>(ops::evaluate_pad(op.pads[axes - 2], *shapes.symbols)) : 0;
-    p_.pad_left = static_cast<int32_t>(ops::evaluate_pad(op.pads[axes - 1], *shapes.symbols));
-    p_.window_h = narrow(w[2], "the size of a window");
-    a_can_be_vector_ = w[1] % chunk() == 0 && p_.a_row % chunk() == 0 && w[2] <= 16 && w[3] <= 16;
-    // Neighbouring pixels of few channels, as an image has, are read as one of many.
-    constexpr int64_t most = int64_t{1} << 31;
-    if (!a_can_be_vector_ && op.groups == 1 && p_.dilation_w == 1 && p_.a_row == w[1] && element_count(in) < most &&
-        p_.stride_w < most / w[1] && std::abs(int64_t{p_.pad_left}) < most / w[1]) {
-      p_.row_is_tap = 1;
-      p_.channels = divisor(w[1] * w[3], "a number of channels");
-      p_.window_w = Divisor(1);
+    p_.pad_top = is_2d ? narrow_pad(op.pads[axes - 2], shapes) : 0;
+    p_.pad_left = narrow_pad(op.pads[axes - 1], shapes);
+    narrow(element_count(window.row_is_tap ? in : Dims(in.begin(), in.end() - 1)), "a number of pixels");
+    if (window.row_is_tap) {
       p_.in_w *= static_cast<uint32_t>(w[1]);
       p_.a_row = 1;
-      p_.stride_w *= static_cast<int32_t>(w[1]);
       p_.pad_left *= static_cast<int32_t>(w[1]);
     }
+    a_can_be_vector_ = w[1] % chunk() == 0 && p_.a_row % chunk() == 0 && window.height <= 16 && window.width <= 16;
+  }
+
+  static int32_t narrow_pad(const Dim& pad, const KernelShapes& shapes) {
+    constexpr int64_t most = 1 << 20;
+    const int64_t amount = ops::evaluate_pad(pad, *shapes.symbols);
+    if (amount < -most || amount > most)
+      throw Error(ErrorCode::unsupported, fmt::format("a padding of {} is more than GPU kernels take", amount));
+    return static_cast<int32_t>(amount);
   }
 
   void set_matrices(const KernelShapes& shapes) {
@@ -337,7 +361,10 @@ class ProductKernel final : public Kernel {
     return std::make_unique<ProductLaunch>(view_, compiled_, shapes);
   }
   bool can_run_in_place(size_t i, size_t) const override { return can_overwrite_[i]; }
-  bool reads_slices(size_t i) const override { return !(view_.rows && static_cast<int32_t>(i) == view_.b); }
+  bool reads_slices(size_t i) const override {
+    const bool is_dense = view_.form.window && view_.form.window->row_is_tap && static_cast<int32_t>(i) == view_.a;
+    return !is_dense && reads_input(i);
+  }
   bool writes_slices(size_t) const override { return true; }
   bool reads_input(size_t i) const override { return !(view_.rows && static_cast<int32_t>(i) == view_.b); }
 

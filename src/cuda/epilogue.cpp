@@ -12,6 +12,18 @@ namespace camshaft::cuda {
 
 namespace {
 
+EpilogueView::Layout layout_of(const Shape& operand, const Shape& result) {
+  if (operand == result) return EpilogueView::Layout::dense;
+  const bool one_row =
+      operand.empty() || std::all_of(operand.begin(), operand.end() - 1, [](const Dim& d) { return d == Dim(1); });
+  return one_row ? EpilogueView::Layout::columns : EpilogueView::Layout::general;
+}
+
+std::string_view layout_name(EpilogueView::Layout layout) {
+  constexpr std::string_view names[] = {"columns", "dense", "general"};
+  return names[static_cast<size_t>(layout)];
+}
+
 constexpr size_t most_row_axes = std::size(kernel_parameters::RowMap{}.size);
 
 }  // namespace
@@ -28,7 +40,9 @@ std::optional<EpilogueView> view_epilogue(const RegionView& region, const Contra
     const auto it = std::find(made.loads.begin(), made.loads.end(), region_input);
     if (it != made.loads.end()) return static_cast<int32_t>(it - made.loads.begin()) + 1;
     made.loads.push_back(region_input);
-    made.types.push_back(region.graph.type(region.node.inputs[static_cast<size_t>(region_input)]).dtype);
+    const TensorType& type = region.graph.type(region.node.inputs[static_cast<size_t>(region_input)]);
+    made.types.push_back(type.dtype);
+    made.layouts.push_back(layout_of(type.shape, view.result.shape));
     return static_cast<int32_t>(made.loads.size());
   };
   using Kind = ScalarInstruction::Kind;
@@ -69,8 +83,8 @@ std::optional<EpilogueView> view_epilogue(const RegionView& region, const Contra
 std::string finish_text(const EpilogueView& view) {
   std::string loads;
   for (size_t k = 0; k < view.types.size(); ++k)
-    loads += fmt::format("    {0} x{1}[8];\n    load_columns(p.operand[{2}], row, column, count, x{1});\n",
-                         device_type(view.types[k]), k + 1, k);
+    loads += fmt::format("    {0} x{1}[8];\n    load_columns<Layout::{3}>(p.operand[{2}], row, column, count, x{1});\n",
+                         device_type(view.types[k]), k + 1, k, layout_name(view.layouts[k]));
   const std::string statements = scalar_statements(
       view.program, [](int32_t input) { return input == 0 ? "sum[i]" : fmt::format("x{}[i]", input); }, "      ");
   return fmt::format(R"(
@@ -102,6 +116,7 @@ OperandMap map_operand(const OperandShape& operand, const Dims& out) {
   OperandMap map;
   Dims strides = ops::broadcast_strides(operand.dims, out);
   map.column_stride = strides.empty() ? 0 : strides.back();
+  map.row_stride = operand.pitch();
   const int64_t width = operand.dims.empty() ? 1 : operand.dims.back();
   int64_t vector_stride = 0;                      // a divisor of all row strides
   std::vector<std::pair<int64_t, int64_t>> axes;  // size, stride; the last first
@@ -140,7 +155,8 @@ void EpilogueOperands::bind(const LaunchArguments& arguments, kernel_parameters:
   for (size_t k = 0; k < loads_.size(); ++k) {
     const void* data = arguments.inputs[static_cast<size_t>(loads_[k])];
     // 8 elements of a byte need 8 of alignment only; asking for 16 loses nothing but odd slices.
-    operands[k] = {data, maps_[k].column_stride, maps_[k].can_be_vector && is_aligned(data), maps_[k].rows};
+    operands[k] = {data, maps_[k].column_stride, maps_[k].row_stride, maps_[k].can_be_vector && is_aligned(data),
+                   maps_[k].rows};
   }
 }
 

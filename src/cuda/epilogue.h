@@ -12,9 +12,13 @@ namespace camshaft::cuda {
 
 /// The contraction's own bias and the region's epilogue as one program over an element of the result.
 struct EpilogueView {
+  /// How an operand is laid over the result, whatever the sizes: see Layout in device/contract.cuh.
+  enum class Layout : uint8_t { columns, dense, general };
+
   ScalarProgram program;       ///< input 0 is the sum, in f32
   std::vector<int32_t> loads;  ///< region inputs of the program's inputs 1, 2, …
   std::vector<DType> types;    ///< of those
+  std::vector<Layout> layouts;
   DType result = DType::f32;
 };
 
@@ -33,6 +37,7 @@ bool can_overwrite(const RegionView& region, const ContractView& contract, const
 struct OperandMap {
   kernel_parameters::RowMap rows = {};
   int64_t column_stride = 0;
+  int64_t row_stride = 0;      ///< of one that lies as the result does
   bool can_be_vector = false;  ///< but for the address of its first element
 };
 

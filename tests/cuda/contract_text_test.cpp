@@ -16,6 +16,7 @@ EpilogueView an_epilogue(DType dtype) {
   EpilogueView view;
   view.loads = {2, 3};
   view.types = {dtype, dtype};
+  view.layouts = {EpilogueView::Layout::columns, EpilogueView::Layout::dense};
   view.result = dtype;
   view.program.inputs = 3;
   view.program.instructions = {
@@ -34,6 +35,7 @@ TEST(ContractText, EveryTileCompiles) {
   const Library<api::Nvrtc>& nvrtc = nvrtc_library();
   if (!nvrtc.problem.empty()) GTEST_SKIP() << nvrtc.problem;
   const Compiler compiler(nvrtc);
+  const ContractWindow a_window{.channels = 64, .height = 3, .width = 3};
   const auto compiles = [&](const ContractForm& form, const ContractTile& tile, int capability) {
     EXPECT_FALSE(compiler
                      .compile({"contract", contract_text(form, tile, finish_text(an_epilogue(form.dtype))),
@@ -41,13 +43,13 @@ TEST(ContractText, EveryTileCompiles) {
                      .empty());
   };
   for (const ContractTile& tile : contract_tiles({.dtype = DType::f16, .tensor_cores = true}))
-    compiles({.dtype = DType::f16, .windows = true, .tensor_cores = true}, tile, 90);
+    compiles({.dtype = DType::f16, .window = a_window, .tensor_cores = true}, tile, 90);
   for (const ContractTile& tile : contract_tiles({.dtype = DType::f32})) compiles({.dtype = DType::f32}, tile, 80);
   const ContractTile usual{.warps_k = 2};
   compiles({.dtype = DType::bf16, .tensor_cores = true}, usual, 80);
   compiles({.dtype = DType::bf16, .b_by_columns = true, .tensor_cores = true}, usual, 100);
   compiles({.dtype = DType::f16, .b_by_columns = true, .tensor_cores = true}, usual, 75);
-  compiles({.dtype = DType::f32, .windows = true, .tensor_cores = true}, usual, 90);
+  compiles({.dtype = DType::f32, .window = a_window, .tensor_cores = true}, usual, 90);
 }
 
 }  // namespace

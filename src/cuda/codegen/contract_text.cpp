@@ -19,13 +19,17 @@ std::string contract_text(const ContractForm& form, const ContractTile& tile, co
        {device::intrinsics_cuh, device::scalar_cuh, device::contract_parameters_cuh, device::contract_cuh})
     text += part;
   text += finish;
+  std::string window = "NoWindow";
+  if (const auto& w = form.window)
+    window = fmt::format("Window<{}, {}, {}, {}, {}, {}, {}, {}>", w->channels, w->height, w->width, w->stride_y,
+                         w->stride_x, w->dilation_y, w->dilation_x, w->row_is_tap);
   text += fmt::format(R"(
 extern "C" __global__ void __launch_bounds__({}) contract(const __grid_constant__ ContractParameters p) {{
   Contract<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, Finish>::run(p);
 }}
 )",
                       tile.threads(), device_type(form.dtype), tile.m, tile.n, tile.warps_m, tile.warps_n, tile.warps_k,
-                      tile.stages, form.windows, form.b_by_columns, form.tensor_cores);
+                      tile.stages, window, form.b_by_columns, form.tensor_cores);
   return text;
 }
 

@@ -1,6 +1,8 @@
 // Contraction kernels as CUDA C++ text.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "camshaft/dtype.h"
@@ -18,9 +20,16 @@ struct ContractTile {
   int shared_bytes() const;
 };
 
+/// Of a convolution, along two axes.
+struct ContractWindow {
+  int64_t channels = 1;  ///< of a group
+  int64_t height = 1, width = 1, stride_y = 1, stride_x = 1, dilation_y = 1, dilation_x = 1;
+  bool row_is_tap = false;  ///< a row of taps counts as one; the channels are those of all its pixels
+};
+
 struct ContractForm {
-  DType dtype = DType::f32;  ///< of A and B: f32, f16 or bf16
-  bool windows = false;      ///< A is read through a convolution's windows
+  DType dtype = DType::f32;                   ///< of A and B: f32, f16 or bf16
+  std::optional<ContractWindow> window = {};  ///< A is read through a convolution's windows
   bool b_by_columns = false;
   bool tensor_cores = false;  ///< else plain f32
 };

@@ -15,13 +15,20 @@ __device__ __forceinline__ i64 offset_of_row(const RowMap& map, u32 row) {
 
 constexpr int columns_at_once = 8;
 
+/// How an operand is laid over the result, as far as the compiler knew: one element, or one a column, for all rows; one
+/// for each of the result's, in rows of its own pitch; anything else that broadcasts.
+enum class Layout { columns, dense, general };
+
 /// 8 columns of an operand; those from `count` on are not read.
-template <class T>
+template <Layout layout, class T>
 __device__ __forceinline__ void load_columns(const EpilogueOperand& operand, u32 row, u32 column, u32 count,
                                              T (&to)[columns_at_once]) {
-  const T* from = static_cast<const T*>(operand.data) + offset_of_row(operand.rows, row);
+  const T* from = static_cast<const T*>(operand.data);
+  if (layout == Layout::dense) from += i64(row) * operand.row_stride;
+  if (layout == Layout::general) from += offset_of_row(operand.rows, row);
   if (operand.vector && count == columns_at_once) {
     constexpr int block = sizeof(T) * columns_at_once <= 16 ? columns_at_once : 16 / sizeof(T);
+#pragma unroll
     for (int i = 0; i < columns_at_once; i += block)
       *reinterpret_cast<Block<sizeof(T) * block>*>(to + i) =
           *reinterpret_cast<const Block<sizeof(T) * block>*>(from + column + i);
@@ -55,10 +62,28 @@ __device__ __forceinline__ void multiply_add(f32, float (&d)[4], const u32 (&a)[
 }
 #endif
 
-/// A_IS_WINDOWS: A is read through the windows of a convolution. B_BY_COLUMNS: B is stored [k][n] with n consecutive
+/// The window of a convolution, known to the compiler: k is (its row, its column, the channel).
+template <u32 CHANNELS, u32 HEIGHT, u32 WIDTH, u32 STRIDE_Y, u32 STRIDE_X, u32 DILATION_Y, u32 DILATION_X,
+          bool ROW_IS_TAP>
+struct Window {
+  static constexpr bool exists = true;
+  static constexpr u32 channels = CHANNELS, height = HEIGHT, width = WIDTH;
+  static constexpr i32 stride_y = STRIDE_Y, stride_x = STRIDE_X, dilation_y = DILATION_Y, dilation_x = DILATION_X;
+  /// A row of taps is one, whose channels are those of all its pixels.
+  static constexpr bool row_is_tap = ROW_IS_TAP;
+};
+/// A is a matrix.
+struct NoWindow {
+  static constexpr bool exists = false;
+  static constexpr u32 channels = 1, height = 1, width = 1;
+  static constexpr i32 stride_y = 1, stride_x = 1, dilation_y = 1, dilation_x = 1;
+  static constexpr bool row_is_tap = false;
+};
+
+/// WINDOW: A is read through the windows of a convolution, or is a matrix. B_BY_COLUMNS: B is stored [k][n] with n consecutive
 /// (16-bit types, BN at least 64). TENSOR: on tensor cores; else f32 in plain FMA, exact. WARPS_K warps share the sums
 /// of a part of the tile, each with its part of every slice.
-template <class T, int BM, int BN, int WARPS_M, int WARPS_N, int WARPS_K, int STAGES, bool A_IS_WINDOWS,
+template <class T, int BM, int BN, int WARPS_M, int WARPS_N, int WARPS_K, int STAGES, class WINDOW,
           bool B_BY_COLUMNS, bool TENSOR, class Finish>
 struct Contract {
   static constexpr int threads = 32 * WARPS_M * WARPS_N * WARPS_K;
@@ -106,7 +131,7 @@ struct Contract {
 #pragma unroll
       for (int i = 0; i < a_copies; ++i) {
         const u32 row = row0 + lane_row + i * rows_at_once;
-        if constexpr (A_IS_WINDOWS) {
+        if constexpr (WINDOW::exists) {
           const Position window = position(row);
           a_exists[i] = taps_inside(window);
           a_from[i] = a + (window.pixel + i64(window.y) * p.in_w + window.x) * p.a_row;
@@ -115,12 +140,12 @@ struct Contract {
           a_from[i] = a + row * p.a_row + lane_chunk * chunk;
         }
       }
-      if constexpr (A_IS_WINDOWS) {
+      if constexpr (WINDOW::exists) {
         const u32 k = first_k_tile * bk + lane_chunk * chunk;
-        const u32 tap = p.channels.quotient(k);
-        tap_channel = k - tap * p.channels.value;
-        tap_y = p.window_w.quotient(tap);
-        tap_x = tap - tap_y * p.window_w.value;
+        const u32 tap = k / WINDOW::channels;
+        tap_channel = k - tap * WINDOW::channels;
+        tap_y = tap / WINDOW::width;
+        tap_x = tap - tap_y * WINDOW::width;
       }
     }
     b_exists = 0;
@@ -139,14 +164,14 @@ struct Contract {
     if (row >= p.m) return {0, -(1 << 30), 0};
     const u32 image = p.out_pixels.quotient(row), in_image = row - image * p.out_pixels.value;
     const u32 y = p.out_w.quotient(in_image), x = in_image - y * p.out_w.value;
-    return {i32(image * p.in_h * p.in_w), i32(y) * p.stride_h - p.pad_top, i32(x) * p.stride_w - p.pad_left};
+    return {i32(image * p.in_h * p.in_w), i32(y) * WINDOW::stride_y - p.pad_top, i32(x) * WINDOW::stride_x - p.pad_left};
   }
 
   __device__ __forceinline__ u32 taps_inside(const Position& window) const {
     u32 mask = 0;
-    for (u32 t = 0; t < p.window_h; ++t) mask |= u32(u32(window.y + i32(t) * p.dilation_h) < p.in_h) << t;
-    for (u32 t = 0; t < p.window_w.value; ++t)
-      mask |= u32(u32(window.x + i32(t) * p.dilation_w) < p.in_w) << (16 + t);
+    for (u32 t = 0; t < WINDOW::height; ++t) mask |= u32(u32(window.y + i32(t) * WINDOW::dilation_y) < p.in_h) << t;
+    for (u32 t = 0; t < WINDOW::width; ++t)
+      mask |= u32(u32(window.x + i32(t) * WINDOW::dilation_x) < p.in_w) << (16 + t);
     return mask;
   }
 
@@ -172,7 +197,7 @@ struct Contract {
 
   __device__ __forceinline__ void copy_a(unsigned char* to, u32 k_tile) {
     if (!p.a_vector) {
-      if (A_IS_WINDOWS) {
+      if (WINDOW::exists) {
         gather_windows(to, k_tile);
       } else {
         gather_rows<BM, a_copies>(to, k_tile, a, p.a_row, p.a_column, row0, p.m);
@@ -183,17 +208,17 @@ struct Contract {
     const int bytes = bytes_left(k, p.k);
     // Rows that threads copy together are a multiple of 8 apart: the swizzle is the same.
     const u32 here = shared_address(to) + swizzled(lane_row, lane_chunk);
-    if constexpr (A_IS_WINDOWS) {
-      const i64 tap = (i64(tap_y) * p.dilation_h * p.in_w + tap_x * p.dilation_w) * p.a_row + tap_channel;
+    if constexpr (WINDOW::exists) {
+      const i64 tap = (i64(tap_y) * WINDOW::dilation_y * p.in_w + tap_x * WINDOW::dilation_x) * p.a_row + tap_channel;
 #pragma unroll
       for (int i = 0; i < a_copies; ++i) {
         const bool exists = (a_exists[i] >> tap_y) & (a_exists[i] >> (16 + tap_x)) & 1;
         copy_async_16(here + i * rows_at_once * 128, a_from[i] + tap, exists ? bytes : 0);
       }
       tap_channel += bk;
-      while (tap_channel >= p.channels.value) {
-        tap_channel -= p.channels.value;
-        if (++tap_x == p.window_w.value) {
+      while (tap_channel >= WINDOW::channels) {
+        tap_channel -= WINDOW::channels;
+        if (++tap_x == WINDOW::width) {
           tap_x = 0;
           ++tap_y;
         }
@@ -207,19 +232,19 @@ struct Contract {
 
   __device__ __forceinline__ void gather_windows(unsigned char* to, u32 k_tile) const {
     const u32 k = k_tile * bk + lane_chunk * chunk;
-    const u32 first_tap = p.channels.quotient(k), first_y = p.window_w.quotient(first_tap);
+    const u32 first_tap = k / WINDOW::channels, first_y = first_tap / WINDOW::width;
     for (int i = 0; i < a_copies; ++i) {
       const u32 r = lane_row + i * rows_at_once;
       const Position window = position(row0 + r);
-      u32 y = first_y, x = first_tap - first_y * p.window_w.value, channel = k - first_tap * p.channels.value;
+      u32 y = first_y, x = first_tap - first_y * WINDOW::width, channel = k - first_tap * WINDOW::channels;
       gather(to + swizzled(r, lane_chunk), k, p.k, [&](u32) {
-        const i32 in_y = window.y + i32(y) * p.dilation_h, in_x = window.x + i32(x) * p.dilation_w;
+        const i32 in_y = window.y + i32(y) * WINDOW::dilation_y, in_x = window.x + i32(x) * WINDOW::dilation_x;
         // A whole row of taps may stand for one that has channels only: they are neighbours in the image.
-        const bool inside = u32(in_y) < p.in_h && u32(in_x + i32(p.row_is_tap ? channel : 0)) < p.in_w;
+        const bool inside = u32(in_y) < p.in_h && u32(in_x + i32(WINDOW::row_is_tap ? channel : 0)) < p.in_w;
         const T value = inside ? a[(window.pixel + i64(in_y) * p.in_w + in_x) * p.a_row + channel] : T{};
-        if (++channel == p.channels.value) {
+        if (++channel == WINDOW::channels) {
           channel = 0;
-          if (++x == p.window_w.value) {
+          if (++x == WINDOW::width) {
             x = 0;
             ++y;
           }
@@ -396,24 +421,22 @@ struct Contract {
 
   // ---- what comes after the sum
 
-  /// `sum(row, column, v)` gives 8 sums of the tile.
-  template <class Sum>
-  __device__ __forceinline__ void finish(u32 z, Sum sum) const {
+  /// `sums`: `parts` tiles of sums to be added up, one behind the other, whose rows are `pitch` floats apart.
+  __device__ __forceinline__ void finish(u32 z, const float* sums, u32 pitch, u32 parts) const {
     for (u32 e = threadIdx.x; e < BM * BN / columns_at_once; e += threads) {
       const u32 r = e / (BN / columns_at_once), c = e % (BN / columns_at_once) * columns_at_once;
       if (row0 + r >= p.m || column0 + c >= p.n) continue;
-      float v[columns_at_once];
-      sum(r, c, v);
+      float v[columns_at_once] = {};
+      const float* from = sums + r * pitch + c;
+      for (u32 part = 0; part < parts; ++part, from += BM * BN) {
+        const float4 low = *reinterpret_cast<const float4*>(from), high = *reinterpret_cast<const float4*>(from + 4);
+        v[0] += low.x, v[1] += low.y, v[2] += low.z, v[3] += low.w;
+        v[4] += high.x, v[5] += high.y, v[6] += high.z, v[7] += high.w;
+      }
       const u32 left = p.n - column0 - c;
       Finish::run(p, v, z * p.c_row_step + row0 + r, z * p.c_column_step + column0 + c,
                   left < columns_at_once ? left : columns_at_once);
     }
-  }
-
-  static __device__ __forceinline__ void load_sums(const float* from, float (&v)[columns_at_once]) {
-    const float4 low = *reinterpret_cast<const float4*>(from), high = *reinterpret_cast<const float4*>(from + 4);
-    v[0] = low.x, v[1] = low.y, v[2] = low.z, v[3] = low.w;
-    v[4] = high.x, v[5] = high.y, v[6] = high.z, v[7] = high.w;
   }
 
   template <class Sums>
@@ -443,33 +466,28 @@ struct Contract {
     __syncthreads();
     float* staged = reinterpret_cast<float*>(shared);
     put(sums, staged);
-    if (splits == 1) {
-      block.finish(z, [&](u32 r, u32 c, float(&v)[columns_at_once]) { load_sums(staged + r * sum_pitch + c, v); });
-      return;
-    }
-    // Each block leaves its sums; the last of a tile adds them up, always in the same order.
-    float* partial = p.partial + i64(blockIdx.x) * splits * (BM * BN);
-    for (u32 e = threadIdx.x; e < BM * BN / 4; e += threads) {
-      const u32 r = e / (BN / 4), c = e % (BN / 4) * 4;
-      *reinterpret_cast<float4*>(partial + split * (BM * BN) + e * 4) =
-          *reinterpret_cast<const float4*>(staged + r * sum_pitch + c);
-    }
-    __threadfence();
-    __syncthreads();
-    u32* turn = reinterpret_cast<u32*>(shared);
-    if (threadIdx.x == 0) *turn = atomicAdd(p.counters + blockIdx.x, 1u);
-    __syncthreads();
-    if (*turn + 1 != splits) return;
-    __threadfence();
-    if (threadIdx.x == 0) p.counters[blockIdx.x] = 0;
-    block.finish(z, [&](u32 r, u32 c, float(&v)[columns_at_once]) {
-      for (int i = 0; i < columns_at_once; ++i) v[i] = 0;
-      for (u32 s = 0; s < splits; ++s) {
-        float part[columns_at_once];
-        load_sums(partial + s * (BM * BN) + r * BN + c, part);
-        for (int i = 0; i < columns_at_once; ++i) v[i] += part[i];
+    const float* sums_of_tile = staged;
+    u32 pitch = sum_pitch;
+    if (splits > 1) {
+      // Each block leaves its sums; the last of a tile adds them up, always in the same order.
+      float* partial = p.partial + i64(blockIdx.x) * splits * (BM * BN);
+      for (u32 e = threadIdx.x; e < BM * BN / 4; e += threads) {
+        const u32 r = e / (BN / 4), c = e % (BN / 4) * 4;
+        *reinterpret_cast<float4*>(partial + split * (BM * BN) + e * 4) =
+            *reinterpret_cast<const float4*>(staged + r * sum_pitch + c);
       }
-    });
+      __threadfence();
+      __syncthreads();
+      u32* turn = reinterpret_cast<u32*>(shared);
+      if (threadIdx.x == 0) *turn = atomicAdd(p.counters + blockIdx.x, 1u);
+      __syncthreads();
+      if (*turn + 1 != splits) return;
+      __threadfence();
+      if (threadIdx.x == 0) p.counters[blockIdx.x] = 0;
+      sums_of_tile = partial;
+      pitch = BN;
+    }
+    block.finish(z, sums_of_tile, pitch, splits);
   }
 
   static __device__ __forceinline__ void run(const ContractParameters& p) {

@@ -11,6 +11,7 @@ struct RowMap {
 struct EpilogueOperand {
   const void* data;
   i64 column_stride;  ///< 0 or 1, or more for transposed ones
+  i64 row_stride;     ///< of one that lies as the result does
   u32 vector;         ///< whether 8 columns from a multiple of 8 on are consecutive and aligned
   RowMap rows;
 };
@@ -36,11 +37,10 @@ struct ContractParameters {
   i64 c_row;                      ///< elements between rows of C
   u32 c_vector;
 
-  // A is made of windows: m is (image, y, x) of the result, k is (window y, window x, channel).
-  Divisor out_pixels, out_w, channels, window_w;
-  u32 in_h, in_w, window_h;
-  u32 row_is_tap;  ///< a row of taps is one, whose channels are those of all its pixels
-  i32 stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
+  // A is made of windows: m is (image, y, x) of the result.
+  Divisor out_pixels, out_w;
+  u32 in_h, in_w;
+  i32 pad_top, pad_left;
 
   EpilogueOperand operand[most_epilogue_operands];
 };
