@@ -15,6 +15,7 @@ namespace {
 constexpr const CudaTactic* all_tactics[] = {
     &pointwise_tactic,
     &contract_tactic,
+    &depthwise_tactic,
     // reductions and norms
     &reduce_tactic,
     &arg_reduce_tactic,

@@ -25,10 +25,7 @@ class DeviceTable {
   }
   /// Brings all lists to the device, and waits for that. Throws Error(out_of_memory).
   void upload() {
-    buffer_ = DeviceBuffer(*device_, bytes_.size(), "the tables of a layer");
-    const Stream stream(*device_);
-    stream.copy_to_device(buffer_.data(), bytes_);
-    stream.synchronize();
+    buffer_ = cuda::upload(*device_, bytes_, "the tables of a layer");
     bytes_ = {};
   }
   const std::byte* data() const { return buffer_.data(); }
