@@ -8,6 +8,7 @@
 #include "cuda/codegen/attention_text.h"
 #include "cuda/codegen/scalar_text.h"
 #include "cuda/device_kernel.h"
+#include "cuda/divisor.h"
 #include "cuda/tactic.h"
 #include "ops/broadcast.h"
 
@@ -129,10 +130,6 @@ class AccessReader {
   Dims outer_, queries_, keys_;
   std::vector<bool> moves_;  // of outer axes: to the queries
 };
-
-int64_t quotient_up(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 class AttentionLaunch final : public Launch {
  public:

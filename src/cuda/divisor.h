@@ -1,10 +1,15 @@
-// Division by a number that a kernel is given, as device/scalar.cuh has it.
+// Division: of sizes into pieces, and by a number that a kernel is given, as device/scalar.cuh has it.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 
 namespace camshaft::cuda {
+
+/// a / b, rounded up; of what is cut into pieces.
+constexpr int64_t quotient_up(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
 
 /// The parameter Divisor of kernels. Source: Granlund & Montgomery, "Division by Invariant Integers using
 /// Multiplication", 1994.

@@ -4,10 +4,9 @@
 
 #include "compile/optimum.h"
 #include "compile/shape_check.h"
-#include "cuda/codegen/row_text.h"
-#include "cuda/codegen/scalar_text.h"
 #include "cuda/device_kernel.h"
 #include "cuda/divisor.h"
+#include "cuda/row_kernels.h"
 #include "cuda/tactic.h"
 #include "ops/reduce.h"
 
@@ -28,10 +27,6 @@ struct Kernels {
   int vector_elements = 4;
   size_t wide_bytes = 4;
 };
-
-int64_t quotient_up(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 /// A launch with chunks of one size.
 struct Form {
@@ -126,19 +121,12 @@ class GroupColumnsLaunch final : public Launch {
   std::vector<Form> forms_;  // [vector]
 };
 
-DType parameter_type(const RegionView& region, size_t i) {
-  const ValueId id = i < region.node.inputs.size() ? region.node.inputs[i] : no_value;
-  return region.graph.type(id == no_value ? region.node.inputs[0] : id).dtype;
-}
-
 std::optional<double> estimate(const RegionView& region, const DeviceFacts&) {
   const auto* op = region.node.op.as<ops::GroupNorm>();
-  if (!op || !op->channels_last) return std::nullopt;
-  for (size_t i = 0; i < 3; ++i)
-    if (!has_device_type(parameter_type(region, i))) return std::nullopt;
+  if (!op || !op->channels_last || !has_norm_types(region)) return std::nullopt;
   const auto channels = region.graph.shape(region.node.inputs[0]).back().as_constant();
   constexpr int64_t most_shared = 48 * 1024, widest = 128;
-  const DType dtype = parameter_type(region, 0);
+  const DType dtype = norm_type(region, 0);
   const int64_t wide_bytes = dtype == DType::f64 ? 8 : 4;
   if (!channels || *channels < 1 || *channels % op->groups != 0 || *channels / op->groups > widest ||
       (3 * *channels + 2 * op->groups) * wide_bytes > most_shared)
@@ -148,8 +136,8 @@ std::optional<double> estimate(const RegionView& region, const DeviceFacts&) {
 }
 
 std::shared_ptr<const Kernel> compile(const RegionView& region, const Workshop& workshop) {
-  const DType dtype = parameter_type(region, 0);
-  const RowText text = group_columns_text(dtype, parameter_type(region, 1), parameter_type(region, 2));
+  const DType dtype = norm_type(region, 0);
+  const RowText text = group_columns_text(dtype, norm_type(region, 1), norm_type(region, 2));
   const Module module = workshop.module("group_norm", text.text);
   Kernels kernels;
   kernels.device = workshop.device();

@@ -3,7 +3,6 @@
 
 #include "compile/optimum.h"
 #include "compile/shape_check.h"
-#include "cuda/codegen/scalar_text.h"
 #include "cuda/device_kernel.h"
 #include "cuda/row_kernels.h"
 #include "ops/reduce.h"
@@ -83,22 +82,15 @@ Rows rows_of(const ops::GroupNorm& op, const KernelShapes& shapes) {
   return made;
 }
 
-DType parameter_type(const RegionView& region, size_t i) {
-  const ValueId id = i < region.node.inputs.size() ? region.node.inputs[i] : no_value;
-  return region.graph.type(id == no_value ? region.node.inputs[0] : id).dtype;
-}
-
 template <class T>
 std::optional<double> estimate(const RegionView& region, const DeviceFacts&) {
-  if (!region.node.op.as<T>() || region.node.outputs.size() != 1) return std::nullopt;
-  for (size_t i = 0; i < 3; ++i)
-    if (!has_device_type(parameter_type(region, i))) return std::nullopt;
+  if (!region.node.op.as<T>() || region.node.outputs.size() != 1 || !has_norm_types(region)) return std::nullopt;
   return seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte;
 }
 
 template <class T>
 std::shared_ptr<const Kernel> compile(const RegionView& region, const Workshop& workshop, bool centred) {
-  const DType in = parameter_type(region, 0), scale = parameter_type(region, 1), bias = parameter_type(region, 2);
+  const DType in = norm_type(region, 0), scale = norm_type(region, 1), bias = norm_type(region, 2);
   const RowText text = normalize_text(centred, in, scale, bias);
   const auto bytes = [](DType dtype) { return static_cast<size_t>(bit_width(dtype) / 8); };
   const Kernels kernels{RowKernels(workshop, workshop.module("normalize", text.text), text), bytes(in), bytes(scale),
@@ -116,7 +108,7 @@ std::optional<double> estimate_group_norm(const RegionView& region, const Device
   if (!seconds || !op->channels_last) return seconds;
   // A block reads the channels of its group alone, from each position: in sectors of 32 bytes.
   const double width = size_at_optimum(region, region.graph.shape(region.node.inputs[0]).back()) /
-                       static_cast<double>(op->groups) * bit_width(parameter_type(region, 0)) / 8;
+                       static_cast<double>(op->groups) * bit_width(norm_type(region, 0)) / 8;
   const double waste = std::clamp(32 / std::max(width, 1.0), 1.0, 4.0);  // L2 has some of it
   return seconds_per_launch + (*seconds - seconds_per_launch) * waste;
 }

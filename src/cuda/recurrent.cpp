@@ -8,6 +8,7 @@
 #include "cuda/codegen/recurrent_text.h"
 #include "cuda/codegen/scalar_text.h"
 #include "cuda/device_kernel.h"
+#include "cuda/divisor.h"
 #include "cuda/tactic.h"
 
 namespace camshaft::cuda {
@@ -26,10 +27,6 @@ struct Kernels {
   Function begin, project, advance;
   int64_t gates = 4;
 };
-
-int64_t quotient_up(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 class RecurrentLaunch final : public Launch {
  public:

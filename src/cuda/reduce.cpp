@@ -7,6 +7,7 @@
 #include "cuda/codegen/reduce_text.h"
 #include "cuda/codegen/scalar_text.h"
 #include "cuda/device_kernel.h"
+#include "cuda/divisor.h"
 #include "cuda/row_launch.h"
 #include "cuda/tactic.h"
 
@@ -57,10 +58,6 @@ struct MergedAxes {
     }
   }
 };
-
-int64_t quotient_up(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 /// A launch with chunks of one size.
 struct Form {

@@ -1,6 +1,7 @@
 #include "cuda/row_kernels.h"
 
 #include "camshaft/error.h"
+#include "cuda/codegen/scalar_text.h"
 
 namespace camshaft::cuda {
 
@@ -44,6 +45,16 @@ bool RowForm::can_be_vector(const Rows& rows, int elements) {
 void RowForm::launch(const Stream& stream, std::span<void*> arguments) const {
   arguments[0] = &rows_;
   function_->launch(stream, size_, arguments);
+}
+
+DType norm_type(const RegionView& region, size_t i) {
+  const ValueId id = i < region.node.inputs.size() ? region.node.inputs[i] : no_value;
+  return region.graph.type(id == no_value ? region.node.inputs[0] : id).dtype;
+}
+
+bool has_norm_types(const RegionView& region) {
+  return has_device_type(norm_type(region, 0)) && has_device_type(norm_type(region, 1)) &&
+         has_device_type(norm_type(region, 2));
 }
 
 }  // namespace camshaft::cuda

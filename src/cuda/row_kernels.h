@@ -48,4 +48,9 @@ class RowForm {
   LaunchSize size_;
 };
 
+/// The type of a norm's operand: the input, the scale or the bias; the input's where it is omitted.
+DType norm_type(const RegionView& region, size_t i);
+/// Whether kernels have all three.
+bool has_norm_types(const RegionView& region);
+
 }  // namespace camshaft::cuda

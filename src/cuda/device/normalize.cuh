@@ -36,38 +36,41 @@ __device__ __forceinline__ void normalize_held(const Rows& shape, const Element*
   const u32 row = shape.row();
   const bool active = row < shape.rows;
   const i64 begin = active ? shape.begin(row) : 0;
-  HeldRow<V, chunks> held;
+  HeldRow<V, chunks, Element> held;  // as it is stored: narrow elements take half the registers
   // Scales and biases are asked for at once too, and not when the row's figures are known.
   alignas(16) ScaleElement scales[chunks][V];
   alignas(16) BiasElement biases[chunks][V];
   Wide sum = 0;
   if (active)
-    held.each(shape, [&](u32 at, int c, Wide(&x)[V]) {
-      load_wide(in + begin + shape.offset(at), x);
+    held.each(shape, [&](u32 at, int c, Element(&x)[V]) {
+      load(in + begin + shape.offset(at), x);
       if (scale != nullptr) load_chunk_parameters(shape, row, at, scale, scales[c]);
       if (bias != nullptr) load_chunk_parameters(shape, row, at, bias, biases[c]);
     });
   Wide mean = 0;
   if (centred) {
     if (active)
-      held.each(shape, [&](u32, int, Wide(&x)[V]) {
+      held.each(shape, [&](u32, int, const Element(&x)[V]) {
 #pragma unroll
-        for (int v = 0; v < V; ++v) sum += x[v];
+        for (int v = 0; v < V; ++v) sum += widen(x[v]);
       });
     mean = combine_group(sum, shape.lanes, scratch, plus) / Wide(shape.length);
   }
   Wide squares = 0;
   if (active)
-    held.each(shape, [&](u32, int, Wide(&x)[V]) {
+    held.each(shape, [&](u32, int, const Element(&x)[V]) {
 #pragma unroll
-      for (int v = 0; v < V; ++v) squares += (x[v] - mean) * (x[v] - mean);
+      for (int v = 0; v < V; ++v) squares += (widen(x[v]) - mean) * (widen(x[v]) - mean);
     });
   squares = combine_group(squares, shape.lanes, scratch, plus);
   const Wide factor = Wide(1) / sqrt(squares / Wide(shape.length) + Wide(shape.epsilon));
   if (active)
-    held.each(shape, [&](u32 at, int c, Wide(&x)[V]) {
-      finish_chunk(x, mean, factor, scale != nullptr, scales[c], bias != nullptr, biases[c]);
-      store_wide(out + begin + shape.offset(at), x);
+    held.each(shape, [&](u32 at, int c, const Element(&x)[V]) {
+      Wide y[V];
+#pragma unroll
+      for (int v = 0; v < V; ++v) y[v] = widen(x[v]);
+      finish_chunk(y, mean, factor, scale != nullptr, scales[c], bias != nullptr, biases[c]);
+      store_wide(out + begin + shape.offset(at), y);
     });
 }
 

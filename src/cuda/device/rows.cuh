@@ -31,10 +31,10 @@ struct Rows {
   }
 };
 
-/// A row in registers: chunks of this thread, 0 behind the end.
-template <int V, int chunks>
+/// A row in registers: chunks of this thread.
+template <int V, int chunks, class T>
 struct HeldRow {
-  Wide x[chunks][V];
+  alignas(16) T x[chunks][V];
 
   /// f(first element, number of the chunk, chunk)
   template <class F>

@@ -55,7 +55,7 @@ __device__ __forceinline__ void softmax_held(const Rows& shape, const Element* i
   const u32 row = shape.row();
   const bool active = row < shape.rows;
   const i64 begin = active ? shape.begin(row) : 0;
-  HeldRow<V, chunks> held;
+  HeldRow<V, chunks, Wide> held;
   Wide largest = -infinity();
   if (active)
     held.each(shape, [&](u32 at, int, Wide(&x)[V]) {
