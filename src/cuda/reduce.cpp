@@ -23,6 +23,7 @@ struct Reduction {
   uint32_t outputs = 0, rows = 0, length = 0, per_split = 0, lanes = 1, columns = 0;
   Divisor blocks;
   int64_t count = 0;
+  double part = 0;
   Axes kept, reduced;
 };
 
@@ -70,6 +71,7 @@ struct Form {
       : columns(axes.ends_kept && count > 0) {
     shape.outputs = static_cast<uint32_t>(outputs);
     shape.count = count;
+    shape.part = 1 / static_cast<double>(count);
     if (outputs == 0) return;
     Dims kept = axes.kept_sizes, kept_strides = axes.kept_strides;
     Dims reduced = axes.reduced_sizes, reduced_strides = axes.reduced_strides;
@@ -157,7 +159,7 @@ class ReduceLaunch final : public Launch {
     const Stream& stream = stream_of(arguments);
     (form.columns ? kernels_.columns : kernels_.rows)[vector][form.splits > 1].launch(stream, form.size, parameters);
     if (form.splits == 1) return;
-    void* merged[] = {&form.shape.outputs, &form.splits, &form.shape.count, &partial, &out};
+    void* merged[] = {&form.shape.outputs, &form.splits, &form.shape.count, &form.shape.part, &partial, &out};
     constexpr unsigned warps = reduce_threads / 32;
     kernels_.finish.launch(stream, {.blocks = (form.shape.outputs + warps - 1) / warps, .threads = reduce_threads},
                            merged);

@@ -13,6 +13,7 @@ Rows::Rows(int64_t count, int64_t row_length) {
   length = static_cast<uint32_t>(row_length);
   run = Divisor(row_length > 0 ? length : 1);
   outer = pitch = row_length;
+  part = 1 / static_cast<double>(row_length);
 }
 
 RowKernels::RowKernels(const Workshop& workshop, const Module& module, const RowText& text)

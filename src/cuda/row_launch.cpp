@@ -22,10 +22,9 @@ RowLaunch row_launch(int64_t rows, int64_t units, int64_t per_thread, unsigned m
   const auto all = static_cast<unsigned>(std::min<uint64_t>(power_of_two_from(units), most_threads));
   // Neighbouring lanes read neighbouring memory: a warp, or what part of it a row fills.
   launch.lanes = std::max(enough, std::min(all, warp));
-  constexpr int64_t at_once = 4;  // steps whose loads a thread has under way together
-  while (launch.lanes < all && units > at_once * launch.lanes &&
-         rows * launch.lanes < threads_to_fill * multiprocessors)
-    launch.lanes *= 2;
+  // More threads with less to do each are faster than fewer, as long as there is room for them: what a kernel that runs
+  // for two microseconds waits for is its code and its operands.
+  while (launch.lanes < all && rows * launch.lanes < threads_to_fill * multiprocessors) launch.lanes *= 2;
   if (launch.lanes > warp) {
     launch.size.threads = launch.lanes;
     launch.size.blocks = static_cast<unsigned>(rows);

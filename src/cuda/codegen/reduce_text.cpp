@@ -34,7 +34,7 @@ Rule rule_of(Kind kind, DType dtype) {
     case Kind::sum:
       break;
     case Kind::mean:
-      rule.finish = is_floating(dtype) ? "s / Wide(count)" : "count == 0 ? Wide(0) : s / Wide(count)";
+      rule.finish = is_floating(dtype) ? "s * part" : "count == 0 ? Wide(0) : s / Wide(count)";
       break;
     case Kind::max:
       return {extreme(dtype, true), "max_(s, x)", "max_(a, b)", "s"};
@@ -72,7 +72,7 @@ struct Rule {{
   __device__ __forceinline__ static Wide identity() {{ return {}; }}
   __device__ __forceinline__ static Wide take(Wide s, Wide x) {{ return {}; }}
   __device__ __forceinline__ static Wide merge(Wide a, Wide b) {{ return {}; }}
-  __device__ __forceinline__ static Wide finish(Wide s, i64 count) {{ return {}; }}
+  __device__ __forceinline__ static Wide finish(Wide s, i64 count, Wide part) {{ return {}; }}
 }};
 )",
                            reduce_threads, device_type(dtype), computing_type(dtype), rule.identity, rule.take,
@@ -92,8 +92,8 @@ extern "C" __global__ void __launch_bounds__({threads}) {form}{vector}{suffix}(c
                         fmt::arg("elements", elements), fmt::arg("split", split));
       }
   made.text += fmt::format(R"(
-extern "C" __global__ void __launch_bounds__({}) finish(u32 outputs, u32 splits, i64 count, const Wide* partial, Element* out) {{
-  finish_splits(outputs, splits, count, partial, out);
+extern "C" __global__ void __launch_bounds__({}) finish(u32 outputs, u32 splits, i64 count, f64 part, const Wide* partial, Element* out) {{
+  finish_splits(outputs, splits, count, part, partial, out);
 }}
 )",
                            reduce_threads);

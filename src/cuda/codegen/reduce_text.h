@@ -12,7 +12,8 @@ constexpr unsigned reduce_threads = 512;
 
 /// Kernels with the parameters (Reduction, const Element* in, Element* out, Wide* partial), of device/reduce.cuh:
 /// "rows" and "columns", one element at once; with "_vector" behind it, `vector_elements` at once; with "_split" behind
-/// that, those that leave sums of splits in `partial`. "finish" (outputs, splits, count, partial, out) merges them.
+/// that, those that leave sums of splits in `partial`. "finish" (outputs, splits, count, 1 / count, partial, out)
+/// merges them.
 struct ReduceText {
   std::string text;
   int vector_elements = 1;  ///< 16 bytes, but no more than 8 elements

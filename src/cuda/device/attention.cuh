@@ -66,8 +66,10 @@ __device__ __forceinline__ void merge_splits(const Attention& a, u32 splits, con
   if (row >= a.rows) return;
   const f32* first = partial + u64(row) * splits * (value_size + 2);
   f32 largest = -infinity(), sum = 0;
+#pragma unroll 4
   for (u32 s = 0; s < splits; ++s) largest = fmaxf(largest, first[u64(s) * (value_size + 2) + value_size]);
   const f32 reference = reference_of(largest);
+#pragma unroll 4
   for (u32 s = 0; s < splits; ++s) {
     const f32* figures = first + u64(s) * (value_size + 2) + value_size;
     sum += figures[1] * exponential(figures[0] - reference);
@@ -75,8 +77,10 @@ __device__ __forceinline__ void merge_splits(const Attention& a, u32 splits, con
   const f32 factor = factor_of(a, sum);
   const u32 outer = row / a.queries, query = row - outer * a.queries;
   Element* to = result + a.result.offset + a.result.outer.offset(outer) + a.result.rows.offset(query);
+#pragma unroll 1
   for (u32 v = lane; v < value_size; v += 32) {
     f32 all = 0;
+#pragma unroll 4
     for (u32 s = 0; s < splits; ++s) {
       const f32* part = first + u64(s) * (value_size + 2);
       all += part[v] * exponential(part[value_size] - reference);

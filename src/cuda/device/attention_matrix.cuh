@@ -12,7 +12,7 @@ __device__ __forceinline__ void copy_rows(Element* tile, const Element* data, co
                                           bool aligned) {
   constexpr int pitch = padded + 8, chunks = padded / 8;
   if (aligned) {
-#pragma unroll 4
+#pragma unroll 2
     for (int i = threadIdx.x; i < rows * chunks; i += threads) {
       const int r = i / chunks, c = i % chunks * 8;
       const bool inside = first + r < count && c < size;
@@ -23,6 +23,7 @@ __device__ __forceinline__ void copy_rows(Element* tile, const Element* data, co
   }
   // Neighbouring threads read what lies beside each other: a row, or else elements of neighbouring rows.
   const bool along = access.column == 1;
+#pragma unroll 1
   for (int i = threadIdx.x; i < rows * padded; i += threads) {
     const int r = along ? i / padded : i % rows, c = along ? i % padded : i / rows;
     Element x = {};
@@ -47,18 +48,9 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
   const u32 end = begin + a.tiles_per_split < tiles ? begin + a.tiles_per_split : tiles;
   key += a.key.offset + a.key.outer.offset(outer);
   value += a.value.offset + a.value.outer.offset(outer);
-  const auto copy_keys = [&](u32 tile) {
-    const u32 stage = tile % 2;
-    copy_rows<tile_keys, head_size, head_padded, threads>(keys + stage * tile_keys * head_pitch, key, a.key,
-                                                          tile * tile_keys, a.keys, (a.aligned & 2) != 0);
-    copy_rows<tile_keys, value_size, value_padded, threads>(values + stage * tile_keys * value_pitch, value, a.value,
-                                                            tile * tile_keys, a.keys, (a.aligned & 4) != 0);
-    copy_async_commit();
-  };
   copy_rows<tile_queries, head_size, head_padded, threads>(
       queries, query + a.query.offset + a.query.outer.offset(outer), a.query, first_query, a.queries,
       (a.aligned & 1) != 0);
-  if (begin < end) copy_keys(begin);
 
   MaskRow mask_rows[2];
 #pragma unroll
@@ -71,14 +63,21 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
   u32 held[hold_query ? head_padded / 16 : 1][4];
   const Element* const query_fragment = queries + (warp_q * 16 + lane % 16) * head_pitch + lane / 16 * 8;
 
-  for (u32 tile = begin; tile < end; ++tile) {
-    if (tile + 1 < end) {
-      copy_keys(tile + 1);
-      copy_async_wait<1>();
-    } else {
-      copy_async_wait<0>();
+  // The tile that is on its way, and the one before it. (What there is of code is fetched at the first go: once each.)
+#pragma unroll 1
+  for (u32 coming = begin; coming <= end; ++coming) {
+    if (coming < end) {
+      const u32 stage = coming % 2;
+      copy_rows<tile_keys, head_size, head_padded, threads>(keys + stage * tile_keys * head_pitch, key, a.key,
+                                                            coming * tile_keys, a.keys, (a.aligned & 2) != 0);
+      copy_rows<tile_keys, value_size, value_padded, threads>(values + stage * tile_keys * value_pitch, value, a.value,
+                                                              coming * tile_keys, a.keys, (a.aligned & 4) != 0);
     }
+    copy_async_commit();
+    if (coming == begin) continue;
+    copy_async_wait<1>();
     __syncthreads();
+    const u32 tile = coming - 1;
     if (hold_query && tile == begin) {
 #pragma unroll
       for (int d = 0; d < head_padded / 16; ++d) load_matrix_x4(held[hold_query ? d : 0], query_fragment + d * 16);
@@ -150,7 +149,6 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
 
   // The warps' sums meet in shared memory, from which rows are written as a whole.
   constexpr int pitch = value_padded + 2;
-  copy_async_commit();  // of the queries, where there was no tile
   copy_async_wait<0>();
   __syncthreads();
   f32* const all = reinterpret_cast<f32*>(shared);             // [warps_k][tile_queries][pitch]
@@ -185,6 +183,7 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
   }
   __syncthreads();
   result += a.result.offset + a.result.outer.offset(outer);
+#pragma unroll 1
   for (int i = threadIdx.x; i < tile_queries * value_size; i += threads) {
     const int r = i / value_size, v = i % value_size;
     if (first_query + r >= a.queries) break;

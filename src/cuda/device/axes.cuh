@@ -1,21 +1,22 @@
 // Walking a nest of axes from the number of an element; src/cuda/axes.h has the same struct.
 
 struct Axes {
-  u32 rank;         ///< 0: one element
+  u32 rank;         ///< 0: one element, and a stride of 0
   Divisor size[6];  ///< outermost first
   i64 stride[6];    ///< in elements
 
   /// Where element `at` is, the last axis running fastest.
   __device__ __forceinline__ i64 offset(u32 at) const {
-    return rank == 0 ? 0 : rank == 1 ? i64(at) * stride[0] : walk(at);
+    return rank <= 1 ? i64(at) * stride[0] : walk(at);
   }
   /// The same, for places that are unrolled so often that the code should be in one place.
   __device__ __forceinline__ i64 offset_by_call(u32 at) const {
-    return rank == 0 ? 0 : rank == 1 ? i64(at) * stride[0] : called_walk(at);
+    return rank <= 1 ? i64(at) * stride[0] : called_walk(at);
   }
 
   __device__ __forceinline__ i64 walk(u32 at) const {
     i64 sum = 0;
+#pragma unroll 1  // code that runs once takes as long as it takes to fetch
     for (u32 d = rank; d-- > 1;) {
       const u32 quotient = size[d].quotient(at);
       sum += i64(at - quotient * size[d].value) * stride[d];

@@ -15,22 +15,16 @@ __device__ __forceinline__ T combine_lanes(T value, u32 lanes, Combine combine) 
   return value;
 }
 
-/// Over the block, whose threads are a power of two, at least 32. `scratch` is shared: an element a warp.
+/// Over `lanes` threads, a power of two: a part of a warp, or the whole block. `scratch` is shared: an element a warp.
 template <class T, class Combine>
-__device__ __forceinline__ T combine_block(T value, T* scratch, Combine combine) {
-  value = combine_lanes(value, 32, combine);
-  const u32 warps = blockDim.x / 32;
-  if (warps == 1) return value;
+__device__ __forceinline__ T combine_group(T value, u32 lanes, T* scratch, Combine combine) {
+  value = combine_lanes(value, lanes < 32 ? lanes : 32, combine);
+  if (lanes <= 32) return value;
   __syncthreads();  // the scratch of the call before has been read
   if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = value;
   __syncthreads();
+  const u32 warps = lanes / 32;
   return combine_lanes(scratch[threadIdx.x % warps], warps, combine);
-}
-
-/// Over `lanes` threads: a part of a warp, or the whole block where `lanes` is its size.
-template <class T, class Combine>
-__device__ __forceinline__ T combine_group(T value, u32 lanes, T* scratch, Combine combine) {
-  return lanes > 32 ? combine_block(value, scratch, combine) : combine_lanes(value, lanes, combine);
 }
 
 /// Most warps of a block that calls these.

@@ -54,7 +54,7 @@ __device__ __forceinline__ void normalize_held(const Rows& shape, const Element*
 #pragma unroll
         for (int v = 0; v < V; ++v) sum += widen(x[v]);
       });
-    mean = combine_group(sum, shape.lanes, scratch, plus) / Wide(shape.length);
+    mean = combine_group(sum, shape.lanes, scratch, plus) * Wide(shape.part);
   }
   Wide squares = 0;
   if (active)
@@ -63,7 +63,7 @@ __device__ __forceinline__ void normalize_held(const Rows& shape, const Element*
       for (int v = 0; v < V; ++v) squares += (widen(x[v]) - mean) * (widen(x[v]) - mean);
     });
   squares = combine_group(squares, shape.lanes, scratch, plus);
-  const Wide factor = Wide(1) / sqrt(squares / Wide(shape.length) + Wide(shape.epsilon));
+  const Wide factor = Wide(1) / sqrt(squares * Wide(shape.part) + Wide(shape.epsilon));
   if (active)
     held.each(shape, [&](u32 at, int c, const Element(&x)[V]) {
       Wide y[V];
@@ -92,7 +92,7 @@ __device__ __forceinline__ void normalize_long(const Rows& shape, const Element*
       });
 #pragma unroll
     for (int v = 1; v < V; ++v) sum[0] += sum[v];
-    mean = combine_group(sum[0], shape.lanes, scratch, plus) / Wide(shape.length);
+    mean = combine_group(sum[0], shape.lanes, scratch, plus) * Wide(shape.part);
   }
   Wide squares[V] = {};
   if (active)
@@ -103,7 +103,7 @@ __device__ __forceinline__ void normalize_long(const Rows& shape, const Element*
 #pragma unroll
   for (int v = 1; v < V; ++v) squares[0] += squares[v];
   const Wide total = combine_group(squares[0], shape.lanes, scratch, plus);
-  const Wide factor = Wide(1) / sqrt(total / Wide(shape.length) + Wide(shape.epsilon));
+  const Wide factor = Wide(1) / sqrt(total * Wide(shape.part) + Wide(shape.epsilon));
   if (active)
     each_chunk<V>(shape, in + begin, [&](u32 at, Wide(&x)[V]) {
       alignas(16) ScaleElement s[V];

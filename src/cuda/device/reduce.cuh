@@ -1,5 +1,5 @@
 // Reductions. The generated text defines Element, the type that they are summed in, Wide, and Rule: identity(),
-// take(sum, element), merge(sum, sum) and finish(sum, count).
+// take(sum, element), merge(sum, sum) and finish(sum, count, 1 / count).
 //
 // Lengths are cut into chunks of V elements that a thread loads at once. Long ones are cut into splits too, one for each
 // blockIdx.y, whose sums reduce_finish() merges in a fixed order: what comes out does not depend on timing.
@@ -13,6 +13,7 @@ struct Reduction {
   u32 columns;    ///< chunks in a group of neighbours
   Divisor blocks; ///< of reduce_columns: blocks beside each other
   i64 count;      ///< elements of each result
+  f64 part;       ///< 1 / count
   Axes kept;      ///< from the number of a row to its first element
   Axes reduced;   ///< from the position along the length to the distance from there
 };
@@ -22,7 +23,7 @@ __device__ __forceinline__ void give(const Reduction& shape, u32 output, Wide su
   if (split)
     partial[u64(output) * gridDim.y + blockIdx.y] = sum;
   else
-    out[output] = Narrow<Element>::from(Rule::finish(sum, shape.count));
+    out[output] = Narrow<Element>::from(Rule::finish(sum, shape.count, Wide(shape.part)));
 }
 
 template <int V>
@@ -45,7 +46,7 @@ __device__ __forceinline__ void take_chunks(Wide (&sum)[V], const Axes& axes, co
     return;
   }
   constexpr u32 together = 8;
-  const i64 stride = axes.rank == 1 ? axes.stride[0] : 0;
+  const i64 stride = axes.stride[0];
   u32 at = begin;
   for (; at + (together - 1) * step < end; at += together * step) {
     alignas(16) Element several[together][V];
@@ -119,11 +120,11 @@ __device__ __forceinline__ void reduce_columns(const Reduction& shape, const Ele
 }
 
 /// A warp for each output, of whose splits `partial` has the sums.
-__device__ __forceinline__ void finish_splits(u32 outputs, u32 splits, i64 count, const Wide* partial, Element* out) {
+__device__ __forceinline__ void finish_splits(u32 outputs, u32 splits, i64 count, f64 part, const Wide* partial, Element* out) {
   const u32 lane = threadIdx.x % 32, output = blockIdx.x * (reduce_threads / 32) + threadIdx.x / 32;
   Wide sum = Rule::identity();
   if (output < outputs)
     for (u32 at = lane; at < splits; at += 32) sum = Rule::merge(sum, partial[u64(output) * splits + at]);
   sum = combine_lanes(sum, 32, [](Wide a, Wide b) { return Rule::merge(a, b); });
-  if (output < outputs && lane == 0) out[output] = Narrow<Element>::from(Rule::finish(sum, count));
+  if (output < outputs && lane == 0) out[output] = Narrow<Element>::from(Rule::finish(sum, count, Wide(part)));
 }

@@ -9,7 +9,7 @@ struct Rows {
   Divisor run;       ///< elements that follow each other; the next run begins `pitch` elements behind
   u32 by_run;        ///< whether each run has one parameter; else each element of a run
   i64 outer, inner, pitch;
-  f64 epsilon;       ///< of normalisations
+  f64 epsilon, part; ///< of normalisations; 1 / length
 
   __device__ __forceinline__ u32 row() const {
     return blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes;
