@@ -64,6 +64,7 @@ struct GraphNodes {
 bool initialized = false;
 int context_value = 0;  // whose address is the context
 thread_local int contexts_pushed = 0;
+thread_local int captures = 0;  // streams that this thread records, during which it can neither take memory nor wait
 
 // Memory of the host that kernels may use too, with its size.
 std::map<uintptr_t, size_t>& pinned() {
@@ -244,7 +245,7 @@ EMULATOR_API Result cuStreamQuery(Handle stream) {
 }
 
 EMULATOR_API Result cuCtxSynchronize() {
-  if (is_capturing()) return capture_unsupported;
+  if (captures > 0) return capture_unsupported;
   finish_all();
   return success;
 }
@@ -305,13 +306,13 @@ EMULATOR_API Result cuMemGetInfo_v2(size_t* free, size_t* total) {
 EMULATOR_API Result cuMemAlloc_v2(Pointer* memory, size_t bytes) {
   if (contexts_pushed == 0) return invalid_context;
   if (bytes == 0) return invalid_value;
-  if (is_capturing()) return capture_unsupported;
+  if (captures > 0) return capture_unsupported;
   *memory = allocate(bytes);
   return *memory != 0 ? Result{success} : Result{error_out_of_memory};
 }
 
 EMULATOR_API Result cuMemFree_v2(Pointer memory) {
-  if (is_capturing()) return capture_unsupported;
+  if (captures > 0) return capture_unsupported;
   finish_all();
   return memory == 0 || release(memory) ? Result{success} : Result{invalid_value};
 }
@@ -486,9 +487,9 @@ Result launch_kernel(const Function& function, Index blocks, Index threads, unsi
         if (!kernel->parameters[p].is_pointer) continue;
         uintptr_t address = 0;
         std::memcpy(&address, kept->pointers[p], sizeof address);
-        // An operand without elements may lie in the program itself.
+        // An operand without elements may lie in the program itself, and where one begins may lie before it.
         Dl_info program;
-        if (address != 0 && !is_device_memory(address, 0) && !is_pinned(address) &&
+        if (address != 0 && !may_be_device_memory(address) && !is_pinned(address) &&
             dladdr(reinterpret_cast<const void*>(address), &program) == 0)
           return "parameter " + std::to_string(p) + " of kernel '" + name + "' points to no device memory";
       }
@@ -533,6 +534,7 @@ EMULATOR_API Result cuStreamBeginCapture_v2(Handle handle, int) {
     if (handle == nullptr || stream.captured) return Result{capture_unsupported};
     stream.captured = std::make_shared<std::vector<Work>>();
     stream.is_invalid = false;
+    ++captures;
     return Result{success};
   });
 }
@@ -543,6 +545,7 @@ EMULATOR_API Result cuStreamEndCapture(Handle handle, Handle* graph) {
     if (!stream.captured) return Result{capture_unsupported};
     const auto captured = std::move(stream.captured);
     stream.captured = nullptr;
+    --captures;
     if (stream.is_invalid) return Result{capture_invalidated};
     *graph = new GraphNodes{std::move(*captured)};
     return Result{success};

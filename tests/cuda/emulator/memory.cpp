@@ -22,8 +22,13 @@ struct Allocation {
   size_t page_bytes = 0;
 };
 
+// Device memory has addresses of its own, none of which is used twice, with much room in between.
+constexpr uintptr_t first_address = 0x5000'0000'0000, last_address = 0x5400'0000'0000;
+constexpr size_t room_between = 1 << 20;
+
 struct Memory {
   std::recursive_mutex mutex;
+  uintptr_t next_address = first_address;
   std::map<uintptr_t, Allocation> allocations;
   size_t used = 0;
   int accesses = 0;
@@ -54,8 +59,9 @@ uintptr_t allocate(size_t bytes) {
   // The end lies as close to the forbidden page as the alignment allows.
   const size_t room = (bytes + alignment - 1) / alignment * alignment;
   made.page_bytes = (room + page - 1) / page * page;
-  void* mapped =
-      mmap(nullptr, made.page_bytes + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* mapped = mmap(reinterpret_cast<void*>(memory().next_address), made.page_bytes + 2 * page, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  memory().next_address += made.page_bytes + room_between;
   if (mapped == MAP_FAILED) return 0;
   made.pages = static_cast<std::byte*>(mapped) + page;
   protect(made, true);
@@ -91,6 +97,10 @@ bool is_device_memory(uintptr_t address, size_t bytes) {
          bytes <= found->second.bytes - (address - found->first);
 }
 
+bool may_be_device_memory(uintptr_t address) {
+  return is_device_memory(address, 0) || (address >= first_address - (uintptr_t{1} << 40) && address < last_address);
+}
+
 std::string describe(uintptr_t address) {
   const std::lock_guard lock(memory().mutex);
   if (address == 0) return "null";
@@ -102,7 +112,7 @@ std::string describe(uintptr_t address) {
   if (next != memory().allocations.end() && next->first - address <= page)
     return std::to_string(next->first - address) + " bytes before an allocation of " +
            std::to_string(next->second.bytes) + " bytes";
-  if (after != SIZE_MAX && after < found->second.bytes + 2 * page)
+  if (after != SIZE_MAX && after < found->second.bytes + room_between)
     return std::to_string(after - found->second.bytes) + " bytes after an allocation of " +
            std::to_string(found->second.bytes) + " bytes";
   return "no device memory";

@@ -14,6 +14,8 @@ bool release(uintptr_t address);
 size_t free_bytes();
 /// Whether all of these bytes belong to one allocation.
 bool is_device_memory(uintptr_t address, size_t bytes);
+/// Whether an address is where device memory is, in an allocation or not.
+bool may_be_device_memory(uintptr_t address);
 /// What an address is: "4 bytes after an allocation of 100 bytes".
 std::string describe(uintptr_t address);
 /// What was written beside allocations since they were made; empty if nothing was.

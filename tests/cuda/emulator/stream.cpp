@@ -1,6 +1,5 @@
 #include "stream.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <set>
 
@@ -66,11 +65,6 @@ Stream* find_stream(void* handle) {
   if (handle == nullptr) return default_stream();
   const auto found = streams().find(static_cast<Stream*>(handle));
   return found == streams().end() ? nullptr : *found;
-}
-
-bool is_capturing() {
-  const std::lock_guard lock(device_mutex());
-  return std::any_of(streams().begin(), streams().end(), [](const Stream* s) { return s->captured != nullptr; });
 }
 
 std::string& last_problem() {

@@ -33,8 +33,6 @@ Stream* make_stream();
 void destroy_stream(Stream* stream);
 /// Null if there is no such stream. A null handle is the default stream.
 Stream* find_stream(void* handle);
-/// Whether some stream is being captured, during which memory can be neither taken nor given back.
-bool is_capturing();
 /// What went wrong last.
 std::string& last_problem();
 
