@@ -16,6 +16,7 @@ constexpr const CudaTactic* all_tactics[] = {
     &pointwise_tactic,
     &contract_tactic,
     &depthwise_tactic,
+    &conv_transpose_tactic,
     // reductions and norms
     &reduce_tactic,
     &arg_reduce_tactic,

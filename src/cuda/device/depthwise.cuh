@@ -17,41 +17,6 @@ struct Depthwise {
   EpilogueOperand operand[most_epilogue_operands];
 };
 
-template <class T>
-__device__ __forceinline__ void store_columns(const Depthwise& p, u32 row, u32 column, u32 count,
-                                              const T (&from)[columns_at_once]) {
-  T* to = static_cast<T*>(p.c) + i64(row) * p.c_row + column;
-  if (p.c_vector && count == columns_at_once) {
-    constexpr int block = sizeof(T) * columns_at_once <= 16 ? columns_at_once : 16 / sizeof(T);
-    for (int i = 0; i < columns_at_once; i += block)
-      *reinterpret_cast<Block<sizeof(T) * block>*>(to + i) = *reinterpret_cast<const Block<sizeof(T) * block>*>(from + i);
-  } else {
-    for (u32 i = 0; i < count; ++i) to[i] = from[i];
-  }
-}
-
-/// 8 channels, aligned to 16 bytes when VECTOR; those from `count` on are 0. All bits are taken with `mask`: a choice
-/// between what is loaded and 0 would become a branch around the load, and loads would wait for one another.
-template <bool VECTOR, class T>
-__device__ __forceinline__ void load_channels(const T* __restrict__ from, u32 count, u32 mask, f32 (&to)[8]) {
-  union {
-    T element[8];
-    u32 word[2 * sizeof(T)];
-    Block<16> block[sizeof(T) / 2];
-  } raw;
-  if (VECTOR) {
-#pragma unroll
-    for (u32 i = 0; i < sizeof(T) / 2; ++i) raw.block[i] = reinterpret_cast<const Block<16>*>(from)[i];
-  } else {
-#pragma unroll
-    for (u32 i = 0; i < 8; ++i) raw.element[i] = i < count ? from[i] : T{};
-  }
-#pragma unroll
-  for (u32 i = 0; i < 2 * sizeof(T); ++i) raw.word[i] &= mask;
-#pragma unroll
-  for (int i = 0; i < 8; ++i) to[i] = widen(raw.element[i]);
-}
-
 /// Which tap of a window looks at the column `distance` behind its first; -1: none.
 __device__ __forceinline__ constexpr i32 tap_of(i32 distance) {
   return distance < 0 || distance % dilation_width != 0 || distance / dilation_width >= kernel_width

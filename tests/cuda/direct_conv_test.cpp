@@ -1,7 +1,7 @@
-// Depthwise convolutions on a GPU, against the reference.
+// Depthwise and transposed convolutions on a GPU, against the reference.
 #include <gtest/gtest.h>
 
-#include "cuda/codegen/depthwise_text.h"
+#include "cuda/codegen/direct_conv_text.h"
 #include "cuda/compiler.h"
 #include "cuda/run_node.h"
 #include "ops/contract.h"
@@ -10,7 +10,7 @@
 namespace camshaft::cuda {
 namespace {
 
-TEST(DepthwiseText, Compiles) {
+TEST(DirectConvText, Compiles) {
   const Library<api::Nvrtc>& nvrtc = nvrtc_library();
   if (!nvrtc.problem.empty()) GTEST_SKIP() << nvrtc.problem;
   const Compiler compiler(nvrtc);
@@ -22,6 +22,10 @@ struct Finish {
   }
 };
 )";
+  EXPECT_FALSE(
+      compiler
+          .compile({"transposed", conv_transpose_text({{4, 2}, {2, 2}, {1, 1}}, DType::f16, finish), architecture(75)})
+          .empty());
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
     EXPECT_FALSE(
         compiler.compile({"depthwise", depthwise_text({{5, 3}, {1, 2}, {1, 1}}, dtype, finish), architecture(90)})
@@ -77,6 +81,62 @@ TEST(CudaDepthwise, ManyPixelsInStripsAndEmptyImages) {
     check({.x = {0, 9, 7, 16}}, dtype, random);
     check({.x = {1, 0, 2, 16}, .pads = {2, 1, 2, 1}}, dtype, random);
   }
+}
+
+struct Transposed {
+  Dims x;  // channels last
+  int64_t out = 8;
+  Dims kernel = {2, 2}, strides = {2, 2}, dilations = {1, 1}, pads = {0, 0, 0, 0}, output_padding = {0, 0};
+};
+
+void check_transposed(const Transposed& c, DType dtype, Random& random, bool misaligned = false) {
+  ops::ConvTranspose op;
+  op.strides = c.strides;
+  op.dilations = c.dilations;
+  op.pads = Shape(c.pads.begin(), c.pads.end());
+  op.output_padding = Shape(c.output_padding.begin(), c.output_padding.end());
+  op.channels_last = true;
+  Dims weights = {c.x.back(), c.out};
+  weights.insert(weights.end(), c.kernel.begin(), c.kernel.end());
+  NodeTest test(
+      op,
+      {random_tensor(random, dtype, c.x), random_tensor(random, dtype, weights), random_tensor(random, dtype, {c.out})},
+      "cuda_conv_transpose",
+      dtype == DType::f32   ? 4e-6
+      : dtype == DType::f16 ? 1e-3
+                            : 8e-3);
+  test.constants = {1};
+  test.misaligned = misaligned;
+  test.check();
+}
+
+TEST(CudaConvTranspose, WindowsStridesAndPads) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+    for (const bool misaligned : {false, true}) {
+      check_transposed({.x = {2, 5, 7, 16}}, dtype, random, misaligned);
+      check_transposed({.x = {1, 4, 5, 11}, .out = 13}, dtype, random, misaligned);
+      if (dtype == DType::bf16) continue;  // each is a text of its own to compile
+      check_transposed({.x = {1, 6, 6, 8}, .out = 16, .kernel = {4, 4}, .pads = {1, 1, 1, 1}}, dtype, random,
+                       misaligned);
+      check_transposed({.x = {1, 4, 5, 8},
+                        .kernel = {3, 2},
+                        .strides = {3, 1},
+                        .dilations = {1, 2},
+                        .pads = {1, 0, 0, 2},
+                        .output_padding = {2, 0}},
+                       dtype, random, misaligned);
+      check_transposed({.x = {1, 9, 8},
+                        .out = 3,
+                        .kernel = {3},
+                        .strides = {4},
+                        .dilations = {2},
+                        .pads = {1, 0},
+                        .output_padding = {1}},
+                       dtype, random, misaligned);
+      check_transposed({.x = {1, 0, 3, 8}, .kernel = {4, 4}, .strides = {1, 1}}, dtype, random, misaligned);
+    }
 }
 
 }  // namespace
