@@ -39,18 +39,23 @@ constexpr bool approximate = {};  // exponentials, where results are rounded mor
 
 std::string mask_function(const AttentionForm& form) {
   std::string text = R"(
-__device__ __forceinline__ f32 masked(const Attention& a, const MaskPointers& masks, const MaskRow& row, u32 key,
-                                      f32 score) {
+template <int rows>
+__device__ __forceinline__ void mask_scores(const Attention& a, const MaskPointers& masks, const MaskRow (&row)[rows],
+                                            u32 key, f32 (&score)[rows]) {
 )";
   for (size_t m = 0; m < form.masks.size(); ++m) {
-    const std::string element =
-        fmt::format("static_cast<const {}*>(masks.data[{m}])[row.at[{m}] + a.mask[{m}].keys.offset_by_call(key)]",
-                    device_type(form.masks[m]), fmt::arg("m", m));
-    text += form.masks[m] == DType::boolean
-                ? fmt::format("  score = widen({}) != 0 ? score : a.mask[{}].masked;\n", element, m)
-                : fmt::format("  score += widen({});\n", element);
+    const std::string element = fmt::format("mask{0}[row[r].at[{0}]]", m);
+    const std::string change = form.masks[m] == DType::boolean
+                                   ? fmt::format("{}.byte != 0 ? score[r] : a.mask[{}].masked", element, m)
+                                   : fmt::format("score[r] + widen({})", element);
+    text += fmt::format(
+        R"(  const {0}* const mask{1} = static_cast<const {0}*>(masks.data[{1}]) + a.mask[{1}].keys.offset_by_call(key);
+#pragma unroll
+  for (int r = 0; r < rows; ++r) score[r] = {2};
+)",
+        device_type(form.masks[m]), m, change);
   }
-  return text + "  return score;\n}\n";
+  return text + "}\n";
 }
 
 std::string kernel(const AttentionForm& form, const AttentionTile& tile, const std::string& function) {

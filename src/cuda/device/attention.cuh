@@ -1,7 +1,7 @@
 // Attention: what its kernels share. One pass over the keys with a running maximum and sum for each query (Milakov and
 // Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et al., "FlashAttention", 2022).
 //
-// The generated text defines Element, head_size, value_size, mask_count, and masked(): a score as the masks leave it.
+// The generated text defines Element, head_size, value_size, mask_count, and mask_scores().
 
 struct Access {
   Axes outer, rows;
@@ -39,8 +39,10 @@ struct MaskRow {
   }
 };
 
-__device__ __forceinline__ f32 masked(const Attention& a, const MaskPointers& masks, const MaskRow& row, u32 key,
-                                      f32 score);
+/// Changes the scores of one key and `rows` queries as the masks have it.
+template <int rows>
+__device__ __forceinline__ void mask_scores(const Attention& a, const MaskPointers& masks, const MaskRow (&row)[rows],
+                                            u32 key, f32 (&score)[rows]);
 
 __device__ __forceinline__ f32 infinity() { return __uint_as_float(0x7f800000u); }
 /// What distances are taken from: any number where there is no finite score yet, whose exponentials are 0 then.

@@ -105,11 +105,16 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
 #pragma unroll
     for (int n = 0; n < warp_keys / 8; ++n)
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const u32 k = first_key + n * 8 + i % 2;
-        f32& score = scores[n][i];
-        score = k < a.keys ? masked(a, masks, mask_rows[i / 2], k, score * a.scale) : -infinity();
-        tops[i / 2] = fmaxf(tops[i / 2], score);
+      for (int i = 0; i < 2; ++i) {
+        const u32 k = first_key + n * 8 + i;
+        f32 pair[2] = {scores[n][i] * a.scale, scores[n][i + 2] * a.scale};
+        if (mask_count > 0 && k < a.keys) mask_scores(a, masks, mask_rows, k, pair);
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          const f32 score = k < a.keys ? pair[r] : -infinity();
+          scores[n][i + 2 * r] = score;
+          tops[r] = fmaxf(tops[r], score);
+        }
       }
     f32 references[2];
 #pragma unroll

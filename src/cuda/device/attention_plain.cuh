@@ -23,6 +23,7 @@ __device__ __forceinline__ void copy_rows(f32* tile, const Element* data, const 
     return;
   }
   const bool along = access.column == 1;
+#pragma unroll 1
   for (int i = threadIdx.x; i < rows * size; i += 256) {
     const int r = along ? i / size : i % rows, c = along ? i % size : i / rows;
     const bool inside = first + r < count;
@@ -35,6 +36,7 @@ template <int rows, int size, int padded, int pitch>
 __device__ __forceinline__ void clear_padding(f32* tile) {
   constexpr int width = padded - size;
   if (width > 0)
+#pragma unroll 1
     for (int i = threadIdx.x; i < rows * width; i += 256)
       tile[i / (width > 0 ? width : 1) * pitch + size + i % (width > 0 ? width : 1)] = 0;
 }
@@ -77,6 +79,7 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
   }
   const auto quad = [](const f32* from, f32(&to)[4]) { load(from, to); };
 
+#pragma unroll 1
   for (u32 tile = begin; tile < end; ++tile) {
     __syncthreads();  // the tile before has been used
     copy_rows<tile_keys, head_size, head_padded, head_pitch>(keys, key, a.key, tile * tile_keys, a.keys,
@@ -85,7 +88,7 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
                                                                 (a.aligned & 4) != 0);
     __syncthreads();
     f32 scores[thread_queries][thread_keys] = {};
-#pragma unroll 4
+#pragma unroll 2
     for (int d = 0; d < head_padded; d += 4) {
       alignas(16) f32 left[thread_queries][4], right[thread_keys][4];
 #pragma unroll
@@ -106,7 +109,10 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
       for (int j = 0; j < thread_keys; ++j) {
         const u32 k = tile * tile_keys + x + 16 * j;
         f32& score = scores[i][j];
-        score = k < a.keys ? masked(a, masks, mask_rows[i], k, score * a.scale) : -infinity();
+        f32 one[1] = {score * a.scale};
+        const MaskRow row[1] = {mask_rows[i]};
+        if (mask_count > 0 && k < a.keys) mask_scores(a, masks, row, k, one);
+        score = k < a.keys ? one[0] : -infinity();
         top = fmaxf(top, score);
       }
       top = fmaxf(largest[i], combine_lanes(top, 16, [](f32 p, f32 q) { return fmaxf(p, q); }));
@@ -123,7 +129,7 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
       }
     }
     __syncwarp();  // a row's probabilities are used by the threads that have made them
-#pragma unroll 2
+#pragma unroll 1
     for (int k = 0; k < tile_keys; k += 4) {
       alignas(16) f32 left[thread_queries][4];
 #pragma unroll
