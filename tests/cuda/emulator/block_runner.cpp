@@ -89,6 +89,7 @@ void BlockRunner::run(Launch& launch, Index block) {
   ready_.clear();
   next_ready_ = begun_ = finished_ = at_barrier_ = votes_ = 0;
   dead_ = false;
+  is_reversed_ = ((block.x + block.y + block.z) % 2 == 1) != launch.is_odd;
   meetings_.clear();
   launch.enter(&block_);
   while (finished_ < count && !dead_) {
@@ -134,7 +135,7 @@ void BlockRunner::work() {
     BlockRunner& runner = *running_kernel;
     const auto count = static_cast<unsigned>(runner.threads_.size());
     while (runner.begun_ < count) {
-      const unsigned thread = runner.begun_++;
+      const unsigned thread = runner.in_order(runner.begun_++);
       runner.threads_[thread].stack = runner.running_;
       runner.enter(thread);
       runner.launch_->kernel->run(runner.launch_->arguments);
@@ -170,8 +171,8 @@ unsigned BlockRunner::synchronize(unsigned vote) {
   }
   runner.counted_ = runner.votes_;
   runner.votes_ = runner.at_barrier_ = 0;
-  for (unsigned t = 0; t < runner.threads_.size(); ++t)
-    if (t != runner.current_) runner.ready_.push_back(t);
+  for (unsigned i = 0; i < runner.threads_.size(); ++i)
+    if (const unsigned t = runner.in_order(i); t != runner.current_) runner.ready_.push_back(t);
   return runner.counted_;
 }
 

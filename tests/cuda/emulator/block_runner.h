@@ -19,6 +19,7 @@ struct Launch {
   Index blocks{}, threads{};
   unsigned shared_bytes = 0;
   void** arguments = nullptr;
+  bool is_odd = false;  ///< the first, third … launch of this process
 
   /// Keeps the first message.
   void fail(const std::string& what);
@@ -30,8 +31,10 @@ struct Launch {
   std::string problem_;
 };
 
-/// The threads of a block as fibers: a thread runs until it waits for others, then the next one does. When all that are
-/// left wait for threads that never come, the launch fails. One for each host thread, which alone may use it.
+/// The threads of a block as fibers: a thread runs until it waits for others, then the next one does; in the order of
+/// their numbers in one block and against it in the next one and in the next launch, so that one of the two shows where
+/// a thread should have waited for another. When all that are left wait for threads that never come, the launch fails.
+/// One for each host thread, which alone may use it.
 class BlockRunner {
  public:
   static BlockRunner& of_this_host_thread();
@@ -72,6 +75,7 @@ class BlockRunner {
   static void fail_in_kernel(const char* what);
   static void work();  // of a fiber: threads that have not begun, one after another
 
+  unsigned in_order(unsigned i) const { return is_reversed_ ? static_cast<unsigned>(threads_.size()) - 1 - i : i; }
   void enter(unsigned thread);
   void wait(State state, const char* what);
   std::string who_waits() const;
@@ -89,7 +93,7 @@ class BlockRunner {
   std::vector<Stack*> idle_;
   Stack* running_ = nullptr;
   Turn host_;
-  bool dead_ = false;
+  bool dead_ = false, is_reversed_ = false;
   std::byte* shared_ = nullptr;
   std::unique_ptr<std::byte[]> signal_stack_;
 };

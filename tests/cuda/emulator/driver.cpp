@@ -501,6 +501,8 @@ Result launch_kernel(const Function& function, Index blocks, Index threads, unsi
       launch.threads = threads;
       launch.shared_bytes = shared_bytes;
       launch.arguments = kept->pointers.data();
+      static bool is_odd = false;
+      launch.is_odd = is_odd = !is_odd;
       run_grid(launch, together);
       if (launch.failed()) return launch.problem();
       const std::string damaged = damage();
