@@ -11,8 +11,6 @@
 namespace camshaft::cuda {
 namespace {
 
-constexpr DType types[] = {DType::f32, DType::f16, DType::bf16};
-
 double tolerance(DType dtype) {
   return dtype == DType::f32 ? 1e-5 : dtype == DType::f16 ? 2e-3 : 1.6e-2;
 }
@@ -41,7 +39,7 @@ void check(const Product& p, DType dtype, Random& random, bool misaligned = fals
 TEST(CudaMatMul, SizesAndTypes) {
   SKIP_WITHOUT_GPU();
   Random random = test_random();
-  for (const DType dtype : types)
+  for (const DType dtype : types_of_products())
     for (const bool constant : {false, true})
       for (const bool transpose_b : {false, true})
         for (const auto& [m, n, k] : std::vector<std::tuple<int64_t, int64_t, int64_t>>{
@@ -52,7 +50,7 @@ TEST(CudaMatMul, SizesAndTypes) {
 TEST(CudaMatMul, LargerTiles) {
   SKIP_WITHOUT_GPU();
   Random random = test_random();
-  for (const DType dtype : types) {
+  for (const DType dtype : types_of_products()) {
     check({.m = 4096, .n = 256, .k = 16, .constant = true}, dtype, random);
     check({.m = 16, .n = 4096, .k = 40, .transpose_b = true}, dtype, random);
   }
@@ -61,7 +59,7 @@ TEST(CudaMatMul, LargerTiles) {
 TEST(CudaMatMul, BlocksThatShareATile) {
   SKIP_WITHOUT_GPU();
   Random random = test_random();
-  for (const DType dtype : types) {
+  for (const DType dtype : types_of_products()) {
     check({.m = 3, .n = 20, .k = 3000, .constant = true}, dtype, random);
     check({.m = 16, .n = 64, .k = 1000}, dtype, random);
   }
@@ -70,7 +68,7 @@ TEST(CudaMatMul, BlocksThatShareATile) {
 TEST(CudaMatMul, BatchesAndTransposes) {
   SKIP_WITHOUT_GPU();
   Random random = test_random();
-  for (const DType dtype : types)
+  for (const DType dtype : types_of_products())
     for (const bool transpose_a : {false, true})
       for (const bool transpose_b : {false, true}) {
         check({9, 17, 12, transpose_a, transpose_b, false, {2, 3}, {2, 3}}, dtype, random);
@@ -82,14 +80,14 @@ TEST(CudaMatMul, BatchesAndTransposes) {
 TEST(CudaMatMul, Misaligned) {
   SKIP_WITHOUT_GPU();
   Random random = test_random();
-  for (const DType dtype : types)
+  for (const DType dtype : types_of_products())
     for (const bool transpose_b : {false, true}) check({24, 32, 40, false, transpose_b}, dtype, random, true);
 }
 
 TEST(CudaMatMul, EmptyTensors) {
   SKIP_WITHOUT_GPU();
   Random random = test_random();
-  for (const DType dtype : types) {
+  for (const DType dtype : types_of_products()) {
     check({.m = 0, .n = 4, .k = 4}, dtype, random);
     check({.m = 4, .n = 4, .k = 0}, dtype, random);
     check({4, 4, 4, false, false, false, {0}, {0}}, dtype, random);
@@ -99,7 +97,7 @@ TEST(CudaMatMul, EmptyTensors) {
 TEST(CudaMatMul, NaNAndInfinity) {
   SKIP_WITHOUT_GPU();
   constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
-  for (const DType dtype : types)
+  for (const DType dtype : types_of_products())
     NodeTest(
         ops::MatMul{},
         {tensor_of(dtype, {4, 2}, {nan, 1, infinity, 1, 1, -infinity, 1, 2}), tensor_of(dtype, {2, 2}, {1, 2, 3, 4})},
@@ -135,7 +133,7 @@ void check(const Image& c, DType dtype, Random& random, bool misaligned = false)
 TEST(CudaConv, WindowsStridesAndPads) {
   SKIP_WITHOUT_GPU();
   Random random = test_random();
-  for (const DType dtype : types) {
+  for (const DType dtype : types_of_products()) {
     check({.x = {1, 9, 7, 8}}, dtype, random);
     check({.x = {2, 10, 11, 16}, .out = 24, .strides = {2, 2}}, dtype, random);
     check({.x = {1, 12, 9, 3}, .out = 20, .kernel = {7, 7}, .strides = {2, 2}, .pads = {3, 3, 3, 3}}, dtype, random);
@@ -148,7 +146,7 @@ TEST(CudaConv, WindowsStridesAndPads) {
 TEST(CudaConv, Groups) {
   SKIP_WITHOUT_GPU();
   Random random = test_random();
-  for (const DType dtype : types) {
+  for (const DType dtype : types_of_products()) {
     check({.x = {1, 6, 5, 32}, .out = 48, .groups = 4}, dtype, random);
     check({.x = {1, 6, 5, 12}, .out = 6, .groups = 3}, dtype, random);
   }
@@ -157,14 +155,14 @@ TEST(CudaConv, Groups) {
 TEST(CudaConv, OneAxis) {
   SKIP_WITHOUT_GPU();
   Random random = test_random();
-  for (const DType dtype : types)
+  for (const DType dtype : types_of_products())
     check({.x = {2, 21, 8}, .out = 16, .kernel = {5}, .strides = {2}, .dilations = {1}, .pads = {2, 1}}, dtype, random);
 }
 
 TEST(CudaConv, DeepSumsMisalignedAndEmpty) {
   SKIP_WITHOUT_GPU();
   Random random = test_random();
-  for (const DType dtype : types) {
+  for (const DType dtype : types_of_products()) {
     check({.x = {1, 4, 4, 256}, .out = 16}, dtype, random);
     check({.x = {1, 5, 4, 16}}, dtype, random, true);
     check({.x = {0, 5, 4, 16}}, dtype, random);

@@ -59,7 +59,7 @@ void check(const Image& c, DType dtype, Random& random, bool misaligned = false)
 TEST(CudaDepthwise, WindowsStridesAndPads) {
   SKIP_WITHOUT_GPU();
   Random random = test_random();
-  for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+  for (const DType dtype : types_of_products())
     for (const bool misaligned : {false, true}) {
       check({.x = {2, 9, 7, 16}}, dtype, random, misaligned);
       check({.x = {1, 10, 11, 13}, .strides = {2, 2}}, dtype, random, misaligned);
@@ -113,7 +113,7 @@ void check_transposed(const Transposed& c, DType dtype, Random& random, bool mis
 TEST(CudaConvTranspose, WindowsStridesAndPads) {
   SKIP_WITHOUT_GPU();
   Random random = test_random();
-  for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+  for (const DType dtype : types_of_products())
     for (const bool misaligned : {false, true}) {
       check_transposed({.x = {2, 5, 7, 16}}, dtype, random, misaligned);
       check_transposed({.x = {1, 4, 5, 11}, .out = 13}, dtype, random, misaligned);

@@ -29,6 +29,14 @@ inline std::shared_ptr<const Backend> backend_if_any(std::string& problem) {
 #define SKIP_WITHOUT_GPU() \
   if (std::string problem; !::camshaft::cuda::backend_if_any(problem)) GTEST_SKIP() << problem
 
+/// What matrix products and convolutions are tested in: Turing has none of bf16.
+inline std::vector<DType> types_of_products() {
+  std::string problem;
+  const auto gpu = backend_if_any(problem);
+  if (gpu && gpu->device().isa == "sm_75") return {DType::f32, DType::f16};
+  return {DType::f32, DType::f16, DType::bf16};
+}
+
 /// A tensor of floats.
 inline Tensor tensor_of(DType dtype, const Dims& dims, const std::vector<double>& values) {
   Tensor made(dtype, dims);
