@@ -36,6 +36,26 @@ constexpr unsigned stream_non_blocking = 1;  ///< does not wait for the default 
 /// CUstreamCaptureMode: calls that cannot be recorded fail in the thread that records, and in no other.
 constexpr int capture_of_this_thread = 1;
 
+/// CUlaunchAttribute
+struct LaunchAttribute {
+  enum Kind : int { cluster = 4, programmatic_serialization = 6 };
+  int kind = 0;
+  int padding = 0;
+  union {
+    unsigned cluster_size[3];
+    int is_allowed;
+    char bytes[64];
+  };
+};
+
+/// CUlaunchConfig
+struct LaunchConfig {
+  unsigned grid_x = 1, grid_y = 1, grid_z = 1, block_x = 1, block_y = 1, block_z = 1, shared_bytes = 0;
+  Handle stream = nullptr;
+  LaunchAttribute* attributes = nullptr;
+  unsigned attribute_count = 0;
+};
+
 // X(name, parameters): every function returns Result.
 #define CAMSHAFT_CUDA_DRIVER(X)                                                                              \
   X(cuInit, (unsigned flags))                                                                                \
@@ -71,9 +91,7 @@ constexpr int capture_of_this_thread = 1;
   X(cuModuleUnload, (Handle module))                                                                         \
   X(cuModuleGetFunction, (Handle * function, Handle module, const char* name))                               \
   X(cuFuncSetAttribute, (Handle function, int attribute, int value))                                         \
-  X(cuLaunchKernel,                                                                                          \
-    (Handle function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
-     unsigned block_z, unsigned shared_bytes, Handle stream, void** arguments, void** extra))
+  X(cuLaunchKernelEx, (const LaunchConfig* config, Handle function, void** arguments, void** extra))
 
 #define CAMSHAFT_CUDA_NVRTC(X)                                                              \
   X(nvrtcVersion, (int* major, int* minor))                                                 \

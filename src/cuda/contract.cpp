@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "compile/optimum.h"
 #include "compile/shape_check.h"
@@ -154,11 +155,34 @@ Divisor divisor(int64_t value, const char* what) {
   return Divisor(narrow(std::max<int64_t>(value, 1), what));
 }
 
-struct Compiled {
-  std::shared_ptr<const Device> device;  // outlives the others
-  Function function;
+/// What one region runs. The kernel for operands that lie anyhow is made when the first such come.
+class Compiled {
+ public:
+  Compiled(const Workshop& workshop, const ContractForm& form, const ContractTile& tile, std::string finish)
+      : device(workshop.device()), tile(tile), workshop_(workshop), form_(form), finish_(std::move(finish)) {}
+
+  const Function& function(bool aligned) const {
+    const std::lock_guard lock(mutex_);
+    std::optional<Function>& made = aligned ? aligned_ : any_;
+    if (!made) {
+      ContractForm form = form_;
+      form.aligned = aligned;
+      made = workshop_.module("contract", contract_text(form, tile, finish_))
+                 .function("contract", static_cast<unsigned>(tile.shared_bytes()));
+    }
+    return *made;
+  }
+
+  std::shared_ptr<const Device> device;  // outlives the functions
   ContractTile tile;
   DeviceBuffer weights;
+
+ private:
+  const Workshop& workshop_;  // the backend's
+  ContractForm form_;
+  std::string finish_;
+  mutable std::mutex mutex_;
+  mutable std::optional<Function> aligned_, any_;
 };
 
 class ProductLaunch final : public Launch {
@@ -171,6 +195,9 @@ class ProductLaunch final : public Launch {
     } else {
       set_matrices(shapes);
     }
+    // What cannot be aligned, or may not be, needs the other kernel: not in the middle of a run.
+    if (!a_can_be_vector_ || !b_can_be_vector_ || shapes.inputs[static_cast<size_t>(view.a)].row_stride > 0)
+      compiled.function(false);
     p_.c_row = c.pitch();
     const int64_t width = bit_width(view.epilogue.result) / 8;
     columns_can_be_vector_ = p_.c_column_step % 8 == 0;
@@ -190,15 +217,19 @@ class ProductLaunch final : public Launch {
         static_cast<uint32_t>(choose_splits(view.form, compiled.tile, size, compiled.device->facts()).splits);
     p_.k_tiles_per_split = std::max(1u, (p_.k_tiles + wanted - 1) / wanted);
     splits_ = std::max(1u, (p_.k_tiles + p_.k_tiles_per_split - 1) / p_.k_tiles_per_split);
-    if (splits_ > 1) {
+    constexpr unsigned most_of_a_cluster = 8;
+    p_.is_cluster = splits_ > 1 && splits_ <= most_of_a_cluster && compiled.device->facts().capability >= 90;
+    p_.b_is_constant = view.rows.has_value();
+    if (splits_ > 1 && !p_.is_cluster) {
       counters_ = upload(*compiled.device, std::vector<std::byte>(blocks_ * sizeof(uint32_t)), "a layer's counters");
       p_.counters = reinterpret_cast<uint32_t*>(counters_.data());
     }
   }
 
   size_t workspace_bytes() const override {
-    return splits_ == 1 ? 0
-                        : sizeof(float) * blocks_ * splits_ * static_cast<size_t>(compiled_.tile.m * compiled_.tile.n);
+    return splits_ == 1 || p_.is_cluster
+               ? 0
+               : sizeof(float) * blocks_ * splits_ * static_cast<size_t>(compiled_.tile.m * compiled_.tile.n);
   }
 
   void run(const LaunchArguments& arguments) override {
@@ -217,8 +248,11 @@ class ProductLaunch final : public Launch {
     size.blocks_y = splits_;
     size.threads = static_cast<unsigned>(compiled_.tile.threads());
     size.shared_bytes = static_cast<unsigned>(compiled_.tile.shared_bytes());
+    size.cluster_y = p_.is_cluster ? splits_ : 1;
+    size.may_start_early = true;
     void* argument = &p_;
-    compiled_.function.launch(static_cast<Queue*>(arguments.queue)->stream(), size, {&argument, 1});
+    compiled_.function(p_.a_vector && p_.b_vector)
+        .launch(static_cast<Queue*>(arguments.queue)->stream(), size, {&argument, 1});
   }
 
  private:
@@ -349,7 +383,7 @@ class ProductLaunch final : public Launch {
 
 class ProductKernel final : public Kernel {
  public:
-  ProductKernel(const RegionView& region, ProductView view, Compiled compiled)
+  ProductKernel(const RegionView& region, ProductView view, std::unique_ptr<const Compiled> compiled)
       : view_(std::move(view)), compiled_(std::move(compiled)) {
     for (int32_t i = 0; i < static_cast<int32_t>(region.node.inputs.size()); ++i)
       can_overwrite_.push_back(can_overwrite(region, view_.contract, view_.epilogue, i));
@@ -358,7 +392,7 @@ class ProductKernel final : public Kernel {
   }
   Place place() const override { return Place::device; }
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
-    return std::make_unique<ProductLaunch>(view_, compiled_, shapes);
+    return std::make_unique<ProductLaunch>(view_, *compiled_, shapes);
   }
   bool can_run_in_place(size_t i, size_t) const override { return can_overwrite_[i]; }
   bool reads_slices(size_t i) const override {
@@ -370,10 +404,22 @@ class ProductKernel final : public Kernel {
 
  private:
   ProductView view_;
-  Compiled compiled_;
+  std::unique_ptr<const Compiled> compiled_;
   ops::MatMul matmul_;
   std::vector<bool> can_overwrite_;
 };
+
+// Whether dense operands can be read by 16 aligned bytes, as far as sizes are known.
+bool can_be_aligned(const RegionView& region, const ProductView& view) {
+  const int64_t chunk = 128 / bit_width(view.form.dtype);
+  const auto fits = [&](int32_t input) {
+    const auto size = input_type(region, input).shape.back().as_constant();
+    return !size || *size % chunk == 0;
+  };
+  if (view.conv) return view.window[1] % chunk == 0;
+  const bool b = view.rows || ((view.form.b_by_columns || view.matmul->transpose_b) && fits(view.b));
+  return !view.matmul->transpose_a && fits(view.a) && b;
+}
 
 std::optional<double> estimate_product(const RegionView& region, const DeviceFacts& device) {
   const auto view = view_product(region, device);
@@ -388,14 +434,11 @@ std::shared_ptr<const Kernel> compile_product(const RegionView& region, const Wo
   const DeviceFacts& device = workshop.device()->facts();
   ProductView view = *view_product(region, device);
   const TileChoice choice = *choose_tile(view.form, size_at_optimum(region, view), device);
-  Compiled compiled;
-  compiled.device = workshop.device();
-  compiled.tile = choice.tile;
-  const Module module = workshop.module("contract", contract_text(view.form, choice.tile, finish_text(view.epilogue)));
-  compiled.function = module.function("contract", static_cast<unsigned>(choice.tile.shared_bytes()));
+  auto compiled = std::make_unique<Compiled>(workshop, view.form, choice.tile, finish_text(view.epilogue));
+  compiled->function(can_be_aligned(region, view));
   if (view.rows)
-    compiled.weights =
-        upload(*compiled.device, pack_weight_rows(region, static_cast<size_t>(view.b), *view.rows, constants),
+    compiled->weights =
+        upload(*compiled->device, pack_weight_rows(region, static_cast<size_t>(view.b), *view.rows, constants),
                "the weights of an engine");
   return std::make_shared<ProductKernel>(region, std::move(view), std::move(compiled));
 }

@@ -62,9 +62,21 @@ Function Module::function(const std::string& name, unsigned shared_bytes) const 
 void Function::launch(const Stream& stream, const LaunchSize& size, std::span<void* const> arguments) const {
   const Current current(stream.device());
   const api::Driver& driver = stream.device().driver();
-  const api::Result result =
-      driver.cuLaunchKernel(function_, size.blocks, size.blocks_y, size.blocks_z, size.threads, size.threads_y, 1,
-                            size.shared_bytes, stream.handle(), const_cast<void**>(arguments.data()), nullptr);
+  api::LaunchAttribute attributes[2] = {};
+  api::LaunchConfig config{size.blocks, size.blocks_y,     size.blocks_z,   size.threads, size.threads_y,
+                           1,           size.shared_bytes, stream.handle(), attributes,   0};
+  if (size.cluster_y > 1) {
+    api::LaunchAttribute& cluster = attributes[config.attribute_count++];
+    cluster.kind = api::LaunchAttribute::cluster;
+    cluster.cluster_size[0] = cluster.cluster_size[2] = 1;
+    cluster.cluster_size[1] = size.cluster_y;
+  }
+  if (size.may_start_early && stream.device().facts().capability >= 90) {
+    api::LaunchAttribute& early = attributes[config.attribute_count++];
+    early.kind = api::LaunchAttribute::programmatic_serialization;
+    early.is_allowed = 1;
+  }
+  const api::Result result = driver.cuLaunchKernelEx(&config, function_, const_cast<void**>(arguments.data()), nullptr);
   // The words only when they are needed: a launch takes two microseconds.
   if (result != api::success) check(driver, result, fmt::format("launching the kernel '{}'", name_));
 }

@@ -18,6 +18,10 @@ struct LaunchSize {
   unsigned blocks = 1, blocks_y = 1, blocks_z = 1;
   unsigned threads = 1, threads_y = 1;
   unsigned shared_bytes = 0;  ///< of dynamic shared memory; at most DeviceFacts::shared_bytes_per_block
+  unsigned cluster_y = 1;     ///< so many blocks along y can read each other's shared memory; from capability 9.0 on
+  /// The kernel calls wait_for_previous() before it touches what others write or read: its blocks may start while the
+  /// launch before it in the stream is ending. From capability 9.0 on; before, it means nothing.
+  bool may_start_early = false;
 };
 
 class LoadedModules;

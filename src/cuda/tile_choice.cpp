@@ -21,7 +21,8 @@ constexpr double cycles_per_second = 1.7e9;
 constexpr double slice_latency = 350;      // of copies and dependent matrix instructions that a ring does not hide
 constexpr double start = 1800;             // of a block: its first slices, and its sums' way out
 constexpr double l2_bytes_per_cycle = 40;  // of one multiprocessor
-constexpr double reduction = 1500;         // of the last block of a split tile
+constexpr double reduction = 1500;         // of the last block of a split tile, …
+constexpr double cluster_reduction = 500;  // … and of all where they are a cluster
 
 }  // namespace
 
@@ -44,7 +45,9 @@ TileChoice choose_splits(const ContractForm& form, const ContractTile& tile, con
         {slice_latency, beside * tile.m * tile.n * bk / rate, beside * (tile.m + tile.n) * 128 / l2_bytes_per_cycle});
     const double waves = std::ceil(blocks / (std::ceil(beside) * device.multiprocessors));
     double cycles = waves * (start + per_split * slice + beside * tile.m * tile.n * 4 / l2_bytes_per_cycle);
-    if (splits > 1) cycles += reduction + splits * tile.m * tile.n * 4 / l2_bytes_per_cycle;
+    const bool is_cluster = splits <= 8 && device.capability >= 90;
+    if (splits > 1)
+      cycles += is_cluster ? cluster_reduction : reduction + splits * tile.m * tile.n * 4 / l2_bytes_per_cycle;
     const double seconds = seconds_per_launch + cycles / cycles_per_second;
     if (seconds < best.seconds * 0.97) best = {tile, splits, seconds};
   }

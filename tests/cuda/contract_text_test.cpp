@@ -43,13 +43,13 @@ TEST(ContractText, EveryTileCompiles) {
                      .empty());
   };
   for (const ContractTile& tile : contract_tiles({.dtype = DType::f16, .tensor_cores = true}))
-    compiles({.dtype = DType::f16, .window = a_window, .tensor_cores = true}, tile, 90);
+    compiles({.dtype = DType::f16, .window = a_window, .tensor_cores = true, .aligned = true}, tile, 90);
   for (const ContractTile& tile : contract_tiles({.dtype = DType::f32})) compiles({.dtype = DType::f32}, tile, 80);
   const ContractTile usual{.warps_k = 2};
   compiles({.dtype = DType::bf16, .tensor_cores = true}, usual, 80);
   compiles({.dtype = DType::bf16, .b_by_columns = true, .tensor_cores = true}, usual, 100);
   compiles({.dtype = DType::f16, .b_by_columns = true, .tensor_cores = true}, usual, 75);
-  compiles({.dtype = DType::f32, .window = a_window, .tensor_cores = true}, usual, 90);
+  compiles({.dtype = DType::f32, .window = a_window, .tensor_cores = true, .aligned = true}, usual, 90);
 }
 
 }  // namespace

@@ -25,11 +25,11 @@ std::string contract_text(const ContractForm& form, const ContractTile& tile, co
                          w->stride_x, w->dilation_y, w->dilation_x, w->row_is_tap);
   text += fmt::format(R"(
 extern "C" __global__ void __launch_bounds__({}) contract(const __grid_constant__ ContractParameters p) {{
-  Contract<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, Finish>::run(p);
+  Contract<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, Finish>::run(p);
 }}
 )",
                       tile.threads(), device_type(form.dtype), tile.m, tile.n, tile.warps_m, tile.warps_n, tile.warps_k,
-                      tile.stages, window, form.b_by_columns, form.tensor_cores);
+                      tile.stages, window, form.b_by_columns, form.tensor_cores, form.aligned);
   return text;
 }
 

@@ -32,6 +32,7 @@ struct ContractForm {
   std::optional<ContractWindow> window = {};  ///< A is read through a convolution's windows
   bool b_by_columns = false;
   bool tensor_cores = false;  ///< else plain f32
+  bool aligned = false;       ///< rows of A and B are read by 16 aligned bytes; else they may lie anyhow
 };
 
 /// The kernel "contract", whose parameter is ContractParameters. `finish`: see finish_text().

@@ -5,6 +5,7 @@
 __device__ __forceinline__ i64 offset_of_row(const RowMap& map, u32 row) {
   i64 offset = 0;
   u32 rest = row;
+#pragma unroll 1
   for (u32 d = map.rank; d-- > 0;) {
     const u32 quotient = d == 0 ? 0 : map.size[d].quotient(rest);
     offset += i64(rest - quotient * map.size[d].value) * map.stride[d];
@@ -82,9 +83,10 @@ struct NoWindow {
 
 /// WINDOW: A is read through the windows of a convolution, or is a matrix. B_BY_COLUMNS: B is stored [k][n] with n consecutive
 /// (16-bit types, BN at least 64). TENSOR: on tensor cores; else f32 in plain FMA, exact. WARPS_K warps share the sums
-/// of a part of the tile, each with its part of every slice.
+/// of a part of the tile, each with its part of every slice. ALIGNED: all copies are of 16 aligned bytes; else they may
+/// be of single elements. (Code that is there for the rare case costs time: it is fetched anew for each launch.)
 template <class T, int BM, int BN, int WARPS_M, int WARPS_N, int WARPS_K, int STAGES, class WINDOW,
-          bool B_BY_COLUMNS, bool TENSOR, class Finish>
+          bool B_BY_COLUMNS, bool TENSOR, bool ALIGNED, class Finish>
 struct Contract {
   static constexpr int threads = 32 * WARPS_M * WARPS_N * WARPS_K;
   static constexpr int chunk = 16 / sizeof(T), bk = 8 * chunk;  ///< elements
@@ -123,11 +125,15 @@ struct Contract {
     const u32 tile_m = p.tiles_n.quotient(tile);
     row0 = tile_m * BM;
     column0 = (tile - tile_m * p.tiles_n.value) * BN;
-    a = static_cast<const T*>(p.a) + offset_of_row(p.a_batch, z);
-    b = static_cast<const T*>(p.b) + offset_of_row(p.b_batch, z);
+    a = static_cast<const T*>(p.a);
+    b = static_cast<const T*>(p.b);
+    if (z > 0) {
+      a += offset_of_row(p.a_batch, z);
+      b += offset_of_row(p.b_batch, z);
+    }
     lane_chunk = threadIdx.x % 8;
     lane_row = threadIdx.x / 8;
-    if (p.a_vector) {
+    if (ALIGNED || p.a_vector) {
 #pragma unroll
       for (int i = 0; i < a_copies; ++i) {
         const u32 row = row0 + lane_row + i * rows_at_once;
@@ -149,7 +155,7 @@ struct Contract {
       }
     }
     b_exists = 0;
-    if (!B_BY_COLUMNS && p.b_vector) {
+    if (!B_BY_COLUMNS && (ALIGNED || p.b_vector)) {
 #pragma unroll
       for (int i = 0; i < b_copies; ++i) {
         const u32 column = column0 + lane_row + i * rows_at_once;
@@ -189,14 +195,11 @@ struct Contract {
     return at >= end ? 0 : end - at >= u32(chunk) ? 16 : int(end - at) * int(sizeof(T));
   }
 
-  __device__ __forceinline__ void copy_slice(u32 stage, u32 k_tile) {
-    unsigned char* to = shared + stage * stage_bytes;
-    copy_a(to, k_tile);
-    copy_b(to + a_bytes, k_tile);
-  }
+  __device__ __forceinline__ unsigned char* stage_a(u32 stage) const { return shared + stage * stage_bytes; }
+  __device__ __forceinline__ unsigned char* stage_b(u32 stage) const { return stage_a(stage) + a_bytes; }
 
   __device__ __forceinline__ void copy_a(unsigned char* to, u32 k_tile) {
-    if (!p.a_vector) {
+    if (!ALIGNED && !p.a_vector) {
       if (WINDOW::exists) {
         gather_windows(to, k_tile);
       } else {
@@ -270,7 +273,7 @@ struct Contract {
 
   __device__ __forceinline__ void copy_b(unsigned char* to, u32 k_tile) const {
     if (!B_BY_COLUMNS) {
-      if (!p.b_vector) return gather_rows<BN, b_copies>(to, k_tile, b, p.b_row, p.b_column, column0, p.n);
+      if (!ALIGNED && !p.b_vector) return gather_rows<BN, b_copies>(to, k_tile, b, p.b_row, p.b_column, column0, p.n);
       const int bytes = bytes_left(k_tile * bk + lane_chunk * chunk, p.k);
       const u32 here = shared_address(to) + swizzled(lane_row, lane_chunk);
 #pragma unroll
@@ -286,7 +289,7 @@ struct Contract {
       const u32 r = e / chunks_a_row, c = e % chunks_a_row;
       const u32 k = k_tile * bk + r, column = column0 + c * chunk;
       unsigned char* here = to + (c / 8) * (bk * 128) + swizzled(r, c % 8);
-      if (p.b_vector) {
+      if (ALIGNED || p.b_vector) {
         const int bytes = k < p.k ? bytes_left(column, p.n) : 0;
         copy_async_16(here, bytes > 0 ? b + k * p.b_column + column : b, bytes);
       } else {
@@ -421,23 +424,25 @@ struct Contract {
 
   // ---- what comes after the sum
 
-  /// `sums`: `parts` tiles of sums to be added up, one behind the other, whose rows are `pitch` floats apart.
-  __device__ __forceinline__ void finish(u32 z, const float* sums, u32 pitch, u32 parts) const {
-    for (u32 e = threadIdx.x; e < BM * BN / columns_at_once; e += threads) {
-      const u32 r = e / (BN / columns_at_once), c = e % (BN / columns_at_once) * columns_at_once;
-      if (row0 + r >= p.m || column0 + c >= p.n) continue;
-      float v[columns_at_once] = {};
-      const float* from = sums + r * pitch + c;
-      for (u32 part = 0; part < parts; ++part, from += BM * BN) {
-        const float4 low = *reinterpret_cast<const float4*>(from), high = *reinterpret_cast<const float4*>(from + 4);
-        v[0] += low.x, v[1] += low.y, v[2] += low.z, v[3] += low.w;
-        v[4] += high.x, v[5] += high.y, v[6] += high.z, v[7] += high.w;
-      }
-      const u32 left = p.n - column0 - c;
-      Finish::run(p, v, z * p.c_row_step + row0 + r, z * p.c_column_step + column0 + c,
-                  left < columns_at_once ? left : columns_at_once);
+  /// What comes behind the sums of chunk `e` of the tile: `part(row, column, i)` gives 4 of those that block i of
+  /// `parts` found.
+  template <class Part>
+  __device__ __forceinline__ void finish(u32 z, u32 e, u32 parts, Part part) const {
+    const u32 r = e / (BN / columns_at_once), c = e % (BN / columns_at_once) * columns_at_once;
+    if (row0 + r >= p.m || column0 + c >= p.n) return;
+    float v[columns_at_once] = {};
+#pragma unroll 1
+    for (u32 i = 0; i < parts; ++i) {
+      const float4 low = part(r, c, i), high = part(r, c + 4, i);
+      v[0] += low.x, v[1] += low.y, v[2] += low.z, v[3] += low.w;
+      v[4] += high.x, v[5] += high.y, v[6] += high.z, v[7] += high.w;
     }
+    const u32 left = p.n - column0 - c;
+    Finish::run(p, v, z * p.c_row_step + row0 + r, z * p.c_column_step + column0 + c,
+                left < columns_at_once ? left : columns_at_once);
   }
+
+  static constexpr u32 chunks = BM * BN / columns_at_once;
 
   template <class Sums>
   static __device__ __forceinline__ void run_with(const ContractParameters& p) {
@@ -448,46 +453,80 @@ struct Contract {
     const u32 end = first + p.k_tiles_per_split < p.k_tiles ? first + p.k_tiles_per_split : p.k_tiles;
     Contract block(p, shared, z, tile, first);
     Sums sums = {};
-    for (int s = 0; s < STAGES - 1; ++s) {
-      if (first + s < end) block.copy_slice(s, first + s);
-      copy_async_commit();
+    let_next_start();
+    if (p.b_is_constant) {
+#pragma unroll 1
+      for (u32 s = 0; s < STAGES - 1 && first + s < end; ++s) block.copy_b(block.stage_b(s), first + s);
     }
-    u32 from = 0, to = STAGES - 1;  // stages
-    for (u32 k_tile = first; k_tile < end; ++k_tile) {
-      copy_async_wait<STAGES - 2>();
-      __syncthreads();
-      if (k_tile + STAGES - 1 < end) block.copy_slice(to, k_tile + STAGES - 1);
+    wait_for_previous();
+    // Turn t copies slice t; from turn STAGES - 1 on, slice t - STAGES + 1 is there and is multiplied.
+    u32 from = 0, to = 0;  // stages
+#pragma unroll 1
+    for (u32 turn = 0; turn < end - first + STAGES - 1; ++turn) {
+      if (turn >= STAGES - 1) {
+        copy_async_wait<STAGES - 2>();
+        __syncthreads();
+      }
+      if (first + turn < end) {
+        block.copy_a(block.stage_a(to), first + turn);
+        if (turn >= STAGES - 1 || !p.b_is_constant) block.copy_b(block.stage_b(to), first + turn);
+      }
       copy_async_commit();
-      multiply(sums, shared + from * stage_bytes);
-      from = from + 1 == STAGES ? 0 : from + 1;
       to = to + 1 == STAGES ? 0 : to + 1;
+      if (turn >= STAGES - 1) {
+        multiply(sums, shared + from * stage_bytes);
+        from = from + 1 == STAGES ? 0 : from + 1;
+      }
     }
     copy_async_wait<0>();
     __syncthreads();
     float* staged = reinterpret_cast<float*>(shared);
     put(sums, staged);
-    const float* sums_of_tile = staged;
-    u32 pitch = sum_pitch;
+    const float* parts = staged;  // of one block, or of all
+    u32 pitch = sum_pitch, chunk0 = threadIdx.x, step = threads;
+    bool is_cluster = false;
     if (splits > 1) {
-      // Each block leaves its sums; the last of a tile adds them up, always in the same order.
-      float* partial = p.partial + i64(blockIdx.x) * splits * (BM * BN);
-      for (u32 e = threadIdx.x; e < BM * BN / 4; e += threads) {
-        const u32 r = e / (BN / 4), c = e % (BN / 4) * 4;
-        *reinterpret_cast<float4*>(partial + split * (BM * BN) + e * 4) =
-            *reinterpret_cast<const float4*>(staged + r * sum_pitch + c);
+#if __CUDA_ARCH__ >= 900
+      is_cluster = p.is_cluster;
+#endif
+      if (is_cluster) {
+        // Each block finishes its part of the tile, with the sums of all.
+#if __CUDA_ARCH__ >= 900
+        cluster_sync();
+#endif
+        chunk0 += split * threads;
+        step *= splits;
+      } else {
+        // Each block leaves its sums; the last of a tile adds them up, always in the same order.
+        float* partial = p.partial + i64(blockIdx.x) * splits * (BM * BN);
+        for (u32 e = threadIdx.x; e < BM * BN / 4; e += threads) {
+          const u32 r = e / (BN / 4), c = e % (BN / 4) * 4;
+          *reinterpret_cast<float4*>(partial + split * (BM * BN) + e * 4) =
+              *reinterpret_cast<const float4*>(staged + r * sum_pitch + c);
+        }
+        __threadfence();
+        __syncthreads();
+        u32* turn = reinterpret_cast<u32*>(shared);
+        if (threadIdx.x == 0) *turn = atomicAdd(p.counters + blockIdx.x, 1u);
+        __syncthreads();
+        if (*turn + 1 != splits) return;
+        __threadfence();
+        if (threadIdx.x == 0) p.counters[blockIdx.x] = 0;
+        parts = partial;
+        pitch = BN;
       }
-      __threadfence();
-      __syncthreads();
-      u32* turn = reinterpret_cast<u32*>(shared);
-      if (threadIdx.x == 0) *turn = atomicAdd(p.counters + blockIdx.x, 1u);
-      __syncthreads();
-      if (*turn + 1 != splits) return;
-      __threadfence();
-      if (threadIdx.x == 0) p.counters[blockIdx.x] = 0;
-      sums_of_tile = partial;
-      pitch = BN;
     }
-    block.finish(z, sums_of_tile, pitch, splits);
+#pragma unroll 1
+    for (u32 e = chunk0; e < chunks; e += step)
+      block.finish(z, e, splits, [&](u32 r, u32 c, u32 i) {
+#if __CUDA_ARCH__ >= 900
+        if (is_cluster) return load_of_cluster(shared_address(shared) + (r * sum_pitch + c) * 4, i);
+#endif
+        return *reinterpret_cast<const float4*>(parts + i64(i) * (BM * BN) + r * pitch + c);
+      });
+#if __CUDA_ARCH__ >= 900
+    if (is_cluster) cluster_sync();  // nobody leaves while others read
+#endif
   }
 
   static __device__ __forceinline__ void run(const ContractParameters& p) {

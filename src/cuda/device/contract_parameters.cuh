@@ -28,6 +28,8 @@ struct ContractParameters {
   u32 m, n, k;
   Divisor tiles, tiles_n;  ///< of one z, and of its rows of tiles
   u32 k_tiles, k_tiles_per_split;
+  u32 is_cluster;     ///< the blocks that share a tile see each other's shared memory
+  u32 b_is_constant;  ///< no kernel before writes it
 
   RowMap a_batch, b_batch;        ///< by z
   i64 a_row, a_column;            ///< elements between rows (pixels of a convolution) and along k

@@ -183,4 +183,37 @@ __device__ __forceinline__ void copy_async_wait() {
 #endif
 }
 
+// ---- kernels that overlap, and blocks that see each other's shared memory; from compute capability 9.0 on
+
+/// Before this a kernel that may start early touches only what no other kernel writes, and writes nothing.
+__device__ __forceinline__ void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" : : : "memory");
+#endif
+}
+/// Once all blocks have come here, those of the next launch may start where there is room.
+__device__ __forceinline__ void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
+#endif
+}
+
+#if __CUDA_ARCH__ >= 900
+/// All threads of all blocks of the cluster.
+__device__ __forceinline__ void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" : : : "memory");
+}
+/// 4 floats at `address` of the shared memory of the cluster's block `rank`.
+__device__ __forceinline__ float4 load_of_cluster(u32 address, u32 rank) {
+  u32 there;
+  float4 v;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "r"(there)
+               : "memory");
+  return v;
+}
+#endif
+
 #endif  // CAMSHAFT_INTRINSICS

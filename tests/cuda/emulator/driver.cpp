@@ -514,12 +514,14 @@ Result launch_kernel(const Function& function, Index blocks, Index threads, unsi
 
 }  // namespace
 
-EMULATOR_API Result cuLaunchKernel(Handle function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                                   unsigned block_y, unsigned block_z, unsigned shared_bytes, Handle stream,
-                                   void** arguments, void** extra) {
+// Kernels may always start as late as they like.
+EMULATOR_API Result cuLaunchKernelEx(const LaunchConfig* config, Handle function, void** arguments, void** extra) {
   if (extra != nullptr || function == nullptr) return invalid_value;
-  return launch_kernel(*static_cast<Function*>(function), {grid_x, grid_y, grid_z}, {block_x, block_y, block_z},
-                       shared_bytes, stream, arguments, false);
+  for (unsigned i = 0; i < config->attribute_count; ++i)
+    if (config->attributes[i].kind != LaunchAttribute::programmatic_serialization) return invalid_value;
+  return launch_kernel(*static_cast<Function*>(function), {config->grid_x, config->grid_y, config->grid_z},
+                       {config->block_x, config->block_y, config->block_z}, config->shared_bytes, config->stream,
+                       arguments, false);
 }
 
 EMULATOR_API Result cuLaunchCooperativeKernel(Handle function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
