@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <type_traits>
 
 #if __has_include(<cuda.h>)
@@ -15,10 +16,20 @@
 namespace camshaft::cuda::api {
 namespace {
 
+// Structs of ours that stand for theirs; their layout is compared below.
+template <class Ours, class Theirs>
+constexpr bool is_same_struct = false;
+#ifdef CUDA_VERSION
+template <>
+constexpr bool is_same_struct<LaunchConfig, CUlaunchConfig> = true;
+#endif
+
 // Whether a parameter is passed in the same way: handles are pointers to anything, enumerations integers.
 template <class Ours, class Theirs>
 constexpr bool same_value() {
-  if constexpr (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>) {
+  if constexpr (is_same_struct<Ours, Theirs>) {
+    return true;
+  } else if constexpr (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>) {
     using A = std::remove_cv_t<std::remove_pointer_t<Ours>>;
     using B = std::remove_cv_t<std::remove_pointer_t<Theirs>>;
     constexpr bool is_handle = std::is_void_v<A> && (std::is_void_v<B> || std::is_class_v<B>);
@@ -58,6 +69,16 @@ static_assert(int{multiprocessors} == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT &
 static_assert(int{most_dynamic_shared_bytes} == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES &&
               stream_non_blocking == CU_STREAM_NON_BLOCKING &&
               capture_of_this_thread == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+static_assert(sizeof(LaunchConfig) == sizeof(CUlaunchConfig) && sizeof(LaunchAttribute) == sizeof(CUlaunchAttribute) &&
+              offsetof(LaunchConfig, block_x) == offsetof(CUlaunchConfig, blockDimX) &&
+              offsetof(LaunchConfig, shared_bytes) == offsetof(CUlaunchConfig, sharedMemBytes) &&
+              offsetof(LaunchConfig, stream) == offsetof(CUlaunchConfig, hStream) &&
+              offsetof(LaunchConfig, attributes) == offsetof(CUlaunchConfig, attrs) &&
+              offsetof(LaunchConfig, attribute_count) == offsetof(CUlaunchConfig, numAttrs) &&
+              offsetof(LaunchAttribute, cluster_size) == offsetof(CUlaunchAttribute, value));
+static_assert(int{LaunchAttribute::cluster} == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
+              int{LaunchAttribute::programmatic_serialization} ==
+                  CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
 TEST(CApi, OfTheDriver) {}
 #else
 TEST(CApi, OfTheDriver) {

@@ -6,9 +6,7 @@ __device__ __forceinline__ void store_columns(const Parameters& p, u32 row, u32 
                                               const T (&from)[columns_at_once]) {
   T* to = static_cast<T*>(p.c) + i64(row) * p.c_row + column;
   if (p.c_vector && count == columns_at_once) {
-    constexpr int block = sizeof(T) * columns_at_once <= 16 ? columns_at_once : 16 / sizeof(T);
-    for (int i = 0; i < columns_at_once; i += block)
-      *reinterpret_cast<Block<sizeof(T) * block>*>(to + i) = *reinterpret_cast<const Block<sizeof(T) * block>*>(from + i);
+    store(to, from);
   } else {
     for (u32 i = 0; i < count; ++i) to[i] = from[i];
   }
@@ -21,11 +19,9 @@ __device__ __forceinline__ void load_channels(const T* __restrict__ from, u32 co
   union {
     T element[8];
     u32 word[2 * sizeof(T)];
-    Block<16> block[sizeof(T) / 2];
   } raw;
   if (VECTOR) {
-#pragma unroll
-    for (u32 i = 0; i < sizeof(T) / 2; ++i) raw.block[i] = reinterpret_cast<const Block<16>*>(from)[i];
+    Access<8 * sizeof(T)>::get(from, raw.word);
   } else {
 #pragma unroll
     for (u32 i = 0; i < 8; ++i) raw.element[i] = i < count ? from[i] : T{};

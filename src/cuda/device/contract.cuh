@@ -28,11 +28,7 @@ __device__ __forceinline__ void load_columns(const EpilogueOperand& operand, u32
   if (layout == Layout::dense) from += i64(row) * operand.row_stride;
   if (layout == Layout::general) from += offset_of_row(operand.rows, row);
   if (operand.vector && count == columns_at_once) {
-    constexpr int block = sizeof(T) * columns_at_once <= 16 ? columns_at_once : 16 / sizeof(T);
-#pragma unroll
-    for (int i = 0; i < columns_at_once; i += block)
-      *reinterpret_cast<Block<sizeof(T) * block>*>(to + i) =
-          *reinterpret_cast<const Block<sizeof(T) * block>*>(from + column + i);
+    load(from + column, to);
   } else {
     for (u32 i = 0; i < columns_at_once; ++i) to[i] = i < count ? from[(column + i) * operand.column_stride] : T{};
   }
@@ -43,9 +39,7 @@ __device__ __forceinline__ void store_columns(const ContractParameters& p, u32 r
                                               const T (&from)[columns_at_once]) {
   T* to = static_cast<T*>(p.c) + i64(row) * p.c_row + column;
   if (p.c_vector && count == columns_at_once) {
-    constexpr int block = sizeof(T) * columns_at_once <= 16 ? columns_at_once : 16 / sizeof(T);
-    for (int i = 0; i < columns_at_once; i += block)
-      *reinterpret_cast<Block<sizeof(T) * block>*>(to + i) = *reinterpret_cast<const Block<sizeof(T) * block>*>(from + i);
+    store(to, from);
   } else {
     for (u32 i = 0; i < count; ++i) to[i] = from[i];
   }
@@ -187,7 +181,7 @@ struct Contract {
     T elements[chunk];
 #pragma unroll
     for (int j = 0; j < chunk; ++j) elements[j] = k0 + j < k_end ? get(k0 + j) : T{};
-    *reinterpret_cast<Block<16>*>(to) = *reinterpret_cast<const Block<16>*>(elements);
+    store(reinterpret_cast<T*>(to), elements);
   }
 
   /// The elements of a chunk from k on, as bytes.

@@ -54,19 +54,77 @@ __device__ __forceinline__ u32 f32_to_bf16_pair(f32 low, f32 high) {
 }
 #endif
 
+/// What one access moves as words. Word by word: a copy of the whole would be taken apart into an access an element
+/// (seen: eight stores of bytes for 8 halves); words next to each other are put together again.
 template <int bytes>
-struct alignas(bytes) Block {
-  u8 byte[bytes];
+struct Access {
+  static_assert(bytes % 16 == 0);
+  static constexpr int words = bytes / 4;
+  typedef u32 Word;
+  static __device__ __forceinline__ void get(const void* from, u32 (&to)[words]) {
+#pragma unroll
+    for (int i = 0; i < bytes / 16; ++i) {
+      const uint4* at = static_cast<const uint4*>(from) + i;
+      to[4 * i] = at->x, to[4 * i + 1] = at->y, to[4 * i + 2] = at->z, to[4 * i + 3] = at->w;
+    }
+  }
+  static __device__ __forceinline__ void put(void* to, const u32 (&from)[words]) {
+#pragma unroll
+    for (int i = 0; i < bytes / 16; ++i) {
+      uint4* at = static_cast<uint4*>(to) + i;
+      at->x = from[4 * i], at->y = from[4 * i + 1], at->z = from[4 * i + 2], at->w = from[4 * i + 3];
+    }
+  }
 };
+template <>
+struct Access<8> {
+  static constexpr int words = 2;
+  typedef u32 Word;
+  static __device__ __forceinline__ void get(const void* from, u32 (&to)[2]) {
+    const uint2* at = static_cast<const uint2*>(from);
+    to[0] = at->x, to[1] = at->y;
+  }
+  static __device__ __forceinline__ void put(void* to, const u32 (&from)[2]) {
+    uint2* at = static_cast<uint2*>(to);
+    at->x = from[0], at->y = from[1];
+  }
+};
+template <class W>
+struct OneWord {
+  static constexpr int words = 1;
+  typedef W Word;
+  static __device__ __forceinline__ void get(const void* from, W (&to)[1]) { to[0] = *static_cast<const W*>(from); }
+  static __device__ __forceinline__ void put(void* to, const W (&from)[1]) { *static_cast<W*>(to) = from[0]; }
+};
+template <>
+struct Access<4> : OneWord<u32> {};
+template <>
+struct Access<2> : OneWord<u16> {};
+template <>
+struct Access<1> : OneWord<u8> {};
 
-/// `count` consecutive elements by one access; `from` is aligned to all of them.
+/// `count` consecutive elements, by accesses of 16 bytes or one of fewer; `from` is aligned to that.
 template <class T, int count>
 __device__ __forceinline__ void load(const T* from, T (&to)[count]) {
-  *reinterpret_cast<Block<sizeof(T) * count>*>(to) = *reinterpret_cast<const Block<sizeof(T) * count>*>(from);
+  typedef Access<sizeof(T) * count> Whole;
+  union {
+    typename Whole::Word word[Whole::words];
+    T element[count];
+  } both;
+  Whole::get(from, both.word);
+#pragma unroll
+  for (int i = 0; i < count; ++i) to[i] = both.element[i];
 }
 template <class T, int count>
 __device__ __forceinline__ void store(T* to, const T (&from)[count]) {
-  *reinterpret_cast<Block<sizeof(T) * count>*>(to) = *reinterpret_cast<const Block<sizeof(T) * count>*>(from);
+  typedef Access<sizeof(T) * count> Whole;
+  union {
+    typename Whole::Word word[Whole::words];
+    T element[count];
+  } both;
+#pragma unroll
+  for (int i = 0; i < count; ++i) both.element[i] = from[i];
+  Whole::put(to, both.word);
 }
 
 // ---- approximations, to about 2 units in the last place of f32; denormals count as 0
@@ -158,12 +216,12 @@ __device__ __forceinline__ void copy_async_16(u32 address, const void* global, i
                : "r"(address), "l"(global), "r"(bytes)
                : "memory");
 #else
-  Block<16> block = {};
+  u8 block[16] = {};
   if (bytes == 16)
-    block = *static_cast<const Block<16>*>(global);
+    load(static_cast<const u8*>(global), block);
   else
-    for (int i = 0; i < bytes; ++i) block.byte[i] = static_cast<const u8*>(global)[i];
-  *static_cast<Block<16>*>(__cvta_shared_to_generic(address)) = block;
+    for (int i = 0; i < bytes; ++i) block[i] = static_cast<const u8*>(global)[i];
+  store(static_cast<u8*>(__cvta_shared_to_generic(address)), block);
 #endif
 }
 __device__ __forceinline__ void copy_async_16(void* shared, const void* global, int bytes) {

@@ -45,14 +45,28 @@ inline void need_alignment(const void* pointer, size_t bytes, const char* what) 
   if ((size_t)pointer % bytes != 0) camshaft_block->fail(what);
 }
 }  // namespace emulator
+template <int bytes>
+struct Access {
+  static constexpr int words = bytes / 4;
+  typedef u32 Word;
+  static void get(const void* from, u32 (&to)[words]) {
+    emulator::need_alignment(from, bytes < 16 ? bytes : 16, "Access::get() from an address that is not aligned");
+    __builtin_memcpy(to, from, bytes);
+  }
+  static void put(void* to, const u32 (&from)[words]) {
+    emulator::need_alignment(to, bytes < 16 ? bytes : 16, "Access::put() to an address that is not aligned");
+    __builtin_memcpy(to, from, bytes);
+  }
+};
+
 template <class T, int count>
 inline void load(const T* from, T (&to)[count]) {
-  emulator::need_alignment(from, sizeof to, "load() from an address that is not aligned to all of the elements");
+  emulator::need_alignment(from, sizeof to < 16 ? sizeof to : 16, "load() from an address that is not aligned to all of the elements");
   __builtin_memcpy(to, from, sizeof to);
 }
 template <class T, int count>
 inline void store(T* to, const T (&from)[count]) {
-  emulator::need_alignment(to, sizeof from, "store() to an address that is not aligned to all of the elements");
+  emulator::need_alignment(to, sizeof from < 16 ? sizeof from : 16, "store() to an address that is not aligned to all of the elements");
   __builtin_memcpy(to, from, sizeof from);
 }
 
