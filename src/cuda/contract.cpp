@@ -196,7 +196,10 @@ class ProductLaunch final : public Launch {
       set_matrices(shapes);
     }
     // What cannot be aligned, or may not be, needs the other kernel: not in the middle of a run.
-    if (!a_can_be_vector_ || !b_can_be_vector_ || shapes.inputs[static_cast<size_t>(view.a)].row_stride > 0)
+    is_whole_ = p_.k % static_cast<uint32_t>(chunk()) == 0 &&
+                (!view.form.b_by_columns || p_.n % static_cast<uint32_t>(chunk()) == 0);
+    if (!is_whole_ || !a_can_be_vector_ || !b_can_be_vector_ ||
+        shapes.inputs[static_cast<size_t>(view.a)].row_stride > 0)
       compiled.function(false);
     p_.c_row = c.pitch();
     const int64_t width = bit_width(view.epilogue.result) / 8;
@@ -376,6 +379,7 @@ class ProductLaunch final : public Launch {
   int64_t batch_ = 1;
   bool a_can_be_vector_ = false, b_can_be_vector_ = false, c_can_be_vector_ = false;
   bool columns_can_be_vector_ = false;  // a group's columns begin at a multiple of 8
+  bool is_whole_ = false;               // 16 bytes of an operand are all in it, or none
   uintptr_t c_alignment_ = 16;
   unsigned blocks_ = 0, splits_ = 1;
   DeviceBuffer counters_;

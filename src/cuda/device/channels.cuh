@@ -21,7 +21,7 @@ __device__ __forceinline__ void load_channels(const T* __restrict__ from, u32 co
     u32 word[2 * sizeof(T)];
   } raw;
   if (VECTOR) {
-    Access<8 * sizeof(T)>::get(from, raw.word);
+    Words<8 * sizeof(T)>::get(from, raw.word);
   } else {
 #pragma unroll
     for (u32 i = 0; i < 8; ++i) raw.element[i] = i < count ? from[i] : T{};

@@ -77,8 +77,8 @@ struct NoWindow {
 
 /// WINDOW: A is read through the windows of a convolution, or is a matrix. B_BY_COLUMNS: B is stored [k][n] with n consecutive
 /// (16-bit types, BN at least 64). TENSOR: on tensor cores; else f32 in plain FMA, exact. WARPS_K warps share the sums
-/// of a part of the tile, each with its part of every slice. ALIGNED: all copies are of 16 aligned bytes; else they may
-/// be of single elements. (Code that is there for the rare case costs time: it is fetched anew for each launch.)
+/// of a part of the tile, each with its part of every slice. ALIGNED: all copies are of 16 aligned bytes that are in the
+/// operand as a whole; else they may be of single elements. (Code that is there for the rare case costs time: it is fetched anew for each launch.)
 template <class T, int BM, int BN, int WARPS_M, int WARPS_N, int WARPS_K, int STAGES, class WINDOW,
           bool B_BY_COLUMNS, bool TENSOR, bool ALIGNED, class Finish>
 struct Contract {
@@ -139,6 +139,8 @@ struct Contract {
           a_exists[i] = row < p.m;
           a_from[i] = a + row * p.a_row + lane_chunk * chunk;
         }
+        keep(a_exists[i]);
+        keep(a_from[i]);
       }
       if constexpr (WINDOW::exists) {
         const u32 k = first_k_tile * bk + lane_chunk * chunk;
@@ -155,7 +157,9 @@ struct Contract {
         const u32 column = column0 + lane_row + i * rows_at_once;
         b_exists |= u32(column < p.n) << i;
         b_from[i] = b + column * p.b_row + lane_chunk * chunk;
+        keep(b_from[i]);
       }
+      keep(b_exists);
     }
   }
 
@@ -202,7 +206,14 @@ struct Contract {
       return;
     }
     const u32 k = k_tile * bk + lane_chunk * chunk;
-    const int bytes = bytes_left(k, p.k);
+    const bool some = k < p.k;
+    const auto copy = [&](u32 address, const T* from, bool exists) {
+      if (ALIGNED) {
+        copy_async_16_or_zero(address, from, exists && some);
+      } else {
+        copy_async_16(address, from, exists ? bytes_left(k, p.k) : 0);
+      }
+    };
     // Rows that threads copy together are a multiple of 8 apart: the swizzle is the same.
     const u32 here = shared_address(to) + swizzled(lane_row, lane_chunk);
     if constexpr (WINDOW::exists) {
@@ -210,7 +221,7 @@ struct Contract {
 #pragma unroll
       for (int i = 0; i < a_copies; ++i) {
         const bool exists = (a_exists[i] >> tap_y) & (a_exists[i] >> (16 + tap_x)) & 1;
-        copy_async_16(here + i * rows_at_once * 128, a_from[i] + tap, exists ? bytes : 0);
+        copy(here + i * rows_at_once * 128, a_from[i] + tap, exists);
       }
       tap_channel += bk;
       while (tap_channel >= WINDOW::channels) {
@@ -223,7 +234,7 @@ struct Contract {
     } else {
 #pragma unroll
       for (int i = 0; i < a_copies; ++i)
-        copy_async_16(here + i * rows_at_once * 128, a_from[i] + k_tile * bk, a_exists[i] ? bytes : 0);
+        copy(here + i * rows_at_once * 128, a_from[i] + k_tile * bk, a_exists[i]);
     }
   }
 
@@ -268,11 +279,18 @@ struct Contract {
   __device__ __forceinline__ void copy_b(unsigned char* to, u32 k_tile) const {
     if (!B_BY_COLUMNS) {
       if (!ALIGNED && !p.b_vector) return gather_rows<BN, b_copies>(to, k_tile, b, p.b_row, p.b_column, column0, p.n);
-      const int bytes = bytes_left(k_tile * bk + lane_chunk * chunk, p.k);
+      const u32 k = k_tile * bk + lane_chunk * chunk;
       const u32 here = shared_address(to) + swizzled(lane_row, lane_chunk);
 #pragma unroll
-      for (int i = 0; i < b_copies; ++i)
-        copy_async_16(here + i * rows_at_once * 128, b_from[i] + k_tile * bk, (b_exists >> i) & 1 ? bytes : 0);
+      for (int i = 0; i < b_copies; ++i) {
+        const u32 address = here + i * rows_at_once * 128;
+        const bool exists = (b_exists >> i) & 1;
+        if (ALIGNED) {
+          copy_async_16_or_zero(address, b_from[i] + k_tile * bk, exists && k < p.k);
+        } else {
+          copy_async_16(address, b_from[i] + k_tile * bk, exists ? bytes_left(k, p.k) : 0);
+        }
+      }
       return;
     }
     // Panels of 64 columns, a row for each k.
@@ -283,7 +301,9 @@ struct Contract {
       const u32 r = e / chunks_a_row, c = e % chunks_a_row;
       const u32 k = k_tile * bk + r, column = column0 + c * chunk;
       unsigned char* here = to + (c / 8) * (bk * 128) + swizzled(r, c % 8);
-      if (ALIGNED || p.b_vector) {
+      if (ALIGNED) {
+        copy_async_16_or_zero(shared_address(here), b + k * p.b_column + column, k < p.k && column < p.n);
+      } else if (p.b_vector) {
         const int bytes = k < p.k ? bytes_left(column, p.n) : 0;
         copy_async_16(here, bytes > 0 ? b + k * p.b_column + column : b, bytes);
       } else {
@@ -313,39 +333,62 @@ struct Contract {
   static __device__ __forceinline__ u32 warp_column() { return threadIdx.x / 32 % WARPS_N * warp_n; }
   static __device__ __forceinline__ u32 warp_k() { return threadIdx.x / 32 / (WARPS_M * WARPS_N); }
 
+  /// Where this lane's rows of a slice's fragments are: a row, and the swizzle of its first chunk, which a step of 32
+  /// bytes of k changes in other bits than the lane does. Rows 16 apart have the same.
+  struct Lane {
+    u32 a, a_swizzle, b, b_swizzle;
+
+    __device__ __forceinline__ Lane() {
+      const u32 lane = threadIdx.x % 32;
+      const u32 row_a = warp_row() + (lane & 15), row_b = warp_column() + (lane & 7) + ((lane >> 4) << 3);
+      const u32 first = warp_k() * steps * 32;
+      a = row_a * 128;
+      a_swizzle = (((lane >> 4) ^ (row_a & 7)) << 4) ^ first;
+      b = a_bytes + row_b * 128;
+      b_swizzle = ((((lane >> 3) & 1) ^ (row_b & 7)) << 4) ^ first;
+      if (B_BY_COLUMNS) {
+        // Rows are of k: the lane's is among a step's 16, whose swizzle is the same for all steps.
+        const u32 n = warp_column() + (lane >> 4) * 8, k = warp_k() * steps * 16 + (lane & 15);
+        b = a_bytes + n / 64 * (bk * 128) + k * 128;
+        b_swizzle = ((n % 64 / 8) ^ (k & 7)) << 4;
+      }
+      keep(a);
+      keep(a_swizzle);
+      keep(b);
+      keep(b_swizzle);
+    }
+  };
+
   struct Fragments {
     u32 a[tiles_m > 0 ? tiles_m : 1][4], b[tiles_n > 1 ? tiles_n / 2 : 1][4];
   };
 
-  /// Those of the slice's 32 bytes of k from 32 · `step` on.
-  static __device__ __forceinline__ void load_fragments(Fragments& to, u32 stage, u32 step) {
-    const u32 lane = threadIdx.x % 32, m0 = warp_row(), n0 = warp_column();
-    // Rows 16 apart have the same swizzle, and a step changes other bits of it than the lane does.
-    const u32 row_a = m0 + (lane & 15), from_a = stage + row_a * 128 + ((step * 2 ^ (lane >> 4) ^ (row_a & 7)) << 4);
+  static __device__ __forceinline__ void load_fragments(Fragments& to, const Lane& lane, u32 stage, u32 step) {
+    const u32 from_a = stage + lane.a + (lane.a_swizzle ^ (step * 32));
 #pragma unroll
     for (int i = 0; i < tiles_m; ++i) load_matrix_x4(to.a[i], from_a + i * (16 * 128));
-    if (B_BY_COLUMNS) {
+    const u32 from_b = stage + lane.b + (B_BY_COLUMNS ? step * (16 * 128) : 0);
 #pragma unroll
-      for (int j = 0; j < tiles_n / 2; ++j) {
-        const u32 n = n0 + j * 16 + (lane >> 4) * 8;
-        load_matrix_x4_transposed(to.b[j], stage + a_bytes + n / 64 * (bk * 128) +
-                                               swizzled(step * 16 + (lane & 15), n % 64 / 8));
+    for (int j = 0; j < tiles_n / 2; ++j) {
+      if constexpr (B_BY_COLUMNS) {
+        // 16 columns on are 2 chunks, of 8 in a panel: a warp's columns are within one, or whole ones.
+        const u32 panel = j / 4 * (bk * 128);
+        load_matrix_x4_transposed(to.b[j], from_b + panel + (lane.b_swizzle ^ (j % 4 * 32)));
+      } else {
+        load_matrix_x4(to.b[j], from_b + (lane.b_swizzle ^ (step * 32)) + j * (16 * 128));
       }
-    } else {
-      const u32 row_b = n0 + (lane & 7) + ((lane >> 4) << 3);
-      const u32 from_b = stage + a_bytes + row_b * 128 + ((step * 2 ^ ((lane >> 3) & 1) ^ (row_b & 7)) << 4);
-#pragma unroll
-      for (int j = 0; j < tiles_n / 2; ++j) load_matrix_x4(to.b[j], from_b + j * (16 * 128));
     }
   }
+  static_assert(!B_BY_COLUMNS || warp_n <= 64 || warp_n % 64 == 0);
+  static_assert(!B_BY_COLUMNS || 64 % warp_n == 0 || warp_n % 64 == 0);
 
-  static __device__ __forceinline__ void multiply(TensorSums& sums, const unsigned char* stage) {
-    const u32 address = shared_address(stage), first = warp_k() * steps;
+  static __device__ __forceinline__ void multiply(TensorSums& sums, const Lane& lane, const unsigned char* stage) {
+    const u32 address = shared_address(stage);
     Fragments fragments[2];
-    load_fragments(fragments[0], address, first);
+    load_fragments(fragments[0], lane, address, 0);
 #pragma unroll
     for (int step = 0; step < steps; ++step) {
-      if (step + 1 < steps) load_fragments(fragments[(step + 1) % 2], address, first + step + 1);
+      if (step + 1 < steps) load_fragments(fragments[(step + 1) % 2], lane, address, step + 1);
       const Fragments& here = fragments[step % 2];
 #pragma unroll
       for (int i = 0; i < tiles_m; ++i)
@@ -357,7 +400,8 @@ struct Contract {
     }
   }
 
-  static __device__ __forceinline__ void multiply(PlainSums& sums, const unsigned char* stage) {
+  struct NoLane {};
+  static __device__ __forceinline__ void multiply(PlainSums& sums, const NoLane&, const unsigned char* stage) {
     const u32 tx = threadIdx.x % 16, ty = threadIdx.x / 16;
     const unsigned char* b_stage = stage + BM * 128;
 #pragma unroll 2
@@ -438,7 +482,7 @@ struct Contract {
 
   static constexpr u32 chunks = BM * BN / columns_at_once;
 
-  template <class Sums>
+  template <class Sums, class OfLane>
   static __device__ __forceinline__ void run_with(const ContractParameters& p) {
     DYNAMIC_SHARED(shared);
     const u32 z = p.tiles.quotient(blockIdx.x), tile = blockIdx.x - z * p.tiles.value;
@@ -453,24 +497,28 @@ struct Contract {
       for (u32 s = 0; s < STAGES - 1 && first + s < end; ++s) block.copy_b(block.stage_b(s), first + s);
     }
     wait_for_previous();
-    // Turn t copies slice t; from turn STAGES - 1 on, slice t - STAGES + 1 is there and is multiplied.
-    u32 from = 0, to = 0;  // stages
-#pragma unroll 1
-    for (u32 turn = 0; turn < end - first + STAGES - 1; ++turn) {
-      if (turn >= STAGES - 1) {
-        copy_async_wait<STAGES - 2>();
-        __syncthreads();
-      }
-      if (first + turn < end) {
-        block.copy_a(block.stage_a(to), first + turn);
-        if (turn >= STAGES - 1 || !p.b_is_constant) block.copy_b(block.stage_b(to), first + turn);
+#pragma unroll
+    for (int s = 0; s < STAGES - 1; ++s) {
+      if (first + s < end) {
+        block.copy_a(block.stage_a(s), first + s);
+        if (!p.b_is_constant) block.copy_b(block.stage_b(s), first + s);
       }
       copy_async_commit();
-      to = to + 1 == STAGES ? 0 : to + 1;
-      if (turn >= STAGES - 1) {
-        multiply(sums, shared + from * stage_bytes);
-        from = from + 1 == STAGES ? 0 : from + 1;
+    }
+    const OfLane lane;
+    u32 from = 0, to = STAGES - 1;  // stages
+#pragma unroll 1
+    for (u32 k_tile = first; k_tile < end; ++k_tile) {
+      copy_async_wait<STAGES - 2>();
+      __syncthreads();
+      if (k_tile + STAGES - 1 < end) {
+        block.copy_a(block.stage_a(to), k_tile + STAGES - 1);
+        block.copy_b(block.stage_b(to), k_tile + STAGES - 1);
       }
+      copy_async_commit();
+      multiply(sums, lane, shared + from * stage_bytes);
+      from = from + 1 == STAGES ? 0 : from + 1;
+      to = to + 1 == STAGES ? 0 : to + 1;
     }
     copy_async_wait<0>();
     __syncthreads();
@@ -525,9 +573,9 @@ struct Contract {
 
   static __device__ __forceinline__ void run(const ContractParameters& p) {
     if constexpr (TENSOR) {
-      run_with<TensorSums>(p);
+      run_with<TensorSums, Lane>(p);
     } else {
-      run_with<PlainSums>(p);
+      run_with<PlainSums, NoLane>(p);
     }
   }
 };

@@ -54,10 +54,18 @@ __device__ __forceinline__ u32 f32_to_bf16_pair(f32 low, f32 high) {
 }
 #endif
 
+/// Makes a value one that the compiler knows nothing of: it stays in its register, where it would else be computed anew
+/// in each turn of a loop.
+__device__ __forceinline__ void keep(u32& value) { asm volatile("" : "+r"(value)); }
+template <class T>
+__device__ __forceinline__ void keep(const T*& pointer) {
+  asm volatile("" : "+l"(pointer));
+}
+
 /// What one access moves as words. Word by word: a copy of the whole would be taken apart into an access an element
 /// (seen: eight stores of bytes for 8 halves); words next to each other are put together again.
 template <int bytes>
-struct Access {
+struct Words {
   static_assert(bytes % 16 == 0);
   static constexpr int words = bytes / 4;
   typedef u32 Word;
@@ -77,7 +85,7 @@ struct Access {
   }
 };
 template <>
-struct Access<8> {
+struct Words<8> {
   static constexpr int words = 2;
   typedef u32 Word;
   static __device__ __forceinline__ void get(const void* from, u32 (&to)[2]) {
@@ -97,16 +105,16 @@ struct OneWord {
   static __device__ __forceinline__ void put(void* to, const W (&from)[1]) { *static_cast<W*>(to) = from[0]; }
 };
 template <>
-struct Access<4> : OneWord<u32> {};
+struct Words<4> : OneWord<u32> {};
 template <>
-struct Access<2> : OneWord<u16> {};
+struct Words<2> : OneWord<u16> {};
 template <>
-struct Access<1> : OneWord<u8> {};
+struct Words<1> : OneWord<u8> {};
 
 /// `count` consecutive elements, by accesses of 16 bytes or one of fewer; `from` is aligned to that.
 template <class T, int count>
 __device__ __forceinline__ void load(const T* from, T (&to)[count]) {
-  typedef Access<sizeof(T) * count> Whole;
+  typedef Words<sizeof(T) * count> Whole;
   union {
     typename Whole::Word word[Whole::words];
     T element[count];
@@ -117,7 +125,7 @@ __device__ __forceinline__ void load(const T* from, T (&to)[count]) {
 }
 template <class T, int count>
 __device__ __forceinline__ void store(T* to, const T (&from)[count]) {
-  typedef Access<sizeof(T) * count> Whole;
+  typedef Words<sizeof(T) * count> Whole;
   union {
     typename Whole::Word word[Whole::words];
     T element[count];
@@ -226,6 +234,18 @@ __device__ __forceinline__ void copy_async_16(u32 address, const void* global, i
 }
 __device__ __forceinline__ void copy_async_16(void* shared, const void* global, int bytes) {
   copy_async_16(shared_address(shared), global, bytes);
+}
+/// All 16 bytes, or zeros: one instruction, where any number of bytes takes eight.
+__device__ __forceinline__ void copy_async_16_or_zero(u32 address, const void* global, bool exists) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile(
+      "{\n\t.reg .pred p;\n\tsetp.eq.u32 p, %2, 0;\n\tcp.async.cg.shared.global [%0], [%1], 16, p;\n\t}"
+      :
+      : "r"(address), "l"(global), "r"(u32(exists))
+      : "memory");
+#else
+  copy_async_16(address, global, exists ? 16 : 0);
+#endif
 }
 /// Makes a group of this thread's copies since the last one.
 __device__ __forceinline__ void copy_async_commit() {

@@ -46,15 +46,15 @@ inline void need_alignment(const void* pointer, size_t bytes, const char* what) 
 }
 }  // namespace emulator
 template <int bytes>
-struct Access {
+struct Words {
   static constexpr int words = bytes / 4;
   typedef u32 Word;
   static void get(const void* from, u32 (&to)[words]) {
-    emulator::need_alignment(from, bytes < 16 ? bytes : 16, "Access::get() from an address that is not aligned");
+    emulator::need_alignment(from, bytes < 16 ? bytes : 16, "Words::get() from an address that is not aligned");
     __builtin_memcpy(to, from, bytes);
   }
   static void put(void* to, const u32 (&from)[words]) {
-    emulator::need_alignment(to, bytes < 16 ? bytes : 16, "Access::put() to an address that is not aligned");
+    emulator::need_alignment(to, bytes < 16 ? bytes : 16, "Words::put() to an address that is not aligned");
     __builtin_memcpy(to, from, bytes);
   }
 };
@@ -225,6 +225,9 @@ inline void copy_async_16(void* shared, const void* global, int bytes) {
 inline void copy_async_16(u32 address, const void* global, int bytes) {
   copy_async_16(static_cast<void*>(camshaft_block->shared + address), global, bytes);
 }
+inline void copy_async_16_or_zero(u32 address, const void* global, bool exists) {
+  copy_async_16(address, global, exists ? 16 : 0);
+}
 inline void copy_async_commit() {
 #if __CUDA_ARCH__ >= 800
   ++emulator::copies().group;
@@ -246,3 +249,5 @@ inline void copy_async_wait() {
 
 inline void wait_for_previous() {}
 inline void let_next_start() {}
+template <class T>
+inline void keep(T&) {}
