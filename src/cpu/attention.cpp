@@ -103,7 +103,8 @@ std::optional<double> estimate_attention(const RegionView& region) {
   double scores = 1;
   for (const Shape* sizes : {&op->outer, &op->queries, &op->keys})
     for (const Dim& d : *sizes) scores *= size_at_optimum(region, d);
-  const double flops = 2 * scores * static_cast<double>(op->size + op->value_size + 16);  // 16: the softmax
+  // 16: the softmax. Each by itself: a file may name any sizes.
+  const double flops = 2 * scores * (static_cast<double>(op->size) + static_cast<double>(op->value_size) + 16);
   return seconds_per_launch + std::max(1.2 * flops * seconds_per_flop, bytes_at_optimum(region) * seconds_per_byte);
 }
 

@@ -260,7 +260,8 @@ std::optional<double> estimate_attention(const RegionView& region, const DeviceF
     for (const Dim& d : *sizes) scores *= size_at_optimum(region, d);
   // About half of what the instructions allow.
   const double per_second = form->matrix_instructions ? 3e14 : 2e13;
-  const double flops = 2 * scores * static_cast<double>(op.size + op.value_size + 16);  // 16: the softmax
+  // 16: the softmax. Each by itself: a file may name any sizes.
+  const double flops = 2 * scores * (static_cast<double>(op.size) + static_cast<double>(op.value_size) + 16);
   return seconds_per_launch + std::max(flops / per_second, bytes_at_optimum(region) * seconds_per_byte);
 }
 

@@ -18,11 +18,12 @@ constexpr ContractTile plain_tiles[] = {
 
 // Clock cycles, from the instructions that a slice takes and from Hopper's rates.
 constexpr double cycles_per_second = 1.7e9;
-constexpr double slice_latency = 350;      // of copies and dependent matrix instructions that a ring does not hide
-constexpr double start = 1800;             // of a block: its first slices, and its sums' way out
-constexpr double l2_bytes_per_cycle = 40;  // of one multiprocessor
-constexpr double reduction = 1500;         // of the last block of a split tile, …
-constexpr double cluster_reduction = 500;  // … and of all where they are a cluster
+constexpr double slice_latency = 350;       // of copies and dependent matrix instructions that a ring does not hide
+constexpr double start = 1800;              // of a block: its first slices, and its sums' way out
+constexpr double l2_bytes_per_cycle = 40;   // of one multiprocessor
+constexpr double reduction = 1500;          // of the last block of a split tile, …
+constexpr double cluster_reduction = 1200;  // … and of all where they are a cluster, …
+constexpr double cluster_part = 200;        // … for each of its blocks
 
 }  // namespace
 
@@ -47,7 +48,8 @@ TileChoice choose_splits(const ContractForm& form, const ContractTile& tile, con
     double cycles = waves * (start + per_split * slice + beside * tile.m * tile.n * 4 / l2_bytes_per_cycle);
     const bool is_cluster = splits <= 8 && device.capability >= 90;
     if (splits > 1)
-      cycles += is_cluster ? cluster_reduction : reduction + splits * tile.m * tile.n * 4 / l2_bytes_per_cycle;
+      cycles += is_cluster ? cluster_reduction + splits * cluster_part
+                           : reduction + splits * tile.m * tile.n * 4 / l2_bytes_per_cycle;
     const double seconds = seconds_per_launch + cycles / cycles_per_second;
     if (seconds < best.seconds * 0.97) best = {tile, splits, seconds};
   }

@@ -33,7 +33,14 @@ bool is_narrow(const Op& op) {
          op.as<ops::Gather>() || op.as<ops::GatherElements>();
 }
 
+// Products of many factors leave f16's range, and bf16's precision, before their operands do.
+bool is_product(const Op& op) {
+  const auto* reduce = op.as<ops::Reduce>();
+  return reduce && reduce->kind == ops::ReduceKind::prod;
+}
+
 Role role_of(const Node& node) {
+  if (is_product(node.op)) return Role::plain;
   if (is_narrow(node.op)) return Role::narrow;
   if (node.op.as<ops::Pointwise>() || node.op.as<ops::Cast>()) return Role::pointwise;
   const auto* region = node.op.as<ops::Region>();

@@ -104,6 +104,13 @@ TEST(LowerPrecision, WhatItCannotHoldStaysF32) {
             "contract(matmul:f32 pointwise:f32 pointwise:f32):f32 cast:f16 matmul:f16 cast:f32");
 }
 
+TEST(LowerPrecision, ProductsOfManyFactorsStayF32) {
+  EXPECT_EQ(outline(lowered(R"(
+  %p = reduce {kind=prod, axes=[1]} (%x)
+  return y=%p)")),
+            "reduce:f32");
+}
+
 TEST(LowerPrecision, NothingWithoutBeingAsked) {
   EXPECT_EQ(outline(lowered(two_products, DType::f32)),
             "contract(matmul:f32 pointwise:f32 pointwise:f32):f32 matmul:f32");

@@ -469,11 +469,19 @@ struct Contract {
     const u32 r = e / (BN / columns_at_once), c = e % (BN / columns_at_once) * columns_at_once;
     if (row0 + r >= p.m || column0 + c >= p.n) return;
     float v[columns_at_once] = {};
+    // Four parts at once: what is in other blocks takes hundreds of cycles to come.
+    constexpr u32 at_once = 4;
 #pragma unroll 1
-    for (u32 i = 0; i < parts; ++i) {
-      const float4 low = part(r, c, i), high = part(r, c + 4, i);
-      v[0] += low.x, v[1] += low.y, v[2] += low.z, v[3] += low.w;
-      v[4] += high.x, v[5] += high.y, v[6] += high.z, v[7] += high.w;
+    for (u32 i = 0; i < parts; i += at_once) {
+      float4 low[at_once] = {}, high[at_once] = {};
+#pragma unroll
+      for (u32 j = 0; j < at_once; ++j)
+        if (i + j < parts) low[j] = part(r, c, i + j), high[j] = part(r, c + 4, i + j);
+#pragma unroll
+      for (u32 j = 0; j < at_once; ++j) {
+        v[0] += low[j].x, v[1] += low[j].y, v[2] += low[j].z, v[3] += low[j].w;
+        v[4] += high[j].x, v[5] += high[j].y, v[6] += high[j].z, v[7] += high[j].w;
+      }
     }
     const u32 left = p.n - column0 - c;
     Finish::run(p, v, z * p.c_row_step + row0 + r, z * p.c_column_step + column0 + c,
