@@ -49,6 +49,14 @@ std::string format_tuning(const BuildReport& report, const Engine& engine) {
   return text;
 }
 
+// The first few of many names.
+std::string format_some(const std::vector<std::string>& names) {
+  constexpr size_t most = 3;
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < most; ++i) text += (i == 0 ? "" : ", ") + names[i];
+  return names.size() > most ? text + ", …" : text;
+}
+
 void print_summary(const Arguments& arguments, const std::string& output, const BuildReport& report,
                    const Engine& engine, double seconds) {
   fmt::print("model     {}: {} nodes\n", arguments.model, report.model_nodes);
@@ -61,6 +69,10 @@ void print_summary(const Arguments& arguments, const std::string& output, const 
              arguments.no_verify ? "" : ", verify " + format_seconds(report.seconds_verify));
   fmt::print("tuning    {}\n", format_tuning(report, engine));
   fmt::print("memory    {}\n", format_memory(engine.memory()));
+  if (!report.kept_f32.empty())
+    fmt::print("precision {} stay fp32, fp16 cannot hold their numbers: {}\n",
+               report.kept_f32.size() == 1 ? "one value must" : fmt::format("{} values must", report.kept_f32.size()),
+               format_some(report.kept_f32));
   if (arguments.no_verify) {
     fmt::print("verify    off\n");
     return;
@@ -77,8 +89,8 @@ void print_summary(const Arguments& arguments, const std::string& output, const 
   }
   if (report.sensitivity > 0)
     fmt::print(
-        "verify    the model amplifies rounding: operators whose results move by 2^-22 move its outputs by {:.1e}\n",
-        report.sensitivity);
+        "verify    the model amplifies rounding: operators whose results move by {:.1e} move its outputs by {:.1e}\n",
+        report.rounding_noise, report.sensitivity);
 }
 
 void print_report_json(const Arguments& arguments, const std::string& output, const BuildReport& report,
@@ -103,7 +115,8 @@ void print_report_json(const Arguments& arguments, const std::string& output, co
                          {"memory", to_json(engine.memory())},
                          {"verified", !arguments.no_verify && report.unverified.empty()},
                          {"verification", to_json(report.verification)},
-                         {"sensitivity", report.sensitivity}};
+                         {"sensitivity", report.sensitivity},
+                         {"kept_f32", report.kept_f32}};
   print_json(json);
 }
 

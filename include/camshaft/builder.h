@@ -83,10 +83,11 @@ struct BuildReport {
   /// Why verification was not possible: the reference evaluation refuses the inputs that were made up, as a model does
   /// whose inputs are axes or shapes. Give it BuildOptions::verification_inputs. Empty when it was possible, or off.
   std::string unverified;
-  /// How far the reference's own results move when every operator's result moves by 2^-22, over the output's scale;
-  /// 0 where a quarter of the tolerance is more than that. Such a model amplifies rounding: its outputs are accepted
-  /// within four times this.
+  /// How far the reference's own results move when every operator's result moves by `rounding_noise`, a part of itself
+  /// (2^-22; 2^-11 in fp16, 2^-8 in bf16), over the output's scale; 0 where a quarter of the tolerance is more than
+  /// that. Such a model amplifies rounding: its outputs are accepted within four times this.
   double sensitivity = 0;
+  double rounding_noise = 0;
   double seconds_import = 0, seconds_optimize = 0, seconds_tune = 0, seconds_compile = 0, seconds_verify = 0;
   /// Different problems for which there were several good tactics: how many were measured, found in the timing cache,
   /// and left to the cost model because the time was up.
@@ -94,7 +95,7 @@ struct BuildReport {
   /// Whether approximate tactics (Winograd) were tried and given up because they took more than a quarter of the
   /// tolerance. Builds without verification never use them.
   bool approximate_refused = false;
-  /// Values whose magnitude on the sample inputs f16 cannot hold: they stay f32.
+  /// Values that are too large or too small for f16 on the sample inputs: they stay f32.
   std::vector<std::string> kept_f32;
   int64_t model_nodes = 0;  ///< nodes of the ONNX graph
   int64_t layers = 0;       ///< steps of the plan

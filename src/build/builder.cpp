@@ -209,6 +209,8 @@ Engine Builder::build_checked(const std::string& model_path) {
   if (options_.verify) {
     VerifyOptions verify;
     verify.tolerance = options_.effective_tolerance();
+    verify.rounding_noise = passes.storage == DType::f16 ? 0x1p-11 : passes.storage == DType::bf16 ? 0x1p-8 : 0x1p-22;
+    report_.rounding_noise = verify.rounding_noise;
     verify.seed = options_.seed;
     verify.cancellation = options_.cancellation;
     for (const auto& [name, view] : options_.verification_inputs) verify.inputs[name] = copy_of(view);

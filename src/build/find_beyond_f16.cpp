@@ -9,12 +9,18 @@ namespace camshaft {
 
 namespace {
 
-constexpr float limit = 65504 / 2;  // other inputs may be larger
+// Other inputs may give larger numbers.
+constexpr float largest = 65504 / 2;
+// Below 2^-14 f16 has fixed steps: of a tensor that is all below 2^-11, as squares of small numbers are, much is lost.
+constexpr float least = 0x1p-11F;
 
-bool exceeds(const Tensor& tensor) {
+bool is_beyond(const Tensor& tensor) {
   if (!tensor.defined() || tensor.dtype() != DType::f32) return false;
   const auto* x = tensor.as<float>();
-  return std::any_of(x, x + tensor.size(), [](float v) { return std::isfinite(v) && std::fabs(v) > limit; });
+  float most = 0;
+  for (int64_t i = 0; i < tensor.size(); ++i)
+    if (std::isfinite(x[i])) most = std::max(most, std::fabs(x[i]));
+  return most > largest || (most > 0 && most < least);
 }
 
 }  // namespace
@@ -29,7 +35,7 @@ std::set<std::string> find_beyond_f16(const Graph& model, const Graph& optimized
   evaluation.cancellation = &options.cancellation;
   evaluation.observer = [&](const Node& node, const std::vector<Tensor>& outputs) {
     for (size_t o = 0; o < outputs.size() && o < node.outputs.size(); ++o)
-      if (exceeds(outputs[o])) found.insert(optimized.value(node.outputs[o]).name);
+      if (is_beyond(outputs[o])) found.insert(optimized.value(node.outputs[o]).name);
   };
   evaluate(optimized, sample->inputs, pool, evaluation);
   return found;

@@ -18,10 +18,6 @@ namespace camshaft {
 
 namespace {
 
-// What rounding to f32 can do to each result, relative to itself: a few units in the last place, as sums of many terms
-// in another order have. evaluate() takes as many units of the narrower types.
-constexpr double rounding_noise = 0x1p-22;
-
 std::string describe(const PlanStep& step) {
   std::string sources;
   for (const std::string& s : step.sources) sources += (sources.empty() ? "" : ", ") + s;
@@ -117,7 +113,7 @@ VerifyResult verify_engine(const Graph& model, const Engine& engine, const Verif
   for (uint64_t run = 0; run < most_runs && (run == 0 ? ask || !all_passed() : !all_passed()); ++run) {
     EvaluateOptions noisy;
     noisy.cancellation = &options.cancellation;
-    noisy.rounding_noise = rounding_noise;
+    noisy.rounding_noise = options.rounding_noise;
     noisy.noise_seed = options.seed + run;
     const std::vector<Tensor> moved = evaluate(model, sample.inputs, pool, noisy);
     const std::vector<OutputError> spread =

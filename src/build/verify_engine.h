@@ -13,6 +13,9 @@ struct VerifyOptions {
   double tolerance = 1e-4;
   /// Relative error above which the sensitivity is asked for; the tolerance when that is smaller.
   double sensitivity_above = 1e-4;
+  /// What storing a result may move it by, as a part of itself: 2^-22 in f32, a few units in the last place, as sums of
+  /// many terms in another order have; 2^-11 in f16, 2^-8 in bf16.
+  double rounding_noise = 0x1p-22;
   uint64_t seed = 0;
   std::map<std::string, Dims> shapes;    ///< of inputs; others as choose_input_shapes guesses
   std::map<std::string, Tensor> inputs;  ///< instead of seeded ones; their shapes need not be in `shapes`
@@ -25,10 +28,9 @@ struct VerifyResult {
   bool passed = false;
   /// Why no seeded inputs could be found that the reference evaluation accepts; empty when some were.
   std::string unverified;
-  /// How far the reference's own results move when the result of every operator moves by one part in 2^22, over the
-  /// output's scale; 0 unless some output's error was above VerifyOptions::sensitivity_above. A model that amplifies
-  /// rounding like that cannot
-  /// agree better.
+  /// How far the reference's own results move when the result of every operator moves by
+  /// VerifyOptions::rounding_noise, over the output's scale; 0 unless some output's error was above
+  /// VerifyOptions::sensitivity_above. A model that amplifies rounding like that cannot agree better.
   double sensitivity = 0;
   /// Of a failure: the first layer that diverges, as text.
   std::string culprit;

@@ -129,7 +129,9 @@ class Interpreter {
     const DType dtype = exact.dtype();
     if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return exact;
     const double unit = dtype == DType::f32 ? 1 : dtype == DType::f16 ? 0x1p13 : 0x1p16;
-    const auto noise = static_cast<float>(options_.rounding_noise * unit);
+    // That of a narrow type is its own.
+    const double own = std::min(options_.rounding_noise, 0x1p-22) * unit;
+    const auto noise = static_cast<float>(std::max(options_.rounding_noise, own));
     const auto count = static_cast<size_t>(exact.size());
     std::vector<float> values(count);
     convert_to_float(dtype, exact.data(), values.data(), exact.size());

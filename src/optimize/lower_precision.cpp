@@ -33,14 +33,15 @@ bool is_narrow(const Op& op) {
          op.as<ops::Gather>() || op.as<ops::GatherElements>();
 }
 
-// Products of many factors leave f16's range, and bf16's precision, before their operands do.
-bool is_product(const Op& op) {
+// Squares and products leave f16's range long before their operands do: a norm of 1e-4 is the root of what f16 has as
+// 0.
+bool leaves_range(const Op& op) {
   const auto* reduce = op.as<ops::Reduce>();
-  return reduce && reduce->kind == ops::ReduceKind::prod;
+  return reduce && (reduce->kind == ops::ReduceKind::prod || reduce->kind == ops::ReduceKind::sum_squares);
 }
 
 Role role_of(const Node& node) {
-  if (is_product(node.op)) return Role::plain;
+  if (leaves_range(node.op)) return Role::plain;
   if (is_narrow(node.op)) return Role::narrow;
   if (node.op.as<ops::Pointwise>() || node.op.as<ops::Cast>()) return Role::pointwise;
   const auto* region = node.op.as<ops::Region>();
@@ -92,17 +93,33 @@ class Lowering {
     if (role == Role::plain) return role;
     for (const ValueId id : node.outputs)
       if (context_.keep_f32 && context_.keep_f32->contains(old_.value(id).name)) return Role::plain;
+    // What is computed for a reduction alone may be squares: they leave f16's range long before what they are of.
+    const int32_t before = node.inputs.empty() || node.inputs[0] == no_value ? -1 : uses_.producer[at(node.inputs[0])];
+    if (const auto* reduce = node.op.as<ops::Reduce>(); reduce && before >= 0) {
+      const Role computed = role_of(old_.nodes[static_cast<size_t>(before)]);
+      if (computed == Role::pointwise || (computed == Role::contract && reduce->kind == ops::ReduceKind::sum))
+        return Role::plain;
+    }
     // An operator that touches no f32 has nothing to gain.
     const bool touches = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) { return is_f32(id); });
     if (!touches && role != Role::pointwise) return Role::plain;
     const size_t masks = node.op.as<ops::Attention>() ? 3 : node.inputs.size();
     for (size_t i = 0; i < masks && role != Role::pointwise; ++i)
-      if (is_f32(node.inputs[i]) && !fits(node.inputs[i])) return Role::plain;
+      if (is_f32(node.inputs[i]) && !fits(node.inputs[i]) && (role == Role::narrow || is_anchor_input(node, i)))
+        return Role::plain;
     return role;
   }
 
-  // Whether the narrow type holds all elements of a constant.
+  // Whether the contraction of a region reads the region's input i.
+  static bool is_anchor_input(const Node& node, size_t i) {
+    const Graph& body = node.bodies[0];
+    const std::vector<ValueId>& anchor = body.nodes[0].inputs;
+    return std::find(anchor.begin(), anchor.end(), body.inputs[i]) != anchor.end();
+  }
+
+  // Whether the narrow type holds all elements of a value, as far as anyone knows.
   bool fits(ValueId id) const {
+    if (context_.keep_f32 && context_.keep_f32->contains(old_.value(id).name)) return false;
     const Tensor* constant = old_.value(id).constant.get();
     if (!constant || context_.storage != DType::f16) return true;
     const auto* x = constant->as<float>();

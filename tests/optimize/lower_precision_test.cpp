@@ -100,15 +100,35 @@ TEST(LowerPrecision, WhatItCannotHoldStaysF32) {
   EXPECT_EQ(outline(lowered(body)), "matmul:f32");
   EXPECT_EQ(outline(lowered(body, DType::bf16)), "cast:bf16 matmul:bf16 cast:f32");
   const std::set<std::string> keep{"r"};
+  // Nor can the product that reads it.
   EXPECT_EQ(outline(lowered(two_products, DType::f16, &keep)),
-            "contract(matmul:f32 pointwise:f32 pointwise:f32):f32 cast:f16 matmul:f16 cast:f32");
+            "contract(matmul:f32 pointwise:f32 pointwise:f32):f32 matmul:f32");
+  const std::set<std::string> keep_last{"y"};
+  EXPECT_EQ(outline(lowered(two_products, DType::f16, &keep_last)),
+            "cast:f16 contract(matmul:f16 cast:f32 pointwise:f32 pointwise:f32):f32 matmul:f32");
 }
 
-TEST(LowerPrecision, ProductsOfManyFactorsStayF32) {
+TEST(LowerPrecision, ProductsAndSquaresStayF32) {
   EXPECT_EQ(outline(lowered(R"(
   %p = reduce {kind=prod, axes=[1]} (%x)
   return y=%p)")),
             "reduce:f32");
+  EXPECT_EQ(outline(lowered(R"(
+  const %w: f32[4, 4] = 0.5
+  %m = matmul (%x, %w)
+  %p = reduce {kind=sum_squares, axes=[1]} (%m)
+  return y=%p)")),
+            "cast:f16 matmul:f16 cast:f32 reduce:f32");
+}
+
+TEST(LowerPrecision, WhatIsComputedForAReductionStaysF32) {
+  EXPECT_EQ(outline(lowered(R"(
+  const %w: f32[4, 4] = 0.5
+  %m = matmul (%x, %w)
+  %s = pointwise {function=mul} (%m, %m)
+  %p = reduce {kind=sum, axes=[1]} (%s)
+  return y=%p)")),
+            "cast:f16 contract(matmul:f16 cast:f32 pointwise:f32):f32 reduce:f32");
 }
 
 TEST(LowerPrecision, NothingWithoutBeingAsked) {
