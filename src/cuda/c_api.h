@@ -57,40 +57,40 @@ struct LaunchConfig {
 };
 
 // X(name, parameters): every function returns Result.
-#define CAMSHAFT_CUDA_DRIVER(X)                                                                              \
-  X(cuInit, (unsigned flags))                                                                                \
-  X(cuDriverGetVersion, (int* version))                                                                      \
-  X(cuGetErrorName, (Result error, const char** name))                                                       \
-  X(cuGetErrorString, (Result error, const char** text))                                                     \
-  X(cuDeviceGetCount, (int* count))                                                                          \
-  X(cuDeviceGet, (Device * device, int ordinal))                                                             \
-  X(cuDeviceGetName, (char* name, int length, Device device))                                                \
-  X(cuDeviceTotalMem_v2, (size_t * bytes, Device device))                                                    \
-  X(cuDeviceGetAttribute, (int* value, int attribute, Device device))                                        \
-  X(cuDevicePrimaryCtxRetain, (Handle * context, Device device))                                             \
-  X(cuDevicePrimaryCtxRelease_v2, (Device device))                                                           \
-  X(cuCtxPushCurrent_v2, (Handle context))                                                                   \
-  X(cuCtxPopCurrent_v2, (Handle * context))                                                                  \
-  X(cuStreamCreate, (Handle * stream, unsigned flags))                                                       \
-  X(cuStreamDestroy_v2, (Handle stream))                                                                     \
-  X(cuStreamSynchronize, (Handle stream))                                                                    \
-  X(cuStreamBeginCapture_v2, (Handle stream, int mode))                                                      \
-  X(cuStreamEndCapture, (Handle stream, Handle * graph))                                                     \
-  X(cuGraphInstantiateWithFlags, (Handle * executable, Handle graph, unsigned long long flags))              \
-  X(cuGraphLaunch, (Handle executable, Handle stream))                                                       \
-  X(cuGraphExecDestroy, (Handle executable))                                                                 \
-  X(cuGraphDestroy, (Handle graph))                                                                          \
-  X(cuMemGetInfo_v2, (size_t * free, size_t * total))                                                        \
-  X(cuMemAlloc_v2, (Pointer * memory, size_t bytes))                                                         \
-  X(cuMemFree_v2, (Pointer memory))                                                                          \
-  X(cuMemAllocHost_v2, (void** memory, size_t bytes))                                                        \
-  X(cuMemFreeHost, (void* memory))                                                                           \
-  X(cuMemcpyHtoDAsync_v2, (Pointer to, const void* from, size_t bytes, Handle stream))                       \
-  X(cuMemcpyDtoHAsync_v2, (void* to, Pointer from, size_t bytes, Handle stream))                             \
-  X(cuModuleLoadData, (Handle * module, const void* image))                                                  \
-  X(cuModuleUnload, (Handle module))                                                                         \
-  X(cuModuleGetFunction, (Handle * function, Handle module, const char* name))                               \
-  X(cuFuncSetAttribute, (Handle function, int attribute, int value))                                         \
+#define CAMSHAFT_CUDA_DRIVER(X)                                                                 \
+  X(cuInit, (unsigned flags))                                                                   \
+  X(cuDriverGetVersion, (int* version))                                                         \
+  X(cuGetErrorName, (Result error, const char** name))                                          \
+  X(cuGetErrorString, (Result error, const char** text))                                        \
+  X(cuDeviceGetCount, (int* count))                                                             \
+  X(cuDeviceGet, (Device * device, int ordinal))                                                \
+  X(cuDeviceGetName, (char* name, int length, Device device))                                   \
+  X(cuDeviceTotalMem_v2, (size_t * bytes, Device device))                                       \
+  X(cuDeviceGetAttribute, (int* value, int attribute, Device device))                           \
+  X(cuDevicePrimaryCtxRetain, (Handle * context, Device device))                                \
+  X(cuDevicePrimaryCtxRelease_v2, (Device device))                                              \
+  X(cuCtxPushCurrent_v2, (Handle context))                                                      \
+  X(cuCtxPopCurrent_v2, (Handle * context))                                                     \
+  X(cuStreamCreate, (Handle * stream, unsigned flags))                                          \
+  X(cuStreamDestroy_v2, (Handle stream))                                                        \
+  X(cuStreamSynchronize, (Handle stream))                                                       \
+  X(cuStreamBeginCapture_v2, (Handle stream, int mode))                                         \
+  X(cuStreamEndCapture, (Handle stream, Handle * graph))                                        \
+  X(cuGraphInstantiateWithFlags, (Handle * executable, Handle graph, unsigned long long flags)) \
+  X(cuGraphLaunch, (Handle executable, Handle stream))                                          \
+  X(cuGraphExecDestroy, (Handle executable))                                                    \
+  X(cuGraphDestroy, (Handle graph))                                                             \
+  X(cuMemGetInfo_v2, (size_t * free, size_t * total))                                           \
+  X(cuMemAlloc_v2, (Pointer * memory, size_t bytes))                                            \
+  X(cuMemFree_v2, (Pointer memory))                                                             \
+  X(cuMemAllocHost_v2, (void** memory, size_t bytes))                                           \
+  X(cuMemFreeHost, (void* memory))                                                              \
+  X(cuMemcpyHtoDAsync_v2, (Pointer to, const void* from, size_t bytes, Handle stream))          \
+  X(cuMemcpyDtoHAsync_v2, (void* to, Pointer from, size_t bytes, Handle stream))                \
+  X(cuModuleLoadData, (Handle * module, const void* image))                                     \
+  X(cuModuleUnload, (Handle module))                                                            \
+  X(cuModuleGetFunction, (Handle * function, Handle module, const char* name))                  \
+  X(cuFuncSetAttribute, (Handle function, int attribute, int value))                            \
   X(cuLaunchKernelEx, (const LaunchConfig* config, Handle function, void** arguments, void** extra))
 
 #define CAMSHAFT_CUDA_NVRTC(X)                                                              \

@@ -33,15 +33,20 @@ def run_cases(kind, report, wrapper=(), **options):
     command = [*wrapper, PROGRAM, DATA / kind, "--report", report, "--jobs", str(os.cpu_count())]
     done = subprocess.run(command, capture_output=True, text=True, **options)
     assert done.returncode == 0, done.stderr
-    return {name: reason for name, _, reason in
-            (line.partition("\t") for line in report.read_text(errors="replace").splitlines())}
+    return {
+        name: reason
+        for name, _, reason in (line.partition("\t") for line in report.read_text(errors="replace").splitlines())
+    }
 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory):
     """{(kind, name): reason}"""
-    return {(kind, name): reason for kind in CASES
-            for name, reason in run_cases(kind, tmp_path_factory.mktemp(kind) / "report.tsv").items()}
+    return {
+        (kind, name): reason
+        for kind in CASES
+        for name, reason in run_cases(kind, tmp_path_factory.mktemp(kind) / "report.tsv").items()
+    }
 
 
 @pytest.mark.parametrize("kind", CASES)

@@ -21,20 +21,24 @@ inline f32 f16_to_f32(u16 bits) {
 inline u16 f32_to_f16(f32 x) {
   const u32 bits = __float_as_uint(x), sign = bits >> 16 & 0x8000;
   const u32 size = bits & 0x7fffffff;
-  if (size > 0x7f800000) return 0x7fff;          // as the device makes NaN
+  if (size > 0x7f800000) return 0x7fff;               // as the device makes NaN
   if (size >= 0x477ff000) return u16(sign | 0x7c00);  // 65520 and more
   if (size < 0x38800000)  // below the least normal number: the sum rounds where the last bit of a denormal is
     return u16(sign | (__float_as_uint(__uint_as_float(size) + 0.5f) - 0x3f000000u));
   return u16(sign | ((size + 0xfff + (size >> 13 & 1)) >> 13) - (112u << 10));
 }
-inline u32 f32_to_f16_pair(f32 low, f32 high) { return u32(f32_to_f16(low)) | u32(f32_to_f16(high)) << 16; }
+inline u32 f32_to_f16_pair(f32 low, f32 high) {
+  return u32(f32_to_f16(low)) | u32(f32_to_f16(high)) << 16;
+}
 namespace emulator {
 inline u32 f32_to_bf16(f32 x) {
   const u32 bits = __float_as_uint(x);
   return (bits & 0x7fffffff) > 0x7f800000 ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 }  // namespace emulator
-inline u32 f32_to_bf16_pair(f32 low, f32 high) { return emulator::f32_to_bf16(low) | emulator::f32_to_bf16(high) << 16; }
+inline u32 f32_to_bf16_pair(f32 low, f32 high) {
+  return emulator::f32_to_bf16(low) | emulator::f32_to_bf16(high) << 16;
+}
 
 template <int bytes>
 struct alignas(bytes) Block {
@@ -61,29 +65,41 @@ struct Words {
 
 template <class T, int count>
 inline void load(const T* from, T (&to)[count]) {
-  emulator::need_alignment(from, sizeof to < 16 ? sizeof to : 16, "load() from an address that is not aligned to all of the elements");
+  emulator::need_alignment(from, sizeof to < 16 ? sizeof to : 16,
+                           "load() from an address that is not aligned to all of the elements");
   __builtin_memcpy(to, from, sizeof to);
 }
 template <class T, int count>
 inline void store(T* to, const T (&from)[count]) {
-  emulator::need_alignment(to, sizeof from < 16 ? sizeof from : 16, "store() to an address that is not aligned to all of the elements");
+  emulator::need_alignment(to, sizeof from < 16 ? sizeof from : 16,
+                           "store() to an address that is not aligned to all of the elements");
   __builtin_memcpy(to, from, sizeof from);
 }
 
 // ---- approximations
 
 namespace emulator {
-inline f32 flush(f32 x) { return __builtin_fabsf(x) < 0x1p-126f ? copysignf(0.0f, x) : x; }
+inline f32 flush(f32 x) {
+  return __builtin_fabsf(x) < 0x1p-126f ? copysignf(0.0f, x) : x;
+}
 }  // namespace emulator
-inline f32 exp2_approximate(f32 x) { return emulator::flush(exp2f(emulator::flush(x))); }
-inline f32 reciprocal_approximate(f32 x) { return emulator::flush(1 / emulator::flush(x)); }
+inline f32 exp2_approximate(f32 x) {
+  return emulator::flush(exp2f(emulator::flush(x)));
+}
+inline f32 reciprocal_approximate(f32 x) {
+  return emulator::flush(1 / emulator::flush(x));
+}
 
 // ---- matrices
 
 namespace emulator {
-inline f32 bf16_to_f32(u16 bits) { return __uint_as_float(u32(bits) << 16); }
+inline f32 bf16_to_f32(u16 bits) {
+  return __uint_as_float(u32(bits) << 16);
+}
 // The tensor core drops the bits that TF32 has not.
-inline f32 tf32_to_f32(u32 bits) { return __uint_as_float(bits & 0xffffe000u); }
+inline f32 tf32_to_f32(u32 bits) {
+  return __uint_as_float(bits & 0xffffe000u);
+}
 
 struct MatrixOperands {
   f32 d[4];
@@ -174,9 +190,15 @@ inline void load_matrices(u32 (&r)[4], const void* row, bool transposed) {
 inline u32 shared_address(const void* shared) {
   return u32(static_cast<const u8*>(shared) - camshaft_block->shared);
 }
-inline void load_matrix_x4(u32 (&r)[4], const void* shared) { emulator::load_matrices(r, shared, false); }
-inline void load_matrix_x4_transposed(u32 (&r)[4], const void* shared) { emulator::load_matrices(r, shared, true); }
-inline void load_matrix_x4(u32 (&r)[4], u32 address) { load_matrix_x4(r, camshaft_block->shared + address); }
+inline void load_matrix_x4(u32 (&r)[4], const void* shared) {
+  emulator::load_matrices(r, shared, false);
+}
+inline void load_matrix_x4_transposed(u32 (&r)[4], const void* shared) {
+  emulator::load_matrices(r, shared, true);
+}
+inline void load_matrix_x4(u32 (&r)[4], u32 address) {
+  load_matrix_x4(r, camshaft_block->shared + address);
+}
 inline void load_matrix_x4_transposed(u32 (&r)[4], u32 address) {
   load_matrix_x4_transposed(r, camshaft_block->shared + address);
 }
