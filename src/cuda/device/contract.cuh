@@ -499,7 +499,6 @@ struct Contract {
     const u32 end = first + p.k_tiles_per_split < p.k_tiles ? first + p.k_tiles_per_split : p.k_tiles;
     Contract block(p, shared, z, tile, first);
     Sums sums = {};
-    let_next_start();
     if (p.b_is_constant) {
 #pragma unroll 1
       for (u32 s = 0; s < STAGES - 1 && first + s < end; ++s) block.copy_b(block.stage_b(s), first + s);
@@ -528,6 +527,8 @@ struct Contract {
       from = from + 1 == STAGES ? 0 : from + 1;
       to = to + 1 == STAGES ? 0 : to + 1;
     }
+    // Not before: the next kernel's blocks would wait in the room that this one's need (ResNet-50: 0.49 ms, not 0.43).
+    let_next_start();
     copy_async_wait<0>();
     __syncthreads();
     float* staged = reinterpret_cast<float*>(shared);
