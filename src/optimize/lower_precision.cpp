@@ -57,6 +57,7 @@ class Lowering {
         graph_(graph),
         context_(context),
         uses_(old_),
+        divisors_(old_.values.size()),
         wide_(old_.values.size(), no_value),
         narrow_(old_.values.size(), no_value) {}
 
@@ -64,6 +65,7 @@ class Lowering {
     graph_ = Graph();
     graph_.name = old_.name;
     for (const ValueId id : old_.inputs) wide_[at(id)] = graph_.add_input(old_.value(id).name, old_.type(id));
+    for (size_t n = old_.nodes.size(); n-- > 0;) mark_divisors(old_.nodes[n]);
     for (const Node& node : old_.nodes) roles_.push_back(role(node));
     for (size_t n = 0; n < old_.nodes.size(); ++n) {
       const Node& node = old_.nodes[n];
@@ -92,6 +94,8 @@ class Lowering {
     const Role role = role_of(node);
     if (role == Role::plain) return role;
     for (const ValueId id : node.outputs)
+      if (role == Role::narrow && divisors_[at(id)]) return Role::plain;
+    for (const ValueId id : node.outputs)
       if (context_.keep_f32 && context_.keep_f32->contains(old_.value(id).name)) return Role::plain;
     // What is computed for a reduction alone may be squares: they leave f16's range long before what they are of.
     const int32_t before = node.inputs.empty() || node.inputs[0] == no_value ? -1 : uses_.producer[at(node.inputs[0])];
@@ -110,6 +114,37 @@ class Lowering {
     return role;
   }
 
+  // Marks what the node divides by, and what that is made of: a small divisor, as the 1e-12 that a norm is bounded by,
+  // would become 0 in f16.
+  void mark_divisors(const Node& node) {
+    const auto* region = node.op.as<ops::Region>();
+    if (!region) {
+      const bool divides = mark_of(node, divisors_);
+      if (!divides && is_narrow(node.op) && !node.op.as<ops::MatMul>() && !node.op.as<ops::Conv>() &&
+          !node.inputs.empty() && node.inputs[0] != no_value && divisors_[at(node.outputs[0])])
+        divisors_[at(node.inputs[0])] = true;
+      return;
+    }
+    const Graph& body = node.bodies[0];
+    std::vector<bool> marked(body.values.size());
+    for (size_t n = body.nodes.size(); n-- > 0;) {
+      const Node& inner = body.nodes[n];
+      mark_of(inner, marked);
+      if (inner.op.as<ops::Pointwise>() && marked[at(inner.outputs[0])])
+        for (const ValueId id : inner.inputs) marked[at(id)] = true;
+    }
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (marked[at(body.inputs[i])]) divisors_[at(node.inputs[i])] = true;
+  }
+
+  static bool mark_of(const Node& node, std::vector<bool>& marked) {
+    const auto* pointwise = node.op.as<ops::Pointwise>();
+    if (!pointwise) return false;
+    if (pointwise->function == ScalarFunction::div) marked[at(node.inputs[1])] = true;
+    if (pointwise->function == ScalarFunction::reciprocal) marked[at(node.inputs[0])] = true;
+    return true;
+  }
+
   // Whether the contraction of a region reads the region's input i.
   static bool is_anchor_input(const Node& node, size_t i) {
     const Graph& body = node.bodies[0];
@@ -126,8 +161,9 @@ class Lowering {
     return std::none_of(x, x + constant->size(), [](float v) { return std::isfinite(v) && std::fabs(v) > 65504; });
   }
 
-  // Whether somebody reads the value better in the narrow type.
+  // Whether somebody reads the value better in the narrow type, and nobody divides by it.
   bool wanted_narrow(ValueId id) const {
+    if (divisors_[at(id)]) return false;
     const auto& readers = uses_.readers[at(id)];
     return std::any_of(readers.begin(), readers.end(),
                        [&](int32_t n) { return roles_[static_cast<size_t>(n)] != Role::plain; });
@@ -290,6 +326,7 @@ class Lowering {
   const PassContext& context_;
   const Uses uses_;
   std::vector<Role> roles_;
+  std::vector<bool> divisors_;          // by old value
   std::vector<ValueId> wide_, narrow_;  // of each old value, in the new graph
 };
 

@@ -131,6 +131,21 @@ TEST(LowerPrecision, WhatIsComputedForAReductionStaysF32) {
             "cast:f16 contract(matmul:f16 cast:f32 pointwise:f32):f32 reduce:f32");
 }
 
+TEST(LowerPrecision, WhatIsDividedByStaysF32) {
+  EXPECT_EQ(outline(lowered(R"(
+  const %w: f32[4, 4] = 0.5
+  const %least: f32[] = 1e-12
+  %m = matmul (%x, %w)
+  %n = reduce {kind=max, axes=[1]} (%m)
+  %b = pointwise {function=max} (%n, %least)
+  %e = expand {shape=shape(2, 4)} (%b)
+  %d = pointwise {function=div} (%m, %e)
+  %y = matmul (%d, %w)
+  return y=%y)")),
+            "cast:f16 matmul:f16 reduce:f16 pointwise(cast:f32 pointwise:f32):f32 expand:f32 "
+            "pointwise(cast:f32 pointwise:f32 cast:f16):f16 matmul:f16 cast:f32");
+}
+
 TEST(LowerPrecision, NothingWithoutBeingAsked) {
   EXPECT_EQ(outline(lowered(two_products, DType::f32)),
             "contract(matmul:f32 pointwise:f32 pointwise:f32):f32 matmul:f32");
