@@ -157,8 +157,13 @@ class Lowering {
     if (context_.keep_f32 && context_.keep_f32->contains(old_.value(id).name)) return false;
     const Tensor* constant = old_.value(id).constant.get();
     if (!constant || context_.storage != DType::f16) return true;
+    // Below 2^-14 f16 has fixed steps: of weights that are all below 2^-11 little would be left.
+    constexpr float largest = 65504, least = 0x1p-11F;
     const auto* x = constant->as<float>();
-    return std::none_of(x, x + constant->size(), [](float v) { return std::isfinite(v) && std::fabs(v) > 65504; });
+    float most = 0;
+    for (int64_t i = 0; i < constant->size(); ++i)
+      if (std::isfinite(x[i])) most = std::max(most, std::fabs(x[i]));
+    return most <= largest && (most == 0 || most >= least);
   }
 
   // Whether somebody reads the value better in the narrow type, and nobody divides by it.

@@ -98,6 +98,11 @@ TEST(LowerPrecision, WhatItCannotHoldStaysF32) {
   %y = matmul (%x, %w)
   return y=%y)";
   EXPECT_EQ(outline(lowered(body)), "matmul:f32");
+  EXPECT_EQ(outline(lowered(R"(
+  const %w: f32[4, 4] = 0.00001
+  %y = matmul (%x, %w)
+  return y=%y)")),
+            "matmul:f32");
   EXPECT_EQ(outline(lowered(body, DType::bf16)), "cast:bf16 matmul:bf16 cast:f32");
   const std::set<std::string> keep{"r"};
   // Nor can the product that reads it.
