@@ -254,7 +254,7 @@ class ProductLaunch final : public Launch {
     size.cluster_y = p_.is_cluster ? splits_ : 1;
     size.may_start_early = true;
     void* argument = &p_;
-    compiled_.function(p_.a_vector && p_.b_vector)
+    compiled_.function(is_whole_ && p_.a_vector && p_.b_vector)
         .launch(static_cast<Queue*>(arguments.queue)->stream(), size, {&argument, 1});
   }
 
