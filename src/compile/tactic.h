@@ -29,6 +29,13 @@ class TacticParameters {
   std::vector<std::pair<std::string, int64_t>> numbers_;
 };
 
+/// One variant of a tactic for one region, as the families of a backend's kernels offer them.
+struct TacticOffer {
+  TacticParameters parameters = {};  ///< empty for a tactic without variants
+  double seconds = 0;                ///< expected at the optimum shapes, see Tactic
+  bool approximate = false;          ///< see Tactic
+};
+
 /// One way of running a region: a name with all its parameters, and what the cost model expects of it.
 struct Tactic {
   std::string name;              ///< e.g. "gemm", "winograd", "reference"

@@ -10,13 +10,6 @@
 
 namespace camshaft::cpu {
 
-/// One variant of a tactic for one region.
-struct TacticOffer {
-  TacticParameters parameters;  ///< empty for a tactic without variants
-  double seconds = 0;           ///< expected on one thread at the optimum shapes
-  bool approximate = false;     ///< see Tactic
-};
-
 /// Offers must hold for every value of the symbols: a kernel that was offered never refuses a shape.
 class CpuTactic {
  public:

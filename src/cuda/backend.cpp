@@ -80,8 +80,9 @@ class CudaBackend final : public Backend {
   std::vector<Tactic> tactics(const RegionView& region) const override {
     std::vector<Tactic> list;
     for (const CudaTactic* tactic : all_tactics)
-      if (const auto seconds = tactic->estimate(region, workshop_.device()->facts()))
-        list.push_back({.name = std::string(tactic->name()), .estimated_seconds = *seconds, .place = Place::device});
+      for (TacticOffer& offer : tactic->offers(region, workshop_))
+        list.push_back({std::string(tactic->name()), offer.seconds, offer.approximate, std::move(offer.parameters),
+                        Place::device});
     std::stable_sort(list.begin(), list.end(),
                      [](const Tactic& a, const Tactic& b) { return a.estimated_seconds < b.estimated_seconds; });
     const double detour = list.empty() ? 0 : seconds_of_detour;
@@ -96,8 +97,7 @@ class CudaBackend final : public Backend {
                                         PackedConstants& constants) const override {
     if (tactic.place == Place::host) return host_->compile(region, tactic, constants);
     for (const CudaTactic* known : all_tactics)
-      if (known->name() == tactic.name && known->estimate(region, workshop_.device()->facts()))
-        return known->compile(region, workshop_, constants);
+      if (known->name() == tactic.name) return known->compile(region, tactic.parameters, workshop_, constants);
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("the GPU has no tactic '{}' for {}", tactic.str(), to_string(region.node.op)));
   }

@@ -158,8 +158,15 @@ Divisor divisor(int64_t value, const char* what) {
 /// What one region runs. The kernel for operands that lie anyhow is made when the first such come.
 class Compiled {
  public:
-  Compiled(const Workshop& workshop, const ContractForm& form, const ContractTile& tile, std::string finish)
-      : device(workshop.device()), tile(tile), workshop_(workshop), form_(form), finish_(std::move(finish)) {}
+  Compiled(const Workshop& workshop, const ContractForm& form, const TileChoice& choice, const ContractSize& optimum,
+           std::string finish)
+      : device(workshop.device()),
+        tile(choice.tile),
+        workshop_(workshop),
+        form_(form),
+        splits_(choice.splits),
+        optimum_(optimum),
+        finish_(std::move(finish)) {}
 
   const Function& function(bool aligned) const {
     const std::lock_guard lock(mutex_);
@@ -173,6 +180,11 @@ class Compiled {
     return *made;
   }
 
+  /// As chosen at the optimum; by the cost model elsewhere.
+  int splits(const ContractSize& size) const {
+    return size.is_same_work(optimum_) ? splits_ : choose_splits(form_, tile, size, device->facts()).splits;
+  }
+
   std::shared_ptr<const Device> device;  // outlives the functions
   ContractTile tile;
   DeviceBuffer weights;
@@ -180,6 +192,8 @@ class Compiled {
  private:
   const Workshop& workshop_;  // the backend's
   ContractForm form_;
+  int splits_;
+  ContractSize optimum_;
   std::string finish_;
   mutable std::mutex mutex_;
   mutable std::optional<Function> aligned_, any_;
@@ -216,8 +230,7 @@ class ProductLaunch final : public Launch {
     p_.k_tiles = (p_.k + static_cast<uint32_t>(bk) - 1) / static_cast<uint32_t>(bk);
     const ContractSize size{static_cast<double>(p_.m), static_cast<double>(p_.n), static_cast<double>(p_.k),
                             static_cast<double>(batch)};
-    const auto wanted =
-        static_cast<uint32_t>(choose_splits(view.form, compiled.tile, size, compiled.device->facts()).splits);
+    const auto wanted = static_cast<uint32_t>(compiled.splits(size));
     p_.k_tiles_per_split = std::max(1u, (p_.k_tiles + wanted - 1) / wanted);
     splits_ = std::max(1u, (p_.k_tiles + p_.k_tiles_per_split - 1) / p_.k_tiles_per_split);
     constexpr unsigned most_of_a_cluster = 8;
@@ -425,20 +438,26 @@ bool can_be_aligned(const RegionView& region, const ProductView& view) {
   return !view.matmul->transpose_a && fits(view.a) && b;
 }
 
-std::optional<double> estimate_product(const RegionView& region, const DeviceFacts& device) {
+std::vector<TacticOffer> offer_products(const RegionView& region, const Workshop& workshop) {
+  const DeviceFacts& device = workshop.device()->facts();
   const auto view = view_product(region, device);
-  if (!view) return std::nullopt;
-  const auto choice = choose_tile(view->form, size_at_optimum(region, *view), device);
-  if (!choice) return std::nullopt;
-  return std::max(choice->seconds, seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte);
+  if (!view) return {};
+  const double least = seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte;
+  std::vector<TacticOffer> offers;
+  for (const TileChoice& choice : tile_choices(view->form, size_at_optimum(region, *view), device))
+    offers.push_back({choice.parameters(), std::max(choice.seconds, least)});
+  return offers;
 }
 
-std::shared_ptr<const Kernel> compile_product(const RegionView& region, const Workshop& workshop,
-                                              PackedConstants& constants) {
+std::shared_ptr<const Kernel> compile_product(const RegionView& region, const TacticParameters& parameters,
+                                              const Workshop& workshop, PackedConstants& constants) {
   const DeviceFacts& device = workshop.device()->facts();
   ProductView view = *view_product(region, device);
-  const TileChoice choice = *choose_tile(view.form, size_at_optimum(region, view), device);
-  auto compiled = std::make_unique<Compiled>(workshop, view.form, choice.tile, finish_text(view.epilogue));
+  const ContractSize optimum = size_at_optimum(region, view);
+  const std::vector<TileChoice> choices = tile_choices(view.form, optimum, device);
+  const auto choice =
+      std::find_if(choices.begin(), choices.end(), [&](const TileChoice& c) { return c.parameters() == parameters; });
+  auto compiled = std::make_unique<Compiled>(workshop, view.form, *choice, optimum, finish_text(view.epilogue));
   compiled->function(can_be_aligned(region, view));
   if (view.rows)
     compiled->weights =
@@ -449,6 +468,6 @@ std::shared_ptr<const Kernel> compile_product(const RegionView& region, const Wo
 
 }  // namespace
 
-const CudaTactic contract_tactic{"cuda_contract", estimate_product, compile_product};
+const CudaTactic contract_tactic{"cuda_contract", offer_products, compile_product};
 
 }  // namespace camshaft::cuda

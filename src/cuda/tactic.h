@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "compile/backend.h"
 #include "cuda/kernel_cache.h"
@@ -31,6 +32,8 @@ class Workshop {
   std::unique_ptr<LoadedModules> modules_ = std::make_unique<LoadedModules>();
 };
 
+/// How a family of GPU kernels offers itself: one value a way of running a region, all listed in backend.cpp. Offers
+/// must hold for every value of the symbols.
 class CudaTactic {
  public:
   /// Seconds at the optimum shapes; nullopt when it cannot run this region.
@@ -38,28 +41,35 @@ class CudaTactic {
   using Compile = std::shared_ptr<const Kernel> (*)(const RegionView& region, const Workshop& workshop);
   using CompileWithConstants = std::shared_ptr<const Kernel> (*)(const RegionView& region, const Workshop& workshop,
                                                                  PackedConstants& constants);
+  using Offers = std::vector<TacticOffer> (*)(const RegionView& region, const Workshop& workshop);
+  using CompileVariant = std::shared_ptr<const Kernel> (*)(const RegionView& region, const TacticParameters& parameters,
+                                                           const Workshop& workshop, PackedConstants& constants);
 
   /// `name` is unique among the tactics of all backends.
   constexpr CudaTactic(std::string_view name, Estimate estimate, Compile compile)
       : name_(name), estimate_(estimate), compile_(compile) {}
   constexpr CudaTactic(std::string_view name, Estimate estimate, CompileWithConstants compile)
       : name_(name), estimate_(estimate), compile_with_constants_(compile) {}
+  /// A tactic with variants: `offers` lists all that can run the region, whatever the cost model thinks of them, so
+  /// that what a lock file names is found when the cost model has changed. The best guess first: it wins where
+  /// estimates, or measurements, tie. Which of them are measured follows from the estimates. `compile` is given the
+  /// parameters of one.
+  constexpr CudaTactic(std::string_view name, Offers offers, CompileVariant compile)
+      : name_(name), offers_(offers), compile_variant_(compile) {}
 
   std::string_view name() const { return name_; }
-  std::optional<double> estimate(const RegionView& region, const DeviceFacts& device) const {
-    return estimate_(region, device);
-  }
-  /// Only for regions that estimate() takes.
-  std::shared_ptr<const Kernel> compile(const RegionView& region, const Workshop& workshop,
-                                        PackedConstants& constants) const {
-    return compile_ ? compile_(region, workshop) : compile_with_constants_(region, workshop, constants);
-  }
+  std::vector<TacticOffer> offers(const RegionView& region, const Workshop& workshop) const;
+  /// The kernel of one of offers(region). Throws Error(invalid_argument) when `parameters` are not among them.
+  std::shared_ptr<const Kernel> compile(const RegionView& region, const TacticParameters& parameters,
+                                        const Workshop& workshop, PackedConstants& constants) const;
 
  private:
   std::string_view name_;
-  Estimate estimate_;
+  Estimate estimate_ = nullptr;
   Compile compile_ = nullptr;
   CompileWithConstants compile_with_constants_ = nullptr;
+  Offers offers_ = nullptr;
+  CompileVariant compile_variant_ = nullptr;
 };
 
 /// Between one kernel of a stream and the next.

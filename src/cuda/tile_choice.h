@@ -1,9 +1,10 @@
-// Which tile a contraction is computed in.
+// The ways of computing a contraction in tiles, and what they are expected to cost.
 #pragma once
 
-#include <optional>
 #include <span>
+#include <vector>
 
+#include "compile/tactic.h"
 #include "cuda/codegen/contract_text.h"
 #include "cuda/device.h"
 
@@ -12,21 +13,29 @@ namespace camshaft::cuda {
 /// Sizes of a contraction: `batch` products of m × k by k × n.
 struct ContractSize {
   double m = 1, n = 1, k = 1, batch = 1;
+
+  /// Whether the same is to be done, be it as one product or as several.
+  bool is_same_work(const ContractSize& other) const {
+    return m * batch == other.m * other.batch && n == other.n && k == other.k;
+  }
 };
 
 struct TileChoice {
   ContractTile tile;
   int splits = 1;  ///< blocks that share a tile, each a part of k
   double seconds = 0;
+
+  /// "m=64,n=32,stages=4,splits=2": unique among the choices for a form.
+  TacticParameters parameters() const;
 };
 
-/// All that this form can be computed in.
+/// All tiles that this form can be computed in.
 std::span<const ContractTile> contract_tiles(const ContractForm& form);
 
-/// The best by the cost model; nullopt when the device has no room for any.
-std::optional<TileChoice> choose_tile(const ContractForm& form, const ContractSize& size, const DeviceFacts& device);
+/// Every tile that the device has room for, with every useful number of splits; the best by the cost model first.
+std::vector<TileChoice> tile_choices(const ContractForm& form, const ContractSize& size, const DeviceFacts& device);
 
-/// Into how many parts to split k for one tile.
+/// The best number of splits for a tile, by the cost model.
 TileChoice choose_splits(const ContractForm& form, const ContractTile& tile, const ContractSize& size,
                          const DeviceFacts& device);
 

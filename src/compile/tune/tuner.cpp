@@ -17,7 +17,7 @@ namespace {
 
 // The cost model may be off by this much either way; what it finds slower than that by far is not worth the time.
 constexpr double plausible = 4;
-constexpr size_t most_candidates = 8;
+constexpr size_t most_candidates = 12;
 // Differences below this are noise.
 constexpr double tie = 1.02;
 
@@ -66,6 +66,37 @@ struct Tuner::Layer {
   }
 
   bool allowed(const Tactic& tactic, bool approximate) const { return approximate || !tactic.approximate; }
+
+  /// The best guess of every tactic that is plausible at all, then further variants, as many as are worth the time.
+  void choose_candidates(bool approximate) {
+    const auto is_allowed = [&](const Tactic& t) { return allowed(t, approximate); };
+    // The host is there for what the device has no kernel for: not to be measured against it.
+    const bool on_device = std::any_of(offered.begin(), offered.end(),
+                                       [&](const Tactic& t) { return is_allowed(t) && t.place == Place::device; });
+    std::vector<const Tactic*> plausible_ones;
+    double least = -1;
+    for (const Tactic& t : offered)
+      if (is_allowed(t) && (!on_device || t.place == Place::device)) {
+        plausible_ones.push_back(&t);
+        least = least < 0 ? t.estimated_seconds : std::min(least, t.estimated_seconds);
+      }
+    std::erase_if(plausible_ones, [&](const Tactic* t) { return t->estimated_seconds > plausible * least; });
+    std::set<std::string_view> names;
+    std::set<const Tactic*> chosen;
+    for (const Tactic* t : plausible_ones)
+      if (names.insert(t->name).second) chosen.insert(t);
+    for (const Tactic* t : plausible_ones)
+      if (chosen.size() < most_candidates) chosen.insert(t);
+    for (const Tactic* t : plausible_ones)
+      if (chosen.count(t) != 0) candidates.push_back(t);
+  }
+
+  /// Whether it is told what came of it: of many variants only those that promised most are of interest.
+  bool is_told(const Tactic& tactic) const {
+    if (std::find(candidates.begin(), candidates.end(), &tactic) != candidates.end()) return true;
+    return &tactic ==
+           &*std::find_if(offered.begin(), offered.end(), [&](const Tactic& t) { return t.name == tactic.name; });
+  }
 };
 
 Tuner::Tuner(const Backend& backend, ThreadPool& pool, TuneOptions options, TimingCache cache)
@@ -86,14 +117,7 @@ std::vector<Tuner::Layer> Tuner::layers_of(const Graph& graph, const SymbolBindi
     layer.node = n;
     layer.offered = tactics_of(backend_, region);
     if (layer.offered.size() > 1) std::erase_if(layer.offered, [](const Tactic& t) { return t.name == "reference"; });
-    double least = -1;
-    for (const Tactic& t : layer.offered)
-      if (layer.allowed(t, allow_approximate) && (least < 0 || t.estimated_seconds < least))
-        least = t.estimated_seconds;
-    for (const Tactic& t : layer.offered)
-      if (layer.allowed(t, allow_approximate) && t.estimated_seconds <= plausible * least &&
-          layer.candidates.size() < most_candidates)
-        layer.candidates.push_back(&t);
+    layer.choose_candidates(allow_approximate);
     if (layer.candidates.empty()) throw Error(ErrorCode::internal, "a region has no exact tactic");
     if (layer.candidates.size() > 1) layer.problem = problem_text(region);
     layers.push_back(std::move(layer));
@@ -216,8 +240,9 @@ std::vector<TacticDecision> Tuner::choose(const Graph& graph, const SymbolBindin
       if (good && decision.tactic.empty()) decision.tactic = t->str();
     }
     for (const Tactic& t : layer.offered)
-      decision.tried.push_back(
-          {t.str(), nanoseconds(t.estimated_seconds), time_of(t), !layer.allowed(t, allow_approximate)});
+      if (layer.is_told(t))
+        decision.tried.push_back(
+            {t.str(), nanoseconds(t.estimated_seconds), time_of(t), !layer.allowed(t, allow_approximate)});
   }
   return decisions;
 }
