@@ -7,7 +7,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 [[ $# -gt 0 ]] || { sed -n '2,/^set/{/^set/d;s/^# \?//p}' "$0"; exit 2; }
 build=${CAMSHAFT_BUILD:-$root/build/release}
 emulator=$build/tests/cuda/emulator
-[[ -e $emulator/lib/libcuda.so.1 ]] || { echo "emulate_gpu.sh: build the targets emulated_driver and emulated_nvrtc first" >&2; exit 1; }
+[[ -e $emulator/lib/libcuda.so.1 ]] || { echo "emulate_gpu.sh: build the targets emulated_driver, emulated_nvrtc and emulated_blas first" >&2; exit 1; }
 export CUDA_HOME=$emulator LD_LIBRARY_PATH=$emulator/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export XDG_CACHE_HOME=$emulator/cache CAMSHAFT_TEST_DEVICE=${CAMSHAFT_TEST_DEVICE:-cuda}
 exec "$@"

@@ -39,6 +39,8 @@ void add_gpus(nlohmann::json& json, bool as_json) {
     problem = gpus.empty() ? "the NVIDIA driver finds no GPU" : nvrtc.problem;
   }
   for (const cuda::DeviceFacts& gpu : gpus) {
+    const cuda::Library<cuda::api::Blas>& blas = cuda::blas_library();  // opening them takes a while
+    const cuda::Library<cuda::api::Dnn>& dnn = cuda::dnn_library();
     const std::string warning = gpu.capability < cuda::oldest_capability
                                     ? fmt::format("too old: compute capability {}.{} or newer is needed",
                                                   cuda::oldest_capability / 10, cuda::oldest_capability % 10)
@@ -51,6 +53,8 @@ void add_gpus(nlohmann::json& json, bool as_json) {
                     {"l2_bytes", gpu.l2_bytes},
                     {"driver", driver.version},
                     {"compiler", nvrtc.version},
+                    {"cublaslt", blas.version},
+                    {"cudnn", dnn.version},
                     {"warning", warning}});
     if (as_json) continue;
     fmt::print("cuda: {}\n", gpu.name);
@@ -60,6 +64,8 @@ void add_gpus(nlohmann::json& json, bool as_json) {
     fmt::print("  memory    {}, L2 {}\n", format_bytes(static_cast<size_t>(gpu.memory_bytes)),
                format_bytes(static_cast<size_t>(gpu.l2_bytes)));
     fmt::print("  driver    CUDA {}\n", driver.version);
+    fmt::print("  libraries {}\n", blas.problem.empty() ? "cuBLASLt " + blas.version : blas.problem);
+    fmt::print("            {}\n", dnn.problem.empty() ? "cuDNN " + dnn.version : dnn.problem);
     if (!warning.empty()) fmt::print("  warning   {}\n", warning);
   }
   if (gpus.empty() && !as_json) fmt::print("cuda: {}\n", problem);

@@ -15,6 +15,7 @@ namespace {
 constexpr const CudaTactic* all_tactics[] = {
     &pointwise_tactic,
     &contract_tactic,
+    &blas_tactic,
     &depthwise_tactic,
     &conv_transpose_tactic,
     // reductions and norms
@@ -66,8 +67,8 @@ class CudaBackend final : public Backend {
     info_.cores = host_->device().cores;
     info_.memory_bytes = facts.memory_bytes;
     info_.features = {fmt::format("{} multiprocessors", facts.multiprocessors)};
-    info_.code =
-        fmt::format("{}, driver {}, NVRTC {}", host_->device().code, driver_library().version, nvrtc_library().version);
+    info_.code = fmt::format("{}, driver {}, NVRTC {}, cuBLASLt {}, cuDNN {}", host_->device().code,
+                             driver_library().version, nvrtc_library().version, blas_identity(), dnn_identity());
   }
 
   const DeviceInfo& device() const override { return info_; }

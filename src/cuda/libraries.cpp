@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <ranges>
 
 namespace camshaft::cuda {
 
@@ -74,7 +75,6 @@ Library<api::Nvrtc> open_nvrtc() {
     return library;
   }
   CAMSHAFT_CUDA_NVRTC(CAMSHAFT_LOOK_UP)
-#undef CAMSHAFT_LOOK_UP
   int major = 0, minor = 0;
   if (library.problem.empty() && library.functions.nvrtcVersion(&major, &minor) == api::success)
     library.version = fmt::format("{}.{}", major, minor);
@@ -84,14 +84,103 @@ Library<api::Nvrtc> open_nvrtc() {
   return library;
 }
 
+std::string from_environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+// What a library is called and looked for as.
+struct LibraryNames {
+  const char* name;                ///< for messages
+  const char* package;             ///< of Python that brings it
+  std::vector<std::string> files;  ///< the newest first
+  std::string versioned_file;      ///< of the same folder, whose size differs from version to version; else the first
+};
+
+LibraryNames blas_names() {
+  // A library of a later CUDA than the driver's does not run.
+  constexpr int newest = 13, oldest = 12;
+  LibraryNames names{"cuBLASLt", "nvidia-cublas", {}, ""};
+  for (int major = std::min(newest, std::atoi(driver_library().version.c_str())); major >= oldest; --major)
+    names.files.push_back(fmt::format("libcublasLt.so.{}", major));
+  return names;
+}
+
+LibraryNames dnn_names() {
+  return {"cuDNN", "nvidia-cudnn-cu13", {"libcudnn.so.9"}, "libcudnn_graph.so.9"};
+}
+
+// The file that opens when it is asked for; empty where only the system's loader may know.
+fs::path find_file(const LibraryNames& names) {
+  std::vector<std::string> folders = library_folders();
+  for (const std::string path = from_environment("LD_LIBRARY_PATH"); const auto part : std::views::split(path, ':'))
+    folders.emplace_back(part.begin(), part.end());
+  for (const char* folder : {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"})
+    folders.emplace_back(folder);
+  for (const std::string& folder : folders)
+    for (const std::string& file : names.files)
+      if (std::error_code ignored; !folder.empty() && fs::is_regular_file(fs::path(folder) / file, ignored))
+        return fs::path(folder) / file;
+  return {};
+}
+
+template <class Functions>
+Library<Functions> open_library(const LibraryNames& names) {
+  Library<Functions> library;
+  if (!driver_library().problem.empty()) {
+    library.problem = driver_library().problem;
+    return library;
+  }
+  const fs::path file = find_file(names);
+  library.file = file.empty() ? DynamicLibrary(names.files, {})
+                              : DynamicLibrary({file.filename().string()}, {file.parent_path().string()});
+  if (!library.file)
+    library.problem = fmt::format("no {}: {}; install CUDA, or `pip install {}`, or set CUDA_HOME", names.name,
+                                  library.file.why(), names.package);
+  return library;
+}
+
+template <class Functions>
+void set_version(Library<Functions>& library, api::Result (*property)(api::LibraryProperty, int*)) {
+  int version[3] = {};
+  for (const auto which : {api::major_version, api::minor_version, api::patch_version})
+    property(which, &version[which]);
+  library.version = fmt::format("{}.{}.{}", version[0], version[1], version[2]);
+}
+
+Library<api::Blas> open_blas() {
+  auto library = open_library<api::Blas>(blas_names());
+  if (!library.problem.empty()) return library;
+  CAMSHAFT_CUDA_BLAS(CAMSHAFT_LOOK_UP)
+  if (library.problem.empty()) set_version(library, library.functions.cublasLtGetProperty);
+  return library;
+}
+
+Library<api::Dnn> open_dnn() {
+  auto library = open_library<api::Dnn>(dnn_names());
+  if (!library.problem.empty()) return library;
+  CAMSHAFT_CUDA_DNN(CAMSHAFT_LOOK_UP)
+#undef CAMSHAFT_LOOK_UP
+  if (library.problem.empty()) set_version(library, library.functions.cudnnGetProperty);
+  return library;
+}
+
+template <class Functions>
+std::string identity(const LibraryNames& names, const Library<Functions>& (*open)()) {
+  if (!driver_library().problem.empty()) return "none";
+  std::error_code failed;
+  fs::path file = fs::canonical(find_file(names), failed);
+  if (!failed && !names.versioned_file.empty()) file = fs::canonical(file.parent_path() / names.versioned_file, failed);
+  if (!failed)
+    if (const auto bytes = fs::file_size(file, failed); !failed)
+      return fmt::format("{} {}", file.filename().string(), bytes);
+  return open().problem.empty() ? open().version : "none";
+}
+
 }  // namespace
 
 std::vector<std::string> library_folders() {
   std::vector<std::string> folders;
-  const auto from_environment = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value ? value : "");
-  };
   for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
     if (const std::string home = from_environment(name); !home.empty()) {
       folders.push_back(home + "/lib64");
@@ -114,6 +203,25 @@ const Library<api::Driver>& driver_library() {
 const Library<api::Nvrtc>& nvrtc_library() {
   static const Library<api::Nvrtc> library = open_nvrtc();
   return library;
+}
+
+const Library<api::Blas>& blas_library() {
+  // Never closed: what it does at the end of a process is its own affair.
+  static const auto& library = *new Library<api::Blas>(open_blas());
+  return library;
+}
+
+const Library<api::Dnn>& dnn_library() {
+  static const auto& library = *new Library<api::Dnn>(open_dnn());
+  return library;
+}
+
+std::string blas_identity() {
+  return identity(blas_names(), blas_library);
+}
+
+std::string dnn_identity() {
+  return identity(dnn_names(), dnn_library);
 }
 
 }  // namespace camshaft::cuda

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "base/dynamic_library.h"
+#include "cuda/blas_api.h"
 #include "cuda/c_api.h"
+#include "cuda/dnn_api.h"
 
 namespace camshaft::cuda {
 
@@ -22,6 +24,15 @@ struct Library {
 /// Opened at the first call, and kept.
 const Library<api::Driver>& driver_library();
 const Library<api::Nvrtc>& nvrtc_library();
+/// Opening it takes 0.2 s.
+const Library<api::Blas>& blas_library();
+
+const Library<api::Dnn>& dnn_library();
+
+/// What tells one version of cuBLASLt from others, found without opening it: "libcublasLt.so.13 551653208", its file
+/// and the bytes of that. "none" where there is none.
+std::string blas_identity();
+std::string dnn_identity();
 
 /// Folders in which CUDA's libraries may lie, the most specific first: CUDA_HOME and CUDA_PATH, the `nvidia-*` wheels
 /// of the Python environment (VIRTUAL_ENV, CONDA_PREFIX, the user's and the system's), /usr/local/cuda.

@@ -1,4 +1,4 @@
-// The declarations of c_api.h against NVIDIA's own, where these are: the compiler does the work.
+// The declarations of c_api.h and its like against NVIDIA's own, where these are: the compiler does the work.
 #include "cuda/c_api.h"
 
 #include <gtest/gtest.h>
@@ -6,11 +6,20 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "cuda/blas_api.h"
+#include "cuda/dnn_api.h"
+
 #if __has_include(<cuda.h>)
 #include <cuda.h>
 #endif
 #if __has_include(<nvrtc.h>)
 #include <nvrtc.h>
+#endif
+#if __has_include(<cublasLt.h>) && __has_include(<driver_types.h>) && __has_include(<nv/target>)
+#include <cublasLt.h>
+#endif
+#if __has_include(<cudnn_graph.h>) && __has_include(<cuda_runtime.h>) && __has_include(<nv/target>)
+#include <cudnn_graph.h>
 #endif
 
 namespace camshaft::cuda::api {
@@ -22,6 +31,14 @@ constexpr bool is_same_struct = false;
 #ifdef CUDA_VERSION
 template <>
 constexpr bool is_same_struct<LaunchConfig, CUlaunchConfig> = true;
+#endif
+#ifdef CUBLAS_VERSION
+template <>
+constexpr bool is_same_struct<BlasAlgorithm, cublasLtMatmulAlgo_t> = sizeof(BlasAlgorithm) ==
+                                                                     sizeof(cublasLtMatmulAlgo_t);
+template <>
+constexpr bool is_same_struct<BlasChoice, cublasLtMatmulHeuristicResult_t> = sizeof(BlasChoice) ==
+                                                                             sizeof(cublasLtMatmulHeuristicResult_t);
 #endif
 
 // Whether a parameter is passed in the same way: handles are pointers to anything, enumerations integers.
@@ -92,6 +109,117 @@ TEST(CApi, OfTheCompiler) {}
 #else
 TEST(CApi, OfTheCompiler) {
   GTEST_SKIP() << "nvrtc.h was not there when this was built";
+}
+#endif
+
+#ifdef CUBLAS_VERSION
+CAMSHAFT_CUDA_BLAS(CAMSHAFT_COMPARE)
+static_assert(int{type_f32} == CUDA_R_32F && int{type_f16} == CUDA_R_16F && int{type_bf16} == CUDA_R_16BF &&
+              compute_f32 == CUBLAS_COMPUTE_32F);
+static_assert(int{major_version} == MAJOR_VERSION && int{minor_version} == MINOR_VERSION &&
+              int{patch_version} == PATCH_LEVEL);
+static_assert(int{blas_out_of_memory} == CUBLAS_STATUS_ALLOC_FAILED &&
+              int{blas_invalid_value} == CUBLAS_STATUS_INVALID_VALUE &&
+              int{blas_not_supported} == CUBLAS_STATUS_NOT_SUPPORTED);
+static_assert(int{layout_batch_count} == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT &&
+              int{layout_batch_stride} == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);
+static_assert(int{product_transpose_a} == CUBLASLT_MATMUL_DESC_TRANSA &&
+              int{product_transpose_b} == CUBLASLT_MATMUL_DESC_TRANSB &&
+              int{product_epilogue} == CUBLASLT_MATMUL_DESC_EPILOGUE &&
+              int{product_bias_pointer} == CUBLASLT_MATMUL_DESC_BIAS_POINTER);
+static_assert(int{epilogue_none} == CUBLASLT_EPILOGUE_DEFAULT && int{epilogue_relu} == CUBLASLT_EPILOGUE_RELU &&
+              int{epilogue_bias} == CUBLASLT_EPILOGUE_BIAS && int{epilogue_gelu} == CUBLASLT_EPILOGUE_GELU &&
+              (epilogue_relu | epilogue_bias) == CUBLASLT_EPILOGUE_RELU_BIAS &&
+              (epilogue_gelu | epilogue_bias) == CUBLASLT_EPILOGUE_GELU_BIAS);
+static_assert(int{preference_workspace_bytes} == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES &&
+              int{preference_alignment_a} == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES &&
+              int{preference_alignment_b} == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES &&
+              int{preference_alignment_c} == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES &&
+              int{preference_alignment_d} == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
+static_assert(offsetof(BlasChoice, workspace_bytes) == offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize) &&
+              offsetof(BlasChoice, state) == offsetof(cublasLtMatmulHeuristicResult_t, state));
+TEST(CApi, OfCuBlas) {}
+#else
+TEST(CApi, OfCuBlas) {
+  GTEST_SKIP() << "cublasLt.h was not there when this was built";
+}
+#endif
+
+#ifdef CUDNN_GRAPH_H_
+CAMSHAFT_CUDA_DNN(CAMSHAFT_COMPARE)
+static_assert(int{dnn_f32} == CUDNN_DATA_FLOAT && int{dnn_f16} == CUDNN_DATA_HALF &&
+              int{dnn_bf16} == CUDNN_DATA_BFLOAT16);
+static_assert(int{dnn_pointwise} == CUDNN_BACKEND_POINTWISE_DESCRIPTOR &&
+              int{dnn_convolution} == CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR &&
+              int{dnn_engine} == CUDNN_BACKEND_ENGINE_DESCRIPTOR &&
+              int{dnn_engine_config} == CUDNN_BACKEND_ENGINECFG_DESCRIPTOR &&
+              int{dnn_heuristic} == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR &&
+              int{dnn_plan} == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR &&
+              int{dnn_operation_convolution} == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR &&
+              int{dnn_operation_pointwise} == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR &&
+              int{dnn_graph} == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR &&
+              int{dnn_arguments} == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR &&
+              int{dnn_tensor} == CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+static_assert(int{dnn_value_library} == CUDNN_TYPE_HANDLE && int{dnn_value_type} == CUDNN_TYPE_DATA_TYPE &&
+              int{dnn_value_boolean} == CUDNN_TYPE_BOOLEAN && int{dnn_value_int64} == CUDNN_TYPE_INT64 &&
+              int{dnn_value_float} == CUDNN_TYPE_FLOAT && int{dnn_value_pointer} == CUDNN_TYPE_VOID_PTR &&
+              int{dnn_value_convolution_mode} == CUDNN_TYPE_CONVOLUTION_MODE &&
+              int{dnn_value_heuristic_mode} == CUDNN_TYPE_HEUR_MODE &&
+              int{dnn_value_note} == CUDNN_TYPE_NUMERICAL_NOTE &&
+              int{dnn_value_pointwise_mode} == CUDNN_TYPE_POINTWISE_MODE &&
+              int{dnn_value_descriptor} == CUDNN_TYPE_BACKEND_DESCRIPTOR);
+static_assert(int{dnn_pointwise_mode} == CUDNN_ATTR_POINTWISE_MODE &&
+              int{dnn_pointwise_precision} == CUDNN_ATTR_POINTWISE_MATH_PREC &&
+              int{dnn_convolution_precision} == CUDNN_ATTR_CONVOLUTION_COMP_TYPE &&
+              int{dnn_convolution_mode} == CUDNN_ATTR_CONVOLUTION_CONV_MODE &&
+              int{dnn_convolution_dilations} == CUDNN_ATTR_CONVOLUTION_DILATIONS &&
+              int{dnn_convolution_strides} == CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES &&
+              int{dnn_convolution_pads_after} == CUDNN_ATTR_CONVOLUTION_POST_PADDINGS &&
+              int{dnn_convolution_pads_before} == CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS &&
+              int{dnn_convolution_axes} == CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS);
+static_assert(int{dnn_heuristic_mode} == CUDNN_ATTR_ENGINEHEUR_MODE &&
+              int{dnn_heuristic_graph} == CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH &&
+              int{dnn_heuristic_results} == CUDNN_ATTR_ENGINEHEUR_RESULTS &&
+              int{dnn_engine_config_engine} == CUDNN_ATTR_ENGINECFG_ENGINE &&
+              int{dnn_plan_engine_config} == CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG &&
+              int{dnn_plan_workspace_bytes} == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE &&
+              int{dnn_engine_notes} == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE);
+static_assert(int{dnn_operation_convolution_alpha} == CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA &&
+              int{dnn_operation_convolution_beta} == CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA &&
+              int{dnn_operation_convolution_settings} == CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC &&
+              int{dnn_operation_convolution_weights} == CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W &&
+              int{dnn_operation_convolution_x} == CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X &&
+              int{dnn_operation_convolution_y} == CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y &&
+              int{dnn_operation_pointwise_settings} == CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR &&
+              int{dnn_operation_pointwise_x} == CUDNN_ATTR_OPERATION_POINTWISE_XDESC &&
+              int{dnn_operation_pointwise_b} == CUDNN_ATTR_OPERATION_POINTWISE_BDESC &&
+              int{dnn_operation_pointwise_y} == CUDNN_ATTR_OPERATION_POINTWISE_YDESC &&
+              int{dnn_graph_operations} == CUDNN_ATTR_OPERATIONGRAPH_OPS);
+static_assert(int{dnn_tensor_alignment} == CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT &&
+              int{dnn_tensor_type} == CUDNN_ATTR_TENSOR_DATA_TYPE &&
+              int{dnn_tensor_sizes} == CUDNN_ATTR_TENSOR_DIMENSIONS &&
+              int{dnn_tensor_strides} == CUDNN_ATTR_TENSOR_STRIDES &&
+              int{dnn_tensor_id} == CUDNN_ATTR_TENSOR_UNIQUE_ID &&
+              int{dnn_tensor_is_virtual} == CUDNN_ATTR_TENSOR_IS_VIRTUAL &&
+              int{dnn_arguments_ids} == CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS &&
+              int{dnn_arguments_pointers} == CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS &&
+              int{dnn_arguments_workspace} == CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+static_assert(int{dnn_add} == CUDNN_POINTWISE_ADD && int{dnn_relu} == CUDNN_POINTWISE_RELU_FWD &&
+              int{dnn_sigmoid} == CUDNN_POINTWISE_SIGMOID_FWD && int{dnn_gelu} == CUDNN_POINTWISE_GELU_FWD &&
+              int{dnn_silu} == CUDNN_POINTWISE_SWISH_FWD &&
+              int{dnn_gelu_by_tanh} == CUDNN_POINTWISE_GELU_APPROX_TANH_FWD &&
+              dnn_cross_correlation == CUDNN_CROSS_CORRELATION && dnn_keep_nan == 1 &&
+              dnn_heuristic_a == CUDNN_HEUR_MODE_A);
+static_assert(int{dnn_note_tensor_core} == CUDNN_NUMERICAL_NOTE_TENSOR_CORE &&
+              int{dnn_note_narrowed_inputs} == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS &&
+              int{dnn_note_narrowed_sums} == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION &&
+              int{dnn_note_fft} == CUDNN_NUMERICAL_NOTE_FFT &&
+              int{dnn_note_not_deterministic} == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC &&
+              int{dnn_note_winograd} == CUDNN_NUMERICAL_NOTE_WINOGRAD);
+TEST(CApi, OfCuDnn) {}
+#else
+TEST(CApi, OfCuDnn) {
+  GTEST_SKIP() << "cudnn_graph.h was not there when this was built";
 }
 #endif
 

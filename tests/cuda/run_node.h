@@ -54,8 +54,9 @@ class NodeTest {
 
   Op op;
   std::vector<Tensor> inputs;
-  std::string tactic;
+  std::string tactic;  ///< its name, or with the parameters of a variant
   std::vector<size_t> constants = {};
+  std::vector<Graph> bodies = {};  ///< of a region
   size_t outputs = 1;
   double tolerance = 0;     ///< of the largest finite magnitude of an output, or of 1; 0: equal, or both NaN
   bool misaligned = false;  ///< operands begin one element behind an aligned address
@@ -70,7 +71,7 @@ class NodeTest {
     ThreadPool pool(2);
     std::vector<TensorType> types;
     for (const ValueId id : graph.nodes.back().outputs) types.push_back(graph.type(id));
-    const std::vector<Tensor> expected = op.evaluate({inputs, types, {}, {}, pool}), actual = run_all();
+    const std::vector<Tensor> expected = op.evaluate({inputs, types, {}, bodies, pool}), actual = run_all();
     ASSERT_EQ(actual.size(), outputs);
     for (size_t o = 0; o < outputs; ++o) compare(actual[o], expected[o]);
   }
@@ -91,7 +92,8 @@ class NodeTest {
     ThreadPool pool(1);
     PackedConstants packed;
     const auto tactics = gpu->tactics(region);
-    const auto found = std::find_if(tactics.begin(), tactics.end(), [&](const Tactic& t) { return t.name == tactic; });
+    const auto found = std::find_if(tactics.begin(), tactics.end(),
+                                    [&](const Tactic& t) { return t.name == tactic || t.str() == tactic; });
     if (found == tactics.end()) {
       ADD_FAILURE() << "no tactic " << tactic;
       return {};
@@ -172,7 +174,7 @@ class NodeTest {
     }
     std::vector<std::string> names{"y"};
     for (size_t o = 1; o < outputs; ++o) names.push_back("y" + std::to_string(o));
-    graph.add_node(op, ids, names);
+    graph.add_node(op, ids, names, {}, bodies);
     return graph;
   }
 

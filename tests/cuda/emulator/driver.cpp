@@ -14,6 +14,7 @@
 #include "facts.h"
 #include "faults.h"
 #include "grid.h"
+#include "library.h"
 #include "memory.h"
 #include "module.h"
 #include "stream.h"
@@ -582,3 +583,19 @@ EMULATOR_API Result cuGraphDestroy(Handle graph) {
 // What the product looks up and this file lacks, or has with other parameters, is an error here.
 #define EMULATOR_CHECK(name, parameters) static_assert(std::is_same_v<decltype(&name), Result(*) parameters>);
 CAMSHAFT_CUDA_DRIVER(EMULATOR_CHECK)
+
+namespace emulator {
+
+bool enqueue(void* stream, std::function<std::string()> work) {
+  return on(stream, [&](Stream& found) {
+           found.add(std::move(work));
+           return Result{success};
+         }) == success;
+}
+
+bool is_on_device(const void* address, size_t bytes) {
+  const std::lock_guard lock(device_mutex());
+  return is_device_memory(reinterpret_cast<uintptr_t>(address), bytes);
+}
+
+}  // namespace emulator

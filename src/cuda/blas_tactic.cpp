@@ -1,0 +1,186 @@
+// Matrix products by cuBLASLt: for those that are large, and whose epilogue it has.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "compile/optimum.h"
+#include "compile/shape_check.h"
+#include "cuda/blas.h"
+#include "cuda/device_kernel.h"
+#include "cuda/library_product.h"
+#include "cuda/tactic.h"
+
+namespace camshaft::cuda {
+
+namespace {
+
+using Activation = LinearEpilogue::Activation;
+
+const Shape& shape_of(const RegionView& region, int32_t i) {
+  return region.graph.shape(region.node.inputs[static_cast<size_t>(i)]);
+}
+
+// Whether the matrices of an operand are one for all of the result's, or one for each.
+bool is_one(const Shape& operand) {
+  return std::all_of(operand.begin(), operand.end() - 2, [](const Dim& d) { return d == Dim(1); });
+}
+bool is_one_for_each(const Shape& operand, const Shape& result) {
+  return operand.size() == result.size() && std::equal(operand.begin(), operand.end() - 2, result.begin());
+}
+
+bool is_batch(const RegionView& region, const ProductView& view) {
+  if (view.conv) return true;
+  const Shape &a = shape_of(region, view.a), &b = shape_of(region, view.b), &c = view.contract.result.shape;
+  const auto k = a[a.size() - (view.matmul->transpose_a ? 2 : 1)].as_constant();
+  return k && *k > 0 && (is_one(a) || is_one_for_each(a, c)) && (is_one(b) || is_one_for_each(b, c));
+}
+
+std::optional<LibraryView> view_blas(const RegionView& region, const DeviceFacts& device) {
+  auto view = view_library(region, device);
+  if (!view || view->product.form.window || !is_batch(region, view->product)) return std::nullopt;
+  switch (view->linear.activation) {
+    case Activation::none:
+    case Activation::relu:
+      return view;
+    case Activation::gelu_by_tanh:  // its tanh is an approximation that f32 would show
+      return view->product.epilogue.result == DType::f32 ? std::nullopt : std::move(view);
+    default:
+      return std::nullopt;
+  }
+}
+
+int64_t count(int64_t value, const char* what) {
+  constexpr int64_t most = int64_t{1} << 31;
+  if (value >= most)
+    throw Error(ErrorCode::unsupported, fmt::format("{} of {} is more than cuBLASLt counts", what, value));
+  return value;
+}
+
+void set_matrices(BlasProblem& p, const ProductView& view, const KernelShapes& shapes) {
+  const OperandShape &a = shapes.inputs[static_cast<size_t>(view.a)], &b = shapes.inputs[static_cast<size_t>(view.b)],
+                     &c = shapes.outputs[0];
+  const bool ta = view.matmul->transpose_a, tb = view.matmul->transpose_b;
+  const auto rows = [](const OperandShape& s) { return s.dims[s.dims.size() - 2]; };
+  const auto lead = [](const OperandShape& s) { return Dims(s.dims.begin(), s.dims.end() - 2); };
+  p.k = ta ? rows(a) : a.dims.back();
+  require_equal(p.k, tb ? b.dims.back() : rows(b), "the size that matmul sums over");
+  require_equal(rows(c), ta ? a.dims.back() : rows(a), "the number of rows of a matmul");
+  require_equal(p.n, tb ? rows(b) : b.dims.back(), "the number of columns of a matmul");
+  require_broadcast(lead(a), lead(c));
+  require_broadcast(lead(b), lead(c));
+  const int64_t matrices = element_count(lead(c)), of_a = element_count(lead(a)), of_b = element_count(lead(b));
+  p.a.is_transposed = ta;
+  p.b.is_transposed = tb;
+  p.b.pitch = b.pitch();
+  // One matrix of all rows where they follow each other and B is the same for all.
+  if (!ta && of_b == 1 && of_a == matrices) return;
+  p.batch = count(matrices, "a number of matrices");
+  p.m = rows(c);
+  p.a.batch_stride = of_a == 1 ? 0 : rows(a) * a.pitch();
+  p.b.batch_stride = of_b == 1 ? 0 : rows(b) * b.pitch();
+}
+
+void set_pixels(BlasProblem& p, const ProductView& view, const KernelShapes& shapes) {
+  p.k = view.window[1];
+  require_equal(shapes.inputs[static_cast<size_t>(view.a)].dims.back(), p.k,
+                "the number of input channels of a convolution");
+  if (const auto& inputs = view.contract.anchor_inputs; inputs.size() > 2 && inputs[2] >= 0)
+    require_equal(shapes.inputs[static_cast<size_t>(inputs[2])].dims[0], p.n, "the number of biases of a convolution");
+}
+
+BlasProblem problem_of(const LibraryView& view, const KernelShapes& shapes) {
+  const ProductView& product = view.product;
+  const OperandShape& c = shapes.outputs[0];
+  BlasProblem p;
+  p.dtype = product.form.dtype;
+  p.result = product.epilogue.result;
+  p.n = count(c.dims.back(), "a number of columns");
+  p.m = element_count(Dims(c.dims.begin(), c.dims.end() - 1));
+  p.a.pitch = shapes.inputs[static_cast<size_t>(product.a)].pitch();
+  if (product.conv) {
+    set_pixels(p, product, shapes);
+  } else {
+    set_matrices(p, product, shapes);
+  }
+  count(p.m, "a number of rows");
+  if (product.rows) p.b = {.pitch = product.rows->pitch, .is_transposed = true};
+  p.c = {.pitch = c.pitch(), .batch_stride = p.m * c.pitch()};
+  p.alpha = static_cast<float>(view.linear.alpha);
+  if (const int32_t residual = view.input_of(view.linear.residual); residual >= 0) {
+    const OperandShape& shape = shapes.inputs[static_cast<size_t>(residual)];
+    require_broadcast(shape.dims, c.dims);
+    p.beta = static_cast<float>(view.linear.beta);
+    p.residual = {.pitch = shape.pitch(), .batch_stride = p.m * shape.pitch()};
+  }
+  p.has_bias = view.linear.bias >= 0;
+  if (view.linear.activation == Activation::relu) p.activation = api::epilogue_relu;
+  if (view.linear.activation == Activation::gelu_by_tanh) p.activation = api::epilogue_gelu;
+  return p;
+}
+
+class BlasLaunch final : public Launch {
+ public:
+  BlasLaunch(const LibraryOperands& operands, const KernelShapes& shapes, int rank) : operands_(operands) {
+    const BlasProblem problem = problem_of(operands.view(), shapes);
+    if (problem.m == 0 || problem.n == 0 || problem.batch == 0) return;
+    aligned_.emplace(operands.device(), problem, 16, rank);
+    // Slices and what the caller binds may begin anywhere, and then it is too late to look for an algorithm.
+    any_.emplace(operands.device(), problem, static_cast<unsigned>(bit_width(problem.dtype)) / 8, rank);
+  }
+
+  size_t workspace_bytes() const override {
+    return aligned_ ? std::max(aligned_->workspace_bytes(), any_->workspace_bytes()) : 0;
+  }
+
+  void run(const LaunchArguments& arguments) override {
+    if (!aligned_) return;
+    const LibraryAddresses at = operands_.bind(arguments);
+    (at.are_aligned() ? aligned_ : any_)->run(stream_of(arguments), at);
+  }
+
+ private:
+  const LibraryOperands& operands_;
+  std::optional<BlasProduct> aligned_, any_;  // by where the operands of a run lie
+};
+
+// As measured on an H200, where a product of f16 takes 2.5 µs and 1 µs more for each 0.65 GFLOP. The launch counts
+// double here: kernels of our own start before the last one ends, and which of two equals is better is not known.
+double seconds_of(const RegionView& region, const LibraryView& view, const DeviceFacts& device) {
+  const ContractSize size = size_at_optimum(region, view.product);
+  constexpr double seconds_to_start = 5e-6;
+  const bool is_f32 = view.product.form.dtype == DType::f32;
+  const double of_one = device.capability >= 90   ? (is_f32 ? 0.3e12 : 4.6e12)
+                        : device.capability >= 80 ? (is_f32 ? 0.13e12 : 2.1e12)
+                                                  : (is_f32 ? 0.1e12 : 0.8e12);
+  const double flops = 2 * size.m * size.n * size.k * size.batch;
+  return seconds_to_start +
+         std::max(flops / (of_one * device.multiprocessors), bytes_at_optimum(region) * seconds_per_byte);
+}
+
+std::vector<TacticOffer> offer_blas(const RegionView& region, const Workshop& workshop) {
+  const DeviceFacts& device = workshop.device()->facts();
+  const auto view = view_blas(region, device);
+  if (!view || !has_blas(*workshop.device())) return {};
+  const double seconds = seconds_of(region, *view, device);
+  std::vector<TacticOffer> offers;
+  constexpr int ranks = 4;
+  for (int rank = 0; rank < ranks; ++rank)  // ordered by the library, which does not say how far apart they are
+    offers.push_back({.parameters = {{"rank", rank}}, .seconds = seconds * (1 + 0.01 * rank)});
+  return offers;
+}
+
+std::shared_ptr<const Kernel> compile_blas(const RegionView& region, const TacticParameters& parameters,
+                                           const Workshop& workshop, PackedConstants& constants) {
+  const auto rank = static_cast<int>(parameters["rank"]);
+  return library_kernel(region, *view_blas(region, workshop.device()->facts()), workshop, constants, true,
+                        [rank](const LibraryOperands& operands, const KernelShapes& shapes) {
+                          return std::make_unique<BlasLaunch>(operands, shapes, rank);
+                        });
+}
+
+}  // namespace
+
+const CudaTactic blas_tactic{"cuda_blas", offer_blas, compile_blas};
+
+}  // namespace camshaft::cuda

@@ -1,0 +1,107 @@
+// Graphs of operations that cuDNN runs as one kernel.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "camshaft/dtype.h"
+#include "cuda/libraries.h"
+#include "cuda/stream.h"
+#include "graph/tensor.h"
+
+namespace camshaft::cuda {
+
+/// Whether cuDNN can be used on the device; the first call opens it. Safe to use from several threads, as all here.
+bool has_dnn(const Device& device);
+
+/// A descriptor of the library's, whatever it describes.
+class DnnDescriptor {
+ public:
+  /// Throws Error, as all members do: unsupported for what the library does not have.
+  explicit DnnDescriptor(api::DnnKind kind);
+  ~DnnDescriptor();
+  DnnDescriptor(DnnDescriptor&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  DnnDescriptor& operator=(DnnDescriptor&&) = delete;
+
+  template <class T>
+  void set(api::DnnAttribute which, api::DnnValue type, const T& value) {
+    set(which, type, 1, &value);
+  }
+  void set(api::DnnAttribute which, api::DnnValue type, int64_t count, const void* values);
+  void set(api::DnnAttribute which, const std::vector<int64_t>& values);
+  void set(api::DnnAttribute which, const DnnDescriptor& part);
+  void finish();
+  /// How many there are; at most `most` are written to `values`.
+  int64_t get(api::DnnAttribute which, api::DnnValue type, int64_t most, void* values) const;
+  api::Handle handle() const { return handle_; }
+
+ private:
+  api::Handle handle_ = nullptr;
+};
+
+/// Sizes and strides of [images, channels, height, width], in elements; those of a virtual tensor are passed between
+/// operations and never stored.
+struct DnnTensor {
+  DType dtype = DType::f16;  ///< f32, f16 or bf16
+  Dims dims, strides;
+  bool is_virtual = false;
+};
+
+struct DnnWindow {
+  Dims strides, dilations, pads_before, pads_after;  ///< height, width
+};
+
+/// What the library made of a graph. For one thread at a time.
+class DnnPlan {
+ public:
+  size_t workspace_bytes() const { return workspace_bytes_; }
+  /// `addresses`: of the tensors that are not virtual, in the order in which they were added to the graph.
+  void run(const Stream& stream, std::span<const std::byte* const> addresses, std::byte* workspace);
+
+ private:
+  friend class DnnGraph;
+  DnnPlan(std::shared_ptr<const Device> device, DnnDescriptor plan, std::vector<int64_t> ids, size_t workspace_bytes)
+      : device_(std::move(device)), plan_(std::move(plan)), ids_(std::move(ids)), workspace_bytes_(workspace_bytes) {}
+
+  std::shared_ptr<const Device> device_;
+  DnnDescriptor plan_;
+  std::vector<DnnDescriptor> parts_;  // that it was made of
+  std::vector<int64_t> ids_;
+  size_t workspace_bytes_;
+  std::optional<DnnDescriptor> arguments_;  // of the last run, and its addresses
+  std::vector<const std::byte*> addresses_;
+  std::byte* workspace_ = nullptr;
+};
+
+/// Operations in order. All sums and pointwise functions are computed in f32.
+class DnnGraph {
+ public:
+  /// Tensors will be aligned to `alignment` bytes.
+  DnnGraph(std::shared_ptr<const Device> device, int64_t alignment)
+      : device_(std::move(device)), alignment_(alignment) {}
+
+  size_t add(const DnnTensor& tensor);
+  /// y = x ∗ weights; those are [out channels, channels, height, width].
+  void add_convolution(size_t x, size_t weights, size_t y, const DnnWindow& window);
+  void add_pointwise(api::DnnPointwise function, size_t x, size_t y);
+  /// y = a + b, where b may have one element for all images and positions.
+  void add_sum(size_t a, size_t b, size_t y);
+
+  /// By the engine that the library ranks at `rank`, 0 being the one that it expects to be fastest, or the last where
+  /// it has fewer; only of those whose results do not depend on timing, which sum in f32, and which multiply f32 as it
+  /// is when `exact`. Throws Error(unsupported) where it has none.
+  std::unique_ptr<DnnPlan> plan(int rank, bool exact) &&;
+
+ private:
+  DnnDescriptor pointwise(api::DnnPointwise function) const;
+
+  std::shared_ptr<const Device> device_;
+  int64_t alignment_;
+  std::vector<DnnDescriptor> tensors_, settings_, operations_;
+  std::vector<int64_t> stored_;  // ids of those that are not virtual
+};
+
+}  // namespace camshaft::cuda

@@ -1,0 +1,118 @@
+#include "cuda/library_product.h"
+
+#include <cmath>
+
+#include "base/float_types.h"
+#include "cuda/device_kernel.h"
+
+namespace camshaft::cuda {
+
+namespace {
+
+// A constant of f32 that the narrower type holds.
+bool can_narrow(const RegionView& region, int32_t i, DType to) {
+  const Tensor* constant = region.constant(static_cast<size_t>(i));
+  if (!constant || constant->dtype() != DType::f32) return false;
+  std::vector<std::byte> narrow(byte_size(to, constant->size()));
+  convert_from_float(to, constant->as<float>(), narrow.data(), constant->size(), false);
+  std::vector<float> back(static_cast<size_t>(constant->size()));
+  convert_to_float(to, narrow.data(), back.data(), constant->size());
+  for (const float x : back)
+    if (!std::isfinite(x)) return false;
+  return true;
+}
+
+class LibraryKernel final : public Kernel {
+ public:
+  LibraryKernel(std::unique_ptr<const LibraryOperands> operands, int32_t overwritten, bool takes_slices,
+                MakeLaunch make)
+      : operands_(std::move(operands)),
+        make_(std::move(make)),
+        overwritten_(overwritten),
+        takes_slices_(takes_slices) {}
+  Place place() const override { return Place::device; }
+  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override { return make_(*operands_, shapes); }
+  bool can_run_in_place(size_t i, size_t) const override { return static_cast<int32_t>(i) == overwritten_; }
+  bool reads_slices(size_t i) const override { return takes_slices_ && reads_input(i); }
+  bool writes_slices(size_t) const override { return takes_slices_; }
+  bool reads_input(size_t i) const override {
+    const ProductView& product = operands_->view().product;
+    return !(product.rows && static_cast<int32_t>(i) == product.b);
+  }
+
+ private:
+  std::unique_ptr<const LibraryOperands> operands_;
+  MakeLaunch make_;
+  int32_t overwritten_;
+  bool takes_slices_;
+};
+
+}  // namespace
+
+std::optional<LibraryView> view_library(const RegionView& region, const DeviceFacts& device) {
+  auto product = view_product(region, device);
+  if (!product) return std::nullopt;
+  const auto linear = linear_epilogue(product->epilogue);
+  const EpilogueView& epilogue = product->epilogue;
+  if (!linear || (epilogue.result != product->form.dtype && epilogue.result != DType::f32)) return std::nullopt;
+  LibraryView view{.product = std::move(*product), .linear = *linear};
+  const DType result = view.product.epilogue.result;
+  const auto type = [&](int32_t load) {
+    return region.graph.type(region.node.inputs[static_cast<size_t>(view.input_of(load))]);
+  };
+  if (linear->residual >= 0 && type(linear->residual).dtype != result) return std::nullopt;
+  if (linear->bias >= 0) {
+    const TensorType bias = type(linear->bias);
+    if (bias.shape.empty() || bias.shape.back() != view.product.contract.result.shape.back()) return std::nullopt;
+    view.narrows_bias = bias.dtype != result;
+    if (view.narrows_bias && !can_narrow(region, view.input_of(linear->bias), result)) return std::nullopt;
+  }
+  return view;
+}
+
+bool LibraryAddresses::are_aligned() const {
+  for (const std::byte* address : {a, b, residual, bias, static_cast<const std::byte*>(c)})
+    if (!is_aligned(address, 16)) return false;
+  return true;
+}
+
+LibraryOperands::LibraryOperands(const RegionView& region, LibraryView view, const Workshop& workshop,
+                                 PackedConstants& constants)
+    : view_(std::move(view)), device_(workshop.device()) {
+  ProductView& product = view_.product;
+  if (product.rows)
+    weights_ = upload(*device_, pack_weight_rows(region, static_cast<size_t>(product.b), *product.rows, constants),
+                      "the weights of an engine");
+  if (view_.narrows_bias) {
+    const Tensor& wide = *region.constant(static_cast<size_t>(view_.input_of(view_.linear.bias)));
+    std::vector<std::byte> narrow(byte_size(product.epilogue.result, wide.size()));
+    convert_from_float(product.epilogue.result, wide.as<float>(), narrow.data(), wide.size());
+    bias_ = upload(*device_, narrow, "the weights of an engine");
+  }
+  product.contract.anchor = nullptr;  // the graph's, which may go
+  if (product.matmul) product.matmul = &(matmul_ = *product.matmul);
+}
+
+LibraryAddresses LibraryOperands::bind(const LaunchArguments& arguments) const {
+  const auto input = [&](int32_t i) { return i < 0 ? nullptr : arguments.inputs[static_cast<size_t>(i)]; };
+  LibraryAddresses at;
+  at.a = input(view_.product.a);
+  at.b = view_.product.rows ? weights_.data() : input(view_.product.b);
+  at.residual = input(view_.input_of(view_.linear.residual));
+  at.bias = view_.narrows_bias ? bias_.data() : input(view_.input_of(view_.linear.bias));
+  at.c = arguments.outputs[0];
+  at.workspace = arguments.workspace;
+  return at;
+}
+
+std::shared_ptr<const Kernel> library_kernel(const RegionView& region, LibraryView view, const Workshop& workshop,
+                                             PackedConstants& constants, bool takes_slices, MakeLaunch make) {
+  const int32_t residual = view.input_of(view.linear.residual);
+  const bool overwrites =
+      residual >= 0 && can_overwrite(region, view.product.contract, view.product.epilogue, residual);
+  return std::make_shared<LibraryKernel>(
+      std::make_unique<const LibraryOperands>(region, std::move(view), workshop, constants), overwrites ? residual : -1,
+      takes_slices, std::move(make));
+}
+
+}  // namespace camshaft::cuda

@@ -1,0 +1,58 @@
+// Products that NVIDIA's libraries compute, with all that follows them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "cuda/linear_epilogue.h"
+#include "cuda/product_view.h"
+#include "cuda/tactic.h"
+
+namespace camshaft::cuda {
+
+struct LibraryView {
+  ProductView product;
+  LinearEpilogue linear;
+  bool narrows_bias = false;  ///< the bias is a constant of f32, and the result narrower
+
+  /// The region input of an operand of the epilogue (LinearEpilogue::residual, bias); -1 for none.
+  int32_t input_of(int32_t load) const { return load < 0 ? -1 : product.epilogue.loads[static_cast<size_t>(load)]; }
+};
+
+/// A product whose epilogue has the linear form, with a residual and a bias of the result's type, which is that of the
+/// product's operands or f32. nullopt for others.
+std::optional<LibraryView> view_library(const RegionView& region, const DeviceFacts& device);
+
+struct LibraryAddresses {
+  const std::byte *a = nullptr, *b = nullptr, *residual = nullptr, *bias = nullptr;  ///< null for none
+  std::byte* c = nullptr;
+  std::byte* workspace = nullptr;
+
+  bool are_aligned() const;  ///< to 16 bytes
+};
+
+/// A view, with its constants on the device: weights by rows (ProductView::rows) and a narrowed bias.
+class LibraryOperands {
+ public:
+  LibraryOperands(const RegionView& region, LibraryView view, const Workshop& workshop, PackedConstants& constants);
+  LibraryOperands(const LibraryOperands&) = delete;
+  LibraryOperands& operator=(const LibraryOperands&) = delete;
+  const LibraryView& view() const { return view_; }
+  const std::shared_ptr<const Device>& device() const { return device_; }
+  LibraryAddresses bind(const LaunchArguments& arguments) const;
+
+ private:
+  LibraryView view_;
+  ops::MatMul matmul_;
+  std::shared_ptr<const Device> device_;  // outlives the buffers
+  DeviceBuffer weights_, bias_;
+};
+
+using MakeLaunch = std::function<std::unique_ptr<Launch>(const LibraryOperands& operands, const KernelShapes& shapes)>;
+
+/// The kernel whose prepare() is `make`. `takes_slices`: operands may be slices of wider rows.
+std::shared_ptr<const Kernel> library_kernel(const RegionView& region, LibraryView view, const Workshop& workshop,
+                                             PackedConstants& constants, bool takes_slices, MakeLaunch make);
+
+}  // namespace camshaft::cuda
