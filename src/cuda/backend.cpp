@@ -16,6 +16,7 @@ constexpr const CudaTactic* all_tactics[] = {
     &pointwise_tactic,
     &contract_tactic,
     &blas_tactic,
+    &dnn_tactic,
     &depthwise_tactic,
     &conv_transpose_tactic,
     // reductions and norms

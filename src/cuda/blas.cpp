@@ -105,8 +105,9 @@ void BlasProduct::describe(const BlasProblem& p) {
 }
 
 void BlasProduct::choose(const BlasProblem& p, unsigned alignment, int rank) {
+  const auto of_result = std::max(alignment, static_cast<unsigned>(bit_width(p.result)) / 8);
   // From the address of the bias, too, the library takes what alignment to expect.
-  if (const void* example = reinterpret_cast<const void*>(uintptr_t{alignment}); has_bias_)
+  if (const void* example = reinterpret_cast<const void*>(uintptr_t{of_result}); has_bias_)
     check(blas_.cublasLtMatmulDescSetAttribute(product_, api::product_bias_pointer, &example, sizeof example),
           "describing a bias");
   struct Preference {
@@ -122,9 +123,8 @@ void BlasProduct::choose(const BlasProblem& p, unsigned alignment, int rank) {
           "choosing an algorithm");
   };
   set(api::preference_workspace_bytes, uint64_t{32} << 20);  // what NVIDIA advises for Hopper
-  for (const auto which : {api::preference_alignment_a, api::preference_alignment_b, api::preference_alignment_c,
-                           api::preference_alignment_d})
-    set(which, uint32_t{alignment});
+  for (const auto which : {api::preference_alignment_a, api::preference_alignment_b}) set(which, uint32_t{alignment});
+  for (const auto which : {api::preference_alignment_c, api::preference_alignment_d}) set(which, uint32_t{of_result});
   const Current current(*device_);
   std::vector<api::BlasChoice> choices(static_cast<size_t>(rank) + 1);
   int count = 0;

@@ -37,9 +37,9 @@ struct BlasProblem {
 /// The library's description of a problem, and the algorithm for it. For one thread at a time.
 class BlasProduct {
  public:
-  /// Operands will be aligned to `alignment` bytes. Takes the algorithm that the library ranks at `rank`, 0 being the
-  /// one that it expects to be fastest, or the last where it knows fewer. Throws Error(unsupported) where it knows
-  /// none.
+  /// Operands will be aligned to `alignment` bytes, or to their type's where that is more. Takes the algorithm that the
+  /// library ranks at `rank`, 0 being the one that it expects to be fastest, or the last where it knows fewer. Throws
+  /// Error(unsupported) where it knows none.
   BlasProduct(std::shared_ptr<const Device> device, const BlasProblem& problem, unsigned alignment, int rank);
   ~BlasProduct();
   BlasProduct(const BlasProduct&) = delete;

@@ -97,8 +97,8 @@ int64_t DnnDescriptor::get(api::DnnAttribute which, api::DnnValue type, int64_t 
   return count;
 }
 
-void DnnPlan::run(const Stream& stream, std::span<const std::byte* const> addresses, std::byte* workspace) {
-  const Current current(*device_);
+void DnnRun::run(const Stream& stream, std::span<const std::byte* const> addresses, std::byte* workspace) {
+  const Current current(*plan_->device_);
   const bool is_known = arguments_ && workspace == workspace_ &&
                         std::equal(addresses.begin(), addresses.end(), addresses_.begin(), addresses_.end());
   if (!is_known) {
@@ -106,16 +106,17 @@ void DnnPlan::run(const Stream& stream, std::span<const std::byte* const> addres
     workspace_ = workspace;
     arguments_.reset();
     DnnDescriptor& arguments = arguments_.emplace(api::dnn_arguments);
-    arguments.set(api::dnn_arguments_ids, ids_);
+    arguments.set(api::dnn_arguments_ids, plan_->ids_);
     arguments.set(api::dnn_arguments_pointers, api::dnn_value_pointer, static_cast<int64_t>(addresses_.size()),
                   addresses_.data());
     arguments.set(api::dnn_arguments_workspace, api::dnn_value_pointer, workspace_);
     arguments.finish();
   }
-  DnnHandle& library = handle_of(*device_);
+  DnnHandle& library = handle_of(*plan_->device_);
   const std::lock_guard lock(library.mutex);
   check(dnn().cudnnSetStream(library.handle, stream.handle()), "taking a stream");
-  check(dnn().cudnnBackendExecute(library.handle, plan_.handle(), arguments_->handle()), "launching an operation");
+  check(dnn().cudnnBackendExecute(library.handle, plan_->plan_.handle(), arguments_->handle()),
+        "launching an operation");
 }
 
 size_t DnnGraph::add(const DnnTensor& tensor) {
@@ -123,7 +124,7 @@ size_t DnnGraph::add(const DnnTensor& tensor) {
   DnnDescriptor& made = tensors_.emplace_back(api::dnn_tensor);
   made.set(api::dnn_tensor_id, api::dnn_value_int64, id);
   made.set(api::dnn_tensor_type, api::dnn_value_type, type_of(tensor.dtype));
-  made.set(api::dnn_tensor_alignment, api::dnn_value_int64, alignment_);
+  made.set(api::dnn_tensor_alignment, api::dnn_value_int64, std::max<int64_t>(alignment_, bit_width(tensor.dtype) / 8));
   made.set(api::dnn_tensor_sizes, tensor.dims);
   made.set(api::dnn_tensor_strides, tensor.strides);
   made.set(api::dnn_tensor_is_virtual, api::dnn_value_boolean, tensor.is_virtual);
@@ -180,7 +181,7 @@ void DnnGraph::add_sum(size_t a, size_t b, size_t y) {
   made.finish();
 }
 
-std::unique_ptr<DnnPlan> DnnGraph::plan(int rank, bool exact) && {
+std::shared_ptr<const DnnPlan> DnnGraph::plan(int rank, bool exact) && {
   const Current current(*device_);
   DnnHandle& library = handle_of(*device_);
   const std::lock_guard lock(library.mutex);
@@ -202,7 +203,7 @@ std::unique_ptr<DnnPlan> DnnGraph::plan(int rank, bool exact) && {
   const int64_t count =
       heuristic.get(api::dnn_heuristic_results, api::dnn_value_descriptor, int64_t{most}, handles.data());
   constexpr int64_t most_workspace = int64_t{256} << 20;
-  std::unique_ptr<DnnPlan> best;
+  std::shared_ptr<DnnPlan> best;
   for (int64_t i = 0; i < std::min<int64_t>(count, most) && rank >= 0; ++i) {
     const DnnDescriptor& config = configs[static_cast<size_t>(i)];
     if (!is_trusted(config, exact)) continue;

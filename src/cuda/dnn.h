@@ -54,23 +54,35 @@ struct DnnWindow {
   Dims strides, dilations, pads_before, pads_after;  ///< height, width
 };
 
-/// What the library made of a graph. For one thread at a time.
+/// What the library made of a graph.
 class DnnPlan {
  public:
   size_t workspace_bytes() const { return workspace_bytes_; }
-  /// `addresses`: of the tensors that are not virtual, in the order in which they were added to the graph.
-  void run(const Stream& stream, std::span<const std::byte* const> addresses, std::byte* workspace);
 
  private:
   friend class DnnGraph;
+  friend class DnnRun;
   DnnPlan(std::shared_ptr<const Device> device, DnnDescriptor plan, std::vector<int64_t> ids, size_t workspace_bytes)
       : device_(std::move(device)), plan_(std::move(plan)), ids_(std::move(ids)), workspace_bytes_(workspace_bytes) {}
 
   std::shared_ptr<const Device> device_;
   DnnDescriptor plan_;
   std::vector<DnnDescriptor> parts_;  // that it was made of
-  std::vector<int64_t> ids_;
+  std::vector<int64_t> ids_;          // of the tensors that are stored
   size_t workspace_bytes_;
+};
+
+/// Runs a plan, for one thread at a time.
+class DnnRun {
+ public:
+  explicit DnnRun(std::shared_ptr<const DnnPlan> plan) : plan_(std::move(plan)) {}
+  const DnnPlan& plan() const { return *plan_; }
+  /// `addresses`: of the tensors that are not virtual, in the order in which they were added to the graph. Takes memory
+  /// of the host when they differ from the last run's.
+  void run(const Stream& stream, std::span<const std::byte* const> addresses, std::byte* workspace);
+
+ private:
+  std::shared_ptr<const DnnPlan> plan_;
   std::optional<DnnDescriptor> arguments_;  // of the last run, and its addresses
   std::vector<const std::byte*> addresses_;
   std::byte* workspace_ = nullptr;
@@ -79,7 +91,7 @@ class DnnPlan {
 /// Operations in order. All sums and pointwise functions are computed in f32.
 class DnnGraph {
  public:
-  /// Tensors will be aligned to `alignment` bytes.
+  /// Tensors will be aligned to `alignment` bytes, or to their type's where that is more.
   DnnGraph(std::shared_ptr<const Device> device, int64_t alignment)
       : device_(std::move(device)), alignment_(alignment) {}
 
@@ -93,7 +105,7 @@ class DnnGraph {
   /// By the engine that the library ranks at `rank`, 0 being the one that it expects to be fastest, or the last where
   /// it has fewer; only of those whose results do not depend on timing, which sum in f32, and which multiply f32 as it
   /// is when `exact`. Throws Error(unsupported) where it has none.
-  std::unique_ptr<DnnPlan> plan(int rank, bool exact) &&;
+  std::shared_ptr<const DnnPlan> plan(int rank, bool exact) &&;
 
  private:
   DnnDescriptor pointwise(api::DnnPointwise function) const;

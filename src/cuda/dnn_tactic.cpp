@@ -1,5 +1,11 @@
 // Convolutions, and products with constant weights as such of one pixel, by cuDNN with all that follows them.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <string>
 
 #include "compile/optimum.h"
 #include "compile/shape_check.h"
@@ -13,19 +19,21 @@ namespace camshaft::cuda {
 
 namespace {
 
-std::optional<api::DnnPointwise> function_of(LinearEpilogue::Activation activation) {
+using Activation = LinearEpilogue::Activation;
+
+std::optional<api::DnnPointwise> function_of(Activation activation) {
   switch (activation) {
-    case LinearEpilogue::Activation::none:
+    case Activation::none:
       return std::nullopt;
-    case LinearEpilogue::Activation::relu:
+    case Activation::relu:
       return api::dnn_relu;
-    case LinearEpilogue::Activation::gelu:
+    case Activation::gelu:
       return api::dnn_gelu;
-    case LinearEpilogue::Activation::gelu_by_tanh:
+    case Activation::gelu_by_tanh:
       return api::dnn_gelu_by_tanh;
-    case LinearEpilogue::Activation::silu:
+    case Activation::silu:
       return api::dnn_silu;
-    case LinearEpilogue::Activation::sigmoid:
+    case Activation::sigmoid:
       return api::dnn_sigmoid;
   }
   return std::nullopt;
@@ -40,8 +48,7 @@ std::optional<LibraryView> view_dnn(const RegionView& region, const DeviceFacts&
   if (!product.rows || product.rows->channels % chunk != 0 || product.rows->rows % chunk != 0) return std::nullopt;
   // Its functions are approximations that f32 would show.
   const auto activation = view->linear.activation;
-  if (product.epilogue.result == DType::f32 && activation != LinearEpilogue::Activation::none &&
-      activation != LinearEpilogue::Activation::relu)
+  if (product.epilogue.result == DType::f32 && activation != Activation::none && activation != Activation::relu)
     return std::nullopt;
   if (!product.conv) return product.matmul->transpose_a ? std::nullopt : std::move(view);
   const auto is_amount = [](const Dim& pad) { return pad.as_constant().value_or(-1) >= 0; };
@@ -95,7 +102,8 @@ DnnTensor channels_last(DType dtype, const Dims& d, bool is_virtual = false) {
   return {dtype, d, {d[1] * d[2] * d[3], 1, d[1] * d[3], d[1]}, is_virtual};
 }
 
-std::unique_ptr<DnnPlan> plan_of(const LibraryOperands& operands, const Shapes& s, int64_t alignment, int rank) {
+std::shared_ptr<const DnnPlan> make_plan(const LibraryOperands& operands, const Shapes& s, int64_t alignment,
+                                         int rank) {
   const ProductView& product = operands.view().product;
   const LinearEpilogue& linear = operands.view().linear;
   const DType dtype = product.form.dtype, result = product.epilogue.result;
@@ -122,6 +130,31 @@ std::unique_ptr<DnnPlan> plan_of(const LibraryOperands& operands, const Shapes& 
   return std::move(graph).plan(rank, dtype == DType::f32);
 }
 
+/// Plans by what they compute: layers of a model resemble each other, and each context of an engine prepares them anew.
+std::shared_ptr<const DnnPlan> plan_of(const LibraryOperands& operands, const Shapes& s, int64_t alignment, int rank) {
+  const ProductView& product = operands.view().product;
+  const LinearEpilogue& linear = operands.view().linear;
+  const DnnWindow& w = s.window;
+  const std::string key = fmt::format(
+      "{} {} {} | {} {} {} {} | {} {} {} {} | {} {} {} {} {}", operands.device()->facts().ordinal,
+      to_string(product.form.dtype), to_string(product.epilogue.result), to_string(s.x), to_string(s.y), s.taps_y,
+      s.taps_x, to_string(w.strides), to_string(w.dilations), to_string(w.pads_before), to_string(w.pads_after),
+      linear.bias >= 0, linear.residual >= 0, static_cast<int>(linear.activation), alignment, rank);
+  static std::mutex mutex;
+  static auto& plans = *new std::deque<std::pair<std::string, std::shared_ptr<const DnnPlan>>>;  // the oldest first
+  const auto find = [&] { return std::find_if(plans.begin(), plans.end(), [&](auto& p) { return p.first == key; }); };
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto known = find(); known != plans.end()) return known->second;
+  }
+  auto made = make_plan(operands, s, alignment, rank);
+  const std::lock_guard lock(mutex);
+  if (find() == plans.end()) plans.emplace_back(key, made);
+  constexpr size_t most_plans = 256;
+  if (plans.size() > most_plans) plans.pop_front();
+  return made;
+}
+
 class DnnLaunch final : public Launch {
  public:
   DnnLaunch(const LibraryOperands& operands, const KernelShapes& shapes, int rank)
@@ -132,10 +165,10 @@ class DnnLaunch final : public Launch {
       throw Error(ErrorCode::unsupported, "a convolution of more than 2^31 elements, which cuDNN does not count");
     if (out == 0) return;
     if (in == 0) throw Error(ErrorCode::unsupported, "a convolution of nothing but padding, which cuDNN does not have");
-    aligned_ = plan_of(operands, shapes_, 16, rank);
+    aligned_.emplace(plan_of(operands, shapes_, 16, rank));
   }
 
-  size_t workspace_bytes() const override { return aligned_ ? aligned_->workspace_bytes() : 0; }
+  size_t workspace_bytes() const override { return aligned_ ? aligned_->plan().workspace_bytes() : 0; }
 
   void run(const LaunchArguments& arguments) override {
     if (!aligned_) return;
@@ -147,8 +180,8 @@ class DnnLaunch final : public Launch {
     if (at.are_aligned()) return aligned_->run(stream_of(arguments), addresses_, at.workspace);
     // Only what the caller binds may be so, and hardly anyone does that: another plan is made when it happens.
     if (!any_) {
-      any_ = plan_of(operands_, shapes_, bit_width(operands_.view().product.form.dtype) / 8, rank_);
-      workspace_ = DeviceBuffer(*operands_.device(), any_->workspace_bytes(), "the workspace of a layer");
+      any_.emplace(plan_of(operands_, shapes_, bit_width(operands_.view().product.form.dtype) / 8, rank_));
+      workspace_ = DeviceBuffer(*operands_.device(), any_->plan().workspace_bytes(), "the workspace of a layer");
     }
     any_->run(stream_of(arguments), addresses_, workspace_.data());
   }
@@ -157,23 +190,28 @@ class DnnLaunch final : public Launch {
   const LibraryOperands& operands_;
   Shapes shapes_;
   int rank_;
-  std::unique_ptr<DnnPlan> aligned_, any_;
+  std::optional<DnnRun> aligned_, any_;
   DeviceBuffer workspace_;  // of any_
   std::vector<const std::byte*> addresses_;
 };
 
-// As measured on an H200: 436 TFLOP/s for 3×3 windows over 128 images of 56 × 56 × 64 in f16; the launch counts double,
-// as for cuBLASLt.
+// As measured on an H200 in f16: at least 3 µs, more for long sums, 600 TFLOP/s for large products, half of that where
+// channels are few, and time for what follows the sum that nothing hides. A fifth more: an engine compiles these
+// kernels whenever it is loaded, in up to a second each.
 double seconds_of(const RegionView& region, const LibraryView& view, const DeviceFacts& device) {
   const ContractSize size = size_at_optimum(region, view.product);
-  constexpr double seconds_to_start = 8e-6;
   const bool is_f32 = view.product.form.dtype == DType::f32;
-  const double of_one = device.capability >= 90   ? (is_f32 ? 0.2e12 : 3.3e12)
-                        : device.capability >= 80 ? (is_f32 ? 0.1e12 : 1.7e12)
-                                                  : (is_f32 ? 0.08e12 : 0.6e12);
-  const double flops = 2 * size.m * size.n * size.k * size.batch;
-  return seconds_to_start +
-         std::max(flops / (of_one * device.multiprocessors), bytes_at_optimum(region) * seconds_per_byte);
+  const double of_one = device.capability >= 90   ? (is_f32 ? 0.2e12 : 4.6e12)
+                        : device.capability >= 80 ? (is_f32 ? 0.1e12 : 2e12)
+                                                  : (is_f32 ? 0.08e12 : 0.7e12);
+  const double columns = std::min(1.0, size.n / 128);
+  const double flops = 2 * size.m * size.n * size.k * size.batch / columns;
+  const auto activation = view.linear.activation;
+  const bool is_plain = activation == Activation::none || activation == Activation::relu;
+  const double finish = is_plain ? 0 : size.m * size.n * size.batch * (activation == Activation::gelu ? 2e-12 : 1e-12);
+  const double product = std::max({1e-6 + size.k * 1.9e-9, flops / (of_one * device.multiprocessors),
+                                   0.75 * bytes_at_optimum(region) * seconds_per_byte});
+  return 1.2 * (seconds_per_launch + product + finish);
 }
 
 std::vector<TacticOffer> offer_dnn(const RegionView& region, const Workshop& workshop) {

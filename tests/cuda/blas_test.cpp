@@ -141,7 +141,7 @@ TEST(CudaBlas, BiasResidualAndRelu) {
   for (const DType dtype : types_of_products())
     for (const bool has_bias : {false, true})
       for (const bool has_residual : {false, true})
-        for (const bool has_relu : {false, true})
+        for (const bool has_relu : {false, dtype == DType::f32})
           for (const Dims& batch : {Dims{}, Dims{3}}) {
             RegionTest t = product(random, dtype, 12, 24, 40, batch);
             if (has_bias) t.last = t.apply(F::add, {t.operand(random_tensor(random, dtype, {24})), t.last});
@@ -161,7 +161,11 @@ TEST(CudaBlas, ReluKeepsNaN) {
     t.operands = {tensor_of(dtype, {4, 2}, {nan, 1, infinity, 1, 1, -infinity, -1, -2}),
                   tensor_of(dtype, {2, 2}, {1, 2, 3, 4})};
     t.last = t.apply(F::max, {t.last, t.number(0)});
-    t.make("cuda_blas", tolerance(dtype)).check();
+    if (dtype == DType::f32) {
+      t.make("cuda_blas", tolerance(dtype)).check();
+    } else {
+      EXPECT_FALSE(t.is_taken_by("cuda_blas")) << "the library's loses NaN";
+    }
   }
 }
 
