@@ -196,8 +196,8 @@ class DnnLaunch final : public Launch {
 };
 
 // As measured on an H200 in f16: at least 3 µs, more for long sums, 600 TFLOP/s for large products, half of that where
-// channels are few, and time for what follows the sum that nothing hides. A fifth more: an engine compiles these
-// kernels whenever it is loaded, in up to a second each.
+// channels are few, and time for what follows the sum that nothing hides. A microsecond more: an engine compiles
+// these kernels whenever it is loaded, in up to a second each.
 double seconds_of(const RegionView& region, const LibraryView& view, const DeviceFacts& device) {
   const ContractSize size = size_at_optimum(region, view.product);
   const bool is_f32 = view.product.form.dtype == DType::f32;
@@ -211,7 +211,8 @@ double seconds_of(const RegionView& region, const LibraryView& view, const Devic
   const double finish = is_plain ? 0 : size.m * size.n * size.batch * (activation == Activation::gelu ? 2e-12 : 1e-12);
   const double product = std::max({1e-6 + size.k * 1.9e-9, flops / (of_one * device.multiprocessors),
                                    0.75 * bytes_at_optimum(region) * seconds_per_byte});
-  return 1.2 * (seconds_per_launch + product + finish);
+  constexpr double seconds_in_doubt = 1e-6;
+  return seconds_per_launch + seconds_in_doubt + product + finish;
 }
 
 std::vector<TacticOffer> offer_dnn(const RegionView& region, const Workshop& workshop) {

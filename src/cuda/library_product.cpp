@@ -1,8 +1,10 @@
 #include "cuda/library_product.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/float_types.h"
+#include "compile/optimum.h"
 #include "cuda/device_kernel.h"
 
 namespace camshaft::cuda {
@@ -105,14 +107,49 @@ LibraryAddresses LibraryOperands::bind(const LaunchArguments& arguments) const {
   return at;
 }
 
+namespace {
+
+// Whether the library has something for the region at the optimum shapes, as far as these are known.
+bool is_there(const RegionView& region, const LibraryOperands& operands, const MakeLaunch& make) {
+  KernelShapes shapes;
+  shapes.symbols = &region.symbols;
+  const auto add = [&](ValueId id, std::vector<OperandShape>& list) {
+    list.emplace_back();
+    if (id == no_value) return;
+    list.back().dtype = region.graph.type(id).dtype;
+    for (const Dim& d : region.graph.shape(id))
+      list.back().dims.push_back(static_cast<int64_t>(size_at_optimum(region, d)));
+  };
+  for (const ValueId id : region.node.inputs) add(id, shapes.inputs);
+  for (const ValueId id : region.node.outputs) add(id, shapes.outputs);
+  try {
+    make(operands, shapes);
+  } catch (const Error& e) {
+    return e.code() != ErrorCode::unsupported;  // guesses of sizes may contradict each other
+  }
+  return true;
+}
+
+std::shared_ptr<const Kernel> own_kernel(const RegionView& region, const Workshop& workshop,
+                                         PackedConstants& constants) {
+  const std::vector<TacticOffer> offers = contract_tactic.offers(region, workshop);
+  const auto best = std::min_element(offers.begin(), offers.end(),
+                                     [](const TacticOffer& a, const TacticOffer& b) { return a.seconds < b.seconds; });
+  if (best == offers.end()) throw Error(ErrorCode::unsupported, "no library, and no kernel, has this contraction");
+  return contract_tactic.compile(region, best->parameters, workshop, constants);
+}
+
+}  // namespace
+
 std::shared_ptr<const Kernel> library_kernel(const RegionView& region, LibraryView view, const Workshop& workshop,
                                              PackedConstants& constants, bool takes_slices, MakeLaunch make) {
   const int32_t residual = view.input_of(view.linear.residual);
   const bool overwrites =
       residual >= 0 && can_overwrite(region, view.product.contract, view.product.epilogue, residual);
-  return std::make_shared<LibraryKernel>(
-      std::make_unique<const LibraryOperands>(region, std::move(view), workshop, constants), overwrites ? residual : -1,
-      takes_slices, std::move(make));
+  auto operands = std::make_unique<const LibraryOperands>(region, std::move(view), workshop, constants);
+  if (!is_there(region, *operands, make)) return own_kernel(region, workshop, constants);
+  return std::make_shared<LibraryKernel>(std::move(operands), overwrites ? residual : -1, takes_slices,
+                                         std::move(make));
 }
 
 }  // namespace camshaft::cuda

@@ -51,7 +51,8 @@ class LibraryOperands {
 
 using MakeLaunch = std::function<std::unique_ptr<Launch>(const LibraryOperands& operands, const KernelShapes& shapes)>;
 
-/// The kernel whose prepare() is `make`. `takes_slices`: operands may be slices of wider rows.
+/// The kernel whose prepare() is `make`, or one of ours where that throws Error(unsupported) for the optimum shapes:
+/// what a library has for a problem, only asking tells. `takes_slices`: operands may be slices of wider rows.
 std::shared_ptr<const Kernel> library_kernel(const RegionView& region, LibraryView view, const Workshop& workshop,
                                              PackedConstants& constants, bool takes_slices, MakeLaunch make);
 
