@@ -75,6 +75,14 @@ TEST(CudaBlas, OtherAlgorithms) {
     }
 }
 
+// The emulated library knows nothing for this one.
+TEST(CudaBlas, OwnKernelsWhereItHasNone) {
+  SKIP_WITHOUT_BLAS();
+  Random random = test_random();
+  check({.m = 20, .n = 24, .k = 997, .constant = true}, DType::f16, random);
+  check({.m = 20, .n = 24, .k = 997}, DType::f32, random);
+}
+
 TEST(CudaBlas, Batches) {
   SKIP_WITHOUT_BLAS();
   Random random = test_random();
