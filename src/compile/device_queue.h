@@ -2,21 +2,20 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
-namespace camshaft {
+#include "camshaft/tensor.h"
 
-/// Whose memory a value is in, and who runs a kernel.
-enum class Place : uint8_t { host, device };
+namespace camshaft {
 
 /// Work of a queue that was recorded. Must not outlive the queue.
 class DeviceRecording {
  public:
   virtual ~DeviceRecording() = default;
-  /// Puts all of it into the queue, as it was recorded: with the same addresses.
+  /// Puts all of it into the queue, as it was recorded: with the same addresses, in whatever stream it was.
   virtual void replay() = 0;
 };
 
@@ -32,6 +31,15 @@ class DeviceQueue {
   /// Host memory holds the bytes after synchronize().
   virtual void copy_to_host(std::span<std::byte> to, const std::byte* from) = 0;
   virtual void synchronize() = 0;
+  /// What follows goes into `stream`, a stream of the caller's (a CUstream; null is the default one), or into the
+  /// queue's own; the device does it after the runs before, whichever streams they went into.
+  virtual void start_run(std::optional<void*> stream) = 0;
+  /// The end of a run, also of one that failed. Back to the queue's own stream.
+  virtual void finish_run() = 0;
+  /// Waits for all runs that were finished. Needs no stream of theirs to be there still.
+  virtual void wait_for_runs() = 0;
+  /// Throws Error(invalid_argument), which begins with `what`, when `memory` is not where work of `place` can use it.
+  virtual void check_memory(const void* memory, Place place, std::string_view what) const = 0;
   /// Until finish_recording(), kernels that this thread puts into the queue are recorded and not run. Nothing else may
   /// be asked of the queue meanwhile.
   virtual void start_recording() = 0;

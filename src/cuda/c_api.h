@@ -33,6 +33,11 @@ enum DeviceAttribute : int {
 enum FunctionAttribute : int { most_dynamic_shared_bytes = 8 };
 
 constexpr unsigned stream_non_blocking = 1;  ///< does not wait for the default stream
+constexpr unsigned event_without_time = 2;   ///< CUevent_flags
+/// CUpointer_attribute
+enum PointerAttribute : int { memory_type = 2, is_managed = 8, device_ordinal = 9 };
+/// CUmemorytype
+enum MemoryType : unsigned { of_host = 1, of_device = 2 };
 /// CUstreamCaptureMode: calls that cannot be recorded fail in the thread that records, and in no other.
 constexpr int capture_of_this_thread = 1;
 
@@ -74,6 +79,12 @@ struct LaunchConfig {
   X(cuStreamCreate, (Handle * stream, unsigned flags))                                          \
   X(cuStreamDestroy_v2, (Handle stream))                                                        \
   X(cuStreamSynchronize, (Handle stream))                                                       \
+  X(cuStreamWaitEvent, (Handle stream, Handle event, unsigned flags))                           \
+  X(cuStreamIsCapturing, (Handle stream, int* status))                                          \
+  X(cuEventCreate, (Handle * event, unsigned flags))                                            \
+  X(cuEventRecord, (Handle event, Handle stream))                                               \
+  X(cuEventSynchronize, (Handle event))                                                         \
+  X(cuEventDestroy_v2, (Handle event))                                                          \
   X(cuStreamBeginCapture_v2, (Handle stream, int mode))                                         \
   X(cuStreamEndCapture, (Handle stream, Handle * graph))                                        \
   X(cuGraphInstantiateWithFlags, (Handle * executable, Handle graph, unsigned long long flags)) \
@@ -83,6 +94,7 @@ struct LaunchConfig {
   X(cuMemGetInfo_v2, (size_t * free, size_t * total))                                           \
   X(cuMemAlloc_v2, (Pointer * memory, size_t bytes))                                            \
   X(cuMemFree_v2, (Pointer memory))                                                             \
+  X(cuPointerGetAttributes, (unsigned count, int* attributes, void** values, Pointer memory))   \
   X(cuMemAllocHost_v2, (void** memory, size_t bytes))                                           \
   X(cuMemFreeHost, (void* memory))                                                              \
   X(cuMemcpyHtoDAsync_v2, (Pointer to, const void* from, size_t bytes, Handle stream))          \

@@ -1,8 +1,47 @@
 #include "cuda/queue.h"
 
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "camshaft/error.h"
+#include "cuda/check.h"
 #include "cuda/memory.h"
 
 namespace camshaft::cuda {
+
+namespace {
+
+struct MemoryFacts {
+  uint64_t type = 0;  // 0: of the host, and nothing that CUDA knows of
+  uint64_t is_managed = 0;
+  int64_t ordinal = 0;
+};
+
+MemoryFacts facts_of(const Device& device, const void* memory) {
+  MemoryFacts facts;
+  int attributes[] = {api::memory_type, api::is_managed, api::device_ordinal};
+  void* values[] = {&facts.type, &facts.is_managed, &facts.ordinal};  // of which 1 to 4 bytes are written
+  const Current current(device);
+  check(device.driver(),
+        device.driver().cuPointerGetAttributes(static_cast<unsigned>(std::size(attributes)), attributes, values,
+                                               reinterpret_cast<api::Pointer>(memory)),
+        "asking whose memory an address is");
+  return facts;
+}
+
+/// What the queue's own stream recorded; replayed where the queue's work goes at that time.
+class QueueRecording final : public DeviceRecording {
+ public:
+  QueueRecording(const Queue& queue, const Stream& recorded) : queue_(queue), recording_(recorded) {}
+  void replay() override { recording_.launch(queue_.stream()); }
+
+ private:
+  const Queue& queue_;
+  Recording recording_;
+};
+
+}  // namespace
 
 std::shared_ptr<std::byte> Queue::allocate(size_t bytes, std::string_view purpose) {
   if (bytes == 0) return nullptr;
@@ -13,6 +52,58 @@ std::shared_ptr<std::byte> Queue::allocate(size_t bytes, std::string_view purpos
   };
   const auto held = std::make_shared<Held>(Held{device_, DeviceBuffer(*device_, bytes, purpose)});
   return {held, held->buffer.data()};
+}
+
+void Queue::start_run(std::optional<void*> stream) {
+  callers_.reset();
+  if (stream) callers_.emplace(*device_, *stream);
+  // What somebody records is done later, and can wait for nothing that was not recorded with it.
+  if (last_stream_ && *last_stream_ != this->stream().handle() && !this->stream().is_recorded())
+    run_end_.hold_back(this->stream());
+}
+
+void Queue::finish_run() {
+  if (!stream().is_recorded()) {
+    run_end_.record(stream());
+    last_stream_ = stream().handle();
+  }
+  callers_.reset();
+}
+
+void Queue::wait_for_runs() {
+  if (last_stream_) run_end_.synchronize();
+  complaints_.check();
+}
+
+void Queue::check_memory(const void* memory, Place place, std::string_view what) const {
+  const MemoryFacts facts = facts_of(*device_, memory);
+  if (facts.is_managed != 0) return;
+  if (place == Place::host) {
+    if (facts.type == api::of_device)
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{} is at {}, which is memory of GPU {}: say so with Place::device", what, memory,
+                              facts.ordinal));
+    return;
+  }
+  if (facts.type != api::of_device)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} is at {}, which is memory of the host: say so with Place::host, or give memory of the "
+                            "GPU",
+                            what, memory));
+  if (facts.ordinal != device_->facts().ordinal)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} is at {}, which is memory of GPU {}; this engine runs on GPU {}", what, memory,
+                            facts.ordinal, device_->facts().ordinal));
+}
+
+void Queue::start_recording() {
+  Recording::begin(own_);
+  is_recording_ = true;
+}
+
+std::unique_ptr<DeviceRecording> Queue::finish_recording() {
+  is_recording_ = false;
+  return std::make_unique<QueueRecording>(*this, own_);
 }
 
 }  // namespace camshaft::cuda

@@ -11,24 +11,35 @@ namespace camshaft::cuda {
 class Queue final : public DeviceQueue {
  public:
   explicit Queue(std::shared_ptr<const Device> device)
-      : device_(std::move(device)), stream_(*device_), complaints_(*device_) {}
+      : device_(std::move(device)), own_(*device_), run_end_(*device_), complaints_(*device_) {}
   std::shared_ptr<std::byte> allocate(size_t bytes, std::string_view purpose) override;
-  void copy_to_device(std::byte* to, std::span<const std::byte> from) override { stream_.copy_to_device(to, from); }
-  void copy_to_host(std::span<std::byte> to, const std::byte* from) override { stream_.copy_to_host(to, from); }
+  void copy_to_device(std::byte* to, std::span<const std::byte> from) override { stream().copy_to_device(to, from); }
+  void copy_to_host(std::span<std::byte> to, const std::byte* from) override { stream().copy_to_host(to, from); }
   void synchronize() override {
-    stream_.synchronize();
+    stream().synchronize();
     complaints_.check();
   }
 
-  void start_recording() override { Recording::begin(stream_); }
-  std::unique_ptr<DeviceRecording> finish_recording() override { return std::make_unique<Recording>(stream_); }
+  void start_run(std::optional<void*> stream) override;
+  void finish_run() override;
+  void wait_for_runs() override;
+  void check_memory(const void* memory, Place place, std::string_view what) const override;
 
-  const Stream& stream() const { return stream_; }
+  /// In the queue's own stream, whichever is used: the default stream cannot be recorded.
+  void start_recording() override;
+  std::unique_ptr<DeviceRecording> finish_recording() override;
+
+  /// Where work goes now.
+  const Stream& stream() const { return is_recording_ || !callers_ ? own_ : *callers_; }
   Complaints& complaints() { return complaints_; }
 
  private:
   std::shared_ptr<const Device> device_;
-  Stream stream_;
+  Stream own_;
+  std::optional<Stream> callers_;  // during a run
+  bool is_recording_ = false;
+  Event run_end_;
+  std::optional<api::Handle> last_stream_;  // that run_end_ is in
   Complaints complaints_;
 };
 

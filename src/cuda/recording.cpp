@@ -10,7 +10,7 @@ void Recording::begin(const Stream& stream) {
   check(driver, driver.cuStreamBeginCapture_v2(stream.handle(), api::capture_of_this_thread), "beginning to record");
 }
 
-Recording::Recording(const Stream& stream) : stream_(stream) {
+Recording::Recording(const Stream& stream) : device_(stream.device()) {
   const Current current(stream.device());
   const api::Driver& driver = stream.device().driver();
   api::Handle graph = nullptr;
@@ -21,14 +21,14 @@ Recording::Recording(const Stream& stream) : stream_(stream) {
 }
 
 Recording::~Recording() {
-  const Current current(stream_.device());
-  stream_.device().driver().cuGraphExecDestroy(executable_);
+  const Current current(device_);
+  device_.driver().cuGraphExecDestroy(executable_);
 }
 
-void Recording::replay() {
-  const Current current(stream_.device());
-  const api::Driver& driver = stream_.device().driver();
-  const api::Result result = driver.cuGraphLaunch(executable_, stream_.handle());
+void Recording::launch(const Stream& stream) const {
+  const Current current(device_);
+  const api::Driver& driver = device_.driver();
+  const api::Result result = driver.cuGraphLaunch(executable_, stream.handle());
   if (result != api::success) check(driver, result, "launching recorded kernels");
 }
 

@@ -18,8 +18,17 @@ Stream::Stream(const Device& device) : device_(device) {
 }
 
 Stream::~Stream() {
+  if (!is_own_) return;
   const Current current(device_);
   device_.driver().cuStreamDestroy_v2(stream_);
+}
+
+bool Stream::is_recorded() const {
+  if (stream_ == nullptr) return false;  // the default stream cannot be, nor be asked while another one is
+  const Current current(device_);
+  int status = 0;
+  check(device_.driver(), device_.driver().cuStreamIsCapturing(stream_, &status), "looking at a stream");
+  return status != 0;
 }
 
 void Stream::synchronize() const {
@@ -39,6 +48,32 @@ void Stream::copy_to_host(std::span<std::byte> to, const std::byte* from) const 
   const Current current(device_);
   check(device_.driver(), device_.driver().cuMemcpyDtoHAsync_v2(to.data(), address(from), to.size(), stream_),
         "copying from the device");
+}
+
+Event::Event(const Device& device) : device_(device) {
+  const Current current(device);
+  check(device.driver(), device.driver().cuEventCreate(&event_, api::event_without_time), "making an event");
+}
+
+Event::~Event() {
+  const Current current(device_);
+  device_.driver().cuEventDestroy_v2(event_);
+}
+
+void Event::record(const Stream& stream) {
+  const Current current(device_);
+  check(device_.driver(), device_.driver().cuEventRecord(event_, stream.handle()), "marking the end of a run");
+}
+
+void Event::hold_back(const Stream& stream) const {
+  const Current current(device_);
+  check(device_.driver(), device_.driver().cuStreamWaitEvent(stream.handle(), event_, 0),
+        "putting a run after the one before");
+}
+
+void Event::synchronize() const {
+  const Current current(device_);
+  check(device_.driver(), device_.driver().cuEventSynchronize(event_), "running on the device");
 }
 
 DeviceBuffer upload(const Device& device, std::span<const std::byte> bytes, std::string_view purpose) {

@@ -12,12 +12,16 @@ namespace camshaft::cuda {
 class Stream {
  public:
   explicit Stream(const Device& device);
+  /// A stream of somebody else's, who keeps it; null is the default stream.
+  Stream(const Device& device, api::Handle stream) : device_(device), stream_(stream), is_own_(false) {}
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
   const Device& device() const { return device_; }
   api::Handle handle() const { return stream_; }
+  /// Whether somebody records it: then what is put into it is not done now.
+  bool is_recorded() const;
   /// Waits until all work is done; throws Error for what failed in it.
   void synchronize() const;
 
@@ -28,6 +32,26 @@ class Stream {
  private:
   const Device& device_;
   api::Handle stream_ = nullptr;
+  bool is_own_ = true;
+};
+
+/// A moment in the work of a stream. Must not outlive its device.
+class Event {
+ public:
+  explicit Event(const Device& device);
+  ~Event();
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  /// The moment when all that is in the stream now is done.
+  void record(const Stream& stream);
+  /// The stream's work from now on waits for that moment; the caller does not.
+  void hold_back(const Stream& stream) const;
+  void synchronize() const;
+
+ private:
+  const Device& device_;
+  api::Handle event_ = nullptr;
 };
 
 /// Device memory with these bytes.

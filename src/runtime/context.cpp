@@ -48,21 +48,24 @@ Context::Impl::Impl(std::shared_ptr<const Engine::Impl> e, int threads)
     const bool fixed = std::none_of(info.dims.begin(), info.dims.end(), [](int64_t d) { return d < 0; });
     input_dims.push_back(fixed ? std::optional<Dims>(info.dims) : std::nullopt);
   }
-  memory.inputs.assign(engine->inputs.size(), nullptr);
-  memory.outputs.assign(engine->outputs.size(), nullptr);
-  memory.output_bytes.assign(engine->outputs.size(), 0);
-  bound_input_bytes.assign(engine->inputs.size(), 0);
+  memory.inputs.resize(engine->inputs.size());
+  memory.outputs.resize(engine->outputs.size());
   container_inputs.resize(engine->inputs.size());
 }
 
 Context::Impl::~Impl() {
-  if (!thread_.joinable()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
+  if (thread_.joinable()) {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
   }
-  wake_.notify_one();
-  thread_.join();
+  try {
+    executor.wait_for_runs();  // kernels may have memory of their own
+  } catch (const Error&) {     // nobody asks any more
+  }
 }
 
 size_t Context::Impl::input_index(const std::string& name) const {
@@ -123,29 +126,48 @@ Context::Impl::CacheEntry& Context::Impl::bind_entry() {
   check_profiles();
   auto bound = std::make_unique<BoundPlan>(engine->plan, std::move(symbols), executor.pool().size());
   executor.reserve(*bound);
-  if (cache_.size() >= max_cached_shapes) cache_.pop_back();
-  std::vector<RecordedSteps> recorded = steps_to_record(engine->plan, *bound);
-  cache_.push_front({std::move(dims), std::move(bound), std::move(recorded)});
+  if (cache_.size() >= max_cached_shapes) {
+    executor.wait_for_runs();
+    cache_.pop_back();
+  }
+  cache_.push_front({std::move(dims), std::move(bound), {}});
   return cache_.front();
 }
 
-void Context::Impl::run() {
+void Context::Impl::check_memory(const std::string& what, const TensorInfo& info, const void* data, Place place) const {
+  if (place == Place::device) {
+    if (!executor.queue())
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("{} is said to be on a device, but this engine runs on the CPU: give memory of the host", what));
+    if (holds_objects(info.dtype))
+      throw Error(ErrorCode::invalid_argument, fmt::format("{} is {}, which is the host's alone", what, info.type));
+    const size_t alignment = byte_size(info.dtype, 1);
+    if (reinterpret_cast<uintptr_t>(data) % alignment != 0)
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{} is at {}, which is not aligned to {} bytes, the size of {}", what, data, alignment,
+                              to_string(info.dtype)));
+  }
+  if (data && executor.queue()) executor.queue()->check_memory(data, place, what);
+}
+
+void Context::Impl::run(std::optional<void*> stream) {
   CacheEntry& entry = bind_entry();
   const BoundPlan& bound = *entry.bound;
   for (size_t i = 0; i < memory.inputs.size(); ++i) {
     const TensorInfo& info = engine->inputs[i];
     const size_t needed = bound.bytes(engine->plan.inputs[i]);
-    if (!memory.inputs[i] && needed > 0)
+    if (!memory.inputs[i].data && needed > 0)
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("input '{}' has no data; bind it before running", info.name));
-    if (bound_input_bytes[i] < needed)
+    if (memory.inputs[i].bytes < needed)
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("input '{}' of shape {} needs {} bytes, {} are bound", info.name,
-                              to_string(*input_dims[i]), needed, bound_input_bytes[i]));
+                              to_string(*input_dims[i]), needed, memory.inputs[i].bytes));
   }
   has_run = false;
   try {
-    executor.run(bound, entry.recorded, memory);
+    executor.run(bound, entry.recordings, memory, stream);
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::out_of_memory, "out of memory while running");
   } catch (const std::length_error&) {
@@ -213,19 +235,19 @@ void Context::set_input_shape(const std::string& name, const std::vector<int64_t
   impl_->input_dims[i] = dims;
 }
 
-void Context::bind_input(const std::string& name, const void* data, size_t bytes) {
+void Context::bind_input(const std::string& name, const void* data, size_t bytes, Place place) {
   const size_t i = impl_->input_index(name);
   if (is_container(impl_->engine->inputs[i].dtype))
     throw Error(ErrorCode::invalid_argument, fmt::format("input '{}' is {}: set it from a TensorView with elements",
                                                          name, impl_->engine->inputs[i].type));
-  impl_->memory.inputs[i] = static_cast<const std::byte*>(data);
-  impl_->bound_input_bytes[i] = bytes;
+  impl_->check_memory(fmt::format("input '{}'", name), impl_->engine->inputs[i], data, place);
+  impl_->memory.inputs[i] = {static_cast<std::byte*>(const_cast<void*>(data)), bytes, place};
 }
 
-void Context::set_input(const std::string& name, const std::vector<int64_t>& dims, const void* data) {
+void Context::set_input(const std::string& name, const std::vector<int64_t>& dims, const void* data, Place place) {
   set_input_shape(name, dims);
   const TensorInfo& info = impl_->engine->inputs[impl_->input_index(name)];
-  bind_input(name, data, operand_bytes(info.dtype, dims));
+  bind_input(name, data, operand_bytes(info.dtype, dims), place);
 }
 
 void Context::set_input(const std::string& name, const TensorView& value) {
@@ -239,21 +261,21 @@ void Context::set_input(const std::string& name, const TensorView& value) {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("the value of shape {} for input '{}' needs {} bytes, it has {}", to_string(value.dims),
                               name, operand_bytes(value.dtype, value.dims), value.bytes));
-    return set_input(name, value.dims, value.data);
+    return set_input(name, value.dims, value.data, value.place);
   }
   Tensor copy = copy_of(value);
   const Graph& graph = impl_->engine->graph;
   check_elements(copy, graph.type(graph.inputs[i]), fmt::format("input '{}'", name));
   set_input_shape(name, copy.dims());
   impl_->container_inputs[i] = std::move(copy);
-  impl_->memory.inputs[i] = impl_->container_inputs[i].data();
-  impl_->bound_input_bytes[i] = impl_->container_inputs[i].bytes();
+  Tensor& kept = impl_->container_inputs[i];
+  impl_->memory.inputs[i] = {const_cast<std::byte*>(kept.data()), kept.bytes(), Place::host};
 }
 
-void Context::bind_output(const std::string& name, void* data, size_t bytes) {
+void Context::bind_output(const std::string& name, void* data, size_t bytes, Place place) {
   const size_t o = impl_->output_index(name);
-  impl_->memory.outputs[o] = static_cast<std::byte*>(data);
-  impl_->memory.output_bytes[o] = data ? bytes : 0;
+  impl_->check_memory(fmt::format("output '{}'", name), impl_->engine->outputs[o], data, place);
+  impl_->memory.outputs[o] = {static_cast<std::byte*>(data), data ? bytes : 0, place};
 }
 
 std::vector<int64_t> Context::output_shape(const std::string& name) {
@@ -268,6 +290,18 @@ std::vector<int64_t> Context::output_shape(const std::string& name) {
 
 void Context::run() {
   impl_->run();
+}
+
+void Context::enqueue(void* stream) {
+  if (!impl_->executor.queue())
+    throw Error(ErrorCode::invalid_argument,
+                "enqueue() needs an engine built for a GPU; this one runs on the CPU: "
+                "call run() or run_async()");
+  impl_->run(stream);
+}
+
+void Context::synchronize() {
+  impl_->executor.wait_for_runs();
 }
 
 void Context::run_async(std::function<void(std::exception_ptr)> completion) {

@@ -24,22 +24,24 @@ struct Context::Impl {
   /// The bound plan for the shapes set so far, from the cache or made now. Throws when a shape is missing.
   const BoundPlan& bind() { return *bind_entry().bound; }
   void check_profiles() const;
-  void run();
+  /// Where `stream` is set, into that stream of the caller's, without waiting for it.
+  void run(std::optional<void*> stream = std::nullopt);
+  /// Throws Error(invalid_argument) for memory that an input or output ("input 'x'") cannot be in.
+  void check_memory(const std::string& what, const TensorInfo& info, const void* data, Place place) const;
   void start_async(std::function<void(std::exception_ptr)> completion);
 
   std::shared_ptr<const Engine::Impl> engine;
   std::vector<std::optional<Dims>> input_dims;
-  std::vector<size_t> bound_input_bytes;
   std::vector<Tensor> container_inputs;  ///< copies; undefined for other inputs
   Executor executor;
-  Executor::Memory memory;
+  CallerMemory memory;
   bool has_run = false;
 
  private:
   struct CacheEntry {
     std::vector<Dims> dims;
     std::unique_ptr<BoundPlan> bound;
-    std::vector<RecordedSteps> recorded;
+    Recordings recordings;
   };
   CacheEntry& bind_entry();
   std::list<CacheEntry> cache_;  // most recently used first

@@ -11,72 +11,36 @@
 
 namespace camshaft {
 
-namespace {
-
-// Where operands without elements lie: kernels do arithmetic on addresses, and take null for an omitted operand.
-alignas(64) constinit std::byte nothing[64] = {};
-
-}  // namespace
-
-void Executor::reserve(const BoundPlan& bound) {
-  constexpr const char* purpose = "the intermediate tensors of a context";
-  const auto needed = [&](Place place) { return static_cast<size_t>(bound.arena_bytes(place)); };
-  if (arena_.size() < needed(Place::host)) {
-    arena_ = AlignedBuffer();  // give the old one back before asking for more
-    arena_ = AlignedBuffer(needed(Place::host), purpose);
+Executor::~Executor() {
+  try {
+    wait_for_runs();
+  } catch (const Error&) {  // nobody asks any more
   }
-  if (device_arena_bytes_ < needed(Place::device)) {
-    device_arena_.reset();
-    device_arena_bytes_ = 0;
-    device_arena_ = queue_->allocate(needed(Place::device), purpose);
-    device_arena_bytes_ = needed(Place::device);
-  }
-  own_outputs_.resize(plan_.outputs.size());
-  results_.resize(plan_.outputs.size());
-  size_t operands = 0;
-  for (const PlanStep& step : plan_.steps) operands = std::max({operands, step.inputs.size(), step.outputs.size()});
-  step_inputs_.reserve(operands);
-  step_outputs_.reserve(operands);
 }
 
-void Executor::bind(const BoundPlan& bound, const Memory& memory) {
-  for (size_t v = 0; v < plan_.values.size(); ++v) {
-    const PlanValue& value = plan_.values[v];
-    switch (value.storage) {
-      case Storage::input:
-        pointers_[v] = const_cast<std::byte*>(memory.inputs[static_cast<size_t>(value.index)]);
-        break;
-      case Storage::constant:
-        pointers_[v] =
-            value.place == Place::host ? const_cast<std::byte*>(value.constant->data()) : value.uploaded.get();
-        break;
-      case Storage::arena:
-        pointers_[v] =
-            (value.place == Place::host ? arena_.data() : device_arena_.get()) + bound.offset(static_cast<int32_t>(v));
-        break;
-      case Storage::output: {
-        const auto o = static_cast<size_t>(value.index);
-        const size_t bytes = bound.bytes(static_cast<int32_t>(v));
-        if (memory.outputs[o]) {
-          if (memory.output_bytes[o] < bytes)
-            throw Error(ErrorCode::invalid_argument, fmt::format("output '{}' needs {} bytes, {} are bound",
-                                                                 plan_.output_names[o], bytes, memory.output_bytes[o]));
-          pointers_[v] = memory.outputs[o];
-        } else {
-          if (own_outputs_[o].size() < bytes || own_outputs_[o].data() == nullptr)
-            own_outputs_[o] = AlignedBuffer(std::max<size_t>(bytes, 64), "an output");
-          pointers_[v] = own_outputs_[o].data();
-        }
-        break;
-      }
-      default:
-        break;
+void Executor::wait_for_runs() {
+  device_is_busy_ = false;
+  if (queue_) queue_->wait_for_runs();
+}
+
+void Executor::run(const BoundPlan& bound, Recordings& recordings, const CallerMemory& memory,
+                   std::optional<void*> stream) {
+  if (!queue_) return run_steps(bound, recordings, memory);
+  queue_->start_run(stream);
+  try {
+    run_steps(bound, recordings, memory);
+    if (!stream) wait_for_device();
+  } catch (...) {
+    try {
+      queue_->finish_run();
+    } catch (const Error&) {  // the first error says why
     }
-    if (!pointers_[v] && bound.bytes(static_cast<int32_t>(v)) == 0) pointers_[v] = nothing;
+    throw;
   }
+  queue_->finish_run();
 }
 
-void Executor::run(const BoundPlan& bound, std::vector<RecordedSteps>& recorded, const Memory& memory) {
+void Executor::run_steps(const BoundPlan& bound, Recordings& recordings, const CallerMemory& memory) {
   bind(bound, memory);
   bool late = false;
   for (size_t s = 0; s < plan_.steps.size(); ++s) late = late || bound.launch(s) == nullptr;
@@ -87,8 +51,10 @@ void Executor::run(const BoundPlan& bound, std::vector<RecordedSteps>& recorded,
       profiler->layers_.push_back({step.name, step.op, step.tactic, step.sources, 0, 0});
   }
   const bool by_step = profiler || !taps.empty();
+  std::vector<RecordedSteps>& recorded = recordings.of(plan_, bound, left_out_);
   auto next = by_step ? recorded.end() : recorded.begin();
   for (size_t s = 0; s < plan_.steps.size(); ++s) {
+    if (left_out_[s]) continue;
     if (cancellation.cancelled())
       throw Error(ErrorCode::cancelled, fmt::format("cancelled before layer '{}'", plan_.steps[s].name));
     if (next != recorded.end() && next->begin == s) {
@@ -116,7 +82,6 @@ void Executor::run(const BoundPlan& bound, std::vector<RecordedSteps>& recorded,
       }
     }
   }
-  wait_for_device();
   finish_outputs(bound, memory);
 }
 
@@ -146,24 +111,28 @@ void Executor::run_named(const BoundPlan& bound, size_t s) {
 void Executor::run_recorded(const BoundPlan& bound, RecordedSteps& steps) {
   recorded_operands_.clear();
   for (size_t s = steps.begin; s < steps.end; ++s) {
+    if (left_out_[s]) continue;
     find_operands(bound, s);
     recorded_operands_.insert(recorded_operands_.end(), step_inputs_.begin(), step_inputs_.end());
     recorded_operands_.insert(recorded_operands_.end(), step_outputs_.begin(), step_outputs_.end());
     recorded_operands_.push_back(step_workspace_);
   }
-  if (!steps.same_operands(recorded_operands_)) {
-    for (size_t s = steps.begin; s < steps.end; ++s) run_named(bound, s);
-    return;
-  }
-  if (!steps.recording) record(bound, steps);
+  RecordedSteps::Run* before = steps.find(recorded_operands_);
+  if (!before) return run_all(bound, steps);
+  if (!before->recording) before->recording = record(bound, steps);
   device_is_busy_ = true;
-  steps.recording->replay();
+  before->recording->replay();
 }
 
-void Executor::record(const BoundPlan& bound, RecordedSteps& steps) {
+void Executor::run_all(const BoundPlan& bound, const RecordedSteps& steps) {
+  for (size_t s = steps.begin; s < steps.end; ++s)
+    if (!left_out_[s]) run_named(bound, s);
+}
+
+std::unique_ptr<DeviceRecording> Executor::record(const BoundPlan& bound, const RecordedSteps& steps) {
   queue_->start_recording();
   try {
-    for (size_t s = steps.begin; s < steps.end; ++s) run_named(bound, s);
+    run_all(bound, steps);
   } catch (...) {
     try {
       queue_->finish_recording();
@@ -171,7 +140,7 @@ void Executor::record(const BoundPlan& bound, RecordedSteps& steps) {
     }
     throw;
   }
-  steps.recording = queue_->finish_recording();
+  return queue_->finish_recording();
 }
 
 void Executor::find_operands(const BoundPlan& bound, size_t s) {
@@ -298,41 +267,8 @@ void Executor::call_taps(const BoundPlan& bound, const std::vector<int32_t>& val
   }
 }
 
-void Executor::finish_outputs(const BoundPlan& bound, const Memory& memory) {
-  for (size_t o = 0; o < plan_.outputs.size(); ++o) {
-    const int32_t id = plan_.outputs[o];
-    const int32_t root = plan_.root(id);
-    TensorView& result = results_[o];
-    if (plan_.values[static_cast<size_t>(root)].storage != Storage::dynamic) {
-      result.dtype = plan_.values[static_cast<size_t>(id)].type.dtype;
-      if (result.dims != bound.dims(id)) result.dims = bound.dims(id);
-      result.data = pointers_[static_cast<size_t>(root)];
-      result.bytes = bound.bytes(root);
-      continue;
-    }
-    const Tensor t = tensor(bound, id);
-    result = view_of(t);
-    if (!memory.outputs[o]) continue;
-    if (holds_objects(t.dtype()))
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("output '{}' holds {} and cannot be bound to memory", plan_.output_names[o],
-                              t.dtype() == DType::string ? "strings" : "tensors"));
-    if (memory.output_bytes[o] < t.bytes())
-      throw Error(ErrorCode::invalid_argument, fmt::format("output '{}' needs {} bytes, {} are bound",
-                                                           plan_.output_names[o], t.bytes(), memory.output_bytes[o]));
-    if (t.bytes() > 0) std::memcpy(memory.outputs[o], t.data(), t.bytes());
-    result.data = memory.outputs[o];
-  }
-}
-
 TensorView Executor::output(size_t index) const {
   return results_.at(index);
-}
-
-size_t Executor::memory_bytes() const {
-  size_t total = arena_.size();
-  for (const AlignedBuffer& buffer : own_outputs_) total += buffer.size();
-  return total + device_arena_bytes_;
 }
 
 }  // namespace camshaft

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "base/aligned_buffer.h"
@@ -10,6 +11,7 @@
 #include "camshaft/profiler.h"
 #include "camshaft/tensor.h"
 #include "compile/bound_plan.h"
+#include "runtime/caller_memory.h"
 #include "runtime/recorded_steps.h"
 
 namespace camshaft {
@@ -22,23 +24,29 @@ class Executor {
       : plan_(plan),
         pool_(threads),
         queue_(std::move(queue)),
+        transfers_(plan),
+        left_out_(plan.steps.size()),
+        own_outputs_(plan.outputs.size()),
+        staged_(plan.inputs.size()),
         pointers_(plan.values.size()),
-        dynamic_(plan.values.size()) {}
-
-  /// Pointers of the caller: `inputs` and `outputs` in the plan's order; a null output is kept by the executor.
-  struct Memory {
-    std::vector<const std::byte*> inputs;
-    std::vector<std::byte*> outputs;
-    std::vector<size_t> output_bytes;
-  };
+        dynamic_(plan.values.size()),
+        results_(plan.outputs.size()) {}
+  ~Executor();
 
   /// Allocates the arena and output buffers for `bound`; nothing when they are large enough.
   void reserve(const BoundPlan& bound);
-  /// `recorded`: of these shapes, kept from run to run. Runs that are profiled or tapped go step by step.
-  void run(const BoundPlan& bound, std::vector<RecordedSteps>& recorded, const Memory& memory);
+  /// `recordings`: of these shapes, kept from run to run. Runs that are profiled or tapped go step by step. With a
+  /// stream of the caller's the work goes there, and is waited for only where a step of the host needs it; without one,
+  /// all is done when this returns.
+  void run(const BoundPlan& bound, Recordings& recordings, const CallerMemory& memory,
+           std::optional<void*> stream = std::nullopt);
+  /// Until all work of the runs so far is done.
+  void wait_for_runs();
   TensorView output(size_t index) const;
 
   ThreadPool& pool() { return pool_; }
+  /// Of the device; null on the host.
+  const DeviceQueue* queue() const { return queue_.get(); }
   size_t memory_bytes() const;
 
   Profiler* profiler = nullptr;
@@ -46,10 +54,14 @@ class Executor {
   std::map<int32_t, std::function<void(const TensorView&)>> taps;  ///< by plan value
 
  private:
-  void bind(const BoundPlan& bound, const Memory& memory);
+  void bind(const BoundPlan& bound, const CallerMemory& memory);
+  void bind_input(const BoundPlan& bound, size_t i, const CallerBuffer& buffer);
+  void bind_output(const BoundPlan& bound, size_t o, const CallerBuffer& buffer);
+  void run_steps(const BoundPlan& bound, Recordings& recordings, const CallerMemory& memory);
   void run_named(const BoundPlan& bound, size_t s);
   void run_recorded(const BoundPlan& bound, RecordedSteps& steps);
-  void record(const BoundPlan& bound, RecordedSteps& steps);
+  void run_all(const BoundPlan& bound, const RecordedSteps& steps);
+  std::unique_ptr<DeviceRecording> record(const BoundPlan& bound, const RecordedSteps& steps);
   void find_operands(const BoundPlan& bound, size_t s);
   void run_step(const BoundPlan& bound, size_t s);
   void run_dynamic_step(const BoundPlan& bound, size_t s);
@@ -60,7 +72,12 @@ class Executor {
   }
   Tensor tensor(const BoundPlan& bound, int32_t value) const;
   Dims current_dims(const BoundPlan& bound, int32_t value) const;
-  void finish_outputs(const BoundPlan& bound, const Memory& memory);
+  void finish_outputs(const BoundPlan& bound, const CallerMemory& memory);
+  std::byte* host_output(size_t o, size_t bytes);
+  std::byte* device_output(size_t o, size_t bytes);
+  /// Whether an output's value of the host is there in a run with this buffer.
+  bool needs_host_side(size_t o, const CallerBuffer& buffer) const;
+  void bring_to_device(std::byte* to, std::span<const std::byte> from);
 
   const Plan& plan_;
   ThreadPool pool_;
@@ -69,10 +86,18 @@ class Executor {
   std::shared_ptr<std::byte> device_arena_;
   size_t device_arena_bytes_ = 0;
   bool device_is_busy_ = false;  // with work that the host has not waited for
-  std::vector<AlignedBuffer> own_outputs_;
-  std::vector<std::byte*> pointers_;  // of each plan value that has storage
-  std::vector<Tensor> dynamic_;       // of each plan value with Storage::dynamic
-  SymbolBindings late_symbols_;       // the bound plan's and those found while running
+  const Transfers transfers_;
+  std::vector<bool> left_out_;  // steps that this run does without
+  struct OwnOutput {
+    AlignedBuffer on_host;
+    std::shared_ptr<std::byte> on_device;
+    size_t device_bytes = 0;
+  };
+  std::vector<OwnOutput> own_outputs_;
+  std::vector<AlignedBuffer> staged_;  // inputs on the device that steps of the host read
+  std::vector<std::byte*> pointers_;   // of each plan value that has storage
+  std::vector<Tensor> dynamic_;        // of each plan value with Storage::dynamic
+  SymbolBindings late_symbols_;        // the bound plan's and those found while running
   std::vector<const std::byte*> step_inputs_;
   std::vector<std::byte*> step_outputs_;
   std::byte* step_workspace_ = nullptr;

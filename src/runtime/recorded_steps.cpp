@@ -4,24 +4,57 @@
 
 namespace camshaft {
 
-bool RecordedSteps::same_operands(std::span<const std::byte* const> now) {
-  if (std::equal(operands.begin(), operands.end(), now.begin(), now.end())) return true;
-  operands.assign(now.begin(), now.end());
-  recording.reset();
-  return false;
-}
+namespace {
 
-std::vector<RecordedSteps> steps_to_record(const Plan& plan, const BoundPlan& bound) {
+// Runs over other operands that are remembered. A recording of a hundred kernels takes some hundred kilobytes.
+constexpr size_t max_runs = 8;
+
+std::vector<RecordedSteps> steps_to_record(const Plan& plan, const BoundPlan& bound, const std::vector<bool>& without) {
   std::vector<RecordedSteps> found;
   const size_t count = plan.steps.size();
   for (size_t begin = 0, end = 0; begin < count; begin = end + 1) {
-    for (end = begin; end < count && bound.launch(end) && plan.steps[end].kernel->can_be_recorded();) ++end;
-    if (end - begin < 2) continue;
+    size_t steps = 0;
+    for (end = begin; end < count; ++end) {
+      if (without[end]) {
+        if (steps == 0) ++begin;
+        continue;
+      }
+      if (!bound.launch(end) || !plan.steps[end].kernel->can_be_recorded()) break;
+      ++steps;
+    }
+    if (steps < 2) continue;
     found.emplace_back();
     found.back().begin = begin;
     found.back().end = end;
   }
   return found;
+}
+
+}  // namespace
+
+RecordedSteps::Run* RecordedSteps::find(std::span<const std::byte* const> operands) {
+  const auto found = std::find_if(runs.begin(), runs.end(), [&](const Run& run) {
+    return std::equal(run.operands.begin(), run.operands.end(), operands.begin(), operands.end());
+  });
+  const bool is_known = found != runs.end();
+  if (is_known) {
+    std::rotate(runs.begin(), found, found + 1);
+    return &runs.front();
+  }
+  if (runs.size() < max_runs) runs.emplace_back();
+  std::rotate(runs.begin(), runs.end() - 1, runs.end());
+  runs.front().operands.assign(operands.begin(), operands.end());
+  runs.front().recording.reset();
+  return nullptr;
+}
+
+std::vector<RecordedSteps>& Recordings::of(const Plan& plan, const BoundPlan& bound, const std::vector<bool>& without) {
+  if (!are_known || left_out != without) {
+    segments = steps_to_record(plan, bound, without);
+    left_out = without;
+    are_known = true;
+  }
+  return segments;
 }
 
 }  // namespace camshaft

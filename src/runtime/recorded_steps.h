@@ -12,15 +12,28 @@ namespace camshaft {
 /// Two or more steps of a plan, one after another, that can be recorded. They are when they are run a second time over
 /// the same operands: what runs only once is not worth it, and a device may bring a kernel's code when it first runs.
 struct RecordedSteps {
-  size_t begin = 0, end = 0;
-  std::vector<const std::byte*> operands;  ///< of the last run: inputs, outputs and workspaces of all the steps
-  std::unique_ptr<DeviceRecording> recording;
+  /// Operands of a run: inputs, outputs and workspaces of all the steps.
+  struct Run {
+    std::vector<const std::byte*> operands;
+    std::unique_ptr<DeviceRecording> recording;
+  };
 
-  /// Remembers the operands of a run; whether they are those of the run before. What was recorded with others is lost.
-  bool same_operands(std::span<const std::byte* const> now);
+  size_t begin = 0, end = 0;
+  std::vector<Run> runs;  ///< the latest first
+
+  /// The run before over these operands. Null where none is remembered; then this one is. A caller who takes turns with
+  /// a few buffers finds each of them again.
+  Run* find(std::span<const std::byte* const> operands);
 };
 
-/// Those of a plan, in order, for one set of shapes.
-std::vector<RecordedSteps> steps_to_record(const Plan& plan, const BoundPlan& bound);
+/// The recordings of a plan for one set of shapes.
+struct Recordings {
+  std::vector<bool> left_out;  ///< steps that do not run: copies that the caller's memory makes needless
+  std::vector<RecordedSteps> segments;
+  bool are_known = false;
+
+  /// The segments, in order, for these steps left out; those of others are forgotten.
+  std::vector<RecordedSteps>& of(const Plan& plan, const BoundPlan& bound, const std::vector<bool>& without);
+};
 
 }  // namespace camshaft

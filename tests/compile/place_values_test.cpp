@@ -129,6 +129,10 @@ class FakeQueue final : public DeviceQueue {
     std::memcpy(to.data(), from, to.size());
   }
   void synchronize() override { ++synchronized; }
+  void start_run(std::optional<void*>) override {}
+  void finish_run() override {}
+  void wait_for_runs() override {}
+  void check_memory(const void*, Place, std::string_view) const override {}
   void start_recording() override {}
   std::unique_ptr<DeviceRecording> finish_recording() override { return nullptr; }
 

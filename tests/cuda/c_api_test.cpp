@@ -85,7 +85,12 @@ static_assert(int{multiprocessors} == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT &
               int{shared_bytes_per_block} == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
 static_assert(int{most_dynamic_shared_bytes} == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES &&
               stream_non_blocking == CU_STREAM_NON_BLOCKING &&
-              capture_of_this_thread == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+              capture_of_this_thread == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL &&
+              event_without_time == CU_EVENT_DISABLE_TIMING);
+static_assert(int{memory_type} == CU_POINTER_ATTRIBUTE_MEMORY_TYPE &&
+              int{is_managed} == CU_POINTER_ATTRIBUTE_IS_MANAGED &&
+              int{device_ordinal} == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL && unsigned{of_host} == CU_MEMORYTYPE_HOST &&
+              unsigned{of_device} == CU_MEMORYTYPE_DEVICE);
 static_assert(sizeof(LaunchConfig) == sizeof(CUlaunchConfig) && sizeof(LaunchAttribute) == sizeof(CUlaunchAttribute) &&
               offsetof(LaunchConfig, block_x) == offsetof(CUlaunchConfig, blockDimX) &&
               offsetof(LaunchConfig, shared_bytes) == offsetof(CUlaunchConfig, sharedMemBytes) &&

@@ -55,7 +55,7 @@ TEST_F(RecordingTest, WhatIsRecordedRunsWheneverItIsLaunched) {
   Recording recording(*stream);
   EXPECT_EQ(value(), 1);
   for (int times = 1; times <= 3; ++times) {
-    recording.replay();
+    recording.launch(*stream);
     add(1000);
   }
   EXPECT_EQ(value(), 1 + 3 * 110 + 3000);

@@ -274,9 +274,10 @@ EMULATOR_API Result cuEventRecord(Handle event, Handle handle) {
   });
 }
 
+// A stream that is no longer there has done its work.
 EMULATOR_API Result cuEventSynchronize(Handle event) {
   Stream* stream = static_cast<Event*>(event)->stream;
-  return stream == nullptr ? Result{success} : cuStreamSynchronize(stream);
+  return stream == nullptr || find_stream(stream) == nullptr ? Result{success} : cuStreamSynchronize(stream);
 }
 
 EMULATOR_API Result cuEventQuery(Handle event) {
@@ -292,7 +293,7 @@ EMULATOR_API Result cuEventElapsedTime(float* milliseconds, Handle from, Handle 
 // What the event stands for is done at once: later than the stream may, and earlier than it must.
 EMULATOR_API Result cuStreamWaitEvent(Handle stream, Handle event, unsigned) {
   Stream* other = static_cast<Event*>(event)->stream;
-  if (other == nullptr || other == find_stream(stream)) return success;
+  if (other == nullptr || other == find_stream(stream) || find_stream(other) == nullptr) return success;
   return cuStreamSynchronize(other);
 }
 
@@ -324,6 +325,24 @@ EMULATOR_API Result cuMemAllocAsync(Pointer* memory, size_t bytes, Handle) {
 
 EMULATOR_API Result cuMemFreeAsync(Pointer memory, Handle) {
   return cuMemFree_v2(memory);
+}
+
+EMULATOR_API Result cuPointerGetAttributes(unsigned count, int* attributes, void** values, Pointer memory) {
+  const std::lock_guard lock(device_mutex());
+  if (contexts_pushed == 0) return invalid_context;
+  const bool on_device = is_device_memory(memory, 1);
+  for (unsigned i = 0; i < count; ++i) {
+    if (attributes[i] == memory_type) {
+      *static_cast<unsigned*>(values[i]) = on_device ? unsigned{of_device} : is_pinned(memory) ? unsigned{of_host} : 0;
+    } else if (attributes[i] == is_managed) {
+      *static_cast<bool*>(values[i]) = false;
+    } else if (attributes[i] == device_ordinal) {
+      *static_cast<int*>(values[i]) = on_device || is_pinned(memory) ? 0 : -2;
+    } else {
+      return invalid_value;
+    }
+  }
+  return success;
 }
 
 EMULATOR_API Result cuMemAllocHost_v2(void** memory, size_t bytes) {
@@ -553,6 +572,13 @@ EMULATOR_API Result cuStreamEndCapture(Handle handle, Handle* graph) {
     --captures;
     if (stream.is_invalid) return Result{capture_invalidated};
     *graph = new GraphNodes{std::move(*captured)};
+    return Result{success};
+  });
+}
+
+EMULATOR_API Result cuStreamIsCapturing(Handle handle, int* status) {
+  return on(handle, [&](Stream& stream) {
+    *status = stream.captured ? 1 : 0;
     return Result{success};
   });
 }

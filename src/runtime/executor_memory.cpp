@@ -1,0 +1,189 @@
+// The memory that a run uses: the executor's own, and the caller's.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/executor.h"
+#include "runtime/tensor_view.h"
+
+namespace camshaft {
+
+namespace {
+
+// Where operands without elements lie: kernels do arithmetic on addresses, and take null for an omitted operand.
+alignas(64) constinit std::byte nothing[64] = {};
+
+}  // namespace
+
+void Executor::reserve(const BoundPlan& bound) {
+  constexpr const char* purpose = "the intermediate tensors of a context";
+  const auto needed = [&](Place place) { return static_cast<size_t>(bound.arena_bytes(place)); };
+  if (arena_.size() < needed(Place::host) || device_arena_bytes_ < needed(Place::device)) wait_for_runs();
+  if (arena_.size() < needed(Place::host)) {
+    arena_ = AlignedBuffer();  // give the old one back before asking for more
+    arena_ = AlignedBuffer(needed(Place::host), purpose);
+  }
+  if (device_arena_bytes_ < needed(Place::device)) {
+    device_arena_.reset();
+    device_arena_bytes_ = 0;
+    device_arena_ = queue_->allocate(needed(Place::device), purpose);
+    device_arena_bytes_ = needed(Place::device);
+  }
+  size_t operands = 0;
+  for (const PlanStep& step : plan_.steps) operands = std::max({operands, step.inputs.size(), step.outputs.size()});
+  step_inputs_.reserve(operands);
+  step_outputs_.reserve(operands);
+}
+
+// Memory of the context's own for an output.
+std::byte* Executor::host_output(size_t o, size_t bytes) {
+  AlignedBuffer& own = own_outputs_[o].on_host;
+  if (own.size() < bytes || own.data() == nullptr) {
+    wait_for_device();
+    own = AlignedBuffer(std::max<size_t>(bytes, 64), "an output");
+  }
+  return own.data();
+}
+
+std::byte* Executor::device_output(size_t o, size_t bytes) {
+  OwnOutput& own = own_outputs_[o];
+  if (own.device_bytes < bytes) {
+    wait_for_device();
+    own.on_device.reset();
+    own.device_bytes = 0;
+    own.on_device = queue_->allocate(bytes, "an output");
+    own.device_bytes = bytes;
+  }
+  return own.on_device.get();
+}
+
+// An input in the device's memory: the steps there read it where it is.
+void Executor::bind_input(const BoundPlan& bound, size_t i, const CallerBuffer& buffer) {
+  const Transfer& transfer = transfers_.inputs[i];
+  if (transfer.step >= 0) {
+    left_out_[static_cast<size_t>(transfer.step)] = true;
+    if (buffer.data) pointers_[static_cast<size_t>(transfer.device_value)] = buffer.data;
+  }
+  if (!transfer.on_host) return;
+  const size_t bytes = bound.bytes(plan_.inputs[i]);
+  if (staged_[i].size() < bytes || staged_[i].data() == nullptr) {
+    wait_for_device();
+    staged_[i] = AlignedBuffer(std::max<size_t>(bytes, 64), "an input that is on the device and read on the host");
+  }
+  queue_->copy_to_host({staged_[i].data(), bytes}, buffer.data);
+  device_is_busy_ = true;
+  pointers_[static_cast<size_t>(plan_.inputs[i])] = staged_[i].data();
+}
+
+// An output in the device's memory: the step that computes it writes it there. Where that is one of the host, or one
+// reads it, the host has memory of its own for it.
+void Executor::bind_output(const BoundPlan& bound, size_t o, const CallerBuffer& buffer) {
+  const Transfer& transfer = transfers_.outputs[o];
+  const int32_t value = plan_.root(plan_.outputs[o]);
+  if (transfer.step < 0) return;
+  const size_t bytes = bound.bytes(value);
+  std::byte* const memory = buffer.data ? buffer.data : device_output(o, bytes);
+  if (memory) pointers_[static_cast<size_t>(transfer.device_value)] = memory;
+  left_out_[static_cast<size_t>(transfer.step)] = !needs_host_side(o, buffer);
+}
+
+bool Executor::needs_host_side(size_t o, const CallerBuffer& buffer) const {
+  const Transfer& transfer = transfers_.outputs[o];
+  return buffer.place == Place::host || transfer.step < 0 || transfer.on_host || !taps.empty();
+}
+
+void Executor::bind(const BoundPlan& bound, const CallerMemory& memory) {
+  for (size_t v = 0; v < plan_.values.size(); ++v) {
+    const PlanValue& value = plan_.values[v];
+    switch (value.storage) {
+      case Storage::input:
+        pointers_[v] = memory.inputs[static_cast<size_t>(value.index)].data;
+        break;
+      case Storage::constant:
+        pointers_[v] =
+            value.place == Place::host ? const_cast<std::byte*>(value.constant->data()) : value.uploaded.get();
+        break;
+      case Storage::arena:
+        pointers_[v] =
+            (value.place == Place::host ? arena_.data() : device_arena_.get()) + bound.offset(static_cast<int32_t>(v));
+        break;
+      case Storage::output: {
+        const auto o = static_cast<size_t>(value.index);
+        const size_t bytes = bound.bytes(static_cast<int32_t>(v));
+        const CallerBuffer& buffer = memory.outputs[o];
+        if (buffer.data && buffer.bytes < bytes)
+          throw Error(ErrorCode::invalid_argument, fmt::format("output '{}' needs {} bytes, {} are bound",
+                                                               plan_.output_names[o], bytes, buffer.bytes));
+        pointers_[v] = !needs_host_side(o, buffer)                  ? nothing
+                       : buffer.data && buffer.place == Place::host ? buffer.data
+                                                                    : host_output(o, bytes);
+        break;
+      }
+      default:
+        break;
+    }
+    if (!pointers_[v] && bound.bytes(static_cast<int32_t>(v)) == 0) pointers_[v] = nothing;
+  }
+  left_out_.assign(left_out_.size(), false);
+  for (size_t i = 0; i < memory.inputs.size(); ++i)
+    if (memory.inputs[i].place == Place::device) bind_input(bound, i, memory.inputs[i]);
+  for (size_t o = 0; o < memory.outputs.size(); ++o)
+    if (memory.outputs[o].place == Place::device) bind_output(bound, o, memory.outputs[o]);
+}
+
+void Executor::finish_outputs(const BoundPlan& bound, const CallerMemory& memory) {
+  for (size_t o = 0; o < plan_.outputs.size(); ++o) {
+    const int32_t id = plan_.outputs[o];
+    const int32_t root = plan_.root(id);
+    TensorView& result = results_[o];
+    const CallerBuffer& buffer = memory.outputs[o];
+    if (plan_.values[static_cast<size_t>(root)].storage != Storage::dynamic) {
+      result.dtype = plan_.values[static_cast<size_t>(id)].type.dtype;
+      if (result.dims != bound.dims(id)) result.dims = bound.dims(id);
+      result.data = pointers_[static_cast<size_t>(root)];
+      result.bytes = bound.bytes(root);
+      result.place = buffer.place;
+      if (buffer.place == Place::device) {
+        std::byte* const there = buffer.data ? buffer.data : device_output(o, result.bytes);
+        if (transfers_.outputs[o].step < 0)
+          bring_to_device(there, {pointers_[static_cast<size_t>(root)], result.bytes});
+        result.data = there;
+      }
+      continue;
+    }
+    const Tensor t = tensor(bound, id);
+    result = view_of(t);
+    if (!buffer.data && buffer.place == Place::host) continue;
+    if (holds_objects(t.dtype()))
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("output '{}' holds {} and cannot be bound to memory", plan_.output_names[o],
+                              t.dtype() == DType::string ? "strings" : "tensors"));
+    if (buffer.data && buffer.bytes < t.bytes())
+      throw Error(ErrorCode::invalid_argument, fmt::format("output '{}' needs {} bytes, {} are bound",
+                                                           plan_.output_names[o], t.bytes(), buffer.bytes));
+    std::byte* const there = buffer.data ? buffer.data : device_output(o, t.bytes());
+    result.place = buffer.place;
+    if (buffer.place == Place::device) {
+      bring_to_device(there, {t.data(), t.bytes()});
+    } else if (t.bytes() > 0) {
+      std::memcpy(there, t.data(), t.bytes());
+    }
+    result.data = there;
+  }
+}
+
+// What a step of the host computed.
+void Executor::bring_to_device(std::byte* to, std::span<const std::byte> from) {
+  queue_->copy_to_device(to, from);
+  device_is_busy_ = true;
+}
+
+size_t Executor::memory_bytes() const {
+  size_t total = arena_.size();
+  for (const OwnOutput& own : own_outputs_) total += own.on_host.size() + own.device_bytes;
+  for (const AlignedBuffer& buffer : staged_) total += buffer.size();
+  return total + device_arena_bytes_;
+}
+
+}  // namespace camshaft

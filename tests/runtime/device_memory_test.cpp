@@ -1,0 +1,371 @@
+// The caller's memory on a GPU and the caller's streams. Without a GPU the emulated one runs these:
+// scripts/emulate_gpu.sh.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <thread>
+
+#include "cuda/device.h"
+#include "cuda/libraries.h"
+#include "cuda/memory.h"
+#include "cuda/stream.h"
+#include "ops/random_tensor.h"
+#include "runtime/recorded_steps.h"
+#include "runtime/support.h"
+
+namespace camshaft {
+namespace {
+
+/// What a program has that uses the GPU itself: a stream, and tensors in memory of its own.
+class Gpu {
+ public:
+  Gpu() : device(cuda::driver_library().functions, 0) {}
+
+  struct Array {
+    cuda::DeviceBuffer buffer;
+    std::byte* data = nullptr;
+    size_t bytes = 0;
+  };
+  /// `offset`: bytes into the allocation, which is aligned to 256.
+  Array make(size_t bytes, size_t offset = 0) const {
+    Array array{cuda::DeviceBuffer(device, bytes + offset + 16, "a test"), nullptr, bytes};
+    array.data = array.buffer.data() + offset;
+    return array;
+  }
+  Array upload(const Tensor& tensor, size_t offset = 0) const {
+    Array array = make(tensor.bytes(), offset);
+    const cuda::Stream copies(device);
+    copies.copy_to_device(array.data, {tensor.data(), tensor.bytes()});
+    copies.synchronize();
+    return array;
+  }
+  Tensor download(const std::byte* data, DType dtype, const Dims& dims) const {
+    Tensor tensor(dtype, dims);
+    const cuda::Stream copies(device);
+    copies.copy_to_host({tensor.mutable_data(), tensor.bytes()}, data);
+    copies.synchronize();
+    return tensor;
+  }
+  Tensor download(const Array& array, DType dtype, const Dims& dims) const { return download(array.data, dtype, dims); }
+  bool is_emulated() const { return device.facts().name.find("mulated") != std::string::npos; }
+
+  cuda::Device device;
+};
+
+class DeviceMemory : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (test_backend()->device().kind != "cuda")
+      GTEST_SKIP() << "needs CAMSHAFT_TEST_DEVICE=cuda and a GPU, or scripts/emulate_gpu.sh";
+    gpu = std::make_unique<Gpu>();
+  }
+
+  std::unique_ptr<Gpu> gpu;
+  Random random = test_random();
+};
+
+void expect_close(const Tensor& actual, const Tensor& expected) {
+  ASSERT_EQ(actual.dims(), expected.dims());
+  const std::vector<double> a = actual.to_doubles(), e = expected.to_doubles();
+  for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], e[i], 1e-4 * std::max(1.0, std::abs(e[i]))) << i;
+}
+
+Tensor filled(DType dtype, const Dims& dims, double value) {
+  const auto count = static_cast<size_t>(element_count(dims));
+  if (dtype == DType::i64) return Tensor::of(dtype, dims, std::vector<int64_t>(count, static_cast<int64_t>(value)));
+  return Tensor::of(dtype, dims, std::vector<float>(count, static_cast<float>(value)));
+}
+
+std::vector<Tensor> reference(std::string_view model, const std::vector<Tensor>& inputs) {
+  ThreadPool pool(1);
+  return evaluate(parse_graph(model, operators()), inputs, pool);
+}
+
+template <class Call>
+void expect_message(std::string_view text, Call&& call, ErrorCode code = ErrorCode::invalid_argument) {
+  try {
+    call();
+    ADD_FAILURE() << "no error: " << text;
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), code) << e.what();
+    EXPECT_NE(std::string_view(e.what()).find(text), std::string_view::npos) << e.what();
+  }
+}
+
+constexpr std::string_view adder = R"(graph (%x: f32[n, 24], %y: f32[n, 24]) {
+  const %w: f32[24, 16] = 0.25
+  %a = pointwise {function=add} (%x, %y)
+  %m = matmul (%a, %w)
+  %t = transpose {permutation=[1, 0]} (%m)
+  %r = reduce {kind=sum, axes=[0], keep_dims=false} (%t)
+  return "m" = %m, "r" = %r
+})";
+
+TEST_F(DeviceMemory, OfInputsAndOutputsInTheCallersStream) {
+  const Engine engine = engine_from(small_model);
+  Context context = engine.create_context({1});
+  const cuda::Stream stream(gpu->device);
+  for (int round = 0; round < 8; ++round) {
+    const Dims dims = {round % 2 == 0 ? 2 : 3, 6, 5, 4};
+    const Tensor x = random_tensor(random, DType::f32, dims);
+    // Aligned to the element and no more.
+    const Gpu::Array in = gpu->upload(x, round % 3 * 4), out = gpu->make(static_cast<size_t>(dims[0]) * 20, 4);
+    context.set_input("x", dims, in.data, Place::device);
+    context.bind_output("probabilities", out.data, out.bytes, Place::device);
+    void* const handle = round % 4 == 3 ? nullptr : stream.handle();
+    context.enqueue(handle);
+    context.synchronize();
+    const std::vector<Tensor> expected = reference(small_model, {x});
+    SCOPED_TRACE(round);
+    expect_close(gpu->download(out, DType::f32, {dims[0], 5}), expected[0]);
+    expect_close(output_of(context, "logits"), expected[1]);
+    EXPECT_EQ(context.output("probabilities").data, out.data);
+    EXPECT_EQ(context.output("probabilities").place, Place::device);
+    EXPECT_EQ(context.output("logits").place, Place::host);
+  }
+}
+
+TEST_F(DeviceMemory, RunWaits) {
+  const Engine engine = engine_from(small_model);
+  Context context = engine.create_context({1});
+  context.bind_output("logits", nullptr, 0, Place::device);
+  for (const int64_t n : {2, 2, 2, 5}) {
+    const Tensor x = random_tensor(random, DType::f32, {n, 6, 5, 4});
+    const Gpu::Array in = gpu->upload(x);
+    context.set_input("x", TensorView{DType::f32, x.dims(), in.data, in.bytes, {}, Place::device});
+    context.run();
+    const TensorView logits = context.output("logits");
+    EXPECT_EQ(logits.place, Place::device);
+    expect_close(gpu->download(static_cast<const std::byte*>(logits.data), DType::f32, {n, 5}),
+                 reference(small_model, {x})[1]);
+  }
+  const Tensor x = random_tensor(random, DType::f32, {2, 6, 5, 4});
+  context.set_input("x", x.dims(), x.data());
+  context.bind_output("logits", nullptr, 0);
+  context.run();
+  expect_close(output_of(context, "logits"), reference(small_model, {x})[1]);
+}
+
+TEST_F(DeviceMemory, BuffersInTurnAndNewOnes) {
+  const Engine engine = engine_from(adder);
+  Context context = engine.create_context({1});
+  const cuda::Stream stream(gpu->device);
+  std::vector<Tensor> xs, ys;
+  std::vector<Gpu::Array> x, y, m;
+  for (int i = 0; i < 12; ++i) {
+    xs.push_back(random_tensor(random, DType::f32, {4, 24}));
+    ys.push_back(random_tensor(random, DType::f32, {4, 24}));
+    x.push_back(gpu->upload(xs.back()));
+    y.push_back(gpu->upload(ys.back()));
+    m.push_back(gpu->make(4 * 16 * sizeof(float)));
+  }
+  for (int round = 0; round < 60; ++round) {
+    const auto i = static_cast<size_t>(round < 20 ? round % 2 : round < 40 ? round % 12 : random.integer(0, 11));
+    context.set_input("x", {4, 24}, x[i].data, Place::device);
+    context.set_input("y", {4, 24}, y[i].data, Place::device);
+    context.bind_output("m", m[i].data, m[i].bytes, Place::device);
+    context.bind_output("r", nullptr, 0, Place::device);
+    context.enqueue(stream.handle());
+    stream.synchronize();
+    const std::vector<Tensor> expected = reference(adder, {xs[i], ys[i]});
+    SCOPED_TRACE(round);
+    expect_close(gpu->download(m[i], DType::f32, {4, 16}), expected[0]);
+    expect_close(gpu->download(static_cast<const std::byte*>(context.output("r").data), DType::f32, {4}), expected[1]);
+  }
+}
+
+// The emulated GPU does nothing before somebody waits for it.
+TEST_F(DeviceMemory, EnqueueDoesNotWait) {
+  if (!gpu->is_emulated()) GTEST_SKIP() << "whether a GPU is done already is its affair";
+  const Engine engine = engine_from(adder);
+  Context context = engine.create_context({1});
+  const cuda::Stream stream(gpu->device);
+  const Gpu::Array ones = gpu->upload(filled(DType::f32, {3, 24}, 1)), m = gpu->make(3 * 16 * 4), r = gpu->make(12);
+  context.set_input("x", {3, 24}, ones.data, Place::device);
+  context.set_input("y", {3, 24}, ones.data, Place::device);
+  context.bind_output("m", m.data, m.bytes, Place::device);
+  context.bind_output("r", r.data, r.bytes, Place::device);
+  const std::array<float, 3> sevens{7, 7, 7};
+  for (int round = 0; round < 4; ++round) {
+    const cuda::Stream other(gpu->device);
+    other.copy_to_device(r.data, std::as_bytes(std::span(sevens)));
+    other.synchronize();
+    context.enqueue(stream.handle());
+    EXPECT_EQ(gpu->download(r, DType::f32, {3}).to_doubles(), std::vector<double>(3, 7));
+    context.synchronize();
+    EXPECT_EQ(gpu->download(r, DType::f32, {3}).to_doubles(), std::vector<double>(3, 16 * 24 * 0.5));
+  }
+}
+
+TEST_F(DeviceMemory, OneContextInSeveralStreams) {
+  const Engine engine = engine_from(adder);
+  Context context = engine.create_context({1});
+  const cuda::Stream streams[] = {cuda::Stream(gpu->device), cuda::Stream(gpu->device)};
+  std::vector<Gpu::Array> x, r;
+  for (int i = 0; i < 6; ++i) {
+    x.push_back(gpu->upload(filled(DType::f32, {2, 24}, i)));
+    r.push_back(gpu->make(8));
+  }
+  context.bind_output("m", nullptr, 0, Place::device);
+  for (size_t round = 0; round < 18; ++round) {
+    const size_t i = round % 6;
+    context.set_input("x", {2, 24}, x[i].data, Place::device);
+    context.set_input("y", {2, 24}, x[i].data, Place::device);
+    context.bind_output("r", r[i].data, r[i].bytes, Place::device);
+    context.enqueue(round % 3 == 2 ? nullptr : streams[round % 3].handle());
+    if (i != 5) continue;
+    context.synchronize();
+    for (int k = 0; k < 6; ++k)
+      EXPECT_EQ(gpu->download(r[static_cast<size_t>(k)], DType::f32, {2}).to_doubles(),
+                std::vector<double>(2, 16 * 24 * 0.5 * k));
+  }
+}
+
+TEST_F(DeviceMemory, ContextsOnStreamsInParallel) {
+  const Engine engine = engine_from(small_model);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      const cuda::Stream stream(gpu->device);
+      const Tensor x = filled(DType::f32, {1 + t, 6, 5, 4}, 0.1 * t);
+      const Gpu::Array in = gpu->upload(x), out = gpu->make(static_cast<size_t>(1 + t) * 20);
+      Context context = engine.create_context({1});
+      context.set_input("x", x.dims(), in.data, Place::device);
+      context.bind_output("probabilities", out.data, out.bytes, Place::device);
+      for (int round = 0; round < 6; ++round) context.enqueue(stream.handle());
+      stream.synchronize();
+      expect_close(gpu->download(out, DType::f32, {1 + t, 5}), reference(small_model, {x})[0]);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Layers of the host before, between and after those of the device; an input that both read; an input that is an
+// output; sizes that only running tells.
+TEST_F(DeviceMemory, WithLayersOnTheHost) {
+  constexpr std::string_view model = R"(graph (%x: f32[3, 4], %y: f32[3, 4]) {
+    %a = pointwise {function=add} (%x, %y)
+    %n = non_zero (%x)
+    %k = non_zero (%a)
+    %c = cast {to=f32} (%n)
+    %s = pointwise {function=neg} (%a)
+    return "n" = %n, "c" = %c, "s" = %s, "k" = %k, "same" = %x
+  })";
+  const Engine engine = engine_from(model);
+  Context context = engine.create_context({1});
+  const cuda::Stream stream(gpu->device);
+  for (int round = 0; round < 3; ++round) {
+    Tensor x = random_tensor(random, DType::f32, {3, 4});
+    for (int i = 0; i < 4; ++i) reinterpret_cast<float*>(x.mutable_data())[random.integer(0, 11)] = 0;
+    const Tensor y = random_tensor(random, DType::f32, {3, 4});
+    const std::vector<Tensor> expected = reference(model, {x, y});
+    const Gpu::Array in = gpu->upload(x), in2 = gpu->upload(y, 4), n = gpu->make(200), c = gpu->make(200),
+                     s = gpu->make(48), same = gpu->make(48);
+    context.set_input("x", {3, 4}, in.data, Place::device);
+    context.set_input("y", {3, 4}, in2.data, Place::device);
+    context.bind_output("n", n.data, n.bytes, Place::device);
+    context.bind_output("c", c.data, c.bytes, Place::device);
+    context.bind_output("s", s.data, s.bytes, Place::device);
+    context.bind_output("k", nullptr, 0, Place::device);
+    context.bind_output("same", same.data, same.bytes, Place::device);
+    int taps = 0;
+    context.set_tap("s", nullptr);
+    if (round == 1) context.set_tap("s", [&](const TensorView& view) { taps += view.dims == expected[2].dims(); });
+    if (round < 2) {
+      context.enqueue(stream.handle());
+      context.synchronize();
+    } else {
+      context.run();
+    }
+    EXPECT_EQ(taps, round == 1 ? 1 : 0);
+    EXPECT_EQ(gpu->download(n, DType::i64, expected[0].dims()).to_doubles(), expected[0].to_doubles());
+    EXPECT_EQ(gpu->download(c, DType::f32, expected[1].dims()).to_doubles(), expected[1].to_doubles());
+    EXPECT_EQ(gpu->download(s, DType::f32, {3, 4}).to_doubles(), expected[2].to_doubles());
+    const TensorView k = context.output("k");
+    EXPECT_EQ(gpu->download(static_cast<const std::byte*>(k.data), DType::i64, k.dims).to_doubles(),
+              expected[3].to_doubles());
+    EXPECT_EQ(gpu->download(same, DType::f32, {3, 4}).to_doubles(), x.to_doubles());
+    const Gpu::Array small = gpu->make(8);
+    context.bind_output("n", small.data, small.bytes, Place::device);
+    expect_message("output 'n' needs", [&] { context.run(); });
+  }
+}
+
+TEST_F(DeviceMemory, NoElements) {
+  const Engine engine = engine_from(small_model);
+  Context context = engine.create_context({1});
+  context.set_input("x", {0, 6, 5, 4}, nullptr, Place::device);
+  context.bind_output("logits", nullptr, 0, Place::device);
+  context.run();
+  EXPECT_EQ(context.output("logits").dims, (Dims{0, 5}));
+}
+
+TEST_F(DeviceMemory, WrongMemoryIsNamed) {
+  const Engine engine = engine_from(small_model);
+  Context context = engine.create_context({1});
+  const Tensor x = random_tensor(random, DType::f32, {1, 6, 5, 4});
+  const Gpu::Array in = gpu->upload(x), out = gpu->make(16);
+  expect_message("input 'x' is at 0x", [&] { context.bind_input("x", x.data(), x.bytes(), Place::device); });
+  expect_message("is memory of the host", [&] { context.bind_input("x", x.data(), x.bytes(), Place::device); });
+  expect_message("is memory of GPU 0", [&] { context.bind_input("x", in.data, in.bytes); });
+  expect_message("is not aligned to 4 bytes, the size of f32",
+                 [&] { context.set_input("x", x.dims(), in.data + 2, Place::device); });
+  std::vector<float> host(5);
+  expect_message("output 'logits' is at 0x", [&] { context.bind_output("logits", host.data(), 20, Place::device); });
+  expect_message("is memory of GPU 0", [&] { context.bind_output("logits", out.data, 16); });
+  context.set_input("x", x.dims(), nullptr, Place::device);
+  expect_message("input 'x' has no data", [&] { context.run(); });
+  context.set_input("x", x.dims(), in.data, Place::device);
+  context.bind_output("logits", out.data, out.bytes, Place::device);
+  expect_message("output 'logits' needs 20 bytes, 16 are bound", [&] { context.enqueue(nullptr); });
+  context.bind_output("logits", nullptr, 0);
+  context.run();  // still usable
+  expect_close(output_of(context, "logits"), reference(small_model, {x})[1]);
+}
+
+TEST_F(DeviceMemory, WhatKernelsFindIsThrownWhenSomebodyWaits) {
+  const Engine engine = engine_from(R"(graph (%x: f32[5, 3], %i: i64[n]) {
+    %y = gather {axis=0} (%x, %i)
+    return "y" = %y
+  })");
+  Context context = engine.create_context({1});
+  const cuda::Stream stream(gpu->device);
+  const Gpu::Array x = gpu->upload(filled(DType::f32, {5, 3}, 1)), good = gpu->upload(filled(DType::i64, {2}, 4)),
+                   bad = gpu->upload(filled(DType::i64, {2}, 9));
+  context.set_input("x", {5, 3}, x.data, Place::device);
+  context.bind_output("y", nullptr, 0, Place::device);
+  context.set_input("i", {2}, bad.data, Place::device);
+  context.enqueue(stream.handle());
+  expect_message("index 9 is out of range for axis 0 of size 5", [&] { context.synchronize(); });
+  context.set_input("i", {2}, good.data, Place::device);
+  context.enqueue(stream.handle());
+  context.synchronize();
+}
+
+TEST(DeviceMemoryOnTheCpu, IsRefused) {
+  const Engine engine = compile_graph(parse_graph(adder, operators()), find_backend("cpu"), {});
+  Context context = engine.create_context({1});
+  float memory[48] = {};
+  expect_message("this engine runs on the CPU", [&] { context.set_input("x", {2, 24}, memory, Place::device); });
+  expect_message("this engine runs on the CPU", [&] { context.bind_output("m", memory, 1, Place::device); });
+  expect_message("enqueue() needs an engine built for a GPU", [&] { context.enqueue(nullptr); });
+  context.synchronize();
+}
+
+TEST(RecordedRuns, TheLatestAreRemembered) {
+  const std::byte memory[20] = {};
+  const auto operands = [&](int i) { return std::vector<const std::byte*>{memory + i, memory}; };
+  RecordedSteps steps;
+  EXPECT_EQ(steps.find(operands(0)), nullptr);
+  EXPECT_EQ(steps.find(operands(1)), nullptr);
+  for (int round = 0; round < 10; ++round) {
+    RecordedSteps::Run* run = steps.find(operands(round % 2));
+    ASSERT_NE(run, nullptr);
+    EXPECT_EQ(run->operands, operands(round % 2));
+  }
+  for (int i = 2; i < 9; ++i) EXPECT_EQ(steps.find(operands(i)), nullptr);
+  EXPECT_NE(steps.find(operands(1)), nullptr) << "the eighth";
+  EXPECT_EQ(steps.find(operands(0)), nullptr) << "forgotten";
+}
+
+}  // namespace
+}  // namespace camshaft
