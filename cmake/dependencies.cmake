@@ -17,7 +17,10 @@ find_library(JPEG_ARCHIVE NAMES libjpeg.a REQUIRED)
 find_library(WEBP_ARCHIVE NAMES libwebp.a REQUIRED)
 find_library(ZLIB_ARCHIVE NAMES libz.a REQUIRED)
 add_library(pictures INTERFACE)
-target_link_libraries(pictures INTERFACE ${PNG_ARCHIVE} ${JPEG_ARCHIVE} ${WEBP_ARCHIVE} ${ZLIB_ARCHIVE} m)
+# Debian's archives hold code for programs alone; the Python module takes the shared libraries.
+set(is_module $<STREQUAL:$<TARGET_PROPERTY:TYPE>,MODULE_LIBRARY>)
+target_link_libraries(pictures INTERFACE $<IF:${is_module},png16,${PNG_ARCHIVE}> $<IF:${is_module},jpeg,${JPEG_ARCHIVE}>
+                                         $<IF:${is_module},webp,${WEBP_ARCHIVE}> $<IF:${is_module},z,${ZLIB_ARCHIVE}> m)
 
 find_path(HWY_INCLUDE_DIR hwy/highway.h REQUIRED)  # its run-time part is src/cpu/kernels/highway_runtime.cpp
 

@@ -12,7 +12,7 @@ packages=(
   g++ cmake ninja-build ccache git
   libhwy-dev libflatbuffers-dev flatbuffers-compiler libprotozero-dev libfmt-dev libcli11-dev nlohmann-json3-dev
   libxxhash-dev libminizip-dev zlib1g-dev libpng-dev libjpeg-dev libwebp-dev libgtest-dev libbenchmark-dev
-  python3 python3-venv fonts-dejavu-core espeak-ng ca-certificates
+  python3 python3-dev python3-venv fonts-dejavu-core espeak-ng ca-certificates
 )
 bench=
 # Version 14 on both distributions: the verdict must not depend on the machine. (Its wheel lacks the compiler's headers.)

@@ -1,0 +1,149 @@
+#include "tensors.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "camshaft/error.h"
+#include "dlpack.h"
+
+namespace camshaft::python {
+
+namespace {
+
+constexpr std::pair<DType, dlpack::DataType> types[] = {
+    {DType::f64, {dlpack::floating, 64}},
+    {DType::f32, {dlpack::floating, 32}},
+    {DType::f16, {dlpack::floating, 16}},
+    {DType::bf16, {dlpack::brain_float, 16}},
+    {DType::i64, {dlpack::signed_integer, 64}},
+    {DType::i32, {dlpack::signed_integer, 32}},
+    {DType::i16, {dlpack::signed_integer, 16}},
+    {DType::i8, {dlpack::signed_integer, 8}},
+    {DType::u64, {dlpack::unsigned_integer, 64}},
+    {DType::u32, {dlpack::unsigned_integer, 32}},
+    {DType::u16, {dlpack::unsigned_integer, 16}},
+    {DType::u8, {dlpack::unsigned_integer, 8}},
+    {DType::boolean, {dlpack::boolean, 8}},
+    {DType::f8e4m3, {dlpack::float8_e4m3fn, 8}},
+    {DType::f8e4m3fnuz, {dlpack::float8_e4m3fnuz, 8}},
+    {DType::f8e5m2, {dlpack::float8_e5m2, 8}},
+    {DType::f8e5m2fnuz, {dlpack::float8_e5m2fnuz, 8}},
+    {DType::f8e8m0, {dlpack::float8_e8m0fnu, 8}},
+};
+
+bool is_dense(const dlpack::Tensor& tensor) {
+  if (tensor.strides == nullptr) return true;
+  int64_t stride = 1, empty = 0;
+  for (int32_t d = 0; d < tensor.rank; ++d) empty |= tensor.shape[d] == 0;
+  if (empty != 0) return true;
+  for (int32_t d = tensor.rank; d-- > 0; stride *= tensor.shape[d])
+    if (tensor.shape[d] != 1 && tensor.strides[d] != stride) return false;
+  return true;
+}
+
+Place place_of(const dlpack::Device& device, const std::string& what) {
+  switch (device.type) {
+    case dlpack::cpu:
+    case dlpack::cuda_pinned:
+      return Place::host;
+    case dlpack::cuda:
+    case dlpack::cuda_managed:
+      return Place::device;
+    default:
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{} is on a device of DLPack's type {}: give an array of the CPU or of a CUDA device",
+                              what, static_cast<int>(device.type)));
+  }
+}
+
+struct Exported {
+  dlpack::Managed managed;
+  std::vector<int64_t> shape;
+  PyObject* owner = nullptr;
+};
+
+void release(dlpack::Managed* managed) {
+  const std::unique_ptr<Exported> exported(static_cast<Exported*>(managed->owner));
+  const PyGILState_STATE state = PyGILState_Ensure();
+  Py_DECREF(exported->owner);
+  PyGILState_Release(state);
+}
+
+// Of a capsule that nobody took: who takes one renames it.
+void release_capsule(PyObject* capsule) {
+  if (PyCapsule_IsValid(capsule, "dltensor") == 0) return;
+  auto* managed = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule, "dltensor"));
+  managed->release(managed);
+}
+
+}  // namespace
+
+TensorView view_of_capsule(PyObject* capsule, const std::string& what, bool writable) {
+  const dlpack::Tensor* tensor = nullptr;
+  bool is_read_only = false;
+  if (PyCapsule_IsValid(capsule, "dltensor") != 0) {
+    tensor = &static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule, "dltensor"))->tensor;
+  } else if (PyCapsule_IsValid(capsule, "dltensor_versioned") != 0) {
+    const auto* versioned = static_cast<dlpack::ManagedVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
+    if (versioned->major != 1)
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{} is given through version {} of DLPack; 1 is understood", what, versioned->major));
+    tensor = &versioned->tensor;
+    is_read_only = (versioned->flags & dlpack::read_only) != 0;
+  } else {
+    throw Error(ErrorCode::invalid_argument, fmt::format("{} is no DLPack tensor", what));
+  }
+  if (writable && is_read_only)
+    throw Error(ErrorCode::invalid_argument, fmt::format("{} is bound to an array that may not be written", what));
+  TensorView view;
+  view.place = place_of(tensor->device, what);
+  std::optional<DType> dtype;
+  for (const auto& [ours, theirs] : types)
+    if (theirs == tensor->dtype) dtype = ours;
+  if (!dtype)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} has elements of DLPack's type {} with {} bits, which engines do not take", what,
+                            tensor->dtype.code, tensor->dtype.bits));
+  view.dtype = *dtype;
+  view.dims.assign(tensor->shape, tensor->shape + tensor->rank);
+  if (!is_dense(*tensor))
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} is not row-major without gaps: give a contiguous array", what));
+  int64_t count = 1;
+  for (const int64_t d : view.dims) count *= d;
+  view.bytes = byte_size(view.dtype, count);
+  view.data = static_cast<const std::byte*>(tensor->data) + tensor->byte_offset;
+  return view;
+}
+
+PyObject* capsule_of(const TensorView& view, PyObject* owner) {
+  auto exported = std::make_unique<Exported>();
+  exported->shape = view.dims;
+  dlpack::Tensor& tensor = exported->managed.tensor;
+  tensor.data = const_cast<void*>(view.data);
+  tensor.device.type = view.place == Place::device ? dlpack::cuda : dlpack::cpu;
+  tensor.rank = static_cast<int32_t>(view.dims.size());
+  tensor.shape = exported->shape.data();
+  bool is_known = false;
+  for (const auto& [ours, theirs] : types) {
+    if (ours != view.dtype) continue;
+    tensor.dtype = theirs;
+    is_known = true;
+  }
+  if (!is_known)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("DLPack has no tensors of {}", camshaft::to_string(view.dtype)));
+  exported->managed.owner = exported.get();
+  exported->managed.release = release;
+  PyObject* capsule = PyCapsule_New(&exported->managed, "dltensor", release_capsule);
+  if (capsule == nullptr) return nullptr;
+  Py_INCREF(owner);
+  exported->owner = owner;
+  exported.release();
+  return capsule;
+}
+
+}  // namespace camshaft::python
