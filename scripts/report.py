@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes docs/results.md and docs/performance.md from .cache/results/*.json, which the tests and bench/compare leave there."""
+"""Writes docs/results.md, docs/performance.md and docs/performance_gpu.md from .cache/results/*.json, which the tests,
+bench/compare and bench/compare_gpu leave there."""
 
 import json
 import platform
@@ -12,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 import camshaft_cli
 
 sys.path[:0] = [str(camshaft_cli.ROOT / "tests/models"), str(camshaft_cli.ROOT / "bench")]
+import gpu_page
 import performance_page
 from catalog import MODELS
 from tables import markdown
@@ -111,6 +113,9 @@ def main():
                 results, load("limits"), machine("onnxruntime", "openvino"), camshaft_cli.ROOT / "docs"
             ),
         )
+    on_gpu = load("compare_gpu")
+    if on_gpu:
+        write("performance_gpu.md", gpu_page.lines(on_gpu))
 
 
 if __name__ == "__main__":

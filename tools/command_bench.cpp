@@ -34,7 +34,7 @@ using Clock = std::chrono::steady_clock;
 struct Arguments {
   std::string path, threads, duration, warmup, iterations;
   InputOptions inputs;
-  bool profile = false, json = false, on_request = false;
+  bool profile = false, json = false, on_request = false, no_data_transfers = false;
 };
 
 double seconds_since(Clock::time_point start) {
@@ -44,7 +44,9 @@ double seconds_since(Clock::time_point start) {
 struct Measured {
   double load_ms = 0, first_run_ms = 0, throughput = 0;
   Latency latency;
-  int64_t runs = 0, arena_bytes = 0, weight_bytes = 0;
+  int64_t runs = 0;  // of which `together` at a time are waited for
+  int together = 1;
+  int64_t arena_bytes = 0, weight_bytes = 0;
   int64_t resident_before = 0, resident_after = 0;
   int threads = 0;
   bool from_model = false;
@@ -53,18 +55,64 @@ struct Measured {
   std::vector<std::optional<ops::Cost>> costs;  // of the layers
 };
 
-// Runs until both the seconds have passed and, when there is one, the number of runs is reached; at least once.
+// Runs until both the seconds have passed and, when there is one, the number of runs is reached; at least once. More
+// than one together are put into the device's queue and then waited for; `after` gets the time that one of them takes.
 template <class AfterRun>
-void run_for(Context& context, double seconds, int64_t runs, const char* stage, Progress& progress, AfterRun after) {
+void run_for(Context& context, int together, double seconds, int64_t runs, const char* stage, Progress& progress,
+             AfterRun after) {
   const auto start = Clock::now();
-  for (int64_t run = 0;; ++run) {
+  for (int64_t run = 0;; run += together) {
     const double elapsed = seconds_since(start);
     if (run > 0 && (runs > 0 ? run >= runs : elapsed >= seconds)) return;
     progress.update(stage, runs > 0 ? static_cast<double>(run) / static_cast<double>(runs) : elapsed / seconds);
     const auto before = Clock::now();
-    context.run();
-    after(seconds_since(before));
+    if (together == 1) {
+      context.run();
+    } else {
+      for (int i = 0; i < together; ++i) context.enqueue(nullptr);
+      context.synchronize();
+    }
+    after(seconds_since(before) / together);
   }
+}
+
+// Inputs in memory of the device, and outputs that stay there.
+class OnDevice {
+ public:
+  OnDevice() = default;
+  OnDevice(const Engine& engine, const std::vector<Tensor>& inputs, Context& context)
+      : queue_(engine.impl()->backend->make_queue()) {
+    if (!queue_)
+      throw Error(ErrorCode::invalid_argument,
+                  "--no-data-transfers needs an engine built with --device cuda: on the CPU nothing is copied");
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const std::string& name = engine.inputs()[i].name;
+      TensorView view = view_of(inputs[i]);
+      if (!holds_objects(view.dtype)) {
+        memory_.push_back(queue_->allocate(std::max<size_t>(view.bytes, 1), fmt::format("input '{}'", name)));
+        queue_->copy_to_device(memory_.back().get(), {inputs[i].data(), view.bytes});
+        view.data = memory_.back().get();
+        view.place = Place::device;
+      }
+      context.set_input(name, view);
+    }
+    queue_->synchronize();
+    for (const TensorInfo& output : engine.outputs())
+      if (!holds_objects(output.dtype)) context.bind_output(output.name, nullptr, 0, Place::device);
+  }
+
+ private:
+  std::unique_ptr<DeviceQueue> queue_;
+  std::vector<std::shared_ptr<std::byte>> memory_;
+};
+
+// So many runs that waiting for the device is a small part of their time.
+int runs_together(Context& context) {
+  constexpr double sample_seconds = 0.02;
+  for (int warming = 0; warming < 3; ++warming) context.run();
+  const auto start = Clock::now();
+  context.run();
+  return std::clamp(static_cast<int>(sample_seconds / std::max(seconds_since(start), 1e-9)), 2, 1000);
 }
 
 // An engine that is open and has run once.
@@ -73,6 +121,7 @@ struct Prepared {
   Context context;
   Measured measured;  // as far as it is known by then
   GivenInputs::Complete inputs;
+  OnDevice on_device = {};
 };
 
 Prepared prepare(const Arguments& arguments, Progress& progress) {
@@ -97,9 +146,15 @@ Prepared prepare(const Arguments& arguments, Progress& progress) {
     prepared.measured.inputs.push_back(fmt::format(
         "{}: {}{}", engine.inputs()[i].name, camshaft::to_string(tensors[i].dtype()), to_string(tensors[i].dims())));
   start = Clock::now();
-  for (size_t i = 0; i < tensors.size(); ++i) prepared.context.set_input(engine.inputs()[i].name, view_of(tensors[i]));
+  if (arguments.no_data_transfers) {
+    prepared.on_device = OnDevice(engine, tensors, prepared.context);
+  } else {
+    for (size_t i = 0; i < tensors.size(); ++i)
+      prepared.context.set_input(engine.inputs()[i].name, view_of(tensors[i]));
+  }
   prepared.context.run();
   prepared.measured.first_run_ms = seconds_since(start) * 1e3;
+  if (arguments.no_data_transfers) prepared.measured.together = runs_together(prepared.context);
   return prepared;
 }
 
@@ -111,21 +166,22 @@ struct Round {
 void measure_round(Prepared& prepared, const Round& round, bool profile, Progress& progress) {
   Context& context = prepared.context;
   Measured& measured = prepared.measured;
-  if (round.warmup > 0) run_for(context, round.warmup, 0, "warming up", progress, [](double) {});
+  const int together = measured.together;
+  if (round.warmup > 0) run_for(context, together, round.warmup, 0, "warming up", progress, [](double) {});
   std::vector<double> times;
   times.reserve(1 << 16);
   double total = 0;
-  run_for(context, round.duration, round.iterations, "measuring", progress, [&](double seconds) {
+  run_for(context, together, round.duration, round.iterations, "measuring", progress, [&](double seconds) {
     times.push_back(seconds * 1e3);
-    total += seconds;
+    total += seconds * together;
   });
-  measured.runs = static_cast<int64_t>(times.size());
+  measured.runs = static_cast<int64_t>(times.size()) * together;
   measured.throughput = static_cast<double>(measured.runs) / total;
   measured.latency = summarize(std::move(times));
   if (profile) {  // by itself, so that reading the clock at each layer is not part of the latency
     Profiler profiler;
     context.set_profiler(&profiler);
-    run_for(context, round.duration, round.iterations, "profiling", progress, [](double) {});
+    run_for(context, 1, round.duration, round.iterations, "profiling", progress, [](double) {});
     context.set_profiler(nullptr);
     measured.layers = profiler.layers();
   }
@@ -177,6 +233,9 @@ void print_text(const Measured& m) {
   const double flops = total_flops(m);
   fmt::print("throughput  {:.1f} runs a second, over {} runs{}\n", m.throughput, m.runs,
              flops > 0 ? fmt::format("; {:.0f} GFLOP/s in the fastest", flops / m.latency.min * 1e-6) : "");
+  if (m.together > 1)
+    fmt::print("            inputs and outputs on the device; a latency is the mean of {} runs enqueued together\n",
+               m.together);
   fmt::print("memory      arena {}, weights {}, resident {}\n", format_bytes(static_cast<size_t>(m.arena_bytes)),
              format_bytes(static_cast<size_t>(m.weight_bytes)), format_bytes(static_cast<size_t>(m.resident_after)));
   if (!m.layers.empty()) print_layers(m);
@@ -188,6 +247,7 @@ nlohmann::json measured_json(const Measured& m, bool profile) {
                          {"load_ms", m.load_ms},
                          {"first_run_ms", m.first_run_ms},
                          {"runs", m.runs},
+                         {"runs_together", m.together},
                          {"threads", m.threads},
                          {"inputs", m.inputs},
                          {"arena_bytes", m.arena_bytes},
@@ -266,6 +326,9 @@ Command add_bench_command(CLI::App& app) {
       ->type_name("SECONDS");
   command->add_option("--iterations", arguments->iterations, "Measure this many runs instead of --duration")
       ->type_name("N");
+  command->add_flag("--no-data-transfers", arguments->no_data_transfers,
+                    "Keep inputs and outputs on the device, and wait for it after many runs only: what it takes to "
+                    "compute");
   command->add_flag("--profile", arguments->profile, "Also measure each layer, and list them by time");
   command->add_flag("--json", arguments->json, "Print the figures as JSON");
   command->add_flag("--on-request", arguments->on_request,

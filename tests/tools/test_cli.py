@@ -120,6 +120,12 @@ def test_bench_on_request_answers_each_line(engine):
     assert [figures["runs"] for figures in rounds] == [2, 2]
 
 
+def test_bench_without_transfers_is_for_gpus(engine):
+    done = camshaft("bench", engine, "--shapes", "x:1x3x48x192", "--no-data-transfers", check=False)
+    assert done.returncode == 2
+    assert "--no-data-transfers needs an engine built with --device cuda" in done.stderr
+
+
 def test_devices_measures_this_machine():
     devices = json.loads(camshaft("devices", "--measure", "--threads", 1, "--json").stdout)
     (limits,) = [device["limits"] for device in devices if device["kind"] == "cpu"]

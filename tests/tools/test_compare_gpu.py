@@ -1,0 +1,39 @@
+"""bench/compare_gpu: the page made of its figures. The measurement itself needs PyTorch and a GPU."""
+
+import gpu_page
+
+LIMITS = {"name": "GPU X", "tflops": 790.0, "gbs": 4300.0, "torch": "2.11", "commit": "abc"}
+
+
+def entry(ms, **more):
+    return {"ms": ms, "median_ms": ms * 1.1, "high_ms": ms * 1.2, "kernels": 60, "error": 2e-3, "setup_s": 7.0} | more
+
+
+def figures(**modes):
+    return {"modes": modes, "bound": {"gflop": 8.0, "ms": 0.02}, "limits": LIMITS, "rounds": 3, "date": "2026-01-01"}
+
+
+RESULTS = {
+    "resnet50": {
+        "1": figures(camshaft=entry(0.25), eager=entry(2.0), graph=entry(0.5, kernels=None)),
+        "32": figures(camshaft=entry(2.0), graph=entry(1.6)),
+    },
+    "bert": {"1": figures(camshaft=entry(0.5), graph={"skipped": "out of memory"}, eager=entry(4.0))},
+    "gpt2": {"1": figures(camshaft=entry(0.5))},
+}
+
+
+def test_ratios_are_against_the_best_mode():
+    assert gpu_page.ratio(RESULTS["resnet50"]["1"]) == 2
+    assert gpu_page.ratio(RESULTS["bert"]["1"]) == 8
+    assert gpu_page.ratio(RESULTS["gpt2"]["1"]) is None
+
+
+def test_page():
+    text = "\n".join(gpu_page.lines(RESULTS))
+    assert "- GPU X: 790 TFLOP/s in fp16 products, 4300 GB/s in copies; PyTorch 2.11; Camshaft abc, 2026-01-01" in text
+    assert "| 1 | 2 | 4.00 | resnet50 2.00 |" in text
+    assert "| 32 | 1 | 0.80 | resnet50 0.80 |" in text
+    assert "| resnet50 | 0.250 | 0.275 | 2.00 | 0.500 | – | – | 2.00 | 4000 | 0.020 | 60 / – | 2e-03 / 2e-03 |" in text
+    assert "- bert, batch 1, CUDA graph: out of memory" in text
+    assert "| gpt2 | 0.500 | 0.550 | – | – | – | – | – | 2000 |" in text
