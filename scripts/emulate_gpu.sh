@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs a command with the emulated GPU of tests/cuda/emulator, so that kernels run on the CPU:
 #   scripts/emulate_gpu.sh build/release/tests/test_runtime --gtest_filter='Context.*'
-# CAMSHAFT_EMULATED_CAPABILITY=75 (or another) makes it a device of that compute capability; 80 otherwise.
+# CAMSHAFT_EMULATED_CAPABILITY=75 (or another) makes it a device of that compute capability; 90 otherwise.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 [[ $# -gt 0 ]] || { sed -n '2,/^set/{/^set/d;s/^# \?//p}' "$0"; exit 2; }

@@ -37,22 +37,23 @@ Divisor divisor(int64_t value, const char* what) {
 class Compiled {
  public:
   Compiled(const Workshop& workshop, const ContractForm& form, const TileChoice& choice, const ContractSize& optimum,
-           std::string finish)
+           const EpilogueView& epilogue)
       : device(workshop.device()),
         tile(choice.tile),
         workshop_(workshop),
         form_(form),
         splits_(choice.splits),
         optimum_(optimum),
-        finish_(std::move(finish)) {}
+        epilogue_(epilogue) {}
 
+  /// `aligned`: for operands and results that are all read and written by 16 aligned bytes; else they may lie anyhow.
   const Function& function(bool aligned) const {
     const std::lock_guard lock(mutex_);
     std::optional<Function>& made = aligned ? aligned_ : any_;
     if (!made) {
       ContractForm form = form_;
       form.aligned = aligned;
-      made = workshop_.module("contract", contract_text(form, tile, finish_))
+      made = workshop_.module("contract", contract_text(form, tile, finish_text(epilogue_, aligned)))
                  .function("contract", static_cast<unsigned>(tile.shared_bytes()));
     }
     return *made;
@@ -72,7 +73,7 @@ class Compiled {
   ContractForm form_;
   int splits_;
   ContractSize optimum_;
-  std::string finish_;
+  EpilogueView epilogue_;
   mutable std::mutex mutex_;
   mutable std::optional<Function> aligned_, any_;
 };
@@ -90,14 +91,15 @@ class ProductLaunch final : public Launch {
     // What cannot be aligned, or may not be, needs the other kernel: not in the middle of a run.
     is_whole_ = p_.k % static_cast<uint32_t>(chunk()) == 0 &&
                 (!view.form.b_by_columns || p_.n % static_cast<uint32_t>(chunk()) == 0);
-    if (!is_whole_ || !a_can_be_vector_ || !b_can_be_vector_ ||
-        shapes.inputs[static_cast<size_t>(view.a)].row_stride > 0)
-      compiled.function(false);
-    p_.c_row = c.pitch();
+    p_.c_row = narrow(c.pitch(), "a row of a result");
     const int64_t width = bit_width(view.epilogue.result) / 8;
     columns_can_be_vector_ = p_.c_column_step % 8 == 0;
     c_can_be_vector_ = p_.c_row % 8 == 0 && columns_can_be_vector_;
     c_alignment_ = static_cast<uintptr_t>(std::min<int64_t>(16, 8 * width));
+    is_whole_ = is_whole_ && p_.n % 8 == 0 && c_can_be_vector_ && operands_.can_be_vector();
+    if (!is_whole_ || !a_can_be_vector_ || !b_can_be_vector_ ||
+        shapes.inputs[static_cast<size_t>(view.a)].row_stride > 0)
+      compiled.function(false);
     const int64_t batch = batch_, tiles_m = (p_.m + compiled.tile.m - 1) / compiled.tile.m,
                   tiles_n = (p_.n + compiled.tile.n - 1) / compiled.tile.n;
     p_.tiles = divisor(tiles_m * tiles_n, "a number of tiles");
@@ -135,7 +137,8 @@ class ProductLaunch final : public Launch {
     p_.b_vector = b_can_be_vector_ && is_aligned(p_.b);
     p_.c_vector = c_can_be_vector_ && reinterpret_cast<uintptr_t>(p_.c) % c_alignment_ == 0;
     p_.partial = reinterpret_cast<float*>(arguments.workspace);
-    operands_.bind(arguments, p_.operand);
+    const bool aligned =
+        operands_.bind(arguments, p_.operand) && is_whole_ && p_.a_vector && p_.b_vector && p_.c_vector;
     for (kernel_parameters::EpilogueOperand& operand : p_.operand) operand.vector &= columns_can_be_vector_;
     LaunchSize size;
     size.blocks = blocks_;
@@ -145,8 +148,7 @@ class ProductLaunch final : public Launch {
     size.cluster_y = p_.is_cluster ? splits_ : 1;
     size.may_start_early = true;
     void* argument = &p_;
-    compiled_.function(is_whole_ && p_.a_vector && p_.b_vector)
-        .launch(static_cast<Queue*>(arguments.queue)->stream(), size, {&argument, 1});
+    compiled_.function(aligned).launch(static_cast<Queue*>(arguments.queue)->stream(), size, {&argument, 1});
   }
 
  private:
@@ -270,7 +272,7 @@ class ProductLaunch final : public Launch {
   int64_t batch_ = 1;
   bool a_can_be_vector_ = false, b_can_be_vector_ = false, c_can_be_vector_ = false;
   bool columns_can_be_vector_ = false;  // a group's columns begin at a multiple of 8
-  bool is_whole_ = false;               // 16 bytes of an operand are all in it, or none
+  bool is_whole_ = false;  // 16 bytes of A or B, or 8 columns of what else is read and written, are all there or none
   uintptr_t c_alignment_ = 16;
   unsigned blocks_ = 0, splits_ = 1;
   DeviceBuffer counters_;
@@ -304,14 +306,17 @@ class ProductKernel final : public Kernel {
   std::vector<bool> can_overwrite_;
 };
 
-// Whether dense operands can be read by 16 aligned bytes, as far as sizes are known.
+// Whether dense operands and results can be read and written by 16 aligned bytes, as far as sizes are known.
 bool can_be_aligned(const RegionView& region, const ProductView& view) {
+  const auto columns = view.contract.result.shape.back().as_constant();
+  if (columns && *columns % 8 != 0) return false;
   const int64_t chunk = 128 / bit_width(view.form.dtype);
   const auto fits = [&](int32_t input) {
     const auto size = input_type(region, input).shape.back().as_constant();
     return !size || *size % chunk == 0;
   };
-  if (view.conv) return view.window[1] % chunk == 0;
+  if (view.conv)
+    return view.window[1] % chunk == 0 && (view.conv->groups == 1 || view.window[0] / view.conv->groups % 8 == 0);
   const bool b = view.rows || ((view.form.b_by_columns || view.matmul->transpose_b) && fits(view.b));
   return !view.matmul->transpose_a && fits(view.a) && b;
 }
@@ -335,7 +340,7 @@ std::shared_ptr<const Kernel> compile_product(const RegionView& region, const Ta
   const std::vector<TileChoice> choices = tile_choices(view.form, optimum, device);
   const auto choice =
       std::find_if(choices.begin(), choices.end(), [&](const TileChoice& c) { return c.parameters() == parameters; });
-  auto compiled = std::make_unique<Compiled>(workshop, view.form, *choice, optimum, finish_text(view.epilogue));
+  auto compiled = std::make_unique<Compiled>(workshop, view.form, *choice, optimum, view.epilogue);
   compiled->function(can_be_aligned(region, view));
   if (view.rows)
     compiled->weights =

@@ -148,7 +148,8 @@ std::shared_ptr<const Kernel> compile_transpose(const RegionView& region, const 
   Compiled compiled;
   compiled.device = workshop.device();
   const Module module = workshop.module(
-      "conv_transpose", conv_transpose_text(view.direct.window, view.direct.dtype, finish_text(view.direct.epilogue)));
+      "conv_transpose",
+      conv_transpose_text(view.direct.window, view.direct.dtype, finish_text(view.direct.epilogue, false)));
   compiled.functions = {module.function("conv_transpose_any"), module.function("conv_transpose_vector")};
   compiled.weights = upload(*compiled.device,
                             pack_weight_rows(region, static_cast<size_t>(view.direct.weights), view.rows(), constants),

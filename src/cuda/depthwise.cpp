@@ -156,7 +156,7 @@ std::shared_ptr<const Kernel> compile_depthwise(const RegionView& region, const 
   Compiled compiled;
   compiled.device = workshop.device();
   const Module module = workshop.module(
-      "depthwise", depthwise_text(view.direct.window, view.direct.dtype, finish_text(view.direct.epilogue)));
+      "depthwise", depthwise_text(view.direct.window, view.direct.dtype, finish_text(view.direct.epilogue, false)));
   const char* names[2][2] = {{"depthwise_pixel_any", "depthwise_pixel_vector"},
                              {"depthwise_strip_any", "depthwise_strip_vector"}};
   for (size_t strips = 0; strips < 2; ++strips)

@@ -13,14 +13,15 @@ namespace camshaft::cuda {
 namespace {
 
 EpilogueView::Layout layout_of(const Shape& operand, const Shape& result) {
+  const auto is_one = [](const Dim& d) { return d == Dim(1); };
+  if (std::all_of(operand.begin(), operand.end(), is_one)) return EpilogueView::Layout::one;
   if (operand == result) return EpilogueView::Layout::dense;
-  const bool one_row =
-      operand.empty() || std::all_of(operand.begin(), operand.end() - 1, [](const Dim& d) { return d == Dim(1); });
-  return one_row ? EpilogueView::Layout::columns : EpilogueView::Layout::general;
+  return std::all_of(operand.begin(), operand.end() - 1, is_one) ? EpilogueView::Layout::columns
+                                                                 : EpilogueView::Layout::general;
 }
 
 std::string_view layout_name(EpilogueView::Layout layout) {
-  constexpr std::string_view names[] = {"columns", "dense", "general"};
+  constexpr std::string_view names[] = {"one", "columns", "dense", "general"};
   return names[static_cast<size_t>(layout)];
 }
 
@@ -80,29 +81,68 @@ std::optional<EpilogueView> view_epilogue(const RegionView& region, const Contra
   return has_device_type(made.result) ? std::optional(std::move(made)) : std::nullopt;
 }
 
-std::string finish_text(const EpilogueView& view) {
-  std::string loads;
-  for (size_t k = 0; k < view.types.size(); ++k)
-    loads += fmt::format("    {0} x{1}[8];\n    load_columns<Layout::{3}>(p.operand[{2}], row, column, count, x{1});\n",
-                         device_type(view.types[k]), k + 1, k, layout_name(view.layouts[k]));
+std::string finish_text(const EpilogueView& view, bool aligned) {
+  // What is the same for all rows is read, and widened, once.
+  std::string members[2], loads[2];
+  std::vector<std::string> names;
+  for (size_t k = 0; k < view.types.size(); ++k) {
+    const std::string type = device_type(view.types[k]), number = std::to_string(k + 1);
+    const bool is_of_row =
+        view.layouts[k] == EpilogueView::Layout::dense || view.layouts[k] == EpilogueView::Layout::general;
+    const std::string load = fmt::format("load_columns<Layout::{}, {}>(p.operand[{}], {}, column, count, ",
+                                         layout_name(view.layouts[k]), aligned, k, is_of_row ? "row" : "0");
+    if (is_of_row) {
+      members[1] += fmt::format("    {} x{}[8];\n", type, number);
+      loads[1] += fmt::format("      {}x{});\n", load, number);
+      names.push_back(fmt::format("widen(of_row.x{}[i])", number));
+    } else {
+      members[0] += fmt::format("    {} x{}[8];\n", computing_type(view.types[k]), number);
+      loads[0] += fmt::format(
+          "      {0} raw{1}[8];\n      {2}raw{1});\n#pragma unroll\n"
+          "      for (int i = 0; i < 8; ++i) x{1}[i] = widen(raw{1}[i]);\n",
+          type, number, load);
+      names.push_back(fmt::format("of_columns.x{}[i]", number));
+    }
+  }
   const std::string statements = scalar_statements(
-      view.program, [](int32_t input) { return input == 0 ? "sum[i]" : fmt::format("x{}[i]", input); }, "      ");
-  return fmt::format(R"(
+      view.program, [&](int32_t input) { return input == 0 ? "sum[i]" : names[static_cast<size_t>(input) - 1]; },
+      "      ");
+  const int32_t result = view.program.outputs.at(0);
+  // Several rows at once hide the time that memory takes; of long programs they would be too much code.
+  constexpr size_t short_program = 12;
+  const int rows = loads[1].empty() ? 2 : view.program.instructions.size() <= short_program ? 4 : 2;
+  return fmt::format(
+      R"(
 struct Finish {{
+  static constexpr int rows_at_once = {rows};
+  static constexpr bool aligned = {aligned};
+  struct OfColumns {{
+{column_members}    template <class Parameters>
+    __device__ __forceinline__ void load(const Parameters& p, u32 column, u32 count) {{
+{column_loads}    }}
+  }};
+  struct OfRow {{
+{row_members}    template <class Parameters>
+    __device__ __forceinline__ void load(const Parameters& p, u32 row, u32 column, u32 count) {{
+{row_loads}    }}
+  }};
   template <class Parameters>
-  static __device__ __forceinline__ void run(const Parameters& p, const f32 (&sum)[8], u32 row, u32 column, u32 count) {{
-{loads}    {type} y[8];
+  static __device__ __forceinline__ void run(const Parameters& p, const f32 (&sum)[8], const OfColumns& of_columns,
+                                             const OfRow& of_row, u32 row, u32 column, u32 count) {{
+    {computing} y[8];
 #pragma unroll
     for (int i = 0; i < 8; ++i) {{
-{statements}      y[i] = {result};
+{statements}      y[i] = v{result};
     }}
-    store_columns(p, row, column, count, y);
+    store_columns<{type}, aligned>(p, row, column, count, y);
   }}
 }};
 )",
-                     fmt::arg("loads", loads), fmt::arg("type", device_type(view.result)),
-                     fmt::arg("statements", statements),
-                     fmt::arg("result", scalar_result(view.program, 0, view.result)));
+      fmt::arg("rows", rows), fmt::arg("aligned", aligned), fmt::arg("column_members", members[0]),
+      fmt::arg("column_loads", loads[0]), fmt::arg("row_members", members[1]), fmt::arg("row_loads", loads[1]),
+      fmt::arg("type", device_type(view.result)),
+      fmt::arg("computing", computing_type(view.program.instructions[static_cast<size_t>(result)].dtype)),
+      fmt::arg("statements", statements), fmt::arg("result", result));
 }
 
 bool can_overwrite(const RegionView& region, const ContractView& contract, const EpilogueView& view, int32_t i) {
@@ -144,20 +184,33 @@ OperandMap map_operand(const OperandShape& operand, const Dims& out) {
   return map;
 }
 
-EpilogueOperands::EpilogueOperands(const EpilogueView& view, const KernelShapes& shapes) : loads_(view.loads) {
-  for (size_t k = 0; k < view.loads.size(); ++k) {
-    maps_.push_back(map_operand(shapes.inputs[static_cast<size_t>(view.loads[k])], shapes.outputs[0].dims));
-    bytes_.push_back(bit_width(view.types[k]) / 8);
+EpilogueOperands::EpilogueOperands(const EpilogueView& view, const KernelShapes& shapes)
+    : loads_(view.loads), layouts_(view.layouts) {
+  for (const int32_t load : view.loads) {
+    maps_.push_back(map_operand(shapes.inputs[static_cast<size_t>(load)], shapes.outputs[0].dims));
+    constexpr int64_t most = int64_t{1} << 31;
+    if (maps_.back().row_stride >= most)
+      throw Error(ErrorCode::unsupported,
+                  fmt::format("rows of {} elements are more than GPU kernels count", maps_.back().row_stride));
   }
 }
 
-void EpilogueOperands::bind(const LaunchArguments& arguments, kernel_parameters::EpilogueOperand* operands) const {
+bool EpilogueOperands::can_be_vector() const {
+  for (size_t k = 0; k < maps_.size(); ++k)
+    if (layouts_[k] != EpilogueView::Layout::one && !maps_[k].can_be_vector) return false;
+  return true;
+}
+
+bool EpilogueOperands::bind(const LaunchArguments& arguments, kernel_parameters::EpilogueOperand* operands) const {
+  bool all = true;
   for (size_t k = 0; k < loads_.size(); ++k) {
     const void* data = arguments.inputs[static_cast<size_t>(loads_[k])];
     // 8 elements of a byte need 8 of alignment only; asking for 16 loses nothing but odd slices.
-    operands[k] = {data, maps_[k].column_stride, maps_[k].row_stride, maps_[k].can_be_vector && is_aligned(data),
-                   maps_[k].rows};
+    const bool vector = maps_[k].can_be_vector && is_aligned(data);
+    operands[k] = {data, maps_[k].column_stride, static_cast<uint32_t>(maps_[k].row_stride), vector, maps_[k].rows};
+    all = all && (vector || layouts_[k] == EpilogueView::Layout::one);
   }
+  return all;
 }
 
 }  // namespace camshaft::cuda

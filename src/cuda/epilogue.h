@@ -12,8 +12,8 @@ namespace camshaft::cuda {
 
 /// The contraction's own bias and the region's epilogue as one program over an element of the result.
 struct EpilogueView {
-  /// How an operand is laid over the result, whatever the sizes: see Layout in device/contract.cuh.
-  enum class Layout : uint8_t { columns, dense, general };
+  /// How an operand is laid over the result, whatever the sizes: see Layout in device/contract_columns.cuh.
+  enum class Layout : uint8_t { one, columns, dense, general };
 
   ScalarProgram program;       ///< input 0 is the sum, in f32
   std::vector<int32_t> loads;  ///< region inputs of the program's inputs 1, 2, …
@@ -26,8 +26,9 @@ struct EpilogueView {
 /// kernels do not take.
 std::optional<EpilogueView> view_epilogue(const RegionView& region, const ContractView& view, int32_t bias);
 
-/// `struct Finish`, which device/contract.cuh and its like call with 8 sums of a row.
-std::string finish_text(const EpilogueView& view);
+/// `struct Finish`, which device/contract.cuh and its like call with 8 sums of a row. `aligned`: the result and all
+/// operands but those of one element have 8 consecutive and aligned columns wherever 8 begin.
+std::string finish_text(const EpilogueView& view, bool aligned);
 
 /// Whether the result may be written over region input `i`: every element of it is read just before the same one of the
 /// result is written, by the epilogue alone.
@@ -49,12 +50,15 @@ OperandMap map_operand(const OperandShape& operand, const Dims& out);
 class EpilogueOperands {
  public:
   EpilogueOperands(const EpilogueView& view, const KernelShapes& shapes);
-  void bind(const LaunchArguments& arguments, kernel_parameters::EpilogueOperand* operands) const;
+  /// Whether 8 columns of each, but of those of one element, are consecutive and aligned, if the first are.
+  bool can_be_vector() const;
+  /// Whether they are.
+  bool bind(const LaunchArguments& arguments, kernel_parameters::EpilogueOperand* operands) const;
 
  private:
   std::vector<int32_t> loads_;
+  std::vector<EpilogueView::Layout> layouts_;
   std::vector<OperandMap> maps_;
-  std::vector<int64_t> bytes_;  // an element
 };
 
 /// Whether 16-byte accesses from `pointer` on are aligned.

@@ -202,6 +202,7 @@ std::optional<LinearEpilogue> linear_epilogue(const EpilogueView& view) {
         made.residual = load;
         made.beta = factor;
         break;
+      case EpilogueView::Layout::one:
       case EpilogueView::Layout::general:
         return std::nullopt;
     }

@@ -10,9 +10,14 @@ namespace camshaft::cuda {
 
 namespace {
 
-constexpr ContractTile tensor_tiles[] = {{128, 128, 2, 4, 1, 4}, {128, 64, 4, 2, 1, 4}, {64, 128, 2, 4, 1, 4},
-                                         {64, 64, 2, 2, 2, 4},   {64, 32, 4, 1, 2, 4},  {32, 64, 2, 2, 2, 4},
-                                         {32, 32, 2, 1, 4, 4},   {16, 64, 1, 2, 2, 6}};
+constexpr ContractTile tensor_tiles[] = {
+    {128, 128, 2, 4, 1, 4}, {128, 64, 4, 2, 1, 4}, {64, 128, 2, 4, 1, 4}, {64, 64, 2, 2, 2, 4}, {64, 64, 2, 2, 1, 4},
+    {64, 32, 4, 1, 2, 4},   {32, 64, 2, 2, 2, 4},  {32, 64, 2, 2, 1, 6},  {32, 32, 2, 1, 4, 4}, {16, 64, 1, 2, 2, 6}};
+// By warpgroups: f16 and bf16 on compute capability 9.0.
+constexpr ContractTile warpgroup_tiles[] = {{128, 256, 8, 1, 1, 4, true}, {256, 128, 8, 1, 1, 4, true},
+                                            {128, 128, 8, 1, 1, 3, true}, {128, 64, 8, 1, 1, 3, true},
+                                            {128, 64, 8, 1, 1, 4, true},  {64, 128, 4, 1, 1, 3, true},
+                                            {64, 64, 4, 1, 1, 3, true}};
 constexpr ContractTile plain_tiles[] = {
     {128, 128, 2, 4, 1, 3}, {128, 64, 2, 4, 1, 3}, {64, 64, 2, 4, 1, 4}, {32, 64, 2, 2, 1, 4}, {32, 32, 2, 2, 1, 4}};
 
@@ -46,7 +51,7 @@ double seconds_of(const ContractForm& form, const ContractTile& tile, int splits
   const double per_split = std::ceil(static_cast<double>(k_tiles_of(form, size)) / splits);
   const double tiles = std::max(1.0, std::ceil(size.m / tile.m) * std::ceil(size.n / tile.n) * size.batch);
   // Multiply-adds of one multiprocessor in a cycle: mma.sync reaches some 60 % of what Hopper's wgmma does.
-  const double rate = !form.tensor_cores ? 90 : form.dtype == DType::f32 ? 600 : 1200;
+  const double rate = !form.tensor_cores ? 90 : form.dtype == DType::f32 ? 600 : tile.by_warpgroups ? 1700 : 1200;
   const double resident =
       std::max(1.0, std::floor(std::min(static_cast<double>(device.shared_bytes_per_block) / tile.shared_bytes(),
                                         std::min(16.0, 1024.0 / tile.threads()))));
@@ -66,17 +71,25 @@ double seconds_of(const ContractForm& form, const ContractTile& tile, int splits
 }  // namespace
 
 TacticParameters TileChoice::parameters() const {
-  return {{"m", tile.m}, {"n", tile.n}, {"stages", tile.stages}, {"splits", splits}};
+  return {{"m", tile.m},
+          {"n", tile.n},
+          {"warps", tile.threads() / 32},
+          {"stages", tile.stages},
+          {"wgmma", tile.by_warpgroups},
+          {"splits", splits}};
 }
 
-std::span<const ContractTile> contract_tiles(const ContractForm& form) {
-  if (form.tensor_cores) return tensor_tiles;
-  return plain_tiles;
+std::vector<ContractTile> contract_tiles(const ContractForm& form, int capability) {
+  if (!form.tensor_cores) return {std::begin(plain_tiles), std::end(plain_tiles)};
+  std::vector<ContractTile> tiles(std::begin(tensor_tiles), std::end(tensor_tiles));
+  if (capability >= 90 && capability < 100 && bit_width(form.dtype) == 16)
+    tiles.insert(tiles.end(), std::begin(warpgroup_tiles), std::end(warpgroup_tiles));
+  return tiles;
 }
 
 std::vector<TileChoice> tile_choices(const ContractForm& form, const ContractSize& size, const DeviceFacts& device) {
   std::vector<TileChoice> list;
-  for (const ContractTile& tile : contract_tiles(form)) {
+  for (const ContractTile& tile : contract_tiles(form, device.capability)) {
     if (tile.shared_bytes() > device.shared_bytes_per_block) continue;
     if (form.b_by_columns && tile.n < 64) continue;  // panels of 64 columns
     for (const int splits : useful_splits(k_tiles_of(form, size)))

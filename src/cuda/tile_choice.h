@@ -1,7 +1,6 @@
 // The ways of computing a contraction in tiles, and what they are expected to cost.
 #pragma once
 
-#include <span>
 #include <vector>
 
 #include "compile/tactic.h"
@@ -25,12 +24,12 @@ struct TileChoice {
   int splits = 1;  ///< blocks that share a tile, each a part of k
   double seconds = 0;
 
-  /// "m=64,n=32,stages=4,splits=2": unique among the choices for a form.
+  /// "m=64,n=32,warps=8,stages=4,wgmma=0,splits=2": unique among the choices for a form.
   TacticParameters parameters() const;
 };
 
-/// All tiles that this form can be computed in.
-std::span<const ContractTile> contract_tiles(const ContractForm& form);
+/// All tiles that this form can be computed in on devices of this compute capability (90 for 9.0).
+std::vector<ContractTile> contract_tiles(const ContractForm& form, int capability);
 
 /// Every tile that the device has room for, with every useful number of splits; the best by the cost model first.
 std::vector<TileChoice> tile_choices(const ContractForm& form, const ContractSize& size, const DeviceFacts& device);

@@ -1,6 +1,7 @@
 // Matrix products and convolutions on a GPU, against the reference.
 #include "ops/contract.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -21,7 +22,7 @@ struct Product {
   Dims a_batch = {}, b_batch = {};
 };
 
-void check(const Product& p, DType dtype, Random& random, bool misaligned = false) {
+void check(const Product& p, DType dtype, Random& random, bool misaligned = false, const std::string& variant = "") {
   const auto dims = [](Dims batch, int64_t rows, int64_t columns, bool transposed) {
     batch.push_back(transposed ? columns : rows);
     batch.push_back(transposed ? rows : columns);
@@ -33,6 +34,7 @@ void check(const Product& p, DType dtype, Random& random, bool misaligned = fals
                 "cuda_contract", tolerance(dtype));
   if (p.constant) test.constants = {1};
   test.misaligned = misaligned;
+  test.variant = variant;
   test.check();
 }
 
@@ -53,6 +55,39 @@ TEST(CudaMatMul, LargerTiles) {
   for (const DType dtype : types_of_products()) {
     check({.m = 4096, .n = 256, .k = 16, .constant = true}, dtype, random);
     check({.m = 16, .n = 4096, .k = 40, .transpose_b = true}, dtype, random);
+  }
+}
+
+// What the device can do in tiles of warpgroups, with as many blocks to a tile as `splits`.
+std::vector<std::string> warpgroup_variants(int splits) {
+  std::vector<std::string> list;
+  std::string problem;
+  const auto gpu = backend_if_any(problem);
+  if (gpu && gpu->device().isa == "sm_90a")
+    for (const char* tile :
+         {"m=128,n=256,warps=8,stages=4", "m=256,n=128,warps=8,stages=4", "m=128,n=128,warps=8,stages=3",
+          "m=128,n=64,warps=8,stages=4", "m=64,n=128,warps=4,stages=3", "m=64,n=64,warps=4,stages=3"})
+      list.push_back(fmt::format("{},wgmma=1,splits={}", tile, splits));
+  return list;
+}
+
+TEST(CudaMatMul, TilesOfWarpgroups) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  if (warpgroup_variants(1).empty()) GTEST_SKIP() << "this GPU has no wgmma";
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    for (const std::string& variant : warpgroup_variants(1)) {
+      check({.m = 130, .n = 72, .k = 200, .constant = true}, dtype, random, false, variant);
+      check({.m = 70, .n = 264, .k = 72}, dtype, random, false, variant);
+    }
+    check({.m = 33, .n = 37, .k = 75, .constant = true}, dtype, random, false, "wgmma=1,splits=1");
+    check({.m = 24, .n = 32, .k = 40, .transpose_b = true}, dtype, random, true, "wgmma=1");
+    check({9, 24, 16, false, false, false, {2, 3}, {2, 3}}, dtype, random, false, "wgmma=1");
+    check({.m = 20, .n = 40, .k = 1000, .constant = true}, dtype, random, false,
+          "m=64,n=64,warps=4,stages=3,wgmma=1,splits=4");
+    check({.m = 20, .n = 40, .k = 1000, .constant = true}, dtype, random, false,
+          "m=64,n=64,warps=4,stages=3,wgmma=1,splits=16");
+    check({.m = 4, .n = 8, .k = 0}, dtype, random, false, "wgmma=1");
   }
 }
 
@@ -113,7 +148,7 @@ struct Image {
   bool bias = true;
 };
 
-void check(const Image& c, DType dtype, Random& random, bool misaligned = false) {
+void check(const Image& c, DType dtype, Random& random, bool misaligned = false, const std::string& variant = "") {
   ops::Conv op;
   op.strides = c.strides;
   op.dilations = c.dilations;
@@ -127,7 +162,19 @@ void check(const Image& c, DType dtype, Random& random, bool misaligned = false)
   NodeTest test(op, operands, "cuda_contract", tolerance(dtype));
   test.constants = {1};
   test.misaligned = misaligned;
+  test.variant = variant;
   test.check();
+}
+
+TEST(CudaConv, TilesOfWarpgroups) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  if (warpgroup_variants(1).empty()) GTEST_SKIP() << "this GPU has no wgmma";
+  for (const std::string& variant : warpgroup_variants(1))
+    check({.x = {2, 9, 11, 24}, .out = 40}, DType::f16, random, false, variant);
+  check({.x = {1, 12, 9, 3}, .out = 20, .kernel = {7, 7}, .strides = {2, 2}, .pads = {3, 3, 3, 3}}, DType::bf16, random,
+        false, "wgmma=1");
+  check({.x = {1, 9, 7, 32}, .out = 32, .groups = 2}, DType::f16, random, false, "wgmma=1");
 }
 
 TEST(CudaConv, WindowsStridesAndPads) {

@@ -37,18 +37,22 @@ TEST(ContractText, EveryTileCompiles) {
   const Compiler compiler(nvrtc);
   const ContractWindow a_window{.channels = 64, .height = 3, .width = 3};
   const auto compiles = [&](const ContractForm& form, const ContractTile& tile, int capability) {
-    EXPECT_FALSE(compiler
-                     .compile({"contract", contract_text(form, tile, finish_text(an_epilogue(form.dtype))),
-                               architecture(capability)})
-                     .empty());
+    EXPECT_FALSE(
+        compiler
+            .compile({"contract", contract_text(form, tile, finish_text(an_epilogue(form.dtype), form.aligned)),
+                      architecture(capability)})
+            .empty());
   };
-  for (const ContractTile& tile : contract_tiles({.dtype = DType::f16, .tensor_cores = true}))
+  for (const ContractTile& tile : contract_tiles({.dtype = DType::f16, .tensor_cores = true}, 90))
     compiles({.dtype = DType::f16, .window = a_window, .tensor_cores = true, .aligned = true}, tile, 90);
-  for (const ContractTile& tile : contract_tiles({.dtype = DType::f32})) compiles({.dtype = DType::f32}, tile, 80);
+  for (const ContractTile& tile : contract_tiles({.dtype = DType::f32}, 80)) compiles({.dtype = DType::f32}, tile, 80);
   const ContractTile usual{.warps_k = 2};
   compiles({.dtype = DType::bf16, .tensor_cores = true}, usual, 80);
   compiles({.dtype = DType::bf16, .b_by_columns = true, .tensor_cores = true}, usual, 100);
   compiles({.dtype = DType::f16, .b_by_columns = true, .tensor_cores = true}, usual, 75);
+  const ContractTile by_warpgroups{.m = 128, .n = 64, .warps_m = 8, .warps_n = 1, .stages = 3, .by_warpgroups = true};
+  compiles({.dtype = DType::bf16, .tensor_cores = true}, by_warpgroups, 90);
+  compiles({.dtype = DType::f16, .b_by_columns = true, .tensor_cores = true, .aligned = true}, by_warpgroups, 90);
   compiles({.dtype = DType::f32, .window = a_window, .tensor_cores = true, .aligned = true}, usual, 90);
 }
 

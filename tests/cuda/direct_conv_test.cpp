@@ -16,9 +16,18 @@ TEST(DirectConvText, Compiles) {
   const Compiler compiler(nvrtc);
   const std::string finish = R"(
 struct Finish {
+  struct OfColumns {
+    template <class Parameters>
+    __device__ void load(const Parameters&, u32, u32) {}
+  };
+  struct OfRow {
+    template <class Parameters>
+    __device__ void load(const Parameters&, u32, u32, u32) {}
+  };
   template <class Parameters>
-  static __device__ void run(const Parameters& p, const f32 (&sum)[8], u32 row, u32 column, u32 count) {
-    store_columns(p, row, column, count, sum);
+  static __device__ void run(const Parameters& p, const f32 (&sum)[8], const OfColumns&, const OfRow&, u32 row,
+                             u32 column, u32 count) {
+    store_columns<f16, false>(p, row, column, count, sum);
   }
 };
 )";

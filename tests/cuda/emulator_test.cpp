@@ -254,7 +254,7 @@ TEST_F(Emulator, MistakesAreFound) {
   has("volatile char large[1 << 20]; large[0] = 1; data[0] = large[5];", {}, "more local memory");
   has("__trap();", {}, "__trap()");
   has("", {.threads = 1025}, "CUDA_ERROR_INVALID_VALUE");
-  has("", {.threads = 32, .shared_bytes = 97 * 1024}, "CUDA_ERROR_INVALID_VALUE");
+  has("", {.threads = 32, .shared_bytes = 228 * 1024}, "CUDA_ERROR_INVALID_VALUE");
   EXPECT_NE(problem_of("extern \"C\" __global__ void __launch_bounds__(64, 2) test(float*, int) {}", {.threads = 65})
                 .find("OUT_OF_RESOURCES"),
             std::string::npos);

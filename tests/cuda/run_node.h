@@ -54,7 +54,8 @@ class NodeTest {
 
   Op op;
   std::vector<Tensor> inputs;
-  std::string tactic;  ///< its name, or with the parameters of a variant
+  std::string tactic;        ///< its name, or with the parameters of a variant
+  std::string variant = {};  ///< a part of the tactic's name with its parameters; empty: the first
   std::vector<size_t> constants = {};
   std::vector<Graph> bodies = {};  ///< of a region
   size_t outputs = 1;
@@ -92,10 +93,11 @@ class NodeTest {
     ThreadPool pool(1);
     PackedConstants packed;
     const auto tactics = gpu->tactics(region);
-    const auto found = std::find_if(tactics.begin(), tactics.end(),
-                                    [&](const Tactic& t) { return t.name == tactic || t.str() == tactic; });
+    const auto found = std::find_if(tactics.begin(), tactics.end(), [&](const Tactic& t) {
+      return (t.name == tactic || t.str() == tactic) && t.str().find(variant) != std::string::npos;
+    });
     if (found == tactics.end()) {
-      ADD_FAILURE() << "no tactic " << tactic;
+      ADD_FAILURE() << "no tactic " << tactic << " " << variant;
       return {};
     }
     const auto kernel = gpu->compile(region, *found, packed);

@@ -15,21 +15,27 @@ int ContractTile::shared_bytes() const {
 
 std::string contract_text(const ContractForm& form, const ContractTile& tile, const std::string& finish) {
   std::string text;
-  for (const std::string_view part :
-       {device::intrinsics_cuh, device::scalar_cuh, device::contract_parameters_cuh, device::contract_cuh})
+  for (const std::string_view part : {device::intrinsics_cuh, device::scalar_cuh, device::contract_parameters_cuh,
+                                      device::contract_columns_cuh, device::contract_slices_cuh})
     text += part;
+  text += tile.by_warpgroups ? device::contract_warpgroup_cuh : device::contract_sums_cuh;
+  text += device::contract_cuh;
   text += finish;
   std::string window = "NoWindow";
   if (const auto& w = form.window)
     window = fmt::format("Window<{}, {}, {}, {}, {}, {}, {}, {}>", w->channels, w->height, w->width, w->stride_y,
                          w->stride_x, w->dilation_y, w->dilation_x, w->row_is_tap);
+  const std::string sums = tile.by_warpgroups  ? fmt::format("WarpgroupSums<ItsTile, {}>", form.b_by_columns)
+                           : form.tensor_cores ? fmt::format("WarpSums<ItsTile, {}>", form.b_by_columns)
+                                               : "PlainSums<ItsTile>";
   text += fmt::format(R"(
+typedef Tile<{}, {}, {}, {}, {}, {}, {}> ItsTile;
 extern "C" __global__ void __launch_bounds__({}) contract(const __grid_constant__ ContractParameters p) {{
-  Contract<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, Finish>::run(p);
+  Contract<ItsTile, {}, {}, {}, {}, Finish>::run(p);
 }}
 )",
-                      tile.threads(), device_type(form.dtype), tile.m, tile.n, tile.warps_m, tile.warps_n, tile.warps_k,
-                      tile.stages, window, form.b_by_columns, form.tensor_cores, form.aligned);
+                      device_type(form.dtype), tile.m, tile.n, tile.warps_m, tile.warps_n, tile.warps_k, tile.stages,
+                      tile.threads(), window, form.b_by_columns, form.aligned, sums);
   return text;
 }
 

@@ -14,6 +14,7 @@ struct ContractTile {
   int m = 64, n = 64;
   int warps_m = 2, warps_n = 2, warps_k = 1;
   int stages = 4;
+  bool by_warpgroups = false;  ///< by wgmma: f16 and bf16 on compute capability 9.0; warps_m is a multiple of 4
 
   int threads() const { return 32 * warps_m * warps_n * warps_k; }
   /// Of dynamic shared memory: the ring, or the sums on their way out.

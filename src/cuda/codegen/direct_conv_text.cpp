@@ -12,7 +12,7 @@ namespace {
 std::string with_window(const DirectWindow& window) {
   std::string text;
   for (const std::string_view part : {device::intrinsics_cuh, device::scalar_cuh, device::contract_parameters_cuh,
-                                      device::contract_cuh, device::channels_cuh})
+                                      device::contract_columns_cuh, device::channels_cuh})
     text += part;
   const char* axes[] = {"height", "width"};
   for (size_t a = 0; a < 2; ++a)

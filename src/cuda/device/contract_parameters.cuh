@@ -11,7 +11,7 @@ struct RowMap {
 struct EpilogueOperand {
   const void* data;
   i64 column_stride;  ///< 0 or 1, or more for transposed ones
-  i64 row_stride;     ///< of one that lies as the result does
+  u32 row_stride;     ///< of one that lies as the result does
   u32 vector;         ///< whether 8 columns from a multiple of 8 on are consecutive and aligned
   RowMap rows;
 };
@@ -36,7 +36,7 @@ struct ContractParameters {
   i64 b_row, b_column;            ///< elements between columns of C and along k
   u32 a_vector, b_vector;         ///< whether 16 bytes along the stored axis are aligned (and windows have 16 taps at most an axis)
   u32 c_row_step, c_column_step;  ///< rows and columns of C from one z to the next
-  i64 c_row;                      ///< elements between rows of C
+  u32 c_row;                      ///< elements between rows of C
   u32 c_vector;
 
   // A is made of windows: m is (image, y, x) of the result.

@@ -69,7 +69,7 @@ __device__ __forceinline__ void conv_transpose(const Transposed& p) {
 #pragma unroll
     for (u32 q = 0; q < pixels; ++q) {
       const u32 x = phase + (first + q) * stride_width;
-      if (x < p.out_w) Finish::run(p, sum[q], line * p.out_w + x, channel, count);
+      if (x < p.out_w) finish_columns<Finish>(p, sum[q], line * p.out_w + x, channel, count);
     }
   }
 }

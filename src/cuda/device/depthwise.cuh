@@ -70,6 +70,6 @@ __device__ __forceinline__ void depthwise(const Depthwise& p) {
     }
 #pragma unroll
     for (u32 q = 0; q < PIXELS; ++q)
-      if (x0 + q < p.out_w) Finish::run(p, sum[q], line * p.out_w + x0 + q, channel, count);
+      if (x0 + q < p.out_w) finish_columns<Finish>(p, sum[q], line * p.out_w + x0 + q, channel, count);
   }
 }

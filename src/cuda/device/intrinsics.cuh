@@ -17,9 +17,9 @@ typedef double f64;
 #ifndef CAMSHAFT_INTRINSICS
 #define CAMSHAFT_INTRINSICS
 
-/// Declares `unsigned char* name`: the dynamic shared memory of the block, aligned to 16 bytes.
+/// Declares `unsigned char* name`: the dynamic shared memory of the block, aligned to 1024 bytes.
 #define DYNAMIC_SHARED(name)                                                  \
-  extern __shared__ __align__(16) unsigned char camshaft_dynamic_shared[];   \
+  extern __shared__ __align__(1024) unsigned char camshaft_dynamic_shared[];   \
   unsigned char* const name = camshaft_dynamic_shared
 
 // ---- elements
@@ -214,6 +214,81 @@ __device__ __forceinline__ void load_matrix_x4_transposed(u32 (&r)[4], const voi
   load_matrix_x4_transposed(r, shared_address(shared));
 }
 
+#if __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1000
+// ---- matrices: d += a · b over a warpgroup (four warps, the first of which has a number that 4 divides), a 64 × 16,
+// b 16 × N, both in shared memory, d in f32. Runs beside the threads. Lane l of warp w holds of d, as d[j][e], row
+// 16 w + l / 4 + 8 (e / 2), column 8 j + 2 (l % 4) + e % 2. Unless it `adds`, d is a · b: zeros from elsewhere would have
+// the compiler run one after the other (C7515). Only compute capability 9.0 has these.
+
+/// Where a matrix of 16-bit elements lies in shared memory: rows of 128 bytes, swizzled by 16 bytes within 1024. Rows
+/// along k: 8 of them take 1024 bytes. Else (k's are rows of 64 elements of the other axis) panels of 64 are
+/// `panel_bytes` apart. `address` may be that of a later k: 32 bytes on within rows along k, or 16 rows on.
+__device__ __forceinline__ u64 matrix_descriptor(u32 address, u32 panel_bytes = 16) {
+  constexpr u64 swizzle_128 = 1ull << 62, rows_of_8 = u64(1024 / 16) << 32;
+  return swizzle_128 | rows_of_8 | u64(panel_bytes / 16) << 16 | ((address & 0x3ffff) >> 4);
+}
+
+#define CAMSHAFT_4(i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
+#define CAMSHAFT_16(i) CAMSHAFT_4(i), CAMSHAFT_4(i + 1), CAMSHAFT_4(i + 2), CAMSHAFT_4(i + 3)
+#define CAMSHAFT_64(i) CAMSHAFT_16(i), CAMSHAFT_16(i + 4), CAMSHAFT_16(i + 8), CAMSHAFT_16(i + 12)
+#define CAMSHAFT_WGMMA(type, n, registers, a_operand, b_operand, order_operand, adds_operand, ...)                       \
+  template <bool B_BY_COLUMNS>                                                                                           \
+  __device__ __forceinline__ void wgmma_##type(f32 (&d)[n / 8][4], u64 a, u64 b, bool adds) {                            \
+    asm volatile("{\n\t.reg .pred add;\n\tsetp.ne.u32 add, " adds_operand ", 0;\n\twgmma.mma_async.sync.aligned.m64n" #n \
+                 "k16.f32." #type "." #type " {" registers "}, " a_operand ", " b_operand ", add, 1, 1, 0, "             \
+                 order_operand ";\n\t}"                                                                                  \
+                 : __VA_ARGS__                                                                                           \
+                 : "l"(a), "l"(b), "n"(int(B_BY_COLUMNS)), "r"(u32(adds)));                                              \
+  }
+#define CAMSHAFT_REGISTERS_32 \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define CAMSHAFT_REGISTERS_64 \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, " \
+  "%23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define CAMSHAFT_REGISTERS_128 \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, " \
+  "%23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, " \
+  "%44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define CAMSHAFT_REGISTERS_256 \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, " \
+  "%23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, " \
+  "%44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, " \
+  "%65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, " \
+  "%86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, " \
+  "%106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, " \
+  "%124, %125, %126, %127"
+CAMSHAFT_WGMMA(f16, 32, CAMSHAFT_REGISTERS_32, "%16", "%17", "%18", "%19", CAMSHAFT_16(0))
+CAMSHAFT_WGMMA(f16, 64, CAMSHAFT_REGISTERS_64, "%32", "%33", "%34", "%35", CAMSHAFT_16(0), CAMSHAFT_16(4))
+CAMSHAFT_WGMMA(f16, 128, CAMSHAFT_REGISTERS_128, "%64", "%65", "%66", "%67", CAMSHAFT_64(0))
+CAMSHAFT_WGMMA(f16, 256, CAMSHAFT_REGISTERS_256, "%128", "%129", "%130", "%131", CAMSHAFT_64(0), CAMSHAFT_64(16))
+CAMSHAFT_WGMMA(bf16, 32, CAMSHAFT_REGISTERS_32, "%16", "%17", "%18", "%19", CAMSHAFT_16(0))
+CAMSHAFT_WGMMA(bf16, 64, CAMSHAFT_REGISTERS_64, "%32", "%33", "%34", "%35", CAMSHAFT_16(0), CAMSHAFT_16(4))
+CAMSHAFT_WGMMA(bf16, 128, CAMSHAFT_REGISTERS_128, "%64", "%65", "%66", "%67", CAMSHAFT_64(0))
+CAMSHAFT_WGMMA(bf16, 256, CAMSHAFT_REGISTERS_256, "%128", "%129", "%130", "%131", CAMSHAFT_64(0), CAMSHAFT_64(16))
+#undef CAMSHAFT_4
+#undef CAMSHAFT_16
+#undef CAMSHAFT_64
+#undef CAMSHAFT_WGMMA
+#undef CAMSHAFT_REGISTERS_32
+#undef CAMSHAFT_REGISTERS_64
+#undef CAMSHAFT_REGISTERS_128
+#undef CAMSHAFT_REGISTERS_256
+
+/// What this thread wrote to shared memory, and its copies that have come, can be read by wgmma after the next barrier.
+__device__ __forceinline__ void show_to_matrix_units() { asm volatile("fence.proxy.async.shared::cta;" : : : "memory"); }
+/// Before the first wgmma, and wherever its registers were touched.
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" : : : "memory"); }
+/// Makes a group of those since the last one.
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory"); }
+/// Waits until at most `groups` of the latest groups run.
+template <int groups>
+__device__ __forceinline__ void wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(groups) : "memory");
+}
+/// Not read or moved before this.
+__device__ __forceinline__ void keep(f32& value) { asm volatile("" : "+f"(value) : : "memory"); }
+#endif
+
 // ---- copies from global to shared memory that go on beside the computation; at once before compute capability 8.0
 
 /// 16 bytes of shared memory: the first `bytes` (0 to 16) of `global`, then zeros. Both are aligned to 16 bytes.
@@ -281,15 +356,16 @@ __device__ __forceinline__ void let_next_start() {
 __device__ __forceinline__ void cluster_sync() {
   asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" : : : "memory");
 }
-/// 4 floats at `address` of the shared memory of the cluster's block `rank`.
+/// 4 floats at `address` of the shared memory of the cluster's block `rank`. (One piece: of a rank that does not exist,
+/// the address alone is an illegal instruction, and the compiler would compute it before it knows.)
 __device__ __forceinline__ float4 load_of_cluster(u32 address, u32 rank) {
-  u32 there;
   float4 v;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
-  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-               : "r"(there)
-               : "memory");
+  asm volatile(
+      "{\n\t.reg .u32 there;\n\tmapa.shared::cluster.u32 there, %4, %5;\n\t"
+      "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there];\n\t}"
+      : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+      : "r"(address), "r"(rank)
+      : "memory");
   return v;
 }
 #endif

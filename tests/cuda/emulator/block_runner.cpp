@@ -18,7 +18,7 @@ namespace {
 thread_local BlockRunner* running_kernel = nullptr;
 
 constexpr size_t page = 4096;
-constexpr size_t shared_room = (facts::shared_bytes_per_block + page - 1) / page * page;
+constexpr size_t shared_room = (facts::most_shared_bytes_per_block + page - 1) / page * page;
 
 std::string text(Index i) {
   return "(" + std::to_string(i.x) + ", " + std::to_string(i.y) + ", " + std::to_string(i.z) + ")";
@@ -60,6 +60,7 @@ BlockRunner::BlockRunner() {
     sigaltstack(&signals, nullptr);
   }
   block_.synchronize = synchronize;
+  block_.synchronize_cluster = synchronize_cluster;
   block_.exchange = exchange;
   block_.yield = yield;
   block_.fail = fail_in_kernel;
@@ -74,8 +75,9 @@ BlockRunner::~BlockRunner() {
   munmap(shared_, shared_room + page);
 }
 
-void BlockRunner::run(Launch& launch, Index block) {
+void BlockRunner::run(Launch& launch, Index block, Cluster* cluster, unsigned rank) {
   launch_ = &launch;
+  cluster_ = cluster;
   const Index size = launch.threads;
   const unsigned count = size.x * size.y * size.z;
   block_.block = block;
@@ -85,6 +87,13 @@ void BlockRunner::run(Launch& launch, Index block) {
   const size_t shared_bytes = (launch.shared_bytes + 15) / 16 * 16;
   block_.shared = reinterpret_cast<unsigned char*>(shared_ + shared_room - shared_bytes);
   if (shared_bytes > 0) std::memset(block_.shared, facts::unwritten, shared_bytes);
+  block_.cluster = &block_.shared;
+  block_.cluster_blocks = 1;
+  if (cluster != nullptr) {
+    cluster->shared[rank] = block_.shared;
+    block_.cluster = cluster->shared;
+    block_.cluster_blocks = cluster->blocks();
+  }
   threads_.assign(count, {});
   ready_.clear();
   next_ready_ = begun_ = finished_ = at_barrier_ = votes_ = 0;
@@ -119,6 +128,7 @@ void BlockRunner::run(Launch& launch, Index block) {
     switch_turn(host_, next->turn);
     running_kernel = nullptr;
   }
+  if (cluster != nullptr) cluster->leave();
   // Threads that did not finish have left something on their stacks.
   if (finished_ < count) {
     idle_.clear();
@@ -174,6 +184,14 @@ unsigned BlockRunner::synchronize(unsigned vote) {
   for (unsigned i = 0; i < runner.threads_.size(); ++i)
     if (const unsigned t = runner.in_order(i); t != runner.current_) runner.ready_.push_back(t);
   return runner.counted_;
+}
+
+void BlockRunner::synchronize_cluster() {
+  // The block's last thread waits for the other blocks, in the place of all.
+  BlockRunner& runner = *running_kernel;
+  if (runner.cluster_ != nullptr && runner.at_barrier_ + 1 == runner.threads_.size() && !runner.cluster_->meet())
+    runner.fail("waits for a block of its cluster that has finished");
+  synchronize(0);
 }
 
 BlockRunner::Meeting& BlockRunner::meeting(unsigned warp, unsigned mask) {

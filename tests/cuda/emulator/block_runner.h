@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster.h"
 #include "fiber.h"
 #include "interface.h"
 
@@ -18,6 +19,7 @@ struct Launch {
   Enter enter = nullptr;
   Index blocks{}, threads{};
   unsigned shared_bytes = 0;
+  unsigned cluster_blocks = 1;  ///< along y
   void** arguments = nullptr;
   bool is_odd = false;  ///< the first, third … launch of this process
 
@@ -41,7 +43,8 @@ class BlockRunner {
   /// Null outside of kernels; for signal handlers.
   static BlockRunner* in_kernel();
 
-  void run(Launch& launch, Index block);
+  /// `cluster`: of the block, which is number `rank` there; null: it is alone.
+  void run(Launch& launch, Index block, Cluster* cluster = nullptr, unsigned rank = 0);
   /// Ends the launch from within a kernel, or from a signal handler that interrupted it. Does not return.
   [[noreturn]] void fail(const std::string& what);
   /// Whether an address is just below the stack of the thread that runs.
@@ -70,6 +73,7 @@ class BlockRunner {
   BlockRunner();
   ~BlockRunner();
   static unsigned synchronize(unsigned vote);
+  static void synchronize_cluster();
   static Lane* exchange(const char* what, unsigned mask, const void* given, unsigned bytes, Combine combine);
   static void yield();
   static void fail_in_kernel(const char* what);
@@ -83,6 +87,7 @@ class BlockRunner {
 
   Block block_{};
   Launch* launch_ = nullptr;
+  Cluster* cluster_ = nullptr;
   std::vector<Thread> threads_;
   std::vector<unsigned> ready_;
   size_t next_ready_ = 0;

@@ -36,6 +36,7 @@ enum : Result {
   not_found = 500,
   too_many_resources = 701,
   launch_failed = 719,
+  invalid_cluster_size = 912,
   capture_unsupported = 900,
   capture_invalidated = 901,
 };
@@ -109,7 +110,11 @@ Result forbidden_in_capture(Stream* stream) {
 int facts::capability() {
   const char* wanted = std::getenv("CAMSHAFT_EMULATED_CAPABILITY");
   const int value = wanted ? std::atoi(wanted) : 0;
-  return value > 0 ? value : 80;
+  return value > 0 ? value : 90;
+}
+
+size_t facts::shared_bytes_per_block() {
+  return capability() >= 90 ? most_shared_bytes_per_block : 96 * 1024;
 }
 
 // ---- the library and the device
@@ -176,17 +181,18 @@ EMULATOR_API Result cuDeviceTotalMem_v2(size_t* bytes, Device) {
 }
 
 EMULATOR_API Result cuDeviceGetAttribute(int* value, int attribute, Device) {
-  static const std::map<int, int> values = {{1, facts::threads_per_block},              // of a block, at most
-                                            {8, facts::shared_bytes_without_asking},    // of a block
-                                            {10, 32},                                   // threads of a warp
-                                            {multiprocessors, facts::multiprocessors},  //
-                                            {l2_bytes, facts::l2_bytes},
-                                            {39, 2048},  // threads of a multiprocessor
-                                            {capability_major, facts::capability() / 10},
-                                            {capability_minor, facts::capability() % 10},
-                                            {81, facts::shared_bytes_per_block + 1024},  // of a multiprocessor
-                                            {95, 1},                                     // cooperative launches
-                                            {shared_bytes_per_block, facts::shared_bytes_per_block}};
+  static const std::map<int, int> values = {
+      {1, facts::threads_per_block},              // of a block, at most
+      {8, facts::shared_bytes_without_asking},    // of a block
+      {10, 32},                                   // threads of a warp
+      {multiprocessors, facts::multiprocessors},  //
+      {l2_bytes, facts::l2_bytes},
+      {39, 2048},  // threads of a multiprocessor
+      {capability_major, facts::capability() / 10},
+      {capability_minor, facts::capability() % 10},
+      {81, static_cast<int>(facts::shared_bytes_per_block()) + 1024},  // of a multiprocessor
+      {95, 1},                                                         // cooperative launches
+      {shared_bytes_per_block, static_cast<int>(facts::shared_bytes_per_block())}};
   const auto found = values.find(attribute);
   if (found == values.end()) return invalid_value;
   *value = found->second;
@@ -470,7 +476,7 @@ EMULATOR_API Result cuModuleGetFunction(Handle* handle, Handle module, const cha
 
 EMULATOR_API Result cuFuncSetAttribute(Handle handle, int attribute, int value) {
   if (attribute != most_dynamic_shared_bytes) return success;
-  if (value < 0 || static_cast<size_t>(value) > facts::shared_bytes_per_block) return invalid_value;
+  if (value < 0 || static_cast<size_t>(value) > facts::shared_bytes_per_block()) return invalid_value;
   static_cast<Function*>(handle)->most_dynamic_shared_bytes = static_cast<unsigned>(value);
   return success;
 }
@@ -483,12 +489,14 @@ EMULATOR_API Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Han
 namespace {
 
 Result launch_kernel(const Function& function, Index blocks, Index threads, unsigned shared_bytes, Handle handle,
-                     void** arguments, bool together) {
+                     void** arguments, bool together, unsigned cluster_blocks = 1) {
   const auto count = [](Index i) { return uint64_t{i.x} * i.y * i.z; };
   if (count(blocks) == 0 || count(threads) == 0 || blocks.x > 0x7fffffff || blocks.y > 65535 || blocks.z > 65535 ||
       threads.z > 64 || count(threads) > facts::threads_per_block || shared_bytes > function.most_dynamic_shared_bytes)
     return invalid_value;
   if (function.kernel->most_threads != 0 && count(threads) > function.kernel->most_threads) return too_many_resources;
+  if (cluster_blocks == 0 || cluster_blocks > Cluster::most_blocks || blocks.y % cluster_blocks != 0)
+    return invalid_cluster_size;
   if (together && count(blocks) > facts::multiprocessors) return too_many_resources;
   return on(handle, [&](Stream& stream) {
     struct Arguments {
@@ -520,6 +528,7 @@ Result launch_kernel(const Function& function, Index blocks, Index threads, unsi
       launch.blocks = blocks;
       launch.threads = threads;
       launch.shared_bytes = shared_bytes;
+      launch.cluster_blocks = cluster_blocks;
       launch.arguments = kept->pointers.data();
       static bool is_odd = false;
       launch.is_odd = is_odd = !is_odd;
@@ -537,11 +546,19 @@ Result launch_kernel(const Function& function, Index blocks, Index threads, unsi
 // Kernels may always start as late as they like.
 EMULATOR_API Result cuLaunchKernelEx(const LaunchConfig* config, Handle function, void** arguments, void** extra) {
   if (extra != nullptr || function == nullptr) return invalid_value;
-  for (unsigned i = 0; i < config->attribute_count; ++i)
-    if (config->attributes[i].kind != LaunchAttribute::programmatic_serialization) return invalid_value;
+  unsigned cluster_blocks = 1;
+  for (unsigned i = 0; i < config->attribute_count; ++i) {
+    const LaunchAttribute& attribute = config->attributes[i];
+    if (attribute.kind == LaunchAttribute::cluster && facts::capability() >= 90 && attribute.cluster_size[0] == 1 &&
+        attribute.cluster_size[2] == 1) {
+      cluster_blocks = attribute.cluster_size[1];
+    } else if (attribute.kind != LaunchAttribute::programmatic_serialization) {
+      return invalid_value;
+    }
+  }
   return launch_kernel(*static_cast<Function*>(function), {config->grid_x, config->grid_y, config->grid_z},
                        {config->block_x, config->block_y, config->block_z}, config->shared_bytes, config->stream,
-                       arguments, false);
+                       arguments, false, cluster_blocks);
 }
 
 EMULATOR_API Result cuLaunchCooperativeKernel(Handle function, unsigned grid_x, unsigned grid_y, unsigned grid_z,

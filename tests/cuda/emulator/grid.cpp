@@ -66,6 +66,22 @@ void run_grid(Launch& launch, bool together) {
                                               static_cast<unsigned>(row / size.y)});
     }
   };
+  if (const unsigned blocks = launch.cluster_blocks; blocks > 1) {
+    for (uint64_t first = 0; first < count / blocks && !launch.failed(); ++first) {
+      const uint64_t row = first / size.x;
+      Cluster cluster(launch, blocks);
+      std::atomic<unsigned> next_rank = 0;
+      pool->run(blocks, [&] {
+        const unsigned rank = next_rank++;
+        BlockRunner::of_this_host_thread().run(
+            launch,
+            {static_cast<unsigned>(first % size.x), static_cast<unsigned>(row % (size.y / blocks)) * blocks + rank,
+             static_cast<unsigned>(row / (size.y / blocks))},
+            &cluster, rank);
+      });
+    }
+    return;
+  }
   const uint64_t at_once = together ? count : std::min<uint64_t>(count, facts::multiprocessors);
   if (at_once <= 1)
     work();

@@ -21,12 +21,16 @@ using Combine = void (*)(Lane (&lanes)[32]);
 struct Block {
   Index thread, threads;  ///< of the thread that runs now; of each block
   Index block, blocks;
-  unsigned lane;              ///< of the thread that runs now
-  unsigned long long serial;  ///< another one for each block that this host thread runs
-  unsigned char* shared;      ///< dynamic shared memory
+  unsigned lane;                  ///< of the thread that runs now
+  unsigned long long serial;      ///< another one for each block that this host thread runs
+  unsigned char* shared;          ///< dynamic shared memory
+  unsigned char* const* cluster;  ///< that of each block of the cluster, valid after the first synchronize_cluster()
+  unsigned cluster_blocks;
 
   /// Waits for all threads of the block; gives how many of them voted other than 0.
   unsigned (*synchronize)(unsigned vote);
+  /// Waits for all threads of all blocks of the cluster.
+  void (*synchronize_cluster)();
   /// Waits for the lanes in `mask`, and gives what each of them brought, valid until the thread's next call.
   Lane* (*exchange)(const char* what, unsigned mask, const void* given, unsigned bytes, Combine combine);
   /// Lets other threads run, of this block and of others.

@@ -203,6 +203,86 @@ inline void load_matrix_x4_transposed(u32 (&r)[4], u32 address) {
   load_matrix_x4_transposed(r, camshaft_block->shared + address);
 }
 
+// ---- matrices of a warpgroup: done as late as may be, when they are waited for, so that memory which is overwritten
+// too early is seen to be
+
+#if __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1000
+inline u64 matrix_descriptor(u32 address, u32 panel_bytes = 16) {
+  return 1ull << 62 | u64(1024 / 16) << 32 | u64(panel_bytes / 16) << 16 | address >> 4;
+}
+namespace emulator {
+struct Products {
+  static constexpr int most = 64;
+  struct Product {
+    f32* d;
+    u64 a, b;
+    int columns;
+    bool b_by_columns, is_bf16, adds;
+    int group;
+  } product[most];
+  int begin, end, group;
+  unsigned long long serial;  // of the block that they belong to
+};
+inline Products& products() {
+  static thread_local Products of_thread[1024];
+  Products& own = of_thread[camshaft_block->thread.x];
+  if (own.serial != camshaft_block->serial) {
+    own.begin = own.end = own.group = 0;
+    own.serial = camshaft_block->serial;
+  }
+  return own;
+}
+/// The element (row, k) of a matrix that a descriptor places: along k, or with k's as rows.
+inline f32 element_of(u64 descriptor, bool k_is_row, int row, int k, bool is_bf16) {
+  if (descriptor >> 62 != 1) camshaft_block->fail("a matrix of wgmma that is not swizzled by 128 bytes");
+  const u32 start = u32(descriptor & 0x3fff) << 4, panel = u32(descriptor >> 16 & 0x3fff) << 4,
+            rows_of_8 = u32(descriptor >> 32 & 0x3fff) << 4;
+  u32 at = k_is_row ? start + u32(row / 64) * panel + u32(k / 8) * rows_of_8 + u32(k % 8) * 128 + u32(row % 64) * 2
+                    : start + u32(row / 8) * rows_of_8 + u32(row % 8) * 128 + u32(k) * 2;
+  at ^= (at >> 7 & 7) << 4;
+  u16 bits;
+  __builtin_memcpy(&bits, camshaft_block->shared + at, 2);
+  return is_bf16 ? bf16_to_f32(bits) : f16_to_f32(bits);
+}
+inline void run(const Products::Product& product) {
+  const int lane = int(camshaft_block->lane), warp = int(camshaft_block->thread.x) / 32 % 4;
+  for (int j = 0; j < product.columns / 8; ++j)
+    for (int e = 0; e < 4; ++e) {
+      const int row = 16 * warp + lane / 4 + 8 * (e / 2), column = 8 * j + lane % 4 * 2 + e % 2;
+      double sum = product.adds ? product.d[4 * j + e] : 0;
+      for (int k = 0; k < 16; ++k)
+        sum += double(element_of(product.a, false, row, k, product.is_bf16)) *
+               double(element_of(product.b, product.b_by_columns, column, k, product.is_bf16));
+      product.d[4 * j + e] = f32(sum);
+    }
+}
+inline void wgmma(f32* d, int columns, u64 a, u64 b, bool b_by_columns, bool is_bf16, bool adds) {
+  Products& own = products();
+  if (own.end - own.begin == own.most) camshaft_block->fail("more products under way than the emulator keeps");
+  own.product[own.end++ % own.most] = {d, a, b, columns, b_by_columns, is_bf16, adds, own.group};
+}
+}  // namespace emulator
+template <bool B_BY_COLUMNS, int blocks>
+inline void wgmma_f16(f32 (&d)[blocks][4], u64 a, u64 b, bool adds) {
+  emulator::wgmma(&d[0][0], blocks * 8, a, b, B_BY_COLUMNS, false, adds);
+}
+template <bool B_BY_COLUMNS, int blocks>
+inline void wgmma_bf16(f32 (&d)[blocks][4], u64 a, u64 b, bool adds) {
+  emulator::wgmma(&d[0][0], blocks * 8, a, b, B_BY_COLUMNS, true, adds);
+}
+inline void show_to_matrix_units() {}
+inline void wgmma_fence() {}
+inline void wgmma_commit() {
+  ++emulator::products().group;
+}
+template <int groups>
+inline void wgmma_wait() {
+  emulator::Products& own = emulator::products();
+  for (; own.begin != own.end && own.product[own.begin % own.most].group < own.group - groups; ++own.begin)
+    emulator::run(own.product[own.begin % own.most]);
+}
+#endif
+
 // ---- copies beside the computation: done as late as may be, when they are waited for; until then the place that they
 // go to holds what nobody wrote
 
@@ -273,3 +353,15 @@ inline void wait_for_previous() {}
 inline void let_next_start() {}
 template <class T>
 inline void keep(T&) {}
+
+#if __CUDA_ARCH__ >= 900
+inline void cluster_sync() {
+  camshaft_block->synchronize_cluster();
+}
+inline float4 load_of_cluster(u32 address, u32 rank) {
+  if (rank >= camshaft_block->cluster_blocks) camshaft_block->fail("load_of_cluster of a block that is not there");
+  float4 v;
+  __builtin_memcpy(&v, camshaft_block->cluster[rank] + address, sizeof v);
+  return v;
+}
+#endif

@@ -1,0 +1,84 @@
+// What an epilogue reads and writes: 8 columns of a row at a time.
+
+__device__ __forceinline__ i64 offset_of_row(const RowMap& map, u32 row) {
+  i64 offset = 0;
+  u32 rest = row;
+#pragma unroll 1
+  for (u32 d = map.rank; d-- > 0;) {
+    const u32 quotient = d == 0 ? 0 : map.size[d].quotient(rest);
+    offset += i64(rest - quotient * map.size[d].value) * map.stride[d];
+    rest = quotient;
+  }
+  return offset;
+}
+
+constexpr int columns_at_once = 8;
+
+/// How an operand is laid over the result, as far as the compiler knew: one element; one a column, or one, for all rows;
+/// one for each of the result's, in rows of its own pitch; anything else that broadcasts.
+enum class Layout { one, columns, dense, general };
+
+/// 8 columns of an operand; those from `count` on are not read. ALIGNED: there are 8, consecutive and aligned.
+template <Layout layout, bool ALIGNED, class T>
+__device__ __forceinline__ void load_columns(const EpilogueOperand& operand, u32 row, u32 column, u32 count,
+                                             T (&to)[columns_at_once]) {
+  const T* from = static_cast<const T*>(operand.data);
+  if (layout == Layout::one) {
+    const T all = *from;
+#pragma unroll
+    for (u32 i = 0; i < columns_at_once; ++i) to[i] = all;
+    return;
+  }
+  if (layout == Layout::dense) from += u64(row) * operand.row_stride;
+  if (layout == Layout::general) from += offset_of_row(operand.rows, row);
+  if (ALIGNED || (operand.vector && count == columns_at_once)) {
+    load(from + column, to);
+  } else {
+    for (u32 i = 0; i < columns_at_once; ++i) to[i] = i < count ? from[(column + i) * operand.column_stride] : T{};
+  }
+}
+
+/// 8 consecutive elements of T from what they are computed in.
+template <class T, class V>
+__device__ __forceinline__ void store_narrow(T* to, const V (&from)[columns_at_once]) {
+  T narrow[columns_at_once];
+#pragma unroll
+  for (int i = 0; i < columns_at_once; ++i) narrow[i] = Narrow<T>::from(from[i]);
+  store(to, narrow);
+}
+// Two at a time: half the instructions.
+__device__ __forceinline__ void store_narrow(f16* to, const f32 (&from)[columns_at_once]) {
+  const u32 words[4] = {f32_to_f16_pair(from[0], from[1]), f32_to_f16_pair(from[2], from[3]),
+                        f32_to_f16_pair(from[4], from[5]), f32_to_f16_pair(from[6], from[7])};
+  Words<16>::put(to, words);
+}
+#if __CUDA_ARCH__ >= 800
+__device__ __forceinline__ void store_narrow(bf16* to, const f32 (&from)[columns_at_once]) {
+  const u32 words[4] = {f32_to_bf16_pair(from[0], from[1]), f32_to_bf16_pair(from[2], from[3]),
+                        f32_to_bf16_pair(from[4], from[5]), f32_to_bf16_pair(from[6], from[7])};
+  Words<16>::put(to, words);
+}
+#endif
+
+/// 8 columns of the result, or `count`, of type T. ALIGNED: see load_columns().
+template <class T, bool ALIGNED, class Parameters, class V>
+__device__ __forceinline__ void store_columns(const Parameters& p, u32 row, u32 column, u32 count,
+                                              const V (&from)[columns_at_once]) {
+  T* to = static_cast<T*>(p.c) + u64(row) * p.c_row + column;
+  if (ALIGNED || (p.c_vector && count == columns_at_once)) {
+    store_narrow(to, from);
+  } else {
+    for (u32 i = 0; i < count; ++i) to[i] = Narrow<T>::from(from[i]);
+  }
+}
+
+/// All that comes behind the sums of 8 columns of a row.
+template <class Finish, class Parameters>
+__device__ __forceinline__ void finish_columns(const Parameters& p, const f32 (&sum)[columns_at_once], u32 row,
+                                               u32 column, u32 count) {
+  typename Finish::OfColumns of_columns;
+  typename Finish::OfRow of_row;
+  of_columns.load(p, column, count);
+  of_row.load(p, row, column, count);
+  Finish::run(p, sum, of_columns, of_row, row, column, count);
+}

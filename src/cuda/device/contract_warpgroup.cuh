@@ -1,0 +1,86 @@
+// The sums of a block's tile of a contraction, made by whole warpgroups from matrices in shared memory (wgmma): the
+// threads copy the next slices meanwhile. f16 and bf16, compute capability 9.0. (Blocks that take one tile after the
+// other, and copy for the next while they finish one, were no faster: 128 x 256, 16384 x 768 x 768, 44.5 us against 43.5.)
+
+/// warps_m is a multiple of 4: so many warpgroups stand below each other, warps_n beside each other. B_BY_COLUMNS: see
+/// Slices.
+template <class TILE, bool B_BY_COLUMNS>
+struct WarpgroupSums {
+  static constexpr bool is_asynchronous = true;
+  typedef typename TILE::T T;
+  static constexpr int groups_m = TILE::warps_m / 4, groups_n = TILE::warps_n;
+  static constexpr int group_m = TILE::m / groups_m, group_n = TILE::n / groups_n, blocks_m = group_m / 64;
+  static constexpr u32 panel_bytes = TILE::bk * 128;  ///< of 64 columns of B, by columns
+  static_assert(TILE::warps_m % 4 == 0 && TILE::warps_k == 1 && group_m % 64 == 0 && TILE::bk == 64);
+  static_assert(!B_BY_COLUMNS || group_n % 64 == 0);
+
+  float d[blocks_m][group_n / 8][4];
+
+  static __device__ __forceinline__ u32 group_row() { return threadIdx.x / 128 / groups_n * group_m; }
+  static __device__ __forceinline__ u32 group_column() { return threadIdx.x / 128 % groups_n * group_n; }
+
+  /// What this thread has copied may be multiplied after the next barrier.
+  static __device__ __forceinline__ void show_slices() { show_to_matrix_units(); }
+  /// Begins to multiply the slice.
+  __device__ __forceinline__ void start(const unsigned char* stage, bool is_first) {
+    const u32 here = shared_address(stage);
+    const u64 a = matrix_descriptor(here + group_row() * 128);
+    const u32 b_address = here + TILE::a_bytes + (B_BY_COLUMNS ? group_column() / 64 * panel_bytes : group_column() * 128);
+    const u64 b = matrix_descriptor(b_address, B_BY_COLUMNS ? panel_bytes : 16);
+    wgmma_fence();
+#pragma unroll
+    for (u32 step = 0; step < 4; ++step) {  // of 16 k; addresses count in 16 bytes
+#pragma unroll
+      for (u32 i = 0; i < blocks_m; ++i)
+        add<B_BY_COLUMNS>(T{}, d[i], a + i * (64 * 128 / 16) + step * 2, b + step * (B_BY_COLUMNS ? 16 * 128 / 16 : 2),
+                          step > 0 || !is_first);
+    }
+    wgmma_commit();
+  }
+  /// Not needed before start(): only where nothing is multiplied.
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int i = 0; i < blocks_m; ++i)
+#pragma unroll
+      for (int j = 0; j < group_n / 8; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) d[i][j][e] = 0;
+  }
+  __device__ __forceinline__ void wait_for_all_but_last() { wgmma_wait<1>(); }
+  __device__ __forceinline__ void wait_for_all() {
+    wgmma_wait<0>();
+#pragma unroll
+    for (int i = 0; i < blocks_m; ++i)
+#pragma unroll
+      for (int j = 0; j < group_n / 8; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) keep(d[i][j][e]);
+  }
+
+  struct Lane {};
+
+  /// The tile's sums to shared memory, ready for all threads.
+  __device__ __forceinline__ void put(float* to) const {
+    const u32 lane = threadIdx.x % 32;
+    const u32 m0 = group_row() + threadIdx.x / 32 % 4 * 16 + lane / 4, n0 = group_column() + lane % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < blocks_m; ++i)
+#pragma unroll
+      for (int j = 0; j < group_n / 8; ++j)
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+          *reinterpret_cast<float2*>(to + (m0 + i * 64 + half * 8) * TILE::sum_pitch + n0 + j * 8) =
+              make_float2(d[i][j][half * 2], d[i][j][half * 2 + 1]);
+    __syncthreads();
+  }
+
+ private:
+  template <bool BY_COLUMNS>
+  static __device__ __forceinline__ void add(f16, float (&sums)[group_n / 8][4], u64 a, u64 b, bool adds) {
+    wgmma_f16<BY_COLUMNS>(sums, a, b, adds);
+  }
+  template <bool BY_COLUMNS>
+  static __device__ __forceinline__ void add(bf16, float (&sums)[group_n / 8][4], u64 a, u64 b, bool adds) {
+    wgmma_bf16<BY_COLUMNS>(sums, a, b, adds);
+  }
+};
