@@ -30,6 +30,8 @@ import gpu_modes  # noqa: E402
 import torch  # noqa: E402
 from gpu_modes import LABELS, RIVALS, Refused  # noqa: E402
 
+FP16_BUDGET = 0.02  # of an output's scale; or twice what PyTorch's modes differ from fp32
+
 
 class Case:
     """A model: its module and its ONNX file."""
@@ -108,6 +110,7 @@ def measure(case, batch, arguments, limits):
             "ms": min(times),
             "median_ms": statistics.median(times),
             "high_ms": statistics.quantiles(times, n=10)[-1] if len(times) > 1 else times[0],
+            "host_us": gpu_modes.host_microseconds(modes[name].run),
             "kernels": gpu_modes.count_kernels(modes[name].run) if arguments.kernels else None,
         }
     return {"modes": figures, "bound": bound, "limits": limits, "rounds": arguments.rounds, "date": time.strftime("%F")}
@@ -128,7 +131,13 @@ def line(name, batch, figures):
             words.append(
                 f"{LABELS[mode]} {entry['ms']:.4f} ms (median {entry['median_ms']:.4f}, error {entry['error']:.1e}{kernels})"
             )
-    words.append(f"{batch / ours['ms'] * 1e3:.0f} {model.unit}/s, bound {figures['bound']['ms']:.4f} ms")
+    words.append(
+        f"{batch / ours['ms'] * 1e3:.0f} {model.unit}/s, bound {figures['bound']['ms']:.4f} ms, host {ours['host_us']:.0f} µs"
+    )
+    theirs = [entry.get("error", 0) for mode, entry in figures["modes"].items() if mode in RIVALS]
+    budget = max(FP16_BUDGET, 2 * max(theirs, default=0))
+    if ours["error"] > budget:
+        words.append(f"THE ERROR {ours['error']:.1e} IS ABOVE {budget:.1e}")
     if best(figures):
         words.append(f"{best(figures)[1] / ours['ms']:.2f}x {LABELS[best(figures)[0]]}")
     return "  ".join(words)

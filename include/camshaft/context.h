@@ -70,8 +70,8 @@ class Context {
   /// is not pinned is bound; errors that kernels find in the data (an index out of range) are thrown by the next call
   /// that waits. Runs of one context are done one after another whatever their streams; the second run over the same
   /// memory, and over any of eight sets of it taken in turn, allocates nothing and launches as few pieces as it can.
-  /// The stream may itself be recorded into a CUDA graph, after two such runs that are done, and if nothing runs on the
-  /// host. Throws Error(invalid_argument) on an engine for the CPU.
+  /// Throws Error(invalid_argument) on an engine for the CPU, and for a stream that is being recorded into a CUDA
+  /// graph.
   void enqueue(void* stream);
   /// Waits for the runs that were enqueued. Throws what went wrong in them.
   void synchronize();

@@ -56,17 +56,17 @@ std::shared_ptr<std::byte> Queue::allocate(size_t bytes, std::string_view purpos
 
 void Queue::start_run(std::optional<void*> stream) {
   callers_.reset();
+  // A run launches a graph of its own, which no other graph can hold, and it waits for the run before.
+  if (stream && Stream(*device_, *stream).is_recorded())
+    throw Error(ErrorCode::invalid_argument,
+                "the stream is being recorded into a CUDA graph, which cannot hold a run: enqueue it beside the graph");
   if (stream) callers_.emplace(*device_, *stream);
-  // What somebody records is done later, and can wait for nothing that was not recorded with it.
-  if (last_stream_ && *last_stream_ != this->stream().handle() && !this->stream().is_recorded())
-    run_end_.hold_back(this->stream());
+  if (last_stream_ && *last_stream_ != this->stream().handle()) run_end_.hold_back(this->stream());
 }
 
 void Queue::finish_run() {
-  if (!stream().is_recorded()) {
-    run_end_.record(stream());
-    last_stream_ = stream().handle();
-  }
+  run_end_.record(stream());
+  last_stream_ = stream().handle();
   callers_.reset();
 }
 

@@ -8,6 +8,7 @@
 #include "cuda/device.h"
 #include "cuda/libraries.h"
 #include "cuda/memory.h"
+#include "cuda/recording.h"
 #include "cuda/stream.h"
 #include "ops/random_tensor.h"
 #include "runtime/recorded_steps.h"
@@ -219,6 +220,21 @@ TEST_F(DeviceMemory, OneContextInSeveralStreams) {
       EXPECT_EQ(gpu->download(r[static_cast<size_t>(k)], DType::f32, {2}).to_doubles(),
                 std::vector<double>(2, 16 * 24 * 0.5 * k));
   }
+}
+
+TEST_F(DeviceMemory, ARecordedStreamIsRefused) {
+  const Engine engine = engine_from(small_model);
+  Context context = engine.create_context({1});
+  const Tensor x = random_tensor(random, DType::f32, {1, 6, 5, 4});
+  context.set_input("x", x.dims(), x.data());
+  const cuda::Stream stream(gpu->device);
+  context.run();  // no memory can be asked for while this thread records
+  cuda::Recording::begin(stream);
+  expect_message("being recorded into a CUDA graph", [&] { context.enqueue(stream.handle()); });
+  const cuda::Recording ended(stream);
+  context.enqueue(stream.handle());
+  context.synchronize();
+  expect_close(output_of(context, "logits"), reference(small_model, {x})[1]);
 }
 
 TEST_F(DeviceMemory, ContextsOnStreamsInParallel) {
