@@ -19,9 +19,10 @@ struct LaunchSize {
   unsigned threads = 1, threads_y = 1;
   unsigned shared_bytes = 0;  ///< of dynamic shared memory; at most DeviceFacts::shared_bytes_per_block
   unsigned cluster_y = 1;     ///< so many blocks along y can read each other's shared memory; from capability 9.0 on
-  /// The kernel calls wait_for_previous() before it touches what others write or read: its blocks may start while the
-  /// launch before it in the stream is ending. From capability 9.0 on; before, it means nothing.
-  bool may_start_early = false;
+  /// The blocks may start while the launch before in the stream is ending: from capability 9.0 on; before, it means
+  /// nothing. All of them call wait_for_previous() (take_turn() does) before they touch what other kernels write or
+  /// read.
+  bool may_start_early = true;
 };
 
 class LoadedModules;

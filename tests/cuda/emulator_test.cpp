@@ -34,7 +34,8 @@ class Emulator : public testing::Test {
 
   /// Runs the kernel "test" of a text on `data`, which it may change, with its size as the second argument.
   template <class T>
-  void run(const std::string& text, std::vector<T>& data, const LaunchSize& size) const {
+  void run(const std::string& text, std::vector<T>& data, LaunchSize size) const {
+    size.may_start_early = text.find("take_turn()") != std::string::npos;
     const Module module = compile(text);
     const Function function = module.function("test", size.shared_bytes);
     const DeviceBuffer buffer(*device_, data.size() * sizeof(T), "a test");
@@ -259,6 +260,14 @@ TEST_F(Emulator, MistakesAreFound) {
                 .find("OUT_OF_RESOURCES"),
             std::string::npos);
   EXPECT_EQ(problem_of("extern \"C\" __global__ void test(float* data, int) { data[99] = 1; }", {}), "");
+}
+
+TEST_F(Emulator, KernelsThatMayStartEarlyHaveToWait) {
+  if (device_->facts().capability < 90) GTEST_SKIP() << "kernels start one after the other here";
+  const std::string begin = "extern \"C\" __global__ void test(float* data, int) { if (blockIdx.x == ";
+  const std::string end = ") take_turn(); data[blockIdx.x] = 1; }";
+  EXPECT_EQ(problem_of(begin + "blockIdx.x" + end, {.blocks = 2}), "");
+  EXPECT_NE(problem_of(begin + "0" + end, {.blocks = 2}).find("did not wait"), std::string::npos);
 }
 
 // A barrier that is missing shows in one of two launches, whichever way values go.

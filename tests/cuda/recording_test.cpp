@@ -31,7 +31,7 @@ class RecordingTest : public testing::Test {
   void add(int by) const {
     std::byte* pointer = number->data();
     void* const arguments[] = {&pointer, &by};
-    step.launch(*stream, {}, arguments);
+    step.launch(*stream, {.may_start_early = false}, arguments);
   }
 
   int value() const {

@@ -66,6 +66,7 @@ std::string kernel(const AttentionForm& form, const AttentionTile& tile, const s
   }
   return fmt::format(R"(
 extern "C" __global__ void __launch_bounds__({}) {}(const __grid_constant__ Attention a, const Element* query, const Element* key, const Element* value, Element* result, f32* partial{}) {{
+  take_turn();
   const MaskPointers masks = {{{{{}}}}};
   {}(a, query, key, value, masks, result, partial);
 }}
@@ -122,6 +123,7 @@ __device__ __forceinline__ u32 pack(f32 low, f32 high) {{ return f32_to_{0}_pair
   }
   return text + fmt::format(R"(
 extern "C" __global__ void __launch_bounds__({}) merge(const __grid_constant__ Attention a, u32 splits, const f32* partial, Element* result) {{
+  take_turn();
   merge_splits(a, splits, partial, result);
 }}
 )",

@@ -31,6 +31,7 @@ std::string depthwise_text(const DirectWindow& window, DType dtype, const std::s
     for (const bool vector : {false, true})
       text += fmt::format(R"(
 extern "C" __global__ void __launch_bounds__({}) depthwise_{}_{}(const __grid_constant__ Depthwise p) {{
+  take_turn();
   depthwise<{}, {}, {}, Finish>(p);
 }}
 )",
@@ -43,6 +44,7 @@ std::string conv_transpose_text(const DirectWindow& window, DType dtype, const s
   for (const bool vector : {false, true})
     text += fmt::format(R"(
 extern "C" __global__ void __launch_bounds__({}) conv_transpose_{}(const __grid_constant__ Transposed p) {{
+  take_turn();
   conv_transpose<{}, {}, Finish>(p);
 }}
 )",

@@ -26,6 +26,7 @@ std::string gathers(std::string_view name, std::string_view parameter, int wides
     text += fmt::format(R"(
 extern "C" __global__ void __launch_bounds__(256) {0}_{1}(const __grid_constant__ {2} parameter, const {3}* in,
                                                           const void* indices, {3}* out, Complaint complaint) {{
+  take_turn();
   {0}(parameter, in, indices, out, complaint);
 }}
 )",
@@ -40,6 +41,7 @@ std::string with_padding(int width, std::string_view name, std::string_view para
     text += fmt::format(R"(
 extern "C" __global__ void __launch_bounds__(256) {0}_{1}(const __grid_constant__ {2} parameter, const {3}* in,
                                                           const {3}* value, {3}* out) {{
+  take_turn();
   {0}<{3}, {4}>(parameter, in, value, out);
 }}
 )",

@@ -32,6 +32,7 @@ std::string kernel(const std::string& name, int elements, const ScalarProgram& p
       program, [](int32_t input) { return fmt::format("x{}[i]", input); }, "      ");
   return fmt::format(R"(
 extern "C" __global__ void __launch_bounds__({threads}) {name}(const __grid_constant__ Space<{operands}> space{parameters}) {{
+  take_turn();
   for (u32 at = blockIdx.x * {threads}u + threadIdx.x; at < space.chunks; at += gridDim.x * {threads}u) {{
     i64 offset[{operands}];
     space.locate<{elements}>(at, offset);

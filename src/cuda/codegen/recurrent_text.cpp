@@ -46,12 +46,15 @@ __device__ __forceinline__ f32 clip() {{ return __uint_as_float({:#x}u); }}
   return text + std::string(device::recurrent_cuh) +
          fmt::format(R"(
 extern "C" __global__ void __launch_bounds__({threads}) begin(const __grid_constant__ Recurrent shape, const Element* h, const Element* c, f32* state_h, f32* state_c, Element* final_h, Element* final_c) {{
+  take_turn();
   begin_state(shape, h, c, state_h, state_c, final_h, final_c);
 }}
 extern "C" __global__ void __launch_bounds__({threads}) project(const __grid_constant__ Recurrent shape, u32 steps, const Element* x, const Element* weights, const Element* biases, f32* projected) {{
+  take_turn();
   project_inputs(shape, steps, x, weights, biases, projected);
 }}
 extern "C" __global__ void __launch_bounds__({threads}) advance(const __grid_constant__ Recurrent shape, u32 steps, u32 step, const f32* projected, const Element* recurrence, const Element* biases, const Element* peephole, const f32* h, f32* next_h, f32* c, Element* y, Element* final_h, Element* final_c) {{
+  take_turn();
   advance_step(shape, steps, step, projected, recurrence, biases, peephole, h, next_h, c, y, final_h, final_c);
 }}
 )",

@@ -84,6 +84,7 @@ struct Rule {{
         made.text +=
             fmt::format(R"(
 extern "C" __global__ void __launch_bounds__({threads}) {form}{vector}{suffix}(const __grid_constant__ Reduction shape, const Element* in, Element* out, Wide* partial) {{
+  take_turn();
   reduce_{form}<{elements}, {split}>(shape, in, out, partial);
 }}
 )",
@@ -93,6 +94,7 @@ extern "C" __global__ void __launch_bounds__({threads}) {form}{vector}{suffix}(c
       }
   made.text += fmt::format(R"(
 extern "C" __global__ void __launch_bounds__({}) finish(u32 outputs, u32 splits, i64 count, f64 part, const Wide* partial, Element* out) {{
+  take_turn();
   finish_splits(outputs, splits, count, part, partial, out);
 }}
 )",
@@ -112,6 +114,7 @@ constexpr bool largest = {}, select_last = {};
          std::string(device::arg_reduce_cuh) +
          fmt::format(R"(
 extern "C" __global__ void __launch_bounds__({}) arg_reduce(const __grid_constant__ ArgReduction shape, const Element* in, i64* out) {{
+  take_turn();
   arg_extreme(shape, in, out);
 }}
 )",

@@ -27,6 +27,7 @@ void add_kernel(RowText& made, const std::string& name, const std::string& call,
                 const std::string& parameters, const std::string& arguments) {
   made.text += fmt::format(R"(
 extern "C" __global__ void __launch_bounds__({}) {}(const __grid_constant__ {} shape, const Element* in{}, Element* out) {{
+  take_turn();
   {}(shape, in{}, out);
 }}
 )",
@@ -76,9 +77,11 @@ RowText group_columns_text(DType dtype, DType scale, DType bias) {
   for (const int elements : {1, made.vector_elements})
     made.text += fmt::format(R"(
 extern "C" __global__ void __launch_bounds__({threads}) moments{suffix}(const __grid_constant__ GroupColumns shape, const Element* in, Wide* partial) {{
+  take_turn();
   find_moments<{elements}>(shape, in, partial);
 }}
 extern "C" __global__ void __launch_bounds__({threads}) normalize{suffix}(const __grid_constant__ GroupColumns shape, const Element* in, const ScaleElement* scale, const BiasElement* bias, Element* out, const Wide* partial) {{
+  take_turn();
   normalize_columns<{elements}>(shape, in, scale, bias, out, partial);
 }}
 )",

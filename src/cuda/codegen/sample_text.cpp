@@ -20,6 +20,7 @@ std::string grid_sample_text(const ops::GridSample& op, int axes, DType dtype, D
   return text + fmt::format(R"(
 extern "C" __global__ void __launch_bounds__(256) grid_sample_any(const __grid_constant__ Sampling p, const {0}* x,
                                                                   const {1}* grid, {0}* out) {{
+  take_turn();
   grid_sample(p, x, grid, out);
 }}
 )",
@@ -31,6 +32,7 @@ std::string col2im_text(DType dtype) {
   for (const std::string_view part : {device::scalar_cuh, device::col2im_cuh}) text += part;
   return text + fmt::format(R"(
 extern "C" __global__ void __launch_bounds__(256) col2im_any(const __grid_constant__ Folding p, const {0}* columns, {0}* out) {{
+  take_turn();
   col2im(p, columns, out);
 }}
 )",

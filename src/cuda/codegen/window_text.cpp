@@ -28,9 +28,11 @@ std::string with_window(const PoolWindow& window) {
 std::string pool_text(const PoolWindow& window, DType dtype) {
   return with_window(window) + fmt::format(R"(
 extern "C" __global__ void __launch_bounds__(256) pool_any(const __grid_constant__ Pooling p, const {0}* in, {0}* out) {{
+  take_turn();
   pool<{0}, 1>(p, in, out);
 }}
 extern "C" __global__ void __launch_bounds__(256) pool_vector(const __grid_constant__ Pooling p, const {0}* in, {0}* out) {{
+  take_turn();
   pool<{0}, {1}>(p, in, out);
 }}
 )",
@@ -41,6 +43,7 @@ std::string pool_indices_text(const PoolWindow& window, DType dtype) {
   return with_window(window) + fmt::format(R"(
 extern "C" __global__ void __launch_bounds__(256) pool_indices_any(const __grid_constant__ Pooling p, u32 column_major,
                                                                    const {}* in, i64* out) {{
+  take_turn();
   pool_indices(p, column_major != 0, in, out);
 }}
 )",
@@ -53,10 +56,12 @@ std::string resize_text(int axes, DType dtype) {
   return text + fmt::format(R"(
 extern "C" __global__ void __launch_bounds__(256) interpolate_any(const __grid_constant__ Interpolation p,
                                                                   const {0}* in, {0}* out) {{
+  take_turn();
   interpolate<{0}, 1, {1}>(p, in, out);
 }}
 extern "C" __global__ void __launch_bounds__(256) interpolate_vector(const __grid_constant__ Interpolation p,
                                                                      const {0}* in, {0}* out) {{
+  take_turn();
   interpolate<{0}, {2}, {1}>(p, in, out);
 }}
 )",

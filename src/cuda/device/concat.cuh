@@ -30,6 +30,7 @@ __device__ __forceinline__ void concat_elements(const Parts& parts, T* __restric
 #define CAMSHAFT_CONCAT(bytes, T)                                                            \
   extern "C" __global__ void __launch_bounds__(256)                                          \
       concat_##bytes(const __grid_constant__ Parts parts, T* out) {                          \
+    take_turn();                                                                             \
     concat_elements(parts, out);                                                             \
   }
 CAMSHAFT_CONCAT(1, u8)

@@ -88,20 +88,24 @@ __device__ __forceinline__ void transpose_tile(const Tiles& tiles, const T* __re
 #define CAMSHAFT_COPY(bytes, T)                                                                          \
   extern "C" __global__ void __launch_bounds__(256)                                                      \
       copy_##bytes(const __grid_constant__ Space<2> space, const T* in, T* out) {                        \
+    take_turn();                                                                                         \
     copy_elements(space, in, out);                                                                       \
   }                                                                                                      \
   extern "C" __global__ void __launch_bounds__(256)                                                      \
       tile_##bytes(const __grid_constant__ Tiles tiles, const T* in, T* out) {                           \
+    take_turn();                                                                                         \
     transpose_tile<T, 1>(tiles, in, out);                                                                \
   }
 #define CAMSHAFT_NARROW_COPY(bytes, T)                                                                   \
   extern "C" __global__ void __launch_bounds__(256)                                                      \
       gather_##bytes(const __grid_constant__ Space<2> space, const T* in, T* out) {                      \
+    take_turn();                                                                                         \
     gather_elements_16(space, in, out);                                                                  \
   }
 #define CAMSHAFT_PACKED_TILE(bytes, T)                                                                   \
   extern "C" __global__ void __launch_bounds__(256)                                                      \
       packed_tile_##bytes(const __grid_constant__ Tiles tiles, const T* in, T* out) {                    \
+    take_turn();                                                                                         \
     transpose_tile<T, 4 / bytes>(tiles, in, out);                                                        \
   }
 CAMSHAFT_COPY(1, u8)

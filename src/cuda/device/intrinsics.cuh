@@ -350,6 +350,12 @@ __device__ __forceinline__ void let_next_start() {
   asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
 #endif
 }
+/// What a kernel begins with that has nothing to do before its turn. All blocks of all kernels take theirs: who does not
+/// wait is done too early for the launches behind the next one. The next one comes in while this one works.
+__device__ __forceinline__ void take_turn() {
+  wait_for_previous();
+  let_next_start();
+}
 
 #if __CUDA_ARCH__ >= 900
 /// All threads of all blocks of the cluster.

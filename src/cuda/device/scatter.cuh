@@ -57,15 +57,20 @@ __device__ __forceinline__ void clear(u32 count, u32* numbers) {
   for (u32 at = blockIdx.x * 256u + threadIdx.x; at < count; at += gridDim.x * 256u) numbers[at] = 0;
 }
 
-extern "C" __global__ void __launch_bounds__(256) clear_all(u32 count, u32* numbers) { clear(count, numbers); }
+extern "C" __global__ void __launch_bounds__(256) clear_all(u32 count, u32* numbers) {
+  take_turn();
+  clear(count, numbers);
+}
 extern "C" __global__ void __launch_bounds__(256)
     find_last_slices_any(const __grid_constant__ Slices slices, u32 count, const void* indices, u32* last,
                          Complaint complaint) {
+  take_turn();
   find_last_slices(slices, count, indices, last, complaint);
 }
 extern "C" __global__ void __launch_bounds__(256)
     find_last_elements_any(const __grid_constant__ Elements elements, const void* indices, u32* last,
                            Complaint complaint) {
+  take_turn();
   find_last_elements(elements, indices, last, complaint);
 }
 
@@ -73,11 +78,13 @@ extern "C" __global__ void __launch_bounds__(256)
   extern "C" __global__ void __launch_bounds__(256)                                                       \
       scatter_slices_##bytes(const __grid_constant__ Slices slices, const void* indices, const u32* last, \
                              const T* updates, T* out) {                                                  \
+    take_turn();                                                                                          \
     scatter_slices(slices, indices, last, updates, out);                                                  \
   }                                                                                                       \
   extern "C" __global__ void __launch_bounds__(256)                                                       \
       scatter_elements_##bytes(const __grid_constant__ Elements elements, const void* indices,            \
                                const u32* last, const T* updates, T* out) {                               \
+    take_turn();                                                                                          \
     scatter_elements(elements, indices, last, updates, out);                                              \
   }
 CAMSHAFT_SCATTER(1, u8)

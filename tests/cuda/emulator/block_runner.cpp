@@ -84,6 +84,7 @@ void BlockRunner::run(Launch& launch, Index block, Cluster* cluster, unsigned ra
   block_.blocks = launch.blocks;
   block_.threads = size;
   ++block_.serial;
+  block_.has_waited = false;
   const size_t shared_bytes = (launch.shared_bytes + 15) / 16 * 16;
   block_.shared = reinterpret_cast<unsigned char*>(shared_ + shared_room - shared_bytes);
   if (shared_bytes > 0) std::memset(block_.shared, facts::unwritten, shared_bytes);
@@ -129,6 +130,9 @@ void BlockRunner::run(Launch& launch, Index block, Cluster* cluster, unsigned ra
     running_kernel = nullptr;
   }
   if (cluster != nullptr) cluster->leave();
+  if (finished_ == count && launch.may_start && !block_.has_waited)
+    launch.fail("kernel '" + launch.name + "', block " + text(block) +
+                ": started before the launch before had ended, and did not wait for it");
   // Threads that did not finish have left something on their stacks.
   if (finished_ < count) {
     idle_.clear();

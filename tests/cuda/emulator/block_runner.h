@@ -21,7 +21,8 @@ struct Launch {
   unsigned shared_bytes = 0;
   unsigned cluster_blocks = 1;  ///< along y
   void** arguments = nullptr;
-  bool is_odd = false;  ///< the first, third … launch of this process
+  bool is_odd = false;     ///< the first, third … launch of this process
+  bool may_start = false;  ///< before the launch before has ended: its blocks have to wait for it
 
   /// Keeps the first message.
   void fail(const std::string& what);

@@ -489,7 +489,7 @@ EMULATOR_API Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Han
 namespace {
 
 Result launch_kernel(const Function& function, Index blocks, Index threads, unsigned shared_bytes, Handle handle,
-                     void** arguments, bool together, unsigned cluster_blocks = 1) {
+                     void** arguments, bool together, unsigned cluster_blocks = 1, bool may_start = false) {
   const auto count = [](Index i) { return uint64_t{i.x} * i.y * i.z; };
   if (count(blocks) == 0 || count(threads) == 0 || blocks.x > 0x7fffffff || blocks.y > 65535 || blocks.z > 65535 ||
       threads.z > 64 || count(threads) > facts::threads_per_block || shared_bytes > function.most_dynamic_shared_bytes)
@@ -529,6 +529,7 @@ Result launch_kernel(const Function& function, Index blocks, Index threads, unsi
       launch.threads = threads;
       launch.shared_bytes = shared_bytes;
       launch.cluster_blocks = cluster_blocks;
+      launch.may_start = may_start;
       launch.arguments = kept->pointers.data();
       static bool is_odd = false;
       launch.is_odd = is_odd = !is_odd;
@@ -543,22 +544,25 @@ Result launch_kernel(const Function& function, Index blocks, Index threads, unsi
 
 }  // namespace
 
-// Kernels may always start as late as they like.
+// Kernels may always start as late as they like; that those that need not have waited is checked.
 EMULATOR_API Result cuLaunchKernelEx(const LaunchConfig* config, Handle function, void** arguments, void** extra) {
   if (extra != nullptr || function == nullptr) return invalid_value;
   unsigned cluster_blocks = 1;
+  bool may_start = false;
   for (unsigned i = 0; i < config->attribute_count; ++i) {
     const LaunchAttribute& attribute = config->attributes[i];
     if (attribute.kind == LaunchAttribute::cluster && facts::capability() >= 90 && attribute.cluster_size[0] == 1 &&
         attribute.cluster_size[2] == 1) {
       cluster_blocks = attribute.cluster_size[1];
-    } else if (attribute.kind != LaunchAttribute::programmatic_serialization) {
+    } else if (attribute.kind == LaunchAttribute::programmatic_serialization) {
+      may_start = attribute.is_allowed != 0;
+    } else {
       return invalid_value;
     }
   }
   return launch_kernel(*static_cast<Function*>(function), {config->grid_x, config->grid_y, config->grid_z},
                        {config->block_x, config->block_y, config->block_z}, config->shared_bytes, config->stream,
-                       arguments, false, cluster_blocks);
+                       arguments, false, cluster_blocks, may_start);
 }
 
 EMULATOR_API Result cuLaunchCooperativeKernel(Handle function, unsigned grid_x, unsigned grid_y, unsigned grid_z,

@@ -26,6 +26,7 @@ struct Block {
   unsigned char* shared;          ///< dynamic shared memory
   unsigned char* const* cluster;  ///< that of each block of the cluster, valid after the first synchronize_cluster()
   unsigned cluster_blocks;
+  bool has_waited;  ///< for the launches before
 
   /// Waits for all threads of the block; gives how many of them voted other than 0.
   unsigned (*synchronize)(unsigned vote);

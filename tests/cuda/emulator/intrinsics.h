@@ -347,10 +347,15 @@ inline void copy_async_wait() {
 #endif
 }
 
-// ---- kernels that overlap: none here
+// ---- kernels that overlap: none here, but those that may must have waited
 
-inline void wait_for_previous() {}
+inline void wait_for_previous() {
+  camshaft_block->has_waited = true;
+}
 inline void let_next_start() {}
+inline void take_turn() {
+  wait_for_previous();
+}
 template <class T>
 inline void keep(T&) {}
 
