@@ -4,12 +4,13 @@
 
 #include "compile/scalar_lowering.h"
 #include "compile/shape_check.h"
+#include "ops/move.h"
 #include "ops/pointwise.h"
 #include "ops/region.h"
 
 namespace camshaft {
 
-std::optional<PointwiseView> view_pointwise(const RegionView& region) {
+std::optional<PointwiseView> view_pointwise(const RegionView& region, bool with_transposes) {
   const Node& node = region.node;
   PointwiseView view;
   Graph single;
@@ -23,9 +24,19 @@ std::optional<PointwiseView> view_pointwise(const RegionView& region) {
   } else {
     return std::nullopt;
   }
-  std::optional<LoweredProgram> lowered = lower_scalar_program(*body, 0);
+  size_t transposes = 0;
+  while (with_transposes && transposes < body->nodes.size() && body->nodes[transposes].op.as<ops::Transpose>())
+    ++transposes;
+  std::optional<LoweredProgram> lowered = lower_scalar_program(*body, transposes);
   if (!lowered || lowered->program.outputs.empty()) return std::nullopt;
-  for (const ValueId id : lowered->loads) {
+  for (ValueId id : lowered->loads) {
+    view.permutations.emplace_back();
+    for (size_t n = 0; n < transposes; ++n)
+      if (body->nodes[n].outputs[0] == id) {
+        view.permutations.back() = body->nodes[n].op.as<ops::Transpose>()->permutation;
+        id = body->nodes[n].inputs[0];
+        break;
+      }
     const auto it = std::find(body->inputs.begin(), body->inputs.end(), id);
     if (it == body->inputs.end()) return std::nullopt;
     view.loads.push_back(static_cast<int32_t>(it - body->inputs.begin()));
@@ -40,16 +51,22 @@ std::optional<PointwiseView> view_pointwise(const RegionView& region) {
 PointwiseStrides pointwise_strides(const PointwiseView& view, const KernelShapes& shapes) {
   const Dims& out = shapes.outputs[0].dims;
   PointwiseStrides all;
-  for (const int32_t load : view.loads) {
-    const OperandShape& operand = shapes.inputs[static_cast<size_t>(load)];
-    require_broadcast(operand.dims, out);
-    std::vector<int64_t> strides(out.size(), 0);
+  for (size_t k = 0; k < view.loads.size(); ++k) {
+    const OperandShape& operand = shapes.inputs[static_cast<size_t>(view.loads[k])];
+    const size_t rank = operand.dims.size();
+    std::vector<int64_t> own(rank, 0);
     int64_t stride = 1;
-    for (size_t i = 0; i < operand.dims.size(); ++i) {
-      const size_t d = operand.dims.size() - 1 - i;
-      strides[out.size() - 1 - i] = operand.dims[d] == 1 ? 0 : stride;
-      stride = i == 0 ? operand.pitch() : stride * operand.dims[d];
+    for (size_t d = rank; d-- > 0;) {
+      own[d] = operand.dims[d] == 1 ? 0 : stride;
+      stride = d + 1 == rank ? operand.pitch() : stride * operand.dims[d];
     }
+    const std::vector<int64_t>& permutation = view.permutations[k];
+    const auto axis = [&](size_t d) { return permutation.empty() ? d : static_cast<size_t>(permutation[d]); };
+    Dims read;
+    for (size_t d = 0; d < rank; ++d) read.push_back(operand.dims[axis(d)]);
+    require_broadcast(read, out);
+    std::vector<int64_t> strides(out.size(), 0);
+    for (size_t d = 0; d < rank; ++d) strides[out.size() - rank + d] = own[axis(d)];
     all.loads.push_back(std::move(strides));
   }
   for (const OperandShape& operand : shapes.outputs) {

@@ -12,11 +12,14 @@ namespace camshaft {
 struct PointwiseView {
   ScalarProgram program;
   std::vector<int32_t> loads;  ///< the region's input that each load of the program reads
+  /// Of each load: the input's axes in the order in which they are read; empty: as they lie.
+  std::vector<std::vector<int64_t>> permutations;
 };
 
 /// Of a pointwise region, or a single pointwise operator or cast; nullopt for others, and where the outputs do not
-/// share one iteration space or hold strings.
-std::optional<PointwiseView> view_pointwise(const RegionView& region);
+/// share one iteration space or hold strings. Only where `with_transposes` is said may a body begin with transposes of
+/// its inputs.
+std::optional<PointwiseView> view_pointwise(const RegionView& region, bool with_transposes = false);
 
 /// Elements between neighbours along each axis of the result.
 struct PointwiseStrides {

@@ -93,8 +93,12 @@ class PointwiseKernel final : public Kernel {
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
     return std::make_unique<PointwiseLaunch>(view_, kernels_, shapes);
   }
-  // With several outputs, one of them would overwrite an input that another still needs.
-  bool can_run_in_place(size_t, size_t) const override { return kernels_.output_bytes.size() == 1; }
+  // With several outputs, one of them would overwrite an input that another still needs; and a transposed one lies
+  // elsewhere.
+  bool can_run_in_place(size_t, size_t) const override {
+    return kernels_.output_bytes.size() == 1 && std::all_of(view_.permutations.begin(), view_.permutations.end(),
+                                                            [](const auto& axes) { return axes.empty(); });
+  }
   bool reads_slices(size_t) const override { return true; }
   bool writes_slices(size_t) const override { return true; }
 
@@ -104,7 +108,7 @@ class PointwiseKernel final : public Kernel {
 };
 
 std::optional<PointwiseView> view_on_device(const RegionView& region) {
-  auto view = view_pointwise(region);
+  auto view = view_pointwise(region, true);
   if (!view) return std::nullopt;
   for (const ScalarInstruction& i : view->program.instructions)
     if (!has_device_type(i.dtype)) return std::nullopt;

@@ -27,7 +27,12 @@ bool is_name(const std::string& param) {
 
 class InputTypes {
  public:
-  explicit InputTypes(const ImportOptions& options) : options_(options) {}
+  InputTypes(const std::vector<ValueInfoProto>& inputs, const ImportOptions& options) : options_(options) {
+    for (const ValueInfoProto& input : inputs)
+      for (size_t axis = 0; input.type.shape && axis < input.type.shape->size(); ++axis)
+        if (const auto size = only_size({input.name, axis}))
+          only_sizes_.try_emplace((*input.type.shape)[axis].param, *size);
+  }
 
   TensorType type(const ValueInfoProto& input, const std::string& where) {
     if (input.type.kind != TypeProto::Kind::tensor) return container_type_from(input.type, input.name, where);
@@ -38,6 +43,10 @@ class InputTypes {
       const DimensionProto d = input.type.shape ? (*input.type.shape)[axis] : DimensionProto{};
       if (d.value && *d.value > 0) {
         type.shape.emplace_back(*d.value);
+      } else if (const auto size = only_size({input.name, axis})) {
+        type.shape.emplace_back(*size);
+      } else if (is_name(d.param) && !has_size({input.name, axis}) && only_sizes_.contains(d.param)) {
+        type.shape.emplace_back(only_sizes_.at(d.param));
       } else if (is_name(d.param) && may_share(d.param, {input.name, axis})) {
         type.shape.push_back(Dim::symbol(d.param));
       } else {
@@ -68,6 +77,22 @@ class InputTypes {
     return it->second[axis.axis];
   }
 
+  bool has_size(const Axis& axis) const {
+    return std::any_of(options_.shapes.begin(), options_.shapes.end(),
+                       [&](const auto& shapes) { return size_of(shapes, axis).has_value(); });
+  }
+
+  // That all sets of shapes give the axis.
+  std::optional<int64_t> only_size(const Axis& axis) const {
+    std::optional<int64_t> only;
+    for (const auto& shapes : options_.shapes) {
+      const auto size = size_of(shapes, axis);
+      if (!size || *size < 1 || (only && *only != *size)) return std::nullopt;
+      only = size;
+    }
+    return only;
+  }
+
   // Adds the axis to those of this name unless it is given another size than one of them.
   bool may_share(const std::string& symbol, const Axis& axis) {
     std::vector<Axis>& others = axes_[symbol];
@@ -82,6 +107,7 @@ class InputTypes {
 
   const ImportOptions& options_;
   std::map<std::string, std::vector<Axis>> axes_;  // by the symbol they share
+  std::map<std::string, int64_t> only_sizes_;      // of symbols that stand for one size in all sets of shapes
 };
 
 }  // namespace
@@ -99,7 +125,7 @@ ImportedModel import_model(const ModelProto& model, const ImportOptions& options
   Scope scope(model.opsets, target);
   importer.add_initializers(model.graph, scope);
   std::set<std::string> names;
-  InputTypes types(options);
+  InputTypes types(model.graph.inputs, options);
   for (const ValueInfoProto& input : model.graph.inputs) {
     const std::string where = fmt::format("{}: input {}", model.file, quote(input.name));
     if (!names.insert(input.name).second) throw Error(ErrorCode::invalid_model, where + " is listed twice");

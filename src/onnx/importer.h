@@ -21,19 +21,21 @@ struct ImportedModel {
 };
 
 struct ImportOptions {
-  /// Shapes of inputs by name, each map one set that the model is to take. They say how many axes an input has whose
-  /// type says nothing of a shape, and tell sizes apart that exporters gave one name though they differ.
+  /// Shapes of inputs by name, each map one set that the model is to take, and no size between two sets' where all give
+  /// the same. They say how many axes an input has whose type says nothing of a shape, and tell sizes apart that
+  /// exporters gave one name though they differ.
   std::vector<std::map<std::string, std::vector<int64_t>>> shapes;
 };
 
 /// Reads and converts a model.
 ///
-/// Inputs and outputs keep their names and order; initializers are constants, also those listed as inputs. A named
-/// dimension of an input is a symbol of that name; one that is unknown (nothing, "?", "-1", "None", 0 or negative), or
-/// to which `shapes` gives another size than to one before it of that name, is a symbol of its own, "<input>.<axis>".
-/// (A true 0, which no model with a use has, is among the sizes that it takes.) Inner values keep the names of ONNX's
-/// tensors where they are unique. Functions of the model are inlined. Nodes without effect on the outputs are left out.
-/// Declared shapes of outputs and inner values are not trusted: shapes follow from the inputs.
+/// Inputs and outputs keep their names and order; initializers are constants, also those listed as inputs. A dimension
+/// to which all `shapes` give one size has that size. Another named one is a symbol of that name; one that is unknown
+/// (nothing, "?", "-1", "None", 0 or negative), or to which `shapes` gives another size than to one before it of that
+/// name, is a symbol of its own, "<input>.<axis>". (A true 0, which no model with a use has, is among the sizes that it
+/// takes.) Inner values keep the names of ONNX's tensors where they are unique. Functions of the model are inlined.
+/// Nodes without effect on the outputs are left out. Declared shapes of outputs and inner values are not trusted:
+/// shapes follow from the inputs.
 ///
 /// Throws Error(unsupported) that lists every node that cannot be converted, Error(invalid_model) that names the node
 /// that is wrong, and what read_model() throws.

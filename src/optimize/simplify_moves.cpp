@@ -215,17 +215,53 @@ class Simplifier {
     return no_value;
   }
 
-  // One element of an axis is a slice.
+  // The part of an axis of `size` elements that the indices take, where they are evenly spaced and in range.
+  std::optional<ops::Slice> taken_by(ValueId indices, int64_t axis, int64_t size) const {
+    std::vector<int64_t> values;
+    constexpr int64_t most = 1 << 20;
+    if (is_readable_constant(graph_, indices)) {
+      const Tensor& tensor = *graph_.value(indices).constant;
+      if (tensor.size() < 1 || tensor.size() > most) return std::nullopt;
+      values = tensor.to_ints();
+    } else {
+      const auto& content = graph_.value(indices).content;
+      const auto index = content && content->size() == 1 ? content->front().as_constant() : std::nullopt;
+      if (!index || !graph_.shape(indices).empty()) return std::nullopt;
+      values = {*index};
+    }
+    for (int64_t& v : values) {
+      if (v < -size || v >= size) return std::nullopt;
+      if (v < 0) v += size;
+    }
+    const int64_t step = values.size() > 1 ? values[1] - values[0] : 1;
+    for (size_t i = 1; i < values.size(); ++i)
+      if (step < 1 || values[i] - values[i - 1] != step) return std::nullopt;
+    return ops::Slice{{axis}, {values[0]}, {static_cast<int64_t>(values.size())}, {step}};
+  }
+
+  // One row many times, as of the kind of token of which a text has one only, is one row that is repeated.
+  ValueId repeat_one(const ops::Gather& gather, const Node& node) {
+    const auto index = uniform_constant(graph_, node.inputs[1]);
+    const size_t rank = graph_.shape(node.inputs[1]).size();
+    const Shape wanted = graph_.shape(node.outputs[0]);
+    if (!index || graph_.value(node.inputs[1]).constant->size() < 2) return no_value;
+    const ValueId one = graph_.add_constant("index", Tensor::scalar(DType::i64, *index));
+    const ValueId row = add(gather, {node.inputs[0], one}, node);
+    Shape shape = wanted;
+    for (size_t i = 0; i < rank; ++i) shape[static_cast<size_t>(gather.axis) + i] = Dim(1);
+    return add(ops::Expand{wanted}, {add(ops::Reshape{shape}, {row}, node)}, node);
+  }
+
   ValueId simplify_gather(const ops::Gather& gather, const Node& node) {
-    const auto& content = graph_.value(node.inputs[1]).content;
-    const auto index = content && content->size() == 1 ? content->front().as_constant() : std::nullopt;
-    if (!index || !graph_.shape(node.inputs[1]).empty()) return no_value;
-    const Dim& size = graph_.shape(node.inputs[0])[static_cast<size_t>(gather.axis)];
-    const Dim start = *index < 0 ? size + Dim(*index) : Dim(*index);
-    // A constant size tells that the index is in range; of others the slice would not check it.
-    if (!size.is_constant() || start.value() < 0 || start.value() >= size.value()) return no_value;
-    const ValueId slice = add(ops::Slice{{gather.axis}, {start}, {1}, {1}}, {node.inputs[0]}, node);
-    return add(ops::Reshape{graph_.shape(node.outputs[0])}, {slice}, node);
+    const ValueId x = node.inputs[0];
+    const Shape& shape = graph_.shape(x);
+    // A constant size tells that indices are in range; of others the slice would not check it.
+    const auto size = shape[static_cast<size_t>(gather.axis)].as_constant();
+    const auto slice = size ? taken_by(node.inputs[1], gather.axis, *size) : std::nullopt;
+    if (!slice) return repeat_one(gather, node);
+    const ValueId taken = is_identity(*slice, shape) ? x : add(*slice, {x}, node);
+    if (graph_.type(taken) == graph_.type(node.outputs[0])) return taken;
+    return add(ops::Reshape{graph_.shape(node.outputs[0])}, {taken}, node);
   }
 
   ValueId simplify_reduce(const ops::Reduce& reduce, const Node& node) {

@@ -87,6 +87,38 @@ TEST(SimplifyMoves, GatherOfOneElementIsASlice) {
                  return "y" = %y)");
 }
 
+TEST(SimplifyMoves, GatherOfALineIsASlice) {
+  expect_pass(simplify_moves,
+              R"(const %i: i64[1, 2] = [0, -1]
+                 %y = gather {axis=1} (%x, %i)
+                 return "y" = %y)",
+              R"(%s = slice {axes=[1], starts=shape(0), counts=shape(2), steps=[2]} (%x)
+                 %y = reshape {shape=shape(2, 1, 2)} (%s)
+                 return "y" = %y)");
+  expect_pass(simplify_moves,
+              R"(const %i: i64[1, 3] = [[0, 1, 2]]
+                 %y = gather {axis=1} (%x, %i)
+                 return "y" = %y)",
+              R"(%y = reshape {shape=shape(2, 1, 3)} (%x)
+                 return "y" = %y)");
+  for (const char* indices : {"[2, 1, 0]", "[0, 2, 1]", "[0, 1, 1]"})
+    expect_unchanged(simplify_moves, std::string("const %i: i64[3] = ") + indices + R"(
+                 %y = gather {axis=1} (%x, %i)
+                 return "y" = %y)");
+}
+
+TEST(SimplifyMoves, GatherOfOneRowManyTimesRepeatsIt) {
+  expect_pass(simplify_moves,
+              R"(const %i: i64[1, 4] = 1
+                 %y = gather {axis=0} (%x, %i)
+                 return "y" = %y)",
+              R"(const %o: i64[] = 1
+                 %g = gather {axis=0} (%x, %o)
+                 %r = reshape {shape=shape(1, 1, 3)} (%g)
+                 %y = expand {shape=shape(1, 4, 3)} (%r)
+                 return "y" = %y)");
+}
+
 TEST(SimplifyMoves, ReshapesBehindAProductMoveBeforeIt) {
   expect_pass(simplify_moves,
               R"(const %w: f32[4, 5] = 0.5
