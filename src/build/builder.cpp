@@ -18,6 +18,8 @@
 #include "compile/tune/settle_chains.h"
 #include "cpu/device.h"
 #include "onnx/importer.h"
+#include "optimize/defer_layer_norms.h"
+#include "optimize/join_transposes.h"
 #include "optimize/lower_precision.h"
 #include "optimize/pipeline.h"
 #include "runtime/backends.h"
@@ -180,6 +182,8 @@ Engine Builder::build_checked(const std::string& model_path) {
     passes.keep_f32 = &too_large;
   }
   lower_precision(graph, passes);
+  if (passes.storage != DType::f32) defer_layer_norms(graph, passes);
+  if (passes.storage != DType::f32) join_transposes(graph, passes);
   report_.seconds_optimize = watch.lap();
 
   compile.profiles = options_.profiles;

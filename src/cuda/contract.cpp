@@ -146,7 +146,6 @@ class ProductLaunch final : public Launch {
     size.threads = static_cast<unsigned>(compiled_.tile.threads());
     size.shared_bytes = static_cast<unsigned>(compiled_.tile.shared_bytes());
     size.cluster_y = p_.is_cluster ? splits_ : 1;
-    size.may_start_early = true;
     void* argument = &p_;
     compiled_.function(aligned).launch(static_cast<Queue*>(arguments.queue)->stream(), size, {&argument, 1});
   }
@@ -291,12 +290,12 @@ class ProductKernel final : public Kernel {
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
     return std::make_unique<ProductLaunch>(view_, *compiled_, shapes);
   }
-  bool can_run_in_place(size_t i, size_t) const override { return can_overwrite_[i]; }
+  bool can_run_in_place(size_t i, size_t o) const override { return o == 0 && can_overwrite_[i]; }
   bool reads_slices(size_t i) const override {
     const bool is_dense = view_.form.window && view_.form.window->row_is_tap && static_cast<int32_t>(i) == view_.a;
-    return !is_dense && reads_input(i);
+    return !is_dense && reads_input(i) && static_cast<int32_t>(i) != view_.contract.moments;
   }
-  bool writes_slices(size_t) const override { return true; }
+  bool writes_slices(size_t o) const override { return o == 0; }
   bool reads_input(size_t i) const override { return !(view_.rows && static_cast<int32_t>(i) == view_.b); }
 
  private:

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
+#include "compile/shape_check.h"
 #include "cuda/codegen/scalar_text.h"
+#include "device_texts.h"
 #include "ops/broadcast.h"
 
 namespace camshaft::cuda {
@@ -21,8 +24,12 @@ EpilogueView::Layout layout_of(const Shape& operand, const Shape& result) {
 }
 
 std::string_view layout_name(EpilogueView::Layout layout) {
-  constexpr std::string_view names[] = {"one", "columns", "dense", "general"};
+  constexpr std::string_view names[] = {"one", "columns", "dense", "general"};  // norms have none
   return names[static_cast<size_t>(layout)];
+}
+
+bool is_of_norm(EpilogueView::Layout layout) {
+  return layout == EpilogueView::Layout::row_mean || layout == EpilogueView::Layout::row_factor;
 }
 
 constexpr size_t most_row_axes = std::size(kernel_parameters::RowMap{}.size);
@@ -59,11 +66,19 @@ std::optional<EpilogueView> view_epilogue(const RegionView& region, const Contra
     for (ScalarInstruction i : view.epilogue->instructions) {
       if (i.kind == Kind::load) {
         const int32_t region_input = view.epilogue_loads[static_cast<size_t>(i.a)];
-        if (region_input < 0) {
+        if (region_input == -1) {
           renamed.push_back(sum);
           continue;
         }
-        i.a = input(region_input);
+        if (region_input < 0) {
+          made.loads.push_back(view.moments);
+          made.types.push_back(DType::f32);
+          made.layouts.push_back(region_input == ContractView::row_mean ? EpilogueView::Layout::row_mean
+                                                                        : EpilogueView::Layout::row_factor);
+          i.a = static_cast<int32_t>(made.loads.size());
+        } else {
+          i.a = input(region_input);
+        }
       } else {
         for (int32_t* operand : {&i.a, &i.b, &i.c})
           if (*operand >= 0) *operand = renamed[static_cast<size_t>(*operand)];
@@ -75,7 +90,14 @@ std::optional<EpilogueView> view_epilogue(const RegionView& region, const Contra
     made.program.outputs = {sum};
   }
   made.program.inputs = static_cast<int>(made.loads.size()) + 1;
-  if (made.loads.size() > static_cast<size_t>(kernel_parameters::most_epilogue_operands)) return std::nullopt;
+  made.norm = view.norm;
+  made.gives_moments = view.gives_moments;
+  const size_t operands = made.loads.size() + (made.gives_moments ? 1 : 0);
+  if (operands > static_cast<size_t>(kernel_parameters::most_epilogue_operands)) return std::nullopt;
+  constexpr int64_t lanes_width = 32, most_width = 1 << 20;
+  if (made.norm && (made.norm->width > most_width || !std::isfinite(made.norm->epsilon))) return std::nullopt;
+  if (made.gives_moments && (made.gives_moments->width != lanes_width || made.result == DType::f64))
+    return std::nullopt;
   for (const ScalarInstruction& i : instructions)
     if (!has_device_type(i.dtype)) return std::nullopt;
   return has_device_type(made.result) ? std::optional(std::move(made)) : std::nullopt;
@@ -83,9 +105,18 @@ std::optional<EpilogueView> view_epilogue(const RegionView& region, const Contra
 
 std::string finish_text(const EpilogueView& view, bool aligned) {
   // What is the same for all rows is read, and widened, once.
-  std::string members[2], loads[2];
+  std::string members[2], loads[2], begin, end;
   std::vector<std::string> names;
   for (size_t k = 0; k < view.types.size(); ++k) {
+    if (is_of_norm(view.layouts[k])) {
+      names.emplace_back(view.layouts[k] == EpilogueView::Layout::row_mean ? "of_row.norm.x" : "of_row.norm.y");
+      if (!begin.empty()) continue;
+      members[1] += "    float2 norm;\n";
+      loads[1] += "      norm = row_norms()[row % tile_rows];\n";
+      begin = fmt::format("    find_row_norms<{}, {}>(p.operand[{}], first_row, end_row, {:.9e}f);\n", view.norm->width,
+                          view.norm->root_mean_square, k, view.norm->epsilon);
+      continue;
+    }
     const std::string type = device_type(view.types[k]), number = std::to_string(k + 1);
     const bool is_of_row =
         view.layouts[k] == EpilogueView::Layout::dense || view.layouts[k] == EpilogueView::Layout::general;
@@ -107,12 +138,17 @@ std::string finish_text(const EpilogueView& view, bool aligned) {
   const std::string statements = scalar_statements(
       view.program, [&](int32_t input) { return input == 0 ? "sum[i]" : names[static_cast<size_t>(input) - 1]; },
       "      ");
+  if (view.gives_moments)
+    end = fmt::format("    put_moments<{}>(p.operand[{}], row, column, y);\n", device_type(view.result),
+                      view.types.size());
   const int32_t result = view.program.outputs.at(0);
   // Several rows at once hide the time that memory takes; of long programs they would be too much code.
   constexpr size_t short_program = 12;
   const int rows = loads[1].empty() ? 2 : view.program.instructions.size() <= short_program ? 4 : 2;
-  return fmt::format(
-      R"(
+  const std::string_view before = begin.empty() && end.empty() ? std::string_view() : device::row_norm_cuh;
+  return std::string(before) +
+         fmt::format(
+             R"(
 struct Finish {{
   static constexpr int rows_at_once = {rows};
   static constexpr bool aligned = {aligned};
@@ -126,6 +162,11 @@ struct Finish {{
     __device__ __forceinline__ void load(const Parameters& p, u32 row, u32 column, u32 count) {{
 {row_loads}    }}
   }};
+  /// Called by all threads once, before they wait for each other and then come to run(). There neighbouring lanes have
+  /// 8 columns each of a row.
+  template <class Parameters>
+  static __device__ __forceinline__ void begin(const Parameters& p, u32 first_row, u32 end_row) {{
+{begin}  }}
   template <class Parameters>
   static __device__ __forceinline__ void run(const Parameters& p, const f32 (&sum)[8], const OfColumns& of_columns,
                                              const OfRow& of_row, u32 row, u32 column, u32 count) {{
@@ -135,14 +176,15 @@ struct Finish {{
 {statements}      y[i] = v{result};
     }}
     store_columns<{type}, aligned>(p, row, column, count, y);
-  }}
+{end}  }}
 }};
 )",
-      fmt::arg("rows", rows), fmt::arg("aligned", aligned), fmt::arg("column_members", members[0]),
-      fmt::arg("column_loads", loads[0]), fmt::arg("row_members", members[1]), fmt::arg("row_loads", loads[1]),
-      fmt::arg("type", device_type(view.result)),
-      fmt::arg("computing", computing_type(view.program.instructions[static_cast<size_t>(result)].dtype)),
-      fmt::arg("statements", statements), fmt::arg("result", result));
+             fmt::arg("rows", rows), fmt::arg("aligned", aligned), fmt::arg("column_members", members[0]),
+             fmt::arg("column_loads", loads[0]), fmt::arg("row_members", members[1]), fmt::arg("row_loads", loads[1]),
+             fmt::arg("type", device_type(view.result)),
+             fmt::arg("computing", computing_type(view.program.instructions[static_cast<size_t>(result)].dtype)),
+             fmt::arg("statements", statements), fmt::arg("result", result), fmt::arg("begin", begin),
+             fmt::arg("end", end));
 }
 
 bool can_overwrite(const RegionView& region, const ContractView& contract, const EpilogueView& view, int32_t i) {
@@ -184,32 +226,59 @@ OperandMap map_operand(const OperandShape& operand, const Dims& out) {
   return map;
 }
 
+namespace {
+
+// [rows of the result..., parts, 2]: the row stride counts parts.
+OperandMap map_moments(const Dims& moments, const Dims& out) {
+  const bool fits = moments.size() == out.size() + 1 && moments.back() == 2 &&
+                    std::equal(out.begin(), out.end() - 1, moments.begin());
+  if (!fits) throw Error(ErrorCode::invalid_argument, "moments of other rows than those of a product");
+  OperandMap map;
+  map.row_stride = moments[out.size() - 1];
+  return map;
+}
+
+bool is_one_of_row(EpilogueView::Layout layout) {
+  return layout == EpilogueView::Layout::one || is_of_norm(layout);
+}
+
+}  // namespace
+
 EpilogueOperands::EpilogueOperands(const EpilogueView& view, const KernelShapes& shapes)
-    : loads_(view.loads), layouts_(view.layouts) {
-  for (const int32_t load : view.loads) {
-    maps_.push_back(map_operand(shapes.inputs[static_cast<size_t>(load)], shapes.outputs[0].dims));
+    : loads_(view.loads), layouts_(view.layouts), gives_moments_(view.gives_moments.has_value()) {
+  const Dims& out = shapes.outputs[0].dims;
+  for (size_t k = 0; k < view.loads.size(); ++k) {
+    const OperandShape& operand = shapes.inputs[static_cast<size_t>(view.loads[k])];
+    maps_.push_back(is_of_norm(view.layouts[k]) ? map_moments(operand.dims, out) : map_operand(operand, out));
     constexpr int64_t most = int64_t{1} << 31;
     if (maps_.back().row_stride >= most)
       throw Error(ErrorCode::unsupported,
                   fmt::format("rows of {} elements are more than GPU kernels count", maps_.back().row_stride));
   }
+  if (!gives_moments_) return;
+  maps_.push_back(map_moments(shapes.outputs[1].dims, out));
+  require_equal(maps_.back().row_stride * view.gives_moments->width, out.back(), "the columns of all parts of a row");
 }
 
 bool EpilogueOperands::can_be_vector() const {
-  for (size_t k = 0; k < maps_.size(); ++k)
-    if (layouts_[k] != EpilogueView::Layout::one && !maps_[k].can_be_vector) return false;
+  for (size_t k = 0; k < loads_.size(); ++k)
+    if (!is_one_of_row(layouts_[k]) && !maps_[k].can_be_vector) return false;
   return true;
 }
 
 bool EpilogueOperands::bind(const LaunchArguments& arguments, kernel_parameters::EpilogueOperand* operands) const {
   bool all = true;
+  const auto parameter = [&](size_t k, const void* data, bool vector) {
+    operands[k] = {data, maps_[k].column_stride, static_cast<uint32_t>(maps_[k].row_stride), vector, maps_[k].rows};
+  };
   for (size_t k = 0; k < loads_.size(); ++k) {
     const void* data = arguments.inputs[static_cast<size_t>(loads_[k])];
     // 8 elements of a byte need 8 of alignment only; asking for 16 loses nothing but odd slices.
     const bool vector = maps_[k].can_be_vector && is_aligned(data);
-    operands[k] = {data, maps_[k].column_stride, static_cast<uint32_t>(maps_[k].row_stride), vector, maps_[k].rows};
-    all = all && (vector || layouts_[k] == EpilogueView::Layout::one);
+    parameter(k, data, vector);
+    all = all && (vector || is_one_of_row(layouts_[k]));
   }
+  if (gives_moments_) parameter(loads_.size(), arguments.outputs[1], false);  // written, by the same means
   return all;
 }
 

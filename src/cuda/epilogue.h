@@ -12,14 +12,17 @@ namespace camshaft::cuda {
 
 /// The contraction's own bias and the region's epilogue as one program over an element of the result.
 struct EpilogueView {
-  /// How an operand is laid over the result, whatever the sizes: see Layout in device/contract_columns.cuh.
-  enum class Layout : uint8_t { one, columns, dense, general };
+  /// How an operand is laid over the result, whatever the sizes: see Layout in device/contract_columns.cuh. The last
+  /// two are found from the moments of the rows, which are the region's input.
+  enum class Layout : uint8_t { one, columns, dense, general, row_mean, row_factor };
 
   ScalarProgram program;       ///< input 0 is the sum, in f32
   std::vector<int32_t> loads;  ///< region inputs of the program's inputs 1, 2, …
   std::vector<DType> types;    ///< of those
   std::vector<Layout> layouts;
   DType result = DType::f32;
+  std::optional<ops::RowNorm> norm = std::nullopt;              ///< of row_mean and row_factor
+  std::optional<ops::RowMoments> gives_moments = std::nullopt;  ///< of the result, as the region's output 1
 };
 
 /// `bias`: the region input that has one element for each column, or -1. nullopt for types or numbers of operands that
@@ -27,7 +30,8 @@ struct EpilogueView {
 std::optional<EpilogueView> view_epilogue(const RegionView& region, const ContractView& view, int32_t bias);
 
 /// `struct Finish`, which device/contract.cuh and its like call with 8 sums of a row. `aligned`: the result and all
-/// operands but those of one element have 8 consecutive and aligned columns wherever 8 begin.
+/// operands but those of one element have 8 consecutive and aligned columns wherever 8 begin. That of a view with a
+/// norm, or that gives moments, has device/row_norm.cuh in it, which says what is to be defined before.
 std::string finish_text(const EpilogueView& view, bool aligned);
 
 /// Whether the result may be written over region input `i`: every element of it is read just before the same one of the
@@ -50,7 +54,7 @@ OperandMap map_operand(const OperandShape& operand, const Dims& out);
 class EpilogueOperands {
  public:
   EpilogueOperands(const EpilogueView& view, const KernelShapes& shapes);
-  /// Whether 8 columns of each, but of those of one element, are consecutive and aligned, if the first are.
+  /// Whether 8 columns of each, but of those of one element a row, are consecutive and aligned, if the first are.
   bool can_be_vector() const;
   /// Whether they are.
   bool bind(const LaunchArguments& arguments, kernel_parameters::EpilogueOperand* operands) const;
@@ -58,6 +62,7 @@ class EpilogueOperands {
  private:
   std::vector<int32_t> loads_;
   std::vector<EpilogueView::Layout> layouts_;
+  bool gives_moments_;
   std::vector<OperandMap> maps_;
 };
 

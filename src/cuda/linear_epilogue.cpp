@@ -155,6 +155,7 @@ bool is_activation(const ScalarProgram& program, int32_t core, int32_t at, Activ
 }  // namespace
 
 std::optional<LinearEpilogue> linear_epilogue(const EpilogueView& view) {
+  if (view.norm || view.gives_moments) return std::nullopt;
   const ScalarProgram& program = view.program;
   const auto forms = linear_forms(program);
   const auto instruction = [&](int32_t at) -> const ScalarInstruction& {
@@ -202,8 +203,7 @@ std::optional<LinearEpilogue> linear_epilogue(const EpilogueView& view) {
         made.residual = load;
         made.beta = factor;
         break;
-      case EpilogueView::Layout::one:
-      case EpilogueView::Layout::general:
+      default:
         return std::nullopt;
     }
   }

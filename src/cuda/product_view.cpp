@@ -48,7 +48,7 @@ ContractWindow window_of(const ProductView& view) {
 }  // namespace
 
 std::optional<ProductView> view_product(const RegionView& region, const DeviceFacts& device) {
-  std::optional<ContractView> contract = view_contract(region);
+  std::optional<ContractView> contract = view_contract(region, true);
   if (!contract || contract->anchor_inputs.size() < 2) return std::nullopt;
   ProductView view;
   view.a = contract->anchor_inputs[0];
@@ -95,6 +95,9 @@ std::optional<ProductView> view_product(const RegionView& region, const DeviceFa
   auto epilogue = view_epilogue(region, *contract, bias);
   if (!epilogue) return std::nullopt;
   view.epilogue = std::move(*epilogue);
+  // Rows of a norm are those of one matrix, whose parts lie within a tile.
+  if ((view.epilogue.norm || view.epilogue.gives_moments) && (!view.matmul || !view.rows || view.matmul->transpose_a))
+    return std::nullopt;
   view.contract = std::move(*contract);
   return view;
 }

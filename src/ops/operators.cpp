@@ -18,6 +18,7 @@
 #include "ops/reduce.h"
 #include "ops/region.h"
 #include "ops/resize.h"
+#include "ops/row_moments.h"
 #include "ops/sample.h"
 #include "ops/scan.h"
 #include "ops/select.h"
@@ -48,6 +49,7 @@ const OpRegistry& operators() {
       ops::Attention,                                //
       ops::Reduce, ops::ArgReduce,                   //
       ops::Softmax, ops::LayerNorm, ops::GroupNorm,  //
+      ops::RowMoments, ops::RowNorm,                 //
       ops::Pool, ops::Resize,                        //
       ops::Reshape, ops::Transpose, ops::Expand,     //
       ops::Concat, ops::Slice, ops::DynamicSlice,    //

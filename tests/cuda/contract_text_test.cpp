@@ -31,6 +31,41 @@ EpilogueView an_epilogue(DType dtype) {
   return view;
 }
 
+// (sum - mean) · factor, and the moments of that.
+EpilogueView a_norm(DType dtype) {
+  using Kind = ScalarInstruction::Kind;
+  EpilogueView view;
+  view.loads = {2, 2};
+  view.types = {DType::f32, DType::f32};
+  view.layouts = {EpilogueView::Layout::row_mean, EpilogueView::Layout::row_factor};
+  view.result = dtype;
+  view.norm = ops::RowNorm{};
+  view.gives_moments = ops::RowMoments{};
+  view.program.inputs = 3;
+  view.program.instructions = {
+      {.kind = Kind::load, .dtype = DType::f32, .a = 0},
+      {.kind = Kind::load, .dtype = DType::f32, .a = 1},
+      {.kind = Kind::apply, .function = ScalarFunction::sub, .dtype = DType::f32, .a = 0, .b = 1},
+      {.kind = Kind::load, .dtype = DType::f32, .a = 2},
+      {.kind = Kind::apply, .function = ScalarFunction::mul, .dtype = DType::f32, .a = 2, .b = 3}};
+  view.program.outputs = {4};
+  return view;
+}
+
+TEST(ContractText, NormsCompile) {
+  const Library<api::Nvrtc>& nvrtc = nvrtc_library();
+  if (!nvrtc.problem.empty()) GTEST_SKIP() << nvrtc.problem;
+  const Compiler compiler(nvrtc);
+  const ContractTile tile{.warps_k = 2};
+  for (const auto& [dtype, capability] : {std::pair(DType::f16, 75), {DType::f16, 90}, {DType::bf16, 80}}) {
+    const ContractForm form{.dtype = dtype, .tensor_cores = true, .aligned = true};
+    EXPECT_FALSE(compiler
+                     .compile({"contract", contract_text(form, tile, finish_text(a_norm(dtype), true)),
+                               architecture(capability)})
+                     .empty());
+  }
+}
+
 TEST(ContractText, EveryTileCompiles) {
   const Library<api::Nvrtc>& nvrtc = nvrtc_library();
   if (!nvrtc.problem.empty()) GTEST_SKIP() << nvrtc.problem;

@@ -20,7 +20,9 @@ std::string contract_text(const ContractForm& form, const ContractTile& tile, co
     text += part;
   text += tile.by_warpgroups ? device::contract_warpgroup_cuh : device::contract_sums_cuh;
   text += device::contract_cuh;
-  text += finish;
+  text += fmt::format("\nconstexpr u32 tile_rows = {}, tile_columns = {}, tile_threads = {};\n", tile.m, tile.n,
+                      tile.threads()) +
+          finish;
   std::string window = "NoWindow";
   if (const auto& w = form.window)
     window = fmt::format("Window<{}, {}, {}, {}, {}, {}, {}, {}>", w->channels, w->height, w->width, w->stride_y,

@@ -29,6 +29,7 @@ struct Contract {
       }
       copy_async_commit();
     }
+    Finish::begin(p, slices.row0, p.m);
     const typename SUMS::Lane lane;
     u32 from = 0, to = ahead;  // stages
 #pragma unroll 1
