@@ -11,7 +11,33 @@
 
 namespace emulator {
 
+namespace {
+
+constexpr Kernel machine_code_kernel{};
+
+// The bytes of an ELF file, up to the end of its table of sections.
+std::string elf_bytes(const void* image) {
+  const auto* bytes = static_cast<const char*>(image);
+  uint64_t sections = 0;
+  uint16_t entry = 0, count = 0;
+  std::memcpy(&sections, bytes + 0x28, sizeof sections);
+  std::memcpy(&entry, bytes + 0x3a, sizeof entry);
+  std::memcpy(&count, bytes + 0x3c, sizeof count);
+  return {bytes, sections + uint64_t{entry} * count};
+}
+
+}  // namespace
+
 std::shared_ptr<Module> Module::load(const void* image) {
+  if (std::memcmp(image,
+                  "\x7f"
+                  "ELF",
+                  4) == 0) {
+    const std::shared_ptr<Module> module(new Module);
+    module->machine_code_ = elf_bytes(image);
+    module->capability_ = -1;
+    return module;
+  }
   Image header;
   const Image genuine;
   if (std::memcmp(image, genuine.magic, sizeof genuine.magic) != 0) return nullptr;
@@ -39,6 +65,8 @@ Module::~Module() {
 }
 
 const Kernel* Module::kernel(const std::string& name) const {
+  if (library_ == nullptr)
+    return machine_code_.find('\0' + name + '\0') == std::string::npos ? nullptr : &machine_code_kernel;
   return static_cast<const Kernel*>(dlsym(library_, ("camshaft_kernel_" + name).c_str()));
 }
 

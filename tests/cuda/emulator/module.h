@@ -10,7 +10,8 @@ namespace emulator {
 
 class Module {
  public:
-  /// Null for bytes that are damaged, or no image of the emulated compiler.
+  /// Null for bytes that are damaged, or no image of a compiler. Machine code of a real GPU, as NVIDIA's compiler makes
+  /// it, is taken, and its kernels are found, but not run.
   static std::shared_ptr<Module> load(const void* image);
   ~Module();
   Module(const Module&) = delete;
@@ -19,11 +20,13 @@ class Module {
   /// Null when it has none of that name.
   const Kernel* kernel(const std::string& name) const;
   Enter enter() const { return enter_; }
+  /// -1 for machine code.
   int capability() const { return capability_; }
 
  private:
   Module() = default;
   void* library_ = nullptr;
+  std::string machine_code_;
   Enter enter_ = nullptr;
   int capability_ = 0;
 };
