@@ -51,8 +51,8 @@ Function Module::function(const std::string& name, unsigned shared_bytes) const 
   function.name_ = name;
   check(driver, driver.cuModuleGetFunction(&function.function_, loaded_->module, name.c_str()),
         fmt::format("looking for the kernel '{}'", name));
-  constexpr unsigned without_asking = 48 * 1024;
-  if (shared_bytes > without_asking)
+  // Below 48 KB one would not have to ask, but for the static shared memory of the kernel, which counts too.
+  if (shared_bytes > 0)
     check(driver,
           driver.cuFuncSetAttribute(function.function_, api::most_dynamic_shared_bytes, static_cast<int>(shared_bytes)),
           fmt::format("giving the kernel '{}' {} bytes of shared memory", name, shared_bytes));
@@ -78,7 +78,13 @@ void Function::launch(const Stream& stream, const LaunchSize& size, std::span<vo
   }
   const api::Result result = driver.cuLaunchKernelEx(&config, function_, const_cast<void**>(arguments.data()), nullptr);
   // The words only when they are needed: a launch takes two microseconds.
-  if (result != api::success) check(driver, result, fmt::format("launching the kernel '{}'", name_));
+  if (result != api::success)
+    check(driver, result,
+          fmt::format(
+              "launching the kernel '{}' with {} x {} x {} blocks of {} x {} threads and {} bytes of shared memory, "
+              "in clusters of {}",
+              name_, size.blocks, size.blocks_y, size.blocks_z, size.threads, size.threads_y, size.shared_bytes,
+              size.cluster_y));
 }
 
 }  // namespace camshaft::cuda
