@@ -44,8 +44,6 @@ BuildTuning::BuildTuning(const BuildOptions& options, const ModelIdentity& model
     : options_(options), model_(model), backend_(backend) {
   TuneOptions tune;
   tune.mode = options.tuning;
-  // The clock that measuring looks at is the host's.
-  if (options.device != "cpu" && tune.mode == Tuning::measure) tune.mode = Tuning::heuristic;
   tune.seconds = options.tuning_seconds;
   tune.cancellation = options.cancellation;
   if (options.progress)

@@ -44,6 +44,8 @@ class Backend {
   virtual const DeviceInfo& device() const = 0;
   /// For a context, or for what all of them share; null when all kernels run on the host.
   virtual std::unique_ptr<DeviceQueue> make_queue() const { return nullptr; }
+  /// For one of its queues; null when the device cannot tell the time: then its kernels are chosen by estimate.
+  virtual std::unique_ptr<DeviceStopwatch> make_stopwatch(DeviceQueue& /*queue*/) const { return nullptr; }
   /// Whether convolutions should be in channels-last form.
   virtual bool prefers_channels_last() const = 0;
   /// Whether convolutions in chains run as one kernel here.

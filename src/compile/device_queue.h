@@ -46,4 +46,21 @@ class DeviceQueue {
   virtual std::unique_ptr<DeviceRecording> finish_recording() = 0;
 };
 
+/// Times what a queue does, as the device sees it. Must not outlive the queue.
+class DeviceStopwatch {
+ public:
+  virtual ~DeviceStopwatch() = default;
+  /// Put into the queue, before and behind what is timed. Not while it is recorded.
+  virtual void start() = 0;
+  virtual void stop() = 0;
+  /// Between the last start and stop; waits for it.
+  virtual double seconds() = 0;
+  /// Puts a kernel into the queue that reads this device memory and, with `rewrite`, writes it as it was: it is in the
+  /// device's cache afterwards, and what was there before is not, as far as there is no room. May be recorded. `memory`
+  /// and `bytes` are multiples of 16.
+  virtual void touch(std::byte* memory, size_t bytes, bool rewrite) = 0;
+  /// Of the cache that all of the device shares.
+  virtual size_t cache_bytes() const = 0;
+};
+
 }  // namespace camshaft

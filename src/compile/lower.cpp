@@ -6,6 +6,7 @@
 #include <cstring>
 #include <set>
 
+#include "base/parallel.h"
 #include "compile/branch_kernel.h"
 #include "compile/place_slices.h"
 #include "compile/place_values.h"
@@ -77,6 +78,7 @@ class Lowering {
       options_.cancellation.check("choosing tactics");
       add_node(n);
     }
+    compile_for_device();
     place_slices(plan_, graph_, symbols_);
     add_outputs();
     if (std::any_of(plan_.steps.begin(), plan_.steps.end(),
@@ -184,21 +186,48 @@ class Lowering {
         const Tactic tactic = choose(region, n < options_.tactics.size() ? options_.tactics[n] : "");
         step.tactic = tactic.str();
         step.approximate = tactic.approximate;
-        step.kernel = backend_.compile(region, tactic, constants_);
+        if (tactic.place == Place::device) {
+          for_device_.emplace_back(plan_.steps.size(), tactic);
+        } else {
+          step.kernel = backend_.compile(region, tactic, constants_);
+        }
       }
     } catch (const Error& e) {
-      throw Error(e.code(), fmt::format("layer '{}' (from {}): {}", step.name,
-                                        step.sources.empty() ? step.op : fmt::format("node '{}'", step.sources.front()),
-                                        e.what()));
+      rethrow(step, e);
     }
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.inputs[i] != no_value && step.kernel->reads_input(i)) need_bytes(node.inputs[i]);
-    }
+    // Kernels of the device have no dynamic outputs.
+    const bool is_static = !step.kernel || !step.kernel->has_dynamic_outputs();
     for (const ValueId id : node.outputs)
-      value(id).storage = !step.kernel->has_dynamic_outputs() && known_before_running(graph_.type(id))
-                              ? Storage::arena
-                              : Storage::dynamic;
+      value(id).storage = is_static && known_before_running(graph_.type(id)) ? Storage::arena : Storage::dynamic;
+    if (step.kernel) need_inputs(step);
     plan_.steps.push_back(std::move(step));
+  }
+
+  [[noreturn]] static void rethrow(const PlanStep& step, const Error& e) {
+    throw Error(e.code(),
+                fmt::format("layer '{}' (from {}): {}", step.name,
+                            step.sources.empty() ? step.op : fmt::format("node '{}'", step.sources.front()), e.what()));
+  }
+
+  /// A kernel for a device is a text that takes its compiler up to a second: all cores work on them.
+  void compile_for_device() {
+    for_each_parallel(std::max(1, backend_.device().cores), for_device_.size(), [&](size_t i) {
+      options_.cancellation.check("compiling kernels");
+      const auto& [s, tactic] = for_device_[i];
+      PlanStep& step = plan_.steps[s];
+      try {
+        step.kernel =
+            backend_.compile({graph_, graph_.nodes[static_cast<size_t>(step.node)], symbols_}, tactic, constants_);
+      } catch (const Error& e) {
+        rethrow(step, e);
+      }
+    });
+    for (const auto& [s, tactic] : for_device_) need_inputs(plan_.steps[s]);
+  }
+
+  void need_inputs(const PlanStep& step) {
+    for (size_t i = 0; i < step.inputs.size(); ++i)
+      if (step.inputs[i] != no_value && step.kernel->reads_input(i)) need_bytes(step.inputs[i]);
   }
 
   /// Somebody reads this value's bytes: a constant that is there only in packed form is unpacked.
@@ -300,6 +329,7 @@ class Lowering {
   SymbolBindings symbols_;
   std::set<std::string, std::less<>> input_symbols_;
   Plan plan_;
+  std::vector<std::pair<size_t, Tactic>> for_device_;  // steps whose kernels are still to be compiled
 };
 
 }  // namespace

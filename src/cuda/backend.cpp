@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "cuda/queue.h"
+#include "cuda/stopwatch.h"
 #include "cuda/tactic.h"
 
 namespace camshaft::cuda {
@@ -74,6 +75,10 @@ class CudaBackend final : public Backend {
 
   const DeviceInfo& device() const override { return info_; }
   std::unique_ptr<DeviceQueue> make_queue() const override { return std::make_unique<Queue>(workshop_.device()); }
+  std::unique_ptr<DeviceStopwatch> make_stopwatch(DeviceQueue& queue) const override {
+    return std::make_unique<Stopwatch>(static_cast<Queue&>(queue).stream(),
+                                       workshop_.module("touch", touch_text()).function("touch"));
+  }
   bool prefers_channels_last() const override { return true; }
   bool gains_from(DType dtype) const override {
     return dtype == DType::f16 || (dtype == DType::bf16 && workshop_.device()->facts().capability >= 80);

@@ -85,6 +85,7 @@ struct LaunchConfig {
   X(cuEventRecord, (Handle event, Handle stream))                                               \
   X(cuEventSynchronize, (Handle event))                                                         \
   X(cuEventDestroy_v2, (Handle event))                                                          \
+  X(cuEventElapsedTime, (float* milliseconds, Handle from, Handle to))                          \
   X(cuStreamBeginCapture_v2, (Handle stream, int mode))                                         \
   X(cuStreamEndCapture, (Handle stream, Handle * graph))                                        \
   X(cuGraphInstantiateWithFlags, (Handle * executable, Handle graph, unsigned long long flags)) \

@@ -1,5 +1,7 @@
 // Depthwise convolutions on a GPU.
+#include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "compile/optimum.h"
 #include "compile/weight_rows.h"
@@ -52,8 +54,17 @@ std::optional<DepthwiseView> view_depthwise(const RegionView& region, const Devi
   return DepthwiseView{std::move(*direct), conv->pads};
 }
 
+// Strips read less, single pixels keep more of the machine busy.
+bool prefers_strips(double lines, double width, double channels, const DeviceFacts& device) {
+  constexpr double a_multiprocessor = 512;
+  const double threads = lines * std::ceil(width / depthwise_strip) * std::ceil(channels / group);
+  return threads >= device.multiprocessors * a_multiprocessor;
+}
+
 struct Compiled {
   std::shared_ptr<const Device> device;              // outlives the others
+  bool strips = false;                               // at the optimum, …
+  double optimum = 0;                                // … a result of so many elements
   std::array<std::array<Function, 2>, 2> functions;  // [of strips][of vectors]
   DeviceBuffer weights;
 };
@@ -89,13 +100,14 @@ class DepthwiseLaunch final : public Launch {
     }
     const int64_t groups = (channels + group - 1) / group;
     p_.groups = Divisor(static_cast<uint32_t>(groups));
-    // Strips read less, single pixels keep more of the machine busy.
-    const int64_t strips = (s.out_w + depthwise_strip - 1) / depthwise_strip, lines = s.batch * s.out_h;
-    const int64_t threads = lines * strips * groups;
-    constexpr int64_t a_multiprocessor = 512;
-    strips_ = threads >= compiled.device->facts().multiprocessors * a_multiprocessor;
-    p_.strips = Divisor(static_cast<uint32_t>(strips_ ? strips : s.out_w));
-    p_.items = static_cast<uint32_t>(strips_ ? threads : lines * s.out_w * groups);
+    const int64_t lines = s.batch * s.out_h;
+    strips_ = static_cast<double>(total_) == compiled.optimum
+                  ? compiled.strips
+                  : prefers_strips(static_cast<double>(lines), static_cast<double>(s.out_w),
+                                   static_cast<double>(channels), compiled.device->facts());
+    const int64_t strips = strips_ ? (s.out_w + depthwise_strip - 1) / depthwise_strip : s.out_w;
+    p_.strips = Divisor(static_cast<uint32_t>(strips));
+    p_.items = static_cast<uint32_t>(lines * strips * groups);
     x_can_be_vector_ = channels % group == 0 && p_.pixel % group == 0;
     c_can_be_vector_ = p_.c_row % group == 0;
   }
@@ -145,16 +157,29 @@ class DepthwiseKernel final : public Kernel {
   std::vector<bool> can_overwrite_;
 };
 
-std::optional<double> estimate_depthwise(const RegionView& region, const DeviceFacts& device) {
-  if (!view_depthwise(region, device)) return std::nullopt;
-  return seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte;
+// Variants by how many pixels of a row a thread computes.
+std::vector<TacticOffer> offer_depthwise(const RegionView& region, const Workshop& workshop) {
+  const DeviceFacts& device = workshop.device()->facts();
+  const auto view = view_depthwise(region, device);
+  if (!view) return {};
+  const double seconds = seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte;
+  const ValueId out = region.node.outputs[0];
+  const Shape& shape = region.graph.shape(out);
+  const double width = size_at_optimum(region, shape[shape.size() - 2]);
+  const auto channels = static_cast<double>(view->channels());
+  const double lines = elements_at_optimum(region, out) / std::max(1.0, width * channels);
+  const TacticOffer strips{{{"pixels", depthwise_strip}}, seconds}, single{{{"pixels", 1}}, seconds};
+  if (prefers_strips(lines, width, channels, device)) return {strips, single};
+  return {single, strips};
 }
 
-std::shared_ptr<const Kernel> compile_depthwise(const RegionView& region, const Workshop& workshop,
-                                                PackedConstants& constants) {
+std::shared_ptr<const Kernel> compile_depthwise(const RegionView& region, const TacticParameters& parameters,
+                                                const Workshop& workshop, PackedConstants& constants) {
   DepthwiseView view = *view_depthwise(region, workshop.device()->facts());
   Compiled compiled;
   compiled.device = workshop.device();
+  compiled.strips = parameters["pixels"] > 1;
+  compiled.optimum = elements_at_optimum(region, region.node.outputs[0]);
   const Module module = workshop.module(
       "depthwise", depthwise_text(view.direct.window, view.direct.dtype, finish_text(view.direct.epilogue, false)));
   const char* names[2][2] = {{"depthwise_pixel_any", "depthwise_pixel_vector"},
@@ -170,6 +195,6 @@ std::shared_ptr<const Kernel> compile_depthwise(const RegionView& region, const 
 
 }  // namespace
 
-const CudaTactic depthwise_tactic{"cuda_depthwise", estimate_depthwise, compile_depthwise};
+const CudaTactic depthwise_tactic{"cuda_depthwise", offer_depthwise, compile_depthwise};
 
 }  // namespace camshaft::cuda

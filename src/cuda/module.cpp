@@ -29,18 +29,30 @@ Module::Module(const Device& device, std::span<const std::byte> cubin) {
 
 Module LoadedModules::get(const Device& device, const std::string& text,
                           const std::function<std::vector<std::byte>()>& make) {
-  {
-    const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  for (;;) {
     const auto it = modules_.find(text);
     if (it != modules_.end())
       if (auto loaded = it->second.lock()) return Module(std::move(loaded));
+    if (being_made_.insert(text).second) break;
+    made_.wait(lock);
   }
-  // Others may compile meanwhile; who makes the same one twice loses nothing but time.
-  Module made(device, make());
-  const std::lock_guard lock(mutex_);
-  std::erase_if(modules_, [](const auto& entry) { return entry.second.expired(); });
-  modules_[text] = made.loaded_;
-  return made;
+  lock.unlock();
+  const auto end = [&] {
+    lock.lock();
+    being_made_.erase(text);
+    made_.notify_all();
+  };
+  try {
+    Module made(device, make());
+    end();
+    std::erase_if(modules_, [](const auto& entry) { return entry.second.expired(); });
+    modules_[text] = made.loaded_;
+    return made;
+  } catch (...) {
+    if (!lock.owns_lock()) end();
+    throw;
+  }
 }
 
 Function Module::function(const std::string& name, unsigned shared_bytes) const {

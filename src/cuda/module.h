@@ -1,10 +1,12 @@
 // Machine code on a device.
 #pragma once
 
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -59,7 +61,7 @@ class Module {
 };
 
 /// Modules by the texts that they were made of: kernels of the same text share one as long as somebody uses it. Safe to
-/// use from several threads.
+/// use from several threads, which wait for one that another makes.
 class LoadedModules {
  public:
   /// The module of `text`; where there is none, it is loaded from what `make` gives.
@@ -67,6 +69,8 @@ class LoadedModules {
 
  private:
   std::mutex mutex_;
+  std::condition_variable made_;
+  std::set<std::string, std::less<>> being_made_;
   std::map<std::string, std::weak_ptr<const Function::Loaded>> modules_;
 };
 

@@ -50,9 +50,10 @@ void Stream::copy_to_host(std::span<std::byte> to, const std::byte* from) const 
         "copying from the device");
 }
 
-Event::Event(const Device& device) : device_(device) {
+Event::Event(const Device& device, bool has_time) : device_(device) {
   const Current current(device);
-  check(device.driver(), device.driver().cuEventCreate(&event_, api::event_without_time), "making an event");
+  check(device.driver(), device.driver().cuEventCreate(&event_, has_time ? 0 : api::event_without_time),
+        "making an event");
 }
 
 Event::~Event() {
@@ -74,6 +75,15 @@ void Event::hold_back(const Stream& stream) const {
 void Event::synchronize() const {
   const Current current(device_);
   check(device_.driver(), device_.driver().cuEventSynchronize(event_), "running on the device");
+}
+
+double Event::seconds_since(const Event& start) const {
+  const Current current(device_);
+  synchronize();
+  float milliseconds = 0;
+  check(device_.driver(), device_.driver().cuEventElapsedTime(&milliseconds, start.event_, event_),
+        "reading the time between two events");
+  return 1e-3 * static_cast<double>(milliseconds);
 }
 
 DeviceBuffer upload(const Device& device, std::span<const std::byte> bytes, std::string_view purpose) {

@@ -38,7 +38,8 @@ class Stream {
 /// A moment in the work of a stream. Must not outlive its device.
 class Event {
  public:
-  explicit Event(const Device& device);
+  /// `has_time`: it can be asked for seconds_since(), which makes others wait for it a little longer.
+  explicit Event(const Device& device, bool has_time = false);
   ~Event();
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
@@ -48,6 +49,9 @@ class Event {
   /// The stream's work from now on waits for that moment; the caller does not.
   void hold_back(const Stream& stream) const;
   void synchronize() const;
+  /// Seconds from `start` to this one, which both have time and are recorded; waits for this one. The device counts in
+  /// about half microseconds.
+  double seconds_since(const Event& start) const;
 
  private:
   const Device& device_;

@@ -46,6 +46,8 @@ template <class Ours, class Theirs>
 constexpr bool same_value() {
   if constexpr (is_same_struct<Ours, Theirs>) {
     return true;
+  } else if constexpr (std::is_floating_point_v<Ours>) {
+    return std::is_same_v<Ours, Theirs>;
   } else if constexpr (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>) {
     using A = std::remove_cv_t<std::remove_pointer_t<Ours>>;
     using B = std::remove_cv_t<std::remove_pointer_t<Theirs>>;

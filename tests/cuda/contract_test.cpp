@@ -49,6 +49,25 @@ TEST(CudaMatMul, SizesAndTypes) {
           check({.m = m, .n = n, .k = k, .transpose_b = transpose_b, .constant = constant}, dtype, random);
 }
 
+TEST(CudaMatMul, EveryVariant) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const DType dtype : {DType::f32, DType::f16}) {
+    // Tiles that hang over on both sides, and slices that are not as many in each part.
+    NodeTest test(ops::MatMul{},
+                  {random_tensor(random, dtype, {40, 7 * 64}), random_tensor(random, dtype, {7 * 64, 72})},
+                  "cuda_contract", tolerance(dtype));
+    test.constants = {1};
+    const std::vector<std::string> variants = test.variants();
+    EXPECT_GT(variants.size(), 10u);
+    for (const std::string& variant : variants) {
+      SCOPED_TRACE(variant);
+      test.tactic = variant;
+      test.check();
+    }
+  }
+}
+
 TEST(CudaMatMul, LargerTiles) {
   SKIP_WITHOUT_GPU();
   Random random = test_random();

@@ -83,6 +83,16 @@ class NodeTest {
     return all.empty() ? Tensor() : all[0];
   }
 
+  /// All variants of the tactic.
+  std::vector<std::string> variants() const {
+    std::string problem;
+    const Graph graph = graph_of_node();
+    std::vector<std::string> names;
+    for (const Tactic& t : backend_if_any(problem)->tactics({graph, graph.nodes.back(), {}}))
+      if (t.name == tactic) names.push_back(t.str());
+    return names;
+  }
+
   /// What the kernel gives.
   std::vector<Tensor> run_all() const {
     std::string problem;

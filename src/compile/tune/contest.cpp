@@ -7,9 +7,9 @@
 #include <chrono>
 #include <cstring>
 #include <optional>
-#include <span>
 
 #include "compile/bound_plan.h"
+#include "compile/tune/device_contest.h"
 
 namespace camshaft {
 
@@ -29,8 +29,6 @@ constexpr double hopeless = 1.3;
 // (Beside compilers on both cores, each of five runs of a 40 us layer took 7 ms, and a kernel a hundred times slower
 // won.) Uneven parts of the threads explain a factor of two; before it sleeps, a thread spins for 50 us.
 constexpr int64_t disturbed_factor = 3, spin_ns = 50'000;
-// More operands than that are not worth the memory: such layers take long enough for the cost model.
-constexpr size_t most_bytes = size_t{2} << 30;
 
 size_t cache_bytes() {
   const long level3 = sysconf(_SC_LEVEL3_CACHE_SIZE), level2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
@@ -45,35 +43,9 @@ size_t align(size_t bytes) {
 /// A region with sizes and memory of its own.
 class Stage {
  public:
-  /// Nothing when the region cannot be measured.
-  static std::optional<Stage> make(const RegionView& region) {
-    Stage stage;
-    const auto operand = [&](ValueId id, std::vector<OperandShape>& shapes) {
-      OperandShape shape;
-      if (id != no_value) {
-        const TensorType& type = region.graph.type(id);
-        if (holds_objects(type.dtype)) return false;
-        shape.dtype = type.dtype;
-        for (const Dim& d : type.shape) shape.dims.push_back(d.evaluate(region.symbols));
-        for (const int64_t d : shape.dims)
-          if (d <= 0) return false;
-      }
-      shapes.push_back(std::move(shape));
-      return true;
-    };
-    try {
-      for (const ValueId id : region.node.inputs)
-        if (!operand(id, stage.shapes_.inputs)) return std::nullopt;
-      for (const ValueId id : region.node.outputs)
-        if (!operand(id, stage.shapes_.outputs)) return std::nullopt;
-      stage.place(region);
-    } catch (const Error&) {  // sizes that only running tells, or that no memory holds
-      return std::nullopt;
-    }
-    return stage;
-  }
+  Stage(const RegionView& region, KernelShapes shapes) : shapes_(std::move(shapes)) { place(region); }
 
-  KernelShapes& shapes() { return shapes_; }
+  const KernelShapes& shapes() const { return shapes_; }
 
   void run(Launch& launch, std::byte* workspace, ThreadPool& pool, const Cancellation& cancellation) {
     launch.run({inputs_, outputs_, workspace, pool, &cancellation});
@@ -101,7 +73,6 @@ class Stage {
     const auto reserve = [&](const OperandShape& shape) {
       offsets.push_back(total);
       total += align(operand_bytes(shape.dtype, shape.dims));
-      if (total > most_bytes) throw Error(ErrorCode::out_of_memory, "too large to be measured");
     };
     for (size_t i = 0; i < shapes_.inputs.size(); ++i)
       if (region.node.inputs[i] != no_value && !region.graph.is_constant(region.node.inputs[i]))
@@ -119,22 +90,11 @@ class Stage {
         inputs_.push_back(region.graph.value(id).constant->data());
       } else {
         std::byte* at = memory_.data() + offsets[next++];
-        fill(shapes_.inputs[i], at);
+        fill_operand(shapes_.inputs[i].dtype, at, operand_bytes(shapes_.inputs[i].dtype, shapes_.inputs[i].dims));
         inputs_.push_back(at);
       }
     }
     for (size_t o = 0; o < shapes_.outputs.size(); ++o) outputs_.push_back(memory_.data() + offsets[next++]);
-  }
-
-  // Ordinary values: none that a processor is slow on. Other types stay zero, which is a valid index too.
-  static void fill(const OperandShape& shape, std::byte* at) {
-    if (shape.dtype != DType::f32) return;
-    auto* values = reinterpret_cast<float*>(at);
-    uint32_t state = 12345;
-    for (int64_t i = 0, n = element_count(shape.dims); i < n; ++i) {
-      state = state * 1664525U + 1013904223U;
-      values[i] = static_cast<float>(static_cast<int32_t>(state)) * 0x1p-31F;
-    }
   }
 
   KernelShapes shapes_;
@@ -145,8 +105,6 @@ class Stage {
 };
 
 struct Runner {
-  PackedConstants packed;  // the kernel has views of it
-  std::shared_ptr<const Kernel> kernel;
   std::unique_ptr<Launch> launch;
   int rounds = 0;             // that nothing disturbed
   int64_t best_ns = -1;       // of those
@@ -171,16 +129,17 @@ int64_t thread_cpu_ns() {
 
 }  // namespace
 
-Contest::Contest(const Backend& backend, ThreadPool& pool, size_t model_bytes, Cancellation cancellation)
-    : backend_(backend),
-      pool_(pool),
-      cancellation_(std::move(cancellation)),
-      walked_(std::max<size_t>(std::min(model_bytes, cache_bytes()), 64) / 64 * 64,
-              "walking through the caches between measurements") {
-  std::memset(walked_.data(), 1, walked_.size());
-}
+Contest::Contest(const Backend& backend, ThreadPool& pool, const ModelBytes& model, Cancellation cancellation)
+    : backend_(backend), pool_(pool), model_(model), cancellation_(std::move(cancellation)) {}
+
+Contest::~Contest() = default;
 
 void Contest::walk() {
+  if (walked_.size() == 0) {
+    walked_ = AlignedBuffer(std::max<size_t>(std::min(model_.weights, cache_bytes()), 64) / 64 * 64,
+                            "walking through the caches between measurements");
+    std::memset(walked_.data(), 1, walked_.size());
+  }
   const auto* lines = reinterpret_cast<const volatile uint64_t*>(walked_.data());
   pool_.parallel_for(static_cast<int64_t>(walked_.size() / 64), 1, [&](int64_t begin, int64_t end) {
     for (int64_t line = begin; line < end; ++line) static_cast<void>(lines[line * 8]);
@@ -188,28 +147,43 @@ void Contest::walk() {
 }
 
 std::vector<int64_t> Contest::measure(const RegionView& region, const std::vector<const Tactic*>& candidates) {
-  std::optional<Stage> stage = Stage::make(region);
-  if (!stage) return {};
-  stage->shapes().symbols = &region.symbols;
-  stage->shapes().threads = pool_.size();
+  std::vector<Contestant> contestants;
+  for (const Tactic* candidate : candidates)
+    contestants.push_back(make_contestant(backend_, region, *candidate, pool_.size()));
+  return measure(region, std::move(contestants));
+}
 
-  std::vector<Runner> runners(candidates.size());
+std::vector<int64_t> Contest::measure(const RegionView& region, std::vector<Contestant> contestants) {
+  const std::optional<KernelShapes> shapes = measured_shapes(region, pool_.size());
+  if (!shapes) return {};
+  const bool on_device = std::any_of(contestants.begin(), contestants.end(), [](const Contestant& c) {
+    return c.launch && c.kernel->place() == Place::device;
+  });
+  if (!on_device) return measure_on_host(region, *shapes, contestants);
+  if (!device_)
+    device_ = std::make_unique<DeviceContest>(backend_, pool_, model_.weights + model_.activations, cancellation_);
+  return device_->measure(region, *shapes, contestants);
+}
+
+std::vector<int64_t> Contest::measure_on_host(const RegionView& region, const KernelShapes& shapes,
+                                              std::span<Contestant> contestants) {
+  std::vector<Runner> runners(contestants.size());
   size_t workspace_bytes = 64;
-  for (size_t c = 0; c < candidates.size(); ++c) {
-    try {
-      runners[c].kernel = backend_.compile(region, *candidates[c], runners[c].packed);
-      if (runners[c].kernel->has_dynamic_outputs()) continue;
-      runners[c].launch = runners[c].kernel->prepare(stage->shapes());
-      if (runners[c].launch) workspace_bytes = std::max(workspace_bytes, runners[c].launch->workspace_bytes());
-    } catch (const Error&) {
-      runners[c].launch = nullptr;  // for instance, the sizes that were guessed do not fit
-    }
+  for (size_t c = 0; c < contestants.size(); ++c) {
+    runners[c].launch = std::move(contestants[c].launch);
+    if (runners[c].launch) workspace_bytes = std::max(workspace_bytes, runners[c].launch->workspace_bytes());
   }
-  if (workspace_bytes > most_bytes) return {};
+  if (workspace_bytes > most_measured_bytes) return {};
+  std::optional<Stage> stage;
+  try {
+    stage.emplace(region, shapes);
+  } catch (const Error&) {  // no memory for it
+    return {};
+  }
   AlignedBuffer workspace(workspace_bytes, "the workspace of a layer that is measured");
 
   std::vector<size_t> running;
-  for (size_t c = 0; c < candidates.size(); ++c) {
+  for (size_t c = 0; c < runners.size(); ++c) {
     if (!runners[c].launch) continue;
     try {
       stage->run(*runners[c].launch, workspace.data(), pool_, cancellation_);  // pages, tables, code

@@ -2,34 +2,45 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "base/aligned_buffer.h"
 #include "base/thread_pool.h"
 #include "camshaft/cancellation.h"
-#include "compile/backend.h"
+#include "compile/tune/contestant.h"
+#include "compile/tune/model_bytes.h"
 
 namespace camshaft {
+
+class DeviceContest;
 
 /// Runs candidates in turns, each from the state that a model leaves behind: operands that the layer before has just
 /// written are warm, weights and code are as cold as a run through the whole model makes them.
 class Contest {
  public:
-  /// `model_bytes`: what one run through the model touches. As much memory is walked between two measurements, up to
-  /// the size of the caches.
-  Contest(const Backend& backend, ThreadPool& pool, size_t model_bytes, Cancellation cancellation);
+  /// As much memory as `model` says is walked between two measurements, up to the size of the caches.
+  Contest(const Backend& backend, ThreadPool& pool, const ModelBytes& model, Cancellation cancellation);
+  ~Contest();
 
   /// The least nanoseconds of each candidate over at least three rounds (candidates that are clearly slower leave
   /// early); -1 for those that cannot run at these sizes. Empty when the region cannot be measured at all: its sizes
   /// are not known before running, or it has operands that are no plain tensors. Throws Error(cancelled).
   std::vector<int64_t> measure(const RegionView& region, const std::vector<const Tactic*>& candidates);
+  /// The same of what is ready already, all for the host or all for the device.
+  std::vector<int64_t> measure(const RegionView& region, std::vector<Contestant> contestants);
 
  private:
+  std::vector<int64_t> measure_on_host(const RegionView& region, const KernelShapes& shapes,
+                                       std::span<Contestant> contestants);
   void walk();
 
   const Backend& backend_;
   ThreadPool& pool_;
+  ModelBytes model_;
   Cancellation cancellation_;
+  std::unique_ptr<DeviceContest> device_;  // once something runs there
   AlignedBuffer walked_;
   int64_t sum_ = 0;  // keeps the walk from being optimised away
 };

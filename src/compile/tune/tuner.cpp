@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "compile/chain.h"
 #include "compile/lower.h"
+#include "compile/tune/compile_ahead.h"
 #include "compile/tune/problem.h"
 
 namespace camshaft {
@@ -25,12 +26,8 @@ int64_t nanoseconds(double seconds) {
   return static_cast<int64_t>(std::llround(std::clamp(seconds, 0.0, 1e6) * 1e9));
 }
 
-size_t constant_bytes(const Graph& graph) {
-  size_t total = 0;
-  for (const Value& value : graph.values)
-    if (value.constant && !value.constant->is_elided() && !holds_objects(value.type.dtype))
-      total += value.constant->bytes();
-  return total;
+bool has_choice(const Node& node) {
+  return !is_view(node) && !is_conditional(node);
 }
 
 // Code, clock and neighbours of the measurements: times from elsewhere say nothing here.
@@ -43,10 +40,6 @@ std::string machine_text(const DeviceInfo& device, int threads) {
 
 std::string hash_of(const RegionView& region) {
   return to_hex(hash64(problem_text(region)));
-}
-
-bool has_choice(const Node& node) {
-  return !is_view(node) && !is_conditional(node);
 }
 
 }  // namespace
@@ -156,7 +149,15 @@ void Tuner::measure(const Graph& graph, const SymbolBindings& symbols, const std
 
   const auto start = std::chrono::steady_clock::now();
   const double before = seconds_;
-  Contest contest(backend_, pool_, constant_bytes(graph), options_.cancellation);
+  Contest contest(backend_, pool_, model_bytes(graph, symbols), options_.cancellation);
+  std::vector<CompileAhead::Entry> entries;
+  for (const Problem& problem : problems) {
+    const Node& node = graph.nodes[problem.layer->node];
+    // Chains are compiled turn by turn, with their parts.
+    entries.push_back(
+        {{graph, node, symbols}, is_chain(node) ? std::vector<const Tactic*>() : problem.layer->candidates});
+  }
+  CompileAhead compiled(backend_, std::move(entries), pool_.size(), options_.cancellation);
   for (size_t p = 0; p < problems.size(); ++p) {
     if (options_.progress) options_.progress(static_cast<double>(p) / static_cast<double>(problems.size()));
     seconds_ = before + std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -167,7 +168,7 @@ void Tuner::measure(const Graph& graph, const SymbolBindings& symbols, const std
     const Layer& layer = *problems[p].layer;
     const RegionView region{graph, graph.nodes[layer.node], symbols};
     const std::vector<int64_t> ns =
-        is_chain(region.node) ? measure_chain(contest, region, layer) : contest.measure(region, layer.candidates);
+        is_chain(region.node) ? measure_chain(contest, region, layer) : contest.measure(region, compiled.take(p));
     tried_.insert(layer.contest());
     TacticTimes times;
     if (const TacticTimes* known = cache_.find(machine_, layer.problem)) times = *known;

@@ -1,0 +1,41 @@
+// Measuring several kernels of a device against each other.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "camshaft/cancellation.h"
+#include "compile/tune/contestant.h"
+
+namespace camshaft {
+
+/// Runs kernels in turns, many times in one recording, as a model launches them, from the state that a model leaves
+/// behind: where all that it touches fits into the device's cache, everything is there; else weights are not, and what
+/// the layer before has written is.
+class DeviceContest {
+ public:
+  /// `model_bytes`: what one run through the model touches.
+  DeviceContest(const Backend& backend, ThreadPool& pool, size_t model_bytes, Cancellation cancellation);
+  ~DeviceContest();
+
+  /// The least nanoseconds of each over several rounds (who is clearly slower leaves early); -1 for those that cannot
+  /// run. Empty when the device cannot tell the time or has no memory for the operands. Throws Error(cancelled).
+  std::vector<int64_t> measure(const RegionView& region, const KernelShapes& shapes, std::span<Contestant> contestants);
+
+ private:
+  class Stage;
+  void warm_up();
+
+  const Backend& backend_;
+  ThreadPool& pool_;
+  Cancellation cancellation_;
+  std::unique_ptr<DeviceQueue> queue_;
+  std::unique_ptr<DeviceStopwatch> stopwatch_;  // null: the device has none
+  std::shared_ptr<std::byte> walked_;
+  size_t walked_bytes_ = 0;  // 0: all fits into the cache
+};
+
+}  // namespace camshaft
