@@ -42,7 +42,7 @@ std::string statistics(const Tensor& tensor) {
 }
 
 std::string format_seconds(double seconds) {
-  if (seconds < 1e-3) return fmt::format("{:.0f} us", seconds * 1e6);
+  if (seconds < 1e-3) return fmt::format("{:.{}f} us", seconds * 1e6, seconds < 1e-5 ? 2 : 0);
   if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1e3);
   return fmt::format("{:.2f} s", seconds);
 }

@@ -12,7 +12,7 @@ namespace camshaft {
 std::string to_string(const TensorInfo& info);
 /// "min -0.1, mean 0.02, max 3.1" with the numbers of NaNs and infinities, if any; the number of elements of strings.
 std::string statistics(const Tensor& tensor);
-/// "12.3 ms", "1.20 s", "83 us".
+/// "12.3 ms", "1.20 s", "83 us", "3.42 us".
 std::string format_seconds(double seconds);
 
 }  // namespace camshaft
