@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <ranges>
+#include <sstream>
 
 namespace camshaft::cuda {
 
@@ -113,8 +113,8 @@ LibraryNames dnn_names() {
 // The file that opens when it is asked for; empty where only the system's loader may know.
 fs::path find_file(const LibraryNames& names) {
   std::vector<std::string> folders = library_folders();
-  for (const std::string path = from_environment("LD_LIBRARY_PATH"); const auto part : std::views::split(path, ':'))
-    folders.emplace_back(part.begin(), part.end());
+  std::istringstream path(from_environment("LD_LIBRARY_PATH"));
+  for (std::string folder; std::getline(path, folder, ':');) folders.push_back(folder);
   for (const char* folder : {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"})
     folders.emplace_back(folder);
   for (const std::string& folder : folders)
