@@ -24,6 +24,7 @@ import numpy as np
 import rounds
 import tables
 from catalog import BENCH
+from options import numbers
 from rounds import LABELS, Refused
 
 RIVALS = tuple(LABELS)[1:]
@@ -183,13 +184,6 @@ def keep(path, name, batch, threads, figures):
     known.setdefault(name, {}).setdefault(str(batch), {})[str(threads)] = figures
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(known, indent=1))
-
-
-def numbers(text):
-    values = [int(part) for part in text.split(",")]
-    if min(values) < 1:
-        raise ValueError(text)
-    return values
 
 
 def parse(words):

@@ -29,6 +29,7 @@ import gpu_models  # noqa: E402
 import gpu_modes  # noqa: E402
 import torch  # noqa: E402
 from gpu_modes import LABELS, RIVALS, Refused  # noqa: E402
+from options import numbers  # noqa: E402
 
 FP16_BUDGET = 0.02  # of an output's scale; or twice what PyTorch's modes differ from fp32
 
@@ -150,13 +151,6 @@ def keep(path, name, batch, figures):
     known[name][str(batch)] = figures | {"modes": before | figures["modes"]}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(known, indent=1))
-
-
-def numbers(text):
-    values = [int(part) for part in text.split(",")]
-    if min(values) < 1:
-        raise ValueError(text)
-    return values
 
 
 def parse(words):

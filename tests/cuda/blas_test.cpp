@@ -5,8 +5,8 @@
 
 #include <limits>
 
+#include "cuda/run_product.h"
 #include "cuda/run_region.h"
-#include "ops/random_tensor.h"
 
 namespace camshaft::cuda {
 namespace {
@@ -15,30 +15,8 @@ namespace {
   SKIP_WITHOUT_GPU();       \
   if (!blas_library().problem.empty()) GTEST_SKIP() << blas_library().problem
 
-double tolerance(DType dtype) {
-  return dtype == DType::f32 ? 1e-5 : dtype == DType::f16 ? 2e-3 : 1.6e-2;
-}
-
-struct Product {
-  int64_t m = 1, n = 1, k = 1;
-  bool transpose_a = false, transpose_b = false, constant = false;
-  Dims a_batch = {}, b_batch = {};
-};
-
-Dims matrix(Dims batch, int64_t rows, int64_t columns, bool transposed) {
-  batch.push_back(transposed ? columns : rows);
-  batch.push_back(transposed ? rows : columns);
-  return batch;
-}
-
-void check(const Product& p, DType dtype, Random& random, bool misaligned = false, const char* tactic = "cuda_blas") {
-  NodeTest test(ops::MatMul{p.transpose_a, p.transpose_b},
-                {random_tensor(random, dtype, matrix(p.a_batch, p.m, p.k, p.transpose_a)),
-                 random_tensor(random, dtype, matrix(p.b_batch, p.k, p.n, p.transpose_b))},
-                tactic, tolerance(dtype));
-  if (p.constant) test.constants = {1};
-  test.misaligned = misaligned;
-  test.check();
+void check(const Product& p, DType dtype, Random& random, bool misaligned = false, const std::string& variant = "") {
+  check_product(p, dtype, random, "cuda_blas", misaligned, variant);
 }
 
 TEST(CudaBlas, SizesTypesAndTransposes) {
@@ -68,7 +46,7 @@ TEST(CudaBlas, LargeAndDeep) {
 TEST(CudaBlas, OtherAlgorithms) {
   SKIP_WITHOUT_BLAS();
   Random random = test_random();
-  for (const char* variant : {"cuda_blas(rank=1)", "cuda_blas(rank=2)", "cuda_blas(rank=3)"})
+  for (const char* variant : {"rank=1", "rank=2", "rank=3"})
     for (const bool misaligned : {false, true}) {
       check({.m = 70, .n = 40, .k = 2000, .constant = true}, DType::f16, random, misaligned, variant);
       check({.m = 70, .n = 40, .k = 200}, DType::f32, random, misaligned, variant);

@@ -6,36 +6,13 @@
 
 #include <limits>
 
-#include "cuda/run_node.h"
-#include "ops/random_tensor.h"
+#include "cuda/run_product.h"
 
 namespace camshaft::cuda {
 namespace {
 
-double tolerance(DType dtype) {
-  return dtype == DType::f32 ? 1e-5 : dtype == DType::f16 ? 2e-3 : 1.6e-2;
-}
-
-struct Product {
-  int64_t m = 1, n = 1, k = 1;
-  bool transpose_a = false, transpose_b = false, constant = false;
-  Dims a_batch = {}, b_batch = {};
-};
-
 void check(const Product& p, DType dtype, Random& random, bool misaligned = false, const std::string& variant = "") {
-  const auto dims = [](Dims batch, int64_t rows, int64_t columns, bool transposed) {
-    batch.push_back(transposed ? columns : rows);
-    batch.push_back(transposed ? rows : columns);
-    return batch;
-  };
-  NodeTest test(ops::MatMul{p.transpose_a, p.transpose_b},
-                {random_tensor(random, dtype, dims(p.a_batch, p.m, p.k, p.transpose_a)),
-                 random_tensor(random, dtype, dims(p.b_batch, p.k, p.n, p.transpose_b))},
-                "cuda_contract", tolerance(dtype));
-  if (p.constant) test.constants = {1};
-  test.misaligned = misaligned;
-  test.variant = variant;
-  test.check();
+  check_product(p, dtype, random, "cuda_contract", misaligned, variant);
 }
 
 TEST(CudaMatMul, SizesAndTypes) {
@@ -62,7 +39,7 @@ TEST(CudaMatMul, EveryVariant) {
     EXPECT_GT(variants.size(), 10u);
     for (const std::string& variant : variants) {
       SCOPED_TRACE(variant);
-      test.tactic = variant;
+      test.variant = variant;
       test.check();
     }
   }

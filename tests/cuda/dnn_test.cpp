@@ -5,8 +5,8 @@
 
 #include <limits>
 
+#include "cuda/run_product.h"
 #include "cuda/run_region.h"
-#include "ops/random_tensor.h"
 
 namespace camshaft::cuda {
 namespace {
@@ -16,10 +16,6 @@ using F = ScalarFunction;
 #define SKIP_WITHOUT_DNN() \
   SKIP_WITHOUT_GPU();      \
   if (!dnn_library().problem.empty()) GTEST_SKIP() << dnn_library().problem
-
-double tolerance(DType dtype) {
-  return dtype == DType::f32 ? 1e-5 : dtype == DType::f16 ? 2e-3 : 1.6e-2;
-}
 
 struct Image {
   Dims x;  // channels last

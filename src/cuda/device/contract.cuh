@@ -65,8 +65,8 @@ struct Contract {
   static constexpr int rows_at_once = rows_of_thread < Finish::rows_at_once ? rows_of_thread : Finish::rows_at_once;
   static_assert(threads % threads_a_row == 0 && rows_of_thread % rows_at_once == 0);
 
-  /// Where a tile's sums are: of one block in its shared memory, of several in theirs or, from several launches' worth
-  /// of blocks, in global memory.
+  /// Where a tile's sums are: those of one block, and those of each block of a cluster, in its shared memory; of more
+  /// blocks, in global memory.
   struct Sums {
     const float* first;
     u32 pitch, parts;
@@ -91,10 +91,8 @@ struct Contract {
           if (first_part + j >= parts) continue;
 #if __CUDA_ARCH__ >= 900
           if (is_cluster) {
-            const float4 low = load_of_cluster(shared_address(here), first_part + j),
-                         high = load_of_cluster(shared_address(here) + 16, first_part + j);
-            part[j][0] = low.x, part[j][1] = low.y, part[j][2] = low.z, part[j][3] = low.w;
-            part[j][4] = high.x, part[j][5] = high.y, part[j][6] = high.z, part[j][7] = high.w;
+            set(part[j], load_of_cluster(shared_address(here), first_part + j),
+                load_of_cluster(shared_address(here) + 16, first_part + j));
             continue;
           }
 #endif
@@ -109,7 +107,9 @@ struct Contract {
 
    private:
     static __device__ __forceinline__ void load_floats(const float* from, float (&v)[columns_at_once]) {
-      const float4 low = *reinterpret_cast<const float4*>(from), high = *reinterpret_cast<const float4*>(from + 4);
+      set(v, *reinterpret_cast<const float4*>(from), *reinterpret_cast<const float4*>(from + 4));
+    }
+    static __device__ __forceinline__ void set(float (&v)[columns_at_once], float4 low, float4 high) {
       v[0] = low.x, v[1] = low.y, v[2] = low.z, v[3] = low.w;
       v[4] = high.x, v[5] = high.y, v[6] = high.z, v[7] = high.w;
     }
