@@ -27,6 +27,11 @@ def bounded(layers, limits):
     return result
 
 
+def least_ms(layers):
+    """Milliseconds of a run in which no layer takes longer than its bound; those that are below it (Winograd) stay as they are."""
+    return sum(min(layer["ms"], layer["bound_ms"]) for layer in layers)
+
+
 def by_lost_time(layers):
     return sorted(layers, key=lambda layer: -layer["lost_ms"])
 

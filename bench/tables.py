@@ -2,7 +2,11 @@
 
 import math
 
+import bounds
 from rounds import LABELS
+
+# What `camshaft build` allows outputs of models that do not amplify rounding to differ by, as a part of their scale.
+BUDGET = 1e-4
 
 
 def geomean(values):
@@ -23,6 +27,15 @@ def cases(results, threads, batch):
 def against_better(figures):
     """How many times faster Camshaft is than the fastest of the others; None without others."""
     return min((value["ratio"] for value in figures["speedup"].values()), default=None)
+
+
+def at_most(figures):
+    """{rival: how many times faster than it Camshaft would be if no layer took longer than its bound}; empty without layers."""
+    layers, engines = figures.get("layers"), figures["engines"]
+    if not layers:
+        return {}
+    least = min(engines["camshaft"]["ms"], bounds.least_ms(layers))
+    return {rival: engines[rival]["ms"] / least for rival in figures["speedup"]}
 
 
 def markdown(header, rows):
@@ -46,11 +59,14 @@ def speedup_of(figures, name):
     return f"{value['ratio']:.2f} [{value['low']:.2f}–{value['high']:.2f}]" if value else "–"
 
 
-def error_of(ours):
-    """Camshaft's error, in bold outside the budget that `camshaft build` keeps for models that do not amplify rounding."""
-    if "error" not in ours:
+def error_of(engines):
+    """Camshaft's error; outside the budget in bold, beside ONNX Runtime's own."""
+    error, own = (engines.get(name, {}).get("error") for name in ("camshaft", "onnxruntime"))
+    if error is None:
         return "–"
-    return f"{ours['error']:.0e}" if ours["error"] <= 1e-4 else f"**{ours['error']:.0e}**"
+    if error <= BUDGET:
+        return f"{error:.0e}"
+    return f"**{error:.0e}**" + ("" if own is None else f" ({own:.0e})")
 
 
 def latency_table(results, threads, batch):
@@ -66,7 +82,7 @@ def latency_table(results, threads, batch):
                 *(speedup_of(figures, engine) for engine in list(LABELS)[1:]),
                 "–" if better is None else f"**{better:.2f}**" if better < 1 else f"{better:.2f}",
                 f"{ours['of_peak']:.0%}" if "of_peak" in ours else "–",
-                error_of(ours),
+                error_of(figures["engines"]),
             )
         )
     rivals = list(LABELS.values())[1:]
@@ -75,21 +91,37 @@ def latency_table(results, threads, batch):
 
 
 def summary(results, threads, batch):
-    """{rival: geomean of the speedups, "better": (slowest model, its speedup against the faster rival), "models": count}"""
-    chosen = cases(results, threads, batch)
+    """{rival: geomean of the speedups on what it runs, "better": geomean against the faster rival on what all of them run,
+    "slowest": [(model, its speedup against the faster rival)], "models": count, "counts": {rival or "better": models}}"""
+    chosen, rivals = cases(results, threads, batch), list(LABELS)[1:]
     worst = sorted((against_better(figures), name) for name, figures in chosen if figures["speedup"])
-    result = {"models": len(chosen), "slowest": [(name, ratio) for ratio, name in worst]}
-    for rival in list(LABELS)[1:]:
-        result[rival] = geomean(f["speedup"][rival]["ratio"] for _, f in chosen if rival in f["speedup"])
-    result["better"] = geomean(ratio for ratio, _ in worst)
-    return result
+    ratios = {rival: [f["speedup"][rival]["ratio"] for _, f in chosen if rival in f["speedup"]] for rival in rivals}
+    ratios["better"] = [against_better(f) for _, f in chosen if all(rival in f["speedup"] for rival in rivals)]
+    return {
+        "models": len(chosen),
+        "slowest": [(name, ratio) for ratio, name in worst],
+        "counts": {key: len(values) for key, values in ratios.items()},
+        **{key: geomean(values) for key, values in ratios.items()},
+    }
+
+
+def mean_text(figures, key):
+    """A geomean of summary() with the number of models that it is of."""
+    count = figures["counts"][key]
+    return f"{figures[key]:.2f} ({count})" if count else "–"
 
 
 def summary_line(results, threads, batch, slowest=6):
     figures = summary(results, threads, batch)
-    words = [f"{figures[rival]:.2f}× {LABELS[rival]}" for rival in list(LABELS)[1:] if not math.isnan(figures[rival])]
+    words = [
+        f"{figures[rival]:.2f}× {LABELS[rival]} ({figures['counts'][rival]})"
+        for rival in list(LABELS)[1:]
+        if not math.isnan(figures[rival])
+    ]
     last = ", ".join(f"{name} {ratio:.2f}" for name, ratio in figures["slowest"][:slowest])
+    if figures["counts"]["better"]:
+        words.append(f"{figures['better']:.2f}× the better of them where all run ({figures['counts']['better']})")
     return (
-        f"{threads} thread{'s' if threads > 1 else ''}, batch {batch}, {figures['models']} models, geomean: {', '.join(words)}, "
-        f"{figures['better']:.2f}× the better of them; slowest against the better: {last}"
+        f"{threads} thread{'s' if threads > 1 else ''}, batch {batch}, {figures['models']} models, geomean: {', '.join(words)}; "
+        f"slowest against the better: {last}"
     )

@@ -87,7 +87,9 @@ void print_summary(const Arguments& arguments, const std::string& output, const 
     fmt::print("verify    {}\n", errors.substr(at, end - at));
     at = end + 1;
   }
-  if (report.sensitivity > 0)
+  if (report.judged_tensors > 0)
+    fmt::print("verify    {}\n", format_layers(report));
+  else if (report.sensitivity > 0)
     fmt::print(
         "verify    the model amplifies rounding: operators whose results move by {:.1e} move its outputs by {:.1e}\n",
         report.rounding_noise, report.sensitivity);
@@ -116,6 +118,8 @@ void print_report_json(const Arguments& arguments, const std::string& output, co
                          {"verified", !arguments.no_verify && report.unverified.empty()},
                          {"verification", to_json(report.verification)},
                          {"sensitivity", report.sensitivity},
+                         {"judged_tensors", report.judged_tensors},
+                         {"undecided_tensors", report.undecided_tensors},
                          {"kept_f32", report.kept_f32}};
   print_json(json);
 }

@@ -9,6 +9,7 @@
 #include "tools/open_engine.h"
 #include "tools/progress.h"
 #include "tools/report.h"
+#include "tools/tuning_options.h"
 #include "tools/verify_search.h"
 
 namespace camshaft {
@@ -17,12 +18,18 @@ namespace {
 
 struct Arguments : BuildArguments {
   std::string model, against = "reference", reduced;
+  TuningArguments tuning;
   bool json = false, bisect = false;
 };
 
 int verify(const Arguments& arguments) {
   Progress progress;
   BuildOptions options = arguments.options(progress);
+  arguments.tuning.set(options);
+  const bool searching = arguments.bisect || !arguments.reduced.empty();
+  if (searching && !(options.lock.empty() && options.write_lock.empty()))
+    throw Error(ErrorCode::invalid_argument,
+                "--bisect and --reduce build other models than this one: no lock file fits them");
   const NamedShapes shapes = parse_shapes(arguments.shapes);
   if (!shapes.empty()) options.profiles.push_back(fixed_profile(shapes));
   if (is_engine_file(arguments.model))
@@ -67,11 +74,13 @@ int verify(const Arguments& arguments) {
                            {"passed", passed},
                            {"outputs", to_json(verdict.errors)}};
     if (!verdict.failure.empty()) json["failure"] = verdict.failure;
+    if (!verdict.layers.empty()) json["layers"] = verdict.layers;
     print_json(json);
   } else {
     fmt::print("{} against {}, tolerance {:g} of each output's scale\n{}", arguments.model,
                arguments.against == "reference" ? "the reference evaluation" : "ONNX Runtime", tolerance,
                format_errors(verdict.errors));
+    if (!verdict.layers.empty()) fmt::print("{}\n", verdict.layers);
   }
   if (passed) return 0;
   throw Error(ErrorCode::verification_failed, verdict.failure.empty()
@@ -91,6 +100,7 @@ Command add_verify_command(CLI::App& app) {
       ->check(CLI::IsMember({"reference", "onnxruntime"}))
       ->group("Verification");
   arguments->add_to(*command, "Shapes of the inputs to verify with; others are guessed");
+  arguments->tuning.add_to(*command);
   command->add_flag("--bisect", arguments->bisect, "Name the optimiser pass after which the results differ")
       ->group("Search");
   command
@@ -101,7 +111,8 @@ Command add_verify_command(CLI::App& app) {
       ->group("Search");
   command->add_flag("--json", arguments->json, "Print the comparison as JSON");
   command->footer(
-      "Inputs are seeded random values. Exit code 4 says that an output is outside the tolerance; the message names "
+      "Judges the engine that `build` makes with the same options. Inputs are seeded random values. Exit code 4 says "
+      "that an output is outside the tolerance; the message names "
       "the\n"
       "first layer that diverges. ONNX Runtime runs in the Python interpreter that CAMSHAFT_PYTHON names (default:\n"
       "python3), which must have the packages numpy and onnxruntime.\n\n"

@@ -10,6 +10,7 @@
 #include "runtime/engine_impl.h"
 #include "runtime/tensor_view.h"
 #include "tools/onnxruntime_process.h"
+#include "tools/report.h"
 
 namespace camshaft {
 
@@ -25,6 +26,7 @@ Verdict against_reference(const std::string& model, BuildOptions options) {
     verdict.failure = error.what();
   }
   verdict.errors = builder.report().verification;
+  verdict.layers = format_layers(builder.report());
   if (const std::string& why = builder.report().unverified; !why.empty())
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("'{}' cannot be verified on made-up inputs: {}. Give real ones (--inputs), or shapes that "
@@ -33,11 +35,24 @@ Verdict against_reference(const std::string& model, BuildOptions options) {
   return verdict;
 }
 
-Verdict against_onnxruntime(const std::string& model, BuildOptions options) {
+// The engine that `build` makes of these options: only what is verified may use approximate tactics, and f16 only where
+// the sample fits. One that `build` refuses is judged all the same, so that it is seen which of the two is wrong.
+Engine build_to_judge(const std::string& model, BuildOptions options, std::string& failure) {
+  try {
+    return Builder(options).build(model);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::verification_failed) throw;
+    failure = error.what();
+  }
   options.verify = false;
+  return Builder(options).build(model);
+}
+
+Verdict against_onnxruntime(const std::string& model, BuildOptions options) {
   const int threads =
       options.threads > 0 ? options.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  const Engine engine = Builder(options).build(model);
+  Verdict verdict;
+  const Engine engine = build_to_judge(model, options, verdict.failure);
   const Engine::Impl& impl = *engine.impl();
   std::map<std::string, Dims> shapes;
   for (const auto& [name, view] : options.verification_inputs) shapes[name] = view.dims;
@@ -50,12 +65,13 @@ Verdict against_onnxruntime(const std::string& model, BuildOptions options) {
     if (given != options.verification_inputs.end()) inputs[i] = copy_of(given->second);
   }
   for (const TensorInfo& info : engine.outputs()) output_names.push_back(info.name);
-  if (options.progress) options.progress("running the engine", 0.6);
+  if (options.progress) options.progress("running the engine", 1);
   const std::vector<Tensor> actual = run_once(engine, inputs, threads);
-  if (options.progress) options.progress("running ONNX Runtime", 0.8);
+  if (options.progress) options.progress("running ONNX Runtime", 1);
   const std::vector<Tensor> expected =
       run_onnxruntime(model, input_names, inputs, output_names, threads, options.cancellation);
-  return {compare_outputs(output_names, expected, actual, options.effective_tolerance()), ""};
+  verdict.errors = compare_outputs(output_names, expected, actual, options.effective_tolerance());
+  return verdict;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "base/float_types.h"
 #include "camshaft/error.h"
+#include "graph/widened.h"
 #include "tools/npy_header.h"
 #include "tools/utf8.h"
 
@@ -162,11 +163,7 @@ NpyContent npy_content(const Tensor& tensor) {
 
 Tensor to_numpy(const Tensor& tensor) {
   const DType dtype = tensor.dtype();
-  if (is_floating(dtype) && (dtype == DType::bf16 || bit_width(dtype) < 16)) {
-    Tensor wide(DType::f32, tensor.dims());
-    convert_to_float(dtype, tensor.data(), wide.as_mutable<float>(), tensor.size());
-    return wide;
-  }
+  if (is_floating(dtype) && (dtype == DType::bf16 || bit_width(dtype) < 16)) return widened(tensor);
   if (!is_packed(dtype)) return tensor;
   Tensor wide(is_signed(dtype) ? DType::i8 : DType::u8, tensor.dims());
   const int bits = bit_width(dtype), in_a_byte = 8 / bits, range = 1 << bits;

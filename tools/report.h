@@ -17,6 +17,9 @@ std::string format_table(const std::vector<std::vector<std::string>>& rows, cons
 std::string format_errors(const std::vector<OutputError>& errors);
 nlohmann::json to_json(const std::vector<OutputError>& errors);
 
+/// How an engine was judged whose outputs cannot tell; empty where they can.
+std::string format_layers(const BuildReport& report);
+
 /// {name, dtype, shape: [numbers and symbols]}
 nlohmann::json to_json(const TensorInfo& info);
 nlohmann::json to_json(const MemoryInfo& memory);

@@ -1,4 +1,4 @@
-// Options of `build` that say how the kernel of each layer is chosen.
+// Options of `build` and `verify` that say how the kernel of each layer is chosen.
 #pragma once
 
 #include <CLI/App.hpp>

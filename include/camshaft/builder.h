@@ -18,13 +18,16 @@ namespace camshaft {
 struct OutputError {
   std::string output;
   double max_error = 0;  ///< largest absolute difference
-  double scale = 0;      ///< largest magnitude of the reference
+  double scale = 0;      ///< largest magnitude of the reference, but for masks' -1e9 that both agree on
   bool exact = false;    ///< integers, booleans and strings, which must be equal where rounding does not decide them
   double differing = 0;  ///< of an exact output: share of its elements that differ
   /// Of an exact output that differs: share of its elements that change in the reference itself when every operator's
   /// result moves by 2^-22, as the order of nearly equal scores does. Up to four times as many may differ.
   double undecided = 0;
   bool passed = false;
+  /// Whether the engine was judged by this output: not where the model amplifies rounding so much that anything would
+  /// pass, see BuildReport::judged_tensors.
+  bool telling = true;
   /// max_error / scale, or max_error where the reference is all zero or as good as: near the smallest numbers that f32
   /// has, exponentials end in 0 and products keep few bits.
   double relative() const { return scale > 1e-30 ? max_error / scale : max_error; }
@@ -88,12 +91,19 @@ struct BuildReport {
   /// that. Such a model amplifies rounding: its outputs are accepted within four times this.
   double sensitivity = 0;
   double rounding_noise = 0;
+  /// Where four times the sensitivity is more than 0.1 (or the tolerance, if larger), outputs cannot judge an engine:
+  /// nonsense would pass. Then it is judged layer by layer, each layer on what the engine gave it: how many tensors
+  /// were compared (0: the outputs judged), on how many of them the layer's own rounding leaves the same doubt, and the
+  /// largest error of the others as a part of what was allowed.
+  int64_t judged_tensors = 0, undecided_tensors = 0;
+  double layers_error = 0;
   double seconds_import = 0, seconds_optimize = 0, seconds_tune = 0, seconds_compile = 0, seconds_verify = 0;
   /// Different problems for which there were several good tactics: how many were measured, found in the timing cache,
   /// and left to the cost model because the time was up.
   int64_t problems_measured = 0, problems_cached = 0, problems_out_of_time = 0;
-  /// Whether approximate tactics (Winograd) were tried and given up because they took more than a quarter of the
-  /// tolerance. Builds without verification never use them.
+  /// Whether approximate tactics were tried and given up: Winograd F(4,3) because it took more than a quarter of the
+  /// tolerance (builds without verification never use it), F(2,3) because verification failed with it, as where
+  /// infinities or NaN reach a convolution.
   bool approximate_refused = false;
   /// Values that are too large or too small for f16 on the sample inputs: they stay f32.
   std::vector<std::string> kept_f32;

@@ -21,7 +21,7 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  /// Appends. Small pieces are gathered, large ones go straight to the system.
+  /// Appends. The system gets whole blocks of 2 MiB, but for the last.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
   /// Appends zeros up to `offset`, which must not be below position().

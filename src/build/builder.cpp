@@ -18,10 +18,8 @@
 #include "compile/tune/settle_chains.h"
 #include "cpu/device.h"
 #include "onnx/importer.h"
-#include "optimize/defer_layer_norms.h"
-#include "optimize/join_transposes.h"
-#include "optimize/lower_precision.h"
 #include "optimize/pipeline.h"
+#include "optimize/widen_halves.h"
 #include "runtime/backends.h"
 #include "runtime/engine_impl.h"
 #include "runtime/tensor_view.h"
@@ -58,20 +56,23 @@ void keep_debug_tensors(Graph& graph, const std::vector<std::string>& names) {
 std::string failure_message(const VerifyResult& result, double tolerance) {
   std::string message = "the engine's results differ from the reference evaluation of the model:";
   for (const OutputError& e : result.outputs)
-    if (!e.passed && e.exact)
+    if (result.by_layers)
+      message += fmt::format("\n  output '{}' cannot tell: rounding moves it by {:.2g} of its scale; a layer does",
+                             e.output, result.sensitivity);
+    else if (!e.passed && e.exact)
       message +=
           fmt::format("\n  output '{}': {:.2g}% of its elements differ, by up to {:.3g}; rounding decides {:.2g}%",
                       e.output, 100 * e.differing, e.max_error, 100 * e.undecided);
     else if (!e.passed)
       message += fmt::format("\n  output '{}': error {:.3g} of scale {:.3g}, allowed {:.1g} of it", e.output,
                              e.max_error, e.scale, std::max(tolerance, 4 * result.sensitivity));
-  if (!result.culprit.empty()) message += "\n  the first layer that diverges is " + result.culprit;
+  if (!result.layers.culprit.empty()) message += "\n  the first layer that diverges is " + result.layers.culprit;
   return message;
 }
 
-bool is_approximate(const Engine& engine) {
+bool has_deviation(const Engine& engine, Deviation deviation) {
   const std::vector<PlanStep>& steps = engine.impl()->plan.steps;
-  return std::any_of(steps.begin(), steps.end(), [](const PlanStep& step) { return step.approximate; });
+  return std::any_of(steps.begin(), steps.end(), [&](const PlanStep& step) { return step.deviation >= deviation; });
 }
 
 // What approximate tactics may take of the error budget: other inputs than the sampled ones may be less kind. A model
@@ -79,6 +80,7 @@ bool is_approximate(const Engine& engine) {
 constexpr double approximate_share = 0.25;
 
 bool has_margin(const VerifyResult& result, double tolerance) {
+  if (result.by_layers) return result.layers.worst <= approximate_share;
   const double budget = std::max(tolerance, 4 * result.sensitivity);
   return result.unverified.empty() &&
          std::all_of(result.outputs.begin(), result.outputs.end(), [&](const OutputError& e) {
@@ -156,6 +158,8 @@ Engine Builder::build_checked(const std::string& model_path) {
         shapes[name] = range.*bound;
   onnx::ImportedModel imported = onnx::import_model(model_path, import);
   keep_debug_tensors(imported.graph, options_.debug_tensors);
+  // Before the reference is taken, which is to compute as the engine does: what f16 loses beyond its range is no error.
+  if (!backend->computes_in_halves()) widen_halves(imported.graph);
   for (const Profile& profile : options_.profiles) check_profile(imported.graph, profile);
   report_.model_nodes = imported.model_nodes;
   const auto file = MappedFile::open(model_path);
@@ -181,9 +185,7 @@ Engine Builder::build_checked(const std::string& model_path) {
     report_.kept_f32.assign(too_large.begin(), too_large.end());
     passes.keep_f32 = &too_large;
   }
-  lower_precision(graph, passes);
-  if (passes.storage != DType::f32) defer_layer_norms(graph, passes);
-  if (passes.storage != DType::f32) join_transposes(graph, passes);
+  optimize_storage(graph, passes);
   report_.seconds_optimize = watch.lap();
 
   compile.profiles = options_.profiles;
@@ -193,14 +195,14 @@ Engine Builder::build_checked(const std::string& model_path) {
   SymbolBindings optimum;
   if (!options_.profiles.empty()) optimum = bind_profile(graph, options_.profiles.front());
   std::vector<TacticDecision> decisions;
-  const auto compiled = [&](bool allow_approximate) {
+  const auto compiled = [&](Deviation most) {
     progress("tuning", 0.3);
-    decisions = tuning.choose(graph, optimum, allow_approximate);
+    decisions = tuning.choose(graph, optimum, most);
     report_.seconds_tune += watch.lap();
     progress("compiling", 0.5);
     SettledGraph settled = settle_chains(graph, decisions);
     CompileOptions own = compile;
-    own.allow_approximate = allow_approximate;
+    own.most_deviation = most;
     own.decisions = std::move(settled.decisions);
     for (auto& [name, notes] : settled.notes) own.notes[name].insert(own.notes[name].end(), notes.begin(), notes.end());
     Engine engine = compile_graph(std::move(settled.graph), backend, own);
@@ -208,7 +210,7 @@ Engine Builder::build_checked(const std::string& model_path) {
     return engine;
   };
   // Only what is checked may round more than it must; what is locked was checked by the build that wrote the lock file.
-  Engine engine = compiled(options_.verify || tuning.is_locked());
+  Engine engine = compiled(options_.verify || tuning.is_locked() ? Deviation::rounding : Deviation::specials);
 
   if (options_.verify) {
     VerifyOptions verify;
@@ -220,20 +222,29 @@ Engine Builder::build_checked(const std::string& model_path) {
     for (const auto& [name, view] : options_.verification_inputs) verify.inputs[name] = copy_of(view);
     const auto verified = [&] {
       progress("verifying", 0.6);
-      verify.sensitivity_above = options_.effective_tolerance() * (is_approximate(engine) ? approximate_share : 1);
+      verify.sensitivity_above =
+          options_.effective_tolerance() * (has_deviation(engine, Deviation::rounding) ? approximate_share : 1);
       VerifyResult result = verify_engine(imported.graph, engine, verify, pool);
       report_.seconds_verify += watch.lap();
       return result;
     };
     VerifyResult result = verified();
-    if (!tuning.is_locked() && is_approximate(engine) && !has_margin(result, options_.effective_tolerance())) {
+    const auto refuse_beyond = [&](Deviation most) {
       report_.approximate_refused = true;
-      engine = compiled(false);
+      engine = compiled(most);
       result = verified();
-    }
+    };
+    const bool may_refuse = !tuning.is_locked();
+    if (may_refuse && has_deviation(engine, Deviation::rounding) && !has_margin(result, verify.tolerance))
+      refuse_beyond(Deviation::specials);
+    if (may_refuse && has_deviation(engine, Deviation::specials) && result.unverified.empty() && !result.passed)
+      refuse_beyond(Deviation::none);
     report_.verification = result.outputs;
     report_.unverified = result.unverified;
     if (4 * result.sensitivity > options_.effective_tolerance()) report_.sensitivity = result.sensitivity;
+    report_.judged_tensors = result.by_layers ? result.layers.judged : 0;
+    report_.undecided_tensors = result.layers.undecided;
+    report_.layers_error = result.layers.worst;
     if (result.unverified.empty() && !result.passed)
       throw Error(ErrorCode::verification_failed, failure_message(result, options_.effective_tolerance()));
   }

@@ -19,7 +19,7 @@ Engine compile_graph(Graph graph, std::shared_ptr<const Backend> backend, const 
   });
   LowerOptions lowering;
   lowering.symbols = impl->optimum;
-  lowering.allow_approximate = options.allow_approximate;
+  lowering.most_deviation = options.most_deviation;
   lowering.cancellation = options.cancellation;
   for (size_t n = 0; n < options.decisions.size(); ++n) {
     lowering.tactics.push_back(options.decisions[n].tactic);

@@ -21,7 +21,7 @@ struct CompileOptions {
   std::vector<TacticDecision> decisions;
   /// Of values, by name, for inspection: see PassNotes.
   std::map<std::string, std::vector<std::string>> notes;
-  bool allow_approximate = true;  ///< see LowerOptions
+  Deviation most_deviation = Deviation::rounding;  ///< see LowerOptions
   Cancellation cancellation;
 };
 

@@ -54,10 +54,9 @@ BuildTuning::BuildTuning(const BuildOptions& options, const ModelIdentity& model
                                    cached ? TimingCache::read(options.timing_cache) : TimingCache());
 }
 
-std::vector<TacticDecision> BuildTuning::choose(const Graph& graph, const SymbolBindings& optimum,
-                                                bool allow_approximate) {
+std::vector<TacticDecision> BuildTuning::choose(const Graph& graph, const SymbolBindings& optimum, Deviation most) {
   const int64_t measured = tuner_->counts().measured;
-  std::vector<TacticDecision> decisions = tuner_->choose(graph, optimum, allow_approximate);
+  std::vector<TacticDecision> decisions = tuner_->choose(graph, optimum, most);
   if (!options_.timing_cache.empty() && tuner_->counts().measured > measured)
     tuner_->cache().write(options_.timing_cache);
   return decisions;

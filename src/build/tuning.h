@@ -26,8 +26,8 @@ class BuildTuning {
   BuildTuning(const BuildOptions& options, const ModelIdentity& model, const Backend& backend, ThreadPool& pool);
 
   /// See Tuner::choose. What was measured is in the timing cache's file when this returns.
-  std::vector<TacticDecision> choose(const Graph& graph, const SymbolBindings& optimum, bool allow_approximate);
-  /// Whether approximate tactics may be chosen. A lock file had them checked by the build that wrote it.
+  std::vector<TacticDecision> choose(const Graph& graph, const SymbolBindings& optimum, Deviation most);
+  /// Whether all tactics may be chosen, see Deviation. A lock file had them checked by the build that wrote it.
   bool is_locked() const { return options_.tuning == Tuning::locked; }
   std::string summary() const { return tuner_->summary(); }
   void report(BuildReport& report) const;

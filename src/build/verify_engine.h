@@ -5,6 +5,7 @@
 
 #include "base/thread_pool.h"
 #include "build/verification.h"
+#include "build/verify_layers.h"
 #include "graph/graph.h"
 
 namespace camshaft {
@@ -32,13 +33,17 @@ struct VerifyResult {
   /// VerifyOptions::rounding_noise, over the output's scale; 0 unless some output's error was above
   /// VerifyOptions::sensitivity_above. A model that amplifies rounding like that cannot agree better.
   double sensitivity = 0;
-  /// Of a failure: the first layer that diverges, as text.
-  std::string culprit;
+  /// Whether four times that is more than most_telling(): the outputs say nothing then, and the engine was judged by
+  /// `layers` instead.
+  bool by_layers = false;
+  /// Of a failure too, for its culprit.
+  LayersVerdict layers;
 };
 
 /// Runs `engine` and the reference evaluation of `model` (the graph as imported) on the same seeded inputs. Outputs
 /// pass within the tolerance, or within four times what rounding noise does to the reference where that is more: to the
-/// numbers of a floating-point output, or to how many elements of an exact one change. Throws
+/// numbers of a floating-point output, or to how many elements of an exact one change. Where that would let nonsense
+/// pass, all pass or fail with the layers, see verify_layers(). Throws
 /// Error(invalid_argument) when given inputs do not fit the model or the reference refuses them.
 VerifyResult verify_engine(const Graph& model, const Engine& engine, const VerifyOptions& options, ThreadPool& pool);
 

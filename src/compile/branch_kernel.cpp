@@ -154,7 +154,7 @@ std::shared_ptr<const Kernel> make_branch_kernel(const RegionView& region, const
   const auto branches = std::make_shared<Branches>();
   LowerOptions inner;
   inner.symbols = region.symbols;
-  inner.allow_approximate = false;
+  inner.most_deviation = Deviation::none;
   inner.host_only = true;
   inner.bound = bound;
   inner.cancellation = cancellation;

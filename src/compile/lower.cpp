@@ -157,7 +157,7 @@ class Lowering {
     for (const Tactic& tactic : available)
       if (tactic.str() == recorded) return tactic;
     for (const Tactic& tactic : available)
-      if (options_.allow_approximate || !tactic.approximate) return tactic;
+      if (tactic.deviation <= options_.most_deviation) return tactic;
     throw Error(ErrorCode::internal, "a region has no exact tactic");
   }
 
@@ -185,7 +185,7 @@ class Lowering {
       if (!step.kernel) {
         const Tactic tactic = choose(region, n < options_.tactics.size() ? options_.tactics[n] : "");
         step.tactic = tactic.str();
-        step.approximate = tactic.approximate;
+        step.deviation = tactic.deviation;
         if (tactic.place == Place::device) {
           for_device_.emplace_back(plan_.steps.size(), tactic);
         } else {

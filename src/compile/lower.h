@@ -26,8 +26,8 @@ struct LowerOptions {
   std::set<std::string, std::less<>> bound;
   /// One tactic a node, as an earlier build chose them; empty, or empty for a node: chosen here.
   std::vector<std::string> tactics;
-  /// Whether approximate tactics may be chosen.
-  bool allow_approximate = true;
+  /// Tactics that deviate more are not chosen.
+  Deviation most_deviation = Deviation::rounding;
   /// Whether kernels must run on the host, as those of branches do.
   bool host_only = false;
   Cancellation cancellation;

@@ -42,7 +42,7 @@ struct PlanStep {
   std::string name;   ///< of its first output
   std::string op;     ///< operator or region kind, for reports
   std::string tactic;
-  bool approximate = false;  ///< see Tactic
+  Deviation deviation = Deviation::none;  ///< of its tactic
   std::shared_ptr<const Kernel> kernel;
   std::vector<int32_t> inputs;  ///< indices of plan values; -1 for omitted
   std::vector<int32_t> outputs;

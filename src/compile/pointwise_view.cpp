@@ -10,6 +10,32 @@
 
 namespace camshaft {
 
+namespace {
+
+// A body without the zeros behind its last axis, and the reshape that puts that together with the one before, that it
+// ends in; and that axis' size with them. 0 where it does not end so.
+int64_t without_filling(const Graph& whole, Graph& body) {
+  size_t end = whole.nodes.size();
+  if (end > 1 && whole.nodes[end - 1].op.as<ops::Reshape>()) --end;
+  if (end < 2 || whole.outputs.size() != 1 || !whole.nodes[end - 1].op.as<ops::Pad>()) return 0;
+  body = whole;
+  const Node& node = body.nodes[end - 1];
+  const auto* pad = node.op.as<ops::Pad>();
+  if (pad->mode != ops::PadMode::constant || node.inputs.size() > 1) return 0;
+  const bool is_last = std::all_of(pad->pads.begin(), pad->pads.end() - 1, [](const Dim& d) { return d == Dim(0); });
+  const auto size = body.shape(node.outputs[0]).back().as_constant();
+  const Shape &filled = body.shape(node.outputs[0]), &result = body.shape(body.outputs[0]);
+  const auto last = result.back().as_constant();
+  if (!is_last || !size || !last || *last % *size != 0 || result.size() != filled.size() ||
+      !std::equal(result.begin(), result.end() - 2, filled.begin()))
+    return 0;
+  body.outputs[0] = node.inputs[0];
+  body.nodes.erase(body.nodes.begin() + static_cast<std::ptrdiff_t>(end - 1), body.nodes.end());
+  return *size;
+}
+
+}  // namespace
+
 std::optional<PointwiseView> view_pointwise(const RegionView& region, bool with_transposes) {
   const Node& node = region.node;
   PointwiseView view;
@@ -24,6 +50,9 @@ std::optional<PointwiseView> view_pointwise(const RegionView& region, bool with_
   } else {
     return std::nullopt;
   }
+  Graph unfilled;
+  if (with_transposes) view.filled = without_filling(*body, unfilled);
+  if (view.filled > 0) body = &unfilled;
   size_t transposes = 0;
   while (with_transposes && transposes < body->nodes.size() && body->nodes[transposes].op.as<ops::Transpose>())
     ++transposes;

@@ -29,18 +29,26 @@ class TacticParameters {
   std::vector<std::pair<std::string, int64_t>> numbers_;
 };
 
+/// How a tactic's results may differ from those of the plain computation, but for the order of its sums. Each kind
+/// includes those before it.
+enum class Deviation : uint8_t {
+  none,
+  specials,  ///< a NaN or an infinity reaches neighbouring results too (Winograd F(2,3): all of its tile)
+  rounding,  ///< it rounds noticeably more (Winograd F(4,3)): only for builds that verify
+};
+
 /// One variant of a tactic for one region, as the families of a backend's kernels offer them.
 struct TacticOffer {
   TacticParameters parameters = {};  ///< empty for a tactic without variants
   double seconds = 0;                ///< expected at the optimum shapes, see Tactic
-  bool approximate = false;          ///< see Tactic
+  Deviation deviation = Deviation::none;
 };
 
 /// One way of running a region: a name with all its parameters, and what the cost model expects of it.
 struct Tactic {
   std::string name;              ///< e.g. "gemm", "winograd", "reference"
   double estimated_seconds = 0;  ///< at the optimum shapes, on one thread
-  bool approximate = false;      ///< rounds noticeably more than the plain computation (Winograd)
+  Deviation deviation = Deviation::none;
   TacticParameters parameters = {};
   Place place = Place::host;  ///< of its kernel
 

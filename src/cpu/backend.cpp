@@ -10,6 +10,7 @@
 #include "cpu/conv_transpose.h"
 #include "cpu/convolution.h"
 #include "cpu/device.h"
+#include "cpu/gated_convolution.h"
 #include "cpu/grouped_convolution.h"
 #include "cpu/index.h"
 #include "cpu/matmul.h"
@@ -22,6 +23,7 @@
 #include "cpu/sample.h"
 #include "cpu/select.h"
 #include "cpu/tactic.h"
+#include "cpu/thin_convolution.h"
 
 namespace camshaft::cpu {
 
@@ -40,6 +42,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &scatter_nd_tactic,   &scatter_elements_tactic, &cumulative_tactic,
     &top_k_tactic,        &grid_sample_tactic,      &col2im_tactic,
     &grouped_conv_tactic, &pool_indices_tactic,     &conv_chain_tactic,
+    &gated_conv_tactic,   &thin_conv_tactic,
 };
 
 /// The reference runs with double accumulation and no blocking to speak of: tens of times slower than a kernel.
@@ -56,9 +59,9 @@ class CpuBackend final : public Backend {
     std::vector<Tactic> list;
     for (const CpuTactic* tactic : all_tactics)
       for (TacticOffer& offer : tactic->offers(region))
-        list.push_back({std::string(tactic->name()), offer.seconds, offer.approximate, std::move(offer.parameters)});
+        list.push_back({std::string(tactic->name()), offer.seconds, offer.deviation, std::move(offer.parameters)});
     list.push_back(
-        {"reference", reference_penalty * (seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte), false});
+        {"reference", reference_penalty * (seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte)});
     // A kernel always goes before the reference, whatever the estimates say.
     std::stable_sort(list.begin(), list.end() - 1,
                      [](const Tactic& a, const Tactic& b) { return a.estimated_seconds < b.estimated_seconds; });
@@ -78,6 +81,7 @@ class CpuBackend final : public Backend {
   }
 
   bool runs_chains() const override { return true; }
+  bool computes_in_halves() const override { return false; }
   bool can_unpack(const std::string& layout) const override { return layout.rfind("winograd", 0) != 0; }
 
   Tensor unpack(const PackedConstant& packed, DType dtype, const Dims& dims) const override {

@@ -1,6 +1,8 @@
 #include "cpu/contract_epilogue.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 
 #include "compile/shape_check.h"
 #include "cpu/activation_match.h"
@@ -12,6 +14,9 @@ namespace {
 using Kind = ScalarInstruction::Kind;
 
 constexpr size_t max_operands = 64;
+// A row of 64 elements takes less than what is done for each run (a PReLU with a slope a channel: 100 us for 4096 such
+// rows); operands of one element a column are repeated for as many rows as have so many elements together.
+constexpr int64_t elements_of_run = 2048;
 
 OperandLayout layout_of(const Shape& operand, const Shape& result) {
   const bool one = std::all_of(operand.begin(), operand.end(), [](const Dim& d) { return d == Dim(1); });
@@ -34,10 +39,29 @@ std::vector<int> count_uses(const ScalarProgram& program) {
   return uses;
 }
 
+// Where the operand of each row of the result starts, in elements.
+std::vector<int64_t> offsets_of_rows(const Dims& operand, const Dims& result) {
+  const size_t rank = result.size(), missing = rank - operand.size();
+  std::vector<int64_t> strides(rank, 0);
+  int64_t stride = 1;
+  for (size_t d = rank; d-- > missing;) {
+    strides[d] = operand[d - missing] == 1 ? 0 : stride;
+    stride *= operand[d - missing];
+  }
+  const int64_t rows = result.back() == 0 ? 0 : element_count(result) / result.back();
+  std::vector<int64_t> offsets(static_cast<size_t>(rows), 0);
+  for (int64_t r = 0; r < rows; ++r) {
+    int64_t rest = r;
+    for (size_t d = rank - 1; d-- > 0; rest /= result[d])
+      offsets[static_cast<size_t>(r)] += rest % result[d] * strides[d];
+  }
+  return offsets;
+}
+
 }  // namespace
 
 std::optional<ContractEpilogue> ContractEpilogue::make(const RegionView& region, const ContractView& view,
-                                                       int32_t bias_input) {
+                                                       int32_t bias_input, int residuals) {
   ContractEpilogue e;
   e.bias_ = bias_input;
   if (view.result.dtype != DType::f32 || region.graph.type(region.node.outputs[0]).dtype != DType::f32)
@@ -79,11 +103,13 @@ std::optional<ContractEpilogue> ContractEpilogue::make(const RegionView& region,
         e.bias_ = input;
       } else if (layout == OperandLayout::full && e.residual_ < 0) {
         e.residual_ = input;
+      } else if (layout == OperandLayout::full && static_cast<int>(e.more_residuals_.size()) + 1 < residuals) {
+        e.more_residuals_.push_back(input);
       } else {
         break;
       }
     } else if ((i.function == ScalarFunction::max || i.function == ScalarFunction::min) &&
-               other.kind == Kind::constant) {
+               other.kind == Kind::constant && !std::isnan(other.number)) {  // a NaN is no bound: all becomes NaN
       const auto bound = static_cast<float>(other.number);
       if (i.function == ScalarFunction::max) {
         e.lo_ = std::max(e.lo_, bound);
@@ -103,7 +129,7 @@ std::optional<ContractEpilogue> ContractEpilogue::make(const RegionView& region,
   const auto among = [&](const std::vector<int32_t>& inputs) {
     return std::find(inputs.begin(), inputs.end(), e.residual_) != inputs.end();
   };
-  e.residual_only_ = !among(view.anchor_inputs) && e.addend_ != e.residual_;
+  e.residual_only_ = !among(view.anchor_inputs) && !among(e.more_residuals_) && e.addend_ != e.residual_;
   if (program.outputs[0] == accumulator) return e;
 
   // The rest, with the block itself in place of the last peeled instruction.
@@ -188,6 +214,7 @@ bool ContractEpilogue::reads_slices(size_t i) const {
 bool ContractEpilogue::reads(size_t i) const {
   const auto input = static_cast<int32_t>(i);
   return input == bias_ || input == residual_ || input == addend_ ||
+         std::find(more_residuals_.begin(), more_residuals_.end(), input) != more_residuals_.end() ||
          std::find(loads_.begin(), loads_.end(), input) != loads_.end();
 }
 
@@ -197,6 +224,8 @@ BoundEpilogue::BoundEpilogue(const ContractEpilogue& epilogue, const KernelShape
     return input < 0 ? 0 : shapes.inputs[static_cast<size_t>(input)].pitch();
   };
   residual_pitch_ = pitch_of(epilogue.residual_);
+  for (size_t i = 0; i < epilogue.more_residuals_.size(); ++i)
+    more_residual_pitches_[i] = pitch_of(epilogue.more_residuals_[i]);
   addend_pitch_ = pitch_of(epilogue.addend_);
   if (!epilogue.program_) return;
   flat_ = pitch_ == columns_;
@@ -213,7 +242,7 @@ BoundEpilogue::BoundEpilogue(const ContractEpilogue& epilogue, const KernelShape
         break;
       case OperandLayout::columns:
         operand.vector = true;
-        flat_ = false;
+        run_rows_ = std::max<int64_t>(1, elements_of_run / std::max<int64_t>(1, columns));
         break;
       case OperandLayout::full:
         operand.vector = true;
@@ -223,32 +252,18 @@ BoundEpilogue::BoundEpilogue(const ContractEpilogue& epilogue, const KernelShape
       case OperandLayout::general: {
         flat_ = false;
         operand.vector = !shape.dims.empty() && shape.dims.back() == columns && columns != 1;
-        // Offsets of every row, by counting through the leading axes.
-        const size_t rank = result.size(), missing = rank - shape.dims.size();
-        std::vector<int64_t> strides(rank, 0);
-        int64_t stride = 1;
-        for (size_t d = rank; d-- > missing;) {
-          strides[d] = shape.dims[d - missing] == 1 ? 0 : stride;
-          stride *= shape.dims[d - missing];
-        }
-        const int64_t rows = columns == 0 ? 0 : element_count(result) / columns;
-        std::vector<int64_t> index(rank, 0);
-        int64_t offset = 0;
-        for (int64_t r = 0; r < rows; ++r) {
-          operand.row_offsets.push_back(offset);
-          for (size_t d = rank - 1; d-- > 0;) {
-            offset += strides[d];
-            if (++index[d] < result[d]) break;
-            offset -= strides[d] * result[d];
-            index[d] = 0;
-          }
-        }
+        operand.row_offsets = offsets_of_rows(shape.dims, result);
         break;
       }
     }
     forms.push_back(operand.vector ? RowForm::vector : RowForm::uniform);
     operands_.push_back(std::move(operand));
   }
+  flat_ = flat_ && run_rows_ > 1;
+  for (size_t k = 0; flat_ && k < operands_.size(); ++k)
+    if (epilogue.layouts_[k] == OperandLayout::columns)
+      operands_[k].repeated =
+          std::make_unique<std::byte[]>(static_cast<size_t>(run_rows_ * columns * operands_[k].width));
   program_ = std::make_unique<TileProgram>(*epilogue.program_, forms);
 }
 
@@ -262,6 +277,8 @@ Epilogue BoundEpilogue::bind(const LaunchArguments& arguments, float* c) {
     e.residual = input(epilogue_.residual_);
     e.residual_ld = residual_pitch_;
   }
+  for (size_t i = 0; i < epilogue_.more_residuals_.size(); ++i)
+    e.more_residuals[i] = {input(epilogue_.more_residuals_[i]), more_residual_pitches_[i]};
   e.lo = epilogue_.lo_;
   e.hi = epilogue_.hi_;
   if (epilogue_.activation_) e.activation = &*epilogue_.activation_;
@@ -271,7 +288,12 @@ Epilogue BoundEpilogue::bind(const LaunchArguments& arguments, float* c) {
   }
   if (!program_) return e;
   c_ = c;
-  for (Operand& operand : operands_) operand.data = arguments.inputs[static_cast<size_t>(operand.input)];
+  for (Operand& operand : operands_) {
+    operand.data = arguments.inputs[static_cast<size_t>(operand.input)];
+    const auto row = static_cast<size_t>(columns_ * operand.width);
+    for (int64_t r = 0; operand.repeated && r < run_rows_; ++r)
+      std::memcpy(operand.repeated.get() + static_cast<size_t>(r) * row, operand.data, row);
+  }
   e.callback = &BoundEpilogue::run_block;
   e.context = this;
   return e;
@@ -282,13 +304,16 @@ void BoundEpilogue::run_block(void* self, int64_t row0, int64_t rows, int64_t co
   const void* inputs[max_operands];
   void* outputs[1];
   const bool flat = e.flat_ && cols == e.columns_;
-  const int64_t runs = flat ? 1 : rows;
-  const int64_t count = flat ? rows * cols : cols;
-  for (int64_t r = 0; r < runs; ++r) {
-    const int64_t row = row0 + r;
+  const int64_t step = flat ? std::min(rows, e.run_rows_) : 1;
+  for (int64_t r = 0; r < rows; r += step) {
+    const int64_t row = row0 + r, count = std::min(step, rows - r) * cols;
     inputs[0] = outputs[0] = e.c_ + row * e.pitch_ + col0;
     for (size_t k = 0; k < e.operands_.size(); ++k) {
       const Operand& operand = e.operands_[k];
+      if (flat && operand.repeated) {
+        inputs[k + 1] = operand.repeated.get();
+        continue;
+      }
       const int64_t start =
           operand.row_offsets.empty() ? row * operand.row_stride : operand.row_offsets[static_cast<size_t>(row)];
       inputs[k + 1] = operand.data + (start + (operand.vector ? col0 : 0)) * operand.width;

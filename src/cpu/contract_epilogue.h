@@ -2,6 +2,8 @@
 // finished blocks while they are in cache.
 #pragma once
 
+#include <array>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -23,8 +25,10 @@ enum class OperandLayout : uint8_t {
 /// The shape-independent part: which operand goes where. Offered only for f32 results.
 class ContractEpilogue {
  public:
-  /// `bias_input` is the contraction's own bias (a region input), or -1. nullopt when some type is not supported.
-  static std::optional<ContractEpilogue> make(const RegionView& region, const ContractView& view, int32_t bias_input);
+  /// `bias_input` is the contraction's own bias (a region input), or -1; `residuals` how many the kernel adds in
+  /// registers, up to 1 + kMoreResiduals. nullopt when some type is not supported.
+  static std::optional<ContractEpilogue> make(const RegionView& region, const ContractView& view, int32_t bias_input,
+                                              int residuals = 1);
 
   /// Whether the result may be written over region input `i`: the residual, which each element of the result reads just
   /// before it is written, unless the contraction or the rest of the epilogue reads the same input too (x + conv(x)).
@@ -48,7 +52,8 @@ class ContractEpilogue {
   void take_activation(const RegionView& region, const ContractView& view, int32_t& accumulator);
 
   int32_t bias_ = -1, residual_ = -1;  // region inputs
-  bool residual_only_ = false;         // nothing else reads the residual
+  std::vector<int32_t> more_residuals_;
+  bool residual_only_ = false;  // nothing else reads the residual
   float lo_ = -std::numeric_limits<float>::infinity();
   float hi_ = std::numeric_limits<float>::infinity();
   std::optional<Activation> activation_;
@@ -73,10 +78,11 @@ class BoundEpilogue {
  private:
   struct Operand {
     int32_t input = -1;
-    int64_t width = 4;                 // bytes an element
-    int64_t row_stride = 0;            // elements from one row to the next
-    bool vector = false;               // one element a column
-    std::vector<int64_t> row_offsets;  // of general layouts, in elements
+    int64_t width = 4;                      // bytes an element
+    int64_t row_stride = 0;                 // elements from one row to the next
+    bool vector = false;                    // one element a column
+    std::vector<int64_t> row_offsets;       // of general layouts, in elements
+    std::unique_ptr<std::byte[]> repeated;  // of one element a column, where blocks are flat: run_rows_ times
     const std::byte* data = nullptr;
   };
   static void run_block(void* self, int64_t row0, int64_t rows, int64_t col0, int64_t cols);
@@ -84,9 +90,11 @@ class BoundEpilogue {
   const ContractEpilogue& epilogue_;
   int64_t columns_;
   int64_t pitch_, residual_pitch_, addend_pitch_;  // elements from row to row of the result, residual and addend
+  std::array<int64_t, kMoreResiduals> more_residual_pitches_{};
   std::unique_ptr<TileProgram> program_;
-  bool flat_ =
-      true;  // no operand that differs by row or column other than dense ones: blocks of whole rows are one run
+  // No operand that differs by row other than dense ones: `run_rows_` whole rows are one run of elements.
+  bool flat_ = true;
+  int64_t run_rows_ = std::numeric_limits<int64_t>::max();
   std::vector<Operand> operands_;
   float* c_ = nullptr;
 };

@@ -11,54 +11,23 @@
 #include "cpu/convolution.h"
 #include "cpu/kernels/conv_chain.h"
 #include "cpu/machine_limits.h"
+#include "cpu/part_inputs.h"
 
 namespace camshaft::cpu {
 
 namespace {
 
-constexpr int32_t omitted = -1, part_before = -2;
-
 /// A chain region taken apart. The views' indices are of the parts' own inputs.
 struct ChainView {
   std::shared_ptr<const Graph> body;  // the views point into it
   std::vector<ConvView> parts;
-  std::vector<std::vector<int32_t>> inputs;  // of each part: the region's input, `omitted`, or `part_before`
-  size_t depthwise = 0;                      // which part
+  std::vector<PartInputs> inputs;  // of each part; from inside: what the part before gives
+  size_t depthwise = 0;            // which part
 
   bool expands() const { return depthwise > 0; }
   bool projects() const { return depthwise + 1 < parts.size(); }
   const Node& node(size_t part) const { return body->nodes[part]; }
 };
-
-bool is_pointwise(const ConvView& view) {
-  const Dims& w = view.spatial.weight_dims;
-  return view.op.groups == 1 && w[2] == 1 && w[3] == 1 &&
-         std::all_of(view.op.strides.begin(), view.op.strides.end(), [](int64_t s) { return s == 1; }) &&
-         std::all_of(view.op.pads.begin(), view.op.pads.end(), [](const Dim& pad) { return pad == Dim(0); });
-}
-
-// Where a part's inputs come from; nullopt when one comes from elsewhere than the region's operands and the part
-// before, or that one's result is more than what is convolved.
-std::optional<std::vector<int32_t>> inputs_of(const Graph& body, const Node& node, const ConvView& view,
-                                              ValueId result_before) {
-  std::vector<int32_t> inputs;
-  const auto x = static_cast<size_t>(view.spatial.x);
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    const ValueId id = node.inputs[i];
-    const auto at = std::find(body.inputs.begin(), body.inputs.end(), id);
-    if (id == no_value) {
-      inputs.push_back(omitted);
-    } else if (i == x && result_before != no_value) {
-      if (id != result_before || view.spatial.epilogue.reads(i)) return std::nullopt;
-      inputs.push_back(part_before);
-    } else if (at != body.inputs.end()) {
-      inputs.push_back(static_cast<int32_t>(at - body.inputs.begin()));
-    } else {
-      return std::nullopt;
-    }
-  }
-  return inputs;
-}
 
 std::optional<ChainView> view_chain(const RegionView& region) {
   if (!is_chain(region.node)) return std::nullopt;
@@ -74,12 +43,12 @@ std::optional<ChainView> view_chain(const RegionView& region) {
     if (!view || node.outputs.size() != 1 || view->spatial.weight_dims.size() != 4 || !view->spatial.constant_weights)
       return std::nullopt;
     if (body.shape(node.inputs[static_cast<size_t>(view->spatial.x)]).size() != 4) return std::nullopt;
-    std::optional<std::vector<int32_t>> inputs = inputs_of(body, node, *view, result);
+    std::optional<PartInputs> inputs = PartInputs::of_part(body, node, *view, result);
     if (!inputs || (p + 1 < body.nodes.size() && !view->spatial.epilogue.is_plain())) return std::nullopt;
     if (view->is_depthwise()) {
       if (++depthwise_parts > 1) return std::nullopt;
       chain.depthwise = p;
-    } else if (!is_pointwise(*view)) {
+    } else if (!view->is_pointwise()) {
       return std::nullopt;
     }
     result = node.outputs[0];
@@ -98,13 +67,7 @@ class ChainLaunch final : public Launch {
     ConvChain chain;
     OperandShape between;
     for (size_t p = 0; p < view.parts.size(); ++p) {
-      KernelShapes own;
-      own.symbols = shapes.symbols;
-      own.threads = shapes.threads;
-      for (const int32_t from : view.inputs[p])
-        own.inputs.push_back(from == omitted       ? OperandShape{}
-                             : from == part_before ? between
-                                                   : shapes.inputs[static_cast<size_t>(from)]);
+      KernelShapes own = view.inputs[p].shapes(shapes, between);
       const bool last = p + 1 == view.parts.size();
       own.outputs.push_back(last ? shapes.outputs[0] : OperandShape{});
       ConvShape shape = conv_shape(view.parts[p], own);
@@ -139,8 +102,7 @@ class ChainLaunch final : public Launch {
     ConvChainOperands o;
     o.y = reinterpret_cast<float*>(arguments.outputs[0]);
     for (size_t p = 0; p < view_.parts.size(); ++p) {
-      for (size_t i = 0; i < pointers_[p].size(); ++i)
-        pointers_[p][i] = view_.inputs[p][i] < 0 ? nullptr : arguments.inputs[static_cast<size_t>(view_.inputs[p][i])];
+      view_.inputs[p].bind(arguments.inputs, pointers_[p]);
       const Epilogue epilogue =
           epilogues_[p].bind({pointers_[p], arguments.outputs, nullptr, arguments.pool, arguments.cancellation}, o.y);
       const bool expands = p < view_.depthwise;
@@ -188,8 +150,7 @@ class ChainKernel final : public Kernel {
   template <class Predicate>
   bool all_uses(size_t i, Predicate&& holds) const {
     for (size_t p = 0; p < view_.parts.size(); ++p)
-      for (size_t own = 0; own < view_.inputs[p].size(); ++own)
-        if (view_.inputs[p][own] == static_cast<int32_t>(i) && !holds(p, own)) return false;
+      if (!view_.inputs[p].all_uses(i, [&](size_t own) { return holds(p, own); })) return false;
     return true;
   }
 

@@ -2,13 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "compile/shape_check.h"
 #include "cpu/kernels/depthwise.h"
 
 namespace camshaft::cpu {
 
-std::optional<ConvView> view_conv(const RegionView& region) {
-  std::optional<SpatialView> spatial = view_spatial(region);
+std::optional<ConvView> view_conv(const RegionView& region, int residuals) {
+  std::optional<SpatialView> spatial = view_spatial(region, residuals);
   if (!spatial) return std::nullopt;
   const auto* op = spatial->contract.anchor->op.as<ops::Conv>();
   if (!op || !op->channels_last) return std::nullopt;
@@ -60,6 +62,13 @@ double conv_flops(const RegionView& region, const ConvView& view) {
                                                      packed.constant, packed.layout, to_string(dims)));
 }
 
+bool ConvView::is_pointwise() const {
+  const Dims& w = spatial.weight_dims;
+  return op.groups == 1 && w.size() == 4 && w[2] == 1 && w[3] == 1 &&
+         std::all_of(op.strides.begin(), op.strides.end(), [](int64_t s) { return s == 1; }) &&
+         std::all_of(op.pads.begin(), op.pads.end(), [](const Dim& pad) { return pad == Dim(0); });
+}
+
 ConvWeights conv_weights_of(const ConvView& view) {
   const Dims& d = view.spatial.weight_dims;
   return conv_weights(d[0], d[1], view.spatial.kernel_d() * view.spatial.kernel_h(), view.spatial.kernel_w(),
@@ -84,7 +93,7 @@ const float* pack_depthwise(const RegionView& region, const ConvView& view, Pack
   const int64_t channels = view.spatial.weight_dims[0], kh = view.spatial.kernel_h(), kw = view.spatial.kernel_w();
   const auto floats = static_cast<size_t>(depthwise_weight_floats(channels, kh, kw));
   const auto bytes =
-      constants.get(w.name, fmt::format("depthwise o={} h={} w={}", channels, kh, kw), *w.constant,
+      constants.get(w.name, fmt::format("depthwise16 o={} h={} w={}", channels, kh, kw), *w.constant,
                     floats * sizeof(float), [&](const Tensor& raw, std::byte* out) {
                       pack_depthwise_weights(channels, kh, kw, raw.as<float>(), reinterpret_cast<float*>(out));
                     });

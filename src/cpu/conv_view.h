@@ -17,10 +17,13 @@ struct ConvView {
     return op.groups > 1 && op.groups == spatial.weight_dims[0] && spatial.weight_dims[1] == 1 &&
            spatial.weight_dims.size() <= 4 && spatial.constant_weights;
   }
+  /// One tap over two axes, each pixel once: a matrix product.
+  bool is_pointwise() const;
 };
 
-/// nullopt unless the region is a channels-last convolution that view_spatial() takes.
-std::optional<ConvView> view_conv(const RegionView& region);
+/// nullopt unless the region is a channels-last convolution that view_spatial() takes. `residuals`: see
+/// ContractEpilogue::make.
+std::optional<ConvView> view_conv(const RegionView& region, int residuals = 1);
 
 /// The problem of one set of shapes. Throws Error(invalid_argument) where channels or bias do not fit the weights.
 ConvShape conv_shape(const ConvView& view, const KernelShapes& shapes);

@@ -158,7 +158,7 @@ std::optional<double> estimate_conv(const RegionView& region) {
 }
 
 std::shared_ptr<const Kernel> compile_conv(const RegionView& region, PackedConstants& constants) {
-  ConvView view = *view_conv(region);
+  ConvView view = *view_conv(region, 1 + kMoreResiduals);
   const float* packed = view.spatial.constant_weights ? pack_conv(region, view, constants) : nullptr;
   return std::make_shared<ConvKernel<ConvLaunch>>(std::move(view), packed);
 }
@@ -214,7 +214,7 @@ std::vector<TacticOffer> offer_winograd(const RegionView& region) {
     const double seconds = seconds_per_launch + std::max(flops * seconds_per_flop,
                                                          (bytes_at_optimum(region) + more_bytes) * seconds_per_byte);
     // F(2x2) rounds no more than the plain sum (winograd.h).
-    offers.push_back({{{"tile", tile}}, seconds, /*approximate=*/tile == 4});
+    offers.push_back({{{"tile", tile}}, seconds, tile == 4 ? Deviation::rounding : Deviation::specials});
   }
   return offers;
 }
@@ -249,7 +249,7 @@ Tensor unpack_conv(const PackedConstant& packed, DType dtype, const Dims& dims) 
   for (size_t i = 2; i + 1 < dims.size(); ++i) kernel_h *= dims[i];
   int64_t o = 0, c = 0, h = 0, w = 0, groups = 0;
   int32_t width = 0, lanes = 0;
-  if (std::sscanf(packed.layout.c_str(), "depthwise o=%ld h=%ld w=%ld", &o, &h, &w) == 3) {
+  if (std::sscanf(packed.layout.c_str(), "depthwise16 o=%ld h=%ld w=%ld", &o, &h, &w) == 3) {
     if (!plausible || dims.size() > 4 || o != dims[0] || dims[1] != 1 || h != kernel_h || w != dims.back() ||
         count != static_cast<size_t>(depthwise_weight_floats(o, h, w)))
       throw_misfit(packed, dims);

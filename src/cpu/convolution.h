@@ -7,7 +7,7 @@ namespace camshaft::cpu {
 
 /// 1-D to 3-D convolution through the indirect matrix product.
 extern const CpuTactic conv_tactic;
-/// 3x3 stride-1 convolution by Winograd's F(4x4, 3x3) (approximate) and F(2x2, 3x3): variants `tile` 4 and 2.
+/// 3x3 stride-1 convolution by Winograd's F(4x4, 3x3) (rounds more) and F(2x2, 3x3): variants `tile` 4 and 2.
 extern const CpuTactic winograd_tactic;
 /// One group a channel: vectorised over channels.
 extern const CpuTactic depthwise_tactic;

@@ -21,12 +21,13 @@ struct MatMulView {
   int32_t a = -1, b = -1;  // region inputs
 };
 
-std::optional<MatMulView> view_matmul(const RegionView& region) {
+// `residuals`: see ContractEpilogue::make.
+std::optional<MatMulView> view_matmul(const RegionView& region, int residuals = 1) {
   std::optional<ContractView> contract = view_contract(region);
   if (!contract) return std::nullopt;
   const auto* op = contract->anchor->op.as<ops::MatMul>();
   if (!op) return std::nullopt;
-  std::optional<ContractEpilogue> epilogue = ContractEpilogue::make(region, *contract, -1);
+  std::optional<ContractEpilogue> epilogue = ContractEpilogue::make(region, *contract, -1, residuals);
   if (!epilogue) return std::nullopt;
   MatMulView view{std::move(*contract), std::move(*epilogue), op->transpose_a, op->transpose_b, 0, 0};
   view.a = view.contract.anchor_inputs[0];
@@ -116,7 +117,7 @@ std::optional<double> estimate_gemm(const RegionView& region) {
 }
 
 std::shared_ptr<const Kernel> compile_gemm(const RegionView& region, PackedConstants& constants) {
-  MatMulView view = *view_matmul(region);
+  MatMulView view = *view_matmul(region, 1 + kMoreResiduals);
   const Value& b = region.graph.value(region.node.inputs[static_cast<size_t>(view.b)]);
   const Dims& dims = b.constant->dims();
   const int64_t rows = dims[dims.size() - 2], columns = dims[dims.size() - 1];

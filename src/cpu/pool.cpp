@@ -48,17 +48,9 @@ std::optional<double> estimate_pool(const RegionView& region) {
 
 std::shared_ptr<const Kernel> compile_pool(const RegionView& region, PackedConstants&) {
   const auto make = [op = *region.node.op.as<ops::Pool>()](const KernelShapes& shapes) {
-    const Dims& in = shapes.inputs[0].dims;
-    SpatialPool pool;
-    pool.batch = in[0];
-    pool.channels = op.channels_last ? in.back() : in[1];
-    fill_axes(op, shapes, op.channels_last ? 1 : 2, pool);
-    pool.channels_last = op.channels_last;
-    pool.in_pixel_stride = shapes.inputs[0].row_stride;
-    pool.out_pixel_stride = shapes.outputs[0].row_stride;
-    pool.average = op.kind == ops::PoolKind::average;
-    pool.count_include_pad = op.count_include_pad;
-    return [pool](const LaunchArguments& a) { pool.run(a.pool, input<float>(a, 0), output<float>(a, 0)); };
+    return [pool = spatial_pool(op, shapes)](const LaunchArguments& a) {
+      pool.run(a.pool, input<float>(a, 0), output<float>(a, 0));
+    };
   };
   const bool pixels = region.node.op.as<ops::Pool>()->channels_last;
   return simple_kernel(make, false, SliceUse{pixels ? size_t{1} : 0, pixels});
@@ -86,6 +78,20 @@ std::shared_ptr<const Kernel> compile_pool_indices(const RegionView& region, Pac
 }
 
 }  // namespace
+
+SpatialPool spatial_pool(const ops::Pool& op, const KernelShapes& shapes) {
+  const Dims& in = shapes.inputs[0].dims;
+  SpatialPool pool;
+  pool.batch = in[0];
+  pool.channels = op.channels_last ? in.back() : in[1];
+  fill_axes(op, shapes, op.channels_last ? 1 : 2, pool);
+  pool.channels_last = op.channels_last;
+  pool.in_pixel_stride = shapes.inputs[0].row_stride;
+  pool.out_pixel_stride = shapes.outputs[0].row_stride;
+  pool.average = op.kind == ops::PoolKind::average;
+  pool.count_include_pad = op.count_include_pad;
+  return pool;
+}
 
 const CpuTactic pool_tactic{"pool", estimate_pool, compile_pool};
 const CpuTactic pool_indices_tactic{"pool_indices", estimate_pool_indices, compile_pool_indices};

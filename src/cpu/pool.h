@@ -1,12 +1,18 @@
 // Pooling as CPU kernels.
 #pragma once
 
+#include "compile/kernel.h"
+#include "cpu/kernels/pool.h"
 #include "cpu/tactic.h"
+#include "ops/reduce.h"
 
 namespace camshaft::cpu {
 
 extern const CpuTactic pool_tactic;
 /// Where the maxima lie.
 extern const CpuTactic pool_indices_tactic;
+
+/// The problem of one set of shapes. Throws Error(invalid_argument) for pads above 2^31.
+SpatialPool spatial_pool(const ops::Pool& op, const KernelShapes& shapes);
 
 }  // namespace camshaft::cpu

@@ -17,7 +17,7 @@ int64_t pad_of(const Dim& pad, const SymbolBindings& symbols) {
 
 }  // namespace
 
-std::optional<SpatialView> view_spatial(const RegionView& region) {
+std::optional<SpatialView> view_spatial(const RegionView& region, int residuals) {
   std::optional<ContractView> contract = view_contract(region);
   if (!contract || contract->anchor_inputs.size() < 2) return std::nullopt;
   const int32_t bias = contract->anchor_inputs.size() > 2 ? contract->anchor_inputs[2] : -1;
@@ -36,7 +36,7 @@ std::optional<SpatialView> view_spatial(const RegionView& region) {
   }
   if (dims.size() != rank) return std::nullopt;
   const bool constant = region.graph.value(region.node.inputs[static_cast<size_t>(weights)]).constant != nullptr;
-  std::optional<ContractEpilogue> epilogue = ContractEpilogue::make(region, *contract, bias);
+  std::optional<ContractEpilogue> epilogue = ContractEpilogue::make(region, *contract, bias, residuals);
   if (!epilogue) return std::nullopt;
   return SpatialView{std::move(*contract), std::move(*epilogue), x, weights, std::move(dims), constant};
 }

@@ -21,8 +21,8 @@ struct SpatialView {
 };
 
 /// nullopt unless the anchor's x is f32 of rank 3 to 5 and its weights are f32 of known, positive sizes. Does not look
-/// at the operator.
-std::optional<SpatialView> view_spatial(const RegionView& region);
+/// at the operator. `residuals`: see ContractEpilogue::make.
+std::optional<SpatialView> view_spatial(const RegionView& region, int residuals = 1);
 
 /// Height and width, the last two axes, of a per-axis field (strides, dilations, …); 1-D has height `missing`.
 template <class T>

@@ -6,7 +6,7 @@ std::vector<TacticOffer> CpuTactic::offers(const RegionView& region) const {
   if (offers_) return offers_(region);
   const std::optional<double> seconds = estimate_(region);
   if (!seconds) return {};
-  return {{{}, *seconds, approximate_}};
+  return {{{}, *seconds}};
 }
 
 std::shared_ptr<const Kernel> CpuTactic::compile(const RegionView& region, const TacticParameters& parameters,

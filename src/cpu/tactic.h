@@ -10,7 +10,8 @@
 
 namespace camshaft::cpu {
 
-/// Offers must hold for every value of the symbols: a kernel that was offered never refuses a shape.
+/// Offers must hold for every value of the symbols: a kernel that was offered refuses only what the operator itself
+/// does, and sizes beyond what it counts in (images of 2^31 pixels, say).
 class CpuTactic {
  public:
   using Estimate = std::optional<double> (*)(const RegionView& region);
@@ -20,8 +21,8 @@ class CpuTactic {
                                                            PackedConstants& constants);
 
   /// A tactic without variants. `estimate` gives TacticOffer::seconds; nullopt when it cannot run the region.
-  constexpr CpuTactic(std::string_view name, Estimate estimate, Compile compile, bool approximate = false)
-      : name_(name), estimate_(estimate), compile_(compile), approximate_(approximate) {}
+  constexpr CpuTactic(std::string_view name, Estimate estimate, Compile compile)
+      : name_(name), estimate_(estimate), compile_(compile) {}
   /// A tactic with variants: `offers` lists those that can run the region, the best guess first (measurements that tie
   /// go to the earlier one); `compile` is given the parameters of one of them.
   constexpr CpuTactic(std::string_view name, Offers offers, CompileVariant compile)
@@ -37,7 +38,6 @@ class CpuTactic {
   std::string_view name_;
   Estimate estimate_ = nullptr;
   Compile compile_ = nullptr;
-  bool approximate_ = false;
   Offers offers_ = nullptr;
   CompileVariant compile_variant_ = nullptr;
 };

@@ -157,8 +157,8 @@ class AttentionLaunch final : public Launch {
       shape_.value = reader.by_keys(op.value);
       for (size_t m = 0; m < masks_; ++m) shape_.masks[m] = reader.mask(op.masks, m, op.masked[m]);
     }
-    const Access* accesses[] = {&shape_.query, &shape_.key, &shape_.value};
-    for (size_t i = 0; i < 3; ++i)
+    const Access* accesses[] = {&shape_.query, &shape_.key, &shape_.value, &shape_.result};
+    for (size_t i = 0; i < 4; ++i)
       if (can_be_aligned(*accesses[i], i < 2 ? op.size : op.value_size)) can_be_aligned_ |= 1U << i;
     cut(reader.outer, reader.queries, bound.keys);
   }
@@ -175,6 +175,7 @@ class AttentionLaunch final : public Launch {
     for (size_t i = 0; i < 3; ++i)
       if (is_aligned(inputs[i], 16)) shape_.aligned |= can_be_aligned_ & (1U << i);
     auto* result = arguments.outputs[0];
+    if (is_aligned(result, 16)) shape_.aligned |= can_be_aligned_ & 8U;
     std::byte* partial = arguments.workspace;
     std::vector<void*>& parameters = parameters_;
     parameters = {&shape_, &inputs[0], &inputs[1], &inputs[2], &result, &partial};

@@ -15,8 +15,10 @@ namespace {
 
 constexpr const CudaTactic* all_tactics[] = {
     &pointwise_tactic,
+    &fill_tactic,
     &contract_tactic,
     &blas_tactic,
+    &blas_sums_tactic,
     &dnn_tactic,
     &depthwise_tactic,
     &conv_transpose_tactic,
@@ -88,8 +90,8 @@ class CudaBackend final : public Backend {
     std::vector<Tactic> list;
     for (const CudaTactic* tactic : all_tactics)
       for (TacticOffer& offer : tactic->offers(region, workshop_))
-        list.push_back({std::string(tactic->name()), offer.seconds, offer.approximate, std::move(offer.parameters),
-                        Place::device});
+        list.push_back(
+            {std::string(tactic->name()), offer.seconds, offer.deviation, std::move(offer.parameters), Place::device});
     std::stable_sort(list.begin(), list.end(),
                      [](const Tactic& a, const Tactic& b) { return a.estimated_seconds < b.estimated_seconds; });
     const double detour = list.empty() ? 0 : seconds_of_detour;

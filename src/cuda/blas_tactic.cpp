@@ -181,8 +181,99 @@ std::shared_ptr<const Kernel> compile_blas(const RegionView& region, const Tacti
                         });
 }
 
+// ---- the sums alone, and a kernel of ours for what comes behind them
+
+// Of a product that the library has, with an epilogue that it has not, whose result can hold the sums meanwhile.
+std::optional<LibraryView> view_sums(const RegionView& region, const DeviceFacts& device) {
+  if (view_blas(region, device)) return std::nullopt;
+  auto product = view_product(region, device);
+  if (!product || product->form.window || (product->conv && product->conv->groups != 1) || !is_batch(region, *product))
+    return std::nullopt;
+  const EpilogueView& epilogue = product->epilogue;
+  if (epilogue.result != product->form.dtype || epilogue.result == DType::f32 || epilogue.norm ||
+      epilogue.gives_moments)
+    return std::nullopt;
+  return LibraryView{.product = std::move(*product), .linear = {}};
+}
+
+struct Finish {
+  Function aligned, any;
+};
+
+class SumsLaunch final : public Launch {
+ public:
+  SumsLaunch(const LibraryOperands& operands, const Finish& finish, const KernelShapes& shapes, int rank)
+      : sums_(operands, shapes, rank), finish_(finish), epilogue_(operands.view().product.epilogue, shapes) {
+    const BlasProblem problem = problem_of(operands.view(), shapes);
+    constexpr int64_t most = int64_t{1} << 31;
+    const int64_t rows = problem.m * problem.batch, pieces = (problem.n + 7) / 8, pitch = shapes.outputs[0].pitch();
+    if (rows * pieces >= most || pitch >= most)
+      throw Error(ErrorCode::unsupported, "a product of more than 2^31 elements");
+    p_.m = static_cast<uint32_t>(rows);
+    p_.n = static_cast<uint32_t>(problem.n);
+    p_.tiles = Divisor(static_cast<uint32_t>(std::max<int64_t>(pieces, 1)));
+    p_.c_row = static_cast<uint32_t>(pitch);
+    can_be_aligned_ = problem.n % 8 == 0 && pitch % 8 == 0 && epilogue_.can_be_vector();
+    constexpr int64_t most_blocks = 1 << 16;  // then each takes several
+    size_.threads = finish_threads;
+    size_.blocks = static_cast<unsigned>(std::min((rows * pieces + finish_threads - 1) / finish_threads, most_blocks));
+  }
+
+  size_t workspace_bytes() const override { return sums_.workspace_bytes(); }
+
+  void run(const LaunchArguments& arguments) override {
+    if (size_.blocks == 0) return;
+    sums_.run(arguments);
+    p_.c = arguments.outputs[0];
+    p_.c_vector = can_be_aligned_ && is_aligned(arguments.outputs[0], 16);
+    const bool aligned = epilogue_.bind(arguments, p_.operand) && p_.c_vector;
+    void* argument = &p_;
+    (aligned ? finish_.aligned : finish_.any).launch(stream_of(arguments), size_, {&argument, 1});
+  }
+
+ private:
+  BlasLaunch sums_;
+  const Finish& finish_;
+  EpilogueOperands epilogue_;
+  kernel_parameters::ContractParameters p_ = {};
+  LaunchSize size_;
+  bool can_be_aligned_ = false;
+};
+
+std::vector<TacticOffer> offer_sums(const RegionView& region, const Workshop& workshop) {
+  const DeviceFacts& device = workshop.device()->facts();
+  const auto view = view_sums(region, device);
+  if (!view || !has_blas(*workshop.device())) return {};
+  const ContractSize size = size_at_optimum(region, view->product);
+  // Most of what is written has not left the cache when it is read again.
+  const double bytes = 2 * size.m * size.n * size.batch * bit_width(view->product.epilogue.result) / 8;
+  const double seconds = seconds_of(region, *view, device) + seconds_per_launch + 0.5 * bytes * seconds_per_byte;
+  std::vector<TacticOffer> offers;
+  constexpr int ranks = 2;
+  for (int rank = 0; rank < ranks; ++rank)
+    offers.push_back({.parameters = {{"rank", rank}}, .seconds = seconds * (1 + 0.01 * rank)});
+  return offers;
+}
+
+std::shared_ptr<const Kernel> compile_sums(const RegionView& region, const TacticParameters& parameters,
+                                           const Workshop& workshop, PackedConstants& constants) {
+  LibraryView view = *view_sums(region, workshop.device()->facts());
+  const EpilogueView& epilogue = view.product.epilogue;
+  const auto function = [&](bool aligned) {
+    return workshop.module("finish", finish_kernel_text(epilogue.result, aligned, finish_text(epilogue, aligned)))
+        .function("finish");
+  };
+  const Finish finish{function(true), function(false)};
+  return library_kernel(region, std::move(view), workshop, constants, true,
+                        [finish, rank = static_cast<int>(parameters["rank"])](const LibraryOperands& operands,
+                                                                              const KernelShapes& shapes) {
+                          return std::make_unique<SumsLaunch>(operands, finish, shapes, rank);
+                        });
+}
+
 }  // namespace
 
 const CudaTactic blas_tactic{"cuda_blas", offer_blas, compile_blas};
+const CudaTactic blas_sums_tactic{"cuda_blas_sums", offer_sums, compile_sums};
 
 }  // namespace camshaft::cuda

@@ -6,7 +6,7 @@
 
 #include "compile/optimum.h"
 #include "compile/shape_check.h"
-#include "cuda/product_view.h"
+#include "cuda/product_kernel.h"
 #include "cuda/queue.h"
 #include "cuda/tactic.h"
 #include "ops/spatial.h"
@@ -37,9 +37,10 @@ Divisor divisor(int64_t value, const char* what) {
 class Compiled {
  public:
   Compiled(const Workshop& workshop, const ContractForm& form, const TileChoice& choice, const ContractSize& optimum,
-           const EpilogueView& epilogue)
+           const EpilogueView& epilogue, std::shared_ptr<const DeviceBuffer> weight_rows)
       : device(workshop.device()),
         tile(choice.tile),
+        weights(std::move(weight_rows)),
         workshop_(workshop),
         form_(form),
         splits_(choice.splits),
@@ -66,7 +67,7 @@ class Compiled {
 
   std::shared_ptr<const Device> device;  // outlives the functions
   ContractTile tile;
-  DeviceBuffer weights;
+  std::shared_ptr<const DeviceBuffer> weights;  // null without any
 
  private:
   const Workshop& workshop_;  // the backend's
@@ -88,7 +89,7 @@ class ProductLaunch final : public Launch {
     } else {
       set_matrices(shapes);
     }
-    // What cannot be aligned, or may not be, needs the other kernel: not in the middle of a run.
+    // Kernels are made here, not in the middle of a run: what cannot be aligned, or may not be, needs the other one.
     is_whole_ = p_.k % static_cast<uint32_t>(chunk()) == 0 &&
                 (!view.form.b_by_columns || p_.n % static_cast<uint32_t>(chunk()) == 0);
     p_.c_row = narrow(c.pitch(), "a row of a result");
@@ -97,9 +98,9 @@ class ProductLaunch final : public Launch {
     c_can_be_vector_ = p_.c_row % 8 == 0 && columns_can_be_vector_;
     c_alignment_ = static_cast<uintptr_t>(std::min<int64_t>(16, 8 * width));
     is_whole_ = is_whole_ && p_.n % 8 == 0 && c_can_be_vector_ && operands_.can_be_vector();
-    if (!is_whole_ || !a_can_be_vector_ || !b_can_be_vector_ ||
-        shapes.inputs[static_cast<size_t>(view.a)].row_stride > 0)
-      compiled.function(false);
+    const bool can_be_aligned = is_whole_ && a_can_be_vector_ && b_can_be_vector_;
+    if (can_be_aligned) compiled.function(true);
+    if (!can_be_aligned || shapes.inputs[static_cast<size_t>(view.a)].row_stride > 0) compiled.function(false);
     const int64_t batch = batch_, tiles_m = (p_.m + compiled.tile.m - 1) / compiled.tile.m,
                   tiles_n = (p_.n + compiled.tile.n - 1) / compiled.tile.n;
     p_.tiles = divisor(tiles_m * tiles_n, "a number of tiles");
@@ -116,6 +117,9 @@ class ProductLaunch final : public Launch {
     constexpr unsigned most_of_a_cluster = 8;
     p_.is_cluster = splits_ > 1 && splits_ <= most_of_a_cluster && compiled.device->facts().capability >= 90;
     p_.b_is_constant = view.rows.has_value();
+    // What fits the cache is there already.
+    const int64_t result_bytes = batch * p_.m * p_.n * width;
+    p_.fetches = 2 * result_bytes > static_cast<int64_t>(compiled.device->facts().l2_bytes);
     if (splits_ > 1 && !p_.is_cluster) {
       counters_ = upload(*compiled.device, std::vector<std::byte>(blocks_ * sizeof(uint32_t)), "a layer's counters");
       p_.counters = reinterpret_cast<uint32_t*>(counters_.data());
@@ -131,7 +135,7 @@ class ProductLaunch final : public Launch {
   void run(const LaunchArguments& arguments) override {
     if (blocks_ == 0) return;
     p_.a = arguments.inputs[static_cast<size_t>(view_.a)];
-    p_.b = view_.rows ? compiled_.weights.data() : arguments.inputs[static_cast<size_t>(view_.b)];
+    p_.b = view_.rows ? compiled_.weights->data() : arguments.inputs[static_cast<size_t>(view_.b)];
     p_.c = arguments.outputs[0];
     p_.a_vector = a_can_be_vector_ && is_aligned(p_.a);
     p_.b_vector = b_can_be_vector_ && is_aligned(p_.b);
@@ -339,16 +343,25 @@ std::shared_ptr<const Kernel> compile_product(const RegionView& region, const Ta
   const std::vector<TileChoice> choices = tile_choices(view.form, optimum, device);
   const auto choice =
       std::find_if(choices.begin(), choices.end(), [&](const TileChoice& c) { return c.parameters() == parameters; });
-  auto compiled = std::make_unique<Compiled>(workshop, view.form, *choice, optimum, view.epilogue);
-  compiled->function(can_be_aligned(region, view));
+  std::shared_ptr<const DeviceBuffer> weights;
   if (view.rows)
-    compiled->weights =
-        upload(*compiled->device, pack_weight_rows(region, static_cast<size_t>(view.b), *view.rows, constants),
-               "the weights of an engine");
+    weights = std::make_shared<const DeviceBuffer>(
+        upload(*workshop.device(), pack_weight_rows(region, static_cast<size_t>(view.b), *view.rows, constants),
+               "the weights of an engine"));
+  auto compiled = std::make_unique<Compiled>(workshop, view.form, *choice, optimum, view.epilogue, std::move(weights));
+  compiled->function(can_be_aligned(region, view));
   return std::make_shared<ProductKernel>(region, std::move(view), std::move(compiled));
 }
 
 }  // namespace
+
+std::shared_ptr<const Kernel> product_kernel(const RegionView& region, ProductView view, const Workshop& workshop,
+                                             std::shared_ptr<const DeviceBuffer> weights) {
+  const ContractSize optimum = size_at_optimum(region, view);
+  const TileChoice choice = tile_choices(view.form, optimum, workshop.device()->facts()).front();
+  auto compiled = std::make_unique<Compiled>(workshop, view.form, choice, optimum, view.epilogue, std::move(weights));
+  return std::make_shared<ProductKernel>(region, std::move(view), std::move(compiled));
+}
 
 const CudaTactic contract_tactic{"cuda_contract", offer_products, compile_product};
 

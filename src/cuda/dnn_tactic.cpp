@@ -102,12 +102,13 @@ DnnTensor channels_last(DType dtype, const Dims& d, bool is_virtual = false) {
   return {dtype, d, {d[1] * d[2] * d[3], 1, d[1] * d[3], d[1]}, is_virtual};
 }
 
-std::shared_ptr<const DnnPlan> make_plan(const LibraryOperands& operands, const Shapes& s, int64_t alignment,
-                                         int rank) {
+constexpr int64_t alignment_of_operands = 16;
+
+std::shared_ptr<const DnnPlan> make_plan(const LibraryOperands& operands, const Shapes& s, int rank) {
   const ProductView& product = operands.view().product;
   const LinearEpilogue& linear = operands.view().linear;
   const DType dtype = product.form.dtype, result = product.epilogue.result;
-  DnnGraph graph(operands.device(), alignment);
+  DnnGraph graph(operands.device(), alignment_of_operands);
   // In the order of addresses_of().
   const size_t x = graph.add(channels_last(dtype, s.x));
   const size_t weights = graph.add(channels_last(dtype, {s.y[1], s.x[1], s.taps_y, s.taps_x}));
@@ -131,15 +132,15 @@ std::shared_ptr<const DnnPlan> make_plan(const LibraryOperands& operands, const 
 }
 
 /// Plans by what they compute: layers of a model resemble each other, and each context of an engine prepares them anew.
-std::shared_ptr<const DnnPlan> plan_of(const LibraryOperands& operands, const Shapes& s, int64_t alignment, int rank) {
+std::shared_ptr<const DnnPlan> plan_of(const LibraryOperands& operands, const Shapes& s, int rank) {
   const ProductView& product = operands.view().product;
   const LinearEpilogue& linear = operands.view().linear;
   const DnnWindow& w = s.window;
   const std::string key = fmt::format(
-      "{} {} {} | {} {} {} {} | {} {} {} {} | {} {} {} {} {}", operands.device()->facts().ordinal,
+      "{} {} {} | {} {} {} {} | {} {} {} {} | {} {} {} {}", operands.device()->facts().ordinal,
       to_string(product.form.dtype), to_string(product.epilogue.result), to_string(s.x), to_string(s.y), s.taps_y,
       s.taps_x, to_string(w.strides), to_string(w.dilations), to_string(w.pads_before), to_string(w.pads_after),
-      linear.bias >= 0, linear.residual >= 0, static_cast<int>(linear.activation), alignment, rank);
+      linear.bias >= 0, linear.residual >= 0, static_cast<int>(linear.activation), rank);
   static std::mutex mutex;
   static auto& plans = *new std::deque<std::pair<std::string, std::shared_ptr<const DnnPlan>>>;  // the oldest first
   const auto find = [&] { return std::find_if(plans.begin(), plans.end(), [&](auto& p) { return p.first == key; }); };
@@ -147,7 +148,7 @@ std::shared_ptr<const DnnPlan> plan_of(const LibraryOperands& operands, const Sh
     const std::lock_guard lock(mutex);
     if (const auto known = find(); known != plans.end()) return known->second;
   }
-  auto made = make_plan(operands, s, alignment, rank);
+  auto made = make_plan(operands, s, rank);
   const std::lock_guard lock(mutex);
   if (find() == plans.end()) plans.emplace_back(key, made);
   constexpr size_t most_plans = 256;
@@ -158,14 +159,16 @@ std::shared_ptr<const DnnPlan> plan_of(const LibraryOperands& operands, const Sh
 class DnnLaunch final : public Launch {
  public:
   DnnLaunch(const LibraryOperands& operands, const KernelShapes& shapes, int rank)
-      : operands_(operands), shapes_(shapes_of(operands.view().product, shapes)), rank_(rank) {
+      : operands_(operands), symbols_(*shapes.symbols), shapes_(shapes) {
+    shapes_.symbols = &symbols_;
+    const Shapes s = shapes_of(operands.view().product, shapes);
     constexpr int64_t most = int64_t{1} << 31;
-    const int64_t in = element_count(shapes_.x), out = element_count(shapes_.y);
+    const int64_t in = element_count(s.x), out = element_count(s.y);
     if (in >= most || out >= most)
       throw Error(ErrorCode::unsupported, "a convolution of more than 2^31 elements, which cuDNN does not count");
     if (out == 0) return;
     if (in == 0) throw Error(ErrorCode::unsupported, "a convolution of nothing but padding, which cuDNN does not have");
-    aligned_.emplace(plan_of(operands, shapes_, 16, rank));
+    aligned_.emplace(plan_of(operands, s, rank));
   }
 
   size_t workspace_bytes() const override { return aligned_ ? aligned_->plan().workspace_bytes() : 0; }
@@ -178,20 +181,24 @@ class DnnLaunch final : public Launch {
     if (at.residual) addresses_.push_back(at.residual);
     addresses_.push_back(at.c);
     if (at.are_aligned()) return aligned_->run(stream_of(arguments), addresses_, at.workspace);
-    // Only what the caller binds may be so, and hardly anyone does that: another plan is made when it happens.
-    if (!any_) {
-      any_.emplace(plan_of(operands_, shapes_, bit_width(operands_.view().product.form.dtype) / 8, rank_));
-      workspace_ = DeviceBuffer(*operands_.device(), any_->plan().workspace_bytes(), "the workspace of a layer");
+    // Only what the caller binds may be so, and hardly anyone does that: a kernel of ours is made when it happens.
+    // (The library's plans for single elements refuse to run: cuDNN 9.19, status 2003.)
+    if (!own_) {
+      own_ = operands_.own().prepare(shapes_);
+      workspace_ = DeviceBuffer(*operands_.device(), own_->workspace_bytes(), "the workspace of a layer");
     }
-    any_->run(stream_of(arguments), addresses_, workspace_.data());
+    LaunchArguments own = arguments;
+    own.workspace = workspace_.data();
+    own_->run(own);
   }
 
  private:
   const LibraryOperands& operands_;
-  Shapes shapes_;
-  int rank_;
-  std::optional<DnnRun> aligned_, any_;
-  DeviceBuffer workspace_;  // of any_
+  SymbolBindings symbols_;
+  KernelShapes shapes_;
+  std::optional<DnnRun> aligned_;
+  std::unique_ptr<Launch> own_;  // for operands that are not aligned
+  DeviceBuffer workspace_;       // of own_
   std::vector<const std::byte*> addresses_;
 };
 

@@ -105,7 +105,7 @@ std::optional<EpilogueView> view_epilogue(const RegionView& region, const Contra
 
 std::string finish_text(const EpilogueView& view, bool aligned) {
   // What is the same for all rows is read, and widened, once.
-  std::string members[2], loads[2], begin, end;
+  std::string members[2], loads[2], begin, end, fetch;
   std::vector<std::string> names;
   for (size_t k = 0; k < view.types.size(); ++k) {
     if (is_of_norm(view.layouts[k])) {
@@ -122,6 +122,9 @@ std::string finish_text(const EpilogueView& view, bool aligned) {
         view.layouts[k] == EpilogueView::Layout::dense || view.layouts[k] == EpilogueView::Layout::general;
     const std::string load = fmt::format("load_columns<Layout::{}, {}>(p.operand[{}], {}, column, count, ",
                                          layout_name(view.layouts[k]), aligned, k, is_of_row ? "row" : "0");
+    if (view.layouts[k] == EpilogueView::Layout::dense)
+      fetch +=
+          fmt::format("    fetch_tile<{}, COLUMNS, THREADS>(p.operand[{}], row, column, rows, columns);\n", type, k);
     if (is_of_row) {
       members[1] += fmt::format("    {} x{}[8];\n", type, number);
       loads[1] += fmt::format("      {}x{});\n", load, number);
@@ -137,7 +140,7 @@ std::string finish_text(const EpilogueView& view, bool aligned) {
   }
   const std::string statements = scalar_statements(
       view.program, [&](int32_t input) { return input == 0 ? "sum[i]" : names[static_cast<size_t>(input) - 1]; },
-      "      ");
+      "      ", view.result == DType::f16 || view.result == DType::bf16);
   if (view.gives_moments)
     end = fmt::format("    put_moments<{}>(p.operand[{}], row, column, y);\n", device_type(view.result),
                       view.types.size());
@@ -167,6 +170,10 @@ struct Finish {{
   template <class Parameters>
   static __device__ __forceinline__ void begin(const Parameters& p, u32 first_row, u32 end_row) {{
 {begin}  }}
+  /// Called by all threads: what is read of a tile may come from memory meanwhile.
+  template <u32 COLUMNS, u32 THREADS, class Parameters>
+  static __device__ __forceinline__ void fetch(const Parameters& p, u32 row, u32 column, u32 rows, u32 columns) {{
+{fetch}  }}
   template <class Parameters>
   static __device__ __forceinline__ void run(const Parameters& p, const f32 (&sum)[8], const OfColumns& of_columns,
                                              const OfRow& of_row, u32 row, u32 column, u32 count) {{
@@ -184,7 +191,7 @@ struct Finish {{
              fmt::arg("type", device_type(view.result)),
              fmt::arg("computing", computing_type(view.program.instructions[static_cast<size_t>(result)].dtype)),
              fmt::arg("statements", statements), fmt::arg("result", result), fmt::arg("begin", begin),
-             fmt::arg("end", end));
+             fmt::arg("fetch", fetch), fmt::arg("end", end));
 }
 
 bool can_overwrite(const RegionView& region, const ContractView& contract, const EpilogueView& view, int32_t i) {

@@ -6,6 +6,7 @@
 #include "base/float_types.h"
 #include "compile/optimum.h"
 #include "cuda/device_kernel.h"
+#include "cuda/product_kernel.h"
 
 namespace camshaft::cuda {
 
@@ -33,7 +34,14 @@ class LibraryKernel final : public Kernel {
         overwritten_(overwritten),
         takes_slices_(takes_slices) {}
   Place place() const override { return Place::device; }
-  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override { return make_(*operands_, shapes); }
+  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
+    try {
+      return make_(*operands_, shapes);
+    } catch (const Error& e) {
+      if (e.code() != ErrorCode::unsupported) throw;
+    }
+    return operands_->own().prepare(shapes);
+  }
   bool can_run_in_place(size_t i, size_t) const override { return static_cast<int32_t>(i) == overwritten_; }
   bool reads_slices(size_t i) const override { return takes_slices_ && reads_input(i); }
   bool writes_slices(size_t) const override { return takes_slices_; }
@@ -83,8 +91,10 @@ LibraryOperands::LibraryOperands(const RegionView& region, LibraryView view, con
     : view_(std::move(view)), device_(workshop.device()) {
   ProductView& product = view_.product;
   if (product.rows)
-    weights_ = upload(*device_, pack_weight_rows(region, static_cast<size_t>(product.b), *product.rows, constants),
-                      "the weights of an engine");
+    weights_ = std::make_shared<const DeviceBuffer>(
+        upload(*device_, pack_weight_rows(region, static_cast<size_t>(product.b), *product.rows, constants),
+               "the weights of an engine"));
+  own_ = product_kernel(region, product, workshop, weights_);
   if (view_.narrows_bias) {
     const Tensor& wide = *region.constant(static_cast<size_t>(view_.input_of(view_.linear.bias)));
     std::vector<std::byte> narrow(byte_size(product.epilogue.result, wide.size()));
@@ -99,7 +109,7 @@ LibraryAddresses LibraryOperands::bind(const LaunchArguments& arguments) const {
   const auto input = [&](int32_t i) { return i < 0 ? nullptr : arguments.inputs[static_cast<size_t>(i)]; };
   LibraryAddresses at;
   at.a = input(view_.product.a);
-  at.b = view_.product.rows ? weights_.data() : input(view_.product.b);
+  at.b = view_.product.rows ? weights_->data() : input(view_.product.b);
   at.residual = input(view_.input_of(view_.linear.residual));
   at.bias = view_.narrows_bias ? bias_.data() : input(view_.input_of(view_.linear.bias));
   at.c = arguments.outputs[0];

@@ -41,18 +41,23 @@ class LibraryOperands {
   const LibraryView& view() const { return view_; }
   const std::shared_ptr<const Device>& device() const { return device_; }
   LibraryAddresses bind(const LaunchArguments& arguments) const;
+  /// Our own kernel for the same product; nothing of it is compiled before it is needed.
+  const Kernel& own() const { return *own_; }
 
  private:
   LibraryView view_;
   ops::MatMul matmul_;
   std::shared_ptr<const Device> device_;  // outlives the buffers
-  DeviceBuffer weights_, bias_;
+  std::shared_ptr<const DeviceBuffer> weights_;
+  DeviceBuffer bias_;
+  std::shared_ptr<const Kernel> own_;
 };
 
 using MakeLaunch = std::function<std::unique_ptr<Launch>(const LibraryOperands& operands, const KernelShapes& shapes)>;
 
-/// The kernel whose prepare() is `make`, or one of ours where that throws Error(unsupported) for the optimum shapes:
-/// what a library has for a problem, only asking tells. `takes_slices`: operands may be slices of wider rows.
+/// The kernel whose prepare() is `make`, or that of our own kernel for shapes for which that throws Error(unsupported):
+/// what a library has for a problem, only asking tells. Where it has nothing for the optimum, it is a kernel of ours as
+/// the tactic for these would choose it. `takes_slices`: operands may be slices of wider rows.
 std::shared_ptr<const Kernel> library_kernel(const RegionView& region, LibraryView view, const Workshop& workshop,
                                              PackedConstants& constants, bool takes_slices, MakeLaunch make);
 

@@ -109,7 +109,7 @@ class PointwiseKernel final : public Kernel {
 
 std::optional<PointwiseView> view_on_device(const RegionView& region) {
   auto view = view_pointwise(region, true);
-  if (!view) return std::nullopt;
+  if (!view || view->filled > 0) return std::nullopt;
   for (const ScalarInstruction& i : view->program.instructions)
     if (!has_device_type(i.dtype)) return std::nullopt;
   for (const ValueId id : region.node.outputs)

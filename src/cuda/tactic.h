@@ -77,10 +77,11 @@ constexpr double seconds_per_launch = 2e-6;
 /// Of memory that is streamed: what an H200 reaches, halved for smaller devices.
 constexpr double seconds_per_byte = 1 / 2e12;
 
-extern const CudaTactic pointwise_tactic;
+extern const CudaTactic pointwise_tactic, fill_tactic;
 extern const CudaTactic reduce_tactic, arg_reduce_tactic;
 extern const CudaTactic softmax_tactic, layer_norm_tactic, group_norm_tactic, group_columns_tactic;
-extern const CudaTactic contract_tactic, blas_tactic, dnn_tactic, depthwise_tactic, conv_transpose_tactic;
+extern const CudaTactic contract_tactic, blas_tactic, blas_sums_tactic, dnn_tactic, depthwise_tactic,
+    conv_transpose_tactic;
 extern const CudaTactic transpose_tactic, expand_tactic, slice_tactic, concat_tactic, pad_tactic;
 extern const CudaTactic gather_tactic, gather_elements_tactic, gather_nd_tactic;
 extern const CudaTactic scatter_nd_tactic, scatter_elements_tactic;

@@ -15,10 +15,20 @@ constexpr ContractTile tensor_tiles[] = {
     {128, 32, 4, 1, 1, 4},  {32, 128, 1, 4, 1, 4}, {64, 32, 4, 1, 2, 4},  {32, 64, 2, 2, 2, 4}, {32, 64, 2, 2, 1, 6},
     {32, 32, 2, 1, 4, 4},   {16, 128, 1, 4, 1, 4}, {16, 64, 1, 2, 2, 6},  {16, 32, 1, 1, 4, 6}};
 // By warpgroups: f16 and bf16 on compute capability 9.0.
-constexpr ContractTile warpgroup_tiles[] = {{128, 256, 8, 1, 1, 4, true}, {256, 128, 8, 1, 1, 4, true},
-                                            {128, 128, 8, 1, 1, 3, true}, {128, 64, 8, 1, 1, 3, true},
-                                            {128, 64, 8, 1, 1, 4, true},  {64, 128, 4, 1, 1, 3, true},
-                                            {64, 64, 4, 1, 1, 3, true}};
+constexpr ContractTile warpgroup_tiles[] = {{128, 256, 8, 1, 1, 4, true},
+                                            {256, 128, 8, 1, 1, 4, true},
+                                            {128, 128, 8, 1, 1, 3, true},
+                                            {128, 64, 8, 1, 1, 3, true},
+                                            {128, 64, 8, 1, 1, 4, true},
+                                            {64, 128, 4, 1, 1, 3, true},
+                                            {64, 64, 4, 1, 1, 3, true},
+                                            // Few rows: the slices of all k, or nearly so, are under way at once.
+                                            {64, 128, 4, 2, 1, 6, true},
+                                            {64, 64, 4, 1, 1, 8, true},
+                                            {64, 64, 4, 2, 1, 8, true},
+                                            {64, 32, 4, 1, 1, 6, true},
+                                            {64, 32, 4, 1, 1, 8, true},
+                                            {64, 32, 4, 1, 1, 12, true}};
 constexpr ContractTile plain_tiles[] = {
     {128, 128, 2, 4, 1, 3}, {128, 64, 2, 4, 1, 3}, {64, 64, 2, 4, 1, 4}, {32, 64, 2, 2, 1, 4}, {32, 32, 2, 2, 1, 4}};
 
@@ -116,7 +126,8 @@ std::vector<TileChoice> tile_choices(const ContractForm& form, const ContractSiz
   std::vector<TileChoice> list;
   for (const ContractTile& tile : contract_tiles(form, device.capability)) {
     if (tile.shared_bytes() > device.shared_bytes_per_block) continue;
-    if (form.b_by_columns && tile.n < 64) continue;  // panels of 64 columns
+    // Panels of 64 columns, which a warpgroup takes as a whole.
+    if (form.b_by_columns && (tile.n < 64 || (tile.by_warpgroups && tile.n / tile.warps_n < 64))) continue;
     for (const int splits : useful_splits(k_tiles_of(form, size)))
       list.push_back({tile, splits, seconds_of(form, tile, splits, size, device)});
   }

@@ -130,8 +130,11 @@ Values batch_normalization(ConvertContext& c) {
 Values instance_normalization(ConvertContext& c) {
   const ValueId x = c.input(0);
   if (c.rank(x) < 3) c.invalid(fmt::format("the input has {} axes, at least 3 are needed", c.rank(x)));
-  const int64_t channels = c.static_size(c.dim(x, 1), "the number of channels");
-  return c.result(ops::GroupNorm{channels, c.float_attribute("epsilon", 1e-5F)}, {x, c.input(1), c.input(2)});
+  // The scale has one number a channel, and is more often known when the model leaves the input open.
+  Dim channels = c.dim(x, 1);
+  if (!channels.is_constant() && c.rank(c.input(1)) == 1) channels = c.dim(c.input(1), 0);
+  const int64_t groups = c.static_size(channels, "the number of channels");
+  return c.result(ops::GroupNorm{groups, c.float_attribute("epsilon", 1e-5F)}, {x, c.input(1), c.input(2)});
 }
 
 // Scale and bias were per group in operator set 18 and are per channel since 21.

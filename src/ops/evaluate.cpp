@@ -114,9 +114,9 @@ class Interpreter {
     } catch (const Error& e) {
       throw Error(e.code(), fmt::format("{}: {}", describe(node), e.what()));
     }
+    if (options_.observer) options_.observer(node, outputs);
     if (options_.rounding_noise > 0)
       for (Tensor& output : outputs) output = add_noise(output);
-    if (options_.observer) options_.observer(node, outputs);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const auto id = static_cast<size_t>(node.outputs[i]);
       if (last_use_[id] > index) tensors_[id] = std::move(outputs[i]);

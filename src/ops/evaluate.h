@@ -8,8 +8,9 @@
 namespace camshaft {
 
 struct EvaluateOptions {
-  /// Called for every node after it ran, with its outputs.
-  std::function<void(const Node&, const std::vector<Tensor>&)> observer;
+  /// Called for every node after it ran, with its outputs before noise, which it may replace by others of the same
+  /// type.
+  std::function<void(const Node&, std::vector<Tensor>&)> observer;
   /// Each f32 result is multiplied by 1 ± this, the sign at random from `noise_seed`: shows how far rounding alone can
   /// move a model's outputs. Results of f16 and bf16 move by as many units in the last place: 2^13 and 2^16 times this,
   /// or this where it is more than 2^-9 and 2^-6.

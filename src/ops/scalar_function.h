@@ -1,6 +1,6 @@
 // The closed set of scalar functions that pointwise expressions are made of.
 //
-// One list serves the operators `unary` and `binary`, the scalar programs of fused regions, and the executors of both
+// One list serves the operator `pointwise`, the scalar programs of fused regions, and the executors of both
 // backends. Composite activations (relu, gelu, silu, hard-swish, …) are lowered to these by the importer.
 #pragma once
 

@@ -7,18 +7,24 @@
 #include <optional>
 
 #include "ops/contract.h"
+#include "ops/move.h"
+#include "ops/pointwise.h"
+#include "ops/reduce.h"
 #include "ops/region.h"
 
 namespace camshaft {
 
 namespace {
 
-enum class Role : uint8_t { other, pointwise, depthwise };
+enum class Role : uint8_t { other, pointwise, depthwise, gate, thin, to_last, max_pool };
+
+// Images have 1 to 4 channels: grey, colours, colours and depth.
+constexpr int64_t most_image_channels = 4;
 
 /// A node seen as a part of a chain.
 struct Part {
   Role role = Role::other;
-  ValueId x = no_value, weights = no_value;
+  ValueId x = no_value, weights = no_value;  // of a gate: the image, and what it is multiplied by
 };
 
 // The node's own operand that its first convolution has at `input`; no_value when that is none of its operands, or the
@@ -33,7 +39,34 @@ ValueId sole_operand(const Node& node, const Node& conv, size_t input) {
   return at == body.inputs.end() || reads != 1 ? no_value : node.inputs[static_cast<size_t>(at - body.inputs.begin())];
 }
 
+// image[n, h, w, c] times gates[n, 1, 1, c].
+Part view_gate(const Graph& graph, const Node& node) {
+  for (size_t image = 0; image < 2; ++image) {
+    const ValueId x = node.inputs[image], gates = node.inputs[1 - image];
+    if (graph.type(x).dtype != DType::f32 || graph.is_constant(gates)) continue;
+    const Shape &of_x = graph.shape(x), &of_gates = graph.shape(gates);
+    if (of_x.size() != 4 || of_gates != Shape{of_x[0], 1, 1, of_x[3]} || of_x == of_gates) continue;
+    return {Role::gate, x, gates};
+  }
+  return {};
+}
+
+// A transpose from channels first to channels last.
+bool is_to_last(const Graph& graph, const Node& node) {
+  const auto* op = node.op.as<ops::Transpose>();
+  return op && op->permutation == std::vector<int64_t>{0, 2, 3, 1} && graph.type(node.inputs[0]).dtype == DType::f32;
+}
+
+bool is_max_pool(const Node& node) {
+  const auto* op = node.op.as<ops::Pool>();
+  return op && op->kind == ops::PoolKind::max && op->channels_last && op->kernel.size() == 2;
+}
+
 Part view_part(const Graph& graph, const Node& node) {
+  if (const auto* op = node.op.as<ops::Pointwise>(); op && op->function == ScalarFunction::mul)
+    return view_gate(graph, node);
+  if (is_max_pool(node)) return {Role::max_pool, node.inputs[0], no_value};
+  if (is_to_last(graph, node)) return {Role::to_last, node.inputs[0], no_value};
   const auto* region = node.op.as<ops::Region>();
   const bool contract = region && region->kind == ops::RegionKind::contract;
   const Node& conv = contract ? node.bodies[0].nodes[0] : node;
@@ -47,6 +80,8 @@ Part view_part(const Graph& graph, const Node& node) {
   const bool one_by_one = w[2] == Dim(1) && w[3] == Dim(1);
   const bool unmoved = std::all_of(op->strides.begin(), op->strides.end(), [](int64_t s) { return s == 1; }) &&
                        std::all_of(op->pads.begin(), op->pads.end(), [](const Dim& pad) { return pad == Dim(0); });
+  const std::optional<int64_t> channels = w[1].as_constant();
+  if (op->groups == 1 && !one_by_one && channels && *channels <= most_image_channels) part.role = Role::thin;
   if (op->groups == 1 && one_by_one && unmoved) part.role = Role::pointwise;
   if (op->groups > 1 && w[0] == Dim(op->groups) && w[1] == Dim(1)) part.role = Role::depthwise;
   return part;
@@ -61,6 +96,17 @@ class Chainer {
   void run() {
     std::map<int32_t, std::vector<int32_t>> chains;  // by their last part
     for (int32_t n = 0; n < static_cast<int32_t>(graph_.nodes.size()); ++n) {
+      if (part(n).role != Role::thin) continue;
+      std::vector<int32_t> chain{n};
+      const int32_t before = uses_.producer[static_cast<size_t>(part(n).x)];
+      if (before >= 0 && part(before).role == Role::to_last && can_join(before, before, n))
+        chain.insert(chain.begin(), before);
+      const std::vector<int32_t>& readers = uses_.readers[static_cast<size_t>(result(n))];
+      if (readers.size() == 1 && part(readers[0]).role == Role::max_pool && can_join(readers[0], n, readers[0]))
+        chain.push_back(readers[0]);
+      take(chain, chains);
+    }
+    for (int32_t n = 0; n < static_cast<int32_t>(graph_.nodes.size()); ++n) {
       if (part(n).role != Role::depthwise) continue;
       std::vector<int32_t> chain{n};
       const int32_t before = uses_.producer[static_cast<size_t>(part(n).x)];
@@ -71,9 +117,13 @@ class Chainer {
         if (can_join(after, n, after)) chain.push_back(after);
         break;
       }
-      if (chain.size() == 1) continue;
-      for (const int32_t member : chain) taken_[static_cast<size_t>(member)] = true;
-      chains[chain.back()] = chain;
+      take(chain, chains);
+    }
+    for (int32_t n = 0; n < static_cast<int32_t>(graph_.nodes.size()); ++n) {
+      if (part(n).role != Role::pointwise || taken_[static_cast<size_t>(n)]) continue;
+      const int32_t before = uses_.producer[static_cast<size_t>(part(n).x)];
+      if (before < 0 || part(before).role != Role::gate || !can_join(before, before, n)) continue;
+      take({before, n}, chains);
     }
     rebuild(chains);
   }
@@ -84,6 +134,12 @@ class Chainer {
   ValueId result(int32_t n) const { return node(n).outputs[0]; }
   const std::string& name(ValueId id) const { return graph_.value(id).name; }
   std::string source(int32_t n) const { return node(n).sources.empty() ? name(result(n)) : node(n).sources.front(); }
+
+  void take(const std::vector<int32_t>& chain, std::map<int32_t, std::vector<int32_t>>& chains) {
+    if (chain.size() == 1) return;
+    for (const int32_t member : chain) taken_[static_cast<size_t>(member)] = true;
+    chains[chain.back()] = chain;
+  }
 
   // Whether `second` may follow `first` in a chain that `joining`, one of them, is asked to join.
   bool can_join(int32_t joining, int32_t first, int32_t second) {

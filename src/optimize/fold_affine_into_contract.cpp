@@ -289,7 +289,7 @@ class Folder {
     if (inputs == node.inputs || !(std::abs(factor) > 0x1p-60 && std::abs(factor) < 0x1p60)) return false;
     for (ValueId& id : inputs) id = rewriter_.resolve(id);
     const std::string name = graph_.value(node.outputs[0]).name;
-    const ValueId product = graph_.add(node.op, inputs, name, sources);
+    const ValueId product = graph_.add(node.op, inputs, name + ".unscaled", sources);
     const ValueId scale = add_scalar(graph_, type.dtype, factor);
     rewriter_.replace(node.outputs[0], graph_.add(ops::Pointwise{F::mul}, {product, scale}, name, sources));
     return true;

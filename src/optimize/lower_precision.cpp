@@ -220,6 +220,19 @@ class Lowering {
   // largest that f16 has, and infinities stay.
   ValueId narrow_mask(ValueId id) {
     if (context_.storage != DType::f16 || narrow_[at(id)] != no_value) return narrow(id);
+    const auto [it, is_new] = masks_.emplace(id, no_value);
+    if (is_new) it->second = narrowed_mask(id);
+    return it->second;
+  }
+
+  ValueId narrowed_mask(ValueId id) {
+    if (const Tensor* constant = old_.value(id).constant.get()) {
+      Tensor bounded(DType::f32, constant->dims());
+      const auto* x = constant->as<float>();
+      for (int64_t i = 0; i < constant->size(); ++i)
+        bounded.as_mutable<float>()[i] = std::isinf(x[i]) ? x[i] : std::max(x[i], -65504.0F);
+      return graph_.add_constant(old_.value(id).name, narrowed(bounded));
+    }
     const auto number = [](Graph& body, float x) {
       Tensor scalar(DType::f32, {});
       *scalar.as_mutable<float>() = x;
@@ -333,6 +346,7 @@ class Lowering {
   std::vector<Role> roles_;
   std::vector<bool> divisors_;          // by old value
   std::vector<ValueId> wide_, narrow_;  // of each old value, in the new graph
+  std::map<ValueId, ValueId> masks_;    // the same of masks, which are bounded
 };
 
 }  // namespace

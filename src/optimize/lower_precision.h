@@ -10,8 +10,8 @@ namespace camshaft {
 /// storing. Everything else, the graph's inputs and outputs among it, stays f32, with casts between; so do nodes with a
 /// constant that the type cannot hold, and those that write a value of PassContext::keep_f32.
 ///
-/// Runs behind the pipeline, whose last passes decide what is stored at all; not on graphs with chains. Changes results
-/// by the type's rounding.
+/// Runs in the pipeline's second stage: the first decides what is stored at all. Not on graphs with chains. Changes
+/// results by the type's rounding.
 void lower_precision(Graph& graph, const PassContext& context);
 
 }  // namespace camshaft

@@ -4,15 +4,20 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <span>
 #include <string_view>
 
 #include "graph/verify.h"
 #include "ops/control_flow.h"
 #include "optimize/chain_convolutions.h"
+#include "optimize/compose_transposes.h"
+#include "optimize/defer_layer_norms.h"
 #include "optimize/eliminate_common_subexpressions.h"
 #include "optimize/fold_affine_into_contract.h"
 #include "optimize/fold_constants.h"
 #include "optimize/fuse.h"
+#include "optimize/join_transposes.h"
+#include "optimize/lower_precision.h"
 #include "optimize/merge_projections.h"
 #include "optimize/nest_concats.h"
 #include "optimize/recognize_attention.h"
@@ -22,6 +27,7 @@
 #include "optimize/simplify_algebra.h"
 #include "optimize/simplify_moves.h"
 #include "optimize/to_channels_last.h"
+#include "optimize/widen_images.h"
 
 namespace camshaft {
 
@@ -70,12 +76,21 @@ constexpr Pass passes[] = {
 
     {"recognize_attention", recognize_attention, 0},
     {"merge_projections", merge_projections, 0},
+    {"compose_transposes", compose_transposes, 0},
 
     {"fuse", fuse, 0},
     {"chain_convolutions", chain_convolutions, 0},
 };
 
 constexpr int last_round = 3;
+
+// The second stage.
+constexpr Pass storage_passes[] = {
+    {"lower_precision", lower_precision, 0},
+    {"defer_layer_norms", defer_layer_norms, 0},
+    {"join_transposes", join_transposes, 0},
+    {"widen_images", widen_images, 0},
+};
 
 bool tracing() {
   const char* trace = std::getenv("CAMSHAFT_TRACE");
@@ -95,12 +110,7 @@ class Pipeline {
 
   void run() {
     if (verify_) verify(graph_, "import");
-    int done = 0;
-    for (const Pass& pass : passes) {
-      if (context_.stop_after >= 0 && done++ >= context_.stop_after) break;
-      if (pass.round != round_) begin_round(pass.round);
-      if (!settled_ || pass.round == 0) run_pass(pass);
-    }
+    run_stage(passes, 0);
     remove_dead(graph_);
     for (Node& node : graph_.nodes)
       if (node.op.as<ops::If>())
@@ -108,7 +118,18 @@ class Pipeline {
     if (verify_) verify(graph_, "the removal of dead nodes");
   }
 
+  void run_storage() { run_stage(storage_passes, static_cast<int>(std::size(passes))); }
+
  private:
+  // `done`: passes of the stages before, which count for stop_after.
+  void run_stage(std::span<const Pass> stage, int done) {
+    for (const Pass& pass : stage) {
+      if (context_.stop_after >= 0 && done++ >= context_.stop_after) break;
+      if (pass.round != round_) begin_round(pass.round);
+      if (!settled_ || pass.round == 0) run_pass(pass);
+    }
+  }
+
   // What fails on constants may be in a branch that is never taken: it stays as it is.
   void optimize_branch(Graph& body) {
     Graph optimized = body;
@@ -157,10 +178,15 @@ void optimize(Graph& graph, const PassContext& context) {
   Pipeline(graph, context).run();
 }
 
+void optimize_storage(Graph& graph, const PassContext& context) {
+  if (context.storage != DType::f32) Pipeline(graph, context).run_storage();
+}
+
 std::vector<std::string> pass_names() {
   std::vector<std::string> names;
   for (const Pass& pass : passes)
     names.push_back(pass.round > 1 ? fmt::format("{} (round {})", pass.name, pass.round) : pass.name);
+  for (const Pass& pass : storage_passes) names.emplace_back(pass.name);
   return names;
 }
 

@@ -21,13 +21,17 @@ using Target = AccessSpace::Target;
 
 enum Role : int { outer_axis, query_axis, key_axis, depth_axis, value_axis };
 
-// How the dims of a result lead into an operand that broadcasts to it.
+// How the dims of a result lead into an operand that broadcasts to it. Where only running tells whether a dim of the
+// operand is 1 or the result's, its stride has a factor that is 0 or 1.
 std::vector<Target> broadcast_targets(const Shape& result, const Shape& operand) {
   const Shape strides = dense_strides(operand);
   std::vector<Target> targets(result.size());
   const size_t lead = result.size() - operand.size();
-  for (size_t d = 0; d < operand.size(); ++d)
-    if (!(operand[d] == Dim(1))) targets[lead + d].stride = strides[d];
+  for (size_t d = 0; d < operand.size(); ++d) {
+    if (operand[d] == Dim(1)) continue;
+    const bool same = operand[d] == result[lead + d];
+    targets[lead + d].stride = same ? strides[d] : strides[d] * min(operand[d] - 1, 1);
+  }
   return targets;
 }
 
@@ -168,6 +172,12 @@ class Matcher {
     return op->function == F::mul ? *c : 1 / *c;
   }
 
+  bool adds_zero(const Node& n, ValueId x) const {
+    const auto* op = n.op.as<ops::Pointwise>();
+    if (!op || op->function != F::add || n.inputs[0] == n.inputs[1]) return false;
+    return uniform_constant(graph_, n.inputs[n.inputs[0] == x ? 1 : 0]) == 0.0;
+  }
+
   bool follow_scores() {
     for (size_t i = 1; i < steps_.size(); ++i) {
       const Node& step = node(steps_[i]);
@@ -180,6 +190,7 @@ class Matcher {
         continue;
       }
       if (graph_.type(before) != graph_.type(scores_)) return false;
+      if (adds_zero(step, before)) continue;  // a mask that hides nothing: the softmax does not see the sign of 0
       if (const auto scale = factor(step, before)) {
         if (!masks_.empty()) return false;
         match_.op.scale *= *scale;

@@ -114,27 +114,30 @@ class Exchanger {
     for (const Part& part : enlarged) resizes.push_back(*part.resize);
     const ops::Conv op = conv;
     const Node like = node;
-    const std::string name = graph_.value(like.outputs[0]).name;
+    // Only the whole sum is what the model calls so: parts have a name of their own.
+    const std::string name = graph_.value(like.outputs[0]).name, part_name = name + ".part";
     const auto bias = like.inputs.size() > 2 ? like.inputs[2] : no_value;
     ValueId sum = no_value;
     const auto convolve = [&](ValueId image, const std::vector<Part>& parts) {
       std::vector<ValueId> inputs{image, add_weights(like.inputs[1], parts)};
       // Interpolation weights add up to one: a bias may come before or after.
       if (sum == no_value && bias != no_value) inputs.push_back(bias);
-      return graph_.add(op, inputs, name, like.sources);
+      return graph_.add(op, inputs, part_name, like.sources);
     };
     if (!rest.empty()) {
       std::vector<ValueId> images;
       for (const Part& part : rest) images.push_back(part.value);
-      sum =
-          convolve(images.size() == 1 ? images[0]
-                                      : graph_.add(ops::Concat{static_cast<int64_t>(axis)}, images, name, like.sources),
-                   rest);
+      sum = convolve(images.size() == 1
+                         ? images[0]
+                         : graph_.add(ops::Concat{static_cast<int64_t>(axis)}, images, part_name, like.sources),
+                     rest);
     }
     for (size_t i = 0; i < enlarged.size(); ++i) {
       const ValueId small = convolve(enlarged[i].value, {enlarged[i]});
-      const ValueId large = graph_.add(resizes[i], {small}, name, like.sources);
-      sum = sum == no_value ? large : graph_.add(ops::Pointwise{ScalarFunction::add}, {sum, large}, name, like.sources);
+      const std::string& sum_name = i + 1 == enlarged.size() ? name : part_name;
+      const ValueId large = graph_.add(resizes[i], {small}, sum == no_value ? sum_name : part_name, like.sources);
+      sum = sum == no_value ? large
+                            : graph_.add(ops::Pointwise{ScalarFunction::add}, {sum, large}, sum_name, like.sources);
     }
     return sum;
   }

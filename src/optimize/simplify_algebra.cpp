@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "graph/rewriter.h"
+#include "ops/move.h"
 #include "ops/pointwise.h"
+#include "ops/reduce.h"
 #include "optimize/match.h"
 
 namespace camshaft {
@@ -124,7 +127,10 @@ class Simplifier {
 
   ValueId with_constant_right(F function, const Node& node, ValueId x, ValueId constant, double c) {
     const DType dtype = graph_.type(x).dtype;
-    const bool changes_nothing = ((function == F::add || function == F::sub) && c == 0) ||
+    // Of floats, x + 0 is +0 for -0: only x + -0 and x - 0 are x whatever it is.
+    const bool adds_nothing = (function == F::add || function == F::sub) && c == 0 &&
+                              (!is_floating(dtype) || std::signbit(c) == (function == F::add));
+    const bool changes_nothing = adds_nothing ||
                                  ((function == F::mul || function == F::div || function == F::pow) && c == 1) ||
                                  (function == F::logical_and && c != 0) || (function == F::logical_or && c == 0);
     if (changes_nothing && has_type_of(x, node)) return x;
@@ -152,9 +158,53 @@ class Simplifier {
       const ValueId square = add(F::mul, {x, x}, node);
       return add(F::mul, {square, x}, node);
     }
-    if (exponent == 0.5) return add(F::sqrt, {x}, node);
+    if (exponent == 0.5) return square_root(node, x);
     if (exponent == -1) return add(F::reciprocal, {x}, node);
     return no_value;
+  }
+
+  // x to the power of 0.5 is sqrt(x), but for +0 of -0 and infinity of -infinity.
+  ValueId square_root(const Node& node, ValueId x) {
+    const ValueId root = add(F::sqrt, {x}, node);
+    if (is_unsigned(x)) return root;
+    const DType dtype = graph_.type(x).dtype;
+    const double infinity = std::numeric_limits<double>::infinity();
+    const ValueId lowest = add_scalar(graph_, dtype, -infinity), highest = add_scalar(graph_, dtype, infinity);
+    const ValueId is_lowest = add(F::equal, {x, lowest}, node);
+    return add(F::select, {is_lowest, highest, add(F::abs, {root}, node)}, node);
+  }
+
+  // Its elements have no sign, or are NaN: squares, sums of them, variances.
+  bool is_unsigned(ValueId id, int depth = 0) {
+    if (const auto c = uniform_constant(graph_, id)) return !std::signbit(*c);
+    const Node* found = depth < 16 ? producers_.find(id) : nullptr;
+    if (!found) return false;
+    const Op op = found->op;
+    const std::vector<ValueId> in = found->inputs;
+    if (const auto* reduce = op.as<ops::Reduce>()) {
+      const ops::ReduceKind kind = reduce->kind;
+      if (kind == ops::ReduceKind::sum_squares || kind == ops::ReduceKind::sum_abs) return true;
+      return (kind == ops::ReduceKind::sum || kind == ops::ReduceKind::mean) && is_unsigned(in[0], depth + 1);
+    }
+    if (op.as<ops::Reshape>()) return is_unsigned(in[0], depth + 1);
+    const auto* pointwise = op.as<ops::Pointwise>();
+    if (!pointwise) return false;
+    const auto is_positive = [&](ValueId operand) { return uniform_constant(graph_, operand).value_or(0) > 0; };
+    switch (pointwise->function) {
+      case F::abs:
+      case F::exp:
+      case F::sigmoid:
+        return true;
+      case F::max:
+        return is_positive(in[0]) || is_positive(in[1]);
+      case F::add:
+      case F::div:
+        return is_unsigned(in[0], depth + 1) && is_unsigned(in[1], depth + 1);
+      case F::mul:
+        return in[0] == in[1] || (is_unsigned(in[0], depth + 1) && is_unsigned(in[1], depth + 1));
+      default:
+        return false;
+    }
   }
 
   // Of function(operand, constant) with a one-element constant on either side.
@@ -176,8 +226,12 @@ class Simplifier {
     const auto inner = one_element_operand(F::mul, x);
     if (!inner || !has_type_of(inner->operand, node)) return no_value;
     const double product = inner->value * c;
-    // Where one factor takes a large value back into range, the order matters.
-    if (!(std::abs(product) < 0x1p15) || (product != 0 && !(std::abs(product) > 0x1p-14))) return no_value;
+    const auto is_moderate = [](double factor) {
+      return factor == 0 || (std::abs(factor) < 0x1p15 && std::abs(factor) > 0x1p-14);
+    };
+    if (!is_moderate(inner->value) || !is_moderate(c) || !is_moderate(product)) return no_value;
+    // What the first factor takes out of range, the second one would not take back.
+    if (std::abs(inner->value) > 1 && std::abs(c) < 1) return no_value;
     return add(F::mul, {inner->operand, scalar_like(inner->constant, product)}, node);
   }
 

@@ -92,7 +92,10 @@ class Simplifier {
 
  private:
   ValueId simplify(Node& node) {
-    if (node.op.as<ops::Cast>()) return unless_changed(node);
+    if (node.op.as<ops::Cast>()) {
+      const ValueId same = unless_changed(node);
+      return same != no_value ? same : expand_behind(node);
+    }
     if (const auto* op = node.op.as<ops::Reshape>()) return simplify_reshape(*op, node);
     if (const auto* op = node.op.as<ops::Transpose>()) return simplify_transpose(*op, node);
     if (const auto* op = node.op.as<ops::Slice>()) return simplify_slice(*op, node);
@@ -100,7 +103,10 @@ class Simplifier {
     if (const auto* op = node.op.as<ops::Reduce>()) return simplify_reduce(*op, node);
     if (const auto* op = node.op.as<ops::Gather>()) return simplify_gather(*op, node);
     if (node.op.as<ops::Expand>()) return node.inputs.size() == 1 ? unless_changed(node) : no_value;
-    if (node.op.as<ops::Pointwise>()) read_through_expands(node);
+    if (node.op.as<ops::Pointwise>()) {
+      read_through_expands(node);
+      return expand_behind(node);
+    }
     if (const auto* op = node.op.as<ops::Pad>()) {
       const bool nothing = std::all_of(op->pads.begin(), op->pads.end(), [](const Dim& d) { return d == Dim(0); });
       return nothing ? node.inputs[0] : no_value;
@@ -132,7 +138,8 @@ class Simplifier {
   }
 
   // reshape(x · w + b) = reshape(x) · w + b where the last axis stays: so that what follows in the new shape (the
-  // residual of a transformer whose exporter has flattened tokens) can join the product's region.
+  // residual of a transformer whose exporter has flattened tokens) can join the product's region. Not of a last axis of
+  // no elements, which leaves the others open.
   ValueId reshape_operand_instead(const ops::Reshape& reshape, const Node& node) {
     std::vector<Node> chain;  // from the reshape back to the product
     for (ValueId id = node.inputs[0]; chain.empty() || !chain.back().op.as<ops::MatMul>();
@@ -140,7 +147,7 @@ class Simplifier {
       const Shape& shape = graph_.shape(id);
       const Node* before = producers_.find(id);
       if (!before || use_count(id) != 1 || shape.size() < 2 || reshape.shape.size() < 2 ||
-          !(shape.back() == reshape.shape.back()))
+          !(shape.back() == reshape.shape.back()) || shape.back().lower_bound().value_or(0) < 1)
         return no_value;
       const bool is_product = before->op.as<ops::MatMul>() && !before->op.as<ops::MatMul>()->transpose_a &&
                               graph_.is_constant(before->inputs[1]) && graph_.shape(before->inputs[1]).size() == 2;
@@ -241,10 +248,13 @@ class Simplifier {
 
   // One row many times, as of the kind of token of which a text has one only, is one row that is repeated.
   ValueId repeat_one(const ops::Gather& gather, const Node& node) {
-    const auto index = uniform_constant(graph_, node.inputs[1]);
+    const Node* expand = producers_.find(node.inputs[1]);
+    const bool is_expanded = expand && expand->op.as<ops::Expand>() && expand->inputs.size() == 1;
+    const ValueId indices = is_expanded ? expand->inputs[0] : node.inputs[1];
+    const auto index = uniform_constant(graph_, indices);
     const size_t rank = graph_.shape(node.inputs[1]).size();
     const Shape wanted = graph_.shape(node.outputs[0]);
-    if (!index || graph_.value(node.inputs[1]).constant->size() < 2) return no_value;
+    if (!index || (!is_expanded && graph_.value(indices).constant->size() < 2)) return no_value;
     const ValueId one = graph_.add_constant("index", Tensor::scalar(DType::i64, *index));
     const ValueId row = add(gather, {node.inputs[0], one}, node);
     Shape shape = wanted;
@@ -284,6 +294,22 @@ class Simplifier {
       if (infer(graph_, trial)[0].type != graph_.type(node.outputs[0])) continue;
       node.inputs = std::move(trial.inputs);
     }
+  }
+
+  // What has only expanded operands is computed before it is expanded: of a mask that lets everything pass one element
+  // remains, which is known then.
+  ValueId expand_behind(const Node& node) {
+    Node small{node.op, node.inputs, node.outputs, {}, node.sources};
+    bool is_smaller = false;
+    for (ValueId& id : small.inputs) {
+      const Node* before = producers_.find(id);
+      if (!before || !before->op.as<ops::Expand>() || before->inputs.size() != 1) continue;
+      id = before->inputs[0];
+      is_smaller = true;
+    }
+    const Shape wanted = graph_.shape(node.outputs[0]);
+    if (!is_smaller || infer(graph_, small)[0].type.shape == wanted) return no_value;
+    return add(ops::Expand{wanted}, {add(small.op, small.inputs, node)}, node);
   }
 
   Graph& graph_;

@@ -48,7 +48,7 @@ TEST(AlignedBuffer, an_impossible_size_names_itself_and_its_purpose) {
 }
 
 // The sanitizers' allocators end the process when the system has no memory; they are not what is tested here.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(CAMSHAFT_SANITIZED)
 TEST(AlignedBuffer, more_than_the_machine_has) {
   EXPECT_THROW(AlignedBuffer(size_t{1} << 46, "a test"), Error);
 }

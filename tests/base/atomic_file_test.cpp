@@ -52,6 +52,26 @@ TEST(AtomicFile, appears_on_commit_and_not_before) {
   EXPECT_THROW(file.commit(), Error);
 }
 
+TEST(AtomicFile, pieces_of_any_size_follow_each_other) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("out.bin");
+  constexpr size_t block = 2 << 20;
+  AtomicFile file(path);
+  std::string expected;
+  char letter = 'a';
+  for (const size_t size :
+       {size_t{1}, block - 1, 2 * block, block + 7, block - 8, 3 * block + 5, size_t{0}, size_t{9}}) {
+    const std::string piece(size, letter++);
+    file.write(piece);
+    expected += piece;
+    if (letter == 'e') file.overwrite(0, std::as_bytes(std::span("A", 1)));  // in the midst of a block
+  }
+  EXPECT_EQ(file.position(), expected.size());
+  file.commit();
+  expected[0] = 'A';
+  EXPECT_TRUE(contents(path) == expected);
+}
+
 TEST(AtomicFile, an_abandoned_file_leaves_nothing_and_the_old_one_stays) {
   TemporaryFolder folder;
   const std::string path = folder.file("out.bin");

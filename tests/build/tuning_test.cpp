@@ -1,6 +1,7 @@
 // Tuning through whole builds: modes, timing caches, lock files.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -231,6 +232,30 @@ TEST_F(TunedBuild, OptionsThatMakeNoSenseAreRefused) {
     BuildOptions o = options();
     o.tuning_seconds = seconds;
     EXPECT_NE(refusal(o).find("seconds"), std::string::npos);
+  }
+}
+
+TEST_F(TunedBuild, WhatSpreadsAnInfinityIsRefusedWhereThereIsOne) {
+  Random random(4);
+  std::vector<float> weights(64 * 64 * 9), image(64 * 24 * 24);
+  for (float& v : weights) v = static_cast<float>(random.uniform(-1, 1));
+  for (float& v : image) v = static_cast<float>(random.uniform(-1, 1));
+  GraphWriter graph("main");
+  graph.input("x", DType::f32, {1, 64, 24, 24}).output("y", DType::f32, {1, 64, 24, 24});
+  graph.initializer(TensorWriter("w", {64, 64, 3, 3}, weights))
+      .node("Conv", {"x", "w"}, {"y"}, {attr("pads", {1, 1, 1, 1})});
+  write(model, ModelWriter().opset(17).graph(graph).bytes());
+  for (const bool infinite : {false, true}) {
+    if (infinite) image[64 * 24 * 12] = std::numeric_limits<float>::infinity();
+    BuildOptions o = options(Tuning::heuristic);
+    o.verification_inputs["x"] = {DType::f32, {1, 64, 24, 24}, image.data(), image.size() * sizeof(float)};
+    const Engine engine = build(o);
+    EXPECT_EQ(report.approximate_refused, infinite);
+    const std::vector<LayerInfo> layers = engine.layers();
+    const bool transforms = std::any_of(layers.begin(), layers.end(), [](const LayerInfo& layer) {
+      return layer.tactic.find("winograd") != std::string::npos;
+    });
+    EXPECT_EQ(transforms, !infinite);
   }
 }
 

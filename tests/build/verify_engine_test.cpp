@@ -80,7 +80,7 @@ TEST(VerifyEngine, OrdersThatRoundingDoesNotDecideMustBeEqual) {
   EXPECT_FALSE(result.passed);
   EXPECT_EQ(result.outputs[0].differing, 1);
   EXPECT_EQ(result.outputs[0].undecided, 0);
-  EXPECT_NE(result.culprit.find("layer 'sum'"), std::string::npos) << result.culprit;
+  EXPECT_NE(result.layers.culprit.find("layer 'sum'"), std::string::npos) << result.layers.culprit;
 }
 
 TEST(VerifyEngine, AFewUndecidedElementsExcuseAFewOthers) {
@@ -103,6 +103,68 @@ TEST(VerifyEngine, ScoresOfNothingMayDiffer) {
                                 .node("Sigmoid", {"logits"}, {"y"});
   std::ofstream(path, std::ios::binary) << ModelWriter().opset(17).graph(graph).bytes();
   EXPECT_NO_THROW(Builder().build(path));
+}
+
+// Twelve times h = sin(factor · (h · W)), each of which makes a difference eight times as large: what rounding leaves
+// of the output is no better than chance. `wrong_layer` has another factor.
+void write_amplifier(const std::string& path, int wrong_layer, float wrong_factor) {
+  constexpr int layers = 12;
+  std::vector<float> weights(count * count);
+  for (int64_t i = 0; i < count; ++i) {
+    weights[static_cast<size_t>(i * count + i)] = 0.6F;
+    weights[static_cast<size_t>(i * count + (i + 7) % count)] = 0.8F;
+  }
+  GraphWriter graph = GraphWriter()
+                          .input("x", DType::f32, {4, count})
+                          .output("h12", DType::f32, {4, count})
+                          .initializer(TensorWriter("w", {count, count}, weights));
+  for (int i = 1; i <= layers; ++i) {
+    const std::string n = std::to_string(i), before = i == 1 ? "x" : "h" + std::to_string(i - 1);
+    graph = std::move(graph)
+                .initializer(TensorWriter("factor" + n, {}, std::vector<float>{i == wrong_layer ? wrong_factor : 8}))
+                .node("MatMul", {before, "w"}, {"product" + n})
+                .node("Mul", {"product" + n, "factor" + n}, {"angle" + n})
+                .node("Sin", {"angle" + n}, {"h" + n});
+  }
+  std::ofstream(path, std::ios::binary) << ModelWriter().opset(17).graph(graph).bytes();
+}
+
+VerifyResult verify_amplifier(int wrong_layer, float wrong_factor) {
+  const TemporaryFolder folder;
+  const std::string right = folder.file("right.onnx"), wrong = folder.file("wrong.onnx");
+  write_amplifier(right, 0, 0);
+  write_amplifier(wrong, wrong_layer, wrong_factor);
+  BuildOptions options;
+  options.verify = false;
+  ThreadPool pool(1);
+  return verify_engine(onnx::import_model(right, {}).graph, Builder(options).build(wrong), {}, pool);
+}
+
+TEST(VerifyEngine, AModelThatAmplifiesRoundingIsJudgedByItsLayers) {
+  const VerifyResult result = verify_amplifier(0, 0);
+  EXPECT_TRUE(result.passed) << result.layers.culprit;
+  EXPECT_TRUE(result.by_layers);
+  EXPECT_GT(result.sensitivity, 0.1);
+  EXPECT_FALSE(result.outputs[0].telling);
+  EXPECT_GE(result.layers.judged, 12);
+  EXPECT_EQ(result.layers.undecided, 0);
+  EXPECT_LT(result.layers.worst, 0.5);
+
+  const TemporaryFolder folder;
+  write_amplifier(folder.file("m.onnx"), 0, 0);
+  Builder builder;
+  builder.build(folder.file("m.onnx"));
+  EXPECT_GE(builder.report().judged_tensors, 12);
+  EXPECT_GT(builder.report().sensitivity, 0.1);
+}
+
+TEST(VerifyEngine, NonsenseDoesNotPassWhereRoundingIsAmplified) {
+  const VerifyResult zeros = verify_amplifier(12, 0);
+  EXPECT_FALSE(zeros.passed);
+  EXPECT_NE(zeros.layers.culprit.find("layer 'h12'"), std::string::npos) << zeros.layers.culprit;
+  const VerifyResult middle = verify_amplifier(6, 8.01F);
+  EXPECT_FALSE(middle.passed);
+  EXPECT_NE(middle.layers.culprit.find("layer 'h6'"), std::string::npos) << middle.layers.culprit;
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace {
 
 TEST(Tactic, TextHasAllParameters) {
   EXPECT_EQ((Tactic{"gemm", 1}).str(), "gemm");
-  EXPECT_EQ((Tactic{"winograd", 1, true, {{"tile", 4}, {"rows", 8}}}).str(), "winograd(tile=4,rows=8)");
+  EXPECT_EQ((Tactic{"winograd", 1, Deviation::rounding, {{"tile", 4}, {"rows", 8}}}).str(), "winograd(tile=4,rows=8)");
 }
 
 TEST(Tactic, ParametersAreReadByName) {

@@ -135,5 +135,26 @@ TEST(Activation, KernelsEqualTheFormula) {
   });
 }
 
+TEST(Activation, EndsOfGelu) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  Activation by_erf{.core = Activation::Core::erf, .gated = true}, by_tanh = by_erf;
+  by_erf.a = 0.70710678f;
+  by_tanh.core = Activation::Core::tanh_cubic;
+  by_tanh.a = 0.79788456f;
+  by_tanh.cubic = 0.79788456f * 0.044715f;
+  for_each_target([&] {
+    for (Activation a : {by_erf, by_tanh}) {
+      a.scale = a.shift = 0.5f;
+      std::vector<float> c{10, 1e4f, 1e20f, infinity, -10, -1e4f, -1e20f, -infinity, 0};
+      const std::vector<float> x = c;
+      core_activate(a, {c.data(), 9, 1, 9, nullptr, 0});
+      for (size_t i = 0; i < 4; ++i) EXPECT_EQ(c[i], x[i]);
+      for (size_t i = 4; i < 7; ++i) EXPECT_EQ(c[i], 0) << x[i];
+      EXPECT_TRUE(std::isnan(c[7])) << c[7];  // infinity * 0
+      EXPECT_EQ(c[8], 0);
+    }
+  });
+}
+
 }  // namespace
 }  // namespace camshaft::cpu

@@ -14,7 +14,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kGuard = -77.0f;
 
-enum class Masks { none, added, kept, both };
+enum class Masks { none, added, kept, both, two_added };
 
 struct Case {
   int64_t outer, queries, keys, size, value_size;
@@ -72,7 +72,7 @@ struct MaskData {
   std::vector<int64_t> outer, rows, columns;
   AttentionMask mask;
 
-  MaskData(const Case& c, bool bools, Random& random) {
+  MaskData(const Case& c, bool bools, bool finite, Random& random) {
     const int64_t width = c.one_column ? 1 : c.keys, height = c.one_row ? 1 : c.queries;
     for (int64_t o = 0; o < c.outer; ++o) outer.push_back(o % 2 * width * height);
     for (int64_t q = 0; q < c.queries; ++q) rows.push_back(c.one_row ? 0 : q * width);
@@ -80,7 +80,7 @@ struct MaskData {
     if (c.shuffled) std::reverse(columns.begin(), columns.end());
     const float lowest = random.coin() ? -kInfinity : -std::numeric_limits<float>::max();  // as exporters write it
     for (int64_t i = 0; i < 2 * width * height; ++i) {
-      const bool out = random.integer(0, 3) == 0 || c.one_column;
+      const bool out = !finite && (random.integer(0, 3) == 0 || c.one_column);
       added.push_back(out ? lowest : random.real());
       kept.push_back(out ? 0 : static_cast<uint8_t>(random.integer(1, 255)));
     }
@@ -112,8 +112,9 @@ void check(const Case& c, Random& random, ThreadPool& pool, float poison = 0) {
   }
   std::vector<float> y(static_cast<size_t>(result.floats) + 16, kGuard);
   std::vector<MaskData> data;
-  if (c.masks == Masks::added || c.masks == Masks::both) data.emplace_back(c, false, random);
-  if (c.masks == Masks::kept || c.masks == Masks::both) data.emplace_back(c, true, random);
+  if (c.masks == Masks::two_added) data.emplace_back(c, false, true, random);
+  if (c.masks != Masks::none && c.masks != Masks::kept) data.emplace_back(c, false, false, random);
+  if (c.masks == Masks::kept || c.masks == Masks::both) data.emplace_back(c, true, false, random);
   std::vector<AttentionMask> masks;
   for (MaskData& m : data) {
     m.mask.added = m.mask.added ? m.added.data() : nullptr;
@@ -176,7 +177,7 @@ TEST(Attention, RandomCases) {
       if (round % 5 == 0) c.queries = random.integer(1, 7);
       if (random.coin()) c.value_size = random.integer(1, 6) * 16;
       if (round % 15 == 0) c.keys = random.integer(500, 1300);
-      c.masks = static_cast<Masks>(random.integer(0, 3));
+      c.masks = static_cast<Masks>(random.integer(0, 4));
       c.side_by_side = random.coin();
       c.columns_apart = random.integer(0, 3) == 0;
       c.shared_keys = random.integer(0, 3) == 0;

@@ -161,6 +161,23 @@ TEST_F(Conv, LargeKernelsAndOneDimension) {
   });
 }
 
+// Dot products: sub-pixels, classes, a mask.
+TEST_F(Conv, FewOutputs) {
+  for (int threads = 1; threads <= 2; ++threads) {
+    ThreadPool pool(threads);
+    for_each_target([&] {
+      for (int i = 0; i < 60; ++i) {
+        ConvShape s = random_shape(random_);
+        s.groups = random_.coin() ? 1 : 2;
+        s.in_channels = s.groups * random_.integer(8, 70);
+        s.out_channels = s.groups * random_.integer(1, 12);
+        random_strides(random_, s);
+        check_conv(s, random_, pool, i % 5 == 0 ? std::numeric_limits<float>::quiet_NaN() : 0.0f);
+      }
+    });
+  }
+}
+
 TEST_F(Conv, EmptyOutputs) {
   ThreadPool pool(2);
   check_conv({.in_h = 2, .in_w = 2, .in_channels = 3, .out_channels = 4, .kernel_h = 3, .kernel_w = 3}, random_, pool);
@@ -198,7 +215,10 @@ TEST_F(Conv, DepthwiseRandomShapes) {
     for_each_target([&] {
       for (int i = 0; i < 100; ++i) {
         ConvShape s = random_shape(random_);
-        s.in_w = random_.integer(1, 40);
+        s.in_w = random_.integer(1, 60);
+        s.kernel_w = random_.integer(1, 8);
+        if (random_.coin()) s.dilation_w = 1;  // rows by tiles that slide over the image
+        if (random_.coin()) s.pad_left = s.pad_right = s.kernel_w / 2;
         s.groups = s.in_channels = s.out_channels = random_.integer(1, 150);
         random_strides(random_, s);
         check_depthwise(s, random_, pool);

@@ -20,13 +20,14 @@ struct Case {
   int64_t lda_gap = 0, ldc_gap = 0;
   bool transposed = false, bias = false, callback = false, activation = false;
   int residual = 0;  // 0 none, 1 own memory, 2 C itself
+  int more = 0;      // further residuals
   float lo = -kInfinity, hi = kInfinity;
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << c.m << "x" << c.n << "x" << c.k << " lda+" << c.lda_gap << " ldc+" << c.ldc_gap << " transposed "
-             << c.transposed << " bias " << c.bias << " residual " << c.residual << " callback " << c.callback
-             << " clamp " << c.lo << ".." << c.hi;
+             << c.transposed << " bias " << c.bias << " residual " << c.residual << "+" << c.more << " callback "
+             << c.callback << " clamp " << c.lo << ".." << c.hi;
 }
 
 struct Doubler {
@@ -74,6 +75,11 @@ void check(const Case& s, Random& random, ThreadPool& pool, float poison = 0.0f)
   if (s.bias) args.epilogue.bias = bias.data();
   if (s.residual) args.epilogue.residual = s.residual == 2 ? c.data() : residual.data();
   args.epilogue.residual_ld = ldc;
+  std::vector<std::vector<float>> more;
+  for (int i = 0; i < s.more; ++i) {
+    more.push_back(random.vector(s.m * (s.n + i)));
+    args.epilogue.more_residuals[static_cast<size_t>(i)] = {more.back().data(), s.n + i};
+  }
   const std::vector<float> addend = random.vector(s.m * ldc);
   if (s.activation) args.epilogue.activation = &kLeaky, args.epilogue.addend = addend.data();
   args.epilogue.addend_ld = ldc;
@@ -97,6 +103,7 @@ void check(const Case& s, Random& random, ThreadPool& pool, float poison = 0.0f)
       }
       if (s.bias) sum += bias[static_cast<size_t>(j)];
       if (s.residual) sum += residual[static_cast<size_t>(i * ldc + j)];
+      for (int r = 0; r < s.more; ++r) sum += more[static_cast<size_t>(r)][static_cast<size_t>(i * (s.n + r) + j)];
       if (!std::isnan(sum)) sum = std::clamp<double>(sum, s.lo, s.hi);
       if (s.activation) sum = activation_reference(kLeaky, sum) + addend[static_cast<size_t>(i * ldc + j)];
       if (s.callback) sum *= 2;
@@ -133,10 +140,33 @@ TEST_F(Gemm, RandomShapesAndEpilogues) {
         s.transposed = random_.coin(), s.bias = random_.coin(), s.callback = random_.coin();
         s.activation = random_.coin();
         s.residual = static_cast<int>(random_.integer(0, 2));
+        s.more = static_cast<int>(random_.integer(0, kMoreResiduals));
         if (random_.coin()) s.lo = 0.0f;
         if (random_.coin()) s.hi = 0.5f;
         check(s, random_, pool);
       }
+    });
+  }
+}
+
+// Taken as dot products where the sums are long enough.
+TEST_F(Gemm, FewColumns) {
+  for (int threads = 1; threads <= 2; ++threads) {
+    ThreadPool pool(threads);
+    for_each_target([&] {
+      for (int i = 0; i < 80; ++i) {
+        Case s{random_.integer(1, 300), random_.integer(1, 14), random_.integer(1, 300)};
+        s.lda_gap = random_.integer(0, 2);
+        s.ldc_gap = random_.coin() ? random_.integer(1, 5) : 0;
+        s.bias = random_.coin();
+        s.callback = random_.coin();
+        s.activation = random_.coin();
+        s.residual = static_cast<int>(random_.integer(0, 2));
+        if (random_.coin()) s.lo = -0.5f;
+        if (random_.coin()) s.hi = 0.75f;
+        check(s, random_, pool);
+      }
+      for (const float poison : {kNan, kInfinity, -kInfinity}) check({60, 3, 100}, random_, pool, poison);
     });
   }
 }

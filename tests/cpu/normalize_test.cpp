@@ -72,6 +72,38 @@ TEST(RmsNorm, RandomShapes) {
   });
 }
 
+// Sums of squares would lose the deviation beside such a mean.
+TEST(GroupNorm, MeansFarFromZeroAndSpecialNumbers) {
+  RandomData data(8);
+  for_each_target([&] {
+    for (const bool channels_last : {false, true}) {
+      for (const float special : {0.0f, std::numeric_limits<float>::infinity(), std::nanf("")}) {
+        GroupNorm norm;
+        norm.batch = 1, norm.groups = 3, norm.channels = 51, norm.spatial = 1000;
+        norm.channels_last = channels_last;
+        std::vector<float> x = data.floats(norm.channels * norm.spatial);
+        for (float& value : x) value += 1000;
+        if (special != 0) x[channels_last ? 700 * 51 + 20 : 20 * 1000 + 700] = special;  // in the second group
+        std::vector<float> y(x.size());
+        ThreadPool pool(2);
+        norm.run(pool, x.data(), nullptr, nullptr, y.data());
+        for (int64_t g = 0; g < 3; ++g) {
+          const auto at = [&](int64_t i) {
+            return static_cast<size_t>(channels_last ? i / 17 * 51 + g * 17 + i % 17 : g * 17000 + i);
+          };
+          const Figures f = figures(17000, norm.epsilon, [&](int64_t i) { return x[at(i)]; });
+          for (int64_t i = 0; i < 17000; ++i) {
+            if (special != 0 && g == 1)
+              ASSERT_TRUE(std::isnan(y[at(i)])) << i;
+            else
+              ASSERT_NEAR(y[at(i)], (x[at(i)] - f.mean) * f.inverse, 1e-3) << i;
+          }
+        }
+      }
+    }
+  });
+}
+
 TEST(GroupNorm, BothLayoutsAndEveryGrouping) {
   RandomData data(7);
   for_each_target([&] {

@@ -65,5 +65,26 @@ TEST(VectorMath, ErrorsInUnitsOfTheLastPlace) {
   });
 }
 
+TEST(VectorMath, BeyondTheRangeWhatLibmGives) {
+  using F = ScalarFunction;
+  const struct {
+    F function;
+    float (*exact)(float);
+    float from;  // the first argument that rounds to 1, and a little
+  } cases[] = {{F::tanh, std::tanh, 9.1f}, {F::erf, std::erf, 4.0f}};
+  for_each_target([&] {
+    for (const auto& c : cases) {
+      std::vector<float> x;
+      for (float at = c.from; at < 1e38f; at *= 1.01f) x.push_back(at);
+      x.push_back(INFINITY);
+      for (size_t i = x.size(); i-- > 0;) x.push_back(-x[i]);
+      std::vector<float> y(x.size());
+      const void* in[3] = {x.data(), nullptr, nullptr};
+      find_kernel(c.function, DType::f32)(in, y.data(), static_cast<int64_t>(x.size()), 0);
+      for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y[i], c.exact(x[i])) << to_string(c.function) << " of " << x[i];
+    }
+  });
+}
+
 }  // namespace
 }  // namespace camshaft::cpu

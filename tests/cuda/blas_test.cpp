@@ -198,6 +198,27 @@ TEST(CudaBlas, Gelu) {
   }
 }
 
+TEST(CudaBlasSums, EpiloguesOfOurOwn) {
+  SKIP_WITHOUT_BLAS();
+  Random random = test_random();
+  for (const DType dtype : types_of_products()) {
+    if (dtype == DType::f32) continue;
+    for (const auto& [m, n, k] :
+         std::vector<std::tuple<int64_t, int64_t, int64_t>>{{12, 24, 40}, {5, 7, 9}, {300, 72, 64}})
+      for (int kind = 0; kind < 3; ++kind) {
+        RegionTest t = product(random, dtype, m, n, k);
+        if (kind == 0) t.last = t.gelu(t.apply(F::add, {t.last, t.operand(random_tensor(random, dtype, {n}))}), false);
+        if (kind == 1) t.last = t.apply(F::mul, {t.last, t.operand(random_tensor(random, dtype, {m, 1}))});
+        if (kind == 2)
+          t.last = t.apply(F::sigmoid, {t.apply(F::mul, {t.last, t.operand(random_tensor(random, dtype, {m, n}))})});
+        NodeTest test = t.make("cuda_blas_sums", 3 * tolerance(dtype));  // the sums are rounded too
+        test.check();
+        test.misaligned = true;
+        test.check();
+      }
+  }
+}
+
 TEST(CudaBlas, OtherEpiloguesAreLeftToOthers) {
   SKIP_WITHOUT_BLAS();
   Random random = test_random();

@@ -54,15 +54,20 @@ TEST(CudaMatMul, LargerTiles) {
   }
 }
 
-// What the device can do in tiles of warpgroups, with as many blocks to a tile as `splits`.
-std::vector<std::string> warpgroup_variants(int splits) {
+// What the device can do in tiles of warpgroups, with as many blocks to a tile as `splits`; those for operands by
+// columns have 64 or more of a warpgroup.
+std::vector<std::string> warpgroup_variants(int splits, bool by_columns = false) {
   std::vector<std::string> list;
   std::string problem;
   const auto gpu = backend_if_any(problem);
   if (gpu && gpu->device().isa == "sm_90a")
     for (const char* tile :
          {"m=128,n=256,warps=8,stages=4", "m=256,n=128,warps=8,stages=4", "m=128,n=128,warps=8,stages=3",
-          "m=128,n=64,warps=8,stages=4", "m=64,n=128,warps=4,stages=3", "m=64,n=64,warps=4,stages=3"})
+          "m=128,n=64,warps=8,stages=4", "m=64,n=128,warps=4,stages=3", "m=64,n=64,warps=4,stages=3",
+          "m=64,n=128,warps=8,stages=6", "m=64,n=64,warps=4,stages=8"})
+      list.push_back(fmt::format("{},wgmma=1,splits={}", tile, splits));
+  if (!list.empty() && !by_columns)
+    for (const char* tile : {"m=64,n=64,warps=8,stages=8", "m=64,n=32,warps=4,stages=6", "m=64,n=32,warps=4,stages=12"})
       list.push_back(fmt::format("{},wgmma=1,splits={}", tile, splits));
   return list;
 }
@@ -72,10 +77,12 @@ TEST(CudaMatMul, TilesOfWarpgroups) {
   Random random = test_random();
   if (warpgroup_variants(1).empty()) GTEST_SKIP() << "this GPU has no wgmma";
   for (const DType dtype : {DType::f16, DType::bf16}) {
-    for (const std::string& variant : warpgroup_variants(1)) {
+    for (const std::string& variant : warpgroup_variants(1))
       check({.m = 130, .n = 72, .k = 200, .constant = true}, dtype, random, false, variant);
+    for (const std::string& variant : warpgroup_variants(1, true))
       check({.m = 70, .n = 264, .k = 72}, dtype, random, false, variant);
-    }
+    check({.m = 70, .n = 40, .k = 1700, .constant = true}, dtype, random, false,
+          "m=64,n=32,warps=4,stages=12,wgmma=1,splits=2");
     check({.m = 33, .n = 37, .k = 75, .constant = true}, dtype, random, false, "wgmma=1,splits=1");
     check({.m = 24, .n = 32, .k = 40, .transpose_b = true}, dtype, random, true, "wgmma=1");
     check({9, 24, 16, false, false, false, {2, 3}, {2, 3}}, dtype, random, false, "wgmma=1");

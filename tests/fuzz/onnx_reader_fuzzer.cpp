@@ -12,6 +12,7 @@
 #include "onnx/proto_reader.h"
 #include "onnx/proto_writer.h"
 #include "optimize/pipeline.h"
+#include "optimize/widen_halves.h"
 #include "runtime/backends.h"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
@@ -23,6 +24,7 @@ void try_model(std::span<const std::byte> bytes) {
   onnx::ImportedModel imported = onnx::import_model(onnx::read_model(bytes, "model.onnx"));
   static ThreadPool pool(1);
   static const auto backend = find_backend("cpu");
+  if (!backend->computes_in_halves()) widen_halves(imported.graph);
   PassContext passes{.pool = pool};
   passes.channels_last = backend->prefers_channels_last();
   passes.verify = true;

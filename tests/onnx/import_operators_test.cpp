@@ -207,6 +207,17 @@ TEST(ImportOperators, BatchNormalizationFoldsConstants) {
   expect_near(by_input, {1, 2, 1}, {1, 5});
 }
 
+TEST(ImportOperators, InstanceNormalizationCountsItsChannelsByTheScale) {
+  GraphWriter graph;
+  graph.input("x", DType::f32, {"n", "c", "w"}).output("y", DType::f32);
+  graph.initializer(TensorWriter("scale", {2}, std::vector<float>{1, 2}));
+  graph.initializer(TensorWriter("bias", {2}, std::vector<float>{0, 1}));
+  graph.node("InstanceNormalization", {"x", "scale", "bias"}, {"y"}, {attr("epsilon", 0.0F)});
+  const Graph g = import_graph(graph, 22);
+  expect_near(run(g, {floats({1, 2, 2}, {1, 3, 2, 6})})[0], {1, 2, 2}, {-1, 1, -1, 3});
+  EXPECT_THROW(run(g, {floats({1, 4, 1}, {1, 3, 2, 6})}), Error);
+}
+
 TEST(ImportOperators, Normalizations) {
   const Tensor x = floats({1, 2, 2}, {1, 3, 2, 6}), one = floats({2}, {1, 1}), zero = floats({2}, {0, 0});
   const AttributeWriter exact = attr("epsilon", 0.0F);

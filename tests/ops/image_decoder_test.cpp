@@ -40,7 +40,7 @@ void expect_refused(const Bytes& file, const std::string& reason) {
   EXPECT_NE(message.find(reason), std::string::npos) << message;
 }
 
-void append(Bytes& to, uint32_t value, int bytes) {
+void append(Bytes& to, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) to.push_back(static_cast<uint8_t>(value >> (8 * i)));
 }
 

@@ -104,7 +104,7 @@ TEST(ChainConvolutions, PairsWhereSomethingStandsBetween) {
                      %y = )" +
                     pixel + R"((%t, %wp)
                      return %y)"),
-            "chain(conv, conv), reduce, pointwise, pointwise, conv");
+            "chain(conv, conv), reduce, pointwise, chain(pointwise, conv)");
   // No expansion.
   EXPECT_EQ(chained(R"(const %wd4: f32[4, 1, 3, 3] = 0.5
                      const %wp4: f32[6, 4, 1, 1] = 0.5
@@ -194,6 +194,27 @@ TEST(ChainConvolutions, OnlyConvolutionsOfThisForm) {
   EXPECT_EQ(between(plain, plain + ", groups=8"), "chain(conv, conv)");
   EXPECT_EQ(between("strides=[2, 2], pads=shape(0, 0, 0, 0)", plain + ", groups=8"), "conv, conv");
   EXPECT_EQ(between("strides=[1, 1], pads=shape(1, 1, 1, 1)", plain + ", groups=8"), "conv, conv");
+}
+
+TEST(ChainConvolutions, AnImagesTransposeAndTheConvolutionThatAloneReadsIt) {
+  const std::string transposed = R"(const %w3: f32[8, 4, 3, 3] = 0.5
+      %c = transpose {permutation=[0, 3, 1, 2]} (%x)
+      %t = transpose {permutation=[0, 2, 3, 1]} (%c)
+      )";
+  const std::string thin = "conv {strides=[2, 2], pads=shape(1, 1, 1, 1), dilations=[1, 1], channels_last=true} ";
+  EXPECT_EQ(chained(transposed + "%d = " + thin + R"((%t, %w3)
+                     %y = pointwise {function=max} (%d, %zero)
+                     return %y)"),
+            "transpose, chain(transpose, contract(conv, pointwise))");
+  EXPECT_EQ(chained(transposed + "%y = " + thin + "(%t, %w3)\nreturn %t, %y"), "transpose, transpose, conv");
+  const std::string pool =
+      "%p = pool {kind=max, kernel=[3, 3], strides=[2, 2], pads=shape(1, 1, 1, 1), dilations=[1, 1], "
+      "channels_last=true} (%y)\n";
+  EXPECT_EQ(chained(transposed + "%y = " + thin + "(%t, %w3)\n" + pool + "return %p"),
+            "transpose, chain(transpose, conv, pool)");
+  EXPECT_EQ(chained(transposed + "%y = " + thin + "(%t, %w3)\n" + pool + "return %p, %y"),
+            "transpose, chain(transpose, conv), pool");
+  EXPECT_EQ(chained(transposed + "%y = " + pixel + "(%t, %we)\nreturn %y"), "transpose, transpose, conv");
 }
 
 TEST(ChainConvolutions, NothingUnlessSomebodyTakesChainsApart) {

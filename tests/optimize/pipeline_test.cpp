@@ -57,7 +57,6 @@ TEST(Pipeline, AllPasses) {
 TEST(Pipeline, StopsWhereTold) {
   EXPECT_EQ(optimized(0).nodes.size(), 4U);
   const std::vector<std::string> names = pass_names();
-  EXPECT_EQ(names.back(), "chain_convolutions");
   const auto layout = std::find(names.begin(), names.end(), "to_channels_last") - names.begin();
   const auto has_transposes = [](const Graph& graph) {
     return std::any_of(graph.nodes.begin(), graph.nodes.end(),
@@ -66,6 +65,35 @@ TEST(Pipeline, StopsWhereTold) {
   EXPECT_FALSE(has_transposes(optimized(static_cast<int>(layout))));
   EXPECT_TRUE(has_transposes(optimized(static_cast<int>(layout) + 1)));
   EXPECT_TRUE(equal(optimized(static_cast<int>(names.size())), optimized(-1)));
+}
+
+TEST(Pipeline, TheSecondStageCountsOnFromTheFirst) {
+  const std::vector<std::string> names = pass_names();
+  const auto first = static_cast<int>(std::find(names.begin(), names.end(), "lower_precision") - names.begin());
+  EXPECT_EQ(names[static_cast<size_t>(first) - 1], "chain_convolutions");
+  EXPECT_EQ(names.back(), "widen_images");
+  const auto stores_f16 = [](int stop_after, DType storage) {
+    Graph graph = parse_graph(model, operators());
+    PassContext context = test_context();
+    context.storage = storage;
+    context.stop_after = stop_after;
+    optimize(graph, context);
+    optimize_storage(graph, context);
+    return std::any_of(graph.values.begin(), graph.values.end(),
+                       [](const Value& value) { return value.type.dtype == DType::f16; });
+  };
+  EXPECT_FALSE(stores_f16(first, DType::f16));
+  EXPECT_TRUE(stores_f16(first + 1, DType::f16));
+  EXPECT_TRUE(stores_f16(-1, DType::f16));
+  EXPECT_FALSE(stores_f16(-1, DType::f32));
+}
+
+TEST(Pipeline, TheSecondStageCanBeCancelled) {
+  Graph graph = parse_graph(model, operators());
+  PassContext context = test_context();
+  context.storage = DType::f16;
+  context.cancellation.cancel();
+  EXPECT_THROW(optimize_storage(graph, context), Error);
 }
 
 TEST(Pipeline, CanBeCancelled) {

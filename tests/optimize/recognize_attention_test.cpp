@@ -163,6 +163,32 @@ TEST(RecognizeAttention, GroupsOfHeadsShareKeys) {
   EXPECT_EQ(repeated.key, grouped.key);
 }
 
+TEST(RecognizeAttention, OnlyRunningTellsWhetherADimIsBroadcast) {
+  for (const int64_t queries : {1, 4})
+    for (const int64_t keys : {1, 4})
+      expect_attention("%q: f32[b, 2, 4, 3], %k: f32[b, 2, 4, 3], %v: f32[b, 2, 4, 3], %mask: f32[b, 1, qm, km]", R"(
+      %s = matmul {transpose_b=true} (%q, %k)
+      %t = pointwise {function=add} (%s, %mask)
+      %p = softmax {axis=3} (%t)
+      %y = matmul (%p, %v)
+      return "y" = %y)",
+                       {{"b", 2}, {"qm", queries}, {"km", keys}});
+  for (const auto& [b, c] : {std::pair(2, 1), std::pair(1, 2), std::pair(2, 2)})
+    expect_attention("%q: f32[b, 2, 4, 3], %k: f32[c, 2, 5, 3], %v: f32[c, 2, 5, 3]", R"(
+      %s = matmul {transpose_b=true} (%q, %k)
+      %p = softmax {axis=3} (%s)
+      %y = matmul (%p, %v)
+      return "y" = %y)",
+                     {{"b", b}, {"c", c}});
+  for (const int64_t heads : {1, 4})
+    expect_attention("%q: f32[b, 4, 2, 3], %k: f32[b, g, 5, 3], %v: f32[b, g, 5, 3]", R"(
+      %s = matmul {transpose_b=true} (%q, %k)
+      %p = softmax {axis=3} (%s)
+      %y = matmul (%p, %v)
+      return "y" = %y)",
+                     {{"b", 2}, {"g", heads}});
+}
+
 TEST(RecognizeAttention, KeysAsRows) {
   // Channels first: softmax(qᵀ·k) and v·pᵀ.
   expect_attention("%q: f32[2, 3, n], %k: f32[2, 3, m], %v: f32[2, 5, m]", R"(
@@ -189,6 +215,18 @@ TEST(RecognizeAttention, InvertedMask) {
       %y = matmul (%p, %v)
       return "y" = %y)",
                    sizes);
+}
+
+TEST(RecognizeAttention, MaskOfZeros) {
+  const ops::Attention op = expect_attention("%q: f32[n, 3], %k: f32[m, 3], %v: f32[m, 5]", R"(
+      const %nothing: f32[1, 1] = 0
+      %s = matmul {transpose_b=true} (%q, %k)
+      %t = pointwise {function=add} (%nothing, %s)
+      %p = softmax {axis=1} (%t)
+      %y = matmul (%p, %v)
+      return "y" = %y)",
+                                             sizes);
+  EXPECT_TRUE(op.masks.empty());
 }
 
 TEST(RecognizeAttention, OtherUsesOfTheScoresStay) {

@@ -14,6 +14,7 @@
 #include "ops/region.h"
 #include "ops/resize.h"
 #include "optimize/chain_convolutions.h"
+#include "optimize/compose_transposes.h"
 #include "optimize/eliminate_common_subexpressions.h"
 #include "optimize/fold_affine_into_contract.h"
 #include "optimize/fold_constants.h"
@@ -359,6 +360,7 @@ constexpr NamedPass all_passes[] = {
     {"recognize_layer_norm", recognize_layer_norm},
     {"recognize_attention", recognize_attention},
     {"merge_projections", merge_projections},
+    {"compose_transposes", compose_transposes},
     {"eliminate_common_subexpressions", eliminate_common_subexpressions},
     {"fold_affine_into_contract", fold_affine_into_contract},
     {"to_channels_last", to_channels_last},

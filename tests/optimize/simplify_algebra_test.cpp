@@ -1,5 +1,10 @@
 #include "optimize/simplify_algebra.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ops/evaluate.h"
 #include "optimize/pass_test.h"
 
 namespace camshaft {
@@ -13,13 +18,68 @@ void expect_identity(const std::string& function, const std::string& constant, b
 }
 
 TEST(SimplifyAlgebra, NeutralElements) {
-  expect_identity("add", "0");
-  expect_identity("add", "0", true);
+  expect_identity("add", "-0.0");
+  expect_identity("add", "-0.0", true);
   expect_identity("sub", "0");
   expect_identity("mul", "1");
   expect_identity("mul", "1", true);
   expect_identity("div", "1");
   expect_identity("pow", "1");
+}
+
+TEST(SimplifyAlgebra, ZeroTakesTheSignOfZeroAway) {
+  expect_unchanged(simplify_algebra, "const %c: f32[] = 0\n%a = pointwise {function=add} (%x, %c)\nreturn %a");
+  expect_unchanged(simplify_algebra, "const %c: f32[] = -0.0\n%a = pointwise {function=sub} (%x, %c)\nreturn %a");
+  expect_pass(simplify_algebra, "const %c: i32[] = 0\n%a = pointwise {function=add} (%x, %c)\nreturn \"y\" = %a",
+              "return \"y\" = %x", "%x: i32[2, 3]");
+}
+
+// What the pass leaves of a power of x, on numbers of all kinds.
+TEST(SimplifyAlgebra, SquareRootsOfSignedNumbers) {
+  const Graph before = parse_graph(R"(graph "g" (%x: f32[6]) {
+                                        const %half: f32[] = 0.5
+                                        %y = pointwise {function=pow} (%x, %half)
+                                        return %y
+                                      })",
+                                   operators());
+  Graph after = before;
+  simplify_algebra(after, test_context());
+  EXPECT_FALSE(equal(before, after));
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  Tensor x(DType::f32, {6});
+  const float numbers[] = {-infinity, -0.0f, 0.0f, 4.0f, -1.0f, infinity};
+  std::copy(std::begin(numbers), std::end(numbers), x.as_mutable<float>());
+  const Tensor wanted = evaluate(before, {x}, test_pool())[0], got = evaluate(after, {x}, test_pool())[0];
+  for (size_t i = 0; i < 6; ++i) {
+    const float w = wanted.as<float>()[i], g = got.as<float>()[i];
+    EXPECT_TRUE(std::isnan(w) ? std::isnan(g) : w == g && std::signbit(w) == std::signbit(g)) << numbers[i];
+  }
+}
+
+TEST(SimplifyAlgebra, SquareRootOfAVariance) {
+  expect_pass(simplify_algebra,
+              R"(const %half: f32[] = 0.5
+                 const %small: f32[] = 1e-5
+                 %s = pointwise {function=mul} (%x, %x)
+                 %m = reduce {kind=mean, axes=[1]} (%s)
+                 %r = reshape {shape=shape(2, 1)} (%m)
+                 %v = pointwise {function=add} (%r, %small)
+                 %d = pointwise {function=pow} (%v, %half)
+                 return %d)",
+              R"(const %small: f32[] = 1e-5
+                 %s = pointwise {function=mul} (%x, %x)
+                 %m = reduce {kind=mean, axes=[1]} (%s)
+                 %r = reshape {shape=shape(2, 1)} (%m)
+                 %v = pointwise {function=add} (%r, %small)
+                 %d = pointwise {function=sqrt} (%v)
+                 return %d)");
+}
+
+TEST(SimplifyAlgebra, FactorsThatLeaveTheRangeAreNotMerged) {
+  for (const auto& [first, second] : {std::pair("1e30", "1e-30"), std::pair("1e-30", "1e30"), std::pair("4", "0.5")})
+    expect_unchanged(simplify_algebra, std::string("const %c: f32[] = ") + first + "\nconst %d: f32[] = " + second +
+                                           "\n%a = pointwise {function=mul} (%x, %c)" +
+                                           "\n%b = pointwise {function=mul} (%a, %d)\nreturn %b");
 }
 
 TEST(SimplifyAlgebra, NeutralOnOneSideOnly) {

@@ -141,6 +141,11 @@ TEST(SimplifyMoves, ReshapesBehindAProductMoveBeforeIt) {
                                       %p = matmul {} (%x, %w)
                                       %y = reshape {shape=shape(1, 2, 5)} (%p)
                                       return %y, %p)");
+  // A last axis of no elements fits any others, and the operand's does not.
+  expect_unchanged(simplify_moves, R"(const %w: f32[3, 0] = []
+                                      %p = matmul {} (%x, %w)
+                                      %y = reshape {shape=shape(5, 7, 0)} (%p)
+                                      return "y" = %y)");
 }
 
 TEST(SimplifyMoves, PointwiseBroadcastsByItself) {
@@ -154,8 +159,48 @@ TEST(SimplifyMoves, PointwiseBroadcastsByItself) {
                  return "y" = %y)",
               "%x: f32[n, 3]");
   expect_unchanged(simplify_moves, R"(%e = expand {shape=shape(4, 2, 3)} (%x)
-                                      %y = pointwise {function=exp} (%e)
+                                      %y = softmax {axis=2} (%e)
                                       return "y" = %y)");
+}
+
+TEST(SimplifyMoves, PointwiseOfExpandedOperandsComesFirst) {
+  expect_pass(simplify_moves,
+              R"(%e = expand {shape=shape(4, 2, 3)} (%x)
+                 %y = pointwise {function=exp} (%e)
+                 return "y" = %y)",
+              R"(%y = pointwise {function=exp} (%x)
+                 %e = expand {shape=shape(4, 2, 3)} (%y)
+                 return "y" = %e)");
+  // A mask that lets everything pass.
+  expect_pass(simplify_moves,
+              R"(const %t: bool[] = true
+                 const %a: f32[] = 0
+                 const %b: f32[] = -1
+                 %e = expand {shape=shape(4, 1, 9)} (%t)
+                 %s = pointwise {function=select} (%e, %a, %b)
+                 %c = cast {to=f16} (%s)
+                 return "y" = %c)",
+              R"(const %t: bool[] = true
+                 const %a: f32[] = 0
+                 const %b: f32[] = -1
+                 %s = pointwise {function=select} (%t, %a, %b)
+                 %c = cast {to=f16} (%s)
+                 %y = expand {shape=shape(4, 1, 9)} (%c)
+                 return "y" = %y)");
+}
+
+TEST(SimplifyMoves, GatherOfAnExpandedIndexRepeatsItsRow) {
+  expect_pass(simplify_moves,
+              R"(const %i: i64[1, 1] = 1
+                 %e = expand {shape=shape(n, 4)} (%i)
+                 %y = gather {axis=0} (%x, %e)
+                 return "y" = %y)",
+              R"(const %o: i64[] = 1
+                 %g = gather {axis=0} (%x, %o)
+                 %r = reshape {shape=shape(1, 1, 3)} (%g)
+                 %y = expand {shape=shape(n, 4, 3)} (%r)
+                 return "y" = %y)",
+              "%n: f32[n], %x: f32[2, 3]");
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include "ops/random_tensor.h"
 #include "runtime/support.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(CAMSHAFT_SANITIZED)
 #define CAMSHAFT_COUNTS_ALLOCATIONS 0  // the sanitizers have an allocator of their own
 #else
 #define CAMSHAFT_COUNTS_ALLOCATIONS 1

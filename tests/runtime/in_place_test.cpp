@@ -65,5 +65,46 @@ TEST(InPlace, ResidualIsReadAgainByTheEpilogue) {
                       {37, 64});
 }
 
+TEST(InPlace, ResidualIsAddedTwiceAmongOthers) {
+  expect_as_reference(R"(graph (%x: f32[rows, 64]) {
+    const %w: f32[64, 80] = 1
+    const %v: f32[64, 80] = 1
+    const %zero: f32[] = 0
+    %b = matmul (%x, %v)
+    %r = softmax {axis=1} (%b)
+    %q = softmax {axis=0} (%b)
+    %m = matmul (%x, %w)
+    %s = pointwise {function=add} (%m, %r)
+    %t = pointwise {function=add} (%q, %s)
+    %u = pointwise {function=add} (%t, %r)
+    %y = pointwise {function=max} (%u, %zero)
+    %z = softmax {axis=1} (%y)
+    return "z" = %z
+  })",
+                      {37, 64});
+}
+
+TEST(InPlace, ConvolutionsAddSeveralResiduals) {
+  expect_as_reference(R"(graph (%x: f32[n, 9, 11, 32]) {
+    const %w: f32[72, 32, 1, 1] = 1
+    const %v: f32[72, 32, 1, 1] = 1
+    const %zero: f32[] = 0
+    %b = conv {strides=[1, 1], pads=shape(0, 0, 0, 0), dilations=[1, 1], channels_last=true} (%x, %v)
+    %p = softmax {axis=3} (%b)
+    %q = softmax {axis=2} (%b)
+    %r = softmax {axis=1} (%b)
+    %s = softmax {axis=0} (%b)
+    %c = conv {strides=[1, 1], pads=shape(0, 0, 0, 0), dilations=[1, 1], channels_last=true} (%x, %w)
+    %y1 = pointwise {function=add} (%c, %p)
+    %y2 = pointwise {function=add} (%y1, %q)
+    %y3 = pointwise {function=add} (%y2, %r)
+    %y4 = pointwise {function=add} (%y3, %s)
+    %y = pointwise {function=max} (%y4, %zero)
+    %z = softmax {axis=3} (%y)
+    return "z" = %z
+  })",
+                      {2, 9, 11, 32});
+}
+
 }  // namespace
 }  // namespace camshaft

@@ -142,7 +142,7 @@ TEST_F(Reload, LayoutsThatDoNotFit) {
   for (const std::string layout :
        {"unheard of", "gemm k=1 n=240 width=16 lanes=16 transposed=0", "gemm k=-40 n=-6 width=16 lanes=16 transposed=0",
         "gemm k=4611686018427387904 n=4 width=16 lanes=16 transposed=0",
-        "conv o=0 c=0 h=0 w=0 groups=1 width=16 lanes=16", "depthwise o=9223372036854775807 h=3 w=3",
+        "conv o=0 c=0 h=0 w=0 groups=1 width=16 lanes=16", "depthwise16 o=9223372036854775807 h=3 w=3",
         "grouped_conv o=9223372036854775807 c=1 lines=3 w=3 groups=1 lanes=16",
         "grouped_conv o=0 c=0 lines=1 w=1 groups=1 lanes=0",
         "conv_transpose c=16 o=4 h=2 w=2 stride=1000x1000 dilation=9223372036854775807x1 groups=1 width=4096 "

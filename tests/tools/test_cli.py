@@ -176,6 +176,38 @@ def test_verify_against_onnxruntime(model, monkeypatch):
     assert camshaft("verify", model, "--against", "onnxruntime").returncode == 0
 
 
+def test_verify_judges_the_engine_that_build_makes(tmp_path, monkeypatch):
+    """With the same options: approximate tactics too, which only a verified build may use."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    monkeypatch.setenv("CAMSHAFT_PYTHON", sys.executable)
+    rng = np.random.default_rng(0)
+    shape = (1, 64, 56, 56)
+    weight = onnx.numpy_helper.from_array(rng.standard_normal((64, 64, 3, 3)).astype(np.float32), "w")
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])],
+        "conv",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+        [weight],
+    )
+    path, inputs = tmp_path / "conv.onnx", tmp_path / "in.npz"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    feed = {"x": rng.standard_normal(shape).astype(np.float32)}
+    np.savez(inputs, **feed)
+    options = ("--tuning", "heuristic", "--threads", 1, "--inputs", inputs)
+    camshaft("build", path, "-o", tmp_path / "conv.engine", *options)
+    tactics = [
+        layer["tactic"]
+        for layer in json.loads(camshaft("inspect", tmp_path / "conv.engine", "--json").stdout)["layers"]
+    ]
+    if not any("winograd" in tactic and "tile=4" in tactic for tactic in tactics):
+        pytest.skip(f"the cost model of this machine takes {tactics}")
+    want = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(["y"], feed)[0]
+    error = camshaft_cli.worst_error(camshaft_cli.run(tmp_path / "conv.engine", feed)["y"], want)
+    judged = json.loads(camshaft("verify", path, *options, "--against", "onnxruntime", "--json").stdout)["outputs"][0]
+    assert judged["relative_error"] == pytest.approx(error, rel=0.2)
+
+
 def test_verify_fails_outside_the_tolerance(model, monkeypatch):
     monkeypatch.setenv("CAMSHAFT_PYTHON", sys.executable)
     done = camshaft("verify", model, "--against", "onnxruntime", "--tolerance", "1e-30", check=False)

@@ -1,9 +1,13 @@
 """bench/compare: its arguments, the tables made of its figures, engines left out, and a run on one tiny model."""
 
 import json
+import math
 import subprocess
+from types import SimpleNamespace
 
 import bounds
+import camshaft_cli
+import compare as compare_script
 import fixed_model
 import numpy as np
 import performance_page
@@ -89,8 +93,48 @@ def test_summary():
     assert summary["models"] == 2
     assert summary["onnxruntime"] == pytest.approx(2)  # of 4 and 1
     assert summary["openvino"] == pytest.approx(0.5)  # of the one that it runs
+    assert summary["better"] == pytest.approx(0.5)  # of the one that both run
+    assert summary["counts"] == {"onnxruntime": 2, "openvino": 1, "better": 1}
     assert summary["slowest"] == [("first", 0.5), ("second", 1.0)]
     assert "first 0.50" in tables.summary_line(RESULTS, 1, 1)
+    assert "0.50× the better of them where all run (1)" in tables.summary_line(RESULTS, 1, 1)
+    alone = tables.summary({"second": RESULTS["second"]}, threads=1, batch=1)
+    assert (alone["counts"]["better"], tables.mean_text(alone, "better")) == (0, "–")
+    assert "better of them" not in tables.summary_line({"second": RESULTS["second"]}, 1, 1)
+
+
+@pytest.mark.parametrize("never", [-1e9, -3.4e38, 1e30])
+def test_masks_do_not_hide_errors_of_the_rest(never):
+    want = np.array([never, 2, never, 3], np.float32)
+    off = want + np.array([0, 0.3, 0, 0], np.float32)
+    assert camshaft_cli.worst_error(off, want) == pytest.approx(0.1, rel=1e-5)
+    assert camshaft_cli.worst_error(want, want) == 0
+    assert camshaft_cli.worst_error(want * np.float32(1 + 2**-22), want) < 1e-6
+    assert camshaft_cli.worst_error(np.array([0, 2, never, 3], np.float32), want) > 0.9
+    small = np.array([1, 3e-8], np.float32)
+    assert camshaft_cli.worst_error(np.array([1, 4e-8], np.float32), small) < 1e-7
+
+
+def test_a_missing_output_is_an_infinite_error():
+    x = np.ones(3, np.float32)
+    assert compare_script.worst_of({"a": x, "b": x}, {"a": x, "b": x}) == 0
+    assert compare_script.worst_of({"a": x}, {"a": x, "b": x}) == math.inf
+    assert compare_script.worst_of({}, {"a": x}) == math.inf
+
+
+def test_errors_outside_the_budget_stand_beside_onnx_runtimes_own():
+    ours = {"error": 0.9}
+    assert tables.error_of({"camshaft": ours, "onnxruntime": {"error": 0.8}}) == "**9e-01** (8e-01)"
+    assert tables.error_of({"camshaft": ours, "onnxruntime": {}}) == "**9e-01**"
+    assert tables.error_of({"camshaft": {"error": 1e-5}, "onnxruntime": {"error": 0.8}}) == "1e-05"
+    assert tables.error_of({"camshaft": {}}) == "–"
+
+
+def test_onnx_runtimes_own_error_is_found(model, tmp_path):
+    case = SimpleNamespace(model=model, inputs=tmp_path / "in.npz")
+    np.savez(case.inputs, x=np.ones((2, 4), np.float32))
+    assert compare_script.own_error(case, {"y": np.full((2, 3), 4, np.float32)}, threads=1) == 0
+    assert compare_script.own_error(case, {"y": np.full((2, 3), 5, np.float32)}, threads=1) == pytest.approx(0.2)
 
 
 def test_latency_table():
@@ -110,6 +154,14 @@ def test_bounds():
     assert [one["name"] for one in ordered] == ["memory", "arithmetic", "unknown"]
     faster = bounds.fastest([LAYERS, [layer("arithmetic", 2.5), layer("memory", 7.0), layer("unknown", 0.5)]])
     assert [one["ms"] for one in faster] == [2.5, 6.0, 0.5] and faster[0]["flops"] == 2e8
+    assert bounds.least_ms([first, second, third]) == pytest.approx(2.0 + 2.0 + 1.0)
+    assert bounds.least_ms([first | {"ms": 0.5}]) == 0.5  # Winograd
+
+
+def test_at_most():
+    assert tables.at_most(figures(10.0, 40.0, 5.0)) == {"onnxruntime": pytest.approx(8), "openvino": pytest.approx(1)}
+    assert tables.at_most(figures(4.0, 8.0)) == {"onnxruntime": 2.0}  # faster than its layers' bounds
+    assert tables.at_most(figures(4.0, 8.0) | {"layers": []}) == {}
 
 
 def test_page_says_what_was_left_out(tmp_path, monkeypatch):
@@ -123,7 +175,10 @@ def test_page_says_what_was_left_out(tmp_path, monkeypatch):
         "## 1 thread, batch 8",
     ]
     assert any("100 GFLOP/s" in line for line in page)
-    assert any(line.startswith("| first | 2.00 | 80% | 10.00 | 5.00 | conv conv 6.000 ms, bound 2.00") for line in page)
+    assert any(
+        line.startswith("| first | 2.00 | 80% | 10.00 | 5.00 | 1.00 | conv conv 6.000 ms, bound 2.00") for line in page
+    )
+    assert any("the geomeans would be 2.83× ONNX Runtime and 1.00× OpenVINO" in line for line in page)  # of 8 and 1
     assert any(line.startswith("| first | 20.00 | 40.00 | 80.00 | 2.0 | 5 | 9 | 8 |") for line in page)
 
 

@@ -36,6 +36,11 @@ size_t cache_bytes() {
   return std::clamp(known, size_t{4} << 20, size_t{64} << 20);
 }
 
+size_t level2_bytes() {
+  const long known = sysconf(_SC_LEVEL2_CACHE_SIZE);  // 0 in some virtual machines
+  return known > 0 ? static_cast<size_t>(known) : size_t{1} << 20;
+}
+
 size_t align(size_t bytes) {
   return (bytes + 63) / 64 * 64;
 }
@@ -129,6 +134,18 @@ int64_t thread_cpu_ns() {
 
 }  // namespace
 
+std::string cache_class(const Backend& backend, const ModelBytes& model) {
+  std::string text = model.weights <= level2_bytes()  ? "weights in L2"
+                     : model.weights <= cache_bytes() ? "weights in L3"
+                                                      : "weights beyond L3";
+  const std::unique_ptr<DeviceQueue> queue = backend.make_queue();
+  const std::unique_ptr<DeviceStopwatch> stopwatch = queue ? backend.make_stopwatch(*queue) : nullptr;
+  if (stopwatch)
+    text +=
+        DeviceContest::walks(model, *stopwatch) ? ", model beyond the device's cache" : ", model in the device's cache";
+  return text;
+}
+
 Contest::Contest(const Backend& backend, ThreadPool& pool, const ModelBytes& model, Cancellation cancellation)
     : backend_(backend), pool_(pool), model_(model), cancellation_(std::move(cancellation)) {}
 
@@ -160,8 +177,7 @@ std::vector<int64_t> Contest::measure(const RegionView& region, std::vector<Cont
     return c.launch && c.kernel->place() == Place::device;
   });
   if (!on_device) return measure_on_host(region, *shapes, contestants);
-  if (!device_)
-    device_ = std::make_unique<DeviceContest>(backend_, pool_, model_.weights + model_.activations, cancellation_);
+  if (!device_) device_ = std::make_unique<DeviceContest>(backend_, pool_, model_, cancellation_);
   return device_->measure(region, *shapes, contestants);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/aligned_buffer.h"
@@ -15,6 +16,11 @@
 namespace camshaft {
 
 class DeviceContest;
+
+/// How cold a run through the model leaves its weights, in words: in which of the host's caches they all stay and,
+/// where the backend has a device, whether the model stays in the device's. Times that were measured in one class say
+/// little in another.
+std::string cache_class(const Backend& backend, const ModelBytes& model);
 
 /// Runs candidates in turns, each from the state that a model leaves behind: operands that the layer before has just
 /// written are warm, weights and code are as cold as a run through the whole model makes them.

@@ -147,14 +147,18 @@ class DeviceContest::Stage {
   std::byte* workspace_ = nullptr;
 };
 
-DeviceContest::DeviceContest(const Backend& backend, ThreadPool& pool, size_t model_bytes, Cancellation cancellation)
+// With half of the cache to itself, a model finds its weights there again.
+bool DeviceContest::walks(const ModelBytes& model, const DeviceStopwatch& stopwatch) {
+  return model.weights + model.activations > stopwatch.cache_bytes() / 2;
+}
+
+DeviceContest::DeviceContest(const Backend& backend, ThreadPool& pool, const ModelBytes& model,
+                             Cancellation cancellation)
     : backend_(backend), pool_(pool), cancellation_(std::move(cancellation)), queue_(backend.make_queue()) {
   if (queue_) stopwatch_ = backend_.make_stopwatch(*queue_);
   if (!stopwatch_) return;
-  // With half of the cache to itself, a model finds its weights there again.
-  const size_t cache = stopwatch_->cache_bytes();
-  if (model_bytes > cache / 2) {
-    walked_bytes_ = std::min(model_bytes, cache) / 256 * 256;
+  if (walks(model, *stopwatch_)) {
+    walked_bytes_ = std::min(model.weights + model.activations, stopwatch_->cache_bytes()) / 256 * 256;
     walked_ = queue_->allocate(walked_bytes_, "walking through the cache between measurements");
   }
   warm_up();

@@ -9,6 +9,7 @@
 #include "base/thread_pool.h"
 #include "camshaft/cancellation.h"
 #include "compile/tune/contestant.h"
+#include "compile/tune/model_bytes.h"
 
 namespace camshaft {
 
@@ -17,9 +18,11 @@ namespace camshaft {
 /// the layer before has written is.
 class DeviceContest {
  public:
-  /// `model_bytes`: what one run through the model touches.
-  DeviceContest(const Backend& backend, ThreadPool& pool, size_t model_bytes, Cancellation cancellation);
+  DeviceContest(const Backend& backend, ThreadPool& pool, const ModelBytes& model, Cancellation cancellation);
   ~DeviceContest();
+
+  /// Whether one run through the model leaves nothing in the cache of the stopwatch's device for the next.
+  static bool walks(const ModelBytes& model, const DeviceStopwatch& stopwatch);
 
   /// The least nanoseconds of each over several rounds (who is clearly slower leaves early); -1 for those that cannot
   /// run. Empty when the device cannot tell the time or has no memory for the operands. Throws Error(cancelled).

@@ -10,7 +10,8 @@ namespace camshaft {
 /// Nanoseconds of each tactic, by name.
 using TacticTimes = std::map<std::string, int64_t>;
 
-/// Times by machine (device, instruction set, code that made the kernels), threads and problem. One file may hold the
+/// Times by machine (device, instruction set, code that made the kernels, threads, how cold the model that they were
+/// measured for leaves its weights) and problem. One file may hold the
 /// times of several machines, and serves all models: they share problems. JSON, so that people can read and edit it.
 class TimingCache {
  public:

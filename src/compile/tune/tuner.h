@@ -45,7 +45,7 @@ class Tuner {
   /// tie within 2 % go to the cost model's favourite, so that noise does not flip them. Chains (compile/chain.h) may be
   /// given "steps": settle_chains() then makes their parts nodes again. Throws Error(invalid_argument) when the lock
   /// file does not fit this graph, Error(cancelled).
-  std::vector<TacticDecision> choose(const Graph& graph, const SymbolBindings& optimum, bool allow_approximate);
+  std::vector<TacticDecision> choose(const Graph& graph, const SymbolBindings& optimum, Deviation most);
 
   /// In words, for the engine's metadata.
   std::string summary() const;
@@ -59,7 +59,8 @@ class Tuner {
 
  private:
   struct Layer;
-  std::vector<Layer> layers_of(const Graph& graph, const SymbolBindings& symbols, bool allow_approximate) const;
+  std::vector<TacticDecision> choose_layers(const Graph& graph, const SymbolBindings& symbols, Deviation most);
+  std::vector<Layer> layers_of(const Graph& graph, const SymbolBindings& symbols, Deviation most) const;
   void measure(const Graph& graph, const SymbolBindings& symbols, const std::vector<Layer>& layers);
   std::vector<int64_t> measure_chain(Contest& contest, const RegionView& chain, const Layer& layer);
   bool all_known(const Layer& layer) const;
@@ -70,7 +71,8 @@ class Tuner {
   ThreadPool& pool_;
   TuneOptions options_;
   TimingCache cache_;
-  std::string machine_;
+  ModelBytes model_;   // of the whole model, for the parts of chains too
+  std::string place_;  // where the cache has its times: machine, threads, how cold the model leaves its weights
   std::set<std::string> tried_;  // contests that were held, or need not be
   double seconds_ = 0;           // spent measuring
   TuneCounts counts_;

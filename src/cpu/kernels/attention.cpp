@@ -160,10 +160,13 @@ class Block {
     float tops[kAttentionRows], shifts[kAttentionRows], sums[kAttentionRows];
     if (plain_) {
       largest_scores(s_.scores, blocks_.score_stride, rows_, keys, tops);
-    } else if (a_.mask_count == 1 && a_.masks[0].added && a_.masks[0].neighbours) {
-      const AttentionMask& mask = a_.masks[0];
-      add_mask(s_.scores, blocks_.score_stride, rows_, keys, a_.scale,
-               mask.added + mask.outer[o_] + mask.columns[first], mask.rows + first_, tops);
+    } else if (a_.mask_count == 1 && is_added_row(a_.masks[0])) {
+      add_masks<false>(s_.scores, blocks_.score_stride, rows_, keys, a_.scale, added_mask(a_.masks[0], first), {},
+                       tops);
+    } else if (a_.mask_count == 2 && is_added_row(a_.masks[0]) && is_added_row(a_.masks[1])) {
+      // Shifted windows: a bias for each distance, and what is out of reach.
+      add_masks<true>(s_.scores, blocks_.score_stride, rows_, keys, a_.scale, added_mask(a_.masks[0], first),
+                      added_mask(a_.masks[1], first), tops);
     } else {
       for (int64_t r = 0; r < rows_; ++r) tops[r] = masked(r, s_.scores + r * blocks_.score_stride, first, keys);
     }
@@ -181,6 +184,11 @@ class Block {
       s_.total[r] = sums[r];
       s_.largest[r] = tops[r];
     }
+  }
+
+  static bool is_added_row(const AttentionMask& mask) { return mask.added && mask.neighbours; }
+  AddedMask added_mask(const AttentionMask& mask, int64_t first_key) const {
+    return {mask.added + mask.outer[o_] + mask.columns[first_key], mask.rows + first_};
   }
 
   float masked(int64_t r, float* x, int64_t first, int64_t keys) {

@@ -66,25 +66,35 @@ HWY_NOINLINE float mask_scores(float* x, int64_t n, float scale, const MaskRow* 
   return hn::GetLane(hn::MaxOfLanes(d, best));
 }
 
-// The same for the usual case, one mask that is added, on all rows.
-HWY_NOINLINE void add_mask(float* x, int64_t stride, int64_t rows, int64_t n, float scale, const float* mask,
-                           const int64_t* mask_rows, float* tops) {
+// A mask that is added, row r at data + rows[r].
+struct AddedMask {
+  const float* data;
+  const int64_t* rows;
+};
+
+// The same for the usual case, one or two masks that are added, on all rows.
+template <bool kTwo>
+HWY_NOINLINE void add_masks(float* x, int64_t stride, int64_t rows, int64_t n, float scale, AddedMask mask,
+                            AddedMask second, float* tops) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto lowest = hn::Set(d, kLowest), factor = hn::Set(d, scale);
   const auto tail = hn::FirstN(d, static_cast<size_t>(n % lanes));
   for (int64_t r = 0; r < rows; ++r) {
     float* row = x + r * stride;
-    const float* added = mask + mask_rows[r];
+    const float* added = mask.data + mask.rows[r];
+    const float* also = kTwo ? second.data + second.rows[r] : nullptr;
     auto best = lowest;
     int64_t i = 0;
     for (; i + lanes <= n; i += lanes) {
-      const auto v = hn::MulAdd(hn::Load(d, row + i), factor, hn::LoadU(d, added + i));
+      auto v = hn::MulAdd(hn::Load(d, row + i), factor, hn::LoadU(d, added + i));
+      if (kTwo) v = hn::Add(v, hn::LoadU(d, also + i));
       hn::Store(v, d, row + i);
       best = max_or_second(v, best);
     }
     if (i < n) {
-      const auto v = hn::MulAdd(hn::Load(d, row + i), factor, masked_load(tail, d, added + i));
+      auto v = hn::MulAdd(hn::Load(d, row + i), factor, masked_load(tail, d, added + i));
+      if (kTwo) v = hn::Add(v, masked_load(tail, d, also + i));
       hn::Store(v, d, row + i);
       best = max_or_second(hn::IfThenElse(tail, v, lowest), best);
     }

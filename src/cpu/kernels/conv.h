@@ -79,7 +79,8 @@ class ConvPlan {
   Method method() const { return method_; }
 
  private:
-  friend void conv(const ConvPlan&, const float*, const float*, float*, const Epilogue&, ThreadPool&, void*);
+  friend void conv(const ConvPlan&, const float*, const float*, float*, const Epilogue&, ThreadPool&, void*,
+                   const float*);
   static void fill(const void* context, int64_t row0, int64_t rows, const float** pointers, int64_t stride,
                    int64_t* out_rows);
 
@@ -95,10 +96,11 @@ class ConvPlan {
 };
 
 /// output[n, y, x, o] = epilogue(sum over input[n, y*s + i*d - pad, x*s + j*d - pad, c] * weights[o, c, i, j]).
-/// `packed` is by conv_weights() of this machine. In the epilogue a row is a pixel
-/// ((n * out_d + z) * out_h + y) * out_w + x, a
-/// column an output channel; residual_ld is the residual's pixel stride. `output` must not overlap `input`.
+/// `gates`, if any, are [batch, in_channels], dense: input[n, y, x, c] counts gates[n, c] times. They are for
+/// Method::pointwise with one group alone. `packed` is by conv_weights() of this machine. In the epilogue a row is a
+/// pixel ((n * out_d + z) * out_h + y) * out_w + x, a column an output channel; residual_ld is the residual's pixel
+/// stride. `output` must not overlap `input`.
 void conv(const ConvPlan& plan, const float* input, const float* packed, float* output, const Epilogue& epilogue,
-          ThreadPool& pool, void* workspace);
+          ThreadPool& pool, void* workspace, const float* gates = nullptr);
 
 }  // namespace camshaft::cpu

@@ -171,21 +171,24 @@ void ConvTransposePlan::fill(const void* context, int64_t row0, int64_t rows, co
   // Joined, a row of C is all of an input pixel's outputs in a line.
   const int64_t out_w = f.plan->joined_ ? s.in_w : s.out_w(), step_w = f.plan->joined_ ? 1 : s.stride_w;
   const int64_t image_stride = s.in_h * s.in_w * (s.in_pixel_stride ? s.in_pixel_stride : s.in_channels);
-  // Counted up, not divided: three divisions a row were a third of a small layer's time.
+  // A line at a time: pixel by pixel the look-ups took a third of a layer of one channel.
   int64_t x = row0 % h.count, y = row0 / h.count % v.count, image = row0 / h.count / v.count;
-  for (int64_t r = 0; r < rows; ++r) {
-    out_rows[r] = (image * out_h + v.first + y * s.stride_h) * out_w + h.first + x * step_w;
+  for (int64_t r = 0; r < rows;) {
+    const int64_t count = std::min(rows - r, h.count - x);
+    const int64_t first = (image * out_h + v.first + y * s.stride_h) * out_w + h.first + x * step_w;
+    for (int64_t i = 0; i < count; ++i) out_rows[r + i] = first + i * step_w;
     const float* base = f.input + image * image_stride;
     const int64_t* row_offset = v.offset.data() + y * v.taps;
     const int64_t* column_offset = h.offset.data() + x * h.taps;
     const float** out = pointers + r;
     for (int64_t i = 0; i < v.taps; ++i) {
-      for (int64_t j = 0; j < h.taps; ++j, out += stride) {
-        *out =
-            row_offset[i] < 0 || column_offset[j] < 0 ? f.plan->zeros_.data() : base + row_offset[i] + column_offset[j];
-      }
+      const float* line = row_offset[i] < 0 ? nullptr : base + row_offset[i];
+      for (int64_t j = 0; j < h.taps; ++j, out += stride)
+        fill_line(line, column_offset + j, h.taps, count, f.plan->zeros_.data(), out);
     }
-    if (++x == h.count) {
+    r += count;
+    x += count;
+    if (x == h.count) {
       x = 0;
       if (++y == v.count) y = 0, ++image;
     }
@@ -243,7 +246,7 @@ void conv_transpose(const ConvTransposePlan& plan, const float* input, const flo
       if (in_product.residual) p.epilogue.residual += g * n;
       if (in_product.addend) p.epilogue.addend += g * n;
       p.callback_col0 = g * n;
-      const Share share = core_share(p.m, p.n, threads, thread);
+      const Share share = core_share(p.m, p.n, std::max<int64_t>(1, p.taps), threads, thread);
       core_run(p, share.m0, share.m1, share.p0, share.p1, static_cast<char*>(workspace) + thread * scratch);
     });
   });

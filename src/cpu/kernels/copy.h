@@ -18,8 +18,8 @@ namespace camshaft::cpu {
 class StridedCopy {
  public:
   /// `width`: bytes an element, 1, 2, 4, 8 or 16. Strides in elements, any rank; output strides empty: dense row-major.
-  /// Throws Error(internal) for lists of different length or another width,
-  /// Error(unsupported) for more than 16 dims that cannot be merged.
+  /// Throws Error(internal) for lists of different length or another width, Error(unsupported) for more than
+  /// most_strided_dims dims that cannot be merged.
   StridedCopy(int64_t width, const std::vector<int64_t>& dims, const std::vector<int64_t>& in_strides,
               const std::vector<int64_t>& out_strides = {});
 

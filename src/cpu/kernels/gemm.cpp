@@ -73,7 +73,7 @@ void gemm(const GemmArgs& args, ThreadPool& pool, void* workspace) {
   const int64_t scratch = core_workspace_bytes(args.m, 1);
   const int threads = pool.size();
   pool.run([&](int thread) {
-    const Share s = core_share(args.m, args.n, threads, thread);
+    const Share s = core_share(args.m, args.n, 1, threads, thread);
     core_run(p, s.m0, s.m1, s.p0, s.p1, at(workspace, thread * scratch));
   });
 }
@@ -106,7 +106,7 @@ void batch_gemm(const BatchGemmArgs& args, ThreadPool& pool, void* workspace) {
     });
     pool.run([&](int thread) {
       for (int64_t i = 0; i < args.batch; ++i) {
-        const Share s = core_share(args.m, args.n, threads, thread);
+        const Share s = core_share(args.m, args.n, 1, threads, thread);
         core_run(batch_element(args, i, packed + i * packed_floats), s.m0, s.m1, s.p0, s.p1,
                  at(workspace, thread * scratch));
       }

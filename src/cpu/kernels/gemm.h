@@ -6,6 +6,7 @@
 // Multiplication", 2008, with the roles of A and B exchanged because B is the operand that can be packed in advance).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
 
@@ -51,9 +52,22 @@ void pack_b(const PackedLayout& layout, const float* b, int64_t k_stride, int64_
 /// The exact inverse of pack_b: writes the K x N elements, and nothing else, to b[k * k_stride + n * n_stride].
 void unpack_b(const PackedLayout& layout, const float* packed, float* b, int64_t k_stride, int64_t n_stride);
 
+/// Copies a packed matrix with row k multiplied by factors[k], on all threads.
+void scale_packed_rows(const PackedLayout& layout, const float* packed, const float* factors, float* out,
+                       ThreadPool& pool);
+
 /// Called on a finished block of C, rows [row0, row0 + rows) x columns [col0, col0 + cols), while it is still in cache,
 /// by the thread that computed it. Blocks are disjoint and cover C. Must not throw.
 using BlockCallback = void (*)(void* context, int64_t row0, int64_t rows, int64_t col0, int64_t cols);
+
+/// A matrix that is added to the sums.
+struct Residual {
+  const float* data = nullptr;
+  int64_t ld = 0;  ///< floats from one row to the next
+};
+
+/// Residuals behind the first that a product adds in registers.
+inline constexpr int kMoreResiduals = 2;
 
 /// What happens to the sums: + bias[n], + residual[m, n], clamp to [lo, hi] (NaN stays NaN), in this order, in
 /// registers; then `activation` and + addend[m, n] while the tile is in L1; then `callback` for whatever else. relu is
@@ -62,6 +76,9 @@ struct Epilogue {
   const float* bias = nullptr;      ///< n floats, or none
   const float* residual = nullptr;  ///< or none; either C itself (same ld), or memory that does not overlap C
   int64_t residual_ld = 0;          ///< floats from one residual row to the next
+  /// Added next, one after the other, up to the first without data; they do not overlap C. gemm() and conv() alone look
+  /// at them.
+  std::array<Residual, kMoreResiduals> more_residuals;
   float lo = -std::numeric_limits<float>::infinity();
   float hi = std::numeric_limits<float>::infinity();
   const Activation* activation = nullptr;  ///< or none

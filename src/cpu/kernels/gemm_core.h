@@ -14,6 +14,9 @@ struct RowSource {
   const float* base = nullptr;
   int64_t row_stride = 0;
   int64_t k_stride = 1;
+  /// Of a plain matrix whose k_stride is 1, or none: element k of row m counts factors[m / factor_rows * K + k] times.
+  const float* factors = nullptr;
+  int64_t factor_rows = 1;
   /// Otherwise: writes the pointer of tap t of row row0 + r to pointers[t * stride + r], and, if `scatter` is set, the
   /// row of C (and of the residual) to out_rows[r].
   void (*fill)(const void* context, int64_t row0, int64_t rows, const float** pointers, int64_t stride,
@@ -22,7 +25,7 @@ struct RowSource {
   /// What `fill` writes for rows of zeros, if there are such. A register tile leaves out the taps of which it sees only
   /// those: padding costs nothing, be the dilation ever so large.
   const float* zeros = nullptr;
-  bool scatter = false;  ///< rows of C are not in order; the epilogue must have no callback then
+  bool scatter = false;  ///< rows of C do not follow each other, though in order; no callback in the epilogue then
 };
 
 struct CoreProblem {
@@ -37,6 +40,17 @@ struct CoreProblem {
   int64_t callback_col0 = 0;  ///< and to the columns
 };
 
+/// What RowSource::fill does for one tap of `count` neighbours in a line: to[i] = line + offsets[i * step], and `zeros`
+/// where that offset is negative, or where `line` is null.
+inline void fill_line(const float* line, const int64_t* offsets, int64_t step, int64_t count, const float* zeros,
+                      const float** to) {
+  if (!line) {
+    for (int64_t i = 0; i < count; ++i) to[i] = zeros;
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i] = offsets[i * step] < 0 ? zeros : line + offsets[i * step];
+  }
+}
+
 /// Scratch bytes for one thread, whatever its share of the m rows; a multiple of 64.
 int64_t core_workspace_bytes(int64_t m, int64_t taps);
 
@@ -46,11 +60,12 @@ void core_run(const CoreProblem& problem, int64_t m0, int64_t m1, int64_t p0, in
 /// c = activation(c) + addend, in place.
 void core_activate(const Activation& activation, const ActivationBlock& block);
 
-/// A static cut of m x panels over `threads`: part t gets rows [m0, m1) and panels [p0, p1), possibly none.
+/// A static cut of m x panels over `threads`: part t gets rows [m0, m1) and panels [p0, p1), possibly none. With
+/// several taps, neighbouring rows share most of what they read.
 struct Share {
   int64_t m0, m1, p0, p1;
 };
-Share core_share(int64_t m, int64_t n, int threads, int thread);
+Share core_share(int64_t m, int64_t n, int64_t taps, int threads, int thread);
 
 /// Rows of the register tile for full panels on this machine (6 with AVX-512); the grain for cutting M.
 int64_t core_tile_rows();

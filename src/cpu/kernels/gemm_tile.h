@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "cpu/kernels/gemm.h"
+
 namespace camshaft::cpu {
 
 struct TileArgs {
@@ -15,17 +17,18 @@ struct TileArgs {
   const float* b;  ///< the K block of one panel
   const char* prefetch;
   int prefetch_lines;  ///< cache lines to prefetch every four steps of K
+  bool prefetch_near;  ///< into L1, for this tile itself; else into L2, for later ones
   int tail_lanes;      ///< lanes of the last vector that exist in C
 
   float* c;  ///< first column of the panel, row 0 of C
   int64_t ldc;
   int64_t row0;
-  const int64_t* out_rows;  ///< rows of C, or null: row0, row0 + 1, ...
-  bool accumulate;          ///< add what C holds
-  bool last;                ///< last K block: apply the epilogue
-  const float* bias;        ///< at the panel's first column
-  const float* residual;    ///< at the panel's first column, row 0
-  int64_t residual_ld;
+  const int64_t* out_rows;                 ///< rows of C, or null: row0, row0 + 1, ...
+  bool accumulate;                         ///< add what C holds
+  bool last;                               ///< last K block: apply the epilogue
+  const float* bias;                       ///< at the panel's first column
+  Residual residuals[1 + kMoreResiduals];  ///< at the panel's first column, row 0
+  int residual_count;
   bool clamp;
   float lo, hi;
 };

@@ -37,6 +37,8 @@ HWY_INLINE void finish(const GemmArgs& args, GemvVec sum, int64_t col, int64_t c
   const auto mask = hn::FirstN(d, static_cast<size_t>(count));
   if (epilogue.bias) sum = hn::Add(sum, masked_load(mask, d, epilogue.bias + col));
   if (epilogue.residual) sum = hn::Add(sum, masked_load(mask, d, epilogue.residual + col));
+  for (const Residual& more : epilogue.more_residuals)
+    if (more.data) sum = hn::Add(sum, masked_load(mask, d, more.data + col));
   sum = clamp_keeping_nan(sum, hn::Set(d, epilogue.lo), hn::Set(d, epilogue.hi));
   if (count == gemv_lanes()) {
     hn::StoreU(sum, d, args.c + col);

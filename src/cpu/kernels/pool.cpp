@@ -26,31 +26,127 @@ struct Taps {
   int64_t plane_step, row_step, column_step;
 };
 
-template <bool kAverage, class D>
-HWY_INLINE hn::Vec<D> pool_vector(D d, const float* first, const Taps& taps, hn::Vec<D> scale) {
-  auto result = hn::Set(d, kAverage ? 0.0f : -std::numeric_limits<float>::infinity());
-  for (int64_t p = 0; p < taps.planes; ++p) {
-    for (int64_t r = 0; r < taps.rows; ++r) {
-      const float* row = first + p * taps.plane_step + r * taps.row_step;
-      for (int64_t c = 0; c < taps.columns; ++c) {
-        const auto v = hn::LoadU(d, row + c * taps.column_step);
-        result = kAverage ? hn::Add(result, v) : hn::Max(v, result);
+template <bool kAverage, class V>
+HWY_INLINE V combine(V sum, V tap) {
+  return kAverage ? hn::Add(sum, tap) : hn::Max(tap, sum);
+}
+
+HWY_INLINE hn::Vec<Tag> load_channels(size_t count, const float* from) {
+  const Tag d;
+  return count == HWY_LANES(float) ? hn::LoadU(d, from) : masked_load(hn::FirstN(d, count), d, from);
+}
+
+HWY_INLINE void store_channels(size_t count, hn::Vec<Tag> v, float* to) {
+  const Tag d;
+  count == HWY_LANES(float) ? hn::StoreU(v, d, to) : hn::BlendedStore(v, hn::FirstN(d, count), d, to);
+}
+
+// K columns of the window: NV vectors of channels, `count` in the last.
+template <bool kAverage, int K, int NV>
+HWY_INLINE void pool_columns(const float* column, const Taps& taps, size_t count, hn::Vec<Tag> (&sum)[NV]) {
+  constexpr int64_t lanes = static_cast<int64_t>(HWY_LANES(float));
+#pragma GCC unroll 4
+  for (int v = 0; v < NV; ++v) sum[v] = hn::Set(Tag(), kAverage ? 0.0f : -std::numeric_limits<float>::infinity());
+  for (int64_t p = 0; p < taps.planes; ++p, column += taps.plane_step) {
+    const float* from = column;
+    for (int64_t r = 0; r < taps.rows; ++r, from += taps.row_step) {
+#pragma GCC unroll 4
+      for (int k = 0; k < K; ++k) {
+        const float* at = from + k * taps.column_step;
+#pragma GCC unroll 4
+        for (int v = 0; v + 1 < NV; ++v) sum[v] = combine<kAverage>(sum[v], hn::LoadU(Tag(), at + v * lanes));
+        sum[NV - 1] = combine<kAverage>(sum[NV - 1], load_channels(count, at + (NV - 1) * lanes));
       }
     }
   }
-  return kAverage ? hn::Mul(result, scale) : result;
+}
+
+// All channels of a pixel.
+template <bool kAverage>
+HWY_INLINE void pool_pixel(const float* first, const Taps& taps, float scale, int64_t channels, float* to) {
+  const Tag d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t c = 0; c < channels; c += lanes) {
+    const auto count = static_cast<size_t>(std::min(lanes, channels - c));
+    auto sum = hn::Set(d, kAverage ? 0.0f : -std::numeric_limits<float>::infinity());
+    for (int64_t k = 0; k < taps.columns; ++k) {
+      hn::Vec<Tag> column[1];
+      pool_columns<kAverage, 1>(first + c + k * taps.column_step, taps, count, column);
+      sum = combine<kAverage>(sum, column[0]);
+    }
+    store_channels(count, kAverage ? hn::Mul(sum, hn::Set(d, scale)) : sum, to + c);
+  }
+}
+
+// `pixels` neighbours whose windows of K columns, S apart, lie inside the image: columns that two windows see are
+// combined once (3x3 by 2: 6 loads for a result and not 9); where there are none, whole lines follow each other. NV
+// vectors of channels at a time, `count` in the last: with one of four, each pass over the lines takes a cache line of
+// every fourth.
+template <bool kAverage, int K, int S, int NV>
+HWY_NOINLINE void pool_sliding(const float* from, const Taps& taps, float scale, size_t count, int64_t pixels,
+                               int64_t out_step, float* out) {
+  const auto scales = hn::Set(Tag(), scale);
+  constexpr int64_t lanes = static_cast<int64_t>(HWY_LANES(float));
+  constexpr int kNew = K > S ? S : 1, kParts = K > S ? K : 1;  // parts of a window, and those that the next one lacks
+  hn::Vec<Tag> seen[kParts][NV];
+#pragma GCC unroll 8
+  for (int k = 0; k < kParts - kNew; ++k, from += taps.column_step)
+    pool_columns<kAverage, 1>(from, taps, count, seen[k]);
+  for (int64_t i = 0; i < pixels; ++i, out += out_step) {
+    if constexpr (K > S) {
+#pragma GCC unroll 8
+      for (int k = K - S; k < K; ++k, from += taps.column_step) pool_columns<kAverage, 1>(from, taps, count, seen[k]);
+    } else {
+      pool_columns<kAverage, K>(from, taps, count, seen[0]);
+      from += S * taps.column_step;
+    }
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) {
+      auto sum = seen[0][v];
+#pragma GCC unroll 8
+      for (int k = 1; k < kParts; ++k) sum = combine<kAverage>(sum, seen[k][v]);
+      if (kAverage) sum = hn::Mul(sum, scales);
+      if (v + 1 < NV)
+        hn::StoreU(sum, Tag(), out + v * lanes);
+      else
+        store_channels(count, sum, out + v * lanes);
+#pragma GCC unroll 8
+      for (int k = 0; k < kParts - kNew; ++k) seen[k][v] = seen[k + kNew][v];
+    }
+  }
+}
+
+template <bool kAverage, int K, int S>
+void slide(const float* first, const Taps& taps, float scale, int64_t channels, int64_t pixels, int64_t out_step,
+           float* to) {
+  constexpr int64_t lanes = static_cast<int64_t>(HWY_LANES(float));
+  constexpr int64_t most = K > 3 || HWY_TARGET > HWY_AVX3 ? 2 : 4;  // that registers hold
+  for (int64_t c = 0; c < channels;) {
+    const int64_t left = (channels - c + lanes - 1) / lanes;
+    const int64_t vectors = most == 4 && left >= 4 ? 4 : std::min<int64_t>(left, 2);
+    const auto count = static_cast<size_t>(std::min(lanes, channels - c - (vectors - 1) * lanes));
+    if constexpr (most == 4) {
+      if (vectors == 4) pool_sliding<kAverage, K, S, 4>(first + c, taps, scale, count, pixels, out_step, to + c);
+    }
+    if (vectors == 2) pool_sliding<kAverage, K, S, 2>(first + c, taps, scale, count, pixels, out_step, to + c);
+    if (vectors == 1) pool_sliding<kAverage, K, S, 1>(first + c, taps, scale, count, pixels, out_step, to + c);
+    c += vectors * lanes;
+  }
 }
 
 // Lines are [batch, out depth, out height].
 template <bool kAverage>
 void pixels_last(const SpatialPool& p, int64_t begin, int64_t end, const float* in, float* out) {
-  const Tag d;
-  const hn::CappedTag<float, 1> one;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const PoolAxis& w = p.width;
   const int64_t in_step = p.in_pixel_stride ? p.in_pixel_stride : p.channels;
   const int64_t out_step = p.out_pixel_stride ? p.out_pixel_stride : p.channels;
-  const int64_t row = p.width.in * in_step, plane = p.height.in * row;
-  Taps taps{0, 0, 0, p.depth.dilation * plane, p.height.dilation * row, p.width.dilation * in_step};
+  const int64_t row = w.in * in_step, plane = p.height.in * row;
+  Taps taps{0, 0, 0, p.depth.dilation * plane, p.height.dilation * row, w.dilation * in_step};
+  // Windows [whole, past) of a line lie inside the image.
+  const int64_t extent = (w.kernel - 1) * w.dilation;
+  const int64_t whole = outputs_inside(-w.pad_before, w.stride, w.in, w.out).first;
+  const int64_t past = std::max(whole, outputs_inside(extent - w.pad_before, w.stride, w.in, w.out).past);
+  const auto scale_of = [](int64_t counted) { return counted > 0 ? 1.0f / static_cast<float>(counted) : 0.0f; };
   for (int64_t line = begin; line < end; ++line) {
     const int64_t b = line / (p.depth.out * p.height.out);
     const Window z = window_at(p.depth, line / p.height.out % p.depth.out, p.count_include_pad);
@@ -59,28 +155,34 @@ void pixels_last(const SpatialPool& p, int64_t begin, int64_t end, const float* 
                        (y.start + y.first * p.height.dilation) * row;
     taps.planes = z.past - z.first;
     taps.rows = y.past - y.first;
-    float* to = out + line * p.width.out * out_step;
-    for (int64_t i = 0; i < p.width.out; ++i, to += out_step) {
-      const Window x = window_at(p.width, i, p.count_include_pad);
-      const float* first = top + (x.start + x.first * p.width.dilation) * in_step;
+    float* to = out + line * w.out * out_step;
+    const auto at_edge = [&](int64_t i) HWY_ATTR {
+      const Window x = window_at(w, i, p.count_include_pad);
       taps.columns = x.past - x.first;
-      const int64_t counted = z.counted * y.counted * x.counted;
-      const float scale = counted > 0 ? 1.0f / static_cast<float>(counted) : 0.0f;
-      const auto scales = hn::Set(d, scale);
-      int64_t c = 0;
-      for (; c + lanes <= p.channels; c += lanes) {
-        hn::StoreU(pool_vector<kAverage>(d, first + c, taps, scales), d, to + c);
-      }
-      for (; c < p.channels; ++c) {
-        to[c] = hn::GetLane(pool_vector<kAverage>(one, first + c, taps, hn::Set(one, scale)));
-      }
+      pool_pixel<kAverage>(top + (x.start + x.first * w.dilation) * in_step, taps,
+                           scale_of(z.counted * y.counted * x.counted), p.channels, to + i * out_step);
+    };
+    for (int64_t i = 0; i < whole; ++i) at_edge(i);
+    const float* first = top + (whole * w.stride - w.pad_before) * in_step;
+    const float scale = scale_of(z.counted * y.counted * w.kernel);
+    const auto sliding = [&](auto kernel) HWY_ATTR {
+      kernel(first, taps, scale, p.channels, past - whole, out_step, to + whole * out_step);
+    };
+    if (w.dilation == 1 && w.kernel == 3 && w.stride == 2) {
+      sliding(slide<kAverage, 3, 2>);
+    } else if (w.dilation == 1 && w.kernel == 3 && w.stride == 1) {
+      sliding(slide<kAverage, 3, 1>);
+    } else if (w.dilation == 1 && w.kernel == 2 && w.stride == 2) {
+      sliding(slide<kAverage, 2, 2>);
+    } else if (w.dilation == 1 && w.kernel == 5 && w.stride == 1) {
+      sliding(slide<kAverage, 5, 1>);
+    } else {
+      taps.columns = w.kernel;
+      for (int64_t i = whole; i < past; ++i, first += w.stride * in_step)
+        pool_pixel<kAverage>(first, taps, scale, p.channels, to + i * out_step);
     }
+    for (int64_t i = past; i < w.out; ++i) at_edge(i);
   }
-}
-
-template <bool kAverage, class V>
-HWY_INLINE V combine(V sum, V tap) {
-  return kAverage ? hn::Add(sum, tap) : hn::Max(tap, sum);
 }
 
 // Outputs of a row, of the columns from `from` on; reads a vector beyond what the stride needs.
@@ -208,14 +310,17 @@ namespace camshaft::cpu {
 
 HWY_EXPORT(pool_lines);
 
+void SpatialPool::run_lines(int64_t begin, int64_t end, const float* in, float* out) const {
+  HWY_DYNAMIC_DISPATCH(pool_lines)(*this, begin, end, in, out);
+}
+
 void SpatialPool::run(ThreadPool& pool, const float* in, float* out) const {
   const int64_t lines = batch * depth.out * height.out * (channels_last ? 1 : channels);
   const int64_t line = width.out * (channels_last ? channels : 1);
   if (lines == 0 || line == 0) return;
   const int64_t work = line * depth.kernel * height.kernel * width.kernel;
-  const auto kernel = HWY_DYNAMIC_DISPATCH(pool_lines);
   pool.parallel_for(lines, (32 * 1024 + work - 1) / work,
-                    [&](int64_t begin, int64_t end) { kernel(*this, begin, end, in, out); });
+                    [&](int64_t begin, int64_t end) { run_lines(begin, end, in, out); });
 }
 
 }  // namespace camshaft::cpu

@@ -29,6 +29,8 @@ struct SpatialPool {
 
   /// The maximum of a window that lies wholly in the padding is -inf, its average 0.
   void run(ThreadPool& pool, const float* in, float* out) const;
+  /// Lines [begin, end) of [batch, channels, depth.out, height.out] (channels last: without channels), on this thread.
+  void run_lines(int64_t begin, int64_t end, const float* in, float* out) const;
 };
 
 }  // namespace camshaft::cpu

@@ -220,9 +220,10 @@ Rows rows_of_step(const RecurrentSteps& args, const RecurrentDirection& directio
   return rows;
 }
 
+// `backwards`: from the last block to the first, so that every other step finds in L1 what the one before read last.
 template <RecurrentCell cell, bool usual>
 void phase_of_step(const RecurrentSteps& args, const RecurrentDirection& direction, int phase, const Rows& rows,
-                   int64_t block0, int64_t block1) {
+                   int64_t block0, int64_t block1, bool backwards) {
   constexpr int64_t lanes = cell_lanes();
   constexpr int gates = cell == RecurrentCell::rnn ? 1 : cell == RecurrentCell::lstm ? 4 : 3;
   const RecurrentLayout& layout = args.layout;
@@ -230,7 +231,8 @@ void phase_of_step(const RecurrentSteps& args, const RecurrentDirection& directi
   const float* init[kRowChunk];
   const int64_t before = layout.first_gate(phase) * layout.padded();  // columns of the phase before
   const int64_t width = layout.phase_gates(phase) * lanes;
-  const float* weights = direction.recurrence + before * layout.hidden + block0 * width * layout.hidden;
+  const int64_t stride = width * layout.hidden;
+  const float* weights = direction.recurrence + before * layout.hidden;
   for (int64_t r = 0; r < rows.count; ++r)
     h[r] = phase == 1 ? direction.reset_h + rows.index[r] * layout.padded() : rows.h[r];
   HWY_ALIGN float sums[kRowChunk * 4 * cell_lanes()];
@@ -242,33 +244,32 @@ void phase_of_step(const RecurrentSteps& args, const RecurrentDirection& directi
   constexpr int streams = 2;
 #endif
   const bool far = layout.packed_floats() > kStreamedFloats;
-  for (; far && rows.count == 1 && block + streams <= block1;
-       block += streams, weights += streams * width * layout.hidden) {
-    const int64_t stride = width * layout.hidden;
+  for (; far && rows.count == 1 && block + streams <= block1; block += streams) {
     const float* start = rows.projected[0] + before + block * width;
     if constexpr (cell == RecurrentCell::gru) {
       const auto product = phase == 0 ? product_of_blocks<streams, 2> : product_of_blocks<streams, 1>;
-      product(h[0], layout.hidden, weights, stride, start, nullptr, sums);
+      product(h[0], layout.hidden, weights + block * stride, stride, start, nullptr, sums);
     } else {
-      product_of_blocks<streams, gates>(h[0], layout.hidden, weights, stride, start,
+      product_of_blocks<streams, gates>(h[0], layout.hidden, weights + block * stride, stride, start,
                                         reset_bias ? reset_bias + block * lanes : nullptr, sums);
     }
     for (int64_t s = 0; s < streams; ++s)
       update_cells<cell, usual>(args, direction, phase, rows, block + s, sums + s * width);
   }
-  for (; block < block1; ++block, weights += width * layout.hidden) {
-    for (int64_t r = 0; r < rows.count; ++r) init[r] = rows.projected[r] + before + block * width;
+  for (int64_t i = block; i < block1; ++i) {
+    const int64_t at = backwards ? block + block1 - 1 - i : i;
+    const float* own = weights + at * stride;
+    for (int64_t r = 0; r < rows.count; ++r) init[r] = rows.projected[r] + before + at * width;
     if constexpr (cell == RecurrentCell::gru) {
       if (phase == 0) {
-        products<2>(rows.count, h, layout.hidden, weights, init, nullptr, sums);
+        products<2>(rows.count, h, layout.hidden, own, init, nullptr, sums);
       } else {
-        products<1>(rows.count, h, layout.hidden, weights, init, nullptr, sums);
+        products<1>(rows.count, h, layout.hidden, own, init, nullptr, sums);
       }
     } else {
-      products<gates>(rows.count, h, layout.hidden, weights, init, reset_bias ? reset_bias + block * lanes : nullptr,
-                      sums);
+      products<gates>(rows.count, h, layout.hidden, own, init, reset_bias ? reset_bias + at * lanes : nullptr, sums);
     }
-    update_cells<cell, usual>(args, direction, phase, rows, block, sums);
+    update_cells<cell, usual>(args, direction, phase, rows, at, sums);
   }
 }
 
@@ -283,7 +284,7 @@ void steps_of_cell(const RecurrentSteps& args, const RecurrentDirection& directi
     for (int phase = 0; phase < args.layout.phases(); ++phase) {
       for (int64_t row = part.row0; row < part.row1;) {
         const Rows rows = rows_of_step(args, direction, t, projected_step, row, part.row1, unit0, unit1);
-        phase_of_step<cell, usual>(args, direction, phase, rows, part.block0, part.block1);
+        phase_of_step<cell, usual>(args, direction, phase, rows, part.block0, part.block1, s % 2 == 1);
       }
       barrier.wait();
     }

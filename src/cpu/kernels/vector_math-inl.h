@@ -6,7 +6,9 @@
 // NaN gives NaN; infinities and the ends of the range give what libm gives.
 //
 // The coefficients were fitted for this file: least squares reweighted towards the largest relative error, which comes
-// close to the minimax polynomial (exp) or rational (tanh, erf).
+// close to the minimax polynomial (exp) or rational (tanh, erf). At the ends of their ranges the rationals are 2e-7
+// above 1, with fused multiply-adds or without, so that clamping to 1 makes what is beyond exactly 1: x * (1 + erf(x))
+// is x or -0 there.
 
 #if defined(CAMSHAFT_CPU_KERNELS_VECTOR_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CAMSHAFT_CPU_KERNELS_VECTOR_MATH_INL_H_
@@ -116,7 +118,7 @@ HWY_INLINE V tanh_f32(D d, V x) {
   const V limit = hn::Set(d, 9.02f);
   const V y = max_or_second(hn::Neg(limit), min_or_second(limit, x));
   const V s = hn::Mul(y, y);
-  V p = hn::Set(d, -1.220356266e-11f);
+  V p = hn::Set(d, -1.22e-11f);
   p = hn::MulAdd(p, s, hn::Set(d, 3.058516367e-08f));
   p = hn::MulAdd(p, s, hn::Set(d, 2.800752112e-05f));
   p = hn::MulAdd(p, s, hn::Set(d, 3.868330927e-03f));
@@ -131,10 +133,10 @@ HWY_INLINE V tanh_f32(D d, V x) {
   return max_or_second(hn::Neg(one), min_or_second(one, hn::Div(hn::Mul(p, y), q)));
 }
 
-/// x P(x^2) / Q(x^2) on |x| < 3.93, the first argument whose erf rounds to 1.
+/// x P(x^2) / Q(x^2) on |x| < 4; erf rounds to 1 from 3.93 on.
 template <class D, class V>
 HWY_INLINE V erf_f32(D d, V x) {
-  const V limit = hn::Set(d, 3.93f);
+  const V limit = hn::Set(d, 4.0f);
   const V y = max_or_second(hn::Neg(limit), min_or_second(limit, x));
   const V s = hn::Mul(y, y);
   V p = hn::Set(d, 1.981533877e-08f);

@@ -5,8 +5,8 @@
 //
 // Errors with 256 channels, as parts of the largest result (root mean square; largest), where summing 9 * 256 terms one
 // by one gives 1.3e-7; 1.0e-6: F(2x2) 0.9e-7; 0.5e-6, and F(4x4) 2.6e-7; 2.0e-6 with the points 0, +-sqrt(1/2),
-// +-sqrt(2) used here (with 0, +-1, +-2 it would be 5.5e-7; 10e-6). So F(2x2) is as good as the plain sum. A NaN or an
-// infinity in the input makes all outputs of the tiles that see it NaN.
+// +-sqrt(2) used here (with 0, +-1, +-2 it would be 5.5e-7; 10e-6). So F(2x2) is as good as the plain sum. But a NaN
+// or an infinity in the input makes all outputs of the tiles that see it NaN.
 #pragma once
 
 #include <cstdint>

@@ -78,7 +78,7 @@ AttentionTile matrix_tile(const AttentionForm& form, const char* name, int warps
   const int head = round_up(form.head_size, 16), value = round_up(form.value_size, 16);
   AttentionTile tile{name, 16 * warps_q, warp_keys * warps_k, static_cast<unsigned>(32 * warps_q * warps_k)};
   const int tiles = 2 * (tile.queries * (head + 8) + 2 * tile.keys * (head + 8 + value + 8));
-  const int sums = 4 * tile.queries * (warps_k * (value + 2) + warps_k + 2);
+  const int sums = 4 * tile.queries * (warps_k * (value + 4) + warps_k + 2);
   tile.shared_bytes = static_cast<unsigned>(std::max(tiles, sums));
   return tile;
 }

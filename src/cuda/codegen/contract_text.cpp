@@ -41,4 +41,35 @@ extern "C" __global__ void __launch_bounds__({}) contract(const __grid_constant_
   return text;
 }
 
+std::string finish_kernel_text(DType type, bool aligned, const std::string& finish) {
+  std::string text;
+  for (const std::string_view part :
+       {device::intrinsics_cuh, device::scalar_cuh, device::contract_parameters_cuh, device::contract_columns_cuh})
+    text += part;
+  return text + finish +
+         fmt::format(R"(
+extern "C" __global__ void __launch_bounds__({threads}) finish(const __grid_constant__ ContractParameters p) {{
+  take_turn();
+  const u32 all = p.m * p.tiles.value;
+  for (u32 at = blockIdx.x * {threads}u + threadIdx.x; at < all; at += gridDim.x * {threads}u) {{
+    const u32 row = p.tiles.quotient(at), column = (at - row * p.tiles.value) * columns_at_once;
+    const u32 left = p.n - column, count = {aligned} || left > columns_at_once ? columns_at_once : left;
+    const {type}* from = static_cast<const {type}*>(p.c) + u64(row) * p.c_row + column;
+    {type} stored[columns_at_once];
+    if ({aligned}) {{
+      load(from, stored);
+    }} else {{
+      for (u32 i = 0; i < columns_at_once; ++i) stored[i] = i < count ? from[i] : {type}{{}};
+    }}
+    f32 sum[columns_at_once];
+#pragma unroll
+    for (int i = 0; i < columns_at_once; ++i) sum[i] = widen(stored[i]);
+    finish_columns<Finish>(p, sum, row, column, count);
+  }}
+}}
+)",
+                     fmt::arg("threads", finish_threads), fmt::arg("aligned", aligned),
+                     fmt::arg("type", device_type(type)));
+}
+
 }  // namespace camshaft::cuda

@@ -39,4 +39,9 @@ struct ContractForm {
 /// The kernel "contract", whose parameter is ContractParameters. `finish`: see finish_text().
 std::string contract_text(const ContractForm& form, const ContractTile& tile, const std::string& finish);
 
+/// The kernel "finish", whose parameter is ContractParameters too: what comes behind sums that a library has left in c,
+/// in place. `tiles` there divides by the pieces of 8 columns of a row. `type` is that of c.
+std::string finish_kernel_text(DType type, bool aligned, const std::string& finish);
+constexpr unsigned finish_threads = 256;
+
 }  // namespace camshaft::cuda

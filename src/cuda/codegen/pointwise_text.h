@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "camshaft/dtype.h"
 #include "compile/scalar_program.h"
 
 namespace camshaft::cuda {
@@ -22,5 +23,10 @@ constexpr unsigned pointwise_threads = 256;
 /// `inputs` and `outputs`: the operands' types. Throws Error(unsupported) for one that kernels have not.
 PointwiseText pointwise_text(const ScalarProgram& program, const std::vector<DType>& inputs,
                              const std::vector<DType>& outputs);
+
+/// The kernel "fill" (Space<2>, channel stride, input, output): a thread computes the `channels` of 8 / filled pixels,
+/// which lie `channel stride` apart in the input, and stores 8 elements of a type of 16 bits, with zeros behind each
+/// pixel's channels up to `filled`. The space has the pixels.
+std::string fill_text(const ScalarProgram& program, DType input, DType output, int64_t channels, int64_t filled);
 
 }  // namespace camshaft::cuda

@@ -47,6 +47,18 @@ std::string number(const ScalarInstruction& constant) {
   }
 }
 
+// Of what is computed in f32.
+bool has_approximation(F function) {
+  return function == F::exp || function == F::sigmoid || function == F::tanh || function == F::erf;
+}
+
+// 1 / x where that is a normal number; 0 elsewhere.
+float reciprocal_of(double x) {
+  const double reciprocal = 1 / static_cast<double>(static_cast<float>(x));
+  constexpr double least = 0x1p-126, largest = 0x1p126;
+  return std::abs(reciprocal) >= least && std::abs(reciprocal) <= largest ? static_cast<float>(reciprocal) : 0.0F;
+}
+
 std::string value(int32_t instruction) {
   return fmt::format("v{}", instruction);
 }
@@ -79,7 +91,7 @@ std::string computing_type(DType dtype) {
 }
 
 std::string scalar_statements(const ScalarProgram& program, const std::function<std::string(int32_t)>& load,
-                              const std::string& indent) {
+                              const std::string& indent, bool rounded) {
   std::string text;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const ScalarInstruction& instruction = program.instructions[i];
@@ -96,7 +108,22 @@ std::string scalar_statements(const ScalarProgram& program, const std::function<
         expression = fmt::format("widen(Narrow<{}>::from({}))", type, value(instruction.a));
         break;
       case Kind::apply: {
-        expression = fmt::format("{}({}", function_name(instruction.function), value(instruction.a));
+        const bool is_f32 = rounded && computing_type(instruction.dtype) == "f32";
+        if (is_f32 && instruction.function == F::div) {
+          const ScalarInstruction& divisor = program.instructions[static_cast<size_t>(instruction.b)];
+          const float reciprocal =
+              divisor.kind == Kind::constant && is_real(divisor.dtype) && divisor.dtype != DType::f64
+                  ? reciprocal_of(divisor.number)
+                  : 0.0F;
+          if (reciprocal != 0) {
+            expression = fmt::format("mul({}, __uint_as_float({:#x}u))", value(instruction.a),
+                                     std::bit_cast<uint32_t>(reciprocal));
+            break;
+          }
+        }
+        expression =
+            fmt::format("{}{}({}", function_name(instruction.function),
+                        is_f32 && has_approximation(instruction.function) ? "_rounded" : "", value(instruction.a));
         if (arity(instruction.function) > 1) expression += ", " + value(instruction.b);
         if (arity(instruction.function) > 2) expression += ", " + value(instruction.c);
         expression += ")";

@@ -18,9 +18,10 @@ std::string computing_type(DType dtype);
 
 /// The statements that compute every instruction into a constant "v<number>" of the type that it is computed in (f32
 /// for f16), one a line, indented by `indent`. `load(input)` gives the expression of the region's input, as an element.
-/// Throws Error(unsupported) for a type that kernels have not.
+/// `rounded`: all results are stored in 16 bits, so that functions may be approximations, and a division by a number
+/// the product with its reciprocal. Throws Error(unsupported) for a type that kernels have not.
 std::string scalar_statements(const ScalarProgram& program, const std::function<std::string(int32_t)>& load,
-                              const std::string& indent);
+                              const std::string& indent, bool rounded = false);
 
 /// The expression of output `o`, as an element of `dtype`.
 std::string scalar_result(const ScalarProgram& program, size_t o, DType dtype);

@@ -11,8 +11,23 @@ template <int rows, int size, int padded, int threads>
 __device__ __forceinline__ void copy_rows(Element* tile, const Element* data, const Access& access, u32 first, u32 count,
                                           bool aligned) {
   constexpr int pitch = padded + 8, chunks = padded / 8;
+  if (aligned && access.rows.rank <= 1 && threads % chunks == 0 && rows % (threads / chunks) == 0) {
+    // Each turn takes as many rows further on.
+    constexpr int step = threads >= chunks ? threads / chunks : 1;
+    const int r = threadIdx.x / chunks, c = threadIdx.x % chunks * 8;
+    const Element* from = data + i64(first + r) * access.rows.stride[0] + c;
+    Element* to = tile + r * pitch + c;
+#pragma unroll
+    for (int i = 0; i < rows; i += step) {
+      const bool inside = first + r + i < count && c < size;
+      copy_async_16_or_zero(shared_address(to), inside ? from : data, inside);
+      from += step * access.rows.stride[0];
+      to += step * pitch;
+    }
+    return;
+  }
   if (aligned) {
-#pragma unroll 2
+#pragma unroll 1
     for (int i = threadIdx.x; i < rows * chunks; i += threads) {
       const int r = i / chunks, c = i % chunks * 8;
       const bool inside = first + r < count && c < size;
@@ -31,6 +46,9 @@ __device__ __forceinline__ void copy_rows(Element* tile, const Element* data, co
     tile[r * pitch + c] = x;
   }
 }
+
+constexpr f32 log2_e = 1.44269504f;
+__device__ __forceinline__ f32 power(f32 x) { return exp2_approximate(mask_count > 0 ? x * log2_e : x); }
 
 template <int warps_q, int warps_k, int warp_keys>
 __device__ __forceinline__ void attend(const Attention& a, const Element* query, const Element* key,
@@ -100,28 +118,44 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
       }
     }
 
+    // From here on scores are exponents of 2; or of e, where masks may have numbers near the largest.
     const u32 first_key = tile * tile_keys + warp_k * warp_keys + lane % 4 * 2;
+    if constexpr (mask_count > 0) {
+#pragma unroll
+      for (int n = 0; n < warp_keys / 8; ++n)
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const u32 k = first_key + n * 8 + i;
+          f32 pair[2] = {scores[n][i] * a.scale, scores[n][i + 2] * a.scale};
+          if (k < a.keys) mask_scores(a, masks, mask_rows, k, pair);
+#pragma unroll
+          for (int r = 0; r < 2; ++r) scores[n][i + 2 * r] = pair[r];
+        }
+    } else {
+      const f32 factor = a.scale * log2_e;
+#pragma unroll
+      for (int n = 0; n < warp_keys / 8; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) scores[n][e] *= factor;
+    }
+    if ((tile + 1) * tile_keys > a.keys) {
+#pragma unroll
+      for (int n = 0; n < warp_keys / 8; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          if (first_key + n * 8 + e % 2 >= a.keys) scores[n][e] = -infinity();
+    }
     f32 tops[2] = {-infinity(), -infinity()};
 #pragma unroll
     for (int n = 0; n < warp_keys / 8; ++n)
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const u32 k = first_key + n * 8 + i;
-        f32 pair[2] = {scores[n][i] * a.scale, scores[n][i + 2] * a.scale};
-        if (mask_count > 0 && k < a.keys) mask_scores(a, masks, mask_rows, k, pair);
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          const f32 score = k < a.keys ? pair[r] : -infinity();
-          scores[n][i + 2 * r] = score;
-          tops[r] = fmaxf(tops[r], score);
-        }
-      }
+      for (int e = 0; e < 4; ++e) tops[e / 2] = fmaxf(tops[e / 2], scores[n][e]);
     f32 references[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       tops[r] = fmaxf(largest[r], combine_lanes(tops[r], 4, [](f32 x, f32 y) { return fmaxf(x, y); }));
       references[r] = reference_of(tops[r]);
-      const f32 shrink = exponential(largest[r] - references[r]);
+      const f32 shrink = power(largest[r] - references[r]);
       largest[r] = tops[r];
       total[r] *= shrink;
 #pragma unroll
@@ -136,7 +170,7 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         f32* const pair = &scores[2 * n + i / 2][i % 2 * 2];
-        const f32 low = exponential(pair[0] - references[i % 2]), high = exponential(pair[1] - references[i % 2]);
+        const f32 low = power(pair[0] - references[i % 2]), high = power(pair[1] - references[i % 2]);
         total[i % 2] += low + high;
         left[i] = pack(low, high);
       }
@@ -153,7 +187,7 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
   }
 
   // The warps' sums meet in shared memory, from which rows are written as a whole.
-  constexpr int pitch = value_padded + 2;
+  constexpr int pitch = value_padded + 4;
   copy_async_wait<0>();
   __syncthreads();
   f32* const all = reinterpret_cast<f32*>(shared);             // [warps_k][tile_queries][pitch]
@@ -163,12 +197,10 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
     total[r] = combine_lanes(total[r], 4, [](f32 x, f32 y) { return x + y; });
     f32* const row = all + (warp_k * tile_queries + warp_q * 16 + lane / 4 + 8 * r) * pitch;
 #pragma unroll
-    for (int v = 0; v < value_padded / 8; ++v) {
-      row[v * 8 + lane % 4 * 2] = sums[v][2 * r];
-      row[v * 8 + lane % 4 * 2 + 1] = sums[v][2 * r + 1];
-    }
+    for (int v = 0; v < value_padded / 8; ++v)
+      *reinterpret_cast<float2*>(row + v * 8 + lane % 4 * 2) = make_float2(sums[v][2 * r], sums[v][2 * r + 1]);
     if (lane % 4 == 0) {
-      row[value_padded] = largest[r];
+      row[value_padded] = mask_count > 0 ? largest[r] : largest[r] * 0.693147181f;
       row[value_padded + 1] = total[r];
     }
   }
@@ -188,6 +220,31 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
   }
   __syncthreads();
   result += a.result.offset + a.result.outer.offset(outer);
+  if (value_size % 8 == 0 && gridDim.y == 1 && (a.aligned & 8) != 0) {  // 8 columns at once
+    constexpr int chunks = value_size >= 8 ? value_size / 8 : 1;
+#pragma unroll 1
+    for (int i = threadIdx.x; i < tile_queries * chunks; i += threads) {
+      const int r = i / chunks, v = i % chunks * 8;
+      if (first_query + r >= a.queries) break;
+      const f32* const mine = figures + r * (warps_k + 2);
+      f32 sum[8] = {};
+#pragma unroll
+      for (int w = 0; w < warps_k; ++w) {
+        const float4* const part = reinterpret_cast<const float4*>(all + (w * tile_queries + r) * pitch + v);
+        const float4 low = part[0], high = part[1];
+        const f32 x[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+#pragma unroll
+        for (int j = 0; j < 8; ++j) sum[j] += x[j] * mine[w];
+      }
+      const f32 factor = factor_of(a, mine[warps_k + 1]);
+      u32 words[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        words[j] = factor == 0 ? 0 : pack(sum[2 * j] * factor, sum[2 * j + 1] * factor);
+      Words<16>::put(result + a.result.rows.offset(first_query + r) + v, words);
+    }
+    return;
+  }
 #pragma unroll 1
   for (int i = threadIdx.x; i < tile_queries * value_size; i += threads) {
     const int r = i / value_size, v = i % value_size;

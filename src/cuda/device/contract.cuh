@@ -10,7 +10,7 @@ struct Contract {
 
   /// Multiplies slices first to end - 1.
   static __device__ __forceinline__ void multiply_slices(SUMS& sums, Copies& slices, unsigned char* shared, u32 first,
-                                                         u32 end) {
+                                                         u32 end, u32 z) {
     // Slices on their way while one is multiplied. What multiplies beside the threads' own work may still read the one
     // before it.
     constexpr int ahead = SUMS::is_asynchronous ? STAGES - 2 : STAGES - 1;
@@ -30,6 +30,11 @@ struct Contract {
       copy_async_commit();
     }
     Finish::begin(p, slices.row0, p.m);
+    if (p.fetches && blockIdx.y == 0) {
+      const u32 rows = p.m - slices.row0 < BM ? p.m - slices.row0 : BM;
+      Finish::template fetch<BN, threads>(p, z * p.c_row_step + slices.row0, z * p.c_column_step + slices.column0, rows,
+                                          p.n - slices.column0);
+    }
     const typename SUMS::Lane lane;
     u32 from = 0, to = ahead;  // stages
 #pragma unroll 1
@@ -125,7 +130,7 @@ struct Contract {
     slices.move_to(z, tile, first);
     SUMS sums;
     if (!SUMS::is_asynchronous) sums.clear();
-    multiply_slices(sums, slices, shared, first, end);
+    multiply_slices(sums, slices, shared, first, end, z);
     copy_async_wait<0>();
     __syncthreads();
     float* staged = reinterpret_cast<float*>(shared);

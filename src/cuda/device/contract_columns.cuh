@@ -38,6 +38,18 @@ __device__ __forceinline__ void load_columns(const EpilogueOperand& operand, u32
   }
 }
 
+/// Asks for the part of a tile of an operand that lies as the result does: it comes from memory while sums are made.
+template <class T, u32 COLUMNS, u32 THREADS>
+__device__ __forceinline__ void fetch_tile(const EpilogueOperand& operand, u32 row, u32 column, u32 rows, u32 columns) {
+  constexpr u32 line = 128 / sizeof(T), lines = (COLUMNS + line - 1) / line;
+#pragma unroll 1
+  for (u32 e = threadIdx.x; e < rows * lines; e += THREADS) {
+    const u32 r = e / lines, c = e % lines * line;
+    if (c < columns)
+      fetch_to_shared_cache(static_cast<const T*>(operand.data) + u64(row + r) * operand.row_stride + column + c);
+  }
+}
+
 /// 8 consecutive elements of T from what they are computed in.
 template <class T, class V>
 __device__ __forceinline__ void store_narrow(T* to, const V (&from)[columns_at_once]) {

@@ -30,6 +30,7 @@ struct ContractParameters {
   u32 k_tiles, k_tiles_per_split;
   u32 is_cluster;     ///< the blocks that share a tile see each other's shared memory
   u32 b_is_constant;  ///< no kernel before writes it
+  u32 fetches;        ///< what the epilogue reads beside the sums is asked for while they are made
 
   RowMap a_batch, b_batch;        ///< by z
   i64 a_row, a_column;            ///< elements between rows (pixels of a convolution) and along k

@@ -95,13 +95,7 @@ struct Slices {
         keep(a_exists[i]);
         keep(a_from[i]);
       }
-      if constexpr (WINDOW::exists) {
-        const u32 k = first_k_tile * bk + lane_chunk * chunk;
-        const u32 tap = k / WINDOW::channels;
-        tap_channel = k - tap * WINDOW::channels;
-        tap_y = tap / WINDOW::width;
-        tap_x = tap - tap_y * WINDOW::width;
-      }
+      if constexpr (WINDOW::exists) locate_tap(first_k_tile * bk + lane_chunk * chunk);
     }
     b_exists = 0;
     if (!B_BY_COLUMNS && (ALIGNED || p.b_vector)) {
@@ -116,6 +110,14 @@ struct Slices {
     }
   }
 
+  /// The tap and the channel that k is.
+  __device__ __forceinline__ void locate_tap(u32 k) {
+    const u32 tap = k / WINDOW::channels;
+    tap_channel = k - tap * WINDOW::channels;
+    tap_y = tap / WINDOW::width;
+    tap_x = tap - tap_y * WINDOW::width;
+  }
+
   /// Of the window that row `row` of A is; one that is outside everything for rows behind the last.
   __device__ __forceinline__ Position position(u32 row) const {
     if (row >= p.m) return {0, -(1 << 30), 0};
@@ -125,11 +127,22 @@ struct Slices {
   }
 
   __device__ __forceinline__ u32 taps_inside(const Position& window) const {
-    u32 mask = 0;
-    for (u32 t = 0; t < WINDOW::height; ++t) mask |= u32(u32(window.y + i32(t) * WINDOW::dilation_y) < p.in_h) << t;
-    for (u32 t = 0; t < WINDOW::width; ++t)
-      mask |= u32(u32(window.x + i32(t) * WINDOW::dilation_x) < p.in_w) << (16 + t);
-    return mask;
+    return inside<WINDOW::height, WINDOW::dilation_y>(window.y, p.in_h) |
+           inside<WINDOW::width, WINDOW::dilation_x>(window.x, p.in_w) << 16;
+  }
+  /// Bit t: whether first + t * dilation is in [0, size). At most 16 are of use.
+  template <u32 COUNT, i32 DILATION>
+  static __device__ __forceinline__ u32 inside(i32 first, u32 size) {
+    if constexpr (DILATION == 1 && COUNT <= 16) {
+      const i32 behind = i32(size) - first;
+      const u32 begin = first >= 0 ? 0 : first > -i32(COUNT) ? u32(-first) : COUNT;
+      const u32 end = behind <= 0 ? 0 : behind < i32(COUNT) ? u32(behind) : COUNT;
+      return ((1u << end) - 1) & ~((1u << begin) - 1);
+    } else {
+      u32 mask = 0;
+      for (u32 t = 0; t < COUNT; ++t) mask |= u32(u32(first + i32(t) * DILATION) < size) << t;
+      return mask;
+    }
   }
 
   /// Chunk `c` of a slice's row, element by element; `get(k)` is an element, `k0` the slice's first.
@@ -162,7 +175,9 @@ struct Slices {
     const bool some = k < p.k;
     const auto copy = [&](u32 address, const T* from, bool exists) {
       if (ALIGNED) {
-        copy_async_16_or_zero(address, from, exists && some);
+        // Windows of few channels overlap within a slice.
+        constexpr bool overlap = WINDOW::exists && WINDOW::channels < bk;
+        copy_async_16_or_zero<overlap>(address, from, exists && some);
       } else {
         copy_async_16(address, from, exists ? bytes_left(k, p.k) : 0);
       }
@@ -176,12 +191,16 @@ struct Slices {
         const bool exists = (a_exists[i] >> tap_y) & (a_exists[i] >> (16 + tap_x)) & 1;
         copy(here + i * rows_at_once * 128, a_from[i] + tap, exists);
       }
-      tap_channel += bk;
-      while (tap_channel >= WINDOW::channels) {
-        tap_channel -= WINDOW::channels;
-        if (++tap_x == WINDOW::width) {
-          tap_x = 0;
-          ++tap_y;
+      if constexpr (WINDOW::channels < bk) {  // several taps a slice
+        locate_tap(k + bk);
+      } else {
+        tap_channel += bk;
+        if (tap_channel >= WINDOW::channels) {
+          tap_channel -= WINDOW::channels;
+          if (++tap_x == WINDOW::width) {
+            tap_x = 0;
+            ++tap_y;
+          }
         }
       }
     } else {

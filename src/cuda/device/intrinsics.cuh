@@ -310,14 +310,23 @@ __device__ __forceinline__ void copy_async_16(u32 address, const void* global, i
 __device__ __forceinline__ void copy_async_16(void* shared, const void* global, int bytes) {
   copy_async_16(shared_address(shared), global, bytes);
 }
-/// All 16 bytes, or zeros: one instruction, where any number of bytes takes eight.
+/// All 16 bytes, or zeros: one instruction, where any number of bytes takes eight. IS_SHARED: other copies of the block
+/// are of the same bytes, so that they pass through its first level of cache.
+template <bool IS_SHARED = false>
 __device__ __forceinline__ void copy_async_16_or_zero(u32 address, const void* global, bool exists) {
 #if __CUDA_ARCH__ >= 800
-  asm volatile(
-      "{\n\t.reg .pred p;\n\tsetp.eq.u32 p, %2, 0;\n\tcp.async.cg.shared.global [%0], [%1], 16, p;\n\t}"
-      :
-      : "r"(address), "l"(global), "r"(u32(exists))
-      : "memory");
+  if constexpr (IS_SHARED)
+    asm volatile(
+        "{\n\t.reg .pred p;\n\tsetp.eq.u32 p, %2, 0;\n\tcp.async.ca.shared.global [%0], [%1], 16, p;\n\t}"
+        :
+        : "r"(address), "l"(global), "r"(u32(exists))
+        : "memory");
+  else
+    asm volatile(
+        "{\n\t.reg .pred p;\n\tsetp.eq.u32 p, %2, 0;\n\tcp.async.cg.shared.global [%0], [%1], 16, p;\n\t}"
+        :
+        : "r"(address), "l"(global), "r"(u32(exists))
+        : "memory");
 #else
   copy_async_16(address, global, exists ? 16 : 0);
 #endif
@@ -334,6 +343,11 @@ __device__ __forceinline__ void copy_async_wait() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_group %0;" : : "n"(groups) : "memory");
 #endif
+}
+
+/// The line of 128 bytes that `global` is in, from memory to the second level of cache, while the thread goes on.
+__device__ __forceinline__ void fetch_to_shared_cache(const void* global) {
+  asm volatile("prefetch.global.L2 [%0];" : : "l"(global));
 }
 
 // ---- kernels that overlap, and blocks that see each other's shared memory; from compute capability 9.0 on

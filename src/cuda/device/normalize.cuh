@@ -37,15 +37,17 @@ __device__ __forceinline__ void normalize_held(const Rows& shape, const Element*
   const bool active = row < shape.rows;
   const i64 begin = active ? shape.begin(row) : 0;
   HeldRow<V, chunks, Element> held;  // as it is stored: narrow elements take half the registers
-  // Scales and biases are asked for at once too, and not when the row's figures are known.
-  alignas(16) ScaleElement scales[chunks][V];
-  alignas(16) BiasElement biases[chunks][V];
+  // Few rows: scales and biases are asked for at once too, and not when the row's figures are known. Of many, more are
+  // under way together where these take no registers meanwhile.
+  constexpr bool is_early = chunks == 1;
+  alignas(16) ScaleElement scales[V];
+  alignas(16) BiasElement biases[V];
   Wide sum = 0;
   if (active)
-    held.each(shape, [&](u32 at, int c, Element(&x)[V]) {
+    held.each(shape, [&](u32 at, int, Element(&x)[V]) {
       load(in + begin + shape.offset(at), x);
-      if (scale != nullptr) load_chunk_parameters(shape, row, at, scale, scales[c]);
-      if (bias != nullptr) load_chunk_parameters(shape, row, at, bias, biases[c]);
+      if (is_early && scale != nullptr) load_chunk_parameters(shape, row, at, scale, scales);
+      if (is_early && bias != nullptr) load_chunk_parameters(shape, row, at, bias, biases);
     });
   Wide mean = 0;
   if (centred) {
@@ -65,11 +67,13 @@ __device__ __forceinline__ void normalize_held(const Rows& shape, const Element*
   squares = combine_group(squares, shape.lanes, scratch, plus);
   const Wide factor = Wide(1) / sqrt(squares * Wide(shape.part) + Wide(shape.epsilon));
   if (active)
-    held.each(shape, [&](u32 at, int c, const Element(&x)[V]) {
+    held.each(shape, [&](u32 at, int, const Element(&x)[V]) {
       Wide y[V];
+      if (!is_early && scale != nullptr) load_chunk_parameters(shape, row, at, scale, scales);
+      if (!is_early && bias != nullptr) load_chunk_parameters(shape, row, at, bias, biases);
 #pragma unroll
       for (int v = 0; v < V; ++v) y[v] = widen(x[v]);
-      finish_chunk(y, mean, factor, scale != nullptr, scales[c], bias != nullptr, biases[c]);
+      finish_chunk(y, mean, factor, scale != nullptr, scales, bias != nullptr, biases);
       store_wide(out + begin + shape.offset(at), y);
     });
 }

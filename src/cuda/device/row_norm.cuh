@@ -8,31 +8,52 @@ __device__ __forceinline__ float2* row_norms() {
   return norms;
 }
 
-/// 4 neighbouring lanes take a row. Reads the moments twice: there are a few hundred bytes of a row.
+/// Of a row: mean, and 1 / sqrt(variance + epsilon). 4 lanes beside each other have its parts; `walk(take)` calls
+/// take(part) for each that this lane has.
+template <int width, bool root_mean_square, class Walk>
+__device__ __forceinline__ float2 norm_of(u32 parts, f32 epsilon, Walk walk) {
+  constexpr u32 full = 0xffffffffu;
+  const f32 share = 1 / f32(parts);
+  f32 mean = 0, squares = 0;
+  if (!root_mean_square) {
+    walk([&](float2 part) { mean += part.x; });
+    mean += __shfl_xor_sync(full, mean, 1);
+    mean += __shfl_xor_sync(full, mean, 2);
+    mean *= share;
+  }
+  walk([&](float2 part) { squares += part.y + f32(width) * ((part.x - mean) * (part.x - mean)); });
+  squares += __shfl_xor_sync(full, squares, 1);
+  squares += __shfl_xor_sync(full, squares, 2);
+  return make_float2(mean, 1 / sqrtf(squares * (share / f32(width)) + epsilon));
+}
+
+/// 4 neighbouring lanes take a row.
 template <int width, bool root_mean_square>
 __device__ __forceinline__ void find_row_norms(const EpilogueOperand& moments, u32 first_row, u32 end_row, f32 epsilon) {
-  constexpr u32 lanes = 4, full = 0xffffffffu;
+  constexpr u32 lanes = 4, at_once = 8;
   const u32 parts = moments.row_stride, lane = threadIdx.x % lanes;
-  const f32 share = 1 / f32(parts);
   for (u32 r = threadIdx.x / lanes; r < tile_rows; r += tile_threads / lanes) {
     const bool exists = first_row + r < end_row;
     const float2* from = static_cast<const float2*>(moments.data) + i64(first_row + r) * parts;
-    f32 mean = 0, squares = 0;
-    if (!root_mean_square) {
-      if (exists)
-        for (u32 i = lane; i < parts; i += lanes) mean += from[i].x;
-      mean += __shfl_xor_sync(full, mean, 1);
-      mean += __shfl_xor_sync(full, mean, 2);
-      mean *= share;
+    float2 norm;
+    if (parts <= lanes * at_once) {
+      // All are under way together: memory is half a microsecond away.
+      float2 held[at_once];
+#pragma unroll
+      for (u32 i = 0; i < at_once; ++i)
+        if (exists && lane + i * lanes < parts) held[i] = from[lane + i * lanes];
+      norm = norm_of<width, root_mean_square>(parts, epsilon, [&](auto take) {
+#pragma unroll
+        for (u32 i = 0; i < at_once; ++i)
+          if (exists && lane + i * lanes < parts) take(held[i]);
+      });
+    } else {
+      norm = norm_of<width, root_mean_square>(parts, epsilon, [&](auto take) {
+        if (exists)
+          for (u32 i = lane; i < parts; i += lanes) take(from[i]);
+      });
     }
-    if (exists)
-      for (u32 i = lane; i < parts; i += lanes) {
-        const float2 part = from[i];
-        squares += part.y + f32(width) * ((part.x - mean) * (part.x - mean));
-      }
-    squares += __shfl_xor_sync(full, squares, 1);
-    squares += __shfl_xor_sync(full, squares, 2);
-    if (lane == 0) row_norms()[r] = make_float2(mean, 1 / sqrtf(squares * (share / f32(width)) + epsilon));
+    if (lane == 0) row_norms()[r] = norm;
   }
 }
 

@@ -156,6 +156,25 @@ CAMSHAFT_INTEGER(i64)
 CAMSHAFT_INTEGER(u64)
 #undef CAMSHAFT_INTEGER
 
+// ---- the same to about 1e-6, for results that are rounded to 16 bits: a third of the instructions
+
+__device__ __forceinline__ f32 exp_rounded(f32 x) { return exp2_approximate(x * 1.44269504f); }
+__device__ __forceinline__ f32 sigmoid_rounded(f32 x) { return reciprocal_approximate(1.0f + exp_rounded(-x)); }
+__device__ __forceinline__ f32 tanh_rounded(f32 x) {
+  const f32 square = x * x;
+  const f32 near = x * fmaf(square, fmaf(square, fmaf(square, -0.053968254f, 0.133333333f), -0.333333333f), 1.0f);
+  const f32 far = fmaf(-2.0f, reciprocal_approximate(1.0f + exp_rounded(2 * x)), 1.0f);
+  return fabsf(x) < 0.125f ? near : far;
+}
+/// Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26; the first terms of the series near 0.
+__device__ __forceinline__ f32 erf_rounded(f32 x) {
+  const f32 size = fabsf(x), square = x * x, t = reciprocal_approximate(fmaf(0.3275911f, size, 1.0f));
+  const f32 sum = fmaf(fmaf(fmaf(fmaf(1.061405429f, t, -1.453152027f), t, 1.421413741f), t, -0.284496736f), t, 0.254829592f);
+  const f32 far = copysignf(fmaf(-sum * t, exp_rounded(-square), 1.0f), x);
+  const f32 near = x * fmaf(square, fmaf(square, 0.112837917f, -0.376126389f), 1.128379167f);
+  return size < 0.125f ? near : far;
+}
+
 template <class T>
 __device__ __forceinline__ i64 equal(T a, T b) {
   return a == b;

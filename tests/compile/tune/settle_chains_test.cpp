@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "compile/chain.h"
+#include "compile/tune/problem.h"
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "ops/operators.h"
@@ -79,7 +80,8 @@ class WaitingKernel final : public Kernel {
   int microseconds_;
 };
 
-/// "bands" for chains, if they have an estimate, and "alone" for everything else. A part takes 300 us.
+/// "bands" for chains, if they have an estimate, and "alone" or "slow" for everything else. A part takes 300 us, or
+/// 900.
 class ChainBackend final : public Backend {
  public:
   ChainBackend(double estimate, int microseconds) : estimate_(estimate), microseconds_(microseconds) {}
@@ -87,12 +89,13 @@ class ChainBackend final : public Backend {
   const DeviceInfo& device() const override { return info_; }
   bool prefers_channels_last() const override { return true; }
   std::vector<Tactic> tactics(const RegionView& region) const override {
-    if (!is_chain(region.node)) return {{"rough", 1e-5, true}, {"alone", 1e-3}, {"reference", 1}};
+    if (!is_chain(region.node))
+      return {{"rough", 1e-5, Deviation::rounding}, {"alone", 1e-3}, {"slow", 2e-3}, {"reference", 1}};
     if (estimate_ <= 0) return {{"reference", 1}};
     return {{"bands", estimate_}, {"reference", 1}};
   }
   std::shared_ptr<const Kernel> compile(const RegionView&, const Tactic& tactic, PackedConstants&) const override {
-    return std::make_shared<WaitingKernel>(tactic.name == "bands" ? microseconds_ : 300);
+    return std::make_shared<WaitingKernel>(tactic.name == "bands" ? microseconds_ : tactic.name == "slow" ? 900 : 300);
   }
   bool can_unpack(const std::string&) const override { return false; }
   Tensor unpack(const PackedConstant&, DType, const Dims&) const override { return {}; }
@@ -106,7 +109,7 @@ class ChainBackend final : public Backend {
 struct Settling {
   Settling(const ChainBackend& backend, Tuning mode, std::optional<LockFile> lock = std::nullopt)
       : tuner(backend, pool, {.mode = mode, .lock = std::move(lock), .progress = {}, .cancellation = {}}),
-        decisions(tuner.choose(graph, {}, false)),
+        decisions(tuner.choose(graph, {}, Deviation::specials)),
         settled(settle_chains(graph, decisions)) {
     verify(settled.graph, "settling the chains");
   }
@@ -151,6 +154,25 @@ TEST(SettleChains, ByTheClock) {
   const Settling slow({0.5e-3, 1200}, Tuning::measure);
   EXPECT_EQ(slow.decisions[0].tactic, "steps");
   expect_parts(slow);
+}
+
+TEST(SettleChains, PartsAreMeasuredAsColdAsTheWholeModelLeavesThem) {
+  const ChainBackend backend(1e-3, 400);
+  ThreadPool pool(1);
+  TuneOptions options;
+  options.mode = Tuning::measure;
+  Tuner tuner(backend, pool, options);
+  // 8 MB of weights, of which the chain's parts have next to nothing.
+  const std::string with_weights = with_chain.substr(0, with_chain.find('\n')) + " const %other: f32[2048, 1024] = 1" +
+                                   with_chain.substr(with_chain.find('\n'));
+  const Graph graph = parse_graph(with_weights, operators());
+  tuner.choose(graph, {}, Deviation::rounding);
+  const Graph parts = open_chain({graph, graph.nodes[0], {{"n", 1}}});
+  const std::string part = problem_text({parts, parts.nodes[0], {{"n", 1}}}),
+                    machine = "fake none [] a fake, test, 1 thread, ";
+  EXPECT_NE(tuner.cache().find(machine + cache_class(backend, {.weights = size_t{8} << 20, .activations = 0}), part),
+            nullptr);
+  EXPECT_EQ(tuner.cache().find(machine + "weights in L2", part), nullptr);
 }
 
 TEST(SettleChains, ABackendThatHasNoKernelForThem) {

@@ -79,8 +79,9 @@ class BusyBackend final : public Backend {
   DeviceInfo info_{"fake", "a fake", "none", 1, 0, {}, "test"};
 };
 
-const std::vector<BusyBackend::Way> three_ways = {
-    {{"rough", 1e-3, true}, 100}, {{"good", 2e-3, false, {{"rows", 8}}}, 900}, {{"fast", 3e-3}, 300}};
+const std::vector<BusyBackend::Way> three_ways = {{{"rough", 1e-3, Deviation::rounding}, 100},
+                                                  {{"good", 2e-3, Deviation::none, {{"rows", 8}}}, 900},
+                                                  {{"fast", 3e-3}, 300}};
 
 // Two equal layers under different names, a view, and another layer.
 constexpr const char* model = R"(graph (%x: f32[n, 6]) {
@@ -94,10 +95,10 @@ constexpr const char* model = R"(graph (%x: f32[n, 6]) {
 struct Tuned {
   Graph graph = parse_graph(model, operators());
   ThreadPool pool{1};
-  std::vector<TacticDecision> choose(const BusyBackend& backend, TuneOptions options, bool approximate = false,
-                                     TimingCache cache = {}) {
+  std::vector<TacticDecision> choose(const BusyBackend& backend, TuneOptions options,
+                                     Deviation most = Deviation::specials, TimingCache cache = {}) {
     tuner = std::make_unique<Tuner>(backend, pool, std::move(options), std::move(cache));
-    return tuner->choose(graph, {}, approximate);
+    return tuner->choose(graph, {}, most);
   }
   std::unique_ptr<Tuner> tuner;
 };
@@ -115,7 +116,7 @@ TEST(Tuner, HeuristicTakesTheCheapestAllowedEstimateAndRunsNothing) {
   ASSERT_EQ(exact.size(), 4u);
   EXPECT_EQ(exact[0].tactic, "good(rows=8)");
   EXPECT_EQ(exact[2].tactic, "");  // the view
-  EXPECT_EQ(t.choose(backend, mode(Tuning::heuristic), true)[0].tactic, "rough");
+  EXPECT_EQ(t.choose(backend, mode(Tuning::heuristic), Deviation::rounding)[0].tactic, "rough");
   EXPECT_EQ(backend.runs_, 0);
   EXPECT_EQ(exact[0].tried,
             (std::vector<TacticTrial>{
@@ -132,9 +133,9 @@ TEST(Tuner, MeasuringTakesTheFastestAndMeasuresEqualProblemsOnce) {
   EXPECT_EQ(decisions[0].tried[0].measured_ns, -1);  // not allowed: not tried
   EXPECT_GE(decisions[0].tried[2].measured_ns, 300000);
   // Under other rules: only what is new is measured.
-  EXPECT_EQ(t.tuner->choose(t.graph, {}, true)[0].tactic, "rough");
+  EXPECT_EQ(t.tuner->choose(t.graph, {}, Deviation::rounding)[0].tactic, "rough");
   const int runs = backend.runs_;
-  EXPECT_EQ(t.tuner->choose(t.graph, {}, false)[0].tactic, "fast");
+  EXPECT_EQ(t.tuner->choose(t.graph, {}, Deviation::specials)[0].tactic, "fast");
   EXPECT_EQ(backend.runs_, runs);
 }
 
@@ -146,13 +147,45 @@ TEST(Tuner, TiesGoToTheFavouriteOfTheCostModel) {
   cache = t.tuner->cache();
   for (const auto& [second, winner] : {std::pair<int64_t, const char*>{9850, "first"}, {9700, "second"}}) {
     for (const Node& node : t.graph.nodes)
-      for (const std::string& machine : {std::string("fake none [] a fake, test, 1 thread")})
+      for (const std::string& machine : {std::string("fake none [] a fake, test, 1 thread, weights in L2")})
         cache.set(machine, problem_text({t.graph, node, {{"n", 1}}}), {{"first", 10000}, {"second", second}});
     const int runs = backend.runs_;
-    EXPECT_EQ(t.choose(backend, mode(Tuning::measure), false, cache)[0].tactic, winner);
+    EXPECT_EQ(t.choose(backend, mode(Tuning::measure), Deviation::specials, cache)[0].tactic, winner);
     EXPECT_EQ(backend.runs_, runs) << "all of it is in the cache";
     EXPECT_EQ(t.tuner->counts().cached, 2);
   }
+}
+
+TEST(Tuner, TimesOfAnotherModelCountOnlyWhereTheCachesAreAsCold) {
+  const BusyBackend backend(three_ways);
+  Tuned small;
+  small.choose(backend, mode(Tuning::measure));
+  const auto same = [&](const std::string& constants) {
+    Tuned other;
+    other.graph =
+        parse_graph("graph (%x: f32[n, 6]) {" + constants + " %a = softmax {axis=1} (%x) return %a }", operators());
+    other.choose(backend, mode(Tuning::measure), Deviation::specials, small.tuner->cache());
+    return other.tuner->counts().cached;
+  };
+  EXPECT_EQ(same(""), 1);
+  EXPECT_EQ(same("const %w: f32[2048, 1024] = 1"), 0) << "8 MB of weights";
+}
+
+TEST(Tuner, TimesWithoutAWordOnTheCachesAreNotTaken) {
+  const BusyBackend backend(three_ways);
+  Tuned t;
+  TimingCache old;
+  for (const Node& node : t.graph.nodes)
+    old.set("fake none [] a fake, test, 1 thread", problem_text({t.graph, node, {{"n", 1}}}),
+            {{"good(rows=8)", 1}, {"fast", 1000}});
+  EXPECT_EQ(t.choose(backend, mode(Tuning::measure), Deviation::specials, old)[0].tactic, "fast");
+  EXPECT_EQ(t.tuner->counts().cached, 0);
+}
+
+TEST(CacheClass, OfWeights) {
+  const BusyBackend backend(three_ways);
+  EXPECT_EQ(cache_class(backend, {.weights = size_t{1} << 10, .activations = size_t{1} << 30}), "weights in L2");
+  EXPECT_EQ(cache_class(backend, {.weights = size_t{1} << 30, .activations = 0}), "weights beyond L3");
 }
 
 TEST(Tuner, WhatTheCostModelFindsHopelessIsNotMeasured) {
@@ -178,7 +211,7 @@ TEST(Tuner, AnotherThreadCountIsAnotherMeasurement) {
   t.choose(backend, mode(Tuning::measure));
   ThreadPool two(2);
   Tuner tuner(backend, two, mode(Tuning::measure), t.tuner->cache());
-  tuner.choose(t.graph, {}, false);
+  tuner.choose(t.graph, {}, Deviation::specials);
   EXPECT_EQ(tuner.counts().measured, 2);
   EXPECT_EQ(tuner.counts().cached, 0);
 }
@@ -195,7 +228,7 @@ struct Locked : Tuned {
   BusyBackend backend{three_ways};
   LockFile lock;
   Locked() {
-    const auto decisions = choose(backend, mode(Tuning::measure), true);
+    const auto decisions = choose(backend, mode(Tuning::measure), Deviation::rounding);
     lock.model = "m.onnx";
     lock.tuning = tuner->summary();
     lock.layers = tuner->lock_layers(graph, {}, decisions);

@@ -327,6 +327,7 @@ inline void copy_async_16(void* shared, const void* global, int bytes) {
 inline void copy_async_16(u32 address, const void* global, int bytes) {
   copy_async_16(static_cast<void*>(camshaft_block->shared + address), global, bytes);
 }
+template <bool IS_SHARED = false>
 inline void copy_async_16_or_zero(u32 address, const void* global, bool exists) {
   copy_async_16(address, global, exists ? 16 : 0);
 }
@@ -346,6 +347,8 @@ inline void copy_async_wait() {
   }
 #endif
 }
+
+inline void fetch_to_shared_cache(const void*) {}
 
 // ---- kernels that overlap: none here, but those that may must have waited
 
