@@ -135,6 +135,32 @@ TEST(Activation, KernelsEqualTheFormula) {
   });
 }
 
+// What activation.h says of gates, all over the range in which they are neither 0 nor 1, and at its ends.
+TEST(Activation, ErrorOfSilu) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const Activation silu{.core = Activation::Core::sigmoid, .gated = true};
+  std::vector<float> x;
+  for (float at = -105; at < 105; at += 1e-3f) x.push_back(at);
+  for_each_target([&] {
+    std::vector<float> c = x;
+    const auto count = static_cast<int64_t>(c.size());
+    core_activate(silu, {c.data(), count, 1, count, nullptr, 0});
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double exact = x[i] / (1 + std::exp(-static_cast<double>(x[i])));
+      ASSERT_NEAR(c[i], exact, 2e-7 * std::fabs(x[i])) << x[i];
+    }
+    std::vector<float> ends{1e4f,   1e20f,     infinity, -1e4f,
+                            -1e20f, -infinity, 0,        std::numeric_limits<float>::quiet_NaN()};
+    const std::vector<float> before = ends;
+    core_activate(silu, {ends.data(), 8, 1, 8, nullptr, 0});
+    for (size_t i = 0; i < 3; ++i) EXPECT_EQ(ends[i], before[i]);
+    for (size_t i = 3; i < 5; ++i) EXPECT_EQ(ends[i], 0) << before[i];
+    EXPECT_TRUE(std::isnan(ends[5])) << ends[5];  // infinity * 0
+    EXPECT_EQ(ends[6], 0);
+    EXPECT_TRUE(std::isnan(ends[7]));
+  });
+}
+
 TEST(Activation, EndsOfGelu) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   Activation by_erf{.core = Activation::Core::erf, .gated = true}, by_tanh = by_erf;

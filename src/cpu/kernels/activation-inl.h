@@ -37,12 +37,49 @@ struct Parameters {
 };
 
 // 1 + e^-x, for sigmoids that something is multiplied with: of those the absolute error counts, which is below 1.5e-7
-// (1.2e-8 in the mean). e^-x = 2^n 2^f with n + f = -x log2 e, whose rounding moves e^-x by up to x 6e-8 of itself, and
-// the sigmoid s by s (1 - s) times that. At the upper clamp f is 0, the polynomial (2^f on |f| < 1/2, fitted by
-// reweighted least squares) 1, and the sum infinite: what is 0 in the end is exactly 0. All steps of U vectors side by
-// side: one after the other they fill the scheduler with operations that wait. (SiLU takes 5.9 cycles a vector on
-// Zen 5; as a quotient of two polynomials it took 7.7. With errors of 3e-7 EfficientNet-B0's output is off by twice
-// as much.)
+// (1.2e-8 in the mean). e^-x = 2^n 2^f with n + f = -x log2 e. At the lower clamp f is next to 0, 2^n infinite and so
+// the sum: what is 0 in the end is exactly 0. All steps of U vectors side by side: one after the other they fill the
+// scheduler with operations that wait. (As a quotient of two polynomials SiLU took 7.7 cycles a vector on Zen 5. With
+// errors of 3e-7 EfficientNet-B0's output is off by twice as much.)
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+// The bits of 2^(j / 32) less j << 18: adding 32 n + j, shifted by 18, makes them those of 2^(n + j / 32).
+HWY_ALIGN constexpr int32_t kPowers[32] = {
+    0x3f800000, 0x3f7ecd87, 0x3f7daac3, 0x3f7c980f, 0x3f7b95c2, 0x3f7aa43a, 0x3f79c3d3, 0x3f78f4f0,
+    0x3f7837f0, 0x3f778d3a, 0x3f76f532, 0x3f767043, 0x3f75fed7, 0x3f75a15b, 0x3f75583f, 0x3f7523f6,
+    0x3f7504f3, 0x3f74fbaf, 0x3f7508a4, 0x3f752c4d, 0x3f75672a, 0x3f75b9be, 0x3f76248c, 0x3f76a81e,
+    0x3f7744fd, 0x3f77fbb8, 0x3f78ccdf, 0x3f79b907, 0x3f7ac0c7, 0x3f7be4ba, 0x3f7d257d, 0x3f7e83b3};
+
+// n in steps of 1/32, whose fractions index a table in two registers, leaves 2^f on |f| <= 1/64 to a polynomial of two
+// steps. (SiLU: 4.0 cycles a vector on Zen 5, 5.4 with whole n and five steps.)
+template <int U>
+HWY_INLINE void one_plus_exp_negative(const Vec (&x)[U], Vec (&sum)[U]) {
+  const Tag d;
+  const hn::RebindToSigned<Tag> di;
+  const Vec magic = hn::Set(d, 393216.0f);  // 1.5 * 2^18: the sum's last bit counts 1/32
+  const auto low = hn::Load(di, kPowers), high = hn::Load(di, kPowers + 16);
+  Vec f[U], rounded[U];
+#pragma GCC unroll 8
+  for (int u = 0; u < U; ++u) f[u] = max_or_second(hn::Set(d, -88.72284f), min_or_second(hn::Set(d, 87.33654f), x[u]));
+#pragma GCC unroll 8
+  for (int u = 0; u < U; ++u) rounded[u] = hn::MulAdd(f[u], hn::Set(d, -1.442695041f), magic);
+    // What is left is -f.
+#pragma GCC unroll 8
+  for (int u = 0; u < U; ++u) f[u] = hn::MulAdd(f[u], hn::Set(d, 1.442695041f), hn::Sub(rounded[u], magic));
+  Vec(&p)[U] = sum;
+#pragma GCC unroll 8
+  for (int u = 0; u < U; ++u) p[u] = hn::MulAdd(hn::Set(d, 2.402265370e-01f), f[u], hn::Set(d, -6.931573153e-01f));
+#pragma GCC unroll 8
+  for (int u = 0; u < U; ++u) p[u] = hn::MulAdd(p[u], f[u], hn::Set(d, 1.0f));
+#pragma GCC unroll 8
+  for (int u = 0; u < U; ++u) {
+    const auto steps = hn::BitCast(di, rounded[u]);
+    // Reads the last five bits of an index; Highway's look-up wants the others to be 0.
+    const hn::Vec<decltype(di)> power{_mm512_permutex2var_epi32(low.raw, steps.raw, high.raw)};
+    sum[u] = hn::MulAdd(p[u], hn::BitCast(d, hn::Add(power, hn::ShiftLeft<18>(steps))), hn::Set(d, 1.0f));
+  }
+}
+#else
+// With whole n: the polynomial is 2^f on |f| < 1/2, fitted by reweighted least squares.
 template <int U>
 HWY_INLINE void one_plus_exp_negative(const Vec (&x)[U], Vec (&sum)[U]) {
   const Tag d;
@@ -74,6 +111,7 @@ HWY_INLINE void one_plus_exp_negative(const Vec (&x)[U], Vec (&sum)[U]) {
 #pragma GCC unroll 8
   for (int u = 0; u < U; ++u) sum[u] = hn::Add(hn::BitCast(d, hn::Add(hn::BitCast(di, p[u]), n[u])), hn::Set(d, 1.0f));
 }
+#endif
 
 // `kSilu`: a = scale = 1, the rest 0.
 template <Activation::Core kCore, bool kGated, bool kSilu, int U>
