@@ -158,6 +158,9 @@ TEST_F(Conv, LargeKernelsAndOneDimension) {
                 .pad_left = 8,
                 .pad_right = 3},
                random_, pool);
+    // A tap is several blocks of K.
+    check_conv({.in_h = 9, .in_w = 11, .in_channels = 900, .out_channels = 70, .kernel_w = 2, .pad_left = 1}, random_,
+               pool);
   });
 }
 

@@ -133,7 +133,7 @@ TEST_F(Gemm, RandomShapesAndEpilogues) {
     for_each_target([&] {
       for (int i = 0; i < 60; ++i) {
         Case s{random_.integer(1, 260), random_.integer(1, 200), random_.integer(1, 400)};
-        if (random_.integer(0, 3) == 0) s.m = random_.integer(1, 8), s.k = random_.integer(1, 900);
+        if (random_.integer(0, 3) == 0) s.m = random_.integer(1, 24), s.k = random_.integer(1, 1000);
         if (random_.integer(0, 3) == 0) s.m = 1, s.n = random_.integer(1, 900);
         s.lda_gap = random_.integer(0, 2) * random_.integer(0, 5);
         s.ldc_gap = random_.integer(0, 1) * random_.integer(0, 5);
@@ -171,9 +171,13 @@ TEST_F(Gemm, FewColumns) {
   }
 }
 
-TEST_F(Gemm, RowsThatShareCacheSetsAreCopied) {
+// More than one block along each axis.
+TEST_F(Gemm, SeveralBlocks) {
   ThreadPool pool(2);
-  for_each_target([&] { check({.m = 130, .n = 300, .k = 512, .bias = true}, random_, pool); });
+  for_each_target([&] {
+    check({.m = 530, .n = 700, .k = 902, .bias = true, .activation = true, .residual = 1}, random_, pool);
+    check({.m = 30, .n = 700, .k = 1700, .residual = 2}, random_, pool);
+  });
 }
 
 TEST_F(Gemm, ZeroSizes) {

@@ -1,7 +1,7 @@
 // f32 matrix multiplication: C[m,n] = epilogue(sum_k A[m,k] * B[k,n]) on raw pointers.
 //
 // The constant operand (weights) is packed once; A is read in place, C is written in place, nothing is allocated.
-// Method: a register tile of rows x panel width, the K axis cut into blocks so that one block of one panel stays in L1
+// Method: a register tile of rows x panel width, the K axis cut into blocks so that one block of one panel stays in L2
 // while all rows of an M block pass over it (Goto and van de Geijn, "Anatomy of High-Performance Matrix
 // Multiplication", 2008, with the roles of A and B exchanged because B is the operand that can be packed in advance).
 #pragma once

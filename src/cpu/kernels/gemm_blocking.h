@@ -9,9 +9,12 @@
 
 namespace camshaft::cpu {
 
-/// K steps of a block: as many as keep a 64-wide panel in three quarters of this machine's L1 data cache (96 of 32 KiB,
-/// 128 of 48 KiB). With half of that, the visits to C for each block cost 2 to 5 %.
+/// K steps of a block: as many as keep a 64-wide panel in a tenth of this machine's L2 cache (384 of 1 MiB), beside the
+/// next panel, which is asked for meanwhile, and the rows of A. L2 feeds the tile fast enough, and each block costs a
+/// visit to C: products were 2 % slower with panels of three quarters of L1 (128 of 48 KiB), 1 % with 256 and 512.
 int64_t block_k();
+/// K steps of a block of A that is copied: what a thread has scratch memory for.
+inline constexpr int64_t kCopiedBlockK = 128;
 /// Rows of an M block, and what they are a multiple of: full register tiles of every height in use but 5, 7, 8, 10.
 /// The sequences that transformers see most (128, 197) are one block, so that their weights pass by once: 2 % of
 /// DistilBERT beside 120.
@@ -43,20 +46,22 @@ inline int64_t most_block_rows(int64_t m, int64_t taps) {
   return std::max<int64_t>(1, std::min(m, std::clamp(limit, kRowGrain, kBlockRows)));
 }
 
-/// `single_pass`: all rows fit in one register tile, so that no part of B is used twice and K need not be cut.
-inline Blocking core_blocking(int64_t m, int64_t taps, int64_t depth, bool single_pass) {
+/// `copy`: the rows of A are copied. `single_pass`: all rows fit in one register tile, so that no part of B is used
+/// twice and K need not be cut, but for a copy.
+inline Blocking core_blocking(int64_t m, int64_t taps, int64_t depth, bool copy, bool single_pass) {
   Blocking result;
   const int64_t most = most_block_rows(m, taps);
   const int64_t blocks = std::max<int64_t>(1, divide_up(m, most));
   result.rows = std::min(most, divide_up(divide_up(m, blocks), kRowGrain) * kRowGrain);
-  const int64_t pieces = single_pass ? 1 : std::max<int64_t>(1, divide_up(depth, block_k()));
+  const int64_t block = copy ? kCopiedBlockK : single_pass ? std::max<int64_t>(1, taps * depth) : block_k();
+  const int64_t pieces = std::max<int64_t>(1, divide_up(depth, block));
   result.depth = std::max<int64_t>(1, pieces == 1 ? depth : divide_up(divide_up(depth, pieces), 4) * 4);
   if (pieces == 1) {
-    const int64_t groups = single_pass ? 1 : std::max<int64_t>(1, divide_up(taps * depth, block_k()));
+    const int64_t groups = std::max<int64_t>(1, divide_up(taps * depth, block));
     result.taps = std::max<int64_t>(1, divide_up(taps, groups));
   }
   // An odd number of cache lines, so that rows never share a set of L1.
-  result.copy_stride = (divide_up(std::min(result.depth, block_k()), 16) | 1) * 16;
+  result.copy_stride = (divide_up(std::min(result.depth, kCopiedBlockK), 16) | 1) * 16;
   return result;
 }
 
@@ -98,7 +103,7 @@ struct Scratch {
 
   static int64_t round(int64_t bytes) { return divide_up(bytes, 64) * 64; }
   static int64_t bytes(int64_t block_rows, int64_t taps) {
-    const int64_t copy_stride = (divide_up(block_k(), 16) | 1) * 16;
+    const int64_t copy_stride = (divide_up(kCopiedBlockK, 16) | 1) * 16;
     return round(block_rows * std::max<int64_t>(1, taps) * 8) + round(block_rows * 8) + block_rows * copy_stride * 4;
   }
   Scratch(void* memory, int64_t block_rows, int64_t taps) {
@@ -111,11 +116,9 @@ struct Scratch {
   }
 };
 
-/// Whether a block of A is copied before use: because its elements are not contiguous, or because its rows are a
-/// multiple of half a page apart, so that they compete for the same few sets of L1, and are read often enough to repay
-/// it. Or because they are multiplied on the way.
-inline bool copies_rows(const RowSource& rows, int64_t k, int64_t panels) {
-  return rows.factors || (rows.k_stride != 1 && k > 1) || (rows.row_stride % 512 == 0 && panels >= 4);
+/// Whether a block of A is copied before use: because its elements are not contiguous, or are multiplied on the way.
+inline bool copies_rows(const RowSource& rows, int64_t k) {
+  return rows.factors || (rows.k_stride != 1 && k > 1);
 }
 
 inline void copy_rows(const RowSource& source, int64_t row0, int64_t rows, const KBlock& block, int64_t stride,

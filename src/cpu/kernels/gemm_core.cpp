@@ -152,9 +152,9 @@ void core_run_target(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, i
       !p.epilogue.more_residuals[0].data && prefers_dots(p.n, p.taps, p.depth, tile_lanes()))
     return run_dots(p, m0, m1, workspace);
 #endif
-  const bool copy = p.rows.fill == nullptr && copies_rows(p.rows, p.taps * p.depth, p1 - p0);
+  const bool copy = p.rows.fill == nullptr && copies_rows(p.rows, p.taps * p.depth);
   const bool single_pass = m1 - m0 <= kTileRows[kTileVectors - 1];
-  const Blocking blocking = core_blocking(m1 - m0, p.taps, p.depth, single_pass && !copy);
+  const Blocking blocking = core_blocking(m1 - m0, p.taps, p.depth, copy, single_pass);
   const Epilogue& epilogue = p.epilogue;
   // A residual that is C itself is what C holds before the first K block, not after the last.
   const bool in_place = epilogue.residual == p.c && p.c != nullptr;
@@ -305,9 +305,9 @@ int64_t core_tile_rows() {
 
 int64_t block_k() {
   static const int64_t steps = [] {
-    const int64_t reported = sysconf(_SC_LEVEL1_DCACHE_SIZE);  // 0 in some virtual machines
-    const int64_t l1 = reported > 0 ? reported : 32 << 10;
-    return std::clamp<int64_t>(l1 * 3 / 4 / (64 * 4) / 32 * 32, 64, 256);
+    const int64_t reported = sysconf(_SC_LEVEL2_CACHE_SIZE);  // 0 in some virtual machines
+    const int64_t l2 = reported > 0 ? reported : 256 << 10;
+    return std::clamp<int64_t>(l2 * 3 / 32 / (64 * 4), 128, 384);
   }();
   return steps;
 }
