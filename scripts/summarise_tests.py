@@ -23,10 +23,11 @@ def outcome(case):
 
 
 def cases(path):
-    """(name, outcome) of each test case in a results file."""
+    """(name, outcome) of each test case in a results file; the name of a random test has its seed behind it."""
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         name = "::".join(part for part in (case.get("classname"), case.get("name")) if part)
-        yield name, outcome(case)
+        seeds = [p.get("value") for p in case.iter("property") if p.get("name") == "CAMSHAFT_TEST_SEED"]
+        yield " ".join([name, *(f"(CAMSHAFT_TEST_SEED={seed})" for seed in seeds)]), outcome(case)
 
 
 def ctest_cases(folder):

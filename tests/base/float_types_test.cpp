@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "camshaft/error.h"
+#include "test_random.h"
 
 namespace camshaft {
 namespace {
@@ -53,7 +53,7 @@ struct Oracle {
 
 // Random values of all magnitudes near the format's range, every value of the format, every midpoint, and the floats
 // right beside each.
-std::vector<double> interesting(const Oracle& oracle, unsigned seed) {
+std::vector<double> interesting(const Oracle& oracle, Random& random) {
   std::vector<double> values;
   const auto add = [&](double value) {
     values.insert(values.end(), {value, static_cast<double>(std::nextafterf(static_cast<float>(value), inf)),
@@ -64,11 +64,10 @@ std::vector<double> interesting(const Oracle& oracle, unsigned seed) {
     add(oracle.positive[i].value);
     add((oracle.positive[i].value + oracle.positive[i + 1].value) / 2);
   }
-  std::mt19937_64 random(seed);
   const int low = std::ilogb(oracle.positive[1].value) - 3, high = std::ilogb(oracle.largest()) + 3;
   for (int i = 0; i < 20000; ++i) {
-    const int exponent = low + static_cast<int>(random() % static_cast<unsigned>(high - low));
-    values.push_back(std::ldexp(1 + static_cast<double>(random() % (1u << 20)) / (1 << 20), exponent));
+    const int exponent = low + static_cast<int>(random.integer(0, high - low - 1));
+    values.push_back(std::ldexp(1 + static_cast<double>(random.integer(0, (1 << 20) - 1)) / (1 << 20), exponent));
   }
   return values;
 }
@@ -76,10 +75,9 @@ std::vector<double> interesting(const Oracle& oracle, unsigned seed) {
 template <class FromFloat, class FromDouble, class ToFloat>
 void check(const Oracle& oracle, int bits, uint32_t overflow, FromFloat from_float, FromDouble from_double,
            ToFloat to_float) {
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  Random random = test_random();
   const uint32_t sign = 1u << (bits - 1);
-  for (const double value : interesting(oracle, seed)) {
+  for (const double value : interesting(oracle, random)) {
     const auto single = static_cast<float>(value);
     const auto expect = [&](double v) {
       const uint32_t code = oracle.round(v);
@@ -232,15 +230,13 @@ TEST(FloatTypes, from_double_rounds_once) {
 }
 
 TEST(FloatTypes, bulk_agrees_with_single_values) {
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
+  Random random = test_random();
   for (const DType dtype :
        {DType::f64, DType::f32, DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2, DType::f4e2m1}) {
     for (const int64_t count : {0, 1, 2, 3, 17, 100}) {
       // Small halves: exact in all the types.
       std::vector<float> values(count), back(count + 1, -77.0f);
-      for (float& value : values) value = static_cast<float>(static_cast<int>(random() % 7) - 3) / 2;
+      for (float& value : values) value = static_cast<float>(random.integer(-3, 3)) / 2;
       std::vector<uint8_t> bytes(byte_size(dtype, count) + 1, 0xa5);
       convert_from_float(dtype, values.data(), bytes.data(), count);
       convert_to_float(dtype, bytes.data(), back.data(), count);

@@ -2,8 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
 #include <string>
+
+#include "test_random.h"
 
 namespace camshaft {
 namespace {
@@ -16,15 +17,13 @@ TEST(Hash, known_values) {
 }
 
 TEST(Hash, streaming_equals_one_shot_however_it_is_cut) {
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
+  Random random = test_random();
   for (const size_t size : {0, 1, 3, 16, 17, 128, 129, 240, 241, 256, 1023, 1024, 1025, 5000, 100000}) {
     std::string text(size, '\0');
-    for (char& c : text) c = static_cast<char>(random());
+    for (char& c : text) c = static_cast<char>(random.next());
     Hasher hasher;
     for (size_t begin = 0; begin < size;) {
-      const size_t piece = std::min<size_t>(size - begin, random() % 700);
+      const size_t piece = std::min<size_t>(size - begin, random.next() % 700);
       hasher.add(std::string_view(text).substr(begin, piece));
       begin += piece;
     }

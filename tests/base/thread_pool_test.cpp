@@ -9,12 +9,12 @@
 #include <cstdlib>
 #include <new>
 #include <numeric>
-#include <random>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include "camshaft/error.h"
+#include "test_random.h"
 
 namespace {
 std::atomic<int> allocations{0};
@@ -104,14 +104,12 @@ TEST(ThreadPool, a_nested_loop_is_an_error_not_a_deadlock) {
 }
 
 TEST(ThreadPool, parallel_for_covers_the_range_once_at_multiples_of_the_grain) {
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
+  Random random = test_random();
   for (int threads : {1, 2, 3, 5}) {
     ThreadPool pool(threads);
     for (int round = 0; round < 100; ++round) {
-      const int64_t count = random() % 200;
-      const int64_t grain = random() % 20;
+      const int64_t count = random.integer(0, 199);
+      const int64_t grain = random.integer(0, 19);
       std::vector<int> seen(count, 0);
       std::atomic<int> pieces{0};
       std::atomic<bool> aligned{true};

@@ -102,8 +102,7 @@ TEST(Activation, WhatUsesXElsewhereIsLeftAlone) {
 }
 
 TEST(Activation, KernelsEqualTheFormula) {
-  Random random(test_seed());
-  SCOPED_TRACE(testing::Message() << "CAMSHAFT_TEST_SEED=" << test_seed());
+  RandomData random;
   const float infinity = std::numeric_limits<float>::infinity();
   for_each_target([&] {
     for (int i = 0; i < 200; ++i) {

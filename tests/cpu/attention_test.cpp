@@ -40,7 +40,7 @@ struct Layout {
   std::vector<int64_t> outer, rows;
   int64_t column = 1, floats = 0;
 
-  Layout(const Case& c, int64_t rows_count, int64_t size, bool shared, Random& random) {
+  Layout(const Case& c, int64_t rows_count, int64_t size, bool shared, RandomData& random) {
     const int64_t problems = shared ? 1 : c.outer, all = problems * size;
     for (int64_t o = 0; o < c.outer; ++o)
       outer.push_back(shared ? 0 : c.side_by_side ? o * size : o * size * rows_count);
@@ -72,7 +72,7 @@ struct MaskData {
   std::vector<int64_t> outer, rows, columns;
   AttentionMask mask;
 
-  MaskData(const Case& c, bool bools, bool finite, Random& random) {
+  MaskData(const Case& c, bool bools, bool finite, RandomData& random) {
     const int64_t width = c.one_column ? 1 : c.keys, height = c.one_row ? 1 : c.queries;
     for (int64_t o = 0; o < c.outer; ++o) outer.push_back(o % 2 * width * height);
     for (int64_t q = 0; q < c.queries; ++q) rows.push_back(c.one_row ? 0 : q * width);
@@ -101,7 +101,7 @@ struct MaskData {
   }
 };
 
-void check(const Case& c, Random& random, ThreadPool& pool, float poison = 0) {
+void check(const Case& c, RandomData& random, ThreadPool& pool, float poison = 0) {
   SCOPED_TRACE(testing::Message() << c << " threads " << pool.size());
   const Layout query(c, c.queries, c.size, false, random), key(c, c.keys, c.size, c.shared_keys, random),
       value(c, c.keys, c.value_size, c.shared_keys, random), result(c, c.queries, c.value_size, false, random);
@@ -167,9 +167,9 @@ void check(const Case& c, Random& random, ThreadPool& pool, float poison = 0) {
 }
 
 TEST(Attention, RandomCases) {
-  SCOPED_TRACE(testing::Message() << "seed " << test_seed());
-  for_each_target([] {
-    Random random(test_seed());
+  const uint64_t seed = test_seed();
+  for_each_target([&] {
+    RandomData random(seed);
     for (int round = 0; round < 150; ++round) {
       ThreadPool pool(1 + round % 3);
       Case c{random.integer(1, 5), random.integer(1, 80), random.integer(1, 150), random.integer(1, 40),
@@ -193,8 +193,9 @@ TEST(Attention, RandomCases) {
 }
 
 TEST(Attention, LargeScoresDoNotOverflow) {
-  for_each_target([] {
-    Random random(test_seed());
+  const uint64_t seed = test_seed();
+  for_each_target([&] {
+    RandomData random(seed);
     ThreadPool pool(2);
     for (const int64_t keys : {20, 700})
       check({2, 30, keys, 8, 8, Masks::none, false, false, false, false, false, false, false, 200.0f}, random, pool);
@@ -202,8 +203,9 @@ TEST(Attention, LargeScoresDoNotOverflow) {
 }
 
 TEST(Attention, NanAndInfinity) {
-  for_each_target([] {
-    Random random(test_seed());
+  const uint64_t seed = test_seed();
+  for_each_target([&] {
+    RandomData random(seed);
     ThreadPool pool(2);
     for (const float poison : {kNan, kInfinity, -kInfinity})
       for (const Masks masks : {Masks::none, Masks::added, Masks::both})
@@ -218,8 +220,9 @@ TEST(Attention, NanAndInfinity) {
 }
 
 TEST(Attention, Empty) {
-  for_each_target([] {
-    Random random(test_seed());
+  const uint64_t seed = test_seed();
+  for_each_target([&] {
+    RandomData random(seed);
     ThreadPool pool(2);
     for (const Masks masks : {Masks::none, Masks::both}) {
       check({2, 3, 0, 4, 5, masks}, random, pool);

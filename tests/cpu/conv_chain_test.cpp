@@ -143,7 +143,7 @@ void check(const Case& c, RandomData& data, int threads) {
 }
 
 TEST(ConvChain, InvertedBottlenecks) {
-  RandomData data(test_seed());
+  RandomData data;
   for_each_target([&] {
     for (const int threads : {1, 2, 5})
       for (const int64_t stride : {1, 2})
@@ -159,7 +159,7 @@ TEST(ConvChain, InvertedBottlenecks) {
 }
 
 TEST(ConvChain, ActivationsAndResiduals) {
-  RandomData data(test_seed());
+  RandomData data;
   for_each_target([&] {
     for (const Behind behind : {Behind::nothing, Behind::relu, Behind::relu6, Behind::silu, Behind::hard_swish})
       for (const bool projects : {true, false})
@@ -177,33 +177,31 @@ TEST(ConvChain, ActivationsAndResiduals) {
 }
 
 TEST(ConvChain, RandomShapes) {
-  const uint32_t seed = test_seed();
-  const int rounds = std::getenv("CAMSHAFT_TEST_SEED") ? 400 : 60;
-  RandomData data(seed);
+  RandomData data;
   for_each_target([&] {
-    for (int round = 0; round < rounds; ++round) {
+    for (int round = 0; round < 60; ++round) {
       Case c;
-      c.batch = data.pick(0, 3), c.h = data.pick(1, 24), c.w = data.pick(1, 24);
-      c.x = data.pick(1, 40), c.wide = data.pick(2, 70), c.y = data.pick(1, 40);
-      c.kernel_h = data.pick(1, 5), c.kernel_w = data.pick(1, 5);
-      c.stride_h = data.pick(1, 3), c.stride_w = data.pick(1, 3), c.dilation = data.pick(1, 2);
-      for (int64_t& pad : c.pads) pad = data.pick(0, 5);
+      c.batch = data.integer(0, 3), c.h = data.integer(1, 24), c.w = data.integer(1, 24);
+      c.x = data.integer(1, 40), c.wide = data.integer(2, 70), c.y = data.integer(1, 40);
+      c.kernel_h = data.integer(1, 5), c.kernel_w = data.integer(1, 5);
+      c.stride_h = data.integer(1, 3), c.stride_w = data.integer(1, 3), c.dilation = data.integer(1, 2);
+      for (int64_t& pad : c.pads) pad = data.integer(0, 5);
       const auto extent = [&](int64_t kernel) { return (kernel - 1) * c.dilation + 1; };
       while (c.h + c.pads[0] + c.pads[2] < extent(c.kernel_h)) ++c.h;
       while (c.w + c.pads[1] + c.pads[3] < extent(c.kernel_w)) ++c.w;
-      c.expands = data.pick(0, 3) > 0;
-      c.projects = !c.expands || data.pick(0, 3) > 0;
-      c.biases = data.pick(0, 1) == 1;
-      c.adds = data.pick(0, 1) == 1;
-      c.behind = static_cast<Behind>(data.pick(0, 4));
-      check(c, data, static_cast<int>(data.pick(1, 4)));
+      c.expands = data.integer(0, 3) > 0;
+      c.projects = !c.expands || data.integer(0, 3) > 0;
+      c.biases = data.integer(0, 1) == 1;
+      c.adds = data.integer(0, 1) == 1;
+      c.behind = static_cast<Behind>(data.integer(0, 4));
+      check(c, data, static_cast<int>(data.integer(1, 4)));
       if (testing::Test::HasFatalFailure()) return;
     }
   });
 }
 
 TEST(ConvChain, NothingAtAll) {
-  RandomData data(test_seed());
+  RandomData data;
   Case no_images;
   no_images.batch = 0;
   check(no_images, data, 2);
@@ -214,7 +212,7 @@ TEST(ConvChain, NothingAtAll) {
 }
 
 TEST(ConvChain, NaNAndInfinity) {
-  RandomData data(test_seed());
+  RandomData data;
   for_each_target([&] {
     for (const float special : {std::numeric_limits<float>::quiet_NaN(), infinity, -infinity})
       for (const Behind behind : {Behind::nothing, Behind::relu, Behind::hard_swish}) {
@@ -227,9 +225,10 @@ TEST(ConvChain, NaNAndInfinity) {
   });
 }
 
-// The same numbers, whatever the bands; x and y may be slices of wider rows.
+// The same numbers, whatever the bands; x and y may be slices of wider rows. (One pixel alone would be a product with a
+// vector, which adds up in another order.)
 TEST(ConvChain, EqualsItsPartsBitByBit) {
-  Random random(test_seed());
+  RandomData random;
   for_each_target([&] {
     for (int round = 0; round < 40; ++round) {
       ConvShape d;
@@ -246,6 +245,7 @@ TEST(ConvChain, EqualsItsPartsBitByBit) {
       e.pad_top = e.pad_left = e.pad_bottom = e.pad_right = 0;
       p.pad_top = p.pad_left = p.pad_bottom = p.pad_right = 0;
       p.in_h = d.out_h(), p.in_w = d.out_w();
+      if (d.batch * p.in_h * p.in_w == 1) continue;
       const int64_t x_pitch = x_channels + random.integer(0, 3), y_pitch = y_channels + random.integer(0, 3);
       e.in_pixel_stride = x_pitch, p.out_pixel_stride = y_pitch;
       const auto packed = [&](const ConvShape& s) {

@@ -37,7 +37,7 @@ std::vector<Sum> reference_transpose(const ConvTransposeShape& s, const std::vec
   return out;
 }
 
-void check_conv(const ConvShape& s, Random& random, ThreadPool& pool, float poison = 0.0f) {
+void check_conv(const ConvShape& s, RandomData& random, ThreadPool& pool, float poison = 0.0f) {
   SCOPED_TRACE(testing::Message() << describe(s) << " threads " << pool.size());
   const int64_t in_step = s.in_pixel_stride ? s.in_pixel_stride : s.in_channels;
   std::vector<float> input = random.vector(s.batch * s.in_d * s.in_h * s.in_w * in_step);
@@ -60,7 +60,7 @@ void check_conv(const ConvShape& s, Random& random, ThreadPool& pool, float pois
         });
 }
 
-void check_depthwise(const ConvShape& s, Random& random, ThreadPool& pool, float poison = 0.0f) {
+void check_depthwise(const ConvShape& s, RandomData& random, ThreadPool& pool, float poison = 0.0f) {
   SCOPED_TRACE(testing::Message() << "depthwise " << describe(s) << " threads " << pool.size());
   const int64_t in_step = s.in_pixel_stride ? s.in_pixel_stride : s.in_channels;
   std::vector<float> input = random.vector(s.batch * s.in_h * s.in_w * in_step);

@@ -83,7 +83,8 @@ struct Negator {
 
 // Random epilogue, run, comparison. `run(output, epilogue)` computes pixels x channels with `stride` floats a pixel.
 template <class Run>
-void check(Random& random, const std::vector<Sum>& sums, int64_t channels, int64_t stride, int64_t terms, Run&& run) {
+void check(RandomData& random, const std::vector<Sum>& sums, int64_t channels, int64_t stride, int64_t terms,
+           Run&& run) {
   const int64_t pixels = channels == 0 ? 0 : static_cast<int64_t>(sums.size()) / channels;
   const std::vector<float> bias = random.vector(channels), residual = random.vector(pixels * stride);
   std::vector<float> output(at(pixels * stride), kGuard);
@@ -131,7 +132,7 @@ void check(Random& random, const std::vector<Sum>& sums, int64_t channels, int64
   }
 }
 
-inline ConvShape random_shape(Random& random) {
+inline ConvShape random_shape(RandomData& random) {
   ConvShape s;
   s.batch = random.integer(1, 3);
   s.in_h = random.integer(1, 15), s.in_w = random.integer(1, 15);
@@ -150,15 +151,14 @@ inline ConvShape random_shape(Random& random) {
   return s;
 }
 
-inline void random_strides(Random& random, ConvShape& s) {
+inline void random_strides(RandomData& random, ConvShape& s) {
   if (random.integer(0, 3) == 0) s.in_pixel_stride = s.in_channels + random.integer(1, 5);
   if (random.integer(0, 3) == 0) s.out_pixel_stride = s.out_channels + random.integer(1, 5);
 }
 
 class Conv : public testing::Test {
  protected:
-  Random random_{test_seed()};
-  testing::ScopedTrace trace_{__FILE__, __LINE__, testing::Message() << "CAMSHAFT_TEST_SEED=" << test_seed()};
+  RandomData random_;
 };
 
 }  // namespace camshaft::cpu

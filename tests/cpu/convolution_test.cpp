@@ -31,21 +31,21 @@ Problem random_problem(RandomData& data, size_t axes, int64_t groups, int64_t in
   p.op.groups = groups;
   p.op.channels_last = true;
   p.op.pads.assign(2 * axes, Dim(0));
-  Dims x{data.pick(1, 2)}, weights{groups * outputs, inputs};
+  Dims x{data.integer(1, 2)}, weights{groups * outputs, inputs};
   for (size_t i = 0; i < axes; ++i) {
-    const int64_t kernel = data.pick(1, 3), dilation = data.pick(1, 2), reach = (kernel - 1) * dilation + 1;
-    const int64_t begin = data.pick(0, reach - 1), end = data.pick(0, reach - 1);
-    p.op.strides.push_back(data.pick(1, 2));
+    const int64_t kernel = data.integer(1, 3), dilation = data.integer(1, 2), reach = (kernel - 1) * dilation + 1;
+    const int64_t begin = data.integer(0, reach - 1), end = data.integer(0, reach - 1);
+    p.op.strides.push_back(data.integer(1, 2));
     p.op.dilations.push_back(dilation);
     p.op.pads[i] = Dim(begin);
     p.op.pads[axes + i] = Dim(end);
-    x.push_back(std::max<int64_t>(1, reach - begin - end) + data.pick(0, axes == 3 ? 5 : 12));
+    x.push_back(std::max<int64_t>(1, reach - begin - end) + data.integer(0, axes == 3 ? 5 : 12));
     weights.push_back(kernel);
   }
   x.push_back(groups * inputs);
   p.x = floats(data, x);
   p.weights = floats(data, weights);
-  if (data.pick(0, 1)) p.bias = floats(data, {groups * outputs});
+  if (data.integer(0, 1)) p.bias = floats(data, {groups * outputs});
   return p;
 }
 
@@ -56,33 +56,33 @@ void check(const Problem& p, const std::string& tactic, bool constant_weights, i
 }
 
 TEST(Convolution, OneToThreeAxesWithConstantAndOtherWeights) {
-  RandomData data(71);
+  RandomData data;
   for_each_target([&] {
     for (int round = 0; round < 60; ++round) {
-      const int64_t groups = round % 3 == 0 ? data.pick(2, 4) : 1;
-      const Problem p = random_problem(data, static_cast<size_t>(1 + round % 3), groups, data.pick(1, 20),
-                                       data.pick(1, round % 7 == 0 ? 90 : 20));
+      const int64_t groups = round % 3 == 0 ? data.integer(2, 4) : 1;
+      const Problem p = random_problem(data, static_cast<size_t>(1 + round % 3), groups, data.integer(1, 20),
+                                       data.integer(1, round % 7 == 0 ? 90 : 20));
       check(p, "conv", round % 2 == 0, 1 + round % 3);
     }
   });
 }
 
 TEST(Convolution, GroupsThatShareVectors) {
-  RandomData data(72);
+  RandomData data;
   for_each_target([&] {
     for (int round = 0; round < 60; ++round) {
       const size_t axes = static_cast<size_t>(1 + round % 3);
-      const Problem p = random_problem(data, axes, data.pick(2, 40), data.pick(1, 9), data.pick(1, 9));
+      const Problem p = random_problem(data, axes, data.integer(2, 40), data.integer(1, 9), data.integer(1, 9));
       check(p, "grouped_conv", round % 2 == 0, 1 + round % 3);
     }
   });
 }
 
 TEST(Convolution, FewChannels) {
-  RandomData data(74);
+  RandomData data;
   for_each_target([&] {
     for (int round = 0; round < 60; ++round) {
-      Problem p = random_problem(data, static_cast<size_t>(1 + round % 2), 1, data.pick(1, 4), data.pick(1, 70));
+      Problem p = random_problem(data, static_cast<size_t>(1 + round % 2), 1, data.integer(1, 4), data.integer(1, 70));
       if (p.weights.size() == p.weights.dims()[0] * p.weights.dims()[1]) continue;  // 1x1
       check(p, "thin_conv", true, 1 + round % 3);
     }
@@ -92,7 +92,7 @@ TEST(Convolution, FewChannels) {
 // The image as it comes, channels first, through the chain of its transpose and the convolution, with a pooling behind
 // it or without.
 void check_image(RandomData& data, int round, float special) {
-  Problem p = random_problem(data, 2, 1, data.pick(1, 4), data.pick(1, 70));
+  Problem p = random_problem(data, 2, 1, data.integer(1, 4), data.integer(1, 70));
   if (p.weights.size() == p.weights.dims()[0] * p.weights.dims()[1]) return;  // 1x1
   const bool is_first = round % 4 != 0, pools = round % 4 == 0 || round % 3 == 0;
   Dims dims = p.x.dims();
@@ -127,11 +127,11 @@ void check_image(RandomData& data, int round, float special) {
     pool.pads.assign(4, Dim(0));
     for (size_t i = 0; i < 2; ++i) {
       const int64_t size = *body.shape(result)[1 + i].as_constant();
-      pool.kernel.push_back(data.pick(1, std::min<int64_t>(size, 3)));
-      pool.strides.push_back(data.pick(1, 3));
+      pool.kernel.push_back(data.integer(1, std::min<int64_t>(size, 3)));
+      pool.strides.push_back(data.integer(1, 3));
       pool.dilations.push_back(1);
-      pool.pads[i] = Dim(data.pick(0, pool.kernel[i] - 1));
-      pool.pads[2 + i] = Dim(data.pick(0, pool.kernel[i] - 1));
+      pool.pads[i] = Dim(data.integer(0, pool.kernel[i] - 1));
+      pool.pads[2 + i] = Dim(data.integer(0, pool.kernel[i] - 1));
     }
     result = body.add(pool, {result}, "p");
   }
@@ -143,7 +143,7 @@ void check_image(RandomData& data, int round, float special) {
 }
 
 TEST(Convolution, ImagesThatLieChannelByChannelAndPoolings) {
-  RandomData data(75);
+  RandomData data;
   for_each_target([&] {
     for (int round = 0; round < 120; ++round) check_image(data, round, 0);
     for (int round = 0; round < 24; ++round)
@@ -153,11 +153,11 @@ TEST(Convolution, ImagesThatLieChannelByChannelAndPoolings) {
 
 // What the micro-kernel does not do itself runs on blocks of the result: a slope a channel, of few and of many.
 TEST(Convolution, EpiloguesWithOneNumberAChannel) {
-  RandomData data(76);
+  RandomData data;
   for_each_target([&] {
     for (int round = 0; round < 24; ++round) {
-      const int64_t outputs = round % 6 == 0 ? 2100 : data.pick(1, 150);
-      const Problem p = random_problem(data, 2, 1, round % 2 ? data.pick(1, 4) : data.pick(5, 20), outputs);
+      const int64_t outputs = round % 6 == 0 ? 2100 : data.integer(1, 150);
+      const Problem p = random_problem(data, 2, 1, round % 2 ? data.integer(1, 4) : data.integer(5, 20), outputs);
       const auto type = [](const Tensor& t) { return TensorType{t.dtype(), Shape(t.dims().begin(), t.dims().end())}; };
       const Tensor slopes = floats(data, {outputs});
       Graph body;
@@ -180,7 +180,7 @@ TEST(Convolution, EpiloguesWithOneNumberAChannel) {
 }
 
 TEST(Convolution, NanAndInfinityInTheWeightsStayInTheirChannel) {
-  RandomData data(73);
+  RandomData data;
   Problem p = random_problem(data, 3, 1, 5, 20);
   const int64_t a_channel = p.weights.size() / 20;
   p.weights.as_mutable<float>()[3 * a_channel] = std::numeric_limits<float>::quiet_NaN();
@@ -191,7 +191,7 @@ TEST(Convolution, NanAndInfinityInTheWeightsStayInTheirChannel) {
 }
 
 TEST(Convolution, ABoundThatIsNaN) {
-  RandomData data(74);
+  RandomData data;
   const Tensor image = floats(data, {1, 5, 6, 3}), weights = floats(data, {20, 3, 3, 3});
   const auto type = [](const Tensor& t) { return TensorType{DType::f32, Shape(t.dims().begin(), t.dims().end())}; };
   for_each_target([&] {

@@ -16,30 +16,30 @@ namespace {
 
 std::vector<uint8_t> bytes(RandomData& data, int64_t n) {
   std::vector<uint8_t> values(static_cast<size_t>(n));
-  for (uint8_t& v : values) v = static_cast<uint8_t>(data.pick(0, 255));
+  for (uint8_t& v : values) v = static_cast<uint8_t>(data.integer(0, 255));
   return values;
 }
 
 TEST(StridedCopy, TransposesSlicesAndExpansions) {
-  RandomData data(21);
+  RandomData data;
   for_each_target([&] {
     for (int round = 0; round < 300; ++round) {
       const int64_t width = std::vector<int64_t>{1, 2, 4, 8, 16}[static_cast<size_t>(round % 5)];
-      const int64_t rank = data.pick(0, 6);
+      const int64_t rank = data.integer(0, 6);
       std::vector<int64_t> dims, in_dims;
       for (int64_t d = 0; d < rank; ++d)
-        dims.push_back(data.pick(0, 30) == 0 ? 0 : data.pick(1, rank < 3 ? 300 : rank < 4 ? 40 : 7));
+        dims.push_back(data.integer(0, 30) == 0 ? 0 : data.integer(1, rank < 3 ? 300 : rank < 4 ? 40 : 7));
       // The input: permuted dims, some of them larger and stepped through, backwards at times, or broadcast.
       std::vector<size_t> order(dims.size());
       std::iota(order.begin(), order.end(), 0);
-      if (round % 3) std::shuffle(order.begin(), order.end(), data.random);
+      if (round % 3) data.shuffle(order);
       std::vector<int64_t> strides(dims.size());
       int64_t step = 1, first = 0;
       for (size_t k = order.size(); k-- > 0;) {
         const size_t d = order[k];
-        const int64_t stepping = data.pick(0, 4) == 0 ? data.pick(2, 3) : 1;
-        if (data.pick(0, 6) == 0) continue;  // broadcast
-        const bool backwards = data.pick(0, 5) == 0;
+        const int64_t stepping = data.integer(0, 4) == 0 ? data.integer(2, 3) : 1;
+        if (data.integer(0, 6) == 0) continue;  // broadcast
+        const bool backwards = data.integer(0, 5) == 0;
         strides[d] = backwards ? -step * stepping : step * stepping;
         if (backwards && dims[d] > 0) first += (dims[d] - 1) * stepping * step;
         step *= std::max<int64_t>(dims[d], 1) * stepping;
@@ -81,7 +81,7 @@ TEST(StridedCopy, ManyAxesThatCannotBeMerged) {
 }
 
 TEST(StridedCopy, LargeTransposeOnSeveralThreads) {
-  RandomData data(22);
+  RandomData data;
   for_each_target([&] {
     for (const int64_t width : {1, 2, 4, 8}) {
       const int64_t rows = 531, columns = 723;
@@ -102,7 +102,7 @@ TEST(StridedCopy, LargeTransposeOnSeveralThreads) {
 
 // Channels of an image, channel shuffles: matrices of a few long lines, either way round.
 TEST(StridedCopy, NarrowTransposes) {
-  RandomData data(23);
+  RandomData data;
   for_each_target([&] {
     for (const int64_t narrow : {2, 3, 4, 5}) {
       for (const int64_t length : {8, 16, 33, 100, 70000}) {
@@ -135,10 +135,10 @@ TEST(StridedCopy, IntoAPartOfALargerTensor) {
 }
 
 TEST(Concat, AndSplitAreInverse) {
-  RandomData data(23);
+  RandomData data;
   for (int round = 0; round < 30; ++round) {
-    const int64_t outer = round % 4 == 0 ? 1 : data.pick(0, 50);
-    const int64_t sizes[3] = {data.pick(0, 3000), 0, data.pick(1, 9)};
+    const int64_t outer = round % 4 == 0 ? 1 : data.integer(0, 50);
+    const int64_t sizes[3] = {data.integer(0, 3000), 0, data.integer(1, 9)};
     std::vector<uint8_t> parts[3], back[3];
     const void* in[3];
     void* out[3];
@@ -190,16 +190,16 @@ TEST(Pad, Modes) {
 }
 
 TEST(Pad, RandomShapes) {
-  RandomData data(24);
+  RandomData data;
   for (int round = 0; round < 80; ++round) {
     const int64_t width = std::vector<int64_t>{1, 2, 4, 8}[static_cast<size_t>(round % 4)];
-    const int64_t rank = data.pick(0, 4);
+    const int64_t rank = data.integer(0, 4);
     std::vector<int64_t> dims, before, after;
     for (int64_t d = 0; d < rank; ++d) {
-      dims.push_back(data.pick(1, 12));
-      before.push_back(data.pick(-1, 5));
+      dims.push_back(data.integer(1, 12));
+      before.push_back(data.integer(-1, 5));
       const int64_t left = dims.back() + std::min<int64_t>(before.back(), 0);
-      after.push_back(data.pick(std::max<int64_t>(-2, -left), 5));
+      after.push_back(data.integer(std::max<int64_t>(-2, -left), 5));
     }
     int64_t total = 1, out_total = 1;
     for (int64_t n : dims) total *= n;
@@ -236,15 +236,15 @@ TEST(Pad, LongDimsOfEmptyTensorsTakeNoMemory) {
 }
 
 TEST(Gather, RowsElementsAndBadIndices) {
-  RandomData data(25);
+  RandomData data;
   for (int round = 0; round < 60; ++round) {
-    Gather gather{data.pick(0, 5), data.pick(1, 50),
-                  std::vector<int64_t>{1, 2, 4, 8, 16, 3, 400}[static_cast<size_t>(round % 7)], data.pick(0, 200)};
+    Gather gather{data.integer(0, 5), data.integer(1, 50),
+                  std::vector<int64_t>{1, 2, 4, 8, 16, 3, 400}[static_cast<size_t>(round % 7)], data.integer(0, 200)};
     const auto in = bytes(data, gather.outer * gather.size * gather.inner_bytes);
     std::vector<int64_t> wide(static_cast<size_t>(gather.count));
     std::vector<int32_t> narrow(wide.size());
     for (size_t k = 0; k < wide.size(); ++k)
-      narrow[k] = static_cast<int32_t>(wide[k] = data.pick(-gather.size, gather.size - 1));
+      narrow[k] = static_cast<int32_t>(wide[k] = data.integer(-gather.size, gather.size - 1));
     std::vector<uint8_t> a(static_cast<size_t>(gather.outer * gather.count * gather.inner_bytes)), b(a.size());
     ThreadPool pool(1 + round % 3);
     gather.run(pool, in.data(), wide.data(), DType::i64, a.data());

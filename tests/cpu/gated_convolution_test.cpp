@@ -69,22 +69,22 @@ void check(const Case& c, RandomData& data, int threads) {
 }
 
 TEST(GatedConvolution, RandomShapes) {
-  RandomData data(test_seed());
+  RandomData data;
   for_each_target([&] {
     for (int round = 0; round < 60; ++round) {
       Case c;
-      c.batch = data.pick(1, 3), c.h = data.pick(1, 20), c.w = data.pick(1, 20);
-      c.x = data.pick(1, 300), c.y = data.pick(1, 150);
-      c.gates_first = data.pick(0, 1) == 1, c.bias = data.pick(0, 1) == 1;
-      c.adds = data.pick(0, 1) == 1, c.relu = data.pick(0, 1) == 1;
-      check(c, data, static_cast<int>(data.pick(1, 4)));
+      c.batch = data.integer(1, 3), c.h = data.integer(1, 20), c.w = data.integer(1, 20);
+      c.x = data.integer(1, 300), c.y = data.integer(1, 150);
+      c.gates_first = data.integer(0, 1) == 1, c.bias = data.integer(0, 1) == 1;
+      c.adds = data.integer(0, 1) == 1, c.relu = data.integer(0, 1) == 1;
+      check(c, data, static_cast<int>(data.integer(1, 4)));
       if (testing::Test::HasFatalFailure()) return;
     }
   });
 }
 
 TEST(GatedConvolution, NothingAtAll) {
-  RandomData data(test_seed());
+  RandomData data;
   Case no_images;
   no_images.batch = 0;
   check(no_images, data, 2);
@@ -94,7 +94,7 @@ TEST(GatedConvolution, NothingAtAll) {
 }
 
 TEST(GatedConvolution, NaNAndInfinity) {
-  RandomData data(test_seed());
+  RandomData data;
   constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   for_each_target([&] {
     for (const int64_t side : {3, 12})  // fewer pixels than results, and more

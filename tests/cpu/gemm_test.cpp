@@ -41,7 +41,7 @@ struct Doubler {
   }
 };
 
-void check(const Case& s, Random& random, ThreadPool& pool, float poison = 0.0f) {
+void check(const Case& s, RandomData& random, ThreadPool& pool, float poison = 0.0f) {
   SCOPED_TRACE(testing::Message() << s << " threads " << pool.size());
   const int64_t lda = s.k + s.lda_gap, ldc = s.n + s.ldc_gap;
   std::vector<float> a = random.vector(s.m * lda), b = random.vector(s.k * s.n), bias = random.vector(s.n);
@@ -114,8 +114,7 @@ void check(const Case& s, Random& random, ThreadPool& pool, float poison = 0.0f)
 
 class Gemm : public testing::Test {
  protected:
-  Random random_{test_seed()};
-  testing::ScopedTrace trace_{__FILE__, __LINE__, testing::Message() << "CAMSHAFT_TEST_SEED=" << test_seed()};
+  RandomData random_;
 };
 
 TEST_F(Gemm, EveryTileHeightAndColumnTail) {

@@ -9,7 +9,7 @@ namespace {
 
 class GroupedConv : public Conv {};
 
-void check_grouped(const ConvShape& s, Random& random, ThreadPool& pool, float poison = 0.0f) {
+void check_grouped(const ConvShape& s, RandomData& random, ThreadPool& pool, float poison = 0.0f) {
   SCOPED_TRACE(testing::Message() << describe(s) << " threads " << pool.size());
   const int64_t in_step = s.in_pixel_stride ? s.in_pixel_stride : s.in_channels;
   const int64_t channels = s.in_channels / s.groups, points = s.kernel_d * s.kernel_h * s.kernel_w;
@@ -32,7 +32,7 @@ void check_grouped(const ConvShape& s, Random& random, ThreadPool& pool, float p
 }
 
 // Few channels a group, and many groups, so that units are whole and not.
-ConvShape random_groups(Random& random) {
+ConvShape random_groups(RandomData& random) {
   ConvShape s = random_shape(random);
   s.groups = random.integer(1, random.coin() ? 5 : 40);
   const int64_t most = random.coin() ? 4 : random.coin() ? 9 : 40;

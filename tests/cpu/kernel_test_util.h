@@ -1,41 +1,18 @@
-// What the kernel tests share: seeded data, workspaces, a run over every instruction set of the machine.
+// What the kernel tests share: workspaces, activations, a run over every instruction set of the machine.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <limits>
-#include <random>
 #include <vector>
 
 #include "cpu/each_target.h"
 #include "cpu/kernels/gemm.h"
+#include "cpu/random_data.h"
 
 namespace camshaft::cpu {
-
-/// The seed of a test: CAMSHAFT_TEST_SEED, or fixed. Printed with every failure through SCOPED_TRACE.
-inline uint32_t test_seed() {
-  const char* text = std::getenv("CAMSHAFT_TEST_SEED");
-  return text ? static_cast<uint32_t>(std::strtoul(text, nullptr, 10)) : 20261121u;
-}
-
-class Random {
- public:
-  explicit Random(uint32_t seed) : engine_(seed) {}
-  int64_t integer(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(engine_); }
-  float real() { return std::uniform_real_distribution<float>(-1.0f, 1.0f)(engine_); }
-  bool coin() { return integer(0, 1) == 1; }
-  std::vector<float> vector(int64_t size) {
-    std::vector<float> values(static_cast<size_t>(size));
-    for (float& v : values) v = real();
-    return values;
-  }
-
- private:
-  std::mt19937 engine_;
-};
 
 /// Scratch memory of exactly the given size, 64-byte aligned, with canaries around it.
 class Workspace {
@@ -56,7 +33,7 @@ class Workspace {
   std::vector<unsigned char> memory_;
 };
 
-inline Activation random_activation(Random& random) {
+inline Activation random_activation(RandomData& random) {
   Activation a;
   a.core = static_cast<Activation::Core>(random.integer(0, 5));
   a.gated = random.coin();

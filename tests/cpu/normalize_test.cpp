@@ -25,10 +25,10 @@ Figures figures(int64_t n, double epsilon, const At& at) {
 }
 
 TEST(LayerNorm, RandomShapesFarFromZero) {
-  RandomData data(5);
+  RandomData data;
   for_each_target([&] {
     for (int round = 0; round < 40; ++round) {
-      LayerNorm norm{data.pick(0, 40), data.pick(1, 1200), 1e-5f};
+      LayerNorm norm{data.integer(0, 40), data.integer(1, 1200), 1e-5f};
       auto x = data.floats(norm.rows * norm.length);
       for (float& v : x) v += 100;  // a one-pass variance would lose its digits
       const auto scale = data.floats(norm.length), bias = data.floats(norm.length);
@@ -51,10 +51,10 @@ TEST(LayerNorm, RandomShapesFarFromZero) {
 }
 
 TEST(RmsNorm, RandomShapes) {
-  RandomData data(6);
+  RandomData data;
   for_each_target([&] {
     for (int round = 0; round < 20; ++round) {
-      RmsNorm norm{data.pick(1, 40), data.pick(1, 900), 1e-6f};
+      RmsNorm norm{data.integer(1, 40), data.integer(1, 900), 1e-6f};
       const auto x = data.floats(norm.rows * norm.length), scale = data.floats(norm.length);
       std::vector<float> y = x;  // in place
       ThreadPool pool(1 + round % 3);
@@ -74,7 +74,7 @@ TEST(RmsNorm, RandomShapes) {
 
 // Sums of squares would lose the deviation beside such a mean.
 TEST(GroupNorm, MeansFarFromZeroAndSpecialNumbers) {
-  RandomData data(8);
+  RandomData data;
   for_each_target([&] {
     for (const bool channels_last : {false, true}) {
       for (const float special : {0.0f, std::numeric_limits<float>::infinity(), std::nanf("")}) {
@@ -105,14 +105,14 @@ TEST(GroupNorm, MeansFarFromZeroAndSpecialNumbers) {
 }
 
 TEST(GroupNorm, BothLayoutsAndEveryGrouping) {
-  RandomData data(7);
+  RandomData data;
   for_each_target([&] {
     for (int round = 0; round < 60; ++round) {
       GroupNorm norm;
-      norm.batch = data.pick(1, 3);
-      norm.groups = round % 5 == 0 ? 1 : data.pick(1, 40);
-      norm.channels = norm.groups * (round % 7 == 0 ? 700 / norm.groups + 1 : data.pick(1, 6));
-      norm.spatial = data.pick(2, round % 2 ? 20 : 600);
+      norm.batch = data.integer(1, 3);
+      norm.groups = round % 5 == 0 ? 1 : data.integer(1, 40);
+      norm.channels = norm.groups * (round % 7 == 0 ? 700 / norm.groups + 1 : data.integer(1, 6));
+      norm.spatial = data.integer(2, round % 2 ? 20 : 600);
       norm.channels_last = round % 2 == 0;
       const auto x = data.floats(norm.batch * norm.channels * norm.spatial);
       const auto scale = data.floats(norm.channels), bias = data.floats(norm.channels);

@@ -15,29 +15,29 @@ namespace camshaft::cpu {
 namespace {
 
 TEST(Pool, RandomProblemsInBothLayouts) {
-  RandomData data(31);
+  RandomData data;
   for_each_target([&] {
     for (int round = 0; round < 150; ++round) {
       SpatialPool p;
-      p.batch = data.pick(1, 2);
-      p.channels = data.pick(1, round % 4 == 0 ? 150 : 40);
+      p.batch = data.integer(1, 2);
+      p.channels = data.integer(1, round % 4 == 0 ? 150 : 40);
       const int64_t up = round % 2;  // ceil mode
       const auto fill = [&](PoolAxis& a, int64_t most) {
-        a.in = most == 1 ? 1 : data.pick(1, most);
-        a.kernel = a.in == 1 ? 1 : data.pick(1, 5);
-        a.stride = data.pick(1, 3);
-        a.dilation = data.pick(1, 2);
-        a.pad_before = data.pick(0, a.kernel - 1);
-        a.pad_after = data.pick(0, a.kernel - 1);
+        a.in = most == 1 ? 1 : data.integer(1, most);
+        a.kernel = a.in == 1 ? 1 : data.integer(1, 5);
+        a.stride = data.integer(1, 3);
+        a.dilation = data.integer(1, 2);
+        a.pad_before = data.integer(0, a.kernel - 1);
+        a.pad_after = data.integer(0, a.kernel - 1);
         const int64_t room = a.in + a.pad_before + a.pad_after - a.dilation * (a.kernel - 1) - 1;
         a.out = room < 0 ? 0 : (room + (up ? a.stride - 1 : 0)) / a.stride + 1;
       };
       fill(p.depth, round % 3 == 0 ? 7 : 1);
       fill(p.height, round % 6 == 0 ? 1 : round % 3 == 0 ? 9 : 20);
       fill(p.width, round % 3 == 0 ? 12 : 30);
-      p.channels_last = data.pick(0, 1) != 0;
-      p.average = data.pick(0, 1) != 0;
-      p.count_include_pad = data.pick(0, 1) != 0;
+      p.channels_last = data.integer(0, 1) != 0;
+      p.average = data.integer(0, 1) != 0;
+      p.count_include_pad = data.integer(0, 1) != 0;
 
       const auto in = data.floats(p.batch * p.channels * p.depth.in * p.height.in * p.width.in);
       const int64_t total = p.batch * p.channels * p.depth.out * p.height.out * p.width.out;

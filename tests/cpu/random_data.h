@@ -1,27 +1,36 @@
-// Seeded data for the kernel tests.
+// Random numbers as the kernel tests want them.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <cstdint>
-#include <random>
+#include <utility>
 #include <vector>
+
+#include "test_random.h"
 
 namespace camshaft::cpu {
 
-struct RandomData {
-  explicit RandomData(unsigned seed) : random(seed), trace(__FILE__, __LINE__, "seed " + std::to_string(seed)) {}
+struct RandomData : Random {
+  explicit RandomData(uint64_t seed = test_seed()) : Random(seed) {}
 
-  std::vector<float> floats(int64_t n, float scale = 1) {
+  bool coin() { return integer(0, 1) == 1; }
+  float real() { return static_cast<float>(uniform(-1, 1)); }
+  /// Uniform in [-1, 1).
+  std::vector<float> vector(int64_t n) {
     std::vector<float> values(static_cast<size_t>(n));
-    for (float& x : values) x = scale * normal(random);
+    for (float& x : values) x = real();
     return values;
   }
-  int64_t pick(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); }
-
-  std::mt19937 random;
-  std::normal_distribution<float> normal;
-  testing::ScopedTrace trace;  // prints the seed with every failure
+  /// Normal, with standard deviation `scale`.
+  std::vector<float> floats(int64_t n, float scale = 1) {
+    std::vector<float> values(static_cast<size_t>(n));
+    for (float& x : values) x = scale * static_cast<float>(normal());
+    return values;
+  }
+  template <class T>
+  void shuffle(std::vector<T>& values) {
+    for (int64_t i = static_cast<int64_t>(values.size()); i-- > 1;)
+      std::swap(values[static_cast<size_t>(i)], values[static_cast<size_t>(integer(0, i))]);
+  }
 };
 
 }  // namespace camshaft::cpu

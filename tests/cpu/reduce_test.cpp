@@ -80,18 +80,18 @@ constexpr ReduceKind kinds[] = {ReduceKind::sum,  ReduceKind::mean,       Reduce
                                 ReduceKind::prod, ReduceKind::sum_square, ReduceKind::sum_abs};
 
 TEST(Reduce, RandomShapesAndAxes) {
-  RandomData data(11);
+  RandomData data;
   for_each_target([&] {
     for (int round = 0; round < 300; ++round) {
-      const int64_t rank = data.pick(0, 6);
+      const int64_t rank = data.integer(0, 6);
       std::vector<int64_t> dims;
       std::vector<int> axes;
       int64_t total = 1;
       for (int64_t d = 0; d < rank; ++d) {
-        dims.push_back(data.pick(1, rank < 3 ? 900 : rank < 4 ? 40 : 7));
-        if (data.pick(0, 40) == 0) dims.back() = 0;
+        dims.push_back(data.integer(1, rank < 3 ? 900 : rank < 4 ? 40 : 7));
+        if (data.integer(0, 40) == 0) dims.back() = 0;
         total *= dims.back();
-        if (data.pick(0, 1)) axes.push_back(static_cast<int>(d));
+        if (data.integer(0, 1)) axes.push_back(static_cast<int>(d));
       }
       const ReduceKind kind = kinds[round % 7];
       auto x = data.floats(total);
@@ -121,9 +121,9 @@ TEST(Reduce, ALongSumKeepsItsDigits) {
 }
 
 TEST(Reduce, OtherTypes) {
-  RandomData data(12);
+  RandomData data;
   for (int round = 0; round < 60; ++round) {
-    const std::vector<int64_t> dims = {data.pick(1, 9), data.pick(1, 30), data.pick(1, 9)};
+    const std::vector<int64_t> dims = {data.integer(1, 9), data.integer(1, 30), data.integer(1, 9)};
     const int64_t total = dims[0] * dims[1] * dims[2];
     const std::vector<int> axes = round % 3 == 0   ? std::vector<int>{1}
                                   : round % 3 == 1 ? std::vector<int>{0, 2}
@@ -135,7 +135,7 @@ TEST(Reduce, OtherTypes) {
     std::vector<int32_t> i(f.size());
     std::vector<uint8_t> u(f.size());
     for (size_t k = 0; k < f.size(); ++k) {
-      l[k] = data.pick(-1000000, 1000000);
+      l[k] = data.integer(-1000000, 1000000);
       f[k] = static_cast<double>(l[k]) / 7;
       i[k] = static_cast<int32_t>(l[k] % 1000);
       u[k] = static_cast<uint8_t>(kind == ReduceKind::max || kind == ReduceKind::min ? l[k] & 255 : 0);
@@ -165,16 +165,16 @@ TEST(Reduce, EmptyReductionsGiveTheIdentity) {
 }
 
 TEST(ArgExtreme, AgainstAPlainSearch) {
-  RandomData data(13);
+  RandomData data;
   for_each_target([&] {
     for (int round = 0; round < 80; ++round) {
-      ArgExtreme arg{data.pick(1, 5), data.pick(1, 200), round % 2 ? 1 : data.pick(1, 700), round % 3 == 0,
+      ArgExtreme arg{data.integer(1, 5), data.integer(1, 200), round % 2 ? 1 : data.integer(1, 700), round % 3 == 0,
                      round % 5 == 0};
       std::vector<float> x(static_cast<size_t>(arg.outer * arg.axis * arg.inner));
-      for (float& v : x) v = static_cast<float>(data.pick(-20, 20));  // with equals
+      for (float& v : x) v = static_cast<float>(data.integer(-20, 20));  // with equals
       if (round % 4 == 0)
-        for (int64_t i = data.pick(1, 5); i > 0; --i)
-          x[static_cast<size_t>(data.pick(0, static_cast<int64_t>(x.size()) - 1))] = std::nanf("");
+        for (int64_t i = data.integer(1, 5); i > 0; --i)
+          x[static_cast<size_t>(data.integer(0, static_cast<int64_t>(x.size()) - 1))] = std::nanf("");
       std::vector<int64_t> y(static_cast<size_t>(arg.outer * arg.inner));
       ThreadPool pool(1 + round % 3);
       arg.run(pool, DType::f32, x.data(), y.data());

@@ -11,21 +11,21 @@ namespace {
 
 ResizeAxis random_axis(RandomData& data, int64_t taps) {
   ResizeAxis axis;
-  axis.in = data.pick(1, 12);
-  axis.out = data.pick(0, 20);
+  axis.in = data.integer(1, 12);
+  axis.out = data.integer(0, 20);
   axis.taps = taps;
   for (int64_t i = 0; i < axis.out * taps; ++i) {
-    axis.index.push_back(static_cast<int32_t>(data.pick(0, axis.in - 1)));
+    axis.index.push_back(static_cast<int32_t>(data.integer(0, axis.in - 1)));
     axis.weight.push_back(taps == 1 ? 1.0f : data.floats(1)[0]);
   }
   for (int64_t i = 0; i < axis.out; ++i) {
-    if (data.pick(0, 7) == 0) axis.index[static_cast<size_t>(i * taps)] = -1;
+    if (data.integer(0, 7) == 0) axis.index[static_cast<size_t>(i * taps)] = -1;
   }
   return axis;
 }
 
 TEST(Resize, RandomTapsInBothLayouts) {
-  RandomData data(41);
+  RandomData data;
   for_each_target([&] {
     for (int round = 0; round < 120; ++round) {
       const int64_t taps[] = {1, 2, 4, 3};
@@ -34,9 +34,9 @@ TEST(Resize, RandomTapsInBothLayouts) {
       if (round % 9 == 0) h = ResizeAxis::identity(5);
       if (round % 10 == 0) {  // wider than the line that is kept on the stack
         w.in = 5000;
-        for (int32_t& i : w.index) i = i < 0 ? i : static_cast<int32_t>(data.pick(0, 4999));
+        for (int32_t& i : w.index) i = i < 0 ? i : static_cast<int32_t>(data.integer(0, 4999));
       }
-      const int64_t batch = data.pick(1, 2), channels = data.pick(1, 40);
+      const int64_t batch = data.integer(1, 2), channels = data.integer(1, 40);
       const bool last = round % 2 == 0;
       const auto in = data.floats(batch * channels * h.in * w.in);
       std::vector<float> out(static_cast<size_t>(batch * channels * h.out * w.out) + 1, 8.0f);

@@ -8,7 +8,7 @@
 namespace camshaft::cpu {
 namespace {
 
-void check_thin(const ConvShape& s, Random& random, ThreadPool& pool, float poison = 0.0f) {
+void check_thin(const ConvShape& s, RandomData& random, ThreadPool& pool, float poison = 0.0f) {
   const int64_t step = s.in_pixel_stride ? s.in_pixel_stride : s.in_channels;
   std::vector<float> input = random.vector(s.batch * s.in_h * s.in_w * step);
   const std::vector<float> weights = random.vector(s.out_channels * s.in_channels * s.kernel_h * s.kernel_w);
@@ -38,7 +38,7 @@ void check_thin(const ConvShape& s, Random& random, ThreadPool& pool, float pois
   }
 }
 
-ConvShape random_thin(Random& random) {
+ConvShape random_thin(RandomData& random) {
   ConvShape s = random_shape(random);
   s.groups = 1;
   s.in_channels = random.integer(1, 5);

@@ -19,7 +19,7 @@ struct Counter {
   }
 };
 
-void check(ConvShape s, Random& random, ThreadPool& pool) {
+void check(ConvShape s, RandomData& random, ThreadPool& pool) {
   SCOPED_TRACE(testing::Message() << s.batch << "x" << s.in_h << "x" << s.in_w << " channels " << s.in_channels
                                   << " -> " << s.out_channels << " pads " << s.pad_top << "," << s.pad_left << ","
                                   << s.pad_bottom << "," << s.pad_right << " dilations " << s.dilation_h << ","
@@ -67,8 +67,7 @@ void check(ConvShape s, Random& random, ThreadPool& pool) {
 }
 
 TEST(Winograd, RandomShapes) {
-  Random random(test_seed());
-  SCOPED_TRACE(testing::Message() << "CAMSHAFT_TEST_SEED=" << test_seed());
+  RandomData random;
   for (int threads = 1; threads <= 3; ++threads) {
     ThreadPool pool(threads);
     for_each_target([&] {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -13,16 +12,17 @@
 #include "base/thread_pool.h"
 #include "camshaft/error.h"
 #include "engine/container_format.h"
+#include "test_random.h"
 
 namespace camshaft {
 namespace {
 
 using Bytes = std::vector<std::byte>;
 
-Bytes random_bytes(size_t size, unsigned seed) {
-  std::mt19937 random(seed);
+Bytes random_bytes(size_t size, uint64_t seed) {
+  Random random(seed);
   Bytes bytes(size);
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.next());
   return bytes;
 }
 
@@ -163,19 +163,17 @@ TEST(Container, damage_is_reported_with_its_place) {
 }
 
 TEST(Container, every_flipped_byte_is_noticed) {
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
+  Random random = test_random();
   Small small;
   for (size_t i = 0; i < small.bytes.size(); ++i) {
-    const auto flip = static_cast<std::byte>(1 + random() % 255);
+    const auto flip = static_cast<std::byte>(1 + random.next() % 255);
     small.bytes[i] ^= flip;
     ASSERT_NE(refusal(small.bytes), "") << "byte " << i;
     small.bytes[i] ^= flip;
   }
   Large large;
   for (int round = 0; round < 60; ++round) {
-    const size_t i = random() % large.bytes.size();
+    const size_t i = random.next() % large.bytes.size();
     large.bytes[i] ^= std::byte{0x10};
     ASSERT_NE(refusal(large.bytes), "") << "byte " << i;
     large.bytes[i] ^= std::byte{0x10};
@@ -256,24 +254,22 @@ TEST(Container, hostile_headers_with_right_checksums_are_refused) {
 }
 
 TEST(Container, garbage_never_crashes) {
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
+  Random random = test_random();
   const Small small;
   for (int round = 0; round < 3000; ++round) {
-    Bytes bytes = random_bytes(random() % 300, random());
+    Bytes bytes = random_bytes(random.next() % 300, random.next());
     // Half of them go on as an engine does, as far as the checks one after the other.
-    const size_t kept = std::min<size_t>(bytes.size(), round % 2 == 0 ? random() % 64 : 0);
+    const size_t kept = std::min<size_t>(bytes.size(), round % 2 == 0 ? random.next() % 64 : 0);
     std::copy_n(small.bytes.begin(), kept, bytes.begin());
     ASSERT_NE(refusal(bytes), "");
   }
   for (int round = 0; round < 3000; ++round) {
     Bytes bytes = small.bytes;
-    for (unsigned change = 1 + random() % 4; change > 0; --change) {
-      const size_t at = random() % 2 == 0 ? random() % 200 : random() % bytes.size();
-      bytes[at] = static_cast<std::byte>(random());
+    for (unsigned change = 1 + random.next() % 4; change > 0; --change) {
+      const size_t at = random.next() % 2 == 0 ? random.next() % 200 : random.next() % bytes.size();
+      bytes[at] = static_cast<std::byte>(random.next());
     }
-    if (random() % 4 == 0) bytes.resize(random() % bytes.size());
+    if (random.next() % 4 == 0) bytes.resize(random.next() % bytes.size());
     if (bytes.size() >= 64) reseal(bytes);
     refusal(bytes);
   }

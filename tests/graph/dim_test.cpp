@@ -6,10 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <random>
 
-#include "base/random.h"
 #include "camshaft/error.h"
+#include "test_random.h"
 
 namespace camshaft {
 namespace {
@@ -324,9 +323,7 @@ std::optional<int64_t> value(const Tree& t, const SymbolBindings& bindings) {
 }
 
 TEST(Dim, RandomExpressionsKeepTheirValue) {
-  const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  Random random(seed);
+  Random random = test_random();
   int compared = 0, refused = 0;
   for (int i = 0; i < 4000; ++i) {
     const Tree tree = random_tree(random, static_cast<int>(random.integer(1, 4)));

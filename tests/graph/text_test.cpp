@@ -6,11 +6,10 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <random>
 
-#include "base/random.h"
 #include "graph/verify.h"
 #include "test_ops.h"
+#include "test_random.h"
 
 namespace camshaft {
 namespace {
@@ -175,9 +174,7 @@ TEST(Text, ConstantsOfAllTypes) {
 }
 
 TEST(Text, RandomFloatsAreExact) {
-  const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  Random random(seed);
+  Random random = test_random();
   Graph g;
   for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
     Tensor t(dtype, {500});

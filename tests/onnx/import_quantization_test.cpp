@@ -1,6 +1,5 @@
 // Quantisation and products of quantised tensors, against values computed by hand.
 #include <cmath>
-#include <random>
 
 #include "onnx/import_test_util.h"
 

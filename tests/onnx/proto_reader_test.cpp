@@ -4,11 +4,11 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <random>
 
 #include "camshaft/error.h"
 #include "onnx/model_writer.h"
 #include "onnx/tensor_data.h"
+#include "test_random.h"
 
 namespace camshaft::onnx {
 namespace {
@@ -279,19 +279,17 @@ bool survives(const std::string& bytes) {
 }
 
 TEST(ProtoReader, RandomDamage) {
-  const char* given = std::getenv("CAMSHAFT_TEST_SEED");
-  const uint32_t seed = given != nullptr ? static_cast<uint32_t>(std::stoul(given)) : std::random_device{}();
-  SCOPED_TRACE("CAMSHAFT_TEST_SEED=" + std::to_string(seed));
-  std::mt19937 random(seed);
+  Random random = test_random();
   const std::string whole = small_model();
   int read_anyway = 0;
   for (int round = 0; round < 20000; ++round) {
     std::string damaged = whole;
-    for (uint32_t flips = 1 + random() % 4; flips > 0; --flips) {
-      char& byte = damaged[random() % damaged.size()];
-      byte = static_cast<char>(random() % 2 != 0 ? byte ^ (1 << random() % 8) : static_cast<int>(random() % 256));
+    for (int64_t flips = random.integer(1, 4); flips > 0; --flips) {
+      char& byte = damaged[random.next() % damaged.size()];
+      byte = static_cast<char>(random.next() % 2 != 0 ? byte ^ (1 << random.next() % 8)
+                                                      : static_cast<int>(random.next() % 256));
     }
-    if (random() % 8 == 0) damaged.erase(random() % damaged.size(), 1 + random() % 8);
+    if (random.next() % 8 == 0) damaged.erase(random.next() % damaged.size(), 1 + random.next() % 8);
     read_anyway += survives(damaged) ? 1 : 0;
   }
   // Flips in names and weights leave a model, flips in structure mostly do not: both sorts must have been met.

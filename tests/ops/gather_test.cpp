@@ -3,14 +3,12 @@
 #include <limits>
 #include <numeric>
 
-#include "base/random.h"
 #include "ops/move.h"
 #include "ops/single_op.h"
+#include "test_random.h"
 
 namespace camshaft::ops {
 namespace {
-
-constexpr uint64_t seed = 4711;
 
 Tensor counting(DType dtype, const Dims& dims) {
   const int64_t n = element_count(dims);
@@ -30,7 +28,7 @@ std::string text(const Tensor& t, int64_t i) {
 }
 
 TEST(Gather, RandomShapes) {
-  Random random(seed);
+  Random random = test_random();
   for (int round = 0; round < 60; ++round) {
     Dims dims, index_dims;
     for (int64_t a = random.integer(1, 4); a > 0; --a) dims.push_back(random.integer(1, 6));
@@ -55,7 +53,7 @@ TEST(Gather, RandomShapes) {
       const int64_t k = i % inner, outer = i / inner / indices.size();
       int64_t index = list[static_cast<size_t>(i / inner % indices.size())];
       if (index < 0) index += dims[axis];
-      ASSERT_EQ(text(y, i), text(x, (outer * dims[axis] + index) * inner + k)) << "seed " << seed << ", " << round;
+      ASSERT_EQ(text(y, i), text(x, (outer * dims[axis] + index) * inner + k)) << "round " << round;
     }
   }
 }
@@ -78,7 +76,7 @@ TEST(Gather, Errors) {
 }
 
 TEST(GatherElements, EveryAxis) {
-  Random random(seed + 1);
+  Random random = test_random();
   for (int round = 0; round < 30; ++round) {
     const Dims dims{random.integer(1, 5), random.integer(1, 5), random.integer(1, 5)};
     const auto axis = static_cast<size_t>(round % 3);
@@ -92,8 +90,7 @@ TEST(GatherElements, EveryAxis) {
     for (int64_t i = 0; i < y.size(); ++i) {
       Dims at{i / (index_dims[1] * index_dims[2]), i / index_dims[2] % index_dims[1], i % index_dims[2]};
       at[axis] = (indices.as<int64_t>()[i] + dims[axis]) % dims[axis];
-      ASSERT_EQ(y.as<float>()[i], static_cast<float>((at[0] * dims[1] + at[1]) * dims[2] + at[2]))
-          << "seed " << seed + 1 << ", round " << round;
+      ASSERT_EQ(y.as<float>()[i], static_cast<float>((at[0] * dims[1] + at[1]) * dims[2] + at[2])) << "round " << round;
     }
   }
   const Tensor x(DType::f32, {2, 3});
@@ -134,7 +131,7 @@ TEST(ScatterND, KindsWithRepeatedIndices) {
 }
 
 TEST(ScatterND, LargeIsTheSameAsOneAfterAnother) {
-  Random random(seed + 2);
+  Random random = test_random();
   const Dims dims{50, 300};
   Tensor x = counting(DType::f32, dims);
   std::vector<int64_t> rows;

@@ -1,23 +1,13 @@
 // Random tensors for comparisons with naive loops.
 #pragma once
 
-#include <cstdio>
-#include <cstdlib>
-#include <random>
+#include <cmath>
 
-#include "base/random.h"
 #include "graph/tensor.h"
 #include "ops/element_io.h"
+#include "test_random.h"
 
 namespace camshaft {
-
-/// Seeded by CAMSHAFT_TEST_SEED or by chance; prints the seed, so that a failure can be repeated.
-inline Random test_random() {
-  const char* given = std::getenv("CAMSHAFT_TEST_SEED");
-  const uint64_t seed = given ? std::strtoull(given, nullptr, 10) : std::random_device{}();
-  std::printf("CAMSHAFT_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
-  return Random(seed);
-}
 
 /// Elements in [-2, 2) for floats, [-9, 9] or [0, 9] for integers, 0 or 1 for bool.
 inline Tensor random_tensor(Random& random, DType dtype, Dims dims) {

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "base/random.h"
 #include "ops/contract.h"
 #include "ops/evaluate.h"
 #include "ops/generate.h"
@@ -28,6 +27,7 @@
 #include "optimize/simplify_algebra.h"
 #include "optimize/simplify_moves.h"
 #include "optimize/to_channels_last.h"
+#include "test_random.h"
 
 namespace camshaft {
 namespace {
@@ -399,13 +399,10 @@ void check_seed(uint64_t seed) {
   }
 }
 
-// CAMSHAFT_TEST_SEED runs another stretch of seeds.
 TEST(Semantics, RandomGraphs) {
-  const char* text = std::getenv("CAMSHAFT_TEST_SEED");
-  const uint64_t first = text ? std::strtoull(text, nullptr, 10) : 1;
-  const int count = text ? 2000 : 60;
-  for (int i = 0; i < count; ++i) {
-    check_seed(first + static_cast<uint64_t>(i));
+  const uint64_t first = test_seed();
+  for (uint64_t i = 0; i < 60; ++i) {
+    check_seed(first + i);
     if (testing::Test::HasFatalFailure()) return;
   }
   EXPECT_GT(chains_seen, 0);

@@ -4,8 +4,8 @@
 
 #include <span>
 
-#include "base/random.h"
 #include "camshaft/error.h"
+#include "test_random.h"
 #include "tools/utf8.h"
 
 namespace camshaft {
@@ -96,9 +96,7 @@ TEST(Npy, RefusalsSayWhy) {
 }
 
 TEST(Npy, DamagedHeadersNeverCrash) {
-  const uint64_t seed = 11;
-  SCOPED_TRACE(seed);
-  Random random(seed);
+  Random random = test_random();
   const auto whole = file_of(Tensor::of<float>(DType::f32, {2, 2}, {1, 2, 3, 4}));
   for (int round = 0; round < 20000; ++round) {
     auto bytes = whole;

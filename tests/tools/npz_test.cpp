@@ -7,8 +7,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "base/random.h"
 #include "camshaft/error.h"
+#include "test_random.h"
 
 namespace camshaft {
 namespace {
@@ -70,9 +70,7 @@ TEST_F(Npz, NothingIsLeftOfAFailedWrite) {
 
 // Every byte is covered by a checksum or by structure, but for fields that say nothing about the arrays (dates, ...).
 TEST_F(Npz, DamagedFilesGiveAnErrorOrTheSameElements) {
-  const uint64_t seed = 3;
-  SCOPED_TRACE(seed);
-  Random random(seed);
+  Random random = test_random();
   write_npz(path_, {sample()[0]});
   const std::string whole = contents();
   int refused = 0;
