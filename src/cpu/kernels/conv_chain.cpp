@@ -13,11 +13,13 @@ int64_t cache_lines(int64_t floats) {
   return (floats * 4 + 63) / 64 * 64;
 }
 
-// `pixels` rows of a 1x1 convolution.
+// `pixels` rows of a 1x1 convolution that has `all_pixels`: they choose how sums are made, which are then the same
+// whatever the bands and threads.
 void product(const float* x, int64_t x_stride, int64_t depth, const float* packed, float* y, int64_t y_stride,
-             int64_t columns, int64_t pixels, const Epilogue& epilogue, int64_t first_pixel, void* scratch) {
+             int64_t columns, int64_t pixels, int64_t all_pixels, const Epilogue& epilogue, int64_t first_pixel,
+             void* scratch) {
   CoreProblem p;
-  p.m = pixels;
+  p.m = all_pixels;
   p.n = columns;
   p.depth = depth;
   p.rows.base = x;
@@ -43,17 +45,15 @@ ConvChainPlan::ConvChainPlan(const ConvChain& chain, int64_t band_pixels) : chai
   band_rows_ = bands > 0 ? (out_h + bands - 1) / bands : 1;
   const int64_t seen = (band_rows_ - 1) * shape_.stride_h + (shape_.kernel_h - 1) * shape_.dilation_h + 1;
   ring_lines_ = std::max<int64_t>(1, std::min(seen, shape_.in_h));
-  int64_t most_pixels = 1;
   if (chain_.x_channels > 0) {
     ring_bytes_ = cache_lines(ring_lines_ * shape_.in_w * shape_.in_channels);
-    most_pixels = std::max(most_pixels, ring_lines_ * shape_.in_w);
   } else {
     ring_lines_ = std::max<int64_t>(1, shape_.in_h);
   }
   if (chain_.y_channels > 0) {
     rows_bytes_ = cache_lines(band_rows_ * out_w * shape_.out_channels);
-    most_pixels = std::max(most_pixels, band_rows_ * out_w);
   }
+  const int64_t most_pixels = shape_.batch * std::max(shape_.in_h * shape_.in_w, out_h * out_w);
   thread_bytes_ = ring_bytes_ + rows_bytes_ + core_workspace_bytes(most_pixels, 1);
 }
 
@@ -81,7 +81,8 @@ void ConvChainPlan::run_rows(const ConvChainOperands& o, int64_t image, int64_t 
         const int64_t place = next_line % ring_lines_;
         const int64_t count = std::min(last - next_line, ring_lines_ - place);
         product(x + next_line * line_pixels * x_stride, x_stride, x_channels, o.expand,
-                ring + place * line_pixels * wide, wide, wide, count * line_pixels, o.expand_epilogue, 0, scratch);
+                ring + place * line_pixels * wide, wide, wide, count * line_pixels, s.batch * s.in_h * line_pixels,
+                o.expand_epilogue, 0, scratch);
         next_line += count;
       }
     }
@@ -94,8 +95,8 @@ void ConvChainPlan::run_rows(const ConvChainOperands& o, int64_t image, int64_t 
     depthwise_band(s, band, o.depthwise, e);
     if (e.callback) e.callback(e.context, pixel, pixels, 0, s.out_channels);
     if (projects)
-      product(rows, s.out_channels, s.out_channels, o.project, out, y_stride, y_channels, pixels, o.project_epilogue,
-              pixel, scratch);
+      product(rows, s.out_channels, s.out_channels, o.project, out, y_stride, y_channels, pixels,
+              s.batch * s.out_h() * out_w, o.project_epilogue, pixel, scratch);
   }
 }
 
