@@ -202,6 +202,36 @@ TEST(Attention, LargeScoresDoNotOverflow) {
   });
 }
 
+// Many problems, whose next operands are fetched ahead; the last has none after it.
+TEST(Attention, ManyProblems) {
+  const uint64_t seed = test_seed();
+  for_each_target([&] {
+    RandomData random(seed);
+    ThreadPool pool(3);
+    for (const Masks masks : {Masks::added, Masks::two_added, Masks::none})
+      check({120, 49, 49, 32, 33, masks, true}, random, pool);
+  });
+}
+
+// A score times the scale is beyond the largest float, and yet the only one that counts.
+TEST(Attention, ScaledScoresBeyondFloats) {
+  for_each_target([] {
+    ThreadPool pool(1);
+    const std::vector<int64_t> outer{0}, rows{0, 1, 2, 3, 4, 5, 6, 7};
+    std::vector<float> q(8, 1e30f), k{1e8f, 2e8f, -1e8f, 0, 1, 3e8f, 5, 2e8f}, v{1, 2, 3, 4, 5, 6, 7, 8}, y(8);
+    AttentionArgs args;
+    args.outer = 1, args.queries = args.keys = 8, args.size = args.value_size = 1, args.scale = 10;
+    args.query = {q.data(), outer.data(), rows.data(), 1, 1};
+    args.key = {k.data(), outer.data(), rows.data(), 1, 1};
+    args.value = {v.data(), outer.data(), rows.data(), 1, 1};
+    args.result = y.data();
+    args.result_place = {nullptr, outer.data(), rows.data(), 1, 1};
+    Workspace workspace(attention_workspace_bytes(args, 1));
+    attention(args, pool, workspace.get());
+    for (const float x : y) EXPECT_EQ(x, 6);
+  });
+}
+
 TEST(Attention, NanAndInfinity) {
   const uint64_t seed = test_seed();
   for_each_target([&] {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "base/thread_pool.h"
+#include "cpu/kernels/attention_ahead.h"
 #include "cpu/kernels/attention_blocks.h"
 #include "cpu/kernels/targets.h"
 
@@ -16,6 +16,7 @@
 #include "hwy/highway.h"
 // clang-format on
 
+#include "cpu/kernels/attention_pack-inl.h"
 #include "cpu/kernels/attention_softmax-inl.h"
 #include "cpu/kernels/attention_tile-inl.h"
 
@@ -24,58 +25,6 @@ namespace camshaft::cpu::HWY_NAMESPACE {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-int64_t panel_width() {
-  return kPanelVectors * panel_lanes();
-}
-
-// ---- packing
-
-// Keys [first, first + count) as columns of a panel: element d of key k at out[d * stored + k].
-void pack_key_panel(const AttentionArgs& a, int64_t o, int64_t first, int64_t count, int64_t stored, float* out) {
-  const float* base = a.key.data + a.key.outer[o];
-  const int64_t* rows = a.key.rows + first;
-  if (count < stored) {
-    for (int64_t d = 0; d < a.size; ++d) std::fill(out + d * stored + count, out + (d + 1) * stored, 0.0f);
-  }
-  if (a.key.column == 1) {
-    pack_columns(base, rows, count, a.size, stored, out);
-    return;
-  }
-  for (int64_t d = 0; d < a.size; ++d) {
-    const float* from = base + d * a.key.column;
-    float* to = out + d * stored;
-    if (a.key.row_step == 1) {
-      std::memcpy(to, from + rows[0], static_cast<size_t>(count) * sizeof(float));
-    } else {
-      for (int64_t k = 0; k < count; ++k) to[k] = from[rows[k]];
-    }
-  }
-}
-
-void pack_keys(const AttentionArgs& a, int64_t o, float* out) {
-  const int64_t width = panel_width(), lanes = panel_lanes();
-  for (int64_t k = 0; k < a.keys; k += width) {
-    const int64_t count = std::min(width, a.keys - k);
-    pack_key_panel(a, o, k, count, AttentionBlocks::round_up(count, lanes), out + k * a.size);
-  }
-}
-
-void copy_row(const float* from, int64_t step, int64_t count, float* to) {
-  if (step == 1) {
-    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
-  } else {
-    for (int64_t i = 0; i < count; ++i) to[i] = from[i * step];
-  }
-}
-
-void pack_values(const AttentionArgs& a, int64_t o, int64_t columns, float* out) {
-  const float* base = a.value.data + a.value.outer[o];
-  for (int64_t k = 0; k < a.keys; ++k, out += columns) {
-    copy_row(base + a.value.rows[k], a.value.column, a.value_size, out);
-    std::fill(out + a.value_size, out + columns, 0.0f);
-  }
-}
 
 // y = x · factor
 HWY_INLINE void scale_row(const float* x, int64_t n, float factor, float* y, int64_t step) {
@@ -105,18 +54,20 @@ bool reads_values_in_place(const AttentionArgs& a) {
 
 class Block {
  public:
-  Block(const AttentionArgs& args, const AttentionScratch& scratch, const Values& values, int64_t o, int64_t first,
-        int64_t rows)
+  Block(const AttentionArgs& args, const AttentionScratch& scratch, const Values& values, Ahead& ahead, int64_t o,
+        int64_t first, int64_t rows)
       : a_(args),
         s_(scratch),
         values_(values),
+        ahead_(ahead),
         blocks_(args.queries, args.keys, panel_width()),
         o_(o),
         first_(first),
         rows_(rows),
         columns_(AttentionBlocks::round_up(args.value_size, panel_lanes())),
         // Without masks the scores are scaled on their way into the exponential.
-        plain_(args.mask_count == 0 && args.scale > 0 && args.scale < kInfinity) {}
+        plain_(!reads_keys_in_place(args) && args.mask_count == 0 && args.scale > 0 && args.scale < kInfinity),
+        finishes_(plain_ || (!reads_keys_in_place(args) && adds_rows(args))) {}
 
   void run() {
     const float* queries[kAttentionRows];
@@ -125,7 +76,9 @@ class Block {
       const int64_t keys = std::min(blocks_.keys, a_.keys - k);
       multiply_keys(queries, k, keys);
       softmax(k, keys);
-      multiply_values(k, keys);
+      const bool last = k + keys == a_.keys;
+      if (last && divides_directly()) return multiply_values(k, keys, true);
+      multiply_values(k, keys, false);
     }
     for (int64_t r = 0; r < rows_; ++r) store(r);
   }
@@ -149,36 +102,50 @@ class Block {
       return;
     }
     const int64_t width = panel_width(), lanes = panel_lanes();
+    ScoreTiles t;
+    t.queries = queries;
+    t.size = a_.size;
+    t.out_stride = blocks_.score_stride;
+    if (finishes_) {
+      t.finish.tops = s_.row_vectors;
+      t.finish.scale = a_.scale;
+      for (const AttentionMask* mask = a_.masks; mask != a_.masks + a_.mask_count; ++mask)
+        t.finish.mask[t.finish.masks++] = {mask->added + mask->outer[o_] + mask->columns[first], mask->rows + first_};
+    }
     for (int64_t k = 0; k < keys; k += width) {
-      const int64_t vectors = (std::min(width, keys - k) + lanes - 1) / lanes;
-      score_tiles(vectors, queries, rows_, s_.keys + (first + k) * a_.size, a_.size, s_.scores + k,
-                  blocks_.score_stride);
+      const int64_t count = std::min(width, keys - k), vectors = (count + lanes - 1) / lanes;
+      t.panel = s_.keys + (first + k) * a_.size;
+      t.out = s_.scores + k;
+      t.last_keys = count - (vectors - 1) * lanes;
+      t.column = k;
+      t.finish.first = k == 0;
+      score_tiles(vectors, rows_, t, ahead_);
     }
   }
 
   void softmax(int64_t first, int64_t keys) {
-    float tops[kAttentionRows], shifts[kAttentionRows], sums[kAttentionRows];
-    if (plain_) {
-      largest_scores(s_.scores, blocks_.score_stride, rows_, keys, tops);
-    } else if (a_.mask_count == 1 && is_added_row(a_.masks[0])) {
-      add_masks<false>(s_.scores, blocks_.score_stride, rows_, keys, a_.scale, added_mask(a_.masks[0], first), {},
-                       tops);
-    } else if (a_.mask_count == 2 && is_added_row(a_.masks[0]) && is_added_row(a_.masks[1])) {
-      // Shifted windows: a bias for each distance, and what is out of reach.
-      add_masks<true>(s_.scores, blocks_.score_stride, rows_, keys, a_.scale, added_mask(a_.masks[0], first),
-                      added_mask(a_.masks[1], first), tops);
+    HWY_ALIGN float tops[kAttentionRows], shifts[kAttentionRows], sums[kAttentionRows];
+    if (finishes_) {
+      join_lanes<Largest>(s_.row_vectors, rows_, tops);
     } else {
       for (int64_t r = 0; r < rows_; ++r) tops[r] = masked(r, s_.scores + r * blocks_.score_stride, first, keys);
     }
+    const float factor = (plain_ ? a_.scale : 1.0f) * 1.442695041f;
+    bool multiplies_first = plain_;
     for (int64_t r = 0; r < rows_; ++r) {
       if (first > 0) tops[r] = std::max(s_.largest[r], tops[r]);
       shifts[r] = tops[r] == -kInfinity ? 0 : tops[r];
+      multiplies_first &= std::abs(shifts[r] * factor) < kInfinity;
     }
-    const float factor = (plain_ ? a_.scale : 1.0f) * 1.442695041f;
-    exponentials(s_.scores, blocks_.score_stride, rows_, keys, factor, shifts, sums);
+    const auto exponentials = multiplies_first ? exponentials_of<true> : exponentials_of<false>;
+    exponentials(s_.scores, blocks_.score_stride, rows_, keys, factor, shifts, s_.row_vectors);
+    join_lanes<Sum>(s_.row_vectors, rows_, sums);
     for (int64_t r = 0; r < rows_; ++r) {
       if (first > 0) {
-        s_.factor[r] = s_.largest[r] == tops[r] ? 1 : std::exp2(factor * (s_.largest[r] - tops[r]));
+        // As rounded in the exponentials, of this block and the last.
+        const float moved =
+            multiplies_first ? factor * s_.largest[r] - factor * tops[r] : factor * (s_.largest[r] - tops[r]);
+        s_.factor[r] = s_.largest[r] == tops[r] ? 1 : std::exp2(moved);
         sums[r] += s_.total[r] * s_.factor[r];
       }
       s_.total[r] = sums[r];
@@ -186,9 +153,11 @@ class Block {
     }
   }
 
-  static bool is_added_row(const AttentionMask& mask) { return mask.added && mask.neighbours; }
-  AddedMask added_mask(const AttentionMask& mask, int64_t first_key) const {
-    return {mask.added + mask.outer[o_] + mask.columns[first_key], mask.rows + first_};
+  // The usual masks: one that is added, or two, as in shifted windows (a bias for each distance, and what is out of
+  // reach).
+  static bool adds_rows(const AttentionArgs& a) {
+    return a.mask_count >= 1 && a.mask_count <= 2 &&
+           std::all_of(a.masks, a.masks + a.mask_count, [](const AttentionMask& m) { return m.added && m.neighbours; });
   }
 
   float masked(int64_t r, float* x, int64_t first, int64_t keys) {
@@ -213,7 +182,17 @@ class Block {
     return mask_scores(x, keys, a_.scale, rows, a_.mask_count);
   }
 
-  void multiply_values(int64_t first, int64_t keys) {
+  // Whether the last sums can be divided and stored from registers.
+  bool divides_directly() {
+    if (a_.result_place.column != 1) return false;
+    for (int64_t r = 0; r < rows_; ++r) {
+      if (a_.zero_undefined && !(s_.total[r] > 0)) return false;
+      s_.inverse[r] = 1 / s_.total[r];
+    }
+    return true;
+  }
+
+  void multiply_values(int64_t first, int64_t keys, bool divide) {
     const int64_t width = panel_width(), lanes = panel_lanes();
     for (int64_t k = 0; k < keys; k += kAttentionDepth) {
       const int64_t depth = std::min(kAttentionDepth, keys - k);
@@ -229,7 +208,14 @@ class Block {
         tile.v = values_.data + (first + k) * values_.stride + c;
         tile.sums = s_.sums + c;
         tile.factor = s_.factor;
-        value_tiles((std::min(width, columns_ - c) + lanes - 1) / lanes, rows_, tile);
+        const int64_t columns = std::min(width, a_.value_size - c), vectors = (columns + lanes - 1) / lanes;
+        if (divide && k + depth == keys) {
+          tile.result = a_.result + a_.result_place.outer[o_] + c;
+          tile.result_rows = a_.result_place.rows + first_;
+          tile.inverse = s_.inverse;
+          tile.last_columns = columns - (vectors - 1) * lanes;
+        }
+        value_tiles(vectors, rows_, tile, ahead_);
       }
     }
   }
@@ -247,9 +233,10 @@ class Block {
   const AttentionArgs& a_;
   const AttentionScratch& s_;
   const Values values_;
+  Ahead& ahead_;
   const AttentionBlocks blocks_;
   const int64_t o_, first_, rows_, columns_;
-  const bool plain_;
+  const bool plain_, finishes_;
 };
 
 // Blocks [begin, end) of all queries of all problems.
@@ -258,6 +245,8 @@ void run_blocks(const AttentionArgs& a, int64_t begin, int64_t end, float* memor
   const AttentionScratch scratch(a, panel_width(), panel_lanes(), memory);
   const int64_t columns = AttentionBlocks::round_up(a.value_size, panel_lanes());
   const bool keys_in_place = reads_keys_in_place(a), values_in_place = reads_values_in_place(a);
+  const bool repays = Ahead::repays(a);
+  Ahead ahead;
   int64_t packed_key = -1, packed_value = -1;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t o = i / blocks.row_blocks, first = i % blocks.row_blocks * blocks.rows;
@@ -270,7 +259,8 @@ void run_blocks(const AttentionArgs& a, int64_t begin, int64_t end, float* memor
     }
     packed_key = a.key.outer[o];
     packed_value = a.value.outer[o];
-    Block(a, scratch, values, o, first, std::min(blocks.rows, a.queries - first)).run();
+    if (repays && (i == begin || first == 0) && o + 1 < a.outer) ahead = Ahead(a, o + 1);
+    Block(a, scratch, values, ahead, o, first, std::min(blocks.rows, a.queries - first)).run();
   }
 }
 

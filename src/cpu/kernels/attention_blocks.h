@@ -43,7 +43,7 @@ struct AttentionBlocks {
 
 /// Parts of one thread's workspace. Sizes are multiples of 16 floats.
 struct AttentionScratch {
-  float *keys, *values, *scores, *sums, *queries, *mask_rows, *largest, *total, *factor;
+  float *keys, *values, *scores, *sums, *queries, *mask_rows, *row_vectors, *largest, *total, *factor, *inverse;
 
   static int64_t whole_lines(int64_t floats) { return (floats + 15) / 16 * 16; }
 
@@ -74,7 +74,8 @@ struct AttentionScratch {
     place(sums, kAttentionRows * columns);
     place(queries, kAttentionRows * a.size);
     place(mask_rows, a.mask_count * blocks.score_stride);
-    for (float** part : {&largest, &total, &factor}) place(*part, kAttentionRows);
+    place(row_vectors, kAttentionRows * lanes);
+    for (float** part : {&largest, &total, &factor, &inverse}) place(*part, kAttentionRows);
     return used_;
   }
 };

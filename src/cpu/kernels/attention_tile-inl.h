@@ -1,4 +1,4 @@
-// Register tiles of attention's two products, and the transposition of keys. Included once per instruction set.
+// Register tiles of attention's two products. Included once per instruction set.
 #if defined(CAMSHAFT_CPU_ATTENTION_TILE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef CAMSHAFT_CPU_ATTENTION_TILE_INL_H
 #undef CAMSHAFT_CPU_ATTENTION_TILE_INL_H
@@ -9,8 +9,11 @@
 #include <hwy/highway.h>
 
 #include <cstdint>
+#include <limits>
 
+#include "cpu/kernels/attention_ahead.h"
 #include "cpu/kernels/masked_load-inl.h"
+#include "cpu/kernels/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu {
@@ -61,24 +64,78 @@ HWY_INLINE void panel_product(const float* const (&a)[MR], const float* HWY_REST
   for (; k < depth; ++k, b += b_stride) panel_step<MR, NV>(a, k, b, sum);
 }
 
-// out[r, :] = queries[r] · panel, a panel of NV vectors whose rows follow each other.
+// A mask that is added, row r at data + rows[r].
+struct AddedMask {
+  const float* data;
+  const int64_t* rows;
+};
+
+// What becomes of a block's scores on their way to memory, while they are in registers: passes over them of their own
+// took 2.5 cycles a vector of scores, for which the products take 64 (heads of 64).
+struct ScoreFinish {
+  float* tops = nullptr;  // of each row, a vector of largest scores; null: the sums are stored as they are
+  bool first = true;      // the tops hold nothing yet
+  float scale = 1;        // with masks only
+  int masks = 0;
+  AddedMask mask[2] = {};
+};
+
+struct ScoreTiles {
+  const float* const* queries = nullptr;
+  const float* panel = nullptr;  // of keys; its rows follow each other
+  int64_t size = 0;
+  float* out = nullptr;
+  int64_t out_stride = 0;
+  int64_t last_keys = 0;  // in the last vector
+  int64_t column = 0;     // of the panel, in the masks
+  ScoreFinish finish;
+};
+
 template <int MR, int NV>
-HWY_NOINLINE void score_tile(const float* const* queries, const float* panel, int64_t size, float* out,
-                             int64_t out_stride) {
+HWY_INLINE void finish_scores(const ScoreTiles& t, int64_t row, PanelVec (&sum)[MR][NV]) {
+  const PanelTag d;
+  const ScoreFinish& f = t.finish;
+  const auto tail = hn::FirstN(d, static_cast<size_t>(t.last_keys));
+  const auto lowest = hn::Set(d, -std::numeric_limits<float>::infinity()), scale = hn::Set(d, f.scale);
+#pragma GCC unroll 16
+  for (int r = 0; r < MR; ++r) {
+    for (int m = 0; m < f.masks; ++m) {
+      const float* added = f.mask[m].data + f.mask[m].rows[row + r] + t.column;
+#pragma GCC unroll 16
+      for (int v = 0; v < NV; ++v) {
+        const float* from = added + v * panel_lanes();
+        const PanelVec mask = v + 1 < NV ? hn::LoadU(d, from) : masked_load(tail, d, from);
+        sum[r][v] = m == 0 ? hn::MulAdd(sum[r][v], scale, mask) : hn::Add(sum[r][v], mask);
+      }
+    }
+    float* top = f.tops + (row + r) * panel_lanes();
+    PanelVec best = f.first ? lowest : hn::Load(d, top);
+#pragma GCC unroll 16
+    for (int v = 0; v < NV; ++v)
+      best = max_or_second(v + 1 < NV ? sum[r][v] : hn::IfThenElse(tail, sum[r][v], lowest), best);
+    hn::Store(best, d, top);
+  }
+}
+
+// out[r, :] = queries[r] · panel, a panel of NV vectors.
+template <int MR, int NV>
+HWY_NOINLINE void score_tile(const ScoreTiles& t, int64_t row) {
   const PanelTag d;
   const float* a[MR];
   PanelVec sum[MR][NV];
 #pragma GCC unroll 16
   for (int r = 0; r < MR; ++r) {
-    a[r] = queries[r];
+    a[r] = t.queries[row + r];
 #pragma GCC unroll 16
     for (int v = 0; v < NV; ++v) sum[r][v] = hn::Zero(d);
   }
-  panel_product<MR, NV>(a, panel, NV * panel_lanes(), size, sum);
+  panel_product<MR, NV>(a, t.panel, NV * panel_lanes(), t.size, sum);
+  if (t.finish.tops) finish_scores<MR, NV>(t, row, sum);
+  float* out = t.out + row * t.out_stride;
 #pragma GCC unroll 16
   for (int r = 0; r < MR; ++r) {
 #pragma GCC unroll 16
-    for (int v = 0; v < NV; ++v) hn::Store(sum[r][v], d, out + r * out_stride + v * panel_lanes());
+    for (int v = 0; v < NV; ++v) hn::Store(sum[r][v], d, out + r * t.out_stride + v * panel_lanes());
   }
 }
 
@@ -132,6 +189,11 @@ struct ValueTile {
   bool add = false;               // to what the sums hold …
   bool rescale = false;           // … times the row's factor
   const float* factor = nullptr;  // of each row
+  // Where the last sums go, times `inverse` of the row: row r at result + result_rows[r]. Null: to the sums.
+  float* result = nullptr;
+  const int64_t* result_rows = nullptr;
+  const float* inverse = nullptr;
+  int64_t last_columns = 0;  // of the last vector
 };
 
 template <int MR, int NV>
@@ -151,6 +213,18 @@ HWY_NOINLINE void value_tile(const ValueTile& t, int64_t row) {
     for (int v = 0; v < NV; ++v) sum[r][v] = hn::Mul(hn::Load(d, out + r * t.sums_stride + v * panel_lanes()), factor);
   }
   panel_product<MR, NV>(a, t.v, t.v_stride, t.depth, sum);
+  if (t.result) {
+    const auto tail = hn::FirstN(d, static_cast<size_t>(t.last_columns));
+#pragma GCC unroll 16
+    for (int r = 0; r < MR; ++r) {
+      const auto inverse = hn::Set(d, t.inverse[row + r]);
+      float* to = t.result + t.result_rows[row + r];
+#pragma GCC unroll 16
+      for (int v = 0; v + 1 < NV; ++v) hn::StoreU(hn::Mul(sum[r][v], inverse), d, to + v * panel_lanes());
+      hn::BlendedStore(hn::Mul(sum[r][NV - 1], inverse), tail, d, to + (NV - 1) * panel_lanes());
+    }
+    return;
+  }
 #pragma GCC unroll 16
   for (int r = 0; r < MR; ++r) {
 #pragma GCC unroll 16
@@ -181,116 +255,37 @@ HWY_INLINE void for_tiles(int64_t rows, Call&& call) {
 }
 
 template <int NV>
-HWY_INLINE void score_tiles_of(const float* const* queries, int64_t rows, const float* panel, int64_t size, float* out,
-                               int64_t out_stride) {
+HWY_INLINE void score_tiles_of(int64_t rows, const ScoreTiles& t, Ahead& ahead) {
   for_tiles<NV>(rows, [&](auto mr, int64_t row) HWY_ATTR {
-    score_tile<decltype(mr)::value, NV>(queries + row, panel, size, out + row * out_stride, out_stride);
+    score_tile<decltype(mr)::value, NV>(t, row);
+    ahead.fetch();
   });
 }
 
-HWY_INLINE void score_tiles(int64_t vectors, const float* const* queries, int64_t rows, const float* panel,
-                            int64_t size, float* out, int64_t out_stride) {
+HWY_INLINE void score_tiles(int64_t vectors, int64_t rows, const ScoreTiles& t, Ahead& ahead) {
 #if HWY_TARGET <= HWY_AVX3
-  if (vectors == 4) return score_tiles_of<4>(queries, rows, panel, size, out, out_stride);
-  if (vectors == 3) return score_tiles_of<3>(queries, rows, panel, size, out, out_stride);
+  if (vectors == 4) return score_tiles_of<4>(rows, t, ahead);
+  if (vectors == 3) return score_tiles_of<3>(rows, t, ahead);
 #endif
-  if (vectors == 2) return score_tiles_of<2>(queries, rows, panel, size, out, out_stride);
-  score_tiles_of<1>(queries, rows, panel, size, out, out_stride);
+  if (vectors == 2) return score_tiles_of<2>(rows, t, ahead);
+  score_tiles_of<1>(rows, t, ahead);
 }
 
 template <int NV>
-HWY_INLINE void value_tiles_of(int64_t rows, const ValueTile& t) {
-  for_tiles<NV>(rows, [&](auto mr, int64_t row) HWY_ATTR { value_tile<decltype(mr)::value, NV>(t, row); });
+HWY_INLINE void value_tiles_of(int64_t rows, const ValueTile& t, Ahead& ahead) {
+  for_tiles<NV>(rows, [&](auto mr, int64_t row) HWY_ATTR {
+    value_tile<decltype(mr)::value, NV>(t, row);
+    ahead.fetch();
+  });
 }
 
-HWY_INLINE void value_tiles(int64_t vectors, int64_t rows, const ValueTile& t) {
+HWY_INLINE void value_tiles(int64_t vectors, int64_t rows, const ValueTile& t, Ahead& ahead) {
 #if HWY_TARGET <= HWY_AVX3
-  if (vectors == 4) return value_tiles_of<4>(rows, t);
-  if (vectors == 3) return value_tiles_of<3>(rows, t);
+  if (vectors == 4) return value_tiles_of<4>(rows, t, ahead);
+  if (vectors == 3) return value_tiles_of<3>(rows, t, ahead);
 #endif
-  if (vectors == 2) return value_tiles_of<2>(rows, t);
-  value_tiles_of<1>(rows, t);
-}
-
-#if HWY_TARGET <= HWY_AVX3 && HWY_TARGET != HWY_SCALAR
-// 16 rows of 16 elements become columns: neighbours first, then 128-bit blocks.
-HWY_INLINE void transpose_16x16(const float* const* rows, float* out, int64_t stride) {
-  const hn::FixedTag<float, 16> d;
-  const hn::FixedTag<double, 8> pairs;
-  hn::Vec<decltype(d)> quads[4][4];  // [group of four rows][column mod 4]: in block b the four rows of column 4b + i
-#pragma GCC unroll 4
-  for (int g = 0; g < 4; ++g) {
-    const auto r0 = hn::LoadU(d, rows[4 * g]), r1 = hn::LoadU(d, rows[4 * g + 1]);
-    const auto r2 = hn::LoadU(d, rows[4 * g + 2]), r3 = hn::LoadU(d, rows[4 * g + 3]);
-    const auto a = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
-    const auto b = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
-    const auto e = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
-    const auto f = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
-    quads[g][0] = hn::BitCast(d, hn::InterleaveLower(pairs, a, b));
-    quads[g][1] = hn::BitCast(d, hn::InterleaveUpper(pairs, a, b));
-    quads[g][2] = hn::BitCast(d, hn::InterleaveLower(pairs, e, f));
-    quads[g][3] = hn::BitCast(d, hn::InterleaveUpper(pairs, e, f));
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    const auto x0 = quads[0][i], x1 = quads[1][i], x2 = quads[2][i], x3 = quads[3][i];
-    const auto even01 = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(x1), x0);
-    const auto even23 = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(x3), x2);
-    const auto odd01 = hn::OddEvenBlocks(x1, hn::SwapAdjacentBlocks(x0));
-    const auto odd23 = hn::OddEvenBlocks(x3, hn::SwapAdjacentBlocks(x2));
-    hn::StoreU(hn::ConcatLowerLower(d, even23, even01), d, out + i * stride);
-    hn::StoreU(hn::ConcatLowerLower(d, odd23, odd01), d, out + (4 + i) * stride);
-    hn::StoreU(hn::ConcatUpperUpper(d, even23, even01), d, out + (8 + i) * stride);
-    hn::StoreU(hn::ConcatUpperUpper(d, odd23, odd01), d, out + (12 + i) * stride);
-  }
-}
-#endif
-
-// Row k of the source, at base + rows[k], becomes column k of `out`: count rows of `size` elements.
-HWY_NOINLINE void pack_columns(const float* base, const int64_t* rows, int64_t count, int64_t size, int64_t stored,
-                               float* out) {
-  int64_t k = 0;
-#if HWY_TARGET <= HWY_AVX3 && HWY_TARGET != HWY_SCALAR
-  if (size % 16 == 0) {
-    for (; k + 16 <= count; k += 16) {
-      const float* from[16];
-      for (int64_t j = 0; j < 16; ++j) from[j] = base + rows[k + j];
-      for (int64_t i = 0; i < size; i += 16) {
-        transpose_16x16(from, out + i * stored + k, stored);
-        for (const float*& f : from) f += 16;
-      }
-    }
-  }
-#endif
-#if HWY_TARGET != HWY_SCALAR
-  const hn::FixedTag<float, 4> d;
-  const hn::FixedTag<double, 2> pairs;
-  for (; k + 4 <= count; k += 4) {
-    const float *f0 = base + rows[k], *f1 = base + rows[k + 1], *f2 = base + rows[k + 2], *f3 = base + rows[k + 3];
-    float* to = out + k;
-    int64_t i = 0;
-    for (; i + 4 <= size; i += 4) {
-      const auto r0 = hn::LoadU(d, f0 + i), r1 = hn::LoadU(d, f1 + i);
-      const auto r2 = hn::LoadU(d, f2 + i), r3 = hn::LoadU(d, f3 + i);
-      const auto a = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
-      const auto b = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
-      const auto e = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
-      const auto f = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
-      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, a, b)), d, to + i * stored);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, a, b)), d, to + (i + 1) * stored);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, e, f)), d, to + (i + 2) * stored);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, e, f)), d, to + (i + 3) * stored);
-    }
-    for (; i < size; ++i) {
-      float* column = to + i * stored;
-      column[0] = f0[i], column[1] = f1[i], column[2] = f2[i], column[3] = f3[i];
-    }
-  }
-#endif
-  for (; k < count; ++k) {
-    const float* from = base + rows[k];
-    for (int64_t i = 0; i < size; ++i) out[i * stored + k] = from[i];
-  }
+  if (vectors == 2) return value_tiles_of<2>(rows, t, ahead);
+  value_tiles_of<1>(rows, t, ahead);
 }
 
 }  // namespace HWY_NAMESPACE
