@@ -16,6 +16,7 @@
 #include "cpu/kernels/gemm_blocking.h"
 #include "cpu/kernels/gemm_dots-inl.h"
 #include "cpu/kernels/gemm_tile-inl.h"
+#include "cpu/kernels/gemm_tile_even-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu {
@@ -51,7 +52,14 @@ void run_panel(TileArgs& t, const Epilogue& e, const float* const* pointers, int
   constexpr int64_t lanes = tile_lanes();
   const int64_t vectors = (columns + lanes - 1) / lanes;
   t.tail_lanes = static_cast<int>(columns - (vectors - 1) * lanes);
-  const int64_t tiles = (rows + kTileRows[vectors - 1] - 1) / kTileRows[vectors - 1];
+  int64_t most = kTileRows[vectors - 1];
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  const bool even = t.row_step > 0 && has_even_tiles(vectors, t.tail_lanes);
+  if (even) most = kEvenRows[vectors - 1];
+#else
+  constexpr bool even = false;
+#endif
+  const int64_t tiles = (rows + most - 1) / most;
   const int64_t steps = std::max<int64_t>(1, t.taps * (t.depth / 4));
   // Spread the next panel's cache lines over this panel's tiles: the first pass over a panel would otherwise wait for
   // memory while the passes after it leave memory idle.
@@ -67,7 +75,13 @@ void run_panel(TileArgs& t, const Epilogue& e, const float* const* pointers, int
     t.rows = pointers + row;
     t.row0 = row0 + row;
     t.out_rows = out_rows ? out_rows + row : nullptr;
-    run_tile(vectors, height, t);
+    if (even) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+      even_tile(vectors, height, t);
+#endif
+    } else {
+      run_tile(vectors, height, t);
+    }
     if (t.last && e.activation) activate_tile(e, t, height, columns);
     t.prefetch += steps * t.prefetch_lines * 64;
     lines_left -= steps * t.prefetch_lines;
@@ -162,6 +176,7 @@ void core_run_target(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, i
 
   TileArgs t{};
   t.tap_stride = blocking.rows;
+  if (!p.rows.fill) t.row_step = copy ? blocking.copy_stride : p.rows.row_stride;
   // With a few floats a tap, looking costs more than multiplying.
   t.zeros = p.depth >= 16 ? p.rows.zeros : nullptr;
   // What a single pass asks for it needs a moment later: two rows by 13 MB of weights in L3 at 98 GB/s, and at 72 with

@@ -60,6 +60,24 @@ HWY_INLINE void prefetch_tile(const TileArgs& t, const float* base, int64_t ld) 
   }
 }
 
+template <int MR, int NV>
+HWY_INLINE void prefetch_c_and_residuals(const TileArgs& t) {
+  // What C holds from the last K block is in L2 still, and comes soon enough.
+  if (!t.accumulate) prefetch_tile<MR, NV, true>(t, t.c, t.ldc);
+  for (int i = 0; t.last && i < t.residual_count; ++i)
+    prefetch_tile<MR, NV, false>(t, t.residuals[i].data, t.residuals[i].ld);
+}
+
+HWY_INLINE void prefetch_lines(const char*& ahead, int lines, bool near) {
+  for (int i = 0; i < lines; ++i, ahead += 64) {
+    if (near) {
+      __builtin_prefetch(ahead, 0, 3);
+    } else {
+      __builtin_prefetch(ahead, 0, 2);
+    }
+  }
+}
+
 // The sums of a tile go to C, through the epilogue after the last K block.
 template <int MR, int NV>
 HWY_INLINE void finish_tile(const TileArgs& t, TileVec (&sum)[MR][NV]) {
@@ -129,10 +147,7 @@ HWY_NOINLINE void tile(const TileArgs& t) {
     for (int v = 0; v < NV; ++v) sum[r][v] = hn::Zero(d);
   }
 
-  // What C holds from the last K block is in L2 still, and comes soon enough.
-  if (!t.accumulate) prefetch_tile<MR, NV, true>(t, t.c, t.ldc);
-  for (int i = 0; t.last && i < t.residual_count; ++i)
-    prefetch_tile<MR, NV, false>(t, t.residuals[i].data, t.residuals[i].ld);
+  prefetch_c_and_residuals<MR, NV>(t);
 
   const float* b = t.b;
   const char* ahead = t.prefetch;
@@ -156,13 +171,7 @@ HWY_NOINLINE void tile(const TileArgs& t) {
     for (int r = 0; r < MR; ++r) a[r] = rows[r] + t.k_offset;
     int64_t k = 0;
     for (; k + 4 <= t.depth; k += 4) {
-      for (int i = 0; i < ahead_lines; ++i, ahead += 64) {
-        if (ahead_near) {
-          __builtin_prefetch(ahead, 0, 3);
-        } else {
-          __builtin_prefetch(ahead, 0, 2);
-        }
-      }
+      prefetch_lines(ahead, ahead_lines, ahead_near);
       tile_step<MR, NV>(a, k, b, sum);
       tile_step<MR, NV>(a, k + 1, b + NV * lanes, sum);
       tile_step<MR, NV>(a, k + 2, b + 2 * NV * lanes, sum);

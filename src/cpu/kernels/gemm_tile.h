@@ -9,6 +9,7 @@ namespace camshaft::cpu {
 
 struct TileArgs {
   const float* const* rows;  ///< row r of tap t starts at rows[t * tap_stride + r] + k_offset
+  int64_t row_step;          ///< floats from each row to the next, of one tap alone; 0: they lie anywhere
   int64_t tap_stride;
   const float* zeros;  ///< a row of zeros: a tap whose rows are all this one is left out. Null: there is none
   int64_t taps;
