@@ -11,8 +11,9 @@
 namespace camshaft::cpu {
 namespace {
 
-// Floats of transformed input and products that one block may have: they should stay in L2.
-constexpr int64_t kBlockFloats = 256 * 1024;
+// Floats of transformed input and products that one block may have: they should stay in L2, of 1 MiB commonly, beside
+// the weights and the image.
+constexpr int64_t kBlockFloats = 128 * 1024;
 // Fewer tiles than this use each load of the weights too little.
 constexpr int64_t kLeastTiles = 48;
 
