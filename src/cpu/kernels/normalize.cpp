@@ -13,7 +13,9 @@
 #include "hwy/highway.h"
 // clang-format on
 
+#include "cpu/kernels/join_lanes-inl.h"
 #include "cpu/kernels/masked_load-inl.h"
+#include "cpu/kernels/moments-inl.h"
 #include "cpu/kernels/row_reduce-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -23,47 +25,15 @@ namespace {
 // Channels whose running figures a thread keeps on its stack at a time.
 constexpr int64_t max_block = 512;
 
-struct Moments {
-  float mean;
-  float inverse_deviation;
-};
-
-Moments moments(const float* x, int64_t n, float epsilon) {
-  const double mean = row_sum(x, n, 0, Plain()) / static_cast<double>(n);
-  const double variance = row_sum(x, n, static_cast<float>(mean), Squared()) / static_cast<double>(n);
-  return {static_cast<float>(mean), static_cast<float>(1 / std::sqrt(variance + epsilon))};
-}
-
-// y = (x - mean) * inverse * scale + bias, the last two per element. Plain loops: the compiler vectorises them for the
-// target, and they wait for memory.
-HWY_NOINLINE void apply_per_element(const float* x, float* y, int64_t n, Moments m, const float* scale,
-                                    const float* bias) {
-  if (scale && bias) {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - m.mean) * m.inverse_deviation * scale[i] + bias[i];
-  } else if (scale) {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - m.mean) * m.inverse_deviation * scale[i];
-  } else if (bias) {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - m.mean) * m.inverse_deviation + bias[i];
-  } else {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - m.mean) * m.inverse_deviation;
-  }
-}
-
-using Tag = hn::ScalableTag<float>;
-using Vec = hn::Vec<Tag>;
-
-// to = (from - middle) * factor * scale + bias
-HWY_INLINE void apply_to_row(const float* from, int64_t n, Vec middle, Vec factor, const float* scale,
+// to = ((from - middle) * factor + addend) * scale + bias
+HWY_INLINE void apply_to_row(const float* from, int64_t n, Vec middle, Vec factor, Vec addend, const float* scale,
                              const float* bias, float* to) {
   const Tag d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto finish = [&](const auto& load) HWY_ATTR {
-    Vec v = hn::Mul(hn::Sub(load(from), middle), factor);
-    if (scale) v = hn::Mul(v, load(scale));
+    const Vec v = hn::MulAdd(hn::Sub(load(from), middle), factor, addend);
+    if (scale && bias) return hn::MulAdd(v, load(scale), load(bias));
+    if (scale) return hn::Mul(v, load(scale));
     return bias ? hn::Add(v, load(bias)) : v;
   };
   int64_t i = 0;
@@ -76,80 +46,69 @@ HWY_INLINE void apply_to_row(const float* from, int64_t n, Vec middle, Vec facto
 }
 
 // Rows at a time: each passes from one step to the next in arrays of so many figures. A row by itself waits for the
-// additions within a vector, a division and a root, one after the other: 112 cycles for 96 elements, now 60.
+// additions within a vector, a division and a root, one after the other: 112 cycles for 96 elements, now 45.
 constexpr int64_t kRowsTogether = 8;
 
-// Sums of few elements: what a row has up to here is added in one vector's lanes.
-constexpr int64_t kShortRow = 1024;
+struct RowFigures {
+  HWY_ALIGN float middle[kRowsTogether], missed[kRowsTogether], factor[kRowsTogether], addend[kRowsTogether];
+  // A vector of each row; rows that do not exist keep their zeros.
+  HWY_ALIGN float totals[kRowsTogether * HWY_LANES(float)], squares[kRowsTogether * HWY_LANES(float)];
+};
 
-// Sums of (x - shift) or of its squares for each of `rows` short rows.
-template <bool kSquared>
-HWY_INLINE void short_sums(const float* x, int64_t n, int64_t rows, const float* shifts, float* sums) {
+// The figures of so many short rows, as moments() has them; a vector is the beginning.
+void short_rows_figures(const float* x, int64_t n, int64_t rows, float epsilon, RowFigures& f) {
   const Tag d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t whole = n / lanes * lanes;
-  const auto mask = hn::FirstN(d, static_cast<size_t>(n - whole));
-  for (int64_t r = 0; r < rows; ++r, x += n) {
-    const Vec shift = hn::Set(d, kSquared ? shifts[r] : 0.0f);
-    const auto add = [&](Vec sum, Vec v) HWY_ATTR {
-      if (!kSquared) return hn::Add(sum, v);
-      return hn::MulAdd(v, v, sum);
-    };
-    const auto term = [&](Vec v) HWY_ATTR { return kSquared ? hn::Sub(v, shift) : v; };
-    Vec s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
-    int64_t i = 0;
-    for (; i + 4 * lanes <= whole; i += 4 * lanes) {
-      s0 = add(s0, term(hn::LoadU(d, x + i)));
-      s1 = add(s1, term(hn::LoadU(d, x + i + lanes)));
-      s2 = add(s2, term(hn::LoadU(d, x + i + 2 * lanes)));
-      s3 = add(s3, term(hn::LoadU(d, x + i + 3 * lanes)));
-    }
-    for (; i < whole; i += lanes) {
-      s0 = add(s0, term(hn::LoadU(d, x + i)));
-      std::swap(s0, s1);
-    }
-    if (whole < n) s2 = add(s2, hn::IfThenElseZero(mask, term(masked_load(mask, d, x + whole))));
-    sums[r] = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
-  }
-}
-
-void short_layer_rows(const LayerNorm& norm, int64_t begin, int64_t end, const float* x, const float* scale,
-                      const float* bias, float* y, float* mean, float* inverse_deviation) {
-  const Tag d;
-  const hn::ScalableTag<double> wide;
-  const auto pairs = static_cast<int64_t>(hn::Lanes(wide));
-  const int64_t n = norm.length;
+  constexpr int64_t lanes = HWY_LANES(float);
+  HWY_ALIGN float sum[kRowsTogether], square[kRowsTogether];
   const double share = 1 / static_cast<double>(n);
-  for (int64_t first = begin; first < end; first += kRowsTogether) {
-    const int64_t rows = std::min(kRowsTogether, end - first);
-    const float* from = x + first * n;
-    float* to = y + first * n;
-    float sums[kRowsTogether], means[kRowsTogether];
-    HWY_ALIGN double inverses[kRowsTogether] = {};
-    short_sums<false>(from, n, rows, nullptr, sums);
-    for (int64_t r = 0; r < rows; ++r) means[r] = static_cast<float>(sums[r] * share);
-    short_sums<true>(from, n, rows, means, sums);
-    for (int64_t r = 0; r < rows; ++r) inverses[r] = sums[r] * share + norm.epsilon;
-    for (int64_t r = 0; r < kRowsTogether; r += pairs)
-      hn::Store(hn::Div(hn::Set(wide, 1.0), hn::Sqrt(hn::Load(wide, inverses + r))), wide, inverses + r);
-    for (int64_t r = 0; r < rows; ++r, from += n, to += n) {
-      const Vec middle = hn::Set(d, means[r]), factor = hn::Set(d, static_cast<float>(inverses[r]));
-      apply_to_row(from, n, middle, factor, scale, bias, to);
-      if (mean) mean[first + r] = means[r];
-      if (inverse_deviation) inverse_deviation[first + r] = static_cast<float>(inverses[r]);
-    }
+  const int64_t heading = std::min(n, lanes);
+  const auto head = hn::FirstN(d, static_cast<size_t>(heading));
+  for (int64_t r = 0; r < rows; ++r) hn::Store(masked_load(head, d, x + r * n), d, f.totals + r * lanes);
+  join_lanes<Sum>(f.totals, kRowsTogether, sum);
+  const float head_share = 1 / static_cast<float>(heading);
+  for (int64_t r = 0; r < kRowsTogether; ++r) f.middle[r] = sum[r] * head_share;
+  for (int64_t r = 0; r < rows; ++r) {
+    const Deviations row = deviations(x + r * n, n, hn::Set(d, f.middle[r]));
+    hn::Store(row.sum, d, f.totals + r * lanes);
+    hn::Store(row.squares, d, f.squares + r * lanes);
+  }
+  join_lanes<Sum>(f.totals, kRowsTogether, sum);
+  join_lanes<Sum>(f.squares, kRowsTogether, square);
+  const hn::ScalableTag<double> wide;
+  const hn::Rebind<float, decltype(wide)> narrow;
+  const auto shares = hn::Set(wide, share), zero = hn::Zero(wide);
+  for (int64_t r = 0; r < kRowsTogether; r += static_cast<int64_t>(hn::Lanes(wide))) {
+    const auto missed = hn::Mul(hn::PromoteTo(wide, hn::Load(narrow, sum + r)), shares);
+    const auto mean_square = hn::Mul(hn::PromoteTo(wide, hn::Load(narrow, square + r)), shares);
+    const auto variance = hn::Sub(mean_square, hn::Mul(missed, missed));
+    const auto safe = hn::Add(hn::IfThenElse(hn::Lt(variance, zero), zero, variance), hn::Set(wide, epsilon));
+    const auto factor = hn::Div(hn::Set(wide, 1.0), hn::Sqrt(safe));
+    hn::Store(hn::DemoteTo(narrow, missed), narrow, f.missed + r);
+    hn::Store(hn::DemoteTo(narrow, factor), narrow, f.factor + r);
+    hn::Store(hn::DemoteTo(narrow, hn::Neg(hn::Mul(missed, factor))), narrow, f.addend + r);
   }
 }
 
 void layer_rows(const LayerNorm& norm, int64_t begin, int64_t end, const float* x, const float* scale,
                 const float* bias, float* y, float* mean, float* inverse_deviation) {
-  if (norm.length <= kShortRow) return short_layer_rows(norm, begin, end, x, scale, bias, y, mean, inverse_deviation);
-  for (int64_t r = begin; r < end; ++r) {
-    const float* from = x + r * norm.length;
-    const Moments m = moments(from, norm.length, norm.epsilon);
-    apply_per_element(from, y + r * norm.length, norm.length, m, scale, bias);
-    if (mean) mean[r] = m.mean;
-    if (inverse_deviation) inverse_deviation[r] = m.inverse_deviation;
+  const Tag d;
+  const int64_t n = norm.length, together = n <= kShortRow ? kRowsTogether : 1;
+  RowFigures f = {};
+  for (int64_t first = begin; first < end; first += together) {
+    const int64_t rows = std::min(together, end - first);
+    const float* from = x + first * n;
+    float* to = y + first * n;
+    if (n <= kShortRow) {
+      short_rows_figures(from, n, rows, norm.epsilon, f);
+    } else {
+      const Moments m = moments(from, n, norm.epsilon);
+      f.middle[0] = m.middle, f.missed[0] = m.missed, f.factor[0] = m.factor, f.addend[0] = m.addend;
+    }
+    for (int64_t r = 0; r < rows; ++r, from += n, to += n) {
+      apply_to_row(from, n, hn::Set(d, f.middle[r]), hn::Set(d, f.factor[r]), hn::Set(d, f.addend[r]), scale, bias, to);
+      if (mean) mean[first + r] = f.middle[r] + f.missed[r];
+      if (inverse_deviation) inverse_deviation[first + r] = f.factor[r];
+    }
   }
 }
 
@@ -157,8 +116,9 @@ void rms_rows(const RmsNorm& norm, int64_t begin, int64_t end, const float* x, c
   for (int64_t r = begin; r < end; ++r) {
     const float* from = x + r * norm.length;
     const double square = row_sum(from, norm.length, 0, Squared()) / static_cast<double>(norm.length);
-    const float inverse = static_cast<float>(1 / std::sqrt(square + norm.epsilon));
-    apply_per_element(from, y + r * norm.length, norm.length, {0, inverse}, scale, nullptr);
+    const Vec inverse = hn::Set(Tag(), static_cast<float>(1 / std::sqrt(square + norm.epsilon))),
+              zero = hn::Zero(Tag());
+    apply_to_row(from, norm.length, zero, inverse, zero, scale, nullptr, y + r * norm.length);
   }
 }
 
@@ -170,17 +130,15 @@ void group_first(const GroupNorm& norm, int64_t item, const float* x, const floa
   const Moments m = moments(x + offset, width * norm.spatial, norm.epsilon);
   for (int64_t c = 0; c < width; ++c) {
     const int64_t channel = group * width + c;
-    const float factor = m.inverse_deviation * (scale ? scale[channel] : 1.0f);
-    const float addend = bias ? bias[channel] : 0.0f;
+    const float by = scale ? scale[channel] : 1.0f;
+    const float factor = m.factor * by, addend = m.addend * by + (bias ? bias[channel] : 0.0f);
     const float* from = x + offset + c * norm.spatial;
     float* to = y + offset + c * norm.spatial;
 #pragma GCC ivdep
-    for (int64_t i = 0; i < norm.spatial; ++i) to[i] = (from[i] - m.mean) * factor + addend;
+    for (int64_t i = 0; i < norm.spatial; ++i) to[i] = (from[i] - m.middle) * factor + addend;
   }
 }
 
-using Tag = hn::ScalableTag<float>;
-using Vec = hn::Vec<Tag>;
 constexpr int64_t lanes = static_cast<int64_t>(HWY_LANES(float));
 
 // Calls visit(number of vectors, first channel, channels in the last vector) for all of `count` channels.
@@ -318,8 +276,9 @@ void groups_last(const GroupNorm& norm, int64_t batch, int64_t first, int64_t pa
       mean[c] = static_cast<float>(group_mean[g]);
       const double square = group_square[g] < 0 ? 0 : group_square[g];  // NaN stays
       const double inverse = 1 / std::sqrt(square / size + norm.epsilon);
-      factor[c] = static_cast<float>(inverse) * (scale ? scale[channel] : 1.0f);
-      addend[c] = bias ? bias[channel] : 0.0f;
+      const double by = inverse * (scale ? scale[channel] : 1.0);
+      factor[c] = static_cast<float>(by);
+      addend[c] = static_cast<float>((bias ? bias[channel] : 0.0) - (group_mean[g] - double{mean[c]}) * by);
     }
     apply_columns(from + c0, to + c0, norm.spatial, norm.channels, count, mean, factor, addend);
   }
