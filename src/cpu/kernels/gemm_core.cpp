@@ -46,9 +46,10 @@ void activate_tile(const Epilogue& e, const TileArgs& t, int64_t rows, int64_t c
   }
 }
 
-// One K block of one panel over all rows of the M block; `e` is of the panel.
+// One K block of one panel over all rows of the M block; `e` is of the panel. `first`: no panel has read these rows
+// yet.
 void run_panel(TileArgs& t, const Epilogue& e, const float* const* pointers, int64_t row0, const int64_t* out_rows,
-               int64_t rows, int64_t columns, const float* next_b, int64_t next_floats) {
+               int64_t rows, int64_t columns, const float* next_b, int64_t next_floats, bool first) {
   constexpr int64_t lanes = tile_lanes();
   const int64_t vectors = (columns + lanes - 1) / lanes;
   t.tail_lanes = static_cast<int>(columns - (vectors - 1) * lanes);
@@ -70,7 +71,8 @@ void run_panel(TileArgs& t, const Epilogue& e, const float* const* pointers, int
   int64_t lines_left = next_lines;
   for (int64_t i = 0, row = 0; i < tiles; ++i) {
     // Tiles of even height: 49 rows are 4 tiles of 6 and 5 of 5, not 8 of 6 and a slow one of 1.
-    const int64_t height = (rows - row + tiles - i - 1) / (tiles - i);
+    const int64_t height = divide_up(rows - row, tiles - i);
+    t.next_rows = first && i + 1 < tiles ? static_cast<int>(divide_up(rows - row - height, tiles - i - 1)) : 0;
     if (lines_left <= 0) t.prefetch_lines = 0;
     t.rows = pointers + row;
     t.row0 = row0 + row;
@@ -247,7 +249,7 @@ void core_run_target(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, i
           Epilogue of_panel = epilogue;
           if (epilogue.addend) of_panel.addend += col0;
           run_panel(t, of_panel, scratch.pointers + kb.tap0 * blocking.rows, row0, out_rows, rows, columns, next_b,
-                    next_floats);
+                    next_floats, panel == p0);
           // Small blocks are handed over together: the callback's overhead is per call.
           if (t.last && epilogue.callback &&
               (panel + 1 == g1 || rows * (col0 + columns - callback_panel * layout.width) >= kCallbackElements)) {

@@ -19,6 +19,7 @@ struct TileArgs {
   const char* prefetch;
   int prefetch_lines;  ///< cache lines to prefetch every four steps of K
   bool prefetch_near;  ///< into L1, for this tile itself; else into L2, for later ones
+  int next_rows;       ///< rows of the next tile, behind this one's in `rows`, to ask for: nothing has read them yet
   int tail_lanes;      ///< lanes of the last vector that exist in C
 
   float* c;  ///< first column of the panel, row 0 of C
