@@ -1,12 +1,10 @@
 #include "engine/container.h"
 
 #include <algorithm>
-#include <atomic>
 #include <utility>
 
 #include "base/format_bytes.h"
 #include "base/hash.h"
-#include "base/thread_pool.h"
 #include "camshaft/error.h"
 #include "engine/container_format.h"
 
@@ -81,8 +79,7 @@ bool begins_like_container(std::span<const std::byte> bytes) {
   return bytes.size() >= sizeof format::magic && std::memcmp(bytes.data(), format::magic, sizeof format::magic) == 0;
 }
 
-Container open_container(std::span<const std::byte> bytes, const std::string& name,
-                         const OpenContainerOptions& options) {
+Container open_container(std::span<const std::byte> bytes, const std::string& name) {
   const auto header = checked_header(bytes, name);
   // From here on the header is what a writer wrote; it may still be a hostile one.
   const auto count = format::load<uint32_t>(header, format::section_count_at);
@@ -115,62 +112,30 @@ Container open_container(std::span<const std::byte> bytes, const std::string& na
   const size_t table_end = format::fixed_size + count * format::entry_size;
   if (header.size() != table_end + chunks * sizeof(uint64_t))
     refuse(name, "the engine's header has not one checksum for every part");
-  container.checksums_.resize(chunks);
-  if (chunks != 0) std::memcpy(container.checksums_.data(), header.data() + table_end, chunks * sizeof(uint64_t));
-  container.verified_.assign(count, 0);
-  container.verify(options.verify_up_to, options.pool);
+  std::vector<uint64_t> checksums(chunks);  // of all chunks of all sections
+  if (chunks != 0) std::memcpy(checksums.data(), header.data() + table_end, chunks * sizeof(uint64_t));
+  container.verify(checksums);
   return container;
 }
 
-Container open_container(std::shared_ptr<const MappedFile> file, const OpenContainerOptions& options) {
+Container open_container(std::shared_ptr<const MappedFile> file) {
   file->prefetch(0, file->size());
-  Container container = open_container(file->bytes(), file->path(), options);
+  Container container = open_container(file->bytes(), file->path());
   container.file_ = std::move(file);
   return container;
 }
 
-void Container::verify(uint64_t up_to, ThreadPool* pool) {
-  struct Chunk {
-    std::span<const std::byte> bytes;
-    uint64_t checksum;
-    size_t section;
-  };
-  std::vector<Chunk> chunks;
+void Container::verify(std::span<const uint64_t> checksums) const {
   size_t next_checksum = 0;
-  for (size_t i = 0; i < sections_.size(); ++i) {
-    const auto bytes = sections_[i].bytes;
-    const bool wanted = !verified_[i] && bytes.size() <= up_to;
-    for (uint64_t begin = 0; begin < bytes.size(); begin += container_chunk, ++next_checksum) {
-      if (!wanted) continue;
-      const auto size = static_cast<size_t>(std::min<uint64_t>(container_chunk, bytes.size() - begin));
-      chunks.push_back({bytes.subspan(begin, size), checksums_[next_checksum], i});
+  for (const Section& section : sections_) {
+    for (uint64_t begin = 0; begin < section.bytes.size(); begin += container_chunk) {
+      const auto size = static_cast<size_t>(std::min<uint64_t>(container_chunk, section.bytes.size() - begin));
+      if (hash64(section.bytes.subspan(begin, size)) == checksums[next_checksum++]) continue;
+      refuse(name_, "section '" + section.kind + "' of the engine is damaged, somewhere in bytes " +
+                        std::to_string(section.offset + begin) + " to " +
+                        std::to_string(section.offset + begin + size - 1) + " of the file");
     }
   }
-  std::atomic<size_t> first_bad{chunks.size()};
-  const auto check = [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      if (hash64(chunks[i].bytes) == chunks[i].checksum) continue;
-      size_t seen = first_bad.load();
-      while (i < seen && !first_bad.compare_exchange_weak(seen, i)) {
-      }
-      return;
-    }
-  };
-  const auto count = static_cast<int64_t>(chunks.size());
-  pool ? pool->parallel_for(count, 1, check) : check(0, count);
-  if (first_bad < chunks.size()) {
-    const Chunk& bad = chunks[first_bad];
-    const Section& section = sections_[bad.section];
-    const auto begin = static_cast<uint64_t>(bad.bytes.data() - section.bytes.data()) + section.offset;
-    refuse(name_, "section '" + section.kind + "' of the engine is damaged, somewhere in bytes " +
-                      std::to_string(begin) + " to " + std::to_string(begin + bad.bytes.size() - 1) + " of the file");
-  }
-  for (size_t i = 0; i < sections_.size(); ++i)
-    if (sections_[i].bytes.size() <= up_to) verified_[i] = 1;
-}
-
-void Container::verify_rest(ThreadPool* pool) {
-  verify(UINT64_MAX, pool);
 }
 
 bool Container::has(std::string_view kind) const {
@@ -178,12 +143,8 @@ bool Container::has(std::string_view kind) const {
 }
 
 std::span<const std::byte> Container::section(std::string_view kind) const {
-  for (size_t i = 0; i < sections_.size(); ++i) {
-    if (sections_[i].kind != kind) continue;
-    if (!verified_[i])
-      throw Error(ErrorCode::internal, name_ + ": section '" + std::string(kind) + "' is used before it was verified");
-    return sections_[i].bytes;
-  }
+  for (const Section& section : sections_)
+    if (section.kind == kind) return section.bytes;
   refuse(name_, "the engine has no section '" + std::string(kind) + "'");
 }
 

@@ -24,8 +24,6 @@
 
 namespace camshaft {
 
-class ThreadPool;
-
 constexpr uint32_t container_version = 1;
 constexpr uint64_t container_page = 4096;           ///< every section starts at a multiple of it
 constexpr uint64_t container_piece_alignment = 64;  ///< every piece starts at a multiple of it within its section
@@ -60,14 +58,6 @@ std::vector<std::byte> container_bytes(std::span<const SectionSource> sections);
 /// Whether the bytes begin as an engine does: to tell an engine from a model, not to trust it.
 bool begins_like_container(std::span<const std::byte> bytes);
 
-struct OpenContainerOptions {
-  /// Checksums are computed on all threads of it when given. One thread does about 17 GB/s from the page cache, mapping
-  /// included (500 MiB in 30 ms); more help where one does not fill the memory bus, or where the disk is read.
-  ThreadPool* pool = nullptr;
-  /// Sections above this many bytes are left to Container::verify_rest, which must be called before they are used.
-  uint64_t verify_up_to = UINT64_MAX;
-};
-
 /// A checked view of an engine's sections. Holds on to the file when it was opened from one; else the bytes must
 /// outlive it.
 class Container {
@@ -78,33 +68,28 @@ class Container {
     std::span<const std::byte> bytes;
   };
 
-  /// In the order of the file. For inspection: a section's contents may only be used when verified(i).
+  /// In the order of the file.
   const std::vector<Section>& sections() const { return sections_; }
-  bool verified(size_t section) const { return verified_[section]; }
   bool has(std::string_view kind) const;
   /// The bytes of the section of this kind, at a multiple of 4096 in the file. Throws Error(corrupt_engine) when there
-  /// is none, Error(internal) when it was not verified yet.
+  /// is none.
   std::span<const std::byte> section(std::string_view kind) const;
-  /// Verifies what OpenContainerOptions::verify_up_to left out. Throws Error(corrupt_engine).
-  void verify_rest(ThreadPool* pool = nullptr);
 
  private:
-  friend Container open_container(std::span<const std::byte>, const std::string&, const OpenContainerOptions&);
-  friend Container open_container(std::shared_ptr<const MappedFile>, const OpenContainerOptions&);
-  void verify(uint64_t up_to, ThreadPool* pool);
+  friend Container open_container(std::span<const std::byte>, const std::string&);
+  friend Container open_container(std::shared_ptr<const MappedFile>);
+  void verify(std::span<const uint64_t> checksums) const;
 
   std::string name_;
   std::vector<Section> sections_;
-  std::vector<char> verified_;
-  std::vector<uint64_t> checksums_;  // of all chunks of all sections
   std::shared_ptr<const MappedFile> file_;
 };
 
 /// Checks any bytes at all, in this order: size, magic, version, size stated, header checksum, layout, padding,
 /// checksums of the sections. Throws Error(corrupt_engine) that starts with `name` and says what is wrong where;
-/// allocates no more than a small multiple of bytes.size().
-Container open_container(std::span<const std::byte> bytes, const std::string& name,
-                         const OpenContainerOptions& options = {});
-Container open_container(std::shared_ptr<const MappedFile> file, const OpenContainerOptions& options = {});
+/// allocates no more than a small multiple of bytes.size(). Checks about 17 GB/s from the page cache, mapping
+/// included (500 MiB in 30 ms).
+Container open_container(std::span<const std::byte> bytes, const std::string& name);
+Container open_container(std::shared_ptr<const MappedFile> file);
 
 }  // namespace camshaft

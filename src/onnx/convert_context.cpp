@@ -61,12 +61,6 @@ std::vector<int64_t> ConvertContext::ints(ValueId id, std::string_view what) con
   return tensor->to_ints();
 }
 
-std::vector<double> ConvertContext::doubles(ValueId id, std::string_view what) const {
-  const auto tensor = constant(id);
-  if (!tensor) unsupported(fmt::format("{} must be known when the model is built", what));
-  return tensor->to_doubles();
-}
-
 int64_t ConvertContext::static_size(const Dim& d, std::string_view what) const {
   if (!d.is_constant()) unsupported(fmt::format("{} must be a number, it is {}", what, d.str()));
   return d.value();

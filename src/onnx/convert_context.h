@@ -99,7 +99,6 @@ class ConvertContext {
   std::optional<std::vector<Dim>> cut_to_sizes(ValueId id) const;
   /// The elements as numbers; unsupported, naming `what`, when they are not known before running.
   std::vector<int64_t> ints(ValueId id, std::string_view what) const;
-  std::vector<double> doubles(ValueId id, std::string_view what) const;
   /// The value if it is a constant or computed from constants alone, else null.
   std::shared_ptr<const Tensor> constant(ValueId id) const { return target_.constants.find(id); }
   /// A size as a number; unsupported, naming `what`, when it is symbolic.

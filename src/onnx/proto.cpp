@@ -8,14 +8,6 @@ const AttributeProto* NodeProto::find_attribute(std::string_view attribute_name)
   return nullptr;
 }
 
-const FunctionProto* ModelProto::find_function(std::string_view function_domain, std::string_view function_name,
-                                               std::string_view overload) const {
-  for (const FunctionProto& function : functions)
-    if (function.name == function_name && function.domain == function_domain && function.overload == overload)
-      return &function;
-  return nullptr;
-}
-
 namespace {
 
 // Names may hold any bytes: their lengths tell where each ends.

@@ -165,13 +165,9 @@ struct ModelProto {
   Metadata metadata;
   GraphProto graph;
   std::vector<FunctionProto> functions;
-
-  /// Null when the model defines no such function; `function_domain` as in NodeProto::domain.
-  const FunctionProto* find_function(std::string_view function_domain, std::string_view function_name,
-                                     std::string_view overload = {}) const;
 };
 
-/// find_function() for many nodes. The model must outlive it.
+/// The functions of a model by their names. The model must outlive it.
 class FunctionTable {
  public:
   explicit FunctionTable(const ModelProto& model);

@@ -106,7 +106,8 @@ TEST(Activation, KernelsEqualTheFormula) {
   const float infinity = std::numeric_limits<float>::infinity();
   for_each_target([&] {
     for (int i = 0; i < 200; ++i) {
-      const Activation a = random_activation(random);
+      Activation a = random_activation(random);
+      if (a.core == Activation::Core::slope) a.gated = random.coin();
       const int64_t rows = random.integer(0, 4), columns = random.integer(0, 70),
                     stride = columns + random.integer(0, 2);
       std::vector<float> c = random.vector(rows * stride), addend = random.vector(rows * stride);

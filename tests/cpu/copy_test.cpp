@@ -134,19 +134,16 @@ TEST(StridedCopy, IntoAPartOfALargerTensor) {
   EXPECT_FALSE(StridedCopy(4, {2, 3}, {1, 2}).is_plain());
 }
 
-TEST(Concat, AndSplitAreInverse) {
+TEST(Concat, EmptyPartsToo) {
   RandomData data;
   for (int round = 0; round < 30; ++round) {
     const int64_t outer = round % 4 == 0 ? 1 : data.integer(0, 50);
     const int64_t sizes[3] = {data.integer(0, 3000), 0, data.integer(1, 9)};
-    std::vector<uint8_t> parts[3], back[3];
+    std::vector<uint8_t> parts[3];
     const void* in[3];
-    void* out[3];
     for (int k = 0; k < 3; ++k) {
       parts[k] = bytes(data, outer * sizes[k]);
-      back[k].resize(parts[k].size());
       in[k] = parts[k].data();
-      out[k] = back[k].data();
     }
     const int64_t row = sizes[0] + sizes[2];
     std::vector<uint8_t> whole(static_cast<size_t>(outer * row));
@@ -160,8 +157,6 @@ TEST(Concat, AndSplitAreInverse) {
                             static_cast<size_t>(sizes[2])),
                 0);
     }
-    split(pool, outer, 3, sizes, whole.data(), out);
-    for (int k = 0; k < 3; ++k) ASSERT_EQ(parts[k], back[k]);
   }
 }
 

@@ -37,11 +37,15 @@ inline Activation random_activation(RandomData& random) {
   Activation a;
   a.core = static_cast<Activation::Core>(random.integer(0, 5));
   a.gated = random.coin();
+  // A slope bends at 0 and is gated: rounding of a sum decides on which side of a step it is (activation_test.cpp has
+  // steps).
+  const bool slope = a.core == Activation::Core::slope;
+  if (slope) a.gated = true, a.lo = 0.25f * random.real(), a.hi = 0.5f;
   if (random.coin()) return a;
   a.a = random.real();
-  if (a.core != Activation::Core::slope) a.b = random.real();  // a step anywhere but at 0 has no tolerance
+  if (!slope) a.b = random.real();
   if (a.core == Activation::Core::tanh_cubic) a.cubic = random.real();
-  if (a.core == Activation::Core::clamp || a.core == Activation::Core::slope) a.lo = 0.25f * random.real(), a.hi = 0.5f;
+  if (a.core == Activation::Core::clamp) a.lo = 0.25f * random.real(), a.hi = 0.5f;
   a.scale = random.real(), a.shift = random.real();
   if (a.gated) a.offset = random.real();
   return a;

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/temporary_folder.h"
-#include "base/thread_pool.h"
 #include "camshaft/error.h"
 #include "engine/container_format.h"
 #include "test_random.h"
@@ -27,11 +26,11 @@ Bytes random_bytes(size_t size, uint64_t seed) {
 }
 
 // "" if it opens, else the message; anything but Error(corrupt_engine) fails the test.
-std::string refusal(std::span<const std::byte> bytes, const OpenContainerOptions& options = {}) {
+std::string refusal(std::span<const std::byte> bytes) {
   try {
     // A copy of exactly this size on the heap: reading beyond it is seen by AddressSanitizer.
     const Bytes copy(bytes.begin(), bytes.end());
-    open_container(copy, "net.engine", options);
+    open_container(copy, "net.engine");
     return "";
   } catch (const Error& error) {
     const std::string message = error.what();
@@ -131,35 +130,15 @@ TEST(Container, the_writer_refuses_bad_sections) {
   EXPECT_THROW(container_bytes(twice), Error);
 }
 
-TEST(Container, large_sections_can_be_verified_later_and_on_several_threads) {
-  Large large;
-  ThreadPool pool(3);
-  EXPECT_EQ(refusal(large.bytes, {.pool = &pool}), "");
-  Container container = open_container(large.bytes, "net.engine", {.verify_up_to = 1 << 20});
-  EXPECT_EQ(container.section("head").size(), 1000u);
-  EXPECT_THROW(container.section("weights"), Error);
-  EXPECT_FALSE(container.verified(1));
-  container.verify_rest(&pool);
-  EXPECT_TRUE(std::ranges::equal(container.section("weights"), large.weights));
-
-  large.bytes[container.sections()[1].offset + (5 << 20)] ^= std::byte{1};
-  Container damaged = open_container(large.bytes, "net.engine", {.verify_up_to = 1 << 20});
-  EXPECT_THROW(damaged.verify_rest(&pool), Error);
-  EXPECT_THROW(damaged.section("weights"), Error);
-}
-
 TEST(Container, damage_is_reported_with_its_place) {
   Large large;
-  ThreadPool pool(2);
   const size_t start = open_container(large.bytes, "x").sections()[1].offset;
   large.bytes[start + 2 * container_chunk + 7] ^= std::byte{0x40};
   large.bytes[start + container_chunk] ^= std::byte{0x40};
-  for (ThreadPool* threads : {static_cast<ThreadPool*>(nullptr), &pool}) {
-    const std::string message = refusal(large.bytes, {.pool = threads});
-    EXPECT_NE(message.find("'weights'"), std::string::npos) << message;
-    EXPECT_NE(message.find("bytes " + std::to_string(start + container_chunk) + " to "), std::string::npos) << message;
-    EXPECT_NE(message.find("camshaft build"), std::string::npos) << message;
-  }
+  const std::string message = refusal(large.bytes);
+  EXPECT_NE(message.find("'weights'"), std::string::npos) << message;
+  EXPECT_NE(message.find("bytes " + std::to_string(start + container_chunk) + " to "), std::string::npos) << message;
+  EXPECT_NE(message.find("camshaft build"), std::string::npos) << message;
 }
 
 TEST(Container, every_flipped_byte_is_noticed) {

@@ -151,8 +151,12 @@ TEST(ProtoReader, ReadsNodesAndAttributes) {
 
 TEST(ProtoReader, ReadsFunctions) {
   const ModelProto model = read(small_model());
-  EXPECT_EQ(model.find_function("local", "Twice"), nullptr) << "the overload is part of the name";
-  const FunctionProto* function = model.find_function("local", "Twice", "f32");
+  const FunctionTable functions(model);
+  NodeProto call;
+  call.domain = "local", call.op_type = "Twice";
+  EXPECT_EQ(functions.find(call), nullptr) << "the overload is part of the name";
+  call.overload = "f32";
+  const FunctionProto* function = functions.find(call);
   ASSERT_NE(function, nullptr);
   EXPECT_EQ(function->inputs, (std::vector<std::string>{"a"}));
   EXPECT_EQ(function->outputs, (std::vector<std::string>{"b"}));

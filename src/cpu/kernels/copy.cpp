@@ -265,21 +265,6 @@ void concat(ThreadPool& pool, int64_t outer, int parts, const int64_t* bytes, co
   });
 }
 
-void split(ThreadPool& pool, int64_t outer, int parts, const int64_t* bytes, const void* in, void* const* out) {
-  int64_t row = 0;
-  for (int k = 0; k < parts; ++k) row += bytes[k];
-  if (row == 0) return;
-  pool.parallel_for(outer, (least_bytes + row - 1) / row, [&](int64_t begin, int64_t end) {
-    for (int64_t o = begin; o < end; ++o) {
-      const char* from = static_cast<const char*>(in) + o * row;
-      for (int k = 0; k < parts; from += bytes[k], ++k) {
-        if (bytes[k] == 0) continue;
-        std::memcpy(static_cast<char*>(out[k]) + o * bytes[k], from, static_cast<size_t>(bytes[k]));
-      }
-    }
-  });
-}
-
 Pad::Pad(int64_t width, const std::vector<int64_t>& dims, const std::vector<int64_t>& before,
          const std::vector<int64_t>& after, PadMode mode)
     : width_(width), mode_(mode), in_strides_(contiguous_strides(dims)) {

@@ -1,4 +1,4 @@
-// Moving elements: strided copies (transpose, slice, expand), concat, split, pad, gather. Elements are bytes of a given
+// Moving elements: strided copies (transpose, slice, expand), concat, pad, gather. Elements are bytes of a given
 // width; no kernel here looks at their type.
 #pragma once
 
@@ -46,8 +46,6 @@ class StridedCopy {
 /// Several parts side by side along an axis: out[o, :] = parts[0][o, :] ++ parts[1][o, :] ++ …, dense tensors.
 /// `bytes[k]`: of part k for one outer index (axis size × inner × width).
 void concat(ThreadPool& pool, int64_t outer, int parts, const int64_t* bytes, const void* const* in, void* out);
-/// The inverse.
-void split(ThreadPool& pool, int64_t outer, int parts, const int64_t* bytes, const void* in, void* const* out);
 
 enum class PadMode : uint8_t {
   constant,

@@ -128,10 +128,6 @@ namespace camshaft::cpu {
 HWY_EXPORT(rows);
 HWY_EXPORT(columns);
 
-void softmax_row(const float* x, float* y, int64_t n) {
-  if (n > 0) HWY_DYNAMIC_DISPATCH(rows)(x, y, 0, 1, n, false);
-}
-
 void Softmax::run(ThreadPool& pool, const float* x, float* y) const {
   if (outer == 0 || axis == 0 || inner == 0) return;
   // 2000 elements take about a microsecond: no thread is woken for less than a few.

@@ -18,7 +18,4 @@ struct Softmax {
   void run(ThreadPool& pool, const float* x, float* y) const;
 };
 
-/// One row on the calling thread, y may be x; for kernels that hold a row of scores in cache.
-void softmax_row(const float* x, float* y, int64_t n);
-
 }  // namespace camshaft::cpu

@@ -211,14 +211,6 @@ void pack_winograd_weights(const WinogradWeights& w, const float* oihw, float* p
   }
 }
 
-void repack_winograd_weights(const WinogradWeights& from, const float* packed, const WinogradWeights& to, float* out) {
-  std::vector<float> matrix(static_cast<size_t>(from.out_channels * from.in_channels));
-  for (int64_t point = 0; point < from.points(); ++point) {
-    unpack_b(from.layout, packed + point * from.matrix_stride(), matrix.data(), from.out_channels, 1);
-    pack_b(to.layout, matrix.data(), from.out_channels, 1, out + point * to.matrix_stride());
-  }
-}
-
 double winograd_waste(int64_t tile, int64_t out_h, int64_t out_w, int64_t dilation_h, int64_t dilation_w) {
   if (out_h <= 0 || out_w <= 0) return 1;
   const double tiles = static_cast<double>(Phases(out_h, dilation_h, tile).all_tiles()) *

@@ -31,8 +31,6 @@ WinogradWeights winograd_weights(int64_t tile, int64_t out_channels, int64_t in_
 /// Transforms ONNX weights [out_channels, in_channels, 3, 3] into `packed` (floats() floats, 64-byte aligned). The
 /// transform rounds: the original weights cannot be recovered bit by bit.
 void pack_winograd_weights(const WinogradWeights& weights, const float* oihw, float* packed);
-/// Moves packed weights from one machine's layout to another's, exactly. `from` and `to` differ in `layout` only.
-void repack_winograd_weights(const WinogradWeights& from, const float* packed, const WinogradWeights& to, float* out);
 
 /// Whether winograd() can compute this shape: 3x3, stride 1, one group, at least one channel. A dilated convolution is
 /// computed as the plain ones of which it is made: of every d-th pixel of every d-th line.
