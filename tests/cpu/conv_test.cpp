@@ -104,6 +104,18 @@ TEST_F(Conv, ThreeDimensions) {
   });
 }
 
+// Nothing remains, and workspaces of nothing are no negative sizes.
+TEST_F(Conv, PadsCutOffMoreThanThereIs) {
+  ThreadPool pool(2);
+  ConvShape s{.batch = 9, .in_h = 1, .in_w = 999, .out_channels = 40, .kernel_h = 7, .kernel_w = 7};
+  s.pad_top = s.pad_bottom = -1;
+  for (const int64_t channels : {3, 160}) {
+    s.in_channels = channels;
+    EXPECT_GE(ConvPlan(s).workspace_bytes(2), 0);
+    check_conv(s, random_, pool);
+  }
+}
+
 TEST_F(Conv, MethodsAreChosenAndRight) {
   ThreadPool pool(2);
   ConvShape image{.in_h = 23, .in_w = 21, .in_channels = 3, .out_channels = 40, .kernel_h = 7, .kernel_w = 7};

@@ -20,14 +20,15 @@ int64_t in_stride(const ConvShape& s) {
 int64_t out_stride(const ConvShape& s) {
   return s.out_pixel_stride ? s.out_pixel_stride : s.out_channels;
 }
+// Nothing is left of an image where negative pads cut off more than there is.
 int64_t padded_h(const ConvShape& s) {
-  return s.in_h + s.pad_top + s.pad_bottom;
+  return std::max<int64_t>(0, s.in_h + s.pad_top + s.pad_bottom);
 }
 int64_t padded_w(const ConvShape& s) {
-  return s.in_w + s.pad_left + s.pad_right;
+  return std::max<int64_t>(0, s.in_w + s.pad_left + s.pad_right);
 }
 int64_t padded_d(const ConvShape& s) {
-  return s.in_d + s.pad_front + s.pad_back;
+  return std::max<int64_t>(0, s.in_d + s.pad_front + s.pad_back);
 }
 int64_t rows_of(const ConvShape& s) {
   return s.batch * s.out_d() * s.out_h() * s.out_w();
