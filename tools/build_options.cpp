@@ -12,12 +12,14 @@ void BuildArguments::add_to(CLI::App& command, const char* shapes_help) {
   command.add_flag("--fp16", fp16,
                    "Allow tensors within the model to be stored in fp16, and products to be taken in it");
   command.add_flag("--bf16", bf16, "The same in bf16; where both are allowed it is fp16");
+  command.add_flag("--tf32", tf32,
+                   "Allow products of fp32 to be taken of operands rounded to TF32 (11 significant bits)");
   command.add_option("--threads", threads, "Threads to build and verify with (default: one for each core)")
       ->type_name("N");
   command
-      .add_option(
-          "--tolerance", tolerance,
-          "Largest error of an output, as a part of its scale (default: 1e-4; 0.02 with --fp16, 0.1 with --bf16)")
+      .add_option("--tolerance", tolerance,
+                  "Largest error of an output, as a part of its scale (default: 1e-4; 0.02 with --fp16 or --tf32, 0.1 "
+                  "with --bf16)")
       ->type_name("X")
       ->group("Verification");
   command.add_option("--seed", seed, "Of the inputs used for verification (default: 0)")
@@ -37,6 +39,7 @@ BuildOptions BuildArguments::options(Progress& progress) const {
   options.device = device;
   options.fp16 = fp16;
   options.bf16 = bf16;
+  options.tf32 = tf32;
   options.threads = parse_threads(threads);
   options.tuning = Tuning::heuristic;
   options.tolerance = parse_positive(tolerance, "tolerance", options.tolerance);

@@ -14,10 +14,10 @@ namespace camshaft {
 
 struct BuildArguments {
   std::string device = "cpu", threads, tolerance, seed, inputs;
-  bool fp16 = false, bf16 = false;
+  bool fp16 = false, bf16 = false, tf32 = false;
   std::vector<std::string> shapes;
 
-  /// Adds --device, --fp16, --bf16, --threads, --tolerance, --seed, --inputs and --shapes to a command.
+  /// Adds --device, --fp16, --bf16, --tf32, --threads, --tolerance, --seed, --inputs and --shapes to a command.
   void add_to(CLI::App& command, const char* shapes_help);
   /// With progress on the terminal and Ctrl-C wired up. Throws Error(invalid_argument).
   BuildOptions options(Progress& progress) const;

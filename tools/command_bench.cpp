@@ -53,6 +53,7 @@ struct Measured {
   std::vector<std::string> inputs;
   std::vector<LayerTime> layers;
   std::vector<std::optional<ops::Cost>> costs;  // of the layers
+  double memory_bytes_per_second = 0;           // of a device, at most; 0: unknown
 };
 
 // Runs until both the seconds have passed and, when there is one, the number of runs is reached; at least once. More
@@ -132,6 +133,7 @@ Prepared prepare(const Arguments& arguments, Progress& progress) {
   OpenedEngine opened = open_engine(arguments.path, threads, given.shapes(), progress, Tuning::measure);
   measured.from_model = opened.from_model;
   measured.threads = threads > 0 ? threads : opened.engine.impl()->backend->device().cores;
+  measured.memory_bytes_per_second = opened.engine.impl()->backend->device().memory_bytes_per_second;
   measured.weight_bytes = opened.engine.memory().weight_bytes;
   auto start = Clock::now();
   Prepared prepared{opened.engine, opened.engine.create_context({threads}), measured, {}};
@@ -193,6 +195,10 @@ double seconds_per_run(const LayerTime& layer) {
   return layer.runs > 0 ? layer.seconds / static_cast<double>(layer.runs) : 0;
 }
 
+double bytes_of(const std::optional<ops::Cost>& cost) {
+  return cost ? cost->constant_bytes + cost->activation_bytes : 0;
+}
+
 double total_flops(const Measured& m) {
   double total = 0;
   for (const auto& cost : m.costs) total += cost ? cost->flops : 0;
@@ -211,15 +217,20 @@ void print_layers(const Measured& m) {
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return seconds_per_run(m.layers[a]) > seconds_per_run(m.layers[b]); });
-  std::vector<std::vector<std::string>> rows = {{"time", "%", "GFLOP/s", "op", "tactic", "nodes of the model"}};
+  std::vector<std::vector<std::string>> rows = {{"time", "%", "GFLOP/s", "GB/s", "op", "tactic", "nodes of the model"}};
   for (const size_t i : order) {
     const LayerTime& layer = m.layers[i];
-    const double seconds = seconds_per_run(layer), flops = m.costs[i] ? m.costs[i]->flops : 0;
+    const double seconds = seconds_per_run(layer), flops = m.costs[i] ? m.costs[i]->flops : 0,
+                 bytes = bytes_of(m.costs[i]);
     rows.push_back({format_seconds(seconds), fmt::format("{:.1f}", 100 * seconds / total),
-                    flops > 0 && seconds > 0 ? fmt::format("{:.0f}", flops / seconds * 1e-9) : "", layer.op,
+                    flops > 0 && seconds > 0 ? fmt::format("{:.0f}", flops / seconds * 1e-9) : "",
+                    bytes > 0 && seconds > 0 ? fmt::format("{:.3g}", bytes / seconds * 1e-9) : "", layer.op,
                     layer.tactic, layer.sources.empty() ? layer.name : join(layer.sources)});
   }
-  fmt::print("\n{}", format_table(rows, {0, 1, 2}));
+  fmt::print("\n{}", format_table(rows, {0, 1, 2, 3}));
+  if (m.memory_bytes_per_second > 0)
+    fmt::print("memory of the device moves at most {:.0f} GB/s; what is still in its caches comes faster\n",
+               m.memory_bytes_per_second * 1e-9);
 }
 
 void print_text(const Measured& m) {
@@ -257,6 +268,7 @@ nlohmann::json measured_json(const Measured& m, bool profile) {
                          {"resident_bytes", m.resident_after}};
   if (profile) {
     const double total = total_per_run(m.layers);
+    if (m.memory_bytes_per_second > 0) json["memory_bytes_per_second"] = m.memory_bytes_per_second;
     json["layers"] = nlohmann::json::array();
     for (size_t i = 0; i < m.layers.size(); ++i) {
       const LayerTime& layer = m.layers[i];

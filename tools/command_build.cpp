@@ -74,6 +74,8 @@ void print_summary(const Arguments& arguments, const std::string& output, const 
                report.kept_f32.size() == 1 ? "one value must" : fmt::format("{} values must", report.kept_f32.size()),
                format_some(report.kept_f32));
   if (arguments.no_verify) {
+    if (arguments.fp16 && engine.metadata().at("precision").find("fp16") != std::string::npos)
+      fmt::print("precision only constants were held against fp16's range: without verification no sample is run\n");
     fmt::print("verify    off\n");
     return;
   }

@@ -41,6 +41,10 @@ struct BuildOptions {
   bool fp16 = false;
   /// The same in bf16, which holds f32's range with fewer bits. Where both are allowed it is f16.
   bool bf16 = false;
+  /// Allows products of f32 to be taken of operands that are rounded to TF32 (f16's 11 significant bits, f32's range),
+  /// with sums in f32: on tensor cores from compute capability 8.0 on, where that is faster. Without it never: f32 is
+  /// multiplied as it is. Attention and recurrent layers stay exact.
+  bool tf32 = false;
   /// Shapes to tune for and to accept; empty: any shape.
   std::vector<Profile> profiles;
   /// Threads for building, measuring and verifying; 0: one for each core.
@@ -61,7 +65,7 @@ struct BuildOptions {
   /// Compare the engine with the reference evaluation of the model on seeded inputs, and fail outside the tolerance.
   bool verify = true;
   /// Largest allowed max_error / scale of a floating-point output. 0: 1e-4, or what the precisions that are allowed
-  /// need: 0.02 for f16, 0.1 for bf16.
+  /// need: 0.02 for f16 and TF32, 0.1 for bf16.
   double tolerance = 0;
   /// Seed of the inputs used for verification.
   uint64_t seed = 0;
@@ -77,7 +81,9 @@ struct BuildOptions {
   Cancellation cancellation;
 
   /// What `tolerance` comes to.
-  double effective_tolerance() const { return tolerance > 0 ? tolerance : bf16 && !fp16 ? 0.1 : fp16 ? 0.02 : 1e-4; }
+  double effective_tolerance() const {
+    return tolerance > 0 ? tolerance : bf16 && !fp16 ? 0.1 : fp16 || tf32 ? 0.02 : 1e-4;
+  }
 };
 
 /// What a build did.
@@ -87,8 +93,8 @@ struct BuildReport {
   /// whose inputs are axes or shapes. Give it BuildOptions::verification_inputs. Empty when it was possible, or off.
   std::string unverified;
   /// How far the reference's own results move when every operator's result moves by `rounding_noise`, a part of itself
-  /// (2^-22; 2^-11 in fp16, 2^-8 in bf16), over the output's scale; 0 where a quarter of the tolerance is more than
-  /// that. Such a model amplifies rounding: its outputs are accepted within four times this.
+  /// (2^-22; 2^-11 in fp16 and TF32, 2^-8 in bf16), over the output's scale; 0 where a quarter of the tolerance is more
+  /// than that. Such a model amplifies rounding: its outputs are accepted within four times this.
   double sensitivity = 0;
   double rounding_noise = 0;
   /// Where four times the sensitivity is more than 0.1 (or the tolerance, if larger), outputs cannot judge an engine:
@@ -105,7 +111,8 @@ struct BuildReport {
   /// tolerance (builds without verification never use it), F(2,3) because verification failed with it, as where
   /// infinities or NaN reach a convolution.
   bool approximate_refused = false;
-  /// Values that are too large or too small for f16 on the sample inputs: they stay f32.
+  /// Values that are too large or too small for f16 on the sample inputs, and constants whose numbers are: they stay
+  /// f32. Without verification nothing runs on sample inputs, and only constants are looked at.
   std::vector<std::string> kept_f32;
   int64_t model_nodes = 0;  ///< nodes of the ONNX graph
   int64_t layers = 0;       ///< steps of the plan

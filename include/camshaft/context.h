@@ -70,8 +70,14 @@ class Context {
   /// is not pinned is bound; errors that kernels find in the data (an index out of range) are thrown by the next call
   /// that waits. Runs of one context are done one after another whatever their streams; the second run over the same
   /// memory, and over any of eight sets of it taken in turn, allocates nothing and launches as few pieces as it can.
-  /// Throws Error(invalid_argument) on an engine for the CPU, and for a stream that is being recorded into a CUDA
-  /// graph.
+  /// Throws Error(invalid_argument) on an engine for the CPU.
+  ///
+  /// While the stream is captured, the run becomes a part of the caller's CUDA graph: over the memory that is bound
+  /// now, without a wait, a copy or an allocation. For that the context must have run once with these shapes, all
+  /// inputs and outputs must be on the device, and all layers run there; else it throws Error(invalid_argument), naming
+  /// what is in the way. The graph may be launched as long as the context exists, but not at the same time as another
+  /// run of it, of which neither knows; what it finds wrong in the data is thrown by the context's next call that
+  /// waits.
   void enqueue(void* stream);
   /// Waits for the runs that were enqueued. Throws what went wrong in them.
   void synchronize();
@@ -87,7 +93,10 @@ class Context {
   /// come to its end.
   TensorView output(const std::string& name) const;
 
-  /// Adds layer times to `profiler` from the next run on; nullptr stops. The profiler must outlive the context's runs.
+  /// Adds layer times to `profiler` from the next run on; nullptr stops. On a GPU they are taken between events on the
+  /// device, in a run that is otherwise launched as usual, so that a layer's time includes no wait of the host's; its
+  /// kernel then starts when the one before has ended, not earlier as without. Such a run waits at its end. The
+  /// profiler must outlive the context's runs.
   void set_profiler(Profiler* profiler);
   /// Calls `tap` with a tensor right after it was computed, in every run; an empty function removes it. Inputs and
   /// constants are not computed: their taps are never called. `tap` must not change taps. Any value of the plan (see

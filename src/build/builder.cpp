@@ -99,6 +99,21 @@ DType storage_type(const BuildOptions& options, const Backend& backend) {
   return DType::f32;
 }
 
+/// Whether products of f32 may be rounded to TF32.
+bool uses_tf32(const BuildOptions& options, const Backend& backend) {
+  if (options.tf32 && !backend.gains_from_tf32())
+    log_warning(
+        fmt::format("{} has no kernels that are faster in TF32: products of fp32 stay exact", backend.device().name));
+  return options.tf32 && backend.gains_from_tf32();
+}
+
+/// What the engine may compute in, for people.
+std::string precision_text(const PassContext& passes) {
+  std::string text = "fp32";
+  if (passes.storage != DType::f32) text += passes.storage == DType::f16 ? ", fp16" : ", bf16";
+  return text + (passes.tf32 ? ", tf32" : "");
+}
+
 SampleOptions sample_options(const BuildOptions& options) {
   SampleOptions sample;
   sample.seed = options.seed;
@@ -172,6 +187,7 @@ Engine Builder::build_checked(const std::string& model_path) {
   PassContext passes{.pool = pool};
   passes.channels_last = backend->prefers_channels_last();
   passes.storage = storage_type(options_, *backend);
+  passes.tf32 = uses_tf32(options_, *backend);
   passes.chains = backend->runs_chains() && passes.storage == DType::f32;
   passes.stop_after = options_.stop_after_pass;
   passes.cancellation = options_.cancellation;
@@ -182,16 +198,19 @@ Engine Builder::build_checked(const std::string& model_path) {
   if (passes.storage == DType::f16 && options_.verify) {
     progress("looking for what fp16 cannot hold", 0.2);
     too_large = find_beyond_f16(imported.graph, graph, sample_options(options_), pool);
-    report_.kept_f32.assign(too_large.begin(), too_large.end());
     passes.keep_f32 = &too_large;
   }
+  std::set<std::string> kept = too_large;
+  passes.kept_constants = &kept;
   optimize_storage(graph, passes);
+  report_.kept_f32.assign(kept.begin(), kept.end());
   report_.seconds_optimize = watch.lap();
 
   compile.profiles = options_.profiles;
   compile.cancellation = options_.cancellation;
   compile.metadata = metadata_of(imported, model, file->size(), backend->device());
   compile.metadata["tuning"] = tuning.summary();
+  compile.metadata["precision"] = precision_text(passes);
   SymbolBindings optimum;
   if (!options_.profiles.empty()) optimum = bind_profile(graph, options_.profiles.front());
   std::vector<TacticDecision> decisions;
@@ -215,7 +234,9 @@ Engine Builder::build_checked(const std::string& model_path) {
   if (options_.verify) {
     VerifyOptions verify;
     verify.tolerance = options_.effective_tolerance();
-    verify.rounding_noise = passes.storage == DType::f16 ? 0x1p-11 : passes.storage == DType::bf16 ? 0x1p-8 : 0x1p-22;
+    verify.rounding_noise = passes.storage == DType::bf16                 ? 0x1p-8
+                            : passes.storage == DType::f16 || passes.tf32 ? 0x1p-11
+                                                                          : 0x1p-22;
     report_.rounding_noise = verify.rounding_noise;
     verify.seed = options_.seed;
     verify.cancellation = options_.cancellation;

@@ -15,7 +15,7 @@ struct VerifyOptions {
   /// Relative error above which the sensitivity is asked for; the tolerance when that is smaller.
   double sensitivity_above = 1e-4;
   /// What storing a result may move it by, as a part of itself: 2^-22 in f32, a few units in the last place, as sums of
-  /// many terms in another order have; 2^-11 in f16, 2^-8 in bf16.
+  /// many terms in another order have; 2^-11 in f16 and TF32, 2^-8 in bf16.
   double rounding_noise = 0x1p-22;
   uint64_t seed = 0;
   std::map<std::string, Dims> shapes;    ///< of inputs; others as choose_input_shapes guesses

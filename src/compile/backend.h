@@ -18,6 +18,7 @@ struct DeviceInfo {
   std::string isa;   ///< instruction set that kernels were chosen for, e.g. "avx512"
   int cores = 0;     ///< hardware threads available to this process
   int64_t memory_bytes = 0;
+  double memory_bytes_per_second = 0;  ///< of a device, at most; 0: unknown
   std::vector<std::string> features;
   std::string code;  ///< versions of all that makes its kernels: sources, libraries, compiler
 };
@@ -54,6 +55,8 @@ class Backend {
   virtual bool computes_in_halves() const { return true; }
   /// Whether regions that store their results as `dtype`, f16 or bf16, are faster here than with f32.
   virtual bool gains_from(DType /*dtype*/) const { return false; }
+  /// Whether products of f32 are faster here when their operands may be rounded to TF32.
+  virtual bool gains_from_tf32() const { return false; }
   /// All tactics for this region, cheapest by estimate first. Never empty: the last resort is the reference evaluation.
   virtual std::vector<Tactic> tactics(const RegionView& region) const = 0;
   /// The kernel of one of the region's tactics(). Throws Error(invalid_argument) for a tactic that the region does not

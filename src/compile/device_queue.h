@@ -19,6 +19,16 @@ class DeviceRecording {
   virtual void replay() = 0;
 };
 
+/// Numbered moments in the work of a queue. Must not outlive the queue.
+class DeviceTimeline {
+ public:
+  virtual ~DeviceTimeline() = default;
+  /// The moment when what is in the queue now is done. May be recorded: then it is that of each replay.
+  virtual void mark(size_t moment) = 0;
+  /// Between two moments that were marked and have passed: somebody has waited for the queue since.
+  virtual double seconds(size_t from, size_t to) const = 0;
+};
+
 /// The work that one context gives to a device, in order, and the memory that it takes there. The calls only put work
 /// into the queue; synchronize() waits for it. Kernels of the backend that made it know what it is. Throws Error.
 class DeviceQueue {
@@ -31,8 +41,12 @@ class DeviceQueue {
   /// Host memory holds the bytes after synchronize().
   virtual void copy_to_host(std::span<std::byte> to, const std::byte* from) = 0;
   virtual void synchronize() = 0;
+  /// Whether a stream of the caller's is being recorded (captured into a CUDA graph).
+  virtual bool is_recorded(void* stream) const = 0;
   /// What follows goes into `stream`, a stream of the caller's (a CUstream; null is the default one), or into the
-  /// queue's own; the device does it after the runs before, whichever streams they went into.
+  /// queue's own; the device does it after the runs before, whichever streams they went into. While the caller records
+  /// that stream a run becomes a part of the recording: it knows nothing of other runs, and neither takes memory nor
+  /// copies between host and device, nor waits: these throw Error(invalid_argument).
   virtual void start_run(std::optional<void*> stream) = 0;
   /// The end of a run, also of one that failed. Back to the queue's own stream.
   virtual void finish_run() = 0;
@@ -44,6 +58,8 @@ class DeviceQueue {
   /// be asked of the queue meanwhile.
   virtual void start_recording() = 0;
   virtual std::unique_ptr<DeviceRecording> finish_recording() = 0;
+  /// Of so many moments.
+  virtual std::unique_ptr<DeviceTimeline> make_timeline(size_t moments) = 0;
 };
 
 /// Times what a queue does, as the device sees it. Must not outlive the queue.

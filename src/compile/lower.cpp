@@ -6,6 +6,7 @@
 #include <cstring>
 #include <set>
 
+#include "base/format_bytes.h"
 #include "base/parallel.h"
 #include "compile/branch_kernel.h"
 #include "compile/place_slices.h"
@@ -357,7 +358,16 @@ SymbolBindings assume_sizes(const Graph& graph, SymbolBindings symbols, int64_t 
 }
 
 Plan lower(const Graph& graph, const Backend& backend, PackedConstants& constants, const LowerOptions& options) {
-  return Lowering(graph, backend, constants, options).run();
+  try {
+    return Lowering(graph, backend, constants, options).run();
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::out_of_memory) throw;
+    size_t bytes = 0;
+    for (const Value& value : graph.values)
+      if (value.constant && !holds_objects(value.type.dtype))
+        bytes += byte_size(value.type.dtype, element_count(value.constant->dims()));
+    throw Error(e.code(), fmt::format("{}; the weights of the model take {} in all", e.what(), format_bytes(bytes)));
+  }
 }
 
 }  // namespace camshaft

@@ -70,6 +70,7 @@ class CudaBackend final : public Backend {
     info_.isa = architecture(facts.capability);
     info_.cores = host_->device().cores;
     info_.memory_bytes = facts.memory_bytes;
+    info_.memory_bytes_per_second = facts.memory_bytes_per_second;
     info_.features = {fmt::format("{} multiprocessors", facts.multiprocessors)};
     info_.code = fmt::format("{}, driver {}, NVRTC {}, cuBLASLt {}, cuDNN {}", host_->device().code,
                              driver_library().version, nvrtc_library().version, blas_identity(), dnn_identity());
@@ -85,6 +86,7 @@ class CudaBackend final : public Backend {
   bool gains_from(DType dtype) const override {
     return dtype == DType::f16 || (dtype == DType::bf16 && workshop_.device()->facts().capability >= 80);
   }
+  bool gains_from_tf32() const override { return workshop_.device()->facts().capability >= 80; }
 
   std::vector<Tactic> tactics(const RegionView& region) const override {
     std::vector<Tactic> list;

@@ -89,7 +89,8 @@ api::Handle BlasProduct::add_layout(DType dtype, int64_t rows, int64_t columns, 
 }
 
 void BlasProduct::describe(const BlasProblem& p) {
-  check(blas_.cublasLtMatmulDescCreate(&product_, api::compute_f32, api::type_f32), "describing a product");
+  check(blas_.cublasLtMatmulDescCreate(&product_, p.tf32 ? api::compute_tf32 : api::compute_f32, api::type_f32),
+        "describing a product");
   const auto set = [&](api::BlasProductAttribute which, auto value) {
     check(blas_.cublasLtMatmulDescSetAttribute(product_, which, &value, sizeof value), "describing a product");
   };

@@ -23,7 +23,7 @@ struct BlasOperand {
 };
 
 /// result = activation(alpha · a · b + beta · residual + bias), for each of `batch` matrices: a is m × k, b k × n. All
-/// sizes are at least 1. Sums are of f32, and f32 is not rounded before it is multiplied.
+/// sizes are at least 1. Sums are of f32, and f32 is not rounded before it is multiplied but with `tf32`.
 struct BlasProblem {
   DType dtype = DType::f16;   ///< of a and b: f32, f16 or bf16
   DType result = DType::f16;  ///< of the result, the residual and the bias: the same, or f32
@@ -31,6 +31,7 @@ struct BlasProblem {
   BlasOperand a, b, c, residual;
   float alpha = 1, beta = 0;
   bool has_bias = false;
+  bool tf32 = false;
   api::BlasEpilogue activation = api::epilogue_none;  ///< or relu, gelu (by tanh)
 };
 

@@ -11,8 +11,8 @@ namespace camshaft::cuda::api {
 /// cudaDataType
 enum DataType : int { type_f32 = 0, type_f16 = 2, type_bf16 = 14 };
 
-/// cublasComputeType_t: sums of f32 products, from inputs as they are (never TF32).
-constexpr int compute_f32 = 68;
+/// cublasComputeType_t: sums of f32 products, from inputs as they are, or from f32 that is rounded to TF32.
+constexpr int compute_f32 = 68, compute_tf32 = 77;
 
 /// libraryPropertyType
 enum LibraryProperty : int { major_version = 0, minor_version = 1, patch_version = 2 };

@@ -122,12 +122,13 @@ BlasProblem problem_of(const LibraryView& view, const KernelShapes& shapes) {
 
 class BlasLaunch final : public Launch {
  public:
-  BlasLaunch(const LibraryOperands& operands, const KernelShapes& shapes, int rank) : operands_(operands) {
-    const BlasProblem problem = problem_of(operands.view(), shapes);
+  BlasLaunch(const LibraryOperands& operands, const KernelShapes& shapes, LibraryChoice choice) : operands_(operands) {
+    BlasProblem problem = problem_of(operands.view(), shapes);
+    problem.tf32 = choice.tf32;
     if (problem.m == 0 || problem.n == 0 || problem.batch == 0) return;
-    aligned_.emplace(operands.device(), problem, 16, rank);
+    aligned_.emplace(operands.device(), problem, 16, choice.rank);
     // Slices and what the caller binds may begin anywhere, and then it is too late to look for an algorithm.
-    any_.emplace(operands.device(), problem, static_cast<unsigned>(bit_width(problem.dtype)) / 8, rank);
+    any_.emplace(operands.device(), problem, static_cast<unsigned>(bit_width(problem.dtype)) / 8, choice.rank);
   }
 
   size_t workspace_bytes() const override {
@@ -147,13 +148,14 @@ class BlasLaunch final : public Launch {
 
 // As measured on an H200: in f16 at least 3 µs, more for long sums, which its small tiles take one after the other, and
 // 650 TFLOP/s for large products. A little more than that, for kernels of our own start before the last one ends.
-double seconds_of(const RegionView& region, const LibraryView& view, const DeviceFacts& device) {
+// TF32 is taken to run at half that rate.
+double seconds_of(const RegionView& region, const LibraryView& view, const DeviceFacts& device, bool tf32) {
   const ContractSize size = size_at_optimum(region, view.product);
-  const bool is_f32 = view.product.form.dtype == DType::f32;
+  const bool is_f32 = view.product.form.dtype == DType::f32 && !tf32;
   const double of_one = device.capability >= 90   ? (is_f32 ? 0.3e12 : 4.9e12)
                         : device.capability >= 80 ? (is_f32 ? 0.13e12 : 2.1e12)
                                                   : (is_f32 ? 0.1e12 : 0.8e12);
-  const double flops = 2 * size.m * size.n * size.k * size.batch;
+  const double flops = (tf32 ? 4 : 2) * size.m * size.n * size.k * size.batch;
   constexpr double seconds_in_doubt = 0.6e-6;
   return seconds_per_launch + seconds_in_doubt +
          std::max({1e-6 + size.k * (is_f32 ? 2.6e-9 : 0.9e-9), flops / (of_one * device.multiprocessors),
@@ -164,20 +166,17 @@ std::vector<TacticOffer> offer_blas(const RegionView& region, const Workshop& wo
   const DeviceFacts& device = workshop.device()->facts();
   const auto view = view_blas(region, device);
   if (!view || !has_blas(*workshop.device())) return {};
-  const double seconds = seconds_of(region, *view, device);
-  std::vector<TacticOffer> offers;
   constexpr int ranks = 4;
-  for (int rank = 0; rank < ranks; ++rank)  // ordered by the library, which does not say how far apart they are
-    offers.push_back({.parameters = {{"rank", rank}}, .seconds = seconds * (1 + 0.01 * rank)});
-  return offers;
+  return library_offers(view->product, ranks, [&](bool tf32) { return seconds_of(region, *view, device, tf32); });
 }
 
 std::shared_ptr<const Kernel> compile_blas(const RegionView& region, const TacticParameters& parameters,
                                            const Workshop& workshop, PackedConstants& constants) {
-  const auto rank = static_cast<int>(parameters["rank"]);
-  return library_kernel(region, *view_blas(region, workshop.device()->facts()), workshop, constants, true,
-                        [rank](const LibraryOperands& operands, const KernelShapes& shapes) {
-                          return std::make_unique<BlasLaunch>(operands, shapes, rank);
+  LibraryView view = *view_blas(region, workshop.device()->facts());
+  const LibraryChoice choice = library_choice(view.product, parameters);
+  return library_kernel(region, std::move(view), workshop, constants, true,
+                        [choice](const LibraryOperands& operands, const KernelShapes& shapes) {
+                          return std::make_unique<BlasLaunch>(operands, shapes, choice);
                         });
 }
 
@@ -202,8 +201,8 @@ struct Finish {
 
 class SumsLaunch final : public Launch {
  public:
-  SumsLaunch(const LibraryOperands& operands, const Finish& finish, const KernelShapes& shapes, int rank)
-      : sums_(operands, shapes, rank), finish_(finish), epilogue_(operands.view().product.epilogue, shapes) {
+  SumsLaunch(const LibraryOperands& operands, const Finish& finish, const KernelShapes& shapes, LibraryChoice choice)
+      : sums_(operands, shapes, choice), finish_(finish), epilogue_(operands.view().product.epilogue, shapes) {
     const BlasProblem problem = problem_of(operands.view(), shapes);
     constexpr int64_t most = int64_t{1} << 31;
     const int64_t rows = problem.m * problem.batch, pieces = (problem.n + 7) / 8, pitch = shapes.outputs[0].pitch();
@@ -247,12 +246,10 @@ std::vector<TacticOffer> offer_sums(const RegionView& region, const Workshop& wo
   const ContractSize size = size_at_optimum(region, view->product);
   // Most of what is written has not left the cache when it is read again.
   const double bytes = 2 * size.m * size.n * size.batch * bit_width(view->product.epilogue.result) / 8;
-  const double seconds = seconds_of(region, *view, device) + seconds_per_launch + 0.5 * bytes * seconds_per_byte;
-  std::vector<TacticOffer> offers;
+  const double finish = seconds_per_launch + 0.5 * bytes * seconds_per_byte;
   constexpr int ranks = 2;
-  for (int rank = 0; rank < ranks; ++rank)
-    offers.push_back({.parameters = {{"rank", rank}}, .seconds = seconds * (1 + 0.01 * rank)});
-  return offers;
+  return library_offers(view->product, ranks,
+                        [&](bool tf32) { return seconds_of(region, *view, device, tf32) + finish; });
 }
 
 std::shared_ptr<const Kernel> compile_sums(const RegionView& region, const TacticParameters& parameters,
@@ -264,10 +261,10 @@ std::shared_ptr<const Kernel> compile_sums(const RegionView& region, const Tacti
         .function("finish");
   };
   const Finish finish{function(true), function(false)};
+  const LibraryChoice choice = library_choice(view.product, parameters);
   return library_kernel(region, std::move(view), workshop, constants, true,
-                        [finish, rank = static_cast<int>(parameters["rank"])](const LibraryOperands& operands,
-                                                                              const KernelShapes& shapes) {
-                          return std::make_unique<SumsLaunch>(operands, finish, shapes, rank);
+                        [finish, choice](const LibraryOperands& operands, const KernelShapes& shapes) {
+                          return std::make_unique<SumsLaunch>(operands, finish, shapes, choice);
                         });
 }
 

@@ -18,11 +18,15 @@ enum : Result {
   success = 0,
   error_out_of_memory = 2,
   error_no_device = 100,
+  error_invalid_image = 200,
+  error_no_binary = 209,  ///< for this device
 };
 
 /// CUdevice_attribute
 enum DeviceAttribute : int {
   multiprocessors = 16,
+  memory_kilohertz = 36,
+  memory_bus_bits = 37,
   l2_bytes = 38,
   capability_major = 75,
   capability_minor = 76,
@@ -34,6 +38,8 @@ enum FunctionAttribute : int { most_dynamic_shared_bytes = 8 };
 
 constexpr unsigned stream_non_blocking = 1;  ///< does not wait for the default stream
 constexpr unsigned event_without_time = 2;   ///< CUevent_flags
+/// CUevent_record_flags: in a recording, a node that marks the time whenever that is launched.
+constexpr unsigned event_of_recording = 1;
 /// CUpointer_attribute
 enum PointerAttribute : int { memory_type = 2, is_managed = 8, device_ordinal = 9 };
 /// CUmemorytype
@@ -83,6 +89,7 @@ struct LaunchConfig {
   X(cuStreamIsCapturing, (Handle stream, int* status))                                          \
   X(cuEventCreate, (Handle * event, unsigned flags))                                            \
   X(cuEventRecord, (Handle event, Handle stream))                                               \
+  X(cuEventRecordWithFlags, (Handle event, Handle stream, unsigned flags))                      \
   X(cuEventSynchronize, (Handle event))                                                         \
   X(cuEventDestroy_v2, (Handle event))                                                          \
   X(cuEventElapsedTime, (float* milliseconds, Handle from, Handle to))                          \

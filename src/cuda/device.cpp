@@ -29,6 +29,11 @@ DeviceFacts facts_of(const api::Driver& driver, int ordinal) {
   facts.capability =
       10 * attribute(driver, device, api::capability_major) + attribute(driver, device, api::capability_minor);
   facts.multiprocessors = attribute(driver, device, api::multiprocessors);
+  // Two transfers each clock, which CUDA calls deprecated: a driver may not say it.
+  int kilohertz = 0, bits = 0;
+  if (driver.cuDeviceGetAttribute(&kilohertz, api::memory_kilohertz, device) == api::success &&
+      driver.cuDeviceGetAttribute(&bits, api::memory_bus_bits, device) == api::success)
+    facts.memory_bytes_per_second = 2e3 * kilohertz * bits / 8;
   facts.l2_bytes = attribute(driver, device, api::l2_bytes);
   facts.shared_bytes_per_block = attribute(driver, device, api::shared_bytes_per_block);
   return facts;

@@ -104,7 +104,7 @@ DnnTensor channels_last(DType dtype, const Dims& d, bool is_virtual = false) {
 
 constexpr int64_t alignment_of_operands = 16;
 
-std::shared_ptr<const DnnPlan> make_plan(const LibraryOperands& operands, const Shapes& s, int rank) {
+std::shared_ptr<const DnnPlan> make_plan(const LibraryOperands& operands, const Shapes& s, LibraryChoice choice) {
   const ProductView& product = operands.view().product;
   const LinearEpilogue& linear = operands.view().linear;
   const DType dtype = product.form.dtype, result = product.epilogue.result;
@@ -128,19 +128,19 @@ std::shared_ptr<const DnnPlan> make_plan(const LibraryOperands& operands, const 
     last = sum;
   }
   if (function) graph.add_pointwise(*function, last, next());
-  return std::move(graph).plan(rank, dtype == DType::f32);
+  return std::move(graph).plan(choice.rank, dtype == DType::f32 && !choice.tf32);
 }
 
 /// Plans by what they compute: layers of a model resemble each other, and each context of an engine prepares them anew.
-std::shared_ptr<const DnnPlan> plan_of(const LibraryOperands& operands, const Shapes& s, int rank) {
+std::shared_ptr<const DnnPlan> plan_of(const LibraryOperands& operands, const Shapes& s, LibraryChoice choice) {
   const ProductView& product = operands.view().product;
   const LinearEpilogue& linear = operands.view().linear;
   const DnnWindow& w = s.window;
   const std::string key = fmt::format(
-      "{} {} {} | {} {} {} {} | {} {} {} {} | {} {} {} {}", operands.device()->facts().ordinal,
+      "{} {} {} | {} {} {} {} | {} {} {} {} | {} {} {} {} {}", operands.device()->facts().ordinal,
       to_string(product.form.dtype), to_string(product.epilogue.result), to_string(s.x), to_string(s.y), s.taps_y,
       s.taps_x, to_string(w.strides), to_string(w.dilations), to_string(w.pads_before), to_string(w.pads_after),
-      linear.bias >= 0, linear.residual >= 0, static_cast<int>(linear.activation), rank);
+      linear.bias >= 0, linear.residual >= 0, static_cast<int>(linear.activation), choice.rank, choice.tf32);
   static std::mutex mutex;
   static auto& plans = *new std::deque<std::pair<std::string, std::shared_ptr<const DnnPlan>>>;  // the oldest first
   const auto find = [&] { return std::find_if(plans.begin(), plans.end(), [&](auto& p) { return p.first == key; }); };
@@ -148,7 +148,7 @@ std::shared_ptr<const DnnPlan> plan_of(const LibraryOperands& operands, const Sh
     const std::lock_guard lock(mutex);
     if (const auto known = find(); known != plans.end()) return known->second;
   }
-  auto made = make_plan(operands, s, rank);
+  auto made = make_plan(operands, s, choice);
   const std::lock_guard lock(mutex);
   if (find() == plans.end()) plans.emplace_back(key, made);
   constexpr size_t most_plans = 256;
@@ -158,7 +158,7 @@ std::shared_ptr<const DnnPlan> plan_of(const LibraryOperands& operands, const Sh
 
 class DnnLaunch final : public Launch {
  public:
-  DnnLaunch(const LibraryOperands& operands, const KernelShapes& shapes, int rank)
+  DnnLaunch(const LibraryOperands& operands, const KernelShapes& shapes, LibraryChoice choice)
       : operands_(operands), symbols_(*shapes.symbols), shapes_(shapes) {
     shapes_.symbols = &symbols_;
     const Shapes s = shapes_of(operands.view().product, shapes);
@@ -168,7 +168,7 @@ class DnnLaunch final : public Launch {
       throw Error(ErrorCode::unsupported, "a convolution of more than 2^31 elements, which cuDNN does not count");
     if (out == 0) return;
     if (in == 0) throw Error(ErrorCode::unsupported, "a convolution of nothing but padding, which cuDNN does not have");
-    aligned_.emplace(plan_of(operands, s, rank));
+    aligned_.emplace(plan_of(operands, s, choice));
   }
 
   size_t workspace_bytes() const override { return aligned_ ? aligned_->plan().workspace_bytes() : 0; }
@@ -205,14 +205,15 @@ class DnnLaunch final : public Launch {
 // As measured on an H200 in f16: at least 3 µs, more for long sums, 600 TFLOP/s for large products, half of that where
 // channels are few, and time for what follows the sum that nothing hides. A microsecond more: an engine compiles
 // these kernels whenever it is loaded, in up to a second each.
-double seconds_of(const RegionView& region, const LibraryView& view, const DeviceFacts& device) {
+// TF32 is taken to run at half that rate.
+double seconds_of(const RegionView& region, const LibraryView& view, const DeviceFacts& device, bool tf32) {
   const ContractSize size = size_at_optimum(region, view.product);
-  const bool is_f32 = view.product.form.dtype == DType::f32;
+  const bool is_f32 = view.product.form.dtype == DType::f32 && !tf32;
   const double of_one = device.capability >= 90   ? (is_f32 ? 0.2e12 : 4.6e12)
                         : device.capability >= 80 ? (is_f32 ? 0.1e12 : 2e12)
                                                   : (is_f32 ? 0.08e12 : 0.7e12);
   const double columns = std::min(1.0, size.n / 128);
-  const double flops = 2 * size.m * size.n * size.k * size.batch / columns;
+  const double flops = (tf32 ? 4 : 2) * size.m * size.n * size.k * size.batch / columns;
   const auto activation = view.linear.activation;
   const bool is_plain = activation == Activation::none || activation == Activation::relu;
   const double finish = is_plain ? 0 : size.m * size.n * size.batch * (activation == Activation::gelu ? 2e-12 : 1e-12);
@@ -226,20 +227,17 @@ std::vector<TacticOffer> offer_dnn(const RegionView& region, const Workshop& wor
   const DeviceFacts& device = workshop.device()->facts();
   const auto view = view_dnn(region, device);
   if (!view || !has_dnn(*workshop.device())) return {};
-  const double seconds = seconds_of(region, *view, device);
-  std::vector<TacticOffer> offers;
   constexpr int ranks = 3;
-  for (int rank = 0; rank < ranks; ++rank)  // ordered by the library, which does not say how far apart they are
-    offers.push_back({.parameters = {{"rank", rank}}, .seconds = seconds * (1 + 0.01 * rank)});
-  return offers;
+  return library_offers(view->product, ranks, [&](bool tf32) { return seconds_of(region, *view, device, tf32); });
 }
 
 std::shared_ptr<const Kernel> compile_dnn(const RegionView& region, const TacticParameters& parameters,
                                           const Workshop& workshop, PackedConstants& constants) {
-  const auto rank = static_cast<int>(parameters["rank"]);
-  return library_kernel(region, *view_dnn(region, workshop.device()->facts()), workshop, constants, false,
-                        [rank](const LibraryOperands& operands, const KernelShapes& shapes) {
-                          return std::make_unique<DnnLaunch>(operands, shapes, rank);
+  LibraryView view = *view_dnn(region, workshop.device()->facts());
+  const LibraryChoice choice = library_choice(view.product, parameters);
+  return library_kernel(region, std::move(view), workshop, constants, false,
+                        [choice](const LibraryOperands& operands, const KernelShapes& shapes) {
+                          return std::make_unique<DnnLaunch>(operands, shapes, choice);
                         });
 }
 

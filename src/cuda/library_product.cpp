@@ -80,6 +80,26 @@ std::optional<LibraryView> view_library(const RegionView& region, const DeviceFa
   return view;
 }
 
+std::vector<TacticOffer> library_offers(const ProductView& product, int ranks,
+                                        const std::function<double(bool tf32)>& seconds) {
+  std::vector<TacticOffer> offers;
+  for (const bool tf32 : {true, false}) {
+    if (tf32 && !product.form.tf32) continue;
+    const double first = seconds(tf32);
+    for (int rank = 0; rank < ranks; ++rank) {
+      TacticOffer& offer = offers.emplace_back();
+      offer.seconds = first * (1 + 0.01 * rank);
+      offer.parameters =
+          product.form.tf32 ? TacticParameters{{"rank", rank}, {"tf32", tf32}} : TacticParameters{{"rank", rank}};
+    }
+  }
+  return offers;
+}
+
+LibraryChoice library_choice(const ProductView& product, const TacticParameters& parameters) {
+  return {static_cast<int>(parameters["rank"]), product.form.tf32 && parameters["tf32"] != 0};
+}
+
 bool LibraryAddresses::are_aligned() const {
   for (const std::byte* address : {a, b, residual, bias, static_cast<const std::byte*>(c)})
     if (!is_aligned(address, 16)) return false;

@@ -24,6 +24,18 @@ struct LibraryView {
 /// product's operands or f32. nullopt for others.
 std::optional<LibraryView> view_library(const RegionView& region, const DeviceFacts& device);
 
+/// Which of a library's algorithms a variant of a tactic is.
+struct LibraryChoice {
+  int rank = 0;       ///< of those that the library has, ordered by what it expects of them
+  bool tf32 = false;  ///< operands are rounded to TF32
+};
+/// The first `ranks` of each kind that the product allows, `seconds(tf32)` being what its first one is expected to
+/// take. (A library does not say how far apart they are.)
+std::vector<TacticOffer> library_offers(const ProductView& product, int ranks,
+                                        const std::function<double(bool tf32)>& seconds);
+/// What the parameters of one of library_offers() say.
+LibraryChoice library_choice(const ProductView& product, const TacticParameters& parameters);
+
 struct LibraryAddresses {
   const std::byte *a = nullptr, *b = nullptr, *residual = nullptr, *bias = nullptr;  ///< null for none
   std::byte* c = nullptr;

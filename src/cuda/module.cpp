@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "camshaft/error.h"
 #include "cuda/check.h"
+#include "cuda/kernel_cache.h"
 
 namespace camshaft::cuda {
 
@@ -23,7 +25,16 @@ struct Function::Loaded {
 Module::Module(const Device& device, std::span<const std::byte> cubin) {
   const Current current(device);
   const auto loaded = std::make_shared<Function::Loaded>(device);
-  check(device.driver(), device.driver().cuModuleLoadData(&loaded->module, cubin.data()), "loading kernels");
+  const api::Result result = device.driver().cuModuleLoadData(&loaded->module, cubin.data());
+  if (result == api::error_no_binary || result == api::error_invalid_image)
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format("GPU {}, {}, of compute capability {}.{}, does not take a kernel's machine code, which is "
+                    "{}: empty the cache of compiled kernels ({})",
+                    device.facts().ordinal, device.facts().name, device.facts().capability / 10,
+                    device.facts().capability % 10, result == api::error_no_binary ? "another device's" : "damaged",
+                    KernelCache::default_folder()));
+  check(device.driver(), result, "loading kernels");
   loaded_ = loaded;
 }
 

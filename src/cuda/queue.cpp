@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <deque>
 #include <iterator>
 
 #include "camshaft/error.h"
@@ -41,10 +42,27 @@ class QueueRecording final : public DeviceRecording {
   Recording recording_;
 };
 
+class Timeline final : public DeviceTimeline {
+ public:
+  Timeline(const Queue& queue, const Device& device, size_t moments) : queue_(queue) {
+    for (size_t m = 0; m < moments; ++m) events_.emplace_back(device, true);
+  }
+  void mark(size_t moment) override {
+    Event& event = events_[moment];
+    queue_.is_recording() ? event.record_in_recording(queue_.stream()) : event.record(queue_.stream());
+  }
+  double seconds(size_t from, size_t to) const override { return events_[to].seconds_since(events_[from]); }
+
+ private:
+  const Queue& queue_;
+  std::deque<Event> events_;
+};
+
 }  // namespace
 
 std::shared_ptr<std::byte> Queue::allocate(size_t bytes, std::string_view purpose) {
   if (bytes == 0) return nullptr;
+  refuse_in_callers_recording("taking memory");
   // The device first: it must be there when the buffer is freed.
   struct Held {
     std::shared_ptr<const Device> device;
@@ -56,15 +74,28 @@ std::shared_ptr<std::byte> Queue::allocate(size_t bytes, std::string_view purpos
 
 void Queue::start_run(std::optional<void*> stream) {
   callers_.reset();
-  // A run launches a graph of its own, which no other graph can hold, and it waits for the run before.
-  if (stream && Stream(*device_, *stream).is_recorded())
-    throw Error(ErrorCode::invalid_argument,
-                "the stream is being recorded into a CUDA graph, which cannot hold a run: enqueue it beside the graph");
   if (stream) callers_.emplace(*device_, *stream);
+  is_in_callers_recording_ = stream && callers_->is_recorded();
+  // A recording cannot wait for what is not in it.
+  if (is_in_callers_recording_) return;
   if (last_stream_ && *last_stream_ != this->stream().handle()) run_end_.hold_back(this->stream());
 }
 
+void Queue::refuse_in_callers_recording(const char* what) const {
+  if (is_in_callers_recording_)
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{} cannot be recorded into a CUDA graph: run once with the same shapes and outputs before, "
+                    "with all inputs and outputs on the device",
+                    what));
+}
+
 void Queue::finish_run() {
+  if (is_in_callers_recording_) {
+    is_in_callers_recording_ = false;
+    callers_.reset();
+    return;
+  }
   run_end_.record(stream());
   last_stream_ = stream().handle();
   callers_.reset();
@@ -104,6 +135,10 @@ void Queue::start_recording() {
 std::unique_ptr<DeviceRecording> Queue::finish_recording() {
   is_recording_ = false;
   return std::make_unique<QueueRecording>(*this, own_);
+}
+
+std::unique_ptr<DeviceTimeline> Queue::make_timeline(size_t moments) {
+  return std::make_unique<Timeline>(*this, *device_, moments);
 }
 
 }  // namespace camshaft::cuda

@@ -13,13 +13,21 @@ class Queue final : public DeviceQueue {
   explicit Queue(std::shared_ptr<const Device> device)
       : device_(std::move(device)), own_(*device_), run_end_(*device_), complaints_(*device_) {}
   std::shared_ptr<std::byte> allocate(size_t bytes, std::string_view purpose) override;
-  void copy_to_device(std::byte* to, std::span<const std::byte> from) override { stream().copy_to_device(to, from); }
-  void copy_to_host(std::span<std::byte> to, const std::byte* from) override { stream().copy_to_host(to, from); }
+  void copy_to_device(std::byte* to, std::span<const std::byte> from) override {
+    refuse_in_callers_recording("copying to the device");
+    stream().copy_to_device(to, from);
+  }
+  void copy_to_host(std::span<std::byte> to, const std::byte* from) override {
+    refuse_in_callers_recording("copying to the host");
+    stream().copy_to_host(to, from);
+  }
   void synchronize() override {
+    refuse_in_callers_recording("waiting for the device");
     stream().synchronize();
     complaints_.check();
   }
 
+  bool is_recorded(void* stream) const override { return Stream(*device_, stream).is_recorded(); }
   void start_run(std::optional<void*> stream) override;
   void finish_run() override;
   void wait_for_runs() override;
@@ -29,14 +37,20 @@ class Queue final : public DeviceQueue {
   void start_recording() override;
   std::unique_ptr<DeviceRecording> finish_recording() override;
 
+  std::unique_ptr<DeviceTimeline> make_timeline(size_t moments) override;
+
+  bool is_recording() const { return is_recording_; }
   /// Where work goes now.
   const Stream& stream() const { return is_recording_ || !callers_ ? own_ : *callers_; }
   Complaints& complaints() { return complaints_; }
 
  private:
+  void refuse_in_callers_recording(const char* what) const;
+
   std::shared_ptr<const Device> device_;
   Stream own_;
-  std::optional<Stream> callers_;  // during a run
+  std::optional<Stream> callers_;         // during a run
+  bool is_in_callers_recording_ = false;  // the same
   bool is_recording_ = false;
   Event run_end_;
   std::optional<api::Handle> last_stream_;  // that run_end_ is in

@@ -18,7 +18,10 @@ class Stopwatch final : public DeviceStopwatch {
   Stopwatch(const Stream& stream, Function touch);
   void start() override { start_.record(stream_); }
   void stop() override { stop_.record(stream_); }
-  double seconds() override { return stop_.seconds_since(start_); }
+  double seconds() override {
+    stop_.synchronize();
+    return stop_.seconds_since(start_);
+  }
   void touch(std::byte* memory, size_t bytes, bool rewrite) override;
   size_t cache_bytes() const override { return static_cast<size_t>(stream_.device().facts().l2_bytes); }
 

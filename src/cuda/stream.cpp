@@ -66,6 +66,12 @@ void Event::record(const Stream& stream) {
   check(device_.driver(), device_.driver().cuEventRecord(event_, stream.handle()), "marking the end of a run");
 }
 
+void Event::record_in_recording(const Stream& stream) {
+  const Current current(device_);
+  check(device_.driver(), device_.driver().cuEventRecordWithFlags(event_, stream.handle(), api::event_of_recording),
+        "recording a moment");
+}
+
 void Event::hold_back(const Stream& stream) const {
   const Current current(device_);
   check(device_.driver(), device_.driver().cuStreamWaitEvent(stream.handle(), event_, 0),
@@ -79,7 +85,6 @@ void Event::synchronize() const {
 
 double Event::seconds_since(const Event& start) const {
   const Current current(device_);
-  synchronize();
   float milliseconds = 0;
   check(device_.driver(), device_.driver().cuEventElapsedTime(&milliseconds, start.event_, event_),
         "reading the time between two events");

@@ -46,11 +46,13 @@ class Event {
 
   /// The moment when all that is in the stream now is done.
   void record(const Stream& stream);
+  /// The same of a stream that is being recorded: the moment is that of the recording's latest launch.
+  void record_in_recording(const Stream& stream);
   /// The stream's work from now on waits for that moment; the caller does not.
   void hold_back(const Stream& stream) const;
   void synchronize() const;
-  /// Seconds from `start` to this one, which both have time and are recorded; waits for this one. The device counts in
-  /// about half microseconds.
+  /// Seconds from `start` to this one, which both have time and have passed. The device counts in about half
+  /// microseconds.
   double seconds_since(const Event& start) const;
 
  private:

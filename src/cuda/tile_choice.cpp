@@ -53,8 +53,8 @@ constexpr double memory_bytes_per_cycle = 62;  // … for all that they leave th
 
 // Multiply-adds of one multiprocessor in a cycle.
 double rate_of(const ContractForm& form, const ContractTile& tile) {
-  if (!form.tensor_cores) return 90;
-  const double most = form.dtype == DType::f32 ? 520 : 1035;
+  if (!form.tensor_cores && !tile.tf32) return 90;
+  const double most = tile.tf32 ? 520 : 1035;
   if (tile.by_warpgroups) return 1700;
   // A warp loads fragments of 16 rows and of 16 columns of its part again and again: the narrower that is, the more.
   constexpr double loads = 0.64;
@@ -106,6 +106,9 @@ double seconds_of(const ContractForm& form, const ContractTile& tile, int splits
 }  // namespace
 
 TacticParameters TileChoice::parameters() const {
+  if (tile.tf32)
+    return {{"m", tile.m},           {"n", tile.n},      {"warps", tile.threads() / 32},
+            {"stages", tile.stages}, {"splits", splits}, {"tf32", 1}};
   return {{"m", tile.m},
           {"n", tile.n},
           {"warps", tile.threads() / 32},
@@ -115,8 +118,14 @@ TacticParameters TileChoice::parameters() const {
 }
 
 std::vector<ContractTile> contract_tiles(const ContractForm& form, int capability) {
-  if (!form.tensor_cores) return {std::begin(plain_tiles), std::end(plain_tiles)};
   std::vector<ContractTile> tiles(std::begin(tensor_tiles), std::end(tensor_tiles));
+  if (!form.tensor_cores) {
+    const bool rounds = form.tf32 && form.dtype == DType::f32 && capability >= 80;
+    if (!rounds) tiles.clear();
+    for (ContractTile& tile : tiles) tile.tf32 = true;
+    tiles.insert(tiles.end(), std::begin(plain_tiles), std::end(plain_tiles));
+    return tiles;
+  }
   if (capability >= 90 && capability < 100 && bit_width(form.dtype) == 16)
     tiles.insert(tiles.end(), std::begin(warpgroup_tiles), std::end(warpgroup_tiles));
   return tiles;

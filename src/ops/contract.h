@@ -11,10 +11,12 @@ struct MatMul {
   static constexpr std::string_view name = "matmul";
   bool transpose_a = false;
   bool transpose_b = false;
+  bool tf32 = false;  ///< operands of f32 may be rounded to TF32's 11 significant bits, see optimize/allow_tf32.h
   template <class S, class V>
   static void reflect(S& self, V&& visit) {
     visit("transpose_a", self.transpose_a);
     visit("transpose_b", self.transpose_b);
+    visit("tf32", self.tf32);
   }
   bool operator==(const MatMul&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;
@@ -31,6 +33,7 @@ struct Conv {
   std::vector<int64_t> dilations;
   int64_t groups = 1;
   bool channels_last = false;
+  bool tf32 = false;  ///< as MatMul has it
   template <class S, class V>
   static void reflect(S& self, V&& visit) {
     visit("strides", self.strides);
@@ -38,6 +41,7 @@ struct Conv {
     visit("dilations", self.dilations);
     visit("groups", self.groups);
     visit("channels_last", self.channels_last);
+    visit("tf32", self.tf32);
   }
   bool operator==(const Conv&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;

@@ -109,8 +109,11 @@ class Lowering {
     if (!touches && role != Role::pointwise) return Role::plain;
     const size_t masks = node.op.as<ops::Attention>() ? 3 : node.inputs.size();
     for (size_t i = 0; i < masks && role != Role::pointwise; ++i)
-      if (is_f32(node.inputs[i]) && !fits(node.inputs[i]) && (role == Role::narrow || is_anchor_input(node, i)))
+      if (is_f32(node.inputs[i]) && !fits(node.inputs[i]) && (role == Role::narrow || is_anchor_input(node, i))) {
+        if (context_.kept_constants && old_.is_constant(node.inputs[i]))
+          context_.kept_constants->insert(old_.value(node.inputs[i]).name);
         return Role::plain;
+      }
     return role;
   }
 

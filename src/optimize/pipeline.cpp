@@ -9,6 +9,7 @@
 
 #include "graph/verify.h"
 #include "ops/control_flow.h"
+#include "optimize/allow_tf32.h"
 #include "optimize/chain_convolutions.h"
 #include "optimize/compose_transposes.h"
 #include "optimize/defer_layer_norms.h"
@@ -92,6 +93,11 @@ constexpr Pass storage_passes[] = {
     {"widen_images", widen_images, 0},
 };
 
+// Of the second stage too, whatever is stored.
+constexpr Pass precision_passes[] = {
+    {"allow_tf32", allow_tf32, 0},
+};
+
 bool tracing() {
   const char* trace = std::getenv("CAMSHAFT_TRACE");
   return trace && std::string_view(trace).find("passes") != std::string_view::npos;
@@ -118,7 +124,11 @@ class Pipeline {
     if (verify_) verify(graph_, "the removal of dead nodes");
   }
 
-  void run_storage() { run_stage(storage_passes, static_cast<int>(std::size(passes))); }
+  void run_storage() {
+    const auto done = static_cast<int>(std::size(passes));
+    if (context_.storage != DType::f32) run_stage(storage_passes, done);
+    if (context_.tf32) run_stage(precision_passes, done + static_cast<int>(std::size(storage_passes)));
+  }
 
  private:
   // `done`: passes of the stages before, which count for stop_after.
@@ -179,7 +189,7 @@ void optimize(Graph& graph, const PassContext& context) {
 }
 
 void optimize_storage(Graph& graph, const PassContext& context) {
-  if (context.storage != DType::f32) Pipeline(graph, context).run_storage();
+  Pipeline(graph, context).run_storage();
 }
 
 std::vector<std::string> pass_names() {
@@ -187,6 +197,7 @@ std::vector<std::string> pass_names() {
   for (const Pass& pass : passes)
     names.push_back(pass.round > 1 ? fmt::format("{} (round {})", pass.name, pass.round) : pass.name);
   for (const Pass& pass : storage_passes) names.emplace_back(pass.name);
+  for (const Pass& pass : precision_passes) names.emplace_back(pass.name);
   return names;
 }
 

@@ -98,14 +98,21 @@ void Context::Impl::check_profiles() const {
               fmt::format("the input shapes are outside every profile of this engine: {}", why));
 }
 
-Context::Impl::CacheEntry& Context::Impl::bind_entry() {
+Context::Impl::CacheEntry* Context::Impl::find_entry() {
   for (auto it = cache_.begin(); it != cache_.end(); ++it) {
     const bool same = std::equal(it->dims.begin(), it->dims.end(), input_dims.begin(),
                                  [](const Dims& a, const std::optional<Dims>& b) { return b && a == *b; });
     if (!same) continue;
     cache_.splice(cache_.begin(), cache_, it);
-    executor.reserve(*cache_.front().bound);  // a larger plan may have failed to get its arena since
-    return cache_.front();
+    return &cache_.front();
+  }
+  return nullptr;
+}
+
+Context::Impl::CacheEntry& Context::Impl::bind_entry() {
+  if (CacheEntry* known = find_entry()) {
+    executor.reserve(*known->bound);  // a larger plan may have failed to get its arena since
+    return *known;
   }
   SymbolBindings symbols;
   std::vector<Dims> dims;
@@ -128,7 +135,8 @@ Context::Impl::CacheEntry& Context::Impl::bind_entry() {
   executor.reserve(*bound);
   if (cache_.size() >= max_cached_shapes) {
     executor.wait_for_runs();
-    cache_.pop_back();
+    const auto oldest = std::find_if(cache_.rbegin(), cache_.rend(), [](const CacheEntry& e) { return !e.is_kept; });
+    if (oldest != cache_.rend()) cache_.erase(std::next(oldest).base());
   }
   cache_.push_front({std::move(dims), std::move(bound), {}});
   return cache_.front();
@@ -152,7 +160,15 @@ void Context::Impl::check_memory(const std::string& what, const TensorInfo& info
 }
 
 void Context::Impl::run(std::optional<void*> stream) {
-  CacheEntry& entry = bind_entry();
+  // No memory can be taken while the caller records the stream.
+  const bool is_recorded = stream && executor.queue()->is_recorded(*stream);
+  CacheEntry* known = is_recorded ? find_entry() : &bind_entry();
+  if (!known || (is_recorded && !executor.has_room(*known->bound)))
+    throw Error(ErrorCode::invalid_argument,
+                "the stream is being recorded into a CUDA graph, for which this context must have run with these input "
+                "shapes before");
+  CacheEntry& entry = *known;
+  entry.is_kept = entry.is_kept || is_recorded;
   const BoundPlan& bound = *entry.bound;
   for (size_t i = 0; i < memory.inputs.size(); ++i) {
     const TensorInfo& info = engine->inputs[i];

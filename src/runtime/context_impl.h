@@ -42,8 +42,10 @@ struct Context::Impl {
     std::vector<Dims> dims;
     std::unique_ptr<BoundPlan> bound;
     Recordings recordings;
+    bool is_kept = false;  ///< a recording of the caller's uses what its launches have on the device
   };
   CacheEntry& bind_entry();
+  CacheEntry* find_entry();      // null: not bound yet
   std::list<CacheEntry> cache_;  // most recently used first
 
   void worker();

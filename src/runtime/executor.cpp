@@ -27,6 +27,8 @@ void Executor::run(const BoundPlan& bound, Recordings& recordings, const CallerM
                    std::optional<void*> stream) {
   if (!queue_) return run_steps(bound, recordings, memory);
   queue_->start_run(stream);
+  is_in_callers_recording_ = stream && queue_->is_recorded(*stream);
+  keeps_memory_ |= is_in_callers_recording_;
   try {
     run_steps(bound, recordings, memory);
     if (!stream) wait_for_device();
@@ -42,17 +44,14 @@ void Executor::run(const BoundPlan& bound, Recordings& recordings, const CallerM
 
 void Executor::run_steps(const BoundPlan& bound, Recordings& recordings, const CallerMemory& memory) {
   bind(bound, memory);
+  if (is_in_callers_recording_) check_recordable(bound);
   bool late = false;
   for (size_t s = 0; s < plan_.steps.size(); ++s) late = late || bound.launch(s) == nullptr;
   if (late) late_symbols_ = bound.symbols();
-  if (profiler && profiler->layers_.size() != plan_.steps.size()) {
-    profiler->layers_.clear();
-    for (const PlanStep& step : plan_.steps)
-      profiler->layers_.push_back({step.name, step.op, step.tactic, step.sources, 0, 0});
-  }
-  const bool by_step = profiler || !taps.empty();
+  if (profiler) prepare_profile();
   std::vector<RecordedSteps>& recorded = recordings.of(plan_, bound, left_out_);
-  auto next = by_step ? recorded.end() : recorded.begin();
+  const bool by_step = !taps.empty() || is_in_callers_recording_;
+  auto next = !by_step ? recorded.begin() : recorded.end();
   for (size_t s = 0; s < plan_.steps.size(); ++s) {
     if (left_out_[s]) continue;
     if (cancellation.cancelled())
@@ -63,10 +62,11 @@ void Executor::run_steps(const BoundPlan& bound, Recordings& recordings, const C
       ++next;
       continue;
     }
-    const auto start = profiler ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+    const bool is_timed = profiler && plan_.steps[s].kernel->place() == Place::host;
+    if (is_timed) wait_for_device();  // which is no time of this layer's
+    const auto start = is_timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
     run_named(bound, s);
-    if (profiler) {
-      wait_for_device();
+    if (is_timed) {
       LayerTime& layer = profiler->layers_[s];
       layer.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       ++layer.runs;
@@ -83,6 +83,40 @@ void Executor::run_steps(const BoundPlan& bound, Recordings& recordings, const C
     }
   }
   finish_outputs(bound, memory);
+  if (profiler) finish_profile();
+}
+
+void Executor::check_recordable(const BoundPlan& bound) const {
+  if (profiler || !taps.empty())
+    throw Error(ErrorCode::invalid_argument,
+                "the stream is being recorded into a CUDA graph: no profiler and no taps can be set");
+  for (size_t s = 0; s < plan_.steps.size(); ++s) {
+    const PlanStep& step = plan_.steps[s];
+    if (left_out_[s] || (bound.launch(s) && step.kernel->can_be_recorded())) continue;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("layer '{}' ({}) runs on the host or copies between host and device, which cannot be "
+                            "recorded into a CUDA graph{}",
+                            step.name, step.op,
+                            step.kernel->place() == Place::device ? ": bind inputs and outputs on the device" : ""));
+  }
+}
+
+void Executor::prepare_profile() {
+  if (queue_ && !timeline_) timeline_ = queue_->make_timeline(2 * plan_.steps.size());
+  if (profiler->layers_.size() == plan_.steps.size()) return;
+  profiler->layers_.clear();
+  for (const PlanStep& step : plan_.steps)
+    profiler->layers_.push_back({step.name, step.op, step.tactic, step.sources, 0, 0});
+}
+
+void Executor::finish_profile() {
+  wait_for_device();
+  for (size_t s = 0; s < plan_.steps.size(); ++s) {
+    if (left_out_[s] || plan_.steps[s].kernel->place() == Place::host) continue;
+    LayerTime& layer = profiler->layers_[s];
+    layer.seconds += timeline_->seconds(2 * s, 2 * s + 1);
+    ++layer.runs;
+  }
 }
 
 void Executor::wait_for_device() {
@@ -119,9 +153,10 @@ void Executor::run_recorded(const BoundPlan& bound, RecordedSteps& steps) {
   }
   RecordedSteps::Run* before = steps.find(recorded_operands_);
   if (!before) return run_all(bound, steps);
-  if (!before->recording) before->recording = record(bound, steps);
+  std::unique_ptr<DeviceRecording>& recording = profiler ? before->timed : before->recording;
+  if (!recording) recording = record(bound, steps);
   device_is_busy_ = true;
-  before->recording->replay();
+  recording->replay();
 }
 
 void Executor::run_all(const BoundPlan& bound, const RecordedSteps& steps) {
@@ -162,7 +197,10 @@ void Executor::run_step(const BoundPlan& bound, size_t s) {
   const bool on_host = plan_.steps[s].kernel->place() == Place::host;
   if (on_host) wait_for_device();
   device_is_busy_ = device_is_busy_ || !on_host;
+  const bool is_timed = profiler && !on_host;
+  if (is_timed) timeline_->mark(2 * s);
   bound.launch(s)->run({step_inputs_, step_outputs_, step_workspace_, pool_, &cancellation, queue_.get()});
+  if (is_timed) timeline_->mark(2 * s + 1);
 }
 
 Dims Executor::current_dims(const BoundPlan& bound, int32_t value) const {

@@ -33,11 +33,15 @@ class Executor {
         results_(plan.outputs.size()) {}
   ~Executor();
 
+  /// Whether reserve() would do nothing.
+  bool has_room(const BoundPlan& bound) const;
   /// Allocates the arena and output buffers for `bound`; nothing when they are large enough.
   void reserve(const BoundPlan& bound);
-  /// `recordings`: of these shapes, kept from run to run. Runs that are profiled or tapped go step by step. With a
+  /// `recordings`: of these shapes, kept from run to run. Runs that are tapped go step by step. With a
   /// stream of the caller's the work goes there, and is waited for only where a step of the host needs it; without one,
-  /// all is done when this returns.
+  /// all is done when this returns. While the caller records that stream, the steps become a part of the recording, and
+  /// memory on the device that they use is kept until the executor goes. Throws Error(invalid_argument) for steps that
+  /// cannot be recorded.
   void run(const BoundPlan& bound, Recordings& recordings, const CallerMemory& memory,
            std::optional<void*> stream = std::nullopt);
   /// Until all work of the runs so far is done.
@@ -58,6 +62,7 @@ class Executor {
   void bind_input(const BoundPlan& bound, size_t i, const CallerBuffer& buffer);
   void bind_output(const BoundPlan& bound, size_t o, const CallerBuffer& buffer);
   void run_steps(const BoundPlan& bound, Recordings& recordings, const CallerMemory& memory);
+  void check_recordable(const BoundPlan& bound) const;
   void run_named(const BoundPlan& bound, size_t s);
   void run_recorded(const BoundPlan& bound, RecordedSteps& steps);
   void run_all(const BoundPlan& bound, const RecordedSteps& steps);
@@ -66,6 +71,9 @@ class Executor {
   void run_step(const BoundPlan& bound, size_t s);
   void run_dynamic_step(const BoundPlan& bound, size_t s);
   void wait_for_device();
+  /// Makes ready for a run whose steps are timed, and reads what the device's took.
+  void prepare_profile();
+  void finish_profile();
   void call_taps(const BoundPlan& bound, const std::vector<int32_t>& values);
   std::byte* pointer(const BoundPlan& bound, int32_t value) const {
     return pointers_[static_cast<size_t>(plan_.root(value))] + bound.shift(value);
@@ -85,7 +93,11 @@ class Executor {
   AlignedBuffer arena_;
   std::shared_ptr<std::byte> device_arena_;
   size_t device_arena_bytes_ = 0;
-  bool device_is_busy_ = false;  // with work that the host has not waited for
+  bool is_in_callers_recording_ = false;                     // this run
+  bool keeps_memory_ = false;                                // since a run was
+  std::vector<std::shared_ptr<std::byte>> kept_for_caller_;  // what would have been given back since
+  std::unique_ptr<DeviceTimeline> timeline_;                 // two moments a step; once somebody profiles
+  bool device_is_busy_ = false;                              // with work that the host has not waited for
   const Transfers transfers_;
   std::vector<bool> left_out_;  // steps that this run does without
   struct OwnOutput {

@@ -16,6 +16,11 @@ alignas(64) constinit std::byte nothing[64] = {};
 
 }  // namespace
 
+bool Executor::has_room(const BoundPlan& bound) const {
+  return arena_.size() >= static_cast<size_t>(bound.arena_bytes(Place::host)) &&
+         device_arena_bytes_ >= static_cast<size_t>(bound.arena_bytes(Place::device));
+}
+
 void Executor::reserve(const BoundPlan& bound) {
   constexpr const char* purpose = "the intermediate tensors of a context";
   const auto needed = [&](Place place) { return static_cast<size_t>(bound.arena_bytes(place)); };
@@ -25,6 +30,7 @@ void Executor::reserve(const BoundPlan& bound) {
     arena_ = AlignedBuffer(needed(Place::host), purpose);
   }
   if (device_arena_bytes_ < needed(Place::device)) {
+    if (keeps_memory_) kept_for_caller_.push_back(device_arena_);
     device_arena_.reset();
     device_arena_bytes_ = 0;
     device_arena_ = queue_->allocate(needed(Place::device), purpose);
@@ -50,6 +56,7 @@ std::byte* Executor::device_output(size_t o, size_t bytes) {
   OwnOutput& own = own_outputs_[o];
   if (own.device_bytes < bytes) {
     wait_for_device();
+    if (keeps_memory_) kept_for_caller_.push_back(own.on_device);
     own.on_device.reset();
     own.device_bytes = 0;
     own.on_device = queue_->allocate(bytes, "an output");

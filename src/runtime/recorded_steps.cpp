@@ -45,6 +45,7 @@ RecordedSteps::Run* RecordedSteps::find(std::span<const std::byte* const> operan
   std::rotate(runs.begin(), runs.end() - 1, runs.end());
   runs.front().operands.assign(operands.begin(), operands.end());
   runs.front().recording.reset();
+  runs.front().timed.reset();
   return nullptr;
 }
 

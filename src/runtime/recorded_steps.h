@@ -15,7 +15,7 @@ struct RecordedSteps {
   /// Operands of a run: inputs, outputs and workspaces of all the steps.
   struct Run {
     std::vector<const std::byte*> operands;
-    std::unique_ptr<DeviceRecording> recording;
+    std::unique_ptr<DeviceRecording> recording, timed;  ///< the latter marks moments around each step
   };
 
   size_t begin = 0, end = 0;

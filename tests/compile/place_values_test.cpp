@@ -135,6 +135,8 @@ class FakeQueue final : public DeviceQueue {
   void check_memory(const void*, Place, std::string_view) const override {}
   void start_recording() override {}
   std::unique_ptr<DeviceRecording> finish_recording() override { return nullptr; }
+  bool is_recorded(void*) const override { return false; }
+  std::unique_ptr<DeviceTimeline> make_timeline(size_t) override { return nullptr; }
 
   size_t allocated = 0;
   int synchronized = 0;

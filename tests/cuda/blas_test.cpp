@@ -53,6 +53,21 @@ TEST(CudaBlas, OtherAlgorithms) {
     }
 }
 
+TEST(CudaBlas, Tf32) {
+  SKIP_WITHOUT_BLAS();
+  std::string problem;
+  if (!backend_if_any(problem)->gains_from_tf32()) GTEST_SKIP() << "this GPU has no TF32";
+  Random random = test_random();
+  for (const char* variant : {"rank=0,tf32=1", "rank=1,tf32=1", "rank=0,tf32=0"})
+    for (const bool misaligned : {false, true}) {
+      check({.m = 70, .n = 40, .k = 200}, DType::f32, random, misaligned, variant);
+      check({.m = 33, .n = 72, .k = 130, .transpose_b = true, .constant = true}, DType::f32, random, misaligned,
+            variant);
+    }
+  // What the library lacks is a kernel of ours, which may round too.
+  check({.m = 20, .n = 24, .k = 997}, DType::f32, random, false, "rank=0,tf32=1");
+}
+
 // The emulated library knows nothing for this one.
 TEST(CudaBlas, OwnKernelsWhereItHasNone) {
   SKIP_WITHOUT_BLAS();

@@ -122,7 +122,7 @@ TEST(CApi, OfTheCompiler) {
 #ifdef CUBLAS_VERSION
 CAMSHAFT_CUDA_BLAS(CAMSHAFT_COMPARE)
 static_assert(int{type_f32} == CUDA_R_32F && int{type_f16} == CUDA_R_16F && int{type_bf16} == CUDA_R_16BF &&
-              compute_f32 == CUBLAS_COMPUTE_32F);
+              compute_f32 == CUBLAS_COMPUTE_32F && compute_tf32 == CUBLAS_COMPUTE_32F_FAST_TF32);
 static_assert(int{major_version} == MAJOR_VERSION && int{minor_version} == MINOR_VERSION &&
               int{patch_version} == PATCH_LEVEL);
 static_assert(int{blas_out_of_memory} == CUBLAS_STATUS_ALLOC_FAILED &&

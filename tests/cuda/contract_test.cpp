@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <limits>
 
 #include "cuda/run_product.h"
@@ -70,6 +71,94 @@ std::vector<std::string> warpgroup_variants(int splits, bool by_columns = false)
     for (const char* tile : {"m=64,n=64,warps=8,stages=8", "m=64,n=32,warps=4,stages=6", "m=64,n=32,warps=4,stages=12"})
       list.push_back(fmt::format("{},wgmma=1,splits={}", tile, splits));
   return list;
+}
+
+bool has_tf32() {
+  std::string problem;
+  const auto gpu = backend_if_any(problem);
+  return gpu && gpu->gains_from_tf32();
+}
+
+// A copy whose elements TF32 has: products of these are exact.
+Tensor in_tf32(const Tensor& x) {
+  Tensor made(x.dtype(), x.dims());
+  for (int64_t i = 0; i < x.size(); ++i) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, x.as<float>() + i, sizeof bits);
+    bits = (bits + 0x1000) & 0xffffe000;
+    std::memcpy(made.as_mutable<float>() + i, &bits, sizeof bits);
+  }
+  return made;
+}
+
+TEST(CudaMatMul, Tf32) {
+  SKIP_WITHOUT_GPU();
+  if (!has_tf32()) GTEST_SKIP() << "this GPU has no TF32";
+  Random random = test_random();
+  for (const bool constant : {false, true})
+    for (const bool transpose_b : {false, true})
+      for (const auto& [m, n, k] : std::vector<std::tuple<int64_t, int64_t, int64_t>>{
+               {1, 1, 1}, {5, 3, 7}, {33, 72, 130}, {130, 40, 24}, {3, 20, 3000}, {4, 8, 0}, {0, 4, 4}})
+        for (const bool misaligned : {false, true}) {
+          if (constant && k == 0) continue;  // nothing to store
+          const Tensor a = random_tensor(random, DType::f32, {m, k}),
+                       b = random_tensor(random, DType::f32, matrix({}, k, n, transpose_b));
+          const auto test = [&](const Tensor& x, const Tensor& w, double difference) {
+            NodeTest made(ops::MatMul{.transpose_b = transpose_b, .tf32 = true}, {x, w}, "cuda_contract", difference);
+            if (constant) made.constants = {1};
+            made.misaligned = misaligned;
+            made.variant = "tf32=1";
+            return made;
+          };
+          // As the rounding of both operands may move it; and what needs none is as exact as in f32.
+          test(a, b, tolerance_of_tf32).check();
+          test(in_tf32(a), in_tf32(b), tolerance(DType::f32)).check();
+        }
+  check({9, 17, 12, true, true, false, {2, 3}, {2, 3}}, DType::f32, random);  // without leave: exact
+}
+
+TEST(CudaMatMul, Tf32RoundsToNearest) {
+  SKIP_WITHOUT_GPU();
+  if (!has_tf32()) GTEST_SKIP() << "this GPU has no TF32";
+  // Just above half a step over 1, and just below: cutting the bits off would make 1 of both.
+  const Tensor a = tensor_of(DType::f32, {2, 1}, {1 + 0x1p-11 + 0x1p-20, -1 - 0x1p-11 + 0x1p-20}),
+               b = tensor_of(DType::f32, {1, 8}, {1, 2, 4, 8, 1, 1, 1, 1});
+  NodeTest test(ops::MatMul{.tf32 = true}, {a, b}, "cuda_contract");
+  test.variant = "tf32=1";
+  const Tensor c = test.run();
+  EXPECT_EQ(c.as<float>()[3], 8 * (1 + 0x1p-10F));
+  EXPECT_EQ(c.as<float>()[8], -1);
+}
+
+TEST(CudaMatMul, Tf32NaNAndInfinity) {
+  SKIP_WITHOUT_GPU();
+  if (!has_tf32()) GTEST_SKIP() << "this GPU has no TF32";
+  constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  NodeTest test(ops::MatMul{.tf32 = true},
+                {tensor_of(DType::f32, {4, 2}, {nan, 1, infinity, 1, 1, -infinity, 1, 2}),
+                 tensor_of(DType::f32, {2, 2}, {1, 2, 3, 4})},
+                "cuda_contract", tolerance(DType::f32));
+  test.variant = "tf32=1";
+  test.check();
+}
+
+TEST(CudaMatMul, Tf32InEveryTile) {
+  SKIP_WITHOUT_GPU();
+  if (!has_tf32()) GTEST_SKIP() << "this GPU has no TF32";
+  Random random = test_random();
+  NodeTest test(ops::MatMul{.tf32 = true},
+                {random_tensor(random, DType::f32, {40, 7 * 32}), random_tensor(random, DType::f32, {7 * 32, 72})},
+                "cuda_contract", tolerance_of_tf32);
+  test.constants = {1};
+  int found = 0;
+  for (const std::string& variant : test.variants()) {
+    if (variant.find("tf32=1") == std::string::npos) continue;
+    SCOPED_TRACE(variant);
+    ++found;
+    test.variant = variant;
+    test.check();
+  }
+  EXPECT_GT(found, 10);
 }
 
 TEST(CudaMatMul, TilesOfWarpgroups) {
@@ -153,6 +242,7 @@ struct Image {
 
 void check(const Image& c, DType dtype, Random& random, bool misaligned = false, const std::string& variant = "") {
   ops::Conv op;
+  op.tf32 = variant.find("tf32=1") != std::string::npos;
   op.strides = c.strides;
   op.dilations = c.dilations;
   op.pads = Shape(c.pads.begin(), c.pads.end());
@@ -162,11 +252,25 @@ void check(const Image& c, DType dtype, Random& random, bool misaligned = false,
   weights.insert(weights.end(), c.kernel.begin(), c.kernel.end());
   std::vector<Tensor> operands{random_tensor(random, dtype, c.x), random_tensor(random, dtype, weights)};
   if (c.bias) operands.push_back(random_tensor(random, dtype, {c.out}));
-  NodeTest test(op, operands, "cuda_contract", tolerance(dtype));
+  NodeTest test(op, operands, "cuda_contract", op.tf32 ? tolerance_of_tf32 : tolerance(dtype));
   test.constants = {1};
   test.misaligned = misaligned;
   test.variant = variant;
   test.check();
+}
+
+TEST(CudaConv, Tf32) {
+  SKIP_WITHOUT_GPU();
+  if (!has_tf32()) GTEST_SKIP() << "this GPU has no TF32";
+  Random random = test_random();
+  for (const bool misaligned : {false, true}) {
+    check({.x = {2, 10, 11, 16}, .out = 24, .strides = {2, 2}}, DType::f32, random, misaligned, "tf32=1");
+    check({.x = {1, 12, 9, 3}, .out = 20, .kernel = {7, 7}, .strides = {2, 2}, .pads = {3, 3, 3, 3}}, DType::f32,
+          random, misaligned, "tf32=1");
+    check({.x = {2, 5, 6, 40}, .out = 33, .kernel = {1, 1}, .pads = {0, 0, 0, 0}, .bias = false}, DType::f32, random,
+          misaligned, "tf32=1");
+    check({.x = {1, 6, 5, 12}, .out = 6, .groups = 3}, DType::f32, random, misaligned, "tf32=1");
+  }
 }
 
 TEST(CudaConv, TilesOfWarpgroups) {

@@ -80,7 +80,8 @@ TEST(ContractText, EveryTileCompiles) {
   };
   for (const ContractTile& tile : contract_tiles({.dtype = DType::f16, .tensor_cores = true}, 90))
     compiles({.dtype = DType::f16, .window = a_window, .tensor_cores = true, .aligned = true}, tile, 90);
-  for (const ContractTile& tile : contract_tiles({.dtype = DType::f32}, 80)) compiles({.dtype = DType::f32}, tile, 80);
+  for (const ContractTile& tile : contract_tiles({.dtype = DType::f32, .tf32 = true}, 80))
+    compiles({.dtype = DType::f32}, tile, 80);
   const ContractTile usual{.warps_k = 2};
   compiles({.dtype = DType::bf16, .tensor_cores = true}, usual, 80);
   compiles({.dtype = DType::bf16, .b_by_columns = true, .tensor_cores = true}, usual, 100);
@@ -88,7 +89,7 @@ TEST(ContractText, EveryTileCompiles) {
   const ContractTile by_warpgroups{.m = 128, .n = 64, .warps_m = 8, .warps_n = 1, .stages = 3, .by_warpgroups = true};
   compiles({.dtype = DType::bf16, .tensor_cores = true}, by_warpgroups, 90);
   compiles({.dtype = DType::f16, .b_by_columns = true, .tensor_cores = true, .aligned = true}, by_warpgroups, 90);
-  compiles({.dtype = DType::f32, .window = a_window, .tensor_cores = true, .aligned = true}, usual, 90);
+  compiles({.dtype = DType::f32, .window = a_window, .aligned = true}, {.warps_k = 2, .tf32 = true}, 90);
 }
 
 }  // namespace

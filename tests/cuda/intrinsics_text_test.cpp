@@ -23,6 +23,7 @@ extern "C" __global__ void instructions(u32* data, const f32* real) {
   mma_f16(d, a, right);
 #if __CUDA_ARCH__ >= 800
   mma_bf16(d, a, right);
+  a[1] = round_to_tf32(a[1]);
   mma_tf32(d, a, right);
   a[0] += f32_to_bf16_pair(d[0], d[1]);
 #endif

@@ -25,13 +25,17 @@ inline Dims matrix(Dims batch, int64_t rows, int64_t columns, bool transposed) {
   return batch;
 }
 
-/// `variant`: see NodeTest.
+/// Of those of operands rounded to TF32: half a step of each.
+constexpr double tolerance_of_tf32 = 2e-3;
+
+/// `variant`: see NodeTest; one that says "tf32=…" is of a product that allows that.
 inline void check_product(const Product& p, DType dtype, Random& random, const std::string& tactic, bool misaligned,
                           const std::string& variant) {
-  NodeTest test(ops::MatMul{p.transpose_a, p.transpose_b},
+  const bool allowed = variant.find("tf32=") != std::string::npos, rounds = variant.find("tf32=1") != std::string::npos;
+  NodeTest test(ops::MatMul{p.transpose_a, p.transpose_b, allowed},
                 {random_tensor(random, dtype, matrix(p.a_batch, p.m, p.k, p.transpose_a)),
                  random_tensor(random, dtype, matrix(p.b_batch, p.k, p.n, p.transpose_b))},
-                tactic, tolerance(dtype));
+                tactic, rounds ? tolerance_of_tf32 : tolerance(dtype));
   if (p.constant) test.constants = {1};
   test.misaligned = misaligned;
   test.variant = variant;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 namespace camshaft::cuda {
@@ -28,6 +29,22 @@ TEST(TileChoice, ChoicesHaveNamesOfTheirOwnAndComeInOrder) {
     for (const ContractTile& tile : contract_tiles(half, 90))
       EXPECT_TRUE(names.contains(TileChoice{tile, 1, 0}.parameters().str()));
   }
+}
+
+TEST(TileChoice, F32IsRoundedToTf32OnlyWhereItMayBeAndDevicesCan) {
+  const auto count = [](bool allowed, int capability) {
+    const auto tiles = contract_tiles({.dtype = DType::f32, .tf32 = allowed}, capability);
+    return std::pair(std::count_if(tiles.begin(), tiles.end(), [](const ContractTile& t) { return t.tf32; }),
+                     std::count_if(tiles.begin(), tiles.end(), [](const ContractTile& t) { return !t.tf32; }));
+  };
+  EXPECT_EQ(count(false, 90).first, 0);
+  EXPECT_EQ(count(true, 75).first, 0);
+  EXPECT_GT(count(true, 80).first, 0);
+  EXPECT_GT(count(true, 90).second, 0);  // the exact ones stay
+  std::set<std::string> names;
+  const ContractForm form{.dtype = DType::f32, .tf32 = true};
+  for (const TileChoice& choice : tile_choices(form, {256, 256, 256, 1}, hopper()))
+    EXPECT_TRUE(names.insert(choice.parameters().str()).second) << choice.parameters().str();
 }
 
 TEST(TileChoice, SplitsAreOfEqualLengthAndNoMoreThanSlices) {

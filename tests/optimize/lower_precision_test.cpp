@@ -164,5 +164,25 @@ TEST(LowerPrecision, IntegersAreLeftAlone) {
             "cast:i64 reduce:i64");
 }
 
+TEST(LowerPrecision, NamesConstantsThatF16CannotHold) {
+  const auto kept = [](const std::string& number, DType storage) {
+    Graph graph = parse_graph(
+        "graph \"g\" (%x: f32[2, 4]) {\nconst %w: f32[4, 4] = " + number + "\n%p = matmul (%x, %w)\nreturn y=%p\n}",
+        operators());
+    PassContext context = test_context();
+    context.storage = storage;
+    std::set<std::string> names;
+    context.kept_constants = &names;
+    lower_precision(graph, context);
+    EXPECT_EQ(names.empty(), graph.type(graph.nodes[0].outputs[0]).dtype == storage) << print(graph);
+    return names;
+  };
+  EXPECT_EQ(kept("1e6", DType::f16), std::set<std::string>{"w"});
+  EXPECT_EQ(kept("1e-5", DType::f16), std::set<std::string>{"w"});
+  EXPECT_EQ(kept("0.5", DType::f16), std::set<std::string>());
+  EXPECT_EQ(kept("0", DType::f16), std::set<std::string>());
+  EXPECT_EQ(kept("1e6", DType::bf16), std::set<std::string>());
+}
+
 }  // namespace
 }  // namespace camshaft

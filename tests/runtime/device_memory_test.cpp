@@ -5,6 +5,7 @@
 #include <array>
 #include <thread>
 
+#include "camshaft/profiler.h"
 #include "cuda/device.h"
 #include "cuda/libraries.h"
 #include "cuda/memory.h"
@@ -222,19 +223,99 @@ TEST_F(DeviceMemory, OneContextInSeveralStreams) {
   }
 }
 
-TEST_F(DeviceMemory, ARecordedStreamIsRefused) {
-  const Engine engine = engine_from(small_model);
+TEST_F(DeviceMemory, RunsInAGraphOfTheCallers) {
+  const Engine engine = engine_from(adder);
   Context context = engine.create_context({1});
-  const Tensor x = random_tensor(random, DType::f32, {1, 6, 5, 4});
-  context.set_input("x", x.dims(), x.data());
   const cuda::Stream stream(gpu->device);
-  context.run();  // no memory can be asked for while this thread records
-  cuda::Recording::begin(stream);
-  expect_message("being recorded into a CUDA graph", [&] { context.enqueue(stream.handle()); });
-  const cuda::Recording ended(stream);
+  const Gpu::Array x = gpu->make(4 * 24 * 4), y = gpu->make(4 * 24 * 4), m = gpu->make(4 * 16 * 4), r = gpu->make(16);
+  const auto bind = [&] {
+    context.set_input("x", {4, 24}, x.data, Place::device);
+    context.set_input("y", {4, 24}, y.data, Place::device);
+    context.bind_output("m", m.data, m.bytes, Place::device);
+    context.bind_output("r", r.data, r.bytes, Place::device);
+  };
+  bind();
   context.enqueue(stream.handle());
   context.synchronize();
-  expect_close(output_of(context, "logits"), reference(small_model, {x})[1]);
+  cuda::Recording::begin(stream);
+  context.enqueue(stream.handle());
+  context.enqueue(stream.handle());  // the same again: a graph may hold several runs
+  const cuda::Recording graph(stream);
+  for (int round = 0; round < 40; ++round) {
+    // Other runs of the context between: of larger shapes, which need more memory, and of many, which forget plans.
+    if (round >= 10) {
+      const int64_t n = round < 12 ? 64 : round;
+      const Tensor other = random_tensor(random, DType::f32, {n, 24});
+      context.set_input("x", other.dims(), other.data());
+      context.set_input("y", other.dims(), other.data());
+      context.bind_output("m", nullptr, 0);
+      context.bind_output("r", nullptr, 0);
+      context.run();
+      expect_close(output_of(context, "m"), reference(adder, {other, other})[0]);
+    }
+    const Tensor a = random_tensor(random, DType::f32, {4, 24}), b = random_tensor(random, DType::f32, {4, 24});
+    stream.copy_to_device(x.data, {a.data(), a.bytes()});
+    stream.copy_to_device(y.data, {b.data(), b.bytes()});
+    graph.launch(stream);
+    stream.synchronize();
+    const std::vector<Tensor> expected = reference(adder, {a, b});
+    SCOPED_TRACE(round);
+    expect_close(gpu->download(m, DType::f32, {4, 16}), expected[0]);
+    expect_close(gpu->download(r, DType::f32, {4}), expected[1]);
+  }
+  bind();
+  context.run();
+}
+
+// What cannot be recorded is named, and leaves the caller's recording and the context as they were.
+TEST_F(DeviceMemory, RunsThatNoGraphCanHold) {
+  const Engine engine = engine_from(adder);
+  const cuda::Stream stream(gpu->device);
+  const Tensor ones = filled(DType::f32, {3, 24}, 1);
+  const Gpu::Array x = gpu->upload(ones), m = gpu->make(3 * 16 * 4), r = gpu->make(12);
+  Context context = engine.create_context({1});
+  context.set_input("x", {3, 24}, x.data, Place::device);
+  context.set_input("y", {3, 24}, x.data, Place::device);
+  context.bind_output("m", m.data, m.bytes, Place::device);
+  context.bind_output("r", r.data, r.bytes, Place::device);
+  const auto refuses = [&](std::string_view why, Context& of) {
+    cuda::Recording::begin(stream);
+    expect_message(why, [&] { of.enqueue(stream.handle()); });
+    const cuda::Recording ended(stream);
+    ended.launch(stream);
+    stream.synchronize();
+  };
+  refuses("must have run with these input shapes before", context);
+  context.run();
+  Profiler profiler;
+  context.set_profiler(&profiler);
+  refuses("no profiler and no taps", context);
+  context.set_profiler(nullptr);
+  context.set_input("x", ones.dims(), ones.data());
+  refuses("copies between host and device, which cannot be recorded into a CUDA graph: bind inputs", context);
+  context.set_input("x", {3, 24}, x.data, Place::device);
+  context.bind_output("m", nullptr, 0);
+  refuses("copies between host and device", context);
+  context.bind_output("m", nullptr, 0, Place::device);
+  refuses("taking memory cannot be recorded", context);
+  context.run();
+  cuda::Recording::begin(stream);
+  context.enqueue(stream.handle());
+  const cuda::Recording graph(stream);
+  graph.launch(stream);
+  stream.synchronize();
+  expect_close(gpu->download(static_cast<const std::byte*>(context.output("m").data), DType::f32, {3, 16}),
+               reference(adder, {ones, ones})[0]);
+
+  const Engine on_host = engine_from(R"(graph (%x: f32[3, 24]) {
+    %n = non_zero (%x)
+    return "n" = %n
+  })");
+  Context host = on_host.create_context({1});
+  host.set_input("x", {3, 24}, x.data, Place::device);
+  host.bind_output("n", nullptr, 0, Place::device);
+  host.run();
+  refuses("recorded into a CUDA graph", host);
 }
 
 TEST_F(DeviceMemory, ContextsOnStreamsInParallel) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <thread>
 
 #include "camshaft/profiler.h"
@@ -56,6 +57,29 @@ TEST(RecordedSteps, ManyRuns) {
     expect_close(output_of(context, "r"), expected[1]);
   }
   EXPECT_EQ(taps, 5);
+  ASSERT_EQ(profiler.layers().size(), engine.layers().size());
+  for (const LayerTime& layer : profiler.layers()) {
+    EXPECT_EQ(layer.runs, 6) << layer.name;
+    EXPECT_GE(layer.seconds, 0) << layer.name;
+  }
+  EXPECT_GT(profiler.total_seconds(), 0);
+}
+
+// Each layer's time is its own: what comes before it on the device, and a run's wait at its end, are not.
+TEST(RecordedSteps, ProfiledTimesAreOfLayersAlone) {
+  Random random = test_random();
+  const Engine engine = engine_from(model);
+  Context context = engine.create_context({1});
+  set_inputs(context, engine, {random_tensor(random, DType::f32, {6, 24}), random_tensor(random, DType::f32, {6, 24})});
+  for (int round = 0; round < 4; ++round) {
+    Profiler profiler;
+    context.set_profiler(&profiler);
+    const auto start = std::chrono::steady_clock::now();
+    context.run();
+    const std::chrono::duration<double> all = std::chrono::steady_clock::now() - start;
+    EXPECT_GT(profiler.total_seconds(), 0);
+    EXPECT_LE(profiler.total_seconds(), all.count());
+  }
 }
 
 TEST(RecordedSteps, ContextsInParallel) {

@@ -27,9 +27,9 @@ std::string contract_text(const ContractForm& form, const ContractTile& tile, co
   if (const auto& w = form.window)
     window = fmt::format("Window<{}, {}, {}, {}, {}, {}, {}, {}>", w->channels, w->height, w->width, w->stride_y,
                          w->stride_x, w->dilation_y, w->dilation_x, w->row_is_tap);
-  const std::string sums = tile.by_warpgroups  ? fmt::format("WarpgroupSums<ItsTile, {}>", form.b_by_columns)
-                           : form.tensor_cores ? fmt::format("WarpSums<ItsTile, {}>", form.b_by_columns)
-                                               : "PlainSums<ItsTile>";
+  const std::string sums = tile.by_warpgroups ? fmt::format("WarpgroupSums<ItsTile, {}>", form.b_by_columns)
+                           : form.tensor_cores || tile.tf32 ? fmt::format("WarpSums<ItsTile, {}>", form.b_by_columns)
+                                                            : "PlainSums<ItsTile>";
   text += fmt::format(R"(
 typedef Tile<{}, {}, {}, {}, {}, {}, {}> ItsTile;
 extern "C" __global__ void __launch_bounds__({}) contract(const __grid_constant__ ContractParameters p) {{

@@ -15,6 +15,7 @@ struct ContractTile {
   int warps_m = 2, warps_n = 2, warps_k = 1;
   int stages = 4;
   bool by_warpgroups = false;  ///< by wgmma: f16 and bf16 on compute capability 9.0; warps_m is a multiple of 4
+  bool tf32 = false;           ///< f32 on tensor cores, rounded to TF32: from compute capability 8.0 on
 
   int threads() const { return 32 * warps_m * warps_n * warps_k; }
   /// Of dynamic shared memory: the ring, or the sums on their way out.
@@ -32,7 +33,8 @@ struct ContractForm {
   DType dtype = DType::f32;                   ///< of A and B: f32, f16 or bf16
   std::optional<ContractWindow> window = {};  ///< A is read through a convolution's windows
   bool b_by_columns = false;
-  bool tensor_cores = false;  ///< else plain f32
+  bool tensor_cores = false;  ///< else f32, plain unless the tile says otherwise
+  bool tf32 = false;          ///< tiles may say so
   bool aligned = false;       ///< rows of A and B are read by 16 aligned bytes; else they may lie anyhow
 };
 

@@ -62,6 +62,19 @@ struct WarpSums {
 
   struct Fragments {
     u32 a[tiles_m][4], b[tiles_n / 2][4];
+
+    /// What f32 is to be multiplied as: the tensor cores would cut its lowest bits off, all towards 0.
+    __device__ __forceinline__ void round() {
+#if __CUDA_ARCH__ >= 800
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+#pragma unroll
+        for (int i = 0; i < tiles_m; ++i) a[i][e] = round_to_tf32(a[i][e]);
+#pragma unroll
+        for (int j = 0; j < tiles_n / 2; ++j) b[j][e] = round_to_tf32(b[j][e]);
+      }
+#endif
+    }
   };
 
   static __device__ __forceinline__ void load_fragments(Fragments& to, const Lane& lane, u32 stage, u32 step) {
@@ -90,7 +103,8 @@ struct WarpSums {
 #pragma unroll
     for (int step = 0; step < steps; ++step) {
       if (step + 1 < steps) load_fragments(fragments[(step + 1) % 2], lane, address, step + 1);
-      const Fragments& here = fragments[step % 2];
+      Fragments& here = fragments[step % 2];
+      if constexpr (sizeof(T) == 4) here.round();
 #pragma unroll
       for (int i = 0; i < tiles_m; ++i)
 #pragma unroll

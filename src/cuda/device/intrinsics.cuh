@@ -178,6 +178,13 @@ __device__ __forceinline__ void mma_bf16(f32 (&d)[4], const u32 (&a)[4], const u
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
+/// The bits of an f32, rounded to the 11 significant ones of TF32: to nearest, ties away from 0. From compute capability
+/// 8.0 on.
+__device__ __forceinline__ u32 round_to_tf32(u32 bits) {
+  u32 rounded;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(__uint_as_float(bits)));
+  return rounded;
+}
 /// k = 8, the bits of f32 whose lowest 13 do not count. From compute capability 8.0 on.
 __device__ __forceinline__ void mma_tf32(f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   asm(

@@ -37,6 +37,8 @@ class FakeQueue final : public DeviceQueue {
   void finish_run() override {}
   void wait_for_runs() override {}
   void check_memory(const void*, Place, std::string_view) const override {}
+  bool is_recorded(void*) const override { return false; }
+  std::unique_ptr<DeviceTimeline> make_timeline(size_t) override { return nullptr; }
   void start_recording() override { recorded_ = 0; }
   std::unique_ptr<DeviceRecording> finish_recording() override {
     auto recording = std::make_unique<Recorded>(*this, recorded_);
@@ -119,7 +121,7 @@ class FakeDevice final : public Backend {
  private:
   size_t cache_bytes_;
   bool has_clock_;
-  DeviceInfo info_{"fake", "a fake", "none", 2, 0, {}, "test"};
+  DeviceInfo info_{"fake", "a fake", "none", 2, 0, 0, {}, "test"};
 };
 
 constexpr const char* model = R"(graph (%x: f16[64, 64]) {

@@ -29,6 +29,7 @@ struct Product {
   int32_t transpose_a = 0, transpose_b = 0;
   uint32_t epilogue = epilogue_none;
   const void* bias = nullptr;
+  bool tf32 = false;
 };
 
 struct Preference {
@@ -99,12 +100,22 @@ float activate(uint32_t epilogue, float x) {
   return x;
 }
 
+// To nearest, ties away from 0.
+float rounded_to_tf32(float x) {
+  return std::isfinite(x) ? std::bit_cast<float>((std::bit_cast<uint32_t>(x) + 0x1000) & 0xffffe000) : x;
+}
+
 struct Work {
   Product product;
   Layout a, b, c, d;
   float alpha, beta;
   const void *at_a, *at_b, *at_c;
   void* at_d;
+
+  float factor(const Layout& layout, const void* data, int64_t i) const {
+    const float x = load(layout.type, data, i);
+    return product.tf32 && layout.type == type_f32 ? rounded_to_tf32(x) : x;
+  }
 
   void run() const {
     const int64_t m = d.rows, n = d.columns, k = product.transpose_a ? a.rows : a.columns;
@@ -114,11 +125,10 @@ struct Work {
         std::fill(sums.begin(), sums.end(), 0.0F);
         for (int64_t l = 0; l < k; ++l) {
           const float right =
-              load(b.type, at_b, z * b.batch_stride + (product.transpose_b ? l * b.pitch + j : j * b.pitch + l));
+              factor(b, at_b, z * b.batch_stride + (product.transpose_b ? l * b.pitch + j : j * b.pitch + l));
           for (int64_t i = 0; i < m; ++i)
             sums[static_cast<size_t>(i)] +=
-                right *
-                load(a.type, at_a, z * a.batch_stride + (product.transpose_a ? i * a.pitch + l : l * a.pitch + i));
+                right * factor(a, at_a, z * a.batch_stride + (product.transpose_a ? i * a.pitch + l : l * a.pitch + i));
         }
         for (int64_t i = 0; i < m; ++i) {
           float x = alpha * sums[static_cast<size_t>(i)];
@@ -194,8 +204,9 @@ EMULATOR_API Result cublasLtMatrixLayoutSetAttribute(Handle handle, BlasLayoutAt
 }
 
 EMULATOR_API Result cublasLtMatmulDescCreate(Handle* product, int compute_type, DataType scale_type) {
-  if (compute_type != compute_f32 || scale_type != type_f32) return blas_not_supported;
-  *product = new Product;
+  if ((compute_type != compute_f32 && compute_type != compute_tf32) || scale_type != type_f32)
+    return blas_not_supported;
+  *product = new Product{.tf32 = compute_type == compute_tf32};
   return success;
 }
 

@@ -39,6 +39,7 @@ enum : Result {
   invalid_cluster_size = 912,
   capture_unsupported = 900,
   capture_invalidated = 901,
+  capture_isolation = 905,
 };
 
 struct Function {
@@ -56,7 +57,8 @@ struct Loaded {
 using Clock = std::chrono::steady_clock;
 struct Event {
   Clock::time_point time{};
-  Stream* stream = nullptr;  // null: not recorded
+  Stream* stream = nullptr;                     // null: not recorded
+  std::shared_ptr<std::vector<Work>> captured;  // in this capture, as a place in it and no moment
 };
 
 struct GraphNodes {
@@ -107,10 +109,17 @@ Result forbidden_in_capture(Stream* stream) {
 
 }  // namespace
 
+long facts::from_environment(const char* variable, long otherwise) {
+  const char* wanted = std::getenv(variable);
+  return wanted && *wanted ? std::atol(wanted) : otherwise;
+}
+
 int facts::capability() {
-  const char* wanted = std::getenv("CAMSHAFT_EMULATED_CAPABILITY");
-  const int value = wanted ? std::atoi(wanted) : 0;
-  return value > 0 ? value : 90;
+  return static_cast<int>(from_environment("CAMSHAFT_EMULATED_CAPABILITY", 90));
+}
+
+size_t facts::memory_bytes() {
+  return static_cast<size_t>(from_environment("CAMSHAFT_EMULATED_MEMORY", 8L << 30));
 }
 
 size_t facts::shared_bytes_per_block() {
@@ -121,13 +130,14 @@ size_t facts::shared_bytes_per_block() {
 
 EMULATOR_API Result cuInit(unsigned) {
   const std::lock_guard lock(device_mutex());
+  if (facts::from_environment("CAMSHAFT_EMULATED_DEVICES", 1) == 0) return error_no_device;
   if (!initialized) catch_faults();
   initialized = true;
   return success;
 }
 
 EMULATOR_API Result cuDriverGetVersion(int* version) {
-  *version = 13000;
+  *version = static_cast<int>(facts::from_environment("CAMSHAFT_EMULATED_DRIVER", 13000));
   return success;
 }
 
@@ -145,7 +155,8 @@ EMULATOR_API Result cuGetErrorName(Result error, const char** name) {
                                                       {too_many_resources, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
                                                       {launch_failed, "CUDA_ERROR_LAUNCH_FAILED"},
                                                       {capture_unsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
-                                                      {capture_invalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"}};
+                                                      {capture_invalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
+                                                      {capture_isolation, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION"}};
   const auto found = names.find(error);
   if (found == names.end()) return invalid_value;
   *name = found->second;
@@ -176,7 +187,7 @@ EMULATOR_API Result cuDeviceGetName(char* name, int length, Device) {
 }
 
 EMULATOR_API Result cuDeviceTotalMem_v2(size_t* bytes, Device) {
-  *bytes = facts::memory_bytes;
+  *bytes = facts::memory_bytes();
   return success;
 }
 
@@ -193,6 +204,8 @@ EMULATOR_API Result cuDeviceGetAttribute(int* value, int attribute, Device) {
       {10, 32},                                   // threads of a warp
       {multiprocessors, facts::multiprocessors},  //
       {l2_bytes, facts::l2_bytes},
+      {memory_kilohertz, facts::memory_kilohertz},
+      {memory_bus_bits, facts::memory_bus_bits},
       {39, 2048},  // threads of a multiprocessor
       {capability_major, facts::capability() / 10},
       {capability_minor, facts::capability() % 10},
@@ -277,8 +290,22 @@ EMULATOR_API Result cuEventDestroy_v2(Handle event) {
 EMULATOR_API Result cuEventRecord(Handle event, Handle handle) {
   return on(handle, [&](Stream& stream) {
     auto* recorded = static_cast<Event*>(event);
+    recorded->captured = stream.captured;
+    if (stream.captured) return Result{success};
     recorded->stream = &stream;
     stream.add([recorded] {
+      recorded->time = Clock::now();
+      return std::string();
+    });
+    return Result{success};
+  });
+}
+
+EMULATOR_API Result cuEventRecordWithFlags(Handle event, Handle handle, unsigned flags) {
+  if (flags == 0) return cuEventRecord(event, handle);
+  return on(handle, [&](Stream& stream) {
+    if (flags != event_of_recording || !stream.captured) return Result{invalid_value};
+    stream.add([recorded = static_cast<Event*>(event)] {
       recorded->time = Clock::now();
       return std::string();
     });
@@ -297,6 +324,8 @@ EMULATOR_API Result cuEventQuery(Handle event) {
 }
 
 EMULATOR_API Result cuEventElapsedTime(float* milliseconds, Handle from, Handle to) {
+  for (const Handle event : {from, to})  // that never happened
+    if (static_cast<Event*>(event)->time == Clock::time_point()) return invalid_handle;
   *milliseconds =
       std::chrono::duration<float, std::milli>(static_cast<Event*>(to)->time - static_cast<Event*>(from)->time).count();
   return success;
@@ -304,6 +333,12 @@ EMULATOR_API Result cuEventElapsedTime(float* milliseconds, Handle from, Handle 
 
 // What the event stands for is done at once: later than the stream may, and earlier than it must.
 EMULATOR_API Result cuStreamWaitEvent(Handle stream, Handle event, unsigned) {
+  const auto& captured = static_cast<Event*>(event)->captured;
+  if (Stream* waits = find_stream(stream); waits != nullptr && waits->captured != captured) {
+    waits->is_invalid = true;
+    return capture_isolation;
+  }
+  if (captured) return success;
   Stream* other = static_cast<Event*>(event)->stream;
   if (other == nullptr || other == find_stream(stream) || find_stream(other) == nullptr) return success;
   return cuStreamSynchronize(other);
@@ -313,7 +348,7 @@ EMULATOR_API Result cuStreamWaitEvent(Handle stream, Handle event, unsigned) {
 
 EMULATOR_API Result cuMemGetInfo_v2(size_t* free, size_t* total) {
   *free = free_bytes();
-  *total = facts::memory_bytes;
+  *total = facts::memory_bytes();
   return success;
 }
 

@@ -157,6 +157,10 @@ inline void mma_f16(f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
 inline void mma_bf16(f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   emulator::mma("mma_bf16", emulator::multiply_bf16, d, a, b);
 }
+inline u32 round_to_tf32(u32 bits) {
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fffffffu;
+  return (bits + 0x1000u) & 0xffffe000u;
+}
 inline void mma_tf32(f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   emulator::mma("mma_tf32", emulator::multiply_tf32, d, a, b);
 }

@@ -87,7 +87,7 @@ bool release(uintptr_t address) {
 
 size_t free_bytes() {
   const std::lock_guard lock(memory().mutex);
-  return facts::memory_bytes - memory().used;
+  return facts::memory_bytes() - std::min(memory().used, facts::memory_bytes());
 }
 
 bool is_device_memory(uintptr_t address, size_t bytes) {

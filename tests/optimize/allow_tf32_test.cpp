@@ -1,0 +1,42 @@
+#include "optimize/allow_tf32.h"
+
+#include "ops/contract.h"
+#include "optimize/pass_test.h"
+#include "optimize/pipeline.h"
+
+namespace camshaft {
+namespace {
+
+const std::string model = R"(graph "g" (%x: f32[2, 4, 3], %h: f16[2, 3]) {
+    const %w: f32[3, 5] = 0.5
+    const %v: f32[5, 3, 1] = 0.5
+    const %u: f16[3, 5] = 0.5
+    %r = region {kind=contract} (%x, %w)
+      graph (%a: f32[2, 4, 3], %b: f32[3, 5]) {
+        %m = matmul (%a, %b)
+        %e = pointwise {function=exp} (%m)
+        return %e
+      }
+    %c = conv {strides=[1], pads=shape(0, 0), dilations=[1], channels_last=true} (%x, %v)
+    %n = matmul (%h, %u)
+    return "r" = %r, "c" = %c, "n" = %n
+  })";
+
+TEST(AllowTf32, MarksProductsOfF32WhereAllowed) {
+  const Graph before = parse_graph(model, operators());
+  Graph graph = before;
+  PassContext context = test_context();
+  optimize_storage(graph, context);
+  EXPECT_TRUE(equal(graph, before));
+  context.tf32 = true;
+  optimize_storage(graph, context);
+  verify(graph, "the pass under test");
+  ASSERT_EQ(graph.nodes.size(), 3U);
+  EXPECT_TRUE(graph.nodes[0].bodies[0].nodes[0].op.as<ops::MatMul>()->tf32);
+  EXPECT_TRUE(graph.nodes[1].op.as<ops::Conv>()->tf32);
+  EXPECT_FALSE(graph.nodes[2].op.as<ops::MatMul>()->tf32);  // of f16
+  EXPECT_TRUE(equal(parse_graph(print(graph), operators()), graph));
+}
+
+}  // namespace
+}  // namespace camshaft

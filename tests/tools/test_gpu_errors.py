@@ -1,0 +1,164 @@
+"""What is said where the GPU, its driver or its memory are not as needed. On the emulated GPU."""
+
+import ctypes
+import os
+import struct
+import subprocess
+
+import numpy as np
+import pytest
+from camshaft_cli import BINARY, ROOT
+
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+EMULATOR = BINARY.parent.parent / "tests/cuda/emulator/lib/libcuda.so.1"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """y = x @ w; w takes 4 MiB."""
+    weights = np.random.default_rng(0).standard_normal((1024, 1024), np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Softmax", ["m"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 1024])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 1024])],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    path = tmp_path_factory.mktemp("gpu") / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def run(*arguments, **environment):
+    if not EMULATOR.exists():
+        pytest.skip("the emulated GPU was not built")
+    return subprocess.run(
+        [ROOT / "scripts/emulate_gpu.sh", BINARY, *map(str, arguments)],
+        env=os.environ | {"CAMSHAFT_BUILD": str(BINARY.parent.parent)} | {k: str(v) for k, v in environment.items()},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def refusal(done):
+    assert done.returncode not in (0, -6, -11), done.stdout
+    assert "terminate called" not in done.stderr
+    return done.stderr
+
+
+def build(model, tmp_path, *options, **environment):
+    return run(
+        "build",
+        model,
+        "-o",
+        tmp_path / "e.engine",
+        "--device",
+        "cuda",
+        "--tuning",
+        "heuristic",
+        "--no-verify",
+        *options,
+        **environment,
+    )
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"CAMSHAFT_EMULATED_DEVICES": 0}, ["there is no GPU 0", "this machine has 0"]),
+        ({"CAMSHAFT_EMULATED_DRIVER": 11080}, ["the NVIDIA driver is of CUDA 11.8", "12.0 or newer is needed"]),
+        ({"CAMSHAFT_EMULATED_CAPABILITY": 61}, ["compute capability 6.1", "7.5 or newer is needed"]),
+        (
+            {"CAMSHAFT_EMULATED_MEMORY": 1 << 20},
+            ["out of memory on GPU 0", "4.0 MiB for the weights of an engine", "are free", "4.0 MiB in all"],
+        ),
+    ],
+)
+def test_build(model, tmp_path, environment, expected):
+    message = refusal(build(model, tmp_path, **environment))
+    for part in expected:
+        assert part in message
+    assert not (tmp_path / "e.engine").exists()
+
+
+def test_no_driver(model, tmp_path):
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        pass
+    else:
+        pytest.skip("this machine has a driver")
+    done = subprocess.run(
+        [BINARY, "build", model, "-o", tmp_path / "e.engine", "--device", "cuda"], capture_output=True, text=True
+    )
+    message = refusal(done)
+    assert "no NVIDIA driver" in message
+    assert "libcuda.so.1" in message
+
+
+def test_activations_that_the_device_has_no_room_for(model, tmp_path):
+    assert build(model, tmp_path).returncode == 0
+    message = refusal(run("run", tmp_path / "e.engine", "--shapes", "x:4096x1024", CAMSHAFT_EMULATED_MEMORY=20 << 20))
+    assert "out of memory on GPU 0" in message
+    assert "for the intermediate tensors of a context" in message
+
+
+def test_kernels_of_another_device(model, tmp_path):
+    """A cache whose files hold another architecture's code under this one's names, with valid checksums."""
+    caches = {}
+    for capability in (80, 90):
+        cache = caches[capability] = tmp_path / str(capability)
+        done = run_with_cache(model, tmp_path, cache, capability)
+        assert done.returncode == 0, done.stderr
+    foreign = next((caches[80] / "camshaft/kernels").iterdir()).read_bytes()
+    for file in (caches[90] / "camshaft/kernels").iterdir():
+        file.write_bytes(foreign)
+    message = refusal(run_with_cache(model, tmp_path, caches[90], 90))
+    assert "does not take a kernel's machine code, which is another device's" in message
+    assert "empty the cache of compiled kernels" in message
+    for file in (caches[90] / "camshaft/kernels").iterdir():  # half of a file is compiled anew
+        file.write_bytes(foreign[: len(foreign) // 2] + struct.pack("<Q", 1))
+    assert run_with_cache(model, tmp_path, caches[90], 90).returncode == 0
+
+
+def run_with_cache(model, tmp_path, cache, capability):
+    """scripts/emulate_gpu.sh has a cache of its own, so what it does is done here."""
+    if not EMULATOR.exists():
+        pytest.skip("the emulated GPU was not built")
+    home = EMULATOR.parent.parent
+    environment = os.environ | {
+        "CUDA_HOME": str(home),
+        "LD_LIBRARY_PATH": str(home / "lib"),
+        "XDG_CACHE_HOME": str(cache),
+        "CAMSHAFT_EMULATED_CAPABILITY": str(capability),
+    }
+    command = [BINARY, "build", model, "-o", tmp_path / "e.engine", "--device", "cuda", "--tuning", "heuristic"]
+    return subprocess.run([*command, "--no-verify"], env=environment, capture_output=True, text=True, timeout=300)
+
+
+def test_tf32_is_said_and_recorded(model, tmp_path):
+    done = build(model, tmp_path, "--tf32", "--write-lock", tmp_path / "lock")
+    assert done.returncode == 0, done.stderr
+    inspected = run("inspect", tmp_path / "e.engine").stdout
+    assert "tf32" in inspected
+    assert "tf32=1" in (tmp_path / "lock").read_text()
+    # Without leave the lock does not fit, and on a device without TF32 nothing is rounded.
+    locked = [
+        "build",
+        model,
+        "-o",
+        tmp_path / "l.engine",
+        "--device",
+        "cuda",
+        "--no-verify",
+        "--lock",
+        tmp_path / "lock",
+    ]
+    assert "lock" in refusal(run(*locked))
+    assert run(*locked, "--tf32").returncode == 0
+    done = build(model, tmp_path, "--tf32", "--write-lock", tmp_path / "lock75", CAMSHAFT_EMULATED_CAPABILITY=75)
+    assert "no kernels that are faster in TF32" in done.stderr
+    assert "tf32=1" not in (tmp_path / "lock75").read_text()
