@@ -48,16 +48,18 @@ api::DnnType type_of(DType dtype) {
 }
 
 // Whether an engine computes what is asked for.
-bool is_trusted(const DnnDescriptor& config, bool exact) {
+bool is_trusted(const DnnDescriptor& config, DType dtype, DnnFactors factors) {
   const DnnDescriptor engine(api::dnn_engine);
   api::Handle handle = engine.handle();
   config.get(api::dnn_engine_config_engine, api::dnn_value_descriptor, 1, &handle);
   int notes[32] = {};
   const int64_t count = engine.get(api::dnn_engine_notes, api::dnn_value_note, std::size(notes), notes);
   return std::none_of(notes, notes + std::min<int64_t>(count, std::size(notes)), [&](int note) {
-    const bool rounds = note == api::dnn_note_tensor_core || note == api::dnn_note_narrowed_inputs;
+    // To the library, f32 on tensor cores is TF32; narrowed inputs would lose f32's range too.
+    const bool rounds = note == api::dnn_note_narrowed_inputs ||
+                        (note == api::dnn_note_tensor_core && factors == DnnFactors::as_they_are);
     return note == api::dnn_note_narrowed_sums || note == api::dnn_note_fft ||
-           note == api::dnn_note_not_deterministic || note == api::dnn_note_winograd || (exact && rounds);
+           note == api::dnn_note_not_deterministic || note == api::dnn_note_winograd || (dtype == DType::f32 && rounds);
   });
 }
 
@@ -181,7 +183,7 @@ void DnnGraph::add_sum(size_t a, size_t b, size_t y) {
   made.finish();
 }
 
-std::shared_ptr<const DnnPlan> DnnGraph::plan(int rank, bool exact) && {
+std::shared_ptr<const DnnPlan> DnnGraph::plan(int rank, DType dtype, DnnFactors factors) && {
   const Current current(*device_);
   DnnHandle& library = handle_of(*device_);
   const std::lock_guard lock(library.mutex);
@@ -206,7 +208,7 @@ std::shared_ptr<const DnnPlan> DnnGraph::plan(int rank, bool exact) && {
   std::shared_ptr<DnnPlan> best;
   for (int64_t i = 0; i < std::min<int64_t>(count, most) && rank >= 0; ++i) {
     const DnnDescriptor& config = configs[static_cast<size_t>(i)];
-    if (!is_trusted(config, exact)) continue;
+    if (!is_trusted(config, dtype, factors)) continue;
     DnnDescriptor plan(api::dnn_plan);
     plan.set(api::dnn_plan_library, api::dnn_value_library, library.handle);
     plan.set(api::dnn_plan_engine_config, config);

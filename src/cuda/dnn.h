@@ -88,6 +88,9 @@ class DnnRun {
   std::byte* workspace_ = nullptr;
 };
 
+/// What may be done to factors before they are multiplied.
+enum class DnnFactors : uint8_t { as_they_are, rounded_to_tf32 };
+
 /// Operations in order. All sums and pointwise functions are computed in f32.
 class DnnGraph {
  public:
@@ -103,9 +106,9 @@ class DnnGraph {
   void add_sum(size_t a, size_t b, size_t y);
 
   /// By the engine that the library ranks at `rank`, 0 being the one that it expects to be fastest, or the last where
-  /// it has fewer; only of those whose results do not depend on timing, which sum in f32, and which multiply f32 as it
-  /// is when `exact`. Throws Error(unsupported) where it has none.
-  std::shared_ptr<const DnnPlan> plan(int rank, bool exact) &&;
+  /// it has fewer; only of those whose results do not depend on timing, which sum in f32, and which do no more to
+  /// factors of f32 than they may. Throws Error(unsupported) where it has none.
+  std::shared_ptr<const DnnPlan> plan(int rank, DType dtype, DnnFactors factors) &&;
 
  private:
   DnnDescriptor pointwise(api::DnnPointwise function) const;

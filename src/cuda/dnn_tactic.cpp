@@ -128,7 +128,7 @@ std::shared_ptr<const DnnPlan> make_plan(const LibraryOperands& operands, const 
     last = sum;
   }
   if (function) graph.add_pointwise(*function, last, next());
-  return std::move(graph).plan(choice.rank, dtype == DType::f32 && !choice.tf32);
+  return std::move(graph).plan(choice.rank, dtype, choice.tf32 ? DnnFactors::rounded_to_tf32 : DnnFactors::as_they_are);
 }
 
 /// Plans by what they compute: layers of a model resemble each other, and each context of an engine prepares them anew.
