@@ -28,6 +28,7 @@ uint64_t hash(const Tensor& tensor) {
 }
 
 std::string elements(const Tensor& tensor, int64_t most) {
+  if (tensor.is_elided()) return fmt::format("<{} bytes, packed>", tensor.bytes());
   if (tensor.rank() == 0 || text_detail::is_uniform(tensor)) return text_detail::element(tensor, 0);
   if (most >= 0 && tensor.size() > most)
     return fmt::format("<{} bytes, hash {}>", tensor.bytes(), to_hex(hash(tensor)));

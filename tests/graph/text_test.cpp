@@ -50,6 +50,14 @@ std::string error_of(const std::string& text) {
     EXPECT_NE(message.find(what), std::string::npos) << message;               \
   } while (false)
 
+// As engines have the weights that kernels read in packed form only.
+TEST(Text, PrintsConstantsWithoutElements) {
+  Graph g;
+  g.name = "packed";
+  g.add_output("w", g.add_constant("w", Tensor::elided(DType::f32, {5})));
+  EXPECT_NE(print(g).find("const %w: f32[5] = <20 bytes, packed>"), std::string::npos) << print(g);
+}
+
 TEST(Text, PrintsAsDocumented) {
   Graph g;
   g.name = "tiny";

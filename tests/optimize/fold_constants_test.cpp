@@ -40,6 +40,16 @@ TEST(FoldConstants, SmallConstantsAreNotBlownUp) {
                  return "e" = %e)");
 }
 
+TEST(FoldConstants, BesideLargeConstantsMoreIsSmall) {
+  // 64 MiB, a 128th of which are 512 KiB.
+  const std::string large = "const %w: f32[16777216] = 2\n";
+  const std::string rest = "%y = pointwise {function=add} (%x, %w)\nreturn \"y\" = %y, \"e\" = %e";
+  expect_pass(fold_constants, large + "const %a: f32[] = 1\n%e = expand {shape=shape(131072)} (%a)\n" + rest,
+              large + "const %e: f32[131072] = 1\n" + rest, "%x: f32[16777216]");
+  expect_unchanged(fold_constants, large + "const %a: f32[] = 1\n%e = expand {shape=shape(131073)} (%a)\n" + rest,
+                   "%x: f32[16777216]");
+}
+
 TEST(FoldConstants, ShapeArithmeticVanishes) {
   expect_pass(fold_constants,
               R"(%s = shape_of {start=0, end=2} (%x)
