@@ -22,12 +22,20 @@ namespace HWY_NAMESPACE {
 /// Most rows of a tile, by the vectors of its panel.
 inline constexpr int kEvenRows[kTileVectors] = {16, 14, 8, 6};
 
-namespace even {
-
 // The first half of a vector, twice.
 HWY_INLINE TileVec load_half_twice(const float* from) {
   return TileVec{_mm512_broadcast_f32x8(_mm256_loadu_ps(from))};
 }
+
+// The second half of what rows r, r even, have in their last vector is row r + 1's.
+template <int MR, int NV>
+HWY_INLINE void part_pairs(TileVec (&sum)[MR][NV]) {
+#pragma GCC unroll 16
+  for (int r = 1; r < MR; r += 2)
+    sum[r][NV - 1] = hn::ConcatUpperUpper(TileTag(), sum[r - 1][NV - 1], sum[r - 1][NV - 1]);
+}
+
+namespace even {
 
 // `kSteps` steps of K. With `kHalf` the last vector of sum[r], r even, is that of rows r and r + 1, eight columns each.
 template <int MR, int NV, bool kHalf, int kSteps>
@@ -92,10 +100,7 @@ HWY_NOINLINE void tile(const TileArgs& t) {
     }
   }
   for (; k < t.depth; ++k, ++a, b += NV * tile_lanes()) steps<MR, NV, kHalf, 1>(a, step, b, sum);
-  if constexpr (kHalf) {
-#pragma GCC unroll 16
-    for (int r = 1; r < MR; r += 2) sum[r][NV - 1] = hn::ConcatUpperUpper(d, sum[r - 1][NV - 1], sum[r - 1][NV - 1]);
-  }
+  if constexpr (kHalf) part_pairs<MR, NV>(sum);
   finish_tile<MR, NV>(t, sum);
 }
 

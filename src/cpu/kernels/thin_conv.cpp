@@ -14,16 +14,18 @@
 // After foreach_target.h, which sets the target.
 #include "cpu/kernels/activation-inl.h"
 #include "cpu/kernels/gemm_tile-inl.h"
+#include "cpu/kernels/gemm_tile_even-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu {
 namespace HWY_NAMESPACE {
 
-// P pixels from x on, NV vectors of output channels. Neighbouring pixels lie one float apart.
-template <int P, int NV>
+// P pixels from x on, NV vectors of output channels. Neighbouring pixels lie one float apart. With `kHalf` two of them
+// share a sum for the last vector, of which half exists (as in gemm_tile_even-inl.h).
+template <int P, int NV, bool kHalf>
 HWY_NOINLINE void thin_tile(const ThinConvRow& t, const TileArgs& args, int64_t x) {
   const TileTag d;
-  constexpr int lanes = tile_lanes();
+  constexpr int lanes = tile_lanes(), kWhole = kHalf ? NV - 1 : NV;
   TileVec sum[P][NV];
 #pragma GCC unroll 16
   for (int p = 0; p < P; ++p) {
@@ -39,26 +41,45 @@ HWY_NOINLINE void thin_tile(const ThinConvRow& t, const TileArgs& args, int64_t 
     for (int64_t k = 0; k < t.depth; ++k, b += NV * lanes) {
       const float* HWY_RESTRICT a = line + t.offsets[k];
       TileVec bv[NV];
+      [[maybe_unused]] TileVec before = hn::Zero(d);
 #pragma GCC unroll 16
-      for (int v = 0; v < NV; ++v) bv[v] = hn::LoadU(d, b + v * lanes);
+      for (int v = 0; v < kWhole; ++v) bv[v] = hn::LoadU(d, b + v * lanes);
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+      if constexpr (kHalf) bv[NV - 1] = load_half_twice(b + (NV - 1) * lanes);
+#endif
 #pragma GCC unroll 16
       for (int p = 0; p < P; ++p) {
         const TileVec av = hn::Set(d, a[p]);
 #pragma GCC unroll 16
-        for (int v = 0; v < NV; ++v) sum[p][v] = hn::MulAdd(av, bv[v], sum[p][v]);
+        for (int v = 0; v < kWhole; ++v) sum[p][v] = hn::MulAdd(av, bv[v], sum[p][v]);
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+        if constexpr (kHalf) {
+          TileVec& pair = sum[p / 2 * 2][NV - 1];
+          if (p % 2 == 1) {
+            pair = hn::MulAdd(hn::ConcatUpperLower(d, av, before), bv[NV - 1], pair);
+          } else if (p + 1 == P) {
+            pair = hn::MulAdd(av, bv[NV - 1], pair);
+          } else {
+            before = av;
+          }
+        }
+#endif
       }
     }
   }
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  if constexpr (kHalf) part_pairs<P, NV>(sum);
+#endif
   finish_tile<P, NV>(args, sum);
 }
 
 // All pixels of the row: tiles of as many as the registers hold, the rest in smaller ones.
-template <int NV, int P>
+template <int NV, int P, bool kHalf>
 HWY_INLINE int64_t thin_tiles(const ThinConvRow& t, TileArgs& args, const Epilogue& e, int64_t columns, int64_t x) {
   const int64_t first = args.row0;
   for (; x + P <= t.pixels; x += P) {
     args.row0 = first + x;
-    thin_tile<P, NV>(t, args, x);
+    thin_tile<P, NV, kHalf>(t, args, x);
     if (!e.activation) continue;
     ActivationBlock block{args.c + args.row0 * args.ldc, args.ldc, P, columns, nullptr, e.addend_ld};
     if (e.addend) block.addend = e.addend + args.row0 * e.addend_ld;
@@ -68,7 +89,7 @@ HWY_INLINE int64_t thin_tiles(const ThinConvRow& t, TileArgs& args, const Epilog
   return x;
 }
 
-template <int NV>
+template <int NV, bool kHalf = false>
 void thin_panel(const ThinConvRow& t, TileArgs& args, const Epilogue& e, int64_t columns) {
   int64_t x = 0;
 #if HWY_TARGET <= HWY_AVX3
@@ -76,11 +97,11 @@ void thin_panel(const ThinConvRow& t, TileArgs& args, const Epilogue& e, int64_t
 #else
   constexpr int kPixels[] = {8, 6};
 #endif
-  x = thin_tiles<NV, kPixels[NV - 1]>(t, args, e, columns, x);
-  if constexpr (kPixels[NV - 1] > 8) x = thin_tiles<NV, 8>(t, args, e, columns, x);
-  if constexpr (kPixels[NV - 1] > 4) x = thin_tiles<NV, 4>(t, args, e, columns, x);
-  x = thin_tiles<NV, 2>(t, args, e, columns, x);
-  thin_tiles<NV, 1>(t, args, e, columns, x);
+  x = thin_tiles<NV, kPixels[NV - 1], kHalf>(t, args, e, columns, x);
+  if constexpr (kPixels[NV - 1] > 8) x = thin_tiles<NV, 8, kHalf>(t, args, e, columns, x);
+  if constexpr (kPixels[NV - 1] > 4) x = thin_tiles<NV, 4, kHalf>(t, args, e, columns, x);
+  x = thin_tiles<NV, 2, kHalf>(t, args, e, columns, x);
+  thin_tiles<NV, 1, kHalf>(t, args, e, columns, x);
 }
 
 void thin_row_target(const ThinConvRow& t, const float* packed, float* output, const Epilogue& e) {
@@ -105,11 +126,17 @@ void thin_row_target(const ThinConvRow& t, const float* packed, float* output, c
     if (e.residual) args.residuals[0] = {e.residual + col0, e.residual_ld};
     Epilogue of_panel = e;
     if (e.addend) of_panel.addend += col0;
-#if HWY_TARGET <= HWY_AVX3
-    if (vectors == 4) thin_panel<4>(t, args, of_panel, columns);
-    if (vectors == 3) thin_panel<3>(t, args, of_panel, columns);
-#endif
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+    const bool half = args.tail_lanes <= lanes / 2;
+    if (vectors == 4)
+      half ? thin_panel<4, true>(t, args, of_panel, columns) : thin_panel<4>(t, args, of_panel, columns);
+    if (vectors == 3)
+      half ? thin_panel<3, true>(t, args, of_panel, columns) : thin_panel<3>(t, args, of_panel, columns);
+    if (vectors == 2)
+      half ? thin_panel<2, true>(t, args, of_panel, columns) : thin_panel<2>(t, args, of_panel, columns);
+#else
     if (vectors == 2) thin_panel<2>(t, args, of_panel, columns);
+#endif
     if (vectors == 1) thin_panel<1>(t, args, of_panel, columns);
   }
 }
