@@ -73,6 +73,7 @@ class BoundEpilogue {
 
   /// The epilogue for the micro-kernel, with this run's pointers. The result lies at `c`.
   Epilogue bind(const LaunchArguments& arguments, float* c);
+  bool has_program() const { return static_cast<bool>(program_); }
 
  private:
   struct Operand {

@@ -1,6 +1,7 @@
 #include "cpu/gated_convolution.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "compile/chain.h"
 #include "compile/shape_check.h"
@@ -60,17 +61,20 @@ class GatedLaunch final : public Launch {
         packed_(packed),
         threads_(shapes.threads),
         own_(shapes_of_conv(view, shapes)),
-        plan_(conv_shape(view.conv, own_)),
         layout_(conv_weights_of(view.conv).layout),
         epilogue_(view.conv.spatial.epilogue, own_, shapes.outputs[0].dims.back()),
         pointers_(view.inputs.size()) {
     const Dims& gates = shapes.inputs[static_cast<size_t>(view.gates)].dims;
-    const ConvShape& s = plan_.shape();
+    ConvShape s = conv_shape(view.conv, own_);
     require_equal(element_count(gates), s.batch * s.in_channels, "the number of gates");
-    gates_weights_ = s.batch == 1 && s.in_h * s.in_w > s.out_channels;
+    // A program in the epilogue asks where in the whole result it is.
+    gates_weights_ = s.in_h * s.in_w > s.out_channels && (s.batch == 1 || !epilogue_.has_program());
+    images_ = s.batch;
+    if (gates_weights_) s.batch = 1;
+    plan_.emplace(s);
   }
   size_t workspace_bytes() const override {
-    return weight_bytes() + static_cast<size_t>(plan_.workspace_bytes(threads_));
+    return weight_bytes() + static_cast<size_t>(plan_->workspace_bytes(threads_));
   }
   void run(const LaunchArguments& arguments) override {
     auto* y = reinterpret_cast<float*>(arguments.outputs[0]);
@@ -79,14 +83,13 @@ class GatedLaunch final : public Launch {
         epilogue_.bind({pointers_, arguments.outputs, nullptr, arguments.pool, arguments.cancellation}, y);
     const auto* x = reinterpret_cast<const float*>(pointers_[static_cast<size_t>(view_.conv.spatial.x)]);
     const auto* gates = reinterpret_cast<const float*>(arguments.inputs[static_cast<size_t>(view_.gates)]);
-    const float* weights = packed_;
-    if (gates_weights_) {
-      auto* gated = reinterpret_cast<float*>(arguments.workspace);
-      scale_packed_rows(layout_, packed_, gates, gated, arguments.pool);
-      weights = gated;
-      gates = nullptr;
+    if (!gates_weights_)
+      return conv(*plan_, x, packed_, y, epilogue, arguments.pool, arguments.workspace + weight_bytes(), gates);
+    auto* gated = reinterpret_cast<float*>(arguments.workspace);
+    for (int64_t image = 0; image < images_; ++image) {
+      scale_packed_rows(layout_, packed_, gates + image * plan_->shape().in_channels, gated, arguments.pool);
+      run_image(image, x, gated, y, epilogue, arguments);
     }
-    conv(plan_, x, weights, y, epilogue, arguments.pool, arguments.workspace + weight_bytes(), gates);
   }
 
  private:
@@ -95,13 +98,29 @@ class GatedLaunch final : public Launch {
     return gates_weights_ ? (bytes + 63) / 64 * 64 : 0;
   }
 
+  void run_image(int64_t image, const float* x, const float* weights, float* y, Epilogue epilogue,
+                 const LaunchArguments& arguments) const {
+    const ConvShape& s = plan_->shape();
+    const int64_t pixel = image * s.in_h * s.in_w;
+    if (epilogue.residual) epilogue.residual += pixel * epilogue.residual_ld;
+    for (Residual& more : epilogue.more_residuals)
+      if (more.data) more.data += pixel * more.ld;
+    if (epilogue.addend) epilogue.addend += pixel * epilogue.addend_ld;
+    conv(*plan_, x + pixel * (s.in_pixel_stride ? s.in_pixel_stride : s.in_channels), weights,
+         y + pixel * (s.out_pixel_stride ? s.out_pixel_stride : s.out_channels), epilogue, arguments.pool,
+         arguments.workspace + weight_bytes());
+  }
+
   const GatedView& view_;
   const float* packed_;
   int threads_;
   KernelShapes own_;
-  ConvPlan plan_;
+  // The weights are gated instead of the image where they are fewer, for each image anew (EfficientNet-B0 at batch 8:
+  // 144 -> 24 channels at 56x56 took 1.94 ms with a copy of the images).
+  bool gates_weights_ = false;
+  int64_t images_ = 0;
+  std::optional<ConvPlan> plan_;  // of one image where weights are gated
   PackedLayout layout_;
-  bool gates_weights_ = false;  // the weights instead of the image, where they are fewer
   BoundEpilogue epilogue_;
   std::vector<const std::byte*> pointers_;
 };
