@@ -20,10 +20,11 @@
 #include "cpu/pool.h"
 #include "cpu/recurrent.h"
 #include "cpu/reduce.h"
+#include "cpu/resize.h"
 #include "cpu/sample.h"
-#include "cpu/select.h"
 #include "cpu/tactic.h"
 #include "cpu/thin_convolution.h"
+#include "cpu/top_k.h"
 
 namespace camshaft::cpu {
 

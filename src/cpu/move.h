@@ -12,6 +12,5 @@ extern const CpuTactic concat_tactic;
 extern const CpuTactic pad_tactic;
 extern const CpuTactic gather_tactic;
 extern const CpuTactic gather_elements_tactic;
-extern const CpuTactic resize_tactic;
 
 }  // namespace camshaft::cpu

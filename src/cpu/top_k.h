@@ -1,4 +1,4 @@
-// Operators that choose elements, as CPU kernels.
+// TopK as a CPU kernel.
 #pragma once
 
 #include "cpu/tactic.h"

@@ -1,4 +1,4 @@
-#include "cpu/select.h"
+#include "cpu/top_k.h"
 
 #include <fmt/format.h>
 
