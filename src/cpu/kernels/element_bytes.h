@@ -34,4 +34,5 @@ void with_any_width(int64_t width, Visit&& visit) {
   if (width == 1 || width == 2 || width == 4 || width == 8) return with_width(width, visit);
   visit(Bytes16());
 }
+
 }  // namespace camshaft::cpu
