@@ -1,4 +1,4 @@
-// The loops that are not vectorised by hand: integers, bool, f64, rare functions of f32, conversions. Written plainly,
+// The loops that are not vectorised by hand: integers, bool, f64, rare functions of f32. Written plainly,
 // without branches where the compiler can then make vectors of them, and compiled for every instruction set.
 #include "cpu/kernels/tile_kernels.h"
 
@@ -9,8 +9,8 @@
 #include <type_traits>
 
 #include "camshaft/error.h"
-#include "cpu/kernels/half.h"
 #include "cpu/kernels/targets.h"
+#include "cpu/kernels/tile_element.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/kernels/tile_kernels.cpp"
@@ -378,102 +378,6 @@ TileKernel boolean_kernel(F function) {
   }
 }
 
-struct Bool {
-  uint8_t byte;
-};
-
-template <class T>
-constexpr bool is_half = std::is_same_v<T, Half> || std::is_same_v<T, BFloat>;
-
-template <class To, class From>
-To convert_element(From from) {
-  if constexpr (std::is_same_v<From, Bool>) {
-    return convert_element<To>(static_cast<uint8_t>(from.byte != 0));
-  } else if constexpr (is_half<From>) {
-    return convert_element<To>(to_float(from));
-  } else if constexpr (std::is_same_v<To, Bool>) {
-    return Bool{static_cast<uint8_t>(from != From(0))};
-  } else if constexpr (std::is_same_v<To, Half>) {
-    return to_half(static_cast<float>(from));
-  } else if constexpr (std::is_same_v<To, BFloat>) {
-    return to_bfloat(static_cast<float>(from));
-  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    using Limits = std::numeric_limits<To>;
-    // Both ends are powers of two, or 0: exact. The largest number below 2^digits may be larger than the integer's
-    // limit; it is cut back by the conversion.
-    constexpr From lowest = static_cast<From>(Limits::lowest());
-    constexpr From beyond = static_cast<From>(uint64_t{1} << (Limits::digits - 1)) * From(2);
-    constexpr From highest = beyond * (From(1) - std::numeric_limits<From>::epsilon() / 2);
-    const From number = from == from ? from : From(0);
-    const From inside = number >= beyond ? highest : number <= lowest ? lowest : number;
-    using Whole =
-        std::conditional_t<std::is_same_v<To, uint64_t>, uint64_t,
-                           std::conditional_t<(sizeof(To) < 4) || std::is_same_v<To, int32_t>, int32_t, int64_t>>;
-    const To whole = static_cast<To>(static_cast<Whole>(inside));
-    return number >= beyond ? Limits::max() : whole;
-  } else {
-    return static_cast<To>(from);
-  }
-}
-
-template <class From, class To>
-void convert(const void* const* in, void* out, int64_t n, unsigned uniform) {
-  const auto* a = static_cast<const From*>(in[0]);
-  auto* o = static_cast<To*>(out);
-  if (uniform & 1) {
-    const To value = convert_element<To>(*a);
-    for (int64_t i = 0; i < n; ++i) o[i] = value;
-    return;
-  }
-  if constexpr (std::is_same_v<From, To>) {
-    if (o != a) std::memcpy(o, a, static_cast<size_t>(n) * sizeof(To));
-  } else if constexpr (std::is_same_v<From, Bool>) {
-    const auto* bytes = static_cast<const uint8_t*>(in[0]);
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) o[i] = convert_element<To>(static_cast<uint8_t>(bytes[i] ? 1 : 0));
-  } else {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) o[i] = convert_element<To>(a[i]);
-  }
-}
-
-// NOLINTBEGIN(bugprone-branch-clone): each case passes another type
-// Calls visit(T()) with the element type of a dtype; false for those without one (4-bit, 8-bit floats, strings).
-template <class Visit>
-bool with_type(DType dtype, Visit&& visit) {
-  switch (dtype) {
-    case DType::f64:
-      return visit(double()), true;
-    case DType::f32:
-      return visit(float()), true;
-    case DType::f16:
-      return visit(Half()), true;
-    case DType::bf16:
-      return visit(BFloat()), true;
-    case DType::i64:
-      return visit(int64_t()), true;
-    case DType::i32:
-      return visit(int32_t()), true;
-    case DType::i16:
-      return visit(int16_t()), true;
-    case DType::i8:
-      return visit(int8_t()), true;
-    case DType::u64:
-      return visit(uint64_t()), true;
-    case DType::u32:
-      return visit(uint32_t()), true;
-    case DType::u16:
-      return visit(uint16_t()), true;
-    case DType::u8:
-      return visit(uint8_t()), true;
-    case DType::boolean:
-      return visit(Bool()), true;
-    default:
-      return false;
-  }
-}
-// NOLINTEND(bugprone-branch-clone)
-
 TileKernel plain_kernel(ScalarFunction function, DType lanes) {
   TileKernel found = nullptr;
   if (lanes == DType::f32 || lanes == DType::f16 || lanes == DType::bf16) {
@@ -481,7 +385,7 @@ TileKernel plain_kernel(ScalarFunction function, DType lanes) {
   } else if (lanes == DType::boolean) {
     found = boolean_kernel(function);
   } else {
-    with_type(lanes, [&](auto element) {
+    with_element_type(lanes, [&](auto element) {
       using T = decltype(element);
       if constexpr (std::is_floating_point_v<T>) {
         found = floating_kernel<T>(function);
@@ -493,14 +397,6 @@ TileKernel plain_kernel(ScalarFunction function, DType lanes) {
   return found;
 }
 
-TileKernel plain_conversion(DType from, DType to) {
-  TileKernel found = nullptr;
-  with_type(from, [&](auto source) {
-    with_type(to, [&](auto target) { found = convert<decltype(source), decltype(target)>; });
-  });
-  return found;
-}
-
 }  // namespace
 }  // namespace camshaft::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -509,7 +405,6 @@ HWY_AFTER_NAMESPACE();
 namespace camshaft::cpu {
 
 HWY_EXPORT(plain_kernel);
-HWY_EXPORT(plain_conversion);
 
 TileKernel find_kernel(ScalarFunction function, DType lanes) {
   TileKernel found = nullptr;
@@ -524,53 +419,8 @@ TileKernel find_kernel(ScalarFunction function, DType lanes) {
 }
 
 TileKernel find_kernel(FusedFunction function) {
-  return find_f32_fused(function);
-}
-
-TileKernel find_conversion(DType from, DType to) {
-  if (TileKernel found = find_half_conversion(from, to)) return found;
-  const TileKernel found = HWY_DYNAMIC_DISPATCH(plain_conversion)(from, to);
-  if (!found) {
-    throw Error(ErrorCode::unsupported, "there is no vector loop that converts " + std::string(to_string(from)) +
-                                            " to " + std::string(to_string(to)) +
-                                            "; evaluate the operator by reference");
-  }
-  return found;
-}
-
-int tile_cost(ScalarFunction function, DType lanes) {
-  const bool vectorised = lanes == DType::f32 || lanes == DType::f16 || lanes == DType::bf16;
-  switch (function) {
-    case ScalarFunction::exp:
-    case ScalarFunction::sigmoid:
-    case ScalarFunction::tanh:
-    case ScalarFunction::erf:
-      return vectorised ? 6 : 100;
-    case ScalarFunction::log:
-    case ScalarFunction::log1p:
-    case ScalarFunction::sin:
-    case ScalarFunction::cos:
-      return vectorised ? 12 : 100;
-    case ScalarFunction::div:
-    case ScalarFunction::sqrt:
-    case ScalarFunction::reciprocal:
-      return vectorised ? 2 : 20;
-    case ScalarFunction::tan:
-    case ScalarFunction::asin:
-    case ScalarFunction::acos:
-    case ScalarFunction::atan:
-    case ScalarFunction::sinh:
-    case ScalarFunction::cosh:
-    case ScalarFunction::asinh:
-    case ScalarFunction::acosh:
-    case ScalarFunction::atanh:
-    case ScalarFunction::mod:
-    case ScalarFunction::fmod:
-    case ScalarFunction::pow:
-      return 100;
-    default:
-      return vectorised ? 1 : 4;
-  }
+  const TileKernel found = find_rounding(function);
+  return found ? found : find_f32_fused(function);
 }
 
 }  // namespace camshaft::cpu

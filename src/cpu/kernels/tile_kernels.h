@@ -47,6 +47,6 @@ int tile_cost(ScalarFunction function, DType lanes);
 // Where the above look: the vectorised part, null where there is none.
 TileKernel find_f32_kernel(ScalarFunction function);
 TileKernel find_f32_fused(FusedFunction function);
-TileKernel find_half_conversion(DType from, DType to);
+TileKernel find_rounding(FusedFunction function);
 
 }  // namespace camshaft::cpu

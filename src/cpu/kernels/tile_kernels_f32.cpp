@@ -1,8 +1,6 @@
 // The vectorised loops on f32: see tile_kernels.h.
-#include <bit>
 #include <cstring>
 
-#include "cpu/kernels/half.h"
 #include "cpu/kernels/targets.h"
 #include "cpu/kernels/tile_kernels.h"
 
@@ -335,86 +333,6 @@ TileKernel f32_kernel(ScalarFunction function) {
   }
 }
 
-// f16 through F16C where the target has it; Highway's emulation for the baseline truncates.
-void f16_to_f32(const void* const* in, void* out, int64_t n, unsigned uniform) {
-  const auto* a = static_cast<const Half*>(in[0]);
-  auto* o = static_cast<float*>(out);
-  if (uniform & 1) {
-    const float value = to_float(*a);
-    for (int64_t i = 0; i < n; ++i) o[i] = value;
-    return;
-  }
-  int64_t i = 0;
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  const Tag d;
-  const hn::Rebind<hwy::float16_t, Tag> d16;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (; i + lanes <= n; i += lanes) {
-    hn::StoreU(hn::PromoteTo(d, hn::LoadU(d16, reinterpret_cast<const hwy::float16_t*>(a + i))), d, o + i);
-  }
-#endif
-  for (; i < n; ++i) o[i] = to_float(a[i]);
-}
-
-void f32_to_f16(const void* const* in, void* out, int64_t n, unsigned uniform) {
-  const auto* a = static_cast<const float*>(in[0]);
-  auto* o = static_cast<Half*>(out);
-  if (uniform & 1) {
-    const Half value = to_half(*a);
-    for (int64_t i = 0; i < n; ++i) o[i] = value;
-    return;
-  }
-  int64_t i = 0;
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  const Tag d;
-  const hn::Rebind<hwy::float16_t, Tag> d16;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (; i + lanes <= n; i += lanes) {
-    hn::StoreU(hn::DemoteTo(d16, hn::LoadU(d, a + i)), d16, reinterpret_cast<hwy::float16_t*>(o + i));
-  }
-#endif
-  for (; i < n; ++i) o[i] = to_half(a[i]);
-}
-
-void bf16_to_f32(const void* const* in, void* out, int64_t n, unsigned uniform) {
-  const auto* a = static_cast<const uint16_t*>(in[0]);
-  auto* o = static_cast<uint32_t*>(out);
-  if (uniform & 1) {
-    const uint32_t value = static_cast<uint32_t>(*a) << 16;
-    for (int64_t i = 0; i < n; ++i) o[i] = value;
-    return;
-  }
-  for (int64_t i = 0; i < n; ++i) o[i] = static_cast<uint32_t>(a[i]) << 16;
-}
-
-void f32_to_bf16(const void* const* in, void* out, int64_t n, unsigned uniform) {
-  const auto* a = static_cast<const uint32_t*>(in[0]);
-  auto* o = static_cast<uint16_t*>(out);
-  const int64_t step = uniform & 1 ? 0 : 1;
-  for (int64_t i = 0; i < n; ++i) {
-    const uint32_t bits = a[i * step];
-    const uint32_t quiet = bits >> 16 | 0x40u;
-    const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
-    o[i] = static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
-  }
-}
-
-// Through the narrow type and back, a few vectors at a time.
-template <TileKernel kThere, TileKernel kBack>
-void round_through(const void* const* in, void* out, int64_t n, unsigned uniform) {
-  const auto* a = static_cast<const float*>(in[0]);
-  auto* o = static_cast<float*>(out);
-  constexpr int64_t piece = 256;
-  uint16_t narrow[piece];
-  const void* middle[1] = {narrow};
-  for (int64_t i = 0; i < n; i += piece) {
-    const int64_t count = n - i < piece ? n - i : piece;
-    const void* source[1] = {uniform & 1 ? a : a + i};
-    kThere(source, narrow, count, uniform & 1);
-    kBack(middle, o + i, count, 0);
-  }
-}
-
 TileKernel f32_fused(FusedFunction function) {
   switch (function) {
     case FusedFunction::mul_add:
@@ -436,20 +354,10 @@ TileKernel f32_fused(FusedFunction function) {
     case FusedFunction::min_number:
       return kernel<MinNumber>;
     case FusedFunction::round_to_f16:
-      return round_through<f32_to_f16, f16_to_f32>;
     case FusedFunction::round_to_bf16:
-      return round_through<f32_to_bf16, bf16_to_f32>;
     case FusedFunction::none:
       break;
   }
-  return nullptr;
-}
-
-TileKernel half_conversion(DType from, DType to) {
-  if (from == DType::f16 && to == DType::f32) return f16_to_f32;
-  if (from == DType::f32 && to == DType::f16) return f32_to_f16;
-  if (from == DType::bf16 && to == DType::f32) return bf16_to_f32;
-  if (from == DType::f32 && to == DType::bf16) return f32_to_bf16;
   return nullptr;
 }
 
@@ -462,16 +370,12 @@ namespace camshaft::cpu {
 
 HWY_EXPORT(f32_kernel);
 HWY_EXPORT(f32_fused);
-HWY_EXPORT(half_conversion);
 
 TileKernel find_f32_kernel(ScalarFunction function) {
   return HWY_DYNAMIC_DISPATCH(f32_kernel)(function);
 }
 TileKernel find_f32_fused(FusedFunction function) {
   return HWY_DYNAMIC_DISPATCH(f32_fused)(function);
-}
-TileKernel find_half_conversion(DType from, DType to) {
-  return HWY_DYNAMIC_DISPATCH(half_conversion)(from, to);
 }
 
 }  // namespace camshaft::cpu
