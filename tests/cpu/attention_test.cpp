@@ -232,6 +232,33 @@ TEST(Attention, ScaledScoresBeyondFloats) {
   });
 }
 
+// Scores far beyond the distances between them: an exponent that is rounded before the largest is subtracted would be
+// off by more than floats have.
+TEST(Attention, ScoresOfAnyMagnitude) {
+  for_each_target([] {
+    ThreadPool pool(1);
+    const int64_t keys = 1100;  // several blocks
+    const std::vector<int64_t> outer{0};
+    std::vector<int64_t> rows(keys);
+    std::iota(rows.begin(), rows.end(), 0);
+    for (const float magnitude : {1e3f, 1e6f, 1e9f, 3e12f, 1e20f, 1e37f})
+      for (const float sign : {1.0f, -1.0f}) {
+        SCOPED_TRACE(testing::Message() << sign * magnitude);
+        std::vector<float> q(12, magnitude), k(keys, sign), v(keys, 3), y(12);
+        AttentionArgs args;
+        args.outer = 1, args.queries = 12, args.keys = keys, args.size = args.value_size = 1, args.scale = 0.3f;
+        args.query = {q.data(), outer.data(), rows.data(), 1, 1};
+        args.key = {k.data(), outer.data(), rows.data(), 1, 1};
+        args.value = {v.data(), outer.data(), rows.data(), 1, 1};
+        args.result = y.data();
+        args.result_place = {nullptr, outer.data(), rows.data(), 1, 1};
+        Workspace workspace(attention_workspace_bytes(args, 1));
+        attention(args, pool, workspace.get());
+        for (const float x : y) ASSERT_NEAR(x, 3, 1e-4);
+      }
+  });
+}
+
 TEST(Attention, NanAndInfinity) {
   const uint64_t seed = test_seed();
   for_each_target([&] {

@@ -25,6 +25,9 @@ namespace camshaft::cpu::HWY_NAMESPACE {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
+// Exponents below this may be rounded before the largest is subtracted: 1/32 at most, the same for a whole row. From
+// 2^31 on it would be more than floats have.
+constexpr float kMostExponent = 1 << 20;
 
 // y = x · factor
 HWY_INLINE void scale_row(const float* x, int64_t n, float factor, float* y, int64_t step) {
@@ -135,7 +138,7 @@ class Block {
     for (int64_t r = 0; r < rows_; ++r) {
       if (first > 0) tops[r] = std::max(s_.largest[r], tops[r]);
       shifts[r] = tops[r] == -kInfinity ? 0 : tops[r];
-      multiplies_first &= std::abs(shifts[r] * factor) < kInfinity;
+      multiplies_first &= std::abs(shifts[r] * factor) < kMostExponent;
     }
     const auto exponentials = multiplies_first ? exponentials_of<true> : exponentials_of<false>;
     exponentials(s_.scores, blocks_.score_stride, rows_, keys, factor, shifts, s_.row_vectors);

@@ -97,7 +97,7 @@ HWY_INLINE V power_of_two_nonpositive(D d, V x) {
 }
 
 // x = 2^(factor · (x - shift)), for each row, two at a time, and their sums: a vector a row. As factor · x - factor ·
-// shift it is one operation; but masks of -3e38 times a factor overflow.
+// shift it is one operation, where the products are small enough (masks of -3e38 times a factor overflow).
 template <bool kMultipliesFirst>
 HWY_NOINLINE void exponentials_of(float* x, int64_t stride, int64_t rows, int64_t n, float factor, const float* shifts,
                                   float* sums) {
