@@ -141,8 +141,10 @@ class ChainKernel final : public Kernel {
   }
   bool writes_slices(size_t) const override { return true; }
   bool reads_input(size_t i) const override {
-    return !all_uses(i,
-                     [&](size_t p, size_t own) { return static_cast<int32_t>(own) == view_.parts[p].spatial.weights; });
+    return !all_uses(i, [&](size_t p, size_t own) {
+      const auto& part = view_.parts[p].spatial;
+      return static_cast<int32_t>(own) == part.weights && !part.epilogue.reads(own);
+    });
   }
 
  private:

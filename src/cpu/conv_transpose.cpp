@@ -109,7 +109,9 @@ class TransposeKernel final : public Kernel {
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
     return std::make_unique<TransposeLaunch>(view_, packed_, shapes);
   }
-  bool reads_input(size_t i) const override { return static_cast<int32_t>(i) != view_.spatial.weights; }
+  bool reads_input(size_t i) const override {
+    return static_cast<int32_t>(i) != view_.spatial.weights || view_.spatial.epilogue.reads(i);
+  }
 
  private:
   TransposeView view_;

@@ -51,7 +51,7 @@ class ConvKernel final : public Kernel {
   bool can_run_in_place(size_t i, size_t) const override { return view_.spatial.epilogue.can_overwrite(i); }
   bool reads_slices(size_t i) const override { return !is_weights(i) && view_.spatial.epilogue.reads_slices(i); }
   bool writes_slices(size_t) const override { return true; }
-  bool reads_input(size_t i) const override { return !packed_ || !is_weights(i); }
+  bool reads_input(size_t i) const override { return !packed_ || !is_weights(i) || view_.spatial.epilogue.reads(i); }
 
  private:
   bool is_weights(size_t i) const { return static_cast<int32_t>(i) == view_.spatial.weights; }

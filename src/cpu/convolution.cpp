@@ -136,7 +136,9 @@ class WinogradKernel final : public Kernel {
     return std::make_unique<WinogradLaunch>(view_, weights_, packed_, shapes);
   }
   bool can_run_in_place(size_t i, size_t) const override { return view_.spatial.epilogue.can_overwrite(i); }
-  bool reads_input(size_t i) const override { return static_cast<int32_t>(i) != view_.spatial.weights; }
+  bool reads_input(size_t i) const override {
+    return static_cast<int32_t>(i) != view_.spatial.weights || view_.spatial.epilogue.reads(i);
+  }
 
  private:
   ConvView view_;

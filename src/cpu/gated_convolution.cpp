@@ -141,7 +141,7 @@ class GatedKernel final : public Kernel {
   bool writes_slices(size_t) const override { return true; }
   bool reads_input(size_t i) const override {
     return is(view_.gates, i) || !view_.inputs.all_uses(i, [&](size_t own) {
-      return static_cast<int32_t>(own) == view_.conv.spatial.weights;
+      return static_cast<int32_t>(own) == view_.conv.spatial.weights && !epilogue().reads(own);
     });
   }
 

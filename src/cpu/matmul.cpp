@@ -99,7 +99,7 @@ class GemmKernel final : public Kernel {
   bool can_run_in_place(size_t i, size_t) const override { return view_.epilogue.can_overwrite(i); }
   bool reads_slices(size_t i) const override { return view_.epilogue.reads_slices(i); }
   bool writes_slices(size_t) const override { return true; }
-  bool reads_input(size_t i) const override { return static_cast<int32_t>(i) != view_.b; }
+  bool reads_input(size_t i) const override { return static_cast<int32_t>(i) != view_.b || view_.epilogue.reads(i); }
 
  private:
   MatMulView view_;
