@@ -187,6 +187,32 @@ TEST_F(Gemm, SeveralBlocks) {
   });
 }
 
+// Bit by bit, though a thread may have so few rows that a product of theirs alone would be summed up in one pass.
+TEST_F(Gemm, ThreadsChangeNothing) {
+  for_each_target([&] {
+    for (int round = 0; round < 20; ++round) {
+      const int64_t m = random_.integer(2, 40), n = random_.integer(1, 200), k = random_.integer(1, 1500);
+      const std::vector<float> a = random_.vector(m * k), b = random_.vector(k * n);
+      const PackedLayout layout = packed_layout(k, n);
+      std::vector<float> packed(static_cast<size_t>(layout.floats())), expected;
+      pack_b(layout, b.data(), n, 1, packed.data());
+      for (const int threads : {1, 2, 3, 5}) {
+        ThreadPool pool(threads);
+        std::vector<float> c(static_cast<size_t>(m * n));
+        GemmArgs args;
+        args.m = m, args.n = n, args.k = k;
+        args.a = a.data(), args.lda = k;
+        args.packed_b = packed.data();
+        args.c = c.data(), args.ldc = n;
+        Workspace workspace(gemm_workspace_bytes(m, n, threads));
+        gemm(args, pool, workspace.get());
+        if (threads == 1) expected = c;
+        ASSERT_EQ(c, expected) << m << "x" << n << "x" << k << " threads " << threads;
+      }
+    }
+  });
+}
+
 TEST_F(Gemm, ZeroSizes) {
   ThreadPool pool(2);
   for_each_target([&] {

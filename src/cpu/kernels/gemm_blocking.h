@@ -46,8 +46,8 @@ inline int64_t most_block_rows(int64_t m, int64_t taps) {
   return std::max<int64_t>(1, std::min(m, std::clamp(limit, kRowGrain, kBlockRows)));
 }
 
-/// `copy`: the rows of A are copied. `single_pass`: all rows fit in one register tile, so that no part of B is used
-/// twice and K need not be cut, but for a copy.
+/// `copy`: the rows of A are copied. `single_pass`: all rows of the product fit in one register tile, so that no part
+/// of B is used twice and K need not be cut, but for a copy.
 inline Blocking core_blocking(int64_t m, int64_t taps, int64_t depth, bool copy, bool single_pass) {
   Blocking result;
   const int64_t most = most_block_rows(m, taps);

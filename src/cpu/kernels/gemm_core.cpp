@@ -169,7 +169,8 @@ void core_run_target(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, i
     return run_dots(p, m0, m1, workspace);
 #endif
   const bool copy = p.rows.fill == nullptr && copies_rows(p.rows, p.taps * p.depth);
-  const bool single_pass = m1 - m0 <= kTileRows[kTileVectors - 1];
+  // Asked of the whole product: K is cut at the same places, and sums are the same, whatever the threads.
+  const bool single_pass = p.m <= kTileRows[kTileVectors - 1];
   const Blocking blocking = core_blocking(m1 - m0, p.taps, p.depth, copy, single_pass);
   const Epilogue& epilogue = p.epilogue;
   // A residual that is C itself is what C holds before the first K block, not after the last.
