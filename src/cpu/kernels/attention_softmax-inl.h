@@ -35,7 +35,7 @@ template <class D, class T>
 HWY_INLINE hn::Vec<D> load_some(D d, const T* from, size_t count) {
   if (HWY_LIKELY(count == hn::Lanes(d))) return hn::LoadU(d, from);
   HWY_ALIGN T part[hn::MaxLanes(D())] = {};
-  std::copy_n(from, count, part);
+  std::copy_n(from, std::min<size_t>(count, hn::MaxLanes(D())), part);  // the bound is for GCC, which cannot know it
   return hn::Load(d, part);
 }
 
