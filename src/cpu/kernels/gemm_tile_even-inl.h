@@ -14,11 +14,11 @@
 
 #include "cpu/kernels/gemm_tile-inl.h"
 
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu {
 namespace HWY_NAMESPACE {
 
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
 /// Most rows of a tile, by the vectors of its panel.
 inline constexpr int kEvenRows[kTileVectors] = {16, 14, 8, 6};
 
@@ -128,10 +128,10 @@ HWY_INLINE void even_tile(int64_t vectors, int64_t rows, const TileArgs& t) {
   if (vectors == 2) return even::tile_of_rows<2, true>(rows, t);
   even::tile_of_rows<1, false>(rows, t);
 }
-#endif
 
 }  // namespace HWY_NAMESPACE
 }  // namespace camshaft::cpu
 HWY_AFTER_NAMESPACE();
+#endif
 
 #endif
