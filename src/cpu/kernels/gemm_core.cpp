@@ -207,8 +207,8 @@ void core_run_target(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, i
     for (int64_t g0 = p0; g0 < p1; g0 += group) {
       const int64_t g1 = std::min(g0 + group, p1);
       int64_t callback_panel = g0;
-      for (KBlock kb = first_block(blocking, p.taps, p.depth); !kb.done;
-           kb = next_block(blocking, p.taps, p.depth, kb)) {
+      const KBlock first = first_block(blocking, p.taps, p.depth);
+      for (KBlock kb = first; !kb.done; kb = next_block(blocking, p.taps, p.depth, kb)) {
         if (copy && p.rows.factors) {
           copy_rows_times_factors(p.rows, p.depth, row0, rows, kb, blocking.copy_stride, scratch.copy);
         } else if (copy) {
@@ -233,19 +233,20 @@ void core_run_target(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, i
             t.residuals[t.residual_count++] = {epilogue.residual + col0, epilogue.residual_ld};
           for (const Residual& more : epilogue.more_residuals)
             if (more.data) t.residuals[t.residual_count++] = {more.data + col0, more.ld};
-          const float* next_b = t.b;
-          int64_t next_floats = 0;
+          // The part of B that is read next: this block of the group's next panel, the group's next block, or the first
+          // block of the next group (whose wait for memory was 2 % of 128 x 768 x 50257), or of the first one again.
+          const bool same_block = panel + 1 < g1, same_group = same_block || !following.done;
+          const int64_t next_panel = same_block ? panel + 1 : same_group ? g0 : g1 < p1 ? g1 : p0;
+          const KBlock& next = same_block ? kb : same_group ? following : first;
+          const float* next_b =
+              p.packed_b + layout.offset(next_panel) + (next.tap0 * p.depth + next.depth0) * layout.columns(next_panel);
+          int64_t next_floats = next.taps * next.depth * layout.columns(next_panel);
           if (single_pass) {
             // One pass over B: run ahead in the same stream.
             next_b = t.b + kStreamAhead;
             next_floats = k_count * layout.columns(panel);
-          } else if (panel + 1 < g1) {
-            next_b = p.packed_b + layout.offset(panel + 1) + k0 * layout.columns(panel + 1);
-            next_floats = k_count * layout.columns(panel + 1);
-          } else if (!following.done) {
-            next_b =
-                p.packed_b + layout.offset(g0) + (following.tap0 * p.depth + following.depth0) * layout.columns(g0);
-            next_floats = following.taps * following.depth * layout.columns(g0);
+          } else if (next_b == t.b || (!same_group && g1 == p1 && row0 + rows >= m1)) {
+            next_floats = 0;
           }
           Epilogue of_panel = epilogue;
           if (epilogue.addend) of_panel.addend += col0;
@@ -321,13 +322,13 @@ int64_t core_tile_rows() {
   return HWY_DYNAMIC_DISPATCH(tile_rows_target)();
 }
 
-int64_t block_k() {
-  static const int64_t steps = [] {
+int64_t block_k(int64_t k) {
+  static const int64_t unit = [] {
     const int64_t reported = sysconf(_SC_LEVEL2_CACHE_SIZE);  // 0 in some virtual machines
     const int64_t l2 = reported > 0 ? reported : 256 << 10;
-    return std::clamp<int64_t>(l2 * 3 / 32 / (64 * 4), 128, 384);
+    return std::clamp<int64_t>(l2 / 16 / (64 * 4), 64, 256);
   }();
-  return steps;
+  return k <= 3 * unit ? 3 * unit : 2 * unit;
 }
 
 void core_activate(const Activation& activation, const ActivationBlock& block) {
