@@ -300,7 +300,9 @@ class ProductKernel final : public Kernel {
     return !is_dense && reads_input(i) && static_cast<int32_t>(i) != view_.contract.moments;
   }
   bool writes_slices(size_t o) const override { return o == 0; }
-  bool reads_input(size_t i) const override { return !(view_.rows && static_cast<int32_t>(i) == view_.b); }
+  bool reads_input(size_t i) const override {
+    return !view_.rows || static_cast<int32_t>(i) != view_.b || view_.epilogue.reads(i);
+  }
 
  private:
   ProductView view_;

@@ -124,7 +124,9 @@ class TransposeKernel final : public Kernel {
   }
   bool reads_slices(size_t i) const override { return static_cast<int32_t>(i) != view_.direct.weights; }
   bool writes_slices(size_t) const override { return true; }
-  bool reads_input(size_t i) const override { return static_cast<int32_t>(i) != view_.direct.weights; }
+  bool reads_input(size_t i) const override {
+    return static_cast<int32_t>(i) != view_.direct.weights || view_.direct.epilogue.reads(i);
+  }
 
  private:
   TransposeView view_;

@@ -149,7 +149,9 @@ class DepthwiseKernel final : public Kernel {
   bool can_run_in_place(size_t i, size_t) const override { return can_overwrite_[i]; }
   bool reads_slices(size_t i) const override { return static_cast<int32_t>(i) != view_.direct.weights; }
   bool writes_slices(size_t) const override { return true; }
-  bool reads_input(size_t i) const override { return static_cast<int32_t>(i) != view_.direct.weights; }
+  bool reads_input(size_t i) const override {
+    return static_cast<int32_t>(i) != view_.direct.weights || view_.direct.epilogue.reads(i);
+  }
 
  private:
   DepthwiseView view_;

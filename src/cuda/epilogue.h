@@ -1,6 +1,7 @@
 // What follows the sum of a contraction, for kernels on a GPU.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,9 @@ struct EpilogueView {
   DType result = DType::f32;
   std::optional<ops::RowNorm> norm = std::nullopt;              ///< of row_mean and row_factor
   std::optional<ops::RowMoments> gives_moments = std::nullopt;  ///< of the result, as the region's output 1
+
+  /// Whether it looks at region input `i`, which may be the contraction's weights too.
+  bool reads(size_t i) const { return std::find(loads.begin(), loads.end(), static_cast<int32_t>(i)) != loads.end(); }
 };
 
 /// `bias`: the region input that has one element for each column, or -1. nullopt for types or numbers of operands that

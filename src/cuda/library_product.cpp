@@ -47,7 +47,7 @@ class LibraryKernel final : public Kernel {
   bool writes_slices(size_t) const override { return takes_slices_; }
   bool reads_input(size_t i) const override {
     const ProductView& product = operands_->view().product;
-    return !(product.rows && static_cast<int32_t>(i) == product.b);
+    return !product.rows || static_cast<int32_t>(i) != product.b || product.epilogue.reads(i);
   }
 
  private:
