@@ -4,12 +4,31 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 
+#include "base/nvtx.h"
 #include "ops/evaluate.h"
 #include "runtime/tensor_view.h"
 
 namespace camshaft {
+
+namespace {
+
+// What a profiler shows for a layer.
+std::string range_name(const PlanStep& step) {
+  std::string name;
+  for (const std::string& source : step.sources) name += (name.empty() ? "" : ", ") + source;
+  return fmt::format("{} [{}]", name.empty() ? step.name : name, step.tactic.empty() ? step.op : step.tactic);
+}
+
+}  // namespace
+
+bool Executor::is_traced_by_layer() {
+  const char* trace = std::getenv("CAMSHAFT_TRACE");
+  return trace && std::string_view(trace).find("layers") != std::string_view::npos;
+}
 
 Executor::~Executor() {
   try {
@@ -25,6 +44,7 @@ void Executor::wait_for_runs() {
 
 void Executor::run(const BoundPlan& bound, Recordings& recordings, const CallerMemory& memory,
                    std::optional<void*> stream) {
+  const NvtxRange range([] { return "run"; });
   if (!queue_) return run_steps(bound, recordings, memory);
   queue_->start_run(stream);
   is_in_callers_recording_ = stream && queue_->is_recorded(*stream);
@@ -50,7 +70,7 @@ void Executor::run_steps(const BoundPlan& bound, Recordings& recordings, const C
   if (late) late_symbols_ = bound.symbols();
   if (profiler) prepare_profile();
   std::vector<RecordedSteps>& recorded = recordings.of(plan_, bound, left_out_);
-  const bool by_step = !taps.empty() || is_in_callers_recording_;
+  const bool by_step = !taps.empty() || is_in_callers_recording_ || traces_layers_;
   auto next = !by_step ? recorded.begin() : recorded.end();
   for (size_t s = 0; s < plan_.steps.size(); ++s) {
     if (left_out_[s]) continue;
@@ -127,6 +147,7 @@ void Executor::wait_for_device() {
 
 // A step, whose name errors begin with.
 void Executor::run_named(const BoundPlan& bound, size_t s) {
+  const NvtxRange range([&] { return range_name(plan_.steps[s]); });
   try {
     if (bound.launch(s)) {
       run_step(bound, s);
@@ -156,6 +177,10 @@ void Executor::run_recorded(const BoundPlan& bound, RecordedSteps& steps) {
   std::unique_ptr<DeviceRecording>& recording = profiler ? before->timed : before->recording;
   if (!recording) recording = record(bound, steps);
   device_is_busy_ = true;
+  const NvtxRange range([&] {
+    return fmt::format("{} to {}, recorded", range_name(plan_.steps[steps.begin]),
+                       range_name(plan_.steps[steps.end - 1]));
+  });
   recording->replay();
 }
 
@@ -165,6 +190,7 @@ void Executor::run_all(const BoundPlan& bound, const RecordedSteps& steps) {
 }
 
 std::unique_ptr<DeviceRecording> Executor::record(const BoundPlan& bound, const RecordedSteps& steps) {
+  const NvtxRange range([] { return "recording"; });
   queue_->start_recording();
   try {
     run_all(bound, steps);

@@ -71,6 +71,8 @@ class Executor {
   void run_step(const BoundPlan& bound, size_t s);
   void run_dynamic_step(const BoundPlan& bound, size_t s);
   void wait_for_device();
+  /// CAMSHAFT_TRACE=layers: no recordings, so that a profiler can tell which kernels a layer launched.
+  static bool is_traced_by_layer();
   /// Makes ready for a run whose steps are timed, and reads what the device's took.
   void prepare_profile();
   void finish_profile();
@@ -88,6 +90,7 @@ class Executor {
   void bring_to_device(std::byte* to, std::span<const std::byte> from);
 
   const Plan& plan_;
+  const bool traces_layers_ = is_traced_by_layer();
   ThreadPool pool_;
   std::unique_ptr<DeviceQueue> queue_;
   AlignedBuffer arena_;
