@@ -5,7 +5,6 @@
 #include <chrono>
 #include <iostream>
 #include <memory>
-#include <numeric>
 
 #include "base/format_bytes.h"
 #include "camshaft/engine.h"
@@ -17,7 +16,7 @@
 #include "tools/input_options.h"
 #include "tools/interrupt.h"
 #include "tools/latency.h"
-#include "tools/layer_cost.h"
+#include "tools/layer_profile.h"
 #include "tools/number_option.h"
 #include "tools/open_engine.h"
 #include "tools/progress.h"
@@ -51,9 +50,7 @@ struct Measured {
   int threads = 0;
   bool from_model = false;
   std::vector<std::string> inputs;
-  std::vector<LayerTime> layers;
-  std::vector<std::optional<ops::Cost>> costs;  // of the layers
-  double memory_bytes_per_second = 0;           // of a device, at most; 0: unknown
+  LayerProfile profile;
 };
 
 // Runs until both the seconds have passed and, when there is one, the number of runs is reached; at least once. More
@@ -133,7 +130,6 @@ Prepared prepare(const Arguments& arguments, Progress& progress) {
   OpenedEngine opened = open_engine(arguments.path, threads, given.shapes(), progress, Tuning::measure);
   measured.from_model = opened.from_model;
   measured.threads = threads > 0 ? threads : opened.engine.impl()->backend->device().cores;
-  measured.memory_bytes_per_second = opened.engine.impl()->backend->device().memory_bytes_per_second;
   measured.weight_bytes = opened.engine.memory().weight_bytes;
   auto start = Clock::now();
   Prepared prepared{opened.engine, opened.engine.create_context({threads}), measured, {}};
@@ -143,7 +139,12 @@ Prepared prepare(const Arguments& arguments, Progress& progress) {
   const Engine& engine = prepared.engine;
   prepared.inputs = given.complete(engine);
   const std::vector<Tensor>& tensors = prepared.inputs.tensors;
-  prepared.measured.costs = layer_costs(engine, tensors);
+  LayerProfile& profile = prepared.measured.profile;
+  profile.costs = layer_costs(engine, tensors);
+  if (const DeviceInfo& device = engine.impl()->backend->device(); device.kind != "cpu") {
+    profile.bounds = layer_bounds(engine, profile.costs);
+    profile.limits = device.limits;
+  }
   for (size_t i = 0; i < tensors.size(); ++i)
     prepared.measured.inputs.push_back(fmt::format(
         "{}: {}{}", engine.inputs()[i].name, camshaft::to_string(tensors[i].dtype()), to_string(tensors[i].dims())));
@@ -185,52 +186,16 @@ void measure_round(Prepared& prepared, const Round& round, bool profile, Progres
     context.set_profiler(&profiler);
     run_for(context, 1, round.duration, round.iterations, "profiling", progress, [](double) {});
     context.set_profiler(nullptr);
-    measured.layers = profiler.layers();
+    measured.profile.times = profiler.layers();
   }
   measured.arena_bytes = static_cast<int64_t>(context.memory_bytes());
   measured.resident_after = resident_bytes();
 }
 
-double seconds_per_run(const LayerTime& layer) {
-  return layer.runs > 0 ? layer.seconds / static_cast<double>(layer.runs) : 0;
-}
-
-double bytes_of(const std::optional<ops::Cost>& cost) {
-  return cost ? cost->constant_bytes + cost->activation_bytes : 0;
-}
-
 double total_flops(const Measured& m) {
   double total = 0;
-  for (const auto& cost : m.costs) total += cost ? cost->flops : 0;
+  for (const auto& cost : m.profile.costs) total += cost ? cost->flops : 0;
   return total;
-}
-
-double total_per_run(const std::vector<LayerTime>& layers) {
-  double total = 0;
-  for (const LayerTime& layer : layers) total += seconds_per_run(layer);
-  return std::max(total, 1e-12);
-}
-
-void print_layers(const Measured& m) {
-  const double total = total_per_run(m.layers);
-  std::vector<size_t> order(m.layers.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return seconds_per_run(m.layers[a]) > seconds_per_run(m.layers[b]); });
-  std::vector<std::vector<std::string>> rows = {{"time", "%", "GFLOP/s", "GB/s", "op", "tactic", "nodes of the model"}};
-  for (const size_t i : order) {
-    const LayerTime& layer = m.layers[i];
-    const double seconds = seconds_per_run(layer), flops = m.costs[i] ? m.costs[i]->flops : 0,
-                 bytes = bytes_of(m.costs[i]);
-    rows.push_back({format_seconds(seconds), fmt::format("{:.1f}", 100 * seconds / total),
-                    flops > 0 && seconds > 0 ? fmt::format("{:.0f}", flops / seconds * 1e-9) : "",
-                    bytes > 0 && seconds > 0 ? fmt::format("{:.3g}", bytes / seconds * 1e-9) : "", layer.op,
-                    layer.tactic, layer.sources.empty() ? layer.name : join(layer.sources)});
-  }
-  fmt::print("\n{}", format_table(rows, {0, 1, 2, 3}));
-  if (m.memory_bytes_per_second > 0)
-    fmt::print("memory of the device moves at most {:.0f} GB/s; what is still in its caches comes faster\n",
-               m.memory_bytes_per_second * 1e-9);
 }
 
 void print_text(const Measured& m) {
@@ -249,7 +214,7 @@ void print_text(const Measured& m) {
                m.together);
   fmt::print("memory      arena {}, weights {}, resident {}\n", format_bytes(static_cast<size_t>(m.arena_bytes)),
              format_bytes(static_cast<size_t>(m.weight_bytes)), format_bytes(static_cast<size_t>(m.resident_after)));
-  if (!m.layers.empty()) print_layers(m);
+  if (!m.profile.times.empty()) print_profile(m.profile);
 }
 
 nlohmann::json measured_json(const Measured& m, bool profile) {
@@ -266,24 +231,7 @@ nlohmann::json measured_json(const Measured& m, bool profile) {
                          {"flops", total_flops(m)},
                          {"resident_bytes_before", m.resident_before},
                          {"resident_bytes", m.resident_after}};
-  if (profile) {
-    const double total = total_per_run(m.layers);
-    if (m.memory_bytes_per_second > 0) json["memory_bytes_per_second"] = m.memory_bytes_per_second;
-    json["layers"] = nlohmann::json::array();
-    for (size_t i = 0; i < m.layers.size(); ++i) {
-      const LayerTime& layer = m.layers[i];
-      json["layers"].push_back({{"name", layer.name},
-                                {"op", layer.op},
-                                {"tactic", layer.tactic},
-                                {"sources", layer.sources},
-                                {"ms", seconds_per_run(layer) * 1e3},
-                                {"percent", 100 * seconds_per_run(layer) / total}});
-      if (const auto& cost = m.costs[i])
-        json["layers"].back().update({{"flops", cost->flops},
-                                      {"constant_bytes", cost->constant_bytes},
-                                      {"activation_bytes", cost->activation_bytes}});
-    }
-  }
+  if (profile) add_profile(json, m.profile);
   return json;
 }
 

@@ -8,8 +8,10 @@
 #include "cpu/machine_limits.h"
 #include "cuda/compiler.h"
 #include "cuda/device.h"
+#include "cuda/device_limits.h"
 #include "cuda/libraries.h"
 #include "tools/commands.h"
+#include "tools/device_limits.h"
 #include "tools/number_option.h"
 #include "tools/report.h"
 
@@ -55,6 +57,7 @@ void add_gpus(nlohmann::json& json, bool as_json) {
                     {"compiler", nvrtc.version},
                     {"cublaslt", blas.version},
                     {"cudnn", dnn.version},
+                    {"limits", to_json(cuda::limits_of(gpu))},
                     {"warning", warning}});
     if (as_json) continue;
     fmt::print("cuda: {}\n", gpu.name);
@@ -63,6 +66,7 @@ void add_gpus(nlohmann::json& json, bool as_json) {
     fmt::print("  cores     {} multiprocessors\n", gpu.multiprocessors);
     fmt::print("  memory    {}, L2 {}\n", format_bytes(static_cast<size_t>(gpu.memory_bytes)),
                format_bytes(static_cast<size_t>(gpu.l2_bytes)));
+    fmt::print("  limits    {}\n", describe(cuda::limits_of(gpu)));
     fmt::print("  driver    CUDA {}\n", driver.version);
     fmt::print("  libraries {}\n", blas.problem.empty() ? "cuBLASLt " + blas.version : blas.problem);
     fmt::print("            {}\n", dnn.problem.empty() ? "cuDNN " + dnn.version : dnn.problem);

@@ -19,4 +19,34 @@ std::vector<std::optional<ops::Cost>> layer_costs(const Engine& engine, const st
   return costs;
 }
 
+LayerBound layer_bound(const ops::Cost& cost, bool rounds, const DeviceLimits& limits) {
+  const double bytes = cost.constant_bytes + cost.activation_bytes;
+  LayerBound bound;
+  if (limits.memory_bytes > 0) bound = {bytes / limits.memory_bytes, "memory"};
+  const bool is_half = cost.dtype == DType::f16 || cost.dtype == DType::bf16;
+  double most = 0;
+  std::string_view what = "f32";  // as what is no matrix is computed
+  if (cost.is_matrix && is_half) {
+    most = limits.half_flops;
+    what = to_string(cost.dtype);
+  } else if (cost.is_matrix && rounds) {
+    most = limits.tf32_flops;
+    what = "tf32";
+  } else if (is_half || cost.dtype == DType::f32) {
+    most = limits.f32_flops;
+  }
+  if (most > 0 && cost.flops / most > bound.seconds) bound = {cost.flops / most, what};
+  return bound;
+}
+
+std::vector<LayerBound> layer_bounds(const Engine& engine, const std::vector<std::optional<ops::Cost>>& costs) {
+  const DeviceLimits& limits = engine.impl()->backend->device().limits;
+  const std::vector<PlanStep>& steps = engine.impl()->plan.steps;
+  std::vector<LayerBound> bounds(costs.size());
+  for (size_t i = 0; i < costs.size(); ++i)
+    if (costs[i] && steps[i].kernel->place() == Place::device)
+      bounds[i] = layer_bound(*costs[i], steps[i].tactic.find("tf32=1") != std::string::npos, limits);
+  return bounds;
+}
+
 }  // namespace camshaft

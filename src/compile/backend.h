@@ -11,6 +11,13 @@
 
 namespace camshaft {
 
+/// What a device does in a second at most, at its highest clock; 0: unknown.
+struct DeviceLimits {
+  double memory_bytes = 0;  ///< read or written
+  /// Multiplications and additions of f32, of f16 or bf16 (on tensor cores) and of f32 rounded to TF32.
+  double f32_flops = 0, half_flops = 0, tf32_flops = 0;
+};
+
 /// Facts about a device, for reports, tuning keys and engine provenance.
 struct DeviceInfo {
   std::string kind;  ///< "cpu", "cuda"
@@ -18,7 +25,7 @@ struct DeviceInfo {
   std::string isa;   ///< instruction set that kernels were chosen for, e.g. "avx512"
   int cores = 0;     ///< hardware threads available to this process
   int64_t memory_bytes = 0;
-  double memory_bytes_per_second = 0;  ///< of a device, at most; 0: unknown
+  DeviceLimits limits;  ///< of a GPU; those of the host are measured (cpu/machine_limits.h)
   std::vector<std::string> features;
   std::string code;  ///< versions of all that makes its kernels: sources, libraries, compiler
 };

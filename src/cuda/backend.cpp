@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "cuda/device_limits.h"
 #include "cuda/queue.h"
 #include "cuda/stopwatch.h"
 #include "cuda/tactic.h"
@@ -70,7 +71,7 @@ class CudaBackend final : public Backend {
     info_.isa = architecture(facts.capability);
     info_.cores = host_->device().cores;
     info_.memory_bytes = facts.memory_bytes;
-    info_.memory_bytes_per_second = facts.memory_bytes_per_second;
+    info_.limits = limits_of(facts);
     info_.features = {fmt::format("{} multiprocessors", facts.multiprocessors)};
     info_.code = fmt::format("{}, driver {}, NVRTC {}, cuBLASLt {}, cuDNN {}", host_->device().code,
                              driver_library().version, nvrtc_library().version, blas_identity(), dnn_identity());

@@ -24,6 +24,7 @@ enum : Result {
 
 /// CUdevice_attribute
 enum DeviceAttribute : int {
+  kilohertz = 13,
   multiprocessors = 16,
   memory_kilohertz = 36,
   memory_bus_bits = 37,

@@ -29,11 +29,13 @@ DeviceFacts facts_of(const api::Driver& driver, int ordinal) {
   facts.capability =
       10 * attribute(driver, device, api::capability_major) + attribute(driver, device, api::capability_minor);
   facts.multiprocessors = attribute(driver, device, api::multiprocessors);
-  // Two transfers each clock, which CUDA calls deprecated: a driver may not say it.
-  int kilohertz = 0, bits = 0;
-  if (driver.cuDeviceGetAttribute(&kilohertz, api::memory_kilohertz, device) == api::success &&
-      driver.cuDeviceGetAttribute(&bits, api::memory_bus_bits, device) == api::success)
-    facts.memory_bytes_per_second = 2e3 * kilohertz * bits / 8;
+  // CUDA calls clocks deprecated: a driver may not say them. Memory makes two transfers in each of its own.
+  const auto if_known = [&](api::DeviceAttribute which) {
+    int value = 0;
+    return driver.cuDeviceGetAttribute(&value, which, device) == api::success ? value : 0;
+  };
+  facts.hertz = 1e3 * if_known(api::kilohertz);
+  facts.memory_bytes_per_second = 2e3 * if_known(api::memory_kilohertz) * if_known(api::memory_bus_bits) / 8;
   facts.l2_bytes = attribute(driver, device, api::l2_bytes);
   facts.shared_bytes_per_block = attribute(driver, device, api::shared_bytes_per_block);
   return facts;

@@ -18,6 +18,7 @@ struct DeviceFacts {
   int multiprocessors = 0;
   int64_t memory_bytes = 0;
   int64_t l2_bytes = 0;
+  double hertz = 0;                    ///< highest clock; 0: unknown
   double memory_bytes_per_second = 0;  ///< that its memory could move at most, by its clock; 0: unknown
   int64_t shared_bytes_per_block = 0;  ///< the most that one block may use
 };

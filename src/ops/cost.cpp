@@ -80,6 +80,23 @@ bool picks(const Node& node) {
          node.op.as<DynamicSlice>();
 }
 
+struct Contraction {
+  const Graph& graph;
+  const Node& node;
+};
+
+// The node itself, or the first inside it, whose operations are counted.
+std::optional<Contraction> contraction_of(const Graph& graph, const Node& node) {
+  const Op& op = node.op;
+  if (op.as<MatMul>() || op.as<Conv>() || op.as<ConvTranspose>() || op.as<Recurrent>() || op.as<Attention>() ||
+      op.as<LinearAttention>())
+    return Contraction{graph, node};
+  for (const Graph& body : node.bodies)
+    for (const Node& inner : body.nodes)
+      if (const auto found = contraction_of(body, inner)) return found;
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Cost> cost(const Graph& graph, const Node& node, const SymbolBindings& symbols) {
@@ -87,6 +104,11 @@ std::optional<Cost> cost(const Graph& graph, const Node& node, const SymbolBindi
   try {
     Cost cost;
     cost.flops = counter.flops(node);
+    if (const auto contraction = contraction_of(graph, node)) {
+      const auto& [inside, anchor] = *contraction;
+      cost.dtype = inside.type(anchor.inputs[0]).dtype;
+      cost.is_matrix = !anchor.op.as<Conv>() || inside.shape(anchor.inputs[1])[1] != Dim(1);
+    }
     double written = 0;
     for (const ValueId id : node.outputs) written += counter.bytes(id);
     cost.activation_bytes = written;

@@ -12,6 +12,9 @@ struct Cost {
   /// A multiplication and an addition count as two, by the direct algorithm: Winograd does with fewer. Only what
   /// contracts is counted (products, convolutions, recurrent layers): elsewhere the memory decides.
   double flops = 0;
+  /// Of the operands of what is counted, and whether they are parts of matrices: a depthwise convolution has none.
+  DType dtype = DType::f32;
+  bool is_matrix = false;
   double constant_bytes = 0;    ///< of the constants read, as the graph has them
   double activation_bytes = 0;  ///< of the other inputs, each once, and the outputs
 };

@@ -89,7 +89,8 @@ static_assert(int{most_dynamic_shared_bytes} == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SH
               stream_non_blocking == CU_STREAM_NON_BLOCKING &&
               capture_of_this_thread == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL &&
               event_without_time == CU_EVENT_DISABLE_TIMING && event_of_recording == CU_EVENT_RECORD_EXTERNAL);
-static_assert(int{memory_kilohertz} == CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE &&
+static_assert(int{kilohertz} == CU_DEVICE_ATTRIBUTE_CLOCK_RATE &&
+              int{memory_kilohertz} == CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE &&
               int{memory_bus_bits} == CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH &&
               int{error_invalid_image} == CUDA_ERROR_INVALID_IMAGE &&
               int{error_no_binary} == CUDA_ERROR_NO_BINARY_FOR_GPU);

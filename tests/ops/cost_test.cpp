@@ -74,6 +74,28 @@ TEST(Cost, Regions) {
   EXPECT_EQ(cost_of("%x: f32[6]", "%y = pointwise {function=mul} (%x, %x)\nreturn %y").activation_bytes, 48);
 }
 
+// In what, and whether a device could use its units for matrices.
+TEST(Cost, KindOfArithmetic) {
+  const auto product = [](const std::string& type) {
+    return cost_of("%x: " + type + "[3, 4]",
+                   "const %w: " + type + "[4, 4] = 0.5\n%y = region {kind=contract} (%x, %w)\n graph (%x: " + type +
+                       "[3, 4], %w: " + type + "[4, 4]) {\n%p = matmul {} (%x, %w)\nreturn %p\n}\nreturn %y");
+  };
+  EXPECT_EQ(product("f32").dtype, DType::f32);
+  EXPECT_EQ(product("bf16").dtype, DType::bf16);
+  EXPECT_TRUE(product("f16").is_matrix);
+  const auto convolution = [](const std::string& weights, int groups) {
+    return cost_of("%x: f16[1, 4, 8, 8]", "const %w: f16[" + weights +
+                                              "] = 0.5\n%y = conv {strides=[1, 1], pads=shape(1, 1, 1, 1), "
+                                              "dilations=[1, 1], groups=" +
+                                              std::to_string(groups) + "} (%x, %w)\nreturn %y");
+  };
+  EXPECT_TRUE(convolution("6, 2, 3, 3", 2).is_matrix);
+  EXPECT_FALSE(convolution("4, 1, 3, 3", 4).is_matrix);
+  EXPECT_EQ(convolution("4, 1, 3, 3", 4).dtype, DType::f16);
+  EXPECT_FALSE(cost_of("%x: f16[6]", "%y = pointwise {function=mul} (%x, %x)\nreturn %y").is_matrix);
+}
+
 // A row of a large table costs a row.
 TEST(Cost, PickedFromATable) {
   const Cost cost = cost_of("%i: i64[2]", "const %t: f32[1000, 8] = 0.5\n%y = gather {axis=0} (%t, %i)\nreturn %y");

@@ -123,7 +123,19 @@ size_t facts::memory_bytes() {
 }
 
 size_t facts::shared_bytes_per_block() {
-  return capability() >= 90 ? most_shared_bytes_per_block : 96 * 1024;
+  switch (capability()) {
+    case 75:
+      return 64 * 1024;
+    case 80:
+    case 87:
+      return 163 * 1024;
+    case 86:
+    case 89:
+    case 120:
+      return 99 * 1024;
+    default:
+      return most_shared_bytes_per_block;
+  }
 }
 
 // ---- the library and the device
@@ -204,6 +216,7 @@ EMULATOR_API Result cuDeviceGetAttribute(int* value, int attribute, Device) {
       {10, 32},                                   // threads of a warp
       {multiprocessors, facts::multiprocessors},  //
       {l2_bytes, facts::l2_bytes},
+      {kilohertz, facts::kilohertz},
       {memory_kilohertz, facts::memory_kilohertz},
       {memory_bus_bits, facts::memory_bus_bits},
       {39, 2048},  // threads of a multiprocessor

@@ -9,6 +9,7 @@ constexpr const char* name = "emulated GPU";
 constexpr int multiprocessors = 4;  // as many blocks run at once
 constexpr int l2_bytes = 4 << 20;
 constexpr int memory_kilohertz = 1000000, memory_bus_bits = 512;  // 128 GB/s
+constexpr int kilohertz = 1500000;
 constexpr size_t most_shared_bytes_per_block = 227 * 1024;
 constexpr unsigned shared_bytes_without_asking = 48 * 1024;
 constexpr unsigned threads_per_block = 1024;
@@ -23,7 +24,7 @@ long from_environment(const char* variable, long otherwise);
 size_t memory_bytes();
 /// Compute capability, 80 for 8.0; the environment's CAMSHAFT_EMULATED_CAPABILITY, or 90.
 int capability();
-/// 227 KB from capability 9.0 on, 96 before.
+/// 227 KB, or as little as GPUs of the capability have.
 size_t shared_bytes_per_block();
 
 }  // namespace emulator::facts

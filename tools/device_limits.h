@@ -1,0 +1,17 @@
+// What a GPU can do at most, as it is reported.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "compile/backend.h"
+
+namespace camshaft {
+
+/// "4815 GB/s of memory, 67 TFLOP/s in f32, 1070 TFLOP/s in f16 and bf16, …", or "unknown".
+std::string describe(const DeviceLimits& limits);
+
+/// {memory_gbs, f32_gflops, half_gflops, tf32_gflops}, without those that are unknown.
+nlohmann::json to_json(const DeviceLimits& limits);
+
+}  // namespace camshaft
