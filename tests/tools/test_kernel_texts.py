@@ -1,7 +1,7 @@
 """Every kernel text that a model's engine is made of compiles for the GPUs of four generations.
 
 NVIDIA's compiler needs no GPU; the emulated driver takes the place of a device of each compute capability. With --all, all
-models of the zoo, in both precisions.
+models of the zoo, in each precision.
 """
 
 import itertools
@@ -13,10 +13,17 @@ from camshaft_cli import BINARY, ROOT
 from catalog import EVERY
 
 EMULATOR = BINARY.parent.parent / "tests/cuda/emulator/lib/libcuda.so.1"
-QUICK = {("tv_mobilenet_v2", "fp16", 90), ("tv_mobilenet_v2", "fp16", 100), ("own_lstm", "fp32", 80)}
+QUICK = {
+    ("tv_mobilenet_v2", "fp16", 90),
+    ("tv_mobilenet_v2", "fp16", 100),
+    ("own_lstm", "fp32", 80),
+    ("own_superres", "bf16", 90),
+}
 
-
-CASES = itertools.product(EVERY, ("fp32", "fp16"), (75, 80, 90, 100))
+# There is no bf16 on compute capability 7.5: a build says so, and makes what it makes for fp32.
+CASES = [
+    case for case in itertools.product(EVERY, ("fp32", "fp16", "bf16"), (75, 80, 90, 100)) if case[1:] != ("bf16", 75)
+]
 
 
 @pytest.mark.parametrize(
@@ -26,7 +33,7 @@ CASES = itertools.product(EVERY, ("fp32", "fp16"), (75, 80, 90, 100))
 def test_compile(name, precision, capability, tmp_path):
     if not EMULATOR.exists():
         pytest.skip("the emulated GPU was not built")
-    options = ["--fp16"] if precision == "fp16" else []
+    options = [] if precision == "fp32" else [f"--{precision}"]
     command = [ROOT / "scripts/emulate_gpu.sh", BINARY, "build", EVERY[name].path(), "-o", tmp_path / "engine"]
     command += ["--device", "cuda", "--tuning", "heuristic", "--no-verify", *options]
     environment = os.environ | {"CAMSHAFT_EMULATED_COMPILER": "0", "CAMSHAFT_EMULATED_CAPABILITY": str(capability)}
