@@ -24,6 +24,7 @@
 #include "optimize/recognize_attention.h"
 #include "optimize/recognize_group_norm.h"
 #include "optimize/recognize_layer_norm.h"
+#include "optimize/reshape_behind_product.h"
 #include "optimize/resize_after_conv.h"
 #include "optimize/simplify_algebra.h"
 #include "optimize/simplify_moves.h"
@@ -87,9 +88,8 @@ constexpr int last_round = 3;
 
 // The second stage.
 constexpr Pass storage_passes[] = {
-    {"lower_precision", lower_precision, 0},
-    {"defer_layer_norms", defer_layer_norms, 0},
-    {"join_transposes", join_transposes, 0},
+    {"lower_precision", lower_precision, 0},     {"reshape_behind_product", reshape_behind_product, 0},
+    {"defer_layer_norms", defer_layer_norms, 0}, {"join_transposes", join_transposes, 0},
     {"widen_images", widen_images, 0},
 };
 
