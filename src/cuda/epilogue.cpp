@@ -51,6 +51,7 @@ std::optional<EpilogueView> view_epilogue(const RegionView& region, const Contra
     const TensorType& type = region.graph.type(region.node.inputs[static_cast<size_t>(region_input)]);
     made.types.push_back(type.dtype);
     made.layouts.push_back(layout_of(type.shape, view.result.shape));
+    made.constant.push_back(region.graph.is_constant(region.node.inputs[static_cast<size_t>(region_input)]));
     return static_cast<int32_t>(made.loads.size());
   };
   using Kind = ScalarInstruction::Kind;
@@ -75,6 +76,7 @@ std::optional<EpilogueView> view_epilogue(const RegionView& region, const Contra
           made.types.push_back(DType::f32);
           made.layouts.push_back(region_input == ContractView::row_mean ? EpilogueView::Layout::row_mean
                                                                         : EpilogueView::Layout::row_factor);
+          made.constant.push_back(false);
           i.a = static_cast<int32_t>(made.loads.size());
         } else {
           i.a = input(region_input);
@@ -107,6 +109,7 @@ std::string finish_text(const EpilogueView& view, bool aligned) {
   // What is the same for all rows is read, and widened, once.
   std::string members[2], loads[2], begin, end, fetch;
   std::vector<std::string> names;
+  bool columns_are_constant = true;
   for (size_t k = 0; k < view.types.size(); ++k) {
     if (is_of_norm(view.layouts[k])) {
       names.emplace_back(view.layouts[k] == EpilogueView::Layout::row_mean ? "of_row.norm.x" : "of_row.norm.y");
@@ -130,6 +133,7 @@ std::string finish_text(const EpilogueView& view, bool aligned) {
       loads[1] += fmt::format("      {}x{});\n", load, number);
       names.push_back(fmt::format("widen(of_row.x{}[i])", number));
     } else {
+      columns_are_constant = columns_are_constant && view.constant[k];
       members[0] += fmt::format("    {} x{}[8];\n", computing_type(view.types[k]), number);
       loads[0] += fmt::format(
           "      {0} raw{1}[8];\n      {2}raw{1});\n#pragma unroll\n"
@@ -155,6 +159,7 @@ std::string finish_text(const EpilogueView& view, bool aligned) {
 struct Finish {{
   static constexpr int rows_at_once = {rows};
   static constexpr bool aligned = {aligned};
+  static constexpr bool columns_are_constant = {constant};  // no kernel writes what OfColumns loads
   struct OfColumns {{
 {column_members}    template <class Parameters>
     __device__ __forceinline__ void load(const Parameters& p, u32 column, u32 count) {{
@@ -186,8 +191,9 @@ struct Finish {{
 {end}  }}
 }};
 )",
-             fmt::arg("rows", rows), fmt::arg("aligned", aligned), fmt::arg("column_members", members[0]),
-             fmt::arg("column_loads", loads[0]), fmt::arg("row_members", members[1]), fmt::arg("row_loads", loads[1]),
+             fmt::arg("rows", rows), fmt::arg("aligned", aligned), fmt::arg("constant", columns_are_constant),
+             fmt::arg("column_members", members[0]), fmt::arg("column_loads", loads[0]),
+             fmt::arg("row_members", members[1]), fmt::arg("row_loads", loads[1]),
              fmt::arg("type", device_type(view.result)),
              fmt::arg("computing", computing_type(view.program.instructions[static_cast<size_t>(result)].dtype)),
              fmt::arg("statements", statements), fmt::arg("result", result), fmt::arg("begin", begin),

@@ -21,6 +21,7 @@ struct EpilogueView {
   std::vector<int32_t> loads;  ///< region inputs of the program's inputs 1, 2, …
   std::vector<DType> types;    ///< of those
   std::vector<Layout> layouts;
+  std::vector<bool> constant;  ///< of those too: nobody writes them while a model runs
   DType result = DType::f32;
   std::optional<ops::RowNorm> norm = std::nullopt;              ///< of row_mean and row_factor
   std::optional<ops::RowMoments> gives_moments = std::nullopt;  ///< of the result, as the region's output 1

@@ -17,6 +17,7 @@ EpilogueView an_epilogue(DType dtype) {
   view.loads = {2, 3};
   view.types = {dtype, dtype};
   view.layouts = {EpilogueView::Layout::columns, EpilogueView::Layout::dense};
+  view.constant = {dtype != DType::f16, false};  // held while sums are made, or not
   view.result = dtype;
   view.program.inputs = 3;
   view.program.instructions = {
@@ -38,6 +39,7 @@ EpilogueView a_norm(DType dtype) {
   view.loads = {2, 2};
   view.types = {DType::f32, DType::f32};
   view.layouts = {EpilogueView::Layout::row_mean, EpilogueView::Layout::row_factor};
+  view.constant = {false, false};
   view.result = dtype;
   view.norm = ops::RowNorm{};
   view.gives_moments = ops::RowMoments{};
