@@ -36,16 +36,17 @@ Divisor divisor(int64_t value, const char* what) {
 /// What one region runs. The kernel for operands that lie anyhow is made when the first such come.
 class Compiled {
  public:
-  Compiled(const Workshop& workshop, const ContractForm& form, const TileChoice& choice, const ContractSize& optimum,
-           const EpilogueView& epilogue, std::shared_ptr<const DeviceBuffer> weight_rows)
+  Compiled(const Workshop& workshop, const ProductView& view, const TileChoice& choice, const ContractSize& optimum,
+           std::shared_ptr<const DeviceBuffer> weight_rows)
       : device(workshop.device()),
         tile(choice.tile),
         weights(std::move(weight_rows)),
         workshop_(workshop),
-        form_(form),
+        form_(view.form),
+        is_product_(!view.conv),
         splits_(choice.splits),
         optimum_(optimum),
-        epilogue_(epilogue) {}
+        epilogue_(view.epilogue) {}
 
   /// `aligned`: for operands and results that are all read and written by 16 aligned bytes; else they may lie anyhow.
   const Function& function(bool aligned) const {
@@ -55,11 +56,20 @@ class Compiled {
       ContractForm form = form_;
       form.aligned = aligned;
       made = workshop_.module("contract", contract_text(form, tile, finish_text(epilogue_, aligned)))
-                 .function("contract", static_cast<unsigned>(tile.shared_bytes()));
+                 .function("contract", static_cast<unsigned>(most_shared_bytes()));
     }
     return *made;
   }
 
+  /// Of dynamic shared memory, with which a multiprocessor has room for one block: of products by warpgroups. (Tiles of
+  /// single warps lose by it: the next kernel's blocks then find no room beside them, 0.8 us a layer of BERT. With
+  /// convolutions it has not been tried.)
+  int64_t most_shared_bytes() const {
+    constexpr int64_t more_than_half = 114 * 1024;  // of 228 KB
+    const int64_t needed = tile.shared_bytes();
+    if (!tile.by_warpgroups || !is_product_) return needed;
+    return std::max(needed, std::min(more_than_half, device->facts().shared_bytes_per_block));
+  }
   /// As chosen at the optimum; by the cost model elsewhere.
   int splits(const ContractSize& size) const {
     return size.is_same_work(optimum_) ? splits_ : choose_splits(form_, tile, size, device->facts()).splits;
@@ -72,6 +82,7 @@ class Compiled {
  private:
   const Workshop& workshop_;  // the backend's
   ContractForm form_;
+  bool is_product_;  // of matrices
   int splits_;
   ContractSize optimum_;
   EpilogueView epilogue_;
@@ -120,6 +131,11 @@ class ProductLaunch final : public Launch {
     // What fits the cache is there already.
     const int64_t result_bytes = batch * p_.m * p_.n * width;
     p_.fetches = 2 * result_bytes > static_cast<int64_t>(compiled.device->facts().l2_bytes);
+    // Blocks that begin while the kernel before ends go where there is room, and not where nobody is: two that share a
+    // multiprocessor's way to L2 take nearly twice as long (ViT-B/16: 529 us, and 476 us with one on each).
+    const bool is_few = int64_t{blocks_} * splits_ <= compiled.device->facts().multiprocessors;
+    shared_bytes_ =
+        static_cast<unsigned>(is_few ? compiled.most_shared_bytes() : int64_t{compiled.tile.shared_bytes()});
     if (splits_ > 1 && !p_.is_cluster) {
       counters_ = upload(*compiled.device, std::vector<std::byte>(blocks_ * sizeof(uint32_t)), "a layer's counters");
       p_.counters = reinterpret_cast<uint32_t*>(counters_.data());
@@ -148,7 +164,7 @@ class ProductLaunch final : public Launch {
     size.blocks = blocks_;
     size.blocks_y = splits_;
     size.threads = static_cast<unsigned>(compiled_.tile.threads());
-    size.shared_bytes = static_cast<unsigned>(compiled_.tile.shared_bytes());
+    size.shared_bytes = shared_bytes_;
     size.cluster_y = p_.is_cluster ? splits_ : 1;
     void* argument = &p_;
     compiled_.function(aligned).launch(static_cast<Queue*>(arguments.queue)->stream(), size, {&argument, 1});
@@ -277,7 +293,7 @@ class ProductLaunch final : public Launch {
   bool columns_can_be_vector_ = false;  // a group's columns begin at a multiple of 8
   bool is_whole_ = false;  // 16 bytes of A or B, or 8 columns of what else is read and written, are all there or none
   uintptr_t c_alignment_ = 16;
-  unsigned blocks_ = 0, splits_ = 1;
+  unsigned blocks_ = 0, splits_ = 1, shared_bytes_ = 0;
   DeviceBuffer counters_;
 };
 
@@ -350,7 +366,7 @@ std::shared_ptr<const Kernel> compile_product(const RegionView& region, const Ta
     weights = std::make_shared<const DeviceBuffer>(
         upload(*workshop.device(), pack_weight_rows(region, static_cast<size_t>(view.b), *view.rows, constants),
                "the weights of an engine"));
-  auto compiled = std::make_unique<Compiled>(workshop, view.form, *choice, optimum, view.epilogue, std::move(weights));
+  auto compiled = std::make_unique<Compiled>(workshop, view, *choice, optimum, std::move(weights));
   compiled->function(can_be_aligned(region, view));
   return std::make_shared<ProductKernel>(region, std::move(view), std::move(compiled));
 }
@@ -361,7 +377,7 @@ std::shared_ptr<const Kernel> product_kernel(const RegionView& region, ProductVi
                                              std::shared_ptr<const DeviceBuffer> weights) {
   const ContractSize optimum = size_at_optimum(region, view);
   const TileChoice choice = tile_choices(view.form, optimum, workshop.device()->facts()).front();
-  auto compiled = std::make_unique<Compiled>(workshop, view.form, choice, optimum, view.epilogue, std::move(weights));
+  auto compiled = std::make_unique<Compiled>(workshop, view, choice, optimum, std::move(weights));
   return std::make_shared<ProductKernel>(region, std::move(view), std::move(compiled));
 }
 
