@@ -3,7 +3,9 @@
 
 Every engine gets the same file, with the input shapes fixed, and runs in a process of its own; short rounds alternate
 between them. Results go to .cache/results/compare.json, from which scripts/report.py makes docs/performance.md.
-An engine that is not installed or cannot run a model is left out there, and the table says why.
+An engine that is not installed or cannot run a model is left out there, and the table says why. Exits with 1 where
+Camshaft cannot run one, or its results are WRONG: outside the error budget, and beyond four times what rounding makes of
+ONNX Runtime's own.
 """
 
 import argparse
@@ -172,6 +174,8 @@ def line(name, batch, threads, figures):
         words.append(f"error {engines['camshaft']['error']:.1e}")
     if "error" in engines.get("onnxruntime", {}):
         words.append(f"(ONNX Runtime's own {engines['onnxruntime']['error']:.1e})")
+    if tables.is_wrong(engines):
+        words.append("WRONG")
     words.append(f"{engines['camshaft']['of_peak']:.0%} of peak")
     return "  ".join(words)
 
@@ -254,6 +258,8 @@ def main():
                         keep(arguments.results, name, batch, threads, figures)
                         print(line(name, batch, threads, figures), flush=True)
                         print_layers(figures["layers"], arguments.layers)
+                        if tables.is_wrong(figures["engines"]):
+                            failed.append(f"{name} (wrong results at batch {batch} with --threads {threads})")
             except (RuntimeError, Refused) as error:  # one model that fails must not cost the figures of the others
                 print(f"{name}: {error}", file=sys.stderr, flush=True)
                 failed.append(name)

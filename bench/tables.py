@@ -7,6 +7,8 @@ from rounds import LABELS
 
 # What `camshaft build` allows outputs of models that do not amplify rounding to differ by, as a part of their scale.
 BUDGET = 1e-4
+# How many times a model's own spread it allows of those that do.
+SPREADS = 4
 
 
 def geomean(values):
@@ -67,6 +69,12 @@ def error_of(engines):
     if error <= BUDGET:
         return f"{error:.0e}"
     return f"**{error:.0e}**" + ("" if own is None else f" ({own:.0e})")
+
+
+def is_wrong(engines):
+    """Whether Camshaft's error is outside the budget, and beyond what rounding makes of ONNX Runtime's own results."""
+    error, own = (engines.get(name, {}).get("error", 0.0) for name in ("camshaft", "onnxruntime"))
+    return not error <= max(BUDGET, SPREADS * own)
 
 
 def latency_table(results, threads, batch):

@@ -130,6 +130,40 @@ def test_errors_outside_the_budget_stand_beside_onnx_runtimes_own():
     assert tables.error_of({"camshaft": {}}) == "–"
 
 
+@pytest.mark.parametrize(
+    "error, own, wrong",
+    [
+        (None, None, False),  # nothing to compare with
+        (1e-5, None, False),
+        (2e-4, None, True),
+        (5.5e-3, 4.5e-3, False),  # a model that amplifies rounding
+        (2e-2, 4.5e-3, True),
+        (math.inf, 0.0, True),
+        (math.nan, 0.0, True),
+    ],
+)
+def test_wrong_results(error, own, wrong, monkeypatch, capsys):
+    engines = {"camshaft": {"error": error}, "onnxruntime": {"error": own}}
+    engines = {name: {key: value for key, value in one.items() if value is not None} for name, one in engines.items()}
+    assert tables.is_wrong(engines) == wrong
+    told = figures(10.0, 40.0)
+    told["engines"]["camshaft"].pop("error")
+    for name, one in engines.items():
+        told["engines"][name] |= one
+    monkeypatch.setattr(compare_script, "measure", lambda *_: told)
+    monkeypatch.setattr(compare_script, "machine_limits", lambda _: {1: LIMITS})
+    monkeypatch.setattr(compare_script, "Case", lambda *_: SimpleNamespace(build=lambda *_: None))
+    monkeypatch.setattr(compare_script, "keep", lambda *_: None)
+    monkeypatch.setattr("sys.argv", "compare own_lstm --threads 1 --batch 1 --results /dev/null/none".split())
+    if not wrong:
+        compare_script.main()
+        assert "WRONG" not in capsys.readouterr().out
+        return
+    with pytest.raises(SystemExit, match="own_lstm .wrong results at batch 1 with --threads 1") as stop:
+        compare_script.main()
+    assert stop.value.code != 0 and "WRONG" in capsys.readouterr().out
+
+
 def test_onnx_runtimes_own_error_is_found(model, tmp_path):
     case = SimpleNamespace(model=model, inputs=tmp_path / "in.npz")
     np.savez(case.inputs, x=np.ones((2, 4), np.float32))
