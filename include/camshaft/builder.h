@@ -28,9 +28,10 @@ struct OutputError {
   /// Whether the engine was judged by this output: not where the model amplifies rounding so much that anything would
   /// pass, see BuildReport::judged_tensors.
   bool telling = true;
-  /// max_error / scale, or max_error where the reference is all zero or as good as: near the smallest numbers that f32
-  /// has, exponentials end in 0 and products keep few bits.
-  double relative() const { return scale > 1e-30 ? max_error / scale : max_error; }
+  /// What errors are relative to: the scale, or 1 where the reference is all zero or as good as: near the smallest
+  /// numbers that f32 has, exponentials end in 0 and products keep few bits.
+  double unit() const { return scale > 1e-30 ? scale : 1; }
+  double relative() const { return max_error / unit(); }
 };
 
 struct BuildOptions {
@@ -98,7 +99,8 @@ struct BuildReport {
   double sensitivity = 0;
   double rounding_noise = 0;
   /// Where four times the sensitivity is more than 0.1 (or the tolerance, if larger), outputs cannot judge an engine:
-  /// nonsense would pass. Then it is judged layer by layer, each layer on what the engine gave it: how many tensors
+  /// nonsense would pass. Nor can they where it is more than the tolerance, and one differs by more: noise may miss
+  /// what moves them. Then it is judged layer by layer, each layer on what the engine gave it: how many tensors
   /// were compared (0: the outputs judged), on how many of them the layer's own rounding leaves the same doubt, and the
   /// largest error of the others as a part of what was allowed.
   int64_t judged_tensors = 0, undecided_tensors = 0;

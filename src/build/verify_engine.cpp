@@ -4,6 +4,7 @@
 #include <cmath>
 #include <variant>
 
+#include "build/layer_error.h"
 #include "build/verification_sample.h"
 #include "ops/evaluate.h"
 #include "runtime/engine_impl.h"
@@ -54,7 +55,7 @@ VerifyResult verify_engine(const Graph& model, const Engine& engine, const Verif
   for (uint64_t run = 0; run < most_runs && !result.by_layers && ((run == 0 && ask) || !all_passed()); ++run) {
     EvaluateOptions noisy;
     noisy.cancellation = &options.cancellation;
-    noisy.rounding_noise = options.rounding_noise;
+    noisy.noise.of_results = options.rounding_noise;
     noisy.noise_seed = options.seed + run;
     const std::vector<Tensor> moved = evaluate(model, sample.inputs, pool, noisy);
     const std::vector<OutputError> spread =
@@ -68,6 +69,9 @@ VerifyResult verify_engine(const Graph& model, const Engine& engine, const Verif
     result.by_layers = is_size || 4 * result.sensitivity > most_telling(options.tolerance);
   }
   result.passed = all_passed();
+  // Which gate opens is a matter of chance: the runs with noise may all have missed what moves the outputs of a model
+  // that amplifies rounding (EfficientNet-B4 on one of ten seeds: 8e-2 where four runs moved them by 2e-4).
+  if (!result.passed && 4 * result.sensitivity > options.tolerance) result.by_layers = true;
   if (result.passed && !result.by_layers) return result;
   const LayerRules rules{options.tolerance, options.rounding_noise, options.seed, options.cancellation};
   result.layers = verify_layers(model, engine, sample.inputs, rules, pool);

@@ -33,8 +33,8 @@ struct VerifyResult {
   /// VerifyOptions::rounding_noise, over the output's scale; 0 unless some output's error was above
   /// VerifyOptions::sensitivity_above. A model that amplifies rounding like that cannot agree better.
   double sensitivity = 0;
-  /// Whether four times that is more than most_telling(): the outputs say nothing then, and the engine was judged by
-  /// `layers` instead.
+  /// Whether the outputs say nothing, and the engine was judged by `layers` instead: four times that is more than
+  /// most_telling(), or more than the tolerance and yet an output differs by more.
   bool by_layers = false;
   /// Of a failure too, for its culprit.
   LayersVerdict layers;
@@ -43,7 +43,7 @@ struct VerifyResult {
 /// Runs `engine` and the reference evaluation of `model` (the graph as imported) on the same seeded inputs. Outputs
 /// pass within the tolerance, or within four times what rounding noise does to the reference where that is more: to the
 /// numbers of a floating-point output, or to how many elements of an exact one change. Where that would let nonsense
-/// pass, all pass or fail with the layers, see verify_layers(). Throws
+/// pass, or noise happened to miss what it can do, all pass or fail with the layers, see verify_layers(). Throws
 /// Error(invalid_argument) when given inputs do not fit the model or the reference refuses them.
 VerifyResult verify_engine(const Graph& model, const Engine& engine, const VerifyOptions& options, ThreadPool& pool);
 

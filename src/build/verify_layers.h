@@ -24,16 +24,11 @@ struct LayersVerdict {
   std::string culprit;    ///< the first that failed, in the order of the model, in words
 };
 
-/// Four times what rounding does to a result may pass for correct; where that is more than this part of the result's
-/// scale, or than the tolerance if that is larger, a wrong result could pass too, and comparing says nothing.
-double most_telling(double tolerance);
-
 /// Runs the engine once, and once the reference evaluation of `model` (the graph as imported), which takes over what
 /// the engine computed wherever a tensor of that name was kept: so every layer is judged on the inputs that it had, and
-/// no error grows from layer to layer. A tensor passes within the tolerance; those that do not are judged by up to two
-/// more evaluations with rounding noise, on the engine's tensors too, within four times what that does to them.
-/// Channels-last tensors of the engine are turned round. Keeps up to 4 GiB of the engine's tensors; layers behind that
-/// are judged as one.
+/// no error grows from layer to layer. A tensor passes within the tolerance. The layers of those that do not are
+/// evaluated again with rounding noise, of their inputs, their operators' results and what these sum up, and judged by
+/// what it does to them (LayerError). Layers behind the first 4 GiB of tensors are judged as one.
 LayersVerdict verify_layers(const Graph& model, const Engine& engine, const std::vector<Tensor>& inputs,
                             const LayerRules& rules, ThreadPool& pool);
 

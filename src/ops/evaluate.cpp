@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "base/float_types.h"
-#include "base/random.h"
 #include "camshaft/error.h"
 #include "graph/container_type.h"
 
@@ -108,41 +106,24 @@ class Interpreter {
     std::vector<TensorType> types;
     for (const ValueId id : node.outputs) types.push_back(graph_.type(id));
     std::vector<Tensor> outputs;
+    Tensor scale;
     try {
-      outputs = node.op.evaluate(EvalContext{inputs, types, bindings_, node.bodies, pool_, options_.cancellation});
+      const EvalContext context{inputs, types, bindings_, node.bodies, pool_, options_.cancellation};
+      outputs = node.op.evaluate(context);
+      if (options_.noise.of_sums > 0) scale = rounding_scale(node.op, context);
       check_outputs(node, types, outputs);
     } catch (const Error& e) {
       throw Error(e.code(), fmt::format("{}: {}", describe(node), e.what()));
     }
     if (options_.observer) options_.observer(node, outputs);
-    if (options_.rounding_noise > 0)
-      for (Tensor& output : outputs) output = add_noise(output);
+    if (options_.noise.of_results > 0)
+      for (Tensor& output : outputs) output = with_noise(output, scale, options_.noise, noise_);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const auto id = static_cast<size_t>(node.outputs[i]);
       if (last_use_[id] > index) tensors_[id] = std::move(outputs[i]);
     }
     for (const ValueId id : node.inputs)
       if (id != no_value && last_use_[static_cast<size_t>(id)] == index) tensors_[static_cast<size_t>(id)] = Tensor();
-  }
-
-  Tensor add_noise(const Tensor& exact) {
-    const DType dtype = exact.dtype();
-    if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return exact;
-    const double unit = dtype == DType::f32 ? 1 : dtype == DType::f16 ? 0x1p13 : 0x1p16;
-    // That of a narrow type is its own.
-    const double own = std::min(options_.rounding_noise, 0x1p-22) * unit;
-    const auto noise = static_cast<float>(std::max(options_.rounding_noise, own));
-    const auto count = static_cast<size_t>(exact.size());
-    std::vector<float> values(count);
-    convert_to_float(dtype, exact.data(), values.data(), exact.size());
-    uint64_t bits = 0;
-    for (size_t i = 0; i < count; ++i, bits >>= 1) {
-      if (i % 64 == 0) bits = noise_.next();
-      values[i] *= (bits & 1) != 0 ? 1 + noise : 1 - noise;
-    }
-    Tensor noisy(dtype, exact.dims());
-    convert_from_float(dtype, values.data(), noisy.mutable_data(), exact.size());
-    return noisy;
   }
 
   void check_outputs(const Node& node, const std::vector<TensorType>& types, const std::vector<Tensor>& outputs) {

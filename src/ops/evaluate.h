@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "graph/graph.h"
+#include "ops/rounding.h"
 
 namespace camshaft {
 
@@ -11,10 +12,8 @@ struct EvaluateOptions {
   /// Called for every node after it ran, with its outputs before noise, which it may replace by others of the same
   /// type.
   std::function<void(const Node&, std::vector<Tensor>&)> observer;
-  /// Each f32 result is multiplied by 1 ± this, the sign at random from `noise_seed`: shows how far rounding alone can
-  /// move a model's outputs. Results of f16 and bf16 move by as many units in the last place: 2^13 and 2^16 times this,
-  /// or this where it is more than 2^-9 and 2^-6.
-  double rounding_noise = 0;
+  /// Moves the results of every operator: shows how far rounding alone can move a model's outputs.
+  RoundingNoise noise;
   uint64_t noise_seed = 0;
   /// Looked at before every node, and between the iterations of loops; throws Error(cancelled).
   const Cancellation* cancellation = nullptr;

@@ -128,7 +128,7 @@ class Server {
       results.emplace_back(model.output_names[i], Tensor(DType::f64, clean[i].dims()));
     for (int seed = 0; seed < noise_runs; ++seed) {
       EvaluateOptions noisy;
-      noisy.rounding_noise = 0x1p-22;
+      noisy.noise.of_results = 0x1p-22;
       noisy.noise_seed = static_cast<uint64_t>(seed);
       const std::vector<Tensor> moved = evaluate(model, inputs, pool_, noisy);
       for (size_t i = 0; i < clean.size(); ++i) widen(results[i].second, clean[i], moved[i]);
