@@ -187,11 +187,13 @@ TEST_F(Gemm, SeveralBlocks) {
   });
 }
 
-// Bit by bit, though a thread may have so few rows that a product of theirs alone would be summed up in one pass.
+// Bit by bit, though a thread may have so few rows, or of one row so few panels, that a product of theirs alone would
+// be summed up otherwise.
 TEST_F(Gemm, ThreadsChangeNothing) {
   for_each_target([&] {
-    for (int round = 0; round < 20; ++round) {
-      const int64_t m = random_.integer(2, 40), n = random_.integer(1, 200), k = random_.integer(1, 1500);
+    for (int round = 0; round < 40; ++round) {
+      const int64_t m = round % 2 == 0 ? 1 : random_.integer(2, 40);
+      const int64_t n = random_.integer(1, m == 1 ? 700 : 200), k = random_.integer(1, 1500);
       const std::vector<float> a = random_.vector(m * k), b = random_.vector(k * n);
       const PackedLayout layout = packed_layout(k, n);
       std::vector<float> packed(static_cast<size_t>(layout.floats())), expected;

@@ -47,13 +47,11 @@ HWY_INLINE void finish(const GemmArgs& args, GemvVec sum, int64_t col, int64_t c
   }
 }
 
-// `Streams` panels of `Vectors` vectors each.
-template <int Streams, int Vectors>
+// `Streams` panels of `Vectors` vectors each; a column's sum is taken in `split` parts.
+template <int Streams, int Vectors, int split>
 void panels_of_row(const GemmArgs& args, const PackedLayout& layout, int64_t panel) {
   const GemvTag d;
   constexpr int64_t lanes = gemv_lanes();
-  // Enough sums in flight to hide the latency of the multiply-add.
-  constexpr int split = Streams * Vectors >= 8 ? 1 : Streams * Vectors >= 4 ? 2 : 4;
   GemvVec sum[split][Streams][Vectors];
   const float* b[Streams];
 #pragma GCC unroll 4
@@ -108,20 +106,28 @@ void gemv_panels(const GemmArgs& args, int64_t p0, int64_t p1) {
   constexpr int vectors = 2;
 #endif
   static_assert(kStreams == 4);
+  // How sums are cut hides the latency of the multiply-add. It may depend on the whole product alone, not on which
+  // panels a thread has beside each other: the same bits whatever the threads.
+  const int64_t all_full = args.n / layout.width, full = std::min(p1, all_full);
   int64_t p = p0;
-  const int64_t full = std::min(p1, args.n / layout.width);
-  while (full - p >= 4) panels_of_row<4, vectors>(args, layout, p), p += 4;
-  while (full - p >= 2) panels_of_row<2, vectors>(args, layout, p), p += 2;
-  for (; p < p1; ++p) {
+  if (all_full >= kStreams) {
+    while (full - p >= 4) panels_of_row<4, vectors, 1>(args, layout, p), p += 4;
+    if (full - p >= 2) panels_of_row<2, vectors, 1>(args, layout, p), p += 2;
+    if (full - p >= 1) panels_of_row<1, vectors, 1>(args, layout, p), p += 1;
+  } else {
+    if (full - p >= 2) panels_of_row<2, vectors, 2>(args, layout, p), p += 2;
+    if (full - p >= 1) panels_of_row<1, vectors, 2>(args, layout, p), p += 1;
+  }
+  if (p < p1) {
     const int64_t count = layout.columns(p) / lanes;
     if (count == 1) {
-      panels_of_row<1, 1>(args, layout, p);
+      panels_of_row<1, 1, 4>(args, layout, p);
     } else if (count == 2) {
-      panels_of_row<1, 2>(args, layout, p);
+      panels_of_row<1, 2, 4>(args, layout, p);
     } else if (count == 3) {
-      panels_of_row<1, 3>(args, layout, p);
+      panels_of_row<1, 3, 2>(args, layout, p);
     } else {
-      panels_of_row<1, 4>(args, layout, p);
+      panels_of_row<1, 4, 2>(args, layout, p);
     }
   }
   const Epilogue& e = args.epilogue;
