@@ -36,6 +36,7 @@ struct RegionView {
   const Graph& graph;
   const Node& node;
   const SymbolBindings& symbols;
+  int threads = 1;  ///< that it is to run on, for estimates alone: any number may run an engine
 
   /// The constant at the node's input i; null when it is omitted, not a constant, or stored in packed form only.
   const Tensor* constant(size_t i) const {

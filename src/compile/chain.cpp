@@ -30,7 +30,7 @@ std::vector<Tactic> tactics_of(const Backend& backend, const RegionView& region)
   const Graph parts = open_chain(region);
   Tactic steps{std::string(steps_tactic)};
   for (const Node& part : parts.nodes) {
-    const std::vector<Tactic> alone = backend.tactics({parts, part, region.symbols});
+    const std::vector<Tactic> alone = backend.tactics({parts, part, region.symbols, region.threads});
     const auto exact =
         std::find_if(alone.begin(), alone.end(), [](const Tactic& t) { return t.deviation != Deviation::rounding; });
     if (exact == alone.end()) throw Error(ErrorCode::internal, "a region has no exact tactic");

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
-#include <thread>
 
 #include "compile/chain.h"
 #include "compile/shape_check.h"
@@ -176,14 +175,13 @@ double repeated_share(double batch, double in_h, double out_h, double overlap, i
 std::optional<double> estimate(const RegionView& region) {
   const std::optional<ChainView> chain = view_chain(region);
   if (!chain) return std::nullopt;
-  static const int threads = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 4, 32);
   static const auto cache = static_cast<double>(l2_cache_bytes());
   // Read back by the next part from L3 or memory: 8 to 40 ps a byte on a Zen 5 core, which this takes to be twice as
   // slow as it is. From L2 it costs nothing next to the arithmetic.
   constexpr double seconds_per_byte_between = 2 * seconds_per_byte / 5;
   double seconds = 0, saved = 0;
   for (size_t p = 0; p < chain->parts.size(); ++p) {
-    const RegionView part{*chain->body, chain->node(p), region.symbols};
+    const RegionView part{*chain->body, chain->node(p), region.symbols, region.threads};
     const CpuTactic& alone = p == chain->depthwise ? depthwise_tactic : conv_tactic;
     const double own = alone.offers(part).at(0).seconds;
     seconds += own;
@@ -194,8 +192,8 @@ std::optional<double> estimate(const RegionView& region) {
       };
       const auto overlap =
           static_cast<double>((view.spatial.kernel_h() - 1) * view.op.dilations[0] + 1 - view.op.strides[0]);
-      seconds +=
-          own * repeated_share(size(p, 0), size(p, 1), size(chain->depthwise, 1), std::max(overlap, 0.0), threads);
+      seconds += own * repeated_share(size(p, 0), size(p, 1), size(chain->depthwise, 1), std::max(overlap, 0.0),
+                                      region.threads);
     }
     if (p + 1 == chain->parts.size()) break;
     const double bytes = 4 * elements_at_optimum(part, part.node.outputs[0]);
@@ -209,7 +207,7 @@ std::shared_ptr<const Kernel> compile(const RegionView& region, PackedConstants&
   ChainView chain = *view_chain(region);
   std::vector<const float*> packed;
   for (size_t p = 0; p < chain.parts.size(); ++p) {
-    const RegionView part{*chain.body, chain.node(p), region.symbols};
+    const RegionView part{*chain.body, chain.node(p), region.symbols, region.threads};
     packed.push_back(p == chain.depthwise ? pack_depthwise(part, chain.parts[p], constants)
                                           : pack_conv(part, chain.parts[p], constants));
   }

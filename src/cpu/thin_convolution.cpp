@@ -154,7 +154,7 @@ class ThinKernel final : public Kernel {
 std::optional<double> estimate(const RegionView& region) {
   const std::optional<ThinView> view = view_thin(region);
   if (!view) return std::nullopt;
-  const RegionView part{view->body ? *view->body : region.graph, *view->node, region.symbols};
+  const RegionView part{view->body ? *view->body : region.graph, *view->node, region.symbols, region.threads};
   const double seconds = 0.8 * conv_tactic.offers(part).at(0).seconds;
   if (!view->pool) return seconds;
   // What is pooled is still in cache.
@@ -163,7 +163,7 @@ std::optional<double> estimate(const RegionView& region) {
 
 std::shared_ptr<const Kernel> compile(const RegionView& region, PackedConstants& constants) {
   ThinView view = *view_thin(region);
-  const RegionView part{view.body ? *view.body : region.graph, *view.node, region.symbols};
+  const RegionView part{view.body ? *view.body : region.graph, *view.node, region.symbols, region.threads};
   const float* packed = pack_conv(part, view.conv, constants);
   return std::make_shared<ThinKernel>(std::move(view), packed);
 }

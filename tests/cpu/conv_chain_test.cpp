@@ -291,5 +291,16 @@ TEST(ConvChain, EqualsItsPartsBitByBit) {
   });
 }
 
+// Lines at the seams between threads are expanded by both. Between images there are no seams.
+TEST(ConvChain, EstimatesCountTheThreads) {
+  RandomData random;
+  Case c;
+  c.h = c.w = 32, c.x = 16, c.wide = 96, c.y = 16, c.batch = 2;
+  const NodeTest test = ChainMaker(c, random).make();
+  EXPECT_EQ(test.estimate(2), test.estimate(1));
+  EXPECT_GT(test.estimate(4), 1.01 * test.estimate(2));
+  EXPECT_GT(test.estimate(16), 1.01 * test.estimate(4));
+}
+
 }  // namespace
 }  // namespace camshaft::cpu

@@ -105,6 +105,16 @@ class NodeTest {
     return results;
   }
 
+  /// What the tactic is thought to take, in seconds.
+  double estimate(int threads) const {
+    const Graph graph = graph_of_node();
+    const SymbolBindings symbols;
+    for (const Tactic& t : backend()->tactics({graph, graph.nodes.back(), symbols, threads}))
+      if (t.name == tactic) return t.estimated_seconds;
+    ADD_FAILURE() << "no tactic " << tactic;
+    return 0;
+  }
+
  private:
   Graph graph_of_node() const {
     Graph graph;

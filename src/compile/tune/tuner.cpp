@@ -102,7 +102,7 @@ std::vector<Tuner::Layer> Tuner::layers_of(const Graph& graph, const SymbolBindi
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     if (!has_choice(graph.nodes[n])) continue;
     options_.cancellation.check("choosing tactics");
-    const RegionView region{graph, graph.nodes[n], symbols};
+    const RegionView region{graph, graph.nodes[n], symbols, pool_.size()};
     Layer layer;
     layer.node = n;
     layer.offered = tactics_of(backend_, region);
@@ -163,7 +163,7 @@ void Tuner::measure(const Graph& graph, const SymbolBindings& symbols, const std
       return;
     }
     const Layer& layer = *problems[p].layer;
-    const RegionView region{graph, graph.nodes[layer.node], symbols};
+    const RegionView region{graph, graph.nodes[layer.node], symbols, pool_.size()};
     const std::vector<int64_t> ns =
         is_chain(region.node) ? measure_chain(contest, region, layer) : contest.measure(region, compiled.take(p));
     tried_.insert(layer.contest());
@@ -193,7 +193,7 @@ std::vector<int64_t> Tuner::measure_chain(Contest& contest, const RegionView& ch
     const std::vector<int64_t> whole = contest.measure(chain, kernels);
     for (size_t k = 0; k < whole.size(); ++k) keep_least(k, whole[k]);
     for (size_t p = 0; p < parts.nodes.size(); ++p) {
-      const RegionView part{parts, parts.nodes[p], chain.symbols};
+      const RegionView part{parts, parts.nodes[p], chain.symbols, chain.threads};
       for (const Tactic& tactic : backend_.tactics(part)) {
         if (tactic.str() != layer.parts[p].tactic) continue;
         const std::vector<int64_t> ns = contest.measure(part, {&tactic});
@@ -273,7 +273,7 @@ std::vector<LockedLayer> Tuner::lock_layers(const Graph& graph, const SymbolBind
   std::vector<LockedLayer> layers;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     if (!has_choice(graph.nodes[n])) continue;
-    const RegionView region{graph, graph.nodes[n], symbols};
+    const RegionView region{graph, graph.nodes[n], symbols, pool_.size()};
     layers.push_back(
         {graph.value(region.node.outputs[0]).name, hash_of(region), decisions[n].tactic, decisions[n].tried});
     if (decisions[n].tactic != steps_tactic) continue;
@@ -306,7 +306,7 @@ std::vector<TacticDecision> Tuner::unlock_from(size_t& next, const Graph& graph,
   std::vector<TacticDecision> decisions(graph.nodes.size());
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     if (!has_choice(graph.nodes[n])) continue;
-    const RegionView region{graph, graph.nodes[n], symbols};
+    const RegionView region{graph, graph.nodes[n], symbols, pool_.size()};
     const std::string& name = graph.value(graph.nodes[n].outputs[0]).name;
     if (next == lock.layers.size()) refuse(lock, fmt::format("it ends before layer '{}'", name));
     const LockedLayer& layer = lock.layers[next++];
