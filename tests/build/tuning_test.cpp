@@ -6,10 +6,10 @@
 #include <fstream>
 #include <sstream>
 
-#include "base/random.h"
 #include "base/temporary_folder.h"
 #include "camshaft/builder.h"
 #include "onnx/model_writer.h"
+#include "test_random.h"
 
 namespace camshaft {
 namespace {
@@ -23,8 +23,8 @@ std::string read_bytes(const std::string& path) {
 }
 
 /// Two convolutions with several tactics each (direct, Winograd) and a matrix product.
-std::string model_bytes(int64_t channels) {
-  Random random(7);
+std::string model_bytes(int64_t channels, uint64_t seed) {
+  Random random(seed);
   const auto weights = [&](int64_t count) {
     std::vector<float> values(static_cast<size_t>(count));
     for (float& v : values) v = static_cast<float>(random.integer(-100, 100)) / 1000;
@@ -46,11 +46,12 @@ std::string model_bytes(int64_t channels) {
 
 class TunedBuild : public ::testing::Test {
  protected:
+  const uint64_t seed = test_seed();
   TemporaryFolder folder;
   std::string model = folder.file("m.onnx");
   BuildReport report;
 
-  TunedBuild() { write(model, model_bytes(32)); }
+  TunedBuild() { write(model, model_bytes(32, seed)); }
 
   static void write(const std::string& path, const std::string& bytes) {
     std::ofstream(path, std::ios::binary) << bytes;
@@ -131,8 +132,7 @@ TEST_F(TunedBuild, ALockFileDecidesAgainstCostModelAndClock) {
 
 /// An inverted bottleneck whose middle is larger than any core's own cache, and one that is small:
 /// one runs as a chain, the other one as its parts.
-std::string bottlenecks() {
-  Random random(11);
+std::string bottlenecks(Random random) {
   const auto weights = [&](int64_t count) {
     std::vector<float> values(static_cast<size_t>(count));
     for (float& v : values) v = static_cast<float>(random.integer(-100, 100)) / 300;
@@ -159,7 +159,7 @@ std::string bottlenecks() {
 }
 
 TEST_F(TunedBuild, ChainsAreLockedAndSavedLikeAnythingElse) {
-  write(model, bottlenecks());
+  write(model, bottlenecks(Random(seed)));
   BuildOptions o = options(Tuning::heuristic);
   o.write_lock = folder.file("lock");
   const Engine engine = build(o);  // verified
@@ -190,9 +190,9 @@ TEST_F(TunedBuild, LockFilesThatDoNotFitAreRefused) {
   build(o);
   const std::string lock = read_bytes(folder.file("lock"));
 
-  write(model, model_bytes(48));
+  write(model, model_bytes(48, seed));
   EXPECT_NE(refusal(locked()).find("another model: 'm.onnx'"), std::string::npos);
-  write(model, model_bytes(32));
+  write(model, model_bytes(32, seed));
 
   // Other shapes are other computations.
   BuildOptions shaped = locked();
@@ -236,7 +236,7 @@ TEST_F(TunedBuild, OptionsThatMakeNoSenseAreRefused) {
 }
 
 TEST_F(TunedBuild, WhatSpreadsAnInfinityIsRefusedWhereThereIsOne) {
-  Random random(4);
+  Random random(seed);
   std::vector<float> weights(64 * 64 * 9), image(64 * 24 * 24);
   for (float& v : weights) v = static_cast<float>(random.uniform(-1, 1));
   for (float& v : image) v = static_cast<float>(random.uniform(-1, 1));
@@ -261,7 +261,7 @@ TEST_F(TunedBuild, WhatSpreadsAnInfinityIsRefusedWhereThereIsOne) {
 
 TEST_F(TunedBuild, WhatRoundsTooMuchIsRefusedAndSaysSo) {
   // The sine of large numbers shows every rounding error.
-  Random random(3);
+  Random random(seed);
   std::vector<float> weights(64 * 64 * 9);
   for (float& v : weights) v = static_cast<float>(random.integer(-100, 100)) / 100;
   GraphWriter graph("main");

@@ -21,6 +21,7 @@
 #include "ops/reduce.h"
 #include "ops/region.h"
 #include "ops/resize.h"
+#include "test_random.h"
 
 namespace camshaft {
 namespace {
@@ -350,7 +351,7 @@ TEST(EngineFile, NotAFile) {
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ErrorCode::io);
   }
-  Random random(1);
+  Random random = test_random();
   EXPECT_THROW(write_engine_file(folder.file("no/such/folder.engine"), sample_engine(random)), Error);
   EXPECT_EQ(folder.entries(), 0u);
 }

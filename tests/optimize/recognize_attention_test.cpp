@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/random.h"
 #include "ops/attention.h"
 #include "ops/evaluate.h"
 #include "optimize/pass_test.h"
+#include "test_random.h"
 
 namespace camshaft {
 namespace {
@@ -29,7 +29,7 @@ ops::Attention expect_attention(const std::string& inputs, const std::string& bo
   EXPECT_EQ(count(after, "attention"), 1) << print(after);
   EXPECT_EQ(count(after, "softmax"), 0);
   EXPECT_EQ(count(after, "transpose") + count(after, "slice") + count(after, "expand"), moves_left) << print(after);
-  Random random(7);
+  Random random = test_random();
   std::vector<Tensor> values;
   for (const ValueId id : before.inputs) {
     Dims dims;
