@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <new>
-#include <stdexcept>
 
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mapped_file.h"
+#include "base/out_of_memory.h"
 #include "build/compile_graph.h"
 #include "build/find_beyond_f16.h"
 #include "build/tuning.h"
@@ -141,13 +140,8 @@ std::map<std::string, std::string> metadata_of(const onnx::ImportedModel& import
 }  // namespace
 
 Engine Builder::build(const std::string& model_path) {
-  try {
-    return build_checked(model_path);
-  } catch (const std::bad_alloc&) {
-    throw Error(ErrorCode::out_of_memory, fmt::format("out of memory while building '{}'", model_path));
-  } catch (const std::length_error&) {
-    throw Error(ErrorCode::out_of_memory, fmt::format("a part of '{}' is too large to build", model_path));
-  }
+  return name_out_of_memory([&] { return fmt::format("out of memory while building '{}'", model_path); },
+                            [&] { return build_checked(model_path); });
 }
 
 Engine Builder::build_checked(const std::string& model_path) {

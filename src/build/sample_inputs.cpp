@@ -9,6 +9,7 @@
 #include "base/float_types.h"
 #include "base/random.h"
 #include "compile/lower.h"
+#include "graph/symbols.h"
 #include "ops/control_flow.h"
 #include "ops/evaluate.h"
 #include "ops/move.h"
@@ -31,9 +32,7 @@ class IndexLimit {
  private:
   void table(const Graph& graph, const Node& node, int64_t axis) {
     const Dim& rows = graph.shape(node.inputs[0])[static_cast<size_t>(axis)];
-    std::vector<std::string> names;
-    rows.collect_symbols(names);
-    if (!std::all_of(names.begin(), names.end(), [&](const std::string& n) { return symbols_.count(n) != 0; })) return;
+    if (!is_bound({rows}, symbols_)) return;
     const int64_t size = rows.evaluate(symbols_);
     limit_ = std::min(limit_.value_or(size), size);
   }

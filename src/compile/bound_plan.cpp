@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <new>
-#include <stdexcept>
 
+#include "base/out_of_memory.h"
 #include "compile/memory_planner.h"
+#include "graph/symbols.h"
 
 namespace camshaft {
 
@@ -20,12 +20,6 @@ size_t machine_memory_bytes() {
     return pages > 0 && page > 0 ? static_cast<size_t>(pages) * static_cast<size_t>(page) : size_t{0};
   }();
   return bytes;
-}
-
-bool is_bound(const Shape& shape, const SymbolBindings& symbols) {
-  std::vector<std::string> names;
-  for (const Dim& d : shape) d.collect_symbols(names);
-  return std::all_of(names.begin(), names.end(), [&](const std::string& n) { return symbols.count(n) != 0; });
 }
 
 // In elements: where in its root a value begins, and how far apart its rows are.
@@ -78,18 +72,15 @@ KernelShapes kernel_shapes(const Plan& plan, const PlanStep& step, const SymbolB
 }
 
 BoundPlan::BoundPlan(const Plan& plan, SymbolBindings symbols, int threads) : symbols_(std::move(symbols)) {
-  try {
+  const auto message = [] { return "out of memory while preparing the kernels for these input shapes"; };
+  name_out_of_memory(message, [&] {
     bind_values(plan);
     bind_slices(plan);
     prepare_steps(plan, threads);
     offsets_.assign(plan.values.size(), 0);
     workspace_offsets_.assign(plan.steps.size(), 0);
     for (const Place place : {Place::host, Place::device}) plan_arena(plan, place);
-  } catch (const std::bad_alloc&) {
-    throw Error(ErrorCode::out_of_memory, "out of memory while preparing the kernels for these input shapes");
-  } catch (const std::length_error&) {
-    throw Error(ErrorCode::out_of_memory, "out of memory while preparing the kernels for these input shapes");
-  }
+  });
 }
 
 void BoundPlan::bind_values(const Plan& plan) {

@@ -9,8 +9,10 @@
 #include "base/format_bytes.h"
 #include "base/parallel.h"
 #include "compile/branch_kernel.h"
+#include "compile/layer_name.h"
 #include "compile/place_slices.h"
 #include "compile/place_values.h"
+#include "graph/symbols.h"
 #include "ops/control_flow.h"
 #include "ops/move.h"
 #include "ops/region.h"
@@ -118,9 +120,7 @@ class Lowering {
   }
 
   bool known_before_running(const TensorType& type) const {
-    std::vector<std::string> names;
-    for (const Dim& d : type.shape) d.collect_symbols(names);
-    return std::all_of(names.begin(), names.end(), [&](const std::string& s) { return input_symbols_.count(s) != 0; });
+    return all_symbols(type.shape, [&](const std::string& name) { return input_symbols_.contains(name); });
   }
 
   bool is_known_before_running(const Node& node) const {
@@ -205,9 +205,7 @@ class Lowering {
   }
 
   [[noreturn]] static void rethrow(const PlanStep& step, const Error& e) {
-    throw Error(e.code(),
-                fmt::format("layer '{}' (from {}): {}", step.name,
-                            step.sources.empty() ? step.op : fmt::format("node '{}'", step.sources.front()), e.what()));
+    throw Error(e.code(), fmt::format("{}: {}", layer_name(step.name, step.sources), e.what()));
   }
 
   /// A kernel for a device is a text that takes its compiler up to a second: all cores work on them.

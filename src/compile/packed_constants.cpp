@@ -8,6 +8,11 @@
 
 namespace camshaft {
 
+void throw_misfit(const PackedConstant& packed, const Dims& dims) {
+  throw Error(ErrorCode::corrupt_engine, fmt::format("constant '{}': its packed layout '{}' does not fit its shape {}",
+                                                     packed.constant, packed.layout, to_string(dims)));
+}
+
 std::span<const std::byte> PackedConstants::get(const std::string& constant, const std::string& layout,
                                                 const Tensor& tensor, size_t bytes,
                                                 const std::function<void(const Tensor&, std::byte*)>& pack) {

@@ -22,6 +22,9 @@ struct PackedConstant {
   std::shared_ptr<const void> owner;
 };
 
+/// Throws Error(corrupt_engine): the layout is not one of a tensor of these sizes, or not of as many bytes.
+[[noreturn]] void throw_misfit(const PackedConstant& packed, const Dims& dims);
+
 /// Every packed constant of an engine. While building, kernels pack through it; when an engine is loaded it hands out
 /// the packed bytes of the file, and the raw weights need not be there at all.
 class PackedConstants {

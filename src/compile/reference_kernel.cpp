@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "compile/backend.h"
+#include "graph/symbols.h"
 
 namespace camshaft {
 
@@ -50,10 +51,7 @@ class ReferenceKernel final : public Kernel {
     for (const ValueId id : region.node.outputs) {
       const Value& value = region.graph.value(id);
       output_types_.push_back(value.type);
-      std::vector<std::string> symbols;
-      for (const Dim& d : value.type.shape) d.collect_symbols(symbols);
-      // InferContext::fresh names a size that only running can tell after the output itself.
-      for (const std::string& s : symbols) dynamic_ = dynamic_ || s.rfind("@" + value.name + ".", 0) == 0;
+      dynamic_ = dynamic_ || names_sizes_of(value.name, value.type.shape);
     }
     // Strings and containers own memory: they live in tensors of their own.
     for (const auto* ids : {&region.node.inputs, &region.node.outputs})

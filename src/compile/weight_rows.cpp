@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <cstring>
+#include <tuple>
+
+#include "compile/layout_text.h"
 
 namespace camshaft {
 
@@ -11,9 +13,12 @@ namespace {
 
 constexpr int64_t row_alignment = 16;  // bytes
 
-std::string layout_text(const WeightRows& w) {
-  return fmt::format("rows={} taps={} channels={} transposed={}", w.rows, w.taps, w.channels, w.is_transposed ? 1 : 0);
-}
+constexpr auto packed_numbers = [](auto& w, auto&& number) {
+  number("rows=", w.rows);
+  number(" taps=", w.taps);
+  number(" channels=", w.channels);
+  number(" transposed=", w.is_transposed);
+};
 
 /// Calls visit(element of the model's tensor, element of the packed one) for each.
 template <class Visit>
@@ -65,30 +70,24 @@ std::span<const std::byte> pack_weight_rows(const RegionView& region, size_t i, 
                                             PackedConstants& constants) {
   const Value& value = region.graph.value(region.node.inputs[i]);
   const DType dtype = value.type.dtype;
-  return constants.get(value.name, layout_text(layout), *value.constant, bytes_of(layout, dtype),
+  return constants.get(value.name, layout_text(packed_numbers, layout), *value.constant, bytes_of(layout, dtype),
                        [&](const Tensor& raw, std::byte* out) { copy(layout, dtype, raw.data(), out, true); });
 }
 
 Tensor unpack_weight_rows(const PackedConstant& packed, DType dtype, const Dims& dims) {
-  int64_t rows = 0, taps = 0, channels = 0;
-  int transposed = 0;
-  if (std::sscanf(packed.layout.c_str(), "rows=%ld taps=%ld channels=%ld transposed=%d", &rows, &taps, &channels,
-                  &transposed) != 4)
-    return {};
+  WeightRows named(0, 0, 0, false, DType::f32);
+  if (!read_layout_text(packed.layout, packed_numbers, named)) return {};
+  const auto [rows, taps, channels] = std::tuple(named.rows, named.taps, named.channels);
   constexpr int64_t most = int64_t{1} << 40;
   const bool sane = rows > 0 && taps > 0 && channels > 0 && rows < most && taps < most / rows &&
                     channels < most / rows / taps && rows * taps * channels == element_count(dims) &&
-                    !(transposed && taps != 1) && (bit_width(dtype) == 16 || bit_width(dtype) == 32);
-  if (sane) {
-    const WeightRows layout(rows, taps, channels, transposed != 0, dtype);
-    if (packed.bytes.size() == bytes_of(layout, dtype)) {
-      Tensor raw(dtype, dims);
-      copy(layout, dtype, packed.bytes.data(), raw.mutable_data(), false);
-      return raw;
-    }
-  }
-  throw Error(ErrorCode::corrupt_engine, fmt::format("constant '{}': its packed layout '{}' does not fit its shape {}",
-                                                     packed.constant, packed.layout, to_string(dims)));
+                    !(named.is_transposed && taps != 1) && (bit_width(dtype) == 16 || bit_width(dtype) == 32);
+  if (!sane) throw_misfit(packed, dims);
+  const WeightRows layout(rows, taps, channels, named.is_transposed, dtype);
+  if (packed.bytes.size() != bytes_of(layout, dtype)) throw_misfit(packed, dims);
+  Tensor raw(dtype, dims);
+  copy(layout, dtype, packed.bytes.data(), raw.mutable_data(), false);
+  return raw;
 }
 
 }  // namespace camshaft

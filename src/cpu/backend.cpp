@@ -8,6 +8,7 @@
 #include "cpu/attention.h"
 #include "cpu/conv_chain.h"
 #include "cpu/conv_transpose.h"
+#include "cpu/conv_weights.h"
 #include "cpu/convolution.h"
 #include "cpu/device.h"
 #include "cpu/gated_convolution.h"

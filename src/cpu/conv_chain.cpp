@@ -7,6 +7,7 @@
 #include "compile/chain.h"
 #include "compile/shape_check.h"
 #include "cpu/conv_view.h"
+#include "cpu/conv_weights.h"
 #include "cpu/convolution.h"
 #include "cpu/kernels/conv_chain.h"
 #include "cpu/machine_limits.h"

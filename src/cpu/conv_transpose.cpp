@@ -1,10 +1,8 @@
 #include "cpu/conv_transpose.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstdio>
 
+#include "compile/layout_text.h"
 #include "compile/shape_check.h"
 #include "cpu/kernels/conv_transpose.h"
 #include "cpu/spatial_view.h"
@@ -80,6 +78,21 @@ ConvTransposeShape shape_of(const TransposeView& view, const KernelShapes& shape
   return s;
 }
 
+constexpr auto packed_numbers = [](auto& weights, auto&& number) {
+  number("conv_transpose c=", weights.in_channels);
+  number(" o=", weights.group_outputs);
+  number(" h=", weights.kernel_h);
+  number(" w=", weights.kernel_w);
+  number(" stride=", weights.stride_h);
+  number("x", weights.stride_w);
+  number(" dilation=", weights.dilation_h);
+  number("x", weights.dilation_w);
+  number(" groups=", weights.groups);
+  number(" width=", weights.panel_width);
+  number(" lanes=", weights.panel_lanes);
+  number(" joined=", weights.joined);
+};
+
 class TransposeLaunch final : public Launch {
  public:
   TransposeLaunch(const TransposeView& view, const float* packed, const KernelShapes& shapes)
@@ -131,14 +144,9 @@ std::shared_ptr<const Kernel> compile(const RegionView& region, PackedConstants&
   TransposeView view = *view_transpose(region);
   const Value& w = region.graph.value(region.node.inputs[static_cast<size_t>(view.spatial.weights)]);
   const ConvTransposeWeights weights = weights_of(view);
-  const std::string layout = fmt::format(
-      "conv_transpose c={} o={} h={} w={} stride={}x{} dilation={}x{} groups={} width={} lanes={} joined={}",
-      weights.in_channels, weights.group_outputs, weights.kernel_h, weights.kernel_w, weights.stride_h,
-      weights.stride_w, weights.dilation_h, weights.dilation_w, weights.groups, weights.panel_width,
-      weights.panel_lanes, weights.joined ? 1 : 0);
   const auto bytes =
-      constants.get(w.name, layout, *w.constant, static_cast<size_t>(weights.floats()) * sizeof(float),
-                    [&](const Tensor& raw, std::byte* out) {
+      constants.get(w.name, layout_text(packed_numbers, weights), *w.constant,
+                    static_cast<size_t>(weights.floats()) * sizeof(float), [&](const Tensor& raw, std::byte* out) {
                       pack_conv_transpose_weights(weights, raw.as<float>(), reinterpret_cast<float*>(out));
                     });
   return std::make_shared<TransposeKernel>(std::move(view), reinterpret_cast<const float*>(bytes.data()));
@@ -150,14 +158,7 @@ const CpuTactic conv_transpose_tactic{"conv_transpose", estimate, compile};
 
 Tensor unpack_conv_transpose(const PackedConstant& packed, DType dtype, const Dims& dims) {
   ConvTransposeWeights w;
-  int joined = 0;
-  if (std::sscanf(packed.layout.c_str(),
-                  "conv_transpose c=%ld o=%ld h=%ld w=%ld stride=%ldx%ld dilation=%ldx%ld groups=%ld width=%d lanes=%d "
-                  "joined=%d",
-                  &w.in_channels, &w.group_outputs, &w.kernel_h, &w.kernel_w, &w.stride_h, &w.stride_w, &w.dilation_h,
-                  &w.dilation_w, &w.groups, &w.panel_width, &w.panel_lanes, &joined) != 12)
-    return {};
-  w.joined = joined != 0;
+  if (!read_layout_text(packed.layout, packed_numbers, w)) return {};
   const bool positive = w.stride_h > 0 && w.stride_w > 0 && w.dilation_h > 0 && w.dilation_w > 0 && w.groups > 0 &&
                         w.panel_width > 0 && w.panel_lanes > 0;
   constexpr int64_t max_dilation = int64_t{1} << 31;
@@ -167,10 +168,7 @@ Tensor unpack_conv_transpose(const PackedConstant& packed, DType dtype, const Di
                     w.kernel_h == (dims.size() == 4 ? dims[2] : 1) && w.kernel_w == dims.back() &&
                     w.in_channels % w.groups == 0 && (!w.joined || (w.kernel_w == w.stride_w && w.groups == 1)) &&
                     w.panel_width <= 4096 && w.panel_width % w.panel_lanes == 0;
-  if (!sane || packed.bytes.size() != static_cast<size_t>(w.floats()) * sizeof(float))
-    throw Error(ErrorCode::corrupt_engine,
-                fmt::format("constant '{}': its packed layout '{}' does not fit its shape {}", packed.constant,
-                            packed.layout, to_string(dims)));
+  if (!sane || packed.bytes.size() != static_cast<size_t>(w.floats()) * sizeof(float)) throw_misfit(packed, dims);
   Tensor raw(dtype, dims);
   unpack_conv_transpose_weights(w, reinterpret_cast<const float*>(packed.bytes.data()), raw.as_mutable<float>());
   return raw;

@@ -1,11 +1,8 @@
 #include "cpu/conv_view.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "compile/shape_check.h"
-#include "cpu/kernels/depthwise.h"
 
 namespace camshaft::cpu {
 
@@ -57,11 +54,6 @@ double conv_flops(const RegionView& region, const ConvView& view) {
          static_cast<double>(w[1] * view.spatial.kernel_d() * view.spatial.kernel_h() * view.spatial.kernel_w());
 }
 
-[[noreturn]] void throw_misfit(const PackedConstant& packed, const Dims& dims) {
-  throw Error(ErrorCode::corrupt_engine, fmt::format("constant '{}': its packed layout '{}' does not fit its shape {}",
-                                                     packed.constant, packed.layout, to_string(dims)));
-}
-
 bool ConvView::is_pointwise() const {
   const Dims& w = spatial.weight_dims;
   return op.groups == 1 && w.size() == 4 && w[2] == 1 && w[3] == 1 &&
@@ -73,31 +65,6 @@ ConvWeights conv_weights_of(const ConvView& view) {
   const Dims& d = view.spatial.weight_dims;
   return conv_weights(d[0], d[1], view.spatial.kernel_d() * view.spatial.kernel_h(), view.spatial.kernel_w(),
                       view.op.groups);
-}
-
-const float* pack_conv(const RegionView& region, const ConvView& view, PackedConstants& constants) {
-  const Value& w = region.graph.value(region.node.inputs[static_cast<size_t>(view.spatial.weights)]);
-  const ConvWeights weights = conv_weights_of(view);
-  const std::string layout =
-      fmt::format("conv o={} c={} h={} w={} groups={} width={} lanes={}", weights.out_channels, weights.group_channels,
-                  weights.kernel_h, weights.kernel_w, weights.groups, weights.layout.width, weights.layout.lanes);
-  const auto bytes = constants.get(w.name, layout, *w.constant, static_cast<size_t>(weights.floats()) * sizeof(float),
-                                   [&](const Tensor& raw, std::byte* out) {
-                                     pack_conv_weights(weights, raw.as<float>(), reinterpret_cast<float*>(out));
-                                   });
-  return reinterpret_cast<const float*>(bytes.data());
-}
-
-const float* pack_depthwise(const RegionView& region, const ConvView& view, PackedConstants& constants) {
-  const Value& w = region.graph.value(region.node.inputs[static_cast<size_t>(view.spatial.weights)]);
-  const int64_t channels = view.spatial.weight_dims[0], kh = view.spatial.kernel_h(), kw = view.spatial.kernel_w();
-  const auto floats = static_cast<size_t>(depthwise_weight_floats(channels, kh, kw));
-  const auto bytes =
-      constants.get(w.name, fmt::format("depthwise16 o={} h={} w={}", channels, kh, kw), *w.constant,
-                    floats * sizeof(float), [&](const Tensor& raw, std::byte* out) {
-                      pack_depthwise_weights(channels, kh, kw, raw.as<float>(), reinterpret_cast<float*>(out));
-                    });
-  return reinterpret_cast<const float*>(bytes.data());
 }
 
 }  // namespace camshaft::cpu

@@ -1,11 +1,10 @@
 #include "cpu/convolution.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstdio>
 
-#include "cpu/conv_view.h"
+#include "compile/layout_text.h"
+#include "cpu/conv_kernel.h"
+#include "cpu/conv_weights.h"
 #include "cpu/kernels/depthwise.h"
 #include "cpu/kernels/winograd.h"
 
@@ -37,113 +36,66 @@ double inside_share(const RegionView& region, const ConvView& view) {
   return share;
 }
 
-// ---- the indirect matrix product
-
-class ConvLaunch final : public Launch {
+// The indirect matrix product.
+class DirectProblem {
  public:
-  /// Without `packed` the weights are packed in each run.
-  ConvLaunch(const ConvView& view, const float* packed, const KernelShapes& shapes)
-      : x_(static_cast<size_t>(view.spatial.x)),
-        weights_(static_cast<size_t>(view.spatial.weights)),
-        packed_(packed),
-        threads_(shapes.threads),
-        layout_(conv_weights_of(view)),
-        plan_(conv_shape(view, shapes)),
-        epilogue_(view.spatial.epilogue, shapes, shapes.outputs[0].dims.back()) {}
-  size_t workspace_bytes() const override {
-    return packing_bytes() + static_cast<size_t>(plan_.workspace_bytes(threads_));
+  static constexpr bool takes_slices = true;
+
+  DirectProblem(const ConvView& view, const KernelShapes& shapes)
+      : weights_(conv_weights_of(view)), plan_(conv_shape(view, shapes)) {}
+  int64_t workspace_bytes(int threads) const { return plan_.workspace_bytes(threads); }
+  int64_t packed_floats() const { return weights_.floats(); }
+  void pack(const float* weights, float* packed, ThreadPool& pool) const {
+    pack_conv_weights(weights_, weights, packed, pool);
   }
-  void run(const LaunchArguments& arguments) override {
-    const float* packed = packed_;
-    if (!packed) {
-      auto* to = reinterpret_cast<float*>(arguments.workspace);
-      pack_conv_weights(layout_, reinterpret_cast<const float*>(arguments.inputs[weights_]), to, arguments.pool);
-      packed = to;
-    }
-    auto* y = reinterpret_cast<float*>(arguments.outputs[0]);
-    conv(plan_, reinterpret_cast<const float*>(arguments.inputs[x_]), packed, y, epilogue_.bind(arguments, y),
-         arguments.pool, arguments.workspace + packing_bytes());
+  void run(const float* x, const float* packed, float* y, const Epilogue& epilogue, ThreadPool& pool,
+           std::byte* workspace) const {
+    conv(plan_, x, packed, y, epilogue, pool, workspace);
   }
 
  private:
-  // Groups are padded to 64 bytes, so that this is a multiple of them.
-  size_t packing_bytes() const { return packed_ ? 0 : static_cast<size_t>(layout_.floats()) * sizeof(float); }
-
-  size_t x_, weights_;
-  const float* packed_;
-  int threads_;
-  ConvWeights layout_;
+  ConvWeights weights_;
   ConvPlan plan_;
-  BoundEpilogue epilogue_;
 };
 
-// ---- depthwise
-
-class DepthwiseLaunch final : public Launch {
+class DepthwiseProblem {
  public:
-  DepthwiseLaunch(const ConvView& view, const float* packed, const KernelShapes& shapes)
-      : x_(static_cast<size_t>(view.spatial.x)),
-        packed_(packed),
-        shape_(conv_shape(view, shapes)),
-        epilogue_(view.spatial.epilogue, shapes, shapes.outputs[0].dims.back()) {}
-  void run(const LaunchArguments& arguments) override {
-    auto* y = reinterpret_cast<float*>(arguments.outputs[0]);
-    depthwise(shape_, reinterpret_cast<const float*>(arguments.inputs[x_]), packed_, y, epilogue_.bind(arguments, y),
-              arguments.pool);
+  static constexpr bool takes_slices = true;
+
+  DepthwiseProblem(const ConvView& view, const KernelShapes& shapes) : shape_(conv_shape(view, shapes)) {}
+  int64_t workspace_bytes(int) const { return 0; }
+  void run(const float* x, const float* packed, float* y, const Epilogue& epilogue, ThreadPool& pool,
+           std::byte*) const {
+    depthwise(shape_, x, packed, y, epilogue, pool);
   }
 
  private:
-  size_t x_;
-  const float* packed_;
   ConvShape shape_;
-  BoundEpilogue epilogue_;
 };
 
-// ---- Winograd
-
-class WinogradLaunch final : public Launch {
+class WinogradProblem {
  public:
-  WinogradLaunch(const ConvView& view, const WinogradWeights& weights, const float* packed, const KernelShapes& shapes)
-      : x_(static_cast<size_t>(view.spatial.x)),
-        weights_(weights),
-        packed_(packed),
-        threads_(shapes.threads),
-        shape_(conv_shape(view, shapes)),
-        epilogue_(view.spatial.epilogue, shapes, shapes.outputs[0].dims.back()) {}
-  size_t workspace_bytes() const override {
-    return static_cast<size_t>(winograd_workspace_bytes(weights_.tile, shape_, threads_));
-  }
-  void run(const LaunchArguments& arguments) override {
-    auto* y = reinterpret_cast<float*>(arguments.outputs[0]);
-    winograd(weights_, shape_, reinterpret_cast<const float*>(arguments.inputs[x_]), packed_, y,
-             epilogue_.bind(arguments, y), arguments.pool, arguments.workspace);
+  static constexpr bool takes_slices = false;
+
+  WinogradProblem(const ConvView& view, const KernelShapes& shapes, const WinogradWeights& weights)
+      : weights_(weights), shape_(conv_shape(view, shapes)) {}
+  int64_t workspace_bytes(int threads) const { return winograd_workspace_bytes(weights_.tile, shape_, threads); }
+  void run(const float* x, const float* packed, float* y, const Epilogue& epilogue, ThreadPool& pool,
+           std::byte* workspace) const {
+    winograd(weights_, shape_, x, packed, y, epilogue, pool, workspace);
   }
 
  private:
-  size_t x_;
-  const WinogradWeights& weights_;
-  const float* packed_;
-  int threads_;
-  ConvShape shape_;
-  BoundEpilogue epilogue_;
-};
-
-class WinogradKernel final : public Kernel {
- public:
-  WinogradKernel(ConvView view, const WinogradWeights& weights, const float* packed)
-      : view_(std::move(view)), weights_(weights), packed_(packed) {}
-  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
-    return std::make_unique<WinogradLaunch>(view_, weights_, packed_, shapes);
-  }
-  bool can_run_in_place(size_t i, size_t) const override { return view_.spatial.epilogue.can_overwrite(i); }
-  bool reads_input(size_t i) const override {
-    return static_cast<int32_t>(i) != view_.spatial.weights || view_.spatial.epilogue.reads(i);
-  }
-
- private:
-  ConvView view_;
   WinogradWeights weights_;
-  const float* packed_;
+  ConvShape shape_;
+};
+
+constexpr auto winograd_numbers = [](auto& weights, auto&& number) {
+  number("winograd tile=", weights.tile);
+  number(" o=", weights.out_channels);
+  number(" c=", weights.in_channels);
+  number(" width=", weights.layout.width);
+  number(" lanes=", weights.layout.lanes);
 };
 
 std::optional<double> estimate_conv(const RegionView& region) {
@@ -162,7 +114,7 @@ std::optional<double> estimate_conv(const RegionView& region) {
 std::shared_ptr<const Kernel> compile_conv(const RegionView& region, PackedConstants& constants) {
   ConvView view = *view_conv(region, 1 + kMoreResiduals);
   const float* packed = view.spatial.constant_weights ? pack_conv(region, view, constants) : nullptr;
-  return std::make_shared<ConvKernel<ConvLaunch>>(std::move(view), packed);
+  return std::make_shared<ConvKernel<DirectProblem>>(std::move(view), packed);
 }
 
 std::optional<double> estimate_depthwise(const RegionView& region) {
@@ -175,7 +127,7 @@ std::optional<double> estimate_depthwise(const RegionView& region) {
 std::shared_ptr<const Kernel> compile_depthwise(const RegionView& region, PackedConstants& constants) {
   ConvView view = *view_conv(region);
   const float* packed = pack_depthwise(region, view, constants);
-  return std::make_shared<ConvKernel<DepthwiseLaunch>>(std::move(view), packed);
+  return std::make_shared<ConvKernel<DepthwiseProblem>>(std::move(view), packed);
 }
 
 // Of F(tile x tile): its multiplications, and what the transforms take, in operations a channel and pixel as measured.
@@ -227,14 +179,13 @@ std::shared_ptr<const Kernel> compile_winograd(const RegionView& region, const T
   const Value& w = region.graph.value(region.node.inputs[static_cast<size_t>(view.spatial.weights)]);
   const WinogradWeights weights =
       winograd_weights(parameters["tile"], view.spatial.weight_dims[0], view.spatial.weight_dims[1]);
-  const std::string layout =
-      fmt::format("winograd tile={} o={} c={} width={} lanes={}", weights.tile, weights.out_channels,
-                  weights.in_channels, weights.layout.width, weights.layout.lanes);
-  const auto bytes = constants.get(w.name, layout, *w.constant, static_cast<size_t>(weights.floats()) * sizeof(float),
-                                   [&](const Tensor& raw, std::byte* out) {
-                                     pack_winograd_weights(weights, raw.as<float>(), reinterpret_cast<float*>(out));
-                                   });
-  return std::make_shared<WinogradKernel>(std::move(view), weights, reinterpret_cast<const float*>(bytes.data()));
+  const auto bytes =
+      constants.get(w.name, layout_text(winograd_numbers, weights), *w.constant,
+                    static_cast<size_t>(weights.floats()) * sizeof(float), [&](const Tensor& raw, std::byte* out) {
+                      pack_winograd_weights(weights, raw.as<float>(), reinterpret_cast<float*>(out));
+                    });
+  return std::make_shared<ConvKernel<WinogradProblem, WinogradWeights>>(
+      std::move(view), reinterpret_cast<const float*>(bytes.data()), weights);
 }
 
 }  // namespace
@@ -242,36 +193,5 @@ std::shared_ptr<const Kernel> compile_winograd(const RegionView& region, const T
 const CpuTactic conv_tactic{"conv", estimate_conv, compile_conv};
 const CpuTactic winograd_tactic{"winograd", offer_winograd, compile_winograd};
 const CpuTactic depthwise_tactic{"depthwise", estimate_depthwise, compile_depthwise};
-
-Tensor unpack_conv(const PackedConstant& packed, DType dtype, const Dims& dims) {
-  const auto* floats = reinterpret_cast<const float*>(packed.bytes.data());
-  const size_t count = packed.bytes.size() / sizeof(float);
-  const bool plausible = dtype == DType::f32 && dims.size() >= 3 && dims.size() <= 5;
-  int64_t kernel_h = 1;  // lines of the kernel
-  for (size_t i = 2; i + 1 < dims.size(); ++i) kernel_h *= dims[i];
-  int64_t o = 0, c = 0, h = 0, w = 0, groups = 0;
-  int32_t width = 0, lanes = 0;
-  if (std::sscanf(packed.layout.c_str(), "depthwise16 o=%ld h=%ld w=%ld", &o, &h, &w) == 3) {
-    if (!plausible || dims.size() > 4 || o != dims[0] || dims[1] != 1 || h != kernel_h || w != dims.back() ||
-        count != static_cast<size_t>(depthwise_weight_floats(o, h, w)))
-      throw_misfit(packed, dims);
-    Tensor raw(dtype, dims);
-    unpack_depthwise_weights(o, h, w, floats, raw.as_mutable<float>());
-    return raw;
-  }
-  if (std::sscanf(packed.layout.c_str(), "conv o=%ld c=%ld h=%ld w=%ld groups=%ld width=%d lanes=%d", &o, &c, &h, &w,
-                  &groups, &width, &lanes) != 7)
-    return {};
-  const bool sane = plausible && groups > 0 && width > 0 && lanes > 0 && width <= 4096 && width % lanes == 0 &&
-                    o == dims[0] && c == dims[1] && h == kernel_h && w == dims.back() && o % groups == 0;
-  if (!sane) throw_misfit(packed, dims);
-  ConvWeights weights = conv_weights(o, c, h, w, groups);
-  weights.layout.width = width;
-  weights.layout.lanes = lanes;
-  if (count != static_cast<size_t>(weights.floats())) throw_misfit(packed, dims);
-  Tensor raw(dtype, dims);
-  unpack_conv_weights(weights, floats, raw.as_mutable<float>());
-  return raw;
-}
 
 }  // namespace camshaft::cpu

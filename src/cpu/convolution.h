@@ -12,8 +12,4 @@ extern const CpuTactic winograd_tactic;
 /// One group a channel: vectorised over channels.
 extern const CpuTactic depthwise_tactic;
 
-/// Recovers weights from these tactics' packed forms; undefined when the layout is not one of theirs, or is
-/// Winograd's, which rounds.
-Tensor unpack_conv(const PackedConstant& packed, DType dtype, const Dims& dims);
-
 }  // namespace camshaft::cpu

@@ -6,6 +6,7 @@
 #include "compile/chain.h"
 #include "compile/shape_check.h"
 #include "cpu/conv_view.h"
+#include "cpu/conv_weights.h"
 #include "cpu/convolution.h"
 #include "cpu/part_inputs.h"
 #include "ops/pointwise.h"

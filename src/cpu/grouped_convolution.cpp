@@ -1,11 +1,9 @@
 #include "cpu/grouped_convolution.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstdio>
 
-#include "cpu/conv_view.h"
+#include "compile/layout_text.h"
+#include "cpu/conv_kernel.h"
 #include "cpu/kernels/grouped_conv.h"
 
 namespace camshaft::cpu {
@@ -18,43 +16,34 @@ GroupedWeights weights_of(const ConvView& view) {
                          view.op.groups);
 }
 
-class GroupedConvLaunch final : public Launch {
+constexpr auto grouped_numbers = [](auto& weights, auto&& number) {
+  number("grouped_conv o=", weights.out_channels);
+  number(" c=", weights.group_channels);
+  number(" lines=", weights.lines);
+  number(" w=", weights.kernel_w);
+  number(" groups=", weights.groups);
+  number(" lanes=", weights.lanes);
+};
+
+class GroupedProblem {
  public:
-  /// Without `packed` the weights are packed in each run.
-  GroupedConvLaunch(const ConvView& view, const float* packed, const KernelShapes& shapes)
-      : x_(static_cast<size_t>(view.spatial.x)),
-        weights_(static_cast<size_t>(view.spatial.weights)),
-        packed_(packed),
-        threads_(shapes.threads),
-        layout_(weights_of(view)),
-        shape_(conv_shape(view, shapes)),
-        epilogue_(view.spatial.epilogue, shapes, shapes.outputs[0].dims.back()) {}
-  size_t workspace_bytes() const override {
-    return packing_bytes() + static_cast<size_t>(grouped_conv_workspace_bytes(layout_, shape_, threads_));
+  static constexpr bool takes_slices = true;
+
+  GroupedProblem(const ConvView& view, const KernelShapes& shapes)
+      : weights_(weights_of(view)), shape_(conv_shape(view, shapes)) {}
+  int64_t workspace_bytes(int threads) const { return grouped_conv_workspace_bytes(weights_, shape_, threads); }
+  int64_t packed_floats() const { return weights_.floats(); }
+  void pack(const float* weights, float* packed, ThreadPool& pool) const {
+    pack_grouped_weights(weights_, weights, packed, pool);
   }
-  void run(const LaunchArguments& arguments) override {
-    const float* packed = packed_;
-    if (!packed) {
-      auto* to = reinterpret_cast<float*>(arguments.workspace);
-      pack_grouped_weights(layout_, reinterpret_cast<const float*>(arguments.inputs[weights_]), to, arguments.pool);
-      packed = to;
-    }
-    auto* y = reinterpret_cast<float*>(arguments.outputs[0]);
-    grouped_conv(layout_, shape_, reinterpret_cast<const float*>(arguments.inputs[x_]), packed, y,
-                 epilogue_.bind(arguments, y), arguments.pool, arguments.workspace + packing_bytes());
+  void run(const float* x, const float* packed, float* y, const Epilogue& epilogue, ThreadPool& pool,
+           std::byte* workspace) const {
+    grouped_conv(weights_, shape_, x, packed, y, epilogue, pool, workspace);
   }
 
  private:
-  size_t packing_bytes() const {
-    return packed_ ? 0 : (static_cast<size_t>(layout_.floats()) * sizeof(float) + 63) / 64 * 64;
-  }
-
-  size_t x_, weights_;
-  const float* packed_;
-  int threads_;
-  GroupedWeights layout_;
+  GroupedWeights weights_;
   ConvShape shape_;
-  BoundEpilogue epilogue_;
 };
 
 // The copied lines are as long as the outputs' windows, with what strides leave out.
@@ -81,17 +70,15 @@ std::optional<double> estimate_grouped_conv(const RegionView& region) {
 
 std::shared_ptr<const Kernel> compile_grouped_conv(const RegionView& region, PackedConstants& constants) {
   ConvView view = *view_conv(region);
-  if (!view.spatial.constant_weights) return std::make_shared<ConvKernel<GroupedConvLaunch>>(std::move(view), nullptr);
+  if (!view.spatial.constant_weights) return std::make_shared<ConvKernel<GroupedProblem>>(std::move(view), nullptr);
   const Value& w = region.graph.value(region.node.inputs[static_cast<size_t>(view.spatial.weights)]);
   const GroupedWeights weights = weights_of(view);
-  const std::string layout =
-      fmt::format("grouped_conv o={} c={} lines={} w={} groups={} lanes={}", weights.out_channels,
-                  weights.group_channels, weights.lines, weights.kernel_w, weights.groups, weights.lanes);
-  const auto bytes = constants.get(w.name, layout, *w.constant, static_cast<size_t>(weights.floats()) * sizeof(float),
-                                   [&](const Tensor& raw, std::byte* out) {
-                                     pack_grouped_weights(weights, raw.as<float>(), reinterpret_cast<float*>(out));
-                                   });
-  return std::make_shared<ConvKernel<GroupedConvLaunch>>(std::move(view), reinterpret_cast<const float*>(bytes.data()));
+  const auto bytes =
+      constants.get(w.name, layout_text(grouped_numbers, weights), *w.constant,
+                    static_cast<size_t>(weights.floats()) * sizeof(float), [&](const Tensor& raw, std::byte* out) {
+                      pack_grouped_weights(weights, raw.as<float>(), reinterpret_cast<float*>(out));
+                    });
+  return std::make_shared<ConvKernel<GroupedProblem>>(std::move(view), reinterpret_cast<const float*>(bytes.data()));
 }
 
 }  // namespace
@@ -100,9 +87,7 @@ const CpuTactic grouped_conv_tactic{"grouped_conv", estimate_grouped_conv, compi
 
 Tensor unpack_grouped_conv(const PackedConstant& packed, DType dtype, const Dims& dims) {
   GroupedWeights w;
-  if (std::sscanf(packed.layout.c_str(), "grouped_conv o=%ld c=%ld lines=%ld w=%ld groups=%ld lanes=%d",
-                  &w.out_channels, &w.group_channels, &w.lines, &w.kernel_w, &w.groups, &w.lanes) != 6)
-    return {};
+  if (!read_layout_text(packed.layout, grouped_numbers, w)) return {};
   int64_t lines = 1;
   for (size_t i = 2; i + 1 < dims.size(); ++i) lines *= dims[i];
   const bool fits = dtype == DType::f32 && dims.size() >= 3 && dims.size() <= 5 && w.out_channels == dims[0] &&

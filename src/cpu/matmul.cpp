@@ -1,10 +1,8 @@
 #include "cpu/matmul.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstdio>
 
+#include "compile/layout_text.h"
 #include "compile/shape_check.h"
 #include "cpu/contract_epilogue.h"
 #include "cpu/kernels/gemm.h"
@@ -48,10 +46,18 @@ bool is_matrix(const Shape& shape) {
   return std::all_of(shape.begin(), shape.end() - 2, [](const Dim& d) { return d == Dim(1); });
 }
 
-std::string layout_text(const PackedLayout& layout, bool transposed) {
-  return fmt::format("gemm k={} n={} width={} lanes={} transposed={}", layout.k, layout.n, layout.width, layout.lanes,
-                     transposed ? 1 : 0);
-}
+struct PackedMatrix {
+  PackedLayout layout;
+  bool transposed = false;  // as stored in the model
+};
+
+constexpr auto packed_numbers = [](auto& matrix, auto&& number) {
+  number("gemm k=", matrix.layout.k);
+  number(" n=", matrix.layout.n);
+  number(" width=", matrix.layout.width);
+  number(" lanes=", matrix.layout.lanes);
+  number(" transposed=", matrix.transposed);
+};
 
 class GemmLaunch final : public Launch {
  public:
@@ -124,7 +130,7 @@ std::shared_ptr<const Kernel> compile_gemm(const RegionView& region, PackedConst
   const bool transposed = view.transpose_b;
   const PackedLayout layout = packed_layout(transposed ? columns : rows, transposed ? rows : columns);
   const auto bytes =
-      constants.get(b.name, layout_text(layout, transposed), *b.constant,
+      constants.get(b.name, layout_text(packed_numbers, PackedMatrix{layout, transposed}), *b.constant,
                     static_cast<size_t>(layout.floats()) * sizeof(float), [&](const Tensor& raw, std::byte* out) {
                       pack_b(layout, raw.as<float>(), transposed ? 1 : columns, transposed ? columns : 1,
                              reinterpret_cast<float*>(out));
@@ -287,20 +293,15 @@ const CpuTactic gemm_tactic{"gemm", estimate_gemm, compile_gemm};
 const CpuTactic batch_gemm_tactic{"batch_gemm", estimate_batch_gemm, compile_batch_gemm};
 
 Tensor unpack_gemm(const PackedConstant& packed, DType dtype, const Dims& dims) {
-  PackedLayout layout;
-  int transposed = 0;
-  if (std::sscanf(packed.layout.c_str(), "gemm k=%ld n=%ld width=%d lanes=%d transposed=%d", &layout.k, &layout.n,
-                  &layout.width, &layout.lanes, &transposed) != 5)
-    return {};
+  PackedMatrix named;
+  if (!read_layout_text(packed.layout, packed_numbers, named)) return {};
+  const auto& [layout, transposed] = named;
   const size_t rank = dims.size();
   const bool matrix = rank >= 2 && element_count(dims) == dims[rank - 2] * dims[rank - 1];
   const bool sane = dtype == DType::f32 && matrix && layout.k == dims[rank - (transposed ? 1 : 2)] &&
                     layout.n == dims[rank - (transposed ? 2 : 1)] && layout.width > 0 && layout.lanes > 0 &&
                     layout.width % layout.lanes == 0 && layout.width <= 4096;
-  if (!sane || packed.bytes.size() != static_cast<size_t>(layout.floats()) * sizeof(float))
-    throw Error(ErrorCode::corrupt_engine,
-                fmt::format("constant '{}': its packed layout '{}' does not fit its shape {}", packed.constant,
-                            packed.layout, to_string(dims)));
+  if (!sane || packed.bytes.size() != static_cast<size_t>(layout.floats()) * sizeof(float)) throw_misfit(packed, dims);
   Tensor raw(dtype, dims);
   const int64_t columns = dims.back();
   unpack_b(layout, reinterpret_cast<const float*>(packed.bytes.data()), raw.as_mutable<float>(),

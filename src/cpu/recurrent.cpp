@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 
+#include "compile/layout_text.h"
 #include "compile/shape_check.h"
 #include "cpu/kernels/gemm.h"
 #include "cpu/kernels/recurrent.h"
@@ -59,16 +59,22 @@ struct Weights {
 
 // ---- packing
 
-std::string projection_text(const Weights& w) {
-  return fmt::format("recurrent_input cell={} hidden={} units={} k={} width={} lanes={} directions={}",
-                     static_cast<int>(w.layout.cell), w.layout.hidden, w.layout.lanes, w.in, w.projection_layout.width,
-                     w.projection_layout.lanes, w.directions);
-}
+constexpr auto projection_numbers = [](auto& w, auto&& number) {
+  number("recurrent_input cell=", w.layout.cell);
+  number(" hidden=", w.layout.hidden);
+  number(" units=", w.layout.lanes);
+  number(" k=", w.in);
+  number(" width=", w.projection_layout.width);
+  number(" lanes=", w.projection_layout.lanes);
+  number(" directions=", w.directions);
+};
 
-std::string recurrence_text(const Weights& w) {
-  return fmt::format("recurrent_state cell={} hidden={} units={} directions={}", static_cast<int>(w.layout.cell),
-                     w.layout.hidden, w.layout.lanes, w.directions);
-}
+constexpr auto recurrence_numbers = [](auto& w, auto&& number) {
+  number("recurrent_state cell=", w.layout.cell);
+  number(" hidden=", w.layout.hidden);
+  number(" units=", w.layout.lanes);
+  number(" directions=", w.directions);
+};
 
 void pack_projection(const Weights& w, const float* raw, float* packed) {
   std::vector<float> ordered(static_cast<size_t>(w.layout.columns() * w.in));
@@ -296,7 +302,7 @@ std::shared_ptr<const Kernel> compile_recurrent(const RegionView& region, Packed
   w.projection_layout = packed_layout(w.in, w.layout.columns());
   w.projection = reinterpret_cast<const float*>(
       constants
-          .get(raw.name, projection_text(w), *raw.constant,
+          .get(raw.name, layout_text(projection_numbers, w), *raw.constant,
                static_cast<size_t>(w.directions * w.projection_layout.floats()) * sizeof(float),
                [&](const Tensor& t, std::byte* out) {
                  pack_projection(w, t.as<float>(), reinterpret_cast<float*>(out));
@@ -304,7 +310,7 @@ std::shared_ptr<const Kernel> compile_recurrent(const RegionView& region, Packed
           .data());
   w.recurrence = reinterpret_cast<const float*>(
       constants
-          .get(recurrence.name, recurrence_text(w), *recurrence.constant,
+          .get(recurrence.name, layout_text(recurrence_numbers, w), *recurrence.constant,
                static_cast<size_t>(w.directions * w.layout.packed_floats()) * sizeof(float),
                [&](const Tensor& t, std::byte* out) {
                  for (int64_t d = 0; d < w.directions; ++d)
@@ -322,32 +328,20 @@ const CpuTactic recurrent_tactic{"recurrent", estimate_recurrent, compile_recurr
 
 Tensor unpack_recurrent(const PackedConstant& packed, DType dtype, const Dims& dims) {
   Weights w;
-  int cell = 0;
-  const bool projection =
-      std::sscanf(packed.layout.c_str(),
-                  "recurrent_input cell=%d hidden=%ld units=%ld k=%ld width=%d lanes=%d directions=%ld", &cell,
-                  &w.layout.hidden, &w.layout.lanes, &w.in, &w.projection_layout.width, &w.projection_layout.lanes,
-                  &w.directions) == 7;
-  if (!projection && std::sscanf(packed.layout.c_str(), "recurrent_state cell=%d hidden=%ld units=%ld directions=%ld",
-                                 &cell, &w.layout.hidden, &w.layout.lanes, &w.directions) != 4)
-    return {};
-  const auto refuse = [&] {
-    return Error(ErrorCode::corrupt_engine,
-                 fmt::format("constant '{}': its packed layout '{}' does not fit its shape {}", packed.constant,
-                             packed.layout, to_string(dims)));
-  };
-  if (cell < 0 || cell > static_cast<int>(RecurrentCell::lstm) || dtype != DType::f32 || dims.size() != 3 ||
-      w.layout.lanes < 1 || w.layout.lanes > 4096)
-    throw refuse();
-  w.layout.cell = static_cast<RecurrentCell>(cell);
+  const bool projection = read_layout_text(packed.layout, projection_numbers, w);
+  if (!projection && !read_layout_text(packed.layout, recurrence_numbers, w)) return {};
+  if (w.layout.cell > RecurrentCell::lstm || dtype != DType::f32 || dims.size() != 3 || w.layout.lanes < 1 ||
+      w.layout.lanes > 4096)
+    throw_misfit(packed, dims);
   w.projection_layout.k = w.in;
   const bool fits = dims[0] == w.directions && w.layout.hidden > 0 && dims[1] % w.layout.gates() == 0 &&
                     dims[1] / w.layout.gates() == w.layout.hidden && dims[2] == (projection ? w.in : w.layout.hidden);
   const PackedLayout& p = w.projection_layout;
-  if (!fits || (projection && (p.width < 1 || p.lanes < 1 || p.width % p.lanes != 0 || p.width > 4096))) throw refuse();
+  if (!fits || (projection && (p.width < 1 || p.lanes < 1 || p.width % p.lanes != 0 || p.width > 4096)))
+    throw_misfit(packed, dims);
   w.projection_layout.n = w.layout.columns();
   const int64_t floats = w.directions * (projection ? p.floats() : w.layout.packed_floats());
-  if (packed.bytes.size() != static_cast<size_t>(floats) * sizeof(float)) throw refuse();
+  if (packed.bytes.size() != static_cast<size_t>(floats) * sizeof(float)) throw_misfit(packed, dims);
   Tensor raw(dtype, dims);
   const auto* from = reinterpret_cast<const float*>(packed.bytes.data());
   if (projection) {

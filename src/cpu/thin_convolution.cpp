@@ -4,6 +4,7 @@
 
 #include "compile/chain.h"
 #include "cpu/conv_view.h"
+#include "cpu/conv_weights.h"
 #include "cpu/convolution.h"
 #include "cpu/kernels/thin_conv.h"
 #include "cpu/part_inputs.h"

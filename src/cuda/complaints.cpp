@@ -46,10 +46,4 @@ void Complaints::check() {
                           it == numbers_.end() ? "a layer" : it->first, report.index, report.axis, report.size));
 }
 
-std::string layer_name(const RegionView& region) {
-  const std::string& name = region.graph.value(region.node.outputs[0]).name;
-  if (region.node.sources.empty()) return fmt::format("layer '{}'", name);
-  return fmt::format("layer '{}' (from node '{}')", name, region.node.sources.front());
-}
-
 }  // namespace camshaft::cuda

@@ -36,7 +36,4 @@ class Complaints {
   std::map<std::string, uint64_t, std::less<>> numbers_;
 };
 
-/// The region's layer in messages, as the runtime names it: "layer 'ids' (from node '/embed/Gather')".
-std::string layer_name(const RegionView& region);
-
 }  // namespace camshaft::cuda

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compile/layer_name.h"
 #include "compile/move_view.h"
 #include "compile/optimum.h"
 #include "compile/shape_check.h"

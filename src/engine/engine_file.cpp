@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <new>
-#include <stdexcept>
-
 #include "engine/container.h"
+#include "engine/damaged.h"
 #include "engine/graph_codec.h"
 
 namespace camshaft {
@@ -138,18 +136,8 @@ std::vector<std::byte> engine_file_bytes(const EngineFile& engine) {
 }
 
 EngineFile read_engine_file(const std::shared_ptr<const MappedFile>& mapped) {
-  const std::string& path = mapped->path();
   const Container container = open_container(mapped);
-  try {
-    return decode(container, mapped);
-  } catch (const std::bad_alloc&) {
-    throw Error(ErrorCode::out_of_memory, fmt::format("'{}': out of memory while loading", path));
-  } catch (const std::length_error&) {
-    throw Error(ErrorCode::out_of_memory, fmt::format("'{}': out of memory while loading", path));
-  } catch (const Error& e) {
-    if (e.code() == ErrorCode::out_of_memory) throw;
-    throw Error(ErrorCode::corrupt_engine, fmt::format("'{}' is a damaged engine: {}", path, e.what()));
-  }
+  return name_damaged_engine(mapped->path(), [&] { return decode(container, mapped); });
 }
 
 EngineFile read_engine_file(const std::string& path) {

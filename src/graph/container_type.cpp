@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "camshaft/error.h"
+#include "graph/symbols.h"
 
 namespace camshaft {
 
@@ -13,22 +12,15 @@ namespace {
 constexpr int max_nesting = 16;
 
 Dim as_known_outside(const Dim& dim) {
-  std::vector<std::string> names;
-  dim.collect_symbols(names);
-  const bool late = std::any_of(names.begin(), names.end(), [](const std::string& n) { return n.starts_with('@'); });
-  return late ? unknown_dim() : dim;
+  return names_run_time_sizes({dim}) ? unknown_dim() : dim;
 }
 
 std::string malformed(const TensorType& type, bool is_element, int nesting) {
   if (nesting > max_nesting) return "containers are nested too deep";
   if (!type.ranked && (!is_element || is_container(type.dtype) || !type.shape.empty())) return "the rank is missing";
-  if (!is_element)
-    for (const Dim& d : type.shape) {
-      std::vector<std::string> names;
-      d.collect_symbols(names);
-      for (const std::string& name : names)
-        if (name == unknown_dim().as_symbol()) return "only what containers hold may have sizes '?'";
-    }
+  if (!is_element &&
+      !all_symbols(type.shape, [](const std::string& name) { return name != unknown_dim().as_symbol(); }))
+    return "only what containers hold may have sizes '?'";
   switch (type.dtype) {
     case DType::sequence:
       if (type.shape.size() != 1 || type.elements.size() != 1)

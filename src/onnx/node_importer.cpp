@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "graph/symbols.h"
 #include "onnx/branch_cases.h"
 #include "onnx/converters.h"
 #include "onnx/missing_operators.h"
@@ -101,26 +102,12 @@ class OpenCall {
   std::vector<const FunctionProto*>& calls_;
 };
 
-std::vector<std::string> symbols_of(const std::vector<Dim>& dims) {
-  std::vector<std::string> names;
-  for (const Dim& d : dims) d.collect_symbols(names);
-  return names;
-}
-
-/// Sizes that only running tells are named after the value that has them, which must then keep its name.
-bool names_sizes(const Value& value) {
-  const auto names = symbols_of(value.type.shape);
-  return std::any_of(names.begin(), names.end(),
-                     [&](const std::string& name) { return name.starts_with("@" + value.name + "."); });
-}
-
 /// True when the elements are known, and stay known where only the sizes of the model's inputs are.
 bool is_shape_arithmetic(const Value& value) {
   if (!value.content || value.type.shape.size() > 1) return false;
   if (value.type.dtype != DType::i64 && value.type.dtype != DType::i32 && value.type.dtype != DType::boolean)
     return false;
-  const auto names = symbols_of(*value.content);
-  return std::none_of(names.begin(), names.end(), [](const std::string& name) { return name.starts_with('@'); });
+  return !names_run_time_sizes(*value.content);
 }
 
 /// What a sub-graph sees of a value of the graph around it: a constant, sizes, or an input for it.
@@ -274,7 +261,8 @@ void NodeImporter::add_node(const NodeProto& node, Scope& scope) {
       continue;
     }
     // Converters name inner values after the operator; what the node returns has the name that the model gave it.
-    if (outputs[i] >= first_new && !names_sizes(graph.value(outputs[i])))
+    if (const Value& value = graph.value(outputs[i]);
+        outputs[i] >= first_new && !names_sizes_of(value.name, value.type.shape))
       graph.rename(outputs[i], scope.prefix + node.outputs[i]);
     if (!scope.values.emplace(node.outputs[i], outputs[i]).second || scope.initializers.contains(node.outputs[i]))
       throw Error(ErrorCode::invalid_model,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "graph/symbols.h"
 #include "onnx/converters.h"
 #include "onnx/onnx_dtype.h"
 #include "ops/generate.h"
@@ -101,11 +102,7 @@ Values cast_to(ConvertContext& c, DType to) {
   if ((to == DType::i64 || to == DType::i32) && is_floating(c.dtype(x)) && !c.graph().is_constant(x)) {
     // Sizes that went through floating point, as exporters scale them. Those that only running tells stay data.
     const auto sizes = c.cut_to_sizes(x);
-    std::vector<std::string> names;
-    if (sizes)
-      for (const Dim& size : *sizes) size.collect_symbols(names);
-    if (sizes && std::none_of(names.begin(), names.end(), [](const std::string& n) { return n.starts_with('@'); }))
-      return c.result(ops::DimsTensor{*sizes, to, c.rank(x) == 0}, {});
+    if (sizes && !names_run_time_sizes(*sizes)) return c.result(ops::DimsTensor{*sizes, to, c.rank(x) == 0}, {});
   }
   const std::string mode = c.string_attribute("round_mode", "up");
   const auto known = std::find(std::begin(EnumNames<PowerRounding>::values), std::end(EnumNames<PowerRounding>::values),

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <new>
 #include <utility>
 
 #include "base/mapped_file.h"
+#include "base/out_of_memory.h"
 #include "camshaft/error.h"
 #include "onnx/proto_decoder.h"
 #include "onnx/wire_reader.h"
@@ -45,11 +45,8 @@ ModelProto read_model(std::span<const std::byte> bytes, const std::string& name,
   out.storage = std::move(owner);
   const WireSource source{name, bytes};
   refuse_other_formats(source);
-  try {
-    Decoder(source).model(out);
-  } catch (const std::bad_alloc&) {
-    throw Error(ErrorCode::out_of_memory, fmt::format("{}: not enough memory to read the model's graph", name));
-  }
+  name_out_of_memory([&] { return fmt::format("{}: not enough memory to read the model's graph", name); },
+                     [&] { Decoder(source).model(out); });
   return out;
 }
 

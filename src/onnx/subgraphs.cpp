@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "graph/symbols.h"
 #include "onnx/quote.h"
 
 namespace camshaft::onnx {
@@ -12,12 +13,6 @@ namespace {
 
 // A loop's body is converted up to four times, so one inside another up to four times as often.
 constexpr int max_depth = 8;
-
-bool names_run_time_sizes(const TensorType& type) {
-  std::vector<std::string> names;
-  for (const Dim& d : type.shape) d.collect_symbols(names);
-  return std::any_of(names.begin(), names.end(), [](const std::string& name) { return name.starts_with('@'); });
-}
 
 // Makes the inputs of a branch those of both: `captures` in this order.
 void take_inputs(Body& body, const Values& captures, const Graph& around) {
@@ -40,7 +35,7 @@ void drop_unused_captures(Body& body, size_t own_inputs) {
   for (size_t i = 0; i < body.captures.size(); ++i) {
     const ValueId id = body.graph.inputs[own_inputs + i];
     const auto v = static_cast<size_t>(id);
-    if (uses.readers[v].empty() && !uses.is_output[v] && !names_run_time_sizes(body.graph.type(id))) continue;
+    if (uses.readers[v].empty() && !uses.is_output[v] && !names_run_time_sizes(body.graph.shape(id))) continue;
     inputs.push_back(id);
     captures.push_back(body.captures[i]);
   }

@@ -1,8 +1,7 @@
 #include "ops/bodies.h"
 
-#include <algorithm>
-
 #include "graph/container_type.h"
+#include "graph/symbols.h"
 #include "ops/move.h"
 #include "ops/pieces.h"
 #include "ops/shape_rules.h"
@@ -41,10 +40,7 @@ VisibleDims::VisibleDims(const InferContext& context) {
 }
 
 bool VisibleDims::contain(const Dim& dim) const {
-  std::vector<std::string> names;
-  dim.collect_symbols(names);
-  return std::all_of(names.begin(), names.end(),
-                     [&](const std::string& name) { return !name.starts_with('@') || names_.contains(name); });
+  return all_symbols({dim}, [&](const std::string& name) { return !name.starts_with('@') || names_.contains(name); });
 }
 
 void own_results(std::vector<Tensor>& results) {
@@ -70,13 +66,7 @@ Tensor stack(const EvalContext& context, std::vector<Tensor> parts, int64_t axis
 
 Tensor empty_result(const EvalContext& context, const TensorType& type) {
   Dims dims;
-  for (const Dim& d : type.shape) {
-    std::vector<std::string> names;
-    d.collect_symbols(names);
-    const bool known = std::all_of(names.begin(), names.end(),
-                                   [&](const std::string& name) { return context.bindings.count(name) != 0; });
-    dims.push_back(known ? context.evaluate(d) : 0);
-  }
+  for (const Dim& d : type.shape) dims.push_back(is_bound({d}, context.bindings) ? context.evaluate(d) : 0);
   return Tensor(type.dtype, dims);
 }
 

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "graph/rewriter.h"
+#include "graph/symbols.h"
 #include "ops/element_io.h"
 #include "ops/generate.h"
 #include "optimize/match.h"
@@ -30,13 +31,6 @@ constexpr size_t max_total_growth = 32;
 bool is_folded_content(const Graph& graph, ValueId id) {
   const Value& value = graph.value(id);
   return value.content && value.type.shape.size() <= 1 && is_static(value.type.shape);
-}
-
-// Symbols that only running binds stay with the node that binds them.
-bool names_only_inputs(const std::vector<Dim>& content) {
-  std::vector<std::string> names;
-  for (const Dim& d : content) d.collect_symbols(names);
-  return std::none_of(names.begin(), names.end(), [](const std::string& name) { return name.starts_with('@'); });
 }
 
 Tensor tensor_of(const TensorType& type, const std::vector<Dim>& content) {
@@ -138,7 +132,7 @@ class Folder {
       return true;
     }
     const bool dtype_fits = type.dtype == DType::i64 || type.dtype == DType::i32 || type.dtype == DType::boolean;
-    if (!dtype_fits || node.op.as<ops::DimsTensor>() || !names_only_inputs(content)) return false;
+    if (!dtype_fits || node.op.as<ops::DimsTensor>() || names_run_time_sizes(content)) return false;
     rewriter_.replace(out,
                       graph_.add(ops::DimsTensor{content, type.dtype, type.shape.empty()}, {}, name, node.sources));
     return true;

@@ -1,7 +1,6 @@
 #include "optimize/substitute_symbols.h"
 
-#include <algorithm>
-
+#include "graph/symbols.h"
 #include "ops/operators.h"
 
 namespace camshaft {
@@ -10,10 +9,7 @@ namespace {
 
 // Whether anything changed.
 bool substitute(Dim& dim, const SymbolReplacements& replacements) {
-  std::vector<std::string> names;
-  dim.collect_symbols(names);
-  if (std::none_of(names.begin(), names.end(), [&](const std::string& n) { return replacements.contains(n); }))
-    return false;
+  if (all_symbols({dim}, [&](const std::string& name) { return !replacements.contains(name); })) return false;
   dim = dim.substitute(replacements);
   return true;
 }

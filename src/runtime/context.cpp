@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <new>
-#include <stdexcept>
 #include <system_error>
 
+#include "base/out_of_memory.h"
 #include "graph/container_type.h"
 #include "ops/evaluate.h"
 #include "runtime/context_impl.h"
@@ -182,13 +181,8 @@ void Context::Impl::run(std::optional<void*> stream) {
                               to_string(*input_dims[i]), needed, memory.inputs[i].bytes));
   }
   has_run = false;
-  try {
-    executor.run(bound, entry.recordings, memory, stream);
-  } catch (const std::bad_alloc&) {
-    throw Error(ErrorCode::out_of_memory, "out of memory while running");
-  } catch (const std::length_error&) {
-    throw Error(ErrorCode::out_of_memory, "out of memory while running");
-  }
+  name_out_of_memory([] { return "out of memory while running"; },
+                     [&] { executor.run(bound, entry.recordings, memory, stream); });
   has_run = true;
 }
 

@@ -1,14 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <new>
 #include <set>
-#include <stdexcept>
 
 #include "compile/bound_plan.h"
 #include "compile/lower.h"
 #include "compile/place_values.h"
+#include "engine/damaged.h"
 #include "engine/engine_file.h"
+#include "graph/symbols.h"
 #include "ops/evaluate.h"
 #include "runtime/backends.h"
 #include "runtime/context_impl.h"
@@ -71,10 +71,7 @@ SymbolBindings bind_ranges(const Graph& graph, const Profile& profile, std::vect
     Shape known;
     Dims sizes;
     for (size_t d = 0; d < shape.size(); ++d) {
-      std::vector<std::string> names;
-      shape[d].collect_symbols(names);
-      if (!std::all_of(names.begin(), names.end(), [&](const std::string& n) { return symbols.count(n) != 0; }))
-        continue;
+      if (!is_bound({shape[d]}, symbols)) continue;
       known.push_back(shape[d]);
       sizes.push_back((range.*bound)[d]);
     }
@@ -105,7 +102,6 @@ Engine Engine::load(const std::string& path) {
 
 Engine load_engine(const std::shared_ptr<const MappedFile>& mapped) {
   EngineFile file = read_engine_file(mapped);
-  const std::string& path = mapped->path();
   auto impl = std::make_shared<Engine::Impl>();
   impl->backend = find_backend(file.device_kind);
   impl->graph = std::move(file.graph);
@@ -118,21 +114,14 @@ Engine load_engine(const std::shared_ptr<const MappedFile>& mapped) {
   impl->metadata = std::move(file.metadata);
   impl->explanations = std::move(file.explanations);
   impl->storage = std::move(file.storage);
-  try {
+  name_damaged_engine(mapped->path(), [&] {
     for (const Profile& profile : impl->profiles) check_profile(impl->graph, profile);
     LowerOptions options;
     options.symbols = impl->optimum;
     options.tactics = std::move(file.tactics);
     impl->plan = lower(impl->graph, *impl->backend, *impl->packed, options);
     impl->finish();
-  } catch (const Error& e) {
-    if (e.code() == ErrorCode::out_of_memory) throw;
-    throw Error(ErrorCode::corrupt_engine, fmt::format("'{}' is a damaged engine: {}", path, e.what()));
-  } catch (const std::bad_alloc&) {
-    throw Error(ErrorCode::out_of_memory, fmt::format("'{}': out of memory while loading", path));
-  } catch (const std::length_error&) {
-    throw Error(ErrorCode::out_of_memory, fmt::format("'{}': out of memory while loading", path));
-  }
+  });
   return Engine(std::move(impl));
 }
 

@@ -9,6 +9,8 @@
 #include <string_view>
 
 #include "base/nvtx.h"
+#include "base/out_of_memory.h"
+#include "compile/layer_name.h"
 #include "ops/evaluate.h"
 #include "runtime/tensor_view.h"
 
@@ -149,17 +151,11 @@ void Executor::wait_for_device() {
 void Executor::run_named(const BoundPlan& bound, size_t s) {
   const NvtxRange range([&] { return range_name(plan_.steps[s]); });
   try {
-    if (bound.launch(s)) {
-      run_step(bound, s);
-    } else {
-      run_dynamic_step(bound, s);
-    }
+    name_out_of_memory([] { return "out of memory while running"; },
+                       [&] { return bound.launch(s) ? run_step(bound, s) : run_dynamic_step(bound, s); });
   } catch (const Error& e) {
     const PlanStep& step = plan_.steps[s];
-    throw Error(
-        e.code(),
-        fmt::format("layer '{}'{}: {}", step.name,
-                    step.sources.empty() ? "" : fmt::format(" (from node '{}')", step.sources.front()), e.what()));
+    throw Error(e.code(), fmt::format("{}: {}", layer_name(step.name, step.sources), e.what()));
   }
 }
 
