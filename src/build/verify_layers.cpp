@@ -119,10 +119,13 @@ class Judge {
         if (const auto it = given_.find(node.outputs[o]); it != given_.end() && it->first != result)
           outputs[o] = it->second;
     };
+    // Sizes that the layer itself finds out are what it finds.
+    const auto is_found = [&](const Bound& bound) {
+      return std::any_of(layer.nodes.begin(), layer.nodes.end(),
+                         [&](const Node& node) { return node.outputs == bound.outputs; });
+    };
     for (const auto& [symbol, bound] : symbols_)
-      if (std::none_of(layer.nodes.begin(), layer.nodes.end(),
-                       [&](const Node& n) { return n.outputs == bound.outputs; }))
-        noisy.bindings.emplace(symbol, bound.size);
+      if (!is_found(bound)) noisy.bindings.emplace(symbol, bound.size);
     Random random(~noisy.noise_seed);
     std::vector<Tensor> inputs;
     for (const ValueId id : layer.inputs) inputs.push_back(with_noise(given_.at(id), {}, noisy.noise, random));
