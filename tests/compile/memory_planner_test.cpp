@@ -29,8 +29,8 @@ void expect_valid(const std::vector<BufferLifetime>& buffers, const MemoryPlan& 
     bound = std::max(bound, alive);
   }
   EXPECT_GE(plan.peak, peak);
-  EXPECT_GE(plan.lower_bound, bound);
-  EXPECT_GE(plan.peak + alignment, plan.lower_bound);
+  EXPECT_EQ(plan.lower_bound, bound);
+  EXPECT_GE(plan.peak, plan.lower_bound);
 }
 
 TEST(MemoryPlanner, Empty) {
@@ -61,7 +61,7 @@ TEST(MemoryPlanner, RandomLifetimes) {
     expect_valid(buffers, plan, alignment);
     const MemoryPlan again = plan_memory(buffers, alignment);
     EXPECT_EQ(again.offsets, plan.offsets) << "the same every time";
-    EXPECT_LE(plan.peak, 2 * plan.lower_bound);
+    EXPECT_LE(plan.peak, 2 * (plan.lower_bound + alignment * static_cast<int64_t>(buffers.size())));
   }
 }
 
@@ -93,6 +93,25 @@ TEST(MemoryPlanner, NetworksMeetTheBound) {
       EXPECT_LE(static_cast<double>(plan.peak), most * static_cast<double>(plan.lower_bound)) << skips;
     }
   EXPECT_LE(above, rounds / 3) << "of " << rounds;
+}
+
+// ResNet-18 with Winograd's workspaces: values and what each step needs for itself, of which the best order leaves 3.4
+// %.
+TEST(MemoryPlanner, ChangesTheOrderWhereNoneMeetsTheBound) {
+  std::vector<BufferLifetime> buffers = {{802816, 0, 7},   {802816, 1, 2},   {802816, 3, 4},   {401408, 5, 6},
+                                         {401408, 6, 12},  {401408, 8, 9},   {200704, 10, 11}, {200704, 11, 17},
+                                         {200704, 13, 14}, {100352, 15, 16}, {100352, 16, 20}, {100352, 18, 19},
+                                         {2048, 20, 21}};
+  const int64_t workspaces[] = {164928,  491904, 491904,  491904,  491904, 133888,  713088,  120832,
+                                713088,  713088, 128640,  1634752, 116096, 1634752, 1634752, 32256,
+                                1090816, 29120,  1090816, 1090816, 0,      704};
+  for (int32_t step = 0; const int64_t bytes : workspaces) {
+    buffers.push_back({bytes, step, step});
+    ++step;
+  }
+  const MemoryPlan plan = plan_memory(buffers);
+  expect_valid(buffers, plan, 64);
+  EXPECT_EQ(plan.peak, plan.lower_bound);
 }
 
 // U-shaped: every stage of the way down is kept for the way up.
