@@ -25,6 +25,7 @@ class Recognizer {
       if (const auto* op = node.op.as<ops::Pointwise>()) {
         replacement = normalize(op->function, node);
         if (replacement == no_value) replacement = take_operand(op->function, node, old_inputs);
+        if (replacement == no_value) replacement = multiplied_out(op->function, node);
       }
       if (replacement != no_value) {
         rewriter_.replace(node.outputs[0], replacement);
@@ -79,30 +80,79 @@ class Recognizer {
     return no_value;
   }
 
-  // d / √v
-  ValueId normalize(ValueId d, ValueId v, const Node& node) {
-    const TensorType type = graph_.type(d);
-    if (type != graph_.type(node.outputs[0]) || (type.dtype != DType::f32 && type.dtype != DType::f64)) return no_value;
+  static bool is_float(const TensorType& type) { return type.dtype == DType::f32 || type.dtype == DType::f64; }
+
+  // epsilon + the mean of the squares of `of` over the axes from `axis` on.
+  struct Variance {
+    ValueId of = no_value;
+    int64_t axis = 0;
+    double epsilon = 0;
+  };
+  std::optional<Variance> variance_of(ValueId v) {
     const std::vector<ValueId> sum = inputs_of(F::add, v);
-    if (sum.empty()) return no_value;
-    for (const size_t i : {size_t{0}, size_t{1}}) {
+    for (size_t i = 0; i < sum.size(); ++i) {
       const auto epsilon = uniform_constant(graph_, sum[i]);
       const auto mean = mean_of(sum[1 - i]);
       if (!epsilon || !(*epsilon >= 0) || !mean) continue;
       const std::vector<ValueId> square = inputs_of(F::mul, mean->second);
-      if (square.empty() || square[0] != d || square[1] != d) continue;
-      ops::LayerNorm norm{mean->first, *epsilon, true};
-      ValueId x = d;
-      if (const std::vector<ValueId> difference = inputs_of(F::sub, d); !difference.empty()) {
-        const auto centre = mean_of(difference[1]);
-        if (centre && *centre == std::pair(mean->first, difference[0]) && graph_.type(difference[0]) == type) {
-          x = difference[0];
-          norm.root_mean_square = false;
-        }
+      if (!square.empty() && square[0] == square[1]) return Variance{square[0], mean->first, *epsilon};
+    }
+    return std::nullopt;
+  }
+
+  // d / √v
+  ValueId normalize(ValueId d, ValueId v, const Node& node) {
+    const TensorType type = graph_.type(d);
+    const auto variance = variance_of(v);
+    if (!variance || variance->of != d || type != graph_.type(node.outputs[0]) || !is_float(type)) return no_value;
+    ops::LayerNorm norm{variance->axis, variance->epsilon, true};
+    ValueId x = d;
+    if (const std::vector<ValueId> difference = inputs_of(F::sub, d); !difference.empty()) {
+      const auto centre = mean_of(difference[1]);
+      if (centre && *centre == std::pair(variance->axis, difference[0]) && graph_.type(difference[0]) == type) {
+        x = difference[0];
+        norm.root_mean_square = false;
       }
-      return graph_.add(norm, {x}, graph_.value(node.outputs[0]).name, node.sources);
+    }
+    return graph_.add(norm, {x}, graph_.value(node.outputs[0]).name, node.sources);
+  }
+
+  // As TensorFlow spells it: x g + (shift - m g) of the mean m, with g = scale / √v.
+  ValueId multiplied_out(F function, const Node& node) {
+    if (function != F::add) return no_value;
+    for (const size_t i : {size_t{0}, size_t{1}}) {
+      const std::vector<ValueId> product = inputs_of(F::mul, node.inputs[i]);
+      const std::vector<ValueId> rest = inputs_of(F::sub, node.inputs[1 - i]);
+      if (product.empty() || rest.empty()) continue;
+      const std::vector<ValueId> centre = inputs_of(F::mul, rest[1]);
+      if (centre.empty()) continue;
+      for (const size_t j : {size_t{0}, size_t{1}})
+        for (const size_t k : {size_t{0}, size_t{1}}) {
+          if (product[j] != centre[k]) continue;
+          const ValueId y = multiplied_out(product[1 - j], centre[1 - k], product[j], rest[0], node);
+          if (y != no_value) return y;
+        }
     }
     return no_value;
+  }
+
+  ValueId multiplied_out(ValueId x, ValueId mean, ValueId factor, ValueId shift, const Node& node) {
+    const TensorType type = graph_.type(x);
+    const auto of = mean_of(mean);
+    if (!of || of->second != x || type != graph_.type(node.outputs[0]) || !is_float(type)) return no_value;
+    ValueId scale = no_value, v = inverse_root(factor);
+    const std::vector<ValueId> scaled = inputs_of(F::mul, factor);
+    for (size_t i = 0; i < scaled.size() && v == no_value; ++i)
+      if (v = inverse_root(scaled[i]); v != no_value) scale = scaled[1 - i];
+    const auto moments = v == no_value ? std::nullopt : variance_of(v);
+    if (!moments || moments->axis != of->first) return no_value;
+    const std::vector<ValueId> difference = inputs_of(F::sub, moments->of);
+    if (difference.empty() || difference[0] != x || mean_of(difference[1]) != of) return no_value;
+    const ValueId scales = scale == no_value ? no_value : row(scale, type, of->first);
+    const ValueId shifts = row(shift, type, of->first);
+    if ((scale != no_value && scales == no_value) || shifts == no_value) return no_value;
+    return graph_.add(ops::LayerNorm{of->first, moments->epsilon, false}, {x, scales, shifts},
+                      graph_.value(node.outputs[0]).name, node.sources);
   }
 
   ValueId take_operand(F function, const Node& node, const std::vector<ValueId>& old_inputs) {

@@ -160,6 +160,8 @@ class Simplifier {
     }
     if (exponent == 0.5) return square_root(node, x);
     if (exponent == -1) return add(F::reciprocal, {x}, node);
+    // -infinity to this power is 0, and its root NaN.
+    if (exponent == -0.5 && is_unsigned(x)) return add(F::reciprocal, {add(F::sqrt, {x}, node)}, node);
     return no_value;
   }
 

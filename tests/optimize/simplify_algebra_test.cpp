@@ -56,6 +56,22 @@ TEST(SimplifyAlgebra, SquareRootsOfSignedNumbers) {
   }
 }
 
+TEST(SimplifyAlgebra, InverseRoots) {
+  expect_pass(simplify_algebra,
+              R"(const %power: f32[] = -0.5
+                 %s = pointwise {function=mul} (%x, %x)
+                 %d = pointwise {function=pow} (%s, %power)
+                 return "y" = %d)",
+              R"(%s = pointwise {function=mul} (%x, %x)
+                 %r = pointwise {function=sqrt} (%s)
+                 %d = pointwise {function=reciprocal} (%r)
+                 return "y" = %d)");
+  // Of -infinity the power is 0.
+  expect_unchanged(simplify_algebra, R"(const %power: f32[] = -0.5
+                                        %d = pointwise {function=pow} (%x, %power)
+                                        return %d)");
+}
+
 TEST(SimplifyAlgebra, SquareRootOfAVariance) {
   expect_pass(simplify_algebra,
               R"(const %half: f32[] = 0.5
