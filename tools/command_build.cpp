@@ -149,11 +149,14 @@ int build(const Arguments& arguments) {
                 fmt::format("'{}' is an engine already; build takes an ONNX model", arguments.model));
   check_output(arguments.model, output);
   check_distinct(arguments.inputs, output);
+  check_distinct(options.lock, output);
+  check_distinct(options.lock, options.timing_cache);
   for (const std::string& written : {options.timing_cache, options.write_lock}) {
     check_distinct(arguments.model, written);
     check_distinct(arguments.inputs, written);
     check_writable(written);
   }
+  check_one_purpose({output, options.timing_cache, options.write_lock});
 
   const Cancellation cancellation = options.cancellation;
   Builder builder(std::move(options));

@@ -22,20 +22,31 @@ std::string line(const char* label, const std::string& text) {
   return text.empty() ? "" : fmt::format("  {:9} {}\n", label, text);
 }
 
+// A lock file may choose what this machine's tuner would not have: it may be of another one, or edited.
+const char* why(const LayerInfo& layer, const TacticTrial& chosen) {
+  if (layer.tried.size() == 1) return "the only one";
+  const bool measured = chosen.measured_ns >= 0;
+  for (const TacticTrial& trial : layer.tried) {
+    if (trial.refused) continue;
+    const bool better = measured ? trial.measured_ns >= 0 && static_cast<double>(chosen.measured_ns) >
+                                                                 1.02 * static_cast<double>(trial.measured_ns) + 1
+                                 : trial.measured_ns >= 0 || trial.estimated_ns < chosen.estimated_ns;
+    if (better) return "not the best known: the lock file's choice";
+  }
+  return measured ? "the fastest measured, or within 2 % of it" : "the cheapest estimate";
+}
+
 std::string tactic_text(const LayerInfo& layer) {
   const auto chosen = std::find_if(layer.tried.begin(), layer.tried.end(),
                                    [&](const TacticTrial& trial) { return trial.tactic == layer.tactic; });
   if (chosen == layer.tried.end()) return layer.tactic;
-  const char* why = layer.tried.size() == 1    ? "the only one"
-                    : chosen->measured_ns >= 0 ? "the fastest measured, or within 2 % of it"
-                                               : "the cheapest estimate";
-  return fmt::format("{}: {} ({})", layer.tactic, times_of(*chosen), why);
+  return fmt::format("{}: {} ({})", layer.tactic, times_of(*chosen), why(layer, *chosen));
 }
 
 std::string explain(size_t index, const LayerInfo& layer) {
   std::string text = fmt::format("layer {}: {} ({})\n", index, layer.name, layer.op);
   text += line("computes", layer.description);
-  text += line("nodes", join(layer.sources));
+  text += line("nodes", layer.sources.empty() ? "none of the model's: the optimiser made it" : join(layer.sources));
   text += line("result", join(layer.outputs));
   text += line("tactic", tactic_text(layer));
   for (const TacticTrial& trial : layer.tried)

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <set>
 
 #include "base/atomic_file.h"
 #include "base/mapped_file.h"
@@ -48,6 +49,16 @@ void check_distinct(const std::string& input, const std::string& output) {
   if (!input.empty() && !output.empty() && std::filesystem::equivalent(input, output, ignored))
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("the output would overwrite '{}', which is read; name another file", input));
+}
+
+void check_one_purpose(const std::vector<std::string>& written) {
+  std::set<std::filesystem::path> files;
+  for (const std::string& path : written) {
+    if (path.empty()) continue;
+    std::error_code ignored;
+    if (!files.insert(std::filesystem::weakly_canonical(std::filesystem::absolute(path, ignored), ignored)).second)
+      throw Error(ErrorCode::invalid_argument, fmt::format("'{}' is to hold two things; name another file", path));
+  }
 }
 
 }  // namespace camshaft

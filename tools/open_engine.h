@@ -30,4 +30,7 @@ void check_writable(const std::string& path);
 /// Throws Error(invalid_argument) when `output` is the file `input`, by whatever name. Empty paths are skipped.
 void check_distinct(const std::string& input, const std::string& output);
 
+/// Throws Error(invalid_argument) when two of these files are one. Empty paths are skipped.
+void check_one_purpose(const std::vector<std::string>& written);
+
 }  // namespace camshaft

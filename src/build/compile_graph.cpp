@@ -1,5 +1,6 @@
 #include "build/compile_graph.h"
 
+#include "compile/layer_borders.h"
 #include "compile/lower.h"
 #include "runtime/engine_impl.h"
 
@@ -30,6 +31,7 @@ Engine compile_graph(Graph graph, std::shared_ptr<const Backend> backend, const 
         explanation.notes.insert(explanation.notes.end(), notes->second.begin(), notes->second.end());
   }
   impl->plan = lower(impl->graph, *impl->backend, *impl->packed, lowering);
+  if (!impl->explanations.empty()) note_borders(impl->plan, impl->explanations);
   impl->finish();
   return Engine(impl);
 }

@@ -98,6 +98,7 @@ struct Form {
   Axes permutation;
   // Reached through moves alone from a channels-last operator, or from a transpose of the model that leads to one.
   bool from_convolution = false;
+  std::vector<std::string> sources = {};  // of transposes of the model that it stands for
 };
 
 class Layouts {
@@ -139,7 +140,7 @@ class Layouts {
     const auto [at, is_new] = transposed_.try_emplace({f.base, permutation}, no_value);
     if (is_new) {
       const std::string name = graph_.value(id).name;
-      at->second = graph_.add(ops::Transpose{permutation}, {f.base}, name);
+      at->second = graph_.add(ops::Transpose{permutation}, {f.base}, name, f.sources);
     }
     return at->second;
   }
@@ -330,6 +331,7 @@ class Layouts {
     const Form f = form(node.inputs[0]);
     if (!f.from_convolution && !becomes_image_[static_cast<size_t>(node.outputs[0])]) return false;
     define(node.outputs[0], f.base, permuted(f.permutation, op.permutation));
+    forms_[static_cast<size_t>(node.outputs[0])].sources = merged_sources(f.sources, node.sources);
     return true;
   }
 

@@ -420,6 +420,22 @@ def test_bad_tuning_options(arguments, words, small, tmp_path):
     assert list(folder.iterdir()) == []
 
 
+def test_one_file_for_two_outputs(small, tmp_path):
+    path, lock = small("m.onnx"), tmp_path / "m.lock"
+    camshaft("build", path, "-o", tmp_path / "m.engine", "--write-lock", lock)
+    before = lock.read_bytes()
+    (tmp_path / "alias").symlink_to("m.engine")
+    for arguments in (
+        ["-o", "both", "--write-lock", "./both"],
+        ["-o", "a.engine", "--write-lock", "both", "--timing-cache", tmp_path / "both"],
+        ["-o", "m.engine", "--write-lock", "alias"],
+        ["-o", "m.lock", "--lock", "m.lock"],
+        ["-o", "a.engine", "--lock", "m.lock", "--timing-cache", "m.lock"],
+    ):
+        refused(camshaft("build", path, *arguments, cwd=tmp_path, check=False), "name another file")
+    assert lock.read_bytes() == before and not (tmp_path / "both").exists()
+
+
 def test_lock_file_of_another_model(small, tmp_path):
     camshaft("build", small("a.onnx"), "--write-lock", tmp_path / "a.lock")
     other = small("b.onnx", channels=48)

@@ -432,5 +432,19 @@ def test_explain_tells_what_was_tried(model, tmp_path):
         assert f"layer {index}: {layer['name']} ({layer['op']})" in text
         if layer["tried"]:
             assert layer["tactic"] in [trial["tactic"] for trial in layer["tried"]]
-    for label in ("computes", "nodes", "tactic"):
+    for label in ("computes", "nodes", "tactic", "apart"):
         assert f"  {label} " in text
+
+
+def test_explain_does_not_call_an_edited_choice_the_best(model, tmp_path):
+    lock = tmp_path / "a.lock"
+    camshaft("build", model, "-o", tmp_path / "a.engine", "--no-verify", "--tuning", "heuristic", "--write-lock", lock)
+    assert "lock file's choice" not in camshaft("inspect", tmp_path / "a.engine", "--explain").stdout
+    choices = json.loads(lock.read_text())
+    # The parts of a chain that runs by steps are layers of their own, which the file would not have.
+    alike = [x for x in choices["layers"] if "steps" not in [trial["tactic"] for trial in x["tried"]]]
+    layer = next(x for x in alike if len({trial["estimated_ns"] for trial in x["tried"]}) > 1)
+    layer["tactic"] = max(layer["tried"], key=lambda trial: trial["estimated_ns"])["tactic"]
+    lock.write_text(json.dumps(choices))
+    camshaft("build", model, "-o", tmp_path / "b.engine", "--no-verify", "--lock", lock)
+    assert "lock file's choice" in camshaft("inspect", tmp_path / "b.engine", "--explain").stdout
