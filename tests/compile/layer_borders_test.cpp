@@ -16,7 +16,7 @@ struct MadePlan {
   int32_t step(const std::string& op, std::vector<int32_t> inputs, const std::string& source = "",
                const std::string& tactic = "fast") {
     const auto result = static_cast<int32_t>(plan.values.size());
-    plan.values.push_back({"v" + std::to_string(result), {}, Storage::arena});
+    value("v" + std::to_string(result), Storage::arena, -1);
     PlanStep step;
     step.node = static_cast<int32_t>(plan.steps.size());
     step.name = plan.values.back().name;
@@ -30,8 +30,15 @@ struct MadePlan {
     return result;
   }
   int32_t view(int32_t of, Storage storage = Storage::alias) {
-    plan.values.push_back({"view", {}, storage, of});
+    value("view", storage, of);
     return static_cast<int32_t>(plan.values.size()) - 1;
+  }
+  void value(const std::string& name, Storage storage, int32_t index) {
+    PlanValue made;
+    made.name = name;
+    made.storage = storage;
+    made.index = index;
+    plan.values.push_back(std::move(made));
   }
   Notes notes(int32_t of) {
     note_borders(plan, explanations);
