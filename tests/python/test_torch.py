@@ -51,14 +51,39 @@ def test_bound_outputs_in_turn_and_offsets(engine):
         torch.testing.assert_close(buffers[turn % 3], expected(feeds[turn % 3]))
 
 
-def test_recorded_streams_are_refused(engine):
+def test_recorded_into_a_graph(engine):
     context, feed = engine.create_context(), inputs(16)
+    y = torch.zeros(16, 4, device="cuda")
+    context.bind_output("y", y)
     context.run(feed, stream=torch.cuda.current_stream().cuda_stream)
     context.synchronize()
     graph = torch.cuda.CUDAGraph()
+    doubled = feed["x"] * 2
+    with torch.cuda.graph(graph):
+        torch.mul(doubled, 0.5, out=feed["x"])
+        context.enqueue(torch.cuda.current_stream().cuda_stream)
+        tripled = y * 3
+    for _ in range(5):
+        doubled.copy_(torch.randn(16, 3))
+        graph.replay()
+        torch.testing.assert_close(tripled, 3 * expected(feed))
+    # Runs of its own, over other memory and other shapes, between the graph's.
+    for batch in [16, 3, 500]:
+        other = inputs(batch)
+        context.bind_output("y", torch.zeros(batch, 4, device="cuda"))
+        context.run(other, stream=torch.cuda.current_stream().cuda_stream)
+        context.synchronize()
+        doubled.copy_(torch.randn(16, 3))
+        graph.replay()
+        torch.testing.assert_close(tripled, 3 * expected(feed))
+
+
+def test_what_cannot_be_recorded(engine):
+    context, feed = engine.create_context(), inputs(16)
+    graph = torch.cuda.CUDAGraph()
     x = torch.ones(4, device="cuda")
     with torch.cuda.graph(graph):
-        with pytest.raises(module.Error, match="the stream is being recorded into a CUDA graph"):
+        with pytest.raises(module.Error, match="must have run with these input shapes before"):
             context.run(feed, stream=torch.cuda.current_stream().cuda_stream)
         doubled = x * 2
     graph.replay()
