@@ -29,6 +29,7 @@
 #include "optimize/simplify_algebra.h"
 #include "optimize/simplify_moves.h"
 #include "optimize/to_channels_last.h"
+#include "optimize/transposes_past_products.h"
 #include "optimize/widen_images.h"
 
 namespace camshaft {
@@ -76,6 +77,7 @@ constexpr Pass passes[] = {
     {"resize_after_conv", resize_after_conv, 0},
     {"nest_concats", nest_concats, 0},
 
+    {"transposes_past_products", transposes_past_products, 0},
     {"recognize_attention", recognize_attention, 0},
     {"merge_projections", merge_projections, 0},
     {"compose_transposes", compose_transposes, 0},
