@@ -7,6 +7,7 @@
 
 #include "cuda/run_node.h"
 #include "ops/random_tensor.h"
+#include "test_random.h"
 
 namespace camshaft::cuda {
 namespace {
@@ -104,6 +105,18 @@ TEST(CudaAttention, ManyQueriesAtOnce) {
              .layout = Layout::heads_side_by_side,
              .masks = {dtype}},
             random);
+}
+
+// Heads whose matrices whole warpgroups multiply, where the device has that.
+TEST(CudaAttention, ManyQueriesByWarpgroups) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  check({.outer = 140, .queries = 20, .keys = 70, .size = 64, .value_size = 64, .layout = Layout::heads_side_by_side},
+        random);
+  check({.outer = 67, .queries = 66, .keys = 50, .size = 120, .value_size = 64, .masks = {DType::f16}}, random);
+  check({.dtype = DType::bf16, .outer = 132, .queries = 17, .keys = 130, .size = 64, .value_size = 128}, random);
+  check({.outer = 132, .queries = 17, .keys = 20, .size = 64, .value_size = 64, .layout = Layout::columns_apart},
+        random, true);
 }
 
 TEST(CudaAttention, OneQueryOverManyKeys) {

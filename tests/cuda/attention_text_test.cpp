@@ -17,6 +17,8 @@ TEST(AttentionText, Compiles) {
   };
   compiles({DType::f16, 64, 64, {DType::f16}, true}, 75);
   compiles({DType::f16, 64, 64, {}, true}, 90);
+  compiles({DType::f16, 64, 64, {}, true, true}, 90);
+  compiles({DType::bf16, 120, 64, {DType::bf16}, true, true}, 90);
   compiles({DType::bf16, 256, 256, {DType::boolean}, true}, 90);
   compiles({DType::bf16, 40, 72, {DType::bf16, DType::boolean}, true}, 80);
   compiles({DType::f32, 64, 64, {DType::f32, DType::boolean}}, 90);

@@ -77,7 +77,8 @@ extern "C" __global__ void __launch_bounds__({}) {}(const __grid_constant__ Atte
 AttentionTile matrix_tile(const AttentionForm& form, const char* name, int warps_q, int warps_k, int warp_keys) {
   const int head = round_up(form.head_size, 16), value = round_up(form.value_size, 16);
   AttentionTile tile{name, 16 * warps_q, warp_keys * warps_k, static_cast<unsigned>(32 * warps_q * warps_k)};
-  const int tiles = 2 * (tile.queries * (head + 8) + 2 * tile.keys * (head + 8 + value + 8));
+  const int apart = form.by_warpgroups && warps_k == 1 ? 0 : 8;  // see device/attention_matrix.cuh
+  const int tiles = 2 * (tile.queries * (head + apart) + 2 * tile.keys * (head + apart + value + apart));
   const int sums = 4 * tile.queries * (warps_k * (value + 4) + warps_k + 2);
   tile.shared_bytes = static_cast<unsigned>(std::max(tiles, sums));
   return tile;
@@ -93,6 +94,11 @@ AttentionTile plain_tile(const AttentionForm& form, const char* name, int thread
 }
 
 }  // namespace
+
+bool can_go_by_warpgroups(int head_size, int value_size) {
+  const auto fits = [](int size) { return round_up(size, 16) == 64 || round_up(size, 16) == 128; };
+  return fits(head_size) && fits(value_size);
+}
 
 AttentionTiles attention_tiles(const AttentionForm& form) {
   const int keys = keys_of(form).wide, narrow_keys = keys_of(form).narrow;
@@ -113,9 +119,19 @@ __device__ __forceinline__ void multiply(f32 (&d)[4], const u32 (&a)[4], const u
 __device__ __forceinline__ u32 pack(f32 low, f32 high) {{ return f32_to_{0}_pair(low, high); }}
 )",
                         to_string(form.dtype)) +
-            std::string(device::attention_matrix_cuh) +
-            kernel(form, tiles.wide, fmt::format("attend<4, 1, {}>", keys.wide)) +
-            kernel(form, tiles.narrow, fmt::format("attend<1, 4, {}>", keys.narrow));
+            std::string(device::attention_matrix_cuh);
+    if (form.by_warpgroups)
+      text += fmt::format(R"(
+template <int blocks>
+__device__ __forceinline__ void multiply_group(f32 (&d)[blocks][4], u64 a, u64 b, bool adds) {{ wgmma_{0}<false>(d, a, b, adds); }}
+template <int blocks>
+__device__ __forceinline__ void multiply_held(f32 (&d)[blocks][4], const u32 (&a)[4], u64 b, bool adds) {{ wgmma_held_{0}(d, a, b, adds); }}
+)",
+                          to_string(form.dtype)) +
+              std::string(device::attention_warpgroup_cuh);
+    const char* products = form.by_warpgroups ? "WarpgroupProducts" : "WarpProducts";
+    text += kernel(form, tiles.wide, fmt::format("attend<{}, 4, 1, {}>", products, keys.wide)) +
+            kernel(form, tiles.narrow, fmt::format("attend<WarpProducts, 1, 4, {}>", keys.narrow));
   } else {
     text += std::string(device::attention_plain_cuh) +
             kernel(form, tiles.wide, fmt::format("attend<4, {}>", keys.wide)) +

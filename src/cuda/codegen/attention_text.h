@@ -19,7 +19,11 @@ struct AttentionForm {
   int value_size = 1;                ///< at most most_head_size
   std::vector<DType> masks = {};     ///< dtype, or boolean; at most most_attention_masks
   bool matrix_instructions = false;  ///< of f16 and bf16
+  bool by_warpgroups = false;        ///< those of compute capability 9.0, where can_go_by_warpgroups()
 };
+
+/// Whether 16-bit heads of these sizes lie as matrices of a warpgroup have to.
+bool can_go_by_warpgroups(int head_size, int value_size);
 
 /// One kernel: the queries and keys of a tile, the threads of a block and its dynamic shared memory.
 struct AttentionTile {

@@ -3,26 +3,37 @@
 // defines multiply() and pack() for the type.
 
 constexpr int head_padded = (head_size + 15) / 16 * 16, value_padded = (value_size + 15) / 16 * 16;
-// 16 bytes more than a multiple of 32: eight rows of a matrix lie in different banks.
-constexpr int head_pitch = head_padded + 8, value_pitch = value_padded + 8;
+
+/// How the rows of a tile lie in shared memory: 16 bytes more than a multiple of 32 apart, so that eight of them are in
+/// different banks.
+struct PaddedRows {
+  template <int padded>
+  static constexpr int pitch = padded + 8;
+  template <int rows, int padded>
+  static constexpr int elements = rows * pitch<padded>;
+  template <int rows, int padded>
+  static __device__ __forceinline__ int at(int r, int c) {
+    return r * pitch<padded> + c;
+  }
+};
 
 /// Rows [first, first + rows) into shared memory, `padded` elements each, zeros beyond the data.
-template <int rows, int size, int padded, int threads>
+template <class Layout, int rows, int size, int padded, int threads>
 __device__ __forceinline__ void copy_rows(Element* tile, const Element* data, const Access& access, u32 first, u32 count,
                                           bool aligned) {
-  constexpr int pitch = padded + 8, chunks = padded / 8;
+  constexpr int chunks = padded / 8;
   if (aligned && access.rows.rank <= 1 && threads % chunks == 0 && rows % (threads / chunks) == 0) {
     // Each turn takes as many rows further on.
     constexpr int step = threads >= chunks ? threads / chunks : 1;
     const int r = threadIdx.x / chunks, c = threadIdx.x % chunks * 8;
     const Element* from = data + i64(first + r) * access.rows.stride[0] + c;
-    Element* to = tile + r * pitch + c;
+    Element* to = tile + Layout::template at<rows, padded>(r, c);
 #pragma unroll
     for (int i = 0; i < rows; i += step) {
       const bool inside = first + r + i < count && c < size;
       copy_async_16_or_zero(shared_address(to), inside ? from : data, inside);
       from += step * access.rows.stride[0];
-      to += step * pitch;
+      to += step * Layout::template pitch<padded>;
     }
     return;
   }
@@ -32,7 +43,7 @@ __device__ __forceinline__ void copy_rows(Element* tile, const Element* data, co
       const int r = i / chunks, c = i % chunks * 8;
       const bool inside = first + r < count && c < size;
       const Element* from = inside ? data + access.rows.offset(first + r) + c : data;
-      copy_async_16(tile + r * pitch + c, from, inside ? 16 : 0);
+      copy_async_16(tile + Layout::template at<rows, padded>(r, c), from, inside ? 16 : 0);
     }
     return;
   }
@@ -43,22 +54,84 @@ __device__ __forceinline__ void copy_rows(Element* tile, const Element* data, co
     const int r = along ? i / padded : i % rows, c = along ? i % padded : i / rows;
     Element x = {};
     if (first + r < count && c < size) x = data[access.rows.offset(first + r) + c * access.column];
-    tile[r * pitch + c] = x;
+    tile[Layout::template at<rows, padded>(r, c)] = x;
   }
 }
 
 constexpr f32 log2_e = 1.44269504f;
 __device__ __forceinline__ f32 power(f32 x) { return exp2_approximate(mask_count > 0 ? x * log2_e : x); }
 
+/// The products of one warp: 16 queries and warp_keys keys of a tile.
 template <int warps_q, int warps_k, int warp_keys>
+struct WarpProducts {
+  typedef PaddedRows Layout;
+  static constexpr int head_pitch = Layout::pitch<head_padded>, value_pitch = Layout::pitch<value_padded>;
+  static constexpr bool holds_query = head_padded <= 128;  // in registers
+
+  u32 held[holds_query ? head_padded / 16 : 1][4];
+  const Element* query_fragment;
+  const Element* values;
+
+  static __device__ __forceinline__ void show() {}
+  __device__ __forceinline__ void take_queries(const Element* queries, bool is_first) {
+    const u32 lane = threadIdx.x % 32, warp_q = threadIdx.x / 32 / warps_k;
+    query_fragment = queries + (warp_q * 16 + lane % 16) * head_pitch + lane / 16 * 8;
+    if (holds_query && is_first) {
+#pragma unroll
+      for (int d = 0; d < head_padded / 16; ++d) load_matrix_x4(held[holds_query ? d : 0], query_fragment + d * 16);
+    }
+  }
+  __device__ __forceinline__ void multiply_keys(f32 (&scores)[warp_keys / 8][4], const Element* keys) {
+    const u32 lane = threadIdx.x % 32, warp_k = threadIdx.x / 32 % warps_k;
+    const Element* const own = keys + warp_k * warp_keys * head_pitch;
+#pragma unroll
+    for (int n = 0; n < warp_keys / 8; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) scores[n][e] = 0;
+#pragma unroll
+    for (int d = 0; d < head_padded / 16; ++d) {
+      u32 left[4];
+      if (!holds_query) load_matrix_x4(left, query_fragment + d * 16);
+#pragma unroll
+      for (int n = 0; n < warp_keys / 16; ++n) {
+        u32 right[4];
+        load_matrix_x4(right, own + (n * 16 + lane % 8 + lane / 16 * 8) * head_pitch + d * 16 + lane / 8 % 2 * 8);
+        const u32 low[2] = {right[0], right[1]}, high[2] = {right[2], right[3]};
+        multiply(scores[2 * n], holds_query ? held[holds_query ? d : 0] : left, low);
+        multiply(scores[2 * n + 1], holds_query ? held[holds_query ? d : 0] : left, high);
+      }
+    }
+  }
+  __device__ __forceinline__ void begin_values(const Element* tile) {
+    values = tile + threadIdx.x / 32 % warps_k * warp_keys * value_pitch;
+  }
+  /// Of the warp's keys 16 n to 16 n + 15.
+  __device__ __forceinline__ void add_values(f32 (&sums)[value_padded / 8][4], int n, const u32 (&left)[4]) const {
+    const u32 lane = threadIdx.x % 32;
+#pragma unroll
+    for (int v = 0; v < value_padded / 16; ++v) {
+      u32 right[4];
+      load_matrix_x4_transposed(right, values + (n * 16 + lane % 16) * value_pitch + v * 16 + lane / 16 * 8);
+      const u32 low[2] = {right[0], right[1]}, high[2] = {right[2], right[3]};
+      multiply(sums[2 * v], left, low);
+      multiply(sums[2 * v + 1], left, high);
+    }
+  }
+  static __device__ __forceinline__ void finish_values(f32 (&)[value_padded / 8][4]) {}
+};
+
+template <template <int, int, int> class PRODUCTS, int warps_q, int warps_k, int warp_keys>
 __device__ __forceinline__ void attend(const Attention& a, const Element* query, const Element* key,
                                        const Element* value, const MaskPointers& masks, Element* result, f32* partial) {
   constexpr int tile_queries = 16 * warps_q, tile_keys = warp_keys * warps_k, threads = 32 * warps_q * warps_k;
-  constexpr bool hold_query = head_padded <= 128;  // in registers
+  typedef PRODUCTS<warps_q, warps_k, warp_keys> Products;
+  typedef typename Products::Layout Layout;
+  constexpr int key_elements = Layout::template elements<tile_keys, head_padded>;
+  constexpr int value_elements = Layout::template elements<tile_keys, value_padded>;
   DYNAMIC_SHARED(shared);
   Element* const queries = reinterpret_cast<Element*>(shared);
-  Element* const keys = queries + tile_queries * head_pitch;
-  Element* const values = keys + 2 * tile_keys * head_pitch;
+  Element* const keys = queries + Layout::template elements<tile_queries, head_padded>;
+  Element* const values = keys + 2 * key_elements;
   const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, warp_q = warp / warps_k, warp_k = warp % warps_k;
   const u32 outer = a.tiles.quotient(blockIdx.x), first_query = (blockIdx.x - outer * a.tiles.value) * tile_queries;
 
@@ -66,7 +139,7 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
   const u32 end = begin + a.tiles_per_split < tiles ? begin + a.tiles_per_split : tiles;
   key += a.key.offset + a.key.outer.offset(outer);
   value += a.value.offset + a.value.outer.offset(outer);
-  copy_rows<tile_queries, head_size, head_padded, threads>(
+  copy_rows<Layout, tile_queries, head_size, head_padded, threads>(
       queries, query + a.query.offset + a.query.outer.offset(outer), a.query, first_query, a.queries,
       (a.aligned & 1) != 0);
 
@@ -78,45 +151,27 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
   }
   f32 sums[value_padded / 8][4] = {};
   f32 largest[2] = {-infinity(), -infinity()}, total[2] = {0, 0};
-  u32 held[hold_query ? head_padded / 16 : 1][4];
-  const Element* const query_fragment = queries + (warp_q * 16 + lane % 16) * head_pitch + lane / 16 * 8;
+  Products products;
 
   // The tile that is on its way, and the one before it. (What there is of code is fetched at the first go: once each.)
 #pragma unroll 1
   for (u32 coming = begin; coming <= end; ++coming) {
     if (coming < end) {
       const u32 stage = coming % 2;
-      copy_rows<tile_keys, head_size, head_padded, threads>(keys + stage * tile_keys * head_pitch, key, a.key,
-                                                            coming * tile_keys, a.keys, (a.aligned & 2) != 0);
-      copy_rows<tile_keys, value_size, value_padded, threads>(values + stage * tile_keys * value_pitch, value, a.value,
-                                                              coming * tile_keys, a.keys, (a.aligned & 4) != 0);
+      copy_rows<Layout, tile_keys, head_size, head_padded, threads>(keys + stage * key_elements, key, a.key,
+                                                                    coming * tile_keys, a.keys, (a.aligned & 2) != 0);
+      copy_rows<Layout, tile_keys, value_size, value_padded, threads>(
+          values + stage * value_elements, value, a.value, coming * tile_keys, a.keys, (a.aligned & 4) != 0);
     }
     copy_async_commit();
     if (coming == begin) continue;
     copy_async_wait<1>();
+    Products::show();
     __syncthreads();
     const u32 tile = coming - 1;
-    if (hold_query && tile == begin) {
-#pragma unroll
-      for (int d = 0; d < head_padded / 16; ++d) load_matrix_x4(held[hold_query ? d : 0], query_fragment + d * 16);
-    }
-    const Element* const tile_key = keys + (tile % 2 * tile_keys + warp_k * warp_keys) * head_pitch;
-    const Element* const tile_value = values + (tile % 2 * tile_keys + warp_k * warp_keys) * value_pitch;
-
-    f32 scores[warp_keys / 8][4] = {};
-#pragma unroll
-    for (int d = 0; d < head_padded / 16; ++d) {
-      u32 left[4];
-      if (!hold_query) load_matrix_x4(left, query_fragment + d * 16);
-#pragma unroll
-      for (int n = 0; n < warp_keys / 16; ++n) {
-        u32 right[4];
-        load_matrix_x4(right, tile_key + (n * 16 + lane % 8 + lane / 16 * 8) * head_pitch + d * 16 + lane / 8 % 2 * 8);
-        const u32 low[2] = {right[0], right[1]}, high[2] = {right[2], right[3]};
-        multiply(scores[2 * n], hold_query ? held[hold_query ? d : 0] : left, low);
-        multiply(scores[2 * n + 1], hold_query ? held[hold_query ? d : 0] : left, high);
-      }
-    }
+    products.take_queries(queries, tile == begin);
+    f32 scores[warp_keys / 8][4];
+    products.multiply_keys(scores, keys + tile % 2 * key_elements);
 
     // From here on scores are exponents of 2; or of e, where masks may have numbers near the largest.
     const u32 first_key = tile * tile_keys + warp_k * warp_keys + lane % 4 * 2;
@@ -164,6 +219,7 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
         sums[v][2 * r + 1] *= shrink;
       }
     }
+    products.begin_values(values + tile % 2 * value_elements);
 #pragma unroll
     for (int n = 0; n < warp_keys / 16; ++n) {
       u32 left[4];
@@ -174,15 +230,9 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
         total[i % 2] += low + high;
         left[i] = pack(low, high);
       }
-#pragma unroll
-      for (int v = 0; v < value_padded / 16; ++v) {
-        u32 right[4];
-        load_matrix_x4_transposed(right, tile_value + (n * 16 + lane % 16) * value_pitch + v * 16 + lane / 16 * 8);
-        const u32 low[2] = {right[0], right[1]}, high[2] = {right[2], right[3]};
-        multiply(sums[2 * v], left, low);
-        multiply(sums[2 * v + 1], left, high);
-      }
+      products.add_values(sums, n, left);
     }
+    products.finish_values(sums);
     __syncthreads();  // before the tile after the next one takes this one's place
   }
 

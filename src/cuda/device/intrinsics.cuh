@@ -247,6 +247,16 @@ __device__ __forceinline__ u64 matrix_descriptor(u32 address, u32 panel_bytes = 
                  : __VA_ARGS__                                                                                           \
                  : "l"(a), "l"(b), "n"(int(B_BY_COLUMNS)), "r"(u32(adds)));                                              \
   }
+// With a in registers, whose fragments are those of mma above: of the warp's 16 rows; b by columns. They must not change
+// before the product is waited for.
+#define CAMSHAFT_WGMMA_HELD(type, n, registers, a0, a1, a2, a3, b_operand, adds_operand, ...)                            \
+  __device__ __forceinline__ void wgmma_held_##type(f32 (&d)[n / 8][4], const u32 (&a)[4], u64 b, bool adds) {           \
+    asm volatile("{\n\t.reg .pred add;\n\tsetp.ne.u32 add, " adds_operand ", 0;\n\twgmma.mma_async.sync.aligned.m64n" #n \
+                 "k16.f32." #type "." #type " {" registers "}, {" a0 ", " a1 ", " a2 ", " a3 "}, " b_operand             \
+                 ", add, 1, 1, 1;\n\t}"                                                                                  \
+                 : __VA_ARGS__                                                                                           \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(u32(adds)));                                  \
+  }
 #define CAMSHAFT_REGISTERS_32 \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define CAMSHAFT_REGISTERS_64 \
@@ -272,10 +282,15 @@ CAMSHAFT_WGMMA(bf16, 32, CAMSHAFT_REGISTERS_32, "%16", "%17", "%18", "%19", CAMS
 CAMSHAFT_WGMMA(bf16, 64, CAMSHAFT_REGISTERS_64, "%32", "%33", "%34", "%35", CAMSHAFT_16(0), CAMSHAFT_16(4))
 CAMSHAFT_WGMMA(bf16, 128, CAMSHAFT_REGISTERS_128, "%64", "%65", "%66", "%67", CAMSHAFT_64(0))
 CAMSHAFT_WGMMA(bf16, 256, CAMSHAFT_REGISTERS_256, "%128", "%129", "%130", "%131", CAMSHAFT_64(0), CAMSHAFT_64(16))
+CAMSHAFT_WGMMA_HELD(f16, 64, CAMSHAFT_REGISTERS_64, "%32", "%33", "%34", "%35", "%36", "%37", CAMSHAFT_16(0), CAMSHAFT_16(4))
+CAMSHAFT_WGMMA_HELD(f16, 128, CAMSHAFT_REGISTERS_128, "%64", "%65", "%66", "%67", "%68", "%69", CAMSHAFT_64(0))
+CAMSHAFT_WGMMA_HELD(bf16, 64, CAMSHAFT_REGISTERS_64, "%32", "%33", "%34", "%35", "%36", "%37", CAMSHAFT_16(0), CAMSHAFT_16(4))
+CAMSHAFT_WGMMA_HELD(bf16, 128, CAMSHAFT_REGISTERS_128, "%64", "%65", "%66", "%67", "%68", "%69", CAMSHAFT_64(0))
 #undef CAMSHAFT_4
 #undef CAMSHAFT_16
 #undef CAMSHAFT_64
 #undef CAMSHAFT_WGMMA
+#undef CAMSHAFT_WGMMA_HELD
 #undef CAMSHAFT_REGISTERS_32
 #undef CAMSHAFT_REGISTERS_64
 #undef CAMSHAFT_REGISTERS_128

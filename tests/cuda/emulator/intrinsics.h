@@ -223,6 +223,8 @@ struct Products {
     int columns;
     bool b_by_columns, is_bf16, adds;
     int group;
+    bool a_is_held;
+    u16 held[2][16];  // of the thread's two rows of d
   } product[most];
   int begin, end, group;
   unsigned long long serial;  // of the block that they belong to
@@ -254,16 +256,33 @@ inline void run(const Products::Product& product) {
     for (int e = 0; e < 4; ++e) {
       const int row = 16 * warp + lane / 4 + 8 * (e / 2), column = 8 * j + lane % 4 * 2 + e % 2;
       double sum = product.adds ? product.d[4 * j + e] : 0;
-      for (int k = 0; k < 16; ++k)
-        sum += double(element_of(product.a, false, row, k, product.is_bf16)) *
-               double(element_of(product.b, product.b_by_columns, column, k, product.is_bf16));
+      for (int k = 0; k < 16; ++k) {
+        const u16 held = product.held[e / 2][k];
+        const f32 a = !product.a_is_held ? element_of(product.a, false, row, k, product.is_bf16)
+                      : product.is_bf16  ? bf16_to_f32(held)
+                                         : f16_to_f32(held);
+        sum += double(a) * double(element_of(product.b, product.b_by_columns, column, k, product.is_bf16));
+      }
       product.d[4 * j + e] = f32(sum);
     }
 }
 inline void wgmma(f32* d, int columns, u64 a, u64 b, bool b_by_columns, bool is_bf16, bool adds) {
   Products& own = products();
   if (own.end - own.begin == own.most) camshaft_block->fail("more products under way than the emulator keeps");
-  own.product[own.end++ % own.most] = {d, a, b, columns, b_by_columns, is_bf16, adds, own.group};
+  own.product[own.end++ % own.most] = {d, a, b, columns, b_by_columns, is_bf16, adds, own.group, false, {}};
+}
+inline void wgmma_held(f32* d, int columns, const u32 (&a)[4], u64 b, bool is_bf16, bool adds) {
+  wgmma(d, columns, 0, b, true, is_bf16, adds);
+  Products& own = products();
+  Products::Product& product = own.product[(own.end - 1) % own.most];
+  product.a_is_held = true;
+  ::Block<16> registers;
+  __builtin_memcpy(&registers, a, sizeof a);
+  const Lane* lanes = give("wgmma of registers", 0xffffffff, registers);
+  for (int half = 0; half < 2; ++half)
+    for (int k = 0; k < 16; ++k)
+      __builtin_memcpy(&product.held[half][k],
+                       lanes[camshaft_block->lane / 4 * 4 + k % 8 / 2].given + 4 * (half + k / 8 * 2) + k % 2 * 2, 2);
 }
 }  // namespace emulator
 template <bool B_BY_COLUMNS, int blocks>
@@ -273,6 +292,14 @@ inline void wgmma_f16(f32 (&d)[blocks][4], u64 a, u64 b, bool adds) {
 template <bool B_BY_COLUMNS, int blocks>
 inline void wgmma_bf16(f32 (&d)[blocks][4], u64 a, u64 b, bool adds) {
   emulator::wgmma(&d[0][0], blocks * 8, a, b, B_BY_COLUMNS, true, adds);
+}
+template <int blocks>
+inline void wgmma_held_f16(f32 (&d)[blocks][4], const u32 (&a)[4], u64 b, bool adds) {
+  emulator::wgmma_held(&d[0][0], blocks * 8, a, b, false, adds);
+}
+template <int blocks>
+inline void wgmma_held_bf16(f32 (&d)[blocks][4], const u32 (&a)[4], u64 b, bool adds) {
+  emulator::wgmma_held(&d[0][0], blocks * 8, a, b, true, adds);
 }
 inline void show_to_matrix_units() {}
 inline void wgmma_fence() {}
