@@ -89,9 +89,10 @@ std::optional<double> estimate(const RegionView& region, const DeviceFacts&) {
 }
 
 template <class T>
-std::shared_ptr<const Kernel> compile(const RegionView& region, const Workshop& workshop, bool centred) {
+std::shared_ptr<const Kernel> compile(const RegionView& region, const Workshop& workshop, bool centred,
+                                      int64_t length = 0) {
   const DType in = norm_type(region, 0), scale = norm_type(region, 1), bias = norm_type(region, 2);
-  const RowText text = normalize_text(centred, in, scale, bias);
+  const RowText text = normalize_text(centred, in, scale, bias, length);
   const auto bytes = [](DType dtype) { return static_cast<size_t>(bit_width(dtype) / 8); };
   const Kernels kernels{RowKernels(workshop, workshop.module("normalize", text.text), text), bytes(in), bytes(scale),
                         bytes(bias)};
@@ -114,7 +115,15 @@ std::optional<double> estimate_group_norm(const RegionView& region, const Device
 }
 
 std::shared_ptr<const Kernel> compile_layer_norm(const RegionView& region, const Workshop& workshop) {
-  return compile<ops::LayerNorm>(region, workshop, !region.node.op.as<ops::LayerNorm>()->root_mean_square);
+  const auto& op = *region.node.op.as<ops::LayerNorm>();
+  const Shape& shape = region.graph.shape(region.node.inputs[0]);
+  int64_t length = 1;
+  for (size_t d = static_cast<size_t>(op.axis); d < shape.size() && length > 0; ++d) {
+    const int64_t size = shape[d].as_constant().value_or(0);
+    constexpr int64_t most = 1 << 20;
+    length = size > most / length ? 0 : length * size;
+  }
+  return compile<ops::LayerNorm>(region, workshop, !op.root_mean_square, length);
 }
 
 std::shared_ptr<const Kernel> compile_group_norm(const RegionView& region, const Workshop& workshop) {

@@ -6,6 +6,7 @@
 #include "cuda/run_node.h"
 #include "ops/random_tensor.h"
 #include "ops/reduce.h"
+#include "test_random.h"
 
 namespace camshaft::cuda {
 namespace {
@@ -82,6 +83,22 @@ TEST(CudaLayerNorm, RowsOfManyLengths) {
   NodeTest(ops::LayerNorm{1, 1e-5}, {in, random_tensor(random, DType::f32, {4, 5, 2})}, "cuda_layer_norm", 4e-6)
       .check();
   NodeTest(ops::LayerNorm{0, 1e-5}, {random_tensor(random, DType::f32, {0, 5})}, "cuda_layer_norm").check();
+}
+
+TEST(CudaLayerNorm, ManyRows) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  struct Rows {
+    DType dtype;
+    int64_t rows, length;
+  };
+  for (const auto& [dtype, rows, length] :
+       {Rows{DType::f16, 3400, 264}, {DType::f32, 3300, 100}, {DType::f16, 3300, 33}})
+    NodeTest(ops::LayerNorm{1, 1e-5},
+             {random_tensor(random, dtype, {rows, length}), parameter(random, dtype, {length}),
+              parameter(random, DType::f32, {length})},
+             "cuda_layer_norm", 2 * tolerance(dtype))
+        .check();
 }
 
 TEST(CudaGroupNorm, BothLayouts) {

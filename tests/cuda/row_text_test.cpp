@@ -26,7 +26,7 @@ TEST(RowText, Compiles) {
   compiles(group_columns_text(DType::f64, DType::f64, DType::f64), 80);
   for (const int capability : {75, 100}) {
     compiles(softmax_text(true, DType::f16), capability);
-    compiles(normalize_text(true, DType::f32, DType::f32, DType::f32), capability);
+    compiles(normalize_text(true, DType::f32, DType::f32, DType::f32, 768), capability);
   }
 }
 

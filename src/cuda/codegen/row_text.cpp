@@ -62,8 +62,13 @@ RowText softmax_text(bool logarithm, DType dtype) {
   return made;
 }
 
-RowText normalize_text(bool centred, DType dtype, DType scale, DType bias) {
+RowText normalize_text(bool centred, DType dtype, DType scale, DType bias, int64_t length) {
   RowText made = begin(dtype);
+  // What a warp needs: registers for more would stand between memory and further warps.
+  constexpr int64_t warp = 32;
+  const int64_t of_warp = warp * made.vector_elements;
+  if (length > 0)
+    made.vector_chunks = static_cast<int>(std::clamp<int64_t>((length + of_warp - 1) / of_warp, 1, made.vector_chunks));
   made.text += fmt::format("constexpr bool centred = {};\n", centred) + parameter_types(scale, bias) +
                std::string(device::normalize_cuh);
   add_row_kernels(made, "normalize", ", const ScaleElement* scale, const BiasElement* bias", ", scale, bias");

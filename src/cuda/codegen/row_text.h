@@ -1,6 +1,7 @@
 // The kernels of softmax and of the normalisations as CUDA C++ text.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "camshaft/dtype.h"
@@ -23,8 +24,9 @@ struct RowText {
 /// Parameters (Rows, in, out); beside the three forms "columns" (Columns, in, out). `dtype` is f64, f32, f16 or bf16.
 RowText softmax_text(bool logarithm, DType dtype);
 
-/// Parameters (Rows, in, scale, bias, out). `centred`: whether the mean is taken out.
-RowText normalize_text(bool centred, DType dtype, DType scale, DType bias);
+/// Parameters (Rows, in, scale, bias, out). `centred`: whether the mean is taken out; `length`: of most rows, 0 where
+/// nobody knows.
+RowText normalize_text(bool centred, DType dtype, DType scale, DType bias, int64_t length = 0);
 
 /// Two kernels of device/group_columns.cuh, for group norms of narrow groups in channels-last form, each also with
 /// "_vector" behind its name: "moments" (GroupColumns, in, partial) and "normalize" (GroupColumns, in, scale, bias,

@@ -15,17 +15,18 @@ __device__ __forceinline__ void load_chunk_parameters(const Rows& shape, u32 row
   for (int v = 0; v < V; ++v) to[v] = *from;
 }
 
+__device__ __forceinline__ f32 multiply_add(f32 a, f32 b, f32 c) { return fmaf(a, b, c); }
+__device__ __forceinline__ f64 multiply_add(f64 a, f64 b, f64 c) { return fma(a, b, c); }
+
 /// y = (x - mean) · factor · scale + bias; a scale or bias that is null counts as 1 or 0, and is not looked at.
 template <int V>
 __device__ __forceinline__ void finish_chunk(Wide (&x)[V], Wide mean, Wide factor, bool has_scale,
                                              const ScaleElement (&scale)[V], bool has_bias,
                                              const BiasElement (&bias)[V]) {
 #pragma unroll
-  for (int v = 0; v < V; ++v) {
-    x[v] = (x[v] - mean) * factor;
-    if (has_scale) x[v] *= Wide(widen(scale[v]));
-    if (has_bias) x[v] += Wide(widen(bias[v]));
-  }
+  for (int v = 0; v < V; ++v)
+    x[v] = multiply_add((x[v] - mean) * factor, has_scale ? Wide(widen(scale[v])) : Wide(1),
+                        has_bias ? Wide(widen(bias[v])) : Wide(0));
 }
 
 /// Rows that fit the registers of their threads. The mean first, then the squared distances from it: they do not cancel.
@@ -62,7 +63,7 @@ __device__ __forceinline__ void normalize_held(const Rows& shape, const Element*
   if (active)
     held.each(shape, [&](u32, int, const Element(&x)[V]) {
 #pragma unroll
-      for (int v = 0; v < V; ++v) squares += (widen(x[v]) - mean) * (widen(x[v]) - mean);
+      for (int v = 0; v < V; ++v) squares = multiply_add(widen(x[v]) - mean, widen(x[v]) - mean, squares);
     });
   squares = combine_group(squares, shape.lanes, scratch, plus);
   const Wide factor = Wide(1) / sqrt(squares * Wide(shape.part) + Wide(shape.epsilon));
