@@ -134,8 +134,8 @@ class ProductLaunch final : public Launch {
     // Blocks that begin while the kernel before ends go where there is room, and not where nobody is: two that share a
     // multiprocessor's way to L2 take nearly twice as long (ViT-B/16: 529 us, and 476 us with one on each).
     const bool is_few = int64_t{blocks_} * splits_ <= compiled.device->facts().multiprocessors;
-    shared_bytes_ =
-        static_cast<unsigned>(is_few ? compiled.most_shared_bytes() : int64_t{compiled.tile.shared_bytes()});
+    const int needed = compiled.tile.shared_bytes(static_cast<int>(p_.k_tiles_per_split));
+    shared_bytes_ = static_cast<unsigned>(is_few ? compiled.most_shared_bytes() : int64_t{needed});
     if (splits_ > 1 && !p_.is_cluster) {
       counters_ = upload(*compiled.device, std::vector<std::byte>(blocks_ * sizeof(uint32_t)), "a layer's counters");
       p_.counters = reinterpret_cast<uint32_t*>(counters_.data());

@@ -22,6 +22,11 @@ constexpr ContractTile warpgroup_tiles[] = {{128, 256, 8, 1, 1, 4, true},
                                             {128, 64, 8, 1, 1, 4, true},
                                             {64, 128, 4, 1, 1, 3, true},
                                             {64, 64, 4, 1, 1, 3, true},
+                                            // Many tiles of few slices: what counts is how much is on its way.
+                                            {128, 128, 8, 1, 1, 3, true, false, true},
+                                            {128, 64, 8, 1, 1, 3, true, false, true},
+                                            {64, 128, 4, 1, 1, 3, true, false, true},
+                                            {64, 64, 4, 1, 1, 4, true, false, true},
                                             // Few rows: the slices of all k, or nearly so, are under way at once.
                                             {64, 128, 4, 2, 1, 6, true},
                                             {64, 64, 4, 1, 1, 8, true},
@@ -41,6 +46,7 @@ constexpr double start = 2500;                 // of a block: its first slices
 constexpr double ring_latency = 800;           // of a copy, which the slices of a ring share, …
 constexpr double window_slice = 80;            // … and more for a slice through windows, …
 constexpr double window_copy = 30;             // … for each 16 bytes that a thread copies
+constexpr double gap = 150;                    // where a slice's products wait for those before (not fitted)
 constexpr double l2_bytes_per_cycle = 65;      // of one multiprocessor
 constexpr double overlap = 0.5;                // of the shorter one of copies and products, as much comes on top
 constexpr double sum_bytes_per_cycle = 30;     // of the sums on their way out, …
@@ -89,11 +95,11 @@ double seconds_of(const ContractForm& form, const ContractTile& tile, int splits
   const double beside = std::ceil(std::min(resident, std::max(1.0, blocks / device.multiprocessors)));
   const double waves = std::ceil(blocks / (beside * device.multiprocessors));
   const double area = tile.m * tile.n;
-  const double latency =
-      ring_latency / (tile.stages - 1) + (form.window ? window_slice + window_copy * tile.m * 8 / tile.threads() : 0);
+  const double latency = ring_latency / (tile.stages - (tile.waits ? 0 : 1)) +
+                         (form.window ? window_slice + window_copy * tile.m * 8 / tile.threads() : 0);
   const double product = beside * area * bk / rate_of(form, tile);
   const double slice = std::max({latency, product, beside * (tile.m + tile.n) * 128 / l2_bytes_per_cycle}) +
-                       overlap * std::min(latency, product);
+                       overlap * std::min(latency, product) + (tile.waits ? gap : 0);
   const bool is_cluster = splits <= 8 && device.capability >= 90;
   const double chunks = std::ceil(area / 8 / tile.threads() / (is_cluster ? splits : 1));
   double cycles = waves * (start + per_split * slice + beside * area * 4 / sum_bytes_per_cycle + finish * chunks +
@@ -109,6 +115,9 @@ TacticParameters TileChoice::parameters() const {
   if (tile.tf32)
     return {{"m", tile.m},           {"n", tile.n},      {"warps", tile.threads() / 32},
             {"stages", tile.stages}, {"splits", splits}, {"tf32", 1}};
+  if (tile.waits)
+    return {{"m", tile.m}, {"n", tile.n},     {"warps", tile.threads() / 32}, {"stages", tile.stages}, {"wgmma", 1},
+            {"waits", 1},  {"splits", splits}};
   return {{"m", tile.m},
           {"n", tile.n},
           {"warps", tile.threads() / 32},
@@ -137,8 +146,10 @@ std::vector<TileChoice> tile_choices(const ContractForm& form, const ContractSiz
     if (tile.shared_bytes() > device.shared_bytes_per_block) continue;
     // Panels of 64 columns, which a warpgroup takes as a whole.
     if (form.b_by_columns && (tile.n < 64 || (tile.by_warpgroups && tile.n / tile.warps_n < 64))) continue;
-    for (const int splits : useful_splits(k_tiles_of(form, size)))
+    for (const int splits : useful_splits(k_tiles_of(form, size))) {
+      if (tile.waits && splits > 1) break;
       list.push_back({tile, splits, seconds_of(form, tile, splits, size, device)});
+    }
   }
   std::stable_sort(list.begin(), list.end(),
                    [](const TileChoice& a, const TileChoice& b) { return a.seconds < b.seconds; });

@@ -10,7 +10,11 @@
 namespace camshaft::cuda {
 
 int ContractTile::shared_bytes() const {
-  return std::max(stages * (m + n) * 128, m * (n + 4) * 4);
+  return shared_bytes(stages);
+}
+
+int ContractTile::shared_bytes(int slices) const {
+  return std::max(std::min(slices, stages) * (m + n) * 128, m * (n + 4) * 4);
 }
 
 std::string contract_text(const ContractForm& form, const ContractTile& tile, const std::string& finish) {
@@ -31,13 +35,13 @@ std::string contract_text(const ContractForm& form, const ContractTile& tile, co
                            : form.tensor_cores || tile.tf32 ? fmt::format("WarpSums<ItsTile, {}>", form.b_by_columns)
                                                             : "PlainSums<ItsTile>";
   text += fmt::format(R"(
-typedef Tile<{}, {}, {}, {}, {}, {}, {}> ItsTile;
+typedef Tile<{}, {}, {}, {}, {}, {}, {}, {}> ItsTile;
 extern "C" __global__ void __launch_bounds__({}) contract(const __grid_constant__ ContractParameters p) {{
   Contract<ItsTile, {}, {}, {}, {}, Finish>::run(p);
 }}
 )",
                       device_type(form.dtype), tile.m, tile.n, tile.warps_m, tile.warps_n, tile.warps_k, tile.stages,
-                      tile.threads(), window, form.b_by_columns, form.aligned, sums);
+                      tile.waits, tile.threads(), window, form.b_by_columns, form.aligned, sums);
   return text;
 }
 

@@ -17,7 +17,7 @@ struct Contract {
                                                          u32 end, u32 z, typename Finish::OfColumns& of_columns) {
     // Slices on their way while one is multiplied. What multiplies beside the threads' own work may still read the one
     // before it.
-    constexpr int ahead = SUMS::is_asynchronous ? STAGES - 2 : STAGES - 1;
+    constexpr int ahead = SUMS::is_asynchronous && !TILE::waits ? STAGES - 2 : STAGES - 1;
     static_assert(ahead >= 1, "a ring of more stages is needed");
     const ContractParameters& p = slices.p;
     if (p.b_is_constant) {
@@ -45,6 +45,7 @@ struct Contract {
 #pragma unroll 1
     for (u32 k_tile = first; k_tile < end; ++k_tile) {
       copy_async_wait<ahead - 1>();
+      if constexpr (SUMS::is_asynchronous && TILE::waits) SUMS::template wait_for_all_but<0>();
       if constexpr (SUMS::is_asynchronous) SUMS::show_slices();
       __syncthreads();
       if constexpr (SUMS::is_asynchronous) sums.start(shared + from * TILE::stage_bytes, k_tile == first);
@@ -54,7 +55,7 @@ struct Contract {
       }
       copy_async_commit();
       if constexpr (SUMS::is_asynchronous) {
-        sums.wait_for_all_but_last();
+        if (!TILE::waits) SUMS::template wait_for_all_but<1>();
       } else {
         sums.multiply(lane, shared + from * TILE::stage_bytes);
       }

@@ -3,10 +3,14 @@
 // a bank; it is the swizzle of 128 bytes that wgmma and the tensor memory accelerator know.
 
 /// The part of the result that one block computes, and how its warps share it.
-template <class ELEMENT, int M, int N, int WARPS_M, int WARPS_N, int WARPS_K, int STAGES>
+///
+/// WAITS, of sums that are made beside the threads: these wait for the slice before, whose stage is free for copies then;
+/// else its products and those of the next one follow each other without a gap, and a stage more of the ring is taken.
+template <class ELEMENT, int M, int N, int WARPS_M, int WARPS_N, int WARPS_K, int STAGES, bool WAITS>
 struct Tile {
   typedef ELEMENT T;
   static constexpr int m = M, n = N, warps_m = WARPS_M, warps_n = WARPS_N, warps_k = WARPS_K, stages = STAGES;
+  static constexpr bool waits = WAITS;
   static constexpr int threads = 32 * WARPS_M * WARPS_N * WARPS_K;
   static constexpr int chunk = 16 / sizeof(T), bk = 8 * chunk;  ///< elements
   static constexpr int a_bytes = M * 128, stage_bytes = (M + N) * 128;

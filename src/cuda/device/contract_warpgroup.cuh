@@ -46,7 +46,11 @@ struct WarpgroupSums {
 #pragma unroll
         for (int e = 0; e < 4; ++e) d[i][j][e] = 0;
   }
-  __device__ __forceinline__ void wait_for_all_but_last() { wgmma_wait<1>(); }
+  /// Of the latest slices; their sums are not there yet.
+  template <int slices>
+  static __device__ __forceinline__ void wait_for_all_but() {
+    wgmma_wait<slices>();
+  }
   __device__ __forceinline__ void wait_for_all() {
     wgmma_wait<0>();
 #pragma unroll
