@@ -160,6 +160,7 @@ class AttentionLaunch final : public Launch {
     const Access* accesses[] = {&shape_.query, &shape_.key, &shape_.value, &shape_.result};
     for (size_t i = 0; i < 4; ++i)
       if (can_be_aligned(*accesses[i], i < 2 ? op.size : op.value_size)) can_be_aligned_ |= 1U << i;
+    if (masks_ == 1 && bound.keys > 0 && has_pairs(shape_.masks[0], bound.keys)) can_be_aligned_ |= 16U;
     cut(reader.outer, reader.queries, bound.keys);
   }
 
@@ -176,6 +177,7 @@ class AttentionLaunch final : public Launch {
       if (is_aligned(inputs[i], 16)) shape_.aligned |= can_be_aligned_ & (1U << i);
     auto* result = arguments.outputs[0];
     if (is_aligned(result, 16)) shape_.aligned |= can_be_aligned_ & 8U;
+    if (masks_ == 1 && is_aligned(inputs[first_mask], 4)) shape_.aligned |= can_be_aligned_ & 16U;
     std::byte* partial = arguments.workspace;
     std::vector<void*>& parameters = parameters_;
     parameters = {&shape_, &inputs[0], &inputs[1], &inputs[2], &result, &partial};
@@ -197,6 +199,15 @@ class AttentionLaunch final : public Launch {
     };
     return columns % elements == 0 && access.column == 1 && access.offset % elements == 0 && fits(access.outer) &&
            fits(access.rows);
+  }
+
+  // Whether keys 2 n and 2 n + 1 have neighbouring elements, which begin at an even one.
+  static bool has_pairs(const MaskAccess& mask, int64_t keys) {
+    const auto is_even = [](const Axes& axes) {
+      return std::all_of(axes.stride, axes.stride + axes.rank, [](int64_t s) { return s % 2 == 0; });
+    };
+    return keys % 2 == 0 && mask.keys.rank == 1 && mask.keys.stride[0] == 1 && mask.offset % 2 == 0 &&
+           is_even(mask.outer) && is_even(mask.queries);
   }
 
   // Tiles of many queries read keys less often; those of few make more blocks. Where even these leave the machine idle,

@@ -17,7 +17,7 @@ struct Attention {
   u32 queries, keys, rows;  ///< rows: queries of all outer indices
   Divisor tiles;            ///< of queries, for each outer index
   u32 tiles_per_split;      ///< of keys; blockIdx.y is the split
-  u32 aligned;              ///< bits: query, key, value and result can be copied by 16 bytes
+  u32 aligned;              ///< bits: query, key, value and result can be copied by 16 bytes; masks of 2 keys by 4
   u32 zero_undefined;
   f32 scale;
   Access query, key, value, result;

@@ -165,17 +165,37 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
     }
     copy_async_commit();
     if (coming == begin) continue;
+    const u32 tile = coming - 1, first_key = tile * tile_keys + warp_k * warp_keys + lane % 4 * 2;
+    // Asked for before the keys are waited for.
+    u32 pairs[2][warp_keys / 8];
+    const bool in_pairs = mask_is_element && (a.aligned & 16) != 0;
+    if (in_pairs) {
+#pragma unroll
+      for (int n = 0; n < warp_keys / 8; ++n)
+#pragma unroll
+        for (int r = 0; r < 2; ++r)
+          if (first_key + n * 8 < a.keys)
+            pairs[r][n] = *reinterpret_cast<const u32*>(static_cast<const Element*>(masks.data[0]) +
+                                                        mask_rows[r].at[0] + first_key + n * 8);
+    }
     copy_async_wait<1>();
     Products::show();
     __syncthreads();
-    const u32 tile = coming - 1;
     products.take_queries(queries, tile == begin);
     f32 scores[warp_keys / 8][4];
     products.multiply_keys(scores, keys + tile % 2 * key_elements);
 
     // From here on scores are exponents of 2; or of e, where masks may have numbers near the largest.
-    const u32 first_key = tile * tile_keys + warp_k * warp_keys + lane % 4 * 2;
-    if constexpr (mask_count > 0) {
+    if (in_pairs) {
+#pragma unroll
+      for (int n = 0; n < warp_keys / 8; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          Element mask;
+          mask.bits = u16(pairs[e / 2][n] >> (e % 2 * 16));
+          scores[n][e] = scores[n][e] * a.scale + widen(mask);
+        }
+    } else if constexpr (mask_count > 0) {
 #pragma unroll
       for (int n = 0; n < warp_keys / 8; ++n)
 #pragma unroll
