@@ -121,7 +121,7 @@ class FakeDevice final : public Backend {
  private:
   size_t cache_bytes_;
   bool has_clock_;
-  DeviceInfo info_{"fake", "a fake", "none", 2, 0, 0, {}, "test"};
+  DeviceInfo info_{"fake", "a fake", "none", 2, 0, {}, {}, "test"};
 };
 
 constexpr const char* model = R"(graph (%x: f16[64, 64]) {

@@ -103,7 +103,7 @@ class ChainBackend final : public Backend {
  private:
   double estimate_;
   int microseconds_;
-  DeviceInfo info_{"fake", "a fake", "none", 1, 0, 0, {}, "test"};
+  DeviceInfo info_{"fake", "a fake", "none", 1, 0, {}, {}, "test"};
 };
 
 struct Settling {

@@ -76,7 +76,7 @@ class BusyBackend final : public Backend {
 
  private:
   std::vector<Way> ways_;
-  DeviceInfo info_{"fake", "a fake", "none", 1, 0, 0, {}, "test"};
+  DeviceInfo info_{"fake", "a fake", "none", 1, 0, {}, {}, "test"};
 };
 
 const std::vector<BusyBackend::Way> three_ways = {{{"rough", 1e-3, Deviation::rounding}, 100},
