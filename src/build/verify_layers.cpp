@@ -102,10 +102,12 @@ class Judge {
   void compare(ValueId id, const Tensor& expected, const Tensor& actual) {
     ++verdict_.judged;
     LayerError error(expected, actual, rules_.tolerance, rules_.rounding_noise);
-    if (!error.compared().passed)
+    const OutputError& compared = error.compared();
+    const double part = compared.relative() / rules_.tolerance;
+    if (compared.exact ? !compared.passed : !(part <= clear_part))
       doubts_.push_back({id, std::move(error)});
-    else if (!error.compared().exact)
-      verdict_.worst = std::max(verdict_.worst, error.compared().relative() / rules_.tolerance);
+    else if (!compared.exact)
+      verdict_.worst = std::max(verdict_.worst, part);
   }
 
   // What noise makes of a layer's result, given the engine's tensors before it.
@@ -147,7 +149,7 @@ class Judge {
       verdict = doubt.error.judge();
     }
     if (!verdict.telling) {
-      ++verdict_.undecided;
+      if (!doubt.error.compared().passed) ++verdict_.undecided;
       return;
     }
     verdict_.worst = std::max(verdict_.worst, verdict.part);
@@ -165,7 +167,7 @@ class Judge {
   EngineTensors engine_;
   std::map<ValueId, Tensor> given_;  // the inputs, and the engine's tensors
   std::map<std::string, Bound> symbols_;
-  std::vector<Doubt> doubts_;  // what is outside the tolerance, in the order of the model
+  std::vector<Doubt> doubts_;  // what is not clearly within the tolerance, in the order of the model
   LayersVerdict verdict_;
 };
 

@@ -26,9 +26,10 @@ struct LayersVerdict {
 
 /// Runs the engine once, and once the reference evaluation of `model` (the graph as imported), which takes over what
 /// the engine computed wherever a tensor of that name was kept: so every layer is judged on the inputs that it had, and
-/// no error grows from layer to layer. A tensor passes within the tolerance. The layers of those that do not are
-/// evaluated again with rounding noise, of their inputs, their operators' results and what these sum up, and judged by
-/// what it does to them (LayerError). Layers behind the first 4 GiB of tensors are judged as one.
+/// no error grows from layer to layer. A tensor passes within the tolerance. The layers of those that differ by a
+/// quarter of it or more are evaluated again with rounding noise, of their inputs, their operators' results and what
+/// these sum up, and judged by what it does to them (LayerError). Layers behind the first 4 GiB of tensors are judged
+/// as one.
 LayersVerdict verify_layers(const Graph& model, const Engine& engine, const std::vector<Tensor>& inputs,
                             const LayerRules& rules, ThreadPool& pool);
 
