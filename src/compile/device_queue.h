@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,12 +12,15 @@
 
 namespace camshaft {
 
-/// Work of a queue that was recorded. Must not outlive the queue.
+/// Work of a queue that was recorded, in parts that are numbered from 0. Must not outlive the queue.
 class DeviceRecording {
  public:
   virtual ~DeviceRecording() = default;
   /// Puts all of it into the queue, as it was recorded: with the same addresses, in whatever stream it was.
   virtual void replay() = 0;
+  /// Replaces a part by what `put` puts into the queue: the same kernel with other arguments. False where it is not one
+  /// kernel, or would be another one; the recording is as it was then. What was replayed before is not touched.
+  virtual bool replace(size_t /*part*/, const std::function<void()>& /*put*/) { return false; }
 };
 
 /// Numbered moments in the work of a queue. Must not outlive the queue.
@@ -57,6 +61,8 @@ class DeviceQueue {
   /// Until finish_recording(), kernels that this thread puts into the queue are recorded and not run. Nothing else may
   /// be asked of the queue meanwhile.
   virtual void start_recording() = 0;
+  /// What was put into the queue since the recording, or the part before, began is a part of it.
+  virtual void finish_part() {}
   virtual std::unique_ptr<DeviceRecording> finish_recording() = 0;
   /// Of so many moments.
   virtual std::unique_ptr<DeviceTimeline> make_timeline(size_t moments) = 0;

@@ -68,51 +68,72 @@ struct LaunchConfig {
   unsigned attribute_count = 0;
 };
 
+/// CUgraphNodeType
+constexpr int node_of_kernel = 0;
+
+/// CUDA_KERNEL_NODE_PARAMS_v2
+struct KernelNode {
+  Handle function = nullptr;
+  unsigned grid_x = 1, grid_y = 1, grid_z = 1, block_x = 1, block_y = 1, block_z = 1, shared_bytes = 0;
+  void** arguments = nullptr;
+  void** extra = nullptr;
+  Handle kernel = nullptr, context = nullptr;
+};
+
 // X(name, parameters): every function returns Result.
-#define CAMSHAFT_CUDA_DRIVER(X)                                                                 \
-  X(cuInit, (unsigned flags))                                                                   \
-  X(cuDriverGetVersion, (int* version))                                                         \
-  X(cuGetErrorName, (Result error, const char** name))                                          \
-  X(cuGetErrorString, (Result error, const char** text))                                        \
-  X(cuDeviceGetCount, (int* count))                                                             \
-  X(cuDeviceGet, (Device * device, int ordinal))                                                \
-  X(cuDeviceGetName, (char* name, int length, Device device))                                   \
-  X(cuDeviceTotalMem_v2, (size_t * bytes, Device device))                                       \
-  X(cuDeviceGetAttribute, (int* value, int attribute, Device device))                           \
-  X(cuDevicePrimaryCtxRetain, (Handle * context, Device device))                                \
-  X(cuDevicePrimaryCtxRelease_v2, (Device device))                                              \
-  X(cuCtxPushCurrent_v2, (Handle context))                                                      \
-  X(cuCtxPopCurrent_v2, (Handle * context))                                                     \
-  X(cuStreamCreate, (Handle * stream, unsigned flags))                                          \
-  X(cuStreamDestroy_v2, (Handle stream))                                                        \
-  X(cuStreamSynchronize, (Handle stream))                                                       \
-  X(cuStreamWaitEvent, (Handle stream, Handle event, unsigned flags))                           \
-  X(cuStreamIsCapturing, (Handle stream, int* status))                                          \
-  X(cuEventCreate, (Handle * event, unsigned flags))                                            \
-  X(cuEventRecord, (Handle event, Handle stream))                                               \
-  X(cuEventRecordWithFlags, (Handle event, Handle stream, unsigned flags))                      \
-  X(cuEventSynchronize, (Handle event))                                                         \
-  X(cuEventDestroy_v2, (Handle event))                                                          \
-  X(cuEventElapsedTime, (float* milliseconds, Handle from, Handle to))                          \
-  X(cuStreamBeginCapture_v2, (Handle stream, int mode))                                         \
-  X(cuStreamEndCapture, (Handle stream, Handle * graph))                                        \
-  X(cuGraphInstantiateWithFlags, (Handle * executable, Handle graph, unsigned long long flags)) \
-  X(cuGraphLaunch, (Handle executable, Handle stream))                                          \
-  X(cuGraphExecDestroy, (Handle executable))                                                    \
-  X(cuGraphDestroy, (Handle graph))                                                             \
-  X(cuMemGetInfo_v2, (size_t * free, size_t * total))                                           \
-  X(cuMemAlloc_v2, (Pointer * memory, size_t bytes))                                            \
-  X(cuMemFree_v2, (Pointer memory))                                                             \
-  X(cuPointerGetAttributes, (unsigned count, int* attributes, void** values, Pointer memory))   \
-  X(cuMemAllocHost_v2, (void** memory, size_t bytes))                                           \
-  X(cuMemFreeHost, (void* memory))                                                              \
-  X(cuMemcpyHtoDAsync_v2, (Pointer to, const void* from, size_t bytes, Handle stream))          \
-  X(cuMemcpyDtoHAsync_v2, (void* to, Pointer from, size_t bytes, Handle stream))                \
-  X(cuModuleLoadData, (Handle * module, const void* image))                                     \
-  X(cuModuleUnload, (Handle module))                                                            \
-  X(cuModuleGetFunction, (Handle * function, Handle module, const char* name))                  \
-  X(cuFuncSetAttribute, (Handle function, int attribute, int value))                            \
+#define CAMSHAFT_CUDA_DRIVER(X)                                                                        \
+  X(cuInit, (unsigned flags))                                                                          \
+  X(cuDriverGetVersion, (int* version))                                                                \
+  X(cuGetErrorName, (Result error, const char** name))                                                 \
+  X(cuGetErrorString, (Result error, const char** text))                                               \
+  X(cuDeviceGetCount, (int* count))                                                                    \
+  X(cuDeviceGet, (Device * device, int ordinal))                                                       \
+  X(cuDeviceGetName, (char* name, int length, Device device))                                          \
+  X(cuDeviceTotalMem_v2, (size_t * bytes, Device device))                                              \
+  X(cuDeviceGetAttribute, (int* value, int attribute, Device device))                                  \
+  X(cuDevicePrimaryCtxRetain, (Handle * context, Device device))                                       \
+  X(cuDevicePrimaryCtxRelease_v2, (Device device))                                                     \
+  X(cuCtxPushCurrent_v2, (Handle context))                                                             \
+  X(cuCtxPopCurrent_v2, (Handle * context))                                                            \
+  X(cuStreamCreate, (Handle * stream, unsigned flags))                                                 \
+  X(cuStreamDestroy_v2, (Handle stream))                                                               \
+  X(cuStreamSynchronize, (Handle stream))                                                              \
+  X(cuStreamWaitEvent, (Handle stream, Handle event, unsigned flags))                                  \
+  X(cuStreamIsCapturing, (Handle stream, int* status))                                                 \
+  X(cuEventCreate, (Handle * event, unsigned flags))                                                   \
+  X(cuEventRecord, (Handle event, Handle stream))                                                      \
+  X(cuEventRecordWithFlags, (Handle event, Handle stream, unsigned flags))                             \
+  X(cuEventSynchronize, (Handle event))                                                                \
+  X(cuEventDestroy_v2, (Handle event))                                                                 \
+  X(cuEventElapsedTime, (float* milliseconds, Handle from, Handle to))                                 \
+  X(cuStreamBeginCapture_v2, (Handle stream, int mode))                                                \
+  X(cuStreamEndCapture, (Handle stream, Handle * graph))                                               \
+  X(cuGraphGetNodes, (Handle graph, Handle * nodes, size_t * count))                                   \
+  X(cuGraphNodeGetType, (Handle node, int* type))                                                      \
+  X(cuGraphKernelNodeGetParams_v2, (Handle node, KernelNode * parameters))                             \
+  X(cuGraphExecKernelNodeSetParams_v2, (Handle executable, Handle node, const KernelNode* parameters)) \
+  X(cuGraphInstantiateWithFlags, (Handle * executable, Handle graph, unsigned long long flags))        \
+  X(cuGraphLaunch, (Handle executable, Handle stream))                                                 \
+  X(cuGraphExecDestroy, (Handle executable))                                                           \
+  X(cuGraphDestroy, (Handle graph))                                                                    \
+  X(cuMemGetInfo_v2, (size_t * free, size_t * total))                                                  \
+  X(cuMemAlloc_v2, (Pointer * memory, size_t bytes))                                                   \
+  X(cuMemFree_v2, (Pointer memory))                                                                    \
+  X(cuPointerGetAttributes, (unsigned count, int* attributes, void** values, Pointer memory))          \
+  X(cuMemAllocHost_v2, (void** memory, size_t bytes))                                                  \
+  X(cuMemFreeHost, (void* memory))                                                                     \
+  X(cuMemcpyHtoDAsync_v2, (Pointer to, const void* from, size_t bytes, Handle stream))                 \
+  X(cuMemcpyDtoHAsync_v2, (void* to, Pointer from, size_t bytes, Handle stream))                       \
+  X(cuModuleLoadData, (Handle * module, const void* image))                                            \
+  X(cuModuleUnload, (Handle module))                                                                   \
+  X(cuModuleGetFunction, (Handle * function, Handle module, const char* name))                         \
+  X(cuFuncSetAttribute, (Handle function, int attribute, int value))                                   \
   X(cuLaunchKernelEx, (const LaunchConfig* config, Handle function, void** arguments, void** extra))
+
+// The same of functions that drivers before CUDA 12.3 lack: null there.
+#define CAMSHAFT_CUDA_NEWER_DRIVER(X)                                                                                 \
+  X(cuStreamGetCaptureInfo_v3, (Handle stream, int* status, uint64_t* id, Handle* graph, const Handle** dependencies, \
+                                const void** edges, size_t* count))
 
 #define CAMSHAFT_CUDA_NVRTC(X)                                                              \
   X(nvrtcVersion, (int* major, int* minor))                                                 \
@@ -132,6 +153,7 @@ struct LaunchConfig {
 /// libcuda.so.1, which comes with the driver.
 struct Driver {
   CAMSHAFT_CUDA_DRIVER(CAMSHAFT_CUDA_MEMBER)
+  CAMSHAFT_CUDA_NEWER_DRIVER(CAMSHAFT_CUDA_MEMBER)
 };
 
 /// libnvrtc.so: the compiler from CUDA C++ text to machine code. Works without a device.

@@ -54,6 +54,10 @@ Library<api::Driver> open_driver() {
   }
 #define CAMSHAFT_LOOK_UP(name, parameters) look_up(library, #name, reinterpret_cast<void**>(&library.functions.name));
   CAMSHAFT_CUDA_DRIVER(CAMSHAFT_LOOK_UP)
+#define CAMSHAFT_LOOK_UP_NEWER(name, parameters) \
+  *reinterpret_cast<void**>(&library.functions.name) = library.file.symbol(#name);
+  CAMSHAFT_CUDA_NEWER_DRIVER(CAMSHAFT_LOOK_UP_NEWER)
+#undef CAMSHAFT_LOOK_UP_NEWER
   if (!library.problem.empty()) return library;
   int version = 0;
   if (library.functions.cuDriverGetVersion(&version) == api::success)

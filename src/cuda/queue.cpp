@@ -34,11 +34,27 @@ MemoryFacts facts_of(const Device& device, const void* memory) {
 /// What the queue's own stream recorded; replayed where the queue's work goes at that time.
 class QueueRecording final : public DeviceRecording {
  public:
-  QueueRecording(const Queue& queue, const Stream& recorded) : queue_(queue), recording_(recorded) {}
+  QueueRecording(Queue& queue, const Stream& recorded, const RecordingParts& parts)
+      : queue_(queue), recorded_(recorded), recording_(recorded, parts) {}
   void replay() override { recording_.launch(queue_.stream()); }
+  bool replace(size_t part, const std::function<void()>& put) override {
+    queue_.start_recording();
+    try {
+      put();
+    } catch (...) {
+      try {
+        queue_.finish_recording();
+      } catch (const Error&) {  // the first error says why
+      }
+      throw;
+    }
+    queue_.stop_recording();
+    return recording_.replace(part, recorded_);
+  }
 
  private:
-  const Queue& queue_;
+  Queue& queue_;
+  const Stream& recorded_;
   Recording recording_;
 };
 
@@ -130,11 +146,16 @@ void Queue::check_memory(const void* memory, Place place, std::string_view what)
 void Queue::start_recording() {
   Recording::begin(own_);
   is_recording_ = true;
+  parts_ = {};
+}
+
+void Queue::finish_part() {
+  parts_.finish(own_);
 }
 
 std::unique_ptr<DeviceRecording> Queue::finish_recording() {
   is_recording_ = false;
-  return std::make_unique<QueueRecording>(*this, own_);
+  return std::make_unique<QueueRecording>(*this, own_, parts_);
 }
 
 std::unique_ptr<DeviceTimeline> Queue::make_timeline(size_t moments) {

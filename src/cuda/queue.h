@@ -35,11 +35,14 @@ class Queue final : public DeviceQueue {
 
   /// In the queue's own stream, whichever is used: the default stream cannot be recorded.
   void start_recording() override;
+  void finish_part() override;
   std::unique_ptr<DeviceRecording> finish_recording() override;
 
   std::unique_ptr<DeviceTimeline> make_timeline(size_t moments) override;
 
   bool is_recording() const { return is_recording_; }
+  /// Work goes to the run's stream again; what was recorded is left to the caller.
+  void stop_recording() { is_recording_ = false; }
   /// Where work goes now.
   const Stream& stream() const { return is_recording_ || !callers_ ? own_ : *callers_; }
   Complaints& complaints() { return complaints_; }
@@ -52,6 +55,7 @@ class Queue final : public DeviceQueue {
   std::optional<Stream> callers_;         // during a run
   bool is_in_callers_recording_ = false;  // the same
   bool is_recording_ = false;
+  RecordingParts parts_;  // of the latest recording
   Event run_end_;
   std::optional<api::Handle> last_stream_;  // that run_end_ is in
   Complaints complaints_;

@@ -169,7 +169,11 @@ void Executor::run_recorded(const BoundPlan& bound, RecordedSteps& steps) {
     recorded_operands_.push_back(step_workspace_);
   }
   RecordedSteps::Run* before = steps.find(recorded_operands_);
-  if (!before) return run_all(bound, steps);
+  if (!before) before = update_recording(bound, steps);
+  if (!before) {
+    steps.remember(recorded_operands_);
+    return run_all(bound, steps);
+  }
   std::unique_ptr<DeviceRecording>& recording = profiler ? before->timed : before->recording;
   if (!recording) recording = record(bound, steps);
   device_is_busy_ = true;
@@ -180,16 +184,53 @@ void Executor::run_recorded(const BoundPlan& bound, RecordedSteps& steps) {
   recording->replay();
 }
 
-void Executor::run_all(const BoundPlan& bound, const RecordedSteps& steps) {
-  for (size_t s = steps.begin; s < steps.end; ++s)
-    if (!left_out_[s]) run_named(bound, s);
+RecordedSteps::Run* Executor::update_recording(const BoundPlan& bound, RecordedSteps& steps) {
+  if (profiler || !steps.can_be_updated) return nullptr;
+  RecordedSteps::Run* const run = steps.find_spare();
+  if (!run) return nullptr;
+  if (run->recording) {
+    struct Part {
+      size_t step, number;
+    };
+    std::vector<Part> changed;
+    size_t parts = 0;
+    for (size_t s = steps.begin, at = 0; s < steps.end; ++s) {
+      if (left_out_[s]) continue;
+      const size_t end = at + plan_.steps[s].inputs.size() + plan_.steps[s].outputs.size() + 1;
+      if (!std::equal(run->operands.data() + at, run->operands.data() + end, recorded_operands_.data() + at))
+        changed.push_back({s, parts});
+      at = end;
+      ++parts;
+    }
+    // One of these takes the host as long as some launches.
+    constexpr size_t launches = 4;
+    if (launches * changed.size() > parts) return nullptr;
+    auto before = std::move(run->recording);  // which is lost where only some of it is of this run
+    for (const auto& [step, part] : changed)
+      if (!before->replace(part, [&, s = step] { run_named(bound, s); })) {
+        steps.can_be_updated = false;
+        return nullptr;
+      }
+    run->recording = std::move(before);
+  }
+  run->operands = recorded_operands_;
+  run->timed.reset();
+  return steps.find(recorded_operands_);  // now the latest
+}
+
+void Executor::run_all(const BoundPlan& bound, const RecordedSteps& steps, bool in_parts) {
+  for (size_t s = steps.begin; s < steps.end; ++s) {
+    if (left_out_[s]) continue;
+    run_named(bound, s);
+    if (in_parts) queue_->finish_part();
+  }
 }
 
 std::unique_ptr<DeviceRecording> Executor::record(const BoundPlan& bound, const RecordedSteps& steps) {
   const NvtxRange range([] { return "recording"; });
   queue_->start_recording();
   try {
-    run_all(bound, steps);
+    run_all(bound, steps, true);
   } catch (...) {
     try {
       queue_->finish_recording();

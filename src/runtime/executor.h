@@ -65,7 +65,9 @@ class Executor {
   void check_recordable(const BoundPlan& bound) const;
   void run_named(const BoundPlan& bound, size_t s);
   void run_recorded(const BoundPlan& bound, RecordedSteps& steps);
-  void run_all(const BoundPlan& bound, const RecordedSteps& steps);
+  /// A recording with the operands of this run instead of others; null where none can be had.
+  RecordedSteps::Run* update_recording(const BoundPlan& bound, RecordedSteps& steps);
+  void run_all(const BoundPlan& bound, const RecordedSteps& steps, bool in_parts = false);
   std::unique_ptr<DeviceRecording> record(const BoundPlan& bound, const RecordedSteps& steps);
   void find_operands(const BoundPlan& bound, size_t s);
   void run_step(const BoundPlan& bound, size_t s);

@@ -36,17 +36,24 @@ RecordedSteps::Run* RecordedSteps::find(std::span<const std::byte* const> operan
   const auto found = std::find_if(runs.begin(), runs.end(), [&](const Run& run) {
     return std::equal(run.operands.begin(), run.operands.end(), operands.begin(), operands.end());
   });
-  const bool is_known = found != runs.end();
-  if (is_known) {
-    std::rotate(runs.begin(), found, found + 1);
-    return &runs.front();
-  }
+  if (found == runs.end()) return nullptr;
+  std::rotate(runs.begin(), found, found + 1);
+  return &runs.front();
+}
+
+void RecordedSteps::remember(std::span<const std::byte* const> operands) {
   if (runs.size() < max_runs) runs.emplace_back();
   std::rotate(runs.begin(), runs.end() - 1, runs.end());
   runs.front().operands.assign(operands.begin(), operands.end());
   runs.front().recording.reset();
   runs.front().timed.reset();
-  return nullptr;
+}
+
+RecordedSteps::Run* RecordedSteps::find_spare() {
+  if (runs.size() < max_runs) return nullptr;
+  auto spare = std::find_if(runs.rbegin(), runs.rend(), [](const Run& run) { return run.recording != nullptr; });
+  if (spare == runs.rend()) spare = runs.rbegin();
+  return &*spare;
 }
 
 std::vector<RecordedSteps>& Recordings::of(const Plan& plan, const BoundPlan& bound, const std::vector<bool>& without) {

@@ -31,6 +31,8 @@ constexpr bool is_same_struct = false;
 #ifdef CUDA_VERSION
 template <>
 constexpr bool is_same_struct<LaunchConfig, CUlaunchConfig> = true;
+template <>
+constexpr bool is_same_struct<KernelNode, CUDA_KERNEL_NODE_PARAMS_v2> = true;
 #endif
 #ifdef CUBLAS_VERSION
 template <>
@@ -78,6 +80,15 @@ requires(sizeof...(P) == sizeof...(Q)) struct SameFunction<R (*)(P...), S (*)(Q.
 
 #ifdef CUDA_VERSION
 CAMSHAFT_CUDA_DRIVER(CAMSHAFT_COMPARE)
+#if CUDA_VERSION >= 12030
+CAMSHAFT_CUDA_NEWER_DRIVER(CAMSHAFT_COMPARE)
+#endif
+static_assert(node_of_kernel == CU_GRAPH_NODE_TYPE_KERNEL && sizeof(KernelNode) == sizeof(CUDA_KERNEL_NODE_PARAMS_v2) &&
+              offsetof(KernelNode, grid_x) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, gridDimX) &&
+              offsetof(KernelNode, block_x) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, blockDimX) &&
+              offsetof(KernelNode, shared_bytes) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, sharedMemBytes) &&
+              offsetof(KernelNode, arguments) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, kernelParams) &&
+              offsetof(KernelNode, kernel) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, kern));
 static_assert(int{success} == CUDA_SUCCESS && int{error_out_of_memory} == CUDA_ERROR_OUT_OF_MEMORY &&
               int{error_no_device} == CUDA_ERROR_NO_DEVICE);
 static_assert(int{multiprocessors} == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT &&

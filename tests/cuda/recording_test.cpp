@@ -28,10 +28,10 @@ class RecordingTest : public testing::Test {
     stream->copy_to_device(number->data(), std::as_bytes(std::span(&zero, 1)));
   }
 
-  void add(int by) const {
+  void add(int by, unsigned blocks = 1) const {
     std::byte* pointer = number->data();
     void* const arguments[] = {&pointer, &by};
-    step.launch(*stream, {.may_start_early = false}, arguments);
+    step.launch(*stream, {.blocks = blocks, .may_start_early = false}, arguments);
   }
 
   int value() const {
@@ -59,6 +59,46 @@ TEST_F(RecordingTest, WhatIsRecordedRunsWheneverItIsLaunched) {
     add(1000);
   }
   EXPECT_EQ(value(), 1 + 3 * 110 + 3000);
+}
+
+TEST_F(RecordingTest, PartsGetOtherArguments) {
+  if (!device->driver().cuStreamGetCaptureInfo_v3) GTEST_SKIP() << "the driver is too old";
+  Recording::begin(*stream);
+  RecordingParts parts;
+  add(1);
+  parts.finish(*stream);
+  add(10);
+  add(20);
+  parts.finish(*stream);
+  parts.finish(*stream);
+  add(100);
+  parts.finish(*stream);
+  Recording recording(*stream, parts);
+  ASSERT_EQ(parts.nodes().size(), 4U);
+  EXPECT_EQ(parts.nodes()[1], nullptr) << "two kernels";
+  EXPECT_EQ(parts.nodes()[2], nullptr) << "none";
+  const auto replace = [&](size_t part, auto&& put) {
+    Recording::begin(*stream);
+    put();
+    return recording.replace(part, *stream);
+  };
+  recording.launch(*stream);
+  EXPECT_TRUE(replace(3, [&] { add(500); }));
+  recording.launch(*stream);
+  EXPECT_TRUE(replace(0, [&] { add(4); }));
+  recording.launch(*stream);
+  EXPECT_EQ(value(), 131 + 531 + 534) << "what was launched before keeps its arguments";
+  EXPECT_FALSE(replace(1, [&] { add(7); }));
+  EXPECT_FALSE(replace(2, [&] { add(7); }));
+  EXPECT_FALSE(replace(4, [&] { add(7); })) << "there is no such part";
+  EXPECT_FALSE(replace(0, [&] {})) << "no kernel";
+  EXPECT_FALSE(replace(0, [&] {
+    add(7);
+    add(8);
+  }));
+  EXPECT_FALSE(replace(0, [&] { add(7, 2); })) << "launched otherwise";
+  recording.launch(*stream);
+  EXPECT_EQ(value(), 131 + 531 + 2 * 534);
 }
 
 TEST_F(RecordingTest, WaitingCannotBeRecorded) {

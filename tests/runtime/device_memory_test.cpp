@@ -176,6 +176,56 @@ TEST_F(DeviceMemory, BuffersInTurnAndNewOnes) {
   }
 }
 
+// Buffers that never come again: a recording is given the new ones, and what ran before keeps its own.
+TEST_F(DeviceMemory, AlwaysOtherBuffers) {
+  constexpr std::string_view model = R"(graph (%x: f32[4, 24], %y: f32[4, 24]) {
+    const %w: f32[24, 24] = 0.05
+    %a = softmax {axis=1} (%x)
+    %b = matmul (%a, %w)
+    %c = softmax {axis=1} (%b)
+    %d = matmul (%c, %w)
+    %e = softmax {axis=0} (%d)
+    %f = matmul (%e, %w)
+    %g = softmax {axis=1} (%f)
+    %h = matmul (%g, %w)
+    %i = softmax {axis=0} (%h)
+    %j = matmul (%i, %w)
+    %k = softmax {axis=1} (%j)
+    %l = matmul (%k, %w)
+    %m = pointwise {function=add} (%l, %y)
+    return "m" = %m, "r" = %a
+  })";
+  const auto updates =
+      reinterpret_cast<unsigned (*)()>(cuda::driver_library().file.symbol("emulatedUpdates"));  // null of a real GPU
+  const unsigned before = updates ? updates() : 0;
+  const Engine engine = engine_from(model);
+  Context context = engine.create_context({1});
+  const cuda::Stream stream(gpu->device);
+  std::vector<Tensor> xs, ys;
+  std::vector<Gpu::Array> x, y, m;  // of all runs, so that none of their addresses is given twice
+  for (int round = 0; round < 40; ++round) {
+    xs.push_back(random_tensor(random, DType::f32, {4, 24}));
+    ys.push_back(random_tensor(random, DType::f32, {4, 24}));
+    // From a place of another alignment now and then: that is another kernel.
+    x.push_back(gpu->upload(xs.back(), round == 25 ? 4 : 0));
+    y.push_back(gpu->upload(ys.back()));
+    m.push_back(gpu->make(4 * 24 * sizeof(float)));
+    context.set_input("x", {4, 24}, x.back().data, Place::device);
+    context.set_input("y", {4, 24}, y.back().data, Place::device);
+    context.bind_output("m", m.back().data, m.back().bytes, Place::device);
+    context.bind_output("r", nullptr, 0, Place::device);
+    context.enqueue(stream.handle());
+    if (round == 20 && updates) {
+      EXPECT_GT(updates(), before + 10);
+    }
+  }
+  stream.synchronize();
+  for (size_t i = 0; i < m.size(); ++i) {
+    SCOPED_TRACE(i);
+    expect_close(gpu->download(m[i], DType::f32, {4, 24}), reference(model, {xs[i], ys[i]})[0]);
+  }
+}
+
 // The emulated GPU does nothing before somebody waits for it.
 TEST_F(DeviceMemory, EnqueueDoesNotWait) {
   if (!gpu->is_emulated()) GTEST_SKIP() << "whether a GPU is done already is its affair";
@@ -452,16 +502,29 @@ TEST(RecordedRuns, TheLatestAreRemembered) {
   const std::byte memory[20] = {};
   const auto operands = [&](int i) { return std::vector<const std::byte*>{memory + i, memory}; };
   RecordedSteps steps;
-  EXPECT_EQ(steps.find(operands(0)), nullptr);
-  EXPECT_EQ(steps.find(operands(1)), nullptr);
+  const auto is_new = [&](int i) {
+    if (steps.find(operands(i))) return false;
+    steps.remember(operands(i));
+    return true;
+  };
+  EXPECT_TRUE(is_new(0));
+  EXPECT_TRUE(is_new(1));
   for (int round = 0; round < 10; ++round) {
     RecordedSteps::Run* run = steps.find(operands(round % 2));
     ASSERT_NE(run, nullptr);
     EXPECT_EQ(run->operands, operands(round % 2));
+    EXPECT_EQ(steps.find_spare(), nullptr) << "there is room";
   }
-  for (int i = 2; i < 9; ++i) EXPECT_EQ(steps.find(operands(i)), nullptr);
-  EXPECT_NE(steps.find(operands(1)), nullptr) << "the eighth";
-  EXPECT_EQ(steps.find(operands(0)), nullptr) << "forgotten";
+  for (int i = 2; i < 9; ++i) EXPECT_TRUE(is_new(i));
+  EXPECT_EQ(steps.find_spare()->operands, operands(1)) << "the longest ago";
+  EXPECT_FALSE(is_new(1)) << "the eighth";
+  EXPECT_TRUE(is_new(0)) << "forgotten";
+  class Nothing final : public DeviceRecording {
+    void replay() override {}
+  };
+  steps.find(operands(4))->recording = std::make_unique<Nothing>();
+  steps.find(operands(5))->recording = std::make_unique<Nothing>();
+  EXPECT_EQ(steps.find_spare()->operands, operands(4)) << "the longest ago of those with a recording";
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 // Adding a function: its name and parameters come from src/cuda/c_api.h, which is checked against what is here.
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -57,17 +58,25 @@ struct Loaded {
 using Clock = std::chrono::steady_clock;
 struct Event {
   Clock::time_point time{};
-  Stream* stream = nullptr;                     // null: not recorded
-  std::shared_ptr<std::vector<Work>> captured;  // in this capture, as a place in it and no moment
+  Stream* stream = nullptr;         // null: not recorded
+  std::shared_ptr<Nodes> captured;  // in this capture, as a place in it and no moment
 };
 
-struct GraphNodes {
+struct Graph {
+  std::shared_ptr<Nodes> owned;  // null while a stream is captured into it
+  Nodes* nodes = nullptr;
+};
+
+struct Executable {
+  std::vector<const Node*> nodes;  // of the graph that it was made of
   std::vector<Work> work;
 };
 
 bool initialized = false;
 int context_value = 0;  // whose address is the context
 thread_local int contexts_pushed = 0;
+unsigned updates = 0;           // of kernels in graphs
+thread_local Graph being_made;  // the graph that a capture of this thread makes
 thread_local int captures = 0;  // streams that this thread records, during which it can neither take memory nor wait
 
 // Memory of the host that kernels may use too, with its size.
@@ -542,6 +551,61 @@ EMULATOR_API Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Han
 
 namespace {
 
+std::shared_ptr<KernelCall> make_call(const Function& function, Index blocks, Index threads, unsigned shared_bytes,
+                                      void** arguments, bool together, unsigned cluster_blocks, bool may_start) {
+  const auto call = std::make_shared<KernelCall>();
+  for (unsigned p = 0; p < function.kernel->parameter_count; ++p) {
+    const size_t bytes = function.kernel->parameters[p].bytes;
+    call->values.emplace_back((bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
+    std::memcpy(call->values.back().data(), arguments[p], bytes);
+    call->pointers.push_back(call->values.back().data());
+  }
+  call->launch = {const_cast<Function*>(&function),
+                  blocks.x,
+                  blocks.y,
+                  blocks.z,
+                  threads.x,
+                  threads.y,
+                  threads.z,
+                  shared_bytes,
+                  call->pointers.data()};
+  call->with = [=, &function](void** others) {
+    return make_call(function, blocks, threads, shared_bytes, others, together, cluster_blocks, may_start);
+  };
+  // Not the call itself, which has this.
+  call->work = [=, values = call->values, module = function.module, name = function.name, kernel = function.kernel] {
+    std::vector<void*> pointers;
+    for (const auto& value : values) pointers.push_back(const_cast<std::max_align_t*>(value.data()));
+    for (unsigned p = 0; p < kernel->parameter_count; ++p) {
+      if (!kernel->parameters[p].is_pointer) continue;
+      uintptr_t address = 0;
+      std::memcpy(&address, pointers[p], sizeof address);
+      // An operand without elements may lie in the program itself, and where one begins may lie before it.
+      Dl_info program;
+      if (address != 0 && !may_be_device_memory(address) && !is_pinned(address) &&
+          dladdr(reinterpret_cast<const void*>(address), &program) == 0)
+        return "parameter " + std::to_string(p) + " of kernel '" + name + "' points to no device memory";
+    }
+    Launch launch;
+    launch.name = name;
+    launch.kernel = kernel;
+    launch.enter = module->enter();
+    launch.blocks = blocks;
+    launch.threads = threads;
+    launch.shared_bytes = shared_bytes;
+    launch.cluster_blocks = cluster_blocks;
+    launch.may_start = may_start;
+    launch.arguments = pointers.data();
+    static bool is_odd = false;
+    launch.is_odd = is_odd = !is_odd;
+    run_grid(launch, together);
+    if (launch.failed()) return launch.problem();
+    const std::string damaged = damage();
+    return damaged.empty() ? damaged : "kernel '" + name + "' writes to " + damaged;
+  };
+  return call;
+}
+
 Result launch_kernel(const Function& function, Index blocks, Index threads, unsigned shared_bytes, Handle handle,
                      void** arguments, bool together, unsigned cluster_blocks = 1, bool may_start = false) {
   const auto count = [](Index i) { return uint64_t{i.x} * i.y * i.z; };
@@ -554,45 +618,9 @@ Result launch_kernel(const Function& function, Index blocks, Index threads, unsi
     return invalid_cluster_size;
   if (together && count(blocks) > facts::multiprocessors) return too_many_resources;
   return on(handle, [&](Stream& stream) {
-    struct Arguments {
-      std::vector<std::vector<std::max_align_t>> values;
-      std::vector<void*> pointers;
-    };
-    const auto kept = std::make_shared<Arguments>();
-    for (unsigned p = 0; p < function.kernel->parameter_count; ++p) {
-      const size_t bytes = function.kernel->parameters[p].bytes;
-      kept->values.emplace_back((bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
-      std::memcpy(kept->values.back().data(), arguments[p], bytes);
-      kept->pointers.push_back(kept->values.back().data());
-    }
-    stream.add([=, module = function.module, name = function.name, kernel = function.kernel] {
-      for (unsigned p = 0; p < kernel->parameter_count; ++p) {
-        if (!kernel->parameters[p].is_pointer) continue;
-        uintptr_t address = 0;
-        std::memcpy(&address, kept->pointers[p], sizeof address);
-        // An operand without elements may lie in the program itself, and where one begins may lie before it.
-        Dl_info program;
-        if (address != 0 && !may_be_device_memory(address) && !is_pinned(address) &&
-            dladdr(reinterpret_cast<const void*>(address), &program) == 0)
-          return "parameter " + std::to_string(p) + " of kernel '" + name + "' points to no device memory";
-      }
-      Launch launch;
-      launch.name = name;
-      launch.kernel = kernel;
-      launch.enter = module->enter();
-      launch.blocks = blocks;
-      launch.threads = threads;
-      launch.shared_bytes = shared_bytes;
-      launch.cluster_blocks = cluster_blocks;
-      launch.may_start = may_start;
-      launch.arguments = kept->pointers.data();
-      static bool is_odd = false;
-      launch.is_odd = is_odd = !is_odd;
-      run_grid(launch, together);
-      if (launch.failed()) return launch.problem();
-      const std::string damaged = damage();
-      return damaged.empty() ? damaged : "kernel '" + name + "' writes to " + damaged;
-    });
+    const auto call =
+        make_call(function, blocks, threads, shared_bytes, arguments, together, cluster_blocks, may_start);
+    stream.add(call->work, call);
     return Result{success};
   });
 }
@@ -632,7 +660,8 @@ EMULATOR_API Result cuLaunchCooperativeKernel(Handle function, unsigned grid_x, 
 EMULATOR_API Result cuStreamBeginCapture_v2(Handle handle, int) {
   return on(handle, [&](Stream& stream) {
     if (handle == nullptr || stream.captured) return Result{capture_unsupported};
-    stream.captured = std::make_shared<std::vector<Work>>();
+    stream.captured = std::make_shared<Nodes>();
+    stream.latest = nullptr;
     stream.is_invalid = false;
     ++captures;
     return Result{success};
@@ -647,7 +676,7 @@ EMULATOR_API Result cuStreamEndCapture(Handle handle, Handle* graph) {
     stream.captured = nullptr;
     --captures;
     if (stream.is_invalid) return Result{capture_invalidated};
-    *graph = new GraphNodes{std::move(*captured)};
+    *graph = new Graph{captured, captured.get()};
     return Result{success};
   });
 }
@@ -659,32 +688,89 @@ EMULATOR_API Result cuStreamIsCapturing(Handle handle, int* status) {
   });
 }
 
+// The graph is the one that is being made; it can be asked for its nodes until the next call.
+EMULATOR_API Result cuStreamGetCaptureInfo_v3(Handle handle, int* status, uint64_t* id, Handle* graph,
+                                              const Handle** dependencies, const void** edges, size_t* count) {
+  return on(handle, [&](Stream& stream) {
+    *status = stream.captured ? 1 : 0;
+    if (!stream.captured) return Result{success};
+    being_made.nodes = stream.captured.get();
+    if (id) *id = reinterpret_cast<uintptr_t>(stream.captured.get());
+    if (graph) *graph = &being_made;
+    if (dependencies) *dependencies = &stream.latest;
+    if (edges) *edges = &stream.latest;  // data of an edge, as long as a pointer
+    if (count) *count = stream.latest ? 1 : 0;
+    return Result{success};
+  });
+}
+
+EMULATOR_API Result cuGraphGetNodes(Handle graph, Handle* nodes, size_t* count) {
+  const Nodes& all = *static_cast<Graph*>(graph)->nodes;
+  if (nodes)
+    for (size_t i = 0; i < std::min(*count, all.size()); ++i) nodes[i] = all[i].get();
+  *count = all.size();
+  return success;
+}
+
+EMULATOR_API Result cuGraphNodeGetType(Handle node, int* type) {
+  constexpr int event_record = 7;
+  *type = static_cast<Node*>(node)->kernel ? node_of_kernel : event_record;
+  return success;
+}
+
+EMULATOR_API Result cuGraphKernelNodeGetParams_v2(Handle node, KernelNode* parameters) {
+  if (!static_cast<Node*>(node)->kernel) return invalid_value;
+  *parameters = static_cast<Node*>(node)->kernel->launch;
+  return success;
+}
+
+EMULATOR_API Result cuGraphExecKernelNodeSetParams_v2(Handle executable, Handle node, const KernelNode* parameters) {
+  auto& [nodes, work] = *static_cast<Executable*>(executable);
+  const auto found = std::find(nodes.begin(), nodes.end(), node);
+  if (found == nodes.end() || !(*found)->kernel || (*found)->kernel->launch.function != parameters->function)
+    return invalid_value;
+  ++updates;
+  work[static_cast<size_t>(found - nodes.begin())] = (*found)->kernel->with(parameters->arguments)->work;
+  return success;
+}
+
+// How often kernels of graphs were given other arguments: for tests.
+EMULATOR_API unsigned emulatedUpdates() {
+  return updates;
+}
+
 EMULATOR_API Result cuGraphInstantiateWithFlags(Handle* executable, Handle graph, unsigned long long) {
   if (graph == nullptr) return invalid_value;
-  *executable = new GraphNodes(*static_cast<GraphNodes*>(graph));
+  auto* made = new Executable;
+  for (const auto& node : *static_cast<Graph*>(graph)->nodes) {
+    made->nodes.push_back(node.get());
+    made->work.push_back(node->work);
+  }
+  *executable = made;
   return success;
 }
 
 EMULATOR_API Result cuGraphLaunch(Handle executable, Handle handle) {
   return on(handle, [&](Stream& stream) {
-    for (const Work& work : static_cast<GraphNodes*>(executable)->work) stream.add(work);
+    for (const Work& work : static_cast<Executable*>(executable)->work) stream.add(work);
     return Result{success};
   });
 }
 
 EMULATOR_API Result cuGraphExecDestroy(Handle executable) {
-  delete static_cast<GraphNodes*>(executable);
+  delete static_cast<Executable*>(executable);
   return success;
 }
 
 EMULATOR_API Result cuGraphDestroy(Handle graph) {
-  delete static_cast<GraphNodes*>(graph);
+  delete static_cast<Graph*>(graph);
   return success;
 }
 
 // What the product looks up and this file lacks, or has with other parameters, is an error here.
 #define EMULATOR_CHECK(name, parameters) static_assert(std::is_same_v<decltype(&name), Result(*) parameters>);
 CAMSHAFT_CUDA_DRIVER(EMULATOR_CHECK)
+CAMSHAFT_CUDA_NEWER_DRIVER(EMULATOR_CHECK)
 
 namespace emulator {
 
