@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -117,6 +118,26 @@ TEST(Reduce, ALongSumKeepsItsDigits) {
     Reduce(ReduceKind::sum, DType::f32, {n}, {0}).run(pool, x.data(), y.data());
     EXPECT_NEAR(y[0], static_cast<double>(n) * 0.1f, 5);  // one accumulator would be off by thousands
     Reduce(ReduceKind::mean, DType::f32, {n / 3, 3}, {0}).run(pool, x.data(), std::vector<float>(3).data());
+  });
+}
+
+// SqueezeNet with equal weights: its softmax magnifies the last bit of its means.
+TEST(Reduce, EqualColumnsHaveEqualSumsWhereverTheyStand) {
+  RandomData random;
+  for_each_target([&] {
+    for (const int64_t rows : {1, 3, 7, 169, 300}) {
+      const int64_t columns = 1000;
+      const std::vector<float> of_rows = random.vector(rows);
+      std::vector<float> x, y(static_cast<size_t>(columns));
+      for (const float of_row : of_rows) x.insert(x.end(), static_cast<size_t>(columns), of_row);
+      for (const int threads : {1, 3}) {
+        ThreadPool pool(threads);
+        for (const ReduceKind kind : {ReduceKind::sum, ReduceKind::mean, ReduceKind::sum_square, ReduceKind::sum_abs}) {
+          Reduce(kind, DType::f32, {rows, columns}, {0}).run(pool, x.data(), y.data());
+          EXPECT_EQ(std::count(y.begin(), y.end(), y[0]), columns) << rows << " rows, " << threads << " threads";
+        }
+      }
+    }
   });
 }
 
