@@ -1,5 +1,5 @@
 # cmake -D FOLDER=… -D OUTPUT=… -D NAME=… -P: a header with a hash of all sources below FOLDER, as the macro NAME.
-file(GLOB_RECURSE sources RELATIVE ${FOLDER} ${FOLDER}/*.cpp ${FOLDER}/*.h)
+file(GLOB_RECURSE sources RELATIVE ${FOLDER} ${FOLDER}/*.cpp ${FOLDER}/*.h ${FOLDER}/*.cuh)
 list(SORT sources)
 set(all "")
 foreach(source ${sources})

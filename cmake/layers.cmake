@@ -46,7 +46,8 @@ endfunction()
 # layer: what was measured with other kernels says nothing about these.
 function(camshaft_source_hash layer name)
   set(folder ${PROJECT_BINARY_DIR}/generated/${layer})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${layer}/*.cpp ${PROJECT_SOURCE_DIR}/src/${layer}/*.h)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${layer}/*.cpp ${PROJECT_SOURCE_DIR}/src/${layer}/*.h
+       ${PROJECT_SOURCE_DIR}/src/${layer}/*.cuh)
   file(MAKE_DIRECTORY ${folder})
   add_custom_command(
     OUTPUT ${folder}/source_hash.h

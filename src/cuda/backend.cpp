@@ -9,6 +9,7 @@
 #include "cuda/queue.h"
 #include "cuda/stopwatch.h"
 #include "cuda/tactic.h"
+#include "source_hash.h"
 
 namespace camshaft::cuda {
 
@@ -73,8 +74,9 @@ class CudaBackend final : public Backend {
     info_.memory_bytes = facts.memory_bytes;
     info_.limits = limits_of(facts);
     info_.features = {fmt::format("{} multiprocessors", facts.multiprocessors)};
-    info_.code = fmt::format("{}, driver {}, NVRTC {}, cuBLASLt {}, cuDNN {}", host_->device().code,
-                             driver_library().version, nvrtc_library().version, blas_identity(), dnn_identity());
+    info_.code = fmt::format("{}, GPU ({}), driver {}, NVRTC {}, cuBLASLt {}, cuDNN {}", host_->device().code,
+                             CAMSHAFT_CUDA_SOURCE_HASH, driver_library().version, nvrtc_library().version,
+                             blas_identity(), dnn_identity());
   }
 
   const DeviceInfo& device() const override { return info_; }
