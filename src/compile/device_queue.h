@@ -64,6 +64,8 @@ class DeviceQueue {
   /// What was put into the queue since the recording, or the part before, began is a part of it.
   virtual void finish_part() {}
   virtual std::unique_ptr<DeviceRecording> finish_recording() = 0;
+  /// start_recording() and put(), which leaves no recording begun when it throws.
+  void put_into_recording(const std::function<void()>& put);
   /// Of so many moments.
   virtual std::unique_ptr<DeviceTimeline> make_timeline(size_t moments) = 0;
 };

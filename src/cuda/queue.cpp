@@ -38,16 +38,7 @@ class QueueRecording final : public DeviceRecording {
       : queue_(queue), recorded_(recorded), recording_(recorded, parts) {}
   void replay() override { recording_.launch(queue_.stream()); }
   bool replace(size_t part, const std::function<void()>& put) override {
-    queue_.start_recording();
-    try {
-      put();
-    } catch (...) {
-      try {
-        queue_.finish_recording();
-      } catch (const Error&) {  // the first error says why
-      }
-      throw;
-    }
+    queue_.put_into_recording(put);
     queue_.stop_recording();
     return recording_.replace(part, recorded_);
   }

@@ -99,19 +99,12 @@ class DeviceContest::Stage {
   /// `launch` so many times; null: only what is around it.
   std::unique_ptr<DeviceRecording> record(Launch* launch, int repeats) {
     DeviceQueue& queue = *contest_.queue_;
-    queue.start_recording();
-    try {
+    queue.put_into_recording([&] {
       for (int r = 0; r < repeats; ++r) {
         leave_behind();
         if (launch) run(*launch);
       }
-    } catch (...) {
-      try {
-        queue.finish_recording();
-      } catch (const Error&) {  // the first error says why
-      }
-      throw;
-    }
+    });
     return queue.finish_recording();
   }
 
