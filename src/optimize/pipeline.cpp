@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <span>
-#include <string_view>
 
+#include "base/trace.h"
 #include "graph/verify.h"
 #include "ops/control_flow.h"
 #include "optimize/allow_tf32.h"
@@ -100,11 +99,6 @@ constexpr Pass precision_passes[] = {
     {"allow_tf32", allow_tf32, 0},
 };
 
-bool tracing() {
-  const char* trace = std::getenv("CAMSHAFT_TRACE");
-  return trace && std::string_view(trace).find("passes") != std::string_view::npos;
-}
-
 #ifdef NDEBUG
 constexpr bool always_verify = false;
 #else
@@ -114,7 +108,7 @@ constexpr bool always_verify = true;
 class Pipeline {
  public:
   Pipeline(Graph& graph, const PassContext& context)
-      : graph_(graph), context_(context), verify_(always_verify || context.verify), trace_(tracing()) {}
+      : graph_(graph), context_(context), verify_(always_verify || context.verify), trace_(is_traced("passes")) {}
 
   void run() {
     if (verify_) verify(graph_, "import");

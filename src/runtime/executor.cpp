@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
-#include <string_view>
 
 #include "base/nvtx.h"
 #include "base/out_of_memory.h"
@@ -20,17 +18,11 @@ namespace {
 
 // What a profiler shows for a layer.
 std::string range_name(const PlanStep& step) {
-  std::string name;
-  for (const std::string& source : step.sources) name += (name.empty() ? "" : ", ") + source;
-  return fmt::format("{} [{}]", name.empty() ? step.name : name, step.tactic.empty() ? step.op : step.tactic);
+  return fmt::format("{} [{}]", step.sources.empty() ? step.name : fmt::format("{}", fmt::join(step.sources, ", ")),
+                     step.tactic.empty() ? step.op : step.tactic);
 }
 
 }  // namespace
-
-bool Executor::is_traced_by_layer() {
-  const char* trace = std::getenv("CAMSHAFT_TRACE");
-  return trace && std::string_view(trace).find("layers") != std::string_view::npos;
-}
 
 Executor::~Executor() {
   try {
@@ -228,16 +220,7 @@ void Executor::run_all(const BoundPlan& bound, const RecordedSteps& steps, bool 
 
 std::unique_ptr<DeviceRecording> Executor::record(const BoundPlan& bound, const RecordedSteps& steps) {
   const NvtxRange range([] { return "recording"; });
-  queue_->start_recording();
-  try {
-    run_all(bound, steps, true);
-  } catch (...) {
-    try {
-      queue_->finish_recording();
-    } catch (const Error&) {  // the first error says why
-    }
-    throw;
-  }
+  queue_->put_into_recording([&] { run_all(bound, steps, true); });
   return queue_->finish_recording();
 }
 

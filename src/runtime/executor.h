@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/aligned_buffer.h"
+#include "base/trace.h"
 #include "camshaft/cancellation.h"
 #include "camshaft/profiler.h"
 #include "camshaft/tensor.h"
@@ -73,8 +74,6 @@ class Executor {
   void run_step(const BoundPlan& bound, size_t s);
   void run_dynamic_step(const BoundPlan& bound, size_t s);
   void wait_for_device();
-  /// CAMSHAFT_TRACE=layers: no recordings, so that a profiler can tell which kernels a layer launched.
-  static bool is_traced_by_layer();
   /// Makes ready for a run whose steps are timed, and reads what the device's took.
   void prepare_profile();
   void finish_profile();
@@ -92,7 +91,7 @@ class Executor {
   void bring_to_device(std::byte* to, std::span<const std::byte> from);
 
   const Plan& plan_;
-  const bool traces_layers_ = is_traced_by_layer();
+  const bool traces_layers_ = is_traced("layers");
   ThreadPool pool_;
   std::unique_ptr<DeviceQueue> queue_;
   AlignedBuffer arena_;
