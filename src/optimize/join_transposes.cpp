@@ -1,8 +1,11 @@
 #include "optimize/join_transposes.h"
 
+#include <map>
+
 #include "ops/move.h"
 #include "ops/pointwise.h"
 #include "ops/region.h"
+#include "optimize/append_node.h"
 #include "optimize/match.h"
 
 namespace camshaft {
@@ -37,19 +40,9 @@ Node joined(Graph& graph, const ops::Transpose& transpose, const Node& other, Va
     result = body.add(other.op, {turned}, name, other.sources);
   } else {
     const Graph& old = other.bodies[0];
-    std::vector<ValueId> renamed(old.values.size(), no_value);
-    renamed[static_cast<size_t>(old.inputs[0])] = turned;
-    for (const Node& inner : old.nodes) {
-      std::vector<ValueId> operands;
-      for (const ValueId id : inner.inputs) {
-        ValueId& there = renamed[static_cast<size_t>(id)];
-        if (there == no_value) there = body.add_constant(old.value(id).name, old.value(id).constant);
-        operands.push_back(there);
-      }
-      renamed[static_cast<size_t>(inner.outputs[0])] =
-          body.add(inner.op, operands, old.value(inner.outputs[0]).name, inner.sources);
-    }
-    result = renamed[static_cast<size_t>(old.outputs[0])];
+    std::map<ValueId, ValueId> renamed{{old.inputs[0], turned}};
+    for (const Node& inner : old.nodes) append_node(old, inner, body, renamed);
+    result = renamed.at(old.outputs[0]);
   }
   body.add_output(name, result);
   Node made{ops::Region{ops::RegionKind::pointwise}, {x}, last.outputs, {}, last.sources};

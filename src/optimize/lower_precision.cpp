@@ -13,6 +13,7 @@
 #include "ops/reduce.h"
 #include "ops/region.h"
 #include "ops/resize.h"
+#include "optimize/append_node.h"
 
 namespace camshaft {
 
@@ -302,20 +303,10 @@ class Lowering {
       to_widen.clear();
     };
     const auto add = [&](const Node& inner_node, const Graph& from) {
-      std::vector<ValueId> operands;
-      std::vector<std::string> names;
-      for (const ValueId id : inner_node.inputs) {
-        if (id != no_value && !renamed.contains(id))
-          renamed[id] = made.add_constant(from.value(id).name, from.value(id).constant);
-        operands.push_back(id == no_value ? no_value : renamed.at(id));
-      }
-      for (const ValueId id : inner_node.outputs) names.push_back(from.value(id).name);
-      const auto outputs = made.add_node(inner_node.op, operands, names, inner_node.sources, inner_node.bodies);
-      for (size_t o = 0; o < outputs.size(); ++o) {
-        renamed[inner_node.outputs[o]] = outputs[o];
+      const std::vector<ValueId> outputs = append_node(from, inner_node, made, renamed);
+      for (size_t o = 0; o < outputs.size(); ++o)
         if (made.type(outputs[o]).dtype != from.type(inner_node.outputs[o]).dtype)
           to_widen.emplace_back(inner_node.outputs[o], outputs[o]);
-      }
     };
     if (is_region) {
       for (size_t n = 0; n < body->nodes.size(); ++n) {

@@ -9,6 +9,7 @@
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
 #include "ops/region.h"
+#include "optimize/append_node.h"
 #include "optimize/match.h"
 
 namespace camshaft {
@@ -86,16 +87,7 @@ class Exchanger {
     inputs[static_cast<size_t>(at)] = rows;
     for (size_t i = 0; i < inputs.size(); ++i)
       renamed[old.inputs[i]] = body.add_input(old.value(old.inputs[i]).name, graph_.type(inputs[i]));
-    const auto operand = [&](ValueId id) {
-      const auto [it, is_new] = renamed.try_emplace(id, no_value);
-      if (is_new && id != no_value) it->second = body.add_constant(old.value(id).name, old.value(id).constant);
-      return it->second;
-    };
-    for (const Node& inner : old.nodes) {
-      std::vector<ValueId> operands;
-      for (const ValueId id : inner.inputs) operands.push_back(operand(id));
-      renamed[inner.outputs[0]] = body.add(inner.op, operands, old.value(inner.outputs[0]).name, inner.sources);
-    }
+    for (const Node& inner : old.nodes) append_node(old, inner, body, renamed);
     body.add_output(old.output_names[0], renamed.at(old.outputs[0]));
     return graph_.add_node(node.op, inputs, {name}, node.sources, {std::move(body)})[0];
   }
