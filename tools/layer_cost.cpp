@@ -20,9 +20,8 @@ std::vector<std::optional<ops::Cost>> layer_costs(const Engine& engine, const st
 }
 
 LayerBound layer_bound(const ops::Cost& cost, bool rounds, const DeviceLimits& limits) {
-  const double bytes = cost.constant_bytes + cost.activation_bytes;
   LayerBound bound;
-  if (limits.memory_bytes > 0) bound = {bytes / limits.memory_bytes, "memory"};
+  if (limits.memory_bytes > 0) bound = {cost.bytes() / limits.memory_bytes, "memory"};
   const bool is_half = cost.dtype == DType::f16 || cost.dtype == DType::bf16;
   double most = 0;
   std::string_view what = "f32";  // as what is no matrix is computed

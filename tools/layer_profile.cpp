@@ -18,7 +18,7 @@ double seconds_per_run(const LayerTime& layer) {
 }
 
 double bytes_of(const std::optional<ops::Cost>& cost) {
-  return cost ? cost->constant_bytes + cost->activation_bytes : 0;
+  return cost ? cost->bytes() : 0;
 }
 
 double total_per_run(const std::vector<LayerTime>& layers) {

@@ -18,10 +18,8 @@ namespace {
 constexpr size_t most_kept_bytes = size_t{4} << 30;
 
 std::string describe(const PlanStep& step) {
-  std::string sources;
-  for (const std::string& s : step.sources) sources += (sources.empty() ? "" : ", ") + s;
   return fmt::format("layer '{}' ({}, tactic {}), from the model's nodes {}", step.name, step.op, step.tactic,
-                     sources.empty() ? "-" : sources);
+                     step.sources.empty() ? "-" : fmt::format("{}", fmt::join(step.sources, ", ")));
 }
 
 // [n, …, c] as [n, c, …].

@@ -11,12 +11,6 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-double difference(double a, double b) {
-  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
-  const double d = std::abs(a - b);
-  return std::isnan(d) ? infinite : d;
-}
-
 double ratio(double found, double allowed) {
   if (found == 0) return 0;
   return allowed > 0 ? found / allowed : infinite;

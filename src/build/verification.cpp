@@ -72,11 +72,9 @@ OutputError compare(const std::string& name, const Tensor& expected, const Tenso
   for (size_t i = 0; i < e.size(); ++i) {
     if (std::isfinite(e[i]) && std::abs(e[i]) >= never) continue;
     if (std::isfinite(e[i])) error.scale = std::max(error.scale, std::abs(e[i]));
-    if (e[i] == a[i] || (std::isnan(e[i]) && std::isnan(a[i]))) continue;
-    ++differing;
-    const double difference = std::abs(e[i] - a[i]);
-    error.max_error =
-        std::max(error.max_error, std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference);
+    const double distance = difference(e[i], a[i]);
+    differing += distance > 0 ? 1 : 0;
+    error.max_error = std::max(error.max_error, distance);
   }
   if (error.exact && differing > 0) error.differing = static_cast<double>(differing) / static_cast<double>(e.size());
   error.passed = error.exact ? error.max_error == 0 : error.relative() <= tolerance;
@@ -84,6 +82,12 @@ OutputError compare(const std::string& name, const Tensor& expected, const Tenso
 }
 
 }  // namespace
+
+double difference(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  const double distance = std::abs(a - b);
+  return std::isnan(distance) ? std::numeric_limits<double>::infinity() : distance;
+}
 
 std::vector<OutputError> compare_outputs(const std::vector<std::string>& names, const std::vector<Tensor>& expected,
                                          const std::vector<Tensor>& actual, double tolerance, double rounding) {

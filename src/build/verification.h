@@ -10,6 +10,9 @@
 
 namespace camshaft {
 
+/// |a - b|; 0 for equal infinities and two NaNs, infinite where it is no number else.
+double difference(double a, double b);
+
 /// Errors of each output. Floats pass when OutputError::relative() <= tolerance; equal infinities and
 /// NaNs in the same places count as equal, elsewhere the error is infinite. Integers, bools and strings must be
 /// equal; `undecided` is left 0. Containers are compared element by element.

@@ -4,6 +4,8 @@
 #include <functional>
 #include <numeric>
 
+#include "base/random.h"
+
 namespace camshaft {
 
 namespace {
@@ -64,10 +66,9 @@ void climb(const std::vector<BufferLifetime>& buffers, std::vector<size_t> order
            int64_t goal, MemoryPlan& best) {
   std::vector<int64_t> offsets = best.offsets, tried(buffers.size(), 0);
   int64_t peak = best.peak;
-  uint64_t state = 1;
+  Random random(1);
   const auto draw = [&](size_t below) {
-    state = state * 6364136223846793005 + 1442695040888963407;
-    return static_cast<size_t>(state >> 33) % below;
+    return static_cast<size_t>(random.integer(0, static_cast<int64_t>(below) - 1));
   };
   const size_t attempts = std::min(most_attempts, most_placements / order.size());
   std::vector<size_t> near;  // positions in the order

@@ -17,6 +17,8 @@ struct Cost {
   bool is_matrix = false;
   double constant_bytes = 0;    ///< of the constants read, as the graph has them
   double activation_bytes = 0;  ///< of the other inputs, each once, and the outputs
+
+  double bytes() const { return constant_bytes + activation_bytes; }
 };
 
 /// The cost of a node of `graph` when its symbols have these values; nullopt where a size is known only after running.
