@@ -70,6 +70,7 @@ class Compiled {
     if (!tile.by_warpgroups || !is_product_) return needed;
     return std::max(needed, std::min(more_than_half, device->facts().shared_bytes_per_block));
   }
+
   /// As chosen at the optimum; by the cost model elsewhere.
   int splits(const ContractSize& size) const {
     return size.is_same_work(optimum_) ? splits_ : choose_splits(form_, tile, size, device->facts()).splits;

@@ -16,8 +16,7 @@ struct ContractTile {
   int stages = 4;
   bool by_warpgroups = false;  ///< by wgmma: f16 and bf16 on compute capability 9.0; warps_m is a multiple of 4
   bool tf32 = false;           ///< f32 on tensor cores, rounded to TF32: from compute capability 8.0 on
-
-  bool waits = false;  ///< by wgmma: for each slice's products, and has one more on its way in the same room
+  bool waits = false;          ///< by wgmma: for each slice's products, and has one more on its way in the same room
 
   int threads() const { return 32 * warps_m * warps_n * warps_k; }
   /// Of dynamic shared memory: the ring, or the sums on their way out.

@@ -36,10 +36,7 @@ struct WarpgroupProducts {
     }
     wgmma_commit();
     wgmma_wait<0>();
-#pragma unroll
-    for (int n = 0; n < warp_keys / 8; ++n)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) keep(scores[n][e]);
+    keep_all(scores);
   }
   __device__ __forceinline__ void begin_values(const Element* tile) {
     values = matrix_descriptor(shared_address(tile), panel_bytes);
@@ -51,9 +48,6 @@ struct WarpgroupProducts {
   static __device__ __forceinline__ void finish_values(f32 (&sums)[value_padded / 8][4]) {
     wgmma_commit();
     wgmma_wait<0>();
-#pragma unroll
-    for (int v = 0; v < value_padded / 8; ++v)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) keep(sums[v][e]);
+    keep_all(sums);
   }
 };

@@ -54,11 +54,7 @@ struct WarpgroupSums {
   __device__ __forceinline__ void wait_for_all() {
     wgmma_wait<0>();
 #pragma unroll
-    for (int i = 0; i < blocks_m; ++i)
-#pragma unroll
-      for (int j = 0; j < group_n / 8; ++j)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) keep(d[i][j][e]);
+    for (int i = 0; i < blocks_m; ++i) keep_all(d[i]);
   }
 
   struct Lane {};

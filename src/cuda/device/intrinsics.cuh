@@ -309,6 +309,13 @@ __device__ __forceinline__ void wgmma_wait() {
 }
 /// Not read or moved before this.
 __device__ __forceinline__ void keep(f32& value) { asm volatile("" : "+f"(value) : : "memory"); }
+template <int Fragments>
+__device__ __forceinline__ void keep_all(f32 (&values)[Fragments][4]) {
+#pragma unroll
+  for (int i = 0; i < Fragments; ++i)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) keep(values[i][e]);
+}
 #endif
 
 // ---- copies from global to shared memory that go on beside the computation; at once before compute capability 8.0
