@@ -1,5 +1,7 @@
 #include "base/hash.h"
 
+#include "base/hash_avx2.h"
+
 #define XXH_STATIC_LINKING_ONLY  // for the definition of XXH3_state_t
 #include <xxhash.h>
 
@@ -19,9 +21,21 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
+// The distribution's library is compiled for SSE2, with which the checksums of a 350 MB engine in memory take 19 ms;
+// with AVX2 they take 11, and with AVX-512 no less.
+#if defined(__x86_64__)
+bool has_avx2() {
+  static const bool has = __builtin_cpu_supports("avx2");
+  return has;
+}
+#endif
+
 }  // namespace
 
 uint64_t hash64(std::span<const std::byte> bytes) {
+#if defined(__x86_64__)
+  if (has_avx2()) return hash64_avx2(bytes.data(), bytes.size());
+#endif
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 

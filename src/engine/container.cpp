@@ -1,10 +1,12 @@
 #include "engine/container.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "base/format_bytes.h"
 #include "base/hash.h"
+#include "base/parallel.h"
 #include "camshaft/error.h"
 #include "engine/container_format.h"
 
@@ -12,6 +14,9 @@ namespace camshaft {
 namespace {
 
 namespace format = container_format;
+
+// Memory is not read faster by more.
+constexpr size_t most_threads = 8;
 
 constexpr char way_out[] = "; copy the file again, or rebuild it with `camshaft build`";
 
@@ -126,16 +131,25 @@ Container open_container(std::shared_ptr<const MappedFile> file) {
 }
 
 void Container::verify(std::span<const uint64_t> checksums) const {
-  size_t next_checksum = 0;
-  for (const Section& section : sections_) {
-    for (uint64_t begin = 0; begin < section.bytes.size(); begin += container_chunk) {
-      const auto size = static_cast<size_t>(std::min<uint64_t>(container_chunk, section.bytes.size() - begin));
-      if (hash64(section.bytes.subspan(begin, size)) == checksums[next_checksum++]) continue;
-      refuse(name_, "section '" + section.kind + "' of the engine is damaged, somewhere in bytes " +
-                        std::to_string(section.offset + begin) + " to " +
-                        std::to_string(section.offset + begin + size - 1) + " of the file");
-    }
-  }
+  struct Chunk {
+    const Section* section;
+    uint64_t begin;
+  };
+  std::vector<Chunk> chunks;
+  for (const Section& section : sections_)
+    for (uint64_t begin = 0; begin < section.bytes.size(); begin += container_chunk)
+      chunks.push_back({&section, begin});
+  // A thread for every four chunks: starting one takes as long as two thirds of a chunk.
+  const auto threads = static_cast<int>(
+      std::clamp<size_t>(std::min<size_t>(chunks.size() / 4, std::thread::hardware_concurrency()), 1, most_threads));
+  for_each_parallel(threads, chunks.size(), [&](size_t i) {
+    const auto& [section, begin] = chunks[i];
+    const auto size = static_cast<size_t>(std::min<uint64_t>(container_chunk, section->bytes.size() - begin));
+    if (hash64(section->bytes.subspan(begin, size)) == checksums[i]) return;
+    refuse(name_, "section '" + section->kind + "' of the engine is damaged, somewhere in bytes " +
+                      std::to_string(section->offset + begin) + " to " +
+                      std::to_string(section->offset + begin + size - 1) + " of the file");
+  });
 }
 
 bool Container::has(std::string_view kind) const {
