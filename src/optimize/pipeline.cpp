@@ -29,6 +29,7 @@
 #include "optimize/simplify_moves.h"
 #include "optimize/to_channels_last.h"
 #include "optimize/transposes_past_products.h"
+#include "optimize/unstack_reductions.h"
 #include "optimize/widen_images.h"
 
 namespace camshaft {
@@ -48,6 +49,7 @@ constexpr Pass passes[] = {
     {"fold_constants", fold_constants, 1},
     {"simplify_moves", simplify_moves, 1},
     {"simplify_algebra", simplify_algebra, 1},
+    {"unstack_reductions", unstack_reductions, 1},
     {"recognize_group_norm", recognize_group_norm, 1},
     {"recognize_layer_norm", recognize_layer_norm, 1},
     {"eliminate_common_subexpressions", eliminate_common_subexpressions, 1},

@@ -27,6 +27,7 @@
 #include "optimize/simplify_algebra.h"
 #include "optimize/simplify_moves.h"
 #include "optimize/to_channels_last.h"
+#include "optimize/unstack_reductions.h"
 #include "test_random.h"
 
 namespace camshaft {
@@ -356,6 +357,7 @@ constexpr NamedPass all_passes[] = {
     {"fold_constants", fold_constants},
     {"simplify_moves", simplify_moves},
     {"simplify_algebra", simplify_algebra},
+    {"unstack_reductions", unstack_reductions},
     {"recognize_group_norm", recognize_group_norm},
     {"recognize_layer_norm", recognize_layer_norm},
     {"recognize_attention", recognize_attention},
