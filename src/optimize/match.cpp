@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "ops/element_io.h"
+#include "ops/pointwise.h"
 
 namespace camshaft {
 
@@ -17,6 +18,11 @@ const Node* Producers::find(ValueId id) {
   if (id == no_value || static_cast<size_t>(id) >= node_of_.size() || node_of_[static_cast<size_t>(id)] < 0)
     return nullptr;
   return &graph_.nodes[static_cast<size_t>(node_of_[static_cast<size_t>(id)])];
+}
+
+std::vector<ValueId> Producers::inputs_of(ScalarFunction function, ValueId id) {
+  const auto* op = this->op<ops::Pointwise>(id);
+  return op && op->function == function ? find(id)->inputs : std::vector<ValueId>();
 }
 
 bool is_readable_constant(const Graph& graph, ValueId id) {

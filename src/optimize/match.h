@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "ops/scalar_function.h"
 
 namespace camshaft {
 
@@ -21,6 +22,8 @@ class Producers {
     const Node* node = find(id);
     return node && node->outputs.size() == 1 ? node->op.as<T>() : nullptr;
   }
+  /// The inputs of the pointwise operator that computes a value, if it applies `function`; empty if not.
+  std::vector<ValueId> inputs_of(ScalarFunction function, ValueId id);
 
  private:
   const Graph& graph_;

@@ -20,9 +20,12 @@
 #include "optimize/lower_precision.h"
 #include "optimize/merge_projections.h"
 #include "optimize/nest_concats.h"
+#include "optimize/recognize_activations.h"
 #include "optimize/recognize_attention.h"
 #include "optimize/recognize_group_norm.h"
 #include "optimize/recognize_layer_norm.h"
+#include "optimize/recognize_masks.h"
+#include "optimize/recognize_softmax.h"
 #include "optimize/reshape_behind_product.h"
 #include "optimize/resize_after_conv.h"
 #include "optimize/simplify_algebra.h"
@@ -52,6 +55,9 @@ constexpr Pass passes[] = {
     {"unstack_reductions", unstack_reductions, 1},
     {"recognize_group_norm", recognize_group_norm, 1},
     {"recognize_layer_norm", recognize_layer_norm, 1},
+    {"recognize_softmax", recognize_softmax, 1},
+    {"recognize_masks", recognize_masks, 1},
+    {"recognize_activations", recognize_activations, 1},
     {"eliminate_common_subexpressions", eliminate_common_subexpressions, 1},
     {"fold_affine_into_contract", fold_affine_into_contract, 1},
 
@@ -60,6 +66,9 @@ constexpr Pass passes[] = {
     {"simplify_algebra", simplify_algebra, 2},
     {"recognize_group_norm", recognize_group_norm, 2},
     {"recognize_layer_norm", recognize_layer_norm, 2},
+    {"recognize_softmax", recognize_softmax, 2},
+    {"recognize_masks", recognize_masks, 2},
+    {"recognize_activations", recognize_activations, 2},
     {"eliminate_common_subexpressions", eliminate_common_subexpressions, 2},
     {"fold_affine_into_contract", fold_affine_into_contract, 2},
 
@@ -68,6 +77,9 @@ constexpr Pass passes[] = {
     {"simplify_algebra", simplify_algebra, 3},
     {"recognize_group_norm", recognize_group_norm, 3},
     {"recognize_layer_norm", recognize_layer_norm, 3},
+    {"recognize_softmax", recognize_softmax, 3},
+    {"recognize_masks", recognize_masks, 3},
+    {"recognize_activations", recognize_activations, 3},
     {"eliminate_common_subexpressions", eliminate_common_subexpressions, 3},
     {"fold_affine_into_contract", fold_affine_into_contract, 3},
 

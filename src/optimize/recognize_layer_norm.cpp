@@ -6,6 +6,7 @@
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
 #include "optimize/match.h"
+#include "optimize/match_moments.h"
 
 namespace camshaft {
 
@@ -15,7 +16,8 @@ using F = ScalarFunction;
 
 class Recognizer {
  public:
-  explicit Recognizer(Graph& graph) : graph_(graph), uses_(graph), rewriter_(graph), producers_(graph) {}
+  explicit Recognizer(Graph& graph)
+      : graph_(graph), uses_(graph), rewriter_(graph), producers_(graph), moments_(graph, producers_) {}
 
   void run() {
     for (Node& node : rewriter_.nodes()) {
@@ -27,6 +29,7 @@ class Recognizer {
         if (replacement == no_value) replacement = take_operand(op->function, node, old_inputs);
         if (replacement == no_value) replacement = multiplied_out(op->function, node);
       }
+      if (const auto* cast = node.op.as<ops::Cast>()) replacement = between_casts(*cast, node, old_inputs[0]);
       if (replacement != no_value) {
         rewriter_.replace(node.outputs[0], replacement);
       } else {
@@ -37,94 +40,93 @@ class Recognizer {
   }
 
  private:
-  // The inputs of the node that computes a value, if it applies `function`; empty if not.
-  std::vector<ValueId> inputs_of(F function, ValueId id) {
-    const auto* op = producers_.op<ops::Pointwise>(id);
-    return op && op->function == function ? producers_.find(id)->inputs : std::vector<ValueId>();
+  // Something times one number an element of the rows, or times nothing.
+  struct Scaled {
+    ValueId value = no_value, scale = no_value;
+  };
+
+  // v of 1 / √v, or of scale / √v. The scale may be any value.
+  std::optional<Scaled> inverse_root(ValueId id) {
+    if (const ValueId v = plain_inverse_root(id); v != no_value) return Scaled{v};
+    if (const std::vector<ValueId> quotient = producers_.inputs_of(F::div, id); !quotient.empty())
+      if (const auto v = producers_.inputs_of(F::sqrt, quotient[1]); !v.empty()) return Scaled{v[0], quotient[0]};
+    const std::vector<ValueId> product = producers_.inputs_of(F::mul, id);
+    for (size_t i = 0; i < product.size(); ++i)
+      if (const ValueId v = plain_inverse_root(product[i]); v != no_value) return Scaled{v, product[1 - i]};
+    return std::nullopt;
   }
 
-  // v of 1 / √v.
-  ValueId inverse_root(ValueId id) {
-    std::vector<ValueId> root = inputs_of(F::reciprocal, id);
-    if (root.empty()) {
-      const std::vector<ValueId> quotient = inputs_of(F::div, id);
-      if (quotient.empty() || uniform_constant(graph_, quotient[0]) != 1.0) return no_value;
-      root = {quotient[1]};
+  ValueId plain_inverse_root(ValueId id) {
+    if (const auto power = producers_.inputs_of(F::pow, id);
+        !power.empty() && uniform_constant(graph_, power[1]) == -0.5)
+      return power[0];
+    const ValueId root = inverse(id);
+    if (root != no_value) {
+      const std::vector<ValueId> v = producers_.inputs_of(F::sqrt, root);
+      return v.empty() ? no_value : v[0];
     }
-    const std::vector<ValueId> v = inputs_of(F::sqrt, root[0]);
-    return v.empty() ? no_value : v[0];
+    const std::vector<ValueId> v = producers_.inputs_of(F::sqrt, id);
+    return v.empty() ? no_value : inverse(v[0]);
   }
 
-  // The first of the axes that a mean with kept dims goes over, if they are the last ones; and what it is of.
-  std::optional<std::pair<int64_t, ValueId>> mean_of(ValueId id) {
-    const auto* op = producers_.op<ops::Reduce>(id);
-    if (!op || op->kind != ops::ReduceKind::mean || !op->keep_dims || op->axes.empty()) return std::nullopt;
-    const ValueId x = producers_.find(id)->inputs[0];
-    const auto rank = static_cast<int64_t>(graph_.shape(x).size());
-    for (size_t i = 0; i < op->axes.size(); ++i)
-      if (op->axes[i] != rank - static_cast<int64_t>(op->axes.size() - i)) return std::nullopt;
-    return std::pair(op->axes[0], x);
+  // x of 1 / x.
+  ValueId inverse(ValueId id) {
+    if (const auto x = producers_.inputs_of(F::reciprocal, id); !x.empty()) return x[0];
+    const std::vector<ValueId> quotient = producers_.inputs_of(F::div, id);
+    return !quotient.empty() && uniform_constant(graph_, quotient[0]) == 1.0 ? quotient[1] : no_value;
   }
 
   ValueId normalize(F function, const Node& node) {
     if (function == F::div) {
-      const std::vector<ValueId> v = inputs_of(F::sqrt, node.inputs[1]);
-      return v.empty() ? no_value : normalize(node.inputs[0], v[0], node);
+      const std::vector<ValueId> v = producers_.inputs_of(F::sqrt, node.inputs[1]);
+      return v.empty() ? no_value : normalize(node.inputs[0], {v[0]}, node);
     }
     if (function != F::mul) return no_value;
     for (const size_t i : {size_t{0}, size_t{1}}) {
-      const ValueId v = inverse_root(node.inputs[i]);
-      if (v == no_value) continue;
-      if (const ValueId y = normalize(node.inputs[1 - i], v, node); y != no_value) return y;
+      const auto inverse = inverse_root(node.inputs[i]);
+      if (!inverse) continue;
+      if (const ValueId y = normalize(node.inputs[1 - i], *inverse, node); y != no_value) return y;
     }
     return no_value;
   }
 
   static bool is_float(const TensorType& type) { return type.dtype == DType::f32 || type.dtype == DType::f64; }
 
-  // epsilon + the mean of the squares of `of` over the axes from `axis` on.
-  struct Variance {
-    ValueId of = no_value;
-    int64_t axis = 0;
-    double epsilon = 0;
-  };
-  std::optional<Variance> variance_of(ValueId v) {
-    const std::vector<ValueId> sum = inputs_of(F::add, v);
-    for (size_t i = 0; i < sum.size(); ++i) {
-      const auto epsilon = uniform_constant(graph_, sum[i]);
-      const auto mean = mean_of(sum[1 - i]);
-      if (!epsilon || !(*epsilon >= 0) || !mean) continue;
-      const std::vector<ValueId> square = inputs_of(F::mul, mean->second);
-      if (!square.empty() && square[0] == square[1]) return Variance{square[0], mean->first, *epsilon};
-    }
-    return std::nullopt;
+  // d · scale / √v, where d may be a product with the scale instead.
+  ValueId normalize(ValueId d, const Scaled& inverse, const Node& node) {
+    const auto variance = moments_.variance_of(inverse.value);
+    if (!variance) return no_value;
+    if (is_numerator(d, *variance)) return add_norm(*variance, inverse.scale, node);
+    const std::vector<ValueId> product = producers_.inputs_of(F::mul, d);
+    for (size_t i = 0; i < product.size() && inverse.scale == no_value; ++i)
+      if (is_numerator(product[i], *variance)) return add_norm(*variance, product[1 - i], node);
+    return no_value;
   }
 
-  // d / √v
-  ValueId normalize(ValueId d, ValueId v, const Node& node) {
-    const TensorType type = graph_.type(d);
-    const auto variance = variance_of(v);
-    if (!variance || variance->of != d || type != graph_.type(node.outputs[0]) || !is_float(type)) return no_value;
-    ops::LayerNorm norm{variance->axis, variance->epsilon, true};
-    ValueId x = d;
-    if (const std::vector<ValueId> difference = inputs_of(F::sub, d); !difference.empty()) {
-      const auto centre = mean_of(difference[1]);
-      if (centre && *centre == std::pair(variance->axis, difference[0]) && graph_.type(difference[0]) == type) {
-        x = difference[0];
-        norm.root_mean_square = false;
-      }
-    }
-    return graph_.add(norm, {x}, graph_.value(node.outputs[0]).name, node.sources);
+  bool is_numerator(ValueId d, const Variance& variance) {
+    if (!variance.is_centred) return d == variance.of;
+    const auto x = moments_.centred(d);
+    return x && x->of == variance.of && x->axis == variance.axis;
+  }
+
+  ValueId add_norm(const Variance& variance, ValueId scale, const Node& node) {
+    const TensorType type = graph_.type(variance.of);
+    if (type != graph_.type(node.outputs[0]) || !is_float(type)) return no_value;
+    std::vector<ValueId> inputs{variance.of};
+    if (scale != no_value) inputs.push_back(row(scale, type, variance.axis));
+    if (inputs.back() == no_value) return no_value;
+    return graph_.add(ops::LayerNorm{variance.axis, variance.epsilon, !variance.is_centred}, std::move(inputs),
+                      graph_.value(node.outputs[0]).name, node.sources);
   }
 
   // As TensorFlow spells it: x g + (shift - m g) of the mean m, with g = scale / √v.
   ValueId multiplied_out(F function, const Node& node) {
     if (function != F::add) return no_value;
     for (const size_t i : {size_t{0}, size_t{1}}) {
-      const std::vector<ValueId> product = inputs_of(F::mul, node.inputs[i]);
-      const std::vector<ValueId> rest = inputs_of(F::sub, node.inputs[1 - i]);
+      const std::vector<ValueId> product = producers_.inputs_of(F::mul, node.inputs[i]);
+      const std::vector<ValueId> rest = producers_.inputs_of(F::sub, node.inputs[1 - i]);
       if (product.empty() || rest.empty()) continue;
-      const std::vector<ValueId> centre = inputs_of(F::mul, rest[1]);
+      const std::vector<ValueId> centre = producers_.inputs_of(F::mul, rest[1]);
       if (centre.empty()) continue;
       for (const size_t j : {size_t{0}, size_t{1}})
         for (const size_t k : {size_t{0}, size_t{1}}) {
@@ -138,21 +140,29 @@ class Recognizer {
 
   ValueId multiplied_out(ValueId x, ValueId mean, ValueId factor, ValueId shift, const Node& node) {
     const TensorType type = graph_.type(x);
-    const auto of = mean_of(mean);
-    if (!of || of->second != x || type != graph_.type(node.outputs[0]) || !is_float(type)) return no_value;
-    ValueId scale = no_value, v = inverse_root(factor);
-    const std::vector<ValueId> scaled = inputs_of(F::mul, factor);
-    for (size_t i = 0; i < scaled.size() && v == no_value; ++i)
-      if (v = inverse_root(scaled[i]); v != no_value) scale = scaled[1 - i];
-    const auto moments = v == no_value ? std::nullopt : variance_of(v);
-    if (!moments || moments->axis != of->first) return no_value;
-    const std::vector<ValueId> difference = inputs_of(F::sub, moments->of);
-    if (difference.empty() || difference[0] != x || mean_of(difference[1]) != of) return no_value;
-    const ValueId scales = scale == no_value ? no_value : row(scale, type, of->first);
-    const ValueId shifts = row(shift, type, of->first);
-    if ((scale != no_value && scales == no_value) || shifts == no_value) return no_value;
-    return graph_.add(ops::LayerNorm{of->first, moments->epsilon, false}, {x, scales, shifts},
+    const auto of = moments_.mean_of(mean);
+    if (!of || *of != Mean{x, of->axis} || type != graph_.type(node.outputs[0]) || !is_float(type)) return no_value;
+    const auto inverse = inverse_root(factor);
+    const auto variance = inverse ? moments_.variance_of(inverse->value) : std::nullopt;
+    if (!variance || !variance->is_centred || variance->of != x || variance->axis != of->axis) return no_value;
+    const ValueId scales = inverse->scale == no_value ? no_value : row(inverse->scale, type, of->axis);
+    const ValueId shifts = row(shift, type, of->axis);
+    if ((inverse->scale != no_value && scales == no_value) || shifts == no_value) return no_value;
+    return graph_.add(ops::LayerNorm{of->axis, variance->epsilon, false}, {x, scales, shifts},
                       graph_.value(node.outputs[0]).name, node.sources);
+  }
+
+  // A norm of half-precision rows that a model computes in f32 takes and gives them as they are: it has its statistics
+  // in f32 all the same.
+  ValueId between_casts(const ops::Cast& cast, const Node& node, ValueId old_input) {
+    const auto* op = producers_.op<ops::LayerNorm>(node.inputs[0]);
+    if (!op || !uses_.single(old_input) || (cast.to != DType::f16 && cast.to != DType::bf16)) return no_value;
+    const Node norm = *producers_.find(node.inputs[0]);
+    if (norm.inputs.size() != 1 || graph_.type(norm.inputs[0]).dtype != DType::f32) return no_value;
+    if (!producers_.op<ops::Cast>(norm.inputs[0])) return no_value;
+    const ValueId x = producers_.find(norm.inputs[0])->inputs[0];
+    if (graph_.type(x) != graph_.type(node.outputs[0])) return no_value;
+    return graph_.add(norm.op, {x}, graph_.value(node.outputs[0]).name, merged_sources(norm.sources, node.sources));
   }
 
   ValueId take_operand(F function, const Node& node, const std::vector<ValueId>& old_inputs) {
@@ -195,6 +205,7 @@ class Recognizer {
   Uses uses_;
   Rewriter rewriter_;
   Producers producers_;
+  MomentMatcher moments_;
 };
 
 }  // namespace

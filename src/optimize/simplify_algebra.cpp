@@ -130,7 +130,8 @@ class Simplifier {
     // Of floats, x + 0 is +0 for -0: only x + -0 and x - 0 are x whatever it is.
     const bool adds_nothing = (function == F::add || function == F::sub) && c == 0 &&
                               (!is_floating(dtype) || std::signbit(c) == (function == F::add));
-    const bool changes_nothing = adds_nothing ||
+    const bool bounds_nothing = is_floating(dtype) && std::isinf(c) && function == (c < 0 ? F::max : F::min);
+    const bool changes_nothing = adds_nothing || bounds_nothing ||
                                  ((function == F::mul || function == F::div || function == F::pow) && c == 1) ||
                                  (function == F::logical_and && c != 0) || (function == F::logical_or && c == 0);
     if (changes_nothing && has_type_of(x, node)) return x;

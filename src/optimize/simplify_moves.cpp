@@ -129,12 +129,25 @@ class Simplifier {
     if (const ValueId same = unless_changed(node); same != no_value) return same;
     const Node* before = producers_.find(node.inputs[0]);
     if (!before) return no_value;
+    if (const ValueId kept = keep_reduced_dims(node); kept != no_value) return kept;
     if (const ValueId hoisted = reshape_operand_instead(reshape, node); hoisted != no_value) return hoisted;
     before = producers_.find(node.inputs[0]);
     if (!before->op.as<ops::Reshape>() || before->inputs.size() != 1) return no_value;
     const ValueId x = before->inputs[0];
     if (graph_.type(x) == graph_.type(node.outputs[0])) return x;
     return add(reshape, {x}, node);
+  }
+
+  // A reduction whose axes come back as axes of size 1, as array libraries without keep_dims write it, has kept them.
+  ValueId keep_reduced_dims(const Node& node) {
+    const auto* before = producers_.op<ops::Reduce>(node.inputs[0]);
+    if (!before || before->keep_dims || use_count(node.inputs[0]) != 1) return no_value;
+    ops::Reduce reduce = *before;
+    reduce.keep_dims = true;
+    const ValueId x = producers_.find(node.inputs[0])->inputs[0];
+    Shape kept = graph_.shape(x);
+    for (const int64_t axis : reduce.axes) kept[static_cast<size_t>(axis)] = Dim(1);
+    return kept == graph_.shape(node.outputs[0]) ? add(std::move(reduce), {x}, node) : no_value;
   }
 
   // reshape(x · w + b) = reshape(x) · w + b where the last axis stays: so that what follows in the new shape (the

@@ -1,11 +1,39 @@
 #include "optimize/recognize_layer_norm.h"
 
+#include <algorithm>
+#include <cmath>
+
+#include "ops/evaluate.h"
+#include "ops/reduce.h"
 #include "optimize/pass_test.h"
+#include "test_random.h"
 
 namespace camshaft {
 namespace {
 
 const std::string input = "%x: f32[n, 5, 4]";
+
+// The pass leaves so many norms, and the graph computes what it did.
+Graph expect_norms(const std::string& body, int64_t norms) {
+  const Graph before = parse_graph("graph \"g\" (" + input + ") {\n" + body + "\n}", operators());
+  Graph after = before;
+  recognize_layer_norm(after, test_context());
+  verify(after, "the pass");
+  const auto is_norm = [](const Node& n) { return n.op.as<ops::LayerNorm>() != nullptr; };
+  EXPECT_EQ(std::count_if(after.nodes.begin(), after.nodes.end(), is_norm), norms) << print(after);
+  Random random = test_random();
+  Tensor x(DType::f32, {3, 5, 4});
+  for (int64_t i = 0; i < x.size(); ++i) x.as_mutable<float>()[i] = static_cast<float>(random.uniform(-1, 1));
+  const auto wanted = evaluate(before, {x}, test_pool()), got = evaluate(after, {x}, test_pool());
+  for (size_t o = 0; o < wanted.size(); ++o) {
+    const auto a = wanted[o].to_doubles(), b = got[o].to_doubles();
+    EXPECT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i)
+      EXPECT_TRUE(std::abs(a[i] - b[i]) <= 1e-5 * (1 + std::abs(a[i])) || (std::isnan(a[i]) && std::isnan(b[i])))
+          << print(before) << i << ": " << a[i] << ", " << b[i];
+  }
+  return after;
+}
 
 TEST(RecognizeLayerNorm, AsOldExportersSpellIt) {
   expect_pass(recognize_layer_norm,
@@ -96,6 +124,141 @@ TEST(RecognizeLayerNorm, RootMeanSquare) {
                  %z = pointwise {function=mul} (%scale, %y)
                  return "z" = %z)",
                 after, input);
+}
+
+// E[x²] - E[x]², clamped or not, with the scale inside the inverse root, as Flax has it.
+TEST(RecognizeLayerNorm, DifferenceOfMoments) {
+  const std::string head = R"(const %epsilon: f32[] = 0.5
+                 const %zero: f32[] = 0
+                 const %scale: f32[4] = [1, 2, 3, 4]
+                 const %shift: f32[4] = [5, 6, 7, 8]
+                 %m = reduce {kind=mean, axes=[2]} (%x)
+                 %s = pointwise {function=mul} (%x, %x)
+                 %a = reduce {kind=mean, axes=[2]} (%s)
+                 %b = pointwise {function=mul} (%m, %m)
+                 %c = pointwise {function=sub} (%a, %b)
+                 )";
+  const std::string tail = R"(%r = pointwise {function=sqrt} (%e)
+                 %i = pointwise {function=reciprocal} (%r)
+                 %g = pointwise {function=mul} (%i, %scale)
+                 %d = pointwise {function=sub} (%x, %m)
+                 %y = pointwise {function=mul} (%d, %g)
+                 %w = pointwise {function=add} (%y, %shift)
+                 return "w" = %w)";
+  const std::string plain = "%e = pointwise {function=add} (%c, %epsilon)\n",
+                    clamped =
+                        "%v = pointwise {function=max} (%zero, %c)\n%e = pointwise {function=add} (%v, %epsilon)\n",
+                    after = R"(const %scale: f32[4] = [1, 2, 3, 4]
+                 const %shift: f32[4] = [5, 6, 7, 8]
+                 %w = layer_norm {axis=2, epsilon=0.5} (%x, %scale, %shift)
+                 return "w" = %w)";
+  for (const std::string& middle : {plain, clamped})
+    expect_pass(recognize_layer_norm, head + middle + tail, after, input);
+  // Multiplied out: the same.
+  expect_pass(recognize_layer_norm, head + clamped + R"(%r = pointwise {function=sqrt} (%e)
+                 %g = pointwise {function=div} (%scale, %r)
+                 %y = pointwise {function=mul} (%x, %g)
+                 %f = pointwise {function=mul} (%m, %g)
+                 %o = pointwise {function=sub} (%shift, %f)
+                 %w = pointwise {function=add} (%y, %o)
+                 return "w" = %w)",
+              after, input);
+  // A mean along other axes; another mean's square; the difference the other way round; a norm of x without the mean; a
+  // scale for each row; a product with the scale twice.
+  const std::string whole = head + clamped + tail;
+  for (const auto& [from, to] :
+       {std::pair("kind=mean, axes=[2]} (%x)", "kind=mean, axes=[1, 2]} (%x)"), std::pair("(%m, %m)", "(%m, %a)"),
+        std::pair("(%a, %b)", "(%b, %a)"), std::pair("(%d, %g)", "(%x, %g)"), std::pair("(%i, %scale)", "(%i, %m)"),
+        std::pair("%zero: f32[] = 0", "%zero: f32[] = 1")}) {
+    std::string text = whole;
+    text.replace(text.find(from), std::string(from).size(), to);
+    expect_norms(text, 0);
+  }
+}
+
+// T5's, Llama's, and the sums of squares that Paddle and array libraries write.
+TEST(RecognizeLayerNorm, RootMeanSquareInOtherWords) {
+  const std::string constants = R"(const %epsilon: f32[] = 0.5
+                 const %quarter: f32[] = 0.25
+                 const %four: f32[] = 4
+                 const %power: f32[] = -0.5
+                 const %w: f32[4] = [1, 2, 3, 4]
+                 )";
+  const std::string product = "%s = pointwise {function=mul} (%x, %x)\n";
+  const std::string means[] = {product + "%v = reduce {kind=mean, axes=[2]} (%s)\n",
+                               product + "%t = reduce {axes=[2]} (%s)\n%v = pointwise {function=mul} (%t, %quarter)\n",
+                               product + "%t = reduce {axes=[2]} (%s)\n%v = pointwise {function=div} (%t, %four)\n",
+                               "%t = reduce {kind=sum_squares, axes=[2]} (%x)\n"
+                               "%v = pointwise {function=mul} (%quarter, %t)\n"};
+  const std::string inverse = R"(%e = pointwise {function=add} (%v, %epsilon)
+                 %r = pointwise {function=sqrt} (%e)
+                 %i = pointwise {function=reciprocal} (%r)
+                 )";
+  const std::string inverses[] = {inverse,
+                                  "%e = pointwise {function=add} (%epsilon, %v)\n"
+                                  "%i = pointwise {function=pow} (%e, %power)\n",
+                                  "%e = pointwise {function=add} (%epsilon, %v)\n"
+                                  "%r = pointwise {function=reciprocal} (%e)\n"
+                                  "%i = pointwise {function=sqrt} (%r)\n"};
+  const std::string scaled[] = {"%a = pointwise {function=mul} (%x, %i)\n%y = pointwise {function=mul} (%w, %a)\n",
+                                "%a = pointwise {function=mul} (%w, %x)\n%y = pointwise {function=mul} (%a, %i)\n",
+                                "%a = pointwise {function=mul} (%w, %i)\n%y = pointwise {function=mul} (%x, %a)\n"};
+  for (const std::string& mean : means)
+    for (const std::string& root : inverses)
+      for (const std::string& scale : scaled) expect_norms(constants + mean + root + scale + "return \"y\" = %y", 1);
+  // Divided by another count, the root of which is no mean; a power of another number; without an epsilon.
+  expect_norms(constants +
+                   "%t = reduce {kind=sum_squares, axes=[2]} (%x)\n%v = pointwise {function=div} (%t, %epsilon)\n" +
+                   inverse + scaled[0] + "return \"y\" = %y",
+               0);
+  expect_norms(constants + means[0] + R"(%e = pointwise {function=add} (%v, %epsilon)
+                 %i = pointwise {function=pow} (%e, %four)
+                 )" +
+                   scaled[0] + "return \"y\" = %y",
+               0);
+  expect_norms(constants + means[0] + R"(%r = pointwise {function=sqrt} (%v)
+                 %i = pointwise {function=reciprocal} (%r)
+                 )" +
+                   scaled[0] + "return \"y\" = %y",
+               0);
+  // The epsilon outside of the root.
+  expect_norms(constants + means[0] + R"(%r = pointwise {function=sqrt} (%v)
+                 %e = pointwise {function=add} (%r, %epsilon)
+                 %i = pointwise {function=reciprocal} (%e)
+                 )" +
+                   scaled[0] + "return \"y\" = %y",
+               0);
+}
+
+// What others read is computed beside the norm.
+TEST(RecognizeLayerNorm, MomentsThatOthersRead) {
+  const Graph after = expect_norms(R"(const %epsilon: f32[] = 0.5
+                 %m = reduce {kind=mean, axes=[2]} (%x)
+                 %d = pointwise {function=sub} (%x, %m)
+                 %s = pointwise {function=mul} (%d, %d)
+                 %v = reduce {kind=mean, axes=[2]} (%s)
+                 %e = pointwise {function=add} (%v, %epsilon)
+                 %r = pointwise {function=sqrt} (%e)
+                 %y = pointwise {function=div} (%d, %r)
+                 return "y" = %y, "m" = %m, "r" = %r)",
+                                   1);
+  EXPECT_EQ(after.nodes.size(), 7U);
+}
+
+TEST(RecognizeLayerNorm, BetweenCasts) {
+  const std::string head = "%w = cast {to=f32} (%x)\n%a = layer_norm {axis=1, root_mean_square=true} (%w)\n",
+                    half = "%x: f16[n, 4]";
+  expect_pass(recognize_layer_norm, head + R"(const %g: f16[4] = [1, 2, 3, 4]
+                 %b = cast {to=f16} (%a)
+                 %y = pointwise {function=mul} (%g, %b)
+                 return "y" = %y)",
+              R"(const %g: f16[4] = [1, 2, 3, 4]
+                 %y = layer_norm {axis=1, root_mean_square=true} (%x, %g)
+                 return "y" = %y)",
+              half);
+  // Into another type, and one whose wide result others read.
+  expect_unchanged(recognize_layer_norm, head + "%y = cast {to=bf16} (%a)\nreturn \"y\" = %y", half);
+  expect_unchanged(recognize_layer_norm, head + "%y = cast {to=f16} (%a)\nreturn \"y\" = %y, \"a\" = %a", half);
 }
 
 TEST(RecognizeLayerNorm, OthersStay) {

@@ -21,9 +21,12 @@
 #include "optimize/merge_projections.h"
 #include "optimize/pass_test.h"
 #include "optimize/pipeline.h"
+#include "optimize/recognize_activations.h"
 #include "optimize/recognize_attention.h"
 #include "optimize/recognize_group_norm.h"
 #include "optimize/recognize_layer_norm.h"
+#include "optimize/recognize_masks.h"
+#include "optimize/recognize_softmax.h"
 #include "optimize/simplify_algebra.h"
 #include "optimize/simplify_moves.h"
 #include "optimize/to_channels_last.h"
@@ -360,6 +363,9 @@ constexpr NamedPass all_passes[] = {
     {"unstack_reductions", unstack_reductions},
     {"recognize_group_norm", recognize_group_norm},
     {"recognize_layer_norm", recognize_layer_norm},
+    {"recognize_softmax", recognize_softmax},
+    {"recognize_masks", recognize_masks},
+    {"recognize_activations", recognize_activations},
     {"recognize_attention", recognize_attention},
     {"merge_projections", merge_projections},
     {"compose_transposes", compose_transposes},

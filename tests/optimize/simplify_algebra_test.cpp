@@ -25,6 +25,8 @@ TEST(SimplifyAlgebra, NeutralElements) {
   expect_identity("mul", "1", true);
   expect_identity("div", "1");
   expect_identity("pow", "1");
+  expect_identity("max", "-inf", true);
+  expect_identity("min", "inf");
 }
 
 TEST(SimplifyAlgebra, ZeroTakesTheSignOfZeroAway) {

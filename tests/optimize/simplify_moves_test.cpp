@@ -22,6 +22,27 @@ TEST(SimplifyMoves, RemovesIdentities) {
               "%x: f32[n, 3]");
 }
 
+TEST(SimplifyMoves, ReductionsKeepDimsThatComeBack) {
+  expect_pass(simplify_moves,
+              R"(%a = reduce {kind=max, axes=[1], keep_dims=false} (%x)
+                 %y = reshape {shape=shape(n, 1, 4)} (%a)
+                 return "y" = %y)",
+              R"(%y = reduce {kind=max, axes=[1]} (%x)
+                 return "y" = %y)",
+              "%x: f32[n, 3, 4]");
+  // Elsewhere, and of what others read.
+  expect_unchanged(simplify_moves,
+                   R"(%a = reduce {kind=max, axes=[1], keep_dims=false} (%x)
+                      %y = reshape {shape=shape(n, 4, 1)} (%a)
+                      return "y" = %y)",
+                   "%x: f32[n, 3, 4]");
+  expect_unchanged(simplify_moves,
+                   R"(%a = reduce {kind=max, axes=[1], keep_dims=false} (%x)
+                      %y = reshape {shape=shape(n, 1, 4)} (%a)
+                      return "y" = %y, "a" = %a)",
+                   "%x: f32[n, 3, 4]");
+}
+
 TEST(SimplifyMoves, MergesChains) {
   expect_pass(simplify_moves,
               R"(%a = reshape {shape=shape(3, 8)} (%x)

@@ -1,0 +1,98 @@
+#include "optimize/match_moments.h"
+
+#include <cmath>
+
+#include "ops/pointwise.h"
+
+namespace camshaft {
+
+using F = ScalarFunction;
+
+std::optional<Mean> MomentMatcher::mean_of(ValueId id) {
+  if (const auto mean = reduced(ops::ReduceKind::mean, id)) return mean;
+  for (const F function : {F::mul, F::div}) {
+    const std::vector<ValueId> inputs = producers_.inputs_of(function, id);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const auto factor = uniform_constant(graph_, inputs[1 - i]);
+      if (!factor || (function == F::div && i == 1) || graph_.type(inputs[i]) != graph_.type(id)) continue;
+      for (const auto kind : {ops::ReduceKind::sum, ops::ReduceKind::sum_squares}) {
+        const auto sum = reduced(kind, inputs[i]);
+        const auto count = sum ? elements_from(sum->axis, sum->of) : std::nullopt;
+        // A rounded reciprocal of the count is one.
+        if (count && std::abs((function == F::mul ? *factor * *count : *factor / *count) - 1) < 1e-6) return sum;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Mean> MomentMatcher::reduced(ops::ReduceKind kind, ValueId id) {
+  const auto* op = producers_.op<ops::Reduce>(id);
+  if (!op || op->kind != kind || !op->keep_dims || op->axes.empty()) return std::nullopt;
+  const ValueId x = producers_.find(id)->inputs[0];
+  const auto rank = static_cast<int64_t>(graph_.shape(x).size());
+  for (size_t i = 0; i < op->axes.size(); ++i)
+    if (op->axes[i] != rank - static_cast<int64_t>(op->axes.size() - i)) return std::nullopt;
+  return Mean{x, op->axes[0], kind == ops::ReduceKind::sum_squares};
+}
+
+std::optional<double> MomentMatcher::elements_from(int64_t axis, ValueId id) const {
+  double count = 1;
+  for (auto d = static_cast<size_t>(axis); d < graph_.shape(id).size(); ++d) {
+    const auto size = graph_.shape(id)[d].as_constant();
+    if (!size) return std::nullopt;
+    count *= static_cast<double>(*size);
+  }
+  return count;
+}
+
+std::optional<Mean> MomentMatcher::mean_of_squares(ValueId id) {
+  auto mean = mean_of(id);
+  if (!mean || mean->squares) return mean;
+  const std::vector<ValueId> square = producers_.inputs_of(F::mul, mean->of);
+  if (square.empty() || square[0] != square[1]) return std::nullopt;
+  return Mean{square[0], mean->axis, true};
+}
+
+std::optional<Mean> MomentMatcher::centred(ValueId id) {
+  const std::vector<ValueId> difference = producers_.inputs_of(F::sub, id);
+  const auto mean = difference.empty() ? std::nullopt : mean_of(difference[1]);
+  return mean && *mean == Mean{difference[0], mean->axis} ? mean : std::nullopt;
+}
+
+std::optional<Variance> MomentMatcher::variance_of(ValueId v) {
+  const std::vector<ValueId> sum = producers_.inputs_of(F::add, v);
+  for (size_t i = 0; i < sum.size(); ++i) {
+    const auto epsilon = uniform_constant(graph_, sum[i]);
+    if (!epsilon || !(*epsilon >= 0)) continue;
+    const ValueId value = not_clamped_at_zero(sum[1 - i]);
+    if (const auto squares = mean_of_squares(value)) {
+      const auto x = centred(squares->of);
+      if (x && x->axis == squares->axis) return Variance{x->of, x->axis, *epsilon, true};
+      return Variance{squares->of, squares->axis, *epsilon, false};
+    }
+    if (const auto x = difference_of_moments(value)) return Variance{x->of, x->axis, *epsilon, true};
+  }
+  return std::nullopt;
+}
+
+// v of max(v, 0), for variances are no less.
+ValueId MomentMatcher::not_clamped_at_zero(ValueId id) {
+  const std::vector<ValueId> larger = producers_.inputs_of(F::max, id);
+  for (size_t i = 0; i < larger.size(); ++i)
+    if (uniform_constant(graph_, larger[i]) == 0.0) return larger[1 - i];
+  return id;
+}
+
+// x of mean(x·x) - mean(x)·mean(x), which the norm computes without the cancellation.
+std::optional<Mean> MomentMatcher::difference_of_moments(ValueId id) {
+  const std::vector<ValueId> difference = producers_.inputs_of(F::sub, id);
+  if (difference.empty()) return std::nullopt;
+  const auto squares = mean_of_squares(difference[0]);
+  const std::vector<ValueId> square = producers_.inputs_of(F::mul, difference[1]);
+  if (!squares || square.empty() || square[0] != square[1]) return std::nullopt;
+  const auto mean = mean_of(square[0]);
+  return mean && *mean == Mean{squares->of, squares->axis} ? mean : std::nullopt;
+}
+
+}  // namespace camshaft
