@@ -36,6 +36,7 @@ class AttentionLaunch final : public Launch {
     args_.size = op.size;
     args_.value_size = op.value_size;
     args_.scale = static_cast<float>(op.scale);
+    args_.softcap = static_cast<float>(op.softcap);
     args_.zero_undefined = op.zero_undefined;
     args_.query = operand(bound_.query);
     args_.key = operand(bound_.key);
@@ -103,8 +104,10 @@ std::optional<double> estimate_attention(const RegionView& region) {
   double scores = 1;
   for (const Shape* sizes : {&op->outer, &op->queries, &op->keys})
     for (const Dim& d : *sizes) scores *= size_at_optimum(region, d);
-  // 16: the softmax. Each by itself: a file may name any sizes.
-  const double flops = 2 * scores * (static_cast<double>(op->size) + static_cast<double>(op->value_size) + 16);
+  // 16: the softmax, and as much for a cap. Each by itself: a file may name any sizes.
+  const double exponentials = op->softcap > 0 ? 32 : 16;
+  const double flops =
+      2 * scores * (static_cast<double>(op->size) + static_cast<double>(op->value_size) + exponentials);
   return seconds_per_launch + std::max(1.2 * flops * seconds_per_flop, bytes_at_optimum(region) * seconds_per_byte);
 }
 

@@ -32,7 +32,7 @@ struct Attention {
   uint32_t queries = 0, keys = 0, rows = 0;
   Divisor tiles;
   uint32_t tiles_per_split = 0, aligned = 0, zero_undefined = 0;
-  float scale = 1;
+  float scale = 1, softcap = 0;
   Access query, key, value, result;
   MaskAccess masks[most_attention_masks];  // a kernel takes as many as it has
 };
@@ -149,7 +149,8 @@ class AttentionLaunch final : public Launch {
     shape_.keys = static_cast<uint32_t>(bound.keys);
     shape_.rows = static_cast<uint32_t>(bound.outer * bound.queries);
     shape_.zero_undefined = op.zero_undefined ? 1 : 0;
-    shape_.scale = static_cast<float>(op.scale);
+    shape_.scale = static_cast<float>(op.softcap > 0 ? op.scale / op.softcap : op.scale);
+    shape_.softcap = static_cast<float>(op.softcap);
     shape_.query = reader.by_queries(op.query);
     shape_.result = reader.by_queries(op.result);
     if (bound.keys > 0) {
@@ -256,6 +257,7 @@ std::optional<AttentionForm> form_of(const RegionView& region, const DeviceFacts
   AttentionForm form{dtype_of(0), static_cast<int>(op->size), static_cast<int>(op->value_size)};
   if (form.dtype != DType::f32 && form.dtype != DType::f16 && form.dtype != DType::bf16) return std::nullopt;
   for (size_t i = first_mask; i < region.node.inputs.size(); ++i) form.masks.push_back(dtype_of(i));
+  form.capped = op->softcap > 0;
   const auto fits = [&] { return attention_tiles(form).narrow.shared_bytes <= device.shared_bytes_per_block; };
   form.matrix_instructions = form.dtype == DType::f16 || (form.dtype == DType::bf16 && device.capability >= 80);
   form.by_warpgroups = form.matrix_instructions && device.capability >= 90 && device.capability < 100 &&
@@ -275,8 +277,9 @@ std::optional<double> estimate_attention(const RegionView& region, const DeviceF
     for (const Dim& d : *sizes) scores *= size_at_optimum(region, d);
   // About half of what the instructions allow.
   const double per_second = form->matrix_instructions ? 3e14 : 2e13;
-  // 16: the softmax. Each by itself: a file may name any sizes.
-  const double flops = 2 * scores * (static_cast<double>(op.size) + static_cast<double>(op.value_size) + 16);
+  // 16: the softmax, and as much for a cap. Each by itself: a file may name any sizes.
+  const double exponentials = op.softcap > 0 ? 32 : 16;
+  const double flops = 2 * scores * (static_cast<double>(op.size) + static_cast<double>(op.value_size) + exponentials);
   return seconds_per_launch + std::max(flops / per_second, bytes_at_optimum(region) * seconds_per_byte);
 }
 

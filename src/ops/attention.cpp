@@ -87,6 +87,7 @@ void check_fields(const Attention& op, size_t masks) {
   if (op.masks.size() != masks * (1 + o + q + k) || op.masked.size() != masks)
     fail_rule("attention has {} masks, its fields do not fit them", masks);
   if (op.size < 1 || op.value_size < 1) fail_rule("attention has heads of {} and {} elements", op.size, op.value_size);
+  if (!(op.softcap >= 0) || std::isinf(op.softcap)) fail_rule("attention has a softcap of {}", op.softcap);
 }
 
 }  // namespace
@@ -211,7 +212,7 @@ std::vector<Tensor> Attention::evaluate(const EvalContext& context) const {
         for (size_t k = 0; k < keys; ++k) {
           double sum = 0;
           for (size_t i = 0; i < d; ++i) sum += query[i] * all_keys[k * d + i];
-          scores[k] = scale * sum;
+          scores[k] = softcap > 0 ? softcap * std::tanh(scale * sum / softcap) : scale * sum;
         }
         mask_scores(o, q, scores);
         softmax(scores, zero_undefined);

@@ -5,13 +5,15 @@
 
 namespace camshaft::ops {
 
-/// (query, key, value, masks...) -> softmax_k(masks(scale · query · keyᵀ)) · value.
+/// (query, key, value, masks...) -> softmax_k(masks(softcap(scale · query · keyᵀ))) · value.
 ///
 /// The operator runs over axes, and reads and writes its tensors, which are dense, through strides: so that heads which
 /// lie side by side in the rows of one projection are used where they are, and the result needs no transpose either.
 ///
 ///   result[o, q, v] = Σ_k softmax_k(score[o, q, k]) · value[o, k, v]
-///   score[o, q, k] = scale · Σ_d query[o, q, d] · key[o, k, d], then changed by each mask in order:
+///   score[o, q, k] = scale · Σ_d query[o, q, d] · key[o, k, d], which becomes softcap · tanh(score / softcap) where
+///   there
+///     is a softcap, and is then changed by each mask in order:
 ///     a float one is added; a bool one keeps the score where it is true and puts `masked` in its place where not.
 ///
 /// o, q and k each stand for any number of axes (batch and heads; the rows and columns of a window). An access lists
@@ -30,6 +32,7 @@ struct Attention {
   Shape masks;                 ///< for each mask an access by o, q, k, one behind the other
   std::vector<double> masked;  ///< for each mask; of float ones it means nothing
   double scale = 1;
+  double softcap = 0;           ///< positive; 0: scores are not capped
   bool zero_undefined = false;  ///< rows whose softmax is NaN (all keys masked) have probabilities of 0
   Shape shape;                  ///< of the result
   template <class S, class V>
@@ -46,6 +49,7 @@ struct Attention {
     visit("masks", self.masks);
     visit("masked", self.masked);
     visit("scale", self.scale);
+    visit("softcap", self.softcap);
     visit("zero_undefined", self.zero_undefined);
     visit("shape", self.shape);
   }

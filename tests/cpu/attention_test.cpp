@@ -26,13 +26,14 @@ struct Case {
   bool one_row = false, one_column = false;  // of masks: all queries, or all keys, share an element
   bool zero_undefined = false;
   float scale = 0.3f;
+  float softcap = 0;
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << c.outer << " x " << c.queries << " x " << c.keys << " of " << c.size << "/" << c.value_size << " masks "
              << static_cast<int>(c.masks) << " side by side " << c.side_by_side << " columns apart " << c.columns_apart
              << " shared " << c.shared_keys << " shuffled " << c.shuffled << " one row/column " << c.one_row
-             << c.one_column << " zero " << c.zero_undefined << " scale " << c.scale;
+             << c.one_column << " zero " << c.zero_undefined << " scale " << c.scale << " cap " << c.softcap;
 }
 
 // Offsets of an operand that is as large as it must be.
@@ -127,6 +128,7 @@ void check(const Case& c, RandomData& random, ThreadPool& pool, float poison = 0
   args.size = c.size;
   args.value_size = c.value_size;
   args.scale = c.scale;
+  args.softcap = c.softcap;
   args.zero_undefined = c.zero_undefined;
   args.query = query.operand(q.data());
   args.key = key.operand(k.data());
@@ -149,6 +151,7 @@ void check(const Case& c, RandomData& random, ThreadPool& pool, float poison = 0
         double score = 0;
         for (int64_t d = 0; d < c.size; ++d) score += double{q[query.at(o, i, d)]} * double{k[key.at(o, j, d)]};
         score *= double{c.scale};
+        if (c.softcap > 0) score = double{c.softcap} * std::tanh(score / double{c.softcap});
         for (const MaskData& m : data) score = m.apply(score, o, i, j);
         p[static_cast<size_t>(j)] = score;
         top = top != top || top > score ? top : score;
@@ -186,6 +189,7 @@ TEST(Attention, RandomCases) {
       c.one_column = random.integer(0, 3) == 0;
       c.zero_undefined = random.coin();
       if (random.integer(0, 4) == 0) c.scale = -0.5f;
+      if (random.integer(0, 2) == 0) c.softcap = random.coin() ? 0.5f : 30.0f;
       check(c, random, pool);
       if (HasFatalFailure()) return;
     }
@@ -268,10 +272,13 @@ TEST(Attention, NanAndInfinity) {
       for (const Masks masks : {Masks::none, Masks::added, Masks::both})
         for (const bool zero : {false, true})
           for (const int64_t keys : {1, 33, 1100}) {
-            Case c{2, 14, keys, 7, 9, masks};
-            c.zero_undefined = zero;
-            check(c, random, pool, poison);
-            if (HasFatalFailure()) return;
+            for (const float softcap : {0.0f, 5.0f}) {
+              Case c{2, 14, keys, 7, 9, masks};
+              c.zero_undefined = zero;
+              c.softcap = softcap;
+              check(c, random, pool, poison);
+              if (HasFatalFailure()) return;
+            }
           }
   });
 }

@@ -26,6 +26,7 @@ struct Case {
   bool mask_by_outer = false;
   bool zero_undefined = false;
   double masked = -infinity;
+  double softcap = 0;
 };
 
 // Access by outer, rows, columns, and the elements that it needs.
@@ -53,6 +54,7 @@ void check(const Case& c, Random& random, bool misaligned = false) {
   op.value = access(c, c.keys, c.value_size, c.shared_keys);
   op.result = access(c, c.queries, c.value_size, false);
   op.scale = 0.3;
+  op.softcap = c.softcap;
   op.zero_undefined = c.zero_undefined;
   op.shape = {c.outer * c.queries * c.value_size};
   const int64_t groups = c.shared_keys ? 1 : c.outer;
@@ -145,6 +147,22 @@ TEST(CudaAttention, LayoutsAndAlignment) {
       for (const bool misaligned : {false, true})
         check({.dtype = dtype, .outer = 3, .queries = 9, .keys = 40, .size = 24, .value_size = 16, .layout = layout},
               random, misaligned);
+}
+
+TEST(CudaAttention, CappedScores) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const DType dtype : {DType::f32, DType::f16})
+    for (const double softcap : {0.5, 50.0})
+      for (const std::vector<DType>& masks :
+           {std::vector<DType>{}, {dtype}, {DType::boolean}, {dtype, DType::boolean}}) {
+        check({.dtype = dtype, .queries = 18, .keys = 36, .masks = masks, .softcap = softcap}, random);
+        check({.dtype = dtype, .queries = 1, .keys = 600, .masks = masks, .softcap = softcap}, random);
+      }
+  // Wide tiles, by warpgroups where there are some.
+  for (const std::vector<DType>& masks : {std::vector<DType>{}, {DType::f16}})
+    check({.outer = 140, .queries = 20, .keys = 70, .size = 64, .value_size = 64, .masks = masks, .softcap = 3},
+          random);
 }
 
 TEST(CudaAttention, Masks) {

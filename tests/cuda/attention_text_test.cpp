@@ -24,6 +24,14 @@ TEST(AttentionText, Compiles) {
   compiles({DType::f32, 64, 64, {DType::f32, DType::boolean}}, 90);
   compiles({DType::f32, 1, 3, {}}, 100);
   compiles({DType::bf16, 256, 128, {}}, 75);
+  compiles({.dtype = DType::f32, .head_size = 64, .value_size = 64, .capped = true}, 90);
+  compiles({.dtype = DType::f16,
+            .head_size = 64,
+            .value_size = 64,
+            .matrix_instructions = true,
+            .by_warpgroups = true,
+            .capped = true},
+           90);
 }
 
 TEST(AttentionText, TilesFit) {

@@ -75,25 +75,76 @@ def dense_block(b):
         matmul(b, "MatMul", y)
 
 
+def reduced(b, operator, x, axis):
+    """`operator` along one axis, which stays."""
+    if b.opset < (13 if operator == "ReduceSum" else 18):
+        return b.emit(operator, [x], axes=[axis])
+    return b.emit(operator, [x, b.ints([axis])])
+
+
+def mean_of_squares(b, x):
+    kind = b.pick(("Pow", "Mul", "ReduceSumSquare"))
+    if kind == "ReduceSumSquare":
+        return b.emit("Div", [reduced(b, kind, x, -1), number(b, x, x.dims[-1])])
+    square = b.emit("Pow", [x, number(b, x, 2)]) if kind == "Pow" else b.emit("Mul", [x, x])
+    return reduced(b, "ReduceMean", square, -1)
+
+
 @pattern
 def layer_norm_spelt_out(b):
     x = b.value(("f32", "f64"), ranks=(2, 3, 4), where=lambda v: isinstance(v.dims[-1], int) and v.dims[-1] > 1
                 and not v.is_empty())  # fmt: skip
-    axes = {"axes": [-1]} if b.opset < 18 else {}
-    extra = [] if b.opset < 18 else [b.ints([-1])]
-    centred = x
+    centred, variance, epsilon = x, None, b.pick((1e-5, 1e-3))
     if b.chance(0.75):
-        centred = b.emit("Sub", [x, b.emit("ReduceMean", [x, *extra], **axes)])
-    square = b.emit("Pow", [centred, number(b, x, 2)]) if b.chance(0.6) else b.emit("Mul", [centred, centred])
-    variance = b.emit("ReduceMean", [square, *extra], **axes)
-    root = b.emit("Sqrt", [b.emit("Add", [variance, number(b, x, b.pick((1e-5, 1e-3)))])])
-    if b.chance(0.7):
-        y = b.emit("Div", [centred, root])
+        mean = reduced(b, "ReduceMean", x, -1)
+        centred = b.emit("Sub", [x, mean])
+        if b.chance(0.3):
+            variance = b.emit("Sub", [mean_of_squares(b, x), b.emit("Mul", [mean, mean])])
+            zero, epsilon = number(b, x, 0), 0.1  # above what the difference loses
+            variance = b.emit("Max", [variance, zero] if b.chance(0.5) else [zero, variance])
+    variance = variance or mean_of_squares(b, centred)
+    epsilon = number(b, x, epsilon)
+    root = b.emit("Sqrt", [b.emit("Add", [variance, epsilon] if b.chance(0.7) else [epsilon, variance])])
+    scale = b.fresh(x.dtype, [x.dims[-1]], 0.5, 2, constant=0.9)
+    kind = b.pick(("quotient", "product", "scaled before", "scaled root"))
+    if kind == "quotient":
+        y = b.emit("Mul", [b.emit("Div", [centred, root]), scale])
+    elif kind == "product":
+        y = b.emit("Mul", [b.emit("Mul", [centred, b.emit("Reciprocal", [root])]), scale])
+    elif kind == "scaled before":
+        y = b.emit("Div", [b.emit("Mul", [scale, centred]), root])
     else:
-        y = b.emit("Mul", [centred, b.emit("Reciprocal", [root])])
-    y = b.emit("Mul", [y, b.fresh(x.dtype, [x.dims[-1]], 0.5, 2, constant=0.9)])
+        y = b.emit("Mul", [centred, b.emit("Mul", [b.emit("Reciprocal", [root]), scale])])
     if b.chance(0.7):
         b.emit("Add", [y, b.fresh(x.dtype, [x.dims[-1]], constant=0.9)])
+
+
+def masked(b, scores):
+    """scores where a mask of 0 and 1 is 1, and a low number elsewhere, by arithmetic."""
+    mask, low = b.partner(scores, -1, 1), number(b, scores, b.pick((-5, -1e4)))
+    mask = b.emit("Cast", [b.emit("Less", [number(b, scores, 0), mask])], to=ELEMENT_TYPE[scores.dtype])
+    hidden = b.emit("Sub", [number(b, scores, 1), mask])
+    product = b.emit("Mul", [scores, mask])
+    if b.chance(0.5):
+        return b.emit("Add", [product, b.emit("Mul", [hidden, low])])
+    return b.emit("Sub", [product, b.emit("Mul", [hidden, b.emit("Neg", [low])])])
+
+
+def softmax_spelt_out(b, x, axis):
+    exponentials = b.emit("Exp", [b.emit("Sub", [x, reduced(b, "ReduceMax", x, axis)])])
+    total = reduced(b, "ReduceSum", exponentials, axis)
+    if b.chance(0.5):
+        return b.emit("Div", [exponentials, total])
+    return b.emit("Mul", [exponentials, b.emit("Reciprocal", [total])])
+
+
+@pattern
+def log_softmax_spelt_out(b):
+    x = b.value(("f32", "f64"), ranks=(1, 2, 3), where=lambda v: not v.is_empty())
+    axis = b.number(0, x.rank - 1)
+    shifted = b.emit("Sub", [x, reduced(b, "ReduceMax", x, axis)])
+    total = reduced(b, "ReduceSum", b.emit("Exp", [shifted]), axis)
+    b.emit("Sub", [shifted, b.emit("Log", [total])])
 
 
 @pattern
@@ -120,9 +171,20 @@ def attention(b):
         scores = b.emit("Div", [b.emit("MatMul", [query, key]), scale])
     else:
         scores = b.emit("MatMul", [b.emit("Div", [query, scale]), key])
+    if b.chance(0.2):
+        cap = number(b, x, b.pick((0.5, 3, 50)))
+        scores = b.emit("Mul", [b.emit("Tanh", [b.emit("Div", [scores, cap])]), cap])
     if b.chance(0.4):
-        scores = b.emit("Add", [scores, b.partner(scores, -5, 5)])
-    weights = b.emit("Softmax", [scores], axis=-1 if b.opset >= 13 else 3)
+        kind = b.pick(("Add", "Sub"))
+        scores = b.emit(kind, [scores, b.partner(scores, -5, 5)])
+    if b.chance(0.3):
+        scores = masked(b, scores)
+    if b.chance(0.2):
+        scores = b.emit("Mul", [scores, number(b, x, 0.5)])
+    if b.chance(0.7):
+        weights = b.emit("Softmax", [scores], axis=-1 if b.opset >= 13 else 3)
+    else:
+        weights = softmax_spelt_out(b, scores, 3)
     y = b.emit("Transpose", [b.emit("MatMul", [weights, value])], perm=[0, 2, 1, 3])
     b.emit("Reshape", [y, b.ints([0, 0, heads * width])])
 

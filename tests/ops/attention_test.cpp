@@ -1,5 +1,6 @@
 #include "ops/attention.h"
 
+#include <cmath>
 #include <limits>
 
 #include "ops/single_op.h"
@@ -31,6 +32,16 @@ const double e = 2.718281828459045;
 
 TEST(Attention, WeighsValues) {
   expect_near(run_op(plain(), operands)[0], {3, (1 + 2 + 6 * e) / (2 + e)});
+}
+
+TEST(Attention, CappedScores) {
+  ops::Attention op = plain();
+  op.scale = 3;
+  op.softcap = 2;
+  const double capped = std::exp(2 * std::tanh(1.5));
+  expect_near(run_op(op, operands)[0], {3, (1 + 2 + 6 * capped) / (2 + capped)});
+  op.softcap = -1;
+  EXPECT_THROW(run_op(op, operands), Error);
 }
 
 TEST(Attention, ScaleAndMasks) {

@@ -97,8 +97,9 @@ TEST(RecognizeActivations, Mish) {
     for (size_t i = 0; i < numbers.size(); ++i) {
       const double v = numbers[i], wanted = v * std::tanh(v > 50 ? v : std::log1p(std::exp(v)));
       const double got = y.as<float>()[i];
-      EXPECT_TRUE(std::isnan(wanted) ? std::isnan(got) : std::isinf(wanted) ? got == wanted
-                                                      : std::abs(got - wanted) <= 3e-7 * std::abs(wanted) + 1e-37)
+      EXPECT_TRUE(std::isnan(wanted)   ? std::isnan(got)
+                  : std::isinf(wanted) ? got == wanted
+                                       : std::abs(got - wanted) <= 3e-7 * std::abs(wanted) + 1e-37)
           << v << ": " << got << " for " << wanted;
     }
   }

@@ -56,11 +56,17 @@ ops::Attention expect_attention(const std::string& inputs, const std::string& bo
   return {};
 }
 
-void expect_none(const std::string& inputs, const std::string& body) {
+// Nothing changes, and a note says why.
+void expect_none(const std::string& inputs, const std::string& body, const std::string& reason = "") {
   Graph graph = graph_of(inputs, body);
   const Graph before = graph;
-  recognize_attention(graph, test_context());
+  PassContext context = test_context();
+  PassNotes notes;
+  context.notes = &notes;
+  recognize_attention(graph, context);
   EXPECT_TRUE(equal(before, graph)) << print(graph);
+  ASSERT_EQ(notes["p"].size(), 1U) << print(graph);
+  EXPECT_NE(notes["p"][0].find(reason), std::string::npos) << notes["p"][0];
 }
 
 const std::string projections = "%q: f32[batch, n, 6], %k: f32[batch, m, 6], %v: f32[batch, m, 6]";
@@ -229,25 +235,137 @@ TEST(RecognizeAttention, MaskOfZeros) {
   EXPECT_TRUE(op.masks.empty());
 }
 
+TEST(RecognizeAttention, CappedScores) {
+  const std::string inputs = "%q: f32[n, 3], %k: f32[m, 3], %v: f32[m, 5], %mask: f32[n, m]";
+  const auto body = [](const std::string& cap) {
+    return "const %scale: f32[] = 0.25\nconst %below: f32[] = 4\nconst %cap: f32[] = " + cap + R"(
+      %s = matmul {transpose_b=true} (%q, %k)
+      %a = pointwise {function=mul} (%s, %scale)
+      %b = pointwise {function=div} (%a, %below)
+      %t = pointwise {function=tanh} (%b)
+      %u = pointwise {function=mul} (%t, %cap)
+      %w = pointwise {function=add} (%mask, %u)
+      %p = softmax {axis=1} (%w)
+      %y = matmul (%p, %v)
+      return "y" = %y)";
+  };
+  ops::Attention op = expect_attention(inputs, body("4"), sizes);
+  EXPECT_EQ(op.softcap, 4);
+  EXPECT_EQ(op.scale, 0.25);
+  // Other factors before and behind, a negative one, none behind.
+  op = expect_attention(inputs, body("-2"), sizes);
+  EXPECT_EQ(op.softcap, 2);
+  EXPECT_EQ(op.scale, -0.125);
+  expect_none(inputs, body("0"));
+  expect_none(inputs, body("inf"));
+  op = expect_attention("%q: f32[n, 3], %k: f32[m, 3], %v: f32[m, 5]", R"(
+      %s = matmul {transpose_b=true} (%q, %k)
+      %t = pointwise {function=tanh} (%s)
+      %p = softmax {axis=1} (%t)
+      %y = matmul (%p, %v)
+      return "y" = %y)",
+                        sizes);
+  EXPECT_EQ(op.softcap, 1);
+  // A mask before the cap, and two of them.
+  for (const std::string middle : {"%a = pointwise {function=add} (%s, %mask)\n%t = pointwise {function=tanh} (%a)\n",
+                                   "%a = pointwise {function=tanh} (%s)\n%t = pointwise {function=tanh} (%a)\n"})
+    expect_none(inputs, "%s = matmul {transpose_b=true} (%q, %k)\n" + middle + R"(%p = softmax {axis=1} (%t)
+      %y = matmul (%p, %v)
+      return "y" = %y)");
+}
+
+// Cosine attention (Swin V2, XCiT) has a temperature for each head.
+TEST(RecognizeAttention, FactorsByHead) {
+  const std::string inputs = "%q: f32[b, 2, n, 3], %k: f32[b, 2, m, 3], %v: f32[b, 2, m, 5], %mask: f32[n, m]";
+  const auto body = [](const std::string& product, const std::string& axis, const std::string& behind,
+                       const std::string& dims = "2, 1, 1") {
+    return "const %t: f32[" + dims + "] = [3, 0.5]\n%s = matmul {transpose_b=true} " + product + R"(
+      %a = pointwise {function=mul} (%s, %t)
+      %p = softmax {axis=)" +
+           axis + R"(} (%a)
+      %y = matmul )" +
+           behind + R"( (%p, %v)
+      return "y" = %y)";
+  };
+  const SymbolBindings with_batch{{"b", 2}, {"n", 3}, {"m", 5}};
+  expect_attention(inputs, body("(%q, %k)", "3", ""), with_batch);
+  // Keys first, and the softmax along the rows.
+  expect_attention(inputs, body("(%k, %q)", "2", "{transpose_a=true}"), with_batch);
+  // By query, and behind a mask.
+  expect_none("%q: f32[b, 2, 2, 3], %k: f32[b, 2, m, 3], %v: f32[b, 2, m, 5]", body("(%q, %k)", "3", "", "2, 1"));
+  expect_none(inputs, R"(const %t: f32[2, 1, 1] = [3, 0.5]
+      %s = matmul {transpose_b=true} (%q, %k)
+      %a = pointwise {function=add} (%s, %mask)
+      %b = pointwise {function=mul} (%a, %t)
+      %p = softmax {axis=3} (%b)
+      %y = matmul (%p, %v)
+      return "y" = %y)");
+}
+
+TEST(RecognizeAttention, SubtractedAndScaledMasks) {
+  const std::string inputs = "%q: f32[n, 3], %k: f32[m, 3], %v: f32[m, 5], %mask: f32[n, m], %seen: bool[1, m]";
+  const auto body = [](const std::string& factor) {
+    return "const %low: f32[] = -1000\nconst %scale: f32[] = " + factor + R"(
+      %s = matmul {transpose_b=true} (%q, %k)
+      %a = pointwise {function=sub} (%s, %mask)
+      %b = pointwise {function=select} (%seen, %a, %low)
+      %c = pointwise {function=mul} (%b, %scale)
+      %p = softmax {axis=1} (%c)
+      %y = matmul (%p, %v)
+      return "y" = %y)";
+  };
+  const ops::Attention op = expect_attention(inputs, body("0.5"), sizes);
+  EXPECT_EQ(op.scale, 0.5);
+  EXPECT_EQ(op.masked, (std::vector<double>{0, -500}));
+  // The other way round, and by nothing: everybody would be seen.
+  expect_none(inputs, body("-0.5"));
+  expect_none(inputs, body("0"));
+  expect_none("%q: f32[n, 3], %k: f32[m, 3], %v: f32[m, 5], %mask: f32[n, m]", R"(
+      %s = matmul {transpose_b=true} (%q, %k)
+      %a = pointwise {function=sub} (%mask, %s)
+      %p = softmax {axis=1} (%a)
+      %y = matmul (%p, %v)
+      return "y" = %y)");
+  // What is done to a constant mask is done when building.
+  const std::string constant = R"(const %half: f32[] = 0.5
+      const %bias: f32[1, 5] = [1, 2, 3, 4, 5]
+      %s = matmul {transpose_b=true} (%q, %k)
+      %a = pointwise {function=sub} (%s, %bias)
+      %c = pointwise {function=mul} (%a, %half)
+      %p = softmax {axis=1} (%c)
+      %y = matmul (%p, %v)
+      return "y" = %y)";
+  Graph graph = graph_of("%q: f32[n, 3], %k: f32[5, 3], %v: f32[5, 5]", constant);
+  recognize_attention(graph, test_context());
+  EXPECT_EQ(graph.nodes.size(), 1U) << print(graph);
+}
+
 TEST(RecognizeAttention, OtherUsesOfTheScoresStay) {
   expect_none("%q: f32[n, 3], %k: f32[m, 3], %v: f32[m, 5]", R"(
       %s = matmul {transpose_b=true} (%q, %k)
       %p = softmax {axis=1} (%s)
       %y = matmul (%p, %v)
-      return "y" = %y, "p" = %p)");
+      return "y" = %y, "p" = %p)",
+              "the probabilities do not go into a product alone");
   expect_none("%q: f32[n, 3], %k: f32[m, 3], %v: f32[n, 5]", R"(
       %s = matmul {transpose_b=true} (%q, %k)
       %p = softmax {axis=1} (%s)
       %y = matmul {transpose_a=true} (%p, %v)
-      return "y" = %y)");
-  expect_none("%q: f32[n, 3], %k: f32[m, 3], %v: f32[m, 5], %mask: f32[n, m]", R"(
-      const %two: f32[] = 2
+      return "y" = %y)",
+              "the product behind it does not sum over the keys");
+  expect_none("%q: f32[n, 3], %k: f32[m, 3], %v: f32[m, 5]", R"(
       %s = matmul {transpose_b=true} (%q, %k)
-      %t = pointwise {function=add} (%s, %mask)
-      %u = pointwise {function=mul} (%t, %two)
-      %p = softmax {axis=1} (%u)
+      %t = pointwise {function=sin} (%s)
+      %p = softmax {axis=1} (%t)
       %y = matmul (%p, %v)
-      return "y" = %y)");
+      return "y" = %y)",
+              "'t' does something else to the scores");
+  expect_none("%q: f32[n, 3], %k: f32[m, 3], %v: f32[m, 5]", R"(
+      %s = matmul {transpose_b=true} (%q, %k)
+      %p = softmax {axis=1} (%s)
+      %y = matmul (%p, %v)
+      return "y" = %y, "s" = %s)",
+              "another operator than a pointwise one lies before it, or reads the scores");
 }
 
 }  // namespace

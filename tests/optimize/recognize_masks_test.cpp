@@ -42,11 +42,10 @@ TEST(RecognizeMasks, OfConstants) {
       return "y" = %y)",
               input);
   // Not of 0 and 1; several numbers; something where the mask is 1; the mask that is 1 is 0 here; without limits.
-  for (const auto& [from, to] : {std::pair("[1, 0, 0, 1, 1, 0]", "[2, 0, 0, 1, 1, 0]"),
-                                 std::pair("[0, 7, 7, 0, 0, 7]", "[0, 7, 7, 0, 0, 8]"),
-                                 std::pair("[0, 7, 7, 0, 0, 7]", "[1, 7, 7, 1, 1, 7]"),
-                                 std::pair("[0, 7, 7, 0, 0, 7]", "[7, 0, 0, 7, 7, 0]"),
-                                 std::pair("[0, 7, 7, 0, 0, 7]", "[0, inf, inf, 0, 0, inf]")}) {
+  for (const auto& [from, to] :
+       {std::pair("[1, 0, 0, 1, 1, 0]", "[2, 0, 0, 1, 1, 0]"), std::pair("[0, 7, 7, 0, 0, 7]", "[0, 7, 7, 0, 0, 8]"),
+        std::pair("[0, 7, 7, 0, 0, 7]", "[1, 7, 7, 1, 1, 7]"), std::pair("[0, 7, 7, 0, 0, 7]", "[7, 0, 0, 7, 7, 0]"),
+        std::pair("[0, 7, 7, 0, 0, 7]", "[0, inf, inf, 0, 0, inf]")}) {
     std::string text = body;
     text.replace(text.find(from), std::string(from).size(), to);
     expect_unchanged(recognize_masks, text, input);
@@ -75,7 +74,8 @@ TEST(RecognizeMasks, OfParts) {
 }
 
 TEST(RecognizeMasks, OthersStay) {
-  // Any numbers; another mask; (2 - m) · c; a smaller x, which the mask repeats; the other way round; c without the mask.
+  // Any numbers; another mask; (2 - m) · c; a smaller x, which the mask repeats; the other way round; c without the
+  // mask.
   const std::string body = R"(const %one: f32[] = 1
       const %c: f32[] = 10000.0
       %m = cast {to=f32} (%b)
@@ -86,8 +86,7 @@ TEST(RecognizeMasks, OthersStay) {
       return "y" = %y)";
   for (const auto& [from, to] : {std::pair("%m = cast {to=f32} (%b)", "%m = pointwise {function=exp} (%given)"),
                                  std::pair("(%x, %m)", "(%x, %given)"), std::pair("%one: f32[] = 1", "%one: f32[] = 2"),
-                                 std::pair("(%x, %m)", "(%given, %m)"),
-                                 std::pair("(%s, %t)", "(%t, %s)")}) {
+                                 std::pair("(%x, %m)", "(%given, %m)"), std::pair("(%s, %t)", "(%t, %s)")}) {
     std::string text = body;
     text.replace(text.find(from), std::string(from).size(), to);
     expect_unchanged(recognize_masks, text, input);

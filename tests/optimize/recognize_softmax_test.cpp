@@ -91,9 +91,10 @@ TEST(RecognizeSoftmax, OthersStay) {
 }
 
 TEST(RecognizeSoftmax, LogarithmOfOthersStays) {
-  for (const std::string tail : {"%a = pointwise {function=add} (%s, %l)\n%y = pointwise {function=sub} (%x, %a)\n",
-                                 "%a = pointwise {function=add} (%l, %m)\n%y = pointwise {function=sub} (%d, %a)\n",
-                                 "%y = pointwise {function=sub} (%x, %l)\n", "%y = pointwise {function=sub} (%l, %d)\n"}) {
+  for (const std::string tail :
+       {"%a = pointwise {function=add} (%s, %l)\n%y = pointwise {function=sub} (%x, %a)\n",
+        "%a = pointwise {function=add} (%l, %m)\n%y = pointwise {function=sub} (%d, %a)\n",
+        "%y = pointwise {function=sub} (%x, %l)\n", "%y = pointwise {function=sub} (%l, %d)\n"}) {
     const std::string head = exponentials.substr(exponentials.find('\n') + 1);
     expect_unchanged(recognize_softmax, head + "%l = pointwise {function=log} (%s)\n" + tail + "return \"y\" = %y",
                      input);

@@ -68,8 +68,9 @@ class Block {
         first_(first),
         rows_(rows),
         columns_(AttentionBlocks::round_up(args.value_size, panel_lanes())),
-        // Without masks the scores are scaled on their way into the exponential.
-        plain_(!reads_keys_in_place(args) && args.mask_count == 0 && args.scale > 0 && args.scale < kInfinity),
+        // Without masks and a cap the scores are scaled on their way into the exponential.
+        plain_(!reads_keys_in_place(args) && args.softcap == 0 && args.mask_count == 0 && args.scale > 0 &&
+               args.scale < kInfinity),
         finishes_(plain_ || (!reads_keys_in_place(args) && adds_rows(args))) {}
 
   void run() {
@@ -159,7 +160,7 @@ class Block {
   // The usual masks: one that is added, or two, as in shifted windows (a bias for each distance, and what is out of
   // reach).
   static bool adds_rows(const AttentionArgs& a) {
-    return a.mask_count >= 1 && a.mask_count <= 2 &&
+    return a.softcap == 0 && a.mask_count >= 1 && a.mask_count <= 2 &&
            std::all_of(a.masks, a.masks + a.mask_count, [](const AttentionMask& m) { return m.added && m.neighbours; });
   }
 
@@ -182,7 +183,7 @@ class Block {
         rows[m].kept = flags;
       }
     }
-    return mask_scores(x, keys, a_.scale, rows, a_.mask_count);
+    return mask_scores(x, keys, a_.scale, a_.softcap, rows, a_.mask_count);
   }
 
   // Whether the last sums can be divided and stored from registers.

@@ -42,6 +42,7 @@ struct AttentionArgs {
   int64_t size = 0;        ///< of a query and a key
   int64_t value_size = 0;  ///< of a value and a result
   float scale = 1;
+  float softcap = 0;            ///< scores become softcap · tanh(score / softcap); 0: they stay
   bool zero_undefined = false;  ///< rows whose softmax is NaN give 0
   AttentionOperand query, key, value;
   float* result = nullptr;               ///< must not overlap the operands

@@ -39,17 +39,21 @@ HWY_INLINE hn::Vec<D> load_some(D d, const T* from, size_t count) {
   return hn::Load(d, part);
 }
 
-// x = scale · x, then each mask; returns the largest. x is padded to whole vectors, whose excess is not looked at.
-HWY_NOINLINE float mask_scores(float* x, int64_t n, float scale, const MaskRow* masks, int64_t mask_count) {
+// x = scale · x, capped where softcap is not 0, then each mask; returns the largest. x is padded to whole vectors,
+// whose excess is not looked at.
+HWY_NOINLINE float mask_scores(float* x, int64_t n, float scale, float softcap, const MaskRow* masks,
+                               int64_t mask_count) {
   const hn::ScalableTag<float> d;
   const hn::Rebind<uint8_t, decltype(d)> bytes;
   const hn::Rebind<int32_t, decltype(d)> words;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto factor = hn::Set(d, scale);
+  const bool capped = softcap > 0;
+  const auto factor = hn::Set(d, capped ? scale / softcap : scale), cap = hn::Set(d, softcap);
   auto best = hn::Set(d, kLowest);
   for (int64_t i = 0; i < n; i += lanes) {
     const auto count = static_cast<size_t>(std::min(lanes, n - i));
     auto v = hn::Mul(hn::Load(d, x + i), factor);
+    if (capped) v = hn::Mul(cap, tanh_f32(d, v));
     for (int64_t m = 0; m < mask_count; ++m) {
       const MaskRow& mask = masks[m];
       if (mask.added) {

@@ -33,9 +33,10 @@ typedef {} Element;
 constexpr int head_size = {}, value_size = {}, mask_count = {};
 constexpr bool approximate = {};  // exponentials, where results are rounded more than these
 constexpr bool mask_is_element = {};  // the only one
+constexpr bool capped = {};
 )",
                      device_type(form.dtype), form.head_size, form.value_size, form.masks.size(),
-                     form.dtype != DType::f32, form.masks.size() == 1 && form.masks[0] == form.dtype);
+                     form.dtype != DType::f32, form.masks.size() == 1 && form.masks[0] == form.dtype, form.capped);
 }
 
 std::string mask_function(const AttentionForm& form) {

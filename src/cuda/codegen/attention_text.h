@@ -20,6 +20,7 @@ struct AttentionForm {
   std::vector<DType> masks = {};     ///< dtype, or boolean; at most most_attention_masks
   bool matrix_instructions = false;  ///< of f16 and bf16
   bool by_warpgroups = false;        ///< those of compute capability 9.0, where can_go_by_warpgroups()
+  bool capped = false;               ///< scores are
 };
 
 /// Whether 16-bit heads of these sizes lie as matrices of a warpgroup have to.

@@ -1,7 +1,7 @@
 // Attention: what its kernels share. One pass over the keys with a running maximum and sum for each query (Milakov and
 // Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et al., "FlashAttention", 2022).
 //
-// The generated text defines Element, head_size, value_size, mask_count, and mask_scores().
+// The generated text defines Element, head_size, value_size, mask_count, capped, and mask_scores().
 
 struct Access {
   Axes outer, rows;
@@ -19,7 +19,8 @@ struct Attention {
   u32 tiles_per_split;      ///< of keys; blockIdx.y is the split
   u32 aligned;              ///< bits: query, key, value and result can be copied by 16 bytes; masks of 2 keys by 4
   u32 zero_undefined;
-  f32 scale;
+  f32 scale;  ///< of capped scores: over the cap
+  f32 softcap;
   Access query, key, value, result;
   MaskAccess mask[mask_count > 0 ? mask_count : 1];
 };
@@ -43,6 +44,12 @@ struct MaskRow {
 template <int rows>
 __device__ __forceinline__ void mask_scores(const Attention& a, const MaskPointers& masks, const MaskRow (&row)[rows],
                                             u32 key, f32 (&score)[rows]);
+
+/// A score from a product.
+__device__ __forceinline__ f32 scaled(const Attention& a, f32 product) {
+  const f32 score = product * a.scale;
+  return !capped ? score : a.softcap * (approximate ? tanh_rounded(score) : tanh(score));
+}
 
 __device__ __forceinline__ f32 infinity() { return __uint_as_float(0x7f800000u); }
 /// What distances are taken from: any number where there is no finite score yet, whose exponentials are 0 then.

@@ -59,7 +59,9 @@ __device__ __forceinline__ void copy_rows(Element* tile, const Element* data, co
 }
 
 constexpr f32 log2_e = 1.44269504f;
-__device__ __forceinline__ f32 power(f32 x) { return exp2_approximate(mask_count > 0 ? x * log2_e : x); }
+/// Whether scores are exponents of e, and not of 2: where masks may have numbers near the largest.
+constexpr bool of_e = mask_count > 0 || capped;
+__device__ __forceinline__ f32 power(f32 x) { return exp2_approximate(of_e ? x * log2_e : x); }
 
 /// The products of one warp: 16 queries and warp_keys keys of a tile.
 template <int warps_q, int warps_k, int warp_keys>
@@ -185,7 +187,6 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
     f32 scores[warp_keys / 8][4];
     products.multiply_keys(scores, keys + tile % 2 * key_elements);
 
-    // From here on scores are exponents of 2; or of e, where masks may have numbers near the largest.
     if (in_pairs) {
 #pragma unroll
       for (int n = 0; n < warp_keys / 8; ++n)
@@ -193,7 +194,7 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
         for (int e = 0; e < 4; ++e) {
           Element mask;
           mask.bits = u16(pairs[e / 2][n] >> (e % 2 * 16));
-          scores[n][e] = scores[n][e] * a.scale + widen(mask);
+          scores[n][e] = scaled(a, scores[n][e]) + widen(mask);
         }
     } else if constexpr (mask_count > 0) {
 #pragma unroll
@@ -201,11 +202,16 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           const u32 k = first_key + n * 8 + i;
-          f32 pair[2] = {scores[n][i] * a.scale, scores[n][i + 2] * a.scale};
+          f32 pair[2] = {scaled(a, scores[n][i]), scaled(a, scores[n][i + 2])};
           if (k < a.keys) mask_scores(a, masks, mask_rows, k, pair);
 #pragma unroll
           for (int r = 0; r < 2; ++r) scores[n][i + 2 * r] = pair[r];
         }
+    } else if constexpr (capped) {
+#pragma unroll
+      for (int n = 0; n < warp_keys / 8; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) scores[n][e] = scaled(a, scores[n][e]);
     } else {
       const f32 factor = a.scale * log2_e;
 #pragma unroll
@@ -270,7 +276,7 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
     for (int v = 0; v < value_padded / 8; ++v)
       *reinterpret_cast<float2*>(row + v * 8 + lane % 4 * 2) = make_float2(sums[v][2 * r], sums[v][2 * r + 1]);
     if (lane % 4 == 0) {
-      row[value_padded] = mask_count > 0 ? largest[r] : largest[r] * 0.693147181f;
+      row[value_padded] = of_e ? largest[r] : largest[r] * 0.693147181f;
       row[value_padded + 1] = total[r];
     }
   }

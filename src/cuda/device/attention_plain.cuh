@@ -109,7 +109,7 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
       for (int j = 0; j < thread_keys; ++j) {
         const u32 k = tile * tile_keys + x + 16 * j;
         f32& score = scores[i][j];
-        f32 one[1] = {score * a.scale};
+        f32 one[1] = {scaled(a, score)};
         const MaskRow row[1] = {mask_rows[i]};
         if (mask_count > 0 && k < a.keys) mask_scores(a, masks, row, k, one);
         score = k < a.keys ? one[0] : -infinity();
