@@ -3,14 +3,20 @@
 #include <algorithm>
 
 #include "ops/contract.h"
+#include "ops/quantized.h"
 #include "ops/region.h"
 
 namespace camshaft {
 
 namespace {
 
+using IsAnchor = bool (*)(const Node& node);
+
 bool is_contraction(const Node& node) {
   return node.op.as<ops::MatMul>() || node.op.as<ops::Conv>() || node.op.as<ops::ConvTranspose>();
+}
+bool is_integer_contraction(const Node& node) {
+  return node.op.as<ops::IntegerMatMul>() || node.op.as<ops::IntegerConv>();
 }
 
 // Takes the nodes of norms out of a body, so that it is pointwise behind the contraction. `means` and `factors`: the
@@ -39,11 +45,9 @@ bool take_norms(Graph& body, ContractView& view, ValueId& means, ValueId& factor
   return true;
 }
 
-}  // namespace
-
-std::optional<ContractView> view_contract(const RegionView& region, bool with_norms) {
+std::optional<ContractView> view_behind(IsAnchor is_anchor, const RegionView& region, bool with_norms) {
   ContractView view;
-  if (is_contraction(region.node)) {
+  if (is_anchor(region.node)) {
     view.anchor = &region.node;
     for (size_t i = 0; i < region.node.inputs.size(); ++i)
       view.anchor_inputs.push_back(region.node.inputs[i] == no_value ? -1 : static_cast<int32_t>(i));
@@ -52,7 +56,7 @@ std::optional<ContractView> view_contract(const RegionView& region, bool with_no
   }
   if (!region.node.op.as<ops::Region>() || region.node.bodies.size() != 1) return std::nullopt;
   const Graph& whole = region.node.bodies[0];
-  if (whole.nodes.empty() || !is_contraction(whole.nodes[0])) return std::nullopt;
+  if (whole.nodes.empty() || !is_anchor(whole.nodes[0])) return std::nullopt;
   Graph stripped;
   ValueId means = no_value, factors = no_value;
   const bool has_norms = with_norms && std::any_of(whole.nodes.begin(), whole.nodes.end(), [](const Node& node) {
@@ -88,6 +92,16 @@ std::optional<ContractView> view_contract(const RegionView& region, bool with_no
   if (body.type(body.outputs[0]).shape != view.result.shape) return std::nullopt;
   view.epilogue = std::move(lowered->program);
   return view;
+}
+
+}  // namespace
+
+std::optional<ContractView> view_contract(const RegionView& region, bool with_norms) {
+  return view_behind(is_contraction, region, with_norms);
+}
+
+std::optional<ContractView> view_integer_contract(const RegionView& region) {
+  return view_behind(is_integer_contraction, region, false);
 }
 
 }  // namespace camshaft

@@ -14,6 +14,9 @@
 #include "cpu/gated_convolution.h"
 #include "cpu/grouped_convolution.h"
 #include "cpu/index.h"
+#include "cpu/integer_conv.h"
+#include "cpu/integer_matmul.h"
+#include "cpu/integer_weights.h"
 #include "cpu/matmul.h"
 #include "cpu/move.h"
 #include "cpu/normalize.h"
@@ -33,18 +36,45 @@ namespace {
 
 /// Every way of running a region on the CPU; "reference" is added for all.
 constexpr const CpuTactic* all_tactics[] = {
-    &gemm_tactic,         &batch_gemm_tactic,       &conv_tactic,
-    &winograd_tactic,     &depthwise_tactic,        &conv_transpose_tactic,
-    &pointwise_tactic,    &softmax_tactic,          &layer_norm_tactic,
-    &group_norm_tactic,   &reduce_tactic,           &arg_reduce_tactic,
-    &pool_tactic,         &transpose_tactic,        &expand_tactic,
-    &slice_tactic,        &concat_tactic,           &pad_tactic,
-    &gather_tactic,       &gather_elements_tactic,  &resize_tactic,
-    &recurrent_tactic,    &attention_tactic,        &gather_nd_tactic,
-    &scatter_nd_tactic,   &scatter_elements_tactic, &cumulative_tactic,
-    &top_k_tactic,        &grid_sample_tactic,      &col2im_tactic,
-    &grouped_conv_tactic, &pool_indices_tactic,     &conv_chain_tactic,
-    &gated_conv_tactic,   &thin_conv_tactic,
+    &gemm_tactic,
+    &batch_gemm_tactic,
+    &conv_tactic,
+    &winograd_tactic,
+    &depthwise_tactic,
+    &conv_transpose_tactic,
+    &pointwise_tactic,
+    &softmax_tactic,
+    &layer_norm_tactic,
+    &group_norm_tactic,
+    &reduce_tactic,
+    &arg_reduce_tactic,
+    &pool_tactic,
+    &transpose_tactic,
+    &expand_tactic,
+    &slice_tactic,
+    &concat_tactic,
+    &pad_tactic,
+    &gather_tactic,
+    &gather_elements_tactic,
+    &resize_tactic,
+    &recurrent_tactic,
+    &attention_tactic,
+    &gather_nd_tactic,
+    &scatter_nd_tactic,
+    &scatter_elements_tactic,
+    &cumulative_tactic,
+    &top_k_tactic,
+    &grid_sample_tactic,
+    &col2im_tactic,
+    &grouped_conv_tactic,
+    &pool_indices_tactic,
+    &conv_chain_tactic,
+    &gated_conv_tactic,
+    &thin_conv_tactic,
+    &integer_matmul_tactic,
+    &integer_conv_tactic,
+    &integer_depthwise_tactic,
+    &dynamic_quantize_tactic,
 };
 
 /// The reference runs with double accumulation and no blocking to speak of: tens of times slower than a kernel.
@@ -88,8 +118,8 @@ class CpuBackend final : public Backend {
 
   Tensor unpack(const PackedConstant& packed, DType dtype, const Dims& dims) const override {
     if (!can_unpack(packed.layout)) return {};
-    for (const auto unpack :
-         {unpack_gemm, unpack_conv, unpack_grouped_conv, unpack_conv_transpose, unpack_recurrent, unpack_weight_rows}) {
+    for (const auto unpack : {unpack_gemm, unpack_conv, unpack_grouped_conv, unpack_conv_transpose, unpack_recurrent,
+                              unpack_weight_rows, unpack_integer_weights, unpack_integer_depthwise}) {
       Tensor raw = unpack(packed, dtype, dims);
       if (raw.defined()) return raw;
     }

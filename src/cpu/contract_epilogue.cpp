@@ -18,15 +18,6 @@ constexpr size_t max_operands = 64;
 // rows); operands of one element a column are repeated for as many rows as have so many elements together.
 constexpr int64_t elements_of_run = 2048;
 
-OperandLayout layout_of(const Shape& operand, const Shape& result) {
-  const bool one = std::all_of(operand.begin(), operand.end(), [](const Dim& d) { return d == Dim(1); });
-  if (one) return OperandLayout::scalar;
-  if (operand == result) return OperandLayout::full;
-  const bool leading_ones = std::all_of(operand.begin(), operand.end() - 1, [](const Dim& d) { return d == Dim(1); });
-  if (leading_ones && operand.back() == result.back()) return OperandLayout::columns;
-  return OperandLayout::general;
-}
-
 // How often each instruction is read.
 std::vector<int> count_uses(const ScalarProgram& program) {
   std::vector<int> uses(program.instructions.size(), 0);
@@ -60,11 +51,21 @@ std::vector<int64_t> offsets_of_rows(const Dims& operand, const Dims& result) {
 
 }  // namespace
 
+OperandLayout layout_of(const Shape& operand, const Shape& result) {
+  const bool one = std::all_of(operand.begin(), operand.end(), [](const Dim& d) { return d == Dim(1); });
+  if (one) return OperandLayout::scalar;
+  if (operand == result) return OperandLayout::full;
+  const bool leading_ones = std::all_of(operand.begin(), operand.end() - 1, [](const Dim& d) { return d == Dim(1); });
+  if (leading_ones && operand.back() == result.back()) return OperandLayout::columns;
+  return OperandLayout::general;
+}
+
 std::optional<ContractEpilogue> ContractEpilogue::make(const RegionView& region, const ContractView& view,
                                                        int32_t bias_input, int residuals) {
   ContractEpilogue e;
   e.bias_ = bias_input;
-  if (view.result.dtype != DType::f32 || region.graph.type(region.node.outputs[0]).dtype != DType::f32)
+  const bool of_sums = view.result.dtype == DType::i32;
+  if (!of_sums && (view.result.dtype != DType::f32 || region.graph.type(region.node.outputs[0]).dtype != DType::f32))
     return std::nullopt;
   if (!view.epilogue) return e;
   const ScalarProgram& program = *view.epilogue;
@@ -80,7 +81,7 @@ std::optional<ContractEpilogue> ContractEpilogue::make(const RegionView& region,
       accumulator = static_cast<int32_t>(i);
   if (accumulator < 0) return std::nullopt;
   bool clamped = false;
-  while (uses[static_cast<size_t>(accumulator)] == 1 && program.outputs[0] != accumulator) {
+  while (!of_sums && uses[static_cast<size_t>(accumulator)] == 1 && program.outputs[0] != accumulator) {
     size_t next = 0;
     while (next < program.instructions.size()) {
       const ScalarInstruction& i = program.instructions[next];
@@ -125,7 +126,7 @@ std::optional<ContractEpilogue> ContractEpilogue::make(const RegionView& region,
     peeled[next] = true;
     accumulator = static_cast<int32_t>(next);
   }
-  e.take_activation(region, view, accumulator);
+  if (!of_sums) e.take_activation(region, view, accumulator);
   const auto among = [&](const std::vector<int32_t>& inputs) {
     return std::find(inputs.begin(), inputs.end(), e.residual_) != inputs.end();
   };
@@ -150,6 +151,7 @@ std::optional<ContractEpilogue> ContractEpilogue::make(const RegionView& region,
     ScalarInstruction instruction = program.instructions[i];
     if (static_cast<int32_t>(i) == accumulator) {
       instruction = ScalarInstruction{};
+      instruction.dtype = view.result.dtype;
       instruction.a = 0;
     } else if (instruction.kind == Kind::load) {
       const int32_t input = view.epilogue_loads[static_cast<size_t>(instruction.a)];
@@ -219,7 +221,10 @@ bool ContractEpilogue::reads(size_t i) const {
 }
 
 BoundEpilogue::BoundEpilogue(const ContractEpilogue& epilogue, const KernelShapes& shapes, int64_t columns)
-    : epilogue_(epilogue), columns_(columns), pitch_(shapes.outputs[0].pitch()) {
+    : epilogue_(epilogue),
+      columns_(columns),
+      width_(bit_width(shapes.outputs[0].dtype) / 8),
+      pitch_(shapes.outputs[0].pitch()) {
   const auto pitch_of = [&](int32_t input) {
     return input < 0 ? 0 : shapes.inputs[static_cast<size_t>(input)].pitch();
   };
@@ -267,7 +272,7 @@ BoundEpilogue::BoundEpilogue(const ContractEpilogue& epilogue, const KernelShape
   program_ = std::make_unique<TileProgram>(*epilogue.program_, forms);
 }
 
-Epilogue BoundEpilogue::bind(const LaunchArguments& arguments, float* c) {
+Epilogue BoundEpilogue::bind(const LaunchArguments& arguments, void* c) {
   Epilogue e;
   const auto input = [&](int32_t i) {
     return reinterpret_cast<const float*>(arguments.inputs[static_cast<size_t>(i)]);
@@ -287,7 +292,7 @@ Epilogue BoundEpilogue::bind(const LaunchArguments& arguments, float* c) {
     e.addend_ld = addend_pitch_;
   }
   if (!program_) return e;
-  c_ = c;
+  c_ = static_cast<std::byte*>(c);
   for (Operand& operand : operands_) {
     operand.data = arguments.inputs[static_cast<size_t>(operand.input)];
     const auto row = static_cast<size_t>(columns_ * operand.width);
@@ -301,13 +306,27 @@ Epilogue BoundEpilogue::bind(const LaunchArguments& arguments, float* c) {
 
 void BoundEpilogue::run_block(void* self, int64_t row0, int64_t rows, int64_t col0, int64_t cols) {
   const auto& e = *static_cast<const BoundEpilogue*>(self);
+  e.run(e.c_ + (row0 * e.pitch_ + col0) * e.width_, e.pitch_ * e.width_, row0, rows, col0, cols);
+}
+
+void BoundEpilogue::run_sums(void* self, const int32_t* block, int64_t ld, int64_t row0, int64_t rows, int64_t col0,
+                             int64_t cols) {
+  constexpr auto width = static_cast<int64_t>(sizeof(int32_t));
+  static_cast<const BoundEpilogue*>(self)->run(reinterpret_cast<const std::byte*>(block), ld * width, row0, rows, col0,
+                                               cols);
+}
+
+void BoundEpilogue::run(const std::byte* from, int64_t from_pitch, int64_t row0, int64_t rows, int64_t col0,
+                        int64_t cols) const {
+  const BoundEpilogue& e = *this;
   const void* inputs[max_operands];
   void* outputs[1];
-  const bool flat = e.flat_ && cols == e.columns_;
+  const bool flat = e.flat_ && cols == e.columns_ && from_pitch == cols * 4;
   const int64_t step = flat ? std::min(rows, e.run_rows_) : 1;
   for (int64_t r = 0; r < rows; r += step) {
     const int64_t row = row0 + r, count = std::min(step, rows - r) * cols;
-    inputs[0] = outputs[0] = e.c_ + row * e.pitch_ + col0;
+    inputs[0] = from + r * from_pitch;
+    outputs[0] = e.c_ + (row * e.pitch_ + col0) * e.width_;
     for (size_t k = 0; k < e.operands_.size(); ++k) {
       const Operand& operand = e.operands_[k];
       if (flat && operand.repeated) {

@@ -22,7 +22,10 @@ enum class OperandLayout : uint8_t {
   general,  ///< anything else that broadcasts
 };
 
-/// The shape-independent part: which operand goes where. Offered only for f32 results.
+OperandLayout layout_of(const Shape& operand, const Shape& result);
+
+/// The shape-independent part: which operand goes where. Offered only for f32 results, and for sums in i32, whose
+/// epilogue is a program alone that makes of them whatever there are loops for.
 class ContractEpilogue {
  public:
   /// `bias_input` is the contraction's own bias (a region input), or -1; `residuals` how many the kernel adds in
@@ -72,8 +75,13 @@ class BoundEpilogue {
   BoundEpilogue& operator=(const BoundEpilogue&) = delete;
 
   /// The epilogue for the micro-kernel, with this run's pointers. The result lies at `c`.
-  Epilogue bind(const LaunchArguments& arguments, float* c);
+  Epilogue bind(const LaunchArguments& arguments, void* c);
   bool has_program() const { return static_cast<bool>(program_); }
+
+  /// Of sums in i32: the SumsCallback (int8_gemm.h) that runs the program on blocks of them, into the result. `self` is
+  /// a BoundEpilogue that was bound.
+  static void run_sums(void* self, const int32_t* block, int64_t ld, int64_t row0, int64_t rows, int64_t col0,
+                       int64_t cols);
 
  private:
   struct Operand {
@@ -86,9 +94,12 @@ class BoundEpilogue {
     const std::byte* data = nullptr;
   };
   static void run_block(void* self, int64_t row0, int64_t rows, int64_t col0, int64_t cols);
+  // Row r of the block is at from + r * from_pitch bytes.
+  void run(const std::byte* from, int64_t from_pitch, int64_t row0, int64_t rows, int64_t col0, int64_t cols) const;
 
   const ContractEpilogue& epilogue_;
   int64_t columns_;
+  int64_t width_;                                  // bytes of an element of the result
   int64_t pitch_, residual_pitch_, addend_pitch_;  // elements from row to row of the result, residual and addend
   std::array<int64_t, kMoreResiduals> more_residual_pitches_{};
   std::unique_ptr<TileProgram> program_;
@@ -96,7 +107,7 @@ class BoundEpilogue {
   bool flat_ = true;
   int64_t run_rows_ = std::numeric_limits<int64_t>::max();
   std::vector<Operand> operands_;
-  float* c_ = nullptr;
+  std::byte* c_ = nullptr;
 };
 
 }  // namespace camshaft::cpu

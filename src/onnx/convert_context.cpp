@@ -179,14 +179,25 @@ ValueId ConvertContext::result_at(size_t i, Op op, Values inputs) {
   return append(std::move(op), std::move(inputs), output_name(i));
 }
 
-Values ConvertContext::results(Op op, Values inputs, std::vector<Graph> bodies) {
-  std::vector<std::string> names;
-  for (size_t i = 0; i < output_count(); ++i) names.push_back(output_name(i));
+Values ConvertContext::append_node(Op op, Values inputs, const std::vector<std::string>& names,
+                                   std::vector<Graph> bodies) {
   try {
     return graph().add_node(std::move(op), std::move(inputs), names, {source_}, std::move(bodies));
   } catch (const Error& e) {  // names the node
     throw NodeError(e.code(), e.what());
   }
+}
+
+Values ConvertContext::add_all(Op op, Values inputs, size_t outputs) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < outputs; ++i) names.push_back(fmt::format("{}.{}{}", output_name(0), op.name(), i));
+  return append_node(std::move(op), std::move(inputs), names, {});
+}
+
+Values ConvertContext::results(Op op, Values inputs, std::vector<Graph> bodies) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < output_count(); ++i) names.push_back(output_name(i));
+  return append_node(std::move(op), std::move(inputs), names, std::move(bodies));
 }
 
 Values ConvertContext::result(ScalarFunction function, Values inputs) {

@@ -138,6 +138,8 @@ class ConvertContext {
   /// Appends an operator whose output is inner to the node.
   ValueId add(Op op, Values inputs);
   ValueId add(ScalarFunction function, Values inputs);
+  /// Of an operator with `outputs` results.
+  Values add_all(Op op, Values inputs, size_t outputs);
   /// Appends an operator that computes output i of the node, and has its name.
   ValueId result_at(size_t i, Op op, Values inputs);
   /// Appends an operator with all of the node's outputs, and with bodies.
@@ -165,6 +167,7 @@ class ConvertContext {
  private:
   std::string output_name(size_t i) const;
   ValueId append(Op op, Values inputs, const std::string& name);
+  Values append_node(Op op, Values inputs, const std::vector<std::string>& names, std::vector<Graph> bodies);
 
   GraphUnderConstruction& target_;
   SubgraphImporter& subgraphs_;

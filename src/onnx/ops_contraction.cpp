@@ -117,13 +117,14 @@ namespace {
 
 // `append` adds the last operator.
 template <class Append>
-ValueId matmul(ConvertContext& c, ValueId a, ValueId b, Append&& append) {
+ValueId matmul(ConvertContext& c, Op op, Values operands, Append&& append) {
+  const ValueId a = operands[0], b = operands[1];
   const int64_t rank_a = c.rank(a), rank_b = c.rank(b);
   if (rank_a == 0 || rank_b == 0) c.invalid("a scalar cannot be multiplied as a matrix");
-  if (rank_a > 1 && rank_b > 1) return append(ops::MatMul{}, Values{a, b});
-  const ValueId matrix_a = rank_a == 1 ? c.reshape(a, {1, c.dim(a, 0)}) : a;
-  const ValueId matrix_b = rank_b == 1 ? c.reshape(b, {c.dim(b, 0), 1}) : b;
-  const ValueId product = c.add(ops::MatMul{}, {matrix_a, matrix_b});
+  if (rank_a > 1 && rank_b > 1) return append(std::move(op), std::move(operands));
+  if (rank_a == 1) operands[0] = c.reshape(a, {1, c.dim(a, 0)});
+  if (rank_b == 1) operands[1] = c.reshape(b, {c.dim(b, 0), 1});
+  const ValueId product = c.add(std::move(op), std::move(operands));
   Shape shape = c.shape(product);
   if (rank_b == 1) shape.pop_back();
   if (rank_a == 1) shape.erase(shape.end() - (rank_b == 1 ? 1 : 2));
@@ -133,11 +134,13 @@ ValueId matmul(ConvertContext& c, ValueId a, ValueId b, Append&& append) {
 }  // namespace
 
 ValueId matmul(ConvertContext& c, ValueId a, ValueId b) {
-  return matmul(c, a, b, [&](Op op, Values inputs) { return c.result_at(0, std::move(op), std::move(inputs)); });
+  return matmul(c, ops::MatMul{}, {a, b},
+                [&](Op op, Values inputs) { return c.result_at(0, std::move(op), std::move(inputs)); });
 }
 
-ValueId inner_matmul(ConvertContext& c, ValueId a, ValueId b) {
-  return matmul(c, a, b, [&](Op op, Values inputs) { return c.add(std::move(op), std::move(inputs)); });
+ValueId inner_matmul(ConvertContext& c, Op product, Values operands) {
+  return matmul(c, std::move(product), std::move(operands),
+                [&](Op op, Values inputs) { return c.add(std::move(op), std::move(inputs)); });
 }
 
 std::span<const Converter> contraction_converters() {

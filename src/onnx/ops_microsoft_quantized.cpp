@@ -194,8 +194,7 @@ Values matmul_integer_to_float(ConvertContext& c) {
 
 Values dynamic_quantize_matmul(ConvertContext& c) {
   const DynamicQuantization q = quantize_dynamically(c, c.input(0));
-  const ValueId a = c.cast(to_steps(c, c.input(0), q.scale, q.zero_point), DType::u8);
-  return scaled_product(c, a, q.scale, q.zero_point, c.input(2), c.input_or_none(3), c.input_or_none(4));
+  return scaled_product(c, q.steps, q.scale, q.zero_point, c.input(2), c.input_or_none(3), c.input_or_none(4));
 }
 
 Values qgemm(ConvertContext& c) {

@@ -38,8 +38,7 @@ ValueId lstm_weights(ConvertContext& c, size_t weights, size_t scale) {
 // The input is rounded to 255 steps as ONNX Runtime does it; the state, which it also rounds at every step, is not.
 Values dynamic_quantize_lstm(ConvertContext& c) {
   const DynamicQuantization q = quantize_dynamically(c, c.input(0));
-  const ValueId steps = c.cast(to_steps(c, c.input(0), q.scale, q.zero_point), DType::u8);
-  Values inputs{dequantize(c, steps, q.scale, q.zero_point), lstm_weights(c, 1, 8), lstm_weights(c, 2, 10)};
+  Values inputs{dequantize(c, q.steps, q.scale, q.zero_point), lstm_weights(c, 1, 8), lstm_weights(c, 2, 10)};
   for (size_t i = 3; i < 8; ++i) inputs.push_back(c.input_or_none(i));
   while (inputs.back() == no_value) inputs.pop_back();
   return recurrent_layer(c, ops::CellKind::lstm, std::move(inputs));

@@ -6,6 +6,7 @@
 #include "onnx/quantization.h"
 #include "onnx/quantized_product.h"
 #include "ops/pointwise.h"
+#include "ops/quantized.h"
 
 namespace camshaft::onnx {
 
@@ -57,8 +58,7 @@ Values dequantize_linear(ConvertContext& c) {
 }
 
 Values dynamic_quantize_linear(ConvertContext& c) {
-  const DynamicQuantization q = quantize_dynamically(c, c.input(0));
-  return {store_steps(c, 0, to_steps(c, c.input(0), q.scale, q.zero_point), DType::u8), q.scale, q.zero_point};
+  return c.results(ops::DynamicQuantize{}, {c.input(0)}, {});
 }
 
 Values matmul_integer(ConvertContext& c) {

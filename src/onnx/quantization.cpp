@@ -4,7 +4,7 @@
 
 #include "ops/move.h"
 #include "ops/pointwise.h"
-#include "ops/reduce.h"
+#include "ops/quantized.h"
 #include "ops/shape_rules.h"
 
 namespace camshaft::onnx {
@@ -100,18 +100,8 @@ ValueId store_steps(ConvertContext& c, size_t i, ValueId steps, DType to) {
 }
 
 DynamicQuantization quantize_dynamically(ConvertContext& c, ValueId x) {
-  if (c.dtype(x) != DType::f32) c.invalid(fmt::format("the input is {}, not f32", to_string(c.dtype(x))));
-  std::vector<int64_t> axes;
-  for (int64_t i = 0; i < c.rank(x); ++i) axes.push_back(i);
-  const ValueId zero = c.scalar(DType::f32, 0);
-  const ValueId high = c.add(F::max, {c.add(ops::Reduce{ops::ReduceKind::max, axes, false}, {x}), zero});
-  const ValueId low = c.add(F::min, {c.add(ops::Reduce{ops::ReduceKind::min, axes, false}, {x}), zero});
-  const ValueId range = c.add(F::sub, {high, low});
-  // The standard divides zero by zero here; ONNX Runtime takes 1.
-  const ValueId scale = c.add(F::select, {c.add(F::equal, {range, zero}), c.scalar(DType::f32, 1),
-                                          c.add(F::div, {range, c.scalar(DType::f32, 255)})});
-  const ValueId steps = c.add(F::round, {c.add(F::div, {c.add(F::sub, {zero, low}), scale})});
-  return {scale, c.cast(steps, DType::u8)};
+  const Values out = c.add_all(ops::DynamicQuantize{}, {x}, 3);
+  return {out[0], out[1], out[2]};
 }
 
 ValueId shifted(ConvertContext& c, ValueId x, ValueId zero_point) {

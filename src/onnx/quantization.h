@@ -29,10 +29,9 @@ ValueId saturated(ConvertContext& c, ValueId steps, DType to);
 /// Output i of the node: `steps`, from to_steps(), as `to`.
 ValueId store_steps(ConvertContext& c, size_t i, ValueId steps, DType to);
 
-/// What DynamicQuantizeLinear finds in x (f32): a scale (f32) and zero point (u8) that put all of x, and 0, in 0 … 255.
-/// Of zeros alone the scale is 1.
+/// ops::DynamicQuantize of x: its steps (u8), their scale (f32) and zero point (u8).
 struct DynamicQuantization {
-  ValueId scale, zero_point;
+  ValueId steps, scale, zero_point;
 };
 DynamicQuantization quantize_dynamically(ConvertContext& c, ValueId x);
 

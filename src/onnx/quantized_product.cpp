@@ -7,6 +7,7 @@
 #include "onnx/spatial.h"
 #include "ops/contract.h"
 #include "ops/pointwise.h"
+#include "ops/quantized.h"
 #include "ops/shape_rules.h"
 
 namespace camshaft::onnx {
@@ -17,6 +18,12 @@ namespace {
 
 bool is_one_number(ConvertContext& c, ValueId parameter) {
   return c.rank(parameter) == 0 || (c.rank(parameter) == 1 && c.dim(parameter, 0) == Dim(1));
+}
+
+// What ops::IntegerMatMul and IntegerConv take.
+bool is_byte_operand(ConvertContext& c, ValueId x, ValueId zero) {
+  const bool is_byte = c.dtype(x) == DType::i8 || c.dtype(x) == DType::u8;
+  return is_byte && (zero == no_value || c.dtype(zero) == c.dtype(x));
 }
 
 void check_count(ConvertContext& c, ValueId parameter, const Dim& wanted, std::string_view what) {
@@ -56,7 +63,12 @@ ValueId channel_parameter(ConvertContext& c, ValueId parameter, ValueId weights)
 ValueId integer_matmul(ConvertContext& c, ValueId a, ValueId a_zero, ValueId b, ValueId b_zero) {
   if (a_zero != no_value) a_zero = row_parameter(c, a_zero, a);
   if (b_zero != no_value) b_zero = column_parameter(c, b_zero, b);
-  return inner_matmul(c, shifted(c, a, a_zero), shifted(c, b, b_zero));
+  const auto one_along = [&](ValueId zero, int64_t axis_from_end) {
+    return zero == no_value || c.rank(zero) < axis_from_end || c.dim(zero, c.rank(zero) - axis_from_end) == Dim(1);
+  };
+  if (is_byte_operand(c, a, a_zero) && is_byte_operand(c, b, b_zero) && one_along(a_zero, 1) && one_along(b_zero, 2))
+    return inner_matmul(c, ops::IntegerMatMul{}, {a, b, a_zero, b_zero});
+  return inner_matmul(c, ops::MatMul{}, {shifted(c, a, a_zero), shifted(c, b, b_zero)});
 }
 
 ValueId integer_conv(ConvertContext& c, ValueId x, ValueId x_zero, ValueId weights, ValueId weights_zero,
@@ -68,6 +80,11 @@ ValueId integer_conv(ConvertContext& c, ValueId x, ValueId x_zero, ValueId weigh
   const Window w = read_window(c, x, kernel);
   if (x_zero != no_value && !is_one_number(c, x_zero)) c.invalid("the zero point of the input is one number");
   if (x_zero != no_value) x_zero = c.reshape(x_zero, {});
+  const int64_t groups = c.int_attribute("group", 1);
+  if (is_byte_operand(c, x, x_zero) && is_byte_operand(c, weights, weights_zero)) {
+    if (weights_zero != no_value) channel_parameter(c, weights_zero, weights);  // or throws
+    return c.add(ops::IntegerConv{w.strides, w.pads, w.dilations, groups}, {x, weights, x_zero, weights_zero, bias});
+  }
   if (weights_zero != no_value && !is_one_number(c, weights_zero)) {
     Shape shape(static_cast<size_t>(rank), Dim(1));
     shape[0] = c.dim(channel_parameter(c, weights_zero, weights), 0);
@@ -78,7 +95,7 @@ ValueId integer_conv(ConvertContext& c, ValueId x, ValueId x_zero, ValueId weigh
   // Padding is with zeros of the shifted input: with the zero point.
   Values inputs{shifted(c, x, x_zero), shifted(c, weights, weights_zero)};
   if (bias != no_value) inputs.push_back(bias);
-  return c.add(ops::Conv{w.strides, w.pads, w.dilations, c.int_attribute("group", 1)}, std::move(inputs));
+  return c.add(ops::Conv{w.strides, w.pads, w.dilations, groups}, std::move(inputs));
 }
 
 ValueId requantize(ConvertContext& c, ValueId sum, ValueId a_scale, ValueId b_scale, ValueId y_scale, ValueId y_zero) {

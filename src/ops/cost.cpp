@@ -10,6 +10,7 @@
 #include "ops/index.h"
 #include "ops/linear_attention.h"
 #include "ops/move.h"
+#include "ops/quantized.h"
 #include "ops/recurrent.h"
 #include "ops/region.h"
 
@@ -29,7 +30,9 @@ class Counter {
       const Shape& a = graph_.shape(node.inputs[0]);
       return 2 * elements(node.outputs[0]) * size(a[a.size() - (op->transpose_a ? 2 : 1)]);
     }
-    if (node.op.as<Conv>()) return 2 * elements(node.outputs[0]) * per_first(node.inputs[1]);
+    if (node.op.as<IntegerMatMul>()) return 2 * elements(node.outputs[0]) * size(graph_.shape(node.inputs[0]).back());
+    if (node.op.as<Conv>() || node.op.as<IntegerConv>())
+      return 2 * elements(node.outputs[0]) * per_first(node.inputs[1]);
     if (node.op.as<ConvTranspose>()) return 2 * elements(node.inputs[0]) * per_first(node.inputs[1]);
     if (node.op.as<Recurrent>()) {
       const Shape& x = graph_.shape(node.inputs[0]);

@@ -13,6 +13,7 @@
 #include "ops/move.h"
 #include "ops/optional.h"
 #include "ops/pointwise.h"
+#include "ops/quantized.h"
 #include "ops/random.h"
 #include "ops/recurrent.h"
 #include "ops/reduce.h"
@@ -46,6 +47,8 @@ const OpRegistry& operators() {
   static const OpRegistry registry = registry_of<    //
       ops::Pointwise, ops::Cast, ops::BitCast,       //
       ops::MatMul, ops::Conv, ops::ConvTranspose,    //
+      ops::IntegerMatMul, ops::IntegerConv,          //
+      ops::DynamicQuantize,                          //
       ops::Attention,                                //
       ops::Reduce, ops::ArgReduce,                   //
       ops::Softmax, ops::LayerNorm, ops::GroupNorm,  //

@@ -36,10 +36,10 @@ class Fuser {
 
   // --- contractions ---
 
-  bool can_join(int32_t n, const TensorType& result) const {
+  bool can_join(int32_t n, int32_t anchor, const TensorType& result) const {
     const Node& candidate = node(n);
     if (!is_elementwise(candidate) || unit_of_[static_cast<size_t>(n)] >= 0) return false;
-    const auto fits = [&](DType dtype) { return dtype == result.dtype || dtype == DType::boolean; };
+    const auto fits = [&](DType dtype) { return may_stand_behind(node(anchor), result.dtype, dtype); };
     if (!fits(graph_.type(candidate.outputs[0]).dtype)) return false;
     if (graph_.shape(candidate.outputs[0]) != result.shape) return false;
     return std::all_of(candidate.inputs.begin(), candidate.inputs.end(),
@@ -54,7 +54,8 @@ class Fuser {
     const TensorType result = graph_.type(result_id);
     std::vector<int32_t> inside{anchor};
     size_t good = 1;
-    if (is_floating(result.dtype)) {
+    const bool is_integer = is_integer_contraction(node(anchor));
+    if (is_floating(result.dtype) || is_integer) {
       std::map<ValueId, size_t> open;  // readers that are not inside
       std::set<int32_t> waiting;
       const auto take = [&](int32_t n) {
@@ -67,14 +68,16 @@ class Fuser {
       while (growing && !waiting.empty() && inside.size() < max_epilogue_nodes) {
         const int32_t n = *waiting.begin();
         waiting.erase(waiting.begin());
-        if (!can_join(n, result)) break;
+        if (!can_join(n, anchor, result)) break;
         for (const ValueId id : node(n).inputs) {
           const auto at = open.find(id);
           if (at != open.end() && --at->second == 0) open.erase(at);
         }
         inside.push_back(n);
         growing = take(n);
-        if (open.size() == 1 && graph_.type(node(n).outputs[0]).dtype == result.dtype) good = inside.size();
+        const DType dtype = graph_.type(node(n).outputs[0]).dtype;
+        if (open.size() == 1 && (dtype == result.dtype || (is_integer && dtype != DType::boolean)))
+          good = inside.size();
       }
     }
     inside.resize(good);

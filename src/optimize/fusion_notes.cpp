@@ -7,6 +7,7 @@
 
 #include "ops/contract.h"
 #include "ops/pointwise.h"
+#include "ops/quantized.h"
 
 namespace camshaft {
 
@@ -47,7 +48,8 @@ class Partings {
     const TensorType& next = graph_.type(node(reader).outputs[0]);
     if (next.shape != result.shape)
       return fmt::format("its result is {}, of another shape than {}", to_string(next), to_string(result));
-    if (contracts && !is_floating(result.dtype)) return "this product is not of floating-point numbers";
+    if (contracts && !is_floating(result.dtype) && !is_integer_contraction(node(unit.nodes.front())))
+      return "this product is not of floating-point numbers";
     if (contracts && uses_.is_output[static_cast<size_t>(value)])
       return fmt::format("'{}' is an output of the model, so it is written anyway", graph_.value(value).name);
     const FusionUnit& other = units_[static_cast<size_t>(unit_of_[static_cast<size_t>(reader)])];
@@ -58,8 +60,7 @@ class Partings {
     if (unit.full) return fmt::format("one kernel takes at most {} inputs and results", max_group_operands);
     if (!contracts) return "an operator between the two cannot be part of the group";
     const auto fits = [&](ValueId id) {
-      const DType dtype = graph_.type(id).dtype;
-      return dtype == result.dtype || dtype == DType::boolean;
+      return may_stand_behind(node(unit.nodes.front()), result.dtype, graph_.type(id).dtype);
     };
     if (!fits(node(reader).outputs[0]) || !std::all_of(node(reader).inputs.begin(), node(reader).inputs.end(), fits))
       return fmt::format("it has operands of other types than {}", to_string(result.dtype));
@@ -79,7 +80,17 @@ class Partings {
 }  // namespace
 
 bool is_contraction(const Node& node) {
-  return node.op.as<ops::MatMul>() || node.op.as<ops::Conv>() || node.op.as<ops::ConvTranspose>();
+  return node.op.as<ops::MatMul>() || node.op.as<ops::Conv>() || node.op.as<ops::ConvTranspose>() ||
+         is_integer_contraction(node);
+}
+
+bool is_integer_contraction(const Node& node) {
+  return node.op.as<ops::IntegerMatMul>() || node.op.as<ops::IntegerConv>();
+}
+
+bool may_stand_behind(const Node& contraction, DType result, DType dtype) {
+  if (dtype == DType::boolean || dtype == result) return true;
+  return is_integer_contraction(contraction) && (dtype == DType::f32 || dtype == DType::i8 || dtype == DType::u8);
 }
 
 bool is_elementwise(const Node& node) {

@@ -8,6 +8,7 @@
 #include "ops/contract.h"
 #include "ops/move.h"
 #include "ops/pointwise.h"
+#include "ops/quantized.h"
 #include "ops/reduce.h"
 #include "ops/resize.h"
 #include "optimize/match.h"
@@ -70,8 +71,8 @@ bool has_layout(size_t rank) {
 }
 
 bool has_window(const Node& node) {
-  return node.op.as<ops::Conv>() || node.op.as<ops::ConvTranspose>() || node.op.as<ops::Pool>() ||
-         node.op.as<ops::GroupNorm>();
+  return node.op.as<ops::Conv>() || node.op.as<ops::IntegerConv>() || node.op.as<ops::ConvTranspose>() ||
+         node.op.as<ops::Pool>() || node.op.as<ops::GroupNorm>();
 }
 
 bool keeps_layout(const Node& node) {
@@ -175,6 +176,7 @@ class Layouts {
   bool convert(const Node& node) {
     if (node.outputs.size() != 1 || node.inputs.empty() || node.inputs[0] == no_value) return false;
     if (const auto* op = node.op.as<ops::Conv>()) return convert_window(*op, node);
+    if (const auto* op = node.op.as<ops::IntegerConv>()) return convert_window(*op, node);
     if (const auto* op = node.op.as<ops::ConvTranspose>()) return convert_window(*op, node);
     if (const auto* op = node.op.as<ops::Pool>()) return convert_pool(*op, node);
     if (const auto* op = node.op.as<ops::Transpose>()) return absorb_transpose(*op, node);

@@ -60,6 +60,24 @@ TEST(Fuse, ContractionWithItsEpilogue) {
               "%x: f32[n, 4]");
 }
 
+// Sums of products of 8-bit numbers go on in other types.
+TEST(Fuse, IntegerContractionAndItsScale) {
+  const std::string begin = R"(const %w: i8[4, 5] = 1
+                               const %zero: f32[] = 3
+                               %p = integer_matmul {} (%x, %w)
+                               %f = cast {to=f32} (%p)
+                               %q = pointwise {function=mul} (%f, %s)
+)";
+  EXPECT_EQ(fused(begin + "return %q", "%x: u8[n, 4], %s: f32[5]"), "contract: integer_matmul cast mul");
+  EXPECT_EQ(fused(begin + R"(%r = pointwise {function=round} (%q)
+                             %z = pointwise {function=add} (%r, %zero)
+                             %y = cast {to=u8} (%z)
+                             %more = integer_matmul {} (%y, %v)
+                             return %more)",
+                  "%x: u8[n, 4], %s: f32[5], %v: i8[5, 2]"),
+            "contract: integer_matmul cast mul round add cast; integer_matmul");
+}
+
 TEST(Fuse, EpilogueMayBeADag) {
   EXPECT_EQ(fused(R"(const %w: f32[4, 4] = 0.5
                      %p = matmul {} (%x, %w)

@@ -57,6 +57,18 @@ TEST(ToChannelsLast, OneTransposeAtEachEnd) {
               "%x: f32[n, 4, h, h]");
 }
 
+TEST(ToChannelsLast, IntegerConvolutions) {
+  const std::string quantized = R"(const %w: i8[4, 4, 3, 3] = 1
+                                   const %s: f32[4, 1, 1] = [1, 2, 3, 4]
+                                   %p = integer_conv {strides=[1, 1], pads=shape(1, 1, 1, 1), dilations=[1, 1]} (%x, %w)
+                                   %f = cast {to=f32} (%p)
+                                   %m = pointwise {function=mul} (%f, %s)
+                                   %c = cast {to=u8} (%m)
+                                   %y = integer_conv {strides=[1, 1], pads=shape(1, 1, 1, 1), dilations=[1, 1]} (%c, %w)
+                                   return %y)";
+  EXPECT_EQ(transposes(quantized, "%x: u8[1, 4, 8, 8]"), 2);
+}
+
 TEST(ToChannelsLast, ResidualsAndGates) {
   EXPECT_EQ(transposes(weights + conv("p", "x") +
                            R"(%pooled = reduce {kind=mean, axes=[2, 3]} (%p)

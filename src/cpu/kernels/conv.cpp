@@ -72,22 +72,23 @@ std::vector<int64_t> both_axes(const std::vector<int64_t>& outer, int64_t outer_
 }
 
 // Row `row` (of all images) of the padded copy: negative pads crop, so every part is clipped.
-void copy_padded_row(const ConvShape& s, const float* input, int64_t row, float* out) {
+template <class T>
+void copy_padded_row(const ConvShape& s, const T* input, T padding, int64_t row, T* out) {
   const int64_t channels = s.in_channels, width = padded_w(s) * channels;
   const int64_t y = row % padded_h(s) - s.pad_top, plane = row / padded_h(s);
   const int64_t z = plane % padded_d(s) - s.pad_front;
-  const float* image = input + (plane / padded_d(s) * s.in_d + z) * s.in_h * s.in_w * channels;
-  float* to = out + row * width;
+  const T* image = input + (plane / padded_d(s) * s.in_d + z) * s.in_h * s.in_w * channels;
+  T* to = out + row * width;
   if (y < 0 || y >= s.in_h || z < 0 || z >= s.in_d) {
-    std::fill(to, to + width, 0.0f);
+    std::fill(to, to + width, padding);
     return;
   }
   const int64_t begin = std::max<int64_t>(0, s.pad_left) * channels;
   const int64_t skip = std::max<int64_t>(0, -s.pad_left) * channels;
   const int64_t count = std::max<int64_t>(0, std::min(width - begin, s.in_w * channels - skip));
-  std::fill(to, to + begin, 0.0f);
-  std::memcpy(to + begin, image + y * s.in_w * channels + skip, static_cast<size_t>(count) * sizeof(float));
-  std::fill(to + begin + count, to + width, 0.0f);
+  std::fill(to, to + begin, padding);
+  std::memcpy(to + begin, image + y * s.in_w * channels + skip, static_cast<size_t>(count) * sizeof(T));
+  std::fill(to + begin + count, to + width, padding);
 }
 
 struct FillContext {
@@ -210,23 +211,34 @@ int64_t ConvPlan::workspace_bytes(int threads) const {
   return core_workspace_bytes(rows_of(shape_), taps_) * threads + copy;
 }
 
-void ConvPlan::fill(const void* context, int64_t row0, int64_t rows, const float** pointers, int64_t stride, int64_t*) {
-  const auto& f = *static_cast<const FillContext*>(context);
-  const ConvPlan& plan = *f.plan;
-  const int64_t out_w = plan.shape_.out_w(), lines = plan.shape_.out_d() * plan.shape_.out_h();
-  const int64_t taps_h = plan.taps_h_, taps_w = plan.taps_w_;
+int64_t ConvPlan::rows() const {
+  return rows_of(shape_);
+}
+
+template <class T>
+void ConvPlan::copy_padded(const T* input, T padding, T* copy, ThreadPool& pool) const {
+  const ConvShape& s = shape_;
+  pool.parallel_for(s.batch * padded_d(s) * padded_h(s), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) copy_padded_row(s, input, padding, row, copy);
+  });
+}
+
+template <class T>
+void ConvPlan::find_rows(const T* input, const T* zeros, int64_t row0, int64_t rows, const T** pointers,
+                         int64_t stride) const {
+  const int64_t out_w = shape_.out_w(), lines = shape_.out_d() * shape_.out_h();
   int64_t x = row0 % out_w, y = row0 / out_w % lines, image = row0 / out_w / lines;
   // A line at a time: pixel by pixel the look-ups took a tenth of a convolution to 9 channels.
   for (int64_t r = 0; r < rows;) {
     const int64_t count = std::min(rows - r, out_w - x);
-    const int64_t* row_offset = plan.row_offset_.data() + y * taps_h;
-    const int64_t* column_offset = plan.column_offset_.data() + x * taps_w;
-    const float* base = f.input + image * plan.image_stride_;
-    const float** out = pointers + r;
-    for (int64_t i = 0; i < taps_h; ++i) {
-      const float* line = row_offset[i] < 0 ? nullptr : base + row_offset[i];
-      for (int64_t j = 0; j < taps_w; ++j, out += stride)
-        fill_line(line, column_offset + j, taps_w, count, f.zeros, out);
+    const int64_t* row_offset = row_offset_.data() + y * taps_h_;
+    const int64_t* column_offset = column_offset_.data() + x * taps_w_;
+    const T* base = input + image * image_stride_;
+    const T** out = pointers + r;
+    for (int64_t i = 0; i < taps_h_; ++i) {
+      const T* line = row_offset[i] < 0 ? nullptr : base + row_offset[i];
+      for (int64_t j = 0; j < taps_w_; ++j, out += stride)
+        fill_line(line, column_offset + j, taps_w_, count, zeros, out);
     }
     r += count;
     x += count;
@@ -235,6 +247,14 @@ void ConvPlan::fill(const void* context, int64_t row0, int64_t rows, const float
       if (++y == lines) y = 0, ++image;
     }
   }
+}
+
+template void ConvPlan::copy_padded(const uint8_t*, uint8_t, uint8_t*, ThreadPool&) const;
+template void ConvPlan::find_rows(const uint8_t*, const uint8_t*, int64_t, int64_t, const uint8_t**, int64_t) const;
+
+void ConvPlan::fill(const void* context, int64_t row0, int64_t rows, const float** pointers, int64_t stride, int64_t*) {
+  const auto& f = *static_cast<const FillContext*>(context);
+  f.plan->find_rows(f.input, f.zeros, row0, rows, pointers, stride);
 }
 
 void conv(const ConvPlan& plan, const float* input, const float* packed, float* output, const Epilogue& epilogue,
@@ -252,9 +272,7 @@ void conv(const ConvPlan& plan, const float* input, const float* packed, float* 
   char* memory = static_cast<char*>(workspace);
   if (plan.padded_copy_) {
     float* copy = reinterpret_cast<float*>(memory + scratch * threads);
-    pool.parallel_for(s.batch * padded_d(s) * padded_h(s), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) copy_padded_row(s, input, row, copy);
-    });
+    plan.copy_padded(input, 0.0f, copy, pool);
     input = copy;
   }
   const int64_t group_channels = s.in_channels / s.groups;

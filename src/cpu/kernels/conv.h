@@ -78,6 +78,20 @@ class ConvPlan {
   };
   Method method() const { return method_; }
 
+  /// What products of other types than f32 need to do the same (T: float, uint8_t): K is taps() pieces of depth()
+  /// contiguous elements, rows() are the pixels of the result.
+  int64_t rows() const;
+  int64_t taps() const { return taps_; }
+  int64_t depth() const { return depth_; }
+  /// Elements of the padded copy of the input that find_rows() looks into; 0: it looks into the input itself.
+  int64_t copy_elements() const { return padded_copy_ ? shape_.batch * image_stride_ : 0; }
+  template <class T>
+  void copy_padded(const T* input, T padding, T* copy, ThreadPool& pool) const;
+  /// The pointer of tap t of row row0 + r goes to pointers[t * stride + r]; `zeros` where it lies in the padding. Not
+  /// for Method::pointwise.
+  template <class T>
+  void find_rows(const T* input, const T* zeros, int64_t row0, int64_t rows, const T** pointers, int64_t stride) const;
+
  private:
   friend void conv(const ConvPlan&, const float*, const float*, float*, const Epilogue&, ThreadPool&, void*,
                    const float*);

@@ -42,8 +42,8 @@ struct CoreProblem {
 
 /// What RowSource::fill does for one tap of `count` neighbours in a line: to[i] = line + offsets[i * step], and `zeros`
 /// where that offset is negative, or where `line` is null.
-inline void fill_line(const float* line, const int64_t* offsets, int64_t step, int64_t count, const float* zeros,
-                      const float** to) {
+template <class T>
+void fill_line(const T* line, const int64_t* offsets, int64_t step, int64_t count, const T* zeros, const T** to) {
   if (!line) {
     for (int64_t i = 0; i < count; ++i) to[i] = zeros;
   } else {

@@ -1,0 +1,120 @@
+// What becomes of the sums of an 8-bit product: rows of a tile, while they are in L1. Included once per instruction
+// set.
+#if defined(CAMSHAFT_CPU_INT8_FINISH_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef CAMSHAFT_CPU_INT8_FINISH_INL_H
+#undef CAMSHAFT_CPU_INT8_FINISH_INL_H
+#else
+#define CAMSHAFT_CPU_INT8_FINISH_INL_H
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstring>
+#include <limits>
+
+#include "cpu/kernels/clamp-inl.h"
+#include "cpu/kernels/gemm_core.h"
+#include "cpu/kernels/int8_gemm.h"
+#include "cpu/kernels/masked_load-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace camshaft::cpu {
+namespace HWY_NAMESPACE {
+namespace int8 {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using SumTag = hn::ScalableTag<int32_t>;
+using FloatTag = hn::ScalableTag<float>;
+using SumVec = hn::Vec<SumTag>;
+using FloatVec = hn::Vec<FloatTag>;
+
+// A row of sums, and where it lies in the result; `columns` of them count.
+struct SumRow {
+  const int32_t* sums;
+  int64_t row, col0, columns;
+};
+
+// Subtracts of_row · of_columns.
+HWY_INLINE void take_zeros(int32_t* sums, int64_t columns, int32_t of_row, const int32_t* of_columns) {
+  const SumTag d;
+  const SumVec factor = hn::Set(d, of_row);
+  for (int64_t i = 0; i < columns; i += static_cast<int64_t>(hn::Lanes(d)))
+    hn::StoreU(hn::Sub(hn::LoadU(d, sums + i), hn::Mul(factor, hn::LoadU(d, of_columns + i))), d, sums + i);
+}
+
+HWY_INLINE void finish_scaled(const Int8Problem& p, const SumRow& s) {
+  const FloatTag d;
+  const SumTag di;
+  const Epilogue& e = p.epilogue;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  float* c = static_cast<float*>(p.c) + s.row * p.ldc + s.col0;
+  const bool clamp = e.lo != -std::numeric_limits<float>::infinity() || e.hi != std::numeric_limits<float>::infinity();
+  const FloatVec lo = hn::Set(d, e.lo), hi = hn::Set(d, e.hi);
+  const auto value_at = [&](int64_t i, auto&& load) HWY_ATTR {
+    FloatVec value = hn::Mul(hn::ConvertTo(d, hn::LoadU(di, s.sums + i)), hn::LoadU(d, p.scale + s.col0 + i));
+    if (e.bias) value = hn::Add(value, load(e.bias + s.col0 + i));
+    if (e.residual) value = hn::Add(value, load(e.residual + s.row * e.residual_ld + s.col0 + i));
+    for (const Residual& more : e.more_residuals)
+      if (more.data) value = hn::Add(value, load(more.data + s.row * more.ld + s.col0 + i));
+    return clamp ? clamp_keeping_nan(value, lo, hi) : value;
+  };
+  int64_t i = 0;
+  for (; i + lanes <= s.columns; i += lanes)
+    hn::StoreU(value_at(i, [&](const float* from) HWY_ATTR { return hn::LoadU(d, from); }), d, c + i);
+  if (i == s.columns) return;
+  const auto mask = hn::FirstN(d, static_cast<size_t>(s.columns - i));
+  hn::BlendedStore(value_at(i, [&](const float* from) HWY_ATTR { return masked_load(mask, d, from); }), mask, d, c + i);
+}
+
+// As the reference has it: rounded to even, then moved by the zero point, then saturated; a NaN is 0.
+template <class T>
+HWY_INLINE void finish_steps(const Int8Problem& p, const SumRow& s) {
+  const FloatTag d;
+  const SumTag di;
+  const hn::Rebind<T, SumTag> d8;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const FloatVec zero = hn::Set(d, p.zero);
+  const FloatVec lo = hn::Set(d, static_cast<float>(std::numeric_limits<T>::lowest()));
+  const FloatVec hi = hn::Set(d, static_cast<float>(std::numeric_limits<T>::max()));
+  T* c = static_cast<T*>(p.c) + s.row * p.ldc + s.col0;
+  for (int64_t i = 0; i < s.columns; i += lanes) {
+    const FloatVec number = hn::Mul(hn::ConvertTo(d, hn::LoadU(di, s.sums + i)), hn::LoadU(d, p.scale + s.col0 + i));
+    const FloatVec moved = hn::Add(hn::Round(number), zero);
+    const FloatVec step = hn::Min(hn::Max(hn::IfThenElseZero(hn::Eq(moved, moved), moved), lo), hi);
+    const auto bytes = hn::DemoteTo(d8, hn::ConvertTo(di, step));
+    if (i + lanes <= s.columns) {
+      hn::StoreU(bytes, d8, c + i);
+    } else {
+      HWY_ALIGN T last[HWY_LANES(int32_t)];
+      hn::StoreU(bytes, d8, last);
+      std::memcpy(c + i, last, static_cast<size_t>(s.columns - i));
+    }
+  }
+}
+
+// All of it but activations and callbacks.
+HWY_INLINE void finish_row(const Int8Problem& p, const SumRow& s) {
+  if (p.result == Int8Result::scaled) {
+    finish_scaled(p, s);
+  } else if (p.result == Int8Result::steps) {
+    p.is_signed ? finish_steps<int8_t>(p, s) : finish_steps<uint8_t>(p, s);
+  } else if (p.c) {
+    std::memcpy(static_cast<int32_t*>(p.c) + s.row * p.ldc + s.col0, s.sums, static_cast<size_t>(s.columns) * 4);
+  }
+}
+
+// The activation of rows of f32 that were just written.
+HWY_INLINE void activate_rows(const Int8Problem& p, int64_t row0, int64_t rows, int64_t col0, int64_t columns) {
+  const Epilogue& e = p.epilogue;
+  if (p.result != Int8Result::scaled || !e.activation) return;
+  ActivationBlock block{static_cast<float*>(p.c) + row0 * p.ldc + col0, p.ldc, rows, columns, nullptr, e.addend_ld};
+  if (e.addend) block.addend = e.addend + row0 * e.addend_ld + col0;
+  core_activate(*e.activation, block);
+}
+
+}  // namespace int8
+}  // namespace HWY_NAMESPACE
+}  // namespace camshaft::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif
