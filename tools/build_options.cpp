@@ -11,7 +11,10 @@ void BuildArguments::add_to(CLI::App& command, const char* shapes_help) {
       ->check(CLI::IsMember({"cpu", "cuda"}));
   command.add_flag("--fp16", fp16,
                    "Allow tensors within the model to be stored in fp16, and products to be taken in it");
-  command.add_flag("--bf16", bf16, "The same in bf16; where both are allowed it is fp16");
+  command.add_flag(
+      "--bf16", bf16,
+      "The same in bf16; where both are allowed it is fp16. On CPUs with AVX512_BF16 tensors stay fp32, and "
+      "operands of products may be rounded");
   command.add_flag("--tf32", tf32,
                    "Allow products of fp32 to be taken of operands rounded to TF32 (11 significant bits)");
   command.add_option("--threads", threads, "Threads to build and verify with (default: one for each core)")

@@ -92,25 +92,41 @@ bool has_margin(const VerifyResult& result, double tolerance) {
 DType storage_type(const BuildOptions& options, const Backend& backend) {
   if (options.fp16 && backend.gains_from(DType::f16)) return DType::f16;
   if (options.bf16 && backend.gains_from(DType::bf16)) return DType::bf16;
-  if (options.fp16 || options.bf16)
-    log_warning(fmt::format("{} has no kernels that are faster in {}: the engine is built in fp32",
-                            backend.device().name, options.fp16 ? "fp16" : "bf16"));
   return DType::f32;
 }
 
-/// Whether products of f32 may be rounded to TF32.
-bool uses_tf32(const BuildOptions& options, const Backend& backend) {
-  if (options.tf32 && !backend.gains_from_tf32())
+/// What products of f32 may round their operands to. Where tensors are stored in halves anyhow, --bf16 says nothing of
+/// those that stay f32.
+ops::Rounding rounding_of(const BuildOptions& options, const Backend& backend, DType storage) {
+  if (options.bf16 && storage == DType::f32 && backend.gains_from_rounding(ops::Rounding::bf16))
+    return ops::Rounding::bf16;
+  if (options.tf32 && backend.gains_from_rounding(ops::Rounding::tf32)) return ops::Rounding::tf32;
+  return ops::Rounding::none;
+}
+
+void warn_of_unused(const BuildOptions& options, const Backend& backend, const PassContext& passes) {
+  const bool stores = passes.storage != DType::f32, rounds = passes.rounding != ops::Rounding::none;
+  if ((options.fp16 || options.bf16) && !stores && passes.rounding != ops::Rounding::bf16)
+    log_warning(fmt::format("{} has no kernels that are faster in {}: the engine is built in fp32",
+                            backend.device().name, options.fp16 ? "fp16" : "bf16"));
+  if (options.tf32 && !rounds)
     log_warning(
         fmt::format("{} has no kernels that are faster in TF32: products of fp32 stay exact", backend.device().name));
-  return options.tf32 && backend.gains_from_tf32();
 }
 
 /// What the engine may compute in, for people.
 std::string precision_text(const PassContext& passes) {
   std::string text = "fp32";
   if (passes.storage != DType::f32) text += passes.storage == DType::f16 ? ", fp16" : ", bf16";
-  return text + (passes.tf32 ? ", tf32" : "");
+  if (passes.rounding != ops::Rounding::none) text += passes.rounding == ops::Rounding::bf16 ? ", bf16" : ", tf32";
+  return text;
+}
+
+/// What it rounds to, as a part of each number.
+double rounding_noise(const PassContext& passes) {
+  if (passes.storage == DType::bf16 || passes.rounding == ops::Rounding::bf16) return 0x1p-8;
+  if (passes.storage == DType::f16 || passes.rounding == ops::Rounding::tf32) return 0x1p-11;
+  return 0x1p-22;
 }
 
 SampleOptions sample_options(const BuildOptions& options) {
@@ -181,7 +197,8 @@ Engine Builder::build_checked(const std::string& model_path) {
   PassContext passes{.pool = pool};
   passes.channels_last = backend->prefers_channels_last();
   passes.storage = storage_type(options_, *backend);
-  passes.tf32 = uses_tf32(options_, *backend);
+  passes.rounding = rounding_of(options_, *backend, passes.storage);
+  warn_of_unused(options_, *backend, passes);
   passes.chains = backend->runs_chains() && passes.storage == DType::f32;
   passes.stop_after = options_.stop_after_pass;
   passes.cancellation = options_.cancellation;
@@ -228,9 +245,7 @@ Engine Builder::build_checked(const std::string& model_path) {
   if (options_.verify) {
     VerifyOptions verify;
     verify.tolerance = options_.effective_tolerance();
-    verify.rounding_noise = passes.storage == DType::bf16                 ? 0x1p-8
-                            : passes.storage == DType::f16 || passes.tf32 ? 0x1p-11
-                                                                          : 0x1p-22;
+    verify.rounding_noise = rounding_noise(passes);
     report_.rounding_noise = verify.rounding_noise;
     verify.seed = options_.seed;
     verify.cancellation = options_.cancellation;

@@ -8,6 +8,7 @@
 #include "compile/kernel.h"
 #include "compile/packed_constants.h"
 #include "compile/tactic.h"
+#include "ops/contract.h"
 
 namespace camshaft {
 
@@ -63,17 +64,19 @@ class Backend {
   virtual bool computes_in_halves() const { return true; }
   /// Whether regions that store their results as `dtype`, f16 or bf16, are faster here than with f32.
   virtual bool gains_from(DType /*dtype*/) const { return false; }
-  /// Whether products of f32 are faster here when their operands may be rounded to TF32.
-  virtual bool gains_from_tf32() const { return false; }
+  /// Whether products of f32 are faster here when their operands may be rounded so.
+  virtual bool gains_from_rounding(ops::Rounding /*rounding*/) const { return false; }
   /// All tactics for this region, cheapest by estimate first. Never empty: the last resort is the reference evaluation.
   virtual std::vector<Tactic> tactics(const RegionView& region) const = 0;
   /// The kernel of one of the region's tactics(). Throws Error(invalid_argument) for a tactic that the region does not
   /// have.
   virtual std::shared_ptr<const Kernel> compile(const RegionView& region, const Tactic& tactic,
                                                 PackedConstants& constants) const = 0;
-  /// Whether the raw constant can be recovered from this layout, bit by bit.
+  /// Whether the raw constant can be recovered from this layout: bit by bit, or as far as an operator that allows its
+  /// operands to be rounded needs it.
   virtual bool can_unpack(const std::string& layout) const = 0;
-  /// Recovers a raw constant from a packed one (see PackedConstants::set_unpack); undefined unless can_unpack(). Throws
+  /// Recovers a raw constant from a packed one, in `dtype`, or in the narrower one that the layout rounds it to (see
+  /// PackedConstants::set_unpack); undefined unless can_unpack(). Throws
   /// Error(corrupt_engine) for an unknown layout, or one that does not fit the bytes.
   virtual Tensor unpack(const PackedConstant& packed, DType dtype, const Dims& dims) const = 0;
 };

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/aligned_buffer.h"
+#include "graph/widened.h"
 
 namespace camshaft {
 
@@ -48,10 +49,14 @@ Tensor PackedConstants::unpack(const std::string& constant, const Tensor& elided
     for (auto it = packed_.lower_bound({constant, ""}); it != packed_.end() && it->first.first == constant; ++it)
       forms.push_back(it->second);
   }
+  Tensor rounded;
   for (const PackedConstant& form : forms) {
     Tensor raw = unpack_ ? unpack_(form, elided.dtype(), elided.dims()) : Tensor();
-    if (raw.defined()) return raw;
+    if (!raw.defined()) continue;
+    if (raw.dtype() == elided.dtype()) return raw;
+    rounded = std::move(raw);
   }
+  if (rounded.defined()) return widened(rounded);
   throw Error(ErrorCode::corrupt_engine, fmt::format("the weights of constant '{}' are missing", constant));
 }
 

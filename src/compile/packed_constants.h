@@ -38,7 +38,8 @@ class PackedConstants {
   /// Adds what a file holds.
   void add(PackedConstant packed);
   /// How elided constants (see Tensor::elided) are recovered from a packed form when another layout is asked for;
-  /// undefined for forms that cannot be turned back.
+  /// undefined for forms that cannot be turned back. Where forms are rounded, to the dtype of what they give, one that
+  /// is not is preferred.
   void set_unpack(std::function<Tensor(const PackedConstant&, DType, const Dims&)> unpack) {
     unpack_ = std::move(unpack);
   }

@@ -17,6 +17,7 @@
 #include "cpu/integer_conv.h"
 #include "cpu/integer_matmul.h"
 #include "cpu/integer_weights.h"
+#include "cpu/kernels/bf16_pairs.h"
 #include "cpu/matmul.h"
 #include "cpu/move.h"
 #include "cpu/normalize.h"
@@ -75,6 +76,8 @@ constexpr const CpuTactic* all_tactics[] = {
     &integer_conv_tactic,
     &integer_depthwise_tactic,
     &dynamic_quantize_tactic,
+    &gemm_bf16_tactic,
+    &conv_bf16_tactic,
 };
 
 /// The reference runs with double accumulation and no blocking to speak of: tens of times slower than a kernel.
@@ -114,6 +117,9 @@ class CpuBackend final : public Backend {
 
   bool runs_chains() const override { return true; }
   bool computes_in_halves() const override { return false; }
+  bool gains_from_rounding(ops::Rounding rounding) const override {
+    return rounding == ops::Rounding::bf16 && has_bf16_pairs();
+  }
   bool can_unpack(const std::string& layout) const override { return layout.rfind("winograd", 0) != 0; }
 
   Tensor unpack(const PackedConstant& packed, DType dtype, const Dims& dims) const override {

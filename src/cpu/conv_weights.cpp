@@ -1,6 +1,7 @@
 #include "cpu/conv_weights.h"
 
 #include "compile/layout_text.h"
+#include "cpu/kernels/bf16_pairs.h"
 #include "cpu/kernels/depthwise.h"
 
 namespace camshaft::cpu {
@@ -15,6 +16,25 @@ constexpr auto conv_numbers = [](auto& weights, auto&& number) {
   number(" groups=", weights.groups);
   number(" width=", weights.layout.width);
   number(" lanes=", weights.layout.lanes);
+};
+
+struct PairedWeights {
+  ConvWeights words;
+  int64_t group_channels = 0;
+};
+
+PairedWeights paired_weights(const ConvWeights& w) {
+  return {conv_weights(w.out_channels, pairs_of(w.group_channels), w.kernel_h, w.kernel_w, w.groups), w.group_channels};
+}
+
+constexpr auto paired_numbers = [](auto& weights, auto&& number) {
+  number("conv_bf16 o=", weights.words.out_channels);
+  number(" c=", weights.group_channels);
+  number(" h=", weights.words.kernel_h);
+  number(" w=", weights.words.kernel_w);
+  number(" groups=", weights.words.groups);
+  number(" width=", weights.words.layout.width);
+  number(" lanes=", weights.words.layout.lanes);
 };
 
 struct DepthwiseWeights {
@@ -53,6 +73,17 @@ const float* pack_conv(const RegionView& region, const ConvView& view, PackedCon
   return reinterpret_cast<const float*>(bytes.data());
 }
 
+const float* pack_conv_bf16(const RegionView& region, const ConvView& view, PackedConstants& constants) {
+  const Value& w = region.graph.value(region.node.inputs[static_cast<size_t>(view.spatial.weights)]);
+  const PairedWeights paired = paired_weights(conv_weights_of(view));
+  const auto bytes = constants.get(
+      w.name, layout_text(paired_numbers, paired), *w.constant,
+      static_cast<size_t>(paired.words.floats()) * sizeof(float), [&](const Tensor& raw, std::byte* out) {
+        pack_conv_pairs(paired.words, paired.group_channels, raw.as<float>(), reinterpret_cast<float*>(out));
+      });
+  return reinterpret_cast<const float*>(bytes.data());
+}
+
 const float* pack_depthwise(const RegionView& region, const ConvView& view, PackedConstants& constants) {
   const Value& w = region.graph.value(region.node.inputs[static_cast<size_t>(view.spatial.weights)]);
   const DepthwiseWeights weights{view.spatial.weight_dims[0], view.spatial.kernel_h(), view.spatial.kernel_w()};
@@ -68,7 +99,14 @@ Tensor unpack_conv(const PackedConstant& packed, DType dtype, const Dims& dims) 
   if (DepthwiseWeights depthwise; read_layout_text(packed.layout, depthwise_numbers, depthwise))
     return unpack_depthwise(depthwise, packed, dtype, dims);
   ConvWeights named;
-  if (!read_layout_text(packed.layout, conv_numbers, named)) return {};
+  PairedWeights paired;
+  const bool is_paired = read_layout_text(packed.layout, paired_numbers, paired);
+  if (is_paired) {
+    named = paired.words;
+    named.group_channels = paired.group_channels;
+  } else if (!read_layout_text(packed.layout, conv_numbers, named)) {
+    return {};
+  }
   int64_t lines = 1;
   for (size_t i = 2; i + 1 < dims.size(); ++i) lines *= dims[i];
   const auto [width, lanes] = std::pair(named.layout.width, named.layout.lanes);
@@ -77,13 +115,17 @@ Tensor unpack_conv(const PackedConstant& packed, DType dtype, const Dims& dims) 
                     named.group_channels == dims[1] && named.kernel_h == lines && named.kernel_w == dims.back() &&
                     named.out_channels % named.groups == 0;
   if (!fits) throw_misfit(packed, dims);
-  ConvWeights weights =
-      conv_weights(named.out_channels, named.group_channels, named.kernel_h, named.kernel_w, named.groups);
+  const int64_t depth = is_paired ? pairs_of(named.group_channels) : named.group_channels;
+  ConvWeights weights = conv_weights(named.out_channels, depth, named.kernel_h, named.kernel_w, named.groups);
   weights.layout.width = width;
   weights.layout.lanes = lanes;
   if (packed.bytes.size() != static_cast<size_t>(weights.floats()) * sizeof(float)) throw_misfit(packed, dims);
-  Tensor raw(dtype, dims);
-  unpack_conv_weights(weights, reinterpret_cast<const float*>(packed.bytes.data()), raw.as_mutable<float>());
+  const auto* words = reinterpret_cast<const float*>(packed.bytes.data());
+  Tensor raw(is_paired ? DType::bf16 : dtype, dims);
+  if (is_paired)
+    unpack_conv_pairs(weights, named.group_channels, words, reinterpret_cast<BFloat*>(raw.mutable_data()));
+  else
+    unpack_conv_weights(weights, words, raw.as_mutable<float>());
   return raw;
 }
 

@@ -5,6 +5,7 @@
 #include "compile/layout_text.h"
 #include "cpu/conv_kernel.h"
 #include "cpu/conv_weights.h"
+#include "cpu/kernels/bf16_pairs.h"
 #include "cpu/kernels/depthwise.h"
 #include "cpu/kernels/winograd.h"
 
@@ -58,6 +59,30 @@ class DirectProblem {
   ConvPlan plan_;
 };
 
+// The same of an image and weights rounded to bf16.
+class PairedProblem {
+ public:
+  static constexpr bool takes_slices = true;
+
+  PairedProblem(const ConvView& view, const KernelShapes& shapes)
+      : image_(conv_shape(view, shapes)), plan_(in_pairs(image_)) {}
+  int64_t workspace_bytes(int threads) const { return image_bytes() + plan_.workspace_bytes(threads); }
+  void run(const float* x, const float* packed, float* y, const Epilogue& epilogue, ThreadPool& pool,
+           std::byte* workspace) const {
+    auto* words = reinterpret_cast<float*>(workspace);
+    const int64_t pitch = image_.in_pixel_stride ? image_.in_pixel_stride : image_.in_channels;
+    round_rows(x, pitch, pixels(), image_.in_channels, words, pool);
+    conv(plan_, words, packed, y, epilogue, pool, workspace + image_bytes());
+  }
+
+ private:
+  int64_t pixels() const { return image_.batch * image_.in_d * image_.in_h * image_.in_w; }
+  int64_t image_bytes() const { return (pixels() * plan_.shape().in_channels * 4 + 63) / 64 * 64; }
+
+  ConvShape image_;
+  ConvPlan plan_;
+};
+
 class DepthwiseProblem {
  public:
   static constexpr bool takes_slices = true;
@@ -98,23 +123,44 @@ constexpr auto winograd_numbers = [](auto& weights, auto&& number) {
   number(" lanes=", weights.layout.lanes);
 };
 
+// Of f32.
+double seconds_of_sums(const RegionView& region, const ConvView& view) {
+  // A group narrower than a vector leaves most lanes idle; one narrower than two vectors waits for its loads (16 wide:
+  // 140 GFLOP/s on a Zen 5 core, 24: 170, 32: 230, 64: 245).
+  const double lanes = 16, width = static_cast<double>(view.spatial.weight_dims[0] / view.op.groups);
+  const double waste =
+      std::max(1.0, lanes / std::max(1.0, width)) * (1 + 0.7 * std::clamp((2 * lanes - width) / lanes, 0.0, 1.0));
+  return conv_flops(region, view) * inside_share(region, view) * waste * seconds_per_flop;
+}
+
 std::optional<double> estimate_conv(const RegionView& region) {
   const auto view = view_conv(region);
   if (!view) return std::nullopt;
-  // A group narrower than a vector leaves most lanes idle; one narrower than two vectors waits for its loads (16 wide:
-  // 140 GFLOP/s on a Zen 5 core, 24: 170, 32: 230, 64: 245).
-  const double lanes = 16, width = static_cast<double>(view->spatial.weight_dims[0] / view->op.groups);
-  const double waste =
-      std::max(1.0, lanes / std::max(1.0, width)) * (1 + 0.7 * std::clamp((2 * lanes - width) / lanes, 0.0, 1.0));
-  return seconds_per_launch +
-         std::max(conv_flops(region, *view) * inside_share(region, *view) * waste * seconds_per_flop,
-                  bytes_at_optimum(region) * seconds_per_byte);
+  return seconds_per_launch + std::max(seconds_of_sums(region, *view), bytes_at_optimum(region) * seconds_per_byte);
+}
+
+// Twice the rate, from half the weights, after a pass over the image.
+std::optional<double> estimate_conv_bf16(const RegionView& region) {
+  const auto view = view_conv(region);
+  if (!view || view->op.rounding != ops::Rounding::bf16 || !has_bf16_pairs() || !view->spatial.constant_weights)
+    return std::nullopt;
+  const Dims& w = view->spatial.weight_dims;
+  if (view->op.groups > 1 && w[1] % 2 != 0) return std::nullopt;  // pairs of two groups
+  return seconds_per_launch + rounding_seconds(region, view->spatial.x) +
+         std::max(seconds_of_sums(region, *view) / 2,
+                  (bytes_at_optimum(region) - 2 * static_cast<double>(element_count(w))) * seconds_per_byte);
 }
 
 std::shared_ptr<const Kernel> compile_conv(const RegionView& region, PackedConstants& constants) {
   ConvView view = *view_conv(region, 1 + kMoreResiduals);
   const float* packed = view.spatial.constant_weights ? pack_conv(region, view, constants) : nullptr;
   return std::make_shared<ConvKernel<DirectProblem>>(std::move(view), packed);
+}
+
+std::shared_ptr<const Kernel> compile_conv_bf16(const RegionView& region, PackedConstants& constants) {
+  ConvView view = *view_conv(region, 1 + kMoreResiduals);
+  const float* packed = pack_conv_bf16(region, view, constants);
+  return std::make_shared<ConvKernel<PairedProblem>>(std::move(view), packed);
 }
 
 std::optional<double> estimate_depthwise(const RegionView& region) {
@@ -191,6 +237,7 @@ std::shared_ptr<const Kernel> compile_winograd(const RegionView& region, const T
 }  // namespace
 
 const CpuTactic conv_tactic{"conv", estimate_conv, compile_conv};
+const CpuTactic conv_bf16_tactic{"conv_bf16", estimate_conv_bf16, compile_conv_bf16};
 const CpuTactic winograd_tactic{"winograd", offer_winograd, compile_winograd};
 const CpuTactic depthwise_tactic{"depthwise", estimate_depthwise, compile_depthwise};
 

@@ -7,10 +7,13 @@ namespace camshaft::cpu {
 
 /// A constant right-hand side, packed at build time.
 extern const CpuTactic gemm_tactic;
+/// The same of operands that are rounded to bf16, where the operator allows it and the machine multiplies them.
+extern const CpuTactic gemm_bf16_tactic;
 /// Any operands: the right-hand side is packed on the fly.
 extern const CpuTactic batch_gemm_tactic;
 
-/// Recovers a matrix from gemm_tactic's packed form; undefined when the layout is not one of its own.
+/// Recovers a matrix from the packed form of gemm_tactic, or of gemm_bf16_tactic in bf16; undefined when the layout is
+/// of neither.
 Tensor unpack_gemm(const PackedConstant& packed, DType dtype, const Dims& dims);
 
 }  // namespace camshaft::cpu

@@ -48,4 +48,7 @@ constexpr double seconds_per_byte = 1e-10;
 /// Cost of a kernel's start: the barrier and its set-up.
 constexpr double seconds_per_launch = 1e-6;
 
+/// What rounding an operand to bf16 takes, in a pass of its own.
+double rounding_seconds(const RegionView& region, int32_t input);
+
 }  // namespace camshaft::cpu

@@ -89,7 +89,9 @@ class CudaBackend final : public Backend {
   bool gains_from(DType dtype) const override {
     return dtype == DType::f16 || (dtype == DType::bf16 && workshop_.device()->facts().capability >= 80);
   }
-  bool gains_from_tf32() const override { return workshop_.device()->facts().capability >= 80; }
+  bool gains_from_rounding(ops::Rounding rounding) const override {
+    return rounding == ops::Rounding::tf32 && workshop_.device()->facts().capability >= 80;
+  }
 
   std::vector<Tactic> tactics(const RegionView& region) const override {
     std::vector<Tactic> list;

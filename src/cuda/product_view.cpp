@@ -60,12 +60,14 @@ std::optional<ProductView> view_product(const RegionView& region, const DeviceFa
   if (a.dtype == DType::bf16 ? device.capability < 80 : a.dtype != DType::f32 && a.dtype != DType::f16)
     return std::nullopt;
   view.form.tensor_cores = a.dtype != DType::f32;
-  const auto allows_tf32 = [&](bool asked) { return asked && a.dtype == DType::f32 && device.capability >= 80; };
+  const auto allows_tf32 = [&](ops::Rounding most) {
+    return most != ops::Rounding::none && a.dtype == DType::f32 && device.capability >= 80;
+  };
   const bool is_constant = region.graph.value(region.node.inputs[static_cast<size_t>(view.b)]).constant != nullptr;
   int32_t bias = -1;
   if (const auto* matmul = contract->anchor->op.as<ops::MatMul>()) {
     view.matmul = matmul;
-    view.form.tf32 = allows_tf32(matmul->tf32);
+    view.form.tf32 = allows_tf32(matmul->rounding);
     if (is_constant && has_one_matrix(b.shape)) {
       const int64_t first = *b.shape[b.shape.size() - 2].as_constant(), last = *b.shape.back().as_constant();
       if (first == 0 || last == 0) return std::nullopt;
@@ -88,7 +90,7 @@ std::optional<ProductView> view_product(const RegionView& region, const DeviceFa
       if (conv->strides[d] > most_extent || conv->dilations[d] > most_extent / std::max(view.window[2], view.window[3]))
         return std::nullopt;
     view.conv = *conv;
-    view.form.tf32 = allows_tf32(conv->tf32);
+    view.form.tf32 = allows_tf32(conv->rounding);
     if (!is_matrix(view)) view.form.window = window_of(view);
     view.rows.emplace(view.window[0], view.window[2] * view.window[3], view.window[1], false, b.dtype);
     if (contract->anchor_inputs.size() > 2) bias = contract->anchor_inputs[2];

@@ -5,18 +5,22 @@
 
 namespace camshaft::ops {
 
+/// What a product may round its operands of f32 to, or to anything between that and f32: TF32 has 11 significant bits,
+/// bf16 has 8, both have f32's range. See optimize/allow_rounding.h.
+enum class Rounding : uint8_t { none, tf32, bf16 };
+
 /// (a[..., m, k], b[..., k, n]) -> [..., m, n] with broadcast leading axes; transpose_* swaps the last two axes of an
 /// operand as stored. 1-D operands are not taken (the importer reshapes).
 struct MatMul {
   static constexpr std::string_view name = "matmul";
   bool transpose_a = false;
   bool transpose_b = false;
-  bool tf32 = false;  ///< operands of f32 may be rounded to TF32's 11 significant bits, see optimize/allow_tf32.h
+  Rounding rounding = Rounding::none;  ///< that its operands allow
   template <class S, class V>
   static void reflect(S& self, V&& visit) {
     visit("transpose_a", self.transpose_a);
     visit("transpose_b", self.transpose_b);
-    visit("tf32", self.tf32);
+    visit("rounding", self.rounding);
   }
   bool operator==(const MatMul&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;
@@ -33,7 +37,7 @@ struct Conv {
   std::vector<int64_t> dilations;
   int64_t groups = 1;
   bool channels_last = false;
-  bool tf32 = false;  ///< as MatMul has it
+  Rounding rounding = Rounding::none;  ///< that x and the weights allow
   template <class S, class V>
   static void reflect(S& self, V&& visit) {
     visit("strides", self.strides);
@@ -41,7 +45,7 @@ struct Conv {
     visit("dilations", self.dilations);
     visit("groups", self.groups);
     visit("channels_last", self.channels_last);
-    visit("tf32", self.tf32);
+    visit("rounding", self.rounding);
   }
   bool operator==(const Conv&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;
@@ -73,3 +77,10 @@ struct ConvTranspose {
 };
 
 }  // namespace camshaft::ops
+
+namespace camshaft {
+template <>
+struct EnumNames<ops::Rounding> {
+  static constexpr std::string_view values[] = {"none", "tf32", "bf16"};
+};
+}  // namespace camshaft

@@ -9,6 +9,7 @@
 #include "base/thread_pool.h"
 #include "camshaft/cancellation.h"
 #include "graph/graph.h"
+#include "ops/contract.h"
 
 namespace camshaft {
 
@@ -24,7 +25,7 @@ struct PassContext {
   bool chains = false;         ///< whether somebody takes those chains apart that do not pay
   DType storage = DType::f32;  ///< of what passes between regions that can compute on it: f32, f16 or bf16
   const std::set<std::string>* keep_f32 = nullptr;  ///< values that stay f32 all the same; null: none
-  bool tf32 = false;  ///< whether products of f32 may be taken of operands rounded to TF32
+  ops::Rounding rounding = {};                      ///< that products of f32 may do to their operands
   std::set<std::string>* kept_constants = nullptr;  ///< filled with constants whose numbers `storage` cannot hold
   int stop_after = -1;                              ///< run only the first N passes of pass_names(); -1: all
   bool verify = false;                              ///< run the verifier after each pass, as debug builds always do

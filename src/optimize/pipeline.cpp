@@ -7,8 +7,9 @@
 
 #include "base/trace.h"
 #include "graph/verify.h"
+#include "ops/contract.h"
 #include "ops/control_flow.h"
-#include "optimize/allow_tf32.h"
+#include "optimize/allow_rounding.h"
 #include "optimize/chain_convolutions.h"
 #include "optimize/compose_transposes.h"
 #include "optimize/defer_layer_norms.h"
@@ -110,7 +111,7 @@ constexpr Pass storage_passes[] = {
 
 // Of the second stage too, whatever is stored.
 constexpr Pass precision_passes[] = {
-    {"allow_tf32", allow_tf32, 0},
+    {"allow_rounding", allow_rounding, 0},
 };
 
 #ifdef NDEBUG
@@ -137,7 +138,8 @@ class Pipeline {
   void run_storage() {
     const auto done = static_cast<int>(std::size(passes));
     if (context_.storage != DType::f32) run_stage(storage_passes, done);
-    if (context_.tf32) run_stage(precision_passes, done + static_cast<int>(std::size(storage_passes)));
+    if (context_.rounding != ops::Rounding::none)
+      run_stage(precision_passes, done + static_cast<int>(std::size(storage_passes)));
   }
 
  private:

@@ -16,7 +16,7 @@ void optimize(Graph& graph, const PassContext& context);
 
 /// The second stage, behind optimize(), which decides what is stored at all, so that between them somebody may look
 /// for what PassContext::storage cannot hold: stores values in that type, and makes use of it, unless that is f32; and
-/// marks what PassContext::tf32 allows. Verified, traced and cancelled like the first.
+/// marks what PassContext::rounding allows. Verified, traced and cancelled like the first.
 void optimize_storage(Graph& graph, const PassContext& context);
 
 /// The passes of both stages in the order in which they run; PassContext::stop_after counts in this list.

@@ -1,6 +1,7 @@
 // The convolution tactics through the CPU backend: three axes, groups, weights that are no constants.
 #include <gtest/gtest.h>
 
+#include "cpu/conv_problem.h"
 #include "cpu/each_target.h"
 #include "cpu/random_data.h"
 #include "cpu/run_node.h"
@@ -13,43 +14,7 @@
 namespace camshaft::cpu {
 namespace {
 
-Tensor floats(RandomData& data, const Dims& dims) {
-  Tensor t(DType::f32, dims);
-  const std::vector<float> values = data.floats(element_count(dims));
-  std::copy(values.begin(), values.end(), t.as_mutable<float>());
-  return t;
-}
-
-struct Problem {
-  ops::Conv op;
-  Tensor x, weights, bias;
-};
-
-// Channels last, `axes` spatial axes, `inputs` and `outputs` channels a group.
-Problem random_problem(RandomData& data, size_t axes, int64_t groups, int64_t inputs, int64_t outputs) {
-  Problem p;
-  p.op.groups = groups;
-  p.op.channels_last = true;
-  p.op.pads.assign(2 * axes, Dim(0));
-  Dims x{data.integer(1, 2)}, weights{groups * outputs, inputs};
-  for (size_t i = 0; i < axes; ++i) {
-    const int64_t kernel = data.integer(1, 3), dilation = data.integer(1, 2), reach = (kernel - 1) * dilation + 1;
-    const int64_t begin = data.integer(0, reach - 1), end = data.integer(0, reach - 1);
-    p.op.strides.push_back(data.integer(1, 2));
-    p.op.dilations.push_back(dilation);
-    p.op.pads[i] = Dim(begin);
-    p.op.pads[axes + i] = Dim(end);
-    x.push_back(std::max<int64_t>(1, reach - begin - end) + data.integer(0, axes == 3 ? 5 : 12));
-    weights.push_back(kernel);
-  }
-  x.push_back(groups * inputs);
-  p.x = floats(data, x);
-  p.weights = floats(data, weights);
-  if (data.integer(0, 1)) p.bias = floats(data, {groups * outputs});
-  return p;
-}
-
-void check(const Problem& p, const std::string& tactic, bool constant_weights, int threads) {
+void check(const ConvProblem& p, const std::string& tactic, bool constant_weights, int threads) {
   std::vector<size_t> constants{2};
   if (constant_weights) constants.push_back(1);
   NodeTest(p.op, {p.x, p.weights, p.bias}, constants, tactic, 1e-5).check(threads);
@@ -60,8 +25,8 @@ TEST(Convolution, OneToThreeAxesWithConstantAndOtherWeights) {
   for_each_target([&] {
     for (int round = 0; round < 60; ++round) {
       const int64_t groups = round % 3 == 0 ? data.integer(2, 4) : 1;
-      const Problem p = random_problem(data, static_cast<size_t>(1 + round % 3), groups, data.integer(1, 20),
-                                       data.integer(1, round % 7 == 0 ? 90 : 20));
+      const ConvProblem p = random_problem(data, static_cast<size_t>(1 + round % 3), groups, data.integer(1, 20),
+                                           data.integer(1, round % 7 == 0 ? 90 : 20));
       check(p, "conv", round % 2 == 0, 1 + round % 3);
     }
   });
@@ -72,7 +37,7 @@ TEST(Convolution, GroupsThatShareVectors) {
   for_each_target([&] {
     for (int round = 0; round < 60; ++round) {
       const size_t axes = static_cast<size_t>(1 + round % 3);
-      const Problem p = random_problem(data, axes, data.integer(2, 40), data.integer(1, 9), data.integer(1, 9));
+      const ConvProblem p = random_problem(data, axes, data.integer(2, 40), data.integer(1, 9), data.integer(1, 9));
       check(p, "grouped_conv", round % 2 == 0, 1 + round % 3);
     }
   });
@@ -82,7 +47,8 @@ TEST(Convolution, FewChannels) {
   RandomData data;
   for_each_target([&] {
     for (int round = 0; round < 60; ++round) {
-      Problem p = random_problem(data, static_cast<size_t>(1 + round % 2), 1, data.integer(1, 4), data.integer(1, 70));
+      ConvProblem p =
+          random_problem(data, static_cast<size_t>(1 + round % 2), 1, data.integer(1, 4), data.integer(1, 70));
       if (p.weights.size() == p.weights.dims()[0] * p.weights.dims()[1]) continue;  // 1x1
       check(p, "thin_conv", true, 1 + round % 3);
     }
@@ -92,7 +58,7 @@ TEST(Convolution, FewChannels) {
 // The image as it comes, channels first, through the chain of its transpose and the convolution, with a pooling behind
 // it or without.
 void check_image(RandomData& data, int round, float special) {
-  Problem p = random_problem(data, 2, 1, data.integer(1, 4), data.integer(1, 70));
+  ConvProblem p = random_problem(data, 2, 1, data.integer(1, 4), data.integer(1, 70));
   if (p.weights.size() == p.weights.dims()[0] * p.weights.dims()[1]) return;  // 1x1
   const bool is_first = round % 4 != 0, pools = round % 4 == 0 || round % 3 == 0;
   Dims dims = p.x.dims();
@@ -157,7 +123,7 @@ TEST(Convolution, EpiloguesWithOneNumberAChannel) {
   for_each_target([&] {
     for (int round = 0; round < 24; ++round) {
       const int64_t outputs = round % 6 == 0 ? 2100 : data.integer(1, 150);
-      const Problem p = random_problem(data, 2, 1, round % 2 ? data.integer(1, 4) : data.integer(5, 20), outputs);
+      const ConvProblem p = random_problem(data, 2, 1, round % 2 ? data.integer(1, 4) : data.integer(5, 20), outputs);
       const auto type = [](const Tensor& t) { return TensorType{t.dtype(), Shape(t.dims().begin(), t.dims().end())}; };
       const Tensor slopes = floats(data, {outputs});
       Graph body;
@@ -181,7 +147,7 @@ TEST(Convolution, EpiloguesWithOneNumberAChannel) {
 
 TEST(Convolution, NanAndInfinityInTheWeightsStayInTheirChannel) {
   RandomData data;
-  Problem p = random_problem(data, 3, 1, 5, 20);
+  ConvProblem p = random_problem(data, 3, 1, 5, 20);
   const int64_t a_channel = p.weights.size() / 20;
   p.weights.as_mutable<float>()[3 * a_channel] = std::numeric_limits<float>::quiet_NaN();
   p.weights.as_mutable<float>()[4 * a_channel] = std::numeric_limits<float>::infinity();

@@ -56,7 +56,7 @@ TEST(CudaBlas, OtherAlgorithms) {
 TEST(CudaBlas, Tf32) {
   SKIP_WITHOUT_BLAS();
   std::string problem;
-  if (!backend_if_any(problem)->gains_from_tf32()) GTEST_SKIP() << "this GPU has no TF32";
+  if (!backend_if_any(problem)->gains_from_rounding(ops::Rounding::tf32)) GTEST_SKIP() << "this GPU has no TF32";
   Random random = test_random();
   for (const char* variant : {"rank=0,tf32=1", "rank=1,tf32=1", "rank=0,tf32=0"})
     for (const bool misaligned : {false, true}) {

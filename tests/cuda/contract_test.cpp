@@ -76,7 +76,7 @@ std::vector<std::string> warpgroup_variants(int splits, bool by_columns = false)
 bool has_tf32() {
   std::string problem;
   const auto gpu = backend_if_any(problem);
-  return gpu && gpu->gains_from_tf32();
+  return gpu && gpu->gains_from_rounding(ops::Rounding::tf32);
 }
 
 // A copy whose elements TF32 has: products of these are exact.
@@ -104,7 +104,8 @@ TEST(CudaMatMul, Tf32) {
           const Tensor a = random_tensor(random, DType::f32, {m, k}),
                        b = random_tensor(random, DType::f32, matrix({}, k, n, transpose_b));
           const auto test = [&](const Tensor& x, const Tensor& w, double difference) {
-            NodeTest made(ops::MatMul{.transpose_b = transpose_b, .tf32 = true}, {x, w}, "cuda_contract", difference);
+            NodeTest made(ops::MatMul{.transpose_b = transpose_b, .rounding = ops::Rounding::tf32}, {x, w},
+                          "cuda_contract", difference);
             if (constant) made.constants = {1};
             made.misaligned = misaligned;
             made.variant = "tf32=1";
@@ -123,7 +124,7 @@ TEST(CudaMatMul, Tf32RoundsToNearest) {
   // Just above half a step over 1, and just below: cutting the bits off would make 1 of both.
   const Tensor a = tensor_of(DType::f32, {2, 1}, {1 + 0x1p-11 + 0x1p-20, -1 - 0x1p-11 + 0x1p-20}),
                b = tensor_of(DType::f32, {1, 8}, {1, 2, 4, 8, 1, 1, 1, 1});
-  NodeTest test(ops::MatMul{.tf32 = true}, {a, b}, "cuda_contract");
+  NodeTest test(ops::MatMul{.rounding = ops::Rounding::tf32}, {a, b}, "cuda_contract");
   test.variant = "tf32=1";
   const Tensor c = test.run();
   EXPECT_EQ(c.as<float>()[3], 8 * (1 + 0x1p-10F));
@@ -134,7 +135,7 @@ TEST(CudaMatMul, Tf32NaNAndInfinity) {
   SKIP_WITHOUT_GPU();
   if (!has_tf32()) GTEST_SKIP() << "this GPU has no TF32";
   constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
-  NodeTest test(ops::MatMul{.tf32 = true},
+  NodeTest test(ops::MatMul{.rounding = ops::Rounding::tf32},
                 {tensor_of(DType::f32, {4, 2}, {nan, 1, infinity, 1, 1, -infinity, 1, 2}),
                  tensor_of(DType::f32, {2, 2}, {1, 2, 3, 4})},
                 "cuda_contract", tolerance(DType::f32));
@@ -146,7 +147,7 @@ TEST(CudaMatMul, Tf32InEveryTile) {
   SKIP_WITHOUT_GPU();
   if (!has_tf32()) GTEST_SKIP() << "this GPU has no TF32";
   Random random = test_random();
-  NodeTest test(ops::MatMul{.tf32 = true},
+  NodeTest test(ops::MatMul{.rounding = ops::Rounding::tf32},
                 {random_tensor(random, DType::f32, {40, 7 * 32}), random_tensor(random, DType::f32, {7 * 32, 72})},
                 "cuda_contract", tolerance_of_tf32);
   test.constants = {1};
@@ -242,7 +243,8 @@ struct Image {
 
 void check(const Image& c, DType dtype, Random& random, bool misaligned = false, const std::string& variant = "") {
   ops::Conv op;
-  op.tf32 = variant.find("tf32=1") != std::string::npos;
+  const bool rounds = variant.find("tf32=1") != std::string::npos;
+  if (rounds) op.rounding = ops::Rounding::tf32;
   op.strides = c.strides;
   op.dilations = c.dilations;
   op.pads = Shape(c.pads.begin(), c.pads.end());
@@ -252,7 +254,7 @@ void check(const Image& c, DType dtype, Random& random, bool misaligned = false,
   weights.insert(weights.end(), c.kernel.begin(), c.kernel.end());
   std::vector<Tensor> operands{random_tensor(random, dtype, c.x), random_tensor(random, dtype, weights)};
   if (c.bias) operands.push_back(random_tensor(random, dtype, {c.out}));
-  NodeTest test(op, operands, "cuda_contract", op.tf32 ? tolerance_of_tf32 : tolerance(dtype));
+  NodeTest test(op, operands, "cuda_contract", rounds ? tolerance_of_tf32 : tolerance(dtype));
   test.constants = {1};
   test.misaligned = misaligned;
   test.variant = variant;

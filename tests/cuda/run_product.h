@@ -32,7 +32,7 @@ constexpr double tolerance_of_tf32 = 2e-3;
 inline void check_product(const Product& p, DType dtype, Random& random, const std::string& tactic, bool misaligned,
                           const std::string& variant) {
   const bool allowed = variant.find("tf32=") != std::string::npos, rounds = variant.find("tf32=1") != std::string::npos;
-  NodeTest test(ops::MatMul{p.transpose_a, p.transpose_b, allowed},
+  NodeTest test(ops::MatMul{p.transpose_a, p.transpose_b, allowed ? ops::Rounding::tf32 : ops::Rounding::none},
                 {random_tensor(random, dtype, matrix(p.a_batch, p.m, p.k, p.transpose_a)),
                  random_tensor(random, dtype, matrix(p.b_batch, p.k, p.n, p.transpose_b))},
                 tactic, rounds ? tolerance_of_tf32 : tolerance(dtype));

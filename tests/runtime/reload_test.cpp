@@ -1,6 +1,9 @@
 // Engines that are saved and loaded, here and as if on another machine.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/temporary_folder.h"
 #include "engine/engine_file.h"
 #include "ops/random_tensor.h"
@@ -159,6 +162,42 @@ TEST_F(Reload, LayoutsThatDoNotFit) {
       EXPECT_EQ(e.code(), ErrorCode::corrupt_engine) << e.what();
     }
   }
+}
+
+// Weights that products may round to bf16 are stored so; a machine without such products gets them back rounded.
+TEST(ReloadRounded, MovesToMachinesThatMultiplyF32Alone) {
+  if (!find_backend("cpu")->gains_from_rounding(ops::Rounding::bf16)) GTEST_SKIP() << "this machine has no AVX512_BF16";
+  Random random = test_random();
+  Graph graph = parse_graph(R"(graph "g" (%x: f32[64, 256]) {
+      const %w: f32[256, 512] = 1
+      %y = matmul {rounding=bf16} (%x, %w)
+      return "y" = %y
+    })",
+                            operators());
+  for (Value& v : graph.values)
+    if (v.constant) v.constant = std::make_shared<const Tensor>(random_tensor(random, DType::f32, v.constant->dims()));
+  const std::vector<Tensor> inputs{random_tensor(random, DType::f32, {64, 256})};
+  const TemporaryFolder folder;
+  const Engine engine = compile_graph(graph, find_backend("cpu"));
+  engine.save(folder.file("e.engine"));
+  EngineFile file = read_engine_file(folder.file("e.engine"));
+  ASSERT_EQ(file.tactics.size(), 1U);
+  EXPECT_EQ(file.tactics[0], "gemm_bf16");
+  ASSERT_EQ(file.packed->all().size(), 1U);
+  EXPECT_EQ(file.packed->all()[0]->bytes.size(), 256U * 512 * 2) << "half as much as of f32";
+  const Tensor expected = run_engine(engine, inputs)[0];
+  EXPECT_EQ(run_engine(Engine::load(folder.file("e.engine")), inputs)[0], expected);
+  file.tactics[0] = "gemm";
+  write_engine_file(folder.file("f.engine"), file);
+  const Tensor exact = run_engine(Engine::load(folder.file("f.engine")), inputs)[0];
+  const auto a = exact.to_doubles(), e = expected.to_doubles();
+  double largest = 0, difference = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    largest = std::max(largest, std::abs(e[i]));
+    difference = std::max(difference, std::abs(a[i] - e[i]));
+  }
+  EXPECT_GT(difference, 0);  // its x is not rounded
+  EXPECT_LT(difference, 0x1p-8 * largest);
 }
 
 TEST_F(Reload, PackedConstantsAreMissing) {

@@ -264,7 +264,7 @@ void conv(const ConvPlan& plan, const float* input, const float* packed, float* 
   if (m == 0 || n == 0) return;
   if (m == 1 && plan.method_ == ConvPlan::Method::pointwise && s.groups == 1 && !gates) {
     // One pixel (squeeze and excite): four panels side by side (MobileNetV3: these layers took 5 % of the time).
-    gemm({m, n, s.in_channels, input, s.in_channels, packed, output, n, epilogue}, pool, workspace);
+    gemm({m, n, s.in_channels, input, s.in_channels, packed, output, n, epilogue, s.words}, pool, workspace);
     return;
   }
   const int threads = pool.size();
@@ -288,6 +288,7 @@ void conv(const ConvPlan& plan, const float* input, const float* packed, float* 
       p.n = n;
       p.taps = plan.taps_;
       p.depth = plan.depth_;
+      p.words = s.words;
       if (plan.method_ == ConvPlan::Method::pointwise) {
         p.rows.base = context.input;
         p.rows.row_stride = in_stride(s);

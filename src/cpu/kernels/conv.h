@@ -50,6 +50,7 @@ struct ConvShape {
   int64_t in_pixel_stride = 0, out_pixel_stride = 0;
   /// The third axis, outside the other two; conv() alone knows it.
   int64_t in_d = 1, kernel_d = 1, stride_d = 1, dilation_d = 1, pad_front = 0, pad_back = 0;
+  Words words = Words::f32;  ///< of pixels and weights; conv() alone knows pairs (bf16_pairs.h), without gates
 
   int64_t out_d() const { return out_size(in_d + pad_front + pad_back, kernel_d, stride_d, dilation_d); }
   int64_t out_h() const { return out_size(in_h + pad_top + pad_bottom, kernel_h, stride_h, dilation_h); }

@@ -64,6 +64,7 @@ void gemm(const GemmArgs& args, ThreadPool& pool, void* workspace) {
   p.m = args.m;
   p.n = args.n;
   p.depth = args.k;
+  p.words = args.words;
   p.rows.base = args.a;
   p.rows.row_stride = args.lda;
   p.packed_b = args.packed_b;

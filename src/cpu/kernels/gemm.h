@@ -18,6 +18,10 @@ class ThreadPool;
 
 namespace camshaft::cpu {
 
+/// What the elements of A and of packed B are: 4-byte words all. With pairs (bf16_pairs.h) a word holds two neighbours
+/// along K, the earlier one in its lower half, and all sizes and strides of K count words; sums are f32.
+enum class Words : uint8_t { f32, bf16_pairs };
+
 /// How a K x N matrix lies in memory once packed. Panels of `width` columns follow each other; a panel is K rows of
 /// `width` contiguous floats. The last panel holds only the remaining columns, rounded up to a multiple of `lanes` and
 /// filled with zeros. Plain data: store it beside the packed bytes, so that a machine with another vector length can
@@ -97,6 +101,7 @@ struct GemmArgs {
   float* c = nullptr;               ///< must not overlap A
   int64_t ldc = 0;
   Epilogue epilogue;
+  Words words = Words::f32;
 };
 
 /// Bytes of scratch memory `gemm` needs; 64-byte aligned. Depends on the sizes and the thread count only.

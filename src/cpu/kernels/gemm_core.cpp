@@ -22,13 +22,14 @@ HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu {
 namespace HWY_NAMESPACE {
 
+template <class Word>
 void run_tile(int64_t vectors, int64_t rows, const TileArgs& t) {
 #if HWY_TARGET <= HWY_AVX3
-  if (vectors == 4) return tile_of_rows<4>(rows, t);
-  if (vectors == 3) return tile_of_rows<3>(rows, t);
+  if (vectors == 4) return tile_of_rows<Word, 4>(rows, t);
+  if (vectors == 3) return tile_of_rows<Word, 3>(rows, t);
 #endif
-  if (vectors == 2) return tile_of_rows<2>(rows, t);
-  tile_of_rows<1>(rows, t);
+  if (vectors == 2) return tile_of_rows<Word, 2>(rows, t);
+  tile_of_rows<Word, 1>(rows, t);
 }
 
 // The activation of a tile that was just stored. `e.addend` is at the panel's first column.
@@ -48,6 +49,7 @@ void activate_tile(const Epilogue& e, const TileArgs& t, int64_t rows, int64_t c
 
 // One K block of one panel over all rows of the M block; `e` is of the panel. `first`: no panel has read these rows
 // yet.
+template <class Word>
 void run_panel(TileArgs& t, const Epilogue& e, const float* const* pointers, int64_t row0, const int64_t* out_rows,
                int64_t rows, int64_t columns, const float* next_b, int64_t next_floats, bool first) {
   constexpr int64_t lanes = tile_lanes();
@@ -79,10 +81,10 @@ void run_panel(TileArgs& t, const Epilogue& e, const float* const* pointers, int
     t.out_rows = out_rows ? out_rows + row : nullptr;
     if (even) {
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-      even_tile(vectors, height, t);
+      even_tile<Word>(vectors, height, t);
 #endif
     } else {
-      run_tile(vectors, height, t);
+      run_tile<Word>(vectors, height, t);
     }
     if (t.last && e.activation) activate_tile(e, t, height, columns);
     t.prefetch += steps * t.prefetch_lines * 64;
@@ -161,13 +163,9 @@ HWY_NOINLINE void run_dots(const CoreProblem& p, int64_t m0, int64_t m1, void* w
 
 #endif
 
-void core_run_target(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, int64_t p1, void* workspace) {
+template <class Word>
+void run_words(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, int64_t p1, void* workspace) {
   const PackedLayout layout{p.taps * p.depth, p.n, kTileVectors * tile_lanes(), tile_lanes()};
-#if HWY_TARGET != HWY_SCALAR
-  if (p.n <= layout.width && p.m >= dots::kMostRows && (p.rows.fill || p.rows.k_stride == 1) && !p.rows.factors &&
-      !p.epilogue.more_residuals[0].data && prefers_dots(p.n, p.taps, p.depth, tile_lanes()))
-    return run_dots(p, m0, m1, workspace);
-#endif
   const bool copy = p.rows.fill == nullptr && copies_rows(p.rows, p.taps * p.depth);
   // Asked of the whole product: K is cut at the same places, and sums are the same, whatever the threads.
   const bool single_pass = p.m <= kTileRows[kTileVectors - 1];
@@ -250,8 +248,8 @@ void core_run_target(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, i
           }
           Epilogue of_panel = epilogue;
           if (epilogue.addend) of_panel.addend += col0;
-          run_panel(t, of_panel, scratch.pointers + kb.tap0 * blocking.rows, row0, out_rows, rows, columns, next_b,
-                    next_floats, panel == p0);
+          run_panel<Word>(t, of_panel, scratch.pointers + kb.tap0 * blocking.rows, row0, out_rows, rows, columns,
+                          next_b, next_floats, panel == p0);
           // Small blocks are handed over together: the callback's overhead is per call.
           if (t.last && epilogue.callback &&
               (panel + 1 == g1 || rows * (col0 + columns - callback_panel * layout.width) >= kCallbackElements)) {
@@ -264,6 +262,18 @@ void core_run_target(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, i
       }
     }
   }
+}
+
+void core_run_target(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, int64_t p1, void* workspace) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  if (p.words == Words::bf16_pairs) return run_words<PairWords>(p, m0, m1, p0, p1, workspace);
+#endif
+#if HWY_TARGET != HWY_SCALAR
+  if (p.n <= kTileVectors * tile_lanes() && p.m >= dots::kMostRows && (p.rows.fill || p.rows.k_stride == 1) &&
+      !p.rows.factors && !p.epilogue.more_residuals[0].data && prefers_dots(p.n, p.taps, p.depth, tile_lanes()))
+    return run_dots(p, m0, m1, workspace);
+#endif
+  run_words<FloatWords>(p, m0, m1, p0, p1, workspace);
 }
 
 void scale_packed_target(const PackedLayout& layout, int64_t panel, const float* packed, const float* factors,

@@ -31,6 +31,7 @@ struct RowSource {
 struct CoreProblem {
   int64_t m = 0, n = 0;
   int64_t taps = 1, depth = 0;
+  Words words = Words::f32;  ///< pairs: rows have no factors, and elements that follow each other
   RowSource rows;
   const float* packed_b = nullptr;
   float* c = nullptr;

@@ -38,7 +38,7 @@ HWY_INLINE void part_pairs(TileVec (&sum)[MR][NV]) {
 namespace even {
 
 // `kSteps` steps of K. With `kHalf` the last vector of sum[r], r even, is that of rows r and r + 1, eight columns each.
-template <int MR, int NV, bool kHalf, int kSteps>
+template <class Word, int MR, int NV, bool kHalf, int kSteps>
 HWY_INLINE void steps(const float* a, int64_t step, const float* HWY_RESTRICT b, TileVec (&sum)[MR][NV]) {
   const TileTag d;
   constexpr int whole = kHalf ? NV - 1 : NV;
@@ -58,13 +58,13 @@ HWY_INLINE void steps(const float* a, int64_t step, const float* HWY_RESTRICT b,
     for (int k = 0; k < kSteps; ++k) {
       const TileVec av = hn::Set(d, a[k]);
 #pragma GCC unroll 4
-      for (int v = 0; v < whole; ++v) sum[r][v] = hn::MulAdd(av, bv[k][v], sum[r][v]);
+      for (int v = 0; v < whole; ++v) sum[r][v] = Word::multiply_add(av, bv[k][v], sum[r][v]);
       if constexpr (kHalf) {
         TileVec& pair = sum[r / 2 * 2][NV - 1];
         if (r % 2 == 1) {
-          pair = hn::MulAdd(hn::ConcatUpperLower(d, av, before[k]), bv[k][NV - 1], pair);
+          pair = Word::multiply_add(hn::ConcatUpperLower(d, av, before[k]), bv[k][NV - 1], pair);
         } else if (r + 1 == MR) {
-          pair = hn::MulAdd(av, bv[k][NV - 1], pair);
+          pair = Word::multiply_add(av, bv[k][NV - 1], pair);
         } else {
           before[k] = av;
         }
@@ -73,7 +73,7 @@ HWY_INLINE void steps(const float* a, int64_t step, const float* HWY_RESTRICT b,
   }
 }
 
-template <int MR, int NV, bool kHalf>
+template <class Word, int MR, int NV, bool kHalf>
 HWY_NOINLINE void tile(const TileArgs& t) {
   const TileTag d;
   TileVec sum[MR][NV];
@@ -93,24 +93,24 @@ HWY_NOINLINE void tile(const TileArgs& t) {
   for (; k + 4 <= t.depth; k += 4, a += 4, b += 4 * NV * tile_lanes()) {
     prefetch_lines(ahead, ahead_lines, ahead_near);
     if constexpr (NV == 1) {
-      steps<MR, NV, kHalf, 4>(a, step, b, sum);
+      steps<Word, MR, NV, kHalf, 4>(a, step, b, sum);
     } else {
 #pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) steps<MR, NV, kHalf, 1>(a + i, step, b + i * NV * tile_lanes(), sum);
+      for (int i = 0; i < 4; ++i) steps<Word, MR, NV, kHalf, 1>(a + i, step, b + i * NV * tile_lanes(), sum);
     }
   }
-  for (; k < t.depth; ++k, ++a, b += NV * tile_lanes()) steps<MR, NV, kHalf, 1>(a, step, b, sum);
+  for (; k < t.depth; ++k, ++a, b += NV * tile_lanes()) steps<Word, MR, NV, kHalf, 1>(a, step, b, sum);
   if constexpr (kHalf) part_pairs<MR, NV>(sum);
   finish_tile<MR, NV>(t, sum);
 }
 
-template <int NV, bool kHalf, int MR = kEvenRows[NV - 1]>
+template <class Word, int NV, bool kHalf, int MR = kEvenRows[NV - 1]>
 HWY_INLINE void tile_of_rows(int64_t rows, const TileArgs& t) {
   if constexpr (MR == 1) {
-    tile<1, NV, kHalf>(t);
+    tile<Word, 1, NV, kHalf>(t);
   } else {
-    if (rows == MR) return tile<MR, NV, kHalf>(t);
-    tile_of_rows<NV, kHalf, MR - 1>(rows, t);
+    if (rows == MR) return tile<Word, MR, NV, kHalf>(t);
+    tile_of_rows<Word, NV, kHalf, MR - 1>(rows, t);
   }
 }
 
@@ -122,11 +122,12 @@ HWY_INLINE bool has_even_tiles(int64_t vectors, int tail_lanes) {
 }
 
 /// The tile for `rows` rows, 1 <= rows <= kEvenRows[vectors - 1].
+template <class Word>
 HWY_INLINE void even_tile(int64_t vectors, int64_t rows, const TileArgs& t) {
-  if (vectors == 4) return even::tile_of_rows<4, true>(rows, t);
-  if (vectors == 3) return even::tile_of_rows<3, true>(rows, t);
-  if (vectors == 2) return even::tile_of_rows<2, true>(rows, t);
-  even::tile_of_rows<1, false>(rows, t);
+  if (vectors == 4) return even::tile_of_rows<Word, 4, true>(rows, t);
+  if (vectors == 3) return even::tile_of_rows<Word, 3, true>(rows, t);
+  if (vectors == 2) return even::tile_of_rows<Word, 2, true>(rows, t);
+  even::tile_of_rows<Word, 1, false>(rows, t);
 }
 
 }  // namespace HWY_NAMESPACE

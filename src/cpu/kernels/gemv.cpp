@@ -14,6 +14,7 @@
 
 #include "cpu/kernels/clamp-inl.h"
 #include "cpu/kernels/masked_load-inl.h"
+#include "cpu/kernels/word_product-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu::HWY_NAMESPACE {
@@ -48,7 +49,7 @@ HWY_INLINE void finish(const GemmArgs& args, GemvVec sum, int64_t col, int64_t c
 }
 
 // `Streams` panels of `Vectors` vectors each; a column's sum is taken in `split` parts.
-template <int Streams, int Vectors, int split>
+template <class Word, int Streams, int Vectors, int split>
 void panels_of_row(const GemmArgs& args, const PackedLayout& layout, int64_t panel) {
   const GemvTag d;
   constexpr int64_t lanes = gemv_lanes();
@@ -72,7 +73,7 @@ void panels_of_row(const GemmArgs& args, const PackedLayout& layout, int64_t pan
       for (int s = 0; s < Streams; ++s) {
 #pragma GCC unroll 4
         for (int v = 0; v < Vectors; ++v)
-          sum[i][s][v] = hn::MulAdd(a, hn::LoadU(d, b[s] + ((k + i) * Vectors + v) * lanes), sum[i][s][v]);
+          sum[i][s][v] = Word::multiply_add(a, hn::LoadU(d, b[s] + ((k + i) * Vectors + v) * lanes), sum[i][s][v]);
       }
     }
   }
@@ -82,7 +83,7 @@ void panels_of_row(const GemmArgs& args, const PackedLayout& layout, int64_t pan
     for (int s = 0; s < Streams; ++s) {
 #pragma GCC unroll 4
       for (int v = 0; v < Vectors; ++v)
-        sum[0][s][v] = hn::MulAdd(a, hn::LoadU(d, b[s] + (k * Vectors + v) * lanes), sum[0][s][v]);
+        sum[0][s][v] = Word::multiply_add(a, hn::LoadU(d, b[s] + (k * Vectors + v) * lanes), sum[0][s][v]);
     }
   }
 #pragma GCC unroll 4
@@ -97,7 +98,8 @@ void panels_of_row(const GemmArgs& args, const PackedLayout& layout, int64_t pan
   }
 }
 
-void gemv_panels(const GemmArgs& args, int64_t p0, int64_t p1) {
+template <class Word>
+void panels_of_words(const GemmArgs& args, int64_t p0, int64_t p1) {
   const PackedLayout layout = packed_layout(args.k, args.n);
   constexpr int64_t lanes = gemv_lanes();
 #if HWY_TARGET <= HWY_AVX3
@@ -111,23 +113,23 @@ void gemv_panels(const GemmArgs& args, int64_t p0, int64_t p1) {
   const int64_t all_full = args.n / layout.width, full = std::min(p1, all_full);
   int64_t p = p0;
   if (all_full >= kStreams) {
-    while (full - p >= 4) panels_of_row<4, vectors, 1>(args, layout, p), p += 4;
-    if (full - p >= 2) panels_of_row<2, vectors, 1>(args, layout, p), p += 2;
-    if (full - p >= 1) panels_of_row<1, vectors, 1>(args, layout, p), p += 1;
+    while (full - p >= 4) panels_of_row<Word, 4, vectors, 1>(args, layout, p), p += 4;
+    if (full - p >= 2) panels_of_row<Word, 2, vectors, 1>(args, layout, p), p += 2;
+    if (full - p >= 1) panels_of_row<Word, 1, vectors, 1>(args, layout, p), p += 1;
   } else {
-    if (full - p >= 2) panels_of_row<2, vectors, 2>(args, layout, p), p += 2;
-    if (full - p >= 1) panels_of_row<1, vectors, 2>(args, layout, p), p += 1;
+    if (full - p >= 2) panels_of_row<Word, 2, vectors, 2>(args, layout, p), p += 2;
+    if (full - p >= 1) panels_of_row<Word, 1, vectors, 2>(args, layout, p), p += 1;
   }
   if (p < p1) {
     const int64_t count = layout.columns(p) / lanes;
     if (count == 1) {
-      panels_of_row<1, 1, 4>(args, layout, p);
+      panels_of_row<Word, 1, 1, 4>(args, layout, p);
     } else if (count == 2) {
-      panels_of_row<1, 2, 4>(args, layout, p);
+      panels_of_row<Word, 1, 2, 4>(args, layout, p);
     } else if (count == 3) {
-      panels_of_row<1, 3, 2>(args, layout, p);
+      panels_of_row<Word, 1, 3, 2>(args, layout, p);
     } else {
-      panels_of_row<1, 4, 2>(args, layout, p);
+      panels_of_row<Word, 1, 4, 2>(args, layout, p);
     }
   }
   const Epilogue& e = args.epilogue;
@@ -135,6 +137,13 @@ void gemv_panels(const GemmArgs& args, int64_t p0, int64_t p1) {
   if (e.activation)
     core_activate(*e.activation, {args.c + col0, columns, 1, columns, e.addend ? e.addend + col0 : nullptr, columns});
   if (e.callback) e.callback(e.context, 0, 1, col0, columns);
+}
+
+void gemv_panels(const GemmArgs& args, int64_t p0, int64_t p1) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  if (args.words == Words::bf16_pairs) return panels_of_words<PairWords>(args, p0, p1);
+#endif
+  panels_of_words<FloatWords>(args, p0, p1);
 }
 
 }  // namespace

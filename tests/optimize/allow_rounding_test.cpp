@@ -1,4 +1,4 @@
-#include "optimize/allow_tf32.h"
+#include "optimize/allow_rounding.h"
 
 #include "ops/contract.h"
 #include "optimize/pass_test.h"
@@ -22,20 +22,23 @@ const std::string model = R"(graph "g" (%x: f32[2, 4, 3], %h: f16[2, 3]) {
     return "r" = %r, "c" = %c, "n" = %n
   })";
 
-TEST(AllowTf32, MarksProductsOfF32WhereAllowed) {
+TEST(AllowRounding, MarksProductsOfF32WhereAllowed) {
   const Graph before = parse_graph(model, operators());
   Graph graph = before;
   PassContext context = test_context();
   optimize_storage(graph, context);
   EXPECT_TRUE(equal(graph, before));
-  context.tf32 = true;
-  optimize_storage(graph, context);
-  verify(graph, "the pass under test");
-  ASSERT_EQ(graph.nodes.size(), 3U);
-  EXPECT_TRUE(graph.nodes[0].bodies[0].nodes[0].op.as<ops::MatMul>()->tf32);
-  EXPECT_TRUE(graph.nodes[1].op.as<ops::Conv>()->tf32);
-  EXPECT_FALSE(graph.nodes[2].op.as<ops::MatMul>()->tf32);  // of f16
-  EXPECT_TRUE(equal(parse_graph(print(graph), operators()), graph));
+  for (const ops::Rounding rounding : {ops::Rounding::tf32, ops::Rounding::bf16}) {
+    context.rounding = rounding;
+    graph = before;
+    optimize_storage(graph, context);
+    verify(graph, "the pass under test");
+    ASSERT_EQ(graph.nodes.size(), 3U);
+    EXPECT_EQ(graph.nodes[0].bodies[0].nodes[0].op.as<ops::MatMul>()->rounding, rounding);
+    EXPECT_EQ(graph.nodes[1].op.as<ops::Conv>()->rounding, rounding);
+    EXPECT_EQ(graph.nodes[2].op.as<ops::MatMul>()->rounding, ops::Rounding::none);  // of f16
+    EXPECT_TRUE(equal(parse_graph(print(graph), operators()), graph));
+  }
 }
 
 }  // namespace

@@ -1,0 +1,47 @@
+// How the vectors of a product's words (gemm.h, Words) are multiplied and added up. Included once per instruction set.
+#if defined(CAMSHAFT_CPU_WORD_PRODUCT_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef CAMSHAFT_CPU_WORD_PRODUCT_INL_H
+#undef CAMSHAFT_CPU_WORD_PRODUCT_INL_H
+#else
+#define CAMSHAFT_CPU_WORD_PRODUCT_INL_H
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace camshaft::cpu {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+struct FloatWords {
+  template <class V>
+  static HWY_INLINE V multiply_add(V a, V b, V sum) {
+    return hn::MulAdd(a, b, sum);
+  }
+};
+
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+/// For machines that have_bf16_pairs() alone.
+struct PairWords {
+  // As text, so that no target of its own is compiled for the sake of two instructions.
+  template <class V>
+  static HWY_INLINE V multiply_add(V a, V b, V sum) {
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+    return sum;
+  }
+};
+
+/// The pairs of 32 floats that follow each other: `low` has the first 16.
+template <class V>
+HWY_INLINE V round_to_pairs(V low, V high) {
+  V pairs;
+  __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(pairs.raw) : "v"(low.raw), "v"(high.raw));
+  return pairs;
+}
+#endif
+
+}  // namespace HWY_NAMESPACE
+}  // namespace camshaft::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif
