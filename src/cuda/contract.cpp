@@ -64,11 +64,17 @@ class Compiled {
   /// Of dynamic shared memory, with which a multiprocessor has room for one block: of products by warpgroups. (Tiles of
   /// single warps lose by it: the next kernel's blocks then find no room beside them, 0.8 us a layer of BERT. With
   /// convolutions it has not been tried.)
-  int64_t most_shared_bytes() const {
+  int64_t bytes_of_few() const {
     constexpr int64_t more_than_half = 114 * 1024;  // of 228 KB
     const int64_t needed = tile.shared_bytes();
     if (!tile.by_warpgroups || !is_product_) return needed;
     return std::max(needed, std::min(more_than_half, device->facts().shared_bytes_per_block));
+  }
+  /// Whether blocks that share a tile can be a cluster.
+  bool can_be_cluster(int splits) const {
+    constexpr int static_bytes = 4096;  // more than an epilogue takes
+    return splits > 1 && splits <= most_of_a_cluster && device->facts().capability >= 90 &&
+           tile.shared_bytes() + tile.cluster_bytes(splits) + static_bytes <= device->facts().shared_bytes_per_block;
   }
 
   /// As chosen at the optimum; by the cost model elsewhere.
@@ -81,6 +87,14 @@ class Compiled {
   std::shared_ptr<const DeviceBuffer> weights;  // null without any
 
  private:
+  static constexpr int most_of_a_cluster = 8;
+  int64_t most_shared_bytes() const {
+    int64_t most = bytes_of_few();
+    for (int splits = 2; splits <= most_of_a_cluster; ++splits)
+      if (can_be_cluster(splits)) most = std::max<int64_t>(most, tile.shared_bytes() + tile.cluster_bytes(splits));
+    return most;
+  }
+
   const Workshop& workshop_;  // the backend's
   ContractForm form_;
   bool is_product_;  // of matrices
@@ -126,8 +140,7 @@ class ProductLaunch final : public Launch {
     const auto wanted = static_cast<uint32_t>(compiled.splits(size));
     p_.k_tiles_per_split = std::max(1u, (p_.k_tiles + wanted - 1) / wanted);
     splits_ = std::max(1u, (p_.k_tiles + p_.k_tiles_per_split - 1) / p_.k_tiles_per_split);
-    constexpr unsigned most_of_a_cluster = 8;
-    p_.is_cluster = splits_ > 1 && splits_ <= most_of_a_cluster && compiled.device->facts().capability >= 90;
+    p_.is_cluster = compiled.can_be_cluster(static_cast<int>(splits_));
     p_.b_is_constant = view.rows.has_value();
     // What fits the cache is there already.
     const int64_t result_bytes = batch * p_.m * p_.n * width;
@@ -136,7 +149,12 @@ class ProductLaunch final : public Launch {
     // multiprocessor's way to L2 take nearly twice as long (ViT-B/16: 529 us, and 476 us with one on each).
     const bool is_few = int64_t{blocks_} * splits_ <= compiled.device->facts().multiprocessors;
     const int needed = compiled.tile.shared_bytes(static_cast<int>(p_.k_tiles_per_split));
-    shared_bytes_ = static_cast<unsigned>(is_few ? compiled.most_shared_bytes() : int64_t{needed});
+    shared_bytes_ = static_cast<unsigned>(is_few ? compiled.bytes_of_few() : int64_t{needed});
+    if (p_.is_cluster) {
+      p_.parts = static_cast<uint32_t>(needed);
+      const int parts = compiled.tile.cluster_bytes(static_cast<int>(splits_));
+      shared_bytes_ = std::max(shared_bytes_, static_cast<unsigned>(needed + parts));
+    }
     if (splits_ > 1 && !p_.is_cluster) {
       counters_ = upload(*compiled.device, std::vector<std::byte>(blocks_ * sizeof(uint32_t)), "a layer's counters");
       p_.counters = reinterpret_cast<uint32_t*>(counters_.data());

@@ -107,17 +107,18 @@ std::optional<EpilogueView> view_epilogue(const RegionView& region, const Contra
 
 std::string finish_text(const EpilogueView& view, bool aligned) {
   // What is the same for all rows is read, and widened, once.
-  std::string members[2], loads[2], begin, end, fetch;
+  std::string members[2], loads[2], norms[3], end, fetch;
   std::vector<std::string> names;
   bool columns_are_constant = true;
   for (size_t k = 0; k < view.types.size(); ++k) {
     if (is_of_norm(view.layouts[k])) {
       names.emplace_back(view.layouts[k] == EpilogueView::Layout::row_mean ? "of_row.norm.x" : "of_row.norm.y");
-      if (!begin.empty()) continue;
+      if (!norms[0].empty()) continue;
       members[1] += "    float2 norm;\n";
       loads[1] += "      norm = row_norms()[row % tile_rows];\n";
-      begin = fmt::format("    find_row_norms<{}, {}>(p.operand[{}], first_row, end_row, {:.9e}f);\n", view.norm->width,
-                          view.norm->root_mean_square, k, view.norm->epsilon);
+      norms[0] = fmt::format("    RowNorms<{}, {}> norms;\n", view.norm->width, view.norm->root_mean_square);
+      norms[1] = fmt::format("      norms.load(p.operand[{}], first_row, end_row, {:.9e}f);\n", k, view.norm->epsilon);
+      norms[2] = fmt::format("      norms.put(p.operand[{}], {:.9e}f);\n", k, view.norm->epsilon);
       continue;
     }
     const std::string type = device_type(view.types[k]), number = std::to_string(k + 1);
@@ -152,7 +153,7 @@ std::string finish_text(const EpilogueView& view, bool aligned) {
   // Several rows at once hide the time that memory takes; of long programs they would be too much code.
   constexpr size_t short_program = 12;
   const int rows = loads[1].empty() ? 2 : view.program.instructions.size() <= short_program ? 4 : 2;
-  const std::string_view before = begin.empty() && end.empty() ? std::string_view() : device::row_norm_cuh;
+  const std::string_view before = norms[0].empty() && end.empty() ? std::string_view() : device::row_norm_cuh;
   return std::string(before) +
          fmt::format(
              R"(
@@ -170,11 +171,16 @@ struct Finish {{
     __device__ __forceinline__ void load(const Parameters& p, u32 row, u32 column, u32 count) {{
 {row_loads}    }}
   }};
-  /// Called by all threads once, before they wait for each other and then come to run(). There neighbouring lanes have
-  /// 8 columns each of a row.
-  template <class Parameters>
-  static __device__ __forceinline__ void begin(const Parameters& p, u32 first_row, u32 end_row) {{
-{begin}  }}
+  /// Of the block's rows, by all threads: load() before the sums are made, and put() behind them, before the threads wait
+  /// for each other and then come to run(). There neighbouring lanes have 8 columns each of a row.
+  struct OfBlock {{
+{block_members}    template <class Parameters>
+    __device__ __forceinline__ void load(const Parameters& p, u32 first_row, u32 end_row) {{
+{block_loads}    }}
+    template <class Parameters>
+    __device__ __forceinline__ void put(const Parameters& p) const {{
+{block_puts}    }}
+  }};
   /// Called by all threads: what is read of a tile may come from memory meanwhile.
   template <u32 COLUMNS, u32 THREADS, class Parameters>
   static __device__ __forceinline__ void fetch(const Parameters& p, u32 row, u32 column, u32 rows, u32 columns) {{
@@ -196,7 +202,8 @@ struct Finish {{
              fmt::arg("row_members", members[1]), fmt::arg("row_loads", loads[1]),
              fmt::arg("type", device_type(view.result)),
              fmt::arg("computing", computing_type(view.program.instructions[static_cast<size_t>(result)].dtype)),
-             fmt::arg("statements", statements), fmt::arg("result", result), fmt::arg("begin", begin),
+             fmt::arg("statements", statements), fmt::arg("result", result), fmt::arg("block_members", norms[0]),
+             fmt::arg("block_loads", norms[1]), fmt::arg("block_puts", norms[2]),
              fmt::arg("fetch", fetch), fmt::arg("end", end));
 }
 

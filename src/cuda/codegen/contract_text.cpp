@@ -17,6 +17,11 @@ int ContractTile::shared_bytes(int slices) const {
   return std::max(std::min(slices, stages) * (m + n) * 128, m * (n + 4) * 4);
 }
 
+int ContractTile::cluster_bytes(int splits) const {
+  const int group = std::min(m, 8 * threads() / n), groups = m / group;  // of rows that all threads finish together
+  return (groups + splits - 1) / splits * splits * group * (n + 4) * 4;
+}
+
 std::string contract_text(const ContractForm& form, const ContractTile& tile, const std::string& finish) {
   std::string text;
   for (const std::string_view part : {device::intrinsics_cuh, device::scalar_cuh, device::contract_parameters_cuh,

@@ -23,6 +23,8 @@ struct ContractTile {
   int shared_bytes() const;
   /// What blocks of no more than so many slices need of it.
   int shared_bytes(int slices) const;
+  /// What each block of a cluster of `splits` that share a tile needs behind that, for sums that others give it.
+  int cluster_bytes(int splits) const;
 };
 
 /// Of a convolution, along two axes.

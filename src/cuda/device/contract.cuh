@@ -34,7 +34,8 @@ struct Contract {
       }
       copy_async_commit();
     }
-    Finish::begin(p, slices.row0, p.m);
+    typename Finish::OfBlock of_block;
+    of_block.load(p, slices.row0, p.m);
     if (p.fetches && blockIdx.y == 0) {
       const u32 rows = p.m - slices.row0 < BM ? p.m - slices.row0 : BM;
       Finish::template fetch<BN, threads>(p, z * p.c_row_step + slices.row0, z * p.c_column_step + slices.column0, rows,
@@ -64,6 +65,7 @@ struct Contract {
     }
     // Not before: the next kernel's blocks would wait in the room that this one's need (ResNet-50: 0.49 ms, not 0.43).
     let_next_start();
+    of_block.put(p);
     if constexpr (SUMS::is_asynchronous) {
       sums.wait_for_all();
       if (first >= end) sums.clear();
@@ -76,55 +78,74 @@ struct Contract {
   static constexpr int rows_at_once = rows_of_thread < Finish::rows_at_once ? rows_of_thread : Finish::rows_at_once;
   static_assert(threads % threads_a_row == 0 && rows_of_thread % rows_at_once == 0);
 
-  /// Where a tile's sums are: those of one block, and those of each block of a cluster, in its shared memory; of more
-  /// blocks, in global memory.
+  /// Rows that all threads finish together: of several blocks of a cluster, each takes every so manieth group of them.
+  static constexpr u32 group_rows = BM < int(rows_of_threads) ? BM : rows_of_threads;
+
+  /// Where a tile's sums are: in shared memory, or in global memory those of several blocks.
   struct Sums {
     const float* first;
-    u32 pitch, parts;
-    bool is_cluster;
+    u32 pitch, parts, part;  ///< floats from row to row; how many are added up, and floats from one to the next
 
     /// 8 columns from c on of row r, added up in the order of the parts.
     __device__ __forceinline__ void get(u32 r, u32 c, float (&v)[columns_at_once]) const {
-      const float* here = first + r * pitch + c;
+      const float* here = first + i64(r) * pitch + c;
       if (parts == 1) {
         load_floats(here, v);
         return;
       }
 #pragma unroll
       for (int i = 0; i < columns_at_once; ++i) v[i] = 0;
-      // Four parts at once: what is in other blocks takes hundreds of cycles to come.
+      // Four parts at once: what is in memory takes hundreds of cycles to come.
       constexpr u32 at_once = 4;
 #pragma unroll 1
       for (u32 first_part = 0; first_part < parts; first_part += at_once) {
-        float part[at_once][columns_at_once] = {};
+        float some[at_once][columns_at_once] = {};
 #pragma unroll
-        for (u32 j = 0; j < at_once; ++j) {
-          if (first_part + j >= parts) continue;
-#if __CUDA_ARCH__ >= 900
-          if (is_cluster) {
-            set(part[j], load_of_cluster(shared_address(here), first_part + j),
-                load_of_cluster(shared_address(here) + 16, first_part + j));
-            continue;
-          }
-#endif
-          load_floats(here + i64(first_part + j) * (BM * BN), part[j]);
-        }
+        for (u32 j = 0; j < at_once; ++j)
+          if (first_part + j < parts) load_floats(here + i64(first_part + j) * part, some[j]);
 #pragma unroll
         for (u32 j = 0; j < at_once; ++j)
 #pragma unroll
-          for (int i = 0; i < columns_at_once; ++i) v[i] += part[j][i];
+          for (int i = 0; i < columns_at_once; ++i) v[i] += some[j][i];
       }
     }
 
    private:
     static __device__ __forceinline__ void load_floats(const float* from, float (&v)[columns_at_once]) {
-      set(v, *reinterpret_cast<const float4*>(from), *reinterpret_cast<const float4*>(from + 4));
-    }
-    static __device__ __forceinline__ void set(float (&v)[columns_at_once], float4 low, float4 high) {
+      const float4 low = *reinterpret_cast<const float4*>(from), high = *reinterpret_cast<const float4*>(from + 4);
       v[0] = low.x, v[1] = low.y, v[2] = low.z, v[3] = low.w;
       v[4] = high.x, v[5] = high.y, v[6] = high.z, v[7] = high.w;
     }
   };
+
+#if __CUDA_ARCH__ >= 900
+  /// Gives each block of the cluster this one's part of the rows that it finishes, behind its ring: [group][block][row].
+  static __device__ __forceinline__ void give_away(const float* staged, u32 parts, u32 split, u32 splits) {
+    constexpr u32 chunks = BN / 4, rows_at_once = threads / chunks, groups = BM / group_rows;
+    constexpr u32 rows = (group_rows + rows_at_once - 1) / rows_at_once;  // of a group and a thread
+    const u32 c = threadIdx.x % chunks * 4, first_row = threadIdx.x / chunks;
+    float4 mine[groups][rows];
+#pragma unroll
+    for (u32 e = 0; e < groups * rows; ++e) {
+      const u32 r = first_row + e % rows * rows_at_once;
+      if (r < group_rows)
+        mine[e / rows][e % rows] =
+            *reinterpret_cast<const float4*>(staged + (e / rows * group_rows + r) * sum_pitch + c);
+    }
+    u32 block = 0, turn = 0;
+#pragma unroll
+    for (u32 group = 0; group < groups; ++group) {
+#pragma unroll
+      for (u32 i = 0; i < rows; ++i) {
+        const u32 r = first_row + i * rows_at_once;
+        if (r < group_rows)
+          store_to_cluster(parts + (((turn * splits + split) * group_rows + r) * sum_pitch + c) * 4, block,
+                           mine[group][i]);
+      }
+      if (++block == splits) block = 0, ++turn;
+    }
+  }
+#endif
 
   static __device__ __forceinline__ void run(const ContractParameters& p) {
     DYNAMIC_SHARED(shared);
@@ -132,6 +153,9 @@ struct Contract {
     const u32 split = blockIdx.y, splits = gridDim.y;
     const u32 first = split * p.k_tiles_per_split;
     const u32 end = first + p.k_tiles_per_split < p.k_tiles ? first + p.k_tiles_per_split : p.k_tiles;
+#if __CUDA_ARCH__ >= 900
+    if (p.is_cluster) cluster_arrive();
+#endif
     Copies slices(p, shared);
     slices.move_to(z, tile, first);
     SUMS sums;
@@ -142,16 +166,21 @@ struct Contract {
     __syncthreads();
     float* staged = reinterpret_cast<float*>(shared);
     sums.put(staged);
-    Sums all = {staged, sum_pitch, splits, false};
+    Sums all = {staged, sum_pitch, 1, 0};
     u32 r = threadIdx.x / threads_a_row, row_step = rows_of_threads;
     if (splits > 1) {
+      all.parts = splits;
+      if (p.is_cluster) {
+        // Each block finishes its groups of rows, with the sums of all. (Those of others are written to where they are
+        // needed: reading them there took a microsecond, and another barrier.)
 #if __CUDA_ARCH__ >= 900
-      all.is_cluster = p.is_cluster;
-#endif
-      if (all.is_cluster) {
-        // Each block finishes its part of the tile, with the sums of all.
-#if __CUDA_ARCH__ >= 900
-        cluster_sync();
+        float* parts = reinterpret_cast<float*>(shared + p.parts);
+        cluster_wait();  // all have begun, long ago
+        give_away(staged, shared_address(parts), split, splits);
+        cluster_arrive();
+        cluster_wait();
+        all.first = parts - i64(split) * (group_rows * sum_pitch);
+        all.part = group_rows * sum_pitch;
 #endif
         r += split * rows_of_threads;
         row_step *= splits;
@@ -173,13 +202,11 @@ struct Contract {
         if (threadIdx.x == 0) p.counters[blockIdx.x] = 0;
         all.first = partial;
         all.pitch = BN;
+        all.part = BM * BN;
       }
     }
     if constexpr (!holds_columns) load_columns_of_thread(of_columns, p, z, slices.column0);
     finish(p, all, of_columns, z, slices.row0, slices.column0, r, row_step);
-#if __CUDA_ARCH__ >= 900
-    if (all.is_cluster) cluster_sync();  // nobody leaves while others read
-#endif
   }
 
   static __device__ __forceinline__ u32 count_of_columns(const ContractParameters& p, u32 first) {

@@ -401,21 +401,18 @@ __device__ __forceinline__ void take_turn() {
 }
 
 #if __CUDA_ARCH__ >= 900
-/// All threads of all blocks of the cluster.
-__device__ __forceinline__ void cluster_sync() {
-  asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" : : : "memory");
-}
-/// 4 floats at `address` of the shared memory of the cluster's block `rank`. (One piece: of a rank that does not exist,
-/// the address alone is an illegal instruction, and the compiler would compute it before it knows.)
-__device__ __forceinline__ float4 load_of_cluster(u32 address, u32 rank) {
-  float4 v;
+/// All threads of all blocks of the cluster come here, and …
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.aligned;" : : : "memory"); }
+/// … wait for each other here.
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.aligned;" : : : "memory"); }
+/// 4 floats to `address` of the shared memory of the cluster's block `rank`, which runs: after a barrier of all.
+__device__ __forceinline__ void store_to_cluster(u32 address, u32 rank, float4 v) {
   asm volatile(
-      "{\n\t.reg .u32 there;\n\tmapa.shared::cluster.u32 there, %4, %5;\n\t"
-      "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there];\n\t}"
-      : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-      : "r"(address), "r"(rank)
+      "{\n\t.reg .u32 there;\n\tmapa.shared::cluster.u32 there, %0, %1;\n\t"
+      "st.shared::cluster.v4.f32 [there], {%2, %3, %4, %5};\n\t}"
+      :
+      : "r"(address), "r"(rank), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
       : "memory");
-  return v;
 }
 #endif
 

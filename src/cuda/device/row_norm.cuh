@@ -27,35 +27,54 @@ __device__ __forceinline__ float2 norm_of(u32 parts, f32 epsilon, Walk walk) {
   return make_float2(mean, 1 / sqrtf(squares * (share / f32(width)) + epsilon));
 }
 
-/// 4 neighbouring lanes take a row.
+/// The norms of the block's rows; 4 neighbouring lanes take one. What they are computed from is asked for before the sums
+/// and looked at behind them, where these leave registers for it: memory is half a microsecond away.
 template <int width, bool root_mean_square>
-__device__ __forceinline__ void find_row_norms(const EpilogueOperand& moments, u32 first_row, u32 end_row, f32 epsilon) {
-  constexpr u32 lanes = 4, at_once = 8;
-  const u32 parts = moments.row_stride, lane = threadIdx.x % lanes;
-  for (u32 r = threadIdx.x / lanes; r < tile_rows; r += tile_threads / lanes) {
-    const bool exists = first_row + r < end_row;
-    const float2* from = static_cast<const float2*>(moments.data) + i64(first_row + r) * parts;
-    float2 norm;
-    if (parts <= lanes * at_once) {
-      // All are under way together: memory is half a microsecond away.
-      float2 held[at_once];
+struct RowNorms {
+  static constexpr u32 lanes = 4, at_once = 8, rows_at_once = tile_threads / lanes;
+  static constexpr u32 rows = (tile_rows + rows_at_once - 1) / rows_at_once;  ///< of a thread
+  static constexpr bool can_hold = rows <= 2 && tile_rows * tile_columns / tile_threads <= 32;
+
+  float2 held[can_hold ? rows : 1][at_once];
+
+  static __device__ __forceinline__ bool holds(u32 parts) { return can_hold && parts <= lanes * at_once; }
+  static __device__ __forceinline__ u32 row(u32 i) { return threadIdx.x / lanes + i * rows_at_once; }
+
+  __device__ __forceinline__ void load(const EpilogueOperand& moments, u32 first_row, u32 end_row, f32 epsilon) {
+    const u32 parts = moments.row_stride, lane = threadIdx.x % lanes;
 #pragma unroll
-      for (u32 i = 0; i < at_once; ++i)
-        if (exists && lane + i * lanes < parts) held[i] = from[lane + i * lanes];
-      norm = norm_of<width, root_mean_square>(parts, epsilon, [&](auto take) {
+    for (u32 i = 0; i < rows; ++i) {
+      const u32 r = row(i);
+      const bool exists = r < tile_rows && first_row + r < end_row;
+      const float2* from = static_cast<const float2*>(moments.data) + i64(first_row + r) * parts;
+      if (holds(parts)) {
 #pragma unroll
-        for (u32 i = 0; i < at_once; ++i)
-          if (exists && lane + i * lanes < parts) take(held[i]);
-      });
-    } else {
-      norm = norm_of<width, root_mean_square>(parts, epsilon, [&](auto take) {
-        if (exists)
-          for (u32 i = lane; i < parts; i += lanes) take(from[i]);
-      });
+        for (u32 j = 0; j < at_once; ++j)
+          held[can_hold ? i : 0][j] =
+              exists && lane + j * lanes < parts ? from[lane + j * lanes] : make_float2(0, 0);
+      } else {
+        const float2 norm = norm_of<width, root_mean_square>(parts, epsilon, [&](auto take) {
+          if (exists)
+            for (u32 j = lane; j < parts; j += lanes) take(from[j]);
+        });
+        if (lane == 0 && r < tile_rows) row_norms()[r] = norm;
+      }
     }
-    if (lane == 0) row_norms()[r] = norm;
   }
-}
+  __device__ __forceinline__ void put(const EpilogueOperand& moments, f32 epsilon) const {
+    const u32 parts = moments.row_stride, lane = threadIdx.x % lanes;
+    if (!holds(parts)) return;
+#pragma unroll
+    for (u32 i = 0; i < rows; ++i) {
+      const float2 norm = norm_of<width, root_mean_square>(parts, epsilon, [&](auto take) {
+#pragma unroll
+        for (u32 j = 0; j < at_once; ++j)
+          if (lane + j * lanes < parts) take(held[can_hold ? i : 0][j]);
+      });
+      if (lane == 0 && row(i) < tile_rows) row_norms()[row(i)] = norm;
+    }
+  }
+};
 
 /// The moments of 32 columns as they are stored, of which this lane has 8 and the 3 beside it the others.
 template <class T>

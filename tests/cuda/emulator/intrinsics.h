@@ -394,13 +394,12 @@ template <class T>
 inline void keep(T&) {}
 
 #if __CUDA_ARCH__ >= 900
-inline void cluster_sync() {
+inline void cluster_arrive() {}
+inline void cluster_wait() {
   camshaft_block->synchronize_cluster();
 }
-inline float4 load_of_cluster(u32 address, u32 rank) {
-  if (rank >= camshaft_block->cluster_blocks) camshaft_block->fail("load_of_cluster of a block that is not there");
-  float4 v;
-  __builtin_memcpy(&v, camshaft_block->cluster[rank] + address, sizeof v);
-  return v;
+inline void store_to_cluster(u32 address, u32 rank, float4 v) {
+  if (rank >= camshaft_block->cluster_blocks) camshaft_block->fail("store_to_cluster of a block that is not there");
+  __builtin_memcpy(camshaft_block->cluster[rank] + address, &v, sizeof v);
 }
 #endif
