@@ -89,6 +89,7 @@ class Compiled {
  private:
   static constexpr int most_of_a_cluster = 8;
   int64_t most_shared_bytes() const {
+    if (tile.patch_rows > 0) return patch_bytes(*form_.window, tile, most_patch_columns);
     int64_t most = bytes_of_few();
     for (int splits = 2; splits <= most_of_a_cluster; ++splits)
       if (can_be_cluster(splits)) most = std::max<int64_t>(most, tile.shared_bytes() + tile.cluster_bytes(splits));
@@ -127,6 +128,10 @@ class ProductLaunch final : public Launch {
     const bool can_be_aligned = is_whole_ && a_can_be_vector_ && b_can_be_vector_;
     if (can_be_aligned) compiled.function(true);
     if (!can_be_aligned || shapes.inputs[static_cast<size_t>(view.a)].row_stride > 0) compiled.function(false);
+    if (compiled.tile.patch_rows > 0) {
+      set_patches(c.dims);
+      return;
+    }
     const int64_t batch = batch_, tiles_m = (p_.m + compiled.tile.m - 1) / compiled.tile.m,
                   tiles_n = (p_.n + compiled.tile.n - 1) / compiled.tile.n;
     p_.tiles = divisor(tiles_m * tiles_n, "a number of tiles");
@@ -181,7 +186,7 @@ class ProductLaunch final : public Launch {
     for (kernel_parameters::EpilogueOperand& operand : p_.operand) operand.vector &= columns_can_be_vector_;
     LaunchSize size;
     size.blocks = blocks_;
-    size.blocks_y = splits_;
+    size.blocks_y = compiled_.tile.patch_rows > 0 ? column_blocks_ : splits_;
     size.threads = static_cast<unsigned>(compiled_.tile.threads());
     size.shared_bytes = shared_bytes_;
     size.cluster_y = p_.is_cluster ? splits_ : 1;
@@ -238,6 +243,22 @@ class ProductLaunch final : public Launch {
       p_.pad_left *= static_cast<int32_t>(w[1]);
     }
     a_can_be_vector_ = w[1] % chunk() == 0 && p_.a_row % chunk() == 0 && window.height <= 16 && window.width <= 16;
+  }
+
+  // Each block takes some rows of an image, or of a part of its columns.
+  void set_patches(const Dims& out) {
+    const ContractTile& tile = compiled_.tile;
+    const int64_t width = out[out.size() - 2], height = out.size() == 4 ? out[1] : 1;
+    const int64_t across = std::max<int64_t>((width + most_patch_columns - 1) / most_patch_columns, 1),
+                  down = (height + tile.patch_rows - 1) / tile.patch_rows;
+    const auto columns = static_cast<int>((width + across - 1) / across);
+    p_.patch_columns = static_cast<uint32_t>(columns);
+    p_.patch_pieces = divisor(patch_pitch(*view_.form.window, columns) / 8, "pixels");
+    p_.tiles = divisor(across * down, "a number of tiles");
+    p_.tiles_n = divisor(across, "a number of tiles");
+    blocks_ = p_.m == 0 ? 0 : narrow(out[0] * across * down, "a number of tiles");
+    column_blocks_ = (p_.n + static_cast<unsigned>(tile.n) - 1) / static_cast<unsigned>(tile.n);
+    shared_bytes_ = static_cast<unsigned>(patch_bytes(*view_.form.window, tile, columns));
   }
 
   static int32_t narrow_pad(const Dim& pad, const KernelShapes& shapes) {
@@ -312,7 +333,7 @@ class ProductLaunch final : public Launch {
   bool columns_can_be_vector_ = false;  // a group's columns begin at a multiple of 8
   bool is_whole_ = false;  // 16 bytes of A or B, or 8 columns of what else is read and written, are all there or none
   uintptr_t c_alignment_ = 16;
-  unsigned blocks_ = 0, splits_ = 1, shared_bytes_ = 0;
+  unsigned blocks_ = 0, splits_ = 1, column_blocks_ = 1, shared_bytes_ = 0;
   DeviceBuffer counters_;
 };
 

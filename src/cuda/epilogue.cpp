@@ -203,8 +203,8 @@ struct Finish {{
              fmt::arg("type", device_type(view.result)),
              fmt::arg("computing", computing_type(view.program.instructions[static_cast<size_t>(result)].dtype)),
              fmt::arg("statements", statements), fmt::arg("result", result), fmt::arg("block_members", norms[0]),
-             fmt::arg("block_loads", norms[1]), fmt::arg("block_puts", norms[2]),
-             fmt::arg("fetch", fetch), fmt::arg("end", end));
+             fmt::arg("block_loads", norms[1]), fmt::arg("block_puts", norms[2]), fmt::arg("fetch", fetch),
+             fmt::arg("end", end));
 }
 
 bool can_overwrite(const RegionView& region, const ContractView& contract, const EpilogueView& view, int32_t i) {

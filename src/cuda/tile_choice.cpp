@@ -34,6 +34,13 @@ constexpr ContractTile warpgroup_tiles[] = {{128, 256, 8, 1, 1, 4, true},
                                             {64, 32, 4, 1, 1, 6, true},
                                             {64, 32, 4, 1, 1, 8, true},
                                             {64, 32, 4, 1, 1, 12, true}};
+// With patches.
+constexpr ContractTile patch_tile(int rows, int n, int warps) {
+  return {.m = 64, .n = n, .warps_m = warps, .warps_n = 1, .stages = 1, .by_warpgroups = true, .patch_rows = rows};
+}
+constexpr ContractTile patch_tiles[] = {patch_tile(1, 64, 8), patch_tile(2, 64, 8),  patch_tile(4, 64, 8),
+                                        patch_tile(8, 64, 8), patch_tile(8, 64, 12), patch_tile(1, 32, 8),
+                                        patch_tile(2, 32, 8), patch_tile(4, 32, 8),  patch_tile(8, 32, 8)};
 constexpr ContractTile plain_tiles[] = {
     {128, 128, 2, 4, 1, 3}, {128, 64, 2, 4, 1, 3}, {64, 64, 2, 4, 1, 4}, {32, 64, 2, 2, 1, 4}, {32, 32, 2, 2, 1, 4}};
 
@@ -83,6 +90,23 @@ std::vector<int> useful_splits(int k_tiles) {
   return list;
 }
 
+// With patches, which hide no latency of their own: other blocks of the multiprocessor do. (Not fitted.)
+double seconds_with_patches(const ContractForm& form, const ContractTile& tile, const ContractSize& size,
+                            const DeviceFacts& device) {
+  constexpr double usual_columns = 112, step = 32, way_out = 300, patch_start = 2000;
+  const double tiles =
+      std::max(1.0, std::ceil(size.m / (tile.patch_rows * usual_columns)) * std::ceil(size.n / tile.n));
+  const double strips = std::ceil(tile.patch_rows * usual_columns * 1.07 / 64);
+  const double bytes = patch_bytes(*form.window, tile, static_cast<int>(usual_columns));
+  const double beside = std::max(1.0, std::floor(static_cast<double>(device.shared_bytes_per_block) / bytes));
+  const double strip = std::ceil(size.k / 16) * step * std::max(tile.n, 48) / 64;
+  const double of_block = patch_start + bytes / l2_bytes_per_cycle +
+                          std::ceil(strips / (tile.threads() / 128.0)) * (strip + way_out * tile.n / 64);
+  const double in_turn = std::ceil(tiles / (beside * device.multiprocessors)) * of_block,
+               together = tiles / device.multiprocessors * strips * strip;
+  return seconds_around + std::max(in_turn, together) / cycles_per_second;
+}
+
 double seconds_of(const ContractForm& form, const ContractTile& tile, int splits, const ContractSize& size,
                   const DeviceFacts& device) {
   const int bk = 128 * 8 / bit_width(form.dtype);
@@ -115,6 +139,8 @@ TacticParameters TileChoice::parameters() const {
   if (tile.tf32)
     return {{"m", tile.m},           {"n", tile.n},      {"warps", tile.threads() / 32},
             {"stages", tile.stages}, {"splits", splits}, {"tf32", 1}};
+  if (tile.patch_rows > 0)
+    return {{"rows", tile.patch_rows}, {"n", tile.n}, {"warps", tile.threads() / 32}, {"patch", 1}};
   if (tile.waits)
     return {{"m", tile.m}, {"n", tile.n},     {"warps", tile.threads() / 32}, {"stages", tile.stages}, {"wgmma", 1},
             {"waits", 1},  {"splits", splits}};
@@ -137,12 +163,18 @@ std::vector<ContractTile> contract_tiles(const ContractForm& form, int capabilit
   }
   if (capability >= 90 && capability < 100 && bit_width(form.dtype) == 16)
     tiles.insert(tiles.end(), std::begin(warpgroup_tiles), std::end(warpgroup_tiles));
+  if (can_use_patches(form, capability)) tiles.insert(tiles.end(), std::begin(patch_tiles), std::end(patch_tiles));
   return tiles;
 }
 
 std::vector<TileChoice> tile_choices(const ContractForm& form, const ContractSize& size, const DeviceFacts& device) {
   std::vector<TileChoice> list;
   for (const ContractTile& tile : contract_tiles(form, device.capability)) {
+    if (tile.patch_rows > 0) {
+      if (size.batch == 1 && patch_bytes(*form.window, tile, most_patch_columns) <= device.shared_bytes_per_block)
+        list.push_back({tile, 1, seconds_with_patches(form, tile, size, device)});
+      continue;
+    }
     if (tile.shared_bytes() > device.shared_bytes_per_block) continue;
     // Panels of 64 columns, which a warpgroup takes as a whole.
     if (form.b_by_columns && (tile.n < 64 || (tile.by_warpgroups && tile.n / tile.warps_n < 64))) continue;
@@ -159,6 +191,7 @@ std::vector<TileChoice> tile_choices(const ContractForm& form, const ContractSiz
 TileChoice choose_splits(const ContractForm& form, const ContractTile& tile, const ContractSize& size,
                          const DeviceFacts& device) {
   TileChoice best{tile, 1, 0};
+  if (tile.patch_rows > 0) return best;
   for (const int splits : useful_splits(k_tiles_of(form, size))) {
     const double seconds = seconds_of(form, tile, splits, size, device);
     if (splits == 1 || seconds < best.seconds) best = {tile, splits, seconds};

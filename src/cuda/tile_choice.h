@@ -24,7 +24,8 @@ struct TileChoice {
   int splits = 1;  ///< blocks that share a tile, each a part of k
   double seconds = 0;
 
-  /// "m=64,n=32,warps=8,stages=4,wgmma=0,splits=2", or with "tf32=1" instead of wgmma: unique among the choices for a
+  /// "m=64,n=32,warps=8,stages=4,wgmma=0,splits=2", or with "tf32=1" instead of wgmma, or
+  /// "rows=8,n=64,warps=8,patch=1": unique among the choices for a
   /// form.
   TacticParameters parameters() const;
 };

@@ -286,6 +286,31 @@ TEST(CudaConv, TilesOfWarpgroups) {
   check({.x = {1, 9, 7, 32}, .out = 32, .groups = 2}, DType::f16, random, false, "wgmma=1");
 }
 
+// Images of 8 channels, windows a pixel apart: rows of them are read from a patch of the image.
+TEST(CudaConv, Patches) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  if (warpgroup_variants(1).empty()) GTEST_SKIP() << "this GPU has no wgmma";
+  const Image usual{.x = {2, 21, 19, 8}, .out = 40, .kernel = {7, 4}, .strides = {2, 1}, .pads = {3, 2, 3, 1}};
+  for (const int rows : {1, 2, 4, 8})
+    for (const int columns : {32, 64})
+      check(usual, DType::f16, random, false, fmt::format("rows={},n={},warps=8,patch=1", rows, columns));
+  check(usual, DType::f16, random, false, "rows=8,n=64,warps=12,patch=1");
+  check({.x = {1, 11, 10, 8}, .out = 13, .kernel = {6, 3}, .strides = {2, 1}, .pads = {2, 1, 2, 1}, .bias = false},
+        DType::bf16, random, false, "rows=4,n=64,warps=8,patch=1");
+  for (const bool misaligned : {false, true}) {
+    check({.x = {1, 9, 150, 8}, .out = 104, .kernel = {2, 3}}, DType::f16, random, misaligned,
+          "rows=2,n=64,warps=8,patch");
+    check({.x = {2, 10, 7, 8}, .kernel = {3, 2}, .strides = {3, 1}, .pads = {0, 0, 2, 3}}, DType::f16, random,
+          misaligned, "rows=2,n=32,warps=8,patch");
+    check({.x = {2, 21, 8}, .out = 16, .kernel = {4}, .strides = {1}, .dilations = {1}, .pads = {2, 1}}, DType::f16,
+          random, misaligned, "rows=1,n=32,warps=8,patch");
+  }
+  check({.x = {0, 5, 4, 8}, .kernel = {2, 2}}, DType::f16, random, false, "rows=1,n=32,warps=8,patch");
+  check({.x = {1, 0, 4, 8}, .kernel = {2, 2}, .pads = {2, 1, 2, 1}}, DType::f16, random, false,
+        "rows=1,n=32,warps=8,patch");
+}
+
 TEST(CudaConv, WindowsStridesAndPads) {
   SKIP_WITHOUT_GPU();
   Random random = test_random();

@@ -31,6 +31,29 @@ TEST(TileChoice, ChoicesHaveNamesOfTheirOwnAndComeInOrder) {
   }
 }
 
+TEST(TileChoice, PatchesAreOfPairsOfPixelsOfEightChannels) {
+  const auto has_patches = [](ContractWindow window, double groups = 1, int capability = 90) {
+    ContractForm form = half;
+    form.window = window;
+    DeviceFacts device = hopper();
+    device.capability = capability;
+    const auto choices = tile_choices(form, {12544, 64, 224, groups}, device);
+    std::set<std::string> names;
+    for (const TileChoice& choice : choices) EXPECT_TRUE(names.insert(choice.parameters().str()).second);
+    return std::any_of(choices.begin(), choices.end(), [](const TileChoice& c) { return c.tile.patch_rows > 0; });
+  };
+  const ContractWindow image{.channels = 8, .height = 7, .width = 4, .stride_y = 2};
+  EXPECT_TRUE(has_patches(image));
+  EXPECT_FALSE(has_patches(image, 2));
+  EXPECT_FALSE(has_patches(image, 1, 80));
+  EXPECT_FALSE(has_patches({.channels = 16, .height = 7, .width = 4}));
+  EXPECT_FALSE(has_patches({.channels = 8, .height = 7, .width = 4, .stride_x = 2}));
+  EXPECT_FALSE(has_patches({.channels = 8, .height = 3, .width = 3}));
+  EXPECT_TRUE(has_patches({.channels = 8, .height = 6, .width = 3, .stride_y = 2}));
+  EXPECT_FALSE(has_patches({.channels = 8, .height = 6, .width = 3, .stride_y = 3}));
+  EXPECT_FALSE(has_patches({.channels = 8, .height = 100, .width = 100}));
+}
+
 TEST(TileChoice, F32IsRoundedToTf32OnlyWhereItMayBeAndDevicesCan) {
   const auto count = [](bool allowed, int capability) {
     const auto tiles = contract_tiles({.dtype = DType::f32, .tf32 = allowed}, capability);

@@ -17,6 +17,9 @@ struct ContractTile {
   bool by_warpgroups = false;  ///< by wgmma: f16 and bf16 on compute capability 9.0; warps_m is a multiple of 4
   bool tf32 = false;           ///< f32 on tensor cores, rounded to TF32: from compute capability 8.0 on
   bool waits = false;          ///< by wgmma: for each slice's products, and has one more on its way in the same room
+  /// By wgmma, of a convolution for which can_use_patches(): n columns of so many rows of the result, whose windows are
+  /// read from one patch of the image. 0: slices are copied.
+  int patch_rows = 0;
 
   int threads() const { return 32 * warps_m * warps_n * warps_k; }
   /// Of dynamic shared memory: the ring, or the sums on their way out.
@@ -42,6 +45,15 @@ struct ContractForm {
   bool tf32 = false;          ///< tiles may say so
   bool aligned = false;       ///< rows of A and B are read by 16 aligned bytes; else they may lie anyhow
 };
+
+/// Whether tiles with patches can compute this (but for groups).
+bool can_use_patches(const ContractForm& form, int capability);
+/// Pixels of a row of the patch for so many columns of the result.
+int patch_pitch(const ContractWindow& window, int columns);
+/// Of dynamic shared memory, for such a patch.
+int patch_bytes(const ContractWindow& window, const ContractTile& tile, int columns);
+/// Columns of the result that a block computes at most from a patch.
+constexpr int most_patch_columns = 128;
 
 /// The kernel "contract", whose parameter is ContractParameters. `finish`: see finish_text().
 std::string contract_text(const ContractForm& form, const ContractTile& tile, const std::string& finish);

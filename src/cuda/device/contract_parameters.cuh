@@ -45,6 +45,8 @@ struct ContractParameters {
   Divisor out_pixels, out_w;
   u32 in_h, in_w;
   i32 pad_top, pad_left;
+  u32 patch_columns;    ///< of the result, that a block computes from one patch of the image, …
+  Divisor patch_pieces;  ///< … of which a row has so many pieces of 8 pixels in shared memory
 
   EpilogueOperand operand[most_epilogue_operands];
 };

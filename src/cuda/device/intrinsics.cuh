@@ -235,6 +235,12 @@ __device__ __forceinline__ u64 matrix_descriptor(u32 address, u32 panel_bytes = 
   return swizzle_128 | rows_of_8 | u64(panel_bytes / 16) << 16 | ((address & 0x3ffff) >> 4);
 }
 
+/// The same without swizzle, along k: pieces of 8 rows by 16 bytes are 128 bytes that follow each other, `next_k` bytes
+/// from one to that of the next 16 bytes of k, `next_rows` to that of the next 8 rows. They may overlap.
+__device__ __forceinline__ u64 plain_matrix_descriptor(u32 address, u32 next_k, u32 next_rows) {
+  return u64(next_rows / 16) << 32 | u64(next_k / 16) << 16 | ((address & 0x3ffff) >> 4);
+}
+
 #define CAMSHAFT_4(i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
 #define CAMSHAFT_16(i) CAMSHAFT_4(i), CAMSHAFT_4(i + 1), CAMSHAFT_4(i + 2), CAMSHAFT_4(i + 3)
 #define CAMSHAFT_64(i) CAMSHAFT_16(i), CAMSHAFT_16(i + 4), CAMSHAFT_16(i + 8), CAMSHAFT_16(i + 12)

@@ -214,6 +214,10 @@ inline void load_matrix_x4_transposed(u32 (&r)[4], u32 address) {
 inline u64 matrix_descriptor(u32 address, u32 panel_bytes = 16) {
   return 1ull << 62 | u64(1024 / 16) << 32 | u64(panel_bytes / 16) << 16 | address >> 4;
 }
+inline u64 plain_matrix_descriptor(u32 address, u32 next_k, u32 next_rows) {
+  if (next_k / 16 > 0x3fff) camshaft_block->fail("a matrix of wgmma whose k goes back, or too far");
+  return u64(next_rows / 16) << 32 | u64(next_k / 16) << 16 | address >> 4;
+}
 namespace emulator {
 struct Products {
   static constexpr int most = 64;
@@ -240,12 +244,14 @@ inline Products& products() {
 }
 /// The element (row, k) of a matrix that a descriptor places: along k, or with k's as rows.
 inline f32 element_of(u64 descriptor, bool k_is_row, int row, int k, bool is_bf16) {
-  if (descriptor >> 62 != 1) camshaft_block->fail("a matrix of wgmma that is not swizzled by 128 bytes");
+  const bool is_plain = descriptor >> 62 == 0 && !k_is_row;
+  if (descriptor >> 62 != 1 && !is_plain) camshaft_block->fail("a matrix of wgmma that is not swizzled by 128 bytes");
   const u32 start = u32(descriptor & 0x3fff) << 4, panel = u32(descriptor >> 16 & 0x3fff) << 4,
             rows_of_8 = u32(descriptor >> 32 & 0x3fff) << 4;
-  u32 at = k_is_row ? start + u32(row / 64) * panel + u32(k / 8) * rows_of_8 + u32(k % 8) * 128 + u32(row % 64) * 2
-                    : start + u32(row / 8) * rows_of_8 + u32(row % 8) * 128 + u32(k) * 2;
-  at ^= (at >> 7 & 7) << 4;
+  u32 at = is_plain   ? start + u32(row / 8) * rows_of_8 + u32(row % 8) * 16 + u32(k / 8) * panel + u32(k % 8) * 2
+           : k_is_row ? start + u32(row / 64) * panel + u32(k / 8) * rows_of_8 + u32(k % 8) * 128 + u32(row % 64) * 2
+                      : start + u32(row / 8) * rows_of_8 + u32(row % 8) * 128 + u32(k) * 2;
+  if (!is_plain) at ^= (at >> 7 & 7) << 4;
   u16 bits;
   __builtin_memcpy(&bits, camshaft_block->shared + at, 2);
   return is_bf16 ? bf16_to_f32(bits) : f16_to_f32(bits);
@@ -392,6 +398,8 @@ inline void take_turn() {
 }
 template <class T>
 inline void keep(T&) {}
+template <class T>
+inline void keep_all(T&) {}
 
 #if __CUDA_ARCH__ >= 900
 inline void cluster_arrive() {}
