@@ -26,6 +26,7 @@
 #include "cpu/recurrent.h"
 #include "cpu/reduce.h"
 #include "cpu/resize.h"
+#include "cpu/rotary_embedding.h"
 #include "cpu/sample.h"
 #include "cpu/tactic.h"
 #include "cpu/thin_convolution.h"
@@ -60,6 +61,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &resize_tactic,
     &recurrent_tactic,
     &attention_tactic,
+    &rotary_embedding_tactic,
     &gather_nd_tactic,
     &scatter_nd_tactic,
     &scatter_elements_tactic,

@@ -10,6 +10,7 @@
 #include "ops/move.h"
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
+#include "ops/rotary_embedding.h"
 
 namespace camshaft::onnx {
 
@@ -153,25 +154,8 @@ ValueId rotate(ConvertContext& c, ValueId x, ValueId cosine, ValueId sine, int64
   for (const ValueId id : {cosine, sine})
     if (const Dim& have = c.shape(id).back(); have.is_constant() && have.value() != half)
       c.invalid(fmt::format("the cosines and sines are {} wide, {} are needed", have.str(), half));
-  const ValueId a = slice_axis(c, x, last, 0, half, interleaved ? 2 : 1);
-  const ValueId b = slice_axis(c, x, last, interleaved ? 1 : half, half, interleaved ? 2 : 1);
-  const ValueId a_cosine = c.add(F::mul, {a, cosine}), b_sine = c.add(F::mul, {b, sine});
-  const ValueId a_sine = c.add(F::mul, {a, sine}), b_cosine = c.add(F::mul, {b, cosine});
-  ValueId real = c.add(F::sub, {a_cosine, b_sine});
-  ValueId imaginary = c.add(F::add, {a_sine, b_cosine});
-  Values parts{real, imaginary};
-  if (interleaved) {
-    Shape pairs = c.shape(real);
-    pairs.emplace_back(1);
-    real = c.reshape(real, pairs);
-    imaginary = c.reshape(imaginary, pairs);
-    pairs.pop_back();
-    pairs.back() = rotated;
-    parts = {c.reshape(c.add(ops::Concat{last + 1}, {real, imaginary}), pairs)};
-  }
-  const Dim rest = size - Dim(rotated);
-  if (!(rest == Dim(0))) parts.push_back(slice_axis(c, x, last, rotated, rest));
-  return parts.size() == 1 ? parts[0] : c.add(ops::Concat{last}, std::move(parts));
+  return c.add(ops::dense_rotary_embedding(c.shape(x), c.shape(cosine), c.shape(sine), rotated, interleaved),
+               {x, cosine, sine});
 }
 
 }  // namespace camshaft::onnx

@@ -7,6 +7,7 @@
 #include "base/thread_pool.h"
 #include "ops/element_io.h"
 #include "ops/shape_rules.h"
+#include "ops/strided_access.h"
 
 namespace camshaft::ops {
 
@@ -14,39 +15,7 @@ namespace {
 
 enum Input : size_t { in_query, in_key, in_value, first_mask };
 
-Dim count(const Shape& sizes) {
-  Dim all = 1;
-  for (const Dim& d : sizes) all = all * d;
-  return all;
-}
-
-// Sizes and strides of one group of axes.
-struct Axes {
-  Dims sizes, strides;
-};
-
-Axes evaluate(const Shape& sizes, const Shape& access, size_t first, const SymbolBindings& symbols) {
-  Axes axes;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    axes.sizes.push_back(sizes[i].evaluate(symbols));
-    axes.strides.push_back(access[first + i].evaluate(symbols));
-  }
-  return axes;
-}
-
-// Adds the largest index along the axes to `last`. Throws unless it stays below `elements`.
-void reach(const Axes& axes, int64_t elements, const char* what, int64_t& last) {
-  for (size_t i = 0; i < axes.sizes.size(); ++i) {
-    const int64_t steps = axes.sizes[i] - 1, stride = axes.strides[i];
-    if (stride < 0) fail_rule("attention: {} has a negative stride", what);
-    if (stride == 0 || steps == 0) continue;
-    if (steps > elements / stride || last + steps * stride >= elements)
-      fail_rule("attention reads or writes {} beyond its {} elements", what, elements);
-    last += steps * stride;
-  }
-}
-
-Dims table(const Axes& axes, int64_t offset) {
+Dims table(const StridedAxes& axes, int64_t offset) {
   Dims all{offset};
   for (size_t i = 0; i < axes.sizes.size(); ++i) {
     Dims next;
@@ -59,9 +28,9 @@ Dims table(const Axes& axes, int64_t offset) {
 }
 
 // Every element of the result is met once: sorted by stride, each axis goes on where the one before ended.
-void check_result(const std::vector<Axes>& groups, int64_t elements) {
+void check_result(const std::vector<StridedAxes>& groups, int64_t elements) {
   std::vector<std::pair<int64_t, int64_t>> axes;  // stride, size
-  for (const Axes& group : groups)
+  for (const StridedAxes& group : groups)
     for (size_t i = 0; i < group.sizes.size(); ++i)
       if (group.sizes[i] != 1) axes.emplace_back(group.strides[i], group.sizes[i]);
   std::sort(axes.begin(), axes.end());
@@ -73,17 +42,12 @@ void check_result(const std::vector<Axes>& groups, int64_t elements) {
   if (next != elements) fail_rule("attention writes {} of the {} elements of its result", next, elements);
 }
 
-void check_access(const Shape& access, size_t axes, const char* what) {
-  if (access.size() != 1 + axes)
-    fail_rule("attention: {} has {} strides, {} are needed", what, access.size() - 1, axes);
-}
-
 void check_fields(const Attention& op, size_t masks) {
   const size_t o = op.outer.size(), q = op.queries.size(), k = op.keys.size();
-  check_access(op.query, o + q + 1, "the query");
-  check_access(op.key, o + k + 1, "the key");
-  check_access(op.value, o + k + 1, "the value");
-  check_access(op.result, o + q + 1, "the result");
+  require_strides(op.query, o + q + 1, "the query");
+  require_strides(op.key, o + k + 1, "the key");
+  require_strides(op.value, o + k + 1, "the value");
+  require_strides(op.result, o + q + 1, "the result");
   if (op.masks.size() != masks * (1 + o + q + k) || op.masked.size() != masks)
     fail_rule("attention has {} masks, its fields do not fit them", masks);
   if (op.size < 1 || op.value_size < 1) fail_rule("attention has heads of {} and {} elements", op.size, op.value_size);
@@ -101,9 +65,9 @@ std::vector<Inferred> Attention::infer(const InferContext& context) const {
     if (!is_floating(dtype) || (context.dtype(i) != dtype && !bool_mask))
       fail_rule("attention of {}: input {} is {}", to_string(dtype), i, to_string(context.dtype(i)));
   }
-  const Dim written = count(outer) * count(queries) * Dim(value_size);
-  if (provably_different(written, count(shape)))
-    fail_rule("attention writes {} elements into a result of {}", written.str(), count(shape).str());
+  const Dim written = count_of(outer) * count_of(queries) * Dim(value_size);
+  if (provably_different(written, count_of(shape)))
+    fail_rule("attention writes {} elements into a result of {}", written.str(), count_of(shape).str());
   return {{{dtype, shape}}};
 }
 
@@ -127,9 +91,9 @@ BoundAttention bind_attention(const Attention& op, const std::vector<Dims>& inpu
   }
   // Tables are as long as tensors at most: there are fewer queries than results, and fewer keys than elements of
   // theirs.
-  const Axes value_column{{op.value_size}, {op.result.back().evaluate(symbols)}};
+  const StridedAxes value_column{{op.value_size}, {op.result.back().evaluate(symbols)}};
   check_result(
-      {evaluate(op.outer, op.result, 1, symbols), evaluate(op.queries, op.result, 1 + o, symbols), value_column},
+      {bind_axes(op.outer, op.result, 1, symbols), bind_axes(op.queries, op.result, 1 + o, symbols), value_column},
       elements);
   if (bound.keys > element_count(inputs[in_key])) fail_rule("attention has more keys than elements of them");
   // A stride of 0 reaches any size.
@@ -137,11 +101,13 @@ BoundAttention bind_attention(const Attention& op, const std::vector<Dims>& inpu
     fail_rule("attention has heads of {} elements, query and key have fewer", op.size);
 
   const auto bind = [&](const Shape& access, const Shape& rows, int64_t columns, int64_t have, const char* what) {
-    const Axes outer_axes = evaluate(op.outer, access, 1, symbols), row_axes = evaluate(rows, access, 1 + o, symbols);
+    const StridedAxes outer_axes = bind_axes(op.outer, access, 1, symbols),
+                      row_axes = bind_axes(rows, access, 1 + o, symbols);
     const int64_t offset = access[0].evaluate(symbols), column = access.back().evaluate(symbols);
     int64_t last = offset;
     if (offset < 0 || offset >= have) fail_rule("attention reads or writes {} beyond its {} elements", what, have);
-    for (const Axes& axes : {outer_axes, row_axes, Axes{{columns}, {column}}}) reach(axes, have, what, last);
+    for (const StridedAxes& axes : {outer_axes, row_axes, StridedAxes{{columns}, {column}}})
+      require_inside(axes, have, what, last);
     return AttentionAccess{table(outer_axes, offset), table(row_axes, 0), column, {}};
   };
   bound.query = bind(op.query, op.queries, op.size, element_count(inputs[in_query]), "the query");
@@ -154,11 +120,12 @@ BoundAttention bind_attention(const Attention& op, const std::vector<Dims>& inpu
     const Shape access(op.masks.begin() + static_cast<int64_t>(i * stride),
                        op.masks.begin() + static_cast<int64_t>((i + 1) * stride));
     const int64_t offset = access[0].evaluate(symbols), have = element_count(inputs[first_mask + i]);
-    const Axes outer_axes = evaluate(op.outer, access, 1, symbols), rows = evaluate(op.queries, access, 1 + o, symbols),
-               columns = evaluate(op.keys, access, 1 + o + q, symbols);
+    const StridedAxes outer_axes = bind_axes(op.outer, access, 1, symbols),
+                      rows = bind_axes(op.queries, access, 1 + o, symbols),
+                      columns = bind_axes(op.keys, access, 1 + o + q, symbols);
     int64_t last = offset;
     if (offset < 0 || offset >= have) fail_rule("attention reads a mask beyond its {} elements", have);
-    for (const Axes& axes : {outer_axes, rows, columns}) reach(axes, have, "a mask", last);
+    for (const StridedAxes& axes : {outer_axes, rows, columns}) require_inside(axes, have, "a mask", last);
     bound.masks.push_back({table(outer_axes, offset), table(rows, 0), 0, table(columns, 0)});
   }
   return bound;

@@ -13,6 +13,7 @@
 #include "ops/quantized.h"
 #include "ops/recurrent.h"
 #include "ops/region.h"
+#include "ops/rotary_embedding.h"
 
 namespace camshaft::ops {
 
@@ -80,7 +81,7 @@ class Counter {
 bool picks(const Node& node) {
   if (const auto* region = node.op.as<Region>()) return region->kind == RegionKind::move;
   return node.op.as<Gather>() || node.op.as<Slice>() || node.op.as<GatherElements>() || node.op.as<GatherND>() ||
-         node.op.as<DynamicSlice>();
+         node.op.as<DynamicSlice>() || node.op.as<RotaryEmbedding>();
 }
 
 struct Contraction {

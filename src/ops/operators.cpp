@@ -19,6 +19,7 @@
 #include "ops/reduce.h"
 #include "ops/region.h"
 #include "ops/resize.h"
+#include "ops/rotary_embedding.h"
 #include "ops/row_moments.h"
 #include "ops/sample.h"
 #include "ops/scan.h"
@@ -49,7 +50,7 @@ const OpRegistry& operators() {
       ops::MatMul, ops::Conv, ops::ConvTranspose,    //
       ops::IntegerMatMul, ops::IntegerConv,          //
       ops::DynamicQuantize,                          //
-      ops::Attention,                                //
+      ops::Attention, ops::RotaryEmbedding,          //
       ops::Reduce, ops::ArgReduce,                   //
       ops::Softmax, ops::LayerNorm, ops::GroupNorm,  //
       ops::RowMoments, ops::RowNorm,                 //

@@ -10,6 +10,34 @@ namespace {
 
 const Dim zero = 0, one = 1;
 
+// What an expression is where its symbols are 0.
+std::optional<int64_t> constant_part(const Dim& d) {
+  std::vector<std::string> symbols;
+  d.collect_symbols(symbols);
+  SymbolBindings bindings;
+  for (std::string& s : symbols) bindings.emplace(std::move(s), 0);
+  try {
+    return d.evaluate(bindings);
+  } catch (const Error&) {  // divides by one of them
+    return std::nullopt;
+  }
+}
+
+// Where an offset leads along dim `d`. Of whole steps along it, only what cannot go beyond the inner dims may be left:
+// a tensor without elements is never read, so sizes that are not known are 1 at least.
+Dim index_along(const Dim& offset, size_t d, const Shape& shape, const Shape& strides) {
+  Dim least = one;
+  for (size_t k = d + 1; k < shape.size(); ++k)
+    if (shape[k].is_constant()) least = least * shape[k];
+  const auto left = constant_part(offset);
+  if (left && *left >= 0 && *left < least.value()) {
+    const Dim steps = offset - Dim(*left);
+    if (steps == zero) return zero;
+    if (const auto index = divide(steps, strides[d])) return *index;
+  }
+  return floor_div(offset, strides[d]);
+}
+
 }  // namespace
 
 std::optional<Dim> divide(const Dim& a, const Dim& b) {
@@ -98,7 +126,7 @@ std::optional<AccessSpace::Place> AccessSpace::place(size_t access, size_t axis,
 std::optional<AccessSpace::Placement> AccessSpace::placement(size_t access, const Shape& shape) {
   if (std::any_of(shape.begin(), shape.end(), [](const Dim& d) { return d == zero; })) return std::nullopt;
   const Shape strides = dense_strides(shape);
-  Placement result{std::vector<Place>(sizes_.size()), {}};
+  Placement result{std::vector<Place>(sizes_.size()), {}, {}};
   for (size_t axis = sizes_.size(); axis-- > 0;) {
     const size_t before = sizes_.size();
     if (sizes_[axis] == one || accesses_[access].strides[axis] == zero) continue;
@@ -112,13 +140,14 @@ std::optional<AccessSpace::Placement> AccessSpace::placement(size_t access, cons
   }
   Dim rest = accesses_[access].offset;
   for (size_t d = 0; d < shape.size(); ++d) {
-    result.first.push_back(floor_div(rest, strides[d]));
+    result.first.push_back(index_along(rest, d, shape, strides));
     rest = rest - result.first[d] * strides[d];
     Dim last = result.first[d];
     for (size_t axis = 0; axis < sizes_.size(); ++axis)
       if (result.axes[axis].dim == static_cast<int>(d))
         last = last + result.axes[axis].coefficient * (sizes_[axis] - one);
     if (!provably_at_most(last + one, shape[d])) return std::nullopt;
+    result.last.push_back(std::move(last));
   }
   return result;
 }
@@ -148,6 +177,16 @@ std::optional<std::vector<int>> AccessSpace::dims_of_axes(size_t access, const S
     std::vector<int> dims;
     for (const Place& p : placed->axes) dims.push_back(p.dim);
     return dims;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<std::pair<Dim, Dim>> AccessSpace::span(size_t access, const Shape& shape, size_t dim) {
+  try {
+    const auto placed = placement(access, shape);
+    if (!placed) return std::nullopt;
+    return std::pair(placed->first[dim], placed->last[dim]);
   } catch (const Error&) {
     return std::nullopt;
   }

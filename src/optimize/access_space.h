@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "graph/field.h"
@@ -40,6 +41,7 @@ class AccessSpace {
   void set_role(size_t axis, int role) { roles_[axis] = role; }
   const Access& access(size_t i) const { return accesses_[i]; }
   void set_stride(size_t access, size_t axis, Dim stride) { accesses_[access].strides[axis] = std::move(stride); }
+  void set_offset(size_t access, Dim offset) { accesses_[access].offset = std::move(offset); }
 
   /// Moves an access from a dense tensor of shape `from` to another tensor, to which the dims lead as `targets` say.
   /// False when it cannot be told which dim an axis goes along, or that it stays inside it; axes may have been split.
@@ -47,6 +49,9 @@ class AccessSpace {
   /// For each axis the dim of `shape` that it goes along through this access (-1: none, its stride is 0 or its size 1),
   /// splitting axes that go along several. nullopt when that cannot be told.
   std::optional<std::vector<int>> dims_of_axes(size_t access, const Shape& shape);
+  /// The first and the last index along dim `dim` of a dense tensor of that shape, splitting axes that go along
+  /// several. nullopt when that cannot be told.
+  std::optional<std::pair<Dim, Dim>> span(size_t access, const Shape& shape, size_t dim);
 
   /// Drops axes of size 1, and joins neighbours of one role that all accesses walk as one.
   void simplify();
@@ -58,7 +63,7 @@ class AccessSpace {
   };
   struct Placement {
     std::vector<Place> axes;
-    std::vector<Dim> first;  // of each dim the index at which the access starts
+    std::vector<Dim> first, last;  // of each dim the indices at which the access starts and ends
   };
   std::optional<Placement> placement(size_t access, const Shape& shape);
   std::optional<Place> place(size_t access, size_t axis, const Shape& shape, const Shape& strides);

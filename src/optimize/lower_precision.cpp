@@ -13,6 +13,7 @@
 #include "ops/reduce.h"
 #include "ops/region.h"
 #include "ops/resize.h"
+#include "ops/rotary_embedding.h"
 #include "optimize/append_node.h"
 
 namespace camshaft {
@@ -28,10 +29,10 @@ enum class Role : uint8_t {
 
 bool is_narrow(const Op& op) {
   return op.as<ops::MatMul>() || op.as<ops::Conv>() || op.as<ops::ConvTranspose>() || op.as<ops::Attention>() ||
-         op.as<ops::Reduce>() || op.as<ops::Softmax>() || op.as<ops::LayerNorm>() || op.as<ops::GroupNorm>() ||
-         op.as<ops::Pool>() || op.as<ops::Resize>() || op.as<ops::Reshape>() || op.as<ops::Transpose>() ||
-         op.as<ops::Expand>() || op.as<ops::Concat>() || op.as<ops::Slice>() || op.as<ops::Pad>() ||
-         op.as<ops::Gather>() || op.as<ops::GatherElements>();
+         op.as<ops::RotaryEmbedding>() || op.as<ops::Reduce>() || op.as<ops::Softmax>() || op.as<ops::LayerNorm>() ||
+         op.as<ops::GroupNorm>() || op.as<ops::Pool>() || op.as<ops::Resize>() || op.as<ops::Reshape>() ||
+         op.as<ops::Transpose>() || op.as<ops::Expand>() || op.as<ops::Concat>() || op.as<ops::Slice>() ||
+         op.as<ops::Pad>() || op.as<ops::Gather>() || op.as<ops::GatherElements>();
 }
 
 // Squares and products leave f16's range long before their operands do: a norm of 1e-4 is the root of what f16 has as
@@ -49,6 +50,11 @@ Role role_of(const Node& node) {
   if (!region) return Role::plain;
   if (region->kind == ops::RegionKind::pointwise) return Role::pointwise;
   return region->kind == ops::RegionKind::contract ? Role::contract : Role::plain;
+}
+
+// So many operands are narrowed: behind them are masks of attention, and tables of rotary embeddings, which stay f32.
+size_t narrowed_inputs(const Node& node) {
+  return node.op.as<ops::Attention>() ? 3 : node.op.as<ops::RotaryEmbedding>() ? 1 : node.inputs.size();
 }
 
 class Lowering {
@@ -108,8 +114,7 @@ class Lowering {
     // An operator that touches no f32 has nothing to gain.
     const bool touches = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) { return is_f32(id); });
     if (!touches && role != Role::pointwise) return Role::plain;
-    const size_t masks = node.op.as<ops::Attention>() ? 3 : node.inputs.size();
-    for (size_t i = 0; i < masks && role != Role::pointwise; ++i)
+    for (size_t i = 0; i < narrowed_inputs(node) && role != Role::pointwise; ++i)
       if (is_f32(node.inputs[i]) && !fits(node.inputs[i]) && (role == Role::narrow || is_anchor_input(node, i))) {
         if (context_.kept_constants && old_.is_constant(node.inputs[i]))
           context_.kept_constants->insert(old_.value(node.inputs[i]).name);
@@ -258,14 +263,15 @@ class Lowering {
   }
 
   void copy(const Node& node, bool narrowed) {
-    const size_t first_mask = node.op.as<ops::Attention>() ? 3 : node.inputs.size();
+    const bool masks = node.op.as<ops::Attention>() != nullptr;
     std::vector<ValueId> inputs;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId id = node.inputs[i];
-      inputs.push_back(id == no_value             ? no_value
-                       : !narrowed || !is_f32(id) ? wide(id)
-                       : i < first_mask           ? narrow(id)
-                                                  : narrow_mask(id));
+      inputs.push_back(id == no_value              ? no_value
+                       : !narrowed || !is_f32(id)  ? wide(id)
+                       : i < narrowed_inputs(node) ? narrow(id)
+                       : masks                     ? narrow_mask(id)
+                                                   : wide(id));
     }
     take_outputs(node, graph_.add_node(node.op, inputs, names(node), node.sources, node.bodies));
   }

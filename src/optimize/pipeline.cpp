@@ -26,6 +26,7 @@
 #include "optimize/recognize_group_norm.h"
 #include "optimize/recognize_layer_norm.h"
 #include "optimize/recognize_masks.h"
+#include "optimize/recognize_rotary_embedding.h"
 #include "optimize/recognize_softmax.h"
 #include "optimize/reshape_behind_product.h"
 #include "optimize/resize_after_conv.h"
@@ -91,6 +92,7 @@ constexpr Pass passes[] = {
     {"resize_after_conv", resize_after_conv, 0},
     {"nest_concats", nest_concats, 0},
 
+    {"recognize_rotary_embedding", recognize_rotary_embedding, 0},
     {"transposes_past_products", transposes_past_products, 0},
     {"recognize_attention", recognize_attention, 0},
     {"merge_projections", merge_projections, 0},

@@ -12,6 +12,7 @@
 #include "ops/recurrent.h"
 #include "ops/reduce.h"
 #include "ops/resize.h"
+#include "ops/rotary_embedding.h"
 #include "ops/sample.h"
 #include "ops/select.h"
 #include "ops/window_ops.h"
@@ -26,10 +27,10 @@ bool is_half(DType dtype) {
 
 bool computes(const Op& op) {
   return op.as<ops::Pointwise>() || op.as<ops::MatMul>() || op.as<ops::Conv>() || op.as<ops::ConvTranspose>() ||
-         op.as<ops::Attention>() || op.as<ops::Reduce>() || op.as<ops::ArgReduce>() || op.as<ops::Softmax>() ||
-         op.as<ops::LayerNorm>() || op.as<ops::GroupNorm>() || op.as<ops::Pool>() || op.as<ops::MaxPoolIndices>() ||
-         op.as<ops::Resize>() || op.as<ops::Recurrent>() || op.as<ops::TopK>() || op.as<ops::Cumulative>() ||
-         op.as<ops::GridSample>() || op.as<ops::Col2Im>();
+         op.as<ops::Attention>() || op.as<ops::RotaryEmbedding>() || op.as<ops::Reduce>() || op.as<ops::ArgReduce>() ||
+         op.as<ops::Softmax>() || op.as<ops::LayerNorm>() || op.as<ops::GroupNorm>() || op.as<ops::Pool>() ||
+         op.as<ops::MaxPoolIndices>() || op.as<ops::Resize>() || op.as<ops::Recurrent>() || op.as<ops::TopK>() ||
+         op.as<ops::Cumulative>() || op.as<ops::GridSample>() || op.as<ops::Col2Im>();
 }
 
 bool moves(const Op& op) {

@@ -96,6 +96,15 @@ TEST(Cost, KindOfArithmetic) {
   EXPECT_FALSE(cost_of("%x: f16[6]", "%y = pointwise {function=mul} (%x, %x)\nreturn %y").is_matrix);
 }
 
+// Heads of a wider projection cost what they are.
+TEST(Cost, RotaryEmbedding) {
+  const Cost cost =
+      cost_of("%x: f32[3, 16], %c: f32[3, 2], %s: f32[3, 2]",
+              "%y = rotary_embedding {rotated=4, axes=shape(3), x=shape(8, 16), cosine=shape(0, 2, 0, 1), "
+              "sine=shape(0, 2, 0, 1), shape=shape(3, 4)} (%x, %c, %s)\nreturn %y");
+  EXPECT_EQ(cost.activation_bytes, 4 * (12 + 12 + 6 + 6));
+}
+
 // A row of a large table costs a row.
 TEST(Cost, PickedFromATable) {
   const Cost cost = cost_of("%i: i64[2]", "const %t: f32[1000, 8] = 0.5\n%y = gather {axis=0} (%t, %i)\nreturn %y");

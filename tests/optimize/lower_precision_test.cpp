@@ -151,6 +151,18 @@ TEST(LowerPrecision, WhatIsDividedByStaysF32) {
             "pointwise(cast:f32 pointwise:f32 cast:f16):f16 matmul:f16 cast:f32");
 }
 
+TEST(LowerPrecision, RotaryEmbeddingsKeepTheirTables) {
+  const Graph graph = lowered(R"(
+  const %w: f32[4, 4] = 0.5
+  const %t: f32[2] = 0.3
+  %p = matmul (%x, %w)
+  %r = rotary_embedding {rotated=4, axes=shape(2), x=shape(0, 4), cosine=shape(0, 0, 0, 1), sine=shape(0, 0, 0, 1), shape=shape(2, 4)} (%p, %t, %t)
+  %y = matmul (%r, %w)
+  return y=%y)");
+  EXPECT_EQ(outline(graph), "cast:f16 matmul:f16 rotary_embedding:f16 matmul:f16 cast:f32");
+  EXPECT_EQ(graph.type(graph.nodes[2].inputs[1]).dtype, DType::f32);
+}
+
 TEST(LowerPrecision, NothingWithoutBeingAsked) {
   EXPECT_EQ(outline(lowered(two_products, DType::f32)),
             "contract(matmul:f32 pointwise:f32 pointwise:f32):f32 matmul:f32");
