@@ -14,6 +14,15 @@ void throw_misfit(const PackedConstant& packed, const Dims& dims) {
                                                      packed.constant, packed.layout, to_string(dims)));
 }
 
+namespace {
+
+Tensor view_spare(const PackedConstant& spare, const Tensor& elided) {
+  if (holds_objects(elided.dtype()) || spare.bytes.size() != elided.bytes()) throw_misfit(spare, elided.dims());
+  return {elided.dtype(), elided.dims(), spare.bytes, spare.owner};
+}
+
+}  // namespace
+
 std::span<const std::byte> PackedConstants::get(const std::string& constant, const std::string& layout,
                                                 const Tensor& tensor, size_t bytes,
                                                 const std::function<void(const Tensor&, std::byte*)>& pack) {
@@ -51,6 +60,8 @@ Tensor PackedConstants::unpack(const std::string& constant, const Tensor& elided
   }
   Tensor rounded;
   for (const PackedConstant& form : forms) {
+    if (form.verify) form.verify();
+    if (form.layout == spare_layout) return view_spare(form, elided);
     Tensor raw = unpack_ ? unpack_(form, elided.dtype(), elided.dims()) : Tensor();
     if (!raw.defined()) continue;
     if (raw.dtype() == elided.dtype()) return raw;
@@ -70,7 +81,8 @@ std::vector<const PackedConstant*> PackedConstants::all() const {
 size_t PackedConstants::total_bytes() const {
   const std::lock_guard lock(mutex_);
   size_t total = 0;
-  for (const auto& [key, packed] : packed_) total += packed.bytes.size();
+  for (const auto& [key, packed] : packed_)
+    if (packed.layout != spare_layout) total += packed.bytes.size();
   return total;
 }
 

@@ -8,11 +8,16 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "camshaft/error.h"
 #include "graph/tensor.h"
 
 namespace camshaft {
+
+/// The layout of a constant's own bytes, kept beside a packed form from which they do not come back: for machines that
+/// want another one.
+inline constexpr std::string_view spare_layout = "raw";
 
 /// One constant in one layout.
 struct PackedConstant {
@@ -20,6 +25,9 @@ struct PackedConstant {
   std::string layout;    ///< what the backend calls the layout, with all its parameters; unpack() reads it back
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
+  /// To be called before the bytes are looked at, if there: throws Error(corrupt_engine) when they are not what was
+  /// stored.
+  std::function<void()> verify = {};
 };
 
 /// Throws Error(corrupt_engine): the layout is not one of a tensor of these sizes, or not of as many bytes.
@@ -47,6 +55,7 @@ class PackedConstants {
 
   /// In order of constant name, then layout.
   std::vector<const PackedConstant*> all() const;
+  /// Of what kernels read: without spare ones.
   size_t total_bytes() const;
 
  private:

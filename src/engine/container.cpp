@@ -84,7 +84,7 @@ bool begins_like_container(std::span<const std::byte> bytes) {
   return bytes.size() >= sizeof format::magic && std::memcmp(bytes.data(), format::magic, sizeof format::magic) == 0;
 }
 
-Container open_container(std::span<const std::byte> bytes, const std::string& name) {
+Container Container::read_header(std::span<const std::byte> bytes, const std::string& name) {
   const auto header = checked_header(bytes, name);
   // From here on the header is what a writer wrote; it may still be a hostile one.
   const auto count = format::load<uint32_t>(header, format::section_count_at);
@@ -117,35 +117,53 @@ Container open_container(std::span<const std::byte> bytes, const std::string& na
   const size_t table_end = format::fixed_size + count * format::entry_size;
   if (header.size() != table_end + chunks * sizeof(uint64_t))
     refuse(name, "the engine's header has not one checksum for every part");
-  std::vector<uint64_t> checksums(chunks);  // of all chunks of all sections
-  if (chunks != 0) std::memcpy(checksums.data(), header.data() + table_end, chunks * sizeof(uint64_t));
-  container.verify(checksums);
+  size_t next = table_end;
+  for (Container::Section& section : container.sections_) {
+    section.checksums.resize(format::chunk_count(section.bytes.size()));
+    const size_t size = section.checksums.size() * sizeof(uint64_t);
+    if (size != 0) std::memcpy(section.checksums.data(), header.data() + next, size);
+    next += size;
+  }
   return container;
 }
 
-Container open_container(std::shared_ptr<const MappedFile> file) {
-  file->prefetch(0, file->size());
-  Container container = open_container(file->bytes(), file->path());
+Container open_container(std::span<const std::byte> bytes, const std::string& name) {
+  Container container = Container::read_header(bytes, name);
+  container.verify(container.sections_);
+  return container;
+}
+
+Container open_container(std::shared_ptr<const MappedFile> file, std::string_view last) {
+  Container container = Container::read_header(file->bytes(), file->path());
+  std::span<const Container::Section> checked = container.sections_;
+  if (!checked.empty() && checked.back().kind == last) checked = checked.first(checked.size() - 1);
+  if (!checked.empty()) file->prefetch(0, checked.back().offset + checked.back().bytes.size());
+  container.verify(checked);
   container.file_ = std::move(file);
   return container;
 }
 
-void Container::verify(std::span<const uint64_t> checksums) const {
+void Container::verify(std::string_view kind) const {
+  for (const Section& section : sections_)
+    if (section.kind == kind) verify(std::span(&section, 1));
+}
+
+void Container::verify(std::span<const Section> sections) const {
   struct Chunk {
     const Section* section;
-    uint64_t begin;
+    uint64_t begin, checksum;
   };
   std::vector<Chunk> chunks;
-  for (const Section& section : sections_)
-    for (uint64_t begin = 0; begin < section.bytes.size(); begin += container_chunk)
-      chunks.push_back({&section, begin});
+  for (const Section& section : sections)
+    for (size_t i = 0; i < section.checksums.size(); ++i)
+      chunks.push_back({&section, i * container_chunk, section.checksums[i]});
   // A thread for every four chunks: starting one takes as long as two thirds of a chunk.
   const auto threads = static_cast<int>(
       std::clamp<size_t>(std::min<size_t>(chunks.size() / 4, std::thread::hardware_concurrency()), 1, most_threads));
   for_each_parallel(threads, chunks.size(), [&](size_t i) {
-    const auto& [section, begin] = chunks[i];
+    const auto& [section, begin, checksum] = chunks[i];
     const auto size = static_cast<size_t>(std::min<uint64_t>(container_chunk, section->bytes.size() - begin));
-    if (hash64(section->bytes.subspan(begin, size)) == checksums[i]) return;
+    if (hash64(section->bytes.subspan(begin, size)) == checksum) return;
     refuse(name_, "section '" + section->kind + "' of the engine is damaged, somewhere in bytes " +
                       std::to_string(section->offset + begin) + " to " +
                       std::to_string(section->offset + begin + size - 1) + " of the file");

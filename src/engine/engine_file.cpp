@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <mutex>
+
 #include "engine/container.h"
 #include "engine/damaged.h"
 #include "engine/graph_codec.h"
@@ -53,7 +55,12 @@ LayerExplanation decode_explanation(const format::Explanation& stored, CopyBudge
   return explanation;
 }
 
-EngineFile decode(const Container& container, std::shared_ptr<const void> owner) {
+// Where the constants are that are read only where another layout is wanted. They are a third of the weights where
+// Winograd's transform is stored: loading does not look at them.
+constexpr char spare_section[] = "spare";
+
+EngineFile decode(const std::shared_ptr<const Container>& opened, std::shared_ptr<const void> owner) {
+  const Container& container = *opened;
   const auto bytes = container.section("graph");
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
   if (!format::VerifyEngineBuffer(verifier)) throw Error(ErrorCode::corrupt_engine, "the graph section is malformed");
@@ -65,15 +72,21 @@ EngineFile decode(const Container& container, std::shared_ptr<const void> owner)
   file.device_kind = stored.device_kind()->str();
   file.graph = decode_graph(*stored.graph(), weights, budget, &file.tactics);
   file.packed = std::make_shared<PackedConstants>();
+  const auto spare = container.has(spare_section) ? container.section(spare_section) : std::span<const std::byte>();
+  const auto verify_spare = [opened, once = std::make_shared<std::once_flag>()] {
+    std::call_once(*once, [&] { opened->verify(spare_section); });
+  };
   if (stored.packed()) {
     for (const format::Packed* p : *stored.packed()) {
-      if (p->offset() % 64 != 0 || p->offset() > weights.bytes.size() ||
-          p->bytes() > weights.bytes.size() - p->offset())
+      const bool is_spare = p->layout()->string_view() == spare_layout;
+      const std::span<const std::byte> section = is_spare ? spare : weights.bytes;
+      if (p->offset() % 64 != 0 || p->offset() > section.size() || p->bytes() > section.size() - p->offset())
         throw Error(ErrorCode::corrupt_engine,
                     fmt::format("the packed constant '{}' lies outside the weights", p->constant()->string_view()));
       budget.take(p->constant()->size() + p->layout()->size());
-      file.packed->add(
-          {p->constant()->str(), p->layout()->str(), weights.bytes.subspan(p->offset(), p->bytes()), owner});
+      PackedConstant packed{p->constant()->str(), p->layout()->str(), section.subspan(p->offset(), p->bytes()), owner};
+      if (is_spare) packed.verify = verify_spare;
+      file.packed->add(std::move(packed));
     }
   }
   if (stored.profiles())
@@ -98,14 +111,17 @@ EngineFile decode(const Container& container, std::shared_ptr<const void> owner)
 // Calls `write` with the sections, whose bytes live until it returns.
 template <class Write>
 auto with_sections(const EngineFile& engine, Write&& write) {
-  SectionSource weights("weights");
+  SectionSource weights("weights"), spare(spare_section);
   const auto store = [&](const Tensor& tensor) { return weights.add(tensor.span()); };
   flatbuffers::FlatBufferBuilder b(1 << 16);
   const auto graph = encode_graph(b, engine.graph, &engine.tactics, &engine.elide, store);
   std::vector<flatbuffers::Offset<format::Packed>> packed;
-  for (const PackedConstant* p : engine.packed->all())
+  for (const PackedConstant* p : engine.packed->all()) {
+    if (p->verify) p->verify();
+    SectionSource& section = p->layout == spare_layout ? spare : weights;
     packed.push_back(
-        format::CreatePackedDirect(b, p->constant.c_str(), p->layout.c_str(), weights.add(p->bytes), p->bytes.size()));
+        format::CreatePackedDirect(b, p->constant.c_str(), p->layout.c_str(), section.add(p->bytes), p->bytes.size()));
+  }
   std::vector<flatbuffers::Offset<format::Profile>> profiles;
   for (const Profile& profile : engine.profiles) profiles.push_back(encode_profile(b, profile));
   std::vector<flatbuffers::Offset<format::Symbol>> optimum;
@@ -122,6 +138,7 @@ auto with_sections(const EngineFile& engine, Write&& write) {
   std::vector<SectionSource> sections;
   sections.emplace_back("graph", std::as_bytes(std::span(b.GetBufferPointer(), b.GetSize())));
   sections.push_back(std::move(weights));
+  if (!spare.pieces().empty()) sections.push_back(std::move(spare));
   return write(sections);
 }
 
@@ -136,7 +153,7 @@ std::vector<std::byte> engine_file_bytes(const EngineFile& engine) {
 }
 
 EngineFile read_engine_file(const std::shared_ptr<const MappedFile>& mapped) {
-  const Container container = open_container(mapped);
+  const auto container = std::make_shared<const Container>(open_container(mapped, spare_section));
   return name_damaged_engine(mapped->path(), [&] { return decode(container, mapped); });
 }
 

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "compile/bound_plan.h"
 #include "compile/lower.h"
@@ -130,16 +130,16 @@ void Engine::save(const std::string& path) const {
   file.device_kind = impl_->backend->device().kind;
   file.graph = impl_->graph;
   file.tactics = impl_->tactics;
-  file.packed = impl_->packed;
   file.profiles = impl_->profiles;
   file.optimum = impl_->optimum;
   file.metadata = impl_->metadata;
   file.explanations = impl_->explanations;
-  // Weights that kernels hold in packed form are stored in that form alone.
+  // Weights that kernels hold in packed form are stored in that form alone, or are spare where it does not give them
+  // back.
   file.elide.assign(impl_->graph.values.size(), false);
-  std::set<std::string> packed;
+  std::map<std::string, bool> packed;  // whether it comes back
   for (const PackedConstant* p : impl_->packed->all())
-    if (impl_->backend->can_unpack(p->layout)) packed.insert(p->constant);
+    packed[p->constant] |= p->layout == spare_layout || impl_->backend->can_unpack(p->layout);
   for (size_t v = 0; v < file.elide.size(); ++v)
     file.elide[v] = impl_->graph.values[v].constant && packed.count(impl_->graph.values[v].name) != 0;
   for (const PlanStep& step : impl_->plan.steps)
@@ -151,6 +151,13 @@ void Engine::save(const std::string& path) const {
         const auto root = static_cast<size_t>(read);
         if (root < file.elide.size()) file.elide[root] = false;
       }
+  file.packed = std::make_shared<PackedConstants>();
+  for (const PackedConstant* p : impl_->packed->all()) file.packed->add(*p);
+  for (size_t v = 0; v < file.elide.size(); ++v) {
+    const Value& value = impl_->graph.values[v];
+    if (file.elide[v] && !value.constant->is_elided() && !packed[value.name])
+      file.packed->add({value.name, std::string(spare_layout), value.constant->span(), value.constant->owner()});
+  }
   write_engine_file(path, file);
 }
 

@@ -160,6 +160,30 @@ TEST(Container, every_flipped_byte_is_noticed) {
   EXPECT_EQ(refusal(small.bytes) + refusal(large.bytes), "");
 }
 
+TEST(Container, the_last_section_can_be_checked_later) {
+  Random random = test_random();
+  Small small;
+  const std::vector<Container::Section> sections = open_container(small.bytes, "x").sections();
+  const Container::Section& last = sections.back();
+  const auto open = [&](std::string_view kind) {
+    return open_container(MappedFile::from_bytes(small.bytes, "net.engine"), kind);
+  };
+  EXPECT_NO_THROW(open(last.kind).verify(last.kind));
+  for (size_t i = 0; i < small.bytes.size(); ++i) {
+    const auto flip = static_cast<std::byte>(1 + random.next() % 255);
+    small.bytes[i] ^= flip;
+    if (i < last.offset) {
+      ASSERT_THROW(open(last.kind), Error) << "byte " << i;
+    } else {
+      const Container container = open(last.kind);
+      ASSERT_THROW(container.verify(last.kind), Error) << "byte " << i;
+      ASSERT_THROW(open(sections.front().kind), Error) << "byte " << i;
+      ASSERT_THROW(open({}), Error) << "byte " << i;
+    }
+    small.bytes[i] ^= flip;
+  }
+}
+
 TEST(Container, every_truncation_is_noticed) {
   const Small small;
   for (size_t size = 0; size < small.bytes.size(); ++size) {

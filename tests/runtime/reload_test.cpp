@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 
 #include "base/temporary_folder.h"
+#include "engine/container.h"
 #include "engine/engine_file.h"
 #include "ops/random_tensor.h"
 #include "runtime/engine_impl.h"
@@ -211,6 +213,94 @@ TEST_F(Reload, PackedConstantsAreMissing) {
     EXPECT_EQ(e.code(), ErrorCode::corrupt_engine);
     EXPECT_NE(std::string(e.what()).find("the weights of constant"), std::string::npos) << e.what();
   }
+}
+
+// Weights whose transform does not give them back are in the file once more, and are not read unless they are needed.
+class SpareWeights : public ::testing::Test {
+ protected:
+  SpareWeights() : random_(test_random()) {
+    Graph graph = parse_graph(R"(graph "winograd" (%x: f32[1, 9, 8, 24]) {
+      const %w: f32[32, 24, 3, 3] = 0.1
+      %y = conv {strides=[1, 1], pads=shape(1, 1, 1, 1), dilations=[1, 1], groups=1, channels_last=true} (%x, %w)
+      return "y" = %y
+    })",
+                              operators());
+    for (Value& v : graph.values)
+      if (v.constant)
+        weights_ = random_tensor(random_, DType::f32, v.constant->dims()),
+        v.constant = std::make_shared<const Tensor>(weights_);
+    inputs_ = {random_tensor(random_, DType::f32, {1, 9, 8, 24})};
+    expected_ = run_engine(compile_graph(graph, find_backend("cpu")), inputs_)[0].to_doubles();
+    EngineFile file;
+    file.device_kind = "cpu";
+    file.graph = std::move(graph);
+    file.tactics = {"winograd(tile=2)"};
+    file.packed = std::make_shared<PackedConstants>();
+    write_engine_file(folder_.file("plain.engine"), file);
+    Engine::load(folder_.file("plain.engine")).save(path());
+  }
+  std::string path() const { return folder_.file("w.engine"); }
+  void expect_results(const Engine& engine) const {
+    const std::vector<double> actual = run_engine(engine, inputs_)[0].to_doubles();
+    for (size_t i = 0; i < actual.size(); ++i) ASSERT_NEAR(actual[i], expected_[i], 1e-3);
+  }
+  std::string bytes() const {
+    std::ifstream in(path(), std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  Random random_;
+  TemporaryFolder folder_;
+  Tensor weights_;
+  std::vector<Tensor> inputs_;
+  std::vector<double> expected_;
+};
+
+TEST_F(SpareWeights, ComeBackExactly) {
+  const Engine engine = Engine::load(path());
+  EXPECT_EQ(engine.layers()[0].tactic, "winograd(tile=2)");
+  expect_results(engine);
+  EngineFile file = read_engine_file(path());
+  const Value& value = file.graph.value(file.graph.nodes[0].inputs[1]);
+  ASSERT_TRUE(value.constant->is_elided());
+  EXPECT_EQ(file.packed->unpack(value.name, *value.constant), weights_);
+  // A second generation is the same bytes; another machine has another tactic.
+  const std::string before = bytes();
+  engine.save(path());
+  EXPECT_EQ(bytes(), before);
+  for (const char* tactic : {"conv", "reference", "winograd(tile=4)", "amx"}) {
+    file.tactics = {tactic};
+    write_engine_file(folder_.file("other.engine"), file);
+    expect_results(Engine::load(folder_.file("other.engine")));
+  }
+}
+
+TEST_F(SpareWeights, DamageIsNoticedWhenTheyAreNeeded) {
+  const std::string good = bytes();
+  const Container container = open_container(std::as_bytes(std::span(good)), "w.engine");
+  const Container::Section& spare = container.sections().back();
+  ASSERT_EQ(spare.bytes.size(), weights_.bytes());
+  std::string bad = good;
+  const size_t at =
+      spare.offset + static_cast<size_t>(random_.integer(0, static_cast<int64_t>(spare.bytes.size()) - 1));
+  bad[at] = static_cast<char>(bad[at] ^ 0x20);
+  std::ofstream(path(), std::ios::binary) << bad;
+  const Engine engine = Engine::load(path());
+  expect_results(engine);
+  const auto expect_damage = [&](const auto& work) {
+    try {
+      work();
+      ADD_FAILURE();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::corrupt_engine);
+      EXPECT_NE(std::string(e.what()).find("section 'spare' of the engine is damaged"), std::string::npos) << e.what();
+    }
+  };
+  expect_damage([&] { engine.save(folder_.file("again.engine")); });
+  EngineFile file = read_engine_file(path());
+  const Value& value = file.graph.value(file.graph.nodes[0].inputs[1]);
+  expect_damage([&] { file.packed->unpack(value.name, *value.constant); });
+  expect_damage([&] { file.packed->unpack(value.name, *value.constant); });
 }
 
 }  // namespace
