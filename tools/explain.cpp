@@ -33,7 +33,7 @@ const char* why(const LayerInfo& layer, const TacticTrial& chosen) {
                                  : trial.measured_ns >= 0 || trial.estimated_ns < chosen.estimated_ns;
     if (better) return "not the best known: the lock file's choice";
   }
-  return measured ? "the fastest measured, or within 2 % of it" : "the cheapest estimate";
+  return measured ? "the fastest measured, or within 2 % of it, 5 with smaller weights" : "the cheapest estimate";
 }
 
 std::string tactic_text(const LayerInfo& layer) {

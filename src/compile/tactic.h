@@ -42,6 +42,7 @@ struct TacticOffer {
   TacticParameters parameters = {};  ///< empty for a tactic without variants
   double seconds = 0;                ///< expected at the optimum shapes, see Tactic
   Deviation deviation = Deviation::none;
+  int64_t more_weight_bytes = 0;  ///< of its packed weights than the constants have; 0 for small differences
 };
 
 /// One way of running a region: a name with all its parameters, and what the cost model expects of it.
@@ -50,7 +51,8 @@ struct Tactic {
   double estimated_seconds = 0;  ///< at the optimum shapes, on one thread
   Deviation deviation = Deviation::none;
   TacticParameters parameters = {};
-  Place place = Place::host;  ///< of its kernel
+  Place place = Place::host;      ///< of its kernel
+  int64_t more_weight_bytes = 0;  ///< see TacticOffer
 
   /// "gemm", "winograd(tile=4)": what engines, lock files and timing caches record. Unique among a region's tactics.
   std::string str() const { return parameters.empty() ? name : name + "(" + parameters.str() + ")"; }

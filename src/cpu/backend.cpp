@@ -96,7 +96,8 @@ class CpuBackend final : public Backend {
     std::vector<Tactic> list;
     for (const CpuTactic* tactic : all_tactics)
       for (TacticOffer& offer : tactic->offers(region))
-        list.push_back({std::string(tactic->name()), offer.seconds, offer.deviation, std::move(offer.parameters)});
+        list.push_back({std::string(tactic->name()), offer.seconds, offer.deviation, std::move(offer.parameters),
+                        Place::host, offer.more_weight_bytes});
     list.push_back(
         {"reference", reference_penalty * (seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte)});
     // A kernel always goes before the reference, whatever the estimates say.

@@ -209,12 +209,11 @@ std::vector<TacticOffer> offer_winograd(const RegionView& region) {
                                         static_cast<double>(shape.out_channels));
     const WinogradWeights weights = winograd_weights(tile, shape.out_channels, shape.in_channels);
     // The transformed weights are read instead of the plain ones.
-    const double more_bytes =
-        4.0 * (static_cast<double>(weights.floats()) - static_cast<double>(element_count(view->spatial.weight_dims)));
-    const double seconds = seconds_per_launch + std::max(flops * seconds_per_flop,
-                                                         (bytes_at_optimum(region) + more_bytes) * seconds_per_byte);
+    const int64_t more_bytes = 4 * (weights.floats() - element_count(view->spatial.weight_dims));
+    const double bytes = bytes_at_optimum(region) + static_cast<double>(more_bytes);
+    const double seconds = seconds_per_launch + std::max(flops * seconds_per_flop, bytes * seconds_per_byte);
     // F(2x2) rounds no more than the plain sum (winograd.h).
-    offers.push_back({{{"tile", tile}}, seconds, tile == 4 ? Deviation::rounding : Deviation::specials});
+    offers.push_back({{{"tile", tile}}, seconds, tile == 4 ? Deviation::rounding : Deviation::specials, more_bytes});
   }
   return offers;
 }

@@ -42,9 +42,9 @@ class Tuner {
   Tuner(const Backend& backend, ThreadPool& pool, TuneOptions options, TimingCache cache = {});
 
   /// One decision a node. `optimum`: the symbols of the graph's inputs, as far as a profile names them. Tactics that
-  /// tie within 2 % go to the cost model's favourite, so that noise does not flip them. Chains (compile/chain.h) may be
-  /// given "steps": settle_chains() then makes their parts nodes again. Throws Error(invalid_argument) when the lock
-  /// file does not fit this graph, Error(cancelled).
+  /// tie within 2 % go to the cost model's favourite, so that noise does not flip them; smaller weights may take 5 %
+  /// longer. Chains (compile/chain.h) may be given "steps": settle_chains() then makes their parts nodes again. Throws
+  /// Error(invalid_argument) when the lock file does not fit this graph, Error(cancelled).
   std::vector<TacticDecision> choose(const Graph& graph, const SymbolBindings& optimum, Deviation most);
 
   /// In words, for the engine's metadata.

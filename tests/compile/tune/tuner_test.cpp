@@ -156,6 +156,32 @@ TEST(Tuner, TiesGoToTheFavouriteOfTheCostModel) {
   }
 }
 
+TEST(Tuner, SmallerWeightsMayTakeALittleLonger) {
+  const auto way = [](const char* name, double seconds, int64_t more_weight_bytes) {
+    Tactic tactic{name, seconds};
+    tactic.more_weight_bytes = more_weight_bytes;
+    return BusyBackend::Way{std::move(tactic), 50};
+  };
+  const BusyBackend backend({way("large", 1e-3, 3000), way("small", 2e-3, 1000), way("none", 3e-3, 0)});
+  Tuned t;
+  t.choose(backend, mode(Tuning::measure));
+  TimingCache cache = t.tuner->cache();
+  struct Case {
+    int64_t large, small, none;
+    const char* winner;
+  };
+  for (const Case& c :
+       {Case{10000, 10490, 10520, "small"}, Case{10000, 10520, 10490, "none"}, Case{10000, 10520, 10520, "large"},
+        Case{10000, 10400, 10450, "none"}, Case{10100, 10000, 11000, "small"}, Case{9000, 10000, 9100, "none"}}) {
+    for (const Node& node : t.graph.nodes)
+      cache.set("fake none [] a fake, test, 1 thread, weights in L2", problem_text({t.graph, node, {{"n", 1}}}),
+                {{"large", c.large}, {"small", c.small}, {"none", c.none}});
+    EXPECT_EQ(t.choose(backend, mode(Tuning::measure), Deviation::specials, cache)[0].tactic, c.winner)
+        << c.large << " " << c.small << " " << c.none;
+  }
+  EXPECT_EQ(t.choose(backend, mode(Tuning::heuristic))[0].tactic, "large");
+}
+
 TEST(Tuner, TimesOfAnotherModelCountOnlyWhereTheCachesAreAsCold) {
   const BusyBackend backend(three_ways);
   Tuned small;
