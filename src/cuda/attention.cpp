@@ -4,12 +4,12 @@
 #include <algorithm>
 
 #include "compile/optimum.h"
+#include "cuda/attention_kernel.h"
 #include "cuda/axes.h"
 #include "cuda/codegen/attention_text.h"
 #include "cuda/codegen/scalar_text.h"
 #include "cuda/device_kernel.h"
 #include "cuda/divisor.h"
-#include "cuda/tactic.h"
 #include "ops/broadcast.h"
 
 namespace camshaft::cuda {
@@ -283,9 +283,8 @@ std::optional<double> estimate_attention(const RegionView& region, const DeviceF
   return seconds_per_launch + std::max(flops / per_second, bytes_at_optimum(region) * seconds_per_byte);
 }
 
-std::shared_ptr<const Kernel> compile_attention(const RegionView& region, const Workshop& workshop) {
-  const DeviceFacts& facts = workshop.device()->facts();
-  const AttentionForm form = *form_of(region, facts);
+std::shared_ptr<const Kernel> compile_form(const ops::Attention& op, const AttentionForm& form,
+                                           const Workshop& workshop) {
   const auto [wide, narrow] = attention_tiles(form);
   const Module module = workshop.module("attention", attention_text(form));
   Kernels kernels;
@@ -293,16 +292,26 @@ std::shared_ptr<const Kernel> compile_attention(const RegionView& region, const 
   kernels.wide = wide;
   kernels.narrow = narrow;
   kernels.narrow_function = module.function(narrow.kernel, narrow.shared_bytes);
-  kernels.has_wide = wide.shared_bytes <= facts.shared_bytes_per_block;
+  kernels.has_wide = wide.shared_bytes <= workshop.device()->facts().shared_bytes_per_block;
   if (kernels.has_wide) kernels.wide_function = module.function(wide.kernel, wide.shared_bytes);
   kernels.merge = module.function("merge");
   kernels.element_bytes = static_cast<size_t>(bit_width(form.dtype) / 8);
-  return device_kernel([op = *region.node.op.as<ops::Attention>(), kernels](const KernelShapes& shapes) {
-    return std::make_unique<AttentionLaunch>(op, kernels, shapes);
-  });
+  return device_kernel(
+      [op, kernels](const KernelShapes& shapes) { return std::make_unique<AttentionLaunch>(op, kernels, shapes); });
+}
+
+std::shared_ptr<const Kernel> compile_attention(const RegionView& region, const Workshop& workshop) {
+  return attention_kernel(region, workshop)();
 }
 
 }  // namespace
+
+std::function<std::shared_ptr<const Kernel>()> attention_kernel(const RegionView& region, const Workshop& workshop) {
+  const auto form = form_of(region, workshop.device()->facts());
+  if (!form) return nullptr;
+  return
+      [op = *region.node.op.as<ops::Attention>(), form = *form, &workshop] { return compile_form(op, form, workshop); };
+}
 
 const CudaTactic attention_tactic{"cuda_attention", estimate_attention, compile_attention};
 

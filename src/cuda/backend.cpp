@@ -32,6 +32,7 @@ constexpr const CudaTactic* all_tactics[] = {
     &group_norm_tactic,
     &group_columns_tactic,
     &attention_tactic,
+    &dnn_attention_tactic,
     &rotary_embedding_tactic,
     &recurrent_tactic,
     // moves

@@ -129,9 +129,11 @@ size_t DnnGraph::add(const DnnTensor& tensor) {
   made.set(api::dnn_tensor_alignment, api::dnn_value_int64, std::max<int64_t>(alignment_, bit_width(tensor.dtype) / 8));
   made.set(api::dnn_tensor_sizes, tensor.dims);
   made.set(api::dnn_tensor_strides, tensor.strides);
-  made.set(api::dnn_tensor_is_virtual, api::dnn_value_boolean, tensor.is_virtual);
+  const bool is_passed_on = tensor.kind == DnnTensor::passed_on;
+  made.set(api::dnn_tensor_is_virtual, api::dnn_value_boolean, is_passed_on);
+  made.set(api::dnn_tensor_is_by_value, api::dnn_value_boolean, tensor.kind == DnnTensor::by_value);
   made.finish();
-  if (!tensor.is_virtual) stored_.push_back(id);
+  if (!is_passed_on) stored_.push_back(id);
   return tensors_.size() - 1;
 }
 
@@ -155,31 +157,41 @@ void DnnGraph::add_convolution(size_t x, size_t weights, size_t y, const DnnWind
   made.finish();
 }
 
-DnnDescriptor DnnGraph::pointwise(api::DnnPointwise function) const {
-  DnnDescriptor settings(api::dnn_pointwise);
+void DnnGraph::add_product(size_t a, size_t b, size_t c) {
+  DnnDescriptor& settings = settings_.emplace_back(api::dnn_matmul);
+  settings.set(api::dnn_matmul_precision, api::dnn_value_type, api::dnn_f32);
+  settings.finish();
+  DnnDescriptor& made = operations_.emplace_back(api::dnn_operation_matmul);
+  made.set(api::dnn_operation_matmul_settings, settings);
+  made.set(api::dnn_operation_matmul_a, tensors_[a]);
+  made.set(api::dnn_operation_matmul_b, tensors_[b]);
+  made.set(api::dnn_operation_matmul_c, tensors_[c]);
+  made.finish();
+}
+
+void DnnGraph::add_pointwise(api::DnnPointwise function, size_t x, size_t y, std::optional<size_t> b) {
+  DnnDescriptor& settings = settings_.emplace_back(api::dnn_pointwise);
   settings.set(api::dnn_pointwise_mode, api::dnn_value_pointwise_mode, function);
   settings.set(api::dnn_pointwise_precision, api::dnn_value_type, api::dnn_f32);
   if (function == api::dnn_relu) settings.set(api::dnn_pointwise_nan, api::dnn_value_nan, api::dnn_keep_nan);
   settings.finish();
-  return settings;
-}
-
-void DnnGraph::add_pointwise(api::DnnPointwise function, size_t x, size_t y) {
-  const DnnDescriptor& settings = settings_.emplace_back(pointwise(function));
   DnnDescriptor& made = operations_.emplace_back(api::dnn_operation_pointwise);
   made.set(api::dnn_operation_pointwise_settings, settings);
   made.set(api::dnn_operation_pointwise_x, tensors_[x]);
+  if (b) made.set(api::dnn_operation_pointwise_b, tensors_[*b]);
   made.set(api::dnn_operation_pointwise_y, tensors_[y]);
   made.finish();
 }
 
-void DnnGraph::add_sum(size_t a, size_t b, size_t y) {
-  const DnnDescriptor& settings = settings_.emplace_back(pointwise(api::dnn_add));
-  DnnDescriptor& made = operations_.emplace_back(api::dnn_operation_pointwise);
-  made.set(api::dnn_operation_pointwise_settings, settings);
-  made.set(api::dnn_operation_pointwise_x, tensors_[a]);
-  made.set(api::dnn_operation_pointwise_b, tensors_[b]);
-  made.set(api::dnn_operation_pointwise_y, tensors_[y]);
+void DnnGraph::add_reduction(api::DnnReduction function, size_t x, size_t y) {
+  DnnDescriptor& settings = settings_.emplace_back(api::dnn_reduction);
+  settings.set(api::dnn_reduction_operator, api::dnn_value_reduction, function);
+  settings.set(api::dnn_reduction_precision, api::dnn_value_type, api::dnn_f32);
+  settings.finish();
+  DnnDescriptor& made = operations_.emplace_back(api::dnn_operation_reduction);
+  made.set(api::dnn_operation_reduction_settings, settings);
+  made.set(api::dnn_operation_reduction_x, tensors_[x]);
+  made.set(api::dnn_operation_reduction_y, tensors_[y]);
   made.finish();
 }
 

@@ -42,12 +42,16 @@ class DnnDescriptor {
   api::Handle handle_ = nullptr;
 };
 
-/// Sizes and strides of [images, channels, height, width], in elements; those of a virtual tensor are passed between
-/// operations and never stored.
+/// Sizes and strides of four axes, in elements: images, channels, height and width of what is convolved.
 struct DnnTensor {
+  enum Kind : uint8_t {
+    stored,
+    passed_on,  ///< between operations, and never stored
+    by_value,   ///< one element in memory of the host, which is read whenever the plan runs
+  };
   DType dtype = DType::f16;  ///< f32, f16 or bf16
   Dims dims, strides;
-  bool is_virtual = false;
+  Kind kind = stored;
 };
 
 struct DnnWindow {
@@ -68,7 +72,7 @@ class DnnPlan {
   std::shared_ptr<const Device> device_;
   DnnDescriptor plan_;
   std::vector<DnnDescriptor> parts_;  // that it was made of
-  std::vector<int64_t> ids_;          // of the tensors that are stored
+  std::vector<int64_t> ids_;          // of the tensors that have addresses
   size_t workspace_bytes_;
 };
 
@@ -77,8 +81,8 @@ class DnnRun {
  public:
   explicit DnnRun(std::shared_ptr<const DnnPlan> plan) : plan_(std::move(plan)) {}
   const DnnPlan& plan() const { return *plan_; }
-  /// `addresses`: of the tensors that are not virtual, in the order in which they were added to the graph. Takes memory
-  /// of the host when they differ from the last run's.
+  /// `addresses`: of the tensors that are not passed on, in the order in which they were added to the graph. Takes
+  /// memory of the host when they differ from the last run's.
   void run(const Stream& stream, std::span<const std::byte* const> addresses, std::byte* workspace);
 
  private:
@@ -101,9 +105,12 @@ class DnnGraph {
   size_t add(const DnnTensor& tensor);
   /// y = x ∗ weights; those are [out channels, channels, height, width].
   void add_convolution(size_t x, size_t weights, size_t y, const DnnWindow& window);
-  void add_pointwise(api::DnnPointwise function, size_t x, size_t y);
-  /// y = a + b, where b may have one element for all images and positions.
-  void add_sum(size_t a, size_t b, size_t y);
+  /// c = a · b, of the last two axes; b may have fewer matrices, each for several of a one behind the other.
+  void add_product(size_t a, size_t b, size_t c);
+  /// y = function(x), or function(x, b), where b may have one element for all along an axis.
+  void add_pointwise(api::DnnPointwise function, size_t x, size_t y, std::optional<size_t> b = std::nullopt);
+  /// Of each row of x, into a column.
+  void add_reduction(api::DnnReduction function, size_t x, size_t y);
 
   /// By the engine that the library ranks at `rank`, 0 being the one that it expects to be fastest, or the last where
   /// it has fewer; only of those whose results do not depend on timing, which sum in f32, and which do no more to
@@ -111,12 +118,10 @@ class DnnGraph {
   std::shared_ptr<const DnnPlan> plan(int rank, DType dtype, DnnFactors factors) &&;
 
  private:
-  DnnDescriptor pointwise(api::DnnPointwise function) const;
-
   std::shared_ptr<const Device> device_;
   int64_t alignment_;
   std::vector<DnnDescriptor> tensors_, settings_, operations_;
-  std::vector<int64_t> stored_;  // ids of those that are not virtual
+  std::vector<int64_t> stored_;  // ids of those that are not passed on
 };
 
 }  // namespace camshaft::cuda

@@ -24,6 +24,10 @@ enum DnnKind : int {
   dnn_graph = 15,
   dnn_arguments = 16,
   dnn_tensor = 17,
+  dnn_matmul = 18,
+  dnn_operation_matmul = 19,
+  dnn_reduction = 21,
+  dnn_operation_reduction = 22,
 };
 
 /// cudnnBackendAttributeType_t
@@ -41,6 +45,7 @@ enum DnnValue : int {
   dnn_value_note = 11,
   dnn_value_pointwise_mode = 14,
   dnn_value_descriptor = 15,
+  dnn_value_reduction = 18,
 };
 
 /// cudnnBackendAttributeName_t
@@ -80,21 +85,40 @@ enum DnnAttribute : int {
   dnn_tensor_strides = 903,
   dnn_tensor_id = 906,
   dnn_tensor_is_virtual = 907,
+  dnn_tensor_is_by_value = 908,
   dnn_arguments_ids = 1000,
   dnn_arguments_pointers = 1001,
   dnn_arguments_workspace = 1003,
   dnn_engine_notes = 1303,
+  dnn_matmul_precision = 1500,
+  dnn_operation_matmul_a = 1520,
+  dnn_operation_matmul_b = 1521,
+  dnn_operation_matmul_c = 1522,
+  dnn_operation_matmul_settings = 1523,
+  dnn_reduction_operator = 1600,
+  dnn_reduction_precision = 1601,
+  dnn_operation_reduction_x = 1610,
+  dnn_operation_reduction_y = 1611,
+  dnn_operation_reduction_settings = 1612,
 };
 
 /// cudnnPointwiseMode_t
 enum DnnPointwise : int {
   dnn_add = 0,
+  dnn_multiply = 1,
+  dnn_divide = 6,
+  dnn_subtract = 9,
+  dnn_exp = 13,
+  dnn_log = 15,
   dnn_relu = 100,
   dnn_sigmoid = 102,
   dnn_gelu = 104,
   dnn_silu = 106,
   dnn_gelu_by_tanh = 107,
 };
+
+/// cudnnReduceTensorOp_t
+enum DnnReduction : int { dnn_sum = 0, dnn_max = 3 };
 
 /// cudnnNanPropagation_t: relu(NaN) is NaN.
 constexpr int dnn_keep_nan = 1;

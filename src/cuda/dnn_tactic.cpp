@@ -2,15 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "compile/optimum.h"
 #include "compile/shape_check.h"
 #include "cuda/device_kernel.h"
-#include "cuda/dnn.h"
+#include "cuda/dnn_plans.h"
 #include "cuda/library_product.h"
 #include "cuda/tactic.h"
 #include "ops/spatial.h"
@@ -98,8 +96,8 @@ Shapes shapes_of(const ProductView& product, const KernelShapes& shapes) {
   return s;
 }
 
-DnnTensor channels_last(DType dtype, const Dims& d, bool is_virtual = false) {
-  return {dtype, d, {d[1] * d[2] * d[3], 1, d[1] * d[3], d[1]}, is_virtual};
+DnnTensor channels_last(DType dtype, const Dims& d, DnnTensor::Kind kind = DnnTensor::stored) {
+  return {dtype, d, {d[1] * d[2] * d[3], 1, d[1] * d[3], d[1]}, kind};
 }
 
 constexpr int64_t alignment_of_operands = 16;
@@ -118,20 +116,19 @@ std::shared_ptr<const DnnPlan> make_plan(const LibraryOperands& operands, const 
   const auto function = function_of(linear.activation);
   int behind = (bias ? 1 : 0) + (residual ? 1 : 0) + (function ? 1 : 0);
   // What the next operation writes: the result, when it is the last.
-  const auto next = [&] { return behind-- == 0 ? y : graph.add(channels_last(DType::f32, s.y, true)); };
+  const auto next = [&] { return behind-- == 0 ? y : graph.add(channels_last(DType::f32, s.y, DnnTensor::passed_on)); };
   size_t last = next();
   graph.add_convolution(x, weights, last, s.window);
   for (const size_t added : {bias, residual}) {
     if (added == 0) continue;
     const size_t sum = next();
-    graph.add_sum(last, added, sum);
+    graph.add_pointwise(api::dnn_add, last, sum, added);
     last = sum;
   }
   if (function) graph.add_pointwise(*function, last, next());
   return std::move(graph).plan(choice.rank, dtype, choice.tf32 ? DnnFactors::rounded_to_tf32 : DnnFactors::as_they_are);
 }
 
-/// Plans by what they compute: layers of a model resemble each other, and each context of an engine prepares them anew.
 std::shared_ptr<const DnnPlan> plan_of(const LibraryOperands& operands, const Shapes& s, LibraryChoice choice) {
   const ProductView& product = operands.view().product;
   const LinearEpilogue& linear = operands.view().linear;
@@ -141,19 +138,7 @@ std::shared_ptr<const DnnPlan> plan_of(const LibraryOperands& operands, const Sh
       to_string(product.form.dtype), to_string(product.epilogue.result), to_string(s.x), to_string(s.y), s.taps_y,
       s.taps_x, to_string(w.strides), to_string(w.dilations), to_string(w.pads_before), to_string(w.pads_after),
       linear.bias >= 0, linear.residual >= 0, static_cast<int>(linear.activation), choice.rank, choice.tf32);
-  static std::mutex mutex;
-  static auto& plans = *new std::deque<std::pair<std::string, std::shared_ptr<const DnnPlan>>>;  // the oldest first
-  const auto find = [&] { return std::find_if(plans.begin(), plans.end(), [&](auto& p) { return p.first == key; }); };
-  {
-    const std::lock_guard lock(mutex);
-    if (const auto known = find(); known != plans.end()) return known->second;
-  }
-  auto made = make_plan(operands, s, choice);
-  const std::lock_guard lock(mutex);
-  if (find() == plans.end()) plans.emplace_back(key, made);
-  constexpr size_t most_plans = 256;
-  if (plans.size() > most_plans) plans.pop_front();
-  return made;
+  return kept_plan(key, [&] { return make_plan(operands, s, choice); });
 }
 
 class DnnLaunch final : public Launch {

@@ -182,7 +182,11 @@ static_assert(int{dnn_pointwise} == CUDNN_BACKEND_POINTWISE_DESCRIPTOR &&
               int{dnn_operation_pointwise} == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR &&
               int{dnn_graph} == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR &&
               int{dnn_arguments} == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR &&
-              int{dnn_tensor} == CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+              int{dnn_tensor} == CUDNN_BACKEND_TENSOR_DESCRIPTOR &&
+              int{dnn_matmul} == CUDNN_BACKEND_MATMUL_DESCRIPTOR &&
+              int{dnn_operation_matmul} == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR &&
+              int{dnn_reduction} == CUDNN_BACKEND_REDUCTION_DESCRIPTOR &&
+              int{dnn_operation_reduction} == CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
 static_assert(int{dnn_value_library} == CUDNN_TYPE_HANDLE && int{dnn_value_type} == CUDNN_TYPE_DATA_TYPE &&
               int{dnn_value_boolean} == CUDNN_TYPE_BOOLEAN && int{dnn_value_int64} == CUDNN_TYPE_INT64 &&
               int{dnn_value_float} == CUDNN_TYPE_FLOAT && int{dnn_value_pointer} == CUDNN_TYPE_VOID_PTR &&
@@ -190,7 +194,8 @@ static_assert(int{dnn_value_library} == CUDNN_TYPE_HANDLE && int{dnn_value_type}
               int{dnn_value_heuristic_mode} == CUDNN_TYPE_HEUR_MODE &&
               int{dnn_value_note} == CUDNN_TYPE_NUMERICAL_NOTE &&
               int{dnn_value_pointwise_mode} == CUDNN_TYPE_POINTWISE_MODE &&
-              int{dnn_value_descriptor} == CUDNN_TYPE_BACKEND_DESCRIPTOR);
+              int{dnn_value_descriptor} == CUDNN_TYPE_BACKEND_DESCRIPTOR &&
+              int{dnn_value_reduction} == CUDNN_TYPE_REDUCTION_OPERATOR_TYPE);
 static_assert(int{dnn_pointwise_mode} == CUDNN_ATTR_POINTWISE_MODE &&
               int{dnn_pointwise_precision} == CUDNN_ATTR_POINTWISE_MATH_PREC &&
               int{dnn_convolution_precision} == CUDNN_ATTR_CONVOLUTION_COMP_TYPE &&
@@ -218,18 +223,32 @@ static_assert(int{dnn_operation_convolution_alpha} == CUDNN_ATTR_OPERATION_CONVO
               int{dnn_operation_pointwise_b} == CUDNN_ATTR_OPERATION_POINTWISE_BDESC &&
               int{dnn_operation_pointwise_y} == CUDNN_ATTR_OPERATION_POINTWISE_YDESC &&
               int{dnn_graph_operations} == CUDNN_ATTR_OPERATIONGRAPH_OPS);
+static_assert(int{dnn_matmul_precision} == CUDNN_ATTR_MATMUL_COMP_TYPE &&
+              int{dnn_operation_matmul_a} == CUDNN_ATTR_OPERATION_MATMUL_ADESC &&
+              int{dnn_operation_matmul_b} == CUDNN_ATTR_OPERATION_MATMUL_BDESC &&
+              int{dnn_operation_matmul_c} == CUDNN_ATTR_OPERATION_MATMUL_CDESC &&
+              int{dnn_operation_matmul_settings} == CUDNN_ATTR_OPERATION_MATMUL_DESC &&
+              int{dnn_reduction_operator} == CUDNN_ATTR_REDUCTION_OPERATOR &&
+              int{dnn_reduction_precision} == CUDNN_ATTR_REDUCTION_COMP_TYPE &&
+              int{dnn_operation_reduction_x} == CUDNN_ATTR_OPERATION_REDUCTION_XDESC &&
+              int{dnn_operation_reduction_y} == CUDNN_ATTR_OPERATION_REDUCTION_YDESC &&
+              int{dnn_operation_reduction_settings} == CUDNN_ATTR_OPERATION_REDUCTION_DESC);
 static_assert(int{dnn_tensor_alignment} == CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT &&
               int{dnn_tensor_type} == CUDNN_ATTR_TENSOR_DATA_TYPE &&
               int{dnn_tensor_sizes} == CUDNN_ATTR_TENSOR_DIMENSIONS &&
               int{dnn_tensor_strides} == CUDNN_ATTR_TENSOR_STRIDES &&
               int{dnn_tensor_id} == CUDNN_ATTR_TENSOR_UNIQUE_ID &&
               int{dnn_tensor_is_virtual} == CUDNN_ATTR_TENSOR_IS_VIRTUAL &&
+              int{dnn_tensor_is_by_value} == CUDNN_ATTR_TENSOR_IS_BY_VALUE &&
               int{dnn_arguments_ids} == CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS &&
               int{dnn_arguments_pointers} == CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS &&
               int{dnn_arguments_workspace} == CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
-static_assert(int{dnn_add} == CUDNN_POINTWISE_ADD && int{dnn_relu} == CUDNN_POINTWISE_RELU_FWD &&
-              int{dnn_sigmoid} == CUDNN_POINTWISE_SIGMOID_FWD && int{dnn_gelu} == CUDNN_POINTWISE_GELU_FWD &&
-              int{dnn_silu} == CUDNN_POINTWISE_SWISH_FWD &&
+static_assert(int{dnn_add} == CUDNN_POINTWISE_ADD && int{dnn_multiply} == CUDNN_POINTWISE_MUL &&
+              int{dnn_divide} == CUDNN_POINTWISE_DIV && int{dnn_subtract} == CUDNN_POINTWISE_SUB &&
+              int{dnn_exp} == CUDNN_POINTWISE_EXP && int{dnn_log} == CUDNN_POINTWISE_LOG &&
+              int{dnn_sum} == CUDNN_REDUCE_TENSOR_ADD && int{dnn_max} == CUDNN_REDUCE_TENSOR_MAX &&
+              int{dnn_relu} == CUDNN_POINTWISE_RELU_FWD && int{dnn_sigmoid} == CUDNN_POINTWISE_SIGMOID_FWD &&
+              int{dnn_gelu} == CUDNN_POINTWISE_GELU_FWD && int{dnn_silu} == CUDNN_POINTWISE_SWISH_FWD &&
               int{dnn_gelu_by_tanh} == CUDNN_POINTWISE_GELU_APPROX_TANH_FWD &&
               dnn_cross_correlation == CUDNN_CROSS_CORRELATION && dnn_keep_nan == 1 &&
               dnn_heuristic_a == CUDNN_HEUR_MODE_A);
