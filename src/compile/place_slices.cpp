@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "compile/bound_plan.h"
+#include "compile/alive_memory.h"
 #include "ops/move.h"
 
 namespace camshaft {
@@ -29,7 +29,7 @@ Dim rows_of(const Shape& shape, size_t axis) {
 class Placer {
  public:
   Placer(Plan& plan, const Graph& graph, const SymbolBindings& symbols)
-      : plan_(plan), graph_(graph), symbols_(symbols), uses_(plan.values.size()) {
+      : plan_(plan), graph_(graph), uses_(plan.values.size()), memory_(plan, symbols) {
     for (size_t s = 0; s < plan.steps.size(); ++s) {
       for (size_t i = 0; i < plan.steps[s].inputs.size(); ++i)
         if (const int32_t id = plan.steps[s].inputs[i]; id >= 0) use(id).readers.push_back({s, i});
@@ -39,7 +39,6 @@ class Placer {
       if (plan.values[v].storage == Storage::alias)
         use(plan.values[v].index).seen_as.push_back(static_cast<int32_t>(v));
     for (const ValueId id : graph.outputs) use(id).is_output = true;
-    measure_memory();
   }
 
   void run() {
@@ -48,7 +47,9 @@ class Placer {
       const PlanStep& step = plan_.steps[s];
       if (step.node < 0 || !is_settled(step)) continue;
       const Node& node = graph_.nodes[static_cast<size_t>(step.node)];
-      if (const auto* op = node.op.as<ops::Concat>()) place_parts(*op, step);
+      if (const auto* op = node.op.as<ops::Concat>()) {
+        place_parts(*op, step, place_in_operand(*op, step));
+      }
       if (const auto* op = node.op.as<ops::Slice>()) removed[s] = place_slice(*op, step);
     }
     std::vector<PlanStep> kept;
@@ -66,10 +67,6 @@ class Placer {
     Operand writer;
     std::vector<int32_t> seen_as;  // aliases and slices of this value
     bool is_output = false;
-  };
-  struct Lifetime {
-    int64_t bytes = 0;
-    size_t first = SIZE_MAX, last = 0;
   };
 
   Use& use(int32_t id) { return uses_[static_cast<size_t>(id)]; }
@@ -119,7 +116,81 @@ class Placer {
 
   static bool has_bytes(const PlanValue& v) { return !holds_objects(v.type.dtype) && bit_width(v.type.dtype) >= 8; }
 
-  void place_parts(const ops::Concat& op, const PlanStep& step) {
+  // --- a concatenation of columns in the memory of what one of its operands is a slice of ---
+
+  // The value whose rows have this operand where those of the concatenation shall have it; -1: there is none.
+  int32_t rows_around(int32_t id, const Dim& column, int32_t concat) const {
+    const PlanValue& v = value(id);
+    if (v.storage != Storage::slice || !(v.row == Dim(0)) || !(v.column == column)) return -1;
+    const bool alike = value(v.index).storage == Storage::arena && value(v.index).type == value(concat).type;
+    return alike ? v.index : -1;
+  }
+
+  // Whether nobody reads these columns of a value, or of what is seen in it, from a step on. The step itself may read
+  // them as an operand that its result (from.index, SIZE_MAX: none) may be written over.
+  bool are_free(int32_t id, const Dim& column, const Dim& width, const Operand& from, int depth = 0) const {
+    constexpr int deepest = 100;
+    if (depth > deepest || use(id).is_output) return false;
+    const Use& u = use(id);
+    const bool same = depth == 1 && from.index != SIZE_MAX && value(id).storage == Storage::slice &&
+                      value(id).row == Dim(0) && value(id).column == column && shape(id).back() == width;
+    for (const Operand& reader : u.readers) {
+      if (reader.step < from.step) continue;
+      const PlanStep& step = plan_.steps[reader.step];
+      if (reader.step > from.step || !same || !step.kernel->can_run_in_place(reader.index, from.index) ||
+          std::count(step.inputs.begin(), step.inputs.end(), id) != 1)
+        return false;
+    }
+    return std::all_of(u.seen_as.begin(), u.seen_as.end(), [&](int32_t part) {
+      // Of a slice of a slice the outer one's columns count.
+      const PlanValue& v = value(part);
+      const bool apart = depth == 0 && v.storage == Storage::slice &&
+                         (ends_before(v.column + shape(part).back(), column) || ends_before(column + width, v.column));
+      return apart || are_free(part, column, width, from, depth + 1);
+    });
+  }
+
+  static bool ends_before(const Dim& end, const Dim& begin) {
+    return end == begin || (end.is_constant() && begin.is_constant() && end.value() <= begin.value());
+  }
+
+  // Says which operands may not be computed where the result is, but only be copied in the end.
+  std::vector<bool> place_in_operand(const ops::Concat& op, const PlanStep& step) {
+    const int32_t whole = step.outputs[0];
+    std::vector<bool> late(step.inputs.size(), false);
+    if (static_cast<size_t>(op.axis) + 1 != shape(whole).size() || !has_bytes(value(whole)) || !plan_.is_dense(whole) ||
+        value(whole).storage != Storage::arena || !may_move(whole, false, step.kernel->place()))
+      return late;
+    Dim at = 0;
+    int32_t around = -1;
+    for (const int32_t id : step.inputs) {
+      if (around < 0) around = rows_around(id, at, whole);
+      at = at + shape(id).back();
+    }
+    if (around < 0 || !may_move(around, false, step.kernel->place())) return late;
+    at = 0;
+    const auto now = static_cast<size_t>(&step - plan_.steps.data());
+    std::vector<bool> in_the_end(step.inputs.size(), false);
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      const int32_t id = step.inputs[i], part = plan_.root(id);
+      const Dim begin = at;
+      at = at + shape(id).back();
+      if (rows_around(id, begin, whole) == around) continue;
+      if (part == around || !are_free(around, begin, shape(id).back(), {now, SIZE_MAX})) return late;
+      Operand from = use(part).writer;
+      const size_t first = memory_.first_step(part);
+      if (first != from.step) from = {first, SIZE_MAX};
+      in_the_end[i] = first <= use(around).writer.step || !are_free(around, begin, shape(id).back(), from);
+    }
+    if (!merge_memory(whole, around)) return late;
+    late = in_the_end;
+    value(whole).storage = Storage::alias;
+    value(whole).index = around;
+    use(around).seen_as.push_back(whole);
+    return late;
+  }
+
+  void place_parts(const ops::Concat& op, const PlanStep& step, const std::vector<bool>& late) {
     const int32_t whole = step.outputs[0];
     const auto axis = static_cast<size_t>(op.axis);
     const size_t rank = shape(whole).size();
@@ -128,9 +199,11 @@ class Placer {
       return;
     const bool gaps = !plan_.is_dense(whole) || (columns && leading_ones(shape(whole)) + 1 < rank);
     Dim at = 0;
-    for (const int32_t id : step.inputs) {
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      const int32_t id = step.inputs[i];
       const Dim begin = at;
       at = at + shape(id)[axis];
+      if (late[i]) continue;
       const int32_t part = plan_.root(id);
       // An alias must have the rows that the concatenation sees, and be all of what it is an alias of.
       if (value(part).storage != Storage::arena || !sees_all(id, part) || shape(part).empty() ||
@@ -185,70 +258,15 @@ class Placer {
     return true;
   }
 
-  // --- memory ---
-
-  void measure_memory() {
-    lifetimes_.resize(plan_.values.size());
-    for (size_t v = 0; v < plan_.values.size(); ++v) {
-      const PlanValue& root = value(plan_.root(static_cast<int32_t>(v)));
-      Lifetime& life = lifetimes_[static_cast<size_t>(plan_.root(static_cast<int32_t>(v)))];
-      if (root.storage != Storage::arena) continue;
-      for (const Operand& r : uses_[v].readers) life.last = std::max(life.last, r.step);
-      if (uses_[v].writer.step == SIZE_MAX) continue;
-      life.first = uses_[v].writer.step;
-      life.last = std::max(life.last, life.first);
-      try {
-        Dims dims;
-        for (const Dim& d : root.type.shape) dims.push_back(d.evaluate(symbols_));
-        // A profile may name any sizes; sums over all values must fit.
-        constexpr size_t most = size_t{1} << 40;
-        life.bytes = static_cast<int64_t>(std::min(operand_bytes(root.type.dtype, dims), most));
-      } catch (const Error&) {
-        life.bytes = 0;  // sizes without a value do not decide
-      }
-    }
-    alive_.assign(plan_.steps.size(), 0);
-    for (const Lifetime& life : lifetimes_) count(life, life.bytes);
-    peak_ = alive_.empty() ? 0 : *std::max_element(alive_.begin(), alive_.end());
-  }
-
-  void count(const Lifetime& life, int64_t bytes) {
-    for (size_t s = life.first; s < alive_.size() && s <= life.last; ++s) alive_[s] += bytes;
-  }
-
-  // Accounts for `part` lying in `whole`; false, with nothing changed, if the peak would grow.
   bool merge_memory(int32_t part, int32_t whole) {
-    Lifetime& inner = lifetimes_[static_cast<size_t>(part)];
-    Lifetime& outer = lifetimes_[static_cast<size_t>(plan_.root(whole))];
-    const Lifetime before = outer;
-    const bool counted = value(plan_.root(whole)).storage == Storage::arena;
-    count(inner, -inner.bytes);
-    if (counted) {
-      count(outer, -outer.bytes);
-      outer.first = std::min(outer.first, inner.first);
-      outer.last = std::max(outer.last, inner.last);
-      count(outer, outer.bytes);
-    }
-    const auto from = static_cast<int64_t>(std::min(outer.first, alive_.size()));
-    const auto to = static_cast<int64_t>(std::min(outer.last + 1, alive_.size()));
-    if (counted && from<to&& * std::max_element(alive_.begin() + from, alive_.begin() + to)> peak_) {
-      count(outer, -outer.bytes);
-      outer = before;
-      count(outer, outer.bytes);
-      count(inner, inner.bytes);
-      return false;
-    }
-    inner = {};
-    return true;
+    const int32_t root = plan_.root(whole);
+    return memory_.merge(part, root, value(root).storage == Storage::arena);
   }
 
   Plan& plan_;
   const Graph& graph_;
-  const SymbolBindings& symbols_;
   std::vector<Use> uses_;
-  std::vector<Lifetime> lifetimes_;  // of roots in the arena
-  std::vector<int64_t> alive_;       // bytes at each step
-  int64_t peak_ = 0;
+  AliveMemory memory_;
 };
 
 }  // namespace

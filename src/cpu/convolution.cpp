@@ -100,7 +100,7 @@ class DepthwiseProblem {
 
 class WinogradProblem {
  public:
-  static constexpr bool takes_slices = false;
+  static constexpr bool takes_slices = true;
 
   WinogradProblem(const ConvView& view, const KernelShapes& shapes, const WinogradWeights& weights)
       : weights_(weights), shape_(conv_shape(view, shapes)) {}

@@ -17,9 +17,9 @@
 #include "optimize/fold_affine_into_contract.h"
 #include "optimize/fold_constants.h"
 #include "optimize/fuse.h"
+#include "optimize/join_contractions.h"
 #include "optimize/join_transposes.h"
 #include "optimize/lower_precision.h"
-#include "optimize/merge_projections.h"
 #include "optimize/nest_concats.h"
 #include "optimize/recognize_activations.h"
 #include "optimize/recognize_attention.h"
@@ -95,7 +95,7 @@ constexpr Pass passes[] = {
     {"recognize_rotary_embedding", recognize_rotary_embedding, 0},
     {"transposes_past_products", transposes_past_products, 0},
     {"recognize_attention", recognize_attention, 0},
-    {"merge_projections", merge_projections, 0},
+    {"join_contractions", join_contractions, 0},
     {"compose_transposes", compose_transposes, 0},
 
     {"fuse", fuse, 0},

@@ -18,7 +18,7 @@
 #include "optimize/fold_affine_into_contract.h"
 #include "optimize/fold_constants.h"
 #include "optimize/fuse.h"
-#include "optimize/merge_projections.h"
+#include "optimize/join_contractions.h"
 #include "optimize/pass_test.h"
 #include "optimize/pipeline.h"
 #include "optimize/recognize_activations.h"
@@ -367,7 +367,7 @@ constexpr NamedPass all_passes[] = {
     {"recognize_masks", recognize_masks},
     {"recognize_activations", recognize_activations},
     {"recognize_attention", recognize_attention},
-    {"merge_projections", merge_projections},
+    {"join_contractions", join_contractions},
     {"compose_transposes", compose_transposes},
     {"eliminate_common_subexpressions", eliminate_common_subexpressions},
     {"fold_affine_into_contract", fold_affine_into_contract},

@@ -118,7 +118,7 @@ class RandomModel {
     const Value x = any();
     const char* window = pick(0, 3) ? "strides=[1, 1], pads=shape(1, 1, 1, 1), dilations=[1, 1]"
                                     : "strides=[1, 1], pads=shape(2, 2, 2, 2), dilations=[2, 2]";
-    switch (pick(0, 15)) {
+    switch (pick(0, 17)) {
       case 0: {
         const int64_t out = pick(1, 40);
         define(
@@ -175,6 +175,27 @@ class RandomModel {
         const std::string gate = next_name();
         body_ += fmt::format("%{} = pointwise {{function=sigmoid}} (%{})\n", gate, x.name);
         define(fmt::format("pointwise {{function=mul}} (%{}, %{})", x.name, gate), x.channels);
+        break;
+      }
+      case 13: {
+        // Some columns change, the others stay where they are.
+        if (x.channels < 2) return;
+        const int64_t first = pick(1, x.channels - 1), rest = x.channels - first;
+        const std::string a = next_name(), b = next_name(), c = next_name();
+        const auto slice = [&](const std::string& name, int64_t start, int64_t count) {
+          body_ += fmt::format("%{} = slice {{axes=[3], starts=shape({}), counts=shape({}), steps=[1]}} (%{})\n", name,
+                               start, count, x.name);
+        };
+        slice(a, 0, first);
+        slice(b, first, rest);
+        const bool behind = pick(0, 1) == 0;
+        const int64_t width = behind ? rest : first;
+        body_ += fmt::format("%{} = conv {{{}, channels_last=true}} (%{}, %{})\n", c, window, behind ? b : a,
+                             constant(fmt::format("{}, {}, 3, 3", width, width)));
+        const std::string sum = pick(0, 1) ? c : next_name();
+        if (sum != c) body_ += fmt::format("%{} = pointwise {{function=add}} (%{}, %{})\n", sum, c, behind ? b : a);
+        values_.push_back({behind ? a : b, behind ? first : rest});
+        define(fmt::format("concat {{axis=3}} (%{}, %{})", behind ? a : sum, behind ? sum : b), x.channels);
         break;
       }
       case 12: {
@@ -266,6 +287,51 @@ TEST(Slices, DenseBlockIsOneTensor) {
   ThreadPool pool(1);
   EXPECT_EQ(count_slices(compiled(graph, pool)), 4) << "a and b in ab, ab and c in abc";
   expect_as_reference(graph, {random_tensor(random, DType::f32, {2, 6, 6, 16})});
+}
+
+// Columns that are no longer needed make room for what is concatenated with the others. (The most memory is alive
+// before: what is a slice keeps the whole of it.)
+TEST(Slices, ConcatenationsInWhatTheyHaveASliceOf) {
+  Random random = test_random();
+  const auto model = [&](const std::string& rest) {
+    return with_random_weights(
+        "graph (%x: f32[n, 6, 6, 16]) {\n"
+        "const %u: f32[64, 16, 3, 3] = 1\nconst %w: f32[24, 64, 3, 3] = 1\nconst %v: f32[8, 8, 3, 3] = 1\n"
+        "%large = " +
+            conv + "(%x, %u)\n%ab = " + conv +
+            "(%large, %w)\n"
+            "%a = slice {axes=[3], starts=shape(0), counts=shape(8), steps=[1]} (%ab)\n"
+            "%b = slice {axes=[3], starts=shape(8), counts=shape(16), steps=[1]} (%ab)\n"
+            "%m = " +
+            conv + "(%a, %v)\n%c = " + conv + "(%m, %v)\n" + rest + "\n}",
+        random);
+  };
+  const std::string pool_of =
+      "pool {kind=max, kernel=[2, 2], strides=[2, 2], pads=shape(0, 0, 0, 0), dilations=[1, 1], channels_last=true} ";
+  const Tensor x = random_tensor(random, DType::f32, {2, 6, 6, 16});
+  const auto concats_in_operands = [&](const Graph& graph) {
+    ThreadPool pool(1);
+    const Engine engine = compiled(graph, pool);
+    int count = 0;
+    for (const PlanStep& step : engine.impl()->plan.steps)
+      if (step.op == "concat")
+        count += engine.impl()->plan.values[static_cast<size_t>(step.outputs[0])].storage == Storage::alias;
+    return count;
+  };
+  const Graph plain = model("%y = concat {axis=3} (%c, %b)\n%z = " + pool_of + "(%y)\nreturn %z");
+  EXPECT_EQ(concats_in_operands(plain), 1) << "nobody reads a when c is written";
+  expect_as_reference(plain, {x});
+  // A residual is read where the sum goes.
+  const Graph residual = model("%d = " + conv +
+                               "(%c, %v)\n%s = pointwise {function=add} (%d, %a)\n"
+                               "%y = concat {axis=3} (%s, %b)\n%z = " +
+                               pool_of + "(%y)\nreturn %z");
+  EXPECT_EQ(concats_in_operands(residual), 1);
+  expect_as_reference(residual, {x});
+  const Graph late =
+      model("%y = concat {axis=3} (%c, %b)\n%z = " + pool_of + "(%y)\n%p = " + pool_of + "(%a)\nreturn %z, %p");
+  EXPECT_EQ(concats_in_operands(late), 0) << "a is read later";
+  expect_as_reference(late, {x});
 }
 
 // Along the first axis that is not 1, parts are dense: any kernel takes them.
