@@ -8,7 +8,8 @@
 //   4096·k   the sections, in the order of the table, each at the next multiple of 4096; the file ends with the last
 //
 // All bytes between the parts are zero, and a reader insists on it. With that, a given list of sections has exactly one
-// encoding, and a change of any byte of a file is noticed.
+// encoding, and a change of any byte of a file is noticed: when it is opened, or, in a last section that the reader has
+// no use for yet, when that is used.
 #pragma once
 
 #include <cstddef>
