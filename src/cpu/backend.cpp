@@ -77,6 +77,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &integer_matmul_tactic,
     &integer_conv_tactic,
     &integer_depthwise_tactic,
+    &byte_pool_tactic,
     &dynamic_quantize_tactic,
     &gemm_bf16_tactic,
     &conv_bf16_tactic,

@@ -5,7 +5,8 @@
 
 namespace camshaft::cpu {
 
-/// ops::IntegerConv, channels-last and with constant weights, with whatever is fused behind it: the indirect product.
+/// ops::IntegerConv, channels-last, with whatever is fused behind it: the indirect product. Weights that are no
+/// constants are packed in each run.
 extern const CpuTactic integer_conv_tactic;
 /// The same of those with one channel a group and one kernel a channel.
 extern const CpuTactic integer_depthwise_tactic;

@@ -15,7 +15,7 @@ std::optional<IntegerConvView> view_integer_conv(const RegionView& region) {
   inputs.resize(5, -1);
   const ValueId weights = region.node.inputs[static_cast<size_t>(inputs[1])];
   const Shape& shape = region.graph.shape(weights);
-  if (!region.graph.is_constant(weights) || shape.size() < 3 || shape.size() > 5) return std::nullopt;
+  if (shape.size() < 3 || shape.size() > 5) return std::nullopt;
   Dims dims;
   for (const Dim& d : shape) {
     const auto size = d.as_constant();
@@ -23,7 +23,8 @@ std::optional<IntegerConvView> view_integer_conv(const RegionView& region) {
     dims.push_back(*size);
   }
   contract->anchor_inputs = {inputs[0], inputs[1], inputs[4]};
-  SpatialView spatial{std::move(*contract), {}, inputs[0], inputs[1], std::move(dims), true};
+  SpatialView spatial{
+      std::move(*contract), {}, inputs[0], inputs[1], std::move(dims), region.graph.is_constant(weights)};
   ConvView conv{std::move(spatial), ops::Conv{op->strides, op->pads, op->dilations, op->groups, true}};
   const auto dtype_of = [&](int32_t i) { return region.graph.type(region.node.inputs[static_cast<size_t>(i)]).dtype; };
   return IntegerConvView{std::move(conv), std::move(*epilogue), inputs[2],          inputs[3],

@@ -13,7 +13,8 @@ struct IntegerConvView {
   DType of_x = DType::u8, of_weights = DType::i8;
 };
 
-/// nullopt unless the region is a channels-last convolution of 8-bit numbers, of rank 3 to 5 and with constant weights.
+/// nullopt unless the region is a channels-last convolution of 8-bit numbers, of rank 3 to 5 and with weights of
+/// known sizes.
 std::optional<IntegerConvView> view_integer_conv(const RegionView& region);
 
 }  // namespace camshaft::cpu

@@ -1,6 +1,7 @@
 #include "cpu/integer_epilogue.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace camshaft::cpu {
 
@@ -62,15 +63,15 @@ std::optional<IntegerEpilogue> IntegerEpilogue::make(const RegionView& region, c
   }
   if (sums < 0) return std::nullopt;
 
-  // One number, or, where they are allowed, one a column.
-  const auto operand = [&](const ScalarInstruction& i, bool columns) -> std::optional<Operand> {
+  // One number, or one a column.
+  const auto operand = [&](const ScalarInstruction& i) -> std::optional<Operand> {
     if (i.kind == Kind::constant) return Operand{-1, static_cast<float>(i.number)};
     if (i.kind != Kind::load || i.dtype != DType::f32) return std::nullopt;
     const int32_t input = view.epilogue_loads[static_cast<size_t>(i.a)];
     if (input < 0) return std::nullopt;
     const OperandLayout layout =
         layout_of(region.graph.shape(region.node.inputs[static_cast<size_t>(input)]), view.result.shape);
-    if (layout != OperandLayout::scalar && !(columns && layout == OperandLayout::columns)) return std::nullopt;
+    if (layout != OperandLayout::scalar && layout != OperandLayout::columns) return std::nullopt;
     return Operand{input, 0};
   };
   const auto programmed = [&]() -> std::optional<IntegerEpilogue> {
@@ -81,16 +82,18 @@ std::optional<IntegerEpilogue> IntegerEpilogue::make(const RegionView& region, c
   const int32_t number = chain.cast(sums, DType::i32, DType::f32);
   const int32_t scaled = number < 0 ? -1 : chain.apply(number, ScalarFunction::mul);
   if (scaled < 0) return programmed();
-  const std::optional<Operand> scale = operand(chain.other_operand(scaled, number), true);
+  const std::optional<Operand> scale = operand(chain.other_operand(scaled, number));
   if (!scale) return programmed();
   e.scale_ = *scale;
 
   int32_t step = chain.apply(scaled, ScalarFunction::round);
   if (step >= 0) {
     if (const int32_t moved = chain.apply(step, ScalarFunction::add); moved >= 0) {
-      const std::optional<Operand> zero = operand(chain.other_operand(moved, step), false);
-      if (!zero) return programmed();
-      e.zero_ = *zero;
+      const ScalarInstruction& zero = chain.other_operand(moved, step);
+      constexpr double most = 1024;  // beyond all that 8 bits hold; no zero point is
+      if (zero.kind != Kind::constant || std::abs(zero.number) > most || zero.number != std::trunc(zero.number))
+        return programmed();
+      e.zero_ = static_cast<int32_t>(zero.number);
       step = moved;
     }
     const int32_t last = chain.reader(step);
@@ -116,7 +119,7 @@ std::optional<IntegerEpilogue> IntegerEpilogue::make(const RegionView& region, c
 
 bool IntegerEpilogue::reads(size_t i) const {
   const auto input = static_cast<int32_t>(i);
-  return input == scale_.input || input == zero_.input || (rest_ && rest_->reads(i));
+  return input == scale_.input || (rest_ && rest_->reads(i));
 }
 
 BoundIntegerEpilogue::BoundIntegerEpilogue(const IntegerEpilogue& epilogue, const KernelShapes& shapes, int64_t columns)
@@ -153,7 +156,7 @@ void BoundIntegerEpilogue::bind(const LaunchArguments& arguments, Int8Problem& p
     }
   }
   problem.scale = scale_.data();
-  problem.zero = e.zero_.input >= 0 ? floats(e.zero_.input)[0] : e.zero_.number;
+  problem.zero = e.zero_;
   problem.is_signed = e.is_signed_;
 }
 

@@ -29,7 +29,8 @@ class IntegerEpilogue {
   };
 
   Int8Result result_ = Int8Result::sums;
-  Operand scale_, zero_;
+  Operand scale_;
+  int32_t zero_ = 0;
   bool is_signed_ = false;
   std::optional<ContractEpilogue> rest_;  // behind the scale; or of the sums themselves
 };

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "cpu/kernels/byte_pool.h"
 #include "cpu/kernels/pool.h"
 #include "cpu/kernels/pool_indices.h"
 #include "cpu/simple_kernel.h"
@@ -56,6 +57,26 @@ std::shared_ptr<const Kernel> compile_pool(const RegionView& region, PackedConst
   return simple_kernel(make, false, SliceUse{pixels ? size_t{1} : 0, pixels});
 }
 
+bool is_byte(DType dtype) {
+  return dtype == DType::i8 || dtype == DType::u8;
+}
+
+std::optional<double> estimate_byte_pool(const RegionView& region) {
+  const auto* op = region.node.op.as<ops::Pool>();
+  if (!op || op->kind != ops::PoolKind::max || !is_byte(region.graph.type(region.node.inputs[0]).dtype) ||
+      !op->channels_last || op->kernel.size() > 3 || op->kernel.empty())
+    return std::nullopt;
+  return seconds_per_launch + 2 * bytes_at_optimum(region) * seconds_per_byte;
+}
+
+std::shared_ptr<const Kernel> compile_byte_pool(const RegionView& region, PackedConstants&) {
+  const auto make = [op = *region.node.op.as<ops::Pool>()](const KernelShapes& shapes) {
+    return [problem = spatial_pool(op, shapes), is_signed = shapes.inputs[0].dtype == DType::i8](
+               const LaunchArguments& a) { byte_max_pool(problem, is_signed, a.inputs[0], a.outputs[0], a.pool); };
+  };
+  return simple_kernel(make, false, SliceUse{1, true});
+}
+
 std::optional<double> estimate_pool_indices(const RegionView& region) {
   const auto* op = region.node.op.as<ops::MaxPoolIndices>();
   if (!op || region.graph.type(region.node.inputs[0]).dtype != DType::f32 || op->kernel.size() > 3 ||
@@ -94,6 +115,7 @@ SpatialPool spatial_pool(const ops::Pool& op, const KernelShapes& shapes) {
 }
 
 const CpuTactic pool_tactic{"pool", estimate_pool, compile_pool};
+const CpuTactic byte_pool_tactic{"byte_pool", estimate_byte_pool, compile_byte_pool};
 const CpuTactic pool_indices_tactic{"pool_indices", estimate_pool_indices, compile_pool_indices};
 
 }  // namespace camshaft::cpu

@@ -9,6 +9,8 @@
 namespace camshaft::cpu {
 
 extern const CpuTactic pool_tactic;
+/// Maxima of 8-bit integers, channels-last.
+extern const CpuTactic byte_pool_tactic;
 /// Where the maxima lie.
 extern const CpuTactic pool_indices_tactic;
 

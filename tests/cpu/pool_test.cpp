@@ -113,6 +113,36 @@ TEST(Pool, MaximaPassOverNan) {
 }
 
 // Rows longer than what is combined at once, windows larger than that, and what lies in the padding alone.
+TEST(BytePool, AgreesWithTheReference) {
+  RandomData data;
+  for_each_target([&] {
+    for (int round = 0; round < 40; ++round) {
+      const int64_t axes = data.integer(1, 3);
+      ops::Pool op;
+      op.kind = ops::PoolKind::max;
+      op.channels_last = true;
+      op.ceil_mode = data.coin();
+      Dims dims{data.integer(1, 2)};
+      Shape ends;
+      for (int64_t i = 0; i < axes; ++i) {
+        dims.push_back(data.integer(5, 12));
+        op.kernel.push_back(data.integer(1, 3));
+        op.strides.push_back(data.integer(1, 3));
+        op.dilations.push_back(data.integer(1, 2));
+        op.pads.emplace_back(data.integer(0, op.kernel.back() - 1));
+        ends.emplace_back(data.integer(0, op.kernel.back() - 1));
+      }
+      op.pads.insert(op.pads.end(), ends.begin(), ends.end());
+      dims.push_back(data.integer(1, 150));
+      Tensor x(data.coin() ? DType::i8 : DType::u8, dims);
+      for (size_t i = 0; i < x.bytes(); ++i) x.mutable_data()[i] = static_cast<std::byte>(data.integer(0, 255));
+      const NodeTest test(op, {x}, {}, "byte_pool");
+      test.check(1);
+      test.check(3);
+    }
+  });
+}
+
 TEST(Pool, LongRowsAndWideWindows) {
   Random random = test_random();
   for_each_target([&] {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "base/thread_pool.h"
 #include "cpu/kernels/targets.h"
@@ -34,8 +35,10 @@ using Tag = hn::ScalableTag<int32_t>;
 using Vec = hn::Vec<Tag>;
 
 // Two taps of a channel in the halves of each lane.
+template <class T>
 HWY_INLINE Vec pair_up(Vec first, Vec second) {
-  return hn::Or(hn::And(first, hn::Set(Tag(), 0xFFFF)), hn::ShiftLeft<16>(second));
+  if constexpr (std::is_signed_v<T>) first = hn::And(first, hn::Set(Tag(), 0xFFFF));
+  return hn::Or(first, hn::ShiftLeft<16>(second));
 }
 
 HWY_INLINE Vec add_pairs(Vec sum, Vec x, const int16_t* weights) {
@@ -52,16 +55,30 @@ HWY_INLINE Vec add_pairs(Vec sum, Vec x, const int16_t* weights) {
 #endif
 }
 
-// One vector of channels of one pixel; `load(tap)` gives a tap's.
-template <class Load>
-HWY_INLINE Vec channel_sums(const Int8DepthwiseProblem& p, int64_t channel, Load&& load) {
+// NV vectors of channels of one pixel, from `channel` on. `load(from)` gives a vector of them.
+template <class T, int NV, class Load>
+HWY_INLINE void channel_sums(const Int8DepthwiseProblem& p, const uint8_t* const* pointers, int64_t channel,
+                             Load&& load, int32_t* sums) {
   const Tag d;
+  constexpr int64_t lanes = HWY_LANES(int32_t);
   const int64_t taps = p.weights.taps, stride = p.weights.padded() * 2;
   const int16_t* weights = p.pairs + channel * 2;
-  Vec sum = hn::LoadU(d, p.begin + channel);
-  int64_t t = 0;
-  for (; t + 2 <= taps; t += 2, weights += stride) sum = add_pairs(sum, pair_up(load(t), load(t + 1)), weights);
-  return t < taps ? add_pairs(sum, pair_up(load(t), hn::Zero(d)), weights) : sum;
+  Vec sum[NV];
+#pragma GCC unroll 4
+  for (int v = 0; v < NV; ++v) sum[v] = hn::LoadU(d, p.begin + channel + v * lanes);
+  for (int64_t t = 0; t < taps; t += 2, weights += stride) {
+    const bool both = t + 1 < taps;
+    const auto* first = reinterpret_cast<const T*>(pointers[t * kBlockRows]) + channel;
+    const auto* second = both ? reinterpret_cast<const T*>(pointers[(t + 1) * kBlockRows]) + channel : first;
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) {
+      // The weight of a tap that is none is multiplied with 0.
+      const Vec more = both ? load(second + v * lanes) : hn::Zero(d);
+      sum[v] = add_pairs(sum[v], pair_up<T>(load(first + v * lanes), more), weights + v * lanes * 2);
+    }
+  }
+#pragma GCC unroll 4
+  for (int v = 0; v < NV; ++v) hn::StoreU(sum[v], d, sums + v * lanes);
 }
 
 template <class T>
@@ -69,21 +86,18 @@ void pixel_sums(const Int8DepthwiseProblem& p, const uint8_t* const* pointers, i
                 int32_t* sums) {
   const Tag d;
   const hn::Rebind<T, Tag> d8;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr int64_t lanes = HWY_LANES(int32_t);
+  const auto load = [&](const T* from) HWY_ATTR { return hn::PromoteTo(d, hn::LoadU(d8, from)); };
   int64_t i = 0;
-  for (; i + lanes <= columns; i += lanes) {
-    const Vec sum = channel_sums(p, first + i, [&](int64_t tap) HWY_ATTR {
-      return hn::PromoteTo(d, hn::LoadU(d8, reinterpret_cast<const T*>(pointers[tap * kBlockRows]) + first + i));
-    });
-    hn::StoreU(sum, d, sums + i);
-  }
-  if (i == columns) return;
-  const Vec sum = channel_sums(p, first + i, [&](int64_t tap) HWY_ATTR {
+  for (; i + 4 * lanes <= columns; i += 4 * lanes) channel_sums<T, 4>(p, pointers, first + i, load, sums + i);
+  for (; i + lanes <= columns; i += lanes) channel_sums<T, 1>(p, pointers, first + i, load, sums + i);
+  if (i >= columns) return;
+  const auto load_last = [&](const T* from) HWY_ATTR {
     HWY_ALIGN T last[HWY_LANES(int32_t)] = {};
-    std::memcpy(last, pointers[tap * kBlockRows] + first + i, static_cast<size_t>(columns - i));
+    std::memcpy(last, from, static_cast<size_t>(columns - i));
     return hn::PromoteTo(d, hn::LoadU(d8, last));
-  });
-  hn::StoreU(sum, d, sums + i);
+  };
+  channel_sums<T, 1>(p, pointers, first + i, load_last, sums + i);
 }
 
 void int8_depthwise_rows(const Int8DepthwiseProblem& p, int64_t begin, int64_t end, const uint8_t** pointers) {

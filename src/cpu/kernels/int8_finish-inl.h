@@ -61,35 +61,38 @@ HWY_INLINE void finish_scaled(const Int8Problem& p, const SumRow& s) {
   int64_t i = 0;
   for (; i + lanes <= s.columns; i += lanes)
     hn::StoreU(value_at(i, [&](const float* from) HWY_ATTR { return hn::LoadU(d, from); }), d, c + i);
-  if (i == s.columns) return;
+  if (i >= s.columns) return;
   const auto mask = hn::FirstN(d, static_cast<size_t>(s.columns - i));
   hn::BlendedStore(value_at(i, [&](const float* from) HWY_ATTR { return masked_load(mask, d, from); }), mask, d, c + i);
 }
 
-// As the reference has it: rounded to even, then moved by the zero point, then saturated; a NaN is 0.
+// As the reference has it: rounded to even, then moved by the zero point, then saturated; a NaN is 0. Bounds and zero
+// point are integers, so numbers may be cut off before they are rounded, and be moved after.
 template <class T>
 HWY_INLINE void finish_steps(const Int8Problem& p, const SumRow& s) {
   const FloatTag d;
   const SumTag di;
-  const hn::Rebind<T, SumTag> d8;
+  const hn::Rebind<uint8_t, SumTag> d8;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const FloatVec zero = hn::Set(d, p.zero);
-  const FloatVec lo = hn::Set(d, static_cast<float>(std::numeric_limits<T>::lowest()));
-  const FloatVec hi = hn::Set(d, static_cast<float>(std::numeric_limits<T>::max()));
-  T* c = static_cast<T*>(p.c) + s.row * p.ldc + s.col0;
-  for (int64_t i = 0; i < s.columns; i += lanes) {
-    const FloatVec number = hn::Mul(hn::ConvertTo(d, hn::LoadU(di, s.sums + i)), hn::LoadU(d, p.scale + s.col0 + i));
-    const FloatVec moved = hn::Add(hn::Round(number), zero);
-    const FloatVec step = hn::Min(hn::Max(hn::IfThenElseZero(hn::Eq(moved, moved), moved), lo), hi);
-    const auto bytes = hn::DemoteTo(d8, hn::ConvertTo(di, step));
-    if (i + lanes <= s.columns) {
-      hn::StoreU(bytes, d8, c + i);
-    } else {
-      HWY_ALIGN T last[HWY_LANES(int32_t)];
-      hn::StoreU(bytes, d8, last);
-      std::memcpy(c + i, last, static_cast<size_t>(s.columns - i));
-    }
-  }
+  const auto zero = static_cast<float>(p.zero);
+  const SumVec zeros = hn::Set(di, p.zero);
+  const FloatVec lo = hn::Set(d, static_cast<float>(std::numeric_limits<T>::lowest()) - zero);
+  const FloatVec hi = hn::Set(d, static_cast<float>(std::numeric_limits<T>::max()) - zero);
+  const FloatVec none = hn::Set(d, -zero);
+  const int32_t* HWY_RESTRICT sums = s.sums;
+  const float* HWY_RESTRICT scale = p.scale + s.col0;
+  uint8_t* HWY_RESTRICT c = static_cast<uint8_t*>(p.c) + s.row * p.ldc + s.col0;
+  const auto steps_at = [&](int64_t i) HWY_ATTR {
+    const FloatVec x = hn::Mul(hn::ConvertTo(d, hn::LoadU(di, sums + i)), hn::LoadU(d, scale + i));
+    const FloatVec inside = hn::Min(hn::Max(hn::IfThenElse(hn::Eq(x, x), x, none), lo), hi);
+    return hn::TruncateTo(d8, hn::BitCast(hn::RebindToUnsigned<SumTag>(), hn::Add(hn::NearestInt(inside), zeros)));
+  };
+  int64_t i = 0;
+  for (; i + lanes <= s.columns; i += lanes) hn::StoreU(steps_at(i), d8, c + i);
+  if (i >= s.columns) return;
+  HWY_ALIGN uint8_t last[HWY_LANES(int32_t)];
+  hn::StoreU(steps_at(i), d8, last);
+  std::memcpy(c + i, last, static_cast<size_t>(s.columns - i));
 }
 
 // All of it but activations and callbacks.

@@ -53,7 +53,7 @@ struct Int8Scratch {
     rows = std::max<int64_t>(1, std::min(rows, m));
     const auto take = [this](int64_t size) { return std::exchange(bytes, bytes + round_up(size, 64)); };
     pointers = take(rows * std::max<int64_t>(1, taps) * 8);
-    copies = take(rows * copy_stride);
+    copies = take(rows * copy_stride + Int8Rows::kRoom);
     row_sums = take(rows * 4);
     sums = take(blocks ? std::max(kBlockSums, kRowGrain * w.padded_columns()) * 4 : 0);
   }
@@ -83,15 +83,20 @@ void copy_int8_rows(const Int8Problem& p, const uint8_t** pointers, int64_t tap_
   const Int8Weights& w = *p.weights;
   const uint8_t bits = p.rows.flip ? 0x80 : 0;
   const int64_t depth = p.rows.depth;
+  // Two vectors whatever the depth: calls for 21 bytes each took half of a first layer's time. What is written too much
+  // the next piece overwrites, or the next row, or it lies before the end of the scratch memory.
+  const bool whole = p.rows.has_room && depth <= Int8Rows::kRoom && !p.rows.flip;
   for (int64_t r = 0; r < rows; ++r) {
     uint8_t* to = copies + r * stride;
     for (int64_t t = 0; t < p.rows.taps; ++t, to += depth) {
       const uint8_t* from = pointers[t * tap_stride + r];
-      if (!p.rows.flip) {
+      if (whole) {
+        std::memcpy(to, from, Int8Rows::kRoom);
+      } else if (!p.rows.flip) {
         std::memcpy(to, from, static_cast<size_t>(depth));
-        continue;
+      } else {
+        for (int64_t i = 0; i < depth; ++i) to[i] = from[i] ^ bits;
       }
-      for (int64_t i = 0; i < depth; ++i) to[i] = from[i] ^ bits;
     }
     std::memset(to, 0, static_cast<size_t>(w.layout.k * 4 - w.k()));
   }
@@ -134,7 +139,8 @@ void int8_run_target(const Int8Problem& p, const Share& share, void* workspace, 
   auto* block_sums = reinterpret_cast<int32_t*>(memory + scratch.sums);
   const bool copy = !p.rows.in_place();
   const auto* words = reinterpret_cast<const int32_t*>(p.packed);
-  const int64_t block_columns = (share.p1 - share.p0) * w.layout.width;
+  // Dense where these are all columns: then several rows go through a program at once.
+  const int64_t block_columns = std::min(w.columns, share.p1 * w.layout.width) - share.p0 * w.layout.width;
   const int64_t most = blocks ? std::max(kRowGrain, kBlockSums / std::max<int64_t>(1, block_columns)) : scratch.rows;
   const int64_t block_rows = std::min(scratch.rows, most);
 

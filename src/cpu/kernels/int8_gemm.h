@@ -53,6 +53,9 @@ struct Int8Rows {
   void (*fill)(const void* context, int64_t row0, int64_t rows, const uint8_t** pointers, int64_t stride) = nullptr;
   const void* context = nullptr;
   bool flip = false;  ///< A is i8
+  /// kRoom bytes behind every piece can be read.
+  bool has_room = false;
+  static constexpr int64_t kRoom = 32;
 
   /// Whether rows are read in place, and not copied first: their quads are those of the weights.
   bool in_place() const { return !flip && depth % 4 == 0 && (taps == 1 || depth >= 16); }
@@ -90,7 +93,7 @@ struct Int8Problem {
   void* finish_context = nullptr;
   const float* scale = nullptr;  ///< of all columns, and as many more as a panel has
   Epilogue epilogue;             ///< bias, residuals, activation and so on
-  float zero = 0;                ///< of `steps`
+  int32_t zero = 0;              ///< of `steps`; small
   bool is_signed = false;        ///< steps of i8
   int64_t row0 = 0, col0 = 0;    ///< where in the result, C and the operands of the epilogue the product lies
 
