@@ -39,10 +39,12 @@ std::shared_ptr<const Kernel> compile_layer_norm(const RegionView& region, Packe
         int64_t rows = 1, length = 1;
         const Dims& dims = shapes.inputs[0].dims;
         for (size_t d = 0; d < dims.size(); ++d) (static_cast<int64_t>(d) < op.axis ? rows : length) *= dims[d];
-        return [=, epsilon = static_cast<float>(op.epsilon), rms = op.root_mean_square](const LaunchArguments& a) {
+        const auto epsilon = static_cast<float>(op.epsilon), added = op.clamped ? 0 : epsilon;
+        const float least = op.clamped ? epsilon : 0;
+        return [=, rms = op.root_mean_square](const LaunchArguments& a) {
           const auto* x = input<float>(a, 0);
           if (rms) {
-            RmsNorm{rows, length, epsilon}.run(a.pool, x, input<float>(a, 1), output<float>(a, 0));
+            RmsNorm{rows, length, added, least}.run(a.pool, x, input<float>(a, 1), output<float>(a, 0));
           } else {
             LayerNorm{rows, length, epsilon}.run(a.pool, x, input<float>(a, 1), input<float>(a, 2),
                                                  output<float>(a, 0));

@@ -55,7 +55,7 @@ Rows rows_of(const ops::LayerNorm& op, const KernelShapes& shapes) {
     if (!shapes.inputs[i].dims.empty())
       require_equal(element_count(shapes.inputs[i].dims), length, "the length of a layer norm's scale or bias");
   Rows made(rows, length);
-  made.epsilon = op.epsilon;
+  (op.clamped ? made.least : made.epsilon) = op.epsilon;
   return made;
 }
 

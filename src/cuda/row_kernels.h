@@ -16,7 +16,7 @@ struct Rows {
   Divisor groups, run;
   uint32_t by_run = 0;
   int64_t outer = 0, inner = 0, pitch = 0;
-  double epsilon = 0, part = 0;
+  double epsilon = 0, part = 0, least = 0;
 
   Rows() = default;
   /// Dense rows. Throws Error(unsupported) when they have more than 2^31 elements together.

@@ -47,7 +47,7 @@ struct Moments {
 
 // Two passes: the sum of squares of differences does not cancel.
 template <class ForEach>
-Moments moments(int64_t count, double epsilon, bool root_mean_square, ForEach&& for_each) {
+Moments moments(int64_t count, double epsilon, bool root_mean_square, bool clamped, ForEach&& for_each) {
   Moments m;
   double sum = 0;
   if (!root_mean_square) {
@@ -56,7 +56,10 @@ Moments moments(int64_t count, double epsilon, bool root_mean_square, ForEach&& 
   }
   double squares = 0;
   for_each([&](double v) { squares += (v - m.mean) * (v - m.mean); });
-  m.scale = 1 / std::sqrt(squares / static_cast<double>(count) + epsilon);
+  const double mean_square = squares / static_cast<double>(count);
+  m.scale = 1 / std::sqrt(!clamped                ? mean_square + epsilon
+                          : mean_square < epsilon ? epsilon
+                                                  : mean_square);  // NaN stays
   return m;
 }
 
@@ -100,6 +103,7 @@ std::vector<Tensor> Softmax::evaluate(const EvalContext& context) const {
 std::vector<Inferred> LayerNorm::infer(const InferContext& context) const {
   check_float(name, context.dtype(0));
   check_axis(name, axis, context.rank(0));
+  if (clamped && !root_mean_square) fail_rule("a layer norm that takes the mean cannot be clamped");
   const Shape normalised(context.shape(0).begin() + axis, context.shape(0).end());
   if (context.has(1)) check_parameter(name, "the scale", context.type(1), normalised);
   if (context.has(2)) check_parameter(name, "the bias", context.type(2), normalised);
@@ -117,7 +121,7 @@ std::vector<Tensor> LayerNorm::evaluate(const EvalContext& context) const {
     std::vector<double> row(static_cast<size_t>(length));
     for (int64_t i = begin; i < end; ++i) {
       load_elements(in.dtype(), in.data(), i * length, 1, length, row.data());
-      const Moments m = moments(length, epsilon, root_mean_square, [&](auto&& take) {
+      const Moments m = moments(length, epsilon, root_mean_square, clamped, [&](auto&& take) {
         for (const double v : row) take(v);
       });
       for (size_t j = 0; j < row.size(); ++j) {
@@ -165,7 +169,7 @@ std::vector<Tensor> GroupNorm::evaluate(const EvalContext& context) const {
         return channels_last ? (image * positions + run) * channels + first_channel
                              : (image * channels + first_channel + run) * positions;
       };
-      const Moments m = moments(width * positions, epsilon, false, [&](auto&& take) {
+      const Moments m = moments(width * positions, epsilon, false, false, [&](auto&& take) {
         for (int64_t run = 0; run < runs; ++run) {
           load_elements(in.dtype(), in.data(), start(run), 1, length, values.data());
           for (int64_t i = 0; i < length; ++i) take(values[static_cast<size_t>(i)]);

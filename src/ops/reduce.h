@@ -60,17 +60,20 @@ struct Softmax {
 };
 
 /// (x - mean) / sqrt(variance + epsilon) · scale + bias over the axes from `axis` to the last; scale and bias (optional
-/// inputs 1 and 2) have the shape of those axes. `root_mean_square` leaves out the mean. Statistics in f32 or wider.
+/// inputs 1 and 2) have the shape of those axes. `root_mean_square` leaves out the mean;
+/// with it, `clamped` takes the larger of the mean square and epsilon instead of their sum. Statistics in f32 or wider.
 struct LayerNorm {
   static constexpr std::string_view name = "layer_norm";
   int64_t axis = -1;  ///< not negative in a graph
   double epsilon = 1e-5;
   bool root_mean_square = false;
+  bool clamped = false;
   template <class S, class V>
   static void reflect(S& self, V&& visit) {
     visit("axis", self.axis);
     visit("epsilon", self.epsilon);
     visit("root_mean_square", self.root_mean_square);
+    visit("clamped", self.clamped);
   }
   bool operator==(const LayerNorm&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;

@@ -141,7 +141,7 @@ class Deferral {
 
   void consider(const Node& node) {
     const auto* op = node.op.as<ops::LayerNorm>();
-    if (!op || node.outputs.size() != 1) return;
+    if (!op || op->clamped || node.outputs.size() != 1) return;
     const ValueId y = node.outputs[0];
     Norm norm;
     norm.x = node.inputs[0];

@@ -60,20 +60,58 @@ std::optional<Mean> MomentMatcher::centred(ValueId id) {
   return mean && *mean == Mean{difference[0], mean->axis} ? mean : std::nullopt;
 }
 
+// A mean of squares, or their sum, without an epsilon.
+std::optional<Variance> MomentMatcher::squares_of(ValueId id) {
+  if (const auto mean = mean_of_squares(id)) return Variance{.of = mean->of, .axis = mean->axis};
+  auto squares = reduced(ops::ReduceKind::sum_squares, id);
+  if (const auto sum = squares ? std::nullopt : reduced(ops::ReduceKind::sum, id)) {
+    const std::vector<ValueId> square = producers_.inputs_of(F::mul, sum->of);
+    if (!square.empty() && square[0] == square[1]) squares = Mean{square[0], sum->axis, true};
+  }
+  const auto count = squares ? elements_from(squares->axis, squares->of) : std::nullopt;
+  if (!count || *count < 1) return std::nullopt;
+  return Variance{.of = squares->of, .axis = squares->axis, .count = *count};
+}
+
 std::optional<Variance> MomentMatcher::variance_of(ValueId v) {
   const std::vector<ValueId> sum = producers_.inputs_of(F::add, v);
   for (size_t i = 0; i < sum.size(); ++i) {
     const auto epsilon = uniform_constant(graph_, sum[i]);
     if (!epsilon || !(*epsilon >= 0)) continue;
     const ValueId value = not_clamped_at_zero(sum[1 - i]);
-    if (const auto squares = mean_of_squares(value)) {
+    if (auto squares = squares_of(value)) {
+      squares->epsilon = *epsilon / squares->count;
       const auto x = centred(squares->of);
-      if (x && x->axis == squares->axis) return Variance{x->of, x->axis, *epsilon, true};
-      return Variance{squares->of, squares->axis, *epsilon, false};
+      squares->is_centred = x && x->axis == squares->axis;
+      if (squares->is_centred) squares->of = x->of;
+      return squares;
     }
     if (const auto x = difference_of_moments(value)) return Variance{x->of, x->axis, *epsilon, true};
   }
+  const std::vector<ValueId> larger = producers_.inputs_of(F::max, v);
+  for (size_t i = 0; i < larger.size(); ++i)
+    if (const auto found = clamped(larger[i], larger[1 - i], false)) return found;
   return std::nullopt;
+}
+
+std::optional<Variance> MomentMatcher::variance_of_root(ValueId id) {
+  if (const auto v = producers_.inputs_of(F::sqrt, id); !v.empty()) return variance_of(v[0]);
+  const std::vector<ValueId> larger = producers_.inputs_of(F::max, id);
+  for (size_t i = 0; i < larger.size(); ++i)
+    if (const auto v = producers_.inputs_of(F::sqrt, larger[i]); !v.empty())
+      if (const auto found = clamped(v[0], larger[1 - i], true)) return found;
+  return std::nullopt;
+}
+
+std::optional<Variance> MomentMatcher::clamped(ValueId value, ValueId bound, bool of_root) {
+  const auto least = uniform_constant(graph_, bound);
+  auto squares = squares_of(value);
+  if (!least || !squares || !(*least > 0)) return std::nullopt;
+  squares->epsilon = (of_root ? *least * *least : *least) / squares->count;
+  squares->is_clamped = true;
+  // A number that f32 rounds to 0 would divide by it.
+  constexpr double smallest = 0x1p-120;
+  return squares->epsilon >= smallest && std::isfinite(squares->epsilon) ? squares : std::nullopt;
 }
 
 // v of max(v, 0), for variances are no less.

@@ -17,12 +17,15 @@ struct Mean {
   bool operator==(const Mean&) const = default;
 };
 
-/// epsilon + the mean of the squares of `of`, or of its distances from its mean, over the axes from `axis` on.
+/// count · (epsilon + v), with v the mean of the squares of `of`, or of its distances from its mean, over the axes from
+/// `axis` on; clamped: count · max(epsilon, v).
 struct Variance {
   ValueId of = no_value;
   int64_t axis = 0;
   double epsilon = 0;
   bool is_centred = false;
+  bool is_clamped = false;
+  double count = 1;  ///< the elements, if they were summed
 };
 
 class MomentMatcher {
@@ -35,10 +38,14 @@ class MomentMatcher {
   std::optional<Mean> centred(ValueId id);
   /// Of squares; or E[x²] − E[x]², which loses digits where the mean is large. Either may be clamped at 0.
   std::optional<Variance> variance_of(ValueId id);
+  /// v of √v; also max(‖x‖, ε), the root of max(Σ x², ε²).
+  std::optional<Variance> variance_of_root(ValueId id);
 
  private:
   std::optional<Mean> reduced(ops::ReduceKind kind, ValueId id);
   std::optional<Mean> mean_of_squares(ValueId id);
+  std::optional<Variance> squares_of(ValueId id);
+  std::optional<Variance> clamped(ValueId value, ValueId bound, bool of_root);
   std::optional<Mean> difference_of_moments(ValueId id);
   std::optional<double> elements_from(int64_t axis, ValueId id) const;
   ValueId not_clamped_at_zero(ValueId id);

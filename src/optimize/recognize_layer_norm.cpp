@@ -1,8 +1,10 @@
 #include "optimize/recognize_layer_norm.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "graph/rewriter.h"
+#include "ops/element_io.h"
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
 #include "optimize/match.h"
@@ -40,33 +42,30 @@ class Recognizer {
   }
 
  private:
-  // Something times one number an element of the rows, or times nothing.
-  struct Scaled {
-    ValueId value = no_value, scale = no_value;
+  // scale / √variance. The scale may be any value, or none.
+  struct InverseRoot {
+    Variance variance;
+    ValueId scale = no_value;
   };
 
-  // v of 1 / √v, or of scale / √v. The scale may be any value.
-  std::optional<Scaled> inverse_root(ValueId id) {
-    if (const ValueId v = plain_inverse_root(id); v != no_value) return Scaled{v};
+  std::optional<InverseRoot> inverse_root(ValueId id) {
+    if (const auto v = plain_inverse_root(id)) return InverseRoot{*v};
     if (const std::vector<ValueId> quotient = producers_.inputs_of(F::div, id); !quotient.empty())
-      if (const auto v = producers_.inputs_of(F::sqrt, quotient[1]); !v.empty()) return Scaled{v[0], quotient[0]};
+      if (const auto v = moments_.variance_of_root(quotient[1])) return InverseRoot{*v, quotient[0]};
     const std::vector<ValueId> product = producers_.inputs_of(F::mul, id);
     for (size_t i = 0; i < product.size(); ++i)
-      if (const ValueId v = plain_inverse_root(product[i]); v != no_value) return Scaled{v, product[1 - i]};
+      if (const auto v = plain_inverse_root(product[i])) return InverseRoot{*v, product[1 - i]};
     return std::nullopt;
   }
 
-  ValueId plain_inverse_root(ValueId id) {
+  std::optional<Variance> plain_inverse_root(ValueId id) {
     if (const auto power = producers_.inputs_of(F::pow, id);
         !power.empty() && uniform_constant(graph_, power[1]) == -0.5)
-      return power[0];
-    const ValueId root = inverse(id);
-    if (root != no_value) {
-      const std::vector<ValueId> v = producers_.inputs_of(F::sqrt, root);
-      return v.empty() ? no_value : v[0];
-    }
+      return moments_.variance_of(power[0]);
+    if (const ValueId root = inverse(id); root != no_value) return moments_.variance_of_root(root);
     const std::vector<ValueId> v = producers_.inputs_of(F::sqrt, id);
-    return v.empty() ? no_value : inverse(v[0]);
+    const ValueId under = v.empty() ? no_value : inverse(v[0]);
+    return under == no_value ? std::nullopt : moments_.variance_of(under);
   }
 
   // x of 1 / x.
@@ -78,8 +77,8 @@ class Recognizer {
 
   ValueId normalize(F function, const Node& node) {
     if (function == F::div) {
-      const std::vector<ValueId> v = producers_.inputs_of(F::sqrt, node.inputs[1]);
-      return v.empty() ? no_value : normalize(node.inputs[0], {v[0]}, node);
+      const auto v = moments_.variance_of_root(node.inputs[1]);
+      return v ? normalize(node.inputs[0], {*v}, node) : no_value;
     }
     if (function != F::mul) return no_value;
     for (const size_t i : {size_t{0}, size_t{1}}) {
@@ -93,13 +92,11 @@ class Recognizer {
   static bool is_float(const TensorType& type) { return type.dtype == DType::f32 || type.dtype == DType::f64; }
 
   // d · scale / √v, where d may be a product with the scale instead.
-  ValueId normalize(ValueId d, const Scaled& inverse, const Node& node) {
-    const auto variance = moments_.variance_of(inverse.value);
-    if (!variance) return no_value;
-    if (is_numerator(d, *variance)) return add_norm(*variance, inverse.scale, node);
+  ValueId normalize(ValueId d, const InverseRoot& inverse, const Node& node) {
+    if (is_numerator(d, inverse.variance)) return add_norm(inverse.variance, inverse.scale, node);
     const std::vector<ValueId> product = producers_.inputs_of(F::mul, d);
     for (size_t i = 0; i < product.size() && inverse.scale == no_value; ++i)
-      if (is_numerator(product[i], *variance)) return add_norm(*variance, product[1 - i], node);
+      if (is_numerator(product[i], inverse.variance)) return add_norm(inverse.variance, product[1 - i], node);
     return no_value;
   }
 
@@ -114,9 +111,18 @@ class Recognizer {
     if (type != graph_.type(node.outputs[0]) || !is_float(type)) return no_value;
     std::vector<ValueId> inputs{variance.of};
     if (scale != no_value) inputs.push_back(row(scale, type, variance.axis));
+    if (variance.count != 1) inputs = {variance.of, divided_by_root(variance, scale == no_value ? scale : inputs[1])};
     if (inputs.back() == no_value) return no_value;
-    return graph_.add(ops::LayerNorm{variance.axis, variance.epsilon, !variance.is_centred}, std::move(inputs),
-                      graph_.value(node.outputs[0]).name, node.sources);
+    const ops::LayerNorm norm{variance.axis, variance.epsilon, !variance.is_centred, variance.is_clamped};
+    return graph_.add(norm, std::move(inputs), graph_.value(node.outputs[0]).name, node.sources);
+  }
+
+  // The scale of a norm whose squares were summed: over the root of their number.
+  ValueId divided_by_root(const Variance& variance, ValueId scale) {
+    const TensorType type = graph_.type(variance.of);
+    if (scale == no_value) scale = row(add_scalar(graph_, type.dtype, 1), type, variance.axis);
+    return scale == no_value ? no_value
+                             : multiplied(scale, add_scalar(graph_, type.dtype, 1 / std::sqrt(variance.count)));
   }
 
   // As TensorFlow spells it: x g + (shift - m g) of the mean m, with g = scale / √v.
@@ -143,8 +149,9 @@ class Recognizer {
     const auto of = moments_.mean_of(mean);
     if (!of || *of != Mean{x, of->axis} || type != graph_.type(node.outputs[0]) || !is_float(type)) return no_value;
     const auto inverse = inverse_root(factor);
-    const auto variance = inverse ? moments_.variance_of(inverse->value) : std::nullopt;
-    if (!variance || !variance->is_centred || variance->of != x || variance->axis != of->axis) return no_value;
+    const Variance* const variance = inverse ? &inverse->variance : nullptr;
+    if (!variance || !variance->is_centred || variance->count != 1 || variance->of != x || variance->axis != of->axis)
+      return no_value;
     const ValueId scales = inverse->scale == no_value ? no_value : row(inverse->scale, type, of->axis);
     const ValueId shifts = row(shift, type, of->axis);
     if ((inverse->scale != no_value && scales == no_value) || shifts == no_value) return no_value;
@@ -176,9 +183,10 @@ class Recognizer {
       inputs.resize(3, no_value);
       // A shift is added after the scale; there is none where the mean is not taken.
       const size_t slot = function == F::mul ? 1 : 2;
-      if (inputs[slot] != no_value || inputs[2] != no_value || (slot == 2 && op->root_mean_square)) continue;
-      inputs[slot] = row(node.inputs[1 - i], graph_.type(x), op->axis);
-      if (inputs[slot] == no_value) continue;
+      if (inputs[2] != no_value || (slot == 2 && op->root_mean_square)) continue;
+      const ValueId operand = row(node.inputs[1 - i], graph_.type(x), op->axis);
+      if (operand == no_value || (inputs[slot] != no_value && !is_readable_constant(graph_, inputs[slot]))) continue;
+      inputs[slot] = inputs[slot] == no_value ? operand : multiplied(inputs[slot], operand);
       while (inputs.back() == no_value) inputs.pop_back();
       return graph_.add(norm.op, inputs, graph_.value(node.outputs[0]).name,
                         merged_sources(norm.sources, node.sources));
@@ -191,14 +199,36 @@ class Recognizer {
     const Shape shape(type.shape.begin() + axis, type.shape.end());
     if (!is_readable_constant(graph_, id) || !is_static(shape) || graph_.type(id).dtype != type.dtype) return no_value;
     const Tensor& t = *graph_.value(id).constant;
-    if (t.dims().size() < shape.size() || t.dims().size() > type.shape.size()) return no_value;
-    const size_t lead = t.dims().size() - shape.size();
+    if (t.dims().size() > type.shape.size()) return no_value;
     Dims dims;
-    for (size_t d = 0; d < t.dims().size(); ++d) {
-      if (d < lead ? t.dims()[d] != 1 : t.dims()[d] != shape[d - lead].value()) return no_value;
-      if (d >= lead) dims.push_back(t.dims()[d]);
-    }
+    for (const Dim& d : shape) dims.push_back(d.value());
+    if (t.size() == 1) return repeated(id, dims);
+    if (t.dims().size() < shape.size()) return no_value;
+    const size_t lead = t.dims().size() - shape.size();
+    for (size_t d = 0; d < t.dims().size(); ++d)
+      if (t.dims()[d] != (d < lead ? 1 : dims[d - lead])) return no_value;
     return lead == 0 ? id : graph_.add_constant(graph_.value(id).name, t.reshaped(dims));
+  }
+
+  ValueId repeated(ValueId number, const Dims& dims) {
+    constexpr int64_t most = 1 << 20;
+    if (element_count(dims) > most) return no_value;
+    Tensor all(graph_.type(number).dtype, dims);
+    const double value = graph_.value(number).constant->to_doubles()[0];
+    ops::store_elements(all.dtype(), all.mutable_data(), 0, 1, all.size(),
+                        std::vector<double>(static_cast<size_t>(all.size()), value).data());
+    return graph_.add_constant(graph_.value(number).name, std::move(all));
+  }
+
+  // Two constants; the second may have one element.
+  ValueId multiplied(ValueId a, ValueId b) {
+    const Tensor& t = *graph_.value(a).constant;
+    std::vector<double> product = t.to_doubles();
+    const std::vector<double> factors = graph_.value(b).constant->to_doubles();
+    for (size_t i = 0; i < product.size(); ++i) product[i] *= factors[factors.size() == 1 ? 0 : i];
+    Tensor all(t.dtype(), t.dims());
+    ops::store_elements(all.dtype(), all.mutable_data(), 0, 1, all.size(), product.data());
+    return graph_.add_constant(graph_.value(a).name, std::move(all));
   }
 
   Graph& graph_;

@@ -6,9 +6,10 @@
 namespace camshaft {
 
 /// d / √(mean(d·d) + ε) over the last axes becomes a layer norm, of x where d is x − mean(x), else one without the
-/// mean; a constant factor and shift, one number an element of its rows, become its operands. The variance may also be
-/// written mean(x·x) − mean(x)²: that loses digits where the mean is large, which the norm does not. A norm between
-/// casts from and to a half type is one of that type.
+/// mean; constant factors and a shift, one number an element of its rows, become its operands. The variance may also be
+/// written mean(x·x) − mean(x)²: that loses digits where the mean is large, which the norm does not. x over its
+/// Euclidean norm, of at least ε, becomes a clamped one. A norm between casts from and to a half type is one of that
+/// type.
 void recognize_layer_norm(Graph& graph, const PassContext& context);
 
 }  // namespace camshaft

@@ -79,6 +79,13 @@ TEST(CudaLayerNorm, RowsOfManyLengths) {
         test.misaligned = true;
         test.check();
       }
+  // Clamped: some of the rows' mean squares are below the least one.
+  for (const DType dtype : {DType::f32, DType::f16, DType::f64})
+    for (const int64_t length : {3, 64, 20000})
+      NodeTest(ops::LayerNorm{1, 0.33, true, true},
+               {random_tensor(random, dtype, {20, length}), parameter(random, dtype, {length})}, "cuda_layer_norm",
+               2 * tolerance(dtype))
+          .check();
   const Tensor in = random_tensor(random, DType::f32, {3, 4, 5, 2});
   NodeTest(ops::LayerNorm{1, 1e-5}, {in, random_tensor(random, DType::f32, {4, 5, 2})}, "cuda_layer_norm", 4e-6)
       .check();

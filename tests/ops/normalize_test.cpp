@@ -59,6 +59,11 @@ TEST(LayerNorm, ByHand) {
   EXPECT_EQ(run_op(LayerNorm{1, 0}, {f32({1, 2}, {1, 3})})[0], f32({1, 2}, {-1, 1}));
   EXPECT_EQ(run_op(LayerNorm{1, 1e-30}, {x, f32({2}, {2, 3}), f32({2}, {10, 20})})[0], f32({2, 2}, {8, 23, 10, 20}));
   EXPECT_EQ(run_op(LayerNorm{1, 0, true}, {f32({1, 2}, {3, 3})})[0], f32({1, 2}, {1, 1}));
+  // Clamped: the larger of the mean square and epsilon, not their sum. NaN stays.
+  EXPECT_EQ(run_op(LayerNorm{1, 4, true, true}, {f32({3, 2}, {3, 3, 1, 1, 0, 0})})[0],
+            f32({3, 2}, {1, 1, 0.5, 0.5, 0, 0}));
+  EXPECT_TRUE(std::isnan(run_op(LayerNorm{1, 4, true, true}, {f32({1, 1}, {std::nanf("")})})[0].to_doubles()[0]));
+  EXPECT_THROW(run_op(LayerNorm{1, 4, false, true}, {x}), Error);
   // A large offset does not cancel the variance away.
   EXPECT_EQ(run_op(LayerNorm{0, 0}, {f32({2}, {16777214, 16777216})})[0], f32({2}, {-1, 1}));
 }

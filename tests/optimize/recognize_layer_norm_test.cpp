@@ -230,6 +230,43 @@ TEST(RecognizeLayerNorm, RootMeanSquareInOtherWords) {
                0);
 }
 
+// x / max(‖x‖, ε), and TensorFlow's x / √max(Σ x², ε); with factors behind it, as some have instead of an RMS norm.
+TEST(RecognizeLayerNorm, EuclideanNorm) {
+  const std::string constants = R"(const %least: f32[] = 0.75
+                 const %root: f32[] = 2
+                 const %w: f32[4] = [1, 2, 3, 4]
+                 )";
+  const std::string sums[] = {"%t = reduce {kind=sum_squares, axes=[2]} (%x)\n",
+                              "%s = pointwise {function=mul} (%x, %x)\n%t = reduce {axes=[2]} (%s)\n"};
+  const std::string bounded[] = {"%n = pointwise {function=sqrt} (%t)\n%c = pointwise {function=max} (%n, %least)\n",
+                                 "%b = pointwise {function=max} (%least, %t)\n%c = pointwise {function=sqrt} (%b)\n",
+                                 "%b = pointwise {function=add} (%t, %least)\n%c = pointwise {function=sqrt} (%b)\n"};
+  const std::string quotients[] = {
+      "%y = pointwise {function=div} (%x, %c)\n",
+      "%i = pointwise {function=reciprocal} (%c)\n%y = pointwise {function=mul} (%i, %x)\n"};
+  for (const std::string& sum : sums)
+    for (const std::string& bound : bounded)
+      for (const std::string& quotient : quotients) {
+        const Graph plain = expect_norms(constants + sum + bound + quotient + "return \"y\" = %y", 1);
+        EXPECT_EQ(plain.nodes.size(), 1U) << print(plain);
+        const Graph scaled =
+            expect_norms(constants + sum + bound + quotient + R"(%z = pointwise {function=mul} (%y, %root)
+                 %v = pointwise {function=mul} (%w, %z)
+                 return "v" = %v)",
+                         1);
+        EXPECT_EQ(scaled.nodes.size(), 1U) << print(scaled);
+      }
+  // A least number that f32 loses as a square; another value; another axis; a negative one; no number.
+  const std::string whole = constants + sums[0] + bounded[0] + quotients[0] + "return \"y\" = %y";
+  for (const auto& [from, to] :
+       {std::pair("= 0.75", "= 1e-20"), std::pair("(%x, %c)", "(%t, %c)"), std::pair("axes=[2]", "axes=[1]"),
+        std::pair("= 0.75", "= -0.75"), std::pair("(%n, %least)", "(%n, %t)")}) {
+    std::string text = whole;
+    text.replace(text.find(from), std::string(from).size(), to);
+    expect_norms(text, 0);
+  }
+}
+
 // What others read is computed beside the norm.
 TEST(RecognizeLayerNorm, MomentsThatOthersRead) {
   const Graph after = expect_norms(R"(const %epsilon: f32[] = 0.5

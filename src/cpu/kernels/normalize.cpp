@@ -116,7 +116,8 @@ void rms_rows(const RmsNorm& norm, int64_t begin, int64_t end, const float* x, c
   for (int64_t r = begin; r < end; ++r) {
     const float* from = x + r * norm.length;
     const double square = row_sum(from, norm.length, 0, Squared()) / static_cast<double>(norm.length);
-    const Vec inverse = hn::Set(Tag(), static_cast<float>(1 / std::sqrt(square + norm.epsilon))),
+    const double bounded = square < norm.least ? norm.least : square;  // NaN stays
+    const Vec inverse = hn::Set(Tag(), static_cast<float>(1 / std::sqrt(bounded + norm.epsilon))),
               zero = hn::Zero(Tag());
     apply_to_row(from, norm.length, zero, inverse, zero, scale, nullptr, y + r * norm.length);
   }

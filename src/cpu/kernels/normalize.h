@@ -22,10 +22,11 @@ struct LayerNorm {
            float* inverse_deviation = nullptr) const;
 };
 
-/// y[r, i] = x[r, i] / sqrt(mean of x[r]^2 + epsilon) * scale[i]; `scale` may be null.
+/// y[r, i] = x[r, i] / sqrt(max(mean of x[r]^2, least) + epsilon) * scale[i]; `scale` may be null.
 struct RmsNorm {
   int64_t rows = 0, length = 0;
   float epsilon = 1e-5f;
+  float least = 0;
 
   void run(ThreadPool& pool, const float* x, const float* scale, float* y) const;
 };

@@ -66,7 +66,7 @@ __device__ __forceinline__ void normalize_held(const Rows& shape, const Element*
       for (int v = 0; v < V; ++v) squares = multiply_add(widen(x[v]) - mean, widen(x[v]) - mean, squares);
     });
   squares = combine_group(squares, shape.lanes, scratch, plus);
-  const Wide factor = Wide(1) / sqrt(squares * Wide(shape.part) + Wide(shape.epsilon));
+  const Wide factor = shape.norm_factor(squares * Wide(shape.part));
   if (active)
     held.each(shape, [&](u32 at, int, const Element(&x)[V]) {
       Wide y[V];
@@ -108,7 +108,7 @@ __device__ __forceinline__ void normalize_long(const Rows& shape, const Element*
 #pragma unroll
   for (int v = 1; v < V; ++v) squares[0] += squares[v];
   const Wide total = combine_group(squares[0], shape.lanes, scratch, plus);
-  const Wide factor = Wide(1) / sqrt(total * Wide(shape.part) + Wide(shape.epsilon));
+  const Wide factor = shape.norm_factor(total * Wide(shape.part));
   if (active)
     each_chunk<V>(shape, in + begin, [&](u32 at, Wide(&x)[V]) {
       alignas(16) ScaleElement s[V];

@@ -10,6 +10,14 @@ struct Rows {
   u32 by_run;        ///< whether each run has one parameter; else each element of a run
   i64 outer, inner, pitch;
   f64 epsilon, part; ///< of normalisations; 1 / length
+  f64 least;         ///< of the mean square
+
+  /// 1 / sqrt(variance + epsilon)
+  template <class T>
+  __device__ __forceinline__ T norm_factor(T variance) const {
+    const T bounded = variance < T(least) ? T(least) : variance;  // NaN stays
+    return T(1) / sqrt(bounded + T(epsilon));
+  }
 
   __device__ __forceinline__ u32 row() const {
     return blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes;
