@@ -8,6 +8,7 @@
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
 #include "ops/resize.h"
+#include "ops/rotary_embedding.h"
 #include "optimize/access_space.h"
 
 namespace camshaft {
@@ -48,6 +49,16 @@ std::optional<ops::Attention> reading_columns(ops::Attention op, const Node& nod
   return op;
 }
 
+std::optional<ops::RotaryEmbedding> reading_columns(ops::RotaryEmbedding op, const Columns& columns) {
+  Shape access = op.x, sizes = op.axes;
+  sizes.push_back(op.shape.back());  // elements of its rows are neighbours
+  access.emplace_back(1);
+  const auto there = moved(access, sizes, columns);
+  if (!there) return std::nullopt;
+  op.x.assign(there->begin(), there->end() - 1);
+  return op;
+}
+
 const ops::Concat* as_concat_of_columns(const Graph& graph, const Node& node) {
   const auto* op = node.op.as<ops::Concat>();
   return op && op->axis + 1 == static_cast<int64_t>(graph.shape(node.outputs[0]).size()) ? op : nullptr;
@@ -68,14 +79,22 @@ std::optional<int64_t> column_of(const Graph& graph, const Node& concat, ValueId
 }  // namespace
 
 bool reads_through_strides(const Node& node, ValueId id) {
-  return node.op.as<ops::Attention>() && std::find(node.inputs.begin() + 3, node.inputs.end(), id) == node.inputs.end();
+  const size_t operands = node.op.as<ops::Attention>() ? 3 : node.op.as<ops::RotaryEmbedding>() ? 1 : 0;
+  const auto behind = node.inputs.begin() + static_cast<int64_t>(std::min(operands, node.inputs.size()));
+  return operands > 0 && std::find(behind, node.inputs.end(), id) == node.inputs.end();
 }
 
 std::optional<Node> reading_columns(const Node& node, ValueId id, ValueId joined, const Columns& columns) {
-  const auto op = reading_columns(*node.op.as<ops::Attention>(), node, id, columns);
-  if (!op) return std::nullopt;
   Node reader = node;
-  reader.op = *op;
+  if (const auto* attention = node.op.as<ops::Attention>()) {
+    const auto op = reading_columns(*attention, node, id, columns);
+    if (!op) return std::nullopt;
+    reader.op = *op;
+  } else {
+    const auto op = reading_columns(*node.op.as<ops::RotaryEmbedding>(), columns);
+    if (!op) return std::nullopt;
+    reader.op = *op;
+  }
   std::replace(reader.inputs.begin(), reader.inputs.end(), id, joined);
   return reader;
 }

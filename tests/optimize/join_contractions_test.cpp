@@ -1,5 +1,7 @@
 #include "optimize/join_contractions.h"
 
+#include <map>
+
 #include "optimize/pass_test.h"
 
 namespace camshaft {
@@ -50,6 +52,27 @@ TEST(JoinContractions, TransposedWeightsOfKeyAndValue) {
                                  value=shape(1, 2, 2), result=shape(0, 1, 1), shape=shape(n)} (%x, %p, %p)
                  return "y" = %y)",
               inputs);
+}
+
+// Two heads of two elements for the query, one for the key; rotary embeddings read them where they are.
+TEST(JoinContractions, QueryAndKeyOfRotaryEmbeddings) {
+  const std::string rest =
+      R"(%q1 = rotary_embedding {rotated=2, axes=shape(2, n), x=shape(QUERY), cosine=shape(0, 0, 1, 0, 1),
+                                 sine=shape(0, 0, 1, 0, 1), shape=shape(2, n, 2)} (QVALUE, %c, %s)
+         %k1 = rotary_embedding {rotated=2, axes=shape(1, n), x=shape(KEY), cosine=shape(0, 0, 1, 0, 1),
+                                 sine=shape(0, 0, 1, 0, 1), shape=shape(1, n, 2)} (KVALUE, %c, %s)
+         return "q" = %q1, "k" = %k1)";
+  const auto with = [&](std::string text, const std::map<std::string, std::string>& words) {
+    for (const auto& [word, by] : words) text.replace(text.find(word), word.size(), by);
+    return text;
+  };
+  expect_pass(join_contractions,
+              "const %a: f32[2, 4] = [1, 2, 3, 4, 5, 6, 7, 8]\nconst %b: f32[2, 2] = [1, 2, 3, 4]\n"
+              "%q = matmul (%x, %a)\n%k = matmul (%x, %b)\n" +
+                  with(rest, {{"QUERY", "0, 2, 4"}, {"KEY", "0, 0, 2"}, {"QVALUE", "%q"}, {"KVALUE", "%k"}}),
+              "const %w: f32[2, 6] = [1, 2, 3, 4, 1, 2, 5, 6, 7, 8, 3, 4]\n%p = matmul (%x, %w)\n" +
+                  with(rest, {{"QUERY", "0, 2, 6"}, {"KEY", "4, 0, 6"}, {"QVALUE", "%p"}, {"KVALUE", "%p"}}),
+              "%x: f32[n, 2], %c: f32[n, 1], %s: f32[n, 1]");
 }
 
 TEST(JoinContractions, ScalarsAreNoBiases) {
