@@ -105,11 +105,13 @@ ops::Rounding rounding_of(const BuildOptions& options, const Backend& backend, D
 }
 
 void warn_of_unused(const BuildOptions& options, const Backend& backend, const PassContext& passes) {
-  const bool stores = passes.storage != DType::f32, rounds = passes.rounding != ops::Rounding::none;
+  const bool stores = passes.storage != DType::f32;
   if ((options.fp16 || options.bf16) && !stores && passes.rounding != ops::Rounding::bf16)
     log_warning(fmt::format("{} has no kernels that are faster in {}: the engine is built in fp32",
                             backend.device().name, options.fp16 ? "fp16" : "bf16"));
-  if (options.tf32 && !rounds)
+  if (options.tf32 && passes.rounding == ops::Rounding::bf16)
+    log_warning("products of fp32 take operands rounded to bf16, which is faster here than TF32");
+  else if (options.tf32 && passes.rounding != ops::Rounding::tf32)
     log_warning(
         fmt::format("{} has no kernels that are faster in TF32: products of fp32 stay exact", backend.device().name));
 }

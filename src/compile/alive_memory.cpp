@@ -56,7 +56,8 @@ bool AliveMemory::merge(int32_t part, int32_t whole, bool counted) {
   }
   const auto from = static_cast<int64_t>(std::min(outer.first, alive_.size()));
   const auto to = static_cast<int64_t>(std::min(outer.last + 1, alive_.size()));
-  if (counted && from<to&& * std::max_element(alive_.begin() + from, alive_.begin() + to)> peak_) {
+  const auto most = std::max_element(alive_.begin() + from, alive_.begin() + std::max(from, to));
+  if (counted && from<to&& * most> peak_) {
     count(outer, -outer.bytes);
     outer = before;
     count(outer, outer.bytes);

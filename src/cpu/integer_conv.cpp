@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compile/shape_check.h"
 #include "cpu/integer_conv_view.h"
 #include "cpu/integer_operands.h"
 #include "cpu/integer_weights.h"
@@ -32,6 +33,9 @@ class IntegerConvLaunch final : public Launch {
     input_bytes_ = element_count(x);
     x_ = {view.of_x, nullptr, count(view.x_zero)};
     w_ = {view.of_weights, nullptr, count(view.weights_zero)};
+    if (view.x_zero >= 0) require_equal(x_.count, 1, "the number of zero points of the input");
+    if (view.weights_zero >= 0 && w_.count != 1)
+      require_equal(w_.count, plan_.shape().out_channels, "the number of zero points of the weights");
   }
 
   size_t workspace_bytes() const override { return static_cast<size_t>(copy_at() + copy_bytes()); }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "compile/layout_text.h"
+#include "compile/shape_check.h"
 #include "cpu/integer_conv.h"
 #include "cpu/integer_conv_view.h"
 #include "cpu/integer_operands.h"
@@ -31,6 +32,9 @@ class IntegerDepthwiseLaunch final : public Launch {
     const auto count = [&](int32_t i) { return i < 0 ? 0 : element_count(shapes.inputs[static_cast<size_t>(i)].dims); };
     x_ = {view.of_x, nullptr, count(view.x_zero)};
     w_ = {view.of_weights, nullptr, count(view.weights_zero)};
+    if (view.x_zero >= 0) require_equal(x_.count, 1, "the number of zero points of the input");
+    if (view.weights_zero >= 0 && w_.count != 1)
+      require_equal(w_.count, plan_.shape().out_channels, "the number of zero points of the weights");
     problem_.plan = &plan_;
     problem_.weights = weights_of(view);
     problem_.is_signed = view.of_x == DType::i8;

@@ -111,6 +111,7 @@ class Recognizer {
     if (type != graph_.type(node.outputs[0]) || !is_float(type)) return no_value;
     std::vector<ValueId> inputs{variance.of};
     if (scale != no_value) inputs.push_back(row(scale, type, variance.axis));
+    if (inputs.back() == no_value) return no_value;
     if (variance.count != 1) inputs = {variance.of, divided_by_root(variance, scale == no_value ? scale : inputs[1])};
     if (inputs.back() == no_value) return no_value;
     const ops::LayerNorm norm{variance.axis, variance.epsilon, !variance.is_centred, variance.is_clamped};

@@ -268,6 +268,26 @@ TEST(RecognizeLayerNorm, EuclideanNorm) {
 }
 
 // What others read is computed beside the norm.
+// A scale that is no constant, and one that is another number for each row.
+TEST(RecognizeLayerNorm, EuclideanNormsOfOtherScalesStay) {
+  const std::string norm = R"(
+                 %s = pointwise {function=mul} (%x, %x)
+                 %v = reduce {kind=sum, axes=[2]} (%s)
+                 %e = pointwise {function=add} (%v, %epsilon)
+                 %r = pointwise {function=sqrt} (%e)
+                 )";
+  const std::string epsilon = "const %epsilon: f32[] = 0.5\n";
+  expect_unchanged(recognize_layer_norm, epsilon + norm + R"(%q = pointwise {function=div} (%g, %r)
+                 %y = pointwise {function=mul} (%x, %q)
+                 return "y" = %y)",
+                   input + ", %g: f32[1]");
+  expect_unchanged(recognize_layer_norm, epsilon + "const %rows: f32[5, 1] = [1, 2, 3, 4, 5]" + norm + R"(
+                 %d = pointwise {function=mul} (%x, %rows)
+                 %y = pointwise {function=div} (%d, %r)
+                 return "y" = %y)",
+                   input);
+}
+
 TEST(RecognizeLayerNorm, MomentsThatOthersRead) {
   const Graph after = expect_norms(R"(const %epsilon: f32[] = 0.5
                  %m = reduce {kind=mean, axes=[2]} (%x)

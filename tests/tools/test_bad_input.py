@@ -206,6 +206,26 @@ def test_malformed_shapes(shape, engine, tmp_path):
     )
 
 
+@pytest.mark.parametrize("groups", [1, 8])
+def test_zero_points_that_do_not_fit(groups, tmp_path):
+    """Their number is known only when running."""
+    graph = helper.make_graph(
+        [helper.make_node("ConvInteger", ["x", "w", "", "zero"], ["y"], "conv", group=groups)],
+        "g",
+        [
+            helper.make_tensor_value_info("x", TensorProto.UINT8, [1, 8, 6, 6]),
+            helper.make_tensor_value_info("zero", TensorProto.UINT8, ["z"]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.INT32, None)],
+        [onnx.numpy_helper.from_array(np.ones((8, 8 // groups, 3, 3), np.uint8), "w")],
+    )
+    path, engine = tmp_path / "m.onnx", tmp_path / "m.engine"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    camshaft("build", path, "-o", engine, "--no-verify", "--tuning", "heuristic")
+    x = np.ones((1, 8, 6, 6), np.uint8)
+    run_refused(engine, {"x": x, "zero": np.zeros(3, np.uint8)}, tmp_path, "zero points", "3", "8")
+
+
 def test_inputs_that_are_no_npz(engine, tmp_path):
     (tmp_path / "in.npz").write_text("not a zip file")
     refused(

@@ -1,6 +1,6 @@
-// f32 convolution on channels-last (NDHWC) tensors, as a matrix product whose rows are found through pointers, so
-// that no im2col matrix is built (Dukhan, "The Indirect Convolution Algorithm", 2019). 2-D is the case of depth 1, 1-D
-// that of height 1 too.
+// Convolution on channels-last (NDHWC) tensors as a matrix product whose rows are found through pointers, so that no
+// im2col matrix is built (Dukhan, "The Indirect Convolution Algorithm", 2019): conv() in f32, a ConvPlan for elements
+// of any type. 2-D is the case of depth 1, 1-D that of height 1 too.
 //
 // Use: conv_weights() + pack once per model; ConvPlan once per shape; conv() per run.
 #pragma once
@@ -102,10 +102,10 @@ class ConvPlan {
   ConvShape shape_;
   Method method_ = Method::kernel_points;
   bool padded_copy_ = false;
-  int64_t taps_ = 1, depth_ = 0;        // pieces of K, floats in a piece
-  int64_t image_stride_ = 0;            // floats from image to image, of the input or its padded copy
+  int64_t taps_ = 1, depth_ = 0;        // pieces of K, elements in a piece
+  int64_t image_stride_ = 0;            // elements from image to image, of the input or its padded copy
   int64_t taps_h_ = 1, taps_w_ = 1;     // taps_h_: lines of the kernel, of all depths
-  std::vector<int64_t> row_offset_;     // [out_d * out_h][taps_h]: floats from the image's start, -1 in the padding
+  std::vector<int64_t> row_offset_;     // [out_d * out_h][taps_h]: elements from the image's start, -1 in the padding
   std::vector<int64_t> column_offset_;  // [out_w][taps_w]
   std::vector<float> zeros_;            // what padding points at: `depth_` floats
 };
