@@ -32,7 +32,7 @@ void BuildArguments::add_to(CLI::App& command, const char* shapes_help) {
       ->type_name("IN.npz")
       ->group("Verification");
   command.add_option("--shapes", shapes, shapes_help)
-      ->type_name("NAME:SHAPE")
+      ->type_name("NAME:SHAPE[,NAME:SHAPE…]")
       ->allow_extra_args(false)
       ->group("Shapes");
 }

@@ -184,13 +184,16 @@ Command add_build_command(CLI::App& app) {
   command->add_flag("--no-verify", arguments->no_verify, "Do not compare the engine with the reference evaluation")
       ->group("Verification");
   const auto add_shapes = [&](const char* name, std::vector<std::string>& target, const char* help) {
-    command->add_option(name, target, help)->type_name("NAME:SHAPE")->allow_extra_args(false)->group("Shapes");
+    command->add_option(name, target, help)
+        ->type_name("NAME:SHAPE[,NAME:SHAPE…]")
+        ->allow_extra_args(false)
+        ->group("Shapes");
   };
   add_shapes("--min-shapes", arguments->profiles.min, "Smallest shapes that the engine must take");
   add_shapes("--opt-shapes", arguments->profiles.opt, "Shapes to tune for");
   add_shapes("--max-shapes", arguments->profiles.max, "Largest shapes that the engine must take");
   command->add_option("--debug-tensors", arguments->debug_tensors, "Tensors to keep through fusion, as further outputs")
-      ->type_name("NAME")
+      ->type_name("NAME[,NAME…]")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->group("Debugging");

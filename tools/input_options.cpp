@@ -42,7 +42,7 @@ void InputOptions::add_to(CLI::App& command) {
       ->group("Inputs");
   command
       .add_option("--shapes", shapes, "Shapes of the inputs that are made up, and to tune a model for: x:1x3x224x224")
-      ->type_name("NAME:SHAPE")
+      ->type_name("NAME:SHAPE[,NAME:SHAPE…]")
       ->allow_extra_args(false)
       ->group("Inputs");
   command.add_option("--seed", seed, "Of the made-up inputs (default: 0)")->type_name("N")->group("Inputs");
