@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -32,6 +33,20 @@ class Rewriter {
   void keep(Node&& node);
   /// From here on, uses of `old` read `replacement`.
   void replace(ValueId old, ValueId replacement);
+  /// The whole walk, for passes that put one value in the place of a node's only result: `replacement(node)` gives it,
+  /// or no_value to keep the node, whose inputs are resolved.
+  template <class F>
+  void replace_each(F&& replacement) {
+    for (Node& node : old_nodes_) {
+      resolve(node);
+      if (const ValueId value = replacement(std::as_const(node)); value != no_value) {
+        replace(node.outputs[0], value);
+      } else {
+        keep(std::move(node));
+      }
+    }
+    finish();
+  }
   bool changed() const { return changed_; }
   /// Redirects graph outputs, removes dead nodes. Must be called once, at the end.
   void finish();

@@ -16,15 +16,7 @@ class Recognizer {
   explicit Recognizer(Graph& graph) : graph_(graph), rewriter_(graph), producers_(graph) {}
 
   void run() {
-    for (Node& node : rewriter_.nodes()) {
-      rewriter_.resolve(node);
-      if (const ValueId replacement = recognize(node); replacement != no_value) {
-        rewriter_.replace(node.outputs[0], replacement);
-      } else {
-        rewriter_.keep(std::move(node));
-      }
-    }
-    rewriter_.finish();
+    rewriter_.replace_each([&](const Node& node) { return recognize(node); });
   }
 
  private:

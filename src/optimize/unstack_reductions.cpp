@@ -20,15 +20,7 @@ class Unstacker {
   explicit Unstacker(Graph& graph) : graph_(graph), uses_(graph), rewriter_(graph), producers_(graph) {}
 
   void run() {
-    for (Node& node : rewriter_.nodes()) {
-      rewriter_.resolve(node);
-      const ValueId sum = unstacked(node);
-      if (sum == no_value)
-        rewriter_.keep(std::move(node));
-      else
-        rewriter_.replace(node.outputs[0], sum);
-    }
-    rewriter_.finish();
+    rewriter_.replace_each([&](const Node& node) { return unstacked(node); });
   }
 
  private:
