@@ -3,21 +3,14 @@
 #include <algorithm>
 
 #include "ops/contract.h"
-#include "ops/quantized.h"
+#include "ops/contraction.h"
 #include "ops/region.h"
 
 namespace camshaft {
 
 namespace {
 
-using IsAnchor = bool (*)(const Node& node);
-
-bool is_contraction(const Node& node) {
-  return node.op.as<ops::MatMul>() || node.op.as<ops::Conv>() || node.op.as<ops::ConvTranspose>();
-}
-bool is_integer_contraction(const Node& node) {
-  return node.op.as<ops::IntegerMatMul>() || node.op.as<ops::IntegerConv>();
-}
+using IsAnchor = bool (*)(const Op& op);
 
 // Takes the nodes of norms out of a body, so that it is pointwise behind the contraction. `means` and `factors`: the
 // values that a row_norm computes, for nobody computes them any more. False where there is more than a view has room
@@ -47,7 +40,7 @@ bool take_norms(Graph& body, ContractView& view, ValueId& means, ValueId& factor
 
 std::optional<ContractView> view_behind(IsAnchor is_anchor, const RegionView& region, bool with_norms) {
   ContractView view;
-  if (is_anchor(region.node)) {
+  if (is_anchor(region.node.op)) {
     view.anchor = &region.node;
     for (size_t i = 0; i < region.node.inputs.size(); ++i)
       view.anchor_inputs.push_back(region.node.inputs[i] == no_value ? -1 : static_cast<int32_t>(i));
@@ -56,7 +49,7 @@ std::optional<ContractView> view_behind(IsAnchor is_anchor, const RegionView& re
   }
   if (!region.node.op.as<ops::Region>() || region.node.bodies.size() != 1) return std::nullopt;
   const Graph& whole = region.node.bodies[0];
-  if (whole.nodes.empty() || !is_anchor(whole.nodes[0])) return std::nullopt;
+  if (whole.nodes.empty() || !is_anchor(whole.nodes[0].op)) return std::nullopt;
   Graph stripped;
   ValueId means = no_value, factors = no_value;
   const bool has_norms = with_norms && std::any_of(whole.nodes.begin(), whole.nodes.end(), [](const Node& node) {
@@ -97,11 +90,11 @@ std::optional<ContractView> view_behind(IsAnchor is_anchor, const RegionView& re
 }  // namespace
 
 std::optional<ContractView> view_contract(const RegionView& region, bool with_norms) {
-  return view_behind(is_contraction, region, with_norms);
+  return view_behind(ops::is_float_contraction, region, with_norms);
 }
 
 std::optional<ContractView> view_integer_contract(const RegionView& region) {
-  return view_behind(is_integer_contraction, region, false);
+  return view_behind(ops::is_integer_contraction, region, false);
 }
 
 }  // namespace camshaft

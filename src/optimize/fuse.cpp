@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "ops/contraction.h"
 #include "optimize/fusion_notes.h"
 #include "optimize/match.h"
 
@@ -18,7 +19,7 @@ class Fuser {
 
   void run(PassNotes* notes) {
     for (auto n = static_cast<int32_t>(graph_.nodes.size()); n-- > 0;)
-      if (is_contraction(node(n)) && unit_of_[static_cast<size_t>(n)] < 0) claim_epilogue(n);
+      if (ops::is_contraction(node(n).op) && unit_of_[static_cast<size_t>(n)] < 0) claim_epilogue(n);
     make_pointwise_groups();
     if (notes) note_partings(graph_, uses_, units_, unit_of_, *notes);
     rebuild();
@@ -54,7 +55,7 @@ class Fuser {
     const TensorType result = graph_.type(result_id);
     std::vector<int32_t> inside{anchor};
     size_t good = 1;
-    const bool is_integer = is_integer_contraction(node(anchor));
+    const bool is_integer = ops::is_integer_contraction(node(anchor).op);
     if (is_floating(result.dtype) || is_integer) {
       std::map<ValueId, size_t> open;  // readers that are not inside
       std::set<int32_t> waiting;
@@ -233,7 +234,7 @@ class Fuser {
     for (const int32_t n : unit.nodes) {
       const Node& old = node(n);
       std::vector<ValueId> inputs;
-      for (const ValueId id : old.inputs) inputs.push_back(operand(id, is_contraction(old)));
+      for (const ValueId id : old.inputs) inputs.push_back(operand(id, ops::is_contraction(old.op)));
       inner[old.outputs[0]] = body.add(old.op, inputs, name_of(old.outputs[0]), old.sources);
       for (const std::string& source : old.sources)
         if (seen.insert(source).second) region.sources.push_back(source);

@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <set>
 
-#include "ops/contract.h"
+#include "ops/contraction.h"
 #include "ops/pointwise.h"
-#include "ops/quantized.h"
 
 namespace camshaft {
 
@@ -23,7 +22,7 @@ class Partings {
     for (size_t u = 0; u < units_.size(); ++u) {
       std::set<int32_t> told;  // units that some result of this one was noted for
       for (const int32_t n : units_[u].nodes) {
-        if (!is_contraction(node(n)) && !is_elementwise(node(n))) continue;
+        if (!ops::is_contraction(node(n).op) && !is_elementwise(node(n))) continue;
         const ValueId value = node(n).outputs[0];
         for (const int32_t reader : uses_.readers[static_cast<size_t>(value)]) {
           const int32_t other = unit_of_[static_cast<size_t>(reader)];
@@ -43,17 +42,17 @@ class Partings {
   }
 
   std::string reason(const FusionUnit& unit, ValueId value, int32_t reader) const {
-    const bool contracts = is_contraction(node(unit.nodes.front()));
+    const bool contracts = ops::is_contraction(node(unit.nodes.front()).op);
     const TensorType& result = graph_.type(node(unit.nodes.front()).outputs[0]);
     const TensorType& next = graph_.type(node(reader).outputs[0]);
     if (next.shape != result.shape)
       return fmt::format("its result is {}, of another shape than {}", to_string(next), to_string(result));
-    if (contracts && !is_floating(result.dtype) && !is_integer_contraction(node(unit.nodes.front())))
+    if (contracts && !is_floating(result.dtype) && !ops::is_integer_contraction(node(unit.nodes.front()).op))
       return "this product is not of floating-point numbers";
     if (contracts && uses_.is_output[static_cast<size_t>(value)])
       return fmt::format("'{}' is an output of the model, so it is written anyway", graph_.value(value).name);
     const FusionUnit& other = units_[static_cast<size_t>(unit_of_[static_cast<size_t>(reader)])];
-    if (is_contraction(node(other.nodes.front())))
+    if (ops::is_contraction(node(other.nodes.front()).op))
       return fmt::format("it is computed together with '{}'", name(other.nodes.front()));
     const size_t most = contracts ? max_epilogue_nodes : max_group_nodes;
     if (unit.nodes.size() >= most) return fmt::format("one kernel takes at most {} operators", most);
@@ -79,18 +78,10 @@ class Partings {
 
 }  // namespace
 
-bool is_contraction(const Node& node) {
-  return node.op.as<ops::MatMul>() || node.op.as<ops::Conv>() || node.op.as<ops::ConvTranspose>() ||
-         is_integer_contraction(node);
-}
-
-bool is_integer_contraction(const Node& node) {
-  return node.op.as<ops::IntegerMatMul>() || node.op.as<ops::IntegerConv>();
-}
-
 bool may_stand_behind(const Node& contraction, DType result, DType dtype) {
   if (dtype == DType::boolean || dtype == result) return true;
-  return is_integer_contraction(contraction) && (dtype == DType::f32 || dtype == DType::i8 || dtype == DType::u8);
+  return ops::is_integer_contraction(contraction.op) &&
+         (dtype == DType::f32 || dtype == DType::i8 || dtype == DType::u8);
 }
 
 bool is_elementwise(const Node& node) {

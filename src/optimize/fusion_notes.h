@@ -21,9 +21,6 @@ struct FusionUnit {
   bool full = false;  ///< more of its group had no room, and is in other units
 };
 
-bool is_contraction(const Node& node);
-/// Those of 8-bit numbers, whose sums are i32.
-bool is_integer_contraction(const Node& node);
 /// Whether the epilogue of a contraction, whose own result is `result`, may take or make a `dtype`.
 bool may_stand_behind(const Node& contraction, DType result, DType dtype);
 /// Operators that may stand behind a contraction, or in a group of their own.

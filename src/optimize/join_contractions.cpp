@@ -8,6 +8,7 @@
 
 #include "graph/rewriter.h"
 #include "ops/contract.h"
+#include "ops/contraction.h"
 #include "ops/move.h"
 #include "ops/pointwise.h"
 #include "optimize/fusion_notes.h"
@@ -232,7 +233,7 @@ class Joiner {
   int32_t last_contraction(ValueId id, const Shape& shape, size_t depth) const {
     const int32_t n = id == no_value ? -1 : uses_.producer[static_cast<size_t>(id)];
     if (n < 0 || depth > max_epilogue_nodes || graph_.shape(id) != shape) return -1;
-    if (is_contraction(node(n))) return n;
+    if (ops::is_contraction(node(n).op)) return n;
     int32_t last = -1;
     if (is_elementwise(node(n)))
       for (const ValueId input : node(n).inputs) last = std::max(last, last_contraction(input, shape, depth + 1));
