@@ -284,9 +284,12 @@ TEST(Slices, DenseBlockIsOneTensor) {
           "%y = pool {kind=max, kernel=[2, 2], strides=[2, 2], pads=shape(0, 0, 0, 0), "
           "dilations=[1, 1], channels_last=true} (%abc)\nreturn %y\n}",
       random);
-  ThreadPool pool(1);
-  EXPECT_EQ(count_slices(compiled(graph, pool)), 4) << "a and b in ab, ab and c in abc";
   expect_as_reference(graph, {random_tensor(random, DType::f32, {2, 6, 6, 16})});
+  ThreadPool pool(1);
+  const Engine engine = compiled(graph, pool);
+  for (const PlanStep& step : engine.impl()->plan.steps)
+    if (step.op == "conv" && !step.kernel->writes_slices(0)) GTEST_SKIP() << step.tactic << " writes whole images only";
+  EXPECT_EQ(count_slices(engine), 4) << "a and b in ab, ab and c in abc";
 }
 
 // Columns that are no longer needed make room for what is concatenated with the others. (The most memory is alive
