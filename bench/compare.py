@@ -4,8 +4,8 @@
 Every engine gets the same file, with the input shapes fixed, and runs in a process of its own; short rounds alternate
 between them. Results go to .cache/results/compare.json, from which scripts/report.py makes docs/performance.md.
 An engine that is not installed or cannot run a model is left out there, and the table says why. Exits with 1 where
-Camshaft cannot run one, or its results are WRONG: outside the error budget, and beyond four times what rounding makes of
-ONNX Runtime's own.
+Camshaft cannot run one, or its results are WRONG: outside the error budget, and beyond four times what rounding alone
+does to the model.
 """
 
 import argparse
@@ -25,6 +25,7 @@ import camshaft_cli
 import fixed_model
 import numpy as np
 import rivals
+import rounding
 import rounds
 import tables
 from catalog import BENCH
@@ -98,17 +99,22 @@ def worst_of(got, want):
     return max((camshaft_cli.worst_error(got[key], want[key]) if key in got else math.inf for key in want), default=0.0)
 
 
-def own_error(case, want, threads):
-    """How far ONNX Runtime is from itself without its graph optimisations: what rounding alone does to the model."""
+def rounding_spread(case, want, error, threads):
+    """What rounding alone does to the case's model, see rounding.spread()."""
     with np.load(case.inputs) as arrays:
         feed = {key: arrays[key] for key in arrays.files}
-    session = rivals.onnxruntime_session(case.model, threads, optimised=False)
-    return worst_of(dict(zip([output.name for output in session.get_outputs()], session.run(None, feed))), want)
+    optimised, plain = (rivals.onnxruntime_session(case.model, threads, graph) for graph in (True, False))
+    names = [output.name for output in optimised.get_outputs()]
+
+    def distance(answers):
+        return worst_of(dict(zip(names, answers)), want)
+
+    return rounding.spread(case.model, feed, error, optimised, plain, distance, case.folder)
 
 
 def errors(case, names, threads):
-    """{name: worst difference from ONNX Runtime, as a part of each output's scale}; ONNX Runtime's own, see own_error(),
-    where Camshaft's is outside the budget."""
+    """{name: worst difference from ONNX Runtime, as a part of each output's scale}; where Camshaft's is outside the
+    budget, as ONNX Runtime's what rounding alone does to the model."""
     if "camshaft" in names:
         camshaft_cli.camshaft(
             "run", case.engine, "--inputs", case.inputs, "--outputs", case.outputs("camshaft"), "--quiet"
@@ -121,8 +127,9 @@ def errors(case, names, threads):
         return {}
     want = answers["onnxruntime"]
     found = {name: worst_of(got, want) for name, got in answers.items() if name != "onnxruntime"}
-    if found.get("camshaft", 0) > tables.BUDGET:
-        found["onnxruntime"] = own_error(case, want, threads)
+    error = found.get("camshaft", 0.0)
+    if error > rounding.BUDGET:
+        found["onnxruntime"] = rounding_spread(case, want, error, threads)
     return found
 
 
@@ -173,7 +180,7 @@ def line(name, batch, threads, figures):
     if "error" in engines["camshaft"]:
         words.append(f"error {engines['camshaft']['error']:.1e}")
     if "error" in engines.get("onnxruntime", {}):
-        words.append(f"(ONNX Runtime's own {engines['onnxruntime']['error']:.1e})")
+        words.append(f"(rounding alone {engines['onnxruntime']['error']:.1e})")
     if tables.is_wrong(engines):
         words.append("WRONG")
     words.append(f"{engines['camshaft']['of_peak']:.0%} of peak")

@@ -11,8 +11,9 @@ INTRODUCTION = (
     "says how many times faster Camshaft is by those (above 1: faster), with the 10th and 90th percentile of the rounds' own "
     "ratios in brackets. f32 everywhere. ONNX Runtime at its defaults; OpenVINO with the latency hint, f32, its threads not "
     "pinned; in all three the number of threads is fixed. The error is Camshaft's largest difference from ONNX Runtime as a part "
-    "of an output's scale, in the same run. Outside the budget it is bold, with ONNX Runtime's own error behind it: how far it is from "
-    "itself without its graph optimisations, which is what rounding alone does to a model that amplifies it (see "
+    "of an output's scale, in the same run. Outside the budget it is bold, with what rounding alone does to the model behind it: how "
+    "far ONNX Runtime is from itself without its graph optimisations or with inputs changed in the last bit, or, where that does "
+    "not account for it, how far noise at each operator moves a reference in f64 (see "
     "[results.md](results.md)). Geomeans are of the models that the rival runs, against the better of those that all rivals run; "
     "their number is in brackets."
 )

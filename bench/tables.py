@@ -3,12 +3,8 @@
 import math
 
 import bounds
+from rounding import BUDGET, SPREADS
 from rounds import LABELS
-
-# What `camshaft build` allows outputs of models that do not amplify rounding to differ by, as a part of their scale.
-BUDGET = 1e-4
-# How many times a model's own spread it allows of those that do.
-SPREADS = 4
 
 
 def geomean(values):
@@ -62,7 +58,7 @@ def speedup_of(figures, name):
 
 
 def error_of(engines):
-    """Camshaft's error; outside the budget in bold, beside ONNX Runtime's own."""
+    """Camshaft's error; outside the budget in bold, beside what rounding alone does."""
     error, own = (engines.get(name, {}).get("error") for name in ("camshaft", "onnxruntime"))
     if error is None:
         return "–"
@@ -72,7 +68,7 @@ def error_of(engines):
 
 
 def is_wrong(engines):
-    """Whether Camshaft's error is outside the budget, and beyond what rounding makes of ONNX Runtime's own results."""
+    """Whether Camshaft's error is outside the budget, and beyond what rounding alone does to the model."""
     error, own = (engines.get(name, {}).get("error", 0.0) for name in ("camshaft", "onnxruntime"))
     return not error <= max(BUDGET, SPREADS * own)
 

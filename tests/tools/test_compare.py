@@ -12,6 +12,7 @@ import fixed_model
 import numpy as np
 import performance_page
 import pytest
+import rounding
 import rounds
 import tables
 from camshaft_cli import ROOT
@@ -164,11 +165,33 @@ def test_wrong_results(error, own, wrong, monkeypatch, capsys):
     assert stop.value.code != 0 and "WRONG" in capsys.readouterr().out
 
 
-def test_onnx_runtimes_own_error_is_found(model, tmp_path):
-    case = SimpleNamespace(model=model, inputs=tmp_path / "in.npz")
+def test_what_rounding_alone_does_is_found(model, tmp_path):
+    case = SimpleNamespace(model=model, inputs=tmp_path / "in.npz", folder=tmp_path)
     np.savez(case.inputs, x=np.ones((2, 4), np.float32))
-    assert compare_script.own_error(case, {"y": np.full((2, 3), 4, np.float32)}, threads=1) == 0
-    assert compare_script.own_error(case, {"y": np.full((2, 3), 5, np.float32)}, threads=1) == pytest.approx(0.2)
+    assert compare_script.rounding_spread(case, {"y": np.full((2, 3), 4, np.float32)}, 0, threads=1) == 0
+    assert compare_script.rounding_spread(case, {"y": np.full((2, 3), 5, np.float32)}, 0, 1) == pytest.approx(0.2)
+
+
+def test_rounding_that_a_model_amplifies(tmp_path, monkeypatch):
+    """1.5 x - 1.5 cancels all of x's digits but the last ones."""
+    shape = (TensorProto.FLOAT, [4])
+    graph = helper.make_graph(
+        [helper.make_node("Mul", ["x", "c"], ["s"]), helper.make_node("Sub", ["s", "c"], ["y"])],
+        "cancels",
+        [helper.make_tensor_value_info("x", *shape)],
+        [helper.make_tensor_value_info("y", *shape)],
+        [helper.make_tensor("c", *shape, [1.5] * 4)],
+    )
+    case = SimpleNamespace(model=tmp_path / "cancels.onnx", inputs=tmp_path / "in.npz", folder=tmp_path)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), case.model)
+    np.savez(case.inputs, x=np.full(4, 1 + 2.0**-12, np.float32))
+    want = {"y": np.full(4, 1.5 * 2.0**-12, np.float32)}
+    assert compare_script.rounding_spread(case, want, error=0, threads=1) == 0
+    nudge = compare_script.rounding_spread(case, want, error=2e-4, threads=1)
+    assert 2.0**-12 < nudge < 2.0**-10, "the last bit of x as a part of what is left"
+    monkeypatch.setattr(rounding, "sensitivity", lambda *_: 0.25)
+    assert compare_script.rounding_spread(case, want, error=2e-4, threads=1) == nudge, "which accounts for it"
+    assert compare_script.rounding_spread(case, want, error=0.5, threads=1) == 0.25
 
 
 def test_latency_table():
