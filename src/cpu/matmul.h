@@ -9,7 +9,7 @@ namespace camshaft::cpu {
 extern const CpuTactic gemm_tactic;
 /// The same of operands that are rounded to bf16, where the operator allows it and the machine multiplies them.
 extern const CpuTactic gemm_bf16_tactic;
-/// Any operands: the right-hand side is packed on the fly.
+/// A right-hand side that is no constant matrix: packed in each run.
 extern const CpuTactic batch_gemm_tactic;
 
 /// Recovers a matrix from the packed form of gemm_tactic, or of gemm_bf16_tactic in bf16; undefined when the layout is
