@@ -11,110 +11,17 @@ usage: compare_gpu [MODEL…] [--batch 1,8] [--modes eager,graph]
 
 import argparse
 import json
-import random
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / folder) for folder in ("bench", "scripts")]
-import camshaft_cli  # noqa: E402
-
-sys.path.insert(0, str(camshaft_cli.BINARY.parent.parent / "python"))
-import gpu_bounds  # noqa: E402
-import gpu_models  # noqa: E402
-import gpu_modes  # noqa: E402
-import torch  # noqa: E402
-from gpu_modes import LABELS, RIVALS, Refused  # noqa: E402
-from options import numbers  # noqa: E402
+from gpu_models import LABELS, MODELS, RIVALS
+from options import numbers
 
 FP16_BUDGET = 0.02  # of an output's scale; or twice what PyTorch's modes differ from fp32
-
-
-class Case:
-    """A model: its module and its ONNX file."""
-
-    def __init__(self, name, folder):
-        self.name, self.folder = name, folder
-        start = time.perf_counter()
-        self.module = gpu_models.make(name)
-        self.model = folder / f"{name}.onnx"
-        gpu_models.export(name, self.module, str(self.model))
-        self.export_seconds = time.perf_counter() - start
-
-    def build(self, feed, options):
-        """The engine for these shapes, and how many seconds building it took."""
-        engine = self.folder / "model.engine"
-        shapes = [f"{key}:{'x'.join(map(str, array.shape))}" for key, array in feed.items()]
-        words = ["--device", "cuda", "--fp16", "--shapes", *shapes, *options]
-        start = time.perf_counter()
-        camshaft_cli.camshaft("build", self.model, "-o", engine, *words)
-        return engine, time.perf_counter() - start
-
-
-def reference(case, feed):
-    """Outputs of PyTorch in fp32, without TF32."""
-    module, arrays = gpu_modes.on_gpu(case.name, case.module, feed, torch.float32)
-    return [output.contiguous() for output in gpu_modes.as_tuple(module(*arrays))]
-
-
-def error(got, want):
-    """The largest difference as a part of an output's scale, of all outputs."""
-    if [g.shape for g in got] != [w.shape for w in want]:
-        return float("inf")
-    worst = max(((g - w).abs().max() / w.abs().max()).item() for g, w in zip(got, want))
-    return worst if worst == worst else float("inf")
-
-
-def set_up(case, feed, want, arguments):
-    """({mode: ready to run}, {mode: what is known of it or why it is left out})"""
-    modes, figures = {}, {}
-    for mode in ("camshaft", *arguments.modes):
-        try:
-            if mode == "camshaft":
-                engine, seconds = case.build(feed, arguments.build)
-                modes[mode] = gpu_modes.Camshaft(engine, feed, [w.shape for w in want])
-                figures[mode] = {"setup_s": seconds}
-            else:
-                modes[mode] = gpu_modes.Torch(mode, case.name, case.module, feed)
-                figures[mode] = {"setup_s": modes[mode].setup_seconds}
-            figures[mode]["error"] = error(modes[mode].results(), want)
-        except Exception as failure:
-            modes.pop(mode, None)
-            words = str(failure).strip().splitlines() or [type(failure).__name__]
-            figures[mode] = {"skipped": words[-1][:300]}
-            print(f"{case.name}: {mode} is left out: {words[-1][:300]}", file=sys.stderr, flush=True)
-    return modes, figures
-
-
-def measure(case, batch, arguments, limits):
-    """The figures of a model at a batch, as they go into compare_gpu.json."""
-    feed = gpu_models.inputs(case.name, batch)
-    want = reference(case, feed)
-    torch.cuda.empty_cache()
-    module, arrays = gpu_modes.on_gpu(case.name, case.module, feed)
-    bound = gpu_bounds.bound(module, arrays, limits)
-    del module, arrays
-    torch._dynamo.reset()  # what was compiled for another batch would make this one's sizes dynamic
-    modes, figures = set_up(case, feed, want, arguments)
-    if "camshaft" not in modes:
-        raise Refused(figures["camshaft"]["skipped"])
-    order = random.Random(arguments.seed)
-    rounds = gpu_modes.Rounds(modes, arguments.round_ms)
-    for _ in range(arguments.rounds):
-        rounds.round(order.sample(sorted(modes), len(modes)))
-    for name, times in rounds.times.items():
-        figures[name] |= {
-            "ms": min(times),
-            "median_ms": statistics.median(times),
-            "high_ms": statistics.quantiles(times, n=10)[-1] if len(times) > 1 else times[0],
-            "host_us": gpu_modes.host_microseconds(modes[name].run),
-            "kernels": gpu_modes.count_kernels(modes[name].run) if arguments.kernels else None,
-        }
-    return {"modes": figures, "bound": bound, "limits": limits, "rounds": arguments.rounds, "date": time.strftime("%F")}
 
 
 def best(figures):
@@ -124,7 +31,7 @@ def best(figures):
 
 
 def line(name, batch, figures):
-    model, ours = gpu_models.MODELS[name], figures["modes"]["camshaft"]
+    model, ours = MODELS[name], figures["modes"]["camshaft"]
     words = [f"{name:16} batch {batch:3}"]
     for mode, entry in figures["modes"].items():
         if "ms" in entry:
@@ -155,7 +62,7 @@ def keep(path, name, batch, figures):
 
 def parse(words):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(gpu_models.MODELS)} (default: all)")
+    parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(MODELS)} (default: all)")
     parser.add_argument("--batch", type=numbers, default=[1, 8, 32, 128], metavar="N,…", help="default: 1,8,32,128")
     parser.add_argument(
         "--modes",
@@ -170,9 +77,9 @@ def parse(words):
     parser.add_argument("--build", type=str.split, default=["--no-verify"], metavar="OPTIONS",
                         help="further options of camshaft build, in one word (default: --no-verify: outputs are compared here)")  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="of the order within a round (default: 0)")
-    parser.add_argument("--results", type=Path, default=camshaft_cli.CACHE / "results/compare_gpu.json")
+    parser.add_argument("--results", type=Path, default=ROOT / ".cache/results/compare_gpu.json")
     arguments = parser.parse_args(words)
-    for kind, names, known in (("model", arguments.models, gpu_models.MODELS), ("mode", arguments.modes, RIVALS)):
+    for kind, names, known in (("model", arguments.models, MODELS), ("mode", arguments.modes, RIVALS)):
         for name in names:
             if name not in known:
                 parser.error(f"no such {kind}: {name}; there are {', '.join(known)}")
@@ -181,36 +88,45 @@ def parse(words):
     return arguments
 
 
+def measurement():
+    """gpu_measure, which needs what a Python for the command line alone does not have."""
+    try:
+        import gpu_measure
+    except ModuleNotFoundError as missing:
+        sys.exit(
+            f"compare_gpu: {sys.executable} has no {missing.name}: install it there (python3 -m pip install torch torchvision "
+            "transformers numpy), or name a Python that has it in CAMSHAFT_PYTHON"
+        )
+    return gpu_measure
+
+
 def main():
     arguments = parse(sys.argv[1:])
-    if not torch.cuda.is_available():
-        sys.exit("compare_gpu: PyTorch sees no GPU")
-    torch.backends.cudnn.benchmark = True
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    gpu_measure = measurement()
     failed = []
     commit = subprocess.run(
         ["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, capture_output=True, text=True
     ).stdout.strip()
-    with torch.inference_mode(), torch.cuda.stream(torch.cuda.Stream()):
-        limits = gpu_bounds.limits() | {"torch": torch.__version__, "commit": commit}
+    with gpu_measure.device() as limits:
+        limits["commit"] = commit
         print("{name}: {tflops:.0f} TFLOP/s in fp16, {gbs:.0f} GB/s; PyTorch {torch}".format(**limits), flush=True)
-        for name in arguments.models or gpu_models.MODELS:
+        for name in arguments.models or MODELS:
             with tempfile.TemporaryDirectory(prefix="camshaft-compare-gpu-") as folder:
                 try:
-                    case = Case(name, Path(folder))
+                    case = gpu_measure.Case(name, Path(folder))
                 except Exception as failure:  # one model that fails must not cost the figures of the others
                     print(f"{name}: {failure}", file=sys.stderr, flush=True)
                     failed.append(name)
                     continue
                 for batch in arguments.batch:
                     try:
-                        figures = measure(case, batch, arguments, limits)
+                        figures = gpu_measure.measure(case, batch, arguments, limits)
                         keep(arguments.results, name, batch, figures)
                         print(line(name, batch, figures), flush=True)
-                    except (RuntimeError, Refused) as failure:
+                    except (RuntimeError, gpu_measure.Refused) as failure:
                         print(f"{name} batch {batch}: {failure}", file=sys.stderr, flush=True)
                         failed.append(f"{name} batch {batch}")
-                    torch.cuda.empty_cache()
+                    gpu_measure.give_memory_back()
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 

@@ -3,17 +3,8 @@ the device; then a call puts one inference into the current stream."""
 
 import time
 
-import gpu_models
 import torch
-
-LABELS = {
-    "camshaft": "Camshaft",
-    "eager": "eager",
-    "graph": "CUDA graph",
-    "reduce-overhead": "reduce-overhead",
-    "max-autotune": "max-autotune",
-}
-RIVALS = tuple(LABELS)[1:]
+from gpu_models import MODELS
 
 
 class Refused(Exception):
@@ -31,7 +22,7 @@ def on_gpu(name, module, feed, dtype=torch.float16):
     module = copy.deepcopy(module).cuda().to(dtype)
     arrays = [array.cuda() for array in feed.values()]
     arrays = [array.to(dtype) if array.is_floating_point() else array for array in arrays]
-    if gpu_models.MODELS[name].is_image:
+    if MODELS[name].edge:
         module = module.to(memory_format=torch.channels_last)
         arrays = [array.contiguous(memory_format=torch.channels_last) for array in arrays]
     return module, arrays

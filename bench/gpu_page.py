@@ -1,13 +1,7 @@
-"""docs/performance_gpu.md from compare_gpu.json, {model: {batch: what compare_gpu.measure() returns}}. Needs no PyTorch."""
+"""docs/performance_gpu.md from compare_gpu.json, {model: {batch: what gpu_measure.measure() returns}}. Needs no PyTorch."""
 
 import tables
-
-LABELS = {
-    "eager": "eager",
-    "graph": "CUDA graph",
-    "reduce-overhead": "reduce-overhead",
-    "max-autotune": "max-autotune",
-}
+from gpu_models import RIVALS
 
 INTRODUCTION = (
     "Made by `scripts/report.py` from what `bench/compare_gpu` measured; do not edit. Inputs and outputs are on the device, all "
@@ -27,7 +21,7 @@ PAIRS = (
 
 
 def best(figures):
-    times = [entry["ms"] for mode, entry in figures["modes"].items() if mode in LABELS and "ms" in entry]
+    times = [entry["ms"] for mode, entry in figures["modes"].items() if mode in RIVALS and "ms" in entry]
     return min(times, default=None)
 
 
@@ -64,14 +58,14 @@ def table(results, batch):
             continue
         figures = by_batch[str(batch)]
         ours, times = figures["modes"]["camshaft"], ratio(figures)
-        rivals = [entry for mode, entry in figures["modes"].items() if mode in LABELS and "ms" in entry]
+        rivals = [entry for mode, entry in figures["modes"].items() if mode in RIVALS and "ms" in entry]
         theirs = min(rivals, key=lambda entry: entry["ms"], default={})
         rows.append(
             (
                 name,
                 tables.milliseconds(ours["ms"]),
                 tables.milliseconds(ours["median_ms"]),
-                *(cell(figures, mode) for mode in LABELS),
+                *(cell(figures, mode) for mode in RIVALS),
                 f"{times:.2f}" if times else "–",
                 f"{batch / ours['ms'] * 1e3:.0f}",
                 tables.milliseconds(figures["bound"]["ms"]),
@@ -85,7 +79,7 @@ def table(results, batch):
         "ms",
         "Camshaft",
         "median",
-        *LABELS.values(),
+        *RIVALS.values(),
         "×",
         "a second",
         "bound",
@@ -102,7 +96,7 @@ def skipped(results):
         for batch, figures in by_batch.items():
             for mode, entry in figures["modes"].items():
                 if "skipped" in entry:
-                    yield f"- {name}, batch {batch}, {LABELS.get(mode, mode)}: {entry['skipped']}"
+                    yield f"- {name}, batch {batch}, {RIVALS.get(mode, mode)}: {entry['skipped']}"
 
 
 def devices(results):

@@ -2,12 +2,11 @@
 """Writes docs/operators.md: every operator that models may use, its versions, the element types that run on kernels and
 those that run by the reference evaluation, and its tests.
 
-usage: operators.py [--check]       --check: only say whether the page is up to date
-
 What runs where is asked of `camshaft inspect`: for each operator of the standard, a test case of the ONNX package with that
 one node is compiled for every element type that its schema lists.
 """
 
+import argparse
 import concurrent.futures
 import json
 import os
@@ -17,6 +16,11 @@ import sys
 import tempfile
 from collections import defaultdict
 from pathlib import Path
+
+if __name__ == "__main__":
+    import project_python
+
+    project_python.use()
 
 import camshaft_cli
 import onnx.backend.test
@@ -179,8 +183,11 @@ def page():
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="only say whether the page is up to date")
+    arguments = parser.parse_args()
     text = page()
-    if "--check" in sys.argv[1:]:
+    if arguments.check:
         sys.exit(0 if PAGE.read_text() == text else f"{PAGE} is not up to date: run scripts/operators.py")
     PAGE.write_text(text)
 

@@ -2,6 +2,7 @@
 """Writes docs/results.md, docs/performance.md and docs/performance_gpu.md from .cache/results/*.json, which the tests,
 bench/compare and bench/compare_gpu leave there."""
 
+import argparse
 import json
 import platform
 import re
@@ -9,6 +10,11 @@ import subprocess
 import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
+
+if __name__ == "__main__":
+    import project_python
+
+    project_python.use()
 
 import camshaft_cli
 
@@ -103,6 +109,7 @@ def write(name, lines):
 
 
 def main():
+    argparse.ArgumentParser(description=__doc__).parse_args()
     note = "Made by `scripts/report.py`; do not edit. `scripts/test.sh --all` makes the figures. How fast it is: [performance.md](performance.md)."
     write("results.md", ["# Results", "", note, "", *machine("onnxruntime"), "", *accuracy()])
     results = load("compare")

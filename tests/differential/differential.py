@@ -16,6 +16,12 @@ import sys
 import time
 from pathlib import Path
 
+if __name__ == "__main__":
+    sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
+    import project_python
+
+    project_python.use()
+
 import agreement
 import generate
 import graph_builder

@@ -13,6 +13,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / folder) for folder in ("tests/models", "tests/zoo", "examples/ocr", "scripts")]
 
+if __name__ == "__main__":
+    import project_python
+
+    project_python.use()
+
 import minilm
 import numpy as np
 import ocr_inputs

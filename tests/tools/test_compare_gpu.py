@@ -1,6 +1,12 @@
-"""bench/compare_gpu: the page made of its figures. The measurement itself needs PyTorch and a GPU."""
+"""bench/compare_gpu: what it says without PyTorch, and the page made of its figures. The measurement needs PyTorch and a
+GPU."""
+
+import subprocess
+import sys
 
 import gpu_page
+import pytest
+from camshaft_cli import ROOT
 
 LIMITS = {"name": "GPU X", "tflops": 790.0, "gbs": 4300.0, "torch": "2.11", "commit": "abc"}
 
@@ -48,3 +54,32 @@ def test_page():
     )
     assert "- bert, batch 1, CUDA graph: out of memory" in text
     assert "| gpt2 | 0.500 | 0.550 | – | – | – | – | – | 2000 |" in text
+
+
+def bare_python(script, *words):
+    """The script on a Python that has nothing but its standard library."""
+    return subprocess.run([sys.executable, "-S", ROOT / script, *words], capture_output=True, text=True)
+
+
+def test_help_needs_no_pytorch():
+    done = bare_python("bench/compare_gpu.py", "--help")
+    assert done.returncode == 0 and "resnet50" in done.stdout and "max-autotune" in done.stdout, done.stderr
+
+
+def test_bad_arguments_need_no_pytorch():
+    done = bare_python("bench/compare_gpu.py", "resnet51")
+    assert done.returncode == 2 and "no such model: resnet51; there are resnet50, bert" in done.stderr
+
+
+def test_what_is_missing_is_said_in_a_line():
+    done = bare_python("bench/compare_gpu.py", "bert")
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
+    assert " has no numpy: install it there" in done.stderr and "CAMSHAFT_PYTHON" in done.stderr
+
+
+@pytest.mark.parametrize("script", ["scripts/report.py", "scripts/operators.py", "tests/differential/differential.py"])
+def test_scripts_find_the_project_s_python(script):
+    """Their first lines start them again with it."""
+    python = getattr(sys, "_base_executable", sys.executable)
+    done = subprocess.run([python, ROOT / script, "--help"], capture_output=True, text=True)
+    assert done.returncode == 0 and "usage:" in done.stdout, done.stderr
