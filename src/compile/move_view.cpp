@@ -74,4 +74,23 @@ std::vector<StridedMove> concat_moves(const ops::Concat& op, const KernelShapes&
   return parts;
 }
 
+std::optional<StridedMove> IndexedMove::strided() const {
+  StridedMove move{{}, Dims(map.axes.size(), 0), out, 0};
+  for (const auto& axis : map.axes) move.dims.push_back(axis.size);
+  if (map.is_empty) return move;
+  for (size_t d = 0; d < in.size(); ++d) {
+    if (map.sources[d].leaves) return std::nullopt;
+    move.start += map.sources[d].start * in[d];
+  }
+  for (size_t a = 0; a < map.axes.size(); ++a)
+    if (map.axes[a].along >= 0) move.in[a] = map.axes[a].step * in[static_cast<size_t>(map.axes[a].along)];
+  return move;
+}
+
+IndexedMove indexed_move(const ops::IndexMap& op, const KernelShapes& shapes) {
+  const OperandShape &x = shapes.inputs[0], &y = shapes.outputs[0];
+  check_fits_memory(y.dtype, y.dims);  // kernels prepare tables of axes
+  return {bind_index_map(op, x.dims, y.dims, *shapes.symbols), row_major(x), row_major(y)};
+}
+
 }  // namespace camshaft

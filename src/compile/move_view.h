@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "compile/kernel.h"
+#include "ops/index_map.h"
 #include "ops/move.h"
 
 namespace camshaft {
@@ -38,5 +40,14 @@ StridedMove expand_move(const KernelShapes& shapes);
 StridedMove slice_move(const ops::Slice& op, const KernelShapes& shapes);
 /// The parts of a concatenation, of which each is moved whole: `start` is where it begins in the result.
 std::vector<StridedMove> concat_moves(const ops::Concat& op, const KernelShapes& shapes);
+
+/// An index map with strides in elements.
+struct IndexedMove {
+  ops::BoundIndexMap map;
+  Dims in, out;  ///< strides of the operand's axes and of the result's
+  /// The same as a move through strides, where no index leaves its axis.
+  std::optional<StridedMove> strided() const;
+};
+IndexedMove indexed_move(const ops::IndexMap& op, const KernelShapes& shapes);
 
 }  // namespace camshaft

@@ -56,6 +56,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &slice_tactic,
     &concat_tactic,
     &pad_tactic,
+    &index_map_tactic,
     &gather_tactic,
     &gather_elements_tactic,
     &resize_tactic,

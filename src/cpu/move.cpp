@@ -6,6 +6,7 @@
 #include "compile/shape_check.h"
 #include "cpu/kernels/concat.h"
 #include "cpu/kernels/gather.h"
+#include "cpu/kernels/indexed_copy.h"
 #include "cpu/kernels/pad.h"
 #include "cpu/kernels/strided_copy.h"
 #include "cpu/simple_kernel.h"
@@ -135,6 +136,43 @@ std::shared_ptr<const Kernel> compile_gather_elements(const RegionView& region, 
   });
 }
 
+std::optional<double> estimate_index_map(const RegionView& region) {
+  const Node& node = region.node;
+  const auto* op = node.op.as<ops::IndexMap>();
+  if (!op || !is_movable(region.graph.type(node.inputs[0]).dtype) || op->starts.size() > IndexedCopy::most_left)
+    return std::nullopt;
+  const double width = bit_width(region.graph.type(node.inputs[0]).dtype) / 8.0;
+  return seconds_per_launch + 2 * elements_at_optimum(region, node.outputs[0]) * width * seconds_per_byte;
+}
+
+std::shared_ptr<const Kernel> compile_index_map(const RegionView& region, PackedConstants&) {
+  const auto make = [op = *region.node.op.as<ops::IndexMap>()](const KernelShapes& shapes) {
+    const int64_t width = width_of(shapes.inputs[0]);
+    const IndexedMove move = indexed_move(op, shapes);
+    std::optional<StridedCopy> plain;
+    std::optional<IndexedCopy> indexed;
+    int64_t start = 0;
+    if (const auto strided = move.strided()) {
+      plain.emplace(width, strided->dims, strided->in, strided->out);
+      start = strided->start * width;
+    } else {
+      std::vector<IndexedCopy::Axis> axes;
+      std::vector<IndexedCopy::Source> sources;
+      for (size_t a = 0; a < move.out.size(); ++a)
+        axes.push_back({move.map.axes[a].size, move.map.axes[a].along, move.map.axes[a].step, move.out[a]});
+      for (size_t d = 0; d < move.in.size(); ++d)
+        sources.push_back(
+            {move.map.sources[d].start, move.map.sources[d].length, move.in[d], move.map.sources[d].leaves});
+      indexed.emplace(width, axes, sources, op.wraps);
+    }
+    return [=](const LaunchArguments& a) {
+      if (plain) return plain->run(a.pool, a.inputs[0] + start, a.outputs[0]);
+      indexed->run(a.pool, a.inputs[0], a.outputs[0], a.inputs.size() > 1 ? a.inputs[1] : nullptr);
+    };
+  };
+  return simple_kernel(make, false, SliceUse{1, true});
+}
+
 }  // namespace
 
 const CpuTactic transpose_tactic{"transpose", estimate<ops::Transpose>, compile_transpose};
@@ -142,6 +180,7 @@ const CpuTactic expand_tactic{"expand", estimate_expand, compile_expand};
 const CpuTactic slice_tactic{"slice", estimate<ops::Slice>, compile_slice};
 const CpuTactic concat_tactic{"concat", estimate<ops::Concat>, compile_concat};
 const CpuTactic pad_tactic{"pad", estimate<ops::Pad>, compile_pad};
+const CpuTactic index_map_tactic{"index_map", estimate_index_map, compile_index_map};
 const CpuTactic gather_tactic{"gather", estimate_gather, compile_gather};
 const CpuTactic gather_elements_tactic{"gather_elements", estimate<ops::GatherElements>, compile_gather_elements};
 

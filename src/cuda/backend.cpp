@@ -41,6 +41,7 @@ constexpr const CudaTactic* all_tactics[] = {
     &slice_tactic,
     &concat_tactic,
     &pad_tactic,
+    &index_map_tactic,
     // positions that are data
     &gather_tactic,
     &gather_elements_tactic,

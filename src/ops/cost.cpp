@@ -8,6 +8,7 @@
 #include "ops/contract.h"
 #include "ops/control_flow.h"
 #include "ops/index.h"
+#include "ops/index_map.h"
 #include "ops/linear_attention.h"
 #include "ops/move.h"
 #include "ops/quantized.h"
@@ -81,7 +82,7 @@ class Counter {
 bool picks(const Node& node) {
   if (const auto* region = node.op.as<Region>()) return region->kind == RegionKind::move;
   return node.op.as<Gather>() || node.op.as<Slice>() || node.op.as<GatherElements>() || node.op.as<GatherND>() ||
-         node.op.as<DynamicSlice>() || node.op.as<RotaryEmbedding>();
+         node.op.as<DynamicSlice>() || node.op.as<IndexMap>() || node.op.as<RotaryEmbedding>();
 }
 
 struct Contraction {

@@ -7,6 +7,7 @@
 #include "ops/generate.h"
 #include "ops/image_decoder.h"
 #include "ops/index.h"
+#include "ops/index_map.h"
 #include "ops/linear_attention.h"
 #include "ops/lookup.h"
 #include "ops/map.h"
@@ -58,6 +59,7 @@ const OpRegistry& operators() {
       ops::Reshape, ops::Transpose, ops::Expand,     //
       ops::Concat, ops::Slice, ops::DynamicSlice,    //
       ops::Pad, ops::Gather, ops::GatherElements,    //
+      ops::IndexMap,                                 //
       ops::ScatterND, ops::GatherND,                 //
       ops::ScatterElements, ops::TensorScatter,      //
       ops::ReverseSequence, ops::Cumulative,         //

@@ -154,13 +154,13 @@ std::optional<AccessSpace::Placement> AccessSpace::placement(size_t access, cons
 
 bool AccessSpace::remap(size_t access, const Shape& from, const std::vector<Target>& targets) {
   try {
-    const auto placed = placement(access, from);
-    if (!placed) return false;
+    const auto found = placement(access, from);
+    if (!found) return false;
     Access moved{zero, std::vector<Dim>(sizes_.size(), zero)};
     for (size_t d = 0; d < from.size(); ++d)
-      moved.offset = moved.offset + targets[d].offset + placed->first[d] * targets[d].stride;
+      moved.offset = moved.offset + targets[d].offset + found->first[d] * targets[d].stride;
     for (size_t axis = 0; axis < sizes_.size(); ++axis) {
-      const Place& p = placed->axes[axis];
+      const Place& p = found->axes[axis];
       if (p.dim >= 0) moved.strides[axis] = p.coefficient * targets[static_cast<size_t>(p.dim)].stride;
     }
     accesses_[access] = std::move(moved);
@@ -170,26 +170,26 @@ bool AccessSpace::remap(size_t access, const Shape& from, const std::vector<Targ
   }
 }
 
-std::optional<std::vector<int>> AccessSpace::dims_of_axes(size_t access, const Shape& shape) {
+std::optional<AccessSpace::Placement> AccessSpace::placed(size_t access, const Shape& shape) {
   try {
-    const auto placed = placement(access, shape);
-    if (!placed) return std::nullopt;
-    std::vector<int> dims;
-    for (const Place& p : placed->axes) dims.push_back(p.dim);
-    return dims;
-  } catch (const Error&) {
+    return placement(access, shape);
+  } catch (const Error&) {  // sizes beyond 64 bits
     return std::nullopt;
   }
 }
 
+std::optional<std::vector<int>> AccessSpace::dims_of_axes(size_t access, const Shape& shape) {
+  const auto found = placed(access, shape);
+  if (!found) return std::nullopt;
+  std::vector<int> dims;
+  for (const Place& p : found->axes) dims.push_back(p.dim);
+  return dims;
+}
+
 std::optional<std::pair<Dim, Dim>> AccessSpace::span(size_t access, const Shape& shape, size_t dim) {
-  try {
-    const auto placed = placement(access, shape);
-    if (!placed) return std::nullopt;
-    return std::pair(placed->first[dim], placed->last[dim]);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
+  const auto found = placed(access, shape);
+  if (!found) return std::nullopt;
+  return std::pair(found->first[dim], found->last[dim]);
 }
 
 void AccessSpace::simplify() {

@@ -53,18 +53,23 @@ class AccessSpace {
   /// several. nullopt when that cannot be told.
   std::optional<std::pair<Dim, Dim>> span(size_t access, const Shape& shape, size_t dim);
 
+  /// Where an axis goes in a dense tensor: `coefficient` indices along `dim` a step; -1: nowhere.
+  struct Place {
+    int dim = -1;
+    Dim coefficient = 0;
+  };
+  struct Placement {
+    std::vector<Place> axes;
+    std::vector<Dim> first, last;  ///< of each dim the indices at which the access starts and ends
+  };
+  /// How an access goes through a dense tensor of that shape, splitting axes that go along several of its dims. nullopt
+  /// when that cannot be told.
+  std::optional<Placement> placed(size_t access, const Shape& shape);
+
   /// Drops axes of size 1, and joins neighbours of one role that all accesses walk as one.
   void simplify();
 
  private:
-  struct Place {
-    int dim = -1;
-    Dim coefficient = 0;  // index steps in that dim per step of the axis
-  };
-  struct Placement {
-    std::vector<Place> axes;
-    std::vector<Dim> first, last;  // of each dim the indices at which the access starts and ends
-  };
   std::optional<Placement> placement(size_t access, const Shape& shape);
   std::optional<Place> place(size_t access, size_t axis, const Shape& shape, const Shape& strides);
   void split(size_t axis, const Dim& minor, const Dim& major);

@@ -8,6 +8,7 @@
 #include "base/float_types.h"
 #include "ops/attention.h"
 #include "ops/contract.h"
+#include "ops/index_map.h"
 #include "ops/move.h"
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
@@ -32,7 +33,7 @@ bool is_narrow(const Op& op) {
          op.as<ops::RotaryEmbedding>() || op.as<ops::Reduce>() || op.as<ops::Softmax>() || op.as<ops::LayerNorm>() ||
          op.as<ops::GroupNorm>() || op.as<ops::Pool>() || op.as<ops::Resize>() || op.as<ops::Reshape>() ||
          op.as<ops::Transpose>() || op.as<ops::Expand>() || op.as<ops::Concat>() || op.as<ops::Slice>() ||
-         op.as<ops::Pad>() || op.as<ops::Gather>() || op.as<ops::GatherElements>();
+         op.as<ops::Pad>() || op.as<ops::Gather>() || op.as<ops::GatherElements>() || op.as<ops::IndexMap>();
 }
 
 // Squares and products leave f16's range long before their operands do: a norm of 1e-4 is the root of what f16 has as

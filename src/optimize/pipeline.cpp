@@ -11,6 +11,7 @@
 #include "ops/control_flow.h"
 #include "optimize/allow_rounding.h"
 #include "optimize/chain_convolutions.h"
+#include "optimize/compose_moves.h"
 #include "optimize/compose_transposes.h"
 #include "optimize/defer_layer_norms.h"
 #include "optimize/eliminate_common_subexpressions.h"
@@ -20,6 +21,7 @@
 #include "optimize/join_contractions.h"
 #include "optimize/join_transposes.h"
 #include "optimize/lower_precision.h"
+#include "optimize/narrow_transposes.h"
 #include "optimize/nest_concats.h"
 #include "optimize/recognize_activations.h"
 #include "optimize/recognize_attention.h"
@@ -96,7 +98,9 @@ constexpr Pass passes[] = {
     {"transposes_past_products", transposes_past_products, 0},
     {"recognize_attention", recognize_attention, 0},
     {"join_contractions", join_contractions, 0},
+    {"compose_moves", compose_moves, 0},
     {"compose_transposes", compose_transposes, 0},
+    {"narrow_transposes", narrow_transposes, 0},
 
     {"fuse", fuse, 0},
     {"chain_convolutions", chain_convolutions, 0},

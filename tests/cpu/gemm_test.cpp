@@ -258,6 +258,7 @@ TEST_F(Gemm, BatchesOfAnyStrides) {
         args.batch = outer * inner, args.inner_batch = inner;
         args.m = random_.integer(1, 50), args.n = random_.integer(1, 140), args.k = random_.integer(0, 150);
         if (random_.coin()) args.m = random_.integer(1, 5);
+        if (random_.integer(0, 3) == 0) args.n = 1;
         const bool a_transposed = random_.coin(), b_transposed = random_.coin(), heads = random_.coin();
         const int64_t broadcast = random_.coin() ? 1 : 0;
         // A as [outer, m, inner, k] or [outer, inner, m, k], perhaps with m and k exchanged.

@@ -8,6 +8,7 @@
 #include "cuda/run_node.h"
 #include "ops/generate.h"
 #include "ops/index.h"
+#include "ops/random_index_map.h"
 #include "ops/random_tensor.h"
 
 namespace camshaft::cuda {
@@ -72,6 +73,24 @@ TEST(CudaMove, RandomTransposes) {
       std::swap(permutation[i], permutation[static_cast<size_t>(random.integer(0, static_cast<int64_t>(i)))]);
     const DType dtype = widths[random.integer(0, 3)];
     check(ops::Transpose{permutation}, {random_tensor(random, dtype, dims)}, "cuda_transpose", random.uniform() < 0.3);
+  }
+}
+
+TEST(CudaMove, IndexMaps) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (int round = 0; round < 60; ++round) {
+    const DType dtype = widths[random.integer(0, 3)];
+    const RandomIndexMap made = random_index_map(random, dtype, 12);
+    std::vector<Tensor> operands{made.x};
+    if (random.uniform() < 0.5) operands.push_back(random_tensor(random, dtype, {}));
+    check(made.op, operands, "cuda_index_map", random.uniform() < 0.3);
+  }
+  const Tensor x = random_tensor(random, DType::f32, {2, 20, 32});
+  for (const bool misaligned : {false, true}) {
+    check(ops::IndexMap{{2, 20, 9, 32}, {0, 1, 1, 2}, {1, 1, 1, 1}, {0, -4, 0}}, {x}, "cuda_index_map", misaligned);
+    check(ops::IndexMap{{2, 20, 4, 8}, {0, 1, -1, 2}, {1, 1, 0, 1}, {0, 15, 0}, true}, {x}, "cuda_index_map",
+          misaligned);
   }
 }
 

@@ -37,7 +37,8 @@ TEST(MoveText, ScattersCompile) {
 }
 
 TEST(MoveText, PaddingCompiles) {
-  expect_to_compile({pad_text(1), pad_text(8), mapped_copy_text(2), mapped_copy_text(4)});
+  expect_to_compile(
+      {pad_text(1), pad_text(8), mapped_copy_text(2), mapped_copy_text(4), index_map_text(1), index_map_text(8)});
 }
 
 TEST(WindowText, PoolingCompiles) {

@@ -13,12 +13,14 @@
 #include "ops/region.h"
 #include "ops/resize.h"
 #include "optimize/chain_convolutions.h"
+#include "optimize/compose_moves.h"
 #include "optimize/compose_transposes.h"
 #include "optimize/eliminate_common_subexpressions.h"
 #include "optimize/fold_affine_into_contract.h"
 #include "optimize/fold_constants.h"
 #include "optimize/fuse.h"
 #include "optimize/join_contractions.h"
+#include "optimize/narrow_transposes.h"
 #include "optimize/pass_test.h"
 #include "optimize/pipeline.h"
 #include "optimize/recognize_activations.h"
@@ -368,7 +370,9 @@ constexpr NamedPass all_passes[] = {
     {"recognize_activations", recognize_activations},
     {"recognize_attention", recognize_attention},
     {"join_contractions", join_contractions},
+    {"compose_moves", compose_moves},
     {"compose_transposes", compose_transposes},
+    {"narrow_transposes", narrow_transposes},
     {"eliminate_common_subexpressions", eliminate_common_subexpressions},
     {"fold_affine_into_contract", fold_affine_into_contract},
     {"to_channels_last", to_channels_last},

@@ -1,6 +1,7 @@
 #include "cpu/kernels/gemm.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/thread_pool.h"
 #include "cpu/kernels/gemm_core.h"
@@ -43,6 +44,28 @@ CoreProblem batch_element(const BatchGemmArgs& args, int64_t i, const float* pac
   if (args.epilogue.addend) p.epilogue.addend = args.epilogue.addend + c_offset;
   p.callback_row0 = i * args.m;
   return p;
+}
+
+// One column as one row of the transposed product, which thin_gemm reads in place: 256 products of 64 x 9 with a column
+// took 102 us packed, as panels of 16 columns, and take 10.
+std::optional<BatchGemmArgs> as_row(const BatchGemmArgs& args) {
+  const Epilogue& e = args.epilogue;
+  if (args.n != 1 || args.c_row_stride != 1 || e.bias || e.activation || e.callback) return std::nullopt;
+  BatchGemmArgs row = args;
+  row.m = 1;
+  row.n = args.m;
+  row.a = args.b;
+  row.a_row_stride = 0;
+  row.a_k_stride = args.b_k_stride;
+  row.a_outer_stride = args.b_outer_stride;
+  row.a_inner_stride = args.b_inner_stride;
+  row.b = args.a;
+  row.b_k_stride = args.a_k_stride;
+  row.b_n_stride = args.a_row_stride;
+  row.b_outer_stride = args.a_outer_stride;
+  row.b_inner_stride = args.a_inner_stride;
+  row.c_row_stride = args.m;
+  return is_thin(row) ? std::optional(row) : std::nullopt;
 }
 
 }  // namespace
@@ -89,6 +112,7 @@ int64_t batch_gemm_workspace_bytes(const BatchGemmArgs& args, int threads) {
 void batch_gemm(const BatchGemmArgs& args, ThreadPool& pool, void* workspace) {
   if (args.batch == 0 || args.m == 0 || args.n == 0) return;
   if (is_thin(args)) return thin_gemm(args, pool);
+  if (const auto row = as_row(args)) return thin_gemm(*row, pool);
   const PackedLayout layout = packed_layout(args.k, args.n);
   const int64_t packed_floats = packed_stride(layout);
   const int64_t scratch = core_workspace_bytes(args.m, 1);

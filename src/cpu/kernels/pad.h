@@ -30,15 +30,17 @@ class Pad {
   const std::vector<int64_t>& out_dims() const { return out_dims_; }
 
  private:
-  // Of one dim: `size` input indices from `first` on come behind `begin` others.
+  // Of one dim, or of several that are walked as one: `size` input indices from `first` on come behind `begin` others;
+  // `out` in all.
   struct Axis {
-    int64_t begin = 0, first = 0, size = 1;
+    int64_t begin = 0, first = 0, size = 1, out = 1, stride = 1;
   };
+  void merge();
   int64_t source(size_t d, int64_t i) const;  // the input index of output index i; -1 for the constant
 
   int64_t width_;
   PadMode mode_;
-  std::vector<int64_t> out_dims_, in_strides_;
+  std::vector<int64_t> out_dims_;
   std::vector<Axis> axes_;
   int64_t run_begin_ = 0, run_end_ = 0;  // output indices of the last dim that are consecutive in the input
   int64_t rows_ = 0;

@@ -163,6 +163,10 @@ void StridedCopy::run_items(int64_t begin, int64_t end, const char* in, char* ou
   }
 }
 
+void StridedCopy::run(const void* in, void* out) const {
+  if (kind_ != Kind::empty) run_items(0, items_, static_cast<const char*>(in), static_cast<char*>(out));
+}
+
 void StridedCopy::run(ThreadPool& pool, const void* in, void* out) const {
   const auto* from = static_cast<const char*>(in);
   auto* to = static_cast<char*>(out);

@@ -23,6 +23,8 @@ class StridedCopy {
 
   /// `in`, `out`: element (0, …, 0); with negative strides that is not the lowest address. They do not overlap.
   void run(ThreadPool& pool, const void* in, void* out) const;
+  /// On this thread alone.
+  void run(const void* in, void* out) const;
 
   /// Whether the whole copy is one block of consecutive bytes, which a view would do instead.
   bool is_plain() const { return kind_ == Kind::rows && dims_.size() <= 1; }

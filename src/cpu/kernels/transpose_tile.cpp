@@ -35,7 +35,7 @@ HWY_INLINE int64_t interleave(int64_t, int64_t, const char*, int64_t, char*) {
 HWY_INLINE int64_t deinterleave(int64_t, int64_t, const char*, char*, int64_t) {
   return 0;
 }
-HWY_INLINE void transpose_4x4(const char*, int64_t, char*, int64_t) {}
+HWY_INLINE void transpose_fours(int64_t, int64_t, const char*, int64_t, char*, int64_t) {}
 HWY_INLINE void transpose_8x8_16bit(const char*, int64_t, char*, int64_t) {}
 #else
 constexpr bool has_vectors = true;
@@ -46,7 +46,8 @@ HWY_INLINE int64_t interleave(int64_t columns, int64_t rows, const char* in, int
   const hn::ScalableTag<uint32_t> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t r = 0;
-  for (; r + lanes <= rows; r += lanes) {
+  while (r < rows && lanes <= rows) {
+    r = std::min(r, rows - lanes);  // the last ones again rather than one by one
     const auto at = [&](int64_t c)
                         HWY_ATTR { return hn::LoadU(d, reinterpret_cast<const uint32_t*>(in + c * in_step) + r); };
     auto* to = reinterpret_cast<uint32_t*>(out) + r * columns;
@@ -60,6 +61,7 @@ HWY_INLINE int64_t interleave(int64_t columns, int64_t rows, const char* in, int
       default:
         hn::StoreInterleaved4(at(0), at(1), at(2), at(3), d, to);
     }
+    r += lanes;
   }
   return r;
 }
@@ -69,7 +71,8 @@ HWY_INLINE int64_t deinterleave(int64_t rows, int64_t columns, const char* in, c
   const hn::ScalableTag<uint32_t> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t c = 0;
-  for (; c + lanes <= columns; c += lanes) {
+  while (c < columns && lanes <= columns) {
+    c = std::min(c, columns - lanes);
     const auto* from = reinterpret_cast<const uint32_t*>(in) + c * rows;
     const auto put = [&](int64_t r, hn::Vec<decltype(d)> v)
                          HWY_ATTR { hn::StoreU(v, d, reinterpret_cast<uint32_t*>(out + r * out_step) + c); };
@@ -89,26 +92,54 @@ HWY_INLINE int64_t deinterleave(int64_t rows, int64_t columns, const char* in, c
     }
     put(0, v0);
     put(1, v1);
+    c += lanes;
   }
   return c;
 }
 
-// Four vectors of four 32-bit elements: two rounds of interleaving, of elements and then of pairs.
-HWY_INLINE void transpose_4x4(const char* in, int64_t in_step, char* out, int64_t out_step) {
-  const hn::Full128<uint32_t> d;
-  const hn::Full128<uint64_t> d64;
-  const auto at = [&](int64_t k) HWY_ATTR { return hn::LoadU(d, reinterpret_cast<const uint32_t*>(in + k * in_step)); };
-  const auto a = at(0), b = at(1), c = at(2), e = at(3);
+// Four columns of as many rows as a vector has lanes: block b of vector k is of row 4 b + k, so that interleaving
+// inside of blocks, of elements and then of pairs, gives whole vectors of the result.
+template <class D>
+HWY_INLINE hn::Vec<D> blocks_of_rows(D d, const char* in, int64_t in_step) {
+  constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(D()));
+  if constexpr (lanes <= 4) {
+    return hn::LoadU(d, reinterpret_cast<const uint32_t*>(in));
+  } else {
+    const hn::Half<D> half;
+    return hn::Combine(d, blocks_of_rows(half, in + lanes / 2 * in_step, in_step), blocks_of_rows(half, in, in_step));
+  }
+}
+
+template <class D>
+HWY_INLINE void transpose_4_columns(D d, const char* in, int64_t in_step, char* out, int64_t out_step) {
+  const hn::Repartition<uint64_t, D> d64;
+  const auto a = blocks_of_rows(d, in, in_step), b = blocks_of_rows(d, in + in_step, in_step);
+  const auto c = blocks_of_rows(d, in + 2 * in_step, in_step), e = blocks_of_rows(d, in + 3 * in_step, in_step);
   const auto ab_low = hn::BitCast(d64, hn::InterleaveLower(d, a, b));
   const auto ab_high = hn::BitCast(d64, hn::InterleaveUpper(d, a, b));
   const auto ce_low = hn::BitCast(d64, hn::InterleaveLower(d, c, e));
   const auto ce_high = hn::BitCast(d64, hn::InterleaveUpper(d, c, e));
-  const auto put = [&](int64_t k, hn::Vec<hn::Full128<uint64_t> > v)
+  const auto put = [&](int64_t k, hn::Vec<decltype(d64)> v)
                        HWY_ATTR { hn::StoreU(v, d64, reinterpret_cast<uint64_t*>(out + k * out_step)); };
   put(0, hn::InterleaveLower(d64, ab_low, ce_low));
   put(1, hn::InterleaveUpper(d64, ab_low, ce_low));
   put(2, hn::InterleaveLower(d64, ab_high, ce_high));
   put(3, hn::InterleaveUpper(d64, ab_high, ce_high));
+}
+
+// Of `rows` x `columns`, both whole fours.
+HWY_INLINE void transpose_fours(int64_t rows, int64_t columns, const char* in, int64_t in_step, char* out,
+                                int64_t out_step) {
+  const hn::ScalableTag<uint32_t> d;
+  const hn::Full128<uint32_t> d4;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t c = 0;
+  for (; c + lanes <= columns; c += lanes)
+    for (int64_t r = 0; r < rows; r += 4)
+      transpose_4_columns(d, in + c * in_step + r * 4, in_step, out + r * out_step + c * 4, out_step);
+  for (; c < columns; c += 4)
+    for (int64_t r = 0; r < rows; r += 4)
+      transpose_4_columns(d4, in + c * in_step + r * 4, in_step, out + r * out_step + c * 4, out_step);
 }
 
 // Eight vectors of eight 16-bit elements: three rounds.
@@ -146,16 +177,12 @@ HWY_INLINE void transpose_block(int64_t rows, int64_t columns, const char* in, i
     transpose_plain<kWidth>(rows, columns, in, in_step, out, out_step);
   } else {
     const int64_t whole_rows = rows / unit * unit, whole_columns = columns / unit * unit;
-    for (int64_t r = 0; r < whole_rows; r += unit) {
-      for (int64_t c = 0; c < whole_columns; c += unit) {
-        const char* from = in + c * in_step + r * kWidth;
-        char* to = out + r * out_step + c * kWidth;
-        if constexpr (kWidth == 4) {
-          transpose_4x4(from, in_step, to, out_step);
-        } else {
-          transpose_8x8_16bit(from, in_step, to, out_step);
-        }
-      }
+    if constexpr (kWidth == 4) {
+      transpose_fours(whole_rows, whole_columns, in, in_step, out, out_step);
+    } else {
+      for (int64_t r = 0; r < whole_rows; r += unit)
+        for (int64_t c = 0; c < whole_columns; c += unit)
+          transpose_8x8_16bit(in + c * in_step + r * kWidth, in_step, out + r * out_step + c * kWidth, out_step);
     }
     transpose_plain<kWidth>(whole_rows, columns - whole_columns, in + whole_columns * in_step, in_step,
                             out + whole_columns * kWidth, out_step);

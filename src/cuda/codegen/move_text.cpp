@@ -67,6 +67,10 @@ std::string mapped_copy_text(int width) {
   return with_padding(width, "copy_mapped", "Mapped");
 }
 
+std::string index_map_text(int width) {
+  return with_padding(width, "index_map", "Indexed");
+}
+
 std::string gather_text(GatherKind kind) {
   std::string text = with_space(device::complaint_cuh);
   text += device::gather_cuh;

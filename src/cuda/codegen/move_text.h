@@ -12,10 +12,11 @@ std::string copy_text();
 /// concat_W (see device/concat.cuh).
 std::string concat_text();
 
-/// pad_any and pad_vector for elements of `width` bytes, 1 to 8, or copy_mapped_any and copy_mapped_vector (see
-/// device/pad.cuh).
+/// pad_any and pad_vector for elements of `width` bytes, 1 to 8, or copy_mapped_any and copy_mapped_vector, or
+/// index_map_any and index_map_vector (see device/pad.cuh).
 std::string pad_text(int width);
 std::string mapped_copy_text(int width);
+std::string index_map_text(int width);
 
 enum class GatherKind : uint8_t { rows, elements, slices };
 /// gather_rows_W to 16 bytes, gather_elements_W to 8, or gather_slices_W to 16 (see device/gather.cuh).

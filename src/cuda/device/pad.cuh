@@ -87,3 +87,45 @@ __device__ __forceinline__ void copy_mapped(const Mapped& m, const T* __restrict
     put<T, V>(inside, in + from, value, out + to);
   }
 }
+
+/// An index map: `left` axes of the operand have indices beyond them.
+struct Indexed {
+  u32 chunks, rank, left, wraps;
+  Divisor size[8];  ///< of the result
+  i64 in[8], out[8];  ///< strides in elements, of the last axis for a chunk; `in` of axes that go along none of `left`
+  u32 along[8];  ///< which of `left`; `left` itself: none
+  i64 step[8];
+  i64 start[8], length[8], stride[8];  ///< of `left`
+};
+
+template <class T, int V>
+__device__ __forceinline__ void index_map(const Indexed& m, const T* __restrict__ in, const T* __restrict__ value,
+                                          T* __restrict__ out) {
+  for (u32 chunk = blockIdx.x * 256u + threadIdx.x; chunk < m.chunks; chunk += gridDim.x * 256u) {
+    i64 from = 0, to = 0, at[8];
+    bool inside = true;
+    u32 rest = chunk;
+    for (u32 e = 0; e < m.left; ++e) at[e] = m.start[e];
+    for (u32 d = m.rank; d-- > 0;) {
+      const u32 quotient = m.size[d].quotient(rest);
+      const u32 here = rest - quotient * m.size[d].value;
+      to += here * m.out[d];
+      if (m.along[d] < m.left)
+        at[m.along[d]] += here * m.step[d];
+      else
+        from += here * m.in[d];
+      rest = quotient;
+    }
+    for (u32 e = 0; e < m.left; ++e) {
+      i64 index = at[e];
+      const i64 n = m.length[e];
+      if (m.wraps) {
+        index %= n;
+        if (index < 0) index += n;
+      }
+      inside = inside && index >= 0 && index < n;
+      from += index * m.stride[e];
+    }
+    put<T, V>(inside, in + from, value, out + to);
+  }
+}
