@@ -127,30 +127,31 @@ void StridedCopy::run_items(int64_t begin, int64_t end, const char* in, char* ou
   const int64_t last = static_cast<int64_t>(dims_.size()) - 1;
   const int64_t count = dims_[last];
   for (int64_t item = begin; item < end; ++item) {
+    // Of rows and squares as many at once as the innermost of the outer dims still has.
+    const bool is_batch = kind_ == Kind::rows || kind_ == Kind::transpose;
+    const int64_t batch = outer == 0 || !is_batch ? 1 : std::min(end - item, dims_[outer - 1] - at[outer - 1]);
+    const int64_t in_step = outer == 0 ? 0 : in_[outer - 1], out_step = outer == 0 ? 0 : out_[outer - 1];
     switch (kind_) {
-      case Kind::rows: {
-        // As many as the innermost of the outer dims still has, but the last, which the step below leaves.
-        const int64_t rows = outer == 0 ? 1 : std::min(end - item, dims_[outer - 1] - at[outer - 1]);
-        const int64_t in_step = outer == 0 ? 0 : in_[outer - 1], out_step = outer == 0 ? 0 : out_[outer - 1];
-        copy_rows(static_cast<size_t>(item_bytes_), in, in_step, out, out_step, rows);
-        if (outer == 0) break;
-        item += rows - 1;
-        at[outer - 1] += rows - 1;
-        in += (rows - 1) * in_step;
-        out += (rows - 1) * out_step;
+      case Kind::rows:
+        copy_rows(static_cast<size_t>(item_bytes_), in, in_step, out, out_step, batch);
         break;
-      }
       case Kind::fill:
         with_any_width(width_, [&](auto element) { fill_row<decltype(element)>(in, out, count); });
         break;
       case Kind::transpose:
-        transpose_2d(width_, dims_[last - 1], count, in, in_[last], out, out_[last - 1]);
+        transpose_2d(width_, {dims_[last - 1], count, in_[last], out_[last - 1]}, in, out, {batch, in_step, out_step});
         break;
       case Kind::strided:
         with_any_width(width_, [&](auto e) { strided_row<decltype(e)>(in, in_[last], out, out_[last], count); });
         break;
       case Kind::empty:
         break;
+    }
+    if (batch > 1) {  // all but the last, which the step below leaves
+      item += batch - 1;
+      at[outer - 1] += batch - 1;
+      in += (batch - 1) * in_step;
+      out += (batch - 1) * out_step;
     }
     for (int d = outer; d-- > 0;) {
       in += in_[d];
@@ -206,7 +207,7 @@ void StridedCopy::run(ThreadPool& pool, const void* in, void* out) const {
           with_any_width(width_, [&](auto element) { fill_row<decltype(element)>(a, b, n); });
           break;
         case Kind::transpose:
-          transpose_2d(width_, cut == d ? n : dims_[d], cut == d ? dims_[last] : n, a, in_[last], b, out_[d]);
+          transpose_2d(width_, {cut == d ? n : dims_[d], cut == d ? dims_[last] : n, in_[last], out_[d]}, a, b);
           break;
         case Kind::strided:
           with_any_width(width_, [&](auto e) { strided_row<decltype(e)>(a, in_[last], b, out_[last], n); });

@@ -214,19 +214,24 @@ void transpose(int64_t rows, int64_t columns, const char* in, int64_t in_step, c
   }
 }
 
-void transpose_any(int64_t width, int64_t rows, int64_t columns, const char* in, int64_t in_step, char* out,
-                   int64_t out_step) {
+template <int64_t kWidth>
+void transpose_batch(const Transpose2d& t, const char* in, char* out, const TransposeBatch& batch) {
+  for (int64_t i = 0; i < batch.count; ++i, in += batch.in_step, out += batch.out_step)
+    transpose<kWidth>(t.rows, t.columns, in, t.in_step, out, t.out_step);
+}
+
+void transpose_any(int64_t width, const Transpose2d& t, const char* in, char* out, const TransposeBatch& batch) {
   switch (width) {
     case 1:
-      return transpose<1>(rows, columns, in, in_step, out, out_step);
+      return transpose_batch<1>(t, in, out, batch);
     case 2:
-      return transpose<2>(rows, columns, in, in_step, out, out_step);
+      return transpose_batch<2>(t, in, out, batch);
     case 4:
-      return transpose<4>(rows, columns, in, in_step, out, out_step);
+      return transpose_batch<4>(t, in, out, batch);
     case 8:
-      return transpose<8>(rows, columns, in, in_step, out, out_step);
+      return transpose_batch<8>(t, in, out, batch);
     default:
-      return transpose<16>(rows, columns, in, in_step, out, out_step);
+      return transpose_batch<16>(t, in, out, batch);
   }
 }
 
@@ -239,9 +244,8 @@ namespace camshaft::cpu {
 
 HWY_EXPORT(transpose_any);
 
-void transpose_2d(int64_t width, int64_t rows, int64_t columns, const char* in, int64_t in_step, char* out,
-                  int64_t out_step) {
-  HWY_DYNAMIC_DISPATCH(transpose_any)(width, rows, columns, in, in_step, out, out_step);
+void transpose_2d(int64_t width, const Transpose2d& transpose, const char* in, char* out, const TransposeBatch& batch) {
+  HWY_DYNAMIC_DISPATCH(transpose_any)(width, transpose, in, out, batch);
 }
 
 }  // namespace camshaft::cpu
