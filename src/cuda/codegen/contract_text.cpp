@@ -54,6 +54,7 @@ std::string contract_text(const ContractForm& form, const ContractTile& tile, co
     text += device::contract_patch_cuh;
   } else {
     text += tile.by_warpgroups ? device::contract_warpgroup_cuh : device::contract_sums_cuh;
+    text += device::contract_finish_cuh;
     text += device::contract_cuh;
   }
   text += fmt::format("\nconstexpr u32 tile_rows = {}, tile_columns = {}, tile_threads = {};\n", tile.m, tile.n,
