@@ -30,20 +30,26 @@ struct Elements {
   i64 limit;        ///< size of the operand's axis
 };
 
+/// Where element number `at` is in the operand, along whose axis it is element `index`.
+__device__ __forceinline__ i64 offset_of(const Elements& elements, u32 at, i64 index) {
+  i64 offset = 0;
+  u32 rest = at;
+  for (u32 d = elements.rank; d-- > 0;) {
+    const u32 quotient = elements.size[d].quotient(rest);
+    const u32 here = rest - quotient * elements.size[d].value;
+    offset += (d == elements.axis ? index : i64(here)) * elements.stride[d];
+    rest = quotient;
+  }
+  return offset;
+}
+
 template <class T>
 __device__ __forceinline__ void gather_elements(const Elements& elements, const T* __restrict__ in,
                                                 const void* __restrict__ indices, T* __restrict__ out,
                                                 const Complaint& complaint) {
   for (u32 at = blockIdx.x * 256u + threadIdx.x; at < elements.chunks; at += gridDim.x * 256u) {
     const i64 index = checked_index(index_at(indices, elements.wide, at), elements.limit, elements.axis, complaint);
-    i64 offset = 0;
-    u32 rest = at;
-    for (u32 d = elements.rank; d-- > 0;) {
-      const u32 quotient = elements.size[d].quotient(rest);
-      const u32 here = rest - quotient * elements.size[d].value;
-      offset += (d == elements.axis ? index : i64(here)) * elements.stride[d];
-      rest = quotient;
-    }
+    const i64 offset = offset_of(elements, at, index);
     T value = {};
     if (index >= 0) value = in[offset];
     out[at] = value;

@@ -25,15 +25,7 @@ __device__ __forceinline__ void scatter_slices(const Slices& slices, const void*
 __device__ __forceinline__ i64 target_of(const Elements& elements, const void* indices, u32 at,
                                          const Complaint& complaint) {
   const i64 index = checked_index(index_at(indices, elements.wide, at), elements.limit, elements.axis, complaint);
-  i64 offset = 0;
-  u32 rest = at;
-  for (u32 d = elements.rank; d-- > 0;) {
-    const u32 quotient = elements.size[d].quotient(rest);
-    const u32 here = rest - quotient * elements.size[d].value;
-    offset += (d == elements.axis ? index : i64(here)) * elements.stride[d];
-    rest = quotient;
-  }
-  return index < 0 ? -1 : offset;
+  return index < 0 ? -1 : offset_of(elements, at, index);
 }
 
 __device__ __forceinline__ void find_last_elements(const Elements& elements, const void* __restrict__ indices,
