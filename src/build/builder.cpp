@@ -202,6 +202,7 @@ Engine Builder::build_checked(const std::string& model_path) {
   passes.rounding = rounding_of(options_, *backend, passes.storage);
   warn_of_unused(options_, *backend, passes);
   passes.chains = backend->runs_chains() && passes.storage == DType::f32;
+  passes.squeeze_excite = backend->runs_squeeze_excite();
   passes.stop_after = options_.stop_after_pass;
   passes.cancellation = options_.cancellation;
   CompileOptions compile;

@@ -60,6 +60,8 @@ class Backend {
   virtual bool prefers_channels_last() const = 0;
   /// Whether convolutions in chains run as one kernel here.
   virtual bool runs_chains() const { return false; }
+  /// Whether squeeze and excite does.
+  virtual bool runs_squeeze_excite() const { return false; }
   /// Whether there are kernels for f16 and bf16. Where there are none, what models have in these is computed in f32.
   virtual bool computes_in_halves() const { return true; }
   /// Whether regions that store their results as `dtype`, f16 or bf16, are faster here than with f32.

@@ -35,6 +35,7 @@ constexpr const CudaTactic* all_tactics[] = {
     &dnn_attention_tactic,
     &rotary_embedding_tactic,
     &recurrent_tactic,
+    &squeeze_excite_tactic,
     // moves
     &transpose_tactic,
     &expand_tactic,
@@ -89,6 +90,7 @@ class CudaBackend final : public Backend {
                                        workshop_.module("touch", touch_text()).function("touch"));
   }
   bool prefers_channels_last() const override { return true; }
+  bool runs_squeeze_excite() const override { return true; }
   bool gains_from(DType dtype) const override {
     return dtype == DType::f16 || (dtype == DType::bf16 && workshop_.device()->facts().capability >= 80);
   }

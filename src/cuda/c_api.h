@@ -35,7 +35,7 @@ enum DeviceAttribute : int {
 };
 
 /// CUfunction_attribute
-enum FunctionAttribute : int { most_dynamic_shared_bytes = 8 };
+enum FunctionAttribute : int { most_dynamic_shared_bytes = 8, large_clusters = 14 };
 
 constexpr unsigned stream_non_blocking = 1;  ///< does not wait for the default stream
 constexpr unsigned event_without_time = 2;   ///< CUevent_flags
@@ -128,6 +128,7 @@ struct KernelNode {
   X(cuModuleUnload, (Handle module))                                                                   \
   X(cuModuleGetFunction, (Handle * function, Handle module, const char* name))                         \
   X(cuFuncSetAttribute, (Handle function, int attribute, int value))                                   \
+  X(cuOccupancyMaxActiveClusters, (int* clusters, Handle function, const LaunchConfig* config))        \
   X(cuLaunchKernelEx, (const LaunchConfig* config, Handle function, void** arguments, void** extra))
 
 // The same of functions that drivers before CUDA 12.3 lack: null there.

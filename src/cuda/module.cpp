@@ -66,7 +66,7 @@ Module LoadedModules::get(const Device& device, const std::string& text,
   }
 }
 
-Function Module::function(const std::string& name, unsigned shared_bytes) const {
+Function Module::function(const std::string& name, unsigned shared_bytes, bool large_clusters) const {
   const Current current(loaded_->device);
   const api::Driver& driver = loaded_->device.driver();
   Function function;
@@ -79,27 +79,54 @@ Function Module::function(const std::string& name, unsigned shared_bytes) const 
     check(driver,
           driver.cuFuncSetAttribute(function.function_, api::most_dynamic_shared_bytes, static_cast<int>(shared_bytes)),
           fmt::format("giving the kernel '{}' {} bytes of shared memory", name, shared_bytes));
+  if (large_clusters)
+    check(driver, driver.cuFuncSetAttribute(function.function_, api::large_clusters, 1),
+          fmt::format("allowing the kernel '{}' clusters of more than 8 blocks", name));
   return function;
+}
+
+namespace {
+
+/// What a launch takes, with the attributes in place: not to be copied.
+struct Config {
+  api::LaunchAttribute attributes[2] = {};
+  api::LaunchConfig config;
+
+  Config(const LaunchSize& size, api::Handle stream)
+      : config{size.blocks, size.blocks_y,     size.blocks_z, size.threads, size.threads_y,
+               1,           size.shared_bytes, stream,        attributes,   0} {
+    if (size.cluster_y <= 1) return;
+    api::LaunchAttribute& cluster = add(api::LaunchAttribute::cluster);
+    cluster.cluster_size[0] = cluster.cluster_size[2] = 1;
+    cluster.cluster_size[1] = size.cluster_y;
+  }
+  Config(const Config&) = delete;
+  Config& operator=(const Config&) = delete;
+  api::LaunchAttribute& add(api::LaunchAttribute::Kind kind) {
+    api::LaunchAttribute& added = attributes[config.attribute_count++];
+    added.kind = kind;
+    return added;
+  }
+};
+
+}  // namespace
+
+bool Function::has_room_for_clusters(const LaunchSize& size) const {
+  const Current current(module_->device);
+  const Config wanted(size, nullptr);
+  int clusters = 0;
+  return module_->device.driver().cuOccupancyMaxActiveClusters(&clusters, function_, &wanted.config) == api::success &&
+         clusters > 0;
 }
 
 void Function::launch(const Stream& stream, const LaunchSize& size, std::span<void* const> arguments) const {
   const Current current(stream.device());
   const api::Driver& driver = stream.device().driver();
-  api::LaunchAttribute attributes[2] = {};
-  api::LaunchConfig config{size.blocks, size.blocks_y,     size.blocks_z,   size.threads, size.threads_y,
-                           1,           size.shared_bytes, stream.handle(), attributes,   0};
-  if (size.cluster_y > 1) {
-    api::LaunchAttribute& cluster = attributes[config.attribute_count++];
-    cluster.kind = api::LaunchAttribute::cluster;
-    cluster.cluster_size[0] = cluster.cluster_size[2] = 1;
-    cluster.cluster_size[1] = size.cluster_y;
-  }
-  if (size.may_start_early && stream.device().facts().capability >= 90) {
-    api::LaunchAttribute& early = attributes[config.attribute_count++];
-    early.kind = api::LaunchAttribute::programmatic_serialization;
-    early.is_allowed = 1;
-  }
-  const api::Result result = driver.cuLaunchKernelEx(&config, function_, const_cast<void**>(arguments.data()), nullptr);
+  Config launch(size, stream.handle());
+  if (size.may_start_early && stream.device().facts().capability >= 90)
+    launch.add(api::LaunchAttribute::programmatic_serialization).is_allowed = 1;
+  const api::Result result =
+      driver.cuLaunchKernelEx(&launch.config, function_, const_cast<void**>(arguments.data()), nullptr);
   // The words only when they are needed: a launch takes two microseconds.
   if (result != api::success)
     check(driver, result,

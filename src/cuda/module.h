@@ -34,6 +34,8 @@ class Function {
  public:
   /// Puts it into the stream. `arguments` are addresses of the parameters' values, which are copied.
   void launch(const Stream& stream, const LaunchSize& size, std::span<void* const> arguments) const;
+  /// Whether the device has room for the blocks of one of its clusters beside each other.
+  bool has_room_for_clusters(const LaunchSize& size) const;
   const std::string& name() const { return name_; }
 
  private:
@@ -51,8 +53,9 @@ class Module {
   /// Throws Error when the driver refuses it: it is for another architecture, or damaged.
   Module(const Device& device, std::span<const std::byte> cubin);
   /// Throws Error(internal) when the module has no such kernel. `shared_bytes`: the most dynamic shared memory that it
-  /// will be launched with.
-  Function function(const std::string& name, unsigned shared_bytes = 0) const;
+  /// will be launched with. `large_clusters`: that may be in clusters of more than 8 blocks, as which not all devices
+  /// can run it: see has_room_for_clusters().
+  Function function(const std::string& name, unsigned shared_bytes = 0, bool large_clusters = false) const;
 
  private:
   friend class LoadedModules;

@@ -90,5 +90,6 @@ extern const CudaTactic dims_tactic, shape_tactic, range_tactic, cumulative_tact
 extern const CudaTactic top_k_tactic;
 extern const CudaTactic grid_sample_tactic, col2im_tactic;
 extern const CudaTactic attention_tactic, dnn_attention_tactic, rotary_embedding_tactic, recurrent_tactic;
+extern const CudaTactic squeeze_excite_tactic;
 
 }  // namespace camshaft::cuda

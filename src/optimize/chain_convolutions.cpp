@@ -10,7 +10,7 @@
 #include "ops/move.h"
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
-#include "ops/region.h"
+#include "optimize/chain_nodes.h"
 
 namespace camshaft {
 
@@ -26,18 +26,6 @@ struct Part {
   Role role = Role::other;
   ValueId x = no_value, weights = no_value;  // of a gate: the image, and what it is multiplied by
 };
-
-// The node's own operand that its first convolution has at `input`; no_value when that is none of its operands, or the
-// epilogue reads it too.
-ValueId sole_operand(const Node& node, const Node& conv, size_t input) {
-  if (&conv == &node) return node.inputs[input];
-  const Graph& body = node.bodies[0];
-  const ValueId id = conv.inputs[input];
-  const auto at = std::find(body.inputs.begin(), body.inputs.end(), id);
-  int64_t reads = 0;
-  for (const Node& inner : body.nodes) reads += std::count(inner.inputs.begin(), inner.inputs.end(), id);
-  return at == body.inputs.end() || reads != 1 ? no_value : node.inputs[static_cast<size_t>(at - body.inputs.begin())];
-}
 
 // image[n, h, w, c] times gates[n, 1, 1, c].
 Part view_gate(const Graph& graph, const Node& node) {
@@ -67,12 +55,10 @@ Part view_part(const Graph& graph, const Node& node) {
     return view_gate(graph, node);
   if (is_max_pool(node)) return {Role::max_pool, node.inputs[0], no_value};
   if (is_to_last(graph, node)) return {Role::to_last, node.inputs[0], no_value};
-  const auto* region = node.op.as<ops::Region>();
-  const bool contract = region && region->kind == ops::RegionKind::contract;
-  const Node& conv = contract ? node.bodies[0].nodes[0] : node;
+  const Node& conv = first_operator(node);
   const auto* op = conv.op.as<ops::Conv>();
   if (!op || !op->channels_last || conv.inputs.size() < 2) return {};
-  Part part{Role::other, sole_operand(node, conv, 0), sole_operand(node, conv, 1)};
+  Part part{Role::other, sole_operand(node, 0), sole_operand(node, 1)};
   if (part.x == no_value || !graph.is_constant(part.weights)) return {};
   const Shape& w = graph.shape(part.weights);
   const auto is_f32 = [&](ValueId id) { return graph.type(id).dtype == DType::f32; };
@@ -125,7 +111,7 @@ class Chainer {
       if (before < 0 || part(before).role != Role::gate || !can_join(before, before, n)) continue;
       take({before, n}, chains);
     }
-    rebuild(chains);
+    make_chains(graph_, chains);
   }
 
  private:
@@ -165,41 +151,6 @@ class Chainer {
                            name(id));
     }
     return std::nullopt;
-  }
-
-  void rebuild(const std::map<int32_t, std::vector<int32_t>>& chains) {
-    if (chains.empty()) return;
-    std::vector<Node> nodes;
-    for (int32_t n = 0; n < static_cast<int32_t>(graph_.nodes.size()); ++n) {
-      if (const auto chain = chains.find(n); chain != chains.end())
-        nodes.push_back(make_chain(chain->second));
-      else if (!taken_[static_cast<size_t>(n)])
-        nodes.push_back(std::move(graph_.nodes[static_cast<size_t>(n)]));
-    }
-    graph_.nodes = std::move(nodes);
-    remove_dead(graph_);
-  }
-
-  Node make_chain(const std::vector<int32_t>& members) {
-    Node chain{ops::Region{ops::RegionKind::chain}, {}, {result(members.back())}, {}, {}};
-    Graph body;
-    std::map<ValueId, ValueId> inner{{no_value, no_value}};  // of the graph → of the body
-    for (const int32_t n : members) {
-      Node& old = graph_.nodes[static_cast<size_t>(n)];
-      std::vector<ValueId> inputs;
-      for (const ValueId id : old.inputs) {
-        if (inner.count(id) == 0) {
-          chain.inputs.push_back(id);
-          inner[id] = body.add_input(name(id), graph_.type(id));
-        }
-        inputs.push_back(inner[id]);
-      }
-      chain.sources.insert(chain.sources.end(), old.sources.begin(), old.sources.end());
-      inner[result(n)] = body.add_node(old.op, inputs, {name(result(n))}, old.sources, std::move(old.bodies))[0];
-    }
-    body.add_output(name(chain.outputs[0]), inner[chain.outputs[0]]);
-    chain.bodies.push_back(std::move(body));
-    return chain;
   }
 
   Graph& graph_;

@@ -20,10 +20,11 @@ using PassNotes = std::map<std::string, std::vector<std::string>>;
 /// it leaves a graph that the verifier accepts and that computes the same values (up to rounding, where the pass's
 /// header says so).
 struct PassContext {
-  ThreadPool& pool;            ///< for evaluating constants
-  bool channels_last = false;  ///< the layout that the backend's convolutions prefer
-  bool chains = false;         ///< whether somebody takes those chains apart that do not pay
-  DType storage = DType::f32;  ///< of what passes between regions that can compute on it: f32, f16 or bf16
+  ThreadPool& pool;             ///< for evaluating constants
+  bool channels_last = false;   ///< the layout that the backend's convolutions prefer
+  bool chains = false;          ///< whether somebody takes those chains apart that do not pay
+  bool squeeze_excite = false;  ///< the same of squeeze and excite as chains
+  DType storage = DType::f32;   ///< of what passes between regions that can compute on it: f32, f16 or bf16
   const std::set<std::string>* keep_f32 = nullptr;  ///< values that stay f32 all the same; null: none
   ops::Rounding rounding = {};                      ///< that products of f32 may do to their operands
   std::set<std::string>* kept_constants = nullptr;  ///< filled with constants whose numbers `storage` cannot hold

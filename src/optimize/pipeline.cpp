@@ -11,6 +11,7 @@
 #include "ops/control_flow.h"
 #include "optimize/allow_rounding.h"
 #include "optimize/chain_convolutions.h"
+#include "optimize/chain_squeeze_excite.h"
 #include "optimize/compose_moves.h"
 #include "optimize/compose_transposes.h"
 #include "optimize/defer_layer_norms.h"
@@ -120,6 +121,11 @@ constexpr Pass precision_passes[] = {
     {"allow_rounding", allow_rounding, 0},
 };
 
+// Behind all of these.
+constexpr Pass last_passes[] = {
+    {"chain_squeeze_excite", chain_squeeze_excite, 0},
+};
+
 #ifdef NDEBUG
 constexpr bool always_verify = false;
 #else
@@ -144,8 +150,9 @@ class Pipeline {
   void run_storage() {
     const auto done = static_cast<int>(std::size(passes));
     if (context_.storage != DType::f32) run_stage(storage_passes, done);
-    if (context_.rounding != ops::Rounding::none)
-      run_stage(precision_passes, done + static_cast<int>(std::size(storage_passes)));
+    const auto stored = done + static_cast<int>(std::size(storage_passes));
+    if (context_.rounding != ops::Rounding::none) run_stage(precision_passes, stored);
+    if (context_.squeeze_excite) run_stage(last_passes, stored + static_cast<int>(std::size(precision_passes)));
   }
 
  private:
@@ -216,6 +223,7 @@ std::vector<std::string> pass_names() {
     names.push_back(pass.round > 1 ? fmt::format("{} (round {})", pass.name, pass.round) : pass.name);
   for (const Pass& pass : storage_passes) names.emplace_back(pass.name);
   for (const Pass& pass : precision_passes) names.emplace_back(pass.name);
+  for (const Pass& pass : last_passes) names.emplace_back(pass.name);
   return names;
 }
 

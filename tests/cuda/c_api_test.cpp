@@ -97,6 +97,7 @@ static_assert(int{multiprocessors} == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT &
               int{capability_minor} == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR &&
               int{shared_bytes_per_block} == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
 static_assert(int{most_dynamic_shared_bytes} == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES &&
+              int{large_clusters} == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED &&
               stream_non_blocking == CU_STREAM_NON_BLOCKING &&
               capture_of_this_thread == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL &&
               event_without_time == CU_EVENT_DISABLE_TIMING && event_of_recording == CU_EVENT_RECORD_EXTERNAL);

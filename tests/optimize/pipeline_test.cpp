@@ -71,8 +71,9 @@ TEST(Pipeline, TheSecondStageCountsOnFromTheFirst) {
   const std::vector<std::string> names = pass_names();
   const auto first = static_cast<int>(std::find(names.begin(), names.end(), "lower_precision") - names.begin());
   EXPECT_EQ(names[static_cast<size_t>(first) - 1], "chain_convolutions");
-  EXPECT_EQ(names[names.size() - 2], "widen_images");
-  EXPECT_EQ(names.back(), "allow_rounding");
+  EXPECT_EQ(names[names.size() - 3], "widen_images");
+  EXPECT_EQ(names[names.size() - 2], "allow_rounding");
+  EXPECT_EQ(names.back(), "chain_squeeze_excite");
   const auto stores_f16 = [](int stop_after, DType storage) {
     Graph graph = parse_graph(model, operators());
     PassContext context = test_context();

@@ -11,7 +11,7 @@ struct Launch;
 /// Each of its blocks runs on a host thread of its own.
 class Cluster {
  public:
-  static constexpr unsigned most_blocks = 8;
+  static constexpr unsigned most_blocks = 16, most_portable_blocks = 8;
 
   Cluster(const Launch& launch, unsigned blocks) : launch_(launch), blocks_(blocks) {}
   unsigned blocks() const { return blocks_; }

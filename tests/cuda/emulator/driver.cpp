@@ -48,6 +48,7 @@ struct Function {
   std::string name;
   const Kernel* kernel = nullptr;
   unsigned most_dynamic_shared_bytes = facts::shared_bytes_without_asking;
+  unsigned most_cluster_blocks = Cluster::most_portable_blocks;
 };
 
 struct Loaded {
@@ -538,6 +539,9 @@ EMULATOR_API Result cuModuleGetFunction(Handle* handle, Handle module, const cha
 }
 
 EMULATOR_API Result cuFuncSetAttribute(Handle handle, int attribute, int value) {
+  if (attribute == large_clusters)
+    static_cast<Function*>(handle)->most_cluster_blocks =
+        value == 0 ? Cluster::most_portable_blocks : Cluster::most_blocks;
   if (attribute != most_dynamic_shared_bytes) return success;
   if (value < 0 || static_cast<size_t>(value) > facts::shared_bytes_per_block()) return invalid_value;
   static_cast<Function*>(handle)->most_dynamic_shared_bytes = static_cast<unsigned>(value);
@@ -546,6 +550,11 @@ EMULATOR_API Result cuFuncSetAttribute(Handle handle, int attribute, int value) 
 
 EMULATOR_API Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Handle, int, size_t) {
   *blocks = 1;
+  return success;
+}
+
+EMULATOR_API Result cuOccupancyMaxActiveClusters(int* clusters, Handle, const LaunchConfig*) {
+  *clusters = 1;
   return success;
 }
 
@@ -614,7 +623,7 @@ Result launch_kernel(const Function& function, Index blocks, Index threads, unsi
     return invalid_value;
   if (function.kernel->run == nullptr) return no_binary;  // machine code of a real GPU
   if (function.kernel->most_threads != 0 && count(threads) > function.kernel->most_threads) return too_many_resources;
-  if (cluster_blocks == 0 || cluster_blocks > Cluster::most_blocks || blocks.y % cluster_blocks != 0)
+  if (cluster_blocks == 0 || cluster_blocks > function.most_cluster_blocks || blocks.y % cluster_blocks != 0)
     return invalid_cluster_size;
   if (together && count(blocks) > facts::multiprocessors) return too_many_resources;
   return on(handle, [&](Stream& stream) {
