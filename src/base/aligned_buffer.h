@@ -8,7 +8,7 @@
 
 namespace camshaft {
 
-/// Owns `size` bytes that start at a multiple of 64 (of 2 MiB from 4 MiB up, and huge pages are asked for). Movable,
+/// Owns `size` bytes that start at a multiple of 64 (of 2 MiB from there up, and huge pages are asked for). Movable,
 /// not copyable. The contents are not initialised.
 class AlignedBuffer {
  public:
