@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compile/kernel.h"
@@ -70,6 +72,13 @@ class Backend {
   virtual bool gains_from_rounding(ops::Rounding /*rounding*/) const { return false; }
   /// All tactics for this region, cheapest by estimate first. Never empty: the last resort is the reference evaluation.
   virtual std::vector<Tactic> tactics(const RegionView& region) const = 0;
+  /// The one of tactics() that is written so (Tactic::str()), as an engine records it; a backend may know whose it is
+  /// without asking all others for their estimates.
+  virtual std::optional<Tactic> find_tactic(const RegionView& region, std::string_view written) const {
+    for (Tactic& tactic : tactics(region))
+      if (tactic.str() == written) return std::move(tactic);
+    return std::nullopt;
+  }
   /// The kernel of one of the region's tactics(). Throws Error(invalid_argument) for a tactic that the region does not
   /// have.
   virtual std::shared_ptr<const Kernel> compile(const RegionView& region, const Tactic& tactic,

@@ -151,14 +151,14 @@ class Lowering {
   }
 
   Tactic choose(const RegionView& region, const std::string& recorded) const {
-    std::vector<Tactic> available = backend_.tactics(region);
     // Values whose sizes only running tells are allocated then, on the host.
-    if (options_.host_only || !is_known_before_running(region.node))
-      std::erase_if(available, [](const Tactic& tactic) { return tactic.place == Place::device; });
-    for (const Tactic& tactic : available)
-      if (tactic.str() == recorded) return tactic;
-    for (const Tactic& tactic : available)
-      if (tactic.deviation <= options_.most_deviation) return tactic;
+    const bool host_only = options_.host_only || !is_known_before_running(region.node);
+    const auto may_run = [&](const Tactic& tactic) { return !host_only || tactic.place == Place::host; };
+    if (!recorded.empty())
+      if (std::optional<Tactic> tactic = backend_.find_tactic(region, recorded); tactic && may_run(*tactic))
+        return *std::move(tactic);
+    for (Tactic& tactic : backend_.tactics(region))
+      if (may_run(tactic) && tactic.deviation <= options_.most_deviation) return std::move(tactic);
     throw Error(ErrorCode::internal, "a region has no exact tactic");
   }
 

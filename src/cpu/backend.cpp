@@ -86,6 +86,7 @@ constexpr const CpuTactic* all_tactics[] = {
 
 /// The reference runs with double accumulation and no blocking to speak of: tens of times slower than a kernel.
 constexpr double reference_penalty = 50;
+constexpr std::string_view reference_name = "reference";
 
 class CpuBackend final : public Backend {
  public:
@@ -97,20 +98,28 @@ class CpuBackend final : public Backend {
   std::vector<Tactic> tactics(const RegionView& region) const override {
     std::vector<Tactic> list;
     for (const CpuTactic* tactic : all_tactics)
-      for (TacticOffer& offer : tactic->offers(region))
-        list.push_back({std::string(tactic->name()), offer.seconds, offer.deviation, std::move(offer.parameters),
-                        Place::host, offer.more_weight_bytes});
-    list.push_back(
-        {"reference", reference_penalty * (seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte)});
+      for (TacticOffer& offer : tactic->offers(region)) list.push_back(of_offer(*tactic, std::move(offer)));
+    list.push_back(reference(region));
     // A kernel always goes before the reference, whatever the estimates say.
     std::stable_sort(list.begin(), list.end() - 1,
                      [](const Tactic& a, const Tactic& b) { return a.estimated_seconds < b.estimated_seconds; });
     return list;
   }
 
+  std::optional<Tactic> find_tactic(const RegionView& region, std::string_view written) const override {
+    const std::string_view name = written.substr(0, written.find('('));
+    if (written == reference_name) return reference(region);
+    for (const CpuTactic* known : all_tactics) {
+      if (known->name() != name) continue;
+      for (TacticOffer& offer : known->offers(region))
+        if (Tactic tactic = of_offer(*known, std::move(offer)); tactic.str() == written) return tactic;
+    }
+    return std::nullopt;
+  }
+
   std::shared_ptr<const Kernel> compile(const RegionView& region, const Tactic& tactic,
                                         PackedConstants& constants) const override {
-    if (tactic.name == "reference") return make_reference_kernel(region);
+    if (tactic.name == reference_name) return make_reference_kernel(region);
     for (const CpuTactic* known : all_tactics) {
       if (known->name() != tactic.name) continue;
       for (const TacticOffer& offer : known->offers(region))
@@ -139,6 +148,15 @@ class CpuBackend final : public Backend {
   }
 
  private:
+  static Tactic of_offer(const CpuTactic& family, TacticOffer offer) {
+    return {std::string(family.name()),  offer.seconds, offer.deviation,
+            std::move(offer.parameters), Place::host,   offer.more_weight_bytes};
+  }
+  static Tactic reference(const RegionView& region) {
+    return {std::string(reference_name),
+            reference_penalty * (seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte)};
+  }
+
   DeviceInfo device_;
 };
 
