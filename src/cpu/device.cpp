@@ -1,10 +1,12 @@
 #include "cpu/device.h"
 
+#include <cpuid.h>
 #include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
 
-#include <fstream>
+#include <algorithm>
+#include <array>
 
 #include "cpu/kernels/targets.h"
 #include "hwy/highway.h"
@@ -14,14 +16,18 @@ namespace camshaft::cpu {
 
 namespace {
 
+// From the processor itself: /proc/cpuinfo, which says the same, takes some 0.2 ms of a start.
 std::string brand() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    if (line.rfind("model name", 0) != 0) continue;
-    const size_t colon = line.find(": ");
-    if (colon != std::string::npos) return line.substr(colon + 2);
-  }
-  return "unknown CPU";
+  constexpr unsigned first = 0x80000002, leaves = 3;
+  if (static_cast<unsigned>(__get_cpuid_max(0x80000000, nullptr)) < first + leaves - 1) return "unknown CPU";
+  std::array<unsigned, 4 * leaves> words{};
+  for (unsigned i = 0; i < leaves; ++i)
+    __cpuid(first + i, words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]);
+  std::string text(reinterpret_cast<const char*>(words.data()), sizeof words);
+  text.erase(std::min(text.find('\0'), text.size()));
+  text.erase(text.find_last_not_of(' ') + 1);
+  text.erase(0, text.find_first_not_of(' '));
+  return text.empty() ? "unknown CPU" : text;
 }
 
 int usable_cores() {

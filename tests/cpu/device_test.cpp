@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <string>
+#include <string_view>
+
 namespace camshaft::cpu {
 namespace {
 
@@ -11,6 +15,17 @@ TEST(Device, TellsWhatTuningDependsOn) {
   EXPECT_GE(info.cores, 1);
   EXPECT_NE(info.code.find("camshaft "), std::string::npos);
   EXPECT_NE(info.code.find("highway "), std::string::npos);
+}
+
+TEST(Device, IsNamedAsTheSystemNamesIt) {
+  std::ifstream info("/proc/cpuinfo");
+  constexpr std::string_view field = "model name";
+  for (std::string line; std::getline(info, line);) {
+    if (line.rfind(field, 0) != 0) continue;
+    EXPECT_EQ(describe_cpu().name, line.substr(line.find(": ") + 2));
+    return;
+  }
+  GTEST_SKIP() << "the system does not name it";
 }
 
 TEST(Device, ACpuWithoutVectorsIsNamed) {
