@@ -5,13 +5,12 @@
 
 #include "camshaft/error.h"
 #include "ops/move.h"
+#include "optimize/even_indices.h"
 #include "optimize/match.h"
 
 namespace camshaft {
 
 namespace {
-
-constexpr int64_t most_indices = 1 << 20;
 
 const ops::Slice* part_of(const Graph& graph, const Uses& uses, ValueId id, int64_t axis, ValueId& x) {
   const int32_t n = uses.producer[static_cast<size_t>(id)];
@@ -35,29 +34,6 @@ std::optional<Roll> roll_of(const Graph& graph, const Uses& uses, const Node& no
       !(end->counts[0] + end->starts[0] == size) || graph.type(x) != graph.type(node.outputs[0]))
     return std::nullopt;
   return Roll{x, concat->axis, end->starts[0]};
-}
-
-std::optional<EvenIndices> even_indices(const Tensor& indices, int64_t size) {
-  if (indices.size() < 1 || indices.size() > most_indices) return std::nullopt;
-  std::vector<int64_t> values = indices.to_ints();
-  for (int64_t& v : values) {
-    if (v < -size || v >= size) return std::nullopt;
-    if (v < 0) v += size;
-  }
-  EvenIndices even{values[0], values.back(), std::vector<int64_t>(indices.dims().size(), 0)};
-  int64_t inner = 1;
-  for (size_t d = even.steps.size(); d-- > 0; inner *= indices.dims()[d]) {
-    if (indices.dims()[d] > 1) even.steps[d] = values[static_cast<size_t>(inner)] - values[0];
-    if (even.steps[d] < 0) return std::nullopt;
-  }
-  for (size_t i = 0; i < values.size(); ++i) {
-    auto rest = static_cast<int64_t>(i);
-    int64_t expected = even.first;
-    for (size_t d = even.steps.size(); d-- > 0; rest /= indices.dims()[d])
-      expected += rest % indices.dims()[d] * even.steps[d];
-    if (values[i] != expected) return std::nullopt;
-  }
-  return even;
 }
 
 MoveChain::MoveChain(const Graph& graph, const Uses& uses, const Shape& result) : graph_(graph), uses_(uses) {
@@ -120,9 +96,7 @@ bool MoveChain::cross_slice(const Node& node) {
 bool MoveChain::cross_gather(const Node& node) {
   const auto axis = static_cast<size_t>(node.op.as<ops::Gather>()->axis);
   const Shape& shape = graph_.shape(node.inputs[0]);
-  const auto size = shape[axis].as_constant();
-  if (!size || !is_readable_constant(graph_, node.inputs[1])) return false;
-  const auto even = even_indices(*graph_.value(node.inputs[1]).constant, *size);
+  const auto even = even_indices(graph_, uses_, node.inputs[1], shape[axis]);
   if (!even || even->steps.empty()) return false;
   const Shape strides = dense_strides(shape);
   Targets targets;
@@ -132,7 +106,7 @@ bool MoveChain::cross_gather(const Node& node) {
       continue;
     }
     for (size_t i = 0; i < even->steps.size(); ++i)
-      targets.push_back({strides[d] * Dim(even->steps[i]), i == 0 ? strides[d] * Dim(even->first) : Dim(0)});
+      targets.push_back({strides[d] * Dim(even->steps[i]), i == 0 ? strides[d] * even->first : Dim(0)});
   }
   return remap(node, targets);
 }

@@ -20,7 +20,7 @@ struct ChainMap {
   bool wraps = false;
 };
 
-/// Reshapes, transposes, slices, and gathers of evenly spaced constant indices are followed through strides. Behind
+/// Reshapes, transposes, slices, and gathers of evenly spaced indices are followed through strides. Behind
 /// them (towards the operand) one constant padding, or rolls, may follow, and then only what leaves the axes whole.
 class MoveChain {
  public:
@@ -61,12 +61,5 @@ struct Roll {
   Dim shift = 0;
 };
 std::optional<Roll> roll_of(const Graph& graph, const Uses& uses, const Node& node);
-
-/// The value at [i, j, …] is first + i · steps[0] + j · steps[1] + …, no index of it is negative, and no step is.
-struct EvenIndices {
-  int64_t first = 0, last = 0;
-  std::vector<int64_t> steps;
-};
-std::optional<EvenIndices> even_indices(const Tensor& indices, int64_t size);
 
 }  // namespace camshaft

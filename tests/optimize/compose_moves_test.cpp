@@ -2,7 +2,7 @@
 
 #include "ops/evaluate.h"
 #include "ops/random_tensor.h"
-#include "optimize/move_chain.h"
+#include "optimize/even_indices.h"
 #include "optimize/pass_test.h"
 
 namespace camshaft {
@@ -209,13 +209,36 @@ TEST(ComposeMoves, GiveWhatTheChainGives) {
   EXPECT_GT(composed, 50);
 }
 
+// As an exporter writes the windows of a sequence whose length is not known.
+TEST(ComposeMoves, IndicesMayBeSumsOfRanges) {
+  expect_pass(compose_moves, R"(
+  const %zero: i64[] = 0
+  const %one: i64[] = 1
+  const %k: i64[3, 1] = [0, 1, 2]
+  %n = dims {elements=shape(n), dtype="i64", scalar=true} ()
+  %r = range (%zero, %n, %one)
+  %s = reshape {shape=shape(1, n), allow_zero=false} (%r)
+  %i = pointwise {function="add"} (%s, %k)
+  %a = transpose {permutation=[1, 0]} (%x)
+  %b = pad {mode="constant", pads=shape(0, 1, 0, 1)} (%a)
+  %c = gather {axis=1} (%b, %i)
+  %y = transpose {permutation=[2, 0, 1]} (%c)
+  return "y" = %y)",
+              R"(
+  %y = index_map {shape=shape(n, 4, 3), along=[0, 1, 0], steps=[1, 1, 1], starts=shape(-1, 0), wraps=false} (%x)
+  return "y" = %y)",
+              "%x: f32[n, 4]");
+}
+
 TEST(ComposeMoves, EvenlySpacedIndices) {
   const auto of = [](const Dims& dims, const std::vector<int64_t>& values) {
-    return even_indices(Tensor::of(DType::i64, dims, values), 9);
+    Graph graph;
+    const ValueId indices = graph.add_constant("i", Tensor::of(DType::i64, dims, values));
+    return even_indices(graph, Uses(graph), indices, 9);
   };
   const auto windows = of({3, 2}, {0, 2, 1, 3, 2, 4});
   ASSERT_TRUE(windows);
-  EXPECT_EQ(windows->first, 0);
+  EXPECT_EQ(windows->first, Dim(0));
   EXPECT_EQ(windows->steps, (std::vector<int64_t>{1, 2}));
   const auto negative = of({2}, {-9, 4});
   ASSERT_TRUE(negative);
@@ -223,6 +246,7 @@ TEST(ComposeMoves, EvenlySpacedIndices) {
   EXPECT_FALSE(of({2}, {4, 0}));
   EXPECT_FALSE(of({3}, {0, 1, 3}));
   EXPECT_FALSE(of({2}, {0, 9}));
+  EXPECT_FALSE(of({2}, {-10, 0}));
   EXPECT_FALSE(of({0}, {}));
   EXPECT_TRUE(of({1, 1}, {8}));
 }
