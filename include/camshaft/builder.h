@@ -41,8 +41,8 @@ struct BuildOptions {
   /// numbers f16 cannot hold stay f32 (see BuildReport::kept_f32), as all do on a device that does not gain from it.
   bool fp16 = false;
   /// The same in bf16, which holds f32's range with fewer bits. Where both are allowed it is f16. On a CPU with
-  /// AVX512_BF16 tensors stay f32, and products with constant weights and convolutions may be taken of operands that
-  /// are rounded to bf16; then weights are stored so in the engine, also for machines without.
+  /// AVX512_BF16 tensors stay f32, and products with constant weights, convolutions and attention may be taken of
+  /// operands that are rounded to bf16; then weights are stored so in the engine, also for machines without.
   bool bf16 = false;
   /// Allows products of f32 to be taken of operands that are rounded to TF32 (f16's 11 significant bits, f32's range),
   /// with sums in f32: on tensor cores from compute capability 8.0 on, where that is faster. Without it never: f32 is

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cpu/kernels/attention.h"
+#include "cpu/kernels/bf16_pairs.h"
 #include "cpu/simple_kernel.h"
 #include "ops/attention.h"
 
@@ -26,7 +27,7 @@ AttentionOperand operand(const ops::AttentionAccess& access) {
 
 class AttentionLaunch final : public Launch {
  public:
-  AttentionLaunch(const ops::Attention& op, const KernelShapes& shapes) : threads_(shapes.threads) {
+  AttentionLaunch(const ops::Attention& op, bool rounds, const KernelShapes& shapes) : threads_(shapes.threads) {
     std::vector<Dims> inputs;
     for (const OperandShape& input : shapes.inputs) inputs.push_back(input.dims);
     bound_ = ops::bind_attention(op, inputs, shapes.outputs[0].dims, *shapes.symbols);
@@ -38,6 +39,7 @@ class AttentionLaunch final : public Launch {
     args_.scale = static_cast<float>(op.scale);
     args_.softcap = static_cast<float>(op.softcap);
     args_.zero_undefined = op.zero_undefined;
+    args_.rounds = rounds;
     args_.query = operand(bound_.query);
     args_.key = operand(bound_.key);
     args_.value = operand(bound_.value);
@@ -85,16 +87,18 @@ class AttentionLaunch final : public Launch {
 
 class AttentionKernel final : public Kernel {
  public:
-  explicit AttentionKernel(ops::Attention op) : op_(std::move(op)) {}
+  AttentionKernel(ops::Attention op, bool rounds) : op_(std::move(op)), rounds_(rounds) {}
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
-    return std::make_unique<AttentionLaunch>(op_, shapes);
+    return std::make_unique<AttentionLaunch>(op_, rounds_, shapes);
   }
 
  private:
   ops::Attention op_;
+  bool rounds_;
 };
 
-std::optional<double> estimate_attention(const RegionView& region) {
+// `rate`: of the products, as a part of that of f32.
+std::optional<double> estimate(const RegionView& region, double rate) {
   const auto* op = region.node.op.as<ops::Attention>();
   if (!op || op->masked.size() > static_cast<size_t>(most_attention_masks)) return std::nullopt;
   for (size_t i = 0; i < region.node.inputs.size(); ++i) {
@@ -107,16 +111,31 @@ std::optional<double> estimate_attention(const RegionView& region) {
   // 16: the softmax, and as much for a cap. Each by itself: a file may name any sizes.
   const double exponentials = op->softcap > 0 ? 32 : 16;
   const double flops =
-      2 * scores * (static_cast<double>(op->size) + static_cast<double>(op->value_size) + exponentials);
+      2 * scores * ((static_cast<double>(op->size) + static_cast<double>(op->value_size)) / rate + exponentials);
   return seconds_per_launch + std::max(1.2 * flops * seconds_per_flop, bytes_at_optimum(region) * seconds_per_byte);
 }
 
+std::optional<double> estimate_attention(const RegionView& region) {
+  return estimate(region, 1);
+}
+
+std::optional<double> estimate_attention_bf16(const RegionView& region) {
+  const auto* op = region.node.op.as<ops::Attention>();
+  if (!op || op->rounding != ops::Rounding::bf16 || !has_bf16_pairs()) return std::nullopt;
+  return estimate(region, 2);
+}
+
 std::shared_ptr<const Kernel> compile_attention(const RegionView& region, PackedConstants&) {
-  return std::make_shared<AttentionKernel>(*region.node.op.as<ops::Attention>());
+  return std::make_shared<AttentionKernel>(*region.node.op.as<ops::Attention>(), false);
+}
+
+std::shared_ptr<const Kernel> compile_attention_bf16(const RegionView& region, PackedConstants&) {
+  return std::make_shared<AttentionKernel>(*region.node.op.as<ops::Attention>(), true);
 }
 
 }  // namespace
 
 const CpuTactic attention_tactic{"attention", estimate_attention, compile_attention};
+const CpuTactic attention_bf16_tactic{"attention_bf16", estimate_attention_bf16, compile_attention_bf16};
 
 }  // namespace camshaft::cpu

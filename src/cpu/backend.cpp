@@ -82,6 +82,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &dynamic_quantize_tactic,
     &gemm_bf16_tactic,
     &conv_bf16_tactic,
+    &attention_bf16_tactic,
 };
 
 /// The reference runs with double accumulation and no blocking to speak of: tens of times slower than a kernel.

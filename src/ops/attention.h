@@ -2,6 +2,7 @@
 #pragma once
 
 #include "graph/graph.h"
+#include "ops/contract.h"
 
 namespace camshaft::ops {
 
@@ -32,9 +33,10 @@ struct Attention {
   Shape masks;                 ///< for each mask an access by o, q, k, one behind the other
   std::vector<double> masked;  ///< for each mask; of float ones it means nothing
   double scale = 1;
-  double softcap = 0;           ///< positive; 0: scores are not capped
-  bool zero_undefined = false;  ///< rows whose softmax is NaN (all keys masked) have probabilities of 0
-  Shape shape;                  ///< of the result
+  double softcap = 0;                  ///< positive; 0: scores are not capped
+  bool zero_undefined = false;         ///< rows whose softmax is NaN (all keys masked) have probabilities of 0
+  Shape shape;                         ///< of the result
+  Rounding rounding = Rounding::none;  ///< that queries, keys, values and probabilities allow
   template <class S, class V>
   static void reflect(S& self, V&& visit) {
     visit("outer", self.outer);
@@ -52,6 +54,7 @@ struct Attention {
     visit("softcap", self.softcap);
     visit("zero_undefined", self.zero_undefined);
     visit("shape", self.shape);
+    visit("rounding", self.rounding);
   }
   bool operator==(const Attention&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;

@@ -4,8 +4,8 @@
 
 namespace camshaft {
 
-/// Marks matrix products and convolutions of f32, those in regions too, with what the context allows their operands to
-/// be rounded to. Backends without such kernels, and the reference evaluation, take them as they are.
+/// Marks matrix products, convolutions and attention of f32, those in regions too, with what the context allows their
+/// operands to be rounded to. Backends without such kernels, and the reference evaluation, take them as they are.
 void allow_rounding(Graph& graph, const PassContext& context);
 
 }  // namespace camshaft

@@ -1,5 +1,6 @@
 #include "optimize/allow_rounding.h"
 
+#include "ops/attention.h"
 #include "ops/contract.h"
 #include "optimize/pass_test.h"
 #include "optimize/pipeline.h"
@@ -19,7 +20,8 @@ const std::string model = R"(graph "g" (%x: f32[2, 4, 3], %h: f16[2, 3]) {
       }
     %c = conv {strides=[1], pads=shape(0, 0), dilations=[1], channels_last=true} (%x, %v)
     %n = matmul (%h, %u)
-    return "r" = %r, "c" = %c, "n" = %n
+    %a = attention {outer=shape(2), queries=shape(4), keys=shape(4), size=3, value_size=3, query=shape(0, 12, 3, 1), key=shape(0, 12, 3, 1), value=shape(0, 12, 3, 1), result=shape(0, 12, 3, 1), masks=shape(), masked=[], shape=shape(2, 4, 3)} (%x, %x, %x)
+    return "r" = %r, "c" = %c, "n" = %n, "a" = %a
   })";
 
 TEST(AllowRounding, MarksProductsOfF32WhereAllowed) {
@@ -33,9 +35,10 @@ TEST(AllowRounding, MarksProductsOfF32WhereAllowed) {
     graph = before;
     optimize_storage(graph, context);
     verify(graph, "the pass under test");
-    ASSERT_EQ(graph.nodes.size(), 3U);
+    ASSERT_EQ(graph.nodes.size(), 4U);
     EXPECT_EQ(graph.nodes[0].bodies[0].nodes[0].op.as<ops::MatMul>()->rounding, rounding);
     EXPECT_EQ(graph.nodes[1].op.as<ops::Conv>()->rounding, rounding);
+    EXPECT_EQ(graph.nodes[3].op.as<ops::Attention>()->rounding, rounding);
     EXPECT_EQ(graph.nodes[2].op.as<ops::MatMul>()->rounding, ops::Rounding::none);  // of f16
     EXPECT_TRUE(equal(parse_graph(print(graph), operators()), graph));
   }

@@ -61,6 +61,26 @@ def test_products_round_where_the_machine_gains(model, tmp_path, has_bf16):
         assert "bf16" not in text and "bf16" not in explained
 
 
+def test_attention_rounds_where_the_machine_gains(tmp_path, has_bf16):
+    shape = [1, 4, 64, 32]
+    graph = helper.make_graph(
+        [
+            helper.make_node("Transpose", ["k"], ["t"], perm=[0, 1, 3, 2]),
+            helper.make_node("MatMul", ["q", "t"], ["s"]),
+            helper.make_node("Softmax", ["s"], ["p"], axis=-1),
+            helper.make_node("MatMul", ["p", "v"], ["y"]),
+        ],
+        "g",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "qkv"],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+    )
+    path, lock = tmp_path / "m.onnx", tmp_path / "lock"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    done = camshaft("build", path, "-o", tmp_path / "e.engine", "--bf16", "--tuning", "heuristic", "--write-lock", lock)
+    assert "passed" in done.stdout
+    assert ("attention_bf16" in lock.read_text()) == has_bf16
+
+
 def test_without_the_option_nothing_is_rounded(model, tmp_path):
     lock = tmp_path / "lock"
     camshaft("build", model, "-o", tmp_path / "e.engine", "--tuning", "heuristic", "--write-lock", lock)

@@ -17,6 +17,7 @@
 // clang-format on
 
 #include "cpu/kernels/attention_pack-inl.h"
+#include "cpu/kernels/attention_pairs-inl.h"
 #include "cpu/kernels/attention_softmax-inl.h"
 #include "cpu/kernels/attention_tile-inl.h"
 
@@ -55,6 +56,7 @@ bool reads_values_in_place(const AttentionArgs& a) {
 
 // ---- one block of queries
 
+template <class Word>
 class Block {
  public:
   Block(const AttentionArgs& args, const AttentionScratch& scratch, const Values& values, Ahead& ahead, int64_t o,
@@ -88,15 +90,11 @@ class Block {
   }
 
  private:
+  static constexpr int64_t words_of(int64_t elements) { return (elements + Word::elements - 1) / Word::elements; }
+
   void point_at_queries(const float** queries) {
     const float* base = a_.query.data + a_.query.outer[o_];
-    for (int64_t r = 0; r < rows_; ++r) {
-      queries[r] = base + a_.query.rows[first_ + r];
-      if (a_.query.column == 1) continue;
-      float* copy = s_.queries + r * a_.size;
-      copy_row(queries[r], a_.query.column, a_.size, copy);
-      queries[r] = copy;
-    }
+    for (int64_t r = 0; r < rows_; ++r) queries[r] = pack_query(Word(), a_, base + a_.query.rows[first_ + r], r, s_);
   }
 
   void multiply_keys(const float* const* queries, int64_t first, int64_t keys) {
@@ -108,7 +106,7 @@ class Block {
     const int64_t width = panel_width(), lanes = panel_lanes();
     ScoreTiles t;
     t.queries = queries;
-    t.size = a_.size;
+    t.size = words_of(a_.size);
     t.out_stride = blocks_.score_stride;
     if (finishes_) {
       t.finish.tops = s_.row_vectors;
@@ -118,12 +116,12 @@ class Block {
     }
     for (int64_t k = 0; k < keys; k += width) {
       const int64_t count = std::min(width, keys - k), vectors = (count + lanes - 1) / lanes;
-      t.panel = s_.keys + (first + k) * a_.size;
+      t.panel = s_.keys + (first + k) * t.size;
       t.out = s_.scores + k;
       t.last_keys = count - (vectors - 1) * lanes;
       t.column = k;
       t.finish.first = k == 0;
-      score_tiles(vectors, rows_, t, ahead_);
+      score_tiles<Word>(vectors, rows_, t, ahead_);
     }
   }
 
@@ -141,8 +139,11 @@ class Block {
       shifts[r] = tops[r] == -kInfinity ? 0 : tops[r];
       multiplies_first &= std::abs(shifts[r] * factor) < kMostExponent;
     }
-    const auto exponentials = multiplies_first ? exponentials_of<true> : exponentials_of<false>;
-    exponentials(s_.scores, blocks_.score_stride, rows_, keys, factor, shifts, s_.row_vectors);
+    const auto exponentials = [&](auto order) HWY_ATTR {
+      exponentials_of<order.value>(Word(), s_.scores, blocks_.score_stride, rows_, keys, factor, shifts,
+                                   s_.row_vectors);
+    };
+    multiplies_first ? exponentials(std::true_type()) : exponentials(std::false_type());
     join_lanes<Sum>(s_.row_vectors, rows_, sums);
     for (int64_t r = 0; r < rows_; ++r) {
       if (first > 0) {
@@ -198,18 +199,19 @@ class Block {
 
   void multiply_values(int64_t first, int64_t keys, bool divide) {
     const int64_t width = panel_width(), lanes = panel_lanes();
-    for (int64_t k = 0; k < keys; k += kAttentionDepth) {
-      const int64_t depth = std::min(kAttentionDepth, keys - k);
+    constexpr int64_t most = kAttentionDepth * Word::elements;
+    for (int64_t k = 0; k < keys; k += most) {
+      const int64_t depth = std::min(most, keys - k);
       ValueTile tile;
       tile.p_stride = blocks_.score_stride;
       tile.v_stride = values_.stride;
       tile.sums_stride = columns_;
-      tile.depth = depth;
+      tile.depth = words_of(depth);
       tile.add = first + k > 0;
       tile.rescale = first > 0 && k == 0;
       for (int64_t c = 0; c < columns_; c += width) {
-        tile.p = s_.scores + k;
-        tile.v = values_.data + (first + k) * values_.stride + c;
+        tile.p = s_.scores + k / Word::elements;
+        tile.v = values_.data + (first + k) / Word::elements * values_.stride + c;
         tile.sums = s_.sums + c;
         tile.factor = s_.factor;
         const int64_t columns = std::min(width, a_.value_size - c), vectors = (columns + lanes - 1) / lanes;
@@ -219,7 +221,7 @@ class Block {
           tile.inverse = s_.inverse;
           tile.last_columns = columns - (vectors - 1) * lanes;
         }
-        value_tiles(vectors, rows_, tile, ahead_);
+        value_tiles<Word>(vectors, rows_, tile, ahead_);
       }
     }
   }
@@ -244,28 +246,37 @@ class Block {
 };
 
 // Blocks [begin, end) of all queries of all problems.
-void run_blocks(const AttentionArgs& a, int64_t begin, int64_t end, float* memory) {
+template <class Word>
+void run_words(const AttentionArgs& a, int64_t begin, int64_t end, float* memory) {
   const AttentionBlocks blocks(a.queries, a.keys, panel_width());
   const AttentionScratch scratch(a, panel_width(), panel_lanes(), memory);
   const int64_t columns = AttentionBlocks::round_up(a.value_size, panel_lanes());
-  const bool keys_in_place = reads_keys_in_place(a), values_in_place = reads_values_in_place(a);
+  const bool keys_in_place = reads_keys_in_place(a);
+  const bool values_in_place = Word::elements == 1 && reads_values_in_place(a);
   const bool repays = Ahead::repays(a);
   Ahead ahead;
   int64_t packed_key = -1, packed_value = -1;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t o = i / blocks.row_blocks, first = i % blocks.row_blocks * blocks.rows;
-    if (!keys_in_place && a.key.outer[o] != packed_key) pack_keys(a, o, scratch.keys);
+    if (!keys_in_place && a.key.outer[o] != packed_key) pack_keys(Word(), a, o, scratch);
     Values values{scratch.values, columns};
     if (values_in_place) {
       values = {a.value.data + a.value.outer[o] + a.value.rows[0], a.value.row_step};
     } else if (a.value.outer[o] != packed_value) {
-      pack_values(a, o, columns, scratch.values);
+      pack_values(Word(), a, o, columns, scratch);
     }
     packed_key = a.key.outer[o];
     packed_value = a.value.outer[o];
     if (repays && (i == begin || first == 0) && o + 1 < a.outer) ahead = Ahead(a, o + 1);
-    Block(a, scratch, values, ahead, o, first, std::min(blocks.rows, a.queries - first)).run();
+    Block<Word>(a, scratch, values, ahead, o, first, std::min(blocks.rows, a.queries - first)).run();
   }
+}
+
+void run_blocks(const AttentionArgs& a, int64_t begin, int64_t end, float* memory) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  if (a.rounds && !reads_keys_in_place(a)) return run_words<PairWords>(a, begin, end, memory);
+#endif
+  run_words<FloatWords>(a, begin, end, memory);
 }
 
 int64_t scratch_floats(const AttentionArgs& a) {

@@ -44,6 +44,9 @@ struct AttentionArgs {
   float scale = 1;
   float softcap = 0;            ///< scores become softcap · tanh(score / softcap); 0: they stay
   bool zero_undefined = false;  ///< rows whose softmax is NaN give 0
+  /// Operands and probabilities, the largest of which is 1, are rounded to bf16, unless there are so few queries that
+  /// keys are read where they are. Only where has_bf16_pairs() (bf16_pairs.h).
+  bool rounds = false;
   AttentionOperand query, key, value;
   float* result = nullptr;               ///< must not overlap the operands
   AttentionOperand result_place;         ///< its `data` is not used
@@ -51,7 +54,7 @@ struct AttentionArgs {
   int64_t mask_count = 0;                ///< at most most_attention_masks
 };
 
-/// Bytes of scratch memory, 64-byte aligned. Depends on sizes, mask_count and the thread count only.
+/// Bytes of scratch memory, 64-byte aligned. Depends on sizes, mask_count, rounds and the thread count only.
 int64_t attention_workspace_bytes(const AttentionArgs& args, int threads);
 /// Runs on all threads of the pool. Without keys the results are 0.
 void attention(const AttentionArgs& args, ThreadPool& pool, void* workspace);

@@ -43,7 +43,8 @@ struct AttentionBlocks {
 
 /// Parts of one thread's workspace. Sizes are multiples of 16 floats.
 struct AttentionScratch {
-  float *keys, *values, *scores, *sums, *queries, *mask_rows, *row_vectors, *largest, *total, *factor, *inverse;
+  float *keys, *values, *scores, *sums, *queries, *panel, *rows, *mask_rows, *row_vectors, *largest, *total, *factor,
+      *inverse;
 
   static int64_t whole_lines(int64_t floats) { return (floats + 15) / 16 * 16; }
 
@@ -73,6 +74,9 @@ struct AttentionScratch {
     place(scores, kAttentionRows * blocks.score_stride);
     place(sums, kAttentionRows * columns);
     place(queries, kAttentionRows * a.size);
+    // Of operands that are rounded: the words of a panel's keys; two rows whose elements lie apart.
+    place(panel, a.rounds ? panel_width * ((a.size + 1) / 2) : 0);
+    place(rows, a.rounds ? 2 * std::max(a.size, columns) : 0);
     place(mask_rows, a.mask_count * blocks.score_stride);
     place(row_vectors, kAttentionRows * lanes);
     for (float** part : {&largest, &total, &factor, &inverse}) place(*part, kAttentionRows);

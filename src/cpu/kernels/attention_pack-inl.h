@@ -131,11 +131,11 @@ HWY_INLINE void pack_key_panel(const AttentionArgs& a, int64_t o, int64_t first,
   }
 }
 
-HWY_INLINE void pack_keys(const AttentionArgs& a, int64_t o, float* out) {
+HWY_INLINE void pack_keys(FloatWords, const AttentionArgs& a, int64_t o, const AttentionScratch& scratch) {
   const int64_t width = panel_width(), lanes = panel_lanes();
   for (int64_t k = 0; k < a.keys; k += width) {
     const int64_t count = std::min(width, a.keys - k);
-    pack_key_panel(a, o, k, count, AttentionBlocks::round_up(count, lanes), out + k * a.size);
+    pack_key_panel(a, o, k, count, AttentionBlocks::round_up(count, lanes), scratch.keys + k * a.size);
   }
 }
 
@@ -147,7 +147,22 @@ HWY_INLINE void copy_row(const float* from, int64_t step, int64_t count, float* 
   }
 }
 
-HWY_INLINE void pack_values(const AttentionArgs& a, int64_t o, int64_t columns, float* out) {
+// The elements of a row as neighbours: in `copy`, where they are not.
+HWY_INLINE const float* joined(const float* from, int64_t step, int64_t count, float* copy) {
+  if (step == 1) return from;
+  copy_row(from, step, count, copy);
+  return copy;
+}
+
+// The words of row r of a block of queries.
+HWY_INLINE const float* pack_query(FloatWords, const AttentionArgs& a, const float* query, int64_t r,
+                                   const AttentionScratch& scratch) {
+  return joined(query, a.query.column, a.size, scratch.queries + r * a.size);
+}
+
+HWY_INLINE void pack_values(FloatWords, const AttentionArgs& a, int64_t o, int64_t columns,
+                            const AttentionScratch& scratch) {
+  float* out = scratch.values;
   const float* base = a.value.data + a.value.outer[o];
   if (a.value.column == 1) {
     // Without a call for each row, of 32 to 128 floats.

@@ -14,6 +14,7 @@
 #include "cpu/kernels/join_lanes-inl.h"
 #include "cpu/kernels/masked_load-inl.h"
 #include "cpu/kernels/vector_math-inl.h"
+#include "cpu/kernels/word_product-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -103,8 +104,8 @@ HWY_INLINE V power_of_two_nonpositive(D d, V x) {
 // x = 2^(factor · (x - shift)), for each row, two at a time, and their sums: a vector a row. As factor · x - factor ·
 // shift it is one operation, where the products are small enough (masks of -3e38 times a factor overflow).
 template <bool kMultipliesFirst>
-HWY_NOINLINE void exponentials_of(float* x, int64_t stride, int64_t rows, int64_t n, float factor, const float* shifts,
-                                  float* sums) {
+HWY_NOINLINE void exponentials_of(FloatWords, float* x, int64_t stride, int64_t rows, int64_t n, float factor,
+                                  const float* shifts, float* sums) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto by = hn::Set(d, factor);

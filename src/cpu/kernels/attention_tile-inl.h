@@ -14,6 +14,7 @@
 #include "cpu/kernels/attention_ahead.h"
 #include "cpu/kernels/masked_load-inl.h"
 #include "cpu/kernels/vector_math-inl.h"
+#include "cpu/kernels/word_product-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu {
@@ -36,7 +37,7 @@ inline constexpr int kPanelVectors = 2;
 inline constexpr int kPanelRows[kPanelVectors] = {8, 6};
 #endif
 
-template <int MR, int NV>
+template <class Word, int MR, int NV>
 HWY_INLINE void panel_step(const float* const (&a)[MR], int64_t k, const float* HWY_RESTRICT b,
                            PanelVec (&sum)[MR][NV]) {
   const PanelTag d;
@@ -47,21 +48,21 @@ HWY_INLINE void panel_step(const float* const (&a)[MR], int64_t k, const float* 
   for (int r = 0; r < MR; ++r) {
     const PanelVec av = hn::Set(d, a[r][k]);
 #pragma GCC unroll 16
-    for (int v = 0; v < NV; ++v) sum[r][v] = hn::MulAdd(av, bv[v], sum[r][v]);
+    for (int v = 0; v < NV; ++v) sum[r][v] = Word::multiply_add(av, bv[v], sum[r][v]);
   }
 }
 
-template <int MR, int NV>
+template <class Word, int MR, int NV>
 HWY_INLINE void panel_product(const float* const (&a)[MR], const float* HWY_RESTRICT b, int64_t b_stride, int64_t depth,
                               PanelVec (&sum)[MR][NV]) {
   int64_t k = 0;
   for (; k + 4 <= depth; k += 4, b += 4 * b_stride) {
-    panel_step<MR, NV>(a, k, b, sum);
-    panel_step<MR, NV>(a, k + 1, b + b_stride, sum);
-    panel_step<MR, NV>(a, k + 2, b + 2 * b_stride, sum);
-    panel_step<MR, NV>(a, k + 3, b + 3 * b_stride, sum);
+    panel_step<Word, MR, NV>(a, k, b, sum);
+    panel_step<Word, MR, NV>(a, k + 1, b + b_stride, sum);
+    panel_step<Word, MR, NV>(a, k + 2, b + 2 * b_stride, sum);
+    panel_step<Word, MR, NV>(a, k + 3, b + 3 * b_stride, sum);
   }
-  for (; k < depth; ++k, b += b_stride) panel_step<MR, NV>(a, k, b, sum);
+  for (; k < depth; ++k, b += b_stride) panel_step<Word, MR, NV>(a, k, b, sum);
 }
 
 // A mask that is added, row r at data + rows[r].
@@ -83,7 +84,7 @@ struct ScoreFinish {
 struct ScoreTiles {
   const float* const* queries = nullptr;
   const float* panel = nullptr;  // of keys; its rows follow each other
-  int64_t size = 0;
+  int64_t size = 0;              // words of a query
   float* out = nullptr;
   int64_t out_stride = 0;
   int64_t last_keys = 0;  // in the last vector
@@ -118,7 +119,7 @@ HWY_INLINE void finish_scores(const ScoreTiles& t, int64_t row, PanelVec (&sum)[
 }
 
 // out[r, :] = queries[r] · panel, a panel of NV vectors.
-template <int MR, int NV>
+template <class Word, int MR, int NV>
 HWY_NOINLINE void score_tile(const ScoreTiles& t, int64_t row) {
   const PanelTag d;
   const float* a[MR];
@@ -129,7 +130,7 @@ HWY_NOINLINE void score_tile(const ScoreTiles& t, int64_t row) {
 #pragma GCC unroll 16
     for (int v = 0; v < NV; ++v) sum[r][v] = hn::Zero(d);
   }
-  panel_product<MR, NV>(a, t.panel, NV * panel_lanes(), t.size, sum);
+  panel_product<Word, MR, NV>(a, t.panel, NV * panel_lanes(), t.size, sum);
   if (t.finish.tops) finish_scores<MR, NV>(t, row, sum);
   float* out = t.out + row * t.out_stride;
 #pragma GCC unroll 16
@@ -179,7 +180,7 @@ HWY_INLINE void few_scores(const float* const* queries, int64_t count, const flo
 }
 
 struct ValueTile {
-  const float* p = nullptr;  // probabilities, row after row
+  const float* p = nullptr;  // words of probabilities, row after row
   int64_t p_stride = 0;
   const float* v = nullptr;  // values, padded to whole vectors
   int64_t v_stride = 0;
@@ -196,7 +197,7 @@ struct ValueTile {
   int64_t last_columns = 0;  // of the last vector
 };
 
-template <int MR, int NV>
+template <class Word, int MR, int NV>
 HWY_NOINLINE void value_tile(const ValueTile& t, int64_t row) {
   const PanelTag d;
   const float* a[MR];
@@ -212,7 +213,7 @@ HWY_NOINLINE void value_tile(const ValueTile& t, int64_t row) {
 #pragma GCC unroll 16
     for (int v = 0; v < NV; ++v) sum[r][v] = hn::Mul(hn::Load(d, out + r * t.sums_stride + v * panel_lanes()), factor);
   }
-  panel_product<MR, NV>(a, t.v, t.v_stride, t.depth, sum);
+  panel_product<Word, MR, NV>(a, t.v, t.v_stride, t.depth, sum);
   if (t.result) {
     const auto tail = hn::FirstN(d, static_cast<size_t>(t.last_columns));
 #pragma GCC unroll 16
@@ -254,38 +255,40 @@ HWY_INLINE void for_tiles(int64_t rows, Call&& call) {
   }
 }
 
-template <int NV>
+template <class Word, int NV>
 HWY_INLINE void score_tiles_of(int64_t rows, const ScoreTiles& t, Ahead& ahead) {
   for_tiles<NV>(rows, [&](auto mr, int64_t row) HWY_ATTR {
-    score_tile<decltype(mr)::value, NV>(t, row);
+    score_tile<Word, decltype(mr)::value, NV>(t, row);
     ahead.fetch();
   });
 }
 
+template <class Word>
 HWY_INLINE void score_tiles(int64_t vectors, int64_t rows, const ScoreTiles& t, Ahead& ahead) {
 #if HWY_TARGET <= HWY_AVX3
-  if (vectors == 4) return score_tiles_of<4>(rows, t, ahead);
-  if (vectors == 3) return score_tiles_of<3>(rows, t, ahead);
+  if (vectors == 4) return score_tiles_of<Word, 4>(rows, t, ahead);
+  if (vectors == 3) return score_tiles_of<Word, 3>(rows, t, ahead);
 #endif
-  if (vectors == 2) return score_tiles_of<2>(rows, t, ahead);
-  score_tiles_of<1>(rows, t, ahead);
+  if (vectors == 2) return score_tiles_of<Word, 2>(rows, t, ahead);
+  score_tiles_of<Word, 1>(rows, t, ahead);
 }
 
-template <int NV>
+template <class Word, int NV>
 HWY_INLINE void value_tiles_of(int64_t rows, const ValueTile& t, Ahead& ahead) {
   for_tiles<NV>(rows, [&](auto mr, int64_t row) HWY_ATTR {
-    value_tile<decltype(mr)::value, NV>(t, row);
+    value_tile<Word, decltype(mr)::value, NV>(t, row);
     ahead.fetch();
   });
 }
 
+template <class Word>
 HWY_INLINE void value_tiles(int64_t vectors, int64_t rows, const ValueTile& t, Ahead& ahead) {
 #if HWY_TARGET <= HWY_AVX3
-  if (vectors == 4) return value_tiles_of<4>(rows, t, ahead);
-  if (vectors == 3) return value_tiles_of<3>(rows, t, ahead);
+  if (vectors == 4) return value_tiles_of<Word, 4>(rows, t, ahead);
+  if (vectors == 3) return value_tiles_of<Word, 3>(rows, t, ahead);
 #endif
-  if (vectors == 2) return value_tiles_of<2>(rows, t, ahead);
-  value_tiles_of<1>(rows, t, ahead);
+  if (vectors == 2) return value_tiles_of<Word, 2>(rows, t, ahead);
+  value_tiles_of<Word, 1>(rows, t, ahead);
 }
 
 }  // namespace HWY_NAMESPACE

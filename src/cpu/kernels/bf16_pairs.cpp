@@ -13,7 +13,6 @@
 #include "hwy/highway.h"
 // clang-format on
 
-#include "cpu/kernels/masked_load-inl.h"
 #include "cpu/kernels/word_product-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -21,20 +20,6 @@ namespace camshaft::cpu::HWY_NAMESPACE {
 namespace {
 
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-
-void round_row(const float* from, int64_t k, float* words) {
-  const hn::FixedTag<float, 16> d;
-  int64_t i = 0;
-  for (; i + 32 <= k; i += 32)
-    hn::StoreU(round_to_pairs(hn::LoadU(d, from + i), hn::LoadU(d, from + i + 16)), d, words + i / 2);
-  if (i == k) return;
-  const auto part = [&](int64_t at) HWY_ATTR {
-    const auto count = static_cast<size_t>(std::clamp<int64_t>(k - at, 0, 16));
-    return count == 0 ? hn::Zero(d) : masked_load(hn::FirstN(d, count), d, from + at);
-  };
-  const auto mask = hn::FirstN(d, static_cast<size_t>(pairs_of(k - i)));
-  hn::BlendedStore(round_to_pairs(part(i), part(i + 16)), mask, d, words + i / 2);
-}
 
 bool multiplies_pairs() {
   return __builtin_cpu_supports("avx512bf16");

@@ -8,12 +8,18 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <cstdint>
+
+#include "cpu/kernels/masked_load-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 struct FloatWords {
+  static constexpr int elements = 1;
   template <class V>
   static HWY_INLINE V multiply_add(V a, V b, V sum) {
     return hn::MulAdd(a, b, sum);
@@ -23,6 +29,7 @@ struct FloatWords {
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
 /// For machines that have_bf16_pairs() alone.
 struct PairWords {
+  static constexpr int elements = 2;
   // As text, so that no target of its own is compiled for the sake of two instructions.
   template <class V>
   static HWY_INLINE V multiply_add(V a, V b, V sum) {
@@ -37,6 +44,21 @@ HWY_INLINE V round_to_pairs(V low, V high) {
   V pairs;
   __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(pairs.raw) : "v"(low.raw), "v"(high.raw));
   return pairs;
+}
+
+/// The words of k floats; the last pair of an odd number is filled up with 0.
+HWY_INLINE void round_row(const float* from, int64_t k, float* words) {
+  const hn::FixedTag<float, 16> d;
+  int64_t i = 0;
+  for (; i + 32 <= k; i += 32)
+    hn::StoreU(round_to_pairs(hn::LoadU(d, from + i), hn::LoadU(d, from + i + 16)), d, words + i / 2);
+  if (i == k) return;
+  const auto part = [&](int64_t at) HWY_ATTR {
+    const auto count = static_cast<size_t>(std::clamp<int64_t>(k - at, 0, 16));
+    return count == 0 ? hn::Zero(d) : masked_load(hn::FirstN(d, count), d, from + at);
+  };
+  const auto mask = hn::FirstN(d, static_cast<size_t>((k - i + 1) / 2));
+  hn::BlendedStore(round_to_pairs(part(i), part(i + 16)), mask, d, words + i / 2);
 }
 #endif
 
