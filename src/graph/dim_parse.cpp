@@ -40,8 +40,10 @@ class DimParser {
   // Adds up in one go: adding one by one is quadratic in the length.
   Dim sum(int depth) {
     if (depth > max_dim_depth) fail("nested too deep");
-    std::vector<DimBuilder::Term> terms;
+    Dim first = product(take('-'), depth);
     bool negative = take('-');
+    if (!negative && !take('+')) return first;  // as mostly: sums of one took a tenth of loading
+    std::vector<DimBuilder::Term> terms = DimBuilder::all_terms(first);
     do {
       for (auto& t : DimBuilder::all_terms(product(negative, depth))) terms.push_back(std::move(t));
       negative = take('-');
