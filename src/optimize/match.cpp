@@ -25,6 +25,12 @@ std::vector<ValueId> Producers::inputs_of(ScalarFunction function, ValueId id) {
   return op && op->function == function ? find(id)->inputs : std::vector<ValueId>();
 }
 
+ValueId Producers::input_of_reciprocal(ValueId id) {
+  if (const std::vector<ValueId> x = inputs_of(ScalarFunction::reciprocal, id); !x.empty()) return x[0];
+  const std::vector<ValueId> quotient = inputs_of(ScalarFunction::div, id);
+  return !quotient.empty() && uniform_constant(graph_, quotient[0]) == 1.0 ? quotient[1] : no_value;
+}
+
 bool is_readable_constant(const Graph& graph, ValueId id) {
   if (!graph.is_constant(id)) return false;
   const Tensor& t = *graph.value(id).constant;

@@ -24,6 +24,8 @@ class Producers {
   }
   /// The inputs of the pointwise operator that computes a value, if it applies `function`; empty if not.
   std::vector<ValueId> inputs_of(ScalarFunction function, ValueId id);
+  /// x, if the value is computed as 1 / x, by a reciprocal or a division; no_value if not.
+  ValueId input_of_reciprocal(ValueId id);
 
  private:
   const Graph& graph_;

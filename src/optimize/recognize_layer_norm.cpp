@@ -62,17 +62,11 @@ class Recognizer {
     if (const auto power = producers_.inputs_of(F::pow, id);
         !power.empty() && uniform_constant(graph_, power[1]) == -0.5)
       return moments_.variance_of(power[0]);
-    if (const ValueId root = inverse(id); root != no_value) return moments_.variance_of_root(root);
+    if (const ValueId root = producers_.input_of_reciprocal(id); root != no_value)
+      return moments_.variance_of_root(root);
     const std::vector<ValueId> v = producers_.inputs_of(F::sqrt, id);
-    const ValueId under = v.empty() ? no_value : inverse(v[0]);
+    const ValueId under = v.empty() ? no_value : producers_.input_of_reciprocal(v[0]);
     return under == no_value ? std::nullopt : moments_.variance_of(under);
-  }
-
-  // x of 1 / x.
-  ValueId inverse(ValueId id) {
-    if (const auto x = producers_.inputs_of(F::reciprocal, id); !x.empty()) return x[0];
-    const std::vector<ValueId> quotient = producers_.inputs_of(F::div, id);
-    return !quotient.empty() && uniform_constant(graph_, quotient[0]) == 1.0 ? quotient[1] : no_value;
   }
 
   ValueId normalize(F function, const Node& node) {

@@ -79,12 +79,9 @@ class Recognizer {
 
   std::optional<Softmax> product(const std::vector<ValueId>& factors) {
     for (const size_t i : {size_t{0}, size_t{1}}) {
-      std::vector<ValueId> below = producers_.inputs_of(F::reciprocal, factors[i]);
-      if (const auto inverse = producers_.inputs_of(F::div, factors[i]);
-          !inverse.empty() && uniform_constant(graph_, inverse[0]) == 1.0)
-        below = {inverse[1]};
-      if (below.empty()) continue;
-      if (const auto found = quotient(factors[1 - i], below[0])) return found;
+      const ValueId below = producers_.input_of_reciprocal(factors[i]);
+      if (below == no_value) continue;
+      if (const auto found = quotient(factors[1 - i], below)) return found;
     }
     return std::nullopt;
   }
