@@ -159,15 +159,14 @@ const CpuTactic conv_transpose_tactic{"conv_transpose", estimate, compile};
 Tensor unpack_conv_transpose(const PackedConstant& packed, DType dtype, const Dims& dims) {
   ConvTransposeWeights w;
   if (!read_layout_text(packed.layout, packed_numbers, w)) return {};
-  const bool positive = w.stride_h > 0 && w.stride_w > 0 && w.dilation_h > 0 && w.dilation_w > 0 && w.groups > 0 &&
-                        w.panel_width > 0 && w.panel_lanes > 0;
+  const bool positive = w.stride_h > 0 && w.stride_w > 0 && w.dilation_h > 0 && w.dilation_w > 0 && w.groups > 0;
   constexpr int64_t max_dilation = int64_t{1} << 31;
   const bool sane = positive && w.stride_h < 1024 && w.stride_w < 1024 && w.dilation_h <= max_dilation &&
                     w.dilation_w <= max_dilation && dtype == DType::f32 && (dims.size() == 3 || dims.size() == 4) &&
                     w.in_channels == dims[0] && w.group_outputs == dims[1] &&
                     w.kernel_h == (dims.size() == 4 ? dims[2] : 1) && w.kernel_w == dims.back() &&
                     w.in_channels % w.groups == 0 && (!w.joined || (w.kernel_w == w.stride_w && w.groups == 1)) &&
-                    w.panel_width <= 4096 && w.panel_width % w.panel_lanes == 0;
+                    PackedLayout{.width = w.panel_width, .lanes = w.panel_lanes}.has_possible_panels();
   if (!sane || packed.bytes.size() != static_cast<size_t>(w.floats()) * sizeof(float)) throw_misfit(packed, dims);
   Tensor raw(dtype, dims);
   unpack_conv_transpose_weights(w, reinterpret_cast<const float*>(packed.bytes.data()), raw.as_mutable<float>());

@@ -109,16 +109,15 @@ Tensor unpack_conv(const PackedConstant& packed, DType dtype, const Dims& dims) 
   }
   int64_t lines = 1;
   for (size_t i = 2; i + 1 < dims.size(); ++i) lines *= dims[i];
-  const auto [width, lanes] = std::pair(named.layout.width, named.layout.lanes);
-  const bool fits = dtype == DType::f32 && dims.size() >= 3 && dims.size() <= 5 && named.groups > 0 && width > 0 &&
-                    lanes > 0 && width <= 4096 && width % lanes == 0 && named.out_channels == dims[0] &&
+  const bool fits = dtype == DType::f32 && dims.size() >= 3 && dims.size() <= 5 && named.groups > 0 &&
+                    named.layout.has_possible_panels() && named.out_channels == dims[0] &&
                     named.group_channels == dims[1] && named.kernel_h == lines && named.kernel_w == dims.back() &&
                     named.out_channels % named.groups == 0;
   if (!fits) throw_misfit(packed, dims);
   const int64_t depth = is_paired ? pairs_of(named.group_channels) : named.group_channels;
   ConvWeights weights = conv_weights(named.out_channels, depth, named.kernel_h, named.kernel_w, named.groups);
-  weights.layout.width = width;
-  weights.layout.lanes = lanes;
+  weights.layout.width = named.layout.width;
+  weights.layout.lanes = named.layout.lanes;
   if (packed.bytes.size() != static_cast<size_t>(weights.floats()) * sizeof(float)) throw_misfit(packed, dims);
   const auto* words = reinterpret_cast<const float*>(packed.bytes.data());
   Tensor raw(is_paired ? DType::bf16 : dtype, dims);

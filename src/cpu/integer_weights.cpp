@@ -35,8 +35,7 @@ Tensor unpack_integer_weights(const PackedConstant& packed, DType dtype, const D
   if (!read_layout_text(packed.layout, packed_numbers, w)) return {};
   const auto fits = [](int64_t size) { return size >= 0 && size < int64_t{1} << 40; };
   const bool sane = (dtype == DType::i8 || dtype == DType::u8) && fits(w.groups) && fits(w.columns) && fits(w.taps) &&
-                    fits(w.depth) && w.layout.width > 0 && w.layout.lanes > 0 && w.layout.width % w.layout.lanes == 0 &&
-                    w.layout.width <= 4096;
+                    fits(w.depth) && w.layout.has_possible_panels();
   if (!sane) throw_misfit(packed, dims);
   // One after the other, for none of the products may overflow.
   int64_t left = element_count(dims);

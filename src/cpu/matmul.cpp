@@ -171,14 +171,11 @@ bool is_matrix_of(const Dims& dims, int64_t k, int64_t n, bool transposed) {
          k == dims[rank - (transposed ? 1 : 2)] && n == dims[rank - (transposed ? 2 : 1)];
 }
 
-bool is_sane(const PackedLayout& layout) {
-  return layout.width > 0 && layout.lanes > 0 && layout.width % layout.lanes == 0 && layout.width <= 4096;
-}
-
 Tensor unpack_pairs_of(const PackedPairs& named, const PackedConstant& packed, DType dtype, const Dims& dims) {
   const auto& [matrix, transposed] = named;
   if (dtype != DType::f32 || !is_matrix_of(dims, matrix.depth, matrix.layout.n, transposed) ||
-      !is_sane(matrix.layout) || packed.bytes.size() != static_cast<size_t>(matrix.layout.floats()) * sizeof(float))
+      !matrix.layout.has_possible_panels() ||
+      packed.bytes.size() != static_cast<size_t>(matrix.layout.floats()) * sizeof(float))
     throw_misfit(packed, dims);
   Tensor raw(DType::bf16, dims);
   const int64_t columns = dims.back();
@@ -201,7 +198,8 @@ Tensor unpack_gemm(const PackedConstant& packed, DType dtype, const Dims& dims) 
   PackedMatrix named;
   if (!read_layout_text(packed.layout, packed_numbers, named)) return {};
   const auto& [layout, transposed] = named;
-  const bool sane = dtype == DType::f32 && is_matrix_of(dims, layout.k, layout.n, transposed) && is_sane(layout);
+  const bool sane =
+      dtype == DType::f32 && is_matrix_of(dims, layout.k, layout.n, transposed) && layout.has_possible_panels();
   if (!sane || packed.bytes.size() != static_cast<size_t>(layout.floats()) * sizeof(float)) throw_misfit(packed, dims);
   Tensor raw(dtype, dims);
   const int64_t columns = dims.back();

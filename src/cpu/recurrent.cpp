@@ -337,8 +337,7 @@ Tensor unpack_recurrent(const PackedConstant& packed, DType dtype, const Dims& d
   const bool fits = dims[0] == w.directions && w.layout.hidden > 0 && dims[1] % w.layout.gates() == 0 &&
                     dims[1] / w.layout.gates() == w.layout.hidden && dims[2] == (projection ? w.in : w.layout.hidden);
   const PackedLayout& p = w.projection_layout;
-  if (!fits || (projection && (p.width < 1 || p.lanes < 1 || p.width % p.lanes != 0 || p.width > 4096)))
-    throw_misfit(packed, dims);
+  if (!fits || (projection && !p.has_possible_panels())) throw_misfit(packed, dims);
   w.projection_layout.n = w.layout.columns();
   const int64_t floats = w.directions * (projection ? p.floats() : w.layout.packed_floats());
   if (packed.bytes.size() != static_cast<size_t>(floats) * sizeof(float)) throw_misfit(packed, dims);

@@ -42,6 +42,8 @@ struct PackedLayout {
   int64_t offset(int64_t p) const { return p * width * k; }
   /// Size of the whole packed matrix in floats.
   int64_t floats() const { return n == 0 ? 0 : offset(panels() - 1) + columns(panels() - 1) * k; }
+  /// Panels as some machine may have them: what a file says is held against this before anything is computed from it.
+  bool has_possible_panels() const { return width > 0 && width <= 4096 && lanes > 0 && width % lanes == 0; }
   bool operator==(const PackedLayout&) const = default;
 };
 
