@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/divide_up.h"
 #include "compile/layout_text.h"
 #include "compile/shape_check.h"
 #include "cpu/kernels/gemm.h"
@@ -155,18 +156,18 @@ class RecurrentLaunch final : public Launch {
     const int64_t rows = std::max<int64_t>(48, (int64_t{1} << 18) / weights.layout.columns());
     stretch_ = std::clamp<int64_t>(rows / std::max<int64_t>(1, args_.batch), 1, std::max<int64_t>(1, args_.time));
     // Parts of the workspace.
-    state_floats_ = rounded(args_.batch * weights.layout.padded());
-    projected_floats_ = rounded(stretch_ * args_.batch * weights.layout.columns());
+    state_floats_ = whole_lines(args_.batch * weights.layout.padded());
+    projected_floats_ = whole_lines(stretch_ * args_.batch * weights.layout.columns());
     has_y_ = !shapes.outputs.empty() && shapes.outputs[0].dims.size() == 4;
-    y_floats_ = has_y_ ? 0 : rounded(args_.time * args_.y_step);
+    y_floats_ = has_y_ ? 0 : whole_lines(args_.time * args_.y_step);
     gemm_bytes_ = gemm_workspace_bytes(stretch_ * args_.batch, weights.layout.columns(), shapes.threads);
   }
 
   size_t workspace_bytes() const override {
-    return static_cast<size_t>(
-        (rounded(weights_.layout.hidden) + weights_.directions * (3 * state_floats_ + projected_floats_) + y_floats_) *
-            4 +
-        gemm_bytes_);
+    return static_cast<size_t>((whole_lines(weights_.layout.hidden) +
+                                weights_.directions * (3 * state_floats_ + projected_floats_) + y_floats_) *
+                                   4 +
+                               gemm_bytes_);
   }
 
   void run(const LaunchArguments& a) override {
@@ -186,7 +187,8 @@ class RecurrentLaunch final : public Launch {
   }
 
  private:
-  static int64_t rounded(int64_t floats) { return (floats + 15) / 16 * 16; }
+  // Of floats, in whole cache lines.
+  static int64_t whole_lines(int64_t floats) { return round_up(floats, 16); }
 
   static void check(const KernelShapes& shapes, size_t i, const Dims& wanted, const char* what) {
     if (i >= shapes.inputs.size() || shapes.inputs[i].dims.size() != wanted.size()) return;
@@ -202,7 +204,7 @@ class RecurrentLaunch final : public Launch {
       free += floats;
       return taken;
     };
-    float* zeros = take(rounded(hidden));
+    float* zeros = take(whole_lines(hidden));
     std::fill_n(zeros, hidden, 0.0f);
     args_.zeros = zeros;
     args_.lengths = input<int32_t>(a, in_lengths);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <vector>
 
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 
 namespace camshaft::ops {
@@ -84,10 +85,6 @@ const std::vector<Kernel<T>>& kernels() {
   return list;
 }
 
-int64_t round_up(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-
 // One block of C and the packed blocks of A and B that go into it: about a core's second-level cache in all.
 constexpr int64_t block_rows = 192, block_columns = 288, block_depth = 128;
 
@@ -155,11 +152,10 @@ template <class T>
 void solve(const GemmProblem<T>& problem, ThreadPool& pool, size_t kernel_index) {
   if (problem.m <= 0 || problem.n <= 0 || problem.batches <= 0) return;
   const Kernel<T>& kernel = kernels<T>().at(kernel_index);
-  const auto blocks = [](int64_t size, int64_t block) { return (size + block - 1) / block; };
   int64_t rows = std::min(block_rows, round_up(problem.m, kernel.rows));
   int64_t columns = std::min(block_columns, round_up(problem.n, kernel.columns));
   // Smaller blocks where there would be too few for the threads.
-  while (problem.batches * blocks(problem.m, rows) * blocks(problem.n, columns) < 3 * pool.size()) {
+  while (problem.batches * divide_up(problem.m, rows) * divide_up(problem.n, columns) < 3 * pool.size()) {
     if (rows > columns && rows > 4 * kernel.rows) {
       rows = round_up(rows / 2, kernel.rows);
     } else if (columns > 2 * kernel.columns) {
@@ -170,7 +166,7 @@ void solve(const GemmProblem<T>& problem, ThreadPool& pool, size_t kernel_index)
       break;
     }
   }
-  const int64_t down = blocks(problem.m, rows), across = blocks(problem.n, columns);
+  const int64_t down = divide_up(problem.m, rows), across = divide_up(problem.n, columns);
   const int64_t total = problem.batches * down * across;
   std::atomic<int64_t> next{0};
   pool.run([&](int) {

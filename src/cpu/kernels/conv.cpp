@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 #include "camshaft/error.h"
 #include "cpu/kernels/gemm_core.h"
@@ -32,9 +33,6 @@ int64_t padded_d(const ConvShape& s) {
 }
 int64_t rows_of(const ConvShape& s) {
   return s.batch * s.out_d() * s.out_h() * s.out_w();
-}
-int64_t round_up(int64_t value, int64_t grain) {
-  return (value + grain - 1) / grain * grain;
 }
 
 bool has_padding(const ConvShape& s) {

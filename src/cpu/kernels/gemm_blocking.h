@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/divide_up.h"
 #include "cpu/kernels/gemm_core.h"
 
 namespace camshaft::cpu {
@@ -38,10 +39,6 @@ struct Blocking {
   int64_t copy_stride = 0;  ///< floats from row to row in a copied block of A
 };
 
-inline int64_t divide_up(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 /// The most rows that an M block can have, for any part of m rows.
 inline int64_t most_block_rows(int64_t m, int64_t taps) {
   const int64_t limit = kBlockPointers / std::max<int64_t>(1, taps) / kRowGrain * kRowGrain;
@@ -54,10 +51,10 @@ inline Blocking core_blocking(int64_t m, int64_t taps, int64_t depth, bool copy,
   Blocking result;
   const int64_t most = most_block_rows(m, taps);
   const int64_t blocks = std::max<int64_t>(1, divide_up(m, most));
-  result.rows = std::min(most, divide_up(divide_up(m, blocks), kRowGrain) * kRowGrain);
+  result.rows = std::min(most, round_up(divide_up(m, blocks), kRowGrain));
   const int64_t block = copy ? kCopiedBlockK : single_pass ? std::max<int64_t>(1, taps * depth) : block_k(taps * depth);
   const int64_t pieces = std::max<int64_t>(1, divide_up(depth, block));
-  result.depth = std::max<int64_t>(1, pieces == 1 ? depth : divide_up(divide_up(depth, pieces), 4) * 4);
+  result.depth = std::max<int64_t>(1, pieces == 1 ? depth : round_up(divide_up(depth, pieces), 4));
   if (pieces == 1) {
     const int64_t groups = std::max<int64_t>(1, divide_up(taps * depth, block));
     result.taps = std::max<int64_t>(1, divide_up(taps, groups));
@@ -103,17 +100,17 @@ struct Scratch {
   int64_t* out_rows;
   float* copy;
 
-  static int64_t round(int64_t bytes) { return divide_up(bytes, 64) * 64; }
   static int64_t bytes(int64_t block_rows, int64_t taps) {
     const int64_t copy_stride = (divide_up(kCopiedBlockK, 16) | 1) * 16;
-    return round(block_rows * std::max<int64_t>(1, taps) * 8) + round(block_rows * 8) + block_rows * copy_stride * 4;
+    return round_up(block_rows * std::max<int64_t>(1, taps) * 8, 64) + round_up(block_rows * 8, 64) +
+           block_rows * copy_stride * 4;
   }
   Scratch(void* memory, int64_t block_rows, int64_t taps) {
     char* at = static_cast<char*>(memory);
     pointers = reinterpret_cast<const float**>(at);
-    at += round(block_rows * std::max<int64_t>(1, taps) * 8);
+    at += round_up(block_rows * std::max<int64_t>(1, taps) * 8, 64);
     out_rows = reinterpret_cast<int64_t*>(at);
-    at += round(block_rows * 8);
+    at += round_up(block_rows * 8, 64);
     copy = reinterpret_cast<float*>(at);
   }
 };

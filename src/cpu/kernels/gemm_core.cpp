@@ -53,7 +53,7 @@ template <class Word>
 void run_panel(TileArgs& t, const Epilogue& e, const float* const* pointers, int64_t row0, const int64_t* out_rows,
                int64_t rows, int64_t columns, const float* next_b, int64_t next_floats, bool first) {
   constexpr int64_t lanes = tile_lanes();
-  const int64_t vectors = (columns + lanes - 1) / lanes;
+  const int64_t vectors = divide_up(columns, lanes);
   t.tail_lanes = static_cast<int>(columns - (vectors - 1) * lanes);
   int64_t most = kTileRows[vectors - 1];
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
@@ -62,14 +62,14 @@ void run_panel(TileArgs& t, const Epilogue& e, const float* const* pointers, int
 #else
   constexpr bool even = false;
 #endif
-  const int64_t tiles = (rows + most - 1) / most;
+  const int64_t tiles = divide_up(rows, most);
   const int64_t steps = std::max<int64_t>(1, t.taps * (t.depth / 4));
   // Spread the next panel's cache lines over this panel's tiles: the first pass over a panel would otherwise wait for
   // memory while the passes after it leave memory idle.
   t.prefetch = reinterpret_cast<const char*>(next_b);
   const int64_t next_lines = next_floats / 16;
-  const int64_t per_tile = (next_lines + tiles - 1) / tiles;
-  t.prefetch_lines = static_cast<int>(std::min<int64_t>(16, (per_tile + steps - 1) / steps));
+  const int64_t per_tile = divide_up(next_lines, tiles);
+  t.prefetch_lines = static_cast<int>(std::min<int64_t>(16, divide_up(per_tile, steps)));
   int64_t lines_left = next_lines;
   for (int64_t i = 0, row = 0; i < tiles; ++i) {
     // Tiles of even height: 49 rows are 4 tiles of 6 and 5 of 5, not 8 of 6 and a slow one of 1.
@@ -123,7 +123,7 @@ HWY_NOINLINE void run_dots(const CoreProblem& p, int64_t m0, int64_t m1, void* w
   HWY_ALIGN float weights[kMostDotWeights];
   const dots::Columns w{weights, p.taps, p.depth};
   // The one panel has a whole number of vectors of columns.
-  const int64_t stored = (p.n + lanes - 1) / lanes * lanes;
+  const int64_t stored = round_up(p.n, lanes);
   for (int64_t n = 0; n < p.n; ++n) {
     for (int64_t t = 0; t < p.taps; ++t) {
       float* to = weights + n * w.column_stride() + t * w.tap_stride();
@@ -359,7 +359,7 @@ Share core_share(int64_t m, int64_t n, int64_t taps, int threads, int thread) {
   constexpr int64_t kReadCost = 16;
   const PackedLayout layout = packed_layout(1, n);
   const int64_t tile = core_tile_rows();
-  const int64_t tiles = (m + tile - 1) / tile;
+  const int64_t tiles = divide_up(m, tile);
   const int64_t panels = layout.panels();
   // The cut with the least time for the busiest thread: its products, and its reading of A and B. Cutting many rows
   // (B is read by all) also leaves the next layer of the kind what it reads in its own cache; Swin on two threads

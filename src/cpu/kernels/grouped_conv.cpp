@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 #include "camshaft/error.h"
 #include "cpu/kernels/gemm_core.h"
@@ -17,10 +18,6 @@ constexpr int64_t kCopyFloats = 32 * 1024;
 // The epilogue's callback gets at least this many elements at once where it can.
 constexpr int64_t kCallbackElements = 4096;
 constexpr int64_t kMostLanes = 64;
-
-int64_t round_up(int64_t value, int64_t grain) {
-  return (value + grain - 1) / grain * grain;
-}
 
 // Where the copied lines lie: a line of the image always in the same slot, those under one row in slots of their own.
 struct Copy {

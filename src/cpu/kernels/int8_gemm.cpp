@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 #include "cpu/kernels/gemm_core.h"
 #include "cpu/kernels/targets.h"
@@ -23,13 +24,6 @@
 #define CAMSHAFT_CPU_INT8_SCRATCH
 namespace camshaft::cpu {
 namespace {
-
-int64_t divide_up(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-int64_t round_up(int64_t value, int64_t grain) {
-  return divide_up(value, grain) * grain;
-}
 
 // Bytes of A in a block of rows, which every panel passes over: they stay in L2 beside a panel.
 constexpr int64_t kBlockBytes = 256 * 1024;

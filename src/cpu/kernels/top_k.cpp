@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/divide_up.h"
 #include "cpu/kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -104,10 +105,6 @@ namespace {
 
 constexpr int64_t least_elements = 8 * 1024;
 
-int64_t rounded(int64_t bytes) {
-  return (bytes + 63) / 64 * 64;
-}
-
 }  // namespace
 
 // Twice as many as are wanted: then each cut, which takes time in proportion, throws half of them away.
@@ -119,7 +116,7 @@ int64_t TopK::columns() const {
   return inner == 1 ? 0 : std::min<int64_t>(inner, 16);
 }
 int64_t TopK::thread_bytes() const {
-  return rounded(candidates() * 8) + rounded(columns() * axis * 4);
+  return round_up(candidates() * 8, 64) + round_up(columns() * axis * 4, 64);
 }
 int64_t TopK::workspace_bytes(int threads) const {
   return threads * thread_bytes();
@@ -135,7 +132,7 @@ void TopK::run(ThreadPool& pool, const float* x, float* values, int64_t* indices
   const auto part = [&](int thread) {
     char* own = static_cast<char*>(workspace) + thread * thread_bytes();
     auto* list = reinterpret_cast<uint64_t*>(own);
-    auto* lines = reinterpret_cast<float*>(own + rounded(candidates() * 8));
+    auto* lines = reinterpret_cast<float*>(own + round_up(candidates() * 8, 64));
     for (int64_t item = items * thread / threads; item < items * (thread + 1) / threads; ++item) {
       const int64_t o = item / blocks, first = item % blocks * block, n = std::min(block, inner - first);
       const float* from = x + o * axis * inner + first;
