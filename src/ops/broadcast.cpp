@@ -47,6 +47,17 @@ Dims broadcast_strides(const Dims& operand, const Dims& out) {
   return strides;
 }
 
+Shape broadcast_strides(const Shape& operand, const Shape& out) {
+  Shape strides(out.size(), Dim(0));
+  Dim dense = 1;
+  for (size_t d = operand.size(), at = out.size(); d-- > 0;) {
+    --at;
+    if (!(operand[d] == Dim(1))) strides[at] = operand[d] == out[at] ? dense : dense * min(operand[d] - 1, 1);
+    dense = dense * operand[d];
+  }
+  return strides;
+}
+
 LoopNest collapse(const Dims& sizes, const std::vector<Dims>& strides) {
   LoopNest nest{{}, std::vector<Dims>(strides.size())};
   for (size_t axis = 0; axis < sizes.size(); ++axis) {

@@ -15,6 +15,9 @@ Shape broadcast_shapes(const Shape& a, const Shape& b);
 /// The strides with which a dense operand is read along each axis of `out`: 0 where it is broadcast. Throws
 /// Error(invalid_argument) naming both when it does not broadcast to `out`.
 Dims broadcast_strides(const Dims& operand, const Dims& out);
+/// The same of symbolic shapes, of which `operand` does broadcast to `out`. Where only running tells whether a size is
+/// 1 or the other's, its stride has a factor that is 0 or 1.
+Shape broadcast_strides(const Shape& operand, const Shape& out);
 
 /// A loop over `sizes` that reads several operands, each with a stride an axis.
 struct LoopNest {

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "base/thread_pool.h"
+#include "ops/broadcast.h"
 #include "ops/element_io.h"
 #include "ops/shape_rules.h"
 #include "ops/strided_access.h"
@@ -31,21 +32,17 @@ void check_fields(const RotaryEmbedding& op) {
   check_table(op.sine, op.axes.size(), "sines");
 }
 
-// Strides of a dense tensor along the leading axes of another that it broadcasts to.
+// The access to a dense tensor along the leading axes of another that it broadcasts to.
 Shape broadcast_access(const Shape& shape, const Shape& to) {
   if (shape.size() > to.size()) fail_rule("a table of {} axes cannot be broadcast to {}", shape.size(), to.size());
-  Shape access(to.size(), Dim(0));  // the offset, then one a leading axis
   const size_t lead = to.size() - shape.size();
-  Dim stride = 1;
-  for (size_t d = shape.size(); d-- > 0;) {
-    const Dim& size = shape[d];
-    if (d + 1 < shape.size() && !(size == Dim(1)) && provably_different(size, to[lead + d]))
-      fail_rule("a table's axis {} has size {}, which cannot be broadcast to {}", d, size.str(), to[lead + d].str());
-    // Where only running tells whether it is 1, a factor of 0 or 1.
-    if (d + 1 < shape.size() && !(size == Dim(1)))
-      access[1 + lead + d] = size == to[lead + d] ? stride : stride * min(size - 1, 1);
-    stride = stride * size;
-  }
+  for (size_t d = 0; d + 1 < shape.size(); ++d)
+    if (!(shape[d] == Dim(1)) && provably_different(shape[d], to[lead + d]))
+      fail_rule("a table's axis {} has size {}, which cannot be broadcast to {}", d, shape[d].str(),
+                to[lead + d].str());
+  Shape access = broadcast_strides(shape, to);
+  access.pop_back();
+  access.insert(access.begin(), Dim(0));
   return access;
 }
 
@@ -53,7 +50,7 @@ Shape broadcast_access(const Shape& shape, const Shape& to) {
 
 RotaryEmbedding dense_rotary_embedding(const Shape& x, const Shape& cosine, const Shape& sine, int64_t rotated,
                                        bool interleaved) {
-  RotaryEmbedding op{interleaved, rotated, Shape(x.begin(), x.end() - 1), broadcast_access(x, x), {}, {}, x};
+  RotaryEmbedding op{interleaved, rotated, true, Shape(x.begin(), x.end() - 1), broadcast_access(x, x), {}, {}, x};
   for (const auto& [shape, access] : {std::pair(&cosine, &op.cosine), std::pair(&sine, &op.sine)}) {
     *access = broadcast_access(*shape, x);
     access->insert(access->end(), {Dim(0), Dim(1)});
@@ -86,20 +83,25 @@ BoundRotaryEmbedding bind_rotary_embedding(const RotaryEmbedding& op, const std:
   if (bound.rows != element_count(Dims(output.begin(), output.end() - 1)))
     fail_rule("a rotary embedding makes {} rows of a result of {} elements", bound.rows, element_count(output));
   const bool empty = bound.rows == 0 || bound.width == 0;
-  const auto bind = [&](const Shape& access, size_t input, const StridedAxes& row, const char* what) {
+  const auto bind = [&](const Shape& access, size_t input, const StridedAxes& row, bool whole, const char* what) {
     const int64_t elements = element_count(inputs[input]), offset = access[0].evaluate(symbols);
     const StridedAxes axes = bind_axes(op.axes, access, 1, symbols);
     if (!empty && !std::count(row.sizes.begin(), row.sizes.end(), 0)) {
       if (offset < 0 || offset >= elements) fail_rule("strides lead to {} beyond its {} elements", what, elements);
       int64_t last = offset;
       for (const StridedAxes& a : {axes, row}) require_inside(a, elements, what, last);
+      if (whole && last + 1 != elements)
+        fail_rule(
+            "{} cannot be broadcast to the rows of a rotary embedding: they have {} elements, of which {} are read",
+            what, elements, last + 1);
     }
     return RotaryAccess{offset, axes.strides};
   };
-  bound.x = bind(op.x, in_x, {{bound.width}, {1}}, "the operand");
+  bound.x = bind(op.x, in_x, {{bound.width}, {1}}, false, "the operand");
   const auto table = [&](const Shape& access, size_t input, const char* what) {
     const int64_t second = access[op.axes.size() + 1].value(), pair = access[op.axes.size() + 2].value();
-    RotaryAccess a = bind(access, input, {{op.rotated > 0 ? 2 : 0, op.rotated / 2}, {second, pair}}, what);
+    RotaryAccess a =
+        bind(access, input, {{op.rotated > 0 ? 2 : 0, op.rotated / 2}, {second, pair}}, op.whole_tables, what);
     a.second = second;
     a.pair = pair;
     return a;

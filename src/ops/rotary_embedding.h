@@ -22,15 +22,19 @@ struct RotaryEmbedding {
   static constexpr std::string_view name = "rotary_embedding";
   bool interleaved = false;
   int64_t rotated = 0;  ///< even, at most the width of a row
-  Shape axes;           ///< sizes of the axes, whose product is the number of rows
-  Shape x;              ///< access by axes
-  Shape cosine;         ///< access by axes and angles
-  Shape sine;           ///< the same
-  Shape shape;          ///< of the result
+  /// Tables broadcast to the rows, and are refused where running shows that they are longer; otherwise the rows may
+  /// need a part of them.
+  bool whole_tables = false;
+  Shape axes;    ///< sizes of the axes, whose product is the number of rows
+  Shape x;       ///< access by axes
+  Shape cosine;  ///< access by axes and angles
+  Shape sine;    ///< the same
+  Shape shape;   ///< of the result
   template <class S, class V>
   static void reflect(S& self, V&& visit) {
     visit("interleaved", self.interleaved);
     visit("rotated", self.rotated);
+    visit("whole_tables", self.whole_tables);
     visit("axes", self.axes);
     visit("x", self.x);
     visit("cosine", self.cosine);
@@ -61,7 +65,7 @@ struct BoundRotaryEmbedding {
 };
 
 /// `inputs` are the operands' dims, `output` the result's. Throws Error(invalid_argument) when an access leaves its
-/// tensor, or the rows are not those of the result.
+/// tensor or, of a whole table, does not reach its end, or the rows are not those of the result.
 BoundRotaryEmbedding bind_rotary_embedding(const RotaryEmbedding& op, const std::vector<Dims>& inputs,
                                            const Dims& output, const SymbolBindings& symbols);
 

@@ -1,5 +1,8 @@
 #include "optimize/axis_targets.h"
 
+#include <utility>
+
+#include "ops/broadcast.h"
 #include "ops/move.h"
 
 namespace camshaft {
@@ -7,14 +10,9 @@ namespace camshaft {
 using Target = AccessSpace::Target;
 
 std::vector<Target> broadcast_targets(const Shape& result, const Shape& operand) {
-  const Shape strides = dense_strides(operand);
+  Shape strides = ops::broadcast_strides(operand, result);
   std::vector<Target> targets(result.size());
-  const size_t lead = result.size() - operand.size();
-  for (size_t d = 0; d < operand.size(); ++d) {
-    if (operand[d] == Dim(1)) continue;
-    const bool same = operand[d] == result[lead + d];
-    targets[lead + d].stride = same ? strides[d] : strides[d] * min(operand[d] - 1, 1);
-  }
+  for (size_t d = 0; d < targets.size(); ++d) targets[d].stride = std::move(strides[d]);
   return targets;
 }
 

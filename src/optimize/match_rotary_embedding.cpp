@@ -48,6 +48,7 @@ class Matcher {
   std::optional<RotaryMatch> run(const Node& node, const ops::RotaryEmbedding& op) {
     add_axes(op.axes);
     match_.sources = node.sources;
+    match_.op.whole_tables = op.whole_tables;
     const auto table = [&](const Shape& access, ValueId id) {
       return Operand{
           id, elements(space_.add_access({access.begin() + 1, access.end() - 2}), access[0], access.back().value(), 0)};

@@ -24,6 +24,7 @@ TEST(RotaryEmbedding, HalvesNeighboursAndTheRest) {
   op.interleaved = true;
   expect_near(run_op(op, operands)[0], {2 - 2, 4 + 1, 30 - 400, 40 + 300});
   op.rotated = 2;
+  op.whole_tables = false;
   expect_near(run_op(op, operands)[0], {2 - 2, 4 + 1, 3, 4});
   op.rotated = 0;
   expect_near(run_op(op, operands)[0], {1, 2, 3, 4});
@@ -58,6 +59,16 @@ TEST(RotaryEmbedding, SymbolicSizes) {
   const Tensor x = f32({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}), sines = f32({2, 1}, {0, 1});
   expect_near(run_op(op, {x, f32({2, 1}, {1, 0}), sines}, {{"n", 2}, {"m", 2}})[0], {1, 2, -4, 3, 5, 6, -8, 7});
   expect_near(run_op(op, {x, f32({1, 1}, {1}), sines}, {{"n", 2}, {"m", 1}})[0], {1, 2, -1, 7, 5, 6, -1, 15});
+  // Tables that are longer than the rows, as other broadcasts.
+  const auto error = [&](const ops::RotaryEmbedding& of, Dims cosines, Dims rows, int64_t m_is) {
+    const Tensor x_is(DType::f32, {2, rows[0], 2}), sines_are(DType::f32, rows);
+    return error_of([&] { run_op(of, {x_is, Tensor(DType::f32, cosines), sines_are}, {{"n", rows[0]}, {"m", m_is}}); });
+  };
+  const std::string wanted = "the cosines cannot be broadcast to the rows of a rotary embedding: they have 3 elements";
+  EXPECT_NE(error(op, {3, 1}, {2, 1}, 3).find(wanted + ", of which 2 are read"), std::string::npos);
+  EXPECT_NE(error(op, {3, 1}, {1, 1}, 3).find(wanted + ", of which 1 are read"), std::string::npos);
+  const ops::RotaryEmbedding two = ops::dense_rotary_embedding({2, n, 2}, {m, n, 1}, {n, 1}, 2, false);
+  EXPECT_NE(error(two, {3, 1, 1}, {1, 1}, 3).find(wanted + ", of which 2 are read"), std::string::npos);
 }
 
 TEST(RotaryEmbedding, StaysInsideItsTensors) {

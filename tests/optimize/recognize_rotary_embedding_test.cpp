@@ -223,9 +223,10 @@ TEST(RecognizeRotaryEmbedding, AnEmbeddingReadsThroughMoves) {
   const ops::RotaryEmbedding op = expect_rotary("%p: f32[2, 3, 12], %c: f32[3, 2], %s: f32[3, 2]", R"(
       %h = reshape {shape=shape(2, 3, 2, 6)} (%p)
       %x = transpose {permutation=[0, 2, 1, 3]} (%h)
-      %y = rotary_embedding {interleaved=true, rotated=4, axes=shape(2, 2, 3), x=shape(0, 36, 18, 6), cosine=shape(0, 0, 0, 2, 0, 1), sine=shape(0, 0, 0, 2, 0, 1), shape=shape(2, 2, 3, 6)} (%x, %c, %s)
+      %y = rotary_embedding {interleaved=true, rotated=4, whole_tables=true, axes=shape(2, 2, 3), x=shape(0, 36, 18, 6), cosine=shape(0, 0, 0, 2, 0, 1), sine=shape(0, 0, 0, 2, 0, 1), shape=shape(2, 2, 3, 6)} (%x, %c, %s)
       return "y" = %y)");
   EXPECT_EQ(op.x, (Shape{0, 36, 6, 12}));
+  EXPECT_TRUE(op.whole_tables);
 }
 
 TEST(RecognizeRotaryEmbedding, AttentionBehindIt) {
