@@ -44,7 +44,7 @@ std::string outline(const Graph& graph) {
 }
 
 std::string chained(const std::string& body, PassNotes* notes = nullptr) {
-  Graph graph = parse_graph("graph \"g\" (" + std::string(image) + ") {" + weights + body + "\n}", operators());
+  Graph graph = graph_of(image, weights + body);
   PassContext context = test_context();
   context.notes = notes;
   fuse_and_chain(graph, context);

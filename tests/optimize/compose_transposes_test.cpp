@@ -41,8 +41,7 @@ TEST(ComposeTransposes, GiveWhatTheChainGives) {
   %d = reshape {shape=shape(8, 12, n, 12)} (%c)
   %y = transpose {permutation=[2, 0, 3, 1]} (%d)
   return "y" = %y)"}) {
-    const std::string text = std::string("graph \"g\" (%x: f32[n, 8, 12, 12]) {\n") + body + "\n}";
-    const Graph before = parse_graph(text, operators());
+    const Graph before = graph_of("%x: f32[n, 8, 12, 12]", body);
     Graph after = before;
     compose_transposes(after, test_context());
     verify(after, "the pass under test");

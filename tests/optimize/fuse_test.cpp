@@ -30,7 +30,7 @@ std::string outline(const Graph& graph) {
 }
 
 std::string fused(const std::string& body, const std::string& inputs) {
-  return outline(run_pass(fuse, "graph \"g\" (" + inputs + ") {\n" + body + "\n}"));
+  return outline(run_pass(fuse, graph_text(inputs, body)));
 }
 
 constexpr const char* conv = "conv {strides=[1, 1], pads=shape(0, 0, 0, 0), dilations=[1, 1]}";
@@ -173,7 +173,7 @@ TEST(Fuse, LongChainsAreCut) {
   std::string body;
   for (int i = 0; i < 150; ++i)
     body += fmt::format("%v{} = pointwise {{function=neg}} (%{})\n", i, i ? fmt::format("v{}", i - 1) : "x");
-  const Graph graph = run_pass(fuse, "graph \"g\" (%x: f32[n]) {\n" + body + "return %v149\n}");
+  const Graph graph = run_pass(fuse, graph_text("%x: f32[n]", body + "return %v149"));
   ASSERT_EQ(graph.nodes.size(), 3U);
   EXPECT_EQ(graph.nodes[0].bodies[0].nodes.size(), 64U);
   EXPECT_EQ(graph.nodes[2].bodies[0].nodes.size(), 22U);
@@ -188,7 +188,7 @@ TEST(Fuse, GroupsTakeNoMoreOperandsThanAKernel) {
     body += fmt::format("%v{0} = pointwise {{function=select}} (%c, %b{0}, %{1})\n", i, last);
     outputs += fmt::format("{}%v{}", i ? ", " : "", i);
   }
-  Graph graph = run_pass(fuse, "graph \"g\" (" + inputs + ") {\n" + body + "return " + outputs + "\n}");
+  Graph graph = run_pass(fuse, graph_text(inputs, body + "return " + outputs));
   ASSERT_EQ(graph.nodes.size(), 2U);
   EXPECT_EQ(graph.nodes[0].inputs.size() + graph.nodes[0].outputs.size(), 64U);
 
@@ -198,7 +198,7 @@ TEST(Fuse, GroupsTakeNoMoreOperandsThanAKernel) {
     inputs += fmt::format(", %a{}: f32[n]", i);
     body += fmt::format("%v{0} = pointwise {{function=add}} (%{1}, %a{0})\n", i, i ? fmt::format("v{}", i - 1) : "x");
   }
-  graph = run_pass(fuse, "graph \"g\" (" + inputs + ") {\n" + body + "return %v99\n}");
+  graph = run_pass(fuse, graph_text(inputs, body + "return %v99"));
   ASSERT_EQ(graph.nodes.size(), 2U);
   EXPECT_EQ(graph.nodes[0].inputs.size(), 63U);
   EXPECT_EQ(graph.nodes[1].inputs.size(), 39U);
@@ -216,7 +216,7 @@ TEST(Fuse, SourcesAreKept) {
 
 // What is said about the one value that is not fused with its reader.
 std::string parting(const std::string& body, const std::string& inputs = "%x: f32[n, 4]") {
-  Graph graph = parse_graph("graph \"g\" (" + inputs + ") {\n" + body + "\n}", operators());
+  Graph graph = graph_of(inputs, body);
   PassNotes notes;
   PassContext context = test_context();
   context.notes = &notes;

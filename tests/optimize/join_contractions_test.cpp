@@ -217,7 +217,7 @@ TEST(JoinContractions, ShortcutsAndFirstConvolutions) {
 }
 
 std::string notes_of(const std::string& body, const std::string& inputs) {
-  Graph graph = parse_graph("graph \"g\" (" + inputs + ") {\n" + body + "\n}", operators());
+  Graph graph = graph_of(inputs, body);
   const Graph before = graph;
   PassNotes notes;
   PassContext context = test_context();

@@ -10,7 +10,7 @@ namespace camshaft {
 namespace {
 
 Graph parsed(const std::string& body, const std::string& input) {
-  return parse_graph("graph \"g\" (%x: " + input + ") {\n" + body + "\n}", operators());
+  return graph_of("%x: " + input, body);
 }
 
 TEST(JoinTransposes, WithACastBeforeOrBehindAndARegion) {

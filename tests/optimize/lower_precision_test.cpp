@@ -25,7 +25,7 @@ std::string outline(const Graph& graph) {
 }
 
 Graph lowered(const std::string& body, DType storage = DType::f16, const std::set<std::string>* keep = nullptr) {
-  Graph graph = parse_graph("graph \"g\" (%x: f32[2, 4]) {\n" + body + "\n}", operators());
+  Graph graph = graph_of("%x: f32[2, 4]", body);
   PassContext context = test_context();
   fuse(graph, context);
   context.storage = storage;
@@ -51,10 +51,9 @@ TEST(LowerPrecision, ContractionsReadAndGiveIt) {
 }
 
 TEST(LowerPrecision, ResultsAreTheSameButForRounding) {
-  const std::string text = "graph \"g\" (%x: f32[2, 4]) {\n" + two_products + "\n}";
   Tensor x(DType::f32, {2, 4});
   for (int64_t i = 0; i < x.size(); ++i) x.as_mutable<float>()[i] = 0.3f * static_cast<float>(i) - 1;
-  const Tensor expected = evaluate(parse_graph(text, operators()), {x}, test_pool())[0];
+  const Tensor expected = evaluate(graph_of("%x: f32[2, 4]", two_products), {x}, test_pool())[0];
   for (const DType storage : {DType::f16, DType::bf16}) {
     const Tensor y = evaluate(lowered(two_products, storage), {x}, test_pool())[0];
     for (int64_t i = 0; i < y.size(); ++i)
@@ -178,9 +177,7 @@ TEST(LowerPrecision, IntegersAreLeftAlone) {
 
 TEST(LowerPrecision, NamesConstantsThatF16CannotHold) {
   const auto kept = [](const std::string& number, DType storage) {
-    Graph graph = parse_graph(
-        "graph \"g\" (%x: f32[2, 4]) {\nconst %w: f32[4, 4] = " + number + "\n%p = matmul (%x, %w)\nreturn y=%p\n}",
-        operators());
+    Graph graph = graph_of("%x: f32[2, 4]", "const %w: f32[4, 4] = " + number + "\n%p = matmul (%x, %w)\nreturn y=%p");
     PassContext context = test_context();
     context.storage = storage;
     std::set<std::string> names;

@@ -19,6 +19,15 @@ inline PassContext test_context() {
   return PassContext{.pool = test_pool(), .verify = true};
 }
 
+/// The text of a graph: its inputs, parted by commas, and its body.
+inline std::string graph_text(const std::string& inputs, const std::string& body) {
+  return "graph \"g\" (" + inputs + ") {\n" + body + "\n}";
+}
+
+inline Graph graph_of(const std::string& inputs, const std::string& body) {
+  return parse_graph(graph_text(inputs, body), operators());
+}
+
 using PassUnderTest = void (*)(Graph&, const PassContext&);
 
 inline Graph run_pass(PassUnderTest pass, const std::string& before) {
@@ -32,9 +41,8 @@ inline Graph run_pass(PassUnderTest pass, const std::string& before) {
 /// The bodies of graphs over (%x: f32[2, 3]) unless `inputs` says otherwise.
 inline void expect_pass(PassUnderTest pass, const std::string& before, const std::string& after,
                         const std::string& inputs = "%x: f32[2, 3]") {
-  const auto whole = [&](const std::string& body) { return "graph \"g\" (" + inputs + ") {\n" + body + "\n}"; };
-  const Graph result = run_pass(pass, whole(before));
-  const Graph expected = parse_graph(whole(after), operators());
+  const Graph result = run_pass(pass, graph_text(inputs, before));
+  const Graph expected = graph_of(inputs, after);
   EXPECT_TRUE(equal(result, expected)) << "from\n"
                                        << before << "\ngot\n"
                                        << print(result) << "expected\n"

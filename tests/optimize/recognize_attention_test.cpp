@@ -11,10 +11,6 @@
 namespace camshaft {
 namespace {
 
-Graph graph_of(const std::string& inputs, const std::string& body) {
-  return parse_graph("graph \"g\" (" + inputs + ") {\n" + body + "\n}", operators());
-}
-
 int64_t count(const Graph& graph, std::string_view op) {
   return std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& n) { return n.op.name() == op; });
 }

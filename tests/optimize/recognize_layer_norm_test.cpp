@@ -15,7 +15,7 @@ const std::string input = "%x: f32[n, 5, 4]";
 
 // The pass leaves so many norms, and the graph computes what it did.
 Graph expect_norms(const std::string& body, int64_t norms) {
-  const Graph before = parse_graph("graph \"g\" (" + input + ") {\n" + body + "\n}", operators());
+  const Graph before = graph_of(input, body);
   Graph after = before;
   recognize_layer_norm(after, test_context());
   verify(after, "the pass");

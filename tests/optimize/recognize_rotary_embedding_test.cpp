@@ -13,10 +13,6 @@
 namespace camshaft {
 namespace {
 
-Graph graph_of(const std::string& inputs, const std::string& body) {
-  return parse_graph("graph \"g\" (" + inputs + ") {\n" + body + "\n}", operators());
-}
-
 // The pass leaves one embedding and nothing else, and the graph computes what it did.
 ops::RotaryEmbedding expect_rotary(const std::string& inputs, const std::string& body,
                                    const SymbolBindings& symbols = {}) {

@@ -21,7 +21,7 @@ void to_layout(Graph& graph, const PassContext& context) {
 }
 
 int transposes(const std::string& body, const std::string& inputs) {
-  const Graph graph = run_pass(to_layout, "graph \"g\" (" + inputs + ") {\n" + body + "\n}");
+  const Graph graph = run_pass(to_layout, graph_text(inputs, body));
   return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(),
                                         [](const Node& node) { return node.op.name() == "transpose"; }));
 }

@@ -8,12 +8,8 @@
 namespace camshaft {
 namespace {
 
-Graph parsed(const std::string& inputs, const std::string& body) {
-  return parse_graph("graph \"g\" (" + inputs + ") {\n" + body + "\n}", operators());
-}
-
 Graph widened(const std::string& inputs, const std::string& body) {
-  Graph graph = parsed(inputs, body);
+  Graph graph = graph_of(inputs, body);
   widen_halves(graph);
   verify(graph, "the pass under test");
   return graph;
@@ -51,7 +47,7 @@ TEST(WidenHalves, ResultsAreTheSameButForRounding) {
   std::vector<float> values(8);
   for (size_t i = 0; i < values.size(); ++i) values[i] = 0.3F * static_cast<float>(i) - 1;
   convert_from_float(DType::f16, values.data(), x.mutable_data(), 8);
-  const std::vector<double> expected = evaluate(parsed("%x: f16[2, 4]", product), {x}, test_pool())[0].to_doubles();
+  const std::vector<double> expected = evaluate(graph_of("%x: f16[2, 4]", product), {x}, test_pool())[0].to_doubles();
   const std::vector<double> y = evaluate(widened("%x: f16[2, 4]", product), {x}, test_pool())[0].to_doubles();
   ASSERT_EQ(y.size(), expected.size());
   for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], expected[i], 1e-3);
@@ -137,7 +133,7 @@ TEST(WidenHalves, BranchesAreWidenedWithin) {
 
 TEST(WidenHalves, NothingToDo) {
   const std::string body = "%y = pointwise {function=exp} (%x)\nreturn y=%y";
-  EXPECT_TRUE(equal(widened("%x: f32[4]", body), parsed("%x: f32[4]", body)));
+  EXPECT_TRUE(equal(widened("%x: f32[4]", body), graph_of("%x: f32[4]", body)));
 }
 
 }  // namespace
