@@ -4,7 +4,7 @@
 
 namespace camshaft::ops {
 
-Tensor unpack_4bit(const Tensor& tensor) {
+Tensor unpack_subbyte(const Tensor& tensor) {
   if (!is_packed(tensor.dtype())) return tensor;
   const int bits = bit_width(tensor.dtype()), in_a_byte = 8 / bits, mask = (1 << bits) - 1;
   Tensor out(DType::u8, tensor.dims());
@@ -15,7 +15,7 @@ Tensor unpack_4bit(const Tensor& tensor) {
   return out;
 }
 
-Tensor pack_4bit(const Tensor& bytes, DType dtype) {
+Tensor pack_subbyte(const Tensor& bytes, DType dtype) {
   if (!is_packed(dtype)) return bytes;
   const int bits = bit_width(dtype), in_a_byte = 8 / bits, mask = (1 << bits) - 1;
   Tensor out(dtype, bytes.dims());

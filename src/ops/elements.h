@@ -30,9 +30,9 @@ void visit_storage(DType dtype, Visit&& visit) {
 }
 
 /// Tensors of packed dtypes (4 and 2 bits) with one element a byte (as u8, in the low bits); any other as it is.
-Tensor unpack_4bit(const Tensor& tensor);
+Tensor unpack_subbyte(const Tensor& tensor);
 /// The inverse: `bytes` with `dtype`, packed if that is a packed dtype.
-Tensor pack_4bit(const Tensor& bytes, DType dtype);
+Tensor pack_subbyte(const Tensor& bytes, DType dtype);
 
 template <class T>
 void copy_elements(const T* from, T* to, int64_t count) {

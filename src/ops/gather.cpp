@@ -48,7 +48,7 @@ std::vector<Inferred> Gather::infer(const InferContext& context) const {
 }
 
 std::vector<Tensor> Gather::evaluate(const EvalContext& context) const {
-  const Tensor x = unpack_4bit(context.input(0));
+  const Tensor x = unpack_subbyte(context.input(0));
   const auto at = static_cast<size_t>(axis);
   const int64_t size = x.dims().at(at);
   const std::vector<int64_t> indices = read_indices(context.input(1), size, axis);
@@ -57,7 +57,7 @@ std::vector<Tensor> Gather::evaluate(const EvalContext& context) const {
   dims.insert(dims.end(), context.input(1).dims().begin(), context.input(1).dims().end());
   dims.insert(dims.end(), x.dims().begin() + axis + 1, x.dims().end());
   Tensor out(x.dtype(), dims);
-  if (out.size() == 0) return {pack_4bit(out, context.input(0).dtype())};  // of any number of empty slices
+  if (out.size() == 0) return {pack_subbyte(out, context.input(0).dtype())};  // of any number of empty slices
   const auto count = static_cast<int64_t>(indices.size());
   visit_storage(x.dtype(), [&]<class T>(const T&) {
     const T* from = x.as<T>();
@@ -69,7 +69,7 @@ std::vector<Tensor> Gather::evaluate(const EvalContext& context) const {
                       inner);
     });
   });
-  return {pack_4bit(out, context.input(0).dtype())};
+  return {pack_subbyte(out, context.input(0).dtype())};
 }
 
 std::vector<Inferred> GatherElements::infer(const InferContext& context) const {
@@ -88,7 +88,7 @@ std::vector<Inferred> GatherElements::infer(const InferContext& context) const {
 }
 
 std::vector<Tensor> GatherElements::evaluate(const EvalContext& context) const {
-  const Tensor x = unpack_4bit(context.input(0));
+  const Tensor x = unpack_subbyte(context.input(0));
   const auto at = static_cast<size_t>(axis);
   const Dims& dims = context.input(1).dims();
   for (size_t i = 0; i < dims.size(); ++i)
@@ -111,7 +111,7 @@ std::vector<Tensor> GatherElements::evaluate(const EvalContext& context) const {
       }
     });
   });
-  return {pack_4bit(out, context.input(0).dtype())};
+  return {pack_subbyte(out, context.input(0).dtype())};
 }
 
 std::vector<Inferred> ScatterND::infer(const InferContext& context) const {
@@ -139,9 +139,9 @@ std::vector<Inferred> ScatterND::infer(const InferContext& context) const {
 }
 
 std::vector<Tensor> ScatterND::evaluate(const EvalContext& context) const {
-  const Tensor updates = unpack_4bit(context.input(2));
+  const Tensor updates = unpack_subbyte(context.input(2));
   const Tensor& indices = context.input(1);
-  Tensor out = unpack_4bit(context.input(0)).copy();
+  Tensor out = unpack_subbyte(context.input(0)).copy();
   const Dims& dims = out.dims();
   const int64_t depth = indices.dims().back();
   Dims expected(indices.dims().begin(), indices.dims().end() - 1);
@@ -151,7 +151,7 @@ std::vector<Tensor> ScatterND::evaluate(const EvalContext& context) const {
     fail_rule("the updates have shape {}, indices and input ask for {}", to_string(updates.dims()),
               to_string(expected));
 
-  if (updates.size() == 0) return {pack_4bit(out, context.input(0).dtype())};  // of any number of empty slices
+  if (updates.size() == 0) return {pack_subbyte(out, context.input(0).dtype())};  // of any number of empty slices
   const std::vector<int64_t> raw = indices.to_ints();
   std::vector<int64_t> slices(static_cast<size_t>(count), 0);  // which slice of the input each update goes to
   for (int64_t i = 0; i < count; ++i) {
@@ -195,7 +195,7 @@ std::vector<Tensor> ScatterND::evaluate(const EvalContext& context) const {
       });
     });
   }
-  return {pack_4bit(out, context.input(0).dtype())};
+  return {pack_subbyte(out, context.input(0).dtype())};
 }
 
 }  // namespace camshaft::ops

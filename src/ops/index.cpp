@@ -39,7 +39,7 @@ std::vector<Inferred> GatherND::infer(const InferContext& context) const {
 }
 
 std::vector<Tensor> GatherND::evaluate(const EvalContext& context) const {
-  const Tensor x = unpack_4bit(context.input(0));
+  const Tensor x = unpack_subbyte(context.input(0));
   const Tensor& indices = context.input(1);
   const Dims &from_dims = x.dims(), &index_dims = indices.dims();
   const auto batch_axes = static_cast<size_t>(batch_dims);
@@ -71,7 +71,7 @@ std::vector<Tensor> GatherND::evaluate(const EvalContext& context) const {
       }
     });
   });
-  return {pack_4bit(out, context.input(0).dtype())};
+  return {pack_subbyte(out, context.input(0).dtype())};
 }
 
 std::vector<Inferred> ScatterElements::infer(const InferContext& context) const {
@@ -128,14 +128,14 @@ std::vector<Tensor> ScatterElements::evaluate(const EvalContext& context) const 
     });
   };
   if (kind == ScatterKind::assign) {
-    Tensor out = unpack_4bit(context.input(0)).copy();
-    const Tensor given = unpack_4bit(updates);
+    Tensor out = unpack_subbyte(context.input(0)).copy();
+    const Tensor given = unpack_subbyte(updates);
     visit_storage(out.dtype(), [&]<class T>(const T&) {
       T* to = out.as_mutable<T>();
       const T* from = given.as<T>();
       scatter([&](int64_t target, int64_t source) { to[target] = from[source]; });
     });
-    return {pack_4bit(out, context.input(0).dtype())};
+    return {pack_subbyte(out, context.input(0).dtype())};
   }
   Tensor out(context.input(0).dtype(), dims);
   with_wide_type(out.dtype(), [&]<class T>(const T&) {
@@ -177,8 +177,8 @@ std::vector<Inferred> TensorScatter::infer(const InferContext& context) const {
 }
 
 std::vector<Tensor> TensorScatter::evaluate(const EvalContext& context) const {
-  const Tensor update = unpack_4bit(context.input(1));
-  Tensor out = unpack_4bit(context.input(0)).copy();
+  const Tensor update = unpack_subbyte(context.input(1));
+  Tensor out = unpack_subbyte(context.input(0)).copy();
   const auto at = static_cast<size_t>(axis);
   const Dims& dims = out.dims();
   const int64_t size = dims[at], count = update.dims().at(at), inner = product(dims, at + 1, dims.size());
@@ -188,7 +188,7 @@ std::vector<Tensor> TensorScatter::evaluate(const EvalContext& context) const {
     fail_rule("an update of shape {} does not fit a cache of {}", to_string(update.dims()), to_string(dims));
   if (context.has(2) && context.input(2).size() != dims[0])
     fail_rule("{} write indices for a batch of {}", context.input(2).size(), dims[0]);
-  if (update.size() == 0) return {pack_4bit(out, context.input(0).dtype())};  // the batch may be of any size then
+  if (update.size() == 0) return {pack_subbyte(out, context.input(0).dtype())};  // the batch may be of any size then
   std::vector<int64_t> starts(static_cast<size_t>(dims[0]), 0);
   if (context.has(2)) starts = context.input(2).to_ints();
   for (int64_t& start : starts) {
@@ -206,7 +206,7 @@ std::vector<Tensor> TensorScatter::evaluate(const EvalContext& context) const {
       copy_elements(from + (line * count + straight) * inner, to + line * size * inner, (count - straight) * inner);
     }
   });
-  return {pack_4bit(out, context.input(0).dtype())};
+  return {pack_subbyte(out, context.input(0).dtype())};
 }
 
 std::vector<Inferred> ReverseSequence::infer(const InferContext& context) const {
@@ -218,7 +218,7 @@ std::vector<Inferred> ReverseSequence::infer(const InferContext& context) const 
 }
 
 std::vector<Tensor> ReverseSequence::evaluate(const EvalContext& context) const {
-  const Tensor x = unpack_4bit(context.input(0));
+  const Tensor x = unpack_subbyte(context.input(0));
   const Dims& dims = x.dims();
   const std::vector<int64_t> lengths = context.input(1).to_ints();
   const int64_t batch = dims[batch_first ? 0 : 1], time = dims[batch_first ? 1 : 0];
@@ -239,7 +239,7 @@ std::vector<Tensor> ReverseSequence::evaluate(const EvalContext& context) const 
                       to + b * batch_stride + t * time_stride, inner);
     }
   });
-  return {pack_4bit(out, context.input(0).dtype())};
+  return {pack_subbyte(out, context.input(0).dtype())};
 }
 
 std::vector<Inferred> Cumulative::infer(const InferContext& context) const {

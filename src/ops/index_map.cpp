@@ -74,13 +74,13 @@ BoundIndexMap bind_index_map(const IndexMap& op, const Dims& x, const Dims& resu
 }
 
 std::vector<Tensor> IndexMap::evaluate(const EvalContext& context) const {
-  const Tensor x = unpack_4bit(context.input(0));
+  const Tensor x = unpack_subbyte(context.input(0));
   const Dims dims = context.output_dims(0);
   const BoundIndexMap map = bind_index_map(*this, x.dims(), dims, context.bindings);
   check_fits_memory(x.dtype(), dims);
   Tensor out(x.dtype(), dims);
-  if (map.is_empty) return {pack_4bit(out, context.input(0).dtype())};
-  const Tensor fill = unpack_4bit(context.has(1) ? context.input(1) : Tensor(context.input(0).dtype(), {}));
+  if (map.is_empty) return {pack_subbyte(out, context.input(0).dtype())};
+  const Tensor fill = unpack_subbyte(context.has(1) ? context.input(1) : Tensor(context.input(0).dtype(), {}));
   const Dims strides = row_major_strides(x.dims());
   visit_storage(x.dtype(), [&]<class T>(const T&) {
     const T* from = x.as<T>();
@@ -106,7 +106,7 @@ std::vector<Tensor> IndexMap::evaluate(const EvalContext& context) const {
       }
     });
   });
-  return {pack_4bit(out, context.input(0).dtype())};
+  return {pack_subbyte(out, context.input(0).dtype())};
 }
 
 }  // namespace camshaft::ops

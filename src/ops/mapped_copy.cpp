@@ -8,12 +8,12 @@ Tensor copy_mapped(const Tensor& packed, const std::vector<std::vector<int64_t>>
                    ThreadPool& pool) {
   const size_t rank = maps.size();
   if (rank == 0) return packed;
-  const Tensor x = unpack_4bit(packed), fill = unpack_4bit(packed_fill);
+  const Tensor x = unpack_subbyte(packed), fill = unpack_subbyte(packed_fill);
   Dims dims;
   for (const auto& map : maps) dims.push_back(static_cast<int64_t>(map.size()));
   const Dims strides = row_major_strides(x.dims());
   Tensor out(x.dtype(), dims);
-  if (out.size() == 0) return pack_4bit(out, packed.dtype());
+  if (out.size() == 0) return pack_subbyte(out, packed.dtype());
   const std::vector<int64_t>& columns = maps[rank - 1];
   const int64_t width = dims[rank - 1];
   visit_storage(x.dtype(), [&]<class T>(const T&) {
@@ -38,7 +38,7 @@ Tensor copy_mapped(const Tensor& packed, const std::vector<std::vector<int64_t>>
       }
     });
   });
-  return pack_4bit(out, packed.dtype());
+  return pack_subbyte(out, packed.dtype());
 }
 
 }  // namespace camshaft::ops

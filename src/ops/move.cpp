@@ -109,7 +109,7 @@ std::vector<Inferred> Transpose::infer(const InferContext& context) const {
 }
 
 std::vector<Tensor> Transpose::evaluate(const EvalContext& context) const {
-  const Tensor x = unpack_4bit(context.input(0));
+  const Tensor x = unpack_subbyte(context.input(0));
   const Dims strides = row_major_strides(x.dims());
   StridedBox box;
   for (const int64_t axis : permutation) {
@@ -119,7 +119,7 @@ std::vector<Tensor> Transpose::evaluate(const EvalContext& context) const {
   box.target_strides = row_major_strides(box.sizes);
   Tensor out(x.dtype(), box.sizes);
   copy_strided(box, x, out, context.pool);
-  return {pack_4bit(out, context.input(0).dtype())};
+  return {pack_subbyte(out, context.input(0).dtype())};
 }
 
 std::vector<Inferred> BitCast::infer(const InferContext& context) const {
@@ -173,7 +173,7 @@ std::vector<Inferred> Expand::infer(const InferContext& context) const {
 }
 
 std::vector<Tensor> Expand::evaluate(const EvalContext& context) const {
-  const Tensor x = unpack_4bit(context.input(0));
+  const Tensor x = unpack_subbyte(context.input(0));
   const Dims wanted = context.has(1) ? context.input(1).to_ints() : context.evaluate(shape);
   const size_t rank = std::max(wanted.size(), x.dims().size());
   const Dims strides = row_major_strides(x.dims());
@@ -192,7 +192,7 @@ std::vector<Tensor> Expand::evaluate(const EvalContext& context) const {
   box.target_strides = row_major_strides(box.sizes);
   Tensor out(x.dtype(), box.sizes);
   copy_strided(box, x, out, context.pool);
-  return {pack_4bit(out, context.input(0).dtype())};
+  return {pack_subbyte(out, context.input(0).dtype())};
 }
 
 std::vector<Inferred> Concat::infer(const InferContext& context) const {
@@ -234,7 +234,7 @@ std::vector<Tensor> Concat::evaluate(const EvalContext& context) const {
       fail_rule("cannot join input {} of shape {} to input 0 of shape {} along axis {}", inputs.size(),
                 to_string(input.dims()), to_string(first), axis);
     dims[joined] = (Dim(dims[joined]) + Dim(input.dims()[joined])).value();
-    inputs.push_back(unpack_4bit(input));
+    inputs.push_back(unpack_subbyte(input));
   }
   Tensor out(inputs[0].dtype(), dims);
   StridedBox box;
@@ -245,7 +245,7 @@ std::vector<Tensor> Concat::evaluate(const EvalContext& context) const {
     copy_strided(box, x, out, context.pool);
     box.target_offset += x.dims()[joined] * box.target_strides[joined];
   }
-  return {pack_4bit(out, context.input(0).dtype())};
+  return {pack_subbyte(out, context.input(0).dtype())};
 }
 
 }  // namespace camshaft::ops

@@ -5,7 +5,7 @@
 
 namespace camshaft::ops {
 
-/// x[…, start : start + size, …] along `axis`, which must be in range. Not for packed dtypes: unpack_4bit() first.
+/// x[…, start : start + size, …] along `axis`, which must be in range. Not for packed dtypes: unpack_subbyte() first.
 Tensor piece(const Tensor& x, int64_t axis, int64_t start, int64_t size);
 /// `dims` without one axis, or with one of size 1 more.
 Dims without_axis(Dims dims, int64_t axis);

@@ -65,7 +65,7 @@ std::vector<Tensor> Scan::evaluate(const EvalContext& context) const {
   std::vector<Tensor> sources;
   for (size_t i = 0; i < scanned; ++i) {
     if (size_of(i) != length) fail_rule("scanned input {} has {} slices, the first one {}", i, size_of(i), length);
-    sources.push_back(unpack_4bit(context.input(count + i)));
+    sources.push_back(unpack_subbyte(context.input(count + i)));
   }
   const EvaluateOptions options = body_options(context);
   std::vector<Tensor> inputs = context.inputs;
@@ -75,7 +75,8 @@ std::vector<Tensor> Scan::evaluate(const EvalContext& context) const {
     for (size_t i = 0; i < scanned; ++i) {
       const int64_t axis = input_axes[i];
       const Tensor slice = piece(sources[i], axis, input_reversed[i] != 0 ? length - 1 - n : n, 1);
-      inputs[count + i] = pack_4bit(slice.reshaped(without_axis(slice.dims(), axis)), context.input(count + i).dtype());
+      inputs[count + i] =
+          pack_subbyte(slice.reshaped(without_axis(slice.dims(), axis)), context.input(count + i).dtype());
     }
     std::vector<Tensor> results = camshaft::evaluate(body, inputs, context.pool, options);
     for (size_t s = 0; s < count; ++s) inputs[s] = std::move(results[s]);

@@ -172,7 +172,7 @@ std::vector<Inferred> SplitToSequence::infer(const InferContext& context) const 
 }
 
 std::vector<Tensor> SplitToSequence::evaluate(const EvalContext& context) const {
-  const Tensor x = unpack_4bit(context.input(0));
+  const Tensor x = unpack_subbyte(context.input(0));
   const int64_t size = x.dims().at(static_cast<size_t>(axis));
   std::vector<int64_t> sizes;
   // Before there is a list of them: of an empty tensor there may be any number.
@@ -199,7 +199,7 @@ std::vector<Tensor> SplitToSequence::evaluate(const EvalContext& context) const 
   std::vector<Tensor> pieces;
   int64_t at = 0;
   for (const int64_t length : sizes) {
-    Tensor part = pack_4bit(piece(x, axis, at, length), context.input(0).dtype());
+    Tensor part = pack_subbyte(piece(x, axis, at, length), context.input(0).dtype());
     at += length;
     if (!context.has(1) && !keep_axis) part = part.reshaped(without_axis(part.dims(), axis));
     pieces.push_back(std::move(part));

@@ -18,7 +18,7 @@ struct AxisRange {
 
 // One range an axis of x.
 Tensor take(const Tensor& packed, const std::vector<AxisRange>& ranges, ThreadPool& pool) {
-  const Tensor x = unpack_4bit(packed);
+  const Tensor x = unpack_subbyte(packed);
   StridedBox box;
   box.source_strides = row_major_strides(x.dims());
   for (size_t i = 0; i < ranges.size(); ++i) {
@@ -29,7 +29,7 @@ Tensor take(const Tensor& packed, const std::vector<AxisRange>& ranges, ThreadPo
   box.target_strides = row_major_strides(box.sizes);
   Tensor out(x.dtype(), box.sizes);
   copy_strided(box, x, out, pool);
-  return pack_4bit(out, packed.dtype());
+  return pack_subbyte(out, packed.dtype());
 }
 
 std::vector<AxisRange> whole(const Dims& dims) {

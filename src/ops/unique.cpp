@@ -147,7 +147,7 @@ std::vector<Tensor> Unique::evaluate(const EvalContext& context) const {
   };
   const Groups groups = x.dtype() == DType::string ? group(std::string()) : with_wide_type(x.dtype(), group);
   const auto found = static_cast<int64_t>(groups.first.size());
-  const Tensor source = unpack_4bit(x);
+  const Tensor source = unpack_subbyte(x);
   Dims dims = x.dims();
   if (flat) {
     dims = {found};
@@ -163,7 +163,7 @@ std::vector<Tensor> Unique::evaluate(const EvalContext& context) const {
         copy_elements(from + (o * count + groups.first[static_cast<size_t>(i)]) * inner, to + (o * found + i) * inner,
                       inner);
   });
-  return {pack_4bit(out, x.dtype()), Tensor::from_ints(groups.first), Tensor::from_ints(groups.inverse),
+  return {pack_subbyte(out, x.dtype()), Tensor::from_ints(groups.first), Tensor::from_ints(groups.inverse),
           Tensor::from_ints(groups.counts)};
 }
 
