@@ -1,6 +1,10 @@
 // Convolution and its transpose, as matrix products over gathered windows.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
+
+#include "base/index_range.h"
 #include "camshaft/error.h"
 #include "ops/broadcast.h"
 #include "ops/contract.h"
@@ -86,8 +90,7 @@ class ConvProblem final : public GemmProblem<T> {
     const Axis& last = axes_.back();
     const int64_t shift = offsets.back();
     // Positions of the last axis that read inside the input.
-    const int64_t low = shift >= 0 ? 0 : (-shift + last.in_step - 1) / last.in_step;
-    const int64_t high = shift >= last.in_size ? 0 : (last.in_size - 1 - shift) / last.in_step + 1;
+    const IndexRange seen = indices_inside(shift, last.in_step, last.in_size, std::numeric_limits<int64_t>::max());
     for_rows(first, count, [&](const int64_t* at, int64_t from, int64_t length) {
       int64_t source = base;
       bool inside = true;
@@ -96,8 +99,8 @@ class ConvProblem final : public GemmProblem<T> {
         inside = inside && position >= 0 && position < axes_[i].in_size;
         if (inside) source += position * axes_[i].in_stride;
       }
-      const int64_t begin = inside ? std::clamp(low, from, from + length) : from + length;
-      const int64_t end = inside ? std::clamp(high, begin, from + length) : from + length;
+      const int64_t begin = inside ? std::clamp(seen.first, from, from + length) : from + length;
+      const int64_t end = inside ? std::clamp(seen.past, begin, from + length) : from + length;
       std::fill(out, out + (begin - from), T{0});
       if (begin < end)
         load_elements(t_.x.dtype(), t_.x.data(), source + (begin * last.in_step + shift) * last.in_stride,

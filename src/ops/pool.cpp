@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/index_range.h"
 #include "base/thread_pool.h"
 #include "camshaft/error.h"
 #include "ops/broadcast.h"
@@ -15,8 +16,8 @@ namespace camshaft::ops {
 namespace {
 
 struct Window {
-  int64_t first_tap = 0, end_tap = 0;  // taps inside the input
-  int64_t padded = 0;                  // taps inside the input or its padding
+  IndexRange taps;     // inside the input
+  int64_t padded = 0;  // taps inside the input or its padding
 };
 
 // The window of each output position along one axis.
@@ -25,15 +26,9 @@ std::vector<Window> windows(int64_t outputs, int64_t input, int64_t kernel, int6
   std::vector<Window> list(static_cast<size_t>(outputs));
   for (int64_t o = 0; o < outputs; ++o) {
     Window& w = list[static_cast<size_t>(o)];
-    // Not by trying each tap: a window may be far larger than the input.
-    const int64_t base = o * stride - begin;
-    const auto taps_before = [&](int64_t position) {
-      const int64_t distance = position - base;
-      return distance <= 0 ? 0 : std::min(kernel, (distance - 1) / dilation + 1);
-    };
-    w.first_tap = taps_before(0);
-    w.end_tap = std::max(w.first_tap, taps_before(input));
-    w.padded = taps_before(input + end);
+    const int64_t start = o * stride - begin;
+    w.taps = indices_inside(start, dilation, input, kernel);
+    w.padded = indices_inside(start, dilation, input + end, kernel).past;
   }
   return list;
 }
@@ -75,7 +70,7 @@ class PoolPlane {
   void visit(const T* input, size_t axis, int64_t offset) {
     const Window& w = windows_[axis][static_cast<size_t>(at_[axis])];
     const int64_t start = at_[axis] * op_.strides[axis] - begins_[axis], dilation = op_.dilations[axis];
-    for (int64_t tap = w.first_tap; tap < w.end_tap; ++tap) {
+    for (int64_t tap = w.taps.first; tap < w.taps.past; ++tap) {
       const int64_t at = offset + (start + tap * dilation) * strides_[axis];
       if (axis + 1 < at_.size()) {
         visit(input, axis + 1, at);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/index_range.h"
 #include "base/thread_pool.h"
 #include "ops/element_io.h"
 #include "ops/elements.h"
@@ -60,10 +61,9 @@ std::vector<Tensor> MaxPoolIndices::evaluate(const EvalContext& context) const {
           // Only the taps inside of the image: a window may be far larger than it.
           for (size_t a = 0; a < spatial; ++a) {
             const int64_t base = window[a] * strides[a] - begins[a], step = dilations[a];
-            const int64_t skipped = base >= 0 ? 0 : (step - 1 - base) / step;
-            const int64_t end = base >= sizes[a] ? 0 : std::min(kernel[a], (sizes[a] - 1 - base) / step + 1);
-            first[a] = base + skipped * step;
-            taps[a] = end - skipped;
+            const IndexRange seen = indices_inside(base, step, sizes[a], kernel[a]);
+            first[a] = base + seen.first * step;
+            taps[a] = seen.past - seen.first;
             is_inside = is_inside && taps[a] > 0;
           }
           std::fill(tap.begin(), tap.end(), 0);

@@ -2,14 +2,10 @@
 
 #include <algorithm>
 
+#include "base/index_range.h"
+
 namespace camshaft::cpu {
 namespace {
-
-// Positions i for which i * stride + offset lies in [0, size): [first, past).
-void inside(int64_t offset, int64_t stride, int64_t size, int64_t count, int64_t& first, int64_t& past) {
-  first = offset >= 0 ? 0 : std::min(count, (-offset + stride - 1) / stride);
-  past = offset >= size ? first : std::max(first, std::min(count, (size - offset + stride - 1) / stride));
-}
 
 void add_row(const float* from, int64_t count, int64_t stride, float* to) {
   if (stride == 1) {
@@ -33,11 +29,10 @@ void Col2Im::run(ThreadPool& pool, const float* columns, float* image) const {
         const float* from = columns + (p * taps + t) * windows;
         const int64_t y0 = t / kernel_width * dilation_height - pad_top;
         const int64_t x0 = t % kernel_width * dilation_width - pad_left;
-        int64_t first_row = 0, past_row = 0, first = 0, past = 0;
-        inside(y0, stride_height, height, window_rows, first_row, past_row);
-        inside(x0, stride_width, width, window_columns, first, past);
+        const IndexRange rows = indices_inside(y0, stride_height, height, window_rows);
+        const auto [first, past] = indices_inside(x0, stride_width, width, window_columns);
         if (first == past) continue;
-        for (int64_t row = first_row; row < past_row; ++row)
+        for (int64_t row = rows.first; row < rows.past; ++row)
           add_row(from + row * window_columns + first, past - first, stride_width,
                   to + (y0 + row * stride_height) * width + x0 + first * stride_width);
       }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 
+#include "base/index_range.h"
 #include "base/thread_pool.h"
 #include "camshaft/error.h"
 #include "cpu/kernels/gemm_core.h"
@@ -17,34 +18,6 @@
 #include "cpu/kernels/depthwise_row.h"
 #include "cpu/kernels/depthwise_slide-inl.h"
 #include "cpu/kernels/masked_load-inl.h"
-
-#ifndef CAMSHAFT_CPU_DEPTHWISE_RANGES
-#define CAMSHAFT_CPU_DEPTHWISE_RANGES
-namespace camshaft::cpu {
-namespace {
-
-// Kernel positions [first, last) of output o that fall inside the input.
-struct Range {
-  int64_t first, last;
-};
-Range inside(int64_t o, int64_t kernel, int64_t stride, int64_t dilation, int64_t pad, int64_t in) {
-  const int64_t start = o * stride - pad;
-  const int64_t first = start >= 0 ? 0 : (-start + dilation - 1) / dilation;
-  const int64_t last = start >= in ? 0 : std::min(kernel, (in - 1 - start) / dilation + 1);
-  return {std::min(first, last), last};
-}
-
-// Outputs that see the whole kernel, clipped to [0, out); empty if first == last.
-Range whole_kernel(int64_t out, int64_t kernel, int64_t stride, int64_t dilation, int64_t pad, int64_t in) {
-  const int64_t room = in - 1 - (kernel - 1) * dilation + pad;  // the last output's start, in input pixels
-  const int64_t first = std::min(out, std::max<int64_t>(0, (pad + stride - 1) / stride));
-  const int64_t last = room < 0 ? first : std::min(out, room / stride + 1);
-  return {first, std::max(first, last)};
-}
-
-}  // namespace
-}  // namespace camshaft::cpu
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu {
@@ -158,18 +131,19 @@ HWY_INLINE void pixels_of(int64_t width, const DepthwiseRow& r, Pixels& t, int64
 
 // Any kernel, stride and padding.
 void row_by_pixels(const DepthwiseRow& r) {
-  const Range inner = whole_kernel(r.out_w, r.kernel_w, r.stride, r.dilation, r.pad_left, r.in_w);
+  const IndexRange inner = windows_inside(-r.pad_left, r.stride, (r.kernel_w - 1) * r.dilation + 1, r.in_w, r.out_w);
   DepthwiseRow own = r;
   for (int64_t x = 0; x < r.out_w;) {
     // Pixels that see the whole width of the kernel go together, those at the borders one by one.
-    const bool whole = x >= inner.first && x < inner.last;
-    const Range seen = whole ? Range{0, r.kernel_w} : inside(x, r.kernel_w, r.stride, r.dilation, r.pad_left, r.in_w);
-    const int64_t count = whole ? inner.last - x : 1;
-    const bool any = seen.last > seen.first;
+    const bool whole = x >= inner.first && x < inner.past;
+    const IndexRange seen =
+        whole ? IndexRange{0, r.kernel_w} : indices_inside(x * r.stride - r.pad_left, r.dilation, r.in_w, r.kernel_w);
+    const int64_t count = whole ? inner.past - x : 1;
+    const bool any = seen.past > seen.first;
     own.taps_h = any ? r.taps_h : 0;
     const int64_t first_pixel = any ? x * r.stride - r.pad_left + seen.first * r.dilation : 0;
     Pixels t{r.input + first_pixel * r.pixel_step, seen.first, r.output + x * r.output_step,
-             r.residual ? r.residual + x * r.residual_step : nullptr, seen.last - seen.first};
+             r.residual ? r.residual + x * r.residual_step : nullptr, seen.past - seen.first};
     // Even tiles: 12 pixels are twice 6, 26 are twice 7 and twice 6.
     const int64_t tiles = (count + 7) / 8, width = count / tiles, wider = count % tiles;
     if (wider > 0) pixels_of<>(width + 1, own, t, wider);
@@ -212,9 +186,9 @@ void row(const ConvShape& s, const RowOperands& o, const float* packed, const Ep
   const int64_t in_step = s.in_pixel_stride ? s.in_pixel_stride : s.in_channels;
   const int64_t out_step = s.out_pixel_stride ? s.out_pixel_stride : s.out_channels;
   const int64_t line_floats = s.in_w * in_step;
-  const Range seen = inside(y, s.kernel_h, s.stride_h, s.dilation_h, s.pad_top, s.in_h);
+  const IndexRange seen = indices_inside(y * s.stride_h - s.pad_top, s.dilation_h, s.in_h, s.kernel_h);
   const int64_t first_line = y * s.stride_h - s.pad_top + seen.first * s.dilation_h;
-  const int64_t place = seen.last > seen.first ? first_line % o.ring_lines : 0;
+  const int64_t place = seen.past > seen.first ? first_line % o.ring_lines : 0;
 
   DepthwiseRow r;
   r.input = o.input + place * line_floats;
@@ -228,7 +202,7 @@ void row(const ConvShape& s, const RowOperands& o, const float* packed, const Ep
   r.stride = s.stride_w;
   r.dilation = s.dilation_w;
   r.pad_left = s.pad_left;
-  r.taps_h = seen.last - seen.first;
+  r.taps_h = seen.past - seen.first;
   r.line_step = s.dilation_h * line_floats;
   r.pixel_step = in_step;
   r.output_step = out_step;

@@ -142,10 +142,7 @@ void pixels_last(const SpatialPool& p, int64_t begin, int64_t end, const float* 
   const int64_t out_step = p.out_pixel_stride ? p.out_pixel_stride : p.channels;
   const int64_t row = w.in * in_step, plane = p.height.in * row;
   Taps taps{0, 0, 0, p.depth.dilation * plane, p.height.dilation * row, w.dilation * in_step};
-  // Windows [whole, past) of a line lie inside the image.
-  const int64_t extent = (w.kernel - 1) * w.dilation;
-  const int64_t whole = outputs_inside(-w.pad_before, w.stride, w.in, w.out).first;
-  const int64_t past = std::max(whole, outputs_inside(extent - w.pad_before, w.stride, w.in, w.out).past);
+  const IndexRange whole = whole_windows(w);
   const auto scale_of = [](int64_t counted) { return counted > 0 ? 1.0f / static_cast<float>(counted) : 0.0f; };
   for (int64_t line = begin; line < end; ++line) {
     const int64_t b = line / (p.depth.out * p.height.out);
@@ -162,11 +159,11 @@ void pixels_last(const SpatialPool& p, int64_t begin, int64_t end, const float* 
       pool_pixel<kAverage>(top + (x.start + x.first * w.dilation) * in_step, taps,
                            scale_of(z.counted * y.counted * x.counted), p.channels, to + i * out_step);
     };
-    for (int64_t i = 0; i < whole; ++i) at_edge(i);
-    const float* first = top + (whole * w.stride - w.pad_before) * in_step;
+    for (int64_t i = 0; i < whole.first; ++i) at_edge(i);
+    const float* first = top + (whole.first * w.stride - w.pad_before) * in_step;
     const float scale = scale_of(z.counted * y.counted * w.kernel);
     const auto sliding = [&](auto kernel) HWY_ATTR {
-      kernel(first, taps, scale, p.channels, past - whole, out_step, to + whole * out_step);
+      kernel(first, taps, scale, p.channels, whole.past - whole.first, out_step, to + whole.first * out_step);
     };
     if (w.dilation == 1 && w.kernel == 3 && w.stride == 2) {
       sliding(slide<kAverage, 3, 2>);
@@ -178,10 +175,10 @@ void pixels_last(const SpatialPool& p, int64_t begin, int64_t end, const float* 
       sliding(slide<kAverage, 5, 1>);
     } else {
       taps.columns = w.kernel;
-      for (int64_t i = whole; i < past; ++i, first += w.stride * in_step)
+      for (int64_t i = whole.first; i < whole.past; ++i, first += w.stride * in_step)
         pool_pixel<kAverage>(first, taps, scale, p.channels, to + i * out_step);
     }
-    for (int64_t i = past; i < w.out; ++i) at_edge(i);
+    for (int64_t i = whole.past; i < w.out; ++i) at_edge(i);
   }
 }
 
@@ -277,18 +274,16 @@ void lines_first(const SpatialPool& p, int64_t begin, int64_t end, const float* 
       combine_columns<kAverage>(w, combined, count, to + o);
     }
     if (kAverage) {
-      // Windows [whole, past) lie inside the image.
-      const int64_t whole = outputs_inside(-w.pad_before, w.stride, w.in, w.out).first;
-      const int64_t past = std::max(whole, outputs_inside(extent - 1 - w.pad_before, w.stride, w.in, w.out).past);
+      const IndexRange whole = whole_windows(w);
       const auto divide = [&](int64_t i) {
         const int64_t counted = z.counted * y.counted * window_at(w, i, p.count_include_pad).counted;
         to[i] = counted > 0 ? to[i] * (1.0f / static_cast<float>(counted)) : 0.0f;
       };
-      for (int64_t i = 0; i < whole; ++i) divide(i);
+      for (int64_t i = 0; i < whole.first; ++i) divide(i);
       const int64_t counted = z.counted * y.counted * w.kernel;
       const float scale = counted > 0 ? 1.0f / static_cast<float>(counted) : 0.0f;
-      for (int64_t i = whole; i < past; ++i) to[i] *= scale;
-      for (int64_t i = past; i < w.out; ++i) divide(i);
+      for (int64_t i = whole.first; i < whole.past; ++i) to[i] *= scale;
+      for (int64_t i = whole.past; i < w.out; ++i) divide(i);
     }
   }
 }

@@ -42,12 +42,12 @@ HWY_INLINE void add_tap(const float* in, int64_t any_stride, int64_t count, int3
 HWY_INLINE void add_row(const PoolAxis& w, const float* row, int32_t position, int64_t begin, int64_t count,
                         Maxima& maxima) {
   // The columns that lie inside for some output: a window may be far larger than the input.
-  const int64_t left = begin * w.stride - w.pad_before, outside = -left - (count - 1) * w.stride;
-  const int64_t first_column = outside > 0 ? (outside + w.dilation - 1) / w.dilation : 0;
-  const int64_t past_column = left >= w.in ? 0 : std::min(w.kernel, (w.in - left - 1) / w.dilation + 1);
+  const int64_t left = begin * w.stride - w.pad_before, right = left + (count - 1) * w.stride;
+  const int64_t first_column = indices_inside(right, w.dilation, w.in, w.kernel).first;
+  const int64_t past_column = indices_inside(left, w.dilation, w.in, w.kernel).past;
   for (int64_t c = first_column; c < past_column; ++c) {
     const int64_t offset = c * w.dilation + left;
-    const Outputs inside = outputs_inside(offset, w.stride, w.in, count);
+    const IndexRange inside = indices_inside(offset, w.stride, w.in, count);
     const int64_t column = offset + inside.first * w.stride, outputs = inside.past - inside.first;
     if (outputs <= 0) continue;
     const auto at = position + static_cast<int32_t>(column);
