@@ -53,26 +53,11 @@ ConvTransposeWeights weights_of(const TransposeView& view) {
 }
 
 ConvTransposeShape shape_of(const TransposeView& view, const KernelShapes& shapes) {
-  const Dims& x = shapes.inputs[static_cast<size_t>(view.spatial.x)].dims;
-  ConvTransposeShape s;
-  s.batch = x[0];
-  s.in_h = x.size() == 4 ? x[1] : 1;
-  s.in_w = x[x.size() - 2];
-  s.in_channels = x.back();
+  ConvTransposeShape s = plane_shape<ConvTransposeShape>(view.spatial, view.op, shapes);
   s.out_channels = view.spatial.weight_dims[1] * view.op.groups;
-  s.kernel_h = view.spatial.kernel_h();
-  s.kernel_w = view.spatial.kernel_w();
-  std::tie(s.stride_h, s.stride_w) = two(view.op.strides, 1);
-  std::tie(s.dilation_h, s.dilation_w) = two(view.op.dilations, 1);
-  const auto pads = pads_of(view.op.pads, *shapes.symbols);
-  s.pad_top = pads[0];
-  s.pad_left = pads[1];
-  s.pad_bottom = pads[2];
-  s.pad_right = pads[3];
   Dims output_padding;
   for (const Dim& d : view.op.output_padding) output_padding.push_back(d.evaluate(*shapes.symbols));
   if (!output_padding.empty()) std::tie(s.output_padding_h, s.output_padding_w) = two(output_padding, 0);
-  s.groups = view.op.groups;
   require_equal(s.in_channels, view.spatial.weight_dims[0], "the number of input channels of a transposed convolution");
   require_bias(view.spatial, shapes, s.out_channels);
   return s;

@@ -16,23 +16,10 @@ std::optional<ConvView> view_conv(const RegionView& region, int residuals) {
 
 ConvShape conv_shape(const ConvView& view, const KernelShapes& shapes) {
   const Dims& x = shapes.inputs[static_cast<size_t>(view.spatial.x)].dims;
-  ConvShape s;
-  s.batch = x[0];
-  s.in_h = x.size() >= 4 ? x[x.size() - 3] : 1;
-  s.in_w = x[x.size() - 2];
-  s.in_channels = x.back();
+  ConvShape s = plane_shape<ConvShape>(view.spatial, view.op, shapes);
   s.out_channels = view.spatial.weight_dims[0];
   s.in_pixel_stride = shapes.inputs[static_cast<size_t>(view.spatial.x)].row_stride;
   s.out_pixel_stride = shapes.outputs[0].row_stride;
-  s.kernel_h = view.spatial.kernel_h();
-  s.kernel_w = view.spatial.kernel_w();
-  std::tie(s.stride_h, s.stride_w) = two(view.op.strides, 1);
-  std::tie(s.dilation_h, s.dilation_w) = two(view.op.dilations, 1);
-  const auto pads = pads_of(view.op.pads, *shapes.symbols);
-  s.pad_top = pads[0];
-  s.pad_left = pads[1];
-  s.pad_bottom = pads[2];
-  s.pad_right = pads[3];
   if (x.size() == 5) {
     s.in_d = x[1];
     s.kernel_d = view.spatial.kernel_d();
@@ -42,7 +29,6 @@ ConvShape conv_shape(const ConvView& view, const KernelShapes& shapes) {
     s.pad_front = depth_pads[0];
     s.pad_back = depth_pads[1];
   }
-  s.groups = view.op.groups;
   require_equal(s.in_channels, view.spatial.weight_dims[1] * s.groups, "the number of input channels of a convolution");
   require_bias(view.spatial, shapes, s.out_channels);
   return s;

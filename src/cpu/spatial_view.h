@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <tuple>
 #include <utility>
 
 #include "cpu/contract_epilogue.h"
@@ -36,6 +37,30 @@ std::array<int64_t, 4> pads_of(const Shape& pads, const SymbolBindings& symbols)
 
 /// The same of the third axis from the back, {front, back}; 0 where there is none.
 std::array<int64_t, 2> depth_pads_of(const Shape& pads, const SymbolBindings& symbols);
+
+/// What convolutions and transposed ones have in common: a ConvShape or a ConvTransposeShape with the sizes of the
+/// image and of the kernel in the last two axes. `op` is ops::Conv or ops::ConvTranspose. The number of output channels
+/// is left to the caller.
+template <class ShapeOfConv, class Op>
+ShapeOfConv plane_shape(const SpatialView& view, const Op& op, const KernelShapes& shapes) {
+  const Dims& x = shapes.inputs[static_cast<size_t>(view.x)].dims;
+  ShapeOfConv s;
+  s.batch = x[0];
+  s.in_h = x.size() >= 4 ? x[x.size() - 3] : 1;
+  s.in_w = x[x.size() - 2];
+  s.in_channels = x.back();
+  s.kernel_h = view.kernel_h();
+  s.kernel_w = view.kernel_w();
+  std::tie(s.stride_h, s.stride_w) = two(op.strides, 1);
+  std::tie(s.dilation_h, s.dilation_w) = two(op.dilations, 1);
+  const std::array<int64_t, 4> pads = pads_of(op.pads, *shapes.symbols);
+  s.pad_top = pads[0];
+  s.pad_left = pads[1];
+  s.pad_bottom = pads[2];
+  s.pad_right = pads[3];
+  s.groups = op.groups;
+  return s;
+}
 
 /// Throws Error(invalid_argument) unless the convolution's own bias, if there is one, has `out_channels` elements.
 void require_bias(const SpatialView& view, const KernelShapes& shapes, int64_t out_channels);
