@@ -10,6 +10,7 @@
 #include "ops/broadcast.h"
 #include "ops/content.h"
 #include "ops/element_io.h"
+#include "ops/scalar_math.h"
 
 namespace camshaft::ops {
 
@@ -49,16 +50,6 @@ T identity(ReduceKind kind, DType dtype) {
       return 1;
     default:
       return 0;
-  }
-}
-
-// Integers wrap.
-template <class T>
-auto wrap(T value) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return value;
-  } else {
-    return static_cast<uint64_t>(value);
   }
 }
 

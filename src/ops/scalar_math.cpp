@@ -84,16 +84,6 @@ T larger(T a, T b) {
   return b != b || b > a ? b : a;
 }
 
-// Integers wrap, without the undefined behaviour of signed overflow.
-template <class T>
-auto wrap(T value) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return value;
-  } else {
-    return static_cast<uint64_t>(value);
-  }
-}
-
 template <class T>
 bool apply_common(F function, const T* a, const T* b, const T* c, T* out, int64_t count) {
   const auto each = [&](auto f) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "ops/scalar_function.h"
 
@@ -13,6 +14,16 @@ namespace camshaft::ops {
 /// Error(internal) for a function that T does not have (a transcendental of integers, a bit operation of reals).
 template <class T>
 void apply(ScalarFunction function, const T* a, const T* b, const T* c, T* out, int64_t count);
+
+/// An operand of sums and products in which integers wrap, without the undefined behaviour of signed overflow.
+template <class T>
+auto wrap(T value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return value;
+  } else {
+    return static_cast<uint64_t>(value);
+  }
+}
 
 /// Whether reals, integers have this function.
 bool takes_reals(ScalarFunction function);
