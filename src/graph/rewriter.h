@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -34,12 +35,20 @@ class Rewriter {
   /// From here on, uses of `old` read `replacement`.
   void replace(ValueId old, ValueId replacement);
   /// The whole walk, for passes that put one value in the place of a node's only result: `replacement(node)` gives it,
-  /// or no_value to keep the node, whose inputs are resolved.
+  /// or no_value to keep the node, whose inputs are resolved. It may also take the inputs as they were.
   template <class F>
   void replace_each(F&& replacement) {
     for (Node& node : old_nodes_) {
-      resolve(node);
-      if (const ValueId value = replacement(std::as_const(node)); value != no_value) {
+      ValueId value = no_value;
+      if constexpr (std::is_invocable_v<F, const Node&, const std::vector<ValueId>&>) {
+        const std::vector<ValueId> old_inputs = node.inputs;
+        resolve(node);
+        value = replacement(std::as_const(node), old_inputs);
+      } else {
+        resolve(node);
+        value = replacement(std::as_const(node));
+      }
+      if (value != no_value) {
         replace(node.outputs[0], value);
       } else {
         keep(std::move(node));

@@ -15,19 +15,11 @@ class Recognizer {
   explicit Recognizer(Graph& graph) : graph_(graph), uses_(graph), rewriter_(graph), producers_(graph) {}
 
   void run() {
-    for (Node& node : rewriter_.nodes()) {
-      const std::vector<ValueId> old_inputs = node.inputs;
-      rewriter_.resolve(node);
-      ValueId replacement = no_value;
-      if (node.op.as<ops::Reshape>()) replacement = merge_reshapes(node);
-      if (const auto* op = node.op.as<ops::Pointwise>()) replacement = take_operand(op->function, node, old_inputs);
-      if (replacement != no_value) {
-        rewriter_.replace(node.outputs[0], replacement);
-      } else {
-        rewriter_.keep(std::move(node));
-      }
-    }
-    rewriter_.finish();
+    rewriter_.replace_each([&](const Node& node, const std::vector<ValueId>& old_inputs) {
+      if (node.op.as<ops::Reshape>()) return merge_reshapes(node);
+      const auto* op = node.op.as<ops::Pointwise>();
+      return op ? take_operand(op->function, node, old_inputs) : no_value;
+    });
   }
 
  private:

@@ -22,26 +22,20 @@ class Recognizer {
       : graph_(graph), uses_(graph), rewriter_(graph), producers_(graph), moments_(graph, producers_) {}
 
   void run() {
-    for (Node& node : rewriter_.nodes()) {
-      const std::vector<ValueId> old_inputs = node.inputs;
-      rewriter_.resolve(node);
-      ValueId replacement = no_value;
-      if (const auto* op = node.op.as<ops::Pointwise>()) {
-        replacement = normalize(op->function, node);
-        if (replacement == no_value) replacement = take_operand(op->function, node, old_inputs);
-        if (replacement == no_value) replacement = multiplied_out(op->function, node);
-      }
-      if (const auto* cast = node.op.as<ops::Cast>()) replacement = between_casts(*cast, node, old_inputs[0]);
-      if (replacement != no_value) {
-        rewriter_.replace(node.outputs[0], replacement);
-      } else {
-        rewriter_.keep(std::move(node));
-      }
-    }
-    rewriter_.finish();
+    rewriter_.replace_each(
+        [&](const Node& node, const std::vector<ValueId>& old_inputs) { return recognize(node, old_inputs); });
   }
 
  private:
+  ValueId recognize(const Node& node, const std::vector<ValueId>& old_inputs) {
+    if (const auto* cast = node.op.as<ops::Cast>()) return between_casts(*cast, node, old_inputs[0]);
+    const auto* op = node.op.as<ops::Pointwise>();
+    if (!op) return no_value;
+    if (const ValueId norm = normalize(op->function, node); norm != no_value) return norm;
+    if (const ValueId norm = take_operand(op->function, node, old_inputs); norm != no_value) return norm;
+    return multiplied_out(op->function, node);
+  }
+
   // scale / √variance. The scale may be any value, or none.
   struct InverseRoot {
     Variance variance;

@@ -21,19 +21,14 @@ class Exchanger {
   explicit Exchanger(Graph& graph) : graph_(graph), rewriter_(graph), producers_(graph) {}
 
   void run() {
-    for (Node& node : rewriter_.nodes()) {
-      rewriter_.resolve(node);
+    rewriter_.replace_each([&](const Node& node) {
       const ValueId rows = rows_of(node);
-      if (rows == no_value) {
-        rewriter_.keep(std::move(node));
-        continue;
-      }
+      if (rows == no_value) return no_value;
       const Shape seen = graph_.shape(node.outputs[0]);
       const std::string name = graph_.value(node.outputs[0]).name;
       const ValueId product = rebuilt(node, rows);
-      rewriter_.replace(node.outputs[0], graph_.add(ops::Reshape{seen}, {product}, name, node.sources));
-    }
-    rewriter_.finish();
+      return graph_.add(ops::Reshape{seen}, {product}, name, node.sources);
+    });
   }
 
  private:

@@ -30,18 +30,10 @@ class Exchanger {
   explicit Exchanger(Graph& graph) : graph_(graph), uses_(graph), rewriter_(graph), producers_(graph) {}
 
   void run() {
-    for (Node& node : rewriter_.nodes()) {
-      const ValueId x = node.inputs.empty() ? no_value : node.inputs[0];
-      rewriter_.resolve(node);
-      const ValueId replacement =
-          node.op.as<ops::Conv>() && x == node.inputs[0] ? exchange(*node.op.as<ops::Conv>(), node) : no_value;
-      if (replacement != no_value) {
-        rewriter_.replace(node.outputs[0], replacement);
-      } else {
-        rewriter_.keep(std::move(node));
-      }
-    }
-    rewriter_.finish();
+    rewriter_.replace_each([&](const Node& node, const std::vector<ValueId>& old_inputs) {
+      const auto* conv = node.op.as<ops::Conv>();
+      return conv && old_inputs[0] == node.inputs[0] ? exchange(*conv, node) : no_value;
+    });
   }
 
  private:

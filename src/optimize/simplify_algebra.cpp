@@ -47,15 +47,7 @@ class Simplifier {
   explicit Simplifier(Graph& graph) : graph_(graph), rewriter_(graph), producers_(graph) {}
 
   void run() {
-    for (Node& node : rewriter_.nodes()) {
-      rewriter_.resolve(node);
-      if (const ValueId replacement = simplify(node); replacement != no_value) {
-        rewriter_.replace(node.outputs[0], replacement);
-      } else {
-        rewriter_.keep(std::move(node));
-      }
-    }
-    rewriter_.finish();
+    rewriter_.replace_each([&](const Node& node) { return simplify(node); });
   }
 
  private:
