@@ -28,10 +28,10 @@ bool needs_all(std::string_view op) {
   return is_any_of(op, {"layer_norm", "group_norm", "softmax", "reduce", "arg_reduce", "top_k"});
 }
 
-// Empty where fuse() has the say: a pointwise operator behind a product or another one.
+// Empty where fuse() has the say: a pointwise operator behind a product, a reduction or another one.
 std::string reason(const PlanStep& step, const PlanStep& reader) {
   if (step.tactic == "reference") return "it runs through the reference evaluation";
-  if (!is_product(step.op) && !is_elementwise(step.op))
+  if (!is_product(step.op) && !is_elementwise(step.op) && step.op != "reduce")
     return fmt::format("no kernel for {} computes more behind it", step.op);
   if (is_elementwise(reader.op)) return "";
   if (is_product(reader.op)) return fmt::format("{} begins a kernel: it reads what it takes many times", reader.op);

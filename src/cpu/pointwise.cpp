@@ -12,13 +12,7 @@ namespace {
 // Those with vector loops for all types and functions.
 std::optional<PointwiseView> view_tiles(const RegionView& region) {
   auto view = view_pointwise(region);
-  if (!view) return std::nullopt;
-  try {
-    TileProgram(view->program, std::vector<RowForm>(static_cast<size_t>(view->program.inputs), RowForm::vector));
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-  return view;
+  return view && has_loops(view->program) ? std::move(view) : std::nullopt;
 }
 
 class PointwiseLaunch final : public Launch {
@@ -74,6 +68,15 @@ std::shared_ptr<const Kernel> compile_pointwise(const RegionView& region, Packed
 }
 
 }  // namespace
+
+bool has_loops(const ScalarProgram& program) {
+  try {
+    TileProgram(program, std::vector<RowForm>(static_cast<size_t>(program.inputs), RowForm::vector));
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
+}
 
 const CpuTactic pointwise_tactic{"pointwise", estimate_pointwise, compile_pointwise};
 

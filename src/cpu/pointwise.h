@@ -1,9 +1,13 @@
 // Pointwise regions as CPU kernels.
 #pragma once
 
+#include "compile/scalar_program.h"
 #include "cpu/tactic.h"
 
 namespace camshaft::cpu {
+
+/// Whether there are vector loops for all types and functions of a program.
+bool has_loops(const ScalarProgram& program);
 
 /// Scalar programs as vector loops over tiles.
 extern const CpuTactic pointwise_tactic;

@@ -1,7 +1,12 @@
 #include "cpu/reduce.h"
 
+#include <algorithm>
+
+#include "compile/reduce_view.h"
+#include "compile/shape_check.h"
 #include "cpu/kernels/arg_extreme.h"
 #include "cpu/kernels/reduce.h"
+#include "cpu/pointwise.h"
 #include "cpu/simple_kernel.h"
 #include "ops/reduce.h"
 
@@ -33,19 +38,87 @@ ReduceKind kernel_kind(ops::ReduceKind kind) {
   return ReduceKind::sum;
 }
 
+// Those with loops for all types and functions.
+std::optional<ReduceView> view_tiles(const RegionView& region) {
+  auto view = view_reduce(region);
+  if (!view || !reducible(view->in.dtype)) return std::nullopt;
+  for (const auto* part : {&view->before, &view->behind})
+    if (*part && !has_loops((*part)->program)) return std::nullopt;
+  return view;
+}
+
+Pointwise pointwise_of(const PointwiseView& part, const KernelShapes& shapes) {
+  const PointwiseStrides strides = pointwise_strides(part, shapes);
+  return {part.program, shapes.outputs[0].dims, strides.loads, strides.outputs};
+}
+
+class ReduceLaunch final : public Launch {
+ public:
+  ReduceLaunch(const ReduceView& view, const KernelShapes& shapes) : ReduceLaunch(view, shapes, whole(view, shapes)) {}
+
+  size_t workspace_bytes() const override { return reduce_.workspace_bytes(); }
+
+  void run(const LaunchArguments& a) override {
+    const auto bind = [&](const std::optional<PointwiseView>& part, std::vector<const void*>& inputs) {
+      for (size_t k = 0; k < inputs.size(); ++k) {
+        const int32_t load = part->loads[k];
+        inputs[k] = load == view_.reduced ? a.outputs[0] : a.inputs[static_cast<size_t>(load)];
+      }
+    };
+    bind(view_.before, before_);
+    bind(view_.behind, behind_);
+    reduce_.run(a.pool, {view_.before ? nullptr : a.inputs[static_cast<size_t>(view_.input)], before_.data(),
+                         behind_.data(), a.outputs[0], a.workspace});
+  }
+
+ private:
+  // The shapes of what is reduced.
+  static KernelShapes whole(const ReduceView& view, const KernelShapes& shapes) {
+    if (view.before) return shapes_before(view, shapes);
+    KernelShapes plain;
+    plain.outputs = {shapes.inputs[static_cast<size_t>(view.input)]};
+    return plain;
+  }
+
+  ReduceLaunch(const ReduceView& view, const KernelShapes& shapes, const KernelShapes& before)
+      : view_(view),
+        before_(view.before ? view.before->loads.size() : 0),
+        behind_(view.behind ? view.behind->loads.size() : 0),
+        reduce_(kernel_kind(view.op.kind), view.in.dtype, before.outputs[0].dims,
+                std::vector<int>(view.op.axes.begin(), view.op.axes.end())) {
+    require_equal(reduce_.outputs(), element_count(shapes.outputs[0].dims), "the size of a reduction's result");
+    if (view.before) reduce_.compute_from(pointwise_of(*view.before, before));
+    if (view.behind) reduce_.go_on_with(pointwise_of(*view.behind, shapes_behind(shapes)));
+  }
+
+  const ReduceView& view_;
+  std::vector<const void*> before_, behind_;
+  Reduce reduce_;
+};
+
+class ReduceKernel final : public Kernel {
+ public:
+  explicit ReduceKernel(ReduceView view) : view_(std::move(view)) {}
+  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
+    return std::make_unique<ReduceLaunch>(view_, shapes);
+  }
+  bool reads_slices(size_t i) const override { return static_cast<int32_t>(i) != view_.input; }
+
+ private:
+  ReduceView view_;
+};
+
 std::optional<double> estimate_reduce(const RegionView& region) {
-  if (!region.node.op.as<ops::Reduce>() || !reducible(region.graph.type(region.node.inputs[0]).dtype))
-    return std::nullopt;
-  return seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte;
+  const auto view = view_tiles(region);
+  if (!view) return std::nullopt;
+  double elements = 1, work = 0;
+  for (const Dim& d : view->in.shape) elements *= size_at_optimum(region, d);
+  if (view->before) work = static_cast<double>(view->before->program.instructions.size()) * elements * 1e-10;
+  return seconds_per_launch + std::max(work, bytes_at_optimum(region) * seconds_per_byte);
 }
 
 std::shared_ptr<const Kernel> compile_reduce(const RegionView& region, PackedConstants&) {
-  return simple_kernel([op = *region.node.op.as<ops::Reduce>()](const KernelShapes& shapes) {
-    return [reduce = Reduce(kernel_kind(op.kind), shapes.inputs[0].dtype, shapes.inputs[0].dims,
-                            std::vector<int>(op.axes.begin(), op.axes.end()))](const LaunchArguments& a) {
-      reduce.run(a.pool, a.inputs[0], a.outputs[0]);
-    };
-  });
+  return std::make_shared<ReduceKernel>(*view_tiles(region));
 }
 
 std::optional<double> estimate_arg_reduce(const RegionView& region) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "camshaft/error.h"
 
@@ -18,6 +19,19 @@ Axes::Axes(const Dims& sizes, const Dims& strides) {
     size[rank] = Divisor(static_cast<uint32_t>(std::max<int64_t>(sizes[d], 1)));
     stride[rank++] = strides[d];
   }
+}
+
+std::vector<std::byte> nest_parameter(const Dims& sizes, const std::vector<Dims>& strides) {
+  constexpr size_t header = (sizeof(uint32_t) + most_axes * sizeof(Divisor) + 7) / 8 * 8;
+  constexpr size_t row = most_axes * sizeof(int64_t);
+  std::vector<std::byte> bytes(header + strides.size() * row);
+  for (size_t k = 0; k < strides.size(); ++k) {
+    const Axes axes(sizes, strides[k]);
+    std::memcpy(bytes.data(), &axes.rank, sizeof axes.rank);
+    std::memcpy(bytes.data() + sizeof axes.rank, axes.size, sizeof axes.size);
+    std::memcpy(bytes.data() + header + k * row, axes.stride, sizeof axes.stride);
+  }
+  return bytes;
 }
 
 }  // namespace camshaft::cuda

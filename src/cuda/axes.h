@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "cuda/divisor.h"
 #include "graph/tensor.h"
@@ -20,5 +21,8 @@ struct Axes {
   /// Throws Error(unsupported) when more than most_axes remain.
   Axes(const Dims& sizes, const Dims& strides);
 };
+
+/// The bytes of a Nest: the same for several operands, each with its strides.
+std::vector<std::byte> nest_parameter(const Dims& sizes, const std::vector<Dims>& strides);
 
 }  // namespace camshaft::cuda

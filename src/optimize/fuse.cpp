@@ -19,7 +19,9 @@ class Fuser {
 
   void run(PassNotes* notes) {
     for (auto n = static_cast<int32_t>(graph_.nodes.size()); n-- > 0;)
-      if (ops::is_contraction(node(n).op) && unit_of_[static_cast<size_t>(n)] < 0) claim_epilogue(n);
+      if (ops::is_contraction(node(n).op)) claim_contraction(n);
+    for (auto n = static_cast<int32_t>(graph_.nodes.size()); n-- > 0;)
+      if (takes_steps(graph_, node(n))) claim_reduction(n);
     make_pointwise_groups();
     if (notes) note_partings(graph_, uses_, units_, unit_of_, *notes);
     rebuild();
@@ -35,7 +37,55 @@ class Fuser {
     units_.push_back(std::move(unit));
   }
 
-  // --- contractions ---
+  // --- contractions and reductions ---
+
+  void claim_contraction(int32_t anchor) {
+    const TensorType& result = graph_.type(node(anchor).outputs[0]);
+    std::vector<int32_t> inside{anchor};
+    if (is_floating(result.dtype) || ops::is_integer_contraction(node(anchor).op)) inside = with_epilogue(anchor);
+    const ops::RegionKind kind = inside.size() > 1 ? ops::RegionKind::contract : ops::RegionKind::opaque;
+    add_unit({std::move(inside), kind});
+  }
+
+  void claim_reduction(int32_t anchor) {
+    std::vector<int32_t> inside = prologue(anchor);
+    std::vector<int32_t> rest = with_epilogue(anchor);
+    std::set<ValueId> operands;
+    for (size_t i = 1; i < rest.size(); ++i)
+      for (const ValueId id : node(rest[i]).inputs)
+        if (!is_immediate(id)) operands.insert(id);
+    if (operands.size() > max_reduced_operands) rest.resize(1);  // the results inside count too: nobody has so many
+    inside.insert(inside.end(), rest.begin(), rest.end());
+    const ops::RegionKind kind = inside.size() > 1 ? ops::RegionKind::reduce : ops::RegionKind::opaque;
+    add_unit({std::move(inside), kind});
+  }
+
+  // The steps that compute, element by element, what a reduction alone reads. From the last to the first, so that all
+  // readers of a step are decided on before it.
+  std::vector<int32_t> prologue(int32_t anchor) const {
+    const ValueId reduced = node(anchor).inputs[0];
+    std::set<int32_t> inside, waiting{producer(reduced)};
+    std::set<ValueId> operands{reduced};
+    while (!waiting.empty() && inside.size() < max_group_nodes) {
+      const int32_t n = *waiting.rbegin();
+      waiting.erase(n);
+      if (n < 0 || unit_of_[static_cast<size_t>(n)] >= 0 || !can_group(node(n))) continue;
+      const ValueId out = node(n).outputs[0];
+      const bool leaves = uses_.is_output[static_cast<size_t>(out)] ||
+                          std::any_of(readers(out).begin(), readers(out).end(),
+                                      [&](int32_t reader) { return reader != anchor && !inside.contains(reader); });
+      if (leaves || graph_.shape(out) != graph_.shape(reduced)) continue;
+      std::set<ValueId> with_it = operands;
+      with_it.erase(out);
+      for (const ValueId id : node(n).inputs)
+        if (!is_immediate(id)) with_it.insert(id);
+      if (with_it.size() > max_reduced_operands) continue;
+      operands = std::move(with_it);
+      inside.insert(n);
+      for (const ValueId id : node(n).inputs) waiting.insert(producer(id));
+    }
+    return {inside.begin(), inside.end()};
+  }
 
   bool can_join(int32_t n, int32_t anchor, const TensorType& result) const {
     const Node& candidate = node(n);
@@ -50,39 +100,35 @@ class Fuser {
   // Takes in readers of what is computed so far, in node order, and remembers the last state in which one value alone
   // was open, that is, read by nodes that are not inside. Once a value must stay open, going on cannot help: every
   // node taken in leaves another one open.
-  void claim_epilogue(int32_t anchor) {
-    const ValueId result_id = node(anchor).outputs[0];
-    const TensorType result = graph_.type(result_id);
+  std::vector<int32_t> with_epilogue(int32_t anchor) const {
+    const TensorType& result = graph_.type(node(anchor).outputs[0]);
+    const bool is_integer = ops::is_integer_contraction(node(anchor).op);
     std::vector<int32_t> inside{anchor};
     size_t good = 1;
-    const bool is_integer = ops::is_integer_contraction(node(anchor).op);
-    if (is_floating(result.dtype) || is_integer) {
-      std::map<ValueId, size_t> open;  // readers that are not inside
-      std::set<int32_t> waiting;
-      const auto take = [&](int32_t n) {
-        const ValueId out = node(n).outputs[0];
-        open[out] = readers(out).size();
-        waiting.insert(readers(out).begin(), readers(out).end());
-        return !uses_.is_output[static_cast<size_t>(out)];
-      };
-      bool growing = take(anchor);
-      while (growing && !waiting.empty() && inside.size() < max_epilogue_nodes) {
-        const int32_t n = *waiting.begin();
-        waiting.erase(waiting.begin());
-        if (!can_join(n, anchor, result)) break;
-        for (const ValueId id : node(n).inputs) {
-          const auto at = open.find(id);
-          if (at != open.end() && --at->second == 0) open.erase(at);
-        }
-        inside.push_back(n);
-        growing = take(n);
-        const DType dtype = graph_.type(node(n).outputs[0]).dtype;
-        if (open.size() == 1 && (dtype == result.dtype || (is_integer && dtype != DType::boolean)))
-          good = inside.size();
+    std::map<ValueId, size_t> open;  // readers that are not inside
+    std::set<int32_t> waiting;
+    const auto take = [&](int32_t n) {
+      const ValueId out = node(n).outputs[0];
+      open[out] = readers(out).size();
+      waiting.insert(readers(out).begin(), readers(out).end());
+      return !uses_.is_output[static_cast<size_t>(out)];
+    };
+    bool growing = take(anchor);
+    while (growing && !waiting.empty() && inside.size() < max_epilogue_nodes) {
+      const int32_t n = *waiting.begin();
+      waiting.erase(waiting.begin());
+      if (!can_join(n, anchor, result)) break;
+      for (const ValueId id : node(n).inputs) {
+        const auto at = open.find(id);
+        if (at != open.end() && --at->second == 0) open.erase(at);
       }
+      inside.push_back(n);
+      growing = take(n);
+      const DType dtype = graph_.type(node(n).outputs[0]).dtype;
+      if (open.size() == 1 && (dtype == result.dtype || (is_integer && dtype != DType::boolean))) good = inside.size();
     }
     inside.resize(good);
-    add_unit({inside, good > 1 ? ops::RegionKind::contract : ops::RegionKind::opaque});
+    return inside;
   }
 
   // --- pointwise groups ---
@@ -125,7 +171,8 @@ class Fuser {
   // cut into pieces in node order, which again only leads forward.
   void make_pointwise_groups() {
     const auto count = static_cast<int32_t>(graph_.nodes.size());
-    // A contract region's last node computes its result, so units are in topological order by their last node.
+    // The last node of a contract or reduce region computes its result, so units are in topological order by their last
+    // node.
     std::vector<int32_t> unit_depth(units_.size(), 0);
     std::vector<int32_t> depth(static_cast<size_t>(count), 0);
     std::vector<int32_t> parent(static_cast<size_t>(count));
@@ -234,7 +281,7 @@ class Fuser {
     for (const int32_t n : unit.nodes) {
       const Node& old = node(n);
       std::vector<ValueId> inputs;
-      for (const ValueId id : old.inputs) inputs.push_back(operand(id, ops::is_contraction(old.op)));
+      for (const ValueId id : old.inputs) inputs.push_back(operand(id, !is_elementwise(old)));
       inner[old.outputs[0]] = body.add(old.op, inputs, name_of(old.outputs[0]), old.sources);
       for (const std::string& source : old.sources)
         if (seen.insert(source).second) region.sources.push_back(source);

@@ -10,6 +10,9 @@ namespace camshaft {
 ///   each intermediate is used only inside and has the shape of the contraction's result. The body starts with the
 ///   contraction; its other operands (bias, residual) come from outside. Where several contractions meet in one
 ///   operator, the last in node order takes it: the others' results are ready by then.
+/// - reduce: a reduction, the pointwise operators before it that compute what it reads and have its shape, as far as
+///   nobody else reads them, and those behind it, as behind a contraction. Contractions are asked first: what stands
+///   behind one stays there, and the reduction reads the result.
 /// - pointwise: connected pointwise operators of one shape, at most 64, with at most 64 inputs and results
 ///   together.
 ///

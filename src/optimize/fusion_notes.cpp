@@ -7,6 +7,7 @@
 
 #include "ops/contraction.h"
 #include "ops/pointwise.h"
+#include "ops/reduce.h"
 
 namespace camshaft {
 
@@ -22,11 +23,15 @@ class Partings {
     for (size_t u = 0; u < units_.size(); ++u) {
       std::set<int32_t> told;  // units that some result of this one was noted for
       for (const int32_t n : units_[u].nodes) {
-        if (!ops::is_contraction(node(n).op) && !is_elementwise(node(n))) continue;
+        const bool is_step = is_elementwise(node(n));
+        if (!ops::is_contraction(node(n).op) && !is_reduction(n) && !is_step) continue;
         const ValueId value = node(n).outputs[0];
         for (const int32_t reader : uses_.readers[static_cast<size_t>(value)]) {
           const int32_t other = unit_of_[static_cast<size_t>(reader)];
-          if (other == static_cast<int32_t>(u) || !is_elementwise(node(reader)) || !told.insert(other).second) continue;
+          // A reduction takes in no contraction: what it needs is said where the layers are known (note_borders).
+          const bool reduces = is_step && is_reduction(reader) && !ops::is_contraction(node(units_[u].nodes[0]).op);
+          if (!is_elementwise(node(reader)) && !reduces) continue;
+          if (other == static_cast<int32_t>(u) || !told.insert(other).second) continue;
           notes[graph_.value(value).name].push_back(
               fmt::format("not fused with '{}': {}", name(reader), reason(units_[u], value, reader)));
         }
@@ -41,26 +46,45 @@ class Partings {
     return node(n).sources.empty() ? graph_.value(node(n).outputs[0]).name : node(n).sources.front();
   }
 
+  bool is_reduction(int32_t n) const { return node(n).op.as<ops::Reduce>() != nullptr; }
+
+  // What the unit is built around: its contraction, its reduction, or else its first operator.
+  int32_t anchor_of(const FusionUnit& unit) const {
+    const auto it = std::find_if(unit.nodes.begin(), unit.nodes.end(), [&](int32_t n) { return is_reduction(n); });
+    return it == unit.nodes.end() ? unit.nodes.front() : *it;
+  }
+
+  std::string is_written(ValueId value) const {
+    return fmt::format("'{}' is an output of the model, so it is written anyway", graph_.value(value).name);
+  }
+
+  std::string is_alone(int32_t reduction) const {
+    return fmt::format("a reduction of {} along {} axes is a step of its own",
+                       to_string(graph_.type(node(reduction).inputs[0])),
+                       node(reduction).op.as<ops::Reduce>()->axes.size());
+  }
+
   std::string reason(const FusionUnit& unit, ValueId value, int32_t reader) const {
-    const bool contracts = ops::is_contraction(node(unit.nodes.front()).op);
-    const TensorType& result = graph_.type(node(unit.nodes.front()).outputs[0]);
+    const int32_t anchor = anchor_of(unit);
+    const FusionUnit& other = units_[static_cast<size_t>(unit_of_[static_cast<size_t>(reader)])];
+    const int32_t target = anchor_of(other);
+    const bool contracts = ops::is_contraction(node(anchor).op), reduces = is_reduction(anchor);
+    if (!contracts && !reduces && is_reduction(target) && reader <= target) return reason_before(value, reader, target);
+    const TensorType& result = graph_.type(node(anchor).outputs[0]);
     const TensorType& next = graph_.type(node(reader).outputs[0]);
     if (next.shape != result.shape)
       return fmt::format("its result is {}, of another shape than {}", to_string(next), to_string(result));
-    if (contracts && !is_floating(result.dtype) && !ops::is_integer_contraction(node(unit.nodes.front()).op))
+    if (contracts && !is_floating(result.dtype) && !ops::is_integer_contraction(node(anchor).op))
       return "this product is not of floating-point numbers";
-    if (contracts && uses_.is_output[static_cast<size_t>(value)])
-      return fmt::format("'{}' is an output of the model, so it is written anyway", graph_.value(value).name);
-    const FusionUnit& other = units_[static_cast<size_t>(unit_of_[static_cast<size_t>(reader)])];
-    if (ops::is_contraction(node(other.nodes.front()).op))
-      return fmt::format("it is computed together with '{}'", name(other.nodes.front()));
-    const size_t most = contracts ? max_epilogue_nodes : max_group_nodes;
+    if (reduces && !takes_steps(graph_, node(anchor))) return is_alone(anchor);
+    if ((contracts || reduces) && uses_.is_output[static_cast<size_t>(value)]) return is_written(value);
+    if (ops::is_contraction(node(target).op) || (is_reduction(target) && !contracts))
+      return fmt::format("it is computed together with '{}'", name(target));
+    const size_t most = contracts || reduces ? max_epilogue_nodes : max_group_nodes;
     if (unit.nodes.size() >= most) return fmt::format("one kernel takes at most {} operators", most);
     if (unit.full) return fmt::format("one kernel takes at most {} inputs and results", max_group_operands);
-    if (!contracts) return "an operator between the two cannot be part of the group";
-    const auto fits = [&](ValueId id) {
-      return may_stand_behind(node(unit.nodes.front()), result.dtype, graph_.type(id).dtype);
-    };
+    if (!contracts && !reduces) return "an operator between the two cannot be part of the group";
+    const auto fits = [&](ValueId id) { return may_stand_behind(node(anchor), result.dtype, graph_.type(id).dtype); };
     if (!fits(node(reader).outputs[0]) || !std::all_of(node(reader).inputs.begin(), node(reader).inputs.end(), fits))
       return fmt::format("it has operands of other types than {}", to_string(result.dtype));
     const size_t readers = uses_.readers[static_cast<size_t>(value)].size();
@@ -68,6 +92,20 @@ class Partings {
       return fmt::format("{} operators read '{}', and what they compute does not meet in one result", readers,
                          graph_.value(value).name);
     return "what follows it does not meet in one result";
+  }
+
+  // Why `value` is not computed where the reduction reads it, or the step before that which is its reader.
+  std::string reason_before(ValueId value, int32_t reader, int32_t reduction) const {
+    const TensorType &type = graph_.type(value), &reduced = graph_.type(node(reduction).inputs[0]);
+    if (type.shape != reduced.shape)
+      return fmt::format("it is {}, of another shape than the {} that '{}' reduces", to_string(type),
+                         to_string(reduced), name(reduction));
+    if (uses_.is_output[static_cast<size_t>(value)]) return is_written(value);
+    const size_t readers = uses_.readers[static_cast<size_t>(value)].size();
+    if (readers > 1) return fmt::format("{} operators read '{}'", readers, graph_.value(value).name);
+    if (reader == reduction && !takes_steps(graph_, node(reduction))) return is_alone(reduction);
+    return fmt::format("one kernel takes at most {} operators and {} inputs before a reduction", max_group_nodes,
+                       max_reduced_operands);
   }
 
   const Graph& graph_;
@@ -78,10 +116,16 @@ class Partings {
 
 }  // namespace
 
-bool may_stand_behind(const Node& contraction, DType result, DType dtype) {
+bool may_stand_behind(const Node& anchor, DType result, DType dtype) {
   if (dtype == DType::boolean || dtype == result) return true;
-  return ops::is_integer_contraction(contraction.op) &&
-         (dtype == DType::f32 || dtype == DType::i8 || dtype == DType::u8);
+  return ops::is_integer_contraction(anchor.op) && (dtype == DType::f32 || dtype == DType::i8 || dtype == DType::u8);
+}
+
+bool takes_steps(const Graph& graph, const Node& node) {
+  const auto* reduce = node.op.as<ops::Reduce>();
+  if (!reduce || reduce->axes.empty() || graph.shape(node.inputs[0]).size() > max_reduced_axes) return false;
+  const DType dtype = graph.type(node.inputs[0]).dtype;
+  return is_floating(dtype) ? bit_width(dtype) >= 16 : is_integer(dtype) && bit_width(dtype) >= 8;
 }
 
 bool is_elementwise(const Node& node) {

@@ -26,6 +26,7 @@ enum class Role : uint8_t {
   narrow,     ///< one operator that takes the narrow type and gives it
   contract,   ///< a region whose contraction takes it, with a pointwise epilogue
   pointwise,  ///< a region, or one operator, that takes and gives either
+  reduce,     ///< a region that takes either, and gives f32
 };
 
 bool is_narrow(const Op& op) {
@@ -38,18 +39,24 @@ bool is_narrow(const Op& op) {
 
 // Squares and products leave f16's range long before their operands do: a norm of 1e-4 is the root of what f16 has as
 // 0.
-bool leaves_range(const Op& op) {
-  const auto* reduce = op.as<ops::Reduce>();
-  return reduce && (reduce->kind == ops::ReduceKind::prod || reduce->kind == ops::ReduceKind::sum_squares);
+bool leaves_range(const ops::Reduce& reduce) {
+  return reduce.kind == ops::ReduceKind::prod || reduce.kind == ops::ReduceKind::sum_squares;
+}
+
+// The reduction that a node or region begins with, if it does.
+const ops::Reduce* first_reduction(const Node& node) {
+  const bool is_region = node.op.as<ops::Region>() && !node.bodies[0].nodes.empty();
+  return (is_region ? node.bodies[0].nodes[0] : node).op.as<ops::Reduce>();
 }
 
 Role role_of(const Node& node) {
-  if (leaves_range(node.op)) return Role::plain;
+  if (const auto* reduce = first_reduction(node); reduce && leaves_range(*reduce)) return Role::plain;
   if (is_narrow(node.op)) return Role::narrow;
   if (node.op.as<ops::Pointwise>() || node.op.as<ops::Cast>()) return Role::pointwise;
   const auto* region = node.op.as<ops::Region>();
   if (!region) return Role::plain;
   if (region->kind == ops::RegionKind::pointwise) return Role::pointwise;
+  if (region->kind == ops::RegionKind::reduce) return Role::reduce;
   return region->kind == ops::RegionKind::contract ? Role::contract : Role::plain;
 }
 
@@ -86,7 +93,8 @@ class Lowering {
           break;
         case Role::contract:
         case Role::pointwise:
-          rebuild(node, roles_[n] == Role::contract);
+        case Role::reduce:
+          rebuild(node, roles_[n]);
           break;
       }
     }
@@ -107,15 +115,17 @@ class Lowering {
       if (context_.keep_f32 && context_.keep_f32->contains(old_.value(id).name)) return Role::plain;
     // What is computed for a reduction alone may be squares: they leave f16's range long before what they are of.
     const int32_t before = node.inputs.empty() || node.inputs[0] == no_value ? -1 : uses_.producer[at(node.inputs[0])];
-    if (const auto* reduce = node.op.as<ops::Reduce>(); reduce && before >= 0) {
+    if (const auto* reduce = first_reduction(node); reduce && before >= 0) {
       const Role computed = role_of(old_.nodes[static_cast<size_t>(before)]);
-      if (computed == Role::pointwise || (computed == Role::contract && reduce->kind == ops::ReduceKind::sum))
+      if (computed == Role::pointwise || computed == Role::reduce ||
+          (computed == Role::contract && reduce->kind == ops::ReduceKind::sum))
         return Role::plain;
     }
     // An operator that touches no f32 has nothing to gain.
     const bool touches = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) { return is_f32(id); });
-    if (!touches && role != Role::pointwise) return Role::plain;
-    for (size_t i = 0; i < narrowed_inputs(node) && role != Role::pointwise; ++i)
+    const bool takes_either = role == Role::pointwise || role == Role::reduce;
+    if (!touches && !takes_either) return Role::plain;
+    for (size_t i = 0; i < narrowed_inputs(node) && !takes_either; ++i)
       if (is_f32(node.inputs[i]) && !fits(node.inputs[i]) && (role == Role::narrow || is_anchor_input(node, i))) {
         if (context_.kept_constants && old_.is_constant(node.inputs[i]))
           context_.kept_constants->insert(old_.value(node.inputs[i]).name);
@@ -140,7 +150,7 @@ class Lowering {
     for (size_t n = body.nodes.size(); n-- > 0;) {
       const Node& inner = body.nodes[n];
       mark_of(inner, marked);
-      if (inner.op.as<ops::Pointwise>() && marked[at(inner.outputs[0])])
+      if ((inner.op.as<ops::Pointwise>() || inner.op.as<ops::Reduce>()) && marked[at(inner.outputs[0])])
         for (const ValueId id : inner.inputs) marked[at(id)] = true;
     }
     for (size_t i = 0; i < node.inputs.size(); ++i)
@@ -278,7 +288,8 @@ class Lowering {
   }
 
   // A region, or a pointwise operator as one, that casts what it reads and stores.
-  void rebuild(const Node& node, bool is_contract) {
+  void rebuild(const Node& node, Role role) {
+    const bool is_contract = role == Role::contract;
     const bool is_region = node.op.as<ops::Region>() != nullptr;
     const Graph* body = is_region ? &node.bodies[0] : nullptr;
     std::vector<ValueId> inputs;
@@ -329,14 +340,14 @@ class Lowering {
       const ValueId outer = node.outputs[o];
       ValueId result = renamed.at(is_region ? body->outputs[o] : outer);
       const bool is_output = uses_.is_output[at(outer)];
-      if (is_f32(outer) && !is_output && wanted_narrow(outer))
+      if (is_f32(outer) && !is_output && role != Role::reduce && wanted_narrow(outer))
         result = made.add(ops::Cast{.to = context_.storage}, {result}, old_.value(outer).name);
       made.add_output(is_region ? body->output_names[o] : old_.value(outer).name, result);
     }
     remove_dead(made);
     const bool unchanged = !is_region && made.nodes.size() == 1;
     if (unchanged) return copy(node, false);
-    const ops::Region region{is_contract ? ops::RegionKind::contract : ops::RegionKind::pointwise};
+    const ops::Region region{is_region ? node.op.as<ops::Region>()->kind : ops::RegionKind::pointwise};
     take_outputs(node, graph_.add_node(region, inputs, names(node), node.sources, {std::move(made)}));
   }
 

@@ -7,8 +7,9 @@ namespace camshaft {
 /// Stores what passes from one region to the next in PassContext::storage (f16 or bf16) instead of f32, where both are
 /// of those that compute as well on it: contractions, whose sums stay f32, attention, normalisations, reductions,
 /// pooling, resizing and what moves elements. Pointwise expressions are computed in f32 as before, between reading and
-/// storing. Everything else, the graph's inputs and outputs among it, stays f32, with casts between; so do nodes with a
-/// constant that the type cannot hold, and those that write a value of PassContext::keep_f32.
+/// storing; what a reduction computes with such steps stays f32. Everything else, the graph's inputs and outputs among
+/// it, stays f32, with casts between; so do nodes with a constant that the type cannot hold, and those that write a
+/// value of PassContext::keep_f32.
 ///
 /// Runs in the pipeline's second stage: the first decides what is stored at all. Not on graphs with chains. Changes
 /// results by the type's rounding.

@@ -71,6 +71,14 @@ TEST(LayerBorders, SaysWhatTheWriterCannot) {
   EXPECT_EQ(p.explanations[1].notes, Notes{"not fused with 'v2': it runs through the reference evaluation"});
 }
 
+TEST(LayerBorders, OfReductionsAndTheStepsBehindFuseTells) {
+  MadePlan p;
+  const int32_t a = p.step("reduce", {-1});
+  p.step("pointwise", {a}, "Relu");
+  p.step("conv", {a}, "Conv");
+  EXPECT_EQ(p.notes(a), Notes{"not fused with 'Conv': conv begins a kernel: it reads what it takes many times"});
+}
+
 TEST(LayerBorders, LeavesOutWhatIsToldOrFusedAlready) {
   MadePlan p;
   const int32_t a = p.step("conv", {-1});

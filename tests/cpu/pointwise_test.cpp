@@ -593,6 +593,38 @@ TEST(Pointwise, RowSegmentAsEpilogue) {
   });
 }
 
+TEST(Pointwise, RangesArePartsOfTheWhole) {
+  RandomData random;
+  Writer w;
+  const int32_t x = w.load(), y = w.load(DType::i32);
+  const ScalarProgram program = w.done({w.apply(F::mul, x, w.cast(y, DType::f32)), w.cast(x, DType::f64)});
+  for_each_target([&] {
+    for (int round = 0; round < 40; ++round) {
+      const int64_t rows = random.integer(1, 9), columns = random.integer(1, round % 2 ? 20 : 600);
+      const int64_t total = rows * columns;
+      const std::vector<float> a = random.vector(total);
+      std::vector<int32_t> b(static_cast<size_t>(std::max(rows, columns)));
+      for (int32_t& i : b) i = static_cast<int32_t>(random.integer(-9, 9));
+      const std::vector<int64_t> of_b = random.coin() ? std::vector<int64_t>{1, 0} : std::vector<int64_t>{0, 1};
+      const Pointwise pointwise(program, {rows, columns}, {{columns, 1}, of_b});
+      std::vector<float> all(a.size()), part(a.size() + 1, 77);
+      std::vector<double> wide(a.size()), wide_part(a.size() + 1, 77);
+      const void* in[] = {a.data(), b.data()};
+      void *whole[] = {all.data(), wide.data()}, *parts[] = {part.data(), wide_part.data()};
+      ThreadPool pool(1);
+      pointwise.run(pool, in, whole);
+      const int64_t begin = random.integer(0, total - 1), count = random.integer(0, total - begin);
+      pointwise.run_range(begin, count, in, parts);
+      for (int64_t i = 0; i < count; ++i) {
+        ASSERT_EQ(part[static_cast<size_t>(i)], all[static_cast<size_t>(begin + i)]);
+        ASSERT_EQ(wide_part[static_cast<size_t>(i)], wide[static_cast<size_t>(begin + i)]);
+      }
+      ASSERT_EQ(part[static_cast<size_t>(count)], 77);
+      ASSERT_EQ(wide_part[static_cast<size_t>(count)], 77);
+    }
+  });
+}
+
 TEST(Pointwise, ManyIntermediatesAtATime) {
   // Sums in an order that keeps all terms alive.
   Writer w;

@@ -38,6 +38,15 @@ double step(ReduceKind kind, double a, double x) {
   }
 }
 
+void run(const Reduce& reduce, ThreadPool& pool, const void* in, void* out) {
+  std::vector<std::byte> workspace(reduce.workspace_bytes());
+  ReduceOperands operands;
+  operands.in = in;
+  operands.out = out;
+  operands.workspace = workspace.data();
+  reduce.run(pool, operands);
+}
+
 template <class T>
 void check(DType dtype, ReduceKind kind, const std::vector<int64_t>& dims, const std::vector<int>& axes,
            const std::vector<T>& x, int threads, double tolerance) {
@@ -62,7 +71,7 @@ void check(DType dtype, ReduceKind kind, const std::vector<int64_t>& dims, const
   }
   std::vector<T> y(static_cast<size_t>(outputs) + 1, T(77));
   ThreadPool pool(threads);
-  Reduce(kind, dtype, dims, axes).run(pool, x.data(), y.data());
+  run(Reduce(kind, dtype, dims, axes), pool, x.data(), y.data());
   ASSERT_EQ(y.back(), T(77));
   for (int64_t o = 0; o < outputs; ++o) {
     const double got = static_cast<double>(y[o]);
@@ -115,10 +124,26 @@ TEST(Reduce, ALongSumKeepsItsDigits) {
     const std::vector<float> x(static_cast<size_t>(n), 0.1f);
     std::vector<float> y(1);
     ThreadPool pool(1);
-    Reduce(ReduceKind::sum, DType::f32, {n}, {0}).run(pool, x.data(), y.data());
+    run(Reduce(ReduceKind::sum, DType::f32, {n}, {0}), pool, x.data(), y.data());
     EXPECT_NEAR(y[0], static_cast<double>(n) * 0.1f, 5);  // one accumulator would be off by thousands
-    Reduce(ReduceKind::mean, DType::f32, {n / 3, 3}, {0}).run(pool, x.data(), std::vector<float>(3).data());
+    run(Reduce(ReduceKind::mean, DType::f32, {n / 3, 3}, {0}), pool, x.data(), std::vector<float>(3).data());
   });
+}
+
+TEST(Reduce, WhoeverComputesTheSumIsTheSame) {
+  RandomData random;
+  for (const auto& [dims, axes] : std::vector<std::pair<std::vector<int64_t>, std::vector<int>>>{
+           {{300'000}, {0}}, {{3, 70'001}, {1}}, {{4000, 37}, {0}}, {{2, 900, 1500}, {1}}, {{30, 7, 400}, {0, 2}}}) {
+    int64_t total = 1;
+    for (const int64_t d : dims) total *= d;
+    const std::vector<float> x = random.vector(total);
+    const Reduce reduce(ReduceKind::sum, DType::f32, dims, axes);
+    std::vector<float> alone(static_cast<size_t>(reduce.outputs())), shared = alone;
+    ThreadPool one(1), three(3);
+    run(reduce, one, x.data(), alone.data());
+    run(reduce, three, x.data(), shared.data());
+    EXPECT_EQ(alone, shared);
+  }
 }
 
 // SqueezeNet with equal weights: its softmax magnifies the last bit of its means.
@@ -133,7 +158,7 @@ TEST(Reduce, EqualColumnsHaveEqualSumsWhereverTheyStand) {
       for (const int threads : {1, 3}) {
         ThreadPool pool(threads);
         for (const ReduceKind kind : {ReduceKind::sum, ReduceKind::mean, ReduceKind::sum_square, ReduceKind::sum_abs}) {
-          Reduce(kind, DType::f32, {rows, columns}, {0}).run(pool, x.data(), y.data());
+          run(Reduce(kind, DType::f32, {rows, columns}, {0}), pool, x.data(), y.data());
           EXPECT_EQ(std::count(y.begin(), y.end(), y[0]), columns) << rows << " rows, " << threads << " threads";
         }
       }
@@ -172,7 +197,7 @@ TEST(Reduce, EmptyReductionsGiveTheIdentity) {
   ThreadPool pool(1);
   std::vector<float> y(2);
   for (const ReduceKind kind : kinds) {
-    Reduce(kind, DType::f32, {2, 0}, {1}).run(pool, nullptr, y.data());
+    run(Reduce(kind, DType::f32, {2, 0}, {1}), pool, nullptr, y.data());
     if (kind == ReduceKind::mean) {
       EXPECT_TRUE(std::isnan(y[0]));
     } else {
@@ -180,7 +205,7 @@ TEST(Reduce, EmptyReductionsGiveTheIdentity) {
     }
   }
   int32_t lowest = 0;
-  Reduce(ReduceKind::max, DType::i32, {0}, {0}).run(pool, nullptr, &lowest);
+  run(Reduce(ReduceKind::max, DType::i32, {0}, {0}), pool, nullptr, &lowest);
   EXPECT_EQ(lowest, std::numeric_limits<int32_t>::lowest());
   EXPECT_THROW(Reduce(ReduceKind::sum, DType::f16, {2}, {0}), Error);
 }

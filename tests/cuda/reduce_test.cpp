@@ -6,7 +6,8 @@
 #include <limits>
 
 #include "cuda/run_node.h"
-#include "ops/random_tensor.h"
+#include "ops/random_reduction.h"
+#include "ops/region.h"
 
 namespace camshaft::cuda {
 namespace {
@@ -98,6 +99,58 @@ TEST(CudaReduce, NaNAndInfinity) {
         const Tensor in = with(random_tensor(random, DType::f32, {6, 70}), random, numbers);
         NodeTest(ops::Reduce{static_cast<ops::ReduceKind>(kind), {axis}, true}, {in}, "cuda_reduce", 1e-5).check();
       }
+}
+
+NodeTest test_of(ReductionSteps steps, double difference = 1e-5) {
+  NodeTest test(ops::Region{ops::RegionKind::reduce}, steps.operands, "cuda_reduce", difference);
+  test.bodies = {steps.finish()};
+  return test;
+}
+
+TEST(CudaReduce, StepsBeforeAndBehind) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (int round = 0; round < 12; ++round) {
+    Dims dims;
+    std::vector<int64_t> axes;
+    const int64_t rank = random.integer(1, 5);
+    for (int64_t d = 0; d < rank; ++d) {
+      dims.push_back(random.integer(random.uniform() < 0.05 ? 0 : 1, rank < 3 ? 100 : 12));
+      if (random.integer(0, 1)) axes.push_back(d);
+    }
+    if (axes.empty()) axes = {random.integer(0, rank - 1)};
+    const DType dtype = random.uniform() < 0.8 ? DType::f32 : DType::i32;
+    NodeTest test = test_of(random_reduction(dtype, dims, axes, random));
+    test.misaligned = random.uniform() < 0.3;
+    test.check();
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(CudaReduce, SeveralBlocksForAResultWithSteps) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  test_of(random_reduction(DType::f32, {60'000}, {0}, random)).check();
+  test_of(random_reduction(DType::f32, {2, 40'000}, {1}, random)).check();
+  test_of(random_reduction(DType::f32, {3000, 24}, {0}, random)).check();
+}
+
+// What is stored in 16 bits, as lower_precision leaves it, and a mask of integers.
+TEST(CudaReduce, OperandsOfOtherTypes) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const int64_t size : {3, 64}) {
+    ReductionSteps steps(DType::f32);
+    steps.last = steps.operand(random_tensor(random, DType::i64, {2, 30, 1}));
+    steps.cast();
+    const ValueId mask = steps.last;
+    steps.last = steps.operand(random_tensor(random, DType::f16, {2, 30, size}));
+    steps.cast();
+    steps.apply(ScalarFunction::mul, {steps.last, mask});
+    steps.reduce(ops::ReduceKind::sum, {1}, false);
+    steps.apply(ScalarFunction::div, {steps.last, steps.operand(number_of(DType::f32, 7))});
+    test_of(steps).check();
+  }
 }
 
 TEST(CudaReduce, IndicesOfExtremes) {

@@ -24,6 +24,37 @@ TEST(ReduceText, EveryKindCompiles) {
     EXPECT_FALSE(compiler.compile({"reduce", of_booleans.text, architecture(capability)}).empty());
 }
 
+ScalarProgram sum_of_loads(std::vector<DType> loads) {
+  ScalarProgram program;
+  program.inputs = static_cast<int>(loads.size());
+  int32_t last = -1;
+  const auto put = [&](const ScalarInstruction& i) {
+    program.instructions.push_back(i);
+    return static_cast<int32_t>(program.instructions.size()) - 1;
+  };
+  for (size_t k = 0; k < loads.size(); ++k) {
+    const int32_t load = put({.dtype = loads[k], .a = static_cast<int32_t>(k)});
+    const int32_t wide = put({.kind = ScalarInstruction::Kind::cast, .a = load});
+    last = last < 0
+               ? wide
+               : put({.kind = ScalarInstruction::Kind::apply, .function = ScalarFunction::add, .a = last, .b = wide});
+  }
+  program.outputs = {last};
+  return program;
+}
+
+TEST(ReduceText, StepsBeforeAndBehindCompile) {
+  const std::vector<DType> types = {DType::f32, DType::f16, DType::boolean};
+  const ScalarProgram program = sum_of_loads(types);
+  const ReduceText text = reduce_text(ops::ReduceKind::mean, DType::f32, {&program, types}, {&program, types, 0});
+  EXPECT_EQ(text.vector_elements, 4);
+  const Library<api::Nvrtc>& nvrtc = nvrtc_library();
+  if (!nvrtc.problem.empty()) GTEST_SKIP() << nvrtc.problem;
+  const Compiler compiler(nvrtc);
+  for (const int capability : {75, 90})
+    EXPECT_FALSE(compiler.compile({"reduce", text.text, architecture(capability)}).empty());
+}
+
 TEST(ReduceText, IndicesOfExtremesCompile) {
   const Library<api::Nvrtc>& nvrtc = nvrtc_library();
   if (!nvrtc.problem.empty()) GTEST_SKIP() << nvrtc.problem;

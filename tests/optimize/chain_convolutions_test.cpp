@@ -104,7 +104,7 @@ TEST(ChainConvolutions, PairsWhereSomethingStandsBetween) {
                      %y = )" +
                     pixel + R"((%t, %wp)
                      return %y)"),
-            "chain(conv, conv), reduce, pointwise, chain(pointwise, conv)");
+            "chain(conv, conv), reduce(reduce, pointwise), chain(pointwise, conv)");
   // No expansion.
   EXPECT_EQ(chained(R"(const %wd4: f32[4, 1, 3, 3] = 0.5
                      const %wp4: f32[6, 4, 1, 1] = 0.5

@@ -139,6 +139,94 @@ TEST(Fuse, SqueezeAndExcitation) {
             "contract: conv sigmoid mul; reduce; contract: conv sigmoid; pointwise; conv");
 }
 
+// What a sentence encoder ends in: the sum of what is not masked, over how many are not.
+TEST(Fuse, ReductionWithStepsBeforeAndBehind) {
+  expect_pass(fuse,
+              R"(const %one: f32[] = 1
+                 %f = cast {to=f32} (%mask)
+                 %m = pointwise {function=mul} (%x, %f)
+                 %s = reduce {kind=sum, axes=[1]} (%m)
+                 %n = pointwise {function=max} (%count, %one)
+                 %y = pointwise {function=div} (%s, %n)
+                 return %y)",
+              R"(const %one: f32[] = 1
+                 %f = cast {to=f32} (%mask)
+                 %n = pointwise {function=max} (%count, %one)
+                 %y = region {kind=reduce} (%x, %f, %n)
+                   graph (%x: f32[b, n, 8], %f: f32[b, n, 1], %n: f32[b, 1, 1]) {
+                     %m = pointwise {function=mul} (%x, %f)
+                     %s = reduce {kind=sum, axes=[1]} (%m)
+                     %y = pointwise {function=div} (%s, %n)
+                     return %y
+                   }
+                 return %y)",
+              "%x: f32[b, n, 8], %mask: i64[b, n, 1], %count: f32[b, 1, 1]");
+}
+
+TEST(Fuse, StepsThatOthersReadStayBeforeAReduction) {
+  // The exponentials are divided too; the sum of their squares alone is computed where it is reduced.
+  EXPECT_EQ(fused(R"(%e = pointwise {function=exp} (%x)
+                     %q = pointwise {function=mul} (%e, %e)
+                     %s = reduce {kind=sum, axes=[1]} (%q)
+                     %r = pointwise {function=sqrt} (%s)
+                     %y = pointwise {function=div} (%e, %r)
+                     return %y)",
+                  "%x: f32[n, 4]"),
+            "pointwise; reduce: mul reduce sqrt; pointwise");
+}
+
+TEST(Fuse, AContractionKeepsWhatStandsBehindIt) {
+  EXPECT_EQ(fused(R"(const %w: f32[4, 5] = 0.5
+                     %p = matmul {} (%x, %w)
+                     %e = pointwise {function=exp} (%p)
+                     %s = reduce {kind=mean, axes=[0]} (%e)
+                     %r = pointwise {function=neg} (%s)
+                     %y = matmul {} (%r, %v)
+                     return %y)",
+                  "%x: f32[n, 4], %v: f32[5, 2]"),
+            "contract: matmul exp; reduce: reduce neg; matmul");
+}
+
+// The steps between two reductions of the same shape belong to the later one; where both meet, the later takes the
+// step.
+TEST(Fuse, SeveralReductions) {
+  EXPECT_EQ(fused(R"(%a = reduce {kind=sum, axes=[2]} (%x)
+                     %b = pointwise {function=exp} (%a)
+                     %c = reduce {kind=max, axes=[1]} (%b)
+                     return %c)",
+                  "%x: f32[n, 4, 5]"),
+            "reduce; reduce: exp reduce");
+  EXPECT_EQ(fused(R"(const %one: f32[] = 1
+                     %m = pointwise {function=mul} (%x, %f)
+                     %s = reduce {kind=sum, axes=[1]} (%m)
+                     %t = reduce {kind=sum, axes=[1]} (%f)
+                     %n = pointwise {function=max} (%t, %one)
+                     %y = pointwise {function=div} (%s, %n)
+                     return %y)",
+                  "%x: f32[n, 4], %f: f32[n, 4]"),
+            "reduce: mul reduce; reduce: reduce max div");
+}
+
+TEST(Fuse, ReductionsTakeNoMoreStepsThanAKernel) {
+  std::string inputs = "%x: f32[n, 2]", body;
+  for (int i = 0; i < 40; ++i) {
+    inputs += fmt::format(", %a{}: f32[n, 2]", i);
+    body += fmt::format("%v{0} = pointwise {{function=add}} (%{1}, %a{0})\n", i, i ? fmt::format("v{}", i - 1) : "x");
+  }
+  const Graph graph = run_pass(
+      fuse, "graph \"g\" (" + inputs + ") {\n" + body + "%r = reduce {kind=sum, axes=[1]} (%v39)\nreturn %r\n}");
+  ASSERT_EQ(graph.nodes.size(), 2U);
+  EXPECT_EQ(graph.nodes[1].inputs.size(), 16U);
+  // Of booleans, of more axes than kernels walk, and of none.
+  for (const char* alone :
+       {"%b = pointwise {function=less} (%x, %y)\n%r = reduce {kind=max, axes=[0]} (%b)\nreturn %r",
+        "%b = pointwise {function=add} (%x, %y)\n%r = reduce {kind=sum_squares, axes=[]} (%b)\nreturn %r"})
+    EXPECT_EQ(fused(alone, "%x: f32[n, 2], %y: f32[n, 2]"), "pointwise; reduce");
+  EXPECT_EQ(fused("%b = pointwise {function=exp} (%x)\n%r = reduce {kind=sum, axes=[0]} (%b)\nreturn %r",
+                  "%x: f32[n, 2, 2, 2, 2, 2, 2]"),
+            "pointwise; reduce");
+}
+
 TEST(Fuse, PointwiseGroupsAreConvex) {
   // b and d are connected, but a path leads from b through the reduction back to d.
   EXPECT_EQ(fused(R"(%a = pointwise {function=exp} (%x)
@@ -250,6 +338,27 @@ TEST(Fuse, NotesSayWhyNeighboursStayApart) {
                        %y = pointwise {function=add} (%a, %s) from "Add"
                        return %y)"),
             "a: not fused with 'Add': an operator between the two cannot be part of the group\n");
+}
+
+TEST(Fuse, NotesSayWhatStaysBeforeAndBehindAReduction) {
+  const std::string sum = "%r = reduce {kind=sum, axes=[1]} (%a) from \"Sum\"\n";
+  const std::string e = "%a = pointwise {function=exp} (%x)\n";
+  EXPECT_EQ(parting(e + sum + "%y = pointwise {function=neg} (%r) from \"Neg\" return %y"), "");
+  EXPECT_EQ(parting(e + sum + "return %r, %a"),
+            "a: not fused with 'Sum': 'a' is an output of the model, so it is written anyway\n");
+  EXPECT_EQ(parting(e + sum + "%s = reduce {kind=max, axes=[1]} (%a) from \"Max\" return %r, %s"),
+            "a: not fused with 'Sum': 2 operators read 'a'\na: not fused with 'Max': 2 operators read 'a'\n");
+  EXPECT_EQ(parting("%a = pointwise {function=exp} (%z)\n%b = pointwise {function=add} (%x, %a) from \"Add\"\n"
+                    "%r = reduce {kind=sum, axes=[1]} (%b) from \"Sum\" return %r",
+                    "%x: f32[n, 4], %z: f32[4]"),
+            "a: not fused with 'Add': it is f32[4], of another shape than the f32[n, 4] that 'Sum' reduces\n");
+  EXPECT_EQ(parting(sum + "%y = pointwise {function=div} (%a, %r) from \"Div\" return %y", "%a: f32[n, 4]"),
+            "r: not fused with 'Div': its result is f32[n, 4], of another shape than f32[n, 1]\n");
+  EXPECT_EQ(parting(sum + "%y = cast {to=f64} (%r) from \"Cast\" return %y", "%a: f32[n, 4]"),
+            "r: not fused with 'Cast': it has operands of other types than f32\n");
+  EXPECT_EQ(
+      parting("%a = pointwise {function=less} (%x, %x)\n%r = reduce {kind=max, axes=[1]} (%a) from \"Any\" return %r"),
+      "a: not fused with 'Any': a reduction of bool[n, 4] along 1 axes is a step of its own\n");
 }
 
 }  // namespace

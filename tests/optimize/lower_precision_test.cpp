@@ -135,6 +135,28 @@ TEST(LowerPrecision, WhatIsComputedForAReductionStaysF32) {
             "cast:f16 contract(matmul:f16 cast:f32 pointwise:f32):f32 reduce:f32");
 }
 
+// The region reads what is stored, and its squares leave f16's range nowhere.
+TEST(LowerPrecision, ReductionsWithStepsReadItAndGiveF32) {
+  EXPECT_EQ(outline(lowered(R"(
+  const %w: f32[4, 4] = 0.5
+  %m = matmul (%x, %w)
+  %s = pointwise {function=mul} (%m, %m)
+  %n = reduce {kind=sum, axes=[1]} (%s)
+  %q = pointwise {function=sqrt} (%n)
+  %e = matmul (%m, %w)
+  %y = matmul {transpose_a=true} (%q, %e)
+  return y=%y)")),
+            "cast:f16 matmul:f16 reduce(cast:f32 pointwise:f32 reduce:f32 pointwise:f32):f32 matmul:f16 cast:f16 "
+            "matmul:f16 cast:f32");
+  EXPECT_EQ(outline(lowered(R"(
+  const %w: f32[4, 4] = 0.5
+  %m = matmul (%x, %w)
+  %n = reduce {kind=sum_squares, axes=[1]} (%m)
+  %q = pointwise {function=sqrt} (%n)
+  return y=%q)")),
+            "cast:f16 matmul:f16 cast:f32 reduce(reduce:f32 pointwise:f32):f32");
+}
+
 TEST(LowerPrecision, WhatIsDividedByStaysF32) {
   EXPECT_EQ(outline(lowered(R"(
   const %w: f32[4, 4] = 0.5
@@ -146,7 +168,7 @@ TEST(LowerPrecision, WhatIsDividedByStaysF32) {
   %d = pointwise {function=div} (%m, %e)
   %y = matmul (%d, %w)
   return y=%y)")),
-            "cast:f16 matmul:f16 reduce:f16 pointwise(cast:f32 pointwise:f32):f32 expand:f32 "
+            "cast:f16 matmul:f16 reduce(cast:f32 reduce:f32 pointwise:f32):f32 expand:f32 "
             "pointwise(cast:f32 pointwise:f32 cast:f16):f16 matmul:f16 cast:f32");
 }
 
@@ -172,7 +194,7 @@ TEST(LowerPrecision, IntegersAreLeftAlone) {
   %i = cast {to=i64} (%x)
   %s = reduce {kind=sum, axes=[1]} (%i)
   return y=%s)")),
-            "cast:i64 reduce:i64");
+            "reduce(cast:i64 reduce:i64):i64");
 }
 
 TEST(LowerPrecision, NamesConstantsThatF16CannotHold) {

@@ -338,17 +338,21 @@ void expect_regions_in_form(const Graph& graph, const std::string& what) {
       ++chains_seen;
       continue;
     }
-    const bool contract = region->kind == ops::RegionKind::contract;
+    const bool contract = region->kind == ops::RegionKind::contract, reduce = region->kind == ops::RegionKind::reduce;
     ASSERT_GT(body.nodes.size(), 1U) << what;
+    int reductions = 0;
     for (size_t i = 0; i < body.nodes.size(); ++i) {
       const Op& op = body.nodes[i].op;
       const bool pointwise = op.as<ops::Pointwise>() || op.as<ops::Cast>();
-      ASSERT_NE(pointwise, contract && i == 0) << what << ": " << to_string(op);
+      const auto* reduction = reduce ? op.as<ops::Reduce>() : nullptr;
+      if (reduction) ++reductions;
+      ASSERT_NE(pointwise, (contract && i == 0) || reduction) << what << ": " << to_string(op);
+      if (reduction || (contract && i == 0)) {
+        ASSERT_EQ(body.outputs.size(), 1U) << what;
+        ASSERT_EQ(body.type(body.outputs[0]), body.type(body.nodes[i].outputs[0])) << what;
+      }
     }
-    if (contract) {
-      ASSERT_EQ(body.outputs.size(), 1U) << what;
-      ASSERT_EQ(body.type(body.outputs[0]), body.type(body.nodes[0].outputs[0])) << what;
-    }
+    ASSERT_EQ(reductions, reduce ? 1 : 0) << what;
     for (const ValueId out : body.outputs) ASSERT_EQ(body.shape(out), body.shape(body.outputs[0])) << what;
   }
 }

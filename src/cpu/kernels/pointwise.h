@@ -1,6 +1,7 @@
 // Pointwise regions: a scalar program over an iteration space, with broadcast and strided operands.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -32,6 +33,13 @@ class Pointwise {
   /// strides and element width; otherwise outputs overlap nothing.
   void run(ThreadPool& pool, const void* const* inputs, void* const* outputs) const;
 
+  /// Elements begin … begin + count - 1 of the space, in row-major order, by the calling thread: for who goes on with
+  /// them while they are in cache. Outputs are dense, and `outputs[k]` is where the first of these elements goes.
+  void run_range(int64_t begin, int64_t count, const void* const* inputs, void* const* outputs) const;
+
+  /// Estimated work of one element, in additions of f32.
+  int64_t cost() const { return std::max<int64_t>(1, program_.cost() + (staged_ ? 4 : 0)); }
+
   /// Loops a tile after fusion, for inspection.
   int steps() const { return program_.steps(); }
 
@@ -40,8 +48,9 @@ class Pointwise {
   enum class Access : uint8_t { direct, uniform, staged };
   struct Cursor;
 
-  void run_rows(int64_t begin, int64_t end, int64_t segments, int64_t segment, const void* const* inputs,
-                void* const* outputs) const;
+  void run_span(int64_t begin, int64_t end, const void* const* inputs, void* const* outputs) const;
+  void run_staged(int64_t begin, int64_t end, const void* const* inputs, void* const* outputs) const;
+  void walk_span(int64_t begin, int64_t end, const void* const* inputs, void* const* outputs, char* stage) const;
   void run_tiles(Cursor& cursor, int64_t begin, int64_t count) const;
 
   StridedSpace space_;  // operands: inputs, then outputs

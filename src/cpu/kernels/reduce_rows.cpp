@@ -87,7 +87,7 @@ HWY_INLINE void column_sums(const float* x, int64_t rows, int64_t stride, int64_
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   constexpr int kWide = hn::MaxLanes(hn::ScalableTag<float>()) >= 16 ? 4 : 2;  // of 32 or 16 registers
-  float partial[512 + hn::MaxLanes(hn::ScalableTag<float>())];
+  float partial[most_columns + hn::MaxLanes(hn::ScalableTag<float>())];
   for (int64_t begin = 0; begin < rows; begin += 256, x += 256 * stride) {
     const int64_t count = std::min<int64_t>(rows - begin, 256);
     int64_t c = 0;
@@ -102,7 +102,7 @@ HWY_INLINE void column_sums(const float* x, int64_t rows, int64_t stride, int64_
 
 template <bool kLargest>
 HWY_INLINE void column_extremes(const float* x, int64_t rows, int64_t stride, int64_t columns, double* out) {
-  alignas(64) float best[512];
+  alignas(64) float best[most_columns];
   for (int64_t c = 0; c < columns; ++c) best[c] = static_cast<float>(out[c]);
   for (int64_t r = 0; r < rows; ++r) {
     const float* from = x + r * stride;

@@ -15,6 +15,8 @@ constexpr int64_t max_tile = 1024;
 constexpr int64_t min_tile = 64;
 // Half of a 32 KB L1: the tiles of the inputs and outputs pass through the other half.
 constexpr int64_t buffer_budget = 16 * 1024;
+// Programs without intermediates, which are run on short rows too: compilers touch every page of a larger array.
+constexpr size_t table_scratch = 1024;
 constexpr size_t small_scratch = 32 * 1024;
 constexpr size_t large_scratch = 1024 * 1024;
 constexpr int64_t uniform_slot_bytes = 8;
@@ -223,7 +225,9 @@ template <size_t kBytes, class Body>
 
 void TileProgram::run_row(int64_t count, const void* const* inputs, void* const* outputs) const {
   const auto body = [&](std::byte* scratch) { run_in(scratch, count, inputs, outputs); };
-  if (scratch_bytes_ <= small_scratch) {
+  if (scratch_bytes_ <= table_scratch) {
+    with_scratch<table_scratch>(body);
+  } else if (scratch_bytes_ <= small_scratch) {
     with_scratch<small_scratch>(body);
   } else {
     with_scratch<large_scratch>(body);

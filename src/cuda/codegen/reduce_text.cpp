@@ -52,16 +52,81 @@ Rule rule_of(Kind kind, DType dtype) {
   return rule;
 }
 
+// What is reduced, as a function of V elements of each source.
+std::string sources_text(DType dtype, const ReduceSteps& before) {
+  const std::vector<DType> types = before.program ? before.loads : std::vector<DType>{dtype};
+  std::string pointers, chunks, fetches;
+  for (size_t k = 0; k < types.size(); ++k) {
+    const std::string type = device_type(types[k]);
+    pointers += fmt::format("  const {}* in{};\n", type, k);
+    chunks += fmt::format("  alignas(16) {} x{}[V];\n", type, k);
+    fetches += fmt::format("  fetch_source<V>(from.in{0} + offset[{0}], along[{0}], to.x{0});\n", k);
+  }
+  std::string statements, result = "x.x0[i]";
+  if (before.program) {
+    statements = scalar_statements(
+        *before.program, [](int32_t load) { return fmt::format("x.x{}[i]", load); }, "  ");
+    result = scalar_result(*before.program, 0, dtype);
+  }
+  return fmt::format(R"(
+constexpr int operands = {operands};
+struct Sources {{
+{pointers}}};
+template <int V>
+struct Chunk {{
+{chunks}}};
+template <int V>
+__device__ __forceinline__ void fetch(const Sources& from, const i64 (&offset)[operands], const i64 (&along)[operands], Chunk<V>& to) {{
+{fetches}}}
+template <int V>
+__device__ __forceinline__ Element value(const Chunk<V>& x, int i) {{
+{statements}  return {result};
+}}
+)",
+                     fmt::arg("operands", types.size()), fmt::arg("pointers", pointers), fmt::arg("chunks", chunks),
+                     fmt::arg("fetches", fetches), fmt::arg("statements", statements), fmt::arg("result", result));
+}
+
+std::string behind_text(DType dtype, const ReduceSteps& behind) {
+  std::string fields = "  u32 none;\n", offsets, statements, result = "reduced";
+  if (behind.program) {
+    std::vector<std::string> loads;
+    std::string pointers;
+    int others = 0;
+    for (size_t k = 0; k < behind.loads.size(); ++k) {
+      const bool is_result = static_cast<int32_t>(k) == behind.reduced;
+      loads.push_back(is_result ? "reduced" : fmt::format("behind.in{0}[offset[{0}]]", others));
+      if (!is_result) pointers += fmt::format("  const {}* in{};\n", device_type(behind.loads[k]), others++);
+    }
+    if (others > 0) {
+      fields = fmt::format("  Nest<{}> nest;\n{}", others, pointers);
+      offsets = fmt::format("  i64 offset[{}] = {{}};\n  behind.nest.add_offset(output, offset);\n", others);
+    }
+    statements = scalar_statements(
+        *behind.program, [&](int32_t load) { return loads[static_cast<size_t>(load)]; }, "  ");
+    result = scalar_result(*behind.program, 0, dtype);
+  }
+  return fmt::format(R"(struct Behind {{
+{}}};
+__device__ __forceinline__ Element go_on(const Behind& behind, u32 output, Element reduced) {{
+{}{}  return {};
+}}
+)",
+                     fields, offsets, statements, result);
+}
+
 std::string prologue() {
   return std::string(device::intrinsics_cuh) + std::string(device::scalar_cuh) + std::string(device::collective_cuh);
 }
 
 }  // namespace
 
-ReduceText reduce_text(Kind kind, DType dtype) {
+ReduceText reduce_text(Kind kind, DType dtype, const ReduceSteps& before, const ReduceSteps& behind) {
   const Rule rule = rule_of(kind, dtype);
   ReduceText made;
-  made.vector_elements = std::min(8, 128 / bit_width(dtype));
+  int widest = before.program ? 8 : bit_width(dtype);
+  for (const DType load : before.loads) widest = std::max(widest, bit_width(load));
+  made.vector_elements = std::min(8, 128 / widest);
   made.wide_bytes = computing_type(dtype) == "f32" ? 4 : 8;
   made.text = prologue() + std::string(device::axes_cuh);
   made.text += fmt::format(R"(
@@ -77,15 +142,15 @@ struct Rule {{
 )",
                            reduce_threads, device_type(dtype), computing_type(dtype), rule.identity, rule.take,
                            rule.merge, rule.finish);
-  made.text += std::string(device::reduce_cuh);
+  made.text += sources_text(dtype, before) + behind_text(dtype, behind) + std::string(device::reduce_cuh);
   for (const char* form : {"rows", "columns"})
     for (const int elements : {1, made.vector_elements})
       for (const bool split : {false, true}) {
         made.text +=
             fmt::format(R"(
-extern "C" __global__ void __launch_bounds__({threads}) {form}{vector}{suffix}(const __grid_constant__ Reduction shape, const Element* in, Element* out, Wide* partial) {{
+extern "C" __global__ void __launch_bounds__({threads}) {form}{vector}{suffix}(const __grid_constant__ Reduction shape, const __grid_constant__ Sources from, const __grid_constant__ Behind behind, Element* out, Wide* partial) {{
   take_turn();
-  reduce_{form}<{elements}, {split}>(shape, in, out, partial);
+  reduce_{form}<{elements}, {split}>(shape, from, behind, out, partial);
 }}
 )",
                         fmt::arg("threads", reduce_threads), fmt::arg("form", form),
@@ -93,9 +158,9 @@ extern "C" __global__ void __launch_bounds__({threads}) {form}{vector}{suffix}(c
                         fmt::arg("elements", elements), fmt::arg("split", split));
       }
   made.text += fmt::format(R"(
-extern "C" __global__ void __launch_bounds__({}) finish(u32 outputs, u32 splits, i64 count, f64 part, const Wide* partial, Element* out) {{
+extern "C" __global__ void __launch_bounds__({}) finish(u32 outputs, u32 splits, i64 count, f64 part, const Wide* partial, const __grid_constant__ Behind behind, Element* out) {{
   take_turn();
-  finish_splits(outputs, splits, count, part, partial, out);
+  finish_splits(outputs, splits, count, part, partial, behind, out);
 }}
 )",
                            reduce_threads);

@@ -1,5 +1,8 @@
-// Reductions. The generated text defines Element, the type that they are summed in, Wide, and Rule: identity(),
-// take(sum, element), merge(sum, sum) and finish(sum, count, 1 / count).
+// Reductions, with steps before and behind. The generated text defines Element, the type that is reduced, Wide, the one
+// that it is summed in, and Rule: identity(), take(sum, element), merge(sum, sum) and finish(sum, count, 1 / count). And
+// of the steps: `operands`, how many tensors what is reduced is computed from, Sources, pointers to these, Chunk<V>, V
+// elements of each, fetch(sources, offset, along, chunk) and value(chunk, i); Behind, whatever the steps behind read,
+// and go_on(behind, output, reduced).
 //
 // Lengths are cut into chunks of V elements that a thread loads at once. Long ones are cut into splits too, one for each
 // blockIdx.y, whose sums reduce_finish() merges in a fixed order: what comes out does not depend on timing.
@@ -14,57 +17,69 @@ struct Reduction {
   Divisor blocks; ///< of reduce_columns: blocks beside each other
   i64 count;      ///< elements of each result
   f64 part;       ///< 1 / count
-  Axes kept;      ///< from the number of a row to its first element
-  Axes reduced;   ///< from the position along the length to the distance from there
+  i64 along[operands];     ///< from one element of a chunk to the next; of reduce_columns also to the next chunk's
+  Nest<operands> kept;     ///< from the number of a row to its first element
+  Nest<operands> reduced;  ///< from the position along the length to the distance from there
 };
 
 template <bool split>
-__device__ __forceinline__ void give(const Reduction& shape, u32 output, Wide sum, Element* out, Wide* partial) {
+__device__ __forceinline__ void give(const Reduction& shape, const Behind& behind, u32 output, Wide sum, Element* out,
+                                     Wide* partial) {
   if (split)
     partial[u64(output) * gridDim.y + blockIdx.y] = sum;
   else
-    out[output] = Narrow<Element>::from(Rule::finish(sum, shape.count, Wide(shape.part)));
+    out[output] = go_on(behind, output, Narrow<Element>::from(Rule::finish(sum, shape.count, Wide(shape.part))));
 }
 
 template <int V>
-__device__ __forceinline__ void take_chunk(Wide (&sum)[V], const Element (&x)[V]) {
+__device__ __forceinline__ void take_chunk(Wide (&sum)[V], const Chunk<V>& x) {
 #pragma unroll
-  for (int v = 0; v < V; ++v) sum[v] = Rule::take(sum[v], widen(x[v]));
+  for (int v = 0; v < V; ++v) sum[v] = Rule::take(sum[v], widen(value(x, v)));
 }
 
 /// Chunks begin, begin + step, … of a length. Several are asked for before the first one is used.
 template <int V>
-__device__ __forceinline__ void take_chunks(Wide (&sum)[V], const Axes& axes, const Element* first, u32 begin, u32 end,
-                                            u32 step) {
-  alignas(16) Element x[V];
-  if (axes.rank > 1) {
+__device__ __forceinline__ void take_chunks(Wide (&sum)[V], const Reduction& shape, const Sources& from,
+                                            const i64 (&first)[operands], u32 begin, u32 end, u32 step) {
+  i64 offset[operands];
+  if (shape.reduced.rank > 1) {
 #pragma unroll 2
     for (u32 at = begin; at < end; at += step) {
-      load(first + axes.walk(at), x);
+#pragma unroll
+      for (int k = 0; k < operands; ++k) offset[k] = first[k];
+      shape.reduced.add_offset(at, offset);
+      Chunk<V> x;
+      fetch<V>(from, offset, shape.along, x);
       take_chunk<V>(sum, x);
     }
     return;
   }
-  constexpr u32 together = 8;
-  const i64 stride = axes.stride[0];
+  const auto take_from = [&](u32 at, Chunk<V>& to) {
+#pragma unroll
+    for (int k = 0; k < operands; ++k) offset[k] = first[k] + i64(at) * shape.reduced.stride[k][0];
+    fetch<V>(from, offset, shape.along, to);
+  };
+  constexpr u32 together = operands == 1 ? 8 : operands == 2 ? 4 : 2;
   u32 at = begin;
   for (; at + (together - 1) * step < end; at += together * step) {
-    alignas(16) Element several[together][V];
+    Chunk<V> several[together];
 #pragma unroll
-    for (u32 i = 0; i < together; ++i) load(first + i64(at + i * step) * stride, several[i]);
+    for (u32 i = 0; i < together; ++i) take_from(at + i * step, several[i]);
 #pragma unroll
     for (u32 i = 0; i < together; ++i) take_chunk<V>(sum, several[i]);
   }
 #pragma unroll 2
   for (; at < end; at += step) {
-    load(first + i64(at) * stride, x);
+    Chunk<V> x;
+    take_from(at, x);
     take_chunk<V>(sum, x);
   }
 }
 
 /// Elements of one output follow each other, or lie strided where V is 1.
 template <int V, bool split>
-__device__ __forceinline__ void reduce_rows(const Reduction& shape, const Element* in, Element* out, Wide* partial) {
+__device__ __forceinline__ void reduce_rows(const Reduction& shape, const Sources& from, const Behind& behind, Element* out,
+                                            Wide* partial) {
   __shared__ Wide scratch[most_warps];
   const u32 lane = threadIdx.x % shape.lanes;
   const u32 row = blockIdx.x * (blockDim.x / shape.lanes) + threadIdx.x / shape.lanes;
@@ -72,22 +87,24 @@ __device__ __forceinline__ void reduce_rows(const Reduction& shape, const Elemen
 #pragma unroll
   for (int v = 0; v < V; ++v) sum[v] = Rule::identity();
   if (row < shape.rows) {
-    const Element* first = in + shape.kept.offset(row);
+    i64 first[operands] = {};
+    shape.kept.add_offset(row, first);
     const u32 begin = blockIdx.y * shape.per_split;
     const u32 end = shape.length - begin < shape.per_split ? shape.length : begin + shape.per_split;
-    take_chunks<V>(sum, shape.reduced, first, begin + lane, end, shape.lanes);
+    take_chunks<V>(sum, shape, from, first, begin + lane, end, shape.lanes);
   }
 #pragma unroll
   for (int v = 1; v < V; ++v) sum[0] = Rule::merge(sum[0], sum[v]);
   const auto merge = [](Wide a, Wide b) { return Rule::merge(a, b); };
   const Wide all = combine_group(sum[0], shape.lanes, scratch, merge);
-  if (row < shape.rows && lane == 0) give<split>(shape, row, all, out, partial);
+  if (row < shape.rows && lane == 0) give<split>(shape, behind, row, all, out, partial);
 }
 
 /// Outputs follow each other, `columns` chunks of them; `lanes` chunks are in a block, and its other threads go down the
 /// length.
 template <int V, bool split>
-__device__ __forceinline__ void reduce_columns(const Reduction& shape, const Element* in, Element* out, Wide* partial) {
+__device__ __forceinline__ void reduce_columns(const Reduction& shape, const Sources& from, const Behind& behind,
+                                               Element* out, Wide* partial) {
   __shared__ Wide others[V][reduce_threads];
   const u32 lane = threadIdx.x % shape.lanes, down = threadIdx.x / shape.lanes, downs = reduce_threads / shape.lanes;
   const u32 group = shape.blocks.quotient(blockIdx.x);
@@ -96,10 +113,13 @@ __device__ __forceinline__ void reduce_columns(const Reduction& shape, const Ele
 #pragma unroll
   for (int v = 0; v < V; ++v) sum[v] = Rule::identity();
   if (column < shape.columns) {
-    const Element* first = in + shape.kept.offset(group) + i64(column) * V;
+    i64 first[operands];
+#pragma unroll
+    for (int k = 0; k < operands; ++k) first[k] = i64(column) * V * shape.along[k];
+    shape.kept.add_offset(group, first);
     const u32 begin = blockIdx.y * shape.per_split;
     const u32 end = shape.length - begin < shape.per_split ? shape.length : begin + shape.per_split;
-    take_chunks<V>(sum, shape.reduced, first, begin + down, end, downs);
+    take_chunks<V>(sum, shape, from, first, begin + down, end, downs);
   }
   for (u32 half = downs / 2; half > 0; half /= 2) {
     if (down >= half && down < 2 * half) {
@@ -115,16 +135,18 @@ __device__ __forceinline__ void reduce_columns(const Reduction& shape, const Ele
   if (down == 0 && column < shape.columns) {
 #pragma unroll
     for (int v = 0; v < V; ++v)
-      give<split>(shape, (group * shape.columns + column) * V + v, sum[v], out, partial);
+      give<split>(shape, behind, (group * shape.columns + column) * V + v, sum[v], out, partial);
   }
 }
 
 /// A warp for each output, of whose splits `partial` has the sums.
-__device__ __forceinline__ void finish_splits(u32 outputs, u32 splits, i64 count, f64 part, const Wide* partial, Element* out) {
+__device__ __forceinline__ void finish_splits(u32 outputs, u32 splits, i64 count, f64 part, const Wide* partial,
+                                              const Behind& behind, Element* out) {
   const u32 lane = threadIdx.x % 32, output = blockIdx.x * (reduce_threads / 32) + threadIdx.x / 32;
   Wide sum = Rule::identity();
   if (output < outputs)
     for (u32 at = lane; at < splits; at += 32) sum = Rule::merge(sum, partial[u64(output) * splits + at]);
   sum = combine_lanes(sum, 32, [](Wide a, Wide b) { return Rule::merge(a, b); });
-  if (output < outputs && lane == 0) out[output] = Narrow<Element>::from(Rule::finish(sum, count, Wide(part)));
+  if (output < outputs && lane == 0)
+    out[output] = go_on(behind, output, Narrow<Element>::from(Rule::finish(sum, count, Wide(part))));
 }
