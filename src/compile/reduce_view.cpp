@@ -62,6 +62,7 @@ std::optional<ReduceView> view_reduce(const RegionView& region) {
     view.behind = view_part(body, position + 1, at->outputs[0], view.reduced);
     if (!view.behind) return std::nullopt;
   }
+  if (!view.behind && body.outputs[0] != at->outputs[0]) return std::nullopt;
   if (body.type(body.outputs[0]) != view.result) return std::nullopt;
   return view;
 }

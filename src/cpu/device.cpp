@@ -1,9 +1,11 @@
 #include "cpu/device.h"
 
-#include <cpuid.h>
 #include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include <algorithm>
 #include <array>
@@ -18,6 +20,7 @@ namespace {
 
 // From the processor itself: /proc/cpuinfo, which says the same, takes some 0.2 ms of a start.
 std::string brand() {
+#if defined(__x86_64__)
   constexpr unsigned first = 0x80000002, leaves = 3;
   if (static_cast<unsigned>(__get_cpuid_max(0x80000000, nullptr)) < first + leaves - 1) return "unknown CPU";
   std::array<unsigned, 4 * leaves> words{};
@@ -27,7 +30,9 @@ std::string brand() {
   text.erase(std::min(text.find('\0'), text.size()));
   text.erase(text.find_last_not_of(' ') + 1);
   text.erase(0, text.find_first_not_of(' '));
-  return text.empty() ? "unknown CPU" : text;
+  if (!text.empty()) return text;
+#endif
+  return "unknown CPU";
 }
 
 int usable_cores() {

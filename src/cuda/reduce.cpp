@@ -177,6 +177,9 @@ std::vector<DType> load_types(const PointwiseView& part, const RegionView& regio
   return types;
 }
 
+// Each brings its address and strides in the kernel's parameters, of which there may be 4 KB. fuse() stays below.
+constexpr size_t most_operands = 17;
+
 std::optional<ReduceView> view_on_device(const RegionView& region) {
   auto view = view_reduce(region);
   if (!view || !has_device_type(view->in.dtype)) return std::nullopt;
@@ -186,6 +189,7 @@ std::optional<ReduceView> view_on_device(const RegionView& region) {
   if (view->before && view->before->loads.empty()) return std::nullopt;
   for (const auto* part : {&view->before, &view->behind}) {
     if (!*part) continue;
+    if ((*part)->loads.size() > most_operands) return std::nullopt;
     for (const ScalarInstruction& i : (*part)->program.instructions)
       if (!has_device_type(i.dtype)) return std::nullopt;
   }

@@ -102,6 +102,8 @@ class Viewer {
     const Node& node = parts_.nodes[3];
     const auto pointwise = view_pointwise({parts_, node, region_.symbols, region_.threads});
     if (!pointwise || pointwise->program.outputs.size() != 1) return false;
+    const auto& permutations = pointwise->permutations;
+    if (std::any_of(permutations.begin(), permutations.end(), [](const auto& p) { return !p.empty(); })) return false;
     const ValueId gates = parts_.nodes[2].outputs[0];
     const Shape& shape = parts_.shape(image);
     Shape one_pixel(shape.size(), Dim(1));

@@ -22,8 +22,8 @@ void mark_all(Graph& graph, ops::Rounding rounding) {
   for (Node& node : graph.nodes) {
     if (node.op.as<ops::Region>()) mark_all(node.bodies[0], rounding);
     if (node.inputs.empty() || node.inputs[0] == no_value || graph.type(node.inputs[0]).dtype != DType::f32) continue;
-    if (!mark<ops::MatMul>(node.op, rounding) && !mark<ops::Conv>(node.op, rounding))
-      mark<ops::Attention>(node.op, rounding);
+    if (mark<ops::MatMul>(node.op, rounding) || mark<ops::Conv>(node.op, rounding)) continue;
+    if (rounding == ops::Rounding::bf16) mark<ops::Attention>(node.op, rounding);  // no kernel rounds to TF32
   }
 }
 

@@ -47,6 +47,11 @@ class Search {
     for (const Node* node = &last; chain.cross(*node);) {
       sources = merged_sources(node->sources, sources);
       const auto roll = roll_of(graph_, uses_, *node);
+      if (roll)
+        for (const ValueId part : node->inputs) {
+          const int32_t slice = uses_.producer[static_cast<size_t>(part)];
+          sources = merged_sources(graph_.nodes[static_cast<size_t>(slice)].sources, sources);
+        }
       if (node->op.as<ops::Slice>()) {
         ++slices;
       } else if (!is_reshape(*node)) {
@@ -167,8 +172,10 @@ void compose_moves(Graph& graph, const PassContext&) {
     if (turned[result].second)
       return graph.add(turned[result].first, node.inputs, graph.value(node.outputs[0]).name, node.sources);
     if (!chains[result]) return no_value;
-    chains[result]->x = rewriter.resolve(chains[result]->x);
-    return index_map(graph, *chains[result], node.outputs[0]);
+    Found& found = *chains[result];
+    found.x = rewriter.resolve(found.x);
+    found.map.value = rewriter.resolve(found.map.value);  // a chain of its own may have made it
+    return index_map(graph, found, node.outputs[0]);
   });
 }
 

@@ -13,6 +13,8 @@ namespace {
 
 constexpr int64_t most_indices = 1 << 20;
 constexpr int most_depth = 8;
+// Larger ones are no indices, and their sums could overflow.
+constexpr int64_t largest_index = int64_t{1} << 40;
 
 // Negative ones count from the end.
 std::optional<EvenIndices> of_constant(const Tensor& indices, const Dim& size) {
@@ -22,6 +24,7 @@ std::optional<EvenIndices> of_constant(const Tensor& indices, const Dim& size) {
   for (int64_t& v : values) {
     if (v < 0 && (!end || v < -*end)) return std::nullopt;
     if (v < 0) v += *end;
+    if (v > largest_index) return std::nullopt;
   }
   EvenIndices even{Dim(values[0]), std::vector<int64_t>(indices.dims().size(), 0)};
   int64_t inner = 1;

@@ -104,6 +104,13 @@ class Partings {
     const size_t readers = uses_.readers[static_cast<size_t>(value)].size();
     if (readers > 1) return fmt::format("{} operators read '{}'", readers, graph_.value(value).name);
     if (reader == reduction && !takes_steps(graph_, node(reduction))) return is_alone(reduction);
+    const auto fits = [&](ValueId id) {
+      const DType dtype = graph_.type(id).dtype;
+      return dtype == DType::boolean || is_step_type(dtype);
+    };
+    const Node& step = node(uses_.producer[static_cast<size_t>(value)]);
+    if (!fits(value) || !std::all_of(step.inputs.begin(), step.inputs.end(), fits))
+      return "it has operands of types that take less than a byte or two";
     return fmt::format("one kernel takes at most {} operators and {} inputs before a reduction", max_group_nodes,
                        max_reduced_operands);
   }
@@ -124,7 +131,10 @@ bool may_stand_behind(const Node& anchor, DType result, DType dtype) {
 bool takes_steps(const Graph& graph, const Node& node) {
   const auto* reduce = node.op.as<ops::Reduce>();
   if (!reduce || reduce->axes.empty() || graph.shape(node.inputs[0]).size() > max_reduced_axes) return false;
-  const DType dtype = graph.type(node.inputs[0]).dtype;
+  return is_step_type(graph.type(node.inputs[0]).dtype);
+}
+
+bool is_step_type(DType dtype) {
   return is_floating(dtype) ? bit_width(dtype) >= 16 : is_integer(dtype) && bit_width(dtype) >= 8;
 }
 

@@ -29,6 +29,8 @@ bool may_stand_behind(const Node& anchor, DType result, DType dtype);
 /// Whether it is a reduction that may have steps before and behind it: along some of not too many axes, of numbers of
 /// whole bytes.
 bool takes_steps(const Graph& graph, const Node& node);
+/// Whether such steps may take or make a `dtype`, beside booleans.
+bool is_step_type(DType dtype);
 /// Operators that may stand behind a contraction, or in a group of their own.
 bool is_elementwise(const Node& node);
 

@@ -6,6 +6,7 @@
 #include "graph/rewriter.h"
 #include "ops/index_map.h"
 #include "ops/move.h"
+#include "optimize/match.h"
 
 namespace camshaft {
 
@@ -62,10 +63,19 @@ ops::IndexMap narrowed(const ops::Transpose& transpose, const Shape& shape, cons
 
 void narrow_transposes(Graph& graph, const PassContext&) {
   std::vector<std::optional<std::vector<Range>>> found(graph.values.size());
+  std::vector<std::vector<std::string>> sources(graph.values.size());
   {
     const Uses uses(graph);
-    for (const Node& node : graph.nodes)
-      if (node.op.as<ops::Transpose>()) found[static_cast<size_t>(node.outputs[0])] = ranges_of(graph, uses, node);
+    for (const Node& node : graph.nodes) {
+      if (!node.op.as<ops::Transpose>()) continue;
+      const auto result = static_cast<size_t>(node.outputs[0]);
+      found[result] = ranges_of(graph, uses, node);
+      sources[result] = node.sources;
+      // A slice that alone reads it becomes part of it.
+      if (found[result] && uses.single(node.outputs[0]))
+        sources[result] =
+            merged_sources(node.sources, graph.nodes[static_cast<size_t>(uses.readers[result][0])].sources);
+    }
   }
   std::vector<ValueId> narrow(graph.values.size(), no_value);  // by the transpose's result
   Rewriter rewriter(graph);
@@ -88,7 +98,7 @@ void narrow_transposes(Graph& graph, const PassContext&) {
     const auto result = static_cast<size_t>(node.outputs[0]);
     if (result >= found.size() || !found[result]) return no_value;
     const ops::IndexMap map = narrowed(*node.op.as<ops::Transpose>(), graph.shape(node.outputs[0]), *found[result]);
-    narrow[result] = graph.add(map, {node.inputs[0]}, graph.value(node.outputs[0]).name, node.sources);
+    narrow[result] = graph.add(map, {node.inputs[0]}, graph.value(node.outputs[0]).name, sources[result]);
     return no_value;  // what it was is dead when its slices are moved
   });
 }

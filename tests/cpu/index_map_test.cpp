@@ -49,6 +49,29 @@ TEST(IndexMap, WindowsAsLargeAsTheImage) {
   NodeTest({ops::IndexMap{{41, 37, 41, 37}, {0, 1, 0, 1}, {1, 1, 1, 1}, {-20, -18}}}, {x}, {}, "index_map").check(2);
 }
 
+// Each time round would be a segment of its own, and each pair of segments a copy.
+TEST(IndexMap, ManyTimesRound) {
+  Random random = test_random();
+  for (const Dims& dims : {Dims{1, 1}, Dims{3, 2}}) {
+    const Tensor x = random_tensor(random, DType::u8, dims);
+    NodeTest({ops::IndexMap{{1500, 700}, {0, 1}, {1, 1}, {0, -3}, true}}, {x}, {}, "index_map").check(2);
+    NodeTest({ops::IndexMap{{5000}, {0}, {-1}, {0, 1}, true}}, {x}, {}, "index_map").check(2);
+  }
+}
+
+// Windows of two: the longer axis stays inside.
+TEST(IndexMap, ShortAxesAtManyPositions) {
+  Random random = test_random();
+  const Tensor x = random_tensor(random, DType::u8, {70'000});
+  NodeTest({ops::IndexMap{{70'001, 2}, {0, 0}, {1, 1}, {-1}}}, {x}, {}, "index_map").check(2);
+}
+
+TEST(IndexMap, RefusesToWalkManyPositions) {
+  const std::vector<IndexedCopy::Axis> axes{{.size = (1 << 24) + 1, .along = 0, .step = 1, .out_stride = 1}};
+  const std::vector<IndexedCopy::Source> sources{{.start = 0, .length = 1, .stride = 1, .leaves = true}};
+  EXPECT_THROW(IndexedCopy(1, axes, sources, true), Error);
+}
+
 TEST(IndexMap, RefusesToLeaveManyAxes) {
   const std::vector<IndexedCopy::Axis> axes(IndexedCopy::most_left + 1);
   const std::vector<IndexedCopy::Source> sources(IndexedCopy::most_left + 1, {.start = 1, .leaves = true});

@@ -113,6 +113,36 @@ TEST(ComposeMoves, PaddingKeepsItsValue) {
               "%x: f32[2, 3], %v: f32[]");
 }
 
+TEST(ComposeMoves, PaddingsValueIsAChain) {
+  expect_pass(compose_moves, R"(
+  %a = transpose {permutation=[1, 0]} (%t)
+  %s = slice {axes=[0, 1], starts=shape(1, 0), counts=shape(1, 1), steps=[1, 1]} (%a)
+  %c = transpose {permutation=[1, 0]} (%s)
+  %v = reshape {shape=shape()} (%c)
+  %b = transpose {permutation=[1, 0]} (%x)
+  %y = pad {mode="constant", pads=shape(1, 0, 0, 2)} (%b, %v)
+  return "y" = %y)",
+              R"(
+  %m = index_map {shape=shape(), along=[], steps=[], starts=shape(0, 1), wraps=false} (%t)
+  %y = index_map {shape=shape(4, 4), along=[1, 0], steps=[1, 1], starts=shape(0, -1), wraps=false} (%x, %m)
+  return "y" = %y)",
+              "%x: f32[2, 3], %t: f32[2, 3]");
+}
+
+TEST(ComposeMoves, SourcesAreKept) {
+  const Graph graph = run_pass(compose_moves, R"(graph "g" (%x: f32[4, 6]) {
+    %e = slice {axes=[0], starts=shape(1), counts=shape(3), steps=[1]} (%x) from "End"
+    %b = slice {axes=[0], starts=shape(0), counts=shape(1), steps=[1]} (%x) from "Begin"
+    %r = concat {axis=0} (%e, %b) from "Concat"
+    %y = transpose {permutation=[1, 0]} (%r) from "Transpose"
+    return %y
+  })");
+  ASSERT_EQ(graph.nodes.size(), 1U);
+  std::vector<std::string> sources = graph.nodes[0].sources;
+  std::sort(sources.begin(), sources.end());
+  EXPECT_EQ(sources, (std::vector<std::string>{"Begin", "Concat", "End", "Transpose"}));
+}
+
 TEST(ComposeMoves, GiveWhatTheChainGives) {
   Random random = test_random();
   int composed = 0;

@@ -29,6 +29,16 @@ TEST(NarrowTransposes, OneSliceIsAll) {
   return "y" = %y)");
 }
 
+TEST(NarrowTransposes, SourcesAreKept) {
+  const Graph graph = run_pass(narrow_transposes, R"(graph "g" (%x: f32[2, 3]) {
+    %a = transpose {permutation=[1, 0]} (%x) from "Transpose"
+    %y = slice {axes=[0], starts=shape(1), counts=shape(2), steps=[1]} (%a) from "Slice"
+    return %y
+  })");
+  ASSERT_EQ(graph.nodes.size(), 1U);
+  EXPECT_EQ(graph.nodes[0].sources, (std::vector<std::string>{"Transpose", "Slice"}));
+}
+
 TEST(NarrowTransposes, WhatIsAllReadStays) {
   for (const char* body : {R"(
   %a = transpose {permutation=[1, 0]} (%x)

@@ -11,7 +11,9 @@ namespace camshaft::cpu {
 namespace {
 
 // Beyond that, axes are walked to their single positions: then each is inside or not.
-constexpr size_t most_boxes = 1024;
+constexpr size_t most_boxes = 1024, most_jobs = 4 * most_boxes;
+// A position takes 32 bytes of tables.
+constexpr int64_t many_positions = 1 << 16, most_positions = 1 << 24;
 
 int64_t quotient_up(int64_t a, int64_t b) {  // b > 0
   return a / b + (a % b > 0);
@@ -44,11 +46,16 @@ IndexedCopy::IndexedCopy(int64_t width, const std::vector<Axis>& axes, const std
   for (const bool keeps_axis : {true, false}) {
     walks_.clear();
     combinations = 1;
+    size_t jobs = 1;  // of a box
     for (const size_t d : left) {
       walks_.push_back(walk_of(axes, static_cast<int64_t>(d), sources[d], keeps_axis));
-      combinations = std::min(combinations * walks_.back().patterns.size(), most_boxes + 1);
+      const std::vector<Pattern>& patterns = walks_.back().patterns;
+      size_t segments = 1;
+      for (const Pattern& pattern : patterns) segments = std::max(segments, pattern.size());
+      combinations = std::min(combinations * patterns.size(), most_boxes + 1);
+      jobs = std::min(jobs * segments, most_jobs + 1);
     }
-    if (combinations <= most_boxes) break;
+    if (combinations <= most_boxes && combinations * jobs <= most_jobs) break;
   }
   for (size_t c = 0; c < combinations; ++c) {
     std::vector<const Pattern*> patterns;
@@ -63,13 +70,24 @@ IndexedCopy::IndexedCopy(int64_t width, const std::vector<Axis>& axes, const std
   item_bytes_ = bytes / items_;
 }
 
-// Walks the axes along `d`, but for the one whose positions are closest in the result if it `keeps_axis`.
+// Walks the axes along `d`, but for the one whose positions are closest in the result if it `keeps_axis`; where many
+// would be walked, but for the longest.
 IndexedCopy::Walk IndexedCopy::walk_of(const std::vector<Axis>& axes, int64_t d, const Source& source,
                                        bool keeps_axis) const {
   Walk walk;
-  const Axis* kept = nullptr;
-  for (const Axis& axis : axes)
-    if (keeps_axis && axis.along == d && axis.size > 1 && (!kept || axis.out_stride < kept->out_stride)) kept = &axis;
+  const Axis *kept = nullptr, *longest = nullptr;
+  int64_t all = 1;
+  for (const Axis& axis : axes) {
+    if (axis.along != d || axis.size == 1) continue;
+    all *= axis.size;
+    if (!kept || axis.out_stride < kept->out_stride) kept = &axis;
+    if (!longest || axis.size > longest->size) longest = &axis;
+  }
+  if (kept && all / kept->size > many_positions) kept = longest;
+  // Each time round is a segment.
+  const bool has_many_segments =
+      kept && wraps_ && std::abs(kept->step) * (kept->size - 1) / source.length >= static_cast<int64_t>(most_boxes);
+  if (!keeps_axis || has_many_segments) kept = nullptr;
   if (kept) {
     walk.free_size = kept->size;
     walk.free_in = kept->step * source.stride;
@@ -82,7 +100,11 @@ IndexedCopy::Walk IndexedCopy::walk_of(const std::vector<Axis>& axes, int64_t d,
     walked.push_back(&axis);
     positions *= axis.size;
   }
-  for (int64_t p = 0; p < positions; ++p) {
+  if (positions > most_positions)
+    throw Error(ErrorCode::unsupported, "an index map leaves an axis at " + std::to_string(positions) +
+                                            " positions that are walked one by one, more than " +
+                                            std::to_string(most_positions));
+  for (int64_t p = 0; p < positions && walk.patterns.size() <= most_boxes; ++p) {
     int64_t index = source.start, out = 0, rest = p;
     for (size_t a = walked.size(); a-- > 0; rest /= walked[a]->size) {
       index += rest % walked[a]->size * walked[a]->step;
