@@ -2,6 +2,8 @@
 #include "cpu/each_target.h"
 #include "cpu/random_data.h"
 #include "cpu/run_node.h"
+#include "graph/text.h"
+#include "ops/operators.h"
 #include "ops/pointwise.h"
 #include "ops/quantized.h"
 #include "ops/region.h"
@@ -194,6 +196,17 @@ TEST(DynamicQuantize, LikeTheReference) {
       }
     }
   });
+}
+
+// A node may leave out its last results; the kernel writes all three.
+TEST(DynamicQuantize, WithoutItsLastResultsIsTheReferences) {
+  for (const bool all : {false, true}) {
+    const Graph graph = parse_graph(
+        std::string("graph (%x: f32[20]) {\n%y") + (all ? ", %s, %z" : "") + " = dynamic_quantize (%x)\nreturn %y\n}",
+        operators());
+    const SymbolBindings symbols;
+    EXPECT_EQ(backend()->tactics({graph, graph.nodes[0], symbols}).size(), all ? 2U : 1U);  // the reference is one
+  }
 }
 
 }  // namespace
