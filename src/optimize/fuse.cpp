@@ -74,7 +74,9 @@ class Fuser {
       const bool leaves = uses_.is_output[static_cast<size_t>(out)] ||
                           std::any_of(readers(out).begin(), readers(out).end(),
                                       [&](int32_t reader) { return reader != anchor && !inside.contains(reader); });
-      if (leaves || graph_.shape(out) != graph_.shape(reduced) || !is_step(node(n))) continue;
+      if (leaves || graph_.shape(out) != graph_.shape(reduced)) continue;
+      // A kernel that cannot compute a step would not be there for the reduction either.
+      if (!may_be_step(graph_, node(n))) continue;
       std::set<ValueId> with_it = operands;
       with_it.erase(out);
       for (const ValueId id : node(n).inputs)
@@ -85,15 +87,6 @@ class Fuser {
       for (const ValueId id : node(n).inputs) waiting.insert(producer(id));
     }
     return {inside.begin(), inside.end()};
-  }
-
-  // A kernel that cannot compute a step would not be there for the reduction either.
-  bool is_step(const Node& candidate) const {
-    const auto fits = [&](ValueId id) {
-      const DType dtype = graph_.type(id).dtype;
-      return dtype == DType::boolean || is_step_type(dtype);
-    };
-    return fits(candidate.outputs[0]) && std::all_of(candidate.inputs.begin(), candidate.inputs.end(), fits);
   }
 
   bool can_join(int32_t n, int32_t anchor, const TensorType& result) const {

@@ -104,12 +104,7 @@ class Partings {
     const size_t readers = uses_.readers[static_cast<size_t>(value)].size();
     if (readers > 1) return fmt::format("{} operators read '{}'", readers, graph_.value(value).name);
     if (reader == reduction && !takes_steps(graph_, node(reduction))) return is_alone(reduction);
-    const auto fits = [&](ValueId id) {
-      const DType dtype = graph_.type(id).dtype;
-      return dtype == DType::boolean || is_step_type(dtype);
-    };
-    const Node& step = node(uses_.producer[static_cast<size_t>(value)]);
-    if (!fits(value) || !std::all_of(step.inputs.begin(), step.inputs.end(), fits))
+    if (!may_be_step(graph_, node(uses_.producer[static_cast<size_t>(value)])))
       return "it has operands of types that take less than a byte or two";
     return fmt::format("one kernel takes at most {} operators and {} inputs before a reduction", max_group_nodes,
                        max_reduced_operands);
@@ -120,6 +115,11 @@ class Partings {
   const std::vector<FusionUnit>& units_;
   const std::vector<int32_t>& unit_of_;
 };
+
+// Whether the steps before a reduction, or the reduction, may take or make a `dtype`.
+bool is_step_type(DType dtype) {
+  return is_floating(dtype) ? bit_width(dtype) >= 16 : is_integer(dtype) && bit_width(dtype) >= 8;
+}
 
 }  // namespace
 
@@ -134,8 +134,12 @@ bool takes_steps(const Graph& graph, const Node& node) {
   return is_step_type(graph.type(node.inputs[0]).dtype);
 }
 
-bool is_step_type(DType dtype) {
-  return is_floating(dtype) ? bit_width(dtype) >= 16 : is_integer(dtype) && bit_width(dtype) >= 8;
+bool may_be_step(const Graph& graph, const Node& node) {
+  const auto fits = [&](ValueId id) {
+    const DType dtype = graph.type(id).dtype;
+    return dtype == DType::boolean || is_step_type(dtype);
+  };
+  return fits(node.outputs[0]) && std::all_of(node.inputs.begin(), node.inputs.end(), fits);
 }
 
 bool is_elementwise(const Node& node) {

@@ -29,8 +29,8 @@ bool may_stand_behind(const Node& anchor, DType result, DType dtype);
 /// Whether it is a reduction that may have steps before and behind it: along some of not too many axes, of numbers of
 /// whole bytes.
 bool takes_steps(const Graph& graph, const Node& node);
-/// Whether such steps may take or make a `dtype`, beside booleans.
-bool is_step_type(DType dtype);
+/// Whether the types of an elementwise operator let it be one of the steps before it.
+bool may_be_step(const Graph& graph, const Node& node);
 /// Operators that may stand behind a contraction, or in a group of their own.
 bool is_elementwise(const Node& node);
 

@@ -2,6 +2,7 @@
 
 #include "ops/region.h"
 #include "optimize/fuse.h"
+#include "optimize/outline.h"
 #include "optimize/pass_test.h"
 
 namespace camshaft {
@@ -29,19 +30,6 @@ const std::string weights = R"(
 const std::string pixel = "conv {strides=[1, 1], pads=shape(0, 0, 0, 0), dilations=[1, 1], channels_last=true} ";
 const std::string depthwise =
     "conv {strides=[1, 1], pads=shape(1, 1, 1, 1), dilations=[1, 1], groups=8, channels_last=true} ";
-
-// "chain(conv, contract(conv max), conv); reduce": each node of the result.
-std::string outline(const Graph& graph) {
-  std::string out;
-  for (const Node& node : graph.nodes) {
-    const auto* region = node.op.as<ops::Region>();
-    out += out.empty() ? "" : ", ";
-    out += region ? std::string(EnumNames<ops::RegionKind>::values[static_cast<size_t>(region->kind)]) + "(" +
-                        outline(node.bodies[0]) + ")"
-                  : std::string(node.op.name());
-  }
-  return out;
-}
 
 std::string chained(const std::string& body, PassNotes* notes = nullptr) {
   Graph graph = graph_of(image, weights + body);

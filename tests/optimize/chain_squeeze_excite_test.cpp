@@ -2,6 +2,7 @@
 
 #include "ops/region.h"
 #include "optimize/fuse.h"
+#include "optimize/outline.h"
 #include "optimize/pass_test.h"
 
 namespace camshaft {
@@ -22,19 +23,6 @@ const std::string weights = R"(
   )";
 const std::string mean = "reduce {kind=mean, axes=[1, 2], keep_dims=true} ";
 const std::string pixel = "conv {strides=[1, 1], pads=shape(0, 0, 0, 0), dilations=[1, 1], channels_last=true} ";
-
-// "chain(reduce, contract(conv, pointwise), conv, pointwise), conv": each node of the result.
-std::string outline(const Graph& graph) {
-  std::string out;
-  for (const Node& node : graph.nodes) {
-    const auto* region = node.op.as<ops::Region>();
-    out += out.empty() ? "" : ", ";
-    out += region ? std::string(EnumNames<ops::RegionKind>::values[static_cast<size_t>(region->kind)]) + "(" +
-                        outline(node.bodies[0]) + ")"
-                  : std::string(node.op.name());
-  }
-  return out;
-}
 
 std::string chained(const std::string& body) {
   Graph graph = parse_graph("graph \"g\" (" + std::string(image) + ") {" + weights + body + "\n}", operators());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/divide_up.h"
 #include "camshaft/error.h"
 #include "cpu/kernels/reduce_rule.h"
 #include "cpu/kernels/strided.h"
@@ -29,10 +30,6 @@ int64_t offset_of(int64_t index, size_t rank, const std::vector<int64_t>& dims, 
     index /= dims[d];
   }
   return offset;
-}
-
-int64_t quotient_up(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
 }
 
 }  // namespace
@@ -106,24 +103,24 @@ void Reduce::lay_out() {
   const int64_t innermost = reduced_dims_.back();
   const int64_t unit = innermost * width_;  // consecutive elements
   batch_ = std::clamp<int64_t>(std::min(tile / unit, max_block / width_), 1, kept_dims_.back());
-  blocks_ = quotient_up(width_, max_block);
-  block_ = std::min(width_, quotient_up(quotient_up(width_, blocks_), 16) * 16);
-  blocks_ = quotient_up(width_, block_);
-  items_ = outputs_ / (width_ * kept_dims_.back()) * quotient_up(kept_dims_.back(), batch_) * blocks_;
+  blocks_ = divide_up(width_, max_block);
+  block_ = std::min(width_, divide_up(divide_up(width_, blocks_), 16) * 16);
+  blocks_ = divide_up(width_, block_);
+  items_ = outputs_ / (width_ * kept_dims_.back()) * divide_up(kept_dims_.back(), batch_) * blocks_;
   const int64_t most = inner_reduced_ ? before_ ? tile : dense_row : before_ ? tile / block_ : dense_rows;
   step_ = batch_ > 1 ? innermost : std::min(innermost, most);
-  steps_ = quotient_up(innermost, step_);
+  steps_ = divide_up(innermost, step_);
   pieces_ = count_ / innermost * steps_;
   // Few outputs of much are shared out by pieces, where a part has enough to be worth a result of its own.
   constexpr int64_t many_items = 16, most_shares = 64, least_elements = 8 * 1024, least_rows = 64;
   const int64_t share = std::max(least_elements, least_rows * block_);
   parts_ = items_ < many_items ? std::min({most_shares / items_, batch_ * block_ * count_ / share, pieces_}) : 1;
-  pieces_per_part_ = quotient_up(pieces_, std::max<int64_t>(parts_, 1));
-  parts_ = quotient_up(pieces_, pieces_per_part_);
+  pieces_per_part_ = divide_up(pieces_, std::max<int64_t>(parts_, 1));
+  parts_ = divide_up(pieces_, pieces_per_part_);
 }
 
 Reduce::Item Reduce::item_at(int64_t item) const {
-  const int64_t beside = kept_dims_.back(), batches = quotient_up(beside, batch_);
+  const int64_t beside = kept_dims_.back(), batches = divide_up(beside, batch_);
   const int64_t column = item % blocks_ * block_, batch = item / blocks_;
   const int64_t in_row = batch % batches * batch_, unit = batch / batches * beside + in_row;
   return {offset_of(unit, kept_dims_.size(), kept_dims_, kept_strides_) + column, unit * width_ + column,
@@ -182,7 +179,7 @@ void Reduce::run_as(ThreadPool& pool, const ReduceOperands& operands) const {
   P* partial = reinterpret_cast<P*>(operands.workspace);
   const int64_t works = items_ * parts_;
   const int64_t work = std::max<int64_t>(1, outputs_ * count_ / works * (before_ ? 1 + before_->cost() : 1));
-  pool.parallel_for(works, quotient_up(least_work, work), [&](int64_t begin, int64_t end) {
+  pool.parallel_for(works, divide_up(least_work, work), [&](int64_t begin, int64_t end) {
     alignas(64) T tile[tile_bytes / sizeof(T)];
     alignas(64) P totals[max_block];
     for (int64_t w = begin; w < end; ++w) {
