@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "backends/cpu/kernels/conv/conv.h"
+#include "backends/cpu/kernels/conv/conv_transpose.h"
+#include "backends/cpu/kernels/conv/depthwise.h"
+#include "backends/cpu/kernels/conv/winograd.h"
+#include "backends/cpu/kernels/gemm/gemm.h"
 #include "base/thread_pool.h"
-#include "cpu/kernels/conv.h"
-#include "cpu/kernels/conv_transpose.h"
-#include "cpu/kernels/depthwise.h"
-#include "cpu/kernels/gemm.h"
-#include "cpu/kernels/winograd.h"
 
 namespace camshaft::cpu {
 namespace {

@@ -22,7 +22,7 @@ set(is_module $<STREQUAL:$<TARGET_PROPERTY:TYPE>,MODULE_LIBRARY>)
 target_link_libraries(pictures INTERFACE $<IF:${is_module},png16,${PNG_ARCHIVE}> $<IF:${is_module},jpeg,${JPEG_ARCHIVE}>
                                          $<IF:${is_module},webp,${WEBP_ARCHIVE}> $<IF:${is_module},z,${ZLIB_ARCHIVE}> m)
 
-find_path(HWY_INCLUDE_DIR hwy/highway.h REQUIRED)  # its run-time part is src/cpu/kernels/highway_runtime.cpp
+find_path(HWY_INCLUDE_DIR hwy/highway.h REQUIRED)  # its run-time part is src/backends/cpu/kernels/highway_runtime.cpp
 
 find_path(PROTOZERO_INCLUDE_DIR protozero/pbf_reader.hpp REQUIRED)
 add_library(protozero INTERFACE)

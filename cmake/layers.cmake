@@ -1,7 +1,17 @@
-# camshaft_layer(NAME [DEPENDS layers...] [LINK libraries...]): src/NAME/**.cpp as the static library camshaft_NAME.
+# The folder of a layer below src/ and tests/: its name, but for backends, which share one.
+function(camshaft_layer_folder name result)
+  if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/src/backends/${name})
+    set(${result} backends/${name} PARENT_SCOPE)
+  else()
+    set(${result} ${name} PARENT_SCOPE)
+  endif()
+endfunction()
+
+# camshaft_layer(NAME [DEPENDS layers...] [LINK libraries...]): the layer's **.cpp as the static library camshaft_NAME.
 function(camshaft_layer name)
   cmake_parse_arguments(LAYER "" "" "DEPENDS;LINK" ${ARGN})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
+  camshaft_layer_folder(${name} folder)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
   if(NOT sources)
     add_library(camshaft_${name} INTERFACE)
     set(scope INTERFACE)
@@ -14,13 +24,14 @@ function(camshaft_layer name)
   target_link_libraries(camshaft_${name} ${scope} ${LAYER_DEPENDS} ${LAYER_LINK})
 endfunction()
 
-# camshaft_layer_tests(NAME LINK libraries... [WITHOUT folders...]): tests/NAME/**.cpp, but for those folders, as one
-# GoogleTest program, test_NAME.
+# camshaft_layer_tests(NAME LINK libraries... [WITHOUT folders...]): the **.cpp of the layer's tests, but for those
+# folders, as one GoogleTest program, test_NAME.
 function(camshaft_layer_tests name)
   cmake_parse_arguments(TESTS "" "" "LINK;WITHOUT" ${ARGN})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${name}/*.cpp)
+  camshaft_layer_folder(${name} layer)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${layer}/*.cpp)
   foreach(folder ${TESTS_WITHOUT})
-    list(FILTER sources EXCLUDE REGEX "/tests/${name}/${folder}/")
+    list(FILTER sources EXCLUDE REGEX "/tests/${layer}/${folder}/")
   endforeach()
   if(NOT sources)
     return()
@@ -46,12 +57,13 @@ endfunction()
 # layer: what was measured with other kernels says nothing about these.
 function(camshaft_source_hash layer name)
   set(folder ${PROJECT_BINARY_DIR}/generated/${layer})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${layer}/*.cpp ${PROJECT_SOURCE_DIR}/src/${layer}/*.h
-       ${PROJECT_SOURCE_DIR}/src/${layer}/*.cuh)
+  camshaft_layer_folder(${layer} own)
+  set(own ${PROJECT_SOURCE_DIR}/src/${own})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${own}/*.cpp ${own}/*.h ${own}/*.cuh)
   file(MAKE_DIRECTORY ${folder})
   add_custom_command(
     OUTPUT ${folder}/source_hash.h
-    COMMAND ${CMAKE_COMMAND} -D FOLDER=${PROJECT_SOURCE_DIR}/src/${layer} -D OUTPUT=${folder}/source_hash.h -D NAME=${name}
+    COMMAND ${CMAKE_COMMAND} -D FOLDER=${own} -D OUTPUT=${folder}/source_hash.h -D NAME=${name}
             -P ${PROJECT_SOURCE_DIR}/cmake/hash_sources.cmake
     DEPENDS ${sources} ${PROJECT_SOURCE_DIR}/cmake/hash_sources.cmake)
   target_sources(camshaft_${layer} PRIVATE ${folder}/source_hash.h)
@@ -59,10 +71,11 @@ function(camshaft_source_hash layer name)
 endfunction()
 
 # camshaft_embed_texts(LAYER FOLDER): generates device_texts.h for that layer alone, with the text of every file in
-# src/LAYER/FOLDER.
+# the layer's FOLDER.
 function(camshaft_embed_texts layer texts)
   set(folder ${PROJECT_BINARY_DIR}/generated/${layer})
-  file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${layer}/${texts}/*)
+  camshaft_layer_folder(${layer} own)
+  file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${own}/${texts}/*)
   file(MAKE_DIRECTORY ${folder})
   add_custom_command(
     OUTPUT ${folder}/device_texts.h

@@ -2,7 +2,7 @@
 # which links it needs nothing else but threads.
 include(CMakePackageConfigHelpers)
 
-set(layers base graph ops onnx optimize compile cpu cuda engine runtime build)
+set(layers base ir onnx optimize compile cpu cuda engine runtime builder)
 set(archive ${PROJECT_BINARY_DIR}/libcamshaft.a)
 set(members "")
 set(layer_targets "")
@@ -27,7 +27,7 @@ add_custom_target(camshaft_archive ALL DEPENDS ${archive})
 # What examples in this tree link: the same name as in an install tree.
 add_library(camshaft INTERFACE)
 add_library(camshaft::camshaft ALIAS camshaft)
-target_link_libraries(camshaft INTERFACE camshaft_build)
+target_link_libraries(camshaft INTERFACE camshaft_builder)
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/camshaft)
 configure_package_config_file(cmake/camshaftConfig.cmake.in ${PROJECT_BINARY_DIR}/camshaftConfig.cmake

@@ -41,7 +41,7 @@ def worst_error(got, want):
 
     Integers and booleans must be equal: any difference is an infinite error, as are other shapes, dtypes and NaNs. Masks
     leave numbers that mean "never", as -1e9: what agrees to 2^-20 of itself and lies four orders of magnitude beyond 1 and
-    beyond all that does not, counts neither for the scale nor for the error (as in src/build/verification.h).
+    beyond all that does not, counts neither for the scale nor for the error (as in src/builder/verification.h).
     """
     if got.shape != want.shape or got.dtype != want.dtype:
         return float("inf")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a command with the emulated GPU of tests/cuda/emulator, so that kernels run on the CPU:
+# Runs a command with the emulated GPU of tests/backends/cuda/emulator, so that kernels run on the CPU:
 #   scripts/emulate_gpu.sh build/release/tests/test_runtime --gtest_filter='Context.*'
 # CAMSHAFT_EMULATED_CAPABILITY=75 (or another) makes it a device of that compute capability; 90 otherwise.
 # CAMSHAFT_EMULATED_MEMORY (bytes), CAMSHAFT_EMULATED_DRIVER (12040 is CUDA 12.4's) and CAMSHAFT_EMULATED_DEVICES (0 or 1) change that too.
@@ -8,7 +8,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 [[ $# -gt 0 ]] || { sed -n '2,/^set/{/^set/d;s/^# \?//p}' "$0"; exit 2; }
 build=${CAMSHAFT_BUILD:-$root/build/release}
-emulator=$build/tests/cuda/emulator
+emulator=$build/tests/backends/cuda/emulator
 [[ -e $emulator/lib/libcuda.so.1 ]] || { echo "emulate_gpu.sh: build the targets emulated_driver, emulated_nvrtc and emulated_blas first" >&2; exit 1; }
 if [[ ${CAMSHAFT_EMULATED_COMPILER:-1} = 0 ]]; then
     libraries=$emulator/driver

@@ -3,13 +3,13 @@
 
 #include <memory>
 
+#include "backends/cpu/device.h"
+#include "backends/cpu/machine_limits.h"
+#include "backends/cuda/driver/compiler.h"
+#include "backends/cuda/driver/device.h"
+#include "backends/cuda/driver/device_limits.h"
+#include "backends/cuda/libraries/libraries.h"
 #include "base/format_bytes.h"
-#include "cpu/device.h"
-#include "cpu/machine_limits.h"
-#include "cuda/compiler.h"
-#include "cuda/device.h"
-#include "cuda/device_limits.h"
-#include "cuda/libraries.h"
 #include "tools/commands.h"
 #include "tools/device_limits.h"
 #include "tools/number_option.h"

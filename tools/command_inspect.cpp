@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "camshaft/engine.h"
-#include "graph/text.h"
+#include "ir/text.h"
 #include "runtime/engine_impl.h"
 #include "tools/commands.h"
 #include "tools/explain.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "build/sample_inputs.h"
+#include "builder/sample_inputs.h"
 #include "camshaft/error.h"
 #include "runtime/engine_impl.h"
 #include "tools/npy.h"

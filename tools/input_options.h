@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "camshaft/engine.h"
-#include "graph/tensor.h"
+#include "ir/tensor.h"
 #include "tools/shapes_option.h"
 
 namespace camshaft {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <thread>
 
-#include "build/sample_inputs.h"
-#include "build/verification.h"
+#include "builder/sample_inputs.h"
+#include "builder/verification.h"
 #include "runtime/engine_impl.h"
 #include "runtime/tensor_view.h"
 #include "tools/onnxruntime_process.h"

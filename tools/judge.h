@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "camshaft/builder.h"
-#include "graph/tensor.h"
+#include "ir/tensor.h"
 
 namespace camshaft {
 

@@ -6,8 +6,8 @@
 
 #include "camshaft/engine.h"
 #include "compile/backend.h"
-#include "graph/tensor.h"
-#include "ops/cost.h"
+#include "ir/ops/cost.h"
+#include "ir/tensor.h"
 
 namespace camshaft {
 

@@ -9,7 +9,7 @@
 
 #include "base/float_types.h"
 #include "camshaft/error.h"
-#include "graph/widened.h"
+#include "ir/widened.h"
 #include "tools/npy_header.h"
 #include "tools/utf8.h"
 

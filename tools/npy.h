@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "graph/tensor.h"
+#include "ir/tensor.h"
 
 namespace camshaft {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "camshaft/tensor.h"
-#include "graph/tensor.h"
+#include "ir/tensor.h"
 
 namespace camshaft {
 

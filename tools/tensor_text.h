@@ -4,7 +4,7 @@
 #include <string>
 
 #include "camshaft/tensor.h"
-#include "graph/tensor.h"
+#include "ir/tensor.h"
 
 namespace camshaft {
 

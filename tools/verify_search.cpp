@@ -8,9 +8,9 @@
 
 #include "base/atomic_file.h"
 #include "base/thread_pool.h"
-#include "build/reduce_model.h"
-#include "build/verification.h"
-#include "build/verification_sample.h"
+#include "builder/reduce_model.h"
+#include "builder/verification.h"
+#include "builder/verification_sample.h"
 #include "onnx/importer.h"
 #include "onnx/proto_reader.h"
 #include "onnx/proto_writer.h"

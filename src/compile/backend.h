@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "compile/constants/packed_constants.h"
 #include "compile/kernel.h"
-#include "compile/packed_constants.h"
 #include "compile/tactic.h"
-#include "ops/contract.h"
+#include "ir/ops/contract.h"
 
 namespace camshaft {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "camshaft/error.h"
-#include "ops/region.h"
+#include "ir/ops/region.h"
 
 namespace camshaft {
 

@@ -8,7 +8,7 @@
 
 #include "base/thread_pool.h"
 #include "compile/device_queue.h"
-#include "graph/graph.h"
+#include "ir/graph.h"
 
 namespace camshaft {
 

@@ -8,14 +8,14 @@
 
 #include "base/format_bytes.h"
 #include "base/parallel.h"
-#include "compile/branch_kernel.h"
 #include "compile/layer_name.h"
-#include "compile/place_slices.h"
-#include "compile/place_values.h"
-#include "graph/symbols.h"
-#include "ops/control_flow.h"
-#include "ops/move.h"
-#include "ops/region.h"
+#include "compile/plan/branch_kernel.h"
+#include "compile/plan/place_slices.h"
+#include "compile/plan/place_values.h"
+#include "ir/ops/control_flow.h"
+#include "ir/ops/move.h"
+#include "ir/ops/region.h"
+#include "ir/symbols.h"
 
 namespace camshaft {
 

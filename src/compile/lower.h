@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "camshaft/cancellation.h"
-#include "compile/plan.h"
+#include "compile/plan/plan.h"
 
 namespace camshaft {
 

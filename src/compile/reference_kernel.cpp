@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "compile/backend.h"
-#include "graph/symbols.h"
+#include "ir/symbols.h"
 
 namespace camshaft {
 

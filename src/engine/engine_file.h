@@ -9,9 +9,9 @@
 
 #include "base/mapped_file.h"
 #include "camshaft/profile.h"
+#include "compile/constants/packed_constants.h"
 #include "compile/explanation.h"
-#include "compile/packed_constants.h"
-#include "graph/graph.h"
+#include "ir/graph.h"
 
 namespace camshaft {
 

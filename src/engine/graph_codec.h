@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine_format_generated.h"
-#include "graph/graph.h"
+#include "ir/graph.h"
 
 namespace camshaft {
 

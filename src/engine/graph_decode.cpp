@@ -4,8 +4,8 @@
 #include <unordered_set>
 
 #include "engine/graph_codec.h"
-#include "graph/container_type.h"
-#include "ops/operators.h"
+#include "ir/container_type.h"
+#include "ir/ops/operators.h"
 
 namespace camshaft {
 

@@ -4,13 +4,13 @@
 
 #include <cmath>
 
+#include "ir/ops/contract.h"
+#include "ir/ops/generate.h"
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/reduce.h"
+#include "ir/ops/rotary_embedding.h"
 #include "onnx/generators.h"
-#include "ops/contract.h"
-#include "ops/generate.h"
-#include "ops/move.h"
-#include "ops/pointwise.h"
-#include "ops/reduce.h"
-#include "ops/rotary_embedding.h"
 
 namespace camshaft::onnx {
 

@@ -6,10 +6,10 @@
 #include <optional>
 #include <set>
 
+#include "ir/ops/control_flow.h"
 #include "onnx/node_order.h"
 #include "onnx/quote.h"
 #include "onnx/subgraphs.h"
-#include "ops/control_flow.h"
 
 namespace camshaft::onnx {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ops/cost.h"
-#include "ops/generate.h"
-#include "ops/move.h"
-#include "ops/pointwise.h"
+#include "ir/ops/cost.h"
+#include "ir/ops/generate.h"
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
 
 namespace camshaft::onnx {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "graph/graph.h"
+#include "ir/graph.h"
 
 namespace camshaft::onnx {
 

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
 #include "onnx/quote.h"
 #include "onnx/size_fractions.h"
 #include "onnx/to_tensor.h"
-#include "ops/move.h"
-#include "ops/pointwise.h"
 
 namespace camshaft::onnx {
 

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "camshaft/error.h"
-#include "graph/graph.h"
+#include "ir/graph.h"
+#include "ir/ops/scalar_function.h"
 #include "onnx/constant_finder.h"
 #include "onnx/declared_type.h"
 #include "onnx/proto.h"
 #include "onnx/tensor_data.h"
-#include "ops/scalar_function.h"
 
 namespace camshaft::onnx {
 

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "camshaft/error.h"
-#include "graph/container_type.h"
-#include "graph/limits.h"
+#include "ir/container_type.h"
+#include "ir/limits.h"
 #include "onnx/onnx_dtype.h"
 
 namespace camshaft::onnx {

@@ -4,7 +4,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "graph/op.h"
+#include "ir/op.h"
 #include "onnx/proto.h"
 
 namespace camshaft::onnx {

@@ -6,10 +6,10 @@
 #include <cctype>
 #include <map>
 
+#include "ir/ops/contract.h"
+#include "ir/ops/move.h"
+#include "ir/ops/reduce.h"
 #include "onnx/generators.h"
-#include "ops/contract.h"
-#include "ops/move.h"
-#include "ops/reduce.h"
 
 namespace camshaft::onnx {
 

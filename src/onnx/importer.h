@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/graph.h"
+#include "ir/graph.h"
 #include "onnx/proto.h"
 
 namespace camshaft::onnx {

@@ -1,8 +1,8 @@
 // What the converters of ai.onnx.ml share.
 #pragma once
 
+#include "ir/ops/score_transform.h"
 #include "onnx/converters.h"
-#include "ops/score_transform.h"
 
 namespace camshaft::onnx {
 

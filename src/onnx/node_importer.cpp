@@ -4,7 +4,8 @@
 
 #include <algorithm>
 
-#include "graph/symbols.h"
+#include "ir/ops/generate.h"
+#include "ir/symbols.h"
 #include "onnx/branch_cases.h"
 #include "onnx/converters.h"
 #include "onnx/missing_operators.h"
@@ -12,7 +13,6 @@
 #include "onnx/quote.h"
 #include "onnx/subgraphs.h"
 #include "onnx/to_tensor.h"
-#include "ops/generate.h"
 
 namespace camshaft::onnx {
 

@@ -4,12 +4,12 @@
 #include <cmath>
 #include <numbers>
 
+#include "ir/ops/generate.h"
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/reduce.h"
 #include "onnx/activations.h"
 #include "onnx/converters.h"
-#include "ops/generate.h"
-#include "ops/move.h"
-#include "ops/pointwise.h"
-#include "ops/reduce.h"
 
 namespace camshaft::onnx {
 

@@ -3,17 +3,17 @@
 
 #include <cmath>
 
+#include "ir/ops/contract.h"
+#include "ir/ops/linear_attention.h"
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/reduce.h"
 #include "onnx/activations.h"
 #include "onnx/attention.h"
 #include "onnx/converters.h"
 #include "onnx/generators.h"
 #include "onnx/onnx_dtype.h"
 #include "onnx/quote.h"
-#include "ops/contract.h"
-#include "ops/linear_attention.h"
-#include "ops/move.h"
-#include "ops/pointwise.h"
-#include "ops/reduce.h"
 
 namespace camshaft::onnx {
 

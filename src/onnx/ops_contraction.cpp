@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
+#include "ir/ops/contract.h"
+#include "ir/ops/move.h"
+#include "ir/ops/spatial.h"
 #include "onnx/converters.h"
 #include "onnx/einsum.h"
 #include "onnx/matmul.h"
 #include "onnx/spatial.h"
-#include "ops/contract.h"
-#include "ops/move.h"
-#include "ops/spatial.h"
 
 namespace camshaft::onnx {
 

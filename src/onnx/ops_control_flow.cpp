@@ -1,12 +1,12 @@
 // If and Loop.
 #include <fmt/format.h>
 
-#include "graph/container_type.h"
+#include "ir/container_type.h"
+#include "ir/ops/control_flow.h"
+#include "ir/ops/optional.h"
 #include "onnx/branch_cases.h"
 #include "onnx/converters.h"
 #include "onnx/subgraphs.h"
-#include "ops/control_flow.h"
-#include "ops/optional.h"
 
 namespace camshaft::onnx {
 

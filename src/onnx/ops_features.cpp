@@ -3,13 +3,13 @@
 
 #include <cmath>
 
+#include "ir/ops/elements.h"
+#include "ir/ops/lookup.h"
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/reduce.h"
 #include "onnx/machine_learning.h"
 #include "onnx/quote.h"
-#include "ops/elements.h"
-#include "ops/lookup.h"
-#include "ops/move.h"
-#include "ops/pointwise.h"
-#include "ops/reduce.h"
 
 namespace camshaft::onnx {
 

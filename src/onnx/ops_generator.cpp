@@ -3,13 +3,13 @@
 
 #include <numeric>
 
+#include "ir/ops/generate.h"
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
 #include "onnx/converters.h"
 #include "onnx/generators.h"
 #include "onnx/onnx_dtype.h"
 #include "onnx/to_tensor.h"
-#include "ops/generate.h"
-#include "ops/move.h"
-#include "ops/pointwise.h"
 
 namespace camshaft::onnx {
 

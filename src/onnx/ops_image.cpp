@@ -1,9 +1,9 @@
 // Encoded pictures.
 #include <fmt/format.h>
 
+#include "ir/ops/image_decoder.h"
 #include "onnx/converters.h"
 #include "onnx/quote.h"
-#include "ops/image_decoder.h"
 
 namespace camshaft::onnx {
 

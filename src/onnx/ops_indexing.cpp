@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/ops/dynamic.h"
+#include "ir/ops/generate.h"
+#include "ir/ops/move.h"
+#include "ir/ops/slice_bounds.h"
 #include "onnx/converters.h"
-#include "ops/dynamic.h"
-#include "ops/generate.h"
-#include "ops/move.h"
-#include "ops/slice_bounds.h"
 
 namespace camshaft::onnx {
 

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
+#include "ir/ops/contract.h"
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/reduce.h"
+#include "ir/ops/support_vectors.h"
 #include "onnx/machine_learning.h"
 #include "onnx/quote.h"
-#include "ops/contract.h"
-#include "ops/move.h"
-#include "ops/pointwise.h"
-#include "ops/reduce.h"
-#include "ops/support_vectors.h"
 
 namespace camshaft::onnx {
 

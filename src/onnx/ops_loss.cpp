@@ -1,10 +1,10 @@
 // Losses, lowered to gathers, pointwise operators and reductions.
 #include <fmt/format.h>
 
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/reduce.h"
 #include "onnx/converters.h"
-#include "ops/move.h"
-#include "ops/pointwise.h"
-#include "ops/reduce.h"
 
 namespace camshaft::onnx {
 

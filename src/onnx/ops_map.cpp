@@ -1,14 +1,14 @@
 // Maps of ai.onnx.ml: made of the scores of a classifier, or taken apart to features.
 #include <fmt/format.h>
 
-#include "graph/container_type.h"
+#include "ir/container_type.h"
+#include "ir/ops/generate.h"
+#include "ir/ops/lookup.h"
+#include "ir/ops/map.h"
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
 #include "onnx/machine_learning.h"
 #include "onnx/quote.h"
-#include "ops/generate.h"
-#include "ops/lookup.h"
-#include "ops/map.h"
-#include "ops/move.h"
-#include "ops/pointwise.h"
 
 namespace camshaft::onnx {
 

@@ -4,14 +4,14 @@
 
 #include <utility>
 
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/reduce.h"
 #include "onnx/activations.h"
 #include "onnx/attention.h"
 #include "onnx/converters.h"
 #include "onnx/grid_sample.h"
 #include "onnx/normalization.h"
-#include "ops/move.h"
-#include "ops/pointwise.h"
-#include "ops/reduce.h"
 
 namespace camshaft::onnx {
 

@@ -4,14 +4,14 @@
 
 #include <algorithm>
 
+#include "ir/ops/contract.h"
+#include "ir/ops/generate.h"
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/reduce.h"
 #include "onnx/attention.h"
 #include "onnx/converters.h"
 #include "onnx/generators.h"
-#include "ops/contract.h"
-#include "ops/generate.h"
-#include "ops/move.h"
-#include "ops/pointwise.h"
-#include "ops/reduce.h"
 
 namespace camshaft::onnx {
 

@@ -6,13 +6,13 @@
 #include <limits>
 #include <numeric>
 
+#include "ir/ops/contract.h"
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/reduce.h"
 #include "onnx/activations.h"
 #include "onnx/converters.h"
 #include "onnx/quote.h"
-#include "ops/contract.h"
-#include "ops/move.h"
-#include "ops/pointwise.h"
-#include "ops/reduce.h"
 
 namespace camshaft::onnx {
 

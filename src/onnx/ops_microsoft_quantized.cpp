@@ -7,14 +7,14 @@
 
 #include <algorithm>
 
+#include "ir/ops/contract.h"
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/reduce.h"
 #include "onnx/converters.h"
 #include "onnx/quantization.h"
 #include "onnx/quantized_product.h"
 #include "onnx/spatial.h"
-#include "ops/contract.h"
-#include "ops/move.h"
-#include "ops/pointwise.h"
-#include "ops/reduce.h"
 
 namespace camshaft::onnx {
 

@@ -2,14 +2,14 @@
 // https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 #include <fmt/format.h>
 
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
 #include "onnx/attention.h"
 #include "onnx/converters.h"
 #include "onnx/generators.h"
 #include "onnx/quantization.h"
 #include "onnx/quantized_product.h"
 #include "onnx/recurrent.h"
-#include "ops/move.h"
-#include "ops/pointwise.h"
 
 namespace camshaft::onnx {
 

@@ -6,11 +6,11 @@
 
 #include <array>
 
+#include "ir/ops/contract.h"
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
 #include "onnx/converters.h"
 #include "onnx/quantization.h"
-#include "ops/contract.h"
-#include "ops/move.h"
-#include "ops/pointwise.h"
 
 namespace camshaft::onnx {
 

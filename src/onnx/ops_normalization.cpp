@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/reduce.h"
 #include "onnx/converters.h"
 #include "onnx/normalization.h"
-#include "ops/move.h"
-#include "ops/pointwise.h"
-#include "ops/reduce.h"
 
 namespace camshaft::onnx {
 

@@ -1,9 +1,9 @@
 // Values that may be missing.
 #include <fmt/format.h>
 
-#include "graph/container_type.h"
+#include "ir/container_type.h"
+#include "ir/ops/optional.h"
 #include "onnx/converters.h"
-#include "ops/optional.h"
 
 namespace camshaft::onnx {
 

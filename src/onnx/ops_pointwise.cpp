@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <iterator>
 
-#include "graph/symbols.h"
+#include "ir/ops/generate.h"
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
+#include "ir/symbols.h"
 #include "onnx/converters.h"
 #include "onnx/onnx_dtype.h"
-#include "ops/generate.h"
-#include "ops/move.h"
-#include "ops/pointwise.h"
 
 namespace camshaft::onnx {
 

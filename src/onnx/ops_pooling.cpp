@@ -1,13 +1,13 @@
 // Poolings.
 #include <fmt/format.h>
 
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/reduce.h"
+#include "ir/ops/spatial.h"
+#include "ir/ops/window_ops.h"
 #include "onnx/converters.h"
 #include "onnx/spatial.h"
-#include "ops/move.h"
-#include "ops/pointwise.h"
-#include "ops/reduce.h"
-#include "ops/spatial.h"
-#include "ops/window_ops.h"
 
 namespace camshaft::onnx {
 

@@ -1,12 +1,12 @@
 // Quantisation, and products of quantised tensors.
 #include <fmt/format.h>
 
+#include "ir/ops/pointwise.h"
+#include "ir/ops/quantized.h"
 #include "onnx/converters.h"
 #include "onnx/onnx_dtype.h"
 #include "onnx/quantization.h"
 #include "onnx/quantized_product.h"
-#include "ops/pointwise.h"
-#include "ops/quantized.h"
 
 namespace camshaft::onnx {
 

@@ -4,11 +4,11 @@
 #include <bit>
 
 #include "base/hash.h"
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/random.h"
 #include "onnx/converters.h"
 #include "onnx/onnx_dtype.h"
-#include "ops/move.h"
-#include "ops/pointwise.h"
-#include "ops/random.h"
 
 namespace camshaft::onnx {
 

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <cctype>
 
+#include "ir/ops/move.h"
+#include "ir/ops/recurrent.h"
+#include "ir/ops/recurrent_activation.h"
 #include "onnx/converters.h"
 #include "onnx/quote.h"
 #include "onnx/recurrent.h"
-#include "ops/move.h"
-#include "ops/recurrent.h"
-#include "ops/recurrent_activation.h"
 
 namespace camshaft::onnx {
 

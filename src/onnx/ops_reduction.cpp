@@ -5,12 +5,12 @@
 #include <limits>
 #include <numeric>
 
+#include "ir/ops/dynamic.h"
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/reduce.h"
 #include "onnx/converters.h"
 #include "onnx/generators.h"
-#include "ops/dynamic.h"
-#include "ops/move.h"
-#include "ops/pointwise.h"
-#include "ops/reduce.h"
 
 namespace camshaft::onnx {
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "ir/ops/dynamic.h"
 #include "onnx/converters.h"
-#include "ops/dynamic.h"
 
 namespace camshaft::onnx {
 

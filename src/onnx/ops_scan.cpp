@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "ir/ops/scan.h"
 #include "onnx/converters.h"
-#include "ops/scan.h"
 
 namespace camshaft::onnx {
 

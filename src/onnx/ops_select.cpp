@@ -3,11 +3,11 @@
 
 #include <string>
 
+#include "ir/ops/index.h"
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/select.h"
 #include "onnx/converters.h"
-#include "ops/index.h"
-#include "ops/move.h"
-#include "ops/pointwise.h"
-#include "ops/select.h"
 
 namespace camshaft::onnx {
 

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "graph/container_type.h"
+#include "ir/container_type.h"
+#include "ir/ops/move.h"
+#include "ir/ops/sequence.h"
 #include "onnx/converters.h"
 #include "onnx/onnx_dtype.h"
-#include "ops/move.h"
-#include "ops/sequence.h"
 
 namespace camshaft::onnx {
 

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
-#include "graph/limits.h"
+#include "ir/limits.h"
+#include "ir/ops/control_flow.h"
+#include "ir/ops/dynamic.h"
+#include "ir/ops/generate.h"
+#include "ir/ops/move.h"
+#include "ir/ops/select.h"
 #include "onnx/converters.h"
-#include "ops/control_flow.h"
-#include "ops/dynamic.h"
-#include "ops/generate.h"
-#include "ops/move.h"
-#include "ops/select.h"
 
 namespace camshaft::onnx {
 

@@ -3,12 +3,12 @@
 
 #include <numbers>
 
+#include "ir/ops/generate.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/signal.h"
 #include "onnx/converters.h"
 #include "onnx/generators.h"
 #include "onnx/onnx_dtype.h"
-#include "ops/generate.h"
-#include "ops/pointwise.h"
-#include "ops/signal.h"
 
 namespace camshaft::onnx {
 

@@ -5,12 +5,12 @@
 #include <numeric>
 
 #include "base/thread_pool.h"
+#include "ir/ops/elements.h"
+#include "ir/ops/lookup.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/strings.h"
 #include "onnx/machine_learning.h"
 #include "onnx/quote.h"
-#include "ops/elements.h"
-#include "ops/lookup.h"
-#include "ops/pointwise.h"
-#include "ops/strings.h"
 
 namespace camshaft::onnx {
 

@@ -7,10 +7,10 @@
 #include <map>
 #include <unordered_map>
 
+#include "ir/ops/move.h"
+#include "ir/ops/tree_ensemble.h"
 #include "onnx/machine_learning.h"
 #include "onnx/quote.h"
-#include "ops/move.h"
-#include "ops/tree_ensemble.h"
 
 namespace camshaft::onnx {
 

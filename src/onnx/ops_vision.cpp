@@ -3,19 +3,19 @@
 
 #include <string>
 
-#include "graph/limits.h"
+#include "ir/limits.h"
+#include "ir/ops/contract.h"
+#include "ir/ops/dynamic.h"
+#include "ir/ops/generate.h"
+#include "ir/ops/index.h"
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/sample.h"
+#include "ir/ops/window_ops.h"
 #include "onnx/converters.h"
 #include "onnx/generators.h"
 #include "onnx/grid_sample.h"
 #include "onnx/spatial.h"
-#include "ops/contract.h"
-#include "ops/dynamic.h"
-#include "ops/generate.h"
-#include "ops/index.h"
-#include "ops/move.h"
-#include "ops/pointwise.h"
-#include "ops/sample.h"
-#include "ops/window_ops.h"
 
 namespace camshaft::onnx {
 

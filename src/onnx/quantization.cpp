@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "ops/move.h"
-#include "ops/pointwise.h"
-#include "ops/quantized.h"
-#include "ops/shape_rules.h"
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/quantized.h"
+#include "ir/ops/shape_rules.h"
 
 namespace camshaft::onnx {
 

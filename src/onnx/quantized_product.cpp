@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "ir/ops/contract.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/quantized.h"
+#include "ir/ops/shape_rules.h"
 #include "onnx/matmul.h"
 #include "onnx/quantization.h"
 #include "onnx/spatial.h"
-#include "ops/contract.h"
-#include "ops/pointwise.h"
-#include "ops/quantized.h"
-#include "ops/shape_rules.h"
 
 namespace camshaft::onnx {
 

@@ -1,8 +1,8 @@
 // Recurrent layers, for the converters of several groups.
 #pragma once
 
+#include "ir/ops/recurrent.h"
 #include "onnx/convert_context.h"
-#include "ops/recurrent.h"
 
 namespace camshaft::onnx {
 

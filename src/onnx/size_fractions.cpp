@@ -5,8 +5,8 @@
 #include <unordered_map>
 
 #include "camshaft/error.h"
-#include "ops/move.h"
-#include "ops/pointwise.h"
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
 
 namespace camshaft::onnx {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ops/spatial.h"
+#include "ir/ops/spatial.h"
 
 namespace camshaft::onnx {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "graph/symbols.h"
+#include "ir/symbols.h"
 #include "onnx/quote.h"
 
 namespace camshaft::onnx {

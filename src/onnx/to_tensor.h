@@ -1,7 +1,7 @@
 // From the file's bytes to the graph's tensors.
 #pragma once
 
-#include "graph/tensor.h"
+#include "ir/tensor.h"
 #include "onnx/tensor_data.h"
 
 namespace camshaft::onnx {

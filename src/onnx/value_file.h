@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "graph/tensor.h"
+#include "ir/tensor.h"
 #include "onnx/proto.h"
 
 namespace camshaft::onnx {

@@ -8,8 +8,8 @@
 
 #include "base/thread_pool.h"
 #include "camshaft/cancellation.h"
-#include "graph/graph.h"
-#include "ops/contract.h"
+#include "ir/graph.h"
+#include "ir/ops/contract.h"
 
 namespace camshaft {
 

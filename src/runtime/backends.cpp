@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "cpu/backend.h"
-#include "cuda/backend.h"
+#include "backends/cpu/backend.h"
+#include "backends/cuda/backend.h"
 
 namespace camshaft {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "compile/plan.h"
+#include "compile/plan/plan.h"
 
 namespace camshaft {
 

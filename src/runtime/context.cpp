@@ -6,8 +6,8 @@
 #include <system_error>
 
 #include "base/out_of_memory.h"
-#include "graph/container_type.h"
-#include "ops/evaluate.h"
+#include "ir/container_type.h"
+#include "ir/ops/evaluate.h"
 #include "runtime/context_impl.h"
 #include "runtime/tensor_view.h"
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <map>
 
-#include "compile/bound_plan.h"
 #include "compile/lower.h"
-#include "compile/place_values.h"
+#include "compile/plan/bound_plan.h"
+#include "compile/plan/place_values.h"
 #include "engine/damaged.h"
 #include "engine/engine_file.h"
-#include "graph/symbols.h"
-#include "ops/evaluate.h"
+#include "ir/ops/evaluate.h"
+#include "ir/symbols.h"
 #include "runtime/backends.h"
 #include "runtime/context_impl.h"
 #include "runtime/engine_impl.h"

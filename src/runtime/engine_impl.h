@@ -10,7 +10,7 @@
 #include "camshaft/engine.h"
 #include "compile/backend.h"
 #include "compile/explanation.h"
-#include "compile/plan.h"
+#include "compile/plan/plan.h"
 
 namespace camshaft {
 

@@ -11,7 +11,7 @@
 #include "camshaft/cancellation.h"
 #include "camshaft/profiler.h"
 #include "camshaft/tensor.h"
-#include "compile/bound_plan.h"
+#include "compile/plan/bound_plan.h"
 #include "runtime/caller_memory.h"
 #include "runtime/recorded_steps.h"
 

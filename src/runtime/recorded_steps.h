@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "compile/bound_plan.h"
+#include "compile/plan/bound_plan.h"
 
 namespace camshaft {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "camshaft/tensor.h"
-#include "graph/tensor.h"
+#include "ir/tensor.h"
 
 namespace camshaft {
 

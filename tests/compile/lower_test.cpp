@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "compile/fake_backend.h"
-#include "graph/text.h"
-#include "ops/operators.h"
+#include "ir/ops/operators.h"
+#include "ir/text.h"
 
 namespace camshaft {
 namespace {

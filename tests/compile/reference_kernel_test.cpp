@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "compile/fake_backend.h"
-#include "graph/text.h"
-#include "ops/evaluate.h"
-#include "ops/operators.h"
-#include "ops/random_tensor.h"
+#include "ir/ops/evaluate.h"
+#include "ir/ops/operators.h"
+#include "ir/ops/random_tensor.h"
+#include "ir/text.h"
 
 namespace camshaft {
 namespace {

@@ -20,7 +20,7 @@
 #include <map>
 #include <optional>
 
-#include "build/verification.h"
+#include "builder/verification.h"
 #include "camshaft/builder.h"
 #include "camshaft/error.h"
 #include "onnx/proto_reader.h"

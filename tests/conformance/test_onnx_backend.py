@@ -74,7 +74,7 @@ def test_enough_node_tests_pass(outcomes):
 
 
 def test_what_passes_on_the_cpu_passes_on_the_emulated_gpu(outcomes, tmp_path):
-    if not (BUILD / "tests/cuda/emulator/lib/libcuda.so.1").exists():
+    if not (BUILD / "tests/backends/cuda/emulator/lib/libcuda.so.1").exists():
         pytest.skip("the emulated GPU is not built")
     environment = {**os.environ, "CAMSHAFT_BUILD": str(BUILD), "CAMSHAFT_TEST_DEVICE": "cuda"}
     found = run_cases("node", tmp_path / "report.tsv", [EMULATE_GPU], env=environment)

@@ -19,11 +19,11 @@
 #include <sstream>
 
 #include "base/thread_pool.h"
-#include "build/verification.h"
+#include "builder/verification.h"
 #include "camshaft/builder.h"
 #include "camshaft/error.h"
+#include "ir/ops/evaluate.h"
 #include "onnx/importer.h"
-#include "ops/evaluate.h"
 #include "tools/npy.h"
 #include "tools/npz.h"
 

@@ -7,7 +7,7 @@
 
 #include "camshaft/error.h"
 #include "engine/container.h"
-#include "ops/operators.h"
+#include "ir/ops/operators.h"
 
 namespace camshaft {
 namespace {

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/memory_limit.h"
-#include "build/sample_inputs.h"
+#include "builder/sample_inputs.h"
 #include "camshaft/context.h"
 #include "camshaft/error.h"
 #include "runtime/engine_impl.h"

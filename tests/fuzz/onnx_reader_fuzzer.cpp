@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "build/compile_graph.h"
+#include "builder/compile_graph.h"
 #include "camshaft/error.h"
 #include "fuzz/limits.h"
 #include "fuzz/model_mutator.h"
@@ -12,7 +12,7 @@
 #include "onnx/proto_reader.h"
 #include "onnx/proto_writer.h"
 #include "optimize/pipeline.h"
-#include "optimize/widen_halves.h"
+#include "optimize/precision/widen_halves.h"
 #include "runtime/backends.h"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);

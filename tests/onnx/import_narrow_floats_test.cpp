@@ -1,8 +1,8 @@
 // Operators that are lowered to several steps keep f32 between them: f16 overflows at 65504.
 #include <cmath>
 
+#include "ir/ops/pointwise.h"
 #include "onnx/import_test_util.h"
-#include "ops/pointwise.h"
 
 namespace camshaft::onnx::testing {
 namespace {

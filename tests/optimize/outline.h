@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "graph/graph.h"
-#include "ops/region.h"
+#include "ir/graph.h"
+#include "ir/ops/region.h"
 
 namespace camshaft {
 

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/text.h"
-#include "graph/verify.h"
-#include "ops/operators.h"
+#include "ir/ops/operators.h"
+#include "ir/text.h"
+#include "ir/verify.h"
 #include "optimize/pass.h"
 
 namespace camshaft {

@@ -14,7 +14,7 @@ import onnx
 from onnx import TensorProto, helper
 
 MODULE = BINARY.parent.parent / "python"
-EMULATOR = BINARY.parent.parent / "tests/cuda/emulator/lib/libcuda.so.1"
+EMULATOR = BINARY.parent.parent / "tests/backends/cuda/emulator/lib/libcuda.so.1"
 sys.path.insert(0, str(MODULE))
 module = pytest.importorskip("camshaft", reason="the Python module was not built: no Python headers")
 

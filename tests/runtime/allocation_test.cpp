@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdlib>
 
-#include "ops/random_tensor.h"
+#include "ir/ops/random_tensor.h"
 #include "runtime/support.h"
 
 #if defined(CAMSHAFT_SANITIZED)

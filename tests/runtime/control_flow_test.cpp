@@ -1,5 +1,5 @@
 // Branches and loops through the optimiser, an engine file and a run.
-#include "ops/control_flow.h"
+#include "ir/ops/control_flow.h"
 
 #include <gtest/gtest.h>
 

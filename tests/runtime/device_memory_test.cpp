@@ -5,13 +5,13 @@
 #include <array>
 #include <thread>
 
+#include "backends/cuda/driver/device.h"
+#include "backends/cuda/driver/memory.h"
+#include "backends/cuda/driver/recording.h"
+#include "backends/cuda/driver/stream.h"
+#include "backends/cuda/libraries/libraries.h"
 #include "camshaft/profiler.h"
-#include "cuda/device.h"
-#include "cuda/libraries.h"
-#include "cuda/memory.h"
-#include "cuda/recording.h"
-#include "cuda/stream.h"
-#include "ops/random_tensor.h"
+#include "ir/ops/random_tensor.h"
 #include "runtime/recorded_steps.h"
 #include "runtime/support.h"
 

@@ -7,9 +7,9 @@
 #include <iterator>
 
 #include "base/temporary_folder.h"
-#include "build/sample_inputs.h"
+#include "builder/sample_inputs.h"
 #include "engine/container.h"
-#include "ops/random_tensor.h"
+#include "ir/ops/random_tensor.h"
 #include "runtime/engine_impl.h"
 #include "runtime/support.h"
 

@@ -7,14 +7,14 @@
 #include <cstdlib>
 
 #include "camshaft/error.h"
-#include "ops/contract.h"
-#include "ops/generate.h"
-#include "ops/move.h"
-#include "ops/pointwise.h"
-#include "ops/random_tensor.h"
-#include "ops/reduce.h"
-#include "ops/region.h"
-#include "ops/resize.h"
+#include "ir/ops/contract.h"
+#include "ir/ops/generate.h"
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/random_tensor.h"
+#include "ir/ops/reduce.h"
+#include "ir/ops/region.h"
+#include "ir/ops/resize.h"
 #include "runtime/support.h"
 
 namespace camshaft {

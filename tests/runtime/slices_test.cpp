@@ -6,11 +6,11 @@
 #include <cstdlib>
 #include <limits>
 
+#include "backends/cpu/each_target.h"
 #include "camshaft/error.h"
-#include "cpu/each_target.h"
-#include "ops/random_tensor.h"
-#include "optimize/fuse.h"
-#include "optimize/nest_concats.h"
+#include "ir/ops/random_tensor.h"
+#include "optimize/fuse/fuse.h"
+#include "optimize/layout/nest_concats.h"
 #include "runtime/engine_impl.h"
 #include "runtime/support.h"
 

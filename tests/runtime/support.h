@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "build/compile_graph.h"
+#include "builder/compile_graph.h"
 #include "camshaft/context.h"
 #include "camshaft/engine.h"
-#include "graph/text.h"
-#include "ops/evaluate.h"
-#include "ops/operators.h"
+#include "ir/ops/evaluate.h"
+#include "ir/ops/operators.h"
+#include "ir/text.h"
 #include "runtime/backends.h"
 #include "runtime/tensor_view.h"
 

@@ -12,7 +12,7 @@ from camshaft_cli import BINARY, ROOT
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-EMULATOR = BINARY.parent.parent / "tests/cuda/emulator/lib/libcuda.so.1"
+EMULATOR = BINARY.parent.parent / "tests/backends/cuda/emulator/lib/libcuda.so.1"
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from camshaft_cli import BINARY, ROOT, worst_error
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-EMULATOR = BINARY.parent.parent / "tests/cuda/emulator/lib/libcuda.so.1"
+EMULATOR = BINARY.parent.parent / "tests/backends/cuda/emulator/lib/libcuda.so.1"
 TOLERANCES = {"": 1e-4, "--tf32": 1e-2, "--fp16": 2e-2, "--bf16": 1e-1}
 
 

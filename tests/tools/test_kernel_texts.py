@@ -12,7 +12,7 @@ import pytest
 from camshaft_cli import BINARY, ROOT
 from catalog import EVERY
 
-EMULATOR = BINARY.parent.parent / "tests/cuda/emulator/lib/libcuda.so.1"
+EMULATOR = BINARY.parent.parent / "tests/backends/cuda/emulator/lib/libcuda.so.1"
 QUICK = {
     ("tv_mobilenet_v2", "fp16", 90),
     ("tv_mobilenet_v2", "fp16", 100),

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 BUILD = BINARY.parent.parent
 LISTENER = BUILD / "tests/libnvtx_listener.so"
-EMULATOR = BUILD / "tests/cuda/emulator/lib/libcuda.so.1"
+EMULATOR = BUILD / "tests/backends/cuda/emulator/lib/libcuda.so.1"
 
 
 @pytest.fixture(scope="module")

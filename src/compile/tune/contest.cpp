@@ -8,7 +8,7 @@
 #include <cstring>
 #include <optional>
 
-#include "compile/bound_plan.h"
+#include "compile/plan/bound_plan.h"
 #include "compile/tune/device_contest.h"
 
 namespace camshaft {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/float_types.h"
-#include "compile/bound_plan.h"
+#include "compile/plan/bound_plan.h"
 
 namespace camshaft {
 

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <optional>
 
-#include "compile/bound_plan.h"
+#include "compile/plan/bound_plan.h"
 
 namespace camshaft {
 

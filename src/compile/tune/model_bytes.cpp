@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "compile/bound_plan.h"
 #include "compile/lower.h"
+#include "compile/plan/bound_plan.h"
 #include "compile/tune/contestant.h"
 
 namespace camshaft {

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/hash.h"
-#include "ops/region.h"
+#include "ir/ops/region.h"
 
 namespace camshaft {
 

@@ -8,8 +8,8 @@
 
 #include "compile/tune/contest.h"
 #include "compile/tune/model_bytes.h"
-#include "graph/text.h"
-#include "ops/operators.h"
+#include "ir/ops/operators.h"
+#include "ir/text.h"
 
 namespace camshaft {
 namespace {

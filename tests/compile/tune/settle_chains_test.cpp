@@ -8,9 +8,9 @@
 
 #include "compile/chain.h"
 #include "compile/tune/problem.h"
-#include "graph/text.h"
-#include "graph/verify.h"
-#include "ops/operators.h"
+#include "ir/ops/operators.h"
+#include "ir/text.h"
+#include "ir/verify.h"
 
 namespace camshaft {
 namespace {

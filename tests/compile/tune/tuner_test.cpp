@@ -8,8 +8,8 @@
 #include <chrono>
 
 #include "compile/tune/problem.h"
-#include "graph/text.h"
-#include "ops/operators.h"
+#include "ir/ops/operators.h"
+#include "ir/text.h"
 
 namespace camshaft {
 namespace {

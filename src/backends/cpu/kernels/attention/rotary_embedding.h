@@ -1,0 +1,32 @@
+// Rotary position embeddings of f32 rows, read through strides.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/cpu/kernels/move/strided.h"
+#include "base/thread_pool.h"
+
+namespace camshaft::cpu {
+
+/// Where a pair's angles are in a row of a table: from its first to its second, and from pair to pair.
+struct RotaryTable {
+  int64_t second = 0, pair = 1;
+};
+
+/// y[a] = x[a] cosine[a] - x[b] sine[a] and y[b] = x[b] cosine[b] + x[a] sine[b] for the pairs (a, b) of the first
+/// `rotated` elements of each row; the others are copied. Pair i is 2i and 2i + 1 where they are `interleaved`, else i
+/// and i + rotated/2.
+struct Rotary {
+  enum Operand : size_t { in_x, in_cosine, in_sine, out_y, operand_count };
+  StridedSpace rows;  ///< with strides of all Operands
+  int64_t width = 0, rotated = 0;
+  bool interleaved = false;
+  RotaryTable cosine, sine;
+
+  /// Joins axes where it can. Call it once, before run().
+  void prepare();
+  /// y must not overlap the operands.
+  void run(ThreadPool& pool, const float* x, const float* cosines, const float* sines, float* y) const;
+};
+
+}  // namespace camshaft::cpu

@@ -1,0 +1,112 @@
+// Products of 8-bit matrices with exact sums in i32: C[m, n] = finish(Σ_k (a[m, k] - a_zero) · (b[k, n] - b_zero)).
+//
+// The weights are packed once, in quads of K: what `vpdpbusd` multiplies and adds up in one step. It takes unsigned
+// numbers from one operand and signed ones from the other, so A is used as u8 and B as i8: the other kinds are moved by
+// 128, their zero points with them. Zero points never touch the elements: with sums of rows and columns
+//
+//   Σ (a - za)(b - zb) = Σ a·b - zb·Σ a - za·Σ (b - zb).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/cpu/kernels/gemm/gemm.h"
+
+namespace camshaft {
+class ThreadPool;
+}
+
+namespace camshaft::cpu {
+
+/// Weights of a product, or of one for each of several groups. K is [tap, depth].
+struct Int8Weights {
+  int64_t groups = 1;
+  int64_t columns = 0;  ///< of a group
+  int64_t taps = 1, depth = 0;
+  /// How the model stores them: [k, column], or, otherwise, [group, column, depth, tap].
+  bool matrix = true;
+  PackedLayout layout;  ///< of one group's quads, 4 bytes for each float that the layout speaks of
+
+  int64_t k() const { return taps * depth; }
+  int64_t padded_columns() const { return layout.panels() * layout.width; }
+  /// 4-byte words of a group: its quads, then the sum of each column's stored bytes, up to padded_columns().
+  int64_t group_words() const { return layout.floats() + padded_columns(); }
+  int64_t bytes() const { return groups * group_words() * 4; }
+};
+
+/// With the layout of this machine.
+Int8Weights int8_weights(int64_t groups, int64_t columns, int64_t taps, int64_t depth, bool matrix);
+
+/// Packs weights as the model stores them into w.bytes() bytes. `flip`: they are u8.
+void pack_int8(const Int8Weights& w, const uint8_t* from, bool flip, std::byte* packed);
+/// The exact inverse.
+void unpack_int8(const Int8Weights& w, const std::byte* packed, bool flip, uint8_t* to);
+
+/// Where the rows of A come from: `taps` pieces of `depth` bytes, in the order of the weights, though they may be other
+/// pieces (lines of a kernel, say, and not its points).
+struct Int8Rows {
+  int64_t taps = 1, depth = 0;
+  /// A plain matrix, if `fill` is null: row m at base + m * row_stride.
+  const uint8_t* base = nullptr;
+  int64_t row_stride = 0;
+  /// Otherwise: writes the pointer of tap t of row row0 + r to pointers[t * stride + r].
+  void (*fill)(const void* context, int64_t row0, int64_t rows, const uint8_t** pointers, int64_t stride) = nullptr;
+  const void* context = nullptr;
+  bool flip = false;  ///< A is i8
+  /// kRoom bytes behind every piece can be read.
+  bool has_room = false;
+  static constexpr int64_t kRoom = 32;
+
+  /// Whether rows are read in place, and not copied first: their quads are those of the weights.
+  bool in_place() const { return !flip && depth % 4 == 0 && (taps == 1 || depth >= 16); }
+};
+
+/// What becomes of the sums.
+enum class Int8Result : uint8_t {
+  sums,    ///< i32 to C, or to blocks for `finish`
+  scaled,  ///< f32: sum · scale, then `epilogue`
+  steps,   ///< 8 bits: round(sum · scale) + zero, saturated
+};
+
+/// Called on a finished block of sums: element (row, column) of [row0, row0 + rows) x [col0, col0 + cols) is at
+/// block[(row - row0) * ld + column - col0].
+using SumsCallback = void (*)(void* context, const int32_t* block, int64_t ld, int64_t row0, int64_t rows, int64_t col0,
+                              int64_t cols);
+
+struct Int8Problem {
+  int64_t m = 0;
+  const Int8Weights* weights = nullptr;
+  const std::byte* packed = nullptr;  ///< one group's
+  Int8Rows rows;
+  /// padded_columns() of each: what sums begin with, and the zero points of the stored columns, or none where all are
+  /// 0.
+  const int32_t* begin = nullptr;
+  const int32_t* column_zeros = nullptr;
+  /// Where the rows' zero points differ: m of them, to be multiplied with the columns' sums.
+  const int32_t* row_zeros = nullptr;
+  const int32_t* row_zero_sums = nullptr;
+
+  Int8Result result = Int8Result::sums;
+  void* c = nullptr;  ///< elements of the result's type; null: sums go to `finish`
+  int64_t ldc = 0;
+  SumsCallback finish = nullptr;
+  void* finish_context = nullptr;
+  const float* scale = nullptr;  ///< of all columns, and as many more as a panel has
+  Epilogue epilogue;             ///< bias, residuals, activation and so on
+  int32_t zero = 0;              ///< of `steps`; small
+  bool is_signed = false;        ///< steps of i8
+  int64_t row0 = 0, col0 = 0;    ///< where in the result, C and the operands of the epilogue the product lies
+
+  bool gives_blocks() const { return result == Int8Result::sums && !c; }
+};
+
+/// Whether this machine multiplies quads in one instruction, for the instruction set in use.
+bool has_int8_dots();
+
+/// Computes the product on all threads. `dots`: by that instruction, or by products of 16 bits, which never saturate
+/// either. 64-byte aligned workspace of int8_workspace_bytes().
+void int8_gemm(const Int8Problem& problem, ThreadPool& pool, void* workspace, bool dots = has_int8_dots());
+/// `taps`: of the rows; `blocks`: Int8Problem::gives_blocks().
+int64_t int8_workspace_bytes(const Int8Weights& weights, int64_t m, int64_t taps, bool blocks, int threads);
+
+}  // namespace camshaft::cpu

@@ -1,0 +1,166 @@
+// The register tile of an 8-bit product: MR rows x NV vectors of sums, all of K. Included once per instruction set.
+#if defined(CAMSHAFT_CPU_INT8_TILE_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef CAMSHAFT_CPU_INT8_TILE_INL_H
+#undef CAMSHAFT_CPU_INT8_TILE_INL_H
+#else
+#define CAMSHAFT_CPU_INT8_TILE_INL_H
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstring>
+#include <type_traits>
+
+#include "backends/cpu/kernels/gemm/int8_tile.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace camshaft::cpu {
+namespace HWY_NAMESPACE {
+namespace int8 {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Tag = hn::ScalableTag<int32_t>;
+using Vec = hn::Vec<Tag>;
+HWY_INLINE constexpr int lanes() {
+  return static_cast<int>(HWY_LANES(int32_t));
+}
+
+// MR x NV sums, NV vectors of B and one or two of A: 32 registers, or 16. Products of 16 bits need B twice.
+#if HWY_TARGET <= HWY_AVX3
+inline constexpr int kVectors = 4;
+inline constexpr int kRows[kVectors] = {10, 10, 8, 6};
+inline constexpr int kPlainRows[kVectors] = {10, 8, 6, 4};
+#else
+inline constexpr int kVectors = 2;
+inline constexpr int kRows[kVectors] = {8, 6};
+inline constexpr int kPlainRows[kVectors] = {6, 4};
+#endif
+
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+
+// sum + the four products of each quad, u8 by i8. As text, because this Highway has no target with the instruction: who
+// calls it has asked the machine.
+HWY_INLINE Vec add_dots(Vec sum, Vec unsigned_quads, Vec signed_quads) {
+#if HWY_TARGET <= HWY_AVX3
+  asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(unsigned_quads.raw), "v"(signed_quads.raw));
+#else
+  asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum.raw) : "x"(unsigned_quads.raw), "x"(signed_quads.raw));
+#endif
+  return sum;
+}
+
+template <int MR, int NV>
+HWY_INLINE void step(const uint8_t* const (&a)[MR], int64_t k, const int32_t* HWY_RESTRICT b, Vec (&sum)[MR][NV],
+                     std::true_type /*dots*/) {
+  const Tag d;
+  Vec bv[NV];
+#pragma GCC unroll 16
+  for (int v = 0; v < NV; ++v) bv[v] = hn::LoadU(d, b + v * lanes());
+#pragma GCC unroll 16
+  for (int r = 0; r < MR; ++r) {
+    int32_t quad;
+    std::memcpy(&quad, a[r] + k, 4);
+    const Vec av = hn::Set(d, quad);
+#pragma GCC unroll 16
+    for (int v = 0; v < NV; ++v) sum[r][v] = add_dots(sum[r][v], av, bv[v]);
+  }
+}
+
+// Even and odd bytes as 16 bits each: `vpmaddubsw` would do both at once, but saturates at two products of 255 · 127.
+template <int MR, int NV>
+HWY_INLINE void step(const uint8_t* const (&a)[MR], int64_t k, const int32_t* HWY_RESTRICT b, Vec (&sum)[MR][NV],
+                     std::false_type /*dots*/) {
+  const Tag d;
+  const hn::Repartition<int16_t, Tag> d16;
+  const auto low_bytes = hn::Set(d16, int16_t{0xFF});
+  hn::Vec<decltype(d16)> even[NV], odd[NV];
+#pragma GCC unroll 16
+  for (int v = 0; v < NV; ++v) {
+    const auto both = hn::BitCast(d16, hn::LoadU(d, b + v * lanes()));
+    even[v] = hn::ShiftRight<8>(hn::ShiftLeft<8>(both));
+    odd[v] = hn::ShiftRight<8>(both);
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < MR; ++r) {
+    int32_t quad;
+    std::memcpy(&quad, a[r] + k, 4);
+    const auto both = hn::BitCast(d16, hn::Set(d, quad));
+    const auto a_even = hn::And(both, low_bytes);
+    const auto a_odd = hn::And(hn::ShiftRight<8>(both), low_bytes);
+    Vec unused = hn::Zero(d);
+#pragma GCC unroll 16
+    for (int v = 0; v < NV; ++v) {
+      sum[r][v] = hn::ReorderWidenMulAccumulate(d, a_even, even[v], sum[r][v], unused);
+      sum[r][v] = hn::ReorderWidenMulAccumulate(d, a_odd, odd[v], sum[r][v], unused);
+    }
+  }
+}
+
+#else
+
+template <int MR, int NV, bool kDots>
+HWY_INLINE void step(const uint8_t* const (&a)[MR], int64_t k, const int32_t* b, Vec (&sum)[MR][NV],
+                     std::bool_constant<kDots>) {
+  const Tag d;
+  HWY_ALIGN int32_t products[HWY_LANES(int32_t)];
+  for (int v = 0; v < NV; ++v) {
+    const auto* quads = reinterpret_cast<const int8_t*>(b + v * lanes());
+    for (int r = 0; r < MR; ++r) {
+      for (int i = 0; i < lanes(); ++i) {
+        products[i] = 0;
+        for (int q = 0; q < 4; ++q) products[i] += a[r][k + q] * quads[i * 4 + q];
+      }
+      sum[r][v] = hn::Add(sum[r][v], hn::Load(d, products));
+    }
+  }
+}
+
+#endif
+
+// `sums`: MR rows of NV vectors.
+template <bool kDots, int MR, int NV>
+HWY_NOINLINE void tile(const Int8TileArgs& t, int32_t* HWY_RESTRICT sums) {
+  const Tag d;
+  Vec sum[MR][NV];
+#pragma GCC unroll 16
+  for (int v = 0; v < NV; ++v) {
+    const Vec begin = hn::LoadU(d, t.begin + v * lanes());
+#pragma GCC unroll 16
+    for (int r = 0; r < MR; ++r) sum[r][v] = begin;
+  }
+  const int32_t* b = t.b;
+  const char* ahead = t.prefetch;
+  const int ahead_lines = t.prefetch_lines;
+  const int64_t quads = t.quads;
+  for (int64_t tap = 0; tap < t.taps; ++tap) {
+    const uint8_t* a[MR];
+#pragma GCC unroll 16
+    for (int r = 0; r < MR; ++r) a[r] = t.rows[tap * t.tap_stride + r];
+    for (int64_t q = 0; q < quads; ++q, b += NV * lanes()) {
+      for (int i = 0; i < ahead_lines; ++i, ahead += 64) __builtin_prefetch(ahead, 0, 2);
+      step<MR, NV>(a, q * 4, b, sum, std::bool_constant<kDots>());
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < MR; ++r) {
+#pragma GCC unroll 16
+    for (int v = 0; v < NV; ++v) hn::StoreU(sum[r][v], d, sums + (r * NV + v) * lanes());
+  }
+}
+
+template <bool kDots, int NV, int MR = kDots ? kRows[NV - 1] : kPlainRows[NV - 1]>
+HWY_INLINE void tile_of_rows(int64_t rows, const Int8TileArgs& t, int32_t* sums) {
+  if constexpr (MR == 1) {
+    tile<kDots, 1, NV>(t, sums);
+  } else {
+    if (rows == MR) return tile<kDots, MR, NV>(t, sums);
+    tile_of_rows<kDots, NV, MR - 1>(rows, t, sums);
+  }
+}
+
+}  // namespace int8
+}  // namespace HWY_NAMESPACE
+}  // namespace camshaft::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,236 @@
+#include "backends/cpu/kernels/gemm/thin_gemm.h"
+
+#include <algorithm>
+
+#include "backends/cpu/kernels/gemm/gemm_core.h"
+#include "backends/cpu/kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/gemm/thin_gemm.cpp"
+// clang-format off: the order matters
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// clang-format on
+
+#include "backends/cpu/kernels/gemm/clamp-inl.h"
+#include "backends/cpu/kernels/masked_load-inl.h"
+
+#ifndef CAMSHAFT_CPU_THIN_ROWS
+#define CAMSHAFT_CPU_THIN_ROWS
+namespace camshaft::cpu {
+namespace {
+
+constexpr int64_t kThinRows = 4;
+
+/// One element of the batch.
+struct ThinProblem {
+  const float *a, *b, *residual;
+  float* c;
+};
+
+}  // namespace
+}  // namespace camshaft::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace camshaft::cpu::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using ThinTag = hn::ScalableTag<float>;
+using ThinVec = hn::Vec<ThinTag>;
+
+HWY_INLINE constexpr int64_t thin_lanes() {
+  return static_cast<int64_t>(HWY_LANES(float));
+}
+
+HWY_INLINE void finish(const BatchGemmArgs& args, const ThinProblem& p, ThinVec sum, int64_t row, int64_t col,
+                       int64_t count) {
+  const ThinTag d;
+  const auto mask = hn::FirstN(d, static_cast<size_t>(count));
+  const int64_t at = row * args.c_row_stride + col;
+  if (args.epilogue.bias) sum = hn::Add(sum, masked_load(mask, d, args.epilogue.bias + col));
+  if (p.residual) sum = hn::Add(sum, masked_load(mask, d, p.residual + at));
+  sum = clamp_keeping_nan(sum, hn::Set(d, args.epilogue.lo), hn::Set(d, args.epilogue.hi));
+  if (count == thin_lanes()) {
+    hn::StoreU(sum, d, p.c + at);
+  } else {
+    hn::BlendedStore(sum, mask, d, p.c + at);
+  }
+}
+
+// Columns are contiguous: MR rows x NV vectors, the last one of `tail` lanes.
+template <int MR, int NV>
+void tile_of_columns(const BatchGemmArgs& args, const ThinProblem& p, int64_t row, int64_t col, int64_t tail) {
+  const ThinTag d;
+  constexpr int64_t lanes = thin_lanes();
+  // Enough sums in flight to hide the latency of the multiply-add.
+  constexpr int split = MR * NV >= 8 ? 1 : MR * NV >= 4 ? 2 : 4;
+  ThinVec sum[split][MR][NV];
+#pragma GCC unroll 4
+  for (int s = 0; s < split; ++s) {
+#pragma GCC unroll 4
+    for (int r = 0; r < MR; ++r) {
+#pragma GCC unroll 8
+      for (int v = 0; v < NV; ++v) sum[s][r][v] = hn::Zero(d);
+    }
+  }
+  const bool masked = tail != lanes;
+  const auto mask = hn::FirstN(d, static_cast<size_t>(tail));
+  const float* a = p.a + row * args.a_row_stride;
+  const float* b = p.b + col;
+  const auto step = [&](int64_t k, ThinVec(&into)[MR][NV]) HWY_ATTR {
+    const float* from = b + k * args.b_k_stride;
+    ThinVec bv[NV];
+#pragma GCC unroll 8
+    for (int v = 0; v < NV; ++v)
+      bv[v] = v == NV - 1 && masked ? masked_load(mask, d, from + v * lanes) : hn::LoadU(d, from + v * lanes);
+#pragma GCC unroll 4
+    for (int r = 0; r < MR; ++r) {
+      const ThinVec x = hn::Set(d, a[r * args.a_row_stride + k * args.a_k_stride]);
+#pragma GCC unroll 8
+      for (int v = 0; v < NV; ++v) into[r][v] = hn::MulAdd(x, bv[v], into[r][v]);
+    }
+  };
+  int64_t k = 0;
+  for (; k + split <= args.k; k += split) {
+#pragma GCC unroll 4
+    for (int s = 0; s < split; ++s) step(k + s, sum[s]);
+  }
+  for (; k < args.k; ++k) step(k, sum[0]);
+#pragma GCC unroll 4
+  for (int r = 0; r < MR; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < NV; ++v) {
+#pragma GCC unroll 4
+      for (int s = 1; s < split; ++s) sum[0][r][v] = hn::Add(sum[0][r][v], sum[s][r][v]);
+      finish(args, p, sum[0][r][v], row + r, col + v * lanes, v == NV - 1 ? tail : lanes);
+    }
+  }
+}
+
+// Rows of B's transpose are contiguous, and so are A's: MR rows x `lanes` columns as dot products, four at a time.
+template <int MR>
+void tile_of_dots(const BatchGemmArgs& args, const ThinProblem& p, int64_t row, int64_t col, int64_t count) {
+  const ThinTag d;
+  constexpr int64_t lanes = thin_lanes();
+  HWY_ALIGN float sums[MR][thin_lanes() + 3] = {};
+  const float* a = p.a + row * args.a_row_stride;
+  const int64_t whole = args.k / lanes * lanes;
+  const auto mask = hn::FirstN(d, static_cast<size_t>(args.k - whole));
+  for (int64_t j = 0; j < count; j += 4) {
+    // The last columns again where fewer than four are left.
+    const float* b[4];
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; ++c) b[c] = p.b + (col + std::min(j + c, count - 1)) * args.b_n_stride;
+    ThinVec sum[MR][4];
+#pragma GCC unroll 4
+    for (int r = 0; r < MR; ++r) {
+#pragma GCC unroll 4
+      for (int c = 0; c < 4; ++c) sum[r][c] = hn::Zero(d);
+    }
+    for (int64_t k = 0; k < whole; k += lanes) {
+      ThinVec bv[4];
+#pragma GCC unroll 4
+      for (int c = 0; c < 4; ++c) bv[c] = hn::LoadU(d, b[c] + k);
+#pragma GCC unroll 4
+      for (int r = 0; r < MR; ++r) {
+        const ThinVec x = hn::LoadU(d, a + r * args.a_row_stride + k);
+#pragma GCC unroll 4
+        for (int c = 0; c < 4; ++c) sum[r][c] = hn::MulAdd(x, bv[c], sum[r][c]);
+      }
+    }
+    if (whole < args.k) {
+#pragma GCC unroll 4
+      for (int r = 0; r < MR; ++r) {
+        const ThinVec x = masked_load(mask, d, a + r * args.a_row_stride + whole);
+#pragma GCC unroll 4
+        for (int c = 0; c < 4; ++c) sum[r][c] = hn::MulAdd(x, masked_load(mask, d, b[c] + whole), sum[r][c]);
+      }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < MR; ++r) {
+#pragma GCC unroll 4
+      for (int c = 0; c < 4; ++c) sums[r][j + c] = hn::GetLane(hn::SumOfLanes(d, sum[r][c]));
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < MR; ++r) finish(args, p, hn::LoadU(d, sums[r]), row + r, col, count);
+}
+
+template <int MR>
+void rows_of_columns(const BatchGemmArgs& args, const ThinProblem& p, int64_t row, int64_t begin, int64_t end) {
+  constexpr int64_t lanes = thin_lanes();
+  if (args.b_n_stride != 1) {
+    for (int64_t col = begin; col < end; col += lanes) tile_of_dots<MR>(args, p, row, col, std::min(lanes, end - col));
+    return;
+  }
+#if HWY_TARGET <= HWY_AVX3
+  constexpr int most = MR == 1 ? 8 : 4;
+#else
+  constexpr int most = MR <= 2 ? 4 : 2;
+#endif
+  int64_t col = begin;
+  for (; end - col >= most * lanes; col += most * lanes) tile_of_columns<MR, most>(args, p, row, col, lanes);
+  for (; end - col >= 2 * lanes; col += 2 * lanes) tile_of_columns<MR, 2>(args, p, row, col, lanes);
+  for (; col < end; col += lanes) tile_of_columns<MR, 1>(args, p, row, col, std::min(lanes, end - col));
+}
+
+// Columns [begin, end) of one element.
+void thin_columns(const BatchGemmArgs& args, const ThinProblem& p, int64_t begin, int64_t end) {
+  switch (args.m) {
+    case 1:
+      return rows_of_columns<1>(args, p, 0, begin, end);
+    case 2:
+      return rows_of_columns<2>(args, p, 0, begin, end);
+    case 3:
+      return rows_of_columns<3>(args, p, 0, begin, end);
+    default:
+      return rows_of_columns<4>(args, p, 0, begin, end);
+  }
+}
+
+}  // namespace
+}  // namespace camshaft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "base/thread_pool.h"
+
+namespace camshaft::cpu {
+
+HWY_EXPORT(thin_columns);
+
+bool is_thin(const BatchGemmArgs& args) {
+  return args.m <= kThinRows && (args.b_n_stride == 1 || (args.b_k_stride == 1 && args.a_k_stride == 1));
+}
+
+void thin_gemm(const BatchGemmArgs& args, ThreadPool& pool) {
+  const auto kernel = HWY_DYNAMIC_DISPATCH(thin_columns);
+  constexpr int64_t chunk = 128;  // columns: whole tiles on every machine
+  const int64_t chunks = (args.n + chunk - 1) / chunk;
+  // A thread is woken for 32 K elements of B at least.
+  const int64_t grain = (int64_t{1} << 15) / (std::max<int64_t>(1, args.k) * std::min(args.n, chunk)) + 1;
+  pool.parallel_for(args.batch * chunks, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t item = begin; item < end;) {
+      const int64_t i = item / chunks, outer = i / args.inner_batch, inner = i % args.inner_batch;
+      const int64_t last = std::min(end, (i + 1) * chunks);
+      const int64_t c = outer * args.c_outer_stride + inner * args.c_inner_stride;
+      const ThinProblem p{args.a + outer * args.a_outer_stride + inner * args.a_inner_stride,
+                          args.b + outer * args.b_outer_stride + inner * args.b_inner_stride,
+                          args.epilogue.residual ? args.epilogue.residual + c : nullptr, args.c + c};
+      const int64_t col0 = (item - i * chunks) * chunk, col1 = std::min(args.n, (last - i * chunks) * chunk);
+      kernel(args, p, col0, col1);
+      if (args.epilogue.activation) {
+        const float* addend = args.epilogue.addend ? args.epilogue.addend + c + col0 : nullptr;
+        core_activate(*args.epilogue.activation,
+                      {args.c + c + col0, args.c_row_stride, args.m, col1 - col0, addend, args.c_row_stride});
+      }
+      if (args.epilogue.callback) args.epilogue.callback(args.epilogue.context, i * args.m, args.m, col0, col1 - col0);
+      item = last;
+    }
+  });
+}
+
+}  // namespace camshaft::cpu
+#endif  // HWY_ONCE

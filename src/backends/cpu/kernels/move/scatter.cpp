@@ -1,0 +1,208 @@
+#include "backends/cpu/kernels/move/scatter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/kernels/with_type.h"
+
+namespace camshaft::cpu {
+namespace {
+
+constexpr int64_t least_elements = 16 * 1024;
+
+template <class T>
+T combined(ScatterCombine combine, T a, T b) {
+  switch (combine) {
+    case ScatterCombine::add:
+      if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+      return a + b;
+    case ScatterCombine::mul:
+      if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+      return a * b;
+    case ScatterCombine::max:
+      return a != a || a > b ? a : b;  // NaN if either is NaN
+    case ScatterCombine::min:
+      return a != a || a < b ? a : b;
+    case ScatterCombine::assign:
+      break;
+  }
+  return b;
+}
+
+// `index` counted from the front.
+int64_t checked(int64_t index, int64_t size, int64_t axis) {
+  if (index < -size || index >= size)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("index {} is out of range for axis {} of size {}", index, axis, size));
+  return index < 0 ? index + size : index;
+}
+
+template <class Index>
+int64_t slice_of(const IndexedSlices& at, const Index* index) {
+  int64_t slice = 0;
+  for (size_t a = 0; a < at.sizes.size(); ++a)
+    slice = slice * at.sizes[a] + checked(index[a], at.sizes[a], static_cast<int64_t>(a));
+  return slice;
+}
+
+// visit(const int64_t*) or visit(const int32_t*)
+template <class Visit>
+void with_indices(const void* indices, DType type, Visit&& visit) {
+  if (type == DType::i64) return visit(static_cast<const int64_t*>(indices));
+  visit(static_cast<const int32_t*>(indices));
+}
+
+void copy_all(ThreadPool& pool, const void* from, void* to, int64_t bytes) {
+  if (from == to) return;
+  pool.parallel_for(bytes, 1 << 18, [&](int64_t begin, int64_t end) {
+    std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin,
+                static_cast<size_t>(end - begin));
+  });
+}
+
+// A type to move elements in, or to combine them in.
+template <class Visit>
+void with_element(ScatterCombine combine, DType dtype, Visit&& visit) {
+  if (combine == ScatterCombine::assign) return with_width(bit_width(dtype) / 8, visit);
+  with_type(dtype, "scatter", visit);
+}
+
+}  // namespace
+
+int64_t IndexedSlices::slices() const {
+  int64_t product = 1;
+  for (const int64_t size : sizes) product *= size;
+  return product;
+}
+
+void scatter_slices(ThreadPool& pool, const IndexedSlices& at, ScatterCombine combine, DType dtype, const void* x,
+                    const void* indices, DType index_type, const void* updates, void* out) {
+  const int64_t slices = at.slices();
+  // Threads share out the slices, not the updates: of repeated indices the later one wins, however many threads.
+  const bool few = at.count * at.inner < least_elements && (x == out || slices * at.inner < 8 * least_elements);
+  with_indices(indices, index_type, [&](const auto* index) {
+    with_element(combine, dtype, [&](auto element) {
+      using T = decltype(element);
+      pool.parallel_for(slices, few ? slices : 1, [&](int64_t begin, int64_t end) {
+        auto* to = static_cast<T*>(out);
+        const auto* from = static_cast<const T*>(updates);
+        if (x != out && at.inner > 0)
+          std::memcpy(to + begin * at.inner, static_cast<const T*>(x) + begin * at.inner,
+                      static_cast<size_t>((end - begin) * at.inner) * sizeof(T));
+        const auto depth = static_cast<int64_t>(at.sizes.size());
+        for (int64_t i = 0; i < at.count; ++i) {
+          const int64_t slice = slice_of(at, index + i * depth);
+          if (slice < begin || slice >= end) continue;
+          T* target = to + slice * at.inner;
+          const T* source = from + i * at.inner;
+          if (combine != ScatterCombine::assign) {
+            for (int64_t j = 0; j < at.inner; ++j) target[j] = combined(combine, target[j], source[j]);
+          } else if (at.inner == 1) {
+            *target = *source;
+          } else if (at.inner > 0) {
+            std::memcpy(target, source, static_cast<size_t>(at.inner) * sizeof(T));
+          }
+        }
+      });
+    });
+  });
+}
+
+void gather_slices(ThreadPool& pool, const IndexedSlices& at, int64_t width, const void* x, const void* indices,
+                   DType index_type, void* out) {
+  if (at.count == 0) return;
+  const int64_t slices = at.slices(), a_batch = at.count / at.batches;
+  const auto depth = static_cast<int64_t>(at.sizes.size());
+  const int64_t grain = least_elements / std::max<int64_t>(1, at.inner) + 1;
+  with_indices(indices, index_type, [&](const auto* index) {
+    with_width(width, [&](auto element) {
+      using T = decltype(element);
+      pool.parallel_for(at.count, grain, [&](int64_t begin, int64_t end) {
+        const auto* from = static_cast<const T*>(x);
+        auto* to = static_cast<T*>(out);
+        for (int64_t i = begin; i < end; ++i) {
+          const T* source = from + (i / a_batch * slices + slice_of(at, index + i * depth)) * at.inner;
+          if (at.inner == 1) {
+            to[i] = *source;
+          } else if (at.inner > 0) {
+            std::memcpy(to + i * at.inner, source, static_cast<size_t>(at.inner) * sizeof(T));
+          }
+        }
+      });
+    });
+  });
+}
+
+ScatterElements::ScatterElements(DType dtype, ScatterCombine combine, const std::vector<int64_t>& dims,
+                                 const std::vector<int64_t>& counts, int64_t axis)
+    : dtype_(dtype), combine_(combine), size_(dims[static_cast<size_t>(axis)]), axis_(axis) {
+  const auto at = static_cast<size_t>(axis);
+  std::vector<int64_t> strides(dims.size());
+  for (size_t d = dims.size(); d-- > 0;) {
+    strides[d] = elements_;
+    elements_ *= dims[d];
+  }
+  step_ = strides[at];
+  length_ = counts[at];
+  // Offsets in x of all positions of the axes [begin, end) of the indices.
+  const auto offsets = [&](size_t begin, size_t end) {
+    std::vector<int64_t> list{0};
+    for (size_t d = begin; d < end; ++d) {
+      std::vector<int64_t> next;
+      next.reserve(list.size() * static_cast<size_t>(counts[d]));
+      for (const int64_t offset : list)
+        for (int64_t i = 0; i < counts[d]; ++i) next.push_back(offset + i * strides[d]);
+      list = std::move(next);
+    }
+    return list;
+  };
+  outer_offsets_ = offsets(0, at);
+  inner_offsets_ = offsets(at + 1, counts.size());
+  outer_ = static_cast<int64_t>(outer_offsets_.size());
+  inner_ = static_cast<int64_t>(inner_offsets_.size());
+}
+
+// Lines along the axis never meet: threads share out the lines, and each runs along its lines in order.
+template <class T, class Index, class Apply>
+void ScatterElements::apply(ThreadPool& pool, const Index* indices, const T* updates, T* out, Apply apply) const {
+  const int64_t block = std::clamp<int64_t>(inner_, 1, 64), blocks = (inner_ + block - 1) / block;
+  pool.parallel_for(outer_ * blocks, least_elements / std::max<int64_t>(1, length_ * block) + 1,
+                    [&](int64_t begin, int64_t end) {
+                      for (int64_t item = begin; item < end; ++item) {
+                        const int64_t o = item / blocks, j0 = item % blocks * block, j1 = std::min(inner_, j0 + block);
+                        T* base = out + outer_offsets_[static_cast<size_t>(o)];
+                        for (int64_t i = 0; i < length_; ++i) {
+                          const int64_t row = (o * length_ + i) * inner_;
+                          for (int64_t j = j0; j < j1; ++j) {
+                            const int64_t position = checked(indices[row + j], size_, axis_);
+                            apply(base[position * step_ + inner_offsets_[static_cast<size_t>(j)]], updates[row + j]);
+                          }
+                        }
+                      }
+                    });
+}
+
+void ScatterElements::run(ThreadPool& pool, const void* x, const void* indices, DType index_type, const void* updates,
+                          void* out) const {
+  copy_all(pool, x, out, elements_ * bit_width(dtype_) / 8);
+  if (outer_ * length_ * inner_ == 0) return;
+  with_indices(indices, index_type, [&](const auto* index) {
+    with_element(combine_, dtype_, [&](auto element) {
+      using T = decltype(element);
+      const auto* from = static_cast<const T*>(updates);
+      auto* to = static_cast<T*>(out);
+      switch (combine_) {
+        case ScatterCombine::assign:
+          return apply(pool, index, from, to, [](T& a, T b) { a = b; });
+        case ScatterCombine::add:
+          return apply(pool, index, from, to, [](T& a, T b) { a = combined(ScatterCombine::add, a, b); });
+        default:
+          return apply(pool, index, from, to, [this](T& a, T b) { a = combined(combine_, a, b); });
+      }
+    });
+  });
+}
+
+}  // namespace camshaft::cpu

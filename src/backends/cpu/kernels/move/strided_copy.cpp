@@ -1,0 +1,222 @@
+#include "backends/cpu/kernels/move/strided_copy.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "backends/cpu/kernels/move/element_bytes.h"
+#include "backends/cpu/kernels/move/strided.h"
+#include "backends/cpu/kernels/move/transpose_tile.h"
+#include "camshaft/error.h"
+
+namespace camshaft::cpu {
+namespace {
+
+template <class T>
+void strided_row(const char* in, int64_t in_step, char* out, int64_t out_step, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    const T value = load<T>(in + i * in_step);
+    std::memcpy(out + i * out_step, &value, sizeof(T));
+  }
+}
+
+}  // namespace
+
+StridedCopy::StridedCopy(int64_t width, const std::vector<int64_t>& dims, const std::vector<int64_t>& in_strides,
+                         const std::vector<int64_t>& out_strides)
+    : width_(width) {
+  StridedSpace space{dims, {out_strides.empty() ? contiguous_strides(dims) : out_strides, in_strides}};
+  const bool known = width == 1 || width == 2 || width == 4 || width == 8 || width == 16;
+  if (!known || space.strides[0].size() != dims.size() || in_strides.size() != dims.size()) {
+    throw Error(ErrorCode::internal, "a strided copy of rank " + std::to_string(dims.size()) + " and element width " +
+                                         std::to_string(width) + " was given strides of another rank or a wrong width");
+  }
+  if (space.count() == 0) return;
+  space.sort_by(0);
+  space.coalesce();
+  if (space.rank() == 0) space = {{1}, {{1}, {1}}};
+  for (auto& strides : space.strides) {
+    for (int64_t& stride : strides) stride *= width;
+  }
+  // A short innermost run of consecutive elements is one wider element: [.., 2] pairs of f32 move as 8 bytes.
+  auto& out = space.strides[0];
+  auto& in = space.strides[1];
+  while (space.rank() > 1 && out.back() == width_ && in.back() == width_) {
+    const int64_t wide = space.dims.back() * width_;
+    if (wide != 2 && wide != 4 && wide != 8 && wide != 16) break;
+    width_ = wide;
+    space.dims.pop_back();
+    out.pop_back();
+    in.pop_back();
+  }
+
+  if (space.rank() > most_strided_dims) {
+    throw Error(ErrorCode::unsupported, "a copy's strides leave " + std::to_string(space.rank()) +
+                                            " dims that cannot be merged, more than " +
+                                            std::to_string(most_strided_dims));
+  }
+  const int last = space.rank() - 1;
+  if (out[last] == width_ && in[last] == width_) {
+    kind_ = Kind::rows;
+  } else if (out[last] == width_ && in[last] == 0) {
+    kind_ = Kind::fill;
+  } else {
+    kind_ = Kind::strided;
+    // Rows of the output are columns of the input: take the two dims together.
+    for (int d = last - 1; d >= 0 && out[last] == width_; --d) {
+      // Two tiny dims are not worth the call.
+      if (in[d] != width_ || std::min(space.dims[d], space.dims[last]) < 2 || space.dims[d] * space.dims[last] < 16)
+        continue;
+      kind_ = Kind::transpose;
+      inner_ = 2;
+      std::swap(space.dims[d], space.dims[last - 1]);
+      std::swap(in[d], in[last - 1]);
+      std::swap(out[d], out[last - 1]);
+      break;
+    }
+  }
+  dims_ = space.dims;
+  in_ = in;
+  out_ = out;
+  items_ = 1;
+  for (size_t d = 0; d + static_cast<size_t>(inner_) < dims_.size(); ++d) items_ *= dims_[d];
+  item_bytes_ = width_;
+  for (size_t d = dims_.size() - static_cast<size_t>(inner_); d < dims_.size(); ++d) item_bytes_ *= dims_[d];
+}
+
+namespace {
+
+template <size_t kBytes>
+void copy_short_rows(const char* in, int64_t in_step, char* out, int64_t out_step, int64_t count) {
+  for (int64_t i = 0; i < count; ++i, in += in_step, out += out_step) std::memcpy(out, in, kBytes);
+}
+
+// `count` rows of `bytes`. Short ones take a call of memcpy longer than it takes to copy them (sub-pixels of 3 x 3: 36
+// us for 12288 rows of 12 bytes).
+void copy_rows(size_t bytes, const char* in, int64_t in_step, char* out, int64_t out_step, int64_t count) {
+  switch (bytes) {
+    case 8:
+      return copy_short_rows<8>(in, in_step, out, out_step, count);
+    case 12:
+      return copy_short_rows<12>(in, in_step, out, out_step, count);
+    case 16:
+      return copy_short_rows<16>(in, in_step, out, out_step, count);
+    case 24:
+      return copy_short_rows<24>(in, in_step, out, out_step, count);
+    case 32:
+      return copy_short_rows<32>(in, in_step, out, out_step, count);
+    case 64:
+      return copy_short_rows<64>(in, in_step, out, out_step, count);
+    default:
+      for (int64_t i = 0; i < count; ++i, in += in_step, out += out_step) std::memcpy(out, in, bytes);
+  }
+}
+
+}  // namespace
+
+void StridedCopy::run_items(int64_t begin, int64_t end, const char* in, char* out) const {
+  int64_t at[most_strided_dims];
+  const int outer = static_cast<int>(dims_.size()) - inner_;
+  int64_t rest = begin;
+  for (int d = outer; d-- > 0;) {
+    at[d] = rest % dims_[d];
+    rest /= dims_[d];
+    in += at[d] * in_[d];
+    out += at[d] * out_[d];
+  }
+  const int64_t last = static_cast<int64_t>(dims_.size()) - 1;
+  const int64_t count = dims_[last];
+  for (int64_t item = begin; item < end; ++item) {
+    // Of rows and squares as many at once as the innermost of the outer dims still has.
+    const bool is_batch = kind_ == Kind::rows || kind_ == Kind::transpose;
+    const int64_t batch = outer == 0 || !is_batch ? 1 : std::min(end - item, dims_[outer - 1] - at[outer - 1]);
+    const int64_t in_step = outer == 0 ? 0 : in_[outer - 1], out_step = outer == 0 ? 0 : out_[outer - 1];
+    switch (kind_) {
+      case Kind::rows:
+        copy_rows(static_cast<size_t>(item_bytes_), in, in_step, out, out_step, batch);
+        break;
+      case Kind::fill:
+        with_any_width(width_, [&](auto element) { fill_row<decltype(element)>(in, out, count); });
+        break;
+      case Kind::transpose:
+        transpose_2d(width_, {dims_[last - 1], count, in_[last], out_[last - 1]}, in, out, {batch, in_step, out_step});
+        break;
+      case Kind::strided:
+        with_any_width(width_, [&](auto e) { strided_row<decltype(e)>(in, in_[last], out, out_[last], count); });
+        break;
+      case Kind::empty:
+        break;
+    }
+    if (batch > 1) {  // all but the last, which the step below leaves
+      item += batch - 1;
+      at[outer - 1] += batch - 1;
+      in += (batch - 1) * in_step;
+      out += (batch - 1) * out_step;
+    }
+    for (int d = outer; d-- > 0;) {
+      in += in_[d];
+      out += out_[d];
+      if (++at[d] < dims_[d]) break;
+      in -= at[d] * in_[d];
+      out -= at[d] * out_[d];
+      at[d] = 0;
+    }
+  }
+}
+
+void StridedCopy::run(const void* in, void* out) const {
+  if (kind_ != Kind::empty) run_items(0, items_, static_cast<const char*>(in), static_cast<char*>(out));
+}
+
+void StridedCopy::run(ThreadPool& pool, const void* in, void* out) const {
+  const auto* from = static_cast<const char*>(in);
+  auto* to = static_cast<char*>(out);
+  if (kind_ == Kind::empty) return;
+  const int64_t total = items_ * item_bytes_;
+  if (pool.size() == 1 || total < 2 * least_bytes) return run_items(0, items_, from, to);
+  if (items_ >= 4 * pool.size()) {
+    pool.parallel_for(items_, std::max<int64_t>(1, least_bytes / item_bytes_),
+                      [&](int64_t begin, int64_t end) { run_items(begin, end, from, to); });
+    return;
+  }
+  // Few large items: share out one dim inside each.
+  const size_t d = dims_.size() - static_cast<size_t>(inner_);
+  for (int64_t item = 0; item < items_; ++item) {
+    int64_t rest = item, in_offset = 0, out_offset = 0;
+    for (size_t k = d; k-- > 0;) {
+      in_offset += rest % dims_[k] * in_[k];
+      out_offset += rest % dims_[k] * out_[k];
+      rest /= dims_[k];
+    }
+    const char* item_in = from + in_offset;
+    char* item_out = to + out_offset;
+    const auto last = static_cast<int64_t>(dims_.size()) - 1;
+    // The longer dim of a transpose: the other may be three channels.
+    const size_t cut = dims_[static_cast<size_t>(last)] > dims_[d] ? static_cast<size_t>(last) : d;
+    const int64_t slice_bytes = item_bytes_ / dims_[cut];
+    const int64_t grain = (std::max<int64_t>(1, least_bytes / slice_bytes) + 15) / 16 * 16;
+    pool.parallel_for(dims_[cut], grain, [&](int64_t begin, int64_t end) {
+      const char* a = item_in + begin * in_[cut];
+      char* b = item_out + begin * out_[cut];
+      const int64_t n = end - begin;
+      switch (kind_) {
+        case Kind::rows:
+          std::memcpy(b, a, static_cast<size_t>(n * width_));
+          break;
+        case Kind::fill:
+          with_any_width(width_, [&](auto element) { fill_row<decltype(element)>(a, b, n); });
+          break;
+        case Kind::transpose:
+          transpose_2d(width_, {cut == d ? n : dims_[d], cut == d ? dims_[last] : n, in_[last], out_[d]}, a, b);
+          break;
+        case Kind::strided:
+          with_any_width(width_, [&](auto e) { strided_row<decltype(e)>(a, in_[last], b, out_[last], n); });
+          break;
+        case Kind::empty:
+          break;
+      }
+    });
+  }
+}
+
+}  // namespace camshaft::cpu

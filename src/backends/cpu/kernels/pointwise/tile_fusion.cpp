@@ -1,0 +1,371 @@
+#include "backends/cpu/kernels/pointwise/tile_fusion.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "backends/cpu/kernels/half.h"
+
+namespace camshaft::cpu {
+namespace {
+
+using F = ScalarFunction;
+using Kind = TileNode::Kind;
+
+DType register_type(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype;
+}
+
+uint64_t constant_bits(const ScalarInstruction& instruction) {
+  uint64_t bits = 0;
+  switch (instruction.dtype) {
+    case DType::f64:
+      return std::bit_cast<uint64_t>(instruction.number);
+    case DType::f16:
+      return std::bit_cast<uint32_t>(to_float(to_half(static_cast<float>(instruction.number))));
+    case DType::bf16:
+      return std::bit_cast<uint32_t>(to_float(to_bfloat(static_cast<float>(instruction.number))));
+    case DType::f32:
+      return std::bit_cast<uint32_t>(static_cast<float>(instruction.number));
+    case DType::boolean:
+      return instruction.number != 0 || instruction.integer != 0;
+    default:
+      // Little endian: the low bytes are the narrower integer's.
+      std::memcpy(&bits, &instruction.integer, sizeof(bits));
+      return bits;
+  }
+}
+
+struct Lowering {
+  TileNodes result;
+
+  int32_t add(TileNode node) {
+    bool uniform = true;
+    for (int k = 0; k < node.operands; ++k) uniform &= result.nodes[node.in[k]].uniform;
+    if (node.kind == Kind::apply) node.uniform = uniform;
+    result.nodes.push_back(node);
+    return static_cast<int32_t>(result.nodes.size()) - 1;
+  }
+
+  int32_t convert(int32_t value, DType to) {
+    const DType from = result.nodes[value].dtype;
+    if (from == to) return value;
+    TileNode node;
+    node.dtype = to;
+    node.operands = 1;
+    node.in[0] = value;
+    node.kernel = find_conversion(from, to);
+    return add(node);
+  }
+
+  int32_t round_through(int32_t value, DType narrow) {
+    TileNode node;
+    node.operands = 1;
+    node.in[0] = value;
+    node.fused = narrow == DType::f16 ? FusedFunction::round_to_f16 : FusedFunction::round_to_bf16;
+    node.kernel = find_kernel(node.fused);
+    node.cost = 2;
+    return add(node);
+  }
+};
+
+bool is(const TileNode& node, F function) {
+  return node.is_function && node.function == function;
+}
+
+// The rules. Each looks at one node and its operands; an operand may be swallowed when nothing else uses it.
+class Fusion {
+ public:
+  explicit Fusion(TileNodes& program) : nodes_(program.nodes), uses_(program.nodes.size(), 0) {
+    for (const TileNode& node : nodes_) {
+      for (int k = 0; k < node.operands; ++k) ++uses_[node.in[k]];
+    }
+    for (int32_t output : program.outputs) ++uses_[output];
+  }
+
+  void run() {
+    for (int32_t i = 0; i < static_cast<int32_t>(nodes_.size()); ++i) {
+      TileNode& node = nodes_[i];
+      if (!node.is_function || node.dtype != DType::f32 || node.uniform) continue;
+      simple_power(node) || gelu(node) || silu(node) || square(node) || clamp(node) || add_relu(node) ||
+          min_max_number(node) || multiply_add(node);
+    }
+  }
+
+ private:
+  bool constant(int32_t value, float& number) const {
+    const TileNode& node = nodes_[value];
+    if (node.kind != Kind::constant || node.dtype != DType::f32) return false;
+    number = std::bit_cast<float>(static_cast<uint32_t>(node.bits));
+    return true;
+  }
+  bool is_number(int32_t value) const {
+    float number = 0;
+    return constant(value, number) && !std::isnan(number);
+  }
+  bool near(int32_t value, float expected) const {
+    float number = 0;
+    return constant(value, number) && std::fabs(number - expected) <= 1e-6f * expected;
+  }
+  bool single(int32_t value) const { return uses_[value] == 1 && nodes_[value].kind == Kind::apply; }
+
+  void become(TileNode& node, FusedFunction function, int32_t a, int32_t b = -1, int32_t c = -1, int cost = 1) {
+    const int32_t old[3] = {node.in[0], node.in[1], node.in[2]};
+    const int32_t now[3] = {a, b, c};
+    const int old_operands = node.operands;
+    node.operands = 0;
+    for (int k = 0; k < 3; ++k) {
+      node.in[k] = now[k];
+      if (now[k] < 0) continue;
+      ++node.operands;
+      ++uses_[now[k]];
+    }
+    for (int k = 0; k < old_operands && k < 3; ++k) release(old[k]);
+    node.is_function = false;
+    node.fused = function;
+    node.kernel = find_kernel(function);
+    node.cost = cost;
+  }
+  void release(int32_t value) {
+    if (--uses_[value] > 0) return;
+    for (int k = 0; k < nodes_[value].operands; ++k) release(nodes_[value].in[k]);
+  }
+
+  // x^2, x^0.5, 1/x: an order of magnitude cheaper than pow, and as exact or more.
+  bool simple_power(TileNode& node) {
+    float exponent = 0;
+    if (!is(node, F::pow) || !constant(node.in[1], exponent)) return false;
+    const int32_t base = node.in[0];
+    if (exponent == 2) {
+      become(node, FusedFunction::square, base);
+      return true;
+    }
+    // pow(-inf, 0.5) is +inf and pow(-0, 0.5) +0 where sqrt has NaN and -0; no model depends on either.
+    const F function = exponent == 0.5f ? F::sqrt : exponent == -1 ? F::reciprocal : F::pow;
+    if (function == F::pow) return false;
+    release(node.in[1]);
+    node.function = function;
+    node.operands = 1;
+    node.in[1] = -1;
+    node.kernel = find_kernel(function, DType::f32);
+    node.cost = tile_cost(function, DType::f32);
+    return true;
+  }
+
+  bool square(TileNode& node) {
+    if (!is(node, F::mul) || node.in[0] != node.in[1]) return false;
+    become(node, FusedFunction::square, node.in[0]);
+    return true;
+  }
+
+  bool silu(TileNode& node) {
+    if (!is(node, F::mul)) return false;
+    for (int k = 0; k < 2; ++k) {
+      const int32_t x = node.in[k], s = node.in[1 - k];
+      if (!is(nodes_[s], F::sigmoid) || !single(s) || nodes_[s].in[0] != x) continue;
+      become(node, FusedFunction::silu, x, -1, -1, 7);
+      return true;
+    }
+    return false;
+  }
+
+  // value = x * factor (or x / (1/factor)), nothing else using it: gives x.
+  bool scaled(int32_t value, float factor, int32_t& x) const {
+    const TileNode& node = nodes_[value];
+    if (!single(value)) return false;
+    for (int k = 0; k < 2 && is(node, F::mul); ++k) {
+      if (near(node.in[k], factor)) return x = node.in[1 - k], true;
+    }
+    if (is(node, F::div) && near(node.in[1], 1 / factor)) return x = node.in[0], true;
+    return false;
+  }
+
+  // value = 1 + erf(x / sqrt 2): gives x.
+  bool erf_part(int32_t value, int32_t& x) const {
+    const TileNode& sum = nodes_[value];
+    if (!single(value) || !is(sum, F::add)) return false;
+    for (int k = 0; k < 2; ++k) {
+      const int32_t e = sum.in[k];
+      if (!near(sum.in[1 - k], 1.0f) || !single(e) || !is(nodes_[e], F::erf)) continue;
+      return scaled(nodes_[e].in[0], 0.70710678f, x);
+    }
+    return false;
+  }
+
+  // The three ways to write x * 0.5 * (1 + erf(x / sqrt 2)).
+  bool gelu(TileNode& node) {
+    if (!is(node, F::mul)) return false;
+    for (int k = 0; k < 2; ++k) {
+      const int32_t a = node.in[k], b = node.in[1 - k];
+      int32_t x = -1, y = -1, inner = -1;
+      // (x * 0.5) * (1 + erf)
+      if (erf_part(b, x) && scaled(a, 0.5f, y) && x == y) return become(node, FusedFunction::gelu, x, -1, -1, 9), true;
+      // x * (0.5 * (1 + erf))
+      if (scaled(b, 0.5f, inner) && erf_part(inner, x) && x == a) {
+        return become(node, FusedFunction::gelu, x, -1, -1, 9), true;
+      }
+      // (x * (1 + erf)) * 0.5
+      if (!near(a, 0.5f) || !single(b) || !is(nodes_[b], F::mul)) continue;
+      for (int j = 0; j < 2; ++j) {
+        if (erf_part(nodes_[b].in[j], x) && nodes_[b].in[1 - j] == x) {
+          return become(node, FusedFunction::gelu, x, -1, -1, 9), true;
+        }
+      }
+    }
+    return false;
+  }
+
+  // min(max(x, low), high), with constant limits; also written max(min(x, high), low), the same where low <= high.
+  bool clamp(TileNode& node) {
+    const bool outer_min = is(node, F::min);
+    if (!outer_min && !is(node, F::max)) return false;
+    for (int k = 0; k < 2; ++k) {
+      const int32_t inner = node.in[k], limit = node.in[1 - k];
+      float outer_number = 0, inner_number = 0;
+      if (!is_number(limit) || !single(inner)) continue;
+      const TileNode& other = nodes_[inner];
+      const FusedFunction wanted = outer_min ? FusedFunction::max_number : FusedFunction::min_number;
+      if (other.fused != wanted || !constant(limit, outer_number) || !constant(other.in[1], inner_number)) continue;
+      if (outer_min ? inner_number > outer_number : inner_number < outer_number) continue;
+      const int32_t x = other.in[0], second = other.in[1];
+      become(node, FusedFunction::clamp, x, outer_min ? second : limit, outer_min ? limit : second);
+      return true;
+    }
+    return false;
+  }
+
+  bool add_relu(TileNode& node) {
+    float zero = 1;
+    if (!is(node, F::max)) return false;
+    for (int k = 0; k < 2; ++k) {
+      const int32_t sum = node.in[k];
+      if (!constant(node.in[1 - k], zero) || zero != 0 || !single(sum) || !is(nodes_[sum], F::add)) continue;
+      become(node, FusedFunction::add_relu, nodes_[sum].in[0], nodes_[sum].in[1]);
+      return true;
+    }
+    return false;
+  }
+
+  bool min_max_number(TileNode& node) {
+    if (!is(node, F::min) && !is(node, F::max)) return false;
+    for (int k = 0; k < 2; ++k) {
+      if (!is_number(node.in[k])) continue;
+      become(node, is(node, F::min) ? FusedFunction::min_number : FusedFunction::max_number, node.in[1 - k],
+             node.in[k]);
+      return true;
+    }
+    return false;
+  }
+
+  bool multiply_add(TileNode& node) {
+    const bool adds = is(node, F::add);
+    if (!adds && !is(node, F::sub)) return false;
+    for (int k = 0; k < (adds ? 2 : 1); ++k) {
+      const int32_t product = node.in[k], addend = node.in[1 - k];
+      const TileNode& other = nodes_[product];
+      if (!single(product) || other.uniform || !is(other, F::mul)) continue;
+      become(node, adds ? FusedFunction::mul_add : FusedFunction::mul_sub, other.in[0], other.in[1], addend);
+      return true;
+    }
+    return false;
+  }
+
+  std::vector<TileNode>& nodes_;
+  std::vector<int32_t> uses_;
+};
+
+void drop_dead(TileNodes& program) {
+  std::vector<bool> needed(program.nodes.size(), false);
+  for (int32_t output : program.outputs) needed[output] = true;
+  for (size_t i = program.nodes.size(); i-- > 0;) {
+    for (int k = 0; needed[i] && k < program.nodes[i].operands; ++k) needed[program.nodes[i].in[k]] = true;
+  }
+  std::vector<int32_t> renumbered(program.nodes.size(), -1);
+  std::vector<TileNode> kept;
+  for (size_t i = 0; i < program.nodes.size(); ++i) {
+    if (!needed[i]) continue;
+    TileNode node = program.nodes[i];
+    for (int k = 0; k < node.operands; ++k) node.in[k] = renumbered[node.in[k]];
+    renumbered[i] = static_cast<int32_t>(kept.size());
+    kept.push_back(node);
+  }
+  for (int32_t& output : program.outputs) output = renumbered[output];
+  program.nodes = std::move(kept);
+}
+
+}  // namespace
+
+TileNodes lower_to_nodes(const ScalarProgram& program, const std::vector<bool>& uniform_inputs) {
+  const auto& instructions = program.instructions;
+  std::vector<bool> needed(instructions.size(), false);
+  for (int32_t output : program.outputs) needed[output] = true;
+  for (size_t i = instructions.size(); i-- > 0;) {
+    const ScalarInstruction& instruction = instructions[i];
+    const bool reads =
+        instruction.kind == ScalarInstruction::Kind::apply || instruction.kind == ScalarInstruction::Kind::cast;
+    if (!needed[i] || !reads) continue;
+    for (int32_t operand : {instruction.a, instruction.b, instruction.c}) {
+      if (operand >= 0) needed[operand] = true;
+    }
+  }
+
+  Lowering lowering;
+  lowering.result.input_types.assign(program.inputs, DType::f32);
+  std::vector<int32_t> value(instructions.size(), -1);
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    if (!needed[i]) continue;
+    const ScalarInstruction& instruction = instructions[i];
+    TileNode node;
+    node.dtype = register_type(instruction.dtype);
+    switch (instruction.kind) {
+      case ScalarInstruction::Kind::load:
+        node.kind = Kind::input;
+        node.dtype = instruction.dtype;
+        node.input = instruction.a;
+        node.uniform = uniform_inputs[instruction.a];
+        lowering.result.input_types[instruction.a] = instruction.dtype;
+        find_conversion(instruction.dtype, instruction.dtype);  // throws for types that have no loops
+        value[i] = lowering.convert(lowering.add(node), register_type(instruction.dtype));
+        break;
+      case ScalarInstruction::Kind::constant:
+        find_conversion(instruction.dtype, instruction.dtype);
+        node.kind = Kind::constant;
+        node.uniform = true;
+        node.bits = constant_bits(instruction);
+        value[i] = lowering.add(node);
+        break;
+      case ScalarInstruction::Kind::cast: {
+        const DType from = instructions[instruction.a].dtype;
+        find_conversion(from, instruction.dtype);
+        value[i] = lowering.convert(value[instruction.a], node.dtype);
+        // Registers hold 16-bit floats as f32: what a cast to one rounds away must be rounded here.
+        if (register_type(instruction.dtype) != instruction.dtype && from != instruction.dtype) {
+          value[i] = lowering.round_through(value[i], instruction.dtype);
+        }
+        break;
+      }
+      case ScalarInstruction::Kind::apply: {
+        node.operands = arity(instruction.function);
+        const int32_t operands[3] = {instruction.a, instruction.b, instruction.c};
+        for (int k = 0; k < node.operands && k < 3; ++k) node.in[k] = value[operands[k]];
+        // The last operand tells the type: select's first is its condition.
+        const DType lanes = lowering.result.nodes[node.in[node.operands - 1]].dtype;
+        node.kernel = find_kernel(instruction.function, lanes);
+        node.cost = tile_cost(instruction.function, lanes);
+        node.is_function = true;
+        node.function = instruction.function;
+        value[i] = lowering.add(node);
+        break;
+      }
+    }
+  }
+  for (int32_t output : program.outputs) lowering.result.outputs.push_back(value[output]);
+  return std::move(lowering.result);
+}
+
+void fuse_nodes(TileNodes& program) {
+  Fusion(program).run();
+  drop_dead(program);
+}
+
+}  // namespace camshaft::cpu

@@ -1,0 +1,427 @@
+// The loops that are not vectorised by hand: integers, bool, f64, rare functions of f32. Written plainly,
+// without branches where the compiler can then make vectors of them, and compiled for every instruction set.
+#include "backends/cpu/kernels/pointwise/tile_kernels.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <type_traits>
+
+#include "backends/cpu/kernels/pointwise/tile_element.h"
+#include "backends/cpu/kernels/targets.h"
+#include "camshaft/error.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/pointwise/tile_kernels.cpp"
+// clang-format off: the order matters
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace camshaft::cpu::HWY_NAMESPACE {
+namespace {
+
+using F = ScalarFunction;
+
+// One element. Integers compute in their unsigned counterpart where C++ leaves overflow undefined.
+template <F kFunction, class T>
+struct Apply {
+  static T run(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) {
+      return floating(a, b);
+    } else {
+      return integer(a, b);
+    }
+  }
+
+  static T floating(T a, [[maybe_unused]] T b) {
+    if constexpr (kFunction == F::neg) return -a;
+    if constexpr (kFunction == F::abs) return std::fabs(a);
+    if constexpr (kFunction == F::sign) return a > 0 ? T(1) : a < 0 ? T(-1) : a;
+    if constexpr (kFunction == F::ceil) return std::ceil(a);
+    if constexpr (kFunction == F::floor) return std::floor(a);
+    if constexpr (kFunction == F::round) return std::nearbyint(a);
+    if constexpr (kFunction == F::sqrt) return std::sqrt(a);
+    if constexpr (kFunction == F::reciprocal) return 1 / a;
+    if constexpr (kFunction == F::exp) return std::exp(a);
+    if constexpr (kFunction == F::log) return std::log(a);
+    if constexpr (kFunction == F::log1p) return std::log1p(a);
+    if constexpr (kFunction == F::sin) return std::sin(a);
+    if constexpr (kFunction == F::cos) return std::cos(a);
+    if constexpr (kFunction == F::tan) return std::tan(a);
+    if constexpr (kFunction == F::asin) return std::asin(a);
+    if constexpr (kFunction == F::acos) return std::acos(a);
+    if constexpr (kFunction == F::atan) return std::atan(a);
+    if constexpr (kFunction == F::sinh) return std::sinh(a);
+    if constexpr (kFunction == F::cosh) return std::cosh(a);
+    if constexpr (kFunction == F::tanh) return std::tanh(a);
+    if constexpr (kFunction == F::asinh) return std::asinh(a);
+    if constexpr (kFunction == F::acosh) return std::acosh(a);
+    if constexpr (kFunction == F::atanh) return std::atanh(a);
+    if constexpr (kFunction == F::erf) return std::erf(a);
+    if constexpr (kFunction == F::sigmoid) return 1 / (1 + std::exp(-a));
+    if constexpr (kFunction == F::add) return a + b;
+    if constexpr (kFunction == F::sub) return a - b;
+    if constexpr (kFunction == F::mul) return a * b;
+    if constexpr (kFunction == F::div) return a / b;
+    if constexpr (kFunction == F::mod) {
+      const T r = std::fmod(a, b);
+      return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+    }
+    if constexpr (kFunction == F::fmod) return std::fmod(a, b);
+    if constexpr (kFunction == F::pow) return std::pow(a, b);
+    if constexpr (kFunction == F::min) return a != a || a < b ? a : b;
+    if constexpr (kFunction == F::max) return a != a || a > b ? a : b;
+    return a;
+  }
+
+  static T integer(T a, [[maybe_unused]] T b) {
+    using U = std::make_unsigned_t<T>;
+    // 8- and 16-bit operands promote to int; products of 16-bit values need the unsigned form of it.
+    using Wide = std::conditional_t<(sizeof(T) < 4), uint32_t, U>;
+    [[maybe_unused]] const Wide x = static_cast<Wide>(static_cast<U>(a));
+    [[maybe_unused]] const Wide y = static_cast<Wide>(static_cast<U>(b));
+    if constexpr (kFunction == F::neg) return static_cast<T>(Wide(0) - x);
+    if constexpr (kFunction == F::abs) return a < T(0) ? static_cast<T>(Wide(0) - x) : a;
+    if constexpr (kFunction == F::sign) return static_cast<T>((a > T(0)) - (a < T(0)));
+    if constexpr (kFunction == F::bitwise_not) return static_cast<T>(~x);
+    if constexpr (kFunction == F::add) return static_cast<T>(x + y);
+    if constexpr (kFunction == F::sub) return static_cast<T>(x - y);
+    if constexpr (kFunction == F::mul) return static_cast<T>(x * y);
+    if constexpr (kFunction == F::div || kFunction == F::mod || kFunction == F::fmod) return divide(a, b);
+    if constexpr (kFunction == F::pow) return power(a, b);
+    if constexpr (kFunction == F::min) return a < b ? a : b;
+    if constexpr (kFunction == F::max) return a > b ? a : b;
+    if constexpr (kFunction == F::bitwise_and) return static_cast<T>(x & y);
+    if constexpr (kFunction == F::bitwise_or) return static_cast<T>(x | y);
+    if constexpr (kFunction == F::bitwise_xor) return static_cast<T>(x ^ y);
+    if constexpr (kFunction == F::shift_left) return shift_is_inside(b) ? static_cast<T>(x << y) : T(0);
+    if constexpr (kFunction == F::shift_right) {
+      return shift_is_inside(b) ? static_cast<T>(a >> b) : a < T(0) ? static_cast<T>(-1) : T(0);
+    }
+    return a;  // ceil, floor, round
+  }
+
+  // Division by zero is undefined in ONNX and traps in hardware: 0 here. The most negative number divided by -1 wraps.
+  static T divide(T a, T b) {
+    if (b == T(0)) return T(0);
+    if constexpr (std::is_signed_v<T>) {
+      if (b == T(-1))
+        return kFunction == F::div
+                   ? static_cast<T>(std::make_unsigned_t<T>(0) - static_cast<std::make_unsigned_t<T>>(a))
+                   : T(0);
+    }
+    if constexpr (kFunction == F::div) return static_cast<T>(a / b);
+    const T r = static_cast<T>(a % b);
+    if constexpr (kFunction == F::mod) return r != T(0) && (r < T(0)) != (b < T(0)) ? static_cast<T>(r + b) : r;
+    return r;
+  }
+
+  static T power(T base, T exponent) {
+    if constexpr (std::is_signed_v<T>) {
+      if (exponent < 0) return base == T(1) ? T(1) : base == T(-1) ? ((exponent & 1) ? T(-1) : T(1)) : T(0);
+    }
+    uint64_t result = 1;
+    uint64_t square = static_cast<std::make_unsigned_t<T>>(base);  // the bits above T's do not reach the result
+    for (uint64_t e = static_cast<std::make_unsigned_t<T>>(exponent); e != 0; e >>= 1) {
+      if (e & 1) result *= square;
+      square *= square;
+    }
+    return static_cast<T>(result);
+  }
+
+  static bool shift_is_inside(T b) { return b >= T(0) && static_cast<uint64_t>(b) < sizeof(T) * 8; }
+};
+
+// Operands may be the output: `ivdep` states what the contract says, that they are then the same element.
+template <F kFunction, class T>
+void apply(const void* const* in, void* out, int64_t n, unsigned uniform) {
+  const auto* a = static_cast<const T*>(in[0]);
+  auto* o = static_cast<T*>(out);
+  const int64_t sa = uniform & 1 ? 0 : 1;
+  if constexpr (static_cast<int>(kFunction) < static_cast<int>(F::add)) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) o[i] = Apply<kFunction, T>::run(a[i * sa], T(0));
+  } else {
+    const auto* b = static_cast<const T*>(in[1]);
+    const int64_t sb = uniform & 2 ? 0 : 1;
+    if (sa && sb) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) o[i] = Apply<kFunction, T>::run(a[i], b[i]);
+    } else {
+      const T fixed_a = *a;
+      const T fixed_b = *b;
+      if (sa) {
+#pragma GCC ivdep
+        for (int64_t i = 0; i < n; ++i) o[i] = Apply<kFunction, T>::run(a[i], fixed_b);
+      } else {
+#pragma GCC ivdep
+        for (int64_t i = 0; i < n; ++i) o[i] = Apply<kFunction, T>::run(fixed_a, b[i * sb]);
+      }
+    }
+  }
+}
+
+template <F kFunction, class T>
+bool test(T a, [[maybe_unused]] T b) {
+  if constexpr (kFunction == F::equal) return a == b;
+  if constexpr (kFunction == F::less) return a < b;
+  if constexpr (kFunction == F::less_or_equal) return a <= b;
+  if constexpr (kFunction == F::logical_and) return a != T(0) && b != T(0);
+  if constexpr (kFunction == F::logical_or) return a != T(0) || b != T(0);
+  if constexpr (kFunction == F::logical_xor) return (a != T(0)) != (b != T(0));
+  if constexpr (kFunction == F::logical_not) return a == T(0);
+  if constexpr (kFunction == F::is_nan) return a != a;
+  if constexpr (kFunction == F::is_inf_pos) return a == std::numeric_limits<T>::infinity();
+  if constexpr (kFunction == F::is_inf_neg) return a == -std::numeric_limits<T>::infinity();
+  return false;
+}
+
+template <F kFunction, class T>
+void predicate(const void* const* in, void* out, int64_t n, unsigned uniform) {
+  constexpr bool unary = static_cast<int>(kFunction) < static_cast<int>(F::add);
+  const auto* a = static_cast<const T*>(in[0]);
+  const auto* b = static_cast<const T*>(unary ? in[0] : in[1]);
+  const bool fixed_a = (uniform & 1) != 0, fixed_b = unary ? fixed_a : (uniform & 2) != 0;
+  auto* o = static_cast<uint8_t*>(out);
+  if (fixed_a && fixed_b) {
+    std::memset(o, test<kFunction, T>(*a, *b), static_cast<size_t>(n));
+  } else if (fixed_a) {
+    const T x = *a;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) o[i] = test<kFunction, T>(x, b[i]);
+  } else if (fixed_b) {
+    const T y = *b;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) o[i] = test<kFunction, T>(a[i], y);
+  } else {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) o[i] = test<kFunction, T>(a[i], b[i]);
+  }
+}
+
+// Both values are read before one is chosen: then no branch is needed.
+template <class T>
+void select(const void* const* in, void* out, int64_t n, unsigned uniform) {
+  const auto* condition = static_cast<const uint8_t*>(in[0]);
+  const auto* b = static_cast<const T*>(in[1]);
+  const auto* c = static_cast<const T*>(in[2]);
+  auto* o = static_cast<T*>(out);
+  if (uniform == 0) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) {
+      const T x = b[i], y = c[i];
+      o[i] = condition[i] ? x : y;
+    }
+  } else if (uniform == 2) {
+    const T x = *b;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) {
+      const T y = c[i];
+      o[i] = condition[i] ? x : y;
+    }
+  } else if (uniform == 4) {
+    const T y = *c;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) {
+      const T x = b[i];
+      o[i] = condition[i] ? x : y;
+    }
+  } else {
+    const int64_t s0 = uniform & 1 ? 0 : 1, s1 = uniform & 2 ? 0 : 1, s2 = uniform & 4 ? 0 : 1;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) o[i] = condition[i * s0] ? b[i * s1] : c[i * s2];
+  }
+}
+
+template <class T>
+TileKernel predicate_kernel(F function) {
+  switch (function) {
+    case F::equal:
+      return predicate<F::equal, T>;
+    case F::less:
+      return predicate<F::less, T>;
+    case F::less_or_equal:
+      return predicate<F::less_or_equal, T>;
+    default:
+      return nullptr;
+  }
+}
+
+template <class T>
+TileKernel integer_kernel(F function) {
+  switch (function) {
+    case F::neg:
+      return apply<F::neg, T>;
+    case F::abs:
+      return apply<F::abs, T>;
+    case F::sign:
+      return apply<F::sign, T>;
+    case F::ceil:
+    case F::floor:
+    case F::round:
+      return apply<F::ceil, T>;
+    case F::bitwise_not:
+      return apply<F::bitwise_not, T>;
+    case F::add:
+      return apply<F::add, T>;
+    case F::sub:
+      return apply<F::sub, T>;
+    case F::mul:
+      return apply<F::mul, T>;
+    case F::div:
+      return apply<F::div, T>;
+    case F::mod:
+      return apply<F::mod, T>;
+    case F::fmod:
+      return apply<F::fmod, T>;
+    case F::pow:
+      return apply<F::pow, T>;
+    case F::min:
+      return apply<F::min, T>;
+    case F::max:
+      return apply<F::max, T>;
+    case F::bitwise_and:
+      return apply<F::bitwise_and, T>;
+    case F::bitwise_or:
+      return apply<F::bitwise_or, T>;
+    case F::bitwise_xor:
+      return apply<F::bitwise_xor, T>;
+    case F::shift_left:
+      return apply<F::shift_left, T>;
+    case F::shift_right:
+      return apply<F::shift_right, T>;
+    case F::select:
+      return select<T>;
+    default:
+      return predicate_kernel<T>(function);
+  }
+}
+
+template <class T>
+TileKernel floating_kernel(F function) {
+  switch (function) {
+#define CAMSHAFT_CASE(name) \
+  case F::name:             \
+    return apply<F::name, T>;
+    CAMSHAFT_CASE(neg)
+    CAMSHAFT_CASE(abs)
+    CAMSHAFT_CASE(sign)
+    CAMSHAFT_CASE(ceil)
+    CAMSHAFT_CASE(floor)
+    CAMSHAFT_CASE(round)
+    CAMSHAFT_CASE(sqrt)
+    CAMSHAFT_CASE(reciprocal)
+    CAMSHAFT_CASE(exp)
+    CAMSHAFT_CASE(log)
+    CAMSHAFT_CASE(log1p)
+    CAMSHAFT_CASE(sin)
+    CAMSHAFT_CASE(cos)
+    CAMSHAFT_CASE(tan)
+    CAMSHAFT_CASE(asin)
+    CAMSHAFT_CASE(acos)
+    CAMSHAFT_CASE(atan)
+    CAMSHAFT_CASE(sinh)
+    CAMSHAFT_CASE(cosh)
+    CAMSHAFT_CASE(tanh)
+    CAMSHAFT_CASE(asinh)
+    CAMSHAFT_CASE(acosh)
+    CAMSHAFT_CASE(atanh)
+    CAMSHAFT_CASE(erf)
+    CAMSHAFT_CASE(sigmoid)
+    CAMSHAFT_CASE(add)
+    CAMSHAFT_CASE(sub)
+    CAMSHAFT_CASE(mul)
+    CAMSHAFT_CASE(div)
+    CAMSHAFT_CASE(mod)
+    CAMSHAFT_CASE(fmod)
+    CAMSHAFT_CASE(pow)
+    CAMSHAFT_CASE(min)
+    CAMSHAFT_CASE(max)
+#undef CAMSHAFT_CASE
+    case F::is_nan:
+      return predicate<F::is_nan, T>;
+    case F::is_inf_pos:
+      return predicate<F::is_inf_pos, T>;
+    case F::is_inf_neg:
+      return predicate<F::is_inf_neg, T>;
+    case F::select:
+      return select<T>;
+    default:
+      return predicate_kernel<T>(function);
+  }
+}
+
+TileKernel boolean_kernel(F function) {
+  switch (function) {
+    case F::logical_not:
+      return predicate<F::logical_not, uint8_t>;
+    case F::logical_and:
+    case F::bitwise_and:
+    case F::mul:
+    case F::min:
+      return predicate<F::logical_and, uint8_t>;
+    case F::logical_or:
+    case F::bitwise_or:
+    case F::add:
+    case F::max:
+      return predicate<F::logical_or, uint8_t>;
+    case F::logical_xor:
+    case F::bitwise_xor:
+      return predicate<F::logical_xor, uint8_t>;
+    case F::select:
+      return select<uint8_t>;
+    default:
+      return predicate_kernel<uint8_t>(function);
+  }
+}
+
+TileKernel plain_kernel(ScalarFunction function, DType lanes) {
+  TileKernel found = nullptr;
+  if (lanes == DType::f32 || lanes == DType::f16 || lanes == DType::bf16) {
+    found = floating_kernel<float>(function);
+  } else if (lanes == DType::boolean) {
+    found = boolean_kernel(function);
+  } else {
+    with_element_type(lanes, [&](auto element) {
+      using T = decltype(element);
+      if constexpr (std::is_floating_point_v<T>) {
+        found = floating_kernel<T>(function);
+      } else if constexpr (std::is_integral_v<T>) {
+        found = integer_kernel<T>(function);
+      }
+    });
+  }
+  return found;
+}
+
+}  // namespace
+}  // namespace camshaft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace camshaft::cpu {
+
+HWY_EXPORT(plain_kernel);
+
+TileKernel find_kernel(ScalarFunction function, DType lanes) {
+  TileKernel found = nullptr;
+  if (lanes == DType::f32 || lanes == DType::f16 || lanes == DType::bf16) found = find_f32_kernel(function);
+  if (!found) found = HWY_DYNAMIC_DISPATCH(plain_kernel)(function, lanes);
+  if (!found) {
+    throw Error(ErrorCode::unsupported, "there is no vector loop for the function '" +
+                                            std::string(to_string(function)) + "' on " + std::string(to_string(lanes)) +
+                                            "; evaluate the operator by reference");
+  }
+  return found;
+}
+
+TileKernel find_kernel(FusedFunction function) {
+  const TileKernel found = find_rounding(function);
+  return found ? found : find_f32_fused(function);
+}
+
+}  // namespace camshaft::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,52 @@
+// The loops that pointwise programs are executed with: one function a (operation, element type), over one tile.
+// Internal to the pointwise executor; see pointwise.h for the way in.
+#pragma once
+
+#include <cstdint>
+
+#include "camshaft/dtype.h"
+#include "ir/ops/scalar_function.h"
+
+namespace camshaft::cpu {
+
+/// out[i] = f(in[0][i], in[1][i], in[2][i]) for i < n. Bit k of `uniform` says that operand k is one element for all i.
+/// `out` may be one of the operands (same element width).
+using TileKernel = void (*)(const void* const* in, void* out, int64_t n, unsigned uniform);
+
+/// What a step of a tile program does beyond the scalar functions. Each of these, as one loop, saves a load and a store
+/// an element for every instruction it replaces.
+enum class FusedFunction : uint8_t {
+  none,
+  mul_add,        ///< a * b + c, rounded once where the machine has the instruction
+  mul_sub,        ///< a * b - c
+  square,         ///< a * a
+  silu,           ///< a * sigmoid(a)
+  gelu,           ///< a * 0.5 * (1 + erf(a / sqrt 2))
+  clamp,          ///< min(max(a, b), c), b and c not NaN; NaN stays NaN
+  add_relu,       ///< max(a + b, 0)
+  max_number,     ///< max(a, b), b known not to be NaN: NaN if a is, at the price of one instruction
+  min_number,     ///< likewise
+  round_to_f16,   ///< through f16 and back
+  round_to_bf16,  ///< through bf16 and back
+};
+
+/// The loop for a function whose operands are `lanes` in registers: f16 and bf16 are computed as f32, bool is uint8_t.
+/// For select, `lanes` is the type of the values. Throws Error(unsupported) where the type has no such function.
+TileKernel find_kernel(ScalarFunction function, DType lanes);
+
+/// The loop for a fused function on f32.
+TileKernel find_kernel(FusedFunction function);
+
+/// The loop that converts between two types as stored in memory. Floats to integers truncate and saturate, NaN gives 0;
+/// anything to bool is `!= 0`; integers to narrower integers wrap. From a type to itself copies.
+TileKernel find_conversion(DType from, DType to);
+
+/// Relative cost of one element of a function, where 1 is an addition of f32 in L1.
+int tile_cost(ScalarFunction function, DType lanes);
+
+// Where the above look: the vectorised part, null where there is none.
+TileKernel find_f32_kernel(ScalarFunction function);
+TileKernel find_f32_fused(FusedFunction function);
+TileKernel find_rounding(FusedFunction function);
+
+}  // namespace camshaft::cpu

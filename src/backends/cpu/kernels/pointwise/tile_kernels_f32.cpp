@@ -1,0 +1,382 @@
+// The vectorised loops on f32: see tile_kernels.h.
+#include <cstring>
+
+#include "backends/cpu/kernels/pointwise/tile_kernels.h"
+#include "backends/cpu/kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/pointwise/tile_kernels_f32.cpp"
+// clang-format off: the order matters
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// clang-format on
+
+#include "backends/cpu/kernels/pointwise/vector_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace camshaft::cpu::HWY_NAMESPACE {
+namespace {
+
+using Tag = hn::ScalableTag<float>;
+using Vec = hn::Vec<Tag>;
+
+// Each operation is a struct: a lambda would not inherit the target's instruction set.
+#define CAMSHAFT_UNARY(name, expression)               \
+  struct name {                                        \
+    static constexpr int operands = 1;                 \
+    HWY_INLINE Vec operator()(Vec a, Vec, Vec) const { \
+      const Tag d;                                     \
+      (void)d;                                         \
+      return expression;                               \
+    }                                                  \
+  };
+#define CAMSHAFT_BINARY(name, expression)                \
+  struct name {                                          \
+    static constexpr int operands = 2;                   \
+    HWY_INLINE Vec operator()(Vec a, Vec b, Vec) const { \
+      const Tag d;                                       \
+      (void)d;                                           \
+      return expression;                                 \
+    }                                                    \
+  };
+#define CAMSHAFT_TERNARY(name, expression)                 \
+  struct name {                                            \
+    static constexpr int operands = 3;                     \
+    HWY_INLINE Vec operator()(Vec a, Vec b, Vec c) const { \
+      const Tag d;                                         \
+      (void)d;                                             \
+      return expression;                                   \
+    }                                                      \
+  };
+
+HWY_INLINE Vec sign_of(Vec a) {
+  const Tag d;
+  // Zero and NaN are neither above nor below zero, and stay themselves.
+  const Vec one = hn::Set(d, 1.0f);
+  const auto ordered = hn::Or(hn::Lt(a, hn::Zero(d)), hn::Gt(a, hn::Zero(d)));
+  return hn::IfThenElse(ordered, hn::CopySign(one, a), a);
+}
+
+HWY_INLINE Vec gelu_of(Vec a) {
+  const Tag d;
+  const Vec half = hn::Mul(a, hn::Set(d, 0.5f));
+  const Vec e = erf_f32(d, hn::Mul(a, hn::Set(d, 0.70710678f)));
+  return hn::MulAdd(half, e, half);
+}
+
+CAMSHAFT_UNARY(Neg, hn::Neg(a))
+CAMSHAFT_UNARY(Abs, hn::Abs(a))
+CAMSHAFT_UNARY(Sign, sign_of(a))
+CAMSHAFT_UNARY(Ceil, hn::Ceil(a))
+CAMSHAFT_UNARY(Floor, hn::Floor(a))
+CAMSHAFT_UNARY(Round, hn::Round(a))
+CAMSHAFT_UNARY(Sqrt, hn::Sqrt(a))
+CAMSHAFT_UNARY(Reciprocal, hn::Div(hn::Set(d, 1.0f), a))
+CAMSHAFT_UNARY(Exp, exp_f32(d, a))
+CAMSHAFT_UNARY(Log, log_f32(d, a))
+CAMSHAFT_UNARY(Log1p, log1p_f32(d, a))
+CAMSHAFT_UNARY(Sin, sin_f32(d, a))
+CAMSHAFT_UNARY(Cos, cos_f32(d, a))
+CAMSHAFT_UNARY(Tanh, tanh_f32(d, a))
+CAMSHAFT_UNARY(Erf, erf_f32(d, a))
+CAMSHAFT_UNARY(Sigmoid, sigmoid_f32(d, a))
+CAMSHAFT_BINARY(Add, hn::Add(a, b))
+CAMSHAFT_BINARY(Sub, hn::Sub(a, b))
+CAMSHAFT_BINARY(Mul, hn::Mul(a, b))
+CAMSHAFT_BINARY(Div, hn::Div(a, b))
+// The second operand results when either is NaN, so only a NaN in `a` needs putting back.
+CAMSHAFT_BINARY(Min, hn::IfThenElse(hn::IsNaN(a), a, min_or_second(a, b)))
+CAMSHAFT_BINARY(Max, hn::IfThenElse(hn::IsNaN(a), a, max_or_second(a, b)))
+CAMSHAFT_BINARY(MinNumber, min_or_second(b, a))
+CAMSHAFT_BINARY(MaxNumber, max_or_second(b, a))
+CAMSHAFT_BINARY(AddRelu, max_or_second(hn::Zero(d), hn::Add(a, b)))
+CAMSHAFT_TERNARY(MultiplyAdd, hn::MulAdd(a, b, c))
+CAMSHAFT_TERNARY(MultiplySub, hn::MulSub(a, b, c))
+CAMSHAFT_TERNARY(Clamp, min_or_second(c, max_or_second(b, a)))
+CAMSHAFT_UNARY(Square, hn::Mul(a, a))
+CAMSHAFT_UNARY(Silu, hn::Mul(a, sigmoid_f32(d, a)))
+CAMSHAFT_UNARY(Gelu, gelu_of(a))
+#undef CAMSHAFT_UNARY
+#undef CAMSHAFT_BINARY
+#undef CAMSHAFT_TERNARY
+
+template <bool kUniform>
+HWY_INLINE Vec operand(Vec uniform, const float* p, int64_t i) {
+  if constexpr (kUniform) {
+    return uniform;
+  } else {
+    return hn::LoadU(Tag(), p + i);
+  }
+}
+
+// kUniform: bit k set when operand k is one element. Operands that the operation lacks count as uniform.
+template <class Operation, unsigned kUniform>
+HWY_NOINLINE void loop(const float* a, const float* b, const float* c, float* out, int64_t n) {
+  const Tag d;
+  const Operation operation;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const Vec ua = hn::Set(d, (kUniform & 1) && a ? *a : 0.0f);
+  const Vec ub = hn::Set(d, (kUniform & 2) && b ? *b : 0.0f);
+  const Vec uc = hn::Set(d, (kUniform & 4) && c ? *c : 0.0f);
+#define CAMSHAFT_AT(i)                                                                      \
+  operation(operand<(kUniform & 1) != 0>(ua, a, i), operand<(kUniform & 2) != 0>(ub, b, i), \
+            operand<(kUniform & 4) != 0>(uc, c, i))
+  if (n >= lanes) {
+    const bool ragged = n % lanes != 0;
+    // The ragged end is a full vector that overlaps the last whole one; computed first, because the output may be one
+    // of the operands.
+    const Vec last = ragged ? CAMSHAFT_AT(n - lanes) : hn::Zero(d);
+    for (int64_t i = 0; i + lanes <= n; i += lanes) hn::StoreU(CAMSHAFT_AT(i), d, out + i);
+    if (ragged) hn::StoreU(last, d, out + n - lanes);
+    return;
+  }
+#undef CAMSHAFT_AT
+  HWY_ALIGN float padded[3][hn::MaxLanes(Tag())] = {};
+  const size_t bytes = static_cast<size_t>(n) * sizeof(float);
+  if (!(kUniform & 1)) std::memcpy(padded[0], a, bytes);
+  if (!(kUniform & 2)) std::memcpy(padded[1], b, bytes);
+  if (!(kUniform & 4)) std::memcpy(padded[2], c, bytes);
+  const Vec result = operation(kUniform & 1 ? ua : hn::Load(d, padded[0]), kUniform & 2 ? ub : hn::Load(d, padded[1]),
+                               kUniform & 4 ? uc : hn::Load(d, padded[2]));
+  hn::Store(result, d, padded[0]);
+  std::memcpy(out, padded[0], bytes);
+}
+
+template <class Operation>
+void kernel(const void* const* in, void* out, int64_t n, unsigned uniform) {
+  const auto* a = static_cast<const float*>(in[0]);
+  const auto* b = Operation::operands > 1 ? static_cast<const float*>(in[1]) : nullptr;
+  const auto* c = Operation::operands > 2 ? static_cast<const float*>(in[2]) : nullptr;
+  auto* o = static_cast<float*>(out);
+  if (n == 1) uniform = 0;  // one element either way
+  if constexpr (Operation::operands == 1) {
+    if (uniform & 1) return loop<Operation, 7>(a, b, c, o, n);
+    return loop<Operation, 6>(a, b, c, o, n);
+  } else if constexpr (Operation::operands == 2) {
+    switch (uniform & 3) {
+      case 0:
+        return loop<Operation, 4>(a, b, c, o, n);
+      case 1:
+        return loop<Operation, 5>(a, b, c, o, n);
+      case 2:
+        return loop<Operation, 6>(a, b, c, o, n);
+      default:
+        return loop<Operation, 7>(a, b, c, o, n);
+    }
+  } else {
+    switch (uniform & 7) {
+      case 0:
+        return loop<Operation, 0>(a, b, c, o, n);
+      case 1:
+        return loop<Operation, 1>(a, b, c, o, n);
+      case 2:
+        return loop<Operation, 2>(a, b, c, o, n);
+      case 3:
+        return loop<Operation, 3>(a, b, c, o, n);
+      case 4:
+        return loop<Operation, 4>(a, b, c, o, n);
+      case 5:
+        return loop<Operation, 5>(a, b, c, o, n);
+      case 6:
+        return loop<Operation, 6>(a, b, c, o, n);
+      default:
+        return loop<Operation, 7>(a, b, c, o, n);
+    }
+  }
+}
+
+// Predicates and select mix bytes with floats: plain loops, which the compiler vectorises for the target.
+#define CAMSHAFT_COMPARE(name, expression)                                                   \
+  void name(const void* const* in, void* out, int64_t n, unsigned uniform) {                 \
+    const auto* a = static_cast<const float*>(in[0]);                                        \
+    const auto* b = static_cast<const float*>(in[1]);                                        \
+    auto* o = static_cast<uint8_t*>(out);                                                    \
+    if (n == 1) uniform = 0;                                                                 \
+    switch (uniform & 3) {                                                                   \
+      case 0:                                                                                \
+        for (int64_t i = 0; i < n; ++i) o[i] = static_cast<uint8_t>(expression(a[i], b[i])); \
+        break;                                                                               \
+      case 1: {                                                                              \
+        const float x = *a;                                                                  \
+        for (int64_t i = 0; i < n; ++i) o[i] = static_cast<uint8_t>(expression(x, b[i]));    \
+        break;                                                                               \
+      }                                                                                      \
+      case 2: {                                                                              \
+        const float y = *b;                                                                  \
+        for (int64_t i = 0; i < n; ++i) o[i] = static_cast<uint8_t>(expression(a[i], y));    \
+        break;                                                                               \
+      }                                                                                      \
+      default:                                                                               \
+        std::memset(o, expression(*a, *b) ? 1 : 0, static_cast<size_t>(n));                  \
+    }                                                                                        \
+  }
+#define CAMSHAFT_EQUAL(x, y) ((x) == (y))
+#define CAMSHAFT_LESS(x, y) ((x) < (y))
+#define CAMSHAFT_LESS_OR_EQUAL(x, y) ((x) <= (y))
+CAMSHAFT_COMPARE(equal, CAMSHAFT_EQUAL)
+CAMSHAFT_COMPARE(less, CAMSHAFT_LESS)
+CAMSHAFT_COMPARE(less_or_equal, CAMSHAFT_LESS_OR_EQUAL)
+#undef CAMSHAFT_COMPARE
+#undef CAMSHAFT_EQUAL
+#undef CAMSHAFT_LESS
+#undef CAMSHAFT_LESS_OR_EQUAL
+
+HWY_INLINE Vec select_lanes(const uint8_t* condition, Vec b, Vec c) {
+  const Tag d;
+  const hn::RebindToUnsigned<Tag> du;
+  const hn::Rebind<uint8_t, Tag> d8;
+  const auto wide = hn::PromoteTo(du, hn::LoadU(d8, condition));
+  return hn::IfThenElse(hn::RebindMask(d, hn::Ne(wide, hn::Zero(du))), b, c);
+}
+
+template <unsigned kUniform>
+HWY_INLINE void select_loop(const uint8_t* condition, const float* b, const float* c, float* out, int64_t n) {
+  const Tag d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const Vec ub = hn::Set(d, *b);
+  const Vec uc = hn::Set(d, *c);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const Vec x = operand<(kUniform & 2) != 0>(ub, b, i);
+    const Vec y = operand<(kUniform & 4) != 0>(uc, c, i);
+    hn::StoreU(select_lanes(condition + i, x, y), d, out + i);
+  }
+  for (; i < n; ++i) out[i] = condition[i] ? b[kUniform & 2 ? 0 : i] : c[kUniform & 4 ? 0 : i];
+}
+
+void select(const void* const* in, void* out, int64_t n, unsigned uniform) {
+  const auto* condition = static_cast<const uint8_t*>(in[0]);
+  const auto* b = static_cast<const float*>(in[1]);
+  const auto* c = static_cast<const float*>(in[2]);
+  auto* o = static_cast<float*>(out);
+  if (n == 1) uniform = 0;
+  if (uniform & 1) {
+    const bool first = *condition != 0;
+    const float* source = first ? b : c;
+    const bool one = uniform & (first ? 2u : 4u);
+    if (one) {
+      const float value = *source;
+      for (int64_t i = 0; i < n; ++i) o[i] = value;
+    } else if (o != source) {
+      std::memcpy(o, source, static_cast<size_t>(n) * sizeof(float));
+    }
+    return;
+  }
+  switch (uniform & 6) {
+    case 0:
+      return select_loop<0>(condition, b, c, o, n);
+    case 2:
+      return select_loop<2>(condition, b, c, o, n);
+    case 4:
+      return select_loop<4>(condition, b, c, o, n);
+    default:
+      return select_loop<6>(condition, b, c, o, n);
+  }
+}
+
+TileKernel f32_kernel(ScalarFunction function) {
+  switch (function) {
+    case ScalarFunction::neg:
+      return kernel<Neg>;
+    case ScalarFunction::abs:
+      return kernel<Abs>;
+    case ScalarFunction::sign:
+      return kernel<Sign>;
+    case ScalarFunction::ceil:
+      return kernel<Ceil>;
+    case ScalarFunction::floor:
+      return kernel<Floor>;
+    case ScalarFunction::round:
+      return kernel<Round>;
+    case ScalarFunction::sqrt:
+      return kernel<Sqrt>;
+    case ScalarFunction::reciprocal:
+      return kernel<Reciprocal>;
+    case ScalarFunction::exp:
+      return kernel<Exp>;
+    case ScalarFunction::log:
+      return kernel<Log>;
+    case ScalarFunction::log1p:
+      return kernel<Log1p>;
+    case ScalarFunction::sin:
+      return kernel<Sin>;
+    case ScalarFunction::cos:
+      return kernel<Cos>;
+    case ScalarFunction::tanh:
+      return kernel<Tanh>;
+    case ScalarFunction::erf:
+      return kernel<Erf>;
+    case ScalarFunction::sigmoid:
+      return kernel<Sigmoid>;
+    case ScalarFunction::add:
+      return kernel<Add>;
+    case ScalarFunction::sub:
+      return kernel<Sub>;
+    case ScalarFunction::mul:
+      return kernel<Mul>;
+    case ScalarFunction::div:
+      return kernel<Div>;
+    case ScalarFunction::min:
+      return kernel<Min>;
+    case ScalarFunction::max:
+      return kernel<Max>;
+    case ScalarFunction::equal:
+      return equal;
+    case ScalarFunction::less:
+      return less;
+    case ScalarFunction::less_or_equal:
+      return less_or_equal;
+    case ScalarFunction::select:
+      return select;
+    default:
+      return nullptr;
+  }
+}
+
+TileKernel f32_fused(FusedFunction function) {
+  switch (function) {
+    case FusedFunction::mul_add:
+      return kernel<MultiplyAdd>;
+    case FusedFunction::mul_sub:
+      return kernel<MultiplySub>;
+    case FusedFunction::square:
+      return kernel<Square>;
+    case FusedFunction::silu:
+      return kernel<Silu>;
+    case FusedFunction::gelu:
+      return kernel<Gelu>;
+    case FusedFunction::clamp:
+      return kernel<Clamp>;
+    case FusedFunction::add_relu:
+      return kernel<AddRelu>;
+    case FusedFunction::max_number:
+      return kernel<MaxNumber>;
+    case FusedFunction::min_number:
+      return kernel<MinNumber>;
+    case FusedFunction::round_to_f16:
+    case FusedFunction::round_to_bf16:
+    case FusedFunction::none:
+      break;
+  }
+  return nullptr;
+}
+
+}  // namespace
+}  // namespace camshaft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace camshaft::cpu {
+
+HWY_EXPORT(f32_kernel);
+HWY_EXPORT(f32_fused);
+
+TileKernel find_f32_kernel(ScalarFunction function) {
+  return HWY_DYNAMIC_DISPATCH(f32_kernel)(function);
+}
+TileKernel find_f32_fused(FusedFunction function) {
+  return HWY_DYNAMIC_DISPATCH(f32_fused)(function);
+}
+
+}  // namespace camshaft::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,75 @@
+// A scalar program lowered to vector loops: executes it on one row segment. The building block of the pointwise
+// executor (pointwise.h), and by itself the epilogue of a matmul or convolution tile.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backends/cpu/kernels/pointwise/tile_kernels.h"
+#include "camshaft/dtype.h"
+#include "compile/region/scalar_program.h"
+
+namespace camshaft::cpu {
+
+/// How an input lies along the segment.
+enum class RowForm : uint8_t {
+  vector,   ///< consecutive elements
+  uniform,  ///< one element for the whole segment
+};
+
+/// Executes a scalar program on segments of up to any length, in tiles that stay in the L1 cache: one loop an
+/// instruction and tile, the intermediates in buffers that are reused as soon as their value is dead.
+///
+/// Element types: f32, f64, f16 and bf16 (computed in f32, rounded only where stored or cast), all integers of 8 bits
+/// and more, bool. An input's type is that of the program's load of it; an output's that of its instruction. Common
+/// groups of instructions run as one loop (FusedFunction). Immutable after construction: share it between threads.
+class TileProgram {
+ public:
+  TileProgram() = default;
+
+  /// `forms`: one per input of the program. Throws Error(unsupported) for an element type or a function without a loop
+  /// (e.g. 4-bit types, trigonometry on integers), or a program with too many intermediates at a time (thousands).
+  TileProgram(const ScalarProgram& program, std::vector<RowForm> forms);
+
+  /// Runs the program on elements 0 … count-1. `inputs[k]` points to element 0 of input k (or its one element),
+  /// `outputs[k]` to that of output k; outputs are consecutive elements. An output may be the very same memory as a
+  /// vector input of the same element width (in place). Allocates nothing; uses at most 33 KB of stack (1 MB for
+  /// programs with hundreds of intermediates).
+  void run_row(int64_t count, const void* const* inputs, void* const* outputs) const;
+
+  int inputs() const { return inputs_; }
+  int outputs() const { return static_cast<int>(output_types_.size()); }
+  /// The type an input is loaded as; f32 for an input that the program never loads.
+  DType input_type(int input) const { return input_types_[input]; }
+  DType output_type(int output) const { return output_types_[output]; }
+  /// Elements a tile.
+  int64_t tile() const { return tile_; }
+  /// Estimated work of one element, in additions of f32.
+  int64_t cost() const { return cost_; }
+  /// Loops a tile; less than the program's instructions where some were fused.
+  int steps() const { return static_cast<int>(uniform_steps_.size() + steps_.size()); }
+
+ private:
+  // A slot is a pointer: inputs first, then outputs, constants, uniform intermediates, tile buffers.
+  struct Step {
+    TileKernel kernel;
+    int32_t in[3];
+    int32_t out;
+    unsigned uniform;
+  };
+  struct Builder;
+
+  void run_in(std::byte* scratch, int64_t count, const void* const* inputs, void* const* outputs) const;
+
+  int inputs_ = 0;
+  std::vector<RowForm> forms_;
+  std::vector<DType> input_types_, output_types_;
+  std::vector<int64_t> input_widths_, output_widths_;  // bytes to advance an element; 0 for uniform inputs
+  std::vector<uint64_t> constants_;                    // each the bytes of one element
+  std::vector<Step> uniform_steps_, steps_;
+  int uniform_slots_ = 0, buffers_ = 0;
+  int64_t buffer_bytes_ = 0, tile_ = 1024, cost_ = 0;
+  size_t scratch_bytes_ = 0;
+};
+
+}  // namespace camshaft::cpu

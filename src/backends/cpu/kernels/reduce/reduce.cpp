@@ -1,0 +1,209 @@
+#include "backends/cpu/kernels/reduce/reduce.h"
+
+#include <algorithm>
+#include <string>
+
+#include "backends/cpu/kernels/move/strided.h"
+#include "backends/cpu/kernels/reduce/reduce_rule.h"
+#include "backends/cpu/kernels/with_type.h"
+#include "base/divide_up.h"
+#include "camshaft/error.h"
+
+namespace camshaft::cpu {
+namespace {
+
+// Outputs of an item.
+constexpr int64_t max_block = most_columns;
+// Below this much work (additions of f32) for each thread, waking the others costs more than it saves.
+constexpr int64_t least_work = 32 * 1024;
+// A tile of computed elements, in L1 where that has 48 KB. Half of it was 1 to 5 % slower (silu over 168 to 1792
+// channels): fewer rows are added up at once, and more of the time goes into calls.
+constexpr int64_t tile_bytes = 32 * 1024;
+// Where the tensor is in memory, pieces are no tiles. Multiples of the blocks that sums are added in double by.
+constexpr int64_t dense_row = 32 * 1024, dense_rows = 256;
+
+// Offset of the index-th element of a sub-space of the first `rank` dims.
+int64_t offset_of(int64_t index, size_t rank, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides) {
+  int64_t offset = 0;
+  for (size_t d = rank; d-- > 0;) {
+    offset += index % dims[d] * strides[d];
+    index /= dims[d];
+  }
+  return offset;
+}
+
+}  // namespace
+
+/// Rows of consecutive elements.
+template <class T>
+struct Reduce::Matrix {
+  const T* data;
+  int64_t stride;
+};
+
+struct Reduce::Item {
+  int64_t offset;   // of its first element
+  int64_t first;    // its first output
+  int64_t units;    // neighbours of the innermost dim that stays
+  int64_t columns;  // of each: outputs beside each other
+};
+
+Reduce::Reduce(ReduceKind kind, DType dtype, const std::vector<int64_t>& dims, const std::vector<int>& axes)
+    : kind_(kind), dtype_(dtype) {
+  with_type(dtype, "reduction", [](auto) {});
+  std::vector<bool> goes(dims.size(), false);
+  for (int axis : axes) {
+    if (axis < 0 || axis >= static_cast<int>(dims.size()) || goes[static_cast<size_t>(axis)]) {
+      throw Error(ErrorCode::internal, "a reduction of rank " + std::to_string(dims.size()) + " was given the axis " +
+                                           std::to_string(axis) + ", out of range or twice");
+    }
+    goes[static_cast<size_t>(axis)] = true;
+  }
+  const std::vector<int64_t> strides = contiguous_strides(dims);
+  int last = -1;  // of the previous dim: 1 goes, 0 stays
+  for (size_t d = 0; d < dims.size(); ++d) {
+    (goes[d] ? count_ : outputs_) *= dims[d];
+    if (dims[d] == 1) continue;
+    auto& sizes = goes[d] ? reduced_dims_ : kept_dims_;
+    auto& steps = goes[d] ? reduced_strides_ : kept_strides_;
+    if (last == static_cast<int>(goes[d])) {  // neighbours of a dense tensor always merge
+      sizes.back() *= dims[d];
+      steps.back() = strides[d];
+    } else {
+      sizes.push_back(dims[d]);
+      steps.push_back(strides[d]);
+    }
+    last = goes[d];
+  }
+  inner_reduced_ = last != 0;
+  if (!inner_reduced_) {
+    width_ = kept_dims_.back();
+    kept_dims_.pop_back();
+    kept_strides_.pop_back();
+  }
+  if (reduced_dims_.empty()) {
+    reduced_dims_ = {1};
+    reduced_strides_ = {1};
+  }
+  if (kept_dims_.empty()) {
+    kept_dims_ = {1};
+    kept_strides_ = {1};
+  }
+  if (outputs_ > 0 && count_ > 0) lay_out();
+}
+
+void Reduce::compute_from(Pointwise before) {
+  before_ = std::move(before);
+  if (outputs_ > 0 && count_ > 0) lay_out();
+}
+
+// Depends on the shape alone, and so do the sums.
+void Reduce::lay_out() {
+  const int64_t tile = tile_bytes * 8 / bit_width(dtype_);
+  const int64_t innermost = reduced_dims_.back();
+  const int64_t unit = innermost * width_;  // consecutive elements
+  batch_ = std::clamp<int64_t>(std::min(tile / unit, max_block / width_), 1, kept_dims_.back());
+  blocks_ = divide_up(width_, max_block);
+  block_ = std::min(width_, divide_up(divide_up(width_, blocks_), 16) * 16);
+  blocks_ = divide_up(width_, block_);
+  items_ = outputs_ / (width_ * kept_dims_.back()) * divide_up(kept_dims_.back(), batch_) * blocks_;
+  const int64_t most = inner_reduced_ ? before_ ? tile : dense_row : before_ ? tile / block_ : dense_rows;
+  step_ = batch_ > 1 ? innermost : std::min(innermost, most);
+  steps_ = divide_up(innermost, step_);
+  pieces_ = count_ / innermost * steps_;
+  // Few outputs of much are shared out by pieces, where a part has enough to be worth a result of its own.
+  constexpr int64_t many_items = 16, most_shares = 64, least_elements = 8 * 1024, least_rows = 64;
+  const int64_t share = std::max(least_elements, least_rows * block_);
+  parts_ = items_ < many_items ? std::min({most_shares / items_, batch_ * block_ * count_ / share, pieces_}) : 1;
+  pieces_per_part_ = divide_up(pieces_, std::max<int64_t>(parts_, 1));
+  parts_ = divide_up(pieces_, pieces_per_part_);
+}
+
+Reduce::Item Reduce::item_at(int64_t item) const {
+  const int64_t beside = kept_dims_.back(), batches = divide_up(beside, batch_);
+  const int64_t column = item % blocks_ * block_, batch = item / blocks_;
+  const int64_t in_row = batch % batches * batch_, unit = batch / batches * beside + in_row;
+  return {offset_of(unit, kept_dims_.size(), kept_dims_, kept_strides_) + column, unit * width_ + column,
+          std::min(batch_, beside - in_row), std::min(block_, width_ - column)};
+}
+
+// `rows` rows of `columns` elements, `width_` apart unless there is only one of them.
+template <class T>
+Reduce::Matrix<T> Reduce::fetch(const ReduceOperands& operands, T* tile, int64_t begin, int64_t rows,
+                                int64_t columns) const {
+  if (!before_) return {static_cast<const T*>(operands.in) + begin, width_};
+  void* to = tile;
+  if (columns == width_) {
+    before_->run_range(begin, rows * columns, operands.before, &to);
+  } else {
+    for (int64_t r = 0; r < rows; ++r) {
+      to = tile + r * columns;
+      before_->run_range(begin + r * width_, columns, operands.before, &to);
+    }
+  }
+  return {tile, columns};
+}
+
+template <class T, class P>
+void Reduce::reduce_pieces(const ReduceOperands& operands, T* tile, const Item& item, int64_t begin, int64_t end,
+                           P* totals) const {
+  const int64_t innermost = reduced_dims_.back();
+  for (int64_t piece = begin; piece < end; ++piece) {
+    const int64_t first = piece % steps_ * step_, n = std::min(step_, innermost - first);
+    const int64_t at =
+        item.offset + offset_of(piece / steps_, reduced_dims_.size() - 1, reduced_dims_, reduced_strides_);
+    if (inner_reduced_) {
+      const T* x = fetch(operands, tile, at + first, 1, item.units * n).data;
+      for (int64_t u = 0; u < item.units; ++u) row_into(kind_, x + u * n, n, totals[u]);
+    } else {
+      const Matrix<T> x = fetch(operands, tile, at + first * width_, item.units * n, item.columns);
+      for (int64_t u = 0; u < item.units; ++u)
+        columns_into(kind_, x.data + u * n * x.stride, n, x.stride, item.columns, totals + u * item.columns);
+    }
+  }
+}
+
+template <class T>
+void Reduce::run_as(ThreadPool& pool, const ReduceOperands& operands) const {
+  using P = Partial<T>;
+  const P start = identity<T>(kind_);
+  T* out = static_cast<T*>(operands.out);
+  const auto go_on = [&](int64_t first, int64_t past) {
+    void* to = out + first;
+    if (behind_) behind_->run_range(first, past - first, operands.behind, &to);
+  };
+  if (count_ == 0) {
+    std::fill_n(out, outputs_, finish<T>(kind_, start, 0));
+    return go_on(0, outputs_);
+  }
+  P* partial = reinterpret_cast<P*>(operands.workspace);
+  const int64_t works = items_ * parts_;
+  const int64_t work = std::max<int64_t>(1, outputs_ * count_ / works * (before_ ? 1 + before_->cost() : 1));
+  pool.parallel_for(works, divide_up(least_work, work), [&](int64_t begin, int64_t end) {
+    alignas(64) T tile[tile_bytes / sizeof(T)];
+    alignas(64) P totals[max_block];
+    for (int64_t w = begin; w < end; ++w) {
+      const Item item = item_at(w / parts_);
+      const int64_t n = item.units * item.columns, part = w % parts_;
+      P* sums = parts_ > 1 ? partial + part * outputs_ + item.first : totals;
+      std::fill_n(sums, n, start);
+      reduce_pieces(operands, tile, item, part * pieces_per_part_, std::min(pieces_, (part + 1) * pieces_per_part_),
+                    sums);
+      for (int64_t i = 0; parts_ == 1 && i < n; ++i) out[item.first + i] = finish<T>(kind_, sums[i], count_);
+    }
+    if (parts_ > 1) return;
+    const Item last = item_at(end - 1);
+    go_on(item_at(begin).first, last.first + last.units * last.columns);
+  });
+  if (parts_ == 1) return;
+  for (int64_t part = 1; part < parts_; ++part) merge_into(kind_, partial + part * outputs_, outputs_, partial);
+  for (int64_t o = 0; o < outputs_; ++o) out[o] = finish<T>(kind_, partial[o], count_);
+  go_on(0, outputs_);
+}
+
+void Reduce::run(ThreadPool& pool, const ReduceOperands& operands) const {
+  if (outputs_ == 0) return;
+  with_type(dtype_, "reduction", [&](auto element) { run_as<decltype(element)>(pool, operands); });
+}
+
+}  // namespace camshaft::cpu

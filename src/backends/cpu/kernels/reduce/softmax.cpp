@@ -1,0 +1,155 @@
+#include "backends/cpu/kernels/reduce/softmax.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cpu/kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/reduce/softmax.cpp"
+// clang-format off: the order matters
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// clang-format on
+
+#include "backends/cpu/kernels/reduce/row_reduce-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace camshaft::cpu::HWY_NAMESPACE {
+namespace {
+
+using Tag = hn::ScalableTag<float>;
+
+// y = exp(x - top), returns the sum. x may be y.
+HWY_NOINLINE float exponentials(const float* x, float* y, int64_t n, float top) {
+  const Tag d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto shift = hn::Set(d, top);
+  auto s0 = hn::Zero(d), s1 = s0;
+  int64_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    const auto e0 = exp_nonpositive_f32(d, hn::Sub(hn::LoadU(d, x + i), shift));
+    const auto e1 = exp_nonpositive_f32(d, hn::Sub(hn::LoadU(d, x + i + lanes), shift));
+    hn::StoreU(e0, d, y + i);
+    hn::StoreU(e1, d, y + i + lanes);
+    s0 = hn::Add(s0, e0);
+    s1 = hn::Add(s1, e1);
+  }
+  for (; i < n; i += lanes) {
+    // The last vector is padded with -inf, whose exponential is 0.
+    HWY_ALIGN float part[hn::MaxLanes(Tag())];
+    const int64_t count = std::min(lanes, n - i);
+    hn::Store(hn::Set(d, -std::numeric_limits<float>::infinity()), d, part);
+    std::copy_n(x + i, count, part);
+    const auto keep = hn::FirstN(d, static_cast<size_t>(count));
+    const auto e = hn::IfThenElseZero(keep, exp_nonpositive_f32(d, hn::Sub(hn::Load(d, part), shift)));
+    s0 = hn::Add(s0, e);
+    hn::Store(e, d, part);
+    std::copy_n(part, count, y + i);
+  }
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1)));
+}
+
+HWY_INLINE void scale_row(float* y, int64_t n, float factor) {
+  for (int64_t i = 0; i < n; ++i) y[i] *= factor;
+}
+
+// The sum over a whole row, of pieces added in double. y: the row, or null to keep none of the terms.
+float sum_of_exponentials(const float* x, float* y, int64_t n, float top) {
+  constexpr int64_t piece = 512;
+  float unused[piece];
+  double sum = 0;
+  for (int64_t i = 0; i < n; i += piece) {
+    sum += exponentials(x + i, y ? y + i : unused, std::min(piece, n - i), top);
+  }
+  return static_cast<float>(sum);
+}
+
+void row(const float* x, float* y, int64_t n, bool logarithm) {
+  const float top = row_extreme<true, false>(x, n);
+  if (!logarithm) {
+    scale_row(y, n, 1 / sum_of_exponentials(x, y, n, top));
+    return;
+  }
+  const float log_sum = std::log(sum_of_exponentials(x, nullptr, n, top));
+  // In two steps: top + log_sum would lose the digits of log_sum where top is large.
+  for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - top) - log_sum;
+}
+
+void rows(const float* x, float* y, int64_t begin, int64_t end, int64_t n, bool logarithm) {
+  for (int64_t r = begin; r < end; ++r) row(x + r * n, y + r * n, n, logarithm);
+}
+
+// `count` <= 256 neighbours in the inner dim, all of the axis, `step` apart.
+void columns(const float* x, float* y, int64_t count, int64_t axis, int64_t step, bool logarithm) {
+  const Tag d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  alignas(64) float top[256 + 64], sum[256 + 64];
+  for (int64_t i = 0; i < count; ++i) top[i] = x[i], sum[i] = 0;
+  for (int64_t a = 1; a < axis; ++a) {
+    const float* from = x + a * step;
+    for (int64_t i = 0; i < count; ++i) top[i] = from[i] > top[i] ? from[i] : top[i];
+  }
+  for (int64_t a = 0; a < axis; ++a) {
+    const float* from = x + a * step;
+    float* to = y + a * step;
+    int64_t i = 0;
+    for (; i + lanes <= count; i += lanes) {
+      const auto e = exp_nonpositive_f32(d, hn::Sub(hn::LoadU(d, from + i), hn::Load(d, top + i)));
+      hn::Store(hn::Add(hn::Load(d, sum + i), e), d, sum + i);
+      if (!logarithm) hn::StoreU(e, d, to + i);
+    }
+    for (; i < count; ++i) {
+      const hn::CappedTag<float, 1> one;
+      const float e = hn::GetLane(exp_nonpositive_f32(one, hn::Set(one, from[i] - top[i])));
+      sum[i] += e;
+      if (!logarithm) to[i] = e;
+    }
+  }
+  for (int64_t i = 0; i < count; ++i) sum[i] = logarithm ? std::log(sum[i]) : 1 / sum[i];
+  for (int64_t a = 0; a < axis; ++a) {
+    const float* from = x + a * step;
+    float* to = y + a * step;
+    if (logarithm) {
+      for (int64_t i = 0; i < count; ++i) to[i] = (from[i] - top[i]) - sum[i];
+    } else {
+      for (int64_t i = 0; i < count; ++i) to[i] *= sum[i];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace camshaft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace camshaft::cpu {
+
+HWY_EXPORT(rows);
+HWY_EXPORT(columns);
+
+void Softmax::run(ThreadPool& pool, const float* x, float* y) const {
+  if (outer == 0 || axis == 0 || inner == 0) return;
+  // 2000 elements take about a microsecond: no thread is woken for less than a few.
+  const int64_t least = 8192;
+  if (inner == 1) {
+    const auto kernel = HWY_DYNAMIC_DISPATCH(rows);
+    pool.parallel_for(outer, (least + axis - 1) / axis,
+                      [&](int64_t begin, int64_t end) { kernel(x, y, begin, end, axis, logarithm); });
+    return;
+  }
+  const auto kernel = HWY_DYNAMIC_DISPATCH(columns);
+  // Narrow blocks where the axis is long, so that a block stays in cache over the three passes.
+  const int64_t block = std::min<int64_t>(axis > 1024 ? 64 : 256, inner);
+  const int64_t blocks = (inner + block - 1) / block;
+  pool.parallel_for(outer * blocks, (least + axis * block - 1) / (axis * block), [&](int64_t begin, int64_t end) {
+    for (int64_t item = begin; item < end; ++item) {
+      const int64_t first = item % blocks * block;
+      const int64_t offset = item / blocks * axis * inner + first;
+      kernel(x + offset, y + offset, std::min(block, inner - first), axis, inner, logarithm);
+    }
+  });
+}
+
+}  // namespace camshaft::cpu
+#endif  // HWY_ONCE

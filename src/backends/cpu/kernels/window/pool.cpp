@@ -1,0 +1,322 @@
+#include "backends/cpu/kernels/window/pool.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "backends/cpu/kernels/targets.h"
+#include "backends/cpu/kernels/window/pool_window.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/window/pool.cpp"
+// clang-format off: the order matters
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// clang-format on
+#include "backends/cpu/kernels/masked_load-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace camshaft::cpu::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+using Tag = hn::ScalableTag<float>;
+
+// The taps of a window: how many along each axis, and how far apart.
+struct Taps {
+  int64_t planes, rows, columns;
+  int64_t plane_step, row_step, column_step;
+};
+
+template <bool kAverage, class V>
+HWY_INLINE V combine(V sum, V tap) {
+  return kAverage ? hn::Add(sum, tap) : hn::Max(tap, sum);
+}
+
+HWY_INLINE hn::Vec<Tag> load_channels(size_t count, const float* from) {
+  const Tag d;
+  return count == HWY_LANES(float) ? hn::LoadU(d, from) : masked_load(hn::FirstN(d, count), d, from);
+}
+
+HWY_INLINE void store_channels(size_t count, hn::Vec<Tag> v, float* to) {
+  const Tag d;
+  count == HWY_LANES(float) ? hn::StoreU(v, d, to) : hn::BlendedStore(v, hn::FirstN(d, count), d, to);
+}
+
+// K columns of the window: NV vectors of channels, `count` in the last.
+template <bool kAverage, int K, int NV>
+HWY_INLINE void pool_columns(const float* column, const Taps& taps, size_t count, hn::Vec<Tag> (&sum)[NV]) {
+  constexpr int64_t lanes = static_cast<int64_t>(HWY_LANES(float));
+#pragma GCC unroll 4
+  for (int v = 0; v < NV; ++v) sum[v] = hn::Set(Tag(), kAverage ? 0.0f : -std::numeric_limits<float>::infinity());
+  for (int64_t p = 0; p < taps.planes; ++p, column += taps.plane_step) {
+    const float* from = column;
+    for (int64_t r = 0; r < taps.rows; ++r, from += taps.row_step) {
+#pragma GCC unroll 4
+      for (int k = 0; k < K; ++k) {
+        const float* at = from + k * taps.column_step;
+#pragma GCC unroll 4
+        for (int v = 0; v + 1 < NV; ++v) sum[v] = combine<kAverage>(sum[v], hn::LoadU(Tag(), at + v * lanes));
+        sum[NV - 1] = combine<kAverage>(sum[NV - 1], load_channels(count, at + (NV - 1) * lanes));
+      }
+    }
+  }
+}
+
+// All channels of a pixel.
+template <bool kAverage>
+HWY_INLINE void pool_pixel(const float* first, const Taps& taps, float scale, int64_t channels, float* to) {
+  const Tag d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t c = 0; c < channels; c += lanes) {
+    const auto count = static_cast<size_t>(std::min(lanes, channels - c));
+    auto sum = hn::Set(d, kAverage ? 0.0f : -std::numeric_limits<float>::infinity());
+    for (int64_t k = 0; k < taps.columns; ++k) {
+      hn::Vec<Tag> column[1];
+      pool_columns<kAverage, 1>(first + c + k * taps.column_step, taps, count, column);
+      sum = combine<kAverage>(sum, column[0]);
+    }
+    store_channels(count, kAverage ? hn::Mul(sum, hn::Set(d, scale)) : sum, to + c);
+  }
+}
+
+// `pixels` neighbours whose windows of K columns, S apart, lie inside the image: columns that two windows see are
+// combined once (3x3 by 2: 6 loads for a result and not 9); where there are none, whole lines follow each other. NV
+// vectors of channels at a time, `count` in the last: with one of four, each pass over the lines takes a cache line of
+// every fourth.
+template <bool kAverage, int K, int S, int NV>
+HWY_NOINLINE void pool_sliding(const float* from, const Taps& taps, float scale, size_t count, int64_t pixels,
+                               int64_t out_step, float* out) {
+  const auto scales = hn::Set(Tag(), scale);
+  constexpr int64_t lanes = static_cast<int64_t>(HWY_LANES(float));
+  constexpr int kNew = K > S ? S : 1, kParts = K > S ? K : 1;  // parts of a window, and those that the next one lacks
+  hn::Vec<Tag> seen[kParts][NV];
+#pragma GCC unroll 8
+  for (int k = 0; k < kParts - kNew; ++k, from += taps.column_step)
+    pool_columns<kAverage, 1>(from, taps, count, seen[k]);
+  for (int64_t i = 0; i < pixels; ++i, out += out_step) {
+    if constexpr (K > S) {
+#pragma GCC unroll 8
+      for (int k = K - S; k < K; ++k, from += taps.column_step) pool_columns<kAverage, 1>(from, taps, count, seen[k]);
+    } else {
+      pool_columns<kAverage, K>(from, taps, count, seen[0]);
+      from += S * taps.column_step;
+    }
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) {
+      auto sum = seen[0][v];
+#pragma GCC unroll 8
+      for (int k = 1; k < kParts; ++k) sum = combine<kAverage>(sum, seen[k][v]);
+      if (kAverage) sum = hn::Mul(sum, scales);
+      if (v + 1 < NV)
+        hn::StoreU(sum, Tag(), out + v * lanes);
+      else
+        store_channels(count, sum, out + v * lanes);
+#pragma GCC unroll 8
+      for (int k = 0; k < kParts - kNew; ++k) seen[k][v] = seen[k + kNew][v];
+    }
+  }
+}
+
+template <bool kAverage, int K, int S>
+void slide(const float* first, const Taps& taps, float scale, int64_t channels, int64_t pixels, int64_t out_step,
+           float* to) {
+  constexpr int64_t lanes = static_cast<int64_t>(HWY_LANES(float));
+  constexpr int64_t most = K > 3 || HWY_TARGET > HWY_AVX3 ? 2 : 4;  // that registers hold
+  for (int64_t c = 0; c < channels;) {
+    const int64_t left = (channels - c + lanes - 1) / lanes;
+    const int64_t vectors = most == 4 && left >= 4 ? 4 : std::min<int64_t>(left, 2);
+    const auto count = static_cast<size_t>(std::min(lanes, channels - c - (vectors - 1) * lanes));
+    if constexpr (most == 4) {
+      if (vectors == 4) pool_sliding<kAverage, K, S, 4>(first + c, taps, scale, count, pixels, out_step, to + c);
+    }
+    if (vectors == 2) pool_sliding<kAverage, K, S, 2>(first + c, taps, scale, count, pixels, out_step, to + c);
+    if (vectors == 1) pool_sliding<kAverage, K, S, 1>(first + c, taps, scale, count, pixels, out_step, to + c);
+    c += vectors * lanes;
+  }
+}
+
+// Lines are [batch, out depth, out height].
+template <bool kAverage>
+void pixels_last(const SpatialPool& p, int64_t begin, int64_t end, const float* in, float* out) {
+  const PoolAxis& w = p.width;
+  const int64_t in_step = p.in_pixel_stride ? p.in_pixel_stride : p.channels;
+  const int64_t out_step = p.out_pixel_stride ? p.out_pixel_stride : p.channels;
+  const int64_t row = w.in * in_step, plane = p.height.in * row;
+  Taps taps{0, 0, 0, p.depth.dilation * plane, p.height.dilation * row, w.dilation * in_step};
+  const IndexRange whole = whole_windows(w);
+  const auto scale_of = [](int64_t counted) { return counted > 0 ? 1.0f / static_cast<float>(counted) : 0.0f; };
+  for (int64_t line = begin; line < end; ++line) {
+    const int64_t b = line / (p.depth.out * p.height.out);
+    const Window z = window_at(p.depth, line / p.height.out % p.depth.out, p.count_include_pad);
+    const Window y = window_at(p.height, line % p.height.out, p.count_include_pad);
+    const float* top = in + b * p.depth.in * plane + (z.start + z.first * p.depth.dilation) * plane +
+                       (y.start + y.first * p.height.dilation) * row;
+    taps.planes = z.past - z.first;
+    taps.rows = y.past - y.first;
+    float* to = out + line * w.out * out_step;
+    const auto at_edge = [&](int64_t i) HWY_ATTR {
+      const Window x = window_at(w, i, p.count_include_pad);
+      taps.columns = x.past - x.first;
+      pool_pixel<kAverage>(top + (x.start + x.first * w.dilation) * in_step, taps,
+                           scale_of(z.counted * y.counted * x.counted), p.channels, to + i * out_step);
+    };
+    for (int64_t i = 0; i < whole.first; ++i) at_edge(i);
+    const float* first = top + (whole.first * w.stride - w.pad_before) * in_step;
+    const float scale = scale_of(z.counted * y.counted * w.kernel);
+    const auto sliding = [&](auto kernel) HWY_ATTR {
+      kernel(first, taps, scale, p.channels, whole.past - whole.first, out_step, to + whole.first * out_step);
+    };
+    if (w.dilation == 1 && w.kernel == 3 && w.stride == 2) {
+      sliding(slide<kAverage, 3, 2>);
+    } else if (w.dilation == 1 && w.kernel == 3 && w.stride == 1) {
+      sliding(slide<kAverage, 3, 1>);
+    } else if (w.dilation == 1 && w.kernel == 2 && w.stride == 2) {
+      sliding(slide<kAverage, 2, 2>);
+    } else if (w.dilation == 1 && w.kernel == 5 && w.stride == 1) {
+      sliding(slide<kAverage, 5, 1>);
+    } else {
+      taps.columns = w.kernel;
+      for (int64_t i = whole.first; i < whole.past; ++i, first += w.stride * in_step)
+        pool_pixel<kAverage>(first, taps, scale, p.channels, to + i * out_step);
+    }
+    for (int64_t i = whole.past; i < w.out; ++i) at_edge(i);
+  }
+}
+
+// Outputs of a row, of the columns from `from` on; reads a vector beyond what the stride needs.
+template <bool kAverage>
+HWY_INLINE void combine_columns(const PoolAxis& w, const float* from, int64_t count, float* to) {
+  const Tag d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const float neutral = kAverage ? 0.0f : -std::numeric_limits<float>::infinity();
+  if (w.stride > 2) {
+    const hn::CappedTag<float, 1> one;
+    for (int64_t i = 0; i < count; ++i, from += w.stride) {
+      auto sum = hn::Set(one, neutral);
+      for (int64_t c = 0; c < w.kernel; ++c) sum = combine<kAverage>(sum, hn::LoadU(one, from + c * w.dilation));
+      to[i] = hn::GetLane(sum);
+    }
+    return;
+  }
+  for (int64_t i = 0; i < count; i += lanes, from += lanes * w.stride) {
+    auto sum = hn::Set(d, neutral);
+    for (int64_t c = 0; c < w.kernel; ++c) {
+      if (w.stride == 1) {
+        sum = combine<kAverage>(sum, hn::LoadU(d, from + c * w.dilation));
+        continue;
+      }
+      hn::Vec<Tag> tap, next;
+      hn::LoadInterleaved2(d, from + c * w.dilation, tap, next);
+      sum = combine<kAverage>(sum, tap);
+      if (w.dilation == 1 && c + 1 < w.kernel) sum = combine<kAverage>(sum, next), ++c;
+    }
+    if (count - i >= lanes) {
+      hn::StoreU(sum, d, to + i);
+    } else {
+      hn::BlendedStore(sum, hn::FirstN(d, static_cast<size_t>(count - i)), d, to + i);
+    }
+  }
+}
+
+// The columns that a chunk of outputs sees, padding among them; wider windows go pixel by pixel.
+constexpr int64_t most_columns = 2048;
+
+// Columns [start, start + count) of the window's rows combined, padding among them, and two vectors of it behind.
+template <bool kAverage>
+HWY_INLINE void combine_rows(const PoolAxis& w, const float* top, const Taps& taps, int64_t start, int64_t count,
+                             float* to) {
+  const Tag d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const float neutral = kAverage ? 0.0f : -std::numeric_limits<float>::infinity();
+  const bool any = taps.planes > 0 && taps.rows > 0;
+  const int64_t begin = any ? std::clamp<int64_t>(-start, 0, count) : 0;
+  const int64_t end = any ? std::clamp(w.in - start, begin, count) : 0;
+  std::fill_n(to, begin, neutral);
+  int64_t x = begin;
+  for (; x < end; x += lanes) {
+    const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(lanes, end - x)));
+    auto sum = hn::Set(d, neutral);
+    for (int64_t p = 0; p < taps.planes; ++p) {
+      const float* row = top + p * taps.plane_step + start + x;
+      for (int64_t r = 0; r < taps.rows; ++r, row += taps.row_step)
+        sum = combine<kAverage>(sum, end - x < lanes ? masked_load(mask, d, row) : hn::LoadU(d, row));
+    }
+    hn::StoreU(sum, d, to + x);
+  }
+  std::fill(to + end, to + count + 2 * lanes, neutral);
+}
+
+// Lines are [batch, channels, out depth, out height]. The rows of a window are combined first: their loads are
+// contiguous, and strided columns are then read once (3x3x3 by 2: 1.6 -> 0.5 ms for 64 channels of 16x56x56).
+template <bool kAverage>
+void lines_first(const SpatialPool& p, int64_t begin, int64_t end, const float* in, float* out) {
+  const PoolAxis& w = p.width;
+  const int64_t extent = (w.kernel - 1) * w.dilation + 1, plane = p.height.in * w.in;
+  if (extent > most_columns) {
+    SpatialPool pixels = p;
+    pixels.channels = 1;
+    return pixels_last<kAverage>(pixels, begin, end, in, out);
+  }
+  HWY_ALIGN float combined[most_columns + 2 * HWY_LANES(float)];
+  const int64_t chunk = (most_columns - extent) / w.stride + 1;  // outputs
+  Taps taps{0, 0, 1, p.depth.dilation * plane, p.height.dilation * w.in, 1};
+  for (int64_t line = begin; line < end; ++line) {
+    const Window z = window_at(p.depth, line / p.height.out % p.depth.out, p.count_include_pad);
+    const Window y = window_at(p.height, line % p.height.out, p.count_include_pad);
+    taps.planes = z.past - z.first;
+    taps.rows = y.past - y.first;
+    const float* top =
+        in + (line / (p.depth.out * p.height.out) * p.depth.in + z.start + z.first * p.depth.dilation) * plane +
+        (y.start + y.first * p.height.dilation) * w.in;
+    float* to = out + line * w.out;
+    for (int64_t o = 0; o < w.out; o += chunk) {
+      const int64_t count = std::min(chunk, w.out - o);
+      combine_rows<kAverage>(w, top, taps, o * w.stride - w.pad_before, (count - 1) * w.stride + extent, combined);
+      combine_columns<kAverage>(w, combined, count, to + o);
+    }
+    if (kAverage) {
+      const IndexRange whole = whole_windows(w);
+      const auto divide = [&](int64_t i) {
+        const int64_t counted = z.counted * y.counted * window_at(w, i, p.count_include_pad).counted;
+        to[i] = counted > 0 ? to[i] * (1.0f / static_cast<float>(counted)) : 0.0f;
+      };
+      for (int64_t i = 0; i < whole.first; ++i) divide(i);
+      const int64_t counted = z.counted * y.counted * w.kernel;
+      const float scale = counted > 0 ? 1.0f / static_cast<float>(counted) : 0.0f;
+      for (int64_t i = whole.first; i < whole.past; ++i) to[i] *= scale;
+      for (int64_t i = whole.past; i < w.out; ++i) divide(i);
+    }
+  }
+}
+
+void pool_lines(const SpatialPool& p, int64_t begin, int64_t end, const float* in, float* out) {
+  if (p.channels_last) {
+    p.average ? pixels_last<true>(p, begin, end, in, out) : pixels_last<false>(p, begin, end, in, out);
+  } else {
+    p.average ? lines_first<true>(p, begin, end, in, out) : lines_first<false>(p, begin, end, in, out);
+  }
+}
+
+}  // namespace
+}  // namespace camshaft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace camshaft::cpu {
+
+HWY_EXPORT(pool_lines);
+
+void SpatialPool::run_lines(int64_t begin, int64_t end, const float* in, float* out) const {
+  HWY_DYNAMIC_DISPATCH(pool_lines)(*this, begin, end, in, out);
+}
+
+void SpatialPool::run(ThreadPool& pool, const float* in, float* out) const {
+  const int64_t lines = batch * depth.out * height.out * (channels_last ? 1 : channels);
+  const int64_t line = width.out * (channels_last ? channels : 1);
+  if (lines == 0 || line == 0) return;
+  const int64_t work = line * depth.kernel * height.kernel * width.kernel;
+  pool.parallel_for(lines, (32 * 1024 + work - 1) / work,
+                    [&](int64_t begin, int64_t end) { run_lines(begin, end, in, out); });
+}
+
+}  // namespace camshaft::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,85 @@
+#include "backends/cpu/machine_limits.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "backends/cpu/kernels/limits.h"
+#include "base/aligned_buffer.h"
+#include "base/thread_pool.h"
+
+namespace camshaft::cpu {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+int64_t cache_bytes(int name, int64_t otherwise) {
+  const long bytes = sysconf(name);
+  return bytes > 0 ? bytes : otherwise;
+}
+
+double best_gflops(ThreadPool& pool) {
+  constexpr int64_t rounds = 2'000'000;  // some ten milliseconds
+  double best = 0;
+  std::vector<double> flops(static_cast<size_t>(pool.size()));
+  for (int repeat = 0; repeat < 8; ++repeat) {
+    const auto start = Clock::now();
+    pool.run([&](int thread) { flops[static_cast<size_t>(thread)] = spin_fma(rounds); });
+    best = std::max(best, flops[0] * pool.size() / seconds_since(start) * 1e-9);
+  }
+  return best;
+}
+
+// Every thread reads `bytes` of its own, over and over.
+double best_bandwidth(ThreadPool& pool, int64_t bytes) {
+  const int64_t floats = std::max<int64_t>(bytes / 4 / 256, 1) * 256;
+  const int64_t passes = std::max<int64_t>(1, (int64_t{64} << 20) / (floats * 4));
+  std::vector<AlignedBuffer> buffers(static_cast<size_t>(pool.size()));
+  std::vector<float> sums(buffers.size());
+  pool.run([&](int thread) {  // touched by the thread that reads it
+    AlignedBuffer& buffer = buffers[static_cast<size_t>(thread)];
+    buffer = AlignedBuffer(static_cast<size_t>(floats) * 4, "measuring the memory's speed");
+    std::fill_n(reinterpret_cast<float*>(buffer.data()), floats, 1.0f);
+  });
+  double best = 0;
+  for (int repeat = 0; repeat < 8; ++repeat) {
+    const auto start = Clock::now();
+    pool.run([&](int thread) {
+      const auto t = static_cast<size_t>(thread);
+      for (int64_t pass = 0; pass < passes; ++pass)
+        sums[t] += sum_floats(reinterpret_cast<const float*>(buffers[t].data()), floats);
+    });
+    best = std::max(best, static_cast<double>(floats * 4 * passes) * pool.size() / seconds_since(start) * 1e-9);
+  }
+  return best;
+}
+
+}  // namespace
+
+int64_t l2_cache_bytes() {
+  return cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20);
+}
+
+MachineLimits measure_limits(int threads) {
+  ThreadPool pool(threads);
+  MachineLimits limits;
+  limits.threads = threads;
+  limits.l2_bytes = l2_cache_bytes();
+  limits.l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, 16 << 20);
+  limits.gflops = best_gflops(pool);
+  limits.l1_gbs = best_bandwidth(pool, 16 << 10);
+  limits.l2_gbs = best_bandwidth(pool, limits.l2_bytes / 2);
+  // Little of it is in L2; not much more than that, for neighbours on a shared machine use the L3 too.
+  limits.l3_gbs = best_bandwidth(pool, std::min(4 * limits.l2_bytes, limits.l3_bytes / 2));
+  limits.dram_gbs = best_bandwidth(pool, std::max<int64_t>(int64_t{128} << 20, 4 * limits.l3_bytes / threads));
+  return limits;
+}
+
+}  // namespace camshaft::cpu

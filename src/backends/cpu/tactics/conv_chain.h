@@ -1,0 +1,12 @@
+// The tactic "bands" for chains of convolutions.
+#pragma once
+
+#include "backends/cpu/tactic.h"
+
+namespace camshaft::cpu {
+
+/// Inverted bottlenecks and parts of them (kernels/conv_chain.h), for the chains that optimize/chain_convolutions
+/// makes.
+extern const CpuTactic conv_chain_tactic;
+
+}  // namespace camshaft::cpu

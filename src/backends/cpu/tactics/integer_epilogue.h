@@ -1,0 +1,55 @@
+// Epilogues of products of 8-bit numbers: what the kernel does with its sums in registers, and what a program does.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "backends/cpu/kernels/gemm/int8_gemm.h"
+#include "backends/cpu/tactics/contract_epilogue.h"
+
+namespace camshaft::cpu {
+
+class IntegerEpilogue {
+ public:
+  /// nullopt when some type or function has no loop.
+  static std::optional<IntegerEpilogue> make(const RegionView& region, const ContractView& view);
+
+  /// Whether region input `i` is among what is added, scaled and so on behind the product.
+  bool reads(size_t i) const;
+  /// Whether the sums go to a program of their own.
+  bool gives_blocks() const { return result_ == Int8Result::sums && rest_; }
+
+ private:
+  friend class BoundIntegerEpilogue;
+  // One number, or a region input (of one element, or one a column).
+  struct Operand {
+    int32_t input = -1;
+    float number = 0;
+  };
+
+  Int8Result result_ = Int8Result::sums;
+  Operand scale_;
+  int32_t zero_ = 0;
+  bool is_signed_ = false;
+  std::optional<ContractEpilogue> rest_;  // behind the scale; or of the sums themselves
+};
+
+/// The epilogue for concrete shapes.
+class BoundIntegerEpilogue {
+ public:
+  /// `columns`: of the whole result. The shapes are the region's.
+  BoundIntegerEpilogue(const IntegerEpilogue& epilogue, const KernelShapes& shapes, int64_t columns);
+
+  /// Everything of the problem that is about its result, which is the region's output 0.
+  void bind(const LaunchArguments& arguments, Int8Problem& problem);
+
+ private:
+  const IntegerEpilogue& epilogue_;
+  bool one_scale_ = true;
+  std::vector<float> scale_;  // a column, and as many more as a panel may read
+  int64_t ldc_;
+  std::optional<BoundEpilogue> rest_;
+};
+
+}  // namespace camshaft::cpu

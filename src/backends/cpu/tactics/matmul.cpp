@@ -1,0 +1,211 @@
+#include "backends/cpu/tactics/matmul.h"
+
+#include <algorithm>
+
+#include "backends/cpu/kernels/gemm/bf16_pairs.h"
+#include "backends/cpu/kernels/gemm/gemm.h"
+#include "backends/cpu/tactics/matmul_view.h"
+#include "compile/constants/layout_text.h"
+#include "compile/plan/shape_check.h"
+
+namespace camshaft::cpu {
+
+namespace {
+
+struct PackedMatrix {
+  PackedLayout layout;
+  bool transposed = false;  // as stored in the model
+};
+
+constexpr auto packed_numbers = [](auto& matrix, auto&& number) {
+  number("gemm k=", matrix.layout.k);
+  number(" n=", matrix.layout.n);
+  number(" width=", matrix.layout.width);
+  number(" lanes=", matrix.layout.lanes);
+  number(" transposed=", matrix.transposed);
+};
+
+struct PackedPairs {
+  PairedMatrix matrix;
+  bool transposed = false;
+};
+
+// Of two-element words; `k` counts elements.
+constexpr auto paired_numbers = [](auto& packed, auto&& number) {
+  number("gemm_bf16 k=", packed.matrix.depth);
+  number(" n=", packed.matrix.layout.n);
+  number(" width=", packed.matrix.layout.width);
+  number(" lanes=", packed.matrix.layout.lanes);
+  number(" transposed=", packed.transposed);
+};
+
+// Scratch memory for A in pairs.
+int64_t paired_bytes(const GemmArgs& args) {
+  return args.words == Words::f32 ? 0 : (args.m * args.k * 4 + 63) / 64 * 64;
+}
+
+class GemmLaunch final : public Launch {
+ public:
+  GemmLaunch(const MatMulView& view, Words words, const float* packed, const KernelShapes& shapes)
+      : a_(static_cast<size_t>(view.a)),
+        packed_(packed),
+        threads_(shapes.threads),
+        epilogue_(view.epilogue, shapes, shapes.outputs[0].dims.back()) {
+    const Dims& a = shapes.inputs[a_].dims;
+    const Dims& c = shapes.outputs[0].dims;
+    elements_ = a.back();
+    elements_ld_ = shapes.inputs[a_].pitch();
+    args_.words = words;
+    args_.k = args_.lda = words == Words::f32 ? elements_ : pairs_of(elements_);
+    if (words == Words::f32) args_.lda = elements_ld_;
+    args_.n = c.back();
+    const Dims& b = shapes.inputs[static_cast<size_t>(view.b)].dims;
+    require_equal(elements_, b[b.size() - (view.op.transpose_b ? 1 : 2)], "the size that matmul sums over");
+    require_broadcast(Dims(a.begin(), a.end() - 2), Dims(c.begin(), c.end() - 2));
+    args_.m = args_.n == 0 ? 0 : element_count(c) / args_.n;
+    args_.ldc = shapes.outputs[0].pitch();
+  }
+  size_t workspace_bytes() const override {
+    return static_cast<size_t>(paired_bytes(args_) + gemm_workspace_bytes(args_.m, args_.n, threads_));
+  }
+  void run(const LaunchArguments& arguments) override {
+    args_.a = reinterpret_cast<const float*>(arguments.inputs[a_]);
+    if (args_.words == Words::bf16_pairs) {
+      auto* pairs = reinterpret_cast<float*>(arguments.workspace);
+      round_rows(args_.a, elements_ld_, args_.m, elements_, pairs, arguments.pool);
+      args_.a = pairs;
+    }
+    args_.packed_b = packed_;
+    args_.c = reinterpret_cast<float*>(arguments.outputs[0]);
+    args_.epilogue = epilogue_.bind(arguments, args_.c);
+    gemm(args_, arguments.pool, arguments.workspace + paired_bytes(args_));
+  }
+
+ private:
+  size_t a_;
+  const float* packed_;
+  int threads_;
+  BoundEpilogue epilogue_;
+  int64_t elements_ = 0, elements_ld_ = 0;  // of a row of A as it is given
+  GemmArgs args_;
+};
+
+class GemmKernel final : public Kernel {
+ public:
+  GemmKernel(MatMulView view, Words words, const float* packed)
+      : view_(std::move(view)), words_(words), packed_(packed) {}
+  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
+    return std::make_unique<GemmLaunch>(view_, words_, packed_, shapes);
+  }
+  bool can_run_in_place(size_t i, size_t) const override { return view_.epilogue.can_overwrite(i); }
+  bool reads_slices(size_t i) const override { return view_.epilogue.reads_slices(i); }
+  bool writes_slices(size_t) const override { return true; }
+  bool reads_input(size_t i) const override { return static_cast<int32_t>(i) != view_.b || view_.epilogue.reads(i); }
+
+ private:
+  MatMulView view_;
+  Words words_;
+  const float* packed_;
+};
+
+std::optional<double> estimate_gemm(const RegionView& region) {
+  const auto view = view_matmul(region);
+  if (!view || !has_constant_matrix(region, *view)) return std::nullopt;
+  return seconds_per_launch +
+         std::max(matmul_flops(region, *view) * seconds_per_flop, bytes_at_optimum(region) * seconds_per_byte);
+}
+
+// Twice the rate, from half the weights, after a pass over A, which is in some cache.
+std::optional<double> estimate_gemm_bf16(const RegionView& region) {
+  const auto view = view_matmul(region);
+  if (!view || view->op.rounding != ops::Rounding::bf16 || !has_bf16_pairs() || !has_constant_matrix(region, *view))
+    return std::nullopt;
+  const double weights = elements_at_optimum(region, region.node.inputs[static_cast<size_t>(view->b)]);
+  return seconds_per_launch + rounding_seconds(region, view->a) +
+         std::max(matmul_flops(region, *view) * seconds_per_flop / 2,
+                  (bytes_at_optimum(region) - 2 * weights) * seconds_per_byte);
+}
+
+// The constant B of `view`, as it lies in memory.
+struct StoredMatrix {
+  const Value& value;
+  int64_t k, n, k_stride, n_stride;
+};
+
+StoredMatrix stored_matrix(const RegionView& region, const MatMulView& view) {
+  const Value& value = region.graph.value(region.node.inputs[static_cast<size_t>(view.b)]);
+  const Dims& dims = value.constant->dims();
+  const int64_t rows = dims[dims.size() - 2], columns = dims[dims.size() - 1];
+  if (view.op.transpose_b) return {value, columns, rows, 1, columns};
+  return {value, rows, columns, columns, 1};
+}
+
+std::shared_ptr<const Kernel> compile_gemm(const RegionView& region, PackedConstants& constants) {
+  MatMulView view = *view_matmul(region, 1 + kMoreResiduals);
+  const StoredMatrix b = stored_matrix(region, view);
+  const PackedMatrix packed{packed_layout(b.k, b.n), view.op.transpose_b};
+  const auto bytes = constants.get(
+      b.value.name, layout_text(packed_numbers, packed), *b.value.constant,
+      static_cast<size_t>(packed.layout.floats()) * sizeof(float), [&](const Tensor& raw, std::byte* out) {
+        pack_b(packed.layout, raw.as<float>(), b.k_stride, b.n_stride, reinterpret_cast<float*>(out));
+      });
+  return std::make_shared<GemmKernel>(std::move(view), Words::f32, reinterpret_cast<const float*>(bytes.data()));
+}
+
+std::shared_ptr<const Kernel> compile_gemm_bf16(const RegionView& region, PackedConstants& constants) {
+  MatMulView view = *view_matmul(region, 1 + kMoreResiduals);
+  const StoredMatrix b = stored_matrix(region, view);
+  const PackedPairs packed{{packed_layout(pairs_of(b.k), b.n), 1, b.k}, view.op.transpose_b};
+  const auto bytes = constants.get(
+      b.value.name, layout_text(paired_numbers, packed), *b.value.constant,
+      static_cast<size_t>(packed.matrix.layout.floats()) * sizeof(float), [&](const Tensor& raw, std::byte* out) {
+        pack_pairs(packed.matrix, raw.as<float>(), {0, b.k_stride, b.n_stride}, reinterpret_cast<float*>(out));
+      });
+  return std::make_shared<GemmKernel>(std::move(view), Words::bf16_pairs, reinterpret_cast<const float*>(bytes.data()));
+}
+
+// Whether a matrix of k x n, stored transposed or not, is one of `dims`.
+bool is_matrix_of(const Dims& dims, int64_t k, int64_t n, bool transposed) {
+  const size_t rank = dims.size();
+  return rank >= 2 && element_count(dims) == dims[rank - 2] * dims[rank - 1] &&
+         k == dims[rank - (transposed ? 1 : 2)] && n == dims[rank - (transposed ? 2 : 1)];
+}
+
+Tensor unpack_pairs_of(const PackedPairs& named, const PackedConstant& packed, DType dtype, const Dims& dims) {
+  const auto& [matrix, transposed] = named;
+  if (dtype != DType::f32 || !is_matrix_of(dims, matrix.depth, matrix.layout.n, transposed) ||
+      !matrix.layout.has_possible_panels() ||
+      packed.bytes.size() != static_cast<size_t>(matrix.layout.floats()) * sizeof(float))
+    throw_misfit(packed, dims);
+  Tensor raw(DType::bf16, dims);
+  const int64_t columns = dims.back();
+  unpack_pairs(matrix, reinterpret_cast<const float*>(packed.bytes.data()),
+               reinterpret_cast<BFloat*>(raw.mutable_data()), {0, transposed ? 1 : columns, transposed ? columns : 1});
+  return raw;
+}
+
+}  // namespace
+
+const CpuTactic gemm_tactic{"gemm", estimate_gemm, compile_gemm};
+const CpuTactic gemm_bf16_tactic{"gemm_bf16", estimate_gemm_bf16, compile_gemm_bf16};
+
+Tensor unpack_gemm(const PackedConstant& packed, DType dtype, const Dims& dims) {
+  PackedPairs pairs;
+  if (read_layout_text(packed.layout, paired_numbers, pairs)) {
+    pairs.matrix.layout.k = pairs_of(pairs.matrix.depth);
+    return unpack_pairs_of(pairs, packed, dtype, dims);
+  }
+  PackedMatrix named;
+  if (!read_layout_text(packed.layout, packed_numbers, named)) return {};
+  const auto& [layout, transposed] = named;
+  const bool sane =
+      dtype == DType::f32 && is_matrix_of(dims, layout.k, layout.n, transposed) && layout.has_possible_panels();
+  if (!sane || packed.bytes.size() != static_cast<size_t>(layout.floats()) * sizeof(float)) throw_misfit(packed, dims);
+  Tensor raw(dtype, dims);
+  const int64_t columns = dims.back();
+  unpack_b(layout, reinterpret_cast<const float*>(packed.bytes.data()), raw.as_mutable<float>(),
+           transposed ? 1 : columns, transposed ? columns : 1);
+  return raw;
+}
+
+}  // namespace camshaft::cpu

@@ -1,0 +1,121 @@
+#include "backends/cpu/tactics/pool.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "backends/cpu/kernels/window/byte_pool.h"
+#include "backends/cpu/kernels/window/pool.h"
+#include "backends/cpu/kernels/window/pool_indices.h"
+#include "backends/cpu/tactics/simple_kernel.h"
+#include "ir/ops/reduce.h"
+#include "ir/ops/window_ops.h"
+
+namespace camshaft::cpu {
+
+namespace {
+
+// A pad that leaves sums of positions far from overflow.
+int64_t pad_of(const Dim& pad, const SymbolBindings& symbols) {
+  const int64_t size = pad.evaluate(symbols), most = int64_t{1} << 31;
+  if (size < -most || size > most)
+    throw Error(ErrorCode::invalid_argument, "a padding of " + std::to_string(size) + " is too large");
+  return size;
+}
+
+// The last of depth, height and width are the op's axes, of which the first is axis `first` of the shapes.
+template <class Op, class Problem>
+void fill_axes(const Op& op, const KernelShapes& shapes, size_t first, Problem& problem) {
+  const Dims &in = shapes.inputs[0].dims, &out = shapes.outputs[0].dims;
+  const size_t spatial = op.kernel.size();
+  PoolAxis* axes[] = {&problem.depth, &problem.height, &problem.width};
+  for (size_t i = 0; i < spatial; ++i)
+    *axes[3 - spatial + i] = {in[first + i],
+                              out[first + i],
+                              op.kernel[i],
+                              op.strides[i],
+                              op.dilations[i],
+                              pad_of(op.pads[i], *shapes.symbols),
+                              pad_of(op.pads[spatial + i], *shapes.symbols)};
+}
+
+std::optional<double> estimate_pool(const RegionView& region) {
+  const auto* op = region.node.op.as<ops::Pool>();
+  if (!op || region.graph.type(region.node.inputs[0]).dtype != DType::f32 || op->kernel.size() > 3 ||
+      op->kernel.empty())
+    return std::nullopt;
+  return seconds_per_launch + 2 * bytes_at_optimum(region) * seconds_per_byte;
+}
+
+std::shared_ptr<const Kernel> compile_pool(const RegionView& region, PackedConstants&) {
+  const auto make = [op = *region.node.op.as<ops::Pool>()](const KernelShapes& shapes) {
+    return [pool = spatial_pool(op, shapes)](const LaunchArguments& a) {
+      pool.run(a.pool, input<float>(a, 0), output<float>(a, 0));
+    };
+  };
+  const bool pixels = region.node.op.as<ops::Pool>()->channels_last;
+  return simple_kernel(make, false, SliceUse{pixels ? size_t{1} : 0, pixels});
+}
+
+bool is_byte(DType dtype) {
+  return dtype == DType::i8 || dtype == DType::u8;
+}
+
+std::optional<double> estimate_byte_pool(const RegionView& region) {
+  const auto* op = region.node.op.as<ops::Pool>();
+  if (!op || op->kind != ops::PoolKind::max || !is_byte(region.graph.type(region.node.inputs[0]).dtype) ||
+      !op->channels_last || op->kernel.size() > 3 || op->kernel.empty())
+    return std::nullopt;
+  return seconds_per_launch + 2 * bytes_at_optimum(region) * seconds_per_byte;
+}
+
+std::shared_ptr<const Kernel> compile_byte_pool(const RegionView& region, PackedConstants&) {
+  const auto make = [op = *region.node.op.as<ops::Pool>()](const KernelShapes& shapes) {
+    return [problem = spatial_pool(op, shapes), is_signed = shapes.inputs[0].dtype == DType::i8](
+               const LaunchArguments& a) { byte_max_pool(problem, is_signed, a.inputs[0], a.outputs[0], a.pool); };
+  };
+  return simple_kernel(make, false, SliceUse{1, true});
+}
+
+std::optional<double> estimate_pool_indices(const RegionView& region) {
+  const auto* op = region.node.op.as<ops::MaxPoolIndices>();
+  if (!op || region.graph.type(region.node.inputs[0]).dtype != DType::f32 || op->kernel.size() > 3 ||
+      op->kernel.empty())
+    return std::nullopt;
+  return seconds_per_launch + 4 * bytes_at_optimum(region) * seconds_per_byte;
+}
+
+std::shared_ptr<const Kernel> compile_pool_indices(const RegionView& region, PackedConstants&) {
+  return simple_kernel([op = *region.node.op.as<ops::MaxPoolIndices>()](const KernelShapes& shapes) {
+    const Dims& in = shapes.inputs[0].dims;
+    PoolIndices pool;
+    pool.planes = in[0] * in[1];
+    fill_axes(op, shapes, 2, pool);
+    pool.column_major = op.column_major;
+    if (pool.depth.in * pool.height.in * pool.width.in > std::numeric_limits<int32_t>::max())
+      throw Error(ErrorCode::unsupported, fmt::format("an image of shape {} is too large to be pooled", to_string(in)));
+    return [pool](const LaunchArguments& a) { pool.run(a.pool, input<float>(a, 0), output<int64_t>(a, 0)); };
+  });
+}
+
+}  // namespace
+
+SpatialPool spatial_pool(const ops::Pool& op, const KernelShapes& shapes) {
+  const Dims& in = shapes.inputs[0].dims;
+  SpatialPool pool;
+  pool.batch = in[0];
+  pool.channels = op.channels_last ? in.back() : in[1];
+  fill_axes(op, shapes, op.channels_last ? 1 : 2, pool);
+  pool.channels_last = op.channels_last;
+  pool.in_pixel_stride = shapes.inputs[0].row_stride;
+  pool.out_pixel_stride = shapes.outputs[0].row_stride;
+  pool.average = op.kind == ops::PoolKind::average;
+  pool.count_include_pad = op.count_include_pad;
+  return pool;
+}
+
+const CpuTactic pool_tactic{"pool", estimate_pool, compile_pool};
+const CpuTactic byte_pool_tactic{"byte_pool", estimate_byte_pool, compile_byte_pool};
+const CpuTactic pool_indices_tactic{"pool_indices", estimate_pool_indices, compile_pool_indices};
+
+}  // namespace camshaft::cpu

@@ -1,0 +1,10 @@
+// Resizing of images as a CPU kernel.
+#pragma once
+
+#include "backends/cpu/tactic.h"
+
+namespace camshaft::cpu {
+
+extern const CpuTactic resize_tactic;
+
+}  // namespace camshaft::cpu

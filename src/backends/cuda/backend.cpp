@@ -1,0 +1,152 @@
+#include "backends/cuda/backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "backends/cuda/driver/device_limits.h"
+#include "backends/cuda/driver/queue.h"
+#include "backends/cuda/driver/stopwatch.h"
+#include "backends/cuda/tactic.h"
+#include "source_hash.h"
+
+namespace camshaft::cuda {
+
+namespace {
+
+constexpr const CudaTactic* all_tactics[] = {
+    &pointwise_tactic,
+    &fill_tactic,
+    &contract_tactic,
+    &blas_tactic,
+    &blas_sums_tactic,
+    &dnn_tactic,
+    &depthwise_tactic,
+    &conv_transpose_tactic,
+    // reductions and norms
+    &reduce_tactic,
+    &arg_reduce_tactic,
+    &softmax_tactic,
+    &layer_norm_tactic,
+    &group_norm_tactic,
+    &group_columns_tactic,
+    &attention_tactic,
+    &dnn_attention_tactic,
+    &rotary_embedding_tactic,
+    &recurrent_tactic,
+    &squeeze_excite_tactic,
+    // moves
+    &transpose_tactic,
+    &expand_tactic,
+    &slice_tactic,
+    &concat_tactic,
+    &pad_tactic,
+    &index_map_tactic,
+    // positions that are data
+    &gather_tactic,
+    &gather_elements_tactic,
+    &gather_nd_tactic,
+    &scatter_nd_tactic,
+    &scatter_elements_tactic,
+    // windows of images
+    &pool_tactic,
+    &pool_indices_tactic,
+    &resize_tactic,
+    // numbers
+    &dims_tactic,
+    &shape_tactic,
+    &range_tactic,
+    &cumulative_tactic,
+    &top_k_tactic,
+    &grid_sample_tactic,
+    &col2im_tactic,
+};
+
+/// Waiting for the device and copies there and back: what a small step on the host costs between others on the device.
+constexpr double seconds_of_detour = 3e-5;
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(Workshop workshop, std::shared_ptr<const Backend> host)
+      : workshop_(std::move(workshop)), host_(std::move(host)) {
+    const DeviceFacts& facts = workshop_.device()->facts();
+    info_.kind = "cuda";
+    info_.name = facts.name;
+    info_.isa = architecture(facts.capability);
+    info_.cores = host_->device().cores;
+    info_.memory_bytes = facts.memory_bytes;
+    info_.limits = limits_of(facts);
+    info_.features = {fmt::format("{} multiprocessors", facts.multiprocessors)};
+    info_.code = fmt::format("{}, GPU ({}), driver {}, NVRTC {}, cuBLASLt {}, cuDNN {}", host_->device().code,
+                             CAMSHAFT_CUDA_SOURCE_HASH, driver_library().version, nvrtc_library().version,
+                             blas_identity(), dnn_identity());
+  }
+
+  const DeviceInfo& device() const override { return info_; }
+  std::unique_ptr<DeviceQueue> make_queue() const override { return std::make_unique<Queue>(workshop_.device()); }
+  std::unique_ptr<DeviceStopwatch> make_stopwatch(DeviceQueue& queue) const override {
+    return std::make_unique<Stopwatch>(static_cast<Queue&>(queue).stream(),
+                                       workshop_.module("touch", touch_text()).function("touch"));
+  }
+  bool prefers_channels_last() const override { return true; }
+  bool runs_squeeze_excite() const override { return true; }
+  bool gains_from(DType dtype) const override {
+    return dtype == DType::f16 || (dtype == DType::bf16 && workshop_.device()->facts().capability >= 80);
+  }
+  bool gains_from_rounding(ops::Rounding rounding) const override {
+    return rounding == ops::Rounding::tf32 && workshop_.device()->facts().capability >= 80;
+  }
+
+  std::vector<Tactic> tactics(const RegionView& region) const override {
+    std::vector<Tactic> list;
+    for (const CudaTactic* tactic : all_tactics)
+      for (TacticOffer& offer : tactic->offers(region, workshop_))
+        list.push_back(
+            {std::string(tactic->name()), offer.seconds, offer.deviation, std::move(offer.parameters), Place::device});
+    std::stable_sort(list.begin(), list.end(),
+                     [](const Tactic& a, const Tactic& b) { return a.estimated_seconds < b.estimated_seconds; });
+    const double detour = list.empty() ? 0 : seconds_of_detour;
+    for (Tactic& tactic : host_->tactics(region)) {
+      tactic.estimated_seconds += detour;
+      list.push_back(std::move(tactic));
+    }
+    return list;
+  }
+
+  std::shared_ptr<const Kernel> compile(const RegionView& region, const Tactic& tactic,
+                                        PackedConstants& constants) const override {
+    if (tactic.place == Place::host) return host_->compile(region, tactic, constants);
+    for (const CudaTactic* known : all_tactics)
+      if (known->name() == tactic.name) return known->compile(region, tactic.parameters, workshop_, constants);
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the GPU has no tactic '{}' for {}", tactic.str(), to_string(region.node.op)));
+  }
+
+  bool can_unpack(const std::string& layout) const override { return host_->can_unpack(layout); }
+  Tensor unpack(const PackedConstant& packed, DType dtype, const Dims& dims) const override {
+    return host_->unpack(packed, dtype, dims);
+  }
+
+ private:
+  Workshop workshop_;
+  std::shared_ptr<const Backend> host_;
+  DeviceInfo info_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Backend> backend(const std::shared_ptr<const Backend>& host) {
+  static std::mutex mutex;
+  static std::shared_ptr<const Backend> made;
+  const std::lock_guard lock(mutex);
+  if (made) return made;
+  const Library<api::Driver>& driver = driver_library();
+  if (!driver.problem.empty()) throw Error(ErrorCode::unsupported, driver.problem);
+  made = std::make_shared<CudaBackend>(Workshop(std::make_shared<const Device>(driver.functions, 0),
+                                                Compiler(nvrtc_library()), KernelCache(KernelCache::default_folder())),
+                                       host);
+  return made;
+}
+
+}  // namespace camshaft::cuda

@@ -1,0 +1,98 @@
+#include "backends/cuda/codegen/row_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backends/cuda/codegen/scalar_text.h"
+#include "device_texts.h"
+
+namespace camshaft::cuda {
+
+namespace {
+
+RowText begin(DType dtype) {
+  RowText made;
+  made.vector_elements = 128 / bit_width(dtype);
+  made.vector_chunks = std::min(8, 32 / made.vector_elements);  // 32 registers
+  made.text = std::string(device::intrinsics_cuh) + std::string(device::scalar_cuh) +
+              std::string(device::collective_cuh) +
+              fmt::format("\nconstexpr u32 row_threads = {};\ntypedef {} Element;\ntypedef {} Wide;\n", row_threads,
+                          device_type(dtype), computing_type(dtype)) +
+              std::string(device::rows_cuh);
+  return made;
+}
+
+void add_kernel(RowText& made, const std::string& name, const std::string& call, const std::string& shape,
+                const std::string& parameters, const std::string& arguments) {
+  made.text += fmt::format(R"(
+extern "C" __global__ void __launch_bounds__({}) {}(const __grid_constant__ {} shape, const Element* in{}, Element* out) {{
+  take_turn();
+  {}(shape, in{}, out);
+}}
+)",
+                           row_threads, name, shape, parameters, call, arguments);
+}
+
+void add_row_kernels(RowText& made, const std::string& function, const std::string& parameters = "",
+                     const std::string& arguments = "") {
+  const auto add = [&](const std::string& suffix, int elements, int chunks) {
+    add_kernel(made, "held_one" + suffix, fmt::format("{}_held<{}, 1>", function, elements), "Rows", parameters,
+               arguments);
+    add_kernel(made, "held" + suffix, fmt::format("{}_held<{}, {}>", function, elements, chunks), "Rows", parameters,
+               arguments);
+    add_kernel(made, "any_length" + suffix, fmt::format("{}_long<{}>", function, elements), "Rows", parameters,
+               arguments);
+  };
+  add("", 1, made.chunks);
+  add("_vector", made.vector_elements, made.vector_chunks);
+}
+
+std::string parameter_types(DType scale, DType bias) {
+  return fmt::format("typedef {} ScaleElement;\ntypedef {} BiasElement;\n", device_type(scale), device_type(bias));
+}
+
+}  // namespace
+
+RowText softmax_text(bool logarithm, DType dtype) {
+  RowText made = begin(dtype);
+  made.text += fmt::format("constexpr bool logarithm = {};\n", logarithm) + std::string(device::softmax_cuh);
+  add_row_kernels(made, "softmax");
+  add_kernel(made, "columns", "softmax_columns<1>", "Columns", "", "");
+  return made;
+}
+
+RowText normalize_text(bool centred, DType dtype, DType scale, DType bias, int64_t length) {
+  RowText made = begin(dtype);
+  // What a warp needs: registers for more would stand between memory and further warps.
+  constexpr int64_t warp = 32;
+  const int64_t of_warp = warp * made.vector_elements;
+  if (length > 0)
+    made.vector_chunks = static_cast<int>(std::clamp<int64_t>((length + of_warp - 1) / of_warp, 1, made.vector_chunks));
+  made.text += fmt::format("constexpr bool centred = {};\n", centred) + parameter_types(scale, bias) +
+               std::string(device::normalize_cuh);
+  add_row_kernels(made, "normalize", ", const ScaleElement* scale, const BiasElement* bias", ", scale, bias");
+  return made;
+}
+
+RowText group_columns_text(DType dtype, DType scale, DType bias) {
+  RowText made = begin(dtype);
+  made.text += fmt::format("constexpr u32 column_threads = {};\n", column_threads) + parameter_types(scale, bias) +
+               std::string(device::group_columns_cuh);
+  for (const int elements : {1, made.vector_elements})
+    made.text += fmt::format(R"(
+extern "C" __global__ void __launch_bounds__({threads}) moments{suffix}(const __grid_constant__ GroupColumns shape, const Element* in, Wide* partial) {{
+  take_turn();
+  find_moments<{elements}>(shape, in, partial);
+}}
+extern "C" __global__ void __launch_bounds__({threads}) normalize{suffix}(const __grid_constant__ GroupColumns shape, const Element* in, const ScaleElement* scale, const BiasElement* bias, Element* out, const Wide* partial) {{
+  take_turn();
+  normalize_columns<{elements}>(shape, in, scale, bias, out, partial);
+}}
+)",
+                             fmt::arg("threads", column_threads), fmt::arg("suffix", elements == 1 ? "" : "_vector"),
+                             fmt::arg("elements", elements));
+  return made;
+}
+
+}  // namespace camshaft::cuda

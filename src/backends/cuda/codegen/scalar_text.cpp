@@ -1,0 +1,147 @@
+#include "backends/cuda/codegen/scalar_text.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cmath>
+#include <string_view>
+
+#include "camshaft/error.h"
+
+namespace camshaft::cuda {
+
+namespace {
+
+using Kind = ScalarInstruction::Kind;
+using F = ScalarFunction;
+
+bool is_real(DType dtype) {
+  return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+}
+
+bool is_unsigned(DType dtype) {
+  return dtype == DType::u64 || dtype == DType::u32 || dtype == DType::u16 || dtype == DType::u8;
+}
+
+// C has functions of some of the names already.
+std::string function_name(F function) {
+  const std::string name(to_string(function));
+  for (const std::string_view taken : {"abs", "round", "div", "fmod", "pow", "min", "max"})
+    if (name == taken) return name + "_";
+  return name;
+}
+
+// Bit by bit: decimal digits would round, and infinities have none.
+std::string number(const ScalarInstruction& constant) {
+  switch (constant.dtype) {
+    case DType::f64:
+      return fmt::format("__longlong_as_double({:#x}ll)", std::bit_cast<uint64_t>(constant.number));
+    case DType::f32:
+    case DType::f16:
+    case DType::bf16:
+      return fmt::format("__uint_as_float({:#x}u)", std::bit_cast<uint32_t>(static_cast<float>(constant.number)));
+    case DType::boolean:
+      return constant.number != 0 || constant.integer != 0 ? "i64(1)" : "i64(0)";
+    default:
+      return fmt::format("{}({:#x}ull)", computing_type(constant.dtype), static_cast<uint64_t>(constant.integer));
+  }
+}
+
+// Of what is computed in f32.
+bool has_approximation(F function) {
+  return function == F::exp || function == F::sigmoid || function == F::tanh || function == F::erf;
+}
+
+// 1 / x where that is a normal number; 0 elsewhere.
+float reciprocal_of(double x) {
+  const double reciprocal = 1 / static_cast<double>(static_cast<float>(x));
+  constexpr double least = 0x1p-126, largest = 0x1p126;
+  return std::abs(reciprocal) >= least && std::abs(reciprocal) <= largest ? static_cast<float>(reciprocal) : 0.0F;
+}
+
+std::string value(int32_t instruction) {
+  return fmt::format("v{}", instruction);
+}
+
+}  // namespace
+
+bool has_device_type(DType dtype) {
+  switch (dtype) {
+    case DType::i64:
+    case DType::i32:
+    case DType::i16:
+    case DType::i8:
+    case DType::boolean:
+      return true;
+    default:
+      return is_real(dtype) || is_unsigned(dtype);
+  }
+}
+
+std::string device_type(DType dtype) {
+  if (!has_device_type(dtype))
+    throw Error(ErrorCode::unsupported, fmt::format("GPU kernels have no type {}", to_string(dtype)));
+  return dtype == DType::boolean ? "boolean" : std::string(to_string(dtype));
+}
+
+std::string computing_type(DType dtype) {
+  if (dtype == DType::f64) return "f64";
+  if (is_real(dtype)) return "f32";
+  return is_unsigned(dtype) ? "u64" : "i64";
+}
+
+std::string scalar_statements(const ScalarProgram& program, const std::function<std::string(int32_t)>& load,
+                              const std::string& indent, bool rounded) {
+  std::string text;
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const ScalarInstruction& instruction = program.instructions[i];
+    const std::string type = device_type(instruction.dtype);
+    std::string expression;
+    switch (instruction.kind) {
+      case Kind::load:
+        expression = fmt::format("widen({})", load(instruction.a));
+        break;
+      case Kind::constant:
+        expression = number(instruction);
+        break;
+      case Kind::cast:
+        expression = fmt::format("widen(Narrow<{}>::from({}))", type, value(instruction.a));
+        break;
+      case Kind::apply: {
+        const bool is_f32 = rounded && computing_type(instruction.dtype) == "f32";
+        if (is_f32 && instruction.function == F::div) {
+          const ScalarInstruction& divisor = program.instructions[static_cast<size_t>(instruction.b)];
+          const float reciprocal =
+              divisor.kind == Kind::constant && is_real(divisor.dtype) && divisor.dtype != DType::f64
+                  ? reciprocal_of(divisor.number)
+                  : 0.0F;
+          if (reciprocal != 0) {
+            expression = fmt::format("mul({}, __uint_as_float({:#x}u))", value(instruction.a),
+                                     std::bit_cast<uint32_t>(reciprocal));
+            break;
+          }
+        }
+        expression =
+            fmt::format("{}{}({}", function_name(instruction.function),
+                        is_f32 && has_approximation(instruction.function) ? "_rounded" : "", value(instruction.a));
+        if (arity(instruction.function) > 1) expression += ", " + value(instruction.b);
+        if (arity(instruction.function) > 2) expression += ", " + value(instruction.c);
+        expression += ")";
+        // Narrow integers wrap; narrow floats keep what f32 gives them until they are stored.
+        const bool wraps = !is_real(instruction.dtype) && instruction.dtype != DType::boolean &&
+                           instruction.dtype != DType::i64 && instruction.dtype != DType::u64;
+        if (wraps) expression = fmt::format("widen(Narrow<{}>::from({}))", type, expression);
+        break;
+      }
+    }
+    text += fmt::format("{}const {} {} = {};\n", indent, computing_type(instruction.dtype),
+                        value(static_cast<int32_t>(i)), expression);
+  }
+  return text;
+}
+
+std::string scalar_result(const ScalarProgram& program, size_t o, DType dtype) {
+  return fmt::format("Narrow<{}>::from({})", device_type(dtype), value(program.outputs.at(o)));
+}
+
+}  // namespace camshaft::cuda

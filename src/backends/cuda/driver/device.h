@@ -1,0 +1,67 @@
+// A GPU, and the context that this process shares on it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/driver/c_api.h"
+
+namespace camshaft::cuda {
+
+/// What a device is.
+struct DeviceFacts {
+  int ordinal = 0;
+  std::string name;    ///< "NVIDIA H200"
+  int capability = 0;  ///< 90 for compute capability 9.0
+  int multiprocessors = 0;
+  int64_t memory_bytes = 0;
+  int64_t l2_bytes = 0;
+  double hertz = 0;                    ///< highest clock; 0: unknown
+  double memory_bytes_per_second = 0;  ///< that its memory could move at most, by its clock; 0: unknown
+  int64_t shared_bytes_per_block = 0;  ///< the most that one block may use
+};
+
+/// Oldest compute capability that kernels are written for (Turing).
+constexpr int oldest_capability = 75;
+
+/// The GPUs of this machine; none when there is no driver or no device. Throws Error when the driver fails.
+std::vector<DeviceFacts> list_devices(const api::Driver& driver);
+
+/// A GPU in use: holds its primary context, which other libraries in this process (PyTorch, say) use too, so that their
+/// pointers and streams are valid here. The driver's table must outlive it. Safe to use from several threads.
+class Device {
+ public:
+  /// Throws Error(unsupported) for an ordinal that does not exist or a GPU that is too old, and Error when the context
+  /// cannot be made.
+  Device(const api::Driver& driver, int ordinal);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const api::Driver& driver() const { return driver_; }
+  const DeviceFacts& facts() const { return facts_; }
+  /// Bytes that nobody has taken yet.
+  int64_t free_bytes() const;
+
+ private:
+  friend class Current;
+  const api::Driver& driver_;
+  DeviceFacts facts_;
+  api::Handle context_ = nullptr;
+};
+
+/// Makes a device's context the calling thread's for as long as it lives.
+class Current {
+ public:
+  explicit Current(const Device& device);
+  ~Current();
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+ private:
+  const api::Driver& driver_;
+};
+
+}  // namespace camshaft::cuda

@@ -1,0 +1,156 @@
+#include "backends/cuda/driver/queue.h"
+
+#include <fmt/format.h>
+
+#include <deque>
+#include <iterator>
+
+#include "backends/cuda/driver/check.h"
+#include "backends/cuda/driver/memory.h"
+#include "camshaft/error.h"
+
+namespace camshaft::cuda {
+
+namespace {
+
+struct MemoryFacts {
+  uint64_t type = 0;  // 0: of the host, and nothing that CUDA knows of
+  uint64_t is_managed = 0;
+  int64_t ordinal = 0;
+};
+
+MemoryFacts facts_of(const Device& device, const void* memory) {
+  MemoryFacts facts;
+  int attributes[] = {api::memory_type, api::is_managed, api::device_ordinal};
+  void* values[] = {&facts.type, &facts.is_managed, &facts.ordinal};  // of which 1 to 4 bytes are written
+  const Current current(device);
+  check(device.driver(),
+        device.driver().cuPointerGetAttributes(static_cast<unsigned>(std::size(attributes)), attributes, values,
+                                               reinterpret_cast<api::Pointer>(memory)),
+        "asking whose memory an address is");
+  return facts;
+}
+
+/// What the queue's own stream recorded; replayed where the queue's work goes at that time.
+class QueueRecording final : public DeviceRecording {
+ public:
+  QueueRecording(Queue& queue, const Stream& recorded, const RecordingParts& parts)
+      : queue_(queue), recorded_(recorded), recording_(recorded, parts) {}
+  void replay() override { recording_.launch(queue_.stream()); }
+  bool replace(size_t part, const std::function<void()>& put) override {
+    queue_.put_into_recording(put);
+    queue_.stop_recording();
+    return recording_.replace(part, recorded_);
+  }
+
+ private:
+  Queue& queue_;
+  const Stream& recorded_;
+  Recording recording_;
+};
+
+class Timeline final : public DeviceTimeline {
+ public:
+  Timeline(const Queue& queue, const Device& device, size_t moments) : queue_(queue) {
+    for (size_t m = 0; m < moments; ++m) events_.emplace_back(device, true);
+  }
+  void mark(size_t moment) override {
+    Event& event = events_[moment];
+    queue_.is_recording() ? event.record_in_recording(queue_.stream()) : event.record(queue_.stream());
+  }
+  double seconds(size_t from, size_t to) const override { return events_[to].seconds_since(events_[from]); }
+
+ private:
+  const Queue& queue_;
+  std::deque<Event> events_;
+};
+
+}  // namespace
+
+std::shared_ptr<std::byte> Queue::allocate(size_t bytes, std::string_view purpose) {
+  if (bytes == 0) return nullptr;
+  refuse_in_callers_recording("taking memory");
+  // The device first: it must be there when the buffer is freed.
+  struct Held {
+    std::shared_ptr<const Device> device;
+    DeviceBuffer buffer;
+  };
+  const auto held = std::make_shared<Held>(Held{device_, DeviceBuffer(*device_, bytes, purpose)});
+  return {held, held->buffer.data()};
+}
+
+void Queue::start_run(std::optional<void*> stream) {
+  callers_.reset();
+  if (stream) callers_.emplace(*device_, *stream);
+  is_in_callers_recording_ = stream && callers_->is_recorded();
+  // A recording cannot wait for what is not in it.
+  if (is_in_callers_recording_) return;
+  if (last_stream_ && *last_stream_ != this->stream().handle()) run_end_.hold_back(this->stream());
+}
+
+void Queue::refuse_in_callers_recording(const char* what) const {
+  if (is_in_callers_recording_)
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{} cannot be recorded into a CUDA graph: run once with the same shapes and outputs before, "
+                    "with all inputs and outputs on the device",
+                    what));
+}
+
+void Queue::finish_run() {
+  if (is_in_callers_recording_) {
+    is_in_callers_recording_ = false;
+    callers_.reset();
+    return;
+  }
+  run_end_.record(stream());
+  last_stream_ = stream().handle();
+  callers_.reset();
+}
+
+void Queue::wait_for_runs() {
+  if (last_stream_) run_end_.synchronize();
+  complaints_.check();
+}
+
+void Queue::check_memory(const void* memory, Place place, std::string_view what) const {
+  const MemoryFacts facts = facts_of(*device_, memory);
+  if (facts.is_managed != 0) return;
+  if (place == Place::host) {
+    if (facts.type == api::of_device)
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{} is at {}, which is memory of GPU {}: say so with Place::device", what, memory,
+                              facts.ordinal));
+    return;
+  }
+  if (facts.type != api::of_device)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} is at {}, which is memory of the host: say so with Place::host, or give memory of the "
+                            "GPU",
+                            what, memory));
+  if (facts.ordinal != device_->facts().ordinal)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} is at {}, which is memory of GPU {}; this engine runs on GPU {}", what, memory,
+                            facts.ordinal, device_->facts().ordinal));
+}
+
+void Queue::start_recording() {
+  Recording::begin(own_);
+  is_recording_ = true;
+  parts_ = {};
+}
+
+void Queue::finish_part() {
+  parts_.finish(own_);
+}
+
+std::unique_ptr<DeviceRecording> Queue::finish_recording() {
+  is_recording_ = false;
+  return std::make_unique<QueueRecording>(*this, own_, parts_);
+}
+
+std::unique_ptr<DeviceTimeline> Queue::make_timeline(size_t moments) {
+  return std::make_unique<Timeline>(*this, *device_, moments);
+}
+
+}  // namespace camshaft::cuda

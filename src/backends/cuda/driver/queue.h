@@ -1,0 +1,64 @@
+// A stream as the runtime knows it.
+#pragma once
+
+#include "backends/cuda/driver/complaints.h"
+#include "backends/cuda/driver/recording.h"
+#include "backends/cuda/driver/stream.h"
+#include "compile/device_queue.h"
+
+namespace camshaft::cuda {
+
+class Queue final : public DeviceQueue {
+ public:
+  explicit Queue(std::shared_ptr<const Device> device)
+      : device_(std::move(device)), own_(*device_), run_end_(*device_), complaints_(*device_) {}
+  std::shared_ptr<std::byte> allocate(size_t bytes, std::string_view purpose) override;
+  void copy_to_device(std::byte* to, std::span<const std::byte> from) override {
+    refuse_in_callers_recording("copying to the device");
+    stream().copy_to_device(to, from);
+  }
+  void copy_to_host(std::span<std::byte> to, const std::byte* from) override {
+    refuse_in_callers_recording("copying to the host");
+    stream().copy_to_host(to, from);
+  }
+  void synchronize() override {
+    refuse_in_callers_recording("waiting for the device");
+    stream().synchronize();
+    complaints_.check();
+  }
+
+  bool is_recorded(void* stream) const override { return Stream(*device_, stream).is_recorded(); }
+  void start_run(std::optional<void*> stream) override;
+  void finish_run() override;
+  void wait_for_runs() override;
+  void check_memory(const void* memory, Place place, std::string_view what) const override;
+
+  /// In the queue's own stream, whichever is used: the default stream cannot be recorded.
+  void start_recording() override;
+  void finish_part() override;
+  std::unique_ptr<DeviceRecording> finish_recording() override;
+
+  std::unique_ptr<DeviceTimeline> make_timeline(size_t moments) override;
+
+  bool is_recording() const { return is_recording_; }
+  /// Work goes to the run's stream again; what was recorded is left to the caller.
+  void stop_recording() { is_recording_ = false; }
+  /// Where work goes now.
+  const Stream& stream() const { return is_recording_ || !callers_ ? own_ : *callers_; }
+  Complaints& complaints() { return complaints_; }
+
+ private:
+  void refuse_in_callers_recording(const char* what) const;
+
+  std::shared_ptr<const Device> device_;
+  Stream own_;
+  std::optional<Stream> callers_;         // during a run
+  bool is_in_callers_recording_ = false;  // the same
+  bool is_recording_ = false;
+  RecordingParts parts_;  // of the latest recording
+  Event run_end_;
+  std::optional<api::Handle> last_stream_;  // that run_end_ is in
+  Complaints complaints_;
+};
+
+}  // namespace camshaft::cuda

@@ -1,0 +1,102 @@
+#include "backends/cuda/driver/stream.h"
+
+#include "backends/cuda/driver/check.h"
+
+namespace camshaft::cuda {
+
+namespace {
+
+api::Pointer address(const std::byte* pointer) {
+  return reinterpret_cast<api::Pointer>(pointer);
+}
+
+}  // namespace
+
+Stream::Stream(const Device& device) : device_(device) {
+  const Current current(device);
+  check(device.driver(), device.driver().cuStreamCreate(&stream_, api::stream_non_blocking), "making a stream");
+}
+
+Stream::~Stream() {
+  if (!is_own_) return;
+  const Current current(device_);
+  device_.driver().cuStreamDestroy_v2(stream_);
+}
+
+bool Stream::is_recorded() const {
+  if (stream_ == nullptr) return false;  // the default stream cannot be, nor be asked while another one is
+  const Current current(device_);
+  int status = 0;
+  check(device_.driver(), device_.driver().cuStreamIsCapturing(stream_, &status), "looking at a stream");
+  return status != 0;
+}
+
+void Stream::synchronize() const {
+  const Current current(device_);
+  check(device_.driver(), device_.driver().cuStreamSynchronize(stream_), "running on the device");
+}
+
+void Stream::copy_to_device(std::byte* to, std::span<const std::byte> from) const {
+  if (from.empty()) return;
+  const Current current(device_);
+  check(device_.driver(), device_.driver().cuMemcpyHtoDAsync_v2(address(to), from.data(), from.size(), stream_),
+        "copying to the device");
+}
+
+void Stream::copy_to_host(std::span<std::byte> to, const std::byte* from) const {
+  if (to.empty()) return;
+  const Current current(device_);
+  check(device_.driver(), device_.driver().cuMemcpyDtoHAsync_v2(to.data(), address(from), to.size(), stream_),
+        "copying from the device");
+}
+
+Event::Event(const Device& device, bool has_time) : device_(device) {
+  const Current current(device);
+  check(device.driver(), device.driver().cuEventCreate(&event_, has_time ? 0 : api::event_without_time),
+        "making an event");
+}
+
+Event::~Event() {
+  const Current current(device_);
+  device_.driver().cuEventDestroy_v2(event_);
+}
+
+void Event::record(const Stream& stream) {
+  const Current current(device_);
+  check(device_.driver(), device_.driver().cuEventRecord(event_, stream.handle()), "marking the end of a run");
+}
+
+void Event::record_in_recording(const Stream& stream) {
+  const Current current(device_);
+  check(device_.driver(), device_.driver().cuEventRecordWithFlags(event_, stream.handle(), api::event_of_recording),
+        "recording a moment");
+}
+
+void Event::hold_back(const Stream& stream) const {
+  const Current current(device_);
+  check(device_.driver(), device_.driver().cuStreamWaitEvent(stream.handle(), event_, 0),
+        "putting a run after the one before");
+}
+
+void Event::synchronize() const {
+  const Current current(device_);
+  check(device_.driver(), device_.driver().cuEventSynchronize(event_), "running on the device");
+}
+
+double Event::seconds_since(const Event& start) const {
+  const Current current(device_);
+  float milliseconds = 0;
+  check(device_.driver(), device_.driver().cuEventElapsedTime(&milliseconds, start.event_, event_),
+        "reading the time between two events");
+  return 1e-3 * static_cast<double>(milliseconds);
+}
+
+DeviceBuffer upload(const Device& device, std::span<const std::byte> bytes, std::string_view purpose) {
+  DeviceBuffer buffer(device, bytes.size(), purpose);
+  const Stream stream(device);
+  stream.copy_to_device(buffer.data(), bytes);
+  stream.synchronize();
+  return buffer;
+}
+
+}  // namespace camshaft::cuda

@@ -1,0 +1,62 @@
+#include "backends/cuda/tactics/compiled_product.h"
+
+#include <algorithm>
+
+namespace camshaft::cuda {
+
+namespace {
+
+constexpr int most_of_a_cluster = 8;
+
+}  // namespace
+
+CompiledProduct::CompiledProduct(const Workshop& workshop, const ProductView& view, const TileChoice& choice,
+                                 const ContractSize& optimum, std::shared_ptr<const DeviceBuffer> weight_rows)
+    : device(workshop.device()),
+      tile(choice.tile),
+      weights(std::move(weight_rows)),
+      workshop_(workshop),
+      form_(view.form),
+      is_product_(!view.conv),
+      splits_(choice.splits),
+      optimum_(optimum),
+      epilogue_(view.epilogue) {}
+
+const Function& CompiledProduct::function(bool aligned) const {
+  const std::lock_guard lock(mutex_);
+  std::optional<Function>& made = aligned ? aligned_ : any_;
+  if (!made) {
+    ContractForm form = form_;
+    form.aligned = aligned;
+    made = workshop_.module("contract", contract_text(form, tile, finish_text(epilogue_, aligned)))
+               .function("contract", static_cast<unsigned>(most_shared_bytes()));
+  }
+  return *made;
+}
+
+int64_t CompiledProduct::bytes_of_few() const {
+  constexpr int64_t more_than_half = 114 * 1024;  // of 228 KB
+  const int64_t needed = tile.shared_bytes();
+  if (!tile.by_warpgroups || !is_product_) return needed;
+  return std::max(needed, std::min(more_than_half, device->facts().shared_bytes_per_block));
+}
+
+bool CompiledProduct::can_be_cluster(int splits) const {
+  constexpr int static_bytes = 4096;  // more than an epilogue takes
+  return splits > 1 && splits <= most_of_a_cluster && device->facts().capability >= 90 &&
+         tile.shared_bytes() + tile.cluster_bytes(splits) + static_bytes <= device->facts().shared_bytes_per_block;
+}
+
+int CompiledProduct::splits(const ContractSize& size) const {
+  return size.is_same_work(optimum_) ? splits_ : choose_splits(form_, tile, size, device->facts()).splits;
+}
+
+int64_t CompiledProduct::most_shared_bytes() const {
+  if (tile.patch_rows > 0) return patch_bytes(*form_.window, tile, most_patch_columns);
+  int64_t most = bytes_of_few();
+  for (int splits = 2; splits <= most_of_a_cluster; ++splits)
+    if (can_be_cluster(splits)) most = std::max<int64_t>(most, tile.shared_bytes() + tile.cluster_bytes(splits));
+  return most;
+}
+
+}  // namespace camshaft::cuda

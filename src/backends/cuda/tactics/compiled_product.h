@@ -1,0 +1,50 @@
+// The compiled kernels of one product or convolution on a GPU.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "backends/cuda/driver/memory.h"
+#include "backends/cuda/tactic.h"
+#include "backends/cuda/tactics/epilogue.h"
+#include "backends/cuda/tactics/product_view.h"
+#include "backends/cuda/tactics/tile_choice.h"
+
+namespace camshaft::cuda {
+
+/// What one region runs. The kernel for operands that lie anyhow is made when the first such come.
+class CompiledProduct {
+ public:
+  CompiledProduct(const Workshop& workshop, const ProductView& view, const TileChoice& choice,
+                  const ContractSize& optimum, std::shared_ptr<const DeviceBuffer> weight_rows);
+
+  /// `aligned`: for operands and results that are all read and written by 16 aligned bytes; else they may lie anyhow.
+  const Function& function(bool aligned) const;
+  /// Of dynamic shared memory, with which a multiprocessor has room for one block: of products by warpgroups. (Tiles of
+  /// single warps lose by it: the next kernel's blocks then find no room beside them, 0.8 us a layer of BERT. With
+  /// convolutions it has not been tried.)
+  int64_t bytes_of_few() const;
+  /// Whether blocks that share a tile can be a cluster.
+  bool can_be_cluster(int splits) const;
+  /// As chosen at the optimum; by the cost model elsewhere.
+  int splits(const ContractSize& size) const;
+
+  std::shared_ptr<const Device> device;  // outlives the functions
+  ContractTile tile;
+  std::shared_ptr<const DeviceBuffer> weights;  // null without any
+
+ private:
+  int64_t most_shared_bytes() const;
+
+  const Workshop& workshop_;  // the backend's
+  ContractForm form_;
+  bool is_product_;  // of matrices
+  int splits_;
+  ContractSize optimum_;
+  EpilogueView epilogue_;
+  mutable std::mutex mutex_;
+  mutable std::optional<Function> aligned_, any_;
+};
+
+}  // namespace camshaft::cuda

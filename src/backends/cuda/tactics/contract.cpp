@@ -1,0 +1,103 @@
+// Matrix products and convolutions on a GPU.
+#include <algorithm>
+
+#include "backends/cuda/tactic.h"
+#include "backends/cuda/tactics/product_kernel.h"
+#include "backends/cuda/tactics/product_launch.h"
+#include "compile/optimum.h"
+
+namespace camshaft::cuda {
+
+namespace {
+
+const TensorType& input_type(const RegionView& region, int32_t i) {
+  return region.graph.type(region.node.inputs[static_cast<size_t>(i)]);
+}
+
+class ProductKernel final : public Kernel {
+ public:
+  ProductKernel(const RegionView& region, ProductView view, std::unique_ptr<const CompiledProduct> compiled)
+      : view_(std::move(view)), compiled_(std::move(compiled)) {
+    for (int32_t i = 0; i < static_cast<int32_t>(region.node.inputs.size()); ++i)
+      can_overwrite_.push_back(can_overwrite(region, view_.contract, view_.epilogue, i));
+    view_.contract.anchor = nullptr;  // the graph's, which may go
+    if (view_.matmul) view_.matmul = &(matmul_ = *view_.matmul);
+  }
+  Place place() const override { return Place::device; }
+  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
+    return product_launch(view_, *compiled_, shapes);
+  }
+  bool can_run_in_place(size_t i, size_t o) const override { return o == 0 && can_overwrite_[i]; }
+  bool reads_slices(size_t i) const override {
+    const bool is_dense = view_.form.window && view_.form.window->row_is_tap && static_cast<int32_t>(i) == view_.a;
+    return !is_dense && reads_input(i) && static_cast<int32_t>(i) != view_.contract.moments;
+  }
+  bool writes_slices(size_t o) const override { return o == 0; }
+  bool reads_input(size_t i) const override {
+    return !view_.rows || static_cast<int32_t>(i) != view_.b || view_.epilogue.reads(i);
+  }
+
+ private:
+  ProductView view_;
+  std::unique_ptr<const CompiledProduct> compiled_;
+  ops::MatMul matmul_;
+  std::vector<bool> can_overwrite_;
+};
+
+// Whether dense operands and results can be read and written by 16 aligned bytes, as far as sizes are known.
+bool can_be_aligned(const RegionView& region, const ProductView& view) {
+  const auto columns = view.contract.result.shape.back().as_constant();
+  if (columns && *columns % 8 != 0) return false;
+  const int64_t chunk = 128 / bit_width(view.form.dtype);
+  const auto fits = [&](int32_t input) {
+    const auto size = input_type(region, input).shape.back().as_constant();
+    return !size || *size % chunk == 0;
+  };
+  if (view.conv)
+    return view.window[1] % chunk == 0 && (view.conv->groups == 1 || view.window[0] / view.conv->groups % 8 == 0);
+  const bool b = view.rows || ((view.form.b_by_columns || view.matmul->transpose_b) && fits(view.b));
+  return !view.matmul->transpose_a && fits(view.a) && b;
+}
+
+std::vector<TacticOffer> offer_products(const RegionView& region, const Workshop& workshop) {
+  const DeviceFacts& device = workshop.device()->facts();
+  const auto view = view_product(region, device);
+  if (!view) return {};
+  const double least = seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte;
+  std::vector<TacticOffer> offers;
+  for (const TileChoice& choice : tile_choices(view->form, size_at_optimum(region, *view), device))
+    offers.push_back({choice.parameters(), std::max(choice.seconds, least)});
+  return offers;
+}
+
+std::shared_ptr<const Kernel> compile_product(const RegionView& region, const TacticParameters& parameters,
+                                              const Workshop& workshop, PackedConstants& constants) {
+  const DeviceFacts& device = workshop.device()->facts();
+  ProductView view = *view_product(region, device);
+  const ContractSize optimum = size_at_optimum(region, view);
+  const std::vector<TileChoice> choices = tile_choices(view.form, optimum, device);
+  const auto choice =
+      std::find_if(choices.begin(), choices.end(), [&](const TileChoice& c) { return c.parameters() == parameters; });
+  std::shared_ptr<const DeviceBuffer> weights;
+  if (view.rows)
+    weights = std::make_shared<const DeviceBuffer>(
+        upload(*workshop.device(), pack_weight_rows(region, static_cast<size_t>(view.b), *view.rows, constants),
+               "the weights of an engine"));
+  auto compiled = std::make_unique<CompiledProduct>(workshop, view, *choice, optimum, std::move(weights));
+  compiled->function(can_be_aligned(region, view));
+  return std::make_shared<ProductKernel>(region, std::move(view), std::move(compiled));
+}
+
+}  // namespace
+
+std::shared_ptr<const Kernel> product_kernel(const RegionView& region, ProductView view, const Workshop& workshop,
+                                             std::shared_ptr<const DeviceBuffer> weights) {
+  const ContractSize optimum = size_at_optimum(region, view);
+  const TileChoice choice = tile_choices(view.form, optimum, workshop.device()->facts()).front();
+  auto compiled = std::make_unique<CompiledProduct>(workshop, view, choice, optimum, std::move(weights));
+  return std::make_shared<ProductKernel>(region, std::move(view), std::move(compiled));
+}
+
+const CudaTactic contract_tactic{"cuda_contract", offer_products, compile_product};
+
+}  // namespace camshaft::cuda

@@ -1,0 +1,202 @@
+// Depthwise convolutions on a GPU.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "backends/cuda/tactic.h"
+#include "backends/cuda/tactics/device_kernel.h"
+#include "backends/cuda/tactics/direct_conv.h"
+#include "backends/cuda/tactics/strided_copy.h"
+#include "compile/constants/weight_rows.h"
+#include "compile/optimum.h"
+#include "ir/ops/contract.h"
+
+namespace camshaft::cuda {
+
+namespace {
+
+constexpr int64_t group = 8;  // channels of a thread
+
+/// The parameter Depthwise of device/depthwise.cuh.
+struct Parameters {
+  uint32_t items = 0, channels = 0;
+  Divisor groups, strips, out_h;
+  uint32_t out_w = 1, padding = 0;
+  int32_t in_h = 1, in_w = 1, top = 0, left = 0;
+  int64_t image = 0, row = 0, pixel = 0, tap = 0;
+  const void* x = nullptr;
+  const void* weights = nullptr;
+  void* c = nullptr;
+  int64_t c_row = 0;
+  uint32_t c_vector = 0, more_padding = 0;
+  kernel_parameters::EpilogueOperand operand[kernel_parameters::most_epilogue_operands] = {};
+};
+
+struct DepthwiseView {
+  DirectView direct;
+  Shape pads;
+
+  int64_t channels() const { return direct.weight_dims[0]; }
+  WeightRows rows() const { return {direct.taps(), 1, channels(), true, direct.dtype}; }
+};
+
+std::optional<DepthwiseView> view_depthwise(const RegionView& region, const DeviceFacts& device) {
+  std::optional<ContractView> contract = view_contract(region);
+  const auto* conv = contract ? contract->anchor->op.as<ops::Conv>() : nullptr;
+  if (!conv || !conv->channels_last || conv->groups < 2) return std::nullopt;
+  auto direct = view_direct(region, std::move(*contract), conv->strides, conv->dilations, device);
+  if (!direct || direct->weight_dims[0] != conv->groups || direct->weight_dims[1] != 1) return std::nullopt;
+  // Windows are unrolled along the width, in registers.
+  constexpr int64_t most_width = 16;
+  const auto& [kernel, stride, dilation] = direct->window;
+  if (kernel[1] > most_width || (depthwise_strip - 1) * stride[1] + (kernel[1] - 1) * dilation[1] > 4 * most_width)
+    return std::nullopt;
+  return DepthwiseView{std::move(*direct), conv->pads};
+}
+
+// Strips read less, single pixels keep more of the machine busy.
+bool prefers_strips(double lines, double width, double channels, const DeviceFacts& device) {
+  constexpr double a_multiprocessor = 512;
+  const double threads = lines * std::ceil(width / depthwise_strip) * std::ceil(channels / group);
+  return threads >= device.multiprocessors * a_multiprocessor;
+}
+
+struct Compiled {
+  std::shared_ptr<const Device> device;              // outlives the others
+  bool strips = false;                               // at the optimum, …
+  double optimum = 0;                                // … a result of so many elements
+  std::array<std::array<Function, 2>, 2> functions;  // [of strips][of vectors]
+  DeviceBuffer weights;
+};
+
+class DepthwiseLaunch final : public Launch {
+ public:
+  DepthwiseLaunch(const DepthwiseView& view, const Compiled& compiled, const KernelShapes& shapes)
+      : x_(static_cast<size_t>(view.direct.x)),
+        compiled_(compiled),
+        operands_(view.direct.epilogue, shapes),
+        total_(element_count(shapes.outputs[0].dims)) {
+    const int64_t channels = view.channels();
+    const ImageShape s = image_shape(view.direct, view.pads, channels, channels, shapes);
+    if (total_ == 0) return;
+    p_.in_h = s.in_h;
+    p_.in_w = s.in_w;
+    p_.top = s.top;
+    p_.left = s.left;
+    p_.image = s.image;
+    p_.row = s.row;
+    p_.pixel = s.pixel;
+    p_.out_w = static_cast<uint32_t>(s.out_w);
+    p_.out_h = Divisor(static_cast<uint32_t>(s.out_h));
+    p_.channels = static_cast<uint32_t>(channels);
+    p_.tap = view.rows().pitch;
+    p_.c_row = shapes.outputs[0].pitch();
+    is_empty_ = s.is_empty;
+    if (is_empty_) {
+      // An image of one pixel that no window reaches: the weights will do as its memory.
+      p_.in_h = p_.in_w = 1;
+      p_.image = p_.row = p_.pixel = 0;
+      p_.top = 1 << 30;
+    }
+    const int64_t groups = (channels + group - 1) / group;
+    p_.groups = Divisor(static_cast<uint32_t>(groups));
+    const int64_t lines = s.batch * s.out_h;
+    strips_ = static_cast<double>(total_) == compiled.optimum
+                  ? compiled.strips
+                  : prefers_strips(static_cast<double>(lines), static_cast<double>(s.out_w),
+                                   static_cast<double>(channels), compiled.device->facts());
+    const int64_t strips = strips_ ? (s.out_w + depthwise_strip - 1) / depthwise_strip : s.out_w;
+    p_.strips = Divisor(static_cast<uint32_t>(strips));
+    p_.items = static_cast<uint32_t>(lines * strips * groups);
+    x_can_be_vector_ = channels % group == 0 && p_.pixel % group == 0;
+    c_can_be_vector_ = p_.c_row % group == 0;
+  }
+
+  void run(const LaunchArguments& a) override {
+    if (total_ == 0) return;
+    p_.x = is_empty_ ? compiled_.weights.data() : a.inputs[x_];
+    p_.weights = compiled_.weights.data();
+    p_.c = a.outputs[0];
+    p_.c_vector = c_can_be_vector_ && is_aligned(p_.c);
+    operands_.bind(a, p_.operand);
+    const bool vector = x_can_be_vector_ && is_aligned(p_.x);
+    void* const arguments[] = {&p_};
+    compiled_.functions[strips_][vector].launch(
+        stream_of(a), {.blocks = blocks_for(p_.items, direct_threads), .threads = direct_threads}, arguments);
+  }
+
+ private:
+  size_t x_;
+  const Compiled& compiled_;
+  EpilogueOperands operands_;
+  int64_t total_;
+  Parameters p_;
+  bool is_empty_ = false, strips_ = false, x_can_be_vector_ = false, c_can_be_vector_ = false;
+};
+
+class DepthwiseKernel final : public Kernel {
+ public:
+  DepthwiseKernel(const RegionView& region, DepthwiseView view, Compiled compiled)
+      : view_(std::move(view)), compiled_(std::move(compiled)) {
+    for (int32_t i = 0; i < static_cast<int32_t>(region.node.inputs.size()); ++i)
+      can_overwrite_.push_back(can_overwrite(region, view_.direct.contract, view_.direct.epilogue, i));
+    view_.direct.contract.anchor = nullptr;  // the graph's, which may go
+  }
+  Place place() const override { return Place::device; }
+  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
+    return std::make_unique<DepthwiseLaunch>(view_, compiled_, shapes);
+  }
+  bool can_run_in_place(size_t i, size_t) const override { return can_overwrite_[i]; }
+  bool reads_slices(size_t i) const override { return static_cast<int32_t>(i) != view_.direct.weights; }
+  bool writes_slices(size_t) const override { return true; }
+  bool reads_input(size_t i) const override {
+    return static_cast<int32_t>(i) != view_.direct.weights || view_.direct.epilogue.reads(i);
+  }
+
+ private:
+  DepthwiseView view_;
+  Compiled compiled_;
+  std::vector<bool> can_overwrite_;
+};
+
+// Variants by how many pixels of a row a thread computes.
+std::vector<TacticOffer> offer_depthwise(const RegionView& region, const Workshop& workshop) {
+  const DeviceFacts& device = workshop.device()->facts();
+  const auto view = view_depthwise(region, device);
+  if (!view) return {};
+  const double seconds = seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte;
+  const ValueId out = region.node.outputs[0];
+  const Shape& shape = region.graph.shape(out);
+  const double width = size_at_optimum(region, shape[shape.size() - 2]);
+  const auto channels = static_cast<double>(view->channels());
+  const double lines = elements_at_optimum(region, out) / std::max(1.0, width * channels);
+  const TacticOffer strips{{{"pixels", depthwise_strip}}, seconds}, single{{{"pixels", 1}}, seconds};
+  if (prefers_strips(lines, width, channels, device)) return {strips, single};
+  return {single, strips};
+}
+
+std::shared_ptr<const Kernel> compile_depthwise(const RegionView& region, const TacticParameters& parameters,
+                                                const Workshop& workshop, PackedConstants& constants) {
+  DepthwiseView view = *view_depthwise(region, workshop.device()->facts());
+  Compiled compiled;
+  compiled.device = workshop.device();
+  compiled.strips = parameters["pixels"] > 1;
+  compiled.optimum = elements_at_optimum(region, region.node.outputs[0]);
+  const Module module = workshop.module(
+      "depthwise", depthwise_text(view.direct.window, view.direct.dtype, finish_text(view.direct.epilogue, false)));
+  const char* names[2][2] = {{"depthwise_pixel_any", "depthwise_pixel_vector"},
+                             {"depthwise_strip_any", "depthwise_strip_vector"}};
+  for (size_t strips = 0; strips < 2; ++strips)
+    for (size_t vector = 0; vector < 2; ++vector)
+      compiled.functions[strips][vector] = module.function(names[strips][vector]);
+  compiled.weights = upload(*compiled.device,
+                            pack_weight_rows(region, static_cast<size_t>(view.direct.weights), view.rows(), constants),
+                            "the weights of an engine");
+  return std::make_shared<DepthwiseKernel>(region, std::move(view), std::move(compiled));
+}
+
+}  // namespace
+
+const CudaTactic depthwise_tactic{"cuda_depthwise", offer_depthwise, compile_depthwise};
+
+}  // namespace camshaft::cuda

@@ -1,0 +1,23 @@
+// Epilogues that NVIDIA's libraries have.
+#pragma once
+
+#include <optional>
+
+#include "backends/cuda/tactics/epilogue.h"
+
+namespace camshaft::cuda {
+
+/// result = activation(alpha · sum + beta · residual + bias)
+struct LinearEpilogue {
+  /// x · Φ(x), or that by tanh; x · sigmoid(x)
+  enum class Activation : uint8_t { none, relu, gelu, gelu_by_tanh, silu, sigmoid };
+  double alpha = 1, beta = 0;
+  int32_t residual = -1;  ///< the index in EpilogueView::loads of what lies as the result does; -1: none
+  int32_t bias = -1;      ///< … of what has one element for each column
+  Activation activation = Activation::none;
+};
+
+/// The epilogue in that form, however the model has spelled it; nullopt when it is another function.
+std::optional<LinearEpilogue> linear_epilogue(const EpilogueView& view);
+
+}  // namespace camshaft::cuda

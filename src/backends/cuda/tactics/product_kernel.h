@@ -1,0 +1,15 @@
+// The kernels of our own for products, as others may need them.
+#pragma once
+
+#include "backends/cuda/driver/memory.h"
+#include "backends/cuda/tactic.h"
+#include "backends/cuda/tactics/product_view.h"
+
+namespace camshaft::cuda {
+
+/// A kernel for the product of view_product(), in the tile that the cost model finds best: nothing is compiled before
+/// shapes are prepared. `weights`: the rows of a constant b on the device, as pack_weight_rows() lays them out.
+std::shared_ptr<const Kernel> product_kernel(const RegionView& region, ProductView view, const Workshop& workshop,
+                                             std::shared_ptr<const DeviceBuffer> weights);
+
+}  // namespace camshaft::cuda

@@ -1,0 +1,267 @@
+#include "backends/cuda/tactics/product_launch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backends/cuda/driver/queue.h"
+#include "compile/plan/shape_check.h"
+#include "ir/ops/spatial.h"
+
+namespace camshaft::cuda {
+
+namespace {
+
+using kernel_parameters::ContractParameters;
+using kernel_parameters::RowMap;
+
+uint32_t narrow(int64_t value, const char* what) {
+  constexpr int64_t most = int64_t{1} << 31;
+  if (value < 0 || value >= most)
+    throw Error(ErrorCode::unsupported, fmt::format("{} of {} is more than GPU kernels count", what, value));
+  return static_cast<uint32_t>(value);
+}
+
+Divisor divisor(int64_t value, const char* what) {
+  return Divisor(narrow(std::max<int64_t>(value, 1), what));
+}
+
+class ProductLaunch final : public Launch {
+ public:
+  ProductLaunch(const ProductView& view, const CompiledProduct& compiled, const KernelShapes& shapes)
+      : view_(view), compiled_(compiled), operands_(view.epilogue, shapes) {
+    const OperandShape& c = shapes.outputs[0];
+    if (view.conv) {
+      set_windows(shapes);
+    } else {
+      set_matrices(shapes);
+    }
+    // Kernels are made here, not in the middle of a run: what cannot be aligned, or may not be, needs the other one.
+    is_whole_ = p_.k % static_cast<uint32_t>(chunk()) == 0 &&
+                (!view.form.b_by_columns || p_.n % static_cast<uint32_t>(chunk()) == 0);
+    p_.c_row = narrow(c.pitch(), "a row of a result");
+    const int64_t width = bit_width(view.epilogue.result) / 8;
+    columns_can_be_vector_ = p_.c_column_step % 8 == 0;
+    c_can_be_vector_ = p_.c_row % 8 == 0 && columns_can_be_vector_;
+    c_alignment_ = static_cast<uintptr_t>(std::min<int64_t>(16, 8 * width));
+    is_whole_ = is_whole_ && p_.n % 8 == 0 && c_can_be_vector_ && operands_.can_be_vector();
+    const bool can_be_aligned = is_whole_ && a_can_be_vector_ && b_can_be_vector_;
+    if (can_be_aligned) compiled.function(true);
+    if (!can_be_aligned || shapes.inputs[static_cast<size_t>(view.a)].row_stride > 0) compiled.function(false);
+    if (compiled.tile.patch_rows > 0) {
+      set_patches(c.dims);
+      return;
+    }
+    const int64_t batch = batch_, tiles_m = (p_.m + compiled.tile.m - 1) / compiled.tile.m,
+                  tiles_n = (p_.n + compiled.tile.n - 1) / compiled.tile.n;
+    p_.tiles = divisor(tiles_m * tiles_n, "a number of tiles");
+    p_.tiles_n = divisor(tiles_n, "a number of tiles");
+    blocks_ = narrow(tiles_m * tiles_n * batch, "a number of tiles");
+    if (blocks_ == 0) return;
+    const int bk = 128 * 8 / bit_width(view.form.dtype);
+    p_.k_tiles = (p_.k + static_cast<uint32_t>(bk) - 1) / static_cast<uint32_t>(bk);
+    const ContractSize size{static_cast<double>(p_.m), static_cast<double>(p_.n), static_cast<double>(p_.k),
+                            static_cast<double>(batch)};
+    const auto wanted = static_cast<uint32_t>(compiled.splits(size));
+    p_.k_tiles_per_split = std::max(1u, (p_.k_tiles + wanted - 1) / wanted);
+    splits_ = std::max(1u, (p_.k_tiles + p_.k_tiles_per_split - 1) / p_.k_tiles_per_split);
+    p_.is_cluster = compiled.can_be_cluster(static_cast<int>(splits_));
+    p_.b_is_constant = view.rows.has_value();
+    // What fits the cache is there already.
+    const int64_t result_bytes = batch * p_.m * p_.n * width;
+    p_.fetches = 2 * result_bytes > static_cast<int64_t>(compiled.device->facts().l2_bytes);
+    // Blocks that begin while the kernel before ends go where there is room, and not where nobody is: two that share a
+    // multiprocessor's way to L2 take nearly twice as long (ViT-B/16: 529 us, and 476 us with one on each).
+    const bool is_few = int64_t{blocks_} * splits_ <= compiled.device->facts().multiprocessors;
+    const int needed = compiled.tile.shared_bytes(static_cast<int>(p_.k_tiles_per_split));
+    shared_bytes_ = static_cast<unsigned>(is_few ? compiled.bytes_of_few() : int64_t{needed});
+    if (p_.is_cluster) {
+      p_.parts = static_cast<uint32_t>(needed);
+      const int parts = compiled.tile.cluster_bytes(static_cast<int>(splits_));
+      shared_bytes_ = std::max(shared_bytes_, static_cast<unsigned>(needed + parts));
+    }
+    if (splits_ > 1 && !p_.is_cluster) {
+      counters_ = upload(*compiled.device, std::vector<std::byte>(blocks_ * sizeof(uint32_t)), "a layer's counters");
+      p_.counters = reinterpret_cast<uint32_t*>(counters_.data());
+    }
+  }
+
+  size_t workspace_bytes() const override {
+    return splits_ == 1 || p_.is_cluster
+               ? 0
+               : sizeof(float) * blocks_ * splits_ * static_cast<size_t>(compiled_.tile.m * compiled_.tile.n);
+  }
+
+  void run(const LaunchArguments& arguments) override {
+    if (blocks_ == 0) return;
+    p_.a = arguments.inputs[static_cast<size_t>(view_.a)];
+    p_.b = view_.rows ? compiled_.weights->data() : arguments.inputs[static_cast<size_t>(view_.b)];
+    p_.c = arguments.outputs[0];
+    p_.a_vector = a_can_be_vector_ && is_aligned(p_.a);
+    p_.b_vector = b_can_be_vector_ && is_aligned(p_.b);
+    p_.c_vector = c_can_be_vector_ && reinterpret_cast<uintptr_t>(p_.c) % c_alignment_ == 0;
+    p_.partial = reinterpret_cast<float*>(arguments.workspace);
+    const bool aligned =
+        operands_.bind(arguments, p_.operand) && is_whole_ && p_.a_vector && p_.b_vector && p_.c_vector;
+    for (kernel_parameters::EpilogueOperand& operand : p_.operand) operand.vector &= columns_can_be_vector_;
+    LaunchSize size;
+    size.blocks = blocks_;
+    size.blocks_y = compiled_.tile.patch_rows > 0 ? column_blocks_ : splits_;
+    size.threads = static_cast<unsigned>(compiled_.tile.threads());
+    size.shared_bytes = shared_bytes_;
+    size.cluster_y = p_.is_cluster ? splits_ : 1;
+    void* argument = &p_;
+    compiled_.function(aligned).launch(static_cast<Queue*>(arguments.queue)->stream(), size, {&argument, 1});
+  }
+
+ private:
+  // Elements that 16 bytes hold.
+  int64_t chunk() const { return 128 / bit_width(view_.form.dtype); }
+
+  void set_weights() {
+    p_.b_row = view_.rows->pitch;
+    p_.b_column = 1;
+    b_can_be_vector_ = true;
+  }
+
+  void set_windows(const KernelShapes& shapes) {
+    const OperandShape& x = shapes.inputs[static_cast<size_t>(view_.a)];
+    const Dims &in = x.dims, &out = shapes.outputs[0].dims, &w = view_.window;
+    const ops::Conv& op = *view_.conv;
+    const bool is_2d = in.size() == 4;
+    require_equal(in.back(), w[1] * op.groups, "the number of input channels of a convolution");
+    if (const auto& inputs = view_.contract.anchor_inputs; inputs.size() > 2 && inputs[2] >= 0)
+      require_equal(shapes.inputs[static_cast<size_t>(inputs[2])].dims[0], w[0],
+                    "the number of biases of a convolution");
+    p_.m = narrow(element_count(Dims(out.begin(), out.end() - 1)), "a number of pixels");
+    p_.n = narrow(w[0] / op.groups, "a number of channels");
+    p_.k = narrow(w[1] * w[2] * w[3], "the size of a window");
+    batch_ = op.groups;
+    p_.a_row = x.pitch();
+    p_.a_column = 1;
+    set_weights();
+    if (!view_.form.window) {
+      a_can_be_vector_ = w[1] % chunk() == 0 && p_.a_row % chunk() == 0;
+      return;
+    }
+    const ContractWindow& window = *view_.form.window;
+    p_.a_batch = {1, {divisor(op.groups, "groups")}, {w[1]}};
+    p_.b_batch = {1, {divisor(op.groups, "groups")}, {static_cast<int64_t>(p_.n) * p_.b_row}};
+    p_.c_column_step = p_.n;
+    p_.in_h = is_2d ? narrow(in[1], "a height") : 1;
+    p_.in_w = narrow(in[in.size() - 2], "a width");
+    const int64_t out_w = out[out.size() - 2], out_h = is_2d ? out[1] : 1;
+    p_.out_pixels = divisor(out_w * out_h, "a number of pixels");
+    p_.out_w = divisor(out_w, "a width");
+    const size_t axes = op.pads.size() / 2;
+    p_.pad_top = is_2d ? narrow_pad(op.pads[axes - 2], shapes) : 0;
+    p_.pad_left = narrow_pad(op.pads[axes - 1], shapes);
+    narrow(element_count(window.row_is_tap ? in : Dims(in.begin(), in.end() - 1)), "a number of pixels");
+    if (window.row_is_tap) {
+      p_.in_w *= static_cast<uint32_t>(w[1]);
+      p_.a_row = 1;
+      p_.pad_left *= static_cast<int32_t>(w[1]);
+    }
+    a_can_be_vector_ = w[1] % chunk() == 0 && p_.a_row % chunk() == 0 && window.height <= 16 && window.width <= 16;
+  }
+
+  // Each block takes some rows of an image, or of a part of its columns.
+  void set_patches(const Dims& out) {
+    const ContractTile& tile = compiled_.tile;
+    const int64_t width = out[out.size() - 2], height = out.size() == 4 ? out[1] : 1;
+    const int64_t across = std::max<int64_t>((width + most_patch_columns - 1) / most_patch_columns, 1),
+                  down = (height + tile.patch_rows - 1) / tile.patch_rows;
+    const auto columns = static_cast<int>((width + across - 1) / across);
+    p_.patch_columns = static_cast<uint32_t>(columns);
+    p_.patch_pieces = divisor(patch_pitch(*view_.form.window, columns) / 8, "pixels");
+    p_.tiles = divisor(across * down, "a number of tiles");
+    p_.tiles_n = divisor(across, "a number of tiles");
+    blocks_ = p_.m == 0 ? 0 : narrow(out[0] * across * down, "a number of tiles");
+    column_blocks_ = (p_.n + static_cast<unsigned>(tile.n) - 1) / static_cast<unsigned>(tile.n);
+    shared_bytes_ = static_cast<unsigned>(patch_bytes(*view_.form.window, tile, columns));
+  }
+
+  static int32_t narrow_pad(const Dim& pad, const KernelShapes& shapes) {
+    constexpr int64_t most = 1 << 20;
+    const int64_t amount = ops::evaluate_pad(pad, *shapes.symbols);
+    if (amount < -most || amount > most)
+      throw Error(ErrorCode::unsupported, fmt::format("a padding of {} is more than GPU kernels take", amount));
+    return static_cast<int32_t>(amount);
+  }
+
+  void set_matrices(const KernelShapes& shapes) {
+    const OperandShape &a = shapes.inputs[static_cast<size_t>(view_.a)],
+                       &b = shapes.inputs[static_cast<size_t>(view_.b)];
+    const Dims& c = shapes.outputs[0].dims;
+    const bool ta = view_.matmul->transpose_a, tb = view_.matmul->transpose_b;
+    const Dims a_lead(a.dims.begin(), a.dims.end() - 2), b_lead(b.dims.begin(), b.dims.end() - 2),
+        c_lead(c.begin(), c.end() - 2);
+    const int64_t m = c[c.size() - 2], k = ta ? a.dims[a.dims.size() - 2] : a.dims.back();
+    require_equal(k, tb ? b.dims.back() : b.dims[b.dims.size() - 2], "the size that matmul sums over");
+    require_equal(m, ta ? a.dims.back() : a.dims[a.dims.size() - 2], "the number of rows of a matmul");
+    require_equal(c.back(), tb ? b.dims[b.dims.size() - 2] : b.dims.back(), "the number of columns of a matmul");
+    require_broadcast(a_lead, c_lead);
+    require_broadcast(b_lead, c_lead);
+    p_.n = narrow(c.back(), "a number of columns");
+    p_.k = narrow(k, "a number of columns");
+    p_.a_row = ta ? 1 : a.pitch();
+    p_.a_column = ta ? a.pitch() : 1;
+    if (view_.rows) {
+      set_weights();
+    } else {
+      p_.b_row = tb ? b.pitch() : 1;
+      p_.b_column = tb ? 1 : b.pitch();
+    }
+    // One matrix of all rows where they follow each other and B is the same for all.
+    const bool one_product = !ta && element_count(b_lead) == 1 && element_count(a_lead) == element_count(c_lead);
+    if (one_product) {
+      p_.m = narrow(m * element_count(c_lead), "a number of rows");
+    } else {
+      p_.m = narrow(m, "a number of rows");
+      batch_ = element_count(c_lead);
+      p_.a_batch = batch_map(a, c_lead);
+      p_.b_batch = batch_map(b, c_lead);
+      p_.c_row_step = p_.m;
+    }
+    const auto whole = [&](const RowMap& map) {
+      return std::all_of(map.stride, map.stride + map.rank, [&](int64_t s) { return s % chunk() == 0; });
+    };
+    a_can_be_vector_ = !ta && p_.a_row % chunk() == 0 && whole(p_.a_batch);
+    if (!view_.rows) {
+      const bool rows = p_.b_column == 1 && !view_.form.b_by_columns && p_.b_row % chunk() == 0;
+      const bool columns = view_.form.b_by_columns && p_.b_column % chunk() == 0;
+      b_can_be_vector_ = (rows || columns) && whole(p_.b_batch);
+    }
+  }
+
+  // Where the matrices of a batch lie in an operand.
+  static RowMap batch_map(const OperandShape& operand, const Dims& lead) {
+    // As rows of a tensor whose last axis is a whole matrix.
+    Dims dims(operand.dims.begin(), operand.dims.end() - 2), out = lead;
+    const int64_t matrix = operand.dims[operand.dims.size() - 2] * operand.pitch();
+    dims.push_back(matrix);
+    out.push_back(matrix);
+    return map_operand({operand.dtype, dims}, out).rows;
+  }
+
+  const ProductView& view_;
+  const CompiledProduct& compiled_;
+  EpilogueOperands operands_;
+  ContractParameters p_ = {};
+  int64_t batch_ = 1;
+  bool a_can_be_vector_ = false, b_can_be_vector_ = false, c_can_be_vector_ = false;
+  bool columns_can_be_vector_ = false;  // a group's columns begin at a multiple of 8
+  bool is_whole_ = false;  // 16 bytes of A or B, or 8 columns of what else is read and written, are all there or none
+  uintptr_t c_alignment_ = 16;
+  unsigned blocks_ = 0, splits_ = 1, column_blocks_ = 1, shared_bytes_ = 0;
+  DeviceBuffer counters_;
+};
+
+}  // namespace
+
+std::unique_ptr<Launch> product_launch(const ProductView& view, const CompiledProduct& compiled,
+                                       const KernelShapes& shapes) {
+  return std::make_unique<ProductLaunch>(view, compiled, shapes);
+}
+
+}  // namespace camshaft::cuda

@@ -1,0 +1,132 @@
+#include "backends/cuda/tactics/product_view.h"
+
+#include <algorithm>
+
+#include "compile/optimum.h"
+
+namespace camshaft::cuda {
+
+namespace {
+
+const TensorType& input_type(const RegionView& region, int32_t i) {
+  return region.graph.type(region.node.inputs[static_cast<size_t>(i)]);
+}
+
+bool has_one_matrix(const Shape& shape) {
+  return std::all_of(shape.begin(), shape.end() - 2, [](const Dim& d) { return d == Dim(1); });
+}
+
+// A convolution whose windows are the pixels.
+bool is_matrix(const ProductView& view) {
+  const ops::Conv& op = *view.conv;
+  const auto is_one = [](int64_t stride) { return stride == 1; };
+  return op.groups == 1 && view.window[2] == 1 && view.window[3] == 1 &&
+         std::all_of(op.strides.begin(), op.strides.end(), is_one) &&
+         std::all_of(op.pads.begin(), op.pads.end(), [](const Dim& pad) { return pad == Dim(0); });
+}
+
+ContractWindow window_of(const ProductView& view) {
+  const ops::Conv& op = *view.conv;
+  const bool is_2d = op.strides.size() == 2;
+  ContractWindow w{.channels = view.window[1], .height = view.window[2], .width = view.window[3]};
+  w.stride_y = is_2d ? op.strides[0] : 1;
+  w.stride_x = op.strides.back();
+  w.dilation_y = is_2d ? op.dilations[0] : 1;
+  w.dilation_x = op.dilations.back();
+  // Neighbouring pixels of few channels, as an image has, are read as one of many.
+  constexpr int64_t few = 1 << 10;
+  if (w.channels % (128 / bit_width(view.form.dtype)) != 0 && op.groups == 1 && w.dilation_x == 1 && w.channels < few &&
+      w.stride_x < few && w.width < few) {
+    w.row_is_tap = true;
+    w.channels *= w.width;
+    w.stride_x *= view.window[1];
+    w.width = 1;
+  }
+  return w;
+}
+
+}  // namespace
+
+std::optional<ProductView> view_product(const RegionView& region, const DeviceFacts& device) {
+  std::optional<ContractView> contract = view_contract(region, true);
+  if (!contract || contract->anchor_inputs.size() < 2) return std::nullopt;
+  ProductView view;
+  view.a = contract->anchor_inputs[0];
+  view.b = contract->anchor_inputs[1];
+  if (view.a < 0 || view.b < 0) return std::nullopt;
+  const TensorType &a = input_type(region, view.a), &b = input_type(region, view.b);
+  view.form.dtype = a.dtype;
+  if (b.dtype != a.dtype) return std::nullopt;
+  if (a.dtype == DType::bf16 ? device.capability < 80 : a.dtype != DType::f32 && a.dtype != DType::f16)
+    return std::nullopt;
+  view.form.tensor_cores = a.dtype != DType::f32;
+  const auto allows_tf32 = [&](ops::Rounding most) {
+    return most != ops::Rounding::none && a.dtype == DType::f32 && device.capability >= 80;
+  };
+  const bool is_constant = region.graph.value(region.node.inputs[static_cast<size_t>(view.b)]).constant != nullptr;
+  int32_t bias = -1;
+  if (const auto* matmul = contract->anchor->op.as<ops::MatMul>()) {
+    view.matmul = matmul;
+    view.form.tf32 = allows_tf32(matmul->rounding);
+    if (is_constant && has_one_matrix(b.shape)) {
+      const int64_t first = *b.shape[b.shape.size() - 2].as_constant(), last = *b.shape.back().as_constant();
+      if (first == 0 || last == 0) return std::nullopt;
+      view.rows.emplace(matmul->transpose_b ? first : last, 1, matmul->transpose_b ? last : first, !matmul->transpose_b,
+                        b.dtype);
+    } else {
+      view.form.b_by_columns = !matmul->transpose_b && view.form.tensor_cores;
+    }
+  } else if (const auto* conv = contract->anchor->op.as<ops::Conv>()) {
+    if (!conv->channels_last || !is_constant || (a.shape.size() != 3 && a.shape.size() != 4)) return std::nullopt;
+    for (const Dim& d : b.shape) {
+      const auto size = d.as_constant();
+      if (!size || *size < 1) return std::nullopt;
+      view.window.push_back(*size);
+    }
+    if (view.window.size() == 3) view.window.insert(view.window.begin() + 2, 1);
+    // Positions are 32-bit numbers in kernels.
+    constexpr int64_t most_extent = int64_t{1} << 30;
+    for (size_t d = 0; d < conv->strides.size(); ++d)
+      if (conv->strides[d] > most_extent || conv->dilations[d] > most_extent / std::max(view.window[2], view.window[3]))
+        return std::nullopt;
+    view.conv = *conv;
+    view.form.tf32 = allows_tf32(conv->rounding);
+    if (!is_matrix(view)) view.form.window = window_of(view);
+    view.rows.emplace(view.window[0], view.window[2] * view.window[3], view.window[1], false, b.dtype);
+    if (contract->anchor_inputs.size() > 2) bias = contract->anchor_inputs[2];
+  } else {
+    return std::nullopt;
+  }
+  auto epilogue = view_epilogue(region, *contract, bias);
+  if (!epilogue) return std::nullopt;
+  view.epilogue = std::move(*epilogue);
+  // Rows of a norm are those of one matrix, whose parts lie within a tile.
+  if ((view.epilogue.norm || view.epilogue.gives_moments) && (!view.matmul || !view.rows || view.matmul->transpose_a))
+    return std::nullopt;
+  view.contract = std::move(*contract);
+  return view;
+}
+
+ContractSize size_at_optimum(const RegionView& region, const ProductView& view) {
+  const double result = elements_at_optimum(region, region.node.outputs[0]);
+  ContractSize size;
+  if (view.conv) {
+    size.batch = static_cast<double>(view.conv->groups);
+    size.n = static_cast<double>(view.window[0]) / size.batch;
+    size.k = static_cast<double>(view.window[1] * view.window[2] * view.window[3]);
+    size.m = result / static_cast<double>(view.window[0]);
+    return size;
+  }
+  const Shape &a = input_type(region, view.a).shape, &c = view.contract.result.shape;
+  size.n = size_at_optimum(region, c.back());
+  size.k = camshaft::size_at_optimum(region, a[a.size() - (view.matmul->transpose_a ? 2 : 1)]);
+  size.m = result / std::max(1.0, size.n);
+  if (!view.rows || view.matmul->transpose_a) {
+    const double m = camshaft::size_at_optimum(region, c[c.size() - 2]);
+    size.batch = size.m / std::max(1.0, m);
+    size.m = m;
+  }
+  return size;
+}
+
+}  // namespace camshaft::cuda

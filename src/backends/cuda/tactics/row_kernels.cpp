@@ -1,0 +1,61 @@
+#include "backends/cuda/tactics/row_kernels.h"
+
+#include "backends/cuda/codegen/scalar_text.h"
+#include "camshaft/error.h"
+
+namespace camshaft::cuda {
+
+Rows::Rows(int64_t count, int64_t row_length) {
+  constexpr int64_t most_elements = int64_t{1} << 31;
+  if (row_length > 0 && count > most_elements / row_length)
+    throw Error(ErrorCode::unsupported, "a normalisation or softmax of more than 2^31 elements");
+  rows = static_cast<uint32_t>(count);
+  length = static_cast<uint32_t>(row_length);
+  run = Divisor(row_length > 0 ? length : 1);
+  outer = pitch = row_length;
+  part = 1 / static_cast<double>(row_length);
+}
+
+RowKernels::RowKernels(const Workshop& workshop, const Module& module, const RowText& text)
+    : device(workshop.device()), vector_elements(text.vector_elements), chunks{text.chunks, text.vector_chunks} {
+  for (const int vector : {0, 1}) {
+    const std::string suffix = vector ? "_vector" : "";
+    held_one[vector] = module.function("held_one" + suffix);
+    held[vector] = module.function("held" + suffix);
+    any[vector] = module.function("any_length" + suffix);
+  }
+}
+
+RowForm::RowForm(const RowKernels& kernels, Rows rows, bool vector) : rows_(rows) {
+  const int64_t units = rows.length / static_cast<uint32_t>(vector ? kernels.vector_elements : 1);
+  const RowLaunch launch =
+      row_launch(rows.rows, units, kernels.chunks[vector], row_threads, kernels.device->facts().multiprocessors);
+  rows_.lanes = launch.lanes;
+  size_ = launch.size;
+  function_ = units <= launch.lanes                            ? &kernels.held_one[vector]
+              : units <= launch.lanes * kernels.chunks[vector] ? &kernels.held[vector]
+                                                               : &kernels.any[vector];
+}
+
+bool RowForm::can_be_vector(const Rows& rows, int elements) {
+  const auto fits = [&](int64_t n) { return n % elements == 0; };
+  return fits(rows.run.value) && fits(rows.outer) && fits(rows.inner) && fits(rows.pitch) &&
+         (rows.by_run != 0 || fits(rows.width));
+}
+
+void RowForm::launch(const Stream& stream, std::span<void*> arguments) const {
+  arguments[0] = &rows_;
+  function_->launch(stream, size_, arguments);
+}
+
+DType norm_type(const RegionView& region, size_t i) {
+  const ValueId id = i < region.node.inputs.size() ? region.node.inputs[i] : no_value;
+  return region.graph.type(id == no_value ? region.node.inputs[0] : id).dtype;
+}
+
+bool has_norm_types(const RegionView& region) {
+  return has_device_type(norm_type(region, 0)) && has_device_type(norm_type(region, 1)) &&
+         has_device_type(norm_type(region, 2));
+}
+
+}  // namespace camshaft::cuda

@@ -1,0 +1,56 @@
+// What softmax and the normalisations share: rows in contiguous runs, and the kernels for rows of every length.
+#pragma once
+
+#include <span>
+
+#include "backends/cuda/codegen/row_text.h"
+#include "backends/cuda/tactic.h"
+#include "backends/cuda/tactics/divisor.h"
+#include "backends/cuda/tactics/row_launch.h"
+
+namespace camshaft::cuda {
+
+/// The parameter Rows of device/rows.cuh, which says what the fields mean.
+struct Rows {
+  uint32_t rows = 0, length = 0, lanes = 1, width = 0;
+  Divisor groups, run;
+  uint32_t by_run = 0;
+  int64_t outer = 0, inner = 0, pitch = 0;
+  double epsilon = 0, part = 0, least = 0;
+
+  Rows() = default;
+  /// Dense rows. Throws Error(unsupported) when they have more than 2^31 elements together.
+  Rows(int64_t count, int64_t length);
+};
+
+struct RowKernels {
+  std::shared_ptr<const Device> device;   // outlives the functions
+  Function held_one[2], held[2], any[2];  ///< [vector]
+  int vector_elements = 4, chunks[2] = {};
+
+  RowKernels(const Workshop& workshop, const Module& module, const RowText& text);
+};
+
+/// Which kernel takes rows, with which launch.
+class RowForm {
+ public:
+  /// `vector`: with chunks of RowKernels::vector_elements.
+  RowForm(const RowKernels& kernels, Rows rows, bool vector);
+  /// Whether chunks of `elements` lie within the runs of such rows, and within their parameters.
+  static bool can_be_vector(const Rows& rows, int elements);
+
+  /// `arguments`: addresses of the parameters, of which the first is replaced.
+  void launch(const Stream& stream, std::span<void*> arguments) const;
+
+ private:
+  const Function* function_;
+  mutable Rows rows_;
+  LaunchSize size_;
+};
+
+/// The type of a norm's operand: the input, the scale or the bias; the input's where it is omitted.
+DType norm_type(const RegionView& region, size_t i);
+/// Whether kernels have all three.
+bool has_norm_types(const RegionView& region);
+
+}  // namespace camshaft::cuda

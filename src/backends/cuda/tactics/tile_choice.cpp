@@ -1,0 +1,202 @@
+#include "backends/cuda/tactics/tile_choice.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cuda/tactic.h"
+#include "camshaft/dtype.h"
+
+namespace camshaft::cuda {
+
+namespace {
+
+constexpr ContractTile tensor_tiles[] = {
+    {128, 128, 2, 4, 1, 4}, {128, 64, 4, 2, 1, 4}, {64, 128, 2, 4, 1, 4}, {64, 64, 2, 2, 2, 4}, {64, 64, 2, 2, 1, 4},
+    {128, 32, 4, 1, 1, 4},  {32, 128, 1, 4, 1, 4}, {64, 32, 4, 1, 2, 4},  {32, 64, 2, 2, 2, 4}, {32, 64, 2, 2, 1, 6},
+    {32, 32, 2, 1, 4, 4},   {16, 128, 1, 4, 1, 4}, {16, 64, 1, 2, 2, 6},  {16, 32, 1, 1, 4, 6}};
+// By warpgroups: f16 and bf16 on compute capability 9.0.
+constexpr ContractTile warpgroup_tiles[] = {{128, 256, 8, 1, 1, 4, true},
+                                            {256, 128, 8, 1, 1, 4, true},
+                                            {128, 128, 8, 1, 1, 3, true},
+                                            {128, 64, 8, 1, 1, 3, true},
+                                            {128, 64, 8, 1, 1, 4, true},
+                                            {64, 128, 4, 1, 1, 3, true},
+                                            {64, 64, 4, 1, 1, 3, true},
+                                            // Many tiles of few slices: what counts is how much is on its way.
+                                            {128, 128, 8, 1, 1, 3, true, false, true},
+                                            {128, 64, 8, 1, 1, 3, true, false, true},
+                                            {64, 128, 4, 1, 1, 3, true, false, true},
+                                            {64, 64, 4, 1, 1, 4, true, false, true},
+                                            // Few rows: the slices of all k, or nearly so, are under way at once.
+                                            {64, 128, 4, 2, 1, 6, true},
+                                            {64, 64, 4, 1, 1, 8, true},
+                                            {64, 64, 4, 2, 1, 8, true},
+                                            {64, 32, 4, 1, 1, 6, true},
+                                            {64, 32, 4, 1, 1, 8, true},
+                                            {64, 32, 4, 1, 1, 12, true}};
+// With patches.
+constexpr ContractTile patch_tile(int rows, int n, int warps) {
+  return {.m = 64, .n = n, .warps_m = warps, .warps_n = 1, .stages = 1, .by_warpgroups = true, .patch_rows = rows};
+}
+constexpr ContractTile patch_tiles[] = {patch_tile(1, 64, 8), patch_tile(2, 64, 8),  patch_tile(4, 64, 8),
+                                        patch_tile(8, 64, 8), patch_tile(8, 64, 12), patch_tile(1, 32, 8),
+                                        patch_tile(2, 32, 8), patch_tile(4, 32, 8),  patch_tile(8, 32, 8)};
+constexpr ContractTile plain_tiles[] = {
+    {128, 128, 2, 4, 1, 3}, {128, 64, 2, 4, 1, 3}, {64, 64, 2, 4, 1, 4}, {32, 64, 2, 2, 1, 4}, {32, 32, 2, 2, 1, 4}};
+
+// Clock cycles, fitted to the times of some 3,600 variants in f16 on an H200 (the layers of ResNet-50, BERT and
+// YOLOv5s, whose weights were not in L2): what the model finds best takes 4 % more than the best there is.
+constexpr double cycles_per_second = 1.7e9;
+// A launch. It was 1.6e-6 there; what the estimates of the libraries' kernels were fitted to found its weights in L2.
+constexpr double seconds_around = 0.8e-6;
+constexpr double start = 2500;                 // of a block: its first slices
+constexpr double ring_latency = 800;           // of a copy, which the slices of a ring share, …
+constexpr double window_slice = 80;            // … and more for a slice through windows, …
+constexpr double window_copy = 30;             // … for each 16 bytes that a thread copies
+constexpr double gap = 150;                    // where a slice's products wait for those before (not fitted)
+constexpr double l2_bytes_per_cycle = 65;      // of one multiprocessor
+constexpr double overlap = 0.5;                // of the shorter one of copies and products, as much comes on top
+constexpr double sum_bytes_per_cycle = 30;     // of the sums on their way out, …
+constexpr double finish = 300;                 // … and for each chunk of 8 columns that a thread finishes
+constexpr double part_of_k = 180;              // for each further group of warps that shares the sums
+constexpr double cluster = 300;                // where blocks of a cluster share a tile, …
+constexpr double cluster_part = 590;           // … for each of them
+constexpr double memory = 5500;                // where blocks share a tile through memory, …
+constexpr double memory_bytes_per_cycle = 62;  // … for all that they leave there
+
+// Multiply-adds of one multiprocessor in a cycle.
+double rate_of(const ContractForm& form, const ContractTile& tile) {
+  if (!form.tensor_cores && !tile.tf32) return 90;
+  const double most = tile.tf32 ? 520 : 1035;
+  if (tile.by_warpgroups) return 1700;
+  // A warp loads fragments of 16 rows and of 16 columns of its part again and again: the narrower that is, the more.
+  constexpr double loads = 0.64;
+  return most /
+         (1 + loads * 16 * (static_cast<double>(tile.warps_m) / tile.m + static_cast<double>(tile.warps_n) / tile.n));
+}
+
+int k_tiles_of(const ContractForm& form, const ContractSize& size) {
+  constexpr double most = 1 << 30;
+  return static_cast<int>(std::clamp(std::ceil(size.k / (128.0 * 8 / bit_width(form.dtype))), 1.0, most));
+}
+
+// Into how many parts k can be split so that these are about as long, few first.
+std::vector<int> useful_splits(int k_tiles) {
+  std::vector<int> list;
+  for (const int wanted : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32}) {
+    const int each = (k_tiles + wanted - 1) / wanted, splits = (k_tiles + each - 1) / each;
+    if (list.empty() || splits > list.back()) list.push_back(splits);
+  }
+  return list;
+}
+
+// With patches, which hide no latency of their own: other blocks of the multiprocessor do. (Not fitted.)
+double seconds_with_patches(const ContractForm& form, const ContractTile& tile, const ContractSize& size,
+                            const DeviceFacts& device) {
+  constexpr double usual_columns = 112, step = 32, way_out = 300, patch_start = 2000;
+  const double tiles =
+      std::max(1.0, std::ceil(size.m / (tile.patch_rows * usual_columns)) * std::ceil(size.n / tile.n));
+  const double strips = std::ceil(tile.patch_rows * usual_columns * 1.07 / 64);
+  const double bytes = patch_bytes(*form.window, tile, static_cast<int>(usual_columns));
+  const double beside = std::max(1.0, std::floor(static_cast<double>(device.shared_bytes_per_block) / bytes));
+  const double strip = std::ceil(size.k / 16) * step * std::max(tile.n, 48) / 64;
+  const double of_block = patch_start + bytes / l2_bytes_per_cycle +
+                          std::ceil(strips / (tile.threads() / 128.0)) * (strip + way_out * tile.n / 64);
+  const double in_turn = std::ceil(tiles / (beside * device.multiprocessors)) * of_block,
+               together = tiles / device.multiprocessors * strips * strip;
+  return seconds_around + std::max(in_turn, together) / cycles_per_second;
+}
+
+double seconds_of(const ContractForm& form, const ContractTile& tile, int splits, const ContractSize& size,
+                  const DeviceFacts& device) {
+  const int bk = 128 * 8 / bit_width(form.dtype);
+  const double per_split = std::ceil(static_cast<double>(k_tiles_of(form, size)) / splits);
+  const double tiles = std::max(1.0, std::ceil(size.m / tile.m) * std::ceil(size.n / tile.n) * size.batch);
+  const double resident =
+      std::max(1.0, std::floor(std::min(static_cast<double>(device.shared_bytes_per_block) / tile.shared_bytes(),
+                                        std::min(16.0, 1024.0 / tile.threads()))));
+  const double blocks = tiles * splits;
+  const double beside = std::ceil(std::min(resident, std::max(1.0, blocks / device.multiprocessors)));
+  const double waves = std::ceil(blocks / (beside * device.multiprocessors));
+  const double area = tile.m * tile.n;
+  const double latency = ring_latency / (tile.stages - (tile.waits ? 0 : 1)) +
+                         (form.window ? window_slice + window_copy * tile.m * 8 / tile.threads() : 0);
+  const double product = beside * area * bk / rate_of(form, tile);
+  const double slice = std::max({latency, product, beside * (tile.m + tile.n) * 128 / l2_bytes_per_cycle}) +
+                       overlap * std::min(latency, product) + (tile.waits ? gap : 0);
+  const bool is_cluster = splits <= 8 && device.capability >= 90;
+  const double chunks = std::ceil(area / 8 / tile.threads() / (is_cluster ? splits : 1));
+  double cycles = waves * (start + per_split * slice + beside * area * 4 / sum_bytes_per_cycle + finish * chunks +
+                           part_of_k * (tile.warps_k - 1));
+  if (splits > 1)
+    cycles += is_cluster ? cluster + splits * cluster_part : memory + splits * area * 4 / memory_bytes_per_cycle;
+  return seconds_around + cycles / cycles_per_second;
+}
+
+}  // namespace
+
+TacticParameters TileChoice::parameters() const {
+  if (tile.tf32)
+    return {{"m", tile.m},           {"n", tile.n},      {"warps", tile.threads() / 32},
+            {"stages", tile.stages}, {"splits", splits}, {"tf32", 1}};
+  if (tile.patch_rows > 0)
+    return {{"rows", tile.patch_rows}, {"n", tile.n}, {"warps", tile.threads() / 32}, {"patch", 1}};
+  if (tile.waits)
+    return {{"m", tile.m}, {"n", tile.n},     {"warps", tile.threads() / 32}, {"stages", tile.stages}, {"wgmma", 1},
+            {"waits", 1},  {"splits", splits}};
+  return {{"m", tile.m},
+          {"n", tile.n},
+          {"warps", tile.threads() / 32},
+          {"stages", tile.stages},
+          {"wgmma", tile.by_warpgroups},
+          {"splits", splits}};
+}
+
+std::vector<ContractTile> contract_tiles(const ContractForm& form, int capability) {
+  std::vector<ContractTile> tiles(std::begin(tensor_tiles), std::end(tensor_tiles));
+  if (!form.tensor_cores) {
+    const bool rounds = form.tf32 && form.dtype == DType::f32 && capability >= 80;
+    if (!rounds) tiles.clear();
+    for (ContractTile& tile : tiles) tile.tf32 = true;
+    tiles.insert(tiles.end(), std::begin(plain_tiles), std::end(plain_tiles));
+    return tiles;
+  }
+  if (capability >= 90 && capability < 100 && bit_width(form.dtype) == 16)
+    tiles.insert(tiles.end(), std::begin(warpgroup_tiles), std::end(warpgroup_tiles));
+  if (can_use_patches(form, capability)) tiles.insert(tiles.end(), std::begin(patch_tiles), std::end(patch_tiles));
+  return tiles;
+}
+
+std::vector<TileChoice> tile_choices(const ContractForm& form, const ContractSize& size, const DeviceFacts& device) {
+  std::vector<TileChoice> list;
+  for (const ContractTile& tile : contract_tiles(form, device.capability)) {
+    if (tile.patch_rows > 0) {
+      if (size.batch == 1 && patch_bytes(*form.window, tile, most_patch_columns) <= device.shared_bytes_per_block)
+        list.push_back({tile, 1, seconds_with_patches(form, tile, size, device)});
+      continue;
+    }
+    if (tile.shared_bytes() > device.shared_bytes_per_block) continue;
+    // Panels of 64 columns, which a warpgroup takes as a whole.
+    if (form.b_by_columns && (tile.n < 64 || (tile.by_warpgroups && tile.n / tile.warps_n < 64))) continue;
+    for (const int splits : useful_splits(k_tiles_of(form, size))) {
+      if (tile.waits && splits > 1) break;
+      list.push_back({tile, splits, seconds_of(form, tile, splits, size, device)});
+    }
+  }
+  std::stable_sort(list.begin(), list.end(),
+                   [](const TileChoice& a, const TileChoice& b) { return a.seconds < b.seconds; });
+  return list;
+}
+
+TileChoice choose_splits(const ContractForm& form, const ContractTile& tile, const ContractSize& size,
+                         const DeviceFacts& device) {
+  TileChoice best{tile, 1, 0};
+  if (tile.patch_rows > 0) return best;
+  for (const int splits : useful_splits(k_tiles_of(form, size))) {
+    const double seconds = seconds_of(form, tile, splits, size, device);
+    if (splits == 1 || seconds < best.seconds) best = {tile, splits, seconds};
+  }
+  return best;
+}
+
+}  // namespace camshaft::cuda

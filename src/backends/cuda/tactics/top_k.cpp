@@ -1,0 +1,176 @@
+// The largest and smallest elements on a GPU.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "backends/cuda/codegen/scalar_text.h"
+#include "backends/cuda/codegen/select_text.h"
+#include "backends/cuda/tactic.h"
+#include "backends/cuda/tactics/device_kernel.h"
+#include "backends/cuda/tactics/divisor.h"
+#include "backends/cuda/tactics/strided_copy.h"
+#include "compile/optimum.h"
+#include "compile/region/move_view.h"
+#include "ir/ops/select.h"
+
+namespace camshaft::cuda {
+
+namespace {
+
+constexpr unsigned threads = 256;
+constexpr int64_t chunk_keys = 2048;  // of device/top_k.cuh
+constexpr int64_t most_kept = 1024;   // of a chunk, so that each round halves the keys at least
+constexpr int64_t most_in_a_line = int64_t{1} << 30;
+
+/// The parameter Selection of device/top_k.cuh.
+struct Selection {
+  uint32_t axis = 0, k = 0;
+  uint32_t count = 0, keep = 0;
+  uint32_t largest = 0, first = 0, last = 0;
+  uint32_t alternating = 0;
+  Divisor inner, chunks;
+};
+
+struct Kernels {
+  Kernels(const Workshop& workshop, DType dtype) : device(workshop.device()) {
+    const Module module = workshop.module("top_k", top_k_text(dtype));
+    select_chunk = module.function("select_chunk_any");
+    merge_far = module.function("merge_far_any");
+    merge_near = module.function("merge_near_any");
+  }
+  std::shared_ptr<const Device> device;  // outlives the functions
+  Function select_chunk, merge_far, merge_near;
+};
+
+class TopKLaunch final : public Launch {
+ public:
+  TopKLaunch(std::shared_ptr<const Kernels> kernels, const ops::TopK& op, const KernelShapes& shapes)
+      : kernels_(std::move(kernels)) {
+    const AxisSplit split(shapes.inputs[0].dims, op.axis);
+    const int64_t k = shapes.outputs[0].dims[static_cast<size_t>(op.axis)];
+    if (k < 0 || k > split.axis)
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("the {} elements asked for are not among the {} of axis {}", k, split.axis, op.axis));
+    lines_ = split.outer * split.inner;
+    if (lines_ == 0 || k == 0) {
+      lines_ = 0;
+      return;
+    }
+    if (split.axis > most_in_a_line)
+      throw Error(ErrorCode::unsupported, fmt::format("top_k of {} elements is not possible on the GPU, only of 2^30; "
+                                                      "choose a tactic of the host for it",
+                                                      split.axis));
+    base_.axis = static_cast<uint32_t>(split.axis);
+    base_.k = static_cast<uint32_t>(k);
+    base_.largest = op.largest;
+    base_.inner = Divisor(static_cast<uint32_t>(split.inner));
+    sorts_all_ = k > most_kept;
+    sorts_all_ ? plan_sort(split.axis) : plan_rounds(split.axis, k);
+  }
+
+  size_t workspace_bytes() const override { return static_cast<size_t>(keys_[0] + keys_[1]) * sizeof(uint64_t); }
+
+  void run(const LaunchArguments& a) override {
+    if (lines_ == 0) return;
+    const std::byte* x = a.inputs[0];
+    std::byte* values = a.outputs[0];
+    std::byte* indices = a.outputs.size() > 1 ? a.outputs[1] : nullptr;
+    std::byte* in = nullptr;
+    std::byte* out = a.workspace;
+    const Stream& stream = stream_of(a);
+    for (size_t r = 0; r < rounds_.size(); ++r) {
+      void* const arguments[] = {&rounds_[r], &x, &in, &out, &values, &indices};
+      kernels_->select_chunk.launch(stream, {.blocks = blocks(rounds_[r]), .threads = threads}, arguments);
+      in = out;
+      out = a.workspace + (r % 2 == 0 ? keys_[0] * static_cast<int64_t>(sizeof(uint64_t)) : 0);
+    }
+    if (sorts_all_) merge(stream, a.workspace, x, values, indices);
+  }
+
+ private:
+  unsigned blocks(const Selection& p) const { return static_cast<unsigned>(lines_) * p.chunks.value; }
+
+  // Each round keeps the first k of each chunk, until there is one chunk.
+  void plan_rounds(int64_t count, int64_t k) {
+    const auto keep = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(k)));
+    for (;;) {
+      Selection p = base_;
+      const int64_t chunks = (count + chunk_keys - 1) / chunk_keys;
+      check_elements(lines_ * chunks * chunk_keys, "top_k");
+      p.count = static_cast<uint32_t>(count);
+      p.keep = static_cast<uint32_t>(keep);
+      p.chunks = Divisor(static_cast<uint32_t>(chunks));
+      p.first = rounds_.empty();
+      p.last = chunks == 1;
+      rounds_.push_back(p);
+      if (p.last) return;
+      count = chunks * keep;
+      int64_t& room = keys_[(rounds_.size() - 1) % 2];
+      room = std::max(room, lines_ * count);
+    }
+  }
+
+  void plan_sort(int64_t count) {
+    const auto whole = std::max(chunk_keys, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count))));
+    check_elements(lines_ * whole, "top_k");
+    Selection p = base_;
+    p.count = static_cast<uint32_t>(count);
+    p.keep = static_cast<uint32_t>(chunk_keys);
+    p.chunks = Divisor(static_cast<uint32_t>(whole / chunk_keys));
+    p.first = 1;
+    p.alternating = 1;
+    p.last = whole == chunk_keys;
+    rounds_.push_back(p);
+    keys_[0] = lines_ * whole;
+  }
+
+  void merge(const Stream& stream, std::byte* keys, const std::byte* x, std::byte* values, std::byte* indices) {
+    Selection p = rounds_[0];
+    auto whole = p.chunks.value * static_cast<uint32_t>(chunk_keys);
+    auto pairs = static_cast<uint32_t>(keys_[0] / 2);
+    for (uint32_t size = 2 * static_cast<uint32_t>(chunk_keys); size <= whole; size *= 2) {
+      for (uint32_t stride = size / 2; stride >= static_cast<uint32_t>(chunk_keys); stride /= 2) {
+        void* const arguments[] = {&pairs, &size, &stride, &whole, &keys};
+        kernels_->merge_far.launch(stream, {.blocks = blocks_for(pairs, threads), .threads = threads}, arguments);
+      }
+      p.last = size == whole;
+      void* const arguments[] = {&p, &size, &keys, &x, &values, &indices};
+      kernels_->merge_near.launch(stream, {.blocks = blocks(p), .threads = threads}, arguments);
+    }
+  }
+
+  std::shared_ptr<const Kernels> kernels_;
+  int64_t lines_ = 0;
+  Selection base_;
+  bool sorts_all_ = false;
+  std::vector<Selection> rounds_;
+  int64_t keys_[2] = {};  // of the two parts of the workspace, by turns
+};
+
+std::optional<double> estimate_top_k(const RegionView& region, const DeviceFacts&) {
+  if (!region.node.op.as<ops::TopK>()) return std::nullopt;
+  const DType dtype = region.graph.type(region.node.inputs[0]).dtype;
+  // Keys have 32 bits of the value.
+  if (!has_device_type(dtype) || dtype == DType::boolean || bit_width(dtype) > 32) return std::nullopt;
+  // Where only running tells k, the size of the result is dynamic.
+  const ValueId k = region.node.inputs[1];
+  if (!region.graph.is_constant(k) && !region.graph.value(k).content) return std::nullopt;
+  return 2 * seconds_per_launch + 8 * bytes_at_optimum(region) * seconds_per_byte;
+}
+
+std::shared_ptr<const Kernel> compile_top_k(const RegionView& region, const Workshop& workshop) {
+  const DType dtype = region.graph.type(region.node.inputs[0]).dtype;
+  return device_kernel(
+      [op = *region.node.op.as<ops::TopK>(), kernels = std::make_shared<const Kernels>(workshop, dtype)](
+          const KernelShapes& shapes) -> std::unique_ptr<Launch> {
+        return std::make_unique<TopKLaunch>(kernels, op, shapes);
+      },
+      OperandUse{.read_inputs = 1});
+}
+
+}  // namespace
+
+const CudaTactic top_k_tactic{"cuda_top_k", estimate_top_k, compile_top_k};
+
+}  // namespace camshaft::cuda

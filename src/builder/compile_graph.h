@@ -1,0 +1,32 @@
+// From an optimised graph to an engine.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "camshaft/cancellation.h"
+#include "camshaft/engine.h"
+#include "compile/backend.h"
+#include "compile/tune/tuner.h"
+#include "ir/graph.h"
+
+namespace camshaft {
+
+struct CompileOptions {
+  std::vector<Profile> profiles;  ///< tactics are chosen for the optimum of the first
+  std::map<std::string, std::string> metadata;
+  /// Of each node; empty: the cheapest by estimate.
+  std::vector<TacticDecision> decisions;
+  /// Of values, by name, for inspection: see PassNotes.
+  std::map<std::string, std::vector<std::string>> notes;
+  Deviation most_deviation = Deviation::rounding;  ///< see LowerOptions
+  Cancellation cancellation;
+};
+
+/// Takes or chooses tactics, packs constants and lays out the plan. The graph is taken as it is: run optimize() first.
+/// Throws Error(invalid_argument) for a profile that does not fit the graph's inputs, Error(cancelled).
+Engine compile_graph(Graph graph, std::shared_ptr<const Backend> backend, const CompileOptions& options = {});
+
+}  // namespace camshaft

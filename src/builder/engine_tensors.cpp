@@ -1,0 +1,117 @@
+#include "builder/engine_tensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "builder/verification.h"
+#include "camshaft/context.h"
+#include "ir/widened.h"
+#include "runtime/engine_impl.h"
+#include "runtime/tensor_view.h"
+
+namespace camshaft {
+
+namespace {
+
+constexpr size_t most_kept_bytes = size_t{4} << 30;
+
+std::string describe(const PlanStep& step) {
+  return fmt::format("layer '{}' ({}, tactic {}), from the model's nodes {}", step.name, step.op, step.tactic,
+                     step.sources.empty() ? "-" : fmt::format("{}", fmt::join(step.sources, ", ")));
+}
+
+// [n, …, c] as [n, c, …].
+Tensor channels_first(const Tensor& last) {
+  Dims dims = last.dims();
+  std::rotate(dims.begin() + 1, dims.end() - 1, dims.end());
+  Tensor made(last.dtype(), dims);
+  const auto channels = static_cast<size_t>(dims[1]), images = static_cast<size_t>(dims[0]);
+  const size_t size = byte_size(last.dtype(), 1);
+  const size_t pixels = last.size() == 0 ? 0 : static_cast<size_t>(last.size()) / channels / images;
+  const std::byte* from = last.data();
+  for (size_t n = 0; n < images; ++n)
+    for (size_t p = 0; p < pixels; ++p)
+      for (size_t c = 0; c < channels; ++c, from += size)
+        std::memcpy(made.mutable_data() + ((n * channels + c) * pixels + p) * size, from, size);
+  return made;
+}
+
+using Producers = std::map<std::string_view, std::pair<const Node*, ValueId>>;
+
+// The model's value that a step computes. Passes that make a node anew call its result like the old one's with a number
+// behind it; that it is made of the same node of the model is the proof. Null: none.
+const Value* modelled(const std::string& name, const PlanStep& step, const Graph& model, const Producers& producers) {
+  for (std::string_view stem = name;;) {
+    if (const auto it = producers.find(stem); it != producers.end()) {
+      const auto& [node, id] = it->second;
+      const bool same = std::any_of(node->sources.begin(), node->sources.end(), [&](const std::string& source) {
+        return std::find(step.sources.begin(), step.sources.end(), source) != step.sources.end();
+      });
+      if (same || (stem == name && step.sources.empty())) return &model.value(id);
+    }
+    const size_t end = stem.find_last_not_of("0123456789");
+    if (end == std::string_view::npos || end == 0 || end + 1 == stem.size() || stem[end] != '_') return nullptr;
+    stem = stem.substr(0, end);
+  }
+}
+
+double difference(const Tensor& expected, const Tensor& actual) {
+  return compare_outputs({""}, {expected}, {actual}, 0)[0].relative();
+}
+
+}  // namespace
+
+EngineTensors::EngineTensors(const Graph& model, const Engine& engine, const std::vector<Tensor>& inputs, int threads,
+                             const Cancellation& cancellation) {
+  Producers producers;
+  for (const Node& node : model.nodes)
+    for (const ValueId id : node.outputs)
+      if (id != no_value && !holds_objects(model.type(id).dtype)) producers[model.value(id).name] = {&node, id};
+  const Plan& plan = engine.impl()->plan;
+  std::map<std::string, std::string> taps;  // where several have one name, the last is complete
+  for (const PlanStep& step : plan.steps)
+    for (const int32_t id : step.outputs) {
+      const PlanValue& value = plan.values[static_cast<size_t>(id)];
+      const Value* found = value.storage == Storage::none ? nullptr : modelled(value.name, step, model, producers);
+      if (!found) continue;
+      taps[found->name] = value.name;
+      layers_[found->name] = describe(step);
+    }
+  size_t bytes = 0;
+  Context context = engine.create_context({threads});
+  context.set_cancellation(cancellation);
+  for (size_t i = 0; i < inputs.size(); ++i) context.set_input(engine.inputs()[i].name, view_of(inputs[i]));
+  for (const auto& [name, tapped] : taps)
+    context.set_tap(tapped, [&, name = name](const TensorView& view) {
+      if (bytes + view.bytes > most_kept_bytes) return;
+      bytes += view.bytes;
+      kept_[name] = copy_of(view);
+    });
+  context.run();
+  for (const TensorInfo& info : engine.outputs()) outputs_.push_back(copy_of(context.output(info.name)));
+}
+
+Tensor EngineTensors::take(const std::string& name, const Tensor& expected) {
+  auto kept = kept_.extract(name);
+  if (!kept || !expected.defined()) return {};
+  Tensor actual = std::move(kept.mapped());
+  if ((actual.dtype() == DType::f16 || actual.dtype() == DType::bf16) && expected.dtype() == DType::f32)
+    actual = widened(actual);
+  if (actual.dtype() != expected.dtype()) return {};
+  Dims last = expected.dims();
+  if (last.size() >= 3) std::rotate(last.begin() + 1, last.begin() + 2, last.end());
+  const bool as_it_is = actual.dims() == expected.dims(), turned = last.size() >= 3 && actual.dims() == last;
+  if (!turned) return as_it_is ? actual : Tensor();
+  Tensor first = channels_first(actual);
+  if (!as_it_is) return first;
+  return difference(expected, first) < difference(expected, actual) ? first : actual;
+}
+
+std::string EngineTensors::layer_of(const std::string& name) const {
+  const auto it = layers_.find(name);
+  return it == layers_.end() ? "" : it->second;
+}
+
+}  // namespace camshaft

@@ -1,0 +1,34 @@
+// What an engine computes between its inputs and its outputs, as the model has it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "camshaft/cancellation.h"
+#include "camshaft/engine.h"
+#include "ir/graph.h"
+
+namespace camshaft {
+
+/// Tensors of one run of an engine that its model has too, by the model's names.
+class EngineTensors {
+ public:
+  /// Runs `engine`, built from `model`, on its inputs, and keeps up to 4 GiB.
+  EngineTensors(const Graph& model, const Engine& engine, const std::vector<Tensor>& inputs, int threads,
+                const Cancellation& cancellation);
+
+  const std::vector<Tensor>& outputs() const { return outputs_; }
+  /// Gives a tensor away, as the model has it: with halves widened and channels-last images turned round where it is
+  /// `expected` in f32 and channels-first. Undefined when none was kept, or one of another type or shape.
+  Tensor take(const std::string& name, const Tensor& expected);
+  /// The engine's layer that computed it, in words; empty when none was kept.
+  std::string layer_of(const std::string& name) const;
+
+ private:
+  std::map<std::string, std::string> layers_;
+  std::map<std::string, Tensor> kept_;
+  std::vector<Tensor> outputs_;
+};
+
+}  // namespace camshaft

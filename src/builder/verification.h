@@ -1,0 +1,30 @@
+// Comparing an engine's results with a reference.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "camshaft/builder.h"
+#include "camshaft/tensor.h"
+#include "ir/tensor.h"
+
+namespace camshaft {
+
+/// |a - b|; 0 for equal infinities and two NaNs, infinite where it is no number else.
+double difference(double a, double b);
+
+/// Errors of each output. Floats pass when OutputError::relative() <= tolerance; equal infinities and
+/// NaNs in the same places count as equal, elsewhere the error is infinite. Integers, bools and strings must be
+/// equal; `undecided` is left 0. Containers are compared element by element.
+///
+/// Masks leave numbers in outputs that mean "never", -1e9 or the least float: at their scale, errors of all the rest
+/// would be nothing. So what agrees up to four times `rounding`, a part of the element, and lies four orders of
+/// magnitude beyond 1 and beyond every element that does not agree so well, counts neither for scale nor for error.
+std::vector<OutputError> compare_outputs(const std::vector<std::string>& names, const std::vector<Tensor>& expected,
+                                         const std::vector<Tensor>& actual, double tolerance,
+                                         double rounding = 0x1p-22);
+
+/// Runs an engine once on host tensors (in the order of its inputs) and copies the results.
+std::vector<Tensor> run_once(const Engine& engine, const std::vector<Tensor>& inputs, int threads);
+
+}  // namespace camshaft

@@ -1,0 +1,73 @@
+#include "builder/verification_sample.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "builder/sample_inputs.h"
+#include "ir/ops/evaluate.h"
+
+namespace camshaft {
+
+namespace {
+
+// Sizes to try along axes that nobody named: models have minimum sizes and divisibility of their own.
+constexpr int64_t fallback_sizes[] = {64, 32, 16, 128, 224, 8, 1};
+
+bool is_refusal(const Error& error) {
+  return error.code() == ErrorCode::invalid_argument || error.code() == ErrorCode::invalid_model;
+}
+
+// The given inputs, whose shapes join `shapes`, by their place among the inputs of the model.
+std::map<size_t, Tensor> place_inputs(const Graph& model, const SampleOptions& options,
+                                      std::map<std::string, Dims>& shapes) {
+  std::map<size_t, Tensor> placed;
+  for (const auto& [name, tensor] : options.inputs) {
+    size_t i = 0;
+    while (i < model.inputs.size() && model.value(model.inputs[i]).name != name) ++i;
+    if (i == model.inputs.size())
+      throw Error(ErrorCode::invalid_argument, fmt::format("the model has no input '{}' to verify with", name));
+    const TensorType& type = model.type(model.inputs[i]);
+    if (type.dtype != tensor.dtype())
+      throw Error(ErrorCode::invalid_argument, fmt::format("the data to verify with has {} for input '{}', which is {}",
+                                                           to_string(tensor.dtype()), name, to_string(type)));
+    shapes[name] = tensor.dims();
+    placed[i] = tensor;
+  }
+  return placed;
+}
+
+}  // namespace
+
+std::variant<VerificationSample, std::string> find_sample(const Graph& model, const SampleOptions& options,
+                                                          ThreadPool& pool) {
+  EvaluateOptions cancellable;
+  cancellable.cancellation = &options.cancellation;
+  std::string first_failure;
+  std::map<std::string, Dims> shapes = options.shapes;
+  const std::map<size_t, Tensor> given = place_inputs(model, options, shapes);
+  // Integers may be indices that no rule recognises: 0 is nearly always one that exists.
+  for (const bool zero_integers : {false, true}) {
+    std::optional<std::vector<Dims>> previous;
+    for (const int64_t fallback : fallback_sizes) {
+      VerificationSample sample;
+      try {
+        sample.shapes = choose_input_shapes(model, shapes, options.symbols, fallback);
+        if (sample.shapes == previous) break;  // nothing is free to choose
+        previous = sample.shapes;
+        sample.inputs = sample_inputs(model, sample.shapes, options.seed, zero_integers);
+        for (const auto& [i, tensor] : given) sample.inputs[i] = tensor;
+        sample.expected = evaluate(model, sample.inputs, pool, cancellable);
+        return sample;
+      } catch (const Error& e) {
+        if (!is_refusal(e)) throw;
+        if (first_failure.empty()) first_failure = e.what();
+      }
+    }
+  }
+  if (!given.empty())
+    throw Error(ErrorCode::invalid_argument, fmt::format("cannot verify on the given inputs: {}", first_failure));
+  return first_failure;
+}
+
+}  // namespace camshaft

@@ -1,0 +1,61 @@
+// A plan with its symbols bound: concrete shapes, prepared kernels, arena offsets.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "compile/plan/plan.h"
+
+namespace camshaft {
+
+/// Everything that depends on the input shapes and not on the data; made once for each set of shapes.
+class BoundPlan {
+ public:
+  /// Throws Error(invalid_argument) when the shapes contradict each other.
+  BoundPlan(const Plan& plan, SymbolBindings symbols, int threads);
+
+  const SymbolBindings& symbols() const { return symbols_; }
+  /// Dims of a value; empty and known() false where only running can tell.
+  const Dims& dims(int32_t value) const { return dims_[static_cast<size_t>(value)]; }
+  bool known(int32_t value) const { return known_[static_cast<size_t>(value)]; }
+  size_t bytes(int32_t value) const { return bytes_[static_cast<size_t>(value)]; }
+  /// Bytes from the start of its root to the value: not 0 for slices.
+  int64_t shift(int32_t value) const { return shifts_[static_cast<size_t>(value)]; }
+  /// Elements from row to row of a slice; 0 for dense values.
+  int64_t row_stride(int32_t value) const { return row_strides_[static_cast<size_t>(value)]; }
+  /// Null for steps that must wait for data-dependent sizes.
+  Launch* launch(size_t step) const { return launches_[step].get(); }
+  /// In the arena of its place; of arena values and of step workspaces.
+  int64_t offset(int32_t value) const { return offsets_[static_cast<size_t>(value)]; }
+  int64_t workspace_offset(size_t step) const { return workspace_offsets_[step]; }
+  /// Of the arena of a place.
+  int64_t arena_bytes(Place place) const { return arenas_[static_cast<size_t>(place)].peak; }
+  int64_t arena_lower_bound(Place place) const { return arenas_[static_cast<size_t>(place)].lower_bound; }
+
+ private:
+  void bind_values(const Plan& plan);
+  void bind_slices(const Plan& plan);
+  void prepare_steps(const Plan& plan, int threads);
+  void plan_arena(const Plan& plan, Place place);
+
+  SymbolBindings symbols_;
+  std::vector<Dims> dims_;
+  std::vector<bool> known_;
+  std::vector<size_t> bytes_;
+  std::vector<int64_t> shifts_, row_strides_;
+  std::vector<std::unique_ptr<Launch>> launches_;
+  std::vector<int64_t> offsets_, workspace_offsets_;
+  struct Arena {
+    int64_t peak = 0, lower_bound = 0;
+  };
+  std::array<Arena, 2> arenas_;  // of each place
+};
+
+/// Bytes of a dense tensor in memory; strings and containers count as the objects they are. Throws
+/// Error(invalid_argument) on overflow.
+size_t operand_bytes(DType dtype, const Dims& dims);
+/// Concrete operand shapes of a step under bindings.
+KernelShapes kernel_shapes(const Plan& plan, const PlanStep& step, const SymbolBindings& symbols, int threads);
+
+}  // namespace camshaft

@@ -1,0 +1,80 @@
+#include "compile/region/scalar_lowering.h"
+
+#include "ir/ops/pointwise.h"
+
+namespace camshaft {
+
+namespace {
+
+class Lowering {
+ public:
+  explicit Lowering(const Graph& body) : body_(body), instruction_(body.values.size(), -1) {}
+
+  bool add(const Node& node) {
+    ScalarInstruction instruction;
+    instruction.dtype = body_.type(node.outputs[0]).dtype;
+    if (const auto* pointwise = node.op.as<ops::Pointwise>()) {
+      instruction.kind = ScalarInstruction::Kind::apply;
+      instruction.function = pointwise->function;
+    } else if (node.op.as<ops::Cast>()) {
+      instruction.kind = ScalarInstruction::Kind::cast;
+    } else {
+      return false;
+    }
+    instruction.a = operand(node.inputs[0]);
+    if (node.inputs.size() > 1) instruction.b = operand(node.inputs[1]);
+    if (node.inputs.size() > 2) instruction.c = operand(node.inputs[2]);
+    instruction_[static_cast<size_t>(node.outputs[0])] = append(instruction);
+    return true;
+  }
+
+  LoweredProgram finish() {
+    for (const ValueId id : body_.outputs) {
+      result_.program.outputs.push_back(operand(id));
+      result_.results.push_back(id);
+    }
+    result_.program.inputs = static_cast<int>(result_.loads.size());
+    return std::move(result_);
+  }
+
+ private:
+  int32_t append(const ScalarInstruction& instruction) {
+    result_.program.instructions.push_back(instruction);
+    return static_cast<int32_t>(result_.program.instructions.size()) - 1;
+  }
+
+  int32_t operand(ValueId id) {
+    int32_t& known = instruction_[static_cast<size_t>(id)];
+    if (known >= 0) return known;
+    const Value& value = body_.value(id);
+    ScalarInstruction instruction;
+    instruction.dtype = value.type.dtype;
+    const bool immediate =
+        value.constant && value.constant->size() == 1 && !value.constant->is_elided() && value.type.dtype != DType::u64;
+    if (immediate) {
+      instruction.kind = ScalarInstruction::Kind::constant;
+      instruction.number = value.constant->to_doubles()[0];
+      if (!is_floating(value.type.dtype)) instruction.integer = value.constant->to_ints()[0];
+    } else {
+      instruction.kind = ScalarInstruction::Kind::load;
+      instruction.a = static_cast<int32_t>(result_.loads.size());
+      result_.loads.push_back(id);
+    }
+    return known = append(instruction);
+  }
+
+  const Graph& body_;
+  std::vector<int32_t> instruction_;  // of each value, -1: none yet
+  LoweredProgram result_;
+};
+
+}  // namespace
+
+std::optional<LoweredProgram> lower_scalar_program(const Graph& body, size_t first) {
+  Lowering lowering(body);
+  for (size_t n = first; n < body.nodes.size(); ++n)
+    if (!lowering.add(body.nodes[n])) return std::nullopt;
+  return lowering.finish();
+}
+
+}  // namespace camshaft

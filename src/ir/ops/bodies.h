@@ -1,0 +1,44 @@
+// What operators with bodies share: what may go in, which sizes mean something outside, how to run one. Internal to
+// ops/.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "ir/ops/evaluate.h"
+
+namespace camshaft::ops {
+
+/// Whether a value of type `given` may be one of type `wanted`.
+bool fits(const TensorType& given, const TensorType& wanted);
+
+/// Inputs [first, …) of the node are inputs [body_first, …) of the body: throws Error(invalid_argument) where they do
+/// not fit.
+void check_body_inputs(const InferContext& context, const Graph& body, size_t first, size_t body_first);
+
+/// The sizes that have a meaning outside of the bodies: those made of symbols of the model's inputs, and of symbols
+/// that the node's inputs have. All others belong to a body.
+class VisibleDims {
+ public:
+  explicit VisibleDims(const InferContext& context);
+  bool contain(const Dim& dim) const;
+
+ private:
+  std::set<std::string> names_;
+};
+
+/// A body may return what it was given. The caller's tensors are often views of memory that is used again.
+void own_results(std::vector<Tensor>& results);
+
+EvaluateOptions body_options(const EvalContext& context);
+
+/// What iterations gave, along a new axis; there must be at least one. Throws Error(invalid_argument) when the shapes
+/// differ.
+Tensor stack(const EvalContext& context, std::vector<Tensor> parts, int64_t axis);
+
+/// What is collected when a body never ran: sizes that no iteration has told are 0.
+Tensor empty_result(const EvalContext& context, const TensorType& type);
+
+}  // namespace camshaft::ops

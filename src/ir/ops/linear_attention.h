@@ -1,0 +1,32 @@
+// Linear attention: a matrix of state that every step updates and reads.
+#pragma once
+
+#include "ir/graph.h"
+
+namespace camshaft::ops {
+
+/// ONNX's LinearAttention on packed heads: (query[b, t, heads·k], key[b, t, key_heads·k], value[b, t, key_heads·v],
+/// state[b, key_heads, k, v]?, decay[b, t, key_heads·k or key_heads]?, beta[b, t, key_heads or 1]?) ->
+/// y[b, t, heads·v], state. Each step decays the state by exp(decay) when `gated`, adds key ⊗ value (when `delta`:
+/// key ⊗ beta·(value - stateᵀ·key)), and reads y = scale · stateᵀ·query. The state is kept in double.
+struct LinearAttention {
+  static constexpr std::string_view name = "linear_attention";
+  int64_t heads = 1;
+  int64_t key_heads = 1;  ///< divides `heads`: neighbours share a state
+  bool gated = false;
+  bool delta = false;
+  double scale = 1;
+  template <class S, class V>
+  static void reflect(S& self, V&& visit) {
+    visit("heads", self.heads);
+    visit("key_heads", self.key_heads);
+    visit("gated", self.gated);
+    visit("delta", self.delta);
+    visit("scale", self.scale);
+  }
+  bool operator==(const LinearAttention&) const = default;
+  std::vector<Inferred> infer(const InferContext&) const;
+  std::vector<Tensor> evaluate(const EvalContext&) const;
+};
+
+}  // namespace camshaft::ops

@@ -1,0 +1,64 @@
+// Products of 8-bit tensors with exact sums, and the quantisation of what goes into them.
+#pragma once
+
+#include "ir/graph.h"
+
+namespace camshaft::ops {
+
+/// (a[..., m, k], b[..., k, n], a_zero?, b_zero?) -> i32[..., m, n]: the matrix product of a - a_zero and b - b_zero,
+/// with broadcast leading axes. a and b are i8 or u8, each with a zero point of its own dtype that broadcasts to it and
+/// is the same all along k. Sums wrap.
+struct IntegerMatMul {
+  static constexpr std::string_view name = "integer_matmul";
+  template <class S, class V>
+  static void reflect(S&, V&&) {}
+  bool operator==(const IntegerMatMul&) const = default;
+  std::vector<Inferred> infer(const InferContext&) const;
+  std::vector<Tensor> evaluate(const EvalContext&) const;
+};
+
+/// (x, weights[out, in/groups, kernel...], x_zero?, weights_zero?, bias i32[out]?) -> i32: the convolution (Conv) of
+/// x - x_zero, padded with zeros, with weights - weights_zero. x and weights are i8 or u8; x_zero is one number,
+/// weights_zero one or [out], each of its operand's dtype. Sums wrap.
+struct IntegerConv {
+  static constexpr std::string_view name = "integer_conv";
+  std::vector<int64_t> strides;
+  Shape pads;
+  std::vector<int64_t> dilations;
+  int64_t groups = 1;
+  bool channels_last = false;
+  template <class S, class V>
+  static void reflect(S& self, V&& visit) {
+    visit("strides", self.strides);
+    visit("pads", self.pads);
+    visit("dilations", self.dilations);
+    visit("groups", self.groups);
+    visit("channels_last", self.channels_last);
+  }
+  bool operator==(const IntegerConv&) const = default;
+  std::vector<Inferred> infer(const InferContext&) const;
+  std::vector<Tensor> evaluate(const EvalContext&) const;
+};
+
+/// (x f32) -> (y u8, scale f32[], zero u8[]): x in steps of a scale and from a zero point that put all of x, and 0, in
+/// 0 … 255. The scale of zeros alone is 1 (ONNX's DynamicQuantizeLinear divides by zero there). A NaN makes the scale
+/// NaN, and everything else 0.
+struct DynamicQuantize {
+  static constexpr std::string_view name = "dynamic_quantize";
+  template <class S, class V>
+  static void reflect(S&, V&&) {}
+  bool operator==(const DynamicQuantize&) const = default;
+  std::vector<Inferred> infer(const InferContext&) const;
+  std::vector<Tensor> evaluate(const EvalContext&) const;
+};
+
+/// What DynamicQuantize finds in numbers from `low` to `high` (each NaN, or 0 on its own side).
+struct QuantizedRange {
+  float scale;
+  uint8_t zero;
+};
+QuantizedRange quantized_range(float low, float high);
+/// x in steps of the range, as DynamicQuantize writes it.
+uint8_t quantized(float x, const QuantizedRange& range);
+
+}  // namespace camshaft::ops

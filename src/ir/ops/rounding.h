@@ -1,0 +1,26 @@
+// What rounding may move an operator's results by: how far a model's outputs can differ without anything being wrong.
+#pragma once
+
+#include "base/random.h"
+#include "ir/op.h"
+
+namespace camshaft {
+
+/// Of an operator that sums products (matmul, convolutions, sums, means) in f32: for each element of the result the sum
+/// of the products' magnitudes, times the square root of their number. In whatever order they are summed, rounding
+/// moves the sum by less than 2^-24 of that but with a small probability (Higham and Mary, "A new approach to
+/// probabilistic rounding error analysis", 2019), also where the sum itself is near 0. Undefined for other operators.
+Tensor rounding_scale(const Op& op, const EvalContext& context);
+
+struct RoundingNoise {
+  /// Each f32 element is multiplied by 1 ± this, the sign at random. Those of f16 and bf16 move by as many units in the
+  /// last place: 2^13 and 2^16 times this, or this where it is more than 2^-9 and 2^-6.
+  double of_results = 0;
+  /// Beside that, f32 elements move by this part of their rounding_scale(), where their operator has one.
+  double of_sums = 0;
+};
+
+/// A copy of a tensor of f32, f16 or bf16 with noise; others as they are. `scale` is a rounding_scale(), or undefined.
+Tensor with_noise(const Tensor& exact, const Tensor& scale, const RoundingNoise& noise, Random& random);
+
+}  // namespace camshaft

@@ -1,0 +1,23 @@
+// Copies between strided views: the one loop nest behind transpose, expand, concat and slice. Internal to ops/.
+#pragma once
+
+#include "base/thread_pool.h"
+#include "ir/tensor.h"
+
+namespace camshaft::ops {
+
+/// A box of elements: element (i0, i1, …) is at source_offset + Σ i·source_strides and goes to target_offset +
+/// Σ i·target_strides. In elements; source strides may be 0 or negative.
+struct StridedBox {
+  Dims sizes;
+  Dims source_strides;
+  Dims target_strides;
+  int64_t source_offset = 0;
+  int64_t target_offset = 0;
+};
+
+/// Copies a box, on all threads where that pays. Both tensors have the same dtype, not a 4-bit one; the box must lie
+/// inside both.
+void copy_strided(const StridedBox& box, const Tensor& source, Tensor& target, ThreadPool& pool);
+
+}  // namespace camshaft::ops

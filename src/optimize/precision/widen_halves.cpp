@@ -1,0 +1,136 @@
+#include "optimize/precision/widen_halves.h"
+
+#include <algorithm>
+
+#include "ir/ops/attention.h"
+#include "ir/ops/contract.h"
+#include "ir/ops/control_flow.h"
+#include "ir/ops/index.h"
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/recurrent.h"
+#include "ir/ops/reduce.h"
+#include "ir/ops/resize.h"
+#include "ir/ops/rotary_embedding.h"
+#include "ir/ops/sample.h"
+#include "ir/ops/select.h"
+#include "ir/ops/window_ops.h"
+#include "ir/widened.h"
+
+namespace camshaft {
+
+namespace {
+
+bool is_half(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16;
+}
+
+bool computes(const Op& op) {
+  return op.as<ops::Pointwise>() || op.as<ops::MatMul>() || op.as<ops::Conv>() || op.as<ops::ConvTranspose>() ||
+         op.as<ops::Attention>() || op.as<ops::RotaryEmbedding>() || op.as<ops::Reduce>() || op.as<ops::ArgReduce>() ||
+         op.as<ops::Softmax>() || op.as<ops::LayerNorm>() || op.as<ops::GroupNorm>() || op.as<ops::Pool>() ||
+         op.as<ops::MaxPoolIndices>() || op.as<ops::Resize>() || op.as<ops::Recurrent>() || op.as<ops::TopK>() ||
+         op.as<ops::Cumulative>() || op.as<ops::GridSample>() || op.as<ops::Col2Im>();
+}
+
+bool moves(const Op& op) {
+  return op.as<ops::Reshape>() || op.as<ops::Transpose>() || op.as<ops::Expand>() || op.as<ops::Concat>() ||
+         op.as<ops::Slice>() || op.as<ops::Pad>() || op.as<ops::Gather>() || op.as<ops::GatherElements>() ||
+         op.as<ops::GatherND>() || op.as<ops::ScatterND>() || op.as<ops::ScatterElements>();
+}
+
+class Widening {
+ public:
+  explicit Widening(Graph& graph)
+      : old_(std::move(graph)),
+        graph_(graph),
+        own_(old_.values.size(), no_value),
+        wide_(old_.values.size(), no_value) {}
+
+  void run() {
+    graph_ = Graph();
+    graph_.name = old_.name;
+    for (const ValueId id : old_.inputs) own_[at(id)] = graph_.add_input(old_.value(id).name, old_.type(id));
+    for (const Node& node : old_.nodes) {
+      if (const auto* cast = node.op.as<ops::Cast>())
+        convert(node, *cast);
+      else
+        copy(node, computes(node.op) || (moves(node.op) && reads_wide(node)));
+    }
+    for (size_t o = 0; o < old_.outputs.size(); ++o) graph_.add_output(old_.output_names[o], own(old_.outputs[o]));
+    remove_dead(graph_);
+  }
+
+ private:
+  static size_t at(ValueId id) { return static_cast<size_t>(id); }
+  bool is_half_value(ValueId id) const { return id != no_value && is_half(old_.type(id).dtype); }
+
+  // Whether an operand is at hand in f32 alone.
+  bool reads_wide(const Node& node) const {
+    return std::any_of(node.inputs.begin(), node.inputs.end(),
+                       [&](ValueId id) { return is_half_value(id) && wide_[at(id)] != no_value; });
+  }
+
+  // The value of the new graph in its own type, …
+  ValueId own(ValueId id) {
+    ValueId& made = own_[at(id)];
+    if (made != no_value) return made;
+    const Value& value = old_.value(id);
+    return made = value.constant ? graph_.add_constant(value.name, value.constant)
+                                 : graph_.add(ops::Cast{.to = value.type.dtype}, {wide_[at(id)]}, value.name);
+  }
+
+  // … and that of a half in f32.
+  ValueId wide(ValueId id) {
+    ValueId& made = wide_[at(id)];
+    if (made != no_value) return made;
+    const Value& value = old_.value(id);
+    if (!value.constant) return made = graph_.add(ops::Cast{.to = DType::f32}, {own(id)}, value.name);
+    return made = graph_.add_constant(value.name, widened(*value.constant));
+  }
+
+  void copy(const Node& node, bool widened) {
+    std::vector<ValueId> inputs;
+    std::vector<std::string> names;
+    for (const ValueId id : node.inputs)
+      inputs.push_back(id == no_value ? no_value : widened && is_half_value(id) ? wide(id) : own(id));
+    for (const ValueId id : node.outputs) names.push_back(old_.value(id).name);
+    std::vector<Graph> bodies = node.bodies;
+    if (node.op.as<ops::If>())  // bodies of loops run without kernels
+      for (Graph& body : bodies) widen_halves(body);
+    const auto made = graph_.add_node(node.op, inputs, names, node.sources, std::move(bodies));
+    for (size_t o = 0; o < made.size(); ++o) {
+      const bool same = graph_.type(made[o]).dtype == old_.type(node.outputs[o]).dtype;
+      (same ? own_ : wide_)[at(node.outputs[o])] = made[o];
+    }
+  }
+
+  // A conversion to a half is put off, one to f32 is what wide() makes, and others read what is at hand.
+  void convert(const Node& node, const ops::Cast& cast) {
+    const ValueId from = node.inputs[0], result = node.outputs[0];
+    const bool to_half = is_half(cast.to);
+    const DType target = to_half ? DType::f32 : cast.to;
+    const bool widened = is_half_value(from) && (target == DType::f32 || wide_[at(from)] != no_value);
+    ValueId made = widened ? wide(from) : own(from);
+    if (graph_.type(made).dtype != target) {
+      ops::Cast own_cast = cast;
+      own_cast.to = target;
+      made = graph_.add_node(own_cast, {made}, {old_.value(result).name}, node.sources)[0];
+    }
+    (to_half ? wide_ : own_)[at(result)] = made;
+  }
+
+  const Graph old_;
+  Graph& graph_;
+  std::vector<ValueId> own_, wide_;  // of each old value, in the new graph
+};
+
+}  // namespace
+
+void widen_halves(Graph& graph) {
+  const bool has_halves = std::any_of(graph.values.begin(), graph.values.end(),
+                                      [](const Value& value) { return is_half(value.type.dtype); });
+  if (has_halves) Widening(graph).run();
+}
+
+}  // namespace camshaft

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "ir/graph.h"
+
+namespace camshaft {
+
+/// Computes in f32 what a model has in f16 and bf16, for backends that have no kernels for these: contractions, norms,
+/// reductions, pointwise operators and their like read and give f32, and so do moves of what is in f32 already. The
+/// graph's inputs and outputs keep their types, as does all that only moves elements or has no kernel in f32 either;
+/// conversions stand where the two meet.
+///
+/// What passes between those operators is then neither rounded to the narrow type nor lost beyond its range, and a
+/// conversion to it and back is none.
+void widen_halves(Graph& graph);
+
+}  // namespace camshaft

@@ -1,0 +1,67 @@
+#include "backends/cpu/kernels/move/gather.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "backends/cpu/random_data.h"
+#include "camshaft/error.h"
+
+namespace camshaft::cpu {
+namespace {
+
+std::vector<uint8_t> bytes(RandomData& data, int64_t n) {
+  std::vector<uint8_t> values(static_cast<size_t>(n));
+  for (uint8_t& v : values) v = static_cast<uint8_t>(data.integer(0, 255));
+  return values;
+}
+
+TEST(Gather, RowsElementsAndBadIndices) {
+  RandomData data;
+  for (int round = 0; round < 60; ++round) {
+    Gather gather{data.integer(0, 5), data.integer(1, 50),
+                  std::vector<int64_t>{1, 2, 4, 8, 16, 3, 400}[static_cast<size_t>(round % 7)], data.integer(0, 200)};
+    const auto in = bytes(data, gather.outer * gather.size * gather.inner_bytes);
+    std::vector<int64_t> wide(static_cast<size_t>(gather.count));
+    std::vector<int32_t> narrow(wide.size());
+    for (size_t k = 0; k < wide.size(); ++k)
+      narrow[k] = static_cast<int32_t>(wide[k] = data.integer(-gather.size, gather.size - 1));
+    std::vector<uint8_t> a(static_cast<size_t>(gather.outer * gather.count * gather.inner_bytes)), b(a.size());
+    ThreadPool pool(1 + round % 3);
+    gather.run(pool, in.data(), wide.data(), DType::i64, a.data());
+    gather.run(pool, in.data(), narrow.data(), DType::i32, b.data());
+    ASSERT_EQ(a, b);
+    for (int64_t o = 0; o < gather.outer; ++o) {
+      for (int64_t k = 0; k < gather.count; ++k) {
+        const int64_t index = (wide[static_cast<size_t>(k)] + gather.size) % gather.size;
+        ASSERT_EQ(std::memcmp(a.data() + (o * gather.count + k) * gather.inner_bytes,
+                              in.data() + (o * gather.size + index) * gather.inner_bytes,
+                              static_cast<size_t>(gather.inner_bytes)),
+                  0);
+      }
+    }
+  }
+  const int64_t bad[] = {0, 7, -8};
+  ThreadPool pool(1);
+  try {
+    Gather{1, 7, 4, 3}.run(pool, nullptr, bad, DType::i64, nullptr);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_NE(std::string(error.what()).find("index 7 "), std::string::npos) << error.what();
+  }
+}
+
+TEST(GatherElements, AlongAMiddleAxis) {
+  ThreadPool pool(2);
+  std::vector<int16_t> in(2 * 3 * 4);
+  std::iota(in.begin(), in.end(), int16_t{0});
+  const std::vector<int64_t> indices = {0, -1, 2, 1, 1, 1, 0, 2};  // [1, 2, 4]
+  std::vector<int16_t> out(8);
+  GatherElements{2, {2, 3, 4}, {1, 2, 4}, 1}.run(pool, in.data(), indices.data(), DType::i64, out.data());
+  EXPECT_EQ(out, (std::vector<int16_t>{0, 9, 10, 7, 4, 5, 2, 11}));
+}
+
+}  // namespace
+}  // namespace camshaft::cpu

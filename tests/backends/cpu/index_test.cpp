@@ -1,0 +1,152 @@
+#include "ir/ops/index.h"
+
+#include "backends/cpu/each_target.h"
+#include "backends/cpu/run_node.h"
+#include "ir/ops/random_tensor.h"
+#include "ir/ops/select.h"
+
+namespace camshaft::cpu {
+namespace {
+
+constexpr DType types[] = {DType::f32, DType::i64, DType::i32, DType::u8, DType::i8, DType::f64};
+
+Dims random_dims(Random& random, int64_t rank, int64_t most) {
+  Dims dims;
+  for (int64_t i = 0; i < rank; ++i) dims.push_back(random.integer(random.integer(0, 15) ? 1 : 0, most));
+  return dims;
+}
+
+/// Indices of positions in [0, size), some counted from the end; of either type.
+Tensor indices_into(Random& random, Dims dims, const std::vector<int64_t>& sizes) {
+  Tensor t(random.integer(0, 1) ? DType::i64 : DType::i32, std::move(dims));
+  std::byte* data = t.mutable_data();
+  for (int64_t i = 0; i < t.size(); ++i) {
+    const int64_t size = sizes[static_cast<size_t>(i) % sizes.size()];
+    const int64_t v = random.integer(random.integer(0, 3) ? 0 : -size, std::max<int64_t>(size - 1, 0));
+    ops::store_elements(t.dtype(), data, i, 1, 1, &v);
+  }
+  return t;
+}
+
+TEST(Scatter, SlicesAndElements) {
+  Random random = test_random();
+  for (int round = 0; round < 400; ++round) {
+    const bool large = round % 20 == 0;
+    const int64_t rank = random.integer(1, 4);
+    Dims x = random_dims(random, rank, large ? 30 : 6);
+    for (int64_t& size : x) size = std::max<int64_t>(size, 1);
+    const auto kind = static_cast<ops::ScatterKind>(random.integer(0, 4));
+    const DType dtype = kind == ops::ScatterKind::assign && round % 3 == 0 ? DType::f16 : types[random.integer(0, 5)];
+    const auto threads = static_cast<int>(random.integer(1, 3));
+    if (round % 2) {
+      const int64_t depth = random.integer(0, rank);
+      Dims indices = random_dims(random, random.integer(0, 2), large ? 40 : 5);
+      Dims updates = indices;
+      updates.insert(updates.end(), x.begin() + depth, x.end());
+      indices.push_back(depth);
+      const Tensor at = indices_into(
+          random, indices, depth ? std::vector<int64_t>(x.begin(), x.begin() + depth) : std::vector<int64_t>{1});
+      NodeTest{ops::ScatterND{kind},
+               {random_tensor(random, dtype, x), at, random_tensor(random, dtype, updates)},
+               {},
+               "scatter_nd",
+               1e-5}
+          .check(threads);
+    } else {
+      const int64_t axis = random.integer(0, rank - 1);
+      Dims counts;
+      for (int64_t d = 0; d < rank; ++d)
+        counts.push_back(random.integer(random.integer(0, 15) ? 1 : 0, d == axis ? 9 : x[static_cast<size_t>(d)]));
+      NodeTest{ops::ScatterElements{axis, kind},
+               {random_tensor(random, dtype, x), indices_into(random, counts, {x[static_cast<size_t>(axis)]}),
+                random_tensor(random, dtype, counts)},
+               {},
+               "scatter_elements",
+               1e-5}
+          .check(threads);
+    }
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(Gather, SlicesOfSeveralAxes) {
+  Random random = test_random();
+  for (int round = 0; round < 200; ++round) {
+    const int64_t rank = random.integer(1, 4), batch_dims = random.integer(0, std::min<int64_t>(rank - 1, 2));
+    Dims x = random_dims(random, rank, 7);
+    for (int64_t& size : x) size = std::max<int64_t>(size, 1);
+    const int64_t depth = random.integer(1, rank - batch_dims);
+    Dims indices(x.begin(), x.begin() + batch_dims);
+    for (const int64_t size : random_dims(random, random.integer(0, 2), round % 20 ? 9 : 60)) indices.push_back(size);
+    indices.push_back(depth);
+    const Tensor at =
+        indices_into(random, indices, std::vector<int64_t>(x.begin() + batch_dims, x.begin() + batch_dims + depth));
+    NodeTest{
+        ops::GatherND{batch_dims}, {random_tensor(random, round % 2 ? DType::f32 : DType::u8, x), at}, {}, "gather_nd"}
+        .check(static_cast<int>(random.integer(1, 3)));
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(Index, OutOfRangeIsRefused) {
+  const Tensor x(DType::f32, {3, 4}), at = Tensor::of<int64_t>(DType::i64, {1, 1}, {3}),
+                                      low = Tensor::of<int64_t>(DType::i64, {1, 1}, {-5});
+  EXPECT_THROW((NodeTest{ops::ScatterND{}, {x, at, Tensor(DType::f32, {1, 4})}, {}, "scatter_nd"}.run(1)), Error);
+  EXPECT_THROW((NodeTest{ops::GatherND{}, {x, at}, {}, "gather_nd"}.run(1)), Error);
+  EXPECT_THROW((NodeTest{ops::ScatterElements{1}, {x, low, Tensor(DType::f32, {1, 1})}, {}, "scatter_elements"}.run(2)),
+               Error);
+}
+
+TEST(Cumulative, SumsAndProducts) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 150; ++round) {
+      const int64_t rank = random.integer(1, 3);
+      const DType dtype = types[random.integer(0, 5)];
+      const Dims dims = random_dims(random, rank, round % 15 ? 9 : 300);
+      if (element_count(dims) > 200000) continue;
+      const ops::Cumulative op{round % 5 ? ops::CumulativeKind::sum : ops::CumulativeKind::product,
+                               random.integer(0, 1) == 1, random.integer(0, 1) == 1};
+      const Tensor axis = Tensor::of<int64_t>(DType::i64, {}, {random.integer(-rank, rank - 1)});
+      NodeTest{op, {random_tensor(random, dtype, dims), axis}, {1}, "cumulative", 1e-6}.check(
+          static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
+TEST(TopK, AgreesWithTheReference) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 200; ++round) {
+      Dims dims = random_dims(random, random.integer(1, 3), round % 10 ? 40 : 900);
+      if (element_count(dims) > 300000) dims.resize(1);
+      const int64_t axis = random.integer(0, static_cast<int64_t>(dims.size()) - 1),
+                    size = dims[static_cast<size_t>(axis)];
+      Tensor x(DType::f32, dims);
+      float* to = x.as_mutable<float>();
+      constexpr float special[] = {0.0f,
+                                   -0.0f,
+                                   std::numeric_limits<float>::infinity(),
+                                   -std::numeric_limits<float>::infinity(),
+                                   std::numeric_limits<float>::quiet_NaN(),
+                                   1e-42f,
+                                   -1e-42f};
+      for (int64_t i = 0; i < x.size(); ++i) {
+        // With equals, rising lines, and whatever has no place among the numbers.
+        to[i] = round % 4 == 0   ? static_cast<float>(random.integer(-5, 5))
+                : round % 4 == 1 ? static_cast<float>(i)
+                                 : static_cast<float>(random.uniform(-1, 1));
+        if (round % 3 == 0 && random.integer(0, 9) == 0) to[i] = special[random.integer(0, 6)];
+      }
+      const int64_t k = random.integer(0, 1) ? random.integer(0, size) : std::min<int64_t>(size, random.integer(0, 9));
+      NodeTest test{ops::TopK{axis, random.integer(0, 1) == 1}, {x, Tensor::from_ints({k})}, {1}, "top_k"};
+      test.outputs = static_cast<size_t>(random.integer(1, 2));
+      test.check(static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace camshaft::cpu

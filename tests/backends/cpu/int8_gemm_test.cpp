@@ -1,0 +1,154 @@
+// Products of 8-bit numbers on raw pointers against loops in i64: tails, extremes, taps, every instruction set, with
+// and without the one that multiplies quads.
+#include "backends/cpu/kernels/gemm/int8_gemm.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cpu/kernel_test_util.h"
+#include "base/thread_pool.h"
+
+namespace camshaft::cpu {
+namespace {
+
+constexpr int32_t kGuard = 0x5b5b5b5b;
+
+std::vector<uint8_t> bytes(RandomData& random, int64_t count, bool extreme) {
+  std::vector<uint8_t> values(static_cast<size_t>(count));
+  for (uint8_t& v : values)
+    v = static_cast<uint8_t>(extreme ? (random.coin() ? 255 : 127 + random.integer(0, 1)) : random.integer(0, 255));
+  return values;
+}
+
+struct Case {
+  int64_t m, n, taps, depth, groups;
+  bool matrix, flip_a, flip_b, extreme;
+};
+
+// What the kernel makes of bytes that it takes as they are, or moves by 128.
+int64_t stored(uint8_t byte, bool flip, bool is_signed) {
+  const auto kept = static_cast<uint8_t>(flip ? byte ^ 0x80 : byte);
+  return is_signed ? static_cast<int8_t>(kept) : kept;
+}
+
+struct Taps {
+  const std::vector<uint8_t>* a;
+  int64_t m, depth, taps;
+  // Tap t of row m lies at ((t * m) + row) * depth.
+  static void fill(const void* context, int64_t row0, int64_t rows, const uint8_t** pointers, int64_t stride) {
+    const auto& self = *static_cast<const Taps*>(context);
+    for (int64_t t = 0; t < self.taps; ++t)
+      for (int64_t r = 0; r < rows; ++r)
+        pointers[t * stride + r] = self.a->data() + (t * self.m + row0 + r) * self.depth;
+  }
+};
+
+void check(const Case& s, RandomData& random, ThreadPool& pool, bool dots) {
+  SCOPED_TRACE(testing::Message() << s.m << "x" << s.n << " taps " << s.taps << " depth " << s.depth << " groups "
+                                  << s.groups << " matrix " << s.matrix << " flips " << s.flip_a << s.flip_b << " dots "
+                                  << dots << " threads " << pool.size());
+  const Int8Weights w = int8_weights(s.groups, s.n, s.taps, s.depth, s.matrix);
+  const std::vector<uint8_t> a = bytes(random, s.m * s.taps * s.depth, s.extreme);
+  const std::vector<uint8_t> b = bytes(random, s.groups * s.n * w.k(), s.extreme);
+  std::vector<std::byte> packed(static_cast<size_t>(w.bytes()));
+  pack_int8(w, b.data(), s.flip_b, packed.data());
+  std::vector<uint8_t> back(b.size());
+  unpack_int8(w, packed.data(), s.flip_b, back.data());
+  ASSERT_EQ(back, b);
+
+  const int64_t ldc = s.n + 3;
+  std::vector<int32_t> begin(static_cast<size_t>(w.padded_columns())), zeros(begin.size()), sums(begin.size());
+  std::vector<int32_t> row_zeros(static_cast<size_t>(s.m));
+  for (auto* numbers : {&begin, &zeros, &sums, &row_zeros})
+    for (int32_t& v : *numbers) v = static_cast<int32_t>(random.integer(-300, 300));
+  const bool columns_differ = random.coin(), rows_differ = random.coin();
+  for (int64_t g = 0; g < s.groups; ++g) {
+    std::vector<int32_t> c(static_cast<size_t>(s.m * ldc), kGuard);
+    const Taps taps{&a, s.m, s.depth, s.taps};
+    Int8Problem p;
+    p.m = s.m;
+    p.weights = &w;
+    p.packed = packed.data() + g * w.group_words() * 4;
+    p.rows = {s.taps, s.depth, a.data(), s.depth, nullptr, nullptr, s.flip_a};
+    if (s.taps > 1) p.rows.fill = &Taps::fill, p.rows.context = &taps;
+    p.begin = begin.data();
+    if (columns_differ) p.column_zeros = zeros.data();
+    if (rows_differ) p.row_zeros = row_zeros.data(), p.row_zero_sums = sums.data();
+    p.c = c.data();
+    p.ldc = ldc;
+    Workspace workspace(int8_workspace_bytes(w, s.m, s.taps, false, pool.size()));
+    int8_gemm(p, pool, workspace.get(), dots);
+    for (int64_t i = 0; i < s.m; ++i) {
+      for (int64_t j = 0; j < ldc; ++j) {
+        const int32_t actual = c[static_cast<size_t>(i * ldc + j)];
+        if (j >= s.n) {
+          ASSERT_EQ(actual, kGuard) << "gap written";
+          continue;
+        }
+        int64_t sum = begin[static_cast<size_t>(j)], of_row = 0;
+        for (int64_t t = 0; t < s.taps; ++t)
+          for (int64_t d = 0; d < s.depth; ++d) {
+            const int64_t x = stored(a[static_cast<size_t>((t * s.m + i) * s.depth + d)], s.flip_a, false);
+            const int64_t at = s.matrix ? (t * s.depth + d) * s.n + j : ((g * s.n + j) * s.depth + d) * s.taps + t;
+            of_row += x;
+            sum += x * stored(b[static_cast<size_t>(at)], s.flip_b, true);
+          }
+        if (columns_differ) sum -= of_row * zeros[static_cast<size_t>(j)];
+        if (rows_differ) sum -= row_zeros[static_cast<size_t>(i)] * sums[static_cast<size_t>(j)];
+        ASSERT_EQ(actual, static_cast<int32_t>(sum)) << i << "," << j;
+      }
+    }
+  }
+}
+
+TEST(Int8Gemm, LikeLoops) {
+  RandomData random;
+  for_each_target([&] {
+    for (const int threads : {1, 3}) {
+      ThreadPool pool(threads);
+      for (int round = 0; round < 60; ++round) {
+        Case s{random.integer(0, 40), random.integer(0, 140), random.integer(1, 5), random.integer(0, 40), 1,
+               random.coin(),         random.coin(),          random.coin(),        random.coin()};
+        if (round % 3 == 0) s.depth = 4 * random.integer(4, 12);
+        if (round % 3 == 1) s.taps = 1;
+        if (round % 20 == 0) s.m = random.integer(200, 500);
+        if (!s.matrix) s.groups = random.integer(1, 3);
+        if (s.matrix && s.taps > 1 && s.depth == 0) continue;
+        check(s, random, pool, has_int8_dots());
+        check(s, random, pool, false);
+      }
+    }
+  });
+}
+
+// 255 · 127 twice is more than 16 bits hold.
+TEST(Int8Gemm, DoesNotSaturate) {
+  RandomData random;
+  for_each_target([&] {
+    ThreadPool pool(1);
+    for (const bool dots : {has_int8_dots(), false}) {
+      const Int8Weights w = int8_weights(1, 33, 1, 64, true);
+      const std::vector<uint8_t> a(7 * 64, 255), b(64 * 33, 127);
+      std::vector<std::byte> packed(static_cast<size_t>(w.bytes()));
+      pack_int8(w, b.data(), false, packed.data());
+      const std::vector<int32_t> begin(static_cast<size_t>(w.padded_columns()), 1);
+      std::vector<int32_t> c(7 * 33);
+      Int8Problem p;
+      p.m = 7;
+      p.weights = &w;
+      p.packed = packed.data();
+      p.rows.depth = 64;
+      p.rows.base = a.data();
+      p.rows.row_stride = 64;
+      p.begin = begin.data();
+      p.c = c.data();
+      p.ldc = 33;
+      Workspace workspace(int8_workspace_bytes(w, 7, 1, false, 1));
+      int8_gemm(p, pool, workspace.get(), dots);
+      EXPECT_EQ(c, std::vector<int32_t>(c.size(), 64 * 255 * 127 + 1));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace camshaft::cpu

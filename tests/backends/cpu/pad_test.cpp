@@ -1,0 +1,92 @@
+#include "backends/cpu/kernels/move/pad.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/kernels/move/strided.h"
+#include "backends/cpu/random_data.h"
+#include "camshaft/error.h"
+
+namespace camshaft::cpu {
+namespace {
+
+std::vector<uint8_t> bytes(RandomData& data, int64_t n) {
+  std::vector<uint8_t> values(static_cast<size_t>(n));
+  for (uint8_t& v : values) v = static_cast<uint8_t>(data.integer(0, 255));
+  return values;
+}
+
+std::vector<int32_t> padded(PadMode mode, const std::vector<int32_t>& in, int64_t before, int64_t after) {
+  Pad pad(4, {static_cast<int64_t>(in.size())}, {before}, {after}, mode);
+  std::vector<int32_t> out(static_cast<size_t>(pad.out_dims()[0]));
+  ThreadPool pool(1);
+  const int32_t value = 9;
+  pad.run(pool, in.data(), out.data(), &value);
+  return out;
+}
+
+TEST(Pad, Modes) {
+  using V = std::vector<int32_t>;
+  EXPECT_EQ(padded(PadMode::constant, {1, 2, 3}, 2, 1), (V{9, 9, 1, 2, 3, 9}));
+  EXPECT_EQ(padded(PadMode::constant, {1, 2, 3}, -1, 1), (V{2, 3, 9}));
+  EXPECT_EQ(padded(PadMode::constant, {1, 2, 3}, 4, -3), (V{9, 9, 9, 9}));
+  EXPECT_EQ(padded(PadMode::constant, {1, 2, 3}, -3, 2), (V{9, 9}));
+  EXPECT_EQ(padded(PadMode::reflect, {1, 2, 3}, 2, 2), (V{3, 2, 1, 2, 3, 2, 1}));
+  EXPECT_EQ(padded(PadMode::edge, {1, 2, 3}, 2, 1), (V{1, 1, 1, 2, 3, 3}));
+  EXPECT_EQ(padded(PadMode::wrap, {1, 2, 3}, 2, 4), (V{2, 3, 1, 2, 3, 1, 2, 3, 1}));
+  EXPECT_EQ(padded(PadMode::edge, {1, 2, 3}, -2, 1), (V{3, 3}));
+  EXPECT_THROW(padded(PadMode::constant, {1, 2, 3}, -2, -2), Error);
+  EXPECT_THROW(padded(PadMode::constant, {1, 2, 3}, 4, -4), Error);  // crops more than there is
+  EXPECT_THROW(padded(PadMode::edge, {}, 1, 0), Error);
+}
+
+TEST(Pad, RandomShapes) {
+  RandomData data;
+  for (int round = 0; round < 80; ++round) {
+    const int64_t width = std::vector<int64_t>{1, 2, 4, 8}[static_cast<size_t>(round % 4)];
+    const int64_t rank = data.integer(0, 4);
+    std::vector<int64_t> dims, before, after;
+    for (int64_t d = 0; d < rank; ++d) {
+      dims.push_back(data.integer(1, 12));
+      before.push_back(data.integer(-1, 5));
+      const int64_t left = dims.back() + std::min<int64_t>(before.back(), 0);
+      after.push_back(data.integer(std::max<int64_t>(-2, -left), 5));
+    }
+    int64_t total = 1, out_total = 1;
+    for (int64_t n : dims) total *= n;
+    const auto in = bytes(data, total * width);
+    Pad pad(width, dims, before, after, PadMode::constant);
+    for (int64_t n : pad.out_dims()) out_total *= n;
+    std::vector<uint8_t> out(static_cast<size_t>(out_total * width) + 1, 0x5a);
+    const std::vector<uint8_t> zero(static_cast<size_t>(width));
+    ThreadPool pool(1 + round % 3);
+    pad.run(pool, in.data(), out.data());
+    ASSERT_EQ(out.back(), 0x5a);
+    const auto dense = contiguous_strides(pad.out_dims()), in_strides = contiguous_strides(dims);
+    for (int64_t i = 0; i < out_total; ++i) {
+      int64_t at = 0;
+      bool inside = true;
+      for (size_t d = 0; d < dims.size(); ++d) {
+        const int64_t k = i / dense[d] % pad.out_dims()[d] - before[d];
+        inside &= k >= 0 && k < dims[d];
+        at += k * in_strides[d];
+      }
+      const uint8_t* expected = inside ? &in[static_cast<size_t>(at * width)] : zero.data();
+      ASSERT_EQ(std::memcmp(&out[static_cast<size_t>(i * width)], expected, static_cast<size_t>(width)), 0) << round;
+    }
+  }
+}
+
+// Found by fuzzing: a table of the long dim took 16 GiB.
+TEST(Pad, LongDimsOfEmptyTensorsTakeNoMemory) {
+  const int64_t most = int64_t{1} << 50;
+  Pad pad(1, {most, 4, 0}, {0, most, 0}, {most, 0, 0}, PadMode::constant);
+  EXPECT_EQ(pad.out_dims(), (std::vector<int64_t>{2 * most, most + 4, 0}));
+  ThreadPool pool(2);
+  pad.run(pool, nullptr, nullptr);
+}
+
+}  // namespace
+}  // namespace camshaft::cpu

@@ -1,0 +1,665 @@
+// The pointwise executor against an element-by-element evaluation in double.
+#include "backends/cpu/kernels/pointwise/pointwise.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "backends/cpu/each_target.h"
+#include "backends/cpu/kernels/half.h"
+#include "backends/cpu/random_data.h"
+#include "camshaft/error.h"
+
+namespace camshaft::cpu {
+namespace {
+
+using F = ScalarFunction;
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
+
+// Builds programs line by line.
+struct Writer {
+  ScalarProgram program;
+  int32_t add(ScalarInstruction instruction) {
+    program.instructions.push_back(instruction);
+    return static_cast<int32_t>(program.instructions.size()) - 1;
+  }
+  int32_t load(DType dtype = DType::f32) {
+    ScalarInstruction i;
+    i.dtype = dtype;
+    i.a = program.inputs++;
+    return add(i);
+  }
+  int32_t constant(double number, DType dtype = DType::f32) {
+    ScalarInstruction i;
+    i.kind = ScalarInstruction::Kind::constant;
+    i.dtype = dtype;
+    i.number = number;
+    i.integer = is_floating(dtype) ? 0 : static_cast<int64_t>(number);
+    return add(i);
+  }
+  int32_t apply(F function, int32_t a, int32_t b = -1, int32_t c = -1) {
+    ScalarInstruction i;
+    i.kind = ScalarInstruction::Kind::apply;
+    i.function = function;
+    i.a = a;
+    i.b = b;
+    i.c = c;
+    const int32_t last = c >= 0 ? c : b >= 0 ? b : a;
+    i.dtype = result_dtype(function, program.instructions[last].dtype);
+    return add(i);
+  }
+  int32_t cast(int32_t a, DType dtype) {
+    ScalarInstruction i;
+    i.kind = ScalarInstruction::Kind::cast;
+    i.dtype = dtype;
+    i.a = a;
+    return add(i);
+  }
+  ScalarProgram done(std::vector<int32_t> outputs) {
+    program.outputs = std::move(outputs);
+    return program;
+  }
+};
+
+double evaluate(F function, double a, double b, double c) {
+  switch (function) {
+    case F::neg:
+      return -a;
+    case F::abs:
+      return std::fabs(a);
+    case F::sign:
+      return a > 0 ? 1 : a < 0 ? -1 : a;
+    case F::ceil:
+      return std::ceil(a);
+    case F::floor:
+      return std::floor(a);
+    case F::round:
+      return std::nearbyint(a);
+    case F::sqrt:
+      return std::sqrt(a);
+    case F::reciprocal:
+      return 1 / a;
+    case F::exp:
+      return std::exp(a);
+    case F::log:
+      return std::log(a);
+    case F::log1p:
+      return std::log1p(a);
+    case F::sin:
+      return std::sin(a);
+    case F::cos:
+      return std::cos(a);
+    case F::tan:
+      return std::tan(a);
+    case F::asin:
+      return std::asin(a);
+    case F::acos:
+      return std::acos(a);
+    case F::atan:
+      return std::atan(a);
+    case F::sinh:
+      return std::sinh(a);
+    case F::cosh:
+      return std::cosh(a);
+    case F::tanh:
+      return std::tanh(a);
+    case F::asinh:
+      return std::asinh(a);
+    case F::acosh:
+      return std::acosh(a);
+    case F::atanh:
+      return std::atanh(a);
+    case F::erf:
+      return std::erf(a);
+    case F::sigmoid:
+      return 1 / (1 + std::exp(-a));
+    case F::is_nan:
+      return std::isnan(a);
+    case F::is_inf_pos:
+      return a == HUGE_VAL;
+    case F::is_inf_neg:
+      return a == -HUGE_VAL;
+    case F::logical_not:
+      return a == 0;
+    case F::add:
+      return a + b;
+    case F::sub:
+      return a - b;
+    case F::mul:
+      return a * b;
+    case F::div:
+      return a / b;
+    case F::mod:
+      return std::fmod(a, b) != 0 && (std::fmod(a, b) < 0) != (b < 0) ? std::fmod(a, b) + b : std::fmod(a, b);
+    case F::fmod:
+      return std::fmod(a, b);
+    case F::pow:
+      return std::pow(a, b);
+    case F::min:
+      return std::isnan(a) || std::isnan(b) ? nan_value : std::min(a, b);
+    case F::max:
+      return std::isnan(a) || std::isnan(b) ? nan_value : std::max(a, b);
+    case F::equal:
+      return a == b;
+    case F::less:
+      return a < b;
+    case F::less_or_equal:
+      return a <= b;
+    case F::logical_and:
+      return a != 0 && b != 0;
+    case F::logical_or:
+      return a != 0 || b != 0;
+    case F::logical_xor:
+      return (a != 0) != (b != 0);
+    case F::select:
+      return a != 0 ? b : c;
+    default:
+      ADD_FAILURE() << "no reference for " << to_string(function);
+      return 0;
+  }
+}
+
+// Floats only; every instruction rounded to its type.
+std::vector<double> evaluate(const ScalarProgram& program, const std::vector<double>& inputs) {
+  std::vector<double> values;
+  for (const ScalarInstruction& i : program.instructions) {
+    double v = 0;
+    auto at = [&](int32_t k) { return k >= 0 ? values[k] : 0.0; };
+    switch (i.kind) {
+      case ScalarInstruction::Kind::load:
+        v = inputs[i.a];
+        break;
+      case ScalarInstruction::Kind::constant:
+        v = i.number;
+        break;
+      case ScalarInstruction::Kind::apply:
+        v = evaluate(i.function, at(i.a), at(i.b), at(i.c));
+        break;
+      case ScalarInstruction::Kind::cast:
+        v = at(i.a);
+        break;
+    }
+    if (i.dtype == DType::f32) v = static_cast<float>(v);
+    if (i.dtype == DType::f16 && i.kind == ScalarInstruction::Kind::cast) v = to_float(to_half(static_cast<float>(v)));
+    values.push_back(v);
+  }
+  std::vector<double> outputs;
+  for (int32_t o : program.outputs) outputs.push_back(values[o]);
+  return outputs;
+}
+
+bool close(double expected, double actual, double relative) {
+  if (std::isnan(expected) || std::isnan(actual)) return std::isnan(expected) && std::isnan(actual);
+  if (expected == actual) return true;
+  return std::fabs(expected - actual) <= relative * std::fabs(expected) + 1e-37;
+}
+
+const std::vector<float> special = {0.0f,     -0.0f,     1.0f,      -1.0f,  0.5f,   -0.5f,   1.5f,  2.5f,
+                                    infinity, -infinity, nan_value, 1e-40f, 3e38f,  -3e38f,  88.0f, -88.0f,
+                                    104.0f,   -104.0f,   1e-7f,     20.0f,  -20.0f, 50000.0f};
+
+TEST(Pointwise, EveryFloatFunctionWithSpecialValuesAndTails) {
+  ThreadPool pool(1);
+  for_each_target([&] {
+    for (int f = 0; f < scalar_function_count; ++f) {
+      const F function = static_cast<F>(f);
+      if (function == F::bitwise_not || function == F::logical_not) continue;
+      if (f >= static_cast<int>(F::logical_and)) continue;
+      const bool binary = arity(function) == 2;
+      std::vector<float> a, b;
+      for (float x : special) {
+        for (float y : special) {
+          a.push_back(x);
+          b.push_back(y);
+          if (!binary) break;
+        }
+      }
+      for (int n : {1, 3, 7, 16, 19, static_cast<int>(a.size())}) {
+        if (n > static_cast<int>(a.size())) continue;
+        Writer w;
+        const int32_t x = w.load();
+        const int32_t y = binary ? w.load() : -1;
+        const ScalarProgram program = w.done({w.apply(function, x, y)});
+        Pointwise pointwise(
+            program, {n},
+            binary ? std::vector<std::vector<int64_t>>{{1}, {1}} : std::vector<std::vector<int64_t>>{{1}});
+        std::vector<float> out(n + 1);
+        std::memset(out.data(), 0xa5, out.size() * sizeof(float));
+        const void* in[] = {a.data(), b.data()};
+        void* outs[] = {out.data()};
+        pointwise.run(pool, in, outs);
+        const int64_t end = n * bit_width(program.instructions.back().dtype) / 8;
+        EXPECT_EQ(reinterpret_cast<const uint8_t*>(out.data())[end], 0xa5) << "written past the end";
+        for (int i = 0; i < n; ++i) {
+          const bool boolean = program.instructions.back().dtype == DType::boolean;
+          const double got = boolean ? reinterpret_cast<uint8_t*>(out.data())[i] : out[i];
+          const double expected = evaluate(program, {a[i], b[i]})[0];
+          EXPECT_TRUE(close(expected, got, 1e-6))
+              << to_string(function) << "(" << a[i] << ", " << b[i] << ") = " << expected << ", got " << got;
+        }
+      }
+    }
+  });
+}
+
+TEST(Pointwise, RandomSpacesWithBroadcastsAndStrides) {
+  RandomData random;
+  const auto pick = [&](int low, int high) { return static_cast<int>(random.integer(low, high)); };
+  for_each_target([&] {
+    for (int round = 0; round < 150; ++round) {
+      const int rank = pick(0, 6);
+      std::vector<int64_t> dims;
+      int64_t total = 1;
+      for (int d = 0; d < rank; ++d) {
+        int64_t size = pick(1, rank <= 2 ? 700 : 9);
+        if (pick(0, 60) == 0) size = 0;
+        if (total * size > 200000) size = 3;
+        dims.push_back(size);
+        total *= size;
+      }
+      // out0 = a * b + c, out1 = max(a, 0.25) (read again after out0 is complete)
+      Writer w;
+      const int32_t a = w.load(), b = w.load(), c = w.load();
+      const int32_t product = w.apply(F::mul, a, b);
+      const int32_t sum = w.apply(F::add, product, c);
+      const int32_t top = w.apply(F::max, w.constant(0.25), a);
+      const ScalarProgram program = w.done({sum, top});
+      std::vector<std::vector<int64_t>> strides(3, std::vector<int64_t>(rank));
+      std::vector<std::vector<float>> data(3);
+      for (int k = 0; k < 3; ++k) {
+        const int mode = pick(0, 3);
+        int64_t step = 1;
+        for (int d = rank; d-- > 0;) {
+          const bool broadcast = mode == 1 ? pick(0, 1) != 0 : mode == 2;
+          strides[k][d] = broadcast ? 0 : step;
+          if (!broadcast) step *= dims[d];
+        }
+        if (mode == 3 && rank > 1) {  // transposed
+          step = 1;
+          for (int d = 0; d < rank; ++d) {
+            strides[k][d] = step;
+            step *= dims[d];
+          }
+        }
+        data[k] = random.floats(std::max<int64_t>(step, 1));
+      }
+      std::vector<std::vector<int64_t>> out_strides;
+      if (pick(0, 2) == 0 && rank > 1) {
+        std::vector<int64_t> turned(rank);
+        int64_t step = 1;
+        for (int d = 0; d < rank; ++d) {
+          turned[d] = step;
+          step *= dims[d];
+        }
+        out_strides = {turned, contiguous_strides(dims)};
+        if (pick(0, 1)) std::swap(out_strides[0], out_strides[1]);
+      }
+      Pointwise pointwise(program, dims, strides, out_strides);
+      std::vector<float> out0(total + 1, 5.0f), out1(total + 1, 5.0f);
+      const void* in[] = {data[0].data(), data[1].data(), data[2].data()};
+      void* out[] = {out0.data(), out1.data()};
+      ThreadPool pool(1 + round % 3);
+      pointwise.run(pool, in, out);
+      ASSERT_EQ(out0[total], 5.0f);
+      ASSERT_EQ(out1[total], 5.0f);
+      const auto dense = contiguous_strides(dims);
+      for (int64_t i = 0; i < total; ++i) {
+        int64_t offset[3] = {}, place[2] = {};
+        for (int d = 0; d < rank; ++d) {
+          const int64_t at = i / dense[d] % dims[d];
+          for (int k = 0; k < 3; ++k) offset[k] += at * strides[k][d];
+          for (int k = 0; k < 2; ++k) place[k] += at * (out_strides.empty() ? dense : out_strides[k])[d];
+        }
+        const float x = data[0][offset[0]];
+        const double expected = static_cast<double>(x) * data[1][offset[1]] + data[2][offset[2]];
+        ASSERT_NEAR(out0[place[0]], expected, 1e-5) << "round " << round;
+        ASSERT_EQ(out1[place[1]], std::max(x, 0.25f)) << "round " << round;
+      }
+    }
+  });
+}
+
+TEST(Pointwise, ManyAxesThatCannotBeMerged) {
+  Writer w;
+  const int32_t a = w.load(), b = w.load();
+  const ScalarProgram program = w.done({w.apply(F::add, a, b)});
+  constexpr int rank = 12;
+  const std::vector<int64_t> dims(rank, 2);
+  const std::vector<int64_t> dense = contiguous_strides(dims);
+  const std::vector<int64_t> reversed(dense.rbegin(), dense.rend());
+  std::vector<float> x(size_t{1} << rank), y(x.size());
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  const void* in[] = {x.data(), x.data()};
+  void* out[] = {y.data()};
+  ThreadPool pool(2);
+  Pointwise(program, dims, {dense, reversed}).run(pool, in, out);
+  for (size_t i = 0; i < y.size(); ++i) {
+    size_t mirrored = 0;
+    for (int bit = 0; bit < rank; ++bit) mirrored |= (i >> bit & 1) << (rank - 1 - bit);
+    ASSERT_EQ(y[i], static_cast<float>(i + mirrored));
+  }
+}
+
+// Runs a one-input f32 program over typical values and compares with the reference; returns the loops used.
+int check_activation(const ScalarProgram& program, double absolute) {
+  std::vector<float> x;
+  for (int i = -3000; i <= 3000; ++i) x.push_back(static_cast<float>(i) * 0.004f);
+  x.insert(x.end(), {nan_value, infinity, -infinity});
+  if (program.inputs == 2) x.back() = 0;
+  std::vector<float> y(x.size());
+  ThreadPool pool(2);
+  const int64_t n = static_cast<int64_t>(x.size());
+  std::vector<float> other(x.rbegin(), x.rend());
+  Pointwise pointwise(program, {n}, std::vector<std::vector<int64_t>>(program.inputs, {1}));
+  const void* in[] = {x.data(), other.data()};
+  void* out[] = {y.data()};
+  pointwise.run(pool, in, out);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double expected = evaluate(program, {x[i], other[i]})[0];
+    if (std::isnan(expected) || std::isinf(expected)) {
+      EXPECT_TRUE(close(expected, y[i], 0)) << x[i] << " gives " << y[i] << ", expected " << expected;
+    } else {
+      EXPECT_NEAR(y[i], expected, absolute + 4e-7 * std::fabs(expected)) << x[i];
+    }
+  }
+  return pointwise.steps();
+}
+
+TEST(Pointwise, CommonGroupsRunAsOneLoop) {
+  for_each_target([&] {
+    {
+      Writer w;  // silu
+      const int32_t x = w.load();
+      EXPECT_EQ(check_activation(w.done({w.apply(F::mul, x, w.apply(F::sigmoid, x))}), 1e-6), 1);
+    }
+    for (int form = 0; form < 3; ++form) {  // gelu
+      Writer w;
+      const int32_t x = w.load(), half = w.constant(0.5), one = w.constant(1);
+      const int32_t scaled = form == 1 ? w.apply(F::mul, x, w.constant(0.7071067811865476))
+                                       : w.apply(F::div, x, w.constant(1.4142135623730951));
+      const int32_t e = w.apply(F::add, w.apply(F::erf, scaled), one);
+      int32_t y = 0;
+      if (form == 0) y = w.apply(F::mul, w.apply(F::mul, x, e), half);
+      if (form == 1) y = w.apply(F::mul, w.apply(F::mul, x, half), e);
+      if (form == 2) y = w.apply(F::mul, x, w.apply(F::mul, half, e));
+      EXPECT_EQ(check_activation(w.done({y}), 2e-6), 1) << form;
+    }
+    {
+      Writer w;  // hard-swish: x * clamp(x / 6 + 0.5, 0, 1)
+      const int32_t x = w.load();
+      const int32_t line = w.apply(F::add, w.apply(F::mul, x, w.constant(1.0 / 6)), w.constant(0.5));
+      const int32_t inside = w.apply(F::min, w.apply(F::max, line, w.constant(0)), w.constant(1));
+      EXPECT_EQ(check_activation(w.done({w.apply(F::mul, x, inside)}), 1e-6), 3);
+    }
+    {
+      Writer w;  // add + relu
+      const int32_t x = w.load(), y = w.load();
+      EXPECT_EQ(check_activation(w.done({w.apply(F::max, w.apply(F::add, x, y), w.constant(0))}), 1e-6), 1);
+    }
+    {
+      Writer w;  // x^2, shared sub-expression kept
+      const int32_t x = w.load();
+      const int32_t s = w.apply(F::sigmoid, x);
+      const int32_t y = w.apply(F::mul, x, s);
+      EXPECT_EQ(check_activation(w.done({w.apply(F::add, w.apply(F::pow, y, w.constant(2)), s)}), 1e-5), 4);
+    }
+  });
+}
+
+TEST(Pointwise, InPlaceWhileAnotherOutputIsWrittenEarly) {
+  // out0 takes the memory of b, which is still read after out0's value is known.
+  Writer w;
+  const int32_t a = w.load(), b = w.load();
+  const int32_t sum = w.apply(F::add, a, b);
+  const int32_t difference = w.apply(F::sub, b, w.apply(F::abs, sum));
+  const ScalarProgram program = w.done({sum, difference, b});
+  const int64_t n = 5000;
+  Pointwise pointwise(program, {n}, {{1}, {1}});
+  std::vector<float> x(n), y(n), second(n), third(n);
+  for (int64_t i = 0; i < n; ++i) {
+    x[i] = static_cast<float>(i % 17) - 8;
+    y[i] = static_cast<float>(i % 23) * 0.5f;
+  }
+  const std::vector<float> original = y;
+  const void* in[] = {x.data(), y.data()};
+  void* out[] = {y.data(), second.data(), third.data()};
+  ThreadPool pool(2);
+  pointwise.run(pool, in, out);
+  for (int64_t i = 0; i < n; ++i) {
+    ASSERT_EQ(y[i], x[i] + original[i]);
+    ASSERT_EQ(second[i], original[i] - std::fabs(x[i] + original[i]));
+    ASSERT_EQ(third[i], original[i]);
+  }
+}
+
+TEST(Pointwise, HalfTypesComputeInF32AndRoundWhereStored) {
+  for_each_target([&] {
+    const int64_t n = 1000;
+    std::vector<Half> h(n), h_out(n);
+    std::vector<BFloat> b(n), b_out(n);
+    for (int64_t i = 0; i < n; ++i) {
+      h[i] = to_half(std::ldexp(static_cast<float>(i * 37 % 2048 - 1000), static_cast<int>(i % 30) - 24));
+      b[i] = to_bfloat(static_cast<float>(i - 500) * 1.37f);
+    }
+    h[0] = to_half(infinity);
+    h[1] = to_half(nan_value);
+    Writer w;
+    const int32_t x = w.load(DType::f16), y = w.load(DType::bf16);
+    const int32_t third = w.constant(1.0 / 3, DType::f16);
+    const int32_t scaled = w.apply(F::mul, x, third);
+    const int32_t sum = w.apply(F::add, w.cast(scaled, DType::f32), w.cast(y, DType::f32));
+    const ScalarProgram program = w.done({scaled, w.cast(sum, DType::bf16)});
+    Pointwise pointwise(program, {n}, {{1}, {1}});
+    const void* in[] = {h.data(), b.data()};
+    void* out[] = {h_out.data(), b_out.data()};
+    ThreadPool pool(1);
+    pointwise.run(pool, in, out);
+    const float third_value = to_float(to_half(1.0f / 3));
+    for (int64_t i = 0; i < n; ++i) {
+      const float expected = to_float(h[i]) * third_value;
+      if (std::isnan(expected)) {
+        EXPECT_TRUE(std::isnan(to_float(h_out[i])));
+        EXPECT_TRUE(std::isnan(to_float(b_out[i])));
+        continue;
+      }
+      EXPECT_EQ(h_out[i], to_half(expected)) << to_float(h[i]);
+      // The sum may be fused into one rounding.
+      EXPECT_TRUE(close(expected + to_float(b[i]), to_float(b_out[i]), 1.0 / 128));
+    }
+  });
+}
+
+template <class T>
+void check_integers(DType dtype) {
+  std::vector<T> a, b;
+  using Limits = std::numeric_limits<T>;
+  for (int64_t x :
+       {int64_t{0}, int64_t{1}, int64_t{7}, int64_t{-1}, int64_t{-7}, int64_t(Limits::max()), int64_t(Limits::min())}) {
+    for (int64_t y :
+         {int64_t{0}, int64_t{1}, int64_t{2}, int64_t{3}, int64_t{-3}, int64_t{-1}, int64_t(Limits::max())}) {
+      a.push_back(static_cast<T>(x));
+      b.push_back(static_cast<T>(y));
+    }
+  }
+  const auto wrap = [](auto value) { return static_cast<T>(value); };
+  ThreadPool pool(1);
+  const auto run = [&](F function, auto expected) {
+    Writer w;
+    const int32_t x = w.load(dtype), y = w.load(dtype);
+    const bool unary = arity(function) == 1;
+    const ScalarProgram program = w.done({unary ? w.apply(function, x) : w.apply(function, x, y)});
+    const int64_t n = static_cast<int64_t>(a.size());
+    std::vector<T> out(n);
+    Pointwise pointwise(program, {n}, {{1}, {1}});
+    const void* in[] = {a.data(), b.data()};
+    void* outs[] = {out.data()};
+    pointwise.run(pool, in, outs);
+    for (int64_t i = 0; i < n; ++i) {
+      const bool boolean = program.instructions.back().dtype == DType::boolean;
+      const T got = boolean ? static_cast<T>(reinterpret_cast<uint8_t*>(out.data())[i]) : out[i];
+      ASSERT_EQ(+got, +expected(a[i], b[i]))
+          << to_string(function) << " of " << to_string(dtype) << ' ' << +a[i] << ", " << +b[i];
+    }
+  };
+  using Wide = __int128;
+  run(F::add, [&](T x, T y) { return wrap(Wide(x) + y); });
+  run(F::sub, [&](T x, T y) { return wrap(Wide(x) - y); });
+  run(F::mul, [&](T x, T y) { return wrap(static_cast<unsigned __int128>(x) * static_cast<unsigned __int128>(y)); });
+  run(F::neg, [&](T x, T) { return wrap(-Wide(x)); });
+  run(F::abs, [&](T x, T) { return wrap(x < 0 ? -Wide(x) : Wide(x)); });
+  run(F::div, [&](T x, T y) { return y == 0 ? T(0) : wrap(Wide(x) / y); });
+  run(F::fmod, [&](T x, T y) { return y == 0 ? T(0) : wrap(Wide(x) % y); });
+  run(F::mod, [&](T x, T y) { return y == 0 ? T(0) : wrap((Wide(x) % y + y) % y); });
+  run(F::min, [&](T x, T y) { return std::min(x, y); });
+  run(F::max, [&](T x, T y) { return std::max(x, y); });
+  run(F::less, [&](T x, T y) { return T(x < y); });
+  run(F::equal, [&](T x, T y) { return T(x == y); });
+  run(F::bitwise_xor, [&](T x, T y) { return wrap(x ^ y); });
+  run(F::shift_left, [&](T x, T y) {
+    return y >= 0 && static_cast<uint64_t>(y) < sizeof(T) * 8 ? wrap(static_cast<unsigned __int128>(x) << y) : T(0);
+  });
+}
+
+TEST(Pointwise, Integers) {
+  check_integers<int64_t>(DType::i64);
+  check_integers<int32_t>(DType::i32);
+  check_integers<int16_t>(DType::i16);
+  check_integers<int8_t>(DType::i8);
+  check_integers<uint64_t>(DType::u64);
+  check_integers<uint32_t>(DType::u32);
+  check_integers<uint16_t>(DType::u16);
+  check_integers<uint8_t>(DType::u8);
+}
+
+TEST(Pointwise, MixedTypesMaskAndSelect) {
+  for_each_target([&] {
+    for (int64_t n : {1, 5, 40, 3000}) {
+      // select(i64 ids < bool-free limit, x, -inf) as f64, with the condition kept as an output
+      Writer w;
+      const int32_t ids = w.load(DType::i64), x = w.load();
+      const int32_t keep = w.apply(F::less, ids, w.constant(10, DType::i64));
+      const int32_t masked = w.apply(F::select, keep, x, w.constant(-HUGE_VAL));
+      const ScalarProgram program = w.done({keep, masked, w.cast(masked, DType::f64), w.constant(3, DType::i32)});
+      Pointwise pointwise(program, {n}, {{1}, {1}});
+      std::vector<int64_t> id(n);
+      std::vector<float> value(n), out(n);
+      std::vector<double> wide(n);
+      std::vector<uint8_t> kept(n);
+      std::vector<int32_t> threes(n);
+      for (int64_t i = 0; i < n; ++i) {
+        id[i] = i * 7 % 20;
+        value[i] = static_cast<float>(i);
+      }
+      const void* in[] = {id.data(), value.data()};
+      void* outs[] = {kept.data(), out.data(), wide.data(), threes.data()};
+      ThreadPool pool(3);
+      pointwise.run(pool, in, outs);
+      for (int64_t i = 0; i < n; ++i) {
+        ASSERT_EQ(kept[i], id[i] < 10);
+        ASSERT_EQ(out[i], id[i] < 10 ? value[i] : -infinity);
+        ASSERT_EQ(wide[i], static_cast<double>(out[i]));
+        ASSERT_EQ(threes[i], 3);
+      }
+    }
+  });
+}
+
+TEST(Pointwise, RowSegmentAsEpilogue) {
+  for_each_target([&] {
+    // y = relu(accumulator * scale + bias + residual), in place over the accumulator
+    Writer w;
+    const int32_t accumulator = w.load(), scale = w.load(), bias = w.load(), residual = w.load();
+    const int32_t sum = w.apply(F::add, w.apply(F::add, w.apply(F::mul, accumulator, scale), bias), residual);
+    const ScalarProgram program = w.done({w.apply(F::max, sum, w.constant(0))});
+    const TileProgram row(program, {RowForm::vector, RowForm::uniform, RowForm::vector, RowForm::vector});
+    EXPECT_EQ(row.steps(), 2);
+    for (int64_t n : {1, 2, 15, 16, 17, 64, 100, 2500}) {
+      std::vector<float> x(n), b(n), r(n);
+      for (int64_t i = 0; i < n; ++i) {
+        x[i] = static_cast<float>(i % 13) - 6;
+        b[i] = static_cast<float>(i % 5) * 0.25f;
+        r[i] = static_cast<float>(i % 3) - 1;
+      }
+      const std::vector<float> before = x;
+      const float s = 1.5f;
+      const void* in[] = {x.data(), &s, b.data(), r.data()};
+      void* out[] = {x.data()};
+      row.run_row(n, in, out);
+      for (int64_t i = 0; i < n; ++i) ASSERT_EQ(x[i], std::max(0.0f, before[i] * s + b[i] + r[i])) << n;
+    }
+  });
+}
+
+TEST(Pointwise, RangesArePartsOfTheWhole) {
+  RandomData random;
+  Writer w;
+  const int32_t x = w.load(), y = w.load(DType::i32);
+  const ScalarProgram program = w.done({w.apply(F::mul, x, w.cast(y, DType::f32)), w.cast(x, DType::f64)});
+  for_each_target([&] {
+    for (int round = 0; round < 40; ++round) {
+      const int64_t rows = random.integer(1, 9), columns = random.integer(1, round % 2 ? 20 : 600);
+      const int64_t total = rows * columns;
+      const std::vector<float> a = random.vector(total);
+      std::vector<int32_t> b(static_cast<size_t>(std::max(rows, columns)));
+      for (int32_t& i : b) i = static_cast<int32_t>(random.integer(-9, 9));
+      const std::vector<int64_t> of_b = random.coin() ? std::vector<int64_t>{1, 0} : std::vector<int64_t>{0, 1};
+      const Pointwise pointwise(program, {rows, columns}, {{columns, 1}, of_b});
+      std::vector<float> all(a.size()), part(a.size() + 1, 77);
+      std::vector<double> wide(a.size()), wide_part(a.size() + 1, 77);
+      const void* in[] = {a.data(), b.data()};
+      void *whole[] = {all.data(), wide.data()}, *parts[] = {part.data(), wide_part.data()};
+      ThreadPool pool(1);
+      pointwise.run(pool, in, whole);
+      const int64_t begin = random.integer(0, total - 1), count = random.integer(0, total - begin);
+      pointwise.run_range(begin, count, in, parts);
+      for (int64_t i = 0; i < count; ++i) {
+        ASSERT_EQ(part[static_cast<size_t>(i)], all[static_cast<size_t>(begin + i)]);
+        ASSERT_EQ(wide_part[static_cast<size_t>(i)], wide[static_cast<size_t>(begin + i)]);
+      }
+      ASSERT_EQ(part[static_cast<size_t>(count)], 77);
+      ASSERT_EQ(wide_part[static_cast<size_t>(count)], 77);
+    }
+  });
+}
+
+TEST(Pointwise, ManyIntermediatesAtATime) {
+  // Sums in an order that keeps all terms alive.
+  Writer w;
+  const int32_t x = w.load();
+  std::vector<int32_t> terms;
+  for (int i = 0; i < 300; ++i) terms.push_back(w.apply(F::sub, x, w.constant(i)));
+  int32_t sum = terms[0];
+  for (int i = 1; i < 300; ++i) sum = w.apply(F::add, terms[i], sum);
+  const ScalarProgram program = w.done({sum});
+  Pointwise pointwise(program, {1000}, {{1}});
+  std::vector<float> in_data(1000), out_data(1000);
+  for (int i = 0; i < 1000; ++i) in_data[i] = static_cast<float>(i);
+  const void* in[] = {in_data.data()};
+  void* out[] = {out_data.data()};
+  ThreadPool pool(1);
+  pointwise.run(pool, in, out);
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(out_data[i], static_cast<float>(300 * i - 299 * 150));
+}
+
+TEST(Pointwise, UnsupportedTypesAndFunctionsAreNamed) {
+  Writer w;
+  const int32_t x = w.load(DType::i32);
+  const ScalarProgram program = w.done({w.apply(F::tan, x)});
+  try {
+    Pointwise(program, {3}, {{1}});
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_NE(std::string(error.what()).find("tan"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("i32"), std::string::npos);
+  }
+  Writer nibbles;
+  const int32_t y = nibbles.load(DType::i4);
+  EXPECT_THROW(Pointwise(nibbles.done({y}), {3}, {{1}}), Error);
+}
+
+}  // namespace
+}  // namespace camshaft::cpu

@@ -1,0 +1,214 @@
+#include "backends/cpu/kernels/window/pool.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "backends/cpu/each_target.h"
+#include "backends/cpu/random_data.h"
+#include "backends/cpu/run_node.h"
+#include "ir/ops/random_tensor.h"
+#include "ir/ops/reduce.h"
+#include "ir/ops/window_ops.h"
+
+namespace camshaft::cpu {
+namespace {
+
+TEST(Pool, RandomProblemsInBothLayouts) {
+  RandomData data;
+  for_each_target([&] {
+    for (int round = 0; round < 150; ++round) {
+      SpatialPool p;
+      p.batch = data.integer(1, 2);
+      p.channels = data.integer(1, round % 4 == 0 ? 150 : 40);
+      const int64_t up = round % 2;  // ceil mode
+      const auto fill = [&](PoolAxis& a, int64_t most) {
+        a.in = most == 1 ? 1 : data.integer(1, most);
+        a.kernel = a.in == 1 ? 1 : data.integer(1, 5);
+        a.stride = data.integer(1, 3);
+        a.dilation = data.integer(1, 2);
+        a.pad_before = data.integer(0, a.kernel - 1);
+        a.pad_after = data.integer(0, a.kernel - 1);
+        const int64_t room = a.in + a.pad_before + a.pad_after - a.dilation * (a.kernel - 1) - 1;
+        a.out = room < 0 ? 0 : (room + (up ? a.stride - 1 : 0)) / a.stride + 1;
+      };
+      fill(p.depth, round % 3 == 0 ? 7 : 1);
+      fill(p.height, round % 6 == 0 ? 1 : round % 3 == 0 ? 9 : 20);
+      fill(p.width, round % 3 == 0 ? 12 : 30);
+      p.channels_last = data.integer(0, 1) != 0;
+      p.average = data.integer(0, 1) != 0;
+      p.count_include_pad = data.integer(0, 1) != 0;
+
+      const auto in = data.floats(p.batch * p.channels * p.depth.in * p.height.in * p.width.in);
+      const int64_t total = p.batch * p.channels * p.depth.out * p.height.out * p.width.out;
+      std::vector<float> out(static_cast<size_t>(total) + 1, 55.0f);
+      ThreadPool pool(1 + round % 3);
+      p.run(pool, in.data(), out.data());
+      ASSERT_EQ(out.back(), 55.0f);
+      const auto at = [&](int64_t b, int64_t c, const int64_t(&i)[3], int64_t depth, int64_t height, int64_t width) {
+        return static_cast<size_t>(p.channels_last
+                                       ? (((b * depth + i[0]) * height + i[1]) * width + i[2]) * p.channels + c
+                                       : (((b * p.channels + c) * depth + i[0]) * height + i[1]) * width + i[2]);
+      };
+      for (int64_t i = 0; i < total; ++i) {
+        const int64_t x = i % p.width.out, y = i / p.width.out % p.height.out;
+        const int64_t z = i / (p.width.out * p.height.out) % p.depth.out;
+        const int64_t plane = i / (p.width.out * p.height.out * p.depth.out);
+        const int64_t c = plane % p.channels, b = plane / p.channels;
+        double sum = 0, best = -INFINITY;
+        int64_t count = 0;
+        for (int64_t tap = 0; tap < p.depth.kernel * p.height.kernel * p.width.kernel; ++tap) {
+          const int64_t k[3] = {tap / (p.height.kernel * p.width.kernel), tap / p.width.kernel % p.height.kernel,
+                                tap % p.width.kernel};
+          const PoolAxis* axes[3] = {&p.depth, &p.height, &p.width};
+          const int64_t to[3] = {z, y, x};
+          int64_t from[3];
+          bool inside = true, in_padding = true;
+          for (int a = 0; a < 3; ++a) {
+            from[a] = to[a] * axes[a]->stride - axes[a]->pad_before + k[a] * axes[a]->dilation;
+            inside = inside && from[a] >= 0 && from[a] < axes[a]->in;
+            in_padding = in_padding && from[a] < axes[a]->in + axes[a]->pad_after;
+          }
+          count += p.count_include_pad ? in_padding : inside;
+          if (!inside) continue;
+          const double v = in[at(b, c, from, p.depth.in, p.height.in, p.width.in)];
+          sum += v;
+          best = std::max(best, v);
+        }
+        const double expected = !p.average ? best : count ? sum / static_cast<double>(count) : 0;
+        const float got = out[at(b, c, {z, y, x}, p.depth.out, p.height.out, p.width.out)];
+        if (std::isinf(expected)) {
+          ASSERT_EQ(got, expected);
+        } else {
+          ASSERT_NEAR(got, expected, p.average ? 1e-5 : 0) << "round " << round;
+        }
+      }
+    }
+  });
+}
+
+// The maximum of the numbers, -inf where there is none: as ONNX Runtime and the standard's reference have it.
+TEST(Pool, MaximaPassOverNan) {
+  Random random = test_random();
+  constexpr float special[] = {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+                               -std::numeric_limits<float>::infinity()};
+  for_each_target([&] {
+    for (int round = 0; round < 40; ++round) {
+      ops::Pool op;
+      op.kind = ops::PoolKind::max;
+      op.channels_last = round % 2 == 0;
+      op.kernel = {random.integer(1, 3), random.integer(1, 4)};
+      op.strides = {random.integer(1, 2), random.integer(1, 3)};
+      op.dilations = {1, 1};
+      op.pads.assign(4, Dim(0));
+      const int64_t channels = random.integer(1, 40);
+      const Dims x = op.channels_last ? Dims{1, 7, 9, channels} : Dims{1, channels, 7, 40};
+      Tensor image = random_tensor(random, DType::f32, x);
+      for (int64_t i = 0; i < image.size(); ++i)
+        if (random.integer(0, 2) == 0) image.as_mutable<float>()[i] = special[random.integer(0, 2)];
+      NodeTest{op, {image}, {}, "pool"}.check(static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
+// Rows longer than what is combined at once, windows larger than that, and what lies in the padding alone.
+TEST(BytePool, AgreesWithTheReference) {
+  RandomData data;
+  for_each_target([&] {
+    for (int round = 0; round < 40; ++round) {
+      const int64_t axes = data.integer(1, 3);
+      ops::Pool op;
+      op.kind = ops::PoolKind::max;
+      op.channels_last = true;
+      op.ceil_mode = data.coin();
+      Dims dims{data.integer(1, 2)};
+      Shape ends;
+      for (int64_t i = 0; i < axes; ++i) {
+        dims.push_back(data.integer(5, 12));
+        op.kernel.push_back(data.integer(1, 3));
+        op.strides.push_back(data.integer(1, 3));
+        op.dilations.push_back(data.integer(1, 2));
+        op.pads.emplace_back(data.integer(0, op.kernel.back() - 1));
+        ends.emplace_back(data.integer(0, op.kernel.back() - 1));
+      }
+      op.pads.insert(op.pads.end(), ends.begin(), ends.end());
+      dims.push_back(data.integer(1, 150));
+      Tensor x(data.coin() ? DType::i8 : DType::u8, dims);
+      for (size_t i = 0; i < x.bytes(); ++i) x.mutable_data()[i] = static_cast<std::byte>(data.integer(0, 255));
+      const NodeTest test(op, {x}, {}, "byte_pool");
+      test.check(1);
+      test.check(3);
+    }
+  });
+}
+
+TEST(Pool, LongRowsAndWideWindows) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 24; ++round) {
+      const size_t axes = static_cast<size_t>(random.integer(1, 3));
+      ops::Pool op;
+      op.kind = random.integer(0, 1) ? ops::PoolKind::max : ops::PoolKind::average;
+      op.count_include_pad = random.integer(0, 1) == 1;
+      op.pads.assign(2 * axes, Dim(0));
+      Dims x{1, random.integer(1, 3)};
+      for (size_t a = 0; a < axes; ++a) {
+        const bool row = a + 1 == axes;
+        const int64_t size = row ? random.integer(1900, 4500) : random.integer(1, 3);
+        const int64_t kernel = !row        ? random.integer(1, 2)
+                               : round % 4 ? random.integer(1, 40)
+                                           : random.integer(1000, 4000);
+        x.push_back(size);
+        op.kernel.push_back(kernel);
+        op.strides.push_back(row && round % 5 == 0 ? random.integer(100, 3000) : random.integer(1, 4));
+        op.dilations.push_back(row && kernel < 50 ? random.integer(1, 100) : 1);
+        const int64_t missing = std::max<int64_t>(0, (kernel - 1) * op.dilations.back() + 1 - size);
+        op.pads[a] = Dim(random.integer(0, kernel - 1) + missing);
+        op.pads[axes + a] = Dim(random.integer(0, kernel - 1));
+      }
+      NodeTest{op, {random_tensor(random, DType::f32, x)}, {}, "pool", 1e-5}.check(
+          static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
+TEST(PoolIndices, AgreeWithTheReference) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 150; ++round) {
+      const size_t axes = static_cast<size_t>(random.integer(1, 3));
+      ops::MaxPoolIndices op;
+      op.ceil_mode = random.integer(0, 1) == 1;
+      op.column_major = random.integer(0, 2) == 0;
+      op.pads.assign(2 * axes, Dim(0));
+      Dims x{random.integer(1, 2), random.integer(round % 20 ? 1 : 0, 4)};
+      for (size_t a = 0; a < axes; ++a) {
+        const int64_t kernel = random.integer(1, round % 10 ? 4 : 30), dilation = random.integer(1, 3);
+        const int64_t reach = (kernel - 1) * dilation + 1, begin = random.integer(0, reach),
+                      end = random.integer(0, reach);
+        op.kernel.push_back(kernel);
+        op.strides.push_back(random.integer(1, 4));
+        op.dilations.push_back(dilation);
+        op.pads[a] = Dim(begin);
+        op.pads[axes + a] = Dim(end);
+        x.push_back(std::max<int64_t>(1, reach - begin - end) + random.integer(0, axes == 1 && round % 3 ? 900 : 9));
+      }
+      Tensor image = random_tensor(random, DType::f32, x);
+      constexpr float special[] = {std::numeric_limits<float>::quiet_NaN(),
+                                   std::numeric_limits<float>::infinity(),
+                                   -std::numeric_limits<float>::infinity(),
+                                   0.5f,
+                                   -0.0f,
+                                   0.0f};
+      for (int64_t i = 0; i < image.size(); ++i)
+        if (random.integer(0, round % 4 ? 3 : 40) == 0) image.as_mutable<float>()[i] = special[random.integer(0, 5)];
+      NodeTest{op, {image}, {}, "pool_indices"}.check(static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace camshaft::cpu

@@ -1,0 +1,141 @@
+// Reductions with pointwise steps before and behind, against the reference.
+#include <gtest/gtest.h>
+
+#include "backends/cpu/each_target.h"
+#include "backends/cpu/run_node.h"
+#include "ir/ops/random_reduction.h"
+#include "ir/ops/region.h"
+
+namespace camshaft::cpu {
+namespace {
+
+using F = ScalarFunction;
+using ops::ReduceKind;
+
+NodeTest test_of(ReductionSteps steps, double tolerance = 3e-6) {
+  NodeTest test(ops::Region{ops::RegionKind::reduce}, steps.operands, {}, "reduce", tolerance);
+  test.bodies = {steps.finish()};
+  return test;
+}
+
+TEST(ReduceRegion, RandomSteps) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 120; ++round) {
+      const int64_t rank = random.integer(1, 5);
+      Dims dims;
+      std::vector<int64_t> axes;
+      for (int64_t d = 0; d < rank; ++d) {
+        dims.push_back(random.integer(1, rank == 1 ? 40000 : rank == 2 ? 300 : rank == 3 ? 40 : 9));
+        if (random.integer(0, 30) == 0) dims.back() = 0;
+        if (random.integer(0, 1)) axes.push_back(d);
+      }
+      if (axes.empty()) axes.push_back(random.integer(0, rank - 1));
+      test_of(random_reduction(DType::f32, dims, axes, random)).check(1 + round % 3);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
+// Rows beyond a tile, columns beyond a block, few results that threads share, and many small ones.
+TEST(ReduceRegion, LayoutsOfEverySize) {
+  Random random = test_random();
+  struct Case {
+    Dims dims;
+    std::vector<int64_t> axes;
+  };
+  for_each_target([&] {
+    for (const Case& c :
+         {Case{{3, 9000}, {1}}, Case{{90'000}, {0}}, Case{{2, 128, 384}, {1}}, Case{{7, 7, 1792}, {0, 1}},
+          Case{{1, 2600, 24}, {1}}, Case{{4, 30, 17}, {1}}, Case{{500, 4, 3}, {1}}, Case{{700, 5}, {1}},
+          Case{{3, 40, 5, 6}, {0, 2}}, Case{{2, 5, 1100}, {0}}, Case{{33, 4, 49}, {0, 2}}}) {
+      for (int round = 0; round < 4; ++round) {
+        const NodeTest test = test_of(random_reduction(DType::f32, c.dims, c.axes, random));
+        for (const int threads : {1, 2, 5}) test.check(threads);
+        if (testing::Test::HasFatalFailure()) return;
+      }
+    }
+  });
+}
+
+TEST(ReduceRegion, OtherTypes) {
+  Random random = test_random();
+  for (const DType dtype : {DType::f64, DType::i64, DType::i32, DType::u8, DType::i16})
+    for (int round = 0; round < 20; ++round) {
+      const Dims dims = {random.integer(1, 9), random.integer(1, 60), random.integer(1, 9)};
+      const std::vector<int64_t> axes = round % 2 ? std::vector<int64_t>{1} : std::vector<int64_t>{0, 2};
+      test_of(random_reduction(dtype, dims, axes, random)).check(1 + round % 2);
+    }
+}
+
+// As sentence encoders do: a mask of integers, whose sum divides.
+TEST(ReduceRegion, MaskedMean) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (const int64_t size : {1, 17, 384}) {
+      ReductionSteps region(DType::f32);
+      const ValueId x = region.operand(random_tensor(random, DType::f32, {3, 50, size}));
+      region.last = region.operand(random_tensor(random, DType::boolean, {3, 50, 1}));
+      region.cast();
+      region.apply(F::mul, {x, region.last});
+      region.reduce(ReduceKind::sum, {1}, false);
+      region.apply(F::div, {region.last, region.operand(number_of(DType::f32, 17))});
+      const NodeTest test = test_of(region, 1e-6);
+      for (const int threads : {1, 3}) test.check(threads);
+    }
+  });
+}
+
+// Sums that differ with the number of threads would not be found again.
+TEST(ReduceRegion, WhoeverComputesItIsTheSame) {
+  Random random = test_random();
+  for (const Dims& dims : {Dims{400, 384}, Dims{200'000, 1}, Dims{49, 1792}}) {
+    ReductionSteps region(DType::f32);
+    region.last = region.operand(random_tensor(random, DType::f32, dims));
+    region.apply(F::mul, {region.last, region.last});
+    region.reduce(ReduceKind::sum, {0});
+    const NodeTest test = test_of(region, 1e-6);
+    EXPECT_TRUE(test.run(1)[0] == test.run(4)[0]);
+  }
+}
+
+// Operands that are parts of wider rows are read where they are.
+TEST(ReduceRegion, ReadsSlices) {
+  Random random = test_random();
+  const int64_t rows = 30, width = 20, pitch = 33;
+  ReductionSteps region(DType::f32);
+  region.last = region.operand(random_tensor(random, DType::f32, {rows, width}));
+  region.apply(F::mul, {region.last, region.last});
+  region.reduce(ReduceKind::sum, {0}, false);
+  region.apply(F::add, {region.last, region.operand(random_tensor(random, DType::f32, {width}))});
+  const NodeTest test = test_of(region, 1e-6);
+
+  Graph graph;
+  std::vector<ValueId> inputs;
+  for (const Tensor& t : region.operands)
+    inputs.push_back(
+        graph.add_input("x" + std::to_string(inputs.size()), {DType::f32, Shape(t.dims().begin(), t.dims().end())}));
+  graph.add_node(ops::Region{ops::RegionKind::reduce}, inputs, {"y"}, {}, {test.bodies[0]});
+  const SymbolBindings symbols;
+  PackedConstants packed;
+  const RegionView view{graph, graph.nodes[0], symbols};
+  const auto tactics = backend()->tactics(view);
+  ASSERT_EQ(tactics[0].name, "reduce");
+  const auto kernel = backend()->compile(view, tactics[0], packed);
+  ASSERT_TRUE(kernel->reads_slices(0));
+  std::vector<float> wide(static_cast<size_t>(rows * pitch), 1e9F), y(static_cast<size_t>(width));
+  for (int64_t r = 0; r < rows; ++r)
+    std::copy_n(region.operands[0].as<float>() + r * width, width, wide.begin() + r * pitch);
+  KernelShapes shapes{{{DType::f32, {rows, width}, pitch}, {DType::f32, {width}}}, {{DType::f32, {width}}}, &symbols};
+  const auto launch = kernel->prepare(shapes);
+  ThreadPool pool(1);
+  const std::byte* in[] = {reinterpret_cast<const std::byte*>(wide.data()), region.operands[1].data()};
+  std::byte* out[] = {reinterpret_cast<std::byte*>(y.data())};
+  std::vector<std::byte> workspace(launch->workspace_bytes());
+  launch->run({in, out, workspace.data(), pool});
+  const Tensor dense = test.run(1)[0];
+  for (int64_t i = 0; i < width; ++i) EXPECT_EQ(y[static_cast<size_t>(i)], dense.as<float>()[i]);
+}
+
+}  // namespace
+}  // namespace camshaft::cpu

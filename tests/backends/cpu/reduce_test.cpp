@@ -1,0 +1,246 @@
+#include "backends/cpu/kernels/reduce/reduce.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "backends/cpu/each_target.h"
+#include "backends/cpu/kernels/move/strided.h"
+#include "backends/cpu/kernels/reduce/arg_extreme.h"
+#include "backends/cpu/random_data.h"
+#include "camshaft/error.h"
+
+namespace camshaft::cpu {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+double start(ReduceKind kind) {
+  return kind == ReduceKind::max ? -infinity : kind == ReduceKind::min ? infinity : kind == ReduceKind::prod ? 1 : 0;
+}
+
+double step(ReduceKind kind, double a, double x) {
+  switch (kind) {
+    case ReduceKind::max:
+      return std::isnan(x) || x > a ? x : a;
+    case ReduceKind::min:
+      return std::isnan(x) || x < a ? x : a;
+    case ReduceKind::prod:
+      return a * x;
+    case ReduceKind::sum_square:
+      return a + x * x;
+    case ReduceKind::sum_abs:
+      return a + std::fabs(x);
+    default:
+      return a + x;
+  }
+}
+
+void run(const Reduce& reduce, ThreadPool& pool, const void* in, void* out) {
+  std::vector<std::byte> workspace(reduce.workspace_bytes());
+  ReduceOperands operands;
+  operands.in = in;
+  operands.out = out;
+  operands.workspace = workspace.data();
+  reduce.run(pool, operands);
+}
+
+template <class T>
+void check(DType dtype, ReduceKind kind, const std::vector<int64_t>& dims, const std::vector<int>& axes,
+           const std::vector<T>& x, int threads, double tolerance) {
+  std::vector<bool> goes(dims.size());
+  for (int a : axes) goes[static_cast<size_t>(a)] = true;
+  int64_t outputs = 1, count = 1;
+  for (size_t d = 0; d < dims.size(); ++d) (goes[d] ? count : outputs) *= dims[d];
+  std::vector<double> expected(static_cast<size_t>(outputs), start(kind));
+  std::vector<double> magnitude(static_cast<size_t>(outputs), 0);
+  const auto strides = contiguous_strides(dims);
+  for (int64_t i = 0; i < outputs * count; ++i) {
+    int64_t o = 0;
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if (!goes[d]) o = o * dims[d] + i / strides[d] % dims[d];
+    }
+    expected[o] = step(kind, expected[o], static_cast<double>(x[i]));
+    magnitude[o] += std::fabs(static_cast<double>(x[i]));
+  }
+  if (kind == ReduceKind::mean) {
+    for (double& e : expected) e /= static_cast<double>(count);
+    for (double& m : magnitude) m /= static_cast<double>(count);
+  }
+  std::vector<T> y(static_cast<size_t>(outputs) + 1, T(77));
+  ThreadPool pool(threads);
+  run(Reduce(kind, dtype, dims, axes), pool, x.data(), y.data());
+  ASSERT_EQ(y.back(), T(77));
+  for (int64_t o = 0; o < outputs; ++o) {
+    const double got = static_cast<double>(y[o]);
+    if (std::isnan(expected[o]) || std::isinf(expected[o])) {
+      ASSERT_TRUE(std::isnan(expected[o]) ? std::isnan(got) : got == expected[o]) << got << " for " << expected[o];
+    } else if (tolerance == 0) {
+      ASSERT_EQ(got, std::trunc(expected[o]));
+    } else {
+      ASSERT_NEAR(got, expected[o], tolerance * (std::fabs(expected[o]) + magnitude[o]))
+          << "kind " << static_cast<int>(kind);
+    }
+  }
+}
+
+constexpr ReduceKind kinds[] = {ReduceKind::sum,  ReduceKind::mean,       ReduceKind::max,    ReduceKind::min,
+                                ReduceKind::prod, ReduceKind::sum_square, ReduceKind::sum_abs};
+
+TEST(Reduce, RandomShapesAndAxes) {
+  RandomData data;
+  for_each_target([&] {
+    for (int round = 0; round < 300; ++round) {
+      const int64_t rank = data.integer(0, 6);
+      std::vector<int64_t> dims;
+      std::vector<int> axes;
+      int64_t total = 1;
+      for (int64_t d = 0; d < rank; ++d) {
+        dims.push_back(data.integer(1, rank < 3 ? 900 : rank < 4 ? 40 : 7));
+        if (data.integer(0, 40) == 0) dims.back() = 0;
+        total *= dims.back();
+        if (data.integer(0, 1)) axes.push_back(static_cast<int>(d));
+      }
+      const ReduceKind kind = kinds[round % 7];
+      auto x = data.floats(total);
+      if (kind == ReduceKind::prod) {
+        for (float& v : x) v = 1 + v * 0.01f;
+      }
+      if (round % 11 == 0 && total > 3) {
+        x[static_cast<size_t>(total / 2)] = round % 22 ? std::nanf("") : infinity;
+        x[static_cast<size_t>(total - 1)] = -infinity;
+      }
+      check(DType::f32, kind, dims, axes, x, 1 + round % 3, 1e-6);
+      if (HasFatalFailure()) return;
+    }
+  });
+}
+
+TEST(Reduce, ALongSumKeepsItsDigits) {
+  for_each_target([&] {
+    const int64_t n = 2'000'003;
+    const std::vector<float> x(static_cast<size_t>(n), 0.1f);
+    std::vector<float> y(1);
+    ThreadPool pool(1);
+    run(Reduce(ReduceKind::sum, DType::f32, {n}, {0}), pool, x.data(), y.data());
+    EXPECT_NEAR(y[0], static_cast<double>(n) * 0.1f, 5);  // one accumulator would be off by thousands
+    run(Reduce(ReduceKind::mean, DType::f32, {n / 3, 3}, {0}), pool, x.data(), std::vector<float>(3).data());
+  });
+}
+
+TEST(Reduce, WhoeverComputesTheSumIsTheSame) {
+  RandomData random;
+  for (const auto& [dims, axes] : std::vector<std::pair<std::vector<int64_t>, std::vector<int>>>{
+           {{300'000}, {0}}, {{3, 70'001}, {1}}, {{4000, 37}, {0}}, {{2, 900, 1500}, {1}}, {{30, 7, 400}, {0, 2}}}) {
+    int64_t total = 1;
+    for (const int64_t d : dims) total *= d;
+    const std::vector<float> x = random.vector(total);
+    const Reduce reduce(ReduceKind::sum, DType::f32, dims, axes);
+    std::vector<float> alone(static_cast<size_t>(reduce.outputs())), shared = alone;
+    ThreadPool one(1), three(3);
+    run(reduce, one, x.data(), alone.data());
+    run(reduce, three, x.data(), shared.data());
+    EXPECT_EQ(alone, shared);
+  }
+}
+
+// SqueezeNet with equal weights: its softmax magnifies the last bit of its means.
+TEST(Reduce, EqualColumnsHaveEqualSumsWhereverTheyStand) {
+  RandomData random;
+  for_each_target([&] {
+    for (const int64_t rows : {1, 3, 7, 169, 300}) {
+      const int64_t columns = 1000;
+      const std::vector<float> of_rows = random.vector(rows);
+      std::vector<float> x, y(static_cast<size_t>(columns));
+      for (const float of_row : of_rows) x.insert(x.end(), static_cast<size_t>(columns), of_row);
+      for (const int threads : {1, 3}) {
+        ThreadPool pool(threads);
+        for (const ReduceKind kind : {ReduceKind::sum, ReduceKind::mean, ReduceKind::sum_square, ReduceKind::sum_abs}) {
+          run(Reduce(kind, DType::f32, {rows, columns}, {0}), pool, x.data(), y.data());
+          EXPECT_EQ(std::count(y.begin(), y.end(), y[0]), columns) << rows << " rows, " << threads << " threads";
+        }
+      }
+    }
+  });
+}
+
+TEST(Reduce, OtherTypes) {
+  RandomData data;
+  for (int round = 0; round < 60; ++round) {
+    const std::vector<int64_t> dims = {data.integer(1, 9), data.integer(1, 30), data.integer(1, 9)};
+    const int64_t total = dims[0] * dims[1] * dims[2];
+    const std::vector<int> axes = round % 3 == 0   ? std::vector<int>{1}
+                                  : round % 3 == 1 ? std::vector<int>{0, 2}
+                                                   : std::vector<int>{2};
+    const ReduceKind kind = kinds[round % 7];
+    if (kind == ReduceKind::prod) continue;
+    std::vector<double> f(static_cast<size_t>(total));
+    std::vector<int64_t> l(f.size());
+    std::vector<int32_t> i(f.size());
+    std::vector<uint8_t> u(f.size());
+    for (size_t k = 0; k < f.size(); ++k) {
+      l[k] = data.integer(-1000000, 1000000);
+      f[k] = static_cast<double>(l[k]) / 7;
+      i[k] = static_cast<int32_t>(l[k] % 1000);
+      u[k] = static_cast<uint8_t>(kind == ReduceKind::max || kind == ReduceKind::min ? l[k] & 255 : 0);
+    }
+    check(DType::f64, kind, dims, axes, f, 1, 1e-13);
+    check(DType::i64, kind, dims, axes, l, 2, 0);
+    check(DType::i32, kind, dims, axes, i, 1, 0);
+    check(DType::u8, kind, dims, axes, u, 1, 0);
+  }
+}
+
+TEST(Reduce, EmptyReductionsGiveTheIdentity) {
+  ThreadPool pool(1);
+  std::vector<float> y(2);
+  for (const ReduceKind kind : kinds) {
+    run(Reduce(kind, DType::f32, {2, 0}, {1}), pool, nullptr, y.data());
+    if (kind == ReduceKind::mean) {
+      EXPECT_TRUE(std::isnan(y[0]));
+    } else {
+      EXPECT_EQ(y[1], start(kind));
+    }
+  }
+  int32_t lowest = 0;
+  run(Reduce(ReduceKind::max, DType::i32, {0}, {0}), pool, nullptr, &lowest);
+  EXPECT_EQ(lowest, std::numeric_limits<int32_t>::lowest());
+  EXPECT_THROW(Reduce(ReduceKind::sum, DType::f16, {2}, {0}), Error);
+}
+
+TEST(ArgExtreme, AgainstAPlainSearch) {
+  RandomData data;
+  for_each_target([&] {
+    for (int round = 0; round < 80; ++round) {
+      ArgExtreme arg{data.integer(1, 5), data.integer(1, 200), round % 2 ? 1 : data.integer(1, 700), round % 3 == 0,
+                     round % 5 == 0};
+      std::vector<float> x(static_cast<size_t>(arg.outer * arg.axis * arg.inner));
+      for (float& v : x) v = static_cast<float>(data.integer(-20, 20));  // with equals
+      if (round % 4 == 0)
+        for (int64_t i = data.integer(1, 5); i > 0; --i)
+          x[static_cast<size_t>(data.integer(0, static_cast<int64_t>(x.size()) - 1))] = std::nanf("");
+      std::vector<int64_t> y(static_cast<size_t>(arg.outer * arg.inner));
+      ThreadPool pool(1 + round % 3);
+      arg.run(pool, DType::f32, x.data(), y.data());
+      for (int64_t o = 0; o < arg.outer; ++o) {
+        for (int64_t i = 0; i < arg.inner; ++i) {
+          int64_t best = 0;
+          const auto at = [&](int64_t a) { return x[static_cast<size_t>((o * arg.axis + a) * arg.inner + i)]; };
+          for (int64_t a = 1; a < arg.axis; ++a) {
+            const bool better = arg.largest ? at(a) > at(best) : at(a) < at(best);
+            if (std::isnan(at(best))) break;
+            if (better || std::isnan(at(a)) || (arg.last_of_equals && at(a) == at(best))) best = a;
+          }
+          ASSERT_EQ(y[static_cast<size_t>(o * arg.inner + i)], best) << round;
+        }
+      }
+    }
+  });
+  ThreadPool pool(1);
+  EXPECT_THROW((ArgExtreme{1, 0, 1}.run(pool, DType::f32, nullptr, nullptr)), Error);
+}
+
+}  // namespace
+}  // namespace camshaft::cpu

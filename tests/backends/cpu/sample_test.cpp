@@ -1,0 +1,71 @@
+#include "ir/ops/sample.h"
+
+#include "backends/cpu/each_target.h"
+#include "backends/cpu/run_node.h"
+#include "ir/ops/random_tensor.h"
+#include "ir/ops/window_ops.h"
+
+namespace camshaft::cpu {
+namespace {
+
+TEST(GridSample, AgreesWithTheReference) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 150; ++round) {
+      const int64_t batch = random.integer(1, 2), spatial = random.integer(1, 3);
+      Dims x{batch, random.integer(1, 4)}, grid{batch};
+      for (int64_t a = 0; a < spatial; ++a) {
+        x.push_back(random.integer(1, 9));
+        grid.push_back(random.integer(round % 10 ? 1 : 0, spatial == 1 ? 300 : 20));
+      }
+      grid.push_back(spatial);
+      Tensor image = random_tensor(random, DType::f32, x), at(DType::f32, grid);
+      constexpr float special[] = {-1,
+                                   1,
+                                   0,
+                                   std::numeric_limits<float>::quiet_NaN(),
+                                   std::numeric_limits<float>::infinity(),
+                                   -std::numeric_limits<float>::infinity(),
+                                   1e20f,
+                                   -1e20f};
+      for (int64_t i = 0; i < at.size(); ++i)
+        at.as_mutable<float>()[i] =
+            random.integer(0, 19) ? static_cast<float>(random.uniform(-1.6, 1.6)) : special[random.integer(0, 7)];
+      // A pixel that nothing else may touch.
+      if (round % 5 == 0) image.as_mutable<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+      const ops::GridSample op{static_cast<ops::SampleMode>(random.integer(0, 2)),
+                               static_cast<ops::SamplePadding>(random.integer(0, 2)), random.integer(0, 1) == 1};
+      NodeTest{op, {image, at}, {}, "grid_sample", 1e-5}.check(static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
+TEST(Col2Im, AgreesWithTheReference) {
+  Random random = test_random();
+  for (int round = 0; round < 200; ++round) {
+    ops::Col2Im op;
+    std::vector<int64_t> image, kernel;
+    int64_t windows = 1;
+    for (int a = 0; a < 2; ++a) {
+      kernel.push_back(random.integer(1, 4));
+      image.push_back(random.integer(round % 20 ? 1 : 0, 30));
+      op.strides.push_back(random.integer(1, 3));
+      op.dilations.push_back(random.integer(1, 3));
+    }
+    for (int i = 0; i < 4; ++i) op.pads.emplace_back(random.integer(-1, 3));
+    for (size_t a = 0; a < 2; ++a) {
+      const int64_t room =
+          image[a] + op.pads[a].value() + op.pads[2 + a].value() - (kernel[a] - 1) * op.dilations[a] - 1;
+      windows *= room < 0 ? 0 : room / op.strides[a] + 1;
+    }
+    const Tensor x = random_tensor(random, DType::f32,
+                                   {random.integer(1, 2), random.integer(1, 9) * kernel[0] * kernel[1], windows});
+    NodeTest{op, {x, Tensor::from_ints(image), Tensor::from_ints(kernel)}, {1, 2}, "col2im", 1e-6}.check(
+        static_cast<int>(random.integer(1, 3)));
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace camshaft::cpu

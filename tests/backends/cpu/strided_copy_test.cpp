@@ -1,0 +1,137 @@
+#include "backends/cpu/kernels/move/strided_copy.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "backends/cpu/each_target.h"
+#include "backends/cpu/kernels/move/strided.h"
+#include "backends/cpu/random_data.h"
+
+namespace camshaft::cpu {
+namespace {
+
+std::vector<uint8_t> bytes(RandomData& data, int64_t n) {
+  std::vector<uint8_t> values(static_cast<size_t>(n));
+  for (uint8_t& v : values) v = static_cast<uint8_t>(data.integer(0, 255));
+  return values;
+}
+
+TEST(StridedCopy, TransposesSlicesAndExpansions) {
+  RandomData data;
+  for_each_target([&] {
+    for (int round = 0; round < 300; ++round) {
+      const int64_t width = std::vector<int64_t>{1, 2, 4, 8, 16}[static_cast<size_t>(round % 5)];
+      const int64_t rank = data.integer(0, 6);
+      std::vector<int64_t> dims, in_dims;
+      for (int64_t d = 0; d < rank; ++d)
+        dims.push_back(data.integer(0, 30) == 0 ? 0 : data.integer(1, rank < 3 ? 300 : rank < 4 ? 40 : 7));
+      // The input: permuted dims, some of them larger and stepped through, backwards at times, or broadcast.
+      std::vector<size_t> order(dims.size());
+      std::iota(order.begin(), order.end(), 0);
+      if (round % 3) data.shuffle(order);
+      std::vector<int64_t> strides(dims.size());
+      int64_t step = 1, first = 0;
+      for (size_t k = order.size(); k-- > 0;) {
+        const size_t d = order[k];
+        const int64_t stepping = data.integer(0, 4) == 0 ? data.integer(2, 3) : 1;
+        if (data.integer(0, 6) == 0) continue;  // broadcast
+        const bool backwards = data.integer(0, 5) == 0;
+        strides[d] = backwards ? -step * stepping : step * stepping;
+        if (backwards && dims[d] > 0) first += (dims[d] - 1) * stepping * step;
+        step *= std::max<int64_t>(dims[d], 1) * stepping;
+      }
+      const auto in = bytes(data, step * width);
+      const auto dense = contiguous_strides(dims);
+      int64_t total = 1;
+      for (int64_t n : dims) total *= n;
+      std::vector<uint8_t> out(static_cast<size_t>(total * width) + 1, 0x5a);
+      ThreadPool pool(1 + round % 3);
+      StridedCopy(width, dims, strides).run(pool, in.data() + first * width, out.data());
+      ASSERT_EQ(out.back(), 0x5a);
+      for (int64_t i = 0; i < total; ++i) {
+        int64_t at = first;
+        for (size_t d = 0; d < dims.size(); ++d) at += i / dense[d] % dims[d] * strides[d];
+        ASSERT_EQ(std::memcmp(&out[static_cast<size_t>(i * width)], &in[static_cast<size_t>(at * width)],
+                              static_cast<size_t>(width)),
+                  0)
+            << "round " << round << " element " << i;
+      }
+    }
+  });
+}
+
+TEST(StridedCopy, ManyAxesThatCannotBeMerged) {
+  constexpr int rank = 17;
+  const std::vector<int64_t> dims(rank, 2);
+  const std::vector<int64_t> dense = contiguous_strides(dims);
+  const std::vector<int64_t> reversed(dense.rbegin(), dense.rend());
+  std::vector<int32_t> in(size_t{1} << rank), out(in.size());
+  std::iota(in.begin(), in.end(), 0);
+  ThreadPool pool(2);
+  StridedCopy(4, dims, reversed).run(pool, in.data(), out.data());
+  for (size_t i = 0; i < out.size(); ++i) {
+    size_t mirrored = 0;
+    for (int bit = 0; bit < rank; ++bit) mirrored |= (i >> bit & 1) << (rank - 1 - bit);
+    ASSERT_EQ(out[i], static_cast<int32_t>(mirrored));
+  }
+}
+
+TEST(StridedCopy, LargeTransposeOnSeveralThreads) {
+  RandomData data;
+  for_each_target([&] {
+    for (const int64_t width : {1, 2, 4, 8}) {
+      const int64_t rows = 531, columns = 723;
+      const auto in = bytes(data, rows * columns * width);
+      std::vector<uint8_t> out(in.size());
+      ThreadPool pool(3);
+      StridedCopy(width, {columns, rows}, {1, columns}).run(pool, in.data(), out.data());
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t c = 0; c < columns; ++c) {
+          ASSERT_EQ(std::memcmp(&out[static_cast<size_t>((c * rows + r) * width)],
+                                &in[static_cast<size_t>((r * columns + c) * width)], static_cast<size_t>(width)),
+                    0);
+        }
+      }
+    }
+  });
+}
+
+// Channels of an image, channel shuffles: matrices of a few long lines, either way round.
+TEST(StridedCopy, NarrowTransposes) {
+  RandomData data;
+  for_each_target([&] {
+    for (const int64_t narrow : {2, 3, 4, 5}) {
+      for (const int64_t length : {8, 16, 33, 100, 70000}) {
+        for (const bool narrow_last : {true, false}) {
+          const int64_t rows = narrow_last ? length : narrow, columns = narrow_last ? narrow : length;
+          const auto in = bytes(data, 2 * rows * columns * 4);
+          std::vector<uint8_t> out(in.size());
+          ThreadPool pool(length == 70000 ? 3 : 1);
+          StridedCopy(4, {2, rows, columns}, {rows * columns, 1, rows}).run(pool, in.data(), out.data());
+          for (int64_t i = 0; i < 2 * rows * columns; ++i) {
+            const int64_t matrix = i / (rows * columns), r = i / columns % rows, c = i % columns;
+            const int64_t from = matrix * rows * columns + c * rows + r;
+            ASSERT_EQ(std::memcmp(&out[static_cast<size_t>(i * 4)], &in[static_cast<size_t>(from * 4)], 4), 0)
+                << rows << " x " << columns << ", element " << i;
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST(StridedCopy, IntoAPartOfALargerTensor) {
+  ThreadPool pool(1);
+  std::vector<int32_t> out(12, -1);
+  const std::vector<int32_t> in = {1, 2, 3, 4};
+  StridedCopy(4, {2, 2}, {2, 1}, {6, 2}).run(pool, in.data(), out.data());
+  EXPECT_EQ(out, (std::vector<int32_t>{1, -1, 2, -1, -1, -1, 3, -1, 4, -1, -1, -1}));
+  EXPECT_TRUE(StridedCopy(4, {2, 3, 4}, {12, 4, 1}).is_plain());
+  EXPECT_FALSE(StridedCopy(4, {2, 3}, {1, 2}).is_plain());
+}
+
+}  // namespace
+}  // namespace camshaft::cpu

@@ -1,0 +1,799 @@
+// libcuda.so.1 of a GPU that is not there.
+//
+// Adding a function: its name and parameters come from src/backends/cuda/driver/c_api.h, which is checked against what
+// is here.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <set>
+#include <type_traits>
+
+#include "backends/cuda/driver/c_api.h"
+#include "facts.h"
+#include "faults.h"
+#include "grid.h"
+#include "library.h"
+#include "memory.h"
+#include "module.h"
+#include "stream.h"
+
+#define EMULATOR_API extern "C" __attribute__((visibility("default")))
+
+using namespace emulator;
+using namespace camshaft::cuda::api;
+
+namespace {
+
+enum : Result {
+  invalid_value = 1,
+  not_initialized = 3,
+  invalid_image = 200,
+  invalid_context = 201,
+  no_binary = 209,
+  invalid_handle = 400,
+  not_found = 500,
+  too_many_resources = 701,
+  launch_failed = 719,
+  invalid_cluster_size = 912,
+  capture_unsupported = 900,
+  capture_invalidated = 901,
+  capture_isolation = 905,
+};
+
+struct Function {
+  std::shared_ptr<Module> module;
+  std::string name;
+  const Kernel* kernel = nullptr;
+  unsigned most_dynamic_shared_bytes = facts::shared_bytes_without_asking;
+  unsigned most_cluster_blocks = Cluster::most_portable_blocks;
+};
+
+struct Loaded {
+  std::shared_ptr<Module> module;
+  std::map<std::string, Function> functions;
+};
+
+using Clock = std::chrono::steady_clock;
+struct Event {
+  Clock::time_point time{};
+  Stream* stream = nullptr;         // null: not recorded
+  std::shared_ptr<Nodes> captured;  // in this capture, as a place in it and no moment
+};
+
+struct Graph {
+  std::shared_ptr<Nodes> owned;  // null while a stream is captured into it
+  Nodes* nodes = nullptr;
+};
+
+struct Executable {
+  std::vector<const Node*> nodes;  // of the graph that it was made of
+  std::vector<Work> work;
+};
+
+bool initialized = false;
+int context_value = 0;  // whose address is the context
+thread_local int contexts_pushed = 0;
+unsigned updates = 0;           // of kernels in graphs
+thread_local Graph being_made;  // the graph that a capture of this thread makes
+thread_local int captures = 0;  // streams that this thread records, during which it can neither take memory nor wait
+
+// Memory of the host that kernels may use too, with its size.
+std::map<uintptr_t, size_t>& pinned() {
+  static auto* pinned = new std::map<uintptr_t, size_t>;
+  return *pinned;
+}
+
+bool is_pinned(uintptr_t address) {
+  const auto next = pinned().upper_bound(address);
+  return next != pinned().begin() && address <= std::prev(next)->first + std::prev(next)->second;
+}
+
+std::set<Loaded*>& modules() {
+  static auto* modules = new std::set<Loaded*>;
+  return *modules;
+}
+
+Result problem_of(const Stream& stream) {
+  return stream.problem.empty() ? Result{success} : Result{launch_failed};
+}
+
+// With the stream that work goes to.
+template <class Add>
+Result on(Handle handle, const Add& add) {
+  const std::lock_guard lock(device_mutex());
+  if (contexts_pushed == 0) return invalid_context;
+  Stream* stream = find_stream(handle);
+  if (stream == nullptr) return invalid_handle;
+  if (!stream->problem.empty()) return launch_failed;
+  return add(*stream);
+}
+
+// What may not be called while a stream is being captured.
+Result forbidden_in_capture(Stream* stream) {
+  if (stream != nullptr && stream->captured != nullptr) stream->is_invalid = true;
+  return capture_unsupported;
+}
+
+}  // namespace
+
+long facts::from_environment(const char* variable, long otherwise) {
+  const char* wanted = std::getenv(variable);
+  return wanted && *wanted ? std::atol(wanted) : otherwise;
+}
+
+int facts::capability() {
+  return static_cast<int>(from_environment("CAMSHAFT_EMULATED_CAPABILITY", 90));
+}
+
+size_t facts::memory_bytes() {
+  return static_cast<size_t>(from_environment("CAMSHAFT_EMULATED_MEMORY", 8L << 30));
+}
+
+size_t facts::shared_bytes_per_block() {
+  switch (capability()) {
+    case 75:
+      return 64 * 1024;
+    case 80:
+    case 87:
+      return 163 * 1024;
+    case 86:
+    case 89:
+    case 120:
+      return 99 * 1024;
+    default:
+      return most_shared_bytes_per_block;
+  }
+}
+
+// ---- the library and the device
+
+EMULATOR_API Result cuInit(unsigned) {
+  const std::lock_guard lock(device_mutex());
+  if (facts::from_environment("CAMSHAFT_EMULATED_DEVICES", 1) == 0) return error_no_device;
+  if (!initialized) catch_faults();
+  initialized = true;
+  return success;
+}
+
+EMULATOR_API Result cuDriverGetVersion(int* version) {
+  *version = static_cast<int>(facts::from_environment("CAMSHAFT_EMULATED_DRIVER", 13000));
+  return success;
+}
+
+EMULATOR_API Result cuGetErrorName(Result error, const char** name) {
+  static const std::map<Result, const char*> names = {{success, "CUDA_SUCCESS"},
+                                                      {invalid_value, "CUDA_ERROR_INVALID_VALUE"},
+                                                      {error_out_of_memory, "CUDA_ERROR_OUT_OF_MEMORY"},
+                                                      {not_initialized, "CUDA_ERROR_NOT_INITIALIZED"},
+                                                      {error_no_device, "CUDA_ERROR_NO_DEVICE"},
+                                                      {invalid_image, "CUDA_ERROR_INVALID_IMAGE"},
+                                                      {invalid_context, "CUDA_ERROR_INVALID_CONTEXT"},
+                                                      {no_binary, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
+                                                      {invalid_handle, "CUDA_ERROR_INVALID_HANDLE"},
+                                                      {not_found, "CUDA_ERROR_NOT_FOUND"},
+                                                      {too_many_resources, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
+                                                      {launch_failed, "CUDA_ERROR_LAUNCH_FAILED"},
+                                                      {capture_unsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
+                                                      {capture_invalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
+                                                      {capture_isolation, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION"}};
+  const auto found = names.find(error);
+  if (found == names.end()) return invalid_value;
+  *name = found->second;
+  return success;
+}
+
+EMULATOR_API Result cuGetErrorString(Result error, const char** text) {
+  const std::lock_guard lock(device_mutex());
+  static auto* kept = new std::string;
+  *kept = error == launch_failed ? last_problem() : "of the emulated GPU";
+  *text = kept->c_str();
+  return success;
+}
+
+EMULATOR_API Result cuDeviceGetCount(int* count) {
+  *count = 1;
+  return initialized ? Result{success} : Result{not_initialized};
+}
+
+EMULATOR_API Result cuDeviceGet(Device* device, int ordinal) {
+  *device = ordinal;
+  return !initialized ? Result{not_initialized} : ordinal == 0 ? Result{success} : Result{invalid_value};
+}
+
+EMULATOR_API Result cuDeviceGetName(char* name, int length, Device) {
+  std::snprintf(name, static_cast<size_t>(length), "%s", facts::name);
+  return success;
+}
+
+EMULATOR_API Result cuDeviceTotalMem_v2(size_t* bytes, Device) {
+  *bytes = facts::memory_bytes();
+  return success;
+}
+
+// NVIDIA's compiler asks for tables of functions that are nobody else's, and takes it that there are none.
+EMULATOR_API Result cuGetExportTable(const void** table, const void*) {
+  *table = nullptr;
+  return not_found;
+}
+
+EMULATOR_API Result cuDeviceGetAttribute(int* value, int attribute, Device) {
+  static const std::map<int, int> values = {
+      {1, facts::threads_per_block},              // of a block, at most
+      {8, facts::shared_bytes_without_asking},    // of a block
+      {10, 32},                                   // threads of a warp
+      {multiprocessors, facts::multiprocessors},  //
+      {l2_bytes, facts::l2_bytes},
+      {kilohertz, facts::kilohertz},
+      {memory_kilohertz, facts::memory_kilohertz},
+      {memory_bus_bits, facts::memory_bus_bits},
+      {39, 2048},  // threads of a multiprocessor
+      {capability_major, facts::capability() / 10},
+      {capability_minor, facts::capability() % 10},
+      {81, static_cast<int>(facts::shared_bytes_per_block()) + 1024},  // of a multiprocessor
+      {95, 1},                                                         // cooperative launches
+      {shared_bytes_per_block, static_cast<int>(facts::shared_bytes_per_block())}};
+  const auto found = values.find(attribute);
+  if (found == values.end()) return invalid_value;
+  *value = found->second;
+  return success;
+}
+
+EMULATOR_API Result cuDevicePrimaryCtxRetain(Handle* context, Device) {
+  *context = &context_value;
+  return initialized ? Result{success} : Result{not_initialized};
+}
+
+EMULATOR_API Result cuDevicePrimaryCtxRelease_v2(Device) {
+  return success;
+}
+
+EMULATOR_API Result cuCtxPushCurrent_v2(Handle context) {
+  if (context != &context_value) return invalid_context;
+  ++contexts_pushed;
+  return success;
+}
+
+EMULATOR_API Result cuCtxPopCurrent_v2(Handle* context) {
+  if (contexts_pushed == 0) return invalid_context;
+  --contexts_pushed;
+  *context = &context_value;
+  return success;
+}
+
+// ---- streams and events
+
+EMULATOR_API Result cuStreamCreate(Handle* stream, unsigned) {
+  if (contexts_pushed == 0) return invalid_context;
+  *stream = make_stream();
+  return success;
+}
+
+EMULATOR_API Result cuStreamDestroy_v2(Handle handle) {
+  const std::lock_guard lock(device_mutex());
+  Stream* stream = find_stream(handle);
+  if (stream == nullptr || handle == nullptr) return invalid_handle;
+  destroy_stream(stream);
+  return success;
+}
+
+EMULATOR_API Result cuStreamSynchronize(Handle handle) {
+  const std::lock_guard lock(device_mutex());
+  Stream* stream = find_stream(handle);
+  if (contexts_pushed == 0) return invalid_context;
+  if (stream == nullptr) return invalid_handle;
+  if (stream->captured) return forbidden_in_capture(stream);
+  finish(*stream);
+  return problem_of(*stream);
+}
+
+EMULATOR_API Result cuStreamQuery(Handle stream) {
+  return cuStreamSynchronize(stream);
+}
+
+EMULATOR_API Result cuCtxSynchronize() {
+  if (captures > 0) return capture_unsupported;
+  finish_all();
+  return success;
+}
+
+EMULATOR_API Result cuEventCreate(Handle* event, unsigned) {
+  *event = new Event;
+  return success;
+}
+
+EMULATOR_API Result cuEventDestroy_v2(Handle event) {
+  finish_all();
+  delete static_cast<Event*>(event);
+  return success;
+}
+
+EMULATOR_API Result cuEventRecord(Handle event, Handle handle) {
+  return on(handle, [&](Stream& stream) {
+    auto* recorded = static_cast<Event*>(event);
+    recorded->captured = stream.captured;
+    if (stream.captured) return Result{success};
+    recorded->stream = &stream;
+    stream.add([recorded] {
+      recorded->time = Clock::now();
+      return std::string();
+    });
+    return Result{success};
+  });
+}
+
+EMULATOR_API Result cuEventRecordWithFlags(Handle event, Handle handle, unsigned flags) {
+  if (flags == 0) return cuEventRecord(event, handle);
+  return on(handle, [&](Stream& stream) {
+    if (flags != event_of_recording || !stream.captured) return Result{invalid_value};
+    stream.add([recorded = static_cast<Event*>(event)] {
+      recorded->time = Clock::now();
+      return std::string();
+    });
+    return Result{success};
+  });
+}
+
+// A stream that is no longer there has done its work.
+EMULATOR_API Result cuEventSynchronize(Handle event) {
+  Stream* stream = static_cast<Event*>(event)->stream;
+  return stream == nullptr || find_stream(stream) == nullptr ? Result{success} : cuStreamSynchronize(stream);
+}
+
+EMULATOR_API Result cuEventQuery(Handle event) {
+  return cuEventSynchronize(event);
+}
+
+EMULATOR_API Result cuEventElapsedTime(float* milliseconds, Handle from, Handle to) {
+  for (const Handle event : {from, to})  // that never happened
+    if (static_cast<Event*>(event)->time == Clock::time_point()) return invalid_handle;
+  *milliseconds =
+      std::chrono::duration<float, std::milli>(static_cast<Event*>(to)->time - static_cast<Event*>(from)->time).count();
+  return success;
+}
+
+// What the event stands for is done at once: later than the stream may, and earlier than it must.
+EMULATOR_API Result cuStreamWaitEvent(Handle stream, Handle event, unsigned) {
+  const auto& captured = static_cast<Event*>(event)->captured;
+  if (Stream* waits = find_stream(stream); waits != nullptr && waits->captured != captured) {
+    waits->is_invalid = true;
+    return capture_isolation;
+  }
+  if (captured) return success;
+  Stream* other = static_cast<Event*>(event)->stream;
+  if (other == nullptr || other == find_stream(stream) || find_stream(other) == nullptr) return success;
+  return cuStreamSynchronize(other);
+}
+
+// ---- memory
+
+EMULATOR_API Result cuMemGetInfo_v2(size_t* free, size_t* total) {
+  *free = free_bytes();
+  *total = facts::memory_bytes();
+  return success;
+}
+
+EMULATOR_API Result cuMemAlloc_v2(Pointer* memory, size_t bytes) {
+  if (contexts_pushed == 0) return invalid_context;
+  if (bytes == 0) return invalid_value;
+  if (captures > 0) return capture_unsupported;
+  *memory = allocate(bytes);
+  return *memory != 0 ? Result{success} : Result{error_out_of_memory};
+}
+
+EMULATOR_API Result cuMemFree_v2(Pointer memory) {
+  if (captures > 0) return capture_unsupported;
+  finish_all();
+  return memory == 0 || release(memory) ? Result{success} : Result{invalid_value};
+}
+
+EMULATOR_API Result cuMemAllocAsync(Pointer* memory, size_t bytes, Handle) {
+  return cuMemAlloc_v2(memory, bytes);
+}
+
+EMULATOR_API Result cuMemFreeAsync(Pointer memory, Handle) {
+  return cuMemFree_v2(memory);
+}
+
+EMULATOR_API Result cuPointerGetAttributes(unsigned count, int* attributes, void** values, Pointer memory) {
+  const std::lock_guard lock(device_mutex());
+  if (contexts_pushed == 0) return invalid_context;
+  const bool on_device = is_device_memory(memory, 1);
+  for (unsigned i = 0; i < count; ++i) {
+    if (attributes[i] == memory_type) {
+      *static_cast<unsigned*>(values[i]) = on_device ? unsigned{of_device} : is_pinned(memory) ? unsigned{of_host} : 0;
+    } else if (attributes[i] == is_managed) {
+      *static_cast<bool*>(values[i]) = false;
+    } else if (attributes[i] == device_ordinal) {
+      *static_cast<int*>(values[i]) = on_device || is_pinned(memory) ? 0 : -2;
+    } else {
+      return invalid_value;
+    }
+  }
+  return success;
+}
+
+EMULATOR_API Result cuMemAllocHost_v2(void** memory, size_t bytes) {
+  const std::lock_guard lock(device_mutex());
+  if (contexts_pushed == 0) return invalid_context;
+  *memory = std::malloc(bytes);
+  if (*memory == nullptr) return error_out_of_memory;
+  pinned()[reinterpret_cast<uintptr_t>(*memory)] = bytes;
+  return success;
+}
+
+EMULATOR_API Result cuMemFreeHost(void* memory) {
+  const std::lock_guard lock(device_mutex());
+  finish_all();
+  if (pinned().erase(reinterpret_cast<uintptr_t>(memory)) == 0) return invalid_value;
+  std::free(memory);
+  return success;
+}
+
+EMULATOR_API Result cuMemcpyHtoDAsync_v2(Pointer to, const void* from, size_t bytes, Handle handle) {
+  return on(handle, [&](Stream& stream) {
+    if (!is_device_memory(to, bytes) || is_device_memory(reinterpret_cast<uintptr_t>(from), 1))
+      return Result{invalid_value};
+    if (stream.captured) {  // a graph reads it whenever it runs
+      stream.add([=] {
+        std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+        return std::string();
+      });
+      return Result{success};
+    }
+    const auto* begin = static_cast<const std::byte*>(from);
+    stream.add([to, kept = std::vector<std::byte>(begin, begin + bytes)] {
+      if (!is_device_memory(to, kept.size())) return std::string("a copy to memory that was freed");
+      std::memcpy(reinterpret_cast<void*>(to), kept.data(), kept.size());
+      return std::string();
+    });
+    return Result{success};
+  });
+}
+
+EMULATOR_API Result cuMemcpyDtoHAsync_v2(void* to, Pointer from, size_t bytes, Handle handle) {
+  return on(handle, [&](Stream& stream) {
+    if (!is_device_memory(from, bytes) || is_device_memory(reinterpret_cast<uintptr_t>(to), 1))
+      return Result{invalid_value};
+    stream.add([=] {
+      if (!is_device_memory(from, bytes)) return std::string("a copy from memory that was freed");
+      std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
+      return std::string();
+    });
+    return Result{success};
+  });
+}
+
+EMULATOR_API Result cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, size_t bytes, Handle handle) {
+  return on(handle, [&](Stream& stream) {
+    if (!is_device_memory(from, bytes) || !is_device_memory(to, bytes)) return Result{invalid_value};
+    stream.add([=] {
+      if (!is_device_memory(from, bytes) || !is_device_memory(to, bytes))
+        return std::string("a copy of memory that was freed");
+      std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+      return std::string();
+    });
+    return Result{success};
+  });
+}
+
+EMULATOR_API Result cuMemsetD8Async(Pointer to, unsigned char value, size_t count, Handle handle) {
+  return on(handle, [&](Stream& stream) {
+    if (!is_device_memory(to, count)) return Result{invalid_value};
+    stream.add([=] {
+      if (!is_device_memory(to, count)) return std::string("filling memory that was freed");
+      std::memset(reinterpret_cast<void*>(to), value, count);
+      return std::string();
+    });
+    return Result{success};
+  });
+}
+
+EMULATOR_API Result cuMemsetD32Async(Pointer to, unsigned value, size_t count, Handle handle) {
+  return on(handle, [&](Stream& stream) {
+    if (!is_device_memory(to, 4 * count) || to % 4 != 0) return Result{invalid_value};
+    stream.add([=] {
+      if (!is_device_memory(to, 4 * count)) return std::string("filling memory that was freed");
+      std::fill_n(reinterpret_cast<unsigned*>(to), count, value);
+      return std::string();
+    });
+    return Result{success};
+  });
+}
+
+// ---- kernels
+
+EMULATOR_API Result cuModuleLoadData(Handle* handle, const void* image) {
+  const std::lock_guard lock(device_mutex());
+  if (contexts_pushed == 0) return invalid_context;
+  const auto module = Module::load(image);
+  if (module == nullptr) return invalid_image;
+  if (module->capability() >= 0 && module->capability() != facts::capability()) return no_binary;
+  *handle = *modules().insert(new Loaded{module, {}}).first;
+  return success;
+}
+
+EMULATOR_API Result cuModuleUnload(Handle handle) {
+  const std::lock_guard lock(device_mutex());
+  auto* loaded = static_cast<Loaded*>(handle);
+  if (modules().erase(loaded) == 0) return invalid_handle;
+  finish_all();
+  delete loaded;
+  return success;
+}
+
+EMULATOR_API Result cuModuleGetFunction(Handle* handle, Handle module, const char* name) {
+  const std::lock_guard lock(device_mutex());
+  auto* loaded = static_cast<Loaded*>(module);
+  if (!modules().contains(loaded)) return invalid_handle;
+  const Kernel* kernel = loaded->module->kernel(name);
+  if (kernel == nullptr) return not_found;
+  Function& function = loaded->functions[name];
+  function.module = loaded->module;
+  function.name = name;
+  function.kernel = kernel;
+  *handle = &function;
+  return success;
+}
+
+EMULATOR_API Result cuFuncSetAttribute(Handle handle, int attribute, int value) {
+  if (attribute == large_clusters)
+    static_cast<Function*>(handle)->most_cluster_blocks =
+        value == 0 ? Cluster::most_portable_blocks : Cluster::most_blocks;
+  if (attribute != most_dynamic_shared_bytes) return success;
+  if (value < 0 || static_cast<size_t>(value) > facts::shared_bytes_per_block()) return invalid_value;
+  static_cast<Function*>(handle)->most_dynamic_shared_bytes = static_cast<unsigned>(value);
+  return success;
+}
+
+EMULATOR_API Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Handle, int, size_t) {
+  *blocks = 1;
+  return success;
+}
+
+EMULATOR_API Result cuOccupancyMaxActiveClusters(int* clusters, Handle, const LaunchConfig*) {
+  *clusters = 1;
+  return success;
+}
+
+namespace {
+
+std::shared_ptr<KernelCall> make_call(const Function& function, Index blocks, Index threads, unsigned shared_bytes,
+                                      void** arguments, bool together, unsigned cluster_blocks, bool may_start) {
+  const auto call = std::make_shared<KernelCall>();
+  for (unsigned p = 0; p < function.kernel->parameter_count; ++p) {
+    const size_t bytes = function.kernel->parameters[p].bytes;
+    call->values.emplace_back((bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
+    std::memcpy(call->values.back().data(), arguments[p], bytes);
+    call->pointers.push_back(call->values.back().data());
+  }
+  call->launch = {const_cast<Function*>(&function),
+                  blocks.x,
+                  blocks.y,
+                  blocks.z,
+                  threads.x,
+                  threads.y,
+                  threads.z,
+                  shared_bytes,
+                  call->pointers.data()};
+  call->with = [=, &function](void** others) {
+    return make_call(function, blocks, threads, shared_bytes, others, together, cluster_blocks, may_start);
+  };
+  // Not the call itself, which has this.
+  call->work = [=, values = call->values, module = function.module, name = function.name, kernel = function.kernel] {
+    std::vector<void*> pointers;
+    for (const auto& value : values) pointers.push_back(const_cast<std::max_align_t*>(value.data()));
+    for (unsigned p = 0; p < kernel->parameter_count; ++p) {
+      if (!kernel->parameters[p].is_pointer) continue;
+      uintptr_t address = 0;
+      std::memcpy(&address, pointers[p], sizeof address);
+      // An operand without elements may lie in the program itself, and where one begins may lie before it.
+      Dl_info program;
+      if (address != 0 && !may_be_device_memory(address) && !is_pinned(address) &&
+          dladdr(reinterpret_cast<const void*>(address), &program) == 0)
+        return "parameter " + std::to_string(p) + " of kernel '" + name + "' points to no device memory";
+    }
+    Launch launch;
+    launch.name = name;
+    launch.kernel = kernel;
+    launch.enter = module->enter();
+    launch.blocks = blocks;
+    launch.threads = threads;
+    launch.shared_bytes = shared_bytes;
+    launch.cluster_blocks = cluster_blocks;
+    launch.may_start = may_start;
+    launch.arguments = pointers.data();
+    static bool is_odd = false;
+    launch.is_odd = is_odd = !is_odd;
+    run_grid(launch, together);
+    if (launch.failed()) return launch.problem();
+    const std::string damaged = damage();
+    return damaged.empty() ? damaged : "kernel '" + name + "' writes to " + damaged;
+  };
+  return call;
+}
+
+Result launch_kernel(const Function& function, Index blocks, Index threads, unsigned shared_bytes, Handle handle,
+                     void** arguments, bool together, unsigned cluster_blocks = 1, bool may_start = false) {
+  const auto count = [](Index i) { return uint64_t{i.x} * i.y * i.z; };
+  if (count(blocks) == 0 || count(threads) == 0 || blocks.x > 0x7fffffff || blocks.y > 65535 || blocks.z > 65535 ||
+      threads.z > 64 || count(threads) > facts::threads_per_block || shared_bytes > function.most_dynamic_shared_bytes)
+    return invalid_value;
+  if (function.kernel->run == nullptr) return no_binary;  // machine code of a real GPU
+  if (function.kernel->most_threads != 0 && count(threads) > function.kernel->most_threads) return too_many_resources;
+  if (cluster_blocks == 0 || cluster_blocks > function.most_cluster_blocks || blocks.y % cluster_blocks != 0)
+    return invalid_cluster_size;
+  if (together && count(blocks) > facts::multiprocessors) return too_many_resources;
+  return on(handle, [&](Stream& stream) {
+    const auto call =
+        make_call(function, blocks, threads, shared_bytes, arguments, together, cluster_blocks, may_start);
+    stream.add(call->work, call);
+    return Result{success};
+  });
+}
+
+}  // namespace
+
+// Kernels may always start as late as they like; that those that need not have waited is checked.
+EMULATOR_API Result cuLaunchKernelEx(const LaunchConfig* config, Handle function, void** arguments, void** extra) {
+  if (extra != nullptr || function == nullptr) return invalid_value;
+  unsigned cluster_blocks = 1;
+  bool may_start = false;
+  for (unsigned i = 0; i < config->attribute_count; ++i) {
+    const LaunchAttribute& attribute = config->attributes[i];
+    if (attribute.kind == LaunchAttribute::cluster && facts::capability() >= 90 && attribute.cluster_size[0] == 1 &&
+        attribute.cluster_size[2] == 1) {
+      cluster_blocks = attribute.cluster_size[1];
+    } else if (attribute.kind == LaunchAttribute::programmatic_serialization) {
+      may_start = attribute.is_allowed != 0;
+    } else {
+      return invalid_value;
+    }
+  }
+  return launch_kernel(*static_cast<Function*>(function), {config->grid_x, config->grid_y, config->grid_z},
+                       {config->block_x, config->block_y, config->block_z}, config->shared_bytes, config->stream,
+                       arguments, false, cluster_blocks, may_start);
+}
+
+EMULATOR_API Result cuLaunchCooperativeKernel(Handle function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                              unsigned block_x, unsigned block_y, unsigned block_z,
+                                              unsigned shared_bytes, Handle stream, void** arguments) {
+  return launch_kernel(*static_cast<Function*>(function), {grid_x, grid_y, grid_z}, {block_x, block_y, block_z},
+                       shared_bytes, stream, arguments, true);
+}
+
+// ---- graphs
+
+EMULATOR_API Result cuStreamBeginCapture_v2(Handle handle, int) {
+  return on(handle, [&](Stream& stream) {
+    if (handle == nullptr || stream.captured) return Result{capture_unsupported};
+    stream.captured = std::make_shared<Nodes>();
+    stream.latest = nullptr;
+    stream.is_invalid = false;
+    ++captures;
+    return Result{success};
+  });
+}
+
+EMULATOR_API Result cuStreamEndCapture(Handle handle, Handle* graph) {
+  return on(handle, [&](Stream& stream) {
+    *graph = nullptr;
+    if (!stream.captured) return Result{capture_unsupported};
+    const auto captured = std::move(stream.captured);
+    stream.captured = nullptr;
+    --captures;
+    if (stream.is_invalid) return Result{capture_invalidated};
+    *graph = new Graph{captured, captured.get()};
+    return Result{success};
+  });
+}
+
+EMULATOR_API Result cuStreamIsCapturing(Handle handle, int* status) {
+  return on(handle, [&](Stream& stream) {
+    *status = stream.captured ? 1 : 0;
+    return Result{success};
+  });
+}
+
+// The graph is the one that is being made; it can be asked for its nodes until the next call.
+EMULATOR_API Result cuStreamGetCaptureInfo_v3(Handle handle, int* status, uint64_t* id, Handle* graph,
+                                              const Handle** dependencies, const void** edges, size_t* count) {
+  return on(handle, [&](Stream& stream) {
+    *status = stream.captured ? 1 : 0;
+    if (!stream.captured) return Result{success};
+    being_made.nodes = stream.captured.get();
+    if (id) *id = reinterpret_cast<uintptr_t>(stream.captured.get());
+    if (graph) *graph = &being_made;
+    if (dependencies) *dependencies = &stream.latest;
+    if (edges) *edges = &stream.latest;  // data of an edge, as long as a pointer
+    if (count) *count = stream.latest ? 1 : 0;
+    return Result{success};
+  });
+}
+
+EMULATOR_API Result cuGraphGetNodes(Handle graph, Handle* nodes, size_t* count) {
+  const Nodes& all = *static_cast<Graph*>(graph)->nodes;
+  if (nodes)
+    for (size_t i = 0; i < std::min(*count, all.size()); ++i) nodes[i] = all[i].get();
+  *count = all.size();
+  return success;
+}
+
+EMULATOR_API Result cuGraphNodeGetType(Handle node, int* type) {
+  constexpr int event_record = 7;
+  *type = static_cast<Node*>(node)->kernel ? node_of_kernel : event_record;
+  return success;
+}
+
+EMULATOR_API Result cuGraphKernelNodeGetParams_v2(Handle node, KernelNode* parameters) {
+  if (!static_cast<Node*>(node)->kernel) return invalid_value;
+  *parameters = static_cast<Node*>(node)->kernel->launch;
+  return success;
+}
+
+EMULATOR_API Result cuGraphExecKernelNodeSetParams_v2(Handle executable, Handle node, const KernelNode* parameters) {
+  auto& [nodes, work] = *static_cast<Executable*>(executable);
+  const auto found = std::find(nodes.begin(), nodes.end(), node);
+  if (found == nodes.end() || !(*found)->kernel || (*found)->kernel->launch.function != parameters->function)
+    return invalid_value;
+  ++updates;
+  work[static_cast<size_t>(found - nodes.begin())] = (*found)->kernel->with(parameters->arguments)->work;
+  return success;
+}
+
+// How often kernels of graphs were given other arguments: for tests.
+EMULATOR_API unsigned emulatedUpdates() {
+  return updates;
+}
+
+EMULATOR_API Result cuGraphInstantiateWithFlags(Handle* executable, Handle graph, unsigned long long) {
+  if (graph == nullptr) return invalid_value;
+  auto* made = new Executable;
+  for (const auto& node : *static_cast<Graph*>(graph)->nodes) {
+    made->nodes.push_back(node.get());
+    made->work.push_back(node->work);
+  }
+  *executable = made;
+  return success;
+}
+
+EMULATOR_API Result cuGraphLaunch(Handle executable, Handle handle) {
+  return on(handle, [&](Stream& stream) {
+    for (const Work& work : static_cast<Executable*>(executable)->work) stream.add(work);
+    return Result{success};
+  });
+}
+
+EMULATOR_API Result cuGraphExecDestroy(Handle executable) {
+  delete static_cast<Executable*>(executable);
+  return success;
+}
+
+EMULATOR_API Result cuGraphDestroy(Handle graph) {
+  delete static_cast<Graph*>(graph);
+  return success;
+}
+
+// What the product looks up and this file lacks, or has with other parameters, is an error here.
+#define EMULATOR_CHECK(name, parameters) static_assert(std::is_same_v<decltype(&name), Result(*) parameters>);
+CAMSHAFT_CUDA_DRIVER(EMULATOR_CHECK)
+CAMSHAFT_CUDA_NEWER_DRIVER(EMULATOR_CHECK)
+
+namespace emulator {
+
+bool enqueue(void* stream, std::function<std::string()> work) {
+  return on(stream, [&](Stream& found) {
+           found.add(std::move(work));
+           return Result{success};
+         }) == success;
+}
+
+bool is_on_device(const void* address, size_t bytes) {
+  const std::lock_guard lock(device_mutex());
+  return is_device_memory(reinterpret_cast<uintptr_t>(address), bytes);
+}
+
+}  // namespace emulator

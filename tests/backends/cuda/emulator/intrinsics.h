@@ -1,0 +1,414 @@
+// What src/backends/cuda/device/intrinsics.cuh declares, in the host's words. Whoever adds a function there adds it
+// here.
+
+#define CAMSHAFT_INTRINSICS
+
+#define DYNAMIC_SHARED(name) unsigned char* const name = camshaft_block->shared
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef float f32;
+
+// ---- elements
+
+inline f32 f16_to_f32(u16 bits) {
+  // Its exponent is 112 less than that of f32, so that 2^112 puts it right, for denormals too.
+  f32 value = __uint_as_float((bits & 0x7fffu) << 13) * 0x1p112f;
+  if ((bits & 0x7c00) == 0x7c00) value = __uint_as_float(0x7f800000u | (bits & 0x3ffu) << 13);
+  return __uint_as_float(__float_as_uint(value) | (bits & 0x8000u) << 16);
+}
+inline u16 f32_to_f16(f32 x) {
+  const u32 bits = __float_as_uint(x), sign = bits >> 16 & 0x8000;
+  const u32 size = bits & 0x7fffffff;
+  if (size > 0x7f800000) return 0x7fff;               // as the device makes NaN
+  if (size >= 0x477ff000) return u16(sign | 0x7c00);  // 65520 and more
+  if (size < 0x38800000)  // below the least normal number: the sum rounds where the last bit of a denormal is
+    return u16(sign | (__float_as_uint(__uint_as_float(size) + 0.5f) - 0x3f000000u));
+  return u16(sign | ((size + 0xfff + (size >> 13 & 1)) >> 13) - (112u << 10));
+}
+inline u32 f32_to_f16_pair(f32 low, f32 high) {
+  return u32(f32_to_f16(low)) | u32(f32_to_f16(high)) << 16;
+}
+namespace emulator {
+inline u32 f32_to_bf16(f32 x) {
+  const u32 bits = __float_as_uint(x);
+  return (bits & 0x7fffffff) > 0x7f800000 ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+}  // namespace emulator
+inline u32 f32_to_bf16_pair(f32 low, f32 high) {
+  return emulator::f32_to_bf16(low) | emulator::f32_to_bf16(high) << 16;
+}
+
+template <int bytes>
+struct alignas(bytes) Block {
+  u8 byte[bytes];
+};
+namespace emulator {
+inline void need_alignment(const void* pointer, size_t bytes, const char* what) {
+  if ((size_t)pointer % bytes != 0) camshaft_block->fail(what);
+}
+}  // namespace emulator
+template <int bytes>
+struct Words {
+  static constexpr int words = bytes / 4;
+  typedef u32 Word;
+  static void get(const void* from, u32 (&to)[words]) {
+    emulator::need_alignment(from, bytes < 16 ? bytes : 16, "Words::get() from an address that is not aligned");
+    __builtin_memcpy(to, from, bytes);
+  }
+  static void put(void* to, const u32 (&from)[words]) {
+    emulator::need_alignment(to, bytes < 16 ? bytes : 16, "Words::put() to an address that is not aligned");
+    __builtin_memcpy(to, from, bytes);
+  }
+};
+
+template <class T, int count>
+inline void load(const T* from, T (&to)[count]) {
+  emulator::need_alignment(from, sizeof to < 16 ? sizeof to : 16,
+                           "load() from an address that is not aligned to all of the elements");
+  __builtin_memcpy(to, from, sizeof to);
+}
+template <class T, int count>
+inline void store(T* to, const T (&from)[count]) {
+  emulator::need_alignment(to, sizeof from < 16 ? sizeof from : 16,
+                           "store() to an address that is not aligned to all of the elements");
+  __builtin_memcpy(to, from, sizeof from);
+}
+
+// ---- approximations
+
+namespace emulator {
+inline f32 flush(f32 x) {
+  return __builtin_fabsf(x) < 0x1p-126f ? copysignf(0.0f, x) : x;
+}
+}  // namespace emulator
+inline f32 exp2_approximate(f32 x) {
+  return emulator::flush(exp2f(emulator::flush(x)));
+}
+inline f32 reciprocal_approximate(f32 x) {
+  return emulator::flush(1 / emulator::flush(x));
+}
+
+// ---- matrices
+
+namespace emulator {
+inline f32 bf16_to_f32(u16 bits) {
+  return __uint_as_float(u32(bits) << 16);
+}
+// The tensor core drops the bits that TF32 has not.
+inline f32 tf32_to_f32(u32 bits) {
+  return __uint_as_float(bits & 0xffffe000u);
+}
+
+struct MatrixOperands {
+  f32 d[4];
+  u32 a[4], b[2];
+};
+
+// The fragments of all lanes as matrices, multiplied, and each lane's part of the result in the place of what it gave.
+// Lane 4 g + t has the rows g and g + 8 of a and d and the column g of b: for k = 16, elements 2 t and 2 t + 1 of the
+// lower and of the upper half of k in a register each; for k = 8, elements t and t + 4.
+template <int k, class Element>
+inline void multiply(Lane (&lanes)[32], const Element& element) {
+  constexpr int elements = k / 8;  // of a register
+  f32 a[16][k], b[8][k];
+  for (int i = 0; i < 32; ++i) {
+    const MatrixOperands own = take<MatrixOperands>(lanes[i]);
+    const int g = i / 4, t = i % 4;
+    for (int half = 0; half < 2; ++half)
+      for (int e = 0; e < elements; ++e) {
+        const int at = half * (k / 2) + t * elements + e;
+        a[g][at] = element(own.a[2 * half], e);
+        a[g + 8][at] = element(own.a[2 * half + 1], e);
+        b[g][at] = element(own.b[half], e);
+      }
+  }
+  for (int i = 0; i < 32; ++i) {
+    MatrixOperands own = take<MatrixOperands>(lanes[i]);
+    for (int j = 0; j < 4; ++j) {
+      const int row = i / 4 + 8 * (j / 2), column = i % 4 * 2 + j % 2;
+      double sum = own.d[j];
+      for (int at = 0; at < k; ++at) sum += double(a[row][at]) * double(b[column][at]);
+      own.d[j] = f32(sum);
+    }
+    __builtin_memcpy(lanes[i].given, own.d, sizeof own.d);
+  }
+}
+inline void multiply_f16(Lane (&lanes)[32]) {
+  multiply<16>(lanes, [](u32 bits, int e) { return f16_to_f32(u16(bits >> (16 * e))); });
+}
+inline void multiply_bf16(Lane (&lanes)[32]) {
+  multiply<16>(lanes, [](u32 bits, int e) { return bf16_to_f32(u16(bits >> (16 * e))); });
+}
+inline void multiply_tf32(Lane (&lanes)[32]) {
+  multiply<8>(lanes, [](u32 bits, int) { return tf32_to_f32(bits); });
+}
+inline void mma(const char* name, Combine combine, f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+  const MatrixOperands own = {{d[0], d[1], d[2], d[3]}, {a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
+  const Lane* lanes = camshaft_block->exchange(name, 0xffffffff, &own, sizeof own, combine);
+  __builtin_memcpy(d, lanes[camshaft_block->lane].given, sizeof d);
+}
+}  // namespace emulator
+inline void mma_f16(f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+  emulator::mma("mma_f16", emulator::multiply_f16, d, a, b);
+}
+#if __CUDA_ARCH__ >= 800
+inline void mma_bf16(f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+  emulator::mma("mma_bf16", emulator::multiply_bf16, d, a, b);
+}
+inline u32 round_to_tf32(u32 bits) {
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fffffffu;
+  return (bits + 0x1000u) & 0xffffe000u;
+}
+inline void mma_tf32(f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+  emulator::mma("mma_tf32", emulator::multiply_tf32, d, a, b);
+}
+#endif
+
+namespace emulator {
+// Lane i brings 16 bytes: row i % 8 of matrix i / 8.
+inline void load_matrices(u32 (&r)[4], const void* row, bool transposed) {
+  const auto* shared = static_cast<const u8*>(row);
+  need_alignment(shared, 16, "load_matrix_x4 of a row that is not aligned to 16 bytes");
+  ::Block<16> own;
+  __builtin_memcpy(&own, shared, sizeof own);
+  const Lane* lanes = give(transposed ? "load_matrix_x4_transposed" : "load_matrix_x4", 0xffffffff, own);
+  const int lane = int(camshaft_block->lane);
+  for (int matrix = 0; matrix < 4; ++matrix) {
+    u16 pair[2];
+    for (int e = 0; e < 2; ++e) {
+      int i = lane / 4, j = lane % 4 * 2 + e;
+      if (transposed) {
+        const int other = i;
+        i = j;
+        j = other;
+      }
+      __builtin_memcpy(&pair[e], lanes[8 * matrix + i].given + 2 * j, 2);
+    }
+    r[matrix] = pair[0] | u32(pair[1]) << 16;
+  }
+}
+}  // namespace emulator
+// Addresses count from the start of the block's dynamic shared memory, which is all that they are taken of.
+inline u32 shared_address(const void* shared) {
+  return u32(static_cast<const u8*>(shared) - camshaft_block->shared);
+}
+inline void load_matrix_x4(u32 (&r)[4], const void* shared) {
+  emulator::load_matrices(r, shared, false);
+}
+inline void load_matrix_x4_transposed(u32 (&r)[4], const void* shared) {
+  emulator::load_matrices(r, shared, true);
+}
+inline void load_matrix_x4(u32 (&r)[4], u32 address) {
+  load_matrix_x4(r, camshaft_block->shared + address);
+}
+inline void load_matrix_x4_transposed(u32 (&r)[4], u32 address) {
+  load_matrix_x4_transposed(r, camshaft_block->shared + address);
+}
+
+// ---- matrices of a warpgroup: done as late as may be, when they are waited for, so that memory which is overwritten
+// too early is seen to be
+
+#if __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1000
+inline u64 matrix_descriptor(u32 address, u32 panel_bytes = 16) {
+  return 1ull << 62 | u64(1024 / 16) << 32 | u64(panel_bytes / 16) << 16 | address >> 4;
+}
+inline u64 plain_matrix_descriptor(u32 address, u32 next_k, u32 next_rows) {
+  if (next_k / 16 > 0x3fff) camshaft_block->fail("a matrix of wgmma whose k goes back, or too far");
+  return u64(next_rows / 16) << 32 | u64(next_k / 16) << 16 | address >> 4;
+}
+namespace emulator {
+struct Products {
+  static constexpr int most = 64;
+  struct Product {
+    f32* d;
+    u64 a, b;
+    int columns;
+    bool b_by_columns, is_bf16, adds;
+    int group;
+    bool a_is_held;
+    u16 held[2][16];  // of the thread's two rows of d
+  } product[most];
+  int begin, end, group;
+  unsigned long long serial;  // of the block that they belong to
+};
+inline Products& products() {
+  static thread_local Products of_thread[1024];
+  Products& own = of_thread[camshaft_block->thread.x];
+  if (own.serial != camshaft_block->serial) {
+    own.begin = own.end = own.group = 0;
+    own.serial = camshaft_block->serial;
+  }
+  return own;
+}
+/// The element (row, k) of a matrix that a descriptor places: along k, or with k's as rows.
+inline f32 element_of(u64 descriptor, bool k_is_row, int row, int k, bool is_bf16) {
+  const bool is_plain = descriptor >> 62 == 0 && !k_is_row;
+  if (descriptor >> 62 != 1 && !is_plain) camshaft_block->fail("a matrix of wgmma that is not swizzled by 128 bytes");
+  const u32 start = u32(descriptor & 0x3fff) << 4, panel = u32(descriptor >> 16 & 0x3fff) << 4,
+            rows_of_8 = u32(descriptor >> 32 & 0x3fff) << 4;
+  u32 at = is_plain   ? start + u32(row / 8) * rows_of_8 + u32(row % 8) * 16 + u32(k / 8) * panel + u32(k % 8) * 2
+           : k_is_row ? start + u32(row / 64) * panel + u32(k / 8) * rows_of_8 + u32(k % 8) * 128 + u32(row % 64) * 2
+                      : start + u32(row / 8) * rows_of_8 + u32(row % 8) * 128 + u32(k) * 2;
+  if (!is_plain) at ^= (at >> 7 & 7) << 4;
+  u16 bits;
+  __builtin_memcpy(&bits, camshaft_block->shared + at, 2);
+  return is_bf16 ? bf16_to_f32(bits) : f16_to_f32(bits);
+}
+inline void run(const Products::Product& product) {
+  const int lane = int(camshaft_block->lane), warp = int(camshaft_block->thread.x) / 32 % 4;
+  for (int j = 0; j < product.columns / 8; ++j)
+    for (int e = 0; e < 4; ++e) {
+      const int row = 16 * warp + lane / 4 + 8 * (e / 2), column = 8 * j + lane % 4 * 2 + e % 2;
+      double sum = product.adds ? product.d[4 * j + e] : 0;
+      for (int k = 0; k < 16; ++k) {
+        const u16 held = product.held[e / 2][k];
+        const f32 a = !product.a_is_held ? element_of(product.a, false, row, k, product.is_bf16)
+                      : product.is_bf16  ? bf16_to_f32(held)
+                                         : f16_to_f32(held);
+        sum += double(a) * double(element_of(product.b, product.b_by_columns, column, k, product.is_bf16));
+      }
+      product.d[4 * j + e] = f32(sum);
+    }
+}
+inline void wgmma(f32* d, int columns, u64 a, u64 b, bool b_by_columns, bool is_bf16, bool adds) {
+  Products& own = products();
+  if (own.end - own.begin == own.most) camshaft_block->fail("more products under way than the emulator keeps");
+  own.product[own.end++ % own.most] = {d, a, b, columns, b_by_columns, is_bf16, adds, own.group, false, {}};
+}
+inline void wgmma_held(f32* d, int columns, const u32 (&a)[4], u64 b, bool is_bf16, bool adds) {
+  wgmma(d, columns, 0, b, true, is_bf16, adds);
+  Products& own = products();
+  Products::Product& product = own.product[(own.end - 1) % own.most];
+  product.a_is_held = true;
+  ::Block<16> registers;
+  __builtin_memcpy(&registers, a, sizeof a);
+  const Lane* lanes = give("wgmma of registers", 0xffffffff, registers);
+  for (int half = 0; half < 2; ++half)
+    for (int k = 0; k < 16; ++k)
+      __builtin_memcpy(&product.held[half][k],
+                       lanes[camshaft_block->lane / 4 * 4 + k % 8 / 2].given + 4 * (half + k / 8 * 2) + k % 2 * 2, 2);
+}
+}  // namespace emulator
+template <bool B_BY_COLUMNS, int blocks>
+inline void wgmma_f16(f32 (&d)[blocks][4], u64 a, u64 b, bool adds) {
+  emulator::wgmma(&d[0][0], blocks * 8, a, b, B_BY_COLUMNS, false, adds);
+}
+template <bool B_BY_COLUMNS, int blocks>
+inline void wgmma_bf16(f32 (&d)[blocks][4], u64 a, u64 b, bool adds) {
+  emulator::wgmma(&d[0][0], blocks * 8, a, b, B_BY_COLUMNS, true, adds);
+}
+template <int blocks>
+inline void wgmma_held_f16(f32 (&d)[blocks][4], const u32 (&a)[4], u64 b, bool adds) {
+  emulator::wgmma_held(&d[0][0], blocks * 8, a, b, false, adds);
+}
+template <int blocks>
+inline void wgmma_held_bf16(f32 (&d)[blocks][4], const u32 (&a)[4], u64 b, bool adds) {
+  emulator::wgmma_held(&d[0][0], blocks * 8, a, b, true, adds);
+}
+inline void show_to_matrix_units() {}
+inline void wgmma_fence() {}
+inline void wgmma_commit() {
+  ++emulator::products().group;
+}
+template <int groups>
+inline void wgmma_wait() {
+  emulator::Products& own = emulator::products();
+  for (; own.begin != own.end && own.product[own.begin % own.most].group < own.group - groups; ++own.begin)
+    emulator::run(own.product[own.begin % own.most]);
+}
+#endif
+
+// ---- copies beside the computation: done as late as may be, when they are waited for; until then the place that they
+// go to holds what nobody wrote
+
+#if __CUDA_ARCH__ >= 800
+namespace emulator {
+struct Copies {
+  static constexpr int most = 128;
+  struct Copy {
+    u8* to;
+    const void* from;
+    int bytes, group;
+  } copy[most];
+  int begin, end, group;
+  unsigned long long serial;  // of the block that they belong to
+};
+inline Copies& copies() {
+  static thread_local Copies of_thread[1024];
+  const Index at = camshaft_block->thread, size = camshaft_block->threads;
+  Copies& own = of_thread[at.x + size.x * (at.y + size.y * at.z)];
+  if (own.serial != camshaft_block->serial) {
+    own.begin = own.end = own.group = 0;
+    own.serial = camshaft_block->serial;
+  }
+  return own;
+}
+}  // namespace emulator
+#endif
+inline void copy_async_16(void* shared, const void* global, int bytes) {
+  emulator::need_alignment(shared, 16, "copy_async_16 to an address that is not aligned to 16 bytes");
+  if (bytes < 0 || bytes > 16) camshaft_block->fail("copy_async_16 of less than 0 or more than 16 bytes");
+  if (bytes > 0) emulator::need_alignment(global, 16, "copy_async_16 from an address that is not aligned to 16 bytes");
+#if __CUDA_ARCH__ >= 800
+  emulator::Copies& own = emulator::copies();
+  if (own.end - own.begin == own.most) camshaft_block->fail("more copies under way than the emulator keeps");
+  own.copy[own.end++ % own.most] = {static_cast<u8*>(shared), global, bytes, own.group};
+  __builtin_memset(shared, 0xcd, 16);
+#else
+  __builtin_memset(shared, 0, 16);
+  __builtin_memcpy(shared, global, size_t(bytes));
+#endif
+}
+inline void copy_async_16(u32 address, const void* global, int bytes) {
+  copy_async_16(static_cast<void*>(camshaft_block->shared + address), global, bytes);
+}
+template <bool IS_SHARED = false>
+inline void copy_async_16_or_zero(u32 address, const void* global, bool exists) {
+  copy_async_16(address, global, exists ? 16 : 0);
+}
+inline void copy_async_commit() {
+#if __CUDA_ARCH__ >= 800
+  ++emulator::copies().group;
+#endif
+}
+template <int groups>
+inline void copy_async_wait() {
+#if __CUDA_ARCH__ >= 800
+  emulator::Copies& own = emulator::copies();
+  for (; own.begin != own.end && own.copy[own.begin % own.most].group < own.group - groups; ++own.begin) {
+    const emulator::Copies::Copy& copy = own.copy[own.begin % own.most];
+    __builtin_memset(copy.to, 0, 16);
+    if (copy.bytes > 0) __builtin_memcpy(copy.to, copy.from, size_t(copy.bytes));
+  }
+#endif
+}
+
+inline void fetch_to_shared_cache(const void*) {}
+
+// ---- kernels that overlap: none here, but those that may must have waited
+
+inline void wait_for_previous() {
+  camshaft_block->has_waited = true;
+}
+inline void let_next_start() {}
+inline void take_turn() {
+  wait_for_previous();
+}
+template <class T>
+inline void keep(T&) {}
+template <class T>
+inline void keep_all(T&) {}
+
+#if __CUDA_ARCH__ >= 900
+inline void cluster_arrive() {}
+inline void cluster_wait() {
+  camshaft_block->synchronize_cluster();
+}
+inline void store_to_cluster(u32 address, u32 rank, float4 v) {
+  if (rank >= camshaft_block->cluster_blocks) camshaft_block->fail("store_to_cluster of a block that is not there");
+  __builtin_memcpy(camshaft_block->cluster[rank] + address, &v, sizeof v);
+}
+#endif

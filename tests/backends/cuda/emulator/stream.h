@@ -1,0 +1,63 @@
+// Order of work on the emulated device.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/driver/c_api.h"
+
+namespace emulator {
+
+/// Gives what went wrong, or nothing.
+using Work = std::function<std::string()>;
+
+/// What a graph has of a kernel: how it was launched, and the same with other arguments.
+struct KernelCall {
+  camshaft::cuda::api::KernelNode launch;
+  std::vector<std::vector<std::max_align_t>> values;  ///< of its arguments
+  std::vector<void*> pointers;                        ///< to them
+  std::function<std::shared_ptr<KernelCall>(void** arguments)> with;
+  Work work;
+};
+
+/// In a graph: a kernel, or anything else.
+struct Node {
+  Work work;
+  std::shared_ptr<KernelCall> kernel;
+};
+using Nodes = std::vector<std::unique_ptr<Node>>;
+
+/// What stands in a stream. Nothing of a stream is done before somebody waits for it: as late as a device
+/// may do it, so that who forgets to wait sees what was there before.
+struct Stream {
+  std::vector<Work> waiting;
+  std::string problem;              ///< of the first work that failed; nothing is done after it
+  std::shared_ptr<Nodes> captured;  ///< where calls go while it is being captured
+  void* latest = nullptr;           ///< node of that
+  bool is_invalid = false;          ///< the capture: something was called that may not be
+
+  void add(Work work, std::shared_ptr<KernelCall> kernel = nullptr) {
+    if (!captured) return waiting.push_back(std::move(work));
+    captured->push_back(std::make_unique<Node>(Node{std::move(work), std::move(kernel)}));
+    latest = captured->back().get();
+  }
+};
+
+/// Guards everything of the emulated device.
+std::recursive_mutex& device_mutex();
+/// Does what waits in a stream.
+void finish(Stream& stream);
+/// Of all streams.
+void finish_all();
+Stream* make_stream();
+void destroy_stream(Stream* stream);
+/// Null if there is no such stream. A null handle is the default stream.
+Stream* find_stream(void* handle);
+/// What went wrong last.
+std::string& last_problem();
+
+}  // namespace emulator

@@ -1,0 +1,147 @@
+// Softmax and the normalisations on a GPU, against the reference.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "backends/cuda/run_node.h"
+#include "ir/ops/random_tensor.h"
+#include "ir/ops/reduce.h"
+#include "test_random.h"
+
+namespace camshaft::cuda {
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
+
+double tolerance(DType dtype) {
+  return dtype == DType::f16 ? 1e-3 : dtype == DType::bf16 ? 8e-3 : dtype == DType::f64 ? 1e-14 : 2e-6;
+}
+
+Tensor parameter(Random& random, DType dtype, const Dims& dims) {
+  return random.uniform() < 0.25 ? Tensor() : random_tensor(random, dtype, dims);
+}
+
+TEST(CudaSoftmax, RowsOfManyLengths) {
+  SKIP_WITHOUT_GPU();
+  Random random(1);
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64})
+    for (const bool logarithm : {false, true})
+      for (const int64_t length : {1, 3, 8, 33, 128, 197, 1000, 5003, 20000}) {
+        const Tensor in = random_tensor(random, dtype, {3, length});
+        NodeTest test(ops::Softmax{1, logarithm}, {in}, "cuda_softmax", tolerance(dtype));
+        test.check();
+        test.misaligned = true;
+        test.check();
+      }
+}
+
+TEST(CudaSoftmax, AxesBeforeTheLast) {
+  SKIP_WITHOUT_GPU();
+  Random random(2);
+  for (const DType dtype : {DType::f32, DType::f16})
+    for (const bool logarithm : {false, true})
+      for (const Dims& dims : {Dims{2, 21, 50}, Dims{1, 300, 3}, Dims{3, 1, 7}, Dims{5, 64, 2}})
+        for (const int64_t axis : {0, 1})
+          NodeTest(ops::Softmax{axis, logarithm}, {random_tensor(random, dtype, dims)}, "cuda_softmax",
+                   tolerance(dtype))
+              .check();
+}
+
+TEST(CudaSoftmax, NaNAndInfinity) {
+  SKIP_WITHOUT_GPU();
+  Random random(3);
+  for (const int64_t length : {5, 300, 9000})
+    for (const double number : {nan, infinity, -infinity})
+      for (const bool everywhere : {false, true})
+        for (const bool logarithm : {false, true})
+          for (const int64_t axis : {0, 1}) {
+            const Dims dims = axis == 0 ? Dims{length, 2} : Dims{2, length};
+            std::vector<double> values = random_tensor(random, DType::f32, dims).to_doubles();
+            if (everywhere) std::fill(values.begin(), values.end(), number);
+            values[0] = number;
+            NodeTest(ops::Softmax{axis, logarithm}, {tensor_of(DType::f32, dims, values)}, "cuda_softmax", 1e-5)
+                .check();
+          }
+}
+
+TEST(CudaLayerNorm, RowsOfManyLengths) {
+  SKIP_WITHOUT_GPU();
+  Random random(4);
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64})
+    for (const bool rms : {false, true})
+      for (const int64_t length : {1, 7, 64, 100, 768, 4096, 20000}) {
+        const DType other = random.uniform() < 0.3 ? DType::f32 : dtype;
+        const Tensor in = random_tensor(random, dtype, {3, 2, length});
+        NodeTest test(ops::LayerNorm{2, 1e-5, rms},
+                      {in, parameter(random, dtype, {length}), parameter(random, other, {length})}, "cuda_layer_norm",
+                      2 * tolerance(dtype));
+        test.check();
+        test.misaligned = true;
+        test.check();
+      }
+  // Clamped: some of the rows' mean squares are below the least one.
+  for (const DType dtype : {DType::f32, DType::f16, DType::f64})
+    for (const int64_t length : {3, 64, 20000})
+      NodeTest(ops::LayerNorm{1, 0.33, true, true},
+               {random_tensor(random, dtype, {20, length}), parameter(random, dtype, {length})}, "cuda_layer_norm",
+               2 * tolerance(dtype))
+          .check();
+  const Tensor in = random_tensor(random, DType::f32, {3, 4, 5, 2});
+  NodeTest(ops::LayerNorm{1, 1e-5}, {in, random_tensor(random, DType::f32, {4, 5, 2})}, "cuda_layer_norm", 4e-6)
+      .check();
+  NodeTest(ops::LayerNorm{0, 1e-5}, {random_tensor(random, DType::f32, {0, 5})}, "cuda_layer_norm").check();
+}
+
+TEST(CudaLayerNorm, ManyRows) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  struct Rows {
+    DType dtype;
+    int64_t rows, length;
+  };
+  for (const auto& [dtype, rows, length] :
+       {Rows{DType::f16, 3400, 264}, {DType::f32, 3300, 100}, {DType::f16, 3300, 33}})
+    NodeTest(ops::LayerNorm{1, 1e-5},
+             {random_tensor(random, dtype, {rows, length}), parameter(random, dtype, {length}),
+              parameter(random, DType::f32, {length})},
+             "cuda_layer_norm", 2 * tolerance(dtype))
+        .check();
+}
+
+TEST(CudaGroupNorm, BothLayouts) {
+  SKIP_WITHOUT_GPU();
+  Random random(5);
+  for (const DType dtype : {DType::f32, DType::f16})
+    for (const bool last : {false, true})
+      for (const int64_t groups : {2, 8, 16})
+        for (const int64_t channels : {16, 64, 48})
+          for (const Dims& spatial : {Dims{7, 5}, Dims{16, 8}, Dims{1}, Dims{65, 64}}) {
+            Dims dims = spatial;
+            dims.insert(last ? dims.end() : dims.begin(), channels);
+            dims.insert(dims.begin(), 2);
+            NodeTest test(ops::GroupNorm{groups, 1e-5, last},
+                          {random_tensor(random, dtype, dims), parameter(random, dtype, {channels}),
+                           parameter(random, dtype, {channels})},
+                          "cuda_group_norm", 2 * tolerance(dtype));
+            test.misaligned = random.uniform() < 0.2;
+            test.check();
+            test.tactic = "cuda_group_norm_columns";
+            if (last) test.check();
+          }
+}
+
+// As many groups as channels, and numbers far from 0: what is near to their mean does not cancel.
+TEST(CudaGroupNorm, InstancesFarFromZero) {
+  SKIP_WITHOUT_GPU();
+  Random random(6);
+  for (const int64_t channels : {3, 32}) {
+    std::vector<double> values = random_tensor(random, DType::f32, {2, 30, 40, channels}).to_doubles();
+    for (double& v : values) v = 100 + v;
+    const Tensor in = tensor_of(DType::f32, {2, 30, 40, channels}, values);
+    for (const char* tactic : {"cuda_group_norm", "cuda_group_norm_columns"})
+      NodeTest(ops::GroupNorm{channels, 1e-5, true}, {in}, tactic, 5e-5).check();
+  }
+}
+
+}  // namespace
+}  // namespace camshaft::cuda

@@ -1,0 +1,94 @@
+// What a layer's result may differ by: each element by what rounding does to itself.
+#include "builder/layer_error.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace camshaft {
+namespace {
+
+constexpr double tolerance = 1e-4;
+
+Tensor numbers(const std::vector<float>& values) {
+  Tensor made(DType::f32, {static_cast<int64_t>(values.size())});
+  std::copy(values.begin(), values.end(), made.as_mutable<float>());
+  return made;
+}
+
+LayerError::Verdict judge(const std::vector<float>& expected, const std::vector<float>& actual,
+                          const std::vector<std::vector<float>>& moved) {
+  LayerError error(numbers(expected), numbers(actual), tolerance, 0x1p-22);
+  for (const std::vector<float>& m : moved) error.add_moved(numbers(m));
+  return error.judge();
+}
+
+TEST(LayerError, AnElementMayDifferByFourTimesWhatItMoved) {
+  const LayerError::Verdict verdict = judge({1, 0.5F}, {1, 0.503F}, {{1, 0.501F}, {1, 0.4985F}});
+  EXPECT_TRUE(verdict.telling);
+  EXPECT_NEAR(verdict.part, 0.5, 1e-3);
+  EXPECT_NEAR(verdict.error, 0.003, 1e-6);
+  EXPECT_GT(judge({1, 0.5F}, {1, 0.507F}, {{1, 0.501F}, {1, 0.4985F}}).part, 1);
+}
+
+TEST(LayerError, AnElementThatMovesExcusesNoOther) {
+  const LayerError::Verdict verdict = judge({1, 0.5F, 0.3F}, {1, 0.5F, 0.301F}, {{1, 0.51F, 0.3F}});
+  EXPECT_TRUE(verdict.telling);
+  EXPECT_NEAR(verdict.part, 10, 0.1) << "by the tolerance";
+  EXPECT_NEAR(verdict.error, 0.001, 1e-6);
+}
+
+TEST(LayerError, WhatRoundingTipsMayBeOtherElements) {
+  // A step function, of two elements near its step.
+  std::vector<float> expected(64, 1), moved = expected, actual = expected;
+  moved[3] = 0;
+  actual[5] = 0;
+  EXPECT_LT(judge(expected, actual, {moved}).part, 1);
+  EXPECT_GT(judge(expected, actual, {expected}).part, 1);
+  // Four of them for each that moved.
+  for (const size_t i : {6, 7, 8}) actual[i] = 0;
+  EXPECT_LT(judge(expected, actual, {moved}).part, 1);
+  actual[9] = 0;
+  EXPECT_GT(judge(expected, actual, {moved}).part, 1);
+}
+
+TEST(LayerError, NothingIsSaidWhereTooMuchMoves) {
+  EXPECT_FALSE(judge({1, 1, 1, 1}, {0, 0, 0, 0}, {{1, 1, 1, 0}}).telling);
+  LayerError error(numbers({1, 2}), numbers({1}), tolerance, 0x1p-22);
+  error.add_moved(numbers({1, 2}));
+  EXPECT_TRUE(error.judge().telling);
+  EXPECT_GT(error.judge().part, 1) << "another shape";
+  error.add_moved(numbers({1, 2, 3}));
+  EXPECT_FALSE(error.judge().telling) << "of a size that rounding decides";
+}
+
+TEST(LayerError, NumbersThatAreNone) {
+  const float inf = INFINITY, nan = std::nanf("");
+  EXPECT_LT(judge({1, inf, nan}, {1, inf, nan}, {{1, inf, nan}}).part, 1);
+  EXPECT_GT(judge({1, 2, 3}, {1, inf, 3}, {{1, 2, 3}}).part, 1);
+  EXPECT_GT(judge({1, 2, 3}, {1, nan, 3}, {{1, 2, 3}}).part, 1);
+  EXPECT_GT(judge({1, nan, 3}, {1, 2, 3}, {{1, nan, 3}}).part, 1);
+  EXPECT_GT(judge({0, 0}, {0, 1e-3F}, {{0, 0}}).part, 1) << "nothing to be relative to";
+}
+
+TEST(LayerError, NumbersThatMeanNeverMayRound) {
+  EXPECT_LT(judge({-1e9F, 2, 3}, {-1e9F + 64, 2, 3.0002F}, {{-1e9F, 2, 3}}).part, 1);
+  EXPECT_GT(judge({-1e9F, 2, 3}, {-1e9F + 64, 2, 3.001F}, {{-1e9F, 2, 3}}).part, 1);
+}
+
+TEST(LayerError, OfIndicesFourTimesAsManyMayDiffer) {
+  const auto indices = [](std::vector<int64_t> values) {
+    Tensor made(DType::i64, {static_cast<int64_t>(values.size())});
+    std::copy(values.begin(), values.end(), made.as_mutable<int64_t>());
+    return made;
+  };
+  LayerError error(indices({0, 1, 2, 3, 4, 5, 6, 7}), indices({1, 0, 3, 2, 4, 5, 6, 7}), tolerance, 0x1p-22);
+  EXPECT_GT(error.judge().part, 1);
+  error.add_moved(indices({0, 1, 2, 3, 4, 5, 7, 6}));
+  EXPECT_TRUE(error.judge().telling);
+  EXPECT_NEAR(error.judge().part, 0.5, 1e-6);
+}
+
+}  // namespace
+}  // namespace camshaft

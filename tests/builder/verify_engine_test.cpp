@@ -1,0 +1,171 @@
+// What a build accepts of an output where rounding decides its elements, or leaves nothing of them.
+#include "builder/verify_engine.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/temporary_folder.h"
+#include "camshaft/builder.h"
+#include "onnx/importer.h"
+#include "onnx/model_writer.h"
+
+namespace camshaft {
+namespace {
+
+using namespace onnx::testing;  // NOLINT: the writers
+
+constexpr int64_t count = 64;
+
+// The order of scores, which are constants behind an input that does not matter.
+class Ranking {
+ public:
+  explicit Ranking(const std::vector<float>& scores) {
+    const GraphWriter graph = GraphWriter()
+                                  .input("x", DType::f32, {count})
+                                  .output("order", DType::i64, {count})
+                                  .initializer(TensorWriter("zero", {}, std::vector<float>{0}))
+                                  .initializer(TensorWriter("scores", {count}, scores))
+                                  .initializer(TensorWriter("k", {1}, std::vector<int64_t>{count}))
+                                  .node("Mul", {"x", "zero"}, {"nothing"})
+                                  .node("Add", {"nothing", "scores"}, {"sum"})
+                                  .node("TopK", {"sum", "k"}, {"sorted", "order"});
+    std::ofstream(path_, std::ios::binary) << ModelWriter().opset(17).graph(graph).bytes();
+  }
+  ~Ranking() { std::filesystem::remove(path_); }
+
+  Graph graph() const { return onnx::import_model(path_.string(), {}).graph; }
+  Engine engine() const {
+    BuildOptions options;
+    options.verify = false;
+    return Builder(options).build(path_.string());
+  }
+
+ private:
+  const std::filesystem::path path_ =
+      std::filesystem::path(::testing::TempDir()) /
+      (std::string("ranking_") + ::testing::UnitTest::GetInstance()->current_test_info()->name() + ".onnx");
+};
+
+VerifyResult verify(const std::vector<float>& model, const std::vector<float>& engine) {
+  const Graph graph = Ranking(model).graph();
+  ThreadPool pool(1);
+  return verify_engine(graph, Ranking(engine).engine(), {}, pool);
+}
+
+// 1, 1 + step, 1 + 2·step, …
+std::vector<float> rising(float step) {
+  std::vector<float> scores;
+  for (int64_t i = 0; i < count; ++i) scores.push_back(1 + step * static_cast<float>(i));
+  return scores;
+}
+
+TEST(VerifyEngine, EqualOrders) {
+  const VerifyResult result = verify(rising(1), rising(1));
+  EXPECT_TRUE(result.passed);
+  EXPECT_EQ(result.outputs[0].differing, 0);
+  EXPECT_EQ(result.outputs[0].undecided, 0);
+}
+
+TEST(VerifyEngine, OrdersThatRoundingDecidesMayDiffer) {
+  const VerifyResult result = verify(rising(0), rising(0x1p-23F));
+  EXPECT_TRUE(result.passed);
+  EXPECT_EQ(result.outputs[0].differing, 1);
+  EXPECT_GT(result.outputs[0].undecided, 0.25);
+}
+
+TEST(VerifyEngine, OrdersThatRoundingDoesNotDecideMustBeEqual) {
+  const VerifyResult result = verify(rising(1), rising(-0.01F));
+  EXPECT_FALSE(result.passed);
+  EXPECT_EQ(result.outputs[0].differing, 1);
+  EXPECT_EQ(result.outputs[0].undecided, 0);
+  EXPECT_NE(result.layers.culprit.find("layer 'sum'"), std::string::npos) << result.layers.culprit;
+}
+
+TEST(VerifyEngine, AFewUndecidedElementsExcuseAFewOthers) {
+  std::vector<float> scores = rising(1);
+  scores[0] = scores[1] = scores[2];
+  const VerifyResult result = verify(scores, rising(-0.01F));
+  EXPECT_FALSE(result.passed);
+  EXPECT_LE(result.outputs[0].undecided, 3.0 / count);
+}
+
+TEST(VerifyEngine, ScoresOfNothingMayDiffer) {
+  // A classifier that is very sure: e^-95 is below the smallest number of f32 that has all its bits.
+  const TemporaryFolder folder;
+  const std::string path = folder.file("sure.onnx");
+  const GraphWriter graph = GraphWriter()
+                                .input("x", DType::f32, {count})
+                                .output("y", DType::f32, {count})
+                                .initializer(TensorWriter("bias", {}, std::vector<float>{-95}))
+                                .node("Add", {"x", "bias"}, {"logits"})
+                                .node("Sigmoid", {"logits"}, {"y"});
+  std::ofstream(path, std::ios::binary) << ModelWriter().opset(17).graph(graph).bytes();
+  EXPECT_NO_THROW(Builder().build(path));
+}
+
+// Twelve times h = sin(factor · (h · W)), each of which makes a difference eight times as large: what rounding leaves
+// of the output is no better than chance. `wrong_layer` has another factor.
+void write_amplifier(const std::string& path, int wrong_layer, float wrong_factor) {
+  constexpr int layers = 12;
+  std::vector<float> weights(count * count);
+  for (int64_t i = 0; i < count; ++i) {
+    weights[static_cast<size_t>(i * count + i)] = 0.6F;
+    weights[static_cast<size_t>(i * count + (i + 7) % count)] = 0.8F;
+  }
+  GraphWriter graph = GraphWriter()
+                          .input("x", DType::f32, {4, count})
+                          .output("h12", DType::f32, {4, count})
+                          .initializer(TensorWriter("w", {count, count}, weights));
+  for (int i = 1; i <= layers; ++i) {
+    const std::string n = std::to_string(i), before = i == 1 ? "x" : "h" + std::to_string(i - 1);
+    graph = std::move(graph)
+                .initializer(TensorWriter("factor" + n, {}, std::vector<float>{i == wrong_layer ? wrong_factor : 8}))
+                .node("MatMul", {before, "w"}, {"product" + n})
+                .node("Mul", {"product" + n, "factor" + n}, {"angle" + n})
+                .node("Sin", {"angle" + n}, {"h" + n});
+  }
+  std::ofstream(path, std::ios::binary) << ModelWriter().opset(17).graph(graph).bytes();
+}
+
+VerifyResult verify_amplifier(int wrong_layer, float wrong_factor) {
+  const TemporaryFolder folder;
+  const std::string right = folder.file("right.onnx"), wrong = folder.file("wrong.onnx");
+  write_amplifier(right, 0, 0);
+  write_amplifier(wrong, wrong_layer, wrong_factor);
+  BuildOptions options;
+  options.verify = false;
+  ThreadPool pool(1);
+  return verify_engine(onnx::import_model(right, {}).graph, Builder(options).build(wrong), {}, pool);
+}
+
+TEST(VerifyEngine, AModelThatAmplifiesRoundingIsJudgedByItsLayers) {
+  const VerifyResult result = verify_amplifier(0, 0);
+  EXPECT_TRUE(result.passed) << result.layers.culprit;
+  EXPECT_TRUE(result.by_layers);
+  EXPECT_GT(result.sensitivity, 0.1);
+  EXPECT_FALSE(result.outputs[0].telling);
+  EXPECT_GE(result.layers.judged, 12);
+  EXPECT_EQ(result.layers.undecided, 0);
+  EXPECT_LT(result.layers.worst, 0.5);
+
+  const TemporaryFolder folder;
+  write_amplifier(folder.file("m.onnx"), 0, 0);
+  Builder builder;
+  builder.build(folder.file("m.onnx"));
+  EXPECT_GE(builder.report().judged_tensors, 12);
+  EXPECT_GT(builder.report().sensitivity, 0.1);
+}
+
+TEST(VerifyEngine, NonsenseDoesNotPassWhereRoundingIsAmplified) {
+  const VerifyResult zeros = verify_amplifier(12, 0);
+  EXPECT_FALSE(zeros.passed);
+  EXPECT_NE(zeros.layers.culprit.find("layer 'h12'"), std::string::npos) << zeros.layers.culprit;
+  const VerifyResult middle = verify_amplifier(6, 8.01F);
+  EXPECT_FALSE(middle.passed);
+  EXPECT_NE(middle.layers.culprit.find("layer 'h6'"), std::string::npos) << middle.layers.culprit;
+}
+
+}  // namespace
+}  // namespace camshaft

@@ -1,0 +1,219 @@
+#include "optimize/precision/lower_precision.h"
+
+#include <set>
+
+#include "ir/ops/evaluate.h"
+#include "ir/ops/region.h"
+#include "optimize/fuse/fuse.h"
+#include "optimize/pass_test.h"
+
+namespace camshaft {
+namespace {
+
+// "contract(matmul:f16, cast:f32, pointwise:f32, cast:f16):f16 softmax:f16 …": operators with what they give.
+std::string outline(const Graph& graph) {
+  std::string out;
+  for (const Node& node : graph.nodes) {
+    const auto* region = node.op.as<ops::Region>();
+    out += out.empty() ? "" : " ";
+    out += region ? std::string(EnumNames<ops::RegionKind>::values[static_cast<size_t>(region->kind)]) + "(" +
+                        outline(node.bodies[0]) + ")"
+                  : std::string(node.op.name());
+    out += ":" + std::string(to_string(graph.type(node.outputs[0]).dtype));
+  }
+  return out;
+}
+
+Graph lowered(const std::string& body, DType storage = DType::f16, const std::set<std::string>* keep = nullptr) {
+  Graph graph = graph_of("%x: f32[2, 4]", body);
+  PassContext context = test_context();
+  fuse(graph, context);
+  context.storage = storage;
+  context.keep_f32 = keep;
+  lower_precision(graph, context);
+  verify(graph, "the pass under test");
+  return graph;
+}
+
+const std::string two_products = R"(
+  const %w: f32[4, 4] = 0.5
+  const %b: f32[4] = 0.25
+  const %zero: f32[] = 0
+  %p = matmul (%x, %w)
+  %s = pointwise {function=add} (%p, %b)
+  %r = pointwise {function=max} (%s, %zero)
+  %y = matmul (%r, %w)
+  return y=%y)";
+
+TEST(LowerPrecision, ContractionsReadAndGiveIt) {
+  EXPECT_EQ(outline(lowered(two_products)),
+            "cast:f16 contract(matmul:f16 cast:f32 pointwise:f32 pointwise:f32 cast:f16):f16 matmul:f16 cast:f32");
+}
+
+TEST(LowerPrecision, ResultsAreTheSameButForRounding) {
+  Tensor x(DType::f32, {2, 4});
+  for (int64_t i = 0; i < x.size(); ++i) x.as_mutable<float>()[i] = 0.3f * static_cast<float>(i) - 1;
+  const Tensor expected = evaluate(graph_of("%x: f32[2, 4]", two_products), {x}, test_pool())[0];
+  for (const DType storage : {DType::f16, DType::bf16}) {
+    const Tensor y = evaluate(lowered(two_products, storage), {x}, test_pool())[0];
+    for (int64_t i = 0; i < y.size(); ++i)
+      EXPECT_NEAR(y.as<float>()[i], expected.as<float>()[i], storage == DType::f16 ? 4e-3 : 3e-2);
+  }
+}
+
+TEST(LowerPrecision, AnOutputComesFromItsRegionInF32) {
+  EXPECT_EQ(outline(lowered(R"(
+  const %w: f32[4, 4] = 0.5
+  %p = matmul (%x, %w)
+  %y = pointwise {function=tanh} (%p)
+  return y=%y)")),
+            "cast:f16 contract(matmul:f16 cast:f32 pointwise:f32):f32");
+}
+
+TEST(LowerPrecision, ValuesThatOthersReadAreStoredOnce) {
+  EXPECT_EQ(outline(lowered(R"(
+  const %w: f32[4, 4] = 0.5
+  %t = pointwise {function=tanh} (%x)
+  %p = matmul (%t, %w)
+  %y = pointwise {function=add} (%p, %t)
+  return y=%y)")),
+            "pointwise(pointwise:f32 cast:f16):f16 contract(matmul:f16 cast:f32 cast:f32 pointwise:f32):f32");
+}
+
+TEST(LowerPrecision, OperatorsWithoutItStayF32) {
+  EXPECT_EQ(outline(lowered(R"(
+  const %axis: i64[] = 1
+  const %w: f32[4, 4] = 0.5
+  %p = matmul (%x, %w)
+  %c = cumulative (%p, %axis)
+  %y = matmul (%c, %w)
+  return y=%y)")),
+            "cast:f16 matmul:f16 cast:f32 cumulative:f32 cast:f16 matmul:f16 cast:f32");
+}
+
+TEST(LowerPrecision, WhatItCannotHoldStaysF32) {
+  const std::string body = R"(
+  const %w: f32[4, 4] = 100000
+  %y = matmul (%x, %w)
+  return y=%y)";
+  EXPECT_EQ(outline(lowered(body)), "matmul:f32");
+  EXPECT_EQ(outline(lowered(R"(
+  const %w: f32[4, 4] = 0.00001
+  %y = matmul (%x, %w)
+  return y=%y)")),
+            "matmul:f32");
+  EXPECT_EQ(outline(lowered(body, DType::bf16)), "cast:bf16 matmul:bf16 cast:f32");
+  const std::set<std::string> keep{"r"};
+  // Nor can the product that reads it.
+  EXPECT_EQ(outline(lowered(two_products, DType::f16, &keep)),
+            "contract(matmul:f32 pointwise:f32 pointwise:f32):f32 matmul:f32");
+  const std::set<std::string> keep_last{"y"};
+  EXPECT_EQ(outline(lowered(two_products, DType::f16, &keep_last)),
+            "cast:f16 contract(matmul:f16 cast:f32 pointwise:f32 pointwise:f32):f32 matmul:f32");
+}
+
+TEST(LowerPrecision, ProductsAndSquaresStayF32) {
+  EXPECT_EQ(outline(lowered(R"(
+  %p = reduce {kind=prod, axes=[1]} (%x)
+  return y=%p)")),
+            "reduce:f32");
+  EXPECT_EQ(outline(lowered(R"(
+  const %w: f32[4, 4] = 0.5
+  %m = matmul (%x, %w)
+  %p = reduce {kind=sum_squares, axes=[1]} (%m)
+  return y=%p)")),
+            "cast:f16 matmul:f16 cast:f32 reduce:f32");
+}
+
+TEST(LowerPrecision, WhatIsComputedForAReductionStaysF32) {
+  EXPECT_EQ(outline(lowered(R"(
+  const %w: f32[4, 4] = 0.5
+  %m = matmul (%x, %w)
+  %s = pointwise {function=mul} (%m, %m)
+  %p = reduce {kind=sum, axes=[1]} (%s)
+  return y=%p)")),
+            "cast:f16 contract(matmul:f16 cast:f32 pointwise:f32):f32 reduce:f32");
+}
+
+// The region reads what is stored, and its squares leave f16's range nowhere.
+TEST(LowerPrecision, ReductionsWithStepsReadItAndGiveF32) {
+  EXPECT_EQ(outline(lowered(R"(
+  const %w: f32[4, 4] = 0.5
+  %m = matmul (%x, %w)
+  %s = pointwise {function=mul} (%m, %m)
+  %n = reduce {kind=sum, axes=[1]} (%s)
+  %q = pointwise {function=sqrt} (%n)
+  %e = matmul (%m, %w)
+  %y = matmul {transpose_a=true} (%q, %e)
+  return y=%y)")),
+            "cast:f16 matmul:f16 reduce(cast:f32 pointwise:f32 reduce:f32 pointwise:f32):f32 matmul:f16 cast:f16 "
+            "matmul:f16 cast:f32");
+  EXPECT_EQ(outline(lowered(R"(
+  const %w: f32[4, 4] = 0.5
+  %m = matmul (%x, %w)
+  %n = reduce {kind=sum_squares, axes=[1]} (%m)
+  %q = pointwise {function=sqrt} (%n)
+  return y=%q)")),
+            "cast:f16 matmul:f16 cast:f32 reduce(reduce:f32 pointwise:f32):f32");
+}
+
+TEST(LowerPrecision, WhatIsDividedByStaysF32) {
+  EXPECT_EQ(outline(lowered(R"(
+  const %w: f32[4, 4] = 0.5
+  const %least: f32[] = 1e-12
+  %m = matmul (%x, %w)
+  %n = reduce {kind=max, axes=[1]} (%m)
+  %b = pointwise {function=max} (%n, %least)
+  %e = expand {shape=shape(2, 4)} (%b)
+  %d = pointwise {function=div} (%m, %e)
+  %y = matmul (%d, %w)
+  return y=%y)")),
+            "cast:f16 matmul:f16 reduce(cast:f32 reduce:f32 pointwise:f32):f32 expand:f32 "
+            "pointwise(cast:f32 pointwise:f32 cast:f16):f16 matmul:f16 cast:f32");
+}
+
+TEST(LowerPrecision, RotaryEmbeddingsKeepTheirTables) {
+  const Graph graph = lowered(R"(
+  const %w: f32[4, 4] = 0.5
+  const %t: f32[2] = 0.3
+  %p = matmul (%x, %w)
+  %r = rotary_embedding {rotated=4, axes=shape(2), x=shape(0, 4), cosine=shape(0, 0, 0, 1), sine=shape(0, 0, 0, 1), shape=shape(2, 4)} (%p, %t, %t)
+  %y = matmul (%r, %w)
+  return y=%y)");
+  EXPECT_EQ(outline(graph), "cast:f16 matmul:f16 rotary_embedding:f16 matmul:f16 cast:f32");
+  EXPECT_EQ(graph.type(graph.nodes[2].inputs[1]).dtype, DType::f32);
+}
+
+TEST(LowerPrecision, NothingWithoutBeingAsked) {
+  EXPECT_EQ(outline(lowered(two_products, DType::f32)),
+            "contract(matmul:f32 pointwise:f32 pointwise:f32):f32 matmul:f32");
+}
+
+TEST(LowerPrecision, IntegersAreLeftAlone) {
+  EXPECT_EQ(outline(lowered(R"(
+  %i = cast {to=i64} (%x)
+  %s = reduce {kind=sum, axes=[1]} (%i)
+  return y=%s)")),
+            "reduce(cast:i64 reduce:i64):i64");
+}
+
+TEST(LowerPrecision, NamesConstantsThatF16CannotHold) {
+  const auto kept = [](const std::string& number, DType storage) {
+    Graph graph = graph_of("%x: f32[2, 4]", "const %w: f32[4, 4] = " + number + "\n%p = matmul (%x, %w)\nreturn y=%p");
+    PassContext context = test_context();
+    context.storage = storage;
+    std::set<std::string> names;
+    context.kept_constants = &names;
+    lower_precision(graph, context);
+    EXPECT_EQ(names.empty(), graph.type(graph.nodes[0].outputs[0]).dtype == storage) << print(graph);
+    return names;
+  };
+  EXPECT_EQ(kept("1e6", DType::f16), std::set<std::string>{"w"});
+  EXPECT_EQ(kept("1e-5", DType::f16), std::set<std::string>{"w"});
+  EXPECT_EQ(kept("0.5", DType::f16), std::set<std::string>());
+  EXPECT_EQ(kept("0", DType::f16), std::set<std::string>());
+  EXPECT_EQ(kept("1e6", DType::bf16), std::set<std::string>());
+}
+
+}  // namespace
+}  // namespace camshaft
