@@ -6,10 +6,11 @@
 
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
 
-#include "camshaft/context.h"
-#include "camshaft/engine.h"
+#include "camshaft/context.hpp"
+#include "camshaft/engine.hpp"
 #include "tensors.h"
 
 namespace camshaft::python {
@@ -110,6 +111,12 @@ PyObject* described(const std::vector<TensorInfo>& infos) {
   });
 }
 
+PyObject* capsule_of_engine(std::unique_ptr<Engine> engine) {
+  PyObject* capsule = PyCapsule_New(engine.get(), engine_name, destroy<Engine>);
+  if (capsule != nullptr) engine.release();
+  return capsule;
+}
+
 PyObject* load(PyObject*, PyObject* arguments) {
   const char* path = nullptr;
   if (PyArg_ParseTuple(arguments, "s", &path) == 0) return nullptr;
@@ -119,9 +126,22 @@ PyObject* load(PyObject*, PyObject* arguments) {
       const Unlocked unlocked;
       engine = std::make_unique<Engine>(Engine::load(path));
     }
-    PyObject* capsule = PyCapsule_New(engine.get(), engine_name, destroy<Engine>);
-    if (capsule != nullptr) engine.release();
-    return capsule;
+    return capsule_of_engine(std::move(engine));
+  });
+}
+
+PyObject* load_bytes(PyObject*, PyObject* bytes) {
+  char* begin = nullptr;
+  Py_ssize_t size = 0;
+  if (PyBytes_AsStringAndSize(bytes, &begin, &size) != 0) return nullptr;
+  return guarded([&] {
+    std::unique_ptr<Engine> engine;
+    {
+      const Unlocked unlocked;
+      engine = std::make_unique<Engine>(
+          Engine::load(std::as_bytes(std::span(static_cast<const char*>(begin), static_cast<size_t>(size)))));
+    }
+    return capsule_of_engine(std::move(engine));
   });
 }
 
@@ -151,7 +171,7 @@ PyObject* create_context(PyObject*, PyObject* arguments) {
   const Engine* engine = engine_of(capsule);
   if (engine == nullptr) return nullptr;
   return guarded([&] {
-    auto context = std::make_unique<Context>(engine->create_context({threads}));
+    auto context = std::make_unique<Context>(engine->create_context(ContextOptions().set("threads", threads)));
     PyObject* made = PyCapsule_New(context.get(), context_name, destroy<Context>);
     if (made != nullptr) context.release();
     return made;
@@ -177,11 +197,11 @@ PyObject* bind_output(PyObject*, PyObject* arguments) {
   Context* context = context_of(capsule);
   if (context == nullptr) return nullptr;
   return guarded([&] {
-    const TensorView view = view_of_capsule(tensor, fmt::format("output '{}'", name), true);
-    if (*dtype != '\0' && to_string(view.dtype) != dtype)
+    const Tensor view = view_of_capsule(tensor, fmt::format("output '{}'", name), true);
+    if (*dtype != '\0' && to_string(view.dtype()) != dtype)
       throw Error(ErrorCode::invalid_argument, fmt::format("output '{}' is {}, it is bound to an array of {}", name,
-                                                           dtype, camshaft::to_string(view.dtype)));
-    context->bind_output(name, const_cast<void*>(view.data), view.bytes, view.place);
+                                                           dtype, camshaft::to_string(view.dtype())));
+    context->bind_output(name, const_cast<std::byte*>(view.data()), view.bytes(), view.device());
     return none();
   });
 }
@@ -194,7 +214,7 @@ PyObject* keep_output(PyObject*, PyObject* arguments) {
   Context* context = context_of(capsule);
   if (context == nullptr) return nullptr;
   return guarded([&] {
-    context->bind_output(name, nullptr, 0, on_device != 0 ? Place::device : Place::host);
+    context->bind_output(name, nullptr, 0, on_device != 0 ? Device{Device::cuda} : Device{});
     return none();
   });
 }
@@ -253,9 +273,9 @@ PyObject* output(PyObject*, PyObject* arguments) {
   const Context* context = context_of(capsule);
   if (context == nullptr) return nullptr;
   return guarded([&] {
-    const TensorView view = context->output(name);
-    return Py_BuildValue("(NNN)", text(to_string(view.dtype)), numbers(view.dims),
-                         PyBool_FromLong(view.place == Place::device ? 1 : 0));
+    const Tensor tensor = context->output(name);
+    return Py_BuildValue("(NNN)", text(to_string(tensor.dtype())), numbers(tensor.dims()),
+                         PyBool_FromLong(tensor.device().is_host() ? 0 : 1));
   });
 }
 
@@ -269,6 +289,7 @@ PyObject* output_dlpack(PyObject*, PyObject* arguments) {
 
 PyMethodDef functions[] = {
     {"load", load, METH_VARARGS, "load(path) -> engine"},
+    {"load_bytes", load_bytes, METH_O, "load_bytes(bytes) -> engine"},
     {"inputs", inputs, METH_O, "inputs(engine) -> [(name, dtype, dims, dim names, type)]"},
     {"outputs", outputs, METH_O, "as inputs()"},
     {"metadata", metadata, METH_O, "metadata(engine) -> [(key, value)]"},

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "camshaft/error.h"
+#include "camshaft/error.hpp"
 #include "dlpack.h"
 
 namespace camshaft::python {
@@ -44,14 +44,13 @@ bool is_dense(const dlpack::Tensor& tensor) {
   return true;
 }
 
-Place place_of(const dlpack::Device& device, const std::string& what) {
+Device device_of(const dlpack::Device& device, const std::string& what) {
   switch (device.type) {
     case dlpack::cpu:
     case dlpack::cuda_pinned:
-      return Place::host;
     case dlpack::cuda:
     case dlpack::cuda_managed:
-      return Place::device;
+      return {static_cast<int32_t>(device.type), device.ordinal};
     default:
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("{} is on a device of DLPack's type {}: give an array of the CPU or of a CUDA device",
@@ -81,7 +80,7 @@ void release_capsule(PyObject* capsule) {
 
 }  // namespace
 
-TensorView view_of_capsule(PyObject* capsule, const std::string& what, bool writable) {
+Tensor view_of_capsule(PyObject* capsule, const std::string& what, bool writable) {
   const dlpack::Tensor* tensor = nullptr;
   bool is_read_only = false;
   if (PyCapsule_IsValid(capsule, "dltensor") != 0) {
@@ -98,8 +97,7 @@ TensorView view_of_capsule(PyObject* capsule, const std::string& what, bool writ
   }
   if (writable && is_read_only)
     throw Error(ErrorCode::invalid_argument, fmt::format("{} is bound to an array that may not be written", what));
-  TensorView view;
-  view.place = place_of(tensor->device, what);
+  const Device device = device_of(tensor->device, what);
   std::optional<DType> dtype;
   for (const auto& [ours, theirs] : types)
     if (theirs == tensor->dtype) dtype = ours;
@@ -107,35 +105,34 @@ TensorView view_of_capsule(PyObject* capsule, const std::string& what, bool writ
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{} has elements of DLPack's type {} with {} bits, which engines do not take", what,
                             tensor->dtype.code, tensor->dtype.bits));
-  view.dtype = *dtype;
-  view.dims.assign(tensor->shape, tensor->shape + tensor->rank);
   if (!is_dense(*tensor))
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{} is not row-major without gaps: give a contiguous array", what));
+  const Dims dims(tensor->shape, tensor->shape + tensor->rank);
   int64_t count = 1;
-  for (const int64_t d : view.dims) count *= d;
-  view.bytes = byte_size(view.dtype, count);
-  view.data = static_cast<const std::byte*>(tensor->data) + tensor->byte_offset;
-  return view;
+  for (const int64_t d : dims) count *= d;
+  return Tensor::view(*dtype, dims, static_cast<const std::byte*>(tensor->data) + tensor->byte_offset,
+                      byte_size(*dtype, count), device);
 }
 
-PyObject* capsule_of(const TensorView& view, PyObject* owner) {
+PyObject* capsule_of(const Tensor& from, PyObject* owner) {
   auto exported = std::make_unique<Exported>();
-  exported->shape = view.dims;
+  exported->shape = from.dims();
   dlpack::Tensor& tensor = exported->managed.tensor;
-  tensor.data = const_cast<void*>(view.data);
-  tensor.device.type = view.place == Place::device ? dlpack::cuda : dlpack::cpu;
-  tensor.rank = static_cast<int32_t>(view.dims.size());
+  tensor.data = const_cast<std::byte*>(from.data());
+  tensor.device.type = from.device().is_host() ? dlpack::cpu : dlpack::cuda;
+  tensor.device.ordinal = from.device().ordinal;
+  tensor.rank = static_cast<int32_t>(exported->shape.size());
   tensor.shape = exported->shape.data();
   bool is_known = false;
   for (const auto& [ours, theirs] : types) {
-    if (ours != view.dtype) continue;
+    if (ours != from.dtype()) continue;
     tensor.dtype = theirs;
     is_known = true;
   }
   if (!is_known)
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("DLPack has no tensors of {}", camshaft::to_string(view.dtype)));
+                fmt::format("DLPack has no tensors of {}", camshaft::to_string(from.dtype())));
   exported->managed.owner = exported.get();
   exported->managed.release = release;
   PyObject* capsule = PyCapsule_New(&exported->managed, "dltensor", release_capsule);

@@ -3,7 +3,7 @@
 #include "tools/interrupt.h"
 #include "tools/number_option.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 void BuildArguments::add_to(CLI::App& command, const char* shapes_help) {
   command.add_option("--device", device, "What to run on: cpu (default), or cuda, the first GPU")
@@ -39,16 +39,11 @@ void BuildArguments::add_to(CLI::App& command, const char* shapes_help) {
 
 BuildOptions BuildArguments::options(Progress& progress) const {
   BuildOptions options;
-  options.device = device;
-  options.fp16 = fp16;
-  options.bf16 = bf16;
-  options.tf32 = tf32;
-  options.threads = parse_threads(threads);
-  options.tuning = Tuning::heuristic;
-  options.tolerance = parse_positive(tolerance, "tolerance", options.tolerance);
-  options.seed = static_cast<uint64_t>(parse_whole(seed, "seed", 0, INT64_MAX, 0));
-  options.progress = progress.callback();
-  options.cancellation = cancel_on_interrupt();
+  options.set("device", device).set("fp16", fp16).set("bf16", bf16).set("tf32", tf32);
+  options.set("threads", parse_threads(threads)).set("tuning", "heuristic");
+  if (!tolerance.empty()) options.set("tolerance", parse_positive(tolerance, "tolerance", 0));
+  options.set("seed", parse_whole(seed, "seed", 0, INT64_MAX, 0));
+  options.set_progress(progress.callback()).set_cancellation(cancel_on_interrupt());
   return options;
 }
 
@@ -56,4 +51,4 @@ NamedTensors BuildArguments::read_inputs() const {
   return inputs.empty() ? NamedTensors() : read_npz(inputs);
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "camshaft/builder.h"
+#include "camshaft/builder.hpp"
 #include "tools/npz.h"
 #include "tools/progress.h"
 #include "tools/shapes_option.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 struct BuildArguments {
   std::string device = "cpu", threads, tolerance, seed, inputs;
@@ -19,10 +19,10 @@ struct BuildArguments {
 
   /// Adds --device, --fp16, --bf16, --tf32, --threads, --tolerance, --seed, --inputs and --shapes to a command.
   void add_to(CLI::App& command, const char* shapes_help);
-  /// With progress on the terminal and Ctrl-C wired up. Throws Error(invalid_argument).
+  /// With progress on the terminal and Ctrl-C wired up, without --inputs and --shapes. Throws Error(invalid_argument).
   BuildOptions options(Progress& progress) const;
   /// The arrays of --inputs.
   NamedTensors read_inputs() const;
 };
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -6,13 +6,11 @@
 #include <iostream>
 #include <memory>
 
-#include "base/format_bytes.h"
-#include "camshaft/engine.h"
-#include "camshaft/error.h"
-#include "camshaft/profiler.h"
-#include "runtime/engine_impl.h"
-#include "runtime/tensor_view.h"
+#include "camshaft/engine.hpp"
+#include "camshaft/error.hpp"
+#include "camshaft/profiler.hpp"
 #include "tools/commands.h"
+#include "tools/format_bytes.h"
 #include "tools/input_options.h"
 #include "tools/interrupt.h"
 #include "tools/latency.h"
@@ -24,7 +22,7 @@
 #include "tools/resident_memory.h"
 #include "tools/tensor_text.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 namespace {
 
@@ -78,30 +76,22 @@ void run_for(Context& context, int together, double seconds, int64_t runs, const
 class OnDevice {
  public:
   OnDevice() = default;
-  OnDevice(const Engine& engine, const std::vector<Tensor>& inputs, Context& context)
-      : queue_(engine.impl()->backend->make_queue()) {
-    if (!queue_)
+  OnDevice(const Engine& engine, const std::vector<Tensor>& inputs, Context& context) {
+    const std::string device = engine.device()["kind"].text();
+    if (device == "cpu")
       throw Error(ErrorCode::invalid_argument,
                   "--no-data-transfers needs an engine built with --device cuda: on the CPU nothing is copied");
     for (size_t i = 0; i < inputs.size(); ++i) {
       const std::string& name = engine.inputs()[i].name;
-      TensorView view = view_of(inputs[i]);
-      if (!holds_objects(view.dtype)) {
-        memory_.push_back(queue_->allocate(std::max<size_t>(view.bytes, 1), fmt::format("input '{}'", name)));
-        queue_->copy_to_device(memory_.back().get(), {inputs[i].data(), view.bytes});
-        view.data = memory_.back().get();
-        view.place = Place::device;
-      }
-      context.set_input(name, view);
+      memory_.push_back(holds_objects(inputs[i].dtype()) ? inputs[i] : inputs[i].copy(device));
+      context.set_input(name, memory_.back());
     }
-    queue_->synchronize();
     for (const TensorInfo& output : engine.outputs())
-      if (!holds_objects(output.dtype)) context.bind_output(output.name, nullptr, 0, Place::device);
+      if (!holds_objects(output.dtype)) context.bind_output(output.name, nullptr, 0, {Device::cuda});
   }
 
  private:
-  std::unique_ptr<DeviceQueue> queue_;
-  std::vector<std::shared_ptr<std::byte>> memory_;
+  std::vector<Tensor> memory_;
 };
 
 // So many runs that waiting for the device is a small part of their time.
@@ -127,12 +117,13 @@ Prepared prepare(const Arguments& arguments, Progress& progress) {
   const GivenInputs given(arguments.inputs);
   Measured measured;
   measured.resident_before = resident_bytes();
-  OpenedEngine opened = open_engine(arguments.path, threads, given.shapes(), progress, Tuning::measure);
+  OpenedEngine opened = open_engine(arguments.path, threads, given.shapes(), progress, "measure");
   measured.from_model = opened.from_model;
-  measured.threads = threads > 0 ? threads : opened.engine.impl()->backend->device().cores;
+  measured.threads = threads > 0 ? threads : static_cast<int>(opened.engine.device()["cores"].integer());
   measured.weight_bytes = opened.engine.memory().weight_bytes;
   auto start = Clock::now();
-  Prepared prepared{opened.engine, opened.engine.create_context({threads}), measured, {}};
+  Prepared prepared{
+      opened.engine, opened.engine.create_context(ContextOptions().set("threads", threads)), measured, {}};
   prepared.context.set_cancellation(cancel_on_interrupt());
   prepared.measured.load_ms = (opened.seconds + seconds_since(start)) * 1e3;
 
@@ -140,11 +131,10 @@ Prepared prepare(const Arguments& arguments, Progress& progress) {
   prepared.inputs = given.complete(engine);
   const std::vector<Tensor>& tensors = prepared.inputs.tensors;
   LayerProfile& profile = prepared.measured.profile;
-  profile.costs = layer_costs(engine, tensors);
-  if (const DeviceInfo& device = engine.impl()->backend->device(); device.kind != "cpu") {
-    profile.bounds = layer_bounds(engine, profile.costs);
-    profile.limits = device.limits;
-  }
+  NamedShapes shapes;
+  for (size_t i = 0; i < tensors.size(); ++i) shapes[engine.inputs()[i].name] = tensors[i].dims();
+  profile.costs = engine.layer_costs(shapes);
+  if (engine.device()["kind"].text() != "cpu") profile.limits = engine.device()["limits"];
   for (size_t i = 0; i < tensors.size(); ++i)
     prepared.measured.inputs.push_back(fmt::format(
         "{}: {}{}", engine.inputs()[i].name, camshaft::to_string(tensors[i].dtype()), to_string(tensors[i].dims())));
@@ -152,8 +142,7 @@ Prepared prepare(const Arguments& arguments, Progress& progress) {
   if (arguments.no_data_transfers) {
     prepared.on_device = OnDevice(engine, tensors, prepared.context);
   } else {
-    for (size_t i = 0; i < tensors.size(); ++i)
-      prepared.context.set_input(engine.inputs()[i].name, view_of(tensors[i]));
+    for (size_t i = 0; i < tensors.size(); ++i) prepared.context.set_input(engine.inputs()[i].name, tensors[i]);
   }
   prepared.context.run();
   prepared.measured.first_run_ms = seconds_since(start) * 1e3;
@@ -194,7 +183,7 @@ void measure_round(Prepared& prepared, const Round& round, bool profile, Progres
 
 double total_flops(const Measured& m) {
   double total = 0;
-  for (const auto& cost : m.profile.costs) total += cost ? cost->flops : 0;
+  for (const LayerCost& cost : m.profile.costs) total += cost.flops;
   return total;
 }
 
@@ -303,4 +292,4 @@ Command add_bench_command(CLI::App& app) {
   return {command, [arguments] { return bench(*arguments); }};
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

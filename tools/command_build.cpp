@@ -5,10 +5,11 @@
 #include <filesystem>
 #include <memory>
 
-#include "base/format_bytes.h"
-#include "camshaft/builder.h"
+#include "camshaft/builder.hpp"
 #include "tools/build_options.h"
 #include "tools/commands.h"
+#include "tools/format_bytes.h"
+#include "tools/interrupt.h"
 #include "tools/number_option.h"
 #include "tools/open_engine.h"
 #include "tools/progress.h"
@@ -16,7 +17,7 @@
 #include "tools/tensor_text.h"
 #include "tools/tuning_options.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 namespace {
 
@@ -130,38 +131,38 @@ int build(const Arguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   Progress progress;
   BuildOptions options = arguments.options(progress);
-  options.verify = !arguments.no_verify;
+  options.set("verify", !arguments.no_verify);
   arguments.tuning.set(options);
-  options.debug_tensors = arguments.debug_tensors;
-  options.stop_after_pass = static_cast<int>(parse_whole(arguments.stop_after, "stop-after-pass", 0, 1000, -1));
-  options.profiles = parse_profiles(arguments.profiles);
-  const NamedTensors inputs = arguments.read_inputs();
-  options.verification_inputs = views(inputs);
+  for (const std::string& name : arguments.debug_tensors) options.set("debug-tensors", name);
+  options.set("stop-after-pass", parse_whole(arguments.stop_after, "stop-after-pass", 0, 1000, -1));
+  options.set_inputs(arguments.read_inputs());
+  const std::vector<Profile> profiles = parse_profiles(arguments.profiles);
+  for (const Profile& profile : profiles) options.add_profile(profile);
   const NamedShapes shapes = parse_shapes(arguments.shapes);
-  if (!shapes.empty() && !options.profiles.empty())
+  if (!shapes.empty() && !profiles.empty())
     throw Error(ErrorCode::invalid_argument,
                 "--shapes fixes the shapes; it cannot be combined with --min-shapes, --opt-shapes or --max-shapes");
-  if (!shapes.empty()) options.profiles.push_back(fixed_profile(shapes));
+  if (!shapes.empty()) options.add_profile(fixed_profile(shapes));
 
   const std::string output = arguments.output.empty() ? default_output(arguments.model) : arguments.output;
-  if (is_engine_file(arguments.model))
+  if (Engine::is_engine_file(arguments.model))
     throw Error(ErrorCode::invalid_model,
                 fmt::format("'{}' is an engine already; build takes an ONNX model", arguments.model));
   check_output(arguments.model, output);
   check_distinct(arguments.inputs, output);
-  check_distinct(options.lock, output);
-  check_distinct(options.lock, options.timing_cache);
-  for (const std::string& written : {options.timing_cache, options.write_lock}) {
+  const TuningArguments& tuning = arguments.tuning;
+  check_distinct(tuning.lock, output);
+  check_distinct(tuning.lock, tuning.timing_cache);
+  for (const std::string& written : {tuning.timing_cache, tuning.write_lock}) {
     check_distinct(arguments.model, written);
     check_distinct(arguments.inputs, written);
     check_writable(written);
   }
-  check_one_purpose({output, options.timing_cache, options.write_lock});
+  check_one_purpose({output, tuning.timing_cache, tuning.write_lock});
 
-  const Cancellation cancellation = options.cancellation;
   Builder builder(std::move(options));
   const Engine engine = builder.build(arguments.model);
-  cancellation.check("building");
+  cancel_on_interrupt().check("building");
   progress.update("writing", 1);
   engine.save(output);
   progress.clear();
@@ -212,4 +213,4 @@ Command add_build_command(CLI::App& app) {
   return {command, [arguments] { return build(*arguments); }};
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -3,19 +3,14 @@
 
 #include <memory>
 
-#include "backends/cpu/device.h"
-#include "backends/cpu/machine_limits.h"
-#include "backends/cuda/driver/compiler.h"
-#include "backends/cuda/driver/device.h"
-#include "backends/cuda/driver/device_limits.h"
-#include "backends/cuda/libraries/libraries.h"
-#include "base/format_bytes.h"
+#include "camshaft/system.hpp"
 #include "tools/commands.h"
 #include "tools/device_limits.h"
+#include "tools/format_bytes.h"
 #include "tools/number_option.h"
 #include "tools/report.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 namespace {
 
@@ -24,89 +19,58 @@ struct Arguments {
   std::string threads;
 };
 
-nlohmann::json to_json(const cpu::MachineLimits& limits) {
-  return {{"threads", limits.threads},   {"gflops", limits.gflops},    {"l1_gbs", limits.l1_gbs},
-          {"l2_gbs", limits.l2_gbs},     {"l3_gbs", limits.l3_gbs},    {"dram_gbs", limits.dram_gbs},
-          {"l2_bytes", limits.l2_bytes}, {"l3_bytes", limits.l3_bytes}};
+void print_host(const Record& host) {
+  fmt::print("{}: {}\n", host["kind"].text(), host["name"].text());
+  fmt::print("  kernels   {}\n", host["isa"].text());
+  fmt::print("  cores     {}\n", host["cores"].integer());
+  fmt::print("  memory    {}\n", format_bytes(static_cast<size_t>(host["memory_bytes"].integer())));
+  fmt::print("  features  {}\n", join(host["features"].texts()));
+  if (const std::string warning = host["warning"].text(); !warning.empty()) fmt::print("  warning   {}\n", warning);
+  const Record limits = host["limits"];
+  if (!limits.is_null())
+    fmt::print(
+        "  limits    of {} threads: {:.0f} GFLOP/s f32; reading L1 {:.0f}, L2 {:.0f}, L3 {:.0f}, DRAM {:.0f} GB/s\n",
+        limits["threads"].integer(), limits["gflops"].number(), limits["l1_gbs"].number(), limits["l2_gbs"].number(),
+        limits["l3_gbs"].number(), limits["dram_gbs"].number());
 }
 
-// The GPUs, and why they cannot be used where they cannot.
-void add_gpus(nlohmann::json& json, bool as_json) {
-  const cuda::Library<cuda::api::Driver>& driver = cuda::driver_library();
-  const cuda::Library<cuda::api::Nvrtc>& nvrtc = cuda::nvrtc_library();
-  std::string problem = driver.problem;
-  std::vector<cuda::DeviceFacts> gpus;
-  if (problem.empty()) {
-    gpus = cuda::list_devices(driver.functions);
-    problem = gpus.empty() ? "the NVIDIA driver finds no GPU" : nvrtc.problem;
-  }
-  for (const cuda::DeviceFacts& gpu : gpus) {
-    const cuda::Library<cuda::api::Blas>& blas = cuda::blas_library();  // opening them takes a while
-    const cuda::Library<cuda::api::Dnn>& dnn = cuda::dnn_library();
-    const std::string warning = gpu.capability < cuda::oldest_capability
-                                    ? fmt::format("too old: compute capability {}.{} or newer is needed",
-                                                  cuda::oldest_capability / 10, cuda::oldest_capability % 10)
-                                    : problem;
-    json.push_back({{"kind", "cuda"},
-                    {"name", gpu.name},
-                    {"isa", cuda::architecture(gpu.capability)},
-                    {"cores", gpu.multiprocessors},
-                    {"memory_bytes", gpu.memory_bytes},
-                    {"l2_bytes", gpu.l2_bytes},
-                    {"driver", driver.version},
-                    {"compiler", nvrtc.version},
-                    {"cublaslt", blas.version},
-                    {"cudnn", dnn.version},
-                    {"limits", to_json(cuda::limits_of(gpu))},
-                    {"warning", warning}});
-    if (as_json) continue;
-    fmt::print("cuda: {}\n", gpu.name);
-    fmt::print("  kernels   {}, compiled by NVRTC {}\n", cuda::architecture(gpu.capability),
-               nvrtc.version.empty() ? "(none)" : nvrtc.version);
-    fmt::print("  cores     {} multiprocessors\n", gpu.multiprocessors);
-    fmt::print("  memory    {}, L2 {}\n", format_bytes(static_cast<size_t>(gpu.memory_bytes)),
-               format_bytes(static_cast<size_t>(gpu.l2_bytes)));
-    fmt::print("  limits    {}\n", describe(cuda::limits_of(gpu)));
-    fmt::print("  driver    CUDA {}\n", driver.version);
-    fmt::print("  libraries {}\n", blas.problem.empty() ? "cuBLASLt " + blas.version : blas.problem);
-    fmt::print("            {}\n", dnn.problem.empty() ? "cuDNN " + dnn.version : dnn.problem);
-    if (!warning.empty()) fmt::print("  warning   {}\n", warning);
-  }
-  if (gpus.empty() && !as_json) fmt::print("cuda: {}\n", problem);
+void print_gpu(const Record& gpu) {
+  const auto library = [&](const char* name, const char* version, const char* problem) {
+    const std::string why = gpu[problem].text();
+    return why.empty() ? fmt::format("{} {}", name, gpu[version].text()) : why;
+  };
+  const std::string compiler = gpu["compiler"].text(), warning = gpu["warning"].text();
+  fmt::print("cuda: {}\n", gpu["name"].text());
+  fmt::print("  kernels   {}, compiled by NVRTC {}\n", gpu["isa"].text(), compiler.empty() ? "(none)" : compiler);
+  fmt::print("  cores     {} multiprocessors\n", gpu["cores"].integer());
+  fmt::print("  memory    {}, L2 {}\n", format_bytes(static_cast<size_t>(gpu["memory_bytes"].integer())),
+             format_bytes(static_cast<size_t>(gpu["l2_bytes"].integer())));
+  fmt::print("  limits    {}\n", describe_limits(nlohmann::json::parse(gpu["limits"].json())));
+  fmt::print("  driver    CUDA {}\n", gpu["driver"].text());
+  fmt::print("  libraries {}\n", library("cuBLASLt", "cublaslt", "cublaslt_problem"));
+  fmt::print("            {}\n", library("cuDNN", "cudnn", "cudnn_problem"));
+  if (!warning.empty()) fmt::print("  warning   {}\n", warning);
 }
 
 int devices(const Arguments& arguments) {
-  const bool as_json = arguments.json;
   const int threads = parse_threads(arguments.threads);
+  Record found = camshaft::devices();
+  if (arguments.measure)
+    found = camshaft::devices(threads > 0 ? threads : static_cast<int>(found[0]["cores"].integer()));
   nlohmann::json json = nlohmann::json::array();
-  const DeviceInfo device = cpu::describe_cpu();
-  const std::string warning = cpu::isa_warning(device.isa);
-  json.push_back({{"kind", device.kind},
-                  {"name", device.name},
-                  {"isa", device.isa},
-                  {"cores", device.cores},
-                  {"memory_bytes", device.memory_bytes},
-                  {"features", device.features},
-                  {"warning", warning}});
-  cpu::MachineLimits limits;
-  if (arguments.measure) {
-    limits = cpu::measure_limits(threads > 0 ? threads : device.cores);
-    json.back()["limits"] = to_json(limits);
+  for (size_t i = 0; i < found.size(); ++i) {
+    const bool is_there = !found[i]["name"].text().empty() || i == 0;
+    if (arguments.json) {
+      if (is_there) json.push_back(nlohmann::json::parse(found[i].json()));
+    } else if (i == 0) {
+      print_host(found[i]);
+    } else if (is_there) {
+      print_gpu(found[i]);
+    } else {
+      fmt::print("cuda: {}\n", found[i]["warning"].text());
+    }
   }
-  if (!as_json) {
-    fmt::print("{}: {}\n", device.kind, device.name);
-    fmt::print("  kernels   {}\n", device.isa);
-    fmt::print("  cores     {}\n", device.cores);
-    fmt::print("  memory    {}\n", format_bytes(static_cast<size_t>(device.memory_bytes)));
-    fmt::print("  features  {}\n", join(device.features));
-    if (!warning.empty()) fmt::print("  warning   {}\n", warning);
-    if (arguments.measure)
-      fmt::print(
-          "  limits    of {} threads: {:.0f} GFLOP/s f32; reading L1 {:.0f}, L2 {:.0f}, L3 {:.0f}, DRAM {:.0f} GB/s\n",
-          limits.threads, limits.gflops, limits.l1_gbs, limits.l2_gbs, limits.l3_gbs, limits.dram_gbs);
-  }
-  add_gpus(json, as_json);
-  if (as_json) print_json(json);
+  if (arguments.json) print_json(json);
   return 0;
 }
 
@@ -123,4 +87,4 @@ Command add_devices_command(CLI::App& app) {
   return {command, [arguments] { return devices(*arguments); }};
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -4,9 +4,7 @@
 #include <map>
 #include <memory>
 
-#include "camshaft/engine.h"
-#include "ir/text.h"
-#include "runtime/engine_impl.h"
+#include "camshaft/engine.hpp"
 #include "tools/commands.h"
 #include "tools/explain.h"
 #include "tools/open_engine.h"
@@ -14,7 +12,7 @@
 #include "tools/report.h"
 #include "tools/tensor_text.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 namespace {
 
@@ -97,18 +95,15 @@ nlohmann::json inspection(const std::string& path, const OpenedEngine& opened) {
 
 int inspect(const Arguments& arguments) {
   Progress progress;
-  const OpenedEngine opened =
-      open_engine(arguments.path, 0, {}, progress, arguments.explain ? Tuning::measure : Tuning::heuristic);
-  PrintOptions options;
-  options.sources = true;
+  const OpenedEngine opened = open_engine(arguments.path, 0, {}, progress, arguments.explain ? "measure" : "heuristic");
   if (arguments.json) {
     nlohmann::json json = inspection(arguments.path, opened);
-    if (arguments.graph) json["graph"] = print(opened.engine.impl()->graph, options);
+    if (arguments.graph) json["graph"] = opened.engine.graph();
     print_json(json);
   } else if (arguments.explain) {
     fmt::print("{}", explain(opened.engine));
   } else if (arguments.graph) {
-    fmt::print("{}", print(opened.engine.impl()->graph, options));
+    fmt::print("{}", opened.engine.graph());
   } else {
     print_text(arguments.path, opened);
   }
@@ -133,4 +128,4 @@ Command add_inspect_command(CLI::App& app) {
   return {command, [arguments] { return inspect(*arguments); }};
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

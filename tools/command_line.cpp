@@ -7,12 +7,12 @@
 #include <system_error>
 #include <vector>
 
-#include "camshaft/logger.h"
+#include "camshaft/logger.hpp"
 #include "tools/commands.h"
 #include "tools/exit_code.h"
 #include "tools/interrupt.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 namespace {
 
@@ -83,4 +83,4 @@ int run_command_line(int argc, const char* const* argv) noexcept {
   }
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -3,22 +3,23 @@
 
 #include <memory>
 
-#include "onnx/converters.h"
+#include "camshaft/system.hpp"
 #include "tools/commands.h"
 #include "tools/report.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 namespace {
 
 int list_operators(bool as_json) {
-  nlohmann::json json = nlohmann::json::array();
-  for (const onnx::KnownOperator& op : onnx::known_operators()) {
-    const std::string domain(op.domain.empty() ? "ai.onnx" : op.domain);
-    json.push_back({{"domain", domain}, {"operator", std::string(op.op_type)}, {"since", op.since}});
-    if (!as_json) fmt::print("{} {} since operator set {}\n", domain, op.op_type, op.since);
+  const Record operators = known_operators();
+  if (as_json) {
+    print_json(nlohmann::json::parse(operators.json()));
+    return 0;
   }
-  if (as_json) print_json(json);
+  for (size_t i = 0; i < operators.size(); ++i)
+    fmt::print("{} {} since operator set {}\n", operators[i]["domain"].text(), operators[i]["operator"].text(),
+               operators[i]["since"].integer());
   return 0;
 }
 
@@ -32,4 +33,4 @@ Command add_operators_command(CLI::App& app) {
   return {command, [as_json] { return list_operators(*as_json); }};
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

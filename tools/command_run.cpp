@@ -3,9 +3,8 @@
 
 #include <memory>
 
-#include "camshaft/engine.h"
-#include "camshaft/error.h"
-#include "runtime/tensor_view.h"
+#include "camshaft/engine.hpp"
+#include "camshaft/error.hpp"
 #include "tools/commands.h"
 #include "tools/container_arrays.h"
 #include "tools/input_options.h"
@@ -18,7 +17,7 @@
 #include "tools/report.h"
 #include "tools/tensor_text.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 namespace {
 
@@ -30,12 +29,6 @@ struct Arguments {
   InputOptions inputs;
   bool quiet = false;
 };
-
-// A tensor that shares the context's memory; valid until its next run.
-Tensor view_as_tensor(const TensorView& view) {
-  return Tensor(view.dtype, view.dims, {static_cast<const std::byte*>(view.data), view.bytes},
-                std::shared_ptr<const void>(view.data, [](const void*) {}));
-}
 
 int run(const Arguments& arguments) {
   const int threads = parse_threads(arguments.threads);
@@ -49,10 +42,9 @@ int run(const Arguments& arguments) {
   const GivenInputs::Complete inputs = given.complete(engine);
   if (!inputs.generated.empty()) fmt::print(stderr, "camshaft: seeded random values for {}\n", join(inputs.generated));
 
-  Context context = engine.create_context({threads});
+  Context context = engine.create_context(ContextOptions().set("threads", threads));
   context.set_cancellation(cancel_on_interrupt());
-  for (size_t i = 0; i < inputs.tensors.size(); ++i)
-    context.set_input(engine.inputs()[i].name, view_of(inputs.tensors[i]));
+  for (size_t i = 0; i < inputs.tensors.size(); ++i) context.set_input(engine.inputs()[i].name, inputs.tensors[i]);
   progress.update("running", 0);
   context.run();
   progress.clear();
@@ -60,8 +52,7 @@ int run(const Arguments& arguments) {
   NamedTensors outputs;
   for (const TensorInfo& info : engine.outputs()) {
     NamedTensors arrays;
-    const TensorView view = context.output(info.name);
-    append_arrays(info.name, is_container(info.dtype) ? copy_of(view) : view_as_tensor(view), arrays);
+    append_arrays(info.name, context.output(info.name), arrays);
     if (arrays.empty() && !arguments.quiet) fmt::print("{}: {}  empty\n", info.name, info.type);
     size_t printed = 0;
     for (auto& [name, tensor] : arrays) {
@@ -108,4 +99,4 @@ Command add_run_command(CLI::App& app) {
   return {command, [arguments] { return run(*arguments); }};
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -12,7 +12,7 @@
 #include "tools/tuning_options.h"
 #include "tools/verify_search.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 namespace {
 
@@ -27,21 +27,21 @@ int verify(const Arguments& arguments) {
   BuildOptions options = arguments.options(progress);
   arguments.tuning.set(options);
   const bool searching = arguments.bisect || !arguments.reduced.empty();
-  if (searching && !(options.lock.empty() && options.write_lock.empty()))
+  if (searching && !(arguments.tuning.lock.empty() && arguments.tuning.write_lock.empty()))
     throw Error(ErrorCode::invalid_argument,
                 "--bisect and --reduce build other models than this one: no lock file fits them");
   const NamedShapes shapes = parse_shapes(arguments.shapes);
-  if (!shapes.empty()) options.profiles.push_back(fixed_profile(shapes));
-  if (is_engine_file(arguments.model))
+  if (!shapes.empty()) options.add_profile(fixed_profile(shapes));
+  if (Engine::is_engine_file(arguments.model))
     throw Error(
         ErrorCode::invalid_model,
         fmt::format("'{}' is an engine; verify takes the ONNX model, which says what is right", arguments.model));
-  const NamedTensors inputs = arguments.read_inputs();
-  options.verification_inputs = views(inputs);
-  const double tolerance = options.effective_tolerance();
+  const JudgedInputs given{arguments.read_inputs(), &progress};
+  options.set_inputs(given.inputs);
+  const double tolerance = options.get("tolerance").number();
   const Judge who = arguments.against == "reference" ? Judge::reference : Judge::onnxruntime;
   if (arguments.bisect) {
-    const std::string found = bisect_passes(arguments.model, who, options);
+    const std::string found = bisect_passes(arguments.model, who, options, given);
     progress.clear();
     fmt::print("{}\n", found);
     return 0;
@@ -64,7 +64,7 @@ int verify(const Arguments& arguments) {
                arguments.against);
     return 0;
   }
-  const Verdict verdict = judge(arguments.model, who, std::move(options));
+  const Verdict verdict = judge(arguments.model, who, options, given);
   progress.clear();
   const bool passed = verdict.passed();
   if (arguments.json) {
@@ -122,4 +122,4 @@ Command add_verify_command(CLI::App& app) {
   return {command, [arguments] { return verify(*arguments); }};
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -4,7 +4,7 @@
 #include <CLI/App.hpp>
 #include <functional>
 
-namespace camshaft {
+namespace camshaft::tools {
 
 /// A sub-command added to the parser, and what it does once the command line is parsed: returns the exit code, or
 /// throws Error.
@@ -25,4 +25,4 @@ Command add_operators_command(CLI::App& app);
 /// (see exit_code.h). Throws nothing.
 int run_command_line(int argc, const char* const* argv) noexcept;
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

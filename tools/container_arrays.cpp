@@ -1,6 +1,6 @@
 #include "tools/container_arrays.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 void append_arrays(const std::string& name, const Tensor& value, NamedTensors& arrays) {
   if (!is_container(value.dtype())) {
@@ -8,10 +8,9 @@ void append_arrays(const std::string& name, const Tensor& value, NamedTensors& a
     return;
   }
   for (int64_t i = 0; i < value.size(); ++i) {
-    if (!value.element(i).defined()) continue;
     const std::string part = value.dtype() == DType::map ? (i == 0 ? "keys" : "values") : std::to_string(i);
     append_arrays(name + "/" + part, value.element(i), arrays);
   }
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

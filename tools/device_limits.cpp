@@ -2,32 +2,24 @@
 
 #include <fmt/format.h>
 
+#include <vector>
+
 #include "tools/report.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
-std::string describe(const DeviceLimits& limits) {
+std::string describe_limits(const nlohmann::json& limits) {
   std::vector<std::string> parts;
-  if (limits.memory_bytes > 0) parts.push_back(fmt::format("{:.0f} GB/s of memory", limits.memory_bytes * 1e-9));
-  const auto add = [&](double flops, const char* type) {
-    if (flops > 0) parts.push_back(fmt::format("{:.{}f} TFLOP/s in {}", flops * 1e-12, flops < 1e13 ? 1 : 0, type));
+  if (const double memory = limits.value("memory_gbs", 0.0); memory > 0)
+    parts.push_back(fmt::format("{:.0f} GB/s of memory", memory));
+  const auto add = [&](const char* name, const char* type) {
+    const double teraflops = limits.value(name, 0.0) * 1e-3;
+    if (teraflops > 0) parts.push_back(fmt::format("{:.{}f} TFLOP/s in {}", teraflops, teraflops < 10 ? 1 : 0, type));
   };
-  add(limits.f32_flops, "f32");
-  add(limits.half_flops, "f16 and bf16");
-  add(limits.tf32_flops, "TF32");
+  add("f32_gflops", "f32");
+  add("half_gflops", "f16 and bf16");
+  add("tf32_gflops", "TF32");
   return parts.empty() ? "unknown" : join(parts);
 }
 
-nlohmann::json to_json(const DeviceLimits& limits) {
-  nlohmann::json json = nlohmann::json::object();
-  const auto add = [&](const char* name, double per_second) {
-    if (per_second > 0) json[name] = per_second * 1e-9;
-  };
-  add("memory_gbs", limits.memory_bytes);
-  add("f32_gflops", limits.f32_flops);
-  add("half_gflops", limits.half_flops);
-  add("tf32_gflops", limits.tf32_flops);
-  return json;
-}
-
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -4,14 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "compile/backend.h"
+namespace camshaft::tools {
 
-namespace camshaft {
+/// Of {memory_gbs, f32_gflops, half_gflops, tf32_gflops}: "4815 GB/s of memory, 67 TFLOP/s in f32, 1070 TFLOP/s in f16
+/// and bf16, …", or "unknown".
+std::string describe_limits(const nlohmann::json& limits);
 
-/// "4815 GB/s of memory, 67 TFLOP/s in f32, 1070 TFLOP/s in f16 and bf16, …", or "unknown".
-std::string describe(const DeviceLimits& limits);
-
-/// {memory_gbs, f32_gflops, half_gflops, tf32_gflops}, without those that are unknown.
-nlohmann::json to_json(const DeviceLimits& limits);
-
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -1,6 +1,6 @@
 #include "tools/exit_code.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 int exit_code(ErrorCode code) {
   switch (code) {
@@ -35,4 +35,4 @@ const char* const exit_codes_help =
     "  6    out of memory\n"
     "  130  interrupted (Ctrl-C); 143 terminated\n";
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -7,7 +7,7 @@
 #include "tools/report.h"
 #include "tools/tensor_text.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 namespace {
 
@@ -80,4 +80,4 @@ nlohmann::json to_json(const std::vector<TacticTrial>& tried) {
   return list;
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "camshaft/engine.h"
+#include "camshaft/engine.hpp"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 /// A paragraph a layer: what it computes, the model's nodes in it, its tactic, what else was tried, and why it was not
 /// fused with its neighbours.
@@ -15,4 +15,4 @@ std::string explain(const Engine& engine);
 /// [{tactic, estimated_ns, measured_ns or null, refused}]
 nlohmann::json to_json(const std::vector<TacticTrial>& tried);
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

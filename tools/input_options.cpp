@@ -4,15 +4,13 @@
 
 #include <algorithm>
 
-#include "builder/sample_inputs.h"
-#include "camshaft/error.h"
-#include "runtime/engine_impl.h"
+#include "camshaft/error.hpp"
 #include "tools/npy.h"
 #include "tools/npz.h"
 #include "tools/number_option.h"
 #include "tools/tensor_text.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 namespace {
 
@@ -101,16 +99,14 @@ GivenInputs::Complete GivenInputs::complete(const Engine& engine) const {
                                        fmt::format("{} (input '{}')", it->second.place, infos[i].name));
   }
   if (!missing) return complete;
-  const Graph& graph = engine.impl()->graph;
-  const std::vector<Dims> dims = choose_input_shapes(graph, shapes_, engine.impl()->optimum);
-  const std::vector<Tensor> samples = sample_inputs(graph, dims, seed_);
+  const NamedTensors samples = engine.sample_inputs(shapes_, seed_);
   for (size_t i = 0; i < infos.size(); ++i) {
     if (complete.tensors[i].defined()) continue;
-    complete.tensors[i] = samples[i];
-    complete.generated.push_back(
-        fmt::format("{}: {}{}", infos[i].name, camshaft::to_string(infos[i].dtype), to_string(dims[i])));
+    complete.tensors[i] = samples[i].second;
+    complete.generated.push_back(fmt::format("{}: {}{}", infos[i].name, camshaft::to_string(infos[i].dtype),
+                                             to_string(samples[i].second.dims())));
   }
   return complete;
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

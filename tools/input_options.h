@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "camshaft/engine.h"
-#include "ir/tensor.h"
+#include "camshaft/engine.hpp"
+#include "camshaft/tensor.hpp"
 #include "tools/shapes_option.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 /// The options --inputs, --input, --shapes and --seed.
 struct InputOptions {
@@ -50,4 +50,4 @@ class GivenInputs {
   uint64_t seed_ = 0;
 };
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -2,7 +2,7 @@
 
 #include <csignal>
 
-namespace camshaft {
+namespace camshaft::tools {
 
 namespace {
 
@@ -41,4 +41,4 @@ int interrupted_exit_code() {
   return 128 + caught;
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -5,19 +5,17 @@
 #include <algorithm>
 #include <thread>
 
-#include "builder/sample_inputs.h"
-#include "builder/verification.h"
-#include "runtime/engine_impl.h"
-#include "runtime/tensor_view.h"
+#include "camshaft/reference.hpp"
+#include "tools/interrupt.h"
 #include "tools/onnxruntime_process.h"
 #include "tools/report.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 namespace {
 
-Verdict against_reference(const std::string& model, BuildOptions options) {
-  Builder builder(std::move(options));
+Verdict against_reference(const std::string& model, const BuildOptions& options) {
+  Builder builder(options);
   Verdict verdict;
   try {
     builder.build(model);
@@ -44,33 +42,31 @@ Engine build_to_judge(const std::string& model, BuildOptions options, std::strin
     if (error.code() != ErrorCode::verification_failed) throw;
     failure = error.what();
   }
-  options.verify = false;
-  return Builder(options).build(model);
+  return Builder(options.set("verify", false)).build(model);
 }
 
-Verdict against_onnxruntime(const std::string& model, BuildOptions options) {
-  const int threads =
-      options.threads > 0 ? options.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+Verdict against_onnxruntime(const std::string& model, const BuildOptions& options, const JudgedInputs& given) {
+  const auto asked = static_cast<int>(options.get("threads").integer());
+  const int threads = asked > 0 ? asked : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   Verdict verdict;
   const Engine engine = build_to_judge(model, options, verdict.failure);
-  const Engine::Impl& impl = *engine.impl();
-  std::map<std::string, Dims> shapes;
-  for (const auto& [name, view] : options.verification_inputs) shapes[name] = view.dims;
-  std::vector<Tensor> inputs =
-      sample_inputs(impl.graph, choose_input_shapes(impl.graph, shapes, impl.optimum), options.seed);
-  std::vector<std::string> input_names, output_names;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    input_names.push_back(engine.inputs()[i].name);
-    const auto given = options.verification_inputs.find(input_names.back());
-    if (given != options.verification_inputs.end()) inputs[i] = copy_of(given->second);
-  }
+  NamedShapes shapes;
+  for (const auto& [name, tensor] : given.inputs) shapes[name] = tensor.dims();
+  NamedTensors inputs = engine.sample_inputs(shapes, static_cast<uint64_t>(options.get("seed").integer()));
+  for (auto& [name, tensor] : inputs)
+    for (const auto& [given_name, given_tensor] : given.inputs)
+      if (given_name == name) tensor = given_tensor;
+  std::vector<std::string> output_names;
   for (const TensorInfo& info : engine.outputs()) output_names.push_back(info.name);
-  if (options.progress) options.progress("running the engine", 1);
-  const std::vector<Tensor> actual = run_once(engine, inputs, threads);
-  if (options.progress) options.progress("running ONNX Runtime", 1);
-  const std::vector<Tensor> expected =
-      run_onnxruntime(model, input_names, inputs, output_names, threads, options.cancellation);
-  verdict.errors = compare_outputs(output_names, expected, actual, options.effective_tolerance());
+  if (given.progress != nullptr) given.progress->update("running the engine", 1);
+  Context context = engine.create_context(ContextOptions().set("threads", threads));
+  for (const auto& [name, tensor] : inputs) context.set_input(name, tensor);
+  context.run();
+  if (given.progress != nullptr) given.progress->update("running ONNX Runtime", 1);
+  const std::vector<Tensor> expected = run_onnxruntime(model, inputs, output_names, threads, cancel_on_interrupt());
+  const double tolerance = options.get("tolerance").number();
+  for (size_t i = 0; i < output_names.size(); ++i)
+    verdict.errors.push_back(compare(output_names[i], expected[i], context.output(output_names[i]), tolerance));
   return verdict;
 }
 
@@ -80,9 +76,8 @@ bool Verdict::passed() const {
   return failure.empty() && std::all_of(errors.begin(), errors.end(), [](const OutputError& e) { return e.passed; });
 }
 
-Verdict judge(const std::string& model, Judge who, BuildOptions options) {
-  return who == Judge::reference ? against_reference(model, std::move(options))
-                                 : against_onnxruntime(model, std::move(options));
+Verdict judge(const std::string& model, Judge who, const BuildOptions& options, const JudgedInputs& given) {
+  return who == Judge::reference ? against_reference(model, options) : against_onnxruntime(model, options, given);
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -4,10 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "camshaft/builder.h"
-#include "ir/tensor.h"
+#include "camshaft/builder.hpp"
+#include "camshaft/tensor.hpp"
+#include "tools/progress.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 struct Verdict {
   std::vector<OutputError> errors;
@@ -19,8 +20,14 @@ struct Verdict {
 /// The two judges: the reference evaluation, and ONNX Runtime (see onnxruntime_process.h).
 enum class Judge { reference, onnxruntime };
 
+/// What the options have as well, as ONNX Runtime needs it.
+struct JudgedInputs {
+  NamedTensors inputs;           ///< those given; others are made from the seed
+  Progress* progress = nullptr;  ///< nobody is told
+};
+
 /// Builds the model and compares the engine's results with the judge's. Options say on what inputs. Throws Error; a
 /// difference is a verdict, not an error.
-Verdict judge(const std::string& model, Judge who, BuildOptions options);
+Verdict judge(const std::string& model, Judge who, const BuildOptions& options, const JudgedInputs& given);
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace camshaft {
+namespace camshaft::tools {
 
 Latency summarize(std::vector<double> milliseconds) {
   std::sort(milliseconds.begin(), milliseconds.end());
@@ -31,4 +31,4 @@ nlohmann::json to_json(const Latency& latency) {
           {"p95", latency.p95}, {"p99", latency.p99},   {"max", latency.max}};
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-namespace camshaft {
+namespace camshaft::tools {
 
 /// Of times in milliseconds; percentiles are the smallest time that at least that part of the runs does not exceed.
 struct Latency {
@@ -15,4 +15,4 @@ struct Latency {
 Latency summarize(std::vector<double> milliseconds);
 nlohmann::json to_json(const Latency& latency);
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -9,16 +9,12 @@
 #include "tools/report.h"
 #include "tools/tensor_text.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 namespace {
 
 double seconds_per_run(const LayerTime& layer) {
   return layer.runs > 0 ? layer.seconds / static_cast<double>(layer.runs) : 0;
-}
-
-double bytes_of(const std::optional<ops::Cost>& cost) {
-  return cost ? cost->bytes() : 0;
 }
 
 double total_per_run(const std::vector<LayerTime>& layers) {
@@ -30,7 +26,7 @@ double total_per_run(const std::vector<LayerTime>& layers) {
 // Of all layers, one after the other, at the limits of the device.
 double total_bound(const LayerProfile& p) {
   double total = 0;
-  for (const LayerBound& bound : p.bounds) total += bound.seconds;
+  for (const LayerCost& cost : p.costs) total += cost.limit_seconds;
   return total;
 }
 
@@ -38,7 +34,7 @@ double total_bound(const LayerProfile& p) {
 
 void print_profile(const LayerProfile& p) {
   const double total = total_per_run(p.times);
-  const bool has_bounds = !p.bounds.empty();
+  const bool has_bounds = !p.limits.is_null();
   std::vector<size_t> order(p.times.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -48,15 +44,14 @@ void print_profile(const LayerProfile& p) {
   rows.back().insert(rows.back().end(), {"op", "tactic", "nodes of the model"});
   for (const size_t i : order) {
     const LayerTime& layer = p.times[i];
-    const double seconds = seconds_per_run(layer), flops = p.costs[i] ? p.costs[i]->flops : 0,
-                 bytes = bytes_of(p.costs[i]);
+    const double seconds = seconds_per_run(layer), flops = p.costs[i].flops, bytes = p.costs[i].bytes();
     rows.push_back({format_seconds(seconds), fmt::format("{:.1f}", 100 * seconds / total),
                     flops > 0 && seconds > 0 ? fmt::format("{:.0f}", flops / seconds * 1e-9) : "",
                     bytes > 0 && seconds > 0 ? fmt::format("{:.3g}", bytes / seconds * 1e-9) : ""});
     if (has_bounds) {
-      const LayerBound& bound = p.bounds[i];
-      rows.back().push_back(bound.seconds > 0 && seconds > 0
-                                ? fmt::format("{:.0f} % of {}", 100 * bound.seconds / seconds, bound.what)
+      const LayerCost& bound = p.costs[i];
+      rows.back().push_back(bound.limit_seconds > 0 && seconds > 0
+                                ? fmt::format("{:.0f} % of {}", 100 * bound.limit_seconds / seconds, bound.limit)
                                 : "");
     }
     rows.back().insert(rows.back().end(),
@@ -64,7 +59,8 @@ void print_profile(const LayerProfile& p) {
   }
   fmt::print("\n{}", format_table(rows, {0, 1, 2, 3}));
   if (!has_bounds) return;
-  fmt::print("limits of the device at its highest clock: {}\n", describe(p.limits));
+  fmt::print("limits of the device at its highest clock: {}\n",
+             describe_limits(nlohmann::json::parse(p.limits.json())));
   if (total_bound(p) > 0)
     fmt::print("layer by layer at these a run would take {}; what is still in caches comes faster than from memory\n",
                format_seconds(total_bound(p)));
@@ -72,7 +68,7 @@ void print_profile(const LayerProfile& p) {
 
 void add_profile(nlohmann::json& json, const LayerProfile& p) {
   const double total = total_per_run(p.times);
-  if (!p.bounds.empty()) json["limits"] = to_json(p.limits);
+  if (!p.limits.is_null()) json["limits"] = nlohmann::json::parse(p.limits.json());
   json["layers"] = nlohmann::json::array();
   for (size_t i = 0; i < p.times.size(); ++i) {
     const LayerTime& layer = p.times[i];
@@ -82,13 +78,14 @@ void add_profile(nlohmann::json& json, const LayerProfile& p) {
                               {"sources", layer.sources},
                               {"ms", seconds_per_run(layer) * 1e3},
                               {"percent", 100 * seconds_per_run(layer) / total}});
-    if (const auto& cost = p.costs[i])
-      json["layers"].back().update({{"flops", cost->flops},
-                                    {"constant_bytes", cost->constant_bytes},
-                                    {"activation_bytes", cost->activation_bytes}});
-    if (!p.bounds.empty() && p.bounds[i].seconds > 0)
-      json["layers"].back().update({{"limit", p.bounds[i].what}, {"limit_ms", p.bounds[i].seconds * 1e3}});
+    const LayerCost& cost = p.costs[i];
+    if (cost.known)
+      json["layers"].back().update({{"flops", cost.flops},
+                                    {"constant_bytes", cost.constant_bytes},
+                                    {"activation_bytes", cost.activation_bytes}});
+    if (cost.limit_seconds > 0)
+      json["layers"].back().update({{"limit", cost.limit}, {"limit_ms", cost.limit_seconds * 1e3}});
   }
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -2,20 +2,21 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <vector>
 
-#include "camshaft/profiler.h"
-#include "tools/layer_cost.h"
+#include "camshaft/profiler.hpp"
+#include "camshaft/record.hpp"
+#include "camshaft/report.hpp"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 /// All in the order of Engine::layers().
 struct LayerProfile {
   std::vector<LayerTime> times;
-  std::vector<std::optional<ops::Cost>> costs;
-  std::vector<LayerBound> bounds;  ///< empty for an engine of the host
-  DeviceLimits limits;
+  std::vector<LayerCost> costs;
+  /// Of an engine for a GPU what that can do at most: {memory_gbs, f32_gflops, half_gflops, tf32_gflops}, without those
+  /// that are unknown; null of the host.
+  Record limits;
 };
 
 /// A table, the slowest layer first, with what each does in a second and, on a device, what part of its limit that is.
@@ -24,4 +25,4 @@ void print_profile(const LayerProfile& profile);
 /// "layers", in execution order, and "limits" of a device.
 void add_profile(nlohmann::json& json, const LayerProfile& profile);
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -1,5 +1,5 @@
 #include "tools/commands.h"
 
 int main(int argc, char** argv) {
-  return camshaft::run_command_line(argc, argv);
+  return camshaft::tools::run_command_line(argc, argv);
 }

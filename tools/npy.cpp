@@ -7,13 +7,12 @@
 #include <cstring>
 #include <optional>
 
-#include "base/float_types.h"
-#include "camshaft/error.h"
-#include "ir/widened.h"
+#include "camshaft/error.hpp"
 #include "tools/npy_header.h"
+#include "tools/tensor_text.h"
 #include "tools/utf8.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 namespace {
 
@@ -32,10 +31,24 @@ std::optional<DType> find_dtype(std::string_view descr) {
   return std::nullopt;
 }
 
+// More elements than this have no tensor; their product stays far from overflow.
+constexpr int64_t most_elements = INT64_MAX / 64;
+
+// Nullopt where no tensor is so large, be it that it has no elements.
+std::optional<int64_t> element_count(const Dims& dims) {
+  int64_t count = 1, without_zeros = 1;
+  for (const int64_t size : dims) {
+    if (size < 0 || (size > 0 && without_zeros > most_elements / size)) return std::nullopt;
+    count *= size;
+    without_zeros *= std::max<int64_t>(size, 1);
+  }
+  return count;
+}
+
 // Elements of `width` bytes from column-major into row-major order.
 void reorder(const std::byte* source, std::byte* destination, const Dims& dims, size_t width) {
   Dims index(dims.size(), 0);
-  const int64_t count = element_count(dims);
+  const int64_t count = element_count(dims).value_or(0);
   std::vector<int64_t> strides(dims.size(), 1);
   for (size_t axis = 1; axis < dims.size(); ++axis) strides[axis] = strides[axis - 1] * dims[axis - 1];
   for (int64_t i = 0; i < count; ++i) {
@@ -52,18 +65,18 @@ void reorder(const std::byte* source, std::byte* destination, const Dims& dims, 
 // Strings of fixed length, padded with zeros: 'S' one byte, 'U' four bytes a character.
 Tensor parse_strings(std::span<const std::byte> elements, char kind, size_t length, const Dims& dims) {
   Tensor tensor(DType::string, dims);
-  auto* strings = tensor.as_mutable<std::string>();
   const size_t width = length * (kind == 'U' ? 4 : 1);
   for (int64_t i = 0; i < tensor.size(); ++i) {
     const std::byte* at = elements.data() + static_cast<size_t>(i) * width;
     if (kind == 'S') {
-      strings[i].assign(reinterpret_cast<const char*>(at), length);
-      strings[i].erase(strings[i].find_last_not_of('\0') + 1);
+      std::string text(reinterpret_cast<const char*>(at), length);
+      text.erase(text.find_last_not_of('\0') + 1);
+      tensor.set_text(i, text);
     } else {
       std::u32string text(length, U'\0');
       if (width > 0) std::memcpy(text.data(), at, width);
       text.erase(text.find_last_not_of(U'\0') + 1);
-      strings[i] = to_utf8(text);
+      tensor.set_text(i, to_utf8(text));
     }
   }
   return tensor;
@@ -96,13 +109,7 @@ Tensor parse_npy(std::span<const std::byte> bytes, const std::string& name) {
 
   // Checked against the bytes that are there before anything is allocated for them.
   const auto elements = bytes.subspan(header.size);
-  const auto count = [&]() -> std::optional<int64_t> {
-    try {
-      return element_count(header.dims);
-    } catch (const Error&) {
-      return std::nullopt;  // more than any tensor has
-    }
-  }();
+  const std::optional<int64_t> count = element_count(header.dims);
   if (!count || static_cast<unsigned __int128>(*count) * width != elements.size())
     throw fail(fmt::format("is damaged: shape {} of '{}' does not take the {} bytes that follow the header",
                            to_string(header.dims), header.descr, elements.size()));
@@ -150,7 +157,7 @@ NpyContent npy_content(const Tensor& tensor) {
   std::vector<std::u32string> texts;
   size_t longest = 1;
   for (int64_t i = 0; i < tensor.size(); ++i) {
-    texts.push_back(from_utf8(tensor.as<std::string>()[i]));
+    texts.push_back(from_utf8(tensor.text(i)));
     longest = std::max(longest, texts.back().size());
   }
   NpyContent content{npy_header(DType::string, tensor.dims(), longest), {}, {}};
@@ -163,7 +170,7 @@ NpyContent npy_content(const Tensor& tensor) {
 
 Tensor to_numpy(const Tensor& tensor) {
   const DType dtype = tensor.dtype();
-  if (is_floating(dtype) && (dtype == DType::bf16 || bit_width(dtype) < 16)) return widened(tensor);
+  if (is_floating(dtype) && (dtype == DType::bf16 || bit_width(dtype) < 16)) return tensor.converted(DType::f32);
   if (!is_packed(dtype)) return tensor;
   Tensor wide(is_signed(dtype) ? DType::i8 : DType::u8, tensor.dims());
   const int bits = bit_width(dtype), in_a_byte = 8 / bits, range = 1 << bits;
@@ -176,12 +183,8 @@ Tensor to_numpy(const Tensor& tensor) {
 
 Tensor from_numpy(const Tensor& array, DType wanted, const std::string& name) {
   if (array.dtype() == wanted) return array;
-  if (array.dtype() == DType::f32 && is_floating(wanted) && (wanted == DType::bf16 || bit_width(wanted) < 16)) {
-    Tensor narrow(wanted, array.dims());
-    // Without saturation: an infinity stays one.
-    convert_from_float(wanted, array.as<float>(), narrow.mutable_data(), array.size(), false);
-    return narrow;
-  }
+  if (array.dtype() == DType::f32 && is_floating(wanted) && (wanted == DType::bf16 || bit_width(wanted) < 16))
+    return array.converted(wanted);
   if (is_packed(wanted) && is_integer(wanted) && array.dtype() == (is_signed(wanted) ? DType::i8 : DType::u8)) {
     Tensor narrow(wanted, array.dims());
     const int bits = bit_width(wanted), in_a_byte = 8 / bits, range = 1 << bits;
@@ -201,4 +204,4 @@ Tensor from_numpy(const Tensor& array, DType wanted, const std::string& name) {
                           camshaft::to_string(wanted)));
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -5,9 +5,9 @@
 #include <span>
 #include <string>
 
-#include "ir/tensor.h"
+#include "camshaft/tensor.hpp"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 /// The array in the bytes of a .npy file. Reads little-endian booleans, integers and floats, strings ('S' as they are,
 /// 'U' as UTF-8), bf16 as the two raw bytes ('V2') that ml_dtypes writes, and Fortran order, which is rearranged.
@@ -35,4 +35,4 @@ Tensor to_numpy(const Tensor& tensor);
 /// to_numpy gives for it. Throws Error(invalid_argument) that starts with `name`, with both dtypes.
 Tensor from_numpy(const Tensor& array, DType wanted, const std::string& name);
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -5,9 +5,9 @@
 #include <charconv>
 #include <string_view>
 
-#include "camshaft/error.h"
+#include "camshaft/error.hpp"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 namespace {
 
@@ -129,4 +129,4 @@ NpyHeader parse_npy_header(std::span<const std::byte> bytes, const std::string& 
   return header;
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -6,16 +6,16 @@
 #include <memory>
 #include <span>
 
-#include "base/mapped_file.h"
-#include "camshaft/error.h"
+#include "camshaft/error.hpp"
+#include "tools/input_file.h"
 #include "tools/npy.h"
 #include "tools/npz.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 namespace {
 
-// minizip reads through these from a mapped file, so that files are opened, and failures worded, in one place.
+// minizip reads through these from memory, so that files are opened, and failures worded, in one place.
 struct Source {
   std::span<const std::byte> bytes;
   uint64_t position = 0;
@@ -58,7 +58,8 @@ bool is_empty_archive(std::span<const std::byte> bytes) {
 
 class Archive {
  public:
-  explicit Archive(const std::string& path) : path_(path), file_(MappedFile::open(path)), source_{file_->bytes(), 0} {
+  explicit Archive(const std::string& path, std::vector<std::byte> bytes)
+      : path_(path), file_(std::move(bytes)), source_{file_, 0} {
     zlib_filefunc64_def functions{};
     functions.zopen64_file = open_source;
     functions.zread_file = read_source;
@@ -108,7 +109,7 @@ class Archive {
   // Deflate shrinks by less than 1032: an entry that promises more is damaged, and is found out before memory is
   // asked for.
   std::vector<std::byte> current_bytes(const std::string& place) {
-    if (packed_ > file_->size() || size_ / 1100 > packed_)
+    if (packed_ > file_.size() || size_ / 1100 > packed_)
       throw Error(ErrorCode::io, place + " has an impossible size; the archive is damaged");
     std::vector<std::byte> bytes(size_);
     if (unzOpenCurrentFile(zip_.get()) != UNZ_OK)
@@ -131,7 +132,7 @@ class Archive {
     void operator()(void* zip) const { unzClose(zip); }
   };
   std::string path_;
-  std::shared_ptr<const MappedFile> file_;
+  std::vector<std::byte> file_;
   Source source_;
   std::unique_ptr<void, Close> zip_;
   uint64_t size_ = 0, packed_ = 0;
@@ -139,19 +140,14 @@ class Archive {
 
 }  // namespace
 
-std::map<std::string, TensorView> views(const NamedTensors& tensors) {
-  std::map<std::string, TensorView> out;
-  for (const auto& [name, tensor] : tensors) out[name] = {tensor.dtype(), tensor.dims(), tensor.data(), tensor.bytes()};
-  return out;
-}
-
 NamedTensors read_npz(const std::string& path) {
-  if (is_empty_archive(MappedFile::open(path)->bytes())) return {};
-  return Archive(path).read();
+  std::vector<std::byte> bytes = read_file(path);
+  if (is_empty_archive(bytes)) return {};
+  return Archive(path, std::move(bytes)).read();
 }
 
 Tensor read_npy(const std::string& path) {
-  return parse_npy(MappedFile::open(path)->bytes(), fmt::format("'{}'", path));
+  return parse_npy(read_file(path), fmt::format("'{}'", path));
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

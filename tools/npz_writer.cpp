@@ -5,12 +5,12 @@
 #include <exception>
 #include <utility>
 
-#include "base/atomic_file.h"
-#include "camshaft/error.h"
+#include "camshaft/error.hpp"
+#include "tools/atomic_file.h"
 #include "tools/npy.h"
 #include "tools/npz.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 namespace {
 
@@ -136,4 +136,4 @@ void write_npz(const std::string& path, const NamedTensors& tensors) {
   archive.commit();
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

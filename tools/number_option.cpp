@@ -6,9 +6,9 @@
 #include <cmath>
 #include <optional>
 
-#include "camshaft/error.h"
+#include "camshaft/error.hpp"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 namespace {
 
@@ -56,4 +56,4 @@ double parse_positive(const std::string& text, const char* name, double fallback
   return *value;
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace camshaft {
+namespace camshaft::tools {
 
 /// A whole number within [low, high]. Throws Error(invalid_argument): "threads must be a whole number from 1 to 1024,
 /// not '0'". Empty text gives `fallback`.
@@ -16,4 +16,4 @@ double parse_seconds(const std::string& text, const char* name, double fallback)
 /// A positive number.
 double parse_positive(const std::string& text, const char* name, double fallback);
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -15,14 +15,14 @@
 #include <map>
 #include <thread>
 
-#include "camshaft/error.h"
+#include "camshaft/error.hpp"
 #include "tools/npy.h"
 #include "tools/npz.h"
 #include "tools/temporary_folder.h"
 
 extern char** environ;
 
-namespace camshaft {
+namespace camshaft::tools {
 
 namespace {
 
@@ -114,7 +114,8 @@ std::string last_line(const std::string& path) {
 Tensor put_together(const std::map<std::string, Tensor>& arrays, const std::string& name) {
   if (const auto plain = arrays.find(name); plain != arrays.end()) return plain->second;
   if (arrays.count(name + "/keys") > 0)
-    return Tensor::map(put_together(arrays, name + "/keys"), put_together(arrays, name + "/values"));
+    return Tensor::container(DType::map,
+                             {put_together(arrays, name + "/keys"), put_together(arrays, name + "/values")});
   std::vector<Tensor> elements;
   for (;;) {
     const std::string element = fmt::format("{}/{}", name, elements.size());
@@ -122,30 +123,31 @@ Tensor put_together(const std::map<std::string, Tensor>& arrays, const std::stri
     if (next == arrays.end() || (next->first != element && !next->first.starts_with(element + "/"))) break;
     elements.push_back(put_together(arrays, element));
   }
-  return Tensor::sequence(std::move(elements));
+  return Tensor::container(DType::sequence, elements);
 }
 
 }  // namespace
 
-std::vector<Tensor> run_onnxruntime(const std::string& model, const std::vector<std::string>& input_names,
-                                    const std::vector<Tensor>& inputs, const std::vector<std::string>& output_names,
-                                    int threads, const Cancellation& cancellation) {
+std::vector<Tensor> run_onnxruntime(const std::string& model, const NamedTensors& inputs,
+                                    const std::vector<std::string>& output_names, int threads,
+                                    const Cancellation& cancellation) {
   const char* chosen = std::getenv("CAMSHAFT_PYTHON");
   const std::string python = chosen && *chosen ? chosen : "python3";
   const TemporaryFolder folder;
   NamedTensors numbered;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (to_numpy(inputs[i]).dtype() != inputs[i].dtype())
+    const auto& [name, tensor] = inputs[i];
+    if (to_numpy(tensor).dtype() != tensor.dtype())
       throw Error(ErrorCode::unsupported,
-                  fmt::format("input '{}' is {}, which NumPy lacks: verify against the reference instead",
-                              input_names[i], to_string(inputs[i].dtype())));
-    numbered.emplace_back(std::to_string(i), inputs[i]);
+                  fmt::format("input '{}' is {}, which NumPy lacks: verify against the reference instead", name,
+                              to_string(tensor.dtype())));
+    numbered.emplace_back(std::to_string(i), tensor);
   }
   write_npz(folder.path() + "/in.npz", numbered);
 
   std::vector<std::string> arguments = {
       python, "-c", script, folder.path(), model, std::to_string(threads), std::to_string(inputs.size())};
-  arguments.insert(arguments.end(), input_names.begin(), input_names.end());
+  for (const auto& [name, tensor] : inputs) arguments.push_back(name);
   arguments.insert(arguments.end(), output_names.begin(), output_names.end());
   const std::string log = folder.path() + "/log";
   const int status = run_process(arguments, log, cancellation);
@@ -169,4 +171,4 @@ std::vector<Tensor> run_onnxruntime(const std::string& model, const std::vector<
   return outputs;
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

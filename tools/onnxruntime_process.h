@@ -4,17 +4,17 @@
 #include <string>
 #include <vector>
 
-#include "camshaft/cancellation.h"
-#include "ir/tensor.h"
+#include "camshaft/cancellation.hpp"
+#include "camshaft/tensor.hpp"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 /// The model's outputs for these inputs, both by the names given. The interpreter is $CAMSHAFT_PYTHON, else python3 on
 /// the PATH; tensors are exchanged as .npz files in a temporary folder. Throws Error(invalid_argument) when there is no
 /// such interpreter or it cannot import numpy and onnxruntime, Error(unsupported) when ONNX Runtime refuses the model,
 /// Error(cancelled).
-std::vector<Tensor> run_onnxruntime(const std::string& model, const std::vector<std::string>& input_names,
-                                    const std::vector<Tensor>& inputs, const std::vector<std::string>& output_names,
-                                    int threads, const Cancellation& cancellation);
+std::vector<Tensor> run_onnxruntime(const std::string& model, const NamedTensors& inputs,
+                                    const std::vector<std::string>& output_names, int threads,
+                                    const Cancellation& cancellation);
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -6,32 +6,23 @@
 #include <filesystem>
 #include <set>
 
-#include "base/atomic_file.h"
-#include "base/mapped_file.h"
-#include "camshaft/builder.h"
-#include "camshaft/error.h"
-#include "engine/container.h"
+#include "camshaft/builder.hpp"
+#include "camshaft/error.hpp"
+#include "tools/atomic_file.h"
 #include "tools/interrupt.h"
 
-namespace camshaft {
-
-bool is_engine_file(const std::string& path) {
-  return begins_like_container(MappedFile::open(path)->bytes());
-}
+namespace camshaft::tools {
 
 OpenedEngine open_engine(const std::string& path, int threads, const NamedShapes& shapes, Progress& progress,
-                         Tuning tuning) {
-  const bool is_engine = is_engine_file(path);
+                         const char* tuning) {
+  const bool is_engine = Engine::is_engine_file(path);
   const auto start = std::chrono::steady_clock::now();
   const auto open = [&] {
     if (is_engine) return Engine::load(path);
     BuildOptions options;
-    options.threads = threads;
-    options.verify = false;
-    options.tuning = tuning;
-    options.progress = progress.callback();
-    options.cancellation = cancel_on_interrupt();
-    if (!shapes.empty()) options.profiles.push_back(fixed_profile(shapes));
+    options.set("threads", threads).set("verify", false).set("tuning", tuning);
+    options.set_progress(progress.callback()).set_cancellation(cancel_on_interrupt());
+    if (!shapes.empty()) options.add_profile(fixed_profile(shapes));
     return Builder(std::move(options)).build(path);
   };
   Engine engine = open();
@@ -61,4 +52,4 @@ void check_one_purpose(const std::vector<std::string>& written) {
   }
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -3,12 +3,11 @@
 
 #include <string>
 
-#include "camshaft/engine.h"
-#include "camshaft/tuning.h"
+#include "camshaft/engine.hpp"
 #include "tools/progress.h"
 #include "tools/shapes_option.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 struct OpenedEngine {
   Engine engine;
@@ -19,10 +18,7 @@ struct OpenedEngine {
 /// Loads an engine; builds a model in memory, without verification, tuned for `shapes` and accepting those alone when
 /// there are any. Cancelled by Ctrl-C. Throws Error.
 OpenedEngine open_engine(const std::string& path, int threads, const NamedShapes& shapes, Progress& progress,
-                         Tuning tuning = Tuning::heuristic);
-
-/// Whether the file begins like an engine. Throws Error(io) when it cannot be read.
-bool is_engine_file(const std::string& path);
+                         const char* tuning = "heuristic");
 
 /// Throws Error(io) when a file could not be created at that path; leaves nothing there. Empty paths are skipped.
 void check_writable(const std::string& path);
@@ -33,4 +29,4 @@ void check_distinct(const std::string& input, const std::string& output);
 /// Throws Error(invalid_argument) when two of these files are one. Empty paths are skipped.
 void check_one_purpose(const std::vector<std::string>& written);
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

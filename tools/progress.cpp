@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace camshaft {
+namespace camshaft::tools {
 
 namespace {
 
@@ -44,4 +44,4 @@ void Progress::clear() {
   std::fflush(stderr);
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

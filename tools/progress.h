@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace camshaft {
+namespace camshaft::tools {
 
 /// Rewrites one line on stderr, from a second after its construction on, and only on a terminal; the destructor wipes
 /// it. Safe to call from any thread.
@@ -21,7 +21,7 @@ class Progress {
   /// Shows "optimising 30%". Costs a clock reading when there is nothing to do.
   void update(std::string_view stage, double fraction);
   void clear();
-  /// For BuildOptions::progress; must not outlive this.
+  /// For BuildOptions::set_progress; must not outlive this.
   std::function<void(std::string_view, double)> callback() {
     return [this](std::string_view stage, double fraction) { update(stage, fraction); };
   }
@@ -35,4 +35,4 @@ class Progress {
   std::string stage_;
 };
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <cstdio>
 
-#include "base/format_bytes.h"
+#include "tools/format_bytes.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 namespace {
 
@@ -59,7 +59,7 @@ std::string format_errors(const std::vector<OutputError>& errors) {
                  : fmt::format("{:.2g}% of its elements differ, by up to {:.3g} (rounding decides {:.2g}%)",
                                100 * e.differing, e.max_error, 100 * e.undecided);
     } else {
-      out += fmt::format("worst error {:.1e} of its scale {:.3g}", e.relative(), e.scale);
+      out += fmt::format("worst error {:.1e} of its scale {:.3g}", e.relative_error, e.scale);
     }
     out += !e.passed ? ": FAILED\n" : e.telling ? ": passed\n" : ": says nothing, the layers passed\n";
   }
@@ -82,7 +82,7 @@ nlohmann::json to_json(const std::vector<OutputError>& errors) {
     list.push_back({{"output", e.output},
                     {"max_error", finite_or_null(e.max_error)},
                     {"scale", finite_or_null(e.scale)},
-                    {"relative_error", finite_or_null(e.relative())},
+                    {"relative_error", finite_or_null(e.relative_error)},
                     {"exact", e.exact},
                     {"differing", e.differing},
                     {"undecided", e.undecided},
@@ -126,4 +126,4 @@ std::string join(const std::vector<std::string>& items) {
   return out;
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

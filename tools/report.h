@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "camshaft/builder.h"
-#include "camshaft/engine.h"
+#include "camshaft/builder.hpp"
+#include "camshaft/engine.hpp"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 /// Rows of cells in aligned columns, two spaces apart; the columns named in `right` are aligned to the right.
 std::string format_table(const std::vector<std::vector<std::string>>& rows, const std::vector<size_t>& right = {});
@@ -34,4 +34,4 @@ void print_json(const nlohmann::json& json);
 /// Items with a comma between.
 std::string join(const std::vector<std::string>& items);
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

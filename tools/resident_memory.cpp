@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-namespace camshaft {
+namespace camshaft::tools {
 
 int64_t resident_bytes() {
   int64_t pages = 0, resident = 0;
@@ -12,4 +12,4 @@ int64_t resident_bytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

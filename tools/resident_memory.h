@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-namespace camshaft {
+namespace camshaft::tools {
 
 /// Bytes of this process that are in physical memory, mapped files included (Linux: /proc/self/statm); 0 where the
 /// system does not say.
 int64_t resident_bytes();
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

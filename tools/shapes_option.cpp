@@ -6,9 +6,9 @@
 #include <charconv>
 #include <string_view>
 
-#include "camshaft/error.h"
+#include "camshaft/error.hpp"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 namespace {
 
@@ -99,4 +99,4 @@ Profile fixed_profile(const NamedShapes& shapes) {
   return profile;
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

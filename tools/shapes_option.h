@@ -5,11 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "camshaft/profile.h"
+#include "camshaft/options.hpp"
 
-namespace camshaft {
-
-using NamedShapes = std::map<std::string, std::vector<int64_t>>;
+namespace camshaft::tools {
 
 /// "x:1x3x224x224,mask:1x128" by name. A name may hold colons ("input:0:1x3"), no comma. Throws
 /// Error(invalid_argument) that quotes the part which cannot be read; `option` is named in it.
@@ -27,4 +25,4 @@ std::vector<Profile> parse_profiles(const ProfileTexts& texts);
 /// A profile of exactly these shapes.
 Profile fixed_profile(const NamedShapes& shapes);
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

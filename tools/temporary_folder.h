@@ -9,9 +9,9 @@
 #include <filesystem>
 #include <string>
 
-#include "camshaft/error.h"
+#include "camshaft/error.hpp"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 class TemporaryFolder {
  public:
@@ -32,4 +32,4 @@ class TemporaryFolder {
   std::string path_;
 };
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -5,11 +5,16 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
-namespace camshaft {
+namespace camshaft::tools {
 
 std::string to_string(const TensorInfo& info) {
   return fmt::format("{}: {}", info.name, info.type);
+}
+
+std::string to_string(const Dims& dims) {
+  return fmt::format("[{}]", fmt::join(dims, ", "));
 }
 
 std::string statistics(const Tensor& tensor) {
@@ -17,7 +22,8 @@ std::string statistics(const Tensor& tensor) {
   if (tensor.dtype() == DType::string) return fmt::format("{} strings", tensor.size());
   double low = std::numeric_limits<double>::infinity(), high = -low, sum = 0;
   int64_t nans = 0, infinities = 0;
-  for (const double v : tensor.to_doubles()) {
+  const Tensor wide = tensor.converted(DType::f64);
+  for (const double v : std::span(wide.as<double>(), static_cast<size_t>(wide.size()))) {
     if (std::isnan(v)) {
       ++nans;
       continue;
@@ -47,4 +53,4 @@ std::string format_seconds(double seconds) {
   return fmt::format("{:.2f} s", seconds);
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

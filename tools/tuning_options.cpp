@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "camshaft/error.h"
+#include "camshaft/error.hpp"
 #include "tools/number_option.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 void TuningArguments::add_to(CLI::App& command) {
   const auto add = [&](const char* name, std::string& target, const char* help, const char* type) {
@@ -25,23 +25,14 @@ void TuningArguments::add_to(CLI::App& command) {
 }
 
 void TuningArguments::set(BuildOptions& options) const {
-  options.tuning = parse_tuning(mode, lock.empty() ? Tuning::measure : Tuning::locked);
-  if (options.tuning == Tuning::locked && lock.empty())
+  const std::string chosen = !mode.empty() ? mode : lock.empty() ? "measure" : "locked";
+  options.set("tuning", chosen);
+  if (chosen == "locked" && lock.empty())
     throw Error(ErrorCode::invalid_argument, "--tuning locked needs a lock file: give --lock FILE");
-  if (options.tuning != Tuning::locked && !lock.empty())
+  if (chosen != "locked" && !lock.empty())
     throw Error(ErrorCode::invalid_argument, fmt::format("--lock and --tuning {} contradict each other", mode));
-  options.timing_cache = timing_cache;
-  options.tuning_seconds = parse_seconds(seconds, "tuning-seconds", options.tuning_seconds);
-  options.lock = lock;
-  options.write_lock = write_lock;
+  options.set("timing-cache", timing_cache).set("lock", lock).set("write-lock", write_lock);
+  if (!seconds.empty()) options.set("tuning-seconds", parse_seconds(seconds, "tuning-seconds", 0));
 }
 
-Tuning parse_tuning(const std::string& text, Tuning fallback) {
-  if (text.empty()) return fallback;
-  if (text == "heuristic") return Tuning::heuristic;
-  if (text == "measure") return Tuning::measure;
-  if (text == "locked") return Tuning::locked;
-  throw Error(ErrorCode::invalid_argument, fmt::format("tuning must be heuristic, measure or locked, not '{}'", text));
-}
-
-}  // namespace camshaft
+}  // namespace camshaft::tools

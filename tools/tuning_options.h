@@ -4,9 +4,9 @@
 #include <CLI/App.hpp>
 #include <string>
 
-#include "camshaft/builder.h"
+#include "camshaft/builder.hpp"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 struct TuningArguments {
   std::string mode, timing_cache, lock, write_lock, seconds;
@@ -17,7 +17,4 @@ struct TuningArguments {
   void set(BuildOptions& options) const;
 };
 
-/// "heuristic", "measure" or "locked"; `fallback` when empty. Throws Error(invalid_argument).
-Tuning parse_tuning(const std::string& text, Tuning fallback);
-
-}  // namespace camshaft
+}  // namespace camshaft::tools

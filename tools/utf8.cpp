@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace camshaft {
+namespace camshaft::tools {
 
 namespace {
 
@@ -63,4 +63,4 @@ std::u32string from_utf8(std::string_view text) {
   return out;
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -2,87 +2,38 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <map>
 
-#include "base/atomic_file.h"
-#include "base/thread_pool.h"
-#include "builder/reduce_model.h"
-#include "builder/verification.h"
-#include "builder/verification_sample.h"
-#include "onnx/importer.h"
-#include "onnx/proto_reader.h"
-#include "onnx/proto_writer.h"
-#include "onnx/tensor_data.h"
-#include "optimize/pipeline.h"
-#include "runtime/tensor_view.h"
+#include "camshaft/reference.hpp"
+#include "camshaft/system.hpp"
+#include "tools/atomic_file.h"
 #include "tools/npz.h"
 #include "tools/temporary_folder.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 
 namespace {
 
-NamedTensors named(const std::map<std::string, Tensor>& tensors) {
-  return {tensors.begin(), tensors.end()};
-}
-
-void write_file(const std::string& path, const std::string& bytes) {
+void write_file(const std::string& path, std::span<const std::byte> bytes) {
   AtomicFile file(path);
   file.write(bytes);
   file.commit();
-}
-
-/// Brings tensors in files of their own into the model, so that parts of it can be written elsewhere.
-void embed_external(onnx::ModelProto& model) {
-  onnx::TensorReader reader(model);
-  std::vector<std::shared_ptr<const void>> owners{model.storage};
-  for (onnx::TensorProto& tensor : model.graph.initializers) {
-    if (!tensor.external) continue;
-    const onnx::TensorData data = reader.read(tensor);
-    owners.push_back(data.owner);
-    tensor.raw_data = data.bytes;
-    tensor.external.reset();
-  }
-  model.storage = std::make_shared<std::vector<std::shared_ptr<const void>>>(std::move(owners));
-}
-
-/// The model on the inputs that verification takes.
-ModelOnInputs with_inputs(const std::string& path, const BuildOptions& options, ThreadPool& pool) {
-  ModelOnInputs whole{onnx::read_model(path), {}};
-  embed_external(whole.model);
-  const Graph graph = onnx::import_model(whole.model).graph;
-  SampleOptions wanted;
-  wanted.seed = options.seed;
-  wanted.cancellation = options.cancellation;
-  for (const auto& [name, view] : options.verification_inputs) wanted.inputs[name] = copy_of(view);
-  if (!options.profiles.empty())
-    for (const auto& [name, range] : options.profiles[0].inputs) wanted.shapes[name] = range.opt;
-  const auto sample = find_sample(graph, wanted, pool);
-  if (const auto* refusal = std::get_if<std::string>(&sample))
-    throw Error(ErrorCode::invalid_argument, fmt::format("'{}' cannot run on made-up inputs: {}", path, *refusal));
-  for (size_t i = 0; i < graph.inputs.size(); ++i)
-    whole.inputs[graph.value(graph.inputs[i]).name] = std::get<VerificationSample>(sample).inputs[i];
-  return whole;
 }
 
 /// Parts of a model through the builder, which reads files.
 class PartJudge {
  public:
   PartJudge(Judge who, BuildOptions options) : who_(who), options_(std::move(options)) {
-    options_.progress = nullptr;
-    options_.profiles.clear();
+    options_.set_progress({}).clear_profiles();
   }
 
-  bool goes_wrong(const ModelOnInputs& part) const {
+  bool goes_wrong(std::span<const std::byte> model, const NamedTensors& inputs) const {
     const std::string file = folder_.path() + "/part.onnx";
-    write_file(file, onnx::model_bytes(part.model));
+    write_file(file, model);
     BuildOptions options = options_;
-    const NamedTensors inputs = named(part.inputs);
-    options.verification_inputs = views(inputs);
+    options.set_inputs(inputs);
     try {
-      return !judge(file, who_, std::move(options)).passed();
+      return !judge(file, who_, options, {inputs}).passed();
     } catch (const Error& error) {
       if (error.code() == ErrorCode::cancelled || error.code() == ErrorCode::io) throw;
       return error.code() == ErrorCode::internal;
@@ -97,14 +48,14 @@ class PartJudge {
 
 }  // namespace
 
-std::string bisect_passes(const std::string& model, Judge who, const BuildOptions& options) {
+std::string bisect_passes(const std::string& model, Judge who, const BuildOptions& options, const JudgedInputs& given) {
   const std::vector<std::string> passes = pass_names();
   const auto passed_after = [&](size_t count) {
     BuildOptions limited = options;
-    limited.stop_after_pass = static_cast<int>(count);
-    if (options.progress) options.progress(fmt::format("building with {} of {} passes", count, passes.size()), 0);
-    limited.progress = nullptr;
-    return judge(model, who, std::move(limited)).passed();
+    limited.set("stop-after-pass", count).set_progress({});
+    if (given.progress != nullptr)
+      given.progress->update(fmt::format("building with {} of {} passes", count, passes.size()), 0);
+    return judge(model, who, limited, {given.inputs}).passed();
   };
   if (passed_after(passes.size())) return "the results do not differ: there is nothing to bisect";
   if (!passed_after(0)) return "the results differ without any optimiser pass: an operator or a kernel is to blame";
@@ -122,27 +73,14 @@ std::string reduced_inputs(const std::string& output) {
 }
 
 Reduction reduce(const std::string& model, Judge who, const BuildOptions& options, const std::string& output) {
-  ThreadPool pool(std::max(1, options.threads));
-  const ModelOnInputs whole = with_inputs(model, options, pool);
   const PartJudge parts(who, options);
-  if (!parts.goes_wrong(whole))
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("'{}' passes verification: there is nothing to reduce", model));
-  size_t smallest = whole.model.graph.nodes.size();
-  const ModelOnInputs small = reduce_model(
-      whole,
-      [&](const ModelOnInputs& part) {
-        options.cancellation.check("reducing");
-        const bool wrong = parts.goes_wrong(part);
-        if (wrong) smallest = std::min(smallest, part.model.graph.nodes.size());
-        if (options.progress) options.progress(fmt::format("reducing: {} nodes", smallest), 0);
-        return wrong;
-      },
-      pool);
-  Reduction written{small.model.graph.nodes.size(), whole.model.graph.nodes.size(), output, reduced_inputs(output)};
-  write_file(written.model, onnx::model_bytes(small.model));
-  write_npz(written.inputs, named(small.inputs));
+  const ReducedModel small = camshaft::reduce(
+      model, options,
+      [&](std::span<const std::byte> part, const NamedTensors& inputs) { return parts.goes_wrong(part, inputs); });
+  Reduction written{small.nodes, small.nodes_before, output, reduced_inputs(output)};
+  write_file(written.model, small.model);
+  write_npz(written.inputs, small.inputs);
   return written;
 }
 
-}  // namespace camshaft
+}  // namespace camshaft::tools

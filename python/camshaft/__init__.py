@@ -44,8 +44,8 @@ class Engine:
     """A compiled model. May be used from several threads."""
 
     def __init__(self, path):
-        """Maps an engine file, as `camshaft build` makes it."""
-        self._engine = _native.load(str(path))
+        """Maps an engine file, as `camshaft build` makes it; or takes the bytes of one."""
+        self._engine = _native.load_bytes(path) if isinstance(path, bytes) else _native.load(str(path))
         self.inputs = _infos(_native.inputs(self._engine))
         self.outputs = _infos(_native.outputs(self._engine))
         self.metadata = dict(_native.metadata(self._engine))

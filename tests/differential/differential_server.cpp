@@ -18,16 +18,11 @@
 #include <limits>
 #include <sstream>
 
-#include "base/thread_pool.h"
-#include "builder/verification.h"
-#include "camshaft/builder.h"
-#include "camshaft/error.h"
-#include "ir/ops/evaluate.h"
-#include "onnx/importer.h"
+#include "camshaft/camshaft.hpp"
 #include "tools/npy.h"
 #include "tools/npz.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 namespace {
 
 constexpr int noise_runs = 6;
@@ -39,15 +34,14 @@ std::vector<std::string> fields_of(const std::string& line) {
   return fields;
 }
 
-std::vector<Tensor> read_inputs(const Graph& graph, const std::string& path) {
+NamedTensors read_inputs(const Engine& engine, const std::string& path) {
   const NamedTensors arrays = read_npz(path);
-  std::vector<Tensor> inputs;
-  for (const ValueId id : graph.inputs) {
-    const Value& value = graph.value(id);
-    const auto it = std::find_if(arrays.begin(), arrays.end(), [&](const auto& a) { return a.first == value.name; });
+  NamedTensors inputs;
+  for (const TensorInfo& info : engine.inputs()) {
+    const auto it = std::find_if(arrays.begin(), arrays.end(), [&](const auto& a) { return a.first == info.name; });
     if (it == arrays.end())
-      throw Error(ErrorCode::invalid_argument, fmt::format("'{}' has no input '{}'", path, value.name));
-    inputs.push_back(from_numpy(it->second, value.type.dtype, value.name));
+      throw Error(ErrorCode::invalid_argument, fmt::format("'{}' has no input '{}'", path, info.name));
+    inputs.emplace_back(info.name, from_numpy(it->second, info.dtype, info.name));
   }
   return inputs;
 }
@@ -59,8 +53,9 @@ void widen(Tensor& spread, const Tensor& a, const Tensor& b) {
     if (!(a == b)) std::fill(s, s + spread.size(), std::numeric_limits<double>::infinity());
     return;
   }
-  const std::vector<double> x = a.to_doubles(), y = b.to_doubles();
-  for (size_t i = 0; i < x.size(); ++i) {
+  const Tensor wide_a = a.converted(DType::f64), wide_b = b.converted(DType::f64);
+  const auto *x = wide_a.as<double>(), *y = wide_b.as<double>();
+  for (int64_t i = 0; i < spread.size(); ++i) {
     if (x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]))) continue;
     const double difference = std::abs(x[i] - y[i]);
     s[i] = std::max(s[i], std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference);
@@ -92,27 +87,23 @@ class Server {
 
  private:
   void run(const std::vector<std::string>& fields) {
-    stage_ = "import";
-    const Graph model = onnx::import_model(std::filesystem::path(fields[1])).graph;
     stage_ = "build";
-    BuildOptions options;
-    options.threads = 1;
-    options.verify = fields[2] == "1";
-    const Engine built = Builder(options).build(fields[1]);
+    const Engine built = Builder(BuildOptions().set("threads", 1).set("verify", fields[2] == "1")).build(fields[1]);
     stage_ = "save";
     built.save(engine_file_);
     stage_ = "load";
     const Engine engine = Engine::load(engine_file_);
     for (size_t f = 3; f + 1 < fields.size(); f += 2) {
-      const std::vector<Tensor> inputs = read_inputs(model, fields[f]);
+      const NamedTensors inputs = read_inputs(engine, fields[f]);
       stage_ = "run";
-      const std::vector<Tensor> fast = run_once(engine, inputs, 1);
+      Context context = engine.create_context(ContextOptions().set("threads", 1));
+      for (const auto& [name, tensor] : inputs) context.set_input(name, tensor);
+      context.run();
       stage_ = "reference";
-      const std::vector<Tensor> plain = evaluate(model, inputs, pool_);
       NamedTensors results;
-      for (size_t i = 0; i < model.output_names.size(); ++i) {
-        results.emplace_back("engine:" + model.output_names[i], to_numpy(fast.at(i)));
-        results.emplace_back("reference:" + model.output_names[i], to_numpy(plain.at(i)));
+      for (const auto& [name, plain] : evaluate(fields[1], inputs)) {
+        results.emplace_back("engine:" + name, to_numpy(context.output(name)));
+        results.emplace_back("reference:" + name, to_numpy(plain));
       }
       write_npz(fields[f + 1], results);
     }
@@ -120,18 +111,15 @@ class Server {
 
   void spread(const std::vector<std::string>& fields) {
     stage_ = "reference";
-    const Graph model = onnx::import_model(std::filesystem::path(fields[1])).graph;
-    const std::vector<Tensor> inputs = read_inputs(model, fields[2]);
-    const std::vector<Tensor> clean = evaluate(model, inputs, pool_);
+    const Engine engine =
+        Builder(BuildOptions().set("threads", 1).set("verify", false).set("tuning", "heuristic")).build(fields[1]);
+    const NamedTensors inputs = read_inputs(engine, fields[2]);
+    const NamedTensors clean = evaluate(fields[1], inputs);
     NamedTensors results;
-    for (size_t i = 0; i < clean.size(); ++i)
-      results.emplace_back(model.output_names[i], Tensor(DType::f64, clean[i].dims()));
+    for (const auto& [name, tensor] : clean) results.emplace_back(name, Tensor(DType::f64, tensor.dims()));
     for (int seed = 0; seed < noise_runs; ++seed) {
-      EvaluateOptions noisy;
-      noisy.noise.of_results = 0x1p-22;
-      noisy.noise_seed = static_cast<uint64_t>(seed);
-      const std::vector<Tensor> moved = evaluate(model, inputs, pool_, noisy);
-      for (size_t i = 0; i < clean.size(); ++i) widen(results[i].second, clean[i], moved[i]);
+      const NamedTensors moved = evaluate(fields[1], inputs, 1, 0x1p-22, static_cast<uint64_t>(seed));
+      for (size_t i = 0; i < clean.size(); ++i) widen(results[i].second, clean[i].second, moved[i].second);
     }
     write_npz(fields[3], results);
   }
@@ -142,17 +130,16 @@ class Server {
     return fmt::format("error\t{}\t{}\t{}", stage_, code, message);
   }
 
-  ThreadPool pool_{1};
   std::string stage_;
   const std::string engine_file_ =
       (std::filesystem::temp_directory_path() / fmt::format("differential-{}.engine", getpid())).string();
 };
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::tools
 
 int main() {
-  camshaft::Server server;
+  camshaft::tools::Server server;
   for (std::string line; std::getline(std::cin, line);) std::cout << server.answer(line) << std::endl;
   return 0;
 }

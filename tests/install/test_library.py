@@ -77,53 +77,6 @@ def included(folder):
                 yield path, name
 
 
-STILL_INTERNAL = {
-    "python/native.cpp",
-    "python/tensors.cpp",
-    "python/tensors.h",
-    "tools/build_options.h",
-    "tools/command_bench.cpp",
-    "tools/command_build.cpp",
-    "tools/command_devices.cpp",
-    "tools/command_inspect.cpp",
-    "tools/command_line.cpp",
-    "tools/command_operators.cpp",
-    "tools/command_run.cpp",
-    "tools/device_limits.h",
-    "tools/exit_code.h",
-    "tools/explain.h",
-    "tools/input_options.cpp",
-    "tools/input_options.h",
-    "tools/interrupt.h",
-    "tools/judge.cpp",
-    "tools/judge.h",
-    "tools/layer_cost.cpp",
-    "tools/layer_cost.h",
-    "tools/layer_profile.h",
-    "tools/npy.cpp",
-    "tools/npy.h",
-    "tools/npy_header.cpp",
-    "tools/npy_header.h",
-    "tools/npz.h",
-    "tools/npz_reader.cpp",
-    "tools/npz_writer.cpp",
-    "tools/number_option.cpp",
-    "tools/onnxruntime_process.cpp",
-    "tools/onnxruntime_process.h",
-    "tools/open_engine.cpp",
-    "tools/open_engine.h",
-    "tools/report.cpp",
-    "tools/report.h",
-    "tools/shapes_option.cpp",
-    "tools/shapes_option.h",
-    "tools/temporary_folder.h",
-    "tools/tensor_text.h",
-    "tools/tuning_options.cpp",
-    "tools/tuning_options.h",
-    "tools/verify_search.cpp",
-}
-
-
 def test_clients_include_the_public_headers_alone():
     internal = {path.name for path in (ROOT / "src").iterdir() if path.is_dir()}
     offenders = {
@@ -133,7 +86,7 @@ def test_clients_include_the_public_headers_alone():
         if name.split("/")[0] in internal
         or (name.startswith("camshaft/") and not name.endswith(".hpp") and name != "camshaft/camshaft.h")
     }
-    assert offenders == STILL_INTERNAL
+    assert offenders == set()
 
 
 def test_every_option_is_documented_under_its_name():

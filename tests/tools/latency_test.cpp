@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace camshaft {
+namespace camshaft::tools {
 namespace {
 
 TEST(Latency, Percentiles) {
@@ -33,4 +33,4 @@ TEST(Latency, MeanStaysBetweenMinimumAndMaximum) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::tools

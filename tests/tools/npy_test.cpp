@@ -4,11 +4,11 @@
 
 #include <span>
 
-#include "camshaft/error.h"
+#include "camshaft/error.hpp"
 #include "test_random.h"
 #include "tools/utf8.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 namespace {
 
 std::vector<std::byte> bytes_of(const std::string& text) {
@@ -42,6 +42,11 @@ std::string refusal(const std::vector<std::byte>& bytes) {
     return error.what();
   }
   return "";
+}
+
+std::vector<double> numbers(const Tensor& tensor) {
+  const Tensor wide = tensor.converted(DType::f64);
+  return {wide.as<double>(), wide.as<double>() + wide.size()};
 }
 
 TEST(Npy, ReadsAllVersionsAndAnyOrderOfEntries) {
@@ -126,10 +131,10 @@ TEST(Npy, DtypesThatNumpyLacksAreWidenedAndNarrowedBack) {
   for (const Tensor& tensor : tensors) {
     const Tensor array = to_numpy(tensor);
     EXPECT_NE(array.dtype(), tensor.dtype());
-    EXPECT_EQ(array.to_doubles(), tensor.to_doubles());
+    EXPECT_EQ(numbers(array), numbers(tensor));
     EXPECT_EQ(from_numpy(array, tensor.dtype(), "a"), tensor) << to_string(tensor.dtype());
   }
-  EXPECT_EQ(to_numpy(tensors[3]).to_ints(), (std::vector<int64_t>{-1, -8, 7}));
+  EXPECT_EQ(numbers(to_numpy(tensors[3])), (std::vector<double>{-1, -8, 7}));
   EXPECT_THROW(from_numpy(Tensor::of<int8_t>(DType::i8, {1}, {8}), DType::i4, "a"), Error);
   EXPECT_THROW(from_numpy(Tensor(DType::f64, {1}), DType::f32, "a"), Error);
   EXPECT_THROW(from_numpy(Tensor(DType::f32, {1}), DType::f16, "a"), Error);
@@ -144,4 +149,4 @@ TEST(Utf8, RoundTripsAndReplaces) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::tools

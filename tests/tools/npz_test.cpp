@@ -7,10 +7,10 @@
 #include <fstream>
 #include <iterator>
 
-#include "camshaft/error.h"
+#include "camshaft/error.hpp"
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::tools {
 namespace {
 
 class Npz : public testing::Test {
@@ -95,4 +95,4 @@ TEST_F(Npz, DamagedFilesGiveAnErrorOrTheSameElements) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "camshaft/error.h"
+#include "camshaft/error.hpp"
 
-namespace camshaft {
+namespace camshaft::tools {
 namespace {
 
 TEST(Numbers, Threads) {
@@ -32,4 +32,4 @@ TEST(Numbers, SecondsAndTolerances) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::tools

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "camshaft/error.h"
+#include "camshaft/error.hpp"
 
-namespace camshaft {
+namespace camshaft::tools {
 namespace {
 
 using Dims = std::vector<int64_t>;
@@ -61,4 +61,4 @@ TEST(Profiles, WhatIsLeftOutFollowsFromTheRest) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::tools

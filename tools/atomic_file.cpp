@@ -1,0 +1,115 @@
+#include "tools/atomic_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "camshaft/error.hpp"
+#include "tools/format_bytes.h"
+
+namespace camshaft::tools {
+
+namespace {
+
+std::string folder_of(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+// The command has one thread when it opens files for writing, so that nobody sees the mask that is set for a moment.
+mode_t default_mode() {
+  const mode_t mask = umask(0);
+  umask(mask);
+  return 0666 & ~mask;
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), target_(path_) {
+  if (path_.empty()) throw Error(ErrorCode::io, "the path of a file to write is empty");
+  // Renaming over a symbolic link would replace the link; what it points to is meant.
+  std::error_code ignored;
+  if (std::filesystem::is_symlink(target_, ignored)) {
+    const auto resolved = std::filesystem::weakly_canonical(target_, ignored);
+    if (!ignored) target_ = resolved.string();
+  }
+  struct stat info {};
+  const bool exists = stat(target_.c_str(), &info) == 0;
+  if (exists && S_ISDIR(info.st_mode)) fail("could not be written", EISDIR);
+  if (exists && !S_ISREG(info.st_mode)) {
+    fd_ = open(target_.c_str(), O_WRONLY | O_CLOEXEC);
+    if (fd_ < 0) fail("could not be opened for writing", errno);
+    return;
+  }
+  // Renaming asks for no permission on the target itself: a file that was made read-only on purpose would be lost.
+  if (exists && access(target_.c_str(), W_OK) != 0) fail("could not be written", errno);
+  temporary_ = folder_of(target_) + "/.camshaft-XXXXXX";
+  fd_ = mkostemp(temporary_.data(), O_CLOEXEC);
+  if (fd_ < 0) {
+    temporary_.clear();
+    fail("could not be created in " + folder_of(target_), errno);
+  }
+  fchmod(fd_, exists ? info.st_mode & 0777 : default_mode());
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ >= 0) close(fd_);
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+}
+
+void AtomicFile::fail(const std::string& action, int error) const {
+  std::string message = path_ + ": " + action + ": " + std::strerror(error);
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
+    message += " (after " + format_bytes(position_) + "); free some space or choose another place";
+  } else if (error == EISDIR) {
+    message += "; give the name of a file";
+  } else if (error == ENOENT || error == ENOTDIR) {
+    message += "; create the folder first";
+  }
+  throw Error(ErrorCode::io, message);
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd_, bytes.data(), std::min(bytes.size(), size_t{1} << 30));
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      fail("could not be written", errno);
+    }
+    position_ += static_cast<uint64_t>(written);
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+}
+
+void AtomicFile::overwrite(uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      fail("could not be written", errno);
+    }
+    bytes = bytes.subspan(static_cast<size_t>(written));
+    offset += static_cast<uint64_t>(written);
+  }
+}
+
+void AtomicFile::commit() {
+  if (temporary_.empty()) {  // a device or a pipe: there is nothing to sync or to rename
+    if (close(std::exchange(fd_, -1)) != 0) fail("could not be written", errno);
+    return;
+  }
+  // Without fsync, a crash after the rename may leave a file of the right name with nothing in it.
+  if (fsync(fd_) != 0) fail("could not be brought to the disk", errno);
+  if (close(std::exchange(fd_, -1)) != 0) fail("could not be written", errno);
+  if (rename(temporary_.c_str(), target_.c_str()) != 0) fail("could not be given its name", errno);
+  temporary_.clear();
+}
+
+}  // namespace camshaft::tools
