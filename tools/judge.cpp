@@ -27,6 +27,7 @@ Verdict against_reference(const std::string& model, BuildOptions options) {
   }
   verdict.errors = builder.report().verification;
   verdict.layers = format_layers(builder.report());
+  verdict.passes = builder.report().passes;
   if (const std::string& why = builder.report().unverified; !why.empty())
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("'{}' cannot be verified on made-up inputs: {}. Give real ones (--inputs), or shapes that "
@@ -37,12 +38,16 @@ Verdict against_reference(const std::string& model, BuildOptions options) {
 
 // The engine that `build` makes of these options: only what is verified may use approximate tactics, and f16 only where
 // the sample fits. One that `build` refuses is judged all the same, so that it is seen which of the two is wrong.
-Engine build_to_judge(const std::string& model, BuildOptions options, std::string& failure) {
+Engine build_to_judge(const std::string& model, BuildOptions options, Verdict& verdict) {
+  Builder builder(options);
   try {
-    return Builder(options).build(model);
+    Engine engine = builder.build(model);
+    verdict.passes = builder.report().passes;
+    return engine;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::verification_failed) throw;
-    failure = error.what();
+    verdict.failure = error.what();
+    verdict.passes = builder.report().passes;
   }
   options.verify = false;
   return Builder(options).build(model);
@@ -52,7 +57,7 @@ Verdict against_onnxruntime(const std::string& model, BuildOptions options) {
   const int threads =
       options.threads > 0 ? options.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   Verdict verdict;
-  const Engine engine = build_to_judge(model, options, verdict.failure);
+  const Engine engine = build_to_judge(model, options, verdict);
   const Engine::Impl& impl = *engine.impl();
   std::map<std::string, Dims> shapes;
   for (const auto& [name, view] : options.verification_inputs) shapes[name] = view.dims;

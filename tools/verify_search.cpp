@@ -15,7 +15,6 @@
 #include "onnx/proto_reader.h"
 #include "onnx/proto_writer.h"
 #include "onnx/tensor_data.h"
-#include "optimize/pipeline.h"
 #include "runtime/tensor_view.h"
 #include "tools/npz.h"
 #include "tools/temporary_folder.h"
@@ -98,15 +97,20 @@ class PartJudge {
 }  // namespace
 
 std::string bisect_passes(const std::string& model, Judge who, const BuildOptions& options) {
-  const std::vector<std::string> passes = pass_names();
-  const auto passed_after = [&](size_t count) {
+  const auto judged_after = [&](int count) {
     BuildOptions limited = options;
-    limited.stop_after_pass = static_cast<int>(count);
-    if (options.progress) options.progress(fmt::format("building with {} of {} passes", count, passes.size()), 0);
+    limited.stop_after_pass = count;
     limited.progress = nullptr;
-    return judge(model, who, std::move(limited)).passed();
+    return judge(model, who, std::move(limited));
   };
-  if (passed_after(passes.size())) return "the results do not differ: there is nothing to bisect";
+  if (options.progress) options.progress("building with all passes", 0);
+  const Verdict whole = judged_after(-1);
+  if (whole.passed()) return "the results do not differ: there is nothing to bisect";
+  const std::vector<std::string>& passes = whole.passes;
+  const auto passed_after = [&](size_t count) {
+    if (options.progress) options.progress(fmt::format("building with {} of {} passes", count, passes.size()), 0);
+    return judged_after(static_cast<int>(count)).passed();
+  };
   if (!passed_after(0)) return "the results differ without any optimiser pass: an operator or a kernel is to blame";
   size_t good = 0, bad = passes.size();
   while (bad - good > 1) {

@@ -77,7 +77,7 @@ struct BuildOptions {
   std::map<std::string, TensorView> verification_inputs;
   /// Tensors of the model to keep through all fusions, so that they can be tapped.
   std::vector<std::string> debug_tensors;
-  /// Stop after this many optimiser passes; -1 runs them all.
+  /// Stop after this many optimiser passes (BuildReport::passes); -1 runs them all.
   int stop_after_pass = -1;
   /// Called with what is being done ("optimising", "verifying", …) and how far it is, in [0, 1].
   std::function<void(std::string_view stage, double fraction)> progress;
@@ -118,8 +118,9 @@ struct BuildReport {
   /// Values that are too large or too small for f16 on the sample inputs, and constants whose numbers are: they stay
   /// f32. Without verification nothing runs on sample inputs, and only constants are looked at.
   std::vector<std::string> kept_f32;
-  int64_t model_nodes = 0;  ///< nodes of the ONNX graph
-  int64_t layers = 0;       ///< steps of the plan
+  int64_t model_nodes = 0;          ///< nodes of the ONNX graph
+  std::vector<std::string> passes;  ///< of the optimiser, in the order in which they ran
+  int64_t layers = 0;               ///< steps of the plan
 };
 
 /// Compiles models.

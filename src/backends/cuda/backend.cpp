@@ -8,6 +8,7 @@
 #include "backends/cuda/driver/device_limits.h"
 #include "backends/cuda/driver/queue.h"
 #include "backends/cuda/driver/stopwatch.h"
+#include "backends/cuda/passes.h"
 #include "backends/cuda/tactic.h"
 #include "source_hash.h"
 
@@ -89,8 +90,7 @@ class CudaBackend final : public Backend {
     return std::make_unique<Stopwatch>(static_cast<Queue&>(queue).stream(),
                                        workshop_.module("touch", touch_text()).function("touch"));
   }
-  bool prefers_channels_last() const override { return true; }
-  bool runs_squeeze_excite() const override { return true; }
+  BackendPasses passes(DType storage, ops::Rounding rounding) const override { return cuda::passes(storage, rounding); }
   bool gains_from(DType dtype) const override {
     return dtype == DType::f16 || (dtype == DType::bf16 && workshop_.device()->facts().capability >= 80);
   }

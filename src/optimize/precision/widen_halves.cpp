@@ -41,9 +41,10 @@ bool moves(const Op& op) {
 
 class Widening {
  public:
-  explicit Widening(Graph& graph)
+  Widening(Graph& graph, const PassContext& context)
       : old_(std::move(graph)),
         graph_(graph),
+        context_(context),
         own_(old_.values.size(), no_value),
         wide_(old_.values.size(), no_value) {}
 
@@ -97,7 +98,7 @@ class Widening {
     for (const ValueId id : node.outputs) names.push_back(old_.value(id).name);
     std::vector<Graph> bodies = node.bodies;
     if (node.op.as<ops::If>())  // bodies of loops run without kernels
-      for (Graph& body : bodies) widen_halves(body);
+      for (Graph& body : bodies) widen_halves(body, context_);
     const auto made = graph_.add_node(node.op, inputs, names, node.sources, std::move(bodies));
     for (size_t o = 0; o < made.size(); ++o) {
       const bool same = graph_.type(made[o]).dtype == old_.type(node.outputs[o]).dtype;
@@ -122,15 +123,16 @@ class Widening {
 
   const Graph old_;
   Graph& graph_;
+  const PassContext& context_;
   std::vector<ValueId> own_, wide_;  // of each old value, in the new graph
 };
 
 }  // namespace
 
-void widen_halves(Graph& graph) {
+void widen_halves(Graph& graph, const PassContext& context) {
   const bool has_halves = std::any_of(graph.values.begin(), graph.values.end(),
                                       [](const Value& value) { return is_half(value.type.dtype); });
-  if (has_halves) Widening(graph).run();
+  if (has_halves) Widening(graph, context).run();
 }
 
 }  // namespace camshaft

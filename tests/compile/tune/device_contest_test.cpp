@@ -107,7 +107,7 @@ class FakeDevice final : public Backend {
     if (!has_clock_) return nullptr;
     return std::make_unique<FakeStopwatch>(static_cast<FakeQueue&>(queue), cache_bytes_, touched);
   }
-  bool prefers_channels_last() const override { return false; }
+  BackendPasses passes(DType, ops::Rounding) const override { return {}; }
   std::vector<Tactic> tactics(const RegionView&) const override { return {}; }
   std::shared_ptr<const camshaft::Kernel> compile(const RegionView&, const Tactic& tactic,
                                                   PackedConstants&) const override {

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "backends/cpu/passes.h"
+#include "backends/cpu/passes/chain_convolutions.h"
+#include "backends/cuda/passes.h"
 #include "ir/ops/contract.h"
 #include "ir/ops/evaluate.h"
 #include "ir/ops/generate.h"
@@ -18,7 +21,6 @@
 #include "optimize/canonicalize/simplify_algebra.h"
 #include "optimize/canonicalize/simplify_moves.h"
 #include "optimize/canonicalize/unstack_reductions.h"
-#include "optimize/fuse/chain_convolutions.h"
 #include "optimize/fuse/fuse.h"
 #include "optimize/fuse/join_contractions.h"
 #include "optimize/layout/compose_moves.h"
@@ -362,6 +364,12 @@ struct NamedPass {
   PassUnderTest function;
 };
 
+void run_all(Graph& graph, const BackendPasses& passes, const PassContext& context) {
+  run_passes(graph, passes.meaning, context);
+  run_passes_with_branches(graph, passes.form, context);
+  run_passes(graph, passes.precision, context);
+}
+
 constexpr NamedPass all_passes[] = {
     {"fold_constants", fold_constants},
     {"simplify_moves", simplify_moves},
@@ -386,7 +394,12 @@ constexpr NamedPass all_passes[] = {
        fuse(graph, context);
        chain_convolutions(graph, context);
      }},
-    {"optimize", optimize},
+    {"all passes of the CPU",
+     [](Graph& graph, const PassContext& context) { run_all(graph, cpu::passes(ops::Rounding::none), context); }},
+    {"all passes of the GPU",
+     [](Graph& graph, const PassContext& context) {
+       run_all(graph, cuda::passes(DType::f32, ops::Rounding::none), context);
+     }},
 };
 
 void check_seed(uint64_t seed) {
@@ -396,9 +409,7 @@ void check_seed(uint64_t seed) {
   const std::vector<Tensor> expected = evaluate(graph, inputs, test_pool());
   for (const NamedPass& pass : all_passes) {
     Graph changed = graph;
-    PassContext context = test_context();
-    context.channels_last = true;
-    context.chains = true;
+    const PassContext context = test_context();
     const std::string what = std::string(pass.name) + " on seed " + std::to_string(seed);
     try {
       pass.function(changed, context);

@@ -13,5 +13,9 @@ namespace camshaft {
 /// Only where all who read y are products with constant matrices that can do so, x is computed by one, and it has not
 /// so many rows that products of libraries, which have no place for norms, may gain more than this.
 void defer_layer_norms(Graph& graph, const PassContext& context);
+inline constexpr Pass defer_layer_norms_pass = {.name = "defer_layer_norms",
+                                                .run = defer_layer_norms,
+                                                .needs = {Fact::regions, Fact::storage},
+                                                .before = {Fact::chains}};
 
 }  // namespace camshaft

@@ -10,7 +10,11 @@ namespace camshaft {
 /// with half the stride, or one of 8. The weights have zeros there. (ResNet-50's first convolution on an H200, batch
 /// 128: 0.70 ms before, of 3.8 in all.)
 ///
-/// Behind join_transposes(), for backends whose kernels gain from it: in the types of 16 bits.
+/// In the types of 16 bits.
 void widen_images(Graph& graph, const PassContext& context);
+inline constexpr Pass widen_images_pass = {.name = "widen_images",
+                                           .run = widen_images,
+                                           .needs = {Fact::regions, Fact::storage, Fact::images},
+                                           .before = {Fact::chains}};
 
 }  // namespace camshaft

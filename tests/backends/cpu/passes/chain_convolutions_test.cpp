@@ -1,4 +1,4 @@
-#include "optimize/fuse/chain_convolutions.h"
+#include "backends/cpu/passes/chain_convolutions.h"
 
 #include "ir/ops/region.h"
 #include "optimize/fuse/fuse.h"
@@ -8,15 +8,9 @@
 namespace camshaft {
 namespace {
 
-void chain(Graph& graph, const PassContext& context) {
-  PassContext wanted = context;
-  wanted.chains = true;
-  chain_convolutions(graph, wanted);
-}
-
 void fuse_and_chain(Graph& graph, const PassContext& context) {
   fuse(graph, context);
-  chain(graph, context);
+  chain_convolutions(graph, context);
 }
 
 constexpr const char* image = "%x: f32[n, h, 10, 4]";

@@ -1,4 +1,4 @@
-#include "optimize/layout/reshape_behind_product.h"
+#include "backends/cuda/passes/reshape_behind_product.h"
 
 #include <algorithm>
 #include <map>

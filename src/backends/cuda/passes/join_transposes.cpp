@@ -1,4 +1,4 @@
-#include "optimize/layout/join_transposes.h"
+#include "backends/cuda/passes/join_transposes.h"
 
 #include <map>
 

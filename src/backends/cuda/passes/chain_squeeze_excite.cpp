@@ -1,4 +1,4 @@
-#include "optimize/fuse/chain_squeeze_excite.h"
+#include "backends/cuda/passes/chain_squeeze_excite.h"
 
 #include <algorithm>
 #include <map>
@@ -50,8 +50,7 @@ bool is_scale_of(const Graph& graph, const Node& node, ValueId image) {
 
 }  // namespace
 
-void chain_squeeze_excite(Graph& graph, const PassContext& context) {
-  if (!context.squeeze_excite) return;
+void chain_squeeze_excite(Graph& graph, const PassContext& /*context*/) {
   remove_dead(graph);
   const Uses uses(graph);
   const auto node = [&](int32_t n) -> const Node& { return graph.nodes[static_cast<size_t>(n)]; };

@@ -10,9 +10,11 @@ namespace camshaft {
 /// image. Each part, a plain node or a region as fuse() left it, becomes a node of the chain's body; nobody else reads
 /// what lies between. Weights are constants.
 ///
-/// Whether a chain pays is not asked here: the tuner may take it apart again (compile/tune/settle_chains.h). The last
-/// pass of the second stage: passes that store results in half precision know no chains. Does nothing unless
-/// context.squeeze_excite.
+/// Whether a chain pays is not asked here: the tuner may take it apart again (compile/tune/settle_chains.h).
 void chain_squeeze_excite(Graph& graph, const PassContext& context);
+inline constexpr Pass chain_squeeze_excite_pass = {.name = "chain_squeeze_excite",
+                                                   .run = chain_squeeze_excite,
+                                                   .needs = {Fact::layouts, Fact::regions},
+                                                   .settles = {Fact::chains}};
 
 }  // namespace camshaft

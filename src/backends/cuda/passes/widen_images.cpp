@@ -1,4 +1,4 @@
-#include "optimize/layout/widen_images.h"
+#include "backends/cuda/passes/widen_images.h"
 
 #include <algorithm>
 

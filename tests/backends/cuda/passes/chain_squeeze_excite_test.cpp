@@ -1,4 +1,4 @@
-#include "optimize/fuse/chain_squeeze_excite.h"
+#include "backends/cuda/passes/chain_squeeze_excite.h"
 
 #include "ir/ops/region.h"
 #include "optimize/fuse/fuse.h"
@@ -7,12 +7,6 @@
 
 namespace camshaft {
 namespace {
-
-void chain(Graph& graph, const PassContext& context) {
-  PassContext wanted = context;
-  wanted.squeeze_excite = true;
-  chain_squeeze_excite(graph, wanted);
-}
 
 constexpr const char* image = "%x: f32[n, h, 10, 8], %r: f32[n, h, 10, 8]";
 const std::string weights = R"(
@@ -27,7 +21,7 @@ const std::string pixel = "conv {strides=[1, 1], pads=shape(0, 0, 0, 0), dilatio
 std::string chained(const std::string& body) {
   Graph graph = parse_graph("graph \"g\" (" + std::string(image) + ") {" + weights + body + "\n}", operators());
   fuse(graph, test_context());
-  chain(graph, test_context());
+  chain_squeeze_excite(graph, test_context());
   verify(graph, "the pass under test");
   return outline(graph);
 }

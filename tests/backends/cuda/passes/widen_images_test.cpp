@@ -1,5 +1,6 @@
-#include "optimize/layout/widen_images.h"
+#include "backends/cuda/passes/widen_images.h"
 
+#include "backends/cuda/passes/join_transposes.h"
 #include "ir/ops/contract.h"
 #include "ir/ops/evaluate.h"
 #include "ir/ops/move.h"
@@ -7,7 +8,6 @@
 #include "ir/ops/random_tensor.h"
 #include "ir/ops/region.h"
 #include "optimize/fuse/fuse.h"
-#include "optimize/layout/join_transposes.h"
 #include "optimize/pass_test.h"
 
 namespace camshaft {

@@ -9,5 +9,9 @@ namespace camshaft {
 /// them. (Attention layers that take the sequence as their first axis turn [1, rows, n] into [rows, 1, n] there.) Of
 /// regions those are taken whose other operands are vectors of a column each.
 void reshape_behind_product(Graph& graph, const PassContext& context);
+inline constexpr Pass reshape_behind_product_pass = {.name = "reshape_behind_product",
+                                                     .run = reshape_behind_product,
+                                                     .needs = {Fact::regions, Fact::storage},
+                                                     .before = {Fact::chains}};
 
 }  // namespace camshaft

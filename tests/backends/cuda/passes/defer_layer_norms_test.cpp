@@ -1,4 +1,4 @@
-#include "optimize/fuse/defer_layer_norms.h"
+#include "backends/cuda/passes/defer_layer_norms.h"
 
 #include "ir/ops/contract.h"
 #include "ir/ops/evaluate.h"

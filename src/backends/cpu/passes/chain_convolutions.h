@@ -14,7 +14,11 @@ namespace camshaft {
 ///
 /// The parts are channels-last convolutions of f32 images with constant weights; what all but the last take besides is
 /// one element a channel. Whether a chain pays is not asked here: the tuner may take it apart again
-/// (compile/tune/settle_chains.h). Does nothing unless context.chains.
+/// (compile/tune/settle_chains.h).
 void chain_convolutions(Graph& graph, const PassContext& context);
+inline constexpr Pass chain_convolutions_pass = {.name = "chain_convolutions",
+                                                 .run = chain_convolutions,
+                                                 .needs = {Fact::layouts, Fact::regions},
+                                                 .settles = {Fact::chains}};
 
 }  // namespace camshaft

@@ -1,4 +1,4 @@
-#include "optimize/fuse/chain_convolutions.h"
+#include "backends/cpu/passes/chain_convolutions.h"
 
 #include <fmt/format.h>
 
@@ -163,7 +163,6 @@ class Chainer {
 }  // namespace
 
 void chain_convolutions(Graph& graph, const PassContext& context) {
-  if (!context.chains) return;
   remove_dead(graph);
   Chainer(graph, context.notes).run();
 }
