@@ -2,7 +2,7 @@
 # which links it needs nothing else but threads.
 include(CMakePackageConfigHelpers)
 
-set(layers base ir onnx optimize compile cpu cuda engine runtime builder)
+set(layers base ir reference onnx optimize compile cpu cuda engine runtime builder)
 set(archive ${PROJECT_BINARY_DIR}/libcamshaft.a)
 set(members "")
 set(layer_targets "")

@@ -6,7 +6,7 @@
 
 #include "builder/layer_error.h"
 #include "builder/verification_sample.h"
-#include "ir/ops/evaluate.h"
+#include "reference/evaluate.h"
 #include "runtime/engine_impl.h"
 
 namespace camshaft {

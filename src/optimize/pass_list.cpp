@@ -21,7 +21,7 @@ void check_pass(const Pass& pass, Facts settled) {
 
 std::string_view to_string(Fact fact) {
   constexpr std::string_view names[] = {"layouts", "attention", "joined contractions", "regions", "storage",
-                                         "images", "chains"};
+                                        "images",  "chains"};
   return names[static_cast<size_t>(fact)];
 }
 

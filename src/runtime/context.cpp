@@ -7,7 +7,7 @@
 
 #include "base/out_of_memory.h"
 #include "ir/container_type.h"
-#include "ir/ops/evaluate.h"
+#include "reference/evaluate.h"
 #include "runtime/context_impl.h"
 #include "runtime/tensor_view.h"
 

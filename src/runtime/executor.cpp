@@ -9,7 +9,7 @@
 #include "base/nvtx.h"
 #include "base/out_of_memory.h"
 #include "compile/layer_name.h"
-#include "ir/ops/evaluate.h"
+#include "reference/evaluate.h"
 #include "runtime/tensor_view.h"
 
 namespace camshaft {

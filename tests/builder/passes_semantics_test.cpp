@@ -8,7 +8,6 @@
 #include "backends/cpu/passes/chain_convolutions.h"
 #include "backends/cuda/passes.h"
 #include "ir/ops/contract.h"
-#include "ir/ops/evaluate.h"
 #include "ir/ops/generate.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
@@ -35,6 +34,7 @@
 #include "optimize/recognize/recognize_layer_norm.h"
 #include "optimize/recognize/recognize_masks.h"
 #include "optimize/recognize/recognize_softmax.h"
+#include "reference/evaluate.h"
 #include "test_random.h"
 
 namespace camshaft {

@@ -22,8 +22,8 @@
 #include "builder/verification.h"
 #include "camshaft/builder.h"
 #include "camshaft/error.h"
-#include "ir/ops/evaluate.h"
 #include "onnx/importer.h"
+#include "reference/evaluate.h"
 #include "tools/npy.h"
 #include "tools/npz.h"
 

@@ -11,7 +11,7 @@
 #include "backends/cuda/driver/stream.h"
 #include "backends/cuda/libraries/libraries.h"
 #include "camshaft/profiler.h"
-#include "ir/ops/random_tensor.h"
+#include "reference/random_tensor.h"
 #include "runtime/recorded_steps.h"
 #include "runtime/support.h"
 

@@ -8,9 +8,9 @@
 
 #include "backends/cpu/each_target.h"
 #include "camshaft/error.h"
-#include "ir/ops/random_tensor.h"
 #include "optimize/fuse/fuse.h"
 #include "optimize/layout/nest_concats.h"
+#include "reference/random_tensor.h"
 #include "runtime/engine_impl.h"
 #include "runtime/support.h"
 

@@ -10,9 +10,9 @@
 #include "builder/compile_graph.h"
 #include "camshaft/context.h"
 #include "camshaft/engine.h"
-#include "ir/ops/evaluate.h"
 #include "ir/ops/operators.h"
 #include "ir/text.h"
+#include "reference/evaluate.h"
 #include "runtime/backends.h"
 #include "runtime/tensor_view.h"
 

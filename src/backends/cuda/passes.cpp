@@ -49,11 +49,8 @@ BackendPasses passes(DType storage, ops::Rounding rounding) {
   };
   if (storage != DType::f32)
     passes.precision = {
-        lower_precision_pass,
-        reshape_behind_product_pass,
-        defer_layer_norms_pass,
-        join_transposes_pass,
-        widen_images_pass,
+        lower_precision_pass, reshape_behind_product_pass, defer_layer_norms_pass,
+        join_transposes_pass, widen_images_pass,
     };
   if (rounding != ops::Rounding::none) passes.precision.emplace_back(allow_rounding_pass);
   passes.precision.emplace_back(chain_squeeze_excite_pass);

@@ -8,7 +8,7 @@
 #include "base/aligned_buffer.h"
 #include "compile/plan/bound_plan.h"
 #include "ir/ops/control_flow.h"
-#include "ir/ops/evaluate.h"
+#include "reference/evaluate.h"
 
 namespace camshaft {
 

@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "ir/ops/element_io.h"
 #include "ir/ops/generate.h"
 #include "ir/rewriter.h"
 #include "ir/symbols.h"
 #include "optimize/analysis/match.h"
 #include "optimize/edit/substitute_symbols.h"
+#include "reference/element_io.h"
+#include "reference/evaluate.h"
 
 namespace camshaft {
 
@@ -162,8 +163,8 @@ class Folder {
     for (const ValueId id : node.inputs) inputs.push_back(id == no_value ? Tensor() : *graph_.value(id).constant);
     std::vector<TensorType> types;
     for (const ValueId id : node.outputs) types.push_back(graph_.type(id));
-    const std::vector<Tensor> results = node.op.evaluate(
-        EvalContext{inputs, types, SymbolBindings{}, node.bodies, context_.pool, &context_.cancellation});
+    const std::vector<Tensor> results = evaluate(
+        node.op, EvalContext{inputs, types, SymbolBindings{}, node.bodies, context_.pool, &context_.cancellation});
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (Shape(results.at(i).dims().begin(), results[i].dims().end()) != types[i].shape)
         throw Error(ErrorCode::invalid_model,

@@ -11,7 +11,8 @@
 #include "backends/cuda/backend.h"
 #include "camshaft/error.h"
 #include "ir/graph.h"
-#include "ir/ops/element_io.h"
+#include "reference/element_io.h"
+#include "reference/evaluate.h"
 
 namespace camshaft::cuda {
 
@@ -72,7 +73,7 @@ class NodeTest {
     ThreadPool pool(2);
     std::vector<TensorType> types;
     for (const ValueId id : graph.nodes.back().outputs) types.push_back(graph.type(id));
-    const std::vector<Tensor> expected = op.evaluate({inputs, types, {}, bodies, pool}), actual = run_all();
+    const std::vector<Tensor> expected = evaluate(op, {inputs, types, {}, bodies, pool}), actual = run_all();
     ASSERT_EQ(actual.size(), outputs);
     for (size_t o = 0; o < outputs; ++o) compare(actual[o], expected[o]);
   }

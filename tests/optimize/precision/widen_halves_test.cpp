@@ -1,9 +1,9 @@
 #include "optimize/precision/widen_halves.h"
 
 #include "base/float_types.h"
-#include "ir/ops/evaluate.h"
 #include "ir/ops/pointwise.h"
 #include "optimize/pass_test.h"
+#include "reference/evaluate.h"
 
 namespace camshaft {
 namespace {

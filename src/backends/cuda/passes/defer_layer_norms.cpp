@@ -6,12 +6,12 @@
 #include <set>
 
 #include "ir/ops/contract.h"
-#include "ir/ops/element_io.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/reduce.h"
 #include "ir/ops/region.h"
 #include "ir/ops/row_moments.h"
 #include "optimize/analysis/match.h"
+#include "reference/element_io.h"
 
 namespace camshaft {
 

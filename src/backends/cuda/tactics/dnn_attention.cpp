@@ -13,7 +13,7 @@
 #include "backends/cuda/tactics/attention_kernel.h"
 #include "backends/cuda/tactics/device_kernel.h"
 #include "compile/optimum.h"
-#include "ir/ops/element_io.h"
+#include "reference/element_io.h"
 
 namespace camshaft::cuda {
 

@@ -15,7 +15,8 @@
 #include "backends/cuda/tactics/strided_copy.h"
 #include "compile/optimum.h"
 #include "compile/region/move_view.h"
-#include "ir/ops/element_io.h"
+#include "reference/element_io.h"
+#include "reference/window/resize.h"
 
 namespace camshaft::cuda {
 

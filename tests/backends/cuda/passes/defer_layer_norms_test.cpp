@@ -1,12 +1,12 @@
 #include "backends/cuda/passes/defer_layer_norms.h"
 
 #include "ir/ops/contract.h"
-#include "ir/ops/evaluate.h"
 #include "ir/ops/pointwise.h"
-#include "ir/ops/random_tensor.h"
 #include "ir/ops/reduce.h"
 #include "optimize/fuse/fuse.h"
 #include "optimize/pass_test.h"
+#include "reference/evaluate.h"
+#include "reference/random_tensor.h"
 
 namespace camshaft {
 namespace {

@@ -1,10 +1,10 @@
 #include "backends/cuda/passes/join_transposes.h"
 
-#include "ir/ops/evaluate.h"
-#include "ir/ops/random_tensor.h"
 #include "ir/ops/region.h"
 #include "optimize/fuse/fuse.h"
 #include "optimize/pass_test.h"
+#include "reference/evaluate.h"
+#include "reference/random_tensor.h"
 
 namespace camshaft {
 namespace {

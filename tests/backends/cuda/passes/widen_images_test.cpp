@@ -2,13 +2,13 @@
 
 #include "backends/cuda/passes/join_transposes.h"
 #include "ir/ops/contract.h"
-#include "ir/ops/evaluate.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
-#include "ir/ops/random_tensor.h"
 #include "ir/ops/region.h"
 #include "optimize/fuse/fuse.h"
 #include "optimize/pass_test.h"
+#include "reference/evaluate.h"
+#include "reference/random_tensor.h"
 
 namespace camshaft {
 namespace {
