@@ -10,6 +10,7 @@
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/reduce.h"
+#include "ir/region.h"
 #include "optimize/edit/chain_nodes.h"
 
 namespace camshaft {

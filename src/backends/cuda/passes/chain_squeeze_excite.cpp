@@ -8,6 +8,7 @@
 #include "ir/ops/pointwise.h"
 #include "ir/ops/reduce.h"
 #include "ir/ops/region.h"
+#include "ir/region.h"
 #include "optimize/edit/chain_nodes.h"
 
 namespace camshaft {

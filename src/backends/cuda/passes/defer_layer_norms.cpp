@@ -8,8 +8,9 @@
 #include "ir/ops/contract.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/reduce.h"
-#include "ir/ops/region.h"
 #include "ir/ops/row_moments.h"
+#include "ir/region.h"
+#include "ir/region_editor.h"
 #include "optimize/analysis/match.h"
 #include "reference/element_io.h"
 
@@ -80,13 +81,8 @@ class Deferral {
     }
     p.op = anchor->op.as<ops::MatMul>();
     if (!p.op || p.op->transpose_a || node.inputs.size() > most_inputs) return std::nullopt;
-    const auto outer = [&](ValueId id) {
-      if (!p.body) return id;
-      const auto it = std::find(p.body->inputs.begin(), p.body->inputs.end(), id);
-      return it == p.body->inputs.end() ? no_value : node.inputs[static_cast<size_t>(it - p.body->inputs.begin())];
-    };
-    p.a = outer(anchor->inputs[0]);
-    p.weights = outer(anchor->inputs[1]);
+    p.a = outer_operand(node, anchor->inputs[0]);
+    p.weights = outer_operand(node, anchor->inputs[1]);
     if (p.a == no_value || p.a == p.weights || !is_readable_constant(graph_, p.weights)) return std::nullopt;
     const Tensor& w = *graph_.value(p.weights).constant;
     const TensorType& result = graph_.type(node.outputs[0]);
@@ -105,16 +101,14 @@ class Deferral {
     const auto other = read_by_.find(p.node);
     if (other != read_by_.end() && (other->second.x != norm.x || !(other->second.row == norm.row))) return false;
     const bool is_operand = p.body && std::any_of(p.body->nodes.begin() + 1, p.body->nodes.end(),
-                                                  [&](const Node& node) { return reads(p, node, y); });
+                                                  [&](const Node& node) { return reads_outer(p, node, y); });
     if (is_operand && graph_.type(y) != graph_.type(p.node->outputs[0])) return false;
     return p.a != y || can_fold(*graph_.value(p.weights).constant, numbers(norm.scale));
   }
 
-  static bool reads(const Product& p, const Node& node, ValueId y) {
-    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
-      const auto it = std::find(p.body->inputs.begin(), p.body->inputs.end(), id);
-      return it != p.body->inputs.end() && p.node->inputs[static_cast<size_t>(it - p.body->inputs.begin())] == y;
-    });
+  static bool reads_outer(const Product& p, const Node& inner, ValueId y) {
+    return std::any_of(inner.inputs.begin(), inner.inputs.end(),
+                       [&](ValueId id) { return outer_operand(*p.node, id) == y; });
   }
 
   std::vector<double> numbers(ValueId id) const {
@@ -215,30 +209,19 @@ class Deferral {
 
   Node rebuilt(const Node& node) {
     const Product p = *as_product(node);
-    Node made{ops::Region{ops::RegionKind::contract}, {}, node.outputs, {}, node.sources};
-    Graph body;
-    std::map<ValueId, ValueId> inputs;  // of the outer graph → of the body
-    const auto input = [&](ValueId outer) {
-      const auto [it, is_new] = inputs.try_emplace(outer, no_value);
-      if (is_new) {
-        made.inputs.push_back(outer);
-        it->second = body.add_input(graph_.value(outer).name, graph_.type(outer));
-      }
-      return it->second;
-    };
+    RegionEditor made(graph_, ops::RegionKind::contract);
+    made.set_sources(node.sources);
+    const auto input = [&](ValueId outer) { return made.add_operand(outer); };
     const auto apply = [&](F function, ValueId a, ValueId b) {
-      return body.add(ops::Pointwise{function}, {a, b}, "norm");
+      return made.add(ops::Pointwise{function}, {a, b}, "norm");
     };
-    const auto cast = [&](ValueId id, DType to) { return body.add(ops::Cast{.to = to}, {id}, body.value(id).name); };
+    const auto cast = [&](ValueId id, DType to) {
+      return made.add(ops::Cast{.to = to}, {id}, made.body().value(id).name);
+    };
 
     // Nodes of the old body are of the graph itself where there is none.
     const std::vector<Node> alone = p.body ? std::vector<Node>() : std::vector<Node>{node};
     const std::vector<Node>& nodes = p.body ? p.body->nodes : alone;
-    const auto outer_of = [&](ValueId id) {
-      if (!p.body) return id;
-      const auto it = std::find(p.body->inputs.begin(), p.body->inputs.end(), id);
-      return it == p.body->inputs.end() ? no_value : node.inputs[static_cast<size_t>(it - p.body->inputs.begin())];
-    };
     const auto norm_of = [&](ValueId outer) {
       const auto it = norms_.find(outer);
       return it == norms_.end() ? nullptr : &it->second;
@@ -246,11 +229,11 @@ class Deferral {
 
     const Norm* of_a = norm_of(p.a);
     const Scaled scaled = of_a ? scale_weights(p, *of_a) : Scaled{p.weights, no_value, no_value};
-    const ValueId result = body.add(ops::MatMul(*p.op), {input(of_a ? of_a->x : p.a), input(scaled.weights)},
+    const ValueId result = made.add(ops::MatMul(*p.op), {input(of_a ? of_a->x : p.a), input(scaled.weights)},
                                     graph_.value(node.outputs[0]).name, node.sources);
     std::vector<ValueId> row;  // mean and factor
     if (const auto it = read_by_.find(&node); it != read_by_.end())
-      row = body.add_node(ops::RowNorm(it->second.row), {input(moments_.at(it->second.x))}, {"mean", "factor"});
+      row = made.add_node(ops::RowNorm(it->second.row), {input(moments_.at(it->second.x))}, {"mean", "factor"});
 
     std::map<ValueId, ValueId> wide, renamed;  // of the old body: f32 of what is half there, and what is as it was
     if (of_a) {
@@ -273,7 +256,7 @@ class Deferral {
     const auto find_wide = [&](ValueId id) {
       const auto it = wide.find(id);
       if (it != wide.end()) return it->second;
-      const ValueId outer = outer_of(id);
+      const ValueId outer = outer_operand(node, id);
       const Norm* norm = outer == no_value ? nullptr : norm_of(outer);
       return norm ? wide[id] = normed(*norm) : no_value;
     };
@@ -282,9 +265,9 @@ class Deferral {
       if (const auto it = renamed.find(id); it != renamed.end()) return it->second;
       if (const ValueId x = find_wide(id); x != no_value)
         return renamed[id] = cast(x, (p.body ? *p.body : graph_).type(id).dtype);
-      const ValueId outer = outer_of(id);
+      const ValueId outer = outer_operand(node, id);
       return renamed[id] = outer != no_value ? input(outer)
-                                             : body.add_constant(p.body->value(id).name, p.body->value(id).constant);
+                                             : made.add_constant(p.body->value(id).name, p.body->value(id).constant);
     };
     for (size_t n = 1; n < nodes.size(); ++n) {
       const auto* widening = nodes[n].op.as<ops::Cast>();
@@ -296,21 +279,18 @@ class Deferral {
       std::vector<ValueId> operands;
       for (const ValueId id : nodes[n].inputs) operands.push_back(operand(id));
       renamed[nodes[n].outputs[0]] =
-          body.add(nodes[n].op, operands, p.body->value(nodes[n].outputs[0]).name, nodes[n].sources);
+          made.add(nodes[n].op, operands, p.body->value(nodes[n].outputs[0]).name, nodes[n].sources);
     }
     const ValueId last = operand(p.body ? p.body->outputs[0] : node.outputs[0]);
-    body.add_output(p.body ? p.body->output_names[0] : graph_.value(node.outputs[0]).name, last);
-    if (sources_.contains(node.outputs[0])) {
-      const ValueId moments = body.add(ops::RowMoments{part}, {last}, "moments");
-      body.add_output("moments", moments);
-      const std::string name = graph_.unique_name(graph_.value(node.outputs[0]).name + "_moments");
-      graph_.values.push_back({name, body.type(moments), nullptr, std::nullopt});
-      moments_[node.outputs[0]] = static_cast<ValueId>(graph_.values.size()) - 1;
-      made.outputs.push_back(moments_[node.outputs[0]]);
-    }
-    remove_dead(body);
-    made.bodies.push_back(std::move(body));
-    return made;
+    made.add_result(node.outputs[0], last, p.body ? p.body->output_names[0] : "");
+    const bool gives_moments = sources_.contains(node.outputs[0]);
+    if (gives_moments)
+      made.add_new_result(graph_.value(node.outputs[0]).name + "_moments",
+                          made.add(ops::RowMoments{part}, {last}, "moments"), "moments");
+    made.remove_dead();
+    Node region = made.finish();
+    if (gives_moments) moments_[node.outputs[0]] = region.outputs[1];
+    return region;
   }
 
   Graph& graph_;

@@ -1,12 +1,9 @@
 #include "backends/cuda/passes/join_transposes.h"
 
-#include <map>
-
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
-#include "ir/ops/region.h"
+#include "ir/region_editor.h"
 #include "optimize/analysis/match.h"
-#include "optimize/edit/append_node.h"
 
 namespace camshaft {
 
@@ -31,23 +28,12 @@ bool is_pointwise(const Node& node) {
 
 // The transpose, then what the other node does, under the name and in the place of `last`.
 Node joined(Graph& graph, const ops::Transpose& transpose, const Node& other, ValueId x, const Node& last) {
-  Graph body;
-  const ValueId in = body.add_input(graph.value(x).name, graph.type(x));
-  const ValueId turned = body.add(ops::Transpose(transpose), {in}, graph.value(x).name);
-  const std::string& name = graph.value(last.outputs[0]).name;
-  ValueId result = no_value;
-  if (other.op.as<ops::Cast>()) {
-    result = body.add(other.op, {turned}, name, other.sources);
-  } else {
-    const Graph& old = other.bodies[0];
-    std::map<ValueId, ValueId> renamed{{old.inputs[0], turned}};
-    for (const Node& inner : old.nodes) append_node(old, inner, body, renamed);
-    result = renamed.at(old.outputs[0]);
-  }
-  body.add_output(name, result);
-  Node made{ops::Region{ops::RegionKind::pointwise}, {x}, last.outputs, {}, last.sources};
-  made.bodies.push_back(std::move(body));
-  return made;
+  RegionEditor made = RegionEditor::around(graph, other, ops::RegionKind::pointwise);
+  made.replace_operand(other.inputs[0], x);
+  made.prepend(ops::Transpose(transpose), made.inner(x), graph.value(x).name);
+  made.move_result(other.outputs[0], last.outputs[0]);
+  made.set_sources(last.sources);
+  return made.finish();
 }
 
 }  // namespace

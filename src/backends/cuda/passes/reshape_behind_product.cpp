@@ -1,16 +1,15 @@
 #include "backends/cuda/passes/reshape_behind_product.h"
 
 #include <algorithm>
-#include <map>
 
 #include "ir/ops/contract.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/reduce.h"
-#include "ir/ops/region.h"
+#include "ir/region.h"
+#include "ir/region_editor.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/match.h"
-#include "optimize/edit/append_node.h"
 
 namespace camshaft {
 
@@ -50,13 +49,7 @@ class Exchanger {
   ValueId rows_of(const Node& node) {
     const Node* product = product_of(node);
     if (!product || product->op.as<ops::MatMul>()->transpose_a) return no_value;
-    const auto outer = [&](ValueId id) {
-      if (product == &node) return id;
-      const std::vector<ValueId>& inputs = node.bodies[0].inputs;
-      const auto it = std::find(inputs.begin(), inputs.end(), id);
-      return it == inputs.end() ? no_value : node.inputs[static_cast<size_t>(it - inputs.begin())];
-    };
-    const ValueId a = outer(product->inputs[0]), weights = outer(product->inputs[1]);
+    const ValueId a = outer_operand(node, product->inputs[0]), weights = outer_operand(node, product->inputs[1]);
     if (a == no_value || a == weights || !graph_.is_constant(weights) || graph_.shape(weights).size() != 2 ||
         !producers_.op<ops::Reshape>(a))
       return no_value;
@@ -74,17 +67,10 @@ class Exchanger {
   ValueId rebuilt(const Node& node, ValueId rows) {
     const std::string& name = graph_.value(node.outputs[0]).name;
     if (node.bodies.empty()) return graph_.add(node.op, {rows, node.inputs[1]}, name, node.sources);
-    const Graph& old = node.bodies[0];
-    Graph body;
-    std::vector<ValueId> inputs = node.inputs;
-    std::map<ValueId, ValueId> renamed;
-    const auto at = std::find(old.inputs.begin(), old.inputs.end(), old.nodes[0].inputs[0]) - old.inputs.begin();
-    inputs[static_cast<size_t>(at)] = rows;
-    for (size_t i = 0; i < inputs.size(); ++i)
-      renamed[old.inputs[i]] = body.add_input(old.value(old.inputs[i]).name, graph_.type(inputs[i]));
-    for (const Node& inner : old.nodes) append_node(old, inner, body, renamed);
-    body.add_output(old.output_names[0], renamed.at(old.outputs[0]));
-    return graph_.add_node(node.op, inputs, {name}, node.sources, {std::move(body)})[0];
+    RegionEditor product(graph_, node);
+    product.replace_operand(outer_operand(node, first_operator(node).inputs[0]), rows);
+    product.renew_results();
+    return product.append()[0];
   }
 
   Graph& graph_;

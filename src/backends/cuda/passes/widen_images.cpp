@@ -5,7 +5,8 @@
 #include "ir/ops/contract.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
-#include "ir/ops/region.h"
+#include "ir/region.h"
+#include "ir/region_editor.h"
 #include "optimize/analysis/match.h"
 
 namespace camshaft {
@@ -98,28 +99,17 @@ Tensor widened(const Tensor& weights, const Widening& w) {
 // The node that makes the image, of which it gives all that is there (the operand has the image's shape, turned or
 // not), with zeros behind its channels.
 Node filled(Graph& graph, const Node& maker, const Widening& w) {
-  Graph body;
-  if (maker.bodies.empty()) {
-    const ValueId x = body.add_input(graph.value(maker.inputs[0]).name, graph.type(maker.inputs[0]));
-    body.add_output("image", body.add(maker.op, {x}, graph.value(maker.outputs[0]).name, maker.sources));
-  } else {
-    body = maker.bodies[0];
-  }
-  const ValueId image = body.outputs[0];
-  const Shape shape = body.shape(image);
-  const std::string name = body.value(image).name, output = body.output_names[0];
+  RegionEditor made = RegionEditor::around(graph, maker, ops::RegionKind::pointwise);
+  const ValueId result = maker.outputs[0], image = made.inner_result(result);
+  const Shape shape = made.body().shape(image);
+  const std::string name = made.body().value(image).name;
   Shape pads(8, Dim(0));
   pads[7] = w.channels - *shape[3].as_constant();
-  ValueId last = body.add(ops::Pad{.pads = pads}, {image}, name);
+  ValueId last = made.add(ops::Pad{.pads = pads}, {image}, name);
   if (w.pixels > 1)
-    last = body.add(ops::Reshape{{shape[0], shape[1], *shape[2].as_constant() / w.pixels, piece}}, {last}, name);
-  body.outputs.clear();
-  body.output_names.clear();
-  body.add_output(output, last);
-  graph.value(maker.outputs[0]).type = body.type(last);
-  Node made{ops::Region{ops::RegionKind::pointwise}, maker.inputs, maker.outputs, {}, maker.sources};
-  made.bodies.push_back(std::move(body));
-  return made;
+    last = made.add(ops::Reshape{{shape[0], shape[1], *shape[2].as_constant() / w.pixels, piece}}, {last}, name);
+  made.replace_result(result, last);
+  return made.finish();
 }
 
 }  // namespace
@@ -130,24 +120,17 @@ void widen_images(Graph& graph, const PassContext&) {
   for (Node& node : graph.nodes) {
     const auto* region = node.op.as<ops::Region>();
     if (region && region->kind != ops::RegionKind::contract) continue;
-    Graph* body = region ? &node.bodies[0] : nullptr;
-    Node& anchor = body ? body->nodes[0] : node;
+    const Node& anchor = first_operator(node);
     const auto* conv = anchor.op.as<ops::Conv>();
     if (!conv) continue;
-    // Of the graph, by way of the region's inputs.
-    const auto outer = [&](size_t i) {
-      if (!body) return anchor.inputs[i];
-      const auto it = std::find(body->inputs.begin(), body->inputs.end(), anchor.inputs[i]);
-      return it == body->inputs.end() ? no_value : node.inputs[static_cast<size_t>(it - body->inputs.begin())];
-    };
-    const ValueId x = outer(0), weights = outer(1);
+    const ValueId x = outer_operand(node, anchor.inputs[0]), weights = outer_operand(node, anchor.inputs[1]);
     if (x == no_value || weights == no_value || !uses.single(x) || !is_readable_constant(graph, weights)) continue;
     const DType dtype = graph.type(x).dtype;
     const int32_t maker = uses.producer[static_cast<size_t>(x)];
     if ((dtype != DType::f16 && dtype != DType::bf16) || graph.type(weights).dtype != dtype || maker < 0 ||
         !is_maker(graph.nodes[static_cast<size_t>(maker)]))
       continue;
-    const Shape& y = body ? body->shape(anchor.outputs[0]) : graph.shape(anchor.outputs[0]);
+    const Shape& y = (region ? node.bodies[0] : graph).shape(anchor.outputs[0]);
     const auto wide = widening(*conv, graph.shape(x), graph.shape(weights), y);
     const ValueId source = graph.nodes[static_cast<size_t>(maker)].inputs[0];
     if (!wide || element_counts_differ(graph.shape(source), graph.shape(x))) continue;
@@ -155,13 +138,15 @@ void widen_images(Graph& graph, const PassContext&) {
         graph.add_constant(graph.value(weights).name, widened(*graph.value(weights).constant, *wide));
     Node& from = graph.nodes[static_cast<size_t>(maker)];
     from = filled(graph, from, *wide);
-    for (ValueId& id : node.inputs)
-      if (id == weights) id = filled_weights;
-    if (body) {
-      body->value(anchor.inputs[0]).type = graph.type(x);
-      body->value(anchor.inputs[1]).type = graph.type(filled_weights);
+    if (region) {
+      RegionEditor wider(graph, std::move(node));
+      wider.replace_operand(weights, filled_weights);
+      wider.set_operator(0, wide->conv);
+      node = wider.finish();
+    } else {
+      node.inputs[1] = filled_weights;
+      node.op = wide->conv;
     }
-    anchor.op = wide->conv;
     changed = true;
   }
   if (changed) remove_dead(graph);  // the weights as they were
