@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 
+#include "base/available_cores.h"
 #include "builder/sample_inputs.h"
 #include "builder/verification.h"
 #include "runtime/engine_impl.h"
@@ -54,8 +54,7 @@ Engine build_to_judge(const std::string& model, BuildOptions options, Verdict& v
 }
 
 Verdict against_onnxruntime(const std::string& model, BuildOptions options) {
-  const int threads =
-      options.threads > 0 ? options.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = options.threads > 0 ? options.threads : available_cores();
   Verdict verdict;
   const Engine engine = build_to_judge(model, options, verdict);
   const Engine::Impl& impl = *engine.impl();

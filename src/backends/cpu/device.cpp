@@ -1,7 +1,6 @@
 #include "backends/cpu/device.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -11,6 +10,7 @@
 #include <array>
 
 #include "backends/cpu/kernels/targets.h"
+#include "base/available_cores.h"
 #include "hwy/highway.h"
 #include "source_hash.h"
 
@@ -35,12 +35,6 @@ std::string brand() {
   return "unknown CPU";
 }
 
-int usable_cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
-  return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-}
-
 constexpr const char* compiler() {
 #ifdef __clang__
   return "clang " __clang_version__;
@@ -55,7 +49,7 @@ DeviceInfo describe_cpu() {
   DeviceInfo info;
   info.kind = "cpu";
   info.name = brand();
-  info.cores = usable_cores();
+  info.cores = available_cores();
   info.memory_bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   const int64_t targets = hwy::SupportedTargets();
   info.isa = targets & HWY_AVX3 ? "avx512" : targets & HWY_AVX2 ? "avx2" : "baseline";
