@@ -47,7 +47,7 @@ struct ContractForm {
 };
 
 /// Whether tiles with patches can compute this (but for groups).
-bool can_use_patches(const ContractForm& form, int capability);
+bool can_use_patches(const ContractForm& form, const DeviceFeatures& features);
 /// Pixels of a row of the patch for so many columns of the result.
 int patch_pitch(const ContractWindow& window, int columns);
 /// Of dynamic shared memory, for such a patch.

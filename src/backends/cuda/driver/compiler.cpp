@@ -48,7 +48,7 @@ class Program {
 
 std::string architecture(int capability) {
   // wgmma, setmaxnreg and their like exist in the "a" form alone.
-  return fmt::format("sm_{}{}", capability, capability >= 90 ? "a" : "");
+  return fmt::format("sm_{}{}", capability, features_of(capability).own_instructions ? "a" : "");
 }
 
 Compiler::Compiler(const Library<api::Nvrtc>& library) : nvrtc_(library.functions), version_(library.version) {
