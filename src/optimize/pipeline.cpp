@@ -31,6 +31,7 @@
 #include "optimize/layout/transposes_past_products.h"
 #include "optimize/layout/widen_images.h"
 #include "optimize/precision/allow_rounding.h"
+#include "optimize/precision/expand_quantization.h"
 #include "optimize/precision/lower_precision.h"
 #include "optimize/recognize/recognize_activations.h"
 #include "optimize/recognize/recognize_attention.h"
@@ -52,7 +53,8 @@ struct Pass {
   int round;  // of the passes that enable each other; 0: runs once
 };
 
-// Rounds after the first are skipped as soon as a whole round has changed nothing.
+// Rounds after the first are skipped as soon as a whole round has changed nothing: until something is expanded, and
+// from then on again.
 constexpr Pass passes[] = {
     {"fold_constants", fold_constants, 1},
     {"simplify_moves", simplify_moves, 1},
@@ -88,6 +90,42 @@ constexpr Pass passes[] = {
     {"eliminate_common_subexpressions", eliminate_common_subexpressions, 3},
     {"fold_affine_into_contract", fold_affine_into_contract, 3},
 
+    {"expand_quantization", expand_quantization, 4},
+
+    {"fold_constants", fold_constants, 5},
+    {"simplify_moves", simplify_moves, 5},
+    {"simplify_algebra", simplify_algebra, 5},
+    {"unstack_reductions", unstack_reductions, 5},
+    {"recognize_group_norm", recognize_group_norm, 5},
+    {"recognize_layer_norm", recognize_layer_norm, 5},
+    {"recognize_softmax", recognize_softmax, 5},
+    {"recognize_masks", recognize_masks, 5},
+    {"recognize_activations", recognize_activations, 5},
+    {"eliminate_common_subexpressions", eliminate_common_subexpressions, 5},
+    {"fold_affine_into_contract", fold_affine_into_contract, 5},
+
+    {"fold_constants", fold_constants, 6},
+    {"simplify_moves", simplify_moves, 6},
+    {"simplify_algebra", simplify_algebra, 6},
+    {"recognize_group_norm", recognize_group_norm, 6},
+    {"recognize_layer_norm", recognize_layer_norm, 6},
+    {"recognize_softmax", recognize_softmax, 6},
+    {"recognize_masks", recognize_masks, 6},
+    {"recognize_activations", recognize_activations, 6},
+    {"eliminate_common_subexpressions", eliminate_common_subexpressions, 6},
+    {"fold_affine_into_contract", fold_affine_into_contract, 6},
+
+    {"fold_constants", fold_constants, 7},
+    {"simplify_moves", simplify_moves, 7},
+    {"simplify_algebra", simplify_algebra, 7},
+    {"recognize_group_norm", recognize_group_norm, 7},
+    {"recognize_layer_norm", recognize_layer_norm, 7},
+    {"recognize_softmax", recognize_softmax, 7},
+    {"recognize_masks", recognize_masks, 7},
+    {"recognize_activations", recognize_activations, 7},
+    {"eliminate_common_subexpressions", eliminate_common_subexpressions, 7},
+    {"fold_affine_into_contract", fold_affine_into_contract, 7},
+
     {"to_channels_last", to_channels_last, 0},
     {"simplify_moves", simplify_moves, 0},
     {"fold_constants", fold_constants, 0},
@@ -107,7 +145,8 @@ constexpr Pass passes[] = {
     {"chain_convolutions", chain_convolutions, 0},
 };
 
-constexpr int last_round = 3;
+constexpr int expansion_round = 4;
+constexpr int last_round = 7;
 
 // The second stage.
 constexpr Pass storage_passes[] = {
@@ -181,7 +220,8 @@ class Pipeline {
   }
 
   void begin_round(int round) {
-    settled_ = settled_ || (round > 1 && equal(before_round_, graph_));
+    // The expansion runs however the rounds before ended, and those behind it only where it found something.
+    settled_ = round != expansion_round && (settled_ || (round > 1 && equal(before_round_, graph_)));
     round_ = round;
     before_round_ = round > 0 && round < last_round && !settled_ ? graph_ : Graph();
   }

@@ -14,6 +14,7 @@
 #include "ir/ops/move.h"
 #include "ir/ops/optional.h"
 #include "ir/ops/pointwise.h"
+#include "ir/ops/quantize.h"
 #include "ir/ops/quantized.h"
 #include "ir/ops/random.h"
 #include "ir/ops/recurrent.h"
@@ -50,6 +51,7 @@ const OpRegistry& operators() {
       ops::Pointwise, ops::Cast, ops::BitCast,       //
       ops::MatMul, ops::Conv, ops::ConvTranspose,    //
       ops::IntegerMatMul, ops::IntegerConv,          //
+      ops::Quantize, ops::Dequantize,                //
       ops::DynamicQuantize,                          //
       ops::Attention, ops::RotaryEmbedding,          //
       ops::Reduce, ops::ArgReduce,                   //
