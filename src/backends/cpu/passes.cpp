@@ -15,6 +15,7 @@
 #include "optimize/layout/to_channels_last.h"
 #include "optimize/layout/transposes_past_products.h"
 #include "optimize/precision/allow_rounding.h"
+#include "optimize/precision/expand_quantization.h"
 #include "optimize/precision/widen_halves.h"
 #include "optimize/recognize/recognize_attention.h"
 #include "optimize/recognize/recognize_rotary_embedding.h"
@@ -25,6 +26,8 @@ BackendPasses passes(ops::Rounding rounding) {
   BackendPasses passes;
   passes.meaning = {widen_halves_pass};  // there are no kernels for f16 and bf16
   passes.form = {
+      canonicalization(),
+      expand_quantization_pass,
       canonicalization(),
 
       to_channels_last_pass,

@@ -19,6 +19,7 @@
 #include "optimize/layout/to_channels_last.h"
 #include "optimize/layout/transposes_past_products.h"
 #include "optimize/precision/allow_rounding.h"
+#include "optimize/precision/expand_quantization.h"
 #include "optimize/precision/lower_precision.h"
 #include "optimize/recognize/recognize_attention.h"
 #include "optimize/recognize/recognize_rotary_embedding.h"
@@ -28,6 +29,8 @@ namespace camshaft::cuda {
 BackendPasses passes(DType storage, ops::Rounding rounding) {
   BackendPasses passes;
   passes.form = {
+      canonicalization(),
+      expand_quantization_pass,
       canonicalization(),
 
       to_channels_last_pass,

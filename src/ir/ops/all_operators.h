@@ -16,6 +16,7 @@
 #include "ir/ops/move.h"
 #include "ir/ops/optional.h"
 #include "ir/ops/pointwise.h"
+#include "ir/ops/quantize.h"
 #include "ir/ops/quantized.h"
 #include "ir/ops/random.h"
 #include "ir/ops/recurrent.h"
@@ -43,6 +44,7 @@ using AllOperators = OperatorList<      //
     Pointwise, Cast, BitCast,           //
     MatMul, Conv, ConvTranspose,        //
     IntegerMatMul, IntegerConv,         //
+    Quantize, Dequantize,               //
     DynamicQuantize,                    //
     Attention, RotaryEmbedding,         //
     Reduce, ArgReduce,                  //

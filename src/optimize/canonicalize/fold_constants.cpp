@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "ir/ops/generate.h"
+#include "ir/ops/quantize.h"
 #include "ir/rewriter.h"
 #include "ir/symbols.h"
 #include "optimize/analysis/match.h"
@@ -141,6 +142,8 @@ class Folder {
 
   bool is_foldable(const Node& node) const {
     if (node.inputs.empty() || !node.bodies.empty() || !is_deterministic(node.op)) return false;
+    // Weights stay as narrow as they are until something decides otherwise: see expand_quantization.
+    if (node.op.as<ops::Dequantize>()) return false;
     size_t in_bytes = 0, out_bytes = 0;
     for (const ValueId id : node.inputs) {
       if (id == no_value) continue;

@@ -42,6 +42,16 @@ TEST(WidenHalves, Bf16Too) {
             "cast:f32 pointwise:f32 cast:bf16");
 }
 
+TEST(WidenHalves, QuantisedTensorsHaveScalesInF32) {
+  const Graph graph = widened("%x: f16[2, 4]", R"(
+  const %s: f16[] = 0.5
+  %q = quantize {dtype=i8, precision=f16} (%x, %s)
+  %d = dequantize {dtype=f16} (%q, %s)
+  %p = softmax {axis=1} (%d)
+  return y=%p)");
+  EXPECT_EQ(outline(graph), "cast:f32 quantize:i8 dequantize:f32 softmax:f32 cast:f16");
+}
+
 TEST(WidenHalves, ResultsAreTheSameButForRounding) {
   Tensor x(DType::f16, {2, 4});
   std::vector<float> values(8);
