@@ -57,6 +57,8 @@ void Executor::run(const BoundPlan& bound, Recordings& recordings, const CallerM
 }
 
 void Executor::run_steps(const BoundPlan& bound, Recordings& recordings, const CallerMemory& memory) {
+  const ThreadPool::Session session(pool_);
+  const BorrowedArena borrowed(arenas_, static_cast<size_t>(bound.arena_bytes(Place::host)), arena_);
   bind(bound, memory);
   if (is_in_callers_recording_) check_recordable(bound);
   bool late = false;
@@ -143,6 +145,7 @@ void Executor::wait_for_device() {
 void Executor::run_named(const BoundPlan& bound, size_t s) {
   const NvtxRange range([&] { return range_name(plan_.steps[s]); });
   try {
+    pool_.adapt();
     name_out_of_memory([] { return "out of memory while running"; },
                        [&] { return bound.launch(s) ? run_step(bound, s) : run_dynamic_step(bound, s); });
   } catch (const Error& e) {

@@ -7,11 +7,14 @@
 #include <vector>
 
 #include "base/aligned_buffer.h"
+#include "base/thread_pool.h"
 #include "base/trace.h"
+#include "base/workers.h"
 #include "camshaft/cancellation.h"
 #include "camshaft/profiler.h"
 #include "camshaft/tensor.h"
 #include "compile/plan/bound_plan.h"
+#include "runtime/arena_pool.h"
 #include "runtime/caller_memory.h"
 #include "runtime/recorded_steps.h"
 
@@ -20,10 +23,13 @@ namespace camshaft {
 /// The memory of one context: arena, pointer tables, tensors of data-dependent size. Not thread-safe.
 class Executor {
  public:
-  /// `queue`: of the backend, for plans with steps on a device.
-  Executor(const Plan& plan, int threads, std::unique_ptr<DeviceQueue> queue)
+  /// `queue`: of the backend, for plans with steps on a device. `arenas`: where the host's arena is borrowed for each
+  /// run; null: it is the executor's own.
+  Executor(const Plan& plan, std::shared_ptr<Workers> workers, int threads, std::unique_ptr<DeviceQueue> queue,
+           ArenaPool* arenas)
       : plan_(plan),
-        pool_(threads),
+        pool_(std::move(workers), threads),
+        arenas_(arenas),
         queue_(std::move(queue)),
         transfers_(plan),
         left_out_(plan.steps.size()),
@@ -49,7 +55,8 @@ class Executor {
   void wait_for_runs();
   TensorView output(size_t index) const;
 
-  ThreadPool& pool() { return pool_; }
+  /// Threads of a run at most: what plans are bound for.
+  int most_threads() const { return pool_.most(); }
   /// Of the device; null on the host.
   const DeviceQueue* queue() const { return queue_.get(); }
   size_t memory_bytes() const;
@@ -59,6 +66,7 @@ class Executor {
   std::map<int32_t, std::function<void(const TensorView&)>> taps;  ///< by plan value
 
  private:
+  AlignedBuffer new_arena(size_t bytes);
   void bind(const BoundPlan& bound, const CallerMemory& memory);
   void bind_input(const BoundPlan& bound, size_t i, const CallerBuffer& buffer);
   void bind_output(const BoundPlan& bound, size_t o, const CallerBuffer& buffer);
@@ -93,6 +101,7 @@ class Executor {
   const Plan& plan_;
   const bool traces_layers_ = is_traced("layers");
   ThreadPool pool_;
+  ArenaPool* arenas_;
   std::unique_ptr<DeviceQueue> queue_;
   AlignedBuffer arena_;
   std::shared_ptr<std::byte> device_arena_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/first_touch.h"
 #include "runtime/executor.h"
 #include "runtime/tensor_view.h"
 
@@ -17,17 +18,28 @@ alignas(64) constinit std::byte nothing[64] = {};
 }  // namespace
 
 bool Executor::has_room(const BoundPlan& bound) const {
-  return arena_.size() >= static_cast<size_t>(bound.arena_bytes(Place::host)) &&
+  return (arenas_ || arena_.size() >= static_cast<size_t>(bound.arena_bytes(Place::host))) &&
          device_arena_bytes_ >= static_cast<size_t>(bound.arena_bytes(Place::device));
+}
+
+AlignedBuffer Executor::new_arena(size_t bytes) {
+  AlignedBuffer arena(bytes, "the intermediate tensors of a context");
+  static const int nodes = memory_nodes();
+  if (nodes > 1) {
+    const ThreadPool::Session session(pool_);
+    touch_pages(pool_, arena.bytes());
+  }
+  return arena;
 }
 
 void Executor::reserve(const BoundPlan& bound) {
   constexpr const char* purpose = "the intermediate tensors of a context";
   const auto needed = [&](Place place) { return static_cast<size_t>(bound.arena_bytes(place)); };
-  if (arena_.size() < needed(Place::host) || device_arena_bytes_ < needed(Place::device)) wait_for_runs();
-  if (arena_.size() < needed(Place::host)) {
+  const bool needs_arena = !arenas_ && arena_.size() < needed(Place::host);
+  if (needs_arena || device_arena_bytes_ < needed(Place::device)) wait_for_runs();
+  if (needs_arena) {
     arena_ = AlignedBuffer();  // give the old one back before asking for more
-    arena_ = AlignedBuffer(needed(Place::host), purpose);
+    arena_ = new_arena(needed(Place::host));
   }
   if (device_arena_bytes_ < needed(Place::device)) {
     if (keeps_memory_) kept_for_caller_.push_back(device_arena_);
