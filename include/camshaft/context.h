@@ -13,12 +13,26 @@
 
 namespace camshaft {
 
+/// Worker threads that contexts share. Runs that overlap in time divide them evenly, layer by layer, so that no more
+/// threads compute at once than there are; results do not depend on how many a run gets.
+class Workers;
+/// At most `threads` threads, the callers of run() among them; 0 means one for each core that the process may use (its
+/// affinity and the CPU quota of its control group). Throws Error(invalid_argument) below 0.
+std::shared_ptr<Workers> make_workers(int threads = 0);
+
 struct ContextOptions {
-  /// Threads that a run uses, the caller's among them; at least 1. 0 means one for each core of the machine.
+  /// Threads that a run uses at most, the caller's among them; at least 1, and no more than `workers` has. 0 means all.
   int threads = 0;
+  /// Null: those of the process, one thread for each core that it may use. Give a context workers of its own, and it
+  /// shares with nobody.
+  std::shared_ptr<Workers> workers = nullptr;
+  /// Whether the memory for intermediate tensors is taken from the engine for each run and given back after it: as much
+  /// in all as for the runs that were ever done at the same time, not for all contexts. On the CPU alone.
+  bool shares_memory = false;
 };
 
-/// Memory and threads for one run at a time. Contexts of one engine are independent: use one a thread. Not copyable.
+/// Memory for one run at a time, and threads that it shares with others. Contexts of one engine are independent: use
+/// one a thread. Not copyable. One for the CPU goes on working in a forked child, with threads of the child's own.
 ///
 ///   Context context = engine.create_context();
 ///   context.set_input("x", {1, 3, 224, 224}, pixels);
@@ -104,7 +118,7 @@ class Context {
   /// BuildOptions::debug_tensors. Throws Error(invalid_argument) for a name that the plan does not have.
   void set_tap(const std::string& tensor, std::function<void(const TensorView&)> tap);
 
-  /// Bytes of intermediate memory in use by this context.
+  /// Bytes of intermediate memory in use by this context; none between runs of one that shares it.
   size_t memory_bytes() const;
 
  private:

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <system_error>
 
+#include "base/available_cores.h"
 #include "base/out_of_memory.h"
+#include "base/workers.h"
 #include "ir/container_type.h"
 #include "reference/evaluate.h"
 #include "runtime/context_impl.h"
@@ -47,8 +48,28 @@ std::vector<std::unique_ptr<DeviceQueue>> queues_of(const Backend& backend) {
 
 }  // namespace
 
-Context::Impl::Impl(std::shared_ptr<const Engine::Impl> e, int threads)
-    : engine(std::move(e)), executor(engine->plan, threads, queues_of(*engine->backend)) {
+std::shared_ptr<Workers> make_workers(int threads) {
+  if (threads < 0)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("there cannot be {} worker threads; give 1 or more, or 0 for one a core", threads));
+  return std::make_shared<Workers>(threads > 0 ? threads : available_cores());
+}
+
+namespace {
+
+Executor make_executor(const Engine::Impl& engine, const ContextOptions& options) {
+  std::shared_ptr<Workers> workers = options.workers ? options.workers : Workers::of_process();
+  const int threads = options.threads > 0 ? options.threads : workers->limit();
+  std::vector<std::unique_ptr<DeviceQueue>> queues = queues_of(*engine.backend);
+  // A device may still read the host's arena when a run has returned.
+  ArenaPool* const arenas = options.shares_memory && queues.empty() ? &engine.arenas : nullptr;
+  return {engine.plan, std::move(workers), threads, std::move(queues), arenas};
+}
+
+}  // namespace
+
+Context::Impl::Impl(std::shared_ptr<const Engine::Impl> e, const ContextOptions& options)
+    : engine(std::move(e)), executor(make_executor(*engine, options)) {
   for (const TensorInfo& info : engine->inputs) {
     const bool fixed = std::none_of(info.dims.begin(), info.dims.end(), [](int64_t d) { return d < 0; });
     input_dims.push_back(fixed ? std::optional<Dims>(info.dims) : std::nullopt);
@@ -59,14 +80,8 @@ Context::Impl::Impl(std::shared_ptr<const Engine::Impl> e, int threads)
 }
 
 Context::Impl::~Impl() {
-  if (thread_.joinable()) {
-    {
-      const std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    wake_.notify_one();
-    thread_.join();
-  }
+  if (async_ && async_->is_of_parent()) static_cast<void>(async_.release());
+  async_.reset();
   try {
     executor.wait_for_runs();  // kernels may have memory of their own
   } catch (const Error&) {     // nobody asks any more
@@ -136,7 +151,7 @@ Context::Impl::CacheEntry& Context::Impl::bind_entry() {
     bind_symbols(engine->graph.shape(engine->graph.inputs[i]), dims[i],
                  fmt::format("input '{}'", engine->inputs[i].name), symbols);
   check_profiles();
-  auto bound = std::make_unique<BoundPlan>(engine->plan, std::move(symbols), executor.pool().size());
+  auto bound = std::make_unique<BoundPlan>(engine->plan, std::move(symbols), executor.most_threads());
   executor.reserve(*bound);
   if (cache_.size() >= max_cached_shapes) {
     executor.wait_for_runs();
@@ -201,40 +216,9 @@ void Context::Impl::run(std::optional<void*> stream) {
 
 void Context::Impl::start_async(std::function<void(std::exception_ptr)> completion) {
   if (!completion) throw Error(ErrorCode::invalid_argument, "run_async() was given nothing to call when it is done");
-  {
-    const std::lock_guard lock(mutex_);
-    if (pending_)
-      throw Error(ErrorCode::invalid_argument,
-                  "this context is running already; use one context for each run at a time");
-    try {
-      if (!thread_.joinable()) thread_ = std::thread([this] { worker(); });
-    } catch (const std::system_error& e) {
-      throw Error(ErrorCode::out_of_memory, fmt::format("no thread could be started for run_async(): {}", e.what()));
-    }
-    pending_ = std::move(completion);  // last: a failure above must not leave the context looking busy
-  }
-  wake_.notify_one();
-}
-
-void Context::Impl::worker() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    wake_.wait(lock, [this] { return stop_ || pending_; });
-    if (!pending_) return;
-    lock.unlock();
-    std::exception_ptr failure;
-    try {
-      run();
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    lock.lock();
-    const auto completion = std::move(pending_);
-    pending_ = nullptr;
-    lock.unlock();
-    completion(failure);
-    lock.lock();
-  }
+  if (async_ && async_->is_of_parent()) static_cast<void>(async_.release());
+  if (!async_) async_ = std::make_unique<AsyncRuns>([this] { run(); });
+  async_->start(std::move(completion));
 }
 
 Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -242,8 +242,7 @@ Context Engine::create_context(const ContextOptions& options) const {
   if (options.threads < 0)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("a context cannot have {} threads; give 1 or more, or 0 for one a core", options.threads));
-  const int threads = options.threads > 0 ? options.threads : impl_->backend->device().cores;
-  return Context(std::make_unique<Context::Impl>(impl_, std::max(1, threads)));
+  return Context(std::make_unique<Context::Impl>(impl_, options));
 }
 
 }  // namespace camshaft

@@ -11,6 +11,7 @@
 #include "compile/backend.h"
 #include "compile/explanation.h"
 #include "compile/plan/plan.h"
+#include "runtime/arena_pool.h"
 
 namespace camshaft {
 
@@ -27,6 +28,8 @@ struct Engine::Impl {
   std::shared_ptr<const void> storage;         ///< keeps mapped weights alive
 
   std::vector<TensorInfo> inputs, outputs;
+
+  mutable ArenaPool arenas;  ///< of the contexts that share their memory
 
   /// Fills what follows from the rest: tactics, inputs, outputs.
   void finish();

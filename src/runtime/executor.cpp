@@ -24,9 +24,11 @@ std::string range_name(const PlanStep& step) {
 
 }  // namespace
 
-Executor::Executor(const Plan& plan, int threads, std::vector<std::unique_ptr<DeviceQueue>> queues)
+Executor::Executor(const Plan& plan, std::shared_ptr<Workers> workers, int threads,
+                   std::vector<std::unique_ptr<DeviceQueue>> queues, ArenaPool* arenas)
     : plan_(plan),
-      pool_(threads),
+      pool_(std::move(workers), threads),
+      arenas_(arenas),
       transfers_(plan),
       left_out_(plan.steps.size()),
       own_outputs_(plan.outputs.size()),
@@ -96,6 +98,8 @@ void Executor::run(const BoundPlan& bound, Recordings& recordings, const CallerM
 }
 
 void Executor::run_steps(const BoundPlan& bound, Recordings& recordings, const CallerMemory& memory) {
+  const ThreadPool::Session session(pool_);
+  const BorrowedArena borrowed(arenas_, static_cast<size_t>(bound.arena_bytes(DeviceId::host)), arena_);
   bind(bound, memory);
   if (is_in_callers_recording_) check_recordable(bound);
   bool late = false;
@@ -184,6 +188,7 @@ void Executor::wait_for_gpus() {
 void Executor::run_named(const BoundPlan& bound, size_t s) {
   const NvtxRange range([&] { return range_name(plan_.steps[s]); });
   try {
+    pool_.adapt();
     name_out_of_memory([] { return "out of memory while running"; },
                        [&] { return bound.launch(s) ? run_step(bound, s) : run_dynamic_step(bound, s); });
   } catch (const Error& e) {

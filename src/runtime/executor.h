@@ -7,11 +7,14 @@
 #include <vector>
 
 #include "base/aligned_buffer.h"
+#include "base/thread_pool.h"
 #include "base/trace.h"
+#include "base/workers.h"
 #include "camshaft/cancellation.h"
 #include "camshaft/profiler.h"
 #include "camshaft/tensor.h"
 #include "compile/plan/bound_plan.h"
+#include "runtime/arena_pool.h"
 #include "runtime/caller_memory.h"
 #include "runtime/recorded_steps.h"
 
@@ -21,8 +24,10 @@ namespace camshaft {
 class Executor {
  public:
   /// `queues`: one of each GPU that runs steps, or that has memory of the caller's. Callers' streams and memory are of
-  /// the first one's GPU; what the others do begins and ends with what is in that stream.
-  Executor(const Plan& plan, int threads, std::vector<std::unique_ptr<DeviceQueue>> queues);
+  /// the first one's GPU; what the others do begins and ends with what is in that stream. `arenas`: where the host's
+  /// arena is borrowed for each run; null: it is the executor's own.
+  Executor(const Plan& plan, std::shared_ptr<Workers> workers, int threads,
+           std::vector<std::unique_ptr<DeviceQueue>> queues, ArenaPool* arenas);
   ~Executor();
 
   /// Whether reserve() would do nothing.
@@ -40,7 +45,8 @@ class Executor {
   void wait_for_runs();
   TensorView output(size_t index) const;
 
-  ThreadPool& pool() { return pool_; }
+  /// Threads of a run at most: what plans are bound for.
+  int most_threads() const { return pool_.most(); }
   /// Of the GPU that has the caller's memory; null where there is none.
   const DeviceQueue* queue() const { return main_ ? main_->queue.get() : nullptr; }
   size_t memory_bytes() const;
@@ -50,6 +56,7 @@ class Executor {
   std::map<int32_t, std::function<void(const TensorView&)>> taps;  ///< by plan value
 
  private:
+  AlignedBuffer new_arena(size_t bytes);
   void bind(const BoundPlan& bound, const CallerMemory& memory);
   void bind_input(const BoundPlan& bound, size_t i, const CallerBuffer& buffer);
   void bind_output(const BoundPlan& bound, size_t o, const CallerBuffer& buffer);
@@ -103,6 +110,7 @@ class Executor {
   const Plan& plan_;
   const bool traces_layers_ = is_traced("layers");
   ThreadPool pool_;
+  ArenaPool* arenas_;
   std::map<DeviceId, OnGpu> gpus_;
   OnGpu* main_ = nullptr;                                    // has the caller's memory and streams
   AlignedBuffer arena_;                                      // of the host

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/first_touch.h"
 #include "runtime/executor.h"
 #include "runtime/tensor_view.h"
 
@@ -17,19 +18,29 @@ alignas(64) constinit std::byte nothing[64] = {};
 }  // namespace
 
 bool Executor::has_room(const BoundPlan& bound) const {
-  return arena_.size() >= static_cast<size_t>(bound.arena_bytes(DeviceId::host)) &&
+  return (arenas_ || arena_.size() >= static_cast<size_t>(bound.arena_bytes(DeviceId::host))) &&
          std::all_of(gpus_.begin(), gpus_.end(), [&](const auto& gpu) {
            return gpu.second.arena_bytes >= static_cast<size_t>(bound.arena_bytes(gpu.first));
          });
+}
+
+AlignedBuffer Executor::new_arena(size_t bytes) {
+  AlignedBuffer arena(bytes, "the intermediate tensors of a context");
+  static const int nodes = memory_nodes();
+  if (nodes > 1) {
+    const ThreadPool::Session session(pool_);
+    touch_pages(pool_, arena.bytes());
+  }
+  return arena;
 }
 
 void Executor::reserve(const BoundPlan& bound) {
   constexpr const char* purpose = "the intermediate tensors of a context";
   const auto needed = [&](DeviceId device) { return static_cast<size_t>(bound.arena_bytes(device)); };
   if (!has_room(bound)) wait_for_runs();
-  if (arena_.size() < needed(DeviceId::host)) {
+  if (!arenas_ && arena_.size() < needed(DeviceId::host)) {
     arena_ = AlignedBuffer();  // give the old one back before asking for more
-    arena_ = AlignedBuffer(needed(DeviceId::host), purpose);
+    arena_ = new_arena(needed(DeviceId::host));
   }
   for (auto& [id, gpu] : gpus_) {
     if (gpu.arena_bytes >= needed(id)) continue;

@@ -46,7 +46,7 @@ void expect_as_reference(const Graph& graph, const std::vector<Tensor>& inputs) 
   const std::vector<Tensor> expected = evaluate(graph, inputs, pool);
   const Engine engine = compiled(graph, pool);
   for (const int threads : {1, 3}) {
-    Context context = engine.create_context({threads});
+    Context context = engine.create_context({threads, make_workers(threads)});
     std::vector<Tensor> poison;
     for (const Tensor& t : inputs) {
       Tensor nan(t.dtype(), t.dims());
