@@ -14,6 +14,7 @@
 #include "base/temporary_folder.h"
 #include "compile/plan/place_values.h"
 #include "ir/ops/random_tensor.h"
+#include "base/workers.h"
 #include "runtime/executor.h"
 #include "runtime/support.h"
 
@@ -225,7 +226,7 @@ TEST_F(SeveralGpus, APlanOverTwo) {
   EXPECT_EQ(bound.arena_bytes(second), 2 * 1024);
   std::vector<std::unique_ptr<DeviceQueue>> queues;
   for (const DeviceId device : {first, second}) queues.push_back(find_backend(to_string(device))->make_queue());
-  Executor executor(plan, 1, std::move(queues));
+  Executor executor(plan, Workers::of_process(), 1, std::move(queues), nullptr);
   executor.reserve(bound);
   EXPECT_EQ(executor.memory_bytes(), 4 * 1024U);
   Recordings recordings;
@@ -260,7 +261,7 @@ TEST_F(SeveralGpus, ARunOnTwoCannotBeRecorded) {
   const BoundPlan bound(plan, {}, 1);
   std::vector<std::unique_ptr<DeviceQueue>> queues;
   for (const DeviceId device : {first, second}) queues.push_back(find_backend(to_string(device))->make_queue());
-  Executor executor(plan, 1, std::move(queues));
+  Executor executor(plan, Workers::of_process(), 1, std::move(queues), nullptr);
   executor.reserve(bound);
   Recordings recordings;
   const cuda::Device gpu(cuda::driver_library().functions, 0);
