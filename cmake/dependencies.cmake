@@ -18,7 +18,7 @@ find_library(WEBP_ARCHIVE NAMES libwebp.a REQUIRED)
 find_library(ZLIB_ARCHIVE NAMES libz.a REQUIRED)
 add_library(pictures INTERFACE)
 # Debian's archives hold code for programs alone; the Python module takes the shared libraries.
-set(is_module $<STREQUAL:$<TARGET_PROPERTY:TYPE>,MODULE_LIBRARY>)
+set(is_module $<IN_LIST:$<TARGET_PROPERTY:TYPE>,MODULE_LIBRARY$<SEMICOLON>SHARED_LIBRARY>)
 target_link_libraries(pictures INTERFACE $<IF:${is_module},png16,${PNG_ARCHIVE}> $<IF:${is_module},jpeg,${JPEG_ARCHIVE}>
                                          $<IF:${is_module},webp,${WEBP_ARCHIVE}> $<IF:${is_module},z,${ZLIB_ARCHIVE}> m)
 

@@ -1,8 +1,8 @@
-# The library `camshaft`: one static archive of all layers and of the third-party archives behind them, so that a program
-# which links it needs nothing else but threads.
+# The library `camshaft`: libcamshaft.so, which exports the C interface alone, and one static archive of all layers and of
+# the third-party archives behind them, so that a program which links it needs nothing else but threads.
 include(CMakePackageConfigHelpers)
 
-set(layers base ir reference onnx optimize compile cpu cuda engine runtime builder)
+set(layers base ir reference onnx optimize compile cpu cuda engine runtime builder api)
 set(archive ${PROJECT_BINARY_DIR}/libcamshaft.a)
 set(members "")
 set(layer_targets "")
@@ -24,17 +24,40 @@ add_custom_command(
   VERBATIM)
 add_custom_target(camshaft_archive ALL DEPENDS ${archive})
 
-# What examples in this tree link: the same name as in an install tree.
-add_library(camshaft INTERFACE)
-add_library(camshaft::camshaft ALIAS camshaft)
-target_link_libraries(camshaft INTERFACE camshaft_builder)
+# The shared library. Its symbols, of one version, are those of exported_symbols.txt.
+set(CAMSHAFT_ABI 1)  # raised when a program of before would no longer run
+set(exported_symbols ${PROJECT_SOURCE_DIR}/src/api/exported_symbols.txt)
+set(version_script ${PROJECT_BINARY_DIR}/camshaft.map)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${exported_symbols})
+file(STRINGS ${exported_symbols} symbols)
+list(JOIN symbols ";\n    " symbols)
+file(CONFIGURE OUTPUT ${version_script} CONTENT "CAMSHAFT_@CAMSHAFT_ABI@ {\n  global:\n    @symbols@;\n  local:\n    *;\n};\n"
+     @ONLY)
+add_library(camshaft_shared SHARED $<TARGET_OBJECTS:camshaft_api>)
+target_link_libraries(camshaft_shared PRIVATE camshaft_builder)
+target_include_directories(camshaft_shared INTERFACE ${PROJECT_SOURCE_DIR}/include)
+target_compile_features(camshaft_shared INTERFACE cxx_std_20)
+target_link_options(camshaft_shared PRIVATE -Wl,--version-script=${version_script} -Wl,--no-undefined -static-libstdc++
+                                            -static-libgcc)
+set_target_properties(camshaft_shared PROPERTIES OUTPUT_NAME camshaft VERSION ${CAMSHAFT_ABI} SOVERSION ${CAMSHAFT_ABI}
+                                                 LINKER_LANGUAGE CXX LINK_DEPENDS ${version_script}
+                                                 EXPORT_NAME camshaft)
+
+# What programs in this tree link: the same names as in an install tree, with the public headers alone.
+add_library(camshaft::camshaft ALIAS camshaft_shared)
+add_library(camshaft_static INTERFACE)
+add_library(camshaft::static ALIAS camshaft_static)
+target_include_directories(camshaft_static INTERFACE ${PROJECT_SOURCE_DIR}/include)
+set_property(TARGET camshaft_static PROPERTY INTERFACE_LINK_LIBRARIES $<LINK_ONLY:camshaft_api>)
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/camshaft)
 configure_package_config_file(cmake/camshaftConfig.cmake.in ${PROJECT_BINARY_DIR}/camshaftConfig.cmake
                               INSTALL_DESTINATION ${package_folder} PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/camshaftConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${archive} DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
-install(DIRECTORY include/camshaft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library FILES_MATCHING PATTERN "*.h")
+install(TARGETS camshaft_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
+install(DIRECTORY include/camshaft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library
+        FILES_MATCHING PATTERN "*.hpp" PATTERN "camshaft.h")
 install(FILES ${PROJECT_BINARY_DIR}/camshaftConfig.cmake ${PROJECT_BINARY_DIR}/camshaftConfigVersion.cmake
         DESTINATION ${package_folder} COMPONENT library)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT library)

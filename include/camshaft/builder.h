@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,8 @@
 #include "camshaft/tuning.h"
 
 namespace camshaft {
+
+class MappedFile;
 
 /// How far an output of the engine is from the reference evaluation.
 struct OutputError {
@@ -134,11 +137,13 @@ class Builder {
   /// every node that is missing), verification_failed (naming the first layer that diverges), cancelled, out_of_memory,
   /// invalid_argument (options that contradict each other, a lock file that does not fit, a damaged timing cache).
   Engine build(const std::string& model_path);
+  /// The same of a model that is open already, or in memory. `folder` has its external data; empty: it has none.
+  Engine build(std::shared_ptr<const MappedFile> model, const std::string& folder);
   /// Of the last build.
   const BuildReport& report() const { return report_; }
 
  private:
-  Engine build_checked(const std::string& model_path);
+  Engine build_checked(std::shared_ptr<const MappedFile> model, const std::string& folder);
 
   BuildOptions options_;
   BuildReport report_;

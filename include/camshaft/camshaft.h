@@ -1,15 +1,396 @@
-// Everything a user of the library needs.
-#pragma once
+/* The C interface of libcamshaft: all that the library exports. camshaft.hpp is the same for C++.
+ *
+ * Objects are opaque handles; what a function gives through its last pointers is the caller's to free, unless it says
+ * otherwise, and every ..._free takes null. Functions that can fail return a camshaft_status; camshaft_error_message()
+ * then says, on the same thread, what failed, where, and what to do about it. Pointers that a handle gives are valid
+ * until that handle is freed or changed. Text is UTF-8 and ends with a zero byte.
+ *
+ * Handles may be used from several threads as long as no two change one at the same time; engines never change.
+ * Whatever a later version adds has new names: programs that were linked with this one run with it. */
+#ifndef CAMSHAFT_CAMSHAFT_H
+#define CAMSHAFT_CAMSHAFT_H
 
-#include "camshaft/builder.h"
-#include "camshaft/cancellation.h"
-#include "camshaft/context.h"
-#include "camshaft/device_id.h"
-#include "camshaft/dtype.h"
-#include "camshaft/engine.h"
-#include "camshaft/error.h"
-#include "camshaft/logger.h"
-#include "camshaft/profile.h"
-#include "camshaft/profiler.h"
-#include "camshaft/tensor.h"
-#include "camshaft/tuning.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define CAMSHAFT_API __attribute__((visibility("default")))
+#else
+#define CAMSHAFT_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Errors, version, messages ---- */
+
+/* What kind of thing went wrong. */
+typedef int32_t camshaft_status;
+enum {
+  CAMSHAFT_OK = 0,
+  CAMSHAFT_INVALID_ARGUMENT = 1,    /* a wrong name, shape, dtype or option given by the caller */
+  CAMSHAFT_INVALID_MODEL = 2,       /* the ONNX file is malformed or contradicts the standard */
+  CAMSHAFT_UNSUPPORTED = 3,         /* a valid model that uses something Camshaft cannot run */
+  CAMSHAFT_IO = 4,                  /* a file could not be read or written */
+  CAMSHAFT_CORRUPT_ENGINE = 5,      /* an engine that is damaged or of another format version */
+  CAMSHAFT_OUT_OF_MEMORY = 6,       /* an allocation failed */
+  CAMSHAFT_CANCELLED = 7,           /* the caller asked to stop */
+  CAMSHAFT_VERIFICATION_FAILED = 8, /* the engine's results differ from the reference */
+  CAMSHAFT_INTERNAL = 9             /* a defect in Camshaft itself */
+};
+
+/* "0.1.0" */
+CAMSHAFT_API const char* camshaft_version(void);
+/* "invalid argument", …; "ok". */
+CAMSHAFT_API const char* camshaft_status_name(camshaft_status status);
+/* Of the last call on this thread that failed; "" when none did. Valid until the next one that fails. */
+CAMSHAFT_API const char* camshaft_error_message(void);
+
+enum { CAMSHAFT_LOG_DEBUG = 0, CAMSHAFT_LOG_INFO = 1, CAMSHAFT_LOG_WARNING = 2, CAMSHAFT_LOG_ERROR = 3 };
+/* `message` has `length` bytes and no line end. Called from any thread, but by one at a time. Must not call back into
+ * the library. */
+typedef void (*camshaft_log_function)(void* user, int32_t level, const char* message, size_t length);
+/* Sends all messages of `level` and above there, for the whole process; null brings back the logger of the start, which
+ * writes warnings and errors to stderr. `release`, if not null, gets `user` when it is no longer needed. */
+CAMSHAFT_API camshaft_status camshaft_set_logger(camshaft_log_function log, void* user, void (*release)(void* user),
+                                                 int32_t level);
+/* Changes the level alone. */
+CAMSHAFT_API camshaft_status camshaft_set_log_level(int32_t level);
+
+/* Frees bytes that the library gave (camshaft_engine_save_memory). */
+CAMSHAFT_API void camshaft_free(void* bytes);
+
+/* ---- Element types and devices ---- */
+
+/* The numbers are part of the engine format. */
+typedef int32_t camshaft_dtype;
+enum {
+  CAMSHAFT_F64 = 0,
+  CAMSHAFT_F32 = 1,
+  CAMSHAFT_F16 = 2,
+  CAMSHAFT_BF16 = 3,
+  CAMSHAFT_F8E4M3 = 4,
+  CAMSHAFT_F8E5M2 = 5,
+  CAMSHAFT_F4E2M1 = 6,
+  CAMSHAFT_I64 = 7,
+  CAMSHAFT_I32 = 8,
+  CAMSHAFT_I16 = 9,
+  CAMSHAFT_I8 = 10,
+  CAMSHAFT_I4 = 11,
+  CAMSHAFT_U64 = 12,
+  CAMSHAFT_U32 = 13,
+  CAMSHAFT_U16 = 14,
+  CAMSHAFT_U8 = 15,
+  CAMSHAFT_U4 = 16,
+  CAMSHAFT_BOOL = 17,   /* one byte, 0 or 1 */
+  CAMSHAFT_STRING = 18, /* see camshaft_tensor_text */
+  CAMSHAFT_F8E4M3FNUZ = 19,
+  CAMSHAFT_F8E5M2FNUZ = 20,
+  CAMSHAFT_F8E8M0 = 21, /* a power of two from 2^-127 to 2^127, or NaN */
+  CAMSHAFT_I2 = 22,
+  CAMSHAFT_U2 = 23,
+  CAMSHAFT_SEQUENCE = 24, /* any number of values of one type */
+  CAMSHAFT_OPTIONAL = 25, /* one value or none */
+  CAMSHAFT_MAP = 26       /* keys and values: two tensors of one axis, equally long */
+};
+/* "f32", "bool", …; null for a number that is none. */
+CAMSHAFT_API const char* camshaft_dtype_name(camshaft_dtype dtype);
+CAMSHAFT_API camshaft_status camshaft_dtype_parse(const char* name, camshaft_dtype* dtype);
+/* Bits of one element as stored: 4 or 2 for the packed types, 8 for bool; 0 for strings and containers. */
+CAMSHAFT_API int32_t camshaft_dtype_bits(camshaft_dtype dtype);
+
+/* Whose memory something is in, as DLPack numbers devices. */
+typedef struct camshaft_device {
+  int32_t type; /* 1: the host; 2: a GPU of CUDA; 3 and 13: memory that both reach (pinned, managed) */
+  int32_t ordinal;
+} camshaft_device;
+
+/* ---- Records: facts as trees of named values ----
+ *
+ * What the library reports is a record, so that a later version can say more. A record that another one holds is freed
+ * with it; camshaft_record_free is for those that a call gave. */
+
+typedef struct camshaft_record camshaft_record;
+enum {
+  CAMSHAFT_RECORD_NULL = 0,
+  CAMSHAFT_RECORD_BOOLEAN = 1,
+  CAMSHAFT_RECORD_INTEGER = 2,
+  CAMSHAFT_RECORD_NUMBER = 3,
+  CAMSHAFT_RECORD_TEXT = 4,
+  CAMSHAFT_RECORD_LIST = 5,
+  CAMSHAFT_RECORD_OBJECT = 6 /* values by name, sorted */
+};
+CAMSHAFT_API int32_t camshaft_record_kind(const camshaft_record* record);
+/* Of a list or an object; 0 of others. */
+CAMSHAFT_API size_t camshaft_record_size(const camshaft_record* record);
+/* Null beyond the end. */
+CAMSHAFT_API const camshaft_record* camshaft_record_at(const camshaft_record* record, size_t index);
+CAMSHAFT_API const char* camshaft_record_key(const camshaft_record* record, size_t index);
+/* Null where there is none. */
+CAMSHAFT_API const camshaft_record* camshaft_record_get(const camshaft_record* record, const char* key);
+/* The value; "" or 0 of a record of another kind. `length` may be null. */
+CAMSHAFT_API const char* camshaft_record_text(const camshaft_record* record, size_t* length);
+CAMSHAFT_API int64_t camshaft_record_integer(const camshaft_record* record);
+CAMSHAFT_API double camshaft_record_number(const camshaft_record* record);
+CAMSHAFT_API int32_t camshaft_record_boolean(const camshaft_record* record);
+/* As JSON, in a record of text; infinities and NaN become null. `indent`: spaces, or -1 for one line. */
+CAMSHAFT_API camshaft_status camshaft_record_json(const camshaft_record* record, int32_t indent,
+                                                  camshaft_record** text);
+CAMSHAFT_API void camshaft_record_free(camshaft_record* record);
+
+/* ---- Tensors: row-major and dense ---- */
+
+typedef struct camshaft_tensor camshaft_tensor;
+/* Zeros (or empty strings) in memory of its own, on the host. */
+CAMSHAFT_API camshaft_status camshaft_tensor_create(camshaft_dtype dtype, size_t rank, const int64_t* dims,
+                                                    camshaft_tensor** tensor);
+/* Memory of the caller's, which must outlive the tensor; no strings and no containers. 4-bit elements are packed two to
+ * a byte, 2-bit ones four, the first in the low bits. */
+CAMSHAFT_API camshaft_status camshaft_tensor_view(camshaft_dtype dtype, size_t rank, const int64_t* dims,
+                                                  const void* data, size_t bytes, camshaft_device device,
+                                                  camshaft_tensor** tensor);
+/* A sequence, an optional (of one element or none) or a map (of keys and values) of copies of tensors. */
+CAMSHAFT_API camshaft_status camshaft_tensor_container(camshaft_dtype dtype, const camshaft_tensor* const* elements,
+                                                       size_t count, camshaft_tensor** tensor);
+/* In memory of its own on a device: "cpu", "cuda" (the first GPU), "cuda:1". */
+CAMSHAFT_API camshaft_status camshaft_tensor_copy(const camshaft_tensor* tensor, const char* device,
+                                                  camshaft_tensor** copy);
+/* The elements of a tensor on the host as another type: a float as any float (rounded to the nearest, infinities stay),
+ * any number as f64. */
+CAMSHAFT_API camshaft_status camshaft_tensor_convert(const camshaft_tensor* tensor, camshaft_dtype dtype,
+                                                     camshaft_tensor** converted);
+CAMSHAFT_API camshaft_dtype camshaft_tensor_dtype(const camshaft_tensor* tensor);
+CAMSHAFT_API size_t camshaft_tensor_rank(const camshaft_tensor* tensor);
+CAMSHAFT_API const int64_t* camshaft_tensor_dims(const camshaft_tensor* tensor);
+CAMSHAFT_API camshaft_device camshaft_tensor_device(const camshaft_tensor* tensor);
+/* Null for strings and containers. */
+CAMSHAFT_API const void* camshaft_tensor_data(const camshaft_tensor* tensor);
+/* Of camshaft_tensor_create alone; null of others. */
+CAMSHAFT_API void* camshaft_tensor_mutable_data(camshaft_tensor* tensor);
+CAMSHAFT_API size_t camshaft_tensor_bytes(const camshaft_tensor* tensor);
+/* Of strings: element `index`, in row-major order. */
+CAMSHAFT_API const char* camshaft_tensor_text(const camshaft_tensor* tensor, size_t index, size_t* length);
+CAMSHAFT_API camshaft_status camshaft_tensor_set_text(camshaft_tensor* tensor, size_t index, const char* text,
+                                                      size_t length);
+/* Of a container: how many values it has, and each; null beyond the end. */
+CAMSHAFT_API size_t camshaft_tensor_count(const camshaft_tensor* tensor);
+CAMSHAFT_API const camshaft_tensor* camshaft_tensor_element(const camshaft_tensor* tensor, size_t index);
+CAMSHAFT_API void camshaft_tensor_free(camshaft_tensor* tensor);
+
+/* Tensors by name, in the order in which they were added. */
+typedef struct camshaft_tensors camshaft_tensors;
+CAMSHAFT_API camshaft_status camshaft_tensors_create(camshaft_tensors** tensors);
+/* What the tensor's memory is stays the tensor's: it must outlive the list where it is memory of the caller's. */
+CAMSHAFT_API camshaft_status camshaft_tensors_add(camshaft_tensors* tensors, const char* name,
+                                                  const camshaft_tensor* tensor);
+CAMSHAFT_API size_t camshaft_tensors_count(const camshaft_tensors* tensors);
+/* Null beyond the end. */
+CAMSHAFT_API const char* camshaft_tensors_name(const camshaft_tensors* tensors, size_t index);
+CAMSHAFT_API const camshaft_tensor* camshaft_tensors_get(const camshaft_tensors* tensors, size_t index);
+CAMSHAFT_API void camshaft_tensors_free(camshaft_tensors* tensors);
+
+/* Shapes by name. */
+typedef struct camshaft_shapes camshaft_shapes;
+CAMSHAFT_API camshaft_status camshaft_shapes_create(camshaft_shapes** shapes);
+/* Takes the place of an earlier shape of that name. */
+CAMSHAFT_API camshaft_status camshaft_shapes_set(camshaft_shapes* shapes, const char* name, size_t rank,
+                                                 const int64_t* dims);
+CAMSHAFT_API void camshaft_shapes_free(camshaft_shapes* shapes);
+
+/* ---- Stopping a long call ---- */
+
+typedef struct camshaft_cancellation camshaft_cancellation;
+CAMSHAFT_API camshaft_status camshaft_cancellation_create(camshaft_cancellation** cancellation);
+/* Safe from any thread and from a signal handler. Calls that were given the handle end soon with CAMSHAFT_CANCELLED and
+ * leave nothing half-done. */
+CAMSHAFT_API void camshaft_cancellation_cancel(camshaft_cancellation* cancellation);
+CAMSHAFT_API int32_t camshaft_cancellation_is_cancelled(const camshaft_cancellation* cancellation);
+CAMSHAFT_API void camshaft_cancellation_free(camshaft_cancellation* cancellation);
+
+/* ---- Options, by the names that the command line has ---- */
+
+typedef struct camshaft_options camshaft_options;
+enum { CAMSHAFT_BUILD = 1, CAMSHAFT_CONTEXT = 2 };
+/* All at their defaults. `what`: CAMSHAFT_BUILD or CAMSHAFT_CONTEXT. */
+CAMSHAFT_API camshaft_status camshaft_options_create(int32_t what, camshaft_options** options);
+CAMSHAFT_API camshaft_status camshaft_options_copy(const camshaft_options* options, camshaft_options** copy);
+CAMSHAFT_API void camshaft_options_free(camshaft_options* options);
+/* Sets an option: "fp16" to "true". An unknown name, or text that is no value of that option, is
+ * CAMSHAFT_INVALID_ARGUMENT with a message that names what was probably meant. A list gets one more item. */
+CAMSHAFT_API camshaft_status camshaft_options_set(camshaft_options* options, const char* name, const char* value);
+CAMSHAFT_API camshaft_status camshaft_options_set_boolean(camshaft_options* options, const char* name, int32_t value);
+CAMSHAFT_API camshaft_status camshaft_options_set_integer(camshaft_options* options, const char* name, int64_t value);
+CAMSHAFT_API camshaft_status camshaft_options_set_number(camshaft_options* options, const char* name, double value);
+/* What an option is now. */
+CAMSHAFT_API camshaft_status camshaft_options_get(const camshaft_options* options, const char* name,
+                                                  camshaft_record** value);
+/* All options: [{name, kind, default, description}]. */
+CAMSHAFT_API camshaft_status camshaft_options_list(int32_t what, camshaft_record** list);
+
+/* Of a build: one more range of shapes to tune for and to accept, by the names of inputs. Shapes that are null, and
+ * inputs that one of them leaves out, follow from the others: no optimum means the largest (the smallest without one),
+ * neither smallest nor largest mean the optimum. Without any an engine takes all shapes. */
+CAMSHAFT_API camshaft_status camshaft_options_add_profile(camshaft_options* options, const camshaft_shapes* smallest,
+                                                          const camshaft_shapes* optimum,
+                                                          const camshaft_shapes* largest);
+CAMSHAFT_API camshaft_status camshaft_options_clear_profiles(camshaft_options* options);
+/* Of a build: inputs to verify the engine on; those left out are made from "seed". Memory of the caller's must stay
+ * valid until the build is done. */
+CAMSHAFT_API camshaft_status camshaft_options_set_inputs(camshaft_options* options, const camshaft_tensors* inputs);
+/* `stage` is what is being done ("optimising", "verifying", …), `fraction` how far it is, in [0, 1]. A result other
+ * than 0 stops the build with CAMSHAFT_CANCELLED. */
+typedef int32_t (*camshaft_progress_function)(void* user, const char* stage, double fraction);
+CAMSHAFT_API camshaft_status camshaft_options_set_progress(camshaft_options* options,
+                                                           camshaft_progress_function progress, void* user);
+CAMSHAFT_API camshaft_status camshaft_options_set_cancellation(camshaft_options* options,
+                                                               const camshaft_cancellation* cancellation);
+
+/* ---- Engines ---- */
+
+typedef struct camshaft_engine camshaft_engine;
+/* Compiles an ONNX file (and its external data). `options` may be null. `report`, where it is not null, gets what the
+ * build did, also when it fails with CAMSHAFT_VERIFICATION_FAILED: {verification: [{output, max_error, scale, exact,
+ * differing, undecided, passed, telling}], unverified, sensitivity, rounding_noise, judged_tensors, undecided_tensors,
+ * layers_error, seconds_import, seconds_optimize, seconds_tune, seconds_compile, seconds_verify, problems_measured,
+ * problems_cached, problems_out_of_time, approximate_refused, kept_f32, model_nodes, layers}. */
+CAMSHAFT_API camshaft_status camshaft_build_file(const char* path, const camshaft_options* options,
+                                                 camshaft_engine** engine, camshaft_record** report);
+/* The same of a model in memory. `folder` has its external data; null where it has none. `name` stands for the path in
+ * messages and in the engine's metadata. */
+CAMSHAFT_API camshaft_status camshaft_build_memory(const void* model, size_t bytes, const char* name,
+                                                   const char* folder, const camshaft_options* options,
+                                                   camshaft_engine** engine, camshaft_record** report);
+/* Maps an engine file. An engine built on another machine loads too: its kernels are chosen again for this one.
+ * `device`: what it is to run on, "cpu", "cuda" (the first GPU) or "cuda:1", of the kind that it was built for. Null:
+ * of an engine for GPUs the one that is current in the calling thread, or the first. */
+CAMSHAFT_API camshaft_status camshaft_engine_load_file(const char* path, const char* device, camshaft_engine** engine);
+/* The bytes are copied. */
+CAMSHAFT_API camshaft_status camshaft_engine_load_memory(const void* data, size_t bytes, const char* device,
+                                                         camshaft_engine** engine);
+/* Through a temporary name: the file is either complete or untouched. */
+CAMSHAFT_API camshaft_status camshaft_engine_save_file(const camshaft_engine* engine, const char* path);
+/* What the file would hold; free it with camshaft_free. */
+CAMSHAFT_API camshaft_status camshaft_engine_save_memory(const camshaft_engine* engine, void** data, size_t* bytes);
+CAMSHAFT_API void camshaft_engine_free(camshaft_engine* engine);
+/* Whether a file begins like an engine: to tell it from a model, not to trust it. */
+CAMSHAFT_API camshaft_status camshaft_is_engine_file(const char* path, int32_t* is_engine);
+
+/* {inputs and outputs: [{name, dtype, dims (-1 where a size is dynamic), dim_names, type}], profiles: [{input: {min,
+ * opt, max}}], metadata: {name: text}, device: {kind, name, isa, cores, memory_bytes, features, limits}}. */
+CAMSHAFT_API camshaft_status camshaft_engine_info(const camshaft_engine* engine, camshaft_record** info);
+/* The steps of a run: [{name, op, tactic, description, inputs, outputs, sources, tried: [{tactic, estimated_ns,
+ * measured_ns (-1: not measured), refused}], notes}]. */
+CAMSHAFT_API camshaft_status camshaft_engine_layers(const camshaft_engine* engine, camshaft_record** layers);
+/* Of all tensors that camshaft_context_set_tap takes: [name]. */
+CAMSHAFT_API camshaft_status camshaft_engine_tensor_names(const camshaft_engine* engine, camshaft_record** names);
+/* {arena_bytes, arena_lower_bound, weight_bytes} at the optimum of the first profile. */
+CAMSHAFT_API camshaft_status camshaft_engine_memory(const camshaft_engine* engine, camshaft_record** memory);
+/* The optimised graph in its text form. */
+CAMSHAFT_API camshaft_status camshaft_engine_graph(const camshaft_engine* engine, camshaft_record** text);
+/* The work of each layer for inputs of these shapes (all that are not fixed): [{flops, constant_bytes,
+ * activation_bytes, and, of what runs on a GPU, limit and limit_seconds: what decides at its highest clock, and the
+ * least time it could take}], null where a size is known only after running. */
+CAMSHAFT_API camshaft_status camshaft_engine_layer_costs(const camshaft_engine* engine, const camshaft_shapes* shapes,
+                                                         camshaft_record** costs);
+/* An input for each of the engine's, the same for the same seed on every machine. `shapes` (may be null) says sizes;
+ * others are the first profile's optimum, or guessed. */
+CAMSHAFT_API camshaft_status camshaft_engine_sample_inputs(const camshaft_engine* engine, const camshaft_shapes* shapes,
+                                                           uint64_t seed, camshaft_tensors** inputs);
+
+/* ---- Running ---- */
+
+/* Memory and threads for one run at a time; keeps its engine. Contexts are independent: use one a thread. */
+typedef struct camshaft_context camshaft_context;
+/* `options` may be null. */
+CAMSHAFT_API camshaft_status camshaft_context_create(const camshaft_engine* engine, const camshaft_options* options,
+                                                     camshaft_context** context);
+/* Waits for a run that was started. */
+CAMSHAFT_API void camshaft_context_free(camshaft_context* context);
+/* Needed once for inputs with dynamic sizes, and again whenever they change. */
+CAMSHAFT_API camshaft_status camshaft_context_set_input_shape(camshaft_context* context, const char* name, size_t rank,
+                                                              const int64_t* dims);
+/* Binds a tensor's memory as an input, without a copy, and sets the input's shape; it stays valid and unchanged during
+ * runs. Strings, sequences, optionals and maps are copied. */
+CAMSHAFT_API camshaft_status camshaft_context_set_input(camshaft_context* context, const char* name,
+                                                        const camshaft_tensor* tensor);
+/* The same for memory alone, where the shape is set. */
+CAMSHAFT_API camshaft_status camshaft_context_bind_input(camshaft_context* context, const char* name, const void* data,
+                                                         size_t bytes, camshaft_device device);
+/* Binds the caller's memory as an output; a run fails if it turns out too small. It must not overlap other bound
+ * memory. Outputs that are not bound are kept by the context; null unbinds, and `device` then says where the context
+ * keeps the output. */
+CAMSHAFT_API camshaft_status camshaft_context_bind_output(camshaft_context* context, const char* name, void* data,
+                                                          size_t bytes, camshaft_device device);
+/* The shape that an output will have for the shapes of the inputs: `rank` sizes, of which the first `capacity` are
+ * written to `dims`. */
+CAMSHAFT_API camshaft_status camshaft_context_output_shape(camshaft_context* context, const char* name, size_t capacity,
+                                                           int64_t* dims, size_t* rank);
+/* Computes all outputs and waits for them. */
+CAMSHAFT_API camshaft_status camshaft_context_run(camshaft_context* context);
+/* Puts a run into a CUDA stream (null: the default one) and returns; see Context::enqueue in camshaft/context.hpp. */
+CAMSHAFT_API camshaft_status camshaft_context_enqueue(camshaft_context* context, void* stream);
+/* Waits for the runs that were enqueued. */
+CAMSHAFT_API camshaft_status camshaft_context_synchronize(camshaft_context* context);
+/* Called on a thread of the context with the run's status; camshaft_error_message() is that run's there. It must not
+ * free the context; it may start the next run. */
+typedef void (*camshaft_completion_function)(void* user, camshaft_status status);
+CAMSHAFT_API camshaft_status camshaft_context_run_async(camshaft_context* context,
+                                                        camshaft_completion_function completion, void* user);
+/* Looked at between layers. */
+CAMSHAFT_API camshaft_status camshaft_context_set_cancellation(camshaft_context* context,
+                                                               const camshaft_cancellation* cancellation);
+/* The result of the last run, in memory of the context's or of what was bound; valid until the next run. */
+CAMSHAFT_API camshaft_status camshaft_context_output(const camshaft_context* context, const char* name,
+                                                     camshaft_tensor** output);
+/* Called with a tensor right after it was computed, in every run; a result other than 0 ends the run with
+ * CAMSHAFT_CANCELLED. The tensor is the library's. Null removes the tap. */
+typedef int32_t (*camshaft_tap_function)(void* user, const camshaft_tensor* tensor);
+CAMSHAFT_API camshaft_status camshaft_context_set_tap(camshaft_context* context, const char* tensor,
+                                                      camshaft_tap_function tap, void* user);
+/* Bytes of intermediate memory in use. */
+CAMSHAFT_API size_t camshaft_context_memory_bytes(const camshaft_context* context);
+
+/* Times of layers, added up over the runs of the context that it is set on. */
+typedef struct camshaft_profiler camshaft_profiler;
+CAMSHAFT_API camshaft_status camshaft_profiler_create(camshaft_profiler** profiler);
+CAMSHAFT_API void camshaft_profiler_reset(camshaft_profiler* profiler);
+/* [{name, op, tactic, sources, seconds, runs}] in execution order. */
+CAMSHAFT_API camshaft_status camshaft_profiler_layers(const camshaft_profiler* profiler, camshaft_record** layers);
+CAMSHAFT_API void camshaft_profiler_free(camshaft_profiler* profiler);
+/* Null stops. The profiler must outlive the runs. */
+CAMSHAFT_API camshaft_status camshaft_context_set_profiler(camshaft_context* context, camshaft_profiler* profiler);
+
+/* ---- What is right, and what is to blame ---- */
+
+/* The plain evaluation of a model, by which builds are judged. `noise` moves every operator's result by a random part
+ * of itself up to that size; 0 for none. */
+CAMSHAFT_API camshaft_status camshaft_evaluate_file(const char* path, const camshaft_tensors* inputs, int32_t threads,
+                                                    double noise, uint64_t noise_seed, camshaft_tensors** outputs);
+/* How far a tensor is from another one, as an entry of a report's `verification`. */
+CAMSHAFT_API camshaft_status camshaft_compare(const char* name, const camshaft_tensor* expected,
+                                              const camshaft_tensor* actual, double tolerance, camshaft_record** error);
+/* Whether a part of a model goes wrong as the whole does: 1 or 0; anything else ends the search with
+ * CAMSHAFT_CANCELLED. */
+typedef int32_t (*camshaft_judge_function)(void* user, const void* model, size_t bytes, const camshaft_tensors* inputs);
+/* The smallest part of a model that `judge` still finds wrong, on the inputs that a build with these options is
+ * verified on: its bytes (free them with camshaft_free), its inputs, and how many nodes are left, of how many. Fails
+ * with CAMSHAFT_INVALID_ARGUMENT when the whole model is not wrong. */
+CAMSHAFT_API camshaft_status camshaft_reduce_file(const char* path, const camshaft_options* options,
+                                                  camshaft_judge_function judge, void* user, void** model,
+                                                  size_t* bytes, camshaft_tensors** inputs, camshaft_record** counts);
+
+/* ---- What there is ---- */
+
+/* [{domain, operator, since}] */
+CAMSHAFT_API camshaft_status camshaft_list_operators(camshaft_record** operators);
+/* [{kind, name, isa, cores, memory_bytes, warning, …}], the host first. Of GPUs that cannot be used, `warning` says
+ * why; where there is none, the last entry has the kind "cuda", no name, and the reason. `measure_threads`: also
+ * measure what the host does at most with so many threads; 0: do not. */
+CAMSHAFT_API camshaft_status camshaft_list_devices(int32_t measure_threads, camshaft_record** devices);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

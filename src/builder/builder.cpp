@@ -17,6 +17,7 @@
 #include "builder/verify_engine.h"
 #include "compile/tune/settle_chains.h"
 #include "onnx/importer.h"
+#include "onnx/proto_reader.h"
 #include "optimize/pipeline.h"
 #include "runtime/backends.h"
 #include "runtime/engine_impl.h"
@@ -157,11 +158,16 @@ std::map<std::string, std::string> metadata_of(const onnx::ImportedModel& import
 }  // namespace
 
 Engine Builder::build(const std::string& model_path) {
-  return name_out_of_memory([&] { return fmt::format("out of memory while building '{}'", model_path); },
-                            [&] { return build_checked(model_path); });
+  const std::filesystem::path folder = std::filesystem::path(model_path).parent_path();
+  return build(MappedFile::open(model_path), folder.empty() ? "." : folder.string());
 }
 
-Engine Builder::build_checked(const std::string& model_path) {
+Engine Builder::build(std::shared_ptr<const MappedFile> model, const std::string& folder) {
+  return name_out_of_memory([&] { return fmt::format("out of memory while building '{}'", model->path()); },
+                            [&] { return build_checked(model, folder); });
+}
+
+Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std::string& folder) {
   report_ = {};
   const auto progress = [&](std::string_view stage, double fraction) {
     options_.cancellation.check("building");
@@ -182,7 +188,8 @@ Engine Builder::build_checked(const std::string& model_path) {
     for (const auto bound : {&ShapeRange::min, &ShapeRange::opt, &ShapeRange::max})
       for (auto& shapes = import.shapes.emplace_back(); const auto& [name, range] : profile.inputs)
         shapes[name] = range.*bound;
-  onnx::ImportedModel imported = onnx::import_model(model_path, import);
+  onnx::ImportedModel imported =
+      onnx::import_model(onnx::read_model(file->bytes(), file->path(), file, folder), import);
   keep_debug_tensors(imported.graph, options_.debug_tensors);
   PassContext context{.pool = pool};
   context.storage = storage_type(options_, *backend);
@@ -197,8 +204,7 @@ Engine Builder::build_checked(const std::string& model_path) {
   run_passes(imported.graph, passes.meaning, context);
   for (const Profile& profile : options_.profiles) check_profile(imported.graph, profile);
   report_.model_nodes = imported.model_nodes;
-  const auto file = MappedFile::open(model_path);
-  const ModelIdentity model{std::filesystem::path(model_path).filename().string(), to_hex(hash64(file->bytes()))};
+  const ModelIdentity model{std::filesystem::path(file->path()).filename().string(), to_hex(hash64(file->bytes()))};
   BuildTuning tuning(options_, model, *backend, pool);
   report_.seconds_import = watch.lap();
 

@@ -125,40 +125,52 @@ Engine load_engine(const std::shared_ptr<const MappedFile>& mapped, const LoadOp
   return Engine(std::move(impl));
 }
 
-void Engine::save(const std::string& path) const {
+namespace {
+
+EngineFile stored(const Engine::Impl& engine) {
   EngineFile file;
-  file.device_kind = impl_->backend->device().kind;
-  file.graph = impl_->graph;
-  file.tactics = impl_->tactics;
-  file.profiles = impl_->profiles;
-  file.optimum = impl_->optimum;
-  file.metadata = impl_->metadata;
-  file.explanations = impl_->explanations;
+  file.device_kind = engine.backend->device().kind;
+  file.graph = engine.graph;
+  file.tactics = engine.tactics;
+  file.profiles = engine.profiles;
+  file.optimum = engine.optimum;
+  file.metadata = engine.metadata;
+  file.explanations = engine.explanations;
   // Weights that kernels hold in packed form are stored in that form alone, or are spare where it does not give them
   // back.
-  file.elide.assign(impl_->graph.values.size(), false);
+  file.elide.assign(engine.graph.values.size(), false);
   std::map<std::string, bool> packed;  // whether it comes back
-  for (const PackedConstant* p : impl_->packed->all())
-    packed[p->constant] |= p->layout == spare_layout || impl_->backend->can_unpack(p->layout);
+  for (const PackedConstant* p : engine.packed->all())
+    packed[p->constant] |= p->layout == spare_layout || engine.backend->can_unpack(p->layout);
   for (size_t v = 0; v < file.elide.size(); ++v)
-    file.elide[v] = impl_->graph.values[v].constant && packed.count(impl_->graph.values[v].name) != 0;
-  for (const PlanStep& step : impl_->plan.steps)
+    file.elide[v] = engine.graph.values[v].constant && packed.count(engine.graph.values[v].name) != 0;
+  for (const PlanStep& step : engine.plan.steps)
     for (size_t i = 0; i < step.inputs.size(); ++i)
       if (step.inputs[i] >= 0 && step.kernel->reads_input(i)) {
-        int32_t read = impl_->plan.root(step.inputs[i]);
-        while (impl_->plan.values[static_cast<size_t>(read)].copy_of >= 0)
-          read = impl_->plan.values[static_cast<size_t>(read)].copy_of;
+        int32_t read = engine.plan.root(step.inputs[i]);
+        while (engine.plan.values[static_cast<size_t>(read)].copy_of >= 0)
+          read = engine.plan.values[static_cast<size_t>(read)].copy_of;
         const auto root = static_cast<size_t>(read);
         if (root < file.elide.size()) file.elide[root] = false;
       }
   file.packed = std::make_shared<PackedConstants>();
-  for (const PackedConstant* p : impl_->packed->all()) file.packed->add(*p);
+  for (const PackedConstant* p : engine.packed->all()) file.packed->add(*p);
   for (size_t v = 0; v < file.elide.size(); ++v) {
-    const Value& value = impl_->graph.values[v];
+    const Value& value = engine.graph.values[v];
     if (file.elide[v] && !value.constant->is_elided() && !packed[value.name])
       file.packed->add({value.name, std::string(spare_layout), value.constant->span(), value.constant->owner()});
   }
-  write_engine_file(path, file);
+  return file;
+}
+
+}  // namespace
+
+void Engine::save(const std::string& path) const {
+  write_engine_file(path, stored(*impl_));
+}
+
+std::vector<std::byte> engine_bytes(const Engine& engine) {
+  return engine_file_bytes(stored(*engine.impl()));
 }
 
 const std::vector<TensorInfo>& Engine::inputs() const {

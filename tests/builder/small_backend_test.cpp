@@ -2,7 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "builder/compile_graph.h"
-#include "camshaft/camshaft.h"
+#include "camshaft/context.h"
+#include "camshaft/engine.h"
 #include "ir/ops/operators.h"
 #include "ir/ops/pointwise.h"
 #include "ir/text.h"

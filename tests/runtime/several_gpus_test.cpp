@@ -12,9 +12,9 @@
 #include "backends/cuda/driver/stream.h"
 #include "backends/cuda/libraries/libraries.h"
 #include "base/temporary_folder.h"
+#include "base/workers.h"
 #include "compile/plan/place_values.h"
 #include "ir/ops/random_tensor.h"
-#include "base/workers.h"
 #include "runtime/executor.h"
 #include "runtime/support.h"
 

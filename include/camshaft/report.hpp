@@ -1,0 +1,202 @@
+// What engines and builds say of themselves.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "camshaft/dtype.hpp"
+#include "camshaft/options.hpp"
+#include "camshaft/record.hpp"
+
+namespace camshaft {
+inline namespace v1 {
+
+/// An input or output of an engine.
+struct TensorInfo {
+  std::string name;
+  DType dtype = DType::f32;
+  /// Sizes in elements; -1 where the size is dynamic. Of a sequence its length; of an optional nothing; of a map 2.
+  Dims dims;
+  /// The same as text: numbers, symbols ("batch") or expressions of them ("4*width - 1").
+  std::vector<std::string> dim_names;
+  /// The whole type as text: "f32[batch, 3]", "seq[n]<f32[?, 3]>" (? for sizes in which elements may differ), "opt<…>",
+  /// "map<i64, f32>".
+  std::string type;
+};
+
+/// A way of running a layer that a build looked at.
+struct TacticTrial {
+  std::string tactic;        ///< with all its parameters: "gemm", "winograd(tile=4)"
+  int64_t estimated_ns = 0;  ///< what the cost model expected on one thread
+  int64_t measured_ns = -1;  ///< what the clock said on the threads of the build; -1: not measured
+  bool refused = false;      ///< rounds more than the error budget of this build allows
+};
+
+/// One step of an engine, for inspection.
+struct LayerInfo {
+  std::string name, op, tactic;
+  std::string description;                   ///< the expression it computes
+  std::vector<std::string> inputs, outputs;  ///< "name: f32[batch, 64]"
+  std::vector<std::string> sources;          ///< the model's nodes it came from
+  std::vector<TacticTrial> tried;            ///< the tactics that the build looked at, its first guess first
+  std::vector<std::string> notes;            ///< why it was not fused with its neighbours
+};
+
+/// The work of a layer for inputs of known shapes.
+struct LayerCost {
+  bool known = false;           ///< false where a size is known only after running: then the rest is 0
+  double flops = 0;             ///< of what contracts: a multiplication and an addition count as two
+  double constant_bytes = 0;    ///< of the constants read
+  double activation_bytes = 0;  ///< of the other inputs, each once, and the outputs
+  /// Of a layer on a GPU: the least time it could take at the highest clock, and what decides ("memory", or the type of
+  /// arithmetic, "f32", "tf32", "f16", …). 0: it runs on the host, or the device's limits are unknown.
+  double limit_seconds = 0;
+  std::string limit;
+  double bytes() const { return constant_bytes + activation_bytes; }
+};
+
+/// Bytes that an engine needs, at the optimum shapes of its first profile (or at its fixed shapes). Sizes that neither
+/// says are taken as 1 along first axes and 64 along others, or less or more where the model does not accept that; the
+/// arena's figures are 0 when it accepts none of those.
+struct MemoryInfo {
+  int64_t arena_bytes = 0;        ///< intermediate tensors, as planned
+  int64_t arena_lower_bound = 0;  ///< the most that is alive at any one moment
+  int64_t weight_bytes = 0;       ///< constants as stored
+};
+
+/// Time of one layer, added up over the runs since the last reset.
+struct LayerTime {
+  std::string name;                  ///< of the tensor it computes
+  std::string op;                    ///< "conv", "matmul", "pointwise", …
+  std::string tactic;                ///< how it was implemented
+  std::vector<std::string> sources;  ///< the model's nodes it came from
+  double seconds = 0;
+  int64_t runs = 0;
+};
+
+/// How far an output of the engine is from the reference evaluation.
+struct OutputError {
+  std::string output;
+  double max_error = 0;  ///< largest absolute difference
+  double scale = 0;      ///< largest magnitude of the reference, but for masks' -1e9 that both agree on
+  bool exact = false;    ///< integers, booleans and strings, which must be equal where rounding does not decide them
+  double differing = 0;  ///< of an exact output: share of its elements that differ
+  /// Of an exact output that differs: share of its elements that change in the reference itself when every operator's
+  /// result moves by 2^-22, as the order of nearly equal scores does. Up to four times as many may differ.
+  double undecided = 0;
+  bool passed = false;
+  /// Whether the engine was judged by this output: not where the model amplifies rounding so much that anything would
+  /// pass, see BuildReport::judged_tensors.
+  bool telling = true;
+  /// The error as a part of the scale, or itself where the reference is all zero or as good as.
+  double relative_error = 0;
+};
+
+/// What a build did.
+struct BuildReport {
+  std::vector<OutputError> verification;  ///< empty when verification was off, or not possible
+  /// Why verification was not possible: the reference evaluation refuses the inputs that were made up, as a model does
+  /// whose inputs are axes or shapes. Give it BuildOptions::set_inputs. Empty when it was possible, or off.
+  std::string unverified;
+  /// How far the reference's own results move when every operator's result moves by `rounding_noise`, a part of itself
+  /// (2^-22; 2^-11 in fp16 and TF32, 2^-8 in bf16), over the output's scale; 0 where a quarter of the tolerance is more
+  /// than that. Such a model amplifies rounding: its outputs are accepted within four times this.
+  double sensitivity = 0;
+  double rounding_noise = 0;
+  /// Where four times the sensitivity is more than 0.1 (or the tolerance, if larger), outputs cannot judge an engine:
+  /// nonsense would pass. Nor can they where it is more than the tolerance, and one differs by more: noise may miss
+  /// what moves them. Then it is judged layer by layer, each layer on what the engine gave it: how many tensors
+  /// were compared (0: the outputs judged), on how many of them the layer's own rounding leaves the same doubt, and the
+  /// largest error of the others as a part of what was allowed.
+  int64_t judged_tensors = 0, undecided_tensors = 0;
+  double layers_error = 0;
+  double seconds_import = 0, seconds_optimize = 0, seconds_tune = 0, seconds_compile = 0, seconds_verify = 0;
+  /// Different problems for which there were several good tactics: how many were measured, found in the timing cache,
+  /// and left to the cost model because the time was up.
+  int64_t problems_measured = 0, problems_cached = 0, problems_out_of_time = 0;
+  /// Whether approximate tactics were tried and given up: Winograd F(4,3) because it took more than a quarter of the
+  /// tolerance (builds without verification never use it), F(2,3) because verification failed with it, as where
+  /// infinities or NaN reach a convolution.
+  bool approximate_refused = false;
+  /// Values that are too large or too small for f16 on the sample inputs, and constants whose numbers are: they stay
+  /// f32. Without verification nothing runs on sample inputs, and only constants are looked at.
+  std::vector<std::string> kept_f32;
+  int64_t model_nodes = 0;          ///< nodes of the ONNX graph
+  std::vector<std::string> passes;  ///< of the optimiser, in the order in which they ran
+  int64_t layers = 0;       ///< steps of the plan
+};
+
+namespace detail {
+
+inline TensorInfo tensor_info(const Record& r) {
+  return {r["name"].text(), parse_dtype(r["dtype"].text()), r["dims"].integers(), r["dim_names"].texts(),
+          r["type"].text()};
+}
+
+inline Profile profile(const Record& r) {
+  Profile profile;
+  for (size_t i = 0; i < r.size(); ++i)
+    profile.inputs[r.key(i)] = {r[i]["min"].integers(), r[i]["opt"].integers(), r[i]["max"].integers()};
+  return profile;
+}
+
+inline TacticTrial tactic_trial(const Record& r) {
+  return {r["tactic"].text(), r["estimated_ns"].integer(), r["measured_ns"].integer(), r["refused"].boolean()};
+}
+
+inline LayerInfo layer_info(const Record& r) {
+  return {r["name"].text(),    r["op"].text(),       r["tactic"].text(),   r["description"].text(),
+          r["inputs"].texts(), r["outputs"].texts(), r["sources"].texts(), r["tried"].list(tactic_trial),
+          r["notes"].texts()};
+}
+
+inline LayerCost layer_cost(const Record& r) {
+  return {!r.is_null(),
+          r["flops"].number(),
+          r["constant_bytes"].number(),
+          r["activation_bytes"].number(),
+          r["limit_seconds"].number(),
+          r["limit"].text()};
+}
+
+inline LayerTime layer_time(const Record& r) {
+  return {r["name"].text(),     r["op"].text(),        r["tactic"].text(),
+          r["sources"].texts(), r["seconds"].number(), r["runs"].integer()};
+}
+
+inline OutputError output_error(const Record& r) {
+  return {r["output"].text(),    r["max_error"].number(), r["scale"].number(),
+          r["exact"].boolean(),  r["differing"].number(), r["undecided"].number(),
+          r["passed"].boolean(), r["telling"].boolean(),  r["relative_error"].number()};
+}
+
+inline BuildReport build_report(const Record& r) {
+  BuildReport report;
+  report.verification = r["verification"].list(output_error);
+  report.unverified = r["unverified"].text();
+  report.sensitivity = r["sensitivity"].number();
+  report.rounding_noise = r["rounding_noise"].number();
+  report.judged_tensors = r["judged_tensors"].integer();
+  report.undecided_tensors = r["undecided_tensors"].integer();
+  report.layers_error = r["layers_error"].number();
+  report.seconds_import = r["seconds_import"].number();
+  report.seconds_optimize = r["seconds_optimize"].number();
+  report.seconds_tune = r["seconds_tune"].number();
+  report.seconds_compile = r["seconds_compile"].number();
+  report.seconds_verify = r["seconds_verify"].number();
+  report.problems_measured = r["problems_measured"].integer();
+  report.problems_cached = r["problems_cached"].integer();
+  report.problems_out_of_time = r["problems_out_of_time"].integer();
+  report.approximate_refused = r["approximate_refused"].boolean();
+  report.kept_f32 = r["kept_f32"].texts();
+  report.model_nodes = r["model_nodes"].integer();
+  report.passes = r["passes"].texts();
+  report.layers = r["layers"].integer();
+  return report;
+}
+
+}  // namespace detail
+
+}  // namespace v1
+}  // namespace camshaft

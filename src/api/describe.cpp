@@ -1,0 +1,96 @@
+#include "api/describe.h"
+
+namespace camshaft::api {
+
+using nlohmann::json;
+
+json describe(const OutputError& e) {
+  return {{"output", e.output}, {"max_error", e.max_error}, {"scale", e.scale},
+          {"exact", e.exact},   {"differing", e.differing}, {"undecided", e.undecided},
+          {"passed", e.passed}, {"telling", e.telling},     {"relative_error", e.relative()}};
+}
+
+json describe(const BuildReport& r) {
+  return {{"verification", describe_all(r.verification)},
+          {"unverified", r.unverified},
+          {"sensitivity", r.sensitivity},
+          {"rounding_noise", r.rounding_noise},
+          {"judged_tensors", r.judged_tensors},
+          {"undecided_tensors", r.undecided_tensors},
+          {"layers_error", r.layers_error},
+          {"seconds_import", r.seconds_import},
+          {"seconds_optimize", r.seconds_optimize},
+          {"seconds_tune", r.seconds_tune},
+          {"seconds_compile", r.seconds_compile},
+          {"seconds_verify", r.seconds_verify},
+          {"problems_measured", r.problems_measured},
+          {"problems_cached", r.problems_cached},
+          {"problems_out_of_time", r.problems_out_of_time},
+          {"approximate_refused", r.approximate_refused},
+          {"kept_f32", r.kept_f32},
+          {"model_nodes", r.model_nodes},
+          {"passes", r.passes},
+          {"layers", r.layers}};
+}
+
+json describe(const TensorInfo& info) {
+  return {{"name", info.name},
+          {"dtype", to_string(info.dtype)},
+          {"dims", info.dims},
+          {"dim_names", info.dim_names},
+          {"type", info.type}};
+}
+
+json describe(const Profile& profile) {
+  json inputs = json::object();
+  for (const auto& [name, range] : profile.inputs)
+    inputs[name] = {{"min", range.min}, {"opt", range.opt}, {"max", range.max}};
+  return inputs;
+}
+
+json describe(const MemoryInfo& memory) {
+  return {{"arena_bytes", memory.arena_bytes},
+          {"arena_lower_bound", memory.arena_lower_bound},
+          {"weight_bytes", memory.weight_bytes}};
+}
+
+json describe(const LayerInfo& layer) {
+  json tried = json::array();
+  for (const TacticTrial& trial : layer.tried)
+    tried.push_back({{"tactic", trial.tactic},
+                     {"estimated_ns", trial.estimated_ns},
+                     {"measured_ns", trial.measured_ns},
+                     {"refused", trial.refused}});
+  return {{"name", layer.name},     {"op", layer.op},           {"tactic", layer.tactic},
+          {"inputs", layer.inputs}, {"outputs", layer.outputs}, {"description", layer.description},
+          {"tried", tried},         {"notes", layer.notes},     {"sources", layer.sources}};
+}
+
+json describe(const LayerTime& layer) {
+  return {{"name", layer.name},       {"op", layer.op},           {"tactic", layer.tactic},
+          {"sources", layer.sources}, {"seconds", layer.seconds}, {"runs", layer.runs}};
+}
+
+json describe(const DeviceLimits& limits) {
+  json known = json::object();
+  const auto add = [&](const char* name, double per_second) {
+    if (per_second > 0) known[name] = per_second * 1e-9;
+  };
+  add("memory_gbs", limits.memory_bytes);
+  add("f32_gflops", limits.f32_flops);
+  add("half_gflops", limits.half_flops);
+  add("tf32_gflops", limits.tf32_flops);
+  return known;
+}
+
+json describe(const DeviceInfo& device) {
+  return {{"kind", device.kind},
+          {"name", device.name},
+          {"isa", device.isa},
+          {"cores", device.cores},
+          {"features", device.features},
+          {"memory_bytes", device.memory_bytes},
+          {"limits", describe(device.limits)}};
+}
+
+}  // namespace camshaft::api

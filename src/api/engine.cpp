@@ -1,0 +1,184 @@
+#include "api/engine.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "api/describe.h"
+#include "api/layer_cost.h"
+#include "api/options.h"
+#include "api/record.h"
+#include "api/status.h"
+#include "api/tensor.h"
+#include "builder/sample_inputs.h"
+#include "engine/container.h"
+#include "ir/text.h"
+#include "runtime/engine_impl.h"
+
+namespace camshaft::api {
+
+namespace {
+
+/// `build` gets a builder. Its report is kept also where it throws, but for what says nothing of the model.
+template <class Build>
+camshaft_status built(const camshaft_options* options, camshaft_engine** engine, camshaft_record** report,
+                      const Build& build) {
+  return guarded([&] {
+    given(engine, "engine");
+    Builder builder(settings_of(options, CAMSHAFT_BUILD).settings.build);
+    const auto keep_report = [&] {
+      if (report != nullptr) *report = new_record(describe(builder.report()));
+    };
+    try {
+      auto made = std::make_unique<camshaft_engine>(build(builder));
+      keep_report();
+      *engine = made.release();
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::verification_failed) keep_report();
+      throw;
+    }
+  });
+}
+
+std::shared_ptr<const MappedFile> copied(const void* data, size_t bytes, const std::string& name) {
+  const auto* begin = static_cast<const std::byte*>(given(data, "data"));
+  return MappedFile::from_bytes({begin, begin + bytes}, name);
+}
+
+LoadOptions load_options(const char* device) {
+  return {.device = device == nullptr ? "" : device};
+}
+
+const Engine::Impl& impl_of(const camshaft_engine* engine) {
+  return *given(engine, "engine")->engine.impl();
+}
+
+const std::map<std::string, Dims>& dims_of(const camshaft_shapes* shapes) {
+  static const std::map<std::string, Dims> none;
+  return shapes == nullptr ? none : shapes->dims;
+}
+
+}  // namespace
+
+}  // namespace camshaft::api
+
+using namespace camshaft;
+using namespace camshaft::api;
+
+camshaft_status camshaft_build_file(const char* path, const camshaft_options* options, camshaft_engine** engine,
+                                    camshaft_record** report) {
+  return built(options, engine, report,
+               [&](Builder& builder) { return camshaft_engine{builder.build(given(path, "path"))}; });
+}
+
+camshaft_status camshaft_build_memory(const void* model, size_t bytes, const char* name, const char* folder,
+                                      const camshaft_options* options, camshaft_engine** engine,
+                                      camshaft_record** report) {
+  return built(options, engine, report, [&](Builder& builder) {
+    return camshaft_engine{builder.build(copied(model, bytes, given(name, "name")), folder == nullptr ? "" : folder)};
+  });
+}
+
+camshaft_status camshaft_engine_load_file(const char* path, const char* device, camshaft_engine** engine) {
+  return guarded(
+      [&] { *given(engine, "engine") = new camshaft_engine{Engine::load(given(path, "path"), load_options(device))}; });
+}
+
+camshaft_status camshaft_engine_load_memory(const void* data, size_t bytes, const char* device,
+                                            camshaft_engine** engine) {
+  return guarded([&] {
+    *given(engine, "engine") =
+        new camshaft_engine{load_engine(copied(data, bytes, "engine in memory"), load_options(device))};
+  });
+}
+
+camshaft_status camshaft_engine_save_file(const camshaft_engine* engine, const char* path) {
+  return guarded([&] { given(engine, "engine")->engine.save(given(path, "path")); });
+}
+
+camshaft_status camshaft_engine_save_memory(const camshaft_engine* engine, void** data, size_t* bytes) {
+  return guarded([&] {
+    given(data, "data");
+    given(bytes, "bytes");
+    const std::vector<std::byte> file = engine_bytes(given(engine, "engine")->engine);
+    void* copy = std::malloc(file.size());
+    if (copy == nullptr) throw std::bad_alloc();
+    std::memcpy(copy, file.data(), file.size());
+    *data = copy;
+    *bytes = file.size();
+  });
+}
+
+void camshaft_engine_free(camshaft_engine* engine) {
+  delete engine;
+}
+
+camshaft_status camshaft_is_engine_file(const char* path, int32_t* is_engine) {
+  return guarded([&] {
+    *given(is_engine, "is_engine") = begins_like_container(MappedFile::open(given(path, "path"))->bytes()) ? 1 : 0;
+  });
+}
+
+camshaft_status camshaft_engine_info(const camshaft_engine* engine, camshaft_record** info) {
+  return guarded([&] {
+    const Engine::Impl& impl = impl_of(engine);
+    *given(info, "info") = new_record({{"inputs", describe_all(impl.inputs)},
+                                       {"outputs", describe_all(impl.outputs)},
+                                       {"profiles", describe_all(impl.profiles)},
+                                       {"metadata", impl.metadata},
+                                       {"device", describe(impl.backend->device())}});
+  });
+}
+
+camshaft_status camshaft_engine_layers(const camshaft_engine* engine, camshaft_record** layers) {
+  return guarded(
+      [&] { *given(layers, "layers") = new_record(describe_all(given(engine, "engine")->engine.layers())); });
+}
+
+camshaft_status camshaft_engine_tensor_names(const camshaft_engine* engine, camshaft_record** names) {
+  return guarded([&] { *given(names, "names") = new_record(given(engine, "engine")->engine.tensor_names()); });
+}
+
+camshaft_status camshaft_engine_memory(const camshaft_engine* engine, camshaft_record** memory) {
+  return guarded([&] { *given(memory, "memory") = new_record(describe(given(engine, "engine")->engine.memory())); });
+}
+
+camshaft_status camshaft_engine_graph(const camshaft_engine* engine, camshaft_record** text) {
+  return guarded([&] {
+    PrintOptions options;
+    options.sources = true;
+    *given(text, "text") = new_record(print(impl_of(engine).graph, options));
+  });
+}
+
+camshaft_status camshaft_engine_layer_costs(const camshaft_engine* engine, const camshaft_shapes* shapes,
+                                            camshaft_record** costs) {
+  return guarded([&] {
+    impl_of(engine);
+    const Engine& of = engine->engine;
+    const std::vector<std::optional<ops::Cost>> each = layer_costs(of, dims_of(shapes));
+    const std::vector<LayerBound> bounds = layer_bounds(of, each);
+    nlohmann::json list = nlohmann::json::array();
+    for (size_t i = 0; i < each.size(); ++i) {
+      list.emplace_back();
+      if (!each[i]) continue;
+      list.back() = {{"flops", each[i]->flops},
+                     {"constant_bytes", each[i]->constant_bytes},
+                     {"activation_bytes", each[i]->activation_bytes}};
+      if (bounds[i].seconds > 0) list.back().update({{"limit", bounds[i].what}, {"limit_seconds", bounds[i].seconds}});
+    }
+    *given(costs, "costs") = new_record(std::move(list));
+  });
+}
+
+camshaft_status camshaft_engine_sample_inputs(const camshaft_engine* engine, const camshaft_shapes* shapes,
+                                              uint64_t seed, camshaft_tensors** inputs) {
+  return guarded([&] {
+    const Engine::Impl& impl = impl_of(engine);
+    given(inputs, "inputs");
+    const std::vector<Tensor> samples =
+        sample_inputs(impl.graph, choose_input_shapes(impl.graph, dims_of(shapes), impl.optimum), seed);
+    auto named = std::make_unique<camshaft_tensors>();
+    for (size_t i = 0; i < samples.size(); ++i) named->items.emplace_back(impl.inputs[i].name, handle_of(samples[i]));
+    *inputs = named.release();
+  });
+}

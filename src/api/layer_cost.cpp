@@ -1,0 +1,58 @@
+#include "api/layer_cost.h"
+
+#include <fmt/format.h>
+
+#include "runtime/engine_impl.h"
+
+namespace camshaft::api {
+
+std::vector<std::optional<ops::Cost>> layer_costs(const Engine& engine, const std::map<std::string, Dims>& inputs) {
+  const Graph& graph = engine.impl()->graph;
+  SymbolBindings symbols;
+  for (const ValueId id : graph.inputs) {
+    const auto given = inputs.find(graph.value(id).name);
+    if (given == inputs.end()) continue;
+    const Shape& shape = graph.shape(id);
+    if (given->second.size() != shape.size())
+      throw Error(ErrorCode::invalid_argument, fmt::format("input '{}' has {} dimensions, {} are given", given->first,
+                                                           shape.size(), given->second.size()));
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (const auto symbol = shape[d].as_symbol()) symbols.emplace(*symbol, given->second[d]);
+  }
+  std::vector<std::optional<ops::Cost>> costs;
+  for (const PlanStep& step : engine.impl()->plan.steps)
+    costs.push_back(step.node < 0 ? ops::Cost()
+                                  : ops::cost(graph, graph.nodes[static_cast<size_t>(step.node)], symbols));
+  return costs;
+}
+
+LayerBound layer_bound(const ops::Cost& cost, bool rounds, const DeviceLimits& limits) {
+  LayerBound bound;
+  if (limits.memory_bytes > 0) bound = {cost.bytes() / limits.memory_bytes, "memory"};
+  const bool is_half = cost.dtype == DType::f16 || cost.dtype == DType::bf16;
+  double most = 0;
+  std::string_view what = "f32";  // as what is no matrix is computed
+  if (cost.is_matrix && is_half) {
+    most = limits.half_flops;
+    what = to_string(cost.dtype);
+  } else if (cost.is_matrix && rounds) {
+    most = limits.tf32_flops;
+    what = "tf32";
+  } else if (is_half || cost.dtype == DType::f32) {
+    most = limits.f32_flops;
+  }
+  if (most > 0 && cost.flops / most > bound.seconds) bound = {cost.flops / most, what};
+  return bound;
+}
+
+std::vector<LayerBound> layer_bounds(const Engine& engine, const std::vector<std::optional<ops::Cost>>& costs) {
+  const DeviceLimits& limits = engine.impl()->backend->device().limits;
+  const std::vector<PlanStep>& steps = engine.impl()->plan.steps;
+  std::vector<LayerBound> bounds(costs.size());
+  for (size_t i = 0; i < costs.size(); ++i)
+    if (costs[i] && steps[i].kernel->place() == Place::device)
+      bounds[i] = layer_bound(*costs[i], steps[i].tactic.find("tf32=1") != std::string::npos, limits);
+  return bounds;
+}
+
+}  // namespace camshaft::api

@@ -1,0 +1,167 @@
+#include "api/option_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <vector>
+
+#include "camshaft/camshaft.h"
+
+namespace camshaft::api {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view tuning_names[] = {"heuristic", "measure", "locked"};
+
+Tuning parse_tuning(const std::string& text) {
+  for (size_t i = 0; i < std::size(tuning_names); ++i)
+    if (text == tuning_names[i]) return static_cast<Tuning>(i);
+  throw Error(ErrorCode::invalid_argument, fmt::format("tuning must be heuristic, measure or locked, not '{}'", text));
+}
+
+template <auto Field>
+constexpr void (*set_build)(Settings&, const json&) = [](Settings& s, const json& v) { v.get_to(s.build.*Field); };
+template <auto Field>
+constexpr json (*get_build)(const Settings&) = [](const Settings& s) -> json { return s.build.*Field; };
+
+template <auto Field>
+constexpr Option build_option(std::string_view name, OptionKind kind, std::string_view description) {
+  return {name, kind, description, set_build<Field>, get_build<Field>};
+}
+
+int whole_number(const json& value, const char* name) {
+  const auto number = value.get<int64_t>();
+  if (number < INT32_MIN || number > INT32_MAX)
+    throw Error(ErrorCode::invalid_argument, fmt::format("{} cannot be {}", name, number));
+  return static_cast<int>(number);
+}
+
+constexpr Option build_options[] = {
+    build_option<&BuildOptions::device>("device", OptionKind::text,
+                                        "What the engine runs on: cpu, or cuda, the first GPU"),
+    build_option<&BuildOptions::fp16>("fp16", OptionKind::boolean,
+                                      "Allow tensors within the model to be stored in fp16, and products to be taken "
+                                      "in it"),
+    build_option<&BuildOptions::bf16>("bf16", OptionKind::boolean,
+                                      "The same in bf16; where both are allowed it is fp16. On CPUs with AVX512_BF16 "
+                                      "tensors stay fp32, and operands of products may be rounded"),
+    build_option<&BuildOptions::tf32>("tf32", OptionKind::boolean,
+                                      "Allow products of fp32 to be taken of operands rounded to TF32"),
+    {"threads", OptionKind::integer, "Threads to build, measure and verify with; 0: one for each core",
+     [](Settings& s, const json& v) { s.build.threads = whole_number(v, "threads"); },
+     [](const Settings& s) -> json { return s.build.threads; }},
+    {"tuning", OptionKind::text,
+     "How kernels are chosen: measure, heuristic (by the cost model alone), or locked (as the lock file says)",
+     [](Settings& s, const json& v) { s.build.tuning = parse_tuning(v.get<std::string>()); },
+     [](const Settings& s) -> json { return tuning_names[static_cast<size_t>(s.build.tuning)]; }},
+    build_option<&BuildOptions::timing_cache>("timing-cache", OptionKind::text,
+                                              "A file that keeps what was measured; made if there is none"),
+    build_option<&BuildOptions::tuning_seconds>("tuning-seconds", OptionKind::number,
+                                                "Stop measuring after this long; the cost model decides the rest"),
+    build_option<&BuildOptions::lock>("lock", OptionKind::text, "The lock file to take every choice from"),
+    build_option<&BuildOptions::write_lock>("write-lock", OptionKind::text,
+                                            "Where to write the lock file of this build; empty: nowhere"),
+    build_option<&BuildOptions::verify>("verify", OptionKind::boolean,
+                                        "Compare the engine with the reference evaluation, and fail outside the "
+                                        "tolerance"),
+    {"tolerance", OptionKind::number,
+     "Largest error of an output, as a part of its scale; 0: 1e-4, 0.02 with fp16 or tf32, 0.1 with bf16",
+     [](Settings& s, const json& v) { v.get_to(s.build.tolerance); },
+     [](const Settings& s) -> json { return s.build.effective_tolerance(); }},
+    {"seed", OptionKind::integer, "Of the inputs used for verification",
+     [](Settings& s, const json& v) { s.build.seed = static_cast<uint64_t>(v.get<int64_t>()); },
+     [](const Settings& s) -> json { return static_cast<int64_t>(s.build.seed); }},
+    {"debug-tensors", OptionKind::list, "Tensors to keep through fusion, as further outputs",
+     [](Settings& s, const json& v) { s.build.debug_tensors.push_back(v.get<std::string>()); },
+     [](const Settings& s) -> json { return s.build.debug_tensors; }},
+    {"stop-after-pass", OptionKind::integer, "Run only the first N optimiser passes; -1: all",
+     [](Settings& s, const json& v) { s.build.stop_after_pass = whole_number(v, "stop-after-pass"); },
+     [](const Settings& s) -> json { return s.build.stop_after_pass; }},
+};
+
+constexpr Option context_options[] = {
+    {"threads", OptionKind::integer, "Threads that a run uses, the caller's among them; 0: one for each core",
+     [](Settings& s, const json& v) { s.context.threads = whole_number(v, "threads"); },
+     [](const Settings& s) -> json { return s.context.threads; }},
+    {"shares-memory", OptionKind::boolean, "Contexts of an engine for the CPU borrow their arena for the time of a run",
+     [](Settings& s, const json& v) { s.context.shares_memory = v; },
+     [](const Settings& s) -> json { return s.context.shares_memory; }},
+};
+
+/// How many letters one has to change, add or take away to get from one word to the other.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t above = row[j + 1];
+      row[j + 1] = std::min({row[j] + 1, above + 1, diagonal + (a[i] == b[j] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+/// What was probably meant: few letters away, or a part of the other.
+bool is_near(std::string_view given, std::string_view known) {
+  return edit_distance(given, known) <= std::max<size_t>(2, given.size() / 3) ||
+         (given.size() > 2 && (known.find(given) != known.npos || given.find(known) != given.npos));
+}
+
+}  // namespace
+
+std::string_view to_string(OptionKind kind) {
+  constexpr std::string_view names[] = {"boolean", "integer", "number", "text", "list"};
+  return names[static_cast<size_t>(kind)];
+}
+
+std::span<const Option> options_of(int32_t what) {
+  if (what == CAMSHAFT_BUILD) return build_options;
+  if (what == CAMSHAFT_CONTEXT) return context_options;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("{} is no kind of options: give CAMSHAFT_BUILD or CAMSHAFT_CONTEXT", what));
+}
+
+const Option& find_option(int32_t what, std::string_view name) {
+  std::string near, all;
+  for (const Option& option : options_of(what)) {
+    if (option.name == name) return option;
+    all += fmt::format("{}{}", all.empty() ? "" : ", ", option.name);
+    if (is_near(name, option.name)) near += fmt::format("{}'{}'", near.empty() ? "" : " or ", option.name);
+  }
+  throw Error(ErrorCode::invalid_argument, near.empty()
+                                               ? fmt::format("no option is named '{}'; there are: {}", name, all)
+                                               : fmt::format("no option is named '{}'; did you mean {}?", name, near));
+}
+
+json parse_value(const Option& option, const std::string& text) {
+  const auto parsed = [&](auto number) -> json {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (text.empty() || error != std::errc() || end != text.data() + text.size())
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("the option '{}' takes {} {}, not '{}'", option.name,
+                              option.kind == OptionKind::integer ? "an" : "a", to_string(option.kind), text));
+    return number;
+  };
+  switch (option.kind) {
+    case OptionKind::boolean:
+      if (text == "true") return true;
+      if (text == "false") return false;
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("the option '{}' takes true or false, not '{}'", option.name, text));
+    case OptionKind::integer:
+      return parsed(int64_t{});
+    case OptionKind::number:
+      return parsed(double{});
+    default:
+      return text;
+  }
+}
+
+}  // namespace camshaft::api

@@ -1,0 +1,36 @@
+// Exceptions of the library as codes of the C interface.
+#pragma once
+
+#include <exception>
+#include <string>
+
+#include "camshaft/camshaft.h"
+#include "camshaft/error.h"
+
+namespace camshaft::api {
+
+/// Keeps the message for camshaft_error_message() on this thread; returns the code.
+camshaft_status fail(ErrorCode code, const char* message) noexcept;
+/// The same of any exception of the library, or of C++'s.
+camshaft_status fail(const std::exception_ptr& exception) noexcept;
+
+/// CAMSHAFT_OK once `call` has returned; what it throws as a code.
+template <class Call>
+camshaft_status guarded(Call&& call) noexcept {
+  try {
+    call();
+    return CAMSHAFT_OK;
+  } catch (...) {
+    return fail(std::current_exception());
+  }
+}
+
+/// The pointer; throws Error(invalid_argument) that names the argument when it is null.
+template <class T>
+T* given(T* pointer, const char* argument) {
+  if (pointer == nullptr)
+    throw Error(ErrorCode::invalid_argument, std::string("the argument '") + argument + "' is a null pointer");
+  return pointer;
+}
+
+}  // namespace camshaft::api

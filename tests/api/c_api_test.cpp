@@ -1,0 +1,143 @@
+// The C interface, as a program in C sees it; tests/install/test_library.py has one compiled as C.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "api/option_table.h"
+#include "camshaft/camshaft.h"
+
+namespace camshaft::api {
+namespace {
+
+struct Options {
+  explicit Options(int32_t what) { EXPECT_EQ(camshaft_options_create(what, &handle), CAMSHAFT_OK); }
+  ~Options() { camshaft_options_free(handle); }
+  camshaft_options* handle = nullptr;
+};
+
+std::string refusal(camshaft_status status) {
+  EXPECT_EQ(status, CAMSHAFT_INVALID_ARGUMENT);
+  return camshaft_error_message();
+}
+
+TEST(CApi, OptionsAreSetByName) {
+  const Options options(CAMSHAFT_BUILD);
+  EXPECT_EQ(camshaft_options_set(options.handle, "fp16", "true"), CAMSHAFT_OK);
+  EXPECT_EQ(camshaft_options_set_number(options.handle, "tolerance", 0.25), CAMSHAFT_OK);
+  EXPECT_EQ(camshaft_options_set_integer(options.handle, "tuning-seconds", 3), CAMSHAFT_OK);
+  camshaft_record* value = nullptr;
+  ASSERT_EQ(camshaft_options_get(options.handle, "fp16", &value), CAMSHAFT_OK);
+  EXPECT_EQ(camshaft_record_boolean(value), 1);
+  camshaft_record_free(value);
+  ASSERT_EQ(camshaft_options_get(options.handle, "tolerance", &value), CAMSHAFT_OK);
+  EXPECT_EQ(camshaft_record_number(value), 0.25);
+  camshaft_record_free(value);
+}
+
+TEST(CApi, EveryOptionCanBeReadAndSetToWhatItIs) {
+  for (const int32_t what : {CAMSHAFT_BUILD, CAMSHAFT_CONTEXT})
+    for (const Option& option : options_of(what)) {
+      Settings settings;
+      const nlohmann::json value = option.get(settings);
+      if (option.kind != OptionKind::list) option.set(settings, value);
+      EXPECT_EQ(option.get(settings), value) << option.name;
+      EXPECT_EQ(&find_option(what, option.name), &option);
+    }
+}
+
+TEST(CApi, AnUnknownOptionNamesWhatWasMeant) {
+  const Options options(CAMSHAFT_BUILD);
+  EXPECT_EQ(refusal(camshaft_options_set(options.handle, "thread", "1")),
+            "no option is named 'thread'; did you mean 'threads'?");
+  EXPECT_NE(refusal(camshaft_options_set(options.handle, "timing_cache", "x")).find("'timing-cache'"),
+            std::string::npos);
+  EXPECT_NE(refusal(camshaft_options_set(options.handle, "zzz", "1")).find("there are: device, fp16"),
+            std::string::npos);
+  const Options context(CAMSHAFT_CONTEXT);
+  EXPECT_EQ(refusal(camshaft_options_set(context.handle, "fp16", "true")),
+            "no option is named 'fp16'; there are: threads");
+}
+
+TEST(CApi, ValuesThatAreNoneAreRefused) {
+  const Options options(CAMSHAFT_BUILD);
+  EXPECT_EQ(refusal(camshaft_options_set(options.handle, "fp16", "yes")),
+            "the option 'fp16' takes true or false, not 'yes'");
+  EXPECT_EQ(refusal(camshaft_options_set(options.handle, "threads", "2x")),
+            "the option 'threads' takes an integer, not '2x'");
+  EXPECT_NE(refusal(camshaft_options_set_boolean(options.handle, "threads", 1)).find("takes integer"),
+            std::string::npos);
+  EXPECT_NE(refusal(camshaft_options_set(options.handle, "tuning", "quick")).find("heuristic, measure or locked"),
+            std::string::npos);
+}
+
+TEST(CApi, NullPointersAreRefusedByName) {
+  EXPECT_EQ(refusal(camshaft_options_get(nullptr, "fp16", nullptr)), "the argument 'options' is a null pointer");
+  camshaft_engine* engine = nullptr;
+  EXPECT_EQ(refusal(camshaft_engine_load_file(nullptr, nullptr, &engine)), "the argument 'path' is a null pointer");
+}
+
+TEST(CApi, EachThreadHasItsOwnMessage) {
+  EXPECT_EQ(refusal(camshaft_options_create(7, nullptr)).substr(0, 1), "7");
+  std::thread([] { EXPECT_STREQ(camshaft_error_message(), ""); }).join();
+  EXPECT_EQ(std::string(camshaft_error_message()).substr(0, 1), "7");
+}
+
+TEST(CApi, EnginesInMemoryAreCheckedAsFilesAre) {
+  const std::vector<char> bytes(100, 'x');
+  camshaft_engine* engine = nullptr;
+  EXPECT_EQ(camshaft_engine_load_memory(bytes.data(), bytes.size(), nullptr, &engine), CAMSHAFT_CORRUPT_ENGINE);
+  EXPECT_EQ(camshaft_build_memory(bytes.data(), bytes.size(), "bytes", nullptr, nullptr, &engine, nullptr),
+            CAMSHAFT_INVALID_MODEL);
+  EXPECT_NE(std::string(camshaft_error_message()).find("bytes"), std::string::npos);
+  EXPECT_EQ(engine, nullptr);
+}
+
+TEST(CApi, DTypesHaveNamesAndNumbers) {
+  for (camshaft_dtype dtype = 0; camshaft_dtype_name(dtype) != nullptr; ++dtype) {
+    camshaft_dtype parsed = -1;
+    EXPECT_EQ(camshaft_dtype_parse(camshaft_dtype_name(dtype), &parsed), CAMSHAFT_OK);
+    EXPECT_EQ(parsed, dtype);
+  }
+  EXPECT_EQ(camshaft_dtype_name(CAMSHAFT_MAP + 1), nullptr);
+  EXPECT_EQ(camshaft_dtype_bits(CAMSHAFT_I4), 4);
+  EXPECT_EQ(camshaft_dtype_bits(CAMSHAFT_STRING), 0);
+}
+
+TEST(CApi, TensorsHoldStringsAndContainers) {
+  const int64_t two = 2;
+  camshaft_tensor *strings = nullptr, *sequence = nullptr;
+  ASSERT_EQ(camshaft_tensor_create(CAMSHAFT_STRING, 1, &two, &strings), CAMSHAFT_OK);
+  ASSERT_EQ(camshaft_tensor_set_text(strings, 1, "a\0b", 3), CAMSHAFT_OK);
+  refusal(camshaft_tensor_set_text(strings, 2, "x", 1));
+  ASSERT_EQ(camshaft_tensor_container(CAMSHAFT_SEQUENCE, &strings, 1, &sequence), CAMSHAFT_OK);
+  camshaft_tensor_free(strings);  // the sequence has copies
+  ASSERT_EQ(camshaft_tensor_count(sequence), 1u);
+  size_t length = 0;
+  const char* text = camshaft_tensor_text(camshaft_tensor_element(sequence, 0), 1, &length);
+  EXPECT_EQ(std::string(text, length), std::string("a\0b", 3));
+  EXPECT_EQ(camshaft_tensor_element(sequence, 1), nullptr);
+  camshaft_tensor_free(sequence);
+}
+
+TEST(CApi, ViewsAreCheckedAndConverted) {
+  const int64_t dims[] = {3};
+  const uint16_t halves[] = {0x3c00, 0xc000, 0x7c00};
+  camshaft_tensor *view = nullptr, *wide = nullptr;
+  EXPECT_EQ(refusal(camshaft_tensor_view(CAMSHAFT_F16, 1, dims, halves, 4, {1, 0}, &view)),
+            "a tensor f16[3] needs 6 bytes, 4 are given");
+  EXPECT_NE(refusal(camshaft_tensor_view(CAMSHAFT_F16, 1, dims, halves, 6, {9, 0}, &view)).find("type 9"),
+            std::string::npos);
+  ASSERT_EQ(camshaft_tensor_view(CAMSHAFT_F16, 1, dims, halves, 6, {1, 0}, &view), CAMSHAFT_OK);
+  ASSERT_EQ(camshaft_tensor_convert(view, CAMSHAFT_F32, &wide), CAMSHAFT_OK);
+  const auto* floats = static_cast<const float*>(camshaft_tensor_data(wide));
+  EXPECT_EQ(std::vector<float>(floats, floats + 2), (std::vector<float>{1, -2}));
+  camshaft_tensor_free(wide);
+  refusal(camshaft_tensor_convert(view, CAMSHAFT_I64, &wide));
+  camshaft_tensor_free(view);
+}
+
+}  // namespace
+}  // namespace camshaft::api
