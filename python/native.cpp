@@ -186,7 +186,7 @@ PyObject* bind_output(PyObject*, PyObject* arguments) {
     if (*dtype != '\0' && to_string(view.dtype) != dtype)
       throw Error(ErrorCode::invalid_argument, fmt::format("output '{}' is {}, it is bound to an array of {}", name,
                                                            dtype, camshaft::to_string(view.dtype)));
-    context->bind_output(name, const_cast<void*>(view.data), view.bytes, view.place);
+    context->bind_output(name, const_cast<void*>(view.data), view.bytes, view.device);
     return none();
   });
 }

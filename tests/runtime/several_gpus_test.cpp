@@ -251,8 +251,8 @@ TEST_F(SeveralGpus, APlanOverTwo) {
       EXPECT_EQ(std::vector<float>(got, got + 256), *want) << "output " << output << ", round " << round;
     }
   }
-  const auto recorded = recordings.of(plan, bound, std::vector<bool>(plan.steps.size()));
-  ASSERT_EQ(recorded.size(), 2U) << "one for each GPU's steps that follow each other";
+  const auto& recorded = recordings.of(plan, bound, std::vector<bool>(plan.steps.size()));
+  ASSERT_EQ(recorded.size(), 2U) << "a and b, d and e: a copy lies between steps of two GPUs";
   for (const RecordedSteps& steps : recorded) EXPECT_EQ(steps.end - steps.begin, 2U);
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "backends/cuda/driver/device_features.h"
 #include "camshaft/dtype.h"
 
 namespace camshaft::cuda {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "backends/cuda/driver/device_features.h"
 #include "camshaft/error.h"
 
 namespace camshaft::cuda {
