@@ -111,13 +111,13 @@ PyObject* described(const std::vector<TensorInfo>& infos) {
 }
 
 PyObject* load(PyObject*, PyObject* arguments) {
-  const char* path = nullptr;
-  if (PyArg_ParseTuple(arguments, "s", &path) == 0) return nullptr;
+  const char *path = nullptr, *device = nullptr;
+  if (PyArg_ParseTuple(arguments, "ss", &path, &device) == 0) return nullptr;
   return guarded([&] {
     std::unique_ptr<Engine> engine;
     {
       const Unlocked unlocked;
-      engine = std::make_unique<Engine>(Engine::load(path));
+      engine = std::make_unique<Engine>(Engine::load(path, {.device = device}));
     }
     PyObject* capsule = PyCapsule_New(engine.get(), engine_name, destroy<Engine>);
     if (capsule != nullptr) engine.release();
@@ -142,6 +142,11 @@ PyObject* metadata(PyObject*, PyObject* capsule) {
     return list_of(engine->metadata(),
                    [](const auto& entry) { return Py_BuildValue("(NN)", text(entry.first), text(entry.second)); });
   });
+}
+
+PyObject* device(PyObject*, PyObject* capsule) {
+  const Engine* engine = engine_of(capsule);
+  return engine == nullptr ? nullptr : PyLong_FromLong(engine->device().ordinal());
 }
 
 PyObject* create_context(PyObject*, PyObject* arguments) {
@@ -181,7 +186,7 @@ PyObject* bind_output(PyObject*, PyObject* arguments) {
     if (*dtype != '\0' && to_string(view.dtype) != dtype)
       throw Error(ErrorCode::invalid_argument, fmt::format("output '{}' is {}, it is bound to an array of {}", name,
                                                            dtype, camshaft::to_string(view.dtype)));
-    context->bind_output(name, const_cast<void*>(view.data), view.bytes, view.place);
+    context->bind_output(name, const_cast<void*>(view.data), view.bytes, view.device);
     return none();
   });
 }
@@ -189,12 +194,12 @@ PyObject* bind_output(PyObject*, PyObject* arguments) {
 PyObject* keep_output(PyObject*, PyObject* arguments) {
   PyObject* capsule = nullptr;
   const char* name = nullptr;
-  int on_device = 0;
-  if (PyArg_ParseTuple(arguments, "Osp", &capsule, &name, &on_device) == 0) return nullptr;
+  int ordinal = -1;
+  if (PyArg_ParseTuple(arguments, "Osi", &capsule, &name, &ordinal) == 0) return nullptr;
   Context* context = context_of(capsule);
   if (context == nullptr) return nullptr;
   return guarded([&] {
-    context->bind_output(name, nullptr, 0, on_device != 0 ? Place::device : Place::host);
+    context->bind_output(name, nullptr, 0, ordinal < 0 ? DeviceId::host : DeviceId::gpu(ordinal));
     return none();
   });
 }
@@ -254,8 +259,7 @@ PyObject* output(PyObject*, PyObject* arguments) {
   if (context == nullptr) return nullptr;
   return guarded([&] {
     const TensorView view = context->output(name);
-    return Py_BuildValue("(NNN)", text(to_string(view.dtype)), numbers(view.dims),
-                         PyBool_FromLong(view.place == Place::device ? 1 : 0));
+    return Py_BuildValue("(NNi)", text(to_string(view.dtype)), numbers(view.dims), view.device.ordinal());
   });
 }
 
@@ -268,19 +272,20 @@ PyObject* output_dlpack(PyObject*, PyObject* arguments) {
 }
 
 PyMethodDef functions[] = {
-    {"load", load, METH_VARARGS, "load(path) -> engine"},
+    {"load", load, METH_VARARGS, "load(path, device) -> engine"},
     {"inputs", inputs, METH_O, "inputs(engine) -> [(name, dtype, dims, dim names, type)]"},
     {"outputs", outputs, METH_O, "as inputs()"},
     {"metadata", metadata, METH_O, "metadata(engine) -> [(key, value)]"},
+    {"device", device, METH_O, "device(engine) -> number of its GPU, -1 for the host"},
     {"create_context", create_context, METH_VARARGS, "create_context(engine, threads) -> context"},
     {"set_input", set_input, METH_VARARGS, "set_input(context, name, dlpack)"},
     {"bind_output", bind_output, METH_VARARGS, "bind_output(context, name, dtype, dlpack)"},
-    {"keep_output", keep_output, METH_VARARGS, "keep_output(context, name, on_device)"},
+    {"keep_output", keep_output, METH_VARARGS, "keep_output(context, name, number of the GPU, -1 for the host)"},
     {"run", run, METH_O, "run(context)"},
     {"enqueue", enqueue, METH_VARARGS, "enqueue(context, stream)"},
     {"synchronize", synchronize, METH_O, "synchronize(context)"},
     {"output_shape", output_shape, METH_VARARGS, "output_shape(context, name) -> [size]"},
-    {"output", output, METH_VARARGS, "output(context, name) -> (dtype, dims, on_device)"},
+    {"output", output, METH_VARARGS, "output(context, name) -> (dtype, dims, number of the GPU, -1 for the host)"},
     {"output_dlpack", output_dlpack, METH_VARARGS, "output_dlpack(context, name) -> dlpack"},
     {nullptr, nullptr, 0, nullptr}};
 

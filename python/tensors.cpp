@@ -44,14 +44,14 @@ bool is_dense(const dlpack::Tensor& tensor) {
   return true;
 }
 
-Place place_of(const dlpack::Device& device, const std::string& what) {
+DeviceId device_of(const dlpack::Device& device, const std::string& what) {
   switch (device.type) {
     case dlpack::cpu:
     case dlpack::cuda_pinned:
-      return Place::host;
+      return DeviceId::host;
     case dlpack::cuda:
     case dlpack::cuda_managed:
-      return Place::device;
+      return DeviceId::gpu(device.ordinal);
     default:
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("{} is on a device of DLPack's type {}: give an array of the CPU or of a CUDA device",
@@ -99,7 +99,7 @@ TensorView view_of_capsule(PyObject* capsule, const std::string& what, bool writ
   if (writable && is_read_only)
     throw Error(ErrorCode::invalid_argument, fmt::format("{} is bound to an array that may not be written", what));
   TensorView view;
-  view.place = place_of(tensor->device, what);
+  view.device = device_of(tensor->device, what);
   std::optional<DType> dtype;
   for (const auto& [ours, theirs] : types)
     if (theirs == tensor->dtype) dtype = ours;
@@ -124,7 +124,7 @@ PyObject* capsule_of(const TensorView& view, PyObject* owner) {
   exported->shape = view.dims;
   dlpack::Tensor& tensor = exported->managed.tensor;
   tensor.data = const_cast<void*>(view.data);
-  tensor.device.type = view.place == Place::device ? dlpack::cuda : dlpack::cpu;
+  if (view.device.is_gpu()) tensor.device = {dlpack::cuda, view.device.ordinal()};
   tensor.rank = static_cast<int32_t>(view.dims.size());
   tensor.shape = exported->shape.data();
   bool is_known = false;

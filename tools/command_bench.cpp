@@ -13,6 +13,7 @@
 #include "runtime/engine_impl.h"
 #include "runtime/tensor_view.h"
 #include "tools/commands.h"
+#include "tools/device_option.h"
 #include "tools/input_options.h"
 #include "tools/interrupt.h"
 #include "tools/latency.h"
@@ -31,7 +32,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Arguments {
-  std::string path, threads, duration, warmup, iterations;
+  std::string path, device, threads, duration, warmup, iterations;
   InputOptions inputs;
   bool profile = false, json = false, on_request = false, no_data_transfers = false;
 };
@@ -90,13 +91,13 @@ class OnDevice {
         memory_.push_back(queue_->allocate(std::max<size_t>(view.bytes, 1), fmt::format("input '{}'", name)));
         queue_->copy_to_device(memory_.back().get(), {inputs[i].data(), view.bytes});
         view.data = memory_.back().get();
-        view.place = Place::device;
+        view.device = engine.device();
       }
       context.set_input(name, view);
     }
     queue_->synchronize();
     for (const TensorInfo& output : engine.outputs())
-      if (!holds_objects(output.dtype)) context.bind_output(output.name, nullptr, 0, Place::device);
+      if (!holds_objects(output.dtype)) context.bind_output(output.name, nullptr, 0, engine.device());
   }
 
  private:
@@ -127,7 +128,8 @@ Prepared prepare(const Arguments& arguments, Progress& progress) {
   const GivenInputs given(arguments.inputs);
   Measured measured;
   measured.resident_before = resident_bytes();
-  OpenedEngine opened = open_engine(arguments.path, threads, given.shapes(), progress, Tuning::measure);
+  OpenedEngine opened =
+      open_engine(arguments.path, arguments.device, threads, given.shapes(), progress, Tuning::measure);
   measured.from_model = opened.from_model;
   measured.threads = threads > 0 ? threads : opened.engine.impl()->backend->device().cores;
   measured.weight_bytes = opened.engine.memory().weight_bytes;
@@ -278,6 +280,7 @@ Command add_bench_command(CLI::App& app) {
                    "round more\n"
                    "(Winograd), which built engines may have")
       ->required();
+  add_device_option(*command, arguments->device, run_device_help);
   command->add_option("--threads", arguments->threads, "Threads to run on (default: one for each core)")
       ->type_name("N");
   command->add_option("--duration", arguments->duration, "Measure for this long, at least one run (default: 3)")

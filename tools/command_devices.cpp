@@ -43,13 +43,14 @@ void add_gpus(nlohmann::json& json, bool as_json) {
   for (const cuda::DeviceFacts& gpu : gpus) {
     const cuda::Library<cuda::api::Blas>& blas = cuda::blas_library();  // opening them takes a while
     const cuda::Library<cuda::api::Dnn>& dnn = cuda::dnn_library();
-    const std::string warning = gpu.capability < cuda::oldest_capability
+    const std::string warning = !gpu.features.is_supported
                                     ? fmt::format("too old: compute capability {}.{} or newer is needed",
                                                   cuda::oldest_capability / 10, cuda::oldest_capability % 10)
                                     : problem;
     json.push_back({{"kind", "cuda"},
+                    {"device", to_string(DeviceId::gpu(gpu.ordinal))},
                     {"name", gpu.name},
-                    {"isa", cuda::architecture(gpu.capability)},
+                    {"isa", cuda::architecture(gpu.features.capability)},
                     {"cores", gpu.multiprocessors},
                     {"memory_bytes", gpu.memory_bytes},
                     {"l2_bytes", gpu.l2_bytes},
@@ -60,8 +61,8 @@ void add_gpus(nlohmann::json& json, bool as_json) {
                     {"limits", to_json(cuda::limits_of(gpu))},
                     {"warning", warning}});
     if (as_json) continue;
-    fmt::print("cuda: {}\n", gpu.name);
-    fmt::print("  kernels   {}, compiled by NVRTC {}\n", cuda::architecture(gpu.capability),
+    fmt::print("{}: {}\n", to_string(DeviceId::gpu(gpu.ordinal)), gpu.name);
+    fmt::print("  kernels   {}, compiled by NVRTC {}\n", cuda::architecture(gpu.features.capability),
                nvrtc.version.empty() ? "(none)" : nvrtc.version);
     fmt::print("  cores     {} multiprocessors\n", gpu.multiprocessors);
     fmt::print("  memory    {}, L2 {}\n", format_bytes(static_cast<size_t>(gpu.memory_bytes)),
@@ -82,6 +83,7 @@ int devices(const Arguments& arguments) {
   const DeviceInfo device = cpu::describe_cpu();
   const std::string warning = cpu::isa_warning(device.isa);
   json.push_back({{"kind", device.kind},
+                  {"device", to_string(DeviceId::host)},
                   {"name", device.name},
                   {"isa", device.isa},
                   {"cores", device.cores},

@@ -19,13 +19,14 @@ bool is_engine_file(const std::string& path) {
   return begins_like_container(MappedFile::open(path)->bytes());
 }
 
-OpenedEngine open_engine(const std::string& path, int threads, const NamedShapes& shapes, Progress& progress,
-                         Tuning tuning) {
+OpenedEngine open_engine(const std::string& path, const std::string& device, int threads, const NamedShapes& shapes,
+                         Progress& progress, Tuning tuning) {
   const bool is_engine = is_engine_file(path);
   const auto start = std::chrono::steady_clock::now();
   const auto open = [&] {
-    if (is_engine) return Engine::load(path);
+    if (is_engine) return Engine::load(path, {.device = device});
     BuildOptions options;
+    if (!device.empty()) options.device = device;
     options.threads = threads;
     options.verify = false;
     options.tuning = tuning;

@@ -17,9 +17,10 @@ struct OpenedEngine {
 };
 
 /// Loads an engine; builds a model in memory, without verification, tuned for `shapes` and accepting those alone when
-/// there are any. Cancelled by Ctrl-C. Throws Error.
-OpenedEngine open_engine(const std::string& path, int threads, const NamedShapes& shapes, Progress& progress,
-                         Tuning tuning = Tuning::heuristic);
+/// there are any. For `device`, see LoadOptions; empty: what the engine was built for, or the CPU. Cancelled by Ctrl-C.
+/// Throws Error.
+OpenedEngine open_engine(const std::string& path, const std::string& device, int threads, const NamedShapes& shapes,
+                         Progress& progress, Tuning tuning = Tuning::heuristic);
 
 /// Whether the file begins like an engine. Throws Error(io) when it cannot be read.
 bool is_engine_file(const std::string& path);

@@ -35,7 +35,9 @@ struct OutputError {
 };
 
 struct BuildOptions {
-  /// What the engine runs on: "cpu", or "cuda", the first GPU. What has no kernel there runs on the host.
+  /// What the engine runs on: "cpu", "cuda", which is the first GPU, or a GPU by its number, "cuda:1". What has no
+  /// kernel there runs on the host. The number is not written to engines, lock files and timing caches: equal GPUs
+  /// share them.
   std::string device = "cpu";
   /// Allows tensors within the model to be stored, and products to be taken, in f16, with sums in f32. Regions whose
   /// numbers f16 cannot hold stay f32 (see BuildReport::kept_f32), as all do on a device that does not gain from it.

@@ -4,6 +4,7 @@
 #include "camshaft/builder.h"
 #include "camshaft/cancellation.h"
 #include "camshaft/context.h"
+#include "camshaft/device_id.h"
 #include "camshaft/dtype.h"
 #include "camshaft/engine.h"
 #include "camshaft/error.h"

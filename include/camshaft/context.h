@@ -27,8 +27,8 @@ struct ContextOptions {
 ///
 /// On a GPU, in the caller's stream and memory:
 ///
-///   context.set_input("x", {1, 3, 224, 224}, pixels_on_gpu, Place::device);
-///   context.bind_output("y", scores_on_gpu, bytes, Place::device);
+///   context.set_input("x", {1, 3, 224, 224}, pixels_on_gpu, engine.device());
+///   context.bind_output("y", scores_on_gpu, bytes, engine.device());
 ///   context.enqueue(stream);  // a cudaStream_t; returns at once
 class Context {
  public:
@@ -42,20 +42,20 @@ class Context {
   void set_input_shape(const std::string& name, const std::vector<int64_t>& dims);
   /// Binds the caller's memory as an input, without a copy: row-major elements of the input's dtype (std::string
   /// objects for strings), `bytes` bytes of them, which stay valid and unchanged during run(), or until the work of
-  /// enqueue() is done. `place`: whether it is memory of the host, or of the GPU that the engine was built for. Throws
-  /// Error(invalid_argument) for memory that is not there, and for such of a GPU that is not aligned to the dtype's
-  /// size.
-  void bind_input(const std::string& name, const void* data, size_t bytes, Place place = Place::host);
+  /// enqueue() is done. `device`: whose memory it is, the host's or that of the GPU that the engine runs on
+  /// (Engine::device()). Throws Error(invalid_argument) for memory that is not there, for another GPU's, and for such
+  /// of a GPU that is not aligned to the dtype's size.
+  void bind_input(const std::string& name, const void* data, size_t bytes, DeviceId device = DeviceId::host);
   /// Both at once; `data` holds the product of `dims` elements.
   void set_input(const std::string& name, const std::vector<int64_t>& dims, const void* data,
-                 Place place = Place::host);
+                 DeviceId device = DeviceId::host);
   /// The same for a value of any type. Sequences, optionals and maps can be set in this way alone; they are copied.
   /// Throws Error(invalid_argument) when the value is not of the input's type.
   void set_input(const std::string& name, const TensorView& value);
   /// Binds the caller's memory as an output; run() throws Error(invalid_argument) if it turns out too small. It must
-  /// not overlap other bound memory. Outputs that are not bound are kept by the context; nullptr unbinds, and `place`
+  /// not overlap other bound memory. Outputs that are not bound are kept by the context; nullptr unbinds, and `device`
   /// then says where the context keeps the output. Throws like bind_input().
-  void bind_output(const std::string& name, void* data, size_t bytes, Place place = Place::host);
+  void bind_output(const std::string& name, void* data, size_t bytes, DeviceId device = DeviceId::host);
 
   /// The shape an output will have for the input shapes set so far. Throws Error(invalid_argument) when an input's
   /// shape is not set yet, or when the shape depends on the data (ask output() after the run then).
@@ -64,13 +64,13 @@ class Context {
   /// Computes all outputs. The first run with new shapes plans memory and prepares the kernels; later ones allocate
   /// nothing. Throws Error; the context stays usable.
   void run();
-  /// Puts a run into a CUDA stream (a cudaStream_t or CUstream, of the GPU that the engine was built for; null is the
+  /// Puts a run into a CUDA stream (a cudaStream_t or CUstream, of the GPU that the engine runs on; null is its
   /// default stream) and returns without waiting for it: results, bound or kept, are there when the stream has come to
   /// them. The host waits only for layers that run there (Engine::layers), and for copies where memory of the host that
   /// is not pinned is bound; errors that kernels find in the data (an index out of range) are thrown by the next call
   /// that waits. Runs of one context are done one after another whatever their streams; the second run over the same
   /// memory, and over any of eight sets of it taken in turn, allocates nothing and launches as few pieces as it can.
-  /// Throws Error(invalid_argument) on an engine for the CPU.
+  /// Throws Error(invalid_argument) on an engine for the CPU, and for a stream of another GPU.
   ///
   /// While the stream is captured, the run becomes a part of the caller's CUDA graph: over the memory that is bound
   /// now, without a wait, a copy or an allocation. For that the context must have run once with these shapes, all

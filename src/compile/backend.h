@@ -31,6 +31,8 @@ struct DeviceInfo {
   DeviceLimits limits;  ///< of a GPU; those of the host are measured (cpu/machine_limits.h)
   std::vector<std::string> features;
   std::string code;  ///< versions of all that makes its kernels: sources, libraries, compiler
+  /// Which one it is here; no part of keys, so that equal devices share what was measured.
+  DeviceId id = DeviceId::host;
 };
 
 /// A region as a backend sees it: a node in its graph. Shapes may be symbolic; `symbols` are the values to optimise

@@ -27,7 +27,7 @@ struct Context::Impl {
   /// Where `stream` is set, into that stream of the caller's, without waiting for it.
   void run(std::optional<void*> stream = std::nullopt);
   /// Throws Error(invalid_argument) for memory that an input or output ("input 'x'") cannot be in.
-  void check_memory(const std::string& what, const TensorInfo& info, const void* data, Place place) const;
+  void check_memory(const std::string& what, const TensorInfo& info, const void* data, DeviceId device) const;
   void start_async(std::function<void(std::exception_ptr)> completion);
 
   std::shared_ptr<const Engine::Impl> engine;

@@ -96,14 +96,14 @@ SymbolBindings bind_profile(const Graph& graph, const Profile& profile) {
   return bind_ranges(graph, profile, &ShapeRange::opt);
 }
 
-Engine Engine::load(const std::string& path) {
-  return load_engine(MappedFile::open(path));
+Engine Engine::load(const std::string& path, const LoadOptions& options) {
+  return load_engine(MappedFile::open(path), options);
 }
 
-Engine load_engine(const std::shared_ptr<const MappedFile>& mapped) {
+Engine load_engine(const std::shared_ptr<const MappedFile>& mapped, const LoadOptions& where) {
   EngineFile file = read_engine_file(mapped);
   auto impl = std::make_shared<Engine::Impl>();
-  impl->backend = find_backend(file.device_kind);
+  impl->backend = find_backend_of_kind(file.device_kind, where.device);
   impl->graph = std::move(file.graph);
   impl->packed = std::move(file.packed);
   impl->packed->set_unpack([backend = impl->backend](const PackedConstant& p, DType dtype, const Dims& dims) {
@@ -174,6 +174,10 @@ const std::map<std::string, std::string>& Engine::metadata() const {
   return impl_->metadata;
 }
 
+DeviceId Engine::device() const {
+  return impl_->backend->device().id;
+}
+
 std::vector<LayerInfo> Engine::layers() const {
   const Plan& plan = impl_->plan;
   const auto names = [&](const std::vector<int32_t>& ids) {
@@ -222,9 +226,9 @@ MemoryInfo Engine::memory() const {
   for (const int64_t fallback : {64, 32, 16, 128, 224, 8, 1}) {
     try {
       const BoundPlan bound(impl_->plan, assume_sizes(impl_->graph, impl_->optimum, fallback), 1);
-      for (const Place place : {Place::host, Place::device}) {
-        info.arena_bytes += bound.arena_bytes(place);
-        info.arena_lower_bound += bound.arena_lower_bound(place);
+      for (const DeviceId device : impl_->plan.devices()) {
+        info.arena_bytes += bound.arena_bytes(device);
+        info.arena_lower_bound += bound.arena_lower_bound(device);
       }
       return info;
     } catch (const Error& e) {

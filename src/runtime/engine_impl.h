@@ -33,7 +33,7 @@ struct Engine::Impl {
 };
 
 /// Engine::load() of a file that is mapped or in memory already.
-Engine load_engine(const std::shared_ptr<const MappedFile>& mapped);
+Engine load_engine(const std::shared_ptr<const MappedFile>& mapped, const LoadOptions& where = {});
 
 /// The symbols of the graph's inputs bound to a profile's optimum. Inputs that the profile does not name are left out.
 SymbolBindings bind_profile(const Graph& graph, const Profile& profile);

@@ -62,7 +62,7 @@ class FakeBackend final : public Backend {
 
  private:
   std::set<std::string, std::less<>> on_device_;
-  DeviceInfo info_{"fake", "a fake", "none", 1, 0, {}, {}, "test"};
+  DeviceInfo info_{"fake", "a fake", "none", 1, 0, {}, {}, "test", DeviceId::gpu(0)};
 };
 
 }  // namespace camshaft

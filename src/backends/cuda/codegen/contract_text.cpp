@@ -22,8 +22,8 @@ int ContractTile::cluster_bytes(int splits) const {
   return (groups + splits - 1) / splits * splits * group * (n + 4) * 4;
 }
 
-bool can_use_patches(const ContractForm& form, int capability) {
-  if (!form.window || bit_width(form.dtype) != 16 || capability < 90 || capability >= 100) return false;
+bool can_use_patches(const ContractForm& form, const DeviceFeatures& features) {
+  if (!form.window || bit_width(form.dtype) != 16 || !features.warpgroup_products) return false;
   const ContractWindow& w = *form.window;
   constexpr int64_t most_taps = 128;
   // Pairs of taps lie one behind the other in a patch.

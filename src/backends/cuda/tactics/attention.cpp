@@ -259,8 +259,8 @@ std::optional<AttentionForm> form_of(const RegionView& region, const DeviceFacts
   for (size_t i = first_mask; i < region.node.inputs.size(); ++i) form.masks.push_back(dtype_of(i));
   form.capped = op->softcap > 0;
   const auto fits = [&] { return attention_tiles(form).narrow.shared_bytes <= device.shared_bytes_per_block; };
-  form.matrix_instructions = form.dtype == DType::f16 || (form.dtype == DType::bf16 && device.capability >= 80);
-  form.by_warpgroups = form.matrix_instructions && device.capability >= 90 && device.capability < 100 &&
+  form.matrix_instructions = form.dtype == DType::f16 || (form.dtype == DType::bf16 && device.features.bf16_products);
+  form.by_warpgroups = form.matrix_instructions && device.features.warpgroup_products &&
                        can_go_by_warpgroups(form.head_size, form.value_size);
   if (form.matrix_instructions && fits()) return form;
   form.by_warpgroups = false;

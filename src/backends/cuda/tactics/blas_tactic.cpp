@@ -152,9 +152,10 @@ class BlasLaunch final : public Launch {
 double seconds_of(const RegionView& region, const LibraryView& view, const DeviceFacts& device, bool tf32) {
   const ContractSize size = size_at_optimum(region, view.product);
   const bool is_f32 = view.product.form.dtype == DType::f32 && !tf32;
-  const double of_one = device.capability >= 90   ? (is_f32 ? 0.3e12 : 4.9e12)
-                        : device.capability >= 80 ? (is_f32 ? 0.13e12 : 2.1e12)
-                                                  : (is_f32 ? 0.1e12 : 0.8e12);
+  const Generation generation = device.features.generation;
+  const double of_one = generation >= Generation::hopper   ? (is_f32 ? 0.3e12 : 4.9e12)
+                        : generation >= Generation::ampere ? (is_f32 ? 0.13e12 : 2.1e12)
+                                                           : (is_f32 ? 0.1e12 : 0.8e12);
   const double flops = (tf32 ? 4 : 2) * size.m * size.n * size.k * size.batch;
   constexpr double seconds_in_doubt = 0.6e-6;
   return seconds_per_launch + seconds_in_doubt +

@@ -194,9 +194,10 @@ class DnnLaunch final : public Launch {
 double seconds_of(const RegionView& region, const LibraryView& view, const DeviceFacts& device, bool tf32) {
   const ContractSize size = size_at_optimum(region, view.product);
   const bool is_f32 = view.product.form.dtype == DType::f32 && !tf32;
-  const double of_one = device.capability >= 90   ? (is_f32 ? 0.2e12 : 4.6e12)
-                        : device.capability >= 80 ? (is_f32 ? 0.1e12 : 2e12)
-                                                  : (is_f32 ? 0.08e12 : 0.7e12);
+  const Generation generation = device.features.generation;
+  const double of_one = generation >= Generation::hopper   ? (is_f32 ? 0.2e12 : 4.6e12)
+                        : generation >= Generation::ampere ? (is_f32 ? 0.1e12 : 2e12)
+                                                           : (is_f32 ? 0.08e12 : 0.7e12);
   const double columns = std::min(1.0, size.n / 128);
   const double flops = (tf32 ? 4 : 2) * size.m * size.n * size.k * size.batch / columns;
   const auto activation = view.linear.activation;

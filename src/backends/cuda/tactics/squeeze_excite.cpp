@@ -232,7 +232,7 @@ std::vector<TacticOffer> offer_squeeze_excite(const RegionView& region, const Wo
   std::vector<TacticOffer> offers;
   for (const int64_t blocks : {16, 8, 4, 2, 1})
     for (const int64_t threads : {512, 256, 1024}) {
-      if ((blocks > 1 && device.capability < 90) || !can_run(*view, blocks, threads, device)) continue;
+      if ((blocks > 1 && !device.features.clusters) || !can_run(*view, blocks, threads, device)) continue;
       const double seconds = seconds_of(*view, counted, images, blocks, threads, device);
       offers.push_back({{{"blocks", blocks}, {"threads", threads}}, std::max(seconds, least)});
     }
