@@ -15,7 +15,7 @@ namespace camshaft::cuda {
 
 namespace {
 
-using Activation = LinearEpilogue::Activation;
+using Activation = KnownActivation;
 
 const Shape& shape_of(const RegionView& region, int32_t i) {
   return region.graph.shape(region.node.inputs[static_cast<size_t>(i)]);
@@ -39,9 +39,8 @@ bool is_batch(const RegionView& region, const ProductView& view) {
 std::optional<LibraryView> view_blas(const RegionView& region, const DeviceFacts& device) {
   auto view = view_library(region, device);
   if (!view || view->product.form.window || !is_batch(region, view->product)) return std::nullopt;
-  switch (view->linear.activation) {
-    case Activation::none:
-      return view;
+  if (!view->linear.activation) return view;
+  switch (*view->linear.activation) {
     case Activation::relu:  // in half precision it makes 0 of NaN (cuBLAS 13.1)
       return view->product.epilogue.result == DType::f32 ? std::move(view) : std::nullopt;
     case Activation::gelu_by_tanh:  // its tanh is an approximation that f32 would show

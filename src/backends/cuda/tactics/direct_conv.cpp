@@ -50,7 +50,7 @@ std::optional<DirectView> view_direct(const RegionView& region, ContractView con
       return std::nullopt;
   }
   const int32_t bias = contract.anchor_inputs.size() > 2 ? contract.anchor_inputs[2] : -1;
-  auto epilogue = view_epilogue(region, contract, bias);
+  auto epilogue = device_epilogue(region, contract, bias);
   if (!epilogue) return std::nullopt;
   view.epilogue = std::move(*epilogue);
   view.contract = std::move(contract);

@@ -97,7 +97,7 @@ std::optional<ProductView> view_product(const RegionView& region, const DeviceFa
   } else {
     return std::nullopt;
   }
-  auto epilogue = view_epilogue(region, *contract, bias);
+  auto epilogue = device_epilogue(region, *contract, bias);
   if (!epilogue) return std::nullopt;
   view.epilogue = std::move(*epilogue);
   // Rows of a norm are those of one matrix, whose parts lie within a tile.
