@@ -234,7 +234,7 @@ class SumsLaunch final : public Launch {
   BlasLaunch sums_;
   const Finish& finish_;
   EpilogueOperands epilogue_;
-  kernel_parameters::ContractParameters p_ = {};
+  ContractParameters p_ = {};
   LaunchSize size_;
   bool can_be_aligned_ = false;
 };

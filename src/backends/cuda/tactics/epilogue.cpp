@@ -32,7 +32,7 @@ bool is_of_norm(EpilogueView::Layout layout) {
   return layout == EpilogueView::Layout::row_mean || layout == EpilogueView::Layout::row_factor;
 }
 
-constexpr size_t most_row_axes = std::size(kernel_parameters::RowMap{}.size);
+constexpr size_t most_row_axes = std::size(RowMap{}.size);
 
 }  // namespace
 
@@ -95,7 +95,7 @@ std::optional<EpilogueView> view_epilogue(const RegionView& region, const Contra
   made.norm = view.norm;
   made.gives_moments = view.gives_moments;
   const size_t operands = made.loads.size() + (made.gives_moments ? 1 : 0);
-  if (operands > static_cast<size_t>(kernel_parameters::most_epilogue_operands)) return std::nullopt;
+  if (operands > static_cast<size_t>(most_epilogue_operands)) return std::nullopt;
   constexpr int64_t lanes_width = 32, most_width = 1 << 20;
   if (made.norm && (made.norm->width > most_width || !std::isfinite(made.norm->epsilon))) return std::nullopt;
   if (made.gives_moments && (made.gives_moments->width != lanes_width || made.result == DType::f64))
@@ -286,7 +286,7 @@ bool EpilogueOperands::can_be_vector() const {
   return true;
 }
 
-bool EpilogueOperands::bind(const LaunchArguments& arguments, kernel_parameters::EpilogueOperand* operands) const {
+bool EpilogueOperands::bind(const LaunchArguments& arguments, EpilogueOperand* operands) const {
   bool all = true;
   const auto parameter = [&](size_t k, const void* data, bool vector) {
     operands[k] = {data, maps_[k].column_stride, static_cast<uint32_t>(maps_[k].row_stride), vector, maps_[k].rows};

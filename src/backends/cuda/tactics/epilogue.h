@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/tactics/contract_parameters.h"
+#include "backends/cuda/device/contract_parameters.h"
 #include "compile/region/contract_view.h"
 
 namespace camshaft::cuda {
@@ -45,7 +45,7 @@ bool can_overwrite(const RegionView& region, const ContractView& contract, const
 
 /// Where rows of a result of shape `out` (all axes but the last) and its columns lie in an operand.
 struct OperandMap {
-  kernel_parameters::RowMap rows = {};
+  RowMap rows = {};
   int64_t column_stride = 0;
   int64_t row_stride = 0;      ///< of one that lies as the result does
   bool can_be_vector = false;  ///< but for the address of its first element
@@ -62,7 +62,7 @@ class EpilogueOperands {
   /// Whether 8 columns of each, but of those of one element a row, are consecutive and aligned, if the first are.
   bool can_be_vector() const;
   /// Whether they are.
-  bool bind(const LaunchArguments& arguments, kernel_parameters::EpilogueOperand* operands) const;
+  bool bind(const LaunchArguments& arguments, EpilogueOperand* operands) const;
 
  private:
   std::vector<int32_t> loads_;

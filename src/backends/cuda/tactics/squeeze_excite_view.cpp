@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cuda/codegen/scalar_text.h"
+#include "backends/cuda/device/squeeze_excite_parameters.h"
 #include "backends/cuda/tactics/product_view.h"
 #include "compile/chain.h"
 #include "compile/region/pointwise_view.h"

@@ -1,4 +1,9 @@
-// What contraction kernels are given. The host includes this file too: plain structs, no functions.
+// What contractions are given, and what epilogues of other kernels read.
+#pragma once
+
+#include "backends/cuda/device/divisor.h"
+
+namespace camshaft::cuda {
 
 /// Where the rows of a result lie in an operand: a row's number is split into positions along up to 6 axes.
 struct RowMap {
@@ -33,10 +38,11 @@ struct ContractParameters {
   u32 b_is_constant;  ///< no kernel before writes it
   u32 fetches;        ///< what the epilogue reads beside the sums is asked for while they are made
 
-  RowMap a_batch, b_batch;        ///< by z
-  i64 a_row, a_column;            ///< elements between rows (pixels of a convolution) and along k
-  i64 b_row, b_column;            ///< elements between columns of C and along k
-  u32 a_vector, b_vector;         ///< whether 16 bytes along the stored axis are aligned (and windows have 16 taps at most an axis)
+  RowMap a_batch, b_batch;  ///< by z
+  i64 a_row, a_column;      ///< elements between rows (pixels of a convolution) and along k
+  i64 b_row, b_column;      ///< elements between columns of C and along k
+  /// Whether 16 bytes along the stored axis are aligned (and windows have 16 taps at most an axis).
+  u32 a_vector, b_vector;
   u32 c_row_step, c_column_step;  ///< rows and columns of C from one z to the next
   u32 c_row;                      ///< elements between rows of C
   u32 c_vector;
@@ -45,8 +51,10 @@ struct ContractParameters {
   Divisor out_pixels, out_w;
   u32 in_h, in_w;
   i32 pad_top, pad_left;
-  u32 patch_columns;    ///< of the result, that a block computes from one patch of the image, …
+  u32 patch_columns;     ///< of the result, that a block computes from one patch of the image, …
   Divisor patch_pieces;  ///< … of which a row has so many pieces of 8 pixels in shared memory
 
   EpilogueOperand operand[most_epilogue_operands];
 };
+
+}  // namespace camshaft::cuda
