@@ -27,9 +27,10 @@ class Emulator : public testing::Test {
   }
 
   Module compile(const std::string& text) const {
-    return Module(*device_, Compiler(nvrtc_library())
-                                .compile({"test", std::string(device::intrinsics_cuh) + text,
-                                          architecture(device_->facts().features.capability)}));
+    return Module(*device_,
+                  Compiler(nvrtc_library())
+                      .compile({"test", std::string(device::numbers_h) + std::string(device::intrinsics_cuh) + text,
+                                architecture(device_->facts().features.capability)}));
   }
 
   /// Runs the kernel "test" of a text on `data`, which it may change, with its size as the second argument.
