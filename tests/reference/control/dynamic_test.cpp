@@ -5,7 +5,7 @@
 #include "camshaft/error.h"
 #include "ir/ops/operators.h"
 #include "reference/evaluate.h"
-#include "single_op.h"
+#include "reference/single_op.h"
 
 namespace camshaft::ops {
 namespace {
