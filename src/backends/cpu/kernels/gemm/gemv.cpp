@@ -44,7 +44,7 @@ HWY_INLINE void finish(const GemmArgs& args, GemvVec sum, int64_t col, int64_t c
   if (count == gemv_lanes()) {
     hn::StoreU(sum, d, args.c + col);
   } else {
-    hn::BlendedStore(sum, mask, d, args.c + col);
+    masked_store(sum, mask, d, args.c + col);
   }
 }
 
@@ -102,11 +102,7 @@ template <class Word>
 void panels_of_words(const GemmArgs& args, int64_t p0, int64_t p1) {
   const PackedLayout layout = packed_layout(args.k, args.n);
   constexpr int64_t lanes = gemv_lanes();
-#if HWY_TARGET <= HWY_AVX3
-  constexpr int vectors = 4;
-#else
-  constexpr int vectors = 2;
-#endif
+  constexpr int vectors = kTiles.product.vectors;
   static_assert(kStreams == 4);
   // How sums are cut hides the latency of the multiply-add. It may depend on the whole product alone, not on which
   // panels a thread has beside each other: the same bits whatever the threads.
@@ -140,7 +136,7 @@ void panels_of_words(const GemmArgs& args, int64_t p0, int64_t p1) {
 }
 
 void gemv_panels(const GemmArgs& args, int64_t p0, int64_t p1) {
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#if CAMSHAFT_HAS_BF16_PAIRS
   if (args.words == Words::bf16_pairs) return panels_of_words<PairWords>(args, p0, p1);
 #endif
   panels_of_words<FloatWords>(args, p0, p1);
