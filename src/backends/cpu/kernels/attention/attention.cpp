@@ -294,7 +294,7 @@ void run_words(const AttentionArgs& a, int64_t begin, int64_t end, float* memory
 }
 
 void run_blocks(const AttentionArgs& a, int64_t begin, int64_t end, float* memory) {
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#if CAMSHAFT_HAS_BF16_PAIRS
   if (a.rounds && !reads_keys_in_place(a)) return run_words<PairWords>(a, begin, end, memory);
 #endif
   run_words<FloatWords>(a, begin, end, memory);

@@ -24,10 +24,10 @@ namespace HWY_NAMESPACE {
 
 template <class Word>
 void run_tile(int64_t vectors, int64_t rows, const TileArgs& t) {
-#if HWY_TARGET <= HWY_AVX3
-  if (vectors == 4) return tile_of_rows<Word, 4>(rows, t);
-  if (vectors == 3) return tile_of_rows<Word, 3>(rows, t);
-#endif
+  if constexpr (kTileVectors == 4) {
+    if (vectors == 4) return tile_of_rows<Word, 4>(rows, t);
+    if (vectors == 3) return tile_of_rows<Word, 3>(rows, t);
+  }
   if (vectors == 2) return tile_of_rows<Word, 2>(rows, t);
   tile_of_rows<Word, 1>(rows, t);
 }
@@ -55,10 +55,10 @@ void run_panel(TileArgs& t, const Epilogue& e, const float* const* pointers, int
   constexpr int64_t lanes = tile_lanes();
   const int64_t vectors = divide_up(columns, lanes);
   t.tail_lanes = static_cast<int>(columns - (vectors - 1) * lanes);
-  int64_t most = kTileRows[vectors - 1];
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  int64_t most = kTile.rows[vectors - 1];
+#if CAMSHAFT_SHARES_VECTORS
   const bool even = t.row_step > 0 && has_even_tiles(vectors, t.tail_lanes);
-  if (even) most = kEvenRows[vectors - 1];
+  if (even) most = kEvenTile.rows[vectors - 1];
 #else
   constexpr bool even = false;
 #endif
@@ -80,7 +80,7 @@ void run_panel(TileArgs& t, const Epilogue& e, const float* const* pointers, int
     t.row0 = row0 + row;
     t.out_rows = out_rows ? out_rows + row : nullptr;
     if (even) {
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#if CAMSHAFT_SHARES_VECTORS
       even_tile<Word>(vectors, height, t);
 #endif
     } else {
@@ -168,7 +168,7 @@ void run_words(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, int64_t
   const PackedLayout layout{p.taps * p.depth, p.n, kTileVectors * tile_lanes(), tile_lanes()};
   const bool copy = p.rows.fill == nullptr && copies_rows(p.rows, p.taps * p.depth);
   // Asked of the whole product: K is cut at the same places, and sums are the same, whatever the threads.
-  const bool single_pass = p.m <= kTileRows[kTileVectors - 1];
+  const bool single_pass = p.m <= kTile.rows[kTileVectors - 1];
   const Blocking blocking = core_blocking(m1 - m0, p.taps, p.depth, copy, single_pass);
   KBlock first = first_block(blocking, p.taps, p.depth);
   for (int64_t i = 0; i < p.k_block; ++i) first = next_block(blocking, p.taps, p.depth, first);
@@ -282,7 +282,7 @@ bool runs_dots([[maybe_unused]] const CoreProblem& p) {
 }
 
 void core_run_target(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, int64_t p1, void* workspace) {
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#if CAMSHAFT_HAS_BF16_PAIRS
   if (p.words == Words::bf16_pairs) return run_words<PairWords>(p, m0, m1, p0, p1, workspace);
 #endif
 #if HWY_TARGET != HWY_SCALAR
@@ -319,13 +319,6 @@ void activate_target(const Activation& activation, const ActivationBlock& block)
   activate(activation, block);
 }
 
-int64_t tile_rows_target() {
-  return kTileRows[kTileVectors - 1];
-}
-PackedLayout layout_target(int64_t k, int64_t n) {
-  return {k, n, kTileVectors * tile_lanes(), tile_lanes()};
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace camshaft::cpu
 HWY_AFTER_NAMESPACE();
@@ -335,13 +328,12 @@ namespace camshaft::cpu {
 
 HWY_EXPORT(core_run_target);
 HWY_EXPORT(k_blocks_target);
-HWY_EXPORT(tile_rows_target);
-HWY_EXPORT(layout_target);
 HWY_EXPORT(activate_target);
 HWY_EXPORT(scale_packed_target);
 
 PackedLayout packed_layout(int64_t k, int64_t n) {
-  return HWY_DYNAMIC_DISPATCH(layout_target)(k, n);
+  const TileTraits& target = tile_traits();
+  return {k, n, target.tiles.product.vectors * target.lanes(), target.lanes()};
 }
 int64_t packed_b_bytes(int64_t k, int64_t n) {
   return packed_layout(k, n).floats() * 4;
@@ -356,7 +348,8 @@ void scale_packed_rows(const PackedLayout& layout, const float* packed, const fl
 }
 
 int64_t core_tile_rows() {
-  return HWY_DYNAMIC_DISPATCH(tile_rows_target)();
+  const TileShape& shape = tile_traits().tiles.product;
+  return shape.rows[shape.vectors - 1];
 }
 
 int64_t block_k(int64_t k) {

@@ -41,7 +41,7 @@ HWY_INLINE void store(GemvVec sum, float* to, int64_t count) {
   if (count == gemv_lanes()) {
     hn::StoreU(sum, d, to);
   } else {
-    hn::BlendedStore(sum, hn::FirstN(d, static_cast<size_t>(count)), d, to);
+    masked_store(sum, hn::FirstN(d, static_cast<size_t>(count)), d, to);
   }
 }
 
@@ -118,11 +118,7 @@ template <class Word>
 void panels_of_words(const GemmArgs& args, const KPart& part, int64_t p0, int64_t p1) {
   const PackedLayout layout = packed_layout(args.k, args.n);
   constexpr int64_t lanes = gemv_lanes();
-#if HWY_TARGET <= HWY_AVX3
-  constexpr int vectors = 4;
-#else
-  constexpr int vectors = 2;
-#endif
+  constexpr int vectors = kTiles.product.vectors;
   static_assert(kStreams == 4);
   // How sums are cut hides the latency of the multiply-add. It may depend on the whole product alone, not on which
   // panels a thread has beside each other: the same bits whatever the threads.
@@ -157,7 +153,7 @@ void panels_of_words(const GemmArgs& args, const KPart& part, int64_t p0, int64_
 }
 
 void gemv_panels(const GemmArgs& args, int64_t k0, int64_t k1, int64_t p0, int64_t p1, float* sums) {
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#if CAMSHAFT_HAS_BF16_PAIRS
   if (args.words == Words::bf16_pairs) return panels_of_words<PairWords>(args, {k0, k1, sums}, p0, p1);
 #endif
   panels_of_words<FloatWords>(args, {k0, k1, sums}, p0, p1);
