@@ -295,7 +295,7 @@ void core_run_target(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, i
 int64_t k_blocks_target(const CoreProblem& p) {
   if (runs_dots(p) || p.rows.factors) return 1;
   const bool copy = p.rows.fill == nullptr && copies_rows(p.rows, p.taps * p.depth);
-  const Blocking blocking = core_blocking(p.m, p.taps, p.depth, copy, p.m <= kTileRows[kTileVectors - 1]);
+  const Blocking blocking = core_blocking(p.m, p.taps, p.depth, copy, p.m <= kTile.rows[kTileVectors - 1]);
   int64_t blocks = 0;
   for (KBlock b = first_block(blocking, p.taps, p.depth); !b.done; b = next_block(blocking, p.taps, p.depth, b))
     ++blocks;

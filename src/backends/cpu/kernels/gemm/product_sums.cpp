@@ -49,7 +49,7 @@ void finish_row(const CoreProblem& p, const PartialSums& sums, int64_t row, int6
     if (count == lanes) {
       hn::StoreU(sum, d, c + column);
     } else {
-      hn::BlendedStore(sum, mask, d, c + column);
+      masked_store(sum, mask, d, c + column);
     }
   }
 }
