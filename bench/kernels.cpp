@@ -35,7 +35,7 @@ void matmul(benchmark::State& state) {
   const int64_t stride = (layout.floats() + 15) / 16 * 16;
   const int64_t copies = std::max<int64_t>(1, std::min<int64_t>(16, kColdBytes / (stride * 4)));
   Aligned a(m * k), b(stride * copies), c(m * n);
-  Aligned workspace(gemm_workspace_bytes(m, n, pool.size()) / 4);
+  Aligned workspace(gemm_workspace_bytes(m, n, k, pool.size()) / 4);
   GemmArgs args;
   args.m = m, args.n = n, args.k = k, args.a = a.get(), args.lda = k, args.c = c.get(), args.ldc = n;
   int64_t copy = 0;

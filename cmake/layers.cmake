@@ -71,7 +71,7 @@ function(camshaft_source_hash layer name)
 endfunction()
 
 # camshaft_embed_texts(LAYER FOLDER): generates device_texts.h for that layer alone, with the text of every file in
-# the layer's FOLDER.
+# the layer's FOLDER, without what is the host's (see embed_text.cmake).
 function(camshaft_embed_texts layer texts)
   set(folder ${PROJECT_BINARY_DIR}/generated/${layer})
   camshaft_layer_folder(${layer} own)
@@ -79,7 +79,7 @@ function(camshaft_embed_texts layer texts)
   file(MAKE_DIRECTORY ${folder})
   add_custom_command(
     OUTPUT ${folder}/device_texts.h
-    COMMAND ${CMAKE_COMMAND} "-DFILES=${files}" -D OUTPUT=${folder}/device_texts.h -D NAMESPACE=camshaft::${layer}::device
+    COMMAND ${CMAKE_COMMAND} "-DFILES=${files}" -D OUTPUT=${folder}/device_texts.h -D NAMESPACE=camshaft::${layer}::device -D BARE=ON
             -P ${PROJECT_SOURCE_DIR}/cmake/embed_text.cmake
     DEPENDS ${files} ${PROJECT_SOURCE_DIR}/cmake/embed_text.cmake VERBATIM)
   target_sources(camshaft_${layer} PRIVATE ${folder}/device_texts.h)

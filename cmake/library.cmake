@@ -2,7 +2,7 @@
 # the third-party archives behind them, so that a program which links it needs nothing else but threads.
 include(CMakePackageConfigHelpers)
 
-set(layers base ir onnx optimize compile cpu cuda engine runtime builder api)
+set(layers base ir reference onnx optimize compile cpu cuda engine runtime builder api)
 set(archive ${PROJECT_BINARY_DIR}/libcamshaft.a)
 set(members "")
 set(layer_targets "")

@@ -64,6 +64,11 @@ class Unlocked {
   PyThreadState* state_;
 };
 
+/// The number of a GPU; -1 for the host.
+int ordinal_of(Device device) {
+  return device.is_host() ? -1 : device.ordinal;
+}
+
 PyObject* none() {
   Py_INCREF(Py_None);
   return Py_None;
@@ -118,28 +123,31 @@ PyObject* capsule_of_engine(std::unique_ptr<Engine> engine) {
 }
 
 PyObject* load(PyObject*, PyObject* arguments) {
-  const char* path = nullptr;
-  if (PyArg_ParseTuple(arguments, "s", &path) == 0) return nullptr;
+  const char *path = nullptr, *device = nullptr;
+  if (PyArg_ParseTuple(arguments, "ss", &path, &device) == 0) return nullptr;
   return guarded([&] {
     std::unique_ptr<Engine> engine;
     {
       const Unlocked unlocked;
-      engine = std::make_unique<Engine>(Engine::load(path));
+      engine = std::make_unique<Engine>(Engine::load(path, device));
     }
     return capsule_of_engine(std::move(engine));
   });
 }
 
-PyObject* load_bytes(PyObject*, PyObject* bytes) {
+PyObject* load_bytes(PyObject*, PyObject* arguments) {
+  PyObject* bytes = nullptr;
+  const char* device = nullptr;
   char* begin = nullptr;
   Py_ssize_t size = 0;
+  if (PyArg_ParseTuple(arguments, "Os", &bytes, &device) == 0) return nullptr;
   if (PyBytes_AsStringAndSize(bytes, &begin, &size) != 0) return nullptr;
   return guarded([&] {
     std::unique_ptr<Engine> engine;
     {
       const Unlocked unlocked;
       engine = std::make_unique<Engine>(
-          Engine::load(std::as_bytes(std::span(static_cast<const char*>(begin), static_cast<size_t>(size)))));
+          Engine::load(std::as_bytes(std::span(static_cast<const char*>(begin), static_cast<size_t>(size))), device));
     }
     return capsule_of_engine(std::move(engine));
   });
@@ -162,6 +170,11 @@ PyObject* metadata(PyObject*, PyObject* capsule) {
     return list_of(engine->metadata(),
                    [](const auto& entry) { return Py_BuildValue("(NN)", text(entry.first), text(entry.second)); });
   });
+}
+
+PyObject* device(PyObject*, PyObject* capsule) {
+  const Engine* engine = engine_of(capsule);
+  return engine == nullptr ? nullptr : PyLong_FromLong(ordinal_of(engine->device()));
 }
 
 PyObject* create_context(PyObject*, PyObject* arguments) {
@@ -209,12 +222,12 @@ PyObject* bind_output(PyObject*, PyObject* arguments) {
 PyObject* keep_output(PyObject*, PyObject* arguments) {
   PyObject* capsule = nullptr;
   const char* name = nullptr;
-  int on_device = 0;
-  if (PyArg_ParseTuple(arguments, "Osp", &capsule, &name, &on_device) == 0) return nullptr;
+  int ordinal = -1;
+  if (PyArg_ParseTuple(arguments, "Osi", &capsule, &name, &ordinal) == 0) return nullptr;
   Context* context = context_of(capsule);
   if (context == nullptr) return nullptr;
   return guarded([&] {
-    context->bind_output(name, nullptr, 0, on_device != 0 ? Device{Device::cuda} : Device{});
+    context->bind_output(name, nullptr, 0, ordinal < 0 ? Device{} : Device{Device::cuda, ordinal});
     return none();
   });
 }
@@ -274,8 +287,7 @@ PyObject* output(PyObject*, PyObject* arguments) {
   if (context == nullptr) return nullptr;
   return guarded([&] {
     const Tensor tensor = context->output(name);
-    return Py_BuildValue("(NNN)", text(to_string(tensor.dtype())), numbers(tensor.dims()),
-                         PyBool_FromLong(tensor.device().is_host() ? 0 : 1));
+    return Py_BuildValue("(NNi)", text(to_string(tensor.dtype())), numbers(tensor.dims()), ordinal_of(tensor.device()));
   });
 }
 
@@ -288,20 +300,21 @@ PyObject* output_dlpack(PyObject*, PyObject* arguments) {
 }
 
 PyMethodDef functions[] = {
-    {"load", load, METH_VARARGS, "load(path) -> engine"},
-    {"load_bytes", load_bytes, METH_O, "load_bytes(bytes) -> engine"},
+    {"load", load, METH_VARARGS, "load(path, device) -> engine"},
+    {"load_bytes", load_bytes, METH_VARARGS, "load_bytes(bytes, device) -> engine"},
     {"inputs", inputs, METH_O, "inputs(engine) -> [(name, dtype, dims, dim names, type)]"},
     {"outputs", outputs, METH_O, "as inputs()"},
     {"metadata", metadata, METH_O, "metadata(engine) -> [(key, value)]"},
+    {"device", device, METH_O, "device(engine) -> number of its GPU, -1 for the host"},
     {"create_context", create_context, METH_VARARGS, "create_context(engine, threads) -> context"},
     {"set_input", set_input, METH_VARARGS, "set_input(context, name, dlpack)"},
     {"bind_output", bind_output, METH_VARARGS, "bind_output(context, name, dtype, dlpack)"},
-    {"keep_output", keep_output, METH_VARARGS, "keep_output(context, name, on_device)"},
+    {"keep_output", keep_output, METH_VARARGS, "keep_output(context, name, number of the GPU, -1 for the host)"},
     {"run", run, METH_O, "run(context)"},
     {"enqueue", enqueue, METH_VARARGS, "enqueue(context, stream)"},
     {"synchronize", synchronize, METH_O, "synchronize(context)"},
     {"output_shape", output_shape, METH_VARARGS, "output_shape(context, name) -> [size]"},
-    {"output", output, METH_VARARGS, "output(context, name) -> (dtype, dims, on_device)"},
+    {"output", output, METH_VARARGS, "output(context, name) -> (dtype, dims, number of the GPU, -1 for the host)"},
     {"output_dlpack", output_dlpack, METH_VARARGS, "output_dlpack(context, name) -> dlpack"},
     {nullptr, nullptr, 0, nullptr}};
 

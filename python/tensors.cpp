@@ -120,8 +120,7 @@ PyObject* capsule_of(const Tensor& from, PyObject* owner) {
   exported->shape = from.dims();
   dlpack::Tensor& tensor = exported->managed.tensor;
   tensor.data = const_cast<std::byte*>(from.data());
-  tensor.device.type = from.device().is_host() ? dlpack::cpu : dlpack::cuda;
-  tensor.device.ordinal = from.device().ordinal;
+  if (!from.device().is_host()) tensor.device = {dlpack::cuda, from.device().ordinal};
   tensor.rank = static_cast<int32_t>(exported->shape.size());
   tensor.shape = exported->shape.data();
   bool is_known = false;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds a CMake preset (release unless named): scripts/build.sh [release|debug|asan|tsan] [TARGET...]. Without targets it
-# builds all, tests included. Prints only when there is work.
+# Builds a CMake preset (release unless named): scripts/build.sh [release|debug|asan|tsan|aarch64] [TARGET...]. Without
+# targets it builds all, tests included, and of aarch64 what runs there. Prints only when there is work.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 preset=${1:-release}

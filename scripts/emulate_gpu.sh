@@ -2,7 +2,7 @@
 # Runs a command with the emulated GPU of tests/backends/cuda/emulator, so that kernels run on the CPU:
 #   scripts/emulate_gpu.sh build/release/tests/test_runtime --gtest_filter='Context.*'
 # CAMSHAFT_EMULATED_CAPABILITY=75 (or another) makes it a device of that compute capability; 90 otherwise.
-# CAMSHAFT_EMULATED_MEMORY (bytes), CAMSHAFT_EMULATED_DRIVER (12040 is CUDA 12.4's) and CAMSHAFT_EMULATED_DEVICES (0 or 1) change that too.
+# CAMSHAFT_EMULATED_MEMORY (bytes), CAMSHAFT_EMULATED_DRIVER (12040 is CUDA 12.4's) and CAMSHAFT_EMULATED_DEVICES (how many: 1) change that too.
 # CAMSHAFT_EMULATED_COMPILER=0 leaves NVIDIA's compiler in its place, where there is one: kernels are compiled and not run.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -5,6 +5,8 @@
 #   setup.sh --lint   also clang-tidy, for scripts/lint.sh --tidy
 #   setup.sh --bench  also OpenVINO and matplotlib, for bench/compare and scripts/report.py
 #   setup.sh --fuzz   also clang and its sanitizers' libraries, for scripts/fuzz.sh
+#   setup.sh --aarch64  also a cross compiler for 64-bit ARM, its libraries and QEMU, for the preset aarch64 (on Debian 12:
+#                       Ubuntu's sources do not name the server that has its arm64 packages)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -14,13 +16,20 @@ packages=(
   libxxhash-dev libminizip-dev zlib1g-dev libpng-dev libjpeg-dev libwebp-dev libgtest-dev libbenchmark-dev
   python3 python3-dev python3-venv fonts-dejavu-core espeak-ng ca-certificates
 )
-bench=
+bench= architecture=
 # Version 14 on both distributions: the verdict must not depend on the machine. (Its wheel lacks the compiler's headers.)
 for option in "$@"; do
   case $option in
     --bench) bench=1 ;;
     --lint) packages+=(clang-tidy-14) ;;
     --fuzz) packages+=(clang-14 libclang-rt-14-dev llvm-14) ;;
+    --aarch64)
+      architecture=arm64
+      packages+=(
+        g++-aarch64-linux-gnu qemu-user libstdc++6:arm64 libxxhash-dev:arm64 libminizip-dev:arm64 zlib1g-dev:arm64
+        libpng-dev:arm64 libjpeg-dev:arm64 libwebp-dev:arm64 libgtest-dev:arm64
+      )
+      ;;
     *) echo "setup: unknown option $option" >&2; exit 2 ;;
   esac
 done
@@ -39,6 +48,7 @@ install_packages() {
     command -v sudo >/dev/null || { echo "setup: run as root, or install sudo; missing: ${missing[*]}" >&2; exit 1; }
     as_root=(sudo)
   fi
+  [[ -z "$architecture" ]] || "${as_root[@]}" dpkg --add-architecture "$architecture"
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q update
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "${missing[@]}"
 }

@@ -4,7 +4,8 @@
 #   --all          also the large models (needs 3 GB of disk under .cache)
 #   --fuzz         also about a minute of each fuzzer, on the same inputs each time (a build of its own, with clang: some ten
 #                  minutes of processor time)
-#   --preset NAME  the C++ tests alone, in another build: debug, asan or tsan
+#   --preset NAME  the C++ tests alone, in another build: debug, asan, tsan, or aarch64 (those of the lowest layer,
+#                  cross compiled and run under QEMU)
 #   --seed N       random tests draw from N (CAMSHAFT_TEST_SEED), where they draw from a new seed each time otherwise
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -14,7 +15,7 @@ while [[ $# -gt 0 ]]; do
   case $1 in
     --all) all=(--all) ;;
     --fuzz) fuzz=1 ;;
-    --preset) preset=${2:?--preset needs a name: release, debug, asan or tsan}; shift ;;
+    --preset) preset=${2:?--preset needs a name: release, debug, asan, tsan or aarch64}; shift ;;
     --seed) export CAMSHAFT_TEST_SEED=${2:?--seed needs a number}; shift ;;
     -h | --help) sed -n '2,/^set/{/^set/d;s/^# \?//p}' "$0"; exit 0 ;;
     *) echo "test.sh: unknown option $1 (--help lists them)" >&2; exit 2 ;;
@@ -22,7 +23,9 @@ while [[ $# -gt 0 ]]; do
   shift
 done
 
-scripts/setup.sh
+setup=()
+[[ $preset != aarch64 ]] || setup=(--aarch64)
+scripts/setup.sh "${setup[@]}"
 scripts/build.sh "$preset"
 
 results=$PWD/.cache/results/tests

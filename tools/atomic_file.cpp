@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include "camshaft/error.hpp"
@@ -23,10 +25,15 @@ std::string folder_of(const std::string& path) {
   return folder.empty() ? "." : folder;
 }
 
-// The command has one thread when it opens files for writing, so that nobody sees the mask that is set for a moment.
+// The permissions that open(path, O_CREAT, 0666) would have given. umask can only be read by setting it, which another
+// thread might see; /proc says it without.
 mode_t default_mode() {
-  const mode_t mask = umask(0);
-  umask(mask);
+  mode_t mask = 022;
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    unsigned value = 0;
+    if (std::sscanf(line.c_str(), "Umask: %o", &value) == 1) mask = static_cast<mode_t>(value);
+  }
   return 0666 & ~mask;
 }
 
@@ -110,6 +117,12 @@ void AtomicFile::commit() {
   if (close(std::exchange(fd_, -1)) != 0) fail("could not be written", errno);
   if (rename(temporary_.c_str(), target_.c_str()) != 0) fail("could not be given its name", errno);
   temporary_.clear();
+  // The rename itself lives in the folder. Not every file system can sync one; the data is safe by now either way.
+  const int folder = open(folder_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder >= 0) {
+    fsync(folder);
+    close(folder);
+  }
 }
 
 }  // namespace camshaft::tools

@@ -1,14 +1,13 @@
 #include "tools/build_options.h"
 
+#include "tools/device_option.h"
 #include "tools/interrupt.h"
 #include "tools/number_option.h"
 
 namespace camshaft::tools {
 
 void BuildArguments::add_to(CLI::App& command, const char* shapes_help) {
-  command.add_option("--device", device, "What to run on: cpu (default), or cuda, the first GPU")
-      ->type_name("DEVICE")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
+  add_device_option(command, device, "What to run on: cpu (default), cuda, the first GPU, or cuda:N");
   command.add_flag("--fp16", fp16,
                    "Allow tensors within the model to be stored in fp16, and products to be taken in it");
   command.add_flag(

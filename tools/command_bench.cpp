@@ -10,6 +10,7 @@
 #include "camshaft/error.hpp"
 #include "camshaft/profiler.hpp"
 #include "tools/commands.h"
+#include "tools/device_option.h"
 #include "tools/format_bytes.h"
 #include "tools/input_options.h"
 #include "tools/interrupt.h"
@@ -29,7 +30,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Arguments {
-  std::string path, threads, duration, warmup, iterations;
+  std::string path, device, threads, duration, warmup, iterations;
   InputOptions inputs;
   bool profile = false, json = false, on_request = false, no_data_transfers = false;
 };
@@ -77,17 +78,17 @@ class OnDevice {
  public:
   OnDevice() = default;
   OnDevice(const Engine& engine, const std::vector<Tensor>& inputs, Context& context) {
-    const std::string device = engine.device()["kind"].text();
-    if (device == "cpu")
+    const Device device = engine.device();
+    if (device.is_host())
       throw Error(ErrorCode::invalid_argument,
                   "--no-data-transfers needs an engine built with --device cuda: on the CPU nothing is copied");
     for (size_t i = 0; i < inputs.size(); ++i) {
       const std::string& name = engine.inputs()[i].name;
-      memory_.push_back(holds_objects(inputs[i].dtype()) ? inputs[i] : inputs[i].copy(device));
+      memory_.push_back(holds_objects(inputs[i].dtype()) ? inputs[i] : inputs[i].copy(to_string(device)));
       context.set_input(name, memory_.back());
     }
     for (const TensorInfo& output : engine.outputs())
-      if (!holds_objects(output.dtype)) context.bind_output(output.name, nullptr, 0, {Device::cuda});
+      if (!holds_objects(output.dtype)) context.bind_output(output.name, nullptr, 0, device);
   }
 
  private:
@@ -117,9 +118,9 @@ Prepared prepare(const Arguments& arguments, Progress& progress) {
   const GivenInputs given(arguments.inputs);
   Measured measured;
   measured.resident_before = resident_bytes();
-  OpenedEngine opened = open_engine(arguments.path, threads, given.shapes(), progress, "measure");
+  OpenedEngine opened = open_engine(arguments.path, arguments.device, threads, given.shapes(), progress, "measure");
   measured.from_model = opened.from_model;
-  measured.threads = threads > 0 ? threads : static_cast<int>(opened.engine.device()["cores"].integer());
+  measured.threads = threads > 0 ? threads : static_cast<int>(opened.engine.device_info()["cores"].integer());
   measured.weight_bytes = opened.engine.memory().weight_bytes;
   auto start = Clock::now();
   Prepared prepared{
@@ -134,7 +135,7 @@ Prepared prepare(const Arguments& arguments, Progress& progress) {
   NamedShapes shapes;
   for (size_t i = 0; i < tensors.size(); ++i) shapes[engine.inputs()[i].name] = tensors[i].dims();
   profile.costs = engine.layer_costs(shapes);
-  if (engine.device()["kind"].text() != "cpu") profile.limits = engine.device()["limits"];
+  if (!engine.device().is_host()) profile.limits = engine.device_info()["limits"];
   for (size_t i = 0; i < tensors.size(); ++i)
     prepared.measured.inputs.push_back(fmt::format(
         "{}: {}{}", engine.inputs()[i].name, camshaft::to_string(tensors[i].dtype()), to_string(tensors[i].dims())));
@@ -267,6 +268,7 @@ Command add_bench_command(CLI::App& app) {
                    "round more\n"
                    "(Winograd), which built engines may have")
       ->required();
+  add_device_option(*command, arguments->device, run_device_help);
   command->add_option("--threads", arguments->threads, "Threads to run on (default: one for each core)")
       ->type_name("N");
   command->add_option("--duration", arguments->duration, "Measure for this long, at least one run (default: 3)")

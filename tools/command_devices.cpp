@@ -40,7 +40,7 @@ void print_gpu(const Record& gpu) {
     return why.empty() ? fmt::format("{} {}", name, gpu[version].text()) : why;
   };
   const std::string compiler = gpu["compiler"].text(), warning = gpu["warning"].text();
-  fmt::print("cuda: {}\n", gpu["name"].text());
+  fmt::print("{}: {}\n", gpu["device"].text(), gpu["name"].text());
   fmt::print("  kernels   {}, compiled by NVRTC {}\n", gpu["isa"].text(), compiler.empty() ? "(none)" : compiler);
   fmt::print("  cores     {} multiprocessors\n", gpu["cores"].integer());
   fmt::print("  memory    {}, L2 {}\n", format_bytes(static_cast<size_t>(gpu["memory_bytes"].integer())),

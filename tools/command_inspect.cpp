@@ -6,6 +6,7 @@
 
 #include "camshaft/engine.hpp"
 #include "tools/commands.h"
+#include "tools/device_option.h"
 #include "tools/explain.h"
 #include "tools/open_engine.h"
 #include "tools/progress.h"
@@ -17,7 +18,7 @@ namespace camshaft::tools {
 namespace {
 
 struct Arguments {
-  std::string path;
+  std::string path, device;
   bool json = false, graph = false, explain = false;
 };
 
@@ -95,7 +96,8 @@ nlohmann::json inspection(const std::string& path, const OpenedEngine& opened) {
 
 int inspect(const Arguments& arguments) {
   Progress progress;
-  const OpenedEngine opened = open_engine(arguments.path, 0, {}, progress, arguments.explain ? "measure" : "heuristic");
+  const OpenedEngine opened =
+      open_engine(arguments.path, arguments.device, 0, {}, progress, arguments.explain ? "measure" : "heuristic");
   if (arguments.json) {
     nlohmann::json json = inspection(arguments.path, opened);
     if (arguments.graph) json["graph"] = opened.engine.graph();
@@ -117,6 +119,7 @@ Command add_inspect_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("inspect", "Show inputs, outputs, memory and layers with their source nodes");
   command->add_option("PATH", arguments->path, "An engine, or an ONNX model, which is then compiled in memory")
       ->required();
+  add_device_option(*command, arguments->device, run_device_help);
   command->add_flag("--json", arguments->json, "Print everything as JSON");
   command->add_flag(
       "--explain", arguments->explain,

@@ -7,6 +7,7 @@
 #include "camshaft/error.hpp"
 #include "tools/commands.h"
 #include "tools/container_arrays.h"
+#include "tools/device_option.h"
 #include "tools/input_options.h"
 #include "tools/interrupt.h"
 #include "tools/npy.h"
@@ -25,7 +26,7 @@ namespace {
 constexpr size_t most_arrays_printed = 16;
 
 struct Arguments {
-  std::string path, outputs, threads;
+  std::string path, device, outputs, threads;
   InputOptions inputs;
   bool quiet = false;
 };
@@ -37,7 +38,7 @@ int run(const Arguments& arguments) {
   check_distinct(arguments.inputs.archive, arguments.outputs);
   check_writable(arguments.outputs);
   Progress progress;
-  const OpenedEngine opened = open_engine(arguments.path, threads, given.shapes(), progress);
+  const OpenedEngine opened = open_engine(arguments.path, arguments.device, threads, given.shapes(), progress);
   const Engine& engine = opened.engine;
   const GivenInputs::Complete inputs = given.complete(engine);
   if (!inputs.generated.empty()) fmt::print(stderr, "camshaft: seeded random values for {}\n", join(inputs.generated));
@@ -80,6 +81,7 @@ Command add_run_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("run", "Run a model or an engine on arrays from files, or on seeded ones");
   command->add_option("PATH", arguments->path, "An engine, or an ONNX model, which is then compiled in memory")
       ->required();
+  add_device_option(*command, arguments->device, run_device_help);
   command->add_option("--outputs", arguments->outputs, "Write the outputs, by their names, as numpy.load reads them")
       ->type_name("OUT.npz");
   command->add_option("--threads", arguments->threads, "Threads to run on (default: one for each core)")

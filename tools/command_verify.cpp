@@ -111,11 +111,10 @@ Command add_verify_command(CLI::App& app) {
       ->group("Search");
   command->add_flag("--json", arguments->json, "Print the comparison as JSON");
   command->footer(
-      "Judges the engine that `build` makes with the same options. Inputs are seeded random values. Exit code 4 says "
-      "that an output is outside the tolerance; the message names "
-      "the\n"
-      "first layer that diverges. ONNX Runtime runs in the Python interpreter that CAMSHAFT_PYTHON names (default:\n"
-      "python3), which must have the packages numpy and onnxruntime.\n\n"
+      "Judges the engine that `build` makes with the same options. Inputs are seeded random values. Exit code 4 says\n"
+      "that an output is outside the tolerance; the message names the first layer that diverges. ONNX Runtime runs in\n"
+      "the Python interpreter that CAMSHAFT_PYTHON names (default: python3), which must have the packages numpy and\n"
+      "onnxruntime.\n\n"
       "Examples:\n"
       "  camshaft verify model.onnx\n"
       "  camshaft verify model.onnx --against onnxruntime --shapes x:2x3x64x64");

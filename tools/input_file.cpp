@@ -1,10 +1,10 @@
 #include "tools/input_file.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -27,7 +27,7 @@ struct Descriptor {
 
 }  // namespace
 
-std::vector<std::byte> read_file(const std::string& path) {
+InputFile::InputFile(const std::string& path) {
   // O_NONBLOCK: opening a FIFO that nobody writes to would wait for ever. Regular files ignore it.
   const Descriptor descriptor{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (descriptor.fd < 0) fail(path, errno == ENOENT ? "there is no such file" : std::strerror(errno));
@@ -36,16 +36,14 @@ std::vector<std::byte> read_file(const std::string& path) {
   if (S_ISDIR(info.st_mode)) fail(path, "it is a directory, not a file");
   if (!S_ISREG(info.st_mode)) fail(path, "it is not a regular file; copy its contents to one");
   if (info.st_size == 0) fail(path, "it is empty");
-  std::vector<std::byte> bytes(static_cast<size_t>(info.st_size));
-  size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t count = read(descriptor.fd, bytes.data() + done, std::min(bytes.size() - done, size_t{1} << 30));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail(path, std::strerror(errno));
-    if (count == 0) fail(path, "it became shorter while it was read");
-    done += static_cast<size_t>(count);
-  }
-  return bytes;
+  const auto size = static_cast<size_t>(info.st_size);
+  void* address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor.fd, 0);
+  if (address == MAP_FAILED) fail(path, std::string("mapping it failed: ") + std::strerror(errno));
+  bytes_ = {static_cast<const std::byte*>(address), size};
+}
+
+InputFile::~InputFile() {
+  munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
 }  // namespace camshaft::tools

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "camshaft/reference.hpp"
+#include "camshaft/system.hpp"
 #include "tools/interrupt.h"
 #include "tools/onnxruntime_process.h"
 #include "tools/report.h"
@@ -25,6 +25,7 @@ Verdict against_reference(const std::string& model, const BuildOptions& options)
   }
   verdict.errors = builder.report().verification;
   verdict.layers = format_layers(builder.report());
+  verdict.passes = builder.report().passes;
   if (const std::string& why = builder.report().unverified; !why.empty())
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("'{}' cannot be verified on made-up inputs: {}. Give real ones (--inputs), or shapes that "
@@ -35,21 +36,25 @@ Verdict against_reference(const std::string& model, const BuildOptions& options)
 
 // The engine that `build` makes of these options: only what is verified may use approximate tactics, and f16 only where
 // the sample fits. One that `build` refuses is judged all the same, so that it is seen which of the two is wrong.
-Engine build_to_judge(const std::string& model, BuildOptions options, std::string& failure) {
+Engine build_to_judge(const std::string& model, BuildOptions options, Verdict& verdict) {
+  Builder builder(options);
   try {
-    return Builder(options).build(model);
+    Engine engine = builder.build(model);
+    verdict.passes = builder.report().passes;
+    return engine;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::verification_failed) throw;
-    failure = error.what();
+    verdict.failure = error.what();
+    verdict.passes = builder.report().passes;
   }
   return Builder(options.set("verify", false)).build(model);
 }
 
 Verdict against_onnxruntime(const std::string& model, const BuildOptions& options, const JudgedInputs& given) {
   const auto asked = static_cast<int>(options.get("threads").integer());
-  const int threads = asked > 0 ? asked : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = asked > 0 ? asked : available_cores();
   Verdict verdict;
-  const Engine engine = build_to_judge(model, options, verdict.failure);
+  const Engine engine = build_to_judge(model, options, verdict);
   NamedShapes shapes;
   for (const auto& [name, tensor] : given.inputs) shapes[name] = tensor.dims();
   NamedTensors inputs = engine.sample_inputs(shapes, static_cast<uint64_t>(options.get("seed").integer()));

@@ -12,8 +12,9 @@ namespace camshaft::tools {
 
 struct Verdict {
   std::vector<OutputError> errors;
-  std::string failure;  ///< of the builder, which names the layer; or that the reference evaluation refuses
-  std::string layers;   ///< what the layers said where the outputs cannot tell; empty: the outputs can
+  std::string failure;              ///< of the builder, which names the layer; or that the reference evaluation refuses
+  std::vector<std::string> passes;  ///< of the optimiser, as BuildReport::passes
+  std::string layers;               ///< what the layers said where the outputs cannot tell; empty: the outputs can
   bool passed() const;
 };
 

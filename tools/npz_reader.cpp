@@ -15,7 +15,7 @@ namespace camshaft::tools {
 
 namespace {
 
-// minizip reads through these from memory, so that files are opened, and failures worded, in one place.
+// minizip reads through these from a mapped file, so that files are opened, and failures worded, in one place.
 struct Source {
   std::span<const std::byte> bytes;
   uint64_t position = 0;
@@ -58,8 +58,7 @@ bool is_empty_archive(std::span<const std::byte> bytes) {
 
 class Archive {
  public:
-  explicit Archive(const std::string& path, std::vector<std::byte> bytes)
-      : path_(path), file_(std::move(bytes)), source_{file_, 0} {
+  Archive(const std::string& path, std::span<const std::byte> bytes) : path_(path), source_{bytes, 0} {
     zlib_filefunc64_def functions{};
     functions.zopen64_file = open_source;
     functions.zread_file = read_source;
@@ -109,7 +108,7 @@ class Archive {
   // Deflate shrinks by less than 1032: an entry that promises more is damaged, and is found out before memory is
   // asked for.
   std::vector<std::byte> current_bytes(const std::string& place) {
-    if (packed_ > file_.size() || size_ / 1100 > packed_)
+    if (packed_ > source_.bytes.size() || size_ / 1100 > packed_)
       throw Error(ErrorCode::io, place + " has an impossible size; the archive is damaged");
     std::vector<std::byte> bytes(size_);
     if (unzOpenCurrentFile(zip_.get()) != UNZ_OK)
@@ -132,7 +131,6 @@ class Archive {
     void operator()(void* zip) const { unzClose(zip); }
   };
   std::string path_;
-  std::vector<std::byte> file_;
   Source source_;
   std::unique_ptr<void, Close> zip_;
   uint64_t size_ = 0, packed_ = 0;
@@ -141,13 +139,13 @@ class Archive {
 }  // namespace
 
 NamedTensors read_npz(const std::string& path) {
-  std::vector<std::byte> bytes = read_file(path);
-  if (is_empty_archive(bytes)) return {};
-  return Archive(path, std::move(bytes)).read();
+  const InputFile file(path);
+  if (is_empty_archive(file.bytes())) return {};
+  return Archive(path, file.bytes()).read();
 }
 
 Tensor read_npy(const std::string& path) {
-  return parse_npy(read_file(path), fmt::format("'{}'", path));
+  return parse_npy(InputFile(path).bytes(), fmt::format("'{}'", path));
 }
 
 }  // namespace camshaft::tools

@@ -13,13 +13,14 @@
 
 namespace camshaft::tools {
 
-OpenedEngine open_engine(const std::string& path, int threads, const NamedShapes& shapes, Progress& progress,
-                         const char* tuning) {
+OpenedEngine open_engine(const std::string& path, const std::string& device, int threads, const NamedShapes& shapes,
+                         Progress& progress, const char* tuning) {
   const bool is_engine = Engine::is_engine_file(path);
   const auto start = std::chrono::steady_clock::now();
   const auto open = [&] {
-    if (is_engine) return Engine::load(path);
+    if (is_engine) return Engine::load(path, device);
     BuildOptions options;
+    if (!device.empty()) options.set("device", device);
     options.set("threads", threads).set("verify", false).set("tuning", tuning);
     options.set_progress(progress.callback()).set_cancellation(cancel_on_interrupt());
     if (!shapes.empty()) options.add_profile(fixed_profile(shapes));

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "camshaft/report.hpp"
 #include "camshaft/tensor.hpp"
 
 namespace camshaft::tools {

@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "camshaft/reference.hpp"
-#include "camshaft/system.hpp"
 #include "tools/atomic_file.h"
 #include "tools/npz.h"
 #include "tools/temporary_folder.h"
@@ -49,15 +48,22 @@ class PartJudge {
 }  // namespace
 
 std::string bisect_passes(const std::string& model, Judge who, const BuildOptions& options, const JudgedInputs& given) {
-  const std::vector<std::string> passes = pass_names();
-  const auto passed_after = [&](size_t count) {
+  const auto tell = [&](const std::string& stage) {
+    if (given.progress != nullptr) given.progress->update(stage, 0);
+  };
+  const auto judged_after = [&](int64_t count) {
     BuildOptions limited = options;
     limited.set("stop-after-pass", count).set_progress({});
-    if (given.progress != nullptr)
-      given.progress->update(fmt::format("building with {} of {} passes", count, passes.size()), 0);
-    return judge(model, who, limited, {given.inputs}).passed();
+    return judge(model, who, limited, {given.inputs});
   };
-  if (passed_after(passes.size())) return "the results do not differ: there is nothing to bisect";
+  tell("building with all passes");
+  const Verdict whole = judged_after(-1);
+  if (whole.passed()) return "the results do not differ: there is nothing to bisect";
+  const std::vector<std::string>& passes = whole.passes;
+  const auto passed_after = [&](size_t count) {
+    tell(fmt::format("building with {} of {} passes", count, passes.size()));
+    return judged_after(static_cast<int64_t>(count)).passed();
+  };
   if (!passed_after(0)) return "the results differ without any optimiser pass: an operator or a kernel is to blame";
   size_t good = 0, bad = passes.size();
   while (bad - good > 1) {

@@ -38,7 +38,9 @@ struct OutputError {
 };
 
 struct BuildOptions {
-  /// What the engine runs on: "cpu", or "cuda", the first GPU. What has no kernel there runs on the host.
+  /// What the engine runs on: "cpu", "cuda", which is the first GPU, or a GPU by its number, "cuda:1". What has no
+  /// kernel there runs on the host. The number is not written to engines, lock files and timing caches: equal GPUs
+  /// share them.
   std::string device = "cpu";
   /// Allows tensors within the model to be stored, and products to be taken, in f16, with sums in f32. Regions whose
   /// numbers f16 cannot hold stay f32 (see BuildReport::kept_f32), as all do on a device that does not gain from it.
@@ -80,7 +82,7 @@ struct BuildOptions {
   std::map<std::string, TensorView> verification_inputs;
   /// Tensors of the model to keep through all fusions, so that they can be tapped.
   std::vector<std::string> debug_tensors;
-  /// Stop after this many optimiser passes; -1 runs them all.
+  /// Stop after this many optimiser passes (BuildReport::passes); -1 runs them all.
   int stop_after_pass = -1;
   /// Called with what is being done ("optimising", "verifying", …) and how far it is, in [0, 1].
   std::function<void(std::string_view stage, double fraction)> progress;
@@ -121,8 +123,9 @@ struct BuildReport {
   /// Values that are too large or too small for f16 on the sample inputs, and constants whose numbers are: they stay
   /// f32. Without verification nothing runs on sample inputs, and only constants are looked at.
   std::vector<std::string> kept_f32;
-  int64_t model_nodes = 0;  ///< nodes of the ONNX graph
-  int64_t layers = 0;       ///< steps of the plan
+  int64_t model_nodes = 0;          ///< nodes of the ONNX graph
+  std::vector<std::string> passes;  ///< of the optimiser, in the order in which they ran
+  int64_t layers = 0;               ///< steps of the plan
 };
 
 /// Compiles models.

@@ -105,6 +105,8 @@ typedef struct camshaft_device {
   int32_t type; /* 1: the host; 2: a GPU of CUDA; 3 and 13: memory that both reach (pinned, managed) */
   int32_t ordinal;
 } camshaft_device;
+/* "cpu", "cuda" (the first GPU), or a GPU by its number, "cuda:1"; whether it is there is not asked. */
+CAMSHAFT_API camshaft_status camshaft_device_parse(const char* text, camshaft_device* device);
 
 /* ---- Records: facts as trees of named values ----
  *
@@ -246,6 +248,16 @@ CAMSHAFT_API camshaft_status camshaft_options_set_progress(camshaft_options* opt
 CAMSHAFT_API camshaft_status camshaft_options_set_cancellation(camshaft_options* options,
                                                                const camshaft_cancellation* cancellation);
 
+/* Worker threads that contexts share. Runs that overlap in time divide them evenly, so that no more threads compute at
+ * once than there are; results do not depend on how many a run gets. */
+typedef struct camshaft_workers camshaft_workers;
+/* At most `threads` threads, the callers of runs among them; 0: one for each core that the process may use. */
+CAMSHAFT_API camshaft_status camshaft_workers_create(int32_t threads, camshaft_workers** workers);
+/* Contexts that were made with them keep them. */
+CAMSHAFT_API void camshaft_workers_free(camshaft_workers* workers);
+/* Of a context: null are those of the process, which all contexts share that are given no others. */
+CAMSHAFT_API camshaft_status camshaft_options_set_workers(camshaft_options* options, const camshaft_workers* workers);
+
 /* ---- Engines ---- */
 
 typedef struct camshaft_engine camshaft_engine;
@@ -261,10 +273,13 @@ CAMSHAFT_API camshaft_status camshaft_build_file(const char* path, const camshaf
 CAMSHAFT_API camshaft_status camshaft_build_memory(const void* model, size_t bytes, const char* name,
                                                    const char* folder, const camshaft_options* options,
                                                    camshaft_engine** engine, camshaft_record** report);
-/* Maps an engine file. An engine built on another machine loads too: its kernels are chosen again for this one. */
-CAMSHAFT_API camshaft_status camshaft_engine_load_file(const char* path, camshaft_engine** engine);
+/* Maps an engine file. An engine built on another machine loads too: its kernels are chosen again for this one.
+ * `device`: what it is to run on, "cpu", "cuda" (the first GPU) or "cuda:1", of the kind that it was built for. Null:
+ * of an engine for GPUs the one that is current in the calling thread, or the first. */
+CAMSHAFT_API camshaft_status camshaft_engine_load_file(const char* path, const char* device, camshaft_engine** engine);
 /* The bytes are copied. */
-CAMSHAFT_API camshaft_status camshaft_engine_load_memory(const void* data, size_t bytes, camshaft_engine** engine);
+CAMSHAFT_API camshaft_status camshaft_engine_load_memory(const void* data, size_t bytes, const char* device,
+                                                         camshaft_engine** engine);
 /* Through a temporary name: the file is either complete or untouched. */
 CAMSHAFT_API camshaft_status camshaft_engine_save_file(const camshaft_engine* engine, const char* path);
 /* What the file would hold; free it with camshaft_free. */
@@ -273,6 +288,8 @@ CAMSHAFT_API void camshaft_engine_free(camshaft_engine* engine);
 /* Whether a file begins like an engine: to tell it from a model, not to trust it. */
 CAMSHAFT_API camshaft_status camshaft_is_engine_file(const char* path, int32_t* is_engine);
 
+/* What it runs on: memory of a GPU that is bound must be this one's. */
+CAMSHAFT_API camshaft_device camshaft_engine_device(const camshaft_engine* engine);
 /* {inputs and outputs: [{name, dtype, dims (-1 where a size is dynamic), dim_names, type}], profiles: [{input: {min,
  * opt, max}}], metadata: {name: text}, device: {kind, name, isa, cores, memory_bytes, features, limits}}. */
 CAMSHAFT_API camshaft_status camshaft_engine_info(const camshaft_engine* engine, camshaft_record** info);
@@ -379,11 +396,11 @@ CAMSHAFT_API camshaft_status camshaft_reduce_file(const char* path, const camsha
 
 /* ---- What there is ---- */
 
-/* The optimiser's passes in their order, which the option "stop-after-pass" counts: [name]. */
-CAMSHAFT_API camshaft_status camshaft_list_passes(camshaft_record** passes);
 /* [{domain, operator, since}] */
 CAMSHAFT_API camshaft_status camshaft_list_operators(camshaft_record** operators);
-/* [{kind, name, isa, cores, memory_bytes, warning, …}], the host first. Of GPUs that cannot be used, `warning` says
+/* Cores that the process may use: its affinity and the CPU quota of its control group. */
+CAMSHAFT_API int32_t camshaft_available_cores(void);
+/* [{kind, device ("cpu", "cuda:1"), name, isa, cores, memory_bytes, warning, …}], the host first. Of GPUs that cannot be used, `warning` says
  * why; where there is none, the last entry has the kind "cuda", no name, and the reason. `measure_threads`: also
  * measure what the host does at most with so many threads; 0: do not. */
 CAMSHAFT_API camshaft_status camshaft_list_devices(int32_t measure_threads, camshaft_record** devices);

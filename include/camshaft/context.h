@@ -13,12 +13,26 @@
 
 namespace camshaft {
 
+/// Worker threads that contexts share. Runs that overlap in time divide them evenly, layer by layer, so that no more
+/// threads compute at once than there are; results do not depend on how many a run gets.
+class Workers;
+/// At most `threads` threads, the callers of run() among them; 0 means one for each core that the process may use (its
+/// affinity and the CPU quota of its control group). Throws Error(invalid_argument) below 0.
+std::shared_ptr<Workers> make_workers(int threads = 0);
+
 struct ContextOptions {
-  /// Threads that a run uses, the caller's among them; at least 1. 0 means one for each core of the machine.
+  /// Threads that a run uses at most, the caller's among them; at least 1, and no more than `workers` has. 0 means all.
   int threads = 0;
+  /// Null: those of the process, one thread for each core that it may use. Give a context workers of its own, and it
+  /// shares with nobody.
+  std::shared_ptr<Workers> workers = nullptr;
+  /// Whether the memory for intermediate tensors is taken from the engine for each run and given back after it: as much
+  /// in all as for the runs that were ever done at the same time, not for all contexts. On the CPU alone.
+  bool shares_memory = false;
 };
 
-/// Memory and threads for one run at a time. Contexts of one engine are independent: use one a thread. Not copyable.
+/// Memory for one run at a time, and threads that it shares with others. Contexts of one engine are independent: use
+/// one a thread. Not copyable. One for the CPU goes on working in a forked child, with threads of the child's own.
 ///
 ///   Context context = engine.create_context();
 ///   context.set_input("x", {1, 3, 224, 224}, pixels);
@@ -27,8 +41,8 @@ struct ContextOptions {
 ///
 /// On a GPU, in the caller's stream and memory:
 ///
-///   context.set_input("x", {1, 3, 224, 224}, pixels_on_gpu, Place::device);
-///   context.bind_output("y", scores_on_gpu, bytes, Place::device);
+///   context.set_input("x", {1, 3, 224, 224}, pixels_on_gpu, engine.device());
+///   context.bind_output("y", scores_on_gpu, bytes, engine.device());
 ///   context.enqueue(stream);  // a cudaStream_t; returns at once
 class Context {
  public:
@@ -42,20 +56,20 @@ class Context {
   void set_input_shape(const std::string& name, const std::vector<int64_t>& dims);
   /// Binds the caller's memory as an input, without a copy: row-major elements of the input's dtype (std::string
   /// objects for strings), `bytes` bytes of them, which stay valid and unchanged during run(), or until the work of
-  /// enqueue() is done. `place`: whether it is memory of the host, or of the GPU that the engine was built for. Throws
-  /// Error(invalid_argument) for memory that is not there, and for such of a GPU that is not aligned to the dtype's
-  /// size.
-  void bind_input(const std::string& name, const void* data, size_t bytes, Place place = Place::host);
+  /// enqueue() is done. `device`: whose memory it is, the host's or that of the GPU that the engine runs on
+  /// (Engine::device()). Throws Error(invalid_argument) for memory that is not there, for another GPU's, and for such
+  /// of a GPU that is not aligned to the dtype's size.
+  void bind_input(const std::string& name, const void* data, size_t bytes, DeviceId device = DeviceId::host);
   /// Both at once; `data` holds the product of `dims` elements.
   void set_input(const std::string& name, const std::vector<int64_t>& dims, const void* data,
-                 Place place = Place::host);
+                 DeviceId device = DeviceId::host);
   /// The same for a value of any type. Sequences, optionals and maps can be set in this way alone; they are copied.
   /// Throws Error(invalid_argument) when the value is not of the input's type.
   void set_input(const std::string& name, const TensorView& value);
   /// Binds the caller's memory as an output; run() throws Error(invalid_argument) if it turns out too small. It must
-  /// not overlap other bound memory. Outputs that are not bound are kept by the context; nullptr unbinds, and `place`
+  /// not overlap other bound memory. Outputs that are not bound are kept by the context; nullptr unbinds, and `device`
   /// then says where the context keeps the output. Throws like bind_input().
-  void bind_output(const std::string& name, void* data, size_t bytes, Place place = Place::host);
+  void bind_output(const std::string& name, void* data, size_t bytes, DeviceId device = DeviceId::host);
 
   /// The shape an output will have for the input shapes set so far. Throws Error(invalid_argument) when an input's
   /// shape is not set yet, or when the shape depends on the data (ask output() after the run then).
@@ -64,13 +78,13 @@ class Context {
   /// Computes all outputs. The first run with new shapes plans memory and prepares the kernels; later ones allocate
   /// nothing. Throws Error; the context stays usable.
   void run();
-  /// Puts a run into a CUDA stream (a cudaStream_t or CUstream, of the GPU that the engine was built for; null is the
+  /// Puts a run into a CUDA stream (a cudaStream_t or CUstream, of the GPU that the engine runs on; null is its
   /// default stream) and returns without waiting for it: results, bound or kept, are there when the stream has come to
   /// them. The host waits only for layers that run there (Engine::layers), and for copies where memory of the host that
   /// is not pinned is bound; errors that kernels find in the data (an index out of range) are thrown by the next call
   /// that waits. Runs of one context are done one after another whatever their streams; the second run over the same
   /// memory, and over any of eight sets of it taken in turn, allocates nothing and launches as few pieces as it can.
-  /// Throws Error(invalid_argument) on an engine for the CPU.
+  /// Throws Error(invalid_argument) on an engine for the CPU, and for a stream of another GPU.
   ///
   /// While the stream is captured, the run becomes a part of the caller's CUDA graph: over the memory that is bound
   /// now, without a wait, a copy or an allocation. For that the context must have run once with these shapes, all
@@ -104,7 +118,7 @@ class Context {
   /// BuildOptions::debug_tensors. Throws Error(invalid_argument) for a name that the plan does not have.
   void set_tap(const std::string& tensor, std::function<void(const TensorView&)> tap);
 
-  /// Bytes of intermediate memory in use by this context.
+  /// Bytes of intermediate memory in use by this context; none between runs of one that shares it.
   size_t memory_bytes() const;
 
  private:

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "camshaft/context.h"
+#include "camshaft/device_id.h"
 #include "camshaft/profile.h"
 #include "camshaft/tensor.h"
 #include "camshaft/tuning.h"
@@ -32,12 +33,21 @@ struct MemoryInfo {
   int64_t weight_bytes = 0;       ///< constants as stored
 };
 
+struct LoadOptions {
+  /// What the engine is to run on: "cpu", "cuda" (the first GPU) or a GPU by its number, "cuda:1". Of the kind that it
+  /// was built for. Engine files name no GPU, and one runs on any: its kernels are compiled, and chosen again where
+  /// need be, for the GPU that it is loaded for. Empty: of an engine for GPUs the one that is current in the calling
+  /// thread (cudaSetDevice, torch.cuda.set_device), or the first when none is.
+  std::string device;
+};
+
 /// An immutable compiled model; cheap to copy, safe to use from several threads.
 class Engine {
  public:
-  /// Maps an engine file. Throws Error(io) or Error(corrupt_engine). An engine built on another machine loads too: its
-  /// kernels are chosen again for this one.
-  static Engine load(const std::string& path);
+  /// Maps an engine file. Throws Error(io), Error(corrupt_engine), Error(invalid_argument) for a device of another kind
+  /// than it was built for, and Error(unsupported) for one that is not there. An engine built on another machine loads
+  /// too: its kernels are chosen again for this one.
+  static Engine load(const std::string& path, const LoadOptions& options = {});
   /// Writes the engine file, through a temporary name: `path` is either complete or untouched. Throws Error(io).
   void save(const std::string& path) const;
 
@@ -47,6 +57,8 @@ class Engine {
   /// Facts about the build: model name and hash, versions, options, device.
   const std::map<std::string, std::string>& metadata() const;
 
+  /// What it runs on: a GPU's memory that is bound must be this one's.
+  DeviceId device() const;
   std::vector<LayerInfo> layers() const;
   /// Names of all tensors of the plan, for Context::set_tap.
   std::vector<std::string> tensor_names() const;

@@ -23,16 +23,17 @@ inline namespace v1 {
 class Engine {
  public:
   /// Maps an engine file. Throws Error(io) or Error(corrupt_engine). An engine built on another machine loads too: its
-  /// kernels are chosen again for this one.
-  static Engine load(const std::string& path) {
+  /// kernels are chosen again for this one. `device`: what it is to run on, "cpu", "cuda" or "cuda:1", of the kind that
+  /// it was built for; empty: of an engine for GPUs the one that is current in the calling thread, or the first.
+  static Engine load(const std::string& path, const std::string& device = "") {
     camshaft_engine* loaded = nullptr;
-    detail::check(camshaft_engine_load_file(path.c_str(), &loaded));
+    detail::check(camshaft_engine_load_file(path.c_str(), device.c_str(), &loaded));
     return Engine(loaded);
   }
   /// The same of the bytes of such a file, which are copied.
-  static Engine load(std::span<const std::byte> bytes) {
+  static Engine load(std::span<const std::byte> bytes, const std::string& device = "") {
     camshaft_engine* loaded = nullptr;
-    detail::check(camshaft_engine_load_memory(bytes.data(), bytes.size(), &loaded));
+    detail::check(camshaft_engine_load_memory(bytes.data(), bytes.size(), device.c_str(), &loaded));
     return Engine(loaded);
   }
   /// Whether a file begins like an engine: to tell it from a model, not to trust it. Throws Error(io).
@@ -71,8 +72,13 @@ class Engine {
   const std::vector<Profile>& profiles() const { return facts_->profiles; }
   /// Facts about the build: model name and hash, versions, options, device.
   const std::map<std::string, std::string>& metadata() const { return facts_->metadata; }
-  /// What it runs on here: {kind, name, isa, cores, memory_bytes, features, limits}.
-  const Record& device() const { return facts_->device; }
+  /// What it runs on: memory of a GPU that is bound must be this one's.
+  Device device() const {
+    const camshaft_device device = camshaft_engine_device(handle());
+    return {device.type, device.ordinal};
+  }
+  /// What that device is: {kind, name, isa, cores, memory_bytes, features, limits}.
+  const Record& device_info() const { return facts_->device; }
 
   /// The steps of a run.
   std::vector<LayerInfo> layers() const {

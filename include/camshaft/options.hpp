@@ -59,6 +59,23 @@ struct Callback {
 
 }  // namespace detail
 
+/// Worker threads that contexts share. Runs that overlap in time divide them evenly, so that no more threads compute at
+/// once than there are; results do not depend on how many a run gets. Copies are the same threads.
+class Workers {
+ public:
+  /// At most `threads` threads, the callers of runs among them; 0: one for each core that the process may use. Throws
+  /// Error(invalid_argument) below 0.
+  explicit Workers(int threads = 0) {
+    camshaft_workers* made = nullptr;
+    detail::check(camshaft_workers_create(threads, &made));
+    handle_.reset(made, camshaft_workers_free);
+  }
+  const camshaft_workers* handle() const { return handle_.get(); }
+
+ private:
+  std::shared_ptr<camshaft_workers> handle_;
+};
+
 /// Options by name, which docs/options.md lists: BuildOptions().set("fp16", true). Copies are independent.
 template <int32_t What>
 class Options {
@@ -153,6 +170,14 @@ class Options {
   }
   Options& set_cancellation(const Cancellation& cancellation) {
     detail::check(camshaft_options_set_cancellation(own(), cancellation.handle()));
+    return *this;
+  }
+
+  // Of contexts:
+
+  /// Without, a context shares the threads of the process.
+  Options& set_workers(const Workers& workers) {
+    detail::check(camshaft_options_set_workers(own(), workers.handle()));
     return *this;
   }
 

@@ -122,8 +122,9 @@ struct BuildReport {
   /// Values that are too large or too small for f16 on the sample inputs, and constants whose numbers are: they stay
   /// f32. Without verification nothing runs on sample inputs, and only constants are looked at.
   std::vector<std::string> kept_f32;
-  int64_t model_nodes = 0;  ///< nodes of the ONNX graph
-  int64_t layers = 0;       ///< steps of the plan
+  int64_t model_nodes = 0;          ///< nodes of the ONNX graph
+  std::vector<std::string> passes;  ///< of the optimiser, in the order in which they ran
+  int64_t layers = 0;               ///< steps of the plan
 };
 
 namespace detail {
@@ -190,6 +191,7 @@ inline BuildReport build_report(const Record& r) {
   report.approximate_refused = r["approximate_refused"].boolean();
   report.kept_f32 = r["kept_f32"].texts();
   report.model_nodes = r["model_nodes"].integer();
+  report.passes = r["passes"].texts();
   report.layers = r["layers"].integer();
   return report;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "camshaft/device_id.h"
 #include "camshaft/dtype.h"
 
 namespace camshaft {
@@ -23,9 +24,6 @@ struct TensorInfo {
   std::string type;
 };
 
-/// Whose memory something is in: the host's, or that of the device that an engine runs on.
-enum class Place : uint8_t { host, device };
-
 /// Row-major dense elements somewhere in memory; does not own them.
 struct TensorView {
   DType dtype = DType::f32;
@@ -35,7 +33,7 @@ struct TensorView {
   /// Of a sequence its values; of an optional one value, or none when it is empty; of a map its keys and its values.
   /// Containers have nothing else: data is null, dims may be left out.
   std::vector<TensorView> elements = {};
-  Place place = Place::host;  ///< Containers and strings are the host's.
+  DeviceId device = DeviceId::host;  ///< whose memory it is; containers and strings are the host's
 };
 
 }  // namespace camshaft

@@ -32,6 +32,17 @@ struct Device {
   bool operator==(const Device&) const = default;
 };
 
+/// "cpu", "cuda:0", "cuda:1", …
+inline std::string to_string(Device device) {
+  return device.is_host() ? "cpu" : "cuda:" + std::to_string(device.ordinal);
+}
+/// The reverse, and "cuda", which is the first GPU. Throws Error(invalid_argument) for anything else.
+inline Device parse_device(const std::string& text) {
+  camshaft_device device;
+  detail::check(camshaft_device_parse(text.c_str(), &device));
+  return {device.type, device.ordinal};
+}
+
 /// A tensor, or a sequence, an optional or a map of tensors. Copies share it.
 class Tensor {
  public:

@@ -40,12 +40,21 @@ def _infos(tuples):
     return [TensorInfo(name, dtype, tuple(dims), tuple(names), kind) for name, dtype, dims, names, kind in tuples]
 
 
-class Engine:
-    """A compiled model. May be used from several threads."""
+def _device_name(ordinal):
+    return "cpu" if ordinal < 0 else f"cuda:{ordinal}"
 
-    def __init__(self, path):
-        """Maps an engine file, as `camshaft build` makes it; or takes the bytes of one."""
-        self._engine = _native.load_bytes(path) if isinstance(path, bytes) else _native.load(str(path))
+
+class Engine:
+    """A compiled model. `device` is what it runs on: "cpu", "cuda:0", …. May be used from several threads."""
+
+    def __init__(self, path, device=None):
+        """Maps an engine file, as `camshaft build` makes it; or takes the bytes of one. `device`: what it is to run on,
+        "cpu", "cuda" (the first GPU) or "cuda:1", of the kind that it was built for. Without it, an engine for GPUs runs
+        on the one that is current in this thread (torch.cuda.set_device), or on the first."""
+        wanted = "" if device is None else str(device)
+        load = _native.load_bytes if isinstance(path, bytes) else _native.load
+        self._engine = load(path if isinstance(path, bytes) else str(path), wanted)
+        self.device = _device_name(_native.device(self._engine))
         self.inputs = _infos(_native.inputs(self._engine))
         self.outputs = _infos(_native.outputs(self._engine))
         self.metadata = dict(_native.metadata(self._engine))
@@ -62,11 +71,13 @@ class Array:
     def __init__(self, context, name):
         self._context = context
         self._name = name
-        self.dtype, dims, self.on_device = _native.output(context._context, name)
+        self.dtype, dims, self._ordinal = _native.output(context._context, name)
         self.shape = tuple(dims)
+        self.device = _device_name(self._ordinal)
+        self.on_device = self._ordinal >= 0
 
     def __dlpack_device__(self):
-        return (_CUDA if self.on_device else _CPU, 0)
+        return (_CUDA, self._ordinal) if self.on_device else (_CPU, 0)
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         """`stream`: the consumer's. What was enqueued into another one is waited for."""
@@ -77,7 +88,7 @@ class Array:
         return _native.output_dlpack(self._context._context, self._name)
 
     def __repr__(self):
-        return f"<camshaft.Array {self.dtype}{list(self.shape)} on the {'GPU' if self.on_device else 'host'}>"
+        return f"<camshaft.Array {self.dtype}{list(self.shape)} on {self.device if self.on_device else 'the host'}>"
 
 
 def _capsule(array):
@@ -121,7 +132,7 @@ class Context:
 
     def keep_output(self, name, on_device=False):
         """The context keeps the output, on the host or on the GPU, whichever way it is run."""
-        _native.keep_output(self._context, name, on_device)
+        self._keep(name, on_device)
         self._bound.pop(("out", name), None)
         self._kept.add(name)
 
@@ -160,12 +171,17 @@ class Context:
         """The result of the last run, where it is; written again by the next one."""
         return Array(self, name)
 
+    def _keep(self, name, on_device):
+        # An engine for the CPU is asked for a GPU's memory too: it says why it has none.
+        gpu = max(0, _native.device(self.engine._engine))
+        _native.keep_output(self._context, name, gpu if on_device else -1)
+
     def _place_outputs(self, on_device):
         if self._on_device == on_device:
             return
         for name in self._dtypes:
             if ("out", name) not in self._bound and name not in self._kept:
-                _native.keep_output(self._context, name, on_device)
+                self._keep(name, on_device)
         self._on_device = on_device
 
     def _finish_for(self, stream):

@@ -28,8 +28,9 @@ camshaft_status camshaft_context_create(const camshaft_engine* engine, const cam
                                         camshaft_context** context) {
   return guarded([&] {
     const Engine& from = given(engine, "engine")->engine;
-    *given(context, "context") =
-        new camshaft_context{from.create_context(settings_of(options, CAMSHAFT_CONTEXT).settings.context)};
+    give(context, "context", [&] {
+      return new camshaft_context{from.create_context(settings_of(options, CAMSHAFT_CONTEXT).settings.context)};
+    });
   });
 }
 
@@ -48,12 +49,12 @@ camshaft_status camshaft_context_set_input(camshaft_context* context, const char
 
 camshaft_status camshaft_context_bind_input(camshaft_context* context, const char* name, const void* data, size_t bytes,
                                             camshaft_device device) {
-  return guarded([&] { of(context).bind_input(given(name, "name"), data, bytes, place_of(device)); });
+  return guarded([&] { of(context).bind_input(given(name, "name"), data, bytes, device_id_of(device)); });
 }
 
 camshaft_status camshaft_context_bind_output(camshaft_context* context, const char* name, void* data, size_t bytes,
                                              camshaft_device device) {
-  return guarded([&] { of(context).bind_output(given(name, "name"), data, bytes, place_of(device)); });
+  return guarded([&] { of(context).bind_output(given(name, "name"), data, bytes, device_id_of(device)); });
 }
 
 camshaft_status camshaft_context_output_shape(camshaft_context* context, const char* name, size_t capacity,
@@ -96,7 +97,7 @@ camshaft_status camshaft_context_set_cancellation(camshaft_context* context,
 camshaft_status camshaft_context_output(const camshaft_context* context, const char* name, camshaft_tensor** output) {
   return guarded([&] {
     const TensorView view = given(context, "context")->context.output(given(name, "name"));
-    *given(output, "output") = new camshaft_tensor(handle_of(view));
+    give(output, "output", [&] { return new camshaft_tensor(handle_of(view)); });
   });
 }
 
@@ -120,7 +121,7 @@ size_t camshaft_context_memory_bytes(const camshaft_context* context) {
 }
 
 camshaft_status camshaft_profiler_create(camshaft_profiler** profiler) {
-  return guarded([&] { *given(profiler, "profiler") = new camshaft_profiler(); });
+  return guarded([&] { give(profiler, "profiler", [&] { return new camshaft_profiler(); }); });
 }
 
 void camshaft_profiler_reset(camshaft_profiler* profiler) {
@@ -128,8 +129,9 @@ void camshaft_profiler_reset(camshaft_profiler* profiler) {
 }
 
 camshaft_status camshaft_profiler_layers(const camshaft_profiler* profiler, camshaft_record** layers) {
-  return guarded(
-      [&] { *given(layers, "layers") = new_record(describe_all(given(profiler, "profiler")->profiler.layers())); });
+  return guarded([&] {
+    give(layers, "layers", [&] { return new_record(describe_all(given(profiler, "profiler")->profiler.layers())); });
+  });
 }
 
 void camshaft_profiler_free(camshaft_profiler* profiler) {

@@ -29,6 +29,7 @@ json describe(const BuildReport& r) {
           {"approximate_refused", r.approximate_refused},
           {"kept_f32", r.kept_f32},
           {"model_nodes", r.model_nodes},
+          {"passes", r.passes},
           {"layers", r.layers}};
 }
 

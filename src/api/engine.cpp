@@ -44,6 +44,10 @@ std::shared_ptr<const MappedFile> copied(const void* data, size_t bytes, const s
   return MappedFile::from_bytes({begin, begin + bytes}, name);
 }
 
+LoadOptions load_options(const char* device) {
+  return {.device = device == nullptr ? "" : device};
+}
+
 const Engine::Impl& impl_of(const camshaft_engine* engine) {
   return *given(engine, "engine")->engine.impl();
 }
@@ -74,13 +78,20 @@ camshaft_status camshaft_build_memory(const void* model, size_t bytes, const cha
   });
 }
 
-camshaft_status camshaft_engine_load_file(const char* path, camshaft_engine** engine) {
-  return guarded([&] { *given(engine, "engine") = new camshaft_engine{Engine::load(given(path, "path"))}; });
+camshaft_status camshaft_engine_load_file(const char* path, const char* device, camshaft_engine** engine) {
+  return guarded([&] {
+    give(engine, "engine",
+         [&] { return new camshaft_engine{Engine::load(given(path, "path"), load_options(device))}; });
+  });
 }
 
-camshaft_status camshaft_engine_load_memory(const void* data, size_t bytes, camshaft_engine** engine) {
-  return guarded(
-      [&] { *given(engine, "engine") = new camshaft_engine{load_engine(copied(data, bytes, "engine in memory"))}; });
+camshaft_status camshaft_engine_load_memory(const void* data, size_t bytes, const char* device,
+                                            camshaft_engine** engine) {
+  return guarded([&] {
+    give(engine, "engine", [&] {
+      return new camshaft_engine{load_engine(copied(data, bytes, "engine in memory"), load_options(device))};
+    });
+  });
 }
 
 camshaft_status camshaft_engine_save_file(const camshaft_engine* engine, const char* path) {
@@ -110,35 +121,44 @@ camshaft_status camshaft_is_engine_file(const char* path, int32_t* is_engine) {
   });
 }
 
+camshaft_device camshaft_engine_device(const camshaft_engine* engine) {
+  return device_of(engine->engine.device());
+}
+
 camshaft_status camshaft_engine_info(const camshaft_engine* engine, camshaft_record** info) {
   return guarded([&] {
     const Engine::Impl& impl = impl_of(engine);
-    *given(info, "info") = new_record({{"inputs", describe_all(impl.inputs)},
-                                       {"outputs", describe_all(impl.outputs)},
-                                       {"profiles", describe_all(impl.profiles)},
-                                       {"metadata", impl.metadata},
-                                       {"device", describe(impl.backend->device())}});
+    give(info, "info", [&] {
+      return new_record({{"inputs", describe_all(impl.inputs)},
+                         {"outputs", describe_all(impl.outputs)},
+                         {"profiles", describe_all(impl.profiles)},
+                         {"metadata", impl.metadata},
+                         {"device", describe(impl.backend->device())}});
+    });
   });
 }
 
 camshaft_status camshaft_engine_layers(const camshaft_engine* engine, camshaft_record** layers) {
-  return guarded(
-      [&] { *given(layers, "layers") = new_record(describe_all(given(engine, "engine")->engine.layers())); });
+  return guarded([&] {
+    give(layers, "layers", [&] { return new_record(describe_all(given(engine, "engine")->engine.layers())); });
+  });
 }
 
 camshaft_status camshaft_engine_tensor_names(const camshaft_engine* engine, camshaft_record** names) {
-  return guarded([&] { *given(names, "names") = new_record(given(engine, "engine")->engine.tensor_names()); });
+  return guarded(
+      [&] { give(names, "names", [&] { return new_record(given(engine, "engine")->engine.tensor_names()); }); });
 }
 
 camshaft_status camshaft_engine_memory(const camshaft_engine* engine, camshaft_record** memory) {
-  return guarded([&] { *given(memory, "memory") = new_record(describe(given(engine, "engine")->engine.memory())); });
+  return guarded(
+      [&] { give(memory, "memory", [&] { return new_record(describe(given(engine, "engine")->engine.memory())); }); });
 }
 
 camshaft_status camshaft_engine_graph(const camshaft_engine* engine, camshaft_record** text) {
   return guarded([&] {
     PrintOptions options;
     options.sources = true;
-    *given(text, "text") = new_record(print(impl_of(engine).graph, options));
+    give(text, "text", [&] { return new_record(print(impl_of(engine).graph, options)); });
   });
 }
 
@@ -158,7 +178,7 @@ camshaft_status camshaft_engine_layer_costs(const camshaft_engine* engine, const
                      {"activation_bytes", each[i]->activation_bytes}};
       if (bounds[i].seconds > 0) list.back().update({{"limit", bounds[i].what}, {"limit_seconds", bounds[i].seconds}});
     }
-    *given(costs, "costs") = new_record(std::move(list));
+    give(costs, "costs", [&] { return new_record(std::move(list)); });
   });
 }
 

@@ -50,7 +50,7 @@ std::vector<LayerBound> layer_bounds(const Engine& engine, const std::vector<std
   const std::vector<PlanStep>& steps = engine.impl()->plan.steps;
   std::vector<LayerBound> bounds(costs.size());
   for (size_t i = 0; i < costs.size(); ++i)
-    if (costs[i] && steps[i].kernel->place() == Place::device)
+    if (costs[i] && steps[i].device.is_gpu())
       bounds[i] = layer_bound(*costs[i], steps[i].tactic.find("tf32=1") != std::string::npos, limits);
   return bounds;
 }

@@ -1,4 +1,4 @@
-// What there is: passes, operators, devices.
+// What there is: operators, devices.
 #include <fmt/format.h>
 
 #include "api/describe.h"
@@ -10,8 +10,9 @@
 #include "backends/cuda/driver/device.h"
 #include "backends/cuda/driver/device_limits.h"
 #include "backends/cuda/libraries/libraries.h"
+#include "base/available_cores.h"
+#include "camshaft/device_id.h"
 #include "onnx/converters.h"
-#include "optimize/pipeline.h"
 
 namespace camshaft::api {
 
@@ -29,6 +30,7 @@ json host(int measure_threads) {
   const DeviceInfo device = cpu::describe_cpu();
   json facts = api::describe(device);
   facts.erase("limits");  // which are measured
+  facts["device"] = to_string(DeviceId::host);
   facts["warning"] = cpu::isa_warning(device.isa);
   if (measure_threads != 0) facts["limits"] = describe(cpu::measure_limits(measure_threads));
   return facts;
@@ -47,13 +49,14 @@ void add_gpus(json& list) {
   for (const cuda::DeviceFacts& gpu : gpus) {
     const cuda::Library<cuda::api::Blas>& blas = cuda::blas_library();  // opening them takes a while
     const cuda::Library<cuda::api::Dnn>& dnn = cuda::dnn_library();
-    const std::string warning = gpu.capability < cuda::oldest_capability
+    const std::string warning = !gpu.features.is_supported
                                     ? fmt::format("too old: compute capability {}.{} or newer is needed",
                                                   cuda::oldest_capability / 10, cuda::oldest_capability % 10)
                                     : problem;
     list.push_back({{"kind", "cuda"},
+                    {"device", to_string(DeviceId::gpu(gpu.ordinal))},
                     {"name", gpu.name},
-                    {"isa", cuda::architecture(gpu.capability)},
+                    {"isa", cuda::architecture(gpu.features.capability)},
                     {"cores", gpu.multiprocessors},
                     {"memory_bytes", gpu.memory_bytes},
                     {"l2_bytes", gpu.l2_bytes},
@@ -76,18 +79,18 @@ void add_gpus(json& list) {
 using namespace camshaft;
 using namespace camshaft::api;
 
-camshaft_status camshaft_list_passes(camshaft_record** passes) {
-  return guarded([&] { *given(passes, "passes") = new_record(pass_names()); });
-}
-
 camshaft_status camshaft_list_operators(camshaft_record** operators) {
   return guarded([&] {
     nlohmann::json list = nlohmann::json::array();
     for (const onnx::KnownOperator& op : onnx::known_operators())
       list.push_back(
           {{"domain", op.domain.empty() ? "ai.onnx" : op.domain}, {"operator", op.op_type}, {"since", op.since}});
-    *given(operators, "operators") = new_record(std::move(list));
+    give(operators, "operators", [&] { return new_record(std::move(list)); });
   });
+}
+
+int32_t camshaft_available_cores() {
+  return available_cores();
 }
 
 camshaft_status camshaft_list_devices(int32_t measure_threads, camshaft_record** devices) {

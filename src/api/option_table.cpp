@@ -41,8 +41,9 @@ int whole_number(const json& value, const char* name) {
 }
 
 constexpr Option build_options[] = {
-    build_option<&BuildOptions::device>("device", OptionKind::text,
-                                        "What the engine runs on: cpu, or cuda, the first GPU"),
+    build_option<&BuildOptions::device>(
+        "device", OptionKind::text,
+        "What the engine runs on: cpu, cuda (the first GPU), or a GPU by its number, as cuda:1"),
     build_option<&BuildOptions::fp16>("fp16", OptionKind::boolean,
                                       "Allow tensors within the model to be stored in fp16, and products to be taken "
                                       "in it"),
@@ -87,6 +88,9 @@ constexpr Option context_options[] = {
     {"threads", OptionKind::integer, "Threads that a run uses, the caller's among them; 0: one for each core",
      [](Settings& s, const json& v) { s.context.threads = whole_number(v, "threads"); },
      [](const Settings& s) -> json { return s.context.threads; }},
+    {"shares-memory", OptionKind::boolean, "Contexts of an engine for the CPU borrow their arena for the time of a run",
+     [](Settings& s, const json& v) { s.context.shares_memory = v; },
+     [](const Settings& s) -> json { return s.context.shares_memory; }},
 };
 
 /// How many letters one has to change, add or take away to get from one word to the other.

@@ -77,7 +77,7 @@ using namespace camshaft;
 using namespace camshaft::api;
 
 camshaft_status camshaft_cancellation_create(camshaft_cancellation** cancellation) {
-  return guarded([&] { *given(cancellation, "cancellation") = new camshaft_cancellation(); });
+  return guarded([&] { give(cancellation, "cancellation", [&] { return new camshaft_cancellation(); }); });
 }
 
 void camshaft_cancellation_cancel(camshaft_cancellation* cancellation) {
@@ -95,12 +95,12 @@ void camshaft_cancellation_free(camshaft_cancellation* cancellation) {
 camshaft_status camshaft_options_create(int32_t what, camshaft_options** options) {
   return guarded([&] {
     options_of(what);
-    *given(options, "options") = new camshaft_options{what, {}, {}, nullptr, nullptr};
+    give(options, "options", [&] { return new camshaft_options{what, {}, {}, nullptr, nullptr}; });
   });
 }
 
 camshaft_status camshaft_options_copy(const camshaft_options* options, camshaft_options** copy) {
-  return guarded([&] { *given(copy, "copy") = new camshaft_options(*given(options, "options")); });
+  return guarded([&] { give(copy, "copy", [&] { return new camshaft_options(*given(options, "options")); }); });
 }
 
 void camshaft_options_free(camshaft_options* options) {
@@ -129,7 +129,7 @@ camshaft_status camshaft_options_set_number(camshaft_options* options, const cha
 camshaft_status camshaft_options_get(const camshaft_options* options, const char* name, camshaft_record** value) {
   return guarded([&] {
     const Option& option = find_option(given(options, "options")->what, given(name, "name"));
-    *given(value, "value") = new_record(option.get(options->settings));
+    give(value, "value", [&] { return new_record(option.get(options->settings)); });
   });
 }
 
@@ -141,7 +141,7 @@ camshaft_status camshaft_options_list(int32_t what, camshaft_record** list) {
                      {"kind", to_string(option.kind)},
                      {"default", option.get({})},
                      {"description", option.description}});
-    *given(list, "list") = new_record(std::move(all));
+    give(list, "list", [&] { return new_record(std::move(all)); });
   });
 }
 
@@ -177,4 +177,19 @@ camshaft_status camshaft_options_set_cancellation(camshaft_options* options,
                                                   const camshaft_cancellation* cancellation) {
   return guarded(
       [&] { api::build_options(options)->settings.build.cancellation = given(cancellation, "cancellation")->flag; });
+}
+
+camshaft_status camshaft_workers_create(int32_t threads, camshaft_workers** workers) {
+  return guarded([&] { give(workers, "workers", [&] { return new camshaft_workers{make_workers(threads)}; }); });
+}
+
+void camshaft_workers_free(camshaft_workers* workers) {
+  delete workers;
+}
+
+camshaft_status camshaft_options_set_workers(camshaft_options* options, const camshaft_workers* workers) {
+  return guarded([&] {
+    check_kind(*given(options, "options"), CAMSHAFT_CONTEXT);
+    options->settings.context.workers = workers == nullptr ? nullptr : workers->workers;
+  });
 }

@@ -1,6 +1,7 @@
 // What a handle of options holds.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,10 @@
 
 struct camshaft_cancellation {
   camshaft::Cancellation flag;
+};
+
+struct camshaft_workers {
+  std::shared_ptr<camshaft::Workers> workers;
 };
 
 struct camshaft_options {

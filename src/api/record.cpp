@@ -89,7 +89,7 @@ camshaft_status camshaft_record_json(const camshaft_record* record, int32_t inde
   using namespace camshaft::api;
   return guarded([&] {
     const json& value = value_of(given(record, "record"));
-    *given(text, "text") = new_record(value.dump(indent, ' ', false, json::error_handler_t::replace));
+    give(text, "text", [&] { return new_record(value.dump(indent, ' ', false, json::error_handler_t::replace)); });
   });
 }
 

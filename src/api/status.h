@@ -33,4 +33,11 @@ T* given(T* pointer, const char* argument) {
   return pointer;
 }
 
+/// Stores what `make` makes, a new handle. The pointer is looked at first, so that none is lost when it is null.
+template <class T, class Make>
+void give(T** pointer, const char* argument, const Make& make) {
+  T** const place = given(pointer, argument);
+  *place = make();
+}
+
 }  // namespace camshaft::api

@@ -28,17 +28,17 @@ std::vector<int64_t> checked_dims(size_t rank, const int64_t* dims) {
   return {dims, dims + rank};
 }
 
-Place place_of(camshaft_device device) {
+DeviceId device_id_of(camshaft_device device) {
   constexpr int32_t cpu = 1, cuda = 2, cuda_pinned = 3, cuda_managed = 13;  // as DLPack numbers them
-  if (device.type == cpu || device.type == cuda_pinned) return Place::host;
-  if ((device.type == cuda || device.type == cuda_managed) && device.ordinal == 0) return Place::device;
+  if (device.type == cpu || device.type == cuda_pinned) return DeviceId::host;
+  if ((device.type == cuda || device.type == cuda_managed) && device.ordinal >= 0) return DeviceId::gpu(device.ordinal);
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("device {} of DLPack's type {}: memory may be of the CPU or of the first CUDA device",
-                          device.ordinal, device.type));
+              fmt::format("device {} of DLPack's type {}: memory may be of the CPU or of a CUDA device", device.ordinal,
+                          device.type));
 }
 
-camshaft_device device_of(Place place) {
-  return {place == Place::host ? 1 : 2, 0};
+camshaft_device device_of(DeviceId device) {
+  return device.is_host() ? camshaft_device{1, 0} : camshaft_device{2, device.ordinal()};
 }
 
 camshaft_tensor handle_of(Tensor tensor) {
@@ -61,7 +61,7 @@ camshaft_tensor handle_of(const TensorView& view) {
 Tensor tensor_of(const camshaft_tensor& tensor, const std::string& what) {
   if (tensor.owned.defined()) return tensor.owned;
   const TensorView& view = tensor.view;
-  if (view.place != Place::host)
+  if (view.device.is_gpu())
     throw Error(ErrorCode::invalid_argument, what + " is in memory of a device: copy it to the host first");
   const size_t needed = storage_bytes(view.dtype, element_count(view.dims));
   return Tensor(view.dtype, view.dims, {static_cast<const std::byte*>(view.data), needed}, nullptr);
@@ -92,11 +92,11 @@ Tensor converted(const Tensor& from, DType to) {
 
 camshaft_tensor copied(const camshaft_tensor& tensor, const std::string& device) {
   Tensor on_host;
-  if (tensor.view.place == Place::host) {
+  if (tensor.view.device.is_host()) {
     on_host = tensor_of(tensor, "the tensor").copy();
   } else {
     on_host = Tensor(tensor.view.dtype, tensor.view.dims);
-    const auto queue = find_backend("cuda")->make_queue();
+    const auto queue = find_backend(to_string(tensor.view.device))->make_queue();
     queue->copy_to_host({on_host.mutable_data(), on_host.bytes()}, static_cast<const std::byte*>(tensor.view.data));
     queue->synchronize();
   }
@@ -109,7 +109,7 @@ camshaft_tensor copied(const camshaft_tensor& tensor, const std::string& device)
   queue->copy_to_device(memory.get(), on_host.span());
   queue->synchronize();
   camshaft_tensor handle;
-  handle.view = {on_host.dtype(), on_host.dims(), memory.get(), on_host.bytes(), {}, Place::device};
+  handle.view = {on_host.dtype(), on_host.dims(), memory.get(), on_host.bytes(), {}, queue->device()};
   struct OnDevice {
     std::shared_ptr<DeviceQueue> queue;  // which the memory goes back to
     std::shared_ptr<std::byte> memory;
@@ -134,6 +134,10 @@ camshaft_status camshaft_dtype_parse(const char* name, camshaft_dtype* dtype) {
   return guarded([&] { *given(dtype, "dtype") = static_cast<camshaft_dtype>(parse_dtype(given(name, "name"))); });
 }
 
+camshaft_status camshaft_device_parse(const char* text, camshaft_device* device) {
+  return guarded([&] { *given(device, "device") = device_of(parse_device_id(given(text, "text"))); });
+}
+
 int32_t camshaft_dtype_bits(camshaft_dtype dtype) {
   if (dtype < 0 || dtype >= dtype_count || holds_objects(static_cast<DType>(dtype))) return 0;
   return bit_width(static_cast<DType>(dtype));
@@ -156,7 +160,7 @@ camshaft_status camshaft_tensor_view(camshaft_dtype dtype, size_t rank, const in
                                      size_t bytes, camshaft_device device, camshaft_tensor** tensor) {
   return guarded([&] {
     given(tensor, "tensor");
-    TensorView view{checked_dtype(dtype), checked_dims(rank, dims), data, bytes, {}, place_of(device)};
+    TensorView view{checked_dtype(dtype), checked_dims(rank, dims), data, bytes, {}, device_id_of(device)};
     if (holds_objects(view.dtype))
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("memory of the caller's cannot hold {}: make a tensor for it", to_string(view.dtype)));
@@ -212,7 +216,7 @@ const int64_t* camshaft_tensor_dims(const camshaft_tensor* tensor) {
 }
 
 camshaft_device camshaft_tensor_device(const camshaft_tensor* tensor) {
-  return device_of(tensor->view.place);
+  return device_of(tensor->view.device);
 }
 
 const void* camshaft_tensor_data(const camshaft_tensor* tensor) {
@@ -261,7 +265,7 @@ void camshaft_tensor_free(camshaft_tensor* tensor) {
 }
 
 camshaft_status camshaft_tensors_create(camshaft_tensors** tensors) {
-  return guarded([&] { *given(tensors, "tensors") = new camshaft_tensors(); });
+  return guarded([&] { give(tensors, "tensors", [&] { return new camshaft_tensors(); }); });
 }
 
 camshaft_status camshaft_tensors_add(camshaft_tensors* tensors, const char* name, const camshaft_tensor* tensor) {
@@ -289,7 +293,7 @@ void camshaft_tensors_free(camshaft_tensors* tensors) {
 }
 
 camshaft_status camshaft_shapes_create(camshaft_shapes** shapes) {
-  return guarded([&] { *given(shapes, "shapes") = new camshaft_shapes(); });
+  return guarded([&] { give(shapes, "shapes", [&] { return new camshaft_shapes(); }); });
 }
 
 camshaft_status camshaft_shapes_set(camshaft_shapes* shapes, const char* name, size_t rank, const int64_t* dims) {

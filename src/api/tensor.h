@@ -41,7 +41,7 @@ DType checked_dtype(camshaft_dtype dtype);
 /// Throws Error(invalid_argument) when `dims` is null and there are some.
 std::vector<int64_t> checked_dims(size_t rank, const int64_t* dims);
 /// Throws Error(invalid_argument) for a device that engines do not run on.
-Place place_of(camshaft_device device);
-camshaft_device device_of(Place place);
+DeviceId device_id_of(camshaft_device device);
+camshaft_device device_of(DeviceId device);
 
 }  // namespace camshaft::api

@@ -19,7 +19,6 @@
 #include "onnx/importer.h"
 #include "onnx/proto_reader.h"
 #include "optimize/pipeline.h"
-#include "optimize/precision/widen_halves.h"
 #include "runtime/backends.h"
 #include "runtime/engine_impl.h"
 #include "runtime/tensor_view.h"
@@ -192,8 +191,17 @@ Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std:
   onnx::ImportedModel imported =
       onnx::import_model(onnx::read_model(file->bytes(), file->path(), file, folder), import);
   keep_debug_tensors(imported.graph, options_.debug_tensors);
+  PassContext context{.pool = pool};
+  context.storage = storage_type(options_, *backend);
+  context.rounding = rounding_of(options_, *backend, context.storage);
+  context.cancellation = options_.cancellation;
+  PassRuns runs;
+  runs.most = options_.stop_after_pass;
+  context.runs = &runs;
+  const BackendPasses passes = backend->passes(context.storage, context.rounding);
+  check_order(passes);
   // Before the reference is taken, which is to compute as the engine does: what f16 loses beyond its range is no error.
-  if (!backend->computes_in_halves()) widen_halves(imported.graph);
+  run_passes(imported.graph, passes.meaning, context);
   for (const Profile& profile : options_.profiles) check_profile(imported.graph, profile);
   report_.model_nodes = imported.model_nodes;
   const ModelIdentity model{std::filesystem::path(file->path()).filename().string(), to_hex(hash64(file->bytes()))};
@@ -202,27 +210,20 @@ Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std:
 
   progress("optimising", 0.1);
   Graph graph = imported.graph;
-  PassContext passes{.pool = pool};
-  passes.channels_last = backend->prefers_channels_last();
-  passes.storage = storage_type(options_, *backend);
-  passes.rounding = rounding_of(options_, *backend, passes.storage);
-  warn_of_unused(options_, *backend, passes);
-  passes.chains = backend->runs_chains() && passes.storage == DType::f32;
-  passes.squeeze_excite = backend->runs_squeeze_excite();
-  passes.stop_after = options_.stop_after_pass;
-  passes.cancellation = options_.cancellation;
+  warn_of_unused(options_, *backend, context);
   CompileOptions compile;
-  passes.notes = &compile.notes;
-  optimize(graph, passes);
+  context.notes = &compile.notes;
+  run_passes_with_branches(graph, passes.form, context);
   std::set<std::string> too_large;
-  if (passes.storage == DType::f16 && options_.verify) {
+  if (context.storage == DType::f16 && options_.verify) {
     progress("looking for what fp16 cannot hold", 0.2);
     too_large = find_beyond_f16(imported.graph, graph, sample_options(options_), pool);
-    passes.keep_f32 = &too_large;
+    context.keep_f32 = &too_large;
   }
   std::set<std::string> kept = too_large;
-  passes.kept_constants = &kept;
-  optimize_storage(graph, passes);
+  context.kept_constants = &kept;
+  run_passes(graph, passes.precision, context);
+  report_.passes = runs.names;
   report_.kept_f32.assign(kept.begin(), kept.end());
   report_.seconds_optimize = watch.lap();
 
@@ -230,7 +231,7 @@ Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std:
   compile.cancellation = options_.cancellation;
   compile.metadata = metadata_of(imported, model, file->size(), backend->device());
   compile.metadata["tuning"] = tuning.summary();
-  compile.metadata["precision"] = precision_text(passes);
+  compile.metadata["precision"] = precision_text(context);
   SymbolBindings optimum;
   if (!options_.profiles.empty()) optimum = bind_profile(graph, options_.profiles.front());
   std::vector<TacticDecision> decisions;
@@ -254,7 +255,7 @@ Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std:
   if (options_.verify) {
     VerifyOptions verify;
     verify.tolerance = options_.effective_tolerance();
-    verify.rounding_noise = rounding_noise(passes);
+    verify.rounding_noise = rounding_noise(context);
     report_.rounding_noise = verify.rounding_noise;
     verify.seed = options_.seed;
     verify.cancellation = options_.cancellation;

@@ -25,7 +25,7 @@ struct CompileOptions {
   Cancellation cancellation;
 };
 
-/// Takes or chooses tactics, packs constants and lays out the plan. The graph is taken as it is: run optimize() first.
+/// Takes or chooses tactics, packs constants and lays out the plan. The graph is taken as it is: run the passes first.
 /// Throws Error(invalid_argument) for a profile that does not fit the graph's inputs, Error(cancelled).
 Engine compile_graph(Graph graph, std::shared_ptr<const Backend> backend, const CompileOptions& options = {});
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ir/ops/evaluate.h"
+#include "reference/evaluate.h"
 
 namespace camshaft {
 

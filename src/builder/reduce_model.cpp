@@ -5,10 +5,10 @@
 #include <optional>
 #include <set>
 
-#include "ir/ops/evaluate.h"
 #include "onnx/importer.h"
 #include "onnx/node_order.h"
 #include "onnx/onnx_dtype.h"
+#include "reference/evaluate.h"
 
 namespace camshaft {
 

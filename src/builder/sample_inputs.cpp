@@ -10,10 +10,10 @@
 #include "base/random.h"
 #include "compile/lower.h"
 #include "ir/ops/control_flow.h"
-#include "ir/ops/evaluate.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
 #include "ir/symbols.h"
+#include "reference/evaluate.h"
 
 namespace camshaft {
 

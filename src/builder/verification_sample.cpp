@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "builder/sample_inputs.h"
-#include "ir/ops/evaluate.h"
+#include "reference/evaluate.h"
 
 namespace camshaft {
 

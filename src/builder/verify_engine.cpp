@@ -6,7 +6,8 @@
 
 #include "builder/layer_error.h"
 #include "builder/verification_sample.h"
-#include "ir/ops/evaluate.h"
+#include "optimize/precision/expand_quantization.h"
+#include "reference/evaluate.h"
 #include "runtime/engine_impl.h"
 
 namespace camshaft {
@@ -50,6 +51,9 @@ VerifyResult verify_engine(const Graph& model, const Engine& engine, const Verif
   const bool ask = std::any_of(result.outputs.begin(), result.outputs.end(), [&](const OutputError& e) {
     return !e.exact && !(e.relative() <= options.sensitivity_above);
   });
+  // Noise moves quotients before they are rounded to steps.
+  Graph expanded = model;
+  expand_quantization(expanded, PassContext{.pool = pool});
   // Whether nearly equal numbers change places is a matter of chance: one evaluation with noise may not show it.
   constexpr uint64_t most_runs = 4;
   for (uint64_t run = 0; run < most_runs && !result.by_layers && ((run == 0 && ask) || !all_passed()); ++run) {
@@ -57,7 +61,7 @@ VerifyResult verify_engine(const Graph& model, const Engine& engine, const Verif
     noisy.cancellation = &options.cancellation;
     noisy.noise.of_results = options.rounding_noise;
     noisy.noise_seed = options.seed + run;
-    const std::vector<Tensor> moved = evaluate(model, sample.inputs, pool, noisy);
+    const std::vector<Tensor> moved = evaluate(expanded, sample.inputs, pool, noisy);
     const std::vector<OutputError> spread =
         compare_outputs(model.output_names, sample.expected, moved, options.tolerance, options.rounding_noise);
     for (size_t o = 0; o < spread.size(); ++o) allow_spread(result.outputs[o], spread[o], result.sensitivity);
@@ -74,7 +78,7 @@ VerifyResult verify_engine(const Graph& model, const Engine& engine, const Verif
   if (!result.passed && 4 * result.sensitivity > options.tolerance) result.by_layers = true;
   if (result.passed && !result.by_layers) return result;
   const LayerRules rules{options.tolerance, options.rounding_noise, options.seed, options.cancellation};
-  result.layers = verify_layers(model, engine, sample.inputs, rules, pool);
+  result.layers = verify_layers(expanded, engine, sample.inputs, rules, pool);
   if (result.by_layers) {
     result.passed = result.layers.culprit.empty();
     for (OutputError& output : result.outputs) {

@@ -9,7 +9,7 @@
 #include "builder/engine_tensors.h"
 #include "builder/layer_error.h"
 #include "camshaft/error.h"
-#include "ir/ops/evaluate.h"
+#include "reference/evaluate.h"
 
 namespace camshaft {
 

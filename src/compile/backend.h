@@ -11,6 +11,7 @@
 #include "compile/kernel.h"
 #include "compile/tactic.h"
 #include "ir/ops/contract.h"
+#include "optimize/pass_list.h"
 
 namespace camshaft {
 
@@ -31,6 +32,8 @@ struct DeviceInfo {
   DeviceLimits limits;  ///< of a GPU; those of the host are measured (cpu/machine_limits.h)
   std::vector<std::string> features;
   std::string code;  ///< versions of all that makes its kernels: sources, libraries, compiler
+  /// Which one it is here; no part of keys, so that equal devices share what was measured.
+  DeviceId id = DeviceId::host;
 };
 
 /// A region as a backend sees it: a node in its graph. Shapes may be symbolic; `symbols` are the values to optimise
@@ -58,14 +61,10 @@ class Backend {
   virtual std::unique_ptr<DeviceQueue> make_queue() const { return nullptr; }
   /// For one of its queues; null when the device cannot tell the time: then its kernels are chosen by estimate.
   virtual std::unique_ptr<DeviceStopwatch> make_stopwatch(DeviceQueue& /*queue*/) const { return nullptr; }
-  /// Whether convolutions should be in channels-last form.
-  virtual bool prefers_channels_last() const = 0;
-  /// Whether convolutions in chains run as one kernel here.
-  virtual bool runs_chains() const { return false; }
-  /// Whether squeeze and excite does.
-  virtual bool runs_squeeze_excite() const { return false; }
-  /// Whether there are kernels for f16 and bf16. Where there are none, what models have in these is computed in f32.
-  virtual bool computes_in_halves() const { return true; }
+  /// The passes that bring a model into the form that its tactics are written for. `storage`: of what passes between
+  /// regions, a type that it gains_from(), or f32. `rounding`: what products of f32 may do to their operands, one that
+  /// it gains_from_rounding(), or none.
+  virtual BackendPasses passes(DType storage, ops::Rounding rounding) const = 0;
   /// Whether regions that store their results as `dtype`, f16 or bf16, are faster here than with f32.
   virtual bool gains_from(DType /*dtype*/) const { return false; }
   /// Whether products of f32 are faster here when their operands may be rounded so.

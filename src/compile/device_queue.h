@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "camshaft/tensor.h"
+#include "camshaft/device_id.h"
 
 namespace camshaft {
 
@@ -33,20 +33,37 @@ class DeviceTimeline {
   virtual double seconds(size_t from, size_t to) const = 0;
 };
 
+/// A moment in the work of a queue that queues of other devices can wait for. Must not outlive the queue.
+class DeviceEvent {
+ public:
+  virtual ~DeviceEvent() = default;
+};
+
 /// The work that one context gives to a device, in order, and the memory that it takes there. The calls only put work
 /// into the queue; synchronize() waits for it. Kernels of the backend that made it know what it is. Throws Error.
 class DeviceQueue {
  public:
   virtual ~DeviceQueue() = default;
+  virtual DeviceId device() const = 0;
   /// Device memory, aligned to 256 bytes; null for 0 bytes. Error(out_of_memory) names the purpose and what is free.
   virtual std::shared_ptr<std::byte> allocate(size_t bytes, std::string_view purpose) = 0;
   /// Host memory may be changed as soon as the call returns.
   virtual void copy_to_device(std::byte* to, std::span<const std::byte> from) = 0;
   /// Host memory holds the bytes after synchronize().
   virtual void copy_to_host(std::span<std::byte> to, const std::byte* from) = 0;
+  /// From memory of the device of `source`, another queue. What is in that queue is not waited for: see wait_for().
+  virtual void copy_from(std::byte* to, std::span<const std::byte> from, const DeviceQueue& source) = 0;
   virtual void synchronize() = 0;
+  virtual std::unique_ptr<DeviceEvent> make_event() = 0;
+  /// `event`, of this queue, is now the moment when what is in the queue is done.
+  virtual void record(DeviceEvent& event) = 0;
+  /// What follows in this queue waits for that moment of another queue, on whichever device; the caller does not. One
+  /// that was never recorded has passed.
+  virtual void wait_for(const DeviceEvent& event) = 0;
   /// Whether a stream of the caller's is being recorded (captured into a CUDA graph).
   virtual bool is_recorded(void* stream) const = 0;
+  /// Throws Error(invalid_argument) for a stream of the caller's that is not one of this device.
+  virtual void check_stream(void* stream) const = 0;
   /// What follows goes into `stream`, a stream of the caller's (a CUstream; null is the default one), or into the
   /// queue's own; the device does it after the runs before, whichever streams they went into. While the caller records
   /// that stream a run becomes a part of the recording: it knows nothing of other runs, and neither takes memory nor
@@ -56,8 +73,9 @@ class DeviceQueue {
   virtual void finish_run() = 0;
   /// Waits for all runs that were finished. Needs no stream of theirs to be there still.
   virtual void wait_for_runs() = 0;
-  /// Throws Error(invalid_argument), which begins with `what`, when `memory` is not where work of `place` can use it.
-  virtual void check_memory(const void* memory, Place place, std::string_view what) const = 0;
+  /// Throws Error(invalid_argument), which begins with `what`, when `memory` is not memory of `device`: the host, or
+  /// the queue's device.
+  virtual void check_memory(const void* memory, DeviceId device, std::string_view what) const = 0;
   /// Until finish_recording(), kernels that this thread puts into the queue are recorded and not run. Nothing else may
   /// be asked of the queue meanwhile.
   virtual void start_recording() = 0;

@@ -8,6 +8,7 @@
 
 #include "base/thread_pool.h"
 #include "compile/device_queue.h"
+#include "compile/place.h"
 #include "ir/graph.h"
 
 namespace camshaft {
@@ -42,6 +43,7 @@ struct LaunchArguments {
   ThreadPool& pool;
   const Cancellation* cancellation = nullptr;  ///< for kernels that may run long; null: never cancelled
   DeviceQueue* queue = nullptr;                ///< for kernels of Place::device, whose operands are there
+  const DeviceQueue* source = nullptr;         ///< of a copy from one GPU to another: that of the former
 };
 
 /// A kernel made ready for one set of concrete shapes. run() allocates nothing and may be called again and again, by

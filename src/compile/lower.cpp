@@ -84,9 +84,7 @@ class Lowering {
     compile_for_device();
     place_slices(plan_, graph_, symbols_);
     add_outputs();
-    if (std::any_of(plan_.steps.begin(), plan_.steps.end(),
-                    [](const PlanStep& step) { return step.kernel->place() == Place::device; }))
-      place_values(plan_);
+    if (plan_.devices() != std::vector{DeviceId::host}) place_values(plan_);
     set_lifetimes();
     set_in_place();
     return std::move(plan_);
@@ -188,6 +186,7 @@ class Lowering {
         step.tactic = tactic.str();
         step.deviation = tactic.deviation;
         if (tactic.place == Place::device) {
+          step.device = backend_.device().id;
           for_device_.emplace_back(plan_.steps.size(), tactic);
         } else {
           step.kernel = backend_.compile(region, tactic, constants_);

@@ -5,6 +5,7 @@
 
 #include "compile/backend.h"
 #include "ir/symbols.h"
+#include "reference/evaluate.h"
 
 namespace camshaft {
 
@@ -27,7 +28,7 @@ class ReferenceLaunch final : public Launch {
                            ? view(shapes_.inputs[i], arguments.inputs[i])
                            : Tensor());
     const std::vector<Tensor> results =
-        node_.op.evaluate({inputs, output_types_, symbols_, node_.bodies, arguments.pool, arguments.cancellation});
+        evaluate(node_.op, {inputs, output_types_, symbols_, node_.bodies, arguments.pool, arguments.cancellation});
     for (size_t o = 0; o < arguments.outputs.size(); ++o) {
       if (results[o].dims() != shapes_.outputs[o].dims)
         throw Error(ErrorCode::invalid_argument,
@@ -65,7 +66,7 @@ class ReferenceKernel final : public Kernel {
   bool has_dynamic_outputs() const override { return dynamic_; }
   std::vector<Tensor> run_dynamic(const std::vector<Tensor>& inputs, const SymbolBindings& symbols, ThreadPool& pool,
                                   const Cancellation* cancellation) const override {
-    return node_.op.evaluate({inputs, output_types_, symbols, node_.bodies, pool, cancellation});
+    return evaluate(node_.op, {inputs, output_types_, symbols, node_.bodies, pool, cancellation});
   }
 
  private:

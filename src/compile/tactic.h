@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "compile/device_queue.h"
+#include "compile/place.h"
 
 namespace camshaft {
 

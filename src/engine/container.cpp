@@ -1,9 +1,9 @@
 #include "engine/container.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
+#include "base/available_cores.h"
 #include "base/format_bytes.h"
 #include "base/hash.h"
 #include "base/parallel.h"
@@ -159,7 +159,7 @@ void Container::verify(std::span<const Section> sections) const {
       chunks.push_back({&section, i * container_chunk, section.checksums[i]});
   // A thread for every four chunks: starting one takes as long as two thirds of a chunk.
   const auto threads = static_cast<int>(
-      std::clamp<size_t>(std::min<size_t>(chunks.size() / 4, std::thread::hardware_concurrency()), 1, most_threads));
+      std::clamp<size_t>(std::min<size_t>(chunks.size() / 4, static_cast<size_t>(available_cores())), 1, most_threads));
   for_each_parallel(threads, chunks.size(), [&](size_t i) {
     const auto& [section, begin, checksum] = chunks[i];
     const auto size = static_cast<size_t>(std::min<uint64_t>(container_chunk, section->bytes.size() - begin));

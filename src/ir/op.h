@@ -6,13 +6,15 @@
 //   bool operator==(const T&) const = default;
 //   std::vector<Inferred> infer(const InferContext&) const;       // shape rule
 //   std::vector<Tensor> evaluate(const EvalContext&) const;       // reference evaluation on host tensors
-// and is registered in ops/operators.cpp.
+// and is listed in ops/all_operators.h. The evaluation is declared here and defined in src/reference, which this layer
+// does not need: an Op has everything else, and reference/evaluate.h runs it.
 #pragma once
 
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <typeindex>
 #include <vector>
 
 #include "camshaft/cancellation.h"
@@ -26,7 +28,7 @@ class ThreadPool;
 struct Value;
 
 /// Element type and symbolic shape of a value. Of a container the shape is that of its Tensor: [length] of a sequence,
-/// [] of an optional, [2] of a map. See graph/container_type.h.
+/// [] of an optional, [2] of a map. See ir/container_type.h.
 struct TensorType {
   DType dtype = DType::f32;
   Shape shape;
@@ -80,7 +82,7 @@ class InferContext {
   const std::vector<Graph>* bodies_;
 };
 
-/// What a reference evaluation sees.
+/// What a reference evaluation sees. See reference/evaluate.h.
 struct EvalContext {
   const std::vector<Tensor>& inputs;            ///< undefined tensors for omitted optional inputs
   const std::vector<TensorType>& output_types;  ///< as inferred
@@ -105,7 +107,7 @@ struct OpConcept {
   virtual Fields fields() const = 0;
   virtual bool equals(const OpConcept& other) const = 0;
   virtual std::vector<Inferred> infer(const InferContext&) const = 0;
-  virtual std::vector<Tensor> evaluate(const EvalContext&) const = 0;
+  virtual const std::type_info& type() const = 0;
   virtual bool takes_containers() const = 0;
 };
 
@@ -119,7 +121,7 @@ struct OpModel final : OpConcept {
     return o && value == o->value;
   }
   std::vector<Inferred> infer(const InferContext& c) const override { return value.infer(c); }
-  std::vector<Tensor> evaluate(const EvalContext& c) const override { return value.evaluate(c); }
+  const std::type_info& type() const override { return typeid(T); }
   bool takes_containers() const override {
     return requires {
       T::takes_containers;
@@ -146,7 +148,8 @@ class Op {
   std::string_view name() const { return impl_->name(); }
   Fields fields() const { return impl_->fields(); }
   std::vector<Inferred> infer(const InferContext& c) const { return impl_->infer(c); }
-  std::vector<Tensor> evaluate(const EvalContext& c) const { return impl_->evaluate(c); }
+  /// Of the operator struct.
+  std::type_index type() const { return impl_->type(); }
   /// Whether its inputs may be sequences, optionals and maps: the struct has `static constexpr bool takes_containers`.
   /// The shape rules of all others never see one.
   bool takes_containers() const { return impl_->takes_containers(); }
@@ -166,7 +169,8 @@ class Op {
 /// `conv {strides=[2, 2]}`: the name and the fields, for dumps and keys.
 std::string to_string(const Op& op);
 
-/// Makes operators by name; the table of all of them is `operators()` in ops/operators.h.
+/// Makes operators by name; the table of all of them is `operators()` in
+/// ops/operators.h.
 class OpRegistry {
  public:
   template <Operator T>

@@ -7,6 +7,7 @@
 #include "ir/ops/generate.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
+#include "reference/evaluate.h"
 
 namespace camshaft::onnx {
 
@@ -107,7 +108,7 @@ std::shared_ptr<const Tensor> ConstantFinder::evaluate(const Node& node, ValueId
     if (!constant) return nullptr;
     inputs.push_back(*constant);
   }
-  const std::vector<Tensor> outputs = node.op.evaluate({inputs, types, {}, node.bodies, pool_});
+  const std::vector<Tensor> outputs = camshaft::evaluate(node.op, {inputs, types, {}, node.bodies, pool_});
   const auto at = std::find(node.outputs.begin(), node.outputs.end(), id) - node.outputs.begin();
   return std::make_shared<const Tensor>(outputs.at(static_cast<size_t>(at)));
 }
@@ -156,7 +157,7 @@ std::optional<std::vector<Dim>> ConstantFinder::find_elements(ValueId id, int de
     inputs.push_back(Tensor::from_ints(numbers).reshaped(dims));
   }
   const std::vector<TensorType> types{{DType::i64, value.type.shape}};
-  const std::vector<Tensor> moved = node.op.evaluate({inputs, types, {}, node.bodies, pool_});
+  const std::vector<Tensor> moved = camshaft::evaluate(node.op, {inputs, types, {}, node.bodies, pool_});
   std::vector<Dim> out;
   for (const int64_t number : moved.at(0).to_ints()) out.push_back(pool.at(static_cast<size_t>(number)));
   return out;

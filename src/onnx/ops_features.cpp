@@ -3,13 +3,14 @@
 
 #include <cmath>
 
-#include "ir/ops/elements.h"
 #include "ir/ops/lookup.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/reduce.h"
 #include "onnx/machine_learning.h"
 #include "onnx/quote.h"
+#include "reference/elements.h"
+#include "reference/ml/lookup.h"
 
 namespace camshaft::onnx {
 

@@ -43,7 +43,7 @@ ValueId dequantized_input(ConvertContext& c, size_t i) {
 Values quantized(ConvertContext& c, ValueId value, size_t scale, size_t like) {
   const ValueId zero = number_or_none(c, scale + 1);
   const DType to = c.dtype(zero == no_value ? c.input(like) : zero);
-  return {store_steps(c, 0, to_steps(c, value, number(c, scale), zero), to)};
+  return {quantize(c, 0, {.dtype = to}, value, number(c, scale), zero)};
 }
 
 template <F function>
@@ -143,7 +143,7 @@ Values global_average_pool(ConvertContext& c) {
 Values qlinear_conv(ConvertContext& c) {
   const bool last = c.int_attribute("channels_last", 0) != 0;
   const ValueId steps = qlinear_conv_steps(c, channels_first(c, c.input(0), last));
-  return {store_steps(c, 0, channels_back(c, steps, last), c.dtype(c.input(c.has(7) ? 7 : 0)))};
+  return {round_steps(c, 0, channels_back(c, steps, last), c.input_or_none(7), c.dtype(c.input(c.has(7) ? 7 : 0)))};
 }
 
 Values nhwc_conv(ConvertContext& c) {
@@ -208,22 +208,24 @@ Values qgemm(ConvertContext& c) {
   const ValueId a_scale = c.add(F::mul, {alpha, number(c, 1)});
   const ValueId scale = c.add(F::mul, {a_scale, column_parameter(c, c.input(4), b)});
   if (!c.has(7)) return c.result(F::mul, {c.cast(sum, DType::f32), scale});
-  const ValueId quotient = c.add(F::mul, {c.cast(sum, DType::f32), c.add(F::div, {scale, number(c, 7)})});
-  return {store_steps(c, 0, steps_of_quotient(c, quotient, number_or_none(c, 8)), c.dtype(c.input(c.has(8) ? 8 : 0)))};
+  const ValueId steps = c.add(F::mul, {c.cast(sum, DType::f32), c.add(F::div, {scale, number(c, 7)})});
+  return {round_steps(c, 0, steps, number_or_none(c, 8), c.dtype(c.input(c.has(8) ? 8 : 0)))};
 }
 
 // As in the default domain since operator set 13, but 16-bit and 4-bit types came here first. A scalar scale is of the
 // whole tensor whatever `axis` says.
-ValueId along_axis(ConvertContext& c, size_t i) {
-  return c.has(i) ? align_parameter(c, c.input(i), c.input(0), c.int_attribute("axis", 1)) : no_value;
+int64_t parameter_axis(ConvertContext& c) {
+  const bool one = c.rank(parameter_of(c, c.input(1))) == 0 && (!c.has(2) || c.rank(parameter_of(c, c.input(2))) == 0);
+  return one ? 0 : c.axis(c.int_attribute("axis", 1), c.rank(c.input(0)));
 }
 Values quantize_linear(ConvertContext& c) {
-  const ValueId scale = along_axis(c, 1), zero = along_axis(c, 2);
-  return {store_steps(c, 0, to_steps(c, c.input(0), scale, zero), zero == no_value ? DType::u8 : c.dtype(zero))};
+  const int64_t axis = parameter_axis(c), block = block_size(c, c.input(1), c.input(0), axis, 0);
+  const ops::Quantize op{.dtype = c.has(2) ? c.dtype(c.input(2)) : DType::u8, .axis = axis, .block = block};
+  return {quantize(c, 0, op, c.input(0), c.input(1), c.input_or_none(2))};
 }
 Values dequantize_linear(ConvertContext& c) {
-  const ValueId scale = along_axis(c, 1);
-  return {dequantize(c, c.input(0), scale, along_axis(c, 2), c.dtype(scale))};
+  const int64_t axis = parameter_axis(c), block = block_size(c, c.input(1), c.input(0), axis, 0);
+  return {dequantize(c, c.input(0), c.input(1), c.input_or_none(2), c.dtype(c.input(1)), axis, block)};
 }
 
 constexpr Converter table[] = {

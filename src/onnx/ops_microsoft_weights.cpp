@@ -1,7 +1,7 @@
 // Operators of the domain com.microsoft on weights of few bits: products and look-ups.
 // https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 //
-// Weights are taken apart by shifts and masks and dequantised as a graph of their own, so that constants fold.
+// Weights are taken apart by shifts and masks, which fold, and dequantised by ops::Dequantize.
 #include <fmt/format.h>
 
 #include <array>
@@ -74,19 +74,21 @@ Values matmul_nbits(ConvertContext& c) {
   check_shape(c, c.input(1), {n, blocks, block * bits / 8}, "B");
   check_shape(c, c.input(2), {n, blocks}, "scales");
   const ValueId bytes = c.reshape(c.input(1), {n, blocks, block * bits / 8});
-  ValueId weights = c.cast(unpack(c, bytes, bits), DType::f32);  // [n, blocks, block]
-  ValueId scales = c.cast(c.reshape(c.input(2), {n, blocks}), DType::f32);
+  ValueId weights = unpack(c, bytes, bits);  // [n, blocks, block]
+  const ValueId scales = c.cast(c.reshape(c.input(2), {n, blocks}), DType::f32);
   ValueId zero;
   if (!c.has(3)) {
-    zero = c.scalar(DType::f32, static_cast<double>(1 << (bits - 1)));
+    zero = c.scalar(DType::u8, static_cast<double>(1 << (bits - 1)));
   } else if (is_floating(c.dtype(c.input(3)))) {
     check_shape(c, c.input(3), {n, blocks}, "zero_points");
     zero = c.cast(c.reshape(c.input(3), {n, blocks}), DType::f32);
+    weights = c.cast(weights, DType::f32);
   } else {
     const int64_t row = (blocks * bits + 7) / 8;
     check_shape(c, c.input(3), {n, row}, "zero_points");
-    zero = c.cast(first_of_last_axis(c, unpack(c, c.reshape(c.input(3), {n, row}), bits), blocks), DType::f32);
+    zero = first_of_last_axis(c, unpack(c, c.reshape(c.input(3), {n, row}), bits), blocks);
   }
+  const auto joined = [&](ValueId rows) { return first_of_last_axis(c, c.reshape(rows, {n, blocks * block}), k); };
   if (c.has(4)) {
     // Each position of K names its block.
     const ValueId group = c.reshape(c.input(4), {product(c.shape(c.input(4)))});
@@ -94,12 +96,12 @@ Values matmul_nbits(ConvertContext& c) {
       if (c.rank(parameter) == 0) return parameter;
       return first_of_last_axis(c, c.add(ops::Gather{1}, {parameter, group}), k);
     };
-    weights = first_of_last_axis(c, c.reshape(weights, {n, blocks * block}), k);
-    weights = c.add(F::mul, {c.add(F::sub, {weights, of_position(zero)}), of_position(scales)});
+    weights = dequantize(c, joined(weights), of_position(scales), of_position(zero));
   } else {
-    if (c.rank(zero) != 0) zero = c.reshape(zero, {n, blocks, 1});
-    weights = c.add(F::mul, {c.add(F::sub, {weights, zero}), c.reshape(scales, {n, blocks, 1})});
-    weights = first_of_last_axis(c, c.reshape(weights, {n, blocks * block}), k);
+    const auto of_block = [&](ValueId parameter) {
+      return c.rank(parameter) == 0 ? parameter : c.reshape(parameter, {n, blocks, 1});
+    };
+    weights = joined(dequantize(c, weights, of_block(scales), of_block(zero)));
   }
   return {biased(c, c.add(ops::MatMul{false, true}, {a, c.cast(weights, c.dtype(a))}), 5)};
 }
@@ -126,8 +128,7 @@ Values matmul_bnb4(ConvertContext& c) {
   const ValueId weights = c.add(ops::Gather{0}, {values, c.cast(codes, DType::i32)});
   const ValueId scale = c.cast(c.reshape(c.input(2), {blocks}), DType::f32);
   const ValueId whole = first_of_last_axis(c, weights, count);
-  const ValueId scales = align_parameter(c, scale, whole, 0, block);
-  const ValueId scaled = c.reshape(c.add(F::mul, {whole, scales}), {n, k});
+  const ValueId scaled = c.reshape(dequantize(c, whole, scale, no_value, DType::f32, 0, block), {n, k});
   const bool transposed = c.int_attribute("transB", 1) != 0;
   const ValueId b = c.cast(transposed ? scaled : c.reshape(scaled, {k, n}), c.dtype(c.input(0)));
   return c.result(ops::MatMul{false, transposed}, {c.input(0), b});
@@ -164,14 +165,8 @@ Values gather_block_quantized(ConvertContext& c) {
       c.unsupported("one scale for all rows of a table with indices of another rank than 1");
     }
   }
-  scales = align_parameter(c, scales, data, axis, block);
-  const DType to = c.dtype(scales);
-  if (zero != no_value) {
-    zero = align_parameter(c, zero, data, axis, block);
-  } else if (bytes) {
-    zero = c.scalar(DType::u8, static_cast<double>(1 << (bits - 1)));
-  }
-  const ValueId weights = dequantize(c, data, scales, zero, to);
+  if (zero == no_value && bytes) zero = c.scalar(DType::u8, static_cast<double>(1 << (bits - 1)));
+  const ValueId weights = dequantize(c, data, scales, zero, c.dtype(scales), axis, block);
   return {separate ? weights : c.add(ops::Gather{gather_axis}, {weights, c.input(1)})};
 }
 

@@ -5,12 +5,13 @@
 #include <numeric>
 
 #include "base/thread_pool.h"
-#include "ir/ops/elements.h"
 #include "ir/ops/lookup.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/strings.h"
 #include "onnx/machine_learning.h"
 #include "onnx/quote.h"
+#include "reference/elements.h"
+#include "reference/ml/lookup.h"
 
 namespace camshaft::onnx {
 

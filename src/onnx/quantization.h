@@ -1,33 +1,28 @@
-// Linear quantisation, for the converters of several groups: q = saturate(round(x / scale) + zero_point).
-//
-// Everything is lowered to pointwise operators, so that constant weights fold and what is left fuses.
+// Linear quantisation, for the converters of several groups: ops::Quantize and ops::Dequantize.
 #pragma once
 
+#include "ir/ops/quantize.h"
 #include "onnx/convert_context.h"
 
 namespace camshaft::onnx {
 
-/// A scale or zero point of x in a shape that broadcasts to x: a scalar as it is, one of a single element as a scalar,
-/// a vector along `axis`, and with as many axes as x each element repeated `block` times along `axis` (0: by what the
-/// sizes say). invalid_model when the sizes do not fit.
-ValueId align_parameter(ConvertContext& c, ValueId parameter, ValueId x, int64_t axis = 1, int64_t block = 0);
+/// A scale or zero point as the operators have it: one of a single element as a scalar. no_value stays.
+ValueId parameter_of(ConvertContext& c, ValueId parameter);
 
-/// (x - zero_point) · scale in f32, rounded to `to`. The parameters broadcast to x; zero_point may be no_value.
-ValueId dequantize(ConvertContext& c, ValueId x, ValueId scale, ValueId zero_point, DType to = DType::f32);
+/// The block size of a scale of x: `block`, or, where that is 0 and the scale has as many axes as x, by what the sizes
+/// along `axis` say. invalid_model when they say nothing.
+int64_t block_size(ConvertContext& c, ValueId scale, ValueId x, int64_t axis, int64_t block);
 
-/// round(x / scale) + zero_point in f32: to be cast to the quantised type, which saturates. The quotient is rounded to
-/// `precision`. With `rounds` off, for quantised types that are floats, nothing is rounded to an integer.
-ValueId to_steps(ConvertContext& c, ValueId x, ValueId scale, ValueId zero_point, DType precision = DType::f32,
-                 bool rounds = true);
+/// (x - zero_point) · scale, rounded to `to`: see ops::Dequantize. zero_point may be no_value; `axis` is not negative.
+ValueId dequantize(ConvertContext& c, ValueId x, ValueId scale, ValueId zero_point, DType to = DType::f32,
+                   int64_t axis = 0, int64_t block = 0);
 
-/// round(quotient) + zero_point in f32, as to_steps() ends.
-ValueId steps_of_quotient(ConvertContext& c, ValueId quotient, ValueId zero_point, bool rounds = true);
+/// Output i of the node: x in steps of the scale, as `op` says.
+ValueId quantize(ConvertContext& c, size_t i, const ops::Quantize& op, ValueId x, ValueId scale, ValueId zero_point);
 
-/// `steps` clipped to the range of an integer type, unless casting to it does that.
-ValueId saturated(ConvertContext& c, ValueId steps, DType to);
-
-/// Output i of the node: `steps`, from to_steps(), as `to`.
-ValueId store_steps(ConvertContext& c, size_t i, ValueId steps, DType to);
+/// Output i of the node: numbers that already count steps, rounded and shifted by a zero point that is no_value or
+/// broadcasts to them.
+ValueId round_steps(ConvertContext& c, size_t i, ValueId steps, ValueId zero_point, DType to);
 
 /// ops::DynamicQuantize of x: its steps (u8), their scale (f32) and zero point (u8).
 struct DynamicQuantization {

@@ -98,10 +98,10 @@ ValueId integer_conv(ConvertContext& c, ValueId x, ValueId x_zero, ValueId weigh
   return c.add(ops::Conv{w.strides, w.pads, w.dilations, groups}, std::move(inputs));
 }
 
-ValueId requantize(ConvertContext& c, ValueId sum, ValueId a_scale, ValueId b_scale, ValueId y_scale, ValueId y_zero) {
+ValueId to_steps(ConvertContext& c, ValueId sum, ValueId a_scale, ValueId b_scale, ValueId y_scale) {
   const auto wide = [&](ValueId scale) { return c.cast(scale, DType::f32); };
   const ValueId scale = c.add(F::div, {c.add(F::mul, {wide(a_scale), wide(b_scale)}), wide(y_scale)});
-  return steps_of_quotient(c, c.add(F::mul, {wide(sum), scale}), y_zero);
+  return c.add(F::mul, {wide(sum), scale});
 }
 
 ValueId qlinear_conv_steps(ConvertContext& c, ValueId x) {
@@ -111,8 +111,8 @@ ValueId qlinear_conv_steps(ConvertContext& c, ValueId x) {
     if (!is_one_number(c, c.input(i))) c.invalid(fmt::format("input {} is one number", i));
     return c.reshape(c.input(i), {});
   };
-  return requantize(c, sum, number(1), channel_parameter(c, c.input(4), weights), number(6),
-                    c.has(7) ? number(7) : no_value);
+  if (c.has(7)) number(7);  // or throws
+  return to_steps(c, sum, number(1), channel_parameter(c, c.input(4), weights), number(6));
 }
 
 }  // namespace camshaft::onnx

@@ -20,11 +20,11 @@ ValueId integer_matmul(ConvertContext& c, ValueId a, ValueId a_zero, ValueId b, 
 /// no_value.
 ValueId integer_conv(ConvertContext& c, ValueId x, ValueId x_zero, ValueId weights, ValueId weights_zero, ValueId bias);
 
-/// Output 0 of QLinearConv: inputs x, its scale and zero point, weights, theirs, the output's, bias. x is
-/// [n, c, spatial...].
+/// Output 0 of QLinearConv before round_steps(): inputs x, its scale and zero point, weights, theirs, the output's,
+/// bias. x is [n, c, spatial...].
 ValueId qlinear_conv_steps(ConvertContext& c, ValueId x);
 
-/// sum · left / right rounded to steps of the output: the quotient of scales first, in f32.
-ValueId requantize(ConvertContext& c, ValueId sum, ValueId a_scale, ValueId b_scale, ValueId y_scale, ValueId y_zero);
+/// sum · a_scale · b_scale / y_scale: the quotient of scales first, in f32.
+ValueId to_steps(ConvertContext& c, ValueId sum, ValueId a_scale, ValueId b_scale, ValueId y_scale);
 
 }  // namespace camshaft::onnx

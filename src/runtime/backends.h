@@ -8,8 +8,14 @@
 
 namespace camshaft {
 
-/// The backend of a kind: "cpu", or "cuda", which is the first GPU. Throws Error(unsupported) naming the kinds that
-/// there are, or why the GPU cannot be used.
-std::shared_ptr<const Backend> find_backend(const std::string& kind);
+/// The backend for a device, as users name it: "cpu", "cuda", "cuda:1". Throws Error(invalid_argument) for another
+/// name, and Error(unsupported) that says why a GPU cannot be used and which ones there are.
+std::shared_ptr<const Backend> find_backend(const std::string& device);
+
+/// The backend for an engine that was built for a kind of device: "cpu" or "cuda". `device`: which one of them, by its
+/// name as above; empty: the one that is current in the calling thread, or else the first. Throws as above,
+/// Error(unsupported) for a kind that this build does not have, and Error(invalid_argument) for a device of another
+/// kind.
+std::shared_ptr<const Backend> find_backend_of_kind(const std::string& kind, const std::string& device);
 
 }  // namespace camshaft

@@ -4,11 +4,11 @@ namespace camshaft {
 
 Transfers::Transfers(const Plan& plan) : inputs(plan.inputs.size()), outputs(plan.outputs.size()) {
   const auto value = [&](int32_t id) -> const PlanValue& { return plan.values[static_cast<size_t>(id)]; };
-  const auto place = [&](int32_t id) { return value(plan.root(id)).place; };
+  const auto device = [&](int32_t id) { return value(plan.root(id)).device; };
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     const PlanStep& step = plan.steps[s];
     const bool is_copy = step.inputs.size() == 1 && step.outputs.size() == 1 && step.inputs[0] >= 0 &&
-                         place(step.inputs[0]) != place(step.outputs[0]);
+                         device(step.inputs[0]) != device(step.outputs[0]);
     if (is_copy && value(step.inputs[0]).storage == Storage::input) {
       Transfer& transfer = inputs[static_cast<size_t>(value(step.inputs[0]).index)];
       transfer.step = static_cast<int32_t>(s);

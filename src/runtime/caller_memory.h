@@ -11,7 +11,7 @@ namespace camshaft {
 struct CallerBuffer {
   std::byte* data = nullptr;  ///< of an input never written; of an output null where the context keeps it
   size_t bytes = 0;
-  Place place = Place::host;
+  DeviceId device = DeviceId::host;  ///< whose memory it is, or is to be
 };
 
 /// Of a run: in the plan's order.
@@ -19,8 +19,8 @@ struct CallerMemory {
   std::vector<CallerBuffer> inputs, outputs;
 };
 
-/// How a plan gets an input to the device, or an output from there. Plans are made for memory of the host; where the
-/// caller's is on the device, steps there use it instead of what the copy would have read or written.
+/// How a plan gets an input to its GPU, or an output from there. Plans are made for memory of the host; where the
+/// caller's is on that GPU, steps there use it instead of what the copy would have read or written.
 struct Transfer {
   int32_t step = -1;          ///< that makes the copy; -1: there is none
   int32_t device_value = -1;  ///< what the copy writes, or reads, there

@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <system_error>
 
+#include "base/available_cores.h"
 #include "base/out_of_memory.h"
+#include "base/workers.h"
 #include "ir/container_type.h"
-#include "ir/ops/evaluate.h"
+#include "reference/evaluate.h"
 #include "runtime/context_impl.h"
 #include "runtime/tensor_view.h"
 
@@ -39,10 +40,36 @@ std::string described(const TensorInfo& info) {
   return out + "]";
 }
 
+std::vector<std::unique_ptr<DeviceQueue>> queues_of(const Backend& backend) {
+  std::vector<std::unique_ptr<DeviceQueue>> queues;
+  if (auto queue = backend.make_queue()) queues.push_back(std::move(queue));
+  return queues;
+}
+
 }  // namespace
 
-Context::Impl::Impl(std::shared_ptr<const Engine::Impl> e, int threads)
-    : engine(std::move(e)), executor(engine->plan, threads, engine->backend->make_queue()) {
+std::shared_ptr<Workers> make_workers(int threads) {
+  if (threads < 0)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("there cannot be {} worker threads; give 1 or more, or 0 for one a core", threads));
+  return std::make_shared<Workers>(threads > 0 ? threads : available_cores());
+}
+
+namespace {
+
+Executor make_executor(const Engine::Impl& engine, const ContextOptions& options) {
+  std::shared_ptr<Workers> workers = options.workers ? options.workers : Workers::of_process();
+  const int threads = options.threads > 0 ? options.threads : workers->limit();
+  std::vector<std::unique_ptr<DeviceQueue>> queues = queues_of(*engine.backend);
+  // A device may still read the host's arena when a run has returned.
+  ArenaPool* const arenas = options.shares_memory && queues.empty() ? &engine.arenas : nullptr;
+  return {engine.plan, std::move(workers), threads, std::move(queues), arenas};
+}
+
+}  // namespace
+
+Context::Impl::Impl(std::shared_ptr<const Engine::Impl> e, const ContextOptions& options)
+    : engine(std::move(e)), executor(make_executor(*engine, options)) {
   for (const TensorInfo& info : engine->inputs) {
     const bool fixed = std::none_of(info.dims.begin(), info.dims.end(), [](int64_t d) { return d < 0; });
     input_dims.push_back(fixed ? std::optional<Dims>(info.dims) : std::nullopt);
@@ -53,14 +80,8 @@ Context::Impl::Impl(std::shared_ptr<const Engine::Impl> e, int threads)
 }
 
 Context::Impl::~Impl() {
-  if (thread_.joinable()) {
-    {
-      const std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    wake_.notify_one();
-    thread_.join();
-  }
+  if (async_ && async_->is_of_parent()) static_cast<void>(async_.release());
+  async_.reset();
   try {
     executor.wait_for_runs();  // kernels may have memory of their own
   } catch (const Error&) {     // nobody asks any more
@@ -130,7 +151,7 @@ Context::Impl::CacheEntry& Context::Impl::bind_entry() {
     bind_symbols(engine->graph.shape(engine->graph.inputs[i]), dims[i],
                  fmt::format("input '{}'", engine->inputs[i].name), symbols);
   check_profiles();
-  auto bound = std::make_unique<BoundPlan>(engine->plan, std::move(symbols), executor.pool().size());
+  auto bound = std::make_unique<BoundPlan>(engine->plan, std::move(symbols), executor.most_threads());
   executor.reserve(*bound);
   if (cache_.size() >= max_cached_shapes) {
     executor.wait_for_runs();
@@ -141,12 +162,19 @@ Context::Impl::CacheEntry& Context::Impl::bind_entry() {
   return cache_.front();
 }
 
-void Context::Impl::check_memory(const std::string& what, const TensorInfo& info, const void* data, Place place) const {
-  if (place == Place::device) {
+void Context::Impl::check_memory(const std::string& what, const TensorInfo& info, const void* data,
+                                 DeviceId device) const {
+  if (device.is_gpu()) {
     if (!executor.queue())
       throw Error(
           ErrorCode::invalid_argument,
-          fmt::format("{} is said to be on a device, but this engine runs on the CPU: give memory of the host", what));
+          fmt::format("{} is said to be on a GPU, but this engine runs on the CPU: give memory of the host", what));
+    if (device != engine->backend->device().id)
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("{} is said to be on GPU {}; this engine runs on GPU {}: copy it there, or load the engine "
+                      "for that GPU",
+                      what, device.ordinal(), engine->backend->device().id.ordinal()));
     if (holds_objects(info.dtype))
       throw Error(ErrorCode::invalid_argument, fmt::format("{} is {}, which is the host's alone", what, info.type));
     const size_t alignment = byte_size(info.dtype, 1);
@@ -155,7 +183,7 @@ void Context::Impl::check_memory(const std::string& what, const TensorInfo& info
                   fmt::format("{} is at {}, which is not aligned to {} bytes, the size of {}", what, data, alignment,
                               to_string(info.dtype)));
   }
-  if (data && executor.queue()) executor.queue()->check_memory(data, place, what);
+  if (data && executor.queue()) executor.queue()->check_memory(data, device, what);
 }
 
 void Context::Impl::run(std::optional<void*> stream) {
@@ -188,40 +216,9 @@ void Context::Impl::run(std::optional<void*> stream) {
 
 void Context::Impl::start_async(std::function<void(std::exception_ptr)> completion) {
   if (!completion) throw Error(ErrorCode::invalid_argument, "run_async() was given nothing to call when it is done");
-  {
-    const std::lock_guard lock(mutex_);
-    if (pending_)
-      throw Error(ErrorCode::invalid_argument,
-                  "this context is running already; use one context for each run at a time");
-    try {
-      if (!thread_.joinable()) thread_ = std::thread([this] { worker(); });
-    } catch (const std::system_error& e) {
-      throw Error(ErrorCode::out_of_memory, fmt::format("no thread could be started for run_async(): {}", e.what()));
-    }
-    pending_ = std::move(completion);  // last: a failure above must not leave the context looking busy
-  }
-  wake_.notify_one();
-}
-
-void Context::Impl::worker() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    wake_.wait(lock, [this] { return stop_ || pending_; });
-    if (!pending_) return;
-    lock.unlock();
-    std::exception_ptr failure;
-    try {
-      run();
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    lock.lock();
-    const auto completion = std::move(pending_);
-    pending_ = nullptr;
-    lock.unlock();
-    completion(failure);
-    lock.lock();
-  }
+  if (async_ && async_->is_of_parent()) static_cast<void>(async_.release());
+  if (!async_) async_ = std::make_unique<AsyncRuns>([this] { run(); });
+  async_->start(std::move(completion));
 }
 
 Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -245,19 +242,19 @@ void Context::set_input_shape(const std::string& name, const std::vector<int64_t
   impl_->input_dims[i] = dims;
 }
 
-void Context::bind_input(const std::string& name, const void* data, size_t bytes, Place place) {
+void Context::bind_input(const std::string& name, const void* data, size_t bytes, DeviceId device) {
   const size_t i = impl_->input_index(name);
   if (is_container(impl_->engine->inputs[i].dtype))
     throw Error(ErrorCode::invalid_argument, fmt::format("input '{}' is {}: set it from a TensorView with elements",
                                                          name, impl_->engine->inputs[i].type));
-  impl_->check_memory(fmt::format("input '{}'", name), impl_->engine->inputs[i], data, place);
-  impl_->memory.inputs[i] = {static_cast<std::byte*>(const_cast<void*>(data)), bytes, place};
+  impl_->check_memory(fmt::format("input '{}'", name), impl_->engine->inputs[i], data, device);
+  impl_->memory.inputs[i] = {static_cast<std::byte*>(const_cast<void*>(data)), bytes, device};
 }
 
-void Context::set_input(const std::string& name, const std::vector<int64_t>& dims, const void* data, Place place) {
+void Context::set_input(const std::string& name, const std::vector<int64_t>& dims, const void* data, DeviceId device) {
   set_input_shape(name, dims);
   const TensorInfo& info = impl_->engine->inputs[impl_->input_index(name)];
-  bind_input(name, data, operand_bytes(info.dtype, dims), place);
+  bind_input(name, data, operand_bytes(info.dtype, dims), device);
 }
 
 void Context::set_input(const std::string& name, const TensorView& value) {
@@ -271,7 +268,7 @@ void Context::set_input(const std::string& name, const TensorView& value) {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("the value of shape {} for input '{}' needs {} bytes, it has {}", to_string(value.dims),
                               name, operand_bytes(value.dtype, value.dims), value.bytes));
-    return set_input(name, value.dims, value.data, value.place);
+    return set_input(name, value.dims, value.data, value.device);
   }
   Tensor copy = copy_of(value);
   const Graph& graph = impl_->engine->graph;
@@ -279,13 +276,13 @@ void Context::set_input(const std::string& name, const TensorView& value) {
   set_input_shape(name, copy.dims());
   impl_->container_inputs[i] = std::move(copy);
   Tensor& kept = impl_->container_inputs[i];
-  impl_->memory.inputs[i] = {const_cast<std::byte*>(kept.data()), kept.bytes(), Place::host};
+  impl_->memory.inputs[i] = {const_cast<std::byte*>(kept.data()), kept.bytes(), DeviceId::host};
 }
 
-void Context::bind_output(const std::string& name, void* data, size_t bytes, Place place) {
+void Context::bind_output(const std::string& name, void* data, size_t bytes, DeviceId device) {
   const size_t o = impl_->output_index(name);
-  impl_->check_memory(fmt::format("output '{}'", name), impl_->engine->outputs[o], data, place);
-  impl_->memory.outputs[o] = {static_cast<std::byte*>(data), data ? bytes : 0, place};
+  impl_->check_memory(fmt::format("output '{}'", name), impl_->engine->outputs[o], data, device);
+  impl_->memory.outputs[o] = {static_cast<std::byte*>(data), data ? bytes : 0, device};
 }
 
 std::vector<int64_t> Context::output_shape(const std::string& name) {
@@ -307,6 +304,7 @@ void Context::enqueue(void* stream) {
     throw Error(ErrorCode::invalid_argument,
                 "enqueue() needs an engine built for a GPU; this one runs on the CPU: "
                 "call run() or run_async()");
+  impl_->executor.queue()->check_stream(stream);
   impl_->run(stream);
 }
 

@@ -1,22 +1,20 @@
 // What a Context holds.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <thread>
 
 #include "camshaft/context.h"
+#include "runtime/async_runs.h"
 #include "runtime/engine_impl.h"
 #include "runtime/executor.h"
 
 namespace camshaft {
 
 struct Context::Impl {
-  Impl(std::shared_ptr<const Engine::Impl> engine, int threads);
+  Impl(std::shared_ptr<const Engine::Impl> engine, const ContextOptions& options);
   ~Impl();
 
   size_t input_index(const std::string& name) const;
@@ -27,7 +25,8 @@ struct Context::Impl {
   /// Where `stream` is set, into that stream of the caller's, without waiting for it.
   void run(std::optional<void*> stream = std::nullopt);
   /// Throws Error(invalid_argument) for memory that an input or output ("input 'x'") cannot be in.
-  void check_memory(const std::string& what, const TensorInfo& info, const void* data, Place place) const;
+  void check_memory(const std::string& what, const TensorInfo& info, const void* data, DeviceId device) const;
+  /// Throws Error(invalid_argument) for an empty completion, or while one is running.
   void start_async(std::function<void(std::exception_ptr)> completion);
 
   std::shared_ptr<const Engine::Impl> engine;
@@ -48,12 +47,7 @@ struct Context::Impl {
   CacheEntry* find_entry();      // null: not bound yet
   std::list<CacheEntry> cache_;  // most recently used first
 
-  void worker();
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::function<void(std::exception_ptr)> pending_;
-  bool stop_ = false;
-  std::thread thread_;
+  std::unique_ptr<AsyncRuns> async_;  // once somebody asks for one
 };
 
 }  // namespace camshaft

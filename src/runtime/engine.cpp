@@ -8,8 +8,8 @@
 #include "compile/plan/place_values.h"
 #include "engine/damaged.h"
 #include "engine/engine_file.h"
-#include "ir/ops/evaluate.h"
 #include "ir/symbols.h"
+#include "reference/evaluate.h"
 #include "runtime/backends.h"
 #include "runtime/context_impl.h"
 #include "runtime/engine_impl.h"
@@ -96,14 +96,14 @@ SymbolBindings bind_profile(const Graph& graph, const Profile& profile) {
   return bind_ranges(graph, profile, &ShapeRange::opt);
 }
 
-Engine Engine::load(const std::string& path) {
-  return load_engine(MappedFile::open(path));
+Engine Engine::load(const std::string& path, const LoadOptions& options) {
+  return load_engine(MappedFile::open(path), options);
 }
 
-Engine load_engine(const std::shared_ptr<const MappedFile>& mapped) {
+Engine load_engine(const std::shared_ptr<const MappedFile>& mapped, const LoadOptions& where) {
   EngineFile file = read_engine_file(mapped);
   auto impl = std::make_shared<Engine::Impl>();
-  impl->backend = find_backend(file.device_kind);
+  impl->backend = find_backend_of_kind(file.device_kind, where.device);
   impl->graph = std::move(file.graph);
   impl->packed = std::move(file.packed);
   impl->packed->set_unpack([backend = impl->backend](const PackedConstant& p, DType dtype, const Dims& dims) {
@@ -186,6 +186,10 @@ const std::map<std::string, std::string>& Engine::metadata() const {
   return impl_->metadata;
 }
 
+DeviceId Engine::device() const {
+  return impl_->backend->device().id;
+}
+
 std::vector<LayerInfo> Engine::layers() const {
   const Plan& plan = impl_->plan;
   const auto names = [&](const std::vector<int32_t>& ids) {
@@ -234,9 +238,9 @@ MemoryInfo Engine::memory() const {
   for (const int64_t fallback : {64, 32, 16, 128, 224, 8, 1}) {
     try {
       const BoundPlan bound(impl_->plan, assume_sizes(impl_->graph, impl_->optimum, fallback), 1);
-      for (const Place place : {Place::host, Place::device}) {
-        info.arena_bytes += bound.arena_bytes(place);
-        info.arena_lower_bound += bound.arena_lower_bound(place);
+      for (const DeviceId device : impl_->plan.devices()) {
+        info.arena_bytes += bound.arena_bytes(device);
+        info.arena_lower_bound += bound.arena_lower_bound(device);
       }
       return info;
     } catch (const Error& e) {
@@ -250,8 +254,7 @@ Context Engine::create_context(const ContextOptions& options) const {
   if (options.threads < 0)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("a context cannot have {} threads; give 1 or more, or 0 for one a core", options.threads));
-  const int threads = options.threads > 0 ? options.threads : impl_->backend->device().cores;
-  return Context(std::make_unique<Context::Impl>(impl_, std::max(1, threads)));
+  return Context(std::make_unique<Context::Impl>(impl_, options));
 }
 
 }  // namespace camshaft

@@ -11,6 +11,7 @@
 #include "compile/backend.h"
 #include "compile/explanation.h"
 #include "compile/plan/plan.h"
+#include "runtime/arena_pool.h"
 
 namespace camshaft {
 
@@ -28,12 +29,14 @@ struct Engine::Impl {
 
   std::vector<TensorInfo> inputs, outputs;
 
+  mutable ArenaPool arenas;  ///< of the contexts that share their memory
+
   /// Fills what follows from the rest: tactics, inputs, outputs.
   void finish();
 };
 
 /// Engine::load() of a file that is mapped or in memory already.
-Engine load_engine(const std::shared_ptr<const MappedFile>& mapped);
+Engine load_engine(const std::shared_ptr<const MappedFile>& mapped, const LoadOptions& where = {});
 /// What Engine::save() writes.
 std::vector<std::byte> engine_bytes(const Engine& engine);
 

@@ -9,7 +9,7 @@
 #include "base/nvtx.h"
 #include "base/out_of_memory.h"
 #include "compile/layer_name.h"
-#include "ir/ops/evaluate.h"
+#include "reference/evaluate.h"
 #include "runtime/tensor_view.h"
 
 namespace camshaft {
@@ -24,6 +24,26 @@ std::string range_name(const PlanStep& step) {
 
 }  // namespace
 
+Executor::Executor(const Plan& plan, std::shared_ptr<Workers> workers, int threads,
+                   std::vector<std::unique_ptr<DeviceQueue>> queues, ArenaPool* arenas)
+    : plan_(plan),
+      pool_(std::move(workers), threads),
+      arenas_(arenas),
+      transfers_(plan),
+      left_out_(plan.steps.size()),
+      own_outputs_(plan.outputs.size()),
+      staged_(plan.inputs.size()),
+      pointers_(plan.values.size()),
+      dynamic_(plan.values.size()),
+      results_(plan.outputs.size()) {
+  for (std::unique_ptr<DeviceQueue>& queue : queues) {
+    OnGpu& gpu = gpus_[queue->device()];
+    if (queues.size() > 1) gpu.event = queue->make_event();
+    gpu.queue = std::move(queue);
+    if (!main_) main_ = &gpu;
+  }
+}
+
 Executor::~Executor() {
   try {
     wait_for_runs();
@@ -32,31 +52,54 @@ Executor::~Executor() {
 }
 
 void Executor::wait_for_runs() {
-  device_is_busy_ = false;
-  if (queue_) queue_->wait_for_runs();
+  for (auto& [id, gpu] : gpus_) {
+    gpu.is_busy = false;
+    gpu.queue->wait_for_runs();
+  }
+}
+
+void Executor::order(OnGpu& later, OnGpu& earlier) {
+  earlier.queue->record(*earlier.event);
+  later.queue->wait_for(*earlier.event);
+}
+
+void Executor::start_run(std::optional<void*> stream) {
+  for (auto& [id, gpu] : gpus_) gpu.queue->start_run(&gpu == main_ ? stream : std::nullopt);
+  for (auto& [id, gpu] : gpus_)
+    if (&gpu != main_) order(gpu, *main_);
+}
+
+void Executor::finish_run() {
+  for (auto& [id, gpu] : gpus_)
+    if (&gpu != main_) order(*main_, gpu);
+  for (auto& [id, gpu] : gpus_) gpu.queue->finish_run();
 }
 
 void Executor::run(const BoundPlan& bound, Recordings& recordings, const CallerMemory& memory,
                    std::optional<void*> stream) {
   const NvtxRange range([] { return "run"; });
-  if (!queue_) return run_steps(bound, recordings, memory);
-  queue_->start_run(stream);
-  is_in_callers_recording_ = stream && queue_->is_recorded(*stream);
+  if (!main_) return run_steps(bound, recordings, memory);
+  is_in_callers_recording_ = stream && main_->queue->is_recorded(*stream);
+  if (is_in_callers_recording_ && gpus_.size() > 1)
+    throw Error(ErrorCode::invalid_argument, "a run on several GPUs cannot be recorded into a CUDA graph");
+  start_run(stream);
   keeps_memory_ |= is_in_callers_recording_;
   try {
     run_steps(bound, recordings, memory);
-    if (!stream) wait_for_device();
+    if (!stream) wait_for_gpus();
   } catch (...) {
     try {
-      queue_->finish_run();
+      finish_run();
     } catch (const Error&) {  // the first error says why
     }
     throw;
   }
-  queue_->finish_run();
+  finish_run();
 }
 
 void Executor::run_steps(const BoundPlan& bound, Recordings& recordings, const CallerMemory& memory) {
+  const ThreadPool::Session session(pool_);
+  const BorrowedArena borrowed(arenas_, static_cast<size_t>(bound.arena_bytes(DeviceId::host)), arena_);
   bind(bound, memory);
   if (is_in_callers_recording_) check_recordable(bound);
   bool late = false;
@@ -76,8 +119,8 @@ void Executor::run_steps(const BoundPlan& bound, Recordings& recordings, const C
       ++next;
       continue;
     }
-    const bool is_timed = profiler && plan_.steps[s].kernel->place() == Place::host;
-    if (is_timed) wait_for_device();  // which is no time of this layer's
+    const bool is_timed = profiler && plan_.steps[s].device.is_host();
+    if (is_timed) wait_for_gpus();  // which is no time of this layer's
     const auto start = is_timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
     run_named(bound, s);
     if (is_timed) {
@@ -110,13 +153,13 @@ void Executor::check_recordable(const BoundPlan& bound) const {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("layer '{}' ({}) runs on the host or copies between host and device, which cannot be "
                             "recorded into a CUDA graph{}",
-                            step.name, step.op,
-                            step.kernel->place() == Place::device ? ": bind inputs and outputs on the device" : ""));
+                            step.name, step.op, step.device.is_gpu() ? ": bind inputs and outputs on the device" : ""));
   }
 }
 
 void Executor::prepare_profile() {
-  if (queue_ && !timeline_) timeline_ = queue_->make_timeline(2 * plan_.steps.size());
+  for (auto& [id, gpu] : gpus_)
+    if (!gpu.timeline) gpu.timeline = gpu.queue->make_timeline(2 * plan_.steps.size());
   if (profiler->layers_.size() == plan_.steps.size()) return;
   profiler->layers_.clear();
   for (const PlanStep& step : plan_.steps)
@@ -124,25 +167,28 @@ void Executor::prepare_profile() {
 }
 
 void Executor::finish_profile() {
-  wait_for_device();
+  wait_for_gpus();
   for (size_t s = 0; s < plan_.steps.size(); ++s) {
-    if (left_out_[s] || plan_.steps[s].kernel->place() == Place::host) continue;
+    if (left_out_[s] || plan_.steps[s].device.is_host()) continue;
     LayerTime& layer = profiler->layers_[s];
-    layer.seconds += timeline_->seconds(2 * s, 2 * s + 1);
+    layer.seconds += gpus_.at(plan_.steps[s].device).timeline->seconds(2 * s, 2 * s + 1);
     ++layer.runs;
   }
 }
 
-void Executor::wait_for_device() {
-  if (!device_is_busy_) return;
-  device_is_busy_ = false;
-  queue_->synchronize();
+void Executor::wait_for_gpus() {
+  for (auto& [id, gpu] : gpus_) {
+    if (!gpu.is_busy) continue;
+    gpu.is_busy = false;
+    gpu.queue->synchronize();
+  }
 }
 
 // A step, whose name errors begin with.
 void Executor::run_named(const BoundPlan& bound, size_t s) {
   const NvtxRange range([&] { return range_name(plan_.steps[s]); });
   try {
+    pool_.adapt();
     name_out_of_memory([] { return "out of memory while running"; },
                        [&] { return bound.launch(s) ? run_step(bound, s) : run_dynamic_step(bound, s); });
   } catch (const Error& e) {
@@ -168,7 +214,7 @@ void Executor::run_recorded(const BoundPlan& bound, RecordedSteps& steps) {
   }
   std::unique_ptr<DeviceRecording>& recording = profiler ? before->timed : before->recording;
   if (!recording) recording = record(bound, steps);
-  device_is_busy_ = true;
+  gpus_.at(plan_.steps[steps.begin].device).is_busy = true;
   const NvtxRange range([&] {
     return fmt::format("{} to {}, recorded", range_name(plan_.steps[steps.begin]),
                        range_name(plan_.steps[steps.end - 1]));
@@ -211,17 +257,19 @@ RecordedSteps::Run* Executor::update_recording(const BoundPlan& bound, RecordedS
 }
 
 void Executor::run_all(const BoundPlan& bound, const RecordedSteps& steps, bool in_parts) {
+  DeviceQueue& queue = *gpus_.at(plan_.steps[steps.begin].device).queue;
   for (size_t s = steps.begin; s < steps.end; ++s) {
     if (left_out_[s]) continue;
     run_named(bound, s);
-    if (in_parts) queue_->finish_part();
+    if (in_parts) queue.finish_part();
   }
 }
 
 std::unique_ptr<DeviceRecording> Executor::record(const BoundPlan& bound, const RecordedSteps& steps) {
   const NvtxRange range([] { return "recording"; });
-  queue_->put_into_recording([&] { run_all(bound, steps, true); });
-  return queue_->finish_recording();
+  DeviceQueue& queue = *gpus_.at(plan_.steps[steps.begin].device).queue;
+  queue.put_into_recording([&] { run_all(bound, steps, true); });
+  return queue.finish_recording();
 }
 
 void Executor::find_operands(const BoundPlan& bound, size_t s) {
@@ -234,19 +282,31 @@ void Executor::find_operands(const BoundPlan& bound, size_t s) {
     step_inputs_.push_back(id < 0 ? nullptr : pointer(bound, id));
   }
   for (const int32_t id : step.outputs) step_outputs_.push_back(pointer(bound, id));
-  const bool on_host = step.kernel->place() == Place::host;
-  step_workspace_ = (on_host ? arena_.data() : device_arena_.get()) + bound.workspace_offset(s);
+  step_workspace_ = arena(step.device) + bound.workspace_offset(s);
+}
+
+Executor::OnGpu* Executor::source_of(const PlanStep& step) {
+  if (gpus_.size() < 2 || step.inputs.size() != 1 || step.inputs[0] < 0) return nullptr;
+  const DeviceId device = plan_.values[static_cast<size_t>(plan_.root(step.inputs[0]))].device;
+  return device.is_host() || device == step.device ? nullptr : &gpus_.at(device);
 }
 
 void Executor::run_step(const BoundPlan& bound, size_t s) {
   find_operands(bound, s);
-  const bool on_host = plan_.steps[s].kernel->place() == Place::host;
-  if (on_host) wait_for_device();
-  device_is_busy_ = device_is_busy_ || !on_host;
-  const bool is_timed = profiler && !on_host;
-  if (is_timed) timeline_->mark(2 * s);
-  bound.launch(s)->run({step_inputs_, step_outputs_, step_workspace_, pool_, &cancellation, queue_.get()});
-  if (is_timed) timeline_->mark(2 * s + 1);
+  const PlanStep& step = plan_.steps[s];
+  if (step.device.is_host()) {
+    wait_for_gpus();
+    return bound.launch(s)->run({step_inputs_, step_outputs_, step_workspace_, pool_, &cancellation});
+  }
+  OnGpu& gpu = gpus_.at(step.device);
+  OnGpu* const source = source_of(step);
+  gpu.is_busy = true;
+  if (source) order(gpu, *source);
+  if (profiler) gpu.timeline->mark(2 * s);
+  bound.launch(s)->run({step_inputs_, step_outputs_, step_workspace_, pool_, &cancellation, gpu.queue.get(),
+                        source ? source->queue.get() : nullptr});
+  if (profiler) gpu.timeline->mark(2 * s + 1);
+  if (source) order(*source, gpu);  // which may write over what is copied
 }
 
 Dims Executor::current_dims(const BoundPlan& bound, int32_t value) const {
@@ -272,7 +332,7 @@ Tensor Executor::tensor(const BoundPlan& bound, int32_t value) const {
 // A step whose sizes were not known in advance: its outputs get memory of their own, now.
 void Executor::run_dynamic_step(const BoundPlan& bound, size_t s) {
   const PlanStep& step = plan_.steps[s];
-  wait_for_device();
+  wait_for_gpus();
   std::vector<Tensor> results;
   if (step.kernel->has_dynamic_outputs()) {
     std::vector<Tensor> inputs;
@@ -322,7 +382,7 @@ void Executor::call_taps(const BoundPlan& bound, const std::vector<int32_t>& val
     while (plan_.values[static_cast<size_t>(written)].first_step < 0 && written != plan_.root(written))
       written = plan_.values[static_cast<size_t>(written)].index;
     if (std::find(values.begin(), values.end(), written) == values.end()) continue;
-    wait_for_device();
+    wait_for_gpus();
     const Dims dims = current_dims(bound, value);
     const PlanValue& v = plan_.values[static_cast<size_t>(written)];
     const size_t bytes = operand_bytes(v.type.dtype, dims);
@@ -330,12 +390,14 @@ void Executor::call_taps(const BoundPlan& bound, const std::vector<int32_t>& val
     const bool sliced = bound.row_stride(value) > 0;
     const size_t row = sliced ? byte_size(v.type.dtype, dims.back()) : bytes;
     const size_t step = sliced ? byte_size(v.type.dtype, bound.row_stride(value)) : 0;
-    wait_for_device();
+    wait_for_gpus();
     std::vector<std::byte> on_host;
-    if (plan_.values[static_cast<size_t>(plan_.root(value))].place == Place::device && bytes > 0) {
+    const DeviceId device = plan_.values[static_cast<size_t>(plan_.root(value))].device;
+    if (device.is_gpu() && bytes > 0) {
+      DeviceQueue& queue = *gpus_.at(device).queue;
       on_host.resize((bytes / row - 1) * step + row);
-      queue_->copy_to_host(on_host, data);
-      queue_->synchronize();
+      queue.copy_to_host(on_host, data);
+      queue.synchronize();
       data = on_host.data();
     }
     if (sliced) {

@@ -7,31 +7,27 @@
 #include <vector>
 
 #include "base/aligned_buffer.h"
+#include "base/thread_pool.h"
 #include "base/trace.h"
+#include "base/workers.h"
 #include "camshaft/cancellation.h"
 #include "camshaft/profiler.h"
 #include "camshaft/tensor.h"
 #include "compile/plan/bound_plan.h"
+#include "runtime/arena_pool.h"
 #include "runtime/caller_memory.h"
 #include "runtime/recorded_steps.h"
 
 namespace camshaft {
 
-/// The memory of one context: arena, pointer tables, tensors of data-dependent size. Not thread-safe.
+/// The memory of one context: arenas, pointer tables, tensors of data-dependent size; and its queues. Not thread-safe.
 class Executor {
  public:
-  /// `queue`: of the backend, for plans with steps on a device.
-  Executor(const Plan& plan, int threads, std::unique_ptr<DeviceQueue> queue)
-      : plan_(plan),
-        pool_(threads),
-        queue_(std::move(queue)),
-        transfers_(plan),
-        left_out_(plan.steps.size()),
-        own_outputs_(plan.outputs.size()),
-        staged_(plan.inputs.size()),
-        pointers_(plan.values.size()),
-        dynamic_(plan.values.size()),
-        results_(plan.outputs.size()) {}
+  /// `queues`: one of each GPU that runs steps, or that has memory of the caller's. Callers' streams and memory are of
+  /// the first one's GPU; what the others do begins and ends with what is in that stream. `arenas`: where the host's
+  /// arena is borrowed for each run; null: it is the executor's own.
+  Executor(const Plan& plan, std::shared_ptr<Workers> workers, int threads,
+           std::vector<std::unique_ptr<DeviceQueue>> queues, ArenaPool* arenas);
   ~Executor();
 
   /// Whether reserve() would do nothing.
@@ -49,9 +45,10 @@ class Executor {
   void wait_for_runs();
   TensorView output(size_t index) const;
 
-  ThreadPool& pool() { return pool_; }
-  /// Of the device; null on the host.
-  const DeviceQueue* queue() const { return queue_.get(); }
+  /// Threads of a run at most: what plans are bound for.
+  int most_threads() const { return pool_.most(); }
+  /// Of the GPU that has the caller's memory; null where there is none.
+  const DeviceQueue* queue() const { return main_ ? main_->queue.get() : nullptr; }
   size_t memory_bytes() const;
 
   Profiler* profiler = nullptr;
@@ -59,6 +56,7 @@ class Executor {
   std::map<int32_t, std::function<void(const TensorView&)>> taps;  ///< by plan value
 
  private:
+  AlignedBuffer new_arena(size_t bytes);
   void bind(const BoundPlan& bound, const CallerMemory& memory);
   void bind_input(const BoundPlan& bound, size_t i, const CallerBuffer& buffer);
   void bind_output(const BoundPlan& bound, size_t o, const CallerBuffer& buffer);
@@ -73,8 +71,11 @@ class Executor {
   void find_operands(const BoundPlan& bound, size_t s);
   void run_step(const BoundPlan& bound, size_t s);
   void run_dynamic_step(const BoundPlan& bound, size_t s);
-  void wait_for_device();
-  /// Makes ready for a run whose steps are timed, and reads what the device's took.
+  void start_run(std::optional<void*> stream);
+  void finish_run();
+  /// Waits for what the GPUs still do.
+  void wait_for_gpus();
+  /// Makes ready for a run whose steps are timed, and reads what those on GPUs took.
   void prepare_profile();
   void finish_profile();
   void call_taps(const BoundPlan& bound, const std::vector<int32_t>& values);
@@ -90,18 +91,32 @@ class Executor {
   bool needs_host_side(size_t o, const CallerBuffer& buffer) const;
   void bring_to_device(std::byte* to, std::span<const std::byte> from);
 
+  /// What a context has on a GPU.
+  struct OnGpu {
+    std::unique_ptr<DeviceQueue> queue;
+    std::shared_ptr<std::byte> arena;
+    size_t arena_bytes = 0;
+    bool is_busy = false;                      // with work that the host has not waited for
+    std::unique_ptr<DeviceTimeline> timeline;  // two moments a step; once somebody profiles
+    std::unique_ptr<DeviceEvent> event;        // that other GPUs wait for
+  };
+  /// What follows in one queue waits for all that is in another one now.
+  static void order(OnGpu& later, OnGpu& earlier);
+  /// Of a copy between two GPUs: the one that is read from. Null for other steps.
+  OnGpu* source_of(const PlanStep& step);
+  /// The arena of a device.
+  std::byte* arena(DeviceId device) { return device.is_host() ? arena_.data() : gpus_.at(device).arena.get(); }
+
   const Plan& plan_;
   const bool traces_layers_ = is_traced("layers");
   ThreadPool pool_;
-  std::unique_ptr<DeviceQueue> queue_;
-  AlignedBuffer arena_;
-  std::shared_ptr<std::byte> device_arena_;
-  size_t device_arena_bytes_ = 0;
+  ArenaPool* arenas_;
+  std::map<DeviceId, OnGpu> gpus_;
+  OnGpu* main_ = nullptr;                                    // has the caller's memory and streams
+  AlignedBuffer arena_;                                      // of the host
   bool is_in_callers_recording_ = false;                     // this run
   bool keeps_memory_ = false;                                // since a run was
   std::vector<std::shared_ptr<std::byte>> kept_for_caller_;  // what would have been given back since
-  std::unique_ptr<DeviceTimeline> timeline_;                 // two moments a step; once somebody profiles
-  bool device_is_busy_ = false;                              // with work that the host has not waited for
   const Transfers transfers_;
   std::vector<bool> left_out_;  // steps that this run does without
   struct OwnOutput {

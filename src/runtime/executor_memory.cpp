@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/first_touch.h"
 #include "runtime/executor.h"
 #include "runtime/tensor_view.h"
 
@@ -17,24 +18,37 @@ alignas(64) constinit std::byte nothing[64] = {};
 }  // namespace
 
 bool Executor::has_room(const BoundPlan& bound) const {
-  return arena_.size() >= static_cast<size_t>(bound.arena_bytes(Place::host)) &&
-         device_arena_bytes_ >= static_cast<size_t>(bound.arena_bytes(Place::device));
+  return (arenas_ || arena_.size() >= static_cast<size_t>(bound.arena_bytes(DeviceId::host))) &&
+         std::all_of(gpus_.begin(), gpus_.end(), [&](const auto& gpu) {
+           return gpu.second.arena_bytes >= static_cast<size_t>(bound.arena_bytes(gpu.first));
+         });
+}
+
+AlignedBuffer Executor::new_arena(size_t bytes) {
+  AlignedBuffer arena(bytes, "the intermediate tensors of a context");
+  static const int nodes = memory_nodes();
+  if (nodes > 1) {
+    const ThreadPool::Session session(pool_);
+    touch_pages(pool_, arena.bytes());
+  }
+  return arena;
 }
 
 void Executor::reserve(const BoundPlan& bound) {
   constexpr const char* purpose = "the intermediate tensors of a context";
-  const auto needed = [&](Place place) { return static_cast<size_t>(bound.arena_bytes(place)); };
-  if (arena_.size() < needed(Place::host) || device_arena_bytes_ < needed(Place::device)) wait_for_runs();
-  if (arena_.size() < needed(Place::host)) {
+  const auto needed = [&](DeviceId device) { return static_cast<size_t>(bound.arena_bytes(device)); };
+  if (!has_room(bound)) wait_for_runs();
+  if (!arenas_ && arena_.size() < needed(DeviceId::host)) {
     arena_ = AlignedBuffer();  // give the old one back before asking for more
-    arena_ = AlignedBuffer(needed(Place::host), purpose);
+    arena_ = new_arena(needed(DeviceId::host));
   }
-  if (device_arena_bytes_ < needed(Place::device)) {
-    if (keeps_memory_) kept_for_caller_.push_back(device_arena_);
-    device_arena_.reset();
-    device_arena_bytes_ = 0;
-    device_arena_ = queue_->allocate(needed(Place::device), purpose);
-    device_arena_bytes_ = needed(Place::device);
+  for (auto& [id, gpu] : gpus_) {
+    if (gpu.arena_bytes >= needed(id)) continue;
+    if (keeps_memory_) kept_for_caller_.push_back(gpu.arena);
+    gpu.arena.reset();
+    gpu.arena_bytes = 0;
+    gpu.arena = gpu.queue->allocate(needed(id), purpose);
+    gpu.arena_bytes = needed(id);
   }
   size_t operands = 0;
   for (const PlanStep& step : plan_.steps) operands = std::max({operands, step.inputs.size(), step.outputs.size()});
@@ -46,7 +60,7 @@ void Executor::reserve(const BoundPlan& bound) {
 std::byte* Executor::host_output(size_t o, size_t bytes) {
   AlignedBuffer& own = own_outputs_[o].on_host;
   if (own.size() < bytes || own.data() == nullptr) {
-    wait_for_device();
+    wait_for_gpus();
     own = AlignedBuffer(std::max<size_t>(bytes, 64), "an output");
   }
   return own.data();
@@ -55,17 +69,17 @@ std::byte* Executor::host_output(size_t o, size_t bytes) {
 std::byte* Executor::device_output(size_t o, size_t bytes) {
   OwnOutput& own = own_outputs_[o];
   if (own.device_bytes < bytes) {
-    wait_for_device();
+    wait_for_gpus();
     if (keeps_memory_) kept_for_caller_.push_back(own.on_device);
     own.on_device.reset();
     own.device_bytes = 0;
-    own.on_device = queue_->allocate(bytes, "an output");
+    own.on_device = main_->queue->allocate(bytes, "an output");
     own.device_bytes = bytes;
   }
   return own.on_device.get();
 }
 
-// An input in the device's memory: the steps there read it where it is.
+// An input in the GPU's memory: the steps there read it where it is.
 void Executor::bind_input(const BoundPlan& bound, size_t i, const CallerBuffer& buffer) {
   const Transfer& transfer = transfers_.inputs[i];
   if (transfer.step >= 0) {
@@ -75,15 +89,15 @@ void Executor::bind_input(const BoundPlan& bound, size_t i, const CallerBuffer& 
   if (!transfer.on_host) return;
   const size_t bytes = bound.bytes(plan_.inputs[i]);
   if (staged_[i].size() < bytes || staged_[i].data() == nullptr) {
-    wait_for_device();
+    wait_for_gpus();
     staged_[i] = AlignedBuffer(std::max<size_t>(bytes, 64), "an input that is on the device and read on the host");
   }
-  queue_->copy_to_host({staged_[i].data(), bytes}, buffer.data);
-  device_is_busy_ = true;
+  main_->queue->copy_to_host({staged_[i].data(), bytes}, buffer.data);
+  main_->is_busy = true;
   pointers_[static_cast<size_t>(plan_.inputs[i])] = staged_[i].data();
 }
 
-// An output in the device's memory: the step that computes it writes it there. Where that is one of the host, or one
+// An output in the GPU's memory: the step that computes it writes it there. Where that is one of the host, or one
 // reads it, the host has memory of its own for it.
 void Executor::bind_output(const BoundPlan& bound, size_t o, const CallerBuffer& buffer) {
   const Transfer& transfer = transfers_.outputs[o];
@@ -97,7 +111,7 @@ void Executor::bind_output(const BoundPlan& bound, size_t o, const CallerBuffer&
 
 bool Executor::needs_host_side(size_t o, const CallerBuffer& buffer) const {
   const Transfer& transfer = transfers_.outputs[o];
-  return buffer.place == Place::host || transfer.step < 0 || transfer.on_host || !taps.empty();
+  return buffer.device.is_host() || transfer.step < 0 || transfer.on_host || !taps.empty();
 }
 
 void Executor::bind(const BoundPlan& bound, const CallerMemory& memory) {
@@ -108,12 +122,10 @@ void Executor::bind(const BoundPlan& bound, const CallerMemory& memory) {
         pointers_[v] = memory.inputs[static_cast<size_t>(value.index)].data;
         break;
       case Storage::constant:
-        pointers_[v] =
-            value.place == Place::host ? const_cast<std::byte*>(value.constant->data()) : value.uploaded.get();
+        pointers_[v] = value.device.is_host() ? const_cast<std::byte*>(value.constant->data()) : value.uploaded.get();
         break;
       case Storage::arena:
-        pointers_[v] =
-            (value.place == Place::host ? arena_.data() : device_arena_.get()) + bound.offset(static_cast<int32_t>(v));
+        pointers_[v] = arena(value.device) + bound.offset(static_cast<int32_t>(v));
         break;
       case Storage::output: {
         const auto o = static_cast<size_t>(value.index);
@@ -122,9 +134,9 @@ void Executor::bind(const BoundPlan& bound, const CallerMemory& memory) {
         if (buffer.data && buffer.bytes < bytes)
           throw Error(ErrorCode::invalid_argument, fmt::format("output '{}' needs {} bytes, {} are bound",
                                                                plan_.output_names[o], bytes, buffer.bytes));
-        pointers_[v] = !needs_host_side(o, buffer)                  ? nothing
-                       : buffer.data && buffer.place == Place::host ? buffer.data
-                                                                    : host_output(o, bytes);
+        pointers_[v] = !needs_host_side(o, buffer)              ? nothing
+                       : buffer.data && buffer.device.is_host() ? buffer.data
+                                                                : host_output(o, bytes);
         break;
       }
       default:
@@ -134,9 +146,9 @@ void Executor::bind(const BoundPlan& bound, const CallerMemory& memory) {
   }
   left_out_.assign(left_out_.size(), false);
   for (size_t i = 0; i < memory.inputs.size(); ++i)
-    if (memory.inputs[i].place == Place::device) bind_input(bound, i, memory.inputs[i]);
+    if (memory.inputs[i].device.is_gpu()) bind_input(bound, i, memory.inputs[i]);
   for (size_t o = 0; o < memory.outputs.size(); ++o)
-    if (memory.outputs[o].place == Place::device) bind_output(bound, o, memory.outputs[o]);
+    if (memory.outputs[o].device.is_gpu()) bind_output(bound, o, memory.outputs[o]);
 }
 
 void Executor::finish_outputs(const BoundPlan& bound, const CallerMemory& memory) {
@@ -150,8 +162,8 @@ void Executor::finish_outputs(const BoundPlan& bound, const CallerMemory& memory
       if (result.dims != bound.dims(id)) result.dims = bound.dims(id);
       result.data = pointers_[static_cast<size_t>(root)];
       result.bytes = bound.bytes(root);
-      result.place = buffer.place;
-      if (buffer.place == Place::device) {
+      result.device = buffer.device;
+      if (buffer.device.is_gpu()) {
         std::byte* const there = buffer.data ? buffer.data : device_output(o, result.bytes);
         if (transfers_.outputs[o].step < 0)
           bring_to_device(there, {pointers_[static_cast<size_t>(root)], result.bytes});
@@ -161,7 +173,7 @@ void Executor::finish_outputs(const BoundPlan& bound, const CallerMemory& memory
     }
     const Tensor t = tensor(bound, id);
     result = view_of(t);
-    if (!buffer.data && buffer.place == Place::host) continue;
+    if (!buffer.data && buffer.device.is_host()) continue;
     if (holds_objects(t.dtype()))
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("output '{}' holds {} and cannot be bound to memory", plan_.output_names[o],
@@ -170,8 +182,8 @@ void Executor::finish_outputs(const BoundPlan& bound, const CallerMemory& memory
       throw Error(ErrorCode::invalid_argument, fmt::format("output '{}' needs {} bytes, {} are bound",
                                                            plan_.output_names[o], t.bytes(), buffer.bytes));
     std::byte* const there = buffer.data ? buffer.data : device_output(o, t.bytes());
-    result.place = buffer.place;
-    if (buffer.place == Place::device) {
+    result.device = buffer.device;
+    if (buffer.device.is_gpu()) {
       bring_to_device(there, {t.data(), t.bytes()});
     } else if (t.bytes() > 0) {
       std::memcpy(there, t.data(), t.bytes());
@@ -182,15 +194,16 @@ void Executor::finish_outputs(const BoundPlan& bound, const CallerMemory& memory
 
 // What a step of the host computed.
 void Executor::bring_to_device(std::byte* to, std::span<const std::byte> from) {
-  queue_->copy_to_device(to, from);
-  device_is_busy_ = true;
+  main_->queue->copy_to_device(to, from);
+  main_->is_busy = true;
 }
 
 size_t Executor::memory_bytes() const {
   size_t total = arena_.size();
   for (const OwnOutput& own : own_outputs_) total += own.on_host.size() + own.device_bytes;
   for (const AlignedBuffer& buffer : staged_) total += buffer.size();
-  return total + device_arena_bytes_;
+  for (const auto& [id, gpu] : gpus_) total += gpu.arena_bytes;
+  return total;
 }
 
 }  // namespace camshaft

@@ -12,7 +12,7 @@ constexpr size_t max_runs = 8;
 std::vector<RecordedSteps> steps_to_record(const Plan& plan, const BoundPlan& bound, const std::vector<bool>& without) {
   std::vector<RecordedSteps> found;
   const size_t count = plan.steps.size();
-  for (size_t begin = 0, end = 0; begin < count; begin = end + 1) {
+  for (size_t begin = 0, end = 0; begin < count; begin = std::max(begin + 1, end)) {
     size_t steps = 0;
     for (end = begin; end < count; ++end) {
       if (without[end]) {
@@ -20,6 +20,7 @@ std::vector<RecordedSteps> steps_to_record(const Plan& plan, const BoundPlan& bo
         continue;
       }
       if (!bound.launch(end) || !plan.steps[end].kernel->can_be_recorded()) break;
+      if (plan.steps[end].device != plan.steps[begin].device) break;
       ++steps;
     }
     if (steps < 2) continue;

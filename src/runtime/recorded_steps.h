@@ -9,9 +9,9 @@
 
 namespace camshaft {
 
-/// Two or more steps of a plan, one after another, that can be recorded. They are when they are run a second time over
-/// the same operands: what runs only once is not worth it, and a device may bring a kernel's code when it first runs.
-/// Where the operands are others each time, a recording gets those of the run.
+/// Two or more steps of a plan, one after another and on one device, that can be recorded. They are when they are run a
+/// second time over the same operands: what runs only once is not worth it, and a device may bring a kernel's code when
+/// it first runs. Where the operands are others each time, a recording gets those of the run.
 struct RecordedSteps {
   /// Operands of a run: inputs, outputs and workspaces of all the steps.
   struct Run {

@@ -82,6 +82,18 @@ TEST(ThreadPool, wakes_parked_workers_and_a_parked_caller) {
   EXPECT_EQ(calls.load(), 60);
 }
 
+TEST(ThreadPool, a_loop_may_use_the_first_threads_alone) {
+  for (const int threads : {2, 5, 6, 23}) {  // one level of the tree, and two
+    ThreadPool pool(threads);
+    for (int used = 1; used <= threads; ++used) {
+      std::vector<int> calls(threads, 0);
+      pool.run(used, [&](int thread) { ++calls[thread]; });
+      for (int thread = 0; thread < threads; ++thread) EXPECT_EQ(calls[thread], thread < used ? 1 : 0);
+    }
+    EXPECT_THROW(pool.run(threads + 1, [](int) {}), Error);
+  }
+}
+
 TEST(ThreadPool, rethrows_on_the_caller_and_goes_on_working) {
   for (int threads : {1, 2, 5}) {
     ThreadPool pool(threads);

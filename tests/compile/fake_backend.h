@@ -5,6 +5,8 @@
 #include <string>
 
 #include "compile/backend.h"
+#include "optimize/canonicalize/fold_constants.h"
+#include "optimize/fuse/fuse.h"
 
 namespace camshaft {
 
@@ -31,7 +33,7 @@ class FakeBackend final : public Backend {
   explicit FakeBackend(std::set<std::string, std::less<>> on_device) : on_device_(std::move(on_device)) {}
 
   const DeviceInfo& device() const override { return info_; }
-  bool prefers_channels_last() const override { return false; }
+  BackendPasses passes(DType, ops::Rounding) const override { return {.form = {fold_constants_pass, fuse_pass}}; }
   std::vector<Tactic> tactics(const RegionView& region) const override {
     for (const char* name : {"range", "dynamic_slice", "if"})
       if (region.node.op.name() == name) return {{"reference", 1}};
@@ -62,7 +64,7 @@ class FakeBackend final : public Backend {
 
  private:
   std::set<std::string, std::less<>> on_device_;
-  DeviceInfo info_{"fake", "a fake", "none", 1, 0, {}, {}, "test"};
+  DeviceInfo info_{"fake", "a fake", "none", 1, 0, {}, {}, "test", DeviceId::gpu(0)};
 };
 
 }  // namespace camshaft

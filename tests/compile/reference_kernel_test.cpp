@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "compile/fake_backend.h"
-#include "ir/ops/evaluate.h"
 #include "ir/ops/operators.h"
-#include "ir/ops/random_tensor.h"
 #include "ir/text.h"
+#include "reference/evaluate.h"
+#include "reference/random_tensor.h"
 
 namespace camshaft {
 namespace {

@@ -16,11 +16,11 @@
 #include "ir/ops/move.h"
 #include "ir/ops/operators.h"
 #include "ir/ops/pointwise.h"
-#include "ir/ops/random_tensor.h"
 #include "ir/ops/reduce.h"
 #include "ir/ops/region.h"
 #include "ir/ops/resize.h"
 #include "ir/text.h"
+#include "reference/random_tensor.h"
 #include "test_random.h"
 
 namespace camshaft {

@@ -12,7 +12,6 @@
 #include "onnx/proto_reader.h"
 #include "onnx/proto_writer.h"
 #include "optimize/pipeline.h"
-#include "optimize/precision/widen_halves.h"
 #include "runtime/backends.h"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
@@ -24,14 +23,14 @@ void try_model(std::span<const std::byte> bytes) {
   onnx::ImportedModel imported = onnx::import_model(onnx::read_model(bytes, "model.onnx"));
   static ThreadPool pool(1);
   static const auto backend = find_backend("cpu");
-  if (!backend->computes_in_halves()) widen_halves(imported.graph);
-  PassContext passes{.pool = pool};
-  passes.channels_last = backend->prefers_channels_last();
-  passes.verify = true;
-  passes.cancellation = cancelled_after(2);
-  optimize(imported.graph, passes);
+  PassContext context{.pool = pool};
+  context.verify = true;
+  context.cancellation = cancelled_after(2);
+  const BackendPasses passes = backend->passes(DType::f32, ops::Rounding::none);
+  run_passes(imported.graph, passes.meaning, context);
+  run_passes_with_branches(imported.graph, passes.form, context);
   CompileOptions options;
-  options.cancellation = passes.cancellation;
+  options.cancellation = context.cancellation;
   use(compile_graph(std::move(imported.graph), backend, options), 1);
 }
 

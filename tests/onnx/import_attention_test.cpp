@@ -1,8 +1,8 @@
 // Attention and its relatives, against the formulas.
 #include <cmath>
 
-#include "ir/ops/random_tensor.h"
 #include "onnx/import_test_util.h"
+#include "reference/random_tensor.h"
 
 namespace camshaft::onnx::testing {
 namespace {

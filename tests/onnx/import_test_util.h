@@ -9,11 +9,11 @@
 
 #include "base/thread_pool.h"
 #include "camshaft/error.h"
-#include "ir/ops/evaluate.h"
 #include "ir/verify.h"
 #include "onnx/importer.h"
 #include "onnx/model_writer.h"
 #include "onnx/proto_reader.h"
+#include "reference/evaluate.h"
 
 namespace camshaft::onnx::testing {
 

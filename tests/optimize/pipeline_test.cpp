@@ -2,6 +2,12 @@
 
 #include <algorithm>
 
+#include "camshaft/error.h"
+#include "ir/ops/control_flow.h"
+#include "optimize/canonicalize/canonicalization.h"
+#include "optimize/canonicalize/fold_constants.h"
+#include "optimize/fuse/fuse.h"
+#include "optimize/layout/to_channels_last.h"
 #include "optimize/pass_test.h"
 
 namespace camshaft {
@@ -18,96 +24,146 @@ const std::string model = R"(graph "g" (%x: f32[n, 3, 8, 8]) {
     return "y" = %y, "batch" = %shape
   })";
 
-Graph optimized(int stop_after) {
+PassList some_passes() {
+  return {canonicalization(), to_channels_last_pass, fold_constants_pass, fuse_pass};
+}
+
+Graph optimized(PassRuns& runs) {
   Graph graph = parse_graph(model, operators());
   PassContext context = test_context();
-  context.channels_last = true;
-  context.stop_after = stop_after;
-  optimize(graph, context);
+  context.runs = &runs;
+  run_passes_with_branches(graph, some_passes(), context);
   return graph;
 }
 
-TEST(Pipeline, AllPasses) {
-  const Graph expected = parse_graph(R"(graph "g" (%x: f32[n, 3, 8, 8]) {
-      const %w: f32[4, 3, 1, 1] = [0.5, 0.5, 0.5, 1, 1, 1, 1.5, 1.5, 1.5, 2, 2, 2]
-      %batch = dims {elements=shape(n)} ()
-      %t = transpose {permutation=[0, 2, 3, 1]} (%x)
-      %r = region {kind=contract} (%t, %w)
-        graph (%x_1: f32[n, 8, 8, 3], %w_1: f32[4, 3, 1, 1]) {
-          const %zero: f32[] = 0
-          %c = conv {strides=[1, 1], pads=shape(0, 0, 0, 0), dilations=[1, 1], channels_last=true} (%x_1, %w_1)
-          %y_1 = pointwise {function=max} (%c, %zero)
-          return %y_1
-        }
-      %u = transpose {permutation=[0, 3, 1, 2]} (%r)
-      return "y" = %u, "batch" = %batch
-    })",
-                                     operators());
-  const Graph result = optimized(-1);
-  // Names of a body's inputs count in equal(); they are those of the values outside.
-  ASSERT_EQ(result.nodes.size(), 4U) << print(result);
-  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(result.nodes[i].op, expected.nodes[i].op) << print(result);
-  ASSERT_EQ(result.nodes[2].bodies.size(), 1U);
-  const Graph &body = result.nodes[2].bodies[0], &wanted = expected.nodes[2].bodies[0];
-  ASSERT_EQ(body.nodes.size(), wanted.nodes.size()) << print(result);
-  for (size_t i = 0; i < body.nodes.size(); ++i) EXPECT_EQ(body.nodes[i].op, wanted.nodes[i].op);
-  EXPECT_EQ(result.output_names, expected.output_names);
+Graph optimized_by(int most) {
+  PassRuns runs;
+  runs.most = most;
+  return optimized(runs);
+}
+
+std::vector<std::string_view> op_names(const Graph& graph) {
+  std::vector<std::string_view> names;
+  for (const Node& node : graph.nodes) names.push_back(node.op.name());
+  return names;
+}
+
+TEST(Pipeline, RunsAllPasses) {
+  const Graph result = optimized_by(-1);
+  EXPECT_EQ(op_names(result), (std::vector<std::string_view>{"dims", "transpose", "region", "transpose"}))
+      << print(result);
+  EXPECT_EQ(op_names(result.nodes[2].bodies[0]), (std::vector<std::string_view>{"conv", "pointwise"}));
+  EXPECT_EQ(result.output_names, (std::vector<std::string>{"y", "batch"}));
+}
+
+TEST(Pipeline, RepeatsASetUntilNothingChanges) {
+  PassRuns runs;
+  optimized(runs);
+  const size_t in_set = canonicalization().passes.size();
+  const auto round = [&](const std::string& suffix) {
+    return std::count_if(runs.names.begin(), runs.names.end(),
+                         [&](const std::string& name) { return name.ends_with(suffix); });
+  };
+  // The second round changes nothing: the scale is in the weights after the first.
+  EXPECT_EQ(round(" (round 2)"), static_cast<int64_t>(in_set));
+  EXPECT_EQ(round(" (round 3)"), 0);
+  EXPECT_EQ(runs.names.size(), 2 * in_set + 3);
+  EXPECT_EQ(runs.names.back(), "fuse");
+}
+
+// Passes that undo each other's work.
+void negate(Graph& graph, const PassContext&) {
+  std::reverse(graph.outputs.begin(), graph.outputs.end());
+}
+
+TEST(Pipeline, RepeatsASetNoMoreThanItsRounds) {
+  Graph graph = graph_of("%x: f32[2], %z: f32[2]", "return \"a\" = %x, \"b\" = %z");
+  PassRuns runs;
+  PassContext context = test_context();
+  context.runs = &runs;
+  run_passes(graph, {PassStep({{.name = "negate", .run = negate}}, 3)}, context);
+  EXPECT_EQ(runs.names, (std::vector<std::string>{"negate", "negate (round 2)", "negate (round 3)"}));
 }
 
 TEST(Pipeline, StopsWhereTold) {
-  EXPECT_EQ(optimized(0).nodes.size(), 4U);
-  const std::vector<std::string> names = pass_names();
-  const auto layout = std::find(names.begin(), names.end(), "to_channels_last") - names.begin();
+  PassRuns all;
+  const Graph whole = optimized(all);
+  EXPECT_EQ(optimized_by(0).nodes.size(), 4U);
+  const auto layout = std::find(all.names.begin(), all.names.end(), "to_channels_last") - all.names.begin();
   const auto has_transposes = [](const Graph& graph) {
     return std::any_of(graph.nodes.begin(), graph.nodes.end(),
                        [](const Node& n) { return n.op.name() == "transpose"; });
   };
-  EXPECT_FALSE(has_transposes(optimized(static_cast<int>(layout))));
-  EXPECT_TRUE(has_transposes(optimized(static_cast<int>(layout) + 1)));
-  EXPECT_TRUE(equal(optimized(static_cast<int>(names.size())), optimized(-1)));
+  EXPECT_FALSE(has_transposes(optimized_by(static_cast<int>(layout))));
+  EXPECT_TRUE(has_transposes(optimized_by(static_cast<int>(layout) + 1)));
+  EXPECT_TRUE(equal(optimized_by(static_cast<int>(all.names.size())), whole));
 }
 
-TEST(Pipeline, TheSecondStageCountsOnFromTheFirst) {
-  const std::vector<std::string> names = pass_names();
-  const auto first = static_cast<int>(std::find(names.begin(), names.end(), "lower_precision") - names.begin());
-  EXPECT_EQ(names[static_cast<size_t>(first) - 1], "chain_convolutions");
-  EXPECT_EQ(names[names.size() - 3], "widen_images");
-  EXPECT_EQ(names[names.size() - 2], "allow_rounding");
-  EXPECT_EQ(names.back(), "chain_squeeze_excite");
-  const auto stores_f16 = [](int stop_after, DType storage) {
-    Graph graph = parse_graph(model, operators());
-    PassContext context = test_context();
-    context.storage = storage;
-    context.stop_after = stop_after;
-    optimize(graph, context);
-    optimize_storage(graph, context);
-    return std::any_of(graph.values.begin(), graph.values.end(),
-                       [](const Value& value) { return value.type.dtype == DType::f16; });
-  };
-  EXPECT_FALSE(stores_f16(first, DType::f16));
-  EXPECT_TRUE(stores_f16(first + 1, DType::f16));
-  EXPECT_TRUE(stores_f16(-1, DType::f16));
-  EXPECT_FALSE(stores_f16(-1, DType::f32));
-}
-
-TEST(Pipeline, TheSecondStageCanBeCancelled) {
+TEST(Pipeline, CountsOnFromTheStageBefore) {
   Graph graph = parse_graph(model, operators());
+  PassRuns runs;
+  runs.most = 1;
   PassContext context = test_context();
-  context.storage = DType::f16;
-  context.cancellation.cancel();
-  EXPECT_THROW(optimize_storage(graph, context), Error);
+  context.runs = &runs;
+  run_passes(graph, {fold_constants_pass}, context);
+  run_passes(graph, {to_channels_last_pass}, context);
+  EXPECT_EQ(runs.names, (std::vector<std::string>{"fold_constants"}));
+}
+
+TEST(Pipeline, RunsOnBranchesWithoutChains) {
+  Graph graph = graph_of("%x: f32[2], %c: bool[]", R"(
+    %y = if (%c, %x)
+      graph (%a: f32[2]) {
+        %b = pointwise {function=neg} (%a)
+        %d = pointwise {function=exp} (%b)
+        return %d
+      }
+      graph (%a: f32[2]) {
+        return %a
+      }
+    return "y" = %y)");
+  const Pass chains = {.name = "chains",
+                       .run = [](Graph& g, const PassContext&) { EXPECT_EQ(g.nodes[0].op.name(), "if"); },
+                       .settles = {Fact::chains}};
+  run_passes_with_branches(graph, {fuse_pass, chains}, test_context());
+  ASSERT_EQ(op_names(graph), (std::vector<std::string_view>{"if"}));
+  EXPECT_EQ(op_names(graph.nodes[0].bodies[0]), (std::vector<std::string_view>{"region"}));
 }
 
 TEST(Pipeline, CanBeCancelled) {
   Graph graph = parse_graph(model, operators());
-  PassContext context = test_context();
+  const PassContext context = test_context();
   context.cancellation.cancel();
   try {
-    optimize(graph, context);
+    run_passes(graph, some_passes(), context);
     FAIL() << "was not cancelled";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ErrorCode::cancelled);
   }
+}
+
+std::string order_error(const BackendPasses& passes) {
+  try {
+    check_order(passes);
+    return "";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::internal);
+    return e.what();
+  }
+}
+
+TEST(PassOrder, IsCheckedAcrossStages) {
+  const Pass regions = {.name = "regions", .settles = {Fact::regions}};
+  const Pass reader = {.name = "reader", .needs = {Fact::regions}};
+  const Pass early = {.name = "early", .before = {Fact::regions}};
+  EXPECT_EQ(order_error({.form = {regions}, .precision = {reader}}), "");
+  EXPECT_EQ(order_error({.meaning = {early}, .form = {regions}}), "");
+  EXPECT_EQ(order_error({.form = {reader, regions}}),
+            "the pass 'reader' needs regions, which no pass before it settles");
+  EXPECT_EQ(order_error({.form = {regions}, .precision = {early}}),
+            "the pass 'early' must come before regions are settled");
+  EXPECT_EQ(order_error({.form = {PassStep({regions, early}, 2)}}),
+            "the pass 'early' must come before regions are settled");
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ def main(folder):
         context = engine.create_context(1)
         outputs = context.run(feed(5, seed), stream=0)
         assert outputs["z"].__dlpack_device__() == (2, 0) and outputs["z"].on_device
-        assert repr(outputs["y"]) == "<camshaft.Array f32[5, 4] on the GPU>"
+        assert repr(outputs["y"]) == "<camshaft.Array f32[5, 4] on cuda:0>"
         sources.append(outputs["y"])
         engines.append(context)
     second = camshaft.Engine(folder / "model.engine").create_context(1)
@@ -73,11 +73,31 @@ def main(folder):
     else:
         raise AssertionError("an array on the device was taken for one on the host")
     chain(folder)
+    each_gpu(folder, inputs, expected)
 
     options = ("--shapes", "x:2x4", "--no-data-transfers", "--duration", 0.2, "--warmup", 0, "--json")
     figures = json.loads(command("bench", folder / "s.engine", *options).stdout)
     assert figures["runs_together"] > 1 and figures["runs"] % figures["runs_together"] == 0
     print("all is well")
+
+
+def each_gpu(folder, inputs, expected):
+    """An engine on each of two GPUs, whose arrays say where they are."""
+    engines = [camshaft.Engine(folder / "model.engine", device=device) for device in ("cuda", "cuda:1")]
+    assert [engine.device for engine in engines] == ["cuda:0", "cuda:1"]
+    outputs = [engine.create_context(1).run(inputs, stream=0)["y"] for engine in engines]
+    assert [output.__dlpack_device__() for output in outputs] == [(2, 0), (2, 1)]
+    assert [output.device for output in outputs] == ["cuda:0", "cuda:1"]
+    for engine, other in zip(engines, (1, 0)):
+        context = engine.create_context(1)
+        where = f"output 'y' is said to be on GPU {other}; this engine runs on GPU {1 - other}"
+        raises(where, lambda context=context, other=other: context.bind_output("y", outputs[other]))
+        context.bind_output("y", outputs[1 - other])
+        context.run(inputs)
+        context.keep_output("y")
+        np.testing.assert_allclose(np.from_dlpack(context.run(inputs)["y"]), expected, rtol=1e-5, atol=1e-6)
+    raises("there is no GPU 2", lambda: camshaft.Engine(folder / "model.engine", device="cuda:2"))
+    raises("cannot run on cpu", lambda: camshaft.Engine(folder / "model.engine", device="cpu"))
 
 
 def chain(folder):

@@ -159,6 +159,7 @@ def test_on_the_emulated_gpu(tmp_path):
     command = [ROOT / "scripts/emulate_gpu.sh", sys.executable, Path(__file__).parent / "on_gpu.py", tmp_path]
     path = [str(MODULE), str(ROOT / "scripts"), str(Path(__file__).parent)]
     environment = {**os.environ, "CAMSHAFT_BUILD": str(BINARY.parent.parent), "PYTHONPATH": os.pathsep.join(path)}
+    environment["CAMSHAFT_EMULATED_DEVICES"] = "2"
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "all is well" in done.stdout

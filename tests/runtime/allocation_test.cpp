@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdlib>
 
-#include "ir/ops/random_tensor.h"
+#include "reference/random_tensor.h"
 #include "runtime/support.h"
 
 #if defined(CAMSHAFT_SANITIZED)

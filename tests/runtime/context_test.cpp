@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/temporary_folder.h"
-#include "ir/ops/random_tensor.h"
+#include "reference/random_tensor.h"
 #include "runtime/support.h"
 
 namespace camshaft {

@@ -11,7 +11,7 @@
 #include "backends/cuda/driver/stream.h"
 #include "backends/cuda/libraries/libraries.h"
 #include "camshaft/profiler.h"
-#include "ir/ops/random_tensor.h"
+#include "reference/random_tensor.h"
 #include "runtime/recorded_steps.h"
 #include "runtime/support.h"
 
@@ -112,8 +112,8 @@ TEST_F(DeviceMemory, OfInputsAndOutputsInTheCallersStream) {
     const Tensor x = random_tensor(random, DType::f32, dims);
     // Aligned to the element and no more.
     const Gpu::Array in = gpu->upload(x, round % 3 * 4), out = gpu->make(static_cast<size_t>(dims[0]) * 20, 4);
-    context.set_input("x", dims, in.data, Place::device);
-    context.bind_output("probabilities", out.data, out.bytes, Place::device);
+    context.set_input("x", dims, in.data, DeviceId::gpu(0));
+    context.bind_output("probabilities", out.data, out.bytes, DeviceId::gpu(0));
     void* const handle = round % 4 == 3 ? nullptr : stream.handle();
     context.enqueue(handle);
     context.synchronize();
@@ -122,22 +122,22 @@ TEST_F(DeviceMemory, OfInputsAndOutputsInTheCallersStream) {
     expect_close(gpu->download(out, DType::f32, {dims[0], 5}), expected[0]);
     expect_close(output_of(context, "logits"), expected[1]);
     EXPECT_EQ(context.output("probabilities").data, out.data);
-    EXPECT_EQ(context.output("probabilities").place, Place::device);
-    EXPECT_EQ(context.output("logits").place, Place::host);
+    EXPECT_EQ(context.output("probabilities").device, DeviceId::gpu(0));
+    EXPECT_EQ(context.output("logits").device, DeviceId::host);
   }
 }
 
 TEST_F(DeviceMemory, RunWaits) {
   const Engine engine = engine_from(small_model);
   Context context = engine.create_context({1});
-  context.bind_output("logits", nullptr, 0, Place::device);
+  context.bind_output("logits", nullptr, 0, DeviceId::gpu(0));
   for (const int64_t n : {2, 2, 2, 5}) {
     const Tensor x = random_tensor(random, DType::f32, {n, 6, 5, 4});
     const Gpu::Array in = gpu->upload(x);
-    context.set_input("x", TensorView{DType::f32, x.dims(), in.data, in.bytes, {}, Place::device});
+    context.set_input("x", TensorView{DType::f32, x.dims(), in.data, in.bytes, {}, DeviceId::gpu(0)});
     context.run();
     const TensorView logits = context.output("logits");
-    EXPECT_EQ(logits.place, Place::device);
+    EXPECT_EQ(logits.device, DeviceId::gpu(0));
     expect_close(gpu->download(static_cast<const std::byte*>(logits.data), DType::f32, {n, 5}),
                  reference(small_model, {x})[1]);
   }
@@ -163,10 +163,10 @@ TEST_F(DeviceMemory, BuffersInTurnAndNewOnes) {
   }
   for (int round = 0; round < 60; ++round) {
     const auto i = static_cast<size_t>(round < 20 ? round % 2 : round < 40 ? round % 12 : random.integer(0, 11));
-    context.set_input("x", {4, 24}, x[i].data, Place::device);
-    context.set_input("y", {4, 24}, y[i].data, Place::device);
-    context.bind_output("m", m[i].data, m[i].bytes, Place::device);
-    context.bind_output("r", nullptr, 0, Place::device);
+    context.set_input("x", {4, 24}, x[i].data, DeviceId::gpu(0));
+    context.set_input("y", {4, 24}, y[i].data, DeviceId::gpu(0));
+    context.bind_output("m", m[i].data, m[i].bytes, DeviceId::gpu(0));
+    context.bind_output("r", nullptr, 0, DeviceId::gpu(0));
     context.enqueue(stream.handle());
     stream.synchronize();
     const std::vector<Tensor> expected = reference(adder, {xs[i], ys[i]});
@@ -210,10 +210,10 @@ TEST_F(DeviceMemory, AlwaysOtherBuffers) {
     x.push_back(gpu->upload(xs.back(), round == 25 ? 4 : 0));
     y.push_back(gpu->upload(ys.back()));
     m.push_back(gpu->make(4 * 24 * sizeof(float)));
-    context.set_input("x", {4, 24}, x.back().data, Place::device);
-    context.set_input("y", {4, 24}, y.back().data, Place::device);
-    context.bind_output("m", m.back().data, m.back().bytes, Place::device);
-    context.bind_output("r", nullptr, 0, Place::device);
+    context.set_input("x", {4, 24}, x.back().data, DeviceId::gpu(0));
+    context.set_input("y", {4, 24}, y.back().data, DeviceId::gpu(0));
+    context.bind_output("m", m.back().data, m.back().bytes, DeviceId::gpu(0));
+    context.bind_output("r", nullptr, 0, DeviceId::gpu(0));
     context.enqueue(stream.handle());
     if (round == 20 && updates) {
       EXPECT_GT(updates(), before + 10);
@@ -233,10 +233,10 @@ TEST_F(DeviceMemory, EnqueueDoesNotWait) {
   Context context = engine.create_context({1});
   const cuda::Stream stream(gpu->device);
   const Gpu::Array ones = gpu->upload(filled(DType::f32, {3, 24}, 1)), m = gpu->make(3 * 16 * 4), r = gpu->make(12);
-  context.set_input("x", {3, 24}, ones.data, Place::device);
-  context.set_input("y", {3, 24}, ones.data, Place::device);
-  context.bind_output("m", m.data, m.bytes, Place::device);
-  context.bind_output("r", r.data, r.bytes, Place::device);
+  context.set_input("x", {3, 24}, ones.data, DeviceId::gpu(0));
+  context.set_input("y", {3, 24}, ones.data, DeviceId::gpu(0));
+  context.bind_output("m", m.data, m.bytes, DeviceId::gpu(0));
+  context.bind_output("r", r.data, r.bytes, DeviceId::gpu(0));
   const std::array<float, 3> sevens{7, 7, 7};
   for (int round = 0; round < 4; ++round) {
     const cuda::Stream other(gpu->device);
@@ -258,12 +258,12 @@ TEST_F(DeviceMemory, OneContextInSeveralStreams) {
     x.push_back(gpu->upload(filled(DType::f32, {2, 24}, i)));
     r.push_back(gpu->make(8));
   }
-  context.bind_output("m", nullptr, 0, Place::device);
+  context.bind_output("m", nullptr, 0, DeviceId::gpu(0));
   for (size_t round = 0; round < 18; ++round) {
     const size_t i = round % 6;
-    context.set_input("x", {2, 24}, x[i].data, Place::device);
-    context.set_input("y", {2, 24}, x[i].data, Place::device);
-    context.bind_output("r", r[i].data, r[i].bytes, Place::device);
+    context.set_input("x", {2, 24}, x[i].data, DeviceId::gpu(0));
+    context.set_input("y", {2, 24}, x[i].data, DeviceId::gpu(0));
+    context.bind_output("r", r[i].data, r[i].bytes, DeviceId::gpu(0));
     context.enqueue(round % 3 == 2 ? nullptr : streams[round % 3].handle());
     if (i != 5) continue;
     context.synchronize();
@@ -279,10 +279,10 @@ TEST_F(DeviceMemory, RunsInAGraphOfTheCallers) {
   const cuda::Stream stream(gpu->device);
   const Gpu::Array x = gpu->make(4 * 24 * 4), y = gpu->make(4 * 24 * 4), m = gpu->make(4 * 16 * 4), r = gpu->make(16);
   const auto bind = [&] {
-    context.set_input("x", {4, 24}, x.data, Place::device);
-    context.set_input("y", {4, 24}, y.data, Place::device);
-    context.bind_output("m", m.data, m.bytes, Place::device);
-    context.bind_output("r", r.data, r.bytes, Place::device);
+    context.set_input("x", {4, 24}, x.data, DeviceId::gpu(0));
+    context.set_input("y", {4, 24}, y.data, DeviceId::gpu(0));
+    context.bind_output("m", m.data, m.bytes, DeviceId::gpu(0));
+    context.bind_output("r", r.data, r.bytes, DeviceId::gpu(0));
   };
   bind();
   context.enqueue(stream.handle());
@@ -324,10 +324,10 @@ TEST_F(DeviceMemory, RunsThatNoGraphCanHold) {
   const Tensor ones = filled(DType::f32, {3, 24}, 1);
   const Gpu::Array x = gpu->upload(ones), m = gpu->make(3 * 16 * 4), r = gpu->make(12);
   Context context = engine.create_context({1});
-  context.set_input("x", {3, 24}, x.data, Place::device);
-  context.set_input("y", {3, 24}, x.data, Place::device);
-  context.bind_output("m", m.data, m.bytes, Place::device);
-  context.bind_output("r", r.data, r.bytes, Place::device);
+  context.set_input("x", {3, 24}, x.data, DeviceId::gpu(0));
+  context.set_input("y", {3, 24}, x.data, DeviceId::gpu(0));
+  context.bind_output("m", m.data, m.bytes, DeviceId::gpu(0));
+  context.bind_output("r", r.data, r.bytes, DeviceId::gpu(0));
   const auto refuses = [&](std::string_view why, Context& of) {
     cuda::Recording::begin(stream);
     expect_message(why, [&] { of.enqueue(stream.handle()); });
@@ -343,10 +343,10 @@ TEST_F(DeviceMemory, RunsThatNoGraphCanHold) {
   context.set_profiler(nullptr);
   context.set_input("x", ones.dims(), ones.data());
   refuses("copies between host and device, which cannot be recorded into a CUDA graph: bind inputs", context);
-  context.set_input("x", {3, 24}, x.data, Place::device);
+  context.set_input("x", {3, 24}, x.data, DeviceId::gpu(0));
   context.bind_output("m", nullptr, 0);
   refuses("copies between host and device", context);
-  context.bind_output("m", nullptr, 0, Place::device);
+  context.bind_output("m", nullptr, 0, DeviceId::gpu(0));
   refuses("taking memory cannot be recorded", context);
   context.run();
   cuda::Recording::begin(stream);
@@ -362,8 +362,8 @@ TEST_F(DeviceMemory, RunsThatNoGraphCanHold) {
     return "n" = %n
   })");
   Context host = on_host.create_context({1});
-  host.set_input("x", {3, 24}, x.data, Place::device);
-  host.bind_output("n", nullptr, 0, Place::device);
+  host.set_input("x", {3, 24}, x.data, DeviceId::gpu(0));
+  host.bind_output("n", nullptr, 0, DeviceId::gpu(0));
   host.run();
   refuses("recorded into a CUDA graph", host);
 }
@@ -377,8 +377,8 @@ TEST_F(DeviceMemory, ContextsOnStreamsInParallel) {
       const Tensor x = filled(DType::f32, {1 + t, 6, 5, 4}, 0.1 * t);
       const Gpu::Array in = gpu->upload(x), out = gpu->make(static_cast<size_t>(1 + t) * 20);
       Context context = engine.create_context({1});
-      context.set_input("x", x.dims(), in.data, Place::device);
-      context.bind_output("probabilities", out.data, out.bytes, Place::device);
+      context.set_input("x", x.dims(), in.data, DeviceId::gpu(0));
+      context.bind_output("probabilities", out.data, out.bytes, DeviceId::gpu(0));
       for (int round = 0; round < 6; ++round) context.enqueue(stream.handle());
       stream.synchronize();
       expect_close(gpu->download(out, DType::f32, {1 + t, 5}), reference(small_model, {x})[0]);
@@ -407,13 +407,13 @@ TEST_F(DeviceMemory, WithLayersOnTheHost) {
     const std::vector<Tensor> expected = reference(model, {x, y});
     const Gpu::Array in = gpu->upload(x), in2 = gpu->upload(y, 4), n = gpu->make(200), c = gpu->make(200),
                      s = gpu->make(48), same = gpu->make(48);
-    context.set_input("x", {3, 4}, in.data, Place::device);
-    context.set_input("y", {3, 4}, in2.data, Place::device);
-    context.bind_output("n", n.data, n.bytes, Place::device);
-    context.bind_output("c", c.data, c.bytes, Place::device);
-    context.bind_output("s", s.data, s.bytes, Place::device);
-    context.bind_output("k", nullptr, 0, Place::device);
-    context.bind_output("same", same.data, same.bytes, Place::device);
+    context.set_input("x", {3, 4}, in.data, DeviceId::gpu(0));
+    context.set_input("y", {3, 4}, in2.data, DeviceId::gpu(0));
+    context.bind_output("n", n.data, n.bytes, DeviceId::gpu(0));
+    context.bind_output("c", c.data, c.bytes, DeviceId::gpu(0));
+    context.bind_output("s", s.data, s.bytes, DeviceId::gpu(0));
+    context.bind_output("k", nullptr, 0, DeviceId::gpu(0));
+    context.bind_output("same", same.data, same.bytes, DeviceId::gpu(0));
     int taps = 0;
     context.set_tap("s", nullptr);
     if (round == 1) context.set_tap("s", [&](const TensorView& view) { taps += view.dims == expected[2].dims(); });
@@ -432,7 +432,7 @@ TEST_F(DeviceMemory, WithLayersOnTheHost) {
               expected[3].to_doubles());
     EXPECT_EQ(gpu->download(same, DType::f32, {3, 4}).to_doubles(), x.to_doubles());
     const Gpu::Array small = gpu->make(8);
-    context.bind_output("n", small.data, small.bytes, Place::device);
+    context.bind_output("n", small.data, small.bytes, DeviceId::gpu(0));
     expect_message("output 'n' needs", [&] { context.run(); });
   }
 }
@@ -440,8 +440,8 @@ TEST_F(DeviceMemory, WithLayersOnTheHost) {
 TEST_F(DeviceMemory, NoElements) {
   const Engine engine = engine_from(small_model);
   Context context = engine.create_context({1});
-  context.set_input("x", {0, 6, 5, 4}, nullptr, Place::device);
-  context.bind_output("logits", nullptr, 0, Place::device);
+  context.set_input("x", {0, 6, 5, 4}, nullptr, DeviceId::gpu(0));
+  context.bind_output("logits", nullptr, 0, DeviceId::gpu(0));
   context.run();
   EXPECT_EQ(context.output("logits").dims, (Dims{0, 5}));
 }
@@ -451,18 +451,18 @@ TEST_F(DeviceMemory, WrongMemoryIsNamed) {
   Context context = engine.create_context({1});
   const Tensor x = random_tensor(random, DType::f32, {1, 6, 5, 4});
   const Gpu::Array in = gpu->upload(x), out = gpu->make(16);
-  expect_message("input 'x' is at 0x", [&] { context.bind_input("x", x.data(), x.bytes(), Place::device); });
-  expect_message("is memory of the host", [&] { context.bind_input("x", x.data(), x.bytes(), Place::device); });
+  expect_message("input 'x' is at 0x", [&] { context.bind_input("x", x.data(), x.bytes(), DeviceId::gpu(0)); });
+  expect_message("is memory of the host", [&] { context.bind_input("x", x.data(), x.bytes(), DeviceId::gpu(0)); });
   expect_message("is memory of GPU 0", [&] { context.bind_input("x", in.data, in.bytes); });
   expect_message("is not aligned to 4 bytes, the size of f32",
-                 [&] { context.set_input("x", x.dims(), in.data + 2, Place::device); });
+                 [&] { context.set_input("x", x.dims(), in.data + 2, DeviceId::gpu(0)); });
   std::vector<float> host(5);
-  expect_message("output 'logits' is at 0x", [&] { context.bind_output("logits", host.data(), 20, Place::device); });
+  expect_message("output 'logits' is at 0x", [&] { context.bind_output("logits", host.data(), 20, DeviceId::gpu(0)); });
   expect_message("is memory of GPU 0", [&] { context.bind_output("logits", out.data, 16); });
-  context.set_input("x", x.dims(), nullptr, Place::device);
+  context.set_input("x", x.dims(), nullptr, DeviceId::gpu(0));
   expect_message("input 'x' has no data", [&] { context.run(); });
-  context.set_input("x", x.dims(), in.data, Place::device);
-  context.bind_output("logits", out.data, out.bytes, Place::device);
+  context.set_input("x", x.dims(), in.data, DeviceId::gpu(0));
+  context.bind_output("logits", out.data, out.bytes, DeviceId::gpu(0));
   expect_message("output 'logits' needs 20 bytes, 16 are bound", [&] { context.enqueue(nullptr); });
   context.bind_output("logits", nullptr, 0);
   context.run();  // still usable
@@ -478,12 +478,12 @@ TEST_F(DeviceMemory, WhatKernelsFindIsThrownWhenSomebodyWaits) {
   const cuda::Stream stream(gpu->device);
   const Gpu::Array x = gpu->upload(filled(DType::f32, {5, 3}, 1)), good = gpu->upload(filled(DType::i64, {2}, 4)),
                    bad = gpu->upload(filled(DType::i64, {2}, 9));
-  context.set_input("x", {5, 3}, x.data, Place::device);
-  context.bind_output("y", nullptr, 0, Place::device);
-  context.set_input("i", {2}, bad.data, Place::device);
+  context.set_input("x", {5, 3}, x.data, DeviceId::gpu(0));
+  context.bind_output("y", nullptr, 0, DeviceId::gpu(0));
+  context.set_input("i", {2}, bad.data, DeviceId::gpu(0));
   context.enqueue(stream.handle());
   expect_message("index 9 is out of range for axis 0 of size 5", [&] { context.synchronize(); });
-  context.set_input("i", {2}, good.data, Place::device);
+  context.set_input("i", {2}, good.data, DeviceId::gpu(0));
   context.enqueue(stream.handle());
   context.synchronize();
 }
@@ -492,8 +492,8 @@ TEST(DeviceMemoryOnTheCpu, IsRefused) {
   const Engine engine = compile_graph(parse_graph(adder, operators()), find_backend("cpu"), {});
   Context context = engine.create_context({1});
   float memory[48] = {};
-  expect_message("this engine runs on the CPU", [&] { context.set_input("x", {2, 24}, memory, Place::device); });
-  expect_message("this engine runs on the CPU", [&] { context.bind_output("m", memory, 1, Place::device); });
+  expect_message("this engine runs on the CPU", [&] { context.set_input("x", {2, 24}, memory, DeviceId::gpu(0)); });
+  expect_message("this engine runs on the CPU", [&] { context.bind_output("m", memory, 1, DeviceId::gpu(0)); });
   expect_message("enqueue() needs an engine built for a GPU", [&] { context.enqueue(nullptr); });
   context.synchronize();
 }

@@ -9,7 +9,7 @@
 #include "base/temporary_folder.h"
 #include "builder/sample_inputs.h"
 #include "engine/container.h"
-#include "ir/ops/random_tensor.h"
+#include "reference/random_tensor.h"
 #include "runtime/engine_impl.h"
 #include "runtime/support.h"
 

@@ -1,8 +1,8 @@
 // A step may take over the memory of an operand only if it reads each element of it once, where it writes.
 #include <gtest/gtest.h>
 
-#include "ir/ops/random_tensor.h"
 #include "optimize/fuse/fuse.h"
+#include "reference/random_tensor.h"
 #include "runtime/support.h"
 
 namespace camshaft {

@@ -11,10 +11,10 @@
 #include "ir/ops/generate.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
-#include "ir/ops/random_tensor.h"
 #include "ir/ops/reduce.h"
 #include "ir/ops/region.h"
 #include "ir/ops/resize.h"
+#include "reference/random_tensor.h"
 #include "runtime/support.h"
 
 namespace camshaft {

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "camshaft/profiler.h"
-#include "ir/ops/random_tensor.h"
+#include "reference/random_tensor.h"
 #include "runtime/support.h"
 
 namespace camshaft {

@@ -8,7 +8,7 @@
 #include "base/temporary_folder.h"
 #include "engine/container.h"
 #include "engine/engine_file.h"
-#include "ir/ops/random_tensor.h"
+#include "reference/random_tensor.h"
 #include "runtime/engine_impl.h"
 #include "runtime/support.h"
 

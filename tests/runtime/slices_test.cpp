@@ -8,9 +8,9 @@
 
 #include "backends/cpu/each_target.h"
 #include "camshaft/error.h"
-#include "ir/ops/random_tensor.h"
 #include "optimize/fuse/fuse.h"
 #include "optimize/layout/nest_concats.h"
+#include "reference/random_tensor.h"
 #include "runtime/engine_impl.h"
 #include "runtime/support.h"
 
@@ -46,7 +46,7 @@ void expect_as_reference(const Graph& graph, const std::vector<Tensor>& inputs) 
   const std::vector<Tensor> expected = evaluate(graph, inputs, pool);
   const Engine engine = compiled(graph, pool);
   for (const int threads : {1, 3}) {
-    Context context = engine.create_context({threads});
+    Context context = engine.create_context({threads, make_workers(threads)});
     std::vector<Tensor> poison;
     for (const Tensor& t : inputs) {
       Tensor nan(t.dtype(), t.dims());

@@ -10,9 +10,9 @@
 #include "builder/compile_graph.h"
 #include "camshaft/context.h"
 #include "camshaft/engine.h"
-#include "ir/ops/evaluate.h"
 #include "ir/ops/operators.h"
 #include "ir/text.h"
+#include "reference/evaluate.h"
 #include "runtime/backends.h"
 #include "runtime/tensor_view.h"
 
@@ -38,7 +38,7 @@ inline void set_inputs(Context& context, const Engine& engine, const std::vector
 }
 
 inline std::vector<Tensor> run_engine(const Engine& engine, const std::vector<Tensor>& inputs, int threads = 2) {
-  Context context = engine.create_context({threads});
+  Context context = engine.create_context({threads, make_workers(threads)});
   set_inputs(context, engine, inputs);
   context.run();
   std::vector<Tensor> outputs;

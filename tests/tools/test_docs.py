@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from camshaft_cli import ROOT
 
-PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))]
+PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
 
 # Commands that would take too long here, or call these tests again: that they exist and know the options is checked.
 ONLY_CHECKED = (
@@ -78,13 +78,21 @@ def test_every_script_has_help_in_its_text():
             assert first.startswith(("# ", '"""')), f"{script.name} does not say what it is for"
 
 
-def test_code_of_the_pages_is_in_the_sources():
-    """Each line of each cpp block, in order and without gaps, is in one source file."""
+@pytest.mark.parametrize("page", sorted(path.name for path in (ROOT / "docs/howto").glob("*.md")))
+def test_code_of_the_guides_is_in_the_sources(page):
+    """Each line of each block of C++ or CUDA C++, in order and without gaps, is in one source file."""
     files = [path for folder in ("src", "tests", "include") for path in (ROOT / folder).rglob("*.[ch]*")]
-    sources = [path.read_text() for path in files if path.suffix in (".h", ".cpp")]
+    sources = [path.read_text() for path in files if path.suffix in (".h", ".cpp", ".cuh")]
     blocks = re.findall(
-        r"^```cpp\n(.*?)^```", (ROOT / "docs/adding-an-operator.md").read_text(), re.MULTILINE | re.DOTALL
+        r"^```(?:cpp|cuda)\n(.*?)^```", (ROOT / "docs/howto" / page).read_text(), re.MULTILINE | re.DOTALL
     )
-    assert len(blocks) >= 5
+    assert len(blocks) >= 4
     for block in blocks:
         assert any(block in text for text in sources), f"not in the sources as it stands:\n{block}"
+
+
+def test_paths_of_the_pages_exist():
+    """What stands between backticks and begins with a folder of the sources is there."""
+    for page in PAGES:
+        for path in re.findall(r"`((?:src|tests|tools|scripts|docs)/[\w./-]*)`", (ROOT / page).read_text()):
+            assert (ROOT / path).exists(), f"{page} names {path}, which is not there"

@@ -68,7 +68,7 @@ def build(model, tmp_path, *options, **environment):
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
-        ({"CAMSHAFT_EMULATED_DEVICES": 0}, ["there is no GPU 0", "this machine has 0"]),
+        ({"CAMSHAFT_EMULATED_DEVICES": 0}, ["there is no GPU 0", "this machine has none"]),
         ({"CAMSHAFT_EMULATED_DRIVER": 11080}, ["the NVIDIA driver is of CUDA 11.8", "12.0 or newer is needed"]),
         ({"CAMSHAFT_EMULATED_CAPABILITY": 61}, ["compute capability 6.1", "7.5 or newer is needed"]),
         (
@@ -82,6 +82,32 @@ def test_build(model, tmp_path, environment, expected):
     for part in expected:
         assert part in message
     assert not (tmp_path / "e.engine").exists()
+
+
+def test_devices_by_number(model, tmp_path):
+    """Each GPU by its number; what is built names none of them, so that equal ones share files and locks."""
+    two = {"CAMSHAFT_EMULATED_DEVICES": 2}
+    words = ["--tuning", "heuristic", "--no-verify"]
+    done = run("build", model, "-o", tmp_path / "0.engine", "--device", "cuda", *words, **two)
+    assert done.returncode == 0, done.stderr
+    locked = ["--write-lock", tmp_path / "lock"]
+    done = run("build", model, "-o", tmp_path / "1.engine", "--device", "cuda:1", *words, *locked, **two)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "0.engine").read_bytes() == (tmp_path / "1.engine").read_bytes()
+    again = ["--device", "cuda:0", "--tuning", "locked", "--lock", tmp_path / "lock", "--no-verify"]
+    assert run("build", model, "-o", tmp_path / "2.engine", *again, **two).returncode == 0
+    assert "cuda:1" not in (tmp_path / "lock").read_text()
+    for device in ("cuda", "cuda:0", "cuda:1"):
+        done = run("run", tmp_path / "0.engine", "--shapes", "x:2x1024", "--device", device, **two)
+        assert done.returncode == 0, done.stderr
+    message = refusal(run("run", tmp_path / "0.engine", "--shapes", "x:2x1024", "--device", "cuda:2", **two))
+    assert "there is no GPU 2; this machine has GPU 0, emulated GPU; GPU 1, emulated GPU" in message
+    message = refusal(run("run", tmp_path / "0.engine", "--shapes", "x:2x1024", "--device", "cpu", **two))
+    assert "this engine was built for cuda, and cannot run on cpu" in message
+    message = refusal(run("run", model, "--device", "gpu", **two))
+    assert "'gpu' is no device: give cpu, cuda (the first GPU), or a GPU by its number, as cuda:1" in message
+    listed = run("devices", **two).stdout
+    assert "cuda:0: emulated GPU" in listed and "cuda:1: emulated GPU" in listed
 
 
 def test_no_driver(model, tmp_path):

@@ -6,6 +6,7 @@
 
 #include "backends/cpu/device.h"
 #include "backends/cpu/kernels/gemm/bf16_pairs.h"
+#include "backends/cpu/passes.h"
 #include "backends/cpu/tactic.h"
 #include "backends/cpu/tactics/attention.h"
 #include "backends/cpu/tactics/conv_chain.h"
@@ -94,7 +95,7 @@ class CpuBackend final : public Backend {
   CpuBackend() : device_(describe_cpu()) {}
 
   const DeviceInfo& device() const override { return device_; }
-  bool prefers_channels_last() const override { return true; }
+  BackendPasses passes(DType /*storage*/, ops::Rounding rounding) const override { return cpu::passes(rounding); }
 
   std::vector<Tactic> tactics(const RegionView& region) const override {
     std::vector<Tactic> list;
@@ -130,8 +131,6 @@ class CpuBackend final : public Backend {
                 fmt::format("the CPU has no tactic '{}' for {}", tactic.str(), to_string(region.node.op)));
   }
 
-  bool runs_chains() const override { return true; }
-  bool computes_in_halves() const override { return false; }
   bool gains_from_rounding(ops::Rounding rounding) const override {
     return rounding == ops::Rounding::bf16 && has_bf16_pairs();
   }

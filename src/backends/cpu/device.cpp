@@ -1,16 +1,22 @@
 #include "backends/cpu/device.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 #include <algorithm>
 #include <array>
+#if defined(__aarch64__)
+#include <fstream>
+#endif
 
-#include "backends/cpu/kernels/targets.h"
+#include "backends/cpu/kernels/tile_traits.h"
+#include "base/available_cores.h"
 #include "hwy/highway.h"
 #include "source_hash.h"
 
@@ -31,14 +37,38 @@ std::string brand() {
   text.erase(text.find_last_not_of(' ') + 1);
   text.erase(0, text.find_first_not_of(' '));
   if (!text.empty()) return text;
+#elif defined(__aarch64__)
+  // The main identification register: implementer and part. There is no instruction that gives a name.
+  std::string identification;
+  if (std::getline(std::ifstream("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1"), identification) &&
+      !identification.empty())
+    return "ARM " + identification;
 #endif
   return "unknown CPU";
 }
 
-int usable_cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
-  return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+// Of what the processor has, what kernels use or could.
+std::vector<std::string> features() {
+  std::vector<std::string> found;
+  const auto add = [&](bool has, const char* name) {
+    if (has) found.emplace_back(name);
+  };
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  add(__builtin_cpu_supports("avx2"), "avx2");
+  add(__builtin_cpu_supports("fma"), "fma");
+  add(__builtin_cpu_supports("avx512f"), "avx512f");
+  add(__builtin_cpu_supports("avx512vnni"), "avx512_vnni");
+  add(__builtin_cpu_supports("avx512bf16"), "avx512_bf16");
+#elif defined(__aarch64__)
+  const unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
+  add(first & HWCAP_ASIMD, "neon");
+  add(first & HWCAP_ASIMDDP, "dotprod");
+  add(first & HWCAP_SVE, "sve");
+  add(second & HWCAP2_I8MM, "i8mm");
+  add(second & HWCAP2_BF16, "bf16");
+#endif
+  return found;
 }
 
 constexpr const char* compiler() {
@@ -55,16 +85,10 @@ DeviceInfo describe_cpu() {
   DeviceInfo info;
   info.kind = "cpu";
   info.name = brand();
-  info.cores = usable_cores();
+  info.cores = available_cores();
   info.memory_bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-  const int64_t targets = hwy::SupportedTargets();
-  info.isa = targets & HWY_AVX3 ? "avx512" : targets & HWY_AVX2 ? "avx2" : "baseline";
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx2")) info.features.emplace_back("avx2");
-  if (__builtin_cpu_supports("fma")) info.features.emplace_back("fma");
-  if (__builtin_cpu_supports("avx512f")) info.features.emplace_back("avx512f");
-  if (__builtin_cpu_supports("avx512vnni")) info.features.emplace_back("avx512_vnni");
-  if (__builtin_cpu_supports("avx512bf16")) info.features.emplace_back("avx512_bf16");
+  info.isa = tile_traits().isa;
+  info.features = features();
   // The version alone says little while it is being worked on: the sources do.
   info.code = fmt::format("camshaft {} ({}), highway {}.{}.{}, {}", CAMSHAFT_VERSION, CAMSHAFT_CPU_SOURCE_HASH,
                           HWY_MAJOR, HWY_MINOR, HWY_PATCH, compiler());

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 
 #include "backends/cuda/driver/device_limits.h"
 #include "backends/cuda/driver/queue.h"
 #include "backends/cuda/driver/stopwatch.h"
+#include "backends/cuda/passes.h"
 #include "backends/cuda/tactic.h"
 #include "source_hash.h"
 
@@ -72,8 +74,9 @@ class CudaBackend final : public Backend {
       : workshop_(std::move(workshop)), host_(std::move(host)) {
     const DeviceFacts& facts = workshop_.device()->facts();
     info_.kind = "cuda";
+    info_.id = DeviceId::gpu(facts.ordinal);
     info_.name = facts.name;
-    info_.isa = architecture(facts.capability);
+    info_.isa = architecture(facts.features.capability);
     info_.cores = host_->device().cores;
     info_.memory_bytes = facts.memory_bytes;
     info_.limits = limits_of(facts);
@@ -89,13 +92,12 @@ class CudaBackend final : public Backend {
     return std::make_unique<Stopwatch>(static_cast<Queue&>(queue).stream(),
                                        workshop_.module("touch", touch_text()).function("touch"));
   }
-  bool prefers_channels_last() const override { return true; }
-  bool runs_squeeze_excite() const override { return true; }
+  BackendPasses passes(DType storage, ops::Rounding rounding) const override { return cuda::passes(storage, rounding); }
   bool gains_from(DType dtype) const override {
-    return dtype == DType::f16 || (dtype == DType::bf16 && workshop_.device()->facts().capability >= 80);
+    return dtype == DType::f16 || (dtype == DType::bf16 && workshop_.device()->facts().features.bf16_products);
   }
   bool gains_from_rounding(ops::Rounding rounding) const override {
-    return rounding == ops::Rounding::tf32 && workshop_.device()->facts().capability >= 80;
+    return rounding == ops::Rounding::tf32 && workshop_.device()->facts().features.tf32_products;
   }
 
   std::vector<Tactic> tactics(const RegionView& region) const override {
@@ -136,17 +138,23 @@ class CudaBackend final : public Backend {
 
 }  // namespace
 
-std::shared_ptr<const Backend> backend(const std::shared_ptr<const Backend>& host) {
+std::shared_ptr<const Backend> backend(int ordinal, const std::shared_ptr<const Backend>& host) {
   static std::mutex mutex;
-  static std::shared_ptr<const Backend> made;
+  static std::map<int, std::shared_ptr<const Backend>> all;
   const std::lock_guard lock(mutex);
+  std::shared_ptr<const Backend>& made = all[ordinal];
   if (made) return made;
   const Library<api::Driver>& driver = driver_library();
   if (!driver.problem.empty()) throw Error(ErrorCode::unsupported, driver.problem);
-  made = std::make_shared<CudaBackend>(Workshop(std::make_shared<const Device>(driver.functions, 0),
+  made = std::make_shared<CudaBackend>(Workshop(std::make_shared<const Device>(driver.functions, ordinal),
                                                 Compiler(nvrtc_library()), KernelCache(KernelCache::default_folder())),
                                        host);
   return made;
+}
+
+int current_ordinal() {
+  const Library<api::Driver>& driver = driver_library();
+  return driver.problem.empty() ? current_ordinal(driver.functions).value_or(0) : 0;
 }
 
 }  // namespace camshaft::cuda

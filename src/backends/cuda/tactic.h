@@ -21,7 +21,7 @@ class Workshop {
   /// Compiles a text for the device, or finds it compiled, and loads it, unless others have it in use.
   Module module(const std::string& name, const std::string& text) const {
     return modules_->get(*device_, text, [&] {
-      return cache_.get(compiler_, {name, text, architecture(device_->facts().capability)});
+      return cache_.get(compiler_, {name, text, architecture(device_->facts().features.capability)});
     });
   }
 

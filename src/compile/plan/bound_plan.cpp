@@ -79,7 +79,7 @@ BoundPlan::BoundPlan(const Plan& plan, SymbolBindings symbols, int threads) : sy
     prepare_steps(plan, threads);
     offsets_.assign(plan.values.size(), 0);
     workspace_offsets_.assign(plan.steps.size(), 0);
-    for (const Place place : {Place::host, Place::device}) plan_arena(plan, place);
+    for (const DeviceId device : plan.devices()) plan_arena(plan, device);
   });
 }
 
@@ -166,14 +166,14 @@ void BoundPlan::prepare_steps(const Plan& plan, int threads) {
   }
 }
 
-void BoundPlan::plan_arena(const Plan& plan, Place place) {
+void BoundPlan::plan_arena(const Plan& plan, DeviceId device) {
   // Values that run in place share one buffer: the first of the chain stands for all.
   std::vector<int32_t> buffer(plan.values.size(), -1);
   std::vector<BufferLifetime> lifetimes;
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     for (const int32_t id : plan.steps[s].outputs) {
       const PlanValue& value = plan.values[static_cast<size_t>(id)];
-      if (value.storage != Storage::arena || value.place != place) continue;
+      if (value.storage != Storage::arena || value.device != device) continue;
       const auto v = static_cast<size_t>(id);
       if (value.in_place_of >= 0 && launches_[s]) {
         buffer[v] = buffer[static_cast<size_t>(value.in_place_of)];
@@ -187,16 +187,16 @@ void BoundPlan::plan_arena(const Plan& plan, Place place) {
   }
   std::vector<std::pair<size_t, size_t>> workspaces;  // steps and buffers
   for (size_t s = 0; s < plan.steps.size(); ++s) {
-    if (plan.steps[s].kernel->place() != place) continue;
+    if (plan.steps[s].device != device) continue;
     workspaces.emplace_back(s, lifetimes.size());
     const int64_t bytes = launches_[s] ? static_cast<int64_t>(launches_[s]->workspace_bytes()) : 0;
     lifetimes.push_back({bytes, static_cast<int32_t>(s), static_cast<int32_t>(s)});
   }
-  const MemoryPlan memory = plan_memory(lifetimes, place == Place::host ? 64 : 256);
+  const MemoryPlan memory = plan_memory(lifetimes, device.is_host() ? 64 : 256);
   for (size_t v = 0; v < plan.values.size(); ++v)
     if (buffer[v] >= 0) offsets_[v] = memory.offsets[static_cast<size_t>(buffer[v])];
   for (const auto& [step, b] : workspaces) workspace_offsets_[step] = memory.offsets[b];
-  arenas_[static_cast<size_t>(place)] = {memory.peak, memory.lower_bound};
+  arenas_[device] = {memory.peak, memory.lower_bound};
 }
 
 }  // namespace camshaft

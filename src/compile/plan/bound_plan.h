@@ -1,7 +1,7 @@
 // A plan with its symbols bound: concrete shapes, prepared kernels, arena offsets.
 #pragma once
 
-#include <array>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -26,18 +26,18 @@ class BoundPlan {
   int64_t row_stride(int32_t value) const { return row_strides_[static_cast<size_t>(value)]; }
   /// Null for steps that must wait for data-dependent sizes.
   Launch* launch(size_t step) const { return launches_[step].get(); }
-  /// In the arena of its place; of arena values and of step workspaces.
+  /// In the arena of its device; of arena values and of step workspaces.
   int64_t offset(int32_t value) const { return offsets_[static_cast<size_t>(value)]; }
   int64_t workspace_offset(size_t step) const { return workspace_offsets_[step]; }
-  /// Of the arena of a place.
-  int64_t arena_bytes(Place place) const { return arenas_[static_cast<size_t>(place)].peak; }
-  int64_t arena_lower_bound(Place place) const { return arenas_[static_cast<size_t>(place)].lower_bound; }
+  /// Of the arena of a device; 0 for one that runs no step.
+  int64_t arena_bytes(DeviceId device) const { return arena(device).peak; }
+  int64_t arena_lower_bound(DeviceId device) const { return arena(device).lower_bound; }
 
  private:
   void bind_values(const Plan& plan);
   void bind_slices(const Plan& plan);
   void prepare_steps(const Plan& plan, int threads);
-  void plan_arena(const Plan& plan, Place place);
+  void plan_arena(const Plan& plan, DeviceId device);
 
   SymbolBindings symbols_;
   std::vector<Dims> dims_;
@@ -49,7 +49,11 @@ class BoundPlan {
   struct Arena {
     int64_t peak = 0, lower_bound = 0;
   };
-  std::array<Arena, 2> arenas_;  // of each place
+  Arena arena(DeviceId device) const {
+    const auto found = arenas_.find(device);
+    return found == arenas_.end() ? Arena() : found->second;
+  }
+  std::map<DeviceId, Arena> arenas_;
 };
 
 /// Bytes of a dense tensor in memory; strings and containers count as the objects they are. Throws

@@ -8,7 +8,7 @@
 #include "base/aligned_buffer.h"
 #include "compile/plan/bound_plan.h"
 #include "ir/ops/control_flow.h"
-#include "ir/ops/evaluate.h"
+#include "reference/evaluate.h"
 
 namespace camshaft {
 
@@ -38,7 +38,7 @@ class BranchRun {
       if (!bound_.launch(s))
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("layer '{}' of a branch needs sizes that no tensor tells", plan.steps[s].name));
-    arena_ = AlignedBuffer(static_cast<size_t>(std::max<int64_t>(bound_.arena_bytes(Place::host), 64)),
+    arena_ = AlignedBuffer(static_cast<size_t>(std::max<int64_t>(bound_.arena_bytes(DeviceId::host), 64)),
                            "the tensors of a branch");
     pointers_.assign(plan.values.size(), nothing);
     for (size_t v = 0; v < plan.values.size(); ++v) {

@@ -83,27 +83,26 @@ class Placer {
            std::all_of(step.outputs.begin(), step.outputs.end(), known);
   }
 
-  // Whether a value, and all that is seen in it, may lie in another one; `gaps`: with gaps between its rows; `place`:
-  // where those that write and read it must run, as a copy for the other place would be one of all that it lies in.
-  bool may_move(int32_t id, bool gaps, std::optional<Place> place, int depth = 0) const {
+  // Whether a value, and all that is seen in it, may lie in another one; `gaps`: with gaps between its rows; `device`:
+  // where those that write and read it must run, as a copy for another device would be one of all that it lies in.
+  bool may_move(int32_t id, bool gaps, std::optional<DeviceId> device, int depth = 0) const {
     constexpr int deepest = 100;  // of views of views
     const Use& u = use(id);
     if (u.is_output || depth > deepest) return false;
     if (u.writer.step != SIZE_MAX) {
       const PlanStep& step = plan_.steps[u.writer.step];
-      if ((place && step.kernel->place() != *place) || !is_settled(step) ||
+      if ((device && step.device != *device) || !is_settled(step) ||
           (gaps && !step.kernel->writes_slices(u.writer.index)))
         return false;
     }
     for (const Operand& reader : u.readers) {
       const PlanStep& step = plan_.steps[reader.step];
-      if ((place && step.kernel->place() != *place) || !is_settled(step) ||
-          (gaps && !step.kernel->reads_slices(reader.index)))
+      if ((device && step.device != *device) || !is_settled(step) || (gaps && !step.kernel->reads_slices(reader.index)))
         return false;
     }
     return std::all_of(u.seen_as.begin(), u.seen_as.end(), [&](int32_t part) {
       const bool same_rows = !shape(part).empty() && shape(part).back() == shape(id).back();
-      return (!gaps || same_rows || value(part).storage == Storage::slice) && may_move(part, gaps, place, depth + 1);
+      return (!gaps || same_rows || value(part).storage == Storage::slice) && may_move(part, gaps, device, depth + 1);
     });
   }
 
@@ -159,7 +158,7 @@ class Placer {
     const int32_t whole = step.outputs[0];
     std::vector<bool> late(step.inputs.size(), false);
     if (static_cast<size_t>(op.axis) + 1 != shape(whole).size() || !has_bytes(value(whole)) || !plan_.is_dense(whole) ||
-        value(whole).storage != Storage::arena || !may_move(whole, false, step.kernel->place()))
+        value(whole).storage != Storage::arena || !may_move(whole, false, step.device))
       return late;
     Dim at = 0;
     int32_t around = -1;
@@ -167,7 +166,7 @@ class Placer {
       if (around < 0) around = rows_around(id, at, whole);
       at = at + shape(id).back();
     }
-    if (around < 0 || !may_move(around, false, step.kernel->place())) return late;
+    if (around < 0 || !may_move(around, false, step.device)) return late;
     at = 0;
     const auto now = static_cast<size_t>(&step - plan_.steps.data());
     std::vector<bool> in_the_end(step.inputs.size(), false);
@@ -207,8 +206,7 @@ class Placer {
       const int32_t part = plan_.root(id);
       // An alias must have the rows that the concatenation sees, and be all of what it is an alias of.
       if (value(part).storage != Storage::arena || !sees_all(id, part) || shape(part).empty() ||
-          !(shape(part).back() == shape(id).back()) || !may_move(part, gaps, step.kernel->place()) ||
-          !merge_memory(part, whole))
+          !(shape(part).back() == shape(id).back()) || !may_move(part, gaps, step.device) || !merge_memory(part, whole))
         continue;
       value(part).storage = Storage::slice;
       value(part).index = whole;
@@ -244,8 +242,8 @@ class Placer {
     // What is a part of a concatenation that comes later must be so for all that see it.
     const Operand written = use(plan_.root(whole)).writer;
     const bool incomplete = written.step != SIZE_MAX && &plan_.steps[written.step] > &step;
-    const auto place = incomplete ? std::optional(plan_.steps[written.step].kernel->place()) : std::optional<Place>();
-    if (!may_move(part, gaps, place) || !merge_memory(part, plan_.root(whole))) {
+    const auto device = incomplete ? std::optional(plan_.steps[written.step].device) : std::optional<DeviceId>();
+    if (!may_move(part, gaps, device) || !merge_memory(part, plan_.root(whole))) {
       use(part).writer = writer;
       return false;
     }

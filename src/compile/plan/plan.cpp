@@ -3,8 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace camshaft {
+
+std::vector<DeviceId> Plan::devices() const {
+  std::set<DeviceId> found = {DeviceId::host};
+  for (const PlanStep& step : steps) found.insert(step.device);
+  return {found.begin(), found.end()};
+}
 
 int32_t Plan::root(int32_t value) const {
   for (;;) {

@@ -31,9 +31,9 @@ struct PlanValue {
   int32_t in_place_of = -1;  ///< this arena value may take over that one's memory, which dies at first_step
   Dim row, column;           ///< of a slice: its first element in value `index`
   std::shared_ptr<const Tensor> constant;
-  Place place = Place::host;
-  int32_t copy_of = -1;  ///< the value of the other place that this one holds too
-  /// Of a constant on the device: its bytes there, once they have been brought (see upload_constants()).
+  DeviceId device = DeviceId::host;  ///< in whose memory it is
+  int32_t copy_of = -1;              ///< the value on another device that this one holds too
+  /// Of a constant on a GPU: its bytes there, once they have been brought (see upload_constants()).
   std::shared_ptr<std::byte> uploaded;
 };
 
@@ -43,6 +43,7 @@ struct PlanStep {
   std::string op;     ///< operator or region kind, for reports
   std::string tactic;
   Deviation deviation = Deviation::none;  ///< of its tactic
+  DeviceId device = DeviceId::host;       ///< that runs it, and has its operands; of a copy the GPU whose work it is
   std::shared_ptr<const Kernel> kernel;
   std::vector<int32_t> inputs;  ///< indices of plan values; -1 for omitted
   std::vector<int32_t> outputs;
@@ -60,6 +61,8 @@ struct Plan {
   std::vector<std::string> input_names;
   std::vector<std::string> output_names;
 
+  /// The host, and the GPUs that run steps, in order of their numbers.
+  std::vector<DeviceId> devices() const;
   /// Follows aliases and slices to the value that has storage.
   int32_t root(int32_t value) const;
   /// Whether rows follow each other without gaps.

@@ -1,10 +1,9 @@
 #include "compile/region/contract_view.h"
 
-#include <algorithm>
-
 #include "ir/ops/contract.h"
 #include "ir/ops/contraction.h"
 #include "ir/ops/region.h"
+#include "ir/region.h"
 
 namespace camshaft {
 
@@ -12,30 +11,36 @@ namespace {
 
 using IsAnchor = bool (*)(const Op& op);
 
-// Takes the nodes of norms out of a body, so that it is pointwise behind the contraction. `means` and `factors`: the
-// values that a row_norm computes, for nobody computes them any more. False where there is more than a view has room
-// for.
-bool take_norms(Graph& body, ContractView& view, ValueId& means, ValueId& factors) {
-  std::vector<Node> rest;
-  for (Node& node : body.nodes) {
-    if (const auto* norm = node.op.as<ops::RowNorm>()) {
-      const auto it = std::find(body.inputs.begin(), body.inputs.end(), node.inputs[0]);
-      if (view.norm || it == body.inputs.end()) return false;
+/// What of a body is not the contraction.
+struct Behind {
+  std::vector<const Node*> nodes;
+  // What a row_norm computes, for the program does not.
+  ValueId means = no_value, factors = no_value;
+};
+
+// With `with_norms`, nodes of norms are none of a program's: the view has them. nullopt where there is more than it has
+// room for.
+std::optional<Behind> nodes_behind(const Graph& body, bool with_norms, ContractView& view) {
+  Behind behind;
+  for (const Node* node : nodes_between(body, 1, body.nodes.size())) {
+    const auto* norm = with_norms ? node->op.as<ops::RowNorm>() : nullptr;
+    const auto* moments = with_norms ? node->op.as<ops::RowMoments>() : nullptr;
+    if (norm) {
+      const int32_t input = input_index(body, node->inputs[0]);
+      if (view.norm || input < 0) return std::nullopt;
       view.norm = *norm;
-      view.moments = static_cast<int32_t>(it - body.inputs.begin());
-      means = node.outputs[0];
-      factors = node.outputs[1];
-    } else if (const auto* moments = node.op.as<ops::RowMoments>()) {
-      const bool is_last = body.outputs.size() == 2 && body.outputs[1] == node.outputs[0];
-      if (!is_last || node.inputs[0] != body.outputs[0]) return false;
+      view.moments = input;
+      behind.means = node->outputs[0];
+      behind.factors = node->outputs[1];
+    } else if (moments) {
+      const bool is_last = body.outputs.size() == 2 && body.outputs[1] == node->outputs[0];
+      if (!is_last || node->inputs[0] != body.outputs[0]) return std::nullopt;
       view.gives_moments = *moments;
     } else {
-      rest.push_back(std::move(node));
+      behind.nodes.push_back(node);
     }
   }
-  body.nodes = std::move(rest);
-  if (view.gives_moments) body.outputs.pop_back();
-  return true;
+  return behind;
 }
 
 std::optional<ContractView> view_behind(IsAnchor is_anchor, const RegionView& region, bool with_norms) {
@@ -48,38 +53,25 @@ std::optional<ContractView> view_behind(IsAnchor is_anchor, const RegionView& re
     return view;
   }
   if (!region.node.op.as<ops::Region>() || region.node.bodies.size() != 1) return std::nullopt;
-  const Graph& whole = region.node.bodies[0];
-  if (whole.nodes.empty() || !is_anchor(whole.nodes[0].op)) return std::nullopt;
-  Graph stripped;
-  ValueId means = no_value, factors = no_value;
-  const bool has_norms = with_norms && std::any_of(whole.nodes.begin(), whole.nodes.end(), [](const Node& node) {
-                           return node.op.as<ops::RowNorm>() || node.op.as<ops::RowMoments>();
-                         });
-  if (has_norms) {
-    stripped = whole;
-    if (!take_norms(stripped, view, means, factors)) return std::nullopt;
-  }
-  const Graph& body = has_norms ? stripped : whole;
-  if (body.outputs.size() != 1) return std::nullopt;
-  const auto region_input = [&](ValueId id) {
-    const auto it = std::find(body.inputs.begin(), body.inputs.end(), id);
-    return it == body.inputs.end() ? -1 : static_cast<int32_t>(it - body.inputs.begin());
-  };
-  view.anchor = &whole.nodes[0];
+  const Graph& body = region.node.bodies[0];
+  if (body.nodes.empty() || !is_anchor(body.nodes[0].op)) return std::nullopt;
+  const std::optional<Behind> behind = nodes_behind(body, with_norms, view);
+  if (!behind || body.outputs.size() != (view.gives_moments ? 2U : 1U)) return std::nullopt;
+  view.anchor = &body.nodes[0];
   view.result = body.type(view.anchor->outputs[0]);
   for (const ValueId id : view.anchor->inputs) {
-    view.anchor_inputs.push_back(id == no_value ? -1 : region_input(id));
+    view.anchor_inputs.push_back(id == no_value ? -1 : input_index(body, id));
     if (id != no_value && view.anchor_inputs.back() < 0) return std::nullopt;
   }
-  if (body.nodes.size() == 1) return view;
-  std::optional<LoweredProgram> lowered = lower_scalar_program(body, 1);
+  if (behind->nodes.empty()) return view;
+  std::optional<LoweredProgram> lowered = lower_scalar_program(body, behind->nodes, {&body.outputs[0], 1});
   if (!lowered) return std::nullopt;
   for (const ValueId id : lowered->loads) {
     const bool is_result = id == view.anchor->outputs[0];
-    view.epilogue_loads.push_back(is_result       ? -1
-                                  : id == means   ? ContractView::row_mean
-                                  : id == factors ? ContractView::row_factor
-                                                  : region_input(id));
+    view.epilogue_loads.push_back(is_result               ? -1
+                                  : id == behind->means   ? ContractView::row_mean
+                                  : id == behind->factors ? ContractView::row_factor
+                                                          : input_index(body, id));
     if (!is_result && view.epilogue_loads.back() == -1) return std::nullopt;
   }
   if (body.type(body.outputs[0]).shape != view.result.shape) return std::nullopt;

@@ -7,31 +7,35 @@
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/region.h"
+#include "ir/region.h"
 
 namespace camshaft {
 
 namespace {
 
-// A body without the zeros behind its last axis, and the reshape that puts that together with the one before, that it
-// ends in; and that axis' size with them. 0 where it does not end so.
-int64_t without_filling(const Graph& whole, Graph& body) {
-  size_t end = whole.nodes.size();
-  if (end > 1 && whole.nodes[end - 1].op.as<ops::Reshape>()) --end;
-  if (end < 2 || whole.outputs.size() != 1 || !whole.nodes[end - 1].op.as<ops::Pad>()) return 0;
-  body = whole;
+// How a body ends: in zeros behind its last axis, and a reshape that puts that together with the one before.
+struct Filling {
+  int64_t size = 0;  // of that axis with them; 0 where it does not end so
+  size_t end;        // the nodes before them
+  std::vector<ValueId> results;
+};
+
+Filling filling_of(const Graph& body, bool is_taken) {
+  const Filling none{0, body.nodes.size(), body.outputs};
+  size_t end = body.nodes.size();
+  if (end > 1 && body.nodes[end - 1].op.as<ops::Reshape>()) --end;
+  if (!is_taken || end < 2 || body.outputs.size() != 1 || !body.nodes[end - 1].op.as<ops::Pad>()) return none;
   const Node& node = body.nodes[end - 1];
   const auto* pad = node.op.as<ops::Pad>();
-  if (pad->mode != ops::PadMode::constant || node.inputs.size() > 1) return 0;
+  if (pad->mode != ops::PadMode::constant || node.inputs.size() > 1) return none;
   const bool is_last = std::all_of(pad->pads.begin(), pad->pads.end() - 1, [](const Dim& d) { return d == Dim(0); });
   const auto size = body.shape(node.outputs[0]).back().as_constant();
   const Shape &filled = body.shape(node.outputs[0]), &result = body.shape(body.outputs[0]);
   const auto last = result.back().as_constant();
   if (!is_last || !size || !last || *last % *size != 0 || result.size() != filled.size() ||
       !std::equal(result.begin(), result.end() - 2, filled.begin()))
-    return 0;
-  body.outputs[0] = node.inputs[0];
-  body.nodes.erase(body.nodes.begin() + static_cast<std::ptrdiff_t>(end - 1), body.nodes.end());
-  return *size;
+    return none;
+  return {*size, end - 1, {node.inputs[0]}};
 }
 
 }  // namespace
@@ -50,13 +54,12 @@ std::optional<PointwiseView> view_pointwise(const RegionView& region, bool with_
   } else {
     return std::nullopt;
   }
-  Graph unfilled;
-  if (with_transposes) view.filled = without_filling(*body, unfilled);
-  if (view.filled > 0) body = &unfilled;
+  const Filling filling = filling_of(*body, with_transposes);
+  view.filled = filling.size;
   size_t transposes = 0;
-  while (with_transposes && transposes < body->nodes.size() && body->nodes[transposes].op.as<ops::Transpose>())
-    ++transposes;
-  std::optional<LoweredProgram> lowered = lower_scalar_program(*body, transposes);
+  while (with_transposes && transposes < filling.end && body->nodes[transposes].op.as<ops::Transpose>()) ++transposes;
+  std::optional<LoweredProgram> lowered =
+      lower_scalar_program(*body, nodes_between(*body, transposes, filling.end), filling.results);
   if (!lowered || lowered->program.outputs.empty()) return std::nullopt;
   for (ValueId id : lowered->loads) {
     view.permutations.emplace_back();
@@ -66,9 +69,8 @@ std::optional<PointwiseView> view_pointwise(const RegionView& region, bool with_
         id = body->nodes[n].inputs[0];
         break;
       }
-    const auto it = std::find(body->inputs.begin(), body->inputs.end(), id);
-    if (it == body->inputs.end()) return std::nullopt;
-    view.loads.push_back(static_cast<int32_t>(it - body->inputs.begin()));
+    view.loads.push_back(input_index(*body, id));
+    if (view.loads.back() < 0) return std::nullopt;
   }
   for (const ValueId id : node.outputs)
     if (region.graph.shape(id) != region.graph.shape(node.outputs[0]) || holds_objects(region.graph.type(id).dtype))

@@ -4,20 +4,22 @@
 
 #include "compile/region/scalar_lowering.h"
 #include "ir/ops/region.h"
+#include "ir/region.h"
 
 namespace camshaft {
 
 namespace {
 
-// The program of nodes [first, end of the body), whose loads are inputs of the body, or `computed`: that is `number`.
-std::optional<PointwiseView> view_part(const Graph& body, size_t first, ValueId computed, int32_t number) {
-  std::optional<LoweredProgram> lowered = lower_scalar_program(body, first);
+// The program of the nodes [first, end), whose loads are inputs of the body, or `computed`: that is `number`.
+std::optional<PointwiseView> view_part(const Graph& body, size_t first, size_t end, std::span<const ValueId> results,
+                                       ValueId computed, int32_t number) {
+  std::optional<LoweredProgram> lowered = lower_scalar_program(body, nodes_between(body, first, end), results);
   if (!lowered || lowered->program.outputs.size() != 1) return std::nullopt;
   PointwiseView part;
   for (const ValueId id : lowered->loads) {
-    const auto it = std::find(body.inputs.begin(), body.inputs.end(), id);
-    if (it == body.inputs.end() && id != computed) return std::nullopt;
-    part.loads.push_back(id == computed ? number : static_cast<int32_t>(it - body.inputs.begin()));
+    const int32_t input = input_index(body, id);
+    if (input < 0 && id != computed) return std::nullopt;
+    part.loads.push_back(id == computed ? number : input);
   }
   part.permutations.resize(part.loads.size());
   part.program = std::move(lowered->program);
@@ -48,18 +50,14 @@ std::optional<ReduceView> view_reduce(const RegionView& region) {
   view.result = body.type(at->outputs[0]);
   const auto position = static_cast<size_t>(at - body.nodes.begin());
   if (position > 0) {
-    Graph before = body;
-    before.nodes.erase(before.nodes.begin() + static_cast<std::ptrdiff_t>(position), before.nodes.end());
-    before.outputs = {at->inputs[0]};
-    view.before = view_part(before, 0, no_value, -1);
+    view.before = view_part(body, 0, position, {&at->inputs[0], 1}, no_value, -1);
     if (!view.before) return std::nullopt;
   } else {
-    const auto it = std::find(body.inputs.begin(), body.inputs.end(), at->inputs[0]);
-    if (it == body.inputs.end()) return std::nullopt;
-    view.input = static_cast<int32_t>(it - body.inputs.begin());
+    view.input = input_index(body, at->inputs[0]);
+    if (view.input < 0) return std::nullopt;
   }
   if (position + 1 < body.nodes.size()) {
-    view.behind = view_part(body, position + 1, at->outputs[0], view.reduced);
+    view.behind = view_part(body, position + 1, body.nodes.size(), body.outputs, at->outputs[0], view.reduced);
     if (!view.behind) return std::nullopt;
   }
   if (!view.behind && body.outputs[0] != at->outputs[0]) return std::nullopt;

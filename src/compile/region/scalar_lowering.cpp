@@ -28,8 +28,8 @@ class Lowering {
     return true;
   }
 
-  LoweredProgram finish() {
-    for (const ValueId id : body_.outputs) {
+  LoweredProgram finish(std::span<const ValueId> results) {
+    for (const ValueId id : results) {
       result_.program.outputs.push_back(operand(id));
       result_.results.push_back(id);
     }
@@ -71,10 +71,21 @@ class Lowering {
 }  // namespace
 
 std::optional<LoweredProgram> lower_scalar_program(const Graph& body, size_t first) {
+  return lower_scalar_program(body, nodes_between(body, first, body.nodes.size()), body.outputs);
+}
+
+std::optional<LoweredProgram> lower_scalar_program(const Graph& body, std::span<const Node* const> nodes,
+                                                   std::span<const ValueId> results) {
   Lowering lowering(body);
-  for (size_t n = first; n < body.nodes.size(); ++n)
-    if (!lowering.add(body.nodes[n])) return std::nullopt;
-  return lowering.finish();
+  for (const Node* node : nodes)
+    if (!lowering.add(*node)) return std::nullopt;
+  return lowering.finish(results);
+}
+
+std::vector<const Node*> nodes_between(const Graph& body, size_t first, size_t end) {
+  std::vector<const Node*> nodes;
+  for (size_t n = first; n < end; ++n) nodes.push_back(&body.nodes[n]);
+  return nodes;
 }
 
 }  // namespace camshaft

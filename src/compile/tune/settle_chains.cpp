@@ -6,6 +6,7 @@
 #include <set>
 
 #include "compile/chain.h"
+#include "ir/region.h"
 
 namespace camshaft {
 
@@ -46,19 +47,10 @@ class Settler {
  private:
   void take_apart(const Node& chain, const TacticDecision& decision) {
     const Graph& parts = chain.bodies[0];
-    std::vector<ValueId> outer(parts.values.size(), no_value);  // values of the body in the graph
-    for (size_t i = 0; i < parts.inputs.size(); ++i) outer[static_cast<size_t>(parts.inputs[i])] = chain.inputs[i];
-    for (size_t o = 0; o < parts.outputs.size(); ++o) outer[static_cast<size_t>(parts.outputs[o])] = chain.outputs[o];
-    for (size_t n = 0; n < parts.nodes.size(); ++n) {
-      Node part = parts.nodes[n];
-      for (ValueId& id : part.inputs)
-        if (id != no_value) id = outer[static_cast<size_t>(id)];
-      for (ValueId& id : part.outputs) {
-        ValueId& place = outer[static_cast<size_t>(id)];
-        if (place == no_value) place = add_value(parts.value(id));
-        id = place;
-      }
-      if (n + 1 < parts.nodes.size())
+    std::vector<Node> nodes = open_region(chain, [&](const Value& inner) { return add_value(inner); });
+    for (size_t n = 0; n < nodes.size(); ++n) {
+      Node& part = nodes[n];
+      if (n + 1 < nodes.size())
         settled_.notes[settled_.graph.value(part.outputs[0]).name].push_back(fmt::format(
             "not chained with '{}': {}", parts.value(parts.nodes[n + 1].outputs[0]).name, times_text(decision)));
       settled_.graph.nodes.push_back(std::move(part));
@@ -68,7 +60,7 @@ class Settler {
 
   // It had this name before it went into the chain.
   ValueId add_value(const Value& inner) {
-    Value value{inner.name, inner.type, nullptr, std::nullopt};
+    Value value{inner.name, inner.type, inner.constant, std::nullopt};
     if (!names_.insert(value.name).second) {
       value.name = settled_.graph.unique_name(inner.name);
       names_.insert(value.name);

@@ -21,6 +21,7 @@ namespace camshaft::ops {
 /// an offset, then the stride of each axis it has, in elements: 0 repeats.
 struct Attention {
   static constexpr std::string_view name = "attention";
+  enum Input : size_t { in_query, in_key, in_value, first_mask };
   Shape outer;                 ///< sizes of the axes o
   Shape queries;               ///< sizes of the axes q
   Shape keys;                  ///< sizes of the axes k

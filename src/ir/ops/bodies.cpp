@@ -1,8 +1,6 @@
 #include "ir/ops/bodies.h"
 
 #include "ir/container_type.h"
-#include "ir/ops/move.h"
-#include "ir/ops/pieces.h"
 #include "ir/ops/shape_rules.h"
 #include "ir/symbols.h"
 
@@ -41,33 +39,6 @@ VisibleDims::VisibleDims(const InferContext& context) {
 
 bool VisibleDims::contain(const Dim& dim) const {
   return all_symbols({dim}, [&](const std::string& name) { return !name.starts_with('@') || names_.contains(name); });
-}
-
-void own_results(std::vector<Tensor>& results) {
-  for (Tensor& result : results) result = result.owned();
-}
-
-EvaluateOptions body_options(const EvalContext& context) {
-  EvaluateOptions options;
-  options.bindings = context.bindings;
-  options.cancellation = context.cancellation;
-  return options;
-}
-
-Tensor stack(const EvalContext& context, std::vector<Tensor> parts, int64_t axis) {
-  const Dims dims = parts.at(0).dims();
-  for (Tensor& part : parts) {
-    if (part.dims() != dims)
-      fail_rule("an iteration gave {} to collect, the first one {}", to_string(part.dims()), to_string(dims));
-    part = part.reshaped(with_axis(dims, axis));
-  }
-  return Concat{axis}.evaluate({parts, context.output_types, context.bindings, context.bodies, context.pool})[0];
-}
-
-Tensor empty_result(const EvalContext& context, const TensorType& type) {
-  Dims dims;
-  for (const Dim& d : type.shape) dims.push_back(is_bound({d}, context.bindings) ? context.evaluate(d) : 0);
-  return Tensor(type.dtype, dims);
 }
 
 }  // namespace camshaft::ops

@@ -1,4 +1,4 @@
-// What operators with bodies share: what may go in, which sizes mean something outside, how to run one. Internal to
+// What the shape rules of operators with bodies share: what may go in, which sizes mean something outside. Internal to
 // ops/.
 #pragma once
 
@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "ir/ops/evaluate.h"
 
 namespace camshaft::ops {
 
@@ -28,17 +27,5 @@ class VisibleDims {
  private:
   std::set<std::string> names_;
 };
-
-/// A body may return what it was given. The caller's tensors are often views of memory that is used again.
-void own_results(std::vector<Tensor>& results);
-
-EvaluateOptions body_options(const EvalContext& context);
-
-/// What iterations gave, along a new axis; there must be at least one. Throws Error(invalid_argument) when the shapes
-/// differ.
-Tensor stack(const EvalContext& context, std::vector<Tensor> parts, int64_t axis);
-
-/// What is collected when a body never ran: sizes that no iteration has told are 0.
-Tensor empty_result(const EvalContext& context, const TensorType& type);
 
 }  // namespace camshaft::ops

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "camshaft/error.h"
+#include "ir/ops/strides.h"
 
 namespace camshaft::ops {
 

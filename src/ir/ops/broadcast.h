@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "ir/graph.h"
-#include "ir/ops/elements.h"
 #include "ir/ops/shape_rules.h"
 
 namespace camshaft::ops {

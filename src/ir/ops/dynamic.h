@@ -13,13 +13,6 @@
 
 namespace camshaft::ops {
 
-/// Runs the shape rule and the reference evaluation of an operator on tensors. Throws what these throw.
-std::vector<Tensor> evaluate_static(const Op& op, const std::vector<Tensor>& inputs, size_t outputs, ThreadPool& pool);
-
-/// A 1-D or single i64 or i32 tensor of axes as axes of a tensor of rank `rank`: counted from the front, in their
-/// order. Throws Error(invalid_argument) for one that does not exist or is named twice.
-std::vector<int64_t> read_axes(const Tensor& axes, int64_t rank);
-
 /// (x, axes) -> Reduce. Without axes everything is reduced, or nothing if `noop_with_empty_axes`. `rank` is the
 /// result's; only `keep_dims` or that number tells it where the count of axes is not known.
 struct DynamicReduce {

@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "base/thread_pool.h"
-#include "ir/ops/element_io.h"
 #include "ir/ops/shape_rules.h"
 
 namespace camshaft::ops {
@@ -17,13 +15,6 @@ std::vector<Inferred> DimsTensor::infer(const InferContext&) const {
   return {out};
 }
 
-std::vector<Tensor> DimsTensor::evaluate(const EvalContext& context) const {
-  const Dims values = context.evaluate(elements);
-  Tensor out(dtype, scalar ? Dims{} : Dims{static_cast<int64_t>(values.size())});
-  store_elements(dtype, out.mutable_data(), 0, 1, out.size(), values.data());
-  return {out};
-}
-
 std::vector<Inferred> ShapeOf::infer(const InferContext& context) const {
   const Shape& shape = context.shape(0);
   if (start < 0 || end < start || end > context.rank(0))
@@ -31,14 +22,6 @@ std::vector<Inferred> ShapeOf::infer(const InferContext& context) const {
   return {Inferred{{DType::i64, {Dim(end - start)}}, Shape(shape.begin() + start, shape.begin() + end)}};
 }
 
-std::vector<Tensor> ShapeOf::evaluate(const EvalContext& context) const {
-  const Dims& dims = context.input(0).dims();
-  return {Tensor::from_ints(Dims(dims.begin() + start, dims.begin() + end))};
-}
-
-namespace {
-
-// The number of elements; throws Error(invalid_argument) for a delta of 0 and for what no tensor can hold.
 int64_t range_count(const Tensor& start, const Tensor& limit, const Tensor& delta) {
   for (const Tensor* t : {&start, &limit, &delta})
     if (t->size() != 1) fail_rule("the bounds of a range must be one number each, not {}", to_string(t->dims()));
@@ -65,8 +48,6 @@ int64_t range_count(const Tensor& start, const Tensor& limit, const Tensor& delt
   return count > 0 ? static_cast<int64_t>(count) : 0;
 }
 
-}  // namespace
-
 std::vector<Inferred> Range::infer(const InferContext& context) const {
   const DType dtype = context.dtype(0);
   for (size_t i = 0; i < 3; ++i) {
@@ -91,42 +72,6 @@ std::vector<Inferred> Range::infer(const InferContext& context) const {
   if (!count || *count > static_cast<int64_t>(max_content_elements)) return {out};
   out.content.emplace();
   for (int64_t i = 0; i < *count; ++i) out.content->push_back(start->at(0) + Dim(i) * Dim(step));
-  return {out};
-}
-
-namespace {
-
-// start + i · delta; of integers modulo 2^64: the sum is in range, though the product may not be.
-template <class T>
-T element(T start, T delta, int64_t i) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return start + static_cast<T>(i) * delta;
-  } else {
-    return static_cast<T>(static_cast<uint64_t>(start) + static_cast<uint64_t>(i) * static_cast<uint64_t>(delta));
-  }
-}
-
-}  // namespace
-
-std::vector<Tensor> Range::evaluate(const EvalContext& context) const {
-  const int64_t count = range_count(context.input(0), context.input(1), context.input(2));
-  const DType dtype = context.input(0).dtype();
-  Tensor out(dtype, {count});
-  std::byte* to = out.mutable_data();
-  with_wide_type(dtype, [&]<class T>(const T&) {
-    T start, delta;
-    load_elements(dtype, context.input(0).data(), 0, 1, 1, &start);
-    load_elements(dtype, context.input(2).data(), 0, 1, 1, &delta);
-    context.pool.parallel_for(count, 1 << 14, [&](int64_t begin, int64_t end) {
-      constexpr int64_t chunk = 64;
-      T values[chunk];
-      for (int64_t done = begin; done < end; done += chunk) {
-        const int64_t n = std::min(chunk, end - done);
-        for (int64_t i = 0; i < n; ++i) values[i] = element(start, delta, done + i);
-        store_elements(dtype, to, done, 1, n, values);
-      }
-    });
-  });
   return {out};
 }
 

@@ -49,4 +49,8 @@ struct Range {
   std::vector<Tensor> evaluate(const EvalContext&) const;
 };
 
+/// The number of elements of a Range of tensors of one number each. Throws Error(invalid_argument) for a delta of 0 and
+/// for what no tensor can hold.
+int64_t range_count(const Tensor& start, const Tensor& limit, const Tensor& delta);
+
 }  // namespace camshaft::ops

@@ -2,15 +2,12 @@
 
 #include <algorithm>
 
-#include "base/thread_pool.h"
-#include "ir/ops/elements.h"
 #include "ir/ops/shape_rules.h"
 
 namespace camshaft::ops {
 
 namespace {
 
-constexpr int64_t elements_a_piece = 1 << 15;
 constexpr int64_t largest_index = int64_t{1} << 60;
 
 int64_t checked_product(int64_t a, int64_t b) {
@@ -71,42 +68,6 @@ BoundIndexMap bind_index_map(const IndexMap& op, const Dims& x, const Dims& resu
     if (op.wraps && source.length == 0) fail_rule("indices cannot wrap along axis {}, which has no elements", d);
   }
   return bound;
-}
-
-std::vector<Tensor> IndexMap::evaluate(const EvalContext& context) const {
-  const Tensor x = unpack_subbyte(context.input(0));
-  const Dims dims = context.output_dims(0);
-  const BoundIndexMap map = bind_index_map(*this, x.dims(), dims, context.bindings);
-  check_fits_memory(x.dtype(), dims);
-  Tensor out(x.dtype(), dims);
-  if (map.is_empty) return {pack_subbyte(out, context.input(0).dtype())};
-  const Tensor fill = unpack_subbyte(context.has(1) ? context.input(1) : Tensor(context.input(0).dtype(), {}));
-  const Dims strides = row_major_strides(x.dims());
-  visit_storage(x.dtype(), [&]<class T>(const T&) {
-    const T* from = x.as<T>();
-    const T& value = *fill.as<T>();
-    T* to = out.as_mutable<T>();
-    context.pool.parallel_for(out.size(), elements_a_piece, [&](int64_t begin, int64_t end) {
-      Dims at(map.sources.size());
-      for (int64_t i = begin; i < end; ++i) {
-        for (size_t d = 0; d < at.size(); ++d) at[d] = map.sources[d].start;
-        int64_t rest = i;
-        for (size_t a = map.axes.size(); a-- > 0; rest /= map.axes[a].size)
-          if (map.axes[a].along >= 0)
-            at[static_cast<size_t>(map.axes[a].along)] += rest % map.axes[a].size * map.axes[a].step;
-        int64_t offset = 0;
-        bool outside = false;
-        for (size_t d = 0; d < at.size(); ++d) {
-          const int64_t n = map.sources[d].length;
-          if (wraps) at[d] = (at[d] % n + n) % n;
-          outside = outside || at[d] < 0 || at[d] >= n;
-          offset += outside ? 0 : at[d] * strides[d];
-        }
-        to[i] = outside ? value : from[offset];
-      }
-    });
-  });
-  return {pack_subbyte(out, context.input(0).dtype())};
 }
 
 }  // namespace camshaft::ops

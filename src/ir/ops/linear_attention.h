@@ -11,6 +11,9 @@ namespace camshaft::ops {
 /// key ⊗ beta·(value - stateᵀ·key)), and reads y = scale · stateᵀ·query. The state is kept in double.
 struct LinearAttention {
   static constexpr std::string_view name = "linear_attention";
+  enum Input : size_t { in_query, in_key, in_value, in_state, in_decay, in_beta };
+  static constexpr const char* input_names[] = {"the query",      "the key",   "the value",
+                                                "the past state", "the decay", "beta"};
   int64_t heads = 1;
   int64_t key_heads = 1;  ///< divides `heads`: neighbours share a state
   bool gated = false;
@@ -28,5 +31,8 @@ struct LinearAttention {
   std::vector<Inferred> infer(const InferContext&) const;
   std::vector<Tensor> evaluate(const EvalContext&) const;
 };
+
+/// Throws Error(invalid_argument) for numbers of heads that no tensors have.
+void check_fields(const LinearAttention& op);
 
 }  // namespace camshaft::ops

@@ -1,7 +1,10 @@
 // Looking values up in tables: label encoders, one-hot encoders and vocabularies.
 #pragma once
 
+#include <string>
+
 #include "ir/graph.h"
+#include "ir/ops/shape_rules.h"
 
 namespace camshaft::ops {
 
@@ -20,7 +23,37 @@ struct FindKeys {
   std::vector<Tensor> evaluate(const EvalContext&) const;
 };
 
-/// The positions of `keys` (1-D, a dtype of FindKeys) in its order; of equal ones only the first given, or the last.
-std::vector<int64_t> order_of_keys(const Tensor& keys, bool last_wins);
+/// Calls visit(T{}) with the type of keys of that dtype. Throws Error(invalid_argument) for one that FindKeys does not
+/// take.
+template <class Visit>
+void visit_key(DType dtype, Visit&& visit) {
+  switch (dtype) {
+    case DType::string:
+      return visit(std::string());
+    case DType::f32:
+      return visit(float{});
+    case DType::f64:
+      return visit(double{});
+    case DType::i64:
+      return visit(int64_t{});
+    case DType::u64:
+      return visit(uint64_t{});
+    case DType::i32:
+      return visit(int32_t{});
+    case DType::u32:
+      return visit(uint32_t{});
+    case DType::i16:
+      return visit(int16_t{});
+    case DType::u16:
+      return visit(uint16_t{});
+    case DType::i8:
+      return visit(int8_t{});
+    case DType::u8:
+    case DType::boolean:
+      return visit(uint8_t{});
+    default:
+      fail_rule("keys of {} cannot be looked up", to_string(dtype));
+  }
+}
 
 }  // namespace camshaft::ops

@@ -1,8 +1,6 @@
 #include "ir/ops/map.h"
 
 #include "ir/container_type.h"
-#include "ir/ops/elements.h"
-#include "ir/ops/lookup.h"
 #include "ir/ops/shape_rules.h"
 
 namespace camshaft::ops {
@@ -11,22 +9,6 @@ namespace {
 
 void check_keys(DType dtype) {
   if (dtype != DType::i64 && dtype != DType::string) fail_rule("keys must be i64 or strings, not {}", to_string(dtype));
-}
-
-/// The elements of each of `rows` rows at `columns`: [rows, columns.size()].
-Tensor pick(const Tensor& x, int64_t rows, int64_t row_size, const std::vector<int64_t>& columns) {
-  Tensor out(x.dtype(), {rows, static_cast<int64_t>(columns.size())});
-  visit_storage(x.dtype(), [&]<class T>(const T&) {
-    const T* from = x.as<T>();
-    T* to = out.as_mutable<T>();
-    for (int64_t row = 0; row < rows; ++row, from += row_size)
-      for (const int64_t column : columns) *to++ = from[column];
-  });
-  return out;
-}
-
-Tensor pick(const Tensor& list, const std::vector<int64_t>& order) {
-  return pick(list, 1, list.size(), order).reshaped({static_cast<int64_t>(order.size())});
 }
 
 }  // namespace
@@ -42,28 +24,6 @@ std::vector<Inferred> RowsToMaps::infer(const InferContext& context) const {
   return {{sequence_of(map_of(context.dtype(1), x.dtype), x.shape.size() == 2 ? x.shape[0] : Dim(1))}};
 }
 
-std::vector<Tensor> RowsToMaps::evaluate(const EvalContext& context) const {
-  const Tensor& x = context.input(0);
-  const int64_t row_size = x.dims().back();
-  const int64_t rows = x.rank() == 2 ? x.dims()[0] : 1;
-  if (context.input(1).size() != row_size)
-    fail_rule("{} keys do not fit rows of {} values", context.input(1).size(), row_size);
-  const std::vector<int64_t> order = order_of_keys(context.input(1), true);
-  check_fits_memory(DType::sequence, {rows, 3});  // each is a map of two lists, whatever is in them
-  // All maps share their keys, and the memory of their values.
-  const Tensor keys = pick(context.input(1), order);
-  const Tensor values = pick(x, rows, row_size, order);
-  const auto count = static_cast<int64_t>(order.size());
-  const size_t bytes = rows == 0 ? 0 : values.bytes() / static_cast<size_t>(rows);
-  std::vector<Tensor> maps;
-  maps.reserve(static_cast<size_t>(rows));
-  for (int64_t row = 0; row < rows; ++row)
-    maps.push_back(Tensor::map(
-        keys,
-        Tensor(x.dtype(), {count}, values.span().subspan(static_cast<size_t>(row) * bytes, bytes), values.owner())));
-  return {Tensor::sequence(std::move(maps))};
-}
-
 std::vector<Inferred> MapEntries::infer(const InferContext& context) const {
   const TensorType& map = context.type(0);
   if (map.dtype != DType::map) fail_rule("input 0 must be a map, it is {}", to_string(map));
@@ -72,14 +32,6 @@ std::vector<Inferred> MapEntries::infer(const InferContext& context) const {
     fail_rule("values of {} cannot be taken out of a map", to_string(map.elements[1].dtype));
   const Dim count = context.fresh(0, 0);
   return {{{map.elements[0].dtype, {count}}}, {{map.elements[1].dtype, {count}}}};
-}
-
-std::vector<Tensor> MapEntries::evaluate(const EvalContext& context) const {
-  const Tensor& keys = context.input(0).element(0);
-  const Tensor& values = context.input(0).element(1);
-  if (keys.size() != values.size()) fail_rule("a map has {} keys and {} values", keys.size(), values.size());
-  const std::vector<int64_t> order = order_of_keys(keys, true);
-  return {pick(keys, order), pick(values, order)};
 }
 
 }  // namespace camshaft::ops

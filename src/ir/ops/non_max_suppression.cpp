@@ -1,96 +1,8 @@
 // Of boxes that overlap, the one with the highest score.
-#include <algorithm>
-#include <cmath>
-
-#include "base/thread_pool.h"
 #include "ir/ops/select.h"
 #include "ir/ops/shape_rules.h"
 
 namespace camshaft::ops {
-
-namespace {
-
-struct Box {
-  float top, left, bottom, right, area;
-};
-
-Box read_box(const float* b, bool center_point_box) {
-  Box box;
-  if (center_point_box) {
-    const float half_width = b[2] / 2, half_height = b[3] / 2;
-    box = {b[1] - half_height, b[0] - half_width, b[1] + half_height, b[0] + half_width, 0};
-  } else {
-    box = {std::min(b[0], b[2]), std::min(b[1], b[3]), std::max(b[0], b[2]), std::max(b[1], b[3]), 0};
-  }
-  box.area = (box.right - box.left) * (box.bottom - box.top);
-  return box;
-}
-
-// The boxes chosen so far, a list for each field: without branches, and several at a time, a box is held against
-// thousands of them (SSD300 of torchvision spent 1.2 s here, and now 0.5).
-class KeptBoxes {
- public:
-  void add(const Box& box) {
-    top_.push_back(box.top);
-    left_.push_back(box.left);
-    bottom_.push_back(box.bottom);
-    right_.push_back(box.right);
-    area_.push_back(box.area);
-  }
-
-  /// Whether the box shares more than `threshold` with one of them, of what both cover.
-  bool overlap(const Box& box, float threshold) const {
-    constexpr size_t piece = 64;
-    for (size_t begin = 0; begin < area_.size(); begin += piece)
-      if (overlaps_one_of(box, threshold, begin, std::min(begin + piece, area_.size()))) return true;
-    return false;
-  }
-
- private:
-  bool overlaps_one_of(const Box& box, float threshold, size_t begin, size_t end) const {
-    int found = 0;
-    for (size_t i = begin; i < end; ++i) {
-      const float width = std::min(box.right, right_[i]) - std::max(box.left, left_[i]);
-      const float height = std::min(box.bottom, bottom_[i]) - std::max(box.top, top_[i]);
-      const float common = width * height, all = box.area + area_[i] - common;
-      found |= (width > 0) & (height > 0) & (common > 0) & (box.area > 0) & (area_[i] > 0) & (all > 0) &
-               (common / all > threshold);
-    }
-    return found != 0;
-  }
-
-  std::vector<float> top_, left_, bottom_, right_, area_;
-};
-
-struct Candidate {
-  float score;
-  int64_t index;
-};
-
-// The chosen boxes of one class of one image.
-std::vector<int64_t> suppress(const float* boxes, const float* scores, int64_t count, int64_t most, float iou,
-                              const float* least_score, bool center_point_box) {
-  std::vector<Candidate> order;
-  for (int64_t i = 0; i < count; ++i)
-    if (!least_score || scores[i] > *least_score) order.push_back({scores[i], i});
-  std::sort(order.begin(), order.end(), [](const Candidate& a, const Candidate& b) {
-    const bool a_nan = std::isnan(a.score), b_nan = std::isnan(b.score);
-    if (a_nan != b_nan) return b_nan;  // a score that is no number comes last
-    return a_nan || a.score == b.score ? a.index < b.index : a.score > b.score;
-  });
-  std::vector<int64_t> chosen;
-  KeptBoxes kept;
-  for (const Candidate& candidate : order) {
-    if (static_cast<int64_t>(chosen.size()) >= most) break;
-    const Box box = read_box(boxes + candidate.index * 4, center_point_box);
-    if (kept.overlap(box, iou)) continue;
-    kept.add(box);
-    chosen.push_back(candidate.index);
-  }
-  return chosen;
-}
-
-}  // namespace
 
 std::vector<Inferred> NonMaxSuppression::infer(const InferContext& context) const {
   if (context.dtype(0) != DType::f32 || context.dtype(1) != DType::f32)
@@ -105,38 +17,6 @@ std::vector<Inferred> NonMaxSuppression::infer(const InferContext& context) cons
     if (context.has(i) && context.dtype(i) != DType::f32)
       fail_rule("the thresholds must be f32, not {}", to_string(context.dtype(i)));
   return {Inferred{{DType::i64, {context.fresh(0, 0), 3}}}};
-}
-
-std::vector<Tensor> NonMaxSuppression::evaluate(const EvalContext& context) const {
-  const Tensor &boxes = context.input(0), &scores = context.input(1);
-  const int64_t batch = scores.dims()[0], classes = scores.dims()[1], count = scores.dims()[2];
-  if (boxes.dims() != Dims{batch, count, 4})
-    fail_rule("boxes of shape {} do not fit scores of shape {}", to_string(boxes.dims()), to_string(scores.dims()));
-  const auto given = [&](size_t i) { return context.has(i) && context.input(i).size() > 0; };
-  const int64_t most = given(2) ? context.input(2).to_ints()[0] : 0;
-  const float iou = given(3) ? context.input(3).as<float>()[0] : 0;
-  if (!(iou >= 0 && iou <= 1)) fail_rule("the IoU threshold must lie between 0 and 1, it is {}", iou);
-  const float* least_score = given(4) ? context.input(4).as<float>() : nullptr;
-  if (scores.size() == 0) return {Tensor(DType::i64, {0, 3})};  // of any number of classes
-  std::vector<std::vector<int64_t>> chosen(static_cast<size_t>(batch * classes));
-  if (most > 0)
-    context.pool.parallel_for(batch * classes, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        chosen[static_cast<size_t>(i)] =
-            suppress(boxes.as<float>() + i / classes * count * 4, scores.as<float>() + i * count, count, most, iou,
-                     least_score, center_point_box);
-    });
-  int64_t total = 0;
-  for (const auto& list : chosen) total += static_cast<int64_t>(list.size());
-  Tensor out(DType::i64, {total, 3});
-  auto* to = out.as_mutable<int64_t>();
-  for (size_t i = 0; i < chosen.size(); ++i)
-    for (const int64_t box : chosen[i]) {
-      *to++ = static_cast<int64_t>(i) / classes;
-      *to++ = static_cast<int64_t>(i) % classes;
-      *to++ = box;
-    }
-  return {out};
 }
 
 }  // namespace camshaft::ops

@@ -24,27 +24,13 @@ std::vector<Inferred> MakeOptional::infer(const InferContext& context) const {
   return {{optional_of(element.empty() ? given : join_elements(parse_element_type(element), given))}};
 }
 
-std::vector<Tensor> MakeOptional::evaluate(const EvalContext& context) const {
-  return {Tensor::optional(context.has(0) ? context.input(0) : Tensor())};
-}
-
 std::vector<Inferred> OptionalGetElement::infer(const InferContext& context) const {
   return {{taken_out(context, optional_type(context).elements[0], rank, 0)}};
-}
-
-std::vector<Tensor> OptionalGetElement::evaluate(const EvalContext& context) const {
-  const Tensor& element = context.input(0).element(0);
-  if (!element.defined()) fail_rule("the optional is empty");
-  return {element.owned()};
 }
 
 std::vector<Inferred> OptionalHasElement::infer(const InferContext& context) const {
   optional_type(context);
   return {{{DType::boolean, {}}}};
-}
-
-std::vector<Tensor> OptionalHasElement::evaluate(const EvalContext& context) const {
-  return {Tensor::scalar(DType::boolean, context.input(0).element(0).defined() ? 1 : 0)};
 }
 
 }  // namespace camshaft::ops

@@ -18,6 +18,7 @@ enum class Direction : uint8_t { forward, reverse, bidirectional };
 /// kept in double; results round once.
 struct Recurrent {
   static constexpr std::string_view name = "recurrent";
+  enum Input : size_t { in_x, in_weights, in_recurrence, in_biases, in_lengths, in_h, in_c, in_peepholes };
   CellKind cell = CellKind::lstm;
   Direction direction = Direction::forward;
   /// For each direction 1, 2 or 3 functions (RNN: f; GRU: f, g; LSTM: f, g, h), in lower case; see
@@ -45,6 +46,9 @@ struct Recurrent {
 
 /// How many activation functions a direction of the cell has.
 size_t activations_per_direction(CellKind cell);
+
+/// Throws Error(invalid_argument) for activations that do not fit the cell, or are unknown, and for a negative clip.
+void check_fields(const Recurrent& op);
 
 }  // namespace camshaft::ops
 

@@ -1,7 +1,7 @@
 // The activation functions of recurrent layers.
 #pragma once
 
-#include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace camshaft::ops {
@@ -11,10 +11,11 @@ namespace camshaft::ops {
 struct RecurrentActivation {
   std::string_view name;  ///< in lower case
   bool has_alpha = false, has_beta = false;
-  double alpha = 0, beta = 0;                                                    ///< the defaults
-  void (*apply)(double* x, int64_t count, double alpha, double beta) = nullptr;  ///< in place
+  double alpha = 0, beta = 0;  ///< the defaults
 };
 
+/// All of them.
+std::span<const RecurrentActivation> recurrent_activations();
 /// Null for an unknown name; `name` is in lower case.
 const RecurrentActivation* find_recurrent_activation(std::string_view name);
 

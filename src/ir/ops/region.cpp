@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "camshaft/error.h"
-#include "ir/ops/evaluate.h"
 
 namespace camshaft::ops {
 
@@ -23,12 +22,6 @@ std::vector<Inferred> Region::infer(const InferContext& context) const {
   std::vector<Inferred> out;
   for (const ValueId id : body.outputs) out.push_back({body.type(id), body.value(id).content});
   return out;
-}
-
-std::vector<Tensor> Region::evaluate(const EvalContext& context) const {
-  EvaluateOptions options;
-  options.bindings = context.bindings;
-  return camshaft::evaluate(context.bodies.at(0), context.inputs, context.pool, options);
 }
 
 }  // namespace camshaft::ops

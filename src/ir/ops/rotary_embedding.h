@@ -20,6 +20,7 @@ namespace camshaft::ops {
 /// both) and from pair to pair: these are 1, or 1 and 2.
 struct RotaryEmbedding {
   static constexpr std::string_view name = "rotary_embedding";
+  enum Input : size_t { in_x, in_cosine, in_sine, input_count };
   bool interleaved = false;
   int64_t rotated = 0;  ///< even, at most the width of a row
   /// Tables broadcast to the rows, and are refused where running shows that they are longer; otherwise the rows may

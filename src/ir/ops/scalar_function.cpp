@@ -8,27 +8,69 @@
 namespace camshaft {
 namespace {
 
+// Which numbers have the function.
+enum class Numbers : uint8_t { both, reals, integers };
+
 struct Entry {
   std::string_view name;
   int arity;
   bool predicate;  // result is bool whatever the operands are
+  Numbers numbers;
 };
 
 // In the order of the enumeration.
 constexpr std::array<Entry, scalar_function_count> entries = {{
-    {"neg", 1, false},        {"abs", 1, false},          {"sign", 1, false},       {"ceil", 1, false},
-    {"floor", 1, false},      {"round", 1, false},        {"sqrt", 1, false},       {"reciprocal", 1, false},
-    {"exp", 1, false},        {"log", 1, false},          {"log1p", 1, false},      {"sin", 1, false},
-    {"cos", 1, false},        {"tan", 1, false},          {"asin", 1, false},       {"acos", 1, false},
-    {"atan", 1, false},       {"sinh", 1, false},         {"cosh", 1, false},       {"tanh", 1, false},
-    {"asinh", 1, false},      {"acosh", 1, false},        {"atanh", 1, false},      {"erf", 1, false},
-    {"sigmoid", 1, false},    {"is_nan", 1, true},        {"is_inf_pos", 1, true},  {"is_inf_neg", 1, true},
-    {"logical_not", 1, true}, {"bitwise_not", 1, false},  {"add", 2, false},        {"sub", 2, false},
-    {"mul", 2, false},        {"div", 2, false},          {"mod", 2, false},        {"fmod", 2, false},
-    {"pow", 2, false},        {"min", 2, false},          {"max", 2, false},        {"equal", 2, true},
-    {"less", 2, true},        {"less_or_equal", 2, true}, {"logical_and", 2, true}, {"logical_or", 2, true},
-    {"logical_xor", 2, true}, {"bitwise_and", 2, false},  {"bitwise_or", 2, false}, {"bitwise_xor", 2, false},
-    {"shift_left", 2, false}, {"shift_right", 2, false},  {"select", 3, false},
+    {"neg", 1, false, Numbers::both},
+    {"abs", 1, false, Numbers::both},
+    {"sign", 1, false, Numbers::both},
+    {"ceil", 1, false, Numbers::reals},
+    {"floor", 1, false, Numbers::reals},
+    {"round", 1, false, Numbers::reals},
+    {"sqrt", 1, false, Numbers::reals},
+    {"reciprocal", 1, false, Numbers::reals},
+    {"exp", 1, false, Numbers::reals},
+    {"log", 1, false, Numbers::reals},
+    {"log1p", 1, false, Numbers::reals},
+    {"sin", 1, false, Numbers::reals},
+    {"cos", 1, false, Numbers::reals},
+    {"tan", 1, false, Numbers::reals},
+    {"asin", 1, false, Numbers::reals},
+    {"acos", 1, false, Numbers::reals},
+    {"atan", 1, false, Numbers::reals},
+    {"sinh", 1, false, Numbers::reals},
+    {"cosh", 1, false, Numbers::reals},
+    {"tanh", 1, false, Numbers::reals},
+    {"asinh", 1, false, Numbers::reals},
+    {"acosh", 1, false, Numbers::reals},
+    {"atanh", 1, false, Numbers::reals},
+    {"erf", 1, false, Numbers::reals},
+    {"sigmoid", 1, false, Numbers::reals},
+    {"is_nan", 1, true, Numbers::reals},
+    {"is_inf_pos", 1, true, Numbers::reals},
+    {"is_inf_neg", 1, true, Numbers::reals},
+    {"logical_not", 1, true, Numbers::both},
+    {"bitwise_not", 1, false, Numbers::integers},
+    {"add", 2, false, Numbers::both},
+    {"sub", 2, false, Numbers::both},
+    {"mul", 2, false, Numbers::both},
+    {"div", 2, false, Numbers::both},
+    {"mod", 2, false, Numbers::both},
+    {"fmod", 2, false, Numbers::both},
+    {"pow", 2, false, Numbers::both},
+    {"min", 2, false, Numbers::both},
+    {"max", 2, false, Numbers::both},
+    {"equal", 2, true, Numbers::both},
+    {"less", 2, true, Numbers::both},
+    {"less_or_equal", 2, true, Numbers::both},
+    {"logical_and", 2, true, Numbers::both},
+    {"logical_or", 2, true, Numbers::both},
+    {"logical_xor", 2, true, Numbers::both},
+    {"bitwise_and", 2, false, Numbers::integers},
+    {"bitwise_or", 2, false, Numbers::integers},
+    {"bitwise_xor", 2, false, Numbers::integers},
+    {"shift_left", 2, false, Numbers::integers},
+    {"shift_right", 2, false, Numbers::integers},
+    {"select", 3, false, Numbers::both},
 }};
 
 const Entry& entry(ScalarFunction function) {
@@ -57,6 +99,14 @@ ScalarFunction parse_scalar_function(std::string_view name) {
 
 int arity(ScalarFunction function) {
   return entry(function).arity;
+}
+
+bool takes_reals(ScalarFunction function) {
+  return entry(function).numbers != Numbers::integers;
+}
+
+bool takes_integers(ScalarFunction function) {
+  return entry(function).numbers != Numbers::reals;
 }
 
 DType result_dtype(ScalarFunction function, DType operand) {

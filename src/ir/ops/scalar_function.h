@@ -79,6 +79,10 @@ inline void parse_enum(std::string_view name, ScalarFunction& out) {
 }
 /// 1, 2 or 3.
 int arity(ScalarFunction function);
+
+/// Whether reals, and integers, have this function.
+bool takes_reals(ScalarFunction function);
+bool takes_integers(ScalarFunction function);
 /// bool for predicates, else the dtype of the (last) operand.
 DType result_dtype(ScalarFunction function, DType operand);
 

@@ -35,6 +35,13 @@ inline void check_axis(int64_t axis, int64_t rank) {
   if (axis < 0 || axis >= rank) fail_rule("axis {} does not exist: the tensor has {} axes", axis, rank);
 }
 
+/// `index` counted from the front. Throws Error(invalid_argument) naming index and axis when it is not in
+/// [-size, size).
+inline int64_t checked_index(int64_t index, int64_t size, int64_t axis) {
+  if (index < -size || index >= size) fail_rule("index {} is out of range for axis {} of size {}", index, axis, size);
+  return index < 0 ? index + size : index;
+}
+
 /// Throws Error(invalid_argument) unless the dtype is i32 or i64.
 inline void check_index_dtype(DType dtype, const char* what) {
   if (dtype != DType::i64 && dtype != DType::i32) fail_rule("{} must be i64 or i32, not {}", what, to_string(dtype));

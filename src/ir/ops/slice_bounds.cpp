@@ -4,6 +4,7 @@
 
 #include "camshaft/error.h"
 #include "ir/dim_too_large.h"
+#include "ir/ops/shape_rules.h"
 
 namespace camshaft::ops {
 
@@ -72,6 +73,15 @@ std::optional<SliceRange> slice_range(const Dim& start, const Dim& end, int64_t 
     // Dozens of slices of slices, each with its own minima and maxima: running tells.
     return std::nullopt;
   }
+}
+
+void check_inside(const AxisRange& r, int64_t size, int64_t axis) {
+  int64_t last = 0;
+  const bool overflow = __builtin_mul_overflow(std::max<int64_t>(r.count - 1, 0), r.step, &last) ||
+                        __builtin_add_overflow(last, r.start, &last);
+  if (r.count > 0 && (overflow || r.start < 0 || r.start >= size || last < 0 || last >= size))
+    fail_rule("the slice of axis {} takes {} elements from {} in steps of {}, the axis has {}", axis, r.count, r.start,
+              r.step, size);
 }
 
 }  // namespace camshaft::ops

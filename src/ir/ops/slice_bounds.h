@@ -20,4 +20,12 @@ struct SliceRange {
 /// Error(invalid_argument) for a step of 0. Constant arguments always give constants.
 std::optional<SliceRange> slice_range(const Dim& start, const Dim& end, int64_t step, const Dim& size);
 
+/// The same in numbers.
+struct AxisRange {
+  int64_t start = 0, count = 0, step = 1;
+};
+
+/// Throws Error(invalid_argument) naming `axis` when a range takes elements that an axis of `size` has not.
+void check_inside(const AxisRange& range, int64_t size, int64_t axis);
+
 }  // namespace camshaft::ops

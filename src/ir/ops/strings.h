@@ -52,7 +52,7 @@ struct StringNormalize {
   std::vector<Tensor> evaluate(const EvalContext&) const;
 };
 
-/// (x) -> bool: whether the whole text matches a pattern of ops/regex.h, which the shape rule checks.
+/// (x) -> bool: whether the whole text matches a pattern of base/text/regex.h, which the shape rule checks.
 struct RegexMatch {
   static constexpr std::string_view name = "regex_match";
   std::string pattern;

@@ -24,6 +24,20 @@ enum class TreeTask : uint8_t { regression, classification, binary_positive, bin
 /// Trees are summed in T, in their order. Throws Error(invalid_argument) for indices out of range, when they are met.
 struct TreeEnsemble {
   static constexpr std::string_view name = "tree_ensemble";
+  enum Input : size_t {
+    x_in,
+    compare_in,
+    feature_in,
+    threshold_in,
+    child_in,
+    root_in,
+    start_in,
+    target_in,
+    weight_in,
+    base_in,
+    set_start_in,
+    set_member_in
+  };
   int64_t targets = 1;
   TreeTask task = TreeTask::regression;
   TreeAggregate aggregate = TreeAggregate::sum;

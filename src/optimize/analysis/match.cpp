@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "ir/ops/element_io.h"
 #include "ir/ops/pointwise.h"
+#include "reference/element_io.h"
 
 namespace camshaft {
 

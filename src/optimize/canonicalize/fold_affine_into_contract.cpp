@@ -6,10 +6,10 @@
 #include <functional>
 
 #include "ir/ops/contract.h"
-#include "ir/ops/element_io.h"
 #include "ir/ops/pointwise.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/match.h"
+#include "reference/element_io.h"
 
 namespace camshaft {
 

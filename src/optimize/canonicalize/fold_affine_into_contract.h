@@ -15,5 +15,7 @@ namespace camshaft {
 ///
 /// Whole chains at once, in double, rounded once. Results change by rounding.
 void fold_affine_into_contract(Graph& graph, const PassContext& context);
+inline constexpr Pass fold_affine_into_contract_pass = {
+    .name = "fold_affine_into_contract", .run = fold_affine_into_contract, .before = {Fact::layouts, Fact::regions}};
 
 }  // namespace camshaft

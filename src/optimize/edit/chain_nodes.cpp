@@ -1,55 +1,29 @@
 #include "optimize/edit/chain_nodes.h"
 
-#include <algorithm>
-
-#include "ir/ops/region.h"
+#include "ir/region_editor.h"
 
 namespace camshaft {
 
 namespace {
 
 Node make_chain(Graph& graph, const std::vector<int32_t>& members) {
-  const auto at = [&](int32_t n) -> Node& { return graph.nodes[static_cast<size_t>(n)]; };
-  const auto name = [&](ValueId id) -> const std::string& { return graph.value(id).name; };
-  Node chain{ops::Region{ops::RegionKind::chain}, {}, {at(members.back()).outputs[0]}, {}, {}};
-  Graph body;
-  std::map<ValueId, ValueId> inner{{no_value, no_value}};  // of the graph → of the body
+  const auto at = [&](int32_t n) -> const Node& { return graph.nodes[static_cast<size_t>(n)]; };
+  RegionEditor chain(graph, ops::RegionKind::chain);
+  std::map<ValueId, ValueId> inner;  // of the graph → of the body
+  std::vector<std::string> sources;
   for (const int32_t n : members) {
-    Node& old = at(n);
-    std::vector<ValueId> inputs;
-    for (const ValueId id : old.inputs) {
-      if (inner.count(id) == 0) {
-        chain.inputs.push_back(id);
-        inner[id] = body.add_input(name(id), graph.type(id));
-      }
-      inputs.push_back(inner[id]);
-    }
-    chain.sources.insert(chain.sources.end(), old.sources.begin(), old.sources.end());
-    inner[old.outputs[0]] =
-        body.add_node(old.op, inputs, {name(old.outputs[0])}, old.sources, std::move(old.bodies))[0];
+    for (const ValueId id : at(n).inputs)
+      if (id != no_value && !inner.contains(id)) inner[id] = chain.add_operand(id);
+    chain.copy_node(graph, at(n), inner);
+    sources.insert(sources.end(), at(n).sources.begin(), at(n).sources.end());
   }
-  body.add_output(name(chain.outputs[0]), inner[chain.outputs[0]]);
-  chain.bodies.push_back(std::move(body));
-  return chain;
+  const ValueId result = at(members.back()).outputs[0];
+  chain.add_result(result, inner.at(result));
+  chain.set_sources(std::move(sources));
+  return chain.finish();
 }
 
 }  // namespace
-
-const Node& first_operator(const Node& node) {
-  const auto* region = node.op.as<ops::Region>();
-  return region && region->kind == ops::RegionKind::contract ? node.bodies[0].nodes[0] : node;
-}
-
-ValueId sole_operand(const Node& node, size_t input) {
-  const Node& first = first_operator(node);
-  if (&first == &node) return node.inputs[input];
-  const Graph& body = node.bodies[0];
-  const ValueId id = first.inputs[input];
-  const auto at = std::find(body.inputs.begin(), body.inputs.end(), id);
-  int64_t reads = 0;
-  for (const Node& inner : body.nodes) reads += std::count(inner.inputs.begin(), inner.inputs.end(), id);
-  return at == body.inputs.end() || reads != 1 ? no_value : node.inputs[static_cast<size_t>(at - body.inputs.begin())];
-}
 
 void make_chains(Graph& graph, const std::map<int32_t, std::vector<int32_t>>& chains) {
   if (chains.empty()) return;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "ir/ops/contraction.h"
+#include "ir/region_editor.h"
 #include "optimize/analysis/fusion_notes.h"
 #include "optimize/analysis/match.h"
 
@@ -268,25 +269,22 @@ class Fuser {
 
   Node make_node(const FusionUnit& unit) {
     if (unit.kind == ops::RegionKind::opaque) return std::move(graph_.nodes[static_cast<size_t>(unit.nodes[0])]);
-    Node region{ops::Region{unit.kind}, {}, {}, {}, {}};
-    Graph body;
+    RegionEditor region(graph_, unit.kind);
     std::map<ValueId, ValueId> inner;  // of the graph → of the body
     const auto name_of = [&](ValueId id) { return graph_.value(id).name; };
     const auto operand = [&](ValueId id, bool as_input) {
       if (id == no_value) return no_value;
       if (const auto known = inner.find(id); known != inner.end()) return known->second;
-      if (!as_input && is_immediate(id)) return inner[id] = body.add_constant(name_of(id), graph_.value(id).constant);
-      region.inputs.push_back(id);
-      return inner[id] = body.add_input(name_of(id), graph_.type(id));
+      if (!as_input && is_immediate(id)) return inner[id] = region.add_constant(name_of(id), graph_.value(id).constant);
+      return inner[id] = region.add_operand(id);
     };
-    std::set<std::string> seen;
+    std::vector<std::string> sources;
     for (const int32_t n : unit.nodes) {
       const Node& old = node(n);
       std::vector<ValueId> inputs;
       for (const ValueId id : old.inputs) inputs.push_back(operand(id, !is_elementwise(old)));
-      inner[old.outputs[0]] = body.add(old.op, inputs, name_of(old.outputs[0]), old.sources);
-      for (const std::string& source : old.sources)
-        if (seen.insert(source).second) region.sources.push_back(source);
+      inner[old.outputs[0]] = region.add(old.op, inputs, name_of(old.outputs[0]), old.sources);
+      sources = merged_sources(sources, old.sources);
     }
     for (const int32_t n : unit.nodes) {
       const ValueId out = node(n).outputs[0];
@@ -294,12 +292,10 @@ class Fuser {
                           std::any_of(readers(out).begin(), readers(out).end(), [&](int32_t reader) {
                             return unit_of_[static_cast<size_t>(reader)] != unit_of_[static_cast<size_t>(n)];
                           });
-      if (!leaves) continue;
-      region.outputs.push_back(out);
-      body.add_output(name_of(out), inner[out]);
+      if (leaves) region.add_result(out, inner[out]);
     }
-    region.bodies.push_back(std::move(body));
-    return region;
+    region.set_sources(std::move(sources));
+    return region.finish();
   }
 
   Graph& graph_;

@@ -20,5 +20,6 @@ namespace camshaft {
 /// outer values. One-element constants are copied into the body, larger ones are inputs. Whether a fusion pays is not
 /// asked here: these always save a round trip through memory.
 void fuse(Graph& graph, const PassContext& context);
+inline constexpr Pass fuse_pass = {.name = "fuse", .run = fuse, .before = {Fact::regions}, .settles = {Fact::regions}};
 
 }  // namespace camshaft

@@ -14,7 +14,12 @@ namespace camshaft {
 /// Pointwise operators behind them with single numbers or numbers a column are applied once, before the slices are
 /// taken, where they are the same behind each; biases may be missing. Contractions stay apart where joining would cost
 /// more memory traffic than it saves, and notes say so: an operator that would have been part of one kernel's epilogue
-/// (a residual), or a reader to which a slice must be copied. After recognize_attention, before fuse.
+/// (a residual), or a reader to which a slice must be copied.
 void join_contractions(Graph& graph, const PassContext& context);
+inline constexpr Pass join_contractions_pass = {.name = "join_contractions",
+                                                .run = join_contractions,
+                                                .needs = {Fact::layouts, Fact::attention},
+                                                .before = {Fact::regions},
+                                                .settles = {Fact::joined}};
 
 }  // namespace camshaft

@@ -12,5 +12,7 @@ namespace camshaft {
 /// Only for images that grow at least twofold and have enough channels for the saved multiplications to pay for the
 /// additions.
 void resize_after_conv(Graph& graph, const PassContext& context);
+inline constexpr Pass resize_after_conv_pass = {
+    .name = "resize_after_conv", .run = resize_after_conv, .before = {Fact::regions}};
 
 }  // namespace camshaft

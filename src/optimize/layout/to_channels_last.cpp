@@ -387,8 +387,8 @@ class Layouts {
 
 }  // namespace
 
-void to_channels_last(Graph& graph, const PassContext& context) {
-  if (context.channels_last) Layouts(graph).run();
+void to_channels_last(Graph& graph, const PassContext& /*context*/) {
+  Layouts(graph).run();
 }
 
 }  // namespace camshaft

@@ -10,5 +10,8 @@ namespace camshaft {
 /// and transposed, and behind those whose operand is. (Attention that was written for sequences before batches has a
 /// transpose on both sides: ViT-B/16, batch 32, on an H200: 24 transposes and 12 additions of 128 kernels.)
 void transposes_past_products(Graph& graph, const PassContext& context);
+inline constexpr Pass transposes_past_products_pass = {.name = "transposes_past_products",
+                                                       .run = transposes_past_products,
+                                                       .before = {Fact::attention, Fact::joined, Fact::regions}};
 
 }  // namespace camshaft

@@ -12,10 +12,10 @@
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/reduce.h"
-#include "ir/ops/region.h"
 #include "ir/ops/resize.h"
 #include "ir/ops/rotary_embedding.h"
-#include "optimize/edit/append_node.h"
+#include "ir/region.h"
+#include "ir/region_editor.h"
 
 namespace camshaft {
 
@@ -168,8 +168,7 @@ class Lowering {
   // Whether the contraction of a region reads the region's input i.
   static bool is_anchor_input(const Node& node, size_t i) {
     const Graph& body = node.bodies[0];
-    const std::vector<ValueId>& anchor = body.nodes[0].inputs;
-    return std::find(anchor.begin(), anchor.end(), body.inputs[i]) != anchor.end();
+    return reads(body.nodes[0], body.inputs[i]);
   }
 
   // Whether the narrow type holds all elements of a value, as far as anyone knows.
@@ -253,24 +252,16 @@ class Lowering {
         bounded.as_mutable<float>()[i] = std::isinf(x[i]) ? x[i] : std::max(x[i], -65504.0F);
       return graph_.add_constant(old_.value(id).name, narrowed(bounded));
     }
-    const auto number = [](Graph& body, float x) {
-      Tensor scalar(DType::f32, {});
-      *scalar.as_mutable<float>() = x;
-      return body.add_constant("limit", std::move(scalar));
-    };
-    Graph body;
-    const ValueId x = body.add_input(old_.value(id).name, old_.type(id));
+    RegionEditor made(graph_, ops::RegionKind::pointwise);
+    const ValueId x = made.add_operand(wide(id), old_.value(id).name);
+    const auto number = [&](float limit) { return made.add_constant("limit", Tensor::scalar(DType::f32, limit)); };
     const auto apply = [&](ScalarFunction f, std::vector<ValueId> operands) {
-      return body.add(ops::Pointwise{f}, std::move(operands), "mask");
+      return made.add(ops::Pointwise{f}, std::move(operands), "mask");
     };
-    const ValueId never = apply(ScalarFunction::equal, {x, number(body, -std::numeric_limits<float>::infinity())});
-    const ValueId bounded =
-        apply(ScalarFunction::select, {never, x, apply(ScalarFunction::max, {x, number(body, -65504)})});
-    body.add_output("mask", body.add(ops::Cast{.to = context_.storage}, {bounded}, "mask"));
-    std::vector<Graph> bodies;
-    bodies.push_back(std::move(body));
-    return graph_.add_node(ops::Region{ops::RegionKind::pointwise}, {wide(id)}, {old_.value(id).name}, {},
-                           std::move(bodies))[0];
+    const ValueId never = apply(ScalarFunction::equal, {x, number(-std::numeric_limits<float>::infinity())});
+    const ValueId bounded = apply(ScalarFunction::select, {never, x, apply(ScalarFunction::max, {x, number(-65504)})});
+    made.add_new_result(old_.value(id).name, made.add(ops::Cast{.to = context_.storage}, {bounded}, "mask"), "mask");
+    return made.append()[0];
   }
 
   void copy(const Node& node, bool narrowed) {
@@ -292,15 +283,10 @@ class Lowering {
     const bool is_contract = role == Role::contract;
     const bool is_region = node.op.as<ops::Region>() != nullptr;
     const Graph* body = is_region ? &node.bodies[0] : nullptr;
-    std::vector<ValueId> inputs;
-    Graph made;
+    RegionEditor made(graph_, is_region ? node.op.as<ops::Region>()->kind : ops::RegionKind::pointwise);
     std::map<ValueId, ValueId> renamed;  // of the old body (of the old graph, without one) to the new
     std::vector<std::pair<ValueId, ValueId>> to_widen;
-    const auto is_anchor_input = [&](ValueId id) {
-      if (!is_contract) return false;
-      const std::vector<ValueId>& anchor = body->nodes[0].inputs;
-      return std::find(anchor.begin(), anchor.end(), id) != anchor.end();
-    };
+    const auto is_anchor_input = [&](ValueId id) { return is_contract && reads(body->nodes[0], id); };
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId outer = node.inputs[i], inner = is_region ? body->inputs[i] : outer;
       // One element is copied into the body, as fuse() does.
@@ -310,20 +296,19 @@ class Lowering {
         continue;
       }
       const bool narrowed = is_f32(outer) && (is_anchor_input(inner) || narrow_[at(outer)] != no_value);
-      inputs.push_back(narrowed ? narrow(outer) : wide(outer));
-      const ValueId id = made.add_input(old_.value(outer).name, graph_.type(inputs.back()));
+      const ValueId id = made.add_operand(narrowed ? narrow(outer) : wide(outer), old_.value(outer).name);
       renamed[inner] = id;
       if (narrowed) to_widen.emplace_back(inner, id);
     }
     const auto widen = [&] {
       for (const auto& [inner, id] : to_widen)
-        renamed[inner] = made.add(ops::Cast{.to = DType::f32}, {id}, made.value(id).name);
+        renamed[inner] = made.add(ops::Cast{.to = DType::f32}, {id}, made.body().value(id).name);
       to_widen.clear();
     };
     const auto add = [&](const Node& inner_node, const Graph& from) {
-      const std::vector<ValueId> outputs = append_node(from, inner_node, made, renamed);
+      const std::vector<ValueId> outputs = made.copy_node(from, inner_node, renamed);
       for (size_t o = 0; o < outputs.size(); ++o)
-        if (made.type(outputs[o]).dtype != from.type(inner_node.outputs[o]).dtype)
+        if (made.body().type(outputs[o]).dtype != from.type(inner_node.outputs[o]).dtype)
           to_widen.emplace_back(inner_node.outputs[o], outputs[o]);
     };
     if (is_region) {
@@ -342,13 +327,13 @@ class Lowering {
       const bool is_output = uses_.is_output[at(outer)];
       if (is_f32(outer) && !is_output && role != Role::reduce && wanted_narrow(outer))
         result = made.add(ops::Cast{.to = context_.storage}, {result}, old_.value(outer).name);
-      made.add_output(is_region ? body->output_names[o] : old_.value(outer).name, result);
+      made.add_new_result(old_.value(outer).name, result, is_region ? body->output_names[o] : "");
     }
-    remove_dead(made);
-    const bool unchanged = !is_region && made.nodes.size() == 1;
+    made.remove_dead();
+    const bool unchanged = !is_region && made.body().nodes.size() == 1;
     if (unchanged) return copy(node, false);
-    const ops::Region region{is_region ? node.op.as<ops::Region>()->kind : ops::RegionKind::pointwise};
-    take_outputs(node, graph_.add_node(region, inputs, names(node), node.sources, {std::move(made)}));
+    made.set_sources(node.sources);
+    take_outputs(node, made.append());
   }
 
   const Graph old_;

@@ -11,8 +11,12 @@ namespace camshaft {
 /// it, stays f32, with casts between; so do nodes with a constant that the type cannot hold, and those that write a
 /// value of PassContext::keep_f32.
 ///
-/// Runs in the pipeline's second stage: the first decides what is stored at all. Not on graphs with chains. Changes
-/// results by the type's rounding.
+/// Changes results by the type's rounding.
 void lower_precision(Graph& graph, const PassContext& context);
+inline constexpr Pass lower_precision_pass = {.name = "lower_precision",
+                                              .run = lower_precision,
+                                              .needs = {Fact::regions},
+                                              .before = {Fact::chains},
+                                              .settles = {Fact::storage}};
 
 }  // namespace camshaft

@@ -8,6 +8,7 @@
 #include "ir/ops/index.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
+#include "ir/ops/quantize.h"
 #include "ir/ops/recurrent.h"
 #include "ir/ops/reduce.h"
 #include "ir/ops/resize.h"
@@ -30,7 +31,23 @@ bool computes(const Op& op) {
          op.as<ops::Attention>() || op.as<ops::RotaryEmbedding>() || op.as<ops::Reduce>() || op.as<ops::ArgReduce>() ||
          op.as<ops::Softmax>() || op.as<ops::LayerNorm>() || op.as<ops::GroupNorm>() || op.as<ops::Pool>() ||
          op.as<ops::MaxPoolIndices>() || op.as<ops::Resize>() || op.as<ops::Recurrent>() || op.as<ops::TopK>() ||
-         op.as<ops::Cumulative>() || op.as<ops::GridSample>() || op.as<ops::Col2Im>();
+         op.as<ops::Cumulative>() || op.as<ops::GridSample>() || op.as<ops::Col2Im>() || op.as<ops::Quantize>() ||
+         op.as<ops::Dequantize>();
+}
+
+// The operator with the type that it names itself, if that is a half, in f32.
+Op named_in_f32(const Op& op) {
+  if (const auto* quantize = op.as<ops::Quantize>(); quantize && is_half(quantize->precision)) {
+    ops::Quantize wide = *quantize;
+    wide.precision = DType::f32;
+    return wide;
+  }
+  if (const auto* dequantize = op.as<ops::Dequantize>(); dequantize && is_half(dequantize->dtype)) {
+    ops::Dequantize wide = *dequantize;
+    wide.dtype = DType::f32;
+    return wide;
+  }
+  return op;
 }
 
 bool moves(const Op& op) {
@@ -41,9 +58,10 @@ bool moves(const Op& op) {
 
 class Widening {
  public:
-  explicit Widening(Graph& graph)
+  Widening(Graph& graph, const PassContext& context)
       : old_(std::move(graph)),
         graph_(graph),
+        context_(context),
         own_(old_.values.size(), no_value),
         wide_(old_.values.size(), no_value) {}
 
@@ -97,8 +115,8 @@ class Widening {
     for (const ValueId id : node.outputs) names.push_back(old_.value(id).name);
     std::vector<Graph> bodies = node.bodies;
     if (node.op.as<ops::If>())  // bodies of loops run without kernels
-      for (Graph& body : bodies) widen_halves(body);
-    const auto made = graph_.add_node(node.op, inputs, names, node.sources, std::move(bodies));
+      for (Graph& body : bodies) widen_halves(body, context_);
+    const auto made = graph_.add_node(named_in_f32(node.op), inputs, names, node.sources, std::move(bodies));
     for (size_t o = 0; o < made.size(); ++o) {
       const bool same = graph_.type(made[o]).dtype == old_.type(node.outputs[o]).dtype;
       (same ? own_ : wide_)[at(node.outputs[o])] = made[o];
@@ -122,15 +140,16 @@ class Widening {
 
   const Graph old_;
   Graph& graph_;
+  const PassContext& context_;
   std::vector<ValueId> own_, wide_;  // of each old value, in the new graph
 };
 
 }  // namespace
 
-void widen_halves(Graph& graph) {
+void widen_halves(Graph& graph, const PassContext& context) {
   const bool has_halves = std::any_of(graph.values.begin(), graph.values.end(),
                                       [](const Value& value) { return is_half(value.type.dtype); });
-  if (has_halves) Widening(graph).run();
+  if (has_halves) Widening(graph, context).run();
 }
 
 }  // namespace camshaft

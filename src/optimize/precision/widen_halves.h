@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ir/graph.h"
+#include "optimize/pass.h"
 
 namespace camshaft {
 
@@ -11,6 +11,7 @@ namespace camshaft {
 ///
 /// What passes between those operators is then neither rounded to the narrow type nor lost beyond its range, and a
 /// conversion to it and back is none.
-void widen_halves(Graph& graph);
+void widen_halves(Graph& graph, const PassContext& context);
+inline constexpr Pass widen_halves_pass = {.name = "widen_halves", .run = widen_halves, .before = {Fact::regions}};
 
 }  // namespace camshaft

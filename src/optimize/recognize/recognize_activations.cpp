@@ -1,5 +1,10 @@
 #include "optimize/recognize/recognize_activations.h"
 
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include "ir/activation.h"
 #include "ir/ops/pointwise.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/match.h"
@@ -9,6 +14,9 @@ namespace camshaft {
 namespace {
 
 using F = ScalarFunction;
+
+// Exporters spell what is recognised here in at most so many, one behind the other: log1p(exp(-|x|)) beside max(x, 0).
+constexpr int most_steps = 5;
 
 class Recognizer {
  public:
@@ -26,71 +34,84 @@ class Recognizer {
     if (op->function == F::tanh) return tanh_of_softplus(node);
     if (op->function == F::reciprocal) return sigmoid(node.inputs[0], node);
     if (op->function != F::div) return no_value;
+    const bool is_plain =
+        uniform_constant(graph_, node.inputs[0]) == 1.0 && graph_.type(node.inputs[1]) == graph_.type(node.outputs[0]);
     const ValueId s = sigmoid(node.inputs[1], node);
-    if (s == no_value) return no_value;
-    const bool is_plain = uniform_constant(graph_, node.inputs[0]) == 1.0 && has_type_of(s, node);
-    return is_plain ? s : add(F::mul, {node.inputs[0], s}, node);
+    return is_plain || s == no_value ? s : add(F::mul, {node.inputs[0], s}, node);
   }
-
-  bool has_type_of(ValueId id, const Node& node) const { return graph_.type(id) == graph_.type(node.outputs[0]); }
 
   ValueId add(F function, std::vector<ValueId> inputs, const Node& like) {
     return graph_.add(ops::Pointwise{function}, std::move(inputs), graph_.value(like.outputs[0]).name, like.sources);
   }
 
-  // The other operand of a commutative function of a number.
-  ValueId operand_beside(F function, double number, ValueId id) {
-    const std::vector<ValueId> inputs = producers_.inputs_of(function, id);
-    for (size_t i = 0; i < inputs.size(); ++i)
-      if (uniform_constant(graph_, inputs[i]) == number && graph_.type(inputs[1 - i]) == graph_.type(id))
-        return inputs[1 - i];
-    return no_value;
+  /// A value that another one is computed from, and what that is as a function of it.
+  struct Source {
+    ValueId x = no_value;
+    ActivationFunction function;
+  };
+
+  // What `id` is as a function of x, which has the same type: pointwise steps of that type and numbers, as far as
+  // `steps` of them lie between.
+  FunctionOfX function_of(ValueId id, ValueId x, int steps) {
+    if (id == x) return FunctionOfX::identity();
+    if (const auto value = uniform_constant(graph_, id)) return FunctionOfX::number(*value);
+    const auto* op = producers_.op<ops::Pointwise>(id);
+    if (!op || steps == 0 || graph_.type(id) != graph_.type(x)) return {};
+    const F function = op->function;
+    const std::vector<ValueId> inputs = producers_.find(id)->inputs;
+    FunctionOfX operands[3];
+    for (size_t i = 0; i < inputs.size() && i < std::size(operands); ++i)
+      operands[i] = function_of(inputs[i], x, steps - 1);
+    return FunctionOfX::apply(function, operands[0], operands[1], operands[2]);
   }
 
-  // sigmoid(x) of 1 + exp(-x), where the exponent has a minus.
-  ValueId sigmoid(ValueId id, const Node& like) {
-    const ValueId e = operand_beside(F::add, 1, id);
-    const std::vector<ValueId> exponent = producers_.inputs_of(F::exp, e);
-    if (exponent.empty()) return no_value;
-    if (const auto x = producers_.inputs_of(F::neg, exponent[0]); !x.empty()) return add(F::sigmoid, {x[0]}, like);
-    const std::vector<ValueId> product = producers_.inputs_of(F::mul, exponent[0]);
-    for (size_t i = 0; i < product.size(); ++i) {
-      const auto factor = uniform_constant(graph_, product[i]);
-      if (!factor || !(*factor < 0) || !is_one_element(graph_, product[i])) continue;
-      if (graph_.type(product[1 - i]) != graph_.type(exponent[0])) continue;
-      if (*factor == -1) return add(F::sigmoid, {product[1 - i]}, like);
-      const ValueId positive = add_scalar(graph_, graph_.type(id).dtype, -*factor);
-      return add(F::sigmoid, {add(F::mul, {product[1 - i], positive}, like)}, like);
-    }
-    return no_value;
-  }
-
-  // x of log(1 + exp(x)); or as importers write it, max(x, 0) + log1p(exp(-|x|)).
-  ValueId softplus(ValueId id) {
-    ValueId e = no_value;
-    if (const auto sum = producers_.inputs_of(F::log, id); !sum.empty()) e = operand_beside(F::add, 1, sum[0]);
-    if (const auto exponential = producers_.inputs_of(F::log1p, id); !exponential.empty()) e = exponential[0];
-    if (const auto x = producers_.inputs_of(F::exp, e); !x.empty()) return x[0];
-    const std::vector<ValueId> terms = producers_.inputs_of(F::add, id);
-    for (size_t i = 0; i < terms.size(); ++i) {
-      const ValueId x = operand_beside(F::max, 0, terms[i]);
-      ValueId at = terms[1 - i];
-      for (const F function : {F::log1p, F::exp, F::neg, F::abs}) {
-        const std::vector<ValueId> inner = producers_.inputs_of(function, at);
-        at = inner.empty() ? no_value : inner[0];
+  // The nearest x from which `f(id)` is an activation that is wanted.
+  template <class Of, class IsWanted>
+  std::optional<Source> source_of(ValueId id, Of f, IsWanted is_wanted) {
+    std::vector<ValueId> level{id};
+    for (int steps = 1; steps <= most_steps && !level.empty(); ++steps) {
+      std::vector<ValueId> next;
+      for (const ValueId made : level) {
+        if (!producers_.op<ops::Pointwise>(made)) continue;
+        for (const ValueId x : producers_.find(made)->inputs)
+          if (x != no_value && !graph_.is_constant(x) && graph_.type(x) == graph_.type(id) &&
+              std::find(next.begin(), next.end(), x) == next.end())
+            next.push_back(x);
       }
-      if (x != no_value && at == x) return x;
+      for (const ValueId x : next) {
+        const auto function = f(function_of(id, x, most_steps)).activation();
+        if (function && is_wanted(*function)) return Source{x, *function};
+      }
+      level = std::move(next);
     }
-    return no_value;
+    return std::nullopt;
+  }
+
+  // sigmoid(a x) of 1 / denominator, where a is positive.
+  ValueId sigmoid(ValueId denominator, const Node& like) {
+    const ActivationFunction plain = activation_function(KnownActivation::sigmoid);
+    const auto source = source_of(
+        denominator, [](const FunctionOfX& f) { return FunctionOfX::apply(F::reciprocal, f, {}, {}); },
+        [&](ActivationFunction f) {
+          const bool rises = f.a > 0;
+          f.a = plain.a;
+          return rises && f == plain;
+        });
+    if (!source) return no_value;
+    if (source->function.a == 1) return add(F::sigmoid, {source->x}, like);
+    const ValueId factor = add_scalar(graph_, graph_.type(source->x).dtype, source->function.a);
+    return add(F::sigmoid, {add(F::mul, {source->x, factor}, like)}, like);
   }
 
   // With e = exp(x), tanh(log(1 + e)) = (e² + 2 e) / (e² + 2 e + 2), which is 1 in either type before e² leaves it.
   ValueId tanh_of_softplus(const Node& node) {
-    const ValueId x = softplus(node.inputs[0]);
-    if (x == no_value || !has_type_of(x, node)) return no_value;
-    const DType dtype = graph_.type(x).dtype;
+    const auto source = source_of(
+        node.inputs[0], [](const FunctionOfX& f) { return FunctionOfX::apply(F::tanh, f, {}, {}); },
+        [](const ActivationFunction& f) { return known_activation(f) == KnownActivation::tanh_of_softplus; });
+    if (!source) return no_value;
+    const DType dtype = graph_.type(source->x).dtype;
     const ValueId most = add_scalar(graph_, dtype, 20), two = add_scalar(graph_, dtype, 2);
-    const ValueId e = add(F::exp, {add(F::min, {x, most}, node)}, node);
+    const ValueId e = add(F::exp, {add(F::min, {source->x, most}, node)}, node);
     const ValueId product = add(F::mul, {e, add(F::add, {e, two}, node)}, node);
     return add(F::div, {product, add(F::add, {product, two}, node)}, node);
   }

@@ -10,5 +10,9 @@ namespace camshaft {
 /// groups of heads, windows of an image) and writes its result in the order that its reader wants. The scores must not
 /// be used otherwise. For f32.
 void recognize_attention(Graph& graph, const PassContext& context);
+inline constexpr Pass recognize_attention_pass = {.name = "recognize_attention",
+                                                  .run = recognize_attention,
+                                                  .before = {Fact::joined, Fact::regions},
+                                                  .settles = {Fact::attention}};
 
 }  // namespace camshaft

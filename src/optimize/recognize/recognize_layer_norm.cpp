@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ir/ops/element_io.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/reduce.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/match.h"
 #include "optimize/analysis/match_moments.h"
+#include "reference/element_io.h"
 
 namespace camshaft {
 

@@ -11,5 +11,7 @@ namespace camshaft {
 /// Euclidean norm, of at least ε, becomes a clamped one. A norm between casts from and to a half type is one of that
 /// type.
 void recognize_layer_norm(Graph& graph, const PassContext& context);
+inline constexpr Pass recognize_layer_norm_pass = {
+    .name = "recognize_layer_norm", .run = recognize_layer_norm, .before = {Fact::regions}};
 
 }  // namespace camshaft

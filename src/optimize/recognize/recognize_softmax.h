@@ -12,5 +12,7 @@ namespace camshaft {
 /// Without the maximum e / sum(e) is something else (exp(89) is infinite, and the quotient NaN), and so is the
 /// logarithm of a softmax (-inf of what vanished): both stay.
 void recognize_softmax(Graph& graph, const PassContext& context);
+inline constexpr Pass recognize_softmax_pass = {
+    .name = "recognize_softmax", .run = recognize_softmax, .before = {Fact::attention, Fact::regions}};
 
 }  // namespace camshaft

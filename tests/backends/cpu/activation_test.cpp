@@ -3,13 +3,19 @@
 
 #include "backends/cpu/kernel_test_util.h"
 #include "backends/cpu/kernels/gemm/gemm_core.h"
-#include "backends/cpu/tactics/activation_match.h"
+#include "backends/cpu/tactics/kernel_activation.h"
+#include "compile/region/activation_match.h"
 
 namespace camshaft::cpu {
 namespace {
 
 using Kind = ScalarInstruction::Kind;
 using F = ScalarFunction;
+
+struct Match {
+  Activation activation;
+  int32_t result;
+};
 
 // Instruction 0 is x.
 struct Program {
@@ -37,13 +43,15 @@ struct Program {
     p.instructions.push_back(i);
     return static_cast<int32_t>(p.instructions.size()) - 1;
   }
-  std::optional<ActivationMatch> match(int32_t output) {
+  std::optional<Match> match(int32_t output) {
     p.outputs = {output};
-    return match_activation(p, 0, [](int32_t) { return std::nullopt; });
+    const auto found = match_activation(
+        p, 0, {.number_of = {}, .takes = [](const ActivationFunction& f) { return kernel_activation(f).has_value(); }});
+    return found ? std::optional(Match{*kernel_activation(found->function), found->result}) : std::nullopt;
   }
 };
 
-void expect_function(const std::optional<ActivationMatch>& match, double (*f)(double)) {
+void expect_function(const std::optional<Match>& match, double (*f)(double)) {
   ASSERT_TRUE(match);
   for (double x = -20; x < 20; x += 0.37)
     EXPECT_NEAR(activation_reference(match->activation, x), f(x), 1e-6 * (1 + std::fabs(x))) << x;

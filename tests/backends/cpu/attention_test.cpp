@@ -215,6 +215,25 @@ TEST(Attention, LargeScoresDoNotOverflow) {
   });
 }
 
+// Few queries are cut along the keys, on any number of threads.
+TEST(Attention, FewQueriesOfManyKeys) {
+  const uint64_t seed = test_seed();
+  for_each_target([&] {
+    RandomData random(seed);
+    for (const int threads : {1, 7}) {
+      ThreadPool pool(threads);
+      for (const int64_t queries : {1, 6})
+        for (const int64_t keys : {256, 1100})
+          for (const Masks masks : {Masks::none, Masks::added, Masks::both}) {
+            Case c{3, queries, keys, 64, 64, masks, random.coin()};
+            c.zero_undefined = random.coin();
+            c.shared_keys = random.coin();
+            check(c, random, pool);
+          }
+    }
+  });
+}
+
 // Many problems, whose next operands are fetched ahead; the last has none after it.
 TEST(Attention, ManyProblems) {
   const uint64_t seed = test_seed();

@@ -85,7 +85,7 @@ void check(const Case& s, RandomData& random, ThreadPool& pool, float poison = 0
   args.epilogue.addend_ld = ldc;
   Doubler doubler{c.data(), ldc};
   if (s.callback) args.epilogue.callback = Doubler::call, args.epilogue.context = &doubler;
-  Workspace workspace(gemm_workspace_bytes(s.m, s.n, pool.size()));
+  Workspace workspace(gemm_workspace_bytes(s.m, s.n, s.k, pool.size()));
   gemm(args, pool, workspace.get());
 
   for (int64_t i = 0; i < s.m; ++i) {
@@ -206,7 +206,7 @@ TEST_F(Gemm, ThreadsChangeNothing) {
         args.a = a.data(), args.lda = k;
         args.packed_b = packed.data();
         args.c = c.data(), args.ldc = n;
-        Workspace workspace(gemm_workspace_bytes(m, n, threads));
+        Workspace workspace(gemm_workspace_bytes(m, n, k, threads));
         gemm(args, pool, workspace.get());
         if (threads == 1) expected = c;
         ASSERT_EQ(c, expected) << m << "x" << n << "x" << k << " threads " << threads;

@@ -1,7 +1,7 @@
 // Index maps as kernels, against the reference.
 #include "backends/cpu/kernels/move/indexed_copy.h"
 #include "backends/cpu/run_node.h"
-#include "ir/ops/random_index_map.h"
+#include "reference/random_index_map.h"
 
 namespace camshaft::cpu {
 namespace {

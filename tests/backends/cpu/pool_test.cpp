@@ -7,9 +7,9 @@
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/random_data.h"
 #include "backends/cpu/run_node.h"
-#include "ir/ops/random_tensor.h"
 #include "ir/ops/reduce.h"
 #include "ir/ops/window_ops.h"
+#include "reference/random_tensor.h"
 
 namespace camshaft::cpu {
 namespace {

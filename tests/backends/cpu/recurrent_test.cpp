@@ -3,8 +3,8 @@
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/run_node.h"
 #include "backends/cpu/tactics/recurrent.h"
-#include "ir/ops/random_tensor.h"
 #include "ir/ops/recurrent_activation.h"
+#include "reference/random_tensor.h"
 
 namespace camshaft::cpu {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/run_node.h"
-#include "ir/ops/random_reduction.h"
 #include "ir/ops/region.h"
+#include "reference/random_reduction.h"
 
 namespace camshaft::cpu {
 namespace {

@@ -3,7 +3,7 @@
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/kernels/attention/rotary_embedding.h"
 #include "backends/cpu/run_node.h"
-#include "ir/ops/random_rotary.h"
+#include "reference/random_rotary.h"
 
 namespace camshaft::cpu {
 namespace {

@@ -10,6 +10,7 @@
 #include "backends/cpu/guarded.h"
 #include "base/aligned_buffer.h"
 #include "ir/graph.h"
+#include "reference/evaluate.h"
 
 namespace camshaft::cpu {
 
@@ -139,7 +140,7 @@ class NodeTest {
     std::vector<TensorType> types;
     for (const ValueId id : graph.nodes.back().outputs) types.push_back(graph.type(id));
     const SymbolBindings symbols;
-    return op.evaluate({inputs, types, symbols, bodies, pool});
+    return evaluate(op, {inputs, types, symbols, bodies, pool});
   }
 
   void compare(const Tensor& actual, const Tensor& expected, size_t output) const {

@@ -2,8 +2,8 @@
 
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/run_node.h"
-#include "ir/ops/random_tensor.h"
 #include "ir/ops/window_ops.h"
+#include "reference/random_tensor.h"
 
 namespace camshaft::cpu {
 namespace {

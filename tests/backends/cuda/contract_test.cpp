@@ -59,9 +59,7 @@ TEST(CudaMatMul, LargerTiles) {
 // columns have 64 or more of a warpgroup.
 std::vector<std::string> warpgroup_variants(int splits, bool by_columns = false) {
   std::vector<std::string> list;
-  std::string problem;
-  const auto gpu = backend_if_any(problem);
-  if (gpu && gpu->device().isa == "sm_90a")
+  if (gpu_features().warpgroup_products)
     for (const char* tile :
          {"m=128,n=256,warps=8,stages=4", "m=256,n=128,warps=8,stages=4", "m=128,n=128,warps=8,stages=3",
           "m=128,n=64,warps=8,stages=4", "m=64,n=128,warps=4,stages=3", "m=64,n=64,warps=4,stages=3",

@@ -80,15 +80,15 @@ TEST(ContractText, EveryTileCompiles) {
                       architecture(capability)})
             .empty());
   };
-  for (const ContractTile& tile : contract_tiles({.dtype = DType::f16, .tensor_cores = true}, 90))
+  for (const ContractTile& tile : contract_tiles({.dtype = DType::f16, .tensor_cores = true}, features_of(90)))
     compiles({.dtype = DType::f16, .window = a_window, .tensor_cores = true, .aligned = true}, tile, 90);
   const ContractForm image{.dtype = DType::f16,
                            .window = ContractWindow{.channels = 8, .height = 7, .width = 4, .stride_y = 2},
                            .tensor_cores = true,
                            .aligned = true};
-  for (const ContractTile& tile : contract_tiles(image, 90))
+  for (const ContractTile& tile : contract_tiles(image, features_of(90)))
     if (tile.patch_rows > 0) compiles(image, tile, 90);
-  for (const ContractTile& tile : contract_tiles({.dtype = DType::f32, .tf32 = true}, 80))
+  for (const ContractTile& tile : contract_tiles({.dtype = DType::f32, .tf32 = true}, features_of(80)))
     compiles({.dtype = DType::f32}, tile, 80);
   const ContractTile usual{.warps_k = 2};
   compiles({.dtype = DType::bf16, .tensor_cores = true}, usual, 80);

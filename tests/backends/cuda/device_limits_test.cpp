@@ -8,7 +8,7 @@ namespace {
 
 DeviceLimits limits(int capability, int multiprocessors, double hertz) {
   DeviceFacts facts;
-  facts.capability = capability;
+  facts.features = features_of(capability);
   facts.multiprocessors = multiprocessors;
   facts.hertz = hertz;
   facts.memory_bytes_per_second = 1e12;

@@ -101,7 +101,7 @@ TEST(Device, FactsAndLifetime) {
   const auto devices = list_devices(driver);
   ASSERT_EQ(devices.size(), 2U);
   EXPECT_EQ(devices[0].name, "new");
-  EXPECT_EQ(devices[0].capability, 90);
+  EXPECT_EQ(devices[0].features.capability, 90);
   EXPECT_EQ(devices[0].multiprocessors, 7);
   EXPECT_EQ(devices[0].memory_bytes, 1000);
   {
@@ -115,7 +115,8 @@ TEST(Device, FactsAndLifetime) {
 
 TEST(Device, Refusals) {
   const api::Driver driver = FakeDriver::table();
-  EXPECT_EQ(message([&] { Device(driver, 2); }), "unsupported: there is no GPU 2; this machine has 2");
+  EXPECT_EQ(message([&] { Device(driver, 2); }),
+            "unsupported: there is no GPU 2; this machine has GPU 0, new; GPU 1, old");
   EXPECT_EQ(message([&] { Device(driver, 1); }),
             "unsupported: GPU 1, old, has compute capability 6.0; 7.5 or newer is needed");
   FakeDriver::start = api::error_no_device;

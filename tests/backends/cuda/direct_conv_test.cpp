@@ -5,7 +5,7 @@
 #include "backends/cuda/driver/compiler.h"
 #include "backends/cuda/run_node.h"
 #include "ir/ops/contract.h"
-#include "ir/ops/random_tensor.h"
+#include "reference/random_tensor.h"
 
 namespace camshaft::cuda {
 namespace {

@@ -6,7 +6,7 @@
 #include "backends/cuda/libraries/dnn.h"
 #include "backends/cuda/libraries/dnn_attention_shape.h"
 #include "backends/cuda/run_node.h"
-#include "ir/ops/random_tensor.h"
+#include "reference/random_tensor.h"
 #include "test_random.h"
 
 namespace camshaft::cuda {

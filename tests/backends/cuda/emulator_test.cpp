@@ -27,9 +27,10 @@ class Emulator : public testing::Test {
   }
 
   Module compile(const std::string& text) const {
-    return Module(*device_, Compiler(nvrtc_library())
-                                .compile({"test", std::string(device::intrinsics_cuh) + text,
-                                          architecture(device_->facts().capability)}));
+    return Module(*device_,
+                  Compiler(nvrtc_library())
+                      .compile({"test", std::string(device::numbers_h) + std::string(device::intrinsics_cuh) + text,
+                                architecture(device_->facts().features.capability)}));
   }
 
   /// Runs the kernel "test" of a text on `data`, which it may change, with its size as the second argument.
@@ -152,7 +153,9 @@ TEST_F(Emulator, MatrixInstructions) {
     int k, bytes;
   };
   for (const Kind& kind : {Kind{"mma_f16", 16, 2}, Kind{"mma_bf16", 16, 2}, Kind{"mma_tf32", 8, 4}}) {
-    if (device_->facts().capability < 80 && std::string(kind.name) != "mma_f16") continue;
+    const DeviceFeatures& features = device_->facts().features;
+    if (!(kind.bytes == 4 ? features.tf32_products : features.bf16_products) && std::string(kind.name) != "mma_f16")
+      continue;
     // Small whole numbers are exact in all of them. a is 16 × k and b 8 × k (its columns are rows), d 16 × 8.
     std::vector<float> a(static_cast<size_t>(16 * kind.k)), b(static_cast<size_t>(8 * kind.k));
     for (float& x : a) x = static_cast<float>(static_cast<int>(random.next() % 17) - 8);
@@ -263,7 +266,7 @@ TEST_F(Emulator, MistakesAreFound) {
 }
 
 TEST_F(Emulator, KernelsThatMayStartEarlyHaveToWait) {
-  if (device_->facts().capability < 90) GTEST_SKIP() << "kernels start one after the other here";
+  if (!device_->facts().features.overlapping_launches) GTEST_SKIP() << "kernels start one after the other here";
   const std::string begin = "extern \"C\" __global__ void test(float* data, int) { if (blockIdx.x == ";
   const std::string end = ") take_turn(); data[blockIdx.x] = 1; }";
   EXPECT_EQ(problem_of(begin + "blockIdx.x" + end, {.blocks = 2}), "");
@@ -292,7 +295,7 @@ TEST_F(Emulator, WhatIsNoImageIsRefused) {
   EXPECT_THROW(Module(*device_, zeros), Error);
   Cubin cubin = Compiler(nvrtc_library())
                     .compile({"test", "extern \"C\" __global__ void test(int* x) { *x = 1; }",
-                              architecture(device_->facts().capability)});
+                              architecture(device_->facts().features.capability)});
   EXPECT_NO_THROW(Module(*device_, cubin));
   EXPECT_THROW(Module(*device_, cubin).function("other"), Error);
   cubin[cubin.size() / 2] ^= std::byte{1};

@@ -4,8 +4,8 @@
 #include "backends/cuda/run_node.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
-#include "ir/ops/random_tensor.h"
 #include "ir/ops/region.h"
+#include "reference/random_tensor.h"
 
 namespace camshaft::cuda {
 namespace {

@@ -37,7 +37,7 @@ TEST(IntrinsicsText, CompilesForEveryArchitecture) {
   const Library<api::Nvrtc>& nvrtc = nvrtc_library();
   if (!nvrtc.problem.empty()) GTEST_SKIP() << nvrtc.problem;
   const Compiler compiler(nvrtc);
-  const std::string text = std::string(device::intrinsics_cuh) + each_instruction;
+  const std::string text = std::string(device::numbers_h) + std::string(device::intrinsics_cuh) + each_instruction;
   for (const int capability : {75, 80, 90, 100})
     EXPECT_FALSE(compiler.compile({"instructions", text, architecture(capability)}).empty());
 }

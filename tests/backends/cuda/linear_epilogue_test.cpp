@@ -9,7 +9,7 @@ namespace {
 using F = ScalarFunction;
 using Kind = ScalarInstruction::Kind;
 using Layout = EpilogueView::Layout;
-using Activation = LinearEpilogue::Activation;
+using Activation = KnownActivation;
 
 /// Writes a program; numbers are instructions, and 0 is the sum.
 struct Writer {
@@ -24,6 +24,7 @@ struct Writer {
     view.loads.push_back(static_cast<int32_t>(view.loads.size()) + 2);
     view.types.push_back(dtype);
     view.layouts.push_back(layout);
+    view.constant.push_back(false);
     return add({.kind = Kind::load, .dtype = dtype, .a = static_cast<int32_t>(view.loads.size())});
   }
   int32_t number(double x) { return add({.kind = Kind::constant, .dtype = DType::f32, .number = x}); }
@@ -44,7 +45,7 @@ TEST(LinearEpilogue, Nothing) {
   EXPECT_EQ(found->alpha, 1);
   EXPECT_EQ(found->bias, -1);
   EXPECT_EQ(found->residual, -1);
-  EXPECT_EQ(found->activation, Activation::none);
+  EXPECT_FALSE(found->activation);
 }
 
 TEST(LinearEpilogue, FactorsOperandsAndRelu) {

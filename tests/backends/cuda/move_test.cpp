@@ -8,8 +8,8 @@
 #include "backends/cuda/run_node.h"
 #include "ir/ops/generate.h"
 #include "ir/ops/index.h"
-#include "ir/ops/random_index_map.h"
-#include "ir/ops/random_tensor.h"
+#include "reference/random_index_map.h"
+#include "reference/random_tensor.h"
 
 namespace camshaft::cuda {
 namespace {

@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "backends/cuda/run_node.h"
-#include "ir/ops/random_tensor.h"
 #include "ir/ops/reduce.h"
+#include "reference/random_tensor.h"
 #include "test_random.h"
 
 namespace camshaft::cuda {

@@ -5,7 +5,6 @@
 
 #include "backends/cuda/driver/compiler.h"
 #include "camshaft/error.h"
-#include "ir/ops/scalar_math.h"
 
 namespace camshaft::cuda {
 namespace {
@@ -18,7 +17,7 @@ constexpr DType types[] = {DType::f64, DType::f32, DType::f16, DType::bf16, DTyp
 
 bool has(F function, DType dtype) {
   if (function == F::select) return true;
-  return is_floating(dtype) ? ops::takes_reals(function) : ops::takes_integers(function);
+  return is_floating(dtype) ? takes_reals(function) : takes_integers(function);
 }
 
 // Every function of one type, from three inputs; and a cast of the first input to every type.

@@ -22,7 +22,7 @@ class RecordingTest : public testing::Test {
     const Module module(*device,
                         Compiler(nvrtc_library())
                             .compile({"step", "extern \"C\" __global__ void step(int* x, int by) { *x += by; }",
-                                      architecture(device->facts().capability)}));
+                                      architecture(device->facts().features.capability)}));
     step = module.function("step");
     constexpr int zero = 0;
     stream->copy_to_device(number->data(), std::as_bytes(std::span(&zero, 1)));

@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "backends/cuda/run_node.h"
-#include "ir/ops/random_reduction.h"
 #include "ir/ops/region.h"
+#include "reference/random_reduction.h"
 
 namespace camshaft::cuda {
 namespace {

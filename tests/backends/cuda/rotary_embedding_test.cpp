@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cuda/run_node.h"
-#include "ir/ops/random_rotary.h"
+#include "reference/random_rotary.h"
 
 namespace camshaft::cuda {
 namespace {

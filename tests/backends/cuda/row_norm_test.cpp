@@ -3,9 +3,9 @@
 
 #include "backends/cuda/run_node.h"
 #include "ir/ops/operators.h"
-#include "ir/ops/random_tensor.h"
 #include "ir/ops/region.h"
 #include "ir/text.h"
+#include "reference/random_tensor.h"
 
 namespace camshaft::cuda {
 namespace {

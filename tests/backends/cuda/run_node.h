@@ -9,16 +9,19 @@
 
 #include "backends/cpu/backend.h"
 #include "backends/cuda/backend.h"
+#include "backends/cuda/driver/device.h"
+#include "backends/cuda/libraries/libraries.h"
 #include "camshaft/error.h"
 #include "ir/graph.h"
-#include "ir/ops/element_io.h"
+#include "reference/element_io.h"
+#include "reference/evaluate.h"
 
 namespace camshaft::cuda {
 
 /// The GPU; null, with the reason in `problem`, where there is none.
 inline std::shared_ptr<const Backend> backend_if_any(std::string& problem) {
   try {
-    return backend(cpu::backend());
+    return backend(0, cpu::backend());
   } catch (const Error& e) {
     problem = e.what();
     return nullptr;
@@ -29,11 +32,16 @@ inline std::shared_ptr<const Backend> backend_if_any(std::string& problem) {
 #define SKIP_WITHOUT_GPU() \
   if (std::string problem; !::camshaft::cuda::backend_if_any(problem)) GTEST_SKIP() << problem
 
+/// What the GPU can do; nothing where there is none.
+inline DeviceFeatures gpu_features() {
+  const Library<api::Driver>& driver = driver_library();
+  const auto gpus = driver.problem.empty() ? list_devices(driver.functions) : std::vector<DeviceFacts>();
+  return gpus.empty() ? DeviceFeatures() : gpus[0].features;
+}
+
 /// What matrix products and convolutions are tested in: Turing has none of bf16.
 inline std::vector<DType> types_of_products() {
-  std::string problem;
-  const auto gpu = backend_if_any(problem);
-  if (gpu && gpu->device().isa == "sm_75") return {DType::f32, DType::f16};
+  if (const auto gpu = gpu_features(); gpu.is_supported && !gpu.bf16_products) return {DType::f32, DType::f16};
   return {DType::f32, DType::f16, DType::bf16};
 }
 
@@ -72,7 +80,7 @@ class NodeTest {
     ThreadPool pool(2);
     std::vector<TensorType> types;
     for (const ValueId id : graph.nodes.back().outputs) types.push_back(graph.type(id));
-    const std::vector<Tensor> expected = op.evaluate({inputs, types, {}, bodies, pool}), actual = run_all();
+    const std::vector<Tensor> expected = evaluate(op, {inputs, types, {}, bodies, pool}), actual = run_all();
     ASSERT_EQ(actual.size(), outputs);
     for (size_t o = 0; o < outputs; ++o) compare(actual[o], expected[o]);
   }

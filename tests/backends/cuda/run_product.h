@@ -3,7 +3,7 @@
 
 #include "backends/cuda/run_node.h"
 #include "ir/ops/contract.h"
-#include "ir/ops/random_tensor.h"
+#include "reference/random_tensor.h"
 
 namespace camshaft::cuda {
 

@@ -8,7 +8,7 @@
 #include "backends/cuda/codegen/select_text.h"
 #include "backends/cuda/driver/compiler.h"
 #include "backends/cuda/run_node.h"
-#include "ir/ops/random_tensor.h"
+#include "reference/random_tensor.h"
 
 namespace camshaft::cuda {
 namespace {

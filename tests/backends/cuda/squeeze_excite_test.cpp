@@ -8,9 +8,9 @@
 #include "backends/cuda/run_node.h"
 #include "ir/ops/contract.h"
 #include "ir/ops/pointwise.h"
-#include "ir/ops/random_tensor.h"
 #include "ir/ops/reduce.h"
 #include "ir/ops/region.h"
+#include "reference/random_tensor.h"
 
 namespace camshaft::cuda {
 namespace {

@@ -15,7 +15,8 @@ TEST(CudaStopwatch, TouchingTakesTimeAndChangesNothing) {
   const Device device(driver_library().functions, 0);
   const Stream stream(device);
   const Module module(
-      device, Compiler(nvrtc_library()).compile({"touch", touch_text(), architecture(device.facts().capability)}));
+      device,
+      Compiler(nvrtc_library()).compile({"touch", touch_text(), architecture(device.facts().features.capability)}));
   std::vector<std::byte> bytes(100'000);
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7);
   const DeviceBuffer memory = upload(device, bytes, "a test");

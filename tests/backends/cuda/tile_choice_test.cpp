@@ -10,7 +10,7 @@ namespace camshaft::cuda {
 namespace {
 
 DeviceFacts hopper() {
-  return {.name = "a GPU", .capability = 90, .multiprocessors = 132, .shared_bytes_per_block = 227 * 1024};
+  return {.name = "a GPU", .features = features_of(90), .multiprocessors = 132, .shared_bytes_per_block = 227 * 1024};
 }
 
 const ContractForm half{.dtype = DType::f16, .tensor_cores = true};
@@ -26,7 +26,7 @@ TEST(TileChoice, ChoicesHaveNamesOfTheirOwnAndComeInOrder) {
       EXPECT_LE(choices[c > 0 ? c - 1 : 0].seconds, choices[c].seconds);
     }
     // Every tile, unsplit, is there whatever the cost model thinks of it.
-    for (const ContractTile& tile : contract_tiles(half, 90))
+    for (const ContractTile& tile : contract_tiles(half, features_of(90)))
       EXPECT_TRUE(names.contains(TileChoice{tile, 1, 0}.parameters().str()));
   }
 }
@@ -36,7 +36,7 @@ TEST(TileChoice, PatchesAreOfPairsOfPixelsOfEightChannels) {
     ContractForm form = half;
     form.window = window;
     DeviceFacts device = hopper();
-    device.capability = capability;
+    device.features = features_of(capability);
     const auto choices = tile_choices(form, {12544, 64, 224, groups}, device);
     std::set<std::string> names;
     for (const TileChoice& choice : choices) EXPECT_TRUE(names.insert(choice.parameters().str()).second);
@@ -56,7 +56,7 @@ TEST(TileChoice, PatchesAreOfPairsOfPixelsOfEightChannels) {
 
 TEST(TileChoice, F32IsRoundedToTf32OnlyWhereItMayBeAndDevicesCan) {
   const auto count = [](bool allowed, int capability) {
-    const auto tiles = contract_tiles({.dtype = DType::f32, .tf32 = allowed}, capability);
+    const auto tiles = contract_tiles({.dtype = DType::f32, .tf32 = allowed}, features_of(capability));
     return std::pair(std::count_if(tiles.begin(), tiles.end(), [](const ContractTile& t) { return t.tf32; }),
                      std::count_if(tiles.begin(), tiles.end(), [](const ContractTile& t) { return !t.tf32; }));
   };

@@ -25,7 +25,7 @@ TuneOptions in_mode(Tuning mode, const LockFile& lock = {}) {
 TEST(CudaTuning, VariantsAreMeasuredOnTheDevice) {
   SKIP_WITHOUT_GPU();
   const Graph graph = parse_graph(model, operators());
-  const auto device = backend(cpu::backend());
+  const auto device = backend(0, cpu::backend());
   const SymbolBindings optimum{{"rows", 20}};
   ThreadPool pool(1);
 

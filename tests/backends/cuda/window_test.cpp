@@ -5,11 +5,11 @@
 #include <tuple>
 
 #include "backends/cuda/run_node.h"
-#include "ir/ops/random_tensor.h"
 #include "ir/ops/reduce.h"
 #include "ir/ops/resize.h"
 #include "ir/ops/sample.h"
 #include "ir/ops/window_ops.h"
+#include "reference/random_tensor.h"
 
 namespace camshaft::cuda {
 namespace {

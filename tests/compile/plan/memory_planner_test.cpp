@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "ir/ops/random_tensor.h"
+#include "reference/random_tensor.h"
 
 namespace camshaft {
 namespace {

@@ -1,4 +1,4 @@
-// Which values are on the device, and the copies that this takes.
+// Which device has each value, and the copies that this takes.
 #include "compile/plan/place_values.h"
 
 #include <gtest/gtest.h>
@@ -42,8 +42,8 @@ TEST(PlaceValues, NeighboursOnTheDeviceStayThere) {
             "a: f32[6, n] = transpose[on_device](x (on the device): f32[n, 6])\n"
             "b (on the device): f32[n, 6] = transpose[on_device](a: f32[6, n])\n"
             "b: f32[n, 6] = copy[copy_to_host](b (on the device): f32[n, 6])\n");
-  EXPECT_EQ(p.value("a").place, Place::device);
-  EXPECT_EQ(p.value("b").place, Place::host);
+  EXPECT_EQ(p.value("a").device, DeviceId::gpu(0));
+  EXPECT_EQ(p.value("b").device, DeviceId::host);
   EXPECT_EQ(p.value("b").storage, Storage::output);
   EXPECT_EQ(p.value("b (on the device)").storage, Storage::arena);
 }
@@ -115,9 +115,41 @@ TEST(PlaceValues, ResultsThatAreAllocatedWhenRunningStayOnTheHost) {
   EXPECT_EQ(p.plan.steps[1].tactic, "fast");
 }
 
+// What one GPU computes and another one reads is copied between them, also where the caller gets it.
+TEST(PlaceValues, CopiesBetweenTwoGpus) {
+  Graph graph = parse_graph(R"(graph (%x: f32[n, 6]) {
+    %a = transpose {permutation=[1, 0]} (%x)
+    %b = pointwise {function=neg} (%a)
+    %c = transpose {permutation=[1, 0]} (%b)
+    return "a" = %a, "c" = %c
+  })",
+                            operators());
+  PackedConstants constants;
+  Plan plan = lower(graph, FakeBackend(), constants, {});
+  EXPECT_EQ(plan.devices(), std::vector{DeviceId::host});
+  plan.steps[0].device = plan.steps[2].device = DeviceId::gpu(0);
+  plan.steps[1].device = DeviceId::gpu(1);
+  EXPECT_EQ(plan.devices(), (std::vector{DeviceId::host, DeviceId::gpu(0), DeviceId::gpu(1)}));
+  place_values(plan);
+  EXPECT_EQ(to_string(plan),
+            "x (on cuda:0): f32[n, 6] = copy[copy_to_device](x: f32[n, 6])\n"
+            "a (on cuda:0): f32[6, n] = transpose[fast](x (on cuda:0): f32[n, 6])\n"
+            "a (on cuda:1): f32[6, n] = copy[copy_between_devices](a (on cuda:0): f32[6, n])\n"
+            "b: f32[6, n] = pointwise[fast](a (on cuda:1): f32[6, n])\n"
+            "b (on cuda:0): f32[6, n] = copy[copy_between_devices](b: f32[6, n])\n"
+            "c (on cuda:0): f32[n, 6] = transpose[fast](b (on cuda:0): f32[6, n])\n"
+            "a: f32[6, n] = copy[copy_to_host](a (on cuda:0): f32[6, n])\n"
+            "c: f32[n, 6] = copy[copy_to_host](c (on cuda:0): f32[n, 6])\n");
+  std::vector<DeviceId> devices;
+  for (const PlanStep& step : plan.steps) devices.push_back(step.device);
+  const DeviceId g0 = DeviceId::gpu(0), g1 = DeviceId::gpu(1);
+  EXPECT_EQ(devices, (std::vector{g0, g0, g1, g1, g0, g0, g0, g0}));
+}
+
 // Device memory that is host memory, and copies that say what they are.
 class FakeQueue final : public DeviceQueue {
  public:
+  DeviceId device() const override { return DeviceId::gpu(0); }
   std::shared_ptr<std::byte> allocate(size_t bytes, std::string_view) override {
     allocated += bytes;
     return {new std::byte[bytes], [](std::byte* p) { delete[] p; }};
@@ -132,7 +164,14 @@ class FakeQueue final : public DeviceQueue {
   void start_run(std::optional<void*>) override {}
   void finish_run() override {}
   void wait_for_runs() override {}
-  void check_memory(const void*, Place, std::string_view) const override {}
+  void check_memory(const void*, DeviceId, std::string_view) const override {}
+  void check_stream(void*) const override {}
+  void copy_from(std::byte* to, std::span<const std::byte> from, const DeviceQueue&) override {
+    std::memcpy(to, from.data(), from.size());
+  }
+  std::unique_ptr<DeviceEvent> make_event() override { return nullptr; }
+  void record(DeviceEvent&) override {}
+  void wait_for(const DeviceEvent&) override {}
   void start_recording() override {}
   std::unique_ptr<DeviceRecording> finish_recording() override { return nullptr; }
   bool is_recorded(void*) const override { return false; }
@@ -161,7 +200,7 @@ TEST(PlaceValues, ConstantsAreBroughtInOnePiece) {
   EXPECT_EQ(p.value("h").uploaded, nullptr);
 }
 
-TEST(PlaceValues, EachPlaceHasAnArena) {
+TEST(PlaceValues, EachDeviceHasAnArena) {
   const Placed p(R"(graph (%x: f32[n, 100]) {
     %a = transpose {permutation=[1, 0]} (%x)
     %b = transpose {permutation=[1, 0]} (%a)
@@ -170,8 +209,8 @@ TEST(PlaceValues, EachPlaceHasAnArena) {
     return %d
   })");
   const BoundPlan bound(p.plan, {{"n", 1}}, 1);
-  EXPECT_EQ(bound.arena_bytes(Place::device), 512 + 400) << "two at a time, aligned to 256";
-  EXPECT_EQ(bound.arena_bytes(Place::host), 448 + 400) << "two at a time, aligned to 64";
+  EXPECT_EQ(bound.arena_bytes(DeviceId::gpu(0)), 512 + 400) << "two at a time, aligned to 256";
+  EXPECT_EQ(bound.arena_bytes(DeviceId::host), 448 + 400) << "two at a time, aligned to 64";
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ class FakeQueue final : public DeviceQueue {
     double seconds;
   };
 
+  DeviceId device() const override { return DeviceId::gpu(0); }
   std::shared_ptr<std::byte> allocate(size_t bytes, std::string_view) override {
     return std::shared_ptr<std::byte>(new std::byte[bytes], std::default_delete<std::byte[]>());
   }
@@ -36,7 +37,14 @@ class FakeQueue final : public DeviceQueue {
   void start_run(std::optional<void*>) override {}
   void finish_run() override {}
   void wait_for_runs() override {}
-  void check_memory(const void*, Place, std::string_view) const override {}
+  void check_memory(const void*, DeviceId, std::string_view) const override {}
+  void check_stream(void*) const override {}
+  void copy_from(std::byte* to, std::span<const std::byte> from, const DeviceQueue&) override {
+    std::memcpy(to, from.data(), from.size());
+  }
+  std::unique_ptr<DeviceEvent> make_event() override { return nullptr; }
+  void record(DeviceEvent&) override {}
+  void wait_for(const DeviceEvent&) override {}
   bool is_recorded(void*) const override { return false; }
   std::unique_ptr<DeviceTimeline> make_timeline(size_t) override { return nullptr; }
   void start_recording() override { recorded_ = 0; }
@@ -107,7 +115,7 @@ class FakeDevice final : public Backend {
     if (!has_clock_) return nullptr;
     return std::make_unique<FakeStopwatch>(static_cast<FakeQueue&>(queue), cache_bytes_, touched);
   }
-  bool prefers_channels_last() const override { return false; }
+  BackendPasses passes(DType, ops::Rounding) const override { return {}; }
   std::vector<Tactic> tactics(const RegionView&) const override { return {}; }
   std::shared_ptr<const camshaft::Kernel> compile(const RegionView&, const Tactic& tactic,
                                                   PackedConstants&) const override {
@@ -121,7 +129,7 @@ class FakeDevice final : public Backend {
  private:
   size_t cache_bytes_;
   bool has_clock_;
-  DeviceInfo info_{"fake", "a fake", "none", 2, 0, {}, {}, "test"};
+  DeviceInfo info_{"fake", "a fake", "none", 2, 0, {}, {}, "test", DeviceId::gpu(0)};
 };
 
 constexpr const char* model = R"(graph (%x: f16[64, 64]) {

@@ -87,7 +87,7 @@ class ChainBackend final : public Backend {
   ChainBackend(double estimate, int microseconds) : estimate_(estimate), microseconds_(microseconds) {}
 
   const DeviceInfo& device() const override { return info_; }
-  bool prefers_channels_last() const override { return true; }
+  BackendPasses passes(DType, ops::Rounding) const override { return {}; }
   std::vector<Tactic> tactics(const RegionView& region) const override {
     if (!is_chain(region.node))
       return {{"rough", 1e-5, Deviation::rounding}, {"alone", 1e-3}, {"slow", 2e-3}, {"reference", 1}};

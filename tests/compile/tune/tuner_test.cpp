@@ -56,7 +56,7 @@ class BusyBackend final : public Backend {
   explicit BusyBackend(std::vector<Way> ways) : ways_(std::move(ways)) {}
 
   const DeviceInfo& device() const override { return info_; }
-  bool prefers_channels_last() const override { return false; }
+  BackendPasses passes(DType, ops::Rounding) const override { return {}; }
   std::vector<Tactic> tactics(const RegionView&) const override {
     std::vector<Tactic> list;
     for (const Way& way : ways_) list.push_back(way.tactic);

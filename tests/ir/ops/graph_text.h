@@ -1,9 +1,9 @@
-// Graphs of their text form, checked and run.
+// Graphs of their text form, checked.
 #pragma once
 
-#include "ir/ops/evaluate.h"
+#include <gtest/gtest.h>
+
 #include "ir/ops/operators.h"
-#include "ir/ops/single_op.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 
@@ -15,10 +15,6 @@ inline Graph parse(std::string_view text) {
   verify(graph, "the test");
   EXPECT_TRUE(equal(parse_graph(print(graph, {.max_constant_elements = -1}), operators()), graph)) << print(graph);
   return graph;
-}
-
-inline std::vector<Tensor> run(const Graph& graph, const std::vector<Tensor>& inputs) {
-  return evaluate(graph, inputs, test_pool());
 }
 
 inline std::string type_of(const Graph& graph, size_t output = 0) {

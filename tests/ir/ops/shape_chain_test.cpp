@@ -2,7 +2,7 @@
 #include "ir/ops/generate.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
-#include "ir/ops/single_op.h"
+#include "ir/ops/small_tensors.h"
 
 namespace camshaft::ops {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "ir/ops/evaluate.h"
 #include "optimize/pass_test.h"
+#include "reference/evaluate.h"
 
 namespace camshaft {
 namespace {

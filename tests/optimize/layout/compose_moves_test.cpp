@@ -1,9 +1,9 @@
 #include "optimize/layout/compose_moves.h"
 
-#include "ir/ops/evaluate.h"
-#include "ir/ops/random_tensor.h"
 #include "optimize/analysis/even_indices.h"
 #include "optimize/pass_test.h"
+#include "reference/evaluate.h"
+#include "reference/random_tensor.h"
 
 namespace camshaft {
 namespace {

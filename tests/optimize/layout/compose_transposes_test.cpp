@@ -1,8 +1,8 @@
 #include "optimize/layout/compose_transposes.h"
 
-#include "ir/ops/evaluate.h"
-#include "ir/ops/random_tensor.h"
 #include "optimize/pass_test.h"
+#include "reference/evaluate.h"
+#include "reference/random_tensor.h"
 
 namespace camshaft {
 namespace {

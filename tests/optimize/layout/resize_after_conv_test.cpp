@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ir/ops/evaluate.h"
-#include "ir/ops/random_tensor.h"
 #include "optimize/pass_test.h"
+#include "reference/evaluate.h"
+#include "reference/random_tensor.h"
 
 namespace camshaft {
 namespace {

@@ -3,7 +3,6 @@
 #include "ir/ops/attention.h"
 #include "ir/ops/contract.h"
 #include "optimize/pass_test.h"
-#include "optimize/pipeline.h"
 
 namespace camshaft {
 namespace {
@@ -28,12 +27,12 @@ TEST(AllowRounding, MarksProductsOfF32WhereAllowed) {
   const Graph before = parse_graph(model, operators());
   Graph graph = before;
   PassContext context = test_context();
-  optimize_storage(graph, context);
+  allow_rounding(graph, context);
   EXPECT_TRUE(equal(graph, before));
   for (const ops::Rounding rounding : {ops::Rounding::tf32, ops::Rounding::bf16}) {
     context.rounding = rounding;
     graph = before;
-    optimize_storage(graph, context);
+    allow_rounding(graph, context);
     verify(graph, "the pass under test");
     ASSERT_EQ(graph.nodes.size(), 4U);
     EXPECT_EQ(graph.nodes[0].bodies[0].nodes[0].op.as<ops::MatMul>()->rounding, rounding);

@@ -2,10 +2,10 @@
 
 #include <set>
 
-#include "ir/ops/evaluate.h"
 #include "ir/ops/region.h"
 #include "optimize/fuse/fuse.h"
 #include "optimize/pass_test.h"
+#include "reference/evaluate.h"
 
 namespace camshaft {
 namespace {

@@ -1,16 +1,16 @@
 #include "optimize/precision/widen_halves.h"
 
 #include "base/float_types.h"
-#include "ir/ops/evaluate.h"
 #include "ir/ops/pointwise.h"
 #include "optimize/pass_test.h"
+#include "reference/evaluate.h"
 
 namespace camshaft {
 namespace {
 
 Graph widened(const std::string& inputs, const std::string& body) {
   Graph graph = graph_of(inputs, body);
-  widen_halves(graph);
+  widen_halves(graph, test_context());
   verify(graph, "the pass under test");
   return graph;
 }
@@ -40,6 +40,16 @@ TEST(WidenHalves, InputsAndOutputsKeepTheirTypes) {
 TEST(WidenHalves, Bf16Too) {
   EXPECT_EQ(outline(widened("%x: bf16[2, 4]", "%y = pointwise {function=exp} (%x)\nreturn y=%y")),
             "cast:f32 pointwise:f32 cast:bf16");
+}
+
+TEST(WidenHalves, QuantisedTensorsHaveScalesInF32) {
+  const Graph graph = widened("%x: f16[2, 4]", R"(
+  const %s: f16[] = 0.5
+  %q = quantize {dtype=i8, precision=f16} (%x, %s)
+  %d = dequantize {dtype=f16} (%q, %s)
+  %p = softmax {axis=1} (%d)
+  return y=%p)");
+  EXPECT_EQ(outline(graph), "cast:f32 quantize:i8 dequantize:f32 softmax:f32 cast:f16");
 }
 
 TEST(WidenHalves, ResultsAreTheSameButForRounding) {

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "ir/ops/attention.h"
-#include "ir/ops/evaluate.h"
 #include "optimize/pass_test.h"
+#include "reference/evaluate.h"
 #include "test_random.h"
 
 namespace camshaft {

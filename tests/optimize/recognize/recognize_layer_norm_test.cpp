@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ir/ops/evaluate.h"
 #include "ir/ops/reduce.h"
 #include "optimize/pass_test.h"
+#include "reference/evaluate.h"
 #include "test_random.h"
 
 namespace camshaft {

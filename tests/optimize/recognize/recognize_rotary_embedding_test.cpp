@@ -4,11 +4,11 @@
 #include <cmath>
 
 #include "ir/ops/attention.h"
-#include "ir/ops/evaluate.h"
-#include "ir/ops/random_tensor.h"
 #include "ir/ops/rotary_embedding.h"
 #include "optimize/pass_test.h"
 #include "optimize/recognize/recognize_attention.h"
+#include "reference/evaluate.h"
+#include "reference/random_tensor.h"
 
 namespace camshaft {
 namespace {

@@ -16,6 +16,7 @@ namespace {
 std::atomic<int64_t> targets_for_test{0};
 std::atomic<int64_t> enabled_targets{-1};
 
+#if HWY_ARCH_X86
 int64_t detect() {
   __builtin_cpu_init();
   int64_t targets = HWY_STATIC_TARGET | HWY_EMU128 | HWY_SCALAR;
@@ -26,14 +27,14 @@ int64_t detect() {
   const bool avx3 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
                     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
                     __builtin_cpu_supports("avx512cd");
-  if (!avx3) return targets;
-  targets |= HWY_AVX3;
-  const bool dl = __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi") &&
-                  __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512bitalg") &&
-                  __builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("gfni") &&
-                  __builtin_cpu_supports("vpclmulqdq");
-  return dl ? targets | HWY_AVX3_DL : targets;
+  return avx3 ? targets | HWY_AVX3 : targets;
 }
+#else
+// Where one target is compiled, it is what every machine has.
+int64_t detect() {
+  return HWY_STATIC_TARGET;
+}
+#endif
 
 }  // namespace
 

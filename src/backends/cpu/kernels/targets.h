@@ -1,11 +1,11 @@
-// Which instruction sets the CPU kernels are compiled for. Include before any Highway header.
-//
-// AVX2 and AVX-512 (Highway's AVX3), plus the portable baseline that runs anywhere. The 128-bit SSE targets are left
-// out: every x86 machine since 2013 has AVX2, and each target costs a compilation of every kernel. A file with int8
-// kernels defines HWY_WANT_AVX3_DL before including this header and gets AVX-512 VNNI too; for f32 it would be a copy
-// of AVX3.
+// Which instruction sets the CPU kernels are compiled for. Include before any Highway header. On x86 AVX2 and AVX-512
+// (Highway's AVX3), plus the portable baseline that runs anywhere; the 128-bit SSE targets are left out: every x86
+// machine since 2013 has AVX2, and each target costs a compilation of every kernel. On ARM NEON, which every 64-bit
+// machine has, and not SVE: tiles are arrays of vectors, and C++ has no arrays of vectors whose length is known at run
+// time only. What kernels and tactics know about each target is in tile_traits.h.
+
 #pragma once
 
 #include <hwy/detect_compiler_arch.h>
 
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)

@@ -1,34 +1,22 @@
 #include "backends/cpu/tactics/contract_epilogue.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
-#include "backends/cpu/tactics/activation_match.h"
+#include "backends/cpu/tactics/kernel_activation.h"
 #include "compile/plan/shape_check.h"
+#include "compile/region/peel_epilogue.h"
 
 namespace camshaft::cpu {
 
 namespace {
 
-using Kind = ScalarInstruction::Kind;
+using Layout = EpilogueView::Layout;
 
 constexpr size_t max_operands = 64;
 // A row of 64 elements takes less than what is done for each run (a PReLU with a slope a channel: 100 us for 4096 such
 // rows); operands of one element a column are repeated for as many rows as have so many elements together.
 constexpr int64_t elements_of_run = 2048;
-
-// How often each instruction is read.
-std::vector<int> count_uses(const ScalarProgram& program) {
-  std::vector<int> uses(program.instructions.size(), 0);
-  for (const ScalarInstruction& i : program.instructions) {
-    if (i.kind == Kind::load || i.kind == Kind::constant) continue;
-    for (const int32_t operand : {i.a, i.b, i.c})
-      if (operand >= 0) ++uses[static_cast<size_t>(operand)];
-  }
-  for (const int32_t o : program.outputs) ++uses[static_cast<size_t>(o)];
-  return uses;
-}
 
 // Where the operand of each row of the result starts, in elements.
 std::vector<int64_t> offsets_of_rows(const Dims& operand, const Dims& result) {
@@ -49,167 +37,71 @@ std::vector<int64_t> offsets_of_rows(const Dims& operand, const Dims& result) {
   return offsets;
 }
 
-}  // namespace
-
-OperandLayout layout_of(const Shape& operand, const Shape& result) {
-  const bool one = std::all_of(operand.begin(), operand.end(), [](const Dim& d) { return d == Dim(1); });
-  if (one) return OperandLayout::scalar;
-  if (operand == result) return OperandLayout::full;
-  const bool leading_ones = std::all_of(operand.begin(), operand.end() - 1, [](const Dim& d) { return d == Dim(1); });
-  if (leading_ones && operand.back() == result.back()) return OperandLayout::columns;
-  return OperandLayout::general;
+// The value of a program's input that is one known f32 number.
+std::optional<float> number_of(const RegionView& region, const EpilogueView& view, int32_t input) {
+  if (input == 0) return std::nullopt;
+  const Tensor* constant = region.constant(static_cast<size_t>(view.loads[static_cast<size_t>(input) - 1]));
+  if (!constant || constant->dtype() != DType::f32 || constant->size() != 1) return std::nullopt;
+  return constant->as<float>()[0];
 }
+
+}  // namespace
 
 std::optional<ContractEpilogue> ContractEpilogue::make(const RegionView& region, const ContractView& view,
                                                        int32_t bias_input, int residuals) {
-  ContractEpilogue e;
-  e.bias_ = bias_input;
-  const bool of_sums = view.result.dtype == DType::i32;
-  if (!of_sums && (view.result.dtype != DType::f32 || region.graph.type(region.node.outputs[0]).dtype != DType::f32))
-    return std::nullopt;
-  if (!view.epilogue) return e;
-  const ScalarProgram& program = *view.epilogue;
-  if (program.outputs.size() != 1 || program.inputs >= static_cast<int>(max_operands)) return std::nullopt;
+  return make(region, view, view_epilogue(region, view, -1), bias_input, residuals);
+}
 
-  // Follow the contraction's result through adds and clamps that the micro-kernel can do itself.
-  const std::vector<int> uses = count_uses(program);
-  std::vector<bool> peeled(program.instructions.size(), false);
-  int32_t accumulator = -1;
-  for (size_t i = 0; i < program.instructions.size(); ++i)
-    if (program.instructions[i].kind == Kind::load &&
-        view.epilogue_loads[static_cast<size_t>(program.instructions[i].a)] < 0)
-      accumulator = static_cast<int32_t>(i);
-  if (accumulator < 0) return std::nullopt;
-  bool clamped = false;
-  while (!of_sums && uses[static_cast<size_t>(accumulator)] == 1 && program.outputs[0] != accumulator) {
-    size_t next = 0;
-    while (next < program.instructions.size()) {
-      const ScalarInstruction& i = program.instructions[next];
-      if ((i.kind == Kind::apply || i.kind == Kind::cast) &&
-          (i.a == accumulator || i.b == accumulator || i.c == accumulator))
-        break;
-      ++next;
-    }
-    if (next == program.instructions.size()) break;
-    const ScalarInstruction& i = program.instructions[next];
-    if (i.kind != Kind::apply || i.dtype != DType::f32) break;
-    const int32_t other_index = i.a == accumulator ? i.b : i.a;
-    if (other_index < 0 || other_index == accumulator) break;
-    const ScalarInstruction& other = program.instructions[static_cast<size_t>(other_index)];
-    if (i.function == ScalarFunction::add && other.kind == Kind::load && other.dtype == DType::f32 && !clamped) {
-      const int32_t input = view.epilogue_loads[static_cast<size_t>(other.a)];
-      const OperandLayout layout =
-          layout_of(region.graph.shape(region.node.inputs[static_cast<size_t>(input)]), view.result.shape);
-      if (layout == OperandLayout::columns && e.bias_ < 0 && e.residual_ < 0) {
-        e.bias_ = input;
-      } else if (layout == OperandLayout::full && e.residual_ < 0) {
-        e.residual_ = input;
-      } else if (layout == OperandLayout::full && static_cast<int>(e.more_residuals_.size()) + 1 < residuals) {
-        e.more_residuals_.push_back(input);
-      } else {
-        break;
-      }
-    } else if ((i.function == ScalarFunction::max || i.function == ScalarFunction::min) &&
-               other.kind == Kind::constant && !std::isnan(other.number)) {  // a NaN is no bound: all becomes NaN
-      const auto bound = static_cast<float>(other.number);
-      if (i.function == ScalarFunction::max) {
-        e.lo_ = std::max(e.lo_, bound);
-        e.hi_ = std::max(e.hi_, bound);
-      } else {
-        e.hi_ = std::min(e.hi_, bound);
-        e.lo_ = std::min(e.lo_, bound);
-      }
-      clamped = true;
+std::optional<ContractEpilogue> ContractEpilogue::make(const RegionView& region, const ContractView& contract,
+                                                       const EpilogueView& view, int32_t bias_input, int residuals) {
+  const DType sum = view.program.instructions[0].dtype, made = contract.result.dtype;
+  if ((made != DType::f32 && made != DType::i32) || (sum != DType::i32 && view.result != DType::f32))
+    return std::nullopt;
+  if (view.program.inputs >= static_cast<int>(max_operands)) return std::nullopt;
+  const PeeledEpilogue peeled = peel_epilogue(
+      view, {.bias = bias_input < 0,
+             .residuals = static_cast<size_t>(residuals),
+             .clamp = true,
+             .addend = true,
+             .wanted = {.number_of = [&](int32_t input) { return number_of(region, view, input); },
+                        .takes = [](const ActivationFunction& f) { return kernel_activation(f).has_value(); }}});
+  const auto input_of = [&](int32_t load) { return load < 0 ? -1 : view.loads[static_cast<size_t>(load)]; };
+  ContractEpilogue e;
+  e.bias_ = bias_input >= 0 ? bias_input : input_of(peeled.bias);
+  for (const PeeledEpilogue::Residual& residual : peeled.residuals) {
+    if (e.residual_ < 0) {
+      e.residual_ = input_of(residual.load);
     } else {
-      break;
+      e.more_residuals_.push_back(input_of(residual.load));
     }
-    peeled[next] = true;
-    accumulator = static_cast<int32_t>(next);
   }
-  if (!of_sums) e.take_activation(region, view, accumulator);
+  e.lo_ = peeled.lo;
+  e.hi_ = peeled.hi;
+  if (peeled.activation) e.activation_ = kernel_activation(*peeled.activation);
+  e.addend_ = input_of(peeled.addend);
   const auto among = [&](const std::vector<int32_t>& inputs) {
     return std::find(inputs.begin(), inputs.end(), e.residual_) != inputs.end();
   };
-  e.residual_only_ = !among(view.anchor_inputs) && !among(e.more_residuals_) && e.addend_ != e.residual_;
-  if (program.outputs[0] == accumulator) return e;
+  e.residual_only_ = !among(contract.anchor_inputs) && !among(e.more_residuals_) && e.addend_ != e.residual_;
+  if (!peeled.rest) return e;
 
-  // The rest, with the block itself in place of the last peeled instruction.
-  ScalarProgram rest;
-  std::vector<int32_t> renumber(program.instructions.size(), -1);
-  std::vector<bool> needed(program.instructions.size(), false);
-  needed[static_cast<size_t>(program.outputs[0])] = true;
-  for (size_t i = program.instructions.size(); i-- > 0;) {
-    if (!needed[i] || static_cast<int32_t>(i) == accumulator) continue;
-    const ScalarInstruction& instruction = program.instructions[i];
-    if (instruction.kind == Kind::load || instruction.kind == Kind::constant) continue;
-    for (const int32_t operand : {instruction.a, instruction.b, instruction.c})
-      if (operand >= 0) needed[static_cast<size_t>(operand)] = true;
-  }
-  rest.inputs = 1;
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
-    if (!needed[i] && static_cast<int32_t>(i) != accumulator) continue;
-    ScalarInstruction instruction = program.instructions[i];
-    if (static_cast<int32_t>(i) == accumulator) {
-      instruction = ScalarInstruction{};
-      instruction.dtype = view.result.dtype;
-      instruction.a = 0;
-    } else if (instruction.kind == Kind::load) {
-      const int32_t input = view.epilogue_loads[static_cast<size_t>(instruction.a)];
-      e.loads_.push_back(input);
-      e.layouts_.push_back(
-          layout_of(region.graph.shape(region.node.inputs[static_cast<size_t>(input)]), view.result.shape));
-      instruction.a = rest.inputs++;
-    } else if (instruction.kind != Kind::constant) {
-      for (int32_t* operand : {&instruction.a, &instruction.b, &instruction.c})
-        if (*operand >= 0) *operand = renumber[static_cast<size_t>(*operand)];
-    }
-    renumber[i] = static_cast<int32_t>(rest.instructions.size());
-    rest.instructions.push_back(instruction);
-  }
+  e.loads_ = peeled.rest->loads;
+  e.layouts_ = peeled.rest->layouts;
   e.residual_only_ = e.residual_only_ && !among(e.loads_);
-  rest.outputs = {renumber[static_cast<size_t>(program.outputs[0])]};
+  const ScalarProgram& rest = peeled.rest->program;
   try {
     TileProgram(rest, std::vector<RowForm>(static_cast<size_t>(rest.inputs), RowForm::vector));
   } catch (const Error&) {
     return std::nullopt;  // a type or function without vector loops
   }
-  e.program_ = std::move(rest);
+  e.program_ = rest;
   return e;
-}
-
-void ContractEpilogue::take_activation(const RegionView& region, const ContractView& view, int32_t& accumulator) {
-  const ScalarProgram& program = *view.epilogue;
-  const auto input_of = [&](int32_t load) { return view.epilogue_loads[static_cast<size_t>(load)]; };
-  const auto number_of = [&](int32_t load) -> std::optional<float> {
-    if (input_of(load) < 0) return std::nullopt;
-    const Tensor* constant = region.constant(static_cast<size_t>(input_of(load)));
-    if (!constant || constant->dtype() != DType::f32 || constant->size() != 1) return std::nullopt;
-    return constant->as<float>()[0];
-  };
-  const std::optional<ActivationMatch> match = match_activation(program, accumulator, number_of);
-  if (!match) return;
-  activation_ = match->activation;
-  accumulator = match->result;
-  // A residual behind the activation (x + silu(conv(x))).
-  if (program.outputs[0] == accumulator || count_uses(program)[static_cast<size_t>(accumulator)] != 1) return;
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
-    const ScalarInstruction& add = program.instructions[i];
-    if (add.kind != Kind::apply || add.function != ScalarFunction::add || add.dtype != DType::f32) continue;
-    if ((add.a == accumulator) == (add.b == accumulator)) continue;
-    const ScalarInstruction& other = program.instructions[static_cast<size_t>(add.a == accumulator ? add.b : add.a)];
-    if (other.kind != Kind::load || other.dtype != DType::f32 || input_of(other.a) < 0) return;
-    const auto& shape = region.graph.shape(region.node.inputs[static_cast<size_t>(input_of(other.a))]);
-    if (layout_of(shape, view.result.shape) != OperandLayout::full) return;
-    addend_ = input_of(other.a);
-    accumulator = static_cast<int32_t>(i);
-    return;
-  }
 }
 
 bool ContractEpilogue::reads_slices(size_t i) const {
   const auto input = static_cast<int32_t>(i);
   for (size_t k = 0; k < loads_.size(); ++k)
-    if (loads_[k] == input && layouts_[k] != OperandLayout::full) return false;
+    if (loads_[k] == input && layouts_[k] != Layout::dense) return false;
   return input != bias_;
 }
 
@@ -243,18 +135,21 @@ BoundEpilogue::BoundEpilogue(const ContractEpilogue& epilogue, const KernelShape
     operand.width = bit_width(shape.dtype) / 8;
     require_broadcast(shape.dims, result);
     switch (epilogue.layouts_[k]) {
-      case OperandLayout::scalar:
+      case Layout::one:
         break;
-      case OperandLayout::columns:
+      case Layout::columns:
         operand.vector = true;
         run_rows_ = std::max<int64_t>(1, elements_of_run / std::max<int64_t>(1, columns));
         break;
-      case OperandLayout::full:
+      case Layout::dense:
         operand.vector = true;
         operand.row_stride = shape.pitch();
         flat_ = flat_ && operand.row_stride == columns_;
         break;
-      case OperandLayout::general: {
+      case Layout::row_mean:
+      case Layout::row_factor:
+        throw Error(ErrorCode::internal, "an epilogue that norms rows has no kernel on a CPU");
+      case Layout::general: {
         flat_ = false;
         operand.vector = !shape.dims.empty() && shape.dims.back() == columns && columns != 1;
         operand.row_offsets = offsets_of_rows(shape.dims, result);
@@ -266,7 +161,7 @@ BoundEpilogue::BoundEpilogue(const ContractEpilogue& epilogue, const KernelShape
   }
   flat_ = flat_ && run_rows_ > 1;
   for (size_t k = 0; flat_ && k < operands_.size(); ++k)
-    if (epilogue.layouts_[k] == OperandLayout::columns)
+    if (epilogue.layouts_[k] == Layout::columns)
       operands_[k].repeated =
           std::make_unique<std::byte[]>(static_cast<size_t>(run_rows_ * columns * operands_[k].width));
   program_ = std::make_unique<TileProgram>(*epilogue.program_, forms);

@@ -10,19 +10,9 @@
 #include "backends/cpu/kernels/gemm/gemm.h"
 #include "backends/cpu/kernels/pointwise/tile_program.h"
 #include "compile/kernel.h"
-#include "compile/region/contract_view.h"
+#include "compile/region/epilogue_view.h"
 
 namespace camshaft::cpu {
-
-/// How an epilogue operand is laid over the [rows, columns] matrix that a contraction's result is.
-enum class OperandLayout : uint8_t {
-  scalar,   ///< one element
-  columns,  ///< one element a column, the same in every row
-  full,     ///< one element each, dense
-  general,  ///< anything else that broadcasts
-};
-
-OperandLayout layout_of(const Shape& operand, const Shape& result);
 
 /// The shape-independent part: which operand goes where. Offered only for f32 results, and for sums in i32, whose
 /// epilogue is a program alone that makes of them whatever there are loops for.
@@ -32,6 +22,9 @@ class ContractEpilogue {
   /// registers, up to 1 + kMoreResiduals. nullopt when some type is not supported.
   static std::optional<ContractEpilogue> make(const RegionView& region, const ContractView& view, int32_t bias_input,
                                               int residuals = 1);
+  /// The same of a part of the region's epilogue.
+  static std::optional<ContractEpilogue> make(const RegionView& region, const ContractView& contract,
+                                              const EpilogueView& view, int32_t bias_input, int residuals);
 
   /// Whether the result may be written over region input `i`: the residual, which each element of the result reads just
   /// before it is written, unless the contraction or the rest of the epilogue reads the same input too (x + conv(x)).
@@ -51,19 +44,16 @@ class ContractEpilogue {
 
  private:
   friend class BoundEpilogue;
-  // Peels the activation of instruction `accumulator`, and an addend behind it; moves `accumulator` past them.
-  void take_activation(const RegionView& region, const ContractView& view, int32_t& accumulator);
-
   int32_t bias_ = -1, residual_ = -1;  // region inputs
   std::vector<int32_t> more_residuals_;
   bool residual_only_ = false;  // nothing else reads the residual
   float lo_ = -std::numeric_limits<float>::infinity();
   float hi_ = std::numeric_limits<float>::infinity();
   std::optional<Activation> activation_;
-  int32_t addend_ = -1;                   // region input, added to the activation's result
-  std::optional<ScalarProgram> program_;  // what is left; input 0 is the block itself
-  std::vector<int32_t> loads_;            // region inputs of program inputs 1, 2, …
-  std::vector<OperandLayout> layouts_;    // of those
+  int32_t addend_ = -1;                        // region input, added to the activation's result
+  std::optional<ScalarProgram> program_;       // what is left; input 0 is the block itself
+  std::vector<int32_t> loads_;                 // region inputs of program inputs 1, 2, …
+  std::vector<EpilogueView::Layout> layouts_;  // of those
 };
 
 /// The epilogue for concrete shapes. bind() before each run; allocates nothing then.

@@ -5,6 +5,7 @@
 #include "backends/cpu/kernels/conv/depthwise.h"
 #include "backends/cpu/kernels/conv/winograd.h"
 #include "backends/cpu/kernels/gemm/bf16_pairs.h"
+#include "backends/cpu/kernels/tile_traits.h"
 #include "backends/cpu/tactics/conv_kernel.h"
 #include "backends/cpu/tactics/conv_weights.h"
 #include "compile/constants/layout_text.h"
@@ -127,7 +128,7 @@ constexpr auto winograd_numbers = [](auto& weights, auto&& number) {
 double seconds_of_sums(const RegionView& region, const ConvView& view) {
   // A group narrower than a vector leaves most lanes idle; one narrower than two vectors waits for its loads (16 wide:
   // 140 GFLOP/s on a Zen 5 core, 24: 170, 32: 230, 64: 245).
-  const double lanes = 16, width = static_cast<double>(view.spatial.weight_dims[0] / view.op.groups);
+  const double lanes = tile_traits().lanes(), width = static_cast<double>(view.spatial.weight_dims[0] / view.op.groups);
   const double waste =
       std::max(1.0, lanes / std::max(1.0, width)) * (1 + 0.7 * std::clamp((2 * lanes - width) / lanes, 0.0, 1.0));
   return conv_flops(region, view) * inside_share(region, view) * waste * seconds_per_flop;

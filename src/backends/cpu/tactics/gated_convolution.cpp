@@ -1,6 +1,5 @@
 #include "backends/cpu/tactics/gated_convolution.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "backends/cpu/tactics/conv_view.h"
@@ -10,6 +9,7 @@
 #include "compile/chain.h"
 #include "compile/plan/shape_check.h"
 #include "ir/ops/pointwise.h"
+#include "ir/region.h"
 
 namespace camshaft::cpu {
 
@@ -42,10 +42,10 @@ std::optional<GatedView> view_gated(const RegionView& region) {
   const ValueId image = product.inputs[second ? 0 : 1], gates = product.inputs[second ? 1 : 0];
   for (const ValueId id : {image, gates})
     if (body->type(id).dtype != DType::f32) return std::nullopt;
-  const auto at = std::find(body->inputs.begin(), body->inputs.end(), gates);
+  const int32_t of_gates = input_index(*body, gates);
   auto inputs = PartInputs::of_part(*body, node, *conv, product.outputs[0], image);
-  if (!inputs || at == body->inputs.end()) return std::nullopt;
-  return GatedView{body, std::move(*conv), std::move(*inputs), static_cast<int32_t>(at - body->inputs.begin())};
+  if (!inputs || of_gates < 0) return std::nullopt;
+  return GatedView{body, std::move(*conv), std::move(*inputs), of_gates};
 }
 
 // The region's operands as those of the convolution.

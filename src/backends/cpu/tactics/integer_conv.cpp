@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/kernels/tile_traits.h"
 #include "backends/cpu/tactics/integer_conv_view.h"
 #include "backends/cpu/tactics/integer_operands.h"
 #include "backends/cpu/tactics/integer_weights.h"
@@ -146,7 +147,8 @@ std::optional<double> estimate_conv(const RegionView& region) {
   const auto view = view_integer_conv(region);
   if (!view) return std::nullopt;
   // Four products of 8 bits take the place of one of f32. Groups narrower than a vector leave lanes idle.
-  const double width = static_cast<double>(weights_of(*view).columns), waste = std::max(1.0, 16 / width);
+  const double width = static_cast<double>(weights_of(*view).columns), lanes = tile_traits().lanes();
+  const double waste = std::max(1.0, lanes / width);
   return seconds_per_launch + std::max(conv_flops(region, view->conv) * waste * seconds_per_flop / 4,
                                        bytes_at_optimum(region) * seconds_per_byte);
 }

@@ -66,7 +66,7 @@ class GemmLaunch final : public Launch {
     args_.ldc = shapes.outputs[0].pitch();
   }
   size_t workspace_bytes() const override {
-    return static_cast<size_t>(paired_bytes(args_) + gemm_workspace_bytes(args_.m, args_.n, threads_));
+    return static_cast<size_t>(paired_bytes(args_) + gemm_workspace_bytes(args_.m, args_.n, args_.k, threads_));
   }
   void run(const LaunchArguments& arguments) override {
     args_.a = reinterpret_cast<const float*>(arguments.inputs[a_]);

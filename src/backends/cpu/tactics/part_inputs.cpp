@@ -1,6 +1,6 @@
 #include "backends/cpu/tactics/part_inputs.h"
 
-#include <algorithm>
+#include "ir/region.h"
 
 namespace camshaft::cpu {
 
@@ -18,9 +18,9 @@ std::optional<PartInputs> PartInputs::of_part(const Graph& body, const Node& nod
       }
       id = instead;
     }
-    const auto at = std::find(body.inputs.begin(), body.inputs.end(), id);
-    if (id != no_value && at == body.inputs.end()) return std::nullopt;
-    of.push_back(id == no_value ? omitted : static_cast<int32_t>(at - body.inputs.begin()));
+    const int32_t input = input_index(body, id);
+    if (id != no_value && input < 0) return std::nullopt;
+    of.push_back(id == no_value ? omitted : input);
   }
   return PartInputs(std::move(of));
 }

@@ -160,7 +160,9 @@ class RecurrentLaunch final : public Launch {
     projected_floats_ = whole_lines(stretch_ * args_.batch * weights.layout.columns());
     has_y_ = !shapes.outputs.empty() && shapes.outputs[0].dims.size() == 4;
     y_floats_ = has_y_ ? 0 : whole_lines(args_.time * args_.y_step);
-    gemm_bytes_ = gemm_workspace_bytes(stretch_ * args_.batch, weights.layout.columns(), shapes.threads);
+    for (const int64_t steps : {stretch_, args_.time % stretch_})
+      gemm_bytes_ = std::max(
+          gemm_bytes_, gemm_workspace_bytes(steps * args_.batch, weights.layout.columns(), weights.in, shapes.threads));
   }
 
   size_t workspace_bytes() const override {

@@ -3,6 +3,7 @@
 #include "backends/cpu/kernels/window/resize.h"
 #include "backends/cpu/tactics/simple_kernel.h"
 #include "ir/ops/resize.h"
+#include "reference/window/resize.h"
 
 namespace camshaft::cpu {
 

@@ -11,8 +11,8 @@
 #include "backends/cpu/tactics/simple_kernel.h"
 #include "backends/cpu/tactics/spatial_view.h"
 #include "compile/plan/shape_check.h"
-#include "ir/ops/grid_taps.h"
 #include "ir/ops/window_ops.h"
+#include "reference/window/grid_taps.h"
 
 namespace camshaft::cpu {
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backends/cuda/codegen/device_text.h"
 #include "backends/cuda/codegen/scalar_text.h"
 #include "device_texts.h"
 
@@ -51,7 +52,7 @@ __device__ __forceinline__ void mask_scores(const Attention& a, const MaskPointe
                                    ? fmt::format("{}.byte != 0 ? score[r] : a.mask[{}].masked", element, m)
                                    : fmt::format("score[r] + widen({})", element);
     text += fmt::format(
-        R"(  const {0}* const mask{1} = static_cast<const {0}*>(masks.data[{1}]) + a.mask[{1}].keys.offset_by_call(key);
+        R"(  const {0}* const mask{1} = static_cast<const {0}*>(masks.data[{1}]) + offset_by_call(a.mask[{1}].keys, key);
 #pragma unroll
   for (int r = 0; r < rows; ++r) score[r] = {2};
 )",
@@ -112,9 +113,9 @@ AttentionTiles attention_tiles(const AttentionForm& form) {
 std::string attention_text(const AttentionForm& form) {
   const AttentionTiles tiles = attention_tiles(form);
   const Keys keys = keys_of(form);
-  std::string text = std::string(device::intrinsics_cuh) + std::string(device::scalar_cuh) +
-                     std::string(device::collective_cuh) + std::string(device::axes_cuh) + definitions(form) +
-                     std::string(device::attention_cuh) + mask_function(form);
+  std::string text = device_text({device::collective_cuh, device::axes_parameters_h, device::axes_cuh,
+                                  device::attention_parameters_h}) +
+                     definitions(form) + std::string(device::attention_cuh) + mask_function(form);
   if (form.matrix_instructions) {
     text += fmt::format(R"(
 __device__ __forceinline__ void multiply(f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {{ mma_{0}(d, a, b); }}

@@ -8,8 +8,6 @@
 
 namespace camshaft::cuda {
 
-/// Most masks of device/attention.cuh: what fits the 4 KiB of a kernel's parameters.
-constexpr size_t most_attention_masks = 6;
 constexpr int most_head_size = 256;
 
 /// What the text depends on.

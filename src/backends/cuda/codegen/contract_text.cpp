@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backends/cuda/codegen/device_text.h"
 #include "backends/cuda/codegen/scalar_text.h"
 #include "device_texts.h"
 
@@ -22,8 +23,8 @@ int ContractTile::cluster_bytes(int splits) const {
   return (groups + splits - 1) / splits * splits * group * (n + 4) * 4;
 }
 
-bool can_use_patches(const ContractForm& form, int capability) {
-  if (!form.window || bit_width(form.dtype) != 16 || capability < 90 || capability >= 100) return false;
+bool can_use_patches(const ContractForm& form, const DeviceFeatures& features) {
+  if (!form.window || bit_width(form.dtype) != 16 || !features.warpgroup_products) return false;
   const ContractWindow& w = *form.window;
   constexpr int64_t most_taps = 128;
   // Pairs of taps lie one behind the other in a patch.
@@ -46,10 +47,8 @@ int patch_bytes(const ContractWindow& window, const ContractTile& tile, int colu
 }
 
 std::string contract_text(const ContractForm& form, const ContractTile& tile, const std::string& finish) {
-  std::string text;
-  for (const std::string_view part : {device::intrinsics_cuh, device::scalar_cuh, device::contract_parameters_cuh,
-                                      device::contract_columns_cuh, device::contract_slices_cuh})
-    text += part;
+  std::string text =
+      device_text({device::contract_parameters_h, device::contract_columns_cuh, device::contract_slices_cuh});
   if (tile.patch_rows > 0) {
     text += device::contract_patch_cuh;
   } else {
@@ -87,17 +86,13 @@ extern "C" __global__ void __launch_bounds__({}) contract(const __grid_constant_
 }
 
 std::string finish_kernel_text(DType type, bool aligned, const std::string& finish) {
-  std::string text;
-  for (const std::string_view part :
-       {device::intrinsics_cuh, device::scalar_cuh, device::contract_parameters_cuh, device::contract_columns_cuh})
-    text += part;
-  return text + finish +
+  return device_text({device::contract_parameters_h, device::contract_columns_cuh}) + finish +
          fmt::format(R"(
 extern "C" __global__ void __launch_bounds__({threads}) finish(const __grid_constant__ ContractParameters p) {{
   take_turn();
   const u32 all = p.m * p.tiles.value;
   for (u32 at = blockIdx.x * {threads}u + threadIdx.x; at < all; at += gridDim.x * {threads}u) {{
-    const u32 row = p.tiles.quotient(at), column = (at - row * p.tiles.value) * columns_at_once;
+    const u32 row = divide(at, p.tiles), column = (at - row * p.tiles.value) * columns_at_once;
     const u32 left = p.n - column, count = {aligned} || left > columns_at_once ? columns_at_once : left;
     const {type}* from = static_cast<const {type}*>(p.c) + u64(row) * p.c_row + column;
     {type} stored[columns_at_once];

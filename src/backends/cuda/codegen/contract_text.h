@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "backends/cuda/driver/device_features.h"
 #include "camshaft/dtype.h"
 
 namespace camshaft::cuda {
@@ -47,7 +48,7 @@ struct ContractForm {
 };
 
 /// Whether tiles with patches can compute this (but for groups).
-bool can_use_patches(const ContractForm& form, int capability);
+bool can_use_patches(const ContractForm& form, const DeviceFeatures& features);
 /// Pixels of a row of the patch for so many columns of the result.
 int patch_pitch(const ContractWindow& window, int columns);
 /// Of dynamic shared memory, for such a patch.

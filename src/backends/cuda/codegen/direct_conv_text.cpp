@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/cuda/codegen/device_text.h"
 #include "backends/cuda/codegen/scalar_text.h"
 #include "device_texts.h"
 
@@ -9,11 +10,9 @@ namespace camshaft::cuda {
 
 namespace {
 
-std::string with_window(const DirectWindow& window) {
-  std::string text;
-  for (const std::string_view part : {device::intrinsics_cuh, device::scalar_cuh, device::contract_parameters_cuh,
-                                      device::contract_columns_cuh, device::channels_cuh})
-    text += part;
+std::string with_window(const DirectWindow& window, std::string_view parameters) {
+  std::string text =
+      device_text({device::contract_parameters_h, device::contract_columns_cuh, device::channels_cuh, parameters});
   const char* axes[] = {"height", "width"};
   for (size_t a = 0; a < 2; ++a)
     text += fmt::format("constexpr i32 kernel_{0} = {1}, stride_{0} = {2}, dilation_{0} = {3};\n", axes[a],
@@ -24,13 +23,13 @@ std::string with_window(const DirectWindow& window) {
 }  // namespace
 
 std::string depthwise_text(const DirectWindow& window, DType dtype, const std::string& finish) {
-  std::string text = with_window(window);
+  std::string text = with_window(window, device::depthwise_parameters_h);
   text += device::depthwise_cuh;
   text += finish;
   for (const auto& [name, pixels] : {std::pair{"pixel", 1}, std::pair{"strip", depthwise_strip}})
     for (const bool vector : {false, true})
       text += fmt::format(R"(
-extern "C" __global__ void __launch_bounds__({}) depthwise_{}_{}(const __grid_constant__ Depthwise p) {{
+extern "C" __global__ void __launch_bounds__({}) depthwise_{}_{}(const __grid_constant__ DepthwiseParameters p) {{
   take_turn();
   depthwise<{}, {}, {}, Finish>(p);
 }}
@@ -40,10 +39,12 @@ extern "C" __global__ void __launch_bounds__({}) depthwise_{}_{}(const __grid_co
 }
 
 std::string conv_transpose_text(const DirectWindow& window, DType dtype, const std::string& finish) {
-  std::string text = with_window(window) + std::string(device::conv_transpose_cuh) + finish;
+  std::string text = with_window(window, device::conv_transpose_parameters_h);
+  text += device::conv_transpose_cuh;
+  text += finish;
   for (const bool vector : {false, true})
     text += fmt::format(R"(
-extern "C" __global__ void __launch_bounds__({}) conv_transpose_{}(const __grid_constant__ Transposed p) {{
+extern "C" __global__ void __launch_bounds__({}) conv_transpose_{}(const __grid_constant__ ConvTransposeParameters p) {{
   take_turn();
   conv_transpose<{}, {}, Finish>(p);
 }}

@@ -2,17 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "backends/cuda/codegen/device_text.h"
 #include "device_texts.h"
 
 namespace camshaft::cuda {
 
 namespace {
-
-std::string with_space(std::string_view text) {
-  std::string all(device::intrinsics_cuh);
-  for (const std::string_view part : {device::scalar_cuh, device::pointwise_cuh, device::wide_cuh, text}) all += part;
-  return all;
-}
 
 // An unsigned type of so many bytes.
 std::string_view element(int bytes) {
@@ -34,9 +29,15 @@ extern "C" __global__ void __launch_bounds__(256) {0}_{1}(const __grid_constant_
   return text;
 }
 
+// What gathers and scatters have in common.
+std::string with_indices() {
+  return device_text({device::wide_cuh, device::complaint_parameters_h, device::complaint_cuh,
+                      device::gather_parameters_h, device::gather_cuh});
+}
+
 // Kernels "name_any" and "name_vector", of 16 bytes at once, of elements of one width.
 std::string with_padding(int width, std::string_view name, std::string_view parameter) {
-  std::string text = with_space(device::pad_cuh);
+  std::string text = device_text({device::wide_cuh, device::pad_parameters_h, device::pad_cuh});
   for (const auto& [suffix, count] : {std::pair{"any", 1}, std::pair{"vector", 16 / width}})
     text += fmt::format(R"(
 extern "C" __global__ void __launch_bounds__(256) {0}_{1}(const __grid_constant__ {2} parameter, const {3}* in,
@@ -52,43 +53,41 @@ extern "C" __global__ void __launch_bounds__(256) {0}_{1}(const __grid_constant_
 }  // namespace
 
 std::string copy_text() {
-  return with_space(device::copy_cuh);
+  return device_text({device::wide_cuh, device::space_parameters_h, device::pointwise_cuh, device::copy_parameters_h,
+                      device::copy_cuh});
 }
 
 std::string concat_text() {
-  return with_space(device::concat_cuh);
+  return device_text({device::wide_cuh, device::concat_parameters_h, device::concat_cuh});
 }
 
 std::string pad_text(int width) {
-  return with_padding(width, "pad", "Padding");
+  return with_padding(width, "pad", "PadParameters");
 }
 
 std::string mapped_copy_text(int width) {
-  return with_padding(width, "copy_mapped", "Mapped");
+  return with_padding(width, "copy_mapped", "MappedCopyParameters");
 }
 
 std::string index_map_text(int width) {
-  return with_padding(width, "index_map", "Indexed");
+  return with_padding(width, "index_map", "IndexMapParameters");
 }
 
 std::string gather_text(GatherKind kind) {
-  std::string text = with_space(device::complaint_cuh);
-  text += device::gather_cuh;
+  const std::string text = with_indices();
   switch (kind) {
     case GatherKind::rows:
-      return text + gathers("gather_rows", "Rows", 16);
+      return text + gathers("gather_rows", "GatherRowsParameters", 16);
     case GatherKind::elements:
-      return text + gathers("gather_elements", "Elements", 8);
+      return text + gathers("gather_elements", "ElementsParameters", 8);
     case GatherKind::slices:
       break;
   }
-  return text + gathers("gather_slices", "Slices", 16);
+  return text + gathers("gather_slices", "SlicesParameters", 16);
 }
 
 std::string scatter_text() {
-  std::string text = with_space(device::complaint_cuh);
-  for (const std::string_view part : {device::gather_cuh, device::scatter_cuh}) text += part;
-  return text;
+  return with_indices() + std::string(device::scatter_cuh);
 }
 
 }  // namespace camshaft::cuda

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backends/cuda/codegen/device_text.h"
 #include "backends/cuda/codegen/scalar_text.h"
 #include "device_texts.h"
 
@@ -37,7 +38,7 @@ extern "C" __global__ void __launch_bounds__({threads}) {name}(const __grid_cons
   take_turn();
   for (u32 at = blockIdx.x * {threads}u + threadIdx.x; at < space.chunks; at += gridDim.x * {threads}u) {{
     i64 offset[{operands}];
-    space.locate<{elements}>(at, offset);
+    locate<{elements}>(space, at, offset);
 {loads}{declarations}#pragma unroll
     for (int i = 0; i < {elements}; ++i) {{
 {statements}{results}    }}
@@ -62,8 +63,8 @@ PointwiseText pointwise_text(const ScalarProgram& program, const std::vector<DTy
     }
   PointwiseText made;
   made.vector_elements = 128 / widest;
-  made.text = std::string(device::intrinsics_cuh) + std::string(device::scalar_cuh) +
-              std::string(device::pointwise_cuh) + kernel("pointwise", 1, program, inputs, outputs) +
+  made.text = device_text({device::space_parameters_h, device::pointwise_cuh}) +
+              kernel("pointwise", 1, program, inputs, outputs) +
               kernel("pointwise_vector", made.vector_elements, program, inputs, outputs);
   return made;
 }
@@ -71,14 +72,14 @@ PointwiseText pointwise_text(const ScalarProgram& program, const std::vector<DTy
 std::string fill_text(const ScalarProgram& program, DType input, DType output, int64_t channels, int64_t filled) {
   const std::string statements = scalar_statements(
       program, [](int32_t) { return std::string("x[c]"); }, "        ");
-  return std::string(device::intrinsics_cuh) + std::string(device::scalar_cuh) + std::string(device::pointwise_cuh) +
+  return device_text({device::space_parameters_h, device::pointwise_cuh}) +
          fmt::format(R"(
 extern "C" __global__ void __launch_bounds__({threads}) fill(const __grid_constant__ Space<2> space, i64 channel_stride, const {in}* in, {out}* out) {{
   constexpr int channels = {channels}, filled = {filled}, pixels = 8 / filled;
   take_turn();
   for (u32 at = blockIdx.x * {threads}u + threadIdx.x; at < space.chunks; at += gridDim.x * {threads}u) {{
     i64 offset[2];
-    space.locate<pixels>(at, offset);
+    locate<pixels>(space, at, offset);
     {out} y[8] = {{}};
 #pragma unroll
     for (int i = 0; i < pixels; ++i) {{

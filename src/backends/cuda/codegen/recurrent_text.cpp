@@ -4,6 +4,7 @@
 
 #include <bit>
 
+#include "backends/cuda/codegen/device_text.h"
 #include "backends/cuda/codegen/scalar_text.h"
 #include "device_texts.h"
 
@@ -28,8 +29,7 @@ bool has_recurrent_text(const ops::Recurrent& op) {
 }
 
 std::string recurrent_text(const ops::Recurrent& op, DType dtype, bool peepholes) {
-  std::string text = std::string(device::intrinsics_cuh) + std::string(device::scalar_cuh) +
-                     std::string(device::collective_cuh) +
+  std::string text = device_text({device::collective_cuh, device::recurrent_parameters_h}) +
                      fmt::format(R"(
 typedef {} Element;
 constexpr u32 recurrent_threads = {}, batch_tile = {};
@@ -45,15 +45,15 @@ __device__ __forceinline__ f32 clip() {{ return __uint_as_float({:#x}u); }}
                         activation(op.activations[i % count]));
   return text + std::string(device::recurrent_cuh) +
          fmt::format(R"(
-extern "C" __global__ void __launch_bounds__({threads}) begin(const __grid_constant__ Recurrent shape, const Element* h, const Element* c, f32* state_h, f32* state_c, Element* final_h, Element* final_c) {{
+extern "C" __global__ void __launch_bounds__({threads}) begin(const __grid_constant__ RecurrentParameters shape, const Element* h, const Element* c, f32* state_h, f32* state_c, Element* final_h, Element* final_c) {{
   take_turn();
   begin_state(shape, h, c, state_h, state_c, final_h, final_c);
 }}
-extern "C" __global__ void __launch_bounds__({threads}) project(const __grid_constant__ Recurrent shape, u32 steps, const Element* x, const Element* weights, const Element* biases, f32* projected) {{
+extern "C" __global__ void __launch_bounds__({threads}) project(const __grid_constant__ RecurrentParameters shape, u32 steps, const Element* x, const Element* weights, const Element* biases, f32* projected) {{
   take_turn();
   project_inputs(shape, steps, x, weights, biases, projected);
 }}
-extern "C" __global__ void __launch_bounds__({threads}) advance(const __grid_constant__ Recurrent shape, u32 steps, u32 step, const f32* projected, const Element* recurrence, const Element* biases, const Element* peephole, const f32* h, f32* next_h, f32* c, Element* y, Element* final_h, Element* final_c) {{
+extern "C" __global__ void __launch_bounds__({threads}) advance(const __grid_constant__ RecurrentParameters shape, u32 steps, u32 step, const f32* projected, const Element* recurrence, const Element* biases, const Element* peephole, const f32* h, f32* next_h, f32* c, Element* y, Element* final_h, Element* final_c) {{
   take_turn();
   advance_step(shape, steps, step, projected, recurrence, biases, peephole, h, next_h, c, y, final_h, final_c);
 }}

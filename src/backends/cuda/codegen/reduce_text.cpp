@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backends/cuda/codegen/device_text.h"
 #include "backends/cuda/codegen/scalar_text.h"
 #include "device_texts.h"
 
@@ -55,12 +56,12 @@ Rule rule_of(Kind kind, DType dtype) {
 // What is reduced, as a function of V elements of each source.
 std::string sources_text(DType dtype, const ReduceSteps& before) {
   const std::vector<DType> types = before.program ? before.loads : std::vector<DType>{dtype};
-  std::string pointers, chunks, fetches;
+  std::string chunks, fetches;
   for (size_t k = 0; k < types.size(); ++k) {
     const std::string type = device_type(types[k]);
-    pointers += fmt::format("  const {}* in{};\n", type, k);
     chunks += fmt::format("  alignas(16) {} x{}[V];\n", type, k);
-    fetches += fmt::format("  fetch_source<V>(from.in{0} + offset[{0}], along[{0}], to.x{0});\n", k);
+    fetches += fmt::format(
+        "  fetch_source<V>(static_cast<const {1}*>(from.in[{0}]) + offset[{0}], along[{0}], to.x{0});\n", k, type);
   }
   std::string statements, result = "x.x0[i]";
   if (before.program) {
@@ -70,8 +71,7 @@ std::string sources_text(DType dtype, const ReduceSteps& before) {
   }
   return fmt::format(R"(
 constexpr int operands = {operands};
-struct Sources {{
-{pointers}}};
+typedef ReduceSources<operands> Sources;
 template <int V>
 struct Chunk {{
 {chunks}}};
@@ -83,40 +83,36 @@ __device__ __forceinline__ Element value(const Chunk<V>& x, int i) {{
 {statements}  return {result};
 }}
 )",
-                     fmt::arg("operands", types.size()), fmt::arg("pointers", pointers), fmt::arg("chunks", chunks),
-                     fmt::arg("fetches", fetches), fmt::arg("statements", statements), fmt::arg("result", result));
+                     fmt::arg("operands", types.size()), fmt::arg("chunks", chunks), fmt::arg("fetches", fetches),
+                     fmt::arg("statements", statements), fmt::arg("result", result));
 }
 
 std::string behind_text(DType dtype, const ReduceSteps& behind) {
-  std::string fields = "  u32 none;\n", offsets, statements, result = "reduced";
+  std::string type = "ReduceNothingBehind", offsets, statements, result = "reduced";
   if (behind.program) {
     std::vector<std::string> loads;
-    std::string pointers;
     int others = 0;
     for (size_t k = 0; k < behind.loads.size(); ++k) {
       const bool is_result = static_cast<int32_t>(k) == behind.reduced;
-      loads.push_back(is_result ? "reduced" : fmt::format("behind.in{0}[offset[{0}]]", others));
-      if (!is_result) pointers += fmt::format("  const {}* in{};\n", device_type(behind.loads[k]), others++);
+      loads.push_back(is_result ? "reduced"
+                                : fmt::format("static_cast<const {1}*>(behind.in[{0}])[offset[{0}]]", others,
+                                              device_type(behind.loads[k])));
+      others += is_result ? 0 : 1;
     }
     if (others > 0) {
-      fields = fmt::format("  Nest<{}> nest;\n{}", others, pointers);
-      offsets = fmt::format("  i64 offset[{}] = {{}};\n  behind.nest.add_offset(output, offset);\n", others);
+      type = fmt::format("ReduceBehind<{}>", others);
+      offsets = fmt::format("  i64 offset[{}] = {{}};\n  add_offset(behind.nest, output, offset);\n", others);
     }
     statements = scalar_statements(
         *behind.program, [&](int32_t load) { return loads[static_cast<size_t>(load)]; }, "  ");
     result = scalar_result(*behind.program, 0, dtype);
   }
-  return fmt::format(R"(struct Behind {{
-{}}};
+  return fmt::format(R"(typedef {} Behind;
 __device__ __forceinline__ Element go_on(const Behind& behind, u32 output, Element reduced) {{
 {}{}  return {};
 }}
 )",
-                     fields, offsets, statements, result);
-}
-
-std::string prologue() {
-  return std::string(device::intrinsics_cuh) + std::string(device::scalar_cuh) + std::string(device::collective_cuh);
+                     type, offsets, statements, result);
 }
 
 }  // namespace
@@ -128,7 +124,8 @@ ReduceText reduce_text(Kind kind, DType dtype, const ReduceSteps& before, const 
   for (const DType load : before.loads) widest = std::max(widest, bit_width(load));
   made.vector_elements = std::min(8, 128 / widest);
   made.wide_bytes = computing_type(dtype) == "f32" ? 4 : 8;
-  made.text = prologue() + std::string(device::axes_cuh);
+  made.text =
+      device_text({device::collective_cuh, device::axes_parameters_h, device::axes_cuh, device::reduce_parameters_h});
   made.text += fmt::format(R"(
 constexpr u32 reduce_threads = {};
 typedef {} Element;
@@ -148,9 +145,9 @@ struct Rule {{
       for (const bool split : {false, true}) {
         made.text +=
             fmt::format(R"(
-extern "C" __global__ void __launch_bounds__({threads}) {form}{vector}{suffix}(const __grid_constant__ Reduction shape, const __grid_constant__ Sources from, const __grid_constant__ Behind behind, Element* out, Wide* partial) {{
+extern "C" __global__ void __launch_bounds__({threads}) {form}{vector}{suffix}(const __grid_constant__ ReduceParameters<operands> p, const __grid_constant__ Sources from, const __grid_constant__ Behind behind, Element* out, Wide* partial) {{
   take_turn();
-  reduce_{form}<{elements}, {split}>(shape, from, behind, out, partial);
+  reduce_{form}<{elements}, {split}>(p, from, behind, out, partial);
 }}
 )",
                         fmt::arg("threads", reduce_threads), fmt::arg("form", form),
@@ -158,9 +155,9 @@ extern "C" __global__ void __launch_bounds__({threads}) {form}{vector}{suffix}(c
                         fmt::arg("elements", elements), fmt::arg("split", split));
       }
   made.text += fmt::format(R"(
-extern "C" __global__ void __launch_bounds__({}) finish(u32 outputs, u32 splits, i64 count, f64 part, const Wide* partial, const __grid_constant__ Behind behind, Element* out) {{
+extern "C" __global__ void __launch_bounds__({}) finish(const __grid_constant__ ReduceShape shape, u32 splits, const Wide* partial, const __grid_constant__ Behind behind, Element* out) {{
   take_turn();
-  finish_splits(outputs, splits, count, part, partial, behind, out);
+  finish_splits(shape, splits, partial, behind, out);
 }}
 )",
                            reduce_threads);
@@ -168,7 +165,7 @@ extern "C" __global__ void __launch_bounds__({}) finish(u32 outputs, u32 splits,
 }
 
 std::string arg_reduce_text(const ops::ArgReduce& op, DType dtype) {
-  return prologue() +
+  return device_text({device::collective_cuh, device::arg_reduce_parameters_h}) +
          fmt::format(R"(
 constexpr u32 reduce_threads = {};
 typedef {} Element;
@@ -178,7 +175,7 @@ constexpr bool largest = {}, select_last = {};
                      reduce_threads, device_type(dtype), computing_type(dtype), op.largest, op.select_last) +
          std::string(device::arg_reduce_cuh) +
          fmt::format(R"(
-extern "C" __global__ void __launch_bounds__({}) arg_reduce(const __grid_constant__ ArgReduction shape, const Element* in, i64* out) {{
+extern "C" __global__ void __launch_bounds__({}) arg_reduce(const __grid_constant__ ArgReduceParameters shape, const Element* in, i64* out) {{
   take_turn();
   arg_extreme(shape, in, out);
 }}

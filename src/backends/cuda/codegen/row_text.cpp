@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backends/cuda/codegen/device_text.h"
 #include "backends/cuda/codegen/scalar_text.h"
 #include "device_texts.h"
 
@@ -15,8 +16,7 @@ RowText begin(DType dtype) {
   RowText made;
   made.vector_elements = 128 / bit_width(dtype);
   made.vector_chunks = std::min(8, 32 / made.vector_elements);  // 32 registers
-  made.text = std::string(device::intrinsics_cuh) + std::string(device::scalar_cuh) +
-              std::string(device::collective_cuh) +
+  made.text = device_text({device::collective_cuh, device::row_parameters_h}) +
               fmt::format("\nconstexpr u32 row_threads = {};\ntypedef {} Element;\ntypedef {} Wide;\n", row_threads,
                           device_type(dtype), computing_type(dtype)) +
               std::string(device::rows_cuh);
@@ -37,11 +37,11 @@ extern "C" __global__ void __launch_bounds__({}) {}(const __grid_constant__ {} s
 void add_row_kernels(RowText& made, const std::string& function, const std::string& parameters = "",
                      const std::string& arguments = "") {
   const auto add = [&](const std::string& suffix, int elements, int chunks) {
-    add_kernel(made, "held_one" + suffix, fmt::format("{}_held<{}, 1>", function, elements), "Rows", parameters,
-               arguments);
-    add_kernel(made, "held" + suffix, fmt::format("{}_held<{}, {}>", function, elements, chunks), "Rows", parameters,
-               arguments);
-    add_kernel(made, "any_length" + suffix, fmt::format("{}_long<{}>", function, elements), "Rows", parameters,
+    add_kernel(made, "held_one" + suffix, fmt::format("{}_held<{}, 1>", function, elements), "RowParameters",
+               parameters, arguments);
+    add_kernel(made, "held" + suffix, fmt::format("{}_held<{}, {}>", function, elements, chunks), "RowParameters",
+               parameters, arguments);
+    add_kernel(made, "any_length" + suffix, fmt::format("{}_long<{}>", function, elements), "RowParameters", parameters,
                arguments);
   };
   add("", 1, made.chunks);
@@ -56,9 +56,10 @@ std::string parameter_types(DType scale, DType bias) {
 
 RowText softmax_text(bool logarithm, DType dtype) {
   RowText made = begin(dtype);
-  made.text += fmt::format("constexpr bool logarithm = {};\n", logarithm) + std::string(device::softmax_cuh);
+  made.text += fmt::format("constexpr bool logarithm = {};\n", logarithm) + std::string(device::softmax_parameters_h) +
+               std::string(device::softmax_cuh);
   add_row_kernels(made, "softmax");
-  add_kernel(made, "columns", "softmax_columns<1>", "Columns", "", "");
+  add_kernel(made, "columns", "softmax_columns<1>", "SoftmaxColumnsParameters", "", "");
   return made;
 }
 
@@ -78,14 +79,14 @@ RowText normalize_text(bool centred, DType dtype, DType scale, DType bias, int64
 RowText group_columns_text(DType dtype, DType scale, DType bias) {
   RowText made = begin(dtype);
   made.text += fmt::format("constexpr u32 column_threads = {};\n", column_threads) + parameter_types(scale, bias) +
-               std::string(device::group_columns_cuh);
+               std::string(device::group_columns_parameters_h) + std::string(device::group_columns_cuh);
   for (const int elements : {1, made.vector_elements})
     made.text += fmt::format(R"(
-extern "C" __global__ void __launch_bounds__({threads}) moments{suffix}(const __grid_constant__ GroupColumns shape, const Element* in, Wide* partial) {{
+extern "C" __global__ void __launch_bounds__({threads}) moments{suffix}(const __grid_constant__ GroupColumnsParameters shape, const Element* in, Wide* partial) {{
   take_turn();
   find_moments<{elements}>(shape, in, partial);
 }}
-extern "C" __global__ void __launch_bounds__({threads}) normalize{suffix}(const __grid_constant__ GroupColumns shape, const Element* in, const ScaleElement* scale, const BiasElement* bias, Element* out, const Wide* partial) {{
+extern "C" __global__ void __launch_bounds__({threads}) normalize{suffix}(const __grid_constant__ GroupColumnsParameters shape, const Element* in, const ScaleElement* scale, const BiasElement* bias, Element* out, const Wide* partial) {{
   take_turn();
   normalize_columns<{elements}>(shape, in, scale, bias, out, partial);
 }}

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/cuda/codegen/device_text.h"
 #include "backends/cuda/codegen/scalar_text.h"
 #include "device_texts.h"
 
@@ -34,7 +35,7 @@ std::string behind_product(const char* name, const GateProgram& step, size_t& op
       step.program, [&](int32_t i) { return names[static_cast<size_t>(i)]; }, "    ", is_half(step.result));
   return fmt::format(R"(
 struct {} {{
-{}  __device__ __forceinline__ void load(const SqueezeExcite& p, u32 column) {{
+{}  __device__ __forceinline__ void load(const SqueezeExciteParameters& p, u32 column) {{
 {}  }}
   __device__ __forceinline__ f32 of(f32 sum) const {{
 {}    return f32(v{});
@@ -76,10 +77,10 @@ std::string combination(const GateProgram& step, DType dtype, size_t& operand) {
   return fmt::format(R"(
 struct Scale {{
 {members}  template <int V>
-  __device__ __forceinline__ void load(const SqueezeExcite& p, u32 channel, u32 count) {{
+  __device__ __forceinline__ void load(const SqueezeExciteParameters& p, u32 channel, u32 count) {{
 {loads}  }}
   template <bool VECTOR, class T, int V>
-  __device__ __forceinline__ void run(const SqueezeExcite& p, const T (&x)[V], const f32 (&gate)[V], u64 at, u32 count, T (&y)[V]) const {{
+  __device__ __forceinline__ void run(const SqueezeExciteParameters& p, const T (&x)[V], const f32 (&gate)[V], u64 at, u32 count, T (&y)[V]) const {{
 {dense}#pragma unroll
     for (int i = 0; i < V; ++i) {{
 {statements}      y[i] = {result};
@@ -94,10 +95,8 @@ struct Scale {{
 }  // namespace
 
 std::string squeeze_excite_text(const SqueezeExciteForm& form) {
-  std::string text;
-  for (const std::string_view part :
-       {device::intrinsics_cuh, device::scalar_cuh, device::collective_cuh, device::squeeze_excite_cuh})
-    text += part;
+  std::string text =
+      device_text({device::collective_cuh, device::squeeze_excite_parameters_h, device::squeeze_excite_cuh});
   size_t operand = 0;
   text += behind_product("Squeeze", form.squeeze, operand);
   text += behind_product("Excite", form.excite, operand);
@@ -105,7 +104,7 @@ std::string squeeze_excite_text(const SqueezeExciteForm& form) {
   for (const bool holds : {true, false})
     for (const bool vector : {true, false})
       text += fmt::format(R"(
-extern "C" __global__ void __launch_bounds__({}, 1) squeeze_excite_{}_{}(const __grid_constant__ SqueezeExcite p) {{
+extern "C" __global__ void __launch_bounds__({}, 1) squeeze_excite_{}_{}(const __grid_constant__ SqueezeExciteParameters p) {{
   squeeze_excite<{}, {}, {}, Squeeze, Excite, Scale>(p);
 }}
 )",

@@ -33,7 +33,6 @@ struct SqueezeExciteForm {
 };
 
 constexpr unsigned most_squeeze_excite_threads = 1024;
-constexpr size_t most_squeeze_excite_operands = 12;
 
 /// Kernels "squeeze_excite_" + "held" or "streamed" + "_vector" or "_any", with the parameter SqueezeExcite: see
 /// device/squeeze_excite.cuh. Operands of the last three kinds are numbered through the programs in the order of

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/cuda/codegen/device_text.h"
 #include "backends/cuda/codegen/scalar_text.h"
 #include "device_texts.h"
 
@@ -10,7 +11,7 @@ namespace camshaft::cuda {
 namespace {
 
 std::string with_window(const PoolWindow& window) {
-  std::string text = std::string(device::intrinsics_cuh) + std::string(device::scalar_cuh);
+  std::string text = device_text({device::pool_parameters_h});
   const char* axes[] = {"depth", "height", "width"};
   int64_t taps = 1;
   for (size_t a = 0; a < 3; ++a) {
@@ -27,11 +28,11 @@ std::string with_window(const PoolWindow& window) {
 
 std::string pool_text(const PoolWindow& window, DType dtype) {
   return with_window(window) + fmt::format(R"(
-extern "C" __global__ void __launch_bounds__(256) pool_any(const __grid_constant__ Pooling p, const {0}* in, {0}* out) {{
+extern "C" __global__ void __launch_bounds__(256) pool_any(const __grid_constant__ PoolParameters p, const {0}* in, {0}* out) {{
   take_turn();
   pool<{0}, 1>(p, in, out);
 }}
-extern "C" __global__ void __launch_bounds__(256) pool_vector(const __grid_constant__ Pooling p, const {0}* in, {0}* out) {{
+extern "C" __global__ void __launch_bounds__(256) pool_vector(const __grid_constant__ PoolParameters p, const {0}* in, {0}* out) {{
   take_turn();
   pool<{0}, {1}>(p, in, out);
 }}
@@ -41,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(256) pool_vector(const __grid_const
 
 std::string pool_indices_text(const PoolWindow& window, DType dtype) {
   return with_window(window) + fmt::format(R"(
-extern "C" __global__ void __launch_bounds__(256) pool_indices_any(const __grid_constant__ Pooling p, u32 column_major,
+extern "C" __global__ void __launch_bounds__(256) pool_indices_any(const __grid_constant__ PoolParameters p, u32 column_major,
                                                                    const {}* in, i64* out) {{
   take_turn();
   pool_indices(p, column_major != 0, in, out);
@@ -51,21 +52,20 @@ extern "C" __global__ void __launch_bounds__(256) pool_indices_any(const __grid_
 }
 
 std::string resize_text(int axes, DType dtype) {
-  std::string text(device::intrinsics_cuh);
-  for (const std::string_view part : {device::scalar_cuh, device::resize_cuh}) text += part;
-  return text + fmt::format(R"(
-extern "C" __global__ void __launch_bounds__(256) interpolate_any(const __grid_constant__ Interpolation p,
+  return device_text({device::resize_parameters_h, device::resize_cuh}) + fmt::format(R"(
+extern "C" __global__ void __launch_bounds__(256) interpolate_any(const __grid_constant__ ResizeParameters p,
                                                                   const {0}* in, {0}* out) {{
   take_turn();
   interpolate<{0}, 1, {1}>(p, in, out);
 }}
-extern "C" __global__ void __launch_bounds__(256) interpolate_vector(const __grid_constant__ Interpolation p,
+extern "C" __global__ void __launch_bounds__(256) interpolate_vector(const __grid_constant__ ResizeParameters p,
                                                                      const {0}* in, {0}* out) {{
   take_turn();
   interpolate<{0}, {2}, {1}>(p, in, out);
 }}
 )",
-                            device_type(dtype), axes, 128 / bit_width(dtype));
+                                                                                      device_type(dtype), axes,
+                                                                                      128 / bit_width(dtype));
 }
 
 }  // namespace camshaft::cuda

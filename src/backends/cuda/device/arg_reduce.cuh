@@ -1,12 +1,6 @@
 // Indices of the largest or smallest elements along an axis. The generated text defines Element, Wide, `largest` and
 // `select_last`. As NumPy has it: the first NaN counts as the extreme; ties go to the first element, or to the last.
 
-struct ArgReduction {
-  u32 rows, length;
-  u32 lanes;      ///< threads of a row
-  Divisor inner;  ///< elements from one of a row to the next; so many rows begin beside each other
-};
-
 struct Extreme {
   Wide value;
   u32 index;  ///< past all of them where there is no element yet
@@ -27,13 +21,13 @@ __device__ __forceinline__ Extreme better(const Extreme& a, const Extreme& b) {
   return (a.value > b.value) == largest ? a : b;
 }
 
-__device__ __forceinline__ void arg_extreme(const ArgReduction& shape, const Element* in, i64* out) {
+__device__ __forceinline__ void arg_extreme(const ArgReduceParameters& shape, const Element* in, i64* out) {
   __shared__ Extreme scratch[most_warps];
   const u32 lane = threadIdx.x % shape.lanes;
   const u32 row = blockIdx.x * (blockDim.x / shape.lanes) + threadIdx.x / shape.lanes;
   Extreme best = {Wide(0), no_index};
   if (row < shape.rows) {
-    const u32 group = shape.inner.quotient(row), inner = shape.inner.value;
+    const u32 group = divide(row, shape.inner), inner = shape.inner.value;
     const Element* first = in + (u64(group) * shape.length * inner + (row - group * inner));
 #pragma unroll 4
     for (u32 at = lane; at < shape.length; at += shape.lanes) {

@@ -3,40 +3,21 @@
 //
 // The generated text defines Element, head_size, value_size, mask_count, capped, and mask_scores().
 
-struct Access {
-  Axes outer, rows;
-  i64 offset, column;
-};
-struct MaskAccess {
-  Axes outer, queries, keys;
-  i64 offset;
-  f32 masked;
-};
-
-struct Attention {
-  u32 queries, keys, rows;  ///< rows: queries of all outer indices
-  Divisor tiles;            ///< of queries, for each outer index
-  u32 tiles_per_split;      ///< of keys; blockIdx.y is the split
-  u32 aligned;              ///< bits: query, key, value and result can be copied by 16 bytes; masks of 2 keys by 4
-  u32 zero_undefined;
-  f32 scale;  ///< of capped scores: over the cap
-  f32 softcap;
-  Access query, key, value, result;
-  MaskAccess mask[mask_count > 0 ? mask_count : 1];
-};
+constexpr int masks_held = mask_count > 0 ? mask_count : 1;
+typedef AttentionParameters<masks_held> Attention;
 
 struct MaskPointers {
-  const void* data[mask_count > 0 ? mask_count : 1];
+  const void* data[masks_held];
 };
 
 /// Where each mask's row of one query begins.
 struct MaskRow {
-  i64 at[mask_count > 0 ? mask_count : 1];
+  i64 at[masks_held];
 
   __device__ __forceinline__ void locate(const Attention& a, u32 outer, u32 query) {
 #pragma unroll
     for (int m = 0; m < mask_count; ++m)
-      at[m] = a.mask[m].offset + a.mask[m].outer.offset(outer) + a.mask[m].queries.offset(query);
+      at[m] = a.mask[m].offset + offset_of(a.mask[m].outer, outer) + offset_of(a.mask[m].queries, query);
   }
 };
 
@@ -85,7 +66,7 @@ __device__ __forceinline__ void merge_splits(const Attention& a, u32 splits, con
   }
   const f32 factor = factor_of(a, sum);
   const u32 outer = row / a.queries, query = row - outer * a.queries;
-  Element* to = result + a.result.offset + a.result.outer.offset(outer) + a.result.rows.offset(query);
+  Element* to = result + a.result.offset + offset_of(a.result.outer, outer) + offset_of(a.result.rows, query);
 #pragma unroll 1
   for (u32 v = lane; v < value_size; v += 32) {
     f32 all = 0;

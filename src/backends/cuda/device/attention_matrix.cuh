@@ -19,8 +19,8 @@ struct PaddedRows {
 
 /// Rows [first, first + rows) into shared memory, `padded` elements each, zeros beyond the data.
 template <class Layout, int rows, int size, int padded, int threads>
-__device__ __forceinline__ void copy_rows(Element* tile, const Element* data, const Access& access, u32 first, u32 count,
-                                          bool aligned) {
+__device__ __forceinline__ void copy_rows(Element* tile, const Element* data, const AttentionAccess& access, u32 first,
+                                          u32 count, bool aligned) {
   constexpr int chunks = padded / 8;
   if (aligned && access.rows.rank <= 1 && threads % chunks == 0 && rows % (threads / chunks) == 0) {
     // Each turn takes as many rows further on.
@@ -42,7 +42,7 @@ __device__ __forceinline__ void copy_rows(Element* tile, const Element* data, co
     for (int i = threadIdx.x; i < rows * chunks; i += threads) {
       const int r = i / chunks, c = i % chunks * 8;
       const bool inside = first + r < count && c < size;
-      const Element* from = inside ? data + access.rows.offset(first + r) + c : data;
+      const Element* from = inside ? data + offset_of(access.rows, first + r) + c : data;
       copy_async_16(tile + Layout::template at<rows, padded>(r, c), from, inside ? 16 : 0);
     }
     return;
@@ -53,7 +53,7 @@ __device__ __forceinline__ void copy_rows(Element* tile, const Element* data, co
   for (int i = threadIdx.x; i < rows * padded; i += threads) {
     const int r = along ? i / padded : i % rows, c = along ? i % padded : i / rows;
     Element x = {};
-    if (first + r < count && c < size) x = data[access.rows.offset(first + r) + c * access.column];
+    if (first + r < count && c < size) x = data[offset_of(access.rows, first + r) + c * access.column];
     tile[Layout::template at<rows, padded>(r, c)] = x;
   }
 }
@@ -135,14 +135,14 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
   Element* const keys = queries + Layout::template elements<tile_queries, head_padded>;
   Element* const values = keys + 2 * key_elements;
   const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, warp_q = warp / warps_k, warp_k = warp % warps_k;
-  const u32 outer = a.tiles.quotient(blockIdx.x), first_query = (blockIdx.x - outer * a.tiles.value) * tile_queries;
+  const u32 outer = divide(blockIdx.x, a.tiles), first_query = (blockIdx.x - outer * a.tiles.value) * tile_queries;
 
   const u32 tiles = (a.keys + tile_keys - 1) / tile_keys, begin = blockIdx.y * a.tiles_per_split;
   const u32 end = begin + a.tiles_per_split < tiles ? begin + a.tiles_per_split : tiles;
-  key += a.key.offset + a.key.outer.offset(outer);
-  value += a.value.offset + a.value.outer.offset(outer);
+  key += a.key.offset + offset_of(a.key.outer, outer);
+  value += a.value.offset + offset_of(a.value.outer, outer);
   copy_rows<Layout, tile_queries, head_size, head_padded, threads>(
-      queries, query + a.query.offset + a.query.outer.offset(outer), a.query, first_query, a.queries,
+      queries, query + a.query.offset + offset_of(a.query.outer, outer), a.query, first_query, a.queries,
       (a.aligned & 1) != 0);
 
   MaskRow mask_rows[2];
@@ -295,7 +295,7 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
     mine[warps_k + 1] = sum;
   }
   __syncthreads();
-  result += a.result.offset + a.result.outer.offset(outer);
+  result += a.result.offset + offset_of(a.result.outer, outer);
   if (value_size % 8 == 0 && gridDim.y == 1 && (a.aligned & 8) != 0) {  // 8 columns at once
     constexpr int chunks = value_size >= 8 ? value_size / 8 : 1;
 #pragma unroll 1
@@ -317,7 +317,7 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
 #pragma unroll
       for (int j = 0; j < 4; ++j)
         words[j] = factor == 0 ? 0 : pack(sum[2 * j] * factor, sum[2 * j + 1] * factor);
-      Words<16>::put(result + a.result.rows.offset(first_query + r) + v, words);
+      Words<16>::put(result + offset_of(a.result.rows, first_query + r) + v, words);
     }
     return;
   }
@@ -335,7 +335,7 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
       if (value_size == 1) to[value_size + 1] = mine[warps_k + 1];
     } else {
       const f32 factor = factor_of(a, mine[warps_k + 1]);
-      result[a.result.rows.offset(first_query + r) + v * a.result.column] =
+      result[offset_of(a.result.rows, first_query + r) + v * a.result.column] =
           Narrow<Element>::from(factor == 0 ? 0.0f : sum * factor);
     }
   }

@@ -7,8 +7,8 @@ constexpr int head_padded = (head_size + 3) / 4 * 4, value_padded = (value_size 
 constexpr int head_pitch = head_padded / 4 % 2 == 0 ? head_padded + 4 : head_padded, value_pitch = value_padded + 4;
 
 template <int rows, int size, int padded, int pitch>
-__device__ __forceinline__ void copy_rows(f32* tile, const Element* data, const Access& access, u32 first, u32 count,
-                                          bool aligned) {
+__device__ __forceinline__ void copy_rows(f32* tile, const Element* data, const AttentionAccess& access, u32 first,
+                                          u32 count, bool aligned) {
   constexpr int V = 16 / sizeof(Element);
   if (aligned) {  // then V divides the size
     constexpr int chunks = size / V > 0 ? size / V : 1;
@@ -16,7 +16,7 @@ __device__ __forceinline__ void copy_rows(f32* tile, const Element* data, const 
     for (int i = threadIdx.x; i < rows * chunks; i += 256) {
       const int r = i / chunks, c = i % chunks * V;
       alignas(16) Element x[V] = {};
-      if (first + r < count) load(data + access.rows.offset(first + r) + c, x);
+      if (first + r < count) load(data + offset_of(access.rows, first + r) + c, x);
 #pragma unroll
       for (int v = 0; v < V; ++v) tile[r * pitch + c + v] = widen(x[v]);
     }
@@ -27,7 +27,7 @@ __device__ __forceinline__ void copy_rows(f32* tile, const Element* data, const 
   for (int i = threadIdx.x; i < rows * size; i += 256) {
     const int r = along ? i / size : i % rows, c = along ? i % size : i / rows;
     const bool inside = first + r < count;
-    tile[r * pitch + c] = inside ? widen(data[access.rows.offset(first + r) + c * access.column]) : 0.0f;
+    tile[r * pitch + c] = inside ? widen(data[offset_of(access.rows, first + r) + c * access.column]) : 0.0f;
   }
 }
 
@@ -52,13 +52,13 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
   f32* const values = keys + tile_keys * head_pitch;
   f32* const probabilities = values + tile_keys * value_pitch;
   const u32 x = threadIdx.x % 16, y = threadIdx.x / 16;
-  const u32 outer = a.tiles.quotient(blockIdx.x), first_query = (blockIdx.x - outer * a.tiles.value) * tile_queries;
+  const u32 outer = divide(blockIdx.x, a.tiles), first_query = (blockIdx.x - outer * a.tiles.value) * tile_queries;
   const u32 tiles = (a.keys + tile_keys - 1) / tile_keys, begin = blockIdx.y * a.tiles_per_split;
   const u32 end = begin + a.tiles_per_split < tiles ? begin + a.tiles_per_split : tiles;
-  key += a.key.offset + a.key.outer.offset(outer);
-  value += a.value.offset + a.value.outer.offset(outer);
+  key += a.key.offset + offset_of(a.key.outer, outer);
+  value += a.value.offset + offset_of(a.value.outer, outer);
   copy_rows<tile_queries, head_size, head_padded, head_pitch>(
-      queries, query + a.query.offset + a.query.outer.offset(outer), a.query, first_query, a.queries,
+      queries, query + a.query.offset + offset_of(a.query.outer, outer), a.query, first_query, a.queries,
       (a.aligned & 1) != 0);
   clear_padding<tile_queries, head_size, head_padded, head_pitch>(queries);
   clear_padding<tile_keys, head_size, head_padded, head_pitch>(keys);
@@ -146,7 +146,7 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
     }
   }
 
-  result += a.result.offset + a.result.outer.offset(outer);
+  result += a.result.offset + offset_of(a.result.outer, outer);
 #pragma unroll
   for (int i = 0; i < thread_queries; ++i) {
     const u32 q = first_query + y * thread_queries + i;
@@ -164,7 +164,7 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
       continue;
     }
     const f32 factor = factor_of(a, sum);
-    Element* const to = result + a.result.rows.offset(q);
+    Element* const to = result + offset_of(a.result.rows, q);
 #pragma unroll
     for (int v = 0; v < thread_values; ++v)
       if (x + 16 * v < value_size)

@@ -75,7 +75,7 @@ struct Contract {
 
   static __device__ __forceinline__ void run(const ContractParameters& p) {
     DYNAMIC_SHARED(shared);
-    const u32 z = p.tiles.quotient(blockIdx.x), tile = blockIdx.x - z * p.tiles.value;
+    const u32 z = divide(blockIdx.x, p.tiles), tile = blockIdx.x - z * p.tiles.value;
     const u32 split = blockIdx.y, splits = gridDim.y;
     const u32 first = split * p.k_tiles_per_split;
     const u32 end = first + p.k_tiles_per_split < p.k_tiles ? first + p.k_tiles_per_split : p.k_tiles;

@@ -5,7 +5,7 @@ __device__ __forceinline__ i64 offset_of_row(const RowMap& map, u32 row) {
   u32 rest = row;
 #pragma unroll 1
   for (u32 d = map.rank; d-- > 0;) {
-    const u32 quotient = d == 0 ? 0 : map.size[d].quotient(rest);
+    const u32 quotient = d == 0 ? 0 : divide(rest, map.size[d]);
     offset += i64(rest - quotient * map.size[d].value) * map.stride[d];
     rest = quotient;
   }

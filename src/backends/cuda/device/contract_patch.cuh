@@ -67,8 +67,8 @@ struct ContractPatch {
 
   static __device__ __forceinline__ void run(const ContractParameters& p) {
     DYNAMIC_SHARED(shared);
-    const u32 image = p.tiles.quotient(blockIdx.x), tile = blockIdx.x - image * p.tiles.value;
-    const u32 tile_y = p.tiles_n.quotient(tile), x0 = (tile - tile_y * p.tiles_n.value) * p.patch_columns;
+    const u32 image = divide(blockIdx.x, p.tiles), tile = blockIdx.x - image * p.tiles.value;
+    const u32 tile_y = divide(tile, p.tiles_n), x0 = (tile - tile_y * p.tiles_n.value) * p.patch_columns;
     const u32 y0 = tile_y * ROWS, column0 = blockIdx.y * N;
     const u32 pieces = p.patch_pieces.value, row_bytes = pieces * (8 * pixel_bytes);
     unsigned char* const patch = shared + slices * slice_bytes;
@@ -95,7 +95,7 @@ struct ContractPatch {
     show_to_matrix_units();
     __syncthreads();
 
-    const u32 out_h = p.out_w.quotient(p.out_pixels.value), rows = out_h - y0 < ROWS ? out_h - y0 : ROWS;
+    const u32 out_h = divide(p.out_pixels.value, p.out_w), rows = out_h - y0 < ROWS ? out_h - y0 : ROWS;
     const u32 strips = (rows * pieces + strip / 8 - 1) / (strip / 8);
     const u64 weights = matrix_descriptor(shared_address(shared));
 #pragma unroll 1
@@ -115,7 +115,7 @@ struct ContractPatch {
       keep_all(d);
 #pragma unroll
       for (u32 half = 0; half < 2; ++half) {
-        const u32 piece = s * (strip / 8) + warp % 4 * 2 + half, y = p.patch_pieces.quotient(piece);
+        const u32 piece = s * (strip / 8) + warp % 4 * 2 + half, y = divide(piece, p.patch_pieces);
         const u32 x = (piece - y * pieces) * 8 + lane / 4;
         if (y >= rows || x >= p.patch_columns || x0 + x >= p.out_w.value) continue;
         const u32 row = image * p.out_pixels.value + (y0 + y) * p.out_w.value + x0 + x;

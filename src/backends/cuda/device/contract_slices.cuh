@@ -73,7 +73,7 @@ struct Slices {
 
   /// From now on of this tile of matrix z; the next slice to be copied is `first_k_tile`.
   __device__ __forceinline__ void move_to(u32 z, u32 tile, u32 first_k_tile) {
-    const u32 tile_m = p.tiles_n.quotient(tile);
+    const u32 tile_m = divide(tile, p.tiles_n);
     row0 = tile_m * BM;
     column0 = (tile - tile_m * p.tiles_n.value) * BN;
     a = static_cast<const T*>(p.a);
@@ -125,8 +125,8 @@ struct Slices {
   /// Of the window that row `row` of A is; one that is outside everything for rows behind the last.
   __device__ __forceinline__ Position position(u32 row) const {
     if (row >= p.m) return {0, -(1 << 30), 0};
-    const u32 image = p.out_pixels.quotient(row), in_image = row - image * p.out_pixels.value;
-    const u32 y = p.out_w.quotient(in_image), x = in_image - y * p.out_w.value;
+    const u32 image = divide(row, p.out_pixels), in_image = row - image * p.out_pixels.value;
+    const u32 y = divide(in_image, p.out_w), x = in_image - y * p.out_w.value;
     return {i32(image * p.in_h * p.in_w), i32(y) * WINDOW::stride_y - p.pad_top, i32(x) * WINDOW::stride_x - p.pad_left};
   }
 

@@ -2,32 +2,17 @@
 // one says what the operator fixes: constants kernel_height, kernel_width, stride_…, dilation_…. What comes after the
 // sum is Finish, on 8 channels of a pixel.
 
-/// A thread computes 8 channels of 4 pixels of a row that are a stride apart, and so take the same taps.
-struct Transposed {
-  u32 items, in_channels, out_channels, out_w;
-  Divisor groups, phases, quads, out_h;  ///< of 8 channels; remainders by the stride; pixels of one, by 4; rows
-  i32 in_h, in_w, top, left;
-  i64 image, row, pixel;  ///< strides of the operand, in elements
-  i64 pitch;              ///< between the weights of one input channel and the next
-  const void* x;
-  const void* weights;  ///< [in channels][taps][out channels]
-  void* c;
-  i64 c_row;
-  u32 c_vector, padding;
-  EpilogueOperand operand[most_epilogue_operands];
-};
-
 template <class T, bool VECTOR, class Finish>
-__device__ __forceinline__ void conv_transpose(const Transposed& p) {
+__device__ __forceinline__ void conv_transpose(const ConvTransposeParameters& p) {
   constexpr u32 pixels = 4;
   for (u32 item = blockIdx.x * 128u + threadIdx.x; item < p.items; item += gridDim.x * 128u) {
-    u32 rest = p.groups.quotient(item);
+    u32 rest = divide(item, p.groups);
     const u32 channel = (item - rest * p.groups.value) * 8;
-    u32 above = p.phases.quotient(rest);
+    u32 above = divide(rest, p.phases);
     const i32 phase = rest - above * p.phases.value;
-    const u32 line = p.quads.quotient(above);
+    const u32 line = divide(above, p.quads);
     const i32 first = (above - line * p.quads.value) * pixels;
-    const u32 image = p.out_h.quotient(line);
+    const u32 image = divide(line, p.out_h);
     const i32 y = line - image * p.out_h.value;
     const u32 count = p.out_channels - channel < 8 ? p.out_channels - channel : 8;
     const T* from = static_cast<const T*>(p.x) + image * p.image;

@@ -5,7 +5,7 @@ template <class T>
 __device__ __forceinline__ void copy_elements(const Space<2>& space, const T* __restrict__ in, T* __restrict__ out) {
   for (u32 at = blockIdx.x * 256u + threadIdx.x; at < space.chunks; at += gridDim.x * 256u) {
     i64 offset[2];
-    space.locate<1>(at, offset);
+    locate<1>(space, at, offset);
     out[offset[1]] = in[offset[0]];
   }
 }
@@ -18,7 +18,7 @@ __device__ __forceinline__ void gather_elements_16(const Space<2>& space, const 
   constexpr int count = 16 / int(sizeof(T));
   for (u32 at = blockIdx.x * 256u + threadIdx.x; at < space.chunks; at += gridDim.x * 256u) {
     i64 offset[2];
-    space.locate<count>(at, offset);
+    locate<count>(space, at, offset);
     const i64 stride = space.stride[0][space.rank];
     T chunk[count];
 #pragma unroll
@@ -30,31 +30,23 @@ __device__ __forceinline__ void gather_elements_16(const Space<2>& space, const 
 // ---- transposes through shared memory: neighbours in the operand (dim a) are far apart in the result, and the other
 // way round (dim b). A block moves a square of both; the other dims are counted by `outer`.
 
-struct Tiles {
-  u32 size_a, size_b;
-  Divisor tiles_a, tiles_b;
-  i64 in_b, out_a;  ///< strides; those of a in the operand and of b in the result are 1
-  u32 rank, padding;  ///< outer dims
-  Divisor size[8];
-  i64 in[8], out[8];
-};
-
 /// Elements are moved V at once where V · sizeof(T) is 4 bytes: then both sizes and all strides are multiples of V, and
 /// pointers are aligned to that.
 template <class T, int V>
-__device__ __forceinline__ void transpose_tile(const Tiles& tiles, const T* __restrict__ in, T* __restrict__ out) {
+__device__ __forceinline__ void transpose_tile(const TransposeParameters& tiles, const T* __restrict__ in,
+                                               T* __restrict__ out) {
   constexpr u32 edge = sizeof(T) < 4 ? 64 : 32;
   constexpr u32 across = edge / V, lines = 256 / across;
   // A row of the square and 4 bytes: then the elements of a column lie in different banks.
   constexpr u32 pitch = edge + (sizeof(T) < 4 ? 4 / sizeof(T) : 1);
   __shared__ __align__(16) T square[edge * pitch];
-  u32 rest = tiles.tiles_a.quotient(blockIdx.x);
+  u32 rest = divide(blockIdx.x, tiles.tiles_a);
   const u32 a0 = (blockIdx.x - rest * tiles.tiles_a.value) * edge;
-  const u32 above = tiles.tiles_b.quotient(rest);
+  const u32 above = divide(rest, tiles.tiles_b);
   const u32 b0 = (rest - above * tiles.tiles_b.value) * edge;
   rest = above;
   for (u32 d = tiles.rank; d-- > 0;) {
-    const u32 quotient = tiles.size[d].quotient(rest);
+    const u32 quotient = divide(rest, tiles.size[d]);
     const u32 here = rest - quotient * tiles.size[d].value;
     in += here * tiles.in[d];
     out += here * tiles.out[d];
@@ -85,28 +77,28 @@ __device__ __forceinline__ void transpose_tile(const Tiles& tiles, const T* __re
   }
 }
 
-#define CAMSHAFT_COPY(bytes, T)                                                                          \
-  extern "C" __global__ void __launch_bounds__(256)                                                      \
-      copy_##bytes(const __grid_constant__ Space<2> space, const T* in, T* out) {                        \
-    take_turn();                                                                                         \
-    copy_elements(space, in, out);                                                                       \
-  }                                                                                                      \
-  extern "C" __global__ void __launch_bounds__(256)                                                      \
-      tile_##bytes(const __grid_constant__ Tiles tiles, const T* in, T* out) {                           \
-    take_turn();                                                                                         \
-    transpose_tile<T, 1>(tiles, in, out);                                                                \
+#define CAMSHAFT_COPY(bytes, T)                                                              \
+  extern "C" __global__ void __launch_bounds__(256)                                          \
+      copy_##bytes(const __grid_constant__ Space<2> space, const T* in, T* out) {            \
+    take_turn();                                                                             \
+    copy_elements(space, in, out);                                                           \
+  }                                                                                          \
+  extern "C" __global__ void __launch_bounds__(256)                                          \
+      tile_##bytes(const __grid_constant__ TransposeParameters tiles, const T* in, T* out) { \
+    take_turn();                                                                             \
+    transpose_tile<T, 1>(tiles, in, out);                                                    \
   }
-#define CAMSHAFT_NARROW_COPY(bytes, T)                                                                   \
-  extern "C" __global__ void __launch_bounds__(256)                                                      \
-      gather_##bytes(const __grid_constant__ Space<2> space, const T* in, T* out) {                      \
-    take_turn();                                                                                         \
-    gather_elements_16(space, in, out);                                                                  \
+#define CAMSHAFT_NARROW_COPY(bytes, T)                                              \
+  extern "C" __global__ void __launch_bounds__(256)                                 \
+      gather_##bytes(const __grid_constant__ Space<2> space, const T* in, T* out) { \
+    take_turn();                                                                    \
+    gather_elements_16(space, in, out);                                             \
   }
-#define CAMSHAFT_PACKED_TILE(bytes, T)                                                                   \
-  extern "C" __global__ void __launch_bounds__(256)                                                      \
-      packed_tile_##bytes(const __grid_constant__ Tiles tiles, const T* in, T* out) {                    \
-    take_turn();                                                                                         \
-    transpose_tile<T, 4 / bytes>(tiles, in, out);                                                        \
+#define CAMSHAFT_PACKED_TILE(bytes, T)                                                              \
+  extern "C" __global__ void __launch_bounds__(256)                                                 \
+      packed_tile_##bytes(const __grid_constant__ TransposeParameters tiles, const T* in, T* out) { \
+    take_turn();                                                                                    \
+    transpose_tile<T, 4 / bytes>(tiles, in, out);                                                   \
   }
 CAMSHAFT_COPY(1, u8)
 CAMSHAFT_COPY(2, u16)

@@ -1,22 +1,6 @@
 // Convolutions of one channel a group, channels last. The text before this one says what the operator fixes: constants
 // kernel_height, kernel_width, stride_…, dilation_…. What comes after the sum is Finish, on 8 channels of a pixel.
 
-/// A thread computes 8 channels of several pixels of a row, which share what they read.
-struct Depthwise {
-  u32 items, channels;
-  Divisor groups, strips, out_h;  ///< of 8 channels; of pixels, of which a row has so many; rows of an image
-  u32 out_w, padding;
-  i32 in_h, in_w, top, left;
-  i64 image, row, pixel;  ///< strides of the operand, in elements
-  i64 tap;                ///< between the weights of one tap and the next
-  const void* x;
-  const void* weights;  ///< [taps][channels]
-  void* c;
-  i64 c_row;
-  u32 c_vector, more_padding;
-  EpilogueOperand operand[most_epilogue_operands];
-};
-
 /// Which tap of a window looks at the column `distance` behind its first; -1: none.
 __device__ __forceinline__ constexpr i32 tap_of(i32 distance) {
   return distance < 0 || distance % dilation_width != 0 || distance / dilation_width >= kernel_width
@@ -25,12 +9,12 @@ __device__ __forceinline__ constexpr i32 tap_of(i32 distance) {
 }
 
 template <class T, int PIXELS, bool VECTOR, class Finish>
-__device__ __forceinline__ void depthwise(const Depthwise& p) {
+__device__ __forceinline__ void depthwise(const DepthwiseParameters& p) {
   constexpr i32 columns = (PIXELS - 1) * stride_width + (kernel_width - 1) * dilation_width + 1;
   for (u32 item = blockIdx.x * 128u + threadIdx.x; item < p.items; item += gridDim.x * 128u) {
-    const u32 strip_number = p.groups.quotient(item), channel = (item - strip_number * p.groups.value) * 8;
-    const u32 line = p.strips.quotient(strip_number), x0 = (strip_number - line * p.strips.value) * PIXELS;
-    const u32 image = p.out_h.quotient(line), y = line - image * p.out_h.value;
+    const u32 strip_number = divide(item, p.groups), channel = (item - strip_number * p.groups.value) * 8;
+    const u32 line = divide(strip_number, p.strips), x0 = (strip_number - line * p.strips.value) * PIXELS;
+    const u32 image = divide(line, p.out_h), y = line - image * p.out_h.value;
     const u32 count = p.channels - channel < 8 ? p.channels - channel : 8;
     const T* from = static_cast<const T*>(p.x) + image * p.image + channel;
     const u32 last_x = p.in_w - 1, last_y = p.in_h - 1;

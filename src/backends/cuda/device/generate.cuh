@@ -1,12 +1,7 @@
 // Tensors made of numbers, and running totals.
 
-struct Numbers {
-  u32 count, padding;
-  i64 value[64];
-};
-
 template <class T>
-__device__ __forceinline__ void write_numbers(const Numbers& numbers, T* out) {
+__device__ __forceinline__ void write_numbers(const NumbersParameters& numbers, T* out) {
   if (threadIdx.x < numbers.count) out[threadIdx.x] = Narrow<T>::from(numbers.value[threadIdx.x]);
 }
 
@@ -29,13 +24,6 @@ __device__ __forceinline__ void range(u32 count, const T* start, const T* delta,
     out[at] = Narrow<T>::from(range_element(first, step, at));
 }
 
-/// Lines along the middle of [outer, axis, inner].
-struct Lines {
-  u32 lines, axis;
-  Divisor inner;
-  u32 product, exclusive, reverse;
-};
-
 template <class A>
 __device__ __forceinline__ A joined(bool product, A a, A b) {
   return product ? mul(a, b) : add(a, b);
@@ -43,10 +31,10 @@ __device__ __forceinline__ A joined(bool product, A a, A b) {
 
 /// A thread a line: for many lines, or short ones.
 template <class T>
-__device__ __forceinline__ void run_line(const Lines& p, const T* in, T* out) {
+__device__ __forceinline__ void run_line(const CumulativeParameters& p, const T* in, T* out) {
   using A = decltype(total_of(widen(T{})));
   for (u32 line = blockIdx.x * 256u + threadIdx.x; line < p.lines; line += gridDim.x * 256u) {
-    const u32 outer = p.inner.quotient(line);
+    const u32 outer = divide(line, p.inner);
     const i64 base = i64(outer) * p.axis * p.inner.value + (line - outer * p.inner.value);
     A total = p.product ? A(1) : A(0);
     for (u32 a = 0; a < p.axis; ++a) {
@@ -60,13 +48,13 @@ __device__ __forceinline__ void run_line(const Lines& p, const T* in, T* out) {
 
 /// A block a line, 256 elements at once.
 template <class T>
-__device__ __forceinline__ void scan_line(const Lines& p, const T* in, T* out) {
+__device__ __forceinline__ void scan_line(const CumulativeParameters& p, const T* in, T* out) {
   using A = decltype(total_of(widen(T{})));
   __shared__ A totals[8];  // of the warps
   const bool product = p.product != 0;
   const A nothing = product ? A(1) : A(0);
   const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const u32 outer = p.inner.quotient(blockIdx.x);
+  const u32 outer = divide(blockIdx.x, p.inner);
   const i64 base = i64(outer) * p.axis * p.inner.value + (blockIdx.x - outer * p.inner.value);
   A carry = nothing;
   for (u32 first = 0; first < p.axis; first += 256) {

@@ -3,18 +3,6 @@
 // the positions; the second one merges the splits in their order and normalises. The generated text defines Element, Wide,
 // ScaleElement and BiasElement.
 
-struct GroupColumns {
-  u32 positions, channels, groups, width;  ///< width: channels of a group
-  u32 tile_groups;                         ///< of a block of the first kernel
-  u32 lanes;                               ///< its chunks beside each other, a power of two
-  u32 per_split;                           ///< positions of blockIdx.y
-  u32 splits;
-  Divisor tiles;    ///< of groups in an image
-  Divisor blocks;   ///< of the second kernel for an image
-  Divisor chunks;   ///< of a position, in the second kernel
-  f64 epsilon;
-};
-
 /// What is known of some numbers. Source: Chan, Golub & LeVeque, "Updating formulae and a pairwise algorithm for
 /// computing sample variances", 1979; and for one number more, Welford, 1962.
 struct Moments {
@@ -30,10 +18,10 @@ __device__ __forceinline__ Moments merge(const Moments& a, const Moments& b) {
 
 /// `partial`: [image, group, split] of mean and squared distances.
 template <int V>
-__device__ __forceinline__ void find_moments(const GroupColumns& shape, const Element* in, Wide* partial) {
+__device__ __forceinline__ void find_moments(const GroupColumnsParameters& shape, const Element* in, Wide* partial) {
   __shared__ Moments others[V][column_threads];
   const u32 lane = threadIdx.x % shape.lanes, down = threadIdx.x / shape.lanes, downs = column_threads / shape.lanes;
-  const u32 image = shape.tiles.quotient(blockIdx.x);
+  const u32 image = divide(blockIdx.x, shape.tiles);
   const u32 first_group = (blockIdx.x - image * shape.tiles.value) * shape.tile_groups;
   const u32 groups = first_group + shape.tile_groups < shape.groups ? shape.tile_groups : shape.groups - first_group;
   const u32 begin = blockIdx.y * shape.per_split;
@@ -78,7 +66,7 @@ __device__ __forceinline__ void find_moments(const GroupColumns& shape, const El
 }
 
 template <int V>
-__device__ __forceinline__ void normalize_columns(const GroupColumns& shape, const Element* in,
+__device__ __forceinline__ void normalize_columns(const GroupColumnsParameters& shape, const Element* in,
                                                   const ScaleElement* scale, const BiasElement* bias, Element* out,
                                                   const Wide* partial) {
   DYNAMIC_SHARED(shared);
@@ -86,7 +74,7 @@ __device__ __forceinline__ void normalize_columns(const GroupColumns& shape, con
   Wide* const factors = means + shape.channels;
   Wide* const biases = factors + shape.channels;
   Wide* const figures = biases + shape.channels;  // of groups: mean and factor
-  const u32 image = shape.blocks.quotient(blockIdx.x), block = blockIdx.x - image * shape.blocks.value;
+  const u32 image = divide(blockIdx.x, shape.blocks), block = blockIdx.x - image * shape.blocks.value;
   for (u32 g = threadIdx.x; g < shape.groups; g += column_threads) {
     const Wide* part = partial + (u64(image) * shape.groups + g) * shape.splits * 2;
     const Wide all = Wide(shape.positions) * Wide(shape.width);
@@ -117,7 +105,7 @@ __device__ __forceinline__ void normalize_columns(const GroupColumns& shape, con
   const u64 begin = u64(image) * shape.positions * shape.channels;
   const u32 chunks = shape.positions * shape.chunks.value;
   for (u32 at = block * column_threads + threadIdx.x; at < chunks; at += shape.blocks.value * column_threads) {
-    const u32 c = (at - shape.chunks.quotient(at) * shape.chunks.value) * V;
+    const u32 c = (at - divide(at, shape.chunks) * shape.chunks.value) * V;
     Wide x[V];
     load_wide(in + begin + u64(at) * V, x);
 #pragma unroll

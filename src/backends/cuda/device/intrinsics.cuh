@@ -1,18 +1,7 @@
-// What generated kernels begin with: names of the integer types, and every instruction that C++ has no words for. Inline
-// PTX is written here and nowhere else, as small functions, so that another definition of them can stand in its place:
-// whoever defines CAMSHAFT_INTRINSICS has given one. Fragments are laid out as the PTX ISA has them (9.7.14, warp-level
-// matrix instructions); all lanes of a warp call a matrix instruction together.
-
-typedef signed char i8;
-typedef short i16;
-typedef int i32;
-typedef long long i64;
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef float f32;
-typedef double f64;
+// What generated kernels begin with: every instruction that C++ has no words for. Inline PTX is written here and
+// nowhere else, as small functions, so that another definition of them can stand in its place: whoever defines
+// CAMSHAFT_INTRINSICS has given one. Fragments are laid out as the PTX ISA has them (9.7.14, warp-level matrix
+// instructions); all lanes of a warp call a matrix instruction together.
 
 #ifndef CAMSHAFT_INTRINSICS
 #define CAMSHAFT_INTRINSICS

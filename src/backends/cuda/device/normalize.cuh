@@ -5,8 +5,9 @@ __device__ __forceinline__ Wide plus(Wide a, Wide b) { return a + b; }
 
 /// The scales or biases of a chunk, as they are stored.
 template <int V, class T>
-__device__ __forceinline__ void load_chunk_parameters(const Rows& shape, u32 row, u32 at, const T* from, T (&to)[V]) {
-  from += shape.parameter(row, at);
+__device__ __forceinline__ void load_chunk_parameters(const RowParameters& shape, u32 row, u32 at, const T* from,
+                                                      T (&to)[V]) {
+  from += parameter_of(shape, row, at);
   if (shape.by_run == 0) {
     load_parameters(from, to);
     return;
@@ -31,12 +32,12 @@ __device__ __forceinline__ void finish_chunk(Wide (&x)[V], Wide mean, Wide facto
 
 /// Rows that fit the registers of their threads. The mean first, then the squared distances from it: they do not cancel.
 template <int V, int chunks>
-__device__ __forceinline__ void normalize_held(const Rows& shape, const Element* in, const ScaleElement* scale,
+__device__ __forceinline__ void normalize_held(const RowParameters& shape, const Element* in, const ScaleElement* scale,
                                                const BiasElement* bias, Element* out) {
   __shared__ Wide scratch[most_warps];
-  const u32 row = shape.row();
+  const u32 row = row_of(shape);
   const bool active = row < shape.rows;
-  const i64 begin = active ? shape.begin(row) : 0;
+  const i64 begin = active ? begin_of(shape, row) : 0;
   HeldRow<V, chunks, Element> held;  // as it is stored: narrow elements take half the registers
   // Few rows: scales and biases are asked for at once too, and not when the row's figures are known. Of many, more are
   // under way together where these take no registers meanwhile.
@@ -46,7 +47,7 @@ __device__ __forceinline__ void normalize_held(const Rows& shape, const Element*
   Wide sum = 0;
   if (active)
     held.each(shape, [&](u32 at, int, Element(&x)[V]) {
-      load(in + begin + shape.offset(at), x);
+      load(in + begin + offset_of(shape, at), x);
       if (is_early && scale != nullptr) load_chunk_parameters(shape, row, at, scale, scales);
       if (is_early && bias != nullptr) load_chunk_parameters(shape, row, at, bias, biases);
     });
@@ -66,7 +67,7 @@ __device__ __forceinline__ void normalize_held(const Rows& shape, const Element*
       for (int v = 0; v < V; ++v) squares = multiply_add(widen(x[v]) - mean, widen(x[v]) - mean, squares);
     });
   squares = combine_group(squares, shape.lanes, scratch, plus);
-  const Wide factor = shape.norm_factor(squares * Wide(shape.part));
+  const Wide factor = norm_factor(shape, squares * Wide(shape.part));
   if (active)
     held.each(shape, [&](u32 at, int, const Element(&x)[V]) {
       Wide y[V];
@@ -75,18 +76,18 @@ __device__ __forceinline__ void normalize_held(const Rows& shape, const Element*
 #pragma unroll
       for (int v = 0; v < V; ++v) y[v] = widen(x[v]);
       finish_chunk(y, mean, factor, scale != nullptr, scales, bias != nullptr, biases);
-      store_wide(out + begin + shape.offset(at), y);
+      store_wide(out + begin + offset_of(shape, at), y);
     });
 }
 
 /// Rows of any length: read three times.
 template <int V>
-__device__ __forceinline__ void normalize_long(const Rows& shape, const Element* in, const ScaleElement* scale,
+__device__ __forceinline__ void normalize_long(const RowParameters& shape, const Element* in, const ScaleElement* scale,
                                                const BiasElement* bias, Element* out) {
   __shared__ Wide scratch[most_warps];
-  const u32 row = shape.row();
+  const u32 row = row_of(shape);
   const bool active = row < shape.rows;
-  const i64 begin = active ? shape.begin(row) : 0;
+  const i64 begin = active ? begin_of(shape, row) : 0;
   Wide mean = 0;
   if (centred) {
     Wide sum[V] = {};
@@ -108,7 +109,7 @@ __device__ __forceinline__ void normalize_long(const Rows& shape, const Element*
 #pragma unroll
   for (int v = 1; v < V; ++v) squares[0] += squares[v];
   const Wide total = combine_group(squares[0], shape.lanes, scratch, plus);
-  const Wide factor = shape.norm_factor(total * Wide(shape.part));
+  const Wide factor = norm_factor(shape, total * Wide(shape.part));
   if (active)
     each_chunk<V>(shape, in + begin, [&](u32 at, Wide(&x)[V]) {
       alignas(16) ScaleElement s[V];
@@ -116,6 +117,6 @@ __device__ __forceinline__ void normalize_long(const Rows& shape, const Element*
       if (scale != nullptr) load_chunk_parameters(shape, row, at, scale, s);
       if (bias != nullptr) load_chunk_parameters(shape, row, at, bias, b);
       finish_chunk(x, mean, factor, scale != nullptr, s, bias != nullptr, b);
-      store_wide(out + begin + shape.offset(at), x);
+      store_wide(out + begin + offset_of(shape, at), x);
     });
 }

@@ -14,34 +14,24 @@ __device__ __forceinline__ void put(bool inside, const T* from, const T* fill, T
   store(to, chunk);
 }
 
-enum PadMode : u32 { constant, reflect, edge, wrap };
-
-/// Axes from the first to the last, which is counted in chunks of V elements.
-struct Padding {
-  u32 chunks, rank, mode, padding;
-  Divisor size[8];           ///< of the result
-  i64 before[8], length[8];  ///< elements of the result before the operand's first, and the operand's
-  i64 stride[8];             ///< of the operand, in elements
-};
-
 /// Only in constant mode are there elements outside of the operand on the last axis when V is not 1.
 template <class T, int V>
-__device__ __forceinline__ void pad(const Padding& p, const T* __restrict__ in, const T* __restrict__ value,
+__device__ __forceinline__ void pad(const PadParameters& p, const T* __restrict__ in, const T* __restrict__ value,
                                     T* __restrict__ out) {
   for (u32 at = blockIdx.x * 256u + threadIdx.x; at < p.chunks; at += gridDim.x * 256u) {
     i64 offset = 0;
     bool inside = true;
     u32 rest = at;
     for (u32 d = p.rank; d-- > 0;) {
-      const u32 quotient = p.size[d].quotient(rest);
+      const u32 quotient = divide(rest, p.size[d]);
       i64 here = i64(rest - quotient * p.size[d].value) - p.before[d];
       const i64 n = p.length[d];
       if (here < 0 || here >= n) {
-        if (p.mode == constant) {
+        if (p.mode == PaddingMode::constant) {
           inside = false;
-        } else if (p.mode == edge) {
+        } else if (p.mode == PaddingMode::edge) {
           here = here < 0 ? 0 : n - 1;
-        } else if (p.mode == wrap) {
+        } else if (p.mode == PaddingMode::wrap) {
           here %= n;
           if (here < 0) here += n;
         } else if (n == 1) {
@@ -60,23 +50,15 @@ __device__ __forceinline__ void pad(const Padding& p, const T* __restrict__ in, 
   }
 }
 
-/// Axes with a table say which of the operand's indices each of theirs takes; -1: none.
-struct Mapped {
-  u32 chunks, rank;
-  Divisor size[8];  ///< of the result
-  i64 in[8], out[8];  ///< strides in elements, of the last axis for a chunk
-  const i32* table[8];  ///< null: the same index
-};
-
 template <class T, int V>
-__device__ __forceinline__ void copy_mapped(const Mapped& m, const T* __restrict__ in, const T* __restrict__ value,
-                                            T* __restrict__ out) {
+__device__ __forceinline__ void copy_mapped(const MappedCopyParameters& m, const T* __restrict__ in,
+                                            const T* __restrict__ value, T* __restrict__ out) {
   for (u32 at = blockIdx.x * 256u + threadIdx.x; at < m.chunks; at += gridDim.x * 256u) {
     i64 from = 0, to = 0;
     bool inside = true;
     u32 rest = at;
     for (u32 d = m.rank; d-- > 0;) {
-      const u32 quotient = m.size[d].quotient(rest);
+      const u32 quotient = divide(rest, m.size[d]);
       const u32 here = rest - quotient * m.size[d].value;
       const i64 source = m.table[d] ? i64(m.table[d][here]) : i64(here);
       inside = inside && source >= 0;
@@ -88,26 +70,16 @@ __device__ __forceinline__ void copy_mapped(const Mapped& m, const T* __restrict
   }
 }
 
-/// An index map: `left` axes of the operand have indices beyond them.
-struct Indexed {
-  u32 chunks, rank, left, wraps;
-  Divisor size[8];  ///< of the result
-  i64 in[8], out[8];  ///< strides in elements, of the last axis for a chunk; `in` of axes that go along none of `left`
-  u32 along[8];  ///< which of `left`; `left` itself: none
-  i64 step[8];
-  i64 start[8], length[8], stride[8];  ///< of `left`
-};
-
 template <class T, int V>
-__device__ __forceinline__ void index_map(const Indexed& m, const T* __restrict__ in, const T* __restrict__ value,
-                                          T* __restrict__ out) {
+__device__ __forceinline__ void index_map(const IndexMapParameters& m, const T* __restrict__ in,
+                                          const T* __restrict__ value, T* __restrict__ out) {
   for (u32 chunk = blockIdx.x * 256u + threadIdx.x; chunk < m.chunks; chunk += gridDim.x * 256u) {
     i64 from = 0, to = 0, at[8];
     bool inside = true;
     u32 rest = chunk;
     for (u32 e = 0; e < m.left; ++e) at[e] = m.start[e];
     for (u32 d = m.rank; d-- > 0;) {
-      const u32 quotient = m.size[d].quotient(rest);
+      const u32 quotient = divide(rest, m.size[d]);
       const u32 here = rest - quotient * m.size[d].value;
       to += here * m.out[d];
       if (m.along[d] < m.left)

@@ -1,17 +1,6 @@
 // Pooling over up to three axes (depth, height, width). The text before this one says what the operator fixes:
 // constants kernel_…, stride_…, dilation_… of each axis and `taps` of the window; `average`; `count_padding`.
 
-/// Chunks are V channels of a pixel where channels are last, or single pixels of planes, which are images then.
-struct Pooling {
-  u32 chunks, padding;
-  Divisor channels, width, height, depth;  ///< of the result: chunks of a pixel, and pixels
-  i32 in_depth, in_height, in_width;
-  i32 before_depth, before_height, before_width;  ///< padding
-  i32 after_depth, after_height, after_width;
-  i64 image, plane, row, pixel;  ///< strides of the operand in elements
-  i64 out_pixel;
-};
-
 /// The taps of a window that lie inside, [first, past), and those that an average counts.
 struct Taps {
   i32 start, first, past, counted;
@@ -46,19 +35,19 @@ __device__ __forceinline__ A pooled(A sum, A tap) {
 }
 
 template <class T, int V>
-__device__ __forceinline__ void pool(const Pooling& p, const T* __restrict__ in, T* __restrict__ out) {
+__device__ __forceinline__ void pool(const PoolParameters& p, const T* __restrict__ in, T* __restrict__ out) {
   using A = decltype(widen(T{}));
   for (u32 at = blockIdx.x * 256u + threadIdx.x; at < p.chunks; at += gridDim.x * 256u) {
-    const u32 pixel = p.channels.quotient(at), chunk = at - pixel * p.channels.value;
-    const u32 line = p.width.quotient(pixel);
-    const u32 plane = p.height.quotient(line);
-    const u32 image = p.depth.quotient(plane);
-    const Taps x(pixel - line * p.width.value, stride_width, dilation_width, kernel_width, p.in_width, p.before_width,
-                 p.after_width, count_padding);
-    const Taps y(line - plane * p.height.value, stride_height, dilation_height, kernel_height, p.in_height,
-                 p.before_height, p.after_height, count_padding);
-    const Taps z(plane - image * p.depth.value, stride_depth, dilation_depth, kernel_depth, p.in_depth, p.before_depth,
-                 p.after_depth, count_padding);
+    const u32 pixel = divide(at, p.channels), chunk = at - pixel * p.channels.value;
+    const u32 line = divide(pixel, p.width);
+    const u32 plane = divide(line, p.height);
+    const u32 image = divide(plane, p.depth);
+    const Taps x(pixel - line * p.width.value, stride_width, dilation_width, kernel_width, p.in[2], p.before[2],
+                 p.after[2], count_padding);
+    const Taps y(line - plane * p.height.value, stride_height, dilation_height, kernel_height, p.in[1],
+                 p.before[1], p.after[1], count_padding);
+    const Taps z(plane - image * p.depth.value, stride_depth, dilation_depth, kernel_depth, p.in[0], p.before[0],
+                 p.after[0], count_padding);
     A result[V];
 #pragma unroll
     for (int i = 0; i < V; ++i) result[i] = average ? A(0) : least(A(0));
@@ -112,19 +101,19 @@ __device__ __forceinline__ void pool(const Pooling& p, const T* __restrict__ in,
 /// Where the maximum of each window lies in the whole operand: of equal ones the first, a number before NaN; windows in
 /// the padding alone give the first element of their plane. Channels are not last.
 template <class T>
-__device__ __forceinline__ void pool_indices(const Pooling& p, bool column_major, const T* __restrict__ in,
+__device__ __forceinline__ void pool_indices(const PoolParameters& p, bool column_major, const T* __restrict__ in,
                                              i64* __restrict__ out) {
   using A = decltype(widen(T{}));
   for (u32 at = blockIdx.x * 256u + threadIdx.x; at < p.chunks; at += gridDim.x * 256u) {
-    const u32 line = p.width.quotient(at);
-    const u32 plane = p.height.quotient(line);
-    const u32 image = p.depth.quotient(plane);
-    const Taps x(at - line * p.width.value, stride_width, dilation_width, kernel_width, p.in_width, p.before_width,
-                 p.after_width, false);
-    const Taps y(line - plane * p.height.value, stride_height, dilation_height, kernel_height, p.in_height,
-                 p.before_height, p.after_height, false);
-    const Taps z(plane - image * p.depth.value, stride_depth, dilation_depth, kernel_depth, p.in_depth, p.before_depth,
-                 p.after_depth, false);
+    const u32 line = divide(at, p.width);
+    const u32 plane = divide(line, p.height);
+    const u32 image = divide(plane, p.depth);
+    const Taps x(at - line * p.width.value, stride_width, dilation_width, kernel_width, p.in[2], p.before[2],
+                 p.after[2], false);
+    const Taps y(line - plane * p.height.value, stride_height, dilation_height, kernel_height, p.in[1],
+                 p.before[1], p.after[1], false);
+    const Taps z(plane - image * p.depth.value, stride_depth, dilation_depth, kernel_depth, p.in[0], p.before[0],
+                 p.after[0], false);
     A most = A(0);
     i64 found = 0;
     bool any = false;
@@ -137,7 +126,7 @@ __device__ __forceinline__ void pool_indices(const Pooling& p, bool column_major
           if (any && !(v > most || (most != most && v == v))) continue;
           any = true;
           most = v;
-          found = column_major ? iz + p.in_depth * (iy + p.in_height * ix) : iz * p.plane + iy * p.row + ix;
+          found = column_major ? iz + p.in[0] * (iy + p.in[1] * ix) : iz * p.plane + iy * p.row + ix;
         }
     out[at] = image * p.image + found;
   }

@@ -5,16 +5,13 @@
 constexpr int simple_cell = 0, gru_cell = 1, lstm_cell = 2;
 constexpr int gates = cell == lstm_cell ? 4 : cell == gru_cell ? 3 : 1;
 
-struct Recurrent {
-  u32 time, batch, in, hidden, directions;
-  u32 first_step;  ///< of the stretch that is projected together
-  u32 reverse;     ///< bit d: direction d begins at the end
-
-  __device__ __forceinline__ u32 time_of(u32 direction, u32 step) const {
-    return (reverse >> direction & 1) != 0 ? time - 1 - step : step;
-  }
-  __device__ __forceinline__ u32 rows() const { return directions * batch * hidden; }
-};
+__device__ __forceinline__ u32 time_of(const RecurrentParameters& shape, u32 direction, u32 step) {
+  return (shape.reverse >> direction & 1) != 0 ? shape.time - 1 - step : step;
+}
+/// Of a state.
+__device__ __forceinline__ u32 elements_of(const RecurrentParameters& shape) {
+  return shape.directions * shape.batch * shape.hidden;
+}
 
 __device__ __forceinline__ f32 bounded(f32 x) {
   const f32 most = clip();
@@ -22,10 +19,10 @@ __device__ __forceinline__ f32 bounded(f32 x) {
 }
 
 /// The state before the first step: zeros where no initial one is given. Without any step it is the final one.
-__device__ __forceinline__ void begin_state(const Recurrent& shape, const Element* h, const Element* c, f32* state_h,
-                                            f32* state_c, Element* final_h, Element* final_c) {
+__device__ __forceinline__ void begin_state(const RecurrentParameters& shape, const Element* h, const Element* c,
+                                            f32* state_h, f32* state_c, Element* final_h, Element* final_c) {
   const u32 at = blockIdx.x * recurrent_threads + threadIdx.x;
-  if (at >= shape.rows()) return;
+  if (at >= elements_of(shape)) return;
   state_h[at] = h != nullptr ? widen(h[at]) : 0.0f;
   if (cell == lstm_cell) state_c[at] = c != nullptr ? widen(c[at]) : 0.0f;
   if (final_h != nullptr) final_h[at] = Narrow<Element>::from(state_h[at]);
@@ -34,8 +31,8 @@ __device__ __forceinline__ void begin_state(const Recurrent& shape, const Elemen
 
 /// projected[direction][step][batch][gate, hidden] = x · weightsᵀ + biases, for `steps` steps: tiles of 64 × 64, of which
 /// each thread has 4 × 4. The GRU's third gate gets the input's bias alone.
-__device__ __forceinline__ void project_inputs(const Recurrent& shape, u32 steps, const Element* x, const Element* weights,
-                                        const Element* biases, f32* projected) {
+__device__ __forceinline__ void project_inputs(const RecurrentParameters& shape, u32 steps, const Element* x,
+                                               const Element* weights, const Element* biases, f32* projected) {
   constexpr int depth = 16, pitch = 64 + 4;
   __shared__ f32 left[depth][pitch], right[depth][pitch];
   const u32 direction = blockIdx.z, rows = steps * shape.batch, columns = gates * shape.hidden;
@@ -48,7 +45,7 @@ __device__ __forceinline__ void project_inputs(const Recurrent& shape, u32 steps
       const u32 k = k0 + i % depth, r = i / depth, row = first_row + r, column = first_column + r;
       f32 a = 0, b = 0;
       if (row < rows && k < shape.in) {
-        const u32 step = row / shape.batch, time = shape.time_of(direction, shape.first_step + step);
+        const u32 step = row / shape.batch, time = time_of(shape, direction, shape.first_step + step);
         a = widen(x[(u64(time) * shape.batch + (row - step * shape.batch)) * shape.in + k]);
       }
       if (column < columns && k < shape.in) b = widen(weights[u64(column) * shape.in + k]);
@@ -89,10 +86,10 @@ __device__ __forceinline__ void project_inputs(const Recurrent& shape, u32 steps
 
 /// One step of `batch_tile` rows and a unit a warp. `h` is the state before, `next_h` the one behind it; where the last
 /// step's results are asked for, they go to final_h and final_c too.
-__device__ __forceinline__ void advance_step(const Recurrent& shape, u32 steps, u32 step, const f32* projected,
-                                        const Element* recurrence, const Element* biases, const Element* peephole,
-                                        const f32* h, f32* next_h, f32* c, Element* y, Element* final_h,
-                                        Element* final_c) {
+__device__ __forceinline__ void advance_step(const RecurrentParameters& shape, u32 steps, u32 step,
+                                             const f32* projected, const Element* recurrence, const Element* biases,
+                                             const Element* peephole, const f32* h, f32* next_h, f32* c, Element* y,
+                                             Element* final_h, Element* final_c) {
   const u32 lane = threadIdx.x % 32, unit = blockIdx.x * (recurrent_threads / 32) + threadIdx.x / 32;
   const u32 first = blockIdx.y * batch_tile, direction = blockIdx.z, hidden = shape.hidden;
   if (unit >= hidden) return;  // a whole warp
@@ -153,7 +150,7 @@ __device__ __forceinline__ void advance_step(const Recurrent& shape, u32 steps, 
   }
   next_h[at] = result;
   const Element rounded = Narrow<Element>::from(result);
-  const u64 time = shape.time_of(direction, step);
+  const u64 time = time_of(shape, direction, step);
   if (y != nullptr) y[((time * shape.directions + direction) * shape.batch + row) * hidden + unit] = rounded;
   if (final_h != nullptr) final_h[at] = rounded;
 }

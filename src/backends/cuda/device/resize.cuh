@@ -1,18 +1,5 @@
 // Interpolation along one to three axes at once: each output mixes the elements that tables name, axis by axis.
 
-/// Axes from the first to the last, which is counted in chunks of V elements.
-struct Interpolation {
-  u32 chunks, rank;
-  Divisor size[8];    ///< of the result
-  i64 in[8], out[8];  ///< strides in elements, of the last axis for a chunk
-  u32 axis[3], padding;
-  u32 taps[3], more_padding;  ///< of each element of the result along a resized axis …
-  i64 stride[3];              ///< … whose neighbours in the operand are so far apart, in elements
-  const i32* index[3];        ///< [size][taps]; -1 stands for `outside`
-  const f32* weight[3];
-  f64 outside;
-};
-
 template <class T, int V, class A>
 struct Mixer {
   A sum[V];
@@ -26,7 +13,7 @@ struct Mixer {
 };
 
 template <class T, int V, int resized>
-__device__ __forceinline__ void interpolate(const Interpolation& p, const T* __restrict__ in,
+__device__ __forceinline__ void interpolate(const ResizeParameters& p, const T* __restrict__ in,
                                             T* __restrict__ out) {
   using A = decltype(widen(T{}));
   for (u32 at = blockIdx.x * 256u + threadIdx.x; at < p.chunks; at += gridDim.x * 256u) {
@@ -36,7 +23,7 @@ __device__ __forceinline__ void interpolate(const Interpolation& p, const T* __r
 #pragma unroll
     for (int d = 8; d-- > 0;) {
       if (u32(d) >= p.rank) continue;
-      const u32 quotient = p.size[d].quotient(rest);
+      const u32 quotient = divide(rest, p.size[d]);
       here[d] = rest - quotient * p.size[d].value;
       from += here[d] * p.in[d];  // 0 along resized axes
       to += here[d] * p.out[d];

@@ -1,33 +1,15 @@
 // Rotary position embeddings of rows that are read through strides.
 
-/// Where a pair's angles are in a row of a table: from its first to its second, and from pair to pair.
-struct Table {
-  i64 stride[8];
-  u32 second, pair;
-};
-
-/// A row's items are its pairs, and then the elements that are only copied.
-struct Rotary {
-  u32 items, rank;
-  Divisor row;      ///< items of one
-  Divisor size[8];  ///< of the axes that rows are made along
-  u32 pairs, padding;
-  u32 step, distance;  ///< from pair to pair, and from a pair's first element to its second
-  i64 pitch;           ///< from row to row of the result
-  i64 stride[8];       ///< of x
-  Table cosine, sine;
-};
-
 template <class T, class A>
-__device__ __forceinline__ void rotate(const Rotary& r, const T* __restrict__ x, const A* __restrict__ cosines,
-                                       const A* __restrict__ sines, T* __restrict__ y) {
+__device__ __forceinline__ void rotate(const RotaryParameters& r, const T* __restrict__ x,
+                                       const A* __restrict__ cosines, const A* __restrict__ sines, T* __restrict__ y) {
   for (u32 at = blockIdx.x * 256u + threadIdx.x; at < r.items; at += gridDim.x * 256u) {
-    const u32 row = r.row.quotient(at), item = at - row * r.row.value;
+    const u32 row = divide(at, r.row), item = at - row * r.row.value;
     const T* from = x;
     const A *cosine = cosines, *sine = sines;
     u32 rest = row;
     for (u32 d = r.rank; d-- > 0;) {
-      const u32 quotient = r.size[d].quotient(rest);
+      const u32 quotient = divide(rest, r.size[d]);
       const i64 here = i64(rest - quotient * r.size[d].value);
       from += here * r.stride[d];
       cosine += here * r.cosine.stride[d];

@@ -1,43 +1,33 @@
 // Rows that a group of threads goes through, in chunks of V elements. The generated text defines Element, and Wide, the
 // type that it is computed in.
 
-struct Rows {
-  u32 rows, length;  ///< length in elements
-  u32 lanes;         ///< threads of a row
-  u32 width;         ///< parameters of a group of them; see parameter()
-  Divisor groups;    ///< rows that begin `inner` from each other, the next such group `outer` from it
-  Divisor run;       ///< elements that follow each other; the next run begins `pitch` elements behind
-  u32 by_run;        ///< whether each run has one parameter; else each element of a run
-  i64 outer, inner, pitch;
-  f64 epsilon, part; ///< of normalisations; 1 / length
-  f64 least;         ///< of the mean square
+/// 1 / sqrt(variance + epsilon)
+template <class T>
+__device__ __forceinline__ T norm_factor(const RowParameters& shape, T variance) {
+  const T bounded = variance < T(shape.least) ? T(shape.least) : variance;  // NaN stays
+  return T(1) / sqrt(bounded + T(shape.epsilon));
+}
 
-  /// 1 / sqrt(variance + epsilon)
-  template <class T>
-  __device__ __forceinline__ T norm_factor(T variance) const {
-    const T bounded = variance < T(least) ? T(least) : variance;  // NaN stays
-    return T(1) / sqrt(bounded + T(epsilon));
-  }
-
-  __device__ __forceinline__ u32 row() const {
-    return blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes;
-  }
-  __device__ __forceinline__ i64 begin(u32 row) const {
-    const u32 group = groups.quotient(row);
-    return i64(group) * outer + i64(row - group * groups.value) * inner;
-  }
-  /// Element `at` of a row, as seen from its beginning.
-  __device__ __forceinline__ i64 offset(u32 at) const {
-    if (run.value == length) return at;
-    const u32 quotient = run.quotient(at);
-    return i64(quotient) * pitch + (at - quotient * run.value);
-  }
-  /// Which of the scales and biases element `at` of the row has.
-  __device__ __forceinline__ u32 parameter(u32 row, u32 at) const {
-    const u32 quotient = run.quotient(at), group = groups.quotient(row);
-    return (row - group * groups.value) * width + (by_run != 0 ? quotient : at - quotient * run.value);
-  }
-};
+/// The row of this thread.
+__device__ __forceinline__ u32 row_of(const RowParameters& shape) {
+  return blockIdx.x * (blockDim.x / shape.lanes) + threadIdx.x / shape.lanes;
+}
+__device__ __forceinline__ i64 begin_of(const RowParameters& shape, u32 row) {
+  const u32 group = divide(row, shape.groups);
+  return i64(group) * shape.outer + i64(row - group * shape.groups.value) * shape.inner;
+}
+/// Element `at` of a row, as seen from its beginning.
+__device__ __forceinline__ i64 offset_of(const RowParameters& shape, u32 at) {
+  if (shape.run.value == shape.length) return at;
+  const u32 quotient = divide(at, shape.run);
+  return i64(quotient) * shape.pitch + (at - quotient * shape.run.value);
+}
+/// Which of the scales and biases element `at` of the row has.
+__device__ __forceinline__ u32 parameter_of(const RowParameters& shape, u32 row, u32 at) {
+  const u32 quotient = divide(at, shape.run), group = divide(row, shape.groups);
+  return (row - group * shape.groups.value) * shape.width +
+         (shape.by_run != 0 ? quotient : at - quotient * shape.run.value);
+}
 
 /// A row in registers: chunks of this thread.
 template <int V, int chunks, class T>
@@ -46,7 +36,7 @@ struct HeldRow {
 
   /// f(first element, number of the chunk, chunk)
   template <class F>
-  __device__ __forceinline__ void each(const Rows& shape, F f) {
+  __device__ __forceinline__ void each(const RowParameters& shape, F f) {
     const u32 lane = threadIdx.x % shape.lanes;
 #pragma unroll
     for (int c = 0; c < chunks; ++c) {
@@ -81,11 +71,11 @@ __device__ __forceinline__ void load_parameters(const T* from, T (&to)[V]) {
 
 /// A row in memory: f(at, its chunk) for each of this thread's chunks.
 template <int V, class F>
-__device__ __forceinline__ void each_chunk(const Rows& shape, const Element* first, F f) {
+__device__ __forceinline__ void each_chunk(const RowParameters& shape, const Element* first, F f) {
 #pragma unroll 2
   for (u32 at = threadIdx.x % shape.lanes * V; at < shape.length; at += shape.lanes * V) {
     Wide x[V];
-    load_wide(first + shape.offset(at), x);
+    load_wide(first + offset_of(shape, at), x);
     f(at, x);
   }
 }

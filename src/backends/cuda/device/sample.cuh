@@ -5,13 +5,6 @@
 enum { sample_linear, sample_nearest, sample_cubic };
 enum { padding_zeros, padding_border, padding_reflection };
 
-struct Sampling {
-  u32 items, channels;  ///< threads' pieces of work; of an image
-  Divisor points, groups;  ///< of an image's grid; of channels, of which a thread takes group_channels
-  i64 size[3], stride[3], plane;
-};
-constexpr u32 group_channels = 8;
-
 struct AxisTaps {
   i64 pixel[4];  ///< -1: outside, a zero
   f64 weight[4];
@@ -78,12 +71,12 @@ struct AxisSampler {
 };
 
 template <class T, class G>
-__device__ __forceinline__ void grid_sample(const Sampling& p, const T* __restrict__ x, const G* __restrict__ grid,
-                                            T* __restrict__ out) {
+__device__ __forceinline__ void grid_sample(const GridSampleParameters& p, const T* __restrict__ x,
+                                            const G* __restrict__ grid, T* __restrict__ out) {
   using A = decltype(widen(T{}));
   for (u32 item = blockIdx.x * 256u + threadIdx.x; item < p.items; item += gridDim.x * 256u) {
-    const u32 rest = p.points.quotient(item), point = item - rest * p.points.value;
-    const u32 image = p.groups.quotient(rest), first = (rest - image * p.groups.value) * group_channels;
+    const u32 rest = divide(item, p.points), point = item - rest * p.points.value;
+    const u32 image = divide(rest, p.groups), first = (rest - image * p.groups.value) * group_channels;
     const u32 count = p.channels - first < group_channels ? p.channels - first : group_channels;
     const G* position = grid + (i64(image) * p.points.value + point) * axes;  // from the last axis to the first
     AxisTaps tap[3];

@@ -208,13 +208,8 @@ __device__ __forceinline__ T select(i64 condition, T a, T b) {
   return condition != 0 ? a : b;
 }
 
-// ---- division of 32-bit numbers by one that many threads share (Granlund & Montgomery 1994, figure 4.1)
-
-struct Divisor {
-  u32 value, multiplier, shift;  ///< shift = ceil(log2(value)); multiplier = 2^32·(2^shift − value) / value + 1
-
-  __device__ __forceinline__ u32 quotient(u32 n) const {
-    const u32 high = __umulhi(n, multiplier);
-    return shift == 0 ? n : (high + ((n - high) >> 1)) >> (shift - 1);
-  }
-};
+/// n / divisor
+__device__ __forceinline__ u32 divide(u32 n, const Divisor& divisor) {
+  const u32 high = __umulhi(n, divisor.multiplier);
+  return divisor.shift == 0 ? n : (high + ((n - high) >> 1)) >> (divisor.shift - 1);
+}

@@ -3,8 +3,9 @@
 // of range are left out, with a complaint.
 
 /// For each slice one more than the number of its last update; 0 to begin with.
-__device__ __forceinline__ void find_last_slices(const Slices& slices, u32 count, const void* __restrict__ indices,
-                                                 u32* last, const Complaint& complaint) {
+__device__ __forceinline__ void find_last_slices(const SlicesParameters& slices, u32 count,
+                                                 const void* __restrict__ indices, u32* last,
+                                                 const Complaint& complaint) {
   for (u32 i = blockIdx.x * 256u + threadIdx.x; i < count; i += gridDim.x * 256u) {
     const i64 slice = slice_of(slices, indices, i, complaint);
     if (slice >= 0) atomicMax(last + slice, i + 1);
@@ -12,23 +13,23 @@ __device__ __forceinline__ void find_last_slices(const Slices& slices, u32 count
 }
 
 template <class T>
-__device__ __forceinline__ void scatter_slices(const Slices& slices, const void* __restrict__ indices,
+__device__ __forceinline__ void scatter_slices(const SlicesParameters& slices, const void* __restrict__ indices,
                                                const u32* __restrict__ last, const T* __restrict__ updates, T* out) {
   for (u32 at = blockIdx.x * 256u + threadIdx.x; at < slices.chunks; at += gridDim.x * 256u) {
-    const u32 i = slices.inner.quotient(at), column = at - i * slices.inner.value;
+    const u32 i = divide(at, slices.inner), column = at - i * slices.inner.value;
     const i64 slice = slice_of(slices, indices, i, Complaint{});
     if (slice >= 0 && last[slice] == i + 1) out[slice * slices.inner.value + column] = updates[at];
   }
 }
 
 /// Where update number `at` goes; -1 where its index is out of range.
-__device__ __forceinline__ i64 target_of(const Elements& elements, const void* indices, u32 at,
+__device__ __forceinline__ i64 target_of(const ElementsParameters& elements, const void* indices, u32 at,
                                          const Complaint& complaint) {
   const i64 index = checked_index(index_at(indices, elements.wide, at), elements.limit, elements.axis, complaint);
   return index < 0 ? -1 : offset_of(elements, at, index);
 }
 
-__device__ __forceinline__ void find_last_elements(const Elements& elements, const void* __restrict__ indices,
+__device__ __forceinline__ void find_last_elements(const ElementsParameters& elements, const void* __restrict__ indices,
                                                    u32* last, const Complaint& complaint) {
   for (u32 at = blockIdx.x * 256u + threadIdx.x; at < elements.chunks; at += gridDim.x * 256u) {
     const i64 target = target_of(elements, indices, at, complaint);
@@ -37,7 +38,7 @@ __device__ __forceinline__ void find_last_elements(const Elements& elements, con
 }
 
 template <class T>
-__device__ __forceinline__ void scatter_elements(const Elements& elements, const void* __restrict__ indices,
+__device__ __forceinline__ void scatter_elements(const ElementsParameters& elements, const void* __restrict__ indices,
                                                  const u32* __restrict__ last, const T* __restrict__ updates, T* out) {
   for (u32 at = blockIdx.x * 256u + threadIdx.x; at < elements.chunks; at += gridDim.x * 256u) {
     const i64 target = target_of(elements, indices, at, Complaint{});
@@ -54,30 +55,30 @@ extern "C" __global__ void __launch_bounds__(256) clear_all(u32 count, u32* numb
   clear(count, numbers);
 }
 extern "C" __global__ void __launch_bounds__(256)
-    find_last_slices_any(const __grid_constant__ Slices slices, u32 count, const void* indices, u32* last,
+    find_last_slices_any(const __grid_constant__ SlicesParameters slices, u32 count, const void* indices, u32* last,
                          Complaint complaint) {
   take_turn();
   find_last_slices(slices, count, indices, last, complaint);
 }
 extern "C" __global__ void __launch_bounds__(256)
-    find_last_elements_any(const __grid_constant__ Elements elements, const void* indices, u32* last,
+    find_last_elements_any(const __grid_constant__ ElementsParameters elements, const void* indices, u32* last,
                            Complaint complaint) {
   take_turn();
   find_last_elements(elements, indices, last, complaint);
 }
 
-#define CAMSHAFT_SCATTER(bytes, T)                                                                        \
-  extern "C" __global__ void __launch_bounds__(256)                                                       \
-      scatter_slices_##bytes(const __grid_constant__ Slices slices, const void* indices, const u32* last, \
-                             const T* updates, T* out) {                                                  \
-    take_turn();                                                                                          \
-    scatter_slices(slices, indices, last, updates, out);                                                  \
-  }                                                                                                       \
-  extern "C" __global__ void __launch_bounds__(256)                                                       \
-      scatter_elements_##bytes(const __grid_constant__ Elements elements, const void* indices,            \
-                               const u32* last, const T* updates, T* out) {                               \
-    take_turn();                                                                                          \
-    scatter_elements(elements, indices, last, updates, out);                                              \
+#define CAMSHAFT_SCATTER(bytes, T)                                                                                  \
+  extern "C" __global__ void __launch_bounds__(256)                                                                 \
+      scatter_slices_##bytes(const __grid_constant__ SlicesParameters slices, const void* indices, const u32* last, \
+                             const T* updates, T* out) {                                                            \
+    take_turn();                                                                                                    \
+    scatter_slices(slices, indices, last, updates, out);                                                            \
+  }                                                                                                                 \
+  extern "C" __global__ void __launch_bounds__(256)                                                                 \
+      scatter_elements_##bytes(const __grid_constant__ ElementsParameters elements, const void* indices,            \
+                               const u32* last, const T* updates, T* out) {                                         \
+    take_turn();                                                                                                    \
+    scatter_elements(elements, indices, last, updates, out);                                                        \
   }
 CAMSHAFT_SCATTER(1, u8)
 CAMSHAFT_SCATTER(2, u16)

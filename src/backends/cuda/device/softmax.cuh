@@ -50,16 +50,16 @@ __device__ __forceinline__ Softmax finish(const Total& total) {
 
 /// Rows that fit the registers of their threads.
 template <int V, int chunks>
-__device__ __forceinline__ void softmax_held(const Rows& shape, const Element* in, Element* out) {
+__device__ __forceinline__ void softmax_held(const RowParameters& shape, const Element* in, Element* out) {
   __shared__ Wide scratch[most_warps];
-  const u32 row = shape.row();
+  const u32 row = row_of(shape);
   const bool active = row < shape.rows;
-  const i64 begin = active ? shape.begin(row) : 0;
+  const i64 begin = active ? begin_of(shape, row) : 0;
   HeldRow<V, chunks, Wide> held;
   Wide largest = -infinity();
   if (active)
     held.each(shape, [&](u32 at, int, Wide(&x)[V]) {
-      load_wide(in + begin + shape.offset(at), x);
+      load_wide(in + begin + offset_of(shape, at), x);
 #pragma unroll
       for (int v = 0; v < V; ++v) largest = x[v] > largest ? x[v] : largest;
     });
@@ -81,17 +81,17 @@ __device__ __forceinline__ void softmax_held(const Rows& shape, const Element* i
     held.each(shape, [&](u32 at, int, Wide(&x)[V]) {
 #pragma unroll
       for (int v = 0; v < V; ++v) x[v] = logarithm ? x[v] - figure : x[v] * figure;
-      store_wide(out + begin + shape.offset(at), x);
+      store_wide(out + begin + offset_of(shape, at), x);
     });
 }
 
 /// Rows of any length: read twice.
 template <int V>
-__device__ __forceinline__ void softmax_long(const Rows& shape, const Element* in, Element* out) {
+__device__ __forceinline__ void softmax_long(const RowParameters& shape, const Element* in, Element* out) {
   __shared__ Total scratch[most_warps];
-  const u32 row = shape.row();
+  const u32 row = row_of(shape);
   const bool active = row < shape.rows;
-  const i64 begin = active ? shape.begin(row) : 0;
+  const i64 begin = active ? begin_of(shape, row) : 0;
   Total total = {-infinity(), Wide(0)};
   if (active) each_chunk<V>(shape, in + begin, [&](u32, const Wide(&x)[V]) { take(total, x); });
   total = combine_group(total, shape.lanes, scratch, [](const Total& a, const Total& b) { return merge(a, b); });
@@ -100,24 +100,18 @@ __device__ __forceinline__ void softmax_long(const Rows& shape, const Element* i
     each_chunk<V>(shape, in + begin, [&](u32 at, Wide(&x)[V]) {
 #pragma unroll
       for (int v = 0; v < V; ++v) x[v] = softmax.of(x[v]);
-      store_wide(out + begin + shape.offset(at), x);
+      store_wide(out + begin + offset_of(shape, at), x);
     });
 }
 
-/// Along an axis whose elements are `inner` apart, of which so many lie beside each other: chunks of V of them are a
-/// column. A block takes `lanes` columns, and its other threads go down the axis.
-struct Columns {
-  u32 columns, length, lanes;
-  Divisor inner;  ///< chunks
-};
-
 template <int V>
-__device__ __forceinline__ void softmax_columns(const Columns& shape, const Element* in, Element* out) {
+__device__ __forceinline__ void softmax_columns(const SoftmaxColumnsParameters& shape, const Element* in,
+                                                Element* out) {
   __shared__ Total others[V][row_threads];
   const u32 lane = threadIdx.x % shape.lanes, down = threadIdx.x / shape.lanes, downs = blockDim.x / shape.lanes;
   const u32 column = blockIdx.x * shape.lanes + lane;
   const bool active = column < shape.columns;
-  const u32 group = shape.inner.quotient(column);
+  const u32 group = divide(column, shape.inner);
   const i64 step = i64(shape.inner.value) * V;
   const i64 begin = i64(group) * shape.length * step + i64(column - group * shape.inner.value) * V;
   Total total[V];

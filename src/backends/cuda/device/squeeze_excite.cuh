@@ -9,27 +9,6 @@
 // into shared memory before the kernel's turn, the image then, where there is room: each thread copies what it will
 // read itself.
 
-struct SqueezeExcite {
-  const void* x;
-  void* y;
-  const void* squeeze;  ///< weights: a row of the channels for each of `hidden`, …
-  const void* excite;   ///< … and one of `hidden` for each channel; 16 bytes at a time are there, or zeros
-  u32 pixels, channels, hidden;
-  u32 squeeze_pitch, excite_pitch;  ///< of these rows, in elements
-  // Of powers of two, the logarithms, for a division would take as long as a sum:
-  u32 slab_bits, part_bits;                     ///< slabs, and parts of the pixels: gridDim.y is their product
-  u32 channel_bits, squeeze_bits, excite_bits;  ///< neighbours that share a sum, up to 32
-  f32 part;                                     ///< 1 / pixels
-  u32 holds_weights;                            ///< whether shared memory has room for them
-  // Bytes from the start of shared memory. Floats: of each channel of the slab, …
-  u32 means, gates;
-  u32 totals, totals_pitch;  ///< … the same of each part, so many floats apart; of each of `hidden`, rounded up to 8: …
-  u32 own, all, hidden_at;   ///< … this block's sums, those of each block, and what they come to
-  u32 scratch;               ///< a piece of sums for each thread
-  u32 squeeze_at, excite_at, image_at;
-  const void* operand[12];
-};
-
 template <class T, u32 V>
 struct SmallProduct {
   const T* weights;
@@ -83,7 +62,7 @@ __device__ __forceinline__ void load_piece(const T* from, u32 count, T (&to)[V])
 
 /// HOLDS: the block's part of the image has room in shared memory. VECTOR: pieces of 16 bytes are all there and aligned.
 template <class T, bool HOLDS, bool VECTOR, class Squeeze, class Excite, class Scale>
-__device__ __forceinline__ void squeeze_excite(const SqueezeExcite& p) {
+__device__ __forceinline__ void squeeze_excite(const SqueezeExciteParameters& p) {
   constexpr u32 V = 16 / sizeof(T);
   DYNAMIC_SHARED(shared);
   const u32 thread = threadIdx.x, threads = blockDim.x, blocks = gridDim.y, rank = blockIdx.y;

@@ -1,17 +1,6 @@
 // The first k of each line in order, by bitonic sorts of chunks in shared memory. A key is smaller the earlier its
 // element comes: the value's order above, and the index below it, so that no two are equal.
 
-constexpr u32 chunk_keys = 2048;
-
-/// Lines along the middle of [outer, axis, inner]. Each block sorts a chunk of a line and keeps the first of it.
-struct Selection {
-  u32 axis, k;         ///< elements of a line of the operand, and of the results
-  u32 count, keep;     ///< keys of a line in this round, and that each chunk keeps
-  u32 largest, first, last;  ///< whether keys are made of the operand; whether the results are written
-  u32 alternating;     ///< every other chunk is sorted backwards, for merging
-  Divisor inner, chunks;  ///< chunks of a line
-};
-
 /// The reals' order as that of numbers without sign: -0 is 0, NaN above everything.
 __device__ __forceinline__ u32 order_of(f32 x) {
   const u32 bits = __float_as_uint(x + 0.0f);
@@ -38,9 +27,9 @@ __device__ __forceinline__ void sort_keys(u64* keys, u32 count, u32 first, u32 l
 }
 
 template <class T>
-__device__ __forceinline__ void write_selected(const Selection& p, u32 line, u32 rank, u64 key, const T* x, T* values,
-                                               i64* indices) {
-  const u32 outer = p.inner.quotient(line), column = line - outer * p.inner.value;
+__device__ __forceinline__ void write_selected(const TopKParameters& p, u32 line, u32 rank, u64 key, const T* x,
+                                               T* values, i64* indices) {
+  const u32 outer = divide(line, p.inner), column = line - outer * p.inner.value;
   const u32 index = u32(key);
   const i64 to = (i64(outer) * p.k + rank) * p.inner.value + column;
   if (values) values[to] = x[(i64(outer) * p.axis + index) * p.inner.value + column];
@@ -48,14 +37,14 @@ __device__ __forceinline__ void write_selected(const Selection& p, u32 line, u32
 }
 
 template <class T>
-__device__ __forceinline__ void select_chunk(const Selection& p, const T* x, const u64* in, u64* out, T* values,
+__device__ __forceinline__ void select_chunk(const TopKParameters& p, const T* x, const u64* in, u64* out, T* values,
                                              i64* indices) {
   __shared__ u64 keys[chunk_keys];
-  const u32 line = p.chunks.quotient(blockIdx.x), chunk = blockIdx.x - line * p.chunks.value;
+  const u32 line = divide(blockIdx.x, p.chunks), chunk = blockIdx.x - line * p.chunks.value;
   const u32 begin = chunk * chunk_keys;
   u32 size = chunk_keys;  // the power of two that holds the whole line
   while (p.chunks.value == 1 && !p.alternating && size / 2 >= p.count && size > 2) size /= 2;
-  const u32 outer = p.inner.quotient(line), column = line - outer * p.inner.value;
+  const u32 outer = divide(line, p.inner), column = line - outer * p.inner.value;
   for (u32 i = threadIdx.x; i < size; i += 256) {
     const u32 at = begin + i;
     u64 key = ~u64(0);
@@ -83,23 +72,23 @@ __device__ __forceinline__ void select_chunk(const Selection& p, const T* x, con
 // ---- whole lines, for a k that is no small part of them: chunks are merged by pairs, then by fours …
 
 /// One step between keys that are `stride` apart, at least chunk_keys.
-__device__ __forceinline__ void merge_far(u32 pairs, u32 size, u32 stride, u32 line_keys, u64* keys) {
-  for (u32 i = blockIdx.x * 256u + threadIdx.x; i < pairs; i += gridDim.x * 256u) {
-    const u32 low = 2 * i - (i & (stride - 1));
-    const u64 a = keys[low], b = keys[i64(low) + stride];
-    if ((a > b) == ((low & (line_keys - 1) & size) == 0)) {
+__device__ __forceinline__ void merge_far(const TopKMergeParameters& p, u64* keys) {
+  for (u32 i = blockIdx.x * 256u + threadIdx.x; i < p.pairs; i += gridDim.x * 256u) {
+    const u32 low = 2 * i - (i & (p.stride - 1));
+    const u64 a = keys[low], b = keys[i64(low) + p.stride];
+    if ((a > b) == ((low & (p.line_keys - 1) & p.size) == 0)) {
       keys[low] = b;
-      keys[i64(low) + stride] = a;
+      keys[i64(low) + p.stride] = a;
     }
   }
 }
 
 /// All steps within chunks; the last time the results are written.
 template <class T>
-__device__ __forceinline__ void merge_near(const Selection& p, u32 size, u64* all, const T* x, T* values,
+__device__ __forceinline__ void merge_near(const TopKParameters& p, u32 size, u64* all, const T* x, T* values,
                                            i64* indices) {
   __shared__ u64 keys[chunk_keys];
-  const u32 line = p.chunks.quotient(blockIdx.x), chunk = blockIdx.x - line * p.chunks.value;
+  const u32 line = divide(blockIdx.x, p.chunks), chunk = blockIdx.x - line * p.chunks.value;
   const u32 begin = chunk * chunk_keys;
   u64* from = all + i64(blockIdx.x) * chunk_keys;
   for (u32 i = threadIdx.x; i < chunk_keys; i += 256) keys[i] = from[i];

@@ -95,11 +95,13 @@ struct KernelNode {
   X(cuDevicePrimaryCtxRelease_v2, (Device device))                                                     \
   X(cuCtxPushCurrent_v2, (Handle context))                                                             \
   X(cuCtxPopCurrent_v2, (Handle * context))                                                            \
+  X(cuCtxGetDevice, (Device * device))                                                                 \
   X(cuStreamCreate, (Handle * stream, unsigned flags))                                                 \
   X(cuStreamDestroy_v2, (Handle stream))                                                               \
   X(cuStreamSynchronize, (Handle stream))                                                              \
   X(cuStreamWaitEvent, (Handle stream, Handle event, unsigned flags))                                  \
   X(cuStreamIsCapturing, (Handle stream, int* status))                                                 \
+  X(cuStreamGetCtx, (Handle stream, Handle * context))                                                 \
   X(cuEventCreate, (Handle * event, unsigned flags))                                                   \
   X(cuEventRecord, (Handle event, Handle stream))                                                      \
   X(cuEventRecordWithFlags, (Handle event, Handle stream, unsigned flags))                             \
@@ -124,6 +126,8 @@ struct KernelNode {
   X(cuMemFreeHost, (void* memory))                                                                     \
   X(cuMemcpyHtoDAsync_v2, (Pointer to, const void* from, size_t bytes, Handle stream))                 \
   X(cuMemcpyDtoHAsync_v2, (void* to, Pointer from, size_t bytes, Handle stream))                       \
+  X(cuMemcpyPeerAsync,                                                                                 \
+    (Pointer to, Handle to_context, Pointer from, Handle from_context, size_t bytes, Handle stream))   \
   X(cuModuleLoadData, (Handle * module, const void* image))                                            \
   X(cuModuleUnload, (Handle module))                                                                   \
   X(cuModuleGetFunction, (Handle * function, Handle module, const char* name))                         \

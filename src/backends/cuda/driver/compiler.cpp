@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "backends/cuda/driver/device_features.h"
 #include "camshaft/error.h"
 
 namespace camshaft::cuda {
@@ -48,7 +49,7 @@ class Program {
 
 std::string architecture(int capability) {
   // wgmma, setmaxnreg and their like exist in the "a" form alone.
-  return fmt::format("sm_{}{}", capability, capability >= 90 ? "a" : "");
+  return fmt::format("sm_{}{}", capability, features_of(capability).own_instructions ? "a" : "");
 }
 
 Compiler::Compiler(const Library<api::Nvrtc>& library) : nvrtc_(library.functions), version_(library.version) {

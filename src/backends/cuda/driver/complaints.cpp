@@ -11,19 +11,13 @@
 
 namespace camshaft::cuda {
 
-/// As device/complaint.cuh has it.
-struct Complaints::Report {
-  uint32_t layer = 0, axis = 0;
-  int64_t index = 0, size = 0;
-};
-
 // In the host's memory: kernels touch it only when something is wrong, and the host reads it without a copy.
 Complaints::Complaints(const Device& device) : device_(device) {
   const Current current(device);
   void* memory = nullptr;
-  cuda::check(device.driver(), device.driver().cuMemAllocHost_v2(&memory, sizeof(Report)),
+  cuda::check(device.driver(), device.driver().cuMemAllocHost_v2(&memory, sizeof(ComplaintReport)),
               "allocating memory that host and device share");
-  report_ = new (memory) Report;
+  report_ = new (memory) ComplaintReport;
 }
 
 Complaints::~Complaints() {
@@ -37,7 +31,7 @@ Complaint Complaints::of(const std::string& layer) {
 }
 
 void Complaints::check() {
-  const Report report = std::exchange(*report_, Report());
+  const ComplaintReport report = std::exchange(*report_, ComplaintReport());
   if (report.layer == 0) return;
   const auto it =
       std::find_if(numbers_.begin(), numbers_.end(), [&](const auto& n) { return n.second == report.layer; });

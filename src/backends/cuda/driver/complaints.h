@@ -4,16 +4,11 @@
 #include <map>
 #include <string>
 
+#include "backends/cuda/device/complaint_parameters.h"
 #include "backends/cuda/driver/device.h"
 #include "compile/backend.h"
 
 namespace camshaft::cuda {
-
-/// The parameter Complaint of device/complaint.cuh.
-struct Complaint {
-  void* report = nullptr;
-  uint64_t layer = 0;
-};
 
 /// Where the kernels of one stream complain of indices that are out of range. Such a kernel takes zeros instead and
 /// goes on; the host finds the report when it waits. Must not outlive the device.
@@ -30,9 +25,8 @@ class Complaints {
   void check();
 
  private:
-  struct Report;
   const Device& device_;
-  Report* report_ = nullptr;
+  ComplaintReport* report_ = nullptr;
   std::map<std::string, uint64_t, std::less<>> numbers_;
 };
 

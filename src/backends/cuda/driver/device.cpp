@@ -26,8 +26,8 @@ DeviceFacts facts_of(const api::Driver& driver, int ordinal) {
   size_t bytes = 0;
   check(driver, driver.cuDeviceTotalMem_v2(&bytes, device), "asking a device its memory");
   facts.memory_bytes = static_cast<int64_t>(bytes);
-  facts.capability =
-      10 * attribute(driver, device, api::capability_major) + attribute(driver, device, api::capability_minor);
+  facts.features = features_of(10 * attribute(driver, device, api::capability_major) +
+                               attribute(driver, device, api::capability_minor));
   facts.multiprocessors = attribute(driver, device, api::multiprocessors);
   // CUDA calls clocks deprecated: a driver may not say them. Memory makes two transfers in each of its own.
   const auto if_known = [&](api::DeviceAttribute which) {
@@ -41,7 +41,17 @@ DeviceFacts facts_of(const api::Driver& driver, int ordinal) {
   return facts;
 }
 
+std::string listed(const std::vector<DeviceFacts>& devices) {
+  std::string text;
+  for (const DeviceFacts& facts : devices) text += (text.empty() ? "" : "; ") + describe(facts);
+  return text.empty() ? "none" : text;
+}
+
 }  // namespace
+
+std::string describe(const DeviceFacts& facts) {
+  return fmt::format("GPU {}, {}", facts.ordinal, facts.name);
+}
 
 std::vector<DeviceFacts> list_devices(const api::Driver& driver) {
   const api::Result started = driver.cuInit(0);
@@ -54,17 +64,23 @@ std::vector<DeviceFacts> list_devices(const api::Driver& driver) {
   return devices;
 }
 
+std::optional<int> current_ordinal(const api::Driver& driver) {
+  api::Device device = 0;
+  if (driver.cuInit(0) != api::success || driver.cuCtxGetDevice(&device) != api::success) return std::nullopt;
+  return device;
+}
+
 Device::Device(const api::Driver& driver, int ordinal) : driver_(driver) {
   const std::vector<DeviceFacts> devices = list_devices(driver);
   if (ordinal < 0 || static_cast<size_t>(ordinal) >= devices.size())
     throw Error(ErrorCode::unsupported,
-                fmt::format("there is no GPU {}; this machine has {}", ordinal, devices.size()));
+                fmt::format("there is no GPU {}; this machine has {}", ordinal, listed(devices)));
   facts_ = devices[static_cast<size_t>(ordinal)];
-  if (facts_.capability < oldest_capability)
-    throw Error(
-        ErrorCode::unsupported,
-        fmt::format("GPU {}, {}, has compute capability {}.{}; {}.{} or newer is needed", ordinal, facts_.name,
-                    facts_.capability / 10, facts_.capability % 10, oldest_capability / 10, oldest_capability % 10));
+  if (!facts_.features.is_supported)
+    throw Error(ErrorCode::unsupported,
+                fmt::format("{}, has compute capability {}.{}; {}.{} or newer is needed", describe(facts_),
+                            facts_.features.capability / 10, facts_.features.capability % 10, oldest_capability / 10,
+                            oldest_capability % 10));
   check(driver, driver.cuDevicePrimaryCtxRetain(&context_, ordinal), fmt::format("opening GPU {}", ordinal));
 }
 
@@ -79,8 +95,8 @@ int64_t Device::free_bytes() const {
   return static_cast<int64_t>(free);
 }
 
-Current::Current(const Device& device) : driver_(device.driver_) {
-  check(driver_, driver_.cuCtxPushCurrent_v2(device.context_), "entering a device's context");
+Current::Current(const Device& device) : driver_(device.driver()) {
+  check(driver_, driver_.cuCtxPushCurrent_v2(device.context()), "entering a device's context");
 }
 
 Current::~Current() {

@@ -3,18 +3,20 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "backends/cuda/driver/c_api.h"
+#include "backends/cuda/driver/device_features.h"
 
 namespace camshaft::cuda {
 
 /// What a device is.
 struct DeviceFacts {
   int ordinal = 0;
-  std::string name;    ///< "NVIDIA H200"
-  int capability = 0;  ///< 90 for compute capability 9.0
+  std::string name;         ///< "NVIDIA H200"
+  DeviceFeatures features;  ///< what its compute capability can do
   int multiprocessors = 0;
   int64_t memory_bytes = 0;
   int64_t l2_bytes = 0;
@@ -23,18 +25,21 @@ struct DeviceFacts {
   int64_t shared_bytes_per_block = 0;  ///< the most that one block may use
 };
 
-/// Oldest compute capability that kernels are written for (Turing).
-constexpr int oldest_capability = 75;
+/// "GPU 1, NVIDIA H200".
+std::string describe(const DeviceFacts& facts);
 
 /// The GPUs of this machine; none when there is no driver or no device. Throws Error when the driver fails.
 std::vector<DeviceFacts> list_devices(const api::Driver& driver);
+
+/// The GPU whose context is the calling thread's, as cudaSetDevice makes it; nullopt when it has none.
+std::optional<int> current_ordinal(const api::Driver& driver);
 
 /// A GPU in use: holds its primary context, which other libraries in this process (PyTorch, say) use too, so that their
 /// pointers and streams are valid here. The driver's table must outlive it. Safe to use from several threads.
 class Device {
  public:
-  /// Throws Error(unsupported) for an ordinal that does not exist or a GPU that is too old, and Error when the context
-  /// cannot be made.
+  /// Throws Error(unsupported) for an ordinal that does not exist, saying which there are, or a GPU that is too old,
+  /// and Error when the context cannot be made.
   Device(const api::Driver& driver, int ordinal);
   ~Device();
   Device(const Device&) = delete;
@@ -42,11 +47,11 @@ class Device {
 
   const api::Driver& driver() const { return driver_; }
   const DeviceFacts& facts() const { return facts_; }
+  api::Handle context() const { return context_; }
   /// Bytes that nobody has taken yet.
   int64_t free_bytes() const;
 
  private:
-  friend class Current;
   const api::Driver& driver_;
   DeviceFacts facts_;
   api::Handle context_ = nullptr;

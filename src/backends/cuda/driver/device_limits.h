@@ -7,9 +7,8 @@
 namespace camshaft::cuda {
 
 /// By its clock and its number of multiprocessors, from what NVIDIA's manuals say that one of each generation does in a
-/// clock cycle (CUDA C++ Programming Guide, Throughput of Native Arithmetic Instructions; the generations' white papers
-/// for tensor cores, dense, with sums in f32). What is unknown is 0: clocks that the driver does not tell, generations
-/// that are newer than this table.
+/// clock cycle (DeviceFeatures::rates). What is unknown is 0: clocks that the driver does not tell, generations that
+/// are newer than that table.
 DeviceLimits limits_of(const DeviceFacts& facts);
 
 }  // namespace camshaft::cuda

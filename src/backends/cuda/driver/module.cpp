@@ -31,9 +31,9 @@ Module::Module(const Device& device, std::span<const std::byte> cubin) {
         ErrorCode::unsupported,
         fmt::format("GPU {}, {}, of compute capability {}.{}, does not take a kernel's machine code, which is "
                     "{}: empty the cache of compiled kernels ({})",
-                    device.facts().ordinal, device.facts().name, device.facts().capability / 10,
-                    device.facts().capability % 10, result == api::error_no_binary ? "another device's" : "damaged",
-                    KernelCache::default_folder()));
+                    device.facts().ordinal, device.facts().name, device.facts().features.capability / 10,
+                    device.facts().features.capability % 10,
+                    result == api::error_no_binary ? "another device's" : "damaged", KernelCache::default_folder()));
   check(device.driver(), result, "loading kernels");
   loaded_ = loaded;
 }
@@ -123,7 +123,7 @@ void Function::launch(const Stream& stream, const LaunchSize& size, std::span<vo
   const Current current(stream.device());
   const api::Driver& driver = stream.device().driver();
   Config launch(size, stream.handle());
-  if (size.may_start_early && stream.device().facts().capability >= 90)
+  if (size.may_start_early && stream.device().facts().features.overlapping_launches)
     launch.add(api::LaunchAttribute::programmatic_serialization).is_allowed = 1;
   const api::Result result =
       driver.cuLaunchKernelEx(&launch.config, function_, const_cast<void**>(arguments.data()), nullptr);

@@ -20,10 +20,10 @@ struct LaunchSize {
   unsigned blocks = 1, blocks_y = 1, blocks_z = 1;
   unsigned threads = 1, threads_y = 1;
   unsigned shared_bytes = 0;  ///< of dynamic shared memory; at most DeviceFacts::shared_bytes_per_block
-  unsigned cluster_y = 1;     ///< so many blocks along y can read each other's shared memory; from capability 9.0 on
-  /// The blocks may start while the launch before in the stream is ending: from capability 9.0 on; before, it means
-  /// nothing. All of them call wait_for_previous() (take_turn() does) before they touch what other kernels write or
-  /// read.
+  unsigned cluster_y = 1;     ///< so many blocks along y can read each other's shared memory: DeviceFeatures::clusters
+  /// The blocks may start while the launch before in the stream is ending, where the device
+  /// has overlapping_launches; elsewhere it means nothing. All of them call wait_for_previous() (take_turn() does)
+  /// before they touch what other kernels write or read.
   bool may_start_early = true;
 };
 

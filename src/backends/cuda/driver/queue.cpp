@@ -49,6 +49,12 @@ class QueueRecording final : public DeviceRecording {
   Recording recording_;
 };
 
+class QueueEvent final : public DeviceEvent {
+ public:
+  explicit QueueEvent(const Device& device) : event(device) {}
+  Event event;
+};
+
 class Timeline final : public DeviceTimeline {
  public:
   Timeline(const Queue& queue, const Device& device, size_t moments) : queue_(queue) {
@@ -77,6 +83,29 @@ std::shared_ptr<std::byte> Queue::allocate(size_t bytes, std::string_view purpos
   };
   const auto held = std::make_shared<Held>(Held{device_, DeviceBuffer(*device_, bytes, purpose)});
   return {held, held->buffer.data()};
+}
+
+std::unique_ptr<DeviceEvent> Queue::make_event() {
+  return std::make_unique<QueueEvent>(*device_);
+}
+
+void Queue::record(DeviceEvent& event) {
+  static_cast<QueueEvent&>(event).event.record(stream());
+}
+
+void Queue::wait_for(const DeviceEvent& event) {
+  static_cast<const QueueEvent&>(event).event.hold_back(stream());
+}
+
+void Queue::check_stream(void* stream) const {
+  if (stream == nullptr) return;  // the default one is every device's
+  const Current current(*device_);
+  api::Handle context = nullptr;
+  check(device_->driver(), device_->driver().cuStreamGetCtx(stream, &context), "asking for the context of a stream");
+  if (context != device_->context())
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the stream at {} is not one of GPU {}, which this engine runs on, in its primary context",
+                            stream, device_->facts().ordinal));
 }
 
 void Queue::start_run(std::optional<void*> stream) {
@@ -113,21 +142,22 @@ void Queue::wait_for_runs() {
   complaints_.check();
 }
 
-void Queue::check_memory(const void* memory, Place place, std::string_view what) const {
+void Queue::check_memory(const void* memory, DeviceId device, std::string_view what) const {
   const MemoryFacts facts = facts_of(*device_, memory);
   if (facts.is_managed != 0) return;
-  if (place == Place::host) {
+  if (device.is_host()) {
     if (facts.type == api::of_device)
       throw Error(ErrorCode::invalid_argument,
-                  fmt::format("{} is at {}, which is memory of GPU {}: say so with Place::device", what, memory,
-                              facts.ordinal));
+                  fmt::format("{} is at {}, which is memory of GPU {}: say so with DeviceId::gpu({})", what, memory,
+                              facts.ordinal, facts.ordinal));
     return;
   }
   if (facts.type != api::of_device)
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("{} is at {}, which is memory of the host: say so with Place::host, or give memory of the "
-                            "GPU",
-                            what, memory));
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{} is at {}, which is memory of the host: say so with DeviceId::host, or give memory of the "
+                    "GPU",
+                    what, memory));
   if (facts.ordinal != device_->facts().ordinal)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{} is at {}, which is memory of GPU {}; this engine runs on GPU {}", what, memory,

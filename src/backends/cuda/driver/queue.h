@@ -12,6 +12,7 @@ class Queue final : public DeviceQueue {
  public:
   explicit Queue(std::shared_ptr<const Device> device)
       : device_(std::move(device)), own_(*device_), run_end_(*device_), complaints_(*device_) {}
+  DeviceId device() const override { return DeviceId::gpu(device_->facts().ordinal); }
   std::shared_ptr<std::byte> allocate(size_t bytes, std::string_view purpose) override;
   void copy_to_device(std::byte* to, std::span<const std::byte> from) override {
     refuse_in_callers_recording("copying to the device");
@@ -21,17 +22,25 @@ class Queue final : public DeviceQueue {
     refuse_in_callers_recording("copying to the host");
     stream().copy_to_host(to, from);
   }
+  void copy_from(std::byte* to, std::span<const std::byte> from, const DeviceQueue& source) override {
+    stream().copy_from(to, from, *static_cast<const Queue&>(source).device_);
+  }
   void synchronize() override {
     refuse_in_callers_recording("waiting for the device");
     stream().synchronize();
     complaints_.check();
   }
 
+  std::unique_ptr<DeviceEvent> make_event() override;
+  void record(DeviceEvent& event) override;
+  void wait_for(const DeviceEvent& event) override;
+
+  void check_stream(void* stream) const override;
   bool is_recorded(void* stream) const override { return Stream(*device_, stream).is_recorded(); }
   void start_run(std::optional<void*> stream) override;
   void finish_run() override;
   void wait_for_runs() override;
-  void check_memory(const void* memory, Place place, std::string_view what) const override;
+  void check_memory(const void* memory, DeviceId device, std::string_view what) const override;
 
   /// In the queue's own stream, whichever is used: the default stream cannot be recorded.
   void start_recording() override;

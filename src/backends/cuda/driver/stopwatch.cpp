@@ -7,7 +7,7 @@
 namespace camshaft::cuda {
 
 std::string touch_text() {
-  return std::string(device::intrinsics_cuh) + std::string(device::touch_cuh);
+  return std::string(device::numbers_h) + std::string(device::intrinsics_cuh) + std::string(device::touch_cuh);
 }
 
 Stopwatch::Stopwatch(const Stream& stream, Function touch)

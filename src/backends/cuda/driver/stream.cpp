@@ -50,6 +50,15 @@ void Stream::copy_to_host(std::span<std::byte> to, const std::byte* from) const 
         "copying from the device");
 }
 
+void Stream::copy_from(std::byte* to, std::span<const std::byte> from, const Device& source) const {
+  if (from.empty()) return;
+  const Current current(device_);
+  check(device_.driver(),
+        device_.driver().cuMemcpyPeerAsync(address(to), device_.context(), address(from.data()), source.context(),
+                                           from.size(), stream_),
+        "copying from one device to another");
+}
+
 Event::Event(const Device& device, bool has_time) : device_(device) {
   const Current current(device);
   check(device.driver(), device.driver().cuEventCreate(&event_, has_time ? 0 : api::event_without_time),
@@ -63,7 +72,7 @@ Event::~Event() {
 
 void Event::record(const Stream& stream) {
   const Current current(device_);
-  check(device_.driver(), device_.driver().cuEventRecord(event_, stream.handle()), "marking the end of a run");
+  check(device_.driver(), device_.driver().cuEventRecord(event_, stream.handle()), "marking a moment");
 }
 
 void Event::record_in_recording(const Stream& stream) {
@@ -73,9 +82,9 @@ void Event::record_in_recording(const Stream& stream) {
 }
 
 void Event::hold_back(const Stream& stream) const {
-  const Current current(device_);
+  const Current current(stream.device());
   check(device_.driver(), device_.driver().cuStreamWaitEvent(stream.handle(), event_, 0),
-        "putting a run after the one before");
+        "putting work after what an event marks");
 }
 
 void Event::synchronize() const {

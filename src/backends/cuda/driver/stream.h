@@ -28,6 +28,8 @@ class Stream {
   /// Copies, in the stream's order. Host memory that is not pinned is copied before the call returns, in effect.
   void copy_to_device(std::byte* to, std::span<const std::byte> from) const;
   void copy_to_host(std::span<std::byte> to, const std::byte* from) const;
+  /// From another device's memory, or this one's own.
+  void copy_from(std::byte* to, std::span<const std::byte> from, const Device& source) const;
 
  private:
   const Device& device_;
@@ -48,7 +50,7 @@ class Event {
   void record(const Stream& stream);
   /// The same of a stream that is being recorded: the moment is that of the recording's latest launch.
   void record_in_recording(const Stream& stream);
-  /// The stream's work from now on waits for that moment; the caller does not.
+  /// The stream's work from now on waits for that moment, also where it is another device's; the caller does not.
   void hold_back(const Stream& stream) const;
   void synchronize() const;
   /// Seconds from `start` to this one, which both have time and have passed. The device counts in about half

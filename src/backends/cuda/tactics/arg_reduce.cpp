@@ -1,9 +1,9 @@
 // Indices of extremes on a GPU.
 #include "backends/cuda/codegen/reduce_text.h"
 #include "backends/cuda/codegen/scalar_text.h"
+#include "backends/cuda/device/arg_reduce_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
-#include "backends/cuda/tactics/divisor.h"
 #include "backends/cuda/tactics/row_launch.h"
 #include "compile/optimum.h"
 
@@ -12,12 +12,6 @@ namespace camshaft::cuda {
 namespace {
 
 constexpr int64_t most_elements = int64_t{1} << 31;
-
-/// The parameter of device/arg_reduce.cuh.
-struct ArgReduction {
-  uint32_t rows = 0, length = 0, lanes = 1;
-  Divisor inner;
-};
 
 struct ArgReduceKernel {
   std::shared_ptr<const Device> device;  // outlives the function
@@ -56,7 +50,7 @@ class ArgReduceLaunch final : public Launch {
 
  private:
   const ArgReduceKernel& kernel_;
-  ArgReduction shape_;
+  ArgReduceParameters shape_;
   LaunchSize size_;
 };
 

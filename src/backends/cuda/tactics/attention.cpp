@@ -5,10 +5,11 @@
 
 #include "backends/cuda/codegen/attention_text.h"
 #include "backends/cuda/codegen/scalar_text.h"
+#include "backends/cuda/device/attention_parameters.h"
 #include "backends/cuda/tactics/attention_kernel.h"
 #include "backends/cuda/tactics/axes.h"
 #include "backends/cuda/tactics/device_kernel.h"
-#include "backends/cuda/tactics/divisor.h"
+#include "base/divide_up.h"
 #include "compile/optimum.h"
 #include "ir/ops/broadcast.h"
 
@@ -18,24 +19,8 @@ namespace {
 
 constexpr size_t first_mask = 3;
 
-// The parameter of device/attention.cuh.
-struct Access {
-  Axes outer, rows;
-  int64_t offset = 0, column = 0;
-};
-struct MaskAccess {
-  Axes outer, queries, keys;
-  int64_t offset = 0;
-  float masked = 0;
-};
-struct Attention {
-  uint32_t queries = 0, keys = 0, rows = 0;
-  Divisor tiles;
-  uint32_t tiles_per_split = 0, aligned = 0, zero_undefined = 0;
-  float scale = 1, softcap = 0;
-  Access query, key, value, result;
-  MaskAccess masks[most_attention_masks];  // a kernel takes as many as it has
-};
+// What a kernel of few masks takes is the beginning of what one of many does.
+static_assert(offsetof(AttentionParameters<1>, mask) == offsetof(AttentionParameters<most_attention_masks>, mask));
 
 struct Kernels {
   std::shared_ptr<const Device> device;  // outlives the functions
@@ -66,22 +51,22 @@ class AccessReader {
 
   int64_t outer = 1, queries = 1;  ///< elements of the axes together
 
-  Access by_queries(const Shape& access) const {
-    Access made = begin(access);
+  AttentionAccess by_queries(const Shape& access) const {
+    AttentionAccess made = begin(access);
     made.rows = axes(access, true, 1 + outer_.size(), queries_);
     return made;
   }
-  Access by_keys(const Shape& access) const {
-    Access made = begin(access);
+  AttentionAccess by_keys(const Shape& access) const {
+    AttentionAccess made = begin(access);
     made.rows = axes(access, false, 1 + outer_.size(), keys_);
     return made;
   }
-  MaskAccess mask(const Shape& masks, size_t m, double masked) const {
+  AttentionMask mask(const Shape& masks, size_t m, double masked) const {
     const size_t stride = 1 + outer_.size() + queries_.size() + keys_.size();
     const auto first = masks.begin() + static_cast<int64_t>(m * stride);
     const Shape access(first, first + static_cast<int64_t>(stride));
-    const Access shared = begin(access);
-    MaskAccess made;
+    const AttentionAccess shared = begin(access);
+    AttentionMask made;
     made.offset = shared.offset;
     made.outer = shared.outer;
     made.queries = axes(access, true, 1 + outer_.size(), queries_);
@@ -114,10 +99,10 @@ class AccessReader {
   }
   static Axes collapsed(const Dims& sizes, const Dims& strides) {
     const ops::LoopNest nest = ops::collapse(sizes, {strides});
-    return {nest.sizes, nest.strides[0]};
+    return axes_of(nest.sizes, nest.strides[0]);
   }
-  Access begin(const Shape& access) const {
-    Access made;
+  AttentionAccess begin(const Shape& access) const {
+    AttentionAccess made;
     made.offset = access[0].evaluate(symbols_);
     made.column = access.back().evaluate(symbols_);
     Dims sizes, strides;
@@ -156,12 +141,12 @@ class AttentionLaunch final : public Launch {
     if (bound.keys > 0) {
       shape_.key = reader.by_keys(op.key);
       shape_.value = reader.by_keys(op.value);
-      for (size_t m = 0; m < masks_; ++m) shape_.masks[m] = reader.mask(op.masks, m, op.masked[m]);
+      for (size_t m = 0; m < masks_; ++m) shape_.mask[m] = reader.mask(op.masks, m, op.masked[m]);
     }
-    const Access* accesses[] = {&shape_.query, &shape_.key, &shape_.value, &shape_.result};
+    const AttentionAccess* accesses[] = {&shape_.query, &shape_.key, &shape_.value, &shape_.result};
     for (size_t i = 0; i < 4; ++i)
       if (can_be_aligned(*accesses[i], i < 2 ? op.size : op.value_size)) can_be_aligned_ |= 1U << i;
-    if (masks_ == 1 && bound.keys > 0 && has_pairs(shape_.masks[0], bound.keys)) can_be_aligned_ |= 16U;
+    if (masks_ == 1 && bound.keys > 0 && has_pairs(shape_.mask[0], bound.keys)) can_be_aligned_ |= 16U;
     cut(reader.outer, reader.queries, bound.keys);
   }
 
@@ -193,7 +178,7 @@ class AttentionLaunch final : public Launch {
   }
 
  private:
-  bool can_be_aligned(const Access& access, int64_t columns) const {
+  bool can_be_aligned(const AttentionAccess& access, int64_t columns) const {
     const auto elements = static_cast<int64_t>(16 / kernels_.element_bytes);
     const auto fits = [&](const Axes& axes) {
       return std::all_of(axes.stride, axes.stride + axes.rank, [&](int64_t s) { return s % elements == 0; });
@@ -203,7 +188,7 @@ class AttentionLaunch final : public Launch {
   }
 
   // Whether keys 2 n and 2 n + 1 have neighbouring elements, which begin at an even one.
-  static bool has_pairs(const MaskAccess& mask, int64_t keys) {
+  static bool has_pairs(const AttentionMask& mask, int64_t keys) {
     const auto is_even = [](const Axes& axes) {
       return std::all_of(axes.stride, axes.stride + axes.rank, [](int64_t s) { return s % 2 == 0; });
     };
@@ -215,20 +200,20 @@ class AttentionLaunch final : public Launch {
   // the keys are split too.
   void cut(int64_t outer, int64_t queries, int64_t keys) {
     const int64_t multiprocessors = kernels_.device->facts().multiprocessors;
-    const auto tiles_of = [&](const AttentionTile& tile) { return quotient_up(queries, tile.queries); };
+    const auto tiles_of = [&](const AttentionTile& tile) { return divide_up(queries, tile.queries); };
     is_wide_ =
         kernels_.has_wide && queries > kernels_.narrow.queries && outer * tiles_of(kernels_.wide) >= multiprocessors;
     const AttentionTile& tile = is_wide_ ? kernels_.wide : kernels_.narrow;
-    const int64_t blocks = outer * tiles_of(tile), key_tiles = quotient_up(keys, tile.keys);
+    const int64_t blocks = outer * tiles_of(tile), key_tiles = divide_up(keys, tile.keys);
     constexpr int64_t worth_a_launch = 4;  // tiles that one block goes through
     int64_t per_split = std::max<int64_t>(key_tiles, 1);
     if (blocks < multiprocessors && key_tiles >= worth_a_launch)
-      per_split = quotient_up(key_tiles, std::min(key_tiles, quotient_up(2 * multiprocessors, blocks)));
+      per_split = divide_up(key_tiles, std::min(key_tiles, divide_up(2 * multiprocessors, blocks)));
     if (blocks >= int64_t{1} << 31) throw Error(ErrorCode::unsupported, "an attention of 2^31 tiles, or more");
     shape_.tiles = Divisor(static_cast<uint32_t>(tiles_of(tile)));
     shape_.tiles_per_split = static_cast<uint32_t>(per_split);
     size_.blocks = static_cast<unsigned>(blocks);
-    size_.blocks_y = static_cast<unsigned>(std::max<int64_t>(1, quotient_up(key_tiles, per_split)));
+    size_.blocks_y = static_cast<unsigned>(std::max<int64_t>(1, divide_up(key_tiles, per_split)));
     size_.threads = tile.threads;
     size_.shared_bytes = tile.shared_bytes;
     pointers_.reserve(first_mask + masks_);
@@ -236,7 +221,7 @@ class AttentionLaunch final : public Launch {
   }
 
   const Kernels& kernels_;
-  Attention shape_;
+  AttentionParameters<most_attention_masks> shape_;
   LaunchSize size_;
   int64_t value_size_ = 1;
   size_t masks_ = 0;
@@ -259,8 +244,8 @@ std::optional<AttentionForm> form_of(const RegionView& region, const DeviceFacts
   for (size_t i = first_mask; i < region.node.inputs.size(); ++i) form.masks.push_back(dtype_of(i));
   form.capped = op->softcap > 0;
   const auto fits = [&] { return attention_tiles(form).narrow.shared_bytes <= device.shared_bytes_per_block; };
-  form.matrix_instructions = form.dtype == DType::f16 || (form.dtype == DType::bf16 && device.capability >= 80);
-  form.by_warpgroups = form.matrix_instructions && device.capability >= 90 && device.capability < 100 &&
+  form.matrix_instructions = form.dtype == DType::f16 || (form.dtype == DType::bf16 && device.features.bf16_products);
+  form.by_warpgroups = form.matrix_instructions && device.features.warpgroup_products &&
                        can_go_by_warpgroups(form.head_size, form.value_size);
   if (form.matrix_instructions && fits()) return form;
   form.by_warpgroups = false;

@@ -9,27 +9,32 @@
 
 namespace camshaft::cuda {
 
-Axes::Axes(const Dims& sizes, const Dims& strides) {
+Axes axes_of(const Dims& sizes, const Dims& strides) {
+  Axes axes;
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (sizes[d] == 1) continue;
-    if (rank == most_axes)
+    if (axes.rank == most_axes)
       throw Error(ErrorCode::unsupported, fmt::format("a layer with more than {} axes that cannot be merged: "
                                                       "choose a tactic of the host for it",
                                                       most_axes));
-    size[rank] = Divisor(static_cast<uint32_t>(std::max<int64_t>(sizes[d], 1)));
-    stride[rank++] = strides[d];
+    axes.size[axes.rank] = Divisor(static_cast<uint32_t>(std::max<int64_t>(sizes[d], 1)));
+    axes.stride[axes.rank++] = strides[d];
   }
+  return axes;
 }
 
+// Each operand more adds a row of strides.
+static_assert(sizeof(Nest<2>) == sizeof(Nest<1>) + sizeof(Nest<1>::stride) &&
+              offsetof(Nest<2>, stride) == offsetof(Nest<1>, stride));
+
 std::vector<std::byte> nest_parameter(const Dims& sizes, const std::vector<Dims>& strides) {
-  constexpr size_t header = (sizeof(uint32_t) + most_axes * sizeof(Divisor) + 7) / 8 * 8;
-  constexpr size_t row = most_axes * sizeof(int64_t);
-  std::vector<std::byte> bytes(header + strides.size() * row);
+  constexpr size_t row = sizeof(Nest<1>::stride);
+  std::vector<std::byte> bytes(offsetof(Nest<1>, stride) + strides.size() * row);
   for (size_t k = 0; k < strides.size(); ++k) {
-    const Axes axes(sizes, strides[k]);
-    std::memcpy(bytes.data(), &axes.rank, sizeof axes.rank);
-    std::memcpy(bytes.data() + sizeof axes.rank, axes.size, sizeof axes.size);
-    std::memcpy(bytes.data() + header + k * row, axes.stride, sizeof axes.stride);
+    const Axes axes = axes_of(sizes, strides[k]);
+    std::memcpy(bytes.data() + offsetof(Nest<1>, rank), &axes.rank, sizeof axes.rank);
+    std::memcpy(bytes.data() + offsetof(Nest<1>, size), axes.size, sizeof axes.size);
+    std::memcpy(bytes.data() + offsetof(Nest<1>, stride) + k * row, axes.stride, row);
   }
   return bytes;
 }

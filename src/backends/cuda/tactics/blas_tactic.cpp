@@ -15,7 +15,7 @@ namespace camshaft::cuda {
 
 namespace {
 
-using Activation = LinearEpilogue::Activation;
+using Activation = KnownActivation;
 
 const Shape& shape_of(const RegionView& region, int32_t i) {
   return region.graph.shape(region.node.inputs[static_cast<size_t>(i)]);
@@ -39,9 +39,8 @@ bool is_batch(const RegionView& region, const ProductView& view) {
 std::optional<LibraryView> view_blas(const RegionView& region, const DeviceFacts& device) {
   auto view = view_library(region, device);
   if (!view || view->product.form.window || !is_batch(region, view->product)) return std::nullopt;
-  switch (view->linear.activation) {
-    case Activation::none:
-      return view;
+  if (!view->linear.activation) return view;
+  switch (*view->linear.activation) {
     case Activation::relu:  // in half precision it makes 0 of NaN (cuBLAS 13.1)
       return view->product.epilogue.result == DType::f32 ? std::move(view) : std::nullopt;
     case Activation::gelu_by_tanh:  // its tanh is an approximation that f32 would show
@@ -152,9 +151,10 @@ class BlasLaunch final : public Launch {
 double seconds_of(const RegionView& region, const LibraryView& view, const DeviceFacts& device, bool tf32) {
   const ContractSize size = size_at_optimum(region, view.product);
   const bool is_f32 = view.product.form.dtype == DType::f32 && !tf32;
-  const double of_one = device.capability >= 90   ? (is_f32 ? 0.3e12 : 4.9e12)
-                        : device.capability >= 80 ? (is_f32 ? 0.13e12 : 2.1e12)
-                                                  : (is_f32 ? 0.1e12 : 0.8e12);
+  const Generation generation = device.features.generation;
+  const double of_one = generation >= Generation::hopper   ? (is_f32 ? 0.3e12 : 4.9e12)
+                        : generation >= Generation::ampere ? (is_f32 ? 0.13e12 : 2.1e12)
+                                                           : (is_f32 ? 0.1e12 : 0.8e12);
   const double flops = (tf32 ? 4 : 2) * size.m * size.n * size.k * size.batch;
   constexpr double seconds_in_doubt = 0.6e-6;
   return seconds_per_launch + seconds_in_doubt +
@@ -234,7 +234,7 @@ class SumsLaunch final : public Launch {
   BlasLaunch sums_;
   const Finish& finish_;
   EpilogueOperands epilogue_;
-  kernel_parameters::ContractParameters p_ = {};
+  ContractParameters p_ = {};
   LaunchSize size_;
   bool can_be_aligned_ = false;
 };

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "backends/cuda/device/conv_transpose_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
 #include "backends/cuda/tactics/direct_conv.h"
@@ -16,20 +17,6 @@ namespace {
 
 constexpr int64_t group = 8;   // channels of a thread
 constexpr int64_t pixels = 4;  // of a thread
-
-/// The parameter Transposed of device/conv_transpose.cuh.
-struct Parameters {
-  uint32_t items = 0, in_channels = 0, out_channels = 0, out_w = 0;
-  Divisor groups, phases, quads, out_h;
-  int32_t in_h = 1, in_w = 1, top = 0, left = 0;
-  int64_t image = 0, row = 0, pixel = 0, pitch = 0;
-  const void* x = nullptr;
-  const void* weights = nullptr;
-  void* c = nullptr;
-  int64_t c_row = 0;
-  uint32_t c_vector = 0, padding = 0;
-  kernel_parameters::EpilogueOperand operand[kernel_parameters::most_epilogue_operands] = {};
-};
 
 struct TransposeView {
   DirectView direct;
@@ -109,7 +96,7 @@ class TransposeLaunch final : public Launch {
   const Compiled& compiled_;
   EpilogueOperands operands_;
   int64_t total_;
-  Parameters p_;
+  ConvTransposeParameters p_;
   bool is_empty_ = false, can_be_vector_ = false, c_can_be_vector_ = false;
 };
 

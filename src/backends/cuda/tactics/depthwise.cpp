@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 
+#include "backends/cuda/device/depthwise_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
 #include "backends/cuda/tactics/direct_conv.h"
@@ -16,21 +17,6 @@ namespace camshaft::cuda {
 namespace {
 
 constexpr int64_t group = 8;  // channels of a thread
-
-/// The parameter Depthwise of device/depthwise.cuh.
-struct Parameters {
-  uint32_t items = 0, channels = 0;
-  Divisor groups, strips, out_h;
-  uint32_t out_w = 1, padding = 0;
-  int32_t in_h = 1, in_w = 1, top = 0, left = 0;
-  int64_t image = 0, row = 0, pixel = 0, tap = 0;
-  const void* x = nullptr;
-  const void* weights = nullptr;
-  void* c = nullptr;
-  int64_t c_row = 0;
-  uint32_t c_vector = 0, more_padding = 0;
-  kernel_parameters::EpilogueOperand operand[kernel_parameters::most_epilogue_operands] = {};
-};
 
 struct DepthwiseView {
   DirectView direct;
@@ -130,7 +116,7 @@ class DepthwiseLaunch final : public Launch {
   const Compiled& compiled_;
   EpilogueOperands operands_;
   int64_t total_;
-  Parameters p_;
+  DepthwiseParameters p_;
   bool is_empty_ = false, strips_ = false, x_can_be_vector_ = false, c_can_be_vector_ = false;
 };
 

@@ -32,7 +32,7 @@ std::optional<DirectView> view_direct(const RegionView& region, ContractView con
   const TensorType &x = region.graph.type(input(view.x)), &w = region.graph.type(input(view.weights));
   view.dtype = x.dtype;
   const bool known_type = x.dtype == DType::f32 || x.dtype == DType::f16 || x.dtype == DType::bf16;
-  if (!known_type || w.dtype != x.dtype || (x.dtype == DType::bf16 && device.capability < 80) ||
+  if (!known_type || w.dtype != x.dtype || (x.dtype == DType::bf16 && !device.features.bf16_products) ||
       (x.shape.size() != 3 && x.shape.size() != 4) || !region.graph.value(input(view.weights)).constant)
     return std::nullopt;
   for (const Dim& d : w.shape) {
@@ -50,7 +50,7 @@ std::optional<DirectView> view_direct(const RegionView& region, ContractView con
       return std::nullopt;
   }
   const int32_t bias = contract.anchor_inputs.size() > 2 ? contract.anchor_inputs[2] : -1;
-  auto epilogue = view_epilogue(region, contract, bias);
+  auto epilogue = device_epilogue(region, contract, bias);
   if (!epilogue) return std::nullopt;
   view.epilogue = std::move(*epilogue);
   view.contract = std::move(contract);

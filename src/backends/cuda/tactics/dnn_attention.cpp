@@ -13,7 +13,7 @@
 #include "backends/cuda/tactics/attention_kernel.h"
 #include "backends/cuda/tactics/device_kernel.h"
 #include "compile/optimum.h"
-#include "ir/ops/element_io.h"
+#include "reference/element_io.h"
 
 namespace camshaft::cuda {
 
@@ -206,7 +206,7 @@ double seconds_of(const RegionView& region, const ops::Attention& op, const Devi
   for (const Shape* sizes : {&op.outer, &op.queries, &op.keys})
     for (const Dim& d : *sizes) scores *= size_at_optimum(region, d);
   const double flops = 2 * scores * (static_cast<double>(op.size) + static_cast<double>(op.value_size));
-  const double of_one = device.capability >= 90 ? 1.7e12 : 0.8e12;
+  const double of_one = device.features.generation >= Generation::hopper ? 1.7e12 : 0.8e12;
   constexpr double least = 3e-6;
   return seconds_per_launch + least +
          std::max(flops / (of_one * device.multiprocessors), 0.75 * bytes_at_optimum(region) * seconds_per_byte);
@@ -215,7 +215,9 @@ double seconds_of(const RegionView& region, const ops::Attention& op, const Devi
 std::vector<TacticOffer> offer_dnn_attention(const RegionView& region, const Workshop& workshop) {
   const auto* op = region.node.op.as<ops::Attention>();
   const DeviceFacts& device = workshop.device()->facts();
-  if (!op || device.capability < 80 || !is_alike(region, *op) || !attention_kernel(region, workshop)) return {};
+  if (!op || device.features.generation < Generation::ampere || !is_alike(region, *op) ||
+      !attention_kernel(region, workshop))
+    return {};
   try {
     if (!dnn_attention_shape(*op, region.symbols)) return {};
   } catch (const Error&) {

@@ -17,12 +17,11 @@ namespace camshaft::cuda {
 
 namespace {
 
-using Activation = LinearEpilogue::Activation;
+using Activation = KnownActivation;
 
-std::optional<api::DnnPointwise> function_of(Activation activation) {
-  switch (activation) {
-    case Activation::none:
-      return std::nullopt;
+std::optional<api::DnnPointwise> function_of(std::optional<Activation> activation) {
+  if (!activation) return std::nullopt;
+  switch (*activation) {
     case Activation::relu:
       return api::dnn_relu;
     case Activation::gelu:
@@ -33,6 +32,8 @@ std::optional<api::DnnPointwise> function_of(Activation activation) {
       return api::dnn_silu;
     case Activation::sigmoid:
       return api::dnn_sigmoid;
+    case Activation::tanh_of_softplus:
+      return std::nullopt;
   }
   return std::nullopt;
 }
@@ -46,8 +47,7 @@ std::optional<LibraryView> view_dnn(const RegionView& region, const DeviceFacts&
   if (!product.rows || product.rows->channels % chunk != 0 || product.rows->rows % chunk != 0) return std::nullopt;
   // Its functions are approximations that f32 would show.
   const auto activation = view->linear.activation;
-  if (product.epilogue.result == DType::f32 && activation != Activation::none && activation != Activation::relu)
-    return std::nullopt;
+  if (product.epilogue.result == DType::f32 && activation && activation != Activation::relu) return std::nullopt;
   if (!product.conv) return product.matmul->transpose_a ? std::nullopt : std::move(view);
   const auto is_amount = [](const Dim& pad) { return pad.as_constant().value_or(-1) >= 0; };
   if (product.conv->groups != 1 || !std::all_of(product.conv->pads.begin(), product.conv->pads.end(), is_amount))
@@ -133,11 +133,12 @@ std::shared_ptr<const DnnPlan> plan_of(const LibraryOperands& operands, const Sh
   const ProductView& product = operands.view().product;
   const LinearEpilogue& linear = operands.view().linear;
   const DnnWindow& w = s.window;
-  const std::string key = fmt::format(
-      "{} {} {} | {} {} {} {} | {} {} {} {} | {} {} {} {} {}", operands.device()->facts().ordinal,
-      to_string(product.form.dtype), to_string(product.epilogue.result), to_string(s.x), to_string(s.y), s.taps_y,
-      s.taps_x, to_string(w.strides), to_string(w.dilations), to_string(w.pads_before), to_string(w.pads_after),
-      linear.bias >= 0, linear.residual >= 0, static_cast<int>(linear.activation), choice.rank, choice.tf32);
+  const std::string key =
+      fmt::format("{} {} {} | {} {} {} {} | {} {} {} {} | {} {} {} {} {}", operands.device()->facts().ordinal,
+                  to_string(product.form.dtype), to_string(product.epilogue.result), to_string(s.x), to_string(s.y),
+                  s.taps_y, s.taps_x, to_string(w.strides), to_string(w.dilations), to_string(w.pads_before),
+                  to_string(w.pads_after), linear.bias >= 0, linear.residual >= 0,
+                  linear.activation ? static_cast<int>(*linear.activation) : -1, choice.rank, choice.tf32);
   return kept_plan(key, [&] { return make_plan(operands, s, choice); });
 }
 
@@ -194,13 +195,14 @@ class DnnLaunch final : public Launch {
 double seconds_of(const RegionView& region, const LibraryView& view, const DeviceFacts& device, bool tf32) {
   const ContractSize size = size_at_optimum(region, view.product);
   const bool is_f32 = view.product.form.dtype == DType::f32 && !tf32;
-  const double of_one = device.capability >= 90   ? (is_f32 ? 0.2e12 : 4.6e12)
-                        : device.capability >= 80 ? (is_f32 ? 0.1e12 : 2e12)
-                                                  : (is_f32 ? 0.08e12 : 0.7e12);
+  const Generation generation = device.features.generation;
+  const double of_one = generation >= Generation::hopper   ? (is_f32 ? 0.2e12 : 4.6e12)
+                        : generation >= Generation::ampere ? (is_f32 ? 0.1e12 : 2e12)
+                                                           : (is_f32 ? 0.08e12 : 0.7e12);
   const double columns = std::min(1.0, size.n / 128);
   const double flops = (tf32 ? 4 : 2) * size.m * size.n * size.k * size.batch / columns;
   const auto activation = view.linear.activation;
-  const bool is_plain = activation == Activation::none || activation == Activation::relu;
+  const bool is_plain = !activation || activation == Activation::relu;
   const double finish = is_plain ? 0 : size.m * size.n * size.batch * (activation == Activation::gelu ? 2e-12 : 1e-12);
   const double product = std::max({1e-6 + size.k * 1.9e-9, flops / (of_one * device.multiprocessors),
                                    0.75 * bytes_at_optimum(region) * seconds_per_byte});

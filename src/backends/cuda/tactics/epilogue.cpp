@@ -15,14 +15,6 @@ namespace camshaft::cuda {
 
 namespace {
 
-EpilogueView::Layout layout_of(const Shape& operand, const Shape& result) {
-  const auto is_one = [](const Dim& d) { return d == Dim(1); };
-  if (std::all_of(operand.begin(), operand.end(), is_one)) return EpilogueView::Layout::one;
-  if (operand == result) return EpilogueView::Layout::dense;
-  return std::all_of(operand.begin(), operand.end() - 1, is_one) ? EpilogueView::Layout::columns
-                                                                 : EpilogueView::Layout::general;
-}
-
 std::string_view layout_name(EpilogueView::Layout layout) {
   constexpr std::string_view names[] = {"one", "columns", "dense", "general"};  // norms have none
   return names[static_cast<size_t>(layout)];
@@ -32,75 +24,20 @@ bool is_of_norm(EpilogueView::Layout layout) {
   return layout == EpilogueView::Layout::row_mean || layout == EpilogueView::Layout::row_factor;
 }
 
-constexpr size_t most_row_axes = std::size(kernel_parameters::RowMap{}.size);
+constexpr size_t most_row_axes = std::size(RowMap{}.size);
 
 }  // namespace
 
-std::optional<EpilogueView> view_epilogue(const RegionView& region, const ContractView& view, int32_t bias) {
+std::optional<EpilogueView> device_epilogue(const RegionView& region, const ContractView& view, int32_t bias) {
   if (view.result.shape.size() > most_row_axes + 1) return std::nullopt;
-  EpilogueView made;
-  std::vector<ScalarInstruction>& instructions = made.program.instructions;
-  const auto add = [&](ScalarInstruction i) {
-    instructions.push_back(i);
-    return static_cast<int32_t>(instructions.size()) - 1;
-  };
-  const auto input = [&](int32_t region_input) {
-    const auto it = std::find(made.loads.begin(), made.loads.end(), region_input);
-    if (it != made.loads.end()) return static_cast<int32_t>(it - made.loads.begin()) + 1;
-    made.loads.push_back(region_input);
-    const TensorType& type = region.graph.type(region.node.inputs[static_cast<size_t>(region_input)]);
-    made.types.push_back(type.dtype);
-    made.layouts.push_back(layout_of(type.shape, view.result.shape));
-    made.constant.push_back(region.graph.is_constant(region.node.inputs[static_cast<size_t>(region_input)]));
-    return static_cast<int32_t>(made.loads.size());
-  };
-  using Kind = ScalarInstruction::Kind;
-  int32_t sum = add({.kind = Kind::load, .dtype = DType::f32, .a = 0});
-  if (bias >= 0) {
-    const int32_t at = input(bias);
-    const int32_t loaded = add({.kind = Kind::load, .dtype = made.types[static_cast<size_t>(at) - 1], .a = at});
-    sum = add({.kind = Kind::apply, .function = ScalarFunction::add, .dtype = DType::f32, .a = sum, .b = loaded});
-  }
-  made.result = region.graph.type(region.node.outputs[0]).dtype;
-  if (view.epilogue) {
-    std::vector<int32_t> renamed;
-    for (ScalarInstruction i : view.epilogue->instructions) {
-      if (i.kind == Kind::load) {
-        const int32_t region_input = view.epilogue_loads[static_cast<size_t>(i.a)];
-        if (region_input == -1) {
-          renamed.push_back(sum);
-          continue;
-        }
-        if (region_input < 0) {
-          made.loads.push_back(view.moments);
-          made.types.push_back(DType::f32);
-          made.layouts.push_back(region_input == ContractView::row_mean ? EpilogueView::Layout::row_mean
-                                                                        : EpilogueView::Layout::row_factor);
-          made.constant.push_back(false);
-          i.a = static_cast<int32_t>(made.loads.size());
-        } else {
-          i.a = input(region_input);
-        }
-      } else {
-        for (int32_t* operand : {&i.a, &i.b, &i.c})
-          if (*operand >= 0) *operand = renamed[static_cast<size_t>(*operand)];
-      }
-      renamed.push_back(add(i));
-    }
-    made.program.outputs = {renamed[static_cast<size_t>(view.epilogue->outputs.at(0))]};
-  } else {
-    made.program.outputs = {sum};
-  }
-  made.program.inputs = static_cast<int>(made.loads.size()) + 1;
-  made.norm = view.norm;
-  made.gives_moments = view.gives_moments;
+  EpilogueView made = view_epilogue(region, view, bias);
   const size_t operands = made.loads.size() + (made.gives_moments ? 1 : 0);
-  if (operands > static_cast<size_t>(kernel_parameters::most_epilogue_operands)) return std::nullopt;
+  if (operands > static_cast<size_t>(most_epilogue_operands)) return std::nullopt;
   constexpr int64_t lanes_width = 32, most_width = 1 << 20;
   if (made.norm && (made.norm->width > most_width || !std::isfinite(made.norm->epsilon))) return std::nullopt;
   if (made.gives_moments && (made.gives_moments->width != lanes_width || made.result == DType::f64))
     return std::nullopt;
-  for (const ScalarInstruction& i : instructions)
+  for (const ScalarInstruction& i : made.program.instructions)
     if (!has_device_type(i.dtype)) return std::nullopt;
   return has_device_type(made.result) ? std::optional(std::move(made)) : std::nullopt;
 }
@@ -286,7 +223,7 @@ bool EpilogueOperands::can_be_vector() const {
   return true;
 }
 
-bool EpilogueOperands::bind(const LaunchArguments& arguments, kernel_parameters::EpilogueOperand* operands) const {
+bool EpilogueOperands::bind(const LaunchArguments& arguments, EpilogueOperand* operands) const {
   bool all = true;
   const auto parameter = [&](size_t k, const void* data, bool vector) {
     operands[k] = {data, maps_[k].column_stride, static_cast<uint32_t>(maps_[k].row_stride), vector, maps_[k].rows};

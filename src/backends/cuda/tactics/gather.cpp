@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backends/cuda/codegen/move_text.h"
+#include "backends/cuda/device/gather_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
 #include "backends/cuda/tactics/indexed.h"
@@ -61,14 +62,6 @@ std::optional<double> estimate(const RegionView& region, const DeviceFacts&) {
 
 // ---- rows
 
-/// The parameter Rows of device/gather.cuh.
-struct Rows {
-  uint32_t chunks = 0, wide = 0;
-  Divisor inner, count;
-  int64_t size = 0;
-  uint32_t axis = 0, padding = 0;
-};
-
 std::shared_ptr<const Kernel> compile_gather(const RegionView& region, const Workshop& workshop) {
   const auto make = [op = *region.node.op.as<ops::Gather>(), layer = layer_name(region),
                      kernels = std::make_shared<const Kernels>(workshop, GatherKind::rows, "gather_rows", 16)](
@@ -77,7 +70,7 @@ std::shared_ptr<const Kernel> compile_gather(const RegionView& region, const Wor
     const int64_t count = element_count(shapes.inputs[1].dims), total = split.outer * count * split.inner;
     check_elements(total, "a gather");
     const int64_t row_bytes = split.inner * width_of(shapes.inputs[0]);
-    Rows rows;
+    GatherRowsParameters rows;
     rows.wide = shapes.inputs[1].dtype == DType::i64;
     rows.count = Divisor(static_cast<uint32_t>(std::max<int64_t>(count, 1)));
     rows.size = split.axis;
@@ -101,7 +94,7 @@ std::shared_ptr<const Kernel> compile_gather_elements(const RegionView& region, 
                      kernels = std::make_shared<const Kernels>(workshop, GatherKind::elements, "gather_elements", 8)](
                         const KernelShapes& shapes) {
     check_elements(element_count(shapes.inputs[1].dims), "a gather");
-    const Elements elements =
+    const ElementsParameters elements =
         elements_of(shapes.inputs[0], shapes.inputs[1], op.axis, "an axis of the indices of gather_elements");
     const bool is_empty = element_count(shapes.inputs[0].dims) == 0;
     return function_launch([=, width = width_of(shapes.inputs[0])](const LaunchArguments& a, Queue& queue) mutable {

@@ -7,9 +7,9 @@
 
 #include "backends/cuda/codegen/generate_text.h"
 #include "backends/cuda/codegen/scalar_text.h"
+#include "backends/cuda/device/generate_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
-#include "backends/cuda/tactics/divisor.h"
 #include "backends/cuda/tactics/strided_copy.h"
 #include "compile/constants/constant_axis.h"
 #include "compile/optimum.h"
@@ -31,13 +31,7 @@ struct LoadedFunction {
 
 // ---- sizes
 
-constexpr size_t most_numbers = 64;
-
-/// The parameter Numbers of device/generate.cuh.
-struct Numbers {
-  uint32_t count = 0, padding = 0;
-  int64_t value[most_numbers] = {};
-};
+constexpr size_t most_numbers = std::size(NumbersParameters{}.value);
 
 /// Writes what `numbers_of(shapes)` lists; looks at no operand.
 template <class NumbersOf>
@@ -48,7 +42,7 @@ class NumbersKernel final : public Kernel {
   Place place() const override { return Place::device; }
   bool reads_input(size_t) const override { return false; }
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
-    Numbers numbers;
+    NumbersParameters numbers;
     for (const int64_t value : numbers_of_(shapes)) numbers.value[numbers.count++] = value;
     auto run = [numbers, &function = function_.function](const LaunchArguments& a, Queue& queue) mutable {
       if (numbers.count == 0) return;
@@ -130,13 +124,6 @@ std::shared_ptr<const Kernel> compile_range(const RegionView& region, const Work
 
 // ---- running totals
 
-/// The parameter Lines of device/generate.cuh.
-struct Lines {
-  uint32_t lines = 0, axis = 0;
-  Divisor inner;
-  uint32_t product = 0, exclusive = 0, reverse = 0;
-};
-
 std::optional<double> estimate_cumulative(const RegionView& region, const DeviceFacts&) {
   const DType dtype =
       region.node.op.as<ops::Cumulative>() ? region.graph.type(region.node.inputs[0]).dtype : DType::string;
@@ -152,7 +139,7 @@ std::shared_ptr<const Kernel> compile_cumulative(const RegionView& region, const
     const AxisSplit split(shapes.inputs[0].dims, axis);
     const int64_t total = element_count(shapes.inputs[0].dims);
     check_elements(total, "a running total");
-    Lines lines;
+    CumulativeParameters lines;
     lines.lines = static_cast<uint32_t>(total > 0 ? split.outer * split.inner : 0);
     lines.axis = static_cast<uint32_t>(total > 0 ? split.axis : 0);
     lines.inner = Divisor(static_cast<uint32_t>(std::max<int64_t>(total > 0 ? split.inner : 1, 1)));

@@ -2,10 +2,11 @@
 #include <algorithm>
 #include <bit>
 
+#include "backends/cuda/device/group_columns_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
-#include "backends/cuda/tactics/divisor.h"
 #include "backends/cuda/tactics/row_kernels.h"
+#include "base/divide_up.h"
 #include "compile/optimum.h"
 #include "compile/plan/shape_check.h"
 #include "ir/ops/reduce.h"
@@ -13,13 +14,6 @@
 namespace camshaft::cuda {
 
 namespace {
-
-/// The parameter of device/group_columns.cuh.
-struct GroupColumns {
-  uint32_t positions = 0, channels = 0, groups = 1, width = 1, tile_groups = 1, lanes = 1, per_split = 1, splits = 1;
-  Divisor tiles, blocks, chunks;
-  double epsilon = 0;
-};
 
 struct Kernels {
   std::shared_ptr<const Device> device;  // outlives the functions
@@ -30,20 +24,20 @@ struct Kernels {
 
 /// A launch with chunks of one size.
 struct Form {
-  GroupColumns shape;
+  GroupColumnsParameters shape;
   LaunchSize moments, normalize;
 
-  Form(GroupColumns given, int64_t images, int elements, size_t wide_bytes, int multiprocessors) : shape(given) {
+  Form(GroupColumnsParameters given, int64_t images, int elements, size_t wide_bytes, int multiprocessors)
+      : shape(given) {
     constexpr int64_t threads = column_threads, least_steps = 4, most_splits = 64;
     const int64_t columns = int64_t{shape.tile_groups} * shape.width;
-    const int64_t tiles = quotient_up(shape.groups, shape.tile_groups);
-    shape.lanes = static_cast<uint32_t>(std::bit_ceil(static_cast<uint64_t>(quotient_up(columns, elements))));
+    const int64_t tiles = divide_up(shape.groups, shape.tile_groups);
+    shape.lanes = static_cast<uint32_t>(std::bit_ceil(static_cast<uint64_t>(divide_up(columns, elements))));
     const int64_t downs = threads / shape.lanes;
-    const int64_t wanted =
-        std::clamp<int64_t>(quotient_up(2 * multiprocessors, images * tiles), 1,
-                            std::min(most_splits, quotient_up(shape.positions, downs * least_steps)));
-    shape.per_split = static_cast<uint32_t>(quotient_up(shape.positions, wanted));
-    shape.splits = static_cast<uint32_t>(quotient_up(shape.positions, shape.per_split));
+    const int64_t wanted = std::clamp<int64_t>(divide_up(2 * multiprocessors, images * tiles), 1,
+                                               std::min(most_splits, divide_up(shape.positions, downs * least_steps)));
+    shape.per_split = static_cast<uint32_t>(divide_up(shape.positions, wanted));
+    shape.splits = static_cast<uint32_t>(divide_up(shape.positions, shape.per_split));
     shape.tiles = Divisor(static_cast<uint32_t>(tiles));
     moments = {.blocks = static_cast<unsigned>(images * tiles), .blocks_y = shape.splits, .threads = column_threads};
 
@@ -51,7 +45,7 @@ struct Form {
     shape.chunks = Divisor(chunks);
     // Each block finds the figures of all groups first: it should have something to do with them.
     const int64_t blocks = std::clamp<int64_t>(int64_t{shape.positions} * chunks / (threads * least_steps), 1,
-                                               quotient_up(4 * multiprocessors, images));
+                                               divide_up(4 * multiprocessors, images));
     shape.blocks = Divisor(static_cast<uint32_t>(blocks));
     normalize = {.blocks = static_cast<unsigned>(images * blocks), .threads = column_threads};
     normalize.shared_bytes = static_cast<unsigned>((3 * shape.channels + 2 * shape.groups) * wide_bytes);
@@ -78,7 +72,7 @@ class GroupColumnsLaunch final : public Launch {
     if (elements == 0) return;
     if (elements > int64_t{1} << 31) throw Error(ErrorCode::unsupported, "a group norm of more than 2^31 elements");
     images_ = dims[0];
-    GroupColumns shape;
+    GroupColumnsParameters shape;
     shape.positions = static_cast<uint32_t>(elements / images_ / channels);
     shape.channels = static_cast<uint32_t>(channels);
     shape.groups = static_cast<uint32_t>(op.groups);

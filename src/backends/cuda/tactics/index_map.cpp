@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "backends/cuda/codegen/move_text.h"
+#include "backends/cuda/device/pad_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
-#include "backends/cuda/tactics/divisor.h"
 #include "backends/cuda/tactics/strided_copy.h"
 #include "compile/optimum.h"
 #include "compile/region/move_view.h"
@@ -16,7 +16,7 @@ namespace camshaft::cuda {
 namespace {
 
 constexpr unsigned threads = 256;
-constexpr size_t most_dims = 8;
+constexpr size_t most_dims = std::size(IndexMapParameters{}.size);
 
 struct Kernels {
   Kernels(const Workshop& workshop, int64_t width)
@@ -28,16 +28,6 @@ struct Kernels {
   std::shared_ptr<const CopyKernels> copies;  // where no index leaves the operand
   std::shared_ptr<const Device> device;       // outlives the functions
   Function any, vector;
-};
-
-/// The parameter Indexed of device/pad.cuh.
-struct Indexed {
-  uint32_t chunks = 0, rank = 0, left = 0, wraps = 0;
-  Divisor size[most_dims];
-  int64_t in[most_dims] = {}, out[most_dims] = {};
-  uint32_t along[most_dims] = {};
-  int64_t step[most_dims] = {};
-  int64_t start[most_dims] = {}, length[most_dims] = {}, stride[most_dims] = {};
 };
 
 class IndexMapLaunch final : public Launch {
@@ -75,15 +65,15 @@ class IndexMapLaunch final : public Launch {
     if (copy_) return copy_->run(stream_of(a), in, out);
     in += start_ * width_;
     const bool vector = can_be_vector_ && is_aligned(in, 16) && is_aligned(out, 16);
-    Indexed& indexed = vector ? vector_ : any_;
+    IndexMapParameters& indexed = vector ? vector_ : any_;
     void* const arguments[] = {&indexed, &in, &value, &out};
     (vector ? kernels_->vector : kernels_->any)
         .launch(stream_of(a), {.blocks = blocks_for(indexed.chunks, threads), .threads = threads}, arguments);
   }
 
  private:
-  Indexed parameter(const IndexedMove& move) {
-    Indexed p;
+  IndexMapParameters parameter(const IndexedMove& move) {
+    IndexMapParameters p;
     uint32_t number[most_dims];
     for (size_t d = 0; d < move.in.size(); ++d) {
       const auto& source = move.map.sources[d];
@@ -133,7 +123,7 @@ class IndexMapLaunch final : public Launch {
   int64_t width_, elements_, start_ = 0;  // start: along axes that are not left
   bool is_empty_, can_be_vector_ = false;
   std::optional<StridedCopy> copy_;
-  Indexed any_, vector_;
+  IndexMapParameters any_, vector_;
 };
 
 class IndexMapKernel final : public Kernel {

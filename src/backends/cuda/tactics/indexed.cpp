@@ -7,11 +7,11 @@
 
 namespace camshaft::cuda {
 
-Elements elements_of(const OperandShape& x, const OperandShape& indices, int64_t axis, const char* what) {
+ElementsParameters elements_of(const OperandShape& x, const OperandShape& indices, int64_t axis, const char* what) {
   const Dims& counts = indices.dims;
   for (size_t d = 0; d < x.dims.size(); ++d)
     if (static_cast<int64_t>(d) != axis && counts[d] > x.dims[d]) require_equal(counts[d], x.dims[d], what);
-  Elements elements;
+  ElementsParameters elements;
   elements.rank = static_cast<uint32_t>(counts.size());
   elements.axis = static_cast<uint32_t>(axis);
   elements.wide = indices.dtype == DType::i64;
@@ -35,7 +35,7 @@ SliceShape slices_of(const OperandShape& x, const OperandShape& indices, size_t 
     shape.count *= indices.dims[d];
     if (d >= batch_axes) a_batch *= indices.dims[d];
   }
-  Slices& slices = shape.parameter;
+  SlicesParameters& slices = shape.parameter;
   slices.wide = indices.dtype == DType::i64;
   slices.depth = static_cast<uint32_t>(depth);
   slices.first_axis = static_cast<uint32_t>(batch_axes);

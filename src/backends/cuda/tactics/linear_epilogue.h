@@ -3,18 +3,17 @@
 
 #include <optional>
 
-#include "backends/cuda/tactics/epilogue.h"
+#include "compile/region/epilogue_view.h"
+#include "ir/activation.h"
 
 namespace camshaft::cuda {
 
 /// result = activation(alpha · sum + beta · residual + bias)
 struct LinearEpilogue {
-  /// x · Φ(x), or that by tanh; x · sigmoid(x)
-  enum class Activation : uint8_t { none, relu, gelu, gelu_by_tanh, silu, sigmoid };
   double alpha = 1, beta = 0;
   int32_t residual = -1;  ///< the index in EpilogueView::loads of what lies as the result does; -1: none
   int32_t bias = -1;      ///< … of what has one element for each column
-  Activation activation = Activation::none;
+  std::optional<KnownActivation> activation;  ///< none, or one that a library has
 };
 
 /// The epilogue in that form, however the model has spelled it; nullopt when it is another function.

@@ -3,9 +3,9 @@
 #include <limits>
 
 #include "backends/cuda/codegen/move_text.h"
+#include "backends/cuda/device/concat_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
-#include "backends/cuda/tactics/divisor.h"
 #include "backends/cuda/tactics/strided_copy.h"
 #include "compile/optimum.h"
 
@@ -56,19 +56,7 @@ std::shared_ptr<const Kernel> compile_slice(const RegionView& region, const Work
 
 // ---- concatenation
 
-constexpr size_t most_parts = 16;  // of a launch
-
-/// The parameter Parts of device/concat.cuh.
-struct Part {
-  const std::byte* data = nullptr;
-  int64_t in_outer = 0, in_row = 0, out_outer = 0, out_row = 0, start = 0;
-  uint32_t first = 0;
-  Divisor row, rows;
-};
-struct Parts {
-  uint32_t count = 0, chunks = 0;
-  Part part[most_parts];
-};
+constexpr size_t most_parts = std::size(ConcatParameters{}.part);  // of a launch
 
 /// A part as [outer, rows, row], where neighbours in a row are neighbours in memory.
 struct PartShape {
@@ -138,7 +126,7 @@ class ConcatLaunch final : public Launch {
     align(out);
     for (size_t k = 0; k < parts_.size(); ++k)
       if (is_moved(a, k)) align(a.inputs[k]);
-    Parts parts;
+    ConcatParameters parts;
     for (size_t k = 0; k < parts_.size(); ++k) {
       if (!is_moved(a, k)) continue;
       add(parts, parts_[k], a.inputs[k], bytes / width_);
@@ -153,8 +141,8 @@ class ConcatLaunch final : public Launch {
     return parts_[k].elements() > 0 && a.inputs[k] != a.outputs[0] + parts_[k].start * width_;
   }
 
-  static void add(Parts& parts, const PartShape& shape, const std::byte* data, int64_t chunk) {
-    Part& part = parts.part[parts.count++];
+  static void add(ConcatParameters& parts, const PartShape& shape, const std::byte* data, int64_t chunk) {
+    ConcatPart& part = parts.part[parts.count++];
     part = {data,
             shape.in_outer / chunk,
             shape.in_row / chunk,
@@ -167,7 +155,7 @@ class ConcatLaunch final : public Launch {
     parts.chunks += static_cast<uint32_t>(shape.elements() / chunk);
   }
 
-  void launch(Parts& parts, std::byte* out, int64_t bytes, const LaunchArguments& a) const {
+  void launch(ConcatParameters& parts, std::byte* out, int64_t bytes, const LaunchArguments& a) const {
     constexpr unsigned threads = 256;
     size_t log = 0;
     while (int64_t{1} << log < bytes) ++log;

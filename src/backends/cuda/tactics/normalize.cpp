@@ -18,7 +18,7 @@ struct Kernels {
 
 class NormLaunch final : public Launch {
  public:
-  NormLaunch(const Kernels& kernels, const Rows& rows)
+  NormLaunch(const Kernels& kernels, const RowParameters& rows)
       : kernels_(kernels),
         empty_(rows.rows == 0 || rows.length == 0),
         can_be_vector_(RowForm::can_be_vector(rows, kernels.rows.vector_elements)),
@@ -47,19 +47,19 @@ class NormLaunch final : public Launch {
 };
 
 // Scale and bias have the shape of the normalised axes.
-Rows rows_of(const ops::LayerNorm& op, const KernelShapes& shapes) {
+RowParameters rows_of(const ops::LayerNorm& op, const KernelShapes& shapes) {
   int64_t rows = 1, length = 1;
   const Dims& dims = shapes.inputs[0].dims;
   for (size_t d = 0; d < dims.size(); ++d) (static_cast<int64_t>(d) < op.axis ? rows : length) *= dims[d];
   for (size_t i = 1; i < shapes.inputs.size() && rows * length > 0; ++i)
     if (!shapes.inputs[i].dims.empty())
       require_equal(element_count(shapes.inputs[i].dims), length, "the length of a layer norm's scale or bias");
-  Rows made(rows, length);
+  RowParameters made = row_parameters(rows, length);
   (op.clamped ? made.least : made.epsilon) = op.epsilon;
   return made;
 }
 
-Rows rows_of(const ops::GroupNorm& op, const KernelShapes& shapes) {
+RowParameters rows_of(const ops::GroupNorm& op, const KernelShapes& shapes) {
   const Dims& dims = shapes.inputs[0].dims;
   const int64_t channels = op.channels_last ? dims.back() : dims[1];
   require_equal(channels % op.groups, 0, "the remainder of channels by groups of a group norm");
@@ -69,7 +69,7 @@ Rows rows_of(const ops::GroupNorm& op, const KernelShapes& shapes) {
   int64_t positions = 1;
   for (size_t d = op.channels_last ? 1 : 2; d < dims.size() - (op.channels_last ? 1 : 0); ++d) positions *= dims[d];
   const int64_t width = channels / op.groups;
-  Rows made(dims[0] * op.groups, positions * width);
+  RowParameters made = row_parameters(dims[0] * op.groups, positions * width);
   made.epsilon = op.epsilon;
   if (made.rows == 0 || made.length == 0) return made;
   made.groups = Divisor(static_cast<uint32_t>(op.groups));

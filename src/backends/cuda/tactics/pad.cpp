@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "backends/cuda/codegen/move_text.h"
+#include "backends/cuda/device/pad_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
-#include "backends/cuda/tactics/divisor.h"
 #include "backends/cuda/tactics/strided_copy.h"
 #include "compile/optimum.h"
 #include "compile/plan/shape_check.h"
@@ -17,7 +17,7 @@ namespace camshaft::cuda {
 namespace {
 
 constexpr unsigned threads = 256;
-constexpr size_t most_dims = 8;
+constexpr size_t most_dims = std::size(PadParameters{}.size);
 
 struct Kernels {
   Kernels(const Workshop& workshop, int64_t width) : device(workshop.device()) {
@@ -29,15 +29,12 @@ struct Kernels {
   Function any, vector;
 };
 
-/// The parameter Padding of device/pad.cuh.
-struct Padding {
-  uint32_t chunks = 0, rank = 0, mode = 0, padding = 0;
-  Divisor size[most_dims];
-  int64_t before[most_dims] = {}, length[most_dims] = {};
-  int64_t stride[most_dims] = {};
-};
-static_assert(static_cast<int>(ops::PadMode::constant) == 0 && static_cast<int>(ops::PadMode::reflect) == 1 &&
-              static_cast<int>(ops::PadMode::edge) == 2 && static_cast<int>(ops::PadMode::wrap) == 3);
+constexpr bool is_same(ops::PadMode mode, PaddingMode of_kernel) {
+  return static_cast<uint32_t>(mode) == static_cast<uint32_t>(of_kernel);
+}
+static_assert(is_same(ops::PadMode::constant, PaddingMode::constant) &&
+              is_same(ops::PadMode::reflect, PaddingMode::reflect) && is_same(ops::PadMode::edge, PaddingMode::edge) &&
+              is_same(ops::PadMode::wrap, PaddingMode::wrap));
 
 /// One axis: `length` elements of the operand, and those before and behind them.
 struct PaddedAxis {
@@ -90,7 +87,7 @@ class PadLaunch final : public Launch {
     std::byte* out = a.outputs[0];
     const bool vector =
         can_be_vector_ && reinterpret_cast<uintptr_t>(in) % 16 == 0 && reinterpret_cast<uintptr_t>(out) % 16 == 0;
-    Padding& padding = vector ? vector_ : any_;
+    PadParameters& padding = vector ? vector_ : any_;
     void* const arguments[] = {&padding, &in, &value, &out};
     (vector ? kernels_->vector : kernels_->any)
         .launch(static_cast<Queue*>(a.queue)->stream(),
@@ -118,11 +115,11 @@ class PadLaunch final : public Launch {
     return std::all_of(axes_.begin(), axes_.end() - 1, [&](const PaddedAxis& a) { return a.stride % count == 0; });
   }
 
-  Padding parameter(int64_t count) const {
-    Padding p;
+  PadParameters parameter(int64_t count) const {
+    PadParameters p;
     p.chunks = static_cast<uint32_t>(elements_ / count);
     p.rank = static_cast<uint32_t>(axes_.size());
-    p.mode = static_cast<uint32_t>(mode_);
+    p.mode = static_cast<PaddingMode>(mode_);
     for (size_t d = 0; d < axes_.size(); ++d) {
       const int64_t chunk = d + 1 == axes_.size() ? count : 1;
       p.size[d] = Divisor(static_cast<uint32_t>(axes_[d].size() / chunk));
@@ -138,7 +135,7 @@ class PadLaunch final : public Launch {
   int64_t width_, start_ = 0, elements_ = 1;  // start: of the operand's first element that is seen
   std::vector<PaddedAxis> axes_;
   bool is_empty_, can_be_vector_ = false;
-  Padding any_, vector_;
+  PadParameters any_, vector_;
 };
 
 class PadKernel final : public Kernel {

@@ -5,9 +5,9 @@
 
 #include "backends/cuda/codegen/scalar_text.h"
 #include "backends/cuda/codegen/window_text.h"
+#include "backends/cuda/device/pool_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
-#include "backends/cuda/tactics/divisor.h"
 #include "backends/cuda/tactics/strided_copy.h"
 #include "compile/optimum.h"
 #include "compile/region/move_view.h"
@@ -20,15 +20,6 @@ namespace camshaft::cuda {
 namespace {
 
 constexpr unsigned threads = 256;
-
-/// The parameter Pooling of device/pool.cuh.
-struct Pooling {
-  uint32_t chunks = 0, padding = 0;
-  Divisor channels, width, height, depth;
-  int32_t in[3] = {1, 1, 1}, before[3] = {}, after[3] = {};  // depth, height, width
-  int64_t image = 0, plane = 0, row = 0, pixel = 1;
-  int64_t out_pixel = 1;
-};
 
 // Kernels count positions in 32 bits.
 int32_t position(int64_t number) {
@@ -58,8 +49,8 @@ bool has_small_window(const Op& op) {
 /// What the operator's axes make of the parameter, where images are dense planes: channels first, or no channels.
 /// `first`: the axis of the shapes that is the op's first; `pixel`: elements from pixel to pixel.
 template <class Op>
-Pooling pooling_of(const Op& op, const KernelShapes& shapes, size_t first, int64_t pixel) {
-  Pooling p;
+PoolParameters pooling_of(const Op& op, const KernelShapes& shapes, size_t first, int64_t pixel) {
+  PoolParameters p;
   const Dims &in = shapes.inputs[0].dims, &out = shapes.outputs[0].dims;
   const size_t spatial = op.kernel.size(), skipped = 3 - spatial;
   Divisor* sizes[] = {&p.depth, &p.height, &p.width};
@@ -125,7 +116,7 @@ std::shared_ptr<const Kernel> compile_pool(const RegionView& region, const Works
     const OperandShape &in = shapes.inputs[0], &out = shapes.outputs[0];
     const int64_t total = element_count(out.dims), channels = op.channels_last ? in.dims.back() : 1;
     check_elements(total, "a pooling");
-    Pooling p = pooling_of(op, shapes, op.channels_last ? 1 : 2, op.channels_last ? in.pitch() : 1);
+    PoolParameters p = pooling_of(op, shapes, op.channels_last ? 1 : 2, op.channels_last ? in.pitch() : 1);
     p.out_pixel = op.channels_last ? out.pitch() : 1;
     // A thread takes 16 bytes of channels, unless that would leave most of the machine idle.
     const int64_t count = 128 / bit_width(in.dtype);
@@ -175,7 +166,7 @@ std::shared_ptr<const Kernel> compile_pool_indices(const RegionView& region, con
                            const KernelShapes& shapes) {
     const int64_t total = element_count(shapes.outputs[0].dims);
     check_elements(total, "a pooling");
-    Pooling p = pooling_of(op, shapes, 2, 1);
+    PoolParameters p = pooling_of(op, shapes, 2, 1);
     p.chunks = static_cast<uint32_t>(total);
     const bool is_empty = element_count(shapes.inputs[0].dims) == 0;
     return function_launch([=, column_major = uint32_t{op.column_major}](const LaunchArguments& a,

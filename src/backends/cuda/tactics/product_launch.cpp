@@ -12,9 +12,6 @@ namespace camshaft::cuda {
 
 namespace {
 
-using kernel_parameters::ContractParameters;
-using kernel_parameters::RowMap;
-
 uint32_t narrow(int64_t value, const char* what) {
   constexpr int64_t most = int64_t{1} << 31;
   if (value < 0 || value >= most)
@@ -103,7 +100,7 @@ class ProductLaunch final : public Launch {
     p_.partial = reinterpret_cast<float*>(arguments.workspace);
     const bool aligned =
         operands_.bind(arguments, p_.operand) && is_whole_ && p_.a_vector && p_.b_vector && p_.c_vector;
-    for (kernel_parameters::EpilogueOperand& operand : p_.operand) operand.vector &= columns_can_be_vector_;
+    for (EpilogueOperand& operand : p_.operand) operand.vector &= columns_can_be_vector_;
     LaunchSize size;
     size.blocks = blocks_;
     size.blocks_y = compiled_.tile.patch_rows > 0 ? column_blocks_ : splits_;

@@ -57,11 +57,11 @@ std::optional<ProductView> view_product(const RegionView& region, const DeviceFa
   const TensorType &a = input_type(region, view.a), &b = input_type(region, view.b);
   view.form.dtype = a.dtype;
   if (b.dtype != a.dtype) return std::nullopt;
-  if (a.dtype == DType::bf16 ? device.capability < 80 : a.dtype != DType::f32 && a.dtype != DType::f16)
+  if (a.dtype == DType::bf16 ? !device.features.bf16_products : a.dtype != DType::f32 && a.dtype != DType::f16)
     return std::nullopt;
   view.form.tensor_cores = a.dtype != DType::f32;
   const auto allows_tf32 = [&](ops::Rounding most) {
-    return most != ops::Rounding::none && a.dtype == DType::f32 && device.capability >= 80;
+    return most != ops::Rounding::none && a.dtype == DType::f32 && device.features.tf32_products;
   };
   const bool is_constant = region.graph.value(region.node.inputs[static_cast<size_t>(view.b)]).constant != nullptr;
   int32_t bias = -1;
@@ -97,7 +97,7 @@ std::optional<ProductView> view_product(const RegionView& region, const DeviceFa
   } else {
     return std::nullopt;
   }
-  auto epilogue = view_epilogue(region, *contract, bias);
+  auto epilogue = device_epilogue(region, *contract, bias);
   if (!epilogue) return std::nullopt;
   view.epilogue = std::move(*epilogue);
   // Rows of a norm are those of one matrix, whose parts lie within a tile.

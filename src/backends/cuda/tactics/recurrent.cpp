@@ -5,9 +5,10 @@
 
 #include "backends/cuda/codegen/recurrent_text.h"
 #include "backends/cuda/codegen/scalar_text.h"
+#include "backends/cuda/device/recurrent_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
-#include "backends/cuda/tactics/divisor.h"
+#include "base/divide_up.h"
 #include "compile/optimum.h"
 #include "compile/plan/shape_check.h"
 
@@ -16,11 +17,6 @@ namespace camshaft::cuda {
 namespace {
 
 enum Input : size_t { in_x, in_weights, in_recurrence, in_biases, in_lengths, in_h, in_c, in_peepholes };
-
-/// The parameter of device/recurrent.cuh.
-struct Recurrent {
-  uint32_t time = 0, batch = 0, in = 0, hidden = 0, directions = 1, first_step = 0, reverse = 0;
-};
 
 struct Kernels {
   std::shared_ptr<const Device> device;  // outlives the functions
@@ -60,13 +56,13 @@ class RecurrentLaunch final : public Launch {
                      : op.direction == ops::Direction::bidirectional ? 2
                                                                      : 0;
     constexpr int64_t warps = recurrent_threads / 32;
-    begin_ = {.blocks = static_cast<unsigned>(quotient_up(states_, recurrent_threads)), .threads = recurrent_threads};
-    advance_ = {.blocks = static_cast<unsigned>(quotient_up(hidden, warps)),
-                .blocks_y = static_cast<unsigned>(quotient_up(batch, recurrent_batch_tile)),
+    begin_ = {.blocks = static_cast<unsigned>(divide_up(states_, recurrent_threads)), .threads = recurrent_threads};
+    advance_ = {.blocks = static_cast<unsigned>(divide_up(hidden, warps)),
+                .blocks_y = static_cast<unsigned>(divide_up(batch, recurrent_batch_tile)),
                 .blocks_z = shape_.directions,
                 .threads = recurrent_threads};
     constexpr int64_t most_blocks_y = 65535;
-    if (advance_.blocks_y > most_blocks_y || quotient_up(stretch_ * batch, 64) > most_blocks_y)
+    if (advance_.blocks_y > most_blocks_y || divide_up(stretch_ * batch, 64) > most_blocks_y)
       throw Error(ErrorCode::unsupported, "a recurrent layer with a batch of more than 262,140 rows");
   }
 
@@ -98,8 +94,8 @@ class RecurrentLaunch final : public Launch {
       if (step % steps == 0) shape_.first_step = step;
       steps = std::min(steps, shape_.time - shape_.first_step);
       if (step == shape_.first_step) {
-        const LaunchSize size{.blocks = static_cast<unsigned>(quotient_up(columns_, 64)),
-                              .blocks_y = static_cast<unsigned>(quotient_up(int64_t{steps} * shape_.batch, 64)),
+        const LaunchSize size{.blocks = static_cast<unsigned>(divide_up(columns_, 64)),
+                              .blocks_y = static_cast<unsigned>(divide_up(int64_t{steps} * shape_.batch, 64)),
                               .blocks_z = shape_.directions,
                               .threads = recurrent_threads};
         void* project[] = {&shape_, &steps, &x, &weights, &biases, &projected};
@@ -130,7 +126,7 @@ class RecurrentLaunch final : public Launch {
   }
 
   const Kernels& kernels_;
-  Recurrent shape_;
+  RecurrentParameters shape_;
   LaunchSize begin_, advance_;
   int64_t columns_ = 0, states_ = 0, stretch_ = 1;
 };

@@ -46,6 +46,11 @@ struct Sources {
   }
 };
 
+// The nest, and the operands' addresses.
+static_assert(offsetof(ReduceBehind<3>, in) == sizeof(Nest<3>) &&
+              sizeof(ReduceBehind<3>) == sizeof(Nest<3>) + 3 * sizeof(void*) &&
+              sizeof(ReduceSources<3>) == 3 * sizeof(void*));
+
 /// The region's inputs that the steps behind read, and how.
 struct Behind {
   std::vector<int32_t> inputs;
@@ -65,9 +70,10 @@ struct Behind {
     nest = nest_parameter(loops.sizes, loops.strides);
   }
 
-  /// The bytes of the parameter Behind.
+  /// The bytes of ReduceBehind, or of ReduceNothingBehind.
   std::vector<std::byte> parameter() const {
-    return std::vector<std::byte>(inputs.empty() ? sizeof(uint32_t) : nest.size() + inputs.size() * sizeof(void*));
+    return std::vector<std::byte>(inputs.empty() ? sizeof(ReduceNothingBehind)
+                                                 : nest.size() + inputs.size() * sizeof(void*));
   }
   void bind(const LaunchArguments& arguments, std::vector<std::byte>& parameter) const {
     if (inputs.empty()) return;
@@ -108,8 +114,7 @@ class ReduceLaunch final : public Launch {
     const Stream& stream = stream_of(arguments);
     (form.columns ? kernels_.columns : kernels_.rows)[vector][form.splits > 1].launch(stream, form.size, parameters);
     if (form.splits == 1) return;
-    void* merged[] = {&form.shape.outputs,      &form.splits, &form.shape.count, &form.shape.part, &partial,
-                      behind_parameter_.data(), &out};
+    void* merged[] = {&form.shape, &form.splits, &partial, behind_parameter_.data(), &out};
     constexpr unsigned warps = reduce_threads / 32;
     kernels_.finish.launch(stream, {.blocks = (form.shape.outputs + warps - 1) / warps, .threads = reduce_threads},
                            merged);

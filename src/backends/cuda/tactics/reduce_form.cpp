@@ -5,8 +5,15 @@
 
 #include "backends/cuda/codegen/reduce_text.h"
 #include "backends/cuda/tactics/row_launch.h"
+#include "base/divide_up.h"
 
 namespace camshaft::cuda {
+
+// The shape, then a number for each operand, and two nests: nothing lies between them.
+static_assert(offsetof(ReduceParameters<2>, along) == sizeof(ReduceShape) &&
+              offsetof(ReduceParameters<2>, kept) == sizeof(ReduceShape) + 2 * sizeof(int64_t) &&
+              offsetof(ReduceParameters<2>, reduced) == offsetof(ReduceParameters<2>, kept) + sizeof(Nest<2>) &&
+              sizeof(ReduceParameters<2>) == offsetof(ReduceParameters<2>, reduced) + sizeof(Nest<2>));
 
 void Walk::put_outside(int64_t size, const Dims& steps, bool merge) {
   for (size_t k = 0; merge && k < steps.size(); ++k) merge = steps[k] == strides[k].front() * sizes.front();
@@ -107,9 +114,9 @@ void ReduceForm::along(int64_t rows, int64_t length, int multiprocessors) {
 void ReduceForm::down(int64_t groups, int64_t chunks, int64_t length, int64_t chunk_bytes, int multiprocessors) {
   constexpr int64_t least_bytes = 64;  // beside each other: two sectors
   auto lanes = static_cast<int64_t>(std::min<uint64_t>(std::bit_ceil(static_cast<uint64_t>(chunks)), 32));
-  while (lanes * chunk_bytes > least_bytes && lanes > 1 && groups * quotient_up(chunks, lanes) < 2 * multiprocessors)
+  while (lanes * chunk_bytes > least_bytes && lanes > 1 && groups * divide_up(chunks, lanes) < 2 * multiprocessors)
     lanes /= 2;
-  const int64_t blocks = quotient_up(chunks, lanes);
+  const int64_t blocks = divide_up(chunks, lanes);
   shape.rows = static_cast<uint32_t>(groups);
   shape.columns = static_cast<uint32_t>(chunks);
   shape.lanes = static_cast<uint32_t>(lanes);
@@ -123,13 +130,13 @@ void ReduceForm::down(int64_t groups, int64_t chunks, int64_t length, int64_t ch
 // launch is worth it.
 void ReduceForm::split(int64_t length, int64_t threads, int multiprocessors) {
   constexpr int64_t most_steps = 48, least_steps = 8;
-  const int64_t steps = quotient_up(length, threads);
+  const int64_t steps = divide_up(length, threads);
   int64_t per_split = std::max<int64_t>(length, 1);
   if (size.blocks < static_cast<unsigned>(multiprocessors) && steps > most_steps) {
-    const int64_t wanted = std::min(quotient_up(2 * multiprocessors, size.blocks), quotient_up(steps, least_steps));
-    per_split = quotient_up(steps, wanted) * threads;
+    const int64_t wanted = std::min(divide_up(2 * multiprocessors, size.blocks), divide_up(steps, least_steps));
+    per_split = divide_up(steps, wanted) * threads;
   }
-  splits = static_cast<unsigned>(std::max<int64_t>(1, quotient_up(length, per_split)));
+  splits = static_cast<unsigned>(std::max<int64_t>(1, divide_up(length, per_split)));
   shape.length = static_cast<uint32_t>(length);
   shape.per_split = static_cast<uint32_t>(per_split);
   size.blocks_y = splits;

@@ -3,18 +3,11 @@
 
 #include <vector>
 
+#include "backends/cuda/device/reduce_parameters.h"
 #include "backends/cuda/driver/module.h"
 #include "backends/cuda/tactics/axes.h"
 
 namespace camshaft::cuda {
-
-/// The parameter of device/reduce.cuh, but for the strides behind it.
-struct Reduction {
-  uint32_t outputs = 0, rows = 0, length = 0, per_split = 0, lanes = 1, columns = 0;
-  Divisor blocks;
-  int64_t count = 0;
-  double part = 0;
-};
 
 /// A nest of axes that several operands walk.
 struct Walk {
@@ -41,8 +34,8 @@ struct WalkedAxes {
 
 /// A launch with chunks of one size.
 struct ReduceForm {
-  Reduction shape;
-  std::vector<std::byte> parameter;  ///< the shape, and the strides behind it
+  ReduceShape shape;
+  std::vector<std::byte> parameter;  ///< ReduceParameters of so many operands
   LaunchSize size;
   bool columns = false;
   unsigned splits = 1;

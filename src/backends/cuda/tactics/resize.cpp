@@ -8,41 +8,24 @@
 
 #include "backends/cuda/codegen/move_text.h"
 #include "backends/cuda/codegen/window_text.h"
+#include "backends/cuda/device/pad_parameters.h"
+#include "backends/cuda/device/resize_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
 #include "backends/cuda/tactics/device_table.h"
-#include "backends/cuda/tactics/divisor.h"
 #include "backends/cuda/tactics/strided_copy.h"
 #include "compile/optimum.h"
 #include "compile/region/move_view.h"
-#include "ir/ops/element_io.h"
+#include "reference/element_io.h"
+#include "reference/window/resize.h"
 
 namespace camshaft::cuda {
 
 namespace {
 
 constexpr unsigned threads = 256;
-constexpr size_t most_dims = 8;
-constexpr size_t most_interpolated = 3;
-
-/// The parameters of device/pad.cuh and device/resize.cuh.
-struct Mapped {
-  uint32_t chunks = 0, rank = 0;
-  Divisor size[most_dims];
-  int64_t in[most_dims] = {}, out[most_dims] = {};
-  const std::byte* table[most_dims] = {};
-};
-struct Interpolation {
-  uint32_t chunks = 0, rank = 0;
-  Divisor size[most_dims];
-  int64_t in[most_dims] = {}, out[most_dims] = {};
-  uint32_t axis[most_interpolated] = {}, padding = 0;
-  uint32_t taps[most_interpolated] = {}, more_padding = 0;
-  int64_t stride[most_interpolated] = {};
-  const std::byte* index[most_interpolated] = {};
-  const std::byte* weight[most_interpolated] = {};
-  double outside = 0;
-};
+constexpr size_t most_dims = std::size(ResizeParameters{}.size);
+constexpr size_t most_interpolated = std::size(ResizeParameters{}.axis);
 
 struct Kernels {
   Kernels(const Workshop& workshop, const ops::Resize& op, DType dtype) : device(workshop.device()) {
@@ -90,7 +73,7 @@ class ResizeLaunch final : public Launch {
       size_t index, weight;
     };
     std::vector<Place> places;
-    Interpolation p;
+    ResizeParameters p;
     for (size_t i = 0; i < op.axes.size(); ++i) {
       const auto axis = static_cast<size_t>(op.axes[i]);
       const int64_t in = shapes.inputs[0].dims[axis];
@@ -115,25 +98,26 @@ class ResizeLaunch final : public Launch {
     for (size_t a = 0; a + 1 < axes.size(); ++a)
       can_be_vector = can_be_vector && axes[a].in % count == 0 && axes[a].out % count == 0;
     p.outside = op.extrapolation_value;
-    Mapped m;
+    MappedCopyParameters m;
     for (size_t a = 0; a < axes.size(); ++a) {
       const int r = axes[a].resized;
       m.in[a] = axes[a].in;
       m.out[a] = p.out[a] = axes[a].out;
       p.in[a] = r < 0 ? axes[a].in : 0;
       if (r < 0) continue;
-      m.table[a] = table_.data() + places[static_cast<size_t>(r)].index;
+      const auto* indices = reinterpret_cast<const i32*>(table_.data() + places[static_cast<size_t>(r)].index);
+      m.table[a] = indices;
       if (nearest(op)) continue;
       p.axis[r] = static_cast<uint32_t>(a);
       p.stride[r] = axes[a].in;
-      p.index[r] = table_.data() + places[static_cast<size_t>(r)].index;
-      p.weight[r] = table_.data() + places[static_cast<size_t>(r)].weight;
+      p.index[r] = indices;
+      p.weight[r] = reinterpret_cast<const f32*>(table_.data() + places[static_cast<size_t>(r)].weight);
     }
     nearest_ = nearest(op);
     for (const int64_t chunk : {int64_t{1}, count}) {
       if (chunk > 1 && !can_be_vector) break;
-      Mapped& mapped = chunk > 1 ? mapped_vector_ : mapped_;
-      Interpolation& interpolation = chunk > 1 ? interpolation_vector_ : interpolation_;
+      MappedCopyParameters& mapped = chunk > 1 ? mapped_vector_ : mapped_;
+      ResizeParameters& interpolation = chunk > 1 ? interpolation_vector_ : interpolation_;
       mapped = m;
       interpolation = p;
       for (size_t a = 0; a < axes.size(); ++a) {
@@ -177,8 +161,8 @@ class ResizeLaunch final : public Launch {
   int64_t elements_;
   const std::byte* outside_ = nullptr;  // the extrapolation value
   bool nearest_ = false, can_be_vector_ = false;
-  Mapped mapped_, mapped_vector_;
-  Interpolation interpolation_, interpolation_vector_;
+  MappedCopyParameters mapped_, mapped_vector_;
+  ResizeParameters interpolation_, interpolation_vector_;
 };
 
 class ResizeKernel final : public Kernel {

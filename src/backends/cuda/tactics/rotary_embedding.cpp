@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "backends/cuda/codegen/rotary_text.h"
+#include "backends/cuda/device/rotary_embedding_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
-#include "backends/cuda/tactics/divisor.h"
 #include "backends/cuda/tactics/strided_copy.h"
 #include "compile/optimum.h"
 
@@ -15,22 +15,7 @@ namespace camshaft::cuda {
 namespace {
 
 constexpr unsigned threads = 256;
-constexpr size_t most_dims = 8;
-
-/// The parameters Table and Rotary of device/rotary_embedding.cuh.
-struct Table {
-  int64_t stride[most_dims] = {};
-  uint32_t second = 0, pair = 1;
-};
-struct Rotary {
-  uint32_t items = 0, rank = 0;
-  Divisor row, size[most_dims];
-  uint32_t pairs = 0, padding = 0;
-  uint32_t step = 1, distance = 0;
-  int64_t pitch = 0;
-  int64_t stride[most_dims] = {};
-  Table cosine, sine;
-};
+constexpr size_t most_dims = std::size(RotaryParameters{}.size);
 
 struct Rotate {
   Rotate(const Workshop& workshop, DType rows, DType tables)
@@ -52,8 +37,8 @@ std::optional<double> estimate_rotary_embedding(const RegionView& region, const 
   return seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte;
 }
 
-Rotary parameter(const ops::RotaryEmbedding& op, const ops::BoundRotaryEmbedding& bound, int64_t pitch) {
-  Rotary r;
+RotaryParameters parameter(const ops::RotaryEmbedding& op, const ops::BoundRotaryEmbedding& bound, int64_t pitch) {
+  RotaryParameters r;
   r.pairs = static_cast<uint32_t>(op.rotated / 2);
   const int64_t items = bound.width - op.rotated / 2;
   check_elements(bound.rows * bound.width, "a rotary embedding");
@@ -64,7 +49,7 @@ Rotary parameter(const ops::RotaryEmbedding& op, const ops::BoundRotaryEmbedding
   r.pitch = pitch;
   r.rank = static_cast<uint32_t>(bound.axes.size());
   const auto table = [&](const ops::RotaryAccess& access) {
-    Table t;
+    RotaryTable t;
     std::copy(access.strides.begin(), access.strides.end(), t.stride);
     t.second = static_cast<uint32_t>(access.second);
     t.pair = static_cast<uint32_t>(access.pair);

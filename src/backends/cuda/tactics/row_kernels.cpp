@@ -1,19 +1,23 @@
 #include "backends/cuda/tactics/row_kernels.h"
 
+#include <algorithm>
+
 #include "backends/cuda/codegen/scalar_text.h"
 #include "camshaft/error.h"
 
 namespace camshaft::cuda {
 
-Rows::Rows(int64_t count, int64_t row_length) {
+RowParameters row_parameters(int64_t count, int64_t length) {
   constexpr int64_t most_elements = int64_t{1} << 31;
-  if (row_length > 0 && count > most_elements / row_length)
+  if (length > 0 && count > most_elements / length)
     throw Error(ErrorCode::unsupported, "a normalisation or softmax of more than 2^31 elements");
-  rows = static_cast<uint32_t>(count);
-  length = static_cast<uint32_t>(row_length);
-  run = Divisor(row_length > 0 ? length : 1);
-  outer = pitch = row_length;
-  part = 1 / static_cast<double>(row_length);
+  RowParameters rows;
+  rows.rows = static_cast<uint32_t>(count);
+  rows.length = static_cast<uint32_t>(length);
+  rows.run = Divisor(std::max(rows.length, 1U));
+  rows.outer = rows.pitch = length;
+  rows.part = 1 / static_cast<double>(length);
+  return rows;
 }
 
 RowKernels::RowKernels(const Workshop& workshop, const Module& module, const RowText& text)
@@ -26,7 +30,7 @@ RowKernels::RowKernels(const Workshop& workshop, const Module& module, const Row
   }
 }
 
-RowForm::RowForm(const RowKernels& kernels, Rows rows, bool vector) : rows_(rows) {
+RowForm::RowForm(const RowKernels& kernels, RowParameters rows, bool vector) : rows_(rows) {
   const int64_t units = rows.length / static_cast<uint32_t>(vector ? kernels.vector_elements : 1);
   const RowLaunch launch =
       row_launch(rows.rows, units, kernels.chunks[vector], row_threads, kernels.device->facts().multiprocessors);
@@ -37,7 +41,7 @@ RowForm::RowForm(const RowKernels& kernels, Rows rows, bool vector) : rows_(rows
                                                                : &kernels.any[vector];
 }
 
-bool RowForm::can_be_vector(const Rows& rows, int elements) {
+bool RowForm::can_be_vector(const RowParameters& rows, int elements) {
   const auto fits = [&](int64_t n) { return n % elements == 0; };
   return fits(rows.run.value) && fits(rows.outer) && fits(rows.inner) && fits(rows.pitch) &&
          (rows.by_run != 0 || fits(rows.width));

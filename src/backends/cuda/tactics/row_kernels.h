@@ -4,24 +4,14 @@
 #include <span>
 
 #include "backends/cuda/codegen/row_text.h"
+#include "backends/cuda/device/row_parameters.h"
 #include "backends/cuda/tactic.h"
-#include "backends/cuda/tactics/divisor.h"
 #include "backends/cuda/tactics/row_launch.h"
 
 namespace camshaft::cuda {
 
-/// The parameter Rows of device/rows.cuh, which says what the fields mean.
-struct Rows {
-  uint32_t rows = 0, length = 0, lanes = 1, width = 0;
-  Divisor groups, run;
-  uint32_t by_run = 0;
-  int64_t outer = 0, inner = 0, pitch = 0;
-  double epsilon = 0, part = 0, least = 0;
-
-  Rows() = default;
-  /// Dense rows. Throws Error(unsupported) when they have more than 2^31 elements together.
-  Rows(int64_t count, int64_t length);
-};
+/// Dense rows. Throws Error(unsupported) when they have more than 2^31 elements together.
+RowParameters row_parameters(int64_t count, int64_t length);
 
 struct RowKernels {
   std::shared_ptr<const Device> device;   // outlives the functions
@@ -35,16 +25,16 @@ struct RowKernels {
 class RowForm {
  public:
   /// `vector`: with chunks of RowKernels::vector_elements.
-  RowForm(const RowKernels& kernels, Rows rows, bool vector);
+  RowForm(const RowKernels& kernels, RowParameters rows, bool vector);
   /// Whether chunks of `elements` lie within the runs of such rows, and within their parameters.
-  static bool can_be_vector(const Rows& rows, int elements);
+  static bool can_be_vector(const RowParameters& rows, int elements);
 
   /// `arguments`: addresses of the parameters, of which the first is replaced.
   void launch(const Stream& stream, std::span<void*> arguments) const;
 
  private:
   const Function* function_;
-  mutable Rows rows_;
+  mutable RowParameters rows_;
   LaunchSize size_;
 };
 

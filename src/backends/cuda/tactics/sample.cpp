@@ -6,10 +6,12 @@
 
 #include "backends/cuda/codegen/sample_text.h"
 #include "backends/cuda/codegen/scalar_text.h"
+#include "backends/cuda/device/col2im_parameters.h"
+#include "backends/cuda/device/sample_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
-#include "backends/cuda/tactics/divisor.h"
 #include "backends/cuda/tactics/strided_copy.h"
+#include "base/divide_up.h"
 #include "compile/optimum.h"
 #include "compile/plan/shape_check.h"
 #include "ir/ops/spatial.h"
@@ -34,15 +36,6 @@ struct LoadedFunction {
 
 // ---- grid_sample
 
-constexpr int64_t group_channels = 8;  // of a thread
-
-/// The parameter Sampling of device/sample.cuh.
-struct Sampling {
-  uint32_t items = 0, channels = 0;
-  Divisor points, groups;
-  int64_t size[3] = {}, stride[3] = {}, plane = 1;
-};
-
 std::optional<double> estimate_grid_sample(const RegionView& region, const DeviceFacts&) {
   const Node& node = region.node;
   if (!node.op.as<ops::GridSample>() || !is_real(region.graph.type(node.inputs[0]).dtype) ||
@@ -62,9 +55,9 @@ std::shared_ptr<const Kernel> compile_grid_sample(const RegionView& region, cons
     require_equal(grid[0], x[0], "the batch of grid_sample's grid");
     require_equal(grid.back(), static_cast<int64_t>(spatial), "the last axis of grid_sample's grid");
     const int64_t points = element_count(Dims(grid.begin() + 1, grid.end() - 1));
-    const int64_t groups = (x[1] + group_channels - 1) / group_channels, items = x[0] * groups * points;
+    const int64_t groups = divide_up(x[1], group_channels), items = x[0] * groups * points;
     check_elements(element_count(shapes.outputs[0].dims), "a sampled image");
-    Sampling p;
+    GridSampleParameters p;
     for (size_t a = spatial; a-- > 0; p.plane *= x[2 + a]) {
       p.size[a] = x[2 + a];
       p.stride[a] = p.plane;
@@ -86,13 +79,6 @@ std::shared_ptr<const Kernel> compile_grid_sample(const RegionView& region, cons
 }
 
 // ---- col2im
-
-/// The parameter Folding of device/col2im.cuh.
-struct Folding {
-  uint32_t pixels = 0, padding = 0;
-  Divisor height, width;
-  int32_t windows[2] = {}, kernel[2] = {}, stride[2] = {}, dilation[2] = {}, before[2] = {};
-};
 
 std::optional<Dims> kernel_of(const RegionView& region) {
   const Tensor* kernel = region.constant(2);
@@ -123,7 +109,7 @@ std::shared_ptr<const Kernel> compile_col2im(const RegionView& region, const Wor
         const Dims &x = shapes.inputs[0].dims, &y = shapes.outputs[0].dims;
         const int64_t total = element_count(y);
         check_elements(total, "an image");
-        Folding p;
+        Col2ImParameters p;
         int64_t windows = 1;
         for (size_t i = 0; i < 2; ++i) {
           const int64_t before = ops::evaluate_pad(op.pads[i], *shapes.symbols);

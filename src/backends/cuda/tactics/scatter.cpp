@@ -113,14 +113,14 @@ class SlicesLaunch final : public ScatterLaunch {
     launch(queue, kernels_->slices[log_of(bytes)], slices_.chunks, move);
   }
 
-  Slices slices_;
+  SlicesParameters slices_;
   int64_t count_, row_bytes_;
 };
 
 class ElementsLaunch final : public ScatterLaunch {
  public:
   ElementsLaunch(std::shared_ptr<const Kernels> kernels, std::string layer, const KernelShapes& shapes,
-                 const Elements& elements)
+                 const ElementsParameters& elements)
       : ScatterLaunch(std::move(kernels), std::move(layer), shapes.inputs[0], element_count(shapes.inputs[0].dims),
                       elements.chunks),
         elements_(elements),
@@ -136,7 +136,7 @@ class ElementsLaunch final : public ScatterLaunch {
     launch(queue, kernels_->elements[log_of(width_)], elements_.chunks, move);
   }
 
-  Elements elements_;
+  ElementsParameters elements_;
   int64_t width_;
 };
 

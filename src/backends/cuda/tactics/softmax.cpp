@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "backends/cuda/codegen/scalar_text.h"
+#include "backends/cuda/device/softmax_parameters.h"
 #include "backends/cuda/tactics/device_kernel.h"
 #include "backends/cuda/tactics/row_kernels.h"
 #include "compile/optimum.h"
@@ -19,7 +20,7 @@ struct Kernels {
 
 class SoftmaxRowsLaunch final : public Launch {
  public:
-  SoftmaxRowsLaunch(const Kernels& kernels, const Rows& rows)
+  SoftmaxRowsLaunch(const Kernels& kernels, const RowParameters& rows)
       : can_be_vector_(RowForm::can_be_vector(rows, kernels.rows.vector_elements)),
         any_(kernels.rows, rows, false),
         vector_(kernels.rows, rows, can_be_vector_) {}
@@ -35,12 +36,6 @@ class SoftmaxRowsLaunch final : public Launch {
  private:
   bool can_be_vector_;
   RowForm any_, vector_;
-};
-
-/// The parameter of device/softmax.cuh.
-struct Columns {
-  uint32_t columns = 0, length = 0, lanes = 1;
-  Divisor inner;
 };
 
 class SoftmaxColumnsLaunch final : public Launch {
@@ -69,7 +64,7 @@ class SoftmaxColumnsLaunch final : public Launch {
 
  private:
   const Kernels& kernels_;
-  Columns shape_;
+  SoftmaxColumnsParameters shape_;
   LaunchSize size_;
 };
 
@@ -85,7 +80,7 @@ std::unique_ptr<Launch> prepare(const ops::Softmax& op, const Kernels& kernels, 
     if (static_cast<int64_t>(d) != op.axis) (static_cast<int64_t>(d) < op.axis ? outer : inner) *= dims[d];
   const int64_t length = dims[static_cast<size_t>(op.axis)];
   if (outer == 0 || inner == 0 || length == 0) return std::make_unique<NothingLaunch>();
-  const Rows rows(outer * inner, length);
+  const RowParameters rows = row_parameters(outer * inner, length);
   if (inner == 1) return std::make_unique<SoftmaxRowsLaunch>(kernels, rows);
   return std::make_unique<SoftmaxColumnsLaunch>(kernels, outer * inner, length, inner);
 }

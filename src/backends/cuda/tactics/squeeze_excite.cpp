@@ -3,31 +3,19 @@
 #include <bit>
 #include <cmath>
 
+#include "backends/cuda/device/squeeze_excite_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
 #include "backends/cuda/tactics/epilogue.h"
 #include "backends/cuda/tactics/squeeze_excite_view.h"
 #include "backends/cuda/tactics/strided_copy.h"
+#include "base/divide_up.h"
 #include "compile/optimum.h"
 #include "compile/plan/shape_check.h"
 
 namespace camshaft::cuda {
 
 namespace {
-
-/// The parameter SqueezeExcite of device/squeeze_excite.cuh.
-struct Parameters {
-  const void* x = nullptr;
-  void* y = nullptr;
-  const void *squeeze = nullptr, *excite = nullptr;
-  uint32_t pixels = 0, channels = 0, hidden = 0, squeeze_pitch = 0, excite_pitch = 0;
-  uint32_t slab_bits = 0, part_bits = 0, channel_bits = 0, squeeze_bits = 0, excite_bits = 0;
-  float part = 0;
-  uint32_t holds_weights = 0;
-  uint32_t means = 0, gates = 0, totals = 0, totals_pitch = 0, own = 0, all = 0, hidden_at = 0, scratch = 0;
-  uint32_t squeeze_at = 0, excite_at = 0, image_at = 0;
-  const void* operand[most_squeeze_excite_operands] = {};
-};
 
 int64_t piece_of(const SqueezeExciteView& view) {
   return 128 / bit_width(view.form.dtype);
@@ -37,7 +25,7 @@ int64_t piece_of(const SqueezeExciteView& view) {
 // parts of sectors.
 int64_t slabs_of(const SqueezeExciteView& view, int64_t blocks) {
   constexpr int64_t least_pieces = 4;
-  const int64_t pieces = quotient_up(view.channels, piece_of(view));
+  const int64_t pieces = divide_up(view.channels, piece_of(view));
   int64_t slabs = 1;
   while (2 * slabs <= blocks && pieces >= least_pieces * 2 * slabs) slabs *= 2;
   return slabs;
@@ -45,15 +33,15 @@ int64_t slabs_of(const SqueezeExciteView& view, int64_t blocks) {
 
 /// What one block does, and where that lies in shared memory.
 struct Layout {
-  Parameters p;  // all but the pointers
+  SqueezeExciteParameters p;  // all but the pointers
   bool holds_image = false;
   int64_t shared_bytes = 0;
   int64_t image_bytes = 0, weight_bytes = 0;  // of a block
 
   Layout(const SqueezeExciteView& view, int64_t pixels, int64_t blocks, int64_t threads, int64_t most_shared) {
     const int64_t piece = piece_of(view), slabs = slabs_of(view, blocks), parts = blocks / slabs;
-    const int64_t width = quotient_up(quotient_up(view.channels, piece), slabs), slab = width * piece;
-    const int64_t hidden = quotient_up(view.hidden, 8) * 8;
+    const int64_t width = divide_up(divide_up(view.channels, piece), slabs), slab = width * piece;
+    const int64_t hidden = divide_up(view.hidden, 8) * 8;
     p.pixels = static_cast<uint32_t>(pixels);
     p.channels = static_cast<uint32_t>(view.channels);
     p.hidden = static_cast<uint32_t>(view.hidden);
@@ -63,11 +51,11 @@ struct Layout {
     p.part_bits = bits(parts);
     p.part = static_cast<float>(1 / static_cast<double>(pixels));
     p.channel_bits = lane_bits(threads, slab, threads / width);
-    p.squeeze_bits = lane_bits(threads, view.hidden, quotient_up(width, parts));
-    p.excite_bits = lane_bits(threads, slab, quotient_up(view.hidden, piece));
+    p.squeeze_bits = lane_bits(threads, view.hidden, divide_up(width, parts));
+    p.excite_bits = lane_bits(threads, slab, divide_up(view.hidden, piece));
     const auto take = [&](int64_t bytes) {
       const int64_t at = shared_bytes;
-      shared_bytes += quotient_up(bytes, 16) * 16;
+      shared_bytes += divide_up(bytes, 16) * 16;
       return static_cast<uint32_t>(at);
     };
     p.means = take(4 * slab);
@@ -78,10 +66,10 @@ struct Layout {
     p.all = take(blocks > 1 ? 4 * hidden * blocks : 0);
     p.hidden_at = take(4 * hidden);
     p.scratch = take(4 * threads * piece);
-    const int64_t squeeze_bytes = 16 * view.hidden * quotient_up(width, parts),
-                  excite_bytes = 16 * slab * quotient_up(view.hidden, piece);
+    const int64_t squeeze_bytes = 16 * view.hidden * divide_up(width, parts),
+                  excite_bytes = 16 * slab * divide_up(view.hidden, piece);
     weight_bytes = squeeze_bytes + excite_bytes;
-    image_bytes = 16 * width * quotient_up(pixels, parts);
+    image_bytes = 16 * width * divide_up(pixels, parts);
     p.holds_weights = shared_bytes + weight_bytes <= most_shared;
     if (p.holds_weights) {
       p.squeeze_at = take(squeeze_bytes);
@@ -105,8 +93,8 @@ struct Layout {
 
 // Whether such blocks can work at all: a thread has one piece of a pixel, and what is not held otherwise has room.
 bool can_run(const SqueezeExciteView& view, int64_t blocks, int64_t threads, const DeviceFacts& device) {
-  const int64_t pieces = quotient_up(view.channels, piece_of(view));
-  if (quotient_up(pieces, slabs_of(view, blocks)) > threads) return false;
+  const int64_t pieces = divide_up(view.channels, piece_of(view));
+  if (divide_up(pieces, slabs_of(view, blocks)) > threads) return false;
   return Layout(view, 1, blocks, threads, 0).shared_bytes <= device.shared_bytes_per_block;
 }
 
@@ -165,7 +153,7 @@ class SqueezeExciteLaunch final : public Launch {
  private:
   const SqueezeExciteView& view_;
   const Compiled& compiled_;
-  Parameters p_;
+  SqueezeExciteParameters p_;
   LaunchSize size_;
   int64_t images_ = 0;
   bool holds_ = false, can_be_vector_ = false;
@@ -232,7 +220,7 @@ std::vector<TacticOffer> offer_squeeze_excite(const RegionView& region, const Wo
   std::vector<TacticOffer> offers;
   for (const int64_t blocks : {16, 8, 4, 2, 1})
     for (const int64_t threads : {512, 256, 1024}) {
-      if ((blocks > 1 && device.capability < 90) || !can_run(*view, blocks, threads, device)) continue;
+      if ((blocks > 1 && !device.features.clusters) || !can_run(*view, blocks, threads, device)) continue;
       const double seconds = seconds_of(*view, counted, images, blocks, threads, device);
       offers.push_back({{{"blocks", blocks}, {"threads", threads}}, std::max(seconds, least)});
     }

@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "backends/cuda/codegen/scalar_text.h"
+#include "backends/cuda/device/squeeze_excite_parameters.h"
 #include "backends/cuda/tactics/product_view.h"
 #include "compile/chain.h"
 #include "compile/region/pointwise_view.h"
 #include "ir/ops/reduce.h"
+#include "ir/region.h"
 
 namespace camshaft::cuda {
 
@@ -16,10 +18,16 @@ using Kind = GateOperand::Kind;
 
 // How an operand is laid over a result; nullopt for what is neither of one pixel nor of the result's shape.
 std::optional<Kind> kind_of(const Shape& operand, const Shape& result) {
-  const auto is_one = [](const Dim& d) { return d == Dim(1); };
-  if (operand.empty() || std::all_of(operand.begin(), operand.end(), is_one)) return Kind::one;
-  if (std::all_of(operand.begin(), operand.end() - 1, is_one) && operand.back() == result.back()) return Kind::channels;
-  return operand == result ? std::optional(Kind::dense) : std::nullopt;
+  switch (layout_over(operand, result)) {
+    case EpilogueView::Layout::one:
+      return Kind::one;
+    case EpilogueView::Layout::columns:
+      return Kind::channels;
+    case EpilogueView::Layout::dense:
+      return Kind::dense;
+    default:
+      return std::nullopt;
+  }
 }
 
 class Viewer {
@@ -67,10 +75,7 @@ class Viewer {
 
  private:
   // The chain's input that a value of the body is; -1 if it is none.
-  int32_t input(ValueId id) const {
-    const auto it = std::find(parts_.inputs.begin(), parts_.inputs.end(), id);
-    return it == parts_.inputs.end() ? -1 : static_cast<int32_t>(it - parts_.inputs.begin());
-  }
+  int32_t input(ValueId id) const { return input_index(parts_, id); }
 
   // Of the part before's results and constant weights.
   std::optional<ProductView> product(size_t part) const {

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "backends/cuda/codegen/move_text.h"
-#include "backends/cuda/tactics/divisor.h"
+#include "backends/cuda/device/copy_parameters.h"
 #include "backends/cuda/tactics/space.h"
 
 namespace camshaft::cuda {
@@ -15,16 +15,6 @@ namespace camshaft::cuda {
 namespace {
 
 constexpr unsigned threads = 256;
-
-/// The parameter Tiles of device/copy.cuh.
-struct Tiles {
-  uint32_t size_a = 1, size_b = 1;
-  Divisor tiles_a, tiles_b;
-  int64_t in_b = 0, out_a = 0;
-  uint32_t rank = 0, padding = 0;
-  Divisor size[most_space_dims];
-  int64_t in[most_space_dims] = {}, out[most_space_dims] = {};
-};
 
 size_t log_of(int64_t width) {
   return static_cast<size_t>(std::countr_zero(static_cast<uint64_t>(width)));
@@ -115,7 +105,7 @@ bool StridedCopy::add_tiles(const ops::LoopNest& nest, int64_t width) {
   if (a == b || out[b] != 1 || in[b] == 0 || in[b] == 1 || nest.sizes[b] < least) return false;
   const int64_t edge = width < 4 ? 64 : 32;
   const int64_t tiles_a = (nest.sizes[a] + edge - 1) / edge, tiles_b = (nest.sizes[b] + edge - 1) / edge;
-  Tiles tiles;
+  TransposeParameters tiles;
   tiles.size_a = static_cast<uint32_t>(nest.sizes[a]);
   tiles.size_b = static_cast<uint32_t>(nest.sizes[b]);
   tiles.tiles_a = Divisor(static_cast<uint32_t>(tiles_a));

@@ -14,7 +14,7 @@ constexpr ContractTile tensor_tiles[] = {
     {128, 128, 2, 4, 1, 4}, {128, 64, 4, 2, 1, 4}, {64, 128, 2, 4, 1, 4}, {64, 64, 2, 2, 2, 4}, {64, 64, 2, 2, 1, 4},
     {128, 32, 4, 1, 1, 4},  {32, 128, 1, 4, 1, 4}, {64, 32, 4, 1, 2, 4},  {32, 64, 2, 2, 2, 4}, {32, 64, 2, 2, 1, 6},
     {32, 32, 2, 1, 4, 4},   {16, 128, 1, 4, 1, 4}, {16, 64, 1, 2, 2, 6},  {16, 32, 1, 1, 4, 6}};
-// By warpgroups: f16 and bf16 on compute capability 9.0.
+// By warpgroups: f16 and bf16, where there are DeviceFeatures::warpgroup_products.
 constexpr ContractTile warpgroup_tiles[] = {{128, 256, 8, 1, 1, 4, true},
                                             {256, 128, 8, 1, 1, 4, true},
                                             {128, 128, 8, 1, 1, 3, true},
@@ -124,7 +124,7 @@ double seconds_of(const ContractForm& form, const ContractTile& tile, int splits
   const double product = beside * area * bk / rate_of(form, tile);
   const double slice = std::max({latency, product, beside * (tile.m + tile.n) * 128 / l2_bytes_per_cycle}) +
                        overlap * std::min(latency, product) + (tile.waits ? gap : 0);
-  const bool is_cluster = splits <= 8 && device.capability >= 90;
+  const bool is_cluster = splits <= 8 && device.features.clusters;
   const double chunks = std::ceil(area / 8 / tile.threads() / (is_cluster ? splits : 1));
   double cycles = waves * (start + per_split * slice + beside * area * 4 / sum_bytes_per_cycle + finish * chunks +
                            part_of_k * (tile.warps_k - 1));
@@ -152,24 +152,24 @@ TacticParameters TileChoice::parameters() const {
           {"splits", splits}};
 }
 
-std::vector<ContractTile> contract_tiles(const ContractForm& form, int capability) {
+std::vector<ContractTile> contract_tiles(const ContractForm& form, const DeviceFeatures& features) {
   std::vector<ContractTile> tiles(std::begin(tensor_tiles), std::end(tensor_tiles));
   if (!form.tensor_cores) {
-    const bool rounds = form.tf32 && form.dtype == DType::f32 && capability >= 80;
+    const bool rounds = form.tf32 && form.dtype == DType::f32 && features.tf32_products;
     if (!rounds) tiles.clear();
     for (ContractTile& tile : tiles) tile.tf32 = true;
     tiles.insert(tiles.end(), std::begin(plain_tiles), std::end(plain_tiles));
     return tiles;
   }
-  if (capability >= 90 && capability < 100 && bit_width(form.dtype) == 16)
+  if (features.warpgroup_products && bit_width(form.dtype) == 16)
     tiles.insert(tiles.end(), std::begin(warpgroup_tiles), std::end(warpgroup_tiles));
-  if (can_use_patches(form, capability)) tiles.insert(tiles.end(), std::begin(patch_tiles), std::end(patch_tiles));
+  if (can_use_patches(form, features)) tiles.insert(tiles.end(), std::begin(patch_tiles), std::end(patch_tiles));
   return tiles;
 }
 
 std::vector<TileChoice> tile_choices(const ContractForm& form, const ContractSize& size, const DeviceFacts& device) {
   std::vector<TileChoice> list;
-  for (const ContractTile& tile : contract_tiles(form, device.capability)) {
+  for (const ContractTile& tile : contract_tiles(form, device.features)) {
     if (tile.patch_rows > 0) {
       if (size.batch == 1 && patch_bytes(*form.window, tile, most_patch_columns) <= device.shared_bytes_per_block)
         list.push_back({tile, 1, seconds_with_patches(form, tile, size, device)});

@@ -30,8 +30,8 @@ struct TileChoice {
   TacticParameters parameters() const;
 };
 
-/// All tiles that this form can be computed in on devices of this compute capability (90 for 9.0).
-std::vector<ContractTile> contract_tiles(const ContractForm& form, int capability);
+/// All tiles that this form can be computed in on devices with these features.
+std::vector<ContractTile> contract_tiles(const ContractForm& form, const DeviceFeatures& features);
 
 /// Every tile that the device has room for, with every useful number of splits; the best by the cost model first.
 std::vector<TileChoice> tile_choices(const ContractForm& form, const ContractSize& size, const DeviceFacts& device);

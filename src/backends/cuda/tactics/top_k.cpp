@@ -6,10 +6,11 @@
 
 #include "backends/cuda/codegen/scalar_text.h"
 #include "backends/cuda/codegen/select_text.h"
+#include "backends/cuda/device/top_k_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
-#include "backends/cuda/tactics/divisor.h"
 #include "backends/cuda/tactics/strided_copy.h"
+#include "base/divide_up.h"
 #include "compile/optimum.h"
 #include "compile/region/move_view.h"
 #include "ir/ops/select.h"
@@ -19,18 +20,8 @@ namespace camshaft::cuda {
 namespace {
 
 constexpr unsigned threads = 256;
-constexpr int64_t chunk_keys = 2048;  // of device/top_k.cuh
-constexpr int64_t most_kept = 1024;   // of a chunk, so that each round halves the keys at least
+constexpr int64_t most_kept = 1024;  // of a chunk, so that each round halves the keys at least
 constexpr int64_t most_in_a_line = int64_t{1} << 30;
-
-/// The parameter Selection of device/top_k.cuh.
-struct Selection {
-  uint32_t axis = 0, k = 0;
-  uint32_t count = 0, keep = 0;
-  uint32_t largest = 0, first = 0, last = 0;
-  uint32_t alternating = 0;
-  Divisor inner, chunks;
-};
 
 struct Kernels {
   Kernels(const Workshop& workshop, DType dtype) : device(workshop.device()) {
@@ -89,14 +80,14 @@ class TopKLaunch final : public Launch {
   }
 
  private:
-  unsigned blocks(const Selection& p) const { return static_cast<unsigned>(lines_) * p.chunks.value; }
+  unsigned blocks(const TopKParameters& p) const { return static_cast<unsigned>(lines_) * p.chunks.value; }
 
   // Each round keeps the first k of each chunk, until there is one chunk.
   void plan_rounds(int64_t count, int64_t k) {
     const auto keep = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(k)));
     for (;;) {
-      Selection p = base_;
-      const int64_t chunks = (count + chunk_keys - 1) / chunk_keys;
+      TopKParameters p = base_;
+      const int64_t chunks = divide_up(count, chunk_keys);
       check_elements(lines_ * chunks * chunk_keys, "top_k");
       p.count = static_cast<uint32_t>(count);
       p.keep = static_cast<uint32_t>(keep);
@@ -112,11 +103,11 @@ class TopKLaunch final : public Launch {
   }
 
   void plan_sort(int64_t count) {
-    const auto whole = std::max(chunk_keys, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count))));
+    const auto whole = std::max(int64_t{chunk_keys}, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count))));
     check_elements(lines_ * whole, "top_k");
-    Selection p = base_;
+    TopKParameters p = base_;
     p.count = static_cast<uint32_t>(count);
-    p.keep = static_cast<uint32_t>(chunk_keys);
+    p.keep = chunk_keys;
     p.chunks = Divisor(static_cast<uint32_t>(whole / chunk_keys));
     p.first = 1;
     p.alternating = 1;
@@ -126,25 +117,26 @@ class TopKLaunch final : public Launch {
   }
 
   void merge(const Stream& stream, std::byte* keys, const std::byte* x, std::byte* values, std::byte* indices) {
-    Selection p = rounds_[0];
-    auto whole = p.chunks.value * static_cast<uint32_t>(chunk_keys);
-    auto pairs = static_cast<uint32_t>(keys_[0] / 2);
-    for (uint32_t size = 2 * static_cast<uint32_t>(chunk_keys); size <= whole; size *= 2) {
-      for (uint32_t stride = size / 2; stride >= static_cast<uint32_t>(chunk_keys); stride /= 2) {
-        void* const arguments[] = {&pairs, &size, &stride, &whole, &keys};
-        kernels_->merge_far.launch(stream, {.blocks = blocks_for(pairs, threads), .threads = threads}, arguments);
+    TopKParameters p = rounds_[0];
+    TopKMergeParameters step;
+    step.line_keys = p.chunks.value * chunk_keys;
+    step.pairs = static_cast<uint32_t>(keys_[0] / 2);
+    for (step.size = 2 * chunk_keys; step.size <= step.line_keys; step.size *= 2) {
+      for (step.stride = step.size / 2; step.stride >= chunk_keys; step.stride /= 2) {
+        void* const arguments[] = {&step, &keys};
+        kernels_->merge_far.launch(stream, {.blocks = blocks_for(step.pairs, threads), .threads = threads}, arguments);
       }
-      p.last = size == whole;
-      void* const arguments[] = {&p, &size, &keys, &x, &values, &indices};
+      p.last = step.size == step.line_keys;
+      void* const arguments[] = {&p, &step.size, &keys, &x, &values, &indices};
       kernels_->merge_near.launch(stream, {.blocks = blocks(p), .threads = threads}, arguments);
     }
   }
 
   std::shared_ptr<const Kernels> kernels_;
   int64_t lines_ = 0;
-  Selection base_;
+  TopKParameters base_;
   bool sorts_all_ = false;
-  std::vector<Selection> rounds_;
+  std::vector<TopKParameters> rounds_;
   int64_t keys_[2] = {};  // of the two parts of the workspace, by turns
 };
 

@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "backends/cuda/driver/c_api.h"
+#include "backends/cuda/driver/device_features.h"
 #include "facts.h"
 #include "faults.h"
 #include "grid.h"
@@ -46,6 +47,7 @@ enum : Result {
 
 struct Function {
   std::shared_ptr<Module> module;
+  int device = 0;
   std::string name;
   const Kernel* kernel = nullptr;
   unsigned most_dynamic_shared_bytes = facts::shared_bytes_without_asking;
@@ -54,11 +56,13 @@ struct Function {
 
 struct Loaded {
   std::shared_ptr<Module> module;
+  int device = 0;
   std::map<std::string, Function> functions;
 };
 
 using Clock = std::chrono::steady_clock;
 struct Event {
+  int device = 0;
   Clock::time_point time{};
   Stream* stream = nullptr;         // null: not recorded
   std::shared_ptr<Nodes> captured;  // in this capture, as a place in it and no moment
@@ -75,10 +79,11 @@ struct Executable {
 };
 
 bool initialized = false;
-int context_value = 0;  // whose address is the context
-thread_local int contexts_pushed = 0;
-unsigned updates = 0;           // of kernels in graphs
-thread_local Graph being_made;  // the graph that a capture of this thread makes
+constexpr int most_devices = 16;
+int contexts[most_devices];            // whose addresses are the devices' primary contexts
+thread_local std::vector<int> pushed;  // devices whose contexts were made current, the current one last
+unsigned updates = 0;                  // of kernels in graphs
+thread_local Graph being_made;         // the graph that a capture of this thread makes
 thread_local int captures = 0;  // streams that this thread records, during which it can neither take memory nor wait
 
 // Memory of the host that kernels may use too, with its size.
@@ -97,17 +102,32 @@ std::set<Loaded*>& modules() {
   return *modules;
 }
 
+// Of the thread that calls; -1 where it has no context.
+int current_device() {
+  return pushed.empty() ? -1 : pushed.back();
+}
+
+// -1 for what is no context.
+int device_of_context(Handle context) {
+  const auto* found = std::find_if(std::begin(contexts), std::end(contexts), [&](int& c) { return &c == context; });
+  return found == std::end(contexts) ? -1 : static_cast<int>(found - std::begin(contexts));
+}
+
+bool is_memory_of(int device, uintptr_t address, size_t bytes) {
+  return is_device_memory(address, bytes) && device_of(address) == device;
+}
+
 Result problem_of(const Stream& stream) {
   return stream.problem.empty() ? Result{success} : Result{launch_failed};
 }
 
-// With the stream that work goes to.
+// With the stream that work goes to, which is one of the current device.
 template <class Add>
 Result on(Handle handle, const Add& add) {
   const std::lock_guard lock(device_mutex());
-  if (contexts_pushed == 0) return invalid_context;
-  Stream* stream = find_stream(handle);
-  if (stream == nullptr) return invalid_handle;
+  if (pushed.empty()) return invalid_context;
+  Stream* stream = find_stream(handle, current_device());
+  if (stream == nullptr || stream->device != current_device()) return invalid_handle;
   if (!stream->problem.empty()) return launch_failed;
   return add(*stream);
 }
@@ -134,26 +154,18 @@ size_t facts::memory_bytes() {
 }
 
 size_t facts::shared_bytes_per_block() {
-  switch (capability()) {
-    case 75:
-      return 64 * 1024;
-    case 80:
-    case 87:
-      return 163 * 1024;
-    case 86:
-    case 89:
-    case 120:
-      return 99 * 1024;
-    default:
-      return most_shared_bytes_per_block;
-  }
+  return static_cast<size_t>(camshaft::cuda::features_of(capability()).shared_bytes_per_block);
+}
+
+int facts::devices() {
+  return static_cast<int>(std::min<long>(from_environment("CAMSHAFT_EMULATED_DEVICES", 1), most_devices));
 }
 
 // ---- the library and the device
 
 EMULATOR_API Result cuInit(unsigned) {
   const std::lock_guard lock(device_mutex());
-  if (facts::from_environment("CAMSHAFT_EMULATED_DEVICES", 1) == 0) return error_no_device;
+  if (facts::devices() == 0) return error_no_device;
   if (!initialized) catch_faults();
   initialized = true;
   return success;
@@ -195,13 +207,14 @@ EMULATOR_API Result cuGetErrorString(Result error, const char** text) {
 }
 
 EMULATOR_API Result cuDeviceGetCount(int* count) {
-  *count = 1;
+  *count = facts::devices();
   return initialized ? Result{success} : Result{not_initialized};
 }
 
 EMULATOR_API Result cuDeviceGet(Device* device, int ordinal) {
   *device = ordinal;
-  return !initialized ? Result{not_initialized} : ordinal == 0 ? Result{success} : Result{invalid_value};
+  if (!initialized) return not_initialized;
+  return ordinal >= 0 && ordinal < facts::devices() ? Result{success} : Result{invalid_value};
 }
 
 EMULATOR_API Result cuDeviceGetName(char* name, int length, Device) {
@@ -242,8 +255,9 @@ EMULATOR_API Result cuDeviceGetAttribute(int* value, int attribute, Device) {
   return success;
 }
 
-EMULATOR_API Result cuDevicePrimaryCtxRetain(Handle* context, Device) {
-  *context = &context_value;
+EMULATOR_API Result cuDevicePrimaryCtxRetain(Handle* context, Device device) {
+  if (device < 0 || device >= facts::devices()) return invalid_value;
+  *context = &contexts[device];
   return initialized ? Result{success} : Result{not_initialized};
 }
 
@@ -252,29 +266,35 @@ EMULATOR_API Result cuDevicePrimaryCtxRelease_v2(Device) {
 }
 
 EMULATOR_API Result cuCtxPushCurrent_v2(Handle context) {
-  if (context != &context_value) return invalid_context;
-  ++contexts_pushed;
+  if (device_of_context(context) < 0) return invalid_context;
+  pushed.push_back(device_of_context(context));
   return success;
 }
 
 EMULATOR_API Result cuCtxPopCurrent_v2(Handle* context) {
-  if (contexts_pushed == 0) return invalid_context;
-  --contexts_pushed;
-  *context = &context_value;
+  if (pushed.empty()) return invalid_context;
+  *context = &contexts[pushed.back()];
+  pushed.pop_back();
+  return success;
+}
+
+EMULATOR_API Result cuCtxGetDevice(Device* device) {
+  if (pushed.empty()) return invalid_context;
+  *device = current_device();
   return success;
 }
 
 // ---- streams and events
 
 EMULATOR_API Result cuStreamCreate(Handle* stream, unsigned) {
-  if (contexts_pushed == 0) return invalid_context;
-  *stream = make_stream();
+  if (pushed.empty()) return invalid_context;
+  *stream = make_stream(current_device());
   return success;
 }
 
 EMULATOR_API Result cuStreamDestroy_v2(Handle handle) {
   const std::lock_guard lock(device_mutex());
-  Stream* stream = find_stream(handle);
+  Stream* stream = find_stream(handle, current_device());
   if (stream == nullptr || handle == nullptr) return invalid_handle;
   destroy_stream(stream);
   return success;
@@ -282,9 +302,9 @@ EMULATOR_API Result cuStreamDestroy_v2(Handle handle) {
 
 EMULATOR_API Result cuStreamSynchronize(Handle handle) {
   const std::lock_guard lock(device_mutex());
-  Stream* stream = find_stream(handle);
-  if (contexts_pushed == 0) return invalid_context;
-  if (stream == nullptr) return invalid_handle;
+  if (pushed.empty()) return invalid_context;
+  Stream* stream = find_stream(handle, current_device());
+  if (stream == nullptr || stream->device != current_device()) return invalid_handle;
   if (stream->captured) return forbidden_in_capture(stream);
   finish(*stream);
   return problem_of(*stream);
@@ -301,7 +321,10 @@ EMULATOR_API Result cuCtxSynchronize() {
 }
 
 EMULATOR_API Result cuEventCreate(Handle* event, unsigned) {
-  *event = new Event;
+  if (pushed.empty()) return invalid_context;
+  auto* made = new Event;
+  made->device = current_device();
+  *event = made;
   return success;
 }
 
@@ -314,6 +337,7 @@ EMULATOR_API Result cuEventDestroy_v2(Handle event) {
 EMULATOR_API Result cuEventRecord(Handle event, Handle handle) {
   return on(handle, [&](Stream& stream) {
     auto* recorded = static_cast<Event*>(event);
+    if (recorded->device != stream.device) return Result{invalid_handle};
     recorded->captured = stream.captured;
     if (stream.captured) return Result{success};
     recorded->stream = &stream;
@@ -340,7 +364,8 @@ EMULATOR_API Result cuEventRecordWithFlags(Handle event, Handle handle, unsigned
 // A stream that is no longer there has done its work.
 EMULATOR_API Result cuEventSynchronize(Handle event) {
   Stream* stream = static_cast<Event*>(event)->stream;
-  return stream == nullptr || find_stream(stream) == nullptr ? Result{success} : cuStreamSynchronize(stream);
+  return stream == nullptr || find_stream(stream, current_device()) == nullptr ? Result{success}
+                                                                               : cuStreamSynchronize(stream);
 }
 
 EMULATOR_API Result cuEventQuery(Handle event) {
@@ -355,32 +380,38 @@ EMULATOR_API Result cuEventElapsedTime(float* milliseconds, Handle from, Handle 
   return success;
 }
 
-// What the event stands for is done at once: later than the stream may, and earlier than it must.
+// What the event stands for, on whichever device, is done at once: later than the stream may, and earlier than it must.
 EMULATOR_API Result cuStreamWaitEvent(Handle stream, Handle event, unsigned) {
+  const std::lock_guard lock(device_mutex());
+  if (pushed.empty()) return invalid_context;
   const auto& captured = static_cast<Event*>(event)->captured;
-  if (Stream* waits = find_stream(stream); waits != nullptr && waits->captured != captured) {
+  Stream* waits = find_stream(stream, current_device());
+  if (waits == nullptr || waits->device != current_device()) return invalid_handle;
+  if (waits->captured != captured) {
     waits->is_invalid = true;
     return capture_isolation;
   }
   if (captured) return success;
   Stream* other = static_cast<Event*>(event)->stream;
-  if (other == nullptr || other == find_stream(stream) || find_stream(other) == nullptr) return success;
-  return cuStreamSynchronize(other);
+  if (other == nullptr || other == waits || find_stream(other, current_device()) == nullptr) return success;
+  finish(*other);
+  return problem_of(*other);
 }
 
 // ---- memory
 
 EMULATOR_API Result cuMemGetInfo_v2(size_t* free, size_t* total) {
-  *free = free_bytes();
+  if (pushed.empty()) return invalid_context;
+  *free = free_bytes(current_device());
   *total = facts::memory_bytes();
   return success;
 }
 
 EMULATOR_API Result cuMemAlloc_v2(Pointer* memory, size_t bytes) {
-  if (contexts_pushed == 0) return invalid_context;
+  if (pushed.empty()) return invalid_context;
   if (bytes == 0) return invalid_value;
   if (captures > 0) return capture_unsupported;
-  *memory = allocate(bytes);
+  *memory = allocate(bytes, current_device());
   return *memory != 0 ? Result{success} : Result{error_out_of_memory};
 }
 
@@ -400,7 +431,7 @@ EMULATOR_API Result cuMemFreeAsync(Pointer memory, Handle) {
 
 EMULATOR_API Result cuPointerGetAttributes(unsigned count, int* attributes, void** values, Pointer memory) {
   const std::lock_guard lock(device_mutex());
-  if (contexts_pushed == 0) return invalid_context;
+  if (pushed.empty()) return invalid_context;
   const bool on_device = is_device_memory(memory, 1);
   for (unsigned i = 0; i < count; ++i) {
     if (attributes[i] == memory_type) {
@@ -408,7 +439,7 @@ EMULATOR_API Result cuPointerGetAttributes(unsigned count, int* attributes, void
     } else if (attributes[i] == is_managed) {
       *static_cast<bool*>(values[i]) = false;
     } else if (attributes[i] == device_ordinal) {
-      *static_cast<int*>(values[i]) = on_device || is_pinned(memory) ? 0 : -2;
+      *static_cast<int*>(values[i]) = on_device ? device_of(memory) : is_pinned(memory) ? 0 : -2;
     } else {
       return invalid_value;
     }
@@ -418,7 +449,7 @@ EMULATOR_API Result cuPointerGetAttributes(unsigned count, int* attributes, void
 
 EMULATOR_API Result cuMemAllocHost_v2(void** memory, size_t bytes) {
   const std::lock_guard lock(device_mutex());
-  if (contexts_pushed == 0) return invalid_context;
+  if (pushed.empty()) return invalid_context;
   *memory = std::malloc(bytes);
   if (*memory == nullptr) return error_out_of_memory;
   pinned()[reinterpret_cast<uintptr_t>(*memory)] = bytes;
@@ -435,7 +466,7 @@ EMULATOR_API Result cuMemFreeHost(void* memory) {
 
 EMULATOR_API Result cuMemcpyHtoDAsync_v2(Pointer to, const void* from, size_t bytes, Handle handle) {
   return on(handle, [&](Stream& stream) {
-    if (!is_device_memory(to, bytes) || is_device_memory(reinterpret_cast<uintptr_t>(from), 1))
+    if (!is_memory_of(stream.device, to, bytes) || is_device_memory(reinterpret_cast<uintptr_t>(from), 1))
       return Result{invalid_value};
     if (stream.captured) {  // a graph reads it whenever it runs
       stream.add([=] {
@@ -456,7 +487,7 @@ EMULATOR_API Result cuMemcpyHtoDAsync_v2(Pointer to, const void* from, size_t by
 
 EMULATOR_API Result cuMemcpyDtoHAsync_v2(void* to, Pointer from, size_t bytes, Handle handle) {
   return on(handle, [&](Stream& stream) {
-    if (!is_device_memory(from, bytes) || is_device_memory(reinterpret_cast<uintptr_t>(to), 1))
+    if (!is_memory_of(stream.device, from, bytes) || is_device_memory(reinterpret_cast<uintptr_t>(to), 1))
       return Result{invalid_value};
     stream.add([=] {
       if (!is_device_memory(from, bytes)) return std::string("a copy from memory that was freed");
@@ -467,9 +498,10 @@ EMULATOR_API Result cuMemcpyDtoHAsync_v2(void* to, Pointer from, size_t bytes, H
   });
 }
 
-EMULATOR_API Result cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, size_t bytes, Handle handle) {
+namespace {
+
+Result copy_on_devices(Pointer to, Pointer from, size_t bytes, Handle handle) {
   return on(handle, [&](Stream& stream) {
-    if (!is_device_memory(from, bytes) || !is_device_memory(to, bytes)) return Result{invalid_value};
     stream.add([=] {
       if (!is_device_memory(from, bytes) || !is_device_memory(to, bytes))
         return std::string("a copy of memory that was freed");
@@ -480,9 +512,24 @@ EMULATOR_API Result cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, size_t bytes,
   });
 }
 
+}  // namespace
+
+EMULATOR_API Result cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, size_t bytes, Handle handle) {
+  if (!is_memory_of(current_device(), from, bytes) || !is_memory_of(current_device(), to, bytes)) return invalid_value;
+  return copy_on_devices(to, from, bytes, handle);
+}
+
+EMULATOR_API Result cuMemcpyPeerAsync(Pointer to, Handle to_context, Pointer from, Handle from_context, size_t bytes,
+                                      Handle handle) {
+  if (!is_memory_of(device_of_context(to_context), to, bytes) ||
+      !is_memory_of(device_of_context(from_context), from, bytes))
+    return invalid_value;
+  return copy_on_devices(to, from, bytes, handle);
+}
+
 EMULATOR_API Result cuMemsetD8Async(Pointer to, unsigned char value, size_t count, Handle handle) {
   return on(handle, [&](Stream& stream) {
-    if (!is_device_memory(to, count)) return Result{invalid_value};
+    if (!is_memory_of(stream.device, to, count)) return Result{invalid_value};
     stream.add([=] {
       if (!is_device_memory(to, count)) return std::string("filling memory that was freed");
       std::memset(reinterpret_cast<void*>(to), value, count);
@@ -494,7 +541,7 @@ EMULATOR_API Result cuMemsetD8Async(Pointer to, unsigned char value, size_t coun
 
 EMULATOR_API Result cuMemsetD32Async(Pointer to, unsigned value, size_t count, Handle handle) {
   return on(handle, [&](Stream& stream) {
-    if (!is_device_memory(to, 4 * count) || to % 4 != 0) return Result{invalid_value};
+    if (!is_memory_of(stream.device, to, 4 * count) || to % 4 != 0) return Result{invalid_value};
     stream.add([=] {
       if (!is_device_memory(to, 4 * count)) return std::string("filling memory that was freed");
       std::fill_n(reinterpret_cast<unsigned*>(to), count, value);
@@ -508,11 +555,11 @@ EMULATOR_API Result cuMemsetD32Async(Pointer to, unsigned value, size_t count, H
 
 EMULATOR_API Result cuModuleLoadData(Handle* handle, const void* image) {
   const std::lock_guard lock(device_mutex());
-  if (contexts_pushed == 0) return invalid_context;
+  if (pushed.empty()) return invalid_context;
   const auto module = Module::load(image);
   if (module == nullptr) return invalid_image;
   if (module->capability() >= 0 && module->capability() != facts::capability()) return no_binary;
-  *handle = *modules().insert(new Loaded{module, {}}).first;
+  *handle = *modules().insert(new Loaded{module, current_device(), {}}).first;
   return success;
 }
 
@@ -533,6 +580,7 @@ EMULATOR_API Result cuModuleGetFunction(Handle* handle, Handle module, const cha
   if (kernel == nullptr) return not_found;
   Function& function = loaded->functions[name];
   function.module = loaded->module;
+  function.device = loaded->device;
   function.name = name;
   function.kernel = kernel;
   *handle = &function;
@@ -583,7 +631,8 @@ std::shared_ptr<KernelCall> make_call(const Function& function, Index blocks, In
     return make_call(function, blocks, threads, shared_bytes, others, together, cluster_blocks, may_start);
   };
   // Not the call itself, which has this.
-  call->work = [=, values = call->values, module = function.module, name = function.name, kernel = function.kernel] {
+  call->work = [=, values = call->values, module = function.module, name = function.name, kernel = function.kernel,
+                device = function.device] {
     std::vector<void*> pointers;
     for (const auto& value : values) pointers.push_back(const_cast<std::max_align_t*>(value.data()));
     for (unsigned p = 0; p < kernel->parameter_count; ++p) {
@@ -595,6 +644,9 @@ std::shared_ptr<KernelCall> make_call(const Function& function, Index blocks, In
       if (address != 0 && !may_be_device_memory(address) && !is_pinned(address) &&
           dladdr(reinterpret_cast<const void*>(address), &program) == 0)
         return "parameter " + std::to_string(p) + " of kernel '" + name + "' points to no device memory";
+      if (const int other = device_of(address); other >= 0 && other != device)
+        return "parameter " + std::to_string(p) + " of kernel '" + name + "' on device " + std::to_string(device) +
+               " points to memory of device " + std::to_string(other);
     }
     Launch launch;
     launch.name = name;
@@ -628,6 +680,7 @@ Result launch_kernel(const Function& function, Index blocks, Index threads, unsi
     return invalid_cluster_size;
   if (together && count(blocks) > facts::multiprocessors) return too_many_resources;
   return on(handle, [&](Stream& stream) {
+    if (function.device != stream.device) return Result{invalid_handle};
     const auto call =
         make_call(function, blocks, threads, shared_bytes, arguments, together, cluster_blocks, may_start);
     stream.add(call->work, call);
@@ -644,8 +697,8 @@ EMULATOR_API Result cuLaunchKernelEx(const LaunchConfig* config, Handle function
   bool may_start = false;
   for (unsigned i = 0; i < config->attribute_count; ++i) {
     const LaunchAttribute& attribute = config->attributes[i];
-    if (attribute.kind == LaunchAttribute::cluster && facts::capability() >= 90 && attribute.cluster_size[0] == 1 &&
-        attribute.cluster_size[2] == 1) {
+    if (attribute.kind == LaunchAttribute::cluster && camshaft::cuda::features_of(facts::capability()).clusters &&
+        attribute.cluster_size[0] == 1 && attribute.cluster_size[2] == 1) {
       cluster_blocks = attribute.cluster_size[1];
     } else if (attribute.kind == LaunchAttribute::programmatic_serialization) {
       may_start = attribute.is_allowed != 0;
@@ -689,6 +742,15 @@ EMULATOR_API Result cuStreamEndCapture(Handle handle, Handle* graph) {
     *graph = new Graph{captured, captured.get()};
     return Result{success};
   });
+}
+
+EMULATOR_API Result cuStreamGetCtx(Handle handle, Handle* context) {
+  const std::lock_guard lock(device_mutex());
+  if (pushed.empty()) return invalid_context;
+  Stream* stream = find_stream(handle, current_device());
+  if (stream == nullptr) return invalid_handle;
+  *context = &contexts[stream->device];
+  return success;
 }
 
 EMULATOR_API Result cuStreamIsCapturing(Handle handle, int* status) {

@@ -1,4 +1,4 @@
-// What the emulated device is.
+// What the emulated devices are: all alike.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ constexpr int multiprocessors = 4;  // as many blocks run at once
 constexpr int l2_bytes = 4 << 20;
 constexpr int memory_kilohertz = 1000000, memory_bus_bits = 512;  // 128 GB/s
 constexpr int kilohertz = 1500000;
-constexpr size_t most_shared_bytes_per_block = 227 * 1024;
+constexpr size_t most_shared_bytes_per_block = 227 * 1024;  // of any capability
 constexpr unsigned shared_bytes_without_asking = 48 * 1024;
 constexpr unsigned threads_per_block = 1024;
 
@@ -20,11 +20,13 @@ constexpr unsigned char unwritten = 0xcd;
 /// Numbers that the environment may set, or what they are without.
 long from_environment(const char* variable, long otherwise);
 
-/// CAMSHAFT_EMULATED_MEMORY, or 8 GiB.
+/// CAMSHAFT_EMULATED_DEVICES, or 1.
+int devices();
+/// Of each: CAMSHAFT_EMULATED_MEMORY, or 8 GiB.
 size_t memory_bytes();
 /// Compute capability, 80 for 8.0; the environment's CAMSHAFT_EMULATED_CAPABILITY, or 90.
 int capability();
-/// 227 KB, or as little as GPUs of the capability have.
+/// As much as GPUs of the capability have.
 size_t shared_bytes_per_block();
 
 }  // namespace emulator::facts

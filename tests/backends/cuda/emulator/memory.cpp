@@ -17,6 +17,7 @@ constexpr size_t page = 4096, alignment = 256;
 constexpr unsigned char canary = 0xcb;
 
 struct Allocation {
+  int device = 0;
   size_t bytes = 0;
   std::byte* pages = nullptr;  // the ones that may be touched; one more on either side
   size_t page_bytes = 0;
@@ -30,7 +31,7 @@ struct Memory {
   std::recursive_mutex mutex;
   uintptr_t next_address = first_address;
   std::map<uintptr_t, Allocation> allocations;
-  size_t used = 0;
+  std::map<int, size_t> used;  // by device
   int accesses = 0;
 };
 
@@ -51,10 +52,11 @@ const std::pair<const uintptr_t, Allocation>* before(uintptr_t address) {
 
 }  // namespace
 
-uintptr_t allocate(size_t bytes) {
+uintptr_t allocate(size_t bytes, int device) {
   const std::lock_guard lock(memory().mutex);
-  if (bytes == 0 || bytes > free_bytes()) return 0;
+  if (bytes == 0 || bytes > free_bytes(device)) return 0;
   Allocation made;
+  made.device = device;
   made.bytes = bytes;
   // The end lies as close to the forbidden page as the alignment allows.
   const size_t room = (bytes + alignment - 1) / alignment * alignment;
@@ -69,7 +71,7 @@ uintptr_t allocate(size_t bytes) {
   std::memset(made.pages, canary, made.page_bytes);
   std::memset(begin, facts::unwritten, bytes);
   if (memory().accesses == 0) protect(made, false);
-  memory().used += made.page_bytes;
+  memory().used[device] += made.page_bytes;
   const auto address = reinterpret_cast<uintptr_t>(begin);
   memory().allocations.emplace(address, made);
   return address;
@@ -80,14 +82,14 @@ bool release(uintptr_t address) {
   const auto found = memory().allocations.find(address);
   if (found == memory().allocations.end()) return false;
   munmap(found->second.pages - page, found->second.page_bytes + 2 * page);
-  memory().used -= found->second.page_bytes;
+  memory().used[found->second.device] -= found->second.page_bytes;
   memory().allocations.erase(found);
   return true;
 }
 
-size_t free_bytes() {
+size_t free_bytes(int device) {
   const std::lock_guard lock(memory().mutex);
-  return facts::memory_bytes() - std::min(memory().used, facts::memory_bytes());
+  return facts::memory_bytes() - std::min(memory().used[device], facts::memory_bytes());
 }
 
 bool is_device_memory(uintptr_t address, size_t bytes) {
@@ -95,6 +97,11 @@ bool is_device_memory(uintptr_t address, size_t bytes) {
   const auto* found = before(address);
   return found != nullptr && address - found->first <= found->second.bytes &&
          bytes <= found->second.bytes - (address - found->first);
+}
+
+int device_of(uintptr_t address) {
+  const std::lock_guard lock(memory().mutex);
+  return is_device_memory(address, 0) ? before(address)->second.device : -1;
 }
 
 bool may_be_device_memory(uintptr_t address) {

@@ -1,4 +1,4 @@
-// Memory of the emulated device: pages of this process that only kernels and copies may touch.
+// Memory of the emulated devices: pages of this process that only kernels and copies may touch.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,14 @@
 namespace emulator {
 
 /// Aligned to 256 bytes, full of facts::unwritten, between pages that nobody may touch. 0 when there is not as much.
-uintptr_t allocate(size_t bytes);
+uintptr_t allocate(size_t bytes, int device);
 /// False for an address that allocate() did not give.
 bool release(uintptr_t address);
-size_t free_bytes();
+size_t free_bytes(int device);
 /// Whether all of these bytes belong to one allocation.
 bool is_device_memory(uintptr_t address, size_t bytes);
+/// Whose memory an address is in, or just behind; -1 for no device's.
+int device_of(uintptr_t address);
 /// Whether an address is where device memory is, in an allocation or not.
 bool may_be_device_memory(uintptr_t address);
 /// What an address is: "4 bytes after an allocation of 100 bytes".

@@ -1,6 +1,7 @@
 #include "stream.h"
 
 #include <cstdio>
+#include <map>
 #include <set>
 
 #include "memory.h"
@@ -10,12 +11,14 @@ namespace emulator {
 namespace {
 
 std::set<Stream*>& streams() {
-  static auto* streams = new std::set<Stream*>{new Stream};
+  static auto* streams = new std::set<Stream*>;
   return *streams;
 }
 
-Stream* default_stream() {
-  static Stream* stream = *streams().begin();
+Stream* default_stream(int device) {
+  static auto* defaults = new std::map<int, Stream*>;
+  Stream*& stream = (*defaults)[device];
+  if (stream == nullptr) stream = make_stream(device);
   return stream;
 }
 
@@ -43,14 +46,14 @@ void finish(Stream& stream) {
 
 void finish_all() {
   const std::lock_guard lock(device_mutex());
-  default_stream();
   for (Stream* stream : streams()) finish(*stream);
 }
 
-Stream* make_stream() {
+Stream* make_stream(int device) {
   const std::lock_guard lock(device_mutex());
-  default_stream();
-  return *streams().insert(new Stream).first;
+  auto* made = new Stream;
+  made->device = device;
+  return *streams().insert(made).first;
 }
 
 void destroy_stream(Stream* stream) {
@@ -60,9 +63,9 @@ void destroy_stream(Stream* stream) {
   delete stream;
 }
 
-Stream* find_stream(void* handle) {
+Stream* find_stream(void* handle, int device) {
   const std::lock_guard lock(device_mutex());
-  if (handle == nullptr) return default_stream();
+  if (handle == nullptr) return default_stream(device);
   const auto found = streams().find(static_cast<Stream*>(handle));
   return found == streams().end() ? nullptr : *found;
 }

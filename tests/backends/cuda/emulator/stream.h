@@ -1,4 +1,4 @@
-// Order of work on the emulated device.
+// Order of work on the emulated devices.
 #pragma once
 
 #include <cstddef>
@@ -34,6 +34,7 @@ using Nodes = std::vector<std::unique_ptr<Node>>;
 /// What stands in a stream. Nothing of a stream is done before somebody waits for it: as late as a device
 /// may do it, so that who forgets to wait sees what was there before.
 struct Stream {
+  int device = 0;  ///< its ordinal
   std::vector<Work> waiting;
   std::string problem;              ///< of the first work that failed; nothing is done after it
   std::shared_ptr<Nodes> captured;  ///< where calls go while it is being captured
@@ -47,16 +48,16 @@ struct Stream {
   }
 };
 
-/// Guards everything of the emulated device.
+/// Guards everything of the emulated devices.
 std::recursive_mutex& device_mutex();
 /// Does what waits in a stream.
 void finish(Stream& stream);
 /// Of all streams.
 void finish_all();
-Stream* make_stream();
+Stream* make_stream(int device);
 void destroy_stream(Stream* stream);
-/// Null if there is no such stream. A null handle is the default stream.
-Stream* find_stream(void* handle);
+/// Null if there is no such stream. A null handle is the default stream of the device.
+Stream* find_stream(void* handle, int device);
 /// What went wrong last.
 std::string& last_problem();
 

@@ -69,6 +69,7 @@ class Block {
         o_(o),
         first_(first),
         rows_(rows),
+        begin_(0),
         columns_(AttentionBlocks::round_up(args.value_size, panel_lanes())),
         // Without masks and a cap the scores are scaled on their way into the exponential.
         plain_(!reads_keys_in_place(args) && args.softcap == 0 && args.mask_count == 0 && args.scale > 0 &&
@@ -87,6 +88,24 @@ class Block {
       multiply_values(k, keys, false);
     }
     for (int64_t r = 0; r < rows_; ++r) store(r);
+  }
+
+  // Keys [begin, end) alone: what is needed of them goes to `parts`, row after row.
+  void run_part(int64_t begin, int64_t end, float* parts) {
+    begin_ = begin;
+    const float* queries[kAttentionRows];
+    point_at_queries(queries);
+    for (int64_t k = begin; k < end; k += blocks_.keys) {
+      const int64_t keys = std::min(blocks_.keys, end - k);
+      multiply_keys(queries, k, keys);
+      softmax(k, keys);
+      multiply_values(k, keys, false);
+    }
+    for (int64_t r = 0; r < rows_; ++r, parts += AttentionParts::row_floats(a_)) {
+      parts[0] = s_.largest[r];
+      parts[1] = s_.total[r];
+      std::copy_n(s_.sums + r * columns_, a_.value_size, parts + AttentionParts::head_floats);
+    }
   }
 
  private:
@@ -135,7 +154,7 @@ class Block {
     const float factor = (plain_ ? a_.scale : 1.0f) * 1.442695041f;
     bool multiplies_first = plain_;
     for (int64_t r = 0; r < rows_; ++r) {
-      if (first > 0) tops[r] = std::max(s_.largest[r], tops[r]);
+      if (first > begin_) tops[r] = std::max(s_.largest[r], tops[r]);
       shifts[r] = tops[r] == -kInfinity ? 0 : tops[r];
       multiplies_first &= std::abs(shifts[r] * factor) < kMostExponent;
     }
@@ -146,7 +165,7 @@ class Block {
     multiplies_first ? exponentials(std::true_type()) : exponentials(std::false_type());
     join_lanes<Sum>(s_.row_vectors, rows_, sums);
     for (int64_t r = 0; r < rows_; ++r) {
-      if (first > 0) {
+      if (first > begin_) {
         // As rounded in the exponentials, of this block and the last.
         const float moved =
             multiplies_first ? factor * s_.largest[r] - factor * tops[r] : factor * (s_.largest[r] - tops[r]);
@@ -207,8 +226,8 @@ class Block {
       tile.v_stride = values_.stride;
       tile.sums_stride = columns_;
       tile.depth = words_of(depth);
-      tile.add = first + k > 0;
-      tile.rescale = first > 0 && k == 0;
+      tile.add = first + k > begin_;
+      tile.rescale = first > begin_ && k == 0;
       for (int64_t c = 0; c < columns_; c += width) {
         tile.p = s_.scores + k / Word::elements;
         tile.v = values_.data + (first + k) / Word::elements * values_.stride + c;
@@ -241,7 +260,9 @@ class Block {
   const Values values_;
   Ahead& ahead_;
   const AttentionBlocks blocks_;
-  const int64_t o_, first_, rows_, columns_;
+  const int64_t o_, first_, rows_;
+  int64_t begin_;  // of the keys
+  const int64_t columns_;
   const bool plain_, finishes_;
 };
 
@@ -273,10 +294,53 @@ void run_words(const AttentionArgs& a, int64_t begin, int64_t end, float* memory
 }
 
 void run_blocks(const AttentionArgs& a, int64_t begin, int64_t end, float* memory) {
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#if CAMSHAFT_HAS_BF16_PAIRS
   if (a.rounds && !reads_keys_in_place(a)) return run_words<PairWords>(a, begin, end, memory);
 #endif
   run_words<FloatWords>(a, begin, end, memory);
+}
+
+bool splits_keys(const AttentionArgs& a) {
+  return AttentionParts::count(a) > 1 && reads_keys_in_place(a) && reads_values_in_place(a);
+}
+
+// Units [begin, end) of problems by parts of their keys.
+void run_parts(const AttentionArgs& a, int64_t begin, int64_t end, float* memory, float* parts_memory) {
+  const AttentionScratch scratch(a, panel_width(), panel_lanes(), memory);
+  const int64_t parts = AttentionParts::count(a);
+  Ahead ahead;
+  for (int64_t unit = begin; unit < end; ++unit) {
+    const int64_t o = unit / parts, part = unit % parts;
+    const Values values{a.value.data + a.value.outer[o] + a.value.rows[0], a.value.row_step};
+    Block<FloatWords>(a, scratch, values, ahead, o, 0, a.queries)
+        .run_part(a.keys * part / parts, a.keys * (part + 1) / parts,
+                  parts_memory + unit * a.queries * AttentionParts::row_floats(a));
+  }
+}
+
+// The rows of problems [begin, end) from their parts, in order.
+void join_parts(const AttentionArgs& a, int64_t begin, int64_t end, const float* parts_memory) {
+  const int64_t parts = AttentionParts::count(a), row_floats = AttentionParts::row_floats(a);
+  const int64_t step = a.queries * row_floats, column = a.result_place.column;
+  for (int64_t o = begin; o < end; ++o) {
+    for (int64_t q = 0; q < a.queries; ++q) {
+      const float* first = parts_memory + o * parts * step + q * row_floats;
+      float top = first[0], total = 0;
+      for (int64_t i = 1; i < parts; ++i) top = std::max(top, first[i * step]);
+      float* y = a.result + a.result_place.outer[o] + a.result_place.rows[q];
+      for (int64_t v = 0; v < a.value_size; ++v) y[v * column] = 0;
+      for (int64_t i = 0; i < parts; ++i) {
+        const float* part = first + i * step;
+        const float factor = part[0] == top ? 1 : std::exp2((part[0] - top) * 1.442695041f);
+        total += part[1] * factor;
+        const float* sums = part + AttentionParts::head_floats;
+        for (int64_t v = 0; v < a.value_size; ++v) y[v * column] += sums[v] * factor;
+      }
+      const bool is_zero = a.zero_undefined && !(total > 0);
+      const float inverse = 1 / total;
+      for (int64_t v = 0; v < a.value_size; ++v) y[v * column] = is_zero ? 0 : y[v * column] * inverse;
+    }
+  }
 }
 
 int64_t scratch_floats(const AttentionArgs& a) {
@@ -295,12 +359,17 @@ HWY_AFTER_NAMESPACE();
 namespace camshaft::cpu {
 
 HWY_EXPORT(run_blocks);
+HWY_EXPORT(splits_keys);
+HWY_EXPORT(run_parts);
+HWY_EXPORT(join_parts);
 HWY_EXPORT(scratch_floats);
 HWY_EXPORT(row_blocks);
 
 int64_t attention_workspace_bytes(const AttentionArgs& args, int threads) {
   if (args.outer == 0 || args.queries == 0 || args.keys == 0) return 0;
-  return HWY_DYNAMIC_DISPATCH(scratch_floats)(args) * threads * 4;
+  const int64_t parts = AttentionParts::count(args);
+  const int64_t part_floats = parts > 1 ? args.outer * parts * args.queries * AttentionParts::row_floats(args) : 0;
+  return (HWY_DYNAMIC_DISPATCH(scratch_floats)(args) * threads + part_floats) * 4;
 }
 
 void attention(const AttentionArgs& args, ThreadPool& pool, void* workspace) {
@@ -312,18 +381,25 @@ void attention(const AttentionArgs& args, ThreadPool& pool, void* workspace) {
           args.result[args.result_place.outer[o] + args.result_place.rows[q] + v * args.result_place.column] = 0;
     return;
   }
-  const int64_t blocks = args.outer * HWY_DYNAMIC_DISPATCH(row_blocks)(args);
+  const bool in_parts = HWY_DYNAMIC_DISPATCH(splits_keys)(args);
+  const int64_t units = args.outer * (in_parts ? AttentionParts::count(args) : HWY_DYNAMIC_DISPATCH(row_blocks)(args));
   const int64_t floats = HWY_DYNAMIC_DISPATCH(scratch_floats)(args);
-  const auto kernel = HWY_DYNAMIC_DISPATCH(run_blocks);
   // Threads are not woken for less than a few microseconds of work.
   const double work = 4.0 * static_cast<double>(args.outer * args.queries) * static_cast<double>(args.keys * args.size);
-  const int threads = work < 1e6 ? 1 : pool.size();
-  const auto share = [&](int thread) {
-    kernel(args, blocks * thread / threads, blocks * (thread + 1) / threads,
-           static_cast<float*>(workspace) + thread * floats);
-  };
-  if (threads == 1) return share(0);
-  pool.run(share);
+  const int threads = work < 1e6 ? 1 : static_cast<int>(std::min<int64_t>(pool.size(), units));
+  auto* const memory = static_cast<float*>(workspace);
+  float* const parts = memory + floats * pool.size();
+  pool.run(threads, [&](int thread) {
+    const int64_t begin = units * thread / threads, end = units * (thread + 1) / threads;
+    if (in_parts) return HWY_DYNAMIC_DISPATCH(run_parts)(args, begin, end, memory + thread * floats, parts);
+    HWY_DYNAMIC_DISPATCH(run_blocks)(args, begin, end, memory + thread * floats);
+  });
+  if (!in_parts) return;
+  // A thread is woken for 16 KiB of parts at least.
+  const int64_t grain = 4096 / (AttentionParts::count(args) * args.queries * AttentionParts::row_floats(args)) + 1;
+  pool.parallel_for(args.outer, grain, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(join_parts)(args, begin, end, parts);
+  });
 }
 
 }  // namespace camshaft::cpu

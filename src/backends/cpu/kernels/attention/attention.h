@@ -54,9 +54,10 @@ struct AttentionArgs {
   int64_t mask_count = 0;                ///< at most most_attention_masks
 };
 
-/// Bytes of scratch memory, 64-byte aligned. Depends on sizes, mask_count, rounds and the thread count only.
+/// Bytes of scratch memory for `threads` threads and fewer, 64-byte aligned. Depends on sizes, mask_count, rounds and
+/// the thread count only.
 int64_t attention_workspace_bytes(const AttentionArgs& args, int threads);
-/// Runs on all threads of the pool. Without keys the results are 0.
+/// Runs on the threads of the pool that have something to do. Without keys the results are 0.
 void attention(const AttentionArgs& args, ThreadPool& pool, void* workspace);
 
 }  // namespace camshaft::cpu

@@ -41,6 +41,24 @@ struct AttentionBlocks {
   }
 };
 
+/// Few queries of few problems are cut along their keys, so that there is work for many threads (Flash-Decoding, Dao et
+/// al., 2023): each part gives the largest score, the sum of exponentials and the sums of values of each row. The parts
+/// depend on the sizes alone, and so do the results.
+struct AttentionParts {
+  static constexpr int64_t head_floats = 16;  ///< before the sums of a row: its largest score, and the total
+
+  static int64_t count(const AttentionArgs& a) {
+    // As many units as 64 threads share evenly; one of fewer keys, or of less than 16 KiB, is not worth starting.
+    constexpr int64_t units = 256, least_keys = 64, unit_floats = 4096;
+    if (a.queries > kAttentionFewRows || a.outer <= 0 || 2 * a.outer > units || a.keys < 4 * least_keys) return 1;
+    const int64_t keys = std::max(least_keys, unit_floats / std::max<int64_t>(1, a.size + a.value_size));
+    return std::clamp<int64_t>(units / a.outer, 1, std::max<int64_t>(1, a.keys / keys));
+  }
+  static int64_t row_floats(const AttentionArgs& a) {
+    return head_floats + AttentionBlocks::round_up(a.value_size, 16);
+  }
+};
+
 /// Parts of one thread's workspace. Sizes are multiples of 16 floats.
 struct AttentionScratch {
   float *keys, *values, *scores, *sums, *queries, *panel, *rows, *mask_rows, *row_vectors, *largest, *total, *factor,

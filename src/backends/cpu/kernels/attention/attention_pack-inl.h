@@ -26,7 +26,7 @@ HWY_INLINE int64_t panel_width() {
   return kPanelVectors * panel_lanes();
 }
 
-#if HWY_TARGET <= HWY_AVX3 && HWY_TARGET != HWY_SCALAR
+#if HWY_MAX_BYTES == 64
 // 16 rows of 16 elements become columns: neighbours first, then 128-bit blocks.
 HWY_INLINE void transpose_16x16(const float* const* rows, float* out, int64_t stride) {
   const hn::FixedTag<float, 16> d;
@@ -64,7 +64,7 @@ HWY_INLINE void transpose_16x16(const float* const* rows, float* out, int64_t st
 HWY_NOINLINE void pack_columns(const float* base, const int64_t* rows, int64_t count, int64_t size, int64_t stored,
                                float* out) {
   int64_t k = 0;
-#if HWY_TARGET <= HWY_AVX3 && HWY_TARGET != HWY_SCALAR
+#if HWY_MAX_BYTES == 64
   if (size % 16 == 0) {
     for (; k + 16 <= count; k += 16) {
       const float* from[16];

@@ -18,7 +18,7 @@
 #include "backends/cpu/kernels/masked_load-inl.h"
 #include "backends/cpu/kernels/pointwise/vector_math-inl.h"
 
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#if CAMSHAFT_HAS_BF16_PAIRS
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu {
 namespace HWY_NAMESPACE {
@@ -83,7 +83,7 @@ HWY_INLINE V rough_power_of_two_nonpositive(D d, V x) {
   V p = hn::MulAdd(hn::Set(d, 5.517166492e-02f), f, hn::Set(d, 2.426111219e-01f));
   p = hn::MulAdd(p, f, hn::Set(d, 6.932609862e-01f));
   p = hn::MulAdd(p, f, hn::Set(d, 9.999280736e-01f));
-  return V{_mm512_scalef_ps(p.raw, n.raw)};
+  return times_power_of_two(p, n);
 }
 
 // The words of the exponentials take the first half of a row. Sums are of what they were before rounding.

@@ -84,21 +84,21 @@ HWY_INLINE V power_of_two_nonpositive(D d, V x) {
     p = hn::MulAdd(p, f, hn::Set(d, 6.931469440e-01f));
     return hn::MulAdd(p, f, hn::Set(d, 1.000000119f));
   };
-#if HWY_TARGET == HWY_AVX3
-  // Its instructions for this, which Highway lacks: attention as a whole is 2 % faster with them. The bound is for
-  // -inf, whose distance from itself is NaN.
-  x = max_or_second(hn::Set(d, -200.0f), x);
-  const V n = hn::Round(x);
-  return V{_mm512_scalef_ps(polynomial(hn::Sub(x, n)).raw, n.raw)};
-#else
-  const hn::RebindToSigned<D> di;
-  // Adding 1.5 · 2^23 rounds to an integer n; with 127 more the low bits are the exponent field of 2^n, 0 for n = -127.
-  const V magic = hn::Set(d, 12582912.0f + 127.0f);
-  x = max_or_second(hn::Set(d, -127.0f), x);
-  const V sum = hn::Add(x, magic);
-  const V p = polynomial(hn::Sub(x, hn::Sub(sum, magic)));
-  return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, sum))));
-#endif
+  if constexpr (kTarget.powers_of_two) {
+    // Attention as a whole is 2 % faster with it. The bound is for -inf, whose distance from itself is NaN.
+    x = max_or_second(hn::Set(d, -200.0f), x);
+    const V n = hn::Round(x);
+    return times_power_of_two(polynomial(hn::Sub(x, n)), n);
+  } else {
+    const hn::RebindToSigned<D> di;
+    // Adding 1.5 · 2^23 rounds to an integer n; with 127 more the low bits are the exponent field of 2^n, 0 for n =
+    // -127.
+    const V magic = hn::Set(d, 12582912.0f + 127.0f);
+    x = max_or_second(hn::Set(d, -127.0f), x);
+    const V sum = hn::Add(x, magic);
+    const V p = polynomial(hn::Sub(x, hn::Sub(sum, magic)));
+    return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, sum))));
+  }
 }
 
 // x = 2^(factor · (x - shift)), for each row, two at a time, and their sums: a vector a row. As factor · x - factor ·

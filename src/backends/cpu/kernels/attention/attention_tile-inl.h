@@ -29,13 +29,8 @@ HWY_INLINE constexpr int64_t panel_lanes() {
 
 // Rows x vectors of a tile fill the registers, as in gemm_tile-inl.h; narrow tiles are tall, so that enough sums are
 // under way at a time.
-#if HWY_TARGET <= HWY_AVX3
-inline constexpr int kPanelVectors = 4;
-inline constexpr int kPanelRows[kPanelVectors] = {12, 12, 8, 6};
-#else
-inline constexpr int kPanelVectors = 2;
-inline constexpr int kPanelRows[kPanelVectors] = {8, 6};
-#endif
+inline constexpr TileShape kPanelTile = kTiles.attention;
+inline constexpr int kPanelVectors = kPanelTile.vectors;
 
 template <class Word, int MR, int NV>
 HWY_INLINE void panel_step(const float* const (&a)[MR], int64_t k, const float* HWY_RESTRICT b,
@@ -222,7 +217,7 @@ HWY_NOINLINE void value_tile(const ValueTile& t, int64_t row) {
       float* to = t.result + t.result_rows[row + r];
 #pragma GCC unroll 16
       for (int v = 0; v + 1 < NV; ++v) hn::StoreU(hn::Mul(sum[r][v], inverse), d, to + v * panel_lanes());
-      hn::BlendedStore(hn::Mul(sum[r][NV - 1], inverse), tail, d, to + (NV - 1) * panel_lanes());
+      masked_store(hn::Mul(sum[r][NV - 1], inverse), tail, d, to + (NV - 1) * panel_lanes());
     }
     return;
   }
@@ -246,11 +241,11 @@ HWY_INLINE void of_height(int64_t height, Call&& call) {
 
 template <int NV, class Call>
 HWY_INLINE void for_tiles(int64_t rows, Call&& call) {
-  constexpr int64_t most = kPanelRows[NV - 1];
+  constexpr int64_t most = kPanelTile.rows[NV - 1];
   const int64_t tiles = (rows + most - 1) / most;
   for (int64_t i = 0, row = 0; i < tiles; ++i) {
     const int64_t height = (rows - row + tiles - i - 1) / (tiles - i);
-    of_height<NV, kPanelRows[NV - 1]>(height, [&](auto mr) HWY_ATTR { call(mr, row); });
+    of_height<NV, kPanelTile.rows[NV - 1]>(height, [&](auto mr) HWY_ATTR { call(mr, row); });
     row += height;
   }
 }
@@ -265,10 +260,10 @@ HWY_INLINE void score_tiles_of(int64_t rows, const ScoreTiles& t, Ahead& ahead) 
 
 template <class Word>
 HWY_INLINE void score_tiles(int64_t vectors, int64_t rows, const ScoreTiles& t, Ahead& ahead) {
-#if HWY_TARGET <= HWY_AVX3
-  if (vectors == 4) return score_tiles_of<Word, 4>(rows, t, ahead);
-  if (vectors == 3) return score_tiles_of<Word, 3>(rows, t, ahead);
-#endif
+  if constexpr (kPanelVectors == 4) {
+    if (vectors == 4) return score_tiles_of<Word, 4>(rows, t, ahead);
+    if (vectors == 3) return score_tiles_of<Word, 3>(rows, t, ahead);
+  }
   if (vectors == 2) return score_tiles_of<Word, 2>(rows, t, ahead);
   score_tiles_of<Word, 1>(rows, t, ahead);
 }
@@ -283,10 +278,10 @@ HWY_INLINE void value_tiles_of(int64_t rows, const ValueTile& t, Ahead& ahead) {
 
 template <class Word>
 HWY_INLINE void value_tiles(int64_t vectors, int64_t rows, const ValueTile& t, Ahead& ahead) {
-#if HWY_TARGET <= HWY_AVX3
-  if (vectors == 4) return value_tiles_of<Word, 4>(rows, t, ahead);
-  if (vectors == 3) return value_tiles_of<Word, 3>(rows, t, ahead);
-#endif
+  if constexpr (kPanelVectors == 4) {
+    if (vectors == 4) return value_tiles_of<Word, 4>(rows, t, ahead);
+    if (vectors == 3) return value_tiles_of<Word, 3>(rows, t, ahead);
+  }
   if (vectors == 2) return value_tiles_of<Word, 2>(rows, t, ahead);
   value_tiles_of<Word, 1>(rows, t, ahead);
 }

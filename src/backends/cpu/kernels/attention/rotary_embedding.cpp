@@ -59,7 +59,7 @@ HWY_INLINE void turn_halves(const Rotary& r, const Row& row) {
   const auto mask = hn::FirstN(d, static_cast<size_t>(half - i));
   turn(
       i, [&](const float* from) HWY_ATTR { return masked_load(mask, d, from); },
-      [&](Vec v, float* to) HWY_ATTR { hn::BlendedStore(v, mask, d, to); });
+      [&](Vec v, float* to) HWY_ATTR { masked_store(v, mask, d, to); });
 }
 
 #if HWY_TARGET != HWY_SCALAR
@@ -76,7 +76,7 @@ HWY_INLINE void turn_neighbours(const Rotary& r, const Row& row) {
     hn::StoreU(turned(hn::LoadU(d, row.x + i), hn::LoadU(d, row.cosine + i), hn::LoadU(d, row.sine + i)), d, row.y + i);
   if (i == r.rotated) return;
   const auto mask = hn::FirstN(d, static_cast<size_t>(r.rotated - i));
-  hn::BlendedStore(
+  masked_store(
       turned(masked_load(mask, d, row.x + i), masked_load(mask, d, row.cosine + i), masked_load(mask, d, row.sine + i)),
       mask, d, row.y + i);
 }

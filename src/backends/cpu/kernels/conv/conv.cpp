@@ -5,6 +5,7 @@
 
 #include "backends/cpu/kernels/gemm/gemm_core.h"
 #include "backends/cpu/kernels/gemm/pack_internal.h"
+#include "backends/cpu/kernels/gemm/product_sums.h"
 #include "base/divide_up.h"
 #include "base/thread_pool.h"
 #include "camshaft/error.h"
@@ -204,9 +205,19 @@ ConvPlan::ConvPlan(const ConvShape& s) : shape_(s) {
   taps_ = taps_h_ * taps_w_;
 }
 
+int64_t ConvPlan::copy_bytes() const {
+  return padded_copy_ ? round_up(shape_.batch * image_stride_ * 4, 64) : 0;
+}
+
 int64_t ConvPlan::workspace_bytes(int threads) const {
-  const int64_t copy = padded_copy_ ? round_up(shape_.batch * image_stride_ * 4, 64) : 0;
-  return core_workspace_bytes(rows_of(shape_), taps_) * threads + copy;
+  const int64_t m = rows_of(shape_), n = shape_.out_channels;
+  const int64_t sums = shape_.groups == 1 ? product_sums_bytes(m, n, taps_, depth_, threads) : 0;
+  const int64_t product = core_workspace_bytes(m, taps_) * threads + copy_bytes() + sums;
+  return is_one_pixel() ? std::max(product, gemm_workspace_bytes(m, n, shape_.in_channels, threads)) : product;
+}
+
+bool ConvPlan::is_one_pixel() const {
+  return rows_of(shape_) == 1 && method_ == Method::pointwise && shape_.groups == 1;
 }
 
 int64_t ConvPlan::rows() const {
@@ -260,7 +271,7 @@ void conv(const ConvPlan& plan, const float* input, const float* packed, float* 
   const ConvShape& s = plan.shape_;
   const int64_t m = rows_of(s), n = s.out_channels / s.groups;
   if (m == 0 || n == 0) return;
-  if (m == 1 && plan.method_ == ConvPlan::Method::pointwise && s.groups == 1 && !gates) {
+  if (plan.is_one_pixel() && !gates) {
     // One pixel (squeeze and excite): four panels side by side (MobileNetV3: these layers took 5 % of the time).
     gemm({m, n, s.in_channels, input, s.in_channels, packed, output, n, epilogue, s.words}, pool, workspace);
     return;
@@ -268,8 +279,9 @@ void conv(const ConvPlan& plan, const float* input, const float* packed, float* 
   const int threads = pool.size();
   const int64_t scratch = core_workspace_bytes(m, plan.taps_);
   char* memory = static_cast<char*>(workspace);
+  char* const behind = memory + scratch * threads;
   if (plan.padded_copy_) {
-    float* copy = reinterpret_cast<float*>(memory + scratch * threads);
+    float* copy = reinterpret_cast<float*>(behind);
     plan.copy_padded(input, 0.0f, copy, pool);
     input = copy;
   }
@@ -277,37 +289,45 @@ void conv(const ConvPlan& plan, const float* input, const float* packed, float* 
   const int64_t group_stride =
       conv_weights(s.out_channels, group_channels, s.kernel_d * s.kernel_h, s.kernel_w, s.groups).group_stride();
 
+  const auto product = [&](int64_t g, const FillContext& context) {
+    CoreProblem p;
+    p.m = m;
+    p.n = n;
+    p.taps = plan.taps_;
+    p.depth = plan.depth_;
+    p.words = s.words;
+    if (plan.method_ == ConvPlan::Method::pointwise) {
+      p.rows.base = context.input;
+      p.rows.row_stride = in_stride(s);
+      p.rows.factors = gates;
+      p.rows.factor_rows = m / s.batch;
+    } else {
+      p.rows.fill = &ConvPlan::fill;
+      p.rows.context = &context;
+      if (has_padding(s)) p.rows.zeros = context.zeros;
+    }
+    p.packed_b = packed + g * group_stride;
+    p.c = output + g * n;
+    p.ldc = out_stride(s);
+    p.epilogue = epilogue;
+    if (epilogue.bias) p.epilogue.bias += g * n;
+    if (epilogue.residual) p.epilogue.residual += g * n;
+    for (Residual& more : p.epilogue.more_residuals)
+      if (more.data) more.data += g * n;
+    if (epilogue.addend) p.epilogue.addend += g * n;
+    p.callback_col0 = g * n;
+    return p;
+  };
+  const auto context = [&](int64_t g) { return FillContext{&plan, input + g * group_channels, plan.zeros_.data()}; };
+  if (s.groups == 1) {
+    const FillContext whole = context(0);
+    return run_product(product(0, whole), pool, memory, reinterpret_cast<float*>(behind + plan.copy_bytes()));
+  }
   pool.run([&](int thread) {
     const Share share = core_share(m, n, plan.taps_, threads, thread);
     for (int64_t g = 0; g < s.groups; ++g) {
-      const FillContext context{&plan, input + g * group_channels, plan.zeros_.data()};
-      CoreProblem p;
-      p.m = m;
-      p.n = n;
-      p.taps = plan.taps_;
-      p.depth = plan.depth_;
-      p.words = s.words;
-      if (plan.method_ == ConvPlan::Method::pointwise) {
-        p.rows.base = context.input;
-        p.rows.row_stride = in_stride(s);
-        p.rows.factors = gates;
-        p.rows.factor_rows = m / s.batch;
-      } else {
-        p.rows.fill = &ConvPlan::fill;
-        p.rows.context = &context;
-        if (has_padding(s)) p.rows.zeros = context.zeros;
-      }
-      p.packed_b = packed + g * group_stride;
-      p.c = output + g * n;
-      p.ldc = out_stride(s);
-      p.epilogue = epilogue;
-      if (epilogue.bias) p.epilogue.bias += g * n;
-      if (epilogue.residual) p.epilogue.residual += g * n;
-      for (Residual& more : p.epilogue.more_residuals)
-        if (more.data) more.data += g * n;
-      if (epilogue.addend) p.epilogue.addend += g * n;
-      p.callback_col0 = g * n;
-      core_run(p, share.m0, share.m1, share.p0, share.p1, memory + thread * scratch);
+      const FillContext of_group = context(g);
+      core_run(product(g, of_group), share.m0, share.m1, share.p0, share.p1, memory + thread * scratch);
     }
   });
 }

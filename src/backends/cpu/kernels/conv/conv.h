@@ -70,6 +70,7 @@ class ConvPlan {
   explicit ConvPlan(const ConvShape& shape);
 
   const ConvShape& shape() const { return shape_; }
+  /// For `threads` threads and fewer.
   int64_t workspace_bytes(int threads) const;
 
   enum class Method {
@@ -98,6 +99,8 @@ class ConvPlan {
                    const float*);
   static void fill(const void* context, int64_t row0, int64_t rows, const float** pointers, int64_t stride,
                    int64_t* out_rows);
+  int64_t copy_bytes() const;
+  bool is_one_pixel() const;
 
   ConvShape shape_;
   Method method_ = Method::kernel_points;

@@ -94,7 +94,7 @@ HWY_INLINE void pixels_vector(const DepthwiseRow& r, const Pixels& t, int64_t ch
       if (t.residual) y = hn::Add(y, load(t.residual + p * r.residual_step + at));
       y = clamp_keeping_nan(y, lo, hi);
       if (kTail) {
-        hn::BlendedStore(y, mask, d, t.output + p * r.output_step + at);
+        masked_store(y, mask, d, t.output + p * r.output_step + at);
       } else {
         hn::StoreU(y, d, t.output + p * r.output_step + at);
       }

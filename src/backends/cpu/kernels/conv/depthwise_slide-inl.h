@@ -16,6 +16,7 @@
 #include "backends/cpu/kernels/conv/depthwise_row.h"
 #include "backends/cpu/kernels/gemm/clamp-inl.h"
 #include "backends/cpu/kernels/masked_load-inl.h"
+#include "backends/cpu/kernels/tile_traits-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu {
@@ -26,15 +27,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Tag = hn::ScalableTag<float>;
 using Vec = hn::Vec<Tag>;
 
-// Most neighbouring outputs of a tile: their sums, a line of weights and an input share the registers. With 14 of 32
-// (rows of 14, 28, 56 and 112 pixels are whole tiles) 5x5 runs at 250 GFLOP/s on a core that does 266, with 8 at 215.
-#if HWY_TARGET <= HWY_AVX3
-inline constexpr int kMostPixels = 14;
-#elif HWY_TARGET <= HWY_AVX2
-inline constexpr int kMostPixels = 8;
-#else
-inline constexpr int kMostPixels = 2;
-#endif
+// Most neighbouring outputs of a tile: their sums, a line of weights and an input share the registers.
+inline constexpr int kMostPixels = kTarget.depthwise_pixels;
 
 /// P neighbouring outputs: of the (P - 1) * stride + kernel width input pixels that they see, counted from `first`
 /// (which may lie left of the line), [begin, end) are inside the image.
@@ -43,17 +37,6 @@ struct Tile {
   float* output;
   const float* residual;
 };
-
-// Or the compiler reads it again for each of its multiply-adds (3x3: 112 GFLOP/s, not 135; wider kernels gain nothing).
-HWY_INLINE void keep_in_register(Vec& value) {
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-  __asm__("" : "+v"(value.raw));
-#elif HWY_TARGET <= HWY_AVX2 && HWY_ARCH_X86
-  __asm__("" : "+x"(value.raw));
-#else
-  (void)value;
-#endif
-}
 
 template <int P, int kWidth, int kStride, bool kTail>
 HWY_INLINE void tile_vector(const DepthwiseRow& r, const Tile& t, int64_t channel, size_t count) {
@@ -98,7 +81,7 @@ HWY_INLINE void tile_vector(const DepthwiseRow& r, const Tile& t, int64_t channe
     if (t.residual) y = hn::Add(y, load(t.residual + p * r.residual_step + channel));
     y = clamp_keeping_nan(y, lo, hi);
     if (kTail) {
-      hn::BlendedStore(y, mask, d, t.output + p * r.output_step + channel);
+      masked_store(y, mask, d, t.output + p * r.output_step + channel);
     } else {
       hn::StoreU(y, d, t.output + p * r.output_step + channel);
     }

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "backends/cpu/kernels/conv/grouped_conv.h"
+#include "backends/cpu/kernels/tile_traits.h"
 #include "base/thread_pool.h"
 
 namespace camshaft::cpu {
@@ -41,7 +42,7 @@ int64_t GroupedWeights::together() const {
 
 GroupedWeights grouped_weights(int64_t out_channels, int64_t group_channels, int64_t lines, int64_t kernel_w,
                                int64_t groups) {
-  return {out_channels, group_channels, lines, kernel_w, groups, packed_layout(1, 1).lanes};
+  return {out_channels, group_channels, lines, kernel_w, groups, tile_traits().lanes()};
 }
 
 void pack_grouped_weights(const GroupedWeights& w, const float* oihw, float* packed) {

@@ -94,7 +94,7 @@ HWY_NOINLINE void grouped_pixels(const GroupedRow& t, int64_t first) {
     if (residual) y = hn::Add(y, load(residual + p * t.residual_step));
     y = clamp_keeping_nan(y, lo, hi);
     if (masked) {
-      hn::BlendedStore(y, mask, d, output + p * t.output_step);
+      masked_store(y, mask, d, output + p * t.output_step);
     } else {
       hn::StoreU(y, d, output + p * t.output_step);
     }

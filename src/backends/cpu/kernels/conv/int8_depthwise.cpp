@@ -42,12 +42,11 @@ HWY_INLINE Vec pair_up(Vec first, Vec second) {
 }
 
 HWY_INLINE Vec add_pairs(Vec sum, Vec x, const int16_t* weights) {
-  const Tag d;
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+#if CAMSHAFT_HAS_BYTE_PRODUCT
   const hn::Repartition<int16_t, Tag> d16;
-  Vec unused = hn::Zero(d);
-  return hn::ReorderWidenMulAccumulate(d, hn::BitCast(d16, x), hn::LoadU(d16, weights), sum, unused);
+  return add_word_pairs(sum, hn::BitCast(d16, x), hn::LoadU(d16, weights));
 #else
+  const Tag d;
   const Vec w = hn::LoadU(d, reinterpret_cast<const int32_t*>(weights));
   const auto low = [](Vec v) { return hn::ShiftRight<16>(hn::ShiftLeft<16>(v)); };
   const auto high = [](Vec v) { return hn::ShiftRight<16>(v); };

@@ -44,7 +44,7 @@ HWY_NOINLINE void thin_tile(const ThinConvRow& t, const TileArgs& args, int64_t 
       [[maybe_unused]] TileVec before = hn::Zero(d);
 #pragma GCC unroll 16
       for (int v = 0; v < kWhole; ++v) bv[v] = hn::LoadU(d, b + v * lanes);
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#if CAMSHAFT_SHARES_VECTORS
       if constexpr (kHalf) bv[NV - 1] = load_half_twice(b + (NV - 1) * lanes);
 #endif
 #pragma GCC unroll 16
@@ -52,7 +52,7 @@ HWY_NOINLINE void thin_tile(const ThinConvRow& t, const TileArgs& args, int64_t 
         const TileVec av = hn::Set(d, a[p]);
 #pragma GCC unroll 16
         for (int v = 0; v < kWhole; ++v) sum[p][v] = hn::MulAdd(av, bv[v], sum[p][v]);
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#if CAMSHAFT_SHARES_VECTORS
         if constexpr (kHalf) {
           TileVec& pair = sum[p / 2 * 2][NV - 1];
           if (p % 2 == 1) {
@@ -67,7 +67,7 @@ HWY_NOINLINE void thin_tile(const ThinConvRow& t, const TileArgs& args, int64_t 
       }
     }
   }
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#if CAMSHAFT_SHARES_VECTORS
   if constexpr (kHalf) part_pairs<P, NV>(sum);
 #endif
   finish_tile<P, NV>(args, sum);
@@ -92,16 +92,26 @@ HWY_INLINE int64_t thin_tiles(const ThinConvRow& t, TileArgs& args, const Epilog
 template <int NV, bool kHalf = false>
 void thin_panel(const ThinConvRow& t, TileArgs& args, const Epilogue& e, int64_t columns) {
   int64_t x = 0;
-#if HWY_TARGET <= HWY_AVX3
-  constexpr int kPixels[] = {16, 14, 8, 6};
-#else
-  constexpr int kPixels[] = {8, 6};
-#endif
-  x = thin_tiles<NV, kPixels[NV - 1], kHalf>(t, args, e, columns, x);
-  if constexpr (kPixels[NV - 1] > 8) x = thin_tiles<NV, 8, kHalf>(t, args, e, columns, x);
-  if constexpr (kPixels[NV - 1] > 4) x = thin_tiles<NV, 4, kHalf>(t, args, e, columns, x);
+  constexpr int pixels = kTiles.thin_conv.rows[NV - 1];
+  x = thin_tiles<NV, pixels, kHalf>(t, args, e, columns, x);
+  if constexpr (pixels > 8) x = thin_tiles<NV, 8, kHalf>(t, args, e, columns, x);
+  if constexpr (pixels > 4) x = thin_tiles<NV, 4, kHalf>(t, args, e, columns, x);
   x = thin_tiles<NV, 2, kHalf>(t, args, e, columns, x);
   thin_tiles<NV, 1, kHalf>(t, args, e, columns, x);
+}
+
+// The panel of `vectors`, NV at most.
+template <int NV>
+HWY_INLINE void panel_of_vectors(int64_t vectors, const ThinConvRow& t, TileArgs& args, const Epilogue& e,
+                                 int64_t columns) {
+  if (vectors < NV) {
+    if constexpr (NV > 1) panel_of_vectors<NV - 1>(vectors, t, args, e, columns);
+    return;
+  }
+  if constexpr (CAMSHAFT_SHARES_VECTORS && NV > 1) {
+    if (args.tail_lanes <= tile_lanes() / 2) return thin_panel<NV, true>(t, args, e, columns);
+  }
+  thin_panel<NV>(t, args, e, columns);
 }
 
 void thin_row_target(const ThinConvRow& t, const float* packed, float* output, const Epilogue& e) {
@@ -126,18 +136,7 @@ void thin_row_target(const ThinConvRow& t, const float* packed, float* output, c
     if (e.residual) args.residuals[0] = {e.residual + col0, e.residual_ld};
     Epilogue of_panel = e;
     if (e.addend) of_panel.addend += col0;
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-    const bool half = args.tail_lanes <= lanes / 2;
-    if (vectors == 4)
-      half ? thin_panel<4, true>(t, args, of_panel, columns) : thin_panel<4>(t, args, of_panel, columns);
-    if (vectors == 3)
-      half ? thin_panel<3, true>(t, args, of_panel, columns) : thin_panel<3>(t, args, of_panel, columns);
-    if (vectors == 2)
-      half ? thin_panel<2, true>(t, args, of_panel, columns) : thin_panel<2>(t, args, of_panel, columns);
-#else
-    if (vectors == 2) thin_panel<2>(t, args, of_panel, columns);
-#endif
-    if (vectors == 1) thin_panel<1>(t, args, of_panel, columns);
+    panel_of_vectors<kTileVectors>(vectors, t, args, of_panel, columns);
   }
 }
 

@@ -143,7 +143,7 @@ HWY_INLINE void output_vector(const WinogradTile& t, int64_t channel, size_t cou
       if (full) {
         hn::StoreU(value, d, to);
       } else {
-        hn::BlendedStore(value, mask, d, to);
+        masked_store(value, mask, d, to);
       }
     }
   }

@@ -19,19 +19,8 @@ HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu::HWY_NAMESPACE {
 namespace {
 
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-
-bool multiplies_pairs() {
-  return __builtin_cpu_supports("avx512bf16");
-}
-
-#else
-
+#if !CAMSHAFT_HAS_BF16_PAIRS
 void round_row(const float*, int64_t, float*) {}
-bool multiplies_pairs() {
-  return false;
-}
-
 #endif
 
 }  // namespace
@@ -42,10 +31,13 @@ HWY_AFTER_NAMESPACE();
 namespace camshaft::cpu {
 
 HWY_EXPORT(round_row);
-HWY_EXPORT(multiplies_pairs);
 
 bool has_bf16_pairs() {
-  return HWY_DYNAMIC_DISPATCH(multiplies_pairs)();
+#if HWY_ARCH_X86
+  return tile_traits().bf16_pairs && __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
 }
 
 void round_rows(const float* from, int64_t ld, int64_t rows, int64_t k, float* words, ThreadPool& pool) {

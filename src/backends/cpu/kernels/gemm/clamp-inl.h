@@ -8,21 +8,22 @@
 
 #include <hwy/highway.h>
 
+#include "backends/cpu/kernels/tile_traits-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu {
 namespace HWY_NAMESPACE {
 
-/// x clamped to [lo, hi]; NaN stays NaN.
+/// x clamped to [lo, hi]; NaN stays NaN: as the second operand where that is what comes out.
 template <class V>
 HWY_INLINE V clamp_keeping_nan(V x, V lo, V hi) {
   namespace hn = hwy::HWY_NAMESPACE;
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
-  // x86 max and min return the second operand if either is NaN.
-  return hn::Min(hi, hn::Max(lo, x));
-#else
-  x = hn::IfThenElse(hn::Lt(x, lo), lo, x);
-  return hn::IfThenElse(hn::Gt(x, hi), hi, x);
-#endif
+  if constexpr (kTarget.second_if_nan) {
+    return hn::Min(hi, hn::Max(lo, x));
+  } else {
+    x = hn::IfThenElse(hn::Lt(x, lo), lo, x);
+    return hn::IfThenElse(hn::Gt(x, hi), hi, x);
+  }
 }
 
 }  // namespace HWY_NAMESPACE

@@ -7,7 +7,7 @@
 
 #include "backends/cpu/kernels/targets.h"
 #include "base/thread_pool.h"
-#include "ir/ops/quantized.h"
+#include "reference/contract/quantized.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/gemm/dynamic_quantize.cpp"

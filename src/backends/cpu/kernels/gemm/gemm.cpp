@@ -6,6 +6,7 @@
 #include "backends/cpu/kernels/gemm/gemm_core.h"
 #include "backends/cpu/kernels/gemm/gemv.h"
 #include "backends/cpu/kernels/gemm/pack_internal.h"
+#include "backends/cpu/kernels/gemm/product_sums.h"
 #include "backends/cpu/kernels/gemm/thin_gemm.h"
 #include "base/thread_pool.h"
 
@@ -46,6 +47,45 @@ CoreProblem batch_element(const BatchGemmArgs& args, int64_t i, const float* pac
   return p;
 }
 
+CoreProblem core_problem(const GemmArgs& args) {
+  CoreProblem p;
+  p.m = args.m;
+  p.n = args.n;
+  p.depth = args.k;
+  p.words = args.words;
+  p.rows.base = args.a;
+  p.rows.row_stride = args.lda;
+  p.packed_b = args.packed_b;
+  p.c = args.c;
+  p.ldc = args.ldc;
+  p.epilogue = args.epilogue;
+  return p;
+}
+
+int64_t row_parts(int64_t k, int64_t n) {
+  const PackedLayout layout = packed_layout(k, n);
+  return row_product_parts(k, layout.panels(), layout.width);
+}
+
+void multiply_row(const GemmArgs& args, ThreadPool& pool, float* sums) {
+  const PackedLayout layout = packed_layout(args.k, args.n);
+  const int64_t panels = layout.panels(), parts = row_parts(args.k, args.n);
+  // A thread is woken for 64 KiB of weights at least.
+  constexpr int64_t least_floats = int64_t{1} << 14;
+  if (parts == 1) {
+    const int64_t grain = least_floats / (std::max<int64_t>(1, args.k) * layout.width) + 1;
+    pool.parallel_for(panels, grain, [&](int64_t begin, int64_t end) { gemv(args, begin, end); });
+    return;
+  }
+  const int threads = static_cast<int>(std::min<int64_t>(pool.size(), args.k * panels * layout.width / least_floats));
+  pool.run(threads, [&](int thread) {
+    for_each_row_part(panels, gemv_streams, parts, threads, thread, [&](int64_t part, int64_t first, int64_t end) {
+      gemv_part(args, args.k * part / parts, args.k * (part + 1) / parts, first, end, sums + part * args.n);
+    });
+  });
+  finish_sums(core_problem(args), {sums, parts}, pool);
+}
+
 // One column as one row of the transposed product, which thin_gemm reads in place: 256 products of 64 x 9 with a column
 // took 102 us packed, as panels of 16 columns, and take 10.
 std::optional<BatchGemmArgs> as_row(const BatchGemmArgs& args) {
@@ -70,36 +110,21 @@ std::optional<BatchGemmArgs> as_row(const BatchGemmArgs& args) {
 
 }  // namespace
 
-int64_t gemm_workspace_bytes(int64_t m, int64_t n, int threads) {
-  return m == 0 || n == 0 ? 0 : core_workspace_bytes(m, 1) * threads;
+int64_t gemm_workspace_bytes(int64_t m, int64_t n, int64_t k, int threads) {
+  if (m == 0 || n == 0) return 0;
+  if (m == 1) {
+    const int64_t parts = row_parts(k, n);
+    return parts > 1 ? parts * n * static_cast<int64_t>(sizeof(float)) : 0;
+  }
+  return core_workspace_bytes(m, 1) * threads + product_sums_bytes(m, n, 1, k, threads);
 }
 
 void gemm(const GemmArgs& args, ThreadPool& pool, void* workspace) {
   if (args.m == 0 || args.n == 0) return;
-  if (args.m == 1) {
-    const int64_t panels = packed_layout(args.k, args.n).panels();
-    // A thread is woken for 64 KiB of weights at least.
-    const int64_t grain = (int64_t{1} << 14) / (std::max<int64_t>(1, args.k) * packed_layout(args.k, args.n).width) + 1;
-    pool.parallel_for(panels, grain, [&](int64_t begin, int64_t end) { gemv(args, begin, end); });
-    return;
-  }
-  CoreProblem p;
-  p.m = args.m;
-  p.n = args.n;
-  p.depth = args.k;
-  p.words = args.words;
-  p.rows.base = args.a;
-  p.rows.row_stride = args.lda;
-  p.packed_b = args.packed_b;
-  p.c = args.c;
-  p.ldc = args.ldc;
-  p.epilogue = args.epilogue;
-  const int64_t scratch = core_workspace_bytes(args.m, 1);
-  const int threads = pool.size();
-  pool.run([&](int thread) {
-    const Share s = core_share(args.m, args.n, 1, threads, thread);
-    core_run(p, s.m0, s.m1, s.p0, s.p1, at(workspace, thread * scratch));
-  });
+  if (args.m == 1) return multiply_row(args, pool, static_cast<float*>(workspace));
+  const int64_t scratch_bytes = core_workspace_bytes(args.m, 1) * pool.size();
+  run_product(core_problem(args), pool, static_cast<char*>(workspace),
+              reinterpret_cast<float*>(at(workspace, scratch_bytes)));
 }
 
 int64_t batch_gemm_workspace_bytes(const BatchGemmArgs& args, int threads) {

@@ -106,9 +106,9 @@ struct GemmArgs {
   Words words = Words::f32;
 };
 
-/// Bytes of scratch memory `gemm` needs; 64-byte aligned. Depends on the sizes and the thread count only.
-int64_t gemm_workspace_bytes(int64_t m, int64_t n, int threads);
-/// Runs on all threads of the pool. k == 0 gives epilogue(0); m == 0 or n == 0 does nothing.
+/// Bytes of scratch memory `gemm` needs for these sizes on `threads` threads and fewer; 64-byte aligned.
+int64_t gemm_workspace_bytes(int64_t m, int64_t n, int64_t k, int threads);
+/// Runs on the threads of the pool that are worth waking. k == 0 gives epilogue(0); m == 0 or n == 0 does nothing.
 void gemm(const GemmArgs& args, ThreadPool& pool, void* workspace);
 
 /// `batch` independent products with a B that is not constant (attention, matmul of two activations). All strides are

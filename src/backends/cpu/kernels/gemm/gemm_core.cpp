@@ -24,10 +24,10 @@ namespace HWY_NAMESPACE {
 
 template <class Word>
 void run_tile(int64_t vectors, int64_t rows, const TileArgs& t) {
-#if HWY_TARGET <= HWY_AVX3
-  if (vectors == 4) return tile_of_rows<Word, 4>(rows, t);
-  if (vectors == 3) return tile_of_rows<Word, 3>(rows, t);
-#endif
+  if constexpr (kTileVectors == 4) {
+    if (vectors == 4) return tile_of_rows<Word, 4>(rows, t);
+    if (vectors == 3) return tile_of_rows<Word, 3>(rows, t);
+  }
   if (vectors == 2) return tile_of_rows<Word, 2>(rows, t);
   tile_of_rows<Word, 1>(rows, t);
 }
@@ -55,10 +55,10 @@ void run_panel(TileArgs& t, const Epilogue& e, const float* const* pointers, int
   constexpr int64_t lanes = tile_lanes();
   const int64_t vectors = divide_up(columns, lanes);
   t.tail_lanes = static_cast<int>(columns - (vectors - 1) * lanes);
-  int64_t most = kTileRows[vectors - 1];
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  int64_t most = kTile.rows[vectors - 1];
+#if CAMSHAFT_SHARES_VECTORS
   const bool even = t.row_step > 0 && has_even_tiles(vectors, t.tail_lanes);
-  if (even) most = kEvenRows[vectors - 1];
+  if (even) most = kEvenTile.rows[vectors - 1];
 #else
   constexpr bool even = false;
 #endif
@@ -80,7 +80,7 @@ void run_panel(TileArgs& t, const Epilogue& e, const float* const* pointers, int
     t.row0 = row0 + row;
     t.out_rows = out_rows ? out_rows + row : nullptr;
     if (even) {
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#if CAMSHAFT_SHARES_VECTORS
       even_tile<Word>(vectors, height, t);
 #endif
     } else {
@@ -168,8 +168,16 @@ void run_words(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, int64_t
   const PackedLayout layout{p.taps * p.depth, p.n, kTileVectors * tile_lanes(), tile_lanes()};
   const bool copy = p.rows.fill == nullptr && copies_rows(p.rows, p.taps * p.depth);
   // Asked of the whole product: K is cut at the same places, and sums are the same, whatever the threads.
-  const bool single_pass = p.m <= kTileRows[kTileVectors - 1];
+  const bool single_pass = p.m <= kTile.rows[kTileVectors - 1];
   const Blocking blocking = core_blocking(m1 - m0, p.taps, p.depth, copy, single_pass);
+  KBlock first = first_block(blocking, p.taps, p.depth);
+  for (int64_t i = 0; i < p.k_block; ++i) first = next_block(blocking, p.taps, p.depth, first);
+  const auto after = [&](const KBlock& block) {
+    if (p.k_block < 0) return next_block(blocking, p.taps, p.depth, block);
+    KBlock end;
+    end.done = true;
+    return end;
+  };
   const Epilogue& epilogue = p.epilogue;
   // A residual that is C itself is what C holds before the first K block, not after the last.
   const bool in_place = epilogue.residual == p.c && p.c != nullptr;
@@ -205,8 +213,7 @@ void run_words(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, int64_t
     for (int64_t g0 = p0; g0 < p1; g0 += group) {
       const int64_t g1 = std::min(g0 + group, p1);
       int64_t callback_panel = g0;
-      const KBlock first = first_block(blocking, p.taps, p.depth);
-      for (KBlock kb = first; !kb.done; kb = next_block(blocking, p.taps, p.depth, kb)) {
+      for (KBlock kb = first; !kb.done; kb = after(kb)) {
         if (copy && p.rows.factors) {
           copy_rows_times_factors(p.rows, p.depth, row0, rows, kb, blocking.copy_stride, scratch.copy);
         } else if (copy) {
@@ -214,12 +221,12 @@ void run_words(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, int64_t
         }
         const int64_t k0 = kb.tap0 * p.depth + kb.depth0;
         const int64_t k_count = kb.taps * kb.depth;
-        const KBlock following = next_block(blocking, p.taps, p.depth, kb);
+        const KBlock following = after(kb);
         t.taps = kb.taps;
         t.depth = kb.depth;
         t.k_offset = copy ? 0 : kb.depth0;
-        t.accumulate = in_place || !kb.first;
-        t.last = following.done;
+        t.accumulate = p.k_block < 0 && (in_place || !kb.first);
+        t.last = p.k_block < 0 && following.done;
         for (int64_t panel = g0; panel < g1; ++panel) {
           const int64_t col0 = panel * layout.width;
           const int64_t columns = std::min<int64_t>(layout.width, p.n - col0);
@@ -264,16 +271,35 @@ void run_words(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, int64_t
   }
 }
 
+bool runs_dots([[maybe_unused]] const CoreProblem& p) {
+#if HWY_TARGET != HWY_SCALAR
+  return p.words == Words::f32 && p.n <= kTileVectors * tile_lanes() && p.m >= dots::kMostRows &&
+         (p.rows.fill || p.rows.k_stride == 1) && !p.rows.factors && !p.epilogue.more_residuals[0].data &&
+         prefers_dots(p.n, p.taps, p.depth, tile_lanes());
+#else
+  return false;
+#endif
+}
+
 void core_run_target(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, int64_t p1, void* workspace) {
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#if CAMSHAFT_HAS_BF16_PAIRS
   if (p.words == Words::bf16_pairs) return run_words<PairWords>(p, m0, m1, p0, p1, workspace);
 #endif
 #if HWY_TARGET != HWY_SCALAR
-  if (p.n <= kTileVectors * tile_lanes() && p.m >= dots::kMostRows && (p.rows.fill || p.rows.k_stride == 1) &&
-      !p.rows.factors && !p.epilogue.more_residuals[0].data && prefers_dots(p.n, p.taps, p.depth, tile_lanes()))
-    return run_dots(p, m0, m1, workspace);
+  if (runs_dots(p)) return run_dots(p, m0, m1, workspace);
 #endif
   run_words<FloatWords>(p, m0, m1, p0, p1, workspace);
+}
+
+// As run_words and run_dots cut it; both keep a product that one register tile holds in one piece.
+int64_t k_blocks_target(const CoreProblem& p) {
+  if (runs_dots(p) || p.rows.factors) return 1;
+  const bool copy = p.rows.fill == nullptr && copies_rows(p.rows, p.taps * p.depth);
+  const Blocking blocking = core_blocking(p.m, p.taps, p.depth, copy, p.m <= kTile.rows[kTileVectors - 1]);
+  int64_t blocks = 0;
+  for (KBlock b = first_block(blocking, p.taps, p.depth); !b.done; b = next_block(blocking, p.taps, p.depth, b))
+    ++blocks;
+  return blocks;
 }
 
 void scale_packed_target(const PackedLayout& layout, int64_t panel, const float* packed, const float* factors,
@@ -293,13 +319,6 @@ void activate_target(const Activation& activation, const ActivationBlock& block)
   activate(activation, block);
 }
 
-int64_t tile_rows_target() {
-  return kTileRows[kTileVectors - 1];
-}
-PackedLayout layout_target(int64_t k, int64_t n) {
-  return {k, n, kTileVectors * tile_lanes(), tile_lanes()};
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace camshaft::cpu
 HWY_AFTER_NAMESPACE();
@@ -308,13 +327,13 @@ HWY_AFTER_NAMESPACE();
 namespace camshaft::cpu {
 
 HWY_EXPORT(core_run_target);
-HWY_EXPORT(tile_rows_target);
-HWY_EXPORT(layout_target);
+HWY_EXPORT(k_blocks_target);
 HWY_EXPORT(activate_target);
 HWY_EXPORT(scale_packed_target);
 
 PackedLayout packed_layout(int64_t k, int64_t n) {
-  return HWY_DYNAMIC_DISPATCH(layout_target)(k, n);
+  const TileTraits& target = tile_traits();
+  return {k, n, target.tiles.product.vectors * target.lanes(), target.lanes()};
 }
 int64_t packed_b_bytes(int64_t k, int64_t n) {
   return packed_layout(k, n).floats() * 4;
@@ -329,7 +348,8 @@ void scale_packed_rows(const PackedLayout& layout, const float* packed, const fl
 }
 
 int64_t core_tile_rows() {
-  return HWY_DYNAMIC_DISPATCH(tile_rows_target)();
+  const TileShape& shape = tile_traits().tiles.product;
+  return shape.rows[shape.vectors - 1];
 }
 
 int64_t block_k(int64_t k) {
@@ -339,6 +359,10 @@ int64_t block_k(int64_t k) {
     return std::clamp<int64_t>(l2 / 16 / (64 * 4), 64, 256);
   }();
   return k <= 3 * unit ? 3 * unit : 2 * unit;
+}
+
+int64_t core_k_blocks(const CoreProblem& problem) {
+  return HWY_DYNAMIC_DISPATCH(k_blocks_target)(problem);
 }
 
 void core_activate(const Activation& activation, const ActivationBlock& block) {
@@ -354,37 +378,12 @@ int64_t core_workspace_bytes(int64_t m, int64_t taps) {
   return Scratch::bytes(most_block_rows(m, taps), taps);
 }
 
+ProductShape core_product_shape(int64_t m, int64_t n, int64_t taps, int64_t depth) {
+  return {m, n, taps, depth, 1, core_tile_rows(), packed_layout(1, n).width};
+}
+
 Share core_share(int64_t m, int64_t n, int64_t taps, int threads, int thread) {
-  // A multiplication and addition takes 1/32 of a cycle; reading a float from beyond L2 half a cycle.
-  constexpr int64_t kReadCost = 16;
-  const PackedLayout layout = packed_layout(1, n);
-  const int64_t tile = core_tile_rows();
-  const int64_t tiles = divide_up(m, tile);
-  const int64_t panels = layout.panels();
-  // The cut with the least time for the busiest thread: its products, and its reading of A and B. Cutting many rows
-  // (B is read by all) also leaves the next layer of the kind what it reads in its own cache; Swin on two threads
-  // gained 2 % over always cutting B.
-  int64_t best_cost = std::numeric_limits<int64_t>::max();
-  int64_t rows_parts = 1, panel_parts = 1;
-  for (int64_t parts = std::min<int64_t>(threads, std::max<int64_t>(1, panels)); parts >= 1; --parts) {
-    const int64_t others = threads / parts;
-    const int64_t rows = std::min(m, divide_up(tiles, others) * tile);
-    const int64_t columns = std::min(n, divide_up(panels, parts) * layout.width);
-    const int64_t cost = rows * columns + kReadCost * (divide_up(rows, taps) + columns);
-    if (cost < best_cost) {
-      best_cost = cost;
-      panel_parts = parts;
-      rows_parts = others;
-    }
-  }
-  if (thread >= rows_parts * panel_parts) return {0, 0, 0, 0};
-  const int64_t pr = thread / panel_parts, pp = thread % panel_parts;
-  Share share;
-  share.m0 = std::min(m, tiles * pr / rows_parts * tile);
-  share.m1 = std::min(m, tiles * (pr + 1) / rows_parts * tile);
-  share.p0 = panels * pp / panel_parts;
-  share.p1 = panels * (pp + 1) / panel_parts;
-  return share;
+  return grid_share(core_product_shape(m, n, taps, 1), threads, thread);
 }
 
 }  // namespace camshaft::cpu

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "backends/cpu/kernels/gemm/gemm.h"
+#include "backends/cpu/kernels/gemm/product_shares.h"
 
 namespace camshaft::cpu {
 
@@ -39,6 +40,8 @@ struct CoreProblem {
   Epilogue epilogue;
   int64_t callback_row0 = 0;  ///< added to the rows that the callback sees
   int64_t callback_col0 = 0;  ///< and to the columns
+  /// A block of K (core_k_blocks) whose sums alone go to C, without the epilogue; -1: the whole product.
+  int64_t k_block = -1;
 };
 
 /// What RowSource::fill does for one tap of `count` neighbours in a line: to[i] = line + offsets[i * step], and `zeros`
@@ -58,14 +61,16 @@ int64_t core_workspace_bytes(int64_t m, int64_t taps);
 /// Computes rows [m0, m1) of panels [p0, p1).
 void core_run(const CoreProblem& problem, int64_t m0, int64_t m1, int64_t p0, int64_t p1, void* workspace);
 
+/// The blocks that K is cut into, whatever the threads. A product is the sum of theirs in order, bit by bit. 1 where
+/// they cannot be summed apart: dot products, and rows with factors.
+int64_t core_k_blocks(const CoreProblem& problem);
+
 /// c = activation(c) + addend, in place.
 void core_activate(const Activation& activation, const ActivationBlock& block);
 
-/// A static cut of m x panels over `threads`: part t gets rows [m0, m1) and panels [p0, p1), possibly none. With
-/// several taps, neighbouring rows share most of what they read.
-struct Share {
-  int64_t m0, m1, p0, p1;
-};
+/// A product as this machine cuts it, with K in one block.
+ProductShape core_product_shape(int64_t m, int64_t n, int64_t taps, int64_t depth);
+/// The part of a thread in the best grid for `threads` threads: for products that are cut in no other way.
 Share core_share(int64_t m, int64_t n, int64_t taps, int threads, int thread);
 
 /// Rows of the register tile for full panels on this machine (6 with AVX-512); the grain for cutting M.

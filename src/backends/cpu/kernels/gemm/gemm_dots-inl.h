@@ -18,6 +18,7 @@
 #include "backends/cpu/kernels/gemm/gemm_dots.h"
 #include "backends/cpu/kernels/gemm/gemm_tile.h"
 #include "backends/cpu/kernels/masked_load-inl.h"
+#include "backends/cpu/kernels/tile_traits-inl.h"
 
 #if HWY_TARGET != HWY_SCALAR  // which has no idle lanes
 HWY_BEFORE_NAMESPACE();
@@ -50,11 +51,11 @@ HWY_INLINE hn::Vec<hn::CappedTag<float, 4>> four_sums(Vec a, Vec b, Vec c, Vec e
   const Vec high = hn::BitCast(d, hn::InterleaveUpper(wide, ab2, ce2));
   const Vec sums = hn::Add(low, high);
   const hn::CappedTag<float, 4> four;
-#if HWY_TARGET <= HWY_AVX3
+#if HWY_MAX_BYTES == 64
   const hn::Half<Tag> half;
   const auto eight = hn::Add(hn::LowerHalf(half, sums), hn::UpperHalf(half, sums));
   return hn::Add(hn::LowerHalf(four, eight), hn::UpperHalf(four, eight));
-#elif HWY_TARGET <= HWY_AVX2
+#elif HWY_MAX_BYTES == 32
   return hn::Add(hn::LowerHalf(four, sums), hn::UpperHalf(four, sums));
 #else
   (void)four;
@@ -64,9 +65,7 @@ HWY_INLINE hn::Vec<hn::CappedTag<float, 4>> four_sums(Vec a, Vec b, Vec c, Vec e
 
 // GCC would take x from memory for each of its multiplications: 27 loads for 24 of them instead of 11.
 HWY_INLINE Vec in_register(Vec x) {
-#if HWY_ARCH_X86 && HWY_COMPILER_GCC_ACTUAL
-  asm("" : "+v"(x.raw));
-#endif
+  keep_in_register(x);
   return x;
 }
 
@@ -102,17 +101,12 @@ HWY_INLINE void tile(const Columns& w, const float* weights, const float* const*
 }
 
 // Rows and columns of a tile: about as many sums as there are registers for.
-#if HWY_TARGET <= HWY_AVX3
-inline constexpr int kRows[] = {8, 8, 8, 4};
-#else
-inline constexpr int kRows[] = {8, 4, 4, 2};
-#endif
 inline constexpr int64_t kMostRows = 8;
 
 template <int C>
 HWY_NOINLINE void columns_of_block(const Columns& w, int64_t first, const float* const* rows, int64_t tap_stride,
                                    int64_t n, float* sums) {
-  constexpr int P = kRows[C - 1];
+  constexpr int P = kTiles.dot_rows[C - 1];
   HWY_ALIGN float own[P * C];
   for (int64_t r = 0; r < kMostRows; r += P) {
     tile<P, C>(w, w.weights + first * w.column_stride(), rows + r, tap_stride, n == C ? sums + r * C : own);
@@ -169,7 +163,7 @@ HWY_INLINE void finish(const Epilogue& e, const TileArgs& t, int64_t n, int64_t 
     if (left == kLanes)
       hn::StoreU(v, d, t.c + at);
     else
-      hn::BlendedStore(v, mask, d, t.c + at);
+      masked_store(v, mask, d, t.c + at);
   }
 }
 

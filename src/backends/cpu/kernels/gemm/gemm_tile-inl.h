@@ -14,6 +14,7 @@
 #include "backends/cpu/kernels/gemm/gemm_tile.h"
 #include "backends/cpu/kernels/gemm/word_product-inl.h"
 #include "backends/cpu/kernels/masked_load-inl.h"
+#include "backends/cpu/kernels/tile_traits-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu {
@@ -26,14 +27,9 @@ HWY_INLINE constexpr int tile_lanes() {
   return static_cast<int>(HWY_LANES(float));
 }
 
-// A tile needs MR * NV accumulators, NV vectors of B and one of A. 32 registers hold 6 x 4; 16 hold 6 x 2.
-#if HWY_TARGET <= HWY_AVX3
-inline constexpr int kTileVectors = 4;
-inline constexpr int kTileRows[kTileVectors] = {10, 10, 8, 6};
-#else
-inline constexpr int kTileVectors = 2;
-inline constexpr int kTileRows[kTileVectors] = {8, 6};
-#endif
+// A tile needs MR * NV accumulators, NV vectors of B and one of A.
+inline constexpr TileShape kTile = kTiles.product;
+inline constexpr int kTileVectors = kTile.vectors;
 
 template <class Word, int MR, int NV>
 HWY_INLINE void tile_step(const float* const (&a)[MR], int64_t k, const float* HWY_RESTRICT b, TileVec (&sum)[MR][NV]) {
@@ -132,7 +128,7 @@ HWY_INLINE void finish_tile(const TileArgs& t, TileVec (&sum)[MR][NV]) {
     }
   };
   if (masked)
-    store([&](TileVec v, float* c) HWY_ATTR { hn::BlendedStore(v, mask, d, c); });
+    store([&](TileVec v, float* c) HWY_ATTR { masked_store(v, mask, d, c); });
   else
     store([&](TileVec v, float* c) HWY_ATTR { hn::StoreU(v, d, c); });
 }
@@ -189,8 +185,8 @@ HWY_NOINLINE void tile(const TileArgs& t) {
   if (!untouched || !t.accumulate || t.last) finish_tile<MR, NV>(t, sum);
 }
 
-// The tile for `rows` rows, 1 <= rows <= kTileRows[NV - 1].
-template <class Word, int NV, int MR = kTileRows[NV - 1]>
+// The tile for `rows` rows, 1 <= rows <= kTile.rows[NV - 1].
+template <class Word, int NV, int MR = kTile.rows[NV - 1]>
 HWY_INLINE void tile_of_rows(int64_t rows, const TileArgs& t) {
   if constexpr (MR == 1) {
     tile<Word, 1, NV>(t);

@@ -14,18 +14,13 @@
 
 #include "backends/cpu/kernels/gemm/gemm_tile-inl.h"
 
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#if CAMSHAFT_SHARES_VECTORS
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu {
 namespace HWY_NAMESPACE {
 
 /// Most rows of a tile, by the vectors of its panel.
-inline constexpr int kEvenRows[kTileVectors] = {16, 14, 8, 6};
-
-// The first half of a vector, twice.
-HWY_INLINE TileVec load_half_twice(const float* from) {
-  return TileVec{_mm512_broadcast_f32x8(_mm256_loadu_ps(from))};
-}
+inline constexpr TileShape kEvenTile = kTarget.even_product;
 
 // The second half of what rows r, r even, have in their last vector is row r + 1's.
 template <int MR, int NV>
@@ -104,7 +99,7 @@ HWY_NOINLINE void tile(const TileArgs& t) {
   finish_tile<MR, NV>(t, sum);
 }
 
-template <class Word, int NV, bool kHalf, int MR = kEvenRows[NV - 1]>
+template <class Word, int NV, bool kHalf, int MR = kEvenTile.rows[NV - 1]>
 HWY_INLINE void tile_of_rows(int64_t rows, const TileArgs& t) {
   if constexpr (MR == 1) {
     tile<Word, 1, NV, kHalf>(t);
@@ -121,7 +116,7 @@ HWY_INLINE bool has_even_tiles(int64_t vectors, int tail_lanes) {
   return vectors == 1 || tail_lanes <= tile_lanes() / 2;
 }
 
-/// The tile for `rows` rows, 1 <= rows <= kEvenRows[vectors - 1].
+/// The tile for `rows` rows, 1 <= rows <= kEvenTile.rows[vectors - 1].
 template <class Word>
 HWY_INLINE void even_tile(int64_t vectors, int64_t rows, const TileArgs& t) {
   if (vectors == 4) return even::tile_of_rows<Word, 4, true>(rows, t);

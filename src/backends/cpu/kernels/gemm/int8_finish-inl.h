@@ -63,7 +63,7 @@ HWY_INLINE void finish_scaled(const Int8Problem& p, const SumRow& s) {
     hn::StoreU(value_at(i, [&](const float* from) HWY_ATTR { return hn::LoadU(d, from); }), d, c + i);
   if (i >= s.columns) return;
   const auto mask = hn::FirstN(d, static_cast<size_t>(s.columns - i));
-  hn::BlendedStore(value_at(i, [&](const float* from) HWY_ATTR { return masked_load(mask, d, from); }), mask, d, c + i);
+  masked_store(value_at(i, [&](const float* from) HWY_ATTR { return masked_load(mask, d, from); }), mask, d, c + i);
 }
 
 // As the reference has it: rounded to even, then moved by the zero point, then saturated; a NaN is 0. Bounds and zero

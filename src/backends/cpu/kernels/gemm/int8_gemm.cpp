@@ -1,6 +1,6 @@
 #include "backends/cpu/kernels/gemm/int8_gemm.h"
 
-#ifdef __x86_64__
+#if defined(__x86_64__)
 #include <cpuid.h>
 #endif
 
@@ -63,10 +63,10 @@ namespace HWY_NAMESPACE {
 
 template <bool kDots>
 void int8_tile(int64_t vectors, int64_t rows, const Int8TileArgs& t, int32_t* sums) {
-#if HWY_TARGET <= HWY_AVX3
-  if (vectors == 4) return int8::tile_of_rows<kDots, 4>(rows, t, sums);
-  if (vectors == 3) return int8::tile_of_rows<kDots, 3>(rows, t, sums);
-#endif
+  if constexpr (int8::kDotsTile.vectors == 4) {
+    if (vectors == 4) return int8::tile_of_rows<kDots, 4>(rows, t, sums);
+    if (vectors == 3) return int8::tile_of_rows<kDots, 3>(rows, t, sums);
+  }
   if (vectors == 2) return int8::tile_of_rows<kDots, 2>(rows, t, sums);
   int8::tile_of_rows<kDots, 1>(rows, t, sums);
 }
@@ -155,7 +155,7 @@ void int8_run_target(const Int8Problem& p, const Share& share, void* workspace, 
     for (int64_t panel = share.p0; panel < share.p1; ++panel) {
       const int64_t col0 = panel * w.layout.width, stored = w.layout.columns(panel), vectors = stored / lanes;
       const int64_t columns = std::min<int64_t>(w.layout.width, w.columns - col0);
-      const int64_t tallest = dots ? int8::kRows[vectors - 1] : int8::kPlainRows[vectors - 1];
+      const int64_t tallest = dots ? int8::kDotsTile.rows[vectors - 1] : int8::kPairsTile.rows[vectors - 1];
       const int64_t tiles = divide_up(rows, tallest);
       t.b = words + w.layout.offset(panel);
       t.begin = p.begin + col0;
@@ -190,23 +190,6 @@ void int8_run_target(const Int8Problem& p, const Share& share, void* workspace, 
   }
 }
 
-bool has_int8_dots_target() {
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
-  // Asked once: a virtual machine may take 50 us to answer.
-  static const bool known = [] {
-    unsigned a = 0, b = 0, c = 0, d = 0;
-#if HWY_TARGET <= HWY_AVX3
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c >> 11 & 1) != 0;  // AVX-512 VNNI
-#else
-    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1) != 0;  // AVX-VNNI
-#endif
-  }();
-  return known;
-#else
-  return false;
-#endif
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace camshaft::cpu
 HWY_AFTER_NAMESPACE();
@@ -215,10 +198,29 @@ HWY_AFTER_NAMESPACE();
 namespace camshaft::cpu {
 
 HWY_EXPORT(int8_run_target);
-HWY_EXPORT(has_int8_dots_target);
 
 bool has_int8_dots() {
-  return HWY_DYNAMIC_DISPATCH(has_int8_dots_target)();
+#if defined(__x86_64__)
+  // Asked once: a virtual machine may take 50 us to answer.
+  static const auto known = [] {
+    struct {
+      bool avx_vnni, avx512_vnni;
+    } found{};
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    found.avx512_vnni = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c >> 11 & 1) != 0;
+    found.avx_vnni = __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1) != 0;
+    return found;
+  }();
+  switch (tile_traits().byte_product) {
+    case ByteProduct::avx_vnni:
+      return known.avx_vnni;
+    case ByteProduct::avx512_vnni:
+      return known.avx512_vnni;
+    case ByteProduct::none:
+      return false;
+  }
+#endif
+  return false;
 }
 
 int64_t int8_workspace_bytes(const Int8Weights& weights, int64_t m, int64_t taps, bool blocks, int threads) {

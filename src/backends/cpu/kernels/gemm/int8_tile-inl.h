@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "backends/cpu/kernels/gemm/int8_tile.h"
+#include "backends/cpu/kernels/tile_traits-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu {
@@ -25,29 +26,10 @@ HWY_INLINE constexpr int lanes() {
   return static_cast<int>(HWY_LANES(int32_t));
 }
 
-// MR x NV sums, NV vectors of B and one or two of A: 32 registers, or 16. Products of 16 bits need B twice.
-#if HWY_TARGET <= HWY_AVX3
-inline constexpr int kVectors = 4;
-inline constexpr int kRows[kVectors] = {10, 10, 8, 6};
-inline constexpr int kPlainRows[kVectors] = {10, 8, 6, 4};
-#else
-inline constexpr int kVectors = 2;
-inline constexpr int kRows[kVectors] = {8, 6};
-inline constexpr int kPlainRows[kVectors] = {6, 4};
-#endif
+// MR x NV sums, NV vectors of B and one or two of A. Products of 16 bits need B twice.
+inline constexpr TileShape kDotsTile = kTiles.byte_dots, kPairsTile = kTiles.byte_pairs;
 
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
-
-// sum + the four products of each quad, u8 by i8. As text, because this Highway has no target with the instruction: who
-// calls it has asked the machine.
-HWY_INLINE Vec add_dots(Vec sum, Vec unsigned_quads, Vec signed_quads) {
-#if HWY_TARGET <= HWY_AVX3
-  asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(unsigned_quads.raw), "v"(signed_quads.raw));
-#else
-  asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum.raw) : "x"(unsigned_quads.raw), "x"(signed_quads.raw));
-#endif
-  return sum;
-}
+#if CAMSHAFT_HAS_BYTE_PRODUCT
 
 template <int MR, int NV>
 HWY_INLINE void step(const uint8_t* const (&a)[MR], int64_t k, const int32_t* HWY_RESTRICT b, Vec (&sum)[MR][NV],
@@ -62,7 +44,7 @@ HWY_INLINE void step(const uint8_t* const (&a)[MR], int64_t k, const int32_t* HW
     std::memcpy(&quad, a[r] + k, 4);
     const Vec av = hn::Set(d, quad);
 #pragma GCC unroll 16
-    for (int v = 0; v < NV; ++v) sum[r][v] = add_dots(sum[r][v], av, bv[v]);
+    for (int v = 0; v < NV; ++v) sum[r][v] = add_byte_dots(sum[r][v], av, bv[v]);
   }
 }
 
@@ -87,30 +69,28 @@ HWY_INLINE void step(const uint8_t* const (&a)[MR], int64_t k, const int32_t* HW
     const auto both = hn::BitCast(d16, hn::Set(d, quad));
     const auto a_even = hn::And(both, low_bytes);
     const auto a_odd = hn::And(hn::ShiftRight<8>(both), low_bytes);
-    Vec unused = hn::Zero(d);
 #pragma GCC unroll 16
     for (int v = 0; v < NV; ++v) {
-      sum[r][v] = hn::ReorderWidenMulAccumulate(d, a_even, even[v], sum[r][v], unused);
-      sum[r][v] = hn::ReorderWidenMulAccumulate(d, a_odd, odd[v], sum[r][v], unused);
+      sum[r][v] = add_word_pairs(sum[r][v], a_even, even[v]);
+      sum[r][v] = add_word_pairs(sum[r][v], a_odd, odd[v]);
     }
   }
 }
 
 #else
 
+// One byte of each quad at a time, as 32 bits.
 template <int MR, int NV, bool kDots>
-HWY_INLINE void step(const uint8_t* const (&a)[MR], int64_t k, const int32_t* b, Vec (&sum)[MR][NV],
+HWY_INLINE void step(const uint8_t* const (&a)[MR], int64_t k, const int32_t* HWY_RESTRICT b, Vec (&sum)[MR][NV],
                      std::bool_constant<kDots>) {
   const Tag d;
-  HWY_ALIGN int32_t products[HWY_LANES(int32_t)];
   for (int v = 0; v < NV; ++v) {
-    const auto* quads = reinterpret_cast<const int8_t*>(b + v * lanes());
+    const Vec quads = hn::LoadU(d, b + v * lanes());
+    const Vec bytes[4] = {hn::ShiftRight<24>(hn::ShiftLeft<24>(quads)), hn::ShiftRight<24>(hn::ShiftLeft<16>(quads)),
+                          hn::ShiftRight<24>(hn::ShiftLeft<8>(quads)), hn::ShiftRight<24>(quads)};
     for (int r = 0; r < MR; ++r) {
-      for (int i = 0; i < lanes(); ++i) {
-        products[i] = 0;
-        for (int q = 0; q < 4; ++q) products[i] += a[r][k + q] * quads[i * 4 + q];
-      }
-      sum[r][v] = hn::Add(sum[r][v], hn::Load(d, products));
+      for (int q = 0; q < 4; ++q)
+        sum[r][v] = hn::Add(sum[r][v], hn::Mul(hn::Set(d, static_cast<int32_t>(a[r][k + q])), bytes[q]));
     }
   }
 }
@@ -148,7 +128,7 @@ HWY_NOINLINE void tile(const Int8TileArgs& t, int32_t* HWY_RESTRICT sums) {
   }
 }
 
-template <bool kDots, int NV, int MR = kDots ? kRows[NV - 1] : kPlainRows[NV - 1]>
+template <bool kDots, int NV, int MR = kDots ? kDotsTile.rows[NV - 1] : kPairsTile.rows[NV - 1]>
 HWY_INLINE void tile_of_rows(int64_t rows, const Int8TileArgs& t, int32_t* sums) {
   if constexpr (MR == 1) {
     tile<kDots, 1, NV>(t, sums);

@@ -55,7 +55,7 @@ HWY_INLINE void finish(const BatchGemmArgs& args, const ThinProblem& p, ThinVec 
   if (count == thin_lanes()) {
     hn::StoreU(sum, d, p.c + at);
   } else {
-    hn::BlendedStore(sum, mask, d, p.c + at);
+    masked_store(sum, mask, d, p.c + at);
   }
 }
 
@@ -165,11 +165,7 @@ void rows_of_columns(const BatchGemmArgs& args, const ThinProblem& p, int64_t ro
     for (int64_t col = begin; col < end; col += lanes) tile_of_dots<MR>(args, p, row, col, std::min(lanes, end - col));
     return;
   }
-#if HWY_TARGET <= HWY_AVX3
-  constexpr int most = MR == 1 ? 8 : 4;
-#else
-  constexpr int most = MR <= 2 ? 4 : 2;
-#endif
+  constexpr int most = kTiles.thin_vectors[MR - 1];
   int64_t col = begin;
   for (; end - col >= most * lanes; col += most * lanes) tile_of_columns<MR, most>(args, p, row, col, lanes);
   for (; end - col >= 2 * lanes; col += 2 * lanes) tile_of_columns<MR, 2>(args, p, row, col, lanes);

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "backends/cpu/kernels/masked_load-inl.h"
+#include "backends/cpu/kernels/tile_traits-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu {
@@ -26,25 +27,15 @@ struct FloatWords {
   }
 };
 
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#if CAMSHAFT_HAS_BF16_PAIRS
 /// For machines that have_bf16_pairs() alone.
 struct PairWords {
   static constexpr int elements = 2;
-  // As text, so that no target of its own is compiled for the sake of two instructions.
   template <class V>
   static HWY_INLINE V multiply_add(V a, V b, V sum) {
-    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
-    return sum;
+    return multiply_add_pairs(a, b, sum);
   }
 };
-
-/// The pairs of 32 floats that follow each other: `low` has the first 16.
-template <class V>
-HWY_INLINE V round_to_pairs(V low, V high) {
-  V pairs;
-  __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(pairs.raw) : "v"(low.raw), "v"(high.raw));
-  return pairs;
-}
 
 /// The words of k floats; the last pair of an odd number is filled up with 0.
 HWY_INLINE void round_row(const float* from, int64_t k, float* words) {
@@ -58,7 +49,7 @@ HWY_INLINE void round_row(const float* from, int64_t k, float* words) {
     return count == 0 ? hn::Zero(d) : masked_load(hn::FirstN(d, count), d, from + at);
   };
   const auto mask = hn::FirstN(d, static_cast<size_t>((k - i + 1) / 2));
-  hn::BlendedStore(round_to_pairs(part(i), part(i + 16)), mask, d, words + i / 2);
+  masked_store(round_to_pairs(part(i), part(i + 16)), mask, d, words + i / 2);
 }
 #endif
 

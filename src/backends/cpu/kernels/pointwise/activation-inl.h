@@ -36,12 +36,6 @@ struct Parameters {
   Vec a, b, cubic, lo, hi, scale, shift, offset;
 };
 
-// 1 + e^-x, for sigmoids that something is multiplied with: of those the absolute error counts, which is below 1.5e-7
-// (1.2e-8 in the mean). e^-x = 2^n 2^f with n + f = -x log2 e. At the lower clamp f is next to 0, 2^n infinite and so
-// the sum: what is 0 in the end is exactly 0. All steps of U vectors side by side: one after the other they fill the
-// scheduler with operations that wait. (As a quotient of two polynomials SiLU took 7.7 cycles a vector on Zen 5. With
-// errors of 3e-7 EfficientNet-B0's output is off by twice as much.)
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
 // The bits of 2^(j / 32) less j << 18: adding 32 n + j, shifted by 18, makes them those of 2^(n + j / 32).
 HWY_ALIGN constexpr int32_t kPowers[32] = {
     0x3f800000, 0x3f7ecd87, 0x3f7daac3, 0x3f7c980f, 0x3f7b95c2, 0x3f7aa43a, 0x3f79c3d3, 0x3f78f4f0,
@@ -52,7 +46,7 @@ HWY_ALIGN constexpr int32_t kPowers[32] = {
 // n in steps of 1/32, whose fractions index a table in two registers, leaves 2^f on |f| <= 1/64 to a polynomial of two
 // steps. (SiLU: 4.0 cycles a vector on Zen 5, 5.4 with whole n and five steps.)
 template <int U>
-HWY_INLINE void one_plus_exp_negative(const Vec (&x)[U], Vec (&sum)[U]) {
+HWY_INLINE void one_plus_exp_by_table(const Vec (&x)[U], Vec (&sum)[U]) {
   const Tag d;
   const hn::RebindToSigned<Tag> di;
   const Vec magic = hn::Set(d, 393216.0f);  // 1.5 * 2^18: the sum's last bit counts 1/32
@@ -73,15 +67,14 @@ HWY_INLINE void one_plus_exp_negative(const Vec (&x)[U], Vec (&sum)[U]) {
 #pragma GCC unroll 8
   for (int u = 0; u < U; ++u) {
     const auto steps = hn::BitCast(di, rounded[u]);
-    // Reads the last five bits of an index; Highway's look-up wants the others to be 0.
-    const hn::Vec<decltype(di)> power{_mm512_permutex2var_epi32(low.raw, steps.raw, high.raw)};
+    const auto power = look_up_32(low, high, steps);
     sum[u] = hn::MulAdd(p[u], hn::BitCast(d, hn::Add(power, hn::ShiftLeft<18>(steps))), hn::Set(d, 1.0f));
   }
 }
-#else
+
 // With whole n: the polynomial is 2^f on |f| < 1/2, fitted by reweighted least squares.
 template <int U>
-HWY_INLINE void one_plus_exp_negative(const Vec (&x)[U], Vec (&sum)[U]) {
+HWY_INLINE void one_plus_exp_of_whole_powers(const Vec (&x)[U], Vec (&sum)[U]) {
   const Tag d;
   const hn::RebindToSigned<Tag> di;
   const Vec magic = hn::Set(d, 12582912.0f);  // as in exp_reduced()
@@ -111,7 +104,20 @@ HWY_INLINE void one_plus_exp_negative(const Vec (&x)[U], Vec (&sum)[U]) {
 #pragma GCC unroll 8
   for (int u = 0; u < U; ++u) sum[u] = hn::Add(hn::BitCast(d, hn::Add(hn::BitCast(di, p[u]), n[u])), hn::Set(d, 1.0f));
 }
-#endif
+
+// 1 + e^-x, for sigmoids that something is multiplied with: of those the absolute error counts, which is below 1.5e-7
+// (1.2e-8 in the mean). e^-x = 2^n 2^f with n + f = -x log2 e. At the lower clamp f is next to 0, 2^n infinite and so
+// the sum: what is 0 in the end is exactly 0. All steps of U vectors side by side: one after the other they fill the
+// scheduler with operations that wait. (As a quotient of two polynomials SiLU took 7.7 cycles a vector on Zen 5. With
+// errors of 3e-7 EfficientNet-B0's output is off by twice as much.)
+template <int U>
+HWY_INLINE void one_plus_exp_negative(const Vec (&x)[U], Vec (&sum)[U]) {
+  if constexpr (kTarget.tables_of_32) {
+    one_plus_exp_by_table(x, sum);
+  } else {
+    one_plus_exp_of_whole_powers(x, sum);
+  }
+}
 
 // `kSilu`: a = scale = 1, the rest 0.
 template <Activation::Core kCore, bool kGated, bool kSilu, int U>
@@ -212,7 +218,7 @@ HWY_NOINLINE void apply_block(const Activation& activation, const ActivationBloc
     Vec x[1] = {masked_load(mask, d, c)};
     apply<kCore, kGated, kSilu>(p, x);
     if (block.addend) x[0] = hn::Add(x[0], masked_load(mask, d, block.addend + r * block.addend_stride + whole));
-    hn::BlendedStore(x[0], mask, d, c);
+    masked_store(x[0], mask, d, c);
   }
 }
 

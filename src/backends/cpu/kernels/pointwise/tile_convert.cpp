@@ -17,6 +17,8 @@
 #include "hwy/highway.h"
 // clang-format on
 
+#include "backends/cpu/kernels/tile_traits-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu::HWY_NAMESPACE {
 namespace {
@@ -97,14 +99,14 @@ void f16_to_f32(const void* const* in, void* out, int64_t n, unsigned uniform) {
     return;
   }
   int64_t i = 0;
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  const Tag d;
-  const hn::Rebind<hwy::float16_t, Tag> d16;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (; i + lanes <= n; i += lanes) {
-    hn::StoreU(hn::PromoteTo(d, hn::LoadU(d16, reinterpret_cast<const hwy::float16_t*>(a + i))), d, o + i);
+  if constexpr (kTarget.conversions) {
+    const Tag d;
+    const hn::Rebind<hwy::float16_t, Tag> d16;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    for (; i + lanes <= n; i += lanes) {
+      hn::StoreU(hn::PromoteTo(d, hn::LoadU(d16, reinterpret_cast<const hwy::float16_t*>(a + i))), d, o + i);
+    }
   }
-#endif
   for (; i < n; ++i) o[i] = to_float(a[i]);
 }
 
@@ -117,14 +119,14 @@ void f32_to_f16(const void* const* in, void* out, int64_t n, unsigned uniform) {
     return;
   }
   int64_t i = 0;
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  const Tag d;
-  const hn::Rebind<hwy::float16_t, Tag> d16;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (; i + lanes <= n; i += lanes) {
-    hn::StoreU(hn::DemoteTo(d16, hn::LoadU(d, a + i)), d16, reinterpret_cast<hwy::float16_t*>(o + i));
+  if constexpr (kTarget.conversions) {
+    const Tag d;
+    const hn::Rebind<hwy::float16_t, Tag> d16;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    for (; i + lanes <= n; i += lanes) {
+      hn::StoreU(hn::DemoteTo(d16, hn::LoadU(d, a + i)), d16, reinterpret_cast<hwy::float16_t*>(o + i));
+    }
   }
-#endif
   for (; i < n; ++i) o[i] = to_half(a[i]);
 }
 
@@ -157,20 +159,20 @@ void f32_to_byte(const void* const* in, void* out, int64_t n, unsigned uniform) 
   const auto* a = static_cast<const float*>(in[0]);
   auto* o = static_cast<T*>(out);
   int64_t i = 0;
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  const Tag d;
-  const hn::RebindToSigned<Tag> di;
-  const hn::RebindToUnsigned<Tag> du;
-  const hn::Rebind<uint8_t, Tag> d8;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto lo = hn::Set(d, static_cast<float>(std::numeric_limits<T>::lowest()));
-  const auto hi = hn::Set(d, static_cast<float>(std::numeric_limits<T>::max()));
-  for (; !(uniform & 1) && i + lanes <= n; i += lanes) {
-    const auto x = hn::LoadU(d, a + i);
-    const auto inside = hn::Min(hn::Max(hn::IfThenElseZero(hn::Eq(x, x), x), lo), hi);
-    hn::StoreU(hn::TruncateTo(d8, hn::BitCast(du, hn::ConvertTo(di, inside))), d8, reinterpret_cast<uint8_t*>(o + i));
+  if constexpr (kTarget.conversions) {
+    const Tag d;
+    const hn::RebindToSigned<Tag> di;
+    const hn::RebindToUnsigned<Tag> du;
+    const hn::Rebind<uint8_t, Tag> d8;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    const auto lo = hn::Set(d, static_cast<float>(std::numeric_limits<T>::lowest()));
+    const auto hi = hn::Set(d, static_cast<float>(std::numeric_limits<T>::max()));
+    for (; !(uniform & 1) && i + lanes <= n; i += lanes) {
+      const auto x = hn::LoadU(d, a + i);
+      const auto inside = hn::Min(hn::Max(hn::IfThenElseZero(hn::Eq(x, x), x), lo), hi);
+      hn::StoreU(hn::TruncateTo(d8, hn::BitCast(du, hn::ConvertTo(di, inside))), d8, reinterpret_cast<uint8_t*>(o + i));
+    }
   }
-#endif
   for (; i < n; ++i) o[i] = convert_element<T>(a[uniform & 1 ? 0 : i]);
 }
 

@@ -1,10 +1,14 @@
 #include "backends/cpu/kernels/pointwise/tile_fusion.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <map>
 
 #include "backends/cpu/kernels/half.h"
+#include "ir/activation.h"
 
 namespace camshaft::cpu {
 namespace {
@@ -87,8 +91,8 @@ class Fusion {
     for (int32_t i = 0; i < static_cast<int32_t>(nodes_.size()); ++i) {
       TileNode& node = nodes_[i];
       if (!node.is_function || node.dtype != DType::f32 || node.uniform) continue;
-      simple_power(node) || gelu(node) || silu(node) || square(node) || clamp(node) || add_relu(node) ||
-          min_max_number(node) || multiply_add(node);
+      simple_power(node) || activation(node) || square(node) || clamp(node) || add_relu(node) || min_max_number(node) ||
+          multiply_add(node);
     }
   }
 
@@ -102,10 +106,6 @@ class Fusion {
   bool is_number(int32_t value) const {
     float number = 0;
     return constant(value, number) && !std::isnan(number);
-  }
-  bool near(int32_t value, float expected) const {
-    float number = 0;
-    return constant(value, number) && std::fabs(number - expected) <= 1e-6f * expected;
   }
   bool single(int32_t value) const { return uses_[value] == 1 && nodes_[value].kind == Kind::apply; }
 
@@ -158,61 +158,60 @@ class Fusion {
     return true;
   }
 
-  bool silu(TileNode& node) {
-    if (!is(node, F::mul)) return false;
-    for (int k = 0; k < 2; ++k) {
-      const int32_t x = node.in[k], s = node.in[1 - k];
-      if (!is(nodes_[s], F::sigmoid) || !single(s) || nodes_[s].in[0] != x) continue;
-      become(node, FusedFunction::silu, x, -1, -1, 7);
+  // Steps that are together one of the activations with a loop of its own, and of which nobody sees the inside.
+  bool activation(TileNode& node) {
+    if (!is(node, F::mul) && !is(node, F::div)) return false;
+    const auto root = static_cast<int32_t>(&node - nodes_.data());
+    const std::vector<int32_t> steps = steps_before(root, -1);
+    for (const int32_t x : steps) {
+      if (x == root) continue;
+      const auto function = function_of(steps, x).activation();
+      const auto known = function ? known_activation(*function) : std::nullopt;
+      if (known != KnownActivation::silu && known != KnownActivation::gelu) continue;
+      if (!is_hidden(steps_before(root, x), x)) continue;
+      const bool is_silu = known == KnownActivation::silu;
+      become(node, is_silu ? FusedFunction::silu : FusedFunction::gelu, x, -1, -1, is_silu ? 7 : 9);
       return true;
     }
     return false;
   }
 
-  // value = x * factor (or x / (1/factor)), nothing else using it: gives x.
-  bool scaled(int32_t value, float factor, int32_t& x) const {
-    const TileNode& node = nodes_[value];
-    if (!single(value)) return false;
-    for (int k = 0; k < 2 && is(node, F::mul); ++k) {
-      if (near(node.in[k], factor)) return x = node.in[1 - k], true;
+  // What `root` is computed from, itself first, the last computed before others: inputs and steps, no further than x.
+  std::vector<int32_t> steps_before(int32_t root, int32_t x) const {
+    constexpr size_t most = 16;  // the longest, GELU, has five
+    std::vector<int32_t> steps{root};
+    for (size_t s = 0; s < steps.size() && steps.size() < most; ++s) {
+      const TileNode& step = nodes_[steps[s]];
+      for (int k = 0; k < step.operands && steps[s] != x; ++k)
+        if (nodes_[step.in[k]].kind != Kind::constant && std::ranges::find(steps, step.in[k]) == steps.end())
+          steps.push_back(step.in[k]);
     }
-    if (is(node, F::div) && near(node.in[1], 1 / factor)) return x = node.in[0], true;
-    return false;
+    std::ranges::sort(steps, std::greater());
+    return steps;
   }
 
-  // value = 1 + erf(x / sqrt 2): gives x.
-  bool erf_part(int32_t value, int32_t& x) const {
-    const TileNode& sum = nodes_[value];
-    if (!single(value) || !is(sum, F::add)) return false;
-    for (int k = 0; k < 2; ++k) {
-      const int32_t e = sum.in[k];
-      if (!near(sum.in[1 - k], 1.0f) || !single(e) || !is(nodes_[e], F::erf)) continue;
-      return scaled(nodes_[e].in[0], 0.70710678f, x);
+  // The first of the steps as a function of x, which is another.
+  FunctionOfX function_of(const std::vector<int32_t>& steps, int32_t x) const {
+    std::map<int32_t, FunctionOfX> functions{{x, FunctionOfX::identity()}};
+    const auto operand = [&](const TileNode& step, int k) {
+      float value = 0;
+      if (k >= step.operands) return FunctionOfX();
+      return constant(step.in[k], value) ? FunctionOfX::number(value) : functions[step.in[k]];
+    };
+    for (auto s = steps.rbegin(); s != steps.rend(); ++s) {
+      const TileNode& step = nodes_[*s];
+      if (*s <= x || !step.is_function || step.dtype != DType::f32) continue;
+      functions[*s] = FunctionOfX::apply(step.function, operand(step, 0), operand(step, 1), operand(step, 2));
     }
-    return false;
+    return functions[steps.front()];
   }
 
-  // The three ways to write x * 0.5 * (1 + erf(x / sqrt 2)).
-  bool gelu(TileNode& node) {
-    if (!is(node, F::mul)) return false;
-    for (int k = 0; k < 2; ++k) {
-      const int32_t a = node.in[k], b = node.in[1 - k];
-      int32_t x = -1, y = -1, inner = -1;
-      // (x * 0.5) * (1 + erf)
-      if (erf_part(b, x) && scaled(a, 0.5f, y) && x == y) return become(node, FusedFunction::gelu, x, -1, -1, 9), true;
-      // x * (0.5 * (1 + erf))
-      if (scaled(b, 0.5f, inner) && erf_part(inner, x) && x == a) {
-        return become(node, FusedFunction::gelu, x, -1, -1, 9), true;
-      }
-      // (x * (1 + erf)) * 0.5
-      if (!near(a, 0.5f) || !single(b) || !is(nodes_[b], F::mul)) continue;
-      for (int j = 0; j < 2; ++j) {
-        if (erf_part(nodes_[b].in[j], x) && nodes_[b].in[1 - j] == x) {
-          return become(node, FusedFunction::gelu, x, -1, -1, 9), true;
-        }
-      }
-    }
-    return false;
+  // Whether the steps from x to the first, these two left aside, are read by one another alone.
+  bool is_hidden(const std::vector<int32_t>& steps, int32_t x) const {
+    std::map<int32_t, int32_t> reads;
+    for (const int32_t s : steps)
+      for (int k = 0; k < nodes_[s].operands && s != x; ++k) ++reads[nodes_[s].in[k]];
+    return std::ranges::all_of(steps, [&](int32_t s) { return s == x || s == steps.front() || reads[s] == uses_[s]; });
   }
 
   // min(max(x, low), high), with constant limits; also written max(min(x, high), low), the same where low <= high.

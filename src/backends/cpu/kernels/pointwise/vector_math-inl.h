@@ -20,6 +20,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/cpu/kernels/tile_traits-inl.h"
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
@@ -31,19 +32,19 @@ namespace hn = hwy::HWY_NAMESPACE;
 /// with the variable second keeps its NaN.
 template <class V>
 HWY_INLINE V min_or_second(V a, V b) {
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  return hn::Min(a, b);
-#else
-  return hn::IfThenElse(hn::Lt(a, b), a, b);
-#endif
+  if constexpr (kTarget.second_if_nan) {
+    return hn::Min(a, b);
+  } else {
+    return hn::IfThenElse(hn::Lt(a, b), a, b);
+  }
 }
 template <class V>
 HWY_INLINE V max_or_second(V a, V b) {
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  return hn::Max(a, b);
-#else
-  return hn::IfThenElse(hn::Gt(a, b), a, b);
-#endif
+  if constexpr (kTarget.second_if_nan) {
+    return hn::Max(a, b);
+  } else {
+    return hn::IfThenElse(hn::Gt(a, b), a, b);
+  }
 }
 
 /// exp of values already clamped so that 2^n below stays in the range of an int: the shared core.

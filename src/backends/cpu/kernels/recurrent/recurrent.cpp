@@ -13,6 +13,7 @@
 // clang-format on
 
 #include "backends/cpu/kernels/recurrent/recurrent_cell-inl.h"
+#include "backends/cpu/kernels/tile_traits-inl.h"
 
 #ifndef CAMSHAFT_CPU_RECURRENT_PART
 #define CAMSHAFT_CPU_RECURRENT_PART
@@ -127,7 +128,7 @@ void product_of_blocks(const float* h, int64_t k_count, const float* w, int64_t 
   }
 }
 
-// All rows of a block in tiles that fit the registers: 32 hold 6 rows of 4 vectors, 16 hold 2.
+// All rows of a block in tiles that fit the registers.
 template <int NV>
 void products(int64_t rows, const float* const* h, int64_t k, const float* w, const float* const* init,
               const float* last_init, float* sums) {
@@ -138,10 +139,10 @@ void products(int64_t rows, const float* const* h, int64_t k, const float* w, co
     product<MR, NV>(h + r, k, w, init + r, last_init, sums + r * NV * lanes);
     r += MR;
   };
-#if HWY_TARGET <= HWY_AVX3
-  while (rows - r >= 6 && rows - r != 8) tile(std::integral_constant<int, 6>());
-  while (rows - r >= 4) tile(std::integral_constant<int, 4>());
-#endif
+  if constexpr (kTiles.recurrent_rows == 6) {
+    while (rows - r >= 6 && rows - r != 8) tile(std::integral_constant<int, 6>());
+    while (rows - r >= 4) tile(std::integral_constant<int, 4>());
+  }
   while (rows - r >= 2) tile(std::integral_constant<int, 2>());
   while (rows - r >= 1) tile(std::integral_constant<int, 1>());
 }
@@ -238,11 +239,7 @@ void phase_of_step(const RecurrentSteps& args, const RecurrentDirection& directi
   HWY_ALIGN float sums[kRowChunk * 4 * cell_lanes()];
   int64_t block = block0;
   const float* reset_bias = cell == RecurrentCell::gru_linear ? direction.reset_bias : nullptr;
-#if HWY_TARGET <= HWY_AVX3
-  constexpr int streams = 4;
-#else
-  constexpr int streams = 2;
-#endif
+  constexpr int streams = kTiles.recurrent_streams;
   const bool far = layout.packed_floats() > kStreamedFloats;
   for (; far && rows.count == 1 && block + streams <= block1; block += streams) {
     const float* start = rows.projected[0] + before + block * width;

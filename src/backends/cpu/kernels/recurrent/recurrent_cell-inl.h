@@ -88,7 +88,7 @@ HWY_INLINE CellVec load_lanes(const float* from, int64_t count) {
 HWY_INLINE void store_lanes(CellVec v, float* to, int64_t count) {
   const CellTag d;
   if (count == static_cast<int64_t>(hn::Lanes(d))) return hn::StoreU(v, d, to);
-  hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(count)), d, to);
+  masked_store(v, hn::FirstN(d, static_cast<size_t>(count)), d, to);
 }
 
 /// From the sums of the four gates: replaces c, returns h. `peepholes` are of this block, `hidden` apart, or none.

@@ -34,6 +34,8 @@ class StepBarrier {
       }
 #if defined(__x86_64__)
       _mm_pause();
+#elif defined(__aarch64__)
+      asm volatile("yield");
 #endif
     }
   }

@@ -42,7 +42,7 @@ HWY_INLINE void apply_to_row(const float* from, int64_t n, Vec middle, Vec facto
   if (i == n) return;
   const auto mask = hn::FirstN(d, static_cast<size_t>(n - i));
   const Vec last = finish([&](const float* p) HWY_ATTR { return masked_load(mask, d, p + i); });
-  hn::BlendedStore(last, mask, d, to + i);
+  masked_store(last, mask, d, to + i);
 }
 
 // Rows at a time: each passes from one step to the next in arrays of so many figures. A row by itself waits for the
@@ -190,7 +190,7 @@ HWY_NOINLINE void sum_columns(const float* x, int64_t positions, int64_t stride,
 #pragma GCC unroll 4
       for (int s = 1; s < kSplit; ++s) sum[0][v] = hn::Add(sum[0][v], sum[s][v]);
       const auto mask = hn::FirstN(Tag(), static_cast<size_t>(v + 1 < NV ? lanes : in_last));
-      hn::BlendedStore(sum[0][v], mask, Tag(), total + c + v * lanes);
+      masked_store(sum[0][v], mask, Tag(), total + c + v * lanes);
     }
   });
 }
@@ -220,7 +220,7 @@ HWY_NOINLINE void apply_columns(const float* x, float* y, int64_t positions, int
         if (whole)
           hn::StoreU(out, Tag(), to + v * lanes);
         else
-          hn::BlendedStore(out, mask, Tag(), to + v * lanes);
+          masked_store(out, mask, Tag(), to + v * lanes);
       }
     }
   });

@@ -38,7 +38,7 @@ HWY_INLINE hn::Vec<Tag> load_channels(size_t count, const float* from) {
 
 HWY_INLINE void store_channels(size_t count, hn::Vec<Tag> v, float* to) {
   const Tag d;
-  count == HWY_LANES(float) ? hn::StoreU(v, d, to) : hn::BlendedStore(v, hn::FirstN(d, count), d, to);
+  count == HWY_LANES(float) ? hn::StoreU(v, d, to) : masked_store(v, hn::FirstN(d, count), d, to);
 }
 
 // K columns of the window: NV vectors of channels, `count` in the last.
@@ -120,7 +120,7 @@ template <bool kAverage, int K, int S>
 void slide(const float* first, const Taps& taps, float scale, int64_t channels, int64_t pixels, int64_t out_step,
            float* to) {
   constexpr int64_t lanes = static_cast<int64_t>(HWY_LANES(float));
-  constexpr int64_t most = K > 3 || HWY_TARGET > HWY_AVX3 ? 2 : 4;  // that registers hold
+  constexpr int64_t most = K > 3 ? 2 : kTiles.pool_vectors;
   for (int64_t c = 0; c < channels;) {
     const int64_t left = (channels - c + lanes - 1) / lanes;
     const int64_t vectors = most == 4 && left >= 4 ? 4 : std::min<int64_t>(left, 2);
@@ -212,7 +212,7 @@ HWY_INLINE void combine_columns(const PoolAxis& w, const float* from, int64_t co
     if (count - i >= lanes) {
       hn::StoreU(sum, d, to + i);
     } else {
-      hn::BlendedStore(sum, hn::FirstN(d, static_cast<size_t>(count - i)), d, to + i);
+      masked_store(sum, hn::FirstN(d, static_cast<size_t>(count - i)), d, to + i);
     }
   }
 }

@@ -69,7 +69,7 @@ HWY_INLINE void line_by_axes(const Resize2d& p, const float* image, const int32_
                                 [&](int64_t k) HWY_ATTR { return hn::Load(d, line + columns[k] * pitch + c); });
     };
     for (int64_t c = 0; c < whole; c += lanes) hn::StoreU(column(c), d, to + c);
-    if (whole < channels) hn::BlendedStore(column(whole), tail, d, to + whole);
+    if (whole < channels) masked_store(column(whole), tail, d, to + whole);
   }
 }
 

@@ -1,0 +1,122 @@
+#include "backends/cpu/kernels/gemm/product_sums.h"
+
+#include <algorithm>
+
+#include "backends/cpu/kernels/targets.h"
+#include "base/thread_pool.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/gemm/product_sums.cpp"
+// clang-format off: the order matters
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// clang-format on
+
+#include "backends/cpu/kernels/gemm/clamp-inl.h"
+#include "backends/cpu/kernels/masked_load-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace camshaft::cpu::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Columns [begin, end) of a row. The order is that of a product that one thread computes (gemm_tile-inl.h).
+void finish_row(const CoreProblem& p, const PartialSums& sums, int64_t row, int64_t begin, int64_t end) {
+  const hn::ScalableTag<float> d;
+  constexpr auto lanes = static_cast<int64_t>(HWY_LANES(float));
+  const Epilogue& e = p.epilogue;
+  const bool in_place = e.residual == p.c && p.c != nullptr;
+  const auto lo = hn::Set(d, e.lo), hi = hn::Set(d, e.hi);
+  float* c = p.c + row * p.ldc;
+  for (int64_t column = begin; column < end; column += lanes) {
+    const int64_t count = std::min(lanes, end - column);
+    const auto mask = hn::FirstN(d, static_cast<size_t>(count));
+    const auto load = [&](const float* from) HWY_ATTR {
+      return count == lanes ? hn::LoadU(d, from + column) : masked_load(mask, d, from + column);
+    };
+    const float* part = sums.data + row * p.n;
+    auto sum = load(part);
+    if (in_place) sum = hn::Add(sum, load(c));
+    for (int64_t i = 1; i < sums.parts; ++i) {
+      part += p.m * p.n;
+      sum = hn::Add(load(part), sum);
+    }
+    if (e.bias) sum = hn::Add(sum, load(e.bias));
+    if (e.residual && !in_place) sum = hn::Add(sum, load(e.residual + row * e.residual_ld));
+    for (const Residual& more : e.more_residuals)
+      if (more.data) sum = hn::Add(sum, load(more.data + row * more.ld));
+    sum = clamp_keeping_nan(sum, lo, hi);
+    if (count == lanes) {
+      hn::StoreU(sum, d, c + column);
+    } else {
+      masked_store(sum, mask, d, c + column);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace camshaft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace camshaft::cpu {
+
+HWY_EXPORT(finish_row);
+
+void finish_sums(const CoreProblem& p, const PartialSums& sums, ThreadPool& pool) {
+  const int64_t width = packed_layout(1, p.n).width, panels = core_product_shape(p.m, p.n, 1, 1).panels();
+  const auto kernel = HWY_DYNAMIC_DISPATCH(finish_row);
+  // A thread is woken for 16 KiB of sums at least.
+  const int64_t grain = 4096 / (width * sums.parts) + 1;
+  pool.parallel_for(p.m * panels, grain, [&](int64_t begin, int64_t end) {
+    while (begin < end) {
+      const int64_t row = begin / panels, first = begin - row * panels, count = std::min(panels - first, end - begin);
+      const int64_t column = first * width, columns = std::min(p.n, (first + count) * width) - column;
+      kernel(p, sums, row, column, column + columns);
+      const Epilogue& e = p.epilogue;
+      if (e.activation) {
+        const float* addend = e.addend ? e.addend + row * e.addend_ld + column : nullptr;
+        core_activate(*e.activation, {p.c + row * p.ldc + column, columns, 1, columns, addend, columns});
+      }
+      if (e.callback) e.callback(e.context, p.callback_row0 + row, 1, p.callback_col0 + column, columns);
+      begin += count;
+    }
+  });
+}
+
+int64_t product_sums_bytes(int64_t m, int64_t n, int64_t taps, int64_t depth, int threads) {
+  CoreProblem p;
+  p.m = m;
+  p.n = n;
+  p.taps = taps;
+  p.depth = depth;
+  static constexpr float any = 0;
+  p.epilogue.more_residuals[0].data = &any;  // no dot products, as it may be: these cut K in one block
+  ProductShape shape = core_product_shape(m, n, taps, depth);
+  shape.k_blocks = core_k_blocks(p);
+  for (int t = threads; t > 1; --t)
+    if (ProductShares(shape, t).k_blocks() > 1) return shape.k_blocks * m * n * static_cast<int64_t>(sizeof(float));
+  return 0;
+}
+
+void run_product(const CoreProblem& p, ThreadPool& pool, char* scratch, float* sums) {
+  ProductShape shape = core_product_shape(p.m, p.n, p.taps, p.depth);
+  if (pool.size() > 2) shape.k_blocks = core_k_blocks(p);
+  const ProductShares shares(shape, pool.size());
+  const int64_t own = core_workspace_bytes(p.m, p.taps);
+  pool.run(shares.threads(), [&](int thread) {
+    shares.for_each(thread, [&](int64_t block, const Share& share) {
+      if (block < 0) return core_run(p, share.m0, share.m1, share.p0, share.p1, scratch + thread * own);
+      CoreProblem part = p;
+      part.k_block = block;
+      part.c = sums + block * p.m * p.n;
+      part.ldc = p.n;
+      part.epilogue = {};
+      core_run(part, share.m0, share.m1, share.p0, share.p1, scratch + thread * own);
+    });
+  });
+  if (shares.k_blocks() > 1) finish_sums(p, {sums, shares.k_blocks()}, pool);
+}
+
+}  // namespace camshaft::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,55 @@
+#include "backends/cpu/passes.h"
+
+#include "backends/cpu/passes/chain_convolutions.h"
+#include "optimize/canonicalize/canonicalization.h"
+#include "optimize/canonicalize/eliminate_common_subexpressions.h"
+#include "optimize/canonicalize/fold_constants.h"
+#include "optimize/canonicalize/simplify_moves.h"
+#include "optimize/fuse/fuse.h"
+#include "optimize/fuse/join_contractions.h"
+#include "optimize/layout/compose_moves.h"
+#include "optimize/layout/compose_transposes.h"
+#include "optimize/layout/narrow_transposes.h"
+#include "optimize/layout/nest_concats.h"
+#include "optimize/layout/resize_after_conv.h"
+#include "optimize/layout/to_channels_last.h"
+#include "optimize/layout/transposes_past_products.h"
+#include "optimize/precision/allow_rounding.h"
+#include "optimize/precision/expand_quantization.h"
+#include "optimize/precision/widen_halves.h"
+#include "optimize/recognize/recognize_attention.h"
+#include "optimize/recognize/recognize_rotary_embedding.h"
+
+namespace camshaft::cpu {
+
+BackendPasses passes(ops::Rounding rounding) {
+  BackendPasses passes;
+  passes.meaning = {widen_halves_pass};  // there are no kernels for f16 and bf16
+  passes.form = {
+      canonicalization(),
+      expand_quantization_pass,
+      canonicalization(),
+
+      to_channels_last_pass,
+      simplify_moves_pass,
+      fold_constants_pass,
+      eliminate_common_subexpressions_pass,
+      resize_after_conv_pass,
+      nest_concats_pass,
+
+      recognize_rotary_embedding_pass,
+      transposes_past_products_pass,
+      recognize_attention_pass,
+      join_contractions_pass,
+      compose_moves_pass,
+      compose_transposes_pass,
+      narrow_transposes_pass,
+
+      fuse_pass,
+      chain_convolutions_pass,
+  };
+  if (rounding != ops::Rounding::none) passes.precision = {allow_rounding_pass};
+  return passes;
+}
+
+}  // namespace camshaft::cpu

@@ -1,0 +1,171 @@
+#include "backends/cpu/passes/chain_convolutions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "ir/ops/contract.h"
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/reduce.h"
+#include "ir/region.h"
+#include "optimize/edit/chain_nodes.h"
+
+namespace camshaft {
+
+namespace {
+
+enum class Role : uint8_t { other, pointwise, depthwise, gate, thin, to_last, max_pool };
+
+// Images have 1 to 4 channels: grey, colours, colours and depth.
+constexpr int64_t most_image_channels = 4;
+
+/// A node seen as a part of a chain.
+struct Part {
+  Role role = Role::other;
+  ValueId x = no_value, weights = no_value;  // of a gate: the image, and what it is multiplied by
+};
+
+// image[n, h, w, c] times gates[n, 1, 1, c].
+Part view_gate(const Graph& graph, const Node& node) {
+  for (size_t image = 0; image < 2; ++image) {
+    const ValueId x = node.inputs[image], gates = node.inputs[1 - image];
+    if (graph.type(x).dtype != DType::f32 || graph.is_constant(gates)) continue;
+    const Shape &of_x = graph.shape(x), &of_gates = graph.shape(gates);
+    if (of_x.size() != 4 || of_gates != Shape{of_x[0], 1, 1, of_x[3]} || of_x == of_gates) continue;
+    return {Role::gate, x, gates};
+  }
+  return {};
+}
+
+// A transpose from channels first to channels last.
+bool is_to_last(const Graph& graph, const Node& node) {
+  const auto* op = node.op.as<ops::Transpose>();
+  return op && op->permutation == std::vector<int64_t>{0, 2, 3, 1} && graph.type(node.inputs[0]).dtype == DType::f32;
+}
+
+bool is_max_pool(const Node& node) {
+  const auto* op = node.op.as<ops::Pool>();
+  return op && op->kind == ops::PoolKind::max && op->channels_last && op->kernel.size() == 2;
+}
+
+Part view_part(const Graph& graph, const Node& node) {
+  if (const auto* op = node.op.as<ops::Pointwise>(); op && op->function == ScalarFunction::mul)
+    return view_gate(graph, node);
+  if (is_max_pool(node)) return {Role::max_pool, node.inputs[0], no_value};
+  if (is_to_last(graph, node)) return {Role::to_last, node.inputs[0], no_value};
+  const Node& conv = first_operator(node);
+  const auto* op = conv.op.as<ops::Conv>();
+  if (!op || !op->channels_last || conv.inputs.size() < 2) return {};
+  Part part{Role::other, sole_operand(node, 0), sole_operand(node, 1)};
+  if (part.x == no_value || !graph.is_constant(part.weights)) return {};
+  const Shape& w = graph.shape(part.weights);
+  const auto is_f32 = [&](ValueId id) { return graph.type(id).dtype == DType::f32; };
+  if (w.size() != 4 || graph.shape(part.x).size() != 4 || !is_f32(part.x) || !is_f32(part.weights)) return {};
+  const bool one_by_one = w[2] == Dim(1) && w[3] == Dim(1);
+  const bool unmoved = std::all_of(op->strides.begin(), op->strides.end(), [](int64_t s) { return s == 1; }) &&
+                       std::all_of(op->pads.begin(), op->pads.end(), [](const Dim& pad) { return pad == Dim(0); });
+  const std::optional<int64_t> channels = w[1].as_constant();
+  if (op->groups == 1 && !one_by_one && channels && *channels <= most_image_channels) part.role = Role::thin;
+  if (op->groups == 1 && one_by_one && unmoved) part.role = Role::pointwise;
+  if (op->groups > 1 && w[0] == Dim(op->groups) && w[1] == Dim(1)) part.role = Role::depthwise;
+  return part;
+}
+
+class Chainer {
+ public:
+  Chainer(Graph& graph, PassNotes* notes) : graph_(graph), uses_(graph), notes_(notes), taken_(graph.nodes.size()) {
+    for (const Node& node : graph.nodes) parts_.push_back(view_part(graph, node));
+  }
+
+  void run() {
+    std::map<int32_t, std::vector<int32_t>> chains;  // by their last part
+    for (int32_t n = 0; n < static_cast<int32_t>(graph_.nodes.size()); ++n) {
+      if (part(n).role != Role::thin) continue;
+      std::vector<int32_t> chain{n};
+      const int32_t before = uses_.producer[static_cast<size_t>(part(n).x)];
+      if (before >= 0 && part(before).role == Role::to_last && can_join(before, before, n))
+        chain.insert(chain.begin(), before);
+      const std::vector<int32_t>& readers = uses_.readers[static_cast<size_t>(result(n))];
+      if (readers.size() == 1 && part(readers[0]).role == Role::max_pool && can_join(readers[0], n, readers[0]))
+        chain.push_back(readers[0]);
+      take(chain, chains);
+    }
+    for (int32_t n = 0; n < static_cast<int32_t>(graph_.nodes.size()); ++n) {
+      if (part(n).role != Role::depthwise) continue;
+      std::vector<int32_t> chain{n};
+      const int32_t before = uses_.producer[static_cast<size_t>(part(n).x)];
+      if (before >= 0 && part(before).role == Role::pointwise && can_join(before, before, n))
+        chain.insert(chain.begin(), before);
+      for (const int32_t after : uses_.readers[static_cast<size_t>(result(n))]) {
+        if (part(after).role != Role::pointwise || part(after).x != result(n)) continue;
+        if (can_join(after, n, after)) chain.push_back(after);
+        break;
+      }
+      take(chain, chains);
+    }
+    for (int32_t n = 0; n < static_cast<int32_t>(graph_.nodes.size()); ++n) {
+      if (part(n).role != Role::pointwise || taken_[static_cast<size_t>(n)]) continue;
+      const int32_t before = uses_.producer[static_cast<size_t>(part(n).x)];
+      if (before < 0 || part(before).role != Role::gate || !can_join(before, before, n)) continue;
+      take({before, n}, chains);
+    }
+    make_chains(graph_, chains);
+  }
+
+ private:
+  const Node& node(int32_t n) const { return graph_.nodes[static_cast<size_t>(n)]; }
+  const Part& part(int32_t n) const { return parts_[static_cast<size_t>(n)]; }
+  ValueId result(int32_t n) const { return node(n).outputs[0]; }
+  const std::string& name(ValueId id) const { return graph_.value(id).name; }
+  std::string source(int32_t n) const { return node(n).sources.empty() ? name(result(n)) : node(n).sources.front(); }
+
+  void take(const std::vector<int32_t>& chain, std::map<int32_t, std::vector<int32_t>>& chains) {
+    if (chain.size() == 1) return;
+    for (const int32_t member : chain) taken_[static_cast<size_t>(member)] = true;
+    chains[chain.back()] = chain;
+  }
+
+  // Whether `second` may follow `first` in a chain that `joining`, one of them, is asked to join.
+  bool can_join(int32_t joining, int32_t first, int32_t second) {
+    const std::optional<std::string> reason = hindrance(joining, first);
+    if (reason && notes_)
+      (*notes_)[name(result(first))].push_back(fmt::format("not chained with '{}': {}", source(second), *reason));
+    return !reason;
+  }
+
+  std::optional<std::string> hindrance(int32_t joining, int32_t first) const {
+    const ValueId between = result(first);
+    if (uses_.is_output[static_cast<size_t>(between)])
+      return fmt::format("'{}' is an output of the model, so it is written anyway", name(between));
+    if (const size_t readers = uses_.readers[static_cast<size_t>(between)].size(); readers > 1)
+      return fmt::format("{} operators read '{}'", readers, name(between));
+    if (taken_[static_cast<size_t>(joining)]) return fmt::format("'{}' is in another chain", source(joining));
+    for (const ValueId id : node(first).inputs) {
+      if (id == no_value || id == part(first).x || id == part(first).weights) continue;
+      const Shape& shape = graph_.shape(id);
+      if (!std::all_of(shape.begin(), shape.empty() ? shape.end() : shape.end() - 1,
+                       [](const Dim& d) { return d == Dim(1); }))
+        return fmt::format("'{}' is computed with '{}', which is more than one element a channel", name(between),
+                           name(id));
+    }
+    return std::nullopt;
+  }
+
+  Graph& graph_;
+  Uses uses_;
+  PassNotes* notes_;
+  std::vector<Part> parts_;  // of each node
+  std::vector<bool> taken_;  // into a chain
+};
+
+}  // namespace
+
+void chain_convolutions(Graph& graph, const PassContext& context) {
+  remove_dead(graph);
+  Chainer(graph, context.notes).run();
+}
+
+}  // namespace camshaft

@@ -1,0 +1,60 @@
+// What contractions are given, and what epilogues of other kernels read.
+#pragma once
+
+#include "backends/cuda/device/divisor.h"
+
+namespace camshaft::cuda {
+
+/// Where the rows of a result lie in an operand: a row's number is split into positions along up to 6 axes.
+struct RowMap {
+  u32 rank;
+  Divisor size[6];
+  i64 stride[6];  ///< elements
+};
+
+/// What an epilogue reads beside the sum.
+struct EpilogueOperand {
+  const void* data;
+  i64 column_stride;  ///< 0 or 1, or more for transposed ones
+  u32 row_stride;     ///< of one that lies as the result does
+  u32 vector;         ///< whether 8 columns from a multiple of 8 on are consecutive and aligned
+  RowMap rows;
+};
+
+constexpr int most_epilogue_operands = 12;
+
+/// C[z][m, n] = Σ_k A[z][m, k] · B[z][n, k] for every z, a batch of matrices or the groups of a convolution.
+struct ContractParameters {
+  const void* a;
+  const void* b;
+  void* c;
+  float* partial;  ///< of several blocks that share a tile: [tile][split][rows][columns]
+  u32* counters;   ///< one a tile: how many have finished; 0 between launches
+  u32 m, n, k;
+  Divisor tiles, tiles_n;  ///< of one z, and of its rows of tiles
+  u32 k_tiles, k_tiles_per_split;
+  u32 is_cluster;     ///< the blocks that share a tile see each other's shared memory, …
+  u32 parts;          ///< … where they leave sums for each other, so many bytes from its beginning on
+  u32 b_is_constant;  ///< no kernel before writes it
+  u32 fetches;        ///< what the epilogue reads beside the sums is asked for while they are made
+
+  RowMap a_batch, b_batch;  ///< by z
+  i64 a_row, a_column;      ///< elements between rows (pixels of a convolution) and along k
+  i64 b_row, b_column;      ///< elements between columns of C and along k
+  /// Whether 16 bytes along the stored axis are aligned (and windows have 16 taps at most an axis).
+  u32 a_vector, b_vector;
+  u32 c_row_step, c_column_step;  ///< rows and columns of C from one z to the next
+  u32 c_row;                      ///< elements between rows of C
+  u32 c_vector;
+
+  // A is made of windows: m is (image, y, x) of the result.
+  Divisor out_pixels, out_w;
+  u32 in_h, in_w;
+  i32 pad_top, pad_left;
+  u32 patch_columns;     ///< of the result, that a block computes from one patch of the image, …
+  Divisor patch_pieces;  ///< … of which a row has so many pieces of 8 pixels in shared memory
+
+  EpilogueOperand operand[most_epilogue_operands];
+};
+
+}  // namespace camshaft::cuda

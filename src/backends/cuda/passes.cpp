@@ -1,0 +1,63 @@
+#include "backends/cuda/passes.h"
+
+#include "backends/cuda/passes/chain_squeeze_excite.h"
+#include "backends/cuda/passes/defer_layer_norms.h"
+#include "backends/cuda/passes/join_transposes.h"
+#include "backends/cuda/passes/reshape_behind_product.h"
+#include "backends/cuda/passes/widen_images.h"
+#include "optimize/canonicalize/canonicalization.h"
+#include "optimize/canonicalize/eliminate_common_subexpressions.h"
+#include "optimize/canonicalize/fold_constants.h"
+#include "optimize/canonicalize/simplify_moves.h"
+#include "optimize/fuse/fuse.h"
+#include "optimize/fuse/join_contractions.h"
+#include "optimize/layout/compose_moves.h"
+#include "optimize/layout/compose_transposes.h"
+#include "optimize/layout/narrow_transposes.h"
+#include "optimize/layout/nest_concats.h"
+#include "optimize/layout/resize_after_conv.h"
+#include "optimize/layout/to_channels_last.h"
+#include "optimize/layout/transposes_past_products.h"
+#include "optimize/precision/allow_rounding.h"
+#include "optimize/precision/expand_quantization.h"
+#include "optimize/precision/lower_precision.h"
+#include "optimize/recognize/recognize_attention.h"
+#include "optimize/recognize/recognize_rotary_embedding.h"
+
+namespace camshaft::cuda {
+
+BackendPasses passes(DType storage, ops::Rounding rounding) {
+  BackendPasses passes;
+  passes.form = {
+      canonicalization(),
+      expand_quantization_pass,
+      canonicalization(),
+
+      to_channels_last_pass,
+      simplify_moves_pass,
+      fold_constants_pass,
+      eliminate_common_subexpressions_pass,
+      resize_after_conv_pass,
+      nest_concats_pass,
+
+      recognize_rotary_embedding_pass,
+      transposes_past_products_pass,
+      recognize_attention_pass,
+      join_contractions_pass,
+      compose_moves_pass,
+      compose_transposes_pass,
+      narrow_transposes_pass,
+
+      fuse_pass,
+  };
+  if (storage != DType::f32)
+    passes.precision = {
+        lower_precision_pass, reshape_behind_product_pass, defer_layer_norms_pass,
+        join_transposes_pass, widen_images_pass,
+    };
+  if (rounding != ops::Rounding::none) passes.precision.emplace_back(allow_rounding_pass);
+  passes.precision.emplace_back(chain_squeeze_excite_pass);
+  return passes;
+}
+
+}  // namespace camshaft::cuda

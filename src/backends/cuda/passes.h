@@ -1,0 +1,12 @@
+// The GPU's passes, in order.
+#pragma once
+
+#include "optimize/pass_list.h"
+
+namespace camshaft::cuda {
+
+/// `storage`: of what passes between regions, f32, f16 or bf16. `rounding`: what products of f32 may do to their
+/// operands.
+BackendPasses passes(DType storage, ops::Rounding rounding);
+
+}  // namespace camshaft::cuda

@@ -1,0 +1,155 @@
+#include "backends/cuda/passes/widen_images.h"
+
+#include <algorithm>
+
+#include "ir/ops/contract.h"
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
+#include "ir/region.h"
+#include "ir/region_editor.h"
+#include "optimize/analysis/match.h"
+
+namespace camshaft {
+
+namespace {
+
+constexpr int64_t piece = 8;  // elements of a pixel, behind this
+
+// Of one operand and numbers; it may be transposed first.
+bool is_maker(const Node& node) {
+  if (node.inputs.size() != 1 || node.outputs.size() != 1) return false;
+  if (node.op.as<ops::Cast>()) return true;
+  const auto* region = node.op.as<ops::Region>();
+  if (!region || region->kind != ops::RegionKind::pointwise) return false;
+  const Graph& body = node.bodies[0];
+  for (size_t n = 0; n < body.nodes.size(); ++n) {
+    const Op& op = body.nodes[n].op;
+    if (!op.as<ops::Pointwise>() && !op.as<ops::Cast>() && (n > 0 || !op.as<ops::Transpose>())) return false;
+  }
+  return std::all_of(body.values.begin(), body.values.end(),
+                     [](const Value& value) { return !value.constant || value.constant->size() == 1; });
+}
+
+// What is repeated along an axis has fewer.
+bool element_counts_differ(Shape a, Shape b) {
+  if (a.size() != b.size()) return true;
+  for (const Dim& d : a) {
+    const auto it = std::find(b.begin(), b.end(), d);
+    if (it == b.end()) return true;
+    b.erase(it);
+  }
+  return false;
+}
+
+// How pixels are put together, and the convolution over what comes of it.
+struct Widening {
+  int64_t channels = 0, pixels = 1;  // of a piece: each pixel's, and how many
+  int64_t shift = 0;                 // taps by which windows begin earlier
+  int64_t taps = 0;                  // of a row of the new window
+  ops::Conv conv;
+};
+
+// Of an image [n, h, w, c] and weights [o, c, height, width].
+std::optional<Widening> widening(const ops::Conv& conv, const Shape& x, const Shape& weights, const Shape& y) {
+  if (!conv.channels_last || conv.groups != 1 || x.size() != 4 || conv.dilations != std::vector<int64_t>{1, 1})
+    return std::nullopt;
+  const auto channels = x[3].as_constant(), width = x[2].as_constant(), out = y[2].as_constant();
+  const auto left = conv.pads[1].as_constant(), taps = weights[3].as_constant();
+  if (!channels || *channels < 1 || *channels >= piece || !taps) return std::nullopt;
+  Widening w;
+  w.conv = conv;
+  w.taps = *taps;
+  w.channels = piece;
+  constexpr int64_t most = 1 << 20;
+  const int64_t stride = conv.strides[1];
+  if (*channels > piece / 2 || !width || *width % 2 != 0 || stride % 2 != 0 || !left || *left < 0 || *left > most ||
+      !out || *out < 1 || *out > most || *width > most || stride > most || *taps > most)
+    return w;
+  const int64_t shift = *left % 2, pairs = (*taps + shift + 1) / 2, pad = (*left + shift) / 2;
+  // So many pairs as the last window needs; or none, where there are more than that.
+  const int64_t right = std::max<int64_t>((*out - 1) * (stride / 2) + pairs - pad - *width / 2, 0);
+  if ((*width / 2 + pad + right - pairs) / (stride / 2) + 1 != *out) return w;
+  w.shift = shift;
+  w.channels = piece / 2;
+  w.pixels = 2;
+  w.taps = pairs;
+  w.conv.strides[1] = stride / 2;
+  w.conv.pads[1] = pad;
+  w.conv.pads[3] = right;
+  return w;
+}
+
+Tensor widened(const Tensor& weights, const Widening& w) {
+  const Dims& d = weights.dims();
+  Tensor made(weights.dtype(), {d[0], piece, d[2], w.taps});
+  std::fill_n(made.mutable_data(), made.bytes(), std::byte{0});
+  const auto* from = weights.as<uint16_t>();
+  auto* to = made.as_mutable<uint16_t>();
+  for (int64_t o = 0; o < d[0]; ++o)
+    for (int64_t c = 0; c < d[1]; ++c)
+      for (int64_t y = 0; y < d[2]; ++y)
+        for (int64_t x = 0; x < d[3]; ++x) {
+          const int64_t pixel = x + w.shift, channel = pixel % w.pixels * w.channels + c;
+          to[((o * piece + channel) * d[2] + y) * w.taps + pixel / w.pixels] =
+              from[((o * d[1] + c) * d[2] + y) * d[3] + x];
+        }
+  return made;
+}
+
+// The node that makes the image, of which it gives all that is there (the operand has the image's shape, turned or
+// not), with zeros behind its channels.
+Node filled(Graph& graph, const Node& maker, const Widening& w) {
+  RegionEditor made = RegionEditor::around(graph, maker, ops::RegionKind::pointwise);
+  const ValueId result = maker.outputs[0], image = made.inner_result(result);
+  const Shape shape = made.body().shape(image);
+  const std::string name = made.body().value(image).name;
+  Shape pads(8, Dim(0));
+  pads[7] = w.channels - *shape[3].as_constant();
+  ValueId last = made.add(ops::Pad{.pads = pads}, {image}, name);
+  if (w.pixels > 1)
+    last = made.add(ops::Reshape{{shape[0], shape[1], *shape[2].as_constant() / w.pixels, piece}}, {last}, name);
+  made.replace_result(result, last);
+  return made.finish();
+}
+
+}  // namespace
+
+void widen_images(Graph& graph, const PassContext&) {
+  const Uses uses(graph);
+  bool changed = false;
+  for (Node& node : graph.nodes) {
+    const auto* region = node.op.as<ops::Region>();
+    if (region && region->kind != ops::RegionKind::contract) continue;
+    const Node& anchor = first_operator(node);
+    const auto* conv = anchor.op.as<ops::Conv>();
+    if (!conv) continue;
+    const ValueId x = outer_operand(node, anchor.inputs[0]), weights = outer_operand(node, anchor.inputs[1]);
+    if (x == no_value || weights == no_value || !uses.single(x) || !is_readable_constant(graph, weights)) continue;
+    const DType dtype = graph.type(x).dtype;
+    const int32_t maker = uses.producer[static_cast<size_t>(x)];
+    if ((dtype != DType::f16 && dtype != DType::bf16) || graph.type(weights).dtype != dtype || maker < 0 ||
+        !is_maker(graph.nodes[static_cast<size_t>(maker)]))
+      continue;
+    const Shape& y = (region ? node.bodies[0] : graph).shape(anchor.outputs[0]);
+    const auto wide = widening(*conv, graph.shape(x), graph.shape(weights), y);
+    const ValueId source = graph.nodes[static_cast<size_t>(maker)].inputs[0];
+    if (!wide || element_counts_differ(graph.shape(source), graph.shape(x))) continue;
+    const ValueId filled_weights =
+        graph.add_constant(graph.value(weights).name, widened(*graph.value(weights).constant, *wide));
+    Node& from = graph.nodes[static_cast<size_t>(maker)];
+    from = filled(graph, from, *wide);
+    if (region) {
+      RegionEditor wider(graph, std::move(node));
+      wider.replace_operand(weights, filled_weights);
+      wider.set_operator(0, wide->conv);
+      node = wider.finish();
+    } else {
+      node.inputs[1] = filled_weights;
+      node.op = wide->conv;
+    }
+    changed = true;
+  }
+  if (changed) remove_dead(graph);  // the weights as they were
+}
+
+}  // namespace camshaft

@@ -1,0 +1,110 @@
+#include "optimize/precision/expand_quantization.h"
+
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/quantize.h"
+#include "ir/rewriter.h"
+#include "optimize/analysis/match.h"
+
+namespace camshaft {
+
+namespace {
+
+using F = ScalarFunction;
+
+// Appends the operators that stand for one node.
+class Expansion {
+ public:
+  Expansion(Graph& graph, const Node& node)
+      : graph_(graph), node_(node), name_(graph.value(node.outputs[0]).name), x_(node.inputs[0]) {}
+
+  ValueId of(const ops::Quantize& op) const {
+    const ValueId scale = parameter(1, op.axis, op.block), zero = parameter(2, op.axis, op.block);
+    ValueId steps = apply(F::div, {cast(x_, op.precision), cast(scale, op.precision)});
+    if (is_integer(op.dtype)) steps = apply(F::round, {steps});
+    steps = cast(steps, DType::f32);
+    if (zero != no_value) steps = apply(F::add, {steps, cast(zero, DType::f32)});
+    // Casts to whole bytes saturate by themselves; packed integers wrap.
+    if (is_integer(op.dtype) && is_packed(op.dtype)) {
+      const ops::StepRange range = ops::step_range(op.dtype);
+      steps = apply(F::max, {steps, add_scalar(graph_, DType::f32, range.lowest)});
+      steps = apply(F::min, {steps, add_scalar(graph_, DType::f32, range.highest)});
+    }
+    return add(ops::Cast{op.dtype, op.saturate}, steps);
+  }
+
+  ValueId of(const ops::Dequantize& op) const {
+    const ValueId scale = parameter(1, op.axis, op.block), zero = parameter(2, op.axis, op.block);
+    ValueId value = x_;
+    // In i32 the difference is exact where f32 would round before it.
+    const bool wide = graph_.type(x_).dtype == DType::i32;
+    if (wide && zero != no_value) value = apply(F::sub, {value, zero});
+    value = cast(value, DType::f32);
+    if (!wide && zero != no_value) value = apply(F::sub, {value, cast(zero, DType::f32)});
+    return cast(apply(F::mul, {value, cast(scale, DType::f32)}), op.dtype);
+  }
+
+ private:
+  ValueId add(Op op, ValueId x) const { return graph_.add(std::move(op), {x}, name_, node_.sources); }
+  ValueId apply(F function, std::vector<ValueId> operands) const {
+    return graph_.add(ops::Pointwise{function}, std::move(operands), name_, node_.sources);
+  }
+  ValueId cast(ValueId id, DType to) const { return graph_.type(id).dtype == to ? id : add(ops::Cast{to}, id); }
+  ValueId reshaped(ValueId id, Shape to) const {
+    return graph_.shape(id) == to ? id : add(ops::Reshape{std::move(to)}, id);
+  }
+
+  // Input i in a shape that broadcasts to x.
+  ValueId parameter(size_t i, int64_t axis, int64_t block) const {
+    const ValueId id = i < node_.inputs.size() ? node_.inputs[i] : no_value;
+    if (id == no_value) return id;
+    const Shape x = graph_.shape(x_);
+    Shape shape = graph_.shape(id);
+    const auto at = static_cast<size_t>(axis);
+    if (shape.empty()) return id;
+    if (shape.size() == 1 && (x.size() > 1 || block == 0)) {
+      shape.resize(x.size() - at, Dim(1));
+      return reshaped(id, std::move(shape));
+    }
+    if (shape[at] == x[at] || shape[at] == Dim(1)) return id;
+    Shape split = shape;
+    split.insert(split.begin() + axis + 1, Dim(1));
+    const ValueId columns = reshaped(id, split);
+    split[at + 1] = block;
+    const ValueId repeated = add(ops::Expand{split}, columns);
+    shape[at] = shape[at] * Dim(block);
+    const ValueId whole = reshaped(repeated, shape);
+    return shape[at] == x[at] ? whole : add(ops::Slice{{axis}, {Dim(0)}, {x[at]}, {1}}, whole);
+  }
+
+  Graph& graph_;
+  const Node& node_;
+  const std::string name_;
+  const ValueId x_;
+};
+
+}  // namespace
+
+void expand_quantization(Graph& graph, const PassContext& context) {
+  Rewriter rewriter(graph);
+  for (Node& node : rewriter.nodes()) {
+    rewriter.resolve(node);
+    for (Graph& body : node.bodies) expand_quantization(body, context);
+    const auto* quantize = node.op.as<ops::Quantize>();
+    const auto* dequantize = node.op.as<ops::Dequantize>();
+    if (!quantize && !dequantize) {
+      rewriter.keep(std::move(node));
+      continue;
+    }
+    const Expansion expansion(graph, node);
+    const ValueId old = node.outputs[0], result = quantize ? expansion.of(*quantize) : expansion.of(*dequantize);
+    // Layers are told by the names of their results.
+    const std::string name = graph.value(old).name;
+    graph.rename(old, name + ".expanded");
+    graph.rename(result, name);
+    rewriter.replace(old, result);
+  }
+  rewriter.finish();
+}
+
+}  // namespace camshaft

@@ -1,0 +1,114 @@
+// The reference evaluation of matmul.
+#include "ir/ops/contract.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "camshaft/error.h"
+#include "ir/ops/broadcast.h"
+#include "reference/contract/gemm.h"
+#include "reference/element_io.h"
+
+namespace camshaft::ops {
+
+namespace {
+
+// A stack of matrices of one operand: element (row, column) is at offsets[batch] + row·row_stride +
+// column·column_stride.
+struct Matrices {
+  const Tensor& tensor;
+  int64_t row_stride = 0, column_stride = 0;
+  Dims offsets;
+
+  template <class T>
+  void load(int64_t batch, int64_t row, int64_t first, int64_t count, T* out) const {
+    load_elements(tensor.dtype(), tensor.data(),
+                  offsets[static_cast<size_t>(batch)] + row * row_stride + first * column_stride, column_stride, count,
+                  out);
+  }
+};
+
+template <class T>
+class MatMulProblem final : public GemmProblem<T> {
+ public:
+  MatMulProblem(Matrices a, Matrices b, Tensor& out)
+      : a_(std::move(a)), b_(std::move(b)), dtype_(out.dtype()), out_(out.mutable_data()) {}
+  void load_a(int64_t batch, int64_t row, int64_t first, int64_t count, T* out) const override {
+    a_.load(batch, row, first, count, out);
+  }
+  void load_b(int64_t batch, int64_t row, int64_t first, int64_t count, T* out) const override {
+    b_.load(batch, row, first, count, out);
+  }
+  void store(int64_t batch, int64_t row, int64_t first, int64_t count, T* in) const override {
+    store_elements(dtype_, out_, (batch * this->m + row) * this->n + first, 1, count, in);
+  }
+
+ private:
+  const Matrices a_, b_;
+  const DType dtype_;
+  std::byte* const out_;
+};
+
+// Where each matrix of the broadcast stack starts in an operand.
+Dims matrix_offsets(const Dims& operand, const Dims& batch, int64_t matrix_size) {
+  const Dims own(operand.begin(), operand.end() - 2);
+  Dims strides = broadcast_strides(own, batch);
+  for (int64_t& s : strides) s *= matrix_size;
+  Dims offsets;
+  const LoopNest nest = collapse(batch, {strides});
+  for_runs(nest, 0, nest.total(), [&](int64_t, const Dims& at, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) offsets.push_back(at[0] + i * nest.strides[0].back());
+  });
+  return offsets;
+}
+
+}  // namespace
+
+std::vector<Tensor> MatMul::evaluate(const EvalContext& context) const {
+  const Tensor &a = context.input(0), &b = context.input(1);
+  const auto rows_columns = [](const Tensor& t, bool transposed) {
+    const int64_t rows = t.dims()[t.dims().size() - 2], columns = t.dims().back();
+    return transposed ? std::pair(columns, rows) : std::pair(rows, columns);
+  };
+  auto [m, k] = rows_columns(a, transpose_a);
+  const auto [b_rows, n] = rows_columns(b, transpose_b);
+  if (k != b_rows)
+    throw Error(ErrorCode::invalid_argument, fmt::format("matmul of {} and {} sums over sizes that differ: {} and {}",
+                                                         to_string(a.dims()), to_string(b.dims()), k, b_rows));
+  const auto batch_of = [](const Tensor& t) { return Dims(t.dims().begin(), t.dims().end() - 2); };
+  const Dims a_batch = batch_of(a), b_batch = batch_of(b);
+  Dims dims(std::max(a_batch.size(), b_batch.size()), 1);
+  for (const Dims* batch : {&a_batch, &b_batch})
+    for (size_t i = 0; i < batch->size(); ++i)
+      if ((*batch)[i] != 1) dims[dims.size() - batch->size() + i] = (*batch)[i];
+  Dims batch = dims;
+  dims.push_back(m);
+  dims.push_back(n);
+  Tensor out(a.dtype(), dims);
+  for (const Dims* operand : {&a_batch, &b_batch}) broadcast_strides(*operand, batch);  // or throws
+  if (out.size() == 0) return {std::move(out)};  // before there are offsets: of any number of empty matrices
+  Dims a_offsets = matrix_offsets(a.dims(), batch, m * k), b_offsets = matrix_offsets(b.dims(), batch, k * n);
+  if (element_count(b_batch) == 1 && !transpose_a && element_count(a_batch) == element_count(batch)) {
+    m *= element_count(batch);  // one tall matrix
+    a_offsets = b_offsets = {0};
+  }
+  const Matrices left{a, transpose_a ? 1 : k, transpose_a ? m : 1, a_offsets};
+  const Matrices right{b, transpose_b ? 1 : n, transpose_b ? k : 1, b_offsets};
+  const auto run = [&, rows = m, depth = k, columns = n](auto type) {
+    MatMulProblem<decltype(type)> problem(left, right, out);
+    problem.batches = static_cast<int64_t>(a_offsets.size());
+    problem.m = rows;
+    problem.n = columns;
+    problem.k = depth;
+    solve(problem, context.pool);
+  };
+  if (is_floating(a.dtype())) {
+    run(double{});
+  } else {
+    run(uint64_t{});
+  }
+  return {std::move(out)};
+}
+
+}  // namespace camshaft::ops

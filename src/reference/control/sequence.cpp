@@ -1,0 +1,141 @@
+// The reference evaluation of sequence_construct, sequence_insert, sequence_erase, sequence_at, sequence_length,
+// split_to_sequence, concat_from_sequence and sequence_map.
+#include "ir/ops/sequence.h"
+
+#include <algorithm>
+
+#include "ir/ops/move.h"
+#include "ir/ops/shape_rules.h"
+#include "reference/control/bodies.h"
+#include "reference/elements.h"
+#include "reference/evaluate.h"
+#include "reference/move/pieces.h"
+
+namespace camshaft::ops {
+
+namespace {
+
+// `size` is the number of places.
+int64_t position_in(const Tensor& tensor, int64_t size) {
+  if (tensor.size() != 1) fail_rule("the position has {} elements instead of one", tensor.size());
+  const int64_t given = tensor.dtype() == DType::i32 ? *tensor.as<int32_t>() : *tensor.as<int64_t>();
+  const int64_t position = given < 0 ? given + size : given;
+  if (position < 0 || position >= size) fail_rule("position {} does not exist: there are {}", given, size);
+  return position;
+}
+
+std::vector<Tensor> elements_of(const Tensor& sequence) {
+  return {sequence.as<Tensor>(), sequence.as<Tensor>() + sequence.size()};
+}
+
+}  // namespace
+
+std::vector<Tensor> SequenceConstruct::evaluate(const EvalContext& context) const {
+  return {Tensor::sequence(context.inputs)};
+}
+
+std::vector<Tensor> SequenceInsert::evaluate(const EvalContext& context) const {
+  std::vector<Tensor> elements = elements_of(context.input(0));
+  const auto size = static_cast<int64_t>(elements.size());
+  // Negative positions count the elements that are there; the place behind the last can only be named as `size`.
+  int64_t position = size;
+  if (context.has(2)) {
+    const Tensor& given = context.input(2);
+    const bool at_end = given.size() == 1 && given.to_ints()[0] == size;
+    if (!at_end) position = position_in(given, size);
+  }
+  elements.insert(elements.begin() + position, context.input(1));
+  return {Tensor::sequence(std::move(elements))};
+}
+
+std::vector<Tensor> SequenceErase::evaluate(const EvalContext& context) const {
+  std::vector<Tensor> elements = elements_of(context.input(0));
+  const auto size = static_cast<int64_t>(elements.size());
+  if (size == 0) fail_rule("an empty sequence has no element to erase");
+  elements.erase(elements.begin() + (context.has(1) ? position_in(context.input(1), size) : size - 1));
+  return {Tensor::sequence(std::move(elements))};
+}
+
+std::vector<Tensor> SequenceAt::evaluate(const EvalContext& context) const {
+  const Tensor& sequence = context.input(0);
+  return {sequence.element(position_in(context.input(1), sequence.size())).owned()};
+}
+
+std::vector<Tensor> SequenceLength::evaluate(const EvalContext& context) const {
+  return {Tensor::of(DType::i64, {}, std::vector<int64_t>{context.input(0).size()})};
+}
+
+std::vector<Tensor> SplitToSequence::evaluate(const EvalContext& context) const {
+  const Tensor x = unpack_subbyte(context.input(0));
+  const int64_t size = x.dims().at(static_cast<size_t>(axis));
+  std::vector<int64_t> sizes;
+  // Before there is a list of them: of an empty tensor there may be any number.
+  const auto check_count = [](int64_t count) { check_fits_memory(DType::sequence, {count}); };
+  if (!context.has(1)) {
+    check_count(size);
+    sizes.assign(static_cast<size_t>(size), 1);
+  } else if (context.input(1).rank() == 0) {
+    const int64_t each = context.input(1).to_ints()[0];
+    if (each <= 0) fail_rule("pieces cannot be {} long", each);
+    check_count(size / each);
+    for (int64_t at = 0; at < size; at += each) sizes.push_back(std::min(each, size - at));
+  } else {
+    check_count(context.input(1).size());
+    sizes = context.input(1).to_ints();
+    int64_t left = size;
+    for (const int64_t length : sizes) {
+      if (length < 0 || length > left)
+        fail_rule("pieces of sizes {} do not make up an axis of {}", to_string(sizes), size);
+      left -= length;
+    }
+    if (left != 0) fail_rule("pieces of sizes {} do not make up an axis of {}", to_string(sizes), size);
+  }
+  std::vector<Tensor> pieces;
+  int64_t at = 0;
+  for (const int64_t length : sizes) {
+    Tensor part = pack_subbyte(piece(x, axis, at, length), context.input(0).dtype());
+    at += length;
+    if (!context.has(1) && !keep_axis) part = part.reshaped(without_axis(part.dims(), axis));
+    pieces.push_back(std::move(part));
+  }
+  return {Tensor::sequence(std::move(pieces))};
+}
+
+std::vector<Tensor> ConcatFromSequence::evaluate(const EvalContext& context) const {
+  std::vector<Tensor> parts = elements_of(context.input(0));
+  if (parts.empty()) fail_rule("an empty sequence cannot be joined to one tensor");
+  if (new_axis) {
+    for (Tensor& part : parts) {
+      if (axis > part.rank()) fail_rule("an element of rank {} has no axis {}", part.rank(), axis);
+      part = part.reshaped(with_axis(part.dims(), axis));
+    }
+  }
+  if (axis >= parts[0].rank()) fail_rule("an element of rank {} has no axis {}", parts[0].rank(), axis);
+  return Concat{axis}.evaluate({parts, context.output_types, context.bindings, context.bodies, context.pool});
+}
+
+std::vector<Tensor> SequenceMap::evaluate(const EvalContext& context) const {
+  const Graph& body = context.bodies.at(0);
+  const int64_t size = context.input(0).size();
+  const auto mapped = [&](size_t i) {
+    return i < static_cast<size_t>(count) && context.input(i).dtype() == DType::sequence;
+  };
+  for (size_t i = 1; i < context.inputs.size(); ++i)
+    if (mapped(i) && context.input(i).size() != size)
+      fail_rule("sequence {} has {} elements, the first one {}", i, context.input(i).size(), size);
+  const EvaluateOptions options = body_options(context);
+  std::vector<std::vector<Tensor>> results(body.outputs.size());
+  std::vector<Tensor> inputs = context.inputs;
+  for (int64_t n = 0; n < size; ++n) {
+    if (context.cancellation) context.cancellation->check("mapping a sequence");
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (mapped(i)) inputs[i] = context.input(i).element(n);
+    std::vector<Tensor> given = camshaft::evaluate(body, inputs, context.pool, options);
+    for (size_t o = 0; o < given.size(); ++o) results[o].push_back(std::move(given[o]));
+  }
+  std::vector<Tensor> out;
+  for (std::vector<Tensor>& elements : results) out.push_back(Tensor::sequence(std::move(elements)));
+  return out;
+}
+
+}  // namespace camshaft::ops

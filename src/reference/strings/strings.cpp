@@ -1,0 +1,224 @@
+// The reference evaluation of string_concat, string_split, string_normalize, regex_match, tokenize and count_terms.
+#include "ir/ops/strings.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "base/text/regex.h"
+#include "base/text/unicode.h"
+#include "ir/ops/broadcast.h"
+#include "ir/ops/shape_rules.h"
+
+namespace camshaft::ops {
+
+namespace {
+
+std::string changed(const std::string& text, CaseChange change) {
+  if (change == CaseChange::none) return text;
+  std::string out;
+  for (const char32_t c : decode_utf8(text)) append_utf8(out, change == CaseChange::lower ? to_lower(c) : to_upper(c));
+  return out;
+}
+
+bool is_space(char c) {
+  return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+std::vector<std::string> split(std::string_view text, std::string_view delimiter, int64_t most) {
+  std::vector<std::string> parts;
+  const auto may_cut = [&] { return most < 0 || static_cast<int64_t>(parts.size()) < most; };
+  if (!delimiter.empty()) {
+    for (size_t at; may_cut() && (at = text.find(delimiter)) != std::string_view::npos;) {
+      parts.emplace_back(text.substr(0, at));
+      text.remove_prefix(at + delimiter.size());
+    }
+    if (!text.empty() || !parts.empty()) parts.emplace_back(text);
+    return parts;
+  }
+  const auto trim = [&] {
+    while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  };
+  trim();
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  while (!text.empty()) {
+    const auto at =
+        may_cut() ? static_cast<size_t>(std::find_if(text.begin(), text.end(), is_space) - text.begin()) : text.size();
+    parts.emplace_back(text.substr(0, at));
+    text.remove_prefix(at);
+    trim();
+  }
+  return parts;
+}
+
+/// Lists of texts of many lengths as one tensor.
+Tensor filled_up(const std::vector<std::vector<std::string>>& lists, Dims dims, const std::string& padding) {
+  size_t longest = 0;
+  for (const auto& list : lists) longest = std::max(longest, list.size());
+  dims.push_back(static_cast<int64_t>(longest));
+  Tensor out(DType::string, std::move(dims));
+  std::string* to = out.as_mutable<std::string>();
+  for (const auto& list : lists)
+    for (size_t i = 0; i < longest; ++i) *to++ = i < list.size() ? list[i] : padding;
+  return out;
+}
+
+}  // namespace
+
+std::vector<Tensor> StringConcat::evaluate(const EvalContext& context) const {
+  const Tensor &a = context.input(0), &b = context.input(1);
+  Dims dims(std::max(a.dims().size(), b.dims().size()), 1);
+  for (const Tensor* t : {&a, &b})
+    for (size_t i = 0; i < t->dims().size(); ++i) {
+      int64_t& d = dims[dims.size() - t->dims().size() + i];
+      if (t->dims()[i] != 1) d = t->dims()[i];  // a mismatch is reported by broadcast_strides
+    }
+  Tensor out(DType::string, dims);  // first: it refuses sizes whose products overflow
+  const LoopNest nest = collapse(dims, {broadcast_strides(a.dims(), dims), broadcast_strides(b.dims(), dims)});
+  std::string* to = out.as_mutable<std::string>();
+  for_runs(nest, 0, out.size(), [&](int64_t position, const Dims& offsets, int64_t count) {
+    for (int64_t i = 0; i < count; ++i)
+      to[position + i] = a.as<std::string>()[offsets[0] + i * nest.strides[0].back()] +
+                         b.as<std::string>()[offsets[1] + i * nest.strides[1].back()];
+  });
+  return {std::move(out)};
+}
+
+std::vector<Tensor> StringSplit::evaluate(const EvalContext& context) const {
+  const Tensor& x = context.input(0);
+  std::vector<std::vector<std::string>> parts;
+  Tensor counts(DType::i64, x.dims());
+  for (int64_t i = 0; i < x.size(); ++i) {
+    parts.push_back(split(x.as<std::string>()[i], delimiter, most_splits));
+    counts.as_mutable<int64_t>()[i] = static_cast<int64_t>(parts.back().size());
+  }
+  return {filled_up(parts, x.dims(), ""), std::move(counts)};
+}
+
+std::vector<Tensor> StringNormalize::evaluate(const EvalContext& context) const {
+  const Tensor& x = context.input(0);
+  const std::string* from = x.as<std::string>();
+  if (stop_words.empty()) {
+    Tensor out(DType::string, x.dims());
+    for (int64_t i = 0; i < x.size(); ++i) out.as_mutable<std::string>()[i] = changed(from[i], change);
+    return {std::move(out)};
+  }
+  if (x.rank() == 2 && x.dims()[0] != 1)
+    fail_rule("stop words are removed from [n] or [1, n], not {}", to_string(x.dims()));
+  const auto key = [&](const std::string& word) { return is_case_sensitive ? word : changed(word, CaseChange::lower); };
+  std::unordered_set<std::string> stops;
+  for (const std::string& word : stop_words) stops.insert(key(word));
+  std::vector<std::string> kept;
+  for (int64_t i = 0; i < x.size(); ++i)
+    if (!stops.contains(key(from[i]))) kept.push_back(changed(from[i], change));
+  if (kept.empty()) kept.emplace_back();
+  Dims dims = x.dims();
+  dims.back() = static_cast<int64_t>(kept.size());
+  return {Tensor::of<std::string>(DType::string, dims, kept)};
+}
+
+std::vector<Tensor> RegexMatch::evaluate(const EvalContext& context) const {
+  const Tensor& x = context.input(0);
+  const Regex regex(pattern);
+  Tensor out(DType::boolean, x.dims());
+  for (int64_t i = 0; i < x.size(); ++i)
+    out.as_mutable<uint8_t>()[i] = regex.matches_all(decode_utf8(x.as<std::string>()[i]));
+  return {std::move(out)};
+}
+
+std::vector<Tensor> Tokenize::evaluate(const EvalContext& context) const {
+  const Tensor& x = context.input(0);
+  std::vector<Regex> patterns;
+  for (const std::string& separator : separators) patterns.emplace_back(separator);
+  if (!token.empty()) patterns.emplace_back(token);
+  std::vector<std::vector<std::string>> lists;
+  for (int64_t i = 0; i < x.size(); ++i) {
+    using Text = std::vector<char32_t>;
+    const Text text = decode_utf8(x.as<std::string>()[i]);
+    std::vector<Text> pieces{text};
+    for (const Regex& pattern : patterns) {
+      std::vector<Text> cut;
+      for (const Text& piece : pieces) {
+        size_t from = 0, kept_from = 0;
+        const auto keep = [&](size_t begin, size_t end) {
+          cut.emplace_back(piece.begin() + static_cast<std::ptrdiff_t>(begin),
+                           piece.begin() + static_cast<std::ptrdiff_t>(end));
+        };
+        while (const auto match = pattern.find(piece, from)) {
+          const auto [begin, end] = *match;
+          from = end > begin ? end : end + 1;
+          if (end > begin) token.empty() ? keep(kept_from, begin) : keep(begin, end);
+          if (end > begin) kept_from = end;
+          if (from > piece.size()) break;
+        }
+        if (token.empty()) keep(kept_from, piece.size());
+      }
+      pieces = std::move(cut);
+    }
+    auto& list = lists.emplace_back();
+    if (marks_ends) list.emplace_back(1, '\x02');
+    for (const Text& piece : pieces) {
+      if (static_cast<int64_t>(piece.size()) < std::max<int64_t>(least_characters, 1)) continue;
+      std::string& word = list.emplace_back();
+      for (const char32_t c : piece) append_utf8(word, c);
+    }
+    if (marks_ends) list.emplace_back(1, '\x03');
+  }
+  return {filled_up(lists, x.dims(), padding)};
+}
+
+std::vector<Tensor> CountTerms::evaluate(const EvalContext& context) const {
+  const Tensor& x = context.input(0);
+  const int64_t length = x.dims().back(), width = context.input(3).size();
+  const int64_t rows = x.rank() == 2 ? x.dims()[0] : 1;
+  const int64_t* grams = context.input(1).as<int64_t>();
+  const int64_t* columns = context.input(2).as<int64_t>();
+  const float* weights = context.input(3).as<float>();
+  Dims dims(x.dims().begin(), x.dims().end() - 1);
+  dims.push_back(width);
+  Tensor out(DType::f32, dims);
+  if (out.size() == 0) return {std::move(out)};  // any number of empty rows
+  float* counts = out.as_mutable<float>();
+
+  // Adds the n-gram that begins at `ids` with `stride` to its column.
+  const auto count_gram = [&](const int64_t* ids, int64_t stride, int64_t n, int64_t first_gram, const int64_t* table,
+                              float* row) {
+    const auto compare = [&](const int64_t* gram) {
+      for (int64_t k = 0; k < n; ++k)
+        if (gram[k] != ids[k * stride]) return gram[k] < ids[k * stride] ? -1 : 1;
+      return 0;
+    };
+    int64_t low = 0, high = gram_counts[static_cast<size_t>(n) - 1];
+    while (low < high) {
+      const int64_t middle = low + (high - low) / 2;
+      compare(table + middle * n) < 0 ? low = middle + 1 : high = middle;
+    }
+    if (low == gram_counts[static_cast<size_t>(n) - 1] || compare(table + low * n) != 0) return;
+    const int64_t column = columns[first_gram + low];
+    if (column < 0 || column >= width) fail_rule("count_terms: column {} of {} does not exist", column, width);
+    row[column] += 1;
+  };
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t* ids = x.as<int64_t>() + r * length;
+    float* row = counts + r * width;
+    int64_t first_gram = 0;
+    const int64_t* table = grams;
+    for (int64_t n = 1; n <= std::min<int64_t>(most_length, static_cast<int64_t>(gram_counts.size())); ++n) {
+      const int64_t here = gram_counts[static_cast<size_t>(n) - 1];
+      if (n >= least_length && here > 0) {
+        const int64_t skips = n == 1 ? 0 : most_skipped;  // single ids have nothing between them
+        for (int64_t stride = 1; stride <= skips + 1 && (n - 1) * stride < length; ++stride)
+          for (int64_t at = 0; at + (n - 1) * stride < length; ++at)
+            count_gram(ids + at, stride, n, first_gram, table, row);
+      }
+      first_gram += here;
+      table += here * n;
+    }
+    for (int64_t i = 0; i < width; ++i) {
+      if (weight == TermWeight::idf) row[i] = row[i] > 0 ? weights[i] : 0;
+      if (weight == TermWeight::tfidf) row[i] *= weights[i];
+    }
+  }
+  return {std::move(out)};
+}
+
+}  // namespace camshaft::ops

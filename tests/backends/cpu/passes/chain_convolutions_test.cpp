@@ -1,0 +1,210 @@
+#include "backends/cpu/passes/chain_convolutions.h"
+
+#include "ir/ops/region.h"
+#include "optimize/fuse/fuse.h"
+#include "optimize/outline.h"
+#include "optimize/pass_test.h"
+
+namespace camshaft {
+namespace {
+
+void fuse_and_chain(Graph& graph, const PassContext& context) {
+  fuse(graph, context);
+  chain_convolutions(graph, context);
+}
+
+constexpr const char* image = "%x: f32[n, h, 10, 4]";
+const std::string weights = R"(
+  const %we: f32[8, 4, 1, 1] = 0.5
+  const %be: f32[8] = 0.25
+  const %wd: f32[8, 1, 3, 3] = 0.5
+  const %wp: f32[4, 8, 1, 1] = 0.5
+  const %zero: f32[] = 0
+  )";
+const std::string pixel = "conv {strides=[1, 1], pads=shape(0, 0, 0, 0), dilations=[1, 1], channels_last=true} ";
+const std::string depthwise =
+    "conv {strides=[1, 1], pads=shape(1, 1, 1, 1), dilations=[1, 1], groups=8, channels_last=true} ";
+
+std::string chained(const std::string& body, PassNotes* notes = nullptr) {
+  Graph graph = graph_of(image, weights + body);
+  PassContext context = test_context();
+  context.notes = notes;
+  fuse_and_chain(graph, context);
+  verify(graph, "the pass under test");
+  return outline(graph);
+}
+
+TEST(ChainConvolutions, InvertedBottleneck) {
+  expect_pass(chain,
+              weights + "%e = " + pixel + R"((%x, %we, %be) from "Expand"
+                 %d = )" +
+                  depthwise + R"((%e, %wd) from "Depthwise"
+                 %y = )" +
+                  pixel + R"((%d, %wp) from "Project"
+                 return "y" = %y)",
+              R"(const %we: f32[8, 4, 1, 1] = 0.5
+                 const %be: f32[8] = 0.25
+                 const %wd: f32[8, 1, 3, 3] = 0.5
+                 const %wp: f32[4, 8, 1, 1] = 0.5
+                 %y = region {kind=chain} (%x, %we, %be, %wd, %wp)
+                   graph (%x: f32[n, h, 10, 4], %we: f32[8, 4, 1, 1], %be: f32[8], %wd: f32[8, 1, 3, 3],
+                          %wp: f32[4, 8, 1, 1]) {
+                     %e = )" +
+                  pixel + R"((%x, %we, %be)
+                     %d = )" +
+                  depthwise + R"((%e, %wd)
+                     %y = )" +
+                  pixel + R"((%d, %wp)
+                     return %y
+                   }
+                 return "y" = %y)",
+              image);
+}
+
+TEST(ChainConvolutions, PartsKeepTheirEpilogues) {
+  EXPECT_EQ(chained("%e = " + pixel + R"((%x, %we, %be)
+                     %f = pointwise {function=max} (%e, %zero)
+                     %d = )" +
+                    depthwise + R"((%f, %wd)
+                     %s = pointwise {function=sigmoid} (%d)
+                     %t = pointwise {function=mul} (%d, %s)
+                     %p = )" +
+                    pixel + R"((%t, %wp)
+                     %y = pointwise {function=add} (%x, %p)
+                     return %y)"),
+            "chain(contract(conv, pointwise), contract(conv, pointwise, pointwise), contract(conv, pointwise))");
+}
+
+TEST(ChainConvolutions, PairsWhereSomethingStandsBetween) {
+  // Squeeze and excite between the depthwise convolution and the projection.
+  EXPECT_EQ(chained("%e = " + pixel + R"((%x, %we)
+                     %d = )" +
+                    depthwise + R"((%e, %wd)
+                     %m = reduce {kind=mean, axes=[1, 2], keep_dims=true} (%d)
+                     %s = pointwise {function=sigmoid} (%m)
+                     %t = pointwise {function=mul} (%d, %s)
+                     %y = )" +
+                    pixel + R"((%t, %wp)
+                     return %y)"),
+            "chain(conv, conv), reduce(reduce, pointwise), chain(pointwise, conv)");
+  // No expansion.
+  EXPECT_EQ(chained(R"(const %wd4: f32[4, 1, 3, 3] = 0.5
+                     const %wp4: f32[6, 4, 1, 1] = 0.5
+                     %d = conv {strides=[2, 2], pads=shape(1, 1, 1, 1), dilations=[1, 1], groups=4, )"
+                    "channels_last=true} (%x, %wd4)\n%y = " +
+                    pixel + R"((%d, %wp4)
+                     return %y)"),
+            "chain(conv, conv)");
+}
+
+TEST(ChainConvolutions, A1x1ConvolutionBetweenTwoDepthwiseOnesIsInOneChain) {
+  PassNotes notes;
+  EXPECT_EQ(chained("const %wq: f32[8, 8, 1, 1] = 0.5\n%e = " + pixel + R"((%x, %we)
+                     %d = )" +
+                        depthwise + R"((%e, %wd)
+                     %p = )" +
+                        pixel + R"((%d, %wq) from "Middle"
+                     %f = )" +
+                        depthwise + R"((%p, %wd) from "Second"
+                     %y = )" +
+                        pixel + R"((%f, %wp)
+                     return %y)",
+                    &notes),
+            "chain(conv, conv, conv), chain(conv, conv)");
+  EXPECT_EQ(notes["p"], (std::vector<std::string>{"not chained with 'Second': 'Middle' is in another chain"}));
+}
+
+TEST(ChainConvolutions, WhatIsWrittenAnywayIsNotChained) {
+  PassNotes notes;
+  EXPECT_EQ(chained("%e = " + pixel + R"((%x, %we)
+                     %d = )" +
+                        depthwise + R"((%e, %wd) from "D"
+                     return %e, %d)",
+                    &notes),
+            "conv, conv");
+  ASSERT_EQ(notes["e"].size(), 1u);
+  EXPECT_EQ(notes["e"][0], "not chained with 'D': 'e' is an output of the model, so it is written anyway");
+
+  notes.clear();
+  EXPECT_EQ(chained("%e = " + pixel + R"((%x, %we)
+                     %d = )" +
+                        depthwise + R"((%e, %wd) from "D"
+                     %m = reduce {kind=mean, axes=[1, 2], keep_dims=true} (%e)
+                     return %m, %d)",
+                    &notes),
+            "conv, conv, reduce");
+  EXPECT_EQ(notes["e"], (std::vector<std::string>{"not chained with 'D': 2 operators read 'e'"}));
+}
+
+TEST(ChainConvolutions, ThePartBeforeTakesNoImageBesides) {
+  PassNotes notes;
+  EXPECT_EQ(chained(R"(const %wq: f32[4, 4, 1, 1] = 0.5
+                     const %w4: f32[4, 1, 3, 3] = 0.5
+                     %z = pointwise {function=exp} (%x)
+                     %q = )" +
+                        pixel +
+                        R"((%z, %wq)
+                     %r = pointwise {function=add} (%x, %q)
+                     %d = conv {strides=[1, 1], pads=shape(1, 1, 1, 1), dilations=[1, 1], groups=4, )"
+                        R"(channels_last=true} (%r, %w4) from "D"
+                     return %d)",
+                    &notes),
+            "pointwise, contract(conv, pointwise), conv");
+  EXPECT_EQ(notes["r"],
+            (std::vector<std::string>{
+                "not chained with 'D': 'r' is computed with 'x', which is more than one element a channel"}));
+  // What is convolved and added again is read twice.
+  EXPECT_EQ(chained(R"(const %wq: f32[4, 4, 1, 1] = 0.5
+                     const %w4: f32[4, 1, 3, 3] = 0.5
+                     %d = conv {strides=[1, 1], pads=shape(1, 1, 1, 1), dilations=[1, 1], groups=4, )"
+                    R"(channels_last=true} (%x, %w4)
+                     %q = )" +
+                    pixel + R"((%d, %wq)
+                     %r = pointwise {function=add} (%d, %q)
+                     return %r)"),
+            "conv, contract(conv, pointwise)");
+}
+
+TEST(ChainConvolutions, OnlyConvolutionsOfThisForm) {
+  const auto between = [](const std::string& first, const std::string& second) {
+    return chained("%e = conv {" + first + R"(, dilations=[1, 1], channels_last=true} (%x, %we)
+                     %d = conv {)" +
+                   second + R"(, dilations=[1, 1], channels_last=true} (%e, %wd)
+                     return %d)");
+  };
+  const std::string plain = "strides=[1, 1], pads=shape(0, 0, 0, 0)";
+  EXPECT_EQ(between(plain, plain + ", groups=8"), "chain(conv, conv)");
+  EXPECT_EQ(between("strides=[2, 2], pads=shape(0, 0, 0, 0)", plain + ", groups=8"), "conv, conv");
+  EXPECT_EQ(between("strides=[1, 1], pads=shape(1, 1, 1, 1)", plain + ", groups=8"), "conv, conv");
+}
+
+TEST(ChainConvolutions, AnImagesTransposeAndTheConvolutionThatAloneReadsIt) {
+  const std::string transposed = R"(const %w3: f32[8, 4, 3, 3] = 0.5
+      %c = transpose {permutation=[0, 3, 1, 2]} (%x)
+      %t = transpose {permutation=[0, 2, 3, 1]} (%c)
+      )";
+  const std::string thin = "conv {strides=[2, 2], pads=shape(1, 1, 1, 1), dilations=[1, 1], channels_last=true} ";
+  EXPECT_EQ(chained(transposed + "%d = " + thin + R"((%t, %w3)
+                     %y = pointwise {function=max} (%d, %zero)
+                     return %y)"),
+            "transpose, chain(transpose, contract(conv, pointwise))");
+  EXPECT_EQ(chained(transposed + "%y = " + thin + "(%t, %w3)\nreturn %t, %y"), "transpose, transpose, conv");
+  const std::string pool =
+      "%p = pool {kind=max, kernel=[3, 3], strides=[2, 2], pads=shape(1, 1, 1, 1), dilations=[1, 1], "
+      "channels_last=true} (%y)\n";
+  EXPECT_EQ(chained(transposed + "%y = " + thin + "(%t, %w3)\n" + pool + "return %p"),
+            "transpose, chain(transpose, conv, pool)");
+  EXPECT_EQ(chained(transposed + "%y = " + thin + "(%t, %w3)\n" + pool + "return %p, %y"),
+            "transpose, chain(transpose, conv), pool");
+  EXPECT_EQ(chained(transposed + "%y = " + pixel + "(%t, %we)\nreturn %y"), "transpose, transpose, conv");
+}
+
+TEST(ChainConvolutions, NothingUnlessSomebodyTakesChainsApart) {
+  expect_unchanged(chain_convolutions, weights + "%e = " + pixel + R"((%x, %we)
+                     %d = )" + depthwise + R"((%e, %wd)
+                     return %d)",
+                   image);
+}
+
+}  // namespace
+}  // namespace camshaft

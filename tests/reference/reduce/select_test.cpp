@@ -1,0 +1,143 @@
+#include "ir/ops/select.h"
+
+#include <cmath>
+#include <limits>
+
+#include "ir/ops/index.h"
+#include "ir/ops/signal.h"
+#include "reference/single_op.h"
+
+namespace camshaft::ops {
+namespace {
+
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+
+TEST(TopK, TiesAndNaN) {
+  const Tensor x = f32({6}, {1, 3, nan, 3, -1, 3});
+  const auto most = run_op(TopK{0, true}, {x, i64({1}, {4})});
+  EXPECT_EQ(most[1], i64({4}, {2, 1, 3, 5}));
+  EXPECT_TRUE(std::isnan(most[0].as<float>()[0]));
+  const auto least = run_op(TopK{0, false}, {x, i64({}, {3})});
+  EXPECT_EQ(least[0], f32({3}, {-1, 1, 3}));
+  EXPECT_EQ(least[1], i64({3}, {4, 0, 1}));
+  EXPECT_EQ(run_op(TopK{0, true}, {f32({2, 2}, {1, 5, 2, 4}), i64({1}, {1})})[1], i64({1, 2}, {1, 0}));
+  EXPECT_EQ(run_op(TopK{1, true}, {f32({2, 0}, {}), i64({1}, {0})})[0].dims(), (Dims{2, 0}));
+  EXPECT_NE(error_of([&] { run_op(TopK{0, true}, {x, i64({1}, {7})}); }).find("7 elements"), std::string::npos);
+  EXPECT_NE(error_of([&] { run_op(TopK{0, true}, {x, i64({1}, {-1})}, {}, true); }).find("-1"), std::string::npos);
+}
+
+TEST(NonZero, CoordinatesInOrder) {
+  EXPECT_EQ(run_op(NonZero{}, {f32({2, 2}, {0, nan, 2, 0})})[0], i64({2, 2}, {0, 1, 1, 0}));
+  EXPECT_EQ(run_op(NonZero{}, {f32({3}, {0, 0, 0})})[0].dims(), (Dims{1, 0}));
+  EXPECT_EQ(run_op(NonZero{}, {f32({}, {2})})[0].dims(), (Dims{0, 1}));
+}
+
+TEST(Unique, SortedAndByOccurrence) {
+  const Tensor x = f32({6}, {2, 1, nan, 3, nan, 1});
+  const auto sorted = run_op(Unique{-1, true}, {x});
+  EXPECT_EQ(sorted[1], i64({4}, {1, 0, 3, 2}));
+  EXPECT_EQ(sorted[2], i64({6}, {1, 0, 3, 2, 3, 0}));
+  EXPECT_EQ(sorted[3], i64({4}, {2, 1, 1, 2}));
+  const auto unsorted = run_op(Unique{-1, false}, {x});
+  EXPECT_EQ(unsorted[1], i64({4}, {0, 1, 2, 3}));
+  EXPECT_EQ(unsorted[2], i64({6}, {0, 1, 2, 3, 2, 1}));
+  const auto columns = run_op(Unique{1, true}, {f32({2, 3}, {2, 1, 2, 0, 5, 0})});
+  EXPECT_EQ(columns[0], f32({2, 2}, {1, 2, 5, 0}));
+  EXPECT_EQ(columns[3], i64({2}, {1, 2}));
+  EXPECT_EQ(run_op(Unique{}, {f32({0}, {})})[0].dims(), (Dims{0}));
+}
+
+TEST(NonMaxSuppression, OverlapsScoresAndLimits) {
+  const Tensor boxes = f32({1, 4, 4}, {0, 0, 1, 1, 0, 0.1F, 1, 1.1F, 0, 10, 1, 11, 0, 10, 1, 11});
+  const Tensor scores = f32({1, 1, 4}, {0.9F, 0.95F, 0.5F, 0.5F});
+  const auto run = [&](int64_t most, float iou, float score) {
+    return run_op(NonMaxSuppression{}, {boxes, scores, i64({}, {most}), f32({}, {iou}), f32({1}, {score})})[0];
+  };
+  EXPECT_EQ(run(10, 0.5F, 0), i64({2, 3}, {0, 0, 1, 0, 0, 2}));
+  EXPECT_EQ(run(1, 0.5F, 0), i64({1, 3}, {0, 0, 1}));
+  EXPECT_EQ(run(10, 1, 0), i64({4, 3}, {0, 0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 3}));
+  EXPECT_EQ(run(10, 0.5F, 0.99F).dims(), (Dims{0, 3}));
+  EXPECT_EQ(run_op(NonMaxSuppression{}, {boxes, scores})[0].dims(), (Dims{0, 3})) << "no limit given: nothing chosen";
+  EXPECT_NE(error_of([&] { run(1, 1.5F, 0); }).find("IoU"), std::string::npos);
+}
+
+TEST(GatherND, BatchesAndErrors) {
+  const Tensor x = f32({2, 2, 2}, {0, 1, 2, 3, 4, 5, 6, 7});
+  EXPECT_EQ(run_op(GatherND{0}, {x, i64({2, 2}, {0, 1, -1, 0})})[0], f32({2, 2}, {2, 3, 4, 5}));
+  EXPECT_EQ(run_op(GatherND{1}, {x, i64({2, 1}, {1, 0})})[0], f32({2, 2}, {2, 3, 4, 5}));
+  EXPECT_NE(error_of([&] { run_op(GatherND{0}, {x, i64({1, 1}, {2})}); }).find("index 2"), std::string::npos);
+}
+
+TEST(ScatterElements, KindsAndAxes) {
+  const Tensor x = f32({2, 3}, {1, 2, 3, 4, 5, 6}), at = i64({2, 2}, {0, 0, -1, 0}), u = f32({2, 2}, {9, 8, 7, 6});
+  EXPECT_EQ(run_op(ScatterElements{1}, {x, at, u})[0], f32({2, 3}, {8, 2, 3, 6, 5, 7}));
+  EXPECT_EQ(run_op(ScatterElements{1, ScatterKind::add}, {x, at, u})[0], f32({2, 3}, {18, 2, 3, 10, 5, 13}));
+  EXPECT_EQ(run_op(ScatterElements{0, ScatterKind::max}, {x, i64({1, 1}, {1}), f32({1, 1}, {40})})[0],
+            f32({2, 3}, {1, 2, 3, 40, 5, 6}));
+  EXPECT_NE(error_of([&] {
+              run_op(ScatterElements{1}, {x, i64({1, 1}, {3}), f32({1, 1}, {0})});
+            }).find("index 3"),
+            std::string::npos);
+}
+
+TEST(TensorScatter, LinearAndCircular) {
+  const Tensor cache = f32({2, 3, 1}, {0, 0, 0, 0, 0, 0}), update = f32({2, 2, 1}, {1, 2, 3, 4});
+  EXPECT_EQ(run_op(TensorScatter{1}, {cache, update, i64({2}, {0, 1})})[0], f32({2, 3, 1}, {1, 2, 0, 0, 3, 4}));
+  EXPECT_EQ(run_op(TensorScatter{1, true}, {cache, update, i64({2}, {2, 1})})[0], f32({2, 3, 1}, {2, 0, 1, 0, 3, 4}));
+  EXPECT_NE(error_of([&] {
+              run_op(TensorScatter{1}, {cache, update, i64({2}, {0, 2})});
+            }).find("from 2"),
+            std::string::npos);
+}
+
+TEST(Cumulative, DirectionsAndWrapping) {
+  const Tensor x = f32({3}, {1, 2, 3});
+  EXPECT_EQ(run_op(Cumulative{}, {x, i64({}, {0})})[0], f32({3}, {1, 3, 6}));
+  EXPECT_EQ(run_op(Cumulative{CumulativeKind::product, true, true}, {x, i64({}, {-1})})[0], f32({3}, {6, 3, 1}));
+  EXPECT_EQ(run_op(Cumulative{}, {i64({2}, {INT64_MAX, 1}), i64({}, {0})})[0], i64({2}, {INT64_MAX, INT64_MIN}));
+  EXPECT_NE(error_of([&] { run_op(Cumulative{}, {x, i64({}, {1})}); }).find("axis 1"), std::string::npos);
+}
+
+TEST(ReverseSequence, EachItsLength) {
+  const Tensor x = f32({2, 3}, {1, 2, 3, 4, 5, 6});
+  EXPECT_EQ(run_op(ReverseSequence{true}, {x, i64({2}, {2, 3})})[0], f32({2, 3}, {2, 1, 3, 6, 5, 4}));
+  EXPECT_NE(error_of([&] {
+              run_op(ReverseSequence{true}, {x, i64({2}, {4, 0})});
+            }).find("length of 4"),
+            std::string::npos);
+}
+
+// Against the definition, at lengths with and without large prime factors, and back again.
+TEST(Dft, AnyLength) {
+  for (const int64_t n : {1, 2, 3, 7, 8, 12, 61, 100}) {
+    Tensor x(DType::f64, {n, 2});
+    for (int64_t i = 0; i < 2 * n; ++i) x.as_mutable<double>()[i] = std::sin(static_cast<double>(i * i + 1));
+    const Tensor y = run_op(Dft{0}, {x})[0];
+    for (int64_t k = 0; k < n; ++k) {
+      double re = 0, im = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        const double a = -2 * M_PI * static_cast<double>(i * k) / static_cast<double>(n);
+        const double p = x.as<double>()[2 * i], q = x.as<double>()[2 * i + 1];
+        re += p * std::cos(a) - q * std::sin(a);
+        im += p * std::sin(a) + q * std::cos(a);
+      }
+      EXPECT_NEAR(y.as<double>()[2 * k], re, 1e-9) << n << ", " << k;
+      EXPECT_NEAR(y.as<double>()[2 * k + 1], im, 1e-9) << n << ", " << k;
+    }
+    const Tensor back = run_op(Dft{0, true}, {y})[0];
+    for (int64_t i = 0; i < 2 * n; ++i) EXPECT_NEAR(back.as<double>()[i], x.as<double>()[i], 1e-12) << n;
+  }
+}
+
+TEST(Dft, OneSidedThereAndBack) {
+  const Tensor x = f32({1, 5, 1}, {1, -2, 3, 0.5F, 4});
+  const Tensor half = run_op(Dft{1, false, true}, {x})[0];
+  EXPECT_EQ(half.dims(), (Dims{1, 3, 2}));
+  const Tensor back = run_op(Dft{1, true, true}, {half, i64({}, {5})})[0];
+  ASSERT_EQ(back.dims(), (Dims{1, 5, 1}));
+  for (int64_t i = 0; i < 5; ++i) EXPECT_NEAR(back.as<float>()[i], x.as<float>()[i], 1e-5);
+  EXPECT_NE(error_of([&] { run_op(Dft{1}, {x, i64({}, {0})}, {}, true); }).find("length 0"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace camshaft::ops

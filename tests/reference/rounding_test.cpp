@@ -1,0 +1,82 @@
+#include "reference/rounding.h"
+
+#include <cmath>
+
+#include "ir/ops/contract.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/reduce.h"
+#include "reference/evaluate.h"
+#include "reference/single_op.h"
+#include "test_random.h"
+
+namespace camshaft {
+namespace {
+
+Tensor scale_of(const Op& op, const std::vector<Tensor>& inputs) {
+  const std::vector<TensorType> types = {{DType::f32, {}}};
+  const SymbolBindings bindings;
+  const std::vector<Graph> bodies;
+  Graph graph;
+  std::vector<ValueId> ids;
+  for (const Tensor& input : inputs) {
+    Shape shape;
+    for (const int64_t d : input.dims()) shape.emplace_back(d);
+    ids.push_back(graph.add_input("x", {input.dtype(), shape}));
+  }
+  const ValueId y = graph.add(op, ids, "y");
+  return rounding_scale(op, EvalContext{inputs, {graph.type(y)}, bindings, bodies, test_pool()});
+}
+
+TEST(RoundingScale, OfWhatASumAddsUp) {
+  EXPECT_EQ(scale_of(ops::MatMul{}, {f32({1, 4}, {1, -2, 3, 4}), f32({4, 1}, {3, 3, 2, -1})}), f32({1, 1}, {38}))
+      << "(3 + 6 + 6 + 4) · √4";
+  EXPECT_EQ(scale_of(ops::MatMul{true, true}, {f32({4, 1}, {1, -2, 3, 4}), f32({1, 4}, {3, 3, 2, -1})}),
+            f32({1, 1}, {38}));
+  EXPECT_EQ(scale_of(ops::Reduce{ops::ReduceKind::mean, {0, 1}, false}, {f32({2, 2}, {1, -1, 5, -5})}), f32({}, {6}));
+  ops::Conv conv;
+  conv.strides = conv.dilations = {1};
+  conv.pads = {0, 0};
+  EXPECT_EQ(scale_of(conv, {f32({1, 2, 2}, {1, -1, 1, 1}), f32({1, 2, 2}, {1, 1, 1, -1}), f32({1}, {-1})}),
+            f32({1, 1, 1}, {10}))
+      << "with the bias";
+}
+
+TEST(RoundingScale, OthersHaveNone) {
+  EXPECT_FALSE(scale_of(ops::Pointwise{ScalarFunction::add}, {f32({1}, {1}), f32({1}, {-1})}).defined());
+  EXPECT_FALSE(scale_of(ops::Reduce{ops::ReduceKind::max, {0}, false}, {f32({2}, {1, 2})}).defined());
+}
+
+TEST(RoundingNoise, MovesBothWaysByTheGivenParts) {
+  Random random = test_random();
+  const Tensor exact(f32({64}, std::vector<float>(64, 2))), scale(f32({64}, std::vector<float>(64, 1024)));
+  for (const auto& [noise, moved] : {std::pair{RoundingNoise{0x1p-10, 0}, 0x1p-9F},
+                                     {{0, 0x1p-14}, 0x1p-4F},
+                                     {{0x1p-10, 0x1p-14}, 0x1p-9F + 0x1p-4F}}) {
+    const Tensor noisy = with_noise(exact, scale, noise, random);
+    int more = 0;
+    for (int64_t i = 0; i < 64; ++i) {
+      EXPECT_EQ(std::fabs(noisy.as<float>()[i] - 2), moved);
+      more += noisy.as<float>()[i] > 2 ? 1 : 0;
+    }
+    EXPECT_GT(more, 4) << "of 64; below with a probability of 1e-13";
+    EXPECT_LT(more, 60);
+  }
+  const Tensor infinite = f32({2}, {INFINITY, 1});
+  const Tensor noisy = with_noise(infinite, f32({2}, {INFINITY, NAN}), {0, 1}, random);
+  EXPECT_EQ(noisy, infinite) << "no bound, no noise";
+}
+
+// A product that cancels moves by more than the part of itself that other results move by.
+TEST(RoundingNoise, OfAGraph) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", {DType::f32, {1, 2}});
+  const ValueId w = graph.add_constant("w", f32({2, 1}, {1, -1}));
+  graph.add_output("y", graph.add(ops::MatMul{}, {x, w}, "y"));
+  EvaluateOptions options;
+  options.noise = {0x1p-22, 0x1p-26};
+  const float y = evaluate(graph, {f32({1, 2}, {4096, 4095})}, test_pool(), options)[0].as<float>()[0];
+  EXPECT_NEAR(std::fabs(y - 1), 8191 * std::sqrt(2.0) * 0x1p-26, 1e-6);
+}
+
+}  // namespace
+}  // namespace camshaft

@@ -1,0 +1,203 @@
+// Contexts that share threads and memory, and contexts in forked children.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "base/workers.h"
+#include "ir/ops/random_tensor.h"
+#include "runtime/support.h"
+
+namespace camshaft {
+namespace {
+
+// Products, convolutions and reductions with enough work for several threads.
+constexpr std::string_view wide_model = R"(graph "wide" (%x: f32[1, 14, 14, 64], %t: f32[3, 700], %m: f32[700, 96]) {
+  const %w: f32[64, 64, 3, 3] = 0.01
+  const %zero: f32[] = 0
+  %c = conv {strides=[1, 1], pads=shape(1, 1, 1, 1), dilations=[1, 1], channels_last=true} (%x, %w)
+  %r = pointwise {function=max} (%c, %zero)
+  %s = softmax {axis=3} (%r)
+  %p = matmul (%t, %m)
+  %top = arg_reduce {axis=1} (%p)
+  return "s" = %s, "p" = %p, "top" = %top
+})";
+
+std::vector<Tensor> wide_inputs() {
+  Random random = test_random();
+  return {random_tensor(random, DType::f32, {1, 14, 14, 64}), random_tensor(random, DType::f32, {3, 700}),
+          random_tensor(random, DType::f32, {700, 96})};
+}
+
+bool gives(Context& context, const Engine& engine, const std::vector<Tensor>& expected) {
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const TensorView actual = context.output(engine.outputs()[i].name);
+    if (actual.bytes != expected[i].bytes() || std::memcmp(actual.data, expected[i].data(), actual.bytes) != 0)
+      return false;
+  }
+  return true;
+}
+
+TEST(SharedThreads, results_do_not_depend_on_how_many_a_run_gets) {
+  const Engine engine = engine_from(wide_model);
+  const std::vector<Tensor> inputs = wide_inputs(), expected = run_engine(engine, inputs, 1);
+  const auto workers = make_workers(8);
+  Context context = engine.create_context({.threads = 8, .workers = workers});
+  set_inputs(context, engine, inputs);
+  ThreadPool others[7] = {{workers, 8}, {workers, 8}, {workers, 8}, {workers, 8},
+                          {workers, 8}, {workers, 8}, {workers, 8}};
+  std::optional<ThreadPool::Session> sessions[7];
+  for (int taken = 0; taken <= 7; ++taken) {
+    if (taken > 0) sessions[taken - 1].emplace(others[taken - 1]);
+    for (int i = 0; i < taken; ++i) others[i].adapt();
+    context.run();
+    EXPECT_TRUE(gives(context, engine, expected)) << "beside " << taken << " others";
+  }
+}
+
+TEST(SharedThreads, many_contexts_run_at_once) {
+  const Engine engine = engine_from(wide_model);
+  const std::vector<Tensor> inputs = wide_inputs(), expected = run_engine(engine, inputs, 1);
+  const auto workers = make_workers(3);
+  std::vector<std::thread> callers;
+  std::atomic<int> good{0};
+  for (int caller = 0; caller < 4; ++caller) {
+    callers.emplace_back([&] {
+      Context context = engine.create_context({.workers = workers, .shares_memory = true});
+      set_inputs(context, engine, inputs);
+      for (int round = 0; round < 20; ++round) {
+        context.run();
+        good += gives(context, engine, expected);
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(good.load(), 4 * 20);
+}
+
+TEST(SharedThreads, there_cannot_be_less_than_none) {
+  try {
+    make_workers(-1);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+  }
+}
+
+TEST(SharedMemory, is_a_contexts_own_during_a_run_alone) {
+  const Engine engine = engine_from(wide_model);
+  const std::vector<Tensor> inputs = wide_inputs(), expected = run_engine(engine, inputs, 1);
+  Context own = engine.create_context({.threads = 1});
+  Context first = engine.create_context({.threads = 1, .shares_memory = true});
+  Context second = engine.create_context({.threads = 1, .shares_memory = true});
+  for (Context* context : {&own, &first, &second}) set_inputs(*context, engine, inputs);
+  own.run();
+  size_t during = 0;
+  const void* memory[2] = {};
+  for (int round = 0; round < 2; ++round) {
+    int c = 0;
+    for (Context* context : {&first, &second}) {
+      context->set_tap("c", [&](const TensorView& value) {
+        during = context->memory_bytes();
+        memory[c] = value.data;
+      });
+      context->run();
+      EXPECT_TRUE(gives(*context, engine, expected));
+      EXPECT_LT(context->memory_bytes(), during);
+      ++c;
+    }
+    EXPECT_EQ(memory[0], memory[1]);  // one arena for both
+  }
+  EXPECT_EQ(during, own.memory_bytes());
+}
+
+// ---- forks
+
+// Calls `body` in a forked child and expects true; a child that hangs is ended by an alarm.
+template <class Body>
+void expect_in_child(const Body& body) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(120);
+    bool good = false;
+    try {
+      good = body();
+    } catch (...) {  // is what the exit status says
+    }
+    std::_Exit(good ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+class ForkedContext : public testing::Test {
+ protected:
+  bool run_again() {
+    context_.run();
+    return gives(context_, engine_, expected_);
+  }
+  bool run_async() {
+    std::mutex mutex;
+    std::condition_variable wake;
+    bool done = false, failed = false;
+    context_.run_async([&](std::exception_ptr failure) {
+      const std::lock_guard lock(mutex);
+      done = true;
+      failed = failure != nullptr;
+      wake.notify_one();
+    });
+    std::unique_lock lock(mutex);
+    wake.wait(lock, [&] { return done; });
+    return !failed && gives(context_, engine_, expected_);
+  }
+  void SetUp() override { set_inputs(context_, engine_, inputs_); }
+
+  const Engine engine_ = engine_from(wide_model);
+  const std::vector<Tensor> inputs_ = wide_inputs(), expected_ = run_engine(engine_, inputs_, 1);
+  Context context_ = engine_.create_context({.threads = 2, .workers = make_workers(2)});
+};
+
+TEST_F(ForkedContext, runs_in_the_child_and_in_its_child) {
+  EXPECT_TRUE(run_again());
+  expect_in_child([&] {
+    if (!run_again() || !run_again()) return false;
+    expect_in_child([&] { return run_again(); });
+    return !HasFailure() && run_again();
+  });
+  EXPECT_TRUE(run_again());
+}
+
+TEST_F(ForkedContext, runs_in_the_child_first) {
+  expect_in_child([&] { return run_again(); });
+}
+
+TEST_F(ForkedContext, runs_asynchronously_in_the_child) {
+  EXPECT_TRUE(run_async());
+  expect_in_child([&] {
+    if (!run_async() || !run_async()) return false;
+    const Context gone = std::move(context_);
+    return true;
+  });
+  EXPECT_TRUE(run_async());
+}
+
+TEST_F(ForkedContext, which_shares_the_threads_of_the_process) {
+  context_ = engine_.create_context({.threads = 2});
+  SetUp();
+  EXPECT_TRUE(run_again());
+  expect_in_child([&] { return run_again(); });
+}
+
+}  // namespace
+}  // namespace camshaft
