@@ -46,13 +46,13 @@ void add_gpus(json& list) {
   for (const cuda::DeviceFacts& gpu : gpus) {
     const cuda::Library<cuda::api::Blas>& blas = cuda::blas_library();  // opening them takes a while
     const cuda::Library<cuda::api::Dnn>& dnn = cuda::dnn_library();
-    const std::string warning = gpu.capability < cuda::oldest_capability
+    const std::string warning = gpu.features.capability < cuda::oldest_capability
                                     ? fmt::format("too old: compute capability {}.{} or newer is needed",
                                                   cuda::oldest_capability / 10, cuda::oldest_capability % 10)
                                     : problem;
     list.push_back({{"kind", "cuda"},
                     {"name", gpu.name},
-                    {"isa", cuda::architecture(gpu.capability)},
+                    {"isa", cuda::architecture(gpu.features.capability)},
                     {"cores", gpu.multiprocessors},
                     {"memory_bytes", gpu.memory_bytes},
                     {"l2_bytes", gpu.l2_bytes},

@@ -8,6 +8,7 @@
 #include "base/thread_pool.h"
 #include "ir/ops/broadcast.h"
 #include "ir/ops/shape_rules.h"
+#include "ir/ops/strides.h"
 #include "reference/element_io.h"
 
 namespace camshaft::ops {
