@@ -14,7 +14,7 @@
 #include "base/temporary_folder.h"
 #include "base/workers.h"
 #include "compile/plan/place_values.h"
-#include "ir/ops/random_tensor.h"
+#include "reference/random_tensor.h"
 #include "runtime/executor.h"
 #include "runtime/support.h"
 

@@ -14,7 +14,7 @@
 
 #include "base/thread_pool.h"
 #include "base/workers.h"
-#include "ir/ops/random_tensor.h"
+#include "reference/random_tensor.h"
 #include "runtime/support.h"
 
 namespace camshaft {

@@ -35,12 +35,9 @@ std::string chained(const std::string& body, PassNotes* notes = nullptr) {
 }
 
 TEST(ChainConvolutions, InvertedBottleneck) {
-  expect_pass(chain,
-              weights + "%e = " + pixel + R"((%x, %we, %be) from "Expand"
-                 %d = )" +
-                  depthwise + R"((%e, %wd) from "Depthwise"
-                 %y = )" +
-                  pixel + R"((%d, %wp) from "Project"
+  expect_pass(chain_convolutions, weights + "%e = " + pixel + R"((%x, %we, %be) from "Expand"
+                 %d = )" + depthwise + R"((%e, %wd) from "Depthwise"
+                 %y = )" + pixel + R"((%d, %wp) from "Project"
                  return "y" = %y)",
               R"(const %we: f32[8, 4, 1, 1] = 0.5
                  const %be: f32[8] = 0.25

@@ -29,7 +29,7 @@ std::string chained(const std::string& body) {
 TEST(ChainSqueezeExcite, MeanTwoProductsAndTheirGates) {
   const std::string parts = "%m = " + mean + "(%x)\n%s = " + pixel + "(%m, %w1, %b1)\n%e = " + pixel +
                             "(%s, %w2, %b2)\n%y = pointwise {function=mul} (%e, %x)\n";
-  expect_pass(chain, weights + parts + "return \"y\" = %y",
+  expect_pass(chain_squeeze_excite, weights + parts + "return \"y\" = %y",
               weights + R"(%y = region {kind=chain} (%x, %w1, %b1, %w2, %b2)
                    graph (%x: f32[n, h, 10, 8], %w1: f32[4, 8, 1, 1], %b1: f32[4], %w2: f32[8, 4, 1, 1], %b2: f32[8]) {
                      )" +
