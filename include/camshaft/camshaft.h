@@ -400,9 +400,9 @@ CAMSHAFT_API camshaft_status camshaft_reduce_file(const char* path, const camsha
 CAMSHAFT_API camshaft_status camshaft_list_operators(camshaft_record** operators);
 /* Cores that the process may use: its affinity and the CPU quota of its control group. */
 CAMSHAFT_API int32_t camshaft_available_cores(void);
-/* [{kind, device ("cpu", "cuda:1"), name, isa, cores, memory_bytes, warning, …}], the host first. Of GPUs that cannot be used, `warning` says
- * why; where there is none, the last entry has the kind "cuda", no name, and the reason. `measure_threads`: also
- * measure what the host does at most with so many threads; 0: do not. */
+/* [{kind, device ("cpu", "cuda:1"), name, isa, cores, memory_bytes, warning, …}], the host first. Of GPUs that cannot
+ * be used, `warning` says why; where there is none, the last entry has the kind "cuda", no name, and the reason.
+ * `measure_threads`: also measure what the host does at most with so many threads; 0: do not. */
 CAMSHAFT_API camshaft_status camshaft_list_devices(int32_t measure_threads, camshaft_record** devices);
 
 #ifdef __cplusplus

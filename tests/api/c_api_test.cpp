@@ -8,7 +8,7 @@
 
 #include "api/option_table.h"
 #include "camshaft/camshaft.h"
-#include "onnx/proto_writer.h"
+#include "doubling_model.h"
 
 namespace camshaft::api {
 namespace {
@@ -110,26 +110,6 @@ TEST(CApi, EnginesInMemoryAreCheckedAsFilesAre) {
             CAMSHAFT_INVALID_MODEL);
   EXPECT_NE(std::string(camshaft_error_message()).find("bytes"), std::string::npos);
   EXPECT_EQ(engine, nullptr);
-}
-
-/// y = x + x of two floats.
-std::string doubling_model() {
-  onnx::ModelProto model;
-  model.ir_version = 8;
-  model.opsets[""] = 17;
-  onnx::NodeProto add;
-  add.op_type = "Add";
-  add.inputs = {"x", "x"};
-  add.outputs = {"y"};
-  model.graph.nodes = {add};
-  onnx::TypeProto pair;
-  pair.kind = onnx::TypeProto::Kind::tensor;
-  pair.elem_type = 1;  // FLOAT
-  pair.shape = {{.value = 2, .param = ""}};
-  model.graph.name = "doubling";
-  model.graph.inputs = {{"x", pair}};
-  model.graph.outputs = {{"y", pair}};
-  return onnx::model_bytes(model);
 }
 
 TEST(CApi, ModelsAreBuiltSavedLoadedAndRunInMemory) {

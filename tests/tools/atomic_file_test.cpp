@@ -1,0 +1,77 @@
+#include "tools/atomic_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "camshaft/error.hpp"
+#include "tools/temporary_folder.h"
+
+namespace camshaft::tools {
+namespace {
+
+std::string contents(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void write(AtomicFile& file, std::string_view text) {
+  file.write(std::as_bytes(std::span(text)));
+}
+
+TEST(AtomicFile, AppearsOnCommitAndNotBefore) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/out.bin";
+  AtomicFile file(path);
+  write(file, "head and tail");
+  file.overwrite(2, std::as_bytes(std::span("AD", 2)));
+  EXPECT_EQ(file.position(), 13u);
+  EXPECT_FALSE(std::filesystem::exists(path));
+  file.commit();
+  EXPECT_EQ(contents(path), "heAD and tail");
+}
+
+TEST(AtomicFile, AnAbandonedFileLeavesNothingAndTheOldOneStays) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/out.bin";
+  std::ofstream(path) << "old";
+  {
+    AtomicFile file(path);
+    write(file, "new");
+  }
+  EXPECT_EQ(contents(path), "old");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(AtomicFile, PermissionsAreTheMasksAndTheMaskStays) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/out.bin";
+  const mode_t before = umask(027);
+  {
+    AtomicFile file(path);
+    file.commit();
+  }
+  EXPECT_EQ(umask(before), 027u);
+  struct stat info {};
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0640u);
+}
+
+TEST(AtomicFile, NamesWhatCannotBeWritten) {
+  const TemporaryFolder folder;
+  const std::string absent = folder.path() + "/no/such/out.bin";
+  try {
+    AtomicFile file(absent);
+    FAIL() << "it was made";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::io);
+    EXPECT_NE(std::string(error.what()).find(absent), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("create the folder"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace camshaft::tools
