@@ -186,7 +186,7 @@ struct Doubler {
 
 // The same bits from one thread and from any number, whether blocks of K are summed apart or not, through everything
 // that an epilogue does.
-TEST(Gemm, SumsOfBlocksOnManyThreads) {
+TEST(ProductSums, OfBlocksOnManyThreads) {
   const uint64_t seed = test_seed();
   const Activation leaky{.core = Activation::Core::slope, .gated = true, .lo = 0.25f, .hi = 1.0f};
   for_each_target([&] {

@@ -196,12 +196,5 @@ TEST(ChainConvolutions, AnImagesTransposeAndTheConvolutionThatAloneReadsIt) {
   EXPECT_EQ(chained(transposed + "%y = " + pixel + "(%t, %we)\nreturn %y"), "transpose, transpose, conv");
 }
 
-TEST(ChainConvolutions, NothingUnlessSomebodyTakesChainsApart) {
-  expect_unchanged(chain_convolutions, weights + "%e = " + pixel + R"((%x, %we)
-                     %d = )" + depthwise + R"((%e, %wd)
-                     return %d)",
-                   image);
-}
-
 }  // namespace
 }  // namespace camshaft

@@ -70,13 +70,5 @@ TEST(ChainSqueezeExcite, GatesOfAnotherImage) {
             "reduce, conv, conv, pointwise");
 }
 
-TEST(ChainSqueezeExcite, NotUnlessItIsWanted) {
-  expect_unchanged(chain_squeeze_excite,
-                   weights + "%m = " + mean + "(%x)\n%s = " + pixel + "(%m, %w1)\n%e = " + pixel + R"((%s, %w2)
-                     %y = pointwise {function=mul} (%e, %x)
-                     return "y" = %y)",
-                   "%x: f32[n, h, 10, 8]");
-}
-
 }  // namespace
 }  // namespace camshaft
