@@ -124,7 +124,7 @@ struct BuildReport {
   std::vector<std::string> kept_f32;
   int64_t model_nodes = 0;          ///< nodes of the ONNX graph
   std::vector<std::string> passes;  ///< of the optimiser, in the order in which they ran
-  int64_t layers = 0;       ///< steps of the plan
+  int64_t layers = 0;               ///< steps of the plan
 };
 
 namespace detail {
