@@ -19,7 +19,7 @@ for option in "$@"; do
   esac
 done
 
-mapfile -t sources < <(git ls-files '*.h' '*.cpp')
+mapfile -t sources < <(git ls-files '*.h' '*.hpp' '*.cpp')
 if ((fix)); then
   .venv/bin/clang-format -i "${sources[@]}"
   .venv/bin/ruff format -q

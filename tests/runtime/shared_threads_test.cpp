@@ -169,6 +169,7 @@ class ForkedContext : public testing::Test {
 };
 
 TEST_F(ForkedContext, runs_in_the_child_and_in_its_child) {
+  if (engine_.device().is_gpu()) GTEST_SKIP() << "CUDA does not work in a forked child";
   EXPECT_TRUE(run_again());
   expect_in_child([&] {
     if (!run_again() || !run_again()) return false;
@@ -178,11 +179,27 @@ TEST_F(ForkedContext, runs_in_the_child_and_in_its_child) {
   EXPECT_TRUE(run_again());
 }
 
+TEST_F(ForkedContext, on_a_gpu_says_why_it_does_not_run) {
+  if (engine_.device().is_host()) GTEST_SKIP() << "the engine is for the CPU";
+  EXPECT_TRUE(run_again());
+  expect_in_child([&] {
+    try {
+      context_.run();
+      return false;
+    } catch (const Error& error) {
+      return std::string(error.what()).find("was forked by one that uses a GPU") != std::string::npos;
+    }
+  });
+  EXPECT_TRUE(run_again());
+}
+
 TEST_F(ForkedContext, runs_in_the_child_first) {
+  if (engine_.device().is_gpu()) GTEST_SKIP() << "CUDA does not work in a forked child";
   expect_in_child([&] { return run_again(); });
 }
 
 TEST_F(ForkedContext, runs_asynchronously_in_the_child) {
+  if (engine_.device().is_gpu()) GTEST_SKIP() << "CUDA does not work in a forked child";
   EXPECT_TRUE(run_async());
   expect_in_child([&] {
     if (!run_async() || !run_async()) return false;
@@ -193,6 +210,7 @@ TEST_F(ForkedContext, runs_asynchronously_in_the_child) {
 }
 
 TEST_F(ForkedContext, which_shares_the_threads_of_the_process) {
+  if (engine_.device().is_gpu()) GTEST_SKIP() << "CUDA does not work in a forked child";
   context_ = engine_.create_context({.threads = 2});
   SetUp();
   EXPECT_TRUE(run_again());

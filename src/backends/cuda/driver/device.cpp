@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "backends/cuda/driver/check.h"
+#include "backends/cuda/driver/forked_child.h"
 #include "camshaft/error.h"
 
 namespace camshaft::cuda {
@@ -71,6 +72,7 @@ std::optional<int> current_ordinal(const api::Driver& driver) {
 }
 
 Device::Device(const api::Driver& driver, int ordinal) : driver_(driver) {
+  refuse_in_forked_child();
   const std::vector<DeviceFacts> devices = list_devices(driver);
   if (ordinal < 0 || static_cast<size_t>(ordinal) >= devices.size())
     throw Error(ErrorCode::unsupported,
@@ -82,6 +84,7 @@ Device::Device(const api::Driver& driver, int ordinal) : driver_(driver) {
                             facts_.features.capability / 10, facts_.features.capability % 10, oldest_capability / 10,
                             oldest_capability % 10));
   check(driver, driver.cuDevicePrimaryCtxRetain(&context_, ordinal), fmt::format("opening GPU {}", ordinal));
+  note_use_of_gpu();
 }
 
 Device::~Device() {

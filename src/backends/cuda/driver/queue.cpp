@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "backends/cuda/driver/check.h"
+#include "backends/cuda/driver/forked_child.h"
 #include "backends/cuda/driver/memory.h"
 #include "camshaft/error.h"
 
@@ -109,6 +110,7 @@ void Queue::check_stream(void* stream) const {
 }
 
 void Queue::start_run(std::optional<void*> stream) {
+  refuse_in_forked_child();
   callers_.reset();
   if (stream) callers_.emplace(*device_, *stream);
   is_in_callers_recording_ = stream && callers_->is_recorded();
@@ -138,6 +140,7 @@ void Queue::finish_run() {
 }
 
 void Queue::wait_for_runs() {
+  if (is_forked_child()) return;  // they are the parent's
   if (last_stream_) run_end_.synchronize();
   complaints_.check();
 }
