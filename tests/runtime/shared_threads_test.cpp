@@ -95,6 +95,7 @@ TEST(SharedThreads, there_cannot_be_less_than_none) {
 
 TEST(SharedMemory, is_a_contexts_own_during_a_run_alone) {
   const Engine engine = engine_from(wide_model);
+  if (engine.device().is_gpu()) GTEST_SKIP() << "a GPU may still read the host's arena when a run has returned";
   const std::vector<Tensor> inputs = wide_inputs(), expected = run_engine(engine, inputs, 1);
   Context own = engine.create_context({.threads = 1});
   Context first = engine.create_context({.threads = 1, .shares_memory = true});

@@ -113,10 +113,10 @@ BoundAttention bind_attention(const Attention& op, const std::vector<Dims>& inpu
   bound.key = bind(op.key, op.keys, op.size, element_count(inputs[in_key]), "the key");
   bound.value = bind(op.value, op.keys, op.value_size, element_count(inputs[in_value]), "the value");
   const size_t stride = 1 + o + q + op.keys.size();
-  for (size_t i = 0; first_mask + i < inputs.size(); ++i) {
+  for (size_t i = 0; Attention::first_mask + i < inputs.size(); ++i) {
     const Shape access(op.masks.begin() + static_cast<int64_t>(i * stride),
                        op.masks.begin() + static_cast<int64_t>((i + 1) * stride));
-    const int64_t offset = access[0].evaluate(symbols), have = element_count(inputs[first_mask + i]);
+    const int64_t offset = access[0].evaluate(symbols), have = element_count(inputs[Attention::first_mask + i]);
     const StridedAxes outer_axes = bind_axes(op.outer, access, 1, symbols),
                       rows = bind_axes(op.queries, access, 1 + o, symbols),
                       columns = bind_axes(op.keys, access, 1 + o + q, symbols);
