@@ -2,8 +2,6 @@
 #include "base/workers.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -16,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/expect_in_child.h"
 #include "base/first_touch.h"
 #include "base/thread_pool.h"
 #include "camshaft/error.h"
@@ -127,25 +126,6 @@ TEST(TouchedPages, hold_zeros) {
 }
 
 // ---- forks
-
-// Calls `body` in a forked child and expects true; a child that hangs is ended by an alarm.
-template <class Body>
-void expect_in_child(const Body& body) {
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    alarm(60);
-    bool good = false;
-    try {
-      good = body();
-    } catch (...) {  // is what the exit status says
-    }
-    std::_Exit(good ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-}
 
 TEST(Fork, a_pool_that_was_used_runs_in_the_child_and_in_the_parent) {
   for (const int threads : {2, 7}) {

@@ -1,7 +1,5 @@
 // Contexts that share threads and memory, and contexts in forked children.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -12,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/expect_in_child.h"
 #include "base/thread_pool.h"
 #include "base/workers.h"
 #include "reference/random_tensor.h"
@@ -122,25 +121,6 @@ TEST(SharedMemory, is_a_contexts_own_during_a_run_alone) {
 }
 
 // ---- forks
-
-// Calls `body` in a forked child and expects true; a child that hangs is ended by an alarm.
-template <class Body>
-void expect_in_child(const Body& body) {
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    alarm(120);
-    bool good = false;
-    try {
-      good = body();
-    } catch (...) {  // is what the exit status says
-    }
-    std::_Exit(good ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-}
 
 class ForkedContext : public testing::Test {
  protected:
