@@ -56,8 +56,7 @@ configure_package_config_file(cmake/camshaftConfig.cmake.in ${PROJECT_BINARY_DIR
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/camshaftConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${archive} DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
 install(TARGETS camshaft_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
-install(DIRECTORY include/camshaft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library
-        FILES_MATCHING PATTERN "*.hpp" PATTERN "camshaft.h")
+install(DIRECTORY include/camshaft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
 install(FILES ${PROJECT_BINARY_DIR}/camshaftConfig.cmake ${PROJECT_BINARY_DIR}/camshaftConfigVersion.cmake
         DESTINATION ${package_folder} COMPONENT library)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT library)

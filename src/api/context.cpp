@@ -1,4 +1,4 @@
-#include "camshaft/context.h"
+#include "runtime/context.h"
 
 #include <algorithm>
 

@@ -3,10 +3,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "camshaft/builder.h"
-#include "camshaft/engine.h"
-#include "camshaft/profiler.h"
+#include "builder/builder.h"
 #include "compile/backend.h"
+#include "runtime/engine.h"
+#include "runtime/profiler.h"
 
 namespace camshaft::api {
 

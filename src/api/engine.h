@@ -2,8 +2,8 @@
 #pragma once
 
 #include "camshaft/camshaft.h"
-#include "camshaft/engine.h"
-#include "camshaft/profiler.h"
+#include "runtime/engine.h"
+#include "runtime/profiler.h"
 
 struct camshaft_engine {
   camshaft::Engine engine;

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "camshaft/engine.h"
 #include "compile/backend.h"
 #include "ir/ops/cost.h"
 #include "ir/tensor.h"
+#include "runtime/engine.h"
 
 namespace camshaft::api {
 

@@ -11,7 +11,7 @@
 #include "backends/cuda/driver/device_limits.h"
 #include "backends/cuda/libraries/libraries.h"
 #include "base/available_cores.h"
-#include "camshaft/device_id.h"
+#include "base/device_id.h"
 #include "onnx/converters.h"
 
 namespace camshaft::api {

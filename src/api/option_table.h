@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "camshaft/builder.h"
-#include "camshaft/context.h"
+#include "builder/builder.h"
+#include "runtime/context.h"
 
 namespace camshaft::api {
 

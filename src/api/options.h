@@ -8,8 +8,8 @@
 
 #include "api/option_table.h"
 #include "api/tensor.h"
+#include "base/cancellation.h"
 #include "camshaft/camshaft.h"
-#include "camshaft/cancellation.h"
 
 struct camshaft_cancellation {
   camshaft::Cancellation flag;

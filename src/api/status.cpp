@@ -6,7 +6,7 @@
 #include <new>
 #include <system_error>
 
-#include "camshaft/logger.h"
+#include "base/logger.h"
 
 namespace camshaft::api {
 

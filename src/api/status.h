@@ -4,8 +4,8 @@
 #include <exception>
 #include <string>
 
+#include "base/error.h"
 #include "camshaft/camshaft.h"
-#include "camshaft/error.h"
 
 namespace camshaft::api {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "camshaft/camshaft.h"
-#include "camshaft/tensor.h"
 #include "ir/tensor.h"
+#include "runtime/tensor_view.h"
 
 struct camshaft_tensor {
   camshaft::TensorView view;

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "base/error.h"
 #include "base/format_bytes.h"
 #include "base/memory_limit.h"
-#include "camshaft/error.h"
 
 namespace camshaft {
 namespace {

@@ -12,8 +12,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/error.h"
 #include "base/format_bytes.h"
-#include "camshaft/error.h"
 
 namespace camshaft {
 namespace {

@@ -1,10 +1,10 @@
-#include "camshaft/device_id.h"
+#include "base/device_id.h"
 
 #include <fmt/format.h>
 
 #include <charconv>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft {
 

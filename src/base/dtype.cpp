@@ -1,9 +1,9 @@
-#include "camshaft/dtype.h"
+#include "base/dtype.h"
 
 #include <array>
 #include <string>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft {
 namespace {

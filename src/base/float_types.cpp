@@ -3,7 +3,7 @@
 #include <cstring>
 #include <string>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft {
 namespace {

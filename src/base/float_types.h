@@ -9,7 +9,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "camshaft/dtype.h"
+#include "base/dtype.h"
 
 namespace camshaft {
 

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "camshaft/logger.h"
+#include "base/logger.h"
 
 namespace camshaft {
 

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft {
 namespace {

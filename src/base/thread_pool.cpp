@@ -7,8 +7,8 @@
 #include <atomic>
 #include <exception>
 
+#include "base/error.h"
 #include "base/workers_state.h"
-#include "camshaft/error.h"
 
 namespace camshaft {
 

@@ -8,8 +8,8 @@
 #include <exception>
 
 #include "base/available_cores.h"
+#include "base/error.h"
 #include "base/workers_state.h"
-#include "camshaft/error.h"
 
 namespace camshaft {
 namespace {

@@ -1,4 +1,4 @@
-#include "camshaft/builder.h"
+#include "builder/builder.h"
 
 #include <fmt/format.h>
 
@@ -11,9 +11,9 @@
 #include "base/log.h"
 #include "base/mapped_file.h"
 #include "base/out_of_memory.h"
+#include "builder/build_tuning.h"
 #include "builder/compile_graph.h"
 #include "builder/find_beyond_f16.h"
-#include "builder/tuning.h"
 #include "builder/verify_engine.h"
 #include "compile/tune/settle_chains.h"
 #include "onnx/importer.h"

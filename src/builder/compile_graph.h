@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "camshaft/cancellation.h"
-#include "camshaft/engine.h"
+#include "base/cancellation.h"
 #include "compile/backend.h"
 #include "compile/tune/tuner.h"
 #include "ir/graph.h"
+#include "runtime/engine.h"
 
 namespace camshaft {
 

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "builder/verification.h"
-#include "camshaft/context.h"
 #include "ir/widened.h"
+#include "runtime/context.h"
 #include "runtime/engine_impl.h"
 #include "runtime/tensor_view.h"
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "camshaft/cancellation.h"
-#include "camshaft/engine.h"
+#include "base/cancellation.h"
 #include "ir/graph.h"
+#include "runtime/engine.h"
 
 namespace camshaft {
 

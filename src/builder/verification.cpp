@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "camshaft/context.h"
+#include "runtime/context.h"
 #include "runtime/tensor_view.h"
 
 namespace camshaft {

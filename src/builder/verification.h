@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "camshaft/builder.h"
-#include "camshaft/tensor.h"
+#include "builder/builder.h"
 #include "ir/tensor.h"
+#include "runtime/tensor_view.h"
 
 namespace camshaft {
 

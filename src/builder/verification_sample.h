@@ -6,8 +6,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/cancellation.h"
 #include "base/thread_pool.h"
-#include "camshaft/cancellation.h"
 #include "ir/graph.h"
 
 namespace camshaft {

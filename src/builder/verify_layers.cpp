@@ -6,9 +6,9 @@
 #include <map>
 #include <set>
 
+#include "base/error.h"
 #include "builder/engine_tensors.h"
 #include "builder/layer_error.h"
-#include "camshaft/error.h"
 #include "reference/evaluate.h"
 
 namespace camshaft {

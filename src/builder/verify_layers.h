@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "camshaft/engine.h"
 #include "ir/graph.h"
+#include "runtime/engine.h"
 
 namespace camshaft {
 

@@ -1,6 +1,6 @@
 #include "compile/device_queue.h"
 
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft {
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "camshaft/device_id.h"
+#include "base/device_id.h"
 
 namespace camshaft {
 

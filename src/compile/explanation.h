@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "camshaft/tuning.h"
+#include "compile/tune/tuning.h"
 
 namespace camshaft {
 

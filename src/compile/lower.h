@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "camshaft/cancellation.h"
+#include "base/cancellation.h"
 #include "compile/plan/plan.h"
 
 namespace camshaft {

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "base/available_cores.h"
+#include "base/error.h"
 #include "base/format_bytes.h"
 #include "base/hash.h"
 #include "base/parallel.h"
-#include "camshaft/error.h"
 #include "engine/container_format.h"
 
 namespace camshaft {

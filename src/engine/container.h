@@ -20,8 +20,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/cancellation.h"
 #include "base/mapped_file.h"
-#include "camshaft/cancellation.h"
 
 namespace camshaft {
 

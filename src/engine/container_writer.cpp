@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "base/atomic_file.h"
+#include "base/error.h"
 #include "base/hash.h"
-#include "camshaft/error.h"
 #include "engine/container_format.h"
 
 namespace camshaft {

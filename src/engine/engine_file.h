@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/mapped_file.h"
-#include "camshaft/profile.h"
 #include "compile/constants/packed_constants.h"
 #include "compile/explanation.h"
+#include "engine/profile.h"
 #include "ir/graph.h"
 
 namespace camshaft {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/dim.h"
 
 namespace camshaft {

@@ -1,7 +1,7 @@
 // The error of a size whose expression outgrows its limits (dim_internal.h).
 #pragma once
 
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft {
 

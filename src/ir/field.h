@@ -7,9 +7,9 @@
 #include <variant>
 #include <vector>
 
+#include "base/dtype.h"
+#include "base/error.h"
 #include "base/reflect.h"
-#include "camshaft/dtype.h"
-#include "camshaft/error.h"
 #include "ir/dim.h"
 
 namespace camshaft {

@@ -17,7 +17,7 @@
 #include <typeindex>
 #include <vector>
 
-#include "camshaft/cancellation.h"
+#include "base/cancellation.h"
 #include "ir/field.h"
 #include "ir/tensor.h"
 

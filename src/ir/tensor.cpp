@@ -10,9 +10,9 @@
 #include <tuple>
 #include <type_traits>
 
+#include "base/error.h"
 #include "base/float_types.h"
 #include "base/memory_limit.h"
-#include "camshaft/error.h"
 
 namespace camshaft {
 

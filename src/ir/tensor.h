@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "camshaft/dtype.h"
+#include "base/dtype.h"
 
 namespace camshaft {
 

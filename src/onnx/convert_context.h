@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/graph.h"
 #include "ir/ops/scalar_function.h"
 #include "onnx/constant_finder.h"

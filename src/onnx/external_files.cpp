@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <system_error>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "onnx/quote.h"
 
 namespace camshaft::onnx {

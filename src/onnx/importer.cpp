@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "onnx/branch_cases.h"
 #include "onnx/declared_type.h"
 #include "onnx/missing_operators.h"

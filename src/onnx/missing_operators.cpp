@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "onnx/converters.h"
 #include "onnx/node_order.h"
 #include "onnx/quote.h"

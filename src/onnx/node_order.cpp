@@ -5,7 +5,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "onnx/quote.h"
 
 namespace camshaft::onnx {

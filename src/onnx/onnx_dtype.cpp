@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::onnx {
 namespace {

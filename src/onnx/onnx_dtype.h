@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "camshaft/dtype.h"
+#include "base/dtype.h"
 
 namespace camshaft::onnx {
 

@@ -4,9 +4,9 @@
 
 #include <utility>
 
+#include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/out_of_memory.h"
-#include "camshaft/error.h"
 #include "onnx/proto_decoder.h"
 #include "onnx/wire_reader.h"
 

@@ -9,8 +9,8 @@
 #include <limits>
 #include <utility>
 
+#include "base/error.h"
 #include "base/memory_limit.h"
-#include "camshaft/error.h"
 #include "onnx/onnx_dtype.h"
 #include "onnx/quote.h"
 

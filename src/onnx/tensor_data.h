@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "camshaft/dtype.h"
+#include "base/dtype.h"
 #include "onnx/external_files.h"
 #include "onnx/proto.h"
 

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "base/mapped_file.h"
-#include "camshaft/error.h"
 #include "onnx/proto_decoder.h"
 #include "onnx/to_tensor.h"
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <protozero/varint.hpp>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::onnx {
 namespace {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/cancellation.h"
 #include "base/thread_pool.h"
-#include "camshaft/cancellation.h"
 #include "ir/graph.h"
 #include "ir/ops/contract.h"
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/error.h"
 #include "base/trace.h"
-#include "camshaft/error.h"
 #include "ir/ops/control_flow.h"
 #include "ir/verify.h"
 

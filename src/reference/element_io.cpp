@@ -4,7 +4,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::ops {
 

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/dtype.h"
 #include "base/float_types.h"
-#include "camshaft/dtype.h"
 
 namespace camshaft::ops {
 

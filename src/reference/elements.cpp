@@ -1,6 +1,6 @@
 #include "reference/elements.h"
 
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::ops {
 

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/tensor.h"
 
 namespace camshaft::ops {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/container_type.h"
 
 namespace camshaft {

@@ -4,7 +4,7 @@
 
 #include <unordered_map>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/ops/all_operators.h"
 #include "reference/evaluate.h"
 

@@ -5,8 +5,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/error.h"
 #include "base/workers.h"
-#include "camshaft/error.h"
 
 namespace camshaft {
 

@@ -6,8 +6,8 @@
 #include <memory>
 #include <optional>
 
-#include "camshaft/context.h"
 #include "runtime/async_runs.h"
+#include "runtime/context.h"
 #include "runtime/engine_impl.h"
 #include "runtime/executor.h"
 

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "base/mapped_file.h"
-#include "camshaft/engine.h"
 #include "compile/backend.h"
 #include "compile/explanation.h"
 #include "compile/plan/plan.h"
 #include "runtime/arena_pool.h"
+#include "runtime/engine.h"
 
 namespace camshaft {
 

@@ -7,16 +7,16 @@
 #include <vector>
 
 #include "base/aligned_buffer.h"
+#include "base/cancellation.h"
 #include "base/thread_pool.h"
 #include "base/trace.h"
 #include "base/workers.h"
-#include "camshaft/cancellation.h"
-#include "camshaft/profiler.h"
-#include "camshaft/tensor.h"
 #include "compile/plan/bound_plan.h"
 #include "runtime/arena_pool.h"
 #include "runtime/caller_memory.h"
+#include "runtime/profiler.h"
 #include "runtime/recorded_steps.h"
+#include "runtime/tensor_view.h"
 
 namespace camshaft {
 

@@ -1,4 +1,4 @@
-#include "camshaft/profiler.h"
+#include "runtime/profiler.h"
 
 namespace camshaft {
 

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <string>
 
+#include "base/error.h"
 #include "base/format_bytes.h"
-#include "camshaft/error.h"
 
 namespace camshaft {
 namespace {

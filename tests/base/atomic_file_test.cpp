@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/temporary_folder.h"
-#include "camshaft/error.h"
 
 namespace camshaft {
 namespace {

@@ -1,4 +1,4 @@
-#include "camshaft/cancellation.h"
+#include "base/cancellation.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // Names of devices.
-#include "camshaft/device_id.h"
+#include "base/device_id.h"
 
 #include <gtest/gtest.h>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft {
 namespace {

@@ -1,10 +1,10 @@
-#include "camshaft/dtype.h"
+#include "base/dtype.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft {
 namespace {

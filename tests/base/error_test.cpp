@@ -1,4 +1,4 @@
-#include "camshaft/error.h"
+#include "base/error.h"
 
 #include <gtest/gtest.h>
 

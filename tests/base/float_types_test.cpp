@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "test_random.h"
 
 namespace camshaft {

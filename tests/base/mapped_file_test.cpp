@@ -7,8 +7,8 @@
 #include <fstream>
 #include <string>
 
+#include "base/error.h"
 #include "base/temporary_folder.h"
-#include "camshaft/error.h"
 
 namespace camshaft {
 namespace {

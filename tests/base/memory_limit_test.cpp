@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/aligned_buffer.h"
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft {
 namespace {

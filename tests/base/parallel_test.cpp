@@ -5,7 +5,7 @@
 #include <atomic>
 #include <vector>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft {
 namespace {

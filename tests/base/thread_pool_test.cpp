@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "test_random.h"
 
 namespace {

@@ -14,10 +14,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "base/expect_in_child.h"
 #include "base/first_touch.h"
 #include "base/thread_pool.h"
-#include "camshaft/error.h"
 
 namespace camshaft {
 namespace {

@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "builder/builder.h"
 #include "builder/verification.h"
-#include "camshaft/builder.h"
 #include "onnx/model_writer.h"
 #include "test_random.h"
 

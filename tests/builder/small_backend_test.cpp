@@ -2,14 +2,14 @@
 #include <gtest/gtest.h>
 
 #include "builder/compile_graph.h"
-#include "camshaft/context.h"
-#include "camshaft/engine.h"
 #include "ir/ops/operators.h"
 #include "ir/ops/pointwise.h"
 #include "ir/text.h"
 #include "optimize/canonicalize/canonicalization.h"
 #include "optimize/fuse/fuse.h"
 #include "optimize/pipeline.h"
+#include "runtime/context.h"
+#include "runtime/engine.h"
 
 namespace camshaft {
 namespace {

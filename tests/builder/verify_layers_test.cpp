@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "base/temporary_folder.h"
-#include "camshaft/builder.h"
+#include "builder/builder.h"
 #include "onnx/importer.h"
 #include "onnx/model_writer.h"
 #include "test_random.h"

@@ -20,9 +20,9 @@
 #include <map>
 #include <optional>
 
+#include "base/error.h"
+#include "builder/builder.h"
 #include "builder/verification.h"
-#include "camshaft/builder.h"
-#include "camshaft/error.h"
 #include "onnx/proto_reader.h"
 #include "onnx/value_file.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/temporary_folder.h"
-#include "camshaft/error.h"
 #include "engine/container_format.h"
 #include "test_random.h"
 

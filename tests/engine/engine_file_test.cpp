@@ -7,9 +7,9 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/temporary_folder.h"
-#include "camshaft/error.h"
 #include "engine/container.h"
 #include "engine/graph_codec.h"
 #include "ir/ops/generate.h"

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <span>
 
+#include "base/error.h"
 #include "base/mapped_file.h"
-#include "camshaft/error.h"
 #include "engine/engine_file.h"
 #include "fuzz/engine_mutator.h"
 #include "fuzz/limits.h"

@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "engine/container.h"
 #include "ir/ops/operators.h"
 

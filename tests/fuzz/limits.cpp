@@ -8,10 +8,10 @@
 #include <new>
 #include <thread>
 
+#include "base/error.h"
 #include "base/memory_limit.h"
 #include "builder/sample_inputs.h"
-#include "camshaft/context.h"
-#include "camshaft/error.h"
+#include "runtime/context.h"
 #include "runtime/engine_impl.h"
 
 namespace camshaft::fuzz {

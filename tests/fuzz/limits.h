@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "camshaft/cancellation.h"
-#include "camshaft/engine.h"
+#include "base/cancellation.h"
+#include "runtime/engine.h"
 
 namespace camshaft::fuzz {
 

@@ -4,7 +4,7 @@
 #include <exception>
 #include <filesystem>
 
-#include "camshaft/builder.h"
+#include "builder/builder.h"
 #include "fuzz/limits.h"
 
 int main(int argc, char** argv) {

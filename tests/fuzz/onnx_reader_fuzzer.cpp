@@ -4,8 +4,8 @@
 #include <span>
 #include <string>
 
+#include "base/error.h"
 #include "builder/compile_graph.h"
-#include "camshaft/error.h"
 #include "fuzz/limits.h"
 #include "fuzz/model_mutator.h"
 #include "onnx/importer.h"

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/text.h"
 
 namespace camshaft {

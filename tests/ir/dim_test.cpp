@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "test_random.h"
 
 namespace camshaft {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/thread_pool.h"
-#include "camshaft/error.h"
 #include "ir/verify.h"
 #include "onnx/importer.h"
 #include "onnx/model_writer.h"

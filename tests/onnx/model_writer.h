@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-#include "camshaft/dtype.h"
+#include "base/dtype.h"
 #include "onnx/onnx_dtype.h"
 #include "onnx/proto.h"
 

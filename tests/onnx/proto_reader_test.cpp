@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "onnx/model_writer.h"
 #include "onnx/tensor_data.h"
 #include "test_random.h"

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <limits>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "onnx/model_writer.h"
 #include "onnx/proto_reader.h"
 

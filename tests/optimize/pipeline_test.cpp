@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/ops/control_flow.h"
 #include "optimize/canonicalize/canonicalization.h"
 #include "optimize/canonicalize/fold_constants.h"

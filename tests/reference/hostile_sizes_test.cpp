@@ -2,8 +2,8 @@
 // hours or terabytes fails here by not coming back.
 #include <limits>
 
+#include "base/error.h"
 #include "base/text/regex.h"
-#include "camshaft/error.h"
 #include "ir/ops/contract.h"
 #include "ir/ops/dynamic.h"
 #include "ir/ops/generate.h"

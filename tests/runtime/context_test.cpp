@@ -1,5 +1,5 @@
 // What a context promises: shapes, bindings, asynchronous runs, cancellation, profiles, taps.
-#include "camshaft/context.h"
+#include "runtime/context.h"
 
 #include <gtest/gtest.h>
 

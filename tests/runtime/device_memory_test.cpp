@@ -10,8 +10,8 @@
 #include "backends/cuda/driver/recording.h"
 #include "backends/cuda/driver/stream.h"
 #include "backends/cuda/libraries/libraries.h"
-#include "camshaft/profiler.h"
 #include "reference/random_tensor.h"
+#include "runtime/profiler.h"
 #include "runtime/recorded_steps.h"
 #include "runtime/support.h"
 

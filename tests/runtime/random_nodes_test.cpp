@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/ops/contract.h"
 #include "ir/ops/generate.h"
 #include "ir/ops/move.h"

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <thread>
 
-#include "camshaft/profiler.h"
 #include "reference/random_tensor.h"
+#include "runtime/profiler.h"
 #include "runtime/support.h"
 
 namespace camshaft {

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "backends/cpu/each_target.h"
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "optimize/fuse/fuse.h"
 #include "optimize/layout/nest_concats.h"
 #include "reference/random_tensor.h"

@@ -8,12 +8,12 @@
 
 #include "base/thread_pool.h"
 #include "builder/compile_graph.h"
-#include "camshaft/context.h"
-#include "camshaft/engine.h"
 #include "ir/ops/operators.h"
 #include "ir/text.h"
 #include "reference/evaluate.h"
 #include "runtime/backends.h"
+#include "runtime/context.h"
+#include "runtime/engine.h"
 #include "runtime/tensor_view.h"
 
 namespace camshaft {

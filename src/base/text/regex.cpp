@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/error.h"
 #include "base/text/regex_tree.h"
 #include "base/text/unicode.h"
-#include "camshaft/error.h"
 
 namespace camshaft {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "base/text/regex_tree.h"
 #include "base/text/unicode.h"
-#include "camshaft/error.h"
 
 namespace camshaft {
 

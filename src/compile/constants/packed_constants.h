@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/tensor.h"
 
 namespace camshaft {

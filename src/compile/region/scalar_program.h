@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "camshaft/dtype.h"
+#include "base/dtype.h"
 #include "ir/ops/scalar_function.h"
 
 namespace camshaft {

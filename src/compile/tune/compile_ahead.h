@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "camshaft/cancellation.h"
+#include "base/cancellation.h"
 #include "compile/tune/contestant.h"
 
 namespace camshaft {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/aligned_buffer.h"
+#include "base/cancellation.h"
 #include "base/thread_pool.h"
-#include "camshaft/cancellation.h"
 #include "compile/tune/contestant.h"
 #include "compile/tune/model_bytes.h"
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "base/cancellation.h"
 #include "base/thread_pool.h"
-#include "camshaft/cancellation.h"
 #include "compile/tune/contestant.h"
 #include "compile/tune/model_bytes.h"
 

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
+#include "base/error.h"
 #include "base/mapped_file.h"
-#include "camshaft/error.h"
 
 namespace camshaft {
 

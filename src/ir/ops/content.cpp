@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::ops {
 

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/ops/broadcast.h"
 
 namespace camshaft::ops {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/container_type.h"
 #include "ir/ops/bodies.h"
 #include "ir/ops/shape_rules.h"

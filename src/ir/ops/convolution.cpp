@@ -1,7 +1,7 @@
 // Convolution and its transpose, as matrix products over gathered windows.
 #include <fmt/format.h>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/ops/contract.h"
 #include "ir/ops/shape_rules.h"
 #include "ir/ops/spatial.h"

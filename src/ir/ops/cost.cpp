@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/ops/attention.h"
 #include "ir/ops/contract.h"
 #include "ir/ops/control_flow.h"

@@ -1,7 +1,7 @@
 // Reads and writes at indices that are data.
 #include <fmt/format.h>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/ops/move.h"
 #include "ir/ops/shape_rules.h"
 

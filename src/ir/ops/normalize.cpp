@@ -1,7 +1,7 @@
 // Softmax and the normalisations.
 #include <fmt/format.h>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/ops/reduce.h"
 #include "ir/ops/shape_rules.h"
 

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/ops/reduce.h"
 #include "ir/ops/spatial.h"
 

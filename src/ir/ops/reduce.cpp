@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/ops/content.h"
 
 namespace camshaft::ops {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "camshaft/dtype.h"
+#include "base/dtype.h"
 
 namespace camshaft {
 

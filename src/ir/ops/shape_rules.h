@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/graph.h"
 
 namespace camshaft::ops {

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/dim_too_large.h"
 #include "ir/ops/shape_rules.h"
 

@@ -1,6 +1,6 @@
 #include "optimize/analysis/even_indices.h"
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/ops/generate.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/ops/move.h"
 #include "optimize/analysis/even_indices.h"
 #include "optimize/analysis/match.h"

@@ -4,7 +4,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/ops/contract.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/ops/broadcast.h"
 #include "reference/contract/gemm.h"
 #include "reference/element_io.h"

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/error.h"
 #include "base/index_range.h"
 #include "base/thread_pool.h"
-#include "camshaft/error.h"
 #include "ir/ops/contract.h"
 #include "ir/ops/spatial.h"
 #include "ir/ops/strides.h"

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <utility>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::ops {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/ops/shape_rules.h"
 #include "reference/control/bodies.h"
 #include "reference/evaluate.h"

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/error.h"
 #include "base/thread_pool.h"
-#include "camshaft/error.h"
 #include "reference/pictures/picture.h"
 
 namespace camshaft::ops {

@@ -7,8 +7,8 @@
 #include <array>
 #include <charconv>
 
+#include "base/error.h"
 #include "base/thread_pool.h"
-#include "camshaft/error.h"
 #include "ir/ops/broadcast.h"
 #include "reference/element_io.h"
 #include "reference/pointwise/scalar_math.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <type_traits>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::ops {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/error.h"
 #include "base/thread_pool.h"
-#include "camshaft/error.h"
 #include "ir/ops/reduce.h"
 #include "ir/ops/strides.h"
 #include "reference/element_io.h"

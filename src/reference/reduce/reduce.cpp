@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/error.h"
 #include "base/thread_pool.h"
-#include "camshaft/error.h"
 #include "ir/ops/broadcast.h"
 #include "ir/ops/strides.h"
 #include "reference/element_io.h"

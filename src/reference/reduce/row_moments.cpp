@@ -5,8 +5,8 @@
 
 #include <cmath>
 
+#include "base/error.h"
 #include "base/thread_pool.h"
-#include "camshaft/error.h"
 #include "reference/element_io.h"
 
 namespace camshaft::ops {

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/error.h"
 #include "base/memory_limit.h"
 #include "base/thread_pool.h"
-#include "camshaft/error.h"
 #include "ir/ops/resize.h"
 #include "ir/ops/shape_rules.h"
 #include "ir/ops/strides.h"

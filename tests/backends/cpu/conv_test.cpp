@@ -4,7 +4,7 @@
 #include "backends/cpu/conv_test_util.h"
 #include "backends/cpu/kernels/conv/conv_transpose.h"
 #include "backends/cpu/kernels/conv/depthwise.h"
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::cpu {
 namespace {

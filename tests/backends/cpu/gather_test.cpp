@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "backends/cpu/random_data.h"
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::cpu {
 namespace {

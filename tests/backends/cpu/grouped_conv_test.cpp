@@ -2,7 +2,7 @@
 #include "backends/cpu/kernels/conv/grouped_conv.h"
 
 #include "backends/cpu/conv_test_util.h"
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::cpu {
 namespace {

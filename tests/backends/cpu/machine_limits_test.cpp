@@ -7,7 +7,7 @@
 
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/kernels/limits.h"
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::cpu {
 namespace {

@@ -10,7 +10,7 @@
 #include "backends/cpu/kernels/move/strided.h"
 #include "backends/cpu/kernels/reduce/arg_extreme.h"
 #include "backends/cpu/random_data.h"
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::cpu {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/random_data.h"
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::cpu {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "backends/cpu/conv_test_util.h"
 #include "backends/cpu/guarded.h"
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::cpu {
 namespace {

@@ -2,8 +2,8 @@
 #include "backends/cpu/kernels/conv/winograd.h"
 
 #include "backends/cpu/kernel_test_util.h"
+#include "base/error.h"
 #include "base/thread_pool.h"
-#include "camshaft/error.h"
 
 namespace camshaft::cpu {
 namespace {

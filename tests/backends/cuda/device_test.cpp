@@ -7,7 +7,7 @@
 
 #include "backends/cuda/driver/memory.h"
 #include "backends/cuda/driver/stream.h"
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::cuda {
 namespace {

@@ -10,8 +10,8 @@
 #include "backends/cuda/driver/compiler.h"
 #include "backends/cuda/driver/memory.h"
 #include "backends/cuda/driver/module.h"
+#include "base/error.h"
 #include "base/random.h"
-#include "camshaft/error.h"
 #include "device_texts.h"
 
 namespace camshaft::cuda {

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/error.h"
 #include "base/temporary_folder.h"
-#include "camshaft/error.h"
 
 namespace camshaft::cuda {
 namespace {

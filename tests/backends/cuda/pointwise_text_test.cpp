@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cuda/driver/compiler.h"
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::cuda {
 namespace {

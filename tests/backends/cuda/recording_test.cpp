@@ -7,7 +7,7 @@
 #include "backends/cuda/driver/memory.h"
 #include "backends/cuda/driver/module.h"
 #include "backends/cuda/run_node.h"
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::cuda {
 namespace {

@@ -11,7 +11,7 @@
 #include "backends/cuda/backend.h"
 #include "backends/cuda/driver/device.h"
 #include "backends/cuda/libraries/libraries.h"
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/graph.h"
 #include "reference/element_io.h"
 #include "reference/evaluate.h"

@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "base/error.h"
 #include "base/text/unicode.h"
-#include "camshaft/error.h"
 
 namespace camshaft {
 namespace {

@@ -5,8 +5,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/error.h"
 #include "base/temporary_folder.h"
-#include "camshaft/error.h"
 #include "compile/tune/lock_file.h"
 
 namespace camshaft {

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft {
 namespace {

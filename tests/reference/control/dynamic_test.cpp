@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 #include "ir/ops/operators.h"
 #include "reference/evaluate.h"
 #include "reference/single_op.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::ops {
 namespace {

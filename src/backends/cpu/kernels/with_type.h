@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "camshaft/dtype.h"
-#include "camshaft/error.h"
+#include "base/dtype.h"
+#include "base/error.h"
 
 namespace camshaft::cpu {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "camshaft/dtype.h"
+#include "base/dtype.h"
 
 namespace camshaft::cuda {
 

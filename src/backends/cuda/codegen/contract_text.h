@@ -6,7 +6,7 @@
 #include <string>
 
 #include "backends/cuda/driver/device_features.h"
-#include "camshaft/dtype.h"
+#include "base/dtype.h"
 
 namespace camshaft::cuda {
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <string>
 
-#include "camshaft/dtype.h"
+#include "base/dtype.h"
 
 namespace camshaft::cuda {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "camshaft/dtype.h"
+#include "base/dtype.h"
 
 namespace camshaft::cuda {
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::cuda {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "camshaft/dtype.h"
+#include "base/dtype.h"
 
 namespace camshaft::cuda {
 

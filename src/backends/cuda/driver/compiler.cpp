@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "backends/cuda/driver/device_features.h"
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::cuda {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "backends/cuda/driver/check.h"
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::cuda {
 

@@ -4,7 +4,7 @@
 
 #include "backends/cuda/driver/check.h"
 #include "backends/cuda/driver/forked_child.h"
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::cuda {
 

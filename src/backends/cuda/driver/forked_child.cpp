@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::cuda {
 

@@ -5,9 +5,9 @@
 #include <fstream>
 
 #include "base/atomic_file.h"
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "camshaft/error.h"
 
 namespace camshaft::cuda {
 

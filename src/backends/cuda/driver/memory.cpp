@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "backends/cuda/driver/check.h"
+#include "base/error.h"
 #include "base/format_bytes.h"
-#include "camshaft/error.h"
 
 namespace camshaft::cuda {
 

@@ -8,7 +8,7 @@
 #include "backends/cuda/driver/check.h"
 #include "backends/cuda/driver/forked_child.h"
 #include "backends/cuda/driver/memory.h"
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::cuda {
 

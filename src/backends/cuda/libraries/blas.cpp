@@ -6,7 +6,7 @@
 #include <map>
 #include <mutex>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::cuda {
 

@@ -7,7 +7,7 @@
 #include "backends/cuda/driver/stream.h"
 #include "backends/cuda/libraries/libraries.h"
 #include "backends/cuda/tactics/library_product.h"
-#include "camshaft/dtype.h"
+#include "base/dtype.h"
 
 namespace camshaft::cuda {
 

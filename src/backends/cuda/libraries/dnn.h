@@ -9,7 +9,7 @@
 
 #include "backends/cuda/driver/stream.h"
 #include "backends/cuda/libraries/libraries.h"
-#include "camshaft/dtype.h"
+#include "base/dtype.h"
 #include "ir/tensor.h"
 
 namespace camshaft::cuda {

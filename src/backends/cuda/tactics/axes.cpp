@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::cuda {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backends/cuda/codegen/scalar_text.h"
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::cuda {
 

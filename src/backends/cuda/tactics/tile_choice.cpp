@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "backends/cuda/tactic.h"
-#include "camshaft/dtype.h"
+#include "base/dtype.h"
 
 namespace camshaft::cuda {
 

@@ -7,8 +7,8 @@
 #include "backends/cpu/kernels/gemm/pack_internal.h"
 #include "backends/cpu/kernels/gemm/product_sums.h"
 #include "base/divide_up.h"
+#include "base/error.h"
 #include "base/thread_pool.h"
-#include "camshaft/error.h"
 
 namespace camshaft::cpu {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "backends/cpu/kernels/gemm/gemm_core.h"
+#include "base/error.h"
 #include "base/thread_pool.h"
-#include "camshaft/error.h"
 
 namespace camshaft::cpu {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "backends/cpu/kernels/gemm/gemm_core.h"
 #include "backends/cpu/kernels/targets.h"
+#include "base/error.h"
 #include "base/index_range.h"
 #include "base/thread_pool.h"
-#include "camshaft/error.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/conv/depthwise.cpp"

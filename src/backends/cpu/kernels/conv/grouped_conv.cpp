@@ -6,8 +6,8 @@
 #include "backends/cpu/kernels/conv/grouped_row.h"
 #include "backends/cpu/kernels/gemm/gemm_core.h"
 #include "base/divide_up.h"
+#include "base/error.h"
 #include "base/thread_pool.h"
-#include "camshaft/error.h"
 
 namespace camshaft::cpu {
 

@@ -5,8 +5,8 @@
 
 #include "backends/cpu/kernels/conv/thin_conv_row.h"
 #include "backends/cpu/kernels/targets.h"
+#include "base/error.h"
 #include "base/thread_pool.h"
-#include "camshaft/error.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/conv/thin_conv.cpp"

@@ -5,8 +5,8 @@
 
 #include "backends/cpu/kernels/conv/winograd_transform.h"
 #include "backends/cpu/kernels/gemm/gemm_core.h"
+#include "base/error.h"
 #include "base/thread_pool.h"
-#include "camshaft/error.h"
 
 namespace camshaft::cpu {
 namespace {

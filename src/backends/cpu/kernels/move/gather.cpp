@@ -5,7 +5,7 @@
 #include <string>
 
 #include "backends/cpu/kernels/move/element_bytes.h"
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::cpu {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/dtype.h"
 #include "base/thread_pool.h"
-#include "camshaft/dtype.h"
 
 namespace camshaft::cpu {
 

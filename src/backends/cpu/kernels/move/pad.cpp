@@ -6,7 +6,7 @@
 
 #include "backends/cpu/kernels/move/element_bytes.h"
 #include "backends/cpu/kernels/move/strided.h"
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::cpu {
 

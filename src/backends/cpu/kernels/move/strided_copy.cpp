@@ -7,7 +7,7 @@
 #include "backends/cpu/kernels/move/element_bytes.h"
 #include "backends/cpu/kernels/move/strided.h"
 #include "backends/cpu/kernels/move/transpose_tile.h"
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::cpu {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::cpu {
 namespace {

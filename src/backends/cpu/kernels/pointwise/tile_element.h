@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "backends/cpu/kernels/half.h"
-#include "camshaft/dtype.h"
+#include "base/dtype.h"
 
 namespace camshaft::cpu {
 

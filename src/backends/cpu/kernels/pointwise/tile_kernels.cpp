@@ -10,7 +10,7 @@
 
 #include "backends/cpu/kernels/pointwise/tile_element.h"
 #include "backends/cpu/kernels/targets.h"
-#include "camshaft/error.h"
+#include "base/error.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/pointwise/tile_kernels.cpp"

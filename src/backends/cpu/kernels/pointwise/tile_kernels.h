@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "camshaft/dtype.h"
+#include "base/dtype.h"
 #include "ir/ops/scalar_function.h"
 
 namespace camshaft::cpu {

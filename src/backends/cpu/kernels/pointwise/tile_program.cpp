@@ -6,7 +6,7 @@
 
 #include "backends/cpu/kernels/half.h"
 #include "backends/cpu/kernels/pointwise/tile_fusion.h"
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::cpu {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backends/cpu/kernels/pointwise/tile_kernels.h"
-#include "camshaft/dtype.h"
+#include "base/dtype.h"
 #include "compile/region/scalar_program.h"
 
 namespace camshaft::cpu {

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
+#include "base/dtype.h"
 #include "base/thread_pool.h"
-#include "camshaft/dtype.h"
 
 namespace camshaft::cpu {
 

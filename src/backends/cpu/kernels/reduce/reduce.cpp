@@ -7,7 +7,7 @@
 #include "backends/cpu/kernels/reduce/reduce_rule.h"
 #include "backends/cpu/kernels/with_type.h"
 #include "base/divide_up.h"
-#include "camshaft/error.h"
+#include "base/error.h"
 
 namespace camshaft::cpu {
 namespace {

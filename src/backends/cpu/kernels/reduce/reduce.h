@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "backends/cpu/kernels/pointwise/pointwise.h"
+#include "base/dtype.h"
 #include "base/thread_pool.h"
-#include "camshaft/dtype.h"
 
 namespace camshaft::cpu {
 

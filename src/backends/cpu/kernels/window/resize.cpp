@@ -5,7 +5,7 @@
 #include <string>
 
 #include "backends/cpu/kernels/targets.h"
-#include "camshaft/error.h"
+#include "base/error.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/window/resize.cpp"

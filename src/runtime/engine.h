@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "camshaft/context.h"
-#include "camshaft/device_id.h"
-#include "camshaft/profile.h"
-#include "camshaft/tensor.h"
-#include "camshaft/tuning.h"
+#include "base/device_id.h"
+#include "compile/tune/tuning.h"
+#include "engine/profile.h"
+#include "runtime/context.h"
+#include "runtime/tensor_view.h"
 
 namespace camshaft {
 

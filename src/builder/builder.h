@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "camshaft/cancellation.h"
-#include "camshaft/engine.h"
-#include "camshaft/profile.h"
-#include "camshaft/tuning.h"
+#include "base/cancellation.h"
+#include "compile/tune/tuning.h"
+#include "engine/profile.h"
+#include "runtime/engine.h"
 
 namespace camshaft {
 

@@ -1,4 +1,4 @@
-#include "builder/tuning.h"
+#include "builder/build_tuning.h"
 
 #include <fmt/format.h>
 

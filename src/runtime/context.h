@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "camshaft/cancellation.h"
-#include "camshaft/error.h"
-#include "camshaft/profiler.h"
-#include "camshaft/tensor.h"
+#include "base/cancellation.h"
+#include "base/error.h"
+#include "runtime/profiler.h"
+#include "runtime/tensor_view.h"
 
 namespace camshaft {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "camshaft/builder.h"
+#include "builder/builder.h"
 #include "compile/tune/tuner.h"
 
 namespace camshaft {
