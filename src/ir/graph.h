@@ -32,7 +32,7 @@ struct Node {
   std::vector<std::string> sources;  ///< names of the model's nodes that this one came from
 };
 
-/// A dataflow graph. Passes usually build a new node list in order; see Rewriter in graph/rewriter.h.
+/// A dataflow graph. Passes usually build a new node list in order; see Rewriter in ir/rewriter.h.
 class Graph {
  public:
   std::vector<Value> values;

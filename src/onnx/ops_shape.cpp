@@ -1,4 +1,4 @@
-// Operators that change or ask for shapes. What they need to know is content: see Inferred in graph/op.h.
+// Operators that change or ask for shapes. What they need to know is content: see Inferred in ir/op.h.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -66,3 +66,19 @@ def test_public_headers_need_nothing_of_src():
         if re.match(r'#include "(?!camshaft/)|#include <(?!std(?:def|int)\.h).*[/.]', line)
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_comments_name_files_that_exist():
+    """A file that moves takes along what comments say of it: `folder/name.h`, from any folder of the tree."""
+    paths = tracked()
+    wrong = []
+    for path in tracked("src/*", "include/*", "tools/*", "python/*", "tests/*.h", "tests/*.cpp", "docs/*.md"):
+        if not path.endswith((".h", ".hpp", ".cpp", ".cuh", ".md")):
+            continue
+        for number, line in enumerate((ROOT / path).read_text().splitlines(), 1):
+            if line.startswith("#include"):
+                continue
+            for name in re.findall(r"(?<![\w/.<])((?:\w+/)+\w+\.(?:h|hpp|cpp|cuh))\b", line):
+                if not any(other.endswith("/" + name) or other == name for other in paths):
+                    wrong.append(f"{path}:{number}: {name}")
+    assert not wrong, "\n".join(wrong)

@@ -6,7 +6,7 @@
 namespace camshaft::ops {
 
 /// What a product may round its operands of f32 to, or to anything between that and f32: TF32 has 11 significant bits,
-/// bf16 has 8, both have f32's range. See optimize/allow_rounding.h.
+/// bf16 has 8, both have f32's range. See optimize/precision/allow_rounding.h.
 enum class Rounding : uint8_t { none, tf32, bf16 };
 
 /// (a[..., m, k], b[..., k, n]) -> [..., m, n] with broadcast leading axes; transpose_* swaps the last two axes of an

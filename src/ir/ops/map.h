@@ -1,4 +1,4 @@
-// Operators over maps. A Tensor of DType::map holds its keys and its values, see graph/tensor.h.
+// Operators over maps. A Tensor of DType::map holds its keys and its values, see ir/tensor.h.
 #pragma once
 
 #include "ir/graph.h"

@@ -24,7 +24,7 @@ bool reads_slices(const Graph& graph, const Uses& uses, const Node& node, ValueI
 /// The column of a concatenation's result at which the value lies, if one reads it.
 std::optional<int64_t> column_in_concat(const Graph& graph, const Uses& uses, ValueId id);
 /// Whether the results of all concatenations that read the value may lie where the wider rows do, once what they have
-/// besides is no longer needed there (compile/place_slices.h).
+/// besides is no longer needed there (compile/plan/place_slices.h).
 bool fits_concats(const Graph& graph, const Uses& uses, ValueId id, const Columns& columns);
 
 }  // namespace camshaft

@@ -24,7 +24,7 @@ struct Case {
   bool shortcut = false;    // max(image · gates + shortcut, 0) · scale of each channel
 };
 
-/// A chain as optimize/chain_squeeze_excite makes it.
+/// A chain as passes/chain_squeeze_excite.h makes it.
 class Chain {
  public:
   Chain(const Case& c, DType dtype, Random& random) : case_(c), dtype_(dtype), random_(random) {

@@ -5,7 +5,7 @@
 
 namespace camshaft::cpu {
 
-/// Inverted bottlenecks and parts of them (kernels/conv_chain.h), for the chains that optimize/chain_convolutions
+/// Inverted bottlenecks and parts of them (kernels/conv/conv_chain.h), for the chains that passes/chain_convolutions.h
 /// makes.
 extern const CpuTactic conv_chain_tactic;
 

@@ -6,7 +6,7 @@
 namespace camshaft::cpu {
 
 /// Chains of a pointwise multiplication of an image with [n, 1, 1, c] and the convolution that alone reads its result
-/// (squeeze and excite), as optimize/chain_convolutions makes them. The image is not written again: the weights are
+/// (squeeze and excite), as passes/chain_convolutions.h makes them. The image is not written again: the weights are
 /// multiplied where they are fewer, else the product multiplies its rows as it copies them.
 extern const CpuTactic gated_conv_tactic;
 

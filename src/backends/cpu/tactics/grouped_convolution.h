@@ -5,7 +5,7 @@
 
 namespace camshaft::cpu {
 
-/// Groups that share vectors (kernels/grouped_conv.h), over one to three axes, of constant or other weights.
+/// Groups that share vectors (kernels/conv/grouped_conv.h), over one to three axes, of constant or other weights.
 extern const CpuTactic grouped_conv_tactic;
 
 /// Back from the layout that the tactic packs; an undefined tensor for other layouts. Throws Error(corrupt_engine) if

@@ -1,4 +1,4 @@
-// Images whose channels are filled up with zeros (see optimize/widen_images.h), on a GPU.
+// Images whose channels are filled up with zeros (see passes/widen_images.h), on a GPU.
 #include <algorithm>
 
 #include "backends/cuda/codegen/pointwise_text.h"

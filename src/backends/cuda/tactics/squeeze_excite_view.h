@@ -21,7 +21,7 @@ struct SqueezeExciteView {
   std::vector<int32_t> dense;     ///< those of the image's shape
 };
 
-/// Of a chain as optimize/chain_squeeze_excite makes them; nullopt for others, and where types or operands are such as
+/// Of a chain as passes/chain_squeeze_excite.h makes them; nullopt for others, and where types or operands are such as
 /// the kernels do not take.
 std::optional<SqueezeExciteView> view_squeeze_excite(const RegionView& region, const DeviceFacts& device);
 

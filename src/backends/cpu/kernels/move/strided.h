@@ -8,7 +8,7 @@
 
 namespace camshaft::cpu {
 
-/// Dims of a strided operand: as many as a model's tensors may have axes (graph/limits.h), since any permutation of
+/// Dims of a strided operand: as many as a model's tensors may have axes (ir/limits.h), since any permutation of
 /// them may leave none to merge.
 constexpr int most_strided_dims = 64;
 
