@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from camshaft_cli import BINARY, camshaft
+from camshaft_cli import BINARY, ROOT, camshaft
 from PIL import Image
 
 import onnx
@@ -84,6 +84,60 @@ def test_auditwheel_agrees(tmp_path):
     text = output(sys.executable, "-m", "auditwheel", "show", wheel)
     tag = re.search(r'platform\s+tag:\s+"manylinux_2_(\d+)_x86_64"', text)
     assert tag and int(tag[1]) <= 28, text
+
+
+def test_what_older_versions_lack_is_made_of_what_they_have(tmp_path):
+    source = tmp_path / "program.cpp"
+    source.write_text(
+        r"""
+        #include <dlfcn.h>
+        #include <sys/stat.h>
+        #include <cstdint>
+        #include <cstdio>
+        #include <cstdlib>
+        #include <stdexcept>
+        extern "C" {
+        long __isoc23_strtol(const char*, char**, int);
+        unsigned long __isoc23_strtoul(const char*, char**, int);
+        long long __isoc23_strtoll(const char*, char**, int);
+        unsigned long long __isoc23_strtoull(const char*, char**, int);
+        int __isoc23_sscanf(const char*, const char*, ...);
+        uint32_t arc4random();
+        }
+        int main(int, char** argv) {
+          char* end = nullptr;
+          if (__isoc23_strtol("-0x7fz", &end, 0) != -127 || *end != 'z') return 1;
+          if (__isoc23_strtoul("777", nullptr, 8) != 0777) return 2;
+          if (__isoc23_strtoll("-9223372036854775808", nullptr, 10) != INT64_MIN) return 3;
+          if (__isoc23_strtoull("18446744073709551615", nullptr, 10) != UINT64_MAX) return 4;
+          int number = 0;
+          char letter = 0;
+          if (__isoc23_sscanf("12 x", "%d %c", &number, &letter) != 2 || number != 12 || letter != 'x') return 5;
+          struct stat about;
+          if (stat(argv[1], &about) != 0 || !S_ISREG(about.st_mode) || about.st_size != 3) return 6;
+          if (lstat(argv[1], &about) != 0 || !S_ISLNK(about.st_mode)) return 7;
+          std::FILE* file = std::fopen(argv[1], "r");
+          if (fstat(fileno(file), &about) != 0 || about.st_size != 3) return 8;
+          if (stat("/nowhere/file", &about) != -1) return 9;
+          if (arc4random() == arc4random() && arc4random() == arc4random()) return 10;
+          dl_find_object found;
+          if (_dl_find_object(reinterpret_cast<void*>(&main), &found) != 0 || !found.dlfo_eh_frame) return 11;
+          if (found.dlfo_map_start > reinterpret_cast<void*>(&main)) return 12;
+          if (_dl_find_object(nullptr, &found) != -1) return 13;
+          try {
+            std::rethrow_exception(std::make_exception_ptr(std::runtime_error("thrown")));
+          } catch (const std::runtime_error&) {
+            return 0;
+          }
+        }
+        """
+    )
+    program = tmp_path / "program"
+    functions = ROOT / "cmake/glibc/newer_functions.cpp"
+    output("c++", "-std=c++20", "-O2", "-static-libstdc++", "-static-libgcc", source, functions, "-o", program)
+    (tmp_path / "file").write_text("abc")
+    (tmp_path / "link").symlink_to("file")
+    output(program, tmp_path / "link")
 
 
 def encoded(kind):
