@@ -8,7 +8,8 @@ find_library(XXHASH_ARCHIVE NAMES libxxhash.a REQUIRED)
 add_library(xxhash INTERFACE)
 target_link_libraries(xxhash INTERFACE ${XXHASH_ARCHIVE})
 
-# Decoders of pictures, and what PNG is packed with.
+# Decoders of pictures, and what PNG is packed with. What keeps the archives of libpng and libjpeg out of a shared library
+# is one variable: see cmake/glibc/standard_error.cpp.
 find_path(PNG_INCLUDE_DIR png.h REQUIRED)
 find_path(JPEG_INCLUDE_DIR jpeglib.h REQUIRED)
 find_path(WEBP_INCLUDE_DIR webp/decode.h REQUIRED)
@@ -17,10 +18,7 @@ find_library(JPEG_ARCHIVE NAMES libjpeg.a REQUIRED)
 find_library(WEBP_ARCHIVE NAMES libwebp.a REQUIRED)
 find_library(ZLIB_ARCHIVE NAMES libz.a REQUIRED)
 add_library(pictures INTERFACE)
-# Debian's archives hold code for programs alone; the Python module takes the shared libraries.
-set(is_module $<IN_LIST:$<TARGET_PROPERTY:TYPE>,MODULE_LIBRARY$<SEMICOLON>SHARED_LIBRARY>)
-target_link_libraries(pictures INTERFACE $<IF:${is_module},png16,${PNG_ARCHIVE}> $<IF:${is_module},jpeg,${JPEG_ARCHIVE}>
-                                         $<IF:${is_module},webp,${WEBP_ARCHIVE}> $<IF:${is_module},z,${ZLIB_ARCHIVE}> m)
+target_link_libraries(pictures INTERFACE ${PNG_ARCHIVE} ${JPEG_ARCHIVE} ${WEBP_ARCHIVE} ${ZLIB_ARCHIVE} m)
 
 find_path(HWY_INCLUDE_DIR hwy/highway.h REQUIRED)  # its run-time part is src/backends/cpu/kernels/highway_runtime.cpp
 

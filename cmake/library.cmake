@@ -37,11 +37,10 @@ add_library(camshaft_shared SHARED $<TARGET_OBJECTS:camshaft_api>)
 target_link_libraries(camshaft_shared PRIVATE camshaft_builder)
 target_include_directories(camshaft_shared INTERFACE ${PROJECT_SOURCE_DIR}/include)
 target_compile_features(camshaft_shared INTERFACE cxx_std_20)
-target_link_options(camshaft_shared PRIVATE -Wl,--version-script=${version_script} -Wl,--no-undefined -static-libstdc++
-                                            -static-libgcc)
+target_link_options(camshaft_shared PRIVATE -Wl,--no-undefined)
 set_target_properties(camshaft_shared PROPERTIES OUTPUT_NAME camshaft VERSION ${CAMSHAFT_ABI} SOVERSION ${CAMSHAFT_ABI}
-                                                 LINKER_LANGUAGE CXX LINK_DEPENDS ${version_script}
-                                                 EXPORT_NAME camshaft)
+                                                 LINKER_LANGUAGE CXX EXPORT_NAME camshaft)
+camshaft_portable(camshaft_shared EXPORTS ${version_script})
 
 # What programs in this tree link: the same names as in an install tree, with the public headers alone.
 add_library(camshaft::camshaft ALIAS camshaft_shared)
