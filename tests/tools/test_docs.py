@@ -1,4 +1,5 @@
-"""Every command of the documentation runs: the fenced `sh` blocks of each page, as one shell session from the root."""
+"""The documentation is true and readable: commands run (the fenced `sh` blocks of each page, as one shell session from
+the root), links lead somewhere, and the pages that are written by hand have short lines and short bullets."""
 
 import json
 import os
@@ -96,3 +97,63 @@ def test_paths_of_the_pages_exist():
     for page in PAGES:
         for path in re.findall(r"`((?:src|tests|tools|scripts|docs)/[\w./-]*)`", (ROOT / page).read_text()):
             assert (ROOT / path).exists(), f"{page} names {path}, which is not there"
+
+
+def is_written_by_hand(page):
+    return not re.search(r"^Made by `scripts/", (ROOT / page).read_text(), re.MULTILINE)
+
+
+def prose(text):
+    """The lines with their numbers; None in place of those of code blocks and tables."""
+    in_code = False
+    for number, line in enumerate(text.splitlines(), 1):
+        fence = line.lstrip().startswith("```")
+        yield number, None if in_code or fence or line.startswith("|") else line
+        in_code ^= fence
+
+
+def too_long(text, columns=120):
+    """Lines of prose that are longer, and are not a link alone."""
+    return [
+        number
+        for number, line in prose(text)
+        if line and len(line) > columns and not re.fullmatch(r"\s*(?:- )?\[[^]]*\]\([^)]*\)[.,;:]?", line)
+    ]
+
+
+def long_bullets(text, most=3):
+    """Where bullets, or numbered items, of more lines begin."""
+    lengths = {}
+    bullet = None
+    for number, line in prose(text):
+        if line and re.match(r"\s*(?:[-*+]|\d+\.)\s", line):
+            bullet = number
+        elif not line or line.startswith("#"):
+            bullet = None
+        if bullet:
+            lengths[bullet] = lengths.get(bullet, 0) + 1
+    return [number for number, length in lengths.items() if length > most]
+
+
+def test_what_is_too_long():
+    link = f"[{'a' * 120}](b.md)"
+    text = (
+        f"{'a' * 120}\n{'a' * 121}\n{link}\n- {link}\nsee {link}\n| {'a' * 120} |\n```\n{'a' * 121}\n```\n{'b' * 121}\n"
+    )
+    assert too_long(text) == [2, 5, 10]
+    item = "\n  more"
+    assert long_bullets(f"- a{item * 2}\n- b{item * 3}\n\n1. c{item * 3}\n\nd{item * 9}\n") == [4, 9]
+
+
+def test_pages_are_told_apart():
+    by_hand = {page for page in PAGES if is_written_by_hand(page)}
+    assert {"README.md", "CONTRIBUTING.md", "docs/status.md", "docs/limits.md", "docs/tried.md"} <= by_hand
+    assert not by_hand & {"docs/operators.md", "docs/results.md", "docs/performance.md", "docs/performance_gpu.md"}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if is_written_by_hand(page)])
+def test_lines_and_bullets_are_short(page):
+    text = (ROOT / page).read_text()
+    long_lines, bullets = too_long(text), long_bullets(text)
+    assert not long_lines, f"{page}: lines of more than 120 columns: {long_lines}"
+    assert not bullets, f"{page}: bullets of more than three lines begin at {bullets}"
