@@ -112,7 +112,7 @@ inline constexpr SampleText moving[] = {
     {"%x: f32[2, 3]", "const %s: i64[2] = [1, 2]\n%a, %b = dynamic_split {axis=1} (%x, %s)"},
     {"%x: f32[2, 3]", "const %p: i64[4] = [0, 1, 1, 0]\n%y = dynamic_pad {} (%x, %p)"},
     {"%x: f32[2, 3]", "const %p: i64[4] = [0, 1, 1, 0]\n%y = dynamic_pad {mode=edge} (%x, %p)"},
-    {"%x: f32[1, 1, 2, 2]", "const %s: f32[2] = 2\n%y = dynamic_resize {axes=[2, 3]} (%x, -, %s)"},
+    {"%x: f32[1, 1, 2, 2]", "const %n: i64[2] = [4, 3]\n%y = dynamic_resize {axes=[2, 3]} (%x, -, -, %n)"},
     {"%x: f32[2]",
      "%y = region {kind=pointwise} (%x)\n"
      "graph (%a: f32[2]) {%t = pointwise {function=neg} (%a) return %t}"},

@@ -1,6 +1,7 @@
 // Samples of every operator, for what is to hold of all of them.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -43,9 +44,9 @@ inline Tensor sample_tensor(const TensorType& type, int64_t& next) {
 inline OperatorSample sample_of(const SampleText& text, ThreadPool& pool) {
   Graph graph = parse_graph("graph (" + std::string(text.inputs) + ") {\n" + text.nodes + "\nreturn\n}", operators());
   const Node node = graph.nodes.back();
-  for (const ValueId id : node.outputs) graph.add_output("result", id);
-  for (const ValueId id : node.inputs)
-    if (id != no_value) graph.add_output("operand", id);
+  for (const auto* ids : {&node.outputs, &node.inputs})
+    for (const ValueId id : *ids)
+      if (id != no_value) graph.add_output("output" + std::to_string(graph.outputs.size()), id);
   std::vector<Tensor> inputs;
   int64_t next = 0;
   for (const ValueId id : graph.inputs) inputs.push_back(sample_tensor(graph.type(id), next));
@@ -84,8 +85,14 @@ Graph graph_of_sample(const Op& op, const OperatorSample& sample, MakeOperand&& 
     ids.push_back(!operand.defined() ? no_value : is_index ? graph.add_constant("c", operand) : make_operand(graph, i));
   }
   const std::vector<std::string> names(sample.results.size(), "y");
-  for (const ValueId id : graph.add_node(op, ids, names, {}, sample.bodies)) graph.add_output("y", id);
+  for (const ValueId id : graph.add_node(op, ids, names, {}, sample.bodies)) graph.add_output(graph.value(id).name, id);
   return graph;
+}
+
+/// Whether its operands have types that their tensors do not tell.
+inline bool takes_containers(const OperatorSample& sample) {
+  return std::any_of(sample.operands.begin(), sample.operands.end(),
+                     [](const Tensor& operand) { return operand.defined() && is_container(operand.dtype()); });
 }
 
 inline TensorType type_of(const Tensor& tensor) {
