@@ -2,16 +2,23 @@
 //
 // An operator struct has
 //   static constexpr std::string_view name;                       // "conv"
+//   static constexpr Traits traits{…};                            // what passes may assume of it
 //   template <class S, class V> static void reflect(S&, V&&);     // its fields
 //   bool operator==(const T&) const = default;
 //   std::vector<Inferred> infer(const InferContext&) const;       // shape rule
 //   std::vector<Tensor> evaluate(const EvalContext&) const;       // reference evaluation on host tensors
+// and, where its traits promise them (HasTraits in traits.h),
+//   double flops(const SizeContext&) const;                       // of a contraction
+//   std::optional<T> permuted(const std::vector<int64_t>& order) const;
+//   bool picks() const; bool selects() const; size_t sliced_operands(const std::vector<size_t>& ranks) const;
 // and is listed in ops/all_operators.h. The evaluation is declared here and defined in src/reference, which this layer
-// does not need: an Op has everything else, and reference/evaluate.h runs it.
+// does not need: an Op has everything else, and reference/evaluate.h runs it. An operator whose inputs may be
+// sequences, optionals and maps has a `static constexpr bool takes_containers`, too.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <typeindex>
@@ -20,6 +27,7 @@
 #include "base/cancellation.h"
 #include "ir/field.h"
 #include "ir/tensor.h"
+#include "ir/traits.h"
 
 namespace camshaft {
 
@@ -109,6 +117,12 @@ struct OpConcept {
   virtual std::vector<Inferred> infer(const InferContext&) const = 0;
   virtual const std::type_info& type() const = 0;
   virtual bool takes_containers() const = 0;
+  virtual const Traits& traits() const = 0;
+  virtual double flops(const SizeContext&) const = 0;
+  virtual std::shared_ptr<const OpConcept> permuted(const std::vector<int64_t>& order) const = 0;
+  virtual bool picks() const = 0;
+  virtual bool selects() const = 0;
+  virtual size_t sliced_operands(const std::vector<size_t>& ranks) const = 0;
 };
 
 template <class T>
@@ -127,13 +141,43 @@ struct OpModel final : OpConcept {
       T::takes_containers;
     };
   }
+  const Traits& traits() const override { return T::traits; }
+  double flops(const SizeContext& sizes) const override {
+    if constexpr (T::traits.kind == OpKind::contraction)
+      return value.flops(sizes);
+    else
+      return 0;
+  }
+  std::shared_ptr<const OpConcept> permuted(const std::vector<int64_t>& order) const override {
+    if constexpr (has_permuted(T::traits.layout))
+      if (auto op = value.permuted(order)) return std::make_shared<const OpModel>(*std::move(op));
+    return nullptr;
+  }
+  bool picks() const override {
+    if constexpr (T::traits.picks == Answer::depends)
+      return value.picks();
+    else
+      return T::traits.picks == Answer::yes;
+  }
+  bool selects() const override {
+    if constexpr (T::traits.selects == Answer::depends)
+      return value.selects();
+    else
+      return T::traits.selects == Answer::yes;
+  }
+  size_t sliced_operands(const std::vector<size_t>& ranks) const override {
+    if constexpr (T::traits.reads_slices == Answer::depends)
+      return value.sliced_operands(ranks);
+    else
+      return T::traits.reads_slices == Answer::yes ? all_operands : 0;
+  }
   T value;
 };
 
 }  // namespace detail
 
 template <class T>
-concept Operator = Reflected<T> && requires(const T& op, const InferContext& i, const EvalContext& e) {
+concept Operator = Reflected<T> && HasTraits<T> && requires(const T& op, const InferContext& i, const EvalContext& e) {
   { T::name } -> std::convertible_to<std::string_view>;
   { op.infer(i) } -> std::same_as<std::vector<Inferred>>;
   { op.evaluate(e) } -> std::same_as<std::vector<Tensor>>;
@@ -153,6 +197,22 @@ class Op {
   /// Whether its inputs may be sequences, optionals and maps: the struct has `static constexpr bool takes_containers`.
   /// The shape rules of all others never see one.
   bool takes_containers() const { return impl_->takes_containers(); }
+
+  const Traits& traits() const { return impl_->traits(); }
+  /// A multiplication and an addition count as two, by the direct algorithm; 0 for all but contractions. Throws Error
+  /// for a symbol that has no value.
+  double flops(const SizeContext& sizes) const { return impl_->flops(sizes); }
+  /// The operator on operands in another order of axes, see has_permuted(); nullopt where there is none.
+  std::optional<Op> permuted(const std::vector<int64_t>& order) const {
+    auto made = impl_->permuted(order);
+    return made ? std::optional<Op>(Op(std::move(made))) : std::nullopt;
+  }
+  /// The answers to the questions of the same names in Traits, for the fields that this operator has.
+  bool picks() const { return impl_->picks(); }
+  bool selects() const { return impl_->selects(); }
+  /// So many operands, of these ranks, may lie among the columns of wider rows.
+  size_t sliced_operands(const std::vector<size_t>& ranks) const { return impl_->sliced_operands(ranks); }
+
   bool operator==(const Op& other) const { return impl_ == other.impl_ || impl_->equals(*other.impl_); }
 
   /// The operator struct, or null if this is another operator.
@@ -163,6 +223,8 @@ class Op {
   }
 
  private:
+  explicit Op(std::shared_ptr<const detail::OpConcept> impl) : impl_(std::move(impl)) {}
+
   std::shared_ptr<const detail::OpConcept> impl_;
 };
 

@@ -13,6 +13,7 @@ enum class Rounding : uint8_t { up, down, to_even };
 /// Broadcasts its inputs: any number of one dtype.
 struct Add {
   static constexpr std::string_view name = "add";
+  static constexpr Traits traits = opaque_traits;
   template <class S, class V>
   static void reflect(S&, V&&) {}
   bool operator==(const Add&) const = default;
@@ -33,6 +34,7 @@ struct Add {
 /// [m, k] and [k, n] to [m, n].
 struct MatMul {
   static constexpr std::string_view name = "matmul";
+  static constexpr Traits traits = opaque_traits;
   bool transpose_b = false;
   template <class S, class V>
   static void reflect(S& self, V&& visit) {
@@ -51,6 +53,7 @@ struct MatMul {
 /// Its shape as a tensor, with the elements known.
 struct ShapeOf {
   static constexpr std::string_view name = "shape_of";
+  static constexpr Traits traits = opaque_traits;
   template <class S, class V>
   static void reflect(S&, V&&) {}
   bool operator==(const ShapeOf&) const = default;
@@ -61,6 +64,7 @@ struct ShapeOf {
 /// Three outputs: halves of the first axis, and as many elements as only running can tell.
 struct Split {
   static constexpr std::string_view name = "split";
+  static constexpr Traits traits = opaque_traits;
   template <class S, class V>
   static void reflect(S&, V&&) {}
   bool operator==(const Split&) const = default;
@@ -78,6 +82,7 @@ struct Split {
 /// A field of each type; its output is its input.
 struct Everything {
   static constexpr std::string_view name = "everything";
+  static constexpr Traits traits = opaque_traits;
   int64_t integer = 0;
   uint8_t small = 0;
   float real = 0;
@@ -115,6 +120,7 @@ struct Everything {
 /// Runs its body; the types are the body's.
 struct Call {
   static constexpr std::string_view name = "call";
+  static constexpr Traits traits = opaque_traits;
   template <class S, class V>
   static void reflect(S&, V&&) {}
   bool operator==(const Call&) const = default;

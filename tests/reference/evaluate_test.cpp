@@ -116,6 +116,7 @@ TEST(Evaluate, DataDependentSizes) {
 // An operator from elsewhere: the list of all operators does not have it.
 struct Stranger {
   static constexpr std::string_view name = "stranger";
+  static constexpr Traits traits = opaque_traits;
   template <class S, class V>
   static void reflect(S&, V&&) {}
   bool operator==(const Stranger&) const = default;

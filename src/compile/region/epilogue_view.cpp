@@ -5,7 +5,6 @@ namespace camshaft {
 namespace {
 
 using Kind = ScalarInstruction::Kind;
-using Layout = EpilogueView::Layout;
 
 class Viewer {
  public:
@@ -64,11 +63,12 @@ class Viewer {
   }
 
   int32_t of_norm(int32_t part) {
-    const Layout layout = part == ContractView::row_mean ? Layout::row_mean : Layout::row_factor;
+    const EpilogueView::Layout layout =
+        part == ContractView::row_mean ? EpilogueView::Layout::row_mean : EpilogueView::Layout::row_factor;
     return add_load(contract_.moments, DType::f32, layout, false);
   }
 
-  int32_t add_load(int32_t region_input, DType type, Layout layout, bool is_constant) {
+  int32_t add_load(int32_t region_input, DType type, EpilogueView::Layout layout, bool is_constant) {
     view_.loads.push_back(region_input);
     view_.types.push_back(type);
     view_.layouts.push_back(layout);
@@ -83,12 +83,12 @@ class Viewer {
 
 }  // namespace
 
-Layout layout_over(const Shape& operand, const Shape& result) {
+EpilogueView::Layout layout_over(const Shape& operand, const Shape& result) {
   const auto is_one = [](const Dim& d) { return d == Dim(1); };
-  if (std::all_of(operand.begin(), operand.end(), is_one)) return Layout::one;
-  if (operand == result) return Layout::dense;
+  if (std::all_of(operand.begin(), operand.end(), is_one)) return EpilogueView::Layout::one;
+  if (operand == result) return EpilogueView::Layout::dense;
   const bool is_row = std::all_of(operand.begin(), operand.end() - 1, is_one);
-  return is_row && operand.back() == result.back() ? Layout::columns : Layout::general;
+  return is_row && operand.back() == result.back() ? EpilogueView::Layout::columns : EpilogueView::Layout::general;
 }
 
 EpilogueView view_epilogue(const RegionView& region, const ContractView& view, int32_t bias) {

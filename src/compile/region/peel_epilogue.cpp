@@ -9,7 +9,6 @@ namespace camshaft {
 namespace {
 
 using Kind = ScalarInstruction::Kind;
-using Layout = EpilogueView::Layout;
 
 const ScalarInstruction& at(const ScalarProgram& program, int32_t i) {
   return program.instructions[static_cast<size_t>(i)];
@@ -121,10 +120,10 @@ class Peeler {
       if (!form->reads[k]) continue;
       const double factor = form->factors[k];
       const auto load = static_cast<int32_t>(k) - 1;
-      const Layout layout = view_.layouts[k - 1];
-      if (layout == Layout::columns && takes_.bias && peeled.bias < 0 && factor == 1) {
+      const EpilogueView::Layout layout = view_.layouts[k - 1];
+      if (layout == EpilogueView::Layout::columns && takes_.bias && peeled.bias < 0 && factor == 1) {
         peeled.bias = load;
-      } else if (layout == Layout::dense && peeled.residuals.size() < takes_.residuals &&
+      } else if (layout == EpilogueView::Layout::dense && peeled.residuals.size() < takes_.residuals &&
                  (factor == 1 || (takes_.factors && factor != 0))) {  // of an infinity, 0 times it is not nothing
         peeled.residuals.push_back({load, factor});
       } else {
@@ -177,7 +176,7 @@ class Peeler {
     const int32_t next = sole_reader(program_, i);
     const ScalarInstruction* other = takes_.addend ? beside(program_, next, i, ScalarFunction::add) : nullptr;
     if (!other || other->kind != Kind::load || other->dtype != DType::f32 || other->a == 0) return;
-    if (view_.layouts[static_cast<size_t>(other->a) - 1] != Layout::dense) return;
+    if (view_.layouts[static_cast<size_t>(other->a) - 1] != EpilogueView::Layout::dense) return;
     peeled.addend = other->a - 1;
     i = next;
   }
@@ -208,8 +207,8 @@ std::optional<ScaledSums> peel_scale(const EpilogueView& view) {
     sums.number = static_cast<float>(scale->number);
   } else if (scale->kind == Kind::load && scale->dtype == DType::f32 && scale->a > 0) {
     sums.load = scale->a - 1;
-    const Layout layout = view.layouts[static_cast<size_t>(sums.load)];
-    if (layout != Layout::one && layout != Layout::columns) return std::nullopt;
+    const EpilogueView::Layout layout = view.layouts[static_cast<size_t>(sums.load)];
+    if (layout != EpilogueView::Layout::one && layout != EpilogueView::Layout::columns) return std::nullopt;
   } else {
     return std::nullopt;
   }

@@ -21,6 +21,16 @@ namespace camshaft::ops {
 /// an offset, then the stride of each axis it has, in elements: 0 repeats.
 struct Attention {
   static constexpr std::string_view name = "attention";
+  static constexpr Traits traits{.kind = OpKind::contraction,
+                                 .layout = Layout::fixed,
+                                 .layout_operands = 0,
+                                 .narrowed_operands = 3,  // behind them are masks, whose numbers may be beyond f16's
+                                 .widening = Widening::computes,
+                                 .products = Products::none,
+                                 .picks = Answer::no,
+                                 .selects = Answer::no,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 3};
   enum Input : size_t { in_query, in_key, in_value, first_mask };
   Shape outer;                 ///< sizes of the axes o
   Shape queries;               ///< sizes of the axes q
@@ -60,6 +70,7 @@ struct Attention {
   bool operator==(const Attention&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;
   std::vector<Tensor> evaluate(const EvalContext&) const;
+  double flops(const SizeContext&) const;
 };
 
 /// An access for concrete sizes: element (o, r, c) is at outer[o] + rows[r] + c · column.

@@ -13,6 +13,16 @@ enum class Rounding : uint8_t { none, tf32, bf16 };
 /// operand as stored. 1-D operands are not taken (the importer reshapes).
 struct MatMul {
   static constexpr std::string_view name = "matmul";
+  static constexpr Traits traits{.kind = OpKind::contraction,
+                                 .layout = Layout::fixed,
+                                 .layout_operands = 0,
+                                 .narrowed_operands = all_operands,
+                                 .widening = Widening::computes,
+                                 .products = Products::floats,
+                                 .picks = Answer::no,
+                                 .selects = Answer::no,
+                                 .reads_slices = Answer::depends,
+                                 .strided_operands = 0};
   bool transpose_a = false;
   bool transpose_b = false;
   Rounding rounding = Rounding::none;  ///< that its operands allow
@@ -25,6 +35,8 @@ struct MatMul {
   bool operator==(const MatMul&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;
   std::vector<Tensor> evaluate(const EvalContext&) const;
+  double flops(const SizeContext&) const;
+  size_t sliced_operands(const std::vector<size_t>& ranks) const { return !transpose_a && ranks[1] == 2 ? 1 : 0; }
 };
 
 /// (x, weights[out, in/groups, kernel...], bias[out]?) -> y. x is [n, c, spatial...], or [n, spatial..., c] when
@@ -32,6 +44,16 @@ struct MatMul {
 /// ends; they are explicit (the importer resolves auto_pad into dims).
 struct Conv {
   static constexpr std::string_view name = "conv";
+  static constexpr Traits traits{.kind = OpKind::contraction,
+                                 .layout = Layout::image,
+                                 .layout_operands = 1,
+                                 .narrowed_operands = all_operands,
+                                 .widening = Widening::computes,
+                                 .products = Products::floats,
+                                 .picks = Answer::no,
+                                 .selects = Answer::no,
+                                 .reads_slices = Answer::depends,
+                                 .strided_operands = 0};
   std::vector<int64_t> strides;
   Shape pads;
   std::vector<int64_t> dilations;
@@ -50,12 +72,26 @@ struct Conv {
   bool operator==(const Conv&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;
   std::vector<Tensor> evaluate(const EvalContext&) const;
+  double flops(const SizeContext&) const;
+  std::optional<Conv> permuted(const std::vector<int64_t>& order) const;
+  // Depthwise convolutions would otherwise be one kernel with what comes before (chain_convolutions).
+  size_t sliced_operands(const std::vector<size_t>& /*ranks*/) const { return channels_last && groups == 1 ? 1 : 0; }
 };
 
 /// The transpose of a convolution: (x, weights[in, out/groups, kernel...], bias[out]?) -> y, each spatial size
 /// stride·(in−1) + output_padding + (kernel−1)·dilation + 1 − pad_begin − pad_end.
 struct ConvTranspose {
   static constexpr std::string_view name = "conv_transpose";
+  static constexpr Traits traits{.kind = OpKind::contraction,
+                                 .layout = Layout::image,
+                                 .layout_operands = 1,
+                                 .narrowed_operands = all_operands,
+                                 .widening = Widening::computes,
+                                 .products = Products::floats,
+                                 .picks = Answer::no,
+                                 .selects = Answer::no,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   std::vector<int64_t> strides;
   Shape pads;
   std::vector<int64_t> dilations;
@@ -74,6 +110,8 @@ struct ConvTranspose {
   bool operator==(const ConvTranspose&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;
   std::vector<Tensor> evaluate(const EvalContext&) const;
+  double flops(const SizeContext&) const;
+  std::optional<ConvTranspose> permuted(const std::vector<int64_t>& order) const;
 };
 
 }  // namespace camshaft::ops

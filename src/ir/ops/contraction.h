@@ -5,12 +5,15 @@
 
 namespace camshaft::ops {
 
-/// Of floats.
-bool is_float_contraction(const Op& op);
+inline bool is_float_contraction(const Op& op) {
+  return op.traits().products == Products::floats;
+}
 /// Of 8-bit numbers, whose sums are i32.
-bool is_integer_contraction(const Op& op);
+inline bool is_integer_contraction(const Op& op) {
+  return op.traits().products == Products::bytes;
+}
 inline bool is_contraction(const Op& op) {
-  return is_float_contraction(op) || is_integer_contraction(op);
+  return op.traits().products != Products::none;
 }
 
 }  // namespace camshaft::ops

@@ -11,6 +11,7 @@ namespace camshaft::ops {
 struct If {
   static constexpr bool takes_containers = true;
   static constexpr std::string_view name = "if";
+  static constexpr Traits traits = opaque_traits;
   template <class S, class V>
   static void reflect(S&, V&&) {}
   bool operator==(const If&) const = default;
@@ -23,6 +24,7 @@ struct If {
 struct Check {
   static constexpr bool takes_containers = true;
   static constexpr std::string_view name = "check";
+  static constexpr Traits traits = opaque_traits;
   bool wanted = true;
   std::string message;
   template <class S, class V>
@@ -45,6 +47,7 @@ struct Check {
 struct Loop {
   static constexpr bool takes_containers = true;
   static constexpr std::string_view name = "loop";
+  static constexpr Traits traits = opaque_traits;
   int64_t carried = 0;
   template <class S, class V>
   static void reflect(S& self, V&& visit) {

@@ -9,6 +9,7 @@ namespace camshaft::ops {
 /// dtype i64, i32 or bool; 1-D, or a scalar when `scalar` (one element).
 struct DimsTensor {
   static constexpr std::string_view name = "dims";
+  static constexpr Traits traits = opaque_traits;
   Shape elements;
   DType dtype = DType::i64;
   bool scalar = false;
@@ -26,6 +27,7 @@ struct DimsTensor {
 /// (x) -> its dims from axis `start` up to but not including `end`, as an i64 vector. Its content is always known.
 struct ShapeOf {
   static constexpr std::string_view name = "shape_of";
+  static constexpr Traits traits = opaque_traits;
   int64_t start = 0;
   int64_t end = 0;
   template <class S, class V>
@@ -42,6 +44,7 @@ struct ShapeOf {
 /// the contents of the inputs are known, else a fresh symbol.
 struct Range {
   static constexpr std::string_view name = "range";
+  static constexpr Traits traits = opaque_traits;
   template <class S, class V>
   static void reflect(S&, V&&) {}
   bool operator==(const Range&) const = default;

@@ -13,6 +13,7 @@ enum class PixelFormat : uint8_t { rgb, bgr, grayscale };
 /// Errors: invalid_argument for bytes that are no such picture, unsupported for JPEG 2000 and TIFF.
 struct ImageDecoder {
   static constexpr std::string_view name = "image_decoder";
+  static constexpr Traits traits = opaque_traits;
   PixelFormat format = PixelFormat::rgb;
   template <class S, class V>
   static void reflect(S& self, V&& visit) {

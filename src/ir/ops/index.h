@@ -10,6 +10,16 @@ namespace camshaft::ops {
 /// axes that both share. The last axis of the indices has a known size.
 struct GatherND {
   static constexpr std::string_view name = "gather_nd";
+  static constexpr Traits traits{.kind = OpKind::move,
+                                 .layout = Layout::fixed,
+                                 .layout_operands = 0,
+                                 .narrowed_operands = 0,
+                                 .widening = Widening::moves,
+                                 .products = Products::none,
+                                 .picks = Answer::yes,
+                                 .selects = Answer::yes,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   int64_t batch_dims = 0;
   template <class S, class V>
   static void reflect(S& self, V&& visit) {
@@ -24,6 +34,16 @@ struct GatherND {
 /// likewise for others. Repeated indices take effect in row-major order.
 struct ScatterElements {
   static constexpr std::string_view name = "scatter_elements";
+  static constexpr Traits traits{.kind = OpKind::other,
+                                 .layout = Layout::fixed,
+                                 .layout_operands = 0,
+                                 .narrowed_operands = 0,
+                                 .widening = Widening::moves,
+                                 .products = Products::none,
+                                 .picks = Answer::no,
+                                 .selects = Answer::depends,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   int64_t axis = 0;
   ScatterKind kind = ScatterKind::assign;
   template <class S, class V>
@@ -34,12 +54,23 @@ struct ScatterElements {
   bool operator==(const ScatterElements&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;
   std::vector<Tensor> evaluate(const EvalContext&) const;
+  bool selects() const { return ops::selects(kind); }
 };
 
 /// (cache, update, start?) -> the cache with the update written along `axis` (not 0) from start[b] on for each b of
 /// axis 0, or from 0. `circular`: positions wrap around, else they must lie inside.
 struct TensorScatter {
   static constexpr std::string_view name = "tensor_scatter";
+  static constexpr Traits traits{.kind = OpKind::move,
+                                 .layout = Layout::fixed,
+                                 .layout_operands = 0,
+                                 .narrowed_operands = 0,
+                                 .widening = Widening::none,
+                                 .products = Products::none,
+                                 .picks = Answer::no,
+                                 .selects = Answer::yes,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   int64_t axis = 1;
   bool circular = false;
   template <class S, class V>
@@ -56,6 +87,16 @@ struct TensorScatter {
 /// 0 and batch axis 1, or the other way round when `batch_first`.
 struct ReverseSequence {
   static constexpr std::string_view name = "reverse_sequence";
+  static constexpr Traits traits{.kind = OpKind::move,
+                                 .layout = Layout::fixed,
+                                 .layout_operands = 0,
+                                 .narrowed_operands = 0,
+                                 .widening = Widening::none,
+                                 .products = Products::none,
+                                 .picks = Answer::no,
+                                 .selects = Answer::yes,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   bool batch_first = false;
   template <class S, class V>
   static void reflect(S& self, V&& visit) {
@@ -72,6 +113,16 @@ enum class CumulativeKind : uint8_t { sum, product };
 /// negative). `exclusive` leaves out the element itself, `reverse` starts at the end. Integers wrap.
 struct Cumulative {
   static constexpr std::string_view name = "cumulative";
+  static constexpr Traits traits{.kind = OpKind::other,
+                                 .layout = Layout::fixed,
+                                 .layout_operands = 0,
+                                 .narrowed_operands = 0,
+                                 .widening = Widening::computes,
+                                 .products = Products::none,
+                                 .picks = Answer::no,
+                                 .selects = Answer::no,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   CumulativeKind kind = CumulativeKind::sum;
   bool exclusive = false;
   bool reverse = false;

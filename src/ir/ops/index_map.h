@@ -13,6 +13,16 @@ namespace camshaft::ops {
 /// same one) are such maps, and most of their chains are one.
 struct IndexMap {
   static constexpr std::string_view name = "index_map";
+  static constexpr Traits traits{.kind = OpKind::move,
+                                 .layout = Layout::fixed,
+                                 .layout_operands = 0,
+                                 .narrowed_operands = all_operands,
+                                 .widening = Widening::none,
+                                 .products = Products::none,
+                                 .picks = Answer::yes,
+                                 .selects = Answer::depends,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   Shape shape;  ///< of the result
   std::vector<int64_t> along;
   std::vector<int64_t> steps;
@@ -29,6 +39,7 @@ struct IndexMap {
   bool operator==(const IndexMap&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;
   std::vector<Tensor> evaluate(const EvalContext&) const;
+  bool selects() const { return wraps; }
 };
 
 /// An index map of known sizes, whose every index is a number of at most 2^61.

@@ -11,6 +11,16 @@ namespace camshaft::ops {
 /// key ⊗ beta·(value - stateᵀ·key)), and reads y = scale · stateᵀ·query. The state is kept in double.
 struct LinearAttention {
   static constexpr std::string_view name = "linear_attention";
+  static constexpr Traits traits{.kind = OpKind::contraction,
+                                 .layout = Layout::fixed,
+                                 .layout_operands = 0,
+                                 .narrowed_operands = 0,
+                                 .widening = Widening::none,
+                                 .products = Products::none,
+                                 .picks = Answer::no,
+                                 .selects = Answer::no,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   enum Input : size_t { in_query, in_key, in_value, in_state, in_decay, in_beta };
   static constexpr const char* input_names[] = {"the query",      "the key",   "the value",
                                                 "the past state", "the decay", "beta"};
@@ -30,6 +40,7 @@ struct LinearAttention {
   bool operator==(const LinearAttention&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;
   std::vector<Tensor> evaluate(const EvalContext&) const;
+  double flops(const SizeContext&) const;
 };
 
 /// Throws Error(invalid_argument) for numbers of heads that no tensors have.

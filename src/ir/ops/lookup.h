@@ -13,6 +13,7 @@ namespace camshaft::ops {
 /// element that is no key throws Error(invalid_argument) naming it. Keys out of order are not found, nothing worse.
 struct FindKeys {
   static constexpr std::string_view name = "find_keys";
+  static constexpr Traits traits = opaque_traits;
   bool must_find = false;
   template <class S, class V>
   static void reflect(S& self, V&& visit) {

@@ -9,6 +9,7 @@ namespace camshaft::ops {
 /// of the row in its column. The keys of a map ascend; of equal ones the last counts.
 struct RowsToMaps {
   static constexpr std::string_view name = "rows_to_maps";
+  static constexpr Traits traits = opaque_traits;
   template <class S, class V>
   static void reflect(S&, V&&) {}
   bool operator==(const RowsToMaps&) const = default;
@@ -20,6 +21,7 @@ struct RowsToMaps {
 /// counts.
 struct MapEntries {
   static constexpr std::string_view name = "map_entries";
+  static constexpr Traits traits = opaque_traits;
   static constexpr bool takes_containers = true;
   template <class S, class V>
   static void reflect(S&, V&&) {}

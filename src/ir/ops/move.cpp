@@ -124,6 +124,10 @@ std::vector<Inferred> Expand::infer(const InferContext& context) const {
   return {out};
 }
 
+size_t Concat::sliced_operands(const std::vector<size_t>& ranks) const {
+  return axis + 1 == static_cast<int64_t>(ranks[0]) ? all_operands : 0;
+}
+
 std::vector<Inferred> Concat::infer(const InferContext& context) const {
   Inferred out{context.type(0)};
   check_axis(axis, context.rank(0));

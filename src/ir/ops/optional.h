@@ -10,6 +10,7 @@ namespace camshaft::ops {
 /// (value?) -> an optional with the value, or an empty one of the type `element` (as parse_element_type() reads it).
 struct MakeOptional {
   static constexpr std::string_view name = "optional";
+  static constexpr Traits traits = opaque_traits;
   static constexpr bool takes_containers = true;
   std::string element;
   template <class S, class V>
@@ -24,6 +25,7 @@ struct MakeOptional {
 /// (optional) -> its value; an empty one is an error when it runs. `rank` as of SequenceAt.
 struct OptionalGetElement {
   static constexpr std::string_view name = "optional_get_element";
+  static constexpr Traits traits = opaque_traits;
   static constexpr bool takes_containers = true;
   int64_t rank = -1;
   template <class S, class V>
@@ -38,6 +40,7 @@ struct OptionalGetElement {
 /// (optional) -> bool[]: whether it has a value.
 struct OptionalHasElement {
   static constexpr std::string_view name = "optional_has_element";
+  static constexpr Traits traits = opaque_traits;
   static constexpr bool takes_containers = true;
   template <class S, class V>
   static void reflect(S&, V&&) {}

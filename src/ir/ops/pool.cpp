@@ -35,4 +35,14 @@ std::vector<Inferred> Pool::infer(const InferContext& context) const {
   return {{{dtype, std::move(shape)}}};
 }
 
+// Each window has an element of the image: its first and last tap are not both in the padding.
+bool Pool::selects() const {
+  for (size_t i = 0; i < pads.size(); ++i) {
+    const size_t axis = i % kernel.size();
+    const auto pad = pads[i].as_constant();
+    if (!pad || *pad < 0 || *pad >= kernel[axis] || dilations[axis] != 1) return false;
+  }
+  return kind == PoolKind::max;
+}
+
 }  // namespace camshaft::ops

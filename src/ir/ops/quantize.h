@@ -19,6 +19,16 @@ namespace camshaft::ops {
 /// Cast does it. zero is of `dtype`; scale is any floating-point or integer type, and so is x.
 struct Quantize {
   static constexpr std::string_view name = "quantize";
+  static constexpr Traits traits{.kind = OpKind::pointwise,
+                                 .layout = Layout::fixed,
+                                 .layout_operands = 0,
+                                 .narrowed_operands = 0,
+                                 .widening = Widening::computes,
+                                 .products = Products::none,
+                                 .picks = Answer::no,
+                                 .selects = Answer::no,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   DType dtype = DType::u8;
   int64_t axis = 0;   ///< not negative; means nothing beside parameters of one number
   int64_t block = 0;  ///< elements along `axis` that share a parameter; 0: parameters are not by blocks
@@ -42,6 +52,16 @@ struct Quantize {
 /// were looked up in a table of steps which are no integers (NF4).
 struct Dequantize {
   static constexpr std::string_view name = "dequantize";
+  static constexpr Traits traits{.kind = OpKind::pointwise,
+                                 .layout = Layout::fixed,
+                                 .layout_operands = 0,
+                                 .narrowed_operands = 0,
+                                 .widening = Widening::computes,
+                                 .products = Products::none,
+                                 .picks = Answer::no,
+                                 .selects = Answer::no,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   DType dtype = DType::f32;
   int64_t axis = 0;
   int64_t block = 0;

@@ -10,11 +10,22 @@ namespace camshaft::ops {
 /// is the same all along k. Sums wrap.
 struct IntegerMatMul {
   static constexpr std::string_view name = "integer_matmul";
+  static constexpr Traits traits{.kind = OpKind::contraction,
+                                 .layout = Layout::fixed,
+                                 .layout_operands = 0,
+                                 .narrowed_operands = 0,
+                                 .widening = Widening::none,
+                                 .products = Products::bytes,
+                                 .picks = Answer::no,
+                                 .selects = Answer::no,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   template <class S, class V>
   static void reflect(S&, V&&) {}
   bool operator==(const IntegerMatMul&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;
   std::vector<Tensor> evaluate(const EvalContext&) const;
+  double flops(const SizeContext&) const;
 };
 
 /// (x, weights[out, in/groups, kernel...], x_zero?, weights_zero?, bias i32[out]?) -> i32: the convolution (Conv) of
@@ -22,6 +33,16 @@ struct IntegerMatMul {
 /// weights_zero one or [out], each of its operand's dtype. Sums wrap.
 struct IntegerConv {
   static constexpr std::string_view name = "integer_conv";
+  static constexpr Traits traits{.kind = OpKind::contraction,
+                                 .layout = Layout::image,
+                                 .layout_operands = 1,
+                                 .narrowed_operands = 0,
+                                 .widening = Widening::none,
+                                 .products = Products::bytes,
+                                 .picks = Answer::no,
+                                 .selects = Answer::no,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   std::vector<int64_t> strides;
   Shape pads;
   std::vector<int64_t> dilations;
@@ -38,6 +59,8 @@ struct IntegerConv {
   bool operator==(const IntegerConv&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;
   std::vector<Tensor> evaluate(const EvalContext&) const;
+  double flops(const SizeContext&) const;
+  std::optional<IntegerConv> permuted(const std::vector<int64_t>& order) const;
 };
 
 /// (x f32) -> (y u8, scale f32[], zero u8[]): x in steps of a scale and from a zero point that put all of x, and 0, in
@@ -45,6 +68,7 @@ struct IntegerConv {
 /// NaN, and everything else 0.
 struct DynamicQuantize {
   static constexpr std::string_view name = "dynamic_quantize";
+  static constexpr Traits traits = opaque_traits;
   template <class S, class V>
   static void reflect(S&, V&&) {}
   bool operator==(const DynamicQuantize&) const = default;

@@ -11,6 +11,7 @@ enum class Distribution : uint8_t { uniform, normal };
 /// of `like` when it is given. dtype: any float of 16 bits or more.
 struct RandomTensor {
   static constexpr std::string_view name = "random";
+  static constexpr Traits traits = opaque_traits;
   Distribution distribution = Distribution::uniform;
   DType dtype = DType::f32;
   Shape shape;
@@ -34,6 +35,7 @@ struct RandomTensor {
 /// (x[batch, classes]) -> `samples` class numbers a row, drawn with probabilities proportional to eˣ. dtype i32 or i64.
 struct Multinomial {
   static constexpr std::string_view name = "multinomial";
+  static constexpr Traits traits = opaque_traits;
   int64_t samples = 1;
   DType dtype = DType::i32;
   int64_t seed = 0;

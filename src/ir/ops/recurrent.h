@@ -18,6 +18,16 @@ enum class Direction : uint8_t { forward, reverse, bidirectional };
 /// kept in double; results round once.
 struct Recurrent {
   static constexpr std::string_view name = "recurrent";
+  static constexpr Traits traits{.kind = OpKind::contraction,
+                                 .layout = Layout::fixed,
+                                 .layout_operands = 0,
+                                 .narrowed_operands = 0,
+                                 .widening = Widening::computes,
+                                 .products = Products::none,
+                                 .picks = Answer::no,
+                                 .selects = Answer::no,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   enum Input : size_t { in_x, in_weights, in_recurrence, in_biases, in_lengths, in_h, in_c, in_peepholes };
   CellKind cell = CellKind::lstm;
   Direction direction = Direction::forward;
@@ -42,6 +52,7 @@ struct Recurrent {
   bool operator==(const Recurrent&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;
   std::vector<Tensor> evaluate(const EvalContext&) const;
+  double flops(const SizeContext&) const;
 };
 
 /// How many activation functions a direction of the cell has.

@@ -11,6 +11,16 @@ enum class ReduceKind : uint8_t { sum, mean, max, min, prod, sum_squares, sum_ab
 /// of nothing give the identity element (max: the lowest value). Integers wrap; their mean truncates. NaN stays.
 struct Reduce {
   static constexpr std::string_view name = "reduce";
+  static constexpr Traits traits{.kind = OpKind::reduction,
+                                 .layout = Layout::follows,
+                                 .layout_operands = 1,
+                                 .narrowed_operands = all_operands,
+                                 .widening = Widening::computes,
+                                 .products = Products::none,
+                                 .picks = Answer::no,
+                                 .selects = Answer::depends,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   ReduceKind kind = ReduceKind::sum;
   std::vector<int64_t> axes;
   bool keep_dims = true;
@@ -23,11 +33,23 @@ struct Reduce {
   bool operator==(const Reduce&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;
   std::vector<Tensor> evaluate(const EvalContext&) const;
+  std::optional<Reduce> permuted(const std::vector<int64_t>& order) const;
+  bool selects() const { return kind == ReduceKind::max || kind == ReduceKind::min; }
 };
 
 /// Index (i64) of the largest or smallest element along an axis; ties go to the first, or to the last if `select_last`.
 struct ArgReduce {
   static constexpr std::string_view name = "arg_reduce";
+  static constexpr Traits traits{.kind = OpKind::other,
+                                 .layout = Layout::follows,
+                                 .layout_operands = 1,
+                                 .narrowed_operands = 0,
+                                 .widening = Widening::computes,
+                                 .products = Products::none,
+                                 .picks = Answer::no,
+                                 .selects = Answer::no,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   bool largest = true;
   int64_t axis = 0;
   bool keep_dims = true;
@@ -42,11 +64,22 @@ struct ArgReduce {
   bool operator==(const ArgReduce&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;
   std::vector<Tensor> evaluate(const EvalContext&) const;
+  std::optional<ArgReduce> permuted(const std::vector<int64_t>& order) const;
 };
 
 /// Softmax, or its logarithm, along one axis.
 struct Softmax {
   static constexpr std::string_view name = "softmax";
+  static constexpr Traits traits{.kind = OpKind::other,
+                                 .layout = Layout::follows,
+                                 .layout_operands = 1,
+                                 .narrowed_operands = all_operands,
+                                 .widening = Widening::computes,
+                                 .products = Products::none,
+                                 .picks = Answer::no,
+                                 .selects = Answer::no,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   int64_t axis = -1;  ///< not negative in a graph
   bool log = false;
   template <class S, class V>
@@ -57,6 +90,7 @@ struct Softmax {
   bool operator==(const Softmax&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;
   std::vector<Tensor> evaluate(const EvalContext&) const;
+  std::optional<Softmax> permuted(const std::vector<int64_t>& order) const;
 };
 
 /// (x - mean) / sqrt(variance + epsilon) · scale + bias over the axes from `axis` to the last; scale and bias (optional
@@ -64,6 +98,16 @@ struct Softmax {
 /// with it, `clamped` takes the larger of the mean square and epsilon instead of their sum. Statistics in f32 or wider.
 struct LayerNorm {
   static constexpr std::string_view name = "layer_norm";
+  static constexpr Traits traits{.kind = OpKind::other,
+                                 .layout = Layout::fixed,
+                                 .layout_operands = 0,
+                                 .narrowed_operands = all_operands,
+                                 .widening = Widening::computes,
+                                 .products = Products::none,
+                                 .picks = Answer::no,
+                                 .selects = Answer::no,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   int64_t axis = -1;  ///< not negative in a graph
   double epsilon = 1e-5;
   bool root_mean_square = false;
@@ -84,6 +128,16 @@ struct LayerNorm {
 /// and bias[c] (optional inputs 1 and 2).
 struct GroupNorm {
   static constexpr std::string_view name = "group_norm";
+  static constexpr Traits traits{.kind = OpKind::other,
+                                 .layout = Layout::image,
+                                 .layout_operands = 1,
+                                 .narrowed_operands = all_operands,
+                                 .widening = Widening::computes,
+                                 .products = Products::none,
+                                 .picks = Answer::no,
+                                 .selects = Answer::no,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   int64_t groups = 1;
   double epsilon = 1e-5;
   bool channels_last = false;
@@ -96,6 +150,7 @@ struct GroupNorm {
   bool operator==(const GroupNorm&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;
   std::vector<Tensor> evaluate(const EvalContext&) const;
+  std::optional<GroupNorm> permuted(const std::vector<int64_t>& order) const;
 };
 
 enum class PoolKind : uint8_t { max, average };
@@ -104,6 +159,16 @@ enum class PoolKind : uint8_t { max, average };
 /// Average divides by the kernel size when count_include_pad, else by the elements inside. Global pooling is Reduce.
 struct Pool {
   static constexpr std::string_view name = "pool";
+  static constexpr Traits traits{.kind = OpKind::other,
+                                 .layout = Layout::image,
+                                 .layout_operands = 1,
+                                 .narrowed_operands = all_operands,
+                                 .widening = Widening::computes,
+                                 .products = Products::none,
+                                 .picks = Answer::no,
+                                 .selects = Answer::depends,
+                                 .reads_slices = Answer::depends,
+                                 .strided_operands = 0};
   PoolKind kind = PoolKind::max;
   std::vector<int64_t> kernel;
   std::vector<int64_t> strides;
@@ -126,6 +191,9 @@ struct Pool {
   bool operator==(const Pool&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;
   std::vector<Tensor> evaluate(const EvalContext&) const;
+  std::optional<Pool> permuted(const std::vector<int64_t>& order) const;
+  bool selects() const;
+  size_t sliced_operands(const std::vector<size_t>& /*ranks*/) const { return channels_last ? 1 : 0; }
 };
 
 }  // namespace camshaft::ops

@@ -11,6 +11,16 @@ enum class RegionKind : uint8_t { pointwise, reduce, contract, attention, move, 
 /// are the body's. `tactic` is the backend's implementation, empty until chosen.
 struct Region {
   static constexpr std::string_view name = "region";
+  static constexpr Traits traits{.kind = OpKind::other,
+                                 .layout = Layout::fixed,
+                                 .layout_operands = 0,
+                                 .narrowed_operands = 0,
+                                 .widening = Widening::none,
+                                 .products = Products::none,
+                                 .picks = Answer::depends,
+                                 .selects = Answer::no,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   RegionKind kind = RegionKind::opaque;
   template <class S, class V>
   static void reflect(S& self, V&& visit) {
@@ -19,6 +29,7 @@ struct Region {
   bool operator==(const Region&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;
   std::vector<Tensor> evaluate(const EvalContext&) const;
+  bool picks() const { return kind == RegionKind::move; }
 };
 
 }  // namespace camshaft::ops

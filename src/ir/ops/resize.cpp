@@ -58,6 +58,11 @@ Resize without_unchanged_axes(const Resize& op, const Shape& shape) {
   return kept;
 }
 
+size_t Resize::sliced_operands(const std::vector<size_t>& ranks) const {
+  const bool keeps_columns = axes.empty() || axes.back() + 1 != static_cast<int64_t>(ranks[0]);
+  return keeps_columns ? 1 : 0;
+}
+
 std::vector<Inferred> Resize::infer(const InferContext& context) const {
   Inferred out{context.type(0)};
   const size_t n = axes.size();

@@ -23,6 +23,16 @@ enum class ResizeNearest : uint8_t { round_prefer_floor, round_prefer_ceil, floo
 /// all ends) is for tf_crop_and_resize.
 struct Resize {
   static constexpr std::string_view name = "resize";
+  static constexpr Traits traits{.kind = OpKind::other,
+                                 .layout = Layout::carries,
+                                 .layout_operands = 1,
+                                 .narrowed_operands = all_operands,
+                                 .widening = Widening::computes,
+                                 .products = Products::none,
+                                 .picks = Answer::no,
+                                 .selects = Answer::depends,
+                                 .reads_slices = Answer::depends,
+                                 .strided_operands = 0};
   ResizeMode mode = ResizeMode::nearest;
   ResizeCoordinate coordinate = ResizeCoordinate::half_pixel;
   ResizeNearest nearest = ResizeNearest::round_prefer_floor;
@@ -51,6 +61,9 @@ struct Resize {
   bool operator==(const Resize&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;
   std::vector<Tensor> evaluate(const EvalContext&) const;
+  std::optional<Resize> permuted(const std::vector<int64_t>& order) const;
+  bool selects() const { return mode == ResizeMode::nearest && coordinate != ResizeCoordinate::tf_crop_and_resize; }
+  size_t sliced_operands(const std::vector<size_t>& ranks) const;
 };
 
 /// How the given sizes count where the aspect ratio is kept: as they are, as upper or as lower limits.

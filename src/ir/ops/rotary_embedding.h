@@ -20,6 +20,16 @@ namespace camshaft::ops {
 /// both) and from pair to pair: these are 1, or 1 and 2.
 struct RotaryEmbedding {
   static constexpr std::string_view name = "rotary_embedding";
+  static constexpr Traits traits{.kind = OpKind::other,
+                                 .layout = Layout::fixed,
+                                 .layout_operands = 0,
+                                 .narrowed_operands = 1,  // behind it are tables
+                                 .widening = Widening::computes,
+                                 .products = Products::none,
+                                 .picks = Answer::yes,
+                                 .selects = Answer::no,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 1};
   enum Input : size_t { in_x, in_cosine, in_sine, input_count };
   bool interleaved = false;
   int64_t rotated = 0;  ///< even, at most the width of a row

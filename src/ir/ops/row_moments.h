@@ -9,6 +9,7 @@ namespace camshaft::ops {
 /// distances from it. `width` divides n.
 struct RowMoments {
   static constexpr std::string_view name = "row_moments";
+  static constexpr Traits traits = opaque_traits;
   int64_t width = 32;
   template <class S, class V>
   static void reflect(S& self, V&& visit) {
@@ -24,6 +25,7 @@ struct RowMoments {
 /// mean is taken for 0.
 struct RowNorm {
   static constexpr std::string_view name = "row_norm";
+  static constexpr Traits traits = opaque_traits;
   int64_t width = 32;
   double epsilon = 1e-5;
   bool root_mean_square = false;

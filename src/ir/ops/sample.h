@@ -13,6 +13,16 @@ enum class SamplePadding : uint8_t { zeros, border, reflection };
 /// align_corners those are the outer pixels' centres, else their outer edges.
 struct GridSample {
   static constexpr std::string_view name = "grid_sample";
+  static constexpr Traits traits{.kind = OpKind::other,
+                                 .layout = Layout::fixed,
+                                 .layout_operands = 0,
+                                 .narrowed_operands = 0,
+                                 .widening = Widening::computes,
+                                 .products = Products::none,
+                                 .picks = Answer::no,
+                                 .selects = Answer::no,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   SampleMode mode = SampleMode::linear;
   SamplePadding padding = SamplePadding::zeros;
   bool align_corners = false;
@@ -32,6 +42,7 @@ struct GridSample {
 /// takes the largest of the four weighted pixels, as ONNX defines it.
 struct RoiAlign {
   static constexpr std::string_view name = "roi_align";
+  static constexpr Traits traits = opaque_traits;
   bool maximum = false;
   bool half_pixel = true;
   int64_t height = 1;
@@ -56,6 +67,7 @@ struct RoiAlign {
 /// region, rounded to whole pixels (Fast R-CNN, https://arxiv.org/abs/1504.08083). Empty bins give 0.
 struct MaxRoiPool {
   static constexpr std::string_view name = "max_roi_pool";
+  static constexpr Traits traits = opaque_traits;
   int64_t height = 1;
   int64_t width = 1;
   double spatial_scale = 1;
@@ -75,6 +87,16 @@ struct MaxRoiPool {
 /// (https://arxiv.org/abs/1811.11168).
 struct DeformConv {
   static constexpr std::string_view name = "deform_conv";
+  static constexpr Traits traits{.kind = OpKind::contraction,
+                                 .layout = Layout::fixed,
+                                 .layout_operands = 0,
+                                 .narrowed_operands = 0,
+                                 .widening = Widening::none,
+                                 .products = Products::none,
+                                 .picks = Answer::no,
+                                 .selects = Answer::no,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   std::vector<int64_t> strides, dilations;
   Shape pads;
   int64_t groups = 1;
@@ -90,6 +112,7 @@ struct DeformConv {
   bool operator==(const DeformConv&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;
   std::vector<Tensor> evaluate(const EvalContext&) const;
+  double flops(const SizeContext&) const;
 };
 
 }  // namespace camshaft::ops

@@ -10,6 +10,7 @@ namespace camshaft::ops {
 /// equally long. States keep their sizes. Lists have one entry an input, or a collected output.
 struct Scan {
   static constexpr std::string_view name = "scan";
+  static constexpr Traits traits = opaque_traits;
   static constexpr bool takes_containers = true;  // as captures
   int64_t states = 0;
   std::vector<int64_t> input_axes;

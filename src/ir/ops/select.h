@@ -10,6 +10,16 @@ namespace camshaft::ops {
 /// equal.
 struct TopK {
   static constexpr std::string_view name = "top_k";
+  static constexpr Traits traits{.kind = OpKind::other,
+                                 .layout = Layout::fixed,
+                                 .layout_operands = 0,
+                                 .narrowed_operands = 0,
+                                 .widening = Widening::computes,
+                                 .products = Products::none,
+                                 .picks = Answer::no,
+                                 .selects = Answer::no,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   int64_t axis = 0;  ///< not negative
   bool largest = true;
   template <class S, class V>
@@ -26,6 +36,7 @@ struct TopK {
 /// scalar gives [0, 1] or [0, 0].
 struct NonZero {
   static constexpr std::string_view name = "non_zero";
+  static constexpr Traits traits = opaque_traits;
   template <class S, class V>
   static void reflect(S&, V&&) {}
   bool operator==(const NonZero&) const = default;
@@ -38,6 +49,7 @@ struct NonZero {
 /// difference), else by first occurrence. NaNs are equal to each other and come last.
 struct Unique {
   static constexpr std::string_view name = "unique";
+  static constexpr Traits traits = opaque_traits;
   int64_t axis = -1;
   bool sorted = true;
   template <class S, class V>
@@ -56,6 +68,7 @@ struct Unique {
 /// (y, x, y, x), or centre and size when `center_point_box`.
 struct NonMaxSuppression {
   static constexpr std::string_view name = "non_max_suppression";
+  static constexpr Traits traits = opaque_traits;
   bool center_point_box = false;
   template <class S, class V>
   static void reflect(S& self, V&& visit) {

@@ -11,6 +11,7 @@ namespace camshaft::ops {
 /// sequence without elements needs it.
 struct SequenceConstruct {
   static constexpr std::string_view name = "sequence_construct";
+  static constexpr Traits traits = opaque_traits;
   static constexpr bool takes_containers = true;
   std::string element;
   template <class S, class V>
@@ -26,6 +27,7 @@ struct SequenceConstruct {
 /// end. Positions, here and below, are one i64 or i32, and count from the end when they are negative.
 struct SequenceInsert {
   static constexpr std::string_view name = "sequence_insert";
+  static constexpr Traits traits = opaque_traits;
   static constexpr bool takes_containers = true;
   template <class S, class V>
   static void reflect(S&, V&&) {}
@@ -37,6 +39,7 @@ struct SequenceInsert {
 /// (sequence, position?) -> the sequence without one element, the last if no position is given.
 struct SequenceErase {
   static constexpr std::string_view name = "sequence_erase";
+  static constexpr Traits traits = opaque_traits;
   static constexpr bool takes_containers = true;
   template <class S, class V>
   static void reflect(S&, V&&) {}
@@ -49,6 +52,7 @@ struct SequenceErase {
 /// which is Error(unsupported) then.
 struct SequenceAt {
   static constexpr std::string_view name = "sequence_at";
+  static constexpr Traits traits = opaque_traits;
   static constexpr bool takes_containers = true;
   int64_t rank = -1;
   template <class S, class V>
@@ -63,6 +67,7 @@ struct SequenceAt {
 /// (sequence) -> i64[]
 struct SequenceLength {
   static constexpr std::string_view name = "sequence_length";
+  static constexpr Traits traits = opaque_traits;
   static constexpr bool takes_containers = true;
   template <class S, class V>
   static void reflect(S&, V&&) {}
@@ -75,6 +80,7 @@ struct SequenceLength {
 /// maybe smaller, if it is one number; without it single slices, which lose the axis unless `keep_axis`.
 struct SplitToSequence {
   static constexpr std::string_view name = "split_to_sequence";
+  static constexpr Traits traits = opaque_traits;
   int64_t axis = 0;
   bool keep_axis = true;
   template <class S, class V>
@@ -90,6 +96,7 @@ struct SplitToSequence {
 /// (sequence) -> its elements joined along `axis`, which is a new one if `new_axis`. Their rank must be known.
 struct ConcatFromSequence {
   static constexpr std::string_view name = "concat_from_sequence";
+  static constexpr Traits traits = opaque_traits;
   static constexpr bool takes_containers = true;
   int64_t axis = 0;
   bool new_axis = false;
@@ -108,6 +115,7 @@ struct ConcatFromSequence {
 /// they are; what it gives are the elements of the results.
 struct SequenceMap {
   static constexpr std::string_view name = "sequence_map";
+  static constexpr Traits traits = opaque_traits;
   static constexpr bool takes_containers = true;
   int64_t count = 1;
   template <class S, class V>

@@ -11,6 +11,7 @@ namespace camshaft::ops {
 /// length/2 + 1 values, or, inverse, those back to a real signal. Computed in f64.
 struct Dft {
   static constexpr std::string_view name = "dft";
+  static constexpr Traits traits = opaque_traits;
   int64_t axis = 0;  ///< -1: input 2
   bool inverse = false;
   bool onesided = false;
@@ -29,6 +30,7 @@ struct Dft {
 /// windowed frame that lies inside the signal.
 struct Stft {
   static constexpr std::string_view name = "stft";
+  static constexpr Traits traits = opaque_traits;
   bool onesided = true;
   template <class S, class V>
   static void reflect(S& self, V&& visit) {
@@ -43,6 +45,7 @@ struct Stft {
 /// triangular weights that take a spectrum to mel scale, as ONNX's MelWeightMatrix defines them.
 struct MelWeights {
   static constexpr std::string_view name = "mel_weights";
+  static constexpr Traits traits = opaque_traits;
   DType dtype = DType::f32;
   template <class S, class V>
   static void reflect(S& self, V&& visit) {

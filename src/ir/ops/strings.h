@@ -8,6 +8,16 @@ namespace camshaft::ops {
 /// (a, b) -> a followed by b, broadcast.
 struct StringConcat {
   static constexpr std::string_view name = "string_concat";
+  static constexpr Traits traits{.kind = OpKind::pointwise,
+                                 .layout = Layout::fixed,
+                                 .layout_operands = 0,
+                                 .narrowed_operands = 0,
+                                 .widening = Widening::none,
+                                 .products = Products::none,
+                                 .picks = Answer::no,
+                                 .selects = Answer::no,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   template <class S, class V>
   static void reflect(S&, V&&) {}
   bool operator==(const StringConcat&) const = default;
@@ -20,6 +30,7 @@ struct StringConcat {
 /// negative.
 struct StringSplit {
   static constexpr std::string_view name = "string_split";
+  static constexpr Traits traits = opaque_traits;
   std::string delimiter;
   int64_t most_splits = -1;
   template <class S, class V>
@@ -38,6 +49,7 @@ enum class CaseChange : uint8_t { none, lower, upper };
 /// any shape stays as it is. Letters are mapped one to one, whatever the locale.
 struct StringNormalize {
   static constexpr std::string_view name = "string_normalize";
+  static constexpr Traits traits = opaque_traits;
   CaseChange change = CaseChange::none;
   bool is_case_sensitive = false;
   std::vector<std::string> stop_words;
@@ -55,6 +67,16 @@ struct StringNormalize {
 /// (x) -> bool: whether the whole text matches a pattern of base/text/regex.h, which the shape rule checks.
 struct RegexMatch {
   static constexpr std::string_view name = "regex_match";
+  static constexpr Traits traits{.kind = OpKind::pointwise,
+                                 .layout = Layout::fixed,
+                                 .layout_operands = 0,
+                                 .narrowed_operands = 0,
+                                 .widening = Widening::none,
+                                 .products = Products::none,
+                                 .picks = Answer::no,
+                                 .selects = Answer::no,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   std::string pattern;
   template <class S, class V>
   static void reflect(S& self, V&& visit) {
@@ -70,6 +92,7 @@ struct RegexMatch {
 /// com.microsoft's Tokenizer.
 struct Tokenize {
   static constexpr std::string_view name = "tokenize";
+  static constexpr Traits traits = opaque_traits;
   std::string token;
   std::vector<std::string> separators;
   std::string padding;
@@ -96,6 +119,7 @@ enum class TermWeight : uint8_t { tf, idf, tfidf };
 /// within a length. Lengths outside [least_length, most_length] are not counted.
 struct CountTerms {
   static constexpr std::string_view name = "count_terms";
+  static constexpr Traits traits = opaque_traits;
   std::vector<int64_t> gram_counts;
   int64_t least_length = 1;
   int64_t most_length = 1;

@@ -10,6 +10,7 @@ namespace camshaft::ops {
 /// through products, which lose near rows).
 struct PairwiseDistance {
   static constexpr std::string_view name = "pairwise_distance";
+  static constexpr Traits traits = opaque_traits;
   template <class S, class V>
   static void reflect(S&, V&&) {}
   bool operator==(const PairwiseDistance&) const = default;
@@ -26,6 +27,7 @@ struct PairwiseDistance {
 /// "Probability Estimates for Multi-class Classification by Pairwise Coupling", with libsvm's iteration.
 struct SupportVectorVote {
   static constexpr std::string_view name = "support_vector_vote";
+  static constexpr Traits traits = opaque_traits;
   std::vector<int64_t> vectors_per_class;
   template <class S, class V>
   static void reflect(S& self, V&& visit) {
@@ -39,6 +41,7 @@ struct SupportVectorVote {
 /// One of the transforms of ai.onnx.ml along the last axis of an f32 tensor.
 struct ScoreTransform {
   static constexpr std::string_view name = "score_transform";
+  static constexpr Traits traits = opaque_traits;
   PostTransform transform = PostTransform::none;
   template <class S, class V>
   static void reflect(S& self, V&& visit) {

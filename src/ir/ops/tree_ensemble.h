@@ -24,6 +24,7 @@ enum class TreeTask : uint8_t { regression, classification, binary_positive, bin
 /// Trees are summed in T, in their order. Throws Error(invalid_argument) for indices out of range, when they are met.
 struct TreeEnsemble {
   static constexpr std::string_view name = "tree_ensemble";
+  static constexpr Traits traits = opaque_traits;
   enum Input : size_t {
     x_in,
     compare_in,

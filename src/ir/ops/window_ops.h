@@ -10,6 +10,16 @@ namespace camshaft::ops {
 /// the first. Windows that lie in the padding alone give the first element of their plane.
 struct MaxPoolIndices {
   static constexpr std::string_view name = "max_pool_indices";
+  static constexpr Traits traits{.kind = OpKind::other,
+                                 .layout = Layout::fixed,
+                                 .layout_operands = 0,
+                                 .narrowed_operands = 0,
+                                 .widening = Widening::computes,
+                                 .products = Products::none,
+                                 .picks = Answer::no,
+                                 .selects = Answer::no,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   std::vector<int64_t> kernel, strides;
   Shape pads;
   std::vector<int64_t> dilations;
@@ -33,6 +43,16 @@ struct MaxPoolIndices {
 /// where they lie in the image.
 struct Col2Im {
   static constexpr std::string_view name = "col2im";
+  static constexpr Traits traits{.kind = OpKind::other,
+                                 .layout = Layout::fixed,
+                                 .layout_operands = 0,
+                                 .narrowed_operands = 0,
+                                 .widening = Widening::computes,
+                                 .products = Products::none,
+                                 .picks = Answer::no,
+                                 .selects = Answer::no,
+                                 .reads_slices = Answer::no,
+                                 .strided_operands = 0};
   std::vector<int64_t> strides;
   Shape pads;
   std::vector<int64_t> dilations;
@@ -50,6 +70,7 @@ struct Col2Im {
 /// (x[..., n, n]) -> [...]: determinants, by elimination with pivots in f64.
 struct Determinant {
   static constexpr std::string_view name = "determinant";
+  static constexpr Traits traits = opaque_traits;
   template <class S, class V>
   static void reflect(S&, V&&) {}
   bool operator==(const Determinant&) const = default;

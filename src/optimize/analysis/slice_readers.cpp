@@ -1,13 +1,12 @@
 #include "optimize/analysis/slice_readers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "base/error.h"
 #include "ir/ops/attention.h"
-#include "ir/ops/contract.h"
 #include "ir/ops/move.h"
-#include "ir/ops/pointwise.h"
-#include "ir/ops/reduce.h"
-#include "ir/ops/resize.h"
 #include "ir/ops/rotary_embedding.h"
 #include "optimize/analysis/access_space.h"
 
@@ -76,12 +75,16 @@ std::optional<int64_t> column_of(const Graph& graph, const Node& concat, ValueId
   return std::nullopt;
 }
 
+// Whether the node reads the value as some of its first `count` operands, and as no other.
+bool is_among_first(size_t count, const Node& node, ValueId id) {
+  const auto behind = node.inputs.begin() + static_cast<int64_t>(std::min(count, node.inputs.size()));
+  return count > 0 && std::find(behind, node.inputs.end(), id) == node.inputs.end();
+}
+
 }  // namespace
 
 bool reads_through_strides(const Node& node, ValueId id) {
-  const size_t operands = node.op.as<ops::Attention>() ? 3 : node.op.as<ops::RotaryEmbedding>() ? 1 : 0;
-  const auto behind = node.inputs.begin() + static_cast<int64_t>(std::min(operands, node.inputs.size()));
-  return operands > 0 && std::find(behind, node.inputs.end(), id) == node.inputs.end();
+  return is_among_first(node.op.traits().strided_operands, node, id);
 }
 
 std::optional<Node> reading_columns(const Node& node, ValueId id, ValueId joined, const Columns& columns) {
@@ -90,25 +93,21 @@ std::optional<Node> reading_columns(const Node& node, ValueId id, ValueId joined
     const auto op = reading_columns(*attention, node, id, columns);
     if (!op) return std::nullopt;
     reader.op = *op;
-  } else {
-    const auto op = reading_columns(*node.op.as<ops::RotaryEmbedding>(), columns);
+  } else if (const auto* rotary = node.op.as<ops::RotaryEmbedding>()) {
+    const auto op = reading_columns(*rotary, columns);
     if (!op) return std::nullopt;
     reader.op = *op;
+  } else {
+    throw Error(ErrorCode::internal, fmt::format("nobody knows the strides of '{}'", node.op.name()));
   }
   std::replace(reader.inputs.begin(), reader.inputs.end(), id, joined);
   return reader;
 }
 
 bool reads_slices(const Graph& graph, const Uses& uses, const Node& node, ValueId id) {
-  const bool first_only = node.inputs[0] == id && std::count(node.inputs.begin(), node.inputs.end(), id) == 1;
-  const auto last_axis = static_cast<int64_t>(graph.shape(id).size()) - 1;
-  // Depthwise convolutions would otherwise be one kernel with what comes before (chain_convolutions).
-  if (const auto* op = node.op.as<ops::Conv>()) return first_only && op->channels_last && op->groups == 1;
-  if (const auto* op = node.op.as<ops::MatMul>())
-    return first_only && !op->transpose_a && graph.shape(node.inputs[1]).size() == 2;
-  if (const auto* op = node.op.as<ops::Pool>()) return op->channels_last;
-  if (const auto* op = node.op.as<ops::Resize>()) return op->axes.empty() || op->axes.back() != last_axis;
-  if (node.op.as<ops::Pointwise>() || node.op.as<ops::Transpose>() || as_concat_of_columns(graph, node)) return true;
+  std::vector<size_t> ranks;
+  for (const ValueId operand : node.inputs) ranks.push_back(operand == no_value ? 0 : graph.shape(operand).size());
+  if (is_among_first(node.op.sliced_operands(ranks), node, id)) return true;
   if (!node.op.as<ops::Reshape>()) return false;
   const ValueId seen = node.outputs[0];
   const auto& readers = uses.readers[static_cast<size_t>(seen)];

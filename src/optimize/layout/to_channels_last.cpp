@@ -2,14 +2,10 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
-#include "ir/ops/contract.h"
+#include "ir/ops/axis_order.h"
 #include "ir/ops/move.h"
-#include "ir/ops/pointwise.h"
-#include "ir/ops/quantized.h"
 #include "ir/ops/reduce.h"
-#include "ir/ops/resize.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/match.h"
 
@@ -17,37 +13,13 @@ namespace camshaft {
 
 namespace {
 
-using Axes = std::vector<int64_t>;
+using Axes = ops::AxisOrder;
+using ops::identity_order;
+using ops::inverse;
+using ops::reordered;
 
-// Axes of [n, c, s...] in the order in which they lie in [n, s..., c].
 Axes last_order(size_t rank) {
-  Axes order(rank);
-  for (size_t i = 0; i < rank; ++i) order[i] = i == 0 ? 0 : i + 1 == rank ? 1 : static_cast<int64_t>(i) + 1;
-  return order;
-}
-
-Axes identity(size_t rank) {
-  Axes order(rank);
-  std::iota(order.begin(), order.end(), 0);
-  return order;
-}
-
-Axes inverse(const Axes& order) {
-  Axes result(order.size());
-  for (size_t i = 0; i < order.size(); ++i) result[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
-  return result;
-}
-
-template <class T>
-std::vector<T> permuted(const std::vector<T>& values, const Axes& order) {
-  std::vector<T> result;
-  for (const int64_t axis : order) result.push_back(values[static_cast<size_t>(axis)]);
-  return result;
-}
-
-// Where axis `axis` of [n, c, s...] lies in [n, s..., c].
-int64_t last_axis(int64_t axis, size_t rank) {
-  return axis == 0 ? 0 : axis == 1 ? static_cast<int64_t>(rank) - 1 : axis - 1;
+  return ops::channels_last_order(rank);
 }
 
 Dim product(const Shape& shape, size_t begin, size_t end) {
@@ -70,25 +42,16 @@ bool has_layout(size_t rank) {
   return rank >= 3 && rank <= 5;
 }
 
-bool has_window(const Node& node) {
-  return node.op.as<ops::Conv>() || node.op.as<ops::IntegerConv>() || node.op.as<ops::ConvTranspose>() ||
-         node.op.as<ops::Pool>() || node.op.as<ops::GroupNorm>();
-}
-
-bool keeps_layout(const Node& node) {
-  return node.op.as<ops::Pointwise>() || node.op.as<ops::Cast>() || node.op.as<ops::Concat>() ||
-         node.op.as<ops::Reshape>() || node.op.as<ops::Slice>() || node.op.as<ops::Pad>() || node.op.as<ops::Resize>();
-}
-
 // Values that become the image of a channels-last operator through moves and pointwise operators alone.
 std::vector<bool> becomes_image(const Graph& graph) {
   std::vector<bool> image(graph.values.size(), false);
   for (size_t n = graph.nodes.size(); n-- > 0;) {
     const Node& node = graph.nodes[n];
-    const bool passes_on = keeps_layout(node) && image[static_cast<size_t>(node.outputs[0])];
-    const size_t inputs = node.op.as<ops::Pointwise>() || node.op.as<ops::Concat>() ? node.inputs.size() : 1;
-    for (size_t i = 0; i < inputs && (passes_on || (i == 0 && has_window(node))); ++i)
-      if (i < node.inputs.size() && node.inputs[i] != no_value) image[static_cast<size_t>(node.inputs[i])] = true;
+    const Traits& traits = node.op.traits();
+    const bool carries = traits.layout == Layout::carries || traits.layout == Layout::regroups;
+    if (traits.layout != Layout::image && !(carries && image[static_cast<size_t>(node.outputs[0])])) continue;
+    for (size_t i = 0; i < std::min<size_t>(traits.layout_operands, node.inputs.size()); ++i)
+      if (node.inputs[i] != no_value) image[static_cast<size_t>(node.inputs[i])] = true;
   }
   return image;
 }
@@ -120,7 +83,7 @@ class Layouts {
 
   const Form& form(ValueId id) {
     Form& f = forms_[static_cast<size_t>(id)];
-    if (f.base == no_value) f = {id, identity(graph_.shape(id).size())};
+    if (f.base == no_value) f = {id, identity_order(graph_.shape(id).size())};
     return f;
   }
   void define(ValueId id, ValueId base, Axes permutation) {
@@ -136,8 +99,8 @@ class Layouts {
   // The tensor transpose {order} (value).
   ValueId in_order(ValueId id, const Axes& order) {
     const Form f = form(id);
-    const Axes permutation = permuted(f.permutation, order);
-    if (permutation == identity(order.size())) return f.base;
+    const Axes permutation = reordered(f.permutation, order);
+    if (permutation == identity_order(order.size())) return f.base;
     const auto [at, is_new] = transposed_.try_emplace({f.base, permutation}, no_value);
     if (is_new) {
       const std::string name = graph_.value(id).name;
@@ -145,7 +108,7 @@ class Layouts {
     }
     return at->second;
   }
-  ValueId as_modelled(ValueId id) { return in_order(id, identity(graph_.shape(id).size())); }
+  ValueId as_modelled(ValueId id) { return in_order(id, identity_order(graph_.shape(id).size())); }
   ValueId as_last(ValueId id) { return in_order(id, last_order(graph_.shape(id).size())); }
 
   // An operand that broadcasts against channels-last tensors of `rank` axes.
@@ -175,41 +138,47 @@ class Layouts {
 
   bool convert(const Node& node) {
     if (node.outputs.size() != 1 || node.inputs.empty() || node.inputs[0] == no_value) return false;
-    if (const auto* op = node.op.as<ops::Conv>()) return convert_window(*op, node);
-    if (const auto* op = node.op.as<ops::IntegerConv>()) return convert_window(*op, node);
-    if (const auto* op = node.op.as<ops::ConvTranspose>()) return convert_window(*op, node);
-    if (const auto* op = node.op.as<ops::Pool>()) return convert_pool(*op, node);
-    if (const auto* op = node.op.as<ops::Transpose>()) return absorb_transpose(*op, node);
-    if (const auto* op = node.op.as<ops::Reshape>()) return absorb_reshape(*op, node);
-    const bool any_last =
-        std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) { return id != no_value && is_last(id); });
-    if (!any_last) return false;
-    if (node.op.as<ops::Pointwise>() || node.op.as<ops::Cast>()) return convert_pointwise(node);
-    if (const auto* op = node.op.as<ops::Concat>()) return convert_concat(*op, node);
-    if (!is_last(node.inputs[0])) return false;
-    if (const auto* op = node.op.as<ops::Reduce>()) return convert_reduce(*op, node);
-    if (const auto* op = node.op.as<ops::ArgReduce>()) return convert_arg_reduce(*op, node);
-    if (const auto* op = node.op.as<ops::Softmax>()) return convert_softmax(*op, node);
-    if (const auto* op = node.op.as<ops::Slice>()) return convert_slice(*op, node);
-    if (const auto* op = node.op.as<ops::Pad>()) return convert_pad(*op, node);
-    if (const auto* op = node.op.as<ops::Expand>()) return convert_expand(*op, node);
-    if (const auto* op = node.op.as<ops::Resize>()) return convert_resize(*op, node);
-    if (const auto* op = node.op.as<ops::GroupNorm>()) return convert_window(*op, node);
+    switch (node.op.traits().layout) {
+      case Layout::fixed:
+        return false;
+      case Layout::image:
+        return convert_window(node);
+      case Layout::follows:
+      case Layout::carries:
+        return convert_follower(node);
+      case Layout::regroups:
+        if (const auto* op = node.op.as<ops::Reshape>()) return absorb_reshape(*op, node);
+        return false;
+      case Layout::permutes:
+        if (const auto* op = node.op.as<ops::Transpose>()) return absorb_transpose(*op, node);
+        return false;
+    }
     return false;
   }
 
-  // Its first input, and nothing else, has a layout.
-  template <Operator T>
-  bool convert_window(T op, const Node& node) {
-    if (op.channels_last || !has_layout(graph_.shape(node.inputs[0]).size())) return false;
-    op.channels_last = true;
-    return convert_first_input(op, node);
+  // Its first input, and nothing else, has a layout. Contractions are worth a transpose; what pools or normalises
+  // away from them runs as the model has it, but a pooling whose result becomes an image of theirs.
+  bool convert_window(const Node& node) {
+    const size_t rank = graph_.shape(node.inputs[0]).size();
+    const bool pays = node.op.traits().kind == OpKind::contraction || is_last(node.inputs[0]) ||
+                      (node.op.as<ops::Pool>() && becomes_image_[static_cast<size_t>(node.outputs[0])]);
+    if (!pays || !has_layout(rank)) return false;
+    const std::optional<Op> op = node.op.permuted(last_order(rank));
+    return op && convert_first_input(*op, node);
   }
 
-  // Pooling pays for no transposes: away from convolutions it runs as the model has it.
-  bool convert_pool(const ops::Pool& op, const Node& node) {
-    return (is_last(node.inputs[0]) || becomes_image_[static_cast<size_t>(node.outputs[0])]) &&
-           convert_window(op, node);
+  bool convert_follower(const Node& node) {
+    const bool any_last =
+        std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) { return id != no_value && is_last(id); });
+    if (!any_last) return false;
+    if (node.op.traits().kind == OpKind::pointwise) return convert_pointwise(node);
+    if (node.op.traits().layout_operands == all_operands) return convert_all_inputs(node);
+    if (!is_last(node.inputs[0])) return false;
+    if (const auto* op = node.op.as<ops::Reduce>()) return convert_reduce(op->axes, op->keep_dims, node);
+    if (const auto* op = node.op.as<ops::ArgReduce>()) return convert_reduce({op->axis}, op->keep_dims, node);
+    if (node.op.as<ops::Expand>() && node.inputs.size() != 1) return false;  // its shape is data
+    const std::optional<Op> op = node.op.permuted(last_order(graph_.shape(node.inputs[0]).size()));
+    return op && convert_first_input(*op, node);
   }
 
   bool convert_first_input(Op op, const Node& node) {
@@ -232,16 +201,17 @@ class Layouts {
     return true;
   }
 
-  bool convert_concat(ops::Concat op, const Node& node) {
+  // A concatenation, in the layout that most of its operands have.
+  bool convert_all_inputs(const Node& node) {
     const auto last = std::count_if(node.inputs.begin(), node.inputs.end(), [&](ValueId id) { return is_last(id); });
     const auto other = std::count_if(node.inputs.begin(), node.inputs.end(),
                                      [&](ValueId id) { return !is_last(id) && !graph_.is_constant(id); });
     if (last < other) return false;
-    const size_t rank = graph_.shape(node.outputs[0]).size();
-    op.axis = last_axis(op.axis, rank);
+    const std::optional<Op> op = node.op.permuted(last_order(graph_.shape(node.outputs[0]).size()));
+    if (!op) return false;
     std::vector<ValueId> inputs;
     for (const ValueId id : node.inputs) inputs.push_back(as_last(id));
-    define_last(node.outputs[0], add(op, std::move(inputs), node));
+    define_last(node.outputs[0], add(*op, std::move(inputs), node));
     return true;
   }
 
@@ -253,78 +223,16 @@ class Layouts {
     return std::is_sorted(left.begin(), left.end());
   }
 
-  bool convert_reduce(ops::Reduce op, const Node& node) {
+  bool convert_reduce(const Axes& reduced, bool keep_dims, const Node& node) {
     const size_t rank = graph_.shape(node.inputs[0]).size();
-    const bool modelled = !op.keep_dims && drops_to_modelled(op.axes, rank);
-    if (!op.keep_dims && !modelled) return false;
-    for (int64_t& axis : op.axes) axis = last_axis(axis, rank);
-    std::sort(op.axes.begin(), op.axes.end());
-    return finish_reduce(op, modelled, node);
-  }
-
-  bool convert_arg_reduce(ops::ArgReduce op, const Node& node) {
-    const size_t rank = graph_.shape(node.inputs[0]).size();
-    const bool modelled = !op.keep_dims && drops_to_modelled({op.axis}, rank);
-    if (!op.keep_dims && !modelled) return false;
-    op.axis = last_axis(op.axis, rank);
-    return finish_reduce(op, modelled, node);
-  }
-
-  bool finish_reduce(Op op, bool modelled, const Node& node) {
-    if (!modelled) return convert_first_input(std::move(op), node);
+    const std::optional<Op> op = node.op.permuted(last_order(rank));
+    if (!op) return false;
+    if (keep_dims) return convert_first_input(*op, node);
+    if (!drops_to_modelled(reduced, rank)) return false;
     const ValueId out = node.outputs[0];
-    const ValueId made = add(std::move(op), {as_last(node.inputs[0])}, node);
-    forms_[static_cast<size_t>(out)] = {made, identity(graph_.shape(out).size())};
+    const ValueId made = add(*op, {as_last(node.inputs[0])}, node);
+    forms_[static_cast<size_t>(out)] = {made, identity_order(graph_.shape(out).size())};
     return true;
-  }
-
-  bool convert_softmax(ops::Softmax op, const Node& node) {
-    op.axis = last_axis(op.axis, graph_.shape(node.inputs[0]).size());
-    return convert_first_input(op, node);
-  }
-
-  bool convert_slice(ops::Slice op, const Node& node) {
-    for (int64_t& axis : op.axes) axis = last_axis(axis, graph_.shape(node.inputs[0]).size());
-    return convert_first_input(op, node);
-  }
-
-  bool convert_pad(ops::Pad op, const Node& node) {
-    const size_t rank = graph_.shape(node.inputs[0]).size();
-    const auto middle = op.pads.begin() + static_cast<int64_t>(rank);
-    Shape begins(op.pads.begin(), middle), ends(middle, op.pads.end());
-    op.pads = permuted(begins, last_order(rank));
-    ends = permuted(ends, last_order(rank));
-    op.pads.insert(op.pads.end(), ends.begin(), ends.end());
-    return convert_first_input(op, node);
-  }
-
-  bool convert_expand(ops::Expand op, const Node& node) {
-    const size_t rank = graph_.shape(node.inputs[0]).size();
-    if (node.inputs.size() != 1 || op.shape.size() > rank) return false;
-    Shape padded(rank - op.shape.size(), Dim(1));
-    padded.insert(padded.end(), op.shape.begin(), op.shape.end());
-    op.shape = permuted(padded, last_order(rank));
-    return convert_first_input(op, node);
-  }
-
-  bool convert_resize(const ops::Resize& op, const Node& node) {
-    const size_t rank = graph_.shape(node.inputs[0]).size();
-    Axes order = identity(op.axes.size());
-    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-      return last_axis(op.axes[static_cast<size_t>(a)], rank) < last_axis(op.axes[static_cast<size_t>(b)], rank);
-    });
-    ops::Resize moved = op;
-    moved.axes = permuted(op.axes, order);
-    for (int64_t& axis : moved.axes) axis = last_axis(axis, rank);
-    moved.sizes = permuted(op.sizes, order);
-    if (op.scales.size() == order.size()) moved.scales = permuted(op.scales, order);
-    if (op.roi.size() == 2 * order.size()) {
-      const auto middle = op.roi.begin() + static_cast<int64_t>(order.size());
-      moved.roi = permuted(std::vector<double>(op.roi.begin(), middle), order);
-      const auto ends = permuted(std::vector<double>(middle, op.roi.end()), order);
-      moved.roi.insert(moved.roi.end(), ends.begin(), ends.end());
-    }
-    return convert_first_input(moved, node);
   }
 
   // --- moves ---
@@ -332,7 +240,7 @@ class Layouts {
   bool absorb_transpose(const ops::Transpose& op, const Node& node) {
     const Form f = form(node.inputs[0]);
     if (!f.from_convolution && !becomes_image_[static_cast<size_t>(node.outputs[0])]) return false;
-    define(node.outputs[0], f.base, permuted(f.permutation, op.permutation));
+    define(node.outputs[0], f.base, reordered(f.permutation, op.permutation));
     forms_[static_cast<size_t>(node.outputs[0])].sources = merged_sources(f.sources, node.sources);
     return true;
   }
@@ -357,9 +265,9 @@ class Layouts {
     for (size_t i = 1; i < *channels_end; ++i) order.push_back(static_cast<int64_t>(i));
     // Not where the tensor lies as the model has it: there the model's own reshape is free.
     const Axes& lies = form(node.inputs[0]).permutation;
-    if (lies == identity(lies.size()) && order != lies) return false;
+    if (lies == identity_order(lies.size()) && order != lies) return false;
     const ValueId x = in_order(node.inputs[0], order);
-    define_last(node.outputs[0], add(ops::Reshape{permuted(to, last_order(to.size()))}, {x}, node));
+    define_last(node.outputs[0], add(ops::Reshape{reordered(to, last_order(to.size()))}, {x}, node));
     return true;
   }
 
@@ -374,7 +282,7 @@ class Layouts {
     for (size_t i = *channels_end; i < to.size(); ++i) order.push_back(static_cast<int64_t>(i));
     for (size_t i = 1; i < *channels_end; ++i) order.push_back(static_cast<int64_t>(i));
     const ValueId x = as_last(node.inputs[0]);
-    define(node.outputs[0], add(ops::Reshape{permuted(to, order)}, {x}, node), inverse(order));
+    define(node.outputs[0], add(ops::Reshape{reordered(to, order)}, {x}, node), inverse(order));
     return true;
   }
 

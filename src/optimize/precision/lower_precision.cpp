@@ -7,13 +7,8 @@
 
 #include "base/float_types.h"
 #include "ir/ops/attention.h"
-#include "ir/ops/contract.h"
-#include "ir/ops/index_map.h"
-#include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/reduce.h"
-#include "ir/ops/resize.h"
-#include "ir/ops/rotary_embedding.h"
 #include "ir/region.h"
 #include "ir/region_editor.h"
 
@@ -29,14 +24,6 @@ enum class Role : uint8_t {
   reduce,     ///< a region that takes either, and gives f32
 };
 
-bool is_narrow(const Op& op) {
-  return op.as<ops::MatMul>() || op.as<ops::Conv>() || op.as<ops::ConvTranspose>() || op.as<ops::Attention>() ||
-         op.as<ops::RotaryEmbedding>() || op.as<ops::Reduce>() || op.as<ops::Softmax>() || op.as<ops::LayerNorm>() ||
-         op.as<ops::GroupNorm>() || op.as<ops::Pool>() || op.as<ops::Resize>() || op.as<ops::Reshape>() ||
-         op.as<ops::Transpose>() || op.as<ops::Expand>() || op.as<ops::Concat>() || op.as<ops::Slice>() ||
-         op.as<ops::Pad>() || op.as<ops::Gather>() || op.as<ops::GatherElements>() || op.as<ops::IndexMap>();
-}
-
 // Squares and products leave f16's range long before their operands do: a norm of 1e-4 is the root of what f16 has as
 // 0.
 bool leaves_range(const ops::Reduce& reduce) {
@@ -51,10 +38,11 @@ const ops::Reduce* first_reduction(const Node& node) {
 
 Role role_of(const Node& node) {
   if (const auto* reduce = first_reduction(node); reduce && leaves_range(*reduce)) return Role::plain;
-  if (is_narrow(node.op)) return Role::narrow;
-  if (node.op.as<ops::Pointwise>() || node.op.as<ops::Cast>()) return Role::pointwise;
   const auto* region = node.op.as<ops::Region>();
-  if (!region) return Role::plain;
+  if (!region) {
+    if (node.op.traits().narrowed_operands == 0) return Role::plain;
+    return node.op.traits().kind == OpKind::pointwise ? Role::pointwise : Role::narrow;
+  }
   if (region->kind == ops::RegionKind::pointwise) return Role::pointwise;
   if (region->kind == ops::RegionKind::reduce) return Role::reduce;
   return region->kind == ops::RegionKind::contract ? Role::contract : Role::plain;
@@ -62,7 +50,15 @@ Role role_of(const Node& node) {
 
 // So many operands are narrowed: behind them are masks of attention, and tables of rotary embeddings, which stay f32.
 size_t narrowed_inputs(const Node& node) {
-  return node.op.as<ops::Attention>() ? 3 : node.op.as<ops::RotaryEmbedding>() ? 1 : node.inputs.size();
+  if (node.op.as<ops::Region>()) return node.inputs.size();
+  return std::min<size_t>(node.op.traits().narrowed_operands, node.inputs.size());
+}
+
+// Whether small results of an operator that takes the narrow type come of small elements of its first operand: sums of
+// products are small without.
+bool passes_on_size(const Node& node) {
+  const Traits& traits = node.op.traits();
+  return traits.narrowed_operands > 0 && traits.kind != OpKind::pointwise && traits.kind != OpKind::contraction;
 }
 
 class Lowering {
@@ -140,8 +136,8 @@ class Lowering {
     const auto* region = node.op.as<ops::Region>();
     if (!region) {
       const bool divides = mark_of(node, divisors_);
-      if (!divides && is_narrow(node.op) && !node.op.as<ops::MatMul>() && !node.op.as<ops::Conv>() &&
-          !node.inputs.empty() && node.inputs[0] != no_value && divisors_[at(node.outputs[0])])
+      if (!divides && passes_on_size(node) && !node.inputs.empty() && node.inputs[0] != no_value &&
+          divisors_[at(node.outputs[0])])
         divisors_[at(node.inputs[0])] = true;
       return;
     }

@@ -2,20 +2,9 @@
 
 #include <algorithm>
 
-#include "ir/ops/attention.h"
-#include "ir/ops/contract.h"
 #include "ir/ops/control_flow.h"
-#include "ir/ops/index.h"
-#include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/quantize.h"
-#include "ir/ops/recurrent.h"
-#include "ir/ops/reduce.h"
-#include "ir/ops/resize.h"
-#include "ir/ops/rotary_embedding.h"
-#include "ir/ops/sample.h"
-#include "ir/ops/select.h"
-#include "ir/ops/window_ops.h"
 #include "ir/widened.h"
 
 namespace camshaft {
@@ -24,15 +13,6 @@ namespace {
 
 bool is_half(DType dtype) {
   return dtype == DType::f16 || dtype == DType::bf16;
-}
-
-bool computes(const Op& op) {
-  return op.as<ops::Pointwise>() || op.as<ops::MatMul>() || op.as<ops::Conv>() || op.as<ops::ConvTranspose>() ||
-         op.as<ops::Attention>() || op.as<ops::RotaryEmbedding>() || op.as<ops::Reduce>() || op.as<ops::ArgReduce>() ||
-         op.as<ops::Softmax>() || op.as<ops::LayerNorm>() || op.as<ops::GroupNorm>() || op.as<ops::Pool>() ||
-         op.as<ops::MaxPoolIndices>() || op.as<ops::Resize>() || op.as<ops::Recurrent>() || op.as<ops::TopK>() ||
-         op.as<ops::Cumulative>() || op.as<ops::GridSample>() || op.as<ops::Col2Im>() || op.as<ops::Quantize>() ||
-         op.as<ops::Dequantize>();
 }
 
 // The operator with the type that it names itself, if that is a half, in f32.
@@ -50,15 +30,9 @@ Op named_in_f32(const Op& op) {
   return op;
 }
 
-bool moves(const Op& op) {
-  return op.as<ops::Reshape>() || op.as<ops::Transpose>() || op.as<ops::Expand>() || op.as<ops::Concat>() ||
-         op.as<ops::Slice>() || op.as<ops::Pad>() || op.as<ops::Gather>() || op.as<ops::GatherElements>() ||
-         op.as<ops::GatherND>() || op.as<ops::ScatterND>() || op.as<ops::ScatterElements>();
-}
-
-class Widening {
+class WideGraph {
  public:
-  Widening(Graph& graph, const PassContext& context)
+  WideGraph(Graph& graph, const PassContext& context)
       : old_(std::move(graph)),
         graph_(graph),
         context_(context),
@@ -73,7 +47,7 @@ class Widening {
       if (const auto* cast = node.op.as<ops::Cast>())
         convert(node, *cast);
       else
-        copy(node, computes(node.op) || (moves(node.op) && reads_wide(node)));
+        copy(node, reads_in_f32(node));
     }
     for (size_t o = 0; o < old_.outputs.size(); ++o) graph_.add_output(old_.output_names[o], own(old_.outputs[o]));
     remove_dead(graph_);
@@ -82,6 +56,11 @@ class Widening {
  private:
   static size_t at(ValueId id) { return static_cast<size_t>(id); }
   bool is_half_value(ValueId id) const { return id != no_value && is_half(old_.type(id).dtype); }
+
+  bool reads_in_f32(const Node& node) const {
+    const Widening widening = node.op.traits().widening;
+    return widening == Widening::computes || (widening == Widening::moves && reads_wide(node));
+  }
 
   // Whether an operand is at hand in f32 alone.
   bool reads_wide(const Node& node) const {
@@ -149,7 +128,7 @@ class Widening {
 void widen_halves(Graph& graph, const PassContext& context) {
   const bool has_halves = std::any_of(graph.values.begin(), graph.values.end(),
                                       [](const Value& value) { return is_half(value.type.dtype); });
-  if (has_halves) Widening(graph, context).run();
+  if (has_halves) WideGraph(graph, context).run();
 }
 
 }  // namespace camshaft

@@ -34,6 +34,11 @@ TEST(Cost, Convolutions) {
   const Cost back = cost_of("%x: f32[1, 4, 8, 8]", "const %w: f32[4, 6, 2, 2] = 0.5\n%y = conv_transpose " +
                                                        transposed + " (%x, %w)\nreturn %y");
   EXPECT_EQ(back.flops, 2 * 4 * 64 * 6 * 4);
+  const Cost moved = cost_of("%x: f32[1, 4, 8, 8], %o: f32[1, 18, 8, 8]",
+                             "const %w: f32[6, 4, 3, 3] = 0.5\n%y = deform_conv {strides=[1, 1], dilations=[1, 1], "
+                             "pads=shape(1, 1, 1, 1)} (%x, %w, %o)\nreturn %y");
+  EXPECT_EQ(moved.flops, 2 * 6 * 64 * 4 * 9);
+  EXPECT_EQ(moved.dtype, DType::f32);
 }
 
 TEST(Cost, Attention) {

@@ -215,5 +215,18 @@ TEST(LowerPrecision, NamesConstantsThatF16CannotHold) {
   EXPECT_EQ(kept("1e6", DType::bf16), std::set<std::string>());
 }
 
+// What is divided by stays f32, and so does what it is made of, but for the operands of sums of products.
+TEST(LowerPrecision, DivisorsAreNotFollowedThroughAttention) {
+  const std::string divided = R"(
+    %s = softmax {axis=1} (%x)
+    %a = attention {outer=shape(1), queries=shape(2), keys=shape(2), size=4, value_size=4, query=shape(0, 0, 4, 1),
+                    key=shape(0, 0, 4, 1), value=shape(0, 0, 4, 1), result=shape(0, 0, 4, 1), shape=shape(2, 4)}
+         (%s, %x, %x)
+    %y = pointwise {function=div} (%x, %a)
+    return y=%y)";
+  EXPECT_TRUE(outline(lowered(divided)).starts_with("cast:f16 softmax:f16 cast:f32 attention:f32"))
+      << outline(lowered(divided));
+}
+
 }  // namespace
 }  // namespace camshaft
