@@ -16,7 +16,7 @@
 #include "ir/ops/sample.h"
 #include "ir/ops/select.h"
 #include "ir/ops/window_ops.h"
-#include "ir/widened.h"
+#include "reference/derived_constant.h"
 
 namespace camshaft {
 
@@ -94,7 +94,7 @@ class Widening {
     ValueId& made = own_[at(id)];
     if (made != no_value) return made;
     const Value& value = old_.value(id);
-    return made = value.constant ? graph_.add_constant(value.name, value.constant)
+    return made = value.constant ? graph_.add_constant(value.name, old_.constant(id))
                                  : graph_.add(ops::Cast{.to = value.type.dtype}, {wide_[at(id)]}, value.name);
   }
 
@@ -104,7 +104,7 @@ class Widening {
     if (made != no_value) return made;
     const Value& value = old_.value(id);
     if (!value.constant) return made = graph_.add(ops::Cast{.to = DType::f32}, {own(id)}, value.name);
-    return made = graph_.add_constant(value.name, widened(*value.constant));
+    return made = graph_.add_constant(value.name, derive_converted(old_.constant(id), DType::f32));
   }
 
   void copy(const Node& node, bool widened) {
