@@ -142,9 +142,8 @@ auto with_sections(const EngineFile& engine, Write&& write) {
   const auto explanation_list = b.CreateVector(explanations);
   const auto operators = provenances.operators(b);
   const auto provenance_list = provenances.provenances(b);
-  format::FinishEngineBuffer(
-      b, format::CreateEngine(b, kind, graph, packed_list, profile_list, optimum_list, metadata_list, explanation_list,
-                              operators, provenance_list));
+  format::FinishEngineBuffer(b, format::CreateEngine(b, kind, graph, packed_list, profile_list, optimum_list,
+                                                     metadata_list, explanation_list, operators, provenance_list));
 
   std::vector<SectionSource> sections;
   sections.emplace_back("graph", std::as_bytes(std::span(b.GetBufferPointer(), b.GetSize())));

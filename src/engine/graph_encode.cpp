@@ -1,6 +1,5 @@
-#include "engine/graph_codec.h"
-
 #include "engine/field_codec.h"
+#include "engine/graph_codec.h"
 
 namespace camshaft {
 
@@ -24,7 +23,7 @@ flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<format::Type>>> enco
 }
 
 flatbuffers::Offset<format::Value> encode_value(Builder& b, const Value& value, bool elide, const StoreBytes& store,
-                                           ProvenanceEncoder& provenances) {
+                                                ProvenanceEncoder& provenances) {
   const auto name = b.CreateString(value.name);
   const auto dims = encode_texts(b, dim_texts(value.type.shape));
   const auto elements = encode_types(b, value.type.elements);
@@ -71,9 +70,8 @@ flatbuffers::Offset<format::Graph> encode_graph(Builder& b, const Graph& graph, 
     for (const Graph& body : node.bodies) bodies.push_back(encode_graph(b, body, nullptr, nullptr, store, provenances));
     const auto op = b.CreateString(std::string(node.op.name()));
     const auto tactic = b.CreateString(tactics && n < tactics->size() ? (*tactics)[n] : "");
-    nodes.push_back(format::CreateNode(b, op, fields, b.CreateVector(node.inputs),
-                                       b.CreateVector(node.outputs), b.CreateVector(bodies), encode_texts(b, node.sources),
-                                       tactic));
+    nodes.push_back(format::CreateNode(b, op, fields, b.CreateVector(node.inputs), b.CreateVector(node.outputs),
+                                       b.CreateVector(bodies), encode_texts(b, node.sources), tactic));
   }
   return format::CreateGraph(b, b.CreateString(graph.name), b.CreateVector(values), b.CreateVector(nodes),
                              b.CreateVector(graph.inputs), b.CreateVector(graph.outputs),

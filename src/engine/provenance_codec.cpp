@@ -126,12 +126,12 @@ int32_t ProvenanceEncoder::add(const Provenance::Pointer& provenance) {
   const auto* initializer = provenance->as<Provenance::Initializer>();
   // Sub-graphs have objects of their own for what they read of the graph around them.
   const auto named = initializer ? initializers_.find(initializer->name) : initializers_.end();
-  if (named != initializers_.end() &&
-      same(*entries_[static_cast<size_t>(named->second)].part, *provenance)) {
+  if (named != initializers_.end() && same(*entries_[static_cast<size_t>(named->second)].part, *provenance)) {
     return known_[provenance.get()] = named->second;
   }
   Entry entry{provenance, 0, {}};
-  for (const Provenance::Pointer& operand : provenance->operands()) entry.operands.push_back(operand ? add(operand) : -1);
+  for (const Provenance::Pointer& operand : provenance->operands())
+    entry.operands.push_back(operand ? add(operand) : -1);
   if (const auto* transform = provenance->as<Provenance::Transform>()) entry.op = add_operator(transform->op);
   const auto index = static_cast<int32_t>(entries_.size());
   entries_.push_back(std::move(entry));

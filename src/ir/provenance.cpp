@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 #include "base/error.h"
 
@@ -118,15 +119,19 @@ Pointer Provenance::transform(Op op, const std::vector<Constant>& operands, size
 
 Pointer Provenance::equal(const std::vector<Constant>& constants) {
   if (stems_from_none(constants)) return nullptr;
-  std::vector<Pointer> members;
+  std::vector<Pointer> members, transforms;
   std::unordered_set<const Provenance*> known;
   std::unordered_set<std::string> names;
+  bool has_literal = false;
   const auto add = [&](const Pointer& part) {
     if (!known.insert(part.get()).second) return;
     if (const auto* i = part->as<Initializer>()) {
       if (!names.insert(i->name).second) return;
-    } else if (std::any_of(members.begin(), members.end(), [&](const Pointer& m) { return same(*m, *part); })) {
-      return;
+    } else if (part->as<Literal>()) {
+      if (std::exchange(has_literal, true)) return;
+    } else {
+      if (std::any_of(transforms.begin(), transforms.end(), [&](const Pointer& t) { return same(*t, *part); })) return;
+      transforms.push_back(part);
     }
     members.push_back(part);
   };
@@ -153,6 +158,7 @@ Pointer Provenance::unknown(std::string reason, const std::vector<Constant>& fro
 }
 
 bool same(const Provenance& a, const Provenance& b) {
+  if (!same_form(a, b)) return false;
   std::unordered_set<Pair, HashPair> seen;
   std::vector<Pair> open{{&a, &b}};
   while (!open.empty()) {

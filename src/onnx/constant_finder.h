@@ -18,8 +18,8 @@ class ConstantFinder {
   /// `graph` may grow while this lives; nodes are only appended.
   explicit ConstantFinder(const Graph& graph) : graph_(graph), pool_(1) {}
 
-  /// Without a tensor when the value depends on an input, or has more than 2^20 elements without being a constant of the
-  /// graph.
+  /// Without a tensor when the value depends on an input, or has more than 2^20 elements without being a constant of
+  /// the graph.
   Constant find(ValueId id);
   /// The elements of an integer tensor of any rank as expressions of the dims, row-major: its content, its constant, or
   /// what operators that only move elements make of those. (Exporters reverse a list of pads as a matrix.)

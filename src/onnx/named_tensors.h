@@ -25,7 +25,7 @@ class NamedTensors {
  private:
   std::string name_of(const std::string& base, const Tensor& tensor);
 
-  std::unordered_set<std::string> main_;          // names of the main graph
+  std::unordered_set<std::string> main_;           // names of the main graph
   std::unordered_map<std::string, Tensor> inner_;  // of all others
   std::map<std::string, Tensor>* all_;
 };

@@ -141,10 +141,9 @@ void NodeImporter::add_initializers(const GraphProto& graph, Scope& scope) {
   declare(graph.value_infos, scope);
   declare(graph.outputs, scope);
   for (const SparseTensorProto& tensor : graph.sparse_initializers)
-    scope.values[tensor.values.name] =
-        scope.target->graph.add_constant(tensor.values.name,
-                                         scope.target->named.add(scope.prefix, tensor.values.name,
-                                                                 to_tensor(scope.target->tensors.read(tensor))));
+    scope.values[tensor.values.name] = scope.target->graph.add_constant(
+        tensor.values.name,
+        scope.target->named.add(scope.prefix, tensor.values.name, to_tensor(scope.target->tensors.read(tensor))));
 }
 
 void NodeImporter::declare(const std::vector<ValueInfoProto>& values, Scope& scope) {

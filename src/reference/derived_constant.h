@@ -26,8 +26,8 @@ struct ConstantProduct {
   Constant constant;
   double largest = 0;  ///< magnitude of the products before they were rounded, NaN left aside
 };
-/// x · factors[0] · factors[1] …, of a floating dtype, computed in f64 and rounded once to the type of x: what a cast, as
-/// many products and a cast give, in one pass over memory. The factors are f64 and broadcast to the shape of x.
+/// x · factors[0] · factors[1] …, of a floating dtype, computed in f64 and rounded once to the type of x: what a cast,
+/// as many products and a cast give, in one pass over memory. The factors are f64 and broadcast to the shape of x.
 ConstantProduct derive_product(const Constant& x, const std::vector<Constant>& factors, ThreadPool& pool);
 
 /// A tensor of a floating dtype in f32, f16 or bf16, as a cast gives it.

@@ -410,8 +410,8 @@ void load_with(const std::vector<StoredProvenance>& list, int32_t entry, bool is
     const auto sizes = b.CreateVector(p.dims);
     const auto operands = b.CreateVector(p.operands);
     const auto elements = b.CreateVector(std::vector<uint8_t>(8));
-    stored.push_back(format::CreateProvenance(b, p.form, text, p.dtype, sizes, elements, p.op, p.result, p.results,
-                                              operands));
+    stored.push_back(
+        format::CreateProvenance(b, p.form, text, p.dtype, sizes, elements, p.op, p.result, p.results, operands));
   }
   const auto provenances = b.CreateVector(stored);
   const auto kind = b.CreateString("cpu");

@@ -31,8 +31,8 @@ Optimised optimise(const std::string& file, const std::string& backend, DType st
   onnx::ImportOptions options;
   options.initializers = &made.initializers;
   made.graph = onnx::import_model(file, options).graph;
-  const BackendPasses passes = backend == "cuda" ? cuda::passes(storage, ops::Rounding::none)
-                                                 : cpu::passes(ops::Rounding::none);
+  const BackendPasses passes =
+      backend == "cuda" ? cuda::passes(storage, ops::Rounding::none) : cpu::passes(ops::Rounding::none);
   const PassContext context{.pool = pool, .storage = storage};
   run_passes(made.graph, passes.meaning, context);
   run_passes_with_branches(made.graph, passes.form, context);
@@ -47,8 +47,9 @@ class Check {
 
   nlohmann::json run() {
     check(model_.graph, changed_ ? &changed_->graph : nullptr);
-    return {{"constants", constants_}, {"initializers", initializers_}, {"derived", derived_}, {"literals", literals_},
-            {"unknown", unknown_},     {"wrong", wrong_},               {"same_form", same_form_}};
+    return {{"constants", constants_}, {"initializers", initializers_}, {"derived", derived_},
+            {"literals", literals_},   {"unknown", unknown_},           {"wrong", wrong_},
+            {"same_form", same_form_}};
   }
 
  private:
@@ -95,7 +96,8 @@ class Check {
     }
     ++(value.provenance->as<Provenance::Initializer>() ? initializers_ : derived_);
     try {
-      if (!(redo(*value.provenance, model_, pool_) == *value.constant)) wrong(value, "is another one when it is redone");
+      if (!(redo(*value.provenance, model_, pool_) == *value.constant))
+        wrong(value, "is another one when it is redone");
       if (changed && !(redo(*value.provenance, *changed_, pool_) == *changed->constant))
         wrong(value, "is another one when it is redone of other numbers");
     } catch (const Error& e) {

@@ -5,10 +5,11 @@ import json
 import subprocess
 
 import numpy as np
-import onnx
 import pytest
 from camshaft_cli import ROOT
 from catalog import EVERY
+
+import onnx
 
 CHECK = ROOT / "build/release/tests/check_provenance"
 

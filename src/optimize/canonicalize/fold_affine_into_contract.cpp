@@ -58,8 +58,12 @@ bool has_other_than(const Constant& numbers, double neutral) {
   const auto* x = numbers.tensor->as<double>();
   return std::any_of(x, x + numbers.tensor->size(), [&](double v) { return v != neutral; });
 }
-bool scales(const Affine& affine) { return has_other_than(affine.scale, 1); }
-bool shifts(const Affine& affine) { return has_other_than(affine.shift, 0); }
+bool scales(const Affine& affine) {
+  return has_other_than(affine.scale, 1);
+}
+bool shifts(const Affine& affine) {
+  return has_other_than(affine.shift, 0);
+}
 
 bool is_unpadded(const Node& node) {
   const auto* conv = node.op.as<ops::Conv>();
@@ -285,8 +289,7 @@ class Folder {
     for (ValueId& id : inputs) id = rewriter_.resolve(id);
     const std::string name = graph_.value(node.outputs[0]).name;
     const ValueId product = graph_.add(node.op, inputs, name + ".unscaled", sources);
-    const ValueId scale =
-        graph_.add_constant("c", in_type(derive_reshaped(factor, {}, context_.pool), type.dtype));
+    const ValueId scale = graph_.add_constant("c", in_type(derive_reshaped(factor, {}, context_.pool), type.dtype));
     rewriter_.replace(node.outputs[0], graph_.add(ops::Pointwise{F::mul}, {product, scale}, name, sources));
     return true;
   }

@@ -195,9 +195,9 @@ class Folder {
         throw Error(ErrorCode::invalid_model,
                     fmt::format("'{}' is {}, but its elements are of shape {}", graph_.value(node.outputs[i]).name,
                                 to_string(types[i]), to_string(results[i].dims())));
-      const ValueId constant = graph_.add_constant(
-          graph_.value(node.outputs[i]).name, {std::make_shared<const Tensor>(results[i]),
-                                               Provenance::transform(node.op, operands, i, node.outputs.size())});
+      const ValueId constant = graph_.add_constant(graph_.value(node.outputs[i]).name,
+                                                   {std::make_shared<const Tensor>(results[i]),
+                                                    Provenance::transform(node.op, operands, i, node.outputs.size())});
       rewriter_.replace(node.outputs[i], constant);
       folded_.insert(constant);
     }

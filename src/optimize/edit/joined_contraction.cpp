@@ -28,7 +28,9 @@ ValueId join(Graph& graph, const ContractionGroup& group, Dims dims, size_t axis
 
 // The number that an operand of the epilogue is, which may be a constant of its own in each member.
 ValueId common_number(Graph& graph, const ContractionGroup& group, size_t step, size_t operand, ThreadPool& pool) {
-  const auto number_of = [&](const ParallelContraction& m) { return m.epilogue.steps[step].operands[operand].constant; };
+  const auto number_of = [&](const ParallelContraction& m) {
+    return m.epilogue.steps[step].operands[operand].constant;
+  };
   const ValueId first = number_of(group.members[0]);
   std::vector<Constant> all;
   for (const ParallelContraction& m : group.members)

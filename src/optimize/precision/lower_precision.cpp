@@ -212,8 +212,9 @@ class Lowering {
     ValueId& made = narrow_[at(id)];
     if (made != no_value) return made;
     const Value& value = old_.value(id);
-    return made = value.constant ? graph_.add_constant(value.name, derive_converted(old_.constant(id), context_.storage))
-                                 : add_cast(wide(id), context_.storage, value.name);
+    return made = value.constant
+                      ? graph_.add_constant(value.name, derive_converted(old_.constant(id), context_.storage))
+                      : add_cast(wide(id), context_.storage, value.name);
   }
 
   std::vector<std::string> names(const Node& node) const {

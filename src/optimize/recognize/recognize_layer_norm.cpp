@@ -197,7 +197,8 @@ class Recognizer {
     const size_t lead = t.dims().size() - shape.size();
     for (size_t d = 0; d < t.dims().size(); ++d)
       if (t.dims()[d] != (d < lead ? 1 : dims[d - lead])) return no_value;
-    return lead == 0 ? id : graph_.add_constant(graph_.value(id).name, derive_reshaped(graph_.constant(id), dims, pool_));
+    return lead == 0 ? id
+                     : graph_.add_constant(graph_.value(id).name, derive_reshaped(graph_.constant(id), dims, pool_));
   }
 
   ValueId repeated(ValueId number, const Dims& dims) {
@@ -212,8 +213,7 @@ class Recognizer {
   ValueId multiplied(ValueId a, ValueId b) {
     Constant factor = graph_.constant(b);
     if (factor.tensor->size() == 1) factor = derive_reshaped(factor, {}, pool_);
-    return graph_.add_constant(graph_.value(a).name,
-                               derive(ScalarFunction::mul, {graph_.constant(a), factor}, pool_));
+    return graph_.add_constant(graph_.value(a).name, derive(ScalarFunction::mul, {graph_.constant(a), factor}, pool_));
   }
 
   Graph& graph_;

@@ -193,7 +193,8 @@ class Deferral {
   // The record of sums over k in f64, of weights or of their products with `factor`.
   static Provenance::Pointer sum_provenance(const Constant& weights, bool by_rows, const Constant& factor = {}) {
     if (!weights.provenance)
-      return factor.provenance ? Provenance::unknown("sums of weights that the model does not name", {factor}) : nullptr;
+      return factor.provenance ? Provenance::unknown("sums of weights that the model does not name", {factor})
+                               : nullptr;
     const auto apply = [](const Op& op, const std::vector<Constant>& operands) {
       return Constant{nullptr, Provenance::transform(op, operands)};
     };
@@ -233,8 +234,7 @@ class Deferral {
     if (norm.scale != no_value) made.weights = graph_.add_constant(name, scaled);
     if (!norm.row.root_mean_square) made.sums = add_vector(name + "_sums", sums, sum_provenance(scaled, by_rows));
     if (!bias.empty())
-      made.biases =
-          add_vector(name + "_bias", biases, sum_provenance(weights, by_rows, along_k(norm.bias, by_rows)));
+      made.biases = add_vector(name + "_bias", biases, sum_provenance(weights, by_rows, along_k(norm.bias, by_rows)));
     return made;
   }
 
@@ -297,8 +297,8 @@ class Deferral {
       if (const ValueId x = find_wide(id); x != no_value)
         return renamed[id] = cast(x, (p.body ? *p.body : graph_).type(id).dtype);
       const ValueId outer = outer_operand(node, id);
-      return renamed[id] = outer != no_value ? input(outer)
-                                             : made.add_constant(p.body->value(id).name, p.body->constant(id));
+      return renamed[id] =
+                 outer != no_value ? input(outer) : made.add_constant(p.body->value(id).name, p.body->constant(id));
     };
     for (size_t n = 1; n < nodes.size(); ++n) {
       const auto* widening = nodes[n].op.as<ops::Cast>();
