@@ -19,6 +19,7 @@ Graph open_chain(const RegionView& chain) {
     const Value& outer = chain.graph.value(chain.node.inputs[i]);
     body.value(body.inputs[i]).name = outer.name;
     body.value(body.inputs[i]).constant = outer.constant;
+    body.value(body.inputs[i]).provenance = outer.provenance;
   }
   return body;
 }

@@ -25,7 +25,7 @@
 
 namespace camshaft {
 
-constexpr uint32_t container_version = 1;
+constexpr uint32_t container_version = 2;
 constexpr uint64_t container_page = 4096;           ///< every section starts at a multiple of it
 constexpr uint64_t container_piece_alignment = 64;  ///< every piece starts at a multiple of it within its section
 constexpr uint64_t container_chunk = 4 << 20;       ///< bytes that one checksum covers

@@ -70,7 +70,8 @@ EngineFile decode(const std::shared_ptr<const Container>& opened, std::shared_pt
   CopyBudget budget(bytes.size());
   EngineFile file;
   file.device_kind = stored.device_kind()->str();
-  file.graph = decode_graph(*stored.graph(), weights, budget, &file.tactics);
+  const ProvenanceList provenances = decode_provenances(stored, budget);
+  file.graph = decode_graph(*stored.graph(), weights, provenances, budget, &file.tactics);
   file.packed = std::make_shared<PackedConstants>();
   const auto spare = container.has(spare_section) ? container.section(spare_section) : std::span<const std::byte>();
   const auto verify_spare = [opened, once = std::make_shared<std::once_flag>()] {
@@ -114,7 +115,8 @@ auto with_sections(const EngineFile& engine, Write&& write) {
   SectionSource weights("weights"), spare(spare_section);
   const auto store = [&](const Tensor& tensor) { return weights.add(tensor.span()); };
   flatbuffers::FlatBufferBuilder b(1 << 16);
-  const auto graph = encode_graph(b, engine.graph, &engine.tactics, &engine.elide, store);
+  ProvenanceEncoder provenances;
+  const auto graph = encode_graph(b, engine.graph, &engine.tactics, &engine.elide, store, provenances);
   std::vector<flatbuffers::Offset<format::Packed>> packed;
   for (const PackedConstant* p : engine.packed->all()) {
     if (p->verify) p->verify();
@@ -132,8 +134,16 @@ auto with_sections(const EngineFile& engine, Write&& write) {
     metadata.push_back(format::CreateEntryDirect(b, key.c_str(), value.c_str()));
   std::vector<flatbuffers::Offset<format::Explanation>> explanations;
   for (const LayerExplanation& e : engine.explanations) explanations.push_back(encode_explanation(b, e));
-  format::FinishEngineBuffer(b, format::CreateEngineDirect(b, engine.device_kind.c_str(), graph, &packed, &profiles,
-                                                           &optimum, &metadata, &explanations));
+  const auto kind = b.CreateString(engine.device_kind);
+  const auto packed_list = b.CreateVector(packed);
+  const auto profile_list = b.CreateVector(profiles);
+  const auto optimum_list = b.CreateVector(optimum);
+  const auto metadata_list = b.CreateVector(metadata);
+  const auto explanation_list = b.CreateVector(explanations);
+  const auto operators = provenances.operators(b);
+  const auto provenance_list = provenances.provenances(b);
+  format::FinishEngineBuffer(b, format::CreateEngine(b, kind, graph, packed_list, profile_list, optimum_list,
+                                                     metadata_list, explanation_list, operators, provenance_list));
 
   std::vector<SectionSource> sections;
   sections.emplace_back("graph", std::as_bytes(std::span(b.GetBufferPointer(), b.GetSize())));

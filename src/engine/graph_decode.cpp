@@ -3,6 +3,7 @@
 #include <cstring>
 #include <unordered_set>
 
+#include "engine/field_codec.h"
 #include "engine/graph_codec.h"
 #include "ir/container_type.h"
 #include "ir/ops/operators.h"
@@ -15,59 +16,13 @@ namespace {
   throw Error(ErrorCode::corrupt_engine, what);
 }
 
-std::string text(const flatbuffers::String* stored, CopyBudget& budget) {
-  if (!stored) return {};
-  budget.take(stored->size());
-  return stored->str();
-}
-
-template <class List>
-std::vector<std::string> strings(const List* list, CopyBudget& budget) {
-  std::vector<std::string> out;
-  if (!list) return out;
-  budget.take(list->size() * sizeof(flatbuffers::uoffset_t));
-  for (const auto* s : *list) out.push_back(text(s, budget));
-  return out;
-}
-
-template <class List>
-Shape parse_shape(const List* list, CopyBudget& budget) {
-  Shape shape;
-  for (const std::string& dim : strings(list, budget)) shape.push_back(Dim::parse(dim));
-  return shape;
-}
-
-FieldValue decode_field(const format::Field& field, CopyBudget& budget) {
-  switch (field.type()) {
-    case format::FieldType::integer:
-      return field.integer();
-    case format::FieldType::number:
-      return field.number();
-    case format::FieldType::flag:
-      return field.integer() != 0;
-    case format::FieldType::text:
-      return text(field.text(), budget);
-    case format::FieldType::integers:
-      return copy_numbers<int64_t>(field.integers(), budget);
-    case format::FieldType::numbers:
-      return copy_numbers<double>(field.numbers(), budget);
-    case format::FieldType::texts:
-      return strings(field.texts(), budget);
-    case format::FieldType::dim:
-      return Dim::parse(field.text() ? text(field.text(), budget) : "0");
-    case format::FieldType::shape:
-      return parse_shape(field.texts(), budget);
-  }
-  fail(fmt::format("field '{}' has an unknown type", field.name()->string_view()));
-}
-
 constexpr int max_type_nesting = 16;
 
 template <class Stored>
 TensorType decode_type(const Stored& stored, CopyBudget& budget, int nesting = 0) {
   if (stored.dtype() >= dtype_count) fail(fmt::format("there is no dtype {}", stored.dtype()));
   if (nesting > max_type_nesting) fail("a type is nested too deep");
-  TensorType type{static_cast<DType>(stored.dtype()), parse_shape(stored.dims(), budget)};
+  TensorType type{static_cast<DType>(stored.dtype()), decode_shape(stored.dims(), budget)};
   if constexpr (std::is_same_v<Stored, format::Type>) type.ranked = !stored.any_rank();
   if (stored.elements()) {
     budget.take(stored.elements()->size() * sizeof(TensorType));
@@ -75,24 +30,6 @@ TensorType decode_type(const Stored& stored, CopyBudget& budget, int nesting = 0
       type.elements.push_back(decode_type(*element, budget, nesting + 1));
   }
   return type;
-}
-
-Tensor decode_strings(Dims dims, const flatbuffers::Vector<uint8_t>* bytes) {
-  const int64_t count = element_count(dims);
-  const size_t size = bytes ? bytes->size() : 0;
-  if (count > static_cast<int64_t>(size / 8)) fail("a string constant is cut short");  // 8 bytes of length each
-  std::vector<std::string> values;
-  size_t at = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    uint64_t length = 0;
-    if (size - at < 8) fail("a string constant is cut short");
-    for (int shift = 0; shift < 64; shift += 8)
-      length |= uint64_t{bytes->Get(static_cast<flatbuffers::uoffset_t>(at++))} << shift;
-    if (length > size - at) fail("a string constant is cut short");
-    values.emplace_back(reinterpret_cast<const char*>(bytes->data()) + at, length);
-    at += length;
-  }
-  return Tensor::of(DType::string, std::move(dims), values);
 }
 
 std::shared_ptr<const Tensor> decode_constant(const format::Value& value, DType dtype, const Shape& shape,
@@ -103,14 +40,8 @@ std::shared_ptr<const Tensor> decode_constant(const format::Value& value, DType 
   const int64_t count = element_count(dims);
   switch (value.constant()) {
     case format::ConstantStorage::inlined: {
-      budget.take(value.inlined() ? value.inlined()->size() : 0);
-      if (dtype == DType::string) return std::make_shared<const Tensor>(decode_strings(dims, value.inlined()));
-      const size_t bytes = byte_size(dtype, count);
-      if ((value.inlined() ? value.inlined()->size() : 0) != bytes)
-        fail(fmt::format("constant '{}' has the wrong size", value.name()->string_view()));
-      Tensor tensor(dtype, dims);
-      if (bytes > 0) std::memcpy(tensor.mutable_data(), value.inlined()->data(), bytes);
-      return std::make_shared<const Tensor>(std::move(tensor));
+      return std::make_shared<const Tensor>(
+          decode_elements(dtype, dims, value.inlined(), value.name()->string_view(), budget));
     }
     case format::ConstantStorage::weights: {
       const size_t bytes = byte_size(dtype, count);
@@ -129,6 +60,20 @@ std::shared_ptr<const Tensor> decode_constant(const format::Value& value, DType 
   }
 }
 
+Provenance::Pointer find_provenance(const format::Value& value, const Tensor* constant,
+                                    const ProvenanceList& provenances) {
+  if (value.provenance() == -1) return nullptr;
+  const auto name = value.name()->string_view();
+  if (value.provenance() < 0 || static_cast<size_t>(value.provenance()) >= provenances.size())
+    fail(fmt::format("constant '{}' has no record {} of where it comes from", name, value.provenance()));
+  if (!constant) fail(fmt::format("value '{}' is no constant and comes from initializers", name));
+  const Provenance::Pointer& found = provenances[static_cast<size_t>(value.provenance())];
+  const auto* initializer = found->as<Provenance::Initializer>();
+  if (initializer && (initializer->dtype != constant->dtype() || initializer->dims != constant->dims()))
+    fail(fmt::format("constant '{}' is recorded as an initializer of another type", name));
+  return found;
+}
+
 }  // namespace
 
 void CopyBudget::take(size_t bytes) {
@@ -136,10 +81,10 @@ void CopyBudget::take(size_t bytes) {
   left_ -= bytes;
 }
 
-Graph decode_graph(const format::Graph& stored, const WeightBytes& weights, CopyBudget& budget,
-                   std::vector<std::string>* tactics) {
+Graph decode_graph(const format::Graph& stored, const WeightBytes& weights, const ProvenanceList& provenances,
+                   CopyBudget& budget, std::vector<std::string>* tactics) {
   Graph graph;
-  graph.name = text(stored.name(), budget);
+  graph.name = decode_text(stored.name(), budget);
   std::unordered_set<std::string> names;
   std::vector<bool> defined;
   std::vector<TensorType> recorded;
@@ -156,12 +101,13 @@ Graph decode_graph(const format::Graph& stored, const WeightBytes& weights, Copy
       if (const std::string what = too_large(type); !what.empty())
         fail(fmt::format("value '{}' is {}", v->name()->string_view(), what));
       Value value;
-      value.name = text(v->name(), budget);
+      value.name = decode_text(v->name(), budget);
       if (!names.insert(value.name).second) fail(fmt::format("two values are named '{}'", value.name));
       value.constant = decode_constant(*v, type.dtype, type.shape, weights, budget);
       // Packed forms are found by the names of the outermost graph's constants.
       if (!tactics && value.constant && value.constant->is_elided())
         fail(fmt::format("constant '{}' of a body exists in packed form only", value.name));
+      value.provenance = find_provenance(*v, value.constant.get(), provenances);
       defined.push_back(value.constant != nullptr);
       if (value.constant) {
         value.type = type;
@@ -191,18 +137,14 @@ Graph decode_graph(const format::Graph& stored, const WeightBytes& weights, Copy
   }
   if (stored.nodes()) {
     for (const format::Node* n : *stored.nodes()) {
-      Fields fields;
-      if (n->fields())
-        for (const format::Field* field : *n->fields())
-          fields.emplace_back(text(field->name(), budget), decode_field(*field, budget));
-      Node node{operators().make(text(n->op(), budget), fields),
+      Node node{operators().make(decode_text(n->op(), budget), decode_fields(n->fields(), budget)),
                 copy_numbers<ValueId>(n->inputs(), budget),
                 copy_numbers<ValueId>(n->outputs(), budget),
                 {},
-                strings(n->sources(), budget)};
+                decode_texts(n->sources(), budget)};
       if (n->bodies())
         for (const format::Graph* body : *n->bodies())
-          node.bodies.push_back(decode_graph(*body, weights, budget, nullptr));
+          node.bodies.push_back(decode_graph(*body, weights, provenances, budget, nullptr));
       for (const ValueId id : node.inputs)
         if (id != no_value) use(id);
       if (node.outputs.empty()) fail("a node has no outputs");
@@ -217,12 +159,12 @@ Graph decode_graph(const format::Graph& stored, const WeightBytes& weights, Copy
         graph.values[v].content = std::move(inferred[o].content);
       }
       graph.nodes.push_back(std::move(node));
-      if (tactics) tactics->push_back(text(n->tactic(), budget));
+      if (tactics) tactics->push_back(decode_text(n->tactic(), budget));
     }
   }
   graph.outputs = copy_numbers<ValueId>(stored.outputs(), budget);
   for (const ValueId id : graph.outputs) use(id);
-  graph.output_names = strings(stored.output_names(), budget);
+  graph.output_names = decode_texts(stored.output_names(), budget);
   if (graph.output_names.size() != graph.outputs.size()) fail("outputs and their names differ in number");
   // Of bodies the position counts, and a loop may well carry one value twice.
   if (tactics && std::unordered_set<std::string>(graph.output_names.begin(), graph.output_names.end()).size() !=

@@ -56,14 +56,16 @@ ValueId Graph::add_input(const std::string& name, TensorType type) {
 }
 
 ValueId Graph::add_constant(const std::string& name, Tensor tensor) {
-  return add_constant(name, std::make_shared<const Tensor>(std::move(tensor)));
+  return add_constant(name, literal(std::move(tensor)));
 }
 
-ValueId Graph::add_constant(const std::string& name, std::shared_ptr<const Tensor> tensor) {
+ValueId Graph::add_constant(const std::string& name, Constant constant) {
   const auto id = static_cast<ValueId>(values.size());
-  TensorType type{tensor->dtype(), Shape(tensor->dims().begin(), tensor->dims().end())};
-  auto content = constant_content(*tensor);
-  values.push_back({unique_name(name), std::move(type), std::move(tensor), std::move(content)});
+  const Tensor& tensor = *constant.tensor;
+  TensorType type{tensor.dtype(), Shape(tensor.dims().begin(), tensor.dims().end())};
+  auto content = constant_content(tensor);
+  values.push_back({unique_name(name), std::move(type), std::move(constant.tensor), std::move(content),
+                    std::move(constant.provenance)});
   names_.emplace(values.back().name, 1);
   return id;
 }

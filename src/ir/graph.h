@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/op.h"
+#include "ir/provenance.h"
 
 namespace camshaft {
 
@@ -21,6 +22,8 @@ struct Value {
   TensorType type;
   std::shared_ptr<const Tensor> constant;   ///< of constants
   std::optional<std::vector<Dim>> content;  ///< see Inferred; also set for small integer constants
+  /// Of constants: where they come from; null for those that stem from no initializer.
+  std::shared_ptr<const Provenance> provenance = {};
 };
 
 /// An operator applied to values.
@@ -47,11 +50,17 @@ class Graph {
   const TensorType& type(ValueId id) const { return value(id).type; }
   const Shape& shape(ValueId id) const { return value(id).type.shape; }
   bool is_constant(ValueId id) const { return id != no_value && value(id).constant != nullptr; }
+  /// The constant that a value is, and where it comes from: what is put into another graph, or made into another one
+  /// (see reference/derived_constant.h). Of no_value, an omitted operand.
+  Constant constant(ValueId id) const {
+    return id == no_value ? Constant{} : Constant{value(id).constant, value(id).provenance};
+  }
 
   void add_output(const std::string& output_name, ValueId id);
   ValueId add_input(const std::string& name, TensorType type);
+  ValueId add_constant(const std::string& name, Constant constant);
+  /// One that stems from no initializer. What is made of other constants is a derived one and says so.
   ValueId add_constant(const std::string& name, Tensor tensor);
-  ValueId add_constant(const std::string& name, std::shared_ptr<const Tensor> tensor);
   /// Appends a node, runs its shape rule, and returns its outputs. `names` gives the outputs' names (made unique; their
   /// number is the number of outputs, at least one). A failing rule throws Error(invalid_model) naming the sources and
   /// leaves the graph as it was.
@@ -95,7 +104,7 @@ struct Uses {
 void remove_dead(Graph& graph);
 
 /// Structural equality: the same nodes, operators, types and constants in the same order; names of inner values and
-/// sources do not count, names of inputs and outputs do.
+/// sources and where constants come from do not count, names of inputs and outputs do.
 bool equal(const Graph& a, const Graph& b);
 
 }  // namespace camshaft

@@ -115,8 +115,8 @@ ValueId RegionEditor::add_constant(const std::string& name, Tensor tensor) {
   return body_.add_constant(name, std::move(tensor));
 }
 
-ValueId RegionEditor::add_constant(const std::string& name, std::shared_ptr<const Tensor> tensor) {
-  return body_.add_constant(name, std::move(tensor));
+ValueId RegionEditor::add_constant(const std::string& name, Constant constant) {
+  return body_.add_constant(name, std::move(constant));
 }
 
 std::vector<ValueId> RegionEditor::copy_node(const Graph& from, const Node& node, std::map<ValueId, ValueId>& there) {
@@ -124,7 +124,7 @@ std::vector<ValueId> RegionEditor::copy_node(const Graph& from, const Node& node
   for (const ValueId id : node.inputs) {
     if (id != no_value && !there.contains(id)) {
       if (!from.is_constant(id)) fail(fmt::format("a region is to read '{}', which it has not", from.value(id).name));
-      there[id] = add_constant(from.value(id).name, from.value(id).constant);
+      there[id] = add_constant(from.value(id).name, from.constant(id));
     }
     inputs.push_back(id == no_value ? no_value : there.at(id));
   }

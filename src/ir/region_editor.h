@@ -54,7 +54,7 @@ class RegionEditor {
                                 std::vector<std::string> sources = {}, std::vector<Graph> bodies = {});
   ValueId add(Op op, std::vector<ValueId> inputs, const std::string& name, std::vector<std::string> sources = {});
   ValueId add_constant(const std::string& name, Tensor tensor);
-  ValueId add_constant(const std::string& name, std::shared_ptr<const Tensor> tensor);
+  ValueId add_constant(const std::string& name, Constant constant);
   /// Appends a node of another graph under the same names. `there` has the inner value for each of that graph that the
   /// node reads; constants that are not in it yet are added, and so is what the node computes. Returns its outputs.
   std::vector<ValueId> copy_node(const Graph& from, const Node& node, std::map<ValueId, ValueId>& there);

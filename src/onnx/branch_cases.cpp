@@ -112,7 +112,8 @@ class Cases {
   void add() {
     if (results_.empty()) return;
     condition_ = *importer_.find(nodes_[0].inputs.at(0), scope_);
-    if (const auto known = scope_.target->constants.find(condition_)) return give(here(known->as<uint8_t>()[0] != 0));
+    if (const auto known = scope_.target->constants.find(condition_).tensor)
+      return give(here(known->as<uint8_t>()[0] != 0));
     std::optional<Error> refused;
     // The case in which nothing is squeezed is the one that usually fails, and soon.
     std::optional<Body> no = body(false, refused);
@@ -173,7 +174,7 @@ class Cases {
 
   /// One case as a graph of its own; none, and why, when it is not a valid model.
   std::optional<Body> body(bool taken, std::optional<Error>& refused) {
-    GraphUnderConstruction target(scope_.target->tensors);
+    GraphUnderConstruction target(scope_.target->tensors, scope_.target->named);
     target.graph.name = prefix_ + (taken ? "then" : "else");
     Scope scope(*scope_.opsets, target, case_prefix(taken));
     try {

@@ -67,7 +67,7 @@ const Node* ConstantFinder::producer(ValueId id) {
   return it == producer_.end() ? nullptr : &graph_.nodes[it->second];
 }
 
-std::shared_ptr<const Tensor> ConstantFinder::find(ValueId id) {
+Constant ConstantFinder::find(ValueId id) {
   note_new_nodes();
   return find(id, 0);
 }
@@ -77,40 +77,56 @@ std::optional<std::vector<Dim>> ConstantFinder::elements(ValueId id) {
   return elements(id, 0);
 }
 
-std::shared_ptr<const Tensor> ConstantFinder::find(ValueId id, int depth) {
+Constant ConstantFinder::find(ValueId id, int depth) {
   const Value& value = graph_.value(id);
-  if (value.constant) return value.constant;
+  if (value.constant) return graph_.constant(id);
   if (const auto it = found_.find(id); it != found_.end()) return it->second;
-  auto result = from_content(value);
+  Constant result{from_content(value)};
+  if (result.tensor) result.provenance = origin_of_content(id, depth);
   const auto producer = producer_.find(id);
-  if (!result && producer != producer_.end() && depth < max_depth)
+  if (!result.tensor && producer != producer_.end() && depth < max_depth)
     result = evaluate(graph_.nodes[producer->second], id, depth);
   found_[id] = result;
   return result;
 }
 
-std::shared_ptr<const Tensor> ConstantFinder::evaluate(const Node& node, ValueId id, int depth) {
+// Elements that a shape rule has found follow from sizes, but what is done to these may be told by constants.
+Provenance::Pointer ConstantFinder::origin_of_content(ValueId id, int depth) {
+  const Value& value = graph_.value(id);
+  const auto producer = producer_.find(id);
+  if (value.constant || !value.content || producer == producer_.end() || depth >= max_depth) return value.provenance;
+  if (const auto it = origins_.find(id); it != origins_.end()) return it->second;
+  std::vector<Constant> from;
+  for (const ValueId input : graph_.nodes[producer->second].inputs)
+    if (input != no_value) from.push_back({nullptr, origin_of_content(input, depth + 1)});
+  const bool any = std::any_of(from.begin(), from.end(), [](const Constant& c) { return c.provenance != nullptr; });
+  return origins_[id] = any ? Provenance::unknown("a list of sizes that constants have a part in", from) : nullptr;
+}
+
+Constant ConstantFinder::evaluate(const Node& node, ValueId id, int depth) {
   // Loops may not end, and dims that are not numbers are not known yet.
-  if (!node.bodies.empty() || node.op.as<ops::DimsTensor>()) return nullptr;
+  if (!node.bodies.empty() || node.op.as<ops::DimsTensor>()) return {};
   std::vector<Tensor> inputs;
+  std::vector<Constant> operands;
   std::vector<TensorType> types;
   for (const ValueId output : node.outputs) {
     const TensorType& type = graph_.type(output);
-    if (!is_static(type.shape) || is_container(type.dtype)) return nullptr;
+    if (!is_static(type.shape) || is_container(type.dtype)) return {};
     Dims dims;
     for (const Dim& d : type.shape) dims.push_back(d.value());
-    if (element_count(dims) > max_elements) return nullptr;
+    if (element_count(dims) > max_elements) return {};
     types.push_back(type);
   }
-  if (const auto cost = ops::cost(graph_, node, {}); cost && cost->flops > max_flops) return nullptr;
+  if (const auto cost = ops::cost(graph_, node, {}); cost && cost->flops > max_flops) return {};
   for (const ValueId input : node.inputs) {
-    const auto constant = input == no_value ? std::make_shared<const Tensor>() : find(input, depth + 1);
-    if (!constant) return nullptr;
-    inputs.push_back(*constant);
+    operands.push_back(input == no_value ? Constant{} : find(input, depth + 1));
+    if (input != no_value && !operands.back().tensor) return {};
+    inputs.push_back(operands.back().tensor ? *operands.back().tensor : Tensor());
   }
   const std::vector<Tensor> outputs = camshaft::evaluate(node.op, {inputs, types, {}, node.bodies, pool_});
-  const auto at = std::find(node.outputs.begin(), node.outputs.end(), id) - node.outputs.begin();
-  return std::make_shared<const Tensor>(outputs.at(static_cast<size_t>(at)));
+  const auto at = static_cast<size_t>(std::find(node.outputs.begin(), node.outputs.end(), id) - node.outputs.begin());
+  return {std::make_shared<const Tensor>(outputs.at(at)),
+          Provenance::transform(node.op, operands, at, node.outputs.size())};
 }
 
 // Each value once: one that is joined to itself over and over has as many ways to it as there are powers of 2.
@@ -125,7 +141,7 @@ std::optional<std::vector<Dim>> ConstantFinder::find_elements(ValueId id, int de
   if (value.content) return value.content;
   if (value.type.dtype != DType::i64 && value.type.dtype != DType::i32) return std::nullopt;
   if (!is_static(value.type.shape) || !is_short(value.type.shape)) return std::nullopt;
-  if (const auto constant = find(id, depth)) {
+  if (const auto constant = find(id, depth).tensor) {
     const std::vector<int64_t> ints = constant->to_ints();
     return std::vector<Dim>(ints.begin(), ints.end());
   }
@@ -141,7 +157,7 @@ std::optional<std::vector<Dim>> ConstantFinder::find_elements(ValueId id, int de
   std::vector<Tensor> inputs;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (gathers && i == 1) {
-      const auto indices = find(node.inputs[1], depth + 1);
+      const auto indices = find(node.inputs[1], depth + 1).tensor;
       if (!indices) return std::nullopt;
       inputs.push_back(*indices);
       continue;

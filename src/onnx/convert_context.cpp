@@ -205,7 +205,16 @@ Values ConvertContext::result(ScalarFunction function, Values inputs) {
 }
 
 ValueId ConvertContext::add_constant(Tensor tensor) {
-  return graph().add_constant(output_name(0) + ".constant", std::move(tensor));
+  return add_constant(literal(std::move(tensor)));
+}
+
+ValueId ConvertContext::add_constant(Constant constant) {
+  return graph().add_constant(output_name(0) + ".constant", std::move(constant));
+}
+
+ValueId ConvertContext::add_named_constant(Tensor tensor) {
+  const std::string name = node_.outputs.empty() ? "" : node_.outputs[0];
+  return graph().add_constant(name, target_.named.add(prefix_, name, std::move(tensor)));
 }
 
 ValueId ConvertContext::reshape(ValueId id, Shape to) {

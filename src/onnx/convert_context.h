@@ -12,6 +12,7 @@
 #include "ir/ops/scalar_function.h"
 #include "onnx/constant_finder.h"
 #include "onnx/declared_type.h"
+#include "onnx/named_tensors.h"
 #include "onnx/proto.h"
 #include "onnx/tensor_data.h"
 
@@ -27,9 +28,11 @@ class NodeError : public Error {
 
 /// The graph under construction and what it is made with.
 struct GraphUnderConstruction {
-  explicit GraphUnderConstruction(TensorReader& tensor_reader) : tensors(tensor_reader), constants(graph) {}
+  GraphUnderConstruction(TensorReader& tensor_reader, NamedTensors& names)
+      : tensors(tensor_reader), named(names), constants(graph) {}
   Graph graph;
   TensorReader& tensors;
+  NamedTensors& named;
   ConstantFinder constants;
 };
 
@@ -100,7 +103,11 @@ class ConvertContext {
   /// The elements as numbers; unsupported, naming `what`, when they are not known before running.
   std::vector<int64_t> ints(ValueId id, std::string_view what) const;
   /// The value if it is a constant or computed from constants alone, else null.
-  std::shared_ptr<const Tensor> constant(ValueId id) const { return target_.constants.find(id); }
+  std::shared_ptr<const Tensor> constant(ValueId id) const { return target_.constants.find(id).tensor; }
+  /// The same with where it comes from; without a tensor where that would be null.
+  Constant traced_constant(ValueId id) const { return target_.constants.find(id); }
+  /// For evaluating operators on small constants.
+  ThreadPool& constant_pool() const { return target_.constants.pool(); }
   /// A size as a number; unsupported, naming `what`, when it is symbolic.
   int64_t static_size(const Dim& d, std::string_view what) const;
 
@@ -149,7 +156,12 @@ class ConvertContext {
   /// The usual end of a converter: the one output.
   Values result(Op op, Values inputs) { return {result_at(0, std::move(op), std::move(inputs))}; }
   Values result(ScalarFunction function, Values inputs);
+  /// One that stems from attributes and sizes alone, …
   ValueId add_constant(Tensor tensor);
+  /// … one that is made of others, …
+  ValueId add_constant(Constant constant);
+  /// … and the output of the node as a tensor that the model names.
+  ValueId add_named_constant(Tensor tensor);
   /// A number to compute with beside a value of that dtype; invalid_model for dtypes that hold no numbers.
   ValueId scalar(DType dtype, double value);
   /// `id` in another shape of as many elements; `id` itself when it has that shape.

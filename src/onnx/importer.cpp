@@ -119,7 +119,8 @@ ImportedModel import_model(const std::filesystem::path& file, const ImportOption
 ImportedModel import_model(const ModelProto& model, const ImportOptions& options) {
   check_operators(model);
   TensorReader tensors(model);
-  GraphUnderConstruction target(tensors);
+  NamedTensors named(model.graph, options.initializers);
+  GraphUnderConstruction target(tensors, named);
   target.graph.name = model.graph.name;
   NodeImporter importer(model);
   Scope scope(model.opsets, target);

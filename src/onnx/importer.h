@@ -25,6 +25,9 @@ struct ImportOptions {
   /// the same. They say how many axes an input has whose type says nothing of a shape, and tell sizes apart that
   /// exporters gave one name though they differ.
   std::vector<std::map<std::string, std::vector<int64_t>>> shapes;
+  /// Filled, where it is not null, with the initializers that nodes read and the values of Constant nodes, by the names
+  /// that provenances have of them (ir/provenance.h).
+  std::map<std::string, Tensor>* initializers = nullptr;
 };
 
 /// Reads and converts a model.

@@ -117,7 +117,7 @@ ValueId capture(ValueId id, Scope& scope) {
   const Value& value = around.graph.value(id);
   Graph& graph = scope.target->graph;
   ValueId inside = no_value;
-  if (const auto constant = around.constants.find(id)) {
+  if (const Constant constant = around.constants.find(id); constant.tensor) {
     inside = graph.add_constant(value.name, constant);
   } else if (is_shape_arithmetic(value)) {
     inside = graph.add(ops::DimsTensor{*value.content, value.type.dtype, value.type.shape.empty()}, {},
@@ -141,8 +141,9 @@ void NodeImporter::add_initializers(const GraphProto& graph, Scope& scope) {
   declare(graph.value_infos, scope);
   declare(graph.outputs, scope);
   for (const SparseTensorProto& tensor : graph.sparse_initializers)
-    scope.values[tensor.values.name] =
-        scope.target->graph.add_constant(tensor.values.name, to_tensor(scope.target->tensors.read(tensor)));
+    scope.values[tensor.values.name] = scope.target->graph.add_constant(
+        tensor.values.name,
+        scope.target->named.add(scope.prefix, tensor.values.name, to_tensor(scope.target->tensors.read(tensor))));
 }
 
 void NodeImporter::declare(const std::vector<ValueInfoProto>& values, Scope& scope) {
@@ -154,8 +155,9 @@ std::optional<ValueId> NodeImporter::find(const std::string& name, Scope& scope)
   const auto it = scope.initializers.find(name);
   if (it != scope.initializers.end()) {
     GraphUnderConstruction& target = *scope.target;
-    const ValueId id =
-        target.graph.add_constant(scope.prefix + name, to_tensor(target.tensors.read(*it->second, "initializer")));
+    const ValueId id = target.graph.add_constant(
+        scope.prefix + name,
+        target.named.add(scope.prefix, name, to_tensor(target.tensors.read(*it->second, "initializer"))));
     scope.values[name] = id;
     return id;
   }

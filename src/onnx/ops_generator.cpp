@@ -37,7 +37,7 @@ Tensor constant_value(ConvertContext& c) {
 }
 
 Values constant(ConvertContext& c) {
-  return {c.graph().add_constant(c.node().outputs.empty() ? "" : c.node().outputs[0], constant_value(c))};
+  return {c.add_named_constant(constant_value(c))};
 }
 
 Values range(ConvertContext& c) {

@@ -9,24 +9,13 @@
 #include "ir/ops/reduce.h"
 #include "onnx/converters.h"
 #include "onnx/normalization.h"
+#include "reference/derived_constant.h"
 
 namespace camshaft::onnx {
 
 using F = ScalarFunction;
 
 namespace {
-
-Tensor from_doubles(DType dtype, const std::vector<double>& values) {
-  const auto count = static_cast<int64_t>(values.size());
-  if (dtype == DType::f64) return Tensor::of<double>(dtype, {count}, values);
-  Tensor out(dtype, {count});
-  const size_t width = byte_size(dtype, 1);
-  for (size_t i = 0; i < values.size(); ++i) {
-    const Tensor element = Tensor::scalar(dtype, values[i]);
-    std::copy_n(element.data(), width, out.mutable_data() + i * width);
-  }
-  return out;
-}
 
 struct ScaleAndShift {
   ValueId scale, shift;
@@ -35,25 +24,28 @@ struct ScaleAndShift {
 // x·scale + shift with scale = gamma/√(variance + epsilon) and shift = beta - mean·scale. Constants are folded in
 // double, so that nothing is lost against normalising step by step.
 ScaleAndShift fold_batch_statistics(ConvertContext& c, DType dtype, double epsilon) {
-  std::shared_ptr<const Tensor> constants[4];  // gamma, beta, mean, variance
+  Constant constants[4];  // gamma, beta, mean, variance
   bool all_constant = true;
   for (size_t i = 0; i < 4; ++i) {
-    constants[i] = c.constant(c.input(i + 1));
-    all_constant = all_constant && constants[i] != nullptr;
+    constants[i] = c.traced_constant(c.input(i + 1));
+    all_constant = all_constant && constants[i].tensor != nullptr;
   }
   if (all_constant) {
-    const auto gamma = constants[0]->to_doubles(), beta = constants[1]->to_doubles(), mean = constants[2]->to_doubles(),
-               variance = constants[3]->to_doubles();
-    if (beta.size() != gamma.size() || mean.size() != gamma.size() || variance.size() != gamma.size())
-      c.invalid(fmt::format("scale, bias, mean and variance have {}, {}, {} and {} elements", gamma.size(), beta.size(),
-                            mean.size(), variance.size()));
-    std::vector<double> scale(gamma.size()), shift(gamma.size());
-    for (size_t i = 0; i < gamma.size(); ++i) {
-      scale[i] = gamma[i] / std::sqrt(variance[i] + epsilon);
-      shift[i] = beta[i] - mean[i] * scale[i];
-    }
-    const ValueId s = c.add_constant(from_doubles(dtype, scale));
-    return {s, c.add_constant(from_doubles(dtype, shift))};
+    const auto count = [&](size_t i) { return constants[i].tensor->size(); };
+    if (count(1) != count(0) || count(2) != count(0) || count(3) != count(0))
+      c.invalid(fmt::format("scale, bias, mean and variance have {}, {}, {} and {} elements", count(0), count(1),
+                            count(2), count(3)));
+    ThreadPool& pool = c.constant_pool();
+    const auto in_type = [&](const Constant& x, DType to) {
+      return x.tensor->dtype() == to ? x : derive(ops::Cast{.to = to}, {x}, pool);
+    };
+    for (Constant& each : constants) each = derive_reshaped(in_type(each, DType::f64), {count(0)}, pool);
+    const auto& [gamma, beta, mean, variance] = constants;
+    const Constant under_root = derive(F::add, {variance, literal(Tensor::scalar(DType::f64, epsilon))}, pool);
+    const Constant scale = derive(F::div, {gamma, derive(F::sqrt, {under_root}, pool)}, pool);
+    const Constant shift = derive(F::sub, {beta, derive(F::mul, {mean, scale}, pool)}, pool);
+    const ValueId s = c.add_constant(in_type(scale, dtype));
+    return {s, c.add_constant(in_type(shift, dtype))};
   }
   ValueId inputs[4];
   for (size_t i = 0; i < 4; ++i) inputs[i] = c.cast(c.input(i + 1), dtype);

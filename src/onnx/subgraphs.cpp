@@ -117,7 +117,7 @@ Values ScopedSubgraphs::convert(const GraphProto& subgraph, Scope& scope) {
 Body ScopedSubgraphs::import(const GraphProto& subgraph, const std::string& label,
                              const std::vector<TensorType>& inputs) {
   check_input_count(subgraph, inputs.size());
-  GraphUnderConstruction target(around_.target->tensors);
+  GraphUnderConstruction target(around_.target->tensors, around_.target->named);
   target.graph.name = prefix() + label;
   Scope scope(*around_.opsets, target, target.graph.name + "/");
   for (size_t i = 0; i < inputs.size(); ++i) {

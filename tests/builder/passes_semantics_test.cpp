@@ -412,7 +412,7 @@ void check_seed(uint64_t seed) {
     const PassContext context = test_context();
     const std::string what = std::string(pass.name) + " on seed " + std::to_string(seed);
     try {
-      pass.function(changed, context);
+      run_pass_on_named(pass.function, changed, context, what);
       verify(changed, pass.name);
       expect_regions_in_form(changed, what);
       expect_close(expected, evaluate(changed, inputs, test_pool()), what);

@@ -64,10 +64,39 @@ Graph sample_graph(Random& random) {
   return g;
 }
 
+ValueId find(const Graph& graph, const std::string& name) {
+  for (size_t v = 0; v < graph.values.size(); ++v)
+    if (graph.values[v].name == name) return static_cast<ValueId>(v);
+  ADD_FAILURE() << name;
+  return 0;
+}
+
+// Expressions of every form, with parts in common, on constants of the graph and of a body.
+void add_provenances(Graph& graph) {
+  const auto tensor = [&](const char* name) { return graph.value(find(graph, name)).constant; };
+  const auto set = [&](const char* name, Provenance::Pointer from) {
+    graph.value(find(graph, name)).provenance = std::move(from);
+  };
+  const Constant matrix{tensor("matrix"), Provenance::initializer("the matrix", *tensor("matrix"))};
+  const Constant bias{tensor("bias"), Provenance::initializer("the bias", *tensor("bias"))};
+  const Constant words = literal(Tensor::of<std::string>(DType::string, {2}, {"a", ""}));
+  const ops::Pad pad{ops::PadMode::reflect, {1, 2}};
+  const Constant padded{bias.tensor, Provenance::transform(pad, {bias, Constant{}})};
+  const Constant twice{bias.tensor, Provenance::transform(pad, {padded, literal(Tensor::scalar(DType::f32, 0.5))})};
+  set("matrix", matrix.provenance);
+  set("bias", Provenance::equal({twice, padded, literal(*bias.tensor)}));
+  set("names", Provenance::transform(ops::Gather{0}, {words, matrix}, 2, 3));
+  set("nibbles", Provenance::unknown("a number that was read off", {matrix, twice}));
+  Graph& body = graph.nodes.back().bodies.at(0);
+  const Constant again{bias.tensor, Provenance::initializer("the bias", *bias.tensor)};
+  body.value(find(body, "half")).provenance = Provenance::transform(ops::Cast{.to = DType::f32}, {again});
+}
+
 EngineFile sample_engine(Random& random) {
   EngineFile file;
   file.device_kind = "cpu";
   file.graph = sample_graph(random);
+  add_provenances(file.graph);
   file.tactics = {"gather", "", "pad", "layer_norm", "reference", "pointwise"};
   file.packed = std::make_shared<PackedConstants>();
   const auto fill = [](const Tensor&, std::byte* out) { out[5] = std::byte{7}; };
@@ -83,14 +112,22 @@ EngineFile sample_engine(Random& random) {
   return file;
 }
 
-ValueId find(const Graph& graph, const std::string& name) {
-  for (size_t v = 0; v < graph.values.size(); ++v)
-    if (graph.values[v].name == name) return static_cast<ValueId>(v);
-  ADD_FAILURE() << name;
-  return 0;
+void expect_same_provenances(const Graph& a, const Graph& b) {
+  ASSERT_EQ(a.values.size(), b.values.size());
+  for (size_t v = 0; v < a.values.size(); ++v) {
+    const auto &x = a.values[v].provenance, &y = b.values[v].provenance;
+    ASSERT_EQ(x == nullptr, y == nullptr) << a.values[v].name;
+    if (x) {
+      EXPECT_TRUE(same(*x, *y)) << a.values[v].name;
+    }
+  }
+  for (size_t n = 0; n < a.nodes.size(); ++n)
+    for (size_t i = 0; i < a.nodes[n].bodies.size(); ++i)
+      expect_same_provenances(a.nodes[n].bodies[i], b.nodes[n].bodies[i]);
 }
 
 void expect_same(const EngineFile& a, const EngineFile& b) {
+  expect_same_provenances(a.graph, b.graph);
   EXPECT_EQ(a.device_kind, b.device_kind);
   EXPECT_TRUE(equal(a.graph, b.graph));
   const PrintOptions all{.max_constant_elements = -1, .sources = true};
@@ -341,6 +378,85 @@ TEST(EngineFile, HostileGraphs) {
         return format::CreateGraph(b, 0, b.CreateVector(list));
       },
       "over and over");
+}
+
+// Records of where constants come from, made by hand.
+struct StoredProvenance {
+  format::ProvenanceForm form = format::ProvenanceForm::initializer;
+  std::vector<int32_t> operands = {};
+  std::vector<int64_t> dims = {2};
+  uint8_t dtype = static_cast<uint8_t>(DType::f32);
+  uint32_t op = 0, result = 0, results = 1;
+};
+
+// An engine with one constant, which comes from record `entry`.
+void load_with(const std::vector<StoredProvenance>& list, int32_t entry, bool is_constant = true) {
+  const TemporaryFolder folder;
+  flatbuffers::FlatBufferBuilder b;
+  const auto dims = b.CreateVectorOfStrings(std::vector<std::string>{"2"});
+  const auto name = b.CreateString("c");
+  b.ForceVectorAlignment(8, 1, 16);
+  const auto bytes = b.CreateVector(std::vector<uint8_t>(8));
+  const auto storage = is_constant ? format::ConstantStorage::inlined : format::ConstantStorage::none;
+  const auto value = format::CreateValue(b, name, static_cast<uint8_t>(DType::f32), dims, storage, 0, bytes, 0, entry);
+  const auto graph = format::CreateGraph(
+      b, 0, b.CreateVector(std::vector{value}), 0, b.CreateVector(std::vector<int32_t>(is_constant ? 0 : 1, 0)),
+      b.CreateVector(std::vector<int32_t>{0}), b.CreateVectorOfStrings(std::vector<std::string>{"y"}));
+  const auto reshape = format::CreateOperator(b, b.CreateString("concat"));
+  const auto operators = b.CreateVector(std::vector{reshape});
+  std::vector<flatbuffers::Offset<format::Provenance>> stored;
+  for (const StoredProvenance& p : list) {
+    const auto text = b.CreateString("w");
+    const auto sizes = b.CreateVector(p.dims);
+    const auto operands = b.CreateVector(p.operands);
+    const auto elements = b.CreateVector(std::vector<uint8_t>(8));
+    stored.push_back(
+        format::CreateProvenance(b, p.form, text, p.dtype, sizes, elements, p.op, p.result, p.results, operands));
+  }
+  const auto provenances = b.CreateVector(stored);
+  const auto kind = b.CreateString("cpu");
+  format::FinishEngineBuffer(b, format::CreateEngine(b, kind, graph, 0, 0, 0, 0, 0, operators, provenances));
+  reload(folder, b);
+}
+
+TEST(EngineFile, HostileProvenances) {
+  using Form = format::ProvenanceForm;
+  const auto refused = [](const std::vector<StoredProvenance>& list, int32_t entry, const std::string& why,
+                          bool is_constant = true) {
+    try {
+      load_with(list, entry, is_constant);
+      ADD_FAILURE() << "loaded; expected: " << why;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::corrupt_engine);
+      EXPECT_NE(std::string(e.what()).find(why), std::string::npos) << e.what();
+    }
+  };
+  const StoredProvenance w;
+  EXPECT_NO_THROW(load_with({w}, 0));
+  EXPECT_NO_THROW(load_with({w, {Form::transform, {0, -1}}}, 1));
+  refused({w}, 1, "has no record 1");
+  refused({w}, -2, "has no record -2");
+  refused({w}, 0, "is no constant", false);
+  refused({{.dims = {3}}}, 0, "an initializer of another type");
+  refused({{.dims = {-2}}}, 0, "is recorded as");
+  refused({{.dims = std::vector<int64_t>(2000, 1)}}, 0, "is recorded as");
+  refused({{.dims = {0, int64_t{1} << 40, int64_t{1} << 40}}}, 0, "is recorded as");
+  refused({{.dtype = 200}}, 0, "there is no dtype 200");
+  refused({{.dtype = static_cast<uint8_t>(DType::sequence)}}, 0, "is recorded as");
+  refused({w, {.operands = {0}}}, 0, "an initializer is made of others");
+  refused({w, {Form::literal, {0}}}, 0, "a literal is made of others");
+  refused({{Form::literal, {}, {3}}}, 0, "has the wrong size");
+  refused({w, {Form::transform, {1}}}, 1, "refers to record 1");
+  refused({w, {Form::transform, {-2}}}, 1, "refers to record -2");
+  refused({w, {Form::equal, {-1}}}, 1, "refers to record -1");
+  refused({{Form::equal}}, 0, "stands for none");
+  refused({w, {.form = Form::transform, .operands = {0}, .op = 1}}, 1, "there is no operator 1");
+  refused({w, {.form = Form::transform, .operands = {0}, .result = 1}}, 1, "no result 1 of 1");
+  refused({w, {.form = Form::transform, .operands = {0}, .results = 1U << 31}}, 1, "no result 0 of 2147483648");
+  refused({w, {static_cast<Form>(9)}}, 0, "in an unknown way");
+  std::vector<StoredProvenance> deep(100000, w);
+  for (size_t i = 1; i < deep.size(); ++i) deep[i] = {Form::transform, {static_cast<int32_t>(i) - 1}};
+  refused(deep, 0, "nested too deep");
 }
 
 TEST(EngineFile, NotAFile) {

@@ -7,6 +7,7 @@
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "optimize/pass.h"
+#include "reference/named_constants.h"
 
 namespace camshaft {
 
@@ -30,10 +31,18 @@ inline Graph graph_of(const std::string& inputs, const std::string& body) {
 
 using PassUnderTest = void (*)(Graph&, const PassContext&);
 
+/// Runs the pass on the graph with its constants as a model's initializers: what it makes of them says how.
+inline void run_pass_on_named(PassUnderTest pass, Graph& graph, const PassContext& context, const std::string& what) {
+  NamedConstants named;
+  name_constants(graph, named);
+  pass(graph, context);
+  expect_constants_redone(graph, named, context.pool, what);
+}
+
 inline Graph run_pass(PassUnderTest pass, const std::string& before) {
   Graph graph = parse_graph(before, operators());
   verify(graph, "parsing");
-  pass(graph, test_context());
+  run_pass_on_named(pass, graph, test_context(), "the pass under test");
   verify(graph, "the pass under test");
   return graph;
 }

@@ -274,7 +274,7 @@ class Generator {
     for (size_t v = 0; v < body.values.size(); ++v) {
       Value& value = body.values[v];
       if (!value.constant || value.constant->size() == 1) continue;
-      operands.push_back(g.add_constant("c", value.constant));
+      operands.push_back(g.add_constant("c", {value.constant, value.provenance}));
       value.constant = nullptr;
       value.content.reset();
       body.inputs.push_back(static_cast<ValueId>(v));

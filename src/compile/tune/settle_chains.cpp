@@ -60,7 +60,7 @@ class Settler {
 
   // It had this name before it went into the chain.
   ValueId add_value(const Value& inner) {
-    Value value{inner.name, inner.type, inner.constant, std::nullopt};
+    Value value{inner.name, inner.type, inner.constant, std::nullopt, inner.provenance};
     if (!names_.insert(value.name).second) {
       value.name = settled_.graph.unique_name(inner.name);
       names_.insert(value.name);

@@ -74,6 +74,12 @@ ValueId add_scalar(Graph& graph, DType dtype, double value) {
   return graph.add_constant("c", Tensor::scalar(dtype, value));
 }
 
+ValueId add_scalar_read_off(Graph& graph, DType dtype, double value, const std::string& what,
+                            const std::vector<Constant>& from) {
+  return graph.add_constant(
+      "c", {std::make_shared<const Tensor>(Tensor::scalar(dtype, value)), Provenance::unknown(what, from)});
+}
+
 std::vector<std::string> merged_sources(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   std::vector<std::string> all = a;
   for (const std::string& s : b)

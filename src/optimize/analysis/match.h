@@ -48,6 +48,10 @@ bool is_static(const Shape& shape);
 
 /// Appends a one-element constant of the given type's dtype and of rank 0.
 ValueId add_scalar(Graph& graph, DType dtype, double value);
+/// One that a pass has read off constants in a way that no operator expresses: it cannot be redone for other ones.
+/// `what` names it for people, `from` are those of the constants that are at hand.
+ValueId add_scalar_read_off(Graph& graph, DType dtype, double value, const std::string& what,
+                            const std::vector<Constant>& from = {});
 
 /// `a` without duplicates, then what `b` has besides.
 std::vector<std::string> merged_sources(const std::vector<std::string>& a, const std::vector<std::string>& b);

@@ -32,7 +32,9 @@ bool same_tensor(const Tensor& a, const Tensor& b) {
   return a == b;
 }
 
+// Each takes the place of those that are equal to it, and stems from the initializers of all.
 void merge_constants(Graph& graph, Rewriter& rewriter) {
+  std::unordered_map<ValueId, std::vector<Constant>> merged;
   std::unordered_map<uint64_t, std::vector<ValueId>> seen;
   for (size_t v = 0; v < graph.values.size(); ++v) {
     const auto id = static_cast<ValueId>(v);
@@ -43,10 +45,14 @@ void merge_constants(Graph& graph, Rewriter& rewriter) {
                                    [&](ValueId other) { return same_tensor(tensor, *graph.value(other).constant); });
     if (same != candidates.end()) {
       rewriter.replace(id, *same);
+      std::vector<Constant>& all = merged[*same];
+      if (all.empty()) all.push_back(graph.constant(*same));
+      all.push_back(graph.constant(id));
     } else {
       candidates.push_back(id);
     }
   }
+  for (const auto& [id, all] : merged) graph.value(id).provenance = Provenance::equal(all);
 }
 
 bool is_commutative(const Op& op) {

@@ -1,14 +1,15 @@
 #include "optimize/canonicalize/fold_affine_into_contract.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <functional>
 
 #include "ir/ops/contract.h"
+#include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
+#include "ir/ops/reduce.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/match.h"
+#include "reference/derived_constant.h"
 #include "reference/element_io.h"
 
 namespace camshaft {
@@ -17,73 +18,51 @@ namespace {
 
 using F = ScalarFunction;
 
-// v·scale + shift, channel by channel.
+// v·scale + shift, channel by channel: f64 constants of one element, or one for each channel. Without a tensor they are
+// 1 and 0.
 struct Affine {
-  std::vector<double> scale, shift;
-  explicit Affine(int64_t channels)
-      : scale(static_cast<size_t>(channels), 1), shift(static_cast<size_t>(channels), 0) {}
-  bool scales() const {
-    return std::any_of(scale.begin(), scale.end(), [](double s) { return s != 1; });
-  }
-  bool shifts() const {
-    return std::any_of(shift.begin(), shift.end(), [](double s) { return s != 0; });
-  }
+  Constant scale, shift;
 };
 
-// One pointwise node as v·scale + shift.
+// One pointwise node: a function of an operand and a constant.
 struct Step {
-  ValueId operand = no_value;
-  Affine affine;
+  ValueId operand = no_value, constant = no_value;
+  F function = F::add;
+  bool constant_first = false;
+  bool shifts = false;
 };
 
-// How weights are stored: `rows` runs of `inner` elements. A run belongs to one input and one output channel, or, in a
-// matrix, goes along one of the two.
+// How weights are stored: which channels their first two axes are. In groups the second axis has those of one group.
 struct WeightLayout {
-  enum class Along : uint8_t { neither, inputs, outputs };
   int64_t inputs = 0, outputs = 0;
-  int64_t rows = 0, inner = 1;
-  Along along = Along::neither;
-  std::function<std::pair<int64_t, int64_t>(int64_t row)> channels;  // input, output (0 for the one along the run)
+  int64_t groups = 1;
+  bool inputs_first = false;
 };
 
 std::optional<WeightLayout> weight_layout(const Node& node, const Tensor& weights) {
   const Dims& d = weights.dims();
   if (weights.size() == 0) return std::nullopt;  // beside a size of 0 there may be channels without number
-  WeightLayout layout;
   if (const auto* matmul = node.op.as<ops::MatMul>()) {
     if (d.size() != 2 || matmul->transpose_a) return std::nullopt;
-    const bool transposed = matmul->transpose_b;
-    layout.rows = d[0];
-    layout.inner = d[1];
-    layout.inputs = d[transposed ? 1 : 0];
-    layout.outputs = d[transposed ? 0 : 1];
-    layout.along = transposed ? WeightLayout::Along::inputs : WeightLayout::Along::outputs;
-    layout.channels = [=](int64_t row) { return transposed ? std::pair(int64_t{0}, row) : std::pair(row, int64_t{0}); };
-    return layout;
+    if (matmul->transpose_b) return WeightLayout{d[1], d[0], 1, false};
+    return WeightLayout{d[0], d[1], 1, true};
   }
   if (d.size() < 3) return std::nullopt;
-  layout.rows = d[0] * d[1];
-  layout.inner = weights.size() / layout.rows;
-  const int64_t second = d[1];
-  if (const auto* conv = node.op.as<ops::Conv>()) {
-    layout.inputs = d[1] * conv->groups;
-    layout.outputs = d[0];
-    const int64_t outputs_a_group = d[0] / conv->groups;
-    layout.channels = [=](int64_t row) {
-      const int64_t out = row / second;
-      return std::pair(out / outputs_a_group * second + row % second, out);
-    };
-    return layout;
-  }
-  const auto* transposed = node.op.as<ops::ConvTranspose>();
-  layout.inputs = d[0];
-  layout.outputs = d[1] * transposed->groups;
-  const int64_t inputs_a_group = d[0] / transposed->groups;
-  layout.channels = [=](int64_t row) {
-    const int64_t in = row / second;
-    return std::pair(in, in / inputs_a_group * second + row % second);
-  };
-  return layout;
+  if (const auto* conv = node.op.as<ops::Conv>()) return WeightLayout{d[1] * conv->groups, d[0], conv->groups, false};
+  const int64_t groups = node.op.as<ops::ConvTranspose>()->groups;
+  return WeightLayout{d[0], d[1] * groups, groups, true};
+}
+
+bool has_other_than(const Constant& numbers, double neutral) {
+  if (!numbers.tensor) return false;
+  const auto* x = numbers.tensor->as<double>();
+  return std::any_of(x, x + numbers.tensor->size(), [&](double v) { return v != neutral; });
+}
+bool scales(const Affine& affine) {
+  return has_other_than(affine.scale, 1);
+}
+bool shifts(const Affine& affine) {
+  return has_other_than(affine.shift, 0);
 }
 
 bool is_unpadded(const Node& node) {
@@ -147,65 +126,82 @@ class Folder {
       if (graph_.is_constant(x) || graph_.type(x) != type) continue;
       const auto c = per_channel(node.inputs[1 - i], type, axis, channels);
       if (!c) continue;
-      Step step{x, Affine(channels)};
-      const bool constant_first = i == 1;
-      for (size_t k = 0; k < c->size(); ++k) {
-        double &scale = step.affine.scale[k], &shift = step.affine.shift[k];
-        const double value = (*c)[k];
-        if (pointwise->function == F::add) {
-          shift = value;
-        } else if (pointwise->function == F::mul) {
-          scale = value;
-        } else if (pointwise->function == F::sub) {
-          scale = constant_first ? -1 : 1;
-          shift = constant_first ? value : -value;
-        } else if (pointwise->function == F::div && !constant_first && value != 0) {
-          scale = 1 / value;
-        } else {
-          return std::nullopt;
-        }
-      }
-      return step;
+      const F function = pointwise->function;
+      const bool constant_first = i == 1, adds = function == F::add || function == F::sub;
+      const bool has_zero = std::find(c->begin(), c->end(), 0) != c->end();
+      if (!adds && function != F::mul && (function != F::div || constant_first || has_zero)) return std::nullopt;
+      const bool shifts = adds && std::any_of(c->begin(), c->end(), [](double v) { return v != 0; });
+      return Step{x, node.inputs[1 - i], function, constant_first, shifts};
     }
     return std::nullopt;
   }
 
-  // The steps behind `last`, which moves on to their result. They are marked as dropped in `taken`.
-  Affine follow(const Node& node, ValueId& last, int64_t channels, bool may_shift, std::vector<size_t>& taken) {
-    Affine total(channels);
+  Constant derived(F function, const std::vector<Constant>& operands) const {
+    return derive(function, operands, context_.pool);
+  }
+  Constant in_type(const Constant& x, DType dtype) const {
+    return x.tensor->dtype() == dtype ? x : derive(ops::Cast{.to = dtype}, {x}, context_.pool);
+  }
+  Constant multiplied(const Constant& a, const Constant& b) const {
+    return !a.tensor ? b : !b.tensor ? a : derived(F::mul, {a, b});
+  }
+  Constant added(const Constant& a, const Constant& b) const {
+    return !a.tensor ? b : !b.tensor ? a : derived(F::add, {a, b});
+  }
+
+  Affine as_affine(const Step& step) const {
+    const Constant given = in_type(graph_.constant(step.constant), DType::f64);
+    const Constant numbers = derive_reshaped(given, {given.tensor->size()}, context_.pool);
+    if (step.function == F::add) return {{}, numbers};
+    if (step.function == F::mul) return {numbers, {}};
+    if (step.function == F::div) return {derived(F::reciprocal, {numbers}), {}};
+    if (!step.constant_first) return {{}, derived(F::neg, {numbers})};
+    return {literal(Tensor::scalar(DType::f64, -1).reshaped({1})), numbers};
+  }
+
+  // Of steps that follow each other.
+  Affine composed(const std::vector<Step>& steps) const {
+    Affine total;
+    for (const Step& step : steps) {
+      const Affine next = as_affine(step);
+      if (total.shift.tensor) total.shift = multiplied(total.shift, next.scale);
+      total.shift = added(total.shift, next.shift);
+      total.scale = multiplied(total.scale, next.scale);
+    }
+    return total;
+  }
+
+  // The steps behind `last`, which moves on to their result. Their nodes are added to `taken`.
+  std::vector<Step> follow(const Node& node, ValueId& last, int64_t channels, bool may_shift,
+                           std::vector<size_t>& taken) {
+    std::vector<Step> steps;
     const size_t axis = channel_axis(node, graph_.shape(last).size());
     while (uses_.single(last)) {
       const auto reader = static_cast<size_t>(uses_.readers[static_cast<size_t>(last)][0]);
       const Node& next = old(reader);
       const auto step = as_step(next, axis, channels);
-      if (!step || step->operand != last || (step->affine.shifts() && !may_shift)) break;
-      for (size_t k = 0; k < total.scale.size(); ++k) {
-        total.scale[k] *= step->affine.scale[k];
-        total.shift[k] = total.shift[k] * step->affine.scale[k] + step->affine.shift[k];
-      }
+      if (!step || step->operand != last || (step->shifts && !may_shift)) break;
+      steps.push_back(*step);
       last = next.outputs[0];
       taken.push_back(reader);
     }
-    return total;
+    return steps;
   }
 
   // The steps before `first`, which moves back to what they read.
-  Affine trace_back(const Node& node, ValueId& first, int64_t channels, bool may_shift,
-                    std::vector<std::string>& sources) {
-    Affine total(channels);
+  std::vector<Step> trace_back(const Node& node, ValueId& first, int64_t channels, bool may_shift,
+                               std::vector<std::string>& sources) {
+    std::vector<Step> steps;
     const ValueId original = first;
-    if (node.op.as<ops::ConvTranspose>()) return total;
+    if (node.op.as<ops::ConvTranspose>()) return steps;
     const size_t axis = channel_axis(node, graph_.shape(first).size());
     // What this pass added has no recorded uses; what it replaced has no producer any more.
     while (static_cast<size_t>(first) < uses_.readers.size() && uses_.single(first)) {
       const Node* before = producers_.find(first);
       if (!before) break;
       const auto step = as_step(*before, axis, channels);
-      if (!step || (step->affine.shifts() && !may_shift)) break;
-      for (size_t k = 0; k < total.scale.size(); ++k) {
-        total.shift[k] += total.scale[k] * step->affine.shift[k];
-        total.scale[k] *= step->affine.scale[k];
-      }
+      if (!step || (step->shifts && !may_shift)) break;
+      steps.insert(steps.begin(), *step);
       sources = merged_sources(before->sources, sources);
       first = step->operand;
     }
@@ -215,9 +211,9 @@ class Folder {
     if (first != original && rest && (rest->op.as<ops::Pointwise>() || rest->op.as<ops::Cast>())) {
       first = original;
       sources = node.sources;
-      return Affine(channels);
+      return {};
     }
-    return total;
+    return steps;
   }
 
   const Node& old(size_t n) { return rewriter_.nodes()[n]; }
@@ -238,30 +234,32 @@ class Folder {
     std::vector<size_t> taken;
     std::vector<std::string> sources = node.sources;
     ValueId last = node.outputs[0], first = node.inputs[0];
-    const Affine after = follow(node, last, layout->outputs, !is_matmul, taken);
-    const Affine before = trace_back(node, first, layout->inputs, is_unpadded(node), sources);
+    const std::vector<Step> behind = follow(node, last, layout->outputs, !is_matmul, taken);
+    const std::vector<Step> in_front = trace_back(node, first, layout->inputs, is_unpadded(node), sources);
     if (taken.empty() && first == node.inputs[0]) return false;
+    const Affine after = composed(behind), before = composed(in_front);
 
-    const Dims bias_dims{layout->outputs};
-    std::vector<double> bias(static_cast<size_t>(layout->outputs), 0);
-    if (has_bias) bias = graph_.value(node.inputs[2]).constant->to_doubles();
-    if (before.shifts()) add_shift_of_inputs(weights, *layout, before.shift, bias);
-    for (size_t o = 0; o < bias.size(); ++o) bias[o] = bias[o] * after.scale[o] + after.shift[o];
-    const bool needs_bias = has_bias || std::any_of(bias.begin(), bias.end(), [](double b) { return b != 0; });
     const double limit = largest(weights.dtype());
-    if (!std::all_of(bias.begin(), bias.end(), [&](double b) { return std::abs(b) < limit; })) return false;
+    Constant bias = has_bias ? in_type(graph_.constant(node.inputs[2]), DType::f64) : Constant{};
+    if (shifts(before)) bias = added(bias, sum_of_shifts(graph_.constant(node.inputs[1]), *layout, before.shift));
+    if (bias.tensor) bias = multiplied(bias, after.scale);
+    bias = added(bias, after.shift);
+    const bool needs_bias = has_bias || has_other_than(bias, 0);
+    if (needs_bias) {
+      bias = for_each(bias, layout->outputs);
+      const auto* b = bias.tensor->as<double>();
+      if (!std::all_of(b, b + layout->outputs, [&](double x) { return std::abs(x) < limit; })) return false;
+    }
 
     std::vector<ValueId> inputs{rewriter_.resolve(first), node.inputs[1]};
-    if (after.scales() || before.scales()) {
-      const auto scaled = scale_weights(weights, *layout, before.scale, after.scale, limit);
-      if (!scaled) return false;
-      inputs[1] = graph_.add_constant(graph_.value(node.inputs[1]).name, *scaled);
+    if (scales(after) || scales(before)) {
+      const ConstantProduct scaled = scale_weights(node, graph_.constant(node.inputs[1]), *layout, before, after);
+      if (!(scaled.largest < limit)) return false;
+      inputs[1] = graph_.add_constant(graph_.value(node.inputs[1]).name, scaled.constant);
     }
-    if (needs_bias) {
-      Tensor tensor(weights.dtype(), bias_dims);
-      ops::store_elements(tensor.dtype(), tensor.mutable_data(), 0, 1, tensor.size(), bias.data());
-      inputs.push_back(graph_.add_constant(graph_.value(node.outputs[0]).name + ".bias", std::move(tensor)));
-    }
+    if (needs_bias)
+      inputs.push_back(
+          graph_.add_constant(graph_.value(node.outputs[0]).name + ".bias", in_type(bias, weights.dtype())));
     for (const size_t n : taken) {
       sources = merged_sources(sources, old(n).sources);
       dropped_[n] = true;
@@ -276,69 +274,76 @@ class Folder {
     if (type.dtype != DType::f32 && type.dtype != DType::f64) return false;
     std::vector<ValueId> inputs = node.inputs;
     std::vector<std::string> sources = node.sources;
-    double factor = 1;
+    Constant factor = literal(Tensor::scalar(DType::f64, 1).reshaped({1}));
     for (ValueId& id : inputs) {
       if (static_cast<size_t>(id) >= uses_.readers.size() || !uses_.single(id)) continue;
       const Node* before = producers_.find(id);
       const auto step = before ? as_step(*before, graph_.shape(id).size() - 1, 1) : std::nullopt;
-      if (!step || step->affine.shifts()) continue;
-      factor *= step->affine.scale[0];
+      if (!step || step->shifts) continue;
+      factor = multiplied(factor, as_affine(*step).scale);
       sources = merged_sources(before->sources, sources);
       id = step->operand;
     }
-    if (inputs == node.inputs || !(std::abs(factor) > 0x1p-60 && std::abs(factor) < 0x1p60)) return false;
+    const double value = std::abs(factor.tensor->as<double>()[0]);
+    if (inputs == node.inputs || !(value > 0x1p-60 && value < 0x1p60)) return false;
     for (ValueId& id : inputs) id = rewriter_.resolve(id);
     const std::string name = graph_.value(node.outputs[0]).name;
     const ValueId product = graph_.add(node.op, inputs, name + ".unscaled", sources);
-    const ValueId scale = add_scalar(graph_, type.dtype, factor);
+    const ValueId scale = graph_.add_constant("c", in_type(derive_reshaped(factor, {}, context_.pool), type.dtype));
     rewriter_.replace(node.outputs[0], graph_.add(ops::Pointwise{F::mul}, {product, scale}, name, sources));
     return true;
   }
 
-  // bias[o] += Σ weights[o, i, …]·shift[i]
-  static void add_shift_of_inputs(const Tensor& weights, const WeightLayout& layout, const std::vector<double>& shift,
-                                  std::vector<double>& bias) {
-    std::vector<double> run(static_cast<size_t>(layout.inner));
-    for (int64_t row = 0; row < layout.rows; ++row) {
-      const auto [in, out] = layout.channels(row);
-      ops::load_elements(weights.dtype(), weights.data(), row * layout.inner, 1, layout.inner, run.data());
-      for (const double w : run) bias[static_cast<size_t>(out)] += w * shift[static_cast<size_t>(in)];
-    }
+  // One number for each channel.
+  Constant for_each(const Constant& numbers, int64_t channels) const {
+    if (numbers.tensor->size() == channels) return numbers;
+    return derive(ops::Expand{{channels}}, {numbers}, context_.pool);
   }
 
-  std::optional<Tensor> scale_weights(const Tensor& weights, const WeightLayout& layout,
-                                      const std::vector<double>& in_scale, const std::vector<double>& out_scale,
-                                      double limit) const {
-    Tensor scaled(weights.dtype(), weights.dims());
-    std::byte* target = scaled.mutable_data();
-    std::atomic<bool> fits = true;
-    constexpr int64_t elements_a_piece = 1 << 14;
-    const auto scale_rows = [&](int64_t begin, int64_t end) {
-      using Along = WeightLayout::Along;
-      std::vector<double> run(static_cast<size_t>(layout.inner));
-      double most = 0;
-      for (int64_t row = begin; row < end; ++row) {
-        const auto [in, out] = layout.channels(row);
-        const double row_factor = (layout.along == Along::inputs ? 1 : in_scale[static_cast<size_t>(in)]) *
-                                  (layout.along == Along::outputs ? 1 : out_scale[static_cast<size_t>(out)]);
-        const int64_t at = row * layout.inner;
-        ops::load_elements(weights.dtype(), weights.data(), at, 1, layout.inner, run.data());
-        if (layout.along != Along::neither) {
-          const std::vector<double>& factors = layout.along == Along::inputs ? in_scale : out_scale;
-          for (size_t i = 0; i < run.size(); ++i) run[i] *= factors[i];
-        }
-        for (double& w : run) {
-          w *= row_factor;
-          most = std::max(most, std::abs(w));
-        }
-        ops::store_elements(weights.dtype(), target, at, 1, layout.inner, run.data());
-      }
-      if (!(most < limit)) fits = false;
-    };
-    const int64_t grain = std::max<int64_t>(1, elements_a_piece / std::max<int64_t>(1, layout.inner));
-    context_.pool.parallel_for(layout.rows, grain, scale_rows);
-    if (!fits) return std::nullopt;
-    return scaled;
+  // Σ weights[o, i, …]·shift[i] of each output channel of a convolution, in f64.
+  Constant sum_of_shifts(const Constant& weights, const WeightLayout& layout, const Constant& shift) const {
+    const int64_t g = layout.groups, in = layout.inputs / g, out = layout.outputs / g;
+    const Constant by_group = derive_reshaped(in_type(weights, DType::f64),
+                                              {g, out, in, weights.tensor->size() / (g * out * in)}, context_.pool);
+    const Constant shifts = derive_reshaped(for_each(shift, layout.inputs), {g, 1, in, 1}, context_.pool);
+    const ops::Reduce sum{ops::ReduceKind::sum, {2, 3}, false};
+    return derive_reshaped(derive(sum, {derived(F::mul, {by_group, shifts})}, context_.pool), {layout.outputs},
+                           context_.pool);
+  }
+
+  // Numbers of each input or output channel in a shape that broadcasts to that of the weights.
+  Constant along_weights(const Constant& numbers, bool of_inputs, const WeightLayout& layout, const Dims& dims) const {
+    const int64_t g = layout.groups;
+    const Constant each = for_each(numbers, of_inputs ? layout.inputs : layout.outputs);
+    Dims shape(dims.size(), 1);
+    if (of_inputs == layout.inputs_first) {
+      shape[0] = dims[0];
+    } else if (g == 1) {
+      shape[1] = dims[1];
+    } else {
+      shape[0] = dims[0];
+      shape[1] = dims[1];
+      const Constant by_group = derive_reshaped(each, {g, 1, dims[1]}, context_.pool);
+      return derive_reshaped(derive(ops::Expand{{g, dims[0] / g, dims[1]}}, {by_group}, context_.pool), shape,
+                             context_.pool);
+    }
+    return derive_reshaped(each, shape, context_.pool);
+  }
+
+  ConstantProduct scale_weights(const Node& node, const Constant& weights, const WeightLayout& layout,
+                                const Affine& before, const Affine& after) const {
+    const Dims& dims = weights.tensor->dims();
+    Constant of_inputs, of_outputs;
+    if (scales(before)) of_inputs = along_weights(before.scale, true, layout, dims);
+    if (scales(after)) of_outputs = along_weights(after.scale, false, layout, dims);
+    std::vector<Constant> factors;
+    if (node.op.as<ops::MatMul>() && of_inputs.tensor && of_outputs.tensor) {
+      // One by one: a table of both would be as large as the weights.
+      factors = layout.inputs_first ? std::vector{of_outputs, of_inputs} : std::vector{of_inputs, of_outputs};
+    } else {
+      factors = {multiplied(of_inputs, of_outputs)};
+    }
+    return derive_product(weights, factors, context_.pool);
   }
 
   Graph& graph_;

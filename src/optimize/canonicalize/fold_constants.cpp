@@ -130,7 +130,7 @@ class Folder {
     const TensorType type = graph_.type(out);
     const std::string name = graph_.value(out).name;
     if (is_static(content)) {
-      rewriter_.replace(out, graph_.add_constant(name, tensor_of(type, content)));
+      rewriter_.replace(out, graph_.add_constant(name, content_constant(node, tensor_of(type, content))));
       return true;
     }
     const bool dtype_fits = type.dtype == DType::i64 || type.dtype == DType::i32 || type.dtype == DType::boolean;
@@ -138,6 +138,24 @@ class Folder {
     rewriter_.replace(out,
                       graph_.add(ops::DimsTensor{content, type.dtype, type.shape.empty()}, {}, name, node.sources));
     return true;
+  }
+
+  // What a shape rule has found to be numbers: of constants it is what the operator gives. Sizes of other values are
+  // settled, but what is done to them may be told by a constant.
+  Constant content_constant(const Node& node, Tensor tensor) const {
+    std::vector<Constant> operands;
+    bool is_constant = !has_symbolic_field(node.op);
+    for (const ValueId id : node.inputs) {
+      operands.push_back(graph_.constant(id));
+      is_constant = is_constant && (id == no_value || graph_.is_constant(id));
+    }
+    Constant constant = literal(std::move(tensor));
+    if (is_constant) {
+      constant.provenance = Provenance::transform(node.op, operands);
+    } else if (std::any_of(operands.begin(), operands.end(), [](const Constant& c) { return c.provenance; })) {
+      constant.provenance = Provenance::unknown("a list of sizes that constants have a part in", operands);
+    }
+    return constant;
   }
 
   bool is_foldable(const Node& node) const {
@@ -163,7 +181,11 @@ class Folder {
 
   void fold(const Node& node) {
     std::vector<Tensor> inputs;
-    for (const ValueId id : node.inputs) inputs.push_back(id == no_value ? Tensor() : *graph_.value(id).constant);
+    std::vector<Constant> operands;
+    for (const ValueId id : node.inputs) {
+      inputs.push_back(id == no_value ? Tensor() : *graph_.value(id).constant);
+      operands.push_back(graph_.constant(id));
+    }
     std::vector<TensorType> types;
     for (const ValueId id : node.outputs) types.push_back(graph_.type(id));
     const std::vector<Tensor> results = evaluate(
@@ -173,7 +195,9 @@ class Folder {
         throw Error(ErrorCode::invalid_model,
                     fmt::format("'{}' is {}, but its elements are of shape {}", graph_.value(node.outputs[i]).name,
                                 to_string(types[i]), to_string(results[i].dims())));
-      const ValueId constant = graph_.add_constant(graph_.value(node.outputs[i]).name, results.at(i));
+      const ValueId constant = graph_.add_constant(graph_.value(node.outputs[i]).name,
+                                                   {std::make_shared<const Tensor>(results[i]),
+                                                    Provenance::transform(node.op, operands, i, node.outputs.size())});
       rewriter_.replace(node.outputs[i], constant);
       folded_.insert(constant);
     }

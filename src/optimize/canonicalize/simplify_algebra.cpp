@@ -9,6 +9,7 @@
 #include "ir/ops/reduce.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/match.h"
+#include "reference/derived_constant.h"
 
 namespace camshaft {
 
@@ -44,7 +45,7 @@ bool is_widening(DType from, DType to) {
 
 class Simplifier {
  public:
-  explicit Simplifier(Graph& graph) : graph_(graph), rewriter_(graph), producers_(graph) {}
+  Simplifier(Graph& graph, ThreadPool& pool) : graph_(graph), pool_(pool), rewriter_(graph), producers_(graph) {}
 
   void run() {
     rewriter_.replace_each([&](const Node& node) { return simplify(node); });
@@ -129,19 +130,20 @@ class Simplifier {
     if (changes_nothing && has_type_of(x, node)) return x;
     if (!is_one_element(graph_, constant)) return no_value;
     if (is_floating(dtype) && function == F::div && has_exact_reciprocal(c)) {
-      if (const ValueId merged = merge_factors(node, x, 1 / c); merged != no_value) return merged;
-      return add(F::mul, {x, scalar_like(constant, 1 / c)}, node);
+      const Constant reciprocal = derive(F::reciprocal, {graph_.constant(constant)}, pool_);
+      if (const ValueId merged = merge_factors(node, x, 1 / c, reciprocal); merged != no_value) return merged;
+      return add(F::mul, {x, graph_.add_constant("c", reciprocal)}, node);
     }
     if (is_floating(dtype) && function == F::pow) return expand_power(node, x, c);
-    if (is_floating(dtype) && function == F::mul) return merge_factors(node, x, c);
-    if (function == F::min || function == F::max) return merge_clips(function, node, x, c);
+    if (is_floating(dtype) && function == F::mul) return merge_factors(node, x, c, graph_.constant(constant));
+    if (function == F::min || function == F::max) return merge_clips(function, node, x, c, graph_.constant(constant));
     return no_value;
   }
 
-  // Of the constant's own shape, so that ranks stay what they were.
-  ValueId scalar_like(ValueId constant, double value) {
-    const Tensor& t = *graph_.value(constant).constant;
-    return graph_.add_constant("c", Tensor::scalar(t.dtype(), value).reshaped(t.dims()));
+  // One number of two, in the shape of the first, so that ranks stay what they were.
+  ValueId merged(F function, ValueId first, const Constant& second) {
+    const Constant both = derive(function, {graph_.constant(first), second}, pool_);
+    return graph_.add_constant("c", derive_reshaped(both, graph_.value(first).constant->dims(), pool_));
   }
 
   ValueId expand_power(const Node& node, ValueId x, double exponent) {
@@ -217,7 +219,7 @@ class Simplifier {
     return std::nullopt;
   }
 
-  ValueId merge_factors(const Node& node, ValueId x, double c) {
+  ValueId merge_factors(const Node& node, ValueId x, double c, const Constant& factor) {
     const auto inner = one_element_operand(F::mul, x);
     if (!inner || !has_type_of(inner->operand, node)) return no_value;
     const double product = inner->value * c;
@@ -227,26 +229,27 @@ class Simplifier {
     if (!is_moderate(inner->value) || !is_moderate(c) || !is_moderate(product)) return no_value;
     // What the first factor takes out of range, the second one would not take back.
     if (std::abs(inner->value) > 1 && std::abs(c) < 1) return no_value;
-    return add(F::mul, {inner->operand, scalar_like(inner->constant, product)}, node);
+    return add(F::mul, {inner->operand, merged(F::mul, inner->constant, factor)}, node);
   }
 
-  ValueId merge_clips(F function, const Node& node, ValueId x, double c) {
+  ValueId merge_clips(F function, const Node& node, ValueId x, double c, const Constant& limit) {
     const auto inner = one_element_operand(function, x);
     if (!inner || std::isnan(c) || std::isnan(inner->value) || !has_type_of(inner->operand, node)) return no_value;
     const double bound = function == F::min ? std::min(inner->value, c) : std::max(inner->value, c);
     if (bound == inner->value) return x;
-    return add(function, {inner->operand, scalar_like(inner->constant, bound)}, node);
+    return add(function, {inner->operand, merged(function, inner->constant, limit)}, node);
   }
 
   Graph& graph_;
+  ThreadPool& pool_;
   Rewriter rewriter_;
   Producers producers_;
 };
 
 }  // namespace
 
-void simplify_algebra(Graph& graph, const PassContext&) {
-  Simplifier(graph).run();
+void simplify_algebra(Graph& graph, const PassContext& context) {
+  Simplifier(graph, context.pool).run();
 }
 
 }  // namespace camshaft

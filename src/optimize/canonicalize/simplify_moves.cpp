@@ -11,6 +11,7 @@
 #include "ir/ops/reduce.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/match.h"
+#include "reference/derived_constant.h"
 
 namespace camshaft {
 
@@ -73,7 +74,8 @@ bool keeps_elements(ops::ReduceKind kind) {
 
 class Simplifier {
  public:
-  explicit Simplifier(Graph& graph) : graph_(graph), uses_(graph), rewriter_(graph), producers_(graph) {}
+  Simplifier(Graph& graph, ThreadPool& pool)
+      : graph_(graph), pool_(pool), uses_(graph), rewriter_(graph), producers_(graph) {}
 
   void run() {
     for (Node& node : rewriter_.nodes()) {
@@ -268,7 +270,9 @@ class Simplifier {
     const size_t rank = graph_.shape(node.inputs[1]).size();
     const Shape wanted = graph_.shape(node.outputs[0]);
     if (!index || (!is_expanded && graph_.value(indices).constant->size() < 2)) return no_value;
-    const ValueId one = graph_.add_constant("index", Tensor::scalar(DType::i64, *index));
+    const Constant all = derive_reshaped(graph_.constant(indices), {graph_.value(indices).constant->size()}, pool_);
+    const Constant first = derive(ops::Gather{0}, {all, literal(Tensor::scalar(DType::i64, 0))}, pool_);
+    const ValueId one = graph_.add_constant("index", derive(ops::Cast{.to = DType::i64}, {first}, pool_));
     const ValueId row = add(gather, {node.inputs[0], one}, node);
     Shape shape = wanted;
     for (size_t i = 0; i < rank; ++i) shape[static_cast<size_t>(gather.axis) + i] = Dim(1);
@@ -326,6 +330,7 @@ class Simplifier {
   }
 
   Graph& graph_;
+  ThreadPool& pool_;
   Uses uses_;
   Rewriter rewriter_;
   Producers producers_;
@@ -334,8 +339,8 @@ class Simplifier {
 
 }  // namespace
 
-void simplify_moves(Graph& graph, const PassContext&) {
-  Simplifier(graph).run();
+void simplify_moves(Graph& graph, const PassContext& context) {
+  Simplifier(graph, context.pool).run();
 }
 
 }  // namespace camshaft

@@ -1,42 +1,47 @@
 #include "optimize/edit/joined_contraction.h"
 
-#include <cstring>
-
 #include "ir/ops/contract.h"
+#include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
 #include "optimize/analysis/match.h"
+#include "reference/derived_constant.h"
 
 namespace camshaft {
 
 namespace {
 
-// A constant of each member side by side along an axis of `dims`, which are the result's but for that axis. A member
+// A constant of each member side by side along an axis; dims are those that a member's has, but for that axis. A member
 // may have none: zeros.
 template <class Of>
 ValueId join(Graph& graph, const ContractionGroup& group, Dims dims, size_t axis, const std::string& name,
-             Of constant_of) {
-  dims[axis] = group.width;
-  int64_t outer = 1, inner = 1;
-  for (size_t d = 0; d < dims.size(); ++d)
-    if (d != axis) (d < axis ? outer : inner) *= dims[d];
-  const DType dtype = graph.type(group.members[0].weights).dtype;
-  const size_t unit = static_cast<size_t>(inner) * static_cast<size_t>(bit_width(dtype) / 8);
-  Tensor joined(dtype, dims);
-  std::memset(joined.mutable_data(), 0, joined.bytes());
+             ThreadPool& pool, Of constant_of) {
+  std::vector<Constant> parts;
   for (const ParallelContraction& m : group.members) {
+    dims[axis] = m.width;
     const ValueId id = constant_of(m);
-    if (id == no_value) continue;
-    const size_t bytes = static_cast<size_t>(m.width) * unit;
-    for (int64_t o = 0; o < outer; ++o)
-      std::memcpy(joined.mutable_data() + static_cast<size_t>(o * group.width + m.first) * unit,
-                  graph.value(id).constant->data() + static_cast<size_t>(o) * bytes, bytes);
+    const Constant part =
+        id == no_value ? literal(Tensor(graph.type(group.members[0].weights).dtype, dims)) : graph.constant(id);
+    parts.push_back(derive_reshaped(part, dims, pool));
   }
-  return graph.add_constant(name, std::move(joined));
+  return graph.add_constant(name, derive(ops::Concat{static_cast<int64_t>(axis)}, parts, pool));
+}
+
+// The number that an operand of the epilogue is, which may be a constant of its own in each member.
+ValueId common_number(Graph& graph, const ContractionGroup& group, size_t step, size_t operand, ThreadPool& pool) {
+  const auto number_of = [&](const ParallelContraction& m) {
+    return m.epilogue.steps[step].operands[operand].constant;
+  };
+  const ValueId first = number_of(group.members[0]);
+  std::vector<Constant> all;
+  for (const ParallelContraction& m : group.members)
+    all.push_back(derive_reshaped(graph.constant(number_of(m)), graph.value(first).constant->dims(), pool));
+  graph.value(first).provenance = Provenance::equal(all);
+  return first;
 }
 
 }  // namespace
 
-ValueId add_joined(Graph& graph, Rewriter& rewriter, const ContractionGroup& group) {
+ValueId add_joined(Graph& graph, Rewriter& rewriter, const ContractionGroup& group, ThreadPool& pool) {
   const ParallelContraction& first = group.members[0];
   const Node anchor = rewriter.nodes()[static_cast<size_t>(first.node)];
   const std::string name = graph.value(first.epilogue.result).name + ".joined";
@@ -49,12 +54,12 @@ ValueId add_joined(Graph& graph, Rewriter& rewriter, const ContractionGroup& gro
   const std::vector<std::string> sources = sources_of([](const ParallelContraction& m) { return m.node; });
 
   const ValueId weights = join(graph, group, graph.value(first.weights).constant->dims(), group.axis,
-                               graph.value(first.weights).name, [](const auto& m) { return m.weights; });
+                               graph.value(first.weights).name, pool, [](const auto& m) { return m.weights; });
   std::vector<ValueId> inputs{rewriter.resolve(anchor.inputs[0]), weights};
   ValueId bias = no_value;
   for (const ParallelContraction& m : group.members)
     if (m.bias != no_value && bias == no_value)
-      bias = join(graph, group, {0}, 0, name + ".bias", [](const auto& each) { return each.bias; });
+      bias = join(graph, group, {0}, 0, name + ".bias", pool, [](const auto& each) { return each.bias; });
   const bool conv = anchor.op.as<ops::Conv>() != nullptr;
   if (conv && bias != no_value) inputs.push_back(bias);
   std::vector<ValueId> results{graph.add(anchor.op, inputs, name, sources)};
@@ -69,9 +74,9 @@ ValueId add_joined(Graph& graph, Rewriter& rewriter, const ContractionGroup& gro
       if (operand.kind == EpilogueOperand::Kind::result) {
         operands.push_back(results[operand.result]);
       } else if (operand.kind == EpilogueOperand::Kind::number) {
-        operands.push_back(operand.constant);
+        operands.push_back(common_number(graph, group, s, i, pool));
       } else {
-        operands.push_back(join(graph, group, {0}, 0, name + ".columns",
+        operands.push_back(join(graph, group, {0}, 0, name + ".columns", pool,
                                 [&](const auto& m) { return m.epilogue.steps[s].operands[i].constant; }));
       }
     }

@@ -1,6 +1,7 @@
 // Parallel contractions, and the one that takes their place.
 #pragma once
 
+#include "base/thread_pool.h"
 #include "ir/rewriter.h"
 #include "optimize/edit/shared_epilogue.h"
 
@@ -24,6 +25,6 @@ struct ContractionGroup {
 
 /// Appends the common contraction and epilogue to a graph that is being rewritten; returns the result. Nodes are the
 /// rewriter's old ones; a bias that a member lacks is zero.
-ValueId add_joined(Graph& graph, Rewriter& rewriter, const ContractionGroup& group);
+ValueId add_joined(Graph& graph, Rewriter& rewriter, const ContractionGroup& group, ThreadPool& pool);
 
 }  // namespace camshaft

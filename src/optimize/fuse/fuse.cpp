@@ -275,7 +275,7 @@ class Fuser {
     const auto operand = [&](ValueId id, bool as_input) {
       if (id == no_value) return no_value;
       if (const auto known = inner.find(id); known != inner.end()) return known->second;
-      if (!as_input && is_immediate(id)) return inner[id] = region.add_constant(name_of(id), graph_.value(id).constant);
+      if (!as_input && is_immediate(id)) return inner[id] = region.add_constant(name_of(id), graph_.constant(id));
       return inner[id] = region.add_operand(id);
     };
     std::vector<std::string> sources;

@@ -38,7 +38,8 @@ struct Candidate {
 
 class Joiner {
  public:
-  Joiner(Graph& graph, PassNotes* notes) : graph_(graph), uses_(graph), notes_(notes) {}
+  Joiner(Graph& graph, const PassContext& context)
+      : graph_(graph), pool_(context.pool), uses_(graph), notes_(context.notes) {}
 
   void run() {
     std::map<ValueId, std::vector<std::vector<Candidate>>> parallel;  // by what they read: those that are alike
@@ -276,7 +277,7 @@ class Joiner {
     for (size_t n = 0; n < rewriter.nodes().size(); ++n) {
       if (const auto start = starts.find(static_cast<int32_t>(n)); start != starts.end()) {
         ContractionGroup& group = *start->second;
-        group.result = add_joined(graph_, rewriter, group);
+        group.result = add_joined(graph_, rewriter, group, pool_);
         for (const ParallelContraction& m : group.members)
           rewriter.replace(m.epilogue.result, slice(group, m, rewriter.nodes()));
       }
@@ -295,6 +296,7 @@ class Joiner {
   }
 
   Graph& graph_;
+  ThreadPool& pool_;
   Uses uses_;
   PassNotes* notes_;
   std::vector<ContractionGroup> groups_;
@@ -303,7 +305,7 @@ class Joiner {
 }  // namespace
 
 void join_contractions(Graph& graph, const PassContext& context) {
-  Joiner(graph, context.notes).run();
+  Joiner(graph, context).run();
 }
 
 }  // namespace camshaft

@@ -1,7 +1,6 @@
 #include "optimize/layout/resize_after_conv.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "ir/ops/contract.h"
 #include "ir/ops/move.h"
@@ -9,6 +8,7 @@
 #include "ir/ops/resize.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/match.h"
+#include "reference/derived_constant.h"
 
 namespace camshaft {
 
@@ -27,7 +27,8 @@ bool is_pointwise(const ops::Conv& op, const Shape& weights) {
 
 class Exchanger {
  public:
-  explicit Exchanger(Graph& graph) : graph_(graph), uses_(graph), rewriter_(graph), producers_(graph) {}
+  Exchanger(Graph& graph, ThreadPool& pool)
+      : graph_(graph), pool_(pool), uses_(graph), rewriter_(graph), producers_(graph) {}
 
   void run() {
     rewriter_.replace_each([&](const Node& node, const std::vector<ValueId>& old_inputs) {
@@ -136,23 +137,15 @@ class Exchanger {
 
   // The weights [out, in, 1…] of some input channels.
   ValueId add_weights(ValueId weights, const std::vector<Part>& parts) {
-    const auto whole = graph_.value(weights).constant;
-    Dims dims = whole->dims();
-    const auto row = whole->bytes() / static_cast<size_t>(dims[0]), one = row / static_cast<size_t>(dims[1]);
-    dims[1] = 0;
-    for (const Part& part : parts) dims[1] += part.channels;
-    Tensor picked(whole->dtype(), dims);
-    std::byte* to = picked.mutable_data();
-    for (int64_t o = 0; o < dims[0]; ++o)
-      for (const Part& part : parts) {
-        const size_t bytes = static_cast<size_t>(part.channels) * one;
-        std::memcpy(to, whole->data() + static_cast<size_t>(o) * row + static_cast<size_t>(part.first) * one, bytes);
-        to += bytes;
-      }
-    return graph_.add_constant(graph_.value(weights).name, std::move(picked));
+    std::vector<Constant> picked;
+    for (const Part& part : parts)
+      picked.push_back(derive(ops::Slice{{1}, {part.first}, {part.channels}, {1}}, {graph_.constant(weights)}, pool_));
+    return graph_.add_constant(graph_.value(weights).name,
+                               picked.size() == 1 ? picked[0] : derive(ops::Concat{1}, picked, pool_));
   }
 
   Graph& graph_;
+  ThreadPool& pool_;
   Uses uses_;
   Rewriter rewriter_;
   Producers producers_;
@@ -160,8 +153,8 @@ class Exchanger {
 
 }  // namespace
 
-void resize_after_conv(Graph& graph, const PassContext&) {
-  Exchanger(graph).run();
+void resize_after_conv(Graph& graph, const PassContext& context) {
+  Exchanger(graph, context.pool).run();
 }
 
 }  // namespace camshaft

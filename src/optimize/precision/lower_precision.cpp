@@ -5,12 +5,12 @@
 #include <limits>
 #include <map>
 
-#include "base/float_types.h"
 #include "ir/ops/attention.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/reduce.h"
 #include "ir/region.h"
 #include "ir/region_editor.h"
+#include "reference/derived_constant.h"
 
 namespace camshaft {
 
@@ -189,12 +189,6 @@ class Lowering {
                        [&](int32_t n) { return roles_[static_cast<size_t>(n)] != Role::plain; });
   }
 
-  Tensor narrowed(const Tensor& wide) const {
-    Tensor made(context_.storage, wide.dims());
-    convert_from_float(context_.storage, wide.as<float>(), made.mutable_data(), wide.size());
-    return made;
-  }
-
   ValueId add_cast(ValueId from, DType to, const std::string& name) {
     return graph_.add(ops::Cast{.to = to}, {from}, name);
   }
@@ -204,7 +198,7 @@ class Lowering {
     ValueId& made = wide_[at(id)];
     if (made != no_value) return made;
     const Value& value = old_.value(id);
-    made = value.constant ? graph_.add_constant(value.name, value.constant)
+    made = value.constant ? graph_.add_constant(value.name, old_.constant(id))
                           : add_cast(narrow_[at(id)], value.type.dtype, value.name);
     return made;
   }
@@ -214,8 +208,9 @@ class Lowering {
     ValueId& made = narrow_[at(id)];
     if (made != no_value) return made;
     const Value& value = old_.value(id);
-    return made = value.constant ? graph_.add_constant(value.name, narrowed(*value.constant))
-                                 : add_cast(wide(id), context_.storage, value.name);
+    return made = value.constant
+                      ? graph_.add_constant(value.name, derive_converted(old_.constant(id), context_.storage))
+                      : add_cast(wide(id), context_.storage, value.name);
   }
 
   std::vector<std::string> names(const Node& node) const {
@@ -241,12 +236,16 @@ class Lowering {
   }
 
   ValueId narrowed_mask(ValueId id) {
-    if (const Tensor* constant = old_.value(id).constant.get()) {
-      Tensor bounded(DType::f32, constant->dims());
-      const auto* x = constant->as<float>();
-      for (int64_t i = 0; i < constant->size(); ++i)
-        bounded.as_mutable<float>()[i] = std::isinf(x[i]) ? x[i] : std::max(x[i], -65504.0F);
-      return graph_.add_constant(old_.value(id).name, narrowed(bounded));
+    if (old_.is_constant(id)) {
+      const Constant x = old_.constant(id);
+      const auto number = [](float limit) { return literal(Tensor::scalar(DType::f32, limit)); };
+      const auto apply = [&](ScalarFunction f, const std::vector<Constant>& operands) {
+        return derive(f, operands, context_.pool);
+      };
+      const Constant never = apply(ScalarFunction::equal, {x, number(-std::numeric_limits<float>::infinity())});
+      const Constant bounded =
+          apply(ScalarFunction::select, {never, x, apply(ScalarFunction::max, {x, number(-65504)})});
+      return graph_.add_constant(old_.value(id).name, derive_converted(bounded, context_.storage));
     }
     RegionEditor made(graph_, ops::RegionKind::pointwise);
     const ValueId x = made.add_operand(wide(id), old_.value(id).name);

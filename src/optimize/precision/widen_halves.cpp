@@ -5,7 +5,7 @@
 #include "ir/ops/control_flow.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/quantize.h"
-#include "ir/widened.h"
+#include "reference/derived_constant.h"
 
 namespace camshaft {
 
@@ -73,7 +73,7 @@ class WideGraph {
     ValueId& made = own_[at(id)];
     if (made != no_value) return made;
     const Value& value = old_.value(id);
-    return made = value.constant ? graph_.add_constant(value.name, value.constant)
+    return made = value.constant ? graph_.add_constant(value.name, old_.constant(id))
                                  : graph_.add(ops::Cast{.to = value.type.dtype}, {wide_[at(id)]}, value.name);
   }
 
@@ -83,7 +83,7 @@ class WideGraph {
     if (made != no_value) return made;
     const Value& value = old_.value(id);
     if (!value.constant) return made = graph_.add(ops::Cast{.to = DType::f32}, {own(id)}, value.name);
-    return made = graph_.add_constant(value.name, widened(*value.constant));
+    return made = graph_.add_constant(value.name, derive_converted(old_.constant(id), DType::f32));
   }
 
   void copy(const Node& node, bool widened) {

@@ -99,7 +99,8 @@ class Recognizer {
         });
     if (!source) return no_value;
     if (source->function.a == 1) return add(F::sigmoid, {source->x}, like);
-    const ValueId factor = add_scalar(graph_, graph_.type(source->x).dtype, source->function.a);
+    const ValueId factor = add_scalar_read_off(graph_, graph_.type(source->x).dtype, source->function.a,
+                                               "the factor within an activation, read off the steps that spell it");
     return add(F::sigmoid, {add(F::mul, {source->x, factor}, like)}, like);
   }
 

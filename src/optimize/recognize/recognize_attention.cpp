@@ -53,7 +53,9 @@ void recognize_attention(Graph& graph, const PassContext& context) {
       if (!changes) continue;
       changes_constants |= graph.is_constant(mask);
       std::vector<ValueId> operands{mask};
-      if (!is_bool) operands.push_back(add_scalar(graph, dtype, match.changes[i].factor));
+      if (!is_bool)
+        operands.push_back(add_scalar_read_off(graph, dtype, match.changes[i].factor,
+                                               "the factor of a mask, read off what is done to scores"));
       mask = graph.add(ops::Pointwise{is_bool ? ScalarFunction::logical_not : ScalarFunction::mul}, std::move(operands),
                        graph.value(mask).name, match.sources);
     }

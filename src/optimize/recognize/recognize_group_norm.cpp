@@ -5,6 +5,7 @@
 #include "ir/ops/reduce.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/match.h"
+#include "reference/derived_constant.h"
 
 namespace camshaft {
 
@@ -12,7 +13,8 @@ namespace {
 
 class Recognizer {
  public:
-  explicit Recognizer(Graph& graph) : graph_(graph), uses_(graph), rewriter_(graph), producers_(graph) {}
+  Recognizer(Graph& graph, ThreadPool& pool)
+      : graph_(graph), pool_(pool), uses_(graph), rewriter_(graph), producers_(graph) {}
 
   void run() {
     rewriter_.replace_each([&](const Node& node, const std::vector<ValueId>& old_inputs) {
@@ -75,10 +77,11 @@ class Recognizer {
     const auto channels = type.shape[axis].as_constant();
     if (!channels || t.size() != *channels || t.dims().size() + axis < rank || t.dims().size() > rank) return no_value;
     if (t.dims()[t.dims().size() + axis - rank] != *channels) return no_value;
-    return graph_.add_constant(graph_.value(id).name, t.reshaped({*channels}));
+    return graph_.add_constant(graph_.value(id).name, derive_reshaped(graph_.constant(id), {*channels}, pool_));
   }
 
   Graph& graph_;
+  ThreadPool& pool_;
   Uses uses_;
   Rewriter rewriter_;
   Producers producers_;
@@ -86,8 +89,8 @@ class Recognizer {
 
 }  // namespace
 
-void recognize_group_norm(Graph& graph, const PassContext&) {
-  Recognizer(graph).run();
+void recognize_group_norm(Graph& graph, const PassContext& context) {
+  Recognizer(graph, context.pool).run();
 }
 
 }  // namespace camshaft

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/reduce.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/match.h"
 #include "optimize/analysis/match_moments.h"
-#include "reference/element_io.h"
+#include "reference/derived_constant.h"
 
 namespace camshaft {
 
@@ -18,8 +19,8 @@ using F = ScalarFunction;
 
 class Recognizer {
  public:
-  explicit Recognizer(Graph& graph)
-      : graph_(graph), uses_(graph), rewriter_(graph), producers_(graph), moments_(graph, producers_) {}
+  Recognizer(Graph& graph, ThreadPool& pool)
+      : graph_(graph), pool_(pool), uses_(graph), rewriter_(graph), producers_(graph), moments_(graph, producers_) {}
 
   void run() {
     rewriter_.replace_each(
@@ -196,31 +197,27 @@ class Recognizer {
     const size_t lead = t.dims().size() - shape.size();
     for (size_t d = 0; d < t.dims().size(); ++d)
       if (t.dims()[d] != (d < lead ? 1 : dims[d - lead])) return no_value;
-    return lead == 0 ? id : graph_.add_constant(graph_.value(id).name, t.reshaped(dims));
+    return lead == 0 ? id
+                     : graph_.add_constant(graph_.value(id).name, derive_reshaped(graph_.constant(id), dims, pool_));
   }
 
   ValueId repeated(ValueId number, const Dims& dims) {
     constexpr int64_t most = 1 << 20;
     if (element_count(dims) > most) return no_value;
-    Tensor all(graph_.type(number).dtype, dims);
-    const double value = graph_.value(number).constant->to_doubles()[0];
-    ops::store_elements(all.dtype(), all.mutable_data(), 0, 1, all.size(),
-                        std::vector<double>(static_cast<size_t>(all.size()), value).data());
-    return graph_.add_constant(graph_.value(number).name, std::move(all));
+    const Constant scalar = derive_reshaped(graph_.constant(number), {}, pool_);
+    return graph_.add_constant(graph_.value(number).name,
+                               derive(ops::Expand{Shape(dims.begin(), dims.end())}, {scalar}, pool_));
   }
 
   // Two constants; the second may have one element.
   ValueId multiplied(ValueId a, ValueId b) {
-    const Tensor& t = *graph_.value(a).constant;
-    std::vector<double> product = t.to_doubles();
-    const std::vector<double> factors = graph_.value(b).constant->to_doubles();
-    for (size_t i = 0; i < product.size(); ++i) product[i] *= factors[factors.size() == 1 ? 0 : i];
-    Tensor all(t.dtype(), t.dims());
-    ops::store_elements(all.dtype(), all.mutable_data(), 0, 1, all.size(), product.data());
-    return graph_.add_constant(graph_.value(a).name, std::move(all));
+    Constant factor = graph_.constant(b);
+    if (factor.tensor->size() == 1) factor = derive_reshaped(factor, {}, pool_);
+    return graph_.add_constant(graph_.value(a).name, derive(ScalarFunction::mul, {graph_.constant(a), factor}, pool_));
   }
 
   Graph& graph_;
+  ThreadPool& pool_;
   Uses uses_;
   Rewriter rewriter_;
   Producers producers_;
@@ -229,8 +226,8 @@ class Recognizer {
 
 }  // namespace
 
-void recognize_layer_norm(Graph& graph, const PassContext&) {
-  Recognizer(graph).run();
+void recognize_layer_norm(Graph& graph, const PassContext& context) {
+  Recognizer(graph, context.pool).run();
 }
 
 }  // namespace camshaft

@@ -7,6 +7,7 @@
 #include "ir/ops/pointwise.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/match.h"
+#include "reference/derived_constant.h"
 
 namespace camshaft {
 
@@ -16,7 +17,7 @@ using F = ScalarFunction;
 
 class Recognizer {
  public:
-  explicit Recognizer(Graph& graph) : graph_(graph), rewriter_(graph), producers_(graph) {}
+  Recognizer(Graph& graph, ThreadPool& pool) : graph_(graph), pool_(pool), rewriter_(graph), producers_(graph) {}
 
   void run() {
     rewriter_.replace_each([&](const Node& node) { return recognize(node); });
@@ -37,7 +38,11 @@ class Recognizer {
         const auto masked = value_where_zero(node.inputs[1 - i], mask);
         if (!masked || !is_zero_or_one(mask)) continue;
         const auto& name = graph_.value(node.outputs[0]).name;
-        const ValueId other = add_scalar(graph_, dtype, op->function == F::sub ? -*masked : *masked);
+        std::vector<Constant> from;
+        for (const ValueId id : {node.inputs[1 - i], mask})
+          if (graph_.is_constant(id)) from.push_back(graph_.constant(id));
+        const ValueId other = add_scalar_read_off(graph_, dtype, op->function == F::sub ? -*masked : *masked,
+                                                  "the number that a mask gives, read off constants", from);
         return graph_.add(ops::Pointwise{F::select}, {as_bool(mask, node), x, other}, name, node.sources);
       }
     }
@@ -134,13 +139,8 @@ class Recognizer {
   // Where a mask of 0 and 1 is 1.
   ValueId as_bool(ValueId mask, const Node& like) {
     const std::string name = graph_.value(mask).name;
-    if (graph_.is_constant(mask)) {
-      const Tensor& m = *graph_.value(mask).constant;
-      const std::vector<double> values = m.to_doubles();
-      Tensor kept(DType::boolean, m.dims());
-      std::copy(values.begin(), values.end(), kept.as_mutable<uint8_t>());
-      return graph_.add_constant(name, std::move(kept));
-    }
+    if (graph_.is_constant(mask))
+      return graph_.add_constant(name, derive(ops::Cast{.to = DType::boolean}, {graph_.constant(mask)}, pool_));
     if (producers_.op<ops::Cast>(mask)) {
       const ValueId from = producers_.find(mask)->inputs[0];
       if (graph_.type(from).dtype == DType::boolean) return from;
@@ -150,14 +150,15 @@ class Recognizer {
   }
 
   Graph& graph_;
+  ThreadPool& pool_;
   Rewriter rewriter_;
   Producers producers_;
 };
 
 }  // namespace
 
-void recognize_masks(Graph& graph, const PassContext&) {
-  Recognizer(graph).run();
+void recognize_masks(Graph& graph, const PassContext& context) {
+  Recognizer(graph, context.pool).run();
 }
 
 }  // namespace camshaft

@@ -30,7 +30,7 @@ Graph lowered(const std::string& body, DType storage = DType::f16, const std::se
   fuse(graph, context);
   context.storage = storage;
   context.keep_f32 = keep;
-  lower_precision(graph, context);
+  run_pass_on_named(lower_precision, graph, context, "lower_precision");
   verify(graph, "the pass under test");
   return graph;
 }
@@ -204,7 +204,7 @@ TEST(LowerPrecision, NamesConstantsThatF16CannotHold) {
     context.storage = storage;
     std::set<std::string> names;
     context.kept_constants = &names;
-    lower_precision(graph, context);
+    run_pass_on_named(lower_precision, graph, context, "lower_precision");
     EXPECT_EQ(names.empty(), graph.type(graph.nodes[0].outputs[0]).dtype == storage) << print(graph);
     return names;
   };

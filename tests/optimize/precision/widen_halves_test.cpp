@@ -10,7 +10,7 @@ namespace {
 
 Graph widened(const std::string& inputs, const std::string& body) {
   Graph graph = graph_of(inputs, body);
-  widen_halves(graph, test_context());
+  run_pass_on_named(widen_halves, graph, test_context(), "widen_halves");
   verify(graph, "the pass under test");
   return graph;
 }

@@ -12,6 +12,7 @@
 #include "ir/region.h"
 #include "ir/region_editor.h"
 #include "optimize/analysis/match.h"
+#include "reference/derived_constant.h"
 #include "reference/element_io.h"
 
 namespace camshaft {
@@ -170,41 +171,71 @@ class Deferral {
     ValueId weights, sums, biases;  // no_value: none
   };
 
-  ValueId add_vector(const std::string& name, const std::vector<double>& values) {
+  ValueId add_vector(const std::string& name, const std::vector<double>& values, Provenance::Pointer provenance) {
     Tensor made(DType::f32, {static_cast<int64_t>(values.size())});
     for (size_t i = 0; i < values.size(); ++i) made.as_mutable<float>()[i] = static_cast<float>(values[i]);
-    return graph_.add_constant(name, std::move(made));
+    return graph_.add_constant(name, {std::make_shared<const Tensor>(std::move(made)), std::move(provenance)});
+  }
+
+  // An operand of a norm in f32.
+  ValueId add_operand(const std::string& name, ValueId id) {
+    const Constant wide = derive_converted(graph_.constant(id), DType::f32);
+    return graph_.add_constant(name, derive_reshaped(wide, {wide.tensor->size()}, pool_));
+  }
+
+  // Numbers of each k in f64, in a shape that broadcasts to that of the weights.
+  Constant along_k(ValueId id, bool by_rows) {
+    const Constant wide = derive(ops::Cast{.to = DType::f64}, {graph_.constant(id)}, pool_);
+    const int64_t size = wide.tensor->size();
+    return derive_reshaped(wide, by_rows ? Dims{size, 1} : Dims{size}, pool_);
+  }
+
+  // The record of sums over k in f64, of weights or of their products with `factor`.
+  static Provenance::Pointer sum_provenance(const Constant& weights, bool by_rows, const Constant& factor = {}) {
+    if (!weights.provenance)
+      return factor.provenance ? Provenance::unknown("sums of weights that the model does not name", {factor})
+                               : nullptr;
+    const auto apply = [](const Op& op, const std::vector<Constant>& operands) {
+      return Constant{nullptr, Provenance::transform(op, operands)};
+    };
+    Constant terms = apply(ops::Cast{.to = DType::f64}, {weights});
+    if (factor.tensor) terms = apply(ops::Pointwise{F::mul}, {terms, factor});
+    const Constant sums = apply(ops::Reduce{ops::ReduceKind::sum, {by_rows ? 0 : 1}, false}, {terms});
+    return apply(ops::Cast{.to = DType::f32}, {sums}).provenance;
   }
 
   Scaled scale_weights(const Product& p, const Norm& norm) {
-    const Tensor& w = *graph_.value(p.weights).constant;
+    const Constant weights = graph_.constant(p.weights);
+    const Tensor& w = *weights.tensor;
     const std::string name = graph_.value(p.weights).name;
-    const std::vector<double> scale = numbers(norm.scale), bias = numbers(norm.bias);
+    const std::vector<double> bias = numbers(norm.bias);
     const bool by_rows = !p.op->transpose_b;  // of k
     const int64_t k_size = w.dims()[by_rows ? 0 : 1], n_size = w.dims()[by_rows ? 1 : 0];
-    Tensor made(w.dtype(), w.dims());
-    std::byte* to = made.mutable_data();
+    const Constant scaled =
+        norm.scale == no_value ? weights : derive_product(weights, {along_k(norm.scale, by_rows)}, pool_).constant;
+    // In one pass over the weights: as casts and sums they would be there in f64, too.
     std::vector<double> sums(static_cast<size_t>(n_size)), biases(sums.size());
     constexpr int64_t columns_at_once = 64;
     pool_.parallel_for(n_size, columns_at_once, [&](int64_t begin, int64_t end) {
       std::vector<double> row(static_cast<size_t>(end - begin));
       for (int64_t k = 0; k < k_size; ++k) {
         const int64_t first = by_rows ? k * n_size + begin : begin * k_size + k, step = by_rows ? 1 : k_size;
-        ops::load_elements(w.dtype(), w.data(), first, step, end - begin, row.data());
-        if (!bias.empty())
+        if (!bias.empty()) {
+          ops::load_elements(w.dtype(), w.data(), first, step, end - begin, row.data());
           for (size_t n = 0; n < row.size(); ++n)
             biases[static_cast<size_t>(begin) + n] += row[n] * bias[static_cast<size_t>(k)];
-        if (!scale.empty())
-          for (double& x : row) x *= scale[static_cast<size_t>(k)];
-        ops::store_elements(w.dtype(), to, first, step, end - begin, row.data());
+        }
         // The sums are of what is multiplied, or the mean would not cancel.
-        ops::load_elements(w.dtype(), to, first, step, end - begin, row.data());
+        ops::load_elements(w.dtype(), scaled.tensor->data(), first, step, end - begin, row.data());
         for (size_t n = 0; n < row.size(); ++n) sums[static_cast<size_t>(begin) + n] += row[n];
       }
     });
-    return {scale.empty() ? p.weights : graph_.add_constant(name, std::move(made)),
-            norm.row.root_mean_square ? no_value : add_vector(name + "_sums", sums),
-            bias.empty() ? no_value : add_vector(name + "_bias", biases)};
+    Scaled made{p.weights, no_value, no_value};
+    if (norm.scale != no_value) made.weights = graph_.add_constant(name, scaled);
+    if (!norm.row.root_mean_square) made.sums = add_vector(name + "_sums", sums, sum_provenance(scaled, by_rows));
+    if (!bias.empty())
+      made.biases = add_vector(name + "_bias", biases, sum_provenance(weights, by_rows, along_k(norm.bias, by_rows)));
+    return made;
   }
 
   Node rebuilt(const Node& node) {
@@ -249,8 +280,8 @@ class Deferral {
       ValueId x = cast(input(norm.x), DType::f32);
       if (!norm.row.root_mean_square) x = apply(F::sub, x, row[0]);
       x = apply(F::mul, x, row[1]);
-      if (norm.scale != no_value) x = apply(F::mul, x, input(add_vector("scale", numbers(norm.scale))));
-      if (norm.bias != no_value) x = apply(F::add, x, input(add_vector("bias", numbers(norm.bias))));
+      if (norm.scale != no_value) x = apply(F::mul, x, input(add_operand("scale", norm.scale)));
+      if (norm.bias != no_value) x = apply(F::add, x, input(add_operand("bias", norm.bias)));
       return x;
     };
     const auto find_wide = [&](ValueId id) {
@@ -266,8 +297,8 @@ class Deferral {
       if (const ValueId x = find_wide(id); x != no_value)
         return renamed[id] = cast(x, (p.body ? *p.body : graph_).type(id).dtype);
       const ValueId outer = outer_operand(node, id);
-      return renamed[id] = outer != no_value ? input(outer)
-                                             : made.add_constant(p.body->value(id).name, p.body->value(id).constant);
+      return renamed[id] =
+                 outer != no_value ? input(outer) : made.add_constant(p.body->value(id).name, p.body->constant(id));
     };
     for (size_t n = 1; n < nodes.size(); ++n) {
       const auto* widening = nodes[n].op.as<ops::Cast>();

@@ -8,6 +8,7 @@
 #include "ir/region.h"
 #include "ir/region_editor.h"
 #include "optimize/analysis/match.h"
+#include "reference/derived_constant.h"
 
 namespace camshaft {
 
@@ -79,21 +80,15 @@ std::optional<Widening> widening(const ops::Conv& conv, const Shape& x, const Sh
   return w;
 }
 
-Tensor widened(const Tensor& weights, const Widening& w) {
-  const Dims& d = weights.dims();
-  Tensor made(weights.dtype(), {d[0], piece, d[2], w.taps});
-  std::fill_n(made.mutable_data(), made.bytes(), std::byte{0});
-  const auto* from = weights.as<uint16_t>();
-  auto* to = made.as_mutable<uint16_t>();
-  for (int64_t o = 0; o < d[0]; ++o)
-    for (int64_t c = 0; c < d[1]; ++c)
-      for (int64_t y = 0; y < d[2]; ++y)
-        for (int64_t x = 0; x < d[3]; ++x) {
-          const int64_t pixel = x + w.shift, channel = pixel % w.pixels * w.channels + c;
-          to[((o * piece + channel) * d[2] + y) * w.taps + pixel / w.pixels] =
-              from[((o * d[1] + c) * d[2] + y) * d[3] + x];
-        }
-  return made;
+// Zeros behind the channels, and in rows before and behind the taps; then the taps of a piece become channels of it.
+Constant widened(const Constant& weights, const Widening& w, ThreadPool& pool) {
+  const Dims& d = weights.tensor->dims();
+  ops::Pad pad;
+  pad.pads = {0, 0, 0, w.shift, 0, w.channels - d[1], 0, w.taps * w.pixels - w.shift - d[3]};
+  const Constant padded = derive(pad, {weights}, pool);
+  const Constant split = derive_reshaped(padded, {d[0], w.channels, d[2], w.taps, w.pixels}, pool);
+  const Constant turned = derive(ops::Transpose{{0, 4, 1, 2, 3}}, {split}, pool);
+  return derive_reshaped(turned, {d[0], piece, d[2], w.taps}, pool);
 }
 
 // The node that makes the image, of which it gives all that is there (the operand has the image's shape, turned or
@@ -114,7 +109,7 @@ Node filled(Graph& graph, const Node& maker, const Widening& w) {
 
 }  // namespace
 
-void widen_images(Graph& graph, const PassContext&) {
+void widen_images(Graph& graph, const PassContext& context) {
   const Uses uses(graph);
   bool changed = false;
   for (Node& node : graph.nodes) {
@@ -135,7 +130,7 @@ void widen_images(Graph& graph, const PassContext&) {
     const ValueId source = graph.nodes[static_cast<size_t>(maker)].inputs[0];
     if (!wide || element_counts_differ(graph.shape(source), graph.shape(x))) continue;
     const ValueId filled_weights =
-        graph.add_constant(graph.value(weights).name, widened(*graph.value(weights).constant, *wide));
+        graph.add_constant(graph.value(weights).name, widened(graph.constant(weights), *wide, context.pool));
     Node& from = graph.nodes[static_cast<size_t>(maker)];
     from = filled(graph, from, *wide);
     if (region) {

@@ -68,7 +68,7 @@ TEST(DeferLayerNorms, ProductsTakeThemAndTheResultIsTheSame) {
                                                {.scale = false, .bias = false, .transpose_b = true}}) {
     Graph graph = graph_of(block, random);
     const Graph before = graph;
-    defer_layer_norms(graph, test_context());
+    run_pass_on_named(defer_layer_norms, graph, test_context(), "defer_layer_norms");
     verify(graph, "the pass under test");
     EXPECT_EQ(graph.nodes.size(), 3U) << print(graph);
     EXPECT_EQ(count_norms(graph), 0U);
@@ -86,7 +86,7 @@ TEST(DeferLayerNorms, NotWhereSomebodyNeedsTheRows) {
        std::vector<Block>{{.norm_is_output = true}, {.width = 40}, {.dtype = DType::f32}, {.rows = 1025}}) {
     Graph graph = graph_of(block, random);
     const Graph before = graph;
-    defer_layer_norms(graph, test_context());
+    run_pass_on_named(defer_layer_norms, graph, test_context(), "defer_layer_norms");
     EXPECT_TRUE(equal(graph, before));
   }
 }
@@ -102,7 +102,7 @@ TEST(DeferLayerNorms, NotWhereScaledWeightsDoNotFit) {
       else if (value.name == "w1" && scale > 1)
         value.constant = std::make_shared<const Tensor>(scaled(random, DType::f16, {64, 96}, 1));
     const Graph before = graph;
-    defer_layer_norms(graph, test_context());
+    run_pass_on_named(defer_layer_norms, graph, test_context(), "defer_layer_norms");
     EXPECT_TRUE(equal(graph, before));
   }
 }

@@ -61,7 +61,7 @@ TEST(WidenImages, ComputesTheSame) {
                                          {{1, 5, 6, 8}, {3, 3, 2}, 2}}) {
     Graph graph = make(c, random);
     const Graph before = graph;
-    widen_images(graph, test_context());
+    run_pass_on_named(widen_images, graph, test_context(), "widen_images");
     verify(graph, "the pass under test");
     EXPECT_EQ(channels_read(graph), 8) << print(graph);
     const Tensor x = random_tensor(random, DType::f32, c.image);
@@ -75,11 +75,11 @@ TEST(WidenImages, ComputesTheSame) {
 TEST(WidenImages, PairsOfPixelsWhereStridesAreEven) {
   Random random = test_random();
   Graph graph = make({{1, 3, 12, 12}, {4, 7, 7}, 2, {3, 3, 3, 3}}, random);
-  widen_images(graph, test_context());
+  run_pass_on_named(widen_images, graph, test_context(), "widen_images");
   EXPECT_EQ(graph.shape(graph.nodes.back().inputs[0]), (Shape{1, 12, 6, 8}));
   EXPECT_EQ(graph.shape(graph.nodes.back().inputs[1]), (Shape{4, 8, 7, 4}));
   graph = make({{1, 3, 12, 12}, {4, 3, 3}, 1, {1, 1, 1, 1}}, random);
-  widen_images(graph, test_context());
+  run_pass_on_named(widen_images, graph, test_context(), "widen_images");
   EXPECT_EQ(graph.shape(graph.nodes.back().inputs[0]), (Shape{1, 12, 12, 8}));
 }
 
@@ -87,12 +87,12 @@ TEST(WidenImages, ImagesOfManyChannelsOrReadersStay) {
   Random random = test_random();
   const Graph many = make({{1, 8, 6, 6}, {3, 3, 3}}, random);
   Graph graph = many;
-  widen_images(graph, test_context());
+  run_pass_on_named(widen_images, graph, test_context(), "widen_images");
   EXPECT_TRUE(equal(graph, many));
   Graph shown = make({{1, 3, 6, 6}, {3, 3, 3}}, random);
   shown.add_output("image", shown.nodes.back().inputs[0]);
   graph = shown;
-  widen_images(graph, test_context());
+  run_pass_on_named(widen_images, graph, test_context(), "widen_images");
   EXPECT_TRUE(equal(graph, shown));
 }
 
