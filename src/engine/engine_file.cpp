@@ -57,7 +57,7 @@ LayerExplanation decode_explanation(const format::Explanation& stored, CopyBudge
 
 // Where the constants are that are read only where another layout is wanted. They are a third of the weights where
 // Winograd's transform is stored: loading does not look at them.
-constexpr char spare_section[] = "spare";
+constexpr char fallback_section[] = "fallback";
 
 EngineFile decode(const std::shared_ptr<const Container>& opened, std::shared_ptr<const void> owner) {
   const Container& container = *opened;
@@ -73,20 +73,21 @@ EngineFile decode(const std::shared_ptr<const Container>& opened, std::shared_pt
   const ProvenanceList provenances = decode_provenances(stored, budget);
   file.graph = decode_graph(*stored.graph(), weights, provenances, budget, &file.tactics);
   file.packed = std::make_shared<PackedConstants>();
-  const auto spare = container.has(spare_section) ? container.section(spare_section) : std::span<const std::byte>();
-  const auto verify_spare = [opened, once = std::make_shared<std::once_flag>()] {
-    std::call_once(*once, [&] { opened->verify(spare_section); });
+  const auto fallback =
+      container.has(fallback_section) ? container.section(fallback_section) : std::span<const std::byte>();
+  const auto verify_fallback = [opened, once = std::make_shared<std::once_flag>()] {
+    std::call_once(*once, [&] { opened->verify(fallback_section); });
   };
   if (stored.packed()) {
     for (const format::Packed* p : *stored.packed()) {
-      const bool is_spare = p->layout()->string_view() == spare_layout;
-      const std::span<const std::byte> section = is_spare ? spare : weights.bytes;
+      const bool is_fallback = p->layout()->string_view() == fallback_layout;
+      const std::span<const std::byte> section = is_fallback ? fallback : weights.bytes;
       if (p->offset() % 64 != 0 || p->offset() > section.size() || p->bytes() > section.size() - p->offset())
         throw Error(ErrorCode::corrupt_engine,
                     fmt::format("the packed constant '{}' lies outside the weights", p->constant()->string_view()));
       budget.take(p->constant()->size() + p->layout()->size());
       PackedConstant packed{p->constant()->str(), p->layout()->str(), section.subspan(p->offset(), p->bytes()), owner};
-      if (is_spare) packed.verify = verify_spare;
+      if (is_fallback) packed.verify = verify_fallback;
       file.packed->add(std::move(packed));
     }
   }
@@ -112,7 +113,7 @@ EngineFile decode(const std::shared_ptr<const Container>& opened, std::shared_pt
 // Calls `write` with the sections, whose bytes live until it returns.
 template <class Write>
 auto with_sections(const EngineFile& engine, Write&& write) {
-  SectionSource weights("weights"), spare(spare_section);
+  SectionSource weights("weights"), fallback(fallback_section);
   const auto store = [&](const Tensor& tensor) { return weights.add(tensor.span()); };
   flatbuffers::FlatBufferBuilder b(1 << 16);
   ProvenanceEncoder provenances;
@@ -120,7 +121,7 @@ auto with_sections(const EngineFile& engine, Write&& write) {
   std::vector<flatbuffers::Offset<format::Packed>> packed;
   for (const PackedConstant* p : engine.packed->all()) {
     if (p->verify) p->verify();
-    SectionSource& section = p->layout == spare_layout ? spare : weights;
+    SectionSource& section = p->layout == fallback_layout ? fallback : weights;
     packed.push_back(
         format::CreatePackedDirect(b, p->constant.c_str(), p->layout.c_str(), section.add(p->bytes), p->bytes.size()));
   }
@@ -148,7 +149,7 @@ auto with_sections(const EngineFile& engine, Write&& write) {
   std::vector<SectionSource> sections;
   sections.emplace_back("graph", std::as_bytes(std::span(b.GetBufferPointer(), b.GetSize())));
   sections.push_back(std::move(weights));
-  if (!spare.pieces().empty()) sections.push_back(std::move(spare));
+  if (!fallback.pieces().empty()) sections.push_back(std::move(fallback));
   return write(sections);
 }
 
@@ -163,7 +164,7 @@ std::vector<std::byte> engine_file_bytes(const EngineFile& engine) {
 }
 
 EngineFile read_engine_file(const std::shared_ptr<const MappedFile>& mapped) {
-  const auto container = std::make_shared<const Container>(open_container(mapped, spare_section));
+  const auto container = std::make_shared<const Container>(open_container(mapped, fallback_section));
   return name_damaged_engine(mapped->path(), [&] { return decode(container, mapped); });
 }
 

@@ -36,7 +36,8 @@ enum class Layout : uint8_t {
   permutes,  ///< it changes the order itself
 };
 
-/// What becomes of operands of f16 and bf16 on a machine that computes in neither (optimize/precision/widen_halves.h).
+/// What becomes of operands of f16 and bf16 on a machine that computes in neither
+/// (optimize/precision/widen_narrow_floats.h).
 enum class Widening : uint8_t {
   none,      ///< they stay as the model has them
   computes,  ///< they are read in f32
@@ -166,17 +167,21 @@ constexpr bool is_consistent(const Traits& traits) {
   return has_layout == (traits.layout_operands > 0) && (!sums || traits.kind == OpKind::contraction);
 }
 
+template <class T>
+constexpr bool has_promised_members() {
+  constexpr Traits traits = T::traits;
+  if (!is_consistent(traits)) return false;
+  if (traits.kind == OpKind::contraction && !HasFlops<T>) return false;
+  if (has_permuted(traits.layout) && !HasPermuted<T>) return false;
+  if (traits.picks == Answer::depends && !HasPicks<T>) return false;
+  if (traits.selects == Answer::depends && !HasSelects<T>) return false;
+  return traits.reads_slices != Answer::depends || HasSlicedOperands<T>;
+}
+
 }  // namespace detail
 
 /// The struct states its traits, and has the members that they promise.
 template <class T>
-concept HasTraits = detail::StatesTraits<T> && detail::is_consistent(T::traits) &&
-    (T::traits.kind != OpKind::contraction || detail::HasFlops<T>)&&(
-        !has_permuted(T::traits.layout) ||
-        detail::HasPermuted<T>)&&(T::traits.picks != Answer::depends ||
-                                  detail::HasPicks<T>)&&(T::traits.selects != Answer::depends ||
-                                                         detail::HasSelects<T>)&&(T::traits.reads_slices !=
-                                                                                      Answer::depends ||
-                                                                                  detail::HasSlicedOperands<T>);
+concept HasTraits = detail::StatesTraits<T> && detail::has_promised_members<T>();
 
 }  // namespace camshaft

@@ -136,12 +136,12 @@ EngineFile stored(const Engine::Impl& engine) {
   file.optimum = engine.optimum;
   file.metadata = engine.metadata;
   file.explanations = engine.explanations;
-  // Weights that kernels hold in packed form are stored in that form alone, or are spare where it does not give them
-  // back.
+  // Weights that kernels hold in packed form are stored in that form alone, or are a fallback where it does not give
+  // them back.
   file.elide.assign(engine.graph.values.size(), false);
   std::map<std::string, bool> packed;  // whether it comes back
   for (const PackedConstant* p : engine.packed->all())
-    packed[p->constant] |= p->layout == spare_layout || engine.backend->can_unpack(p->layout);
+    packed[p->constant] |= p->layout == fallback_layout || engine.backend->can_unpack(p->layout);
   for (size_t v = 0; v < file.elide.size(); ++v)
     file.elide[v] = engine.graph.values[v].constant && packed.count(engine.graph.values[v].name) != 0;
   for (const PlanStep& step : engine.plan.steps)
@@ -158,7 +158,7 @@ EngineFile stored(const Engine::Impl& engine) {
   for (size_t v = 0; v < file.elide.size(); ++v) {
     const Value& value = engine.graph.values[v];
     if (file.elide[v] && !value.constant->is_elided() && !packed[value.name])
-      file.packed->add({value.name, std::string(spare_layout), value.constant->span(), value.constant->owner()});
+      file.packed->add({value.name, std::string(fallback_layout), value.constant->span(), value.constant->owner()});
   }
   return file;
 }

@@ -224,7 +224,7 @@ void Executor::run_recorded(const BoundPlan& bound, RecordedSteps& steps) {
 
 RecordedSteps::Run* Executor::update_recording(const BoundPlan& bound, RecordedSteps& steps) {
   if (profiler || !steps.can_be_updated) return nullptr;
-  RecordedSteps::Run* const run = steps.find_spare();
+  RecordedSteps::Run* const run = steps.find_fallback();
   if (!run) return nullptr;
   if (run->recording) {
     struct Part {

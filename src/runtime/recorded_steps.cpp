@@ -50,7 +50,7 @@ void RecordedSteps::remember(std::span<const std::byte* const> operands) {
   runs.front().timed.reset();
 }
 
-RecordedSteps::Run* RecordedSteps::find_spare() {
+RecordedSteps::Run* RecordedSteps::find_fallback() {
   if (runs.size() < max_runs) return nullptr;
   auto spare = std::find_if(runs.rbegin(), runs.rend(), [](const Run& run) { return run.recording != nullptr; });
   if (spare == runs.rend()) spare = runs.rbegin();

@@ -30,7 +30,7 @@ struct RecordedSteps {
   void remember(std::span<const std::byte* const> operands);
   /// Where there are many and none of them is likely to come again: the one to be used for a run over other operands.
   /// The longest ago of those with a recording, or of all. Null where there is room for another one.
-  Run* find_spare();
+  Run* find_fallback();
 };
 
 /// The recordings of a plan for one set of shapes.

@@ -8,7 +8,7 @@
 #include "optimize/layout/to_channels_last.h"
 #include "optimize/pass_test.h"
 #include "optimize/precision/lower_precision.h"
-#include "optimize/precision/widen_halves.h"
+#include "optimize/precision/widen_narrow_floats.h"
 #include "reference/operator_samples.h"
 
 namespace camshaft {
@@ -88,7 +88,7 @@ TEST(TraitsOfPasses, LowerPrecisionNarrowsOperands) {
 }
 
 // Halves are read in f32 by what computes, and by moves where they are at hand in f32 alone.
-TEST(TraitsOfPasses, WidenHalvesWidensOperands) {
+TEST(TraitsOfPasses, WidenNarrowFloatsWidensOperands) {
   for (const OperatorSample& sample : samples()) {
     const Traits& traits = sample.op.traits();
     if (traits.widening == Widening::none) continue;
@@ -99,7 +99,7 @@ TEST(TraitsOfPasses, WidenHalvesWidensOperands) {
       const ValueId x = g.add_input("x", type);
       return traits.widening == Widening::computes ? x : g.add(ops::Pointwise{ScalarFunction::neg}, {x}, "computed");
     });
-    widen_halves(graph, test_context());
+    widen_narrow_floats(graph, test_context());
     verify(graph, "the pass under test");
     const Node* node = find(graph, sample);
     ASSERT_TRUE(node);

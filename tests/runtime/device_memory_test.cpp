@@ -513,10 +513,10 @@ TEST(RecordedRuns, TheLatestAreRemembered) {
     RecordedSteps::Run* run = steps.find(operands(round % 2));
     ASSERT_NE(run, nullptr);
     EXPECT_EQ(run->operands, operands(round % 2));
-    EXPECT_EQ(steps.find_spare(), nullptr) << "there is room";
+    EXPECT_EQ(steps.find_fallback(), nullptr) << "there is room";
   }
   for (int i = 2; i < 9; ++i) EXPECT_TRUE(is_new(i));
-  EXPECT_EQ(steps.find_spare()->operands, operands(1)) << "the longest ago";
+  EXPECT_EQ(steps.find_fallback()->operands, operands(1)) << "the longest ago";
   EXPECT_FALSE(is_new(1)) << "the eighth";
   EXPECT_TRUE(is_new(0)) << "forgotten";
   class Nothing final : public DeviceRecording {
@@ -524,7 +524,7 @@ TEST(RecordedRuns, TheLatestAreRemembered) {
   };
   steps.find(operands(4))->recording = std::make_unique<Nothing>();
   steps.find(operands(5))->recording = std::make_unique<Nothing>();
-  EXPECT_EQ(steps.find_spare()->operands, operands(4)) << "the longest ago of those with a recording";
+  EXPECT_EQ(steps.find_fallback()->operands, operands(4)) << "the longest ago of those with a recording";
 }
 
 }  // namespace

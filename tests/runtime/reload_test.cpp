@@ -216,9 +216,9 @@ TEST_F(Reload, PackedConstantsAreMissing) {
 }
 
 // Weights whose transform does not give them back are in the file once more, and are not read unless they are needed.
-class SpareWeights : public ::testing::Test {
+class FallbackWeights : public ::testing::Test {
  protected:
-  SpareWeights() : random_(test_random()) {
+  FallbackWeights() : random_(test_random()) {
     Graph graph = parse_graph(R"(graph "winograd" (%x: f32[1, 9, 8, 24]) {
       const %w: f32[32, 24, 3, 3] = 0.1
       %y = conv {strides=[1, 1], pads=shape(1, 1, 1, 1), dilations=[1, 1], groups=1, channels_last=true} (%x, %w)
@@ -256,7 +256,7 @@ class SpareWeights : public ::testing::Test {
   std::vector<double> expected_;
 };
 
-TEST_F(SpareWeights, ComeBackExactly) {
+TEST_F(FallbackWeights, ComeBackExactly) {
   const Engine engine = Engine::load(path());
   EXPECT_EQ(engine.layers()[0].tactic, "winograd(tile=2)");
   expect_results(engine);
@@ -275,14 +275,14 @@ TEST_F(SpareWeights, ComeBackExactly) {
   }
 }
 
-TEST_F(SpareWeights, DamageIsNoticedWhenTheyAreNeeded) {
+TEST_F(FallbackWeights, DamageIsNoticedWhenTheyAreNeeded) {
   const std::string good = bytes();
   const Container container = open_container(std::as_bytes(std::span(good)), "w.engine");
-  const Container::Section& spare = container.sections().back();
-  ASSERT_EQ(spare.bytes.size(), weights_.bytes());
+  const Container::Section& fallback = container.sections().back();
+  ASSERT_EQ(fallback.bytes.size(), weights_.bytes());
   std::string bad = good;
   const size_t at =
-      spare.offset + static_cast<size_t>(random_.integer(0, static_cast<int64_t>(spare.bytes.size()) - 1));
+      fallback.offset + static_cast<size_t>(random_.integer(0, static_cast<int64_t>(fallback.bytes.size()) - 1));
   bad[at] = static_cast<char>(bad[at] ^ 0x20);
   std::ofstream(path(), std::ios::binary) << bad;
   const Engine engine = Engine::load(path());
@@ -293,7 +293,8 @@ TEST_F(SpareWeights, DamageIsNoticedWhenTheyAreNeeded) {
       ADD_FAILURE();
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), ErrorCode::corrupt_engine);
-      EXPECT_NE(std::string(e.what()).find("section 'spare' of the engine is damaged"), std::string::npos) << e.what();
+      EXPECT_NE(std::string(e.what()).find("section 'fallback' of the engine is damaged"), std::string::npos)
+          << e.what();
     }
   };
   expect_damage([&] { engine.save(folder_.file("again.engine")); });

@@ -29,7 +29,7 @@
 #include "backends/cpu/tactics/resize.h"
 #include "backends/cpu/tactics/rotary_embedding.h"
 #include "backends/cpu/tactics/sample.h"
-#include "backends/cpu/tactics/thin_convolution.h"
+#include "backends/cpu/tactics/stem_convolution.h"
 #include "backends/cpu/tactics/top_k.h"
 #include "compile/constants/weight_rows.h"
 
@@ -75,7 +75,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &pool_indices_tactic,
     &conv_chain_tactic,
     &gated_conv_tactic,
-    &thin_conv_tactic,
+    &stem_conv_tactic,
     &integer_matmul_tactic,
     &integer_conv_tactic,
     &integer_depthwise_tactic,

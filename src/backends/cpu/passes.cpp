@@ -16,7 +16,7 @@
 #include "optimize/layout/transposes_past_products.h"
 #include "optimize/precision/allow_rounding.h"
 #include "optimize/precision/expand_quantization.h"
-#include "optimize/precision/widen_halves.h"
+#include "optimize/precision/widen_narrow_floats.h"
 #include "optimize/recognize/recognize_attention.h"
 #include "optimize/recognize/recognize_rotary_embedding.h"
 
@@ -24,7 +24,7 @@ namespace camshaft::cpu {
 
 BackendPasses passes(ops::Rounding rounding) {
   BackendPasses passes;
-  passes.meaning = {widen_halves_pass};  // there are no kernels for f16 and bf16
+  passes.meaning = {widen_narrow_floats_pass};  // there are no kernels for f16 and bf16
   passes.form = {
       canonicalization(),
       expand_quantization_pass,

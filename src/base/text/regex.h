@@ -1,4 +1,4 @@
-// Regular expressions without backtracking: time linear in the text, memory bounded by the pattern. Internal to ops/.
+// Regular expressions without backtracking: time linear in the text, memory bounded by the pattern.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The pattern of a regular expression as a tree. Internal to ops/.
+// The pattern of a regular expression as a tree.
 #pragma once
 
 #include <string_view>

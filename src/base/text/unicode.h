@@ -1,4 +1,4 @@
-// UTF-8 and the case of letters, without a system locale. Internal to ops/.
+// UTF-8 and the case of letters, without a system locale.
 #pragma once
 
 #include <cstdint>

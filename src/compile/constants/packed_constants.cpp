@@ -16,9 +16,9 @@ void throw_misfit(const PackedConstant& packed, const Dims& dims) {
 
 namespace {
 
-Tensor view_spare(const PackedConstant& spare, const Tensor& elided) {
-  if (holds_objects(elided.dtype()) || spare.bytes.size() != elided.bytes()) throw_misfit(spare, elided.dims());
-  return {elided.dtype(), elided.dims(), spare.bytes, spare.owner};
+Tensor view_fallback(const PackedConstant& fallback, const Tensor& elided) {
+  if (holds_objects(elided.dtype()) || fallback.bytes.size() != elided.bytes()) throw_misfit(fallback, elided.dims());
+  return {elided.dtype(), elided.dims(), fallback.bytes, fallback.owner};
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ Tensor PackedConstants::unpack(const std::string& constant, const Tensor& elided
   Tensor rounded;
   for (const PackedConstant& form : forms) {
     if (form.verify) form.verify();
-    if (form.layout == spare_layout) return view_spare(form, elided);
+    if (form.layout == fallback_layout) return view_fallback(form, elided);
     Tensor raw = unpack_ ? unpack_(form, elided.dtype(), elided.dims()) : Tensor();
     if (!raw.defined()) continue;
     if (raw.dtype() == elided.dtype()) return raw;
@@ -82,7 +82,7 @@ size_t PackedConstants::total_bytes() const {
   const std::lock_guard lock(mutex_);
   size_t total = 0;
   for (const auto& [key, packed] : packed_)
-    if (packed.layout != spare_layout) total += packed.bytes.size();
+    if (packed.layout != fallback_layout) total += packed.bytes.size();
   return total;
 }
 

@@ -17,7 +17,7 @@ namespace camshaft {
 
 /// The layout of a constant's own bytes, kept beside a packed form from which they do not come back: for machines that
 /// want another one.
-inline constexpr std::string_view spare_layout = "raw";
+inline constexpr std::string_view fallback_layout = "raw";
 
 /// One constant in one layout.
 struct PackedConstant {
@@ -55,7 +55,7 @@ class PackedConstants {
 
   /// In order of constant name, then layout.
   std::vector<const PackedConstant*> all() const;
-  /// Of what kernels read: without spare ones.
+  /// Of what kernels read: without fallbacks.
   size_t total_bytes() const;
 
  private:

@@ -10,7 +10,7 @@ namespace camshaft {
 
 namespace {
 
-constexpr JsonFormat format{"lock file", "camshaft_lock", 1, "write it anew with --write-lock"};
+constexpr JsonFormat format{"lock file", "camshaft_lock", 2, "write it anew with --write-lock"};
 
 nlohmann::json to_json(const TacticTrial& trial) {
   nlohmann::json json = {{"tactic", trial.tactic}, {"estimated_ns", trial.estimated_ns}};

@@ -5,7 +5,7 @@
 #include "ir/ops/shape_rules.h"
 #include "ir/symbols.h"
 #include "reference/evaluate.h"
-#include "reference/move/pieces.h"
+#include "reference/move/axis_slice.h"
 
 namespace camshaft::ops {
 

@@ -7,7 +7,7 @@
 #include "reference/control/bodies.h"
 #include "reference/elements.h"
 #include "reference/evaluate.h"
-#include "reference/move/pieces.h"
+#include "reference/move/axis_slice.h"
 
 namespace camshaft::ops {
 
@@ -29,7 +29,7 @@ std::vector<Tensor> Scan::evaluate(const EvalContext& context) const {
     if (context.cancellation) context.cancellation->check("scanning");
     for (size_t i = 0; i < scanned; ++i) {
       const int64_t axis = input_axes[i];
-      const Tensor slice = piece(sources[i], axis, input_reversed[i] != 0 ? length - 1 - n : n, 1);
+      const Tensor slice = slice_axis(sources[i], axis, input_reversed[i] != 0 ? length - 1 - n : n, 1);
       inputs[count + i] =
           pack_subbyte(slice.reshaped(without_axis(slice.dims(), axis)), context.input(count + i).dtype());
     }

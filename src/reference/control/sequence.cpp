@@ -9,7 +9,7 @@
 #include "reference/control/bodies.h"
 #include "reference/elements.h"
 #include "reference/evaluate.h"
-#include "reference/move/pieces.h"
+#include "reference/move/axis_slice.h"
 
 namespace camshaft::ops {
 
@@ -93,7 +93,7 @@ std::vector<Tensor> SplitToSequence::evaluate(const EvalContext& context) const 
   std::vector<Tensor> pieces;
   int64_t at = 0;
   for (const int64_t length : sizes) {
-    Tensor part = pack_subbyte(piece(x, axis, at, length), context.input(0).dtype());
+    Tensor part = pack_subbyte(slice_axis(x, axis, at, length), context.input(0).dtype());
     at += length;
     if (!context.has(1) && !keep_axis) part = part.reshaped(without_axis(part.dims(), axis));
     pieces.push_back(std::move(part));

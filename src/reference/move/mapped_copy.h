@@ -1,4 +1,4 @@
-// Copies along one index map an axis: padding and nearest-neighbour resizing. Internal to ops/.
+// Copies along one index map an axis: padding and nearest-neighbour resizing. Internal to the reference.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// What the scattering operators share. Internal to ops/.
+// What the scattering operators share. Internal to the reference.
 #pragma once
 
 #include <cstdint>

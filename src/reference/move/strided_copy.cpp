@@ -4,7 +4,7 @@
 
 #include "ir/ops/strides.h"
 #include "reference/elements.h"
-#include "reference/move/pieces.h"
+#include "reference/move/axis_slice.h"
 
 namespace camshaft::ops {
 

@@ -1,4 +1,5 @@
-// Copies between strided views: the one loop nest behind transpose, expand, concat and slice. Internal to ops/.
+// Copies between strided views: the one loop nest behind transpose, expand, concat and slice. Internal to the
+// reference.
 #pragma once
 
 #include "base/thread_pool.h"

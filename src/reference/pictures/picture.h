@@ -1,4 +1,4 @@
-// What the decoders of the picture formats share. Internal to ops/.
+// What the decoders of the picture formats share. Internal to the reference.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The fast Fourier transform of any length. Internal to ops/.
+// The fast Fourier transform of any length. Internal to the reference.
 #pragma once
 
 #include <cstdint>

@@ -50,7 +50,7 @@ TEST(Convolution, FewChannels) {
       ConvProblem p =
           random_problem(data, static_cast<size_t>(1 + round % 2), 1, data.integer(1, 4), data.integer(1, 70));
       if (p.weights.size() == p.weights.dims()[0] * p.weights.dims()[1]) continue;  // 1x1
-      check(p, "thin_conv", true, 1 + round % 3);
+      check(p, "stem_conv", true, 1 + round % 3);
     }
   });
 }
@@ -103,7 +103,7 @@ void check_image(RandomData& data, int round, float special) {
   }
   body.add_output("y", result);
   if (body.nodes.size() == 1) return;
-  NodeTest test(ops::Region{ops::RegionKind::chain}, operands, {1}, "thin_conv", 1e-5);
+  NodeTest test(ops::Region{ops::RegionKind::chain}, operands, {1}, "stem_conv", 1e-5);
   test.bodies = {body};
   test.check(1 + round % 3);
 }
@@ -136,9 +136,9 @@ TEST(Convolution, EpiloguesWithOneNumberAChannel) {
       const ValueId c = body.add(p.op, {x, w}, "c");
       const ValueId below = apply(ScalarFunction::less, {c, zero}), sloped = apply(ScalarFunction::mul, {c, slope});
       body.add_output("y", apply(ScalarFunction::select, {below, sloped, c}));
-      const bool thin = round % 2 == 1 && p.weights.size() > p.weights.dims()[0] * p.weights.dims()[1];
-      NodeTest test(ops::Region{ops::RegionKind::contract}, {p.x, p.weights, slopes}, {1}, thin ? "thin_conv" : "conv",
-                    1e-5);
+      const bool is_stem = round % 2 == 1 && p.weights.size() > p.weights.dims()[0] * p.weights.dims()[1];
+      NodeTest test(ops::Region{ops::RegionKind::contract}, {p.x, p.weights, slopes}, {1},
+                    is_stem ? "stem_conv" : "conv", 1e-5);
       test.bodies = {body};
       test.check(1 + round % 3);
     }

@@ -26,7 +26,7 @@ TEST(TileTraits, TilesFitTheRegisters) {
     expect_fits(tiles.product, tiles.registers, 1, 1, "product");
     expect_fits(row.even_product, tiles.registers, 1, 1, "product of even rows");
     expect_fits(tiles.attention, tiles.registers, 1, 1, "attention");
-    expect_fits(tiles.thin_conv, tiles.registers, 1, 1, "thin convolution");
+    expect_fits(tiles.stem_conv, tiles.registers, 1, 1, "stem convolution");
     expect_fits(tiles.byte_dots, tiles.registers, 1, 1, "dots of bytes");
     expect_fits(tiles.byte_pairs, tiles.registers, 2, 2, "pairs of bytes");
     // One width for panels of floats and of bytes: packed weights have the layout of either.
@@ -34,7 +34,7 @@ TEST(TileTraits, TilesFitTheRegisters) {
     EXPECT_EQ(tiles.byte_pairs.vectors, tiles.product.vectors);
     for (int i = 0; i < 4; ++i) {
       EXPECT_LE((i + 1) * (tiles.dot_rows[i] + 1) + 1, tiles.registers) << i + 1 << " columns of dot products";
-      EXPECT_LE((i + 1) * tiles.thin_vectors[i] + 2, tiles.registers) << i + 1 << " rows of a thin product";
+      EXPECT_LE((i + 1) * tiles.unpacked_vectors[i] + 2, tiles.registers) << i + 1 << " rows of a unpacked product";
     }
     EXPECT_LE(4 * (tiles.recurrent_rows + 1) + 1, tiles.registers);
     EXPECT_LE(row.depthwise_pixels + 5 + 1, tiles.registers);

@@ -75,12 +75,12 @@ TEST(PackedConstants, ElidedConstantsComeBackFromWhatIsThere) {
   }
 }
 
-TEST(PackedConstants, SpareOnesAreCheckedAndComeBack) {
+TEST(PackedConstants, FallbackOnesAreCheckedAndComeBack) {
   PackedConstants store;
   store.set_unpack([](const PackedConstant&, DType, const Dims&) { return Tensor(); });  // no form gives them back
   store.get("w", "mixed", weights, 24, reverse);
   int checks = 0;
-  store.add({"w", std::string(spare_layout), weights.span(), nullptr, [&] { ++checks; }});
+  store.add({"w", std::string(fallback_layout), weights.span(), nullptr, [&] { ++checks; }});
   EXPECT_EQ(store.total_bytes(), 24u) << "what nobody reads does not count";
   const Tensor elided = Tensor::elided(DType::f32, {2, 2});
   EXPECT_EQ(store.get("w", "mixed", elided, 24, reverse).size(), 24u);
@@ -90,7 +90,7 @@ TEST(PackedConstants, SpareOnesAreCheckedAndComeBack) {
   for (const Tensor& other : {Tensor::elided(DType::f32, {2, 3}), Tensor::elided(DType::f64, {2, 2}),
                               Tensor::elided(DType::string, {1}), Tensor::elided(DType::f16, {4})})
     EXPECT_THROW(store.unpack("w", other), Error);
-  store.add({"w", std::string(spare_layout), weights.span(), nullptr,
+  store.add({"w", std::string(fallback_layout), weights.span(), nullptr,
              [] { throw Error(ErrorCode::corrupt_engine, "damaged"); }});
   EXPECT_THROW(store.unpack("w", elided), Error);
 }

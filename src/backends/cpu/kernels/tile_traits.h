@@ -22,16 +22,16 @@ struct TileShape {
 /// does, measurements chose.
 struct RegisterTiles {
   int registers;
-  TileShape product;      ///< of f32: sums, a row of B, an element of A. Its width is that of packed panels
-  TileShape attention;    ///< as product; narrow tiles are tall, so that enough sums are under way at a time
-  TileShape byte_dots;    ///< products of bytes, four at once
-  TileShape byte_pairs;   ///< the same by pairs of 16 bits, which need B and the element of A twice
-  TileShape thin_conv;    ///< pixels of convolutions of few input channels
-  int dot_rows[4];        ///< rows of a tile of dot products, by its columns less 1
-  int thin_vectors[4];    ///< vectors of columns of a thin product, by its rows less 1
-  int recurrent_rows;     ///< rows of a recurrent cell's product, four vectors wide
-  int recurrent_streams;  ///< its blocks of weights that are read side by side
-  int pool_vectors;       ///< vectors of channels of a pooling window 3 wide at most
+  TileShape product;        ///< of f32: sums, a row of B, an element of A. Its width is that of packed panels
+  TileShape attention;      ///< as product; narrow tiles are tall, so that enough sums are under way at a time
+  TileShape byte_dots;      ///< products of bytes, four at once
+  TileShape byte_pairs;     ///< the same by pairs of 16 bits, which need B and the element of A twice
+  TileShape stem_conv;      ///< pixels of convolutions of few input channels
+  int dot_rows[4];          ///< rows of a tile of dot products, by its columns less 1
+  int unpacked_vectors[4];  ///< vectors of columns of a unpacked product, by its rows less 1
+  int recurrent_rows;       ///< rows of a recurrent cell's product, four vectors wide
+  int recurrent_streams;    ///< its blocks of weights that are read side by side
+  int pool_vectors;         ///< vectors of channels of a pooling window 3 wide at most
 };
 
 inline constexpr RegisterTiles kTilesOf16 = {.registers = 16,
@@ -39,9 +39,9 @@ inline constexpr RegisterTiles kTilesOf16 = {.registers = 16,
                                              .attention = {2, {8, 6}},
                                              .byte_dots = {2, {8, 6}},
                                              .byte_pairs = {2, {6, 4}},
-                                             .thin_conv = {2, {8, 6}},
+                                             .stem_conv = {2, {8, 6}},
                                              .dot_rows = {8, 4, 4, 2},
-                                             .thin_vectors = {4, 4, 2, 2},
+                                             .unpacked_vectors = {4, 4, 2, 2},
                                              .recurrent_rows = 2,
                                              .recurrent_streams = 2,
                                              .pool_vectors = 2};
@@ -51,9 +51,9 @@ inline constexpr RegisterTiles kTilesOf32 = {.registers = 32,
                                              .attention = {4, {12, 12, 8, 6}},
                                              .byte_dots = {4, {10, 10, 8, 6}},
                                              .byte_pairs = {4, {10, 8, 6, 4}},
-                                             .thin_conv = {4, {16, 14, 8, 6}},
+                                             .stem_conv = {4, {16, 14, 8, 6}},
                                              .dot_rows = {8, 8, 8, 4},
-                                             .thin_vectors = {8, 4, 4, 4},
+                                             .unpacked_vectors = {8, 4, 4, 4},
                                              .recurrent_rows = 6,
                                              .recurrent_streams = 4,
                                              .pool_vectors = 4};

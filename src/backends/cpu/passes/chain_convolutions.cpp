@@ -17,7 +17,7 @@ namespace camshaft {
 
 namespace {
 
-enum class Role : uint8_t { other, pointwise, depthwise, gate, thin, to_last, max_pool };
+enum class Role : uint8_t { other, pointwise, depthwise, gate, stem, to_last, max_pool };
 
 // Images have 1 to 4 channels: grey, colours, colours and depth.
 constexpr int64_t most_image_channels = 4;
@@ -68,7 +68,7 @@ Part view_part(const Graph& graph, const Node& node) {
   const bool unmoved = std::all_of(op->strides.begin(), op->strides.end(), [](int64_t s) { return s == 1; }) &&
                        std::all_of(op->pads.begin(), op->pads.end(), [](const Dim& pad) { return pad == Dim(0); });
   const std::optional<int64_t> channels = w[1].as_constant();
-  if (op->groups == 1 && !one_by_one && channels && *channels <= most_image_channels) part.role = Role::thin;
+  if (op->groups == 1 && !one_by_one && channels && *channels <= most_image_channels) part.role = Role::stem;
   if (op->groups == 1 && one_by_one && unmoved) part.role = Role::pointwise;
   if (op->groups > 1 && w[0] == Dim(op->groups) && w[1] == Dim(1)) part.role = Role::depthwise;
   return part;
@@ -83,7 +83,7 @@ class Chainer {
   void run() {
     std::map<int32_t, std::vector<int32_t>> chains;  // by their last part
     for (int32_t n = 0; n < static_cast<int32_t>(graph_.nodes.size()); ++n) {
-      if (part(n).role != Role::thin) continue;
+      if (part(n).role != Role::stem) continue;
       std::vector<int32_t> chain{n};
       const int32_t before = uses_.producer[static_cast<size_t>(part(n).x)];
       if (before >= 0 && part(before).role == Role::to_last && can_join(before, before, n))

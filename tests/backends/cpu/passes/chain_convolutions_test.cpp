@@ -180,18 +180,18 @@ TEST(ChainConvolutions, AnImagesTransposeAndTheConvolutionThatAloneReadsIt) {
       %c = transpose {permutation=[0, 3, 1, 2]} (%x)
       %t = transpose {permutation=[0, 2, 3, 1]} (%c)
       )";
-  const std::string thin = "conv {strides=[2, 2], pads=shape(1, 1, 1, 1), dilations=[1, 1], channels_last=true} ";
-  EXPECT_EQ(chained(transposed + "%d = " + thin + R"((%t, %w3)
+  const std::string stem = "conv {strides=[2, 2], pads=shape(1, 1, 1, 1), dilations=[1, 1], channels_last=true} ";
+  EXPECT_EQ(chained(transposed + "%d = " + stem + R"((%t, %w3)
                      %y = pointwise {function=max} (%d, %zero)
                      return %y)"),
             "transpose, chain(transpose, contract(conv, pointwise))");
-  EXPECT_EQ(chained(transposed + "%y = " + thin + "(%t, %w3)\nreturn %t, %y"), "transpose, transpose, conv");
+  EXPECT_EQ(chained(transposed + "%y = " + stem + "(%t, %w3)\nreturn %t, %y"), "transpose, transpose, conv");
   const std::string pool =
       "%p = pool {kind=max, kernel=[3, 3], strides=[2, 2], pads=shape(1, 1, 1, 1), dilations=[1, 1], "
       "channels_last=true} (%y)\n";
-  EXPECT_EQ(chained(transposed + "%y = " + thin + "(%t, %w3)\n" + pool + "return %p"),
+  EXPECT_EQ(chained(transposed + "%y = " + stem + "(%t, %w3)\n" + pool + "return %p"),
             "transpose, chain(transpose, conv, pool)");
-  EXPECT_EQ(chained(transposed + "%y = " + thin + "(%t, %w3)\n" + pool + "return %p, %y"),
+  EXPECT_EQ(chained(transposed + "%y = " + stem + "(%t, %w3)\n" + pool + "return %p, %y"),
             "transpose, chain(transpose, conv), pool");
   EXPECT_EQ(chained(transposed + "%y = " + pixel + "(%t, %we)\nreturn %y"), "transpose, transpose, conv");
 }

@@ -7,7 +7,7 @@
 #include "backends/cpu/kernels/gemm/gemv.h"
 #include "backends/cpu/kernels/gemm/pack_internal.h"
 #include "backends/cpu/kernels/gemm/product_sums.h"
-#include "backends/cpu/kernels/gemm/thin_gemm.h"
+#include "backends/cpu/kernels/gemm/unpacked_gemm.h"
 #include "base/thread_pool.h"
 
 namespace camshaft::cpu {
@@ -86,8 +86,8 @@ void multiply_row(const GemmArgs& args, ThreadPool& pool, float* sums) {
   finish_sums(core_problem(args), {sums, parts}, pool);
 }
 
-// One column as one row of the transposed product, which thin_gemm reads in place: 256 products of 64 x 9 with a column
-// took 102 us packed, as panels of 16 columns, and take 10.
+// One column as one row of the transposed product, which unpacked_gemm reads in place: 256 products of 64 x 9 with a
+// column took 102 us packed, as panels of 16 columns, and take 10.
 std::optional<BatchGemmArgs> as_row(const BatchGemmArgs& args) {
   const Epilogue& e = args.epilogue;
   if (args.n != 1 || args.c_row_stride != 1 || e.bias || e.activation || e.callback) return std::nullopt;
@@ -105,7 +105,7 @@ std::optional<BatchGemmArgs> as_row(const BatchGemmArgs& args) {
   row.b_outer_stride = args.a_outer_stride;
   row.b_inner_stride = args.a_inner_stride;
   row.c_row_stride = args.m;
-  return is_thin(row) ? std::optional(row) : std::nullopt;
+  return is_read_unpacked(row) ? std::optional(row) : std::nullopt;
 }
 
 }  // namespace
@@ -128,7 +128,7 @@ void gemm(const GemmArgs& args, ThreadPool& pool, void* workspace) {
 }
 
 int64_t batch_gemm_workspace_bytes(const BatchGemmArgs& args, int threads) {
-  if (args.batch == 0 || args.m == 0 || args.n == 0 || is_thin(args)) return 0;
+  if (args.batch == 0 || args.m == 0 || args.n == 0 || is_read_unpacked(args)) return 0;
   const int64_t packed = packed_stride(packed_layout(args.k, args.n)) * 4;
   const int64_t copies = args.batch < threads ? args.batch : threads;
   return core_workspace_bytes(args.m, 1) * threads + packed * copies;
@@ -136,8 +136,8 @@ int64_t batch_gemm_workspace_bytes(const BatchGemmArgs& args, int threads) {
 
 void batch_gemm(const BatchGemmArgs& args, ThreadPool& pool, void* workspace) {
   if (args.batch == 0 || args.m == 0 || args.n == 0) return;
-  if (is_thin(args)) return thin_gemm(args, pool);
-  if (const auto row = as_row(args)) return thin_gemm(*row, pool);
+  if (is_read_unpacked(args)) return unpacked_gemm(args, pool);
+  if (const auto row = as_row(args)) return unpacked_gemm(*row, pool);
   const PackedLayout layout = packed_layout(args.k, args.n);
   const int64_t packed_floats = packed_stride(layout);
   const int64_t scratch = core_workspace_bytes(args.m, 1);

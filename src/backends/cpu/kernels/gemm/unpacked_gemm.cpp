@@ -1,4 +1,4 @@
-#include "backends/cpu/kernels/gemm/thin_gemm.h"
+#include "backends/cpu/kernels/gemm/unpacked_gemm.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 #include "backends/cpu/kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/kernels/gemm/thin_gemm.cpp"
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/gemm/unpacked_gemm.cpp"
 // clang-format off: the order matters
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
@@ -15,15 +15,15 @@
 #include "backends/cpu/kernels/gemm/clamp-inl.h"
 #include "backends/cpu/kernels/masked_load-inl.h"
 
-#ifndef CAMSHAFT_CPU_THIN_ROWS
-#define CAMSHAFT_CPU_THIN_ROWS
+#ifndef CAMSHAFT_CPU_UNPACKED_ROWS
+#define CAMSHAFT_CPU_UNPACKED_ROWS
 namespace camshaft::cpu {
 namespace {
 
-constexpr int64_t kThinRows = 4;
+constexpr int64_t kMostRows = 4;
 
 /// One element of the batch.
-struct ThinProblem {
+struct UnpackedProblem {
   const float *a, *b, *residual;
   float* c;
 };
@@ -37,22 +37,22 @@ namespace camshaft::cpu::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using ThinTag = hn::ScalableTag<float>;
-using ThinVec = hn::Vec<ThinTag>;
+using UnpackedTag = hn::ScalableTag<float>;
+using UnpackedVec = hn::Vec<UnpackedTag>;
 
-HWY_INLINE constexpr int64_t thin_lanes() {
+HWY_INLINE constexpr int64_t unpacked_lanes() {
   return static_cast<int64_t>(HWY_LANES(float));
 }
 
-HWY_INLINE void finish(const BatchGemmArgs& args, const ThinProblem& p, ThinVec sum, int64_t row, int64_t col,
+HWY_INLINE void finish(const BatchGemmArgs& args, const UnpackedProblem& p, UnpackedVec sum, int64_t row, int64_t col,
                        int64_t count) {
-  const ThinTag d;
+  const UnpackedTag d;
   const auto mask = hn::FirstN(d, static_cast<size_t>(count));
   const int64_t at = row * args.c_row_stride + col;
   if (args.epilogue.bias) sum = hn::Add(sum, masked_load(mask, d, args.epilogue.bias + col));
   if (p.residual) sum = hn::Add(sum, masked_load(mask, d, p.residual + at));
   sum = clamp_keeping_nan(sum, hn::Set(d, args.epilogue.lo), hn::Set(d, args.epilogue.hi));
-  if (count == thin_lanes()) {
+  if (count == unpacked_lanes()) {
     hn::StoreU(sum, d, p.c + at);
   } else {
     masked_store(sum, mask, d, p.c + at);
@@ -61,12 +61,12 @@ HWY_INLINE void finish(const BatchGemmArgs& args, const ThinProblem& p, ThinVec 
 
 // Columns are contiguous: MR rows x NV vectors, the last one of `tail` lanes.
 template <int MR, int NV>
-void tile_of_columns(const BatchGemmArgs& args, const ThinProblem& p, int64_t row, int64_t col, int64_t tail) {
-  const ThinTag d;
-  constexpr int64_t lanes = thin_lanes();
+void tile_of_columns(const BatchGemmArgs& args, const UnpackedProblem& p, int64_t row, int64_t col, int64_t tail) {
+  const UnpackedTag d;
+  constexpr int64_t lanes = unpacked_lanes();
   // Enough sums in flight to hide the latency of the multiply-add.
   constexpr int split = MR * NV >= 8 ? 1 : MR * NV >= 4 ? 2 : 4;
-  ThinVec sum[split][MR][NV];
+  UnpackedVec sum[split][MR][NV];
 #pragma GCC unroll 4
   for (int s = 0; s < split; ++s) {
 #pragma GCC unroll 4
@@ -79,15 +79,15 @@ void tile_of_columns(const BatchGemmArgs& args, const ThinProblem& p, int64_t ro
   const auto mask = hn::FirstN(d, static_cast<size_t>(tail));
   const float* a = p.a + row * args.a_row_stride;
   const float* b = p.b + col;
-  const auto step = [&](int64_t k, ThinVec(&into)[MR][NV]) HWY_ATTR {
+  const auto step = [&](int64_t k, UnpackedVec(&into)[MR][NV]) HWY_ATTR {
     const float* from = b + k * args.b_k_stride;
-    ThinVec bv[NV];
+    UnpackedVec bv[NV];
 #pragma GCC unroll 8
     for (int v = 0; v < NV; ++v)
       bv[v] = v == NV - 1 && masked ? masked_load(mask, d, from + v * lanes) : hn::LoadU(d, from + v * lanes);
 #pragma GCC unroll 4
     for (int r = 0; r < MR; ++r) {
-      const ThinVec x = hn::Set(d, a[r * args.a_row_stride + k * args.a_k_stride]);
+      const UnpackedVec x = hn::Set(d, a[r * args.a_row_stride + k * args.a_k_stride]);
 #pragma GCC unroll 8
       for (int v = 0; v < NV; ++v) into[r][v] = hn::MulAdd(x, bv[v], into[r][v]);
     }
@@ -111,10 +111,10 @@ void tile_of_columns(const BatchGemmArgs& args, const ThinProblem& p, int64_t ro
 
 // Rows of B's transpose are contiguous, and so are A's: MR rows x `lanes` columns as dot products, four at a time.
 template <int MR>
-void tile_of_dots(const BatchGemmArgs& args, const ThinProblem& p, int64_t row, int64_t col, int64_t count) {
-  const ThinTag d;
-  constexpr int64_t lanes = thin_lanes();
-  HWY_ALIGN float sums[MR][thin_lanes() + 3] = {};
+void tile_of_dots(const BatchGemmArgs& args, const UnpackedProblem& p, int64_t row, int64_t col, int64_t count) {
+  const UnpackedTag d;
+  constexpr int64_t lanes = unpacked_lanes();
+  HWY_ALIGN float sums[MR][unpacked_lanes() + 3] = {};
   const float* a = p.a + row * args.a_row_stride;
   const int64_t whole = args.k / lanes * lanes;
   const auto mask = hn::FirstN(d, static_cast<size_t>(args.k - whole));
@@ -123,19 +123,19 @@ void tile_of_dots(const BatchGemmArgs& args, const ThinProblem& p, int64_t row, 
     const float* b[4];
 #pragma GCC unroll 4
     for (int c = 0; c < 4; ++c) b[c] = p.b + (col + std::min(j + c, count - 1)) * args.b_n_stride;
-    ThinVec sum[MR][4];
+    UnpackedVec sum[MR][4];
 #pragma GCC unroll 4
     for (int r = 0; r < MR; ++r) {
 #pragma GCC unroll 4
       for (int c = 0; c < 4; ++c) sum[r][c] = hn::Zero(d);
     }
     for (int64_t k = 0; k < whole; k += lanes) {
-      ThinVec bv[4];
+      UnpackedVec bv[4];
 #pragma GCC unroll 4
       for (int c = 0; c < 4; ++c) bv[c] = hn::LoadU(d, b[c] + k);
 #pragma GCC unroll 4
       for (int r = 0; r < MR; ++r) {
-        const ThinVec x = hn::LoadU(d, a + r * args.a_row_stride + k);
+        const UnpackedVec x = hn::LoadU(d, a + r * args.a_row_stride + k);
 #pragma GCC unroll 4
         for (int c = 0; c < 4; ++c) sum[r][c] = hn::MulAdd(x, bv[c], sum[r][c]);
       }
@@ -143,7 +143,7 @@ void tile_of_dots(const BatchGemmArgs& args, const ThinProblem& p, int64_t row, 
     if (whole < args.k) {
 #pragma GCC unroll 4
       for (int r = 0; r < MR; ++r) {
-        const ThinVec x = masked_load(mask, d, a + r * args.a_row_stride + whole);
+        const UnpackedVec x = masked_load(mask, d, a + r * args.a_row_stride + whole);
 #pragma GCC unroll 4
         for (int c = 0; c < 4; ++c) sum[r][c] = hn::MulAdd(x, masked_load(mask, d, b[c] + whole), sum[r][c]);
       }
@@ -159,13 +159,13 @@ void tile_of_dots(const BatchGemmArgs& args, const ThinProblem& p, int64_t row, 
 }
 
 template <int MR>
-void rows_of_columns(const BatchGemmArgs& args, const ThinProblem& p, int64_t row, int64_t begin, int64_t end) {
-  constexpr int64_t lanes = thin_lanes();
+void rows_of_columns(const BatchGemmArgs& args, const UnpackedProblem& p, int64_t row, int64_t begin, int64_t end) {
+  constexpr int64_t lanes = unpacked_lanes();
   if (args.b_n_stride != 1) {
     for (int64_t col = begin; col < end; col += lanes) tile_of_dots<MR>(args, p, row, col, std::min(lanes, end - col));
     return;
   }
-  constexpr int most = kTiles.thin_vectors[MR - 1];
+  constexpr int most = kTiles.unpacked_vectors[MR - 1];
   int64_t col = begin;
   for (; end - col >= most * lanes; col += most * lanes) tile_of_columns<MR, most>(args, p, row, col, lanes);
   for (; end - col >= 2 * lanes; col += 2 * lanes) tile_of_columns<MR, 2>(args, p, row, col, lanes);
@@ -173,7 +173,7 @@ void rows_of_columns(const BatchGemmArgs& args, const ThinProblem& p, int64_t ro
 }
 
 // Columns [begin, end) of one element.
-void thin_columns(const BatchGemmArgs& args, const ThinProblem& p, int64_t begin, int64_t end) {
+void unpacked_columns(const BatchGemmArgs& args, const UnpackedProblem& p, int64_t begin, int64_t end) {
   switch (args.m) {
     case 1:
       return rows_of_columns<1>(args, p, 0, begin, end);
@@ -195,14 +195,14 @@ HWY_AFTER_NAMESPACE();
 
 namespace camshaft::cpu {
 
-HWY_EXPORT(thin_columns);
+HWY_EXPORT(unpacked_columns);
 
-bool is_thin(const BatchGemmArgs& args) {
-  return args.m <= kThinRows && (args.b_n_stride == 1 || (args.b_k_stride == 1 && args.a_k_stride == 1));
+bool is_read_unpacked(const BatchGemmArgs& args) {
+  return args.m <= kMostRows && (args.b_n_stride == 1 || (args.b_k_stride == 1 && args.a_k_stride == 1));
 }
 
-void thin_gemm(const BatchGemmArgs& args, ThreadPool& pool) {
-  const auto kernel = HWY_DYNAMIC_DISPATCH(thin_columns);
+void unpacked_gemm(const BatchGemmArgs& args, ThreadPool& pool) {
+  const auto kernel = HWY_DYNAMIC_DISPATCH(unpacked_columns);
   constexpr int64_t chunk = 128;  // columns: whole tiles on every machine
   const int64_t chunks = (args.n + chunk - 1) / chunk;
   // A thread is woken for 32 K elements of B at least.
@@ -212,9 +212,9 @@ void thin_gemm(const BatchGemmArgs& args, ThreadPool& pool) {
       const int64_t i = item / chunks, outer = i / args.inner_batch, inner = i % args.inner_batch;
       const int64_t last = std::min(end, (i + 1) * chunks);
       const int64_t c = outer * args.c_outer_stride + inner * args.c_inner_stride;
-      const ThinProblem p{args.a + outer * args.a_outer_stride + inner * args.a_inner_stride,
-                          args.b + outer * args.b_outer_stride + inner * args.b_inner_stride,
-                          args.epilogue.residual ? args.epilogue.residual + c : nullptr, args.c + c};
+      const UnpackedProblem p{args.a + outer * args.a_outer_stride + inner * args.a_inner_stride,
+                              args.b + outer * args.b_outer_stride + inner * args.b_inner_stride,
+                              args.epilogue.residual ? args.epilogue.residual + c : nullptr, args.c + c};
       const int64_t col0 = (item - i * chunks) * chunk, col1 = std::min(args.n, (last - i * chunks) * chunk);
       kernel(args, p, col0, col1);
       if (args.epilogue.activation) {

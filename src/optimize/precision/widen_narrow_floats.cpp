@@ -1,4 +1,4 @@
-#include "optimize/precision/widen_halves.h"
+#include "optimize/precision/widen_narrow_floats.h"
 
 #include <algorithm>
 
@@ -94,7 +94,7 @@ class WideGraph {
     for (const ValueId id : node.outputs) names.push_back(old_.value(id).name);
     std::vector<Graph> bodies = node.bodies;
     if (node.op.as<ops::If>())  // bodies of loops run without kernels
-      for (Graph& body : bodies) widen_halves(body, context_);
+      for (Graph& body : bodies) widen_narrow_floats(body, context_);
     const auto made = graph_.add_node(named_in_f32(node.op), inputs, names, node.sources, std::move(bodies));
     for (size_t o = 0; o < made.size(); ++o) {
       const bool same = graph_.type(made[o]).dtype == old_.type(node.outputs[o]).dtype;
@@ -125,7 +125,7 @@ class WideGraph {
 
 }  // namespace
 
-void widen_halves(Graph& graph, const PassContext& context) {
+void widen_narrow_floats(Graph& graph, const PassContext& context) {
   const bool has_halves = std::any_of(graph.values.begin(), graph.values.end(),
                                       [](const Value& value) { return is_half(value.type.dtype); });
   if (has_halves) WideGraph(graph, context).run();

@@ -1,5 +1,5 @@
 // Convolution of images with few channels against plain loops in double precision.
-#include "backends/cpu/kernels/conv/thin_conv.h"
+#include "backends/cpu/kernels/conv/stem_conv.h"
 
 #include "backends/cpu/conv_test_util.h"
 #include "backends/cpu/guarded.h"
@@ -8,7 +8,7 @@
 namespace camshaft::cpu {
 namespace {
 
-void check_thin(const ConvShape& s, RandomData& random, ThreadPool& pool, float poison = 0.0f) {
+void check_stem_conv(const ConvShape& s, RandomData& random, ThreadPool& pool, float poison = 0.0f) {
   const int64_t step = s.in_pixel_stride ? s.in_pixel_stride : s.in_channels;
   std::vector<float> input = random.vector(s.batch * s.in_h * s.in_w * step);
   const std::vector<float> weights = random.vector(s.out_channels * s.in_channels * s.kernel_h * s.kernel_w);
@@ -29,11 +29,11 @@ void check_thin(const ConvShape& s, RandomData& random, ThreadPool& pool, float 
                 input[at((b * s.in_h * s.in_w + i) * step + c)];
     }
     x = guarded(x);
-    const ThinConvPlan plan(s, channels_first);
+    const StemConvPlan plan(s, channels_first);
     Workspace workspace(plan.workspace_bytes(pool.size()));
     check(random, reference_conv(s, input, weights), s.out_channels,
           s.out_pixel_stride ? s.out_pixel_stride : s.out_channels, w.layout.k, [&](float* output, const Epilogue& e) {
-            thin_conv(plan, x.as<float>(), packed.data(), output, e, pool, workspace.get());
+            stem_conv(plan, x.as<float>(), packed.data(), output, e, pool, workspace.get());
           });
   }
 }
@@ -53,7 +53,7 @@ TEST_F(Conv, ThinRandomShapes) {
   for (int threads = 1; threads <= 3; ++threads) {
     ThreadPool pool(threads);
     for_each_target([&] {
-      for (int i = 0; i < 100; ++i) check_thin(random_thin(random_), random_, pool);
+      for (int i = 0; i < 100; ++i) check_stem_conv(random_thin(random_), random_, pool);
     });
   }
 }
@@ -65,14 +65,14 @@ TEST_F(Conv, ThinImagesOfModels) {
       ConvShape s{.in_h = 30, .in_w = 64, .in_channels = 3, .out_channels = channels, .kernel_h = 3, .kernel_w = 3};
       s.stride_h = s.stride_w = 2;
       s.pad_top = s.pad_left = s.pad_bottom = s.pad_right = 1;
-      check_thin(s, random_, pool);
+      check_stem_conv(s, random_, pool);
       s.kernel_h = s.kernel_w = 7;
       s.pad_top = s.pad_left = s.pad_bottom = s.pad_right = 3;
-      check_thin(s, random_, pool);
+      check_stem_conv(s, random_, pool);
       s.stride_h = s.stride_w = 4;
-      check_thin(s, random_, pool);
+      check_stem_conv(s, random_, pool);
     }
-    check_thin({.in_w = 100, .in_channels = 1, .out_channels = 20, .kernel_w = 10, .stride_w = 5}, random_, pool);
+    check_stem_conv({.in_w = 100, .in_channels = 1, .out_channels = 20, .kernel_w = 10, .stride_w = 5}, random_, pool);
   });
 }
 
@@ -83,19 +83,20 @@ TEST_F(Conv, ThinNanAndInfinityStayInTheirWindow) {
       ConvShape s{.in_h = 9, .in_w = 23, .in_channels = 3, .out_channels = 24, .kernel_h = 3, .kernel_w = 3};
       s.pad_top = s.pad_left = 1;
       s.stride_w = 2;
-      check_thin(s, random_, pool, poison);
+      check_stem_conv(s, random_, pool, poison);
     }
   });
 }
 
 TEST_F(Conv, ThinEmptyOutputsAndRefusals) {
   ThreadPool pool(2);
-  check_thin({.in_h = 2, .in_w = 2, .in_channels = 3, .out_channels = 4, .kernel_h = 3, .kernel_w = 3}, random_, pool);
-  check_thin({.batch = 0, .in_h = 2, .in_w = 2, .in_channels = 3, .out_channels = 4}, random_, pool);
-  check_thin({.in_h = 2, .in_w = 2, .in_channels = 3, .out_channels = 0}, random_, pool);
-  check_thin({.in_h = 2, .in_w = 2, .in_channels = 0, .out_channels = 4}, random_, pool);
-  EXPECT_THROW(ThinConvPlan({.in_channels = 4, .out_channels = 4, .groups = 2}, false), Error);
-  EXPECT_THROW(ThinConvPlan({.in_channels = 4, .out_channels = 4, .stride_w = 0}, false), Error);
+  check_stem_conv({.in_h = 2, .in_w = 2, .in_channels = 3, .out_channels = 4, .kernel_h = 3, .kernel_w = 3}, random_,
+                  pool);
+  check_stem_conv({.batch = 0, .in_h = 2, .in_w = 2, .in_channels = 3, .out_channels = 4}, random_, pool);
+  check_stem_conv({.in_h = 2, .in_w = 2, .in_channels = 3, .out_channels = 0}, random_, pool);
+  check_stem_conv({.in_h = 2, .in_w = 2, .in_channels = 0, .out_channels = 4}, random_, pool);
+  EXPECT_THROW(StemConvPlan({.in_channels = 4, .out_channels = 4, .groups = 2}, false), Error);
+  EXPECT_THROW(StemConvPlan({.in_channels = 4, .out_channels = 4, .stride_w = 0}, false), Error);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
-#include "backends/cpu/tactics/thin_convolution.h"
+#include "backends/cpu/tactics/stem_convolution.h"
 
 #include <algorithm>
 
-#include "backends/cpu/kernels/conv/thin_conv.h"
+#include "backends/cpu/kernels/conv/stem_conv.h"
 #include "backends/cpu/tactics/conv_view.h"
 #include "backends/cpu/tactics/conv_weights.h"
 #include "backends/cpu/tactics/convolution.h"
@@ -15,7 +15,7 @@ namespace camshaft::cpu {
 
 namespace {
 
-struct ThinView {
+struct StemConvView {
   std::shared_ptr<const Graph> body;  // of a chain: the views point into it
   ConvView conv;
   const Node* node = nullptr;  // the convolution
@@ -31,24 +31,24 @@ constexpr int64_t most_steps = 512;
 // As the kernel's.
 constexpr int64_t most_stride = 64;
 
-bool is_thin(const ConvView& view) {
+bool is_read_unpacked(const ConvView& view) {
   const Dims& w = view.spatial.weight_dims;
   const int64_t taps = view.spatial.kernel_h() * view.spatial.kernel_w();
   return view.op.groups == 1 && w.size() <= 4 && view.spatial.constant_weights && w[1] <= most_channels && taps > 1 &&
          taps * w[1] <= most_steps && view.op.strides.back() <= most_stride;
 }
 
-std::optional<ThinView> view_plain(const RegionView& region) {
+std::optional<StemConvView> view_plain(const RegionView& region) {
   std::optional<ConvView> conv = view_conv(region);
-  if (!conv || !is_thin(*conv)) return std::nullopt;
+  if (!conv || !is_read_unpacked(*conv)) return std::nullopt;
   std::vector<int32_t> inputs;
   for (size_t i = 0; i < region.node.inputs.size(); ++i)
     inputs.push_back(region.node.inputs[i] == no_value ? PartInputs::omitted : static_cast<int32_t>(i));
-  return ThinView{nullptr, std::move(*conv), &region.node, PartInputs(std::move(inputs)), false, nullptr};
+  return StemConvView{nullptr, std::move(*conv), &region.node, PartInputs(std::move(inputs)), false, nullptr};
 }
 
 // [transpose,] convolution [, maximum of windows]
-std::optional<ThinView> view_chain(const RegionView& region) {
+std::optional<StemConvView> view_chain(const RegionView& region) {
   auto body = std::make_shared<const Graph>(open_chain(region));
   const std::vector<Node>& nodes = body->nodes;
   const auto* transpose = nodes.empty() ? nullptr : nodes[0].op.as<ops::Transpose>();
@@ -57,7 +57,7 @@ std::optional<ThinView> view_chain(const RegionView& region) {
   if (transpose && transpose->permutation != std::vector<int64_t>{0, 2, 3, 1}) return std::nullopt;
   const Node& node = nodes[at];
   std::optional<ConvView> conv = view_conv({*body, node, region.symbols});
-  if (!conv || !is_thin(*conv)) return std::nullopt;
+  if (!conv || !is_read_unpacked(*conv)) return std::nullopt;
   auto inputs = transpose ? PartInputs::of_part(*body, node, *conv, nodes[0].outputs[0], nodes[0].inputs[0])
                           : PartInputs::of_part(*body, node, *conv);
   if (!inputs) return std::nullopt;
@@ -68,16 +68,16 @@ std::optional<ThinView> view_chain(const RegionView& region) {
                       conv->spatial.weight_dims.size() == 4 && pool->inputs[0] == node.outputs[0];
     if (!fits || !conv->spatial.epilogue.is_plain()) return std::nullopt;
   }
-  return ThinView{body, std::move(*conv), &node, std::move(*inputs), transpose != nullptr, pool};
+  return StemConvView{body, std::move(*conv), &node, std::move(*inputs), transpose != nullptr, pool};
 }
 
-std::optional<ThinView> view_thin(const RegionView& region) {
+std::optional<StemConvView> view_stem_conv(const RegionView& region) {
   return is_chain(region.node) ? view_chain(region) : view_plain(region);
 }
 
-class ThinLaunch final : public Launch {
+class StemConvLaunch final : public Launch {
  public:
-  ThinLaunch(const ThinView& view, const float* packed, const KernelShapes& shapes)
+  StemConvLaunch(const StemConvView& view, const float* packed, const KernelShapes& shapes)
       : view_(view), packed_(packed), threads_(shapes.threads), pointers_(view.inputs.size()) {
     KernelShapes own = view.inputs.shapes(shapes);
     own.outputs = shapes.outputs;
@@ -92,10 +92,10 @@ class ThinLaunch final : public Launch {
                           shapes.symbols,
                           shapes.threads};
       element_count(behind.inputs[0].dims);  // throws for more than any tensor has
-      plan_ = ThinConvPlan(shape, view.channels_first, spatial_pool(*view.pool->op.as<ops::Pool>(), behind));
+      plan_ = StemConvPlan(shape, view.channels_first, spatial_pool(*view.pool->op.as<ops::Pool>(), behind));
       own.outputs = behind.inputs;
     } else {
-      plan_ = ThinConvPlan(shape, view.channels_first);
+      plan_ = StemConvPlan(shape, view.channels_first);
     }
     epilogue_.emplace(view.conv.spatial.epilogue, own, shape.out_channels);
   }
@@ -107,25 +107,25 @@ class ThinLaunch final : public Launch {
     view_.inputs.bind(arguments.inputs, pointers_);
     const Epilogue epilogue =
         epilogue_->bind({pointers_, arguments.outputs, nullptr, arguments.pool, arguments.cancellation}, y);
-    thin_conv(plan_, reinterpret_cast<const float*>(pointers_[static_cast<size_t>(view_.conv.spatial.x)]), packed_, y,
+    stem_conv(plan_, reinterpret_cast<const float*>(pointers_[static_cast<size_t>(view_.conv.spatial.x)]), packed_, y,
               epilogue, arguments.pool, arguments.workspace);
   }
 
  private:
-  const ThinView& view_;
+  const StemConvView& view_;
   const float* packed_;
   int threads_;
   std::vector<const std::byte*> pointers_;  // the convolution's inputs
-  ThinConvPlan plan_;
+  StemConvPlan plan_;
   std::optional<BoundEpilogue> epilogue_;
 };
 
-class ThinKernel final : public Kernel {
+class StemConvKernel final : public Kernel {
  public:
-  ThinKernel(ThinView view, const float* packed) : view_(std::move(view)), packed_(packed) {}
+  StemConvKernel(StemConvView view, const float* packed) : view_(std::move(view)), packed_(packed) {}
 
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
-    return std::make_unique<ThinLaunch>(view_, packed_, shapes);
+    return std::make_unique<StemConvLaunch>(view_, packed_, shapes);
   }
   bool can_run_in_place(size_t i, size_t) const override {
     return view_.inputs.all_uses(
@@ -146,14 +146,14 @@ class ThinKernel final : public Kernel {
   bool is_weights(size_t own) const { return static_cast<int32_t>(own) == view_.conv.spatial.weights; }
   bool is_image(size_t own) const { return static_cast<int32_t>(own) == view_.conv.spatial.x; }
 
-  ThinView view_;
+  StemConvView view_;
   const float* packed_;
 };
 
 // 0.57 to 0.93 of the general convolution's time on a Zen 5 core, for the first layers of MobileNets (3x3) and of
 // ResNets (7x7); and no transpose.
 std::optional<double> estimate(const RegionView& region) {
-  const std::optional<ThinView> view = view_thin(region);
+  const std::optional<StemConvView> view = view_stem_conv(region);
   if (!view) return std::nullopt;
   const RegionView part{view->body ? *view->body : region.graph, *view->node, region.symbols, region.threads};
   const double seconds = 0.8 * conv_tactic.offers(part).at(0).seconds;
@@ -163,14 +163,14 @@ std::optional<double> estimate(const RegionView& region) {
 }
 
 std::shared_ptr<const Kernel> compile(const RegionView& region, PackedConstants& constants) {
-  ThinView view = *view_thin(region);
+  StemConvView view = *view_stem_conv(region);
   const RegionView part{view.body ? *view.body : region.graph, *view.node, region.symbols, region.threads};
   const float* packed = pack_conv(part, view.conv, constants);
-  return std::make_shared<ThinKernel>(std::move(view), packed);
+  return std::make_shared<StemConvKernel>(std::move(view), packed);
 }
 
 }  // namespace
 
-const CpuTactic thin_conv_tactic{"thin_conv", estimate, compile};
+const CpuTactic stem_conv_tactic{"stem_conv", estimate, compile};
 
 }  // namespace camshaft::cpu

@@ -1,15 +1,15 @@
-#include "backends/cpu/kernels/conv/thin_conv.h"
+#include "backends/cpu/kernels/conv/stem_conv.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "backends/cpu/kernels/conv/thin_conv_row.h"
+#include "backends/cpu/kernels/conv/stem_conv_row.h"
 #include "backends/cpu/kernels/targets.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/kernels/conv/thin_conv.cpp"
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/conv/stem_conv.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h, which sets the target.
 #include "backends/cpu/kernels/gemm/gemm_tile-inl.h"
@@ -23,7 +23,7 @@ namespace HWY_NAMESPACE {
 // P pixels from x on, NV vectors of output channels. Neighbouring pixels lie one float apart. With `kHalf` two of them
 // share a sum for the last vector, of which half exists (as in gemm_tile_even-inl.h).
 template <int P, int NV, bool kHalf>
-HWY_NOINLINE void thin_tile(const ThinConvRow& t, const TileArgs& args, int64_t x) {
+HWY_NOINLINE void stem_tile(const StemConvRow& t, const TileArgs& args, int64_t x) {
   const TileTag d;
   constexpr int lanes = tile_lanes(), kWhole = kHalf ? NV - 1 : NV;
   TileVec sum[P][NV];
@@ -75,11 +75,11 @@ HWY_NOINLINE void thin_tile(const ThinConvRow& t, const TileArgs& args, int64_t 
 
 // All pixels of the row: tiles of as many as the registers hold, the rest in smaller ones.
 template <int NV, int P, bool kHalf>
-HWY_INLINE int64_t thin_tiles(const ThinConvRow& t, TileArgs& args, const Epilogue& e, int64_t columns, int64_t x) {
+HWY_INLINE int64_t stem_tiles(const StemConvRow& t, TileArgs& args, const Epilogue& e, int64_t columns, int64_t x) {
   const int64_t first = args.row0;
   for (; x + P <= t.pixels; x += P) {
     args.row0 = first + x;
-    thin_tile<P, NV, kHalf>(t, args, x);
+    stem_tile<P, NV, kHalf>(t, args, x);
     if (!e.activation) continue;
     ActivationBlock block{args.c + args.row0 * args.ldc, args.ldc, P, columns, nullptr, e.addend_ld};
     if (e.addend) block.addend = e.addend + args.row0 * e.addend_ld;
@@ -90,31 +90,31 @@ HWY_INLINE int64_t thin_tiles(const ThinConvRow& t, TileArgs& args, const Epilog
 }
 
 template <int NV, bool kHalf = false>
-void thin_panel(const ThinConvRow& t, TileArgs& args, const Epilogue& e, int64_t columns) {
+void stem_panel(const StemConvRow& t, TileArgs& args, const Epilogue& e, int64_t columns) {
   int64_t x = 0;
-  constexpr int pixels = kTiles.thin_conv.rows[NV - 1];
-  x = thin_tiles<NV, pixels, kHalf>(t, args, e, columns, x);
-  if constexpr (pixels > 8) x = thin_tiles<NV, 8, kHalf>(t, args, e, columns, x);
-  if constexpr (pixels > 4) x = thin_tiles<NV, 4, kHalf>(t, args, e, columns, x);
-  x = thin_tiles<NV, 2, kHalf>(t, args, e, columns, x);
-  thin_tiles<NV, 1, kHalf>(t, args, e, columns, x);
+  constexpr int pixels = kTiles.stem_conv.rows[NV - 1];
+  x = stem_tiles<NV, pixels, kHalf>(t, args, e, columns, x);
+  if constexpr (pixels > 8) x = stem_tiles<NV, 8, kHalf>(t, args, e, columns, x);
+  if constexpr (pixels > 4) x = stem_tiles<NV, 4, kHalf>(t, args, e, columns, x);
+  x = stem_tiles<NV, 2, kHalf>(t, args, e, columns, x);
+  stem_tiles<NV, 1, kHalf>(t, args, e, columns, x);
 }
 
 // The panel of `vectors`, NV at most.
 template <int NV>
-HWY_INLINE void panel_of_vectors(int64_t vectors, const ThinConvRow& t, TileArgs& args, const Epilogue& e,
+HWY_INLINE void panel_of_vectors(int64_t vectors, const StemConvRow& t, TileArgs& args, const Epilogue& e,
                                  int64_t columns) {
   if (vectors < NV) {
     if constexpr (NV > 1) panel_of_vectors<NV - 1>(vectors, t, args, e, columns);
     return;
   }
   if constexpr (CAMSHAFT_SHARES_VECTORS && NV > 1) {
-    if (args.tail_lanes <= tile_lanes() / 2) return thin_panel<NV, true>(t, args, e, columns);
+    if (args.tail_lanes <= tile_lanes() / 2) return stem_panel<NV, true>(t, args, e, columns);
   }
-  thin_panel<NV>(t, args, e, columns);
+  stem_panel<NV>(t, args, e, columns);
 }
 
-void thin_row_target(const ThinConvRow& t, const float* packed, float* output, const Epilogue& e) {
+void stem_row_target(const StemConvRow& t, const float* packed, float* output, const Epilogue& e) {
   constexpr int64_t lanes = tile_lanes();
   const PackedLayout layout{t.lines * t.depth, t.channels, kTileVectors * tile_lanes(), tile_lanes()};
   constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -174,7 +174,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace camshaft::cpu {
 
-HWY_EXPORT(thin_row_target);
+HWY_EXPORT(stem_row_target);
 HWY_EXPORT(deal_target);
 
 namespace {
@@ -182,10 +182,10 @@ namespace {
 constexpr int64_t kMostWays = 64;
 }  // namespace
 
-ThinConvPlan::ThinConvPlan(const ConvShape& s, bool channels_first) : shape_(s) {
+StemConvPlan::StemConvPlan(const ConvShape& s, bool channels_first) : shape_(s) {
   if (s.groups != 1 || s.in_d != 1 || s.kernel_d != 1 || s.kernel_h < 1 || s.kernel_w < 1 || s.stride_h < 1 ||
       s.stride_w < 1 || s.stride_w > kMostWays || s.dilation_h < 1 || s.dilation_w < 1)
-    throw Error(ErrorCode::invalid_argument, "thin convolution: not a plain convolution over two axes");
+    throw Error(ErrorCode::invalid_argument, "stem convolution: not a plain convolution over two axes");
   out_h_ = s.out_h();
   out_w_ = s.out_w();
   const int64_t pixel = s.in_pixel_stride ? s.in_pixel_stride : s.in_channels;
@@ -216,7 +216,7 @@ ThinConvPlan::ThinConvPlan(const ConvShape& s, bool channels_first) : shape_(s) 
 }
 
 // Line `line` of the padded image, as planes.
-void ThinConvPlan::copy_line(const float* image, int64_t line, float* to) const {
+void StemConvPlan::copy_line(const float* image, int64_t line, float* to) const {
   const ConvShape& s = shape_;
   const int64_t y = line - s.pad_top;
   if (y < 0 || y >= s.in_h) {
@@ -243,7 +243,7 @@ void ThinConvPlan::copy_line(const float* image, int64_t line, float* to) const 
 }
 
 // Has a line in cache by the time that it is copied: each is too short for the processor to foresee it.
-void ThinConvPlan::prefetch_line(const float* image, int64_t line) const {
+void StemConvPlan::prefetch_line(const float* image, int64_t line) const {
   const int64_t y = line - shape_.pad_top;
   if (y < 0 || y >= shape_.in_h) return;
   const float* from = image + y * line_step_;
@@ -252,8 +252,8 @@ void ThinConvPlan::prefetch_line(const float* image, int64_t line) const {
     for (int64_t i = 0; i < line_step_; i += 16) __builtin_prefetch(from + i, 0, 3);
 }
 
-ThinConvPlan::ThinConvPlan(const ConvShape& shape, bool channels_first, const SpatialPool& pool)
-    : ThinConvPlan(shape, channels_first) {
+StemConvPlan::StemConvPlan(const ConvShape& shape, bool channels_first, const SpatialPool& pool)
+    : StemConvPlan(shape, channels_first) {
   pool_ = pool;
   shape_.out_pixel_stride = 0;
   if (out_h_ <= 0 || out_w_ <= 0) return;
@@ -268,9 +268,9 @@ ThinConvPlan::ThinConvPlan(const ConvShape& shape, bool channels_first, const Sp
 }
 
 // What one thread does of an image.
-class ThinConvPlan::Worker {
+class StemConvPlan::Worker {
  public:
-  Worker(const ThinConvPlan& plan, const float* image, const float* packed, const Epilogue& epilogue, char* memory)
+  Worker(const StemConvPlan& plan, const float* image, const float* packed, const Epilogue& epilogue, char* memory)
       : plan_(plan), s_(plan.shape_), image_(image), packed_(packed), epilogue_(epilogue) {
     ring_ = reinterpret_cast<float*>(memory);
     lines_ = reinterpret_cast<const float**>(memory + plan.ring_lines_ * plan.line_floats_ * 4);
@@ -294,7 +294,7 @@ class ThinConvPlan::Worker {
       for (int64_t i = 0; i < s_.kernel_h; ++i)
         lines_[i] = ring_ + (first + i * s_.dilation_h) % lines * plan_.line_floats_;
       row_.first_pixel = first_pixel;
-      HWY_DYNAMIC_DISPATCH(thin_row_target)(row_, packed_, output, epilogue_);
+      HWY_DYNAMIC_DISPATCH(stem_row_target)(row_, packed_, output, epilogue_);
       if (epilogue_.callback) epilogue_.callback(epilogue_.context, first_pixel, plan_.out_w_, 0, s_.out_channels);
     }
   }
@@ -327,18 +327,18 @@ class ThinConvPlan::Worker {
   }
 
  private:
-  const ThinConvPlan& plan_;
+  const StemConvPlan& plan_;
   const ConvShape& s_;
   const float* image_;
   const float* packed_;
   const Epilogue& epilogue_;
   float* ring_;
   const float** lines_;
-  ThinConvRow row_;
+  StemConvRow row_;
   int64_t next_ = 0;  // line of the padded image that is copied next
 };
 
-void thin_conv(const ThinConvPlan& plan, const float* input, const float* packed, float* output,
+void stem_conv(const StemConvPlan& plan, const float* input, const float* packed, float* output,
                const Epilogue& epilogue, ThreadPool& pool, void* workspace) {
   const int64_t out_h = plan.rows(), rows = plan.shape_.batch * out_h;
   if (rows <= 0 || plan.out_h_ <= 0 || plan.out_w_ <= 0 || plan.shape_.out_channels == 0) return;
@@ -348,7 +348,7 @@ void thin_conv(const ThinConvPlan& plan, const float* input, const float* packed
     for (int64_t row = begin; row < end;) {
       const int64_t image = row / out_h, stop = std::min(end, (image + 1) * out_h);
       char* memory = static_cast<char*>(workspace) + thread * plan.thread_bytes_;
-      ThinConvPlan::Worker worker(plan, input + image * plan.image_step_, packed, epilogue, memory);
+      StemConvPlan::Worker worker(plan, input + image * plan.image_step_, packed, epilogue, memory);
       const int64_t y0 = row - image * out_h, y1 = stop - image * out_h;
       if (plan.pool_) {
         const SpatialPool& p = *plan.pool_;

@@ -1,11 +1,11 @@
-#include "reference/move/pieces.h"
+#include "reference/move/axis_slice.h"
 
 #include "ir/ops/strides.h"
 #include "reference/elements.h"
 
 namespace camshaft::ops {
 
-Tensor piece(const Tensor& x, int64_t axis, int64_t start, int64_t size) {
+Tensor slice_axis(const Tensor& x, int64_t axis, int64_t start, int64_t size) {
   const auto split = static_cast<size_t>(axis);
   const int64_t outer = product(x.dims(), 0, split), inner = product(x.dims(), split + 1, x.dims().size());
   const int64_t whole = x.dims()[split];

@@ -16,20 +16,20 @@
 namespace camshaft::cpu {
 
 /// Everything about one shape that does not depend on the data. Copyable; immutable; safe to share.
-class ThinConvPlan {
+class StemConvPlan {
  public:
-  ThinConvPlan() = default;
+  StemConvPlan() = default;
   /// The input is [batch, in_h, in_w, in_channels], or with `channels_first` [batch, in_channels, in_h, in_w] and
   /// dense. Throws Error(invalid_argument) for more than two axes, groups, or a size or stride that is not positive.
-  ThinConvPlan(const ConvShape& shape, bool channels_first);
+  StemConvPlan(const ConvShape& shape, bool channels_first);
   /// The same with `pool` behind it: channels last, of one batch, over the convolution's result without gaps; its
   /// out_pixel_stride is the output's.
-  ThinConvPlan(const ConvShape& shape, bool channels_first, const SpatialPool& pool);
+  StemConvPlan(const ConvShape& shape, bool channels_first, const SpatialPool& pool);
 
   int64_t workspace_bytes(int threads) const { return thread_bytes_ * threads; }
 
  private:
-  friend void thin_conv(const ThinConvPlan&, const float*, const float*, float*, const Epilogue&, ThreadPool&, void*);
+  friend void stem_conv(const StemConvPlan&, const float*, const float*, float*, const Epilogue&, ThreadPool&, void*);
   class Worker;
   int64_t rows() const { return pool_ ? pool_->height.out : out_h_; }  // of the output, of an image
   void copy_line(const float* image, int64_t line, float* to) const;
@@ -51,7 +51,7 @@ class ThinConvPlan {
 
 /// As conv(), with the same packed weights. With a pooling the epilogue, which is the convolution's, has neither
 /// residual nor addend nor callback.
-void thin_conv(const ThinConvPlan& plan, const float* input, const float* packed, float* output,
+void stem_conv(const StemConvPlan& plan, const float* input, const float* packed, float* output,
                const Epilogue& epilogue, ThreadPool& pool, void* workspace);
 
 }  // namespace camshaft::cpu

@@ -11,7 +11,8 @@ namespace camshaft {
 ///
 /// What passes between those operators is then neither rounded to the narrow type nor lost beyond its range, and a
 /// conversion to it and back is none.
-void widen_halves(Graph& graph, const PassContext& context);
-inline constexpr Pass widen_halves_pass = {.name = "widen_halves", .run = widen_halves, .before = {Fact::regions}};
+void widen_narrow_floats(Graph& graph, const PassContext& context);
+inline constexpr Pass widen_narrow_floats_pass = {
+    .name = "widen_narrow_floats", .run = widen_narrow_floats, .before = {Fact::regions}};
 
 }  // namespace camshaft

@@ -5,8 +5,8 @@
 
 namespace camshaft::cpu {
 
-/// kernels/conv/thin_conv.h. Takes a channels-last convolution, or the chain of a transpose to channels-last and one,
+/// kernels/conv/stem_conv.h. Takes a channels-last convolution, or the chain of a transpose to channels-last and one,
 /// with or without the maximum of windows behind it.
-extern const CpuTactic thin_conv_tactic;
+extern const CpuTactic stem_conv_tactic;
 
 }  // namespace camshaft::cpu

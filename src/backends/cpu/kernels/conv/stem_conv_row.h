@@ -1,11 +1,11 @@
-// One row of a thin convolution's result (thin_conv.h). Internal to the kernels.
+// One row of a stem convolution's result (stem_conv.h). Internal to the kernels.
 #pragma once
 
 #include <cstdint>
 
 namespace camshaft::cpu {
 
-struct ThinConvRow {
+struct StemConvRow {
   const float* const* line = nullptr;  ///< the planes of the lines that the row sees, in the kernel's order
   int64_t lines = 0;
   const int64_t* offsets = nullptr;  ///< of a line's taps, in the order of the packed weights

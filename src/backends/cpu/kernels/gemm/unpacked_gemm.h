@@ -11,8 +11,8 @@ class ThreadPool;
 namespace camshaft::cpu {
 
 /// Whether B is better read in place: A has at most 4 rows, and B's columns or rows are contiguous.
-bool is_thin(const BatchGemmArgs& args);
+bool is_read_unpacked(const BatchGemmArgs& args);
 /// batch_gemm for such operands; needs no workspace.
-void thin_gemm(const BatchGemmArgs& args, ThreadPool& pool);
+void unpacked_gemm(const BatchGemmArgs& args, ThreadPool& pool);
 
 }  // namespace camshaft::cpu

@@ -1,4 +1,4 @@
-#include "optimize/precision/widen_halves.h"
+#include "optimize/precision/widen_narrow_floats.h"
 
 #include "base/float_types.h"
 #include "ir/ops/pointwise.h"
@@ -10,7 +10,7 @@ namespace {
 
 Graph widened(const std::string& inputs, const std::string& body) {
   Graph graph = graph_of(inputs, body);
-  run_pass_on_named(widen_halves, graph, test_context(), "widen_halves");
+  run_pass_on_named(widen_narrow_floats, graph, test_context(), "widen_narrow_floats");
   verify(graph, "the pass under test");
   return graph;
 }
@@ -30,19 +30,19 @@ const std::string product = R"(
   %y = softmax {axis=1} (%p)
   return y=%y)";
 
-TEST(WidenHalves, InputsAndOutputsKeepTheirTypes) {
+TEST(WidenNarrowFloats, InputsAndOutputsKeepTheirTypes) {
   const Graph graph = widened("%x: f16[2, 4]", product);
   EXPECT_EQ(outline(graph), "cast:f32 matmul:f32 softmax:f32 cast:f16");
   EXPECT_EQ(graph.type(graph.inputs[0]).dtype, DType::f16);
   EXPECT_EQ(graph.type(graph.outputs[0]).dtype, DType::f16);
 }
 
-TEST(WidenHalves, Bf16Too) {
+TEST(WidenNarrowFloats, Bf16Too) {
   EXPECT_EQ(outline(widened("%x: bf16[2, 4]", "%y = pointwise {function=exp} (%x)\nreturn y=%y")),
             "cast:f32 pointwise:f32 cast:bf16");
 }
 
-TEST(WidenHalves, QuantisedTensorsHaveScalesInF32) {
+TEST(WidenNarrowFloats, QuantisedTensorsHaveScalesInF32) {
   const Graph graph = widened("%x: f16[2, 4]", R"(
   const %s: f16[] = 0.5
   %q = quantize {dtype=i8, precision=f16} (%x, %s)
@@ -52,7 +52,7 @@ TEST(WidenHalves, QuantisedTensorsHaveScalesInF32) {
   EXPECT_EQ(outline(graph), "cast:f32 quantize:i8 dequantize:f32 softmax:f32 cast:f16");
 }
 
-TEST(WidenHalves, ResultsAreTheSameButForRounding) {
+TEST(WidenNarrowFloats, ResultsAreTheSameButForRounding) {
   Tensor x(DType::f16, {2, 4});
   std::vector<float> values(8);
   for (size_t i = 0; i < values.size(); ++i) values[i] = 0.3F * static_cast<float>(i) - 1;
@@ -63,7 +63,7 @@ TEST(WidenHalves, ResultsAreTheSameButForRounding) {
   for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], expected[i], 1e-3);
 }
 
-TEST(WidenHalves, WhatF16CannotHoldOnTheWayIsKept) {
+TEST(WidenNarrowFloats, WhatF16CannotHoldOnTheWayIsKept) {
   const std::string body = R"(
   %square = pointwise {function=mul} (%x, %x)
   %y = pointwise {function=sqrt} (%square)
@@ -74,7 +74,7 @@ TEST(WidenHalves, WhatF16CannotHoldOnTheWayIsKept) {
   EXPECT_EQ(evaluate(widened("%x: f16[1]", body), {x}, test_pool())[0].to_doubles()[0], 1024);
 }
 
-TEST(WidenHalves, MovesStayNarrowUntilSomethingComputes) {
+TEST(WidenNarrowFloats, MovesStayNarrowUntilSomethingComputes) {
   EXPECT_EQ(outline(widened("%x: f16[2, 4]", R"(
   %t = transpose {permutation=[1, 0]} (%x)
   %e = pointwise {function=exp} (%t)
@@ -85,7 +85,7 @@ TEST(WidenHalves, MovesStayNarrowUntilSomethingComputes) {
             "transpose:f16");
 }
 
-TEST(WidenHalves, ConversionsToHalvesAndBackAreNone) {
+TEST(WidenNarrowFloats, ConversionsToHalvesAndBackAreNone) {
   EXPECT_EQ(outline(widened("%x: f32[2, 4]", R"(
   %h = cast {to=f16} (%x)
   %e = pointwise {function=exp} (%h)
@@ -99,7 +99,7 @@ TEST(WidenHalves, ConversionsToHalvesAndBackAreNone) {
             "cast:f32 cast:i32 cast:bf16");
 }
 
-TEST(WidenHalves, ConversionsOfHalvesToOthersReadThemAsTheyAre) {
+TEST(WidenNarrowFloats, ConversionsOfHalvesToOthersReadThemAsTheyAre) {
   EXPECT_EQ(outline(widened("%x: f16[4]", "%y = cast {to=i32} (%x)\nreturn y=%y")), "cast:i32");
   const Graph graph = widened("%x: f16[4]", R"(
   %e = pointwise {function=exp} (%x)
@@ -109,7 +109,7 @@ TEST(WidenHalves, ConversionsOfHalvesToOthersReadThemAsTheyAre) {
   EXPECT_FALSE(graph.nodes.back().op.as<ops::Cast>()->saturate);
 }
 
-TEST(WidenHalves, AnInputThatIsAnOutput) {
+TEST(WidenNarrowFloats, AnInputThatIsAnOutput) {
   const Graph graph = widened("%x: f16[4]", R"(
   %e = pointwise {function=exp} (%x)
   return x=%x, e=%e, again=%e)");
@@ -118,7 +118,7 @@ TEST(WidenHalves, AnInputThatIsAnOutput) {
   EXPECT_EQ(graph.outputs[1], graph.outputs[2]);
 }
 
-TEST(WidenHalves, OperatorsWithoutKernelsKeepTheirTypes) {
+TEST(WidenNarrowFloats, OperatorsWithoutKernelsKeepTheirTypes) {
   EXPECT_EQ(outline(widened("%x: f16[4]", R"(
   %e = pointwise {function=exp} (%x)
   %y = bit_cast {to=i16} (%e)
@@ -126,7 +126,7 @@ TEST(WidenHalves, OperatorsWithoutKernelsKeepTheirTypes) {
             "cast:f32 pointwise:f32 cast:f16 bit_cast:i16");
 }
 
-TEST(WidenHalves, BranchesAreWidenedWithin) {
+TEST(WidenNarrowFloats, BranchesAreWidenedWithin) {
   const Graph graph = widened("%c: bool[], %x: f16[4]", R"(
   %y = if {} (%c, %x)
     graph "then" (%x: f16[4]) {
@@ -141,7 +141,7 @@ TEST(WidenHalves, BranchesAreWidenedWithin) {
   EXPECT_EQ(outline(graph.nodes[0].bodies[0]), "cast:f32 pointwise:f32 cast:f16");
 }
 
-TEST(WidenHalves, NothingToDo) {
+TEST(WidenNarrowFloats, NothingToDo) {
   const std::string body = "%y = pointwise {function=exp} (%x)\nreturn y=%y";
   EXPECT_TRUE(equal(widened("%x: f32[4]", body), graph_of("%x: f32[4]", body)));
 }
