@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "engine/field_codec.h"
 #include "ir/graph.h"
 #include "ir/ops/operators.h"
@@ -120,22 +122,32 @@ uint32_t ProvenanceEncoder::add_operator(const Op& op) {
   return index;
 }
 
+uint64_t ProvenanceEncoder::hash_of(const Provenance& leaf) {
+  if (const auto* initializer = leaf.as<Provenance::Initializer>()) return hash64(initializer->name);
+  const std::vector<uint8_t> elements = element_bytes(*leaf.as<Provenance::Literal>()->tensor);
+  return hash64(std::as_bytes(std::span(elements)));
+}
+
+std::optional<int32_t> ProvenanceEncoder::find_same(const Provenance& leaf) const {
+  const auto [begin, end] = leaves_.equal_range(hash_of(leaf));
+  for (auto it = begin; it != end; ++it)
+    if (same(*entries_[static_cast<size_t>(it->second)].part, leaf)) return it->second;
+  return std::nullopt;
+}
+
 // Recurses as deep as the expression is, which is bounded.
 int32_t ProvenanceEncoder::add(const Provenance::Pointer& provenance) {
   if (const auto it = known_.find(provenance.get()); it != known_.end()) return it->second;
-  const auto* initializer = provenance->as<Provenance::Initializer>();
-  // Sub-graphs have objects of their own for what they read of the graph around them.
-  const auto named = initializer ? initializers_.find(initializer->name) : initializers_.end();
-  if (named != initializers_.end() && same(*entries_[static_cast<size_t>(named->second)].part, *provenance)) {
-    return known_[provenance.get()] = named->second;
-  }
+  const bool is_leaf = provenance->as<Provenance::Initializer>() || provenance->as<Provenance::Literal>();
+  if (is_leaf)
+    if (const auto found = find_same(*provenance)) return known_[provenance.get()] = *found;
   Entry entry{provenance, 0, {}};
   for (const Provenance::Pointer& operand : provenance->operands())
     entry.operands.push_back(operand ? add(operand) : -1);
   if (const auto* transform = provenance->as<Provenance::Transform>()) entry.op = add_operator(transform->op);
   const auto index = static_cast<int32_t>(entries_.size());
   entries_.push_back(std::move(entry));
-  if (initializer) initializers_[initializer->name] = index;
+  if (is_leaf) leaves_.emplace(hash_of(*provenance), index);
   return known_[provenance.get()] = index;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -31,12 +32,15 @@ class ProvenanceEncoder {
     std::vector<int32_t> operands;  // entries before this one
   };
   uint32_t add_operator(const Op& op);
+  /// An entry that says the same as an initializer or literal, which are objects of their own in each expression.
+  std::optional<int32_t> find_same(const Provenance& leaf) const;
+  static uint64_t hash_of(const Provenance& leaf);
 
   std::vector<Op> operators_;
   std::multimap<std::string, uint32_t, std::less<>> operators_by_name_;
   std::vector<Entry> entries_;
   std::unordered_map<const Provenance*, int32_t> known_;
-  std::unordered_map<std::string, int32_t> initializers_;
+  std::unordered_multimap<uint64_t, int32_t> leaves_;  // by hash_of()
 };
 
 /// By the entries that constants refer to.
