@@ -14,9 +14,10 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-#define SKIP_WITHOUT_DNN() \
-  SKIP_WITHOUT_GPU();      \
-  if (!dnn_library().problem.empty()) GTEST_SKIP() << dnn_library().problem
+#define SKIP_WITHOUT_DNN()                                                   \
+  SKIP_WITHOUT_GPU();                                                        \
+  if (!dnn_library().problem.empty()) GTEST_SKIP() << dnn_library().problem; \
+  if (!has_dnn_attention()) GTEST_SKIP() << "this cuDNN is older than 9.19"
 
 struct Case {
   DType dtype = DType::f16;

@@ -126,6 +126,7 @@ struct KernelNode {
   X(cuMemFreeHost, (void* memory))                                                                     \
   X(cuMemcpyHtoDAsync_v2, (Pointer to, const void* from, size_t bytes, Handle stream))                 \
   X(cuMemcpyDtoHAsync_v2, (void* to, Pointer from, size_t bytes, Handle stream))                       \
+  X(cuMemcpyDtoDAsync_v2, (Pointer to, Pointer from, size_t bytes, Handle stream))                     \
   X(cuMemcpyPeerAsync,                                                                                 \
     (Pointer to, Handle to_context, Pointer from, Handle from_context, size_t bytes, Handle stream))   \
   X(cuModuleLoadData, (Handle * module, const void* image))                                            \

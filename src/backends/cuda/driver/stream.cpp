@@ -53,6 +53,12 @@ void Stream::copy_to_host(std::span<std::byte> to, const std::byte* from) const 
 void Stream::copy_from(std::byte* to, std::span<const std::byte> from, const Device& source) const {
   if (from.empty()) return;
   const Current current(device_);
+  if (source.context() == device_.context()) {  // a recording may hold this one, and no copy between devices
+    check(device_.driver(),
+          device_.driver().cuMemcpyDtoDAsync_v2(address(to), address(from.data()), from.size(), stream_),
+          "copying on the device");
+    return;
+  }
   check(device_.driver(),
         device_.driver().cuMemcpyPeerAsync(address(to), device_.context(), address(from.data()), source.context(),
                                            from.size(), stream_),

@@ -28,7 +28,7 @@ class Stream {
   /// Copies, in the stream's order. Host memory that is not pinned is copied before the call returns, in effect.
   void copy_to_device(std::byte* to, std::span<const std::byte> from) const;
   void copy_to_host(std::span<std::byte> to, const std::byte* from) const;
-  /// From another device's memory, or this one's own.
+  /// From another device's memory, or this one's own; only the latter may be recorded.
   void copy_from(std::byte* to, std::span<const std::byte> from, const Device& source) const;
 
  private:

@@ -69,6 +69,13 @@ bool has_dnn(const Device& device) {
   return handle_of(device).handle != nullptr;
 }
 
+bool has_dnn_attention() {
+  int major = 0, minor = 0;
+  const api::Dnn& library = dnn_library().functions;
+  return library.cudnnGetProperty(api::major_version, &major) == api::success &&
+         library.cudnnGetProperty(api::minor_version, &minor) == api::success && major * 100 + minor >= 919;
+}
+
 DnnDescriptor::DnnDescriptor(api::DnnKind kind) {
   check(dnn().cudnnBackendCreateDescriptor(kind, &handle_), "describing an operation");
 }

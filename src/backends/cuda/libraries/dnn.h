@@ -16,6 +16,9 @@ namespace camshaft::cuda {
 
 /// Whether cuDNN can be used on the device; the first call opens it. Safe to use from several threads, as all here.
 bool has_dnn(const Device& device);
+/// Whether it is a version whose attention was tested: 9.19 or newer. What earlier ones make of scores that are all
+/// -inf is not known, and 9.10.0 has errors. Only where has_dnn().
+bool has_dnn_attention();
 
 /// A descriptor of the library's, whatever it describes.
 class DnnDescriptor {

@@ -28,14 +28,6 @@ bool is_finite(const Tensor& tensor) {
   return std::all_of(values.begin(), values.end(), [](double x) { return std::isfinite(x); });
 }
 
-// 9.19 was tested. What earlier versions make of scores that are all -inf is not known, and 9.10.0 has errors.
-bool is_new_enough() {
-  int major = 0, minor = 0;
-  const api::Dnn& library = dnn_library().functions;
-  return library.cudnnGetProperty(api::major_version, &major) == api::success &&
-         library.cudnnGetProperty(api::minor_version, &minor) == api::success && major * 100 + minor >= 919;
-}
-
 // Whether the library computes what the operator does, whatever the shapes. Where all keys are masked by -inf its
 // results are 0, and not NaN. Scores of NaN or +inf make NaN of them, also where zero_undefined asks for 0: that is
 // meant for masked keys, and finite queries and keys have no such scores.
@@ -223,7 +215,7 @@ std::vector<TacticOffer> offer_dnn_attention(const RegionView& region, const Wor
   } catch (const Error&) {
     return {};  // of symbols that have no value nobody knows what will be
   }
-  if (!has_dnn(*workshop.device()) || !is_new_enough()) return {};
+  if (!has_dnn(*workshop.device()) || !has_dnn_attention()) return {};
   // The first is by warpgroups, the last one of single warps with tiles of 64 x 64, which is better for small problems
   // (BERT at batch 8: 5.3 us for 6.0). Those between, wider tiles of single warps, were never the fastest.
   constexpr int ranks[] = {0, 3};

@@ -524,7 +524,9 @@ EMULATOR_API Result cuMemcpyPeerAsync(Pointer to, Handle to_context, Pointer fro
   if (!is_memory_of(device_of_context(to_context), to, bytes) ||
       !is_memory_of(device_of_context(from_context), from, bytes))
     return invalid_value;
-  return copy_on_devices(to, from, bytes, handle);
+  const Result begun =
+      on(handle, [](Stream& stream) { return stream.captured ? forbidden_in_capture(&stream) : Result{success}; });
+  return begun == success ? copy_on_devices(to, from, bytes, handle) : begun;
 }
 
 EMULATOR_API Result cuMemsetD8Async(Pointer to, unsigned char value, size_t count, Handle handle) {
