@@ -4,8 +4,8 @@
 #   --all          also the large models (needs 3 GB of disk under .cache)
 #   --fuzz         also about a minute of each fuzzer, on the same inputs each time (a build of its own, with clang: some ten
 #                  minutes of processor time)
-#   --preset NAME  the C++ tests alone, in another build: debug, asan, tsan, or aarch64 (those of the lowest layer,
-#                  cross compiled and run under QEMU)
+#   --preset NAME  the C++ tests alone, in another build: debug, asan, tsan, or aarch64 (those of base, ir and
+#                  the CPU kernels, cross compiled and run under QEMU)
 #   --seed N       random tests draw from N (CAMSHAFT_TEST_SEED), where they draw from a new seed each time otherwise
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
