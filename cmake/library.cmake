@@ -1,16 +1,16 @@
-# The library `camshaft`: libcamshaft.so, which exports the C interface alone, and one static archive of all layers and of
-# the third-party archives behind them, so that a program which links it needs nothing else but threads.
+# The library `camshaft`: libcamshaft.so, which exports the C interface alone, and one static archive of all components
+# and of the third-party archives behind them, so that a program which links it needs nothing else but threads.
 include(CMakePackageConfigHelpers)
 
-set(layers base ir reference onnx optimize compile cpu cuda engine runtime builder api)
+set(components base ir reference onnx optimize compile cpu cuda engine runtime builder api)
 set(archive ${PROJECT_BINARY_DIR}/libcamshaft.a)
 set(members "")
-set(layer_targets "")
-foreach(layer ${layers})
-  get_target_property(type camshaft_${layer} TYPE)
+set(component_targets "")
+foreach(component ${components})
+  get_target_property(type camshaft_${component} TYPE)
   if(type STREQUAL STATIC_LIBRARY)
-    list(APPEND members $<TARGET_FILE:camshaft_${layer}>)
-    list(APPEND layer_targets camshaft_${layer})
+    list(APPEND members $<TARGET_FILE:camshaft_${component}>)
+    list(APPEND component_targets camshaft_${component})
   endif()
 endforeach()
 list(APPEND members ${XXHASH_ARCHIVE} ${PNG_ARCHIVE} ${JPEG_ARCHIVE} ${WEBP_ARCHIVE} ${ZLIB_ARCHIVE})
@@ -19,7 +19,7 @@ add_custom_command(
   OUTPUT ${archive}
   COMMAND ${CMAKE_COMMAND} -D AR=${CMAKE_AR} -D ARCHIVE=${archive} -D "MEMBERS=${member_list}"
           -P ${PROJECT_SOURCE_DIR}/cmake/merge_archives.cmake
-  DEPENDS ${layer_targets} ${PROJECT_SOURCE_DIR}/cmake/merge_archives.cmake
+  DEPENDS ${component_targets} ${PROJECT_SOURCE_DIR}/cmake/merge_archives.cmake
   COMMENT "Merging ${archive}"
   VERBATIM)
 add_custom_target(camshaft_archive ALL DEPENDS ${archive})

@@ -17,14 +17,14 @@ def test_formatting():
     assert done.returncode == 0, done.stderr[-4000:]
 
 
-def layer_of(path):
-    """The layer of a path below src/: its first folder, or the second one of backends, which share a folder."""
+def component_of(path):
+    """The component of a path below src/: its first folder, or the second one of backends, which share a folder."""
     folders = path.split("/")
     return folders[1] if folders[0] == "backends" else folders[0]
 
 
-def test_layers_include_only_earlier_ones():
-    """The folders of src/ are layers: each includes itself and those before it."""
+def test_components_include_only_earlier_ones():
+    """The folders of src/ are components: each includes itself and those before it."""
     order = [
         "base",
         "ir",
@@ -48,11 +48,11 @@ def test_layers_include_only_earlier_ones():
     }
     wrong = []
     for path in tracked("src/*.h", "src/*.cpp"):
-        layer = layer_of(path.removeprefix("src/"))
+        component = component_of(path.removeprefix("src/"))
         for line in (ROOT / path).read_text().splitlines():
             include = re.match(r'#include "(\w+/[\w/.-]+)"', line)
-            other = layer_of(include[1]) if include else None
-            if other in order and (order.index(other) > order.index(layer) or other in after.get(layer, ())):
+            other = component_of(include[1]) if include else None
+            if other in order and (order.index(other) > order.index(component) or other in after.get(component, ())):
                 wrong.append(f"{path} includes {include[1]}")
     assert not wrong, "\n".join(wrong)
 
