@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <thread>
 #include <vector>
@@ -72,6 +73,24 @@ TEST(CApi, ValuesThatAreNoneAreRefused) {
             std::string::npos);
   EXPECT_NE(refusal(camshaft_options_set(options.handle, "tuning", "quick")).find("heuristic, measure or locked"),
             std::string::npos);
+}
+
+TEST(CApi, NumbersThatMeanNothingAreRefused) {
+  const Options build(CAMSHAFT_BUILD), context(CAMSHAFT_CONTEXT);
+  for (const double tolerance : {-0.5, double{INFINITY}, -double{INFINITY}, double{NAN}})
+    EXPECT_NE(refusal(camshaft_options_set_number(build.handle, "tolerance", tolerance)).find("tolerance cannot be"),
+              std::string::npos);
+  for (const char* tolerance : {"-1", "inf", "nan"})
+    EXPECT_NE(refusal(camshaft_options_set(build.handle, "tolerance", tolerance)).find("tolerance cannot be"),
+              std::string::npos);
+  refusal(camshaft_options_set_integer(build.handle, "tolerance", -1));
+  EXPECT_EQ(camshaft_options_set_number(build.handle, "tolerance", 0), CAMSHAFT_OK);
+  for (const Options* options : {&build, &context}) {
+    EXPECT_EQ(refusal(camshaft_options_set_integer(options->handle, "threads", -1)),
+              "threads cannot be -1; give 1 or more, or 0 for one for each core");
+    refusal(camshaft_options_set_integer(options->handle, "threads", int64_t{1} << 31));
+    EXPECT_EQ(camshaft_options_set_integer(options->handle, "threads", 0), CAMSHAFT_OK);
+  }
 }
 
 TEST(CApi, NullPointersAreRefusedByName) {
