@@ -3,11 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "api/option_table.h"
+#include "api/record.h"
+#include "base/available_cores.h"
+#include "base/temporary_folder.h"
 #include "camshaft/camshaft.h"
 #include "doubling_model.h"
 
@@ -175,6 +179,44 @@ TEST(CApi, ModelsAreBuiltSavedLoadedAndRunInMemory) {
   EXPECT_EQ(std::vector<float>(doubled, doubled + 2), (std::vector<float>{3, -4}));
   camshaft_tensor_free(y);
   camshaft_context_free(context);
+}
+
+TEST(CApi, RecordsOfAnotherKindAreZero) {
+  camshaft_record* record = new_record({{"number", 2.5}, {"infinite", INFINITY}, {"integer", 3}, {"text", "7"}});
+  const auto value = [&](const char* key) { return camshaft_record_get(record, key); };
+  EXPECT_EQ(camshaft_record_integer(value("number")), 0);
+  EXPECT_EQ(camshaft_record_integer(value("infinite")), 0);
+  EXPECT_EQ(camshaft_record_integer(value("text")), 0);
+  EXPECT_EQ(camshaft_record_integer(value("integer")), 3);
+  EXPECT_EQ(camshaft_record_number(value("integer")), 3);
+  EXPECT_EQ(camshaft_record_number(value("infinite")), INFINITY);
+  EXPECT_EQ(camshaft_record_number(value("text")), 0);
+  EXPECT_EQ(camshaft_record_boolean(value("integer")), 0);
+  EXPECT_STREQ(camshaft_record_text(value("integer"), nullptr), "");
+  camshaft_record_free(record);
+}
+
+TEST(CApi, ThereIsACore) {
+  EXPECT_EQ(camshaft_available_cores(), available_cores());
+}
+
+TEST(CApi, EvaluationTakesZeroThreadsForOneACore) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/doubling.onnx";
+  std::ofstream(path, std::ios::binary) << doubling_model();
+  const float x[] = {1.5f, -2};
+  const int64_t two = 2;
+  camshaft_tensor* tensor = nullptr;
+  ASSERT_EQ(camshaft_tensor_view(CAMSHAFT_F32, 1, &two, x, sizeof x, {1, 0}, &tensor), CAMSHAFT_OK);
+  camshaft_tensors *inputs = nullptr, *outputs = nullptr;
+  ASSERT_EQ(camshaft_tensors_create(&inputs), CAMSHAFT_OK);
+  ASSERT_EQ(camshaft_tensors_add(inputs, "x", tensor), CAMSHAFT_OK);
+  EXPECT_EQ(refusal(camshaft_evaluate_file(path.c_str(), inputs, -1, 0, 0, &outputs)),
+            "-1 threads; give 1 or more, or 0 for one for each core");
+  ASSERT_EQ(camshaft_evaluate_file(path.c_str(), inputs, 0, 0, 0, &outputs), CAMSHAFT_OK) << camshaft_error_message();
+  EXPECT_EQ(camshaft_tensors_count(outputs), 1u);
+  for (camshaft_tensors* tensors : {inputs, outputs}) camshaft_tensors_free(tensors);
+  camshaft_tensor_free(tensor);
 }
 
 TEST(CApi, DTypesHaveNamesAndNumbers) {
