@@ -171,6 +171,9 @@ TEST(CApi, ModelsAreBuiltSavedLoadedAndRunInMemory) {
   camshaft_engine_free(engine);  // the context keeps it
   const float x[] = {1.5f, -2};
   ASSERT_EQ(camshaft_context_bind_input(context, "x", x, sizeof x, {1, 0}), CAMSHAFT_OK);
+  const auto tap = [](void*, const camshaft_tensor*) -> int32_t { return 0; };
+  EXPECT_NE(refusal(camshaft_context_set_tap(context, "z", tap, nullptr)).find("in the option debug-tensors"),
+            std::string::npos);
   ASSERT_EQ(camshaft_context_run(context), CAMSHAFT_OK) << camshaft_error_message();
   EXPECT_EQ(refusal(camshaft_context_output(context, "y", nullptr)), "the argument 'output' is a null pointer");
   camshaft_tensor* y = nullptr;
