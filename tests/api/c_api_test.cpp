@@ -4,6 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,6 +31,28 @@ struct Options {
 std::string refusal(camshaft_status status) {
   EXPECT_EQ(status, CAMSHAFT_INVALID_ARGUMENT);
   return camshaft_error_message();
+}
+
+struct DescribedReport {
+  std::set<std::string> keys, verification;
+};
+
+// What camshaft.h says that a build's report has: {verification: [{output, …}], unverified, …}.
+DescribedReport described_report() {
+  std::ifstream file(CAMSHAFT_SOURCE_FOLDER "/include/camshaft/camshaft.h");
+  const std::string text((std::istreambuf_iterator<char>(file)), {}), begin = "{verification: [{", middle = "}],";
+  const size_t first = text.find(begin), second = text.find(middle, first), end = text.find('}', second + 1);
+  if (end == std::string::npos) throw std::runtime_error("camshaft.h does not describe the report");
+  const auto words = [](const std::string& list) {
+    std::set<std::string> found;
+    const std::regex word("[a-z][a-z0-9_]*");
+    for (std::sregex_iterator at(list.begin(), list.end(), word), none; at != none; ++at) found.insert(at->str());
+    return found;
+  };
+  const size_t entry = first + begin.size(), rest = second + middle.size();
+  DescribedReport report{words(text.substr(rest, end - rest)), words(text.substr(entry, second - entry))};
+  report.keys.insert("verification");
+  return report;
 }
 
 TEST(CApi, OptionsAreSetByName) {
@@ -146,6 +172,14 @@ TEST(CApi, ModelsAreBuiltSavedLoadedAndRunInMemory) {
       << camshaft_error_message();
   EXPECT_EQ(camshaft_record_integer(camshaft_record_get(report, "model_nodes")), 1);
   EXPECT_GT(camshaft_record_size(camshaft_record_get(report, "passes")), 0u);
+  const auto keys_of = [](const camshaft_record* record) {
+    std::set<std::string> keys;
+    for (size_t i = 0; i < camshaft_record_size(record); ++i) keys.insert(camshaft_record_key(record, i));
+    return keys;
+  };
+  const DescribedReport described = described_report();
+  EXPECT_EQ(keys_of(report), described.keys);
+  EXPECT_EQ(keys_of(camshaft_record_at(camshaft_record_get(report, "verification"), 0)), described.verification);
   camshaft_record_free(report);
   void* file = nullptr;
   size_t bytes = 0;
