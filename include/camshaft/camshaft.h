@@ -131,7 +131,7 @@ CAMSHAFT_API const camshaft_record* camshaft_record_at(const camshaft_record* re
 CAMSHAFT_API const char* camshaft_record_key(const camshaft_record* record, size_t index);
 /* Null where there is none. */
 CAMSHAFT_API const camshaft_record* camshaft_record_get(const camshaft_record* record, const char* key);
-/* The value; "" or 0 of a record of another kind. `length` may be null. */
+/* The value; "" or 0 of a record of another kind, but that integers are numbers, too. `length` may be null. */
 CAMSHAFT_API const char* camshaft_record_text(const camshaft_record* record, size_t* length);
 CAMSHAFT_API int64_t camshaft_record_integer(const camshaft_record* record);
 CAMSHAFT_API double camshaft_record_number(const camshaft_record* record);
@@ -263,9 +263,10 @@ CAMSHAFT_API camshaft_status camshaft_options_set_workers(camshaft_options* opti
 typedef struct camshaft_engine camshaft_engine;
 /* Compiles an ONNX file (and its external data). `options` may be null. `report`, where it is not null, gets what the
  * build did, also when it fails with CAMSHAFT_VERIFICATION_FAILED: {verification: [{output, max_error, scale, exact,
- * differing, undecided, passed, telling}], unverified, sensitivity, rounding_noise, judged_tensors, undecided_tensors,
- * layers_error, seconds_import, seconds_optimize, seconds_tune, seconds_compile, seconds_verify, problems_measured,
- * problems_cached, problems_out_of_time, approximate_refused, kept_f32, model_nodes, layers}. */
+ * differing, undecided, passed, telling, relative_error}], unverified, sensitivity, rounding_noise, judged_tensors,
+ * undecided_tensors, layers_error, seconds_import, seconds_optimize, seconds_tune, seconds_compile, seconds_verify,
+ * problems_measured, problems_cached, problems_out_of_time, approximate_refused, kept_f32, model_nodes, passes,
+ * layers}. */
 CAMSHAFT_API camshaft_status camshaft_build_file(const char* path, const camshaft_options* options,
                                                  camshaft_engine** engine, camshaft_record** report);
 /* The same of a model in memory. `folder` has its external data; null where it has none. `name` stands for the path in
@@ -378,7 +379,7 @@ CAMSHAFT_API camshaft_status camshaft_context_set_profiler(camshaft_context* con
 /* ---- What is right, and what is to blame ---- */
 
 /* The plain evaluation of a model, by which builds are judged. `noise` moves every operator's result by a random part
- * of itself up to that size; 0 for none. */
+ * of itself up to that size; 0 for none. `threads`: 0 for one for each core that the process may use. */
 CAMSHAFT_API camshaft_status camshaft_evaluate_file(const char* path, const camshaft_tensors* inputs, int32_t threads,
                                                     double noise, uint64_t noise_seed, camshaft_tensors** outputs);
 /* How far a tensor is from another one, as an entry of a report's `verification`. */

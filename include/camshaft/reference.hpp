@@ -17,7 +17,8 @@ namespace camshaft {
 inline namespace v1 {
 
 /// The outputs of a model by the plain evaluation that builds are judged by. `noise` moves every operator's result by a
-/// random part of itself up to that size: how far it moves outputs is how far rounding may.
+/// random part of itself up to that size: how far it moves outputs is how far rounding may. `threads`: 0 for one for
+/// each core.
 inline NamedTensors evaluate(const std::string& model_path, const NamedTensors& inputs, int threads = 1,
                              double noise = 0, uint64_t noise_seed = 0) {
   camshaft_tensors* outputs = nullptr;

@@ -90,7 +90,9 @@ camshaft_status camshaft_list_operators(camshaft_record** operators) {
 }
 
 int32_t camshaft_available_cores() {
-  return available_cores();
+  int32_t cores = 1;
+  guarded([&] { cores = available_cores(); });  // it reads files; one core there is in any case
+  return cores;
 }
 
 camshaft_status camshaft_list_devices(int32_t measure_threads, camshaft_record** devices) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -40,6 +41,23 @@ int whole_number(const json& value, const char* name) {
   return static_cast<int>(number);
 }
 
+int thread_count(const json& value) {
+  const int threads = whole_number(value, "threads");
+  if (threads < 0)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("threads cannot be {}; give 1 or more, or 0 for one for each core", threads));
+  return threads;
+}
+
+// No error is larger than infinity or NaN: with such a tolerance every engine would pass.
+double tolerance_of(const json& value) {
+  const auto tolerance = value.get<double>();
+  if (!std::isfinite(tolerance) || tolerance < 0)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("tolerance cannot be {}; give a finite number of 0 or more", tolerance));
+  return tolerance;
+}
+
 constexpr Option build_options[] = {
     build_option<&BuildOptions::device>(
         "device", OptionKind::text,
@@ -53,7 +71,7 @@ constexpr Option build_options[] = {
     build_option<&BuildOptions::tf32>("tf32", OptionKind::boolean,
                                       "Allow products of fp32 to be taken of operands rounded to TF32"),
     {"threads", OptionKind::integer, "Threads to build, measure and verify with; 0: one for each core",
-     [](Settings& s, const json& v) { s.build.threads = whole_number(v, "threads"); },
+     [](Settings& s, const json& v) { s.build.threads = thread_count(v); },
      [](const Settings& s) -> json { return s.build.threads; }},
     {"tuning", OptionKind::text,
      "How kernels are chosen: measure, heuristic (by the cost model alone), or locked (as the lock file says)",
@@ -71,7 +89,7 @@ constexpr Option build_options[] = {
                                         "tolerance"),
     {"tolerance", OptionKind::number,
      "Largest error of an output, as a part of its scale; 0: 1e-4, 0.02 with fp16 or tf32, 0.1 with bf16",
-     [](Settings& s, const json& v) { v.get_to(s.build.tolerance); },
+     [](Settings& s, const json& v) { s.build.tolerance = tolerance_of(v); },
      [](const Settings& s) -> json { return s.build.effective_tolerance(); }},
     {"seed", OptionKind::integer, "Of the inputs used for verification",
      [](Settings& s, const json& v) { s.build.seed = static_cast<uint64_t>(v.get<int64_t>()); },
@@ -86,7 +104,7 @@ constexpr Option build_options[] = {
 
 constexpr Option context_options[] = {
     {"threads", OptionKind::integer, "Threads that a run uses, the caller's among them; 0: one for each core",
-     [](Settings& s, const json& v) { s.context.threads = whole_number(v, "threads"); },
+     [](Settings& s, const json& v) { s.context.threads = thread_count(v); },
      [](const Settings& s) -> json { return s.context.threads; }},
     {"shares-memory", OptionKind::boolean, "Contexts of an engine for the CPU borrow their arena for the time of a run",
      [](Settings& s, const json& v) { s.context.shares_memory = v; },

@@ -74,7 +74,7 @@ const char* camshaft_record_text(const camshaft_record* record, size_t* length) 
 }
 
 int64_t camshaft_record_integer(const camshaft_record* record) {
-  return record != nullptr && value_of(record).is_number() ? value_of(record).get<int64_t>() : 0;
+  return record != nullptr && value_of(record).is_number_integer() ? value_of(record).get<int64_t>() : 0;
 }
 
 double camshaft_record_number(const camshaft_record* record) {

@@ -11,6 +11,7 @@
 #include "api/record.h"
 #include "api/status.h"
 #include "api/tensor.h"
+#include "base/available_cores.h"
 #include "base/thread_pool.h"
 #include "builder/reduce_model.h"
 #include "builder/verification.h"
@@ -80,8 +81,10 @@ std::vector<Tensor> inputs_of(const Graph& graph, const camshaft_tensors& given)
 }
 
 int threads_of(int32_t threads) {
-  if (threads < 0) throw Error(ErrorCode::invalid_argument, fmt::format("{} threads; give 1 or more", threads));
-  return std::max(1, threads);
+  if (threads < 0)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} threads; give 1 or more, or 0 for one for each core", threads));
+  return threads > 0 ? threads : available_cores();
 }
 
 }  // namespace
@@ -129,7 +132,7 @@ camshaft_status camshaft_reduce_file(const char* path, const camshaft_options* o
     given(inputs, "inputs");
     given(counts, "counts");
     const BuildOptions build = settings_of(options, CAMSHAFT_BUILD).settings.build;
-    ThreadPool pool(std::max(1, build.threads));
+    ThreadPool pool(threads_of(build.threads));
     const ModelOnInputs whole = with_inputs(given(path, "path"), build, pool);
     const auto is_wrong = [&](const ModelOnInputs& part) {
       const std::string file = onnx::model_bytes(part.model);

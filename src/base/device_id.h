@@ -10,8 +10,8 @@ namespace camshaft {
 
 /// Whose memory something is in, and where something runs: the host, or a GPU by its number. Numbers are CUDA's, from 0
 /// on among the GPUs that this process sees (CUDA_VISIBLE_DEVICES). A plain value: copy and compare it as you like.
-///
-///   context.set_input("x", {1, 3, 224, 224}, pixels, DeviceId::gpu(1));
+/// The public interface has camshaft_device in its place: {1, 0} is the host, {2, 1} the GPU of number 1. Its texts are
+/// those of to_string() below.
 class DeviceId {
  public:
   /// The host.

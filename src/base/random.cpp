@@ -62,9 +62,9 @@ int64_t Random::integer(int64_t low, int64_t high) {
 
 // Marsaglia's polar method: sqrt is exact to the last bit everywhere (IEEE 754), sin and cos are not.
 double Random::normal() {
-  if (has_fallback_) {
-    has_fallback_ = false;
-    return fallback_;
+  if (has_second_) {
+    has_second_ = false;
+    return second_;
   }
   double u, v, s;
   do {
@@ -73,8 +73,8 @@ double Random::normal() {
     s = u * u + v * v;
   } while (s >= 1 || s == 0);
   const double scale = std::sqrt(-2 * portable_log(s) / s);
-  fallback_ = v * scale;
-  has_fallback_ = true;
+  second_ = v * scale;
+  has_second_ = true;
   return u * scale;
 }
 

@@ -24,8 +24,8 @@ class Random {
 
  private:
   uint64_t state_[4];
-  double fallback_ = 0;  // normal() makes two numbers at a time
-  bool has_fallback_ = false;
+  double second_ = 0;  // normal() makes two numbers at a time
+  bool has_second_ = false;
 };
 
 /// Philox 4x32-10 (Salmon, Moraes, Dror and Shaw 2011): a number is a function of seed and position, so that a tensor

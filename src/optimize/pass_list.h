@@ -32,7 +32,7 @@ struct BackendPasses {
 };
 
 /// Throws Error(internal), naming the pass, when one needs what no pass before it settles, or comes behind one that it
-/// must come before.
+/// must come before. A set of several rounds comes behind itself.
 void check_order(const BackendPasses& passes);
 
 }  // namespace camshaft

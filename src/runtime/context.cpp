@@ -245,8 +245,9 @@ void Context::set_input_shape(const std::string& name, const std::vector<int64_t
 void Context::bind_input(const std::string& name, const void* data, size_t bytes, DeviceId device) {
   const size_t i = impl_->input_index(name);
   if (is_container(impl_->engine->inputs[i].dtype))
-    throw Error(ErrorCode::invalid_argument, fmt::format("input '{}' is {}: set it from a TensorView with elements",
-                                                         name, impl_->engine->inputs[i].type));
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("input '{}' is {}: bind a tensor with camshaft_context_set_input", name,
+                            impl_->engine->inputs[i].type));
   impl_->check_memory(fmt::format("input '{}'", name), impl_->engine->inputs[i], data, device);
   impl_->memory.inputs[i] = {static_cast<std::byte*>(const_cast<void*>(data)), bytes, device};
 }
@@ -347,7 +348,7 @@ void Context::set_tap(const std::string& tensor, std::function<void(const Tensor
     return;
   }
   throw Error(ErrorCode::invalid_argument, fmt::format("the plan has no tensor '{}': it was fused away or never "
-                                                       "existed. Name it in BuildOptions::debug_tensors to keep it",
+                                                       "existed. Name it in the option debug-tensors to keep it",
                                                        tensor));
 }
 

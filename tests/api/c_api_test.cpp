@@ -2,11 +2,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "api/option_table.h"
+#include "api/record.h"
+#include "base/available_cores.h"
+#include "base/temporary_folder.h"
 #include "camshaft/camshaft.h"
 #include "doubling_model.h"
 
@@ -22,6 +31,28 @@ struct Options {
 std::string refusal(camshaft_status status) {
   EXPECT_EQ(status, CAMSHAFT_INVALID_ARGUMENT);
   return camshaft_error_message();
+}
+
+struct DescribedReport {
+  std::set<std::string> keys, verification;
+};
+
+// What camshaft.h says that a build's report has: {verification: [{output, …}], unverified, …}.
+DescribedReport described_report() {
+  std::ifstream file(CAMSHAFT_SOURCE_FOLDER "/include/camshaft/camshaft.h");
+  const std::string text((std::istreambuf_iterator<char>(file)), {}), begin = "{verification: [{", middle = "}],";
+  const size_t first = text.find(begin), second = text.find(middle, first), end = text.find('}', second + 1);
+  if (end == std::string::npos) throw std::runtime_error("camshaft.h does not describe the report");
+  const auto words = [](const std::string& list) {
+    std::set<std::string> found;
+    const std::regex word("[a-z][a-z0-9_]*");
+    for (std::sregex_iterator at(list.begin(), list.end(), word), none; at != none; ++at) found.insert(at->str());
+    return found;
+  };
+  const size_t entry = first + begin.size(), rest = second + middle.size();
+  DescribedReport report{words(text.substr(rest, end - rest)), words(text.substr(entry, second - entry))};
+  report.keys.insert("verification");
+  return report;
 }
 
 TEST(CApi, OptionsAreSetByName) {
@@ -74,6 +105,24 @@ TEST(CApi, ValuesThatAreNoneAreRefused) {
             std::string::npos);
 }
 
+TEST(CApi, NumbersThatMeanNothingAreRefused) {
+  const Options build(CAMSHAFT_BUILD), context(CAMSHAFT_CONTEXT);
+  for (const double tolerance : {-0.5, double{INFINITY}, -double{INFINITY}, double{NAN}})
+    EXPECT_NE(refusal(camshaft_options_set_number(build.handle, "tolerance", tolerance)).find("tolerance cannot be"),
+              std::string::npos);
+  for (const char* tolerance : {"-1", "inf", "nan"})
+    EXPECT_NE(refusal(camshaft_options_set(build.handle, "tolerance", tolerance)).find("tolerance cannot be"),
+              std::string::npos);
+  refusal(camshaft_options_set_integer(build.handle, "tolerance", -1));
+  EXPECT_EQ(camshaft_options_set_number(build.handle, "tolerance", 0), CAMSHAFT_OK);
+  for (const Options* options : {&build, &context}) {
+    EXPECT_EQ(refusal(camshaft_options_set_integer(options->handle, "threads", -1)),
+              "threads cannot be -1; give 1 or more, or 0 for one for each core");
+    refusal(camshaft_options_set_integer(options->handle, "threads", int64_t{1} << 31));
+    EXPECT_EQ(camshaft_options_set_integer(options->handle, "threads", 0), CAMSHAFT_OK);
+  }
+}
+
 TEST(CApi, NullPointersAreRefusedByName) {
   EXPECT_EQ(refusal(camshaft_options_get(nullptr, "fp16", nullptr)), "the argument 'options' is a null pointer");
   camshaft_engine* engine = nullptr;
@@ -123,6 +172,14 @@ TEST(CApi, ModelsAreBuiltSavedLoadedAndRunInMemory) {
       << camshaft_error_message();
   EXPECT_EQ(camshaft_record_integer(camshaft_record_get(report, "model_nodes")), 1);
   EXPECT_GT(camshaft_record_size(camshaft_record_get(report, "passes")), 0u);
+  const auto keys_of = [](const camshaft_record* record) {
+    std::set<std::string> keys;
+    for (size_t i = 0; i < camshaft_record_size(record); ++i) keys.insert(camshaft_record_key(record, i));
+    return keys;
+  };
+  const DescribedReport described = described_report();
+  EXPECT_EQ(keys_of(report), described.keys);
+  EXPECT_EQ(keys_of(camshaft_record_at(camshaft_record_get(report, "verification"), 0)), described.verification);
   camshaft_record_free(report);
   void* file = nullptr;
   size_t bytes = 0;
@@ -148,6 +205,9 @@ TEST(CApi, ModelsAreBuiltSavedLoadedAndRunInMemory) {
   camshaft_engine_free(engine);  // the context keeps it
   const float x[] = {1.5f, -2};
   ASSERT_EQ(camshaft_context_bind_input(context, "x", x, sizeof x, {1, 0}), CAMSHAFT_OK);
+  const auto tap = [](void*, const camshaft_tensor*) -> int32_t { return 0; };
+  EXPECT_NE(refusal(camshaft_context_set_tap(context, "z", tap, nullptr)).find("in the option debug-tensors"),
+            std::string::npos);
   ASSERT_EQ(camshaft_context_run(context), CAMSHAFT_OK) << camshaft_error_message();
   EXPECT_EQ(refusal(camshaft_context_output(context, "y", nullptr)), "the argument 'output' is a null pointer");
   camshaft_tensor* y = nullptr;
@@ -156,6 +216,44 @@ TEST(CApi, ModelsAreBuiltSavedLoadedAndRunInMemory) {
   EXPECT_EQ(std::vector<float>(doubled, doubled + 2), (std::vector<float>{3, -4}));
   camshaft_tensor_free(y);
   camshaft_context_free(context);
+}
+
+TEST(CApi, RecordsOfAnotherKindAreZero) {
+  camshaft_record* record = new_record({{"number", 2.5}, {"infinite", INFINITY}, {"integer", 3}, {"text", "7"}});
+  const auto value = [&](const char* key) { return camshaft_record_get(record, key); };
+  EXPECT_EQ(camshaft_record_integer(value("number")), 0);
+  EXPECT_EQ(camshaft_record_integer(value("infinite")), 0);
+  EXPECT_EQ(camshaft_record_integer(value("text")), 0);
+  EXPECT_EQ(camshaft_record_integer(value("integer")), 3);
+  EXPECT_EQ(camshaft_record_number(value("integer")), 3);
+  EXPECT_EQ(camshaft_record_number(value("infinite")), INFINITY);
+  EXPECT_EQ(camshaft_record_number(value("text")), 0);
+  EXPECT_EQ(camshaft_record_boolean(value("integer")), 0);
+  EXPECT_STREQ(camshaft_record_text(value("integer"), nullptr), "");
+  camshaft_record_free(record);
+}
+
+TEST(CApi, ThereIsACore) {
+  EXPECT_EQ(camshaft_available_cores(), available_cores());
+}
+
+TEST(CApi, EvaluationTakesZeroThreadsForOneACore) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/doubling.onnx";
+  std::ofstream(path, std::ios::binary) << doubling_model();
+  const float x[] = {1.5f, -2};
+  const int64_t two = 2;
+  camshaft_tensor* tensor = nullptr;
+  ASSERT_EQ(camshaft_tensor_view(CAMSHAFT_F32, 1, &two, x, sizeof x, {1, 0}, &tensor), CAMSHAFT_OK);
+  camshaft_tensors *inputs = nullptr, *outputs = nullptr;
+  ASSERT_EQ(camshaft_tensors_create(&inputs), CAMSHAFT_OK);
+  ASSERT_EQ(camshaft_tensors_add(inputs, "x", tensor), CAMSHAFT_OK);
+  EXPECT_EQ(refusal(camshaft_evaluate_file(path.c_str(), inputs, -1, 0, 0, &outputs)),
+            "-1 threads; give 1 or more, or 0 for one for each core");
+  ASSERT_EQ(camshaft_evaluate_file(path.c_str(), inputs, 0, 0, 0, &outputs), CAMSHAFT_OK) << camshaft_error_message();
+  EXPECT_EQ(camshaft_tensors_count(outputs), 1u);
+  for (camshaft_tensors* tensors : {inputs, outputs}) camshaft_tensors_free(tensors);
+  camshaft_tensor_free(tensor);
 }
 
 TEST(CApi, DTypesHaveNamesAndNumbers) {

@@ -164,6 +164,12 @@ TEST(PassOrder, IsCheckedAcrossStages) {
             "the pass 'early' must come before regions are settled");
   EXPECT_EQ(order_error({.form = {PassStep({regions, early}, 2)}}),
             "the pass 'early' must come before regions are settled");
+  EXPECT_EQ(order_error({.form = {PassStep({early, regions}, 2)}}),
+            "the pass 'early' must come before regions are settled");
+  EXPECT_EQ(order_error({.form = {PassStep({early, regions}, 1)}}), "");
+  EXPECT_EQ(order_error({.form = {PassStep({regions, reader}, 2)}}), "");
+  EXPECT_EQ(order_error({.form = {PassStep({reader, regions}, 2)}}),
+            "the pass 'reader' needs regions, which no pass before it settles");
 }
 
 }  // namespace

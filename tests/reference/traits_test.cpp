@@ -74,6 +74,12 @@ TEST(Traits, EveryOperatorHasASample) {
     EXPECT_TRUE(names.contains(name)) << "operator_sample_texts.h has no sample of '" << name << "'";
 }
 
+// Constants are folded and equal nodes merged whatever the operator is: random numbers are functions of a seed, too.
+TEST(Traits, EveryOperatorGivesTheSameResultsEachTime) {
+  for (const OperatorSample& sample : samples())
+    EXPECT_EQ(evaluated(sample.op, sample, sample.operands), sample.results) << to_string(sample.op);
+}
+
 TEST(Traits, ContractionsAloneHaveFlops) {
   for (const OperatorSample& sample : samples()) {
     std::vector<TensorType> types;

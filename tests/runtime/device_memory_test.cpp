@@ -452,7 +452,8 @@ TEST_F(DeviceMemory, WrongMemoryIsNamed) {
   const Tensor x = random_tensor(random, DType::f32, {1, 6, 5, 4});
   const Gpu::Array in = gpu->upload(x), out = gpu->make(16);
   expect_message("input 'x' is at 0x", [&] { context.bind_input("x", x.data(), x.bytes(), DeviceId::gpu(0)); });
-  expect_message("is memory of the host", [&] { context.bind_input("x", x.data(), x.bytes(), DeviceId::gpu(0)); });
+  expect_message("is memory of the host: give it as of device 1,",
+                 [&] { context.bind_input("x", x.data(), x.bytes(), DeviceId::gpu(0)); });
   expect_message("is memory of GPU 0", [&] { context.bind_input("x", in.data, in.bytes); });
   expect_message("is not aligned to 4 bytes, the size of f32",
                  [&] { context.set_input("x", x.dims(), in.data + 2, DeviceId::gpu(0)); });

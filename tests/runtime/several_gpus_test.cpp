@@ -122,7 +122,7 @@ TEST_F(SeveralGpus, MemoryAndStreamsOfAnotherGpuAreRefused) {
                  [&] { context.bind_input("x", on_first.data(), 480, second); });
   expect_message("which is memory of GPU 0; this engine runs on GPU 1",
                  [&] { context.bind_output("logits", on_first.data(), 1024, second); });
-  expect_message("say so with DeviceId::gpu(1)", [&] { context.bind_input("x", on_second.data(), 480); });
+  expect_message("give it as of device 2 with ordinal 1", [&] { context.bind_input("x", on_second.data(), 480); });
   context.bind_input("x", on_second.data(), 480, second);
   expect_message("output 'logits' is said to be on GPU 0", [&] { context.bind_output("logits", nullptr, 0, first); });
   const cuda::Stream stream(gpus[0]), right(gpus[1]);

@@ -93,10 +93,14 @@ def test_code_of_the_guides_is_in_the_sources(page):
 
 
 def test_paths_of_the_pages_exist():
-    """What stands between backticks and begins with a folder of the sources is there."""
+    """What stands between backticks and begins with a folder of the root, or of src/, is there; of src/, where files
+    are named without their endings, with one."""
+    layers = [path.name for path in (ROOT / "src").iterdir() if path.is_dir()]
+    folders = "|".join(["src", "tests", "tools", "scripts", "docs", *layers])
     for page in PAGES:
-        for path in re.findall(r"`((?:src|tests|tools|scripts|docs)/[\w./-]*)`", (ROOT / page).read_text()):
-            assert (ROOT / path).exists(), f"{page} names {path}, which is not there"
+        for path in re.findall(rf"`((?:{folders})/[\w./-]*)`", (ROOT / page).read_text()):
+            places = [ROOT / path, ROOT / "src" / path, ROOT / "src" / f"{path}.h"]
+            assert any(place.exists() for place in places), f"{page} names {path}, which is not there"
 
 
 def is_written_by_hand(page):

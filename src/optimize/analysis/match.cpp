@@ -54,10 +54,6 @@ bool is_one_element(const Graph& graph, ValueId id) {
   return is_readable_constant(graph, id) && graph.value(id).constant->size() == 1;
 }
 
-bool is_deterministic(const Op& op) {
-  return !op.name().starts_with("random") && op.name() != "bernoulli" && op.name() != "multinomial";
-}
-
 bool has_symbolic_field(const Op& op) {
   for (const auto& [name, field] : op.fields()) {
     if (const auto* d = std::get_if<Dim>(&field); d && !d->is_constant()) return true;

@@ -39,8 +39,6 @@ bool is_readable_constant(const Graph& graph, ValueId id);
 std::optional<double> uniform_constant(const Graph& graph, ValueId id);
 /// The constant has one element, whatever its rank.
 bool is_one_element(const Graph& graph, ValueId id);
-/// False for operators that give other results each time they run.
-bool is_deterministic(const Op& op);
 /// Some field of the operator is an expression of symbols.
 bool has_symbolic_field(const Op& op);
 /// All dims are numbers.

@@ -105,7 +105,7 @@ void eliminate_common_subexpressions(Graph& graph, const PassContext&) {
   };
   for (Node& node : rewriter.nodes()) {
     rewriter.resolve(node);
-    if (!node.bodies.empty() || !is_deterministic(node.op)) {
+    if (!node.bodies.empty()) {
       rewriter.keep(std::move(node));
       continue;
     }

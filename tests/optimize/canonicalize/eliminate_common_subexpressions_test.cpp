@@ -36,5 +36,16 @@ TEST(EliminateCommonSubexpressions, DifferencesCount) {
                       return %p, %q, %r, %s, %t, %u)");
 }
 
+TEST(EliminateCommonSubexpressions, RandomTensorsOfOneSeedAreEqual) {
+  expect_pass(eliminate_common_subexpressions,
+              R"(%p = random {shape=shape(2, 3), seed=1} ()
+                 %q = random {shape=shape(2, 3), seed=1} ()
+                 %r = random {shape=shape(2, 3), seed=2} ()
+                 return "p" = %p, "q" = %q, "r" = %r)",
+              R"(%p = random {shape=shape(2, 3), seed=1} ()
+                 %r = random {shape=shape(2, 3), seed=2} ()
+                 return "p" = %p, "q" = %p, "r" = %r)");
+}
+
 }  // namespace
 }  // namespace camshaft

@@ -19,6 +19,16 @@ TEST(FoldConstants, EvaluatesNodesOnConstants) {
                  return "y" = %y)");
 }
 
+// They are functions of their seed (ir/ops/random.h). Of one class there is one number to draw.
+TEST(FoldConstants, WhatIsDrawnFromConstantsIsOneToo) {
+  expect_pass(fold_constants,
+              R"(const %p: f32[2, 1] = 0
+                 %y = multinomial {samples=3, seed=7} (%p)
+                 return "y" = %y)",
+              R"(const %y: i32[2, 3] = 0
+                 return "y" = %y)");
+}
+
 TEST(FoldConstants, GraphOutputsMayBecomeConstants) {
   expect_pass(fold_constants,
               R"(const %a: f32[2] = [4, 9]

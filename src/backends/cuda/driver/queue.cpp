@@ -151,16 +151,15 @@ void Queue::check_memory(const void* memory, DeviceId device, std::string_view w
   if (device.is_host()) {
     if (facts.type == api::of_device)
       throw Error(ErrorCode::invalid_argument,
-                  fmt::format("{} is at {}, which is memory of GPU {}: say so with DeviceId::gpu({})", what, memory,
-                              facts.ordinal, facts.ordinal));
+                  fmt::format("{} is at {}, which is memory of GPU {}: give it as of device 2 with ordinal {}", what,
+                              memory, facts.ordinal, facts.ordinal));
     return;
   }
   if (facts.type != api::of_device)
     throw Error(
         ErrorCode::invalid_argument,
-        fmt::format("{} is at {}, which is memory of the host: say so with DeviceId::host, or give memory of the "
-                    "GPU",
-                    what, memory));
+        fmt::format("{} is at {}, which is memory of the host: give it as of device 1, or give memory of the GPU", what,
+                    memory));
   if (facts.ordinal != device_->facts().ordinal)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{} is at {}, which is memory of GPU {}; this engine runs on GPU {}", what, memory,
