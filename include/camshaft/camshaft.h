@@ -6,7 +6,8 @@
  * until that handle is freed or changed. Text is UTF-8 and ends with a zero byte.
  *
  * Handles may be used from several threads as long as no two change one at the same time; engines never change.
- * Whatever a later version adds has new names: programs that were linked with this one run with it. */
+ * Whatever a later version adds has new names: programs that were linked with this one run with it. Its threads live as
+ * long as the process: the library stays loaded after dlclose(). */
 #ifndef CAMSHAFT_CAMSHAFT_H
 #define CAMSHAFT_CAMSHAFT_H
 
