@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/expect_in_child.h"
+#include "base/temporary_folder.h"
 #include "base/thread_pool.h"
 #include "base/workers.h"
 #include "reference/random_tensor.h"
@@ -163,13 +164,32 @@ TEST_F(ForkedContext, runs_in_the_child_and_in_its_child) {
 TEST_F(ForkedContext, on_a_gpu_says_why_it_does_not_run) {
   if (engine_.device().is_host()) GTEST_SKIP() << "the engine is for the CPU";
   EXPECT_TRUE(run_again());
-  expect_in_child([&] {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("e.engine");
+  engine_.save(file);
+  const auto is_refused = [](const auto& call) {
     try {
-      context_.run();
+      call();
       return false;
     } catch (const Error& error) {
       return std::string(error.what()).find("was forked by one that uses a GPU") != std::string::npos;
     }
+  };
+  expect_in_child([&] { return is_refused([&] { context_.run(); }); });
+  expect_in_child([&] { return is_refused([&] { engine_.create_context(); }); });
+  expect_in_child([&] { return is_refused([&] { Engine::load(file); }); });
+  expect_in_child([&] { return is_refused([&] { find_backend(to_string(engine_.device())); }); });
+  expect_in_child([&] { return is_refused([&] { set_inputs(context_, engine_, inputs_); }); });
+  EXPECT_TRUE(run_again());
+}
+
+TEST_F(ForkedContext, on_a_gpu_is_freed_without_a_call_of_the_driver) {
+  if (engine_.device().is_host()) GTEST_SKIP() << "the engine is for the CPU";
+  EXPECT_TRUE(run_again());
+  EXPECT_TRUE(run_again());  // has a recording too
+  expect_in_child([&] {
+    { const Context gone = std::move(context_); }
+    return true;
   });
   EXPECT_TRUE(run_again());
 }
