@@ -256,7 +256,8 @@ typedef struct camshaft_workers camshaft_workers;
 CAMSHAFT_API camshaft_status camshaft_workers_create(int32_t threads, camshaft_workers** workers);
 /* Contexts that were made with them keep them. */
 CAMSHAFT_API void camshaft_workers_free(camshaft_workers* workers);
-/* Of a context: null are those of the process, which all contexts share that are given no others. */
+/* Of a context: null are those of the process, which all contexts share that are given no others and no more "threads"
+ * than the process has cores; with more a context has workers of its own. */
 CAMSHAFT_API camshaft_status camshaft_options_set_workers(camshaft_options* options, const camshaft_workers* workers);
 
 /* ---- Engines ---- */

@@ -175,7 +175,7 @@ class Options {
 
   // Of contexts:
 
-  /// Without, a context shares the threads of the process.
+  /// Without, a context shares the threads of the process; with more "threads" than cores it has its own.
   Options& set_workers(const Workers& workers) {
     detail::check(camshaft_options_set_workers(own(), workers.handle()));
     return *this;

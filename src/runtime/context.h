@@ -22,9 +22,10 @@ std::shared_ptr<Workers> make_workers(int threads = 0);
 
 struct ContextOptions {
   /// Threads that a run uses at most, the caller's among them; at least 1, and no more than `workers` has. 0 means all.
+  /// Without `workers` there may be more than one for each core: the context then has workers of its own.
   int threads = 0;
-  /// Null: those of the process, one thread for each core that it may use. Give a context workers of its own, and it
-  /// shares with nobody.
+  /// Null: those of the process, one thread for each core that it may use, unless `threads` are more. Give a context
+  /// workers of its own, and it shares with nobody.
   std::shared_ptr<Workers> workers = nullptr;
   /// Whether the memory for intermediate tensors is taken from the engine for each run and given back after it: as much
   /// in all as for the runs that were ever done at the same time, not for all contexts. On the CPU alone.

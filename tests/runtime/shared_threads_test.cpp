@@ -5,6 +5,8 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -82,6 +84,27 @@ TEST(SharedThreads, many_contexts_run_at_once) {
   }
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(good.load(), 4 * 20);
+}
+
+size_t threads_of_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
+}
+
+// Else a measurement with more threads than cores would be one of the cores, under a wrong name.
+TEST(SharedThreads, more_than_cores_are_a_contexts_own) {
+  const Engine engine = engine_from(wide_model);
+  const std::vector<Tensor> inputs = wide_inputs(), expected = run_engine(engine, inputs, 1);
+  const int shared = Workers::of_process()->limit();
+  const Context of_process = engine.create_context();  // starts all workers of the process
+  const size_t before = threads_of_process();
+  Context equal = engine.create_context({.threads = shared});
+  EXPECT_EQ(threads_of_process(), before);
+  Context more = engine.create_context({.threads = shared + 3});
+  EXPECT_EQ(threads_of_process(), before + static_cast<size_t>(shared) + 2);
+  set_inputs(more, engine, inputs);
+  more.run();
+  EXPECT_TRUE(gives(more, engine, expected));
 }
 
 TEST(SharedThreads, there_cannot_be_less_than_none) {
