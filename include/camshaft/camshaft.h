@@ -249,10 +249,11 @@ CAMSHAFT_API camshaft_status camshaft_options_set_progress(camshaft_options* opt
 CAMSHAFT_API camshaft_status camshaft_options_set_cancellation(camshaft_options* options,
                                                                const camshaft_cancellation* cancellation);
 
-/* Worker threads that contexts share. Runs that overlap in time divide them evenly, so that no more threads compute at
- * once than there are; results do not depend on how many a run gets. */
+/* Worker threads that contexts share. Runs that overlap in time divide them evenly; results do not depend on how many
+ * a run gets. */
 typedef struct camshaft_workers camshaft_workers;
-/* At most `threads` threads, the callers of runs among them; 0: one for each core that the process may use. */
+/* `threads` counts the callers of runs too, which always run: beside them compute at most as many workers as remain of
+ * it, none where the callers are as many or more. 0: one for each core that the process may use. */
 CAMSHAFT_API camshaft_status camshaft_workers_create(int32_t threads, camshaft_workers** workers);
 /* Contexts that were made with them keep them. */
 CAMSHAFT_API void camshaft_workers_free(camshaft_workers* workers);

@@ -13,11 +13,12 @@
 
 namespace camshaft {
 
-/// Worker threads that contexts share. Runs that overlap in time divide them evenly, layer by layer, so that no more
-/// threads compute at once than there are; results do not depend on how many a run gets.
+/// Worker threads that contexts share. Runs that overlap in time divide them evenly, layer by layer; results do not
+/// depend on how many a run gets.
 class Workers;
-/// At most `threads` threads, the callers of run() among them; 0 means one for each core that the process may use (its
-/// affinity and the CPU quota of its control group). Throws Error(invalid_argument) below 0.
+/// `threads` counts the callers of run() too, which always run: beside them compute at most as many workers as remain
+/// of it, none where the callers are as many or more. 0 means one for each core that the process may use (its affinity
+/// and the CPU quota of its control group). Throws Error(invalid_argument) below 0.
 std::shared_ptr<Workers> make_workers(int threads = 0);
 
 struct ContextOptions {

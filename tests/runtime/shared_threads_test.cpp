@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <barrier>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -105,6 +106,24 @@ TEST(SharedThreads, more_than_cores_are_a_contexts_own) {
   set_inputs(more, engine, inputs);
   more.run();
   EXPECT_TRUE(gives(more, engine, expected));
+}
+
+// Every caller computes, whatever the limit; none waits for another.
+TEST(SharedThreads, callers_run_however_many_they_are) {
+  const Engine engine = engine_from(wide_model);
+  const std::vector<Tensor> inputs = wide_inputs();
+  const auto workers = make_workers(1);
+  std::barrier all_are_running(3);
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 3; ++caller) {
+    callers.emplace_back([&] {
+      Context context = engine.create_context({.workers = workers});
+      set_inputs(context, engine, inputs);
+      context.set_tap("p", [&](const TensorView&) { all_are_running.arrive_and_wait(); });
+      context.run();
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
 }
 
 TEST(SharedThreads, there_cannot_be_less_than_none) {
