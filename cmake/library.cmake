@@ -37,7 +37,8 @@ add_library(camshaft_shared SHARED $<TARGET_OBJECTS:camshaft_api>)
 target_link_libraries(camshaft_shared PRIVATE camshaft_builder)
 target_include_directories(camshaft_shared INTERFACE ${PROJECT_SOURCE_DIR}/include)
 target_compile_features(camshaft_shared INTERFACE cxx_std_20)
-target_link_options(camshaft_shared PRIVATE -Wl,--no-undefined)
+# It stays loaded after dlclose(): worker threads and the handlers of forks would go on in code that is gone.
+target_link_options(camshaft_shared PRIVATE -Wl,--no-undefined -Wl,-z,nodelete)
 set_target_properties(camshaft_shared PROPERTIES OUTPUT_NAME camshaft VERSION ${CAMSHAFT_ABI} SOVERSION ${CAMSHAFT_ABI}
                                                  LINKER_LANGUAGE CXX EXPORT_NAME camshaft)
 camshaft_portable(camshaft_shared EXPORTS ${version_script})

@@ -6,7 +6,8 @@
  * until that handle is freed or changed. Text is UTF-8 and ends with a zero byte.
  *
  * Handles may be used from several threads as long as no two change one at the same time; engines never change.
- * Whatever a later version adds has new names: programs that were linked with this one run with it. */
+ * Whatever a later version adds has new names: programs that were linked with this one run with it. Its threads live as
+ * long as the process: the library stays loaded after dlclose(). */
 #ifndef CAMSHAFT_CAMSHAFT_H
 #define CAMSHAFT_CAMSHAFT_H
 
@@ -248,14 +249,16 @@ CAMSHAFT_API camshaft_status camshaft_options_set_progress(camshaft_options* opt
 CAMSHAFT_API camshaft_status camshaft_options_set_cancellation(camshaft_options* options,
                                                                const camshaft_cancellation* cancellation);
 
-/* Worker threads that contexts share. Runs that overlap in time divide them evenly, so that no more threads compute at
- * once than there are; results do not depend on how many a run gets. */
+/* Worker threads that contexts share. Runs that overlap in time divide them evenly; results do not depend on how many
+ * a run gets. */
 typedef struct camshaft_workers camshaft_workers;
-/* At most `threads` threads, the callers of runs among them; 0: one for each core that the process may use. */
+/* `threads` counts the callers of runs too, which always run: beside them compute at most as many workers as remain of
+ * it, none where the callers are as many or more. 0: one for each core that the process may use. */
 CAMSHAFT_API camshaft_status camshaft_workers_create(int32_t threads, camshaft_workers** workers);
 /* Contexts that were made with them keep them. */
 CAMSHAFT_API void camshaft_workers_free(camshaft_workers* workers);
-/* Of a context: null are those of the process, which all contexts share that are given no others. */
+/* Of a context: null are those of the process, which all contexts share that are given no others and no more "threads"
+ * than the process has cores; with more a context has workers of its own. */
 CAMSHAFT_API camshaft_status camshaft_options_set_workers(camshaft_options* options, const camshaft_workers* workers);
 
 /* ---- Engines ---- */

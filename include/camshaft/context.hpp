@@ -35,6 +35,15 @@ class Context {
  public:
   /// Takes over what a call of the C interface gave. `engine`: of the inputs' dtypes.
   Context(camshaft_context* taken, std::map<std::string, DType> inputs) : inputs_(std::move(inputs)), handle_(taken) {}
+  Context(Context&&) noexcept = default;
+  /// Waits for the asynchronous run of the context that was here, with its taps, before both are freed.
+  Context& operator=(Context other) noexcept {
+    inputs_.swap(other.inputs_);
+    taps_.swap(other.taps_);
+    handle_.swap(other.handle_);
+    return *this;
+  }
+  ~Context() = default;
 
   /// Sets the shape of an input. Needed once for inputs with dynamic sizes, and again whenever they change. Throws
   /// Error(invalid_argument) for an unknown name, a wrong rank, a fixed size that differs, or a shape outside every

@@ -59,11 +59,12 @@ struct Callback {
 
 }  // namespace detail
 
-/// Worker threads that contexts share. Runs that overlap in time divide them evenly, so that no more threads compute at
-/// once than there are; results do not depend on how many a run gets. Copies are the same threads.
+/// Worker threads that contexts share. Runs that overlap in time divide them evenly; results do not depend on how many
+/// a run gets. Copies are the same threads.
 class Workers {
  public:
-  /// At most `threads` threads, the callers of runs among them; 0: one for each core that the process may use. Throws
+  /// `threads` counts the callers of runs too, which always run: beside them compute at most as many workers as remain
+  /// of it, none where the callers are as many or more. 0: one for each core that the process may use. Throws
   /// Error(invalid_argument) below 0.
   explicit Workers(int threads = 0) {
     camshaft_workers* made = nullptr;
@@ -175,7 +176,7 @@ class Options {
 
   // Of contexts:
 
-  /// Without, a context shares the threads of the process.
+  /// Without, a context shares the threads of the process; with more "threads" than cores it has its own.
   Options& set_workers(const Workers& workers) {
     detail::check(camshaft_options_set_workers(own(), workers.handle()));
     return *this;

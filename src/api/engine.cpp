@@ -41,7 +41,7 @@ camshaft_status built(const camshaft_options* options, camshaft_engine** engine,
 
 std::shared_ptr<const MappedFile> copied(const void* data, size_t bytes, const std::string& name) {
   const auto* begin = static_cast<const std::byte*>(given(data, "data"));
-  return MappedFile::from_bytes({begin, begin + bytes}, name);
+  return MappedFile::from_bytes({begin, bytes}, name);
 }
 
 LoadOptions load_options(const char* device) {

@@ -103,7 +103,8 @@ constexpr Option build_options[] = {
 };
 
 constexpr Option context_options[] = {
-    {"threads", OptionKind::integer, "Threads that a run uses, the caller's among them; 0: one for each core",
+    {"threads", OptionKind::integer,
+     "Threads that a run uses, the caller's among them; 0: one for each core; more are the context's own",
      [](Settings& s, const json& v) { s.context.threads = thread_count(v); },
      [](const Settings& s) -> json { return s.context.threads; }},
     {"shares-memory", OptionKind::boolean, "Contexts of an engine for the CPU borrow their arena for the time of a run",

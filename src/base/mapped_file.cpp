@@ -49,10 +49,11 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
   return file;
 }
 
-std::shared_ptr<const MappedFile> MappedFile::from_bytes(std::vector<std::byte> bytes, std::string name) {
+std::shared_ptr<const MappedFile> MappedFile::from_bytes(std::span<const std::byte> bytes, std::string name) {
   std::shared_ptr<MappedFile> file(new MappedFile);
+  file->owned_ = AlignedBuffer(bytes.size(), "the bytes of " + name);
   file->path_ = std::move(name);
-  file->owned_ = std::move(bytes);
+  if (!bytes.empty()) std::memcpy(file->owned_.data(), bytes.data(), bytes.size());
   file->data_ = file->owned_.data();
   file->size_ = file->owned_.size();
   return file;

@@ -5,7 +5,8 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
+
+#include "base/aligned_buffer.h"
 
 namespace camshaft {
 
@@ -16,8 +17,9 @@ class MappedFile {
   /// Maps the whole file. Throws Error(io) that names the path and says why: not found, no permission, a directory, not
   /// a regular file, empty.
   static std::shared_ptr<const MappedFile> open(const std::string& path);
-  /// Takes bytes that are in memory already. `name` stands for the path in messages.
-  static std::shared_ptr<const MappedFile> from_bytes(std::vector<std::byte> bytes, std::string name = "memory");
+  /// A copy of bytes that are in memory already, which starts at a multiple of 64: what a file aligns to that is
+  /// aligned here too. `name` stands for the path in messages. Throws Error(out_of_memory).
+  static std::shared_ptr<const MappedFile> from_bytes(std::span<const std::byte> bytes, std::string name = "memory");
 
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
@@ -38,7 +40,7 @@ class MappedFile {
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
   bool mapped_ = false;
-  std::vector<std::byte> owned_;
+  AlignedBuffer owned_;
 };
 
 }  // namespace camshaft

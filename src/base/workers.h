@@ -7,9 +7,9 @@ namespace camshaft {
 
 class ThreadPool;
 
-/// At most `limit()` threads that run at once, the callers of the loops among them. Sessions of several pools that
-/// overlap divide them evenly: each has its caller, and workers as long as there are some for it. Any thread may use
-/// one.
+/// Up to `limit()` threads, the callers of the loops among them. Sessions of several pools that overlap divide them
+/// evenly: each has its caller, who never waits, and workers as long as there are some for it, so that beside the
+/// callers at most `limit()` less their number run, and at least none. Any thread may use one.
 class Workers {
  public:
   /// Starts no thread yet: pools do, for as many as they may use. Throws Error(invalid_argument) for limit < 1.

@@ -57,8 +57,15 @@ std::shared_ptr<Workers> make_workers(int threads) {
 
 namespace {
 
+// More threads than the process has workers for are not cut: what was asked for is what a benchmark then measures.
+std::shared_ptr<Workers> workers_for(const ContextOptions& options) {
+  if (options.workers) return options.workers;
+  const std::shared_ptr<Workers>& shared = Workers::of_process();
+  return options.threads > shared->limit() ? make_workers(options.threads) : shared;
+}
+
 Executor make_executor(const Engine::Impl& engine, const ContextOptions& options) {
-  std::shared_ptr<Workers> workers = options.workers ? options.workers : Workers::of_process();
+  std::shared_ptr<Workers> workers = workers_for(options);
   const int threads = options.threads > 0 ? options.threads : workers->limit();
   std::vector<std::unique_ptr<DeviceQueue>> queues = queues_of(*engine.backend);
   // A device may still read the host's arena when a run has returned.

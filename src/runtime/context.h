@@ -13,18 +13,20 @@
 
 namespace camshaft {
 
-/// Worker threads that contexts share. Runs that overlap in time divide them evenly, layer by layer, so that no more
-/// threads compute at once than there are; results do not depend on how many a run gets.
+/// Worker threads that contexts share. Runs that overlap in time divide them evenly, layer by layer; results do not
+/// depend on how many a run gets.
 class Workers;
-/// At most `threads` threads, the callers of run() among them; 0 means one for each core that the process may use (its
-/// affinity and the CPU quota of its control group). Throws Error(invalid_argument) below 0.
+/// `threads` counts the callers of run() too, which always run: beside them compute at most as many workers as remain
+/// of it, none where the callers are as many or more. 0 means one for each core that the process may use (its affinity
+/// and the CPU quota of its control group). Throws Error(invalid_argument) below 0.
 std::shared_ptr<Workers> make_workers(int threads = 0);
 
 struct ContextOptions {
   /// Threads that a run uses at most, the caller's among them; at least 1, and no more than `workers` has. 0 means all.
+  /// Without `workers` there may be more than one for each core: the context then has workers of its own.
   int threads = 0;
-  /// Null: those of the process, one thread for each core that it may use. Give a context workers of its own, and it
-  /// shares with nobody.
+  /// Null: those of the process, one thread for each core that it may use, unless `threads` are more. Give a context
+  /// workers of its own, and it shares with nobody.
   std::shared_ptr<Workers> workers = nullptr;
   /// Whether the memory for intermediate tensors is taken from the engine for each run and given back after it: as much
   /// in all as for the runs that were ever done at the same time, not for all contexts. On the CPU alone.

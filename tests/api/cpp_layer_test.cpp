@@ -1,7 +1,12 @@
 // The C++ layer over the C interface.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <memory>
 #include <span>
+#include <thread>
 
 #include "camshaft/camshaft.hpp"
 #include "doubling_model.h"
@@ -40,6 +45,35 @@ TEST(CppLayer, DevicesHaveNames) {
   EXPECT_THROW(parse_device("gpu"), Error);
   EXPECT_GE(available_cores(), 1);
   EXPECT_EQ(devices()[0]["device"].text(), "cpu");
+}
+
+TEST(CppLayer, AContextThatIsReplacedKeepsItsTapsUntilItsRunHasEnded) {
+  const Engine engine = build_doubling();
+  Context context = engine.create_context();
+  const float x[] = {1, 2};
+  context.set_input("x", {2}, x);
+  struct Seen {  // what the tap holds says when it is freed
+    std::promise<void> in_tap;
+    std::atomic<bool> is_tap_freed{false}, was_freed_in_call{false};
+  } seen;
+  struct Holder {
+    Seen* seen;
+    ~Holder() { seen->is_tap_freed = true; }
+  };
+  context.set_tap("y", [&seen, holder = std::make_shared<Holder>(&seen)](const Tensor&) {
+    Seen& all = seen;  // the function itself may be freed below
+    all.in_tap.set_value();
+    for (int tenth = 0; tenth < 30 && !all.is_tap_freed; ++tenth)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    all.was_freed_in_call = all.is_tap_freed.load();
+  });
+  context.run_async([](std::exception_ptr) {});
+  seen.in_tap.get_future().wait();
+  context = engine.create_context();
+  EXPECT_TRUE(seen.is_tap_freed);
+  EXPECT_FALSE(seen.was_freed_in_call);
+  context.set_input("x", {2}, x);
+  context.run();
 }
 
 TEST(CppLayer, WhatACallbackThrowsComesBack) {

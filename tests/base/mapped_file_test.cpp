@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <span>
 #include <string>
 
 #include "base/error.h"
@@ -42,7 +43,7 @@ TEST(MappedFile, maps_a_file_and_keeps_it) {
 }
 
 TEST(MappedFile, owns_bytes) {
-  const auto file = MappedFile::from_bytes({std::byte{'h'}, std::byte{'i'}}, "a parcel");
+  const auto file = MappedFile::from_bytes(std::as_bytes(std::span("hi", 2)), "a parcel");
   EXPECT_EQ(text_of(*file), "hi");
   EXPECT_EQ(file->path(), "a parcel");
   file->prefetch(0, 2);

@@ -17,8 +17,7 @@ using namespace camshaft;
 namespace {
 
 std::shared_ptr<const MappedFile> in_memory(const uint8_t* data, size_t size) {
-  const auto bytes = std::as_bytes(std::span(data, size));
-  return MappedFile::from_bytes({bytes.begin(), bytes.end()}, "fuzzed.engine");
+  return MappedFile::from_bytes(std::as_bytes(std::span(data, size)), "fuzzed.engine");
 }
 
 // The engine with some of its parts changed; empty when the bytes do not load.

@@ -7,6 +7,9 @@ import subprocess
 import pytest
 from camshaft_cli import BINARY, ROOT
 
+import onnx
+from onnx import TensorProto, helper
+
 LIBRARY = BINARY.parent.parent / "libcamshaft.so"
 HEADERS = ROOT / "include" / "camshaft"
 SYMBOLS = (ROOT / "src" / "api" / "exported_symbols.txt").read_text().split()
@@ -60,6 +63,46 @@ def test_programs_in_c_can_use_it(tmp_path):
     lines = output(program).splitlines()
     assert lines[0] == "no option is named 'fp61'; did you mean 'fp16'?"
     assert lines[1].startswith("/nowhere/model.onnx: could not be read")
+
+
+def test_it_may_be_closed_while_its_threads_are_there(tmp_path):
+    source = tmp_path / "program.c"
+    source.write_text(
+        """
+        #include <dlfcn.h>
+        #include <stdio.h>
+        #include <sys/wait.h>
+        #include <unistd.h>
+        typedef int (*build_function)(const char*, void*, void**, void**);
+        typedef int (*create_function)(void*, void*, void**);
+        typedef int (*run_function)(void*);
+        typedef void (*free_function)(void*);
+        int main(int count, char** arguments) {
+          void *library = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL), *engine = NULL, *context = NULL;
+          pid_t child;
+          int status = 1;
+          if (count != 3 || library == NULL) return 1;
+          if (((build_function)dlsym(library, "camshaft_build_file"))(arguments[2], NULL, &engine, NULL) != 0) return 2;
+          if (((create_function)dlsym(library, "camshaft_context_create"))(engine, NULL, &context) != 0) return 3;
+          ((free_function)dlsym(library, "camshaft_context_free"))(context);
+          ((free_function)dlsym(library, "camshaft_engine_free"))(engine);
+          if (dlclose(library) != 0) return 4;
+          usleep(200000);  /* workers that spun go to sleep */
+          child = fork();
+          if (child == 0) _exit(0);
+          if (waitpid(child, &status, 0) != child || status != 0) return 5;
+          puts("alive");
+          return 0;
+        }
+        """
+    )
+    model = tmp_path / "model.onnx"
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["y"])], "doubling", [x], [y])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), model)
+    program = tmp_path / "program"
+    output("cc", source, "-o", program, "-ldl")
+    assert output(program, LIBRARY, model) == "alive\n"
 
 
 @pytest.mark.parametrize("header", sorted(path.name for path in HEADERS.glob("*.hpp")))

@@ -2,15 +2,19 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <barrier>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include "base/expect_in_child.h"
+#include "base/temporary_folder.h"
 #include "base/thread_pool.h"
 #include "base/workers.h"
 #include "reference/random_tensor.h"
@@ -81,6 +85,45 @@ TEST(SharedThreads, many_contexts_run_at_once) {
   }
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(good.load(), 4 * 20);
+}
+
+size_t threads_of_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
+}
+
+// Else a measurement with more threads than cores would be one of the cores, under a wrong name.
+TEST(SharedThreads, more_than_cores_are_a_contexts_own) {
+  const Engine engine = engine_from(wide_model);
+  const std::vector<Tensor> inputs = wide_inputs(), expected = run_engine(engine, inputs, 1);
+  const int shared = Workers::of_process()->limit();
+  const Context of_process = engine.create_context();  // starts all workers of the process
+  const size_t before = threads_of_process();
+  Context equal = engine.create_context({.threads = shared});
+  EXPECT_EQ(threads_of_process(), before);
+  Context more = engine.create_context({.threads = shared + 3});
+  EXPECT_EQ(threads_of_process(), before + static_cast<size_t>(shared) + 2);
+  set_inputs(more, engine, inputs);
+  more.run();
+  EXPECT_TRUE(gives(more, engine, expected));
+}
+
+// Every caller computes, whatever the limit; none waits for another.
+TEST(SharedThreads, callers_run_however_many_they_are) {
+  const Engine engine = engine_from(wide_model);
+  const std::vector<Tensor> inputs = wide_inputs();
+  const auto workers = make_workers(1);
+  std::barrier all_are_running(3);
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 3; ++caller) {
+    callers.emplace_back([&] {
+      Context context = engine.create_context({.workers = workers});
+      set_inputs(context, engine, inputs);
+      context.set_tap("p", [&](const TensorView&) { all_are_running.arrive_and_wait(); });
+      context.run();
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
 }
 
 TEST(SharedThreads, there_cannot_be_less_than_none) {
@@ -163,13 +206,32 @@ TEST_F(ForkedContext, runs_in_the_child_and_in_its_child) {
 TEST_F(ForkedContext, on_a_gpu_says_why_it_does_not_run) {
   if (engine_.device().is_host()) GTEST_SKIP() << "the engine is for the CPU";
   EXPECT_TRUE(run_again());
-  expect_in_child([&] {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("e.engine");
+  engine_.save(file);
+  const auto is_refused = [](const auto& call) {
     try {
-      context_.run();
+      call();
       return false;
     } catch (const Error& error) {
       return std::string(error.what()).find("was forked by one that uses a GPU") != std::string::npos;
     }
+  };
+  expect_in_child([&] { return is_refused([&] { context_.run(); }); });
+  expect_in_child([&] { return is_refused([&] { engine_.create_context(); }); });
+  expect_in_child([&] { return is_refused([&] { Engine::load(file); }); });
+  expect_in_child([&] { return is_refused([&] { find_backend(to_string(engine_.device())); }); });
+  expect_in_child([&] { return is_refused([&] { set_inputs(context_, engine_, inputs_); }); });
+  EXPECT_TRUE(run_again());
+}
+
+TEST_F(ForkedContext, on_a_gpu_is_freed_without_a_call_of_the_driver) {
+  if (engine_.device().is_host()) GTEST_SKIP() << "the engine is for the CPU";
+  EXPECT_TRUE(run_again());
+  EXPECT_TRUE(run_again());  // has a recording too
+  expect_in_child([&] {
+    { const Context gone = std::move(context_); }
+    return true;
   });
   EXPECT_TRUE(run_again());
 }

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "backends/cuda/driver/device_limits.h"
+#include "backends/cuda/driver/forked_child.h"
 #include "backends/cuda/driver/queue.h"
 #include "backends/cuda/driver/stopwatch.h"
 #include "backends/cuda/passes.h"
@@ -139,6 +140,7 @@ class CudaBackend final : public Backend {
 }  // namespace
 
 std::shared_ptr<const Backend> backend(int ordinal, const std::shared_ptr<const Backend>& host) {
+  refuse_in_forked_child();  // one that the parent made is of no use here, and its mutex may be held for ever
   static std::mutex mutex;
   static std::map<int, std::shared_ptr<const Backend>> all;
   const std::lock_guard lock(mutex);

@@ -21,8 +21,7 @@ Complaints::Complaints(const Device& device) : device_(device) {
 }
 
 Complaints::~Complaints() {
-  const Current current(device_);
-  device_.driver().cuMemFreeHost(report_);
+  release_on(device_, [&](const api::Driver& driver) { driver.cuMemFreeHost(report_); });
 }
 
 Complaint Complaints::of(const std::string& layer) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "backends/cuda/driver/check.h"
-#include "backends/cuda/driver/forked_child.h"
 #include "base/error.h"
 
 namespace camshaft::cuda {
@@ -88,6 +87,7 @@ Device::Device(const api::Driver& driver, int ordinal) : driver_(driver) {
 }
 
 Device::~Device() {
+  if (is_forked_child()) return;
   driver_.cuDevicePrimaryCtxRelease_v2(facts_.ordinal);
 }
 
@@ -99,6 +99,7 @@ int64_t Device::free_bytes() const {
 }
 
 Current::Current(const Device& device) : driver_(device.driver()) {
+  refuse_in_forked_child();
   check(driver_, driver_.cuCtxPushCurrent_v2(device.context()), "entering a device's context");
 }
 

@@ -9,6 +9,7 @@
 
 #include "backends/cuda/driver/c_api.h"
 #include "backends/cuda/driver/device_features.h"
+#include "backends/cuda/driver/forked_child.h"
 
 namespace camshaft::cuda {
 
@@ -57,7 +58,8 @@ class Device {
   api::Handle context_ = nullptr;
 };
 
-/// Makes a device's context the calling thread's for as long as it lives.
+/// Makes a device's context the calling thread's for as long as it lives. Throws Error(unsupported) in a child forked
+/// by a process that uses a GPU, and Error where the driver refuses.
 class Current {
  public:
   explicit Current(const Device& device);
@@ -68,5 +70,17 @@ class Current {
  private:
   const api::Driver& driver_;
 };
+
+/// Calls `release(driver)` with the device's context as the calling thread's, for destructors: not at all in a forked
+/// child, where what is to be freed is the parent's and CUDA's calls may never return, nor where the context cannot be
+/// entered, as when the driver is shut down already.
+template <class Release>
+void release_on(const Device& device, const Release& release) noexcept {
+  const api::Driver& driver = device.driver();
+  if (is_forked_child() || driver.cuCtxPushCurrent_v2(device.context()) != api::success) return;
+  release(driver);
+  api::Handle popped = nullptr;
+  driver.cuCtxPopCurrent_v2(&popped);
+}
 
 }  // namespace camshaft::cuda

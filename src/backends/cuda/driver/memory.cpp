@@ -27,8 +27,7 @@ DeviceBuffer::DeviceBuffer(const Device& device, size_t bytes, std::string_view 
 
 DeviceBuffer::~DeviceBuffer() {
   if (data_ == nullptr) return;
-  const Current current(*device_);
-  device_->driver().cuMemFree_v2(reinterpret_cast<api::Pointer>(data_));
+  release_on(*device_, [&](const api::Driver& driver) { driver.cuMemFree_v2(reinterpret_cast<api::Pointer>(data_)); });
 }
 
 void DeviceBuffer::swap(DeviceBuffer& other) noexcept {

@@ -12,8 +12,7 @@ struct Function::Loaded {
   explicit Loaded(const Device& d) : device(d) {}
   ~Loaded() {
     if (module == nullptr) return;
-    const Current current(device);
-    device.driver().cuModuleUnload(module);
+    release_on(device, [&](const api::Driver& driver) { driver.cuModuleUnload(module); });
   }
   Loaded(const Loaded&) = delete;
   Loaded& operator=(const Loaded&) = delete;

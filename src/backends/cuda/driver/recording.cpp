@@ -85,9 +85,10 @@ Recording::Recording(const Stream& stream, const RecordingParts& parts)
 }
 
 Recording::~Recording() {
-  const Current current(device_);
-  device_.driver().cuGraphExecDestroy(executable_);
-  device_.driver().cuGraphDestroy(graph_);
+  release_on(device_, [&](const api::Driver& driver) {
+    driver.cuGraphExecDestroy(executable_);
+    driver.cuGraphDestroy(graph_);
+  });
 }
 
 void Recording::launch(const Stream& stream) const {

@@ -19,8 +19,7 @@ Stream::Stream(const Device& device) : device_(device) {
 
 Stream::~Stream() {
   if (!is_own_) return;
-  const Current current(device_);
-  device_.driver().cuStreamDestroy_v2(stream_);
+  release_on(device_, [&](const api::Driver& driver) { driver.cuStreamDestroy_v2(stream_); });
 }
 
 bool Stream::is_recorded() const {
@@ -72,8 +71,7 @@ Event::Event(const Device& device, bool has_time) : device_(device) {
 }
 
 Event::~Event() {
-  const Current current(device_);
-  device_.driver().cuEventDestroy_v2(event_);
+  release_on(device_, [&](const api::Driver& driver) { driver.cuEventDestroy_v2(event_); });
 }
 
 void Event::record(const Stream& stream) {
