@@ -197,9 +197,9 @@ TEST(EngineFile, WeightsLieMappedAndAligned) {
   const EngineFile engine = sample_engine(random);
   write_engine_file(folder.file("e.engine"), engine);
   const std::vector<std::byte> bytes = engine_file_bytes(engine);
-  const EngineFile from_file = read_engine_file(folder.file("e.engine"));
+  std::vector<EngineFile> all;
+  all.push_back(read_engine_file(folder.file("e.engine")));
   // Memory that the allocator aligns to 16 alone may lie at a multiple of 64 by chance, but not four times.
-  std::vector<EngineFile> all = {from_file};
   for (int copy = 0; copy < 4; ++copy) all.push_back(read_engine_file(MappedFile::from_bytes(bytes)));
   for (const EngineFile& back : all) {
     const Tensor& matrix = *back.graph.value(find(back.graph, "matrix")).constant;
