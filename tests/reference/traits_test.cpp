@@ -76,8 +76,10 @@ TEST(Traits, EveryOperatorHasASample) {
 
 // Constants are folded and equal nodes merged whatever the operator is: random numbers are functions of a seed, too.
 TEST(Traits, EveryOperatorGivesTheSameResultsEachTime) {
-  for (const OperatorSample& sample : samples())
-    EXPECT_EQ(evaluated(sample.op, sample, sample.operands), sample.results) << to_string(sample.op);
+  const std::vector<OperatorSample> again = operator_samples(test_pool());
+  ASSERT_EQ(again.size(), samples().size());
+  for (size_t i = 0; i < again.size(); ++i)
+    EXPECT_TRUE(again[i].results == samples()[i].results) << to_string(again[i].op);
 }
 
 TEST(Traits, ContractionsAloneHaveFlops) {
