@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 
 #include "backends/cpu/device.h"
@@ -53,9 +54,12 @@ void keep_debug_tensors(Graph& graph, const std::vector<std::string>& names) {
 }
 
 std::string failure_message(const VerifyResult& result, double tolerance) {
-  std::string message = "the engine's results differ from the reference evaluation of the model:";
+  std::string message = fmt::format("the engine's results differ from the reference evaluation of the model ({}):",
+                                    result.samples.back());
   for (const OutputError& e : result.outputs)
-    if (result.by_layers)
+    if (result.by_layers && !e.doubt.empty())
+      message += fmt::format("\n  output '{}': {}", e.output, e.doubt);
+    else if (result.by_layers)
       message += fmt::format("\n  output '{}' cannot tell: rounding moves it by {:.2g} of its scale; a layer does",
                              e.output, result.sensitivity);
     else if (!e.passed && e.exact)
@@ -78,14 +82,26 @@ bool has_deviation(const Engine& engine, Deviation deviation) {
 // that amplifies any rounding has the larger budget of its own noise.
 constexpr double approximate_share = 0.25;
 
+bool has_margin(const SampleVerdict& sample, double tolerance) {
+  if (sample.by_layers) return sample.layers.worst <= approximate_share;
+  const double budget = std::max(tolerance, 4 * sample.sensitivity);
+  return std::all_of(sample.outputs.begin(), sample.outputs.end(), [&](const OutputError& e) {
+    return e.exact ? e.differing <= approximate_share * 4 * e.undecided : e.relative() <= approximate_share * budget;
+  });
+}
+
 bool has_margin(const VerifyResult& result, double tolerance) {
-  if (result.by_layers) return result.layers.worst <= approximate_share;
-  const double budget = std::max(tolerance, 4 * result.sensitivity);
   return result.unverified.empty() &&
-         std::all_of(result.outputs.begin(), result.outputs.end(), [&](const OutputError& e) {
-           return e.exact ? e.differing <= approximate_share * 4 * e.undecided
-                          : e.relative() <= approximate_share * budget;
-         });
+         std::all_of(result.of_samples.begin(), result.of_samples.end(),
+                     [&](const SampleVerdict& sample) { return has_margin(sample, tolerance); });
+}
+
+// What nobody can say of the engine, in words.
+std::vector<std::string> not_verified(const VerifyResult& result) {
+  std::vector<std::string> texts = result.left_out;
+  for (const OutputError& e : result.outputs)
+    if (e.compared == 0) texts.push_back(fmt::format("output '{}': it is empty, or has no finite number", e.output));
+  return texts;
 }
 
 /// What tensors are stored as within the model.
@@ -173,6 +189,9 @@ Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std:
     options_.cancellation.check("building");
     if (options_.progress) options_.progress(stage, fraction);
   };
+  if (!std::isfinite(options_.verify_seconds) || options_.verify_seconds < 0)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("verification cannot take {} seconds; give 0 or more", options_.verify_seconds));
   if (options_.threads < 0)
     throw Error(ErrorCode::invalid_argument, fmt::format("a build cannot have {} threads", options_.threads));
   check_tuning_options(options_);
@@ -258,6 +277,9 @@ Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std:
     verify.rounding_noise = rounding_noise(context);
     report_.rounding_noise = verify.rounding_noise;
     verify.seed = options_.seed;
+    verify.seconds = options_.verify_seconds;
+    KnownSamples known;
+    verify.known = &known;
     verify.cancellation = options_.cancellation;
     for (const auto& [name, view] : options_.verification_inputs) verify.inputs[name] = copy_of(view);
     const auto verified = [&] {
@@ -280,13 +302,20 @@ Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std:
     if (may_refuse && has_deviation(engine, Deviation::specials) && result.unverified.empty() && !result.passed)
       refuse_beyond(Deviation::none);
     report_.verification = result.outputs;
-    report_.unverified = result.unverified;
+    report_.samples = result.samples;
+    report_.not_verified = not_verified(result);
     if (4 * result.sensitivity > options_.effective_tolerance()) report_.sensitivity = result.sensitivity;
     report_.judged_tensors = result.by_layers ? result.layers.judged : 0;
     report_.undecided_tensors = result.layers.undecided;
     report_.layers_error = result.layers.worst;
-    if (result.unverified.empty() && !result.passed)
+    if (!result.unverified.empty())
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("the engine cannot be verified: {}. Give real inputs (--inputs), or shapes that fit "
+                              "(--shapes), or build without verification (--no-verify)",
+                              result.unverified));
+    if (!result.passed)
       throw Error(ErrorCode::verification_failed, failure_message(result, options_.effective_tolerance()));
+    for (const std::string& text : report_.not_verified) log_warning("not verified: " + text);
   }
   report_.layers = static_cast<int64_t>(engine.impl()->plan.steps.size());
   tuning.report(report_);

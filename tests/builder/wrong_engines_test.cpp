@@ -30,8 +30,14 @@ VerifyResult verify(const GraphWriter& model, const GraphWriter& built, const Ve
   build.verify = false;
   build.tuning = Tuning::heuristic;
   build.profiles = profiles;
+  // As a build reads it: what all profiles fix is a number.
+  onnx::ImportOptions import;
+  for (const Profile& profile : profiles)
+    for (const auto bound : {&ShapeRange::min, &ShapeRange::max})
+      for (auto& shapes = import.shapes.emplace_back(); const auto& [name, range] : profile.inputs)
+        shapes[name] = range.*bound;
   ThreadPool pool(1);
-  return verify_engine(onnx::import_model(right, {}).graph, Builder(build).build(wrong), options, pool);
+  return verify_engine(onnx::import_model(right, import).graph, Builder(build).build(wrong), options, pool);
 }
 
 VerifyOptions of_precision(double tolerance, double rounding_noise) {
@@ -81,6 +87,33 @@ TEST(WrongEngines, AFewScoresBesideAFewBoxes) {
   const GraphWriter right = detections({1, 20}, 1, 1, 0);
   EXPECT_TRUE(verify(right, right, f16).passed);
   EXPECT_FALSE(verify(right, detections({1, 20}, 1, 0, 0), f16).passed);
+}
+
+// Quantised before and after a product; read with another zero point, or with `sign` times the weights.
+GraphWriter quantized(int zero_read, float sign) {
+  constexpr int64_t size = 32;
+  std::vector<float> weights;
+  for (int64_t i = 0; i < size * size; ++i) weights.push_back(sign * static_cast<float>((i * 37) % 101 - 50) / 100);
+  return GraphWriter()
+      .input("x", DType::f32, {64, size})
+      .output("y", DType::f32, {64, size})
+      .initializer(TensorWriter("w", {size, size}, weights))
+      .initializer(TensorWriter("x_scale", {}, std::vector<float>{0.027F}))
+      .initializer(TensorWriter("y_scale", {}, std::vector<float>{0.083F}))
+      .initializer(TensorWriter("zero", {}, std::vector<uint8_t>{128}))
+      .initializer(TensorWriter("zero_read", {}, std::vector<uint8_t>{static_cast<uint8_t>(zero_read)}))
+      .node("QuantizeLinear", {"x", "x_scale", "zero"}, {"xq"})
+      .node("DequantizeLinear", {"xq", "x_scale", "zero"}, {"xd"})
+      .node("MatMul", {"xd", "w"}, {"product"})
+      .node("QuantizeLinear", {"product", "y_scale", "zero"}, {"yq"})
+      .node("DequantizeLinear", {"yq", "y_scale", "zero_read"}, {"y"});
+}
+
+TEST(WrongEngines, StepsOfQuantizedValues) {
+  EXPECT_TRUE(verify(quantized(128, 1), quantized(128, 1)).passed);
+  EXPECT_FALSE(verify(quantized(128, 1), quantized(129, 1)).passed) << "each element a step off";
+  EXPECT_FALSE(verify(quantized(128, 1), quantized(128, -1)).passed);
+  EXPECT_FALSE(verify(quantized(128, 1), quantized(128, 1.01F)).passed);
 }
 
 // The order of scores, of which `ties` are equal and the others a unit apart.
