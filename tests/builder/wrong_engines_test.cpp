@@ -192,6 +192,17 @@ TEST(WrongEngines, NothingIsVerifiedWhereNothingIsFinite) {
   }
 }
 
+TEST(WrongEngines, AnOutputWithoutAFiniteNumberIsNamed) {
+  GraphWriter graph = logarithms_of_negatives(1);
+  graph.output("square", DType::f32, {64});
+  const TemporaryFolder folder;
+  write(folder.file("half.onnx"), graph);
+  Builder builder;
+  EXPECT_NO_THROW(builder.build(folder.file("half.onnx")));
+  ASSERT_EQ(builder.report().not_verified.size(), 1U);
+  EXPECT_NE(builder.report().not_verified[0].find("output 'y'"), std::string::npos);
+}
+
 // x * 2, and in the wrong engine more with each row beyond or short of `rows`.
 GraphWriter doubled(int64_t rows, float slope) {
   return GraphWriter()
@@ -218,6 +229,17 @@ TEST(WrongEngines, EveryProfileIsTriedAtItsBoundsToo) {
     EXPECT_FALSE(verify(doubled(4, 0), doubled(4, 1), {}, profiles).passed);
   }
   EXPECT_TRUE(verify(doubled(4, 0), doubled(4, 1), {}, {narrow}).passed) << "it takes no other size";
+}
+
+TEST(WrongEngines, BoundsThatThereIsNoTimeForAreNamed) {
+  const Profile profile{{{"x", {{2, 16}, {4, 16}, {9, 16}}}}};
+  VerifyOptions options;
+  options.seconds = 0;
+  const VerifyResult result = verify(doubled(4, 0), doubled(4, 0), options, {profile});
+  EXPECT_TRUE(result.passed);
+  EXPECT_EQ(result.samples, (std::vector<std::string>{"seed 0, x: [4, 16]"}));
+  ASSERT_EQ(result.left_out.size(), 2U);
+  EXPECT_NE(result.left_out[1].find("the largest shapes of profile 0: no time left"), std::string::npos);
 }
 
 TEST(WrongEngines, WithoutProfilesFurtherSizesAreTried) {
