@@ -30,6 +30,13 @@ SymbolBindings with_size(const Graph& model, const SymbolBindings& optimum, int6
   return symbols;
 }
 
+// The first sample's sizes, with another batch.
+SymbolBindings with_batch(const Graph& model, const SymbolBindings& optimum, SymbolBindings sizes) {
+  for (const auto& [name, size] : with_size(model, optimum, 0))
+    if (size == other_batch && !optimum.contains(name)) sizes[name] = size;
+  return sizes;
+}
+
 SymbolBindings bound_at(const Graph& model, Profile profile, std::vector<int64_t> ShapeRange::*bound) {
   for (auto& [name, range] : profile.inputs) range.opt = range.*bound;
   return bind_profile(model, profile);
@@ -56,11 +63,12 @@ std::vector<SamplePoint> further_points(const Graph& model, const std::vector<Pr
     add(&ShapeRange::max, "largest");
     add(&ShapeRange::opt, "usual");
   }
+  const SymbolBindings sizes = bound_by(model, first);
   if (profiles.empty() && with_size(model, optimum, 1) != optimum) {
     SamplePoint& point = points.emplace_back(SamplePoint{"other sizes", seed, {}});
     for (const int64_t size : other_sizes) point.either.push_back(with_size(model, optimum, size));
+    point.either.push_back(with_batch(model, optimum, sizes));
   }
-  const SymbolBindings sizes = bound_by(model, first);
   for (uint64_t further = 1; further <= other_seeds; ++further)
     points.push_back({"another seed", seed + further, {sizes}});
   return points;

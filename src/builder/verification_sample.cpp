@@ -11,8 +11,9 @@ namespace camshaft {
 
 namespace {
 
-// Sizes to try along axes that nobody named: models have minimum sizes and divisibility of their own.
-constexpr int64_t fallback_sizes[] = {64, 32, 16, 128, 224, 8, 1};
+// Sizes to try along axes that nobody named: models have minimum sizes and divisibility of their own, and those of
+// sound want some thousand samples.
+constexpr int64_t fallback_sizes[] = {64, 32, 16, 128, 224, 8, 1, 1024, 16384};
 
 bool is_refusal(const Error& error) {
   return error.code() == ErrorCode::invalid_argument || error.code() == ErrorCode::invalid_model;
