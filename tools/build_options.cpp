@@ -27,6 +27,11 @@ void BuildArguments::add_to(CLI::App& command, const char* shapes_help) {
   command.add_option("--seed", seed, "Of the inputs used for verification (default: 0)")
       ->type_name("N")
       ->group("Verification");
+  command
+      .add_option("--verify-seconds", verify_seconds,
+                  "Verify on further seeds and sizes as long as they fit into this time (default: 10)")
+      ->type_name("S")
+      ->group("Verification");
   command.add_option("--inputs", inputs, "Inputs to verify on, as numpy.savez writes them (default: seeded values)")
       ->type_name("IN.npz")
       ->group("Verification");
@@ -42,6 +47,7 @@ BuildOptions BuildArguments::options(Progress& progress) const {
   options.set("threads", parse_threads(threads)).set("tuning", "heuristic");
   if (!tolerance.empty()) options.set("tolerance", parse_positive(tolerance, "tolerance", 0));
   options.set("seed", parse_whole(seed, "seed", 0, INT64_MAX, 0));
+  if (!verify_seconds.empty()) options.set("verify-seconds", parse_seconds(verify_seconds, "verify-seconds", 0));
   options.set_progress(progress.callback()).set_cancellation(cancel_on_interrupt());
   return options;
 }

@@ -13,11 +13,12 @@
 namespace camshaft::tools {
 
 struct BuildArguments {
-  std::string device = "cpu", threads, tolerance, seed, inputs;
+  std::string device = "cpu", threads, tolerance, seed, verify_seconds, inputs;
   bool fp16 = false, bf16 = false, tf32 = false;
   std::vector<std::string> shapes;
 
-  /// Adds --device, --fp16, --bf16, --tf32, --threads, --tolerance, --seed, --inputs and --shapes to a command.
+  /// Adds --device, --fp16, --bf16, --tf32, --threads, --tolerance, --seed, --verify-seconds, --inputs and
+  /// --shapes to a command.
   void add_to(CLI::App& command, const char* shapes_help);
   /// With progress on the terminal and Ctrl-C wired up, without --inputs and --shapes. Throws Error(invalid_argument).
   BuildOptions options(Progress& progress) const;

@@ -61,7 +61,8 @@ std::string format_errors(const std::vector<OutputError>& errors) {
     } else {
       out += fmt::format("worst error {:.1e} of its scale {:.3g}", e.relative_error, e.scale);
     }
-    out += !e.passed ? ": FAILED\n" : e.telling ? ": passed\n" : ": says nothing, the layers passed\n";
+    if (!e.doubt.empty()) out += fmt::format(" ({})", e.doubt);
+    out += !e.passed ? ": FAILED\n" : e.telling ? ": passed\n" : ": says too little, the layers passed\n";
   }
   return out;
 }
@@ -69,8 +70,8 @@ std::string format_errors(const std::vector<OutputError>& errors) {
 std::string format_layers(const BuildReport& report) {
   if (report.judged_tensors == 0) return "";
   std::string text = fmt::format(
-      "outputs cannot judge an engine of this model, rounding moves them by {:.1e} of their scale; {} tensors of its "
-      "layers, each on the inputs that the engine gave it, differ by {:.2g} of what is allowed at most",
+      "outputs cannot judge the engine alone, rounding moves them by {:.1e} of their scale; {} tensors of its layers,"
+      " each on the inputs that the engine gave it, differ by {:.2g} of what is allowed at most",
       report.sensitivity, report.judged_tensors, report.layers_error);
   if (report.undecided_tensors > 0) text += fmt::format("; {} of them cannot tell either", report.undecided_tensors);
   return text;
@@ -87,7 +88,9 @@ nlohmann::json to_json(const std::vector<OutputError>& errors) {
                     {"differing", e.differing},
                     {"undecided", e.undecided},
                     {"passed", e.passed},
-                    {"telling", e.telling}});
+                    {"telling", e.telling},
+                    {"doubt", e.doubt},
+                    {"compared", e.compared}});
   return list;
 }
 

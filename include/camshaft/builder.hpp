@@ -21,7 +21,8 @@ class Builder {
 
   /// Reads an ONNX file (and its external data) and compiles it. Throws Error: io, invalid_model, unsupported (naming
   /// every node that is missing), verification_failed (naming the first layer that diverges), cancelled, out_of_memory,
-  /// invalid_argument (options that contradict each other, a lock file that does not fit, a damaged timing cache).
+  /// invalid_argument (options that contradict each other, a lock file that does not fit, a damaged timing cache; an
+  /// engine that cannot be verified without inputs that are given).
   Engine build(const std::string& model_path) {
     return finish([&](camshaft_engine** engine, camshaft_record** report) {
       return camshaft_build_file(model_path.c_str(), options_.handle(), engine, report);

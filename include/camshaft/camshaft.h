@@ -266,10 +266,11 @@ CAMSHAFT_API camshaft_status camshaft_options_set_workers(camshaft_options* opti
 typedef struct camshaft_engine camshaft_engine;
 /* Compiles an ONNX file (and its external data). `options` may be null. `report`, where it is not null, gets what the
  * build did, also when it fails with CAMSHAFT_VERIFICATION_FAILED: {verification: [{output, max_error, scale, exact,
- * differing, undecided, passed, telling, relative_error}], unverified, sensitivity, rounding_noise, judged_tensors,
- * undecided_tensors, layers_error, seconds_import, seconds_optimize, seconds_tune, seconds_compile, seconds_verify,
- * problems_measured, problems_cached, problems_out_of_time, approximate_refused, kept_f32, model_nodes, passes,
- * layers}. */
+ * differing, undecided, passed, telling, relative_error, doubt, compared}], samples, not_verified, sensitivity,
+ * rounding_noise, judged_tensors, undecided_tensors, layers_error, seconds_import, seconds_optimize, seconds_tune,
+ * seconds_compile, seconds_verify, problems_measured, problems_cached, problems_out_of_time, approximate_refused,
+ * kept_f32, model_nodes, passes, layers}. An engine that cannot be verified, for want of inputs that the reference
+ * accepts or that give anything finite, is CAMSHAFT_INVALID_ARGUMENT: give inputs, or build without verification. */
 CAMSHAFT_API camshaft_status camshaft_build_file(const char* path, const camshaft_options* options,
                                                  camshaft_engine** engine, camshaft_record** report);
 /* The same of a model in memory. `folder` has its external data; null where it has none. `name` stands for the path in

@@ -83,22 +83,30 @@ struct OutputError {
   bool exact = false;    ///< integers, booleans and strings, which must be equal where rounding does not decide them
   double differing = 0;  ///< of an exact output: share of its elements that differ
   /// Of an exact output that differs: share of its elements that change in the reference itself when every operator's
-  /// result moves by 2^-22, as the order of nearly equal scores does. Up to four times as many may differ.
+  /// result moves by 2^-22, as the order of nearly equal scores does. Up to four times as many may differ, but no more
+  /// than an eighth of all, or four, beside those.
   double undecided = 0;
   bool passed = false;
   /// Whether the engine was judged by this output: not where the model amplifies rounding so much that anything would
-  /// pass, see BuildReport::judged_tensors.
+  /// pass, where a part of it may be wrong (`doubt`), or where none says anything, see BuildReport::judged_tensors.
   bool telling = true;
   /// The error as a part of the scale, or itself where the reference is all zero or as good as.
   double relative_error = 0;
+  /// Which part of a floating-point output differs by more than a tenfold tolerance at its own scale, and by more than
+  /// rounding explains, though the output as a whole may pass: a slice along an axis, or many single elements.
+  std::string doubt;
+  /// Elements that say something: all of an exact output, those of others that are finite in the reference.
+  int64_t compared = 0;
 };
 
 /// What a build did.
 struct BuildReport {
-  std::vector<OutputError> verification;  ///< empty when verification was off, or not possible
-  /// Why verification was not possible: the reference evaluation refuses the inputs that were made up, as a model does
-  /// whose inputs are axes or shapes. Give it BuildOptions::set_inputs. Empty when it was possible, or off.
-  std::string unverified;
+  std::vector<OutputError> verification;  ///< the worst of all samples; empty when verification was off
+  /// What the engine was judged on, in words: seeds and shapes of inputs.
+  std::vector<std::string> samples;
+  /// What it was not judged on, and why: bounds of profiles that "verify-seconds" leaves no time for, or that the
+  /// reference refuses; outputs that are empty, or have no finite number.
+  std::vector<std::string> not_verified;
   /// How far the reference's own results move when every operator's result moves by `rounding_noise`, a part of itself
   /// (2^-22; 2^-11 in fp16 and TF32, 2^-8 in bf16), over the output's scale; 0 where a quarter of the tolerance is more
   /// than that. Such a model amplifies rounding: its outputs are accepted within four times this.
@@ -166,15 +174,16 @@ inline LayerTime layer_time(const Record& r) {
 }
 
 inline OutputError output_error(const Record& r) {
-  return {r["output"].text(),    r["max_error"].number(), r["scale"].number(),
-          r["exact"].boolean(),  r["differing"].number(), r["undecided"].number(),
-          r["passed"].boolean(), r["telling"].boolean(),  r["relative_error"].number()};
+  return {r["output"].text(),           r["max_error"].number(), r["scale"].number(),    r["exact"].boolean(),
+          r["differing"].number(),      r["undecided"].number(), r["passed"].boolean(),  r["telling"].boolean(),
+          r["relative_error"].number(), r["doubt"].text(),       r["compared"].integer()};
 }
 
 inline BuildReport build_report(const Record& r) {
   BuildReport report;
   report.verification = r["verification"].list(output_error);
-  report.unverified = r["unverified"].text();
+  report.samples = r["samples"].texts();
+  report.not_verified = r["not_verified"].texts();
   report.sensitivity = r["sensitivity"].number();
   report.rounding_noise = r["rounding_noise"].number();
   report.judged_tensors = r["judged_tensors"].integer();

@@ -7,12 +7,14 @@ using nlohmann::json;
 json describe(const OutputError& e) {
   return {{"output", e.output}, {"max_error", e.max_error}, {"scale", e.scale},
           {"exact", e.exact},   {"differing", e.differing}, {"undecided", e.undecided},
-          {"passed", e.passed}, {"telling", e.telling},     {"relative_error", e.relative()}};
+          {"passed", e.passed}, {"telling", e.telling},     {"relative_error", e.relative()},
+          {"doubt", e.doubt},   {"compared", e.compared}};
 }
 
 json describe(const BuildReport& r) {
   return {{"verification", describe_all(r.verification)},
-          {"unverified", r.unverified},
+          {"samples", r.samples},
+          {"not_verified", r.not_verified},
           {"sensitivity", r.sensitivity},
           {"rounding_noise", r.rounding_noise},
           {"judged_tensors", r.judged_tensors},

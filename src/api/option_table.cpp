@@ -91,6 +91,8 @@ constexpr Option build_options[] = {
      "Largest error of an output, as a part of its scale; 0: 1e-4, 0.02 with fp16 or tf32, 0.1 with bf16",
      [](Settings& s, const json& v) { s.build.tolerance = tolerance_of(v); },
      [](const Settings& s) -> json { return s.build.effective_tolerance(); }},
+    build_option<&BuildOptions::verify_seconds>("verify-seconds", OptionKind::number,
+                                                "Verify on further seeds and sizes as long as they fit into this time"),
     {"seed", OptionKind::integer, "Of the inputs used for verification",
      [](Settings& s, const json& v) { s.build.seed = static_cast<uint64_t>(v.get<int64_t>()); },
      [](const Settings& s) -> json { return static_cast<int64_t>(s.build.seed); }},

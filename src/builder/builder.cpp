@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 
 #include "backends/cpu/device.h"
@@ -14,6 +15,7 @@
 #include "builder/build_tuning.h"
 #include "builder/compile_graph.h"
 #include "builder/find_beyond_f16.h"
+#include "builder/verdict.h"
 #include "builder/verify_engine.h"
 #include "compile/tune/settle_chains.h"
 #include "onnx/importer.h"
@@ -52,40 +54,9 @@ void keep_debug_tensors(Graph& graph, const std::vector<std::string>& names) {
   }
 }
 
-std::string failure_message(const VerifyResult& result, double tolerance) {
-  std::string message = "the engine's results differ from the reference evaluation of the model:";
-  for (const OutputError& e : result.outputs)
-    if (result.by_layers)
-      message += fmt::format("\n  output '{}' cannot tell: rounding moves it by {:.2g} of its scale; a layer does",
-                             e.output, result.sensitivity);
-    else if (!e.passed && e.exact)
-      message +=
-          fmt::format("\n  output '{}': {:.2g}% of its elements differ, by up to {:.3g}; rounding decides {:.2g}%",
-                      e.output, 100 * e.differing, e.max_error, 100 * e.undecided);
-    else if (!e.passed)
-      message += fmt::format("\n  output '{}': error {:.3g} of scale {:.3g}, allowed {:.1g} of it", e.output,
-                             e.max_error, e.scale, std::max(tolerance, 4 * result.sensitivity));
-  if (!result.layers.culprit.empty()) message += "\n  the first layer that diverges is " + result.layers.culprit;
-  return message;
-}
-
 bool has_deviation(const Engine& engine, Deviation deviation) {
   const std::vector<PlanStep>& steps = engine.impl()->plan.steps;
   return std::any_of(steps.begin(), steps.end(), [&](const PlanStep& step) { return step.deviation >= deviation; });
-}
-
-// What approximate tactics may take of the error budget: other inputs than the sampled ones may be less kind. A model
-// that amplifies any rounding has the larger budget of its own noise.
-constexpr double approximate_share = 0.25;
-
-bool has_margin(const VerifyResult& result, double tolerance) {
-  if (result.by_layers) return result.layers.worst <= approximate_share;
-  const double budget = std::max(tolerance, 4 * result.sensitivity);
-  return result.unverified.empty() &&
-         std::all_of(result.outputs.begin(), result.outputs.end(), [&](const OutputError& e) {
-           return e.exact ? e.differing <= approximate_share * 4 * e.undecided
-                          : e.relative() <= approximate_share * budget;
-         });
 }
 
 /// What tensors are stored as within the model.
@@ -173,6 +144,9 @@ Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std:
     options_.cancellation.check("building");
     if (options_.progress) options_.progress(stage, fraction);
   };
+  if (!std::isfinite(options_.verify_seconds) || options_.verify_seconds < 0)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("verification cannot take {} seconds; give 0 or more", options_.verify_seconds));
   if (options_.threads < 0)
     throw Error(ErrorCode::invalid_argument, fmt::format("a build cannot have {} threads", options_.threads));
   check_tuning_options(options_);
@@ -258,6 +232,9 @@ Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std:
     verify.rounding_noise = rounding_noise(context);
     report_.rounding_noise = verify.rounding_noise;
     verify.seed = options_.seed;
+    verify.seconds = options_.verify_seconds;
+    KnownSamples known;
+    verify.known = &known;
     verify.cancellation = options_.cancellation;
     for (const auto& [name, view] : options_.verification_inputs) verify.inputs[name] = copy_of(view);
     const auto verified = [&] {
@@ -280,13 +257,20 @@ Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std:
     if (may_refuse && has_deviation(engine, Deviation::specials) && result.unverified.empty() && !result.passed)
       refuse_beyond(Deviation::none);
     report_.verification = result.outputs;
-    report_.unverified = result.unverified;
+    report_.samples = result.samples;
+    report_.not_verified = not_verified(result);
     if (4 * result.sensitivity > options_.effective_tolerance()) report_.sensitivity = result.sensitivity;
     report_.judged_tensors = result.by_layers ? result.layers.judged : 0;
     report_.undecided_tensors = result.layers.undecided;
     report_.layers_error = result.layers.worst;
-    if (result.unverified.empty() && !result.passed)
+    if (!result.unverified.empty())
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("the engine cannot be verified: {}. Give real inputs (--inputs), or shapes that fit "
+                              "(--shapes), or build without verification (--no-verify)",
+                              result.unverified));
+    if (!result.passed)
       throw Error(ErrorCode::verification_failed, failure_message(result, options_.effective_tolerance()));
+    for (const std::string& text : report_.not_verified) log_warning("not verified: " + text);
   }
   report_.layers = static_cast<int64_t>(engine.impl()->plan.steps.size());
   tuning.report(report_);

@@ -25,12 +25,18 @@ struct OutputError {
   bool exact = false;    ///< integers, booleans and strings, which must be equal where rounding does not decide them
   double differing = 0;  ///< of an exact output: share of its elements that differ
   /// Of an exact output that differs: share of its elements that change in the reference itself when every operator's
-  /// result moves by 2^-22, as the order of nearly equal scores does. Up to four times as many may differ.
+  /// result moves by 2^-22, as the order of nearly equal scores does. Up to four times as many may differ, but no more
+  /// than an eighth of all, or four, beside those.
   double undecided = 0;
+  /// Elements that say something: all of an exact output, those of others that are finite in the reference.
+  int64_t compared = 0;
   bool passed = false;
   /// Whether the engine was judged by this output: not where the model amplifies rounding so much that anything would
-  /// pass, see BuildReport::judged_tensors.
+  /// pass, where a part of it may be wrong (`doubt`), or where none says anything, see BuildReport::judged_tensors.
   bool telling = true;
+  /// Which part of a floating-point output differs by more than a tenfold tolerance at its own scale, and by more than
+  /// rounding explains, though the output as a whole may pass: a slice along an axis, or many single elements.
+  std::string doubt = {};
   /// What errors are relative to: the scale, or 1 where the reference is all zero or as good as: near the smallest
   /// numbers that f32 has, exponentials end in 0 and products keep few bits.
   double unit() const { return scale > 1e-30 ? scale : 1; }
@@ -70,8 +76,12 @@ struct BuildOptions {
   std::string lock;
   /// Where to write the lock file of this build; empty: nowhere.
   std::string write_lock;
-  /// Compare the engine with the reference evaluation of the model on seeded inputs, and fail outside the tolerance.
+  /// Compare the engine with the reference evaluation of the model on seeded inputs, and fail outside the tolerance,
+  /// and where it cannot be compared.
   bool verify = true;
+  /// One set of inputs is always judged. Further ones, with other seeds and sizes, are as long as they are expected to
+  /// fit into this time, in seconds (BuildReport::samples). 0 or more.
+  double verify_seconds = 10;
   /// Largest allowed max_error / scale of a floating-point output. 0: 1e-4, or what the precisions that are allowed
   /// need: 0.02 for f16 and TF32, 0.1 for bf16.
   double tolerance = 0;
@@ -96,10 +106,12 @@ struct BuildOptions {
 
 /// What a build did.
 struct BuildReport {
-  std::vector<OutputError> verification;  ///< empty when verification was off, or not possible
-  /// Why verification was not possible: the reference evaluation refuses the inputs that were made up, as a model does
-  /// whose inputs are axes or shapes. Give it BuildOptions::verification_inputs. Empty when it was possible, or off.
-  std::string unverified;
+  std::vector<OutputError> verification;  ///< the worst of all samples; empty when verification was off
+  /// What the engine was judged on, in words: seeds and shapes of inputs.
+  std::vector<std::string> samples;
+  /// What it was not judged on, and why: bounds of profiles that BuildOptions::verify_seconds leaves no time for, or
+  /// that the reference refuses; outputs that are empty, or have no finite number.
+  std::vector<std::string> not_verified;
   /// How far the reference's own results move when every operator's result moves by `rounding_noise`, a part of itself
   /// (2^-22; 2^-11 in fp16 and TF32, 2^-8 in bf16), over the output's scale; 0 where a quarter of the tolerance is more
   /// than that. Such a model amplifies rounding: its outputs are accepted within four times this.
@@ -135,7 +147,10 @@ class Builder {
 
   /// Reads an ONNX file (and its external data) and compiles it. Throws Error: io, invalid_model, unsupported (naming
   /// every node that is missing), verification_failed (naming the first layer that diverges), cancelled, out_of_memory,
-  /// invalid_argument (options that contradict each other, a lock file that does not fit, a damaged timing cache).
+  /// invalid_argument (options that contradict each other, a lock file that does not fit, a damaged timing cache; an
+  /// engine that cannot be verified, as the reference refuses the inputs that are made up for a model whose inputs are
+  /// axes or shapes, and as of a model that gives nothing finite: it needs BuildOptions::verification_inputs, or to be
+  /// built without verification).
   Engine build(const std::string& model_path);
   /// The same of a model that is open already, or in memory. `folder` has its external data; empty: it has none.
   Engine build(std::shared_ptr<const MappedFile> model, const std::string& folder);

@@ -1,8 +1,10 @@
 // Whether what one layer computed is right, where rounding moves some of its elements beyond the tolerance.
 #pragma once
 
+#include <string>
 #include <vector>
 
+#include "builder/local_error.h"
 #include "builder/verification.h"
 
 namespace camshaft {
@@ -11,12 +13,20 @@ namespace camshaft {
 /// scale, or than the tolerance if that is larger, a wrong result could pass too, and comparing says nothing.
 double most_telling(double tolerance);
 
+/// How many of `all` elements may differ where noise decides `moved` of them otherwise: four times as many, for others
+/// may be as near their decision, but no more than an eighth of all, or four, beside those.
+double most_excused(double moved, double all);
+
 /// A result beside the reference's, and beside what the reference makes of the same inputs with noise.
 ///
 /// Of floating-point numbers each element may differ by the tolerance or by four times what it moved, so that one that
-/// rounding decides (a gate whose sum cancels) excuses no other. Rounding that tips a comparison moves an element by
-/// anything, and not the same ones in every evaluation: of those that moved beyond most_telling() four times as many
-/// may differ by more than they moved. Of all else (indices, integers, strings) four times as many may differ as moved.
+/// rounding decides (a gate whose sum cancels) excuses no other; slices and elements are judged at their own scale, too
+/// (LocalError). Rounding that tips a comparison moves an element by anything, and not the same ones in every
+/// evaluation: most_excused() of those that moved beyond most_telling() may differ by more than they moved. So may as
+/// many of all else (indices, integers, strings) as moved.
+///
+/// What is rounded to steps, as quantised values are, may be a step off, itself or what is computed from it: one
+/// element in 64, or one at least, or most_excused() of those that noise moved by as much.
 class LayerError {
  public:
   /// `rounding` as compare_outputs() takes it.
@@ -24,22 +34,34 @@ class LayerError {
 
   /// Undefined: of another shape.
   void add_moved(const Tensor& moved);
+  /// What the reference makes of it when the numbers that this layer rounds are a step off.
+  void add_steps(const Tensor& moved);
 
   struct Verdict {
     bool telling = true;  ///< false when so many elements move so far that comparing says nothing
     double part = 0;      ///< the error of the element that decides, as a part of what is allowed; above 1: wrong
     double error = 0;     ///< that error itself
+    double local = 0;     ///< LocalError::part(); above 1: wrong, too
   };
   Verdict judge() const;
+  /// LocalError::part() of floating-point numbers before anything is excused; else 0.
+  double local_part() const;
+  /// LocalError::where().
+  std::string where() const;
   /// The whole tensors, by the tolerance alone.
   const OutputError& compared() const { return compared_; }
 
  private:
+  LocalError local() const;
+  Verdict judge_exact() const;
+  void excuse_steps(std::vector<double>& errors) const;
+
   Tensor expected_, actual_;
   double tolerance_, rounding_;
   OutputError compared_;
   double differing_ = 0;       // part of the elements that noise changed, of what must be equal
   std::vector<double> moved_;  // by element, of floating-point numbers
+  std::vector<double> steps_;  // by element, of numbers: how far a step of what is rounded moves it
   bool other_shape_ = false;   // of what noise made of it: how many there are is a matter of rounding
 };
 

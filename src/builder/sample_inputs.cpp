@@ -70,7 +70,55 @@ class IndexLimit {
   std::optional<int64_t> limit_;
 };
 
-Tensor random_tensor(DType dtype, const Dims& dims, std::optional<int64_t> limit, Random& random) {
+// Whether all that is made of an integer is sums, products and comparisons of integers: no sizes, axes or lengths, and
+// no floats, of which a mask may be one.
+bool stays_integer(const Graph& graph, ValueId id, std::set<ValueId>& seen) {
+  using F = ScalarFunction;
+  if (!seen.insert(id).second) return true;
+  for (const Node& node : graph.nodes) {
+    if (std::find(node.inputs.begin(), node.inputs.end(), id) == node.inputs.end()) continue;
+    if (!node.bodies.empty() || node.outputs.size() != 1 || node.outputs[0] == no_value) return false;
+    const DType result = graph.type(node.outputs[0]).dtype;
+    const auto* scalar = node.op.as<ops::Pointwise>();
+    constexpr F plain[] = {F::neg, F::abs, F::sign, F::add, F::sub, F::mul, F::min, F::max};
+    constexpr F comparisons[] = {F::equal, F::less, F::less_or_equal};
+    if (scalar && std::find(std::begin(comparisons), std::end(comparisons), scalar->function) != std::end(comparisons))
+      continue;
+    const bool is_plain = scalar && std::find(std::begin(plain), std::end(plain), scalar->function) != std::end(plain);
+    const bool is_moved = node.op.traits().kind == OpKind::move && node.inputs[0] == id &&
+                          std::count(node.inputs.begin(), node.inputs.end(), id) == 1;
+    if (!(is_plain || is_moved || node.op.as<ops::Cast>()) || !is_integer(result) || bit_width(result) < 32 ||
+        !stays_integer(graph, node.outputs[0], seen))
+      return false;
+  }
+  return true;
+}
+
+struct Range {
+  int64_t least, greatest;
+};
+
+// What an integer of an input that indexes nothing may be, beyond 0 and 1.
+std::optional<Range> wide_range(const Graph& graph, ValueId id) {
+  const DType dtype = graph.type(id).dtype;
+  if (dtype == DType::u8) return Range{0, 255};
+  if (dtype == DType::i8) return Range{-128, 127};
+  if (dtype == DType::u16) return Range{0, 65535};
+  if (dtype == DType::i16) return Range{-32768, 32767};
+  std::set<ValueId> seen;
+  if ((dtype == DType::i32 || dtype == DType::i64) && stays_integer(graph, id, seen)) return Range{-1000, 1000};
+  return std::nullopt;
+}
+
+int64_t draw(const Range& range, Random& random) {
+  constexpr int64_t ends = 16;  // one of so many is the least, and one the greatest
+  const int64_t which = random.integer(1, ends);
+  if (which <= 2) return which == 1 ? range.least : range.greatest;
+  return random.integer(range.least, range.greatest);
+}
+
+Tensor random_tensor(DType dtype, const Dims& dims, std::optional<int64_t> limit, std::optional<Range> range,
+                     Random& random) {
   Tensor tensor(dtype, dims);  // zeros
   if (dtype == DType::string) {
     for (int64_t i = 0; i < tensor.size(); ++i)
@@ -98,6 +146,8 @@ Tensor random_tensor(DType dtype, const Dims& dims, std::optional<int64_t> limit
     int64_t v = 1;
     if (limit) {
       v = *limit > 0 ? random.integer(0, *limit - 1) : 0;
+    } else if (range) {
+      v = draw(*range, random);
     } else if (i % row != 0 && random.uniform() < 0.1) {
       v = 0;
     }
@@ -111,12 +161,13 @@ Tensor random_tensor(DType dtype, const Dims& dims, std::optional<int64_t> limit
 constexpr int64_t sample_element_size = 4;
 
 // Elements get one size wherever the type leaves it open, and one axis where it leaves the rank open.
-Tensor random_value(const TensorType& type, const Dims& dims, std::optional<int64_t> limit, Random& random) {
+Tensor random_value(const TensorType& type, const Dims& dims, std::optional<int64_t> limit, std::optional<Range> range,
+                    Random& random) {
   const auto element = [&](const TensorType& inner) {
     Dims sizes;
     for (const Dim& d : inner.shape) sizes.push_back(d.as_constant().value_or(sample_element_size));
     if (!inner.ranked) sizes = {sample_element_size};
-    return random_value(inner, sizes, std::nullopt, random);
+    return random_value(inner, sizes, std::nullopt, std::nullopt, random);
   };
   switch (type.dtype) {
     case DType::sequence: {
@@ -131,7 +182,7 @@ Tensor random_value(const TensorType& type, const Dims& dims, std::optional<int6
       return Tensor::map(std::move(keys), element(type.elements.at(1)));
     }
     default:
-      return random_tensor(type.dtype, dims, limit, random);
+      return random_tensor(type.dtype, dims, limit, range, random);
   }
 }
 
@@ -175,7 +226,7 @@ std::vector<Dims> choose_input_shapes(const Graph& graph, const std::map<std::st
 }
 
 std::vector<Tensor> sample_inputs(const Graph& graph, const std::vector<Dims>& shapes, uint64_t seed,
-                                  bool zero_integers) {
+                                  SampleIntegers integers) {
   SymbolBindings symbols;
   for (size_t i = 0; i < graph.inputs.size(); ++i)
     bind_symbols(graph.shape(graph.inputs[i]), shapes[i], fmt::format("input '{}'", graph.value(graph.inputs[i]).name),
@@ -184,12 +235,13 @@ std::vector<Tensor> sample_inputs(const Graph& graph, const std::vector<Dims>& s
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     Random random(seed * 1000003 + i);
     const DType dtype = graph.type(graph.inputs[i]).dtype;
-    if (zero_integers && is_integer(dtype)) {
+    if (integers == SampleIntegers::zeros && is_integer(dtype)) {
       inputs.emplace_back(dtype, shapes[i]);
       continue;
     }
     const auto limit = is_integer(dtype) ? IndexLimit(symbols).of(graph, graph.inputs[i]) : std::nullopt;
-    inputs.push_back(random_value(graph.type(graph.inputs[i]), shapes[i], limit, random));
+    const auto range = integers == SampleIntegers::any ? wide_range(graph, graph.inputs[i]) : std::nullopt;
+    inputs.push_back(random_value(graph.type(graph.inputs[i]), shapes[i], limit, range, random));
   }
   return inputs;
 }

@@ -16,11 +16,20 @@ namespace camshaft {
 std::vector<Dims> choose_input_shapes(const Graph& graph, const std::map<std::string, Dims>& given,
                                       const SymbolBindings& symbols, int64_t fallback = 64);
 
-/// Values that a model can be run on, the same for the same seed on every machine: floats are standard normal; integers
-/// that index a tensor (directly or through moves and casts) are in its range; other integers and bools are 1 nine
-/// times of ten, else 0, and 1 at the start of each row; with `zero_integers`, all integers are 0. The elements of
-/// sequences are all of one size. In the order of graph.inputs.
+/// Which integers are drawn, but for those that index a tensor, directly or through moves and casts: they are in its
+/// range, or 0.
+enum class SampleIntegers {
+  /// Of 8 and 16 bits, as pixels are: any, one in eight the least or the greatest. Wider ones that sums, products and
+  /// comparisons of integers alone are made of: from -1000 to 1000. All others, which may be masks, lengths and axes,
+  /// and bools: 1 nine times of ten, else 0, and 1 at the start of each row.
+  any,
+  zeros_and_ones,  ///< as the others of `any`
+  zeros,
+};
+
+/// Values that a model can be run on, the same for the same seed on every machine: floats are standard normal. The
+/// elements of sequences are all of one size. In the order of graph.inputs.
 std::vector<Tensor> sample_inputs(const Graph& graph, const std::vector<Dims>& shapes, uint64_t seed,
-                                  bool zero_integers = false);
+                                  SampleIntegers integers = SampleIntegers::any);
 
 }  // namespace camshaft

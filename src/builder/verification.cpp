@@ -20,7 +20,6 @@ OutputError different(const std::string& name, bool exact) {
   return error;
 }
 
-// Finite elements from there on mean "never", see compare_outputs().
 double least_sentinel(const std::vector<double>& expected, const std::vector<double>& actual, double rounding) {
   constexpr double beyond = 1e4;
   double most = 0;
@@ -49,6 +48,7 @@ OutputError compare(const std::string& name, const Tensor& expected, const Tenso
       const OutputError inner =
           e.defined() == a.defined() ? compare(name, e, a, tolerance, rounding) : different(name, error.exact);
       if (!inner.passed) error.passed = false;
+      error.compared += inner.compared;
       error.differing = std::max(error.differing, inner.differing);
       if (!(inner.relative() > error.relative())) continue;
       error.max_error = inner.max_error;
@@ -61,6 +61,7 @@ OutputError compare(const std::string& name, const Tensor& expected, const Tenso
     int64_t different_strings = 0;
     for (int64_t i = 0; i < expected.size(); ++i) different_strings += e[i] != a[i] ? 1 : 0;
     error.passed = different_strings == 0;
+    error.compared = expected.size();
     if (error.passed) return error;
     error.max_error = std::numeric_limits<double>::infinity();
     error.differing = static_cast<double>(different_strings) / static_cast<double>(expected.size());
@@ -72,6 +73,7 @@ OutputError compare(const std::string& name, const Tensor& expected, const Tenso
   for (size_t i = 0; i < e.size(); ++i) {
     if (std::isfinite(e[i]) && std::abs(e[i]) >= never) continue;
     if (std::isfinite(e[i])) error.scale = std::max(error.scale, std::abs(e[i]));
+    error.compared += std::isfinite(e[i]) ? 1 : 0;
     const double distance = difference(e[i], a[i]);
     differing += distance > 0 ? 1 : 0;
     error.max_error = std::max(error.max_error, distance);
@@ -87,6 +89,10 @@ double difference(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
   const double distance = std::abs(a - b);
   return std::isnan(distance) ? std::numeric_limits<double>::infinity() : distance;
+}
+
+double least_sentinel(const Tensor& expected, const Tensor& actual, double rounding) {
+  return least_sentinel(expected.to_doubles(), actual.to_doubles(), rounding);
 }
 
 std::vector<OutputError> compare_outputs(const std::vector<std::string>& names, const std::vector<Tensor>& expected,

@@ -24,6 +24,9 @@ std::vector<OutputError> compare_outputs(const std::vector<std::string>& names, 
                                          const std::vector<Tensor>& actual, double tolerance,
                                          double rounding = 0x1p-22);
 
+/// The magnitude from which on elements of two tensors of floats mean "never"; infinite where none do.
+double least_sentinel(const Tensor& expected, const Tensor& actual, double rounding);
+
 /// Runs an engine once on host tensors (in the order of its inputs) and copies the results.
 std::vector<Tensor> run_once(const Engine& engine, const std::vector<Tensor>& inputs, int threads);
 

@@ -11,8 +11,9 @@ namespace camshaft {
 
 namespace {
 
-// Sizes to try along axes that nobody named: models have minimum sizes and divisibility of their own.
-constexpr int64_t fallback_sizes[] = {64, 32, 16, 128, 224, 8, 1};
+// Sizes to try along axes that nobody named: models have minimum sizes and divisibility of their own, and those of
+// sound want some thousand samples.
+constexpr int64_t fallback_sizes[] = {64, 32, 16, 128, 224, 8, 1, 1024, 16384};
 
 bool is_refusal(const Error& error) {
   return error.code() == ErrorCode::invalid_argument || error.code() == ErrorCode::invalid_model;
@@ -47,7 +48,7 @@ std::variant<VerificationSample, std::string> find_sample(const Graph& model, co
   std::map<std::string, Dims> shapes = options.shapes;
   const std::map<size_t, Tensor> given = place_inputs(model, options, shapes);
   // Integers may be indices that no rule recognises: 0 is nearly always one that exists.
-  for (const bool zero_integers : {false, true}) {
+  for (const SampleIntegers integers : {SampleIntegers::any, SampleIntegers::zeros_and_ones, SampleIntegers::zeros}) {
     std::optional<std::vector<Dims>> previous;
     for (const int64_t fallback : fallback_sizes) {
       VerificationSample sample;
@@ -55,7 +56,7 @@ std::variant<VerificationSample, std::string> find_sample(const Graph& model, co
         sample.shapes = choose_input_shapes(model, shapes, options.symbols, fallback);
         if (sample.shapes == previous) break;  // nothing is free to choose
         previous = sample.shapes;
-        sample.inputs = sample_inputs(model, sample.shapes, options.seed, zero_integers);
+        sample.inputs = sample_inputs(model, sample.shapes, options.seed, integers);
         for (const auto& [i, tensor] : given) sample.inputs[i] = tensor;
         sample.expected = evaluate(model, sample.inputs, pool, cancellable);
         return sample;

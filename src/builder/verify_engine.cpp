@@ -1,92 +1,152 @@
 #include "builder/verify_engine.h"
 
-#include <algorithm>
-#include <cmath>
-#include <variant>
+#include <fmt/format.h>
 
-#include "builder/layer_error.h"
-#include "builder/verification_sample.h"
-#include "optimize/precision/expand_quantization.h"
-#include "reference/evaluate.h"
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "builder/sample_inputs.h"
+#include "builder/sample_points.h"
 #include "runtime/engine_impl.h"
 
 namespace camshaft {
 
 namespace {
 
-// Accepts an error of up to four times that of the reference with noise.
-void allow_spread(OutputError& error, const OutputError& spread, double& sensitivity) {
-  if (error.exact) {
-    if (error.differing > 0) error.undecided = std::max(error.undecided, spread.differing);
-    error.passed = error.passed || error.differing <= 4 * error.undecided;
-  } else if (std::isfinite(spread.relative())) {
-    sensitivity = std::max(sensitivity, spread.relative());
-    error.passed = error.passed || error.relative() <= 4 * spread.relative();
-  }
+using MadeSample = std::variant<VerificationSample, std::string>;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
+
+// The worse of an output on two samples; what both compared counts.
+void take_worse(OutputError& error, const OutputError& other) {
+  const int64_t compared = std::max(error.compared, other.compared);
+  const bool worse = error.exact ? other.differing > error.differing : other.relative() > error.relative();
+  const bool telling = error.telling && other.telling;
+  const std::string doubt = error.doubt.empty() ? other.doubt : error.doubt;
+  if (worse) error = other;
+  error.compared = compared;
+  error.telling = telling;
+  error.doubt = doubt;
+}
+
+class Verification {
+ public:
+  Verification(const Graph& model, const Engine& engine, const VerifyOptions& options, ThreadPool& pool)
+      : model_(model), engine_(engine), options_(options), pool_(pool) {}
+
+  VerifyResult run() {
+    const SymbolBindings& optimum = engine_.impl()->optimum;
+    const auto start = std::chrono::steady_clock::now();
+    const MadeSample first = make(optimum, options_.seed);
+    if (const auto* refusal = std::get_if<std::string>(&first)) {
+      result_.unverified = fmt::format("the reference evaluation refuses the inputs that were made up: {}", *refusal);
+      return std::move(result_);
+    }
+    judge(std::get<VerificationSample>(first), options_.seed);
+    const std::vector<Dims> shapes = std::get<VerificationSample>(first).shapes;
+    first_seconds_ = seconds_since(start);
+    first_work_ = std::max(work_of(model_, shapes), 1.0);
+    tried_.insert({options_.seed, shapes});
+    further_start_ = std::chrono::steady_clock::now();
+    const bool all_given = options_.inputs.size() >= model_.inputs.size();
+    const bool sizes_vary = options_.inputs.empty() && options_.shapes.empty();
+    for (const SamplePoint& point : further_points(model_, engine_.impl()->profiles, optimum, shapes, options_.seed))
+      if (result_.passed && !all_given && (sizes_vary || point.seed != options_.seed)) judge(point);
+    return std::move(result_);
+  }
+
+ private:
+  MadeSample make(const SymbolBindings& symbols, uint64_t seed) const {
+    std::string key = fmt::format("{}", seed);
+    for (const auto& [name, size] : symbols) key += fmt::format(",{}={}", name, size);
+    if (options_.known)
+      if (const auto it = options_.known->find(key); it != options_.known->end()) return it->second;
+    SampleOptions wanted;
+    wanted.seed = seed;
+    wanted.shapes = options_.shapes;
+    wanted.inputs = options_.inputs;
+    wanted.symbols = symbols;
+    wanted.cancellation = options_.cancellation;
+    MadeSample made = find_sample(model_, wanted, pool_);
+    if (options_.known) options_.known->emplace(key, made);
+    return made;
+  }
+
+  // What a sample of these sizes is expected to take is measured by the first.
+  bool is_in_time(const SymbolBindings& symbols) const {
+    const double work = work_of(model_, choose_input_shapes(model_, options_.shapes, symbols));
+    return seconds_since(further_start_) + first_seconds_ * work / first_work_ <= options_.seconds;
+  }
+
+  // Which of the point's sizes, as they are or in place of each other, the reference accepts.
+  void judge(const SamplePoint& point) {
+    std::string refusal;
+    for (const SymbolBindings& symbols : point.either) {
+      if (tried_.contains({point.seed, choose_input_shapes(model_, options_.shapes, symbols)})) return;
+      if (!is_in_time(symbols)) {
+        refusal = fmt::format("no time left of {} s", options_.seconds);
+        continue;
+      }
+      const MadeSample made = make(symbols, point.seed);
+      refusal.clear();
+      if (const auto* sample = std::get_if<VerificationSample>(&made)) {
+        if (tried_.insert({point.seed, sample->shapes}).second) refusal = judge(*sample, point.seed);
+        break;
+      }
+      refusal = std::get<std::string>(made);
+    }
+    if (point.is_promised && !refusal.empty()) result_.left_out.push_back(fmt::format("{}: {}", point.name, refusal));
+  }
+
+  // Gives why the sample says nothing, if so: the first alone must say something.
+  std::string judge(const VerificationSample& sample, uint64_t seed) {
+    const SampleRules rules{options_.tolerance, options_.sensitivity_above, options_.rounding_noise, seed,
+                            options_.cancellation};
+    const bool is_first = result_.of_samples.empty();
+    SampleVerdict verdict;
+    try {
+      verdict = verify_sample(model_, engine_, sample, rules, pool_);
+    } catch (const Error& error) {
+      // The reference takes these sizes.
+      if (is_first || (error.code() != ErrorCode::invalid_argument && error.code() != ErrorCode::invalid_model)) throw;
+      verdict.layers.culprit = fmt::format("none: the engine does not run: {}", error.what());
+    }
+    if (!is_first && !verdict.unverified.empty()) return verdict.unverified;
+    result_.samples.push_back(describe_sample(model_, sample.shapes, seed));
+    result_.of_samples.push_back(verdict);
+    if (is_first || !verdict.passed)
+      static_cast<SampleVerdict&>(result_) = std::move(verdict);
+    else
+      merge(verdict);
+    return "";
+  }
+
+  void merge(const SampleVerdict& verdict) {
+    for (size_t o = 0; o < result_.outputs.size(); ++o) take_worse(result_.outputs[o], verdict.outputs[o]);
+    result_.sensitivity = std::max(result_.sensitivity, verdict.sensitivity);
+    result_.by_layers = result_.by_layers || verdict.by_layers;
+    result_.layers.judged += verdict.layers.judged;
+    result_.layers.undecided += verdict.layers.undecided;
+    result_.layers.worst = std::max(result_.layers.worst, verdict.layers.worst);
+  }
+
+  const Graph& model_;
+  const Engine& engine_;
+  const VerifyOptions& options_;
+  ThreadPool& pool_;
+  double first_seconds_ = 0, first_work_ = 1;
+  std::chrono::steady_clock::time_point further_start_;
+  std::set<std::pair<uint64_t, std::vector<Dims>>> tried_;  // seeds and shapes
+  VerifyResult result_;
+};
 
 }  // namespace
 
 VerifyResult verify_engine(const Graph& model, const Engine& engine, const VerifyOptions& options, ThreadPool& pool) {
-  SampleOptions wanted;
-  wanted.seed = options.seed;
-  wanted.shapes = options.shapes;
-  wanted.inputs = options.inputs;
-  wanted.symbols = engine.impl()->optimum;
-  wanted.cancellation = options.cancellation;
-  const auto made = find_sample(model, wanted, pool);
-  VerifyResult result;
-  if (const std::string* failure = std::get_if<std::string>(&made)) {
-    result.unverified = *failure;
-    return result;
-  }
-  const VerificationSample& sample = std::get<VerificationSample>(made);
-  result.input_shapes = sample.shapes;
-  const std::vector<Tensor> actual = run_once(engine, sample.inputs, pool.size());
-  result.outputs =
-      compare_outputs(model.output_names, sample.expected, actual, options.tolerance, options.rounding_noise);
-  const auto all_passed = [&] {
-    return std::all_of(result.outputs.begin(), result.outputs.end(), [](const OutputError& e) { return e.passed; });
-  };
-  const bool ask = std::any_of(result.outputs.begin(), result.outputs.end(), [&](const OutputError& e) {
-    return !e.exact && !(e.relative() <= options.sensitivity_above);
-  });
-  // Noise moves quotients before they are rounded to steps.
-  Graph expanded = model;
-  expand_quantization(expanded, PassContext{.pool = pool});
-  // Whether nearly equal numbers change places is a matter of chance: one evaluation with noise may not show it.
-  constexpr uint64_t most_runs = 4;
-  for (uint64_t run = 0; run < most_runs && !result.by_layers && ((run == 0 && ask) || !all_passed()); ++run) {
-    EvaluateOptions noisy;
-    noisy.cancellation = &options.cancellation;
-    noisy.noise.of_results = options.rounding_noise;
-    noisy.noise_seed = options.seed + run;
-    const std::vector<Tensor> moved = evaluate(expanded, sample.inputs, pool, noisy);
-    const std::vector<OutputError> spread =
-        compare_outputs(model.output_names, sample.expected, moved, options.tolerance, options.rounding_noise);
-    for (size_t o = 0; o < spread.size(); ++o) allow_spread(result.outputs[o], spread[o], result.sensitivity);
-    // Detections above a threshold: rounding decides how many there are.
-    bool is_size = false;
-    for (size_t o = 0; o < spread.size(); ++o)
-      is_size =
-          is_size || (actual[o].dims() != sample.expected[o].dims() && moved[o].dims() != sample.expected[o].dims());
-    result.by_layers = is_size || 4 * result.sensitivity > most_telling(options.tolerance);
-  }
-  result.passed = all_passed();
-  // Which gate opens is a matter of chance: the runs with noise may all have missed what moves the outputs of a model
-  // that amplifies rounding (EfficientNet-B4 on one of ten seeds: 8e-2 where four runs moved them by 2e-4).
-  if (!result.passed && 4 * result.sensitivity > options.tolerance) result.by_layers = true;
-  if (result.passed && !result.by_layers) return result;
-  const LayerRules rules{options.tolerance, options.rounding_noise, options.seed, options.cancellation};
-  result.layers = verify_layers(expanded, engine, sample.inputs, rules, pool);
-  if (result.by_layers) {
-    result.passed = result.layers.culprit.empty();
-    for (OutputError& output : result.outputs) {
-      output.passed = result.passed;
-      output.telling = false;
-    }
-  }
-  return result;
+  return Verification(model, engine, options, pool).run();
 }
 
 }  // namespace camshaft

@@ -2,13 +2,19 @@
 #pragma once
 
 #include <map>
+#include <string>
+#include <variant>
 
 #include "base/thread_pool.h"
 #include "builder/verification.h"
-#include "builder/verify_layers.h"
+#include "builder/verify_sample.h"
 #include "ir/graph.h"
 
 namespace camshaft {
+
+/// What the reference evaluation made of samples, by their description, or why it refused them: for a second look at
+/// the same model.
+using KnownSamples = std::map<std::string, std::variant<VerificationSample, std::string>>;
 
 struct VerifyOptions {
   double tolerance = 1e-4;
@@ -20,30 +26,23 @@ struct VerifyOptions {
   uint64_t seed = 0;
   std::map<std::string, Dims> shapes;    ///< of inputs; others as choose_input_shapes guesses
   std::map<std::string, Tensor> inputs;  ///< instead of seeded ones; their shapes need not be in `shapes`
-  Cancellation cancellation;
+  /// For samples beside the first, which are judged as long as they are expected to fit, by their work and what the
+  /// first took.
+  double seconds = 10;
+  Cancellation cancellation = {};
+  KnownSamples* known = nullptr;  ///< looked into, and added to
 };
 
-struct VerifyResult {
-  std::vector<OutputError> outputs;
-  std::vector<Dims> input_shapes;
-  bool passed = false;
-  /// Why no seeded inputs could be found that the reference evaluation accepts; empty when some were.
-  std::string unverified;
-  /// How far the reference's own results move when the result of every operator moves by
-  /// VerifyOptions::rounding_noise, over the output's scale; 0 unless some output's error was above
-  /// VerifyOptions::sensitivity_above. A model that amplifies rounding like that cannot agree better.
-  double sensitivity = 0;
-  /// Whether the outputs say nothing, and the engine was judged by `layers` instead: four times that is more than
-  /// most_telling(), or more than the tolerance and yet an output differs by more.
-  bool by_layers = false;
-  /// Of a failure too, for its culprit.
-  LayersVerdict layers;
+/// All samples together: as the first one that failed, or with the worst of each output.
+struct VerifyResult : SampleVerdict {
+  std::vector<SampleVerdict> of_samples;
+  std::vector<std::string> samples;   ///< the same in words: seed and shapes
+  std::vector<std::string> left_out;  ///< what the engine is to take and was not judged on, and why
 };
 
-/// Runs `engine` and the reference evaluation of `model` (the graph as imported) on the same seeded inputs. Outputs
-/// pass within the tolerance, or within four times what rounding noise does to the reference where that is more: to the
-/// numbers of a floating-point output, or to how many elements of an exact one change. Where that would let nonsense
-/// pass, or noise happened to miss what it can do, all pass or fail with the layers, see verify_layers(). Throws
+/// Runs `engine` and the reference evaluation of `model` (the graph as imported) on the same inputs: on given ones, or
+/// on seeded ones at the sizes that tactics were chosen for, and then at further_points(), until one fails. Where no
+/// inputs are given for all of the model's, `options.shapes` and given inputs stay, and only seeds vary. Throws
 /// Error(invalid_argument) when given inputs do not fit the model or the reference refuses them.
 VerifyResult verify_engine(const Graph& model, const Engine& engine, const VerifyOptions& options, ThreadPool& pool);
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "builder/engine_tensors.h"
 #include "builder/layer_error.h"
+#include "builder/rounded_steps.h"
 #include "reference/evaluate.h"
 
 namespace camshaft {
@@ -100,26 +101,33 @@ class Judge {
   }
 
   void compare(ValueId id, const Tensor& expected, const Tensor& actual) {
-    ++verdict_.judged;
     LayerError error(expected, actual, rules_.tolerance, rules_.rounding_noise);
     const OutputError& compared = error.compared();
+    if (compared.compared == 0 && compared.passed) return;
+    ++verdict_.judged;
     const double part = compared.relative() / rules_.tolerance;
-    if (compared.exact ? !compared.passed : !(part <= clear_part))
+    if (compared.exact ? !compared.passed : !(part <= clear_part && error.local_part() <= 1))
       doubts_.push_back({id, std::move(error)});
     else if (!compared.exact)
       verdict_.worst = std::max(verdict_.worst, part);
   }
 
-  // What noise makes of a layer's result, given the engine's tensors before it.
-  Tensor moved(const Graph& layer, ValueId result, uint64_t run) const {
+  // What noise makes of a layer's result, given the engine's tensors before it; or, instead of noise, a step of each
+  // number that it rounds.
+  Tensor moved(const Graph& layer, ValueId result, uint64_t run, bool by_steps = false) const {
     EvaluateOptions noisy;
     noisy.cancellation = &rules_.cancellation;
-    noisy.noise = {rules_.rounding_noise, noise_of_sums};
+    if (!by_steps) noisy.noise = {rules_.rounding_noise, noise_of_sums};
     noisy.noise_seed = rules_.seed + run;
+    Random steps(noisy.noise_seed);
     noisy.observer = [&](const Node& node, std::vector<Tensor>& outputs) {
-      for (size_t o = 0; o < outputs.size() && o < node.outputs.size(); ++o)
-        if (const auto it = given_.find(node.outputs[o]); it != given_.end() && it->first != result)
+      for (size_t o = 0; o < outputs.size() && o < node.outputs.size(); ++o) {
+        const auto it = given_.find(node.outputs[o]);
+        if (it != given_.end() && it->first != result)
           outputs[o] = it->second;
+        else if (by_steps && rounds_to_steps(node))
+          outputs[o] = with_steps(outputs[o], steps);
+      }
     };
     // Sizes that the layer itself finds out are what it finds.
     const auto is_found = [&](const Bound& bound) {
@@ -130,7 +138,8 @@ class Judge {
       if (!is_found(bound)) noisy.bindings.emplace(symbol, bound.size);
     Random random(~noisy.noise_seed);
     std::vector<Tensor> inputs;
-    for (const ValueId id : layer.inputs) inputs.push_back(with_noise(given_.at(id), {}, noisy.noise, random));
+    for (const ValueId id : layer.inputs)
+      inputs.push_back(by_steps ? given_.at(id) : with_noise(given_.at(id), {}, noisy.noise, random));
     try {
       return evaluate(layer, inputs, pool_, noisy)[0];
     } catch (const Error& e) {
@@ -142,9 +151,16 @@ class Judge {
 
   void decide(Doubt& doubt) {
     const Graph layer = layer_of(model_, doubt.id, given_);
+    const bool has_steps = std::any_of(layer.nodes.begin(), layer.nodes.end(), [&](const Node& node) {
+      return rounds_to_steps(node) && (node.outputs[0] == doubt.id || !given_.contains(node.outputs[0]));
+    });
+    for (uint64_t run = 0; has_steps && run < least_runs; ++run)
+      doubt.error.add_steps(moved(layer, doubt.id, run, true));
+    // How many elements take another step, or another place, is no matter of approximate tactics.
+    const double clear = has_steps || doubt.error.compared().exact ? 1 : clear_part;
+    const auto is_clear = [&](const LayerError::Verdict& v) { return v.part <= clear && v.local <= 1; };
     LayerError::Verdict verdict;
-    for (uint64_t run = 0; run < least_runs || (run < most_runs && verdict.telling && verdict.part > clear_part);
-         ++run) {
+    for (uint64_t run = 0; run < least_runs || (run < most_runs && verdict.telling && !is_clear(verdict)); ++run) {
       doubt.error.add_moved(moved(layer, doubt.id, run));
       verdict = doubt.error.judge();
     }
@@ -152,13 +168,16 @@ class Judge {
       if (!doubt.error.compared().passed) ++verdict_.undecided;
       return;
     }
-    verdict_.worst = std::max(verdict_.worst, verdict.part);
-    if (verdict.part <= 1 || !verdict_.culprit.empty()) return;
+    const bool is_local = verdict.part <= 1 && verdict.local > 1;
+    verdict_.worst = std::max(verdict_.worst, is_local ? verdict.local : verdict.part);
+    if ((verdict.part <= 1 && !is_local) || !verdict_.culprit.empty()) return;
     const std::string& name = model_.value(doubt.id).name;
     std::string layer_text = engine_.layer_of(name);
     if (layer_text.empty()) layer_text = fmt::format("output '{}'", name);
-    verdict_.culprit =
-        fmt::format("{}: error {:.3g} of scale {:.3g}", layer_text, verdict.error, doubt.error.compared().scale);
+    const std::string error =
+        is_local ? doubt.error.where()
+                 : fmt::format("error {:.3g} of scale {:.3g}", verdict.error, doubt.error.compared().scale);
+    verdict_.culprit = fmt::format("{}: {}", layer_text, error);
   }
 
   const Graph& model_;

@@ -53,6 +53,16 @@ TEST(LayerError, WhatRoundingTipsMayBeOtherElements) {
   EXPECT_GT(judge(expected, actual, {moved}).part, 1);
 }
 
+TEST(LayerError, WhatRoundingTipsExcusesNoMoreThanAnEighthBeside) {
+  std::vector<float> expected(100, 1), moved = expected, actual = expected;
+  for (size_t i = 0; i < 24; ++i) moved[i] = 0;
+  for (size_t i = 0; i < 36; ++i) actual[99 - i] = 0;
+  EXPECT_LT(judge(expected, actual, {moved}).part, 1);
+  for (size_t i = 36; i < 96; ++i) actual[99 - i] = 0;
+  EXPECT_TRUE(judge(expected, actual, {moved}).telling);
+  EXPECT_GT(judge(expected, actual, {moved}).part, 1);
+}
+
 TEST(LayerError, NothingIsSaidWhereTooMuchMoves) {
   EXPECT_FALSE(judge({1, 1, 1, 1}, {0, 0, 0, 0}, {{1, 1, 1, 0}}).telling);
   LayerError error(numbers({1, 2}), numbers({1}), tolerance, 0x1p-22);
@@ -87,7 +97,43 @@ TEST(LayerError, OfIndicesFourTimesAsManyMayDiffer) {
   EXPECT_GT(error.judge().part, 1);
   error.add_moved(indices({0, 1, 2, 3, 4, 5, 7, 6}));
   EXPECT_TRUE(error.judge().telling);
-  EXPECT_NEAR(error.judge().part, 0.5, 1e-6);
+  EXPECT_NEAR(error.judge().part, 2.0 / 3, 1e-6) << "4 of 6 that may differ: 2, and 4 beside them";
+}
+
+TEST(LayerError, AQuantizedValueMayBeAStepOff) {
+  constexpr size_t count = 640;
+  const auto steps = [](std::vector<int64_t> values) {
+    return Tensor::of<int64_t>(DType::i64, {static_cast<int64_t>(values.size())}, values);
+  };
+  const auto part = [&](size_t off, int64_t by) {
+    std::vector<int64_t> expected(count, 7), actual = expected, moved = expected;
+    for (size_t i = 0; i < off; ++i) actual[i] += by;
+    for (int64_t& v : moved) ++v;
+    LayerError error(steps(expected), steps(actual), tolerance, 0x1p-22);
+    error.add_moved(steps(expected));
+    EXPECT_TRUE(off == 0 || error.judge().part > 1);
+    error.add_steps(steps(moved));
+    return error.judge().part;
+  };
+  EXPECT_LT(part(1, 1), 1);
+  EXPECT_LT(part(count / 64, -1), 1);
+  EXPECT_GT(part(count / 16, 1), 1) << "of too many elements: a zero point that is wrong";
+  EXPECT_GT(part(1, 2), 1) << "more than a step";
+}
+
+TEST(LayerError, WhatIsComputedOfAQuantizedValueMayBeAStepOff) {
+  std::vector<float> expected(640, 1), actual = expected, moved = expected;
+  actual[3] = 1.01F;
+  for (float& v : moved) v += 0.01F;
+  LayerError error(numbers(expected), numbers(actual), tolerance, 0x1p-22);
+  error.add_moved(numbers(expected));
+  EXPECT_GT(error.judge().part, 1);
+  error.add_steps(numbers(moved));
+  EXPECT_LT(error.judge().part, 1);
+  for (float& v : actual) v = 1.01F;
+  LayerError all(numbers(expected), numbers(actual), tolerance, 0x1p-22);
+  all.add_steps(numbers(moved));
+  EXPECT_GT(all.judge().part, 1);
 }
 
 }  // namespace

@@ -426,6 +426,7 @@ def small(tmp_path):
         (["--tuning", "heuristic", "--lock", "a.lock"], ["--lock", "heuristic"]),
         (["--tuning-seconds", "-1"], ["tuning-seconds", "-1"]),
         (["--tuning-seconds", "nan"], ["tuning-seconds", "nan"]),
+        (["--verify-seconds", "-1"], ["verify-seconds", "-1"]),
         (["--lock", "no_such.lock"], ["no_such.lock"]),
         (["--write-lock", "no/such/folder.lock"], ["no/such/folder.lock"]),
         (["--timing-cache", "no/such/folder.cache"], ["no/such/folder.cache"]),

@@ -1,0 +1,93 @@
+#include "builder/sample_points.h"
+
+#include <fmt/format.h>
+
+#include "ir/ops/cost.h"
+#include "reference/evaluate.h"
+#include "runtime/engine_impl.h"
+
+namespace camshaft {
+
+namespace {
+
+// Sizes of axes that nobody named: odd, so that every loop over them has a tail, and for models that take only
+// multiples of a power of two.
+constexpr int64_t other_sizes[] = {37, 96, 32};
+constexpr int64_t other_batch = 2;
+constexpr uint64_t other_seeds = 2;
+
+// The optimum, with sizes of its own for every axis of an input that is free.
+SymbolBindings with_size(const Graph& model, const SymbolBindings& optimum, int64_t size) {
+  SymbolBindings symbols = optimum;
+  for (const ValueId id : model.inputs) {
+    const Shape& shape = model.shape(id);
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      std::vector<std::string> names;
+      shape[axis].collect_symbols(names);
+      for (const std::string& name : names) symbols.try_emplace(name, axis == 0 ? other_batch : size);
+    }
+  }
+  return symbols;
+}
+
+// The first sample's sizes, with another batch.
+SymbolBindings with_batch(const Graph& model, const SymbolBindings& optimum, SymbolBindings sizes) {
+  for (const auto& [name, size] : with_size(model, optimum, 0))
+    if (size == other_batch && !optimum.contains(name)) sizes[name] = size;
+  return sizes;
+}
+
+SymbolBindings bound_at(const Graph& model, Profile profile, std::vector<int64_t> ShapeRange::*bound) {
+  for (auto& [name, range] : profile.inputs) range.opt = range.*bound;
+  return bind_profile(model, profile);
+}
+
+SymbolBindings bound_by(const Graph& model, const std::vector<Dims>& shapes) {
+  SymbolBindings symbols;
+  for (size_t i = 0; i < shapes.size(); ++i)
+    bind_symbols(model.shape(model.inputs[i]), shapes[i], fmt::format("input {}", i), symbols);
+  return symbols;
+}
+
+}  // namespace
+
+std::vector<SamplePoint> further_points(const Graph& model, const std::vector<Profile>& profiles,
+                                        const SymbolBindings& optimum, const std::vector<Dims>& first, uint64_t seed) {
+  std::vector<SamplePoint> points;
+  for (size_t p = 0; p < profiles.size(); ++p) {
+    const auto add = [&](std::vector<int64_t> ShapeRange::*bound, const char* which) {
+      points.push_back(
+          {fmt::format("the {} shapes of profile {}", which, p), seed, {bound_at(model, profiles[p], bound)}, true});
+    };
+    add(&ShapeRange::min, "smallest");
+    add(&ShapeRange::max, "largest");
+    add(&ShapeRange::opt, "usual");
+  }
+  const SymbolBindings sizes = bound_by(model, first);
+  if (profiles.empty() && with_size(model, optimum, 1) != optimum) {
+    SamplePoint& point = points.emplace_back(SamplePoint{"other sizes", seed, {}});
+    for (const int64_t size : other_sizes) point.either.push_back(with_size(model, optimum, size));
+    point.either.push_back(with_batch(model, optimum, sizes));
+  }
+  for (uint64_t further = 1; further <= other_seeds; ++further)
+    points.push_back({"another seed", seed + further, {sizes}});
+  return points;
+}
+
+std::string describe_sample(const Graph& model, const std::vector<Dims>& shapes, uint64_t seed) {
+  constexpr size_t most = 3;
+  std::string text = fmt::format("seed {}", seed);
+  for (size_t i = 0; i < shapes.size() && i < most; ++i)
+    text += fmt::format(", {}: {}", model.value(model.inputs[i]).name, to_string(shapes[i]));
+  return shapes.size() > most ? text + ", …" : text;
+}
+
+double work_of(const Graph& model, const std::vector<Dims>& shapes) {
+  const SymbolBindings symbols = bound_by(model, shapes);
+  double work = 0;
+  for (const Node& node : model.nodes)
+    if (const auto cost = ops::cost(model, node, symbols)) work += cost->flops + 4 * cost->bytes();
+  return work;
+}
+
+}  // namespace camshaft

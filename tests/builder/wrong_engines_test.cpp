@@ -1,0 +1,299 @@
+// Engines that are wrong in one way each, and are refused: built from a model that differs from the one they are held
+// to. Beside each, the right engine of the same model passes.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+
+#include "base/temporary_folder.h"
+#include "builder/builder.h"
+#include "builder/verify_engine.h"
+#include "onnx/importer.h"
+#include "onnx/model_writer.h"
+
+namespace camshaft {
+namespace {
+
+using namespace onnx::testing;  // NOLINT: the writers
+
+void write(const std::string& path, const GraphWriter& graph) {
+  std::ofstream(path, std::ios::binary) << ModelWriter().opset(17).graph(graph).bytes();
+}
+
+VerifyResult verify(const GraphWriter& model, const GraphWriter& built, const VerifyOptions& options = {},
+                    const std::vector<Profile>& profiles = {}) {
+  const TemporaryFolder folder;
+  const std::string right = folder.file("right.onnx"), wrong = folder.file("wrong.onnx");
+  write(right, model);
+  write(wrong, built);
+  BuildOptions build;
+  build.verify = false;
+  build.tuning = Tuning::heuristic;
+  build.profiles = profiles;
+  // As a build reads it: what all profiles fix is a number.
+  onnx::ImportOptions import;
+  for (const Profile& profile : profiles)
+    for (const auto bound : {&ShapeRange::min, &ShapeRange::max})
+      for (auto& shapes = import.shapes.emplace_back(); const auto& [name, range] : profile.inputs)
+        shapes[name] = range.*bound;
+  ThreadPool pool(1);
+  return verify_engine(onnx::import_model(right, import).graph, Builder(build).build(wrong), options, pool);
+}
+
+VerifyOptions of_precision(double tolerance, double rounding_noise) {
+  VerifyOptions options;
+  options.tolerance = options.sensitivity_above = tolerance;
+  options.rounding_noise = rounding_noise;
+  return options;
+}
+
+const VerifyOptions f32 = of_precision(1e-4, 0x1p-22), f16 = of_precision(0.02, 0x1p-11),
+                    bf16 = of_precision(0.1, 0x1p-8);
+
+// Boxes in pixels beside scores from 0 to 1, which become factor * score + shift.
+GraphWriter detections(const std::vector<int64_t>& dims, int64_t axis, float factor, float shift) {
+  ShapeWriter in, out;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    in.emplace_back(dims[i]);
+    out.emplace_back(dims[i] * (static_cast<int64_t>(i) == axis ? 2 : 1));
+  }
+  return GraphWriter()
+      .input("x", DType::f32, in)
+      .output("y", DType::f32, out)
+      .initializer(TensorWriter("pixels", {}, std::vector<float>{640}))
+      .initializer(TensorWriter("factor", {}, std::vector<float>{factor}))
+      .initializer(TensorWriter("shift", {}, std::vector<float>{shift}))
+      .node("Mul", {"x", "pixels"}, {"boxes"})
+      .node("Sigmoid", {"x"}, {"scores"})
+      .node("Mul", {"scores", "factor"}, {"multiplied"})
+      .node("Add", {"multiplied", "shift"}, {"shifted"})
+      .node("Concat", {"boxes", "shifted"}, {"y"}, {attr("axis", axis)});
+}
+
+TEST(WrongEngines, ScoresBesideBoxes) {
+  const std::vector<int64_t> dims = {1, 16, 200};
+  const GraphWriter right = detections(dims, 1, 1, 0);
+  for (const VerifyOptions& options : {f32, f16, bf16}) {
+    const VerifyResult passed = verify(right, right, options);
+    EXPECT_TRUE(passed.passed) << passed.layers.culprit;
+    EXPECT_FALSE(verify(right, detections(dims, 1, 0, 0), options).passed) << "all 0, by " << options.tolerance;
+  }
+  EXPECT_FALSE(verify(right, detections(dims, 1, 1, 0.15F), f32).passed);
+  EXPECT_FALSE(verify(right, detections(dims, 1, 1, -0.15F), f32).passed);
+}
+
+TEST(WrongEngines, AFewScoresBesideAFewBoxes) {
+  // Too few of each for a scale of their own, and yet half of all elements are wrong.
+  const GraphWriter right = detections({1, 20}, 1, 1, 0);
+  EXPECT_TRUE(verify(right, right, f16).passed);
+  EXPECT_FALSE(verify(right, detections({1, 20}, 1, 0, 0), f16).passed);
+}
+
+// Quantised before and after a product; read with another zero point, or with `sign` times the weights.
+GraphWriter quantized(int zero_read, float sign) {
+  constexpr int64_t size = 32;
+  std::vector<float> weights;
+  for (int64_t i = 0; i < size * size; ++i) weights.push_back(sign * static_cast<float>((i * 37) % 101 - 50) / 100);
+  return GraphWriter()
+      .input("x", DType::f32, {64, size})
+      .output("y", DType::f32, {64, size})
+      .initializer(TensorWriter("w", {size, size}, weights))
+      .initializer(TensorWriter("x_scale", {}, std::vector<float>{0.027F}))
+      .initializer(TensorWriter("y_scale", {}, std::vector<float>{0.083F}))
+      .initializer(TensorWriter("zero", {}, std::vector<uint8_t>{128}))
+      .initializer(TensorWriter("zero_read", {}, std::vector<uint8_t>{static_cast<uint8_t>(zero_read)}))
+      .node("QuantizeLinear", {"x", "x_scale", "zero"}, {"xq"})
+      .node("DequantizeLinear", {"xq", "x_scale", "zero"}, {"xd"})
+      .node("MatMul", {"xd", "w"}, {"product"})
+      .node("QuantizeLinear", {"product", "y_scale", "zero"}, {"yq"})
+      .node("DequantizeLinear", {"yq", "y_scale", "zero_read"}, {"y"});
+}
+
+TEST(WrongEngines, StepsOfQuantizedValues) {
+  EXPECT_TRUE(verify(quantized(128, 1), quantized(128, 1)).passed);
+  EXPECT_FALSE(verify(quantized(128, 1), quantized(129, 1)).passed) << "each element a step off";
+  EXPECT_FALSE(verify(quantized(128, 1), quantized(128, -1)).passed);
+  EXPECT_FALSE(verify(quantized(128, 1), quantized(128, 1.01F)).passed);
+}
+
+// The order of scores, of which `ties` are equal and the others a unit apart.
+GraphWriter ranking(int64_t ties, bool largest_first) {
+  constexpr int64_t count = 200;
+  std::vector<float> scores;
+  for (int64_t i = 0; i < count; ++i) scores.push_back(i < ties ? 1 : static_cast<float>(i));
+  return GraphWriter()
+      .input("x", DType::f32, {count})
+      .output("order", DType::i64, {count})
+      .initializer(TensorWriter("zero", {}, std::vector<float>{0}))
+      .initializer(TensorWriter("scores", {count}, scores))
+      .initializer(TensorWriter("k", {1}, std::vector<int64_t>{count}))
+      .node("Mul", {"x", "zero"}, {"nothing"})
+      .node("Add", {"nothing", "scores"}, {"sum"})
+      .node("TopK", {"sum", "k"}, {"sorted", "order"}, {attr("largest", largest_first ? 1 : 0)});
+}
+
+TEST(WrongEngines, NearTiesExcuseNoFurtherIndices) {
+  // A quarter of the order is a matter of chance; of the wrong engine's, nearly all of it is the other way round.
+  EXPECT_TRUE(verify(ranking(54, true), ranking(54, true)).passed);
+  EXPECT_FALSE(verify(ranking(54, true), ranking(54, false)).passed);
+}
+
+GraphWriter pixels(int64_t most) {
+  return GraphWriter()
+      .input("x", DType::u8, {1, 3, 8, 8})
+      .output("y", DType::f32, {1, 3, 8, 8})
+      .initializer(TensorWriter("most", {}, std::vector<float>{static_cast<float>(most)}))
+      .node("Cast", {"x"}, {"number"}, {attr("to", 1)})
+      .node("Min", {"number", "most"}, {"y"});
+}
+
+TEST(WrongEngines, BytesAreTriedOverTheirWholeRange) {
+  EXPECT_TRUE(verify(pixels(255), pixels(255)).passed);
+  EXPECT_FALSE(verify(pixels(255), pixels(127)).passed) << "bytes taken as signed";
+}
+
+GraphWriter sums_of_integers(int64_t most) {
+  return GraphWriter()
+      .input("x", DType::i32, {8, 8})
+      .output("y", DType::i32, {8, 8})
+      .initializer(TensorWriter("most", {}, std::vector<int32_t>{static_cast<int32_t>(most)}))
+      .initializer(TensorWriter("three", {}, std::vector<int32_t>{3}))
+      .node("Mul", {"x", "three"}, {"product"})
+      .node("Min", {"product", "most"}, {"y"});
+}
+
+TEST(WrongEngines, IntegersThatStayIntegersAreTriedBeyondZeroAndOne) {
+  EXPECT_TRUE(verify(sums_of_integers(1 << 30), sums_of_integers(1 << 30)).passed);
+  EXPECT_FALSE(verify(sums_of_integers(1 << 30), sums_of_integers(127)).passed);
+}
+
+GraphWriter logarithms_of_negatives(float factor) {
+  return GraphWriter()
+      .input("x", DType::f32, {64})
+      .output("y", DType::f32, {64})
+      .initializer(TensorWriter("factor", {}, std::vector<float>{factor}))
+      .initializer(TensorWriter("below", {}, std::vector<float>{-1}))
+      .node("Mul", {"x", "x"}, {"square"})
+      .node("Sub", {"below", "square"}, {"negative"})
+      .node("Log", {"negative"}, {"nan"})
+      .node("Mul", {"nan", "factor"}, {"y"});
+}
+
+TEST(WrongEngines, NothingIsVerifiedWhereNothingIsFinite) {
+  const VerifyResult result = verify(logarithms_of_negatives(1), logarithms_of_negatives(2));
+  EXPECT_FALSE(result.passed);
+  const TemporaryFolder folder;
+  write(folder.file("nan.onnx"), logarithms_of_negatives(1));
+  try {
+    Builder().build(folder.file("nan.onnx"));
+    FAIL() << "a build that compared nothing";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("no finite number"), std::string::npos) << error.what();
+  }
+}
+
+TEST(WrongEngines, AnOutputWithoutAFiniteNumberIsNamed) {
+  GraphWriter graph = logarithms_of_negatives(1);
+  graph.output("square", DType::f32, {64});
+  const TemporaryFolder folder;
+  write(folder.file("half.onnx"), graph);
+  Builder builder;
+  EXPECT_NO_THROW(builder.build(folder.file("half.onnx")));
+  ASSERT_EQ(builder.report().not_verified.size(), 1U);
+  EXPECT_NE(builder.report().not_verified[0].find("output 'y'"), std::string::npos);
+}
+
+// x * 2, and in the wrong engine more with each row beyond or short of `rows`.
+GraphWriter doubled(int64_t rows, float slope) {
+  return GraphWriter()
+      .input("x", DType::f32, {"n", 16})
+      .output("y", DType::f32, {"n", 16})
+      .initializer(TensorWriter("two", {}, std::vector<float>{2}))
+      .initializer(TensorWriter("zero", {}, std::vector<int64_t>{0}))
+      .initializer(TensorWriter("rows", {}, std::vector<float>{static_cast<float>(rows)}))
+      .initializer(TensorWriter("slope", {}, std::vector<float>{slope}))
+      .node("Shape", {"x"}, {"shape"})
+      .node("Gather", {"shape", "zero"}, {"n_"})
+      .node("Cast", {"n_"}, {"count"}, {attr("to", 1)})
+      .node("Sub", {"count", "rows"}, {"beyond"})
+      .node("Mul", {"beyond", "slope"}, {"error"})
+      .node("Mul", {"x", "two"}, {"product"})
+      .node("Add", {"product", "error"}, {"y"});
+}
+
+TEST(WrongEngines, EveryProfileIsTriedAtItsBoundsToo) {
+  const Profile first{{{"x", {{2, 16}, {4, 16}, {4, 16}}}}}, second{{{"x", {{4, 16}, {4, 16}, {9, 16}}}}};
+  const Profile narrow{{{"x", {{4, 16}, {4, 16}, {4, 16}}}}};
+  for (const std::vector<Profile>& profiles : {std::vector{first}, std::vector{second}, std::vector{narrow, second}}) {
+    EXPECT_TRUE(verify(doubled(4, 0), doubled(4, 0), {}, profiles).passed);
+    EXPECT_FALSE(verify(doubled(4, 0), doubled(4, 1), {}, profiles).passed);
+  }
+  EXPECT_TRUE(verify(doubled(4, 0), doubled(4, 1), {}, {narrow}).passed) << "it takes no other size";
+}
+
+TEST(WrongEngines, BoundsThatThereIsNoTimeForAreNamed) {
+  const Profile profile{{{"x", {{2, 16}, {4, 16}, {9, 16}}}}};
+  VerifyOptions options;
+  options.seconds = 0;
+  const VerifyResult result = verify(doubled(4, 0), doubled(4, 0), options, {profile});
+  EXPECT_TRUE(result.passed);
+  EXPECT_EQ(result.samples, (std::vector<std::string>{"seed 0, x: [4, 16]"}));
+  ASSERT_EQ(result.left_out.size(), 2U);
+  EXPECT_NE(result.left_out[1].find("the largest shapes of profile 0: no time left"), std::string::npos);
+}
+
+TEST(WrongEngines, WithoutProfilesFurtherSizesAreTried) {
+  EXPECT_TRUE(verify(doubled(1, 0), doubled(1, 0)).passed);
+  EXPECT_FALSE(verify(doubled(1, 0), doubled(1, 1)).passed);
+}
+
+// x, or twice as much where the largest of x is beyond what the first seed draws.
+GraphWriter rarely_wrong(float most, float factor) {
+  return GraphWriter()
+      .input("x", DType::f32, {4})
+      .output("y", DType::f32, {4})
+      .initializer(TensorWriter("most", {}, std::vector<float>{most}))
+      .initializer(TensorWriter("factor", {}, std::vector<float>{factor}))
+      .node("Greater", {"x", "most"}, {"large"})
+      .node("Mul", {"x", "factor"}, {"product"})
+      .node("Where", {"large", "product", "x"}, {"y"});
+}
+
+TEST(WrongEngines, SeveralSeedsAreTried) {
+  int refused = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    VerifyOptions options;
+    options.seed = seed;
+    refused += verify(rarely_wrong(1, 1), rarely_wrong(1, 2), options).passed ? 0 : 1;
+    EXPECT_TRUE(verify(rarely_wrong(1, 1), rarely_wrong(1, 1), options).passed);
+  }
+  EXPECT_GE(refused, 14) << "some of 4 numbers are above 1 with a probability of 0.5: one seed each would refuse 10";
+}
+
+TEST(WrongEngines, WhatCannotBeVerifiedIsNotBuilt) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("axes.onnx");
+  const GraphWriter graph = GraphWriter()
+                                .input("x", DType::f32, {2, 3, 4})
+                                .input("axes", DType::i64, {2})
+                                .output("y", DType::f32, {any_dim, any_dim, any_dim})
+                                .node("ReduceSum", {"x", "axes"}, {"y"}, {attr("keepdims", 1)});
+  std::ofstream(path, std::ios::binary) << ModelWriter().opset(18).graph(graph).bytes();
+  try {
+    Builder().build(path);
+    FAIL() << "an engine that nothing was held to";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_NE(std::string(error.what()).find("--no-verify"), std::string::npos) << error.what();
+  }
+  const Tensor axes = Tensor::of<int64_t>(DType::i64, {2}, {0, 2});
+  BuildOptions given;
+  given.verification_inputs["axes"] = view_of(axes);
+  EXPECT_NO_THROW(Builder(given).build(path));
+  BuildOptions unverified;
+  unverified.verify = false;
+  EXPECT_NO_THROW(Builder(unverified).build(path));
+}
+
+}  // namespace
+}  // namespace camshaft
