@@ -103,8 +103,9 @@ class Verification {
 
   // Gives why the sample says nothing, if so: the first alone must say something.
   std::string judge(const VerificationSample& sample, uint64_t seed) {
-    const SampleRules rules{options_.tolerance, options_.sensitivity_above, options_.rounding_noise, seed,
-                            options_.cancellation};
+    const SampleRules rules{options_.tolerance,      options_.sensitivity_above,
+                            options_.rounding_noise, seed,
+                            options_.cancellation,   options_.inputs.size() >= model_.inputs.size()};
     const bool is_first = result_.of_samples.empty();
     SampleVerdict verdict;
     try {

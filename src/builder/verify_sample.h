@@ -13,6 +13,8 @@ struct SampleRules {
   double sensitivity_above = 1e-4, rounding_noise = 0x1p-22;  ///< see VerifyOptions
   uint64_t seed = 0;                                          ///< of noise
   Cancellation cancellation;
+  /// The caller gave all inputs, if there are any: that no output has a finite number then is a warning, no error.
+  bool inputs_are_given = false;
 };
 
 struct SampleVerdict {

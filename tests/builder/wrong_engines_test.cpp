@@ -295,5 +295,24 @@ TEST(WrongEngines, WhatCannotBeVerifiedIsNotBuilt) {
   EXPECT_NO_THROW(Builder(unverified).build(path));
 }
 
+// Made-up inputs that leave nothing say nothing, but the caller's own may be meant so.
+TEST(WrongEngines, EmptyOutputsAreRightForGivenInputs) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("empty.onnx");
+  write(path, GraphWriter()
+                  .input("x", DType::f32, {4})
+                  .input("starts", DType::i64, {1})
+                  .output("y", DType::f32, {any_dim})
+                  .initializer(TensorWriter("ends", {1}, std::vector<int64_t>{0}))
+                  .node("Slice", {"x", "starts", "ends"}, {"y"}));
+  EXPECT_THROW(Builder().build(path), Error);
+  const Tensor x = Tensor::of<float>(DType::f32, {4}, {1, 2, 3, 4}), starts = Tensor::of<int64_t>(DType::i64, {1}, {2});
+  BuildOptions given;
+  given.verification_inputs = {{"x", view_of(x)}, {"starts", view_of(starts)}};
+  Builder builder(given);
+  EXPECT_NO_THROW(builder.build(path));
+  EXPECT_EQ(builder.report().not_verified.size(), 1U);
+}
+
 }  // namespace
 }  // namespace camshaft

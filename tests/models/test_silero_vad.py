@@ -45,8 +45,16 @@ def chunks(samples, rate):
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory):
-    path = tmp_path_factory.mktemp("silero") / "vad.engine"
-    camshaft_cli.camshaft("build", MODEL, "-o", path)
+    folder = tmp_path_factory.mktemp("silero")
+    # The model takes chunks of one length for each of two rates, which nothing in the file says.
+    np.savez(
+        folder / "chunk.npz",
+        input=np.random.default_rng(0).normal(0, 0.1, (1, 576)).astype(np.float32),
+        state=np.zeros((2, 1, 128), np.float32),
+        sr=np.array(16000, np.int64),
+    )
+    path = folder / "vad.engine"
+    camshaft_cli.camshaft("build", MODEL, "-o", path, "--inputs", folder / "chunk.npz")
     return path
 
 
