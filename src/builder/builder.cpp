@@ -236,7 +236,7 @@ Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std:
     KnownSamples known;
     verify.known = &known;
     verify.cancellation = options_.cancellation;
-    for (const auto& [name, view] : options_.verification_inputs) verify.inputs[name] = copy_of(view);
+    verify.inputs = sample_options(options_).inputs;
     const auto verified = [&] {
       progress("verifying", 0.6);
       verify.sensitivity_above =

@@ -51,14 +51,16 @@ class Verification {
     first_work_ = std::max(work_of(model_, shapes), 1.0);
     tried_.insert({options_.seed, shapes});
     further_start_ = std::chrono::steady_clock::now();
-    const bool all_given = options_.inputs.size() >= model_.inputs.size();
     const bool sizes_vary = options_.inputs.empty() && options_.shapes.empty();
     for (const SamplePoint& point : further_points(model_, engine_.impl()->profiles, optimum, shapes, options_.seed))
-      if (result_.passed && !all_given && (sizes_vary || point.seed != options_.seed)) judge(point);
+      if (result_.passed && !inputs_are_given() && (sizes_vary || point.seed != options_.seed)) judge(point);
     return std::move(result_);
   }
 
  private:
+  // The caller gave all inputs, if there are any.
+  bool inputs_are_given() const { return options_.inputs.size() >= model_.inputs.size(); }
+
   MadeSample make(const SymbolBindings& symbols, uint64_t seed) const {
     std::string key = fmt::format("{}", seed);
     for (const auto& [name, size] : symbols) key += fmt::format(",{}={}", name, size);
@@ -103,9 +105,8 @@ class Verification {
 
   // Gives why the sample says nothing, if so: the first alone must say something.
   std::string judge(const VerificationSample& sample, uint64_t seed) {
-    const SampleRules rules{options_.tolerance,      options_.sensitivity_above,
-                            options_.rounding_noise, seed,
-                            options_.cancellation,   options_.inputs.size() >= model_.inputs.size()};
+    const SampleRules rules{options_.tolerance,    options_.sensitivity_above, options_.rounding_noise, seed,
+                            options_.cancellation, inputs_are_given()};
     const bool is_first = result_.of_samples.empty();
     SampleVerdict verdict;
     try {
