@@ -1,6 +1,8 @@
 """How fast each layer could be on this machine: the larger of what its arithmetic and what its memory takes.
 
-Arithmetic is the direct algorithm's at the measured peak of fused multiply-adds, so that Winograd may go below the bound.
+Arithmetic is the direct algorithm's at the measured peak of fused multiply-adds, so that Winograd may go below the bound, and
+behind it exponentials (of softmax, GELU, sigmoid, …) at the measured rate of the leanest that kernels have: the same units
+compute both. A tanh or an erf counts as one exponential, though it takes longer.
 Constants come from the level of the cache that would hold all of the model's constants, for they are read once a run;
 activations from the level that would hold those of the layer, which the layer before has just written.
 """
@@ -20,6 +22,7 @@ def bounded(layers, limits):
     for layer in layers:
         activations = layer.get("activation_bytes", 0)
         arithmetic = layer.get("flops", 0) / limits["gflops"] * 1e-6
+        arithmetic += layer.get("exponentials", 0) / limits["gexps"] * 1e-6
         memory = layer.get("constant_bytes", 0) / bandwidth(constants, limits) * 1e-6
         memory += activations / bandwidth(activations, limits) * 1e-6
         bound = max(arithmetic, memory) if "flops" in layer else layer["ms"]

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Measures Camshaft beside ONNX Runtime and OpenVINO, interleaved in one run: latency, accuracy, memory, cold start.
+"""Measures Camshaft beside ONNX Runtime and OpenVINO, interleaved in one run: latency, accuracy, memory, cold start; all in
+f32 and, with --defaults, as each is by itself, too.
 
 Every engine gets the same file, with the input shapes fixed, and runs in a process of its own; short rounds alternate
 between them. Results go to .cache/results/compare.json, from which scripts/report.py makes docs/performance.md.
@@ -30,7 +31,7 @@ import rounds
 import tables
 from catalog import BENCH
 from options import numbers
-from rounds import LABELS, Refused
+from rounds import LABELS, OTHER_PRECISIONS, Refused
 
 RIVALS = tuple(LABELS)[1:]
 
@@ -41,25 +42,40 @@ class Case:
 
     def __init__(self, model, batch, folder):
         self.model, self.engine, self.inputs = folder / "model.onnx", folder / "model.engine", folder / "in.npz"
-        self.folder = folder
+        self.folder, self.bf16_engine = folder, folder / "model_bf16.engine"
         feed = model.feed(batch)
         self.shapes = {name: list(np.shape(array)) for name, array in feed.items()}
         np.savez(self.inputs, **feed)
+        # A model with open shapes may refuse inputs that a build makes up, and is verified on those that are measured.
+        self.own_inputs = ["--inputs", self.inputs] if model.as_is else []
         if model.as_is:
             self.model = model.path()
         else:
             fixed_model.write_fixed(model.path(), feed, self.model)
+        self.output_names = fixed_model.output_names(self.model)
 
     def build(self, threads, options):
         """As users do: verified, which is what allows Winograd, and tuned for that number of threads."""
         start = time.perf_counter()
-        camshaft_cli.camshaft("build", self.model, "-o", self.engine, "--threads", threads, *options)
+        self.build_engine(self.engine, threads, options)
         self.build_seconds = time.perf_counter() - start
         self.memory = json.loads(camshaft_cli.camshaft("inspect", self.engine, "--json").stdout)["memory"]
 
+    def build_engine(self, path, threads, options):
+        camshaft_cli.camshaft("build", self.model, "-o", path, "--threads", threads, *self.own_inputs, *options)
+
+    def build_bf16(self, threads, options):
+        """Throws Refused where `camshaft build --bf16` fails."""
+        try:
+            self.build_engine(self.bf16_engine, threads, ["--bf16", *options])
+        except RuntimeError as failure:
+            raise Refused(str(failure).strip().splitlines()[-1][:300]) from failure
+
+    def file(self, name):
+        return {"camshaft": self.engine, "camshaft_bf16": self.bf16_engine}.get(name, self.model)
+
     def start(self, name, threads, duration=0, warmup=0, outputs=None):
-        file = self.engine if name == "camshaft" else self.model
-        return rounds.start(name, file, self.inputs, threads, duration, warmup, outputs)
+        return rounds.start(name, self.file(name), self.inputs, threads, duration, warmup, outputs)
 
     def profile(self, threads, count, seconds):
         """Layers with their cost and the least of their average times over `count` runs of the tool."""
@@ -70,12 +86,25 @@ class Case:
     def outputs(self, name):
         return self.folder / f"{name}.npz"
 
+    def answer(self, name):
+        """{output: array} of an engine: Camshaft's by running it, a rival's as its worker has left it."""
+        if rounds.package(name) == "camshaft":
+            words = ["--inputs", self.inputs, "--outputs", self.outputs(name), "--quiet"]
+            camshaft_cli.camshaft("run", self.file(name), *words)
+        with np.load(self.outputs(name)) as arrays:
+            found = {key: arrays[key] for key in arrays.files}
+        if rounds.package(name) == "camshaft":
+            return found
+        return {output: found[f"arr_{index}"] for index, output in enumerate(self.output_names)}
+
 
 def start_all(case, threads, arguments):
     """({name: Worker}, {name: why it is left out})"""
     workers, refused = {}, {}
-    for name in ("camshaft", *arguments.rivals):
+    for name in ("camshaft", *arguments.rivals, *arguments.other_precisions):
         try:
+            if name == "camshaft_bf16":
+                case.build_bf16(threads, arguments.build)
             workers[name] = case.start(name, threads, arguments.duration, arguments.warmup, case.outputs(name))
         except Refused as error:
             refused[name] = str(error)
@@ -115,16 +144,9 @@ def rounding_spread(case, want, error, threads):
 def errors(case, names, threads):
     """{name: worst difference from ONNX Runtime, as a part of each output's scale}; where Camshaft's is outside the
     budget, as ONNX Runtime's what rounding alone does to the model."""
-    if "camshaft" in names:
-        camshaft_cli.camshaft(
-            "run", case.engine, "--inputs", case.inputs, "--outputs", case.outputs("camshaft"), "--quiet"
-        )
-    answers = {}
-    for name in names:
-        with np.load(case.outputs(name)) as arrays:
-            answers[name] = {key: arrays[key] for key in arrays.files}
-    if "onnxruntime" not in answers:
+    if "onnxruntime" not in names:
         return {}
+    answers = {name: case.answer(name) for name in names}
     want = answers["onnxruntime"]
     found = {name: worst_of(got, want) for name, got in answers.items() if name != "onnxruntime"}
     error = found.get("camshaft", 0.0)
@@ -144,7 +166,11 @@ def measure(case, threads, arguments):
         for worker in workers.values():
             worker.close()
     figures = rounds.summarize(results)
-    for name, times in cold_starts(case, list(figures), threads, arguments.cold_rounds).items():
+    for name, worker in workers.items():
+        if "precision" in worker.start:
+            figures[name]["precision"] = worker.start["precision"]
+    in_f32 = [name for name in figures if name in LABELS]
+    for name, times in cold_starts(case, in_f32, threads, arguments.cold_rounds).items():
         if times:
             figures[name]["cold_ms"] = min(times)
     for name, error in errors(case, list(figures), threads).items():
@@ -158,7 +184,8 @@ def measure(case, threads, arguments):
     figures["camshaft"] |= {"arena_bytes": case.memory["arena_bytes"], "arena_bound": case.memory["arena_lower_bound"]}
     return {
         "engines": figures,
-        "speedup": {name: rounds.speedup(results["camshaft"], results[name]) for name in results if name != "camshaft"},
+        "speedup": {name: rounds.speedup(results["camshaft"], results[name]) for name in in_f32 if name != "camshaft"},
+        "defaults": against_defaults(results),
         "layers": layers,
         "shapes": case.shapes,
         "build_s": case.build_seconds,
@@ -169,12 +196,30 @@ def measure(case, threads, arguments):
     }
 
 
+def against_defaults(results):
+    """{Camshaft, by itself or with --bf16: {rival at its defaults: rounds.speedup()}} of what was measured; empty without
+    OTHER_PRECISIONS. ONNX Runtime's defaults are f32."""
+    if not set(OTHER_PRECISIONS) & set(results):
+        return {}
+    return {
+        ours: {
+            theirs: rounds.speedup(results[ours], results[theirs])
+            for theirs in ("onnxruntime", "openvino_defaults")
+            if theirs in results
+        }
+        for ours in ("camshaft", "camshaft_bf16")
+        if ours in results
+    }
+
+
 def line(name, batch, threads, figures):
     engines = figures["engines"]
     words = [f"{name:24} batch {batch} threads {threads}"]
-    for key, label in LABELS.items():
+    for key, label in (LABELS | OTHER_PRECISIONS).items():
         if key in engines:
             words.append(f"{label} {engines[key]['ms']:.2f} ms" if "ms" in engines[key] else f"{label} skipped")
+            if key in OTHER_PRECISIONS and "error" in engines[key]:
+                words[-1] += f" (error {engines[key]['error']:.1e})"
     for key, value in figures["speedup"].items():
         words.append(f"{value['ratio']:.2f}x [{value['low']:.2f}-{value['high']:.2f}] {LABELS[key]}")
     if "error" in engines["camshaft"]:
@@ -200,11 +245,18 @@ def machine_limits(threads):
         limits[count] = next(device["limits"] for device in json.loads(done.stdout) if "limits" in device)
         camshaft_cli.record("limits", str(count), limits[count])
         print(
-            "limits of {threads} threads: {gflops:.0f} GFLOP/s, L2 {l2_gbs:.0f}, L3 {l3_gbs:.0f}, "
-            "DRAM {dram_gbs:.0f} GB/s".format(**limits[count]),
+            "limits of {threads} threads: {gflops:.0f} GFLOP/s, {gexps:.1f}e9 exponentials/s, L2 {l2_gbs:.0f}, "
+            "L3 {l3_gbs:.0f}, DRAM {dram_gbs:.0f} GB/s".format(**limits[count]),
             flush=True,
         )
     return limits
+
+
+def other_precisions(chosen):
+    """Of OTHER_PRECISIONS what this machine and the rivals that were `chosen` allow."""
+    host = json.loads(camshaft_cli.camshaft("devices", "--json").stdout)[0]
+    bf16 = ["camshaft_bf16"] if "avx512_bf16" in host["features"] else []
+    return bf16 + (["openvino_defaults"] if "openvino" in chosen else [])
 
 
 def keep(path, name, batch, threads, figures):
@@ -224,6 +276,11 @@ def parse(words):
     parser.add_argument("--warmup", type=float, default=0.05, help="seconds before each (default: 0.05)")
     parser.add_argument("--cold-rounds", type=int, default=3, help="fresh processes of each engine (default: 3)")
     parser.add_argument("--rivals", type=lambda text: text.split(","), default=list(RIVALS), help="default: both")
+    parser.add_argument(
+        "--defaults",
+        action="store_true",
+        help="also OpenVINO at its defaults and, where the processor has AVX512_BF16, Camshaft with --bf16",
+    )
     parser.add_argument(
         "--build", type=str.split, default=[], metavar="OPTIONS", help="further options of camshaft build, in one word"
     )
@@ -249,6 +306,7 @@ def main():
         ["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, capture_output=True, text=True
     ).stdout.strip()
     arguments.limits = machine_limits(arguments.threads)
+    arguments.other_precisions = other_precisions(arguments.rivals) if arguments.defaults else []
     failed = []
     for name in arguments.models or BENCH:
         model = BENCH[name]
@@ -276,6 +334,8 @@ def main():
         for threads in arguments.threads:
             if tables.cases(chosen, threads, batch):
                 print(tables.summary_line(chosen, threads, batch), flush=True)
+                for text in tables.defaults_lines(chosen, threads, batch):
+                    print(text, flush=True)
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Measures Camshaft beside PyTorch on one NVIDIA GPU, interleaved in one process and one stream, inputs and outputs on the
-device: fp16 eager (images channels-last), the same in a CUDA graph, torch.compile reduce-overhead and max-autotune.
+device: fp16 eager (images channels-last), the same in a CUDA graph, torch.compile reduce-overhead and max-autotune, these
+with frozen weights.
 
-Each PyTorch module is written as ONNX and built by `camshaft build --device cuda --fp16` for the batch. Results, with every
-mode's difference from PyTorch in fp32, go to .cache/results/compare_gpu.json, from which scripts/report.py makes
+Each PyTorch module is written as ONNX and built by `camshaft build --device cuda --fp16` for the batch, verified as builds
+are by default. Results, with every mode's difference from PyTorch in fp32, go to .cache/results/compare_gpu.json, from which scripts/report.py makes
 docs/performance_gpu.md. A mode that fails is left out there, and the table says why.
 
 usage: compare_gpu [MODEL…] [--batch 1,8] [--modes eager,graph]
@@ -74,8 +75,9 @@ def parse(words):
     parser.add_argument("--rounds", type=int, default=15, help="of each mode, alternating (default: 15)")
     parser.add_argument("--round-ms", type=float, default=30, help="of one mode at a time (default: 30)")
     parser.add_argument("--no-kernels", dest="kernels", action="store_false", help="do not count kernels")
-    parser.add_argument("--build", type=str.split, default=["--no-verify"], metavar="OPTIONS",
-                        help="further options of camshaft build, in one word (default: --no-verify: outputs are compared here)")  # fmt: skip
+    parser.add_argument(
+        "--build", type=str.split, default=[], metavar="OPTIONS", help="further options of camshaft build, in one word"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the order within a round (default: 0)")
     parser.add_argument("--results", type=Path, default=ROOT / ".cache/results/compare_gpu.json")
     arguments = parser.parse_args(words)

@@ -26,5 +26,10 @@ def fix_shapes(model, feed):
     return model
 
 
+def output_names(path):
+    """Names of the outputs of the model in that file, in its order."""
+    return [value.name for value in onnx.load(str(path), load_external_data=False).graph.output]
+
+
 def write_fixed(source, feed, target):
     target.write_bytes(fix_shapes(onnx.load(str(source)), feed).SerializeToString())

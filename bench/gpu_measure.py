@@ -13,6 +13,7 @@ import gpu_bounds
 import gpu_modes
 import gpu_networks
 import torch
+import torch._inductor.config
 from gpu_modes import Refused
 
 
@@ -23,6 +24,9 @@ def device():
         sys.exit("compare_gpu: PyTorch sees no GPU")
     torch.backends.cudnn.benchmark = True
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    # What is compiled may fold and lay out its weights as constants, as Camshaft does. Set here and not among the options of
+    # torch.compile, for the trace that comes before inductor asks for it too.
+    torch._inductor.config.freezing = True
     with torch.inference_mode(), torch.cuda.stream(torch.cuda.Stream()):
         yield gpu_bounds.limits() | {"torch": torch.__version__}
 
@@ -91,11 +95,11 @@ def set_up(case, feed, want, arguments):
 def measure(case, batch, arguments, limits):
     """The figures of a model at a batch, as they go into compare_gpu.json."""
     feed = gpu_networks.inputs(case.name, batch)
-    want = reference(case, feed)
-    give_memory_back()
     module, arrays = gpu_modes.on_gpu(case.name, case.module, feed)
     bound = gpu_bounds.bound(module, arrays, limits)
     del module, arrays
+    want = reference(case, feed)
+    give_memory_back()
     torch._dynamo.reset()  # what was compiled for another batch would make this one's sizes dynamic
     modes, figures = set_up(case, feed, want, arguments)
     if "camshaft" not in modes:

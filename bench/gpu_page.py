@@ -6,8 +6,9 @@ from gpu_models import RIVALS
 INTRODUCTION = (
     "Made by `scripts/report.py` from what `bench/compare_gpu` measured; do not edit. Inputs and outputs are on the device, all "
     "modes take turns in one process and one stream, and a time is the least of all rounds; a round is the mean of the inferences that "
-    "are enqueued one after another in 30 ms. PyTorch runs in fp16, images channels-last; Camshaft's engines are built from the same "
-    "modules with `--device cuda --fp16` and take images in fp32. × says how many times faster Camshaft is than the best mode of "
+    "are enqueued one after another in 30 ms. PyTorch runs in fp16, images channels-last, and what torch.compile makes has frozen "
+    "weights; Camshaft's engines are built from the same modules with `--device cuda --fp16`, verified as by default, and take images "
+    "in fp32. × says how many times faster Camshaft is than the best mode of "
     "PyTorch that was measured. The bound is what the contractions need at the least, each the larger of its arithmetic at the rate "
     "of large products and its bytes at the rate of copies, measured on the same device. An error is the largest difference from "
     "PyTorch in fp32, as a part of an output's scale."
@@ -119,9 +120,4 @@ def lines(results):
     left_out = list(skipped(results))
     if left_out:
         result += ["", "## Left out", "", *left_out]
-    result += [
-        "",
-        "Pairs are Camshaft / the best mode of PyTorch. Host: putting one inference into "
-        "the stream. Set-up: building the engine, compiling or capturing.",
-    ]
-    return result
+    return [*result, "", PAIRS]

@@ -3,14 +3,17 @@
 import bounds
 import plots
 import tables
-from rounds import LABELS
+from rounds import LABELS, OTHER_PRECISIONS
 
 INTRODUCTION = (
     "Made by `scripts/report.py` from what `bench/compare` measured; do not edit. All engines get the same file with its input "
     "shapes fixed, run in processes of their own, and alternate in short rounds; a time is the fastest run of all rounds, and × "
     "says how many times faster Camshaft is by those (above 1: faster), with the 10th and 90th percentile of the rounds' own "
-    "ratios in brackets. f32 everywhere. ONNX Runtime at its defaults; OpenVINO with the latency hint, f32, its threads not "
-    "pinned; in all three the number of threads is fixed. The error is Camshaft's largest difference from ONNX Runtime as a part "
+    "ratios in brackets. f32 everywhere, but for the tables of everybody's defaults. ONNX Runtime at its defaults; OpenVINO with "
+    "the latency hint, f32, its threads not pinned; in all three the number of threads is fixed. No run copies inputs or "
+    "outputs: Camshaft and OpenVINO are called through their C interfaces, ONNX Runtime through its Python package with both bound. "
+    "Python takes 0.3 µs of each of OpenVINO's runs and 0.6 of ONNX Runtime's, which are not subtracted; what an engine itself takes "
+    "before its first kernel counts for all three. The error is Camshaft's largest difference from ONNX Runtime as a part "
     "of an output's scale, in the same run. Outside the budget it is bold, with what rounding alone does to the model behind it: how "
     "far ONNX Runtime is from itself without its graph optimisations or with inputs changed in the last bit, or, where that does "
     "not account for it, how far noise at each operator moves a reference in f64 (see "
@@ -20,10 +23,19 @@ INTRODUCTION = (
 
 PEAK = (
     "1 thread, batch 1. GFLOP: of the optimised graph, by the direct algorithms (Winograd does with less, and may pass the peak). "
-    "A layer's bound is the larger of its arithmetic at the peak and its bytes at the speed of the memory that holds them: constants "
+    "A layer's bound is the larger of its arithmetic at the peak, its exponentials (of softmax, GELU, sigmoid, …) behind it, and its "
+    "bytes at the speed of the memory that holds them: constants "
     "at that of the level that all of the model's constants fit in, activations at that of the level that the layer's fit in. "
     "Profiled times include reading the clock at each layer. The last but one column is how many times faster than the better of "
     "the others Camshaft would be if no layer took longer than its bound: the most that is left to gain without other algorithms."
+)
+
+
+DEFAULTS = (
+    "What each engine does by itself on this machine, measured in the same rounds as above (`bench/compare --defaults`): only the "
+    "number of threads is given. OpenVINO then chooses its precision (in brackets behind its time) and pins its threads, which the "
+    "others do not; ONNX Runtime and Camshaft compute in f32. Camshaft with `--bf16`, where the processor has AVX512_BF16, is what "
+    "compares with OpenVINO in bf16. Errors are the largest differences from ONNX Runtime as a part of an output's scale."
 )
 
 
@@ -38,9 +50,7 @@ def summary(results):
         figures = tables.summary(results, threads, batch)
         slowest = ", ".join(f"{name} {ratio:.2f}" for name, ratio in figures["slowest"][:3])
         means = [tables.mean_text(figures, key) for key in (*list(LABELS)[1:], "better")]
-        rows.append(
-            (f"{threads} thread{'s' if threads > 1 else ''}, batch {batch}", str(figures["models"]), *means, slowest)
-        )
+        rows.append((tables.configuration(threads, batch), str(figures["models"]), *means, slowest))
     header = ("geomean", "models", *(f"× {LABELS[name]}" for name in list(LABELS)[1:]), "× the better", "slowest")
     yield from tables.markdown(header, rows)
 
@@ -55,7 +65,7 @@ def skipped(results):
                     if "skipped" in entry:
                         reasons[name, engine] = entry["skipped"]
     for (name, engine), reason in reasons.items():
-        yield f"- {LABELS[engine]} does not run {name}: {reason}"
+        yield f"- {(LABELS | OTHER_PRECISIONS)[engine]} does not run {name}: {reason}"
 
 
 def where_the_time_goes(results, batch=1, threads=1, count=3):
@@ -95,9 +105,12 @@ def most_to_gain(results, batch=1, threads=1):
 
 def limit_lines(limits):
     for count, one in limits.items():
+        exponentials = (
+            f", {one['gexps']:.1f}e9 exponentials a second" if "gexps" in one else ""
+        )  # measured since they count
         yield (
-            f"- {count} thread{'s' if int(count) > 1 else ''}: {one['gflops']:.0f} GFLOP/s of f32 fused multiply-adds; reading "
-            f"L1 {one['l1_gbs']:.0f}, L2 {one['l2_gbs']:.0f}, L3 {one['l3_gbs']:.0f}, DRAM {one['dram_gbs']:.0f} GB/s"
+            f"- {count} thread{'s' if int(count) > 1 else ''}: {one['gflops']:.0f} GFLOP/s of f32 fused multiply-adds"
+            f"{exponentials}; reading L1 {one['l1_gbs']:.0f}, L2 {one['l2_gbs']:.0f}, L3 {one['l3_gbs']:.0f}, DRAM {one['dram_gbs']:.0f} GB/s"
         )
 
 
@@ -131,6 +144,23 @@ def start_and_memory(results, batch=1, threads=1):
     yield from tables.markdown(header, rows)
 
 
+def defaults(results):
+    """The section on everybody's defaults; nothing where none were measured."""
+    measured = [one for one in configurations(results) if tables.at_defaults(results, one[1], one[0])]
+    if not measured:
+        return
+    yield from ("", "## Everybody's defaults", "", DEFAULTS, "")
+    rows = []
+    for batch, threads in measured:
+        means = tables.defaults_means(results, threads, batch)
+        cells = [f"{means[pair][0]:.2f} ({means[pair][1]})" if pair in means else "–" for pair in tables.DEFAULT_PAIRS]
+        rows.append((tables.configuration(threads, batch), *cells))
+    yield from tables.markdown(("geomean", *(tables.pair_label(*pair) for pair in tables.DEFAULT_PAIRS)), rows)
+    for batch, threads in measured:
+        yield from ("", f"### {tables.configuration(threads, batch)}", "")
+        yield from tables.defaults_table(results, threads, batch)
+
+
 def lines(results, limits, machine, folder):
     """Lines of Markdown; the plots go into `folder`. `machine`: lines that say where the figures come from."""
     dates = sorted(
@@ -145,8 +175,9 @@ def lines(results, limits, machine, folder):
         if plots.speedups(results, batch, counts, folder / f"performance-batch{batch}.svg"):
             yield from ("", f"![Speed beside the others, batch {batch}](performance-batch{batch}.svg)")
     for batch, threads in configurations(results):
-        yield from ("", f"## {threads} thread{'s' if threads > 1 else ''}, batch {batch}", "")
+        yield from ("", f"## {tables.configuration(threads, batch)}", "")
         yield from tables.latency_table(results, threads, batch)
+    yield from defaults(results)
     reasons = list(skipped(results))
     if reasons:
         yield from ("", "Left out:", "", *reasons)

@@ -1,9 +1,10 @@
 """What rounding alone does to a model's results: what an engine's difference from ONNX Runtime is held against.
 
-Some of the zoo's random weights amplify rounding: an input changed in its seventh digit moves EfficientNet-B0's output by
-3e-3, and ONNX Runtime with and without its graph optimisations differs from itself by 5e-3 (a gate of its late
-squeeze-and-excite blocks then opens or closes). Where a model's own spread is larger than the budget there is no answer
-to be nearer to; four times the spread is allowed then, as `camshaft build` does.
+Some models amplify rounding: with plain random weights an input changed in its seventh digit moves EfficientNet-B0's
+output by 3e-3, and ONNX Runtime with and without its graph optimisations differs from itself by 5e-3 (a gate of its late
+squeeze-and-excite blocks then opens or closes); the zoo's weights are conditioned (tests/zoo/conditioning.py). Where a
+model's own spread is larger than the budget there is no answer to be nearer to; four times the spread is allowed then,
+as `camshaft build` does.
 """
 
 import json

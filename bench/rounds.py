@@ -17,6 +17,8 @@ import camshaft_cli
 import numpy as np
 
 LABELS = {"camshaft": "Camshaft", "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+# What is measured beside them where the processor computes in bf16, which OpenVINO then does by itself.
+OTHER_PRECISIONS = {"camshaft_bf16": "Camshaft --bf16", "openvino_defaults": "OpenVINO at its defaults"}
 
 # ONNX Runtime's threads spin for a while after a run; they go to sleep before the next one starts.
 PAUSE = 0.05
@@ -70,14 +72,19 @@ class Worker:
         self.process.wait()
 
 
+def package(rival):
+    """The Python package of a rival, with which its name begins."""
+    return rival.split("_")[0]
+
+
 def start(name, file, inputs, threads, duration=0, warmup=0, outputs=None):
-    """A Worker for the engine of that name (a key of LABELS) on `file`, an engine for Camshaft and a model for the others,
+    """A Worker for the engine of that name (of LABELS or OTHER_PRECISIONS) on `file`, an engine for Camshaft and a model for the others,
     with the arrays of the .npz `inputs`. The times are seconds a round; a rival writes its answer to the .npz `outputs`.
     Throws Refused where it is not installed or cannot run the model."""
-    if name == "camshaft":
+    if package(name) == "camshaft":
         words = [camshaft_cli.BINARY, "bench", file, "--inputs", inputs, "--threads", threads]
         return Worker([*words, "--duration", duration, "--warmup", warmup, "--on-request"])
-    if find_spec(name) is None:
+    if find_spec(package(name)) is None:
         raise Refused("not installed")
     words = [sys.executable, Path(__file__).parent / "worker.py", name, file, inputs, threads, duration, warmup]
     return Worker([*words, outputs] if outputs else words)

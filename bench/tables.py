@@ -4,7 +4,7 @@ import math
 
 import bounds
 from rounding import BUDGET, SPREADS
-from rounds import LABELS
+from rounds import LABELS, OTHER_PRECISIONS
 
 
 def geomean(values):
@@ -47,13 +47,18 @@ def milliseconds(value):
     return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 100 else f"{value:.0f}"
 
 
+def configuration(threads, batch):
+    return f"{threads} thread{'s' if threads > 1 else ''}, batch {batch}"
+
+
 def time_of(figures, name):
     engine = figures["engines"].get(name, {})
     return milliseconds(engine["ms"]) if "ms" in engine else "–"
 
 
-def speedup_of(figures, name):
-    value = figures["speedup"].get(name)
+def speedup_of(speedups, name):
+    """A cell of {name: rounds.speedup()}."""
+    value = speedups.get(name)
     return f"{value['ratio']:.2f} [{value['low']:.2f}–{value['high']:.2f}]" if value else "–"
 
 
@@ -83,7 +88,7 @@ def latency_table(results, threads, batch):
             (
                 name,
                 *(time_of(figures, engine) for engine in LABELS),
-                *(speedup_of(figures, engine) for engine in list(LABELS)[1:]),
+                *(speedup_of(figures["speedup"], engine) for engine in list(LABELS)[1:]),
                 "–" if better is None else f"**{better:.2f}**" if better < 1 else f"{better:.2f}",
                 f"{ours['of_peak']:.0%}" if "of_peak" in ours else "–",
                 error_of(figures["engines"]),
@@ -126,6 +131,78 @@ def summary_line(results, threads, batch, slowest=6):
     if figures["counts"]["better"]:
         words.append(f"{figures['better']:.2f}× the better of them where all run ({figures['counts']['better']})")
     return (
-        f"{threads} thread{'s' if threads > 1 else ''}, batch {batch}, {figures['models']} models, geomean: {', '.join(words)}; "
+        f"{configuration(threads, batch)}, {figures['models']} models, geomean: {', '.join(words)}; "
         f"slowest against the better: {last}"
     )
+
+
+DEFAULT_RIVALS = {"onnxruntime": LABELS["onnxruntime"], "openvino_defaults": LABELS["openvino"]}
+# [(Camshaft by itself or otherwise, rival)]: the pairs of a table of defaults.
+DEFAULT_PAIRS = [("camshaft", rival) for rival in DEFAULT_RIVALS] + [("camshaft_bf16", "openvino_defaults")]
+
+
+def pair_label(ours, theirs):
+    return f"{'' if ours == 'camshaft' else '--bf16 '}× {DEFAULT_RIVALS[theirs]}"
+
+
+def with_precision(figures, name):
+    """The time of an engine, and what it computed in."""
+    precision = figures["engines"].get(name, {}).get("precision")
+    return time_of(figures, name) + (f" ({precision})" if precision else "")
+
+
+def own_error(figures, name):
+    error = figures["engines"].get(name, {}).get("error")
+    return "–" if error is None else f"{error:.0e}"
+
+
+def at_defaults(results, threads, batch):
+    """The cases() in which defaults were measured."""
+    return [(name, figures) for name, figures in cases(results, threads, batch) if figures.get("defaults")]
+
+
+def defaults_table(results, threads, batch):
+    """Lines of Markdown: every engine as it is by itself, and Camshaft with --bf16; errors are against ONNX Runtime."""
+    rows = []
+    for name, figures in at_defaults(results, threads, batch):
+        rows.append(
+            (
+                name,
+                *(time_of(figures, engine) for engine in ("camshaft", "camshaft_bf16", "onnxruntime")),
+                with_precision(figures, "openvino_defaults"),
+                *(speedup_of(figures["defaults"].get(ours, {}), theirs) for ours, theirs in DEFAULT_PAIRS),
+                error_of(figures["engines"]),
+                *(own_error(figures, engine) for engine in OTHER_PRECISIONS),
+            )
+        )
+    header = (
+        "model",
+        "Camshaft ms",
+        "--bf16 ms",
+        "ONNX Runtime ms",
+        "OpenVINO ms",
+        *(pair_label(*pair) for pair in DEFAULT_PAIRS),
+        "error",
+        "--bf16 error",
+        "OpenVINO error",
+    )
+    yield from markdown(header, rows)
+
+
+def defaults_means(results, threads, batch):
+    """{(ours, theirs): (geomean of the speedups, number of models)} of DEFAULT_PAIRS; pairs without figures are left out."""
+    chosen = at_defaults(results, threads, batch)
+    means = {}
+    for ours, theirs in DEFAULT_PAIRS:
+        ratios = [f["defaults"][ours][theirs]["ratio"] for _, f in chosen if theirs in f["defaults"].get(ours, {})]
+        if ratios:
+            means[ours, theirs] = geomean(ratios), len(ratios)
+    return means
+
+
+def defaults_lines(results, threads, batch):
+    """One line on the defaults of a configuration, where they were measured."""
+    means = defaults_means(results, threads, batch)
+    if means:
+        words = [f"{pair_label(*pair)} {mean:.2f} ({count})" for pair, (mean, count) in means.items()]
+        yield f"{configuration(threads, batch)}, everybody's defaults, geomean: {', '.join(words)}"

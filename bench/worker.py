@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """One rival in a process of its own, so that its memory and its start are its own: loads a model, runs it once, then
-measures a round for each line on stdin. Speaks as `camshaft bench --on-request` does: a line of JSON after each step.
+measures a round for each line on stdin. Speaks as `camshaft bench --on-request` does: a line of JSON after each step. Outputs
+are kept in the model's order, as arr_0, arr_1, …
 
-usage: worker.py {onnxruntime,openvino} MODEL.onnx IN.npz THREADS SECONDS WARMUP [OUT.npz]
+usage: worker.py {onnxruntime,openvino,openvino_defaults} MODEL.onnx IN.npz THREADS SECONDS WARMUP [OUT.npz]
 """
 
 import json
@@ -12,6 +13,7 @@ import sys
 import time
 
 import numpy as np
+import openvino_c
 import rivals
 
 
@@ -43,8 +45,8 @@ def main():
     name, model, inputs, threads, duration, warmup, *outputs = sys.argv[1:]
     with np.load(inputs) as arrays:
         feed = {key: arrays[key] for key in arrays.files}
-    if name == "openvino":
-        import openvino  # noqa: F401  (importing is not loading)
+    if name.startswith("openvino"):
+        openvino_c.library()
     before = resident_bytes()
     start = time.perf_counter()
     rival = rivals.RIVALS[name](model, int(threads))
@@ -53,8 +55,8 @@ def main():
     rival.run()
     done = time.perf_counter()
     if outputs:
-        np.savez(outputs[0], **rival.results())
-    say({"load_ms": (loaded - start) * 1e3, "first_run_ms": (done - loaded) * 1e3})
+        np.savez(outputs[0], *rival.results())
+    say({"load_ms": (loaded - start) * 1e3, "first_run_ms": (done - loaded) * 1e3, "precision": rival.precision})
     for _ in sys.stdin:
         latencies = measure_round(rival.run, float(duration), float(warmup))
         say(

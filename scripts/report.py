@@ -18,10 +18,11 @@ if __name__ == "__main__":
 
 import camshaft_cli
 
-sys.path[:0] = [str(camshaft_cli.ROOT / "tests/models"), str(camshaft_cli.ROOT / "bench")]
+sys.path[:0] = [str(camshaft_cli.ROOT / folder) for folder in ("tests/models", "tests/mutation", "bench")]
 import gpu_page
+import mutation_scores
 import performance_page
-from catalog import MODELS
+from catalog import EVERY
 from rounding import BUDGET
 from tables import markdown
 
@@ -74,7 +75,7 @@ def machine(*others):
 
 def in_order(figures):
     """The models of the catalog that have figures, in the catalog's order."""
-    return [(name, figures[name]) for name in MODELS if name in figures]
+    return [(name, figures[name]) for name in EVERY if name in figures]
 
 
 def accuracy():
@@ -86,13 +87,12 @@ def accuracy():
     yield "## Accuracy"
     yield ""
     yield (
-        f"Largest difference from ONNX Runtime as a part of each output's scale; one engine a model, all sizes. {good} of {len(MODELS)} models are within "
-        f"{BUDGET:.0e}{'' if len(figures) == len(MODELS) else f', {len(MODELS) - len(figures)} have no figures'}. The last column is what rounding "
-        "alone does to the model (see bench/rounding.py): random weights that amplify it have no sharper answer than that."
+        f"Largest difference from ONNX Runtime as a part of each output's scale; one engine a model, all sizes. {good} of {len(EVERY)} models are within "
+        f"{BUDGET:.0e}{'' if len(figures) == len(EVERY) else f', {len(EVERY) - len(figures)} have no figures'}. The last column is how far ONNX Runtime with and without its graph optimisations differs from itself."
     )
     yield ""
     rows = [(name, "; ".join(sizes), f"{error:.1e}", f"{spread:.1e}") for name, sizes, error, spread in figures]
-    yield from markdown(("model", "sizes", "worst error", "rounding alone"), rows)
+    yield from markdown(("model", "sizes", "worst error", "ONNX Runtime's own"), rows)
     ocr, minilm = load("ocr").get("lines"), load("minilm").get("ranking")
     if ocr:
         yield ""
@@ -100,6 +100,47 @@ def accuracy():
     if minilm:
         yield ""
         yield f"MiniLM ranks {minilm['sentences']} sentences in ONNX Runtime's order for {minilm['same']} of {minilm['queries']} queries."
+
+
+def quantised():
+    results = load("quantized")
+    if not results:
+        return
+    yield ""
+    yield "## Accuracy of int8"
+    yield ""
+    yield (
+        "Made by `bench/quantized/measure.py`: all are calibrated on the same data, which is not what they are judged on. "
+        "In brackets: layers on integers. ONNX Runtime's `quantize_static` and NNCF's `quantize` at their defaults."
+    )
+    yield ""
+    ways = ("fp32", "camshaft", "onnxruntime", "nncf")
+
+    def cell(way):
+        if "score" not in way:
+            return "failed" if "error" in way else ""
+        return f"{way['score']:.4g}" + (f" ({way['layers']})" if way["layers"] else "")
+
+    rows = [
+        (name, task["metric"], task["limit"], str(task["samples"]), *(cell(task["ways"].get(way, {})) for way in ways))
+        for name, task in results.items()
+    ]
+    yield from markdown(("task", "score", "limit", "samples", *ways), rows)
+
+
+def mutants():
+    results = load("mutants")
+    if not results:
+        return
+    yield ""
+    yield "## Wrong engines that verification rejects"
+    yield ""
+    yield (
+        "Engines with one thing wrong, of the zoo's and the real models, that change an output by more than four times what "
+        "rounding does; `tests/mutation/campaign.py` makes and judges them. `emulated` is the emulated GPU, of small models."
+    )
+    yield ""
+    yield from mutation_scores.tables(results)
 
 
 def write(name, lines):
@@ -111,7 +152,7 @@ def write(name, lines):
 def main():
     argparse.ArgumentParser(description=__doc__).parse_args()
     note = "Made by `scripts/report.py`; do not edit. `scripts/test.sh --all` makes the figures. How fast it is: [performance.md](performance.md)."
-    write("results.md", ["# Results", "", note, "", *machine("onnxruntime"), "", *accuracy()])
+    write("results.md", ["# Results", "", note, "", *machine("onnxruntime"), "", *accuracy(), *quantised(), *mutants()])
     results = load("compare")
     if results:
         write(

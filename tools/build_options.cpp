@@ -6,6 +6,18 @@
 
 namespace camshaft::tools {
 
+namespace {
+
+void add_rules(CLI::App& command, const char* name, std::vector<std::string>& rules, const char* help) {
+  command.add_option(name, rules, help)
+      ->type_name("NAME:PRECISION[,…]")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->group("Precision of layers");
+}
+
+}  // namespace
+
 void BuildArguments::add_to(CLI::App& command, const char* shapes_help) {
   add_device_option(command, device, "What to run on: cpu (default), cuda, the first GPU, or cuda:N");
   command.add_flag("--fp16", fp16,
@@ -16,6 +28,30 @@ void BuildArguments::add_to(CLI::App& command, const char* shapes_help) {
       "operands of products may be rounded");
   command.add_flag("--tf32", tf32,
                    "Allow products of fp32 to be taken of operands rounded to TF32 (11 significant bits)");
+  command.add_flag("--int8", int8, "Allow layers to be computed on integers of 8 bits, by the ranges of a calibration");
+  command.add_option("--calibration", calibration, "The ranges of tensors that --int8 needs, see `camshaft calibrate`")
+      ->type_name("FILE");
+  command.add_flag("--best", best,
+                   "Allow all precisions that are faster here: fp16 or bf16, tf32, and int8 with a calibration");
+  command.add_flag("--strongly-typed", strongly_typed, "Allow no types but those of the model's own tensors");
+  add_layer_precisions_to(command,
+                          "What layers are computed in: fp32, fp16, bf16 or int8; * in a name stands for any text");
+  add_rules(command, "--layer-output-types", layer_output_types, "What the results of layers are stored in");
+  add_verification_to(command, shapes_help);
+}
+
+void BuildArguments::add_layer_precisions_to(CLI::App& command, const char* help) {
+  add_rules(command, "--layer-precisions", layer_precisions, help);
+  command
+      .add_option(
+          "--precision-constraints", precision_constraints,
+          "What becomes of these: none (ignored), prefer (default: a warning where they cannot be had), or obey "
+          "(an error)")
+      ->type_name("MODE")
+      ->group("Precision of layers");
+}
+
+void BuildArguments::add_verification_to(CLI::App& command, const char* shapes_help) {
   command.add_option("--threads", threads, "Threads to build and verify with (default: one for each core)")
       ->type_name("N");
   command
@@ -32,6 +68,18 @@ void BuildArguments::add_to(CLI::App& command, const char* shapes_help) {
                   "Verify on further seeds and sizes as long as they fit into this time (default: 10)")
       ->type_name("S")
       ->group("Verification");
+  command
+      .add_option("--max-operations", max_operations,
+                  "Refuse to fold constants, measure and verify with more operations than this in all (default: 1e14, "
+                  "and 1e4 for each byte of weights)")
+      ->type_name("N")
+      ->group("Limits");
+  command
+      .add_option("--max-memory", max_memory,
+                  "Refuse to hold more bytes than this in the host's memory at once, beside the model's file (default: "
+                  "a quarter of the machine's, 6 GiB at least, and 16 for each byte of weights)")
+      ->type_name("BYTES")
+      ->group("Limits");
   command.add_option("--inputs", inputs, "Inputs to verify on, as numpy.savez writes them (default: seeded values)")
       ->type_name("IN.npz")
       ->group("Verification");
@@ -43,11 +91,18 @@ void BuildArguments::add_to(CLI::App& command, const char* shapes_help) {
 
 BuildOptions BuildArguments::options(Progress& progress) const {
   BuildOptions options;
-  options.set("device", device).set("fp16", fp16).set("bf16", bf16).set("tf32", tf32);
+  options.set("device", device).set("fp16", fp16).set("bf16", bf16).set("tf32", tf32).set("int8", int8);
+  options.set("best", best).set("strongly-typed", strongly_typed);
+  for (const std::string& rule : layer_precisions) options.set("layer-precisions", rule);
+  for (const std::string& rule : layer_output_types) options.set("layer-output-types", rule);
+  if (!precision_constraints.empty()) options.set("precision-constraints", precision_constraints);
+  if (!calibration.empty()) options.set("calibration", calibration);
   options.set("threads", parse_threads(threads)).set("tuning", "heuristic");
   if (!tolerance.empty()) options.set("tolerance", parse_positive(tolerance, "tolerance", 0));
   options.set("seed", parse_whole(seed, "seed", 0, INT64_MAX, 0));
   if (!verify_seconds.empty()) options.set("verify-seconds", parse_seconds(verify_seconds, "verify-seconds", 0));
+  if (!max_operations.empty()) options.set("max-operations", parse_positive(max_operations, "max-operations", 0));
+  if (!max_memory.empty()) options.set("max-memory", parse_positive(max_memory, "max-memory", 0));
   options.set_progress(progress.callback()).set_cancellation(cancel_on_interrupt());
   return options;
 }

@@ -44,7 +44,7 @@ struct Measured {
   Latency latency;
   int64_t runs = 0;  // of which `together` at a time are waited for
   int together = 1;
-  int64_t arena_bytes = 0, weight_bytes = 0;
+  int64_t arena_bytes = 0, weight_bytes = 0;  // the former with what is kept for these shapes
   int64_t resident_before = 0, resident_after = 0;
   int threads = 0;
   bool from_model = false;
@@ -135,6 +135,9 @@ Prepared prepare(const Arguments& arguments, Progress& progress) {
   NamedShapes shapes;
   for (size_t i = 0; i < tensors.size(); ++i) shapes[engine.inputs()[i].name] = tensors[i].dims();
   profile.costs = engine.layer_costs(shapes);
+  const std::vector<LayerInfo> layers = engine.layers();
+  for (size_t i = 0; i < layers.size(); ++i)
+    if (layers[i].at_binding) profile.costs[i] = {};  // no work of a run
   if (!engine.device().is_host()) profile.limits = engine.device_info()["limits"];
   for (size_t i = 0; i < tensors.size(); ++i)
     prepared.measured.inputs.push_back(fmt::format(

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <utility>
 
 #include "camshaft/builder.hpp"
 #include "tools/build_options.h"
@@ -13,6 +14,7 @@
 #include "tools/number_option.h"
 #include "tools/open_engine.h"
 #include "tools/progress.h"
+#include "tools/quantization_text.h"
 #include "tools/report.h"
 #include "tools/tensor_text.h"
 #include "tools/tuning_options.h"
@@ -50,12 +52,35 @@ std::string format_tuning(const BuildReport& report, const Engine& engine) {
   return text;
 }
 
-// The first few of many names.
-std::string format_some(const std::vector<std::string>& names) {
-  constexpr size_t most = 3;
+void print_verification(const BuildReport& report) {
+  const std::string errors = format_errors(report.verification);
+  for (size_t at = 0; at < errors.size();) {
+    const size_t end = errors.find('\n', at);
+    fmt::print("verify    {}\n", errors.substr(at, end - at));
+    at = end + 1;
+  }
+  if (report.judged_tensors > 0)
+    fmt::print("verify    {}\n", format_layers(report));
+  else if (report.sensitivity > 0)
+    fmt::print(
+        "verify    the model amplifies rounding: operators whose results move by {:.1e} move its outputs by {:.1e}\n",
+        report.rounding_noise, report.sensitivity);
+  for (const std::string& sample : report.samples) fmt::print("verify    on {}\n", sample);
+  for (const std::string& text : report.not_verified) fmt::print("verify    not on {}\n", text);
+}
+
+// What a precision costs, beside what it gains.
+std::string cost_of(const std::string& precision) {
+  if (precision == "int8") return "needs a calibration, see `camshaft calibrate`";
+  return fmt::format("numbers are rounded to {} bits", precision == "fp16" ? 11 : 8);
+}
+
+void print_gains(const std::vector<PrecisionGain>& gains) {
   std::string text;
-  for (size_t i = 0; i < names.size() && i < most; ++i) text += (i == 0 ? "" : ", ") + names[i];
-  return names.size() > most ? text + ", …" : text;
+  for (const PrecisionGain& gain : gains)
+    text += fmt::format("{}{:.1f} times as fast with --{} ({})", text.empty() ? "" : ", ", gain.speedup, gain.precision,
+                        cost_of(gain.precision));
+  fmt::print("hint      by estimate {}\n", text);
 }
 
 void print_summary(const Arguments& arguments, const std::string& output, const BuildReport& report,
@@ -74,26 +99,15 @@ void print_summary(const Arguments& arguments, const std::string& output, const 
     fmt::print("precision {} stay fp32, fp16 cannot hold their numbers: {}\n",
                report.kept_f32.size() == 1 ? "one value must" : fmt::format("{} values must", report.kept_f32.size()),
                format_some(report.kept_f32));
+  if (!report.quantized_layers.empty()) print_quantization(report.quantized_layers);
   if (arguments.no_verify) {
     if (arguments.fp16 && engine.metadata().at("precision").find("fp16") != std::string::npos)
       fmt::print("precision only constants were held against fp16's range: without verification no sample is run\n");
     fmt::print("verify    off\n");
-    return;
+  } else {
+    print_verification(report);
   }
-  const std::string errors = format_errors(report.verification);
-  for (size_t at = 0; at < errors.size();) {
-    const size_t end = errors.find('\n', at);
-    fmt::print("verify    {}\n", errors.substr(at, end - at));
-    at = end + 1;
-  }
-  if (report.judged_tensors > 0)
-    fmt::print("verify    {}\n", format_layers(report));
-  else if (report.sensitivity > 0)
-    fmt::print(
-        "verify    the model amplifies rounding: operators whose results move by {:.1e} move its outputs by {:.1e}\n",
-        report.rounding_noise, report.sensitivity);
-  for (const std::string& sample : report.samples) fmt::print("verify    on {}\n", sample);
-  for (const std::string& text : report.not_verified) fmt::print("verify    not on {}\n", text);
+  if (!report.gains.empty()) print_gains(report.gains);
 }
 
 void print_report_json(const Arguments& arguments, const std::string& output, const BuildReport& report,
@@ -123,7 +137,9 @@ void print_report_json(const Arguments& arguments, const std::string& output, co
                          {"sensitivity", report.sensitivity},
                          {"judged_tensors", report.judged_tensors},
                          {"undecided_tensors", report.undecided_tensors},
-                         {"kept_f32", report.kept_f32}};
+                         {"kept_f32", report.kept_f32},
+                         {"quantized_layers", to_json(report.quantized_layers)},
+                         {"gains", to_json(report.gains)}};
   print_json(json);
 }
 
@@ -152,10 +168,12 @@ int build(const Arguments& arguments) {
   check_distinct(arguments.inputs, output);
   const TuningArguments& tuning = arguments.tuning;
   check_distinct(tuning.lock, output);
+  check_distinct(arguments.calibration, output);
   check_distinct(tuning.lock, tuning.timing_cache);
   for (const std::string& written : {tuning.timing_cache, tuning.write_lock}) {
     check_distinct(arguments.model, written);
     check_distinct(arguments.inputs, written);
+    check_distinct(arguments.calibration, written);
     check_writable(written);
   }
   check_one_purpose({output, tuning.timing_cache, tuning.write_lock});

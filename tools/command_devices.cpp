@@ -29,9 +29,10 @@ void print_host(const Record& host) {
   const Record limits = host["limits"];
   if (!limits.is_null())
     fmt::print(
-        "  limits    of {} threads: {:.0f} GFLOP/s f32; reading L1 {:.0f}, L2 {:.0f}, L3 {:.0f}, DRAM {:.0f} GB/s\n",
-        limits["threads"].integer(), limits["gflops"].number(), limits["l1_gbs"].number(), limits["l2_gbs"].number(),
-        limits["l3_gbs"].number(), limits["dram_gbs"].number());
+        "  limits    of {} threads: {:.0f} GFLOP/s f32, {:.1f}e9 exponentials a second; reading L1 {:.0f}, L2 {:.0f}, "
+        "L3 {:.0f}, DRAM {:.0f} GB/s\n",
+        limits["threads"].integer(), limits["gflops"].number(), limits["gexps"].number(), limits["l1_gbs"].number(),
+        limits["l2_gbs"].number(), limits["l3_gbs"].number(), limits["dram_gbs"].number());
 }
 
 void print_gpu(const Record& gpu) {

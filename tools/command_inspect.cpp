@@ -61,7 +61,8 @@ void print_text(const std::string& path, const OpenedEngine& opened) {
   std::vector<std::vector<std::string>> rows = {{"", "op", "tactic", "dtype", "computes", "nodes of the model"}};
   for (size_t i = 0; i < layers.size(); ++i) {
     const LayerInfo& layer = layers[i];
-    rows.push_back({fmt::format("  {}", i), layer.op, layer.tactic, precision(layer),
+    rows.push_back({fmt::format("  {}", i), layer.op,
+                    layer.at_binding ? fmt::format("{} (at binding)", layer.tactic) : layer.tactic, precision(layer),
                     layer.outputs.empty() ? layer.name : layer.outputs.front(), join(layer.sources)});
   }
   fmt::print("{}", format_table(rows, {0}));
@@ -90,7 +91,8 @@ nlohmann::json inspection(const std::string& path, const OpenedEngine& opened) {
                               {"outputs", layer.outputs},
                               {"sources", layer.sources},
                               {"tried", to_json(layer.tried)},
-                              {"notes", layer.notes}});
+                              {"notes", layer.notes},
+                              {"at_binding", layer.at_binding}});
   return json;
 }
 
@@ -127,7 +129,9 @@ Command add_inspect_command(CLI::App& app) {
   command->add_flag("--graph", arguments->graph, "Print the optimised graph in its text form");
   command->footer(
       "Each layer is one step of the engine: the kernel family (op), how it is implemented (tactic), the tensor it\n"
-      "computes, and the nodes of the ONNX model that went into it.");
+      "computes, and the nodes of the ONNX model that went into it. Those at binding depend on no input: they run "
+      "once\n"
+      "for each set of input shapes, and what they compute is kept.");
   return {command, [arguments] { return inspect(*arguments); }};
 }
 

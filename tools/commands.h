@@ -14,9 +14,12 @@ struct Command {
 };
 
 Command add_build_command(CLI::App& app);
+Command add_calibrate_command(CLI::App& app);
 Command add_run_command(CLI::App& app);
 Command add_bench_command(CLI::App& app);
 Command add_verify_command(CLI::App& app);
+Command add_simplify_command(CLI::App& app);
+Command add_quantize_command(CLI::App& app);
 Command add_inspect_command(CLI::App& app);
 Command add_devices_command(CLI::App& app);
 Command add_operators_command(CLI::App& app);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "camshaft/error.hpp"
+#include "tools/interrupt.h"
 #include "tools/npy.h"
 #include "tools/npz.h"
 #include "tools/number_option.h"
@@ -99,7 +100,11 @@ GivenInputs::Complete GivenInputs::complete(const Engine& engine) const {
                                        fmt::format("{} (input '{}')", it->second.place, infos[i].name));
   }
   if (!missing) return complete;
-  const NamedTensors samples = engine.sample_inputs(shapes_, seed_);
+  const NamedTensors samples = [&] {
+    cancel_on_interrupt().check("making inputs up");
+    const EndsAtOnce at_once;  // gigabytes take seconds
+    return engine.sample_inputs(shapes_, seed_);
+  }();
   for (size_t i = 0; i < infos.size(); ++i) {
     if (complete.tensors[i].defined()) continue;
     complete.tensors[i] = samples[i].second;

@@ -1,6 +1,8 @@
 // Ctrl-C.
 #pragma once
 
+#include <csignal>
+
 #include "camshaft/cancellation.hpp"
 
 namespace camshaft::tools {
@@ -10,5 +12,18 @@ namespace camshaft::tools {
 Cancellation cancel_on_interrupt();
 /// 130 or 143, by the signal that came.
 int interrupted_exit_code();
+
+/// As long as one lives, these signals end the process at once: for what cannot be cancelled, may take long and leaves
+/// nothing half-done.
+class EndsAtOnce {
+ public:
+  EndsAtOnce();
+  ~EndsAtOnce();
+  EndsAtOnce(const EndsAtOnce&) = delete;
+  EndsAtOnce& operator=(const EndsAtOnce&) = delete;
+
+ private:
+  struct sigaction before_[2];
+};
 
 }  // namespace camshaft::tools

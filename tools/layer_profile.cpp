@@ -17,6 +17,11 @@ double seconds_per_run(const LayerTime& layer) {
   return layer.runs > 0 ? layer.seconds / static_cast<double>(layer.runs) : 0;
 }
 
+// Ran once, before these runs: its results were kept.
+bool is_done(const LayerTime& layer) {
+  return layer.at_binding && layer.runs == 0;
+}
+
 double total_per_run(const std::vector<LayerTime>& layers) {
   double total = 0;
   for (const LayerTime& layer : layers) total += seconds_per_run(layer);
@@ -26,7 +31,8 @@ double total_per_run(const std::vector<LayerTime>& layers) {
 // Of all layers, one after the other, at the limits of the device.
 double total_bound(const LayerProfile& p) {
   double total = 0;
-  for (const LayerCost& cost : p.costs) total += cost.limit_seconds;
+  for (size_t i = 0; i < p.costs.size(); ++i)
+    if (!is_done(p.times[i])) total += p.costs[i].limit_seconds;
   return total;
 }
 
@@ -45,7 +51,8 @@ void print_profile(const LayerProfile& p) {
   for (const size_t i : order) {
     const LayerTime& layer = p.times[i];
     const double seconds = seconds_per_run(layer), flops = p.costs[i].flops, bytes = p.costs[i].bytes();
-    rows.push_back({format_seconds(seconds), fmt::format("{:.1f}", 100 * seconds / total),
+    rows.push_back({is_done(layer) ? "at binding" : format_seconds(seconds),
+                    is_done(layer) ? "" : fmt::format("{:.1f}", 100 * seconds / total),
                     flops > 0 && seconds > 0 ? fmt::format("{:.0f}", flops / seconds * 1e-9) : "",
                     bytes > 0 && seconds > 0 ? fmt::format("{:.3g}", bytes / seconds * 1e-9) : ""});
     if (has_bounds) {
@@ -77,10 +84,12 @@ void add_profile(nlohmann::json& json, const LayerProfile& p) {
                               {"tactic", layer.tactic},
                               {"sources", layer.sources},
                               {"ms", seconds_per_run(layer) * 1e3},
-                              {"percent", 100 * seconds_per_run(layer) / total}});
+                              {"percent", 100 * seconds_per_run(layer) / total},
+                              {"at_binding", layer.at_binding}});
     const LayerCost& cost = p.costs[i];
     if (cost.known)
       json["layers"].back().update({{"flops", cost.flops},
+                                    {"exponentials", cost.exponentials},
                                     {"constant_bytes", cost.constant_bytes},
                                     {"activation_bytes", cost.activation_bytes}});
     if (cost.limit_seconds > 0)

@@ -1,26 +1,15 @@
 #include "tools/onnxruntime_process.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <chrono>
 #include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <map>
-#include <thread>
 
 #include "camshaft/error.hpp"
+#include "tools/child_process.h"
 #include "tools/npy.h"
 #include "tools/npz.h"
 #include "tools/temporary_folder.h"
-
-extern char** environ;
 
 namespace camshaft::tools {
 
@@ -67,49 +56,6 @@ for index, (name, value) in enumerate(zip(outputs, results)):
 numpy.savez(folder + "/out.npz", **arrays)
 )";
 
-// Runs a program with stdout and stderr going to a file; returns waitpid's status.
-int run_process(const std::vector<std::string>& arguments, const std::string& log, const Cancellation& cancellation) {
-  std::vector<char*> argv;
-  argv.reserve(arguments.size() + 1);
-  for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-  pid_t process = 0;
-  const int error = posix_spawnp(&process, argv[0], &actions, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (error != 0)
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("'{}' could not be started: {}; set CAMSHAFT_PYTHON to a Python interpreter that has "
-                            "onnxruntime",
-                            arguments[0], std::strerror(error)));
-  int status = 0;
-  for (;;) {
-    const pid_t ended = waitpid(process, &status, WNOHANG);
-    if (ended == process) return status;
-    if (ended < 0 && errno != EINTR)
-      throw Error(ErrorCode::internal, fmt::format("waiting for Python failed: {}", std::strerror(errno)));
-    if (cancellation.cancelled()) {
-      kill(process, SIGKILL);
-      waitpid(process, &status, 0);
-      cancellation.check("running ONNX Runtime");
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-}
-
-// Our script's message is the last line; what comes before are warnings of other modules.
-std::string last_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line, last;
-  while (std::getline(file, line))
-    if (!line.empty()) last = line;
-  return last;
-}
-
 // The inverse of the script's `add`.
 Tensor put_together(const std::map<std::string, Tensor>& arrays, const std::string& name) {
   if (const auto plain = arrays.find(name); plain != arrays.end()) return plain->second;
@@ -150,9 +96,10 @@ std::vector<Tensor> run_onnxruntime(const std::string& model, const NamedTensors
   for (const auto& [name, tensor] : inputs) arguments.push_back(name);
   arguments.insert(arguments.end(), output_names.begin(), output_names.end());
   const std::string log = folder.path() + "/log";
-  const int status = run_process(arguments, log, cancellation);
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    cancellation.check("running ONNX Runtime");  // Ctrl-C reaches the child as well
+  const int status = run_child(arguments, {log, log}, cancellation, "running ONNX Runtime",
+                               "; set CAMSHAFT_PYTHON to a Python interpreter that has onnxruntime");
+  if (status != 0) {
+    // Our script's message is the last line; what comes before are warnings of other modules.
     const std::string message = last_line(log);
     if (message.rfind("import: ", 0) == 0)
       throw Error(ErrorCode::invalid_argument,

@@ -94,6 +94,23 @@ nlohmann::json to_json(const std::vector<OutputError>& errors) {
   return list;
 }
 
+nlohmann::json to_json(const std::vector<LayerPlacement>& layers) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const LayerPlacement& layer : layers)
+    list.push_back({{"layer", layer.layer},
+                    {"quantized", layer.quantized},
+                    {"reason", layer.reason},
+                    {"float_seconds", layer.float_seconds},
+                    {"int8_seconds", layer.int8_seconds}});
+  return list;
+}
+
+nlohmann::json to_json(const std::vector<PrecisionGain>& gains) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const PrecisionGain& gain : gains) list.push_back({{"precision", gain.precision}, {"speedup", gain.speedup}});
+  return list;
+}
+
 nlohmann::json to_json(const TensorInfo& info) {
   nlohmann::json shape = nlohmann::json::array();
   for (size_t i = 0; i < info.dims.size(); ++i)
@@ -104,7 +121,8 @@ nlohmann::json to_json(const TensorInfo& info) {
 nlohmann::json to_json(const MemoryInfo& memory) {
   return {{"arena_bytes", memory.arena_bytes},
           {"arena_lower_bound", memory.arena_lower_bound},
-          {"weight_bytes", memory.weight_bytes}};
+          {"weight_bytes", memory.weight_bytes},
+          {"kept_bytes", memory.kept_bytes}};
 }
 
 nlohmann::json to_json(const Profile& profile) {
@@ -115,8 +133,9 @@ nlohmann::json to_json(const Profile& profile) {
 }
 
 std::string format_memory(const MemoryInfo& memory) {
-  return fmt::format("arena {} (lower bound {}), weights {}", bytes_text(memory.arena_bytes),
-                     bytes_text(memory.arena_lower_bound), bytes_text(memory.weight_bytes));
+  return fmt::format("arena {} (lower bound {}), weights {}, kept for these shapes {}", bytes_text(memory.arena_bytes),
+                     bytes_text(memory.arena_lower_bound), bytes_text(memory.weight_bytes),
+                     bytes_text(memory.kept_bytes));
 }
 
 void print_json(const nlohmann::json& json) {

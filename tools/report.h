@@ -16,6 +16,8 @@ std::string format_table(const std::vector<std::vector<std::string>>& rows, cons
 /// A line for each output: "output 'y': worst error 1.2e-06 of its scale 3.4: passed".
 std::string format_errors(const std::vector<OutputError>& errors);
 nlohmann::json to_json(const std::vector<OutputError>& errors);
+nlohmann::json to_json(const std::vector<LayerPlacement>& layers);
+nlohmann::json to_json(const std::vector<PrecisionGain>& gains);
 
 /// How an engine was judged whose outputs cannot tell; empty where they can.
 std::string format_layers(const BuildReport& report);

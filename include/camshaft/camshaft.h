@@ -214,8 +214,8 @@ CAMSHAFT_API void camshaft_cancellation_free(camshaft_cancellation* cancellation
 /* ---- Options, by the names that the command line has ---- */
 
 typedef struct camshaft_options camshaft_options;
-enum { CAMSHAFT_BUILD = 1, CAMSHAFT_CONTEXT = 2 };
-/* All at their defaults. `what`: CAMSHAFT_BUILD or CAMSHAFT_CONTEXT. */
+enum { CAMSHAFT_BUILD = 1, CAMSHAFT_CONTEXT = 2, CAMSHAFT_CALIBRATION = 3 };
+/* All at their defaults. `what`: CAMSHAFT_BUILD, CAMSHAFT_CONTEXT or CAMSHAFT_CALIBRATION. */
 CAMSHAFT_API camshaft_status camshaft_options_create(int32_t what, camshaft_options** options);
 CAMSHAFT_API camshaft_status camshaft_options_copy(const camshaft_options* options, camshaft_options** copy);
 CAMSHAFT_API void camshaft_options_free(camshaft_options* options);
@@ -231,9 +231,9 @@ CAMSHAFT_API camshaft_status camshaft_options_get(const camshaft_options* option
 /* All options: [{name, kind, default, description}]. */
 CAMSHAFT_API camshaft_status camshaft_options_list(int32_t what, camshaft_record** list);
 
-/* Of a build: one more range of shapes to tune for and to accept, by the names of inputs. Shapes that are null, and
- * inputs that one of them leaves out, follow from the others: no optimum means the largest (the smallest without one),
- * neither smallest nor largest mean the optimum. Without any an engine takes all shapes. */
+/* Of a build or a calibration: one more range of shapes to tune for and to accept, by the names of inputs. Shapes that
+ * are null, and inputs that one of them leaves out, follow from the others: no optimum means the largest (the smallest
+ * without one), neither smallest nor largest mean the optimum. Without any an engine takes all shapes. */
 CAMSHAFT_API camshaft_status camshaft_options_add_profile(camshaft_options* options, const camshaft_shapes* smallest,
                                                           const camshaft_shapes* optimum,
                                                           const camshaft_shapes* largest);
@@ -269,8 +269,9 @@ typedef struct camshaft_engine camshaft_engine;
  * differing, undecided, passed, telling, relative_error, doubt, compared}], samples, not_verified, sensitivity,
  * rounding_noise, judged_tensors, undecided_tensors, layers_error, seconds_import, seconds_optimize, seconds_tune,
  * seconds_compile, seconds_verify, problems_measured, problems_cached, problems_out_of_time, approximate_refused,
- * kept_f32, model_nodes, passes, layers}. An engine that cannot be verified, for want of inputs that the reference
- * accepts or that give anything finite, is CAMSHAFT_INVALID_ARGUMENT: give inputs, or build without verification. */
+ * kept_f32, quantized_layers: [{layer, quantized, reason, float_seconds, int8_seconds}], gains: [{precision, speedup}],
+ * model_nodes, passes, layers}. An engine that cannot be verified, for want of inputs that the reference accepts or
+ * that give anything finite, is CAMSHAFT_INVALID_ARGUMENT: give inputs, or build without verification. */
 CAMSHAFT_API camshaft_status camshaft_build_file(const char* path, const camshaft_options* options,
                                                  camshaft_engine** engine, camshaft_record** report);
 /* The same of a model in memory. `folder` has its external data; null where it has none. `name` stands for the path in
@@ -299,15 +300,18 @@ CAMSHAFT_API camshaft_device camshaft_engine_device(const camshaft_engine* engin
  * opt, max}}], metadata: {name: text}, device: {kind, name, isa, cores, memory_bytes, features, limits}}. */
 CAMSHAFT_API camshaft_status camshaft_engine_info(const camshaft_engine* engine, camshaft_record** info);
 /* The steps of a run: [{name, op, tactic, description, inputs, outputs, sources, tried: [{tactic, estimated_ns,
- * measured_ns (-1: not measured), refused}], notes}]. */
+ * measured_ns (-1: not measured), refused}], notes, at_binding (depends on no input: runs once for each set of
+ * shapes)}].
+ */
 CAMSHAFT_API camshaft_status camshaft_engine_layers(const camshaft_engine* engine, camshaft_record** layers);
 /* Of all tensors that camshaft_context_set_tap takes: [name]. */
 CAMSHAFT_API camshaft_status camshaft_engine_tensor_names(const camshaft_engine* engine, camshaft_record** names);
-/* {arena_bytes, arena_lower_bound, weight_bytes} at the optimum of the first profile. */
+/* {arena_bytes, arena_lower_bound, weight_bytes, kept_bytes (what depends on the shapes alone: computed once for each
+ * set, and kept)} at the optimum of the first profile. */
 CAMSHAFT_API camshaft_status camshaft_engine_memory(const camshaft_engine* engine, camshaft_record** memory);
 /* The optimised graph in its text form. */
 CAMSHAFT_API camshaft_status camshaft_engine_graph(const camshaft_engine* engine, camshaft_record** text);
-/* The work of each layer for inputs of these shapes (all that are not fixed): [{flops, constant_bytes,
+/* The work of each layer for inputs of these shapes (all that are not fixed): [{flops, exponentials, constant_bytes,
  * activation_bytes, and, of what runs on a GPU, limit and limit_seconds: what decides at its highest clock, and the
  * least time it could take}], null where a size is known only after running. */
 CAMSHAFT_API camshaft_status camshaft_engine_layer_costs(const camshaft_engine* engine, const camshaft_shapes* shapes,
@@ -356,7 +360,7 @@ CAMSHAFT_API camshaft_status camshaft_context_synchronize(camshaft_context* cont
 typedef void (*camshaft_completion_function)(void* user, camshaft_status status);
 CAMSHAFT_API camshaft_status camshaft_context_run_async(camshaft_context* context,
                                                         camshaft_completion_function completion, void* user);
-/* Looked at between layers. */
+/* Looked at between layers, and in long ones. */
 CAMSHAFT_API camshaft_status camshaft_context_set_cancellation(camshaft_context* context,
                                                                const camshaft_cancellation* cancellation);
 /* The result of the last run, in memory of the context's or of what was bound; valid until the next run. */
@@ -374,11 +378,54 @@ CAMSHAFT_API size_t camshaft_context_memory_bytes(const camshaft_context* contex
 typedef struct camshaft_profiler camshaft_profiler;
 CAMSHAFT_API camshaft_status camshaft_profiler_create(camshaft_profiler** profiler);
 CAMSHAFT_API void camshaft_profiler_reset(camshaft_profiler* profiler);
-/* [{name, op, tactic, sources, seconds, runs}] in execution order. */
+/* [{name, op, tactic, sources, seconds, runs, at_binding (runs in the first run with a set of shapes alone)}] in
+ * execution order. */
 CAMSHAFT_API camshaft_status camshaft_profiler_layers(const camshaft_profiler* profiler, camshaft_record** layers);
 CAMSHAFT_API void camshaft_profiler_free(camshaft_profiler* profiler);
 /* Null stops. The profiler must outlive the runs. */
 CAMSHAFT_API camshaft_status camshaft_context_set_profiler(camshaft_context* context, camshaft_profiler* profiler);
+
+/* ---- Calibrating: the ranges of tensors that int8 needs ---- */
+
+/* Adds the next batch of data to `batch`, a tensor for each of the model's inputs: 1; 0: there is no more. Anything
+ * else ends the calibration with CAMSHAFT_CANCELLED. `inputs` says what the model takes, as camshaft_engine_info does.
+ * The tensors' memory must stay valid until the next call, or until the calibration is done. */
+typedef int32_t (*camshaft_batch_function)(void* user, const camshaft_record* inputs, camshaft_tensors* batch);
+/* Runs a model in fp32 on batches of data, and chooses a range for each tensor that a build with int8 needs one of.
+ * `options` (CAMSHAFT_CALIBRATION) may be null. `output`, where it is not null, is the file that the ranges are written
+ * to, whole or not at all. `report`, where it is not null, gets {method, tensors: [{name, min, max (what is outside is
+ * clipped; null where no number was finite), seen_min, seen_max, count, zeros, nans, infinities}], batches, samples,
+ * seconds_build, seconds_data, seconds_run, seconds_ranges, warnings: [text]}. */
+CAMSHAFT_API camshaft_status camshaft_calibrate_file(const char* path, const camshaft_options* options,
+                                                     camshaft_batch_function next, void* user, const char* output,
+                                                     camshaft_record** report);
+/* What is in such a file, or in one of TensorRT's: {method, tensors: [{name, min, max}]}. */
+CAMSHAFT_API camshaft_status camshaft_calibration_read(const char* path, camshaft_record** calibration);
+/* The pixels of a picture (BMP, JPEG, PNG, PNM or WebP): u8 [height, width, 3] in the order red, green, blue, or
+ * [height, width, 1] of gray. Transparency is dropped. */
+CAMSHAFT_API camshaft_status camshaft_picture_decode(const void* data, size_t bytes, camshaft_tensor** pixels);
+
+/* ---- Models ---- */
+
+/* Writes a model in canonical form: constants and shape arithmetic folded, what changes nothing removed, in ONNX's own
+ * operators. Profiles of the options fix the sizes that all of them give; an engine of the new model is verified
+ * against the old one as builds are, unless "verify" is off, and nothing is written where that fails. `external_data`,
+ * where it is not 0, puts tensors of at least 1 KiB into the file "<output>.data"; models above 2 GiB always do so.
+ * `report`, where it is not null: {nodes_before, nodes, bytes_before, bytes, opset_before, opset, verification,
+ * samples, not_verified}, also where verification fails. */
+CAMSHAFT_API camshaft_status camshaft_simplify_file(const char* path, const char* output,
+                                                    const camshaft_options* options, int32_t external_data,
+                                                    camshaft_record** report);
+/* Writes a model with QuantizeLinear and DequantizeLinear around what can be computed in int8, by the ranges of the
+ * option "calibration", which must be given: weights are initializers of i8, all else is as camshaft_simplify_file
+ * writes it. "layer-precisions" and "precision-constraints" say what stays in floating point; other precisions are of
+ * no effect. Results of convolutions that have ranges (the option "results" of a calibration) are in steps, too, which
+ * ONNX Runtime needs to compute those convolutions on integers. Verified is that the file computes what was quantised,
+ * not how far that is from the model before. `report`: as that of camshaft_simplify_file, with quantized_layers as of a
+ * build, results_in_steps (how many) and results_without_range: [name]. */
+CAMSHAFT_API camshaft_status camshaft_quantize_file(const char* path, const char* output,
+                                                    const camshaft_options* options, int32_t external_data,
+                                                    camshaft_record** report);
 
 /* ---- What is right, and what is to blame ---- */
 

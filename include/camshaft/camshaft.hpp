@@ -3,6 +3,7 @@
 #pragma once
 
 #include "camshaft/builder.hpp"
+#include "camshaft/calibration.hpp"
 #include "camshaft/cancellation.hpp"
 #include "camshaft/context.hpp"
 #include "camshaft/dtype.hpp"
@@ -11,8 +12,10 @@
 #include "camshaft/logger.hpp"
 #include "camshaft/options.hpp"
 #include "camshaft/profiler.hpp"
+#include "camshaft/quantize.hpp"
 #include "camshaft/record.hpp"
 #include "camshaft/reference.hpp"
 #include "camshaft/report.hpp"
+#include "camshaft/simplify.hpp"
 #include "camshaft/system.hpp"
 #include "camshaft/tensor.hpp"

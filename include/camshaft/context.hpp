@@ -131,7 +131,7 @@ class Context {
         held.get()));
     held.release();
   }
-  /// run() checks it between layers and throws Error(cancelled).
+  /// run() looks at it between layers and in long ones, and throws Error(cancelled).
   void set_cancellation(const Cancellation& cancellation) {
     detail::check(camshaft_context_set_cancellation(handle_.get(), cancellation.handle()));
   }

@@ -90,7 +90,8 @@ class Engine {
   }
   MemoryInfo memory() const {
     const Record memory = record([&](camshaft_record** r) { return camshaft_engine_memory(handle(), r); });
-    return {memory["arena_bytes"].integer(), memory["arena_lower_bound"].integer(), memory["weight_bytes"].integer()};
+    return {memory["arena_bytes"].integer(), memory["arena_lower_bound"].integer(), memory["weight_bytes"].integer(),
+            memory["kept_bytes"].integer()};
   }
   /// The optimised graph in its text form.
   std::string graph() const {

@@ -125,7 +125,7 @@ class Options {
     return detail::record_of([](camshaft_record** all) { return camshaft_options_list(What, all); });
   }
 
-  // Of builds:
+  // Of builds, and but for set_inputs() of calibrations:
 
   /// One more range of shapes to tune for and to accept.
   Options& add_profile(const Profile& profile) {
@@ -201,6 +201,7 @@ class Options {
 
 using BuildOptions = Options<CAMSHAFT_BUILD>;
 using ContextOptions = Options<CAMSHAFT_CONTEXT>;
+using CalibrationOptions = Options<CAMSHAFT_CALIBRATION>;
 
 }  // namespace v1
 }  // namespace camshaft

@@ -21,6 +21,8 @@ class Record {
   Record() = default;
   /// Takes over what a call of the C interface gave.
   explicit Record(camshaft_record* root) : root_(root, camshaft_record_free), value_(root) {}
+  /// One that somebody else keeps.
+  static Record borrowed(const camshaft_record* value) { return {nullptr, value}; }
 
   /// A value of an object; null where there is none, so that records of earlier versions can be read.
   Record operator[](std::string_view key) const {

@@ -41,12 +41,14 @@ struct LayerInfo {
   std::vector<std::string> sources;          ///< the model's nodes it came from
   std::vector<TacticTrial> tried;            ///< the tactics that the build looked at, its first guess first
   std::vector<std::string> notes;            ///< why it was not fused with its neighbours
+  bool at_binding = false;                   ///< depends on no input: runs once for each set of shapes
 };
 
 /// The work of a layer for inputs of known shapes.
 struct LayerCost {
   bool known = false;           ///< false where a size is known only after running: then the rest is 0
   double flops = 0;             ///< of what contracts: a multiplication and an addition count as two
+  double exponentials = 0;      ///< of softmax, GELU, sigmoid and the like: functions that take one, or as long
   double constant_bytes = 0;    ///< of the constants read
   double activation_bytes = 0;  ///< of the other inputs, each once, and the outputs
   /// Of a layer on a GPU: the least time it could take at the highest clock, and what decides ("memory", or the type of
@@ -63,6 +65,7 @@ struct MemoryInfo {
   int64_t arena_bytes = 0;        ///< intermediate tensors, as planned
   int64_t arena_lower_bound = 0;  ///< the most that is alive at any one moment
   int64_t weight_bytes = 0;       ///< constants as stored
+  int64_t kept_bytes = 0;         ///< what depends on the shapes alone: computed once for each set, and kept
 };
 
 /// Time of one layer, added up over the runs since the last reset.
@@ -73,6 +76,9 @@ struct LayerTime {
   std::vector<std::string> sources;  ///< the model's nodes it came from
   double seconds = 0;
   int64_t runs = 0;
+  /// It depends on no input, and runs in the first run with a set of shapes alone; in all where its results are too
+  /// large to be kept.
+  bool at_binding = false;
 };
 
 /// How far an output of the engine is from the reference evaluation.
@@ -92,11 +98,38 @@ struct OutputError {
   bool telling = true;
   /// The error as a part of the scale, or itself where the reference is all zero or as good as.
   double relative_error = 0;
-  /// Which part of a floating-point output differs by more than a tenfold tolerance at its own scale, and by more than
-  /// rounding explains, though the output as a whole may pass: a slice along an axis, or many single elements.
+  /// Why a floating-point output fails that is within the tolerance: a slice along an axis or many elements may differ
+  /// by more than a tenfold tolerance at their own scale, or all of it by more than rounding explains.
   std::string doubt;
   /// Elements that say something: all of an exact output, those of others that are finite in the reference.
   int64_t compared = 0;
+};
+
+/// What became of a layer that can be computed on integers.
+struct LayerPlacement {
+  std::string layer;
+  bool quantized = false;
+  std::string reason;  ///< why it stays in floating point
+  /// What it takes in floating point and in int8, with what it is fused with and its conversions; 0 where that was not
+  /// measured.
+  double float_seconds = 0, int8_seconds = 0;
+};
+
+/// A precision that a build did not allow.
+struct PrecisionGain {
+  std::string precision;  ///< "fp16", "bf16", "int8"
+  double speedup = 1;     ///< how many times as fast the engine would be, by the cost model
+};
+
+/// What became of a model that was written anew. Nodes are those of the models' graphs, sub-graphs left out; bytes are
+/// those of the models and of the data beside them; operator sets are of the default domain.
+struct RewriteReport {
+  int64_t nodes_before = 0, nodes = 0;
+  int64_t bytes_before = 0, bytes = 0;
+  int64_t opset_before = 0, opset = 0;
+  std::vector<OutputError> verification;  ///< as in BuildReport
+  std::vector<std::string> samples;
+  std::vector<std::string> not_verified;
 };
 
 /// What a build did.
@@ -130,6 +163,10 @@ struct BuildReport {
   /// Values that are too large or too small for f16 on the sample inputs, and constants whose numbers are: they stay
   /// f32. Without verification nothing runs on sample inputs, and only constants are looked at.
   std::vector<std::string> kept_f32;
+  /// With int8: the convolutions and products with constant weights, and which of them are computed on integers.
+  std::vector<LayerPlacement> quantized_layers;
+  /// Of a build in fp32 that measures: what lower precisions would gain.
+  std::vector<PrecisionGain> gains;
   int64_t model_nodes = 0;          ///< nodes of the ONNX graph
   std::vector<std::string> passes;  ///< of the optimiser, in the order in which they ran
   int64_t layers = 0;               ///< steps of the plan
@@ -154,14 +191,15 @@ inline TacticTrial tactic_trial(const Record& r) {
 }
 
 inline LayerInfo layer_info(const Record& r) {
-  return {r["name"].text(),    r["op"].text(),       r["tactic"].text(),   r["description"].text(),
-          r["inputs"].texts(), r["outputs"].texts(), r["sources"].texts(), r["tried"].list(tactic_trial),
-          r["notes"].texts()};
+  return {r["name"].text(),    r["op"].text(),           r["tactic"].text(),   r["description"].text(),
+          r["inputs"].texts(), r["outputs"].texts(),     r["sources"].texts(), r["tried"].list(tactic_trial),
+          r["notes"].texts(),  r["at_binding"].boolean()};
 }
 
 inline LayerCost layer_cost(const Record& r) {
   return {!r.is_null(),
           r["flops"].number(),
+          r["exponentials"].number(),
           r["constant_bytes"].number(),
           r["activation_bytes"].number(),
           r["limit_seconds"].number(),
@@ -169,14 +207,37 @@ inline LayerCost layer_cost(const Record& r) {
 }
 
 inline LayerTime layer_time(const Record& r) {
-  return {r["name"].text(),     r["op"].text(),        r["tactic"].text(),
-          r["sources"].texts(), r["seconds"].number(), r["runs"].integer()};
+  return {r["name"].text(),      r["op"].text(),      r["tactic"].text(),       r["sources"].texts(),
+          r["seconds"].number(), r["runs"].integer(), r["at_binding"].boolean()};
 }
 
 inline OutputError output_error(const Record& r) {
   return {r["output"].text(),           r["max_error"].number(), r["scale"].number(),    r["exact"].boolean(),
           r["differing"].number(),      r["undecided"].number(), r["passed"].boolean(),  r["telling"].boolean(),
           r["relative_error"].number(), r["doubt"].text(),       r["compared"].integer()};
+}
+
+inline LayerPlacement layer_placement(const Record& r) {
+  return {r["layer"].text(), r["quantized"].boolean(), r["reason"].text(), r["float_seconds"].number(),
+          r["int8_seconds"].number()};
+}
+
+inline PrecisionGain precision_gain(const Record& r) {
+  return {r["precision"].text(), r["speedup"].number()};
+}
+
+inline RewriteReport rewrite_report(const Record& r) {
+  RewriteReport report;
+  report.nodes_before = r["nodes_before"].integer();
+  report.nodes = r["nodes"].integer();
+  report.bytes_before = r["bytes_before"].integer();
+  report.bytes = r["bytes"].integer();
+  report.opset_before = r["opset_before"].integer();
+  report.opset = r["opset"].integer();
+  report.verification = r["verification"].list(output_error);
+  report.samples = r["samples"].texts();
+  report.not_verified = r["not_verified"].texts();
+  return report;
 }
 
 inline BuildReport build_report(const Record& r) {
@@ -199,6 +260,8 @@ inline BuildReport build_report(const Record& r) {
   report.problems_out_of_time = r["problems_out_of_time"].integer();
   report.approximate_refused = r["approximate_refused"].boolean();
   report.kept_f32 = r["kept_f32"].texts();
+  report.gains = r["gains"].list(precision_gain);
+  report.quantized_layers = r["quantized_layers"].list(layer_placement);
   report.model_nodes = r["model_nodes"].integer();
   report.passes = r["passes"].texts();
   report.layers = r["layers"].integer();

@@ -11,6 +11,18 @@ json describe(const OutputError& e) {
           {"doubt", e.doubt},   {"compared", e.compared}};
 }
 
+json describe(const LayerPlacement& layer) {
+  return {{"layer", layer.layer},
+          {"quantized", layer.quantized},
+          {"reason", layer.reason},
+          {"float_seconds", layer.float_seconds},
+          {"int8_seconds", layer.int8_seconds}};
+}
+
+json describe(const PrecisionGain& gain) {
+  return {{"precision", gain.precision}, {"speedup", gain.speedup}};
+}
+
 json describe(const BuildReport& r) {
   return {{"verification", describe_all(r.verification)},
           {"samples", r.samples},
@@ -30,9 +42,23 @@ json describe(const BuildReport& r) {
           {"problems_out_of_time", r.problems_out_of_time},
           {"approximate_refused", r.approximate_refused},
           {"kept_f32", r.kept_f32},
+          {"quantized_layers", describe_all(r.quantized_layers)},
+          {"gains", describe_all(r.gains)},
           {"model_nodes", r.model_nodes},
           {"passes", r.passes},
           {"layers", r.layers}};
+}
+
+json describe(const RewriteReport& r) {
+  return {{"nodes_before", r.nodes_before},
+          {"nodes", r.nodes},
+          {"bytes_before", r.bytes_before},
+          {"bytes", r.bytes},
+          {"opset_before", r.opset_before},
+          {"opset", r.opset},
+          {"verification", describe_all(r.verification)},
+          {"samples", r.samples},
+          {"not_verified", r.not_verified}};
 }
 
 json describe(const TensorInfo& info) {
@@ -53,7 +79,8 @@ json describe(const Profile& profile) {
 json describe(const MemoryInfo& memory) {
   return {{"arena_bytes", memory.arena_bytes},
           {"arena_lower_bound", memory.arena_lower_bound},
-          {"weight_bytes", memory.weight_bytes}};
+          {"weight_bytes", memory.weight_bytes},
+          {"kept_bytes", memory.kept_bytes}};
 }
 
 json describe(const LayerInfo& layer) {
@@ -63,14 +90,16 @@ json describe(const LayerInfo& layer) {
                      {"estimated_ns", trial.estimated_ns},
                      {"measured_ns", trial.measured_ns},
                      {"refused", trial.refused}});
-  return {{"name", layer.name},     {"op", layer.op},           {"tactic", layer.tactic},
-          {"inputs", layer.inputs}, {"outputs", layer.outputs}, {"description", layer.description},
-          {"tried", tried},         {"notes", layer.notes},     {"sources", layer.sources}};
+  return {{"name", layer.name},       {"op", layer.op},
+          {"tactic", layer.tactic},   {"inputs", layer.inputs},
+          {"outputs", layer.outputs}, {"description", layer.description},
+          {"tried", tried},           {"notes", layer.notes},
+          {"sources", layer.sources}, {"at_binding", layer.at_binding}};
 }
 
 json describe(const LayerTime& layer) {
-  return {{"name", layer.name},       {"op", layer.op},           {"tactic", layer.tactic},
-          {"sources", layer.sources}, {"seconds", layer.seconds}, {"runs", layer.runs}};
+  return {{"name", layer.name},       {"op", layer.op},     {"tactic", layer.tactic},        {"sources", layer.sources},
+          {"seconds", layer.seconds}, {"runs", layer.runs}, {"at_binding", layer.at_binding}};
 }
 
 json describe(const DeviceLimits& limits) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "builder/builder.h"
+#include "builder/rewrite_model.h"
 #include "compile/backend.h"
 #include "runtime/engine.h"
 #include "runtime/profiler.h"
@@ -11,7 +12,10 @@
 namespace camshaft::api {
 
 nlohmann::json describe(const OutputError& error);
+nlohmann::json describe(const LayerPlacement& layer);
+nlohmann::json describe(const PrecisionGain& gain);
 nlohmann::json describe(const BuildReport& report);
+nlohmann::json describe(const RewriteReport& report);
 nlohmann::json describe(const TensorInfo& info);
 nlohmann::json describe(const Profile& profile);
 nlohmann::json describe(const MemoryInfo& memory);

@@ -25,17 +25,11 @@ camshaft_status built(const camshaft_options* options, camshaft_engine** engine,
   return guarded([&] {
     given(engine, "engine");
     Builder builder(settings_of(options, CAMSHAFT_BUILD).settings.build);
-    const auto keep_report = [&] {
-      if (report != nullptr) *report = new_record(describe(builder.report()));
-    };
-    try {
-      auto made = std::make_unique<camshaft_engine>(build(builder));
-      keep_report();
-      *engine = made.release();
-    } catch (const Error& error) {
-      if (error.code() == ErrorCode::verification_failed) keep_report();
-      throw;
-    }
+    std::unique_ptr<camshaft_engine> made;
+    run_with_report(
+        report, [&] { made = std::make_unique<camshaft_engine>(build(builder)); },
+        [&] { return describe(builder.report()); });
+    *engine = made.release();
   });
 }
 
@@ -174,6 +168,7 @@ camshaft_status camshaft_engine_layer_costs(const camshaft_engine* engine, const
       list.emplace_back();
       if (!each[i]) continue;
       list.back() = {{"flops", each[i]->flops},
+                     {"exponentials", each[i]->exponentials},
                      {"constant_bytes", each[i]->constant_bytes},
                      {"activation_bytes", each[i]->activation_bytes}};
       if (bounds[i].seconds > 0) list.back().update({{"limit", bounds[i].what}, {"limit_seconds", bounds[i].seconds}});

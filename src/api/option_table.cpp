@@ -24,6 +24,23 @@ Tuning parse_tuning(const std::string& text) {
   throw Error(ErrorCode::invalid_argument, fmt::format("tuning must be heuristic, measure or locked, not '{}'", text));
 }
 
+constexpr std::string_view constraint_names[] = {"none", "prefer", "obey"};
+
+PrecisionConstraints parse_constraints(const std::string& text) {
+  for (size_t i = 0; i < std::size(constraint_names); ++i)
+    if (text == constraint_names[i]) return static_cast<PrecisionConstraints>(i);
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("precision-constraints must be none, prefer or obey, not '{}'", text));
+}
+
+std::vector<std::string> rule_texts(const std::vector<PrecisionRule>& rules) {
+  std::vector<std::string> texts;
+  for (const PrecisionRule& rule : rules)
+    texts.push_back(
+        fmt::format("{}:{}", rule.pattern, EnumNames<LayerPrecision>::values[static_cast<size_t>(rule.precision)]));
+  return texts;
+}
+
 template <auto Field>
 constexpr void (*set_build)(Settings&, const json&) = [](Settings& s, const json& v) { v.get_to(s.build.*Field); };
 template <auto Field>
@@ -58,6 +75,15 @@ double tolerance_of(const json& value) {
   return tolerance;
 }
 
+// A byte count, too, is taken as a number: as 4e9.
+double limit_of(const json& value, const char* name) {
+  const auto limit = value.get<double>();
+  if (!(limit >= 0) || limit > 1e18)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} cannot be {}; give a number from 0, which means the default, to 1e18", name, limit));
+  return limit;
+}
+
 constexpr Option build_options[] = {
     build_option<&BuildOptions::device>(
         "device", OptionKind::text,
@@ -70,6 +96,31 @@ constexpr Option build_options[] = {
                                       "tensors stay fp32, and operands of products may be rounded"),
     build_option<&BuildOptions::tf32>("tf32", OptionKind::boolean,
                                       "Allow products of fp32 to be taken of operands rounded to TF32"),
+    build_option<&BuildOptions::int8>("int8", OptionKind::boolean,
+                                      "Allow layers to be computed on integers of 8 bits, by the ranges of a "
+                                      "calibration"),
+    build_option<&BuildOptions::best>("best", OptionKind::boolean,
+                                      "Allow all precisions that are faster here: fp16 or bf16, tf32, and int8 with a "
+                                      "calibration"),
+    build_option<&BuildOptions::strongly_typed>("strongly-typed", OptionKind::boolean,
+                                                "Allow no types but those of the model's own tensors"),
+    {"layer-precisions", OptionKind::list,
+     "What a layer is computed in, as NAME:PRECISION (fp32, fp16, bf16 or int8; * in the name stands for any text)",
+     [](Settings& s, const json& v) { s.build.layer_precisions.push_back(parse_precision_rule(v.get<std::string>())); },
+     [](const Settings& s) -> json { return rule_texts(s.build.layer_precisions); }},
+    {"layer-output-types", OptionKind::list, "What the results of a layer are stored in, as NAME:TYPE",
+     [](Settings& s, const json& v) {
+       s.build.layer_output_types.push_back(parse_precision_rule(v.get<std::string>()));
+     },
+     [](const Settings& s) -> json { return rule_texts(s.build.layer_output_types); }},
+    {"precision-constraints", OptionKind::text,
+     "What becomes of the precisions of layers: none (ignored), prefer (a warning where they cannot be had), or obey "
+     "(an "
+     "error)",
+     [](Settings& s, const json& v) { s.build.constraints = parse_constraints(v.get<std::string>()); },
+     [](const Settings& s) -> json { return constraint_names[static_cast<size_t>(s.build.constraints)]; }},
+    build_option<&BuildOptions::calibration>("calibration", OptionKind::text,
+                                             "The file with the ranges of tensors that int8 needs"),
     {"threads", OptionKind::integer, "Threads to build, measure and verify with; 0: one for each core",
      [](Settings& s, const json& v) { s.build.threads = thread_count(v); },
      [](const Settings& s) -> json { return s.build.threads; }},
@@ -93,6 +144,15 @@ constexpr Option build_options[] = {
      [](const Settings& s) -> json { return s.build.effective_tolerance(); }},
     build_option<&BuildOptions::verify_seconds>("verify-seconds", OptionKind::number,
                                                 "Verify on further seeds and sizes as long as they fit into this time"),
+    {"max-operations", OptionKind::number,
+     "Refuse to fold, measure and verify with more operations than this in all; 0: 1e14, and more for a large model",
+     [](Settings& s, const json& v) { s.build.max_operations = limit_of(v, "max-operations"); },
+     [](const Settings& s) -> json { return s.build.max_operations; }},
+    {"max-memory", OptionKind::number,
+     "Refuse to hold more bytes than this in the host's memory at once, beside the model's file; 0: a quarter of the "
+     "machine's memory, 6 GiB at least, and more for a large model",
+     [](Settings& s, const json& v) { s.build.max_memory = limit_of(v, "max-memory"); },
+     [](const Settings& s) -> json { return s.build.max_memory; }},
     {"seed", OptionKind::integer, "Of the inputs used for verification",
      [](Settings& s, const json& v) { s.build.seed = static_cast<uint64_t>(v.get<int64_t>()); },
      [](const Settings& s) -> json { return static_cast<int64_t>(s.build.seed); }},
@@ -113,6 +173,39 @@ constexpr Option context_options[] = {
      [](Settings& s, const json& v) { s.context.shares_memory = v; },
      [](const Settings& s) -> json { return s.context.shares_memory; }},
 };
+
+double percentile_of(const json& value) {
+  const auto percentile = value.get<double>();
+  if (!(percentile > 0 && percentile <= 100))
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("percentile cannot be {}; give a number above 0, and 100 at most", percentile));
+  return percentile;
+}
+
+/// What says how the engine is made that a calibration runs, and what is a calibration's own.
+std::vector<Option> make_calibration_options() {
+  std::vector<Option> options = {
+      {"method", OptionKind::text, "How ranges are chosen: entropy, minmax, percentile or mse",
+       [](Settings& s, const json& v) { s.calibration.method = parse_calibration_method(v.get<std::string>()); },
+       [](const Settings& s) -> json { return to_string(s.calibration.method); }},
+      {"percentile", OptionKind::number, "Of the method percentile: the share of magnitudes that are not clipped",
+       [](Settings& s, const json& v) { s.calibration.percentile = percentile_of(v); },
+       [](const Settings& s) -> json { return s.calibration.percentile; }},
+      {"results", OptionKind::boolean,
+       "Find ranges of convolutions' results, too, which `quantize` puts in steps for ONNX Runtime",
+       [](Settings& s, const json& v) { s.calibration.results = v; },
+       [](const Settings& s) -> json { return s.calibration.results; }},
+      {"format", OptionKind::text,
+       "Of the file that is written: json, or tensorrt for a calibration cache of TensorRT's",
+       [](Settings& s, const json& v) { s.calibration_format = parse_calibration_format(v.get<std::string>()); },
+       [](const Settings& s) -> json { return to_string(s.calibration_format); }},
+  };
+  for (const std::string_view shared :
+       {"device", "threads", "tuning", "timing-cache", "tuning-seconds", "max-operations", "max-memory"})
+    options.push_back(*std::find_if(std::begin(build_options), std::end(build_options),
+                                    [&](const Option& option) { return option.name == shared; }));
+  return options;
+}
 
 /// How many letters one has to change, add or take away to get from one word to the other.
 size_t edit_distance(std::string_view a, std::string_view b) {
@@ -146,8 +239,11 @@ std::string_view to_string(OptionKind kind) {
 std::span<const Option> options_of(int32_t what) {
   if (what == CAMSHAFT_BUILD) return build_options;
   if (what == CAMSHAFT_CONTEXT) return context_options;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("{} is no kind of options: give CAMSHAFT_BUILD or CAMSHAFT_CONTEXT", what));
+  static const std::vector<Option> calibration_options = make_calibration_options();
+  if (what == CAMSHAFT_CALIBRATION) return calibration_options;
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("{} is no kind of options: give CAMSHAFT_BUILD, CAMSHAFT_CONTEXT or CAMSHAFT_CALIBRATION", what));
 }
 
 const Option& find_option(int32_t what, std::string_view name) {

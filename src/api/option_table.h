@@ -1,4 +1,5 @@
-// The options of builds and contexts, each under the one name that it has in every interface and in the documentation.
+// The options of builds, contexts and calibrations, each under the one name that it has in every interface and in the
+// documentation.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +9,18 @@
 #include <string_view>
 
 #include "builder/builder.h"
+#include "builder/calibrate.h"
+#include "quantize/calibration_file.h"
 #include "runtime/context.h"
 
 namespace camshaft::api {
 
 /// What options set.
 struct Settings {
-  BuildOptions build;
+  BuildOptions build;  ///< of a calibration, too
   ContextOptions context;
+  CalibrationOptions calibration;
+  CalibrationFormat calibration_format = CalibrationFormat::json;
 };
 
 enum class OptionKind { boolean, integer, number, text, list };
@@ -29,7 +34,7 @@ struct Option {
   nlohmann::json (*get)(const Settings& settings);
 };
 
-/// `what`: CAMSHAFT_BUILD or CAMSHAFT_CONTEXT. Throws Error(invalid_argument) for another number.
+/// `what`: CAMSHAFT_BUILD, CAMSHAFT_CONTEXT or CAMSHAFT_CALIBRATION. Throws Error(invalid_argument) for another number.
 std::span<const Option> options_of(int32_t what);
 /// Throws Error(invalid_argument) that lists the options with similar names, or all where there is none.
 const Option& find_option(int32_t what, std::string_view name);

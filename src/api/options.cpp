@@ -11,7 +11,7 @@ namespace camshaft::api {
 namespace {
 
 const char* name_of(int32_t what) {
-  return what == CAMSHAFT_BUILD ? "a build" : "a context";
+  return what == CAMSHAFT_BUILD ? "a build" : what == CAMSHAFT_CONTEXT ? "a context" : "a calibration";
 }
 
 void check_kind(const camshaft_options& options, int32_t what) {
@@ -23,6 +23,12 @@ void check_kind(const camshaft_options& options, int32_t what) {
 camshaft_options* build_options(camshaft_options* options) {
   check_kind(*given(options, "options"), CAMSHAFT_BUILD);
   return options;
+}
+
+/// Of what makes an engine: a build, or a calibration.
+camshaft_options* building_options(camshaft_options* options) {
+  if (given(options, "options")->what == CAMSHAFT_CALIBRATION) return options;
+  return build_options(options);
 }
 
 void set_value(camshaft_options* options, const char* name, OptionKind kind, const nlohmann::json& value) {
@@ -148,11 +154,11 @@ camshaft_status camshaft_options_list(int32_t what, camshaft_record** list) {
 camshaft_status camshaft_options_add_profile(camshaft_options* options, const camshaft_shapes* smallest,
                                              const camshaft_shapes* optimum, const camshaft_shapes* largest) {
   return guarded(
-      [&] { api::build_options(options)->settings.build.profiles.push_back(profile_of(smallest, optimum, largest)); });
+      [&] { building_options(options)->settings.build.profiles.push_back(profile_of(smallest, optimum, largest)); });
 }
 
 camshaft_status camshaft_options_clear_profiles(camshaft_options* options) {
-  return guarded([&] { api::build_options(options)->settings.build.profiles.clear(); });
+  return guarded([&] { building_options(options)->settings.build.profiles.clear(); });
 }
 
 camshaft_status camshaft_options_set_inputs(camshaft_options* options, const camshaft_tensors* inputs) {
@@ -167,7 +173,7 @@ camshaft_status camshaft_options_set_inputs(camshaft_options* options, const cam
 camshaft_status camshaft_options_set_progress(camshaft_options* options, camshaft_progress_function progress,
                                               void* user) {
   return guarded([&] {
-    camshaft_options* build = api::build_options(options);
+    camshaft_options* build = building_options(options);
     build->progress = progress;
     build->progress_user = user;
   });
@@ -176,7 +182,7 @@ camshaft_status camshaft_options_set_progress(camshaft_options* options, camshaf
 camshaft_status camshaft_options_set_cancellation(camshaft_options* options,
                                                   const camshaft_cancellation* cancellation) {
   return guarded(
-      [&] { api::build_options(options)->settings.build.cancellation = given(cancellation, "cancellation")->flag; });
+      [&] { building_options(options)->settings.build.cancellation = given(cancellation, "cancellation")->flag; });
 }
 
 camshaft_status camshaft_workers_create(int32_t threads, camshaft_workers** workers) {

@@ -26,10 +26,19 @@ size_t in_huge_pages(size_t size) {
   return size >= 2 * huge_page ? rounded_up(size, huge_page) : size / huge_page * huge_page;
 }
 
+MemoryClaim name_claim(size_t size, std::string_view purpose) {
+  try {
+    return MemoryClaim(size);
+  } catch (const Error& e) {
+    throw Error(e.code(), fmt::format("no memory for {}: {}", purpose, e.what()));
+  }
+}
+
 }  // namespace
 
 AlignedBuffer::AlignedBuffer(size_t size, std::string_view purpose) : size_(size) {
   if (size == 0) return;
+  claim_ = name_claim(size, purpose);
   if (size <= PTRDIFF_MAX - huge_page && size <= largest_buffer()) {
     const size_t huge = in_huge_pages(size), alignment = huge > 0 ? huge_page : 64;
     data_ = static_cast<std::byte*>(std::aligned_alloc(alignment, rounded_up(size, alignment)));

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/budget.h"
+
 namespace camshaft {
 
 /// Owns `size` bytes that start at a multiple of 64 (of 2 MiB from there up, and huge pages are asked for). Movable,
@@ -17,8 +19,11 @@ class AlignedBuffer {
   AlignedBuffer(size_t size, std::string_view purpose);
   ~AlignedBuffer();
   AlignedBuffer(AlignedBuffer&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+      : claim_(std::move(other.claim_)),
+        data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)) {}
   AlignedBuffer& operator=(AlignedBuffer&& other) noexcept {
+    std::swap(claim_, other.claim_);
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     return *this;
@@ -39,6 +44,7 @@ class AlignedBuffer {
   }
 
  private:
+  MemoryClaim claim_;
   std::byte* data_ = nullptr;
   size_t size_ = 0;
 };

@@ -19,29 +19,40 @@ std::string path_of(void* handle, const std::string& fallback) {
 
 }  // namespace
 
+bool DynamicLibrary::open(const std::string& file, int flags) {
+  // Local: another copy of the library in this process, as PyTorch brings one, keeps its own symbols.
+  void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | flags);
+  if (handle == nullptr) return false;
+  handle_ = std::shared_ptr<void>(handle, [](void* h) { dlclose(h); });
+  path_ = path_of(handle, file);
+  return true;
+}
+
 DynamicLibrary::DynamicLibrary(const std::vector<std::string>& names, const std::vector<std::string>& folders) {
   std::string failure;  // of a file that is there and cannot be opened: the one that somebody can do something about
-  const auto open = [&](const std::string& file) {
-    // Local: another copy of the library in this process, as PyTorch brings one, keeps its own symbols.
-    void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) {
-      const char* error = dlerror();
-      if (failure.empty()) failure = error ? error : file;
-      return false;
-    }
-    handle_ = std::shared_ptr<void>(handle, [](void* h) { dlclose(h); });
-    path_ = path_of(handle, file);
-    return true;
+  const auto is_open = [&](const std::string& file) {
+    if (open(file, 0)) return true;
+    const char* error = dlerror();
+    if (failure.empty()) failure = error ? error : file;
+    return false;
   };
   for (const std::string& folder : folders)
     for (const std::string& name : names) {
       const std::filesystem::path file = std::filesystem::path(folder) / name;
       std::error_code ignored;
-      if (std::filesystem::exists(file, ignored) && open(file.string())) return;
+      if (std::filesystem::exists(file, ignored) && is_open(file.string())) return;
     }
   for (const std::string& name : names)
-    if (open(name)) return;
+    if (is_open(name)) return;
   why_ = fmt::format("{} cannot be opened: {}", names.empty() ? "a library without a name" : names.front(), failure);
+}
+
+DynamicLibrary DynamicLibrary::loaded(const std::vector<std::string>& names) {
+  DynamicLibrary library;
+  for (const std::string& name : names)
+    if (library.open(name, RTLD_NOLOAD)) return library;
+  library.why_ = fmt::format("{} is not loaded", names.empty() ? "a library without a name" : names.front());
+  return library;
 }
 
 void* DynamicLibrary::symbol(const char* name) const {

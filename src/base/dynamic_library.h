@@ -15,6 +15,9 @@ class DynamicLibrary {
   /// afterwards when there is none; why() then says what was tried.
   DynamicLibrary(const std::vector<std::string>& names, const std::vector<std::string>& folders);
 
+  /// The first of `names` that this process has loaded already, whoever did and from wherever; else not open.
+  static DynamicLibrary loaded(const std::vector<std::string>& names);
+
   explicit operator bool() const { return handle_ != nullptr; }
   /// The file that was opened, as its path where that is known.
   const std::string& path() const { return path_; }
@@ -24,6 +27,8 @@ class DynamicLibrary {
   void* symbol(const char* name) const;
 
  private:
+  bool open(const std::string& file, int flags);
+
   std::shared_ptr<void> handle_;
   std::string path_, why_;
 };

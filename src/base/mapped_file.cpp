@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/first_touch.h"
 
 namespace camshaft {
 namespace {
@@ -53,6 +54,7 @@ std::shared_ptr<const MappedFile> MappedFile::from_bytes(std::span<const std::by
   std::shared_ptr<MappedFile> file(new MappedFile);
   file->owned_ = AlignedBuffer(bytes.size(), "the bytes of " + name);
   file->path_ = std::move(name);
+  spread_over_nodes(file->owned_.bytes());
   if (!bytes.empty()) std::memcpy(file->owned_.data(), bytes.data(), bytes.size());
   file->data_ = file->owned_.data();
   file->size_ = file->owned_.size();

@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "base/error.h"
+#include "base/work_scope.h"
 #include "base/workers_state.h"
 
 namespace camshaft {
@@ -97,6 +98,7 @@ void ThreadPool::run_erased(int threads, void* body, ErasedBody call) {
   loop.threads = threads;
   loop.members = team.lease.members.data();
   loop.caller_core = sched_getcpu();
+  loop.scope = WorkScope::current();
   loop.run_thread(0);
   std::exception_ptr failure;
   if (loop.failed.load(std::memory_order_relaxed)) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/spin_wait.h"
+#include "base/work_scope.h"
 
 namespace camshaft {
 namespace {
@@ -49,6 +50,7 @@ void Loop::run_thread(int thread) noexcept {
   const int first = branches * thread + 1, end = std::min(first + branches, threads);
   for (int child = first; child < end; ++child) members[child - 1]->start(*this, child);
   try {
+    const AdoptedScope adopted(scope);
     call(body, thread);
   } catch (...) {
     if (!failed.exchange(true, std::memory_order_relaxed)) failure = std::current_exception();

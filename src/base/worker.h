@@ -9,6 +9,7 @@
 namespace camshaft {
 
 class Worker;
+class WorkScope;
 
 /// A parallel loop. Its threads form a tree, the caller at the root: each starts those below it, calls the body, and
 /// waits for those below. Whoever waits looks at words of its own, each on a cache line of its own, so that no line
@@ -21,6 +22,7 @@ struct Loop {
   int threads = 1;
   Worker* const* members = nullptr;  ///< thread t + 1 is members[t]
   int caller_core = -1;
+  const WorkScope* scope = nullptr;  ///< the caller's
   std::atomic<bool> failed{false};
   std::exception_ptr failure;  ///< the first
 

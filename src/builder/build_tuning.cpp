@@ -48,7 +48,10 @@ BuildTuning::BuildTuning(const BuildOptions& options, const ModelIdentity& model
   tune.cancellation = options.cancellation;
   if (options.progress)
     tune.progress = [&options](double fraction) { options.progress("tuning", 0.3 + 0.2 * fraction); };
-  if (is_locked()) tune.lock = read_lock(options.lock, model, backend.device());
+  if (is_locked()) {
+    tune.lock = read_lock(options.lock, model, backend.device());
+    for (const std::string& layer : tune.lock->float_layers) kept_layers_.emplace(layer, "the lock file says so");
+  }
   const bool cached = tune.mode == Tuning::measure && !options.timing_cache.empty();
   tuner_ = std::make_unique<Tuner>(backend, pool, std::move(tune),
                                    cached ? TimingCache::read(options.timing_cache) : TimingCache());
@@ -68,7 +71,7 @@ void BuildTuning::report(BuildReport& report) const {
   report.problems_out_of_time = tuner_->counts().out_of_time;
 }
 
-void BuildTuning::write_lock(const Graph& graph, const SymbolBindings& optimum,
+void BuildTuning::write_lock(const OptimizedModel& model, const SymbolBindings& optimum,
                              const std::vector<TacticDecision>& decisions) const {
   if (options_.write_lock.empty()) return;
   LockFile lock;
@@ -77,7 +80,9 @@ void BuildTuning::write_lock(const Graph& graph, const SymbolBindings& optimum,
   lock.device = device_text(backend_.device());
   lock.tuning = summary();
   lock.made_by = CAMSHAFT_VERSION;
-  lock.layers = tuner_->lock_layers(graph, optimum, decisions);
+  lock.layers = tuner_->lock_layers(model.graph, optimum, decisions);
+  for (const LayerPlacement& layer : model.quantized_layers)
+    if (!layer.quantized) lock.float_layers.push_back(layer.layer);
   lock.write(options_.write_lock);
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "builder/builder.h"
+#include "builder/optimize_model.h"
 #include "compile/tune/tuner.h"
 
 namespace camshaft {
@@ -29,10 +30,12 @@ class BuildTuning {
   std::vector<TacticDecision> choose(const Graph& graph, const SymbolBindings& optimum, Deviation most);
   /// Whether all tactics may be chosen, see Deviation. A lock file had them checked by the build that wrote it.
   bool is_locked() const { return options_.tuning == Tuning::locked; }
+  /// The layers that a lock file leaves in floating point; none without one.
+  const KeptLayers& kept_layers() const { return kept_layers_; }
   std::string summary() const { return tuner_->summary(); }
   void report(BuildReport& report) const;
   /// Writes the lock file that the options ask for. Throws Error(io).
-  void write_lock(const Graph& graph, const SymbolBindings& optimum,
+  void write_lock(const OptimizedModel& model, const SymbolBindings& optimum,
                   const std::vector<TacticDecision>& decisions) const;
 
  private:
@@ -40,6 +43,7 @@ class BuildTuning {
   ModelIdentity model_;
   const Backend& backend_;
   std::unique_ptr<Tuner> tuner_;
+  KeptLayers kept_layers_;
 };
 
 }  // namespace camshaft

@@ -8,19 +8,26 @@
 #include <filesystem>
 
 #include "backends/cpu/device.h"
+#include "base/format_bytes.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mapped_file.h"
 #include "base/out_of_memory.h"
+#include "base/work_scope.h"
+#include "builder/build_budget.h"
+#include "builder/build_inputs.h"
 #include "builder/build_tuning.h"
+#include "builder/choose_layers.h"
 #include "builder/compile_graph.h"
-#include "builder/find_beyond_f16.h"
+#include "builder/optimize_model.h"
+#include "builder/precision_gains.h"
+#include "builder/sample_inputs.h"
+#include "builder/unmet_rules.h"
 #include "builder/verdict.h"
 #include "builder/verify_engine.h"
 #include "compile/tune/settle_chains.h"
 #include "onnx/importer.h"
 #include "onnx/proto_reader.h"
-#include "optimize/pipeline.h"
 #include "runtime/backends.h"
 #include "runtime/engine_impl.h"
 #include "runtime/tensor_view.h"
@@ -59,55 +66,17 @@ bool has_deviation(const Engine& engine, Deviation deviation) {
   return std::any_of(steps.begin(), steps.end(), [&](const PlanStep& step) { return step.deviation >= deviation; });
 }
 
-/// What tensors are stored as within the model.
-DType storage_type(const BuildOptions& options, const Backend& backend) {
-  if (options.fp16 && backend.gains_from(DType::f16)) return DType::f16;
-  if (options.bf16 && backend.gains_from(DType::bf16)) return DType::bf16;
-  return DType::f32;
-}
-
-/// What products of f32 may round their operands to. Where tensors are stored in halves anyhow, --bf16 says nothing of
-/// those that stay f32.
-ops::Rounding rounding_of(const BuildOptions& options, const Backend& backend, DType storage) {
-  if (options.bf16 && storage == DType::f32 && backend.gains_from_rounding(ops::Rounding::bf16))
-    return ops::Rounding::bf16;
-  if (options.tf32 && backend.gains_from_rounding(ops::Rounding::tf32)) return ops::Rounding::tf32;
-  return ops::Rounding::none;
-}
-
-void warn_of_unused(const BuildOptions& options, const Backend& backend, const PassContext& passes) {
-  const bool stores = passes.storage != DType::f32;
-  if ((options.fp16 || options.bf16) && !stores && passes.rounding != ops::Rounding::bf16)
-    log_warning(fmt::format("{} has no kernels that are faster in {}: the engine is built in fp32",
-                            backend.device().name, options.fp16 ? "fp16" : "bf16"));
-  if (options.tf32 && passes.rounding == ops::Rounding::bf16)
-    log_warning("products of fp32 take operands rounded to bf16, which is faster here than TF32");
-  else if (options.tf32 && passes.rounding != ops::Rounding::tf32)
-    log_warning(
-        fmt::format("{} has no kernels that are faster in TF32: products of fp32 stay exact", backend.device().name));
-}
-
-/// What the engine may compute in, for people.
-std::string precision_text(const PassContext& passes) {
-  std::string text = "fp32";
-  if (passes.storage != DType::f32) text += passes.storage == DType::f16 ? ", fp16" : ", bf16";
-  if (passes.rounding != ops::Rounding::none) text += passes.rounding == ops::Rounding::bf16 ? ", bf16" : ", tf32";
-  return text;
-}
-
-/// What it rounds to, as a part of each number.
-double rounding_noise(const PassContext& passes) {
-  if (passes.storage == DType::bf16 || passes.rounding == ops::Rounding::bf16) return 0x1p-8;
-  if (passes.storage == DType::f16 || passes.rounding == ops::Rounding::tf32) return 0x1p-11;
-  return 0x1p-22;
-}
-
-SampleOptions sample_options(const BuildOptions& options) {
-  SampleOptions sample;
-  sample.seed = options.seed;
-  for (const auto& [name, view] : options.verification_inputs) sample.inputs[name] = copy_of(view);
-  sample.cancellation = options.cancellation;
-  return sample;
+// At the sizes that kernels are chosen for.
+std::vector<Tensor> inputs_to_measure(const Graph& model, const BuildOptions& options, const SymbolBindings& optimum) {
+  std::map<std::string, Dims> given;
+  for (const auto& [name, view] : options.verification_inputs) given[name] = copy_of(view).dims();
+  const std::vector<Dims> shapes = choose_input_shapes(model, given, optimum);
+  std::vector<Tensor> inputs = sample_inputs(model, shapes, options.seed);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (const auto it = options.verification_inputs.find(model.value(model.inputs[i]).name);
+        it != options.verification_inputs.end())
+      inputs[i] = copy_of(it->second);
+  return inputs;
 }
 
 std::map<std::string, std::string> metadata_of(const onnx::ImportedModel& imported, const ModelIdentity& model,
@@ -140,126 +109,126 @@ Engine Builder::build(std::shared_ptr<const MappedFile> model, const std::string
 
 Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std::string& folder) {
   report_ = {};
-  const auto progress = [&](std::string_view stage, double fraction) {
-    options_.cancellation.check("building");
-    if (options_.progress) options_.progress(stage, fraction);
-  };
-  if (!std::isfinite(options_.verify_seconds) || options_.verify_seconds < 0)
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("verification cannot take {} seconds; give 0 or more", options_.verify_seconds));
-  if (options_.threads < 0)
-    throw Error(ErrorCode::invalid_argument, fmt::format("a build cannot have {} threads", options_.threads));
-  check_tuning_options(options_);
   const std::shared_ptr<const Backend> backend = find_backend(options_.device);
-  const std::string warning = options_.device == "cpu" ? cpu::isa_warning(backend->device().isa) : "";
+  const BuildOptions options = with_precisions(options_, *backend);
+  const auto progress = [&](std::string_view stage, double fraction) {
+    options.cancellation.check("building");
+    if (options.progress) options.progress(stage, fraction);
+  };
+  if (!std::isfinite(options.verify_seconds) || options.verify_seconds < 0)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("verification cannot take {} seconds; give 0 or more", options.verify_seconds));
+  if (options.threads < 0)
+    throw Error(ErrorCode::invalid_argument, fmt::format("a build cannot have {} threads", options.threads));
+  check_tuning_options(options);
+  const std::string warning = options.device == "cpu" ? cpu::isa_warning(backend->device().isa) : "";
   if (!warning.empty()) log_warning(warning);
-  ThreadPool pool(options_.threads > 0 ? options_.threads : std::max(1, backend->device().cores));
+  ThreadPool pool(options.threads > 0 ? options.threads : std::max(1, backend->device().cores));
 
+  const WorkScope cancellable(options.cancellation);
   Stopwatch watch;
   progress("reading", 0);
-  onnx::ImportOptions import;
-  for (const Profile& profile : options_.profiles)
-    for (const auto bound : {&ShapeRange::min, &ShapeRange::opt, &ShapeRange::max})
-      for (auto& shapes = import.shapes.emplace_back(); const auto& [name, range] : profile.inputs)
-        shapes[name] = range.*bound;
   onnx::ImportedModel imported =
-      onnx::import_model(onnx::read_model(file->bytes(), file->path(), file, folder), import);
-  keep_debug_tensors(imported.graph, options_.debug_tensors);
-  PassContext context{.pool = pool};
-  context.storage = storage_type(options_, *backend);
-  context.rounding = rounding_of(options_, *backend, context.storage);
-  context.cancellation = options_.cancellation;
-  PassRuns runs;
-  runs.most = options_.stop_after_pass;
-  context.runs = &runs;
-  const BackendPasses passes = backend->passes(context.storage, context.rounding);
-  check_order(passes);
+      onnx::import_model(onnx::read_model(file->bytes(), file->path(), file, folder), import_options(options.profiles));
+  const std::shared_ptr<Budget> budget = make_budget(options, imported.graph);
+  const WorkScope budgeted(options.cancellation, budget);
+  keep_debug_tensors(imported.graph, options.debug_tensors);
+  warn_of_unused(options, *backend);
+  ModelOptimizer optimizer(options, *backend, pool);
   // Before the reference is taken, which is to compute as the engine does: what f16 loses beyond its range is no error.
-  run_passes(imported.graph, passes.meaning, context);
-  for (const Profile& profile : options_.profiles) check_profile(imported.graph, profile);
+  optimizer.settle_meaning(imported.graph);
+  for (const Profile& profile : options.profiles) check_profile(imported.graph, profile);
   report_.model_nodes = imported.model_nodes;
   const ModelIdentity model{std::filesystem::path(file->path()).filename().string(), to_hex(hash64(file->bytes()))};
-  BuildTuning tuning(options_, model, *backend, pool);
+  BuildTuning tuning(options, model, *backend, pool);
   report_.seconds_import = watch.lap();
 
-  progress("optimising", 0.1);
-  Graph graph = imported.graph;
-  warn_of_unused(options_, *backend, context);
-  CompileOptions compile;
-  context.notes = &compile.notes;
-  run_passes_with_branches(graph, passes.form, context);
-  std::set<std::string> too_large;
-  if (context.storage == DType::f16 && options_.verify) {
-    progress("looking for what fp16 cannot hold", 0.2);
-    too_large = find_beyond_f16(imported.graph, graph, sample_options(options_), pool);
-    context.keep_f32 = &too_large;
-  }
-  std::set<std::string> kept = too_large;
-  context.kept_constants = &kept;
-  run_passes(graph, passes.precision, context);
-  report_.passes = runs.names;
-  report_.kept_f32.assign(kept.begin(), kept.end());
-  report_.seconds_optimize = watch.lap();
+  if (options.verify || options.tuning == Tuning::measure) check_operations(imported.graph, options, *budget);
 
-  compile.profiles = options_.profiles;
-  compile.cancellation = options_.cancellation;
-  compile.metadata = metadata_of(imported, model, file->size(), backend->device());
-  compile.metadata["tuning"] = tuning.summary();
-  compile.metadata["precision"] = precision_text(context);
   SymbolBindings optimum;
-  if (!options_.profiles.empty()) optimum = bind_profile(graph, options_.profiles.front());
+  if (!options.profiles.empty()) optimum = bind_profile(imported.graph, options.profiles.front());
   std::vector<TacticDecision> decisions;
-  const auto compiled = [&](Deviation most) {
+  const auto compiled = [&](const OptimizedModel& optimized, Deviation most) {
     progress("tuning", 0.3);
-    decisions = tuning.choose(graph, optimum, most);
+    decisions = tuning.choose(optimized.graph, optimum, most);
     report_.seconds_tune += watch.lap();
     progress("compiling", 0.5);
-    SettledGraph settled = settle_chains(graph, decisions);
-    CompileOptions own = compile;
-    own.most_deviation = most;
-    own.decisions = std::move(settled.decisions);
-    for (auto& [name, notes] : settled.notes) own.notes[name].insert(own.notes[name].end(), notes.begin(), notes.end());
-    Engine engine = compile_graph(std::move(settled.graph), backend, own);
+    SettledGraph settled = settle_chains(optimized.graph, decisions);
+    CompileOptions compile;
+    compile.profiles = options.profiles;
+    compile.cancellation = options.cancellation;
+    compile.metadata = metadata_of(imported, model, file->size(), backend->device());
+    compile.metadata["tuning"] = tuning.summary();
+    compile.metadata["precision"] = optimized.precision;
+    compile.notes = optimized.notes;
+    compile.most_deviation = most;
+    compile.decisions = std::move(settled.decisions);
+    for (auto& [name, notes] : settled.notes)
+      compile.notes[name].insert(compile.notes[name].end(), notes.begin(), notes.end());
+    Engine engine = compile_graph(std::move(settled.graph), backend, compile);
     report_.seconds_compile += watch.lap();
     return engine;
   };
+  progress("optimising", 0.1);
   // Only what is checked may round more than it must; what is locked was checked by the build that wrote the lock file.
-  Engine engine = compiled(options_.verify || tuning.is_locked() ? Deviation::rounding : Deviation::specials);
+  const Deviation most_allowed = options.verify || tuning.is_locked() ? Deviation::rounding : Deviation::specials;
+  const auto chosen = [&] {
+    if (!optimizer.may_quantize() || options.tuning != Tuning::measure)
+      return optimizer.run(imported.graph, optimizer.may_quantize(), tuning.kept_layers());
+    LayerContest contest{optimizer, imported.graph, [&](const OptimizedModel& m) { return compiled(m, most_allowed); }};
+    contest.inputs = inputs_to_measure(imported.graph, options, optimum);
+    if (options.constraints != PrecisionConstraints::none) contest.rules = PrecisionRules(options.layer_precisions);
+    contest.threads = pool.size();
+    contest.cancellation = options.cancellation;
+    OptimizedModel fastest = choose_layers(std::move(contest));
+    report_.seconds_tune += watch.lap();
+    return fastest;
+  };
+  const OptimizedModel optimized = chosen();
+  check_rules(options, imported.graph, optimized, "the engine is built");
+  report_.passes = optimized.passes;
+  report_.kept_f32 = optimized.kept_f32;
+  report_.quantized_layers = optimized.quantized_layers;
+  report_.seconds_optimize = watch.lap();
 
-  if (options_.verify) {
+  Engine engine = compiled(optimized, most_allowed);
+
+  if (options.verify) {
     VerifyOptions verify;
-    verify.tolerance = options_.effective_tolerance();
-    verify.rounding_noise = rounding_noise(context);
+    verify.tolerance = options.effective_tolerance();
+    verify.rounding_noise = optimizer.precision().noise();
     report_.rounding_noise = verify.rounding_noise;
-    verify.seed = options_.seed;
-    verify.seconds = options_.verify_seconds;
-    KnownSamples known;
+    verify.excused = usually_excused * std::min(1.0, verify.tolerance / options.default_tolerance());
+    verify.seed = options.seed;
+    verify.seconds = options.verify_seconds;
+    KnownReference known;
     verify.known = &known;
-    verify.cancellation = options_.cancellation;
-    verify.inputs = sample_options(options_).inputs;
+    verify.cancellation = options.cancellation;
+    verify.inputs = sample_options(options).inputs;
     const auto verified = [&] {
       progress("verifying", 0.6);
       verify.sensitivity_above =
-          options_.effective_tolerance() * (has_deviation(engine, Deviation::rounding) ? approximate_share : 1);
-      VerifyResult result = verify_engine(imported.graph, engine, verify, pool);
+          options.effective_tolerance() * (has_deviation(engine, Deviation::rounding) ? approximate_share : 1);
+      VerifyResult result = verify_engine(optimized.reference, engine, verify, pool);
       report_.seconds_verify += watch.lap();
       return result;
     };
     VerifyResult result = verified();
     const auto refuse_beyond = [&](Deviation most) {
       report_.approximate_refused = true;
-      engine = compiled(most);
+      engine = compiled(optimized, most);
       result = verified();
     };
     const bool may_refuse = !tuning.is_locked();
-    if (may_refuse && has_deviation(engine, Deviation::rounding) && !has_margin(result, verify.tolerance))
+    if (may_refuse && has_deviation(engine, Deviation::rounding) &&
+        !has_margin(result, verify.tolerance, verify.excused))
       refuse_beyond(Deviation::specials);
     if (may_refuse && has_deviation(engine, Deviation::specials) && result.unverified.empty() && !result.passed)
       refuse_beyond(Deviation::none);
     report_.verification = result.outputs;
     report_.samples = result.samples;
     report_.not_verified = not_verified(result);
-    if (4 * result.sensitivity > options_.effective_tolerance()) report_.sensitivity = result.sensitivity;
+    if (verify.excused * result.sensitivity > verify.tolerance) report_.sensitivity = result.sensitivity;
     report_.judged_tensors = result.by_layers ? result.layers.judged : 0;
     report_.undecided_tensors = result.layers.undecided;
     report_.layers_error = result.layers.worst;
@@ -269,12 +238,17 @@ Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std:
                               "(--shapes), or build without verification (--no-verify)",
                               result.unverified));
     if (!result.passed)
-      throw Error(ErrorCode::verification_failed, failure_message(result, options_.effective_tolerance()));
+      throw Error(ErrorCode::verification_failed, failure_message(result, verify.tolerance, verify.excused));
     for (const std::string& text : report_.not_verified) log_warning("not verified: " + text);
   }
+  log_debug(fmt::format("the build took {:.2g} operations and {} at most", budget->operations_taken(),
+                        format_bytes(budget->most_bytes_in_use())));
   report_.layers = static_cast<int64_t>(engine.impl()->plan.steps.size());
   tuning.report(report_);
-  tuning.write_lock(graph, optimum, decisions);
+  tuning.write_lock(optimized, optimum, decisions);
+  const bool is_plain = !options.fp16 && !options.bf16 && !options.int8 && !options.best && !options.strongly_typed;
+  if (is_plain && options.tuning == Tuning::measure && options.stop_after_pass < 0)
+    report_.gains = precision_gains(options, *backend, imported.graph, optimized.graph, optimum, pool);
   progress("done", 1);
   return engine;
 }

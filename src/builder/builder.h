@@ -11,6 +11,8 @@
 #include "base/cancellation.h"
 #include "compile/tune/tuning.h"
 #include "engine/profile.h"
+#include "optimize/precision_rules.h"
+#include "quantize/place_quantization.h"
 #include "runtime/engine.h"
 
 namespace camshaft {
@@ -34,13 +36,20 @@ struct OutputError {
   /// Whether the engine was judged by this output: not where the model amplifies rounding so much that anything would
   /// pass, where a part of it may be wrong (`doubt`), or where none says anything, see BuildReport::judged_tensors.
   bool telling = true;
-  /// Which part of a floating-point output differs by more than a tenfold tolerance at its own scale, and by more than
-  /// rounding explains, though the output as a whole may pass: a slice along an axis, or many single elements.
+  /// Why a floating-point output fails that is within the tolerance: a slice along an axis or many elements may differ
+  /// by more than a tenfold tolerance at their own scale, or all of it by more than rounding explains.
   std::string doubt = {};
   /// What errors are relative to: the scale, or 1 where the reference is all zero or as good as: near the smallest
   /// numbers that f32 has, exponentials end in 0 and products keep few bits.
   double unit() const { return scale > 1e-30 ? scale : 1; }
   double relative() const { return max_error / unit(); }
+};
+
+/// What becomes of precisions that are asked of layers.
+enum class PrecisionConstraints {
+  none,    ///< they are ignored
+  prefer,  ///< a warning where a layer cannot be computed so
+  obey,    ///< Error(invalid_argument)
 };
 
 struct BuildOptions {
@@ -59,6 +68,22 @@ struct BuildOptions {
   /// with sums in f32: on tensor cores from compute capability 8.0 on, where that is faster. Without it never: f32 is
   /// multiplied as it is. Attention and recurrent layers stay exact.
   bool tf32 = false;
+  /// Allows layers to be computed on integers of 8 bits: those whose tensors the calibration has ranges of. A model
+  /// that is quantised already (Q/DQ) needs neither this nor a calibration.
+  bool int8 = false;
+  /// Allows every precision that the backend gains from: fp16, or bf16 where that is it, TF32, and int8 where there is
+  /// a calibration.
+  bool best = false;
+  /// Allows no precision but those of the model's own tensors; contradicts all of the above.
+  bool strongly_typed = false;
+  /// What is asked of layers, by the names of the model's nodes: see PrecisionRules. A layer is computed in fp32 where
+  /// it cannot be in what is asked; whether that is an error, `constraints` say.
+  std::vector<PrecisionRule> layer_precisions;
+  /// The types in which layers store their results, in the same way; int8 is none.
+  std::vector<PrecisionRule> layer_output_types;
+  PrecisionConstraints constraints = PrecisionConstraints::prefer;
+  /// The file with the ranges that int8 needs, see quantize/calibration_file.h; empty: none.
+  std::string calibration;
   /// Shapes to tune for and to accept; empty: any shape.
   std::vector<Profile> profiles;
   /// Threads for building, measuring and verifying; 0: one for each core.
@@ -82,8 +107,15 @@ struct BuildOptions {
   /// One set of inputs is always judged. Further ones, with other seeds and sizes, are as long as they are expected to
   /// fit into this time, in seconds (BuildReport::samples). 0 or more.
   double verify_seconds = 10;
+  /// How many operations folding constants and verifying may take in all, counted by reference/operations.h, and so
+  /// one run of the model before anything is measured; 0: as make_budget() says. What needs more is refused before it
+  /// is begun.
+  double max_operations = 0;
+  /// How many bytes of tensors and buffers the build may have in the host's memory at the same time, beside the model's
+  /// own file; 0: as make_budget() says.
+  double max_memory = 0;
   /// Largest allowed max_error / scale of a floating-point output. 0: 1e-4, or what the precisions that are allowed
-  /// need: 0.02 for f16 and TF32, 0.1 for bf16.
+  /// need: 0.02 for f16 and TF32, 0.1 for bf16. Below that, less is excused by rounding too, in proportion.
   double tolerance = 0;
   /// Seed of the inputs used for verification.
   uint64_t seed = 0;
@@ -99,9 +131,14 @@ struct BuildOptions {
   Cancellation cancellation;
 
   /// What `tolerance` comes to.
-  double effective_tolerance() const {
-    return tolerance > 0 ? tolerance : bf16 && !fp16 ? 0.1 : fp16 || tf32 ? 0.02 : 1e-4;
-  }
+  double effective_tolerance() const { return tolerance > 0 ? tolerance : default_tolerance(); }
+  double default_tolerance() const { return bf16 && !fp16 ? 0.1 : fp16 || tf32 ? 0.02 : 1e-4; }
+};
+
+/// A precision that a build did not allow.
+struct PrecisionGain {
+  std::string precision;  ///< "fp16", "bf16", "int8"
+  double speedup = 1;     ///< how many times as fast the engine would be, by the cost model
 };
 
 /// What a build did.
@@ -135,6 +172,10 @@ struct BuildReport {
   /// Values that are too large or too small for f16 on the sample inputs, and constants whose numbers are: they stay
   /// f32. Without verification nothing runs on sample inputs, and only constants are looked at.
   std::vector<std::string> kept_f32;
+  /// With int8: the convolutions and products with constant weights, and which of them are computed on integers.
+  std::vector<LayerPlacement> quantized_layers;
+  /// Of a build in fp32 that measures: what lower precisions would gain.
+  std::vector<PrecisionGain> gains;
   int64_t model_nodes = 0;          ///< nodes of the ONNX graph
   std::vector<std::string> passes;  ///< of the optimiser, in the order in which they ran
   int64_t layers = 0;               ///< steps of the plan

@@ -41,15 +41,17 @@ Tensor channels_first(const Tensor& last) {
 using Producers = std::map<std::string_view, std::pair<const Node*, ValueId>>;
 
 // The model's value that a step computes. Passes that make a node anew call its result like the old one's with a number
-// behind it; that it is made of the same node of the model is the proof. Null: none.
-const Value* modelled(const std::string& name, const PlanStep& step, const Graph& model, const Producers& producers) {
+// behind it; that it is made of the same node of the model is the proof. A cast that a pass added has no node, and the
+// name that it made up may be another value's: '_unsafe_view_1' beside '_unsafe_view'. Null: none.
+const std::pair<const Node*, ValueId>* modelled(const std::string& name, const PlanStep& step,
+                                                const Producers& producers) {
   for (std::string_view stem = name;;) {
     if (const auto it = producers.find(stem); it != producers.end()) {
-      const auto& [node, id] = it->second;
+      const Node* node = it->second.first;
       const bool same = std::any_of(node->sources.begin(), node->sources.end(), [&](const std::string& source) {
         return std::find(step.sources.begin(), step.sources.end(), source) != step.sources.end();
       });
-      if (same || (stem == name && step.sources.empty())) return &model.value(id);
+      if (same || (stem == name && step.sources.empty() && node->sources.empty())) return &it->second;
     }
     const size_t end = stem.find_last_not_of("0123456789");
     if (end == std::string_view::npos || end == 0 || end + 1 == stem.size() || stem[end] != '_') return nullptr;
@@ -63,22 +65,30 @@ double difference(const Tensor& expected, const Tensor& actual) {
 
 }  // namespace
 
-EngineTensors::EngineTensors(const Graph& model, const Engine& engine, const std::vector<Tensor>& inputs, int threads,
-                             const Cancellation& cancellation) {
+std::vector<SharedValue> shared_values(const Graph& model, const Plan& plan) {
   Producers producers;
   for (const Node& node : model.nodes)
     for (const ValueId id : node.outputs)
       if (id != no_value && !holds_objects(model.type(id).dtype)) producers[model.value(id).name] = {&node, id};
-  const Plan& plan = engine.impl()->plan;
-  std::map<std::string, std::string> taps;  // where several have one name, the last is complete
+  std::vector<SharedValue> shared;
   for (const PlanStep& step : plan.steps)
     for (const int32_t id : step.outputs) {
       const PlanValue& value = plan.values[static_cast<size_t>(id)];
-      const Value* found = value.storage == Storage::none ? nullptr : modelled(value.name, step, model, producers);
-      if (!found) continue;
-      taps[found->name] = value.name;
-      layers_[found->name] = describe(step);
+      const auto* found = value.storage == Storage::none ? nullptr : modelled(value.name, step, producers);
+      if (found) shared.push_back({found->first, found->second, id, &step});
     }
+  return shared;
+}
+
+EngineTensors::EngineTensors(const Graph& model, const Engine& engine, const std::vector<Tensor>& inputs, int threads,
+                             const Cancellation& cancellation) {
+  const Plan& plan = engine.impl()->plan;
+  std::map<std::string, std::string> taps;  // where several have one name, the last is complete
+  for (const SharedValue& shared : shared_values(model, plan)) {
+    const std::string& name = model.value(shared.id).name;
+    taps[name] = plan.values[static_cast<size_t>(shared.planned)].name;
+    layers_[name] = describe(*shared.step);
+  }
   size_t bytes = 0;
   Context context = engine.create_context({threads});
   context.set_cancellation(cancellation);
@@ -93,20 +103,23 @@ EngineTensors::EngineTensors(const Graph& model, const Engine& engine, const std
   for (const TensorInfo& info : engine.outputs()) outputs_.push_back(copy_of(context.output(info.name)));
 }
 
-Tensor EngineTensors::take(const std::string& name, const Tensor& expected) {
+EngineTensors::Taken EngineTensors::take(const std::string& name, const Tensor& expected) {
   auto kept = kept_.extract(name);
   if (!kept || !expected.defined()) return {};
   Tensor actual = std::move(kept.mapped());
-  if ((actual.dtype() == DType::f16 || actual.dtype() == DType::bf16) && expected.dtype() == DType::f32)
+  double rounding = 0;
+  if ((actual.dtype() == DType::f16 || actual.dtype() == DType::bf16) && expected.dtype() == DType::f32) {
+    rounding = actual.dtype() == DType::f16 ? 0x1p-11 : 0x1p-8;
     actual = widened(actual);
+  }
   if (actual.dtype() != expected.dtype()) return {};
   Dims last = expected.dims();
   if (last.size() >= 3) std::rotate(last.begin() + 1, last.begin() + 2, last.end());
   const bool as_it_is = actual.dims() == expected.dims(), turned = last.size() >= 3 && actual.dims() == last;
-  if (!turned) return as_it_is ? actual : Tensor();
-  Tensor first = channels_first(actual);
-  if (!as_it_is) return first;
-  return difference(expected, first) < difference(expected, actual) ? first : actual;
+  if (!turned) return as_it_is ? Taken{actual, rounding} : Taken();
+  const Tensor first = channels_first(actual);
+  if (as_it_is && difference(expected, actual) <= difference(expected, first)) return {actual, rounding};
+  return {first, rounding};
 }
 
 std::string EngineTensors::layer_of(const std::string& name) const {

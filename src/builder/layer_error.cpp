@@ -40,11 +40,12 @@ double most_excused(double moved, double all) {
   return std::min(4 * moved, moved + std::max(all / 8, 4.0));
 }
 
-LayerError::LayerError(Tensor expected, Tensor actual, double tolerance, double rounding)
+LayerError::LayerError(Tensor expected, Tensor actual, double tolerance, double rounding, double excused)
     : expected_(std::move(expected)),
       actual_(std::move(actual)),
       tolerance_(tolerance),
       rounding_(rounding),
+      excused_(excused),
       compared_(compare_outputs({""}, {expected_}, {actual_}, tolerance, rounding)[0]) {}
 
 void LayerError::add_moved(const Tensor& moved) {
@@ -107,7 +108,7 @@ LayerError::Verdict LayerError::judge_exact() const {
 
 LocalError LayerError::local() const {
   LocalError made(expected_, actual_, tolerance_, rounding_, compared_.unit(),
-                  least_sentinel(expected_, actual_, rounding_));
+                  least_sentinel(expected_, actual_, rounding_), excused_);
   made.set_moved(moved_);
   return made;
 }
@@ -136,8 +137,9 @@ LayerError::Verdict LayerError::judge() const {
   std::vector<Verdict> parts(e.size());
   for (size_t i = 0; i < e.size(); ++i) {
     parts[i].error = errors[i];
-    const double own = std::isfinite(e[i]) ? 4 * rounding_ * std::abs(e[i]) : 0;  // also of numbers that mean "never"
-    parts[i].part = ratio(errors[i], std::max({tolerance_ * unit, 4 * (moved_.empty() ? 0 : moved_[i]), own}));
+    const double own =
+        std::isfinite(e[i]) ? excused_ * rounding_ * std::abs(e[i]) : 0;  // also of numbers that mean "never"
+    parts[i].part = ratio(errors[i], std::max({tolerance_ * unit, excused_ * (moved_.empty() ? 0 : moved_[i]), own}));
   }
   const auto excused = static_cast<size_t>(most_excused(unstable, all));
   const auto decides = parts.begin() + static_cast<ptrdiff_t>(excused);

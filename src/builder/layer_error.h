@@ -29,8 +29,8 @@ double most_excused(double moved, double all);
 /// element in 64, or one at least, or most_excused() of those that noise moved by as much.
 class LayerError {
  public:
-  /// `rounding` as compare_outputs() takes it.
-  LayerError(Tensor expected, Tensor actual, double tolerance, double rounding);
+  /// `rounding` as compare_outputs() takes it; `excused` instead of the four times above.
+  LayerError(Tensor expected, Tensor actual, double tolerance, double rounding, double excused = usually_excused);
 
   /// Undefined: of another shape.
   void add_moved(const Tensor& moved);
@@ -57,7 +57,7 @@ class LayerError {
   void excuse_steps(std::vector<double>& errors) const;
 
   Tensor expected_, actual_;
-  double tolerance_, rounding_;
+  double tolerance_, rounding_, excused_;
   OutputError compared_;
   double differing_ = 0;       // part of the elements that noise changed, of what must be equal
   std::vector<double> moved_;  // by element, of floating-point numbers

@@ -7,8 +7,6 @@
 #include <functional>
 #include <limits>
 
-#include "builder/verification.h"
-
 namespace camshaft {
 
 namespace {
@@ -31,13 +29,14 @@ double local_tolerance(double tolerance) {
 }
 
 LocalError::LocalError(const Tensor& expected, const Tensor& actual, double tolerance, double rounding, double unit,
-                       double never)
+                       double never, double excused)
     : expected_(expected.to_doubles()),
       errors_(actual.to_doubles()),
       tolerance_(local_tolerance(tolerance)),
       // What f32 rounds to at the scale of the whole, and f16 near 0, where its steps are 2^-24.
       least_(std::max(0x1p-20 * unit, rounding >= 0x1p-11 ? 0x1p-22 : 0)),
-      never_(never) {
+      never_(never),
+      excused_(excused) {
   for (size_t i = 0; i < errors_.size(); ++i) errors_[i] = difference(expected_[i], errors_[i]);
   const Dims& dims = expected.dims();
   size_t inner = expected_.size();
@@ -76,7 +75,7 @@ bool LocalError::counts(size_t i) const {
 }
 
 double LocalError::slice_part(const Axis& axis, size_t index, double error) const {
-  return error / std::max({tolerance_ * axis.scale[index], 4 * axis.moved[index], least_});
+  return error / std::max({tolerance_ * axis.scale[index], excused_ * axis.moved[index], least_});
 }
 
 double LocalError::elements_part(size_t excused) const {
@@ -93,7 +92,7 @@ double LocalError::elements_part(size_t excused) const {
   if (errors.size() < least_elements) return 0;
   excused /= step;
   const double noise = moved.empty() ? 0 : quantile(std::move(moved), excused);
-  return quantile(std::move(errors), excused) / std::max(tolerance_, 4 * noise);
+  return quantile(std::move(errors), excused) / std::max(tolerance_, excused_ * noise);
 }
 
 double LocalError::part(size_t excused) const {

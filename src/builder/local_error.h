@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "builder/verification.h"
 #include "ir/tensor.h"
 
 namespace camshaft {
@@ -19,12 +20,12 @@ double local_tolerance(double tolerance);
 /// four must be right.
 ///
 /// Elements that are not finite, and those from `never` on (see compare_outputs()), are left out. What moves slices and
-/// elements in the reference itself may be added by moved(): four times that is allowed, too.
+/// elements in the reference itself may be added by moved(): `excused` times that is allowed, too.
 class LocalError {
  public:
   /// `tolerance` and `rounding` as compare_outputs() takes them; `unit` is what the tensor's own error is relative to.
-  LocalError(const Tensor& expected, const Tensor& actual, double tolerance, double rounding, double unit,
-             double never);
+  LocalError(const Tensor& expected, const Tensor& actual, double tolerance, double rounding, double unit, double never,
+             double excused = usually_excused);
 
   /// By element: how far noise moves it.
   void set_moved(const std::vector<double>& moved);
@@ -48,7 +49,7 @@ class LocalError {
   double elements_part(size_t excused) const;
 
   std::vector<double> expected_, errors_, moved_;
-  double tolerance_, least_, never_;
+  double tolerance_, least_, never_, excused_;
   std::vector<Axis> axes_;
 };
 

@@ -8,6 +8,7 @@
 
 #include "base/float_types.h"
 #include "base/random.h"
+#include "base/work_scope.h"
 #include "compile/lower.h"
 #include "ir/ops/control_flow.h"
 #include "ir/ops/move.h"
@@ -119,7 +120,8 @@ int64_t draw(const Range& range, Random& random) {
 
 Tensor random_tensor(DType dtype, const Dims& dims, std::optional<int64_t> limit, std::optional<Range> range,
                      Random& random) {
-  Tensor tensor(dtype, dims);  // zeros
+  constexpr int64_t at_once = 1 << 16;  // a millisecond
+  Tensor tensor(dtype, dims);           // zeros
   if (dtype == DType::string) {
     for (int64_t i = 0; i < tensor.size(); ++i)
       tensor.as_mutable<std::string>()[i] = fmt::format("s{}", random.integer(0, 9));
@@ -127,7 +129,10 @@ Tensor random_tensor(DType dtype, const Dims& dims, std::optional<int64_t> limit
   }
   if (is_floating(dtype)) {
     std::vector<float> values(static_cast<size_t>(tensor.size()));
-    for (float& v : values) v = static_cast<float>(random.normal());
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (i % at_once == 0) cancellation_point();
+      values[i] = static_cast<float>(random.normal());
+    }
     if (dtype == DType::f64) {
       std::copy(values.begin(), values.end(), tensor.as_mutable<double>());
     } else {
@@ -138,11 +143,14 @@ Tensor random_tensor(DType dtype, const Dims& dims, std::optional<int64_t> limit
   const int64_t row = dims.empty() ? 1 : std::max<int64_t>(dims.back(), 1);
   const int bytes = std::max(bit_width(dtype) / 8, 1);
   if (is_packed(dtype)) {
-    for (size_t i = 0; i < tensor.bytes(); ++i)
+    for (size_t i = 0; i < tensor.bytes(); ++i) {
+      if (i % at_once == 0) cancellation_point();
       tensor.mutable_data()[i] = static_cast<std::byte>(random.integer(0, 255));
+    }
     return tensor;
   }
   for (int64_t i = 0; i < tensor.size(); ++i) {
+    if (i % at_once == 0) cancellation_point();
     int64_t v = 1;
     if (limit) {
       v = *limit > 0 ? random.integer(0, *limit - 1) : 0;

@@ -42,14 +42,14 @@ SymbolBindings bound_at(const Graph& model, Profile profile, std::vector<int64_t
   return bind_profile(model, profile);
 }
 
-SymbolBindings bound_by(const Graph& model, const std::vector<Dims>& shapes) {
+}  // namespace
+
+SymbolBindings bind_inputs(const Graph& model, const std::vector<Dims>& shapes) {
   SymbolBindings symbols;
   for (size_t i = 0; i < shapes.size(); ++i)
     bind_symbols(model.shape(model.inputs[i]), shapes[i], fmt::format("input {}", i), symbols);
   return symbols;
 }
-
-}  // namespace
 
 std::vector<SamplePoint> further_points(const Graph& model, const std::vector<Profile>& profiles,
                                         const SymbolBindings& optimum, const std::vector<Dims>& first, uint64_t seed) {
@@ -63,7 +63,7 @@ std::vector<SamplePoint> further_points(const Graph& model, const std::vector<Pr
     add(&ShapeRange::max, "largest");
     add(&ShapeRange::opt, "usual");
   }
-  const SymbolBindings sizes = bound_by(model, first);
+  const SymbolBindings sizes = bind_inputs(model, first);
   if (profiles.empty() && with_size(model, optimum, 1) != optimum) {
     SamplePoint& point = points.emplace_back(SamplePoint{"other sizes", seed, {}});
     for (const int64_t size : other_sizes) point.either.push_back(with_size(model, optimum, size));
@@ -83,7 +83,7 @@ std::string describe_sample(const Graph& model, const std::vector<Dims>& shapes,
 }
 
 double work_of(const Graph& model, const std::vector<Dims>& shapes) {
-  const SymbolBindings symbols = bound_by(model, shapes);
+  const SymbolBindings symbols = bind_inputs(model, shapes);
   double work = 0;
   for (const Node& node : model.nodes)
     if (const auto cost = ops::cost(model, node, symbols)) work += cost->flops + 4 * cost->bytes();

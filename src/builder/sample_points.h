@@ -24,6 +24,9 @@ struct SamplePoint {
 std::vector<SamplePoint> further_points(const Graph& model, const std::vector<Profile>& profiles,
                                         const SymbolBindings& optimum, const std::vector<Dims>& first, uint64_t seed);
 
+/// The values of the symbols in the shapes of the inputs.
+SymbolBindings bind_inputs(const Graph& model, const std::vector<Dims>& shapes);
+
 /// "seed 3, x: [1, 3, 224, 224], mask: [1, 77], …"
 std::string describe_sample(const Graph& model, const std::vector<Dims>& shapes, uint64_t seed);
 

@@ -12,11 +12,11 @@ namespace camshaft {
 /// that amplifies any rounding has the larger budget of its own noise.
 constexpr double approximate_share = 0.25;
 
-/// Whether the engine leaves the rest of the budget, on every sample.
-bool has_margin(const VerifyResult& result, double tolerance);
+/// Whether the engine passed and leaves the rest of the budget, on every sample. `excused`: see VerifyOptions.
+bool has_margin(const VerifyResult& result, double tolerance, double excused);
 
 /// What failed, for people.
-std::string failure_message(const VerifyResult& result, double tolerance);
+std::string failure_message(const VerifyResult& result, double tolerance, double excused);
 
 /// What nobody can say of an engine that passed, for people.
 std::vector<std::string> not_verified(const VerifyResult& result);

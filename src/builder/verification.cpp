@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/work_scope.h"
 #include "runtime/context.h"
 #include "runtime/tensor_view.h"
 
@@ -71,6 +72,7 @@ OutputError compare(const std::string& name, const Tensor& expected, const Tenso
   const double never = error.exact ? std::numeric_limits<double>::infinity() : least_sentinel(e, a, rounding);
   size_t differing = 0;
   for (size_t i = 0; i < e.size(); ++i) {
+    if (i % (1 << 16) == 0) cancellation_point();
     if (std::isfinite(e[i]) && std::abs(e[i]) >= never) continue;
     if (std::isfinite(e[i])) error.scale = std::max(error.scale, std::abs(e[i]));
     error.compared += std::isfinite(e[i]) ? 1 : 0;

@@ -10,6 +10,9 @@
 
 namespace camshaft {
 
+/// So many times what rounding alone moves a result by, it may differ from the reference.
+constexpr double usually_excused = 4;
+
 /// |a - b|; 0 for equal infinities and two NaNs, infinite where it is no number else.
 double difference(double a, double b);
 

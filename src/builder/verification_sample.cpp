@@ -15,8 +15,10 @@ namespace {
 // sound want some thousand samples.
 constexpr int64_t fallback_sizes[] = {64, 32, 16, 128, 224, 8, 1, 1024, 16384};
 
+// A guess may be too large for the machine, too.
 bool is_refusal(const Error& error) {
-  return error.code() == ErrorCode::invalid_argument || error.code() == ErrorCode::invalid_model;
+  return error.code() == ErrorCode::invalid_argument || error.code() == ErrorCode::invalid_model ||
+         error.code() == ErrorCode::out_of_memory;
 }
 
 // The given inputs, whose shapes join `shapes`, by their place among the inputs of the model.

@@ -45,7 +45,7 @@ class Verification {
       result_.unverified = fmt::format("the reference evaluation refuses the inputs that were made up: {}", *refusal);
       return std::move(result_);
     }
-    judge(std::get<VerificationSample>(first), options_.seed);
+    judge(std::get<VerificationSample>(first), optimum, options_.seed);
     const std::vector<Dims> shapes = std::get<VerificationSample>(first).shapes;
     first_seconds_ = seconds_since(start);
     first_work_ = std::max(work_of(model_, shapes), 1.0);
@@ -61,11 +61,16 @@ class Verification {
   // The caller gave all inputs, if there are any.
   bool inputs_are_given() const { return options_.inputs.size() >= model_.inputs.size(); }
 
-  MadeSample make(const SymbolBindings& symbols, uint64_t seed) const {
+  static std::string key_of(const SymbolBindings& symbols, uint64_t seed) {
     std::string key = fmt::format("{}", seed);
     for (const auto& [name, size] : symbols) key += fmt::format(",{}={}", name, size);
+    return key;
+  }
+
+  MadeSample make(const SymbolBindings& symbols, uint64_t seed) const {
+    const std::string key = key_of(symbols, seed);
     if (options_.known)
-      if (const auto it = options_.known->find(key); it != options_.known->end()) return it->second;
+      if (const auto it = options_.known->samples.find(key); it != options_.known->samples.end()) return it->second;
     SampleOptions wanted;
     wanted.seed = seed;
     wanted.shapes = options_.shapes;
@@ -73,7 +78,7 @@ class Verification {
     wanted.symbols = symbols;
     wanted.cancellation = options_.cancellation;
     MadeSample made = find_sample(model_, wanted, pool_);
-    if (options_.known) options_.known->emplace(key, made);
+    if (options_.known) options_.known->samples.emplace(key, made);
     return made;
   }
 
@@ -95,7 +100,7 @@ class Verification {
       const MadeSample made = make(symbols, point.seed);
       refusal.clear();
       if (const auto* sample = std::get_if<VerificationSample>(&made)) {
-        if (tried_.insert({point.seed, sample->shapes}).second) refusal = judge(*sample, point.seed);
+        if (tried_.insert({point.seed, sample->shapes}).second) refusal = judge(*sample, symbols, point.seed);
         break;
       }
       refusal = std::get<std::string>(made);
@@ -104,9 +109,11 @@ class Verification {
   }
 
   // Gives why the sample says nothing, if so: the first alone must say something.
-  std::string judge(const VerificationSample& sample, uint64_t seed) {
-    const SampleRules rules{options_.tolerance,    options_.sensitivity_above, options_.rounding_noise, seed,
-                            options_.cancellation, inputs_are_given()};
+  std::string judge(const VerificationSample& sample, const SymbolBindings& symbols, uint64_t seed) {
+    SampleRules rules{options_.tolerance,    options_.sensitivity_above, options_.rounding_noise, seed,
+                      options_.cancellation, inputs_are_given(),         options_.excused};
+    rules.names_culprit = options_.names_culprit;
+    if (options_.known) rules.known_noise = &options_.known->noise[key_of(symbols, seed)];
     const bool is_first = result_.of_samples.empty();
     SampleVerdict verdict;
     try {

@@ -12,9 +12,12 @@
 
 namespace camshaft {
 
-/// What the reference evaluation made of samples, by their description, or why it refused them: for a second look at
-/// the same model.
-using KnownSamples = std::map<std::string, std::variant<VerificationSample, std::string>>;
+/// What the reference evaluation made of samples, by their description, for a second look at the same model: their
+/// outputs, or why it refused them, and what noise makes of the outputs.
+struct KnownReference {
+  std::map<std::string, std::variant<VerificationSample, std::string>> samples;
+  std::map<std::string, KnownNoise> noise;
+};
 
 struct VerifyOptions {
   double tolerance = 1e-4;
@@ -23,6 +26,8 @@ struct VerifyOptions {
   /// What storing a result may move it by, as a part of itself: 2^-22 in f32, a few units in the last place, as sums of
   /// many terms in another order have; 2^-11 in f16 and TF32, 2^-8 in bf16.
   double rounding_noise = 0x1p-22;
+  /// So many times what rounding moves may differ: 4, and less with a tolerance below the default one.
+  double excused = usually_excused;
   uint64_t seed = 0;
   std::map<std::string, Dims> shapes;    ///< of inputs; others as choose_input_shapes guesses
   std::map<std::string, Tensor> inputs;  ///< instead of seeded ones; their shapes need not be in `shapes`
@@ -30,7 +35,8 @@ struct VerifyOptions {
   /// first took.
   double seconds = 10;
   Cancellation cancellation = {};
-  KnownSamples* known = nullptr;  ///< looked into, and added to
+  KnownReference* known = nullptr;  ///< looked into, and added to
+  bool names_culprit = true;        ///< look for the first layer that diverges where outputs do
 };
 
 /// All samples together: as the first one that failed, or with the worst of each output.

@@ -93,19 +93,21 @@ class Judge {
 
   // A result of the reference, in whose place the evaluation goes on with the engine's.
   void take(ValueId id, Tensor& result) {
-    Tensor actual = engine_.take(model_.value(id).name, result);
+    const auto [actual, rounding] = engine_.take(model_.value(id).name, result);
     if (!actual.defined()) return;
-    compare(id, result, actual);
+    compare(id, result, actual, rounding);
     given_[id] = actual;
-    result = std::move(actual);
+    result = actual;
   }
 
-  void compare(ValueId id, const Tensor& expected, const Tensor& actual) {
-    LayerError error(expected, actual, rules_.tolerance, rules_.rounding_noise);
+  // `rounding`: what the engine stores the tensor in rounds it by, beside what the engine's own precision does.
+  void compare(ValueId id, const Tensor& expected, const Tensor& actual, double rounding = 0) {
+    const double tolerance = std::max(rules_.tolerance, 2 * rounding);
+    LayerError error(expected, actual, tolerance, std::max(rules_.rounding_noise, rounding), rules_.excused);
     const OutputError& compared = error.compared();
     if (compared.compared == 0 && compared.passed) return;
     ++verdict_.judged;
-    const double part = compared.relative() / rules_.tolerance;
+    const double part = compared.relative() / tolerance;
     if (compared.exact ? !compared.passed : !(part <= clear_part && error.local_part() <= 1))
       doubts_.push_back({id, std::move(error)});
     else if (!compared.exact)
@@ -118,6 +120,8 @@ class Judge {
     EvaluateOptions noisy;
     noisy.cancellation = &rules_.cancellation;
     if (!by_steps) noisy.noise = {rules_.rounding_noise, noise_of_sums};
+    if (!by_steps && rules_.engine_noise)
+      noisy.noise_of = [&](const Node& node) { return rules_.engine_noise->of(node, noisy.noise); };
     noisy.noise_seed = rules_.seed + run;
     Random steps(noisy.noise_seed);
     noisy.observer = [&](const Node& node, std::vector<Tensor>& outputs) {
@@ -140,8 +144,10 @@ class Judge {
     std::vector<Tensor> inputs;
     for (const ValueId id : layer.inputs)
       inputs.push_back(by_steps ? given_.at(id) : with_noise(given_.at(id), {}, noisy.noise, random));
+    const bool is_narrow = !by_steps && rules_.rounding_noise >= narrow_noise;
     try {
-      return evaluate(layer, inputs, pool_, noisy)[0];
+      if (!is_narrow) return evaluate(layer, inputs, pool_, noisy)[0];
+      return evaluate(with_noisy_weights(layer, rules_.rounding_noise, noisy.noise_seed), inputs, pool_, noisy)[0];
     } catch (const Error& e) {
       // Noise changed how many of something there are, and other inputs have as many as before.
       if (e.code() == ErrorCode::invalid_argument) return {};

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "builder/engine_noise.h"
+#include "builder/verification.h"
 #include "ir/graph.h"
 #include "runtime/engine.h"
 
@@ -17,6 +19,8 @@ struct LayerRules {
   double rounding_noise = 0x1p-22;  ///< see VerifyOptions
   uint64_t seed = 0;
   Cancellation cancellation;
+  double excused = usually_excused;           ///< see VerifyOptions
+  const EngineNoise* engine_noise = nullptr;  ///< of this model and engine
 };
 
 struct LayersVerdict {

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
+#include "builder/engine_noise.h"
 #include "builder/layer_error.h"
 #include "builder/local_error.h"
 #include "builder/rounded_steps.h"
@@ -20,6 +22,16 @@ namespace {
 constexpr uint64_t most_runs = 4;
 // What moves a slice beyond doubt is moved by two.
 constexpr uint64_t local_runs = 2;
+// An output of few numbers may happen to be moved little: of normal numbers one in 200 is four times the largest of
+// four others, one in 4000 that of eight.
+constexpr uint64_t most_doubt_runs = 8;
+// Errors above this part of the tolerance must be explained by rounding. Wrong engines change an output by less than
+// the tolerance where branches add little: those of FastViT, which are scaled by 1e-5, by 1e-5 with the rows of a
+// weight shifted, in bf16 those of a small BLOOM by 0.06, where rounding does 0.012. The tolerance of f32 is 400 times
+// what one operator rounds by, of which functions like pow take some 20; those of narrower types are 25 to 40 times
+// that. Of single layers rounding explains a quarter of that (50 builds of the zoo), and in bf16 6 % of a layer of
+// PP-OCR's classifier, a channel of which was 0, is half of its output.
+constexpr double unexplained_share = 0.04, unexplained_share_of_narrow = 0.1;
 // Four times it is what an f32 sum may be off by, see rounding_scale().
 constexpr double noise_of_sums = 0x1p-26;
 
@@ -34,6 +46,7 @@ class SampleJudge {
       : model_(model), engine_(engine), sample_(sample), rules_(rules), pool_(pool), expanded_(model) {
     // Noise moves quotients before they are rounded to steps.
     expand_quantization(expanded_, PassContext{.pool = pool});
+    engine_noise_.emplace(expanded_, engine);
   }
 
   SampleVerdict run() {
@@ -41,17 +54,19 @@ class SampleJudge {
     actual_ = run_once(engine_, sample_.inputs, pool_.size());
     result_.outputs = compared(actual_);
     measure_sensitivity();
+    if (!result_.by_layers) doubt_whole();
     if (!result_.by_layers) doubt_parts();
     result_.passed = all_passed();
     const bool has_steps = std::any_of(expanded_.nodes.begin(), expanded_.nodes.end(), rounds_to_steps);
     // Which gate opens is a matter of chance: the runs with noise may all have missed what moves the outputs of a model
     // that amplifies rounding (EfficientNet-B4 on one of ten seeds: 8e-2 where four runs moved them by 2e-4). So is
     // which quantised value takes another step.
-    if (!result_.passed && (4 * result_.sensitivity > rules_.tolerance || has_steps)) result_.by_layers = true;
+    if (!result_.passed && (rules_.excused * result_.sensitivity > rules_.tolerance || has_steps))
+      result_.by_layers = true;
     const bool is_empty = std::all_of(result_.outputs.begin(), result_.outputs.end(),
                                       [](const OutputError& e) { return e.compared == 0; });
     if (result_.passed && is_empty) result_.by_layers = true;
-    if (!result_.passed || result_.by_layers) judge_layers();
+    if (result_.by_layers || (!result_.passed && rules_.names_culprit)) judge_layers();
     return std::move(result_);
   }
 
@@ -63,12 +78,32 @@ class SampleJudge {
     return std::all_of(result_.outputs.begin(), result_.outputs.end(), [](const OutputError& e) { return e.passed; });
   }
 
-  std::vector<Tensor> evaluate_noisy(uint64_t run, double of_sums) const {
+  // Empty where noise changes sizes that the model computes, so that nothing fits any more: then the layers are judged.
+  std::vector<Tensor> evaluate_noisy(uint64_t run, double of_sums) {
     EvaluateOptions noisy;
     noisy.cancellation = &rules_.cancellation;
-    noisy.noise = {rules_.rounding_noise, of_sums};
+    noisy.noise_of = [&](const Node& node) { return engine_noise_->of(node, {rules_.rounding_noise, of_sums}); };
     noisy.noise_seed = rules_.seed + run;
-    return evaluate(expanded_, sample_.inputs, pool_, noisy);
+    const auto evaluated = [&]() -> std::vector<Tensor> {
+      try {
+        if (rules_.rounding_noise < narrow_noise) return evaluate(expanded_, sample_.inputs, pool_, noisy);
+        const Graph rounded = with_noisy_weights(expanded_, rules_.rounding_noise, ~noisy.noise_seed);
+        return evaluate(rounded, sample_.inputs, pool_, noisy);
+      } catch (const Error& e) {
+        if (e.code() != ErrorCode::invalid_argument && e.code() != ErrorCode::invalid_model) throw;
+        return {};
+      }
+    };
+    std::vector<Tensor> moved;
+    if (rules_.known_noise) {
+      std::vector<Tensor>& known = (*rules_.known_noise)[{noisy.noise_seed, of_sums, engine_noise_->key()}];
+      if (known.empty()) known = evaluated();
+      moved = known;
+    } else {
+      moved = evaluated();
+    }
+    if (moved.empty()) result_.by_layers = true;
+    return moved;
   }
 
   // Accepts an error of up to four times that of the reference with noise.
@@ -83,7 +118,7 @@ class SampleJudge {
         result_.by_layers = true;
     } else if (std::isfinite(spread.relative())) {
       result_.sensitivity = std::max(result_.sensitivity, spread.relative());
-      error.passed = error.passed || error.relative() <= 4 * spread.relative();
+      error.passed = error.passed || error.relative() <= rules_.excused * spread.relative();
     }
   }
 
@@ -93,13 +128,45 @@ class SampleJudge {
     });
     for (uint64_t run = 0; run < most_runs && !result_.by_layers && ((run == 0 && ask) || !all_passed()); ++run) {
       const std::vector<Tensor> moved = evaluate_noisy(run, 0);
+      if (moved.empty()) return;
       const std::vector<OutputError> spread = compared(moved);
       for (size_t o = 0; o < spread.size(); ++o) allow_spread(result_.outputs[o], spread[o]);
       // Detections above a threshold: rounding decides how many there are.
       for (size_t o = 0; o < spread.size(); ++o)
         if (actual_[o].dims() != sample_.expected[o].dims() && moved[o].dims() != sample_.expected[o].dims())
           result_.by_layers = true;
-      if (4 * result_.sensitivity > most_telling(rules_.tolerance)) result_.by_layers = true;
+      if (rules_.excused * result_.sensitivity > most_telling(rules_.tolerance)) result_.by_layers = true;
+    }
+  }
+
+  double unexplained() const {
+    return rules_.tolerance * (rules_.rounding_noise < narrow_noise ? unexplained_share : unexplained_share_of_narrow);
+  }
+
+  // Outputs that are within the tolerance, and yet differ by more than rounding does.
+  void doubt_whole() {
+    std::vector<double> spread(result_.outputs.size());
+    const auto is_unexplained = [&](size_t o) {
+      const OutputError& error = result_.outputs[o];
+      return error.passed && is_finite_float(error) && !(error.relative() <= std::max(unexplained(), 4 * spread[o]));
+    };
+    const auto any_unexplained = [&] {
+      for (size_t o = 0; o < spread.size(); ++o)
+        if (is_unexplained(o)) return true;
+      return false;
+    };
+    for (uint64_t run = 0; run < most_doubt_runs && any_unexplained(); ++run) {
+      const std::vector<Tensor> noisy = evaluate_noisy(most_runs + run, noise_of_sums);
+      if (noisy.empty()) return;
+      const std::vector<OutputError> moved = compared(noisy);
+      for (size_t o = 0; o < moved.size(); ++o) spread[o] = std::max(spread[o], moved[o].relative());
+    }
+    for (size_t o = 0; o < spread.size(); ++o) {
+      if (!is_unexplained(o)) continue;
+      OutputError& error = result_.outputs[o];
+      error.passed = false;
+      error.doubt = fmt::format("error {:.3g} of its scale {:.3g}, of which rounding explains {:.2g}", error.max_error,
+                                error.scale, 4 * spread[o] * error.unit());
     }
   }
 
@@ -110,13 +177,14 @@ class SampleJudge {
       const OutputError& error = result_.outputs[o];
       if (!error.passed || !is_finite_float(error) || is_container(sample_.expected[o].dtype())) continue;
       LocalError local(sample_.expected[o], actual_[o], rules_.tolerance, rules_.rounding_noise, error.unit(),
-                       least_sentinel(sample_.expected[o], actual_[o], rules_.rounding_noise));
+                       least_sentinel(sample_.expected[o], actual_[o], rules_.rounding_noise), rules_.excused);
       if (local.part() > 1) doubtful.emplace(o, std::move(local));
     }
     if (doubtful.empty()) return;
     std::map<size_t, std::vector<double>> most;
     for (uint64_t run = 0; run < local_runs; ++run) {
       const std::vector<Tensor> moved = evaluate_noisy(most_runs + run, noise_of_sums);
+      if (moved.empty()) return;
       for (const auto& [o, local] : doubtful) {
         if (moved[o].dims() != sample_.expected[o].dims()) continue;
         const std::vector<double> e = sample_.expected[o].to_doubles(), m = moved[o].to_doubles();
@@ -134,7 +202,8 @@ class SampleJudge {
   }
 
   void judge_layers() {
-    const LayerRules rules{rules_.tolerance, rules_.rounding_noise, rules_.seed, rules_.cancellation};
+    LayerRules rules{unexplained(), rules_.rounding_noise, rules_.seed, rules_.cancellation, rules_.excused};
+    rules.engine_noise = &*engine_noise_;
     result_.layers = verify_layers(expanded_, engine_, sample_.inputs, rules, pool_);
     if (!result_.by_layers) return;
     const LayersVerdict& layers = result_.layers;
@@ -157,6 +226,7 @@ class SampleJudge {
   const SampleRules& rules_;
   ThreadPool& pool_;
   Graph expanded_;
+  std::optional<EngineNoise> engine_noise_;
   std::vector<Tensor> actual_;
   SampleVerdict result_;
 };

@@ -1,12 +1,20 @@
 // An engine's results on one set of inputs, beside the reference's.
 #pragma once
 
+#include <map>
+#include <string>
+#include <tuple>
+
 #include "base/thread_pool.h"
 #include "builder/verification.h"
 #include "builder/verification_sample.h"
 #include "builder/verify_layers.h"
 
 namespace camshaft {
+
+/// What the reference evaluation with noise made of a sample: outputs by the seed of the noise, the noise of sums, and
+/// EngineNoise::key().
+using KnownNoise = std::map<std::tuple<uint64_t, double, std::string>, std::vector<Tensor>>;
 
 struct SampleRules {
   double tolerance = 1e-4;
@@ -15,6 +23,9 @@ struct SampleRules {
   Cancellation cancellation;
   /// The caller gave all inputs, if there are any: that no output has a finite number then is a warning, no error.
   bool inputs_are_given = false;
+  double excused = usually_excused;   ///< see VerifyOptions
+  bool names_culprit = true;          ///< look for the first layer that diverges where outputs do
+  KnownNoise* known_noise = nullptr;  ///< of this sample: looked into, and added to
 };
 
 struct SampleVerdict {
@@ -34,14 +45,15 @@ struct SampleVerdict {
   /// indices differ than may be excused but no more than four times what rounding decides, or no output has a finite
   /// number.
   bool by_layers = false;
-  /// Of a failure too, for its culprit.
+  /// Of a failure too, for its culprit, if that is asked for.
   LayersVerdict layers;
 };
 
-/// Runs `engine`, built from `model`, on a sample. Outputs pass within the tolerance, or within four times what
-/// rounding noise does to the reference where that is more: to the numbers of a floating-point output, or to how many
-/// elements of an exact one change (most_excused()). Where that says too little, all pass or fail with the layers, see
-/// verify_layers().
+/// Runs `engine`, built from `model`, on a sample. Outputs pass within the tolerance, or within four times (`excused`)
+/// what rounding noise does to the reference where that is more: to the numbers of a floating-point output, or to how
+/// many elements of an exact one change (most_excused()). Within the tolerance, noise must explain so what is beyond a
+/// small part of it. Noise is that of this engine (EngineNoise). Where outputs say too little, all pass or fail with
+/// the layers, see verify_layers().
 SampleVerdict verify_sample(const Graph& model, const Engine& engine, const VerificationSample& sample,
                             const SampleRules& rules, ThreadPool& pool);
 

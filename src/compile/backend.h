@@ -65,7 +65,7 @@ class Backend {
   /// regions, a type that it gains_from(), or f32. `rounding`: what products of f32 may do to their operands, one that
   /// it gains_from_rounding(), or none.
   virtual BackendPasses passes(DType storage, ops::Rounding rounding) const = 0;
-  /// Whether regions that store their results as `dtype`, f16 or bf16, are faster here than with f32.
+  /// Whether regions that store their results as `dtype` are faster here than with f32: f16, bf16, or i8 for steps.
   virtual bool gains_from(DType /*dtype*/) const { return false; }
   /// Whether products of f32 are faster here when their operands may be rounded so.
   virtual bool gains_from_rounding(ops::Rounding /*rounding*/) const { return false; }

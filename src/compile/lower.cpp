@@ -7,9 +7,11 @@
 #include <set>
 
 #include "base/format_bytes.h"
+#include "base/log.h"
 #include "base/parallel.h"
 #include "compile/layer_name.h"
 #include "compile/plan/branch_kernel.h"
+#include "compile/plan/invariant_steps.h"
 #include "compile/plan/place_slices.h"
 #include "compile/plan/place_values.h"
 #include "ir/ops/control_flow.h"
@@ -81,11 +83,13 @@ class Lowering {
       options_.cancellation.check("choosing tactics");
       add_node(n);
     }
+    say_what_is_missing();
     compile_for_device();
     place_slices(plan_, graph_, symbols_);
     add_outputs();
     if (plan_.devices() != std::vector{DeviceId::host}) place_values(plan_);
     set_lifetimes();
+    mark_invariant_steps();
     set_in_place();
     return std::move(plan_);
   }
@@ -148,16 +152,27 @@ class Lowering {
       for (const Node& inner : node.bodies.at(0).nodes) collect_late_symbols(inner, late);
   }
 
-  Tactic choose(const RegionView& region, const std::string& recorded) const {
+  Tactic choose(const RegionView& region, const std::string& recorded) {
     // Values whose sizes only running tells are allocated then, on the host.
     const bool host_only = options_.host_only || !is_known_before_running(region.node);
     const auto may_run = [&](const Tactic& tactic) { return !host_only || tactic.place == Place::host; };
-    if (!recorded.empty())
-      if (std::optional<Tactic> tactic = backend_.find_tactic(region, recorded); tactic && may_run(*tactic))
-        return *std::move(tactic);
+    if (!recorded.empty()) {
+      std::optional<Tactic> tactic = backend_.find_tactic(region, recorded);
+      if (!tactic) missing_.push_back(recorded);
+      if (tactic && may_run(*tactic)) return *std::move(tactic);
+    }
     for (Tactic& tactic : backend_.tactics(region))
       if (may_run(tactic) && tactic.deviation <= options_.most_deviation) return std::move(tactic);
     throw Error(ErrorCode::internal, "a region has no exact tactic");
+  }
+
+  void say_what_is_missing() const {
+    if (missing_.empty()) return;
+    const std::set<std::string> kinds(missing_.begin(), missing_.end());
+    log_warning(
+        fmt::format("{} of {} layers were built for kernels that this machine, or this version, does not have "
+                    "({}{}); others run instead",
+                    missing_.size(), graph_.nodes.size(), *kinds.begin(), kinds.size() > 1 ? ", …" : ""));
   }
 
   void add_node(size_t n) {
@@ -288,6 +303,11 @@ class Lowering {
         value(plan_.root(id)).last_step = static_cast<int32_t>(plan_.steps.size());
   }
 
+  void mark_invariant_steps() {
+    const std::vector<bool> invariant = find_invariant_steps(plan_).steps;
+    for (size_t s = 0; s < plan_.steps.size(); ++s) plan_.steps[s].is_invariant = invariant[s];
+  }
+
   // Lies in something larger, or between other things.
   bool is_part(int32_t id) {
     while (value(id).storage == Storage::alias) id = value(id).index;
@@ -312,6 +332,8 @@ class Lowering {
           if (!dies_here || !once || taken.count(root) || value(step.inputs[i]).type != out.type ||
               is_part(step.inputs[i]))
             continue;
+          // What may be kept for further runs is not written over.
+          if (!step.is_invariant && plan_.steps[static_cast<size_t>(in.first_step)].is_invariant) continue;
           out.in_place_of = root;
           taken.insert(root);
           break;
@@ -327,6 +349,7 @@ class Lowering {
   SymbolBindings symbols_;
   std::set<std::string, std::less<>> input_symbols_;
   Plan plan_;
+  std::vector<std::string> missing_;                   // recorded tactics that the backend does not have
   std::vector<std::pair<size_t, Tactic>> for_device_;  // steps whose kernels are still to be compiled
 };
 

@@ -2,7 +2,7 @@
 
 namespace camshaft {
 
-Rewriter::Rewriter(Graph& graph) : graph_(graph), old_nodes_(std::move(graph.nodes)) {
+Rewriter::Rewriter(Graph& graph) : graph_(graph), old_nodes_(std::move(graph.nodes)), old_values_(graph.values.size()) {
   graph_.nodes.clear();
 }
 
@@ -48,6 +48,17 @@ void Rewriter::replace(ValueId old, ValueId replacement) {
   if (replacement_.size() <= static_cast<size_t>(old)) replacement_.resize(graph_.values.size(), no_value);
   replacement_[static_cast<size_t>(old)] = replacement;
   changed_ = true;
+  take_name(old, replacement);
+}
+
+void Rewriter::take_name(ValueId old, ValueId replacement) {
+  const auto is_new = [&](ValueId id) { return static_cast<size_t>(id) >= old_values_; };
+  if (is_new(old) || !is_new(replacement)) return;
+  const size_t i = static_cast<size_t>(replacement) - old_values_;
+  if (i >= took_a_name_.size()) took_a_name_.resize(i + 1, false);
+  if (took_a_name_[i]) return;
+  took_a_name_[i] = true;
+  std::swap(graph_.value(old).name, graph_.value(replacement).name);
 }
 
 void Rewriter::finish() {

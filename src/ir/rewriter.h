@@ -32,7 +32,9 @@ class Rewriter {
   ValueId resolve(ValueId id) const;
   /// Appends the node as it is, with inputs resolved and its shape rule run again if any input's type changed.
   void keep(Node&& node);
-  /// From here on, uses of `old` read `replacement`.
+  /// From here on, uses of `old` read `replacement`. The first value that a replacement added since the rewriter was
+  /// made takes the place of gives it its name: tensors keep the names that the model gave them, which debug tensors
+  /// and calibrations go by.
   void replace(ValueId old, ValueId replacement);
   /// The whole walk, for passes that put one value in the place of a node's only result: `replacement(node)` gives it,
   /// or no_value to keep the node, whose inputs are resolved. It may also take the inputs as they were.
@@ -61,11 +63,15 @@ class Rewriter {
   void finish();
 
  private:
+  void take_name(ValueId old, ValueId replacement);
+
   Graph& graph_;
   std::vector<Node> old_nodes_;
   std::vector<ValueId> replacement_;
   std::vector<bool> retyped_;  // values whose type or content a rewrite changed: their readers are inferred again
   bool changed_ = false;
+  size_t old_values_ = 0;          // how many the graph had before
+  std::vector<bool> took_a_name_;  // of values added since
 };
 
 }  // namespace camshaft

@@ -123,6 +123,29 @@ Term contracted(ConvertContext& c, const Term& left, const Term& right, const In
   return {c.reshape(product, std::move(shape)), shared + own_a + own_b};
 }
 
+// Axes of size 1 beside longer ones of the same index: the product repeats them, as a term without the index does.
+void drop_repeated_axes(ConvertContext& c, std::vector<Term>& terms) {
+  const auto is_one = [&](const Term& term, size_t axis) {
+    return c.dim(term.value, static_cast<int64_t>(axis)) == Dim(1);
+  };
+  const auto has_longer = [&](char index) {
+    return std::any_of(terms.begin(), terms.end(), [&](const Term& term) {
+      const size_t axis = term.indices.find(index);
+      return axis != Indices::npos && !is_one(term, axis);
+    });
+  };
+  for (Term& term : terms) {
+    Shape shape;
+    Indices kept;
+    for (size_t axis = 0; axis < term.indices.size(); ++axis) {
+      if (is_one(term, axis) && has_longer(term.indices[axis])) continue;
+      shape.push_back(c.dim(term.value, static_cast<int64_t>(axis)));
+      kept += term.indices[axis];
+    }
+    if (kept != term.indices) term = {c.reshape(term.value, std::move(shape)), kept};
+  }
+}
+
 std::vector<Indices> split_list(const Indices& text) {
   std::vector<Indices> parts(1);
   for (const char ch : text) {
@@ -191,6 +214,7 @@ Values einsum(ConvertContext& c) {
     if (std::none_of(terms.begin(), terms.end(), [&](const Term& t) { return contains(t.indices, index); }))
       c.invalid(fmt::format("the equation's output has '{}', which no operand has", index));
   }
+  drop_repeated_axes(c, terms);
   // What the output or a later operand still needs, behind each operand; few indices, however many operands there are.
   std::vector<Indices> needed(terms.size(), out);
   for (size_t i = terms.size() - 1; i-- > 0;) {

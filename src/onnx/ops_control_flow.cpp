@@ -91,10 +91,17 @@ void unwrap_optionals(ConvertContext& c, size_t carried, Values& outputs) {
   }
 }
 
+/// A body may take its iteration and condition as tensors of one element, as ONNX Runtime lets it.
+Shape declared_single(const GraphProto& graph, size_t input) {
+  const bool is_list =
+      input < graph.inputs.size() && graph.inputs[input].type.shape && graph.inputs[input].type.shape->size() == 1;
+  return is_list ? Shape{1} : Shape();
+}
+
 Values loop(ConvertContext& c) {
   const GraphProto& graph = c.graph_attribute("body");
   if (c.input_count() < 2) c.invalid("it needs a trip count and a condition, which may be empty");
-  std::vector<TensorType> types{{DType::i64, {}}, {DType::boolean, {}}};
+  std::vector<TensorType> types{{DType::i64, declared_single(graph, 0)}, {DType::boolean, declared_single(graph, 1)}};
   Values inputs{c.input_or_none(0), c.input_or_none(1)};
   for (size_t i = 2; i < c.input_count(); ++i) {
     inputs.push_back(c.input(i));

@@ -1,6 +1,8 @@
 // Operators that make tensors out of attributes, sizes and scalars.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <initializer_list>
 #include <numeric>
 
 #include "ir/ops/generate.h"
@@ -46,6 +48,16 @@ Values range(ConvertContext& c) {
   return c.result(ops::Range{}, std::move(inputs));
 }
 
+// The numbers of positions along axes of these sizes: i32 where it holds them and their sums, of which twice as many
+// are compared at once.
+DType position_type(std::initializer_list<Dim> sizes) {
+  const bool is_small = std::all_of(sizes.begin(), sizes.end(), [](const Dim& size) {
+    const auto n = size.as_constant();
+    return n && *n < (int64_t{1} << 29);
+  });
+  return is_small ? DType::i32 : DType::i64;
+}
+
 // Row and column numbers of the last two axes decide what is kept: columns - rows >= k for the upper triangle.
 Values trilu(ConvertContext& c) {
   const ValueId x = c.input(0);
@@ -53,14 +65,16 @@ Values trilu(ConvertContext& c) {
   if (rank < 2) c.invalid(fmt::format("the input has {} axes, at least 2 are needed", rank));
   const bool upper = c.int_attribute("upper", 1) != 0;
   const Dim rows = c.dim(x, rank - 2), columns = c.dim(x, rank - 1);
-  const ValueId row = c.reshape(iota(c, rows), {rows, 1});
-  const ValueId column = iota(c, columns);
+  const DType type = position_type({rows, columns});
+  const ValueId row = c.reshape(c.cast(iota(c, rows), type), {rows, 1});
+  const ValueId column = c.cast(iota(c, columns), type);
   ValueId diagonal = row;
   if (c.has(1)) {
-    // No tensor has so many rows, and their number plus k must not overflow.
-    const ValueId most = c.scalar(DType::i64, 0x1p40), least = c.scalar(DType::i64, -0x1p40);
+    // The tensor has fewer rows and columns, and their number plus k must not overflow.
+    const double beyond = type == DType::i32 ? 0x1p30 : 0x1p40;
+    const ValueId most = c.scalar(DType::i64, beyond), least = c.scalar(DType::i64, -beyond);
     const ValueId k = c.add(F::max, {c.add(F::min, {c.reshape(c.input(1), {}), most}), least});
-    diagonal = c.add(F::add, {row, k});
+    diagonal = c.add(F::add, {row, c.cast(k, type)});
   }
   const ValueId kept =
       upper ? c.add(F::less_or_equal, {diagonal, column}) : c.add(F::less_or_equal, {column, diagonal});
@@ -73,11 +87,15 @@ Values eye_like(ConvertContext& c) {
   DType to = c.dtype(x);
   if (c.has_attribute("dtype"))
     to = dtype_from_onnx(static_cast<int32_t>(c.int_attribute("dtype")), "attribute 'dtype'");
-  const Dim rows = c.dim(x, 0);
-  const ValueId row = c.reshape(iota(c, rows), {rows, 1});
-  const ValueId k = c.add_constant(Tensor::of<int64_t>(DType::i64, {}, {c.int_attribute("k", 0)}));
-  const ValueId diagonal = c.add(F::add, {row, k});
-  const ValueId column = iota(c, c.dim(x, 1));
+  const Dim rows = c.dim(x, 0), columns = c.dim(x, 1);
+  const DType type = position_type({rows, columns});
+  const ValueId row = c.reshape(c.cast(iota(c, rows), type), {rows, 1});
+  const int64_t beyond = int64_t{1} << 30;  // of diagonals that are there, where positions are i32
+  const int64_t given = c.int_attribute("k", 0);
+  const ValueId k = c.add_constant(
+      Tensor::of<int64_t>(DType::i64, {}, {type == DType::i32 ? std::clamp(given, -beyond, beyond) : given}));
+  const ValueId diagonal = c.add(F::add, {row, c.cast(k, type)});
+  const ValueId column = c.cast(iota(c, columns), type);
   return c.result(ops::Cast{to}, {c.add(F::equal, {diagonal, column})});
 }
 

@@ -45,14 +45,14 @@ Values quick_gelu(ConvertContext& c) {
   return {swish(c, c.input(0), c.float_attribute("alpha", 1.702F))};
 }
 
-// (input + skip [+ bias]) normalised over the last axis; output 3 is the sum.
+// (input + skip [+ bias]) normalised over the last axis; outputs 1 and 2 are the statistics, output 3 is the sum.
 Values skip_norm(ConvertContext& c, ValueId bias, ValueId sum_bias, bool root_mean_square) {
-  if (c.uses_output(1) || c.uses_output(2)) c.unsupported("the outputs mean and inv_std_var");
   ValueId sum = c.add(F::add, {c.input(0), c.input(1)});
   if (sum_bias != no_value) sum = c.add(F::add, {sum, sum_bias});
-  const double epsilon = c.float_attribute("epsilon", 1e-12F);
-  const ValueId y = layer_norm(c, sum, c.input(2), bias, {c.rank(sum) - 1, epsilon, root_mean_square});
-  return {y, no_value, no_value, sum};
+  const LayerNormOptions options{c.rank(sum) - 1, c.float_attribute("epsilon", 1e-12F), root_mean_square};
+  const ValueId y = layer_norm(c, sum, c.input(2), bias, options);
+  const Values statistics = layer_statistics(c, c.cast(sum, DType::f32), options);
+  return {y, statistics[0], statistics[1], sum};
 }
 Values skip_layer_normalization(ConvertContext& c) {
   return skip_norm(c, c.input_or_none(3), c.input_or_none(4), false);

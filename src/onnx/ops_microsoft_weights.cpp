@@ -1,7 +1,8 @@
 // Operators of the domain com.microsoft on weights of few bits: products and look-ups.
 // https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 //
-// Weights are taken apart by shifts and masks, which fold, and dequantised by ops::Dequantize.
+// Weights are dequantised by ops::Dequantize, from steps as narrow as the model has them where they are constants;
+// others are taken apart by shifts and masks.
 #include <fmt/format.h>
 
 #include <array>
@@ -9,7 +10,9 @@
 #include "ir/ops/contract.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
+#include "ir/ops/weight_only.h"
 #include "onnx/converters.h"
+#include "onnx/matmul.h"
 #include "onnx/quantization.h"
 
 namespace camshaft::onnx {
@@ -45,6 +48,14 @@ ValueId unpack(ConvertContext& c, ValueId packed, int64_t bits, bool high_first 
   return c.reshape(codes, std::move(joined));
 }
 
+// Rows of codes; with `narrow` in a type of so few bits, without a copy: what is no constant has kernels for bytes
+// alone.
+ValueId unpack_rows(ConvertContext& c, ValueId packed, int64_t bits, int64_t rows, int64_t bytes, bool narrow) {
+  if (bits == 8) return c.reshape(packed, {rows, bytes});
+  if (!narrow) return unpack(c, c.reshape(packed, {rows, bytes}), bits);
+  return c.reshape(c.add(ops::ReadBytesAs{bits == 4 ? DType::u4 : DType::u2}, {packed}), {rows, bytes * 8 / bits});
+}
+
 // The first `size` along the last axis.
 ValueId first_of_last_axis(ConvertContext& c, ValueId x, Dim size) {
   const int64_t axis = c.rank(x) - 1;
@@ -73,37 +84,35 @@ Values matmul_nbits(ConvertContext& c) {
   const ValueId a = c.input(0);
   check_shape(c, c.input(1), {n, blocks, block * bits / 8}, "B");
   check_shape(c, c.input(2), {n, blocks}, "scales");
-  const ValueId bytes = c.reshape(c.input(1), {n, blocks, block * bits / 8});
-  ValueId weights = unpack(c, bytes, bits);  // [n, blocks, block]
+  const bool by_position = c.has(4), real_zero = c.has(3) && is_floating(c.dtype(c.input(3)));
+  const auto is_narrow = [&](size_t i) { return !by_position && c.constant(c.input(i)) && c.rank(c.input(i)) > 0; };
+  const ValueId codes = unpack_rows(c, c.input(1), bits, n, blocks * block * bits / 8, is_narrow(1));
+  ValueId weights = first_of_last_axis(c, codes, k);
   const ValueId scales = c.cast(c.reshape(c.input(2), {n, blocks}), DType::f32);
   ValueId zero;
   if (!c.has(3)) {
-    zero = c.scalar(DType::u8, static_cast<double>(1 << (bits - 1)));
-  } else if (is_floating(c.dtype(c.input(3)))) {
+    zero = c.scalar(c.dtype(weights), static_cast<double>(1 << (bits - 1)));
+  } else if (real_zero) {
     check_shape(c, c.input(3), {n, blocks}, "zero_points");
     zero = c.cast(c.reshape(c.input(3), {n, blocks}), DType::f32);
-    weights = c.cast(weights, DType::f32);
   } else {
     const int64_t row = (blocks * bits + 7) / 8;
     check_shape(c, c.input(3), {n, row}, "zero_points");
-    zero = first_of_last_axis(c, unpack(c, c.reshape(c.input(3), {n, row}), bits), blocks);
+    zero = first_of_last_axis(c, unpack_rows(c, c.input(3), bits, n, row, is_narrow(3)), blocks);
+    zero = c.cast(zero, c.dtype(weights));
   }
-  const auto joined = [&](ValueId rows) { return first_of_last_axis(c, c.reshape(rows, {n, blocks * block}), k); };
-  if (c.has(4)) {
+  if (by_position) {
     // Each position of K names its block.
     const ValueId group = c.reshape(c.input(4), {product(c.shape(c.input(4)))});
     const auto of_position = [&](ValueId parameter) {
       if (c.rank(parameter) == 0) return parameter;
       return first_of_last_axis(c, c.add(ops::Gather{1}, {parameter, group}), k);
     };
-    weights = dequantize(c, joined(weights), of_position(scales), of_position(zero));
+    weights = dequantize(c, weights, of_position(scales), of_position(zero), c.dtype(a));
   } else {
-    const auto of_block = [&](ValueId parameter) {
-      return c.rank(parameter) == 0 ? parameter : c.reshape(parameter, {n, blocks, 1});
-    };
-    weights = joined(dequantize(c, weights, of_block(scales), of_block(zero)));
+    weights = dequantize(c, weights, scales, zero, c.dtype(a), 1, block);
   }
-  return {biased(c, c.add(ops::MatMul{false, true}, {a, c.cast(weights, c.dtype(a))}), 5)};
+  return {biased(c, inner_matmul(c, ops::MatMul{false, true}, {a, weights}), 5)};
 }
 
 // Dettmers et al., "QLoRA", 2023: quantiles of the normal distribution.
@@ -144,11 +153,26 @@ Values gather_block_quantized(ConvertContext& c) {
   const int64_t block_axis = c.axis(c.int_attribute("quantize_axis", 1), rank);
   if (c.rank(scales) != rank || (zero != no_value && c.rank(zero) != rank))
     c.invalid(fmt::format("the data has {} axes, the scales {}", rank, c.rank(scales)));
-  if (bytes && bits < 8) {
-    data = unpack(c, data, bits);
-    if (zero != no_value) zero = first_of_last_axis(c, unpack(c, zero, bits), c.dim(scales, rank - 1));
+  const bool separate = gather_axis != block_axis, has_bytes = gather_axis != rank - 1;
+  // Packed elements are gathered as the bytes that they are in, which are taken apart then.
+  const DType type = c.dtype(data);
+  const std::optional<int64_t> row = c.dim(data, rank - 1).as_constant();
+  const bool as_bytes = has_bytes && is_packed(type) && c.constant(data) && row && *row * bit_width(type) % 8 == 0;
+  if (as_bytes) {
+    data = c.add(ops::ReadBytesAs{DType::u8}, {data});
+    if (zero != no_value) zero = c.cast(zero, is_signed(type) ? DType::i8 : DType::u8);
   }
-  const bool separate = gather_axis != block_axis;
+  const int64_t packed_bits = as_bytes ? bit_width(type) : bytes ? bits : 8;
+  const auto steps = [&](ValueId packed) {
+    const ValueId codes = unpack(c, packed, packed_bits);
+    if (!as_bytes || !is_signed(type)) return codes;
+    const double half = 1 << (packed_bits - 1);
+    const ValueId moved = c.cast(c.add(F::bitwise_xor, {codes, c.scalar(DType::u8, half)}), DType::i8);
+    return c.add(F::sub, {moved, c.scalar(DType::i8, half)});
+  };
+  if (!has_bytes) data = steps(data);
+  if (zero != no_value && bytes && bits < 8)
+    zero = first_of_last_axis(c, unpack(c, zero, bits), c.dim(scales, rank - 1));
   const auto picked = [&](ValueId id) {
     if (id == no_value || (c.dim(id, gather_axis) == Dim(1) && c.dim(data, gather_axis) != Dim(1))) return id;
     return c.add(ops::Gather{gather_axis}, {id, c.input(1)});
@@ -165,6 +189,7 @@ Values gather_block_quantized(ConvertContext& c) {
       c.unsupported("one scale for all rows of a table with indices of another rank than 1");
     }
   }
+  if (has_bytes) data = steps(data);
   if (zero == no_value && bytes) zero = c.scalar(DType::u8, static_cast<double>(1 << (bits - 1)));
   const ValueId weights = dequantize(c, data, scales, zero, c.dtype(scales), axis, block);
   return {separate ? weights : c.add(ops::Gather{gather_axis}, {weights, c.input(1)})};

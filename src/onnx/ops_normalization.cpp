@@ -156,18 +156,8 @@ Values layer_normalization(ConvertContext& c) {
   const int64_t axis = c.axis(c.int_attribute("axis", -1), c.rank(x));
   const double epsilon = c.float_attribute("epsilon", 1e-5F);
   Values outputs{layer_norm(c, x, c.input(1), bias, {axis, epsilon, false})};
-  if (!c.uses_output(1) && !c.uses_output(2)) return outputs;
-  // The statistics as outputs: rare outside of training graphs, so spelled out.
   const DType dtype = c.int_attribute("stash_type", 1) == 1 ? DType::f32 : c.dtype(x);
-  std::vector<int64_t> axes;
-  for (int64_t i = axis; i < c.rank(x); ++i) axes.push_back(i);
-  const ValueId wide = c.cast(x, dtype);
-  const ValueId mean = c.result_at(1, ops::Reduce{ops::ReduceKind::mean, axes, true}, {wide});
-  const ValueId centred = c.add(F::sub, {wide, mean});
-  const ValueId variance = c.add(ops::Reduce{ops::ReduceKind::mean, axes, true}, {c.add(F::mul, {centred, centred})});
-  const ValueId deviation = c.add(F::sqrt, {c.add(F::add, {variance, c.scalar(dtype, epsilon)})});
-  outputs.push_back(mean);
-  outputs.push_back(c.result_at(2, ops::Pointwise{F::reciprocal}, {deviation}));
+  for (const ValueId id : layer_statistics(c, c.cast(x, dtype), {axis, epsilon, false})) outputs.push_back(id);
   return outputs;
 }
 
@@ -177,9 +167,10 @@ Values rms_normalization(ConvertContext& c) {
   return {layer_norm(c, x, c.input(1), no_value, {axis, c.float_attribute("epsilon", 1e-5F), true})};
 }
 
-// x / (bias + alpha/size · Σ x² over neighbouring channels)^beta. The mean of x² is a pooling along the channels.
+// x / (bias + alpha/size · Σ x² over neighbouring channels)^beta. The mean of x² is a pooling along the channels. The
+// squares of halves leave their range.
 Values lrn(ConvertContext& c) {
-  const ValueId x = c.input(0);
+  const ValueId given = c.input(0), x = c.widened(given);
   const DType dtype = c.dtype(x);
   const Shape shape = c.shape(x);
   if (shape.size() < 2) c.invalid(fmt::format("the input has {} axes, at least 2 are needed", shape.size()));
@@ -192,7 +183,9 @@ Values lrn(ConvertContext& c) {
   const ValueId mean = c.reshape(c.add(std::move(pool), {image}), shape);
   const ValueId scaled = c.add(F::mul, {mean, c.scalar(dtype, c.float_attribute("alpha", 1e-4F))});
   const ValueId sum = c.add(F::add, {scaled, c.scalar(dtype, c.float_attribute("bias", 1))});
-  return c.result(F::div, {x, c.add(F::pow, {sum, c.scalar(dtype, c.float_attribute("beta", 0.75))})});
+  const Values quotient{x, c.add(F::pow, {sum, c.scalar(dtype, c.float_attribute("beta", 0.75))})};
+  if (x == given) return c.result(F::div, quotient);
+  return c.result(ops::Cast{c.dtype(given)}, {c.add(F::div, quotient)});
 }
 
 Values lp_normalization(ConvertContext& c) {
@@ -253,6 +246,22 @@ ValueId layer_norm(ConvertContext& c, ValueId x, ValueId scale, ValueId bias, co
   if (scale != no_value) y = c.add(F::mul, {y, scale});
   if (bias != no_value) y = c.add(F::add, {y, c.cast(bias, wide)});
   return y;
+}
+
+// Rare outside of training graphs, so spelled out.
+Values layer_statistics(ConvertContext& c, ValueId x, const LayerNormOptions& options) {
+  if (!c.uses_output(1) && !c.uses_output(2)) return {no_value, no_value};
+  const DType dtype = c.dtype(x);
+  std::vector<int64_t> axes;
+  for (int64_t i = options.axis; i < c.rank(x); ++i) axes.push_back(i);
+  Shape shape = c.shape(x);
+  for (const int64_t axis : axes) shape[static_cast<size_t>(axis)] = 1;
+  const ValueId mean = options.root_mean_square ? c.result_at(1, ops::Expand{shape}, {c.scalar(dtype, 0)})
+                                                : c.result_at(1, ops::Reduce{ops::ReduceKind::mean, axes, true}, {x});
+  const ValueId centred = options.root_mean_square ? x : c.add(F::sub, {x, mean});
+  const ValueId variance = c.add(ops::Reduce{ops::ReduceKind::mean, axes, true}, {c.add(F::mul, {centred, centred})});
+  const ValueId deviation = c.add(F::sqrt, {c.add(F::add, {variance, c.scalar(dtype, options.epsilon)})});
+  return {mean, c.result_at(2, ops::Pointwise{F::reciprocal}, {deviation})};
 }
 
 std::span<const Converter> normalization_converters() {

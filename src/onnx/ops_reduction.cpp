@@ -158,7 +158,10 @@ Values hardmax(ConvertContext& c) {
   const ValueId index = c.add(ops::ArgReduce{true, along, true, false}, {searched});
   Shape broadcast(c.shape(rows).size(), Dim(1));
   broadcast[static_cast<size_t>(along)] = count;
-  const ValueId is_index = c.add(F::equal, {index, c.reshape(iota(c, count), broadcast)});
+  // Twice as many of 32 bits are compared at once.
+  const auto known = count.as_constant();
+  const DType type = known && *known < (int64_t{1} << 31) ? DType::i32 : DType::i64;
+  const ValueId is_index = c.add(F::equal, {c.cast(index, type), c.reshape(c.cast(iota(c, count), type), broadcast)});
   return {c.reshape(c.cast(is_index, c.dtype(x)), shape)};
 }
 

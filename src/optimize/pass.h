@@ -13,6 +13,7 @@
 #include "base/thread_pool.h"
 #include "ir/graph.h"
 #include "ir/ops/contract.h"
+#include "optimize/precision_rules.h"
 
 namespace camshaft {
 
@@ -31,6 +32,7 @@ struct PassContext {
   DType storage = DType::f32;  ///< of what passes between regions that can compute on it: f32, f16 or bf16
   const std::set<std::string>* keep_f32 = nullptr;  ///< values that stay f32 all the same; null: none
   ops::Rounding rounding = {};                      ///< that products of f32 may do to their operands
+  const PrecisionRules* rules = nullptr;            ///< of layers that may not be computed in `storage`; null: none
   std::set<std::string>* kept_constants = nullptr;  ///< filled with constants whose numbers `storage` cannot hold
   PassRuns* runs = nullptr;                         ///< filled, and asked how many passes may run; null: all
   bool verify = false;                              ///< run the verifier after each pass, as debug builds always do

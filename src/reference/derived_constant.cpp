@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/float_types.h"
+#include "base/pieces.h"
 #include "ir/ops/broadcast.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
@@ -95,7 +96,7 @@ ConstantProduct derive_product(const Constant& x, const std::vector<Constant>& f
   const ops::LoopNest nest = nest_of(in, factors);
   std::mutex mutex;
   double largest = 0;
-  pool.parallel_for(in.size(), chunk, [&](int64_t begin, int64_t end) {
+  for_pieces(pool, in.size(), chunk, [&](int64_t begin, int64_t end) {
     std::vector<double> products(static_cast<size_t>(chunk));
     double most = 0;
     for (int64_t first = begin; first < end; first += chunk) {

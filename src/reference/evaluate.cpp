@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "base/error.h"
+#include "base/work_scope.h"
 #include "ir/container_type.h"
+#include "reference/operations.h"
 
 namespace camshaft {
 
@@ -107,17 +111,21 @@ class Interpreter {
     for (const ValueId id : node.outputs) types.push_back(graph_.type(id));
     std::vector<Tensor> outputs;
     Tensor scale;
+    const RoundingNoise noise = options_.noise_of ? options_.noise_of(node) : options_.noise;
     try {
       const EvalContext context{inputs, types, bindings_, node.bodies, pool_, options_.cancellation};
+      if (const auto budget = current_budget()) budget->take_operations(operations_of(graph_, node, bindings_));
       outputs = evaluate(node.op, context);
-      if (options_.noise.of_sums > 0) scale = rounding_scale(node.op, context);
+      if (noise.of_sums > 0) scale = rounding_scale(node.op, context);
       check_outputs(node, types, outputs);
     } catch (const Error& e) {
       throw Error(e.code(), fmt::format("{}: {}", describe(node), e.what()));
     }
     if (options_.observer) options_.observer(node, outputs);
-    if (options_.noise.of_results > 0)
-      for (Tensor& output : outputs) output = with_noise(output, scale, options_.noise, noise_);
+    if (noise.of_results > 0) {
+      const auto whole_numbers = keeps_whole_numbers(node.op) ? WholeNumbers::stay : WholeNumbers::move;
+      for (Tensor& output : outputs) output = with_noise(output, scale, noise, noise_, whole_numbers);
+    }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const auto id = static_cast<size_t>(node.outputs[i]);
       if (last_use_[id] > index) tensors_[id] = std::move(outputs[i]);
@@ -155,6 +163,8 @@ void bind_symbols(const Shape& shape, const Dims& dims, const std::string& what,
 
 std::vector<Tensor> evaluate(const Graph& graph, const std::vector<Tensor>& inputs, ThreadPool& pool,
                              const EvaluateOptions& options) {
+  std::optional<WorkScope> scope;
+  if (options.cancellation) scope.emplace(*options.cancellation);
   return Interpreter(graph, pool, options).run(inputs);
 }
 

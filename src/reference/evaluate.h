@@ -19,7 +19,9 @@ struct EvaluateOptions {
   /// Moves the results of every operator: shows how far rounding alone can move a model's outputs.
   RoundingNoise noise;
   uint64_t noise_seed = 0;
-  /// Looked at before every node, and between the iterations of loops; throws Error(cancelled).
+  /// Of a node's results, where that is not `noise`.
+  std::function<RoundingNoise(const Node&)> noise_of;
+  /// Looked at before every node and within large ones, see cancellation_point(); throws Error(cancelled).
   const Cancellation* cancellation = nullptr;
   /// Symbols bound from outside (of a body); those of the inputs' shapes are bound in addition.
   SymbolBindings bindings;

@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "base/float_types.h"
+#include "base/work_scope.h"
 #include "ir/ops/contract.h"
+#include "ir/ops/pointwise.h"
 #include "ir/ops/reduce.h"
 #include "ir/ops/strides.h"
 #include "reference/evaluate.h"
@@ -54,25 +56,64 @@ Tensor rounding_scale(const Op& op, const EvalContext& context) {
   return scale;
 }
 
-Tensor with_noise(const Tensor& exact, const Tensor& scale, const RoundingNoise& noise, Random& random) {
-  const DType dtype = exact.dtype();
-  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return exact;
-  const double unit = dtype == DType::f32 ? 1 : dtype == DType::f16 ? 0x1p13 : 0x1p16;
-  // That of a narrow type is its own.
-  const double own = std::min(noise.of_results, 0x1p-22) * unit;
-  const auto part = static_cast<float>(std::max(noise.of_results, own)), of_sums = static_cast<float>(noise.of_sums);
-  const float* scales = scale.defined() ? scale.as<float>() : nullptr;
-  const auto count = static_cast<size_t>(exact.size());
-  std::vector<float> values(count);
-  convert_to_float(dtype, exact.data(), values.data(), exact.size());
-  uint64_t bits = 0;
-  for (size_t i = 0; i < count; ++i, bits >>= 1) {
-    if (i % 64 == 0) bits = random.next();
-    const float sign = (bits & 1) != 0 ? 1.0F : -1.0F;
-    values[i] *= 1 + sign * part;
-    if (scales && std::isfinite(scales[i])) values[i] += sign * std::copysign(of_sums * scales[i], values[i]);
+bool keeps_whole_numbers(const Op& op) {
+  if (op.traits().kind == OpKind::move || op.selects() || op.as<ops::Cast>()) return true;
+  const auto* pointwise = op.as<ops::Pointwise>();
+  if (!pointwise) return false;
+  switch (pointwise->function) {
+    case ScalarFunction::neg:
+    case ScalarFunction::abs:
+    case ScalarFunction::sign:
+    case ScalarFunction::ceil:
+    case ScalarFunction::floor:
+    case ScalarFunction::round:
+    case ScalarFunction::add:
+    case ScalarFunction::sub:
+    case ScalarFunction::mul:
+      return true;
+    default:
+      return false;
   }
+}
+
+Tensor with_noise(const Tensor& exact, const Tensor& scale, const RoundingNoise& noise, Random& random,
+                  WholeNumbers whole_numbers) {
+  const DType dtype = exact.dtype();
+  const bool is_wide = dtype == DType::f64;
+  if (!is_wide && dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return exact;
+  const double unit = is_wide ? 0x1p-29 : dtype == DType::f32 ? 1 : dtype == DType::f16 ? 0x1p13 : 0x1p16;
+  // That of a narrow type is its own, and nothing is stored in a narrower one than f64 was.
+  const double own = std::min(noise.of_results, 0x1p-22) * unit;
+  const double part = is_wide ? own : static_cast<float>(std::max(noise.of_results, own));
+  const auto of_sums = static_cast<float>(noise.of_sums);
+  const double least = dtype == DType::f32 ? noise.least : 0;
+  const float* scales = scale.defined() ? scale.as<float>() : nullptr;
+  uint64_t bits = 0;
+  const auto add_noise = [&](auto* values, int64_t count) {
+    using Number = std::remove_pointer_t<decltype(values)>;
+    for (int64_t i = 0; i < count; ++i, bits >>= 1) {
+      if (i % 64 == 0) bits = random.next();
+      if (i % (1 << 16) == 0) cancellation_point();
+      Number& value = values[i];
+      // Beyond that, what is rounded to as many bits is a whole number anyhow.
+      if (whole_numbers == WholeNumbers::stay && std::fabs(value) * noise.of_results <= 1 && std::trunc(value) == value)
+        continue;
+      const Number sign = (bits & 1) != 0 ? 1 : -1;
+      const Number fixed = least > 0 ? std::min(static_cast<Number>(least) / std::fabs(value), Number(1)) : 0;
+      value *= 1 + sign * std::max(static_cast<Number>(part), fixed);
+      if (scales && std::isfinite(scales[i]))
+        value += sign * std::copysign(static_cast<Number>(of_sums * scales[i]), value);
+    }
+  };
   Tensor noisy(dtype, exact.dims());
+  if (is_wide) {
+    std::copy_n(exact.as<double>(), exact.size(), noisy.as_mutable<double>());
+    add_noise(noisy.as_mutable<double>(), exact.size());
+    return noisy;
+  }
+  std::vector<float> values(static_cast<size_t>(exact.size()));
+  convert_to_float(dtype, exact.data(), values.data(), exact.size());
+  add_noise(values.data(), exact.size());
   convert_from_float(dtype, values.data(), noisy.mutable_data(), exact.size());
   return noisy;
 }

@@ -12,15 +12,27 @@ namespace camshaft {
 /// probabilistic rounding error analysis", 2019), also where the sum itself is near 0. Undefined for other operators.
 Tensor rounding_scale(const Op& op, const EvalContext& context);
 
+/// Whether whole numbers that an operator gives, of whole numbers, have no rounding in them: conversions, moves,
+/// selections, sums, products and rounding itself. Sizes that a model computes as floats are such.
+bool keeps_whole_numbers(const Op& op);
+
 struct RoundingNoise {
   /// Each f32 element is multiplied by 1 ± this, the sign at random. Those of f16 and bf16 move by as many units in the
-  /// last place: 2^13 and 2^16 times this, or this where it is more than 2^-9 and 2^-6.
+  /// last place: 2^13 and 2^16 times this, or this where it is more than 2^-9 and 2^-6. So do those of f64, by 2^-29
+  /// times this, at most 2^-51.
   double of_results = 0;
   /// Beside that, f32 elements move by this part of their rounding_scale(), where their operator has one.
   double of_sums = 0;
+  /// f32 elements other than 0 move by this at least, or by themselves where they are smaller: f16 has fixed steps of
+  /// 2^-24 near 0.
+  double least = 0;
 };
 
-/// A copy of a tensor of f32, f16 or bf16 with noise; others as they are. `scale` is a rounding_scale(), or undefined.
-Tensor with_noise(const Tensor& exact, const Tensor& scale, const RoundingNoise& noise, Random& random);
+enum class WholeNumbers : uint8_t { move, stay };
+
+/// A copy of a tensor of f32, f16, bf16 or f64 with noise; others as they are. `scale` is a rounding_scale(), or
+/// undefined. Whole numbers may be told to stay what they are, see keeps_whole_numbers().
+Tensor with_noise(const Tensor& exact, const Tensor& scale, const RoundingNoise& noise, Random& random,
+                  WholeNumbers whole_numbers = WholeNumbers::move);
 
 }  // namespace camshaft

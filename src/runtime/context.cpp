@@ -16,8 +16,9 @@ namespace camshaft {
 
 namespace {
 
-// Shapes whose plans a context remembers. A plan is a few hundred kilobytes at most; more shapes than this in turn
-// means planning again, a millisecond or so.
+// Shapes whose plans a context remembers. A plan is a few hundred kilobytes at most, and what is kept beside all of
+// them together most_kept_bytes; more shapes in turn means planning again, a millisecond or so, and computing that
+// again.
 constexpr size_t max_cached_shapes = 16;
 
 template <class Names>
@@ -160,13 +161,31 @@ Context::Impl::CacheEntry& Context::Impl::bind_entry() {
   check_profiles();
   auto bound = std::make_unique<BoundPlan>(engine->plan, std::move(symbols), executor.most_threads());
   executor.reserve(*bound);
-  if (cache_.size() >= max_cached_shapes) {
-    executor.wait_for_runs();
-    const auto oldest = std::find_if(cache_.rbegin(), cache_.rend(), [](const CacheEntry& e) { return !e.is_kept; });
-    if (oldest != cache_.rend()) cache_.erase(std::next(oldest).base());
-  }
-  cache_.push_front({std::move(dims), std::move(bound), {}});
+  make_room(bound->kept_bytes());
+  KeptValues kept = executor.make_kept_values(*bound);
+  cache_.push_front({std::move(dims), std::move(bound), std::move(kept), {}});
   return cache_.front();
+}
+
+int64_t Context::Impl::kept_bytes() const {
+  int64_t bytes = 0;
+  for (const CacheEntry& entry : cache_) bytes += entry.kept.bytes;
+  return bytes;
+}
+
+void Context::Impl::make_room(int64_t kept_bytes) {
+  bool has_waited = false;
+  for (;;) {
+    const bool is_full = cache_.size() >= max_cached_shapes;
+    if (!is_full && this->kept_bytes() + kept_bytes <= most_kept_bytes) return;
+    const auto oldest = std::find_if(cache_.rbegin(), cache_.rend(), [&](const CacheEntry& entry) {
+      return !entry.is_pinned && (is_full || entry.kept.bytes > 0);
+    });
+    if (oldest == cache_.rend()) return;
+    if (!has_waited) executor.wait_for_runs();
+    has_waited = true;
+    cache_.erase(std::next(oldest).base());
+  }
 }
 
 void Context::Impl::check_memory(const std::string& what, const TensorInfo& info, const void* data,
@@ -197,12 +216,13 @@ void Context::Impl::run(std::optional<void*> stream) {
   // No memory can be taken while the caller records the stream.
   const bool is_recorded = stream && executor.queue()->is_recorded(*stream);
   CacheEntry* known = is_recorded ? find_entry() : &bind_entry();
-  if (!known || (is_recorded && !executor.has_room(*known->bound)))
+  if (!known ||
+      (is_recorded && (!executor.has_room(*known->bound) || !executor.are_computed(*known->bound, known->kept))))
     throw Error(ErrorCode::invalid_argument,
                 "the stream is being recorded into a CUDA graph, for which this context must have run with these input "
                 "shapes before");
   CacheEntry& entry = *known;
-  entry.is_kept = entry.is_kept || is_recorded;
+  entry.is_pinned = entry.is_pinned || is_recorded;
   const BoundPlan& bound = *entry.bound;
   for (size_t i = 0; i < memory.inputs.size(); ++i) {
     const TensorInfo& info = engine->inputs[i];
@@ -217,7 +237,7 @@ void Context::Impl::run(std::optional<void*> stream) {
   }
   has_run = false;
   name_out_of_memory([] { return "out of memory while running"; },
-                     [&] { executor.run(bound, entry.recordings, memory, stream); });
+                     [&] { executor.run(bound, entry.kept, entry.recordings, memory, stream); });
   has_run = true;
 }
 
@@ -340,6 +360,11 @@ void Context::set_profiler(Profiler* profiler) {
 }
 
 void Context::set_tap(const std::string& tensor, std::function<void(const TensorView&)> tap) {
+  if (!tap) return set_parallel_tap(tensor, {});
+  set_parallel_tap(tensor, [tap = std::move(tap)](const TensorView& view, ThreadPool&) { tap(view); });
+}
+
+void Context::set_parallel_tap(const std::string& tensor, std::function<void(const TensorView&, ThreadPool&)> tap) {
   const Plan& plan = impl_->engine->plan;
   int32_t value = -1;
   for (size_t v = 0; v < plan.values.size() && value < 0; ++v)
@@ -360,7 +385,7 @@ void Context::set_tap(const std::string& tensor, std::function<void(const Tensor
 }
 
 size_t Context::memory_bytes() const {
-  return impl_->executor.memory_bytes();
+  return impl_->memory_bytes();
 }
 
 }  // namespace camshaft

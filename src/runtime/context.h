@@ -13,6 +13,8 @@
 
 namespace camshaft {
 
+class ThreadPool;
+
 /// Worker threads that contexts share. Runs that overlap in time divide them evenly, layer by layer; results do not
 /// depend on how many a run gets.
 class Workers;
@@ -102,7 +104,7 @@ class Context {
   /// nor destroy the context; it may start the next run. Throws Error(invalid_argument) for an empty one, or while
   /// running.
   void run_async(std::function<void(std::exception_ptr)> completion);
-  /// run() checks it between layers and throws Error(cancelled).
+  /// run() looks at it between layers and in long ones, and throws Error(cancelled).
   void set_cancellation(Cancellation cancellation);
 
   /// The result of the last run; valid until the next one. Of an enqueued run its data is there when the stream has
@@ -119,8 +121,12 @@ class Context {
   /// Engine::tensor_names) can be tapped; tensors that fusion has removed are kept when they are named in
   /// BuildOptions::debug_tensors. Throws Error(invalid_argument) for a name that the plan does not have.
   void set_tap(const std::string& tensor, std::function<void(const TensorView&)> tap);
+  /// The same for a tap that takes the run's threads, which wait meanwhile, for loops of its own. Takes the place of
+  /// the tensor's other tap.
+  void set_parallel_tap(const std::string& tensor, std::function<void(const TensorView&, ThreadPool&)> tap);
 
-  /// Bytes of intermediate memory in use by this context; none between runs of one that shares it.
+  /// Bytes of intermediate memory in use by this context. Between runs of one that shares it only what is kept: tensors
+  /// that depend on the shapes alone, at most 64 MiB for all shapes that it has seen lately.
   size_t memory_bytes() const;
 
  private:

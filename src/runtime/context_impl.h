@@ -10,6 +10,7 @@
 #include "runtime/context.h"
 #include "runtime/engine_impl.h"
 #include "runtime/executor.h"
+#include "runtime/kept_values.h"
 
 namespace camshaft {
 
@@ -36,15 +37,21 @@ struct Context::Impl {
   CallerMemory memory;
   bool has_run = false;
 
+  size_t memory_bytes() const { return executor.memory_bytes() + static_cast<size_t>(kept_bytes()); }
+
  private:
   struct CacheEntry {
     std::vector<Dims> dims;
     std::unique_ptr<BoundPlan> bound;
+    KeptValues kept;
     Recordings recordings;
-    bool is_kept = false;  ///< a recording of the caller's uses what its launches have on the device
+    bool is_pinned = false;  ///< a recording of the caller's uses what its launches have on the device
   };
   CacheEntry& bind_entry();
-  CacheEntry* find_entry();      // null: not bound yet
+  CacheEntry* find_entry();  // null: not bound yet
+  /// Gives up entries, the longest unused first, until there is room for another one that keeps so many bytes.
+  void make_room(int64_t kept_bytes);
+  int64_t kept_bytes() const;    // of all entries
   std::list<CacheEntry> cache_;  // most recently used first
 
   std::unique_ptr<AsyncRuns> async_;  // once somebody asks for one

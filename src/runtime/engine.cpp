@@ -210,7 +210,8 @@ std::vector<LayerInfo> Engine::layers() const {
                       names(step.outputs),
                       step.sources,
                       {},
-                      {}});
+                      {},
+                      step.is_invariant});
     if (step.node < 0 || impl_->explanations.empty()) continue;
     const LayerExplanation& explanation = impl_->explanations[static_cast<size_t>(step.node)];
     layers.back().tried = explanation.tried;
@@ -242,6 +243,7 @@ MemoryInfo Engine::memory() const {
         info.arena_bytes += bound.arena_bytes(device);
         info.arena_lower_bound += bound.arena_lower_bound(device);
       }
+      info.kept_bytes = bound.kept_bytes();
       return info;
     } catch (const Error& e) {
       if (e.code() != ErrorCode::invalid_argument) throw;

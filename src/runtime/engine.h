@@ -22,6 +22,7 @@ struct LayerInfo {
   std::vector<std::string> sources;          ///< the model's nodes it came from
   std::vector<TacticTrial> tried;            ///< the tactics that the build looked at, its first guess first
   std::vector<std::string> notes;            ///< why it was not fused with its neighbours
+  bool at_binding = false;                   ///< depends on no input: runs once for each set of shapes
 };
 
 /// Bytes that an engine needs, at the optimum shapes of its first profile (or at its fixed shapes). Sizes that neither
@@ -31,6 +32,7 @@ struct MemoryInfo {
   int64_t arena_bytes = 0;        ///< intermediate tensors, as planned
   int64_t arena_lower_bound = 0;  ///< the most that is alive at any one moment
   int64_t weight_bytes = 0;       ///< constants as stored
+  int64_t kept_bytes = 0;         ///< what depends on the shapes alone: computed once for each set, and kept
 };
 
 struct LoadOptions {

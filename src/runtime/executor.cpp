@@ -8,6 +8,7 @@
 
 #include "base/nvtx.h"
 #include "base/out_of_memory.h"
+#include "base/work_scope.h"
 #include "compile/layer_name.h"
 #include "reference/evaluate.h"
 #include "runtime/tensor_view.h"
@@ -52,9 +53,14 @@ Executor::~Executor() {
 }
 
 void Executor::wait_for_runs() {
-  for (auto& [id, gpu] : gpus_) {
-    gpu.is_busy = false;
-    gpu.queue->wait_for_runs();
+  try {
+    for (auto& [id, gpu] : gpus_) {
+      gpu.is_busy = false;
+      gpu.queue->wait_for_runs();
+    }
+  } catch (...) {
+    ++failures_;
+    throw;
   }
 }
 
@@ -75,19 +81,21 @@ void Executor::finish_run() {
   for (auto& [id, gpu] : gpus_) gpu.queue->finish_run();
 }
 
-void Executor::run(const BoundPlan& bound, Recordings& recordings, const CallerMemory& memory,
+void Executor::run(const BoundPlan& bound, KeptValues& kept, Recordings& recordings, const CallerMemory& memory,
                    std::optional<void*> stream) {
   const NvtxRange range([] { return "run"; });
-  if (!main_) return run_steps(bound, recordings, memory);
+  const WorkScope scope(cancellation);
+  if (!main_) return run_steps(bound, kept, recordings, memory);
   is_in_callers_recording_ = stream && main_->queue->is_recorded(*stream);
   if (is_in_callers_recording_ && gpus_.size() > 1)
     throw Error(ErrorCode::invalid_argument, "a run on several GPUs cannot be recorded into a CUDA graph");
   start_run(stream);
   keeps_memory_ |= is_in_callers_recording_;
   try {
-    run_steps(bound, recordings, memory);
+    run_steps(bound, kept, recordings, memory);
     if (!stream) wait_for_gpus();
   } catch (...) {
+    if (!is_in_callers_recording_) ++failures_;
     try {
       finish_run();
     } catch (const Error&) {  // the first error says why
@@ -97,38 +105,35 @@ void Executor::run(const BoundPlan& bound, Recordings& recordings, const CallerM
   finish_run();
 }
 
-void Executor::run_steps(const BoundPlan& bound, Recordings& recordings, const CallerMemory& memory) {
+void Executor::run_steps(const BoundPlan& bound, KeptValues& kept, Recordings& recordings, const CallerMemory& memory) {
   const ThreadPool::Session session(pool_);
   const BorrowedArena borrowed(arenas_, static_cast<size_t>(bound.arena_bytes(DeviceId::host)), arena_);
-  bind(bound, memory);
-  if (is_in_callers_recording_) check_recordable(bound);
+  bind(bound, kept, memory);
   bool late = false;
   for (size_t s = 0; s < plan_.steps.size(); ++s) late = late || bound.launch(s) == nullptr;
   if (late) late_symbols_ = bound.symbols();
   if (profiler) prepare_profile();
+  ran_hoisted_ = !is_in_callers_recording_ && (!are_computed(bound, kept) || taps_hoisted(bound));
+  if (ran_hoisted_) {
+    kept.computed_at = -1;
+    run_hoisted(bound);
+    kept.computed_at = failures_;
+  }
+  for (size_t s = 0; s < plan_.steps.size(); ++s) left_out_[s] = left_out_[s] || bound.is_hoisted(s);
+  if (is_in_callers_recording_) check_recordable(bound);
   std::vector<RecordedSteps>& recorded = recordings.of(plan_, bound, left_out_);
   const bool by_step = !taps.empty() || is_in_callers_recording_ || traces_layers_;
   auto next = !by_step ? recorded.begin() : recorded.end();
   for (size_t s = 0; s < plan_.steps.size(); ++s) {
     if (left_out_[s]) continue;
-    if (cancellation.cancelled())
-      throw Error(ErrorCode::cancelled, fmt::format("cancelled before layer '{}'", plan_.steps[s].name));
     if (next != recorded.end() && next->begin == s) {
+      check_cancellation(s);
       run_recorded(bound, *next);
       s = next->end - 1;
       ++next;
       continue;
     }
-    const bool is_timed = profiler && plan_.steps[s].device.is_host();
-    if (is_timed) wait_for_gpus();  // which is no time of this layer's
-    const auto start = is_timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
-    run_named(bound, s);
-    if (is_timed) {
-      LayerTime& layer = profiler->layers_[s];
-      layer.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      ++layer.runs;
-    }
-    if (!taps.empty()) call_taps(bound, plan_.steps[s].outputs);
+    run_single(bound, s);
     if (late) {
       for (const int32_t id : plan_.steps[s].inputs) {
         if (id < 0) continue;
@@ -140,7 +145,39 @@ void Executor::run_steps(const BoundPlan& bound, Recordings& recordings, const C
     }
   }
   finish_outputs(bound, memory);
-  if (profiler) finish_profile();
+  if (profiler) finish_profile(bound);
+}
+
+void Executor::run_hoisted(const BoundPlan& bound) {
+  const NvtxRange range([] { return "what depends on the shapes alone"; });
+  for (size_t s = 0; s < plan_.steps.size(); ++s)
+    if (bound.is_hoisted(s)) run_single(bound, s);
+}
+
+bool Executor::taps_hoisted(const BoundPlan& bound) const {
+  return std::any_of(taps.begin(), taps.end(), [&](const auto& tap) {
+    const int32_t step = plan_.values[static_cast<size_t>(written_value(tap.first))].first_step;
+    return step >= 0 && bound.is_hoisted(static_cast<size_t>(step));
+  });
+}
+
+void Executor::check_cancellation(size_t s) const {
+  if (cancellation.cancelled())
+    throw Error(ErrorCode::cancelled, fmt::format("cancelled before layer '{}'", plan_.steps[s].name));
+}
+
+void Executor::run_single(const BoundPlan& bound, size_t s) {
+  check_cancellation(s);
+  const bool is_timed = profiler && plan_.steps[s].device.is_host();
+  if (is_timed) wait_for_gpus();  // which is no time of this layer's
+  const auto start = is_timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+  run_named(bound, s);
+  if (is_timed) {
+    LayerTime& layer = profiler->layers_[s];
+    layer.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    ++layer.runs;
+  }
+  if (!taps.empty()) call_taps(bound, plan_.steps[s].outputs);
 }
 
 void Executor::check_recordable(const BoundPlan& bound) const {
@@ -163,13 +200,14 @@ void Executor::prepare_profile() {
   if (profiler->layers_.size() == plan_.steps.size()) return;
   profiler->layers_.clear();
   for (const PlanStep& step : plan_.steps)
-    profiler->layers_.push_back({step.name, step.op, step.tactic, step.sources, 0, 0});
+    profiler->layers_.push_back({step.name, step.op, step.tactic, step.sources, 0, 0, step.is_invariant});
 }
 
-void Executor::finish_profile() {
+void Executor::finish_profile(const BoundPlan& bound) {
   wait_for_gpus();
   for (size_t s = 0; s < plan_.steps.size(); ++s) {
-    if (left_out_[s] || plan_.steps[s].device.is_host()) continue;
+    const bool ran = bound.is_hoisted(s) ? ran_hoisted_ : !left_out_[s];
+    if (!ran || plan_.steps[s].device.is_host()) continue;
     LayerTime& layer = profiler->layers_[s];
     layer.seconds += gpus_.at(plan_.steps[s].device).timeline->seconds(2 * s, 2 * s + 1);
     ++layer.runs;
@@ -341,6 +379,8 @@ void Executor::run_dynamic_step(const BoundPlan& bound, size_t s) {
     for (size_t o = 0; o < step.outputs.size(); ++o) {
       const PlanValue& value = plan_.values[static_cast<size_t>(step.outputs[o])];
       bind_symbols(value.type.shape, results[o].dims(), fmt::format("tensor '{}'", value.name), late_symbols_);
+      // A reshape to sizes that only running tells gives its operand's bytes, which may be the arena's.
+      results[o] = results[o].owned();
     }
   } else {
     const KernelShapes shapes = kernel_shapes(plan_, step, late_symbols_, pool_.size());
@@ -375,12 +415,15 @@ void Executor::run_dynamic_step(const BoundPlan& bound, size_t s) {
   }
 }
 
+int32_t Executor::written_value(int32_t tapped) const {
+  while (plan_.values[static_cast<size_t>(tapped)].first_step < 0 && tapped != plan_.root(tapped))
+    tapped = plan_.values[static_cast<size_t>(tapped)].index;
+  return tapped;
+}
+
 void Executor::call_taps(const BoundPlan& bound, const std::vector<int32_t>& values) {
   for (const auto& [value, tap] : taps) {
-    // The value that a step writes; what is seen in it is there then too.
-    int32_t written = value;
-    while (plan_.values[static_cast<size_t>(written)].first_step < 0 && written != plan_.root(written))
-      written = plan_.values[static_cast<size_t>(written)].index;
+    const int32_t written = written_value(value);
     if (std::find(values.begin(), values.end(), written) == values.end()) continue;
     wait_for_gpus();
     const Dims dims = current_dims(bound, value);
@@ -402,13 +445,19 @@ void Executor::call_taps(const BoundPlan& bound, const std::vector<int32_t>& val
     }
     if (sliced) {
       Tensor dense(v.type.dtype, dims);
-      for (size_t at = 0, from = 0; at < bytes; at += row, from += step)
-        std::memcpy(dense.mutable_data() + at, data + from, row);
-      tap(view_of(dense));
+      std::byte* const to = dense.mutable_data();
+      constexpr size_t grain = 1 << 16;
+      const size_t rows = bytes > 0 ? bytes / row : 0;
+      pool_.parallel_for(static_cast<int64_t>(rows), static_cast<int64_t>(grain / std::max<size_t>(row, 1) + 1),
+                         [&](int64_t begin, int64_t end) {
+                           for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+                             std::memcpy(to + i * row, data + i * step, row);
+                         });
+      tap(view_of(dense), pool_);
     } else if (is_container(v.type.dtype)) {
-      tap(view_of(Tensor(v.type.dtype, dims, {data, bytes}, nullptr)));
+      tap(view_of(Tensor(v.type.dtype, dims, {data, bytes}, nullptr)), pool_);
     } else {
-      tap({v.type.dtype, dims, data, bytes});
+      tap({v.type.dtype, dims, data, bytes}, pool_);
     }
   }
 }

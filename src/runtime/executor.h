@@ -14,6 +14,7 @@
 #include "compile/plan/bound_plan.h"
 #include "runtime/arena_pool.h"
 #include "runtime/caller_memory.h"
+#include "runtime/kept_values.h"
 #include "runtime/profiler.h"
 #include "runtime/recorded_steps.h"
 #include "runtime/tensor_view.h"
@@ -34,12 +35,18 @@ class Executor {
   bool has_room(const BoundPlan& bound) const;
   /// Allocates the arena and output buffers for `bound`; nothing when they are large enough.
   void reserve(const BoundPlan& bound);
-  /// `recordings`: of these shapes, kept from run to run. Runs that are tapped go step by step. With a
+  /// Memory for what the hoisted steps of `bound` compute.
+  KeptValues make_kept_values(const BoundPlan& bound);
+  /// Whether a run with them leaves out the hoisted steps.
+  bool are_computed(const BoundPlan& bound, const KeptValues& kept) const {
+    return !bound.hoists() || kept.computed_at == failures_;
+  }
+  /// `kept` and `recordings`: of these shapes, kept from run to run. Runs that are tapped go step by step. With a
   /// stream of the caller's the work goes there, and is waited for only where a step of the host needs it; without one,
   /// all is done when this returns. While the caller records that stream, the steps become a part of the recording, and
   /// memory on the device that they use is kept until the executor goes. Throws Error(invalid_argument) for steps that
   /// cannot be recorded.
-  void run(const BoundPlan& bound, Recordings& recordings, const CallerMemory& memory,
+  void run(const BoundPlan& bound, KeptValues& kept, Recordings& recordings, const CallerMemory& memory,
            std::optional<void*> stream = std::nullopt);
   /// Until all work of the runs so far is done.
   void wait_for_runs();
@@ -53,14 +60,22 @@ class Executor {
 
   Profiler* profiler = nullptr;
   Cancellation cancellation;
-  std::map<int32_t, std::function<void(const TensorView&)>> taps;  ///< by plan value
+  /// By plan value. Called with the run's threads, which are free at that time.
+  std::map<int32_t, std::function<void(const TensorView&, ThreadPool&)>> taps;
 
  private:
   AlignedBuffer new_arena(size_t bytes);
-  void bind(const BoundPlan& bound, const CallerMemory& memory);
+  void bind(const BoundPlan& bound, const KeptValues& kept, const CallerMemory& memory);
   void bind_input(const BoundPlan& bound, size_t i, const CallerBuffer& buffer);
   void bind_output(const BoundPlan& bound, size_t o, const CallerBuffer& buffer);
-  void run_steps(const BoundPlan& bound, Recordings& recordings, const CallerMemory& memory);
+  void run_steps(const BoundPlan& bound, KeptValues& kept, Recordings& recordings, const CallerMemory& memory);
+  /// Those that run once, and whose results are kept.
+  void run_hoisted(const BoundPlan& bound);
+  /// Whether a tap wants what a hoisted step computes.
+  bool taps_hoisted(const BoundPlan& bound) const;
+  void check_cancellation(size_t s) const;
+  /// One step by itself, with all who look on.
+  void run_single(const BoundPlan& bound, size_t s);
   void check_recordable(const BoundPlan& bound) const;
   void run_named(const BoundPlan& bound, size_t s);
   void run_recorded(const BoundPlan& bound, RecordedSteps& steps);
@@ -77,8 +92,10 @@ class Executor {
   void wait_for_gpus();
   /// Makes ready for a run whose steps are timed, and reads what those on GPUs took.
   void prepare_profile();
-  void finish_profile();
+  void finish_profile(const BoundPlan& bound);
   void call_taps(const BoundPlan& bound, const std::vector<int32_t>& values);
+  /// The value that a step writes for a tensor that is tapped; what is seen in it is there then too.
+  int32_t written_value(int32_t tapped) const;
   std::byte* pointer(const BoundPlan& bound, int32_t value) const {
     return pointers_[static_cast<size_t>(plan_.root(value))] + bound.shift(value);
   }
@@ -119,6 +136,8 @@ class Executor {
   std::vector<std::shared_ptr<std::byte>> kept_for_caller_;  // what would have been given back since
   const Transfers transfers_;
   std::vector<bool> left_out_;  // steps that this run does without
+  bool ran_hoisted_ = false;    // in this run
+  int64_t failures_ = 0;        // of runs so far
   struct OwnOutput {
     AlignedBuffer on_host;
     std::shared_ptr<std::byte> on_device;

@@ -26,8 +26,7 @@ bool Executor::has_room(const BoundPlan& bound) const {
 
 AlignedBuffer Executor::new_arena(size_t bytes) {
   AlignedBuffer arena(bytes, "the intermediate tensors of a context");
-  static const int nodes = memory_nodes();
-  if (nodes > 1) {
+  if (memory_nodes() > 1) {
     const ThreadPool::Session session(pool_);
     touch_pages(pool_, arena.bytes());
   }
@@ -114,7 +113,20 @@ bool Executor::needs_host_side(size_t o, const CallerBuffer& buffer) const {
   return buffer.device.is_host() || transfer.step < 0 || transfer.on_host || !taps.empty();
 }
 
-void Executor::bind(const BoundPlan& bound, const CallerMemory& memory) {
+KeptValues Executor::make_kept_values(const BoundPlan& bound) {
+  constexpr const char* purpose = "the tensors that a context keeps for these input shapes";
+  KeptValues kept;
+  kept.bytes = bound.kept_bytes();
+  kept.on_host = AlignedBuffer(static_cast<size_t>(bound.kept_bytes(DeviceId::host)), purpose);
+  for (auto& [id, gpu] : gpus_)
+    kept.on_gpus[id] = gpu.queue->allocate(static_cast<size_t>(bound.kept_bytes(id)), purpose);
+  return kept;
+}
+
+void Executor::bind(const BoundPlan& bound, const KeptValues& kept, const CallerMemory& memory) {
+  const auto kept_on = [&](DeviceId device) {
+    return device.is_host() ? const_cast<std::byte*>(kept.on_host.data()) : kept.on_gpus.at(device).get();
+  };
   for (size_t v = 0; v < plan_.values.size(); ++v) {
     const PlanValue& value = plan_.values[v];
     switch (value.storage) {
@@ -125,7 +137,8 @@ void Executor::bind(const BoundPlan& bound, const CallerMemory& memory) {
         pointers_[v] = value.device.is_host() ? const_cast<std::byte*>(value.constant->data()) : value.uploaded.get();
         break;
       case Storage::arena:
-        pointers_[v] = arena(value.device) + bound.offset(static_cast<int32_t>(v));
+        pointers_[v] = (bound.is_kept(static_cast<int32_t>(v)) ? kept_on(value.device) : arena(value.device)) +
+                       bound.offset(static_cast<int32_t>(v));
         break;
       case Storage::output: {
         const auto o = static_cast<size_t>(value.index);

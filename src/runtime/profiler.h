@@ -15,6 +15,9 @@ struct LayerTime {
   std::vector<std::string> sources;  ///< the model's nodes it came from
   double seconds = 0;
   int64_t runs = 0;
+  /// It depends on no input, and runs in the first run with a set of shapes alone; in all where its results are too
+  /// large to be kept.
+  bool at_binding = false;
 };
 
 /// Collects layer times of the contexts it is set on (Context::set_profiler). One context at a time.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <regex>
 #include <set>
 #include <stdexcept>
@@ -33,26 +34,32 @@ std::string refusal(camshaft_status status) {
   return camshaft_error_message();
 }
 
+// What camshaft.h says that a build's report has, {verification: [{output, …}], samples, …}: its keys, and those of the
+// entries of its lists.
 struct DescribedReport {
-  std::set<std::string> keys, verification;
+  std::set<std::string> keys;
+  std::map<std::string, std::set<std::string>> entries;
 };
 
-// What camshaft.h says that a build's report has: {verification: [{output, …}], unverified, …}.
 DescribedReport described_report() {
   std::ifstream file(CAMSHAFT_SOURCE_FOLDER "/include/camshaft/camshaft.h");
-  const std::string text((std::istreambuf_iterator<char>(file)), {}), begin = "{verification: [{", middle = "}],";
-  const size_t first = text.find(begin), second = text.find(middle, first), end = text.find('}', second + 1);
-  if (end == std::string::npos) throw std::runtime_error("camshaft.h does not describe the report");
-  const auto words = [](const std::string& list) {
-    std::set<std::string> found;
-    const std::regex word("[a-z][a-z0-9_]*");
-    for (std::sregex_iterator at(list.begin(), list.end(), word), none; at != none; ++at) found.insert(at->str());
-    return found;
-  };
-  const size_t entry = first + begin.size(), rest = second + middle.size();
-  DescribedReport report{words(text.substr(rest, end - rest)), words(text.substr(entry, second - entry))};
-  report.keys.insert("verification");
-  return report;
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const size_t first = text.find("{verification: [{");
+  if (first == std::string::npos) throw std::runtime_error("camshaft.h does not describe the report");
+  DescribedReport report;
+  std::string list;  // whose entries are read; empty: none
+  const std::regex token(R"(([a-z][a-z0-9_]*)(: \[\{)?|\}\]|\})");
+  for (std::sregex_iterator at(text.begin() + static_cast<std::ptrdiff_t>(first), text.end(), token), none; at != none;
+       ++at) {
+    if (at->str() == "}") return report;
+    if (at->str() == "}]") {
+      list.clear();
+    } else {
+      (list.empty() ? report.keys : report.entries[list]).insert(at->str(1));
+      if (at->length(2) > 0) list = at->str(1);
+    }
+  }
+  throw std::runtime_error("camshaft.h does not end the report's description");
 }
 
 TEST(CApi, OptionsAreSetByName) {
@@ -70,7 +77,7 @@ TEST(CApi, OptionsAreSetByName) {
 }
 
 TEST(CApi, EveryOptionCanBeReadAndSetToWhatItIs) {
-  for (const int32_t what : {CAMSHAFT_BUILD, CAMSHAFT_CONTEXT})
+  for (const int32_t what : {CAMSHAFT_BUILD, CAMSHAFT_CONTEXT, CAMSHAFT_CALIBRATION})
     for (const Option& option : options_of(what)) {
       Settings settings;
       const nlohmann::json value = option.get(settings);
@@ -179,7 +186,8 @@ TEST(CApi, ModelsAreBuiltSavedLoadedAndRunInMemory) {
   };
   const DescribedReport described = described_report();
   EXPECT_EQ(keys_of(report), described.keys);
-  EXPECT_EQ(keys_of(camshaft_record_at(camshaft_record_get(report, "verification"), 0)), described.verification);
+  EXPECT_EQ(keys_of(camshaft_record_at(camshaft_record_get(report, "verification"), 0)),
+            described.entries.at("verification"));
   camshaft_record_free(report);
   void* file = nullptr;
   size_t bytes = 0;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "base/temporary_folder.h"
@@ -27,6 +28,17 @@ TEST(DynamicLibrary, SaysWhyNot) {
   const DynamicLibrary damaged({"libnone.so.9"}, {folder.file("")});
   EXPECT_FALSE(damaged);
   EXPECT_NE(damaged.why().find(folder.file("libnone.so.9")), std::string::npos) << damaged.why();
+}
+
+TEST(DynamicLibrary, FindsWhatTheProcessHasLoaded) {
+  const DynamicLibrary known({"libm.so.6"}, {});
+  TemporaryFolder folder;
+  std::filesystem::copy_file(std::filesystem::canonical(known.path()), folder.file("libanother.so"));
+  EXPECT_FALSE(DynamicLibrary::loaded({"libnone.so.9", folder.file("libanother.so")}));
+  const DynamicLibrary found = DynamicLibrary::loaded({"libnone.so.9", "libm.so.6"});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found.path(), known.path());
+  EXPECT_EQ(found.symbol("cos"), known.symbol("cos"));
 }
 
 }  // namespace

@@ -2,14 +2,17 @@
 #include "base/workers.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -118,11 +121,43 @@ TEST(Workers, those_of_the_process_are_one_set) {
 }
 
 TEST(TouchedPages, hold_zeros) {
-  ThreadPool pool(3);
-  std::vector<std::byte> memory((size_t{5} << 20) + 17, std::byte{1});
-  touch_pages(pool, memory);
-  for (size_t page = 0; page < memory.size(); page += 4096) ASSERT_EQ(memory[page], std::byte{0});
-  touch_pages(pool, {});
+  std::vector<std::byte> memory((size_t{5} << 20) + 17);
+  for (const int threads : {1, 3}) {
+    ThreadPool pool(threads);
+    touch_pages(pool, {});
+    // Wherever a buffer begins and ends, between pages or stretches too.
+    for (size_t begin = 0; begin < memory.size(); begin += 999'983) {
+      std::fill(memory.begin(), memory.end(), std::byte{1});
+      const std::span<std::byte> part = std::span(memory).subspan(begin);
+      touch_pages(pool, part);
+      const auto address = reinterpret_cast<uintptr_t>(part.data());
+      for (size_t at = 0; at < part.size(); at += 4096 - (address + at) % 4096)
+        ASSERT_EQ(part[at], std::byte{0}) << begin << " + " << at;
+      ASSERT_TRUE(begin == 0 || memory[begin - 1] == std::byte{1});
+    }
+  }
+}
+
+// Pages of a new mapping that something was written to.
+size_t resident_pages(std::byte* memory, size_t bytes) {
+  std::vector<unsigned char> seen(bytes / 4096);
+  EXPECT_EQ(mincore(memory, bytes, seen.data()), 0);
+  return static_cast<size_t>(std::count_if(seen.begin(), seen.end(), [](unsigned char s) { return (s & 1) != 0; }));
+}
+
+TEST(SpreadMemory, is_touched_where_there_are_several_nodes) {
+  const size_t bytes = size_t{6} << 20;
+  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  auto* memory = static_cast<std::byte*>(mapped);
+  madvise(mapped, bytes, MADV_NOHUGEPAGE);
+  spread_over_nodes({memory, bytes}, 1);
+  EXPECT_EQ(resident_pages(memory, bytes), 0U);
+  spread_over_nodes({memory, size_t{4096}}, 2);
+  EXPECT_EQ(resident_pages(memory, bytes), 0U);
+  spread_over_nodes({memory, bytes}, 2);
+  EXPECT_EQ(resident_pages(memory, bytes), bytes / 4096);
+  munmap(mapped, bytes);
 }
 
 // ---- forks

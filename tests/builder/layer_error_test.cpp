@@ -32,6 +32,17 @@ TEST(LayerError, AnElementMayDifferByFourTimesWhatItMoved) {
   EXPECT_GT(judge({1, 0.5F}, {1, 0.507F}, {{1, 0.501F}, {1, 0.4985F}}).part, 1);
 }
 
+TEST(LayerError, AnElementMayDifferByFewerTimesWhatItMoved) {
+  const auto part = [](double excused) {
+    LayerError error(numbers({1, 0.5F}), numbers({1, 0.503F}), 1e-4, 0x1p-22, excused);
+    error.add_moved(numbers({1, 0.501F}));
+    return error.judge().part;
+  };
+  EXPECT_NEAR(part(4), 0.75, 1e-3);
+  EXPECT_NEAR(part(2), 1.5, 1e-3);
+  EXPECT_NEAR(part(0), 30, 1e-1) << "the tolerance alone";
+}
+
 TEST(LayerError, AnElementThatMovesExcusesNoOther) {
   const LayerError::Verdict verdict = judge({1, 0.5F, 0.3F}, {1, 0.5F, 0.301F}, {{1, 0.51F, 0.3F}});
   EXPECT_TRUE(verdict.telling);

@@ -17,6 +17,7 @@
 #include "optimize/canonicalize/eliminate_common_subexpressions.h"
 #include "optimize/canonicalize/fold_affine_into_contract.h"
 #include "optimize/canonicalize/fold_constants.h"
+#include "optimize/canonicalize/share_gather_indices.h"
 #include "optimize/canonicalize/simplify_algebra.h"
 #include "optimize/canonicalize/simplify_moves.h"
 #include "optimize/canonicalize/unstack_reductions.h"
@@ -82,12 +83,14 @@ class Generator {
 
   void step() {
     const ValueId x = any();
-    switch (pick(17)) {
+    switch (pick(18)) {
       case 0:
       case 1:
         return convolution(x);
       case 16:
         return bottleneck(x);
+      case 17:
+        return gather(x);
       case 2:
         return unary(x);
       case 3:
@@ -257,6 +260,21 @@ class Generator {
     push(ops::Slice{{static_cast<int64_t>(axis)}, {start}, {(length - start + step - 1) / step}, {step}}, {x});
   }
 
+  // The same indices for all leading axes.
+  void gather(ValueId x) {
+    if (rank(x) < 2) return;
+    const int64_t rows = size(x, rank(x) - 2), columns = size(x, rank(x) - 1);
+    if (rows < 1 || columns < 1) return;
+    Dims dims{rows, 1 + static_cast<int64_t>(pick(5))};
+    std::vector<int64_t> indices;
+    for (int64_t i = 0; i < dims[0] * dims[1]; ++i) indices.push_back(random_.integer(0, columns - 1));
+    Shape shape = graph_.shape(x);
+    shape.back() = dims[1];
+    const ValueId once = graph_.add_constant("i", Tensor::from_ints(indices).reshaped(std::move(dims)));
+    const ValueId all = graph_.add(ops::Expand{std::move(shape)}, {once}, "v");
+    push(ops::GatherElements{static_cast<int64_t>(rank(x)) - 1}, {x, all});
+  }
+
   void pool(ValueId x) {
     if (rank(x) < 3 || rank(x) > 4) return;
     const size_t spatial = rank(x) - 2;
@@ -375,6 +393,7 @@ constexpr NamedPass all_passes[] = {
     {"simplify_moves", simplify_moves},
     {"simplify_algebra", simplify_algebra},
     {"unstack_reductions", unstack_reductions},
+    {"share_gather_indices", share_gather_indices},
     {"recognize_group_norm", recognize_group_norm},
     {"recognize_layer_norm", recognize_layer_norm},
     {"recognize_softmax", recognize_softmax},
@@ -398,7 +417,7 @@ constexpr NamedPass all_passes[] = {
      [](Graph& graph, const PassContext& context) { run_all(graph, cpu::passes(ops::Rounding::none), context); }},
     {"all passes of the GPU",
      [](Graph& graph, const PassContext& context) {
-       run_all(graph, cuda::passes(DType::f32, ops::Rounding::none), context);
+       run_all(graph, cuda::passes(DType::f32, ops::Rounding::none, true), context);
      }},
 };
 

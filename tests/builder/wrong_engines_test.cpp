@@ -89,6 +89,54 @@ TEST(WrongEngines, AFewScoresBesideAFewBoxes) {
   EXPECT_FALSE(verify(right, detections({1, 20}, 1, 0, 0), f16).passed);
 }
 
+// A residual branch that adds little: 64 columns, each a sum of 64 of `x` by weights of up to `most`, rows of which are
+// shifted by `rows`.
+GraphWriter small_branch(int64_t rows, double most) {
+  constexpr int64_t size = 64;
+  std::vector<float> weights;
+  for (int64_t i = 0; i < size * size; ++i) {
+    const int64_t from = (i + rows * size) % (size * size);
+    weights.push_back(static_cast<float>(most * static_cast<double>(from * 37 % 101 - 50) / 50));
+  }
+  return GraphWriter()
+      .input("x", DType::f32, {32, size})
+      .output("y", DType::f32, {32, size})
+      .initializer(TensorWriter("w", {size, size}, weights))
+      .node("MatMul", {"x", "w"}, {"product"})
+      .node("Add", {"x", "product"}, {"y"});
+}
+
+TEST(WrongEngines, BranchesThatAddLittle) {
+  for (const auto& [options, most] : {std::pair{f32, 5e-6}, {f16, 1e-3}, {bf16, 5e-3}}) {
+    EXPECT_TRUE(verify(small_branch(0, most), small_branch(0, most), options).passed);
+    const VerifyResult wrong = verify(small_branch(0, most), small_branch(1, most), options);
+    EXPECT_FALSE(wrong.passed) << "by " << options.tolerance;
+    EXPECT_LT(wrong.outputs[0].relative(), options.tolerance);
+    EXPECT_NE(wrong.outputs[0].doubt.find("rounding explains"), std::string::npos) << wrong.outputs[0].doubt;
+  }
+}
+
+TEST(WrongEngines, WhatIsKnownOfTheReferenceChangesNoVerdict) {
+  KnownReference known;
+  VerifyOptions options = bf16;
+  options.known = &known;
+  for (int run = 0; run < 2; ++run) {
+    EXPECT_TRUE(verify(small_branch(0, 5e-3), small_branch(0, 5e-3), options).passed);
+    EXPECT_FALSE(verify(small_branch(0, 5e-3), small_branch(1, 5e-3), options).passed);
+    EXPECT_FALSE(known.samples.empty());
+    EXPECT_FALSE(known.noise.empty());
+  }
+}
+
+TEST(WrongEngines, TheCulpritIsNamedIfAskedFor) {
+  VerifyOptions options = f32;
+  EXPECT_NE(verify(small_branch(0, 1), small_branch(1, 1), options).layers.culprit, "");
+  options.names_culprit = false;
+  const VerifyResult unnamed = verify(small_branch(0, 1), small_branch(1, 1), options);
+  EXPECT_FALSE(unnamed.passed);
+  EXPECT_EQ(unnamed.layers.culprit, "");
+}
+
 // Quantised before and after a product; read with another zero point, or with `sign` times the weights.
 GraphWriter quantized(int zero_read, float sign) {
   constexpr int64_t size = 32;
@@ -293,6 +341,25 @@ TEST(WrongEngines, WhatCannotBeVerifiedIsNotBuilt) {
   BuildOptions unverified;
   unverified.verify = false;
   EXPECT_NO_THROW(Builder(unverified).build(path));
+}
+
+// It takes 16384 numbers and no fewer, and makes 2^42 of them, which no machine has room for.
+TEST(WrongEngines, SizesThatAreTooLargeForTheMachineAreNoInputs) {
+  const TemporaryFolder folder;
+  write(folder.file("large.onnx"), GraphWriter()
+                                       .input("x", DType::f32, {1, "n"})
+                                       .output("y", DType::f32, {any_dim, any_dim, any_dim})
+                                       .initializer(TensorWriter("rows", {2}, std::vector<int64_t>{-1, 16384}))
+                                       .initializer(TensorWriter("all", {3}, std::vector<int64_t>{16384, 16384, 16384}))
+                                       .node("Reshape", {"x", "rows"}, {"row"})
+                                       .node("Expand", {"row", "all"}, {"y"}));
+  try {
+    Builder().build(folder.file("large.onnx"));
+    FAIL() << "an engine that nothing was held to";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported) << error.what();
+    EXPECT_NE(std::string(error.what()).find("--max-operations"), std::string::npos) << error.what();
+  }
 }
 
 // Made-up inputs that leave nothing say nothing, but the caller's own may be meant so.

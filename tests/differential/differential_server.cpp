@@ -2,8 +2,8 @@
 //
 // Reads one job a line from stdin, fields separated by tabs, and answers each with one line on stdout:
 //
-//   run MODEL VERIFY INPUTS OUTPUTS [INPUTS OUTPUTS]...   VERIFY: 0 or 1, whether the build verifies itself
-//   spread MODEL INPUTS OUTPUTS                           how far rounding alone moves each element
+//   run MODEL VERIFY THREADS INPUTS OUTPUTS [INPUTS OUTPUTS]...   VERIFY: 0 or 1, whether the build verifies itself
+//   spread MODEL INPUTS OUTPUTS                                   how far rounding alone moves each element
 //
 // INPUTS and OUTPUTS are .npz files. After 'run', OUTPUTS has "engine:NAME" (of the engine, saved and loaded again) and
 // "reference:NAME" (of the plain evaluation) for every output; after 'spread', NAME: the largest change of each element
@@ -70,7 +70,7 @@ class Server {
     try {
       stage_ = "job";
       const std::vector<std::string> fields = fields_of(line);
-      if (fields.size() >= 5 && fields[0] == "run") {
+      if (fields.size() >= 6 && fields[0] == "run") {
         run(fields);
       } else if (fields.size() == 4 && fields[0] == "spread") {
         spread(fields);
@@ -88,15 +88,16 @@ class Server {
  private:
   void run(const std::vector<std::string>& fields) {
     stage_ = "build";
-    const Engine built = Builder(BuildOptions().set("threads", 1).set("verify", fields[2] == "1")).build(fields[1]);
+    const int threads = std::stoi(fields[3]);
+    const Engine built = build(fields[1], fields[2] == "1", threads, fields[4]);
     stage_ = "save";
     built.save(engine_file_);
     stage_ = "load";
     const Engine engine = Engine::load(engine_file_);
-    for (size_t f = 3; f + 1 < fields.size(); f += 2) {
+    for (size_t f = 4; f + 1 < fields.size(); f += 2) {
       const NamedTensors inputs = read_inputs(engine, fields[f]);
       stage_ = "run";
-      Context context = engine.create_context(ContextOptions().set("threads", 1));
+      Context context = engine.create_context(ContextOptions().set("threads", threads));
       for (const auto& [name, tensor] : inputs) context.set_input(name, tensor);
       context.run();
       stage_ = "reference";
@@ -107,6 +108,20 @@ class Server {
       }
       write_npz(fields[f + 1], results);
     }
+  }
+
+  // Verified on made-up inputs, or on those of the job where the model takes no others.
+  static Engine build(const std::string& model, bool verify, int threads, const std::string& inputs) {
+    BuildOptions options;
+    options.set("threads", threads).set("verify", verify);
+    try {
+      return Builder(options).build(model);
+    } catch (const Error& e) {
+      if (!verify || e.code() != ErrorCode::invalid_argument) throw;
+    }
+    options.set("verify", false);
+    const NamedTensors given = read_inputs(Builder(options).build(model), inputs);
+    return Builder(options.set("verify", true).set_inputs(given)).build(model);
   }
 
   void spread(const std::vector<std::string>& fields) {

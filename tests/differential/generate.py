@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import operators_contraction  # noqa: F401  they fill the table
 import operators_microsoft  # noqa: F401
+import operators_microsoft_shape  # noqa: F401
 import operators_pointwise  # noqa: F401
 import operators_quantized  # noqa: F401
 import operators_recurrent  # noqa: F401
@@ -32,6 +33,7 @@ from onnx import helper
 THEMES = ["f32"] * 11 + ["f64", "f64", "f16", "i64", "i32", "u8", "i8", "bool", "string", "f16"]
 OPSETS = [7, 8, 9, 10, 11, 11, 12, 13, 13, 14, 15, 16, 17, 17, 18, 18, 19, 20, 20, 21, 21, 22, 23, 24, 25, NEWEST_OPSET]
 COVERED = sorted(set(OPERATORS) & importable())
+THREADS = (1, 2, 5)
 
 
 @dataclass
@@ -43,6 +45,7 @@ class Case:
     values: dict  # name: Value, of outputs and all between
     operators: list  # (domain, name) of each node
     builder: GraphBuilder
+    threads: int  # that build and run it
 
 
 def grow(b, count):
@@ -103,10 +106,11 @@ def generate(seed):
     rng = np.random.default_rng(seed)
     opset = OPSETS[int(rng.integers(len(OPSETS)))]
     theme = THEMES[int(rng.integers(len(THEMES)))]
+    large = rng.random() < 0.12
     b = GraphBuilder(rng, opset, theme, dynamic=rng.random() < 0.5, special=rng.random() < 0.2,
-                     empty=rng.random() < 0.12)  # fmt: skip
+                     empty=rng.random() < 0.12, large=large)  # fmt: skip
     with np.errstate(all="ignore"):
-        grow(b, int(rng.integers(1, 13)))
+        grow(b, int(rng.integers(1, 4 if large else 13)))
     outputs = outputs_of(b)
     if not outputs:
         return None
@@ -120,6 +124,7 @@ def generate(seed):
         {v.name: v for v in b.values + b.hidden},
         b.operators,
         b,
+        b.pick(THREADS),
     )
 
 

@@ -36,6 +36,8 @@ WORDS = ("", "a", "b", "abc", "Zebra", "x y", "ünï", "42", "-1.5", "hello worl
 IR_VERSION = 10
 NEWEST_OPSET = 26  # of onnxruntime 1.31
 LARGEST = 30_000  # elements of a value
+LARGE = (33_000, 120_000)  # elements of most values in graphs of large ones: enough for kernels to share among threads
+LARGEST_OF_LARGE = 600_000
 LATE = {"If", "Loop", "Scan", "NonZero", "Compress", "Unique", "NonMaxSuppression", "StringSplit", "SplitToSequence"}
 # Of these ONNX Runtime computes in f32, whatever the dtype; see known_differences.md.
 IN_F32 = {"GroupNormalization", "LayerNormalization", "RMSNormalization", "HannWindow", "HammingWindow",
@@ -134,7 +136,9 @@ lacking = set()
 
 
 class GraphBuilder:
-    def __init__(self, rng, opset, theme="f32", dynamic=False, special=False, empty=False, parent=None):
+    def __init__(self, rng, opset, theme="f32", dynamic=False, special=False, empty=False, parent=None,
+                 large=False):  # fmt: skip
+        self.large = large
         self.rng, self.opset, self.theme, self.special, self.empty = rng, opset, theme, special, empty
         self.sets = 2 if dynamic else 1
         self.symbols = {}
@@ -150,6 +154,10 @@ class GraphBuilder:
         self.operators = []  # of each node appended, for statistics
         self.hidden = []  # values that are outputs and nothing else
         self.counter = parent.counter if parent else [0]
+
+    @property
+    def largest(self):
+        return LARGEST_OF_LARGE if self.large else LARGEST
 
     # Choices.
     def chance(self, probability):
@@ -177,11 +185,36 @@ class GraphBuilder:
             return 0
         return self.pick((1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 16, 17))
 
+    def elements(self, dims):
+        """The most of all sets of inputs."""
+        return max(math.prod(self.concrete(dims, k)) for k in range(self.sets))
+
     def dims(self, rank, symbolic=True):
         dims = [self.dim(symbolic) for _ in range(rank)]
-        while any(math.prod(self.concrete(dims, k)) > 4000 for k in range(self.sets)):
+        # Results are products of such sizes and those of a large value.
+        while self.elements(dims) > (40 if self.large else 4000):
             dims[self.number(0, rank - 1)] = self.pick((1, 2, 3))
         return dims
+
+    def usual_dims(self, rank):
+        """Those of a value of which nothing else is asked: in graphs of large ones mostly so that it is one."""
+        dims = self.dims(rank)
+        if not self.large or not dims or 0 in dims or self.chance(0.2):
+            return dims
+        axes = [int(a) for a in self.rng.permutation(rank)]
+        for axis in axes[1:]:
+            if self.chance(0.5):
+                dims[axis] = self.pick((17, 31, 33, 64, 65, 100, 130))
+        while self.elements(dims) > LARGE[1]:
+            dims[self.pick(axes)] = self.pick((1, 2, 3))
+        dims[axes[0]] = 1
+        least = -(-LARGE[0] // max(self.elements(dims), 1))
+        dims[axes[0]] = self.number(least, 2 * least)
+        return dims
+
+    def width(self):
+        """The size of a further axis of a product."""
+        return self.pick((1, 16, 17, 33, 48, 64, 65, 100, 130)) if self.large and self.chance(0.7) else self.dim()
 
     def concrete(self, dims, k):
         return [self.symbols[d][k] if isinstance(d, str) else d for d in dims]
@@ -303,7 +336,7 @@ class GraphBuilder:
         for _ in range(10):
             dtype = self.dtype(dtypes)
             rank = self.pick([r for r in ranks for _ in range(3 if 2 <= r <= 4 else 1)])
-            shape = dims() if dims else self.dims(rank)
+            shape = dims() if dims else self.usual_dims(rank)
             before = len(self.values), len(self.inputs), len(self.constants)
             made = self.fresh(dtype, shape, low, high, special and self.special and dtype in FLOATS, constant)
             if where is None or where(made):
@@ -316,7 +349,7 @@ class GraphBuilder:
         if self.chance(0.4):
             others = [
                 v for v in self.values
-                if v.dtype == value.dtype and broadcasts(v, value)
+                if v.dtype == value.dtype and broadcasts(v, value, self.largest)
                 and (special or v.finite()) and (low is None or v.within(low, high))
             ]  # fmt: skip
             if others:
@@ -390,6 +423,8 @@ class GraphBuilder:
             if arrays[0].dtype not in SHORT:
                 raise Rejected(f"dtype {arrays[0].dtype}")
             self.check(arrays, inputs, limit)
+            if nodes[0].op_type == "Sigmoid" and any(a.size and a.max() < 1e-2 for a in arrays):
+                raise Rejected("near 0: known_differences.md")
             floating = SHORT[arrays[0].dtype] in FLOATS
             same_bits = exact_inputs and (exact if exact is not None else not floating)
             depth = max((v.depth for v in inputs), default=0) + (0 if same_bits else 1)
@@ -405,7 +440,7 @@ class GraphBuilder:
 
     def check(self, arrays, inputs, limit):
         for array in arrays:
-            if array.size > LARGEST:
+            if array.size > self.largest:
                 raise Rejected("too large")
             if array.dtype.kind != "f" or not array.size:
                 continue
@@ -416,7 +451,9 @@ class GraphBuilder:
                 raise Rejected("not finite")
 
     def since(self, op):
-        """Rejects operators that the operator set does not have."""
+        """Rejects operators of the standard that the operator set does not have."""
+        if not onnx.defs.has(op):  # one of ONNX Runtime's own in the standard's domain
+            return
         try:
             if onnx.defs.get_schema(op, self.opset).deprecated:
                 raise Rejected("deprecated")
@@ -444,10 +481,10 @@ def as_array(result):
     return array.astype(object) if array.dtype.kind in "US" else array
 
 
-def broadcasts(a, b):
+def broadcasts(a, b, largest=LARGEST):
     for x, y in zip(a.arrays, b.arrays):
         try:
-            if math.prod(np.broadcast_shapes(x.shape, y.shape)) > LARGEST:
+            if math.prod(np.broadcast_shapes(x.shape, y.shape)) > largest:
                 return False
         except ValueError:
             return False

@@ -10,6 +10,11 @@ def image(b, op, types=None, ranks=(3, 4, 4, 4, 5), channels=None, smallest=1):
 
     def dims():
         rank = b.pick(ranks)
+        if b.large and not b.chance(0.2):
+            sides = {3: (300, 1000, 1025), 4: (28, 33, 40, 57), 5: (9, 12, 17)}[max(rank, 3)]
+            made = [b.pick((1, 1, 2, 3)), channels or b.pick((3, 8, 16, 17, 24, 32, 64)), *(b.pick(sides) for _ in
+                    range(rank - 2))]  # fmt: skip
+            return made if rank == 2 or b.elements(made) <= 200_000 else [1, *made[1:]]
         spatial = [b.pick(("K", "M")) if b.symbols and b.chance(0.2) else b.pick((3, 4, 5, 6, 7, 8, 9, 12)) for _ in
                    range(rank - 2)]  # fmt: skip
         return [b.dim(), channels or b.pick((1, 2, 3, 4, 6, 8, 16, 17)), *spatial]
@@ -69,6 +74,8 @@ def conv(b, op, x=None):
     if b.chance(0.15):
         groups = channels
     outputs = groups * b.pick((1, 1, 2, 3, 4, 8))
+    if b.large and groups == 1:
+        outputs = b.pick((8, 16, 24, 33, 64))
     weights = b.fresh(x.dtype, [outputs, channels // groups, *kernel], -1, 1, constant=0.9)
     inputs = [x, weights]
     if b.chance(0.6):
@@ -122,7 +129,7 @@ def matrix_for(b, x):
     k = x.dims[-1]
     if b.chance(0.1) and not (x.dtype == "f64" and x.is_empty()):  # known_differences.md
         return b.fresh(x.dtype, [k])
-    dims = [k, b.dim()]
+    dims = [k, b.width()]
     if b.chance(0.4) and x.rank > 2:
         lead = [d if d is not None and b.chance(0.7) else 1 for d in x.dims[:-2]]
         dims = lead[b.number(0, len(lead)) :] + dims
@@ -134,7 +141,7 @@ def gemm(b, op, x=None):
     x = x or b.value(b.types(op), ranks=(2,), where=lambda v: None not in v.dims)
     trans_a, trans_b = b.chance(0.25), b.chance(0.5)
     m, k = reversed(x.dims) if trans_a else x.dims
-    n = b.dim()
+    n = b.width()
     other = b.fresh(x.dtype, [n, k] if trans_b else [k, n], constant=0.8)
     inputs = [x, other]
     if b.opset < 11 or b.chance(0.7):

@@ -151,11 +151,16 @@ def dropout(b, op):
     b.emit(op, inputs, outputs=2 if b.chance(0.2) else 1, exact=True)
 
 
+def axis_of(b, x, *more):
+    """One that is in range, None for the default: 1 before operator set 13, which vectors do not have."""
+    default = (None,) if x.rank > 1 or b.opset >= 13 else ()
+    return b.pick((*default, *more, b.number(-x.rank, x.rank - 1)))
+
+
 @operator("Softmax", "LogSoftmax")
 def softmax(b, op):
     x = b.value(b.types(op), ranks=(1, 2, 3, 4, 5), where=lambda v: v.within(-60, 60))
-    axis = b.pick((None, -1, b.number(-x.rank, x.rank - 1)))
-    b.emit(op, [x], axis=axis)
+    b.emit(op, [x], axis=axis_of(b, x, -1))
 
 
 @operator("Hardmax")
@@ -163,7 +168,7 @@ def hardmax(b, op):
     # Only values without ties within a slice, which is more than unique neighbours: all different.
     x = b.value(b.types(op), ranks=(1, 2, 3, 4), exact=True,
                 where=lambda v: all(np.unique(a).size == a.size for a in v.arrays))  # fmt: skip
-    b.emit(op, [x], exact=True, axis=b.pick((None, b.number(-x.rank, x.rank - 1))))
+    b.emit(op, [x], exact=True, axis=axis_of(b, x))
 
 
 @operator("Add", "Sub", "Mul")

@@ -224,6 +224,21 @@ def svm_regressor(b, op):
            rho=floats(b, 1))  # fmt: skip
 
 
+@operator("SVMClassifier", domain=ML)
+def svm_classifier(b, op):
+    x = features(b, ("f32",))
+    classes = b.number(2, 4)
+    counts = [b.number(1, 3) for _ in range(classes)]
+    pairs, vectors = classes * (classes - 1) // 2, sum(counts)
+    labels, scores = b.emit(
+        op, [x], outputs=2, domain=ML, kernel_type=b.pick(("LINEAR", "RBF", "POLY", "SIGMOID")),
+        kernel_params=[0.25, 0.5, 2.0], support_vectors=floats(b, vectors * x.dims[1]),
+        coefficients=floats(b, vectors * (classes - 1)), vectors_per_class=counts, rho=floats(b, pairs),
+        classlabels_ints=list(range(classes)))  # fmt: skip
+    b.values.remove(labels)  # votes that are nearly even fall either way
+    b.hide(scores)
+
+
 def random_tree(b, width, depth, targets):
     """Columns of a tree's nodes: (mode, feature, value, true child, false child), and its leaves' (node, target, weight)."""
     nodes, leaves = [], []

@@ -83,12 +83,13 @@ class Server:
         with open(self.path("model.onnx"), "wb") as file:
             file.write(model.SerializeToString())
 
-    def run(self, model, feeds, verify=False):
-        """One {"engine:NAME": array, "reference:NAME": array} for each feed. Raises Failure."""
+    def run(self, model, feeds, verify=False, threads=1):
+        """One {"engine:NAME": array, "reference:NAME": array} for each feed, built and run by so many threads. Raises
+        Failure."""
         self.write_model(model)
         self.write_inputs(feeds)
         files = [part for k in range(len(feeds)) for part in (self.path(f"in{k}.npz"), self.path(f"out{k}.npz"))]
-        self.ask("run", self.path("model.onnx"), str(int(verify)), *files)
+        self.ask("run", self.path("model.onnx"), str(int(verify)), str(threads), *files)
         return [self.read(f"out{k}.npz") for k in range(len(feeds))]
 
     def spread(self, model, feed):

@@ -9,6 +9,8 @@ import re
 from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parents[2] / "src" / "onnx"
+NOT_GENERATED = Path(__file__).with_name("not_generated.txt")
+INDIRECT = {("", "Constant"), ("", "If"), ("", "Loop")}  # made by patterns and as constants
 OPERATORS = {}  # (domain, name): description
 PATTERNS = []  # descriptions of several nodes
 
@@ -42,3 +44,14 @@ def importable():
         for group, table in re.findall(r"std::span<const Converter> (\w+)\(\) \{\s*return (\w+);", text):
             found |= {(domains[group], name) for name in re.findall(r'\{"(\w+)",', tables[table])}
     return found
+
+
+def not_generated():
+    """{(domain, name): reason} of the operators that no description makes."""
+    reasons = {}
+    for line in NOT_GENERATED.read_text().splitlines():
+        if line and not line.startswith("#"):
+            name, _, reason = line.partition(": ")
+            domain, _, operator_name = name.rpartition(".")
+            reasons[domain, operator_name] = reason
+    return reasons

@@ -4,6 +4,7 @@
 usage: catalog.py [NAME...]      makes the ONNX files (all without a name) and prints their paths
 """
 
+import hashlib
 import os
 import sys
 from collections.abc import Callable
@@ -18,13 +19,24 @@ if __name__ == "__main__":
 
     project_python.use()
 
+import beit
 import minilm
 import numpy as np
 import ocr_inputs
 import zoo
 
 WHEEL_MODELS = ROOT / ".cache/models/rapidocr_onnxruntime/models"
-MADE = ROOT / ".cache/zoo"
+
+
+def made_folder():
+    """One for each state of what makes the models; older ones may be deleted."""
+    digest = hashlib.sha256()
+    for source in [*sorted(Path(zoo.__file__).parent.glob("*.*")), Path(minilm.__file__)]:
+        digest.update(source.read_bytes())
+    return ROOT / ".cache/zoo" / digest.hexdigest()[:8]
+
+
+MADE = made_folder()
 
 
 @dataclass(frozen=True)
@@ -70,7 +82,7 @@ def from_zoo(name, quick=False, batches=(1, 3), lengths=(None,)):
         name,
         meta["full_bytes"] // 1_000_000,
         quick,
-        lambda: made(name, lambda: zoo.materialize(zoo.stripped(file))),
+        lambda: made(name, lambda: zoo.materialize(file)),
         feeds,
     )
 
@@ -141,6 +153,17 @@ MODELS = {
                 ("batch 4, length 50", 4, 50),
             ),
         ),
+        Model(
+            "beit",
+            7,
+            True,
+            lambda: made("beit", beit.model),
+            feeds_of(
+                beit.images,
+                ("batch 1, 224x224", 1, 224, 224),
+                ("batch 2, 160x192", 2, 160, 192),
+            ),
+        ),
         from_zoo("tv_mobilenet_v2", quick=True),
         from_zoo("tv_efficientnet_b0", quick=True),
         from_zoo("timm_mobilevit_s", quick=True, batches=(1, 2)),
@@ -178,7 +201,7 @@ def rest_of_zoo(file):
     if name not in FIXED:
         length = 37 if "input_ids" in meta["inputs"] else None
         feeds["batch 3"] = lambda: zoo.inputs(meta, 3, length)
-    path = lambda: made(name, lambda: zoo.materialize(zoo.stripped(file)))  # noqa: E731
+    path = lambda: made(name, lambda: zoo.materialize(file))  # noqa: E731
     return Model(name, meta["full_bytes"] // 1_000_000, name in SMALL, path, feeds, name.startswith("det_"))
 
 

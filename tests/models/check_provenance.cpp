@@ -32,7 +32,7 @@ Optimised optimise(const std::string& file, const std::string& backend, DType st
   options.initializers = &made.initializers;
   made.graph = onnx::import_model(file, options).graph;
   const BackendPasses passes =
-      backend == "cuda" ? cuda::passes(storage, ops::Rounding::none) : cpu::passes(ops::Rounding::none);
+      backend == "cuda" ? cuda::passes(storage, ops::Rounding::none, true) : cpu::passes(ops::Rounding::none);
   const PassContext context{.pool = pool, .storage = storage};
   run_passes(made.graph, passes.meaning, context);
   run_passes_with_branches(made.graph, passes.form, context);

@@ -4,6 +4,8 @@ import json
 import tarfile
 from pathlib import Path
 
+import conditioning
+import numpy as np
 import pytest
 import zoo
 from catalog import MODELS
@@ -31,3 +33,27 @@ def test_every_feed_has_its_label():
         for label in model.feeds:
             batch = int(label.split(",")[0].split()[1])
             assert all(array.shape[0] == batch for array in model.feed(label).values()), (model.name, label)
+
+
+@pytest.mark.parametrize("name", ["timm_rexnet_100.ts", "tv_efficientnet_b0.dynamo"])
+def test_conditioned_layers_have_results_near_one(name):
+    """On inputs that they were not measured on: gates and the like are neither open nor shut."""
+    powers, model = conditioning.recorded()[name], zoo.materialize(name)
+    assert set(powers) <= {weights[0] for _, weights in conditioning.layers(model)}
+    left = zoo.measured_powers(name, model, seed=2)
+    assert len(left) > 60 and all(abs(power) <= 2 for power in left.values()), left
+    before = zoo.measured_powers(name, zoo.filled(zoo.stripped(name)), seed=2)
+    assert any(abs(power) > 3 for power in before.values())
+
+
+def test_conditioning_multiplies_by_powers_of_two():
+    name = "own_yolov5s.ts"
+    plain, made = zoo.filled(zoo.stripped(name)), zoo.materialize(name)
+    powers = conditioning.recorded()[name]
+    changed = 0
+    for old, new in zip(plain.graph.initializer, made.graph.initializer):
+        a, b = onnx.numpy_helper.to_array(old), onnx.numpy_helper.to_array(new)
+        if old.name in powers:
+            assert np.array_equal(b, np.ldexp(a, powers[old.name]))
+            changed += 1
+    assert changed == len(powers) > 0

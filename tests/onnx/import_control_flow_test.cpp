@@ -248,5 +248,26 @@ TEST(ImportLoop, RefusesWhatChangesItsRank) {
       << error.what();
 }
 
+// As ONNX Runtime has it, the iteration is of the rank that the body declares.
+TEST(ImportLoop, SlicesAtAnIterationThatIsAList) {
+  const GraphWriter body = GraphWriter("b")
+                               .input("i", DType::i64, {1})
+                               .input("c", DType::boolean, {1})
+                               .output("d", DType::boolean)
+                               .output("part", DType::f32)
+                               .initializer(TensorWriter("one", {1}, std::vector<int64_t>{1}))
+                               .node("Add", {"i", "one"}, {"next"})
+                               .node("Slice", {"x", "i", "next"}, {"part"})
+                               .node("Identity", {"c"}, {"d"});
+  const auto graph = import_graph(GraphWriter()
+                                      .input("m", DType::i64, {})
+                                      .input("x", DType::f32, {3, 2})
+                                      .output("y", DType::f32)
+                                      .node("Loop", {"m", ""}, {"y"}, {attr("body", body)}),
+                                  16);
+  const Tensor x = floats({3, 2}, {1, 2, 3, 4, 5, 6});
+  expect_near(run(graph, {number(2), x})[0], {2, 1, 2}, {1, 2, 3, 4});
+}
+
 }  // namespace
 }  // namespace camshaft::onnx::testing

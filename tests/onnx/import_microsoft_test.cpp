@@ -133,6 +133,47 @@ TEST(ImportMicrosoft, EmbeddingsAndNormalisations) {
               {1, 1, 2}, {-1 / (1 + std::exp(1.0)), 1 / (1 + std::exp(-1.0))});
 }
 
+TEST(ImportMicrosoft, SkipLayerNormalizationGivesItsStatistics) {
+  const auto results_of = [](const std::string& op, const std::vector<std::string>& parameters) {
+    GraphWriter graph;
+    graph.input("x", DType::f32, {1, 1, 4}).input("s", DType::f32, {1, 1, 4});
+    for (const char* output : {"y", "mean", "inverse", "sum"}) graph.output(output, DType::f32);
+    graph.initializer(TensorWriter("g", {4}, std::vector<float>{1, 1, 1, 1}));
+    graph.initializer(TensorWriter("z", {4}, std::vector<float>{0, 0, 0, 0}));
+    std::vector<std::string> inputs{"x", "s", "g"};
+    inputs.insert(inputs.end(), parameters.begin(), parameters.end());
+    graph.node(op, inputs, {"y", "mean", "inverse", "sum"}, {attr("epsilon", 0.0F)}, "com.microsoft");
+    return run(import_graph(graph, 17), {floats({1, 1, 4}, {1, 2, 3, 4}), floats({1, 1, 4}, {1, 1, 1, 1})});
+  };
+  const double deviation = std::sqrt(1.25), root_mean_square = std::sqrt(13.5);
+  auto results = results_of("SkipLayerNormalization", {"z"});
+  expect_near(results[0], {1, 1, 4}, {-1.5 / deviation, -0.5 / deviation, 0.5 / deviation, 1.5 / deviation});
+  expect_near(results[1], {1, 1, 1}, {3.5});
+  expect_near(results[2], {1, 1, 1}, {1 / deviation});
+  expect_near(results[3], {1, 1, 4}, {2, 3, 4, 5});
+  results = results_of("SkipSimplifiedLayerNormalization", {});
+  expect_near(results[0], {1, 1, 4},
+              {2 / root_mean_square, 3 / root_mean_square, 4 / root_mean_square, 5 / root_mean_square});
+  expect_near(results[1], {1, 1, 1}, {0});
+  expect_near(results[2], {1, 1, 1}, {1 / root_mean_square});
+  expect_near(results[3], {1, 1, 4}, {2, 3, 4, 5});
+}
+
+TEST(ImportMicrosoft, NarrowWeightsTimesAVector) {
+  // Two rows of sixteen numbers of four bits, less 8: all 1, and all 2.
+  std::vector<uint8_t> bytes(16, 0x99);
+  std::fill(bytes.begin() + 8, bytes.end(), uint8_t{0xAA});
+  std::vector<float> ones(16, 1);
+  const Tensor weights = Tensor::of<uint8_t>(DType::u8, {2, 1, 8}, bytes), scales = floats({2}, {1, 0.5});
+  for (const Dims& dims : {Dims{16}, Dims{1, 16}, Dims{1, 1, 16}}) {
+    Dims wanted = dims;
+    wanted.back() = 2;
+    expect_near(run_microsoft("MatMulNBits", {floats(dims, ones), weights, scales},
+                              {attr("N", 2), attr("K", 16), attr("block_size", 16), attr("bits", 4)}),
+                wanted, {16, 16});
+  }
+}
+
 TEST(ImportMicrosoft, Others) {
   const Tensor x = floats({5}, {1, 2, 3, 4, 5});
   expect_near(run_microsoft("UnfoldTensor", {x}, {attr("size", 3), attr("step", 2)}), {2, 3}, {1, 2, 3, 3, 4, 5});

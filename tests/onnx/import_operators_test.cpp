@@ -2,7 +2,10 @@
 #include <cmath>
 #include <limits>
 
+#include "base/thread_pool.h"
+#include "ir/ops/contract.h"
 #include "onnx/import_test_util.h"
+#include "reference/evaluate.h"
 
 namespace camshaft::onnx::testing {
 namespace {
@@ -150,6 +153,15 @@ TEST(ImportOperators, Einsum) {
   expect_near(einsum("ii", {square}), {}, {5});
   expect_near(einsum("iij->j", {floats({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8})}), {2}, {8, 10});
   expect_near(einsum("i,j->ij", {floats({2}, {1, 2}), floats({2}, {3, 4})}), {2, 2}, {3, 4, 6, 8});
+  // Axes of size 1 beside longer ones.
+  const Tensor column = floats({2, 1}, {10, 20}), row = floats({1, 3}, {1, 0, 2});
+  expect_near(einsum("ij,jk->ik", {column, b}), {2, 2}, {20, 20, 40, 40});
+  expect_near(einsum("ij,jk->ijk", {column, floats({2, 1}, {1, 3})}), {2, 2, 1}, {10, 30, 20, 60});
+  expect_near(einsum("bi,bi->b", {row, a}), {2}, {7, 16});
+  expect_near(einsum("i,i->", {floats({1}, {2}), floats({3}, {1, 2, 3})}), {}, {12});
+  expect_near(einsum("ij,ij,ij->i", {column, a, row}), {2}, {70, 320});
+  expect_near(einsum("ij,ij->", {floats({1, 1}, {2}), a}), {}, {42});
+  expect_near(einsum("ij,ij->ij", {floats({1, 1}, {2}), floats({1, 1}, {3})}), {1, 1}, {6});
   expect_near(einsum("ij,jk,kl->il", {a, b, b.reshaped({2, 3})}), {2, 3}, {9, 5, 5, 21, 11, 11});
 }
 
@@ -167,6 +179,23 @@ TEST(ImportOperators, ConvolutionPadding) {
   expect_near(run_node("ConvTranspose", 11, {v, w}, {attr("strides", {2}), attr("output_shape", {3})}), {1, 1, 3},
               {10, 2, 20});
   expect_near(run_node("ConvTranspose", 11, {v, w}, {attr("auto_pad", "SAME_UPPER")}), {1, 1, 2}, {1, 12});
+}
+
+// Becomes a convolution: held to the transposed one of the reference, with groups, dilations and pads.
+TEST(ImportOperators, TransposedConvolutionWithoutStrides) {
+  std::vector<float> numbers;
+  for (int i = 0; i < 2 * 4 * 5 * 6; ++i) numbers.push_back(static_cast<float>(i * 7 % 13) - 6);
+  const Tensor x = Tensor::of<float>(DType::f32, {2, 4, 5, 6}, numbers);
+  numbers.resize(4 * 3 * 3 * 2);
+  const Tensor w = Tensor::of<float>(DType::f32, {4, 3, 3, 2}, numbers);
+  const Tensor bias = floats({6}, {1, 2, 3, 4, 5, 6});
+  const Tensor y = run_node("ConvTranspose", 11, {x, w, bias},
+                            {attr("group", 2), attr("dilations", {1, 2}), attr("pads", {1, 0, 2, 1})});
+  const ops::ConvTranspose op{{1, 1}, {1, 0, 2, 1}, {1, 2}, {0, 0}, 2};
+  const std::vector<TensorType> types{{DType::f32, {2, 6, 4, 7}}};
+  const std::vector<Graph> bodies;
+  ThreadPool pool(1);
+  EXPECT_EQ(y, evaluate(op, EvalContext{{x, w, bias}, types, {}, bodies, pool})[0]);
 }
 
 TEST(ImportOperators, Pooling) {
@@ -233,6 +262,9 @@ TEST(ImportOperators, Normalizations) {
   expect_near(run_node("LRN", 13, {floats({1, 2, 1}, {1, 2})},
                        {attr("size", 2), attr("alpha", 2.0F), attr("beta", 1.0F), attr("bias", 1.0F)}),
               {1, 2, 1}, {1.0 / 6, 2.0 / 5});
+  // 300² is more than f16 holds.
+  const Tensor large = Tensor::of<uint16_t>(DType::f16, {1, 1, 1}, {0x5CB0});
+  expect_near(run_node("LRN", 13, {large}, {attr("size", 1), attr("alpha", 1.0F), attr("beta", 0.5F)}), {1, 1, 1}, {1});
 }
 
 TEST(ImportOperators, LayerNormalizationGivesItsStatistics) {

@@ -1,6 +1,8 @@
 // Quantisation and products of quantised tensors, against values computed by hand.
+#include <algorithm>
 #include <cmath>
 
+#include "ir/ops/quantize.h"
 #include "onnx/import_test_util.h"
 
 namespace camshaft::onnx::testing {
@@ -259,7 +261,14 @@ TEST(ImportQuantization, WeightsOfFewBits) {
   graph.initializer(TensorWriter("z", {2, 1}, std::vector<uint8_t>{0x83, 0x18}));
   graph.initializer(TensorWriter("bias", {2}, std::vector<float>{10, 20}));
   graph.node("MatMulNBits", {"a", "b", "s", "z", "", "bias"}, {"y"}, sizes, microsoft);
-  expect_near(run(import_graph(graph, 17), {floats({1, 20}, row)})[0], {1, 2}, {wanted[0], wanted[1]});
+  const Graph imported = import_graph(graph, 17);
+  expect_near(run(imported, {floats({1, 20}, row)})[0], {1, 2}, {wanted[0], wanted[1]});
+  // What is dequantised has 4 bits.
+  const auto dequantize = std::find_if(imported.nodes.begin(), imported.nodes.end(),
+                                       [](const Node& node) { return node.op.as<ops::Dequantize>(); });
+  ASSERT_NE(dequantize, imported.nodes.end());
+  EXPECT_EQ(imported.type(dequantize->inputs[0]).dtype, DType::u4);
+  EXPECT_EQ(imported.shape(dequantize->inputs[0]), (Shape{2, 20}));
 
   const Tensor table = u8({2, 8}, {0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe, 0, 0, 0, 0, 0, 0, 0, 0xf0});
   const Tensor rows = run_node("GatherBlockQuantized", 17, {table, Tensor::from_ints({1, 0}), floats({2, 1}, {2, 3})},

@@ -23,6 +23,7 @@ using NamedConstants = std::map<std::string, Tensor>;
 inline bool is_known_reason(const std::string& reason) {
   constexpr std::string_view known[] = {
       "a list of sizes that constants have a part in",
+      "a tensor as large as constants tell",
       "the factor of a mask, read off what is done to scores",
       "the factor within an activation, read off the steps that spell it",
       "the number that a mask gives, read off constants",

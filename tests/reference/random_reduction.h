@@ -1,12 +1,14 @@
 // Reductions with pointwise steps before and behind: bodies of reduce regions, for the tests of their kernels.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
 #include "ir/graph.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/reduce.h"
+#include "reference/evaluate.h"
 #include "reference/random_tensor.h"
 
 namespace camshaft {
@@ -25,6 +27,8 @@ inline Tensor number_of(DType dtype, double x) {
 /// Built from the first step to the last.
 struct ReductionSteps {
   DType dtype;
+  /// What rounding may make of a result, as a part of the largest one.
+  double tolerance = 3e-6;
   Graph body;
   std::vector<Tensor> operands;
   ValueId last = no_value;
@@ -81,7 +85,44 @@ inline Tensor random_operand(DType dtype, const Dims& dims, ops::ReduceKind kind
   return t;
 }
 
-/// Of any kind; floats are compared to 3e-6 of the largest result.
+/// What rounding can make of the result: the steps round by up to 4 units in the last place, all elements in the same
+/// direction where they are equal, and what they cancel (x - y) or multiply carries the error along.
+inline double rounding_of(const ReductionSteps& region, const Dims& dims, const std::vector<int64_t>& axes,
+                          ThreadPool& pool) {
+  constexpr double unit = 4 * 0x1p-24;
+  Graph all = region.body;
+  for (const Node& node : all.nodes) all.add_output("v" + std::to_string(all.outputs.size()), node.outputs[0]);
+  const std::vector<Tensor> values = evaluate(all, region.operands, pool);
+  const auto largest = [](const Tensor& t) {
+    double most = 0;
+    for (const double v : t.to_doubles())
+      if (std::isfinite(v)) most = std::max(most, std::abs(v));
+    return most;
+  };
+  double count = 1, error = 0, magnitude = largest(region.operands[0]);
+  for (const int64_t axis : axes) count *= static_cast<double>(dims[static_cast<size_t>(axis)]);
+  for (size_t n = 0; n < all.nodes.size(); ++n) {
+    const double now = largest(values[n]);
+    const auto* reduce = all.nodes[n].op.as<ops::Reduce>();
+    if (const auto* step = all.nodes[n].op.as<ops::Pointwise>(); step && step->function == ScalarFunction::mul)
+      error *= magnitude > 0 ? std::max(1.0, now / magnitude) : 1;
+    // n of them are off by some sqrt(n) of what each rounds by: products by a part of themselves, sums by a part of
+    // what they add up, which may cancel, and of what they have come to.
+    if (reduce && reduce->kind == ops::ReduceKind::prod) error += 2 * std::sqrt(count) * unit * now;
+    if (reduce && reduce->kind == ops::ReduceKind::sum_squares) {
+      error *= 2 * magnitude;
+      magnitude *= magnitude;
+    }
+    if (reduce && (reduce->kind == ops::ReduceKind::sum || reduce->kind == ops::ReduceKind::sum_abs ||
+                   reduce->kind == ops::ReduceKind::sum_squares))
+      error = error * count + std::sqrt(count) * (unit * magnitude + 0x1p-24 * now);
+    error += unit * now;
+    magnitude = now;
+  }
+  return error / std::max(1.0, magnitude);
+}
+
+/// Of any kind.
 inline ReductionSteps random_reduction(DType dtype, const Dims& dims, const std::vector<int64_t>& axes,
                                        Random& random) {
   const auto kind = static_cast<ops::ReduceKind>(random.integer(0, 6));
@@ -103,12 +144,17 @@ inline ReductionSteps random_reduction(DType dtype, const Dims& dims, const std:
     if (which == 4) region.apply(ScalarFunction::add, {region.constant(3), region.last});
   }
   region.reduce(kind, axes, random.integer(0, 1) == 0);
-  if (form == 1 && steps > 0) return region;
+  const auto finished = [&] {
+    ThreadPool pool(1);
+    if (real) region.tolerance = std::max(region.tolerance, rounding_of(region, dims, axes, pool));
+    return region;
+  };
+  if (form == 1 && steps > 0) return finished();
   const Dims results = region.dims();
   step(results, ScalarFunction::add);
   if (random.integer(0, 1)) region.apply(ScalarFunction::max, {region.last, region.constant(1)});
   if (random.integer(0, 1)) step(results, ScalarFunction::min);
-  return region;
+  return finished();
 }
 
 }  // namespace camshaft

@@ -66,6 +66,73 @@ TEST(RoundingNoise, MovesBothWaysByTheGivenParts) {
   EXPECT_EQ(noisy, infinite) << "no bound, no noise";
 }
 
+TEST(RoundingNoise, WholeNumbersMayStay) {
+  Random random = test_random();
+  const RoundingNoise noise{0x1p-22, 0};
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Tensor whole = Tensor::of<double>(DType::f64, {4}, {3, -800, 0, 0x1p22});
+    const auto moved = [&](const Tensor& exact, WholeNumbers whole_numbers) {
+      const Tensor x = run_op(ops::Cast{dtype}, {exact})[0];
+      const std::vector<double> a = x.to_doubles(), b = with_noise(x, {}, noise, random, whole_numbers).to_doubles();
+      std::vector<bool> differ;
+      for (size_t i = 0; i < a.size(); ++i) differ.push_back(a[i] != b[i]);
+      return differ;
+    };
+    EXPECT_EQ(moved(whole, WholeNumbers::stay), std::vector<bool>(4, false));
+    EXPECT_EQ(moved(whole, WholeNumbers::move), (std::vector<bool>{true, true, false, true}));
+    EXPECT_EQ(moved(Tensor::of<double>(DType::f64, {2}, {2.5, 0x1.8p24}), WholeNumbers::stay),
+              (std::vector<bool>(2, true)));
+  }
+  EXPECT_TRUE(keeps_whole_numbers(ops::Cast{DType::f32}));
+  EXPECT_TRUE(keeps_whole_numbers(ops::Pointwise{ScalarFunction::mul}));
+  EXPECT_TRUE(keeps_whole_numbers(ops::Reduce{ops::ReduceKind::max, {0}, true}));
+  EXPECT_FALSE(keeps_whole_numbers(ops::Pointwise{ScalarFunction::div}));
+  EXPECT_FALSE(keeps_whole_numbers(ops::MatMul{}));
+}
+
+// What a window of one element is: 0.42 - 0.5 + 0.08, of which rounding leaves -1.4e-17.
+TEST(RoundingNoise, MovesWhatIsLeftOfDoubles) {
+  Graph graph;
+  const auto scalar = [](double x) { return Tensor::of<double>(DType::f64, {}, {x}); };
+  const ValueId x = graph.add_input("x", {DType::f64, {}});
+  const ValueId less = graph.add(ops::Pointwise{ScalarFunction::mul}, {x, graph.add_constant("a", scalar(-0.5))}, "l");
+  const ValueId part =
+      graph.add(ops::Pointwise{ScalarFunction::add}, {less, graph.add_constant("b", scalar(0.42))}, "p");
+  graph.add_output("y",
+                   graph.add(ops::Pointwise{ScalarFunction::add}, {part, graph.add_constant("c", scalar(0.08))}, "y"));
+  EvaluateOptions options;
+  const double exact = evaluate(graph, {scalar(1)}, test_pool(), options)[0].as<double>()[0];
+  options.noise = {0x1p-22, 0};
+  const double moved = evaluate(graph, {scalar(1)}, test_pool(), options)[0].as<double>()[0];
+  EXPECT_LT(std::fabs(exact), 1e-16);
+  EXPECT_GT(std::fabs(moved - exact), 0x1p-54);
+  EXPECT_LT(std::fabs(moved - exact), 0x1p-50);
+}
+
+TEST(RoundingNoise, ReachesStepsThatDoNotShrink) {
+  Random random = test_random();
+  const Tensor exact(f32({6}, {0, 0x1p-30F, -0x1p-20F, 0x1p-14F, 1, INFINITY}));
+  const float moved[] = {0, 0x1p-30F, 0x1p-25F, 0x1p-25F, 0x1p-11F};
+  const Tensor noisy = with_noise(exact, {}, {0x1p-11, 0, 0x1p-25}, random);
+  for (int64_t i = 0; i < 5; ++i) EXPECT_EQ(std::fabs(noisy.as<float>()[i] - exact.as<float>()[i]), moved[i]) << i;
+  EXPECT_EQ(noisy.as<float>()[5], INFINITY);
+}
+
+// Each node has its own.
+TEST(RoundingNoise, OfNodes) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", {DType::f32, {1}});
+  const ValueId y = graph.add(ops::Pointwise{ScalarFunction::neg}, {x}, "y");
+  graph.add_output("y", y);
+  graph.add_output("z", graph.add(ops::Pointwise{ScalarFunction::neg}, {y}, "z"));
+  EvaluateOptions options;
+  options.noise = {0.5, 0};
+  options.noise_of = [&](const Node& node) { return RoundingNoise{node.outputs[0] == y ? 0.25 : 0, 0}; };
+  const std::vector<Tensor> outputs = evaluate(graph, {f32({1}, {4.5F})}, test_pool(), options);
+  EXPECT_EQ(std::fabs(outputs[0].as<float>()[0] + 4.5F), 1.125F);
+  EXPECT_EQ(outputs[1].as<float>()[0], -outputs[0].as<float>()[0]);
+}
+
 // A product that cancels moves by more than the part of itself that other results move by.
 TEST(RoundingNoise, OfAGraph) {
   Graph graph;

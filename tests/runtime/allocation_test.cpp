@@ -97,6 +97,35 @@ TEST(Allocations, NoneAfterTheFirstRun) {
   }
 }
 
+TEST(Allocations, NoneForWhatIsKept) {
+  Random random = test_random();
+  const Engine engine = engine_from(R"(graph (%x: f32[n, 3]) {
+    const %zero: i64[] = 0
+    const %one: i64[] = 1
+    %count = dims {elements=shape(n), scalar=true} ()
+    %r = range (%zero, %count, %one)
+    %f = cast {to=f32} (%r)
+    %s = softmax {axis=0} (%f)
+    %t = transpose {permutation=[1, 0]} (%x)
+    %y = pointwise {function=mul} (%t, %s)
+    return "y" = %y
+  })");
+  Context context = engine.create_context({1});
+  const std::vector<Tensor> inputs = {random_tensor(random, DType::f32, {4, 3}),
+                                      random_tensor(random, DType::f32, {400, 3})};
+  const std::vector<int64_t> dims[] = {inputs[0].dims(), inputs[1].dims()};
+  for (int round = 0; round < 4; ++round) {
+    const Counted counted;
+    for (size_t i = 0; i < 2; ++i) {
+      context.set_input("x", dims[i], inputs[i].data());
+      context.run();
+    }
+    if (round >= 2) {
+      EXPECT_EQ(counted.number(), 0);
+    }
+  }
+}
+
 TEST(Allocations, NoneForContractionsWithEpiloguesAndMoves) {
   const Engine engine =
       engine_from(R"(graph (%x: f32[n, 9, 9, 16], %i: i64[3], %q: f32[n, 2, 7, 8], %k: f32[n, 2, 7, 8]) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <functional>
 #include <thread>
 
 #include "backends/cuda/driver/device.h"
@@ -315,6 +316,74 @@ TEST_F(DeviceMemory, RunsInAGraphOfTheCallers) {
   }
   bind();
   context.run();
+}
+
+// What depends on the sizes alone, layers of the host among it, is done before and no part of the graph.
+TEST_F(DeviceMemory, WhatIsKeptIsReadInAGraphOfTheCallers) {
+  constexpr std::string_view model = R"(graph (%x: f32[n, 24]) {
+    const %zero: i64[] = 0
+    const %one: i64[] = 1
+    %count = dims {elements=shape(n), scalar=true} ()
+    %positions = range (%zero, %count, %one)
+    %numbers = cast {to=f32} (%positions)
+    %shares = softmax {axis=0} (%numbers)
+    %t = transpose {permutation=[1, 0]} (%x)
+    %y = pointwise {function=mul} (%t, %shares)
+    %r = reduce {kind=sum, axes=[1], keep_dims=false} (%y)
+    return "r" = %r
+  })";
+  const Engine engine = engine_from(model);
+  Context context = engine.create_context({1});
+  const cuda::Stream stream(gpu->device);
+  const Gpu::Array x = gpu->make(4 * 24 * 4), r = gpu->make(24 * 4);
+  context.set_input("x", {4, 24}, x.data, DeviceId::gpu(0));
+  context.bind_output("r", r.data, r.bytes, DeviceId::gpu(0));
+  const auto expect_right = [&](const std::function<void()>& run) {
+    const Tensor given = random_tensor(random, DType::f32, {4, 24});
+    stream.copy_to_device(x.data, {given.data(), given.bytes()});
+    run();
+    stream.synchronize();
+    expect_close(gpu->download(r, DType::f32, {24}), reference(model, {given})[0]);
+  };
+  const auto enqueue = [&] { context.enqueue(stream.handle()); };
+  for (int round = 0; round < 6; ++round) expect_right(enqueue);  // recorded by the context from the second on
+  cuda::Recording::begin(stream);
+  enqueue();
+  const cuda::Recording graph(stream);
+  for (int round = 0; round < 40; ++round) {
+    if (round >= 10) {  // many other shapes, which forget plans and what is kept beside them
+      const Tensor other = random_tensor(random, DType::f32, {round, 24});
+      context.set_input("x", other.dims(), other.data());
+      context.bind_output("r", nullptr, 0);
+      context.run();
+      expect_close(output_of(context, "r"), reference(model, {other})[0]);
+    }
+    expect_right([&] { graph.launch(stream); });
+  }
+}
+
+// An error that is found when a run has returned is one of all that read what was kept then.
+TEST_F(DeviceMemory, WhatWasKeptBeforeAnErrorIsComputedAgain) {
+  const Engine engine = engine_from(R"(graph (%x: f32[n, 3]) {
+    const %zero: i64[] = 0
+    const %one: i64[] = 1
+    const %table: f32[4, 3] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
+    %count = dims {elements=shape(n), scalar=true} ()
+    %places = range (%zero, %count, %one)
+    %rows = gather {axis=0} (%table, %places)
+    %y = pointwise {function=mul} (%x, %rows)
+    return "y" = %y
+  })");
+  Context context = engine.create_context({1});
+  const cuda::Stream stream(gpu->device);
+  const Gpu::Array x = gpu->upload(filled(DType::f32, {6, 3}, 1)), y = gpu->make(6 * 3 * 4);
+  context.set_input("x", {6, 3}, x.data, DeviceId::gpu(0));
+  context.bind_output("y", y.data, y.bytes, DeviceId::gpu(0));
+  for (int round = 0; round < 4; ++round) {
+    context.enqueue(stream.handle());
+    if (round % 2 == 1) context.enqueue(stream.handle());
+    expect_message("is out of range for axis 0 of size 4", [&] { context.synchronize(); });
+  }
 }
 
 // What cannot be recorded is named, and leaves the caller's recording and the context as they were.

@@ -70,7 +70,9 @@ TEST(RecordedSteps, ProfiledTimesAreOfLayersAlone) {
   Random random = test_random();
   const Engine engine = engine_from(model);
   Context context = engine.create_context({1});
-  set_inputs(context, engine, {random_tensor(random, DType::f32, {6, 24}), random_tensor(random, DType::f32, {6, 24})});
+  const std::vector<Tensor> inputs{random_tensor(random, DType::f32, {6, 24}),
+                                   random_tensor(random, DType::f32, {6, 24})};
+  set_inputs(context, engine, inputs);
   for (int round = 0; round < 4; ++round) {
     Profiler profiler;
     context.set_profiler(&profiler);

@@ -229,6 +229,7 @@ TEST_F(SeveralGpus, APlanOverTwo) {
   Executor executor(plan, Workers::of_process(), 1, std::move(queues), nullptr);
   executor.reserve(bound);
   EXPECT_EQ(executor.memory_bytes(), 4 * 1024U);
+  KeptValues kept = executor.make_kept_values(bound);
   Recordings recordings;
   const cuda::Device gpu(cuda::driver_library().functions, 0);
   const cuda::Stream stream(gpu);
@@ -241,9 +242,9 @@ TEST_F(SeveralGpus, APlanOverTwo) {
     };
     const CallerMemory memory{{buffer(x), buffer(z)}, {{}, {}}};
     if (round < 3) {
-      executor.run(bound, recordings, memory);
+      executor.run(bound, kept, recordings, memory);
     } else {  // in a stream of the caller's, who waits for that alone
-      executor.run(bound, recordings, memory, stream.handle());
+      executor.run(bound, kept, recordings, memory, stream.handle());
       stream.synchronize();
     }
     for (const auto& [output, want] : {std::pair{size_t{0}, &x}, {size_t{1}, &z}}) {
@@ -263,6 +264,7 @@ TEST_F(SeveralGpus, ARunOnTwoCannotBeRecorded) {
   for (const DeviceId device : {first, second}) queues.push_back(find_backend(to_string(device))->make_queue());
   Executor executor(plan, Workers::of_process(), 1, std::move(queues), nullptr);
   executor.reserve(bound);
+  KeptValues kept = executor.make_kept_values(bound);
   Recordings recordings;
   const cuda::Device gpu(cuda::driver_library().functions, 0);
   const cuda::Stream stream(gpu);
@@ -272,7 +274,7 @@ TEST_F(SeveralGpus, ARunOnTwoCannotBeRecorded) {
     ASSERT_EQ(driver.cuStreamBeginCapture_v2(stream.handle(), cuda::api::capture_of_this_thread), cuda::api::success);
   }
   expect_message("a run on several GPUs cannot be recorded into a CUDA graph", [&] {
-    executor.run(bound, recordings, {{{}, {}}, {{}, {}}}, stream.handle());
+    executor.run(bound, kept, recordings, {{{}, {}}, {{}, {}}}, stream.handle());
   });
   const cuda::Current current(gpu);
   cuda::api::Handle graph = nullptr;

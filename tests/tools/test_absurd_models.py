@@ -37,8 +37,8 @@ def save(path, nodes, constants=(), inputs=(), functions=(), opset=18):
     path.write_bytes(model.SerializeToString())
 
 
-def build(path):
-    command = [BINARY, "build", path, "-o", path.with_suffix(".engine"), "--threads", "1"]
+def build(path, *options):
+    command = [BINARY, "build", path, "-o", path.with_suffix(".engine"), "--threads", "1", *options]
     return subprocess.run(command, capture_output=True, text=True, preexec_fn=limits, check=False)
 
 
@@ -101,6 +101,7 @@ def test_absurd_sizes_are_refused(name, tmp_path):
         "not possible",
         "than any memory",
         "cannot be padded by",
+        "operations, and",
     )
     assert any(reason in done.stderr.lower() for reason in reasons), done.stderr
     assert "terminate called" not in done.stderr
@@ -166,6 +167,101 @@ def test_endless_loops_can_be_stopped(trips, constant, tmp_path):
         _, message = process.communicate(timeout=30)
     assert process.returncode in (130, -signal.SIGINT), (process.returncode, message)
     assert not (tmp_path / "loop.engine").exists()
+
+
+def interrupted(command, seconds):
+    """Its exit code and message, when it is interrupted after so long."""
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=limits) as process:
+        time.sleep(seconds)
+        assert process.poll() is None, "it should still be running"
+        process.send_signal(signal.SIGINT)
+        _, message = process.communicate(timeout=60)
+    return process.returncode, message
+
+
+# Some 10^12 operations each, minutes of one thread, in one layer.
+SIDE = 10_000
+LONG = {
+    "product": (node("MatMul", "x", "z"), {}, {"x": [SIDE, SIDE], "z": [SIDE, SIDE]}),
+    "convolution": (
+        node("Conv", "x", "w", pads=[1] * 4),
+        {"w": np.ones((1024, 1024, 3, 3), np.float32)},
+        {"x": [1, 1024, 256, 512]},
+    ),
+    "windows": (node("AveragePool", "x", kernel_shape=[2001, 2001], pads=[1000] * 4), {}, {"x": [1, 1, 3000, 3000]}),
+    "attention": (node("Attention", "x", "x", "x"), {}, {"x": [1, 1, 400_000, 64]}),
+}
+COMMANDS = {
+    "verifying": ["build", "--tuning", "heuristic"],
+    "measuring": ["build", "--no-verify"],
+    "running": ["run"],
+}
+
+
+# Of the convolution alone there are several kernels to measure. Scores of attention are a tensor in what verifies it.
+@pytest.mark.parametrize(
+    ("stage", "name"),
+    [
+        ("verifying", "product"),
+        ("verifying", "convolution"),
+        ("verifying", "windows"),
+        ("measuring", "convolution"),
+        ("running", "product"),
+        ("running", "convolution"),
+        ("running", "windows"),
+        ("running", "attention"),
+    ],
+)
+def test_large_layers_can_be_stopped(stage, name, tmp_path):
+    path = tmp_path / f"{name}.onnx"
+    save(path, [LONG[name][0]], *LONG[name][1:], opset=23 if name == "attention" else 18)
+    code, message = interrupted([BINARY, *COMMANDS[stage], path, "--threads", "1"], 6)
+    # While inputs are made up for a run there is nothing to clean up, and it ends at once.
+    assert code == 130 or (stage == "running" and code == -signal.SIGINT), (code, message)
+    assert "cancelled" in message or code < 0
+    assert not path.with_suffix(".engine").exists()
+
+
+def test_a_loop_without_end_is_refused(tmp_path):
+    path = tmp_path / "loop.onnx"
+    save(path, [endless_loop("")], {"c": np.array(True)}, {"x": [2]})
+    done = build(path, "--max-operations", "1e11")
+    assert done.returncode == 3, f"exit code {done.returncode}\n{done.stdout}{done.stderr}"
+    assert "operations" in done.stderr
+    assert "--max-operations" in done.stderr
+
+
+def test_work_beyond_the_budget_is_refused_before_it_is_begun(tmp_path):
+    path = tmp_path / "product.onnx"
+    save(path, [node("MatMul", "x", "z", name="the_large_one")], {}, {"x": [SIDE, SIDE], "z": [SIDE, SIDE]})
+    done = build(path, "--max-operations", "1e12")
+    assert done.returncode == 3, f"exit code {done.returncode}\n{done.stdout}{done.stderr}"
+    for part in ("2e+12 operations", "1e+12 are allowed", "'the_large_one'", "--max-operations"):
+        assert part in done.stderr
+
+
+def test_memory_beyond_the_budget_is_refused(tmp_path):
+    path = tmp_path / "sum.onnx"
+    nodes = [
+        helper.make_node("Add", ["x", "z"], ["s"], name="the_large_one"),
+        helper.make_node("ReduceSum", ["s"], ["y"], keepdims=0),
+    ]
+    save(path, nodes, {}, {"x": [20_000, 1], "z": [1, 20_000]})
+    done = build(path, "--max-memory", "1e9")
+    # Smaller inputs could be given: that is the way out, and what the exit code says.
+    assert done.returncode == 2, f"exit code {done.returncode}\n{done.stdout}{done.stderr}"
+    for part in ("f32[20000, 20000]", "1.5 GiB", "953.7 MiB are allowed", "'the_large_one'", "--max-memory"):
+        assert part in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--max-operations", "--max-memory"])
+def test_budgets_are_numbers_above_zero(option, tmp_path):
+    path = tmp_path / "m.onnx"
+    save(path, [node("Relu", "x")], {}, {"x": [2]})
+    for value in ("0", "-1", "nan", "inf", "much"):
+        done = build(path, option, value)
+        assert done.returncode == 2, (value, done.stdout, done.stderr)
+        assert option[2:] in done.stderr
 
 
 def test_small_results_of_large_windows_are_quick(tmp_path):

@@ -11,9 +11,9 @@ from camshaft_cli import camshaft
 from catalog import MODELS
 
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
-COMMANDS = ["build", "run", "bench", "verify", "inspect", "devices", "operators"]
+COMMANDS = ["build", "calibrate", "run", "bench", "verify", "simplify", "quantize", "inspect", "devices", "operators"]
 SHAPE = (2, 3, 48, 192)
 
 
@@ -130,8 +130,11 @@ def test_devices_measures_this_machine():
     devices = json.loads(camshaft("devices", "--measure", "--threads", 1, "--json").stdout)
     (limits,) = [device["limits"] for device in devices if device["kind"] == "cpu"]
     assert limits["threads"] == 1
-    assert all(limits[key] > 0 for key in ("gflops", "l1_gbs", "l2_gbs", "l3_gbs", "dram_gbs", "l2_bytes", "l3_bytes"))
-    assert "GFLOP/s" in camshaft("devices", "--measure", "--threads", 2).stdout
+    rates = ("gflops", "gexps", "l1_gbs", "l2_gbs", "l3_gbs", "dram_gbs", "l2_bytes", "l3_bytes")
+    assert all(limits[key] > 0 for key in rates)
+    assert limits["gexps"] < limits["gflops"] / 4
+    text = camshaft("devices", "--measure", "--threads", 2).stdout
+    assert "GFLOP/s" in text and "exponentials a second" in text
 
 
 def test_bench_makes_its_own_inputs(engine):
@@ -147,6 +150,8 @@ def test_bench_profile_lists_the_layers(engine):
     assert any(layer["sources"] for layer in figures["layers"])
     assert sum(layer["flops"] for layer in figures["layers"]) == figures["flops"] > 1e6
     assert all(layer["activation_bytes"] > 0 for layer in figures["layers"] if layer["flops"] > 0)
+    # The classifier ends in a softmax of two classes, and its gates are clamps.
+    assert sum(layer["exponentials"] for layer in figures["layers"]) == 2
     assert "nodes of the model" in camshaft("bench", engine, *options).stdout
 
 
@@ -212,6 +217,27 @@ def test_verify_fails_outside_the_tolerance(model, monkeypatch):
     monkeypatch.setenv("CAMSHAFT_PYTHON", sys.executable)
     done = camshaft("verify", model, "--against", "onnxruntime", "--tolerance", "1e-30", check=False)
     assert done.returncode == 4 and "FAILED" in done.stdout and done.stderr
+
+
+def test_a_lower_tolerance_is_stricter(tmp_path):
+    """What rounding does is excused in proportion to it: sums in another order are no longer equal."""
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal((512, 64)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [32, 512])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [32, 64])],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    codes = []
+    for tolerance in ("1e-3", "1e-4", "1e-5", "1e-9", "1e-12"):
+        done = camshaft("build", path, "-o", tmp_path / "m.engine", "--tolerance", tolerance, check=False)
+        codes.append(done.returncode)
+    assert codes == [0, 0, 0, 4, 4]
+    assert "allowed 1e-12 of it" in done.stderr
 
 
 def test_verify_without_onnxruntime_says_what_to_do(model, monkeypatch):

@@ -12,10 +12,12 @@ import fixed_model
 import numpy as np
 import performance_page
 import pytest
+import rivals
 import rounding
 import rounds
 import tables
 from camshaft_cli import ROOT
+from catalog import BENCH
 
 import onnx
 from onnx import TensorProto, helper
@@ -63,6 +65,7 @@ def figures(ours, runtime, vino=None):
 LIMITS = {
     "threads": 1,
     "gflops": 100.0,
+    "gexps": 2.0,
     "l1_gbs": 400.0,
     "l2_gbs": 200.0,
     "l3_gbs": 50.0,
@@ -82,6 +85,29 @@ LAYERS = [
     layer("unknown", 1.0),
 ]
 
+
+def with_defaults(told, openvino, bf16=None):
+    """figures() in which defaults were measured: OpenVINO in bf16, and Camshaft with --bf16 where the processor has it."""
+    engines = told["engines"]
+    engines["openvino_defaults"] = {"ms": openvino, "error": 4e-3, "precision": "bf16"}
+    if bf16:
+        engines["camshaft_bf16"] = {"ms": bf16, "error": 3e-3}
+    ours = [name for name in ("camshaft", "camshaft_bf16") if name in engines]
+    told["defaults"] = {
+        name: {
+            rival: {"ratio": engines[rival]["ms"] / engines[name]["ms"], "low": 0.5, "high": 8.0}
+            for rival in ("onnxruntime", "openvino_defaults")
+        }
+        for name in ours
+    }
+    return told
+
+
+DEFAULTS = {
+    "first": {"1": {"1": with_defaults(figures(10.0, 40.0, 8.0), 5.0, 4.0)}},
+    "second": {"1": {"1": with_defaults(figures(2.0, 4.0, 8.0), 4.0)}},
+    "third": {"1": {"1": figures(2.0, 4.0, 8.0)}},
+}
 
 RESULTS = {
     "first": {"1": {"1": figures(10.0, 40.0, 5.0), "2": figures(5.0, 20.0, 5.0)}},
@@ -215,6 +241,102 @@ def test_bounds():
     assert bounds.least_ms([first | {"ms": 0.5}]) == 0.5  # Winograd
 
 
+def test_exponentials_are_part_of_the_bound():
+    """At their rate and behind the products, as the same units compute both."""
+    softmax = layer("softmax", 1.0, flops=0, exponentials=1e6, constant_bytes=0, activation_bytes=2e5)  # 0.5, 0.001 ms
+    attention = layer("attention", 4.0, flops=2e8, exponentials=2e6, constant_bytes=0, activation_bytes=2e5)  # 2 + 1 ms
+    copied = layer("copied", 9.0, flops=0, exponentials=1e6, constant_bytes=0, activation_bytes=4e7)  # 0.5, 4 ms
+    found = bounds.bounded([softmax, attention, copied], LIMITS)
+    assert [one["bound_ms"] for one in found] == [pytest.approx(0.5), pytest.approx(3.0), pytest.approx(4.0)]
+
+
+def test_defaults_table():
+    lines = list(tables.defaults_table(DEFAULTS, threads=1, batch=1))
+    assert len(lines) == 4, "a model without such figures has no row"
+    assert lines[0] == (
+        "| model | Camshaft ms | --bf16 ms | ONNX Runtime ms | OpenVINO ms | × ONNX Runtime | × OpenVINO | --bf16 × OpenVINO "
+        "| error | --bf16 error | OpenVINO error |"
+    )
+    assert lines[2] == (
+        "| first | 10.00 | 4.00 | 40.00 | 5.00 (bf16) | 4.00 [0.50–8.00] | 0.50 [0.50–8.00] | 1.25 [0.50–8.00] "
+        "| 1e-06 | 3e-03 | 4e-03 |"
+    )
+    assert lines[3] == (
+        "| second | 2.00 | – | 4.00 | 4.00 (bf16) | 2.00 [0.50–8.00] | 2.00 [0.50–8.00] | – | 1e-06 | – | 4e-03 |"
+    )
+
+
+def test_geomeans_of_defaults():
+    means = tables.defaults_means(DEFAULTS, 1, 1)
+    assert means == {
+        ("camshaft", "onnxruntime"): (pytest.approx(8**0.5), 2),
+        ("camshaft", "openvino_defaults"): (pytest.approx(1.0), 2),
+        ("camshaft_bf16", "openvino_defaults"): (pytest.approx(1.25), 1),
+    }
+    (line,) = tables.defaults_lines(DEFAULTS, 1, 1)
+    assert line == (
+        "1 thread, batch 1, everybody's defaults, geomean: × ONNX Runtime 2.83 (2), × OpenVINO 1.00 (2), --bf16 × OpenVINO 1.25 (1)"
+    )
+    assert list(tables.defaults_lines(RESULTS, 1, 1)) == []
+
+
+def test_defaults_do_not_move_the_tables_in_f32():
+    alone = {"first": {"1": {"1": figures(10.0, 40.0, 8.0)}}}
+    both = {"first": DEFAULTS["first"]}
+    assert list(tables.latency_table(both, 1, 1)) == list(tables.latency_table(alone, 1, 1))
+    assert tables.summary(both, 1, 1) == tables.summary(alone, 1, 1)
+    assert tables.at_most(both["first"]["1"]["1"]) == tables.at_most(alone["first"]["1"]["1"])
+
+
+def test_pairs_of_defaults():
+    """Each of Camshaft's with each rival at its defaults, of what was measured; OpenVINO in f32 is none."""
+    rounds_of = {
+        name: [{"latency_ms": {"min": ms}}]
+        for name, ms in {"camshaft": 4.0, "onnxruntime": 8.0, "openvino": 1.0, "openvino_defaults": 2.0}.items()
+    }
+    pairs = compare_script.against_defaults(rounds_of)
+    assert {ours: {theirs: one["ratio"] for theirs, one in pair.items()} for ours, pair in pairs.items()} == {
+        "camshaft": {"onnxruntime": 2.0, "openvino_defaults": 0.5}
+    }
+    pairs = compare_script.against_defaults(rounds_of | {"camshaft_bf16": [{"latency_ms": {"min": 1.0}}]})
+    assert pairs["camshaft_bf16"]["openvino_defaults"]["ratio"] == 2.0
+    assert compare_script.against_defaults({"camshaft": rounds_of["camshaft"]}) == {}
+
+
+@pytest.mark.parametrize(
+    "features, rivals, found",
+    [
+        (["avx2", "avx512_bf16"], ["onnxruntime", "openvino"], ["camshaft_bf16", "openvino_defaults"]),
+        (["avx2"], ["openvino"], ["openvino_defaults"]),
+        (["avx512_bf16"], ["onnxruntime"], ["camshaft_bf16"]),
+    ],
+)
+def test_what_defaults_add(features, rivals, found, monkeypatch):
+    host = json.dumps([{"features": features}, {}])
+    monkeypatch.setattr(camshaft_cli, "camshaft", lambda *_: SimpleNamespace(stdout=host))
+    assert compare_script.other_precisions(rivals) == found
+
+
+def test_an_engine_in_bf16_that_cannot_be_built_is_left_out(tmp_path, monkeypatch):
+    def fails(*_):
+        raise RuntimeError("camshaft build\nexit code 1\nerror: too inexact")
+
+    monkeypatch.setattr(camshaft_cli, "camshaft", fails)
+    case = compare_script.Case(BENCH["own_lstm"], 1, tmp_path)
+    with pytest.raises(rounds.Refused, match="^error: too inexact$"):
+        case.build_bf16(1, [])
+    with pytest.raises(RuntimeError):
+        case.build(1, [])
+
+
+def test_a_model_with_open_shapes_is_built_on_its_inputs(tmp_path):
+    """silero_vad, which the inputs that a build makes up do not fit."""
+    case = compare_script.Case(BENCH["silero_vad"], 2, tmp_path)
+    case.build(1, ["--tuning", "heuristic"])
+    assert case.engine.exists() and case.shapes["input"] == [2, 576]
+    assert set(case.answer("camshaft")) == set(case.output_names) == {"output", "stateN"}
+
+
 def test_at_most():
     assert tables.at_most(figures(10.0, 40.0, 5.0)) == {"onnxruntime": pytest.approx(8), "openvino": pytest.approx(1)}
     assert tables.at_most(figures(4.0, 8.0)) == {"onnxruntime": 2.0}  # faster than its layers' bounds
@@ -237,6 +359,23 @@ def test_page_says_what_was_left_out(tmp_path, monkeypatch):
     )
     assert any("the geomeans would be 2.83× ONNX Runtime and 1.00× OpenVINO" in line for line in page)  # of 8 and 1
     assert any(line.startswith("| first | 20.00 | 40.00 | 80.00 | 2.0 | 5 | 9 | 8 |") for line in page)
+    assert any("100 GFLOP/s of f32 fused multiply-adds, 2.0e9 exponentials a second" in line for line in page)
+    assert not any("defaults" in line for line in page if line.startswith("#"))
+    (line,) = performance_page.limit_lines({"1": {key: value for key, value in LIMITS.items() if key != "gexps"}})
+    assert "multiply-adds; reading L1 400" in line
+
+
+def test_page_with_defaults(tmp_path, monkeypatch):
+    monkeypatch.setattr(performance_page.plots, "speedups", lambda *_: False)
+    told = json.loads(json.dumps(DEFAULTS))
+    told["third"]["1"]["1"]["engines"]["camshaft_bf16"] = {"skipped": "error: too inexact"}
+    page = list(performance_page.lines(told, {"1": LIMITS}, ["- Machine: a test"], tmp_path))
+    headings = [line for line in page if line.startswith("#")]
+    assert headings[2:5] == ["## 1 thread, batch 1", "## Everybody's defaults", "### 1 thread, batch 1"]
+    section = page[page.index("## Everybody's defaults") :]
+    assert "| 1 thread, batch 1 | 2.83 (2) | 1.00 (2) | 1.25 (1) |" in section
+    assert list(tables.defaults_table(DEFAULTS, 1, 1))[2] in section
+    assert "- Camshaft --bf16 does not run third: error: too inexact" in page
 
 
 def test_plot(tmp_path):
@@ -287,10 +426,66 @@ def test_shapes_are_fixed(model):
         fixed_model.fix_shapes(onnx.load(model), {})
 
 
+def test_names_of_outputs(model):
+    assert fixed_model.output_names(model) == ["y"]
+
+
+@pytest.mark.parametrize("name", ["onnxruntime", "openvino", "openvino_defaults"])
+def test_a_rival_leaves_its_outputs_in_order(name, tmp_path):
+    """Of several types and ranks, from inputs that it reads anew in each process."""
+    if name != "onnxruntime":
+        pytest.importorskip("openvino", reason="OpenVINO is not installed")
+    x, flag = ("x", TensorProto.FLOAT, [2, 3]), ("flag", TensorProto.BOOL, [])
+    graph = helper.make_graph(
+        [
+            helper.make_node("Exp", ["x"], ["b"]),
+            helper.make_node("Cast", ["x"], ["a"], to=TensorProto.INT64),
+            helper.make_node("Not", ["flag"], ["c"]),
+        ],
+        "several",
+        [helper.make_tensor_value_info(*x), helper.make_tensor_value_info(*flag)],
+        [
+            helper.make_tensor_value_info("b", TensorProto.FLOAT, [2, 3]),
+            helper.make_tensor_value_info("a", TensorProto.INT64, [2, 3]),
+            helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+        ],
+    )
+    path = tmp_path / "several.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.savez(tmp_path / "in.npz", x=values, flag=np.array(True))
+    worker = rounds.start(name, path, tmp_path / "in.npz", 1, 0.01, 0, tmp_path / "out.npz")
+    measured = worker.measure()
+    worker.close()
+    assert measured["runs"] >= 1 and 0 < measured["latency_ms"]["min"] <= measured["latency_ms"]["median"]
+    assert worker.start["precision"] in (["f32", "bf16", "f16"] if name == "openvino_defaults" else ["f32"])
+    case = SimpleNamespace(outputs=lambda _: tmp_path / "out.npz", output_names=fixed_model.output_names(path))
+    found = compare_script.Case.answer(case, name)
+    assert list(found) == ["b", "a", "c"]
+    np.testing.assert_allclose(found["b"], np.exp(values), rtol=1e-2 if name == "openvino_defaults" else 1e-5)
+    np.testing.assert_array_equal(found["a"], values.astype(np.int64))
+    assert found["a"].dtype == np.int64 and found["c"].dtype == bool and found["c"].shape == () and not found["c"]
+
+
+def test_openvino_is_told_of_wrong_inputs(model, tmp_path):
+    openvino_c = pytest.importorskip("openvino", reason="OpenVINO is not installed") and rivals.openvino_c
+    fixed_model.write_fixed(model, {"x": np.zeros((2, 4), np.float32)}, tmp_path / "fixed.onnx")
+    request = openvino_c.Request(openvino_c.library(), tmp_path / "fixed.onnx", {"INFERENCE_NUM_THREADS": 1})
+    with pytest.raises(RuntimeError, match="input x has 32 bytes, 4 are given"):
+        request.write("x", np.zeros(1, np.float32))
+    with pytest.raises(RuntimeError, match="nowhere"):
+        request.write("nowhere", np.zeros(1, np.float32))
+    with pytest.raises(RuntimeError, match="NONSENSE"):
+        openvino_c.Request(openvino_c.library(), tmp_path / "fixed.onnx", {"NONSENSE": 1})
+    request.write("x", np.ones((2, 4), np.float32))
+    request.run()
+    np.testing.assert_array_equal(request.outputs()[0], np.full((2, 3), 4, np.float32))
+
+
 def test_a_model_that_an_engine_cannot_run_is_refused(tmp_path):
     (tmp_path / "bad.onnx").write_bytes(b"not a model")
     np.savez(tmp_path / "in.npz", x=np.zeros(1, np.float32))
-    for name in ("camshaft", "onnxruntime"):
+    for name in ("camshaft", "camshaft_bf16", "onnxruntime"):
         with pytest.raises(rounds.Refused) as refused:
             rounds.start(name, tmp_path / "bad.onnx", tmp_path / "in.npz", 1)
         assert len(str(refused.value)) > 20
@@ -299,7 +494,7 @@ def test_a_model_that_an_engine_cannot_run_is_refused(tmp_path):
 def test_a_run(tmp_path):
     """The smallest of the models, with what is installed; ONNX Runtime always is."""
     kept = tmp_path / "compare.json"
-    words = ("--threads", 1, "--batch", "1,8", "--rounds", 2, "--duration", 0.01, "--cold-rounds", 1)
+    words = ("--threads", 1, "--batch", "1,8", "--rounds", 2, "--duration", 0.01, "--cold-rounds", 1, "--defaults")
     done = compare("own_lstm", *words, "--results", kept)
     assert done.returncode == 0, done.stderr
     results = json.loads(kept.read_text())["own_lstm"]
@@ -307,10 +502,17 @@ def test_a_run(tmp_path):
     entry = results["8"]["1"]
     assert entry["shapes"] == {"tokens": [8, 24]}
     for name, engine in entry["engines"].items():
-        if name == "openvino" and "skipped" in engine:
+        if name.startswith("openvino") and "skipped" in engine:
             continue
-        assert engine["ms"] > 0 and engine["cold_ms"] > 0 and engine["memory_bytes"] > 0, name
+        assert engine["ms"] > 0 and engine["memory_bytes"] > 0, name
+        assert ("cold_ms" in engine) == (name in rounds.LABELS), name
+        assert name == "onnxruntime" or engine["error"] < (1e-4 if name in rounds.LABELS else 0.1), name
+    assert entry["engines"]["openvino_defaults"] and "openvino_defaults" not in entry["speedup"]
+    assert set(entry["defaults"]) <= {"camshaft", "camshaft_bf16"}
     assert entry["engines"]["camshaft"]["error"] < 1e-4
     assert entry["engines"]["camshaft"]["flops"] > 0 and len(entry["layers"]) > 1
+    # Two LSTMs of 5 for each of a cell's states, and a softmax.
+    assert sum(layer["exponentials"] for layer in entry["layers"]) > 0
+    assert all(one["bound_ms"] >= one["exponentials"] / 1e12 for one in entry["layers"])
     assert entry["speedup"]["onnxruntime"]["low"] <= entry["speedup"]["onnxruntime"]["high"]
     assert "own_lstm" in done.stdout and "geomean" in done.stdout

@@ -4,6 +4,7 @@ GPU."""
 import subprocess
 import sys
 
+import compare_gpu
 import gpu_page
 import pytest
 from camshaft_cli import ROOT
@@ -59,6 +60,15 @@ def test_page():
 def bare_python(script, *words):
     """The script on a Python that has nothing but its standard library."""
     return subprocess.run([sys.executable, "-S", ROOT / script, *words], capture_output=True, text=True)
+
+
+def test_engines_are_verified_unless_told_otherwise():
+    assert compare_gpu.parse([]).build == []
+    assert compare_gpu.parse(["--build", "--no-verify --tuning heuristic"]).build == [
+        "--no-verify",
+        "--tuning",
+        "heuristic",
+    ]
 
 
 def test_help_needs_no_pytorch():

@@ -15,9 +15,11 @@ PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(path.relative_to(ROOT)) for
 ONLY_CHECKED = (
     "scripts/test.sh",
     "bench/compare",
+    "bench/operators",
     "scripts/report.py",
     "scripts/lint.sh --tidy",
     "tests/differential/differential.py",
+    "tests/mutation/campaign.py",
 )
 BUILD = re.compile(r"(?:cmake --(?:build --)?preset|ctest --preset|scripts/build\.sh) (\w+)")
 

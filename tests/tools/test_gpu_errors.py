@@ -1,7 +1,9 @@
 """What is said where the GPU, its driver or its memory are not as needed. On the emulated GPU."""
 
 import ctypes
+import json
 import os
+import re
 import struct
 import subprocess
 
@@ -133,21 +135,19 @@ def test_activations_that_the_device_has_no_room_for(model, tmp_path):
 
 
 def test_kernels_of_another_device(model, tmp_path):
-    """A cache whose files hold another architecture's code under this one's names, with valid checksums."""
+    """Files of a cache that hold another architecture's code under this one's names, or half of it, are compiled anew."""
     caches = {}
     for capability in (80, 90):
         cache = caches[capability] = tmp_path / str(capability)
         done = run_with_cache(model, tmp_path, cache, capability)
         assert done.returncode == 0, done.stderr
     foreign = next((caches[80] / "camshaft/kernels").iterdir()).read_bytes()
-    for file in (caches[90] / "camshaft/kernels").iterdir():
-        file.write_bytes(foreign)
-    message = refusal(run_with_cache(model, tmp_path, caches[90], 90))
-    assert "does not take a kernel's machine code, which is another device's" in message
-    assert "empty the cache of compiled kernels" in message
-    for file in (caches[90] / "camshaft/kernels").iterdir():  # half of a file is compiled anew
-        file.write_bytes(foreign[: len(foreign) // 2] + struct.pack("<Q", 1))
-    assert run_with_cache(model, tmp_path, caches[90], 90).returncode == 0
+    for planted in (foreign, foreign[: len(foreign) // 2] + struct.pack("<Q", 1)):
+        own = {file: file.read_bytes() for file in (caches[90] / "camshaft/kernels").iterdir()}
+        for file in own:
+            file.write_bytes(planted)
+        assert run_with_cache(model, tmp_path, caches[90], 90).returncode == 0
+        assert {file: file.read_bytes() for file in own} == own
 
 
 def run_with_cache(model, tmp_path, cache, capability):
@@ -188,3 +188,80 @@ def test_tf32_is_said_and_recorded(model, tmp_path):
     done = build(model, tmp_path, "--tf32", "--write-lock", tmp_path / "lock75", CAMSHAFT_EMULATED_CAPABILITY=75)
     assert "no kernels that are faster in TF32" in done.stderr
     assert "tf32=1" not in (tmp_path / "lock75").read_text()
+
+
+@pytest.fixture(scope="module")
+def convolution(tmp_path_factory):
+    """y = softmax(conv(x)), 64 channels; and what an engine without libraries makes of it."""
+    weights = np.random.default_rng(0).standard_normal((64, 64, 3, 3), np.float32) / 24
+    graph = helper.make_graph(
+        [
+            helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+            helper.make_node("MatMul", ["c", "v"], ["y"]),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 64, 14, 16])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 64, 14, 16])],
+        [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(np.eye(16, dtype=np.float32) * 2, "v")],
+    )
+    path = tmp_path_factory.mktemp("conv") / "c.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def without_blas(folder):
+    """The emulated driver and compiler alone."""
+    for name in ("libcuda.so.1", "libnvrtc.so.13"):
+        (folder / name).symlink_to((EMULATOR.parent / name).resolve())
+    home = EMULATOR.parent.parent
+    environment = {
+        "LD_LIBRARY_PATH": folder,
+        "CUDA_HOME": folder,
+        "XDG_CACHE_HOME": home / "cache",
+        "PATH": "/usr/bin:/bin",
+    }
+    return environment | {name: "" for name in ("VIRTUAL_ENV", "CONDA_PREFIX", "CUDA_PATH")} | {"HOME": folder}
+
+
+def run_in(*arguments, **environment):
+    environment = {name: str(value) for name, value in environment.items()}
+    return subprocess.run([BINARY, *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=300)
+
+
+def tactics(lock):
+    return [layer["tactic"] for layer in json.loads(lock.read_text())["layers"]]
+
+
+def test_engines_of_libraries_without_them(convolution, tmp_path):
+    """An engine for cuDNN and cuBLASLt runs where cuDNN refuses everything (as one does whose parts are of another version,
+    beside PyTorch's), and where neither is there: on our own kernels, to the same numbers, with one warning."""
+    refusing = {"LD_LIBRARY_PATH": EMULATOR.parent.parent / "refusing"}
+    lock, engine = tmp_path / "lock.json", tmp_path / "e.engine"
+    np.savez(tmp_path / "x.npz", x=np.random.default_rng(1).standard_normal((1, 64, 14, 16), np.float32))
+    done = build(convolution, tmp_path, "--fp16", "--write-lock", lock, **refusing)
+    assert done.returncode == 0, done.stderr
+    text = re.sub(r'"tactic": "cuda_contract[^"]*"(,\s*"tried")', r'"tactic": "cuda_dnn(rank=0)"\1', lock.read_text())
+    lock.write_text(text)
+    assert "cuda_dnn(rank=0)" in tactics(lock) and "cuda_blas(rank=0)" in tactics(lock)
+
+    def result(**environment):
+        files = ["--inputs", tmp_path / "x.npz", "--outputs", tmp_path / "y.npz"]
+        ran = (run_in if "CUDA_HOME" in environment else run)("run", engine, *files, "--quiet", **environment)
+        assert ran.returncode == 0, ran.stderr
+        return np.load(tmp_path / "y.npz")["y"], ran.stderr.splitlines()
+
+    own, said = result()
+    assert said == []
+    locked = ["build", convolution, "-o", engine, "--device", "cuda", "--fp16", "--no-verify", "--lock", lock]
+    done = run(*locked, **refusing)
+    assert done.returncode == 0, done.stderr
+    refused, said = result(**refusing)
+    assert len(said) == 1 and "cuDNN 9.99.0 failed in preparing an operation: status 1008" in said[0]
+    assert "refusing/libcudnn.so.9" in said[0] and "own kernels" in said[0]
+    without_dnn, said = result()
+    assert len(said) == 1 and "1 of 6 layers were built for kernels that this machine" in said[0]
+    assert "cuda_dnn(rank=0)" in said[0]
+    without_both, said = result(**without_blas(tmp_path))
+    assert len(said) == 1 and "2 of 6 layers" in said[0]
+    for got in (refused, without_dnn, without_both):
+        np.testing.assert_allclose(got, own, rtol=0, atol=2e-2)

@@ -30,7 +30,7 @@ def ranking(vectors):
 
 def test_ranks_as_onnxruntime(engines):
     feed = minilm.tokenize(QUERIES + SENTENCES)
-    engine = engines.get("minilm", "--no-verify")
+    engine = engines.get("minilm")
     ours = ranking(camshaft_cli.run(engine, feed)["sentence_embedding"])
     theirs = ranking(rivals.onnxruntime_session(MODELS["minilm"].path(), 2).run(["sentence_embedding"], feed)[0])
     camshaft_cli.record(

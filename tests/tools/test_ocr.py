@@ -10,7 +10,7 @@ from catalog import MODELS
 
 @pytest.fixture
 def recognise(engines):
-    engine, classes = engines.get("ppocr_rec", "--no-verify"), ocr.alphabet(MODELS["ppocr_rec"].path())
+    engine, classes = engines.get("ppocr_rec"), ocr.alphabet(MODELS["ppocr_rec"].path())
 
     def read(batch):
         (probabilities,) = camshaft_cli.run(engine, {"x": batch}).values()
@@ -38,6 +38,6 @@ def test_classifier_tells_upside_down(engines):
 
 def test_detector_finds_the_lines(engines):
     picture = ocr_inputs.pages(1, 320, 640)
-    (text,) = camshaft_cli.run(engines.get("ppocr_det", "--no-verify"), {"x": picture}).values()
+    (text,) = camshaft_cli.run(engines.get("ppocr_det"), {"x": picture}).values()
     rows = (text[0, 0] > 0.3).any(axis=1)
     assert np.count_nonzero(np.diff(np.concatenate([[False], rows, [False]]).astype(np.int8)) == 1) == 4

@@ -36,6 +36,7 @@ def test_components_include_only_earlier_ones():
         "cuda",
         "engine",
         "runtime",
+        "quantize",
         "builder",
         "api",
     ]

@@ -9,10 +9,12 @@
 #include "backends/cpu/passes.h"
 #include "backends/cpu/tactic.h"
 #include "backends/cpu/tactics/attention.h"
+#include "backends/cpu/tactics/byte_table.h"
 #include "backends/cpu/tactics/conv_chain.h"
 #include "backends/cpu/tactics/conv_transpose.h"
 #include "backends/cpu/tactics/conv_weights.h"
 #include "backends/cpu/tactics/convolution.h"
+#include "backends/cpu/tactics/deform_conv.h"
 #include "backends/cpu/tactics/gated_convolution.h"
 #include "backends/cpu/tactics/grouped_convolution.h"
 #include "backends/cpu/tactics/index.h"
@@ -31,6 +33,8 @@
 #include "backends/cpu/tactics/sample.h"
 #include "backends/cpu/tactics/stem_convolution.h"
 #include "backends/cpu/tactics/top_k.h"
+#include "backends/cpu/tactics/weight_only_matmul.h"
+#include "backends/cpu/tactics/weight_only_weights.h"
 #include "compile/constants/weight_rows.h"
 
 namespace camshaft::cpu {
@@ -46,6 +50,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &depthwise_tactic,
     &conv_transpose_tactic,
     &pointwise_tactic,
+    &byte_table_tactic,
     &softmax_tactic,
     &layer_norm_tactic,
     &group_norm_tactic,
@@ -61,6 +66,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &gather_tactic,
     &gather_elements_tactic,
     &resize_tactic,
+    &integer_resize_tactic,
     &recurrent_tactic,
     &attention_tactic,
     &rotary_embedding_tactic,
@@ -68,15 +74,19 @@ constexpr const CpuTactic* all_tactics[] = {
     &scatter_nd_tactic,
     &scatter_elements_tactic,
     &cumulative_tactic,
+    &tensor_scatter_tactic,
+    &reverse_sequence_tactic,
     &top_k_tactic,
     &grid_sample_tactic,
     &col2im_tactic,
+    &deform_conv_tactic,
     &grouped_conv_tactic,
     &pool_indices_tactic,
     &conv_chain_tactic,
     &gated_conv_tactic,
     &stem_conv_tactic,
     &integer_matmul_tactic,
+    &weight_only_matmul_tactic,
     &integer_conv_tactic,
     &integer_depthwise_tactic,
     &byte_pool_tactic,
@@ -131,6 +141,7 @@ class CpuBackend final : public Backend {
                 fmt::format("the CPU has no tactic '{}' for {}", tactic.str(), to_string(region.node.op)));
   }
 
+  bool gains_from(DType dtype) const override { return dtype == DType::i8; }
   bool gains_from_rounding(ops::Rounding rounding) const override {
     return rounding == ops::Rounding::bf16 && has_bf16_pairs();
   }
@@ -138,8 +149,9 @@ class CpuBackend final : public Backend {
 
   Tensor unpack(const PackedConstant& packed, DType dtype, const Dims& dims) const override {
     if (!can_unpack(packed.layout)) return {};
-    for (const auto unpack : {unpack_gemm, unpack_conv, unpack_grouped_conv, unpack_conv_transpose, unpack_recurrent,
-                              unpack_weight_rows, unpack_integer_weights, unpack_integer_depthwise}) {
+    for (const auto unpack :
+         {unpack_gemm, unpack_conv, unpack_grouped_conv, unpack_conv_transpose, unpack_recurrent, unpack_weight_rows,
+          unpack_integer_weights, unpack_integer_depthwise, unpack_weight_only}) {
       Tensor raw = unpack(packed, dtype, dims);
       if (raw.defined()) return raw;
     }

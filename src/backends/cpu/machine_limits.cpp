@@ -37,10 +37,11 @@ double best_gflops(ThreadPool& pool) {
   return best;
 }
 
-// Every thread reads `bytes` of its own, over and over.
-double best_bandwidth(ThreadPool& pool, int64_t bytes) {
+// 1e9 floats a second of `loop`, which every thread runs over `bytes` of its own, over and over, until it has read
+// `total` of them.
+double best_rate(ThreadPool& pool, int64_t bytes, int64_t total, float (*loop)(const float*, int64_t)) {
   const int64_t floats = std::max<int64_t>(bytes / 4 / 256, 1) * 256;
-  const int64_t passes = std::max<int64_t>(1, (int64_t{64} << 20) / (floats * 4));
+  const int64_t passes = std::max<int64_t>(1, total / (floats * 4));
   std::vector<AlignedBuffer> buffers(static_cast<size_t>(pool.size()));
   std::vector<float> sums(buffers.size());
   pool.run([&](int thread) {  // touched by the thread that reads it
@@ -54,11 +55,15 @@ double best_bandwidth(ThreadPool& pool, int64_t bytes) {
     pool.run([&](int thread) {
       const auto t = static_cast<size_t>(thread);
       for (int64_t pass = 0; pass < passes; ++pass)
-        sums[t] += sum_floats(reinterpret_cast<const float*>(buffers[t].data()), floats);
+        sums[t] += loop(reinterpret_cast<const float*>(buffers[t].data()), floats);
     });
-    best = std::max(best, static_cast<double>(floats * 4 * passes) * pool.size() / seconds_since(start) * 1e-9);
+    best = std::max(best, static_cast<double>(floats * passes) * pool.size() / seconds_since(start) * 1e-9);
   }
   return best;
+}
+
+double best_bandwidth(ThreadPool& pool, int64_t bytes) {
+  return 4 * best_rate(pool, bytes, int64_t{64} << 20, sum_floats);
 }
 
 }  // namespace
@@ -74,7 +79,9 @@ MachineLimits measure_limits(int threads) {
   limits.l2_bytes = l2_cache_bytes();
   limits.l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, 16 << 20);
   limits.gflops = best_gflops(pool);
-  limits.l1_gbs = best_bandwidth(pool, 16 << 10);
+  constexpr int64_t in_l1 = 16 << 10;
+  limits.gexps = best_rate(pool, in_l1, int64_t{64} << 20, sum_exponentials);
+  limits.l1_gbs = best_bandwidth(pool, in_l1);
   limits.l2_gbs = best_bandwidth(pool, limits.l2_bytes / 2);
   // Little of it is in L2; not much more than that, for neighbours on a shared machine use the L3 too.
   limits.l3_gbs = best_bandwidth(pool, std::min(4 * limits.l2_bytes, limits.l3_bytes / 2));

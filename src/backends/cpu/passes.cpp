@@ -7,6 +7,7 @@
 #include "optimize/canonicalize/simplify_moves.h"
 #include "optimize/fuse/fuse.h"
 #include "optimize/fuse/join_contractions.h"
+#include "optimize/fuse/repeat_widening.h"
 #include "optimize/layout/compose_moves.h"
 #include "optimize/layout/compose_transposes.h"
 #include "optimize/layout/narrow_transposes.h"
@@ -16,6 +17,9 @@
 #include "optimize/layout/transposes_past_products.h"
 #include "optimize/precision/allow_rounding.h"
 #include "optimize/precision/expand_quantization.h"
+#include "optimize/precision/integer_products.h"
+#include "optimize/precision/move_quantization.h"
+#include "optimize/precision/weight_only_products.h"
 #include "optimize/precision/widen_narrow_floats.h"
 #include "optimize/recognize/recognize_attention.h"
 #include "optimize/recognize/recognize_rotary_embedding.h"
@@ -27,6 +31,9 @@ BackendPasses passes(ops::Rounding rounding) {
   passes.meaning = {widen_narrow_floats_pass};  // there are no kernels for f16 and bf16
   passes.form = {
       canonicalization(),
+      move_quantization_pass,
+      integer_products_pass,
+      weight_only_products_pass,
       expand_quantization_pass,
       canonicalization(),
 
@@ -45,6 +52,7 @@ BackendPasses passes(ops::Rounding rounding) {
       compose_transposes_pass,
       narrow_transposes_pass,
 
+      repeat_widening_pass,
       fuse_pass,
       chain_convolutions_pass,
   };

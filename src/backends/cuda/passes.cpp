@@ -1,9 +1,12 @@
 #include "backends/cuda/passes.h"
 
+#include "backends/cuda/passes/byte_products.h"
 #include "backends/cuda/passes/chain_squeeze_excite.h"
 #include "backends/cuda/passes/defer_layer_norms.h"
 #include "backends/cuda/passes/join_transposes.h"
 #include "backends/cuda/passes/reshape_behind_product.h"
+#include "backends/cuda/passes/steps_behind_norms.h"
+#include "backends/cuda/passes/steps_behind_products.h"
 #include "backends/cuda/passes/widen_images.h"
 #include "optimize/canonicalize/canonicalization.h"
 #include "optimize/canonicalize/eliminate_common_subexpressions.h"
@@ -21,15 +24,17 @@
 #include "optimize/precision/allow_rounding.h"
 #include "optimize/precision/expand_quantization.h"
 #include "optimize/precision/lower_precision.h"
+#include "optimize/precision/move_quantization.h"
 #include "optimize/recognize/recognize_attention.h"
 #include "optimize/recognize/recognize_rotary_embedding.h"
 
 namespace camshaft::cuda {
 
-BackendPasses passes(DType storage, ops::Rounding rounding) {
+BackendPasses passes(DType storage, ops::Rounding rounding, bool has_byte_products) {
   BackendPasses passes;
-  passes.form = {
-      canonicalization(),
+  passes.form = {canonicalization()};
+  if (has_byte_products) passes.form.insert(passes.form.end(), {move_quantization_pass, byte_products_pass});
+  const PassList others = {
       expand_quantization_pass,
       canonicalization(),
 
@@ -49,12 +54,15 @@ BackendPasses passes(DType storage, ops::Rounding rounding) {
       narrow_transposes_pass,
 
       fuse_pass,
+      steps_behind_products_pass,
   };
+  passes.form.insert(passes.form.end(), others.begin(), others.end());
   if (storage != DType::f32)
     passes.precision = {
         lower_precision_pass, reshape_behind_product_pass, defer_layer_norms_pass,
         join_transposes_pass, widen_images_pass,
     };
+  if (has_byte_products) passes.precision.emplace_back(steps_behind_norms_pass);
   if (rounding != ops::Rounding::none) passes.precision.emplace_back(allow_rounding_pass);
   passes.precision.emplace_back(chain_squeeze_excite_pass);
   return passes;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/aligned_buffer.h"
+#include "base/first_touch.h"
 #include "ir/widened.h"
 
 namespace camshaft {
@@ -38,6 +39,7 @@ std::span<const std::byte> PackedConstants::get(const std::string& constant, con
   }
   const Tensor raw = tensor.is_elided() ? unpack(constant, tensor) : tensor;
   auto buffer = std::make_shared<AlignedBuffer>(bytes, "packed weights");
+  spread_over_nodes(buffer->bytes());
   if (bytes > 0) std::memset(buffer->data(), 0, bytes);
   pack(raw, buffer->data());
   PackedConstant packed{constant, layout, buffer->bytes(), buffer};

@@ -49,6 +49,8 @@ void copy(const WeightRows& w, DType dtype, const std::byte* from, std::byte* to
       return copy_elements<uint32_t>(w, from, to, packing);
     case 16:
       return copy_elements<uint16_t>(w, from, to, packing);
+    case 8:
+      return copy_elements<uint8_t>(w, from, to, packing);
     default:
       throw Error(ErrorCode::internal, fmt::format("weights of {} have no rows", to_string(dtype)));
   }
@@ -81,7 +83,8 @@ Tensor unpack_weight_rows(const PackedConstant& packed, DType dtype, const Dims&
   constexpr int64_t most = int64_t{1} << 40;
   const bool sane = rows > 0 && taps > 0 && channels > 0 && rows < most && taps < most / rows &&
                     channels < most / rows / taps && rows * taps * channels == element_count(dims) &&
-                    !(named.is_transposed && taps != 1) && (bit_width(dtype) == 16 || bit_width(dtype) == 32);
+                    !(named.is_transposed && taps != 1) &&
+                    (bit_width(dtype) == 8 || bit_width(dtype) == 16 || bit_width(dtype) == 32);
   if (!sane) throw_misfit(packed, dims);
   const WeightRows layout(rows, taps, channels, named.is_transposed, dtype);
   if (packed.bytes.size() != bytes_of(layout, dtype)) throw_misfit(packed, dims);

@@ -77,6 +77,7 @@ BoundPlan::BoundPlan(const Plan& plan, SymbolBindings symbols, int threads) : sy
     bind_values(plan);
     bind_slices(plan);
     prepare_steps(plan, threads);
+    hoist(plan);
     offsets_.assign(plan.values.size(), 0);
     workspace_offsets_.assign(plan.steps.size(), 0);
     for (const DeviceId device : plan.devices()) plan_arena(plan, device);
@@ -166,6 +167,80 @@ void BoundPlan::prepare_steps(const Plan& plan, int threads) {
   }
 }
 
+// A hoisted step reads constants and what hoisted ones have written, and writes what these alone write.
+void BoundPlan::settle_hoisted(const Plan& plan) {
+  std::vector<bool> is_invariant(plan.values.size(), false);
+  for (bool changed = true; changed;) {
+    changed = false;
+    const auto each_output = [&](size_t s, bool value) {
+      for (const int32_t id : plan.steps[s].outputs) is_invariant[static_cast<size_t>(plan.root(id))] = value;
+    };
+    for (size_t s = 0; s < plan.steps.size(); ++s)
+      if (is_hoisted_[s]) each_output(s, true);
+    for (size_t s = 0; s < plan.steps.size(); ++s)
+      if (!is_hoisted_[s]) each_output(s, false);
+    for (size_t s = 0; s < plan.steps.size(); ++s) {
+      const auto is_there = [&](int32_t id) {
+        const int32_t root = id < 0 ? -1 : plan.root(id);
+        return root < 0 || is_invariant[static_cast<size_t>(root)] ||
+               plan.values[static_cast<size_t>(root)].storage == Storage::constant;
+      };
+      const PlanStep& step = plan.steps[s];
+      if (!is_hoisted_[s] || (std::all_of(step.inputs.begin(), step.inputs.end(), is_there) &&
+                              std::all_of(step.outputs.begin(), step.outputs.end(), is_there)))
+        continue;
+      is_hoisted_[s] = false;
+      changed = true;
+    }
+  }
+}
+
+std::vector<int32_t> BoundPlan::values_to_keep(const Plan& plan) const {
+  std::vector<bool> is_hoisted(plan.values.size(), false);
+  for (size_t s = 0; s < plan.steps.size(); ++s)
+    if (is_hoisted_[s])
+      for (const int32_t id : plan.steps[s].outputs) is_hoisted[static_cast<size_t>(plan.root(id))] = true;
+  std::vector<int32_t> found;
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    if (is_hoisted_[s]) continue;
+    for (const int32_t id : plan.steps[s].inputs) {
+      const int32_t root = id < 0 ? -1 : plan.root(id);
+      if (root < 0 || !is_hoisted[static_cast<size_t>(root)]) continue;
+      is_hoisted[static_cast<size_t>(root)] = false;  // each once
+      found.push_back(root);
+    }
+  }
+  return found;
+}
+
+void BoundPlan::hoist(const Plan& plan) {
+  is_hoisted_.assign(plan.steps.size(), false);
+  is_kept_.assign(plan.values.size(), false);
+  for (size_t s = 0; s < plan.steps.size(); ++s) is_hoisted_[s] = plan.steps[s].is_invariant && launches_[s];
+  std::vector<int32_t> kept;
+  for (;;) {
+    settle_hoisted(plan);
+    kept = values_to_keep(plan);
+    int64_t bytes = 0;
+    for (const int32_t id : kept) bytes += static_cast<int64_t>(bytes_[static_cast<size_t>(id)]);
+    if (bytes <= most_kept_bytes) break;
+    const int32_t largest = *std::max_element(kept.begin(), kept.end(), [&](int32_t a, int32_t b) {
+      return bytes_[static_cast<size_t>(a)] < bytes_[static_cast<size_t>(b)];
+    });
+    for (size_t s = 0; s < plan.steps.size(); ++s)
+      for (const int32_t id : plan.steps[s].outputs)
+        if (plan.root(id) == largest) is_hoisted_[s] = false;
+  }
+  for (const int32_t id : kept) is_kept_[static_cast<size_t>(id)] = true;
+  hoists_ = std::find(is_hoisted_.begin(), is_hoisted_.end(), true) != is_hoisted_.end();
+}
+
+int64_t BoundPlan::kept_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [device, arena] : arenas_) bytes += arena.kept;
+  return bytes;
+}
+
 void BoundPlan::plan_arena(const Plan& plan, DeviceId device) {
   // Values that run in place share one buffer: the first of the chain stands for all.
   std::vector<int32_t> buffer(plan.values.size(), -1);
@@ -173,9 +248,9 @@ void BoundPlan::plan_arena(const Plan& plan, DeviceId device) {
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     for (const int32_t id : plan.steps[s].outputs) {
       const PlanValue& value = plan.values[static_cast<size_t>(id)];
-      if (value.storage != Storage::arena || value.device != device) continue;
+      if (value.storage != Storage::arena || value.device != device || is_kept(id)) continue;
       const auto v = static_cast<size_t>(id);
-      if (value.in_place_of >= 0 && launches_[s]) {
+      if (value.in_place_of >= 0 && launches_[s] && !is_kept(value.in_place_of)) {
         buffer[v] = buffer[static_cast<size_t>(value.in_place_of)];
         BufferLifetime& shared = lifetimes[static_cast<size_t>(buffer[v])];
         shared.last = std::max(shared.last, value.last_step);
@@ -192,11 +267,18 @@ void BoundPlan::plan_arena(const Plan& plan, DeviceId device) {
     const int64_t bytes = launches_[s] ? static_cast<int64_t>(launches_[s]->workspace_bytes()) : 0;
     lifetimes.push_back({bytes, static_cast<int32_t>(s), static_cast<int32_t>(s)});
   }
-  const MemoryPlan memory = plan_memory(lifetimes, device.is_host() ? 64 : 256);
+  const int64_t alignment = device.is_host() ? 64 : 256;
+  const MemoryPlan memory = plan_memory(lifetimes, alignment);
   for (size_t v = 0; v < plan.values.size(); ++v)
     if (buffer[v] >= 0) offsets_[v] = memory.offsets[static_cast<size_t>(buffer[v])];
   for (const auto& [step, b] : workspaces) workspace_offsets_[step] = memory.offsets[b];
-  arenas_[device] = {memory.peak, memory.lower_bound};
+  int64_t kept = 0;
+  for (size_t v = 0; v < plan.values.size(); ++v) {
+    if (!is_kept_[v] || plan.values[v].device != device) continue;
+    offsets_[v] = kept;
+    kept += (static_cast<int64_t>(bytes_[v]) + alignment - 1) / alignment * alignment;
+  }
+  arenas_[device] = {memory.peak, memory.lower_bound, kept};
 }
 
 }  // namespace camshaft

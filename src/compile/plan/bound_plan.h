@@ -9,7 +9,16 @@
 
 namespace camshaft {
 
+/// What a bound plan keeps from run to run at most, on all devices together. Tables of positions and masks take some
+/// megabytes (a mask of f32 for 4096 tokens all of it).
+constexpr int64_t most_kept_bytes = int64_t{64} << 20;
+
 /// Everything that depends on the input shapes and not on the data; made once for each set of shapes.
+///
+/// Invariant steps (find_invariant_steps()) are hoisted out of the runs: they run once, in the order of the plan,
+/// before all others. What others read of them is kept in memory of its own; the rest lies in the arena, and is gone
+/// when they are done. Where more than most_kept_bytes would be kept, those with the largest results run each time like
+/// others.
 class BoundPlan {
  public:
   /// Throws Error(invalid_argument) when the shapes contradict each other.
@@ -26,17 +35,31 @@ class BoundPlan {
   int64_t row_stride(int32_t value) const { return row_strides_[static_cast<size_t>(value)]; }
   /// Null for steps that must wait for data-dependent sizes.
   Launch* launch(size_t step) const { return launches_[step].get(); }
-  /// In the arena of its device; of arena values and of step workspaces.
+  /// In the arena of its device, or in what is kept there; of arena values and of step workspaces.
   int64_t offset(int32_t value) const { return offsets_[static_cast<size_t>(value)]; }
   int64_t workspace_offset(size_t step) const { return workspace_offsets_[step]; }
   /// Of the arena of a device; 0 for one that runs no step.
   int64_t arena_bytes(DeviceId device) const { return arena(device).peak; }
   int64_t arena_lower_bound(DeviceId device) const { return arena(device).lower_bound; }
 
+  /// Whether a step runs once and not in each run.
+  bool is_hoisted(size_t step) const { return is_hoisted_[step]; }
+  bool hoists() const { return hoists_; }
+  /// Whether a value with storage is kept from run to run.
+  bool is_kept(int32_t value) const { return is_kept_[static_cast<size_t>(value)]; }
+  /// Of the memory of a device for what is kept.
+  int64_t kept_bytes(DeviceId device) const { return arena(device).kept; }
+  int64_t kept_bytes() const;
+
  private:
   void bind_values(const Plan& plan);
   void bind_slices(const Plan& plan);
   void prepare_steps(const Plan& plan, int threads);
+  void hoist(const Plan& plan);
+  /// Leaves those of is_hoisted_ that can be.
+  void settle_hoisted(const Plan& plan);
+  /// What steps that are not hoisted read of those that are.
+  std::vector<int32_t> values_to_keep(const Plan& plan) const;
   void plan_arena(const Plan& plan, DeviceId device);
 
   SymbolBindings symbols_;
@@ -45,9 +68,12 @@ class BoundPlan {
   std::vector<size_t> bytes_;
   std::vector<int64_t> shifts_, row_strides_;
   std::vector<std::unique_ptr<Launch>> launches_;
+  std::vector<bool> is_hoisted_;  // each step
+  std::vector<bool> is_kept_;     // each value
+  bool hoists_ = false;
   std::vector<int64_t> offsets_, workspace_offsets_;
   struct Arena {
-    int64_t peak = 0, lower_bound = 0;
+    int64_t peak = 0, lower_bound = 0, kept = 0;
   };
   Arena arena(DeviceId device) const {
     const auto found = arenas_.find(device);

@@ -40,12 +40,16 @@ class BranchRun {
                     fmt::format("layer '{}' of a branch needs sizes that no tensor tells", plan.steps[s].name));
     arena_ = AlignedBuffer(static_cast<size_t>(std::max<int64_t>(bound_.arena_bytes(DeviceId::host), 64)),
                            "the tensors of a branch");
+    kept_ = AlignedBuffer(static_cast<size_t>(std::max<int64_t>(bound_.kept_bytes(DeviceId::host), 64)),
+                          "the tensors that a branch keeps");
     pointers_.assign(plan.values.size(), nothing);
     for (size_t v = 0; v < plan.values.size(); ++v) {
       const PlanValue& value = plan.values[v];
       if (bound_.bytes(static_cast<int32_t>(v)) == 0) continue;
       if (value.storage == Storage::constant) pointers_[v] = const_cast<std::byte*>(value.constant->data());
-      if (value.storage == Storage::arena) pointers_[v] = arena_.data() + bound_.offset(static_cast<int32_t>(v));
+      const auto id = static_cast<int32_t>(v);
+      if (value.storage == Storage::arena)
+        pointers_[v] = (bound_.is_kept(id) ? kept_ : arena_).data() + bound_.offset(id);
     }
   }
 
@@ -57,7 +61,11 @@ class BranchRun {
       if (value.storage == Storage::input) pointers_[v] = const_cast<std::byte*>(arguments.inputs[1 + index]);
       if (value.storage == Storage::output) pointers_[v] = arguments.outputs[index];
     }
-    for (size_t s = 0; s < plan_.steps.size(); ++s) run_step(s, arguments);
+    for (size_t s = 0; s < plan_.steps.size() && !has_hoisted_; ++s)
+      if (bound_.is_hoisted(s)) run_step(s, arguments);
+    has_hoisted_ = true;
+    for (size_t s = 0; s < plan_.steps.size(); ++s)
+      if (!bound_.is_hoisted(s)) run_step(s, arguments);
   }
 
  private:
@@ -98,7 +106,8 @@ class BranchRun {
 
   const Plan& plan_;
   BoundPlan bound_;
-  AlignedBuffer arena_;
+  AlignedBuffer arena_, kept_;
+  bool has_hoisted_ = false;  // all that runs once
   std::vector<std::byte*> pointers_;
   std::vector<const std::byte*> inputs_;
   std::vector<std::byte*> outputs_;

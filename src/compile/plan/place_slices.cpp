@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "compile/plan/alive_memory.h"
+#include "compile/plan/invariant_steps.h"
 #include "ir/ops/move.h"
 
 namespace camshaft {
@@ -29,7 +30,11 @@ Dim rows_of(const Shape& shape, size_t axis) {
 class Placer {
  public:
   Placer(Plan& plan, const Graph& graph, const SymbolBindings& symbols)
-      : plan_(plan), graph_(graph), uses_(plan.values.size()), memory_(plan, symbols) {
+      : plan_(plan),
+        graph_(graph),
+        uses_(plan.values.size()),
+        is_invariant_(find_invariant_steps(plan).values),
+        memory_(plan, symbols) {
     for (size_t s = 0; s < plan.steps.size(); ++s) {
       for (size_t i = 0; i < plan.steps[s].inputs.size(); ++i)
         if (const int32_t id = plan.steps[s].inputs[i]; id >= 0) use(id).readers.push_back({s, i});
@@ -113,6 +118,11 @@ class Placer {
     return true;
   }
 
+  // Of values that have, or had, storage of their own.
+  bool are_equally_invariant(int32_t a, int32_t b) const {
+    return is_invariant_[static_cast<size_t>(a)] == is_invariant_[static_cast<size_t>(b)];
+  }
+
   static bool has_bytes(const PlanValue& v) { return !holds_objects(v.type.dtype) && bit_width(v.type.dtype) >= 8; }
 
   // --- a concatenation of columns in the memory of what one of its operands is a slice of ---
@@ -122,7 +132,9 @@ class Placer {
     const PlanValue& v = value(id);
     if (v.storage != Storage::slice || !(v.row == Dim(0)) || !(v.column == column)) return -1;
     const bool alike = value(v.index).storage == Storage::arena && value(v.index).type == value(concat).type;
-    return alike ? v.index : -1;
+    // Invariant steps run before all others, which may read what is written over here.
+    const bool is_invariant = is_invariant_[static_cast<size_t>(v.index)];
+    return alike && !is_invariant ? v.index : -1;
   }
 
   // Whether nobody reads these columns of a value, or of what is seen in it, from a step on. The step itself may read
@@ -206,7 +218,8 @@ class Placer {
       const int32_t part = plan_.root(id);
       // An alias must have the rows that the concatenation sees, and be all of what it is an alias of.
       if (value(part).storage != Storage::arena || !sees_all(id, part) || shape(part).empty() ||
-          !(shape(part).back() == shape(id).back()) || !may_move(part, gaps, step.device) || !merge_memory(part, whole))
+          !(shape(part).back() == shape(id).back()) || !are_equally_invariant(part, whole) ||
+          !may_move(part, gaps, step.device) || !merge_memory(part, whole))
         continue;
       value(part).storage = Storage::slice;
       value(part).index = whole;
@@ -264,6 +277,7 @@ class Placer {
   Plan& plan_;
   const Graph& graph_;
   std::vector<Use> uses_;
+  const std::vector<bool> is_invariant_;  // each value, as it was before any became a part of another
   AliveMemory memory_;
 };
 

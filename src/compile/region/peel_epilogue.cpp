@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "compile/region/epilogue_parts.h"
 #include "compile/region/linear_forms.h"
 
 namespace camshaft {
@@ -9,79 +10,6 @@ namespace camshaft {
 namespace {
 
 using Kind = ScalarInstruction::Kind;
-
-const ScalarInstruction& at(const ScalarProgram& program, int32_t i) {
-  return program.instructions[static_cast<size_t>(i)];
-}
-
-// The one instruction that reads i, and once, if i is not the result; or -1.
-int32_t sole_reader(const ScalarProgram& program, int32_t i) {
-  int32_t found = -1;
-  for (size_t n = 0; n < program.instructions.size(); ++n) {
-    const ScalarInstruction& instruction = program.instructions[n];
-    if (instruction.kind == Kind::load || instruction.kind == Kind::constant) continue;
-    for (const int32_t operand : {instruction.a, instruction.b, instruction.c}) {
-      if (operand != i) continue;
-      if (found >= 0) return -1;
-      found = static_cast<int32_t>(n);
-    }
-  }
-  return program.outputs[0] == i ? -1 : found;
-}
-
-// The other operand of a function of two that i's sole reader applies; null where it does not apply that one, in f32.
-const ScalarInstruction* beside(const ScalarProgram& program, int32_t reader, int32_t i, ScalarFunction function) {
-  if (reader < 0) return nullptr;
-  const ScalarInstruction& instruction = at(program, reader);
-  if (instruction.kind != Kind::apply || instruction.function != function || instruction.dtype != DType::f32)
-    return nullptr;
-  return &at(program, instruction.a == i ? instruction.b : instruction.a);
-}
-
-// The rest of an epilogue once `done` is what the kernel gives, in `type`.
-EpilogueView rest_of(const EpilogueView& view, int32_t done, DType type) {
-  const ScalarProgram& program = view.program;
-  std::vector<bool> needed(program.instructions.size(), false);
-  needed[static_cast<size_t>(program.outputs[0])] = true;
-  for (auto i = static_cast<int32_t>(needed.size()); i-- > 0;) {
-    const ScalarInstruction& instruction = at(program, i);
-    if (!needed[static_cast<size_t>(i)] || i == done || instruction.kind == Kind::load ||
-        instruction.kind == Kind::constant)
-      continue;
-    for (const int32_t operand : {instruction.a, instruction.b, instruction.c})
-      if (operand >= 0) needed[static_cast<size_t>(operand)] = true;
-  }
-  EpilogueView rest;
-  rest.result = view.result;
-  rest.norm = view.norm;
-  rest.gives_moments = view.gives_moments;
-  rest.program.instructions.push_back({.kind = Kind::load, .dtype = type, .a = 0});
-  std::vector<int32_t> renumbered(needed.size(), -1), inputs(view.loads.size(), -1);
-  renumbered[static_cast<size_t>(done)] = 0;
-  for (size_t i = 0; i < needed.size(); ++i) {
-    if (!needed[i] || static_cast<int32_t>(i) == done) continue;
-    ScalarInstruction instruction = program.instructions[i];
-    if (instruction.kind == Kind::load && instruction.a > 0) {
-      const auto load = static_cast<size_t>(instruction.a) - 1;
-      if (inputs[load] < 0) {
-        rest.loads.push_back(view.loads[load]);
-        rest.types.push_back(view.types[load]);
-        rest.layouts.push_back(view.layouts[load]);
-        rest.constant.push_back(view.constant[load]);
-        inputs[load] = static_cast<int32_t>(rest.loads.size());
-      }
-      instruction.a = inputs[load];
-    } else if (instruction.kind == Kind::apply || instruction.kind == Kind::cast) {
-      for (int32_t* operand : {&instruction.a, &instruction.b, &instruction.c})
-        if (*operand >= 0) *operand = renumbered[static_cast<size_t>(*operand)];
-    }
-    renumbered[i] = static_cast<int32_t>(rest.program.instructions.size());
-    rest.program.instructions.push_back(instruction);
-  }
-  rest.program.inputs = static_cast<int>(rest.loads.size()) + 1;
-  rest.program.outputs = {renumbered[static_cast<size_t>(program.outputs[0])]};
-  return rest;
-}
 
 class Peeler {
  public:
@@ -104,7 +32,7 @@ class Peeler {
       most = done;
       best = std::move(*peeled);
     }
-    if (program_.outputs[0] != most) best.rest = rest_of(view_, most, at(program_, 0).dtype);
+    if (program_.outputs[0] != most) best.rest = rest_of(view_, most, instruction_at(program_, 0).dtype);
     return best;
   }
 
@@ -144,14 +72,14 @@ class Peeler {
     }
     while (takes_.wanted.narrow_types) {  // casts count as nothing
       const int32_t next = sole_reader(program_, i);
-      if (next < 0 || at(program_, next).kind != Kind::cast || !forms_real(next)) break;
+      if (next < 0 || instruction_at(program_, next).kind != Kind::cast || !forms_real(next)) break;
       i = next;
     }
     return i;
   }
 
   bool forms_real(int32_t i) const {
-    const DType dtype = at(program_, i).dtype;
+    const DType dtype = instruction_at(program_, i).dtype;
     return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
   }
 
@@ -191,48 +119,6 @@ class Peeler {
 
 PeeledEpilogue peel_epilogue(const EpilogueView& view, const EpilogueTakes& takes) {
   return Peeler(view, takes).run();
-}
-
-std::optional<ScaledSums> peel_scale(const EpilogueView& view) {
-  const ScalarProgram& program = view.program;
-  const int32_t number = sole_reader(program, 0);
-  if (at(program, 0).dtype != DType::i32 || number < 0 || at(program, number).kind != Kind::cast ||
-      at(program, number).dtype != DType::f32)
-    return std::nullopt;
-  const int32_t scaled = sole_reader(program, number);
-  const ScalarInstruction* scale = beside(program, scaled, number, ScalarFunction::mul);
-  if (!scale) return std::nullopt;
-  ScaledSums sums;
-  if (scale->kind == Kind::constant) {
-    sums.number = static_cast<float>(scale->number);
-  } else if (scale->kind == Kind::load && scale->dtype == DType::f32 && scale->a > 0) {
-    sums.load = scale->a - 1;
-    const EpilogueView::Layout layout = view.layouts[static_cast<size_t>(sums.load)];
-    if (layout != EpilogueView::Layout::one && layout != EpilogueView::Layout::columns) return std::nullopt;
-  } else {
-    return std::nullopt;
-  }
-
-  const int32_t rounded = sole_reader(program, scaled);
-  if (rounded < 0 || at(program, rounded).kind != Kind::apply || at(program, rounded).dtype != DType::f32 ||
-      at(program, rounded).function != ScalarFunction::round) {
-    sums.behind = rest_of(view, scaled, DType::f32);
-    return sums;
-  }
-  int32_t step = rounded, next = sole_reader(program, rounded);
-  if (const ScalarInstruction* zero = beside(program, next, step, ScalarFunction::add)) {
-    constexpr double most = 1024;  // beyond all that 8 bits hold; no zero point is
-    if (zero->kind != Kind::constant || std::abs(zero->number) > most || zero->number != std::trunc(zero->number))
-      return std::nullopt;
-    sums.zero = static_cast<int32_t>(zero->number);
-    step = next;
-    next = sole_reader(program, step);
-  }
-  const DType type = next < 0 ? DType::f32 : at(program, next).dtype;
-  if (next != program.outputs[0] || at(program, next).kind != Kind::cast || (type != DType::u8 && type != DType::i8))
-    return std::nullopt;
-  sums.steps = type;
-  return sums;
 }
 
 }  // namespace camshaft

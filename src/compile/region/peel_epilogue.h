@@ -42,17 +42,4 @@ struct PeeledEpilogue {
 /// program's.
 PeeledEpilogue peel_epilogue(const EpilogueView& view, const EpilogueTakes& takes);
 
-/// Integer sums that are multiplied by a number in f32, first of all.
-struct ScaledSums {
-  int32_t load = -1;  ///< the number, or one a column; -1:
-  float number = 0;   ///< this one
-  /// They become integers of 8 bits then, and that is all: round(scaled) + zero.
-  std::optional<DType> steps = std::nullopt;
-  int32_t zero = 0;
-  EpilogueView behind;  ///< of others: what follows, with the product as its sum
-};
-
-/// nullopt where sums are not scaled so.
-std::optional<ScaledSums> peel_scale(const EpilogueView& view);
-
 }  // namespace camshaft

@@ -39,6 +39,7 @@ LockFile LockFile::read(const std::string& path) {
     json.at("device").get_to(lock.device);
     json.at("tuning").get_to(lock.tuning);
     json.at("made_by").get_to(lock.made_by);
+    lock.float_layers = json.value("float_layers", std::vector<std::string>());
     for (const nlohmann::json& layer : json.at("layers")) {
       LockedLayer& l = lock.layers.emplace_back();
       layer.at("layer").get_to(l.name);
@@ -60,13 +61,10 @@ void LockFile::write(const std::string& path) const {
     list.push_back(
         {{"layer", layer.name}, {"problem", layer.problem}, {"tactic", layer.tactic}, {"tried", std::move(tried)}});
   }
-  write_json(path, format,
-             {{"model", model},
-              {"model_xxh3", model_hash},
-              {"device", device},
-              {"tuning", tuning},
-              {"made_by", made_by},
-              {"layers", std::move(list)}});
+  nlohmann::json json = {{"model", model},   {"model_xxh3", model_hash}, {"device", device},
+                         {"tuning", tuning}, {"made_by", made_by},       {"layers", std::move(list)}};
+  if (!float_layers.empty()) json["float_layers"] = float_layers;
+  write_json(path, format, json);
 }
 
 }  // namespace camshaft

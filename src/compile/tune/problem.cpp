@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <map>
 
 #include "base/hash.h"
@@ -39,6 +40,16 @@ class Numbers {
 
 void append_graph(std::string& text, const Graph& graph);
 
+// What of a constant decides how long a kernel takes. One number of f32 is as good as another, but for those with which
+// arithmetic has less to do: layers of a quantised model differ in their scales alone.
+std::string number_text(const Tensor& constant) {
+  if (constant.dtype() == DType::f32 && constant.size() == 1) {
+    const float x = *constant.as<float>();
+    if (std::isfinite(x) && x != 0 && std::abs(x) != 1) return x > 0 ? "+" : "-";
+  }
+  return to_hex(hash64(constant.span()));
+}
+
 // A region's operator only says what kind of body it has.
 void append_node(std::string& text, const Node& node, Numbers& numbers) {
   text += to_string(node.op) + "(";
@@ -57,7 +68,7 @@ void append_graph(std::string& text, const Graph& graph) {
     const Value& value = graph.values[v];
     if (value.constant && !value.constant->is_elided() && !holds_objects(value.type.dtype))
       text += fmt::format(" {}={}#{}", numbers.name(static_cast<ValueId>(v)), to_string(value.type),
-                          to_hex(hash64(value.constant->span())));
+                          number_text(*value.constant));
   }
   for (const Node& node : graph.nodes) {
     text += " ";

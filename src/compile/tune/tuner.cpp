@@ -318,8 +318,9 @@ std::vector<TacticDecision> Tuner::unlock_from(size_t& next, const Graph& graph,
     if (next == lock.layers.size()) refuse(lock, fmt::format("it ends before layer '{}'", name));
     const LockedLayer& layer = lock.layers[next++];
     if (layer.problem != hash_of(region))
-      refuse(lock, fmt::format("its layer '{}' is another computation, or of other shapes, than layer '{}' here",
-                               layer.name, name));
+      refuse(lock,
+             fmt::format("its layer '{}' is another computation, or of other shapes or constants, than layer '{}' here",
+                         layer.name, name));
     const std::vector<Tactic> offered = tactics_of(backend_, region);
     if (std::none_of(offered.begin(), offered.end(), [&](const Tactic& t) { return t.str() == layer.tactic; }))
       refuse(lock, fmt::format("there is no tactic '{}' for layer '{}'", layer.tactic, name));

@@ -33,6 +33,7 @@
 #include "ir/ops/strings.h"
 #include "ir/ops/support_vectors.h"
 #include "ir/ops/tree_ensemble.h"
+#include "ir/ops/weight_only.h"
 #include "ir/ops/window_ops.h"
 
 namespace camshaft::ops {
@@ -44,6 +45,7 @@ using AllOperators = OperatorList<      //
     Pointwise, Cast, BitCast,           //
     MatMul, Conv, ConvTranspose,        //
     IntegerMatMul, IntegerConv,         //
+    WeightOnlyMatMul, ReadBytesAs,      //
     Quantize, Dequantize,               //
     DynamicQuantize,                    //
     Attention, RotaryEmbedding,         //

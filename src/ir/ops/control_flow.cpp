@@ -64,9 +64,12 @@ std::vector<Inferred> Loop::infer(const InferContext& context) const {
   if (context.has(0)) check_single(context.type(0), DType::i64, "the trip count");
   if (context.has(1)) check_single(context.type(1), DType::boolean, "the condition");
   check_body_inputs(context, body, 2, 2);
-  if (body.type(body.inputs[0]) != TensorType{DType::i64, {}} ||
-      body.type(body.inputs[1]) != TensorType{DType::boolean, {}})
-    fail_rule("the body must take the iteration (i64[]) and the condition (bool[])");
+  const auto takes_single = [&](size_t input, DType dtype) {
+    const TensorType& type = body.type(body.inputs[input]);
+    return type == TensorType{dtype, {}} || type == TensorType{dtype, {1}};
+  };
+  if (!takes_single(0, DType::i64) || !takes_single(1, DType::boolean))
+    fail_rule("the body must take the iteration (i64, one element) and the condition (bool, one element)");
   if (body.outputs.size() < 1 + count)
     fail_rule("the body gives {} results, {} are needed", body.outputs.size(), 1 + count);
   check_single(body.type(body.outputs[0]), DType::boolean, "the condition that the body gives");

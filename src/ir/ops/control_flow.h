@@ -37,10 +37,10 @@ struct Check {
   std::vector<Tensor> evaluate(const EvalContext&) const;
 };
 
-/// ONNX's Loop: (trip count?, condition?, carried…, captures…) -> carried…, collected…. bodies[0] is (iteration: i64[],
-/// condition: bool[], carried…, captures…) -> condition, carried…, collected…, and runs while the condition holds and
-/// the count is not reached; without either it is without that limit. What the body collects is stacked along a new
-/// first axis.
+/// ONNX's Loop: (trip count?, condition?, carried…, captures…) -> carried…, collected…. bodies[0] is (iteration: i64,
+/// condition: bool, both [] or [1], carried…, captures…) -> condition, carried…, collected…, and runs while the
+/// condition holds and the count is not reached; without either it is without that limit. What the body collects is
+/// stacked along a new first axis.
 ///
 /// A carried size may change from one iteration to the next where the body's input has a symbol of its own for it: such
 /// sizes, the number of iterations, and sizes that only the body knows, are fresh symbols outside.

@@ -12,6 +12,9 @@ struct Cost {
   /// A multiplication and an addition count as two, by the direct algorithm: Winograd does with fewer. Only what
   /// contracts is counted (products, convolutions, recurrent layers): elsewhere the memory decides.
   double flops = 0;
+  /// Of functions of one element that take an exponential or a polynomial as long (tanh, erf, log, sin, …): those of
+  /// pointwise operators, one for each element of a softmax and for each score of attention, those of recurrent cells.
+  double exponentials = 0;
   /// Of the operands of what is counted, and whether they are parts of matrices: a depthwise convolution has none.
   DType dtype = DType::f32;
   bool is_matrix = false;

@@ -5,6 +5,7 @@
 #include "ir/ops/quantized.h"
 #include "ir/ops/recurrent.h"
 #include "ir/ops/sample.h"
+#include "ir/ops/weight_only.h"
 
 namespace camshaft::ops {
 
@@ -14,6 +15,10 @@ double MatMul::flops(const SizeContext& sizes) const {
 }
 
 double IntegerMatMul::flops(const SizeContext& sizes) const {
+  return 2 * sizes.elements(sizes.result(0)) * sizes.size(sizes.operand(0).back());
+}
+
+double WeightOnlyMatMul::flops(const SizeContext& sizes) const {
   return 2 * sizes.elements(sizes.result(0)) * sizes.size(sizes.operand(0).back());
 }
 

@@ -70,7 +70,8 @@ std::vector<Inferred> Dequantize::infer(const InferContext& context) const {
   const DType x = context.dtype(0);
   if (!is_quantized_type(x) && x != DType::i32 && x != DType::f32) fail_rule("{} is no quantised type", to_string(x));
   if (!is_floating(dtype)) fail_rule("numbers are not dequantised to {}", to_string(dtype));
-  if (context.has(2) && context.dtype(2) != x)
+  const bool real_zero = context.has(2) && context.dtype(2) == DType::f32 && x != DType::i32;
+  if (context.has(2) && context.dtype(2) != x && !real_zero)
     fail_rule("the zero point is {}, the input {}", to_string(context.dtype(2)), to_string(x));
   return {{{dtype, context.shape(0)}}};
 }

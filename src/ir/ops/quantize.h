@@ -48,8 +48,8 @@ struct Quantize {
 };
 
 /// (x, scale, zero?) -> `dtype`, of x's shape: (x - zero)·scale in f32, rounded to `dtype`. The difference is one of
-/// i32 for x of i32, of f32 for all others. zero has x's dtype. x is what Quantize makes, i32, or numbers of f32 that
-/// were looked up in a table of steps which are no integers (NF4).
+/// i32 for x of i32, of f32 for all others. zero has x's dtype, or is f32 beside all but i32. x is what Quantize makes,
+/// i32, or numbers of f32 that were looked up in a table of steps which are no integers (NF4).
 struct Dequantize {
   static constexpr std::string_view name = "dequantize";
   static constexpr Traits traits{.kind = OpKind::pointwise,

@@ -9,7 +9,7 @@
 namespace camshaft {
 
 /// An epilogue is compiled as one expression over operands kept in registers and cache.
-constexpr size_t max_epilogue_nodes = 32;
+constexpr size_t max_epilogue_nodes = 64;
 constexpr size_t max_group_nodes = 64;
 /// Inputs and results of a pointwise group together; what a backend's kernel for them must take.
 constexpr size_t max_group_operands = 64;

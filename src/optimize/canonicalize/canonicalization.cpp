@@ -3,6 +3,7 @@
 #include "optimize/canonicalize/eliminate_common_subexpressions.h"
 #include "optimize/canonicalize/fold_affine_into_contract.h"
 #include "optimize/canonicalize/fold_constants.h"
+#include "optimize/canonicalize/share_gather_indices.h"
 #include "optimize/canonicalize/simplify_algebra.h"
 #include "optimize/canonicalize/simplify_moves.h"
 #include "optimize/canonicalize/unstack_reductions.h"
@@ -27,6 +28,7 @@ PassStep canonicalization() {
               simplify_moves_pass,
               simplify_algebra_pass,
               unstack_reductions_pass,
+              share_gather_indices_pass,
               recognize_group_norm_pass,
               recognize_layer_norm_pass,
               recognize_softmax_pass,

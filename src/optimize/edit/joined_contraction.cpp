@@ -56,6 +56,8 @@ ValueId add_joined(Graph& graph, Rewriter& rewriter, const ContractionGroup& gro
   const ValueId weights = join(graph, group, graph.value(first.weights).constant->dims(), group.axis,
                                graph.value(first.weights).name, pool, [](const auto& m) { return m.weights; });
   std::vector<ValueId> inputs{rewriter.resolve(anchor.inputs[0]), weights};
+  const bool sums_bytes = first.real != no_value;
+  if (sums_bytes && anchor.inputs.size() > 2) inputs.push_back(rewriter.resolve(anchor.inputs[2]));
   ValueId bias = no_value;
   for (const ParallelContraction& m : group.members)
     if (m.bias != no_value && bias == no_value)
@@ -63,6 +65,7 @@ ValueId add_joined(Graph& graph, Rewriter& rewriter, const ContractionGroup& gro
   const bool conv = anchor.op.as<ops::Conv>() != nullptr;
   if (conv && bias != no_value) inputs.push_back(bias);
   std::vector<ValueId> results{graph.add(anchor.op, inputs, name, sources)};
+  if (sums_bytes) results[0] = graph.add(ops::Cast{DType::f32}, {results[0]}, name, sources);
   if (!conv && bias != no_value)
     results[0] = graph.add(ops::Pointwise{ScalarFunction::add}, {results[0], bias}, name, sources);
 

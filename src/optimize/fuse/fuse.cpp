@@ -100,9 +100,32 @@ class Fuser {
                        [&](ValueId id) { return fits(graph_.type(id).dtype); });
   }
 
+  // The steps that make f32 of 8 bits, for one reader: inside of it the narrow tensor is read, and not one of four
+  // times its size. Empty where the value is made otherwise.
+  std::vector<int32_t> widened(ValueId id, int32_t anchor, const TensorType& result) const {
+    constexpr size_t most = 4;  // a cast, a zero point, a scale, and one more
+    std::vector<int32_t> steps;
+    while (steps.size() < most && uses_.single(id)) {
+      const int32_t n = producer(id);
+      if (n < 0 || !can_join(n, anchor, result)) return {};
+      steps.insert(steps.begin(), n);
+      ValueId operand = no_value;
+      for (const ValueId input : node(n).inputs) {
+        if (is_immediate(input)) continue;
+        if (operand != no_value) return {};
+        operand = input;
+      }
+      if (operand == no_value) return {};
+      const DType dtype = graph_.type(operand).dtype;
+      if (dtype == DType::u8 || dtype == DType::i8) return steps;
+      id = operand;
+    }
+    return {};
+  }
+
   // Takes in readers of what is computed so far, in node order, and remembers the last state in which one value alone
   // was open, that is, read by nodes that are not inside. Once a value must stay open, going on cannot help: every
-  // node taken in leaves another one open.
+  // node taken in leaves another one open. Behind integers, what else such a node reads may be widened inside.
   std::vector<int32_t> with_epilogue(int32_t anchor) const {
     const TensorType& result = graph_.type(node(anchor).outputs[0]);
     const bool is_integer = ops::is_integer_contraction(node(anchor).op);
@@ -123,7 +146,12 @@ class Fuser {
       if (!can_join(n, anchor, result)) break;
       for (const ValueId id : node(n).inputs) {
         const auto at = open.find(id);
-        if (at != open.end() && --at->second == 0) open.erase(at);
+        if (at == open.end()) {
+          const std::vector<int32_t> steps = is_integer ? widened(id, anchor, result) : std::vector<int32_t>();
+          inside.insert(inside.end(), steps.begin(), steps.end());
+        } else if (--at->second == 0) {
+          open.erase(at);
+        }
       }
       inside.push_back(n);
       growing = take(n);
@@ -131,13 +159,32 @@ class Fuser {
       if (open.size() == 1 && (dtype == result.dtype || (is_integer && dtype != DType::boolean))) good = inside.size();
     }
     inside.resize(good);
+    if (is_integer) leave_widening_to_reduction(inside);
     return inside;
+  }
+
+  // A reduction makes f32 of 8 bits itself: it reads a quarter of the bytes.
+  void leave_widening_to_reduction(std::vector<int32_t>& inside) const {
+    const ValueId result = node(inside.back()).outputs[0];
+    if (!uses_.single(result) || !takes_steps(graph_, node(readers(result)[0]))) return;
+    for (size_t i = inside.size(); i-- > 1;) {
+      const ValueId out = node(inside[i]).outputs[0];
+      const DType dtype = graph_.type(out).dtype;
+      if (dtype == DType::u8 || dtype == DType::i8) return inside.resize(i + 1);
+      if (!uses_.single(out) ||
+          !std::all_of(node(inside[i]).inputs.begin(), node(inside[i]).inputs.end(), [&](ValueId id) {
+            return is_immediate(id) || (id != no_value && producer(id) == inside[i - 1]);
+          }))
+        return;
+    }
   }
 
   // --- pointwise groups ---
 
   bool can_group(const Node& candidate) const {
     const auto fits = [&](ValueId id) { return !holds_objects(graph_.type(id).dtype); };
+    // A region's shape rule tells no elements: a range of as many as these are could not be loaded again.
+    if (graph_.value(candidate.outputs[0]).content) return false;
     return is_elementwise(candidate) && fits(candidate.outputs[0]) &&
            std::all_of(candidate.inputs.begin(), candidate.inputs.end(), fits);
   }

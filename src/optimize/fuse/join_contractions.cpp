@@ -10,6 +10,7 @@
 #include "ir/ops/contraction.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
+#include "ir/ops/quantized.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/fusion_notes.h"
 #include "optimize/analysis/match.h"
@@ -66,6 +67,7 @@ class Joiner {
     const Node& anchor = node(n);
     const auto* product = anchor.op.as<ops::MatMul>();
     const auto* conv = anchor.op.as<ops::Conv>();
+    if (anchor.op.as<ops::IntegerMatMul>()) return as_candidate_of_bytes(n);
     if (product ? product->transpose_a : !conv || !conv->channels_last || conv->groups != 1) return std::nullopt;
     ParallelContraction m{n, anchor.inputs[1], no_value, {}, 0, 0};
     const ValueId result = anchor.outputs[0];
@@ -86,6 +88,25 @@ class Joiner {
     return Candidate{m, biased, hindrance(m)};
   }
 
+  // A product of bytes by a matrix without zero points, whose sums are made real: what follows them is shared.
+  std::optional<Candidate> as_candidate_of_bytes(int32_t n) const {
+    const Node& anchor = node(n);
+    ParallelContraction m{n, anchor.inputs[1], no_value, {}, 0, 0};
+    const ValueId sums = anchor.outputs[0];
+    if (!is_readable_constant(graph_, m.weights) || !uses_.single(m.weights) || !uses_.single(sums) ||
+        graph_.shape(m.weights).size() != 2 || graph_.value(m.weights).constant->size() == 0 ||
+        (anchor.inputs.size() > 3 && anchor.inputs[3] != no_value))
+      return std::nullopt;
+    const Node& cast = node(uses_.readers[static_cast<size_t>(sums)][0]);
+    const auto* op = cast.op.as<ops::Cast>();
+    if (!op || op->to != DType::f32) return std::nullopt;
+    const ValueId real = cast.outputs[0];
+    m.width = graph_.shape(m.weights).back().value();
+    m.real = real;
+    m.epilogue = shared_epilogue(graph_, uses_, real);
+    return Candidate{m, real, hindrance(m)};
+  }
+
   ValueId behind_bias(ValueId result, ValueId& bias) const {
     if (!uses_.single(result)) return result;
     const Node& add = node(uses_.readers[static_cast<size_t>(result)][0]);
@@ -99,6 +120,7 @@ class Joiner {
 
   bool are_alike(const ParallelContraction& a, const ParallelContraction& b) const {
     if (!(node(a.node).op == node(b.node).op)) return false;
+    if (a.real != no_value && zero_of(a) != zero_of(b)) return false;
     const auto depth = [&](const ParallelContraction& m) {  // the weights' dims but for those of columns
       Dims dims = graph_.value(m.weights).constant->dims();
       dims.erase(dims.begin() + static_cast<int64_t>(column_axis(m)));
@@ -107,10 +129,16 @@ class Joiner {
     return depth(a) == depth(b) && graph_.type(a.weights).dtype == graph_.type(b.weights).dtype;
   }
 
+  // The zero point of what a product of bytes reads.
+  ValueId zero_of(const ParallelContraction& m) const {
+    const std::vector<ValueId>& inputs = node(m.node).inputs;
+    return inputs.size() > 2 ? inputs[2] : no_value;
+  }
+
   // The axis of the weights that is the result's last one.
   size_t column_axis(const ParallelContraction& m) const {
     const auto* product = node(m.node).op.as<ops::MatMul>();
-    return product && !product->transpose_b ? 1 : 0;
+    return m.real != no_value || (product && !product->transpose_b) ? 1 : 0;
   }
 
   void join_alike(std::vector<Candidate>& alike) {

@@ -5,6 +5,7 @@
 #include "ir/ops/contract.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
+#include "ir/ops/quantized.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/match.h"
 
@@ -52,14 +53,19 @@ class Exchanger {
 
   bool is_product(const Node& n) const {
     const auto* op = n.op.as<ops::MatMul>();
-    return op && !op->transpose_a && graph_.is_constant(n.inputs[1]) && graph_.shape(n.inputs[1]).size() == 2 &&
+    const bool is_of_rows = op ? !op->transpose_a : n.op.as<ops::IntegerMatMul>() != nullptr;
+    // The zero points of bytes are the same for all rows.
+    const auto is_number = [&](size_t i) {
+      return i >= n.inputs.size() || n.inputs[i] == no_value || graph_.shape(n.inputs[i]).empty();
+    };
+    return is_of_rows && is_number(2) && graph_.is_constant(n.inputs[1]) && graph_.shape(n.inputs[1]).size() == 2 &&
            graph_.shape(n.inputs[0]).size() >= 3;
   }
 
   // Of each element of `x` and what its column has.
   bool is_by_columns(const Node& n, ValueId x) const {
-    if (!n.op.as<ops::Pointwise>() || n.outputs.size() != 1 || graph_.type(n.outputs[0]) != graph_.type(x))
-      return false;
+    const bool is_step = n.op.as<ops::Pointwise>() || n.op.as<ops::Cast>();
+    if (!is_step || n.outputs.size() != 1 || graph_.shape(n.outputs[0]) != graph_.shape(x)) return false;
     return std::count(n.inputs.begin(), n.inputs.end(), x) == 1 &&
            std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueId id) {
              return id == x || (id != no_value && graph_.is_constant(id) && graph_.shape(id).size() <= 1);

@@ -18,9 +18,10 @@ bool mark(Op& op, ops::Rounding rounding) {
   return true;
 }
 
-void mark_all(Graph& graph, ops::Rounding rounding) {
+void mark_all(Graph& graph, ops::Rounding rounding, const PrecisionRules* rules) {
   for (Node& node : graph.nodes) {
-    if (node.op.as<ops::Region>()) mark_all(node.bodies[0], rounding);
+    if (rules && rounding == ops::Rounding::bf16 && !rules->allows(node.sources, LayerPrecision::bf16)) continue;
+    if (node.op.as<ops::Region>()) mark_all(node.bodies[0], rounding, nullptr);
     if (node.inputs.empty() || node.inputs[0] == no_value || graph.type(node.inputs[0]).dtype != DType::f32) continue;
     if (mark<ops::MatMul>(node.op, rounding) || mark<ops::Conv>(node.op, rounding)) continue;
     if (rounding == ops::Rounding::bf16) mark<ops::Attention>(node.op, rounding);  // no kernel rounds to TF32
@@ -30,7 +31,7 @@ void mark_all(Graph& graph, ops::Rounding rounding) {
 }  // namespace
 
 void allow_rounding(Graph& graph, const PassContext& context) {
-  if (context.rounding != ops::Rounding::none) mark_all(graph, context.rounding);
+  if (context.rounding != ops::Rounding::none) mark_all(graph, context.rounding, context.rules);
 }
 
 }  // namespace camshaft

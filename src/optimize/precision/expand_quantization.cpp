@@ -23,7 +23,9 @@ class Expansion {
     ValueId steps = apply(F::div, {cast(x_, op.precision), cast(scale, op.precision)});
     if (is_integer(op.dtype)) steps = apply(F::round, {steps});
     steps = cast(steps, DType::f32);
-    if (zero != no_value) steps = apply(F::add, {steps, cast(zero, DType::f32)});
+    // A zero point of 0 changes nothing but the sign of 0, which steps have not.
+    if (zero != no_value && !(is_integer(op.dtype) && uniform_constant(graph_, node_.inputs[2]) == 0.0))
+      steps = apply(F::add, {steps, cast(zero, DType::f32)});
     // Casts to whole bytes saturate by themselves; packed integers wrap.
     if (is_integer(op.dtype) && is_packed(op.dtype)) {
       const ops::StepRange range = ops::step_range(op.dtype);
@@ -39,6 +41,9 @@ class Expansion {
     // In i32 the difference is exact where f32 would round before it.
     const bool wide = graph_.type(x_).dtype == DType::i32;
     if (wide && zero != no_value) value = apply(F::sub, {value, zero});
+    // Constants fold where they grow no more than eightfold at a time.
+    const DType narrow = graph_.type(value).dtype;
+    if (bit_width(narrow) == 2) value = cast(value, is_signed(narrow) ? DType::i8 : DType::u8);
     value = cast(value, DType::f32);
     if (!wide && zero != no_value) value = apply(F::sub, {value, cast(zero, DType::f32)});
     return cast(apply(F::mul, {value, cast(scale, DType::f32)}), op.dtype);

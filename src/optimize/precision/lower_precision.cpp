@@ -6,6 +6,7 @@
 #include <map>
 
 #include "ir/ops/attention.h"
+#include "ir/ops/contraction.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/reduce.h"
 #include "ir/region.h"
@@ -34,6 +35,12 @@ bool leaves_range(const ops::Reduce& reduce) {
 const ops::Reduce* first_reduction(const Node& node) {
   const bool is_region = node.op.as<ops::Region>() && !node.bodies[0].nodes.empty();
   return (is_region ? node.bodies[0].nodes[0] : node).op.as<ops::Reduce>();
+}
+
+// A region whose contraction is of bytes: what it reads and gives beside them may be either.
+bool sums_bytes(const Node& node) {
+  return node.op.as<ops::Region>() && !node.bodies[0].nodes.empty() &&
+         ops::is_integer_contraction(node.bodies[0].nodes[0].op);
 }
 
 Role role_of(const Node& node) {
@@ -105,6 +112,8 @@ class Lowering {
   Role role(const Node& node) const {
     const Role role = role_of(node);
     if (role == Role::plain) return role;
+    const auto storage = context_.storage == DType::f16 ? LayerPrecision::fp16 : LayerPrecision::bf16;
+    if (context_.rules && !context_.rules->allows(node.sources, storage)) return Role::plain;
     for (const ValueId id : node.outputs)
       if (role == Role::narrow && divisors_[at(id)]) return Role::plain;
     for (const ValueId id : node.outputs)
@@ -119,7 +128,8 @@ class Lowering {
     }
     // An operator that touches no f32 has nothing to gain.
     const bool touches = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) { return is_f32(id); });
-    const bool takes_either = role == Role::pointwise || role == Role::reduce;
+    const bool takes_either =
+        role == Role::pointwise || role == Role::reduce || (role == Role::contract && sums_bytes(node));
     if (!touches && !takes_either) return Role::plain;
     for (size_t i = 0; i < narrowed_inputs(node) && !takes_either; ++i)
       if (is_f32(node.inputs[i]) && !fits(node.inputs[i]) && (role == Role::narrow || is_anchor_input(node, i))) {

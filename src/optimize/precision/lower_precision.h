@@ -9,7 +9,7 @@ namespace camshaft {
 /// pooling, resizing and what moves elements. Pointwise expressions are computed in f32 as before, between reading and
 /// storing; what a reduction computes with such steps stays f32. Everything else, the graph's inputs and outputs among
 /// it, stays f32, with casts between; so do nodes with a constant that the type cannot hold, and those that write a
-/// value of PassContext::keep_f32.
+/// value of PassContext::keep_f32, or that PassContext::rules ask another precision of.
 ///
 /// Changes results by the type's rounding.
 void lower_precision(Graph& graph, const PassContext& context);

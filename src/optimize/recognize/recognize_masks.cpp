@@ -37,7 +37,7 @@ class Recognizer {
         if (graph_.type(x) != graph_.type(node.outputs[0])) continue;
         const auto masked = value_where_zero(node.inputs[1 - i], mask);
         if (!masked || !is_zero_or_one(mask)) continue;
-        const auto& name = graph_.value(node.outputs[0]).name;
+        const std::string name = graph_.value(node.outputs[0]).name;  // a copy: adding constants moves values
         std::vector<Constant> from;
         for (const ValueId id : {node.inputs[1 - i], mask})
           if (graph_.is_constant(id)) from.push_back(graph_.constant(id));

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/thread_pool.h"
+#include "base/pieces.h"
 #include "reference/element_io.h"
 
 namespace camshaft::ops {
@@ -44,7 +44,7 @@ std::vector<Tensor> Attention::evaluate(const EvalContext& context) const {
       }
     }
   };
-  context.pool.parallel_for(bound.outer, 1, [&](int64_t begin, int64_t end) {
+  for_pieces(context.pool, bound.outer, 1, [&](int64_t begin, int64_t end) {
     const auto keys = static_cast<size_t>(bound.keys), d = static_cast<size_t>(size),
                v = static_cast<size_t>(value_size);
     std::vector<double> all_keys(keys * d), all_values(keys * v), query(d), scores(keys), sums(v);
@@ -54,6 +54,7 @@ std::vector<Tensor> Attention::evaluate(const EvalContext& context) const {
         load(in_value, bound.value.outer[o] + bound.value.rows[k], bound.value.column, value_size, &all_values[k * v]);
       }
       for (size_t q = 0; q < static_cast<size_t>(bound.queries); ++q) {
+        cancellation_point();
         load(in_query, bound.query.outer[o] + bound.query.rows[q], bound.query.column, size, query.data());
         for (size_t k = 0; k < keys; ++k) {
           double sum = 0;

@@ -6,6 +6,7 @@
 
 #include "base/divide_up.h"
 #include "base/thread_pool.h"
+#include "base/work_scope.h"
 
 namespace camshaft::ops {
 
@@ -106,6 +107,7 @@ class Worker {
     const int64_t padded_rows = round_up(rows, kernel_.rows), padded_columns = round_up(columns, kernel_.columns);
     std::fill(c_.begin(), c_.begin() + padded_rows * columns_, T{});
     for (int64_t depth = 0; depth < problem_.k; depth += block_depth) {
+      cancellation_point();
       const int64_t count = std::min(block_depth, problem_.k - depth);
       pack_a(batch, row, rows, depth, count);
       pack_b(batch, column, columns, depth, count);

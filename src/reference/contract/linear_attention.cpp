@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/thread_pool.h"
+#include "base/pieces.h"
 #include "ir/ops/shape_rules.h"
 #include "reference/element_io.h"
 
@@ -49,7 +49,7 @@ std::vector<Tensor> LinearAttention::evaluate(const EvalContext& context) const 
   if (y.size() == 0 && last.size() == 0) return {std::move(y), std::move(last)};
   std::byte *y_data = y.mutable_data(), *last_data = last.mutable_data();
   const int64_t group = heads / key_heads;
-  context.pool.parallel_for(batch * key_heads, 1, [&](int64_t begin, int64_t end) {
+  for_pieces(context.pool, batch * key_heads, 1, [&](int64_t begin, int64_t end) {
     std::vector<double> state(static_cast<size_t>(size * value_size)), k(static_cast<size_t>(size)), q(k.size());
     std::vector<double> v(static_cast<size_t>(value_size)), out(v.size());
     std::vector<double> decay(decay_width == key_heads ? 1 : k.size()), beta(1);
@@ -64,6 +64,7 @@ std::vector<Tensor> LinearAttention::evaluate(const EvalContext& context) const 
       std::fill(state.begin(), state.end(), 0.0);
       if (context.has(in_state)) load(context.input(in_state), row * size * value_size, state);
       for (int64_t t = 0; t < time; ++t) {
+        cancellation_point();
         const int64_t at = b * time + t;
         load(key, (at * key_heads + head) * size, k);
         load(value, (at * key_heads + head) * value_size, v);

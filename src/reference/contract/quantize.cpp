@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/divide_up.h"
-#include "base/thread_pool.h"
+#include "base/pieces.h"
 #include "ir/ops/broadcast.h"
 #include "ir/ops/shape_rules.h"
 #include "ir/ops/strides.h"
@@ -95,7 +95,7 @@ class Parameters {
 // Runs over x in pieces that start at whole bytes of packed elements.
 template <class Body>
 void for_chunks(const EvalContext& context, int64_t size, Body&& body) {
-  context.pool.parallel_for(size, chunk, [&](int64_t begin, int64_t end) {
+  for_pieces(context.pool, size, chunk, [&](int64_t begin, int64_t end) {
     for (int64_t first = begin; first < end; first += chunk) body(first, std::min(chunk, end - first));
   });
 }

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/thread_pool.h"
+#include "base/pieces.h"
 #include "ir/ops/contract.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/quantized.h"
@@ -71,7 +71,7 @@ std::vector<Tensor> DynamicQuantize::evaluate(const EvalContext& context) const 
   const QuantizedRange range = quantized_range(low, high);
   Tensor y(DType::u8, x.dims());
   auto* to = y.as_mutable<uint8_t>();
-  context.pool.parallel_for(x.size(), int64_t{1} << 14, [&](int64_t begin, int64_t end) {
+  for_pieces(context.pool, x.size(), int64_t{1} << 14, [&](int64_t begin, int64_t end) {
     std::transform(from + begin, from + end, to + begin, [&](float number) { return quantized(number, range); });
   });
   return {std::move(y), Tensor::scalar(DType::f32, range.scale), Tensor::scalar(DType::u8, range.zero)};

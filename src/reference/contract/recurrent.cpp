@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/thread_pool.h"
+#include "base/pieces.h"
 #include "ir/ops/recurrent_inputs.h"
 #include "ir/ops/shape_rules.h"
 #include "reference/contract/dot_rows.h"
@@ -191,6 +191,7 @@ class Layer {
         for (int64_t s = 0; s < steps; ++s) {
           const int64_t local = is_reverse(d) ? steps - 1 - s : s, time = first[static_cast<size_t>(d)] + local;
           if (time >= lengths_[static_cast<size_t>(b)]) continue;
+          cancellation_point();
           step(d, b, &projected_[static_cast<size_t>(((d * steps + local) * sizes_.batch + b) * gates_)], scratch);
           store_elements(dtype_, y_, ((time * sizes_.directions + d) * sizes_.batch + b) * hidden_, 1, hidden_,
                          &h_[static_cast<size_t>(row * hidden_)]);
@@ -201,7 +202,7 @@ class Layer {
       run_rows(0, rows);
     } else {
       constexpr int64_t worth_a_thread = 1 << 15;
-      context_.pool.parallel_for(rows, worth_a_thread / std::max<int64_t>(work, 1) + 1, run_rows);
+      for_pieces(context_.pool, rows, worth_a_thread / std::max<int64_t>(work, 1) + 1, run_rows);
     }
   }
 
@@ -230,7 +231,7 @@ class Layer {
   // out += matrix · x
   void multiply(const T* matrix, int64_t rows, int64_t columns, const double* x, double* out) const {
     if (!share_products_) return add_row_products(matrix, rows, columns, x, out);
-    context_.pool.parallel_for(rows, 64, [&](int64_t begin, int64_t end) {
+    for_pieces(context_.pool, rows, 64, [&](int64_t begin, int64_t end) {
       add_row_products(matrix + begin * columns, end - begin, columns, x, out + begin);
     });
   }

@@ -48,11 +48,12 @@ std::vector<Tensor> Loop::evaluate(const EvalContext& context) const {
   bool go_on = !context.has(1) || single_bool(context.input(1), "the condition");
   const EvaluateOptions options = body_options(context);
   std::vector<Tensor> inputs = context.inputs;
+  const auto single_dims = [&](size_t input) { return Dims(body.type(body.inputs[input]).shape.size(), 1); };
   std::vector<std::vector<Tensor>> parts(collected);
   for (int64_t i = 0; i < trips && go_on; ++i) {
     if (context.cancellation) context.cancellation->check("running a loop");
-    inputs[0] = Tensor::of(DType::i64, {}, std::vector<int64_t>{i});
-    inputs[1] = Tensor::scalar(DType::boolean, 1);
+    inputs[0] = Tensor::of(DType::i64, single_dims(0), std::vector<int64_t>{i});
+    inputs[1] = Tensor::scalar(DType::boolean, 1).reshaped(single_dims(1));
     std::vector<Tensor> results = camshaft::evaluate(body, inputs, context.pool, options);
     go_on = single_bool(results[0], "the condition that the body gives");
     for (size_t c = 0; c < count; ++c) inputs[2 + c] = std::move(results[1 + c]);

@@ -3,8 +3,9 @@
 
 #include <algorithm>
 
-#include "base/thread_pool.h"
+#include "base/pieces.h"
 #include "reference/element_io.h"
+#include "reference/elements.h"
 
 namespace camshaft::ops {
 
@@ -22,13 +23,26 @@ std::vector<Tensor> ShapeOf::evaluate(const EvalContext& context) const {
 
 namespace {
 
-// start + i · delta; of integers modulo 2^64: the sum is in range, though the product may not be.
-template <class T>
-T element(T start, T delta, int64_t i) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return start + static_cast<T>(i) * delta;
-  } else {
-    return static_cast<T>(static_cast<uint64_t>(start) + static_cast<uint64_t>(i) * static_cast<uint64_t>(delta));
+// out[i] = start + i · delta for i of [begin, end), computed as T; of integers modulo 2^64: the sum is in range, though
+// the product may not be. Element by element through the wide types 10^7 floats took 60 ms.
+template <class T, class Element>
+void fill_range(T start, T delta, int64_t begin, int64_t end, Element* out) {
+  constexpr int64_t block = 1024;  // whose indices are narrow: they become doubles in vectors
+  for (int64_t first = begin; first < end; first += block) {
+    const auto n = static_cast<int32_t>(std::min(block, end - first));
+    if constexpr (std::is_floating_point_v<T>) {
+      const auto base = static_cast<T>(first);
+      for (int32_t i = 0; i < n; ++i) out[first + i] = static_cast<Element>(start + (base + static_cast<T>(i)) * delta);
+    } else {
+      // Steps in the elements' own width, which wrap as the wide ones do: with multiplications of 64 bits 10^5 of i32
+      // took twice as long.
+      using Step = std::make_unsigned_t<Element>;
+      const auto each = static_cast<Step>(delta);
+      auto value =
+          static_cast<Step>(static_cast<uint64_t>(start) + static_cast<uint64_t>(first) * static_cast<uint64_t>(delta));
+      for (int32_t i = 0; i < n; ++i, value = static_cast<Step>(value + each))
+        out[first + i] = static_cast<Element>(value);
+    }
   }
 }
 
@@ -37,23 +51,34 @@ T element(T start, T delta, int64_t i) {
 std::vector<Tensor> Range::evaluate(const EvalContext& context) const {
   const int64_t count = range_count(context.input(0), context.input(1), context.input(2));
   const DType dtype = context.input(0).dtype();
-  Tensor out(dtype, {count});
-  std::byte* to = out.mutable_data();
+  const Uncleared out(dtype, {count});
+  std::byte* to = out.data;
   with_wide_type(dtype, [&]<class T>(const T&) {
     T start, delta;
     load_elements(dtype, context.input(0).data(), 0, 1, 1, &start);
     load_elements(dtype, context.input(2).data(), 0, 1, 1, &delta);
-    context.pool.parallel_for(count, 1 << 14, [&](int64_t begin, int64_t end) {
-      constexpr int64_t chunk = 64;
-      T values[chunk];
-      for (int64_t done = begin; done < end; done += chunk) {
-        const int64_t n = std::min(chunk, end - done);
-        for (int64_t i = 0; i < n; ++i) values[i] = element(start, delta, done + i);
-        store_elements(dtype, to, done, 1, n, values);
+    for_pieces(context.pool, count, 1 << 14, [&](int64_t begin, int64_t end) {
+      const auto fill = [&]<class Element>(const Element&) {
+        fill_range(start, delta, begin, end, reinterpret_cast<Element*>(to));
+      };
+      if constexpr (std::is_floating_point_v<T>) {
+        if (dtype == DType::f64) return fill(double{});
+        if (dtype == DType::f32) return fill(float{});
+        constexpr int64_t chunk = 256;
+        T values[chunk];
+        for (int64_t done = begin; done < end; done += chunk) {
+          const int64_t n = std::min(chunk, end - done);
+          for (int64_t i = 0; i < n; ++i) values[i] = start + static_cast<T>(done + i) * delta;
+          store_elements(dtype, to, done, 1, n, values);
+        }
+      } else {
+        visit_storage(dtype, [&]<class Element>(const Element&) {
+          if constexpr (std::is_integral_v<Element>) fill(Element{});
+        });
       }
     });
   });
-  return {out};
+  return {out.tensor};
 }
 
 }  // namespace camshaft::ops

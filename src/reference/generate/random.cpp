@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/thread_pool.h"
+#include "base/pieces.h"
 #include "ir/ops/random.h"
 #include "ir/ops/shape_rules.h"
 #include "reference/element_io.h"
@@ -34,7 +34,7 @@ std::vector<Tensor> RandomTensor::evaluate(const EvalContext& context) const {
   std::byte* to = out.mutable_data();
   const CounterRandom random(static_cast<uint64_t>(seed));
   const int bits = mantissa_bits(dtype);
-  context.pool.parallel_for(out.size(), 1 << 12, [&](int64_t begin, int64_t end) {
+  for_pieces(context.pool, out.size(), 1 << 12, [&](int64_t begin, int64_t end) {
     constexpr int64_t chunk = 64;
     double values[chunk];
     for (int64_t done = begin; done < end; done += chunk) {
@@ -57,7 +57,7 @@ std::vector<Tensor> Multinomial::evaluate(const EvalContext& context) const {
   Tensor out(dtype, {rows, samples});
   std::byte* to = out.mutable_data();
   const CounterRandom random(static_cast<uint64_t>(seed));
-  context.pool.parallel_for(rows, 1, [&](int64_t begin, int64_t end) {
+  for_pieces(context.pool, rows, 1, [&](int64_t begin, int64_t end) {
     std::vector<double> sums(static_cast<size_t>(classes));
     for (int64_t row = begin; row < end; ++row) {
       load_elements(x.dtype(), x.data(), row * classes, 1, classes, sums.data());

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/pieces.h"
 #include "base/thread_pool.h"
 #include "ir/ops/shape_rules.h"
 #include "reference/ml/score_transform.h"
@@ -17,9 +18,11 @@ void distances(const Tensor& x, const Tensor& y, Tensor& out, ThreadPool& pool) 
   const int64_t n = x.dims()[0], m = y.dims()[0], features = x.dims()[1];
   T* to = out.as_mutable<T>();
   const int64_t grain = std::max<int64_t>(1, (1 << 16) / std::max<int64_t>(1, m * features));
-  pool.parallel_for(n, grain, [&](int64_t begin, int64_t end) {
+  for_pieces(pool, n, grain, [&](int64_t begin, int64_t end) {
+    PacedCancellation cancellation;
     for (int64_t i = begin; i < end; ++i)
       for (int64_t j = 0; j < m; ++j) {
+        cancellation.did(features + 1);
         const T* a = x.as<T>() + i * features;
         const T* b = y.as<T>() + j * features;
         T sums[8] = {};  // independent, so that the compiler can use vectors
@@ -49,6 +52,7 @@ void couple(int64_t classes, const std::vector<float>& r, std::vector<float>& q,
   }
   const float enough = 0.005F / static_cast<float>(classes);
   for (int iteration = 0; iteration < 100; ++iteration) {
+    cancellation_point();
     float pqp = 0, worst = 0;
     for (int64_t i = 0; i < classes; ++i) {
       float sum = 0;
@@ -96,11 +100,12 @@ std::vector<Tensor> SupportVectorVote::evaluate(const EvalContext& context) cons
   int64_t* choice = chosen.as_mutable<int64_t>();
   float* out = scores.as_mutable<float>();
   const int64_t work = std::max<int64_t>(1, vectors * classes);
-  context.pool.parallel_for(rows, std::max<int64_t>(1, (1 << 15) / work), [&](int64_t begin, int64_t end) {
+  for_pieces(context.pool, rows, std::max<int64_t>(1, (1 << 15) / work), [&](int64_t begin, int64_t end) {
     std::vector<float> decisions(static_cast<size_t>(pairs)), qp(static_cast<size_t>(classes));
     std::vector<float> r(has_probabilities ? static_cast<size_t>(classes * classes) : 0), q(r.size());
     std::vector<int64_t> votes(static_cast<size_t>(classes));
     for (int64_t row = begin; row < end; ++row) {
+      cancellation_point();
       const float* kernel = context.input(0).as<float>() + row * vectors;
       std::fill(votes.begin(), votes.end(), 0);
       size_t pair = 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/thread_pool.h"
+#include "base/work_scope.h"
 #include "ir/ops/shape_rules.h"
 #include "reference/element_io.h"
 #include "reference/ml/score_transform.h"
@@ -213,6 +214,7 @@ void run(const TreeEnsemble& op, const EvalContext& context, Tensor* classes, Te
     std::vector<X> values(static_cast<size_t>(block * features));
     std::vector<Score<T>> sums(static_cast<size_t>(block * op.targets));
     for (int64_t first = begin; first < end; first += block) {
+      cancellation_point();
       const int64_t count = std::min(block, end - first);
       if constexpr (std::is_same_v<X, float>) {
         std::copy_n(x.as<float>() + first * features, count * features, values.data());

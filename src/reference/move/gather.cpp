@@ -1,6 +1,7 @@
 // The reference evaluation of gather, gather_elements and scatter_nd.
 #include <algorithm>
 
+#include "base/pieces.h"
 #include "base/thread_pool.h"
 #include "ir/ops/move.h"
 #include "ir/ops/shape_rules.h"
@@ -33,20 +34,21 @@ std::vector<Tensor> Gather::evaluate(const EvalContext& context) const {
   Dims dims(x.dims().begin(), x.dims().begin() + axis);
   dims.insert(dims.end(), context.input(1).dims().begin(), context.input(1).dims().end());
   dims.insert(dims.end(), x.dims().begin() + axis + 1, x.dims().end());
-  Tensor out(x.dtype(), dims);
-  if (out.size() == 0) return {pack_subbyte(out, context.input(0).dtype())};  // of any number of empty slices
+  const Uncleared out(x.dtype(), dims);
+  if (out.tensor.size() == 0)
+    return {pack_subbyte(out.tensor, context.input(0).dtype())};  // of any number of empty slices
   const auto count = static_cast<int64_t>(indices.size());
   visit_storage(x.dtype(), [&]<class T>(const T&) {
     const T* from = x.as<T>();
-    T* to = out.as_mutable<T>();
+    T* to = out.as<T>();
     const int64_t grain = elements_a_piece / std::max<int64_t>(inner, 1);
-    context.pool.parallel_for(outer * count, grain, [&](int64_t begin, int64_t end) {
+    for_pieces(context.pool, outer * count, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
         copy_elements(from + (i / count * size + indices[static_cast<size_t>(i % count)]) * inner, to + i * inner,
                       inner);
     });
   });
-  return {pack_subbyte(out, context.input(0).dtype())};
+  return {pack_subbyte(out.tensor, context.input(0).dtype())};
 }
 
 std::vector<Tensor> GatherElements::evaluate(const EvalContext& context) const {
@@ -62,7 +64,7 @@ std::vector<Tensor> GatherElements::evaluate(const EvalContext& context) const {
   visit_storage(x.dtype(), [&]<class T>(const T&) {
     const T* from = x.as<T>();
     T* to = out.as_mutable<T>();
-    context.pool.parallel_for(out.size(), elements_a_piece / 8, [&](int64_t begin, int64_t end) {
+    for_pieces(context.pool, out.size(), elements_a_piece / 8, [&](int64_t begin, int64_t end) {
       for (int64_t o = begin; o < end; ++o) {
         int64_t offset = indices[static_cast<size_t>(o)] * strides[at], rest = o;
         for (size_t a = dims.size(); a-- > 0;) {
@@ -105,7 +107,9 @@ std::vector<Tensor> ScatterND::evaluate(const EvalContext& context) const {
     // Threads share out the slices, not the updates: of repeated indices the later one wins, however many threads.
     const int64_t grain = std::max<int64_t>(1, count * inner < elements_a_piece ? product(dims, 0, split) : 1);
     context.pool.parallel_for(product(dims, 0, split), grain, [&](int64_t begin, int64_t end) {
+      PacedCancellation cancellation;
       for (int64_t i = 0; i < count; ++i) {
+        cancellation.did(1);
         const int64_t slice = slices[static_cast<size_t>(i)];
         if (slice >= begin && slice < end) apply(slice * inner, i * inner);
       }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/thread_pool.h"
+#include "base/pieces.h"
 #include "ir/ops/shape_rules.h"
 #include "ir/ops/strides.h"
 #include "reference/element_io.h"
@@ -40,7 +40,7 @@ std::vector<Tensor> GatherND::evaluate(const EvalContext& context) const {
     const T* from = x.as<T>();
     T* to = out.as_mutable<T>();
     const int64_t grain = elements_a_piece / std::max<int64_t>(inner, 1);
-    context.pool.parallel_for(count, grain, [&](int64_t begin, int64_t end) {
+    for_pieces(context.pool, count, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         int64_t slice = 0;
         for (int64_t a = 0; a < depth; ++a) {
@@ -70,7 +70,7 @@ std::vector<Tensor> ScatterElements::evaluate(const EvalContext& context) const 
   const int64_t lines = product(counts, 0, at) * inner;
   // Lines along the axis never meet: threads share out the lines, and each runs along its line in order.
   const auto scatter = [&](auto&& apply) {
-    context.pool.parallel_for(lines, elements_a_piece / std::max<int64_t>(length, 1), [&](int64_t begin, int64_t end) {
+    for_pieces(context.pool, lines, elements_a_piece / std::max<int64_t>(length, 1), [&](int64_t begin, int64_t end) {
       for (int64_t line = begin; line < end; ++line) {
         const int64_t source = line / inner * length * inner + line % inner;
         int64_t target = 0, rest = line;
@@ -182,7 +182,7 @@ std::vector<Tensor> Cumulative::evaluate(const EvalContext& context) const {
   const int64_t grain =
       bit_width(x.dtype()) < 8 ? lines : std::max<int64_t>(1, elements_a_piece / std::max<int64_t>(size, 1));
   with_wide_type(x.dtype(), [&]<class T>(const T&) {
-    context.pool.parallel_for(lines, grain, [&](int64_t begin, int64_t end) {
+    for_pieces(context.pool, lines, grain, [&](int64_t begin, int64_t end) {
       std::vector<T> line(static_cast<size_t>(size));
       for (int64_t l = begin; l < end; ++l) {
         const int64_t first = l / inner * size * inner + l % inner;

@@ -1,7 +1,7 @@
 // The reference evaluation of index_map.
 #include "ir/ops/index_map.h"
 
-#include "base/thread_pool.h"
+#include "base/pieces.h"
 #include "ir/ops/strides.h"
 #include "reference/elements.h"
 
@@ -26,7 +26,7 @@ std::vector<Tensor> IndexMap::evaluate(const EvalContext& context) const {
     const T* from = x.as<T>();
     const T& value = *fill.as<T>();
     T* to = out.as_mutable<T>();
-    context.pool.parallel_for(out.size(), elements_a_piece, [&](int64_t begin, int64_t end) {
+    for_pieces(context.pool, out.size(), elements_a_piece, [&](int64_t begin, int64_t end) {
       Dims at(map.sources.size());
       for (int64_t i = begin; i < end; ++i) {
         for (size_t d = 0; d < at.size(); ++d) at[d] = map.sources[d].start;

@@ -1,5 +1,6 @@
 #include "reference/move/mapped_copy.h"
 
+#include "base/pieces.h"
 #include "ir/ops/strides.h"
 #include "reference/elements.h"
 
@@ -21,7 +22,7 @@ Tensor copy_mapped(const Tensor& packed, const std::vector<std::vector<int64_t>>
     const T* from = x.as<T>();
     const T& value = *fill.as<T>();
     T* to = out.as_mutable<T>();
-    pool.parallel_for(out.size() / width, 32768 / width, [&](int64_t begin, int64_t end) {
+    for_pieces(pool, out.size() / width, 32768 / width, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         int64_t offset = 0, rest = row;
         bool outside = false;

@@ -45,9 +45,7 @@ std::vector<Tensor> Transpose::evaluate(const EvalContext& context) const {
     box.source_strides.push_back(strides[static_cast<size_t>(axis)]);
   }
   box.target_strides = row_major_strides(box.sizes);
-  Tensor out(x.dtype(), box.sizes);
-  copy_strided(box, x, out, context.pool);
-  return {pack_subbyte(out, context.input(0).dtype())};
+  return {pack_subbyte(copied(box, x, context.pool), context.input(0).dtype())};
 }
 
 std::vector<Tensor> BitCast::evaluate(const EvalContext& context) const {
@@ -76,9 +74,7 @@ std::vector<Tensor> Expand::evaluate(const EvalContext& context) const {
     if (size == 1) size = wanted[i];
   }
   box.target_strides = row_major_strides(box.sizes);
-  Tensor out(x.dtype(), box.sizes);
-  copy_strided(box, x, out, context.pool);
-  return {pack_subbyte(out, context.input(0).dtype())};
+  return {pack_subbyte(copied(box, x, context.pool), context.input(0).dtype())};
 }
 
 std::vector<Tensor> Concat::evaluate(const EvalContext& context) const {
@@ -96,16 +92,16 @@ std::vector<Tensor> Concat::evaluate(const EvalContext& context) const {
     dims[joined] = (Dim(dims[joined]) + Dim(input.dims()[joined])).value();
     inputs.push_back(unpack_subbyte(input));
   }
-  Tensor out(inputs[0].dtype(), dims);
+  const Uncleared out(inputs[0].dtype(), dims);
   StridedBox box;
   box.target_strides = row_major_strides(dims);
   for (const Tensor& x : inputs) {
     box.sizes = x.dims();
     box.source_strides = row_major_strides(x.dims());
-    copy_strided(box, x, out, context.pool);
+    copy_strided(box, x, out.data, context.pool);
     box.target_offset += x.dims()[joined] * box.target_strides[joined];
   }
-  return {pack_subbyte(out, context.input(0).dtype())};
+  return {pack_subbyte(out.tensor, context.input(0).dtype())};
 }
 
 }  // namespace camshaft::ops

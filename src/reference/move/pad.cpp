@@ -19,6 +19,8 @@ PaddedAxis padded_axis(PadMode mode, int64_t size, int64_t begin, int64_t end, s
   PaddedAxis a;
   a.first = std::max<int64_t>(-begin, 0);
   a.kept = size - a.first - std::max<int64_t>(-end, 0);
+  // What is put before an empty axis and cropped behind it leaves it empty.
+  if (size == 0 && begin + end == 0) return {};
   if (a.kept < 0) fail_rule("pads {} and {} crop more than the {} elements of axis {}", begin, end, size, axis);
   a.before = std::max<int64_t>(begin, 0);
   a.total = a.before + a.kept + std::max<int64_t>(end, 0);

@@ -23,9 +23,7 @@ Tensor take(const Tensor& packed, const std::vector<AxisRange>& ranges, ThreadPo
     box.source_strides[i] *= ranges[i].count > 1 ? ranges[i].step : 0;  // a huge step over one element may overflow
   }
   box.target_strides = row_major_strides(box.sizes);
-  Tensor out(x.dtype(), box.sizes);
-  copy_strided(box, x, out, pool);
-  return pack_subbyte(out, packed.dtype());
+  return pack_subbyte(copied(box, x, pool), packed.dtype());
 }
 
 std::vector<AxisRange> whole(const Dims& dims) {

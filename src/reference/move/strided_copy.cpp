@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/pieces.h"
 #include "ir/ops/strides.h"
 #include "reference/elements.h"
 #include "reference/move/axis_slice.h"
@@ -61,6 +62,7 @@ void walk(const StridedBox& box, size_t axes, int64_t begin, int64_t end, Visit&
 template <class T>
 void copy_row(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t count) {
   if (from_stride == 1 && to_stride == 1) return copy_elements(from, to, count);
+  if (from_stride == 0 && to_stride == 1) return std::fill_n(to, count, *from), void();
   for (int64_t i = 0; i < count; ++i) to[i * to_stride] = from[i * from_stride];
 }
 
@@ -70,13 +72,13 @@ void copy_rows(const StridedBox& box, const T* from, T* to, ThreadPool& pool) {
   const int64_t count = box.sizes[outer], from_stride = box.source_strides[outer],
                 to_stride = box.target_strides[outer];
   if (outer == 0) {
-    pool.parallel_for(count, elements_a_piece, [&](int64_t begin, int64_t end) {
+    for_pieces(pool, count, elements_a_piece, [&](int64_t begin, int64_t end) {
       copy_row(from + box.source_offset + begin * from_stride, from_stride, to + box.target_offset + begin * to_stride,
                to_stride, end - begin);
     });
     return;
   }
-  pool.parallel_for(product(box.sizes, 0, outer), elements_a_piece / count, [&](int64_t begin, int64_t end) {
+  for_pieces(pool, product(box.sizes, 0, outer), elements_a_piece / count, [&](int64_t begin, int64_t end) {
     walk(box, outer, begin, end,
          [&](int64_t source, int64_t target) { copy_row(from + source, from_stride, to + target, to_stride, count); });
   });
@@ -91,7 +93,7 @@ void copy_tiles(const StridedBox& box, const T* from, T* to, ThreadPool& pool) {
   const int64_t to_row = box.target_strides[outer], to_column = box.target_strides[outer + 1];
   const int64_t strips = (rows + tile - 1) / tile, planes = product(box.sizes, 0, outer);
   const int64_t grain = std::max<int64_t>(1, elements_a_piece / (tile * columns));
-  pool.parallel_for(planes * strips, grain, [&](int64_t begin, int64_t end) {
+  for_pieces(pool, planes * strips, grain, [&](int64_t begin, int64_t end) {
     for (int64_t piece = begin; piece < end; ++piece) {
       walk(box, outer, piece / strips, piece / strips + 1, [&](int64_t source, int64_t target) {
         const int64_t r0 = piece % strips * tile, r1 = std::min(rows, r0 + tile);
@@ -109,7 +111,7 @@ void copy_tiles(const StridedBox& box, const T* from, T* to, ThreadPool& pool) {
 
 }  // namespace
 
-void copy_strided(const StridedBox& full, const Tensor& source, Tensor& target, ThreadPool& pool) {
+void copy_strided(const StridedBox& full, const Tensor& source, std::byte* target, ThreadPool& pool) {
   if (std::find(full.sizes.begin(), full.sizes.end(), 0) != full.sizes.end()) return;
   StridedBox box = simplified(full);
   if (box.sizes.empty()) box.sizes = box.source_strides = box.target_strides = {1};
@@ -126,13 +128,19 @@ void copy_strided(const StridedBox& full, const Tensor& source, Tensor& target, 
   }
   visit_storage(source.dtype(), [&]<class T>(const T&) {
     const T* from = source.as<T>();
-    T* to = target.as_mutable<T>();
+    T* to = reinterpret_cast<T*>(target);
     if (crossed) {
       copy_tiles(box, from, to, pool);
     } else {
       copy_rows(box, from, to, pool);
     }
   });
+}
+
+Tensor copied(const StridedBox& box, const Tensor& source, ThreadPool& pool) {
+  const Uncleared out(source.dtype(), box.sizes);
+  copy_strided(box, source, out.data, pool);
+  return out.tensor;
 }
 
 }  // namespace camshaft::ops

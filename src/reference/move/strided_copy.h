@@ -17,8 +17,11 @@ struct StridedBox {
   int64_t target_offset = 0;
 };
 
-/// Copies a box, on all threads where that pays. Both tensors have the same dtype, not a 4-bit one; the box must lie
+/// Copies a box, on all threads where that pays, to elements of the same dtype, not a 4-bit one. The box must lie
 /// inside both.
-void copy_strided(const StridedBox& box, const Tensor& source, Tensor& target, ThreadPool& pool);
+void copy_strided(const StridedBox& box, const Tensor& source, std::byte* target, ThreadPool& pool);
+
+/// A tensor of the box's sizes, whose target is all of it.
+Tensor copied(const StridedBox& box, const Tensor& source, ThreadPool& pool);
 
 }  // namespace camshaft::ops

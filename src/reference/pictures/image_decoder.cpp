@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/pieces.h"
 #include "base/thread_pool.h"
 #include "reference/pictures/picture.h"
 
@@ -30,18 +31,6 @@ bool starts_with(Bytes file, std::string_view magic, size_t at = 0) {
                                                   format));
 }
 
-Tensor decode(Bytes file) {
-  if (starts_with(file, "\xff\xd8\xff"sv)) return decode_jpeg(file);
-  if (starts_with(file, "\x89PNG\r\n\x1a\n"sv)) return decode_png(file);
-  if (starts_with(file, "RIFF"sv) && starts_with(file, "WEBP"sv, 8)) return decode_webp(file);
-  if (starts_with(file, "BM"sv)) return decode_bmp(file);
-  if (file.size() > 2 && file[0] == 'P' && file[1] >= '1' && file[1] <= '6') return decode_pnm(file);
-  if (starts_with(file, "II*\0"sv) || starts_with(file, "MM\0*"sv)) fail_format("TIFF");
-  if (starts_with(file, "\0\0\0\x0cjP  \r\n\x87\n"sv) || starts_with(file, "\xff\x4f\xff\x51"sv))
-    fail_format("JPEG 2000");
-  fail_rule("the {} bytes are no BMP, JPEG, PNG, PNM or WebP image: none of these starts with such bytes", file.size());
-}
-
 // Writes pixels of `to_channels` samples, made from those of `from_channels` by apply(from, to).
 template <class Apply>
 Tensor each_pixel(ThreadPool& pool, const Tensor& picture, int64_t to_channels, Apply&& apply) {
@@ -49,7 +38,7 @@ Tensor each_pixel(ThreadPool& pool, const Tensor& picture, int64_t to_channels, 
   Tensor out(DType::u8, {picture.dims()[0], picture.dims()[1], to_channels});
   const auto* from = picture.as<uint8_t>();
   auto* to = out.as_mutable<uint8_t>();
-  pool.parallel_for(count, pixels_a_piece, [&](int64_t begin, int64_t end) {
+  for_pieces(pool, count, pixels_a_piece, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) apply(from + i * from_channels, to + i * to_channels);
   });
   return out;
@@ -71,9 +60,21 @@ Tensor in_format(ThreadPool& pool, Tensor picture, PixelFormat format) {
 
 }  // namespace
 
+Tensor decode_picture(Bytes file) {
+  if (starts_with(file, "\xff\xd8\xff"sv)) return decode_jpeg(file);
+  if (starts_with(file, "\x89PNG\r\n\x1a\n"sv)) return decode_png(file);
+  if (starts_with(file, "RIFF"sv) && starts_with(file, "WEBP"sv, 8)) return decode_webp(file);
+  if (starts_with(file, "BM"sv)) return decode_bmp(file);
+  if (file.size() > 2 && file[0] == 'P' && file[1] >= '1' && file[1] <= '6') return decode_pnm(file);
+  if (starts_with(file, "II*\0"sv) || starts_with(file, "MM\0*"sv)) fail_format("TIFF");
+  if (starts_with(file, "\0\0\0\x0cjP  \r\n\x87\n"sv) || starts_with(file, "\xff\x4f\xff\x51"sv))
+    fail_format("JPEG 2000");
+  fail_rule("the {} bytes are no BMP, JPEG, PNG, PNM or WebP image: none of these starts with such bytes", file.size());
+}
+
 std::vector<Tensor> ImageDecoder::evaluate(const EvalContext& context) const {
   const Tensor& file = context.input(0);
-  Tensor picture = decode({file.as<uint8_t>(), file.bytes()});
+  Tensor picture = decode_picture({file.as<uint8_t>(), file.bytes()});
   return {in_format(context.pool, std::move(picture), format)};
 }
 

@@ -40,4 +40,8 @@ Tensor decode_png(Bytes file);
 Tensor decode_pnm(Bytes file);
 Tensor decode_webp(Bytes file);
 
+/// The same of any of these formats, told apart by their first bytes. Also throws Error(unsupported) for JPEG 2000 and
+/// TIFF.
+Tensor decode_picture(Bytes file);
+
 }  // namespace camshaft::ops

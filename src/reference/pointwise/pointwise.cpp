@@ -8,7 +8,7 @@
 #include <charconv>
 
 #include "base/error.h"
-#include "base/thread_pool.h"
+#include "base/pieces.h"
 #include "ir/ops/broadcast.h"
 #include "reference/element_io.h"
 #include "reference/pointwise/scalar_math.h"
@@ -32,7 +32,7 @@ template <class T>
 void evaluate_numbers(F function, const EvalContext& context, const LoopNest& nest, Tensor& out) {
   std::byte* target = out.mutable_data();
   const size_t operands = context.inputs.size();
-  context.pool.parallel_for(out.size(), chunk, [&](int64_t begin, int64_t end) {
+  for_pieces(context.pool, out.size(), chunk, [&](int64_t begin, int64_t end) {
     std::vector<T> buffers(static_cast<size_t>(chunk) * 4);
     const std::array<T*, 4> buffer = {&buffers[0], &buffers[chunk], &buffers[2 * chunk], &buffers[3 * chunk]};
     for (int64_t first = begin; first < end; first += chunk) {
@@ -171,7 +171,7 @@ std::vector<Tensor> Cast::evaluate(const EvalContext& context) const {
   Tensor out(to, in.dims());
   std::byte* target = out.mutable_data();
   with_wide_type(in.dtype(), [&](auto type) {
-    context.pool.parallel_for(in.size(), chunk, [&](int64_t begin, int64_t end) {
+    for_pieces(context.pool, in.size(), chunk, [&](int64_t begin, int64_t end) {
       std::vector<decltype(type)> buffer(chunk);
       for (int64_t first = begin; first < end; first += chunk) {
         const int64_t count = std::min(chunk, end - first);

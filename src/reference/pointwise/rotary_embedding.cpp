@@ -3,7 +3,7 @@
 
 #include <tuple>
 
-#include "base/thread_pool.h"
+#include "base/pieces.h"
 #include "reference/element_io.h"
 
 namespace camshaft::ops {
@@ -16,7 +16,7 @@ std::vector<Tensor> RotaryEmbedding::evaluate(const EvalContext& context) const 
   if (out.size() == 0) return {std::move(out)};
   std::byte* target = out.mutable_data();
   const int64_t half = rotated / 2, second = interleaved ? 1 : half, pair = interleaved ? 2 : 1;
-  context.pool.parallel_for(bound.rows, 1 + 4096 / bound.width, [&](int64_t begin, int64_t end) {
+  for_pieces(context.pool, bound.rows, 1 + 4096 / bound.width, [&](int64_t begin, int64_t end) {
     const auto n = static_cast<size_t>(half);
     std::vector<double> row(static_cast<size_t>(bound.width)), cosines(2 * n), sines(2 * n);
     for (int64_t r = begin; r < end; ++r) {

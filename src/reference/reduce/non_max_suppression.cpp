@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/thread_pool.h"
+#include "base/pieces.h"
 #include "ir/ops/select.h"
 #include "ir/ops/shape_rules.h"
 
@@ -70,18 +70,25 @@ struct Candidate {
 // The chosen boxes of one class of one image.
 std::vector<int64_t> suppress(const float* boxes, const float* scores, int64_t count, int64_t most, float iou,
                               const float* least_score, bool center_point_box) {
-  std::vector<Candidate> order;
+  std::vector<Candidate> left;
+  left.reserve(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i)
-    if (!least_score || scores[i] > *least_score) order.push_back({scores[i], i});
-  std::sort(order.begin(), order.end(), [](const Candidate& a, const Candidate& b) {
+    if (!least_score || scores[i] > *least_score) left.push_back({scores[i], i});
+  // A heap, as only so many are looked at until enough are chosen: 100 of 25,000 took 1.3 ms when all were sorted.
+  const auto comes_later = [](const Candidate& b, const Candidate& a) {
     const bool a_nan = std::isnan(a.score), b_nan = std::isnan(b.score);
     if (a_nan != b_nan) return b_nan;  // a score that is no number comes last
     return a_nan || a.score == b.score ? a.index < b.index : a.score > b.score;
-  });
+  };
+  std::make_heap(left.begin(), left.end(), comes_later);
   std::vector<int64_t> chosen;
   KeptBoxes kept;
-  for (const Candidate& candidate : order) {
-    if (static_cast<int64_t>(chosen.size()) >= most) break;
+  PacedCancellation cancellation;
+  while (!left.empty() && static_cast<int64_t>(chosen.size()) < most) {
+    cancellation.did(static_cast<int64_t>(chosen.size()) + 1);
+    std::pop_heap(left.begin(), left.end(), comes_later);
+    const Candidate candidate = left.back();
+    left.pop_back();
     const Box box = read_box(boxes + candidate.index * 4, center_point_box);
     if (kept.overlap(box, iou)) continue;
     kept.add(box);
@@ -105,7 +112,7 @@ std::vector<Tensor> NonMaxSuppression::evaluate(const EvalContext& context) cons
   if (scores.size() == 0) return {Tensor(DType::i64, {0, 3})};  // of any number of classes
   std::vector<std::vector<int64_t>> chosen(static_cast<size_t>(batch * classes));
   if (most > 0)
-    context.pool.parallel_for(batch * classes, 1, [&](int64_t begin, int64_t end) {
+    for_pieces(context.pool, batch * classes, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
         chosen[static_cast<size_t>(i)] =
             suppress(boxes.as<float>() + i / classes * count * 4, scores.as<float>() + i * count, count, most, iou,

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/thread_pool.h"
+#include "base/pieces.h"
 #include "ir/ops/reduce.h"
 #include "ir/ops/strides.h"
 #include "reference/element_io.h"
@@ -55,7 +55,7 @@ std::vector<Tensor> Softmax::evaluate(const EvalContext& context) const {
   const int64_t inner = row_major_strides(in.dims())[static_cast<size_t>(axis)];
   if (in.size() == 0) return {std::move(out)};
   std::byte* target = out.mutable_data();
-  context.pool.parallel_for(in.size() / length, 1, [&](int64_t begin, int64_t end) {
+  for_pieces(context.pool, in.size() / length, 1, [&](int64_t begin, int64_t end) {
     std::vector<double> row(static_cast<size_t>(length));
     for (int64_t i = begin; i < end; ++i) {
       const int64_t first = i / inner * inner * length + i % inner;
@@ -84,7 +84,7 @@ std::vector<Tensor> LayerNorm::evaluate(const EvalContext& context) const {
   const int64_t length = element_count(Dims(in.dims().begin() + axis, in.dims().end()));
   const std::vector<double> scale = parameter(context, 1, length, name), bias = parameter(context, 2, length, name);
   std::byte* target = out.mutable_data();
-  context.pool.parallel_for(in.size() / length, 1, [&](int64_t begin, int64_t end) {
+  for_pieces(context.pool, in.size() / length, 1, [&](int64_t begin, int64_t end) {
     std::vector<double> row(static_cast<size_t>(length));
     for (int64_t i = begin; i < end; ++i) {
       load_elements(in.dtype(), in.data(), i * length, 1, length, row.data());
@@ -113,7 +113,7 @@ std::vector<Tensor> GroupNorm::evaluate(const EvalContext& context) const {
   if (in.size() == 0) return {std::move(out)};
   const int64_t images = in.dims()[0], positions = in.size() / images / channels, width = channels / groups;
   std::byte* target = out.mutable_data();
-  context.pool.parallel_for(images * groups, 1, [&](int64_t begin, int64_t end) {
+  for_pieces(context.pool, images * groups, 1, [&](int64_t begin, int64_t end) {
     std::vector<double> values(static_cast<size_t>(std::max(positions, width)));
     for (int64_t task = begin; task < end; ++task) {
       const int64_t image = task / groups, first_channel = task % groups * width;

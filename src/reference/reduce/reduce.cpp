@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/pieces.h"
 #include "base/thread_pool.h"
 #include "ir/ops/broadcast.h"
 #include "ir/ops/strides.h"
@@ -108,6 +109,7 @@ void evaluate_reduce(ReduceKind kind, const Tensor& in, const Split& loops, Tens
   const bool side_by_side = kept_step == 1 && loops.kept.sizes.back() > 1;
   pool.parallel_for(out.size(), side_by_side ? 64 : 1, [&](int64_t begin, int64_t end) {
     std::vector<T> values(chunk), sums(chunk);
+    PacedCancellation cancellation;
     for (int64_t first = begin; first < end; first += chunk) {
       const int64_t block = std::min(chunk, end - first);
       std::fill_n(sums.begin(), block, identity<T>(kind, in.dtype()));
@@ -119,6 +121,7 @@ void evaluate_reduce(ReduceKind kind, const Tensor& in, const Split& loops, Tens
             for (int64_t r = 0; r < length; ++r) {
               load_elements(in.dtype(), in.data(), source + r * reduced_step, 1, count, values.data());
               accumulate(kind, sum, 1, values.data(), count);
+              cancellation.did(count);
             }
             return;
           }
@@ -128,6 +131,7 @@ void evaluate_reduce(ReduceKind kind, const Tensor& in, const Split& loops, Tens
               load_elements(in.dtype(), in.data(), source + o * kept_step + r * reduced_step, reduced_step, part,
                             values.data());
               accumulate(kind, sum + o, 0, values.data(), part);
+              cancellation.did(part);
             }
         });
       });
@@ -173,7 +177,7 @@ std::vector<Tensor> ArgReduce::evaluate(const EvalContext& context) const {
   auto* target = out.as_mutable<int64_t>();
   with_wide_type(in.dtype(), [&](auto type) {
     using T = decltype(type);
-    context.pool.parallel_for(out.size(), 16, [&](int64_t begin, int64_t end) {
+    for_pieces(context.pool, out.size(), 16, [&](int64_t begin, int64_t end) {
       std::vector<T> values(static_cast<size_t>(length));
       for (int64_t i = begin; i < end; ++i) {
         load_elements(in.dtype(), in.data(), i / stride * stride * length + i % stride, stride, length, values.data());

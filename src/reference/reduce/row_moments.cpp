@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/thread_pool.h"
+#include "base/pieces.h"
 #include "reference/element_io.h"
 
 namespace camshaft::ops {
@@ -25,7 +25,7 @@ std::vector<Tensor> RowMoments::evaluate(const EvalContext& context) const {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{}: rows of {} elements have no parts of {}", name, in.dims().back(), width));
   auto* target = out.as_mutable<float>();
-  context.pool.parallel_for(in.size() / width, rows_at_once, [&](int64_t begin, int64_t end) {
+  for_pieces(context.pool, in.size() / width, rows_at_once, [&](int64_t begin, int64_t end) {
     std::vector<double> part(static_cast<size_t>(width));
     for (int64_t i = begin; i < end; ++i) {
       load_elements(in.dtype(), in.data(), i * width, 1, width, part.data());

@@ -1,7 +1,7 @@
 // The reference evaluation of top_k.
 #include <algorithm>
 
-#include "base/thread_pool.h"
+#include "base/pieces.h"
 #include "ir/ops/select.h"
 #include "ir/ops/shape_rules.h"
 #include "ir/ops/strides.h"
@@ -28,7 +28,11 @@ bool comes_first(const Ranked<T>& a, const Ranked<T>& b, bool largest) {
 
 template <class T>
 void select_first(std::vector<Ranked<T>>& row, int64_t k, bool largest) {
-  const auto before = [largest](const Ranked<T>& a, const Ranked<T>& b) { return comes_first(a, b, largest); };
+  PacedCancellation cancellation;  // a row may be all there is
+  const auto before = [largest, &cancellation](const Ranked<T>& a, const Ranked<T>& b) {
+    cancellation.did(1);
+    return comes_first(a, b, largest);
+  };
   const auto middle = row.begin() + k;
   // A heap of k elements is quickest while k is small; it costs log k an element.
   if (k * 16 < static_cast<int64_t>(row.size())) {
@@ -59,7 +63,7 @@ std::vector<Tensor> TopK::evaluate(const EvalContext& context) const {
   // Two elements of a 4-bit type share a byte: no threads there.
   const int64_t grain = bit_width(x.dtype()) < 8 ? lines : std::max<int64_t>(1, 4096 / std::max<int64_t>(size, 1));
   with_wide_type(x.dtype(), [&]<class T>(const T&) {
-    context.pool.parallel_for(lines, grain, [&](int64_t begin, int64_t end) {
+    for_pieces(context.pool, lines, grain, [&](int64_t begin, int64_t end) {
       std::vector<T> line(static_cast<size_t>(size));
       std::vector<Ranked<T>> row(static_cast<size_t>(size));
       for (int64_t l = begin; l < end; ++l) {

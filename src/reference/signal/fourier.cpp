@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/work_scope.h"
 #include "ir/ops/shape_rules.h"
 
 namespace camshaft::ops {
@@ -50,15 +51,18 @@ void FourierPlan::power_of_two(Complex* data, bool inverse) const {
     reversed |= bit;
     if (i < reversed) std::swap(data[i], data[reversed]);
   }
+  PacedCancellation cancellation;
   for (int64_t half = 1; half < padded_; half *= 2) {
     const int64_t step = padded_ / (2 * half);
-    for (int64_t start = 0; start < padded_; start += 2 * half)
+    for (int64_t start = 0; start < padded_; start += 2 * half) {
+      cancellation.did(half);
       for (int64_t k = 0; k < half; ++k) {
         const Complex w = twiddles_[static_cast<size_t>(k * step)];
         const Complex a = data[start + k], b = times(data[start + k + half], inverse ? conjugate(w) : w);
         data[start + k] = {a.re + b.re, a.im + b.im};
         data[start + k + half] = {a.re - b.re, a.im - b.im};
       }
+    }
   }
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/thread_pool.h"
+#include "base/pieces.h"
 #include "ir/ops/shape_rules.h"
 #include "ir/ops/strides.h"
 #include "reference/element_io.h"
@@ -52,7 +52,7 @@ std::vector<Tensor> Dft::evaluate(const EvalContext& context) const {
   const int64_t inner = product(x.dims(), at + 1, x.dims().size() - 1), lines = product(x.dims(), 0, at) * inner;
   const int64_t used = std::min(given, onesided && inverse ? length / 2 + 1 : length);
   const double scale = inverse ? 1 / static_cast<double>(length) : 1;
-  context.pool.parallel_for(lines, std::max<int64_t>(1, 2048 / length), [&](int64_t begin, int64_t end) {
+  for_pieces(context.pool, lines, std::max<int64_t>(1, 2048 / length), [&](int64_t begin, int64_t end) {
     std::vector<Complex> line(static_cast<size_t>(length)), scratch;
     std::vector<double> part(static_cast<size_t>(std::max(length, given)));
     for (int64_t l = begin; l < end; ++l) {
@@ -103,7 +103,7 @@ std::vector<Tensor> Stft::evaluate(const EvalContext& context) const {
   std::vector<double> window(static_cast<size_t>(length), 1);
   if (context.has(2)) window = context.input(2).to_doubles();
   std::byte* to = out.mutable_data();
-  context.pool.parallel_for(batch * frames, 1, [&](int64_t begin, int64_t end) {
+  for_pieces(context.pool, batch * frames, 1, [&](int64_t begin, int64_t end) {
     std::vector<Complex> line(static_cast<size_t>(length)), scratch;
     std::vector<double> values(static_cast<size_t>(2 * length));
     for (int64_t f = begin; f < end; ++f) {

@@ -2,6 +2,7 @@
 #include "ir/ops/strings.h"
 
 #include <algorithm>
+#include <bit>
 #include <unordered_set>
 
 #include "base/text/regex.h"
@@ -166,6 +167,48 @@ std::vector<Tensor> Tokenize::evaluate(const EvalContext& context) const {
   return {filled_up(lists, x.dims(), padding)};
 }
 
+namespace {
+
+// The columns of n-grams of one length, by a table of their hashes: with a search among 60 of them 10^5 ids took 7.6
+// ms.
+class GramTable {
+ public:
+  /// `grams`: count x n, without repeats.
+  GramTable(const int64_t* grams, const int64_t* columns, int64_t count, int64_t n)
+      : grams_(grams), columns_(columns), n_(n), slots_(std::bit_ceil(static_cast<size_t>(4 * count)), -1) {
+    for (int64_t g = 0; g < count; ++g) {
+      size_t at = place(grams + g * n, 1);
+      while (slots_[at] >= 0) at = next(at);
+      slots_[at] = g;
+    }
+  }
+
+  /// Of the ids that stand `stride` apart; -1 where they are no such n-gram.
+  int64_t column_of(const int64_t* ids, int64_t stride) const {
+    for (size_t at = place(ids, stride);; at = next(at)) {
+      const int64_t g = slots_[at];
+      if (g < 0) return -1;
+      bool is_equal = true;
+      for (int64_t k = 0; k < n_; ++k) is_equal &= grams_[g * n_ + k] == ids[k * stride];
+      if (is_equal) return columns_[g];
+    }
+  }
+
+ private:
+  size_t next(size_t at) const { return (at + 1) & (slots_.size() - 1); }
+  size_t place(const int64_t* ids, int64_t stride) const {
+    uint64_t hash = 0;
+    for (int64_t k = 0; k < n_; ++k) hash = (hash ^ static_cast<uint64_t>(ids[k * stride])) * 0x9e3779b97f4a7c15u;
+    return static_cast<size_t>(hash >> 32) & (slots_.size() - 1);
+  }
+
+  const int64_t *grams_, *columns_;
+  int64_t n_;
+  std::vector<int64_t> slots_;  // numbers of n-grams
+};
+
+}  // namespace
+
 std::vector<Tensor> CountTerms::evaluate(const EvalContext& context) const {
   const Tensor& x = context.input(0);
   const int64_t length = x.dims().back(), width = context.input(3).size();
@@ -179,40 +222,32 @@ std::vector<Tensor> CountTerms::evaluate(const EvalContext& context) const {
   if (out.size() == 0) return {std::move(out)};  // any number of empty rows
   float* counts = out.as_mutable<float>();
 
-  // Adds the n-gram that begins at `ids` with `stride` to its column.
-  const auto count_gram = [&](const int64_t* ids, int64_t stride, int64_t n, int64_t first_gram, const int64_t* table,
-                              float* row) {
-    const auto compare = [&](const int64_t* gram) {
-      for (int64_t k = 0; k < n; ++k)
-        if (gram[k] != ids[k * stride]) return gram[k] < ids[k * stride] ? -1 : 1;
-      return 0;
-    };
-    int64_t low = 0, high = gram_counts[static_cast<size_t>(n) - 1];
-    while (low < high) {
-      const int64_t middle = low + (high - low) / 2;
-      compare(table + middle * n) < 0 ? low = middle + 1 : high = middle;
-    }
-    if (low == gram_counts[static_cast<size_t>(n) - 1] || compare(table + low * n) != 0) return;
-    const int64_t column = columns[first_gram + low];
-    if (column < 0 || column >= width) fail_rule("count_terms: column {} of {} does not exist", column, width);
-    row[column] += 1;
+  // One table for each length that is looked for, and how far apart its ids may stand.
+  struct Length {
+    int64_t n, strides;
+    GramTable table;
   };
+  std::vector<Length> lengths;
+  int64_t first_gram = 0;
+  for (int64_t n = 1; n <= std::min<int64_t>(most_length, static_cast<int64_t>(gram_counts.size())); ++n) {
+    const int64_t here = gram_counts[static_cast<size_t>(n) - 1];
+    if (n >= least_length && here > 0) {
+      for (int64_t g = 0; g < here; ++g)
+        if (const int64_t column = columns[first_gram + g]; column < 0 || column >= width)
+          fail_rule("count_terms: column {} of {} does not exist", column, width);
+      const int64_t skips = n == 1 ? 0 : most_skipped;  // single ids have nothing between them
+      lengths.push_back({n, skips + 1, GramTable(grams, columns + first_gram, here, n)});
+    }
+    first_gram += here;
+    grams += here * n;
+  }
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t* ids = x.as<int64_t>() + r * length;
     float* row = counts + r * width;
-    int64_t first_gram = 0;
-    const int64_t* table = grams;
-    for (int64_t n = 1; n <= std::min<int64_t>(most_length, static_cast<int64_t>(gram_counts.size())); ++n) {
-      const int64_t here = gram_counts[static_cast<size_t>(n) - 1];
-      if (n >= least_length && here > 0) {
-        const int64_t skips = n == 1 ? 0 : most_skipped;  // single ids have nothing between them
-        for (int64_t stride = 1; stride <= skips + 1 && (n - 1) * stride < length; ++stride)
-          for (int64_t at = 0; at + (n - 1) * stride < length; ++at)
-            count_gram(ids + at, stride, n, first_gram, table, row);
-      }
-      first_gram += here;
-      table += here * n;
-    }
+    for (const Length& l : lengths)
+      for (int64_t stride = 1; stride <= l.strides && (l.n - 1) * stride < length; ++stride)
+        for (int64_t at = 0; at + (l.n - 1) * stride < length; ++at)
+          if (const int64_t column = l.table.column_of(ids + at, stride); column >= 0) row[column] += 1;
     for (int64_t i = 0; i < width; ++i) {
       if (weight == TermWeight::idf) row[i] = row[i] > 0 ? weights[i] : 0;
       if (weight == TermWeight::tfidf) row[i] *= weights[i];

@@ -1,5 +1,5 @@
 // The reference evaluation of grid_sample.
-#include "base/thread_pool.h"
+#include "base/pieces.h"
 #include "ir/ops/sample.h"
 #include "ir/ops/shape_rules.h"
 #include "ir/ops/strides.h"
@@ -30,7 +30,7 @@ std::vector<Tensor> GridSample::evaluate(const EvalContext& context) const {
   }
   std::vector<double> image(static_cast<size_t>(x.size())), result(static_cast<size_t>(out.size()));
   load_elements(x.dtype(), x.data(), 0, 1, x.size(), image.data());
-  context.pool.parallel_for(x.dims()[0] * points, 256, [&](int64_t begin, int64_t end) {
+  for_pieces(context.pool, x.dims()[0] * points, 256, [&](int64_t begin, int64_t end) {
     std::vector<double> position(spatial), weights(static_cast<size_t>(taps));
     std::vector<int64_t> pixels(static_cast<size_t>(taps));
     for (int64_t p = begin; p < end; ++p) {

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "base/index_range.h"
-#include "base/thread_pool.h"
+#include "base/pieces.h"
 #include "ir/ops/reduce.h"
 #include "ir/ops/spatial.h"
 #include "ir/ops/strides.h"
@@ -47,6 +47,7 @@ class PoolPlane {
   void run(const T* input, T* output) {
     const int64_t total = element_count(output_);
     std::fill(at_.begin(), at_.end(), 0);
+    PacedCancellation cancellation;
     for (int64_t i = 0; i < total; ++i) {
       taps_ = 0;
       if constexpr (std::is_floating_point_v<T>) {
@@ -57,6 +58,7 @@ class PoolPlane {
       visit(input, 0, 0);
       if (op_.kind == PoolKind::average) value_ = average(value_);
       output[i] = value_;
+      cancellation.did(taps_ + 1);
       for (size_t axis = at_.size(); axis-- > 0;) {
         if (++at_[axis] < output_[axis]) break;
         at_[axis] = 0;
@@ -123,7 +125,7 @@ std::vector<Tensor> Pool::evaluate(const EvalContext& context) const {
   std::byte* target = out.mutable_data();
   with_wide_type(in.dtype(), [&](auto type) {
     using T = decltype(type);
-    context.pool.parallel_for(planes, 1, [&](int64_t begin, int64_t end) {
+    for_pieces(context.pool, planes, 1, [&](int64_t begin, int64_t end) {
       PoolPlane<T> plane(*this, input, output, lists, begins);
       std::vector<T> source(static_cast<size_t>(in_count)), result(static_cast<size_t>(out_count));
       for (int64_t p = begin; p < end; ++p) {

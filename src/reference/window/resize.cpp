@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/memory_limit.h"
+#include "base/pieces.h"
 #include "base/thread_pool.h"
 #include "ir/ops/resize.h"
 #include "ir/ops/shape_rules.h"
@@ -21,11 +22,6 @@ namespace camshaft::ops {
 namespace {
 
 // ResizeAxis with weights of full precision, for f64 and so that the judge is finer than what it judges.
-struct FineAxis {
-  int64_t taps = 1;
-  std::vector<int64_t> indices;
-  std::vector<double> weights;
-};
 
 struct Geometry {
   double scale;         // output size / input size
@@ -92,8 +88,10 @@ int64_t nearest_index(ResizeNearest mode, double scale, double x) {
   return static_cast<int64_t>(std::ceil(x));
 }
 
-FineAxis fine_axis(const Resize& op, size_t i, int64_t input_size, int64_t output_size) {
-  FineAxis axis;
+}  // namespace
+
+ResizeAxis resize_axis(const Resize& op, size_t i, int64_t input_size, int64_t output_size) {
+  ResizeAxis axis;
   if (output_size <= 0) return axis;
   if (input_size <= 0) fail_rule("axis {} has no element to resize to {}", op.axes[i], output_size);
   const Geometry g = geometry(op, i, input_size, output_size);
@@ -143,15 +141,17 @@ FineAxis fine_axis(const Resize& op, size_t i, int64_t input_size, int64_t outpu
   return axis;
 }
 
+namespace {
+
 // One axis of [outer, size, inner] at a time: interpolation separates.
-std::vector<double> interpolate(const std::vector<double>& x, const FineAxis& axis, int64_t outer, int64_t size,
+std::vector<double> interpolate(const std::vector<double>& x, const ResizeAxis& axis, int64_t outer, int64_t size,
                                 int64_t inner, double outside, ThreadPool& pool) {
   const auto out_size = static_cast<int64_t>(axis.indices.size()) / axis.taps;
   // One axis may grow before another shrinks: what lies between can be larger than image and result.
   check_fits_memory(DType::f64, {outer, out_size, inner});
   std::vector<double> out(static_cast<size_t>(outer * out_size * inner));
   if (out.empty()) return out;
-  pool.parallel_for(outer * out_size, 4096 / inner, [&](int64_t begin, int64_t end) {
+  for_pieces(pool, outer * out_size, 4096 / inner, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       double* to = out.data() + row * inner;
       for (int64_t t = 0; t < axis.taps; ++t) {
@@ -172,11 +172,6 @@ std::vector<double> interpolate(const std::vector<double>& x, const FineAxis& ax
 
 }  // namespace
 
-ResizeAxis resize_axis(const Resize& op, size_t i, int64_t input_size, int64_t output_size) {
-  FineAxis fine = fine_axis(op, i, input_size, output_size);
-  return {fine.taps, std::move(fine.indices), std::vector<float>(fine.weights.begin(), fine.weights.end())};
-}
-
 std::vector<Tensor> Resize::evaluate(const EvalContext& context) const {
   const Tensor& x = context.input(0);
   Dims dims = x.dims();
@@ -187,10 +182,10 @@ std::vector<Tensor> Resize::evaluate(const EvalContext& context) const {
                 fmt::format("out of memory: a result of shape {} is more than this machine holds", to_string(dims)));
   // An empty result may have an axis of any length, whose table would not be small.
   if (element_count(dims) == 0) return {Tensor(x.dtype(), dims)};
-  std::vector<FineAxis> resized;
+  std::vector<ResizeAxis> resized;
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto axis = static_cast<size_t>(axes[i]);
-    resized.push_back(fine_axis(*this, i, x.dims()[axis], dims[axis]));
+    resized.push_back(resize_axis(*this, i, x.dims()[axis], dims[axis]));
   }
   if (mode == ResizeMode::nearest) {
     std::vector<std::vector<int64_t>> maps;
@@ -205,7 +200,7 @@ std::vector<Tensor> Resize::evaluate(const EvalContext& context) const {
   }
   std::vector<double> values(static_cast<size_t>(x.size()));
   const int64_t pieces = 1 << 14;  // even, so that no two threads share a byte of 4-bit elements
-  context.pool.parallel_for(x.size(), pieces, [&](int64_t begin, int64_t end) {
+  for_pieces(context.pool, x.size(), pieces, [&](int64_t begin, int64_t end) {
     load_elements(x.dtype(), x.data(), begin, 1, end - begin, values.data() + begin);
   });
   Dims current = x.dims();
@@ -218,7 +213,7 @@ std::vector<Tensor> Resize::evaluate(const EvalContext& context) const {
   Tensor out(x.dtype(), dims);
   std::byte* to = out.mutable_data();
   const bool whole = !is_floating(x.dtype());
-  context.pool.parallel_for(out.size(), pieces, [&](int64_t begin, int64_t end) {
+  for_pieces(context.pool, out.size(), pieces, [&](int64_t begin, int64_t end) {
     if (whole)  // half to even, as ONNX's reference rounds integers
       for (int64_t k = begin; k < end; ++k)
         values[static_cast<size_t>(k)] = std::nearbyint(values[static_cast<size_t>(k)]);

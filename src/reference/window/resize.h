@@ -13,7 +13,7 @@ namespace camshaft::ops {
 struct ResizeAxis {
   int64_t taps = 1;
   std::vector<int64_t> indices;  ///< [output size][taps]
-  std::vector<float> weights;    ///< [output size][taps]
+  std::vector<double> weights;   ///< [output size][taps]
 };
 ResizeAxis resize_axis(const Resize& op, size_t i, int64_t input_size, int64_t output_size);
 

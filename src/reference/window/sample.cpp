@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/thread_pool.h"
+#include "base/pieces.h"
 #include "ir/ops/shape_rules.h"
 #include "ir/ops/spatial.h"
 #include "reference/element_io.h"
@@ -75,7 +75,7 @@ std::vector<Tensor> RoiAlign::evaluate(const EvalContext& context) const {
   if (out.size() == 0) return {out};
   if (plane == 0) fail_rule("an image of shape {} has nothing to sample", to_string(x.dims()));
   std::vector<double> result(static_cast<size_t>(out.size()));
-  context.pool.parallel_for(count, 1, [&](int64_t begin, int64_t end) {
+  for_pieces(context.pool, count, 1, [&](int64_t begin, int64_t end) {
     std::vector<Bilinear> samples;
     for (int64_t r = begin; r < end; ++r) {
       const double* region = regions.data() + r * 4;
@@ -95,7 +95,7 @@ std::vector<Tensor> RoiAlign::evaluate(const EvalContext& context) const {
       };
       const int64_t grid_height = grid(bin_height), grid_width = grid(bin_width), taps = grid_height * grid_width;
       for (int64_t bin = 0; bin < height * width; ++bin) {
-        if (context.cancellation) context.cancellation->check("sampling regions");
+        cancellation_point();
         samples.clear();
         for (int64_t i = 0; i < taps; ++i) {
           const double y = top + (static_cast<double>(bin / width) +
@@ -144,7 +144,7 @@ std::vector<Tensor> MaxRoiPool::evaluate(const EvalContext& context) const {
     if (!(regions[static_cast<size_t>(r * 5)] >= 0 &&
           regions[static_cast<size_t>(r * 5)] < static_cast<double>(x.dims()[0])))
       fail_rule("region {} is of image {}, there are {}", r, regions[static_cast<size_t>(r * 5)], x.dims()[0]);
-  context.pool.parallel_for(count, 1, [&](int64_t begin, int64_t end) {
+  for_pieces(context.pool, count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const double* region = regions.data() + r * 5;
       const auto batch = static_cast<int64_t>(region[0]);
@@ -161,6 +161,7 @@ std::vector<Tensor> MaxRoiPool::evaluate(const EvalContext& context) const {
         return std::pair(inside(low), inside(high));
       };
       for (int64_t bin = 0; bin < height * width; ++bin) {
+        cancellation_point();
         const auto [y0, y1] = range(top, bin_height, bin / width, rows);
         const auto [x0, x1] = range(left, bin_width, bin % width, columns);
         if (y0 >= y1 || x0 >= x1) continue;
@@ -200,9 +201,10 @@ std::vector<Tensor> DeformConv::evaluate(const EvalContext& context) const {
   Tensor out(x.dtype(), dims);
   std::vector<double> result(static_cast<size_t>(out.size()));
   if (out.size() > 0)
-    context.pool.parallel_for(batch * out_plane, 1, [&](int64_t begin, int64_t end) {
+    for_pieces(context.pool, batch * out_plane, 1, [&](int64_t begin, int64_t end) {
       std::vector<double> column(static_cast<size_t>(channels * taps));
       for (int64_t p = begin; p < end; ++p) {
+        cancellation_point();
         const int64_t b = p / out_plane, at = p % out_plane;
         for (int64_t g = 0; g < offset_groups; ++g)
           for (int64_t t = 0; t < taps; ++t) {

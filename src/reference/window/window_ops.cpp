@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/index_range.h"
-#include "base/thread_pool.h"
+#include "base/pieces.h"
 #include "ir/ops/shape_rules.h"
 #include "ir/ops/spatial.h"
 #include "ir/ops/strides.h"
@@ -41,12 +41,13 @@ std::vector<Tensor> MaxPoolIndices::evaluate(const EvalContext& context) const {
   const int64_t plane = element_count(sizes), windows = element_count(counts);
   auto* to = out.as_mutable<int64_t>();
   with_wide_type(x.dtype(), [&]<class T>(const T&) {
-    context.pool.parallel_for(x.dims()[0] * x.dims()[1], 1, [&](int64_t begin, int64_t end) {
+    for_pieces(context.pool, x.dims()[0] * x.dims()[1], 1, [&](int64_t begin, int64_t end) {
       std::vector<T> image(static_cast<size_t>(plane));
       for (int64_t p = begin; p < end; ++p) {
         load_elements(x.dtype(), x.data(), p * plane, 1, plane, image.data());
         Dims window(spatial, 0), first(spatial, 0), taps(spatial, 0), tap(spatial, 0);
         for (int64_t w = 0; w < windows; ++w, advance(window, counts)) {
+          if (w % 64 == 0) cancellation_point();
           int64_t found = 0;
           T most{};
           bool any = false, is_inside = true;
@@ -106,12 +107,13 @@ std::vector<Tensor> Col2Im::evaluate(const EvalContext& context) const {
   std::byte* to = out.mutable_data();
   const int64_t planes = out.dims()[0] * out.dims()[1];
   with_wide_type(x.dtype(), [&]<class T>(const T&) {
-    context.pool.parallel_for(planes, bit_width(x.dtype()) < 8 ? planes : 1, [&](int64_t begin, int64_t end) {
+    for_pieces(context.pool, planes, bit_width(x.dtype()) < 8 ? planes : 1, [&](int64_t begin, int64_t end) {
       std::vector<T> image_plane(static_cast<size_t>(plane)), row(static_cast<size_t>(windows));
       for (int64_t p = begin; p < end; ++p) {
         std::fill(image_plane.begin(), image_plane.end(), T{0});
         Dims tap(spatial, 0);
         for (int64_t t = 0; t < taps && windows > 0; ++t, advance(tap, kernel)) {
+          cancellation_point();
           load_elements(x.dtype(), x.data(), (p * taps + t) * windows, 1, windows, row.data());
           Dims window(spatial, 0);
           for (int64_t w = 0; w < windows; ++w, advance(window, counts)) {
@@ -146,13 +148,15 @@ std::vector<Tensor> Determinant::evaluate(const EvalContext& context) const {
   Tensor out(x.dtype(), Dims(x.dims().begin(), x.dims().end() - 2));
   if (out.size() == 0) return {out};
   std::vector<double> results(static_cast<size_t>(out.size()));
-  context.pool.parallel_for(
-      out.size(), std::max<int64_t>(1, 4096 / std::max<int64_t>(n * n * n, 1)), [&](int64_t begin, int64_t end) {
+  for_pieces(
+      context.pool, out.size(), std::max<int64_t>(1, 4096 / std::max<int64_t>(n * n * n, 1)),
+      [&](int64_t begin, int64_t end) {
         std::vector<double> a(static_cast<size_t>(n * n));
         for (int64_t m = begin; m < end; ++m) {
           load_elements(x.dtype(), x.data(), m * n * n, 1, n * n, a.data());
           double det = 1;
           for (int64_t k = 0; k < n; ++k) {
+            cancellation_point();
             int64_t pivot = k;
             for (int64_t i = k + 1; i < n; ++i)
               if (std::fabs(a[static_cast<size_t>(i * n + k)]) > std::fabs(a[static_cast<size_t>(pivot * n + k)]))

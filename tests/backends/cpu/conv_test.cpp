@@ -13,25 +13,22 @@ std::vector<Sum> reference_transpose(const ConvTransposeShape& s, const std::vec
                                      const std::vector<float>& weights) {
   const int64_t step = s.in_pixel_stride ? s.in_pixel_stride : s.in_channels;
   const int64_t channels = s.in_channels / s.groups, outputs = s.out_channels / s.groups;
-  std::vector<Sum> out(at(s.batch * s.out_h() * s.out_w() * s.out_channels));
-  for (int64_t b = 0; b < s.batch; ++b) {
-    for (int64_t iy = 0; iy < s.in_h; ++iy) {
-      for (int64_t ix = 0; ix < s.in_w; ++ix) {
-        for (int64_t c = 0; c < s.in_channels; ++c) {
-          for (int64_t i = 0; i < s.kernel_h; ++i) {
-            for (int64_t j = 0; j < s.kernel_w; ++j) {
-              const int64_t y = iy * s.stride_h + i * s.dilation_h - s.pad_top;
-              const int64_t x = ix * s.stride_w + j * s.dilation_w - s.pad_left;
-              if (y < 0 || y >= s.out_h() || x < 0 || x >= s.out_w()) continue;
-              for (int64_t o = 0; o < outputs; ++o) {
-                const int64_t to = ((b * s.out_h() + y) * s.out_w() + x) * s.out_channels + c / channels * outputs + o;
-                out[at(to)].add(input[at(((b * s.in_h + iy) * s.in_w + ix) * step + c)],
-                                weights[at(((c * outputs + o) * s.kernel_h + i) * s.kernel_w + j)]);
-              }
-            }
-          }
-        }
-      }
+  std::vector<Sum> out(at(s.batch * s.out_d() * s.out_h() * s.out_w() * s.out_channels));
+  const int64_t in_pixels = s.in_d * s.in_h * s.in_w, points = s.kernel_d * s.kernel_h * s.kernel_w;
+  for (int64_t pixel = 0; pixel < s.batch * in_pixels; ++pixel) {
+    const int64_t b = pixel / in_pixels, iz = pixel / (s.in_h * s.in_w) % s.in_d;
+    const int64_t iy = pixel / s.in_w % s.in_h, ix = pixel % s.in_w;
+    for (int64_t point = 0; point < points; ++point) {
+      const int64_t k = point / (s.kernel_h * s.kernel_w), i = point / s.kernel_w % s.kernel_h, j = point % s.kernel_w;
+      const int64_t z = iz * s.stride_d + k * s.dilation_d - s.pad_front;
+      const int64_t y = iy * s.stride_h + i * s.dilation_h - s.pad_top;
+      const int64_t x = ix * s.stride_w + j * s.dilation_w - s.pad_left;
+      if (z < 0 || z >= s.out_d() || y < 0 || y >= s.out_h() || x < 0 || x >= s.out_w()) continue;
+      const int64_t to = ((b * s.out_d() + z) * s.out_h() + y) * s.out_w() + x;
+      for (int64_t c = 0; c < s.in_channels; ++c)
+        for (int64_t o = 0; o < outputs; ++o)
+          out[at(to * s.out_channels + c / channels * outputs + o)].add(
+              input[at(pixel * step + c)], weights[at((c * outputs + o) * points + point)]);
     }
   }
   return out;
@@ -261,20 +258,26 @@ TEST_F(Conv, TransposedRandomShapes) {
           s.kernel_w = s.stride_w, s.dilation_w = 1, s.pad_left = s.pad_right = s.output_padding_w = 0;
           if (random_.coin()) s.groups = 1;
         }
-        if (s.out_h() <= 0 || s.out_w() <= 0) continue;
+        if (random_.integer(0, 2) == 0) {  // three axes, smaller
+          s.in_h = random_.integer(1, 5), s.in_w = random_.integer(1, 5), s.in_d = random_.integer(1, 4);
+          s.kernel_d = random_.integer(1, 3), s.stride_d = random_.integer(1, 3), s.dilation_d = random_.integer(1, 2);
+          s.pad_front = random_.integer(0, 1), s.pad_back = random_.integer(0, 1);
+          s.output_padding_d = random_.integer(0, s.stride_d - 1);
+        }
+        if (random_.integer(0, 3) == 0) s.in_channels = s.out_channels = s.groups = random_.integer(1, 150);
+        if (s.out_d() <= 0 || s.out_h() <= 0 || s.out_w() <= 0) continue;
         if (random_.integer(0, 3) == 0) s.in_pixel_stride = s.in_channels + 3;
         if (random_.integer(0, 3) == 0) s.out_pixel_stride = s.out_channels + 2;
-        SCOPED_TRACE(testing::Message() << "transposed " << describe(r) << " output padding " << s.output_padding_h
-                                        << "," << s.output_padding_w << " threads " << threads);
+        SCOPED_TRACE(testing::Message() << "transposed " << describe(r) << " depth " << s.in_d << " channels "
+                                        << s.in_channels << " groups " << s.groups << " output padding "
+                                        << s.output_padding_h << "," << s.output_padding_w << " threads " << threads);
         const int64_t step = s.in_pixel_stride ? s.in_pixel_stride : s.in_channels;
-        const std::vector<float> input = random_.vector(s.batch * s.in_h * s.in_w * step);
-        const std::vector<float> weights =
-            random_.vector(s.in_channels * (s.out_channels / s.groups) * s.kernel_h * s.kernel_w);
+        const std::vector<float> input = random_.vector(s.batch * s.in_d * s.in_h * s.in_w * step);
+        const int64_t points = s.kernel_d * s.kernel_h * s.kernel_w;
+        const std::vector<float> weights = random_.vector(s.in_channels * (s.out_channels / s.groups) * points);
         const bool joined = can_join_phases(s) && random_.coin();
         SCOPED_TRACE(joined ? "joined phases" : "separate phases");
-        const ConvTransposeWeights w =
-            conv_transpose_weights(s.in_channels, s.out_channels / s.groups, s.kernel_h, s.kernel_w, s.stride_h,
-                                   s.stride_w, s.dilation_h, s.dilation_w, s.groups, joined);
+        const ConvTransposeWeights w = conv_transpose_weights(s, joined);
         std::vector<float> packed(at(w.floats())), back(weights.size());
         pack_conv_transpose_weights(w, weights.data(), packed.data());
         unpack_conv_transpose_weights(w, packed.data(), back.data());
@@ -285,7 +288,7 @@ TEST_F(Conv, TransposedRandomShapes) {
         }
         Workspace workspace(plan.workspace_bytes(threads));
         check(random_, reference_transpose(s, input, weights), s.out_channels,
-              s.out_pixel_stride ? s.out_pixel_stride : s.out_channels, s.in_channels * s.kernel_h * s.kernel_w,
+              s.out_pixel_stride ? s.out_pixel_stride : s.out_channels, s.in_channels * points,
               [&](float* output, const Epilogue& e) {
                 conv_transpose(plan, input.data(), packed.data(), output, e, pool, workspace.get());
               });

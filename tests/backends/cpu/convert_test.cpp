@@ -1,4 +1,4 @@
-// f32 to bytes: truncated, saturated, and 0 for what is no number, as the reference has it.
+// f32 to integers: truncated, saturated, and 0 for what is no number, as the reference has it.
 #include <limits>
 
 #include "backends/cpu/each_target.h"
@@ -9,7 +9,7 @@
 namespace camshaft::cpu {
 namespace {
 
-TEST(Convert, FloatsToBytes) {
+TEST(Convert, FloatsToIntegers) {
   RandomData random;
   constexpr float infinity = std::numeric_limits<float>::infinity();
   const float special[] = {std::numeric_limits<float>::quiet_NaN(),
@@ -24,16 +24,51 @@ TEST(Convert, FloatsToBytes) {
                            256,
                            1e30F,
                            -1e30F,
-                           2147483648.0F};
+                           2147483648.0F,
+                           2147483520.0F,
+                           -2147483648.0F,
+                           32767.9F,
+                           65535.9F};
   for_each_target([&] {
-    for (const DType to : {DType::u8, DType::i8})
+    for (const DType to : {DType::u8, DType::i8, DType::i16, DType::u16, DType::i32, DType::u32, DType::i64})
       for (const int64_t size : {1, 5, 16, 33, 100, 3000}) {
         Tensor x(DType::f32, {size});
         for (int64_t i = 0; i < size; ++i)
-          x.as_mutable<float>()[i] = random.coin() ? 300 * random.real() : special[random.integer(0, 12)];
+          x.as_mutable<float>()[i] =
+              random.coin() ? (random.coin() ? 300.0F : 1e5F) * random.real() : special[random.integer(0, 16)];
         const NodeTest test(ops::Cast{to}, {x}, {}, "pointwise");
         test.check(1);
         test.check(2);
+      }
+  });
+}
+
+TEST(Convert, DoublesToIntegers) {
+  RandomData random;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const double special[] = {std::numeric_limits<double>::quiet_NaN(),
+                            infinity,
+                            -infinity,
+                            -0.0,
+                            1e-310,
+                            -0.99,
+                            255.99,
+                            -128.99,
+                            2147483647.5,
+                            -2147483649.0,
+                            4294967296.0,
+                            1e300,
+                            -1e300,
+                            32768.5,
+                            65536.0};
+  for_each_target([&] {
+    for (const DType to : {DType::u8, DType::i8, DType::i16, DType::u16, DType::i32, DType::u32, DType::i64})
+      for (const int64_t size : {1, 5, 16, 33, 300, 3000}) {
+        Tensor x(DType::f64, {size});
+        for (int64_t i = 0; i < size; ++i)
+          x.as_mutable<double>()[i] =
+              random.coin() ? (random.coin() ? 300.0 : 1e10) * random.real() : special[random.integer(0, 14)];
+        NodeTest(ops::Cast{to}, {x}, {}, "pointwise").check(1);
       }
   });
 }

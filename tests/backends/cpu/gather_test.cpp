@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "backends/cpu/kernels/move/strided.h"
 #include "backends/cpu/random_data.h"
 #include "base/error.h"
 
@@ -44,8 +45,10 @@ TEST(Gather, RowsElementsAndBadIndices) {
   }
   const int64_t bad[] = {0, 7, -8};
   ThreadPool pool(1);
+  const std::vector<float> in(7);
+  std::vector<float> out(3);
   try {
-    Gather{1, 7, 4, 3}.run(pool, nullptr, bad, DType::i64, nullptr);
+    Gather{1, 7, 4, 3}.run(pool, in.data(), bad, DType::i64, out.data());
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
@@ -59,8 +62,62 @@ TEST(GatherElements, AlongAMiddleAxis) {
   std::iota(in.begin(), in.end(), int16_t{0});
   const std::vector<int64_t> indices = {0, -1, 2, 1, 1, 1, 0, 2};  // [1, 2, 4]
   std::vector<int16_t> out(8);
-  GatherElements{2, {2, 3, 4}, {1, 2, 4}, 1}.run(pool, in.data(), indices.data(), DType::i64, out.data());
+  GatherElements(2, {2, 3, 4}, {1, 2, 4}, 1).run(pool, in.data(), indices.data(), DType::i64, out.data());
   EXPECT_EQ(out, (std::vector<int16_t>{0, 9, 10, 7, 4, 5, 2, 11}));
+}
+
+// Against the definition: any rank and axis, indices of fewer positions than the tensor has, axes of one element.
+TEST(GatherElements, AnyShape) {
+  RandomData data;
+  for (int round = 0; round < 300; ++round) {
+    const int64_t rank = data.integer(1, 5), width = std::vector<int64_t>{1, 2, 4, 8}[static_cast<size_t>(round % 4)];
+    const auto axis = static_cast<size_t>(data.integer(0, rank - 1));
+    std::vector<int64_t> dims, counts;
+    for (int64_t d = 0; d < rank; ++d) {
+      dims.push_back(data.integer(1, 6));
+      counts.push_back(data.integer(0, 3) > 0 ? dims.back() : data.integer(round % 10 == 0 ? 0 : 1, dims.back()));
+    }
+    counts[axis] = data.integer(1, 40);
+    const std::vector<int64_t> strides = contiguous_strides(dims);
+    int64_t elements = 1, count = 1;
+    for (const int64_t n : dims) elements *= n;
+    for (const int64_t n : counts) count *= n;
+    const auto in = bytes(data, elements * width);
+    std::vector<int64_t> wide(static_cast<size_t>(count));
+    for (int64_t& index : wide) index = data.integer(-dims[axis], dims[axis] - 1);
+    const std::vector<int32_t> narrow(wide.begin(), wide.end());
+    std::vector<uint8_t> a(static_cast<size_t>(count * width)), b(a.size()), want(a.size());
+    for (int64_t k = 0; k < count; ++k) {
+      int64_t rest = k, offset = 0;
+      for (size_t d = counts.size(); d-- > 0; rest /= counts[d]) {
+        const int64_t index = wide[static_cast<size_t>(k)];
+        offset += (d == axis ? (index + dims[d]) % dims[d] : rest % counts[d]) * strides[d];
+      }
+      std::memcpy(want.data() + k * width, in.data() + offset * width, static_cast<size_t>(width));
+    }
+    ThreadPool pool(1 + round % 3);
+    const GatherElements gather(width, dims, counts, static_cast<int>(axis));
+    gather.run(pool, in.data(), wide.data(), DType::i64, a.data());
+    gather.run(pool, in.data(), narrow.data(), DType::i32, b.data());
+    ASSERT_EQ(a, want);
+    ASSERT_EQ(b, want);
+  }
+}
+
+// On several threads, the first index that is outside is the one that is named.
+TEST(GatherElements, IndexOutside) {
+  ThreadPool pool(3);
+  std::vector<float> in(10), out(100'000);
+  std::vector<int64_t> indices(out.size(), 3);
+  indices[70'000] = -11;
+  indices[90'000] = 10;
+  try {
+    GatherElements(4, {10}, {100'000}, 0).run(pool, in.data(), indices.data(), DType::i64, out.data());
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_NE(std::string(error.what()).find("index -11 (number 70000 "), std::string::npos) << error.what();
+  }
 }
 
 }  // namespace

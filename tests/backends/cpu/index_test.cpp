@@ -148,5 +148,67 @@ TEST(TopK, AgreesWithTheReference) {
   });
 }
 
+TEST(TopK, EveryType) {
+  Random random = test_random();
+  for (int round = 0; round < 150; ++round) {
+    constexpr DType types[] = {DType::f64, DType::i64, DType::u64, DType::i32, DType::u32,
+                               DType::i16, DType::u16, DType::i8,  DType::u8};
+    const DType dtype = types[round % 9];
+    const Dims dims = random_dims(random, random.integer(1, 3), 40);
+    const int64_t axis = random.integer(0, static_cast<int64_t>(dims.size()) - 1),
+                  size = dims[static_cast<size_t>(axis)];
+    Tensor x(dtype, dims);
+    // Any bits: the lowest and the highest numbers, infinities and NaN, and equals of narrow types.
+    auto* to = reinterpret_cast<uint8_t*>(x.mutable_data());
+    for (size_t i = 0; i < x.bytes(); ++i)
+      to[i] = static_cast<uint8_t>(round % 2 ? random.integer(0, 255) : 255 * random.integer(0, 1));
+    const int64_t k = random.integer(0, 1) ? random.integer(0, size) : std::min<int64_t>(size, random.integer(0, 9));
+    NodeTest test{ops::TopK{axis, random.integer(0, 1) == 1}, {x, Tensor::from_ints({k})}, {1}, "top_k"};
+    test.check(static_cast<int>(random.integer(1, 3)));
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(TensorScatter, AgreesWithTheReference) {
+  Random random = test_random();
+  for (int round = 0; round < 200; ++round) {
+    const ops::TensorScatter op{random.integer(1, 2), random.integer(0, 1) == 1};
+    const auto at = static_cast<size_t>(op.axis);
+    Dims cache = random_dims(random, random.integer(op.axis + 1, 4), 6);
+    cache[0] = std::max<int64_t>(cache[0], 1), cache[at] = random.integer(1, 9);
+    Dims update = cache;
+    update[at] = random.integer(round % 10 ? 1 : 0, cache[at]);
+    Tensor starts(random.integer(0, 1) ? DType::i64 : DType::i32, {cache[0]});
+    for (int64_t i = 0; i < cache[0]; ++i) {
+      const int64_t start = random.integer(0, op.circular ? 20 : cache[at] - update[at]);
+      ops::store_elements(starts.dtype(), starts.mutable_data(), i, 1, 1, &start);
+    }
+    const DType dtype = types[round % 6];
+    std::vector<Tensor> inputs{random_tensor(random, dtype, cache), random_tensor(random, dtype, update)};
+    if (random.integer(0, 3)) inputs.push_back(starts);
+    NodeTest{op, inputs, {}, "tensor_scatter"}.check(static_cast<int>(random.integer(1, 3)));
+    if (testing::Test::HasFatalFailure()) return;
+  }
+  const Tensor cache(DType::f32, {1, 4, 2}), update(DType::f32, {1, 2, 2});
+  const Tensor beyond = Tensor::from_ints({3});
+  EXPECT_THROW((NodeTest{ops::TensorScatter{1}, {cache, update, beyond}, {}, "tensor_scatter"}.run(1)), Error);
+}
+
+TEST(ReverseSequence, AgreesWithTheReference) {
+  Random random = test_random();
+  for (int round = 0; round < 200; ++round) {
+    const ops::ReverseSequence op{random.integer(0, 1) == 1};
+    const Dims dims = random_dims(random, random.integer(2, 4), 9);
+    const int64_t batch = dims[op.batch_first ? 0 : 1], time = dims[op.batch_first ? 1 : 0];
+    std::vector<int64_t> lengths;
+    for (int64_t b = 0; b < batch; ++b) lengths.push_back(random.integer(0, time));
+    NodeTest{op, {random_tensor(random, types[round % 6], dims), Tensor::from_ints(lengths)}, {}, "reverse_sequence"}
+        .check(static_cast<int>(random.integer(1, 3)));
+    if (testing::Test::HasFatalFailure()) return;
+  }
+  const Tensor x(DType::f32, {3, 1, 2});
+  EXPECT_THROW((NodeTest{ops::ReverseSequence{}, {x, Tensor::from_ints({4})}, {}, "reverse_sequence"}.run(1)), Error);
+}
+
 }  // namespace
 }  // namespace camshaft::cpu

@@ -104,7 +104,7 @@ void check(const Case& s, RandomData& random, ThreadPool& pool, bool dots) {
 TEST(Int8Gemm, LikeLoops) {
   RandomData random;
   for_each_target([&] {
-    for (const int threads : {1, 3}) {
+    for (const int threads : {1, 3, 16}) {
       ThreadPool pool(threads);
       for (int round = 0; round < 60; ++round) {
         Case s{random.integer(0, 40), random.integer(0, 140), random.integer(1, 5), random.integer(0, 40), 1,
@@ -116,6 +116,109 @@ TEST(Int8Gemm, LikeLoops) {
         if (s.matrix && s.taps > 1 && s.depth == 0) continue;
         check(s, random, pool, has_int8_dots());
         check(s, random, pool, false);
+      }
+    }
+  });
+}
+
+// K is cut where threads would have nothing to do: along the taps of rows that are read in place, else along quads.
+TEST(Int8Gemm, OfBlocksOnManyThreads) {
+  RandomData random;
+  for_each_target([&] {
+    for (const int threads : {5, 40}) {
+      ThreadPool pool(threads);
+      for (const int64_t m : {1, 3, 6, 20}) {
+        for (const int64_t n : {20, 150}) {
+          for (const bool flip : {false, true}) {
+            check({m, n, 1, 4800, 1, true, flip, random.coin(), false}, random, pool, has_int8_dots());
+            check({m, n, 1, 4801, 1, true, flip, random.coin(), true}, random, pool, false);
+            check({m, n, 9, 528, 1, false, flip, random.coin(), false}, random, pool, has_int8_dots());
+            check({m, n, 300, 15, 1, false, flip, random.coin(), false}, random, pool, has_int8_dots());
+          }
+        }
+      }
+    }
+  });
+  // That K is cut at all, on this machine.
+  for (const int64_t m : {1, 6, 20}) {
+    const Int8Weights w = int8_weights(1, 150, 1, 4800, true);
+    EXPECT_GT(ProductShares(int8_product_shape(w, m, 1, true), 40).k_blocks(), 1) << m;
+    EXPECT_EQ(ProductShares(int8_product_shape(w, m, 1, true), 2).k_blocks(), 1);
+    EXPECT_GT(int8_workspace_bytes(w, m, 1, false, 40), 40 * int8_workspace_bytes(w, m, 1, false, 1));
+  }
+}
+
+struct Collector {
+  std::vector<int32_t> sums;
+  std::vector<float>* c;
+  int64_t n;
+  static void take(void* context, const int32_t* block, int64_t ld, int64_t row0, int64_t rows, int64_t col0,
+                   int64_t cols) {
+    auto& self = *static_cast<Collector*>(context);
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < cols; ++j)
+        self.sums[static_cast<size_t>((row0 + i) * self.n + col0 + j)] += block[i * ld + j];
+  }
+  static void twice(void* context, int64_t row0, int64_t rows, int64_t col0, int64_t cols) {
+    auto& self = *static_cast<Collector*>(context);
+    for (int64_t i = row0; i < row0 + rows; ++i)
+      for (int64_t j = col0; j < col0 + cols; ++j) (*self.c)[static_cast<size_t>(i * self.n + j)] *= 2;
+  }
+};
+
+// Whatever becomes of the sums becomes of them once, and is the same as on one thread.
+TEST(Int8Gemm, FinishesBlocksAsOneThreadDoes) {
+  RandomData random;
+  const Activation leaky{.core = Activation::Core::slope, .gated = true, .lo = 0.25f, .hi = 1.0f};
+  for_each_target([&] {
+    for (const int64_t m : {1, 5, 20}) {
+      const int64_t n = 150, k = 4800;
+      const Int8Weights w = int8_weights(1, n, 1, k, true);
+      const std::vector<uint8_t> a = bytes(random, m * k, false), b = bytes(random, n * k, false);
+      std::vector<std::byte> packed(static_cast<size_t>(w.bytes()));
+      pack_int8(w, b.data(), true, packed.data());
+      const auto padded = static_cast<size_t>(w.padded_columns());
+      const std::vector<int32_t> begin(padded, 7), zeros(padded, 3);
+      std::vector<float> scale(padded), bias = random.vector(n), addend = random.vector(m * n);
+      for (float& v : scale) v = 1e-5f * (2 + random.real());
+      for (const Int8Result result : {Int8Result::scaled, Int8Result::steps, Int8Result::sums}) {
+        std::vector<float> expected_floats;
+        std::vector<uint8_t> expected_bytes;
+        std::vector<int32_t> expected_sums;
+        for (const int threads : {1, 5, 40}) {
+          SCOPED_TRACE(testing::Message()
+                       << m << " rows, result " << static_cast<int>(result) << ", " << threads << " threads");
+          ThreadPool pool(threads);
+          std::vector<float> floats(static_cast<size_t>(m * n));
+          std::vector<uint8_t> steps(floats.size());
+          Collector collector{std::vector<int32_t>(floats.size()), &floats, n};
+          Int8Problem p;
+          p.m = m;
+          p.weights = &w;
+          p.packed = packed.data();
+          p.rows.depth = k, p.rows.base = a.data(), p.rows.row_stride = k;
+          p.begin = begin.data(), p.column_zeros = zeros.data();
+          p.result = result;
+          p.scale = scale.data();
+          p.ldc = n;
+          p.steps.zero = 120;
+          if (result == Int8Result::scaled) {
+            p.c = floats.data();
+            p.epilogue.bias = bias.data();
+            p.epilogue.activation = &leaky, p.epilogue.addend = addend.data(), p.epilogue.addend_ld = n;
+            p.epilogue.callback = Collector::twice, p.epilogue.context = &collector;
+          } else if (result == Int8Result::steps) {
+            p.c = steps.data();
+          } else {
+            p.finish = Collector::take, p.finish_context = &collector;
+          }
+          Workspace workspace(int8_workspace_bytes(w, m, 1, p.gives_blocks(), threads));
+          int8_gemm(p, pool, workspace.get());
+          if (threads == 1) expected_floats = floats, expected_bytes = steps, expected_sums = collector.sums;
+          ASSERT_EQ(floats, expected_floats);
+          ASSERT_EQ(steps, expected_bytes);
+          ASSERT_EQ(collector.sums, expected_sums);
+        }
       }
     }
   });

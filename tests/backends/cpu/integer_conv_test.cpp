@@ -1,4 +1,7 @@
 // Convolutions of 8-bit numbers, and what is fused behind them, against the reference: equal to the last bit.
+#include <algorithm>
+#include <cmath>
+
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/random_data.h"
 #include "backends/cpu/run_node.h"
@@ -30,9 +33,9 @@ struct Problem {
 // `groups`: 1; 0: several, -1: one a channel.
 Problem random_problem(RandomData& random, int64_t groups) {
   const int64_t axes = random.integer(0, 5) == 0 ? 3 : random.integer(1, 2);
-  const int64_t multiplier = groups < 0 ? 1 : random.integer(1, 20);
+  const int64_t multiplier = groups < 0 ? std::max<int64_t>(1, random.integer(-3, 3)) : random.integer(1, 20);
   const int64_t inner = groups < 0 ? 1 : random.integer(1, 24);
-  if (groups <= 0) groups = groups < 0 ? random.integer(1, 50) : random.integer(2, 4);
+  if (groups <= 0) groups = groups < 0 ? random.integer(1, random.coin() ? 50 : 200) : random.integer(2, 4);
   Problem p;
   p.out = groups * multiplier;
   p.op.groups = groups;
@@ -40,10 +43,12 @@ Problem random_problem(RandomData& random, int64_t groups) {
   Dims x{random.integer(1, 2)}, w{p.out, inner};
   std::vector<Dim> ends;
   for (int64_t i = 0; i < axes; ++i) {
-    x.push_back(random.integer(3, axes == 3 ? 5 : 11));
-    w.push_back(random.integer(1, 3));
+    // Kernels of 5 x 5 and 7 x 7 have loops of their own.
+    w.push_back(random.integer(0, 3) == 0 && axes < 3 ? 2 * random.integer(2, 3) + 1 : random.integer(1, 3));
+    x.push_back(random.integer(w.back(), axes == 3 ? 5 : random.coin() ? 11 : 40));
     p.op.strides.push_back(random.integer(1, 2));
-    p.op.dilations.push_back(random.integer(1, 5) == 1 && x.back() > 5 ? 2 : 1);
+    p.op.dilations.push_back(random.integer(1, 5) == 1 && x.back() >= 2 * w.back() ? random.integer(2, 6) : 1);
+    if ((w.back() - 1) * p.op.dilations.back() >= x.back()) p.op.dilations.back() = 1;
     p.op.pads.emplace_back(random.integer(0, 2));
     ends.emplace_back(random.integer(0, 2));
   }
@@ -61,7 +66,7 @@ Problem random_problem(RandomData& random, int64_t groups) {
 
 bool is_depthwise(const Problem& p) {
   const Dims& w = p.operands[1].dims();
-  return p.op.groups > 1 && p.op.groups == w[0] && w[1] == 1 && w.size() <= 4 && element_count(w) > w[0];
+  return p.op.groups > 1 && w[1] == 1 && w.size() <= 4;
 }
 
 TEST(IntegerConv, LikeTheReference) {
@@ -81,35 +86,109 @@ TEST(IntegerConv, LikeTheReference) {
   });
 }
 
+// A body that gets what the problem has: the sums, and more operands as inputs of the region.
+struct Body {
+  Graph graph;
+  std::vector<Tensor> given;
+
+  ValueId input(const Tensor& t) {
+    given.push_back(t);
+    return graph.add_input("x" + std::to_string(given.size()), {t.dtype(), Shape(t.dims().begin(), t.dims().end())});
+  }
+  ValueId sums(const Problem& p) {
+    std::vector<ValueId> ids;
+    for (const Tensor& t : p.operands) ids.push_back(t.defined() ? input(t) : no_value);
+    return graph.add(p.op, ids, "sums");
+  }
+  ValueId number(double x) { return graph.add_constant("c", Tensor::scalar(DType::f32, x)); }
+  ValueId apply(F function, ValueId a, ValueId b = no_value) {
+    return graph.add(ops::Pointwise{function}, b == no_value ? std::vector{a} : std::vector{a, b}, "v");
+  }
+  ValueId real(ValueId steps, double zero, double scale) {
+    return apply(F::mul, apply(F::sub, graph.add(ops::Cast{DType::f32}, {steps}, "f"), number(zero)), number(scale));
+  }
+  ValueId steps(ValueId x, double zero, DType to) {
+    return graph.add(ops::Cast{to}, {apply(F::add, apply(F::round, x), number(zero))}, "q");
+  }
+};
+
+Tensor scale_of(RandomData& random, int64_t channels, int exponent) {
+  Tensor scale(DType::f32, random.coin() ? Dims{channels} : Dims{});
+  for (int64_t i = 0; i < scale.size(); ++i) scale.as_mutable<float>()[i] = std::ldexp(random.real(), exponent);
+  return scale;
+}
+
+std::string tactic_of(const Problem& p) {
+  return is_depthwise(p) ? "integer_depthwise" : "integer_conv";
+}
+
 // As QLinearConv has it.
 TEST(IntegerConv, StepsOfSums) {
   RandomData random;
   for_each_target([&] {
-    for (int round = 0; round < 40; ++round) {
-      Problem p = random_problem(random, round % 3 - 1);
-      const DType to = byte_type(random);
-      Tensor scale(DType::f32, random.coin() ? Dims{p.out} : Dims{});
-      for (int64_t i = 0; i < scale.size(); ++i) scale.as_mutable<float>()[i] = std::ldexp(random.real(), -6);
-      Graph body;
-      std::vector<ValueId> ids;
-      std::vector<Tensor> given;
-      for (const Tensor& t : p.operands) {
-        ids.push_back(no_value);
-        if (!t.defined()) continue;
-        ids.back() =
-            body.add_input("x" + std::to_string(given.size()), {t.dtype(), Shape(t.dims().begin(), t.dims().end())});
-        given.push_back(t);
-      }
-      const ValueId by = body.add_input("by", {DType::f32, Shape(scale.dims().begin(), scale.dims().end())});
-      given.push_back(scale);
-      ValueId y = body.add(ops::Cast{DType::f32}, {body.add(p.op, ids, "sums")}, "f");
-      y = body.add(ops::Pointwise{F::round}, {body.add(ops::Pointwise{F::mul}, {y, by}, "m")}, "r");
-      const ValueId zero = body.add_constant("zero", Tensor::scalar(DType::f32, 5));
-      y = body.add(ops::Pointwise{F::add}, {y, zero}, "z");
-      body.add_output("y", body.add(ops::Cast{to}, {y}, "c"));
-      NodeTest test(ops::Region{ops::RegionKind::contract}, given, {1},
-                    is_depthwise(p) ? "integer_depthwise" : "integer_conv");
-      test.bodies = {body};
+    for (int round = 0; round < 60; ++round) {
+      const Problem p = random_problem(random, round % 3 - 1);
+      Body body;
+      ValueId y = body.graph.add(ops::Cast{DType::f32}, {body.sums(p)}, "f");
+      // Up to where steps do not fit i32 any more, and beyond f32.
+      const int exponent = random.integer(0, 9) == 0 ? static_cast<int>(random.integer(10, 120)) : -6;
+      y = body.apply(F::mul, y, body.input(scale_of(random, p.out, exponent)));
+      if (random.coin())
+        y = body.apply(F::max, body.apply(F::min, y, body.number(random.real() * 100)), body.number(-3));
+      body.graph.add_output("y", body.steps(y, 5, byte_type(random)));
+      NodeTest test(ops::Region{ops::RegionKind::contract}, body.given, {1}, tactic_of(p));
+      test.bodies = {body.graph};
+      test.check(1);
+      test.check(2);
+    }
+  });
+}
+
+// What a quantizer writes around an activation: steps, a function of them, steps of its own, and so on.
+TEST(IntegerConv, FunctionsOfSteps) {
+  RandomData random;
+  for_each_target([&] {
+    for (int round = 0; round < 60; ++round) {
+      const Problem p = random_problem(random, round % 3 - 1);
+      Body body;
+      ValueId y = body.graph.add(ops::Cast{DType::f32}, {body.sums(p)}, "f");
+      y = body.apply(F::mul, y, body.input(scale_of(random, p.out, -6)));
+      const double zero = static_cast<double>(random.integer(-100, 100));
+      const ValueId x = body.real(body.steps(y, zero, byte_type(random)), zero, 0.05);
+      const F gate = random.coin() ? F::sigmoid : F::tanh;
+      const ValueId gates =
+          body.real(body.steps(body.apply(F::mul, body.apply(gate, x), body.number(126)), 0, DType::i8), 0, 1.0 / 126);
+      const ValueId product = body.apply(F::mul, body.apply(F::mul, x, gates), body.number(15));
+      body.graph.add_output("y", body.steps(product, random.coin() ? 20 : 0, byte_type(random)));
+      NodeTest test(ops::Region{ops::RegionKind::contract}, body.given, {1}, tactic_of(p));
+      test.bodies = {body.graph};
+      test.check(1);
+      test.check(2);
+    }
+  });
+}
+
+// Steps of the sums, a residual of 8 bits, bounds, and other steps. The numbers are such that f32 is exact.
+TEST(IntegerConv, StepsWithResidual) {
+  RandomData random;
+  for_each_target([&] {
+    for (int round = 0; round < 60; ++round) {
+      const Problem p = random_problem(random, round % 3 - 1);
+      Body body;
+      const ValueId sums = body.sums(p);
+      Tensor scale(DType::f32, {p.out});
+      for (int64_t i = 0; i < p.out; ++i)
+        scale.as_mutable<float>()[i] = std::ldexp(1.0F, -static_cast<int>(random.integer(4, 9)));
+      ValueId y = body.apply(F::mul, body.graph.add(ops::Cast{DType::f32}, {sums}, "f"), body.input(scale));
+      if (random.integer(0, 3) > 0) y = body.real(body.steps(y, 7, byte_type(random)), 7, 0.5);
+      Dims dims;
+      for (const Dim& d : body.graph.shape(sums)) dims.push_back(d.as_constant().value());
+      const ValueId other = body.input(bytes(random, byte_type(random), dims));
+      y = body.apply(F::add, y, body.real(other, 3, 0.25));
+      if (random.coin()) y = body.apply(F::max, y, body.number(0));
+      body.graph.add_output("y", body.steps(y, 2, byte_type(random)));
+      NodeTest test(ops::Region{ops::RegionKind::contract}, body.given, {1}, tactic_of(p));
+      test.bodies = {body.graph};
       test.check(1);
       test.check(2);
     }

@@ -119,6 +119,49 @@ TEST(IntegerMatMul, ScaledSums) {
   });
 }
 
+// As quantised residual blocks have it: steps of the product's own, or none, beside steps of another tensor. Factors
+// are powers of two, so that every order of them gives the same numbers.
+TEST(IntegerMatMul, StepsOfSumsAndOfAnAddend) {
+  RandomData random;
+  for_each_target([&] {
+    for (int round = 0; round < 40; ++round) {
+      const int64_t m = random.integer(1, 40), n = random.integer(1, 200), k = random.integer(1, 20);
+      const DType a = byte_type(random), b = byte_type(random), other = byte_type(random), to = byte_type(random),
+                  own = byte_type(random);
+      const bool rounds = random.coin(), relu = random.coin(), swapped = random.coin();
+      Tensor scale = floats(random, random.coin() ? Dims{n} : Dims{}, 0.01F);
+      if (!rounds) std::fill_n(scale.as_mutable<float>(), scale.size(), 0.25F);
+      if (rounds && round % 5 == 0)
+        scale.as_mutable<float>()[0] =
+            random.coin() ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::infinity();
+      const std::vector<Tensor> operands{
+          bytes(random, a, {m, k}),    bytes(random, b, {k, n}), bytes(random, a, {}), bytes(random, b, {}), scale,
+          bytes(random, other, {m, n})};
+      const NodeTest test = region(operands, 4, {1}, [&](Graph& g, ValueId sums, const std::vector<ValueId>& more) {
+        const auto number = [&](double x) { return g.add_constant("c", Tensor::scalar(DType::f32, x)); };
+        const auto step = [&](DType t) { return number(random.integer(0, 100) - (t == DType::i8 ? 50 : 0)); };
+        const auto in_steps = [&](ValueId x, DType t, ValueId zero) {
+          return cast(g, apply(g, F::add, {apply(g, F::round, {x}), zero}), t);
+        };
+        const auto real = [&](ValueId x, ValueId zero, double factor) {
+          return apply(g, F::mul, {apply(g, F::sub, {cast(g, x, DType::f32), zero}), number(factor)});
+        };
+        ValueId y = apply(g, F::mul, {cast(g, sums, DType::f32), more[0]});
+        if (rounds) {
+          const ValueId zero = step(own);
+          y = real(in_steps(y, own, zero), zero, 0.5);
+        }
+        const ValueId added = real(more[1], step(other), 0.25);
+        y = swapped ? apply(g, F::add, {added, y}) : apply(g, F::add, {y, added});
+        if (relu) y = apply(g, F::max, {y, number(0)});
+        return in_steps(apply(g, F::div, {y, number(2)}), to, step(to));
+      });
+      test.check(1);
+      test.check(3);
+    }
+  });
+}
+
 // As QLinearMatMul has it, with scales that make halves and with such as are no numbers.
 TEST(IntegerMatMul, StepsOfSums) {
   RandomData random;

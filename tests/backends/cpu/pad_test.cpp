@@ -88,5 +88,15 @@ TEST(Pad, LongDimsOfEmptyTensorsTakeNoMemory) {
   pad.run(pool, nullptr, nullptr);
 }
 
+TEST(Pad, AnEmptyDimThatStaysEmpty) {
+  ThreadPool pool(2);
+  for (const PadMode mode : {PadMode::constant, PadMode::edge}) {
+    Pad pad(4, {2, 0}, {0, 1}, {0, -1}, mode);
+    EXPECT_EQ(pad.out_dims(), (std::vector<int64_t>{2, 0}));
+    pad.run(pool, nullptr, nullptr);
+  }
+  EXPECT_THROW(Pad(4, {1}, {2}, {-3}, PadMode::edge), Error);
+}
+
 }  // namespace
 }  // namespace camshaft::cpu

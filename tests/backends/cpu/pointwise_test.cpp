@@ -409,6 +409,90 @@ TEST(Pointwise, CommonGroupsRunAsOneLoop) {
   });
 }
 
+// QuantizeLinear and DequantizeLinear as they are spelled out: one loop each, with parameters for all elements or each.
+TEST(Pointwise, QuantisationRunsAsOneLoop) {
+  RandomData random;
+  for_each_target([&] {
+    for (int round = 0; round < 40; ++round) {
+      const DType bytes = round % 2 ? DType::u8 : DType::i8;
+      const std::vector<RowForm> forms{RowForm::vector, round % 4 < 2 ? RowForm::uniform : RowForm::vector,
+                                       round % 8 < 4 ? RowForm::uniform : RowForm::vector};
+      Writer q;
+      const int32_t x = q.load(), scale = q.load(), zero = q.load();
+      const int32_t steps = q.apply(F::add, q.apply(F::round, q.apply(F::div, x, scale)), zero);
+      const TileProgram there(q.done({q.cast(steps, bytes)}), forms);
+      EXPECT_EQ(there.steps(), 1);
+      Writer d;
+      const int32_t b = d.load(bytes), s = d.load(), z = d.load();
+      const TileProgram back(d.done({d.apply(F::mul, d.apply(F::sub, d.cast(b, DType::f32), z), s)}), forms);
+      EXPECT_EQ(back.steps(), 1);
+
+      const int64_t n = random.integer(1, 100);
+      auto values = random.floats(n), scales = random.floats(n), zeros = random.floats(n);
+      for (int64_t i = 0; i < n; ++i) {
+        const auto k = static_cast<size_t>(i);
+        values[k] *= 40;
+        scales[k] = 0.1f + std::fabs(scales[k]);
+        zeros[k] = std::nearbyint(20 * zeros[k]);
+        if (random.integer(0, 20) == 0) values[k] = i % 3 == 0 ? nan_value : i % 3 == 1 ? INFINITY : -INFINITY;
+      }
+      std::vector<uint8_t> whole(static_cast<size_t>(n));
+      std::vector<float> again(whole.size());
+      const void* inputs[] = {values.data(), scales.data(), zeros.data()};
+      void* quantized[] = {whole.data()};
+      there.run_row(n, inputs, quantized);
+      const void* narrow[] = {whole.data(), scales.data(), zeros.data()};
+      void* wide[] = {again.data()};
+      back.run_row(n, narrow, wide);
+      for (size_t k = 0; k < whole.size(); ++k) {
+        const float by = scales[forms[1] == RowForm::uniform ? 0 : k], of = zeros[forms[2] == RowForm::uniform ? 0 : k];
+        const float exact = std::nearbyint(values[k] / by) + of;
+        const float low = bytes == DType::u8 ? 0 : -128, high = low + 255;
+        const float expected = std::isnan(exact) ? 0 : std::clamp(exact, low, high);
+        const float got = bytes == DType::u8 ? whole[k] : static_cast<int8_t>(whole[k]);
+        ASSERT_EQ(got, std::trunc(expected)) << values[k] << " by " << by << " of " << of;
+        ASSERT_EQ(again[k], (got - of) * by);
+      }
+    }
+  });
+}
+
+TEST(Pointwise, QuantisationTo16BitsRunsAsOneLoop) {
+  RandomData random;
+  for_each_target([&] {
+    for (int round = 0; round < 40; ++round) {
+      const DType words = round % 2 ? DType::u16 : DType::i16;
+      const std::vector<RowForm> forms{RowForm::vector, round % 4 < 2 ? RowForm::uniform : RowForm::vector,
+                                       round % 8 < 4 ? RowForm::uniform : RowForm::vector};
+      Writer q;
+      const int32_t x = q.load(), scale = q.load(), zero = q.load();
+      const int32_t steps = q.apply(F::add, q.apply(F::round, q.apply(F::div, x, scale)), zero);
+      const TileProgram program(q.done({q.cast(steps, words)}), forms);
+      EXPECT_EQ(program.steps(), 1);
+      const int64_t n = random.integer(1, 100);
+      auto values = random.floats(n), scales = random.floats(n), zeros = random.floats(n);
+      for (size_t k = 0; k < values.size(); ++k) {
+        values[k] *= 10000;
+        scales[k] = 0.1f + std::fabs(scales[k]);
+        zeros[k] = std::nearbyint((round % 3 ? 500 : 5000) * zeros[k]);
+        if (random.integer(0, 20) == 0) values[k] = k % 3 == 0 ? nan_value : k % 3 == 1 ? INFINITY : -INFINITY;
+      }
+      std::vector<uint16_t> whole(values.size());
+      const void* inputs[] = {values.data(), scales.data(), zeros.data()};
+      void* quantized[] = {whole.data()};
+      program.run_row(n, inputs, quantized);
+      for (size_t k = 0; k < whole.size(); ++k) {
+        const float by = scales[forms[1] == RowForm::uniform ? 0 : k], of = zeros[forms[2] == RowForm::uniform ? 0 : k];
+        const float exact = std::nearbyint(values[k] / by) + of;
+        const float low = words == DType::u16 ? 0 : -32768, high = low + 65535;
+        const float expected = std::isnan(exact) ? 0 : std::clamp(exact, low, high);
+        const float got = words == DType::u16 ? whole[k] : static_cast<int16_t>(whole[k]);
+        ASSERT_EQ(got, std::trunc(expected)) << values[k] << " by " << by << " of " << of;
+      }
+    }
+  });
+}
+
 TEST(Pointwise, InPlaceWhileAnotherOutputIsWrittenEarly) {
   // out0 takes the memory of b, which is still read after out0's value is known.
   Writer w;

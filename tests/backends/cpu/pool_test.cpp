@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "backends/cpu/each_target.h"
+#include "backends/cpu/guarded.h"
 #include "backends/cpu/random_data.h"
 #include "backends/cpu/run_node.h"
 #include "ir/ops/reduce.h"
@@ -34,7 +35,7 @@ TEST(Pool, RandomProblemsInBothLayouts) {
       };
       fill(p.depth, round % 3 == 0 ? 7 : 1);
       fill(p.height, round % 6 == 0 ? 1 : round % 3 == 0 ? 9 : 20);
-      fill(p.width, round % 3 == 0 ? 12 : 30);
+      fill(p.width, round % 3 == 0 ? 12 : round % 10 == 1 ? 400 : 30);  // of 400 not all lines are combined at once
       p.channels_last = data.integer(0, 1) != 0;
       p.average = data.integer(0, 1) != 0;
       p.count_include_pad = data.integer(0, 1) != 0;
@@ -84,6 +85,35 @@ TEST(Pool, RandomProblemsInBothLayouts) {
         }
       }
     }
+  });
+}
+
+// No window lies inside them, so that there is nothing that two windows share. The image ends where readable memory
+// does.
+TEST(Pool, ImagesNarrowerThanAWindow) {
+  for_each_target([&] {
+    for (const int64_t channels : {1, 19})
+      for (const int64_t kernel : {2, 3, 5})
+        for (int64_t columns = 0; columns < kernel; ++columns) {
+          SpatialPool p;
+          p.channels = channels;
+          p.channels_last = true;
+          p.depth = p.height = {1, 1, 1, 1, 1, 0, 0};
+          PoolAxis& w = p.width;
+          w.in = columns, w.kernel = kernel, w.stride = kernel == 2 ? 2 : 1, w.dilation = 1;
+          w.pad_before = kernel - 1, w.pad_after = kernel - 1 - columns, w.out = kernel == 2 ? 1 : kernel - 1;
+          Tensor page(DType::f32, {columns * channels + 1024});
+          std::fill_n(page.as_mutable<float>(), page.size(), 3.0F);
+          const Tensor memory = guarded(page);
+          std::vector<float> out(static_cast<size_t>(w.out * channels) + 1, 55.0F);
+          ThreadPool pool(1);
+          p.run(pool, memory.as<float>() + 1024, out.data());
+          for (int64_t i = 0; i < w.out * channels; ++i) {
+            const bool sees_any = i / channels * w.stride - w.pad_before + kernel > 0 && columns > 0;
+            EXPECT_EQ(out[static_cast<size_t>(i)], sees_any ? 3 : -INFINITY) << kernel << " " << columns << " " << i;
+          }
+          EXPECT_EQ(out.back(), 55);
+        }
   });
 }
 

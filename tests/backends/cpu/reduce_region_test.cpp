@@ -12,10 +12,14 @@ namespace {
 using F = ScalarFunction;
 using ops::ReduceKind;
 
-NodeTest test_of(ReductionSteps steps, double tolerance = 3e-6) {
+NodeTest test_of(ReductionSteps steps, double tolerance) {
   NodeTest test(ops::Region{ops::RegionKind::reduce}, steps.operands, {}, "reduce", tolerance);
   test.bodies = {steps.finish()};
   return test;
+}
+
+NodeTest test_of(const ReductionSteps& steps) {
+  return test_of(steps, steps.tolerance);
 }
 
 TEST(ReduceRegion, RandomSteps) {
@@ -135,6 +139,19 @@ TEST(ReduceRegion, ReadsSlices) {
   launch->run({in, out, workspace.data(), pool});
   const Tensor dense = test.run(1)[0];
   for (int64_t i = 0; i < width; ++i) EXPECT_EQ(y[static_cast<size_t>(i)], dense.as<float>()[i]);
+}
+
+// Rows of every length up to a few vectors, of every integer type: sums wrap, and numbers keep their signs.
+TEST(ReduceRegion, IntegersOfEveryLength) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (const DType dtype :
+         {DType::i8, DType::i16, DType::i32, DType::i64, DType::u8, DType::u16, DType::u32, DType::u64})
+      for (const ReduceKind kind : {ReduceKind::sum, ReduceKind::mean, ReduceKind::max, ReduceKind::min,
+                                    ReduceKind::prod, ReduceKind::sum_squares, ReduceKind::sum_abs})
+        for (const int64_t n : {31, 32, 33, 48, 63, 64, 95, 96, 128, 255, 256, 257, 512})
+          NodeTest(ops::Reduce{kind, {1}, true}, {random_tensor(random, dtype, {2, n})}, {}, "reduce").check(1);
+  });
 }
 
 }  // namespace

@@ -168,28 +168,54 @@ TEST(Reduce, EqualColumnsHaveEqualSumsWhereverTheyStand) {
 
 TEST(Reduce, OtherTypes) {
   RandomData data;
-  for (int round = 0; round < 60; ++round) {
-    const std::vector<int64_t> dims = {data.integer(1, 9), data.integer(1, 30), data.integer(1, 9)};
-    const int64_t total = dims[0] * dims[1] * dims[2];
-    const std::vector<int> axes = round % 3 == 0   ? std::vector<int>{1}
-                                  : round % 3 == 1 ? std::vector<int>{0, 2}
-                                                   : std::vector<int>{2};
-    const ReduceKind kind = kinds[round % 7];
-    if (kind == ReduceKind::prod) continue;
-    std::vector<double> f(static_cast<size_t>(total));
-    std::vector<int64_t> l(f.size());
-    std::vector<int32_t> i(f.size());
-    std::vector<uint8_t> u(f.size());
-    for (size_t k = 0; k < f.size(); ++k) {
-      l[k] = data.integer(-1000000, 1000000);
-      f[k] = static_cast<double>(l[k]) / 7;
-      i[k] = static_cast<int32_t>(l[k] % 1000);
-      u[k] = static_cast<uint8_t>(kind == ReduceKind::max || kind == ReduceKind::min ? l[k] & 255 : 0);
+  for_each_target([&] {
+    for (int round = 0; round < 70; ++round) {
+      // Rows shorter and longer than what is kept side by side.
+      const int64_t longest = round % 5 == 0 ? 700 : 30;
+      const std::vector<int64_t> dims = {data.integer(1, 9), data.integer(1, longest),
+                                         data.integer(1, round % 10 == 0 ? 300 : 9)};
+      const int64_t total = dims[0] * dims[1] * dims[2];
+      const std::vector<int> axes = round % 3 == 0   ? std::vector<int>{1}
+                                    : round % 3 == 1 ? std::vector<int>{0, 2}
+                                                     : std::vector<int>{2};
+      const ReduceKind kind = kinds[round % 7];
+      const bool multiplies = kind == ReduceKind::prod, picks = kind == ReduceKind::max || kind == ReduceKind::min;
+      std::vector<double> f(static_cast<size_t>(total));
+      std::vector<int64_t> l(f.size());
+      std::vector<int32_t> i(f.size());
+      std::vector<uint8_t> u(f.size());
+      for (size_t k = 0; k < f.size(); ++k) {
+        l[k] = multiplies ? 1 - 2 * data.integer(0, 1) : data.integer(-1000000, 1000000);
+        f[k] = multiplies ? 1 + 1e-4 * static_cast<double>(data.integer(-9, 9)) : static_cast<double>(l[k]) / 7;
+        i[k] = static_cast<int32_t>(l[k] % 1000);
+        u[k] = static_cast<uint8_t>(picks ? l[k] & 255 : 0);
+      }
+      if (picks && round % 2 == 0) f[f.size() / 2] = std::nan("");
+      check(DType::f64, kind, dims, axes, f, 1, 1e-12);
+      check(DType::i64, kind, dims, axes, l, 2, 0);
+      check(DType::i32, kind, dims, axes, i, 1, 0);
+      check(DType::u8, kind, dims, axes, u, 1, 0);
+      if (HasFatalFailure()) return;
     }
-    check(DType::f64, kind, dims, axes, f, 1, 1e-13);
-    check(DType::i64, kind, dims, axes, l, 2, 0);
-    check(DType::i32, kind, dims, axes, i, 1, 0);
-    check(DType::u8, kind, dims, axes, u, 1, 0);
+  });
+}
+
+// Beside whole numbers, where a rounded quotient would be one too many, and of totals that doubles do not hold.
+TEST(Reduce, MeansOfIntegersAreTruncatedQuotients) {
+  RandomData data;
+  ThreadPool pool(1);
+  for (int round = 0; round < 300; ++round) {
+    const int64_t count = data.integer(1, 9), most = (int64_t{1} << data.integer(3, 62)) / count;
+    const int64_t total = data.integer(-most, most) * count + data.integer(-1, 1);
+    std::vector<int64_t> x(static_cast<size_t>(count), 0);
+    x.front() = total;
+    int64_t mean = 77;
+    run(Reduce(ReduceKind::mean, DType::i64, {count}, {0}), pool, x.data(), &mean);
+    ASSERT_EQ(mean, total / count) << total << " / " << count;
+    std::vector<uint64_t> u(x.begin(), x.end());
+    uint64_t positive = 77;
+    run(Reduce(ReduceKind::mean, DType::u64, {count}, {0}), pool, u.data(), &positive);
+    ASSERT_EQ(positive, static_cast<uint64_t>(total) / static_cast<uint64_t>(count)) << total << " / " << count;
   }
 }
 
@@ -224,6 +250,22 @@ TEST(ArgExtreme, AgainstAPlainSearch) {
       std::vector<int64_t> y(static_cast<size_t>(arg.outer * arg.inner));
       ThreadPool pool(1 + round % 3);
       arg.run(pool, DType::f32, x.data(), y.data());
+      // The other types give the same.
+      const auto expect_as = [&](auto element, DType dtype) {
+        using T = decltype(element);
+        std::vector<T> other;
+        for (const float v : x) other.push_back(static_cast<T>(v + 20));
+        std::vector<int64_t> found(y.size());
+        arg.run(pool, dtype, other.data(), found.data());
+        EXPECT_EQ(found, y) << to_string(dtype) << " " << round;
+      };
+      expect_as(double(), DType::f64);
+      if (round % 4 != 0) {  // without NaN
+        expect_as(int64_t(), DType::i64);
+        expect_as(int32_t(), DType::i32);
+        expect_as(uint16_t(), DType::u16);
+        expect_as(int8_t(), DType::i8);
+      }
       for (int64_t o = 0; o < arg.outer; ++o) {
         for (int64_t i = 0; i < arg.inner; ++i) {
           int64_t best = 0;

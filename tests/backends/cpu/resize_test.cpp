@@ -4,7 +4,10 @@
 
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/random_data.h"
+#include "backends/cpu/run_node.h"
 #include "base/error.h"
+#include "ir/ops/resize.h"
+#include "test_random.h"
 
 namespace camshaft::cpu {
 namespace {
@@ -67,6 +70,62 @@ TEST(Resize, RandomTapsInBothLayouts) {
           }
         }
       }
+    }
+  });
+}
+
+// Any axes and types, growing and shrinking, on lines longer than vectors.
+TEST(Resize, NearestPicksElements) {
+  Random random = test_random();
+  constexpr DType types[] = {DType::f32, DType::u8, DType::i64, DType::f16, DType::boolean, DType::i32};
+  for_each_target([&] {
+    for (int round = 0; round < 150; ++round) {
+      const int64_t rank = random.integer(1, 5);
+      ops::Resize op;
+      Dims dims;
+      for (int64_t d = 0; d < rank; ++d) {
+        dims.push_back(random.integer(1, round % 5 == 0 && d + 1 == rank ? 200 : 7));
+        if (random.integer(0, 2) == 0) continue;
+        op.axes.push_back(d);
+        // Lines that become twice as long have a way of their own.
+        const bool doubles = round % 4 == 1 && d + 2 >= rank;
+        op.sizes.emplace_back(doubles ? 2 * dims.back() : random.integer(round % 20 == 0 ? 0 : 1, 2 * dims.back() + 9));
+        op.scales.push_back(0);
+      }
+      op.coordinate = static_cast<ops::ResizeCoordinate>(random.integer(0, 4));
+      op.nearest = static_cast<ops::ResizeNearest>(random.integer(0, 4));
+      Tensor x(types[round % 6], dims);
+      for (size_t i = 0; i < x.bytes(); ++i)
+        x.mutable_data()[i] = static_cast<std::byte>(random.integer(0, x.dtype() == DType::boolean ? 1 : 255));
+      NodeTest(op, {x}, {}, "resize").check(static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
+TEST(IntegerResize, AgreesWithTheReference) {
+  Random random = test_random();
+  constexpr DType types[] = {DType::u8, DType::i8, DType::u16, DType::i16, DType::u32, DType::i32};
+  for_each_target([&] {
+    for (int round = 0; round < 120; ++round) {
+      ops::Resize op;
+      op.mode = random.integer(0, 1) ? ops::ResizeMode::linear : ops::ResizeMode::cubic;
+      op.antialias = random.integer(0, 3) == 0;
+      const int64_t spatial = random.integer(1, 2), first = random.integer(1, 2);
+      Dims dims;
+      for (int64_t d = 0; d < spatial + 2; ++d) {
+        dims.push_back(random.integer(1, round % 5 ? 9 : 40));
+        if (d < first || d >= first + spatial) continue;
+        op.axes.push_back(d);
+        op.sizes.emplace_back(random.integer(round % 20 == 0 ? 0 : 1, 2 * dims.back() + 9));
+        op.scales.push_back(0);
+      }
+      op.coordinate = static_cast<ops::ResizeCoordinate>(random.integer(0, 4));
+      op.exclude_outside = op.mode == ops::ResizeMode::cubic && random.integer(0, 1);
+      Tensor x(types[round % 6], dims);
+      for (size_t i = 0; i < x.bytes(); ++i) x.mutable_data()[i] = static_cast<std::byte>(random.integer(0, 255));
+      NodeTest(op, {x}, {}, "integer_resize").check(static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
     }
   });
 }

@@ -8,6 +8,16 @@
 namespace camshaft::cpu {
 namespace {
 
+// Coordinates that land on borders, far outside, or nowhere.
+constexpr float special[] = {-1,
+                             1,
+                             0,
+                             std::numeric_limits<float>::quiet_NaN(),
+                             std::numeric_limits<float>::infinity(),
+                             -std::numeric_limits<float>::infinity(),
+                             1e20f,
+                             -1e20f};
+
 TEST(GridSample, AgreesWithTheReference) {
   Random random = test_random();
   for_each_target([&] {
@@ -20,14 +30,6 @@ TEST(GridSample, AgreesWithTheReference) {
       }
       grid.push_back(spatial);
       Tensor image = random_tensor(random, DType::f32, x), at(DType::f32, grid);
-      constexpr float special[] = {-1,
-                                   1,
-                                   0,
-                                   std::numeric_limits<float>::quiet_NaN(),
-                                   std::numeric_limits<float>::infinity(),
-                                   -std::numeric_limits<float>::infinity(),
-                                   1e20f,
-                                   -1e20f};
       for (int64_t i = 0; i < at.size(); ++i)
         at.as_mutable<float>()[i] =
             random.integer(0, 19) ? static_cast<float>(random.uniform(-1.6, 1.6)) : special[random.integer(0, 7)];
@@ -36,6 +38,48 @@ TEST(GridSample, AgreesWithTheReference) {
       const ops::GridSample op{static_cast<ops::SampleMode>(random.integer(0, 2)),
                                static_cast<ops::SamplePadding>(random.integer(0, 2)), random.integer(0, 1) == 1};
       NodeTest{op, {image, at}, {}, "grid_sample", 1e-5}.check(static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
+TEST(DeformConv, AgreesWithTheReference) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 40; ++round) {
+      ops::DeformConv op;
+      op.groups = random.integer(1, 2);
+      op.offset_groups = random.integer(1, 3);
+      const int64_t batch = random.integer(1, 2), channels = op.groups * op.offset_groups * random.integer(1, 3);
+      const int64_t outputs = op.groups * random.integer(1, round % 5 ? 4 : 40);
+      const Dims image{batch, channels, random.integer(1, 20), random.integer(1, 25)};
+      const Dims weights{outputs, channels / op.groups, random.integer(1, 3), random.integer(1, 3)};
+      Dims out{batch, outputs};
+      for (size_t a = 0; a < 2; ++a) {
+        op.strides.push_back(random.integer(1, 2));
+        op.dilations.push_back(random.integer(1, 2));
+        op.pads.emplace_back(random.integer(0, 2));
+      }
+      for (size_t a = 0; a < 2; ++a) {
+        op.pads.emplace_back(random.integer(0, 2));
+        const int64_t room =
+            image[2 + a] + op.pads[a].value() + op.pads[2 + a].value() - op.dilations[a] * (weights[2 + a] - 1) - 1;
+        out.push_back(room < 0 ? 0 : room / op.strides[a] + 1);
+      }
+      if (out[2] * out[3] == 0) continue;
+      const int64_t taps = op.offset_groups * weights[2] * weights[3];
+      Tensor x = random_tensor(random, DType::f32, image);
+      Tensor offsets(DType::f32, {batch, 2 * taps, out[2], out[3]});
+      for (int64_t i = 0; i < offsets.size(); ++i)
+        offsets.as_mutable<float>()[i] =
+            random.integer(0, 9) ? static_cast<float>(random.uniform(-4, 4)) : special[random.integer(0, 7)];
+      // A pixel that nothing else may touch; not the first, which the reference reads for those that are outside.
+      if (round % 5 == 0) x.as_mutable<float>()[x.size() - 1] = std::numeric_limits<float>::infinity();
+      if (round % 5 == 0 && image[2] * image[3] == 1) continue;
+      std::vector<Tensor> inputs{x, random_tensor(random, DType::f32, weights), offsets};
+      inputs.push_back(random.integer(0, 1) ? random_tensor(random, DType::f32, {outputs}) : Tensor());
+      if (random.integer(0, 1)) inputs.push_back(random_tensor(random, DType::f32, {batch, taps, out[2], out[3]}));
+      NodeTest{op, inputs, {}, "deform_conv", 1e-5}.check(static_cast<int>(random.integer(1, 3)));
       if (testing::Test::HasFatalFailure()) return;
     }
   });

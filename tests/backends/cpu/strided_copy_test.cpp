@@ -63,6 +63,33 @@ TEST(StridedCopy, TransposesSlicesAndExpansions) {
   });
 }
 
+// Few channels of an image beside each other and back, of any size of element.
+TEST(StridedCopy, InterleavesFewChannels) {
+  RandomData data;
+  for_each_target([&] {
+    for (const int64_t width : {1, 2, 4}) {
+      for (const int64_t channels : {1, 2, 3, 4, 5}) {
+        for (const int64_t pixels : {0, 1, 15, 16, 63, 64, 65, 200, 4097}) {
+          const auto in = bytes(data, channels * pixels * width);
+          std::vector<uint8_t> out(in.size() + 1, 0x5a), back(in.size() + 1, 0x5a);
+          ThreadPool pool(2);
+          StridedCopy(width, {pixels, channels}, {1, pixels}).run(pool, in.data(), out.data());
+          StridedCopy(width, {channels, pixels}, {1, channels}).run(pool, out.data(), back.data());
+          ASSERT_EQ(out.back(), 0x5a);
+          ASSERT_EQ(back.back(), 0x5a);
+          for (int64_t i = 0; i < pixels * channels * width; ++i) {
+            const int64_t element = i / width, from = element % channels * pixels + element / channels;
+            ASSERT_EQ(out[static_cast<size_t>(i)], in[static_cast<size_t>(from * width + i % width)])
+                << channels << " x " << pixels << ", " << width << " bytes, at " << i;
+          }
+          back.pop_back();
+          ASSERT_EQ(back, in);
+        }
+      }
+    }
+  });
+}
+
 TEST(StridedCopy, ManyAxesThatCannotBeMerged) {
   constexpr int rank = 17;
   const std::vector<int64_t> dims(rank, 2);

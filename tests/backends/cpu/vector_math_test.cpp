@@ -54,6 +54,8 @@ TEST(VectorMath, ErrorsInUnitsOfTheLastPlace) {
       {F::tanh, std::tanh, 1e-30f, 30.0f, true, 5.5},  {F::erf, std::erf, 1e-30f, 30.0f, true, 6.5},
       {F::sigmoid, sigmoid, 1e-30f, 80.0f, true, 3},   {F::sin, std::sin, 1e-30f, 10.0f, true, 4},
       {F::cos, std::cos, 1e-30f, 10.0f, true, 4},      {F::sin, std::sin, 40000.0f, 1e30f, true, 4},
+      {F::asin, std::asin, 1e-30f, 1.0f, true, 4},     {F::acos, std::acos, 1e-30f, 1.0f, true, 4},
+      {F::atan, std::atan, 1e-30f, 1e30f, true, 4},
   };
   for_each_target([&] {
     for (const auto& c : cases) {

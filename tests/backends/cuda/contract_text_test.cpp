@@ -68,6 +68,56 @@ TEST(ContractText, NormsCompile) {
   }
 }
 
+// round(relu(sum · scale + residual)) + 3 as bytes
+EpilogueView an_epilogue_of_bytes(DType dtype) {
+  using Kind = ScalarInstruction::Kind;
+  EpilogueView view;
+  view.loads = {2, 3};
+  view.types = {DType::f32, dtype};
+  view.layouts = {EpilogueView::Layout::columns, EpilogueView::Layout::dense};
+  view.constant = {true, false};
+  view.result = dtype;
+  view.program.inputs = 3;
+  view.program.instructions = {
+      {.kind = Kind::load, .dtype = DType::i32, .a = 0},
+      {.kind = Kind::cast, .dtype = DType::f32, .a = 0},
+      {.kind = Kind::load, .dtype = DType::f32, .a = 1},
+      {.kind = Kind::apply, .function = ScalarFunction::mul, .dtype = DType::f32, .a = 1, .b = 2},
+      {.kind = Kind::load, .dtype = dtype, .a = 2},
+      {.kind = Kind::cast, .dtype = DType::f32, .a = 4},
+      {.kind = Kind::apply, .function = ScalarFunction::add, .dtype = DType::f32, .a = 3, .b = 5},
+      {.kind = Kind::constant, .dtype = DType::f32, .number = 0},
+      {.kind = Kind::apply, .function = ScalarFunction::max, .dtype = DType::f32, .a = 6, .b = 7},
+      {.kind = Kind::apply, .function = ScalarFunction::round, .dtype = DType::f32, .a = 8},
+      {.kind = Kind::constant, .dtype = DType::f32, .number = 3},
+      {.kind = Kind::apply, .function = ScalarFunction::add, .dtype = DType::f32, .a = 9, .b = 10},
+      {.kind = Kind::cast, .dtype = dtype, .a = 11}};
+  view.program.outputs = {12};
+  return view;
+}
+
+TEST(ContractText, TilesOfBytesCompile) {
+  const Library<api::Nvrtc>& nvrtc = nvrtc_library();
+  if (!nvrtc.problem.empty()) GTEST_SKIP() << nvrtc.problem;
+  const Compiler compiler(nvrtc);
+  const auto compiles = [&](const ContractForm& form, const ContractTile& tile, int capability) {
+    const std::string finish = finish_text(an_epilogue_of_bytes(form.dtype), form.aligned);
+    EXPECT_FALSE(compiler.compile({"contract", contract_text(form, tile, finish), architecture(capability)}).empty());
+    // Nothing is computed in f64.
+    EXPECT_EQ(finish.find("f64"), std::string::npos);
+  };
+  ContractForm form{.dtype = DType::i8,
+                    .window = ContractWindow{.channels = 64, .height = 3, .width = 3, .padding = 7},
+                    .tensor_cores = true,
+                    .aligned = true};
+  for (const ContractTile& tile : contract_tiles(form, features_of(90)))
+    if (tile.by_warpgroups && tile.stages <= 4) compiles(form, tile, 90);
+  form.dtype = DType::u8;
+  compiles(form, {.m = 128, .n = 256, .warps_m = 8, .warps_n = 1, .by_warpgroups = true}, 90);
+  for (const int capability : {80, 100}) compiles(form, {.warps_k = 2}, capability);
+  compiles({.dtype = DType::u8, .tensor_cores = true}, {.warps_k = 2}, 80);
+}
+
 TEST(ContractText, EveryTileCompiles) {
   const Library<api::Nvrtc>& nvrtc = nvrtc_library();
   if (!nvrtc.problem.empty()) GTEST_SKIP() << nvrtc.problem;

@@ -26,9 +26,15 @@ extern "C" __global__ void instructions(u32* data, const f32* real) {
   a[1] = round_to_tf32(a[1]);
   mma_tf32(d, a, right);
   a[0] += f32_to_bf16_pair(d[0], d[1]);
+  i32 sums[4] = {};
+  mma_bytes<true>(sums, a, right);
+  mma_bytes<false>(sums, a, right);
+  d[0] += f32(sums[0] + sums[1] + sums[2] + sums[3]);
 #endif
   const f32 x = exp2_approximate(d[0]) + reciprocal_approximate(d[1]) + f16_to_f32(f32_to_f16(d[2])) + real[0];
-  u32 block[4] = {__float_as_uint(x), f32_to_f16_pair(d[3], x), a[0], b[3]};
+  store_shared_16(shared_address(words + 4 * threadIdx.x), 5);
+  const u32 bytes = f32_to_bytes<true>(x, d[0], d[1], d[2], 3) ^ f32_to_bytes<false>(x, d[0], d[1], d[2], 0);
+  u32 block[4] = {__float_as_uint(x), f32_to_f16_pair(d[3], x), a[0], b[3] ^ bytes};
   store(data + 4 * threadIdx.x, block);
 }
 )";

@@ -4,8 +4,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
+#include "base/logger.h"
 #include "base/temporary_folder.h"
 
 namespace camshaft::cuda {
@@ -62,6 +66,15 @@ struct FakeNvrtc {
   }
 };
 
+class Collector final : public Logger {
+ public:
+  explicit Collector(std::vector<std::string>& messages) : messages_(messages) {}
+  void log(LogLevel, std::string_view message) noexcept override { messages_.emplace_back(message); }
+
+ private:
+  std::vector<std::string>& messages_;
+};
+
 Cubin bytes_of(const std::string& text) {
   const auto* begin = reinterpret_cast<const std::byte*>(text.data());
   return {begin, begin + text.size()};
@@ -97,6 +110,66 @@ TEST(KernelCache, DamagedFilesAreCompiledAgain) {
   std::fstream(file, std::ios::in | std::ios::out | std::ios::binary) << "X";
   EXPECT_EQ(cache.get(compiler, {"k", "a text", "sm_80"}), bytes_of("a text"));
   EXPECT_EQ(FakeNvrtc::compiled, 5);
+}
+
+TEST(KernelCache, FilesOfAnotherKeyAreCompiledAgain) {
+  TemporaryFolder folder;
+  const auto library = FakeNvrtc::library("13.0");
+  const Compiler compiler(library);
+  const KernelCache cache(folder.file("kernels"));
+  cache.get(compiler, {"k", "one", "sm_80"});
+  const fs::path one = fs::directory_iterator(folder.file("kernels"))->path();
+  cache.get(compiler, {"k", "two", "sm_80"});
+  fs::path two;
+  for (const auto& entry : fs::directory_iterator(folder.file("kernels")))
+    if (entry.path() != one) two = entry.path();
+  ASSERT_FALSE(two.empty());
+  fs::copy_file(one, two, fs::copy_options::overwrite_existing);
+  FakeNvrtc::compiled = 0;
+  EXPECT_EQ(cache.get(compiler, {"k", "two", "sm_80"}), bytes_of("two"));
+  EXPECT_EQ(FakeNvrtc::compiled, 1);
+  EXPECT_EQ(cache.get(compiler, {"k", "two", "sm_80"}), bytes_of("two"));
+  EXPECT_EQ(FakeNvrtc::compiled, 1) << "the right one is there again";
+}
+
+TEST(KernelCache, FilesThatOthersMayWriteAreCompiledAgain) {
+  TemporaryFolder folder;
+  const auto library = FakeNvrtc::library("13.0");
+  const Compiler compiler(library);
+  const KernelCache cache(folder.file("kernels"));
+  cache.get(compiler, {"k", "one", "sm_80"});
+  const fs::path file = fs::directory_iterator(folder.file("kernels"))->path();
+  EXPECT_EQ(fs::status(file).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  FakeNvrtc::compiled = 0;
+  fs::permissions(file, fs::perms::group_write, fs::perm_options::add);
+  cache.get(compiler, {"k", "one", "sm_80"});
+  EXPECT_EQ(FakeNvrtc::compiled, 1);
+  cache.get(compiler, {"k", "one", "sm_80"});
+  EXPECT_EQ(FakeNvrtc::compiled, 1) << "it was written anew, for its owner alone";
+}
+
+TEST(KernelCache, AFolderThatOthersMayWriteIsNotUsedWithOneWarning) {
+  TemporaryFolder folder;
+  const auto library = FakeNvrtc::library("13.0");
+  const Compiler compiler(library);
+  const KernelCache cache(folder.file("kernels"));
+  FakeNvrtc::compiled = 0;
+  cache.get(compiler, {"k", "one", "sm_80"});
+  EXPECT_EQ(fs::status(folder.file("kernels")).permissions(), fs::perms::owner_all);
+  fs::permissions(folder.file("kernels"), fs::perms::group_write, fs::perm_options::add);
+  std::vector<std::string> warnings;
+  {
+    set_logger(std::make_shared<Collector>(warnings));
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(cache.get(compiler, {"k", "one", "sm_80"}), bytes_of("one"));
+    set_logger(nullptr);
+  }
+  EXPECT_EQ(FakeNvrtc::compiled, 3);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_NE(warnings[0].find(folder.file("kernels")), std::string::npos);
+  EXPECT_NE(warnings[0].find("chmod go-w"), std::string::npos);
+  fs::permissions(folder.file("kernels"), fs::perms::group_write, fs::perm_options::remove);
+  EXPECT_EQ(cache.get(compiler, {"k", "one", "sm_80"}), bytes_of("one"));
+  EXPECT_EQ(FakeNvrtc::compiled, 3);
 }
 
 TEST(KernelCache, AFolderThatCannotBeWrittenCostsOnlyTime) {

@@ -4,7 +4,10 @@
 #include <limits>
 
 #include "backends/cuda/run_node.h"
+#include "ir/ops/operators.h"
 #include "ir/ops/reduce.h"
+#include "ir/ops/region.h"
+#include "ir/text.h"
 #include "reference/random_tensor.h"
 #include "test_random.h"
 
@@ -141,6 +144,45 @@ TEST(CudaGroupNorm, InstancesFarFromZero) {
     for (const char* tactic : {"cuda_group_norm", "cuda_group_norm_columns"})
       NodeTest(ops::GroupNorm{channels, 1e-5, true}, {in}, tactic, 5e-5).check();
   }
+}
+
+// Steps of 1/8: where a row is a rounding away from the reference's, a step may be its neighbour.
+TEST(CudaLayerNorm, StepsOfRows) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const DType dtype : {DType::f16, DType::f32})
+    for (const int64_t length : {1, 7, 64, 768, 5000})
+      for (const bool gives_rows : {false, true})
+        for (const int64_t zero : {0, 128}) {
+          const std::string type(to_string(dtype)), shape = "[5, " + std::to_string(length) + "]";
+          std::string body = "graph \"b\" (%x: " + type + shape + ", %w: " + type + "[" + std::to_string(length) +
+                             "]) {\n%y = layer_norm {axis=1, epsilon=1e-5} (%x, %w)\n%f = cast {to=f32} (%y)\n"
+                             "const %s: f32[] = 8\n%d = pointwise {function=mul} (%f, %s)\n"
+                             "%r = pointwise {function=round} (%d)\n";
+          if (zero != 0)
+            body += "const %z: f32[] = " + std::to_string(zero) + "\n%m = pointwise {function=add} (%r, %z)\n";
+          body += std::string("%q = cast {to=") + (zero != 0 ? "u8" : "i8") + "} (" + (zero != 0 ? "%m" : "%r") +
+                  ")\nreturn " + (gives_rows ? "y=%y, " : "") + "q=%q\n}";
+          NodeTest test(ops::Region{ops::RegionKind::reduce},
+                        {random_tensor(random, dtype, {5, length}), random_tensor(random, dtype, {length})},
+                        "cuda_layer_norm", tolerance(dtype));
+          test.bodies = {parse_graph(body, operators())};
+          test.outputs = gives_rows ? 2 : 1;
+          const auto results = test.run_all();
+          ASSERT_EQ(results.size(), test.outputs);
+          ThreadPool pool(1);
+          const Graph& graph = test.bodies[0];
+          std::vector<TensorType> types;
+          for (const ValueId id : graph.outputs) types.push_back(graph.type(id));
+          const auto expected = evaluate(test.op, {test.inputs, types, {}, test.bodies, pool});
+          const std::vector<double> got = results.back().to_doubles(), wanted = expected.back().to_doubles();
+          for (size_t i = 0; i < wanted.size(); ++i) ASSERT_NEAR(got[i], wanted[i], 1) << "at " << i;
+          if (gives_rows) {
+            const std::vector<double> rows = results[0].to_doubles(), right = expected[0].to_doubles();
+            for (size_t i = 0; i < right.size(); ++i)
+              ASSERT_NEAR(rows[i], right[i], 4 * tolerance(dtype)) << "at " << i;
+          }
+        }
 }
 
 }  // namespace

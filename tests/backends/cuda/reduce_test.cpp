@@ -101,10 +101,14 @@ TEST(CudaReduce, NaNAndInfinity) {
       }
 }
 
-NodeTest test_of(ReductionSteps steps, double difference = 1e-5) {
+NodeTest test_of(ReductionSteps steps, double difference) {
   NodeTest test(ops::Region{ops::RegionKind::reduce}, steps.operands, "cuda_reduce", difference);
   test.bodies = {steps.finish()};
   return test;
+}
+
+NodeTest test_of(const ReductionSteps& steps) {
+  return test_of(steps, std::max(1e-5, steps.tolerance));
 }
 
 TEST(CudaReduce, StepsBeforeAndBehind) {

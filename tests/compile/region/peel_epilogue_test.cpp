@@ -3,40 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include "compile/region/epilogue_writer.h"
+
 namespace camshaft {
 namespace {
 
 using F = ScalarFunction;
 using Kind = ScalarInstruction::Kind;
 using Layout = EpilogueView::Layout;
-
-/// Writes a program; numbers are instructions, and 0 is the sum. Loads are the region's inputs 10, 11, …
-struct Writer {
-  EpilogueView view;
-
-  explicit Writer(DType sum = DType::f32) { add({.kind = Kind::load, .dtype = sum, .a = 0}); }
-  int32_t add(const ScalarInstruction& i) {
-    view.program.instructions.push_back(i);
-    return static_cast<int32_t>(view.program.instructions.size()) - 1;
-  }
-  int32_t load(Layout layout, DType dtype = DType::f32) {
-    view.loads.push_back(static_cast<int32_t>(view.loads.size()) + 10);
-    view.types.push_back(dtype);
-    view.layouts.push_back(layout);
-    view.constant.push_back(false);
-    return add({.kind = Kind::load, .dtype = dtype, .a = static_cast<int32_t>(view.loads.size())});
-  }
-  int32_t number(double x) { return add({.kind = Kind::constant, .dtype = DType::f32, .number = x}); }
-  int32_t cast(int32_t a, DType to) { return add({.kind = Kind::cast, .dtype = to, .a = a}); }
-  int32_t apply(F f, int32_t a, int32_t b = -1) {
-    return add({.kind = Kind::apply, .function = f, .dtype = DType::f32, .a = a, .b = b});
-  }
-  const EpilogueView& end(int32_t result) {
-    view.program.outputs = {result};
-    view.program.inputs = static_cast<int>(view.loads.size()) + 1;
-    return view;
-  }
-};
+using Writer = EpilogueWriter;
 
 EpilogueTakes all(size_t residuals = 1) {
   return {.residuals = residuals,
@@ -126,39 +101,6 @@ TEST(PeelEpilogue, NumbersThatAreLoaded) {
   const PeeledEpilogue peeled = peel_epilogue(view, takes);
   EXPECT_FALSE(peeled.rest);
   EXPECT_EQ(peeled.activation, (ActivationFunction{.a = 0.25}));
-}
-
-TEST(PeelScale, StepsOfEightBits) {
-  Writer w(DType::i32);
-  const int32_t scaled = w.apply(F::mul, w.cast(0, DType::f32), w.load(Layout::columns));
-  const int32_t moved = w.apply(F::add, w.apply(F::round, scaled), w.number(-3));
-  const auto sums = peel_scale(w.end(w.cast(moved, DType::i8)));
-  ASSERT_TRUE(sums);
-  EXPECT_EQ(sums->load, 0);
-  EXPECT_EQ(sums->steps, DType::i8);
-  EXPECT_EQ(sums->zero, -3);
-}
-
-TEST(PeelScale, WhatFollowsSeesAProductInF32) {
-  Writer w(DType::i32);
-  const int32_t scaled = w.apply(F::mul, w.number(0.5), w.cast(0, DType::f32));
-  const auto sums = peel_scale(w.end(w.apply(F::add, scaled, w.load(Layout::columns))));
-  ASSERT_TRUE(sums);
-  EXPECT_EQ(sums->load, -1);
-  EXPECT_EQ(sums->number, 0.5F);
-  EXPECT_FALSE(sums->steps);
-  EXPECT_EQ(to_string(sums->behind.program), "%0:f32 = load 0\n%1:f32 = load 1\n%2:f32 = add %0 %1\nreturn %2\n");
-  EXPECT_EQ(peel_epilogue(sums->behind, all()).bias, 0);
-}
-
-TEST(PeelScale, OtherSumsAreNotScaled) {
-  EXPECT_FALSE(peel_scale(Writer(DType::i32).end(0)));
-  EXPECT_FALSE(peel_scale(Writer().end(0))) << "of real numbers";
-  Writer dense(DType::i32);
-  EXPECT_FALSE(peel_scale(dense.end(dense.apply(F::mul, dense.cast(0, DType::f32), dense.load(Layout::dense)))));
-  Writer half(DType::i32);
-  const int32_t rounded = half.apply(F::round, half.apply(F::mul, half.cast(0, DType::f32), half.number(2)));
-  EXPECT_FALSE(peel_scale(half.end(half.cast(half.apply(F::add, rounded, half.number(0.5)), DType::u8))));
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ TEST(TimingCache, RefusesWhatIsNone) {
 TEST(LockFile, IsReadAsItWasWritten) {
   const TemporaryFolder folder;
   const std::string path = folder.file("lock");
-  LockFile lock{"m.onnx", "00ff", "cpu avx2", "measured", "1.2.3", {}};
+  LockFile lock{"m.onnx", "00ff", "cpu avx2", "measured", "1.2.3", {}, {"conv 1", "fc"}};
   lock.layers = {{"y", "abcd", "conv", {{"conv", 5, 7, false}, {"winograd", 4, -1, true}}}, {"z", "ef", "pool", {}}};
   lock.write(path);
   const LockFile again = LockFile::read(path);

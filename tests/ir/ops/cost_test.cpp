@@ -2,6 +2,7 @@
 
 #include "ir/ops/attention.h"
 #include "ir/ops/graph_text.h"
+#include "ir/ops/recurrent.h"
 
 namespace camshaft::ops {
 namespace {
@@ -59,6 +60,71 @@ TEST(Cost, Attention) {
   const ValueId v = graph.add_input("v", {DType::f32, {15}});
   graph.add(op, {q, k, v}, "y");
   EXPECT_EQ(cost(graph, graph.nodes[0], {{"n", 7}})->flops, 2 * 2 * 7 * 3 * (4 + 5));
+  EXPECT_EQ(cost(graph, graph.nodes[0], {{"n", 7}})->exponentials, 2 * 7 * 3);
+  op.softcap = 30;
+  graph.add(op, {q, k, v}, "z");
+  EXPECT_EQ(cost(graph, graph.nodes[1], {{"n", 7}})->exponentials, 2 * 2 * 7 * 3);
+}
+
+TEST(Cost, Exponentials) {
+  const auto pointwise = [](const std::string& function, const std::string& type = "f32") {
+    return cost_of("%x: " + type + "[n, 4]", "%y = pointwise {function=" + function + "} (%x)\nreturn %y", {{"n", 3}})
+        .exponentials;
+  };
+  for (const char* function : {"exp", "sigmoid", "tanh", "erf", "log", "log1p", "sin", "acosh"})
+    EXPECT_EQ(pointwise(function), 12) << function;
+  for (const char* function : {"neg", "sqrt", "reciprocal", "round"}) EXPECT_EQ(pointwise(function), 0) << function;
+  EXPECT_EQ(pointwise("tanh", "f16"), 12);
+  const auto power = [](const std::string& type) {
+    return cost_of("%x: " + type + "[5, 1], %p: " + type + "[4]", "%y = pointwise {function=pow} (%x, %p)\nreturn %y")
+        .exponentials;
+  };
+  EXPECT_EQ(power("f32"), 20);
+  EXPECT_EQ(power("i64"), 0);
+  EXPECT_EQ(cost_of("%x: f32[2, 5]", "%y = softmax {axis=1} (%x)\nreturn %y").exponentials, 10);
+  EXPECT_EQ(cost_of("%x: f32[2, 5]", "%y = softmax {axis=1, log=true} (%x)\nreturn %y").exponentials, 10);
+}
+
+TEST(Cost, ExponentialsOfRecurrentCells) {
+  const auto cell = [](CellKind kind, std::vector<std::string> activations, bool input_forget = false) {
+    const int64_t gates = kind == CellKind::rnn ? 1 : kind == CellKind::gru ? 3 : 4, hidden = 5;
+    const bool both = activations.size() > activations_per_direction(kind);
+    const int64_t directions = both ? 2 : 1;
+    Recurrent op{.cell = kind,
+                 .direction = both ? Direction::bidirectional : Direction::forward,
+                 .activations = activations,
+                 .alphas = std::vector<double>(activations.size(), 1),
+                 .betas = std::vector<double>(activations.size(), 1),
+                 .input_forget = input_forget};
+    Graph graph;
+    const ValueId x = graph.add_input("x", {DType::f32, {Dim::symbol("t"), 2, 3}});
+    const ValueId w = graph.add_input("w", {DType::f32, {directions, gates * hidden, 3}});
+    const ValueId r = graph.add_input("r", {DType::f32, {directions, gates * hidden, hidden}});
+    graph.add(op, {x, w, r}, "y");
+    return cost(graph, graph.nodes[0], {{"t", 7}})->exponentials / (7 * 2 * 5);
+  };
+  EXPECT_EQ(cell(CellKind::lstm, {"sigmoid", "tanh", "tanh"}), 5);
+  EXPECT_EQ(cell(CellKind::lstm, {"sigmoid", "tanh", "tanh"}, true), 4);
+  EXPECT_EQ(cell(CellKind::lstm, {"sigmoid", "tanh", "tanh", "hardsigmoid", "relu", "tanh"}), 6);
+  EXPECT_EQ(cell(CellKind::gru, {"sigmoid", "tanh"}), 3);
+  EXPECT_EQ(cell(CellKind::rnn, {"relu"}), 0);
+  EXPECT_EQ(cell(CellKind::rnn, {"softplus"}), 1);
+}
+
+// Of the dearer branch, not the most of either.
+TEST(Cost, Branches) {
+  const Cost cost = cost_of("%c: bool[], %x: f32[4, 4]", R"(%y = if {} (%c, %x)
+      graph (%x: f32[4, 4]) {
+        %p = matmul {} (%x, %x)
+        return %p
+      }
+      graph (%x: f32[4, 4]) {
+        %q = pointwise {function=exp} (%x)
+        return %q
+      }
+    return %y)");
+  EXPECT_EQ(cost.flops, 2 * 4 * 4 * 4);
+  EXPECT_EQ(cost.exponentials, 0);
 }
 
 // Once at the border, and each operand once however often it is read.
@@ -74,6 +140,7 @@ TEST(Cost, Regions) {
     return %y)",
                             {{"n", 3}});
   EXPECT_EQ(cost.flops, 2 * 3 * 4 * 4);
+  EXPECT_EQ(cost.exponentials, 3 * 4);
   EXPECT_EQ(cost.constant_bytes, 64);
   EXPECT_EQ(cost.activation_bytes, 2 * 48);
   EXPECT_EQ(cost_of("%x: f32[6]", "%y = pointwise {function=mul} (%x, %x)\nreturn %y").activation_bytes, 48);

@@ -210,5 +210,108 @@ TEST(FoldConstants, ChainsThatDoubleEnd) {
   EXPECT_LT(bytes, size_t{200} << 20);
 }
 
+std::string numbers_below(int64_t limit) {
+  return fmt::format(
+      "const %zero: i64[] = 0\nconst %one: i64[] = 1\nconst %limit: i64[] = {}\n"
+      "%r = range (%zero, %limit, %one)\n",
+      limit);
+}
+
+Graph folded(const std::string& inputs, const std::string& body) {
+  return run_pass(fold_constants, graph_text(inputs, body));
+}
+
+// Positions, indices and a table, far larger than what they are made of: one constant is left where x meets it.
+TEST(FoldConstants, WhatHasGrownIsMadeWhereItIsRead) {
+  const Graph graph = folded("%x: f32[50000]", numbers_below(50000) + R"(
+      const %ten: i64[] = 10
+      const %table: f32[10] = [0, 1, 4, 9, 16, 25, 36, 49, 64, 81]
+      %digit = pointwise {function=mod} (%r, %ten)
+      %square = gather {axis=0} (%table, %digit)
+      %y = pointwise {function=add} (%x, %square)
+      return "y" = %y)");
+  ASSERT_EQ(graph.nodes.size(), 1U) << print(graph);
+  const ValueId table = graph.nodes[0].inputs[1];
+  ASSERT_TRUE(graph.is_constant(table));
+  EXPECT_EQ(graph.value(table).constant->as<float>()[49987], 49);
+}
+
+// What lies between is not stored, however large it is.
+TEST(FoldConstants, SmallResultsOfWhatHasGrown) {
+  expect_pass(fold_constants,
+              R"(const %a: f32[] = 2
+                 %e = expand {shape=shape(1000, 1000)} (%a)
+                 %s = reduce {kind=sum, axes=[0, 1], keep_dims=false} (%e)
+                 %y = pointwise {function=add} (%x, %s)
+                 return "y" = %y)",
+              R"(const %s: f32[] = 2000000
+                 %y = pointwise {function=add} (%x, %s)
+                 return "y" = %y)");
+}
+
+TEST(FoldConstants, WhatOnlyRepeatsAConstantIsNotStored) {
+  expect_unchanged(fold_constants, R"(const %a: f32[1, 2] = [1, 2]
+                                      %e = expand {shape=shape(500, 1000, 2)} (%a)
+                                      %t = transpose {permutation=[2, 0, 1]} (%e)
+                                      %y = pointwise {function=add} (%t, %x)
+                                      return "y" = %y)",
+                   "%x: f32[2, 500, 1000]");
+}
+
+// 16 MiB beside small constants, a quarter of large ones.
+TEST(FoldConstants, OnlySoMuchOfWhatHasGrownIsStored) {
+  const std::string rest = R"(
+      %y = pointwise {function=add} (%x, %r)
+      return "y" = %y)";
+  const auto steps = [&](int64_t count, const std::string& more) {
+    return folded(fmt::format("%x: i64[{}]", count), more + numbers_below(count) + rest).nodes.size();
+  };
+  EXPECT_EQ(steps(2'097'152, ""), 1U);
+  EXPECT_EQ(steps(2'097'153, ""), 2U);
+  const Graph both = folded("%x: i64[1500000]", numbers_below(1'500'000) + R"(
+      %n = pointwise {function=neg} (%r)
+      %p = pointwise {function=mul} (%x, %r)
+      %q = pointwise {function=mul} (%p, %n)
+      return "q" = %q)");
+  EXPECT_EQ(both.nodes.size(), 3U) << "12 MB are stored, and 12 more are computed of them";
+}
+
+TEST(FoldConstants, RandomNumbersToo) {
+  const auto steps = [&](int64_t count) {
+    return folded(fmt::format("%x: f32[{}]", count), fmt::format(R"(%r = random {{shape=shape({}), seed=1}} ()
+      %y = pointwise {{function=add}} (%x, %r)
+      return "y" = %y)",
+                                                                 count))
+        .nodes.size();
+  };
+  EXPECT_EQ(steps(1000), 1U);
+  EXPECT_EQ(steps(1'000'000), 1U);
+  EXPECT_EQ(steps(5'000'000), 2U);
+}
+
+// What comes after is written in the size that only the elements tell.
+TEST(FoldConstants, PlacesThatConstantsTell) {
+  expect_pass(fold_constants,
+              R"(const %w: f32[2, 3] = [0, 1, 0, 2, 0, 3]
+                 %places = non_zero (%w)
+                 %two = slice {axes=[0], starts=shape(1), counts=shape(1), steps=[1]} (%places)
+                 %flat = reshape {shape=shape(@places.1)} (%two)
+                 %y = gather {axis=1} (%x, %flat)
+                 return "y" = %y)",
+              R"(const %flat: i64[3] = [1, 0, 2]
+                 %y = gather {axis=1} (%x, %flat)
+                 return "y" = %y)");
+}
+
+// 17 billion operations: seconds here, and nothing for a kernel that runs once.
+TEST(FoldConstants, LargeProductsAreLeftToKernels) {
+  expect_unchanged(fold_constants, R"(const %a: f32[2048, 2048] = 0.5
+                                      const %b: f32[2048, 2048] = 0.25
+                                      %m = matmul (%a, %b)
+                                      %y = matmul (%x, %m)
+                                      return "y" = %y)",
+                   "%x: f32[2, 2048]");
+}
+
 }  // namespace
 }  // namespace camshaft

@@ -61,6 +61,24 @@ TEST(Fuse, ContractionWithItsEpilogue) {
 }
 
 // Sums of products of 8-bit numbers go on in other types.
+// A reduction makes real numbers of steps as it reads them; what else reads the result of a product gets them from it.
+TEST(Fuse, StepsAreWidenedByTheReductionBehindThem) {
+  const std::string begin = R"(const %w: i8[4, 5] = 1
+                               const %zero: f32[] = 3
+                               %p = integer_matmul {} (%x, %w)
+                               %f = cast {to=f32} (%p)
+                               %r = pointwise {function=round} (%f)
+                               %q = cast {to=u8} (%r)
+                               %g = cast {to=f32} (%q)
+                               %h = pointwise {function=sub} (%g, %zero)
+                               )";
+  EXPECT_EQ(fused(begin + R"(%y = reduce {kind=mean, axes=[0]} (%h)
+                             return "y" = %y)",
+                  "%x: u8[n, 4]"),
+            "contract: integer_matmul cast round cast; reduce: cast sub reduce");
+  EXPECT_EQ(fused(begin + R"(return "y" = %h)", "%x: u8[n, 4]"), "contract: integer_matmul cast round cast cast sub");
+}
+
 TEST(Fuse, IntegerContractionAndItsScale) {
   const std::string begin = R"(const %w: i8[4, 5] = 1
                                const %zero: f32[] = 3

@@ -271,6 +271,12 @@ TEST(Pad, RandomConstantPads) {
   }
 }
 
+TEST(Pad, AnEmptyAxisThatStaysEmpty) {
+  EXPECT_EQ(run_op(Pad{PadMode::constant, {1, -1}}, {f32({0}, {})})[0].dims(), (Dims{0}));
+  EXPECT_EQ(run_op(Pad{PadMode::edge, {-2, 2}}, {f32({0}, {})})[0].dims(), (Dims{0}));
+  EXPECT_EQ(run_op(Pad{PadMode::constant, {1, 0, -1, 2}}, {f32({0, 2}, {})})[0].dims(), (Dims{0, 4}));
+}
+
 TEST(Pad, Errors) {
   const Tensor x(DType::f32, {3});
   EXPECT_NE(error_of([&] { run_op(Pad{PadMode::constant, {1}}, {x}); }).find("two an axis"), std::string::npos);

@@ -8,6 +8,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 // clang-format on
+#include "backends/cpu/kernels/pointwise/activation-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu::HWY_NAMESPACE {
@@ -52,6 +53,20 @@ float sum(const float* x, int64_t n) {
   return hn::GetLane(hn::SumOfLanes(d, total));
 }
 
+float sum_of_exponentials(const float* x, int64_t n) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
+  for (int64_t i = 0; i < n; i += 4 * lanes) {
+    const hn::Vec<decltype(d)> from[4] = {hn::LoadU(d, x + i), hn::LoadU(d, x + i + lanes),
+                                          hn::LoadU(d, x + i + 2 * lanes), hn::LoadU(d, x + i + 3 * lanes)};
+    hn::Vec<decltype(d)> sum[4];
+    activation::one_plus_exp_negative(from, sum);
+    s0 = hn::Add(s0, sum[0]), s1 = hn::Add(s1, sum[1]), s2 = hn::Add(s2, sum[2]), s3 = hn::Add(s3, sum[3]);
+  }
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
+}
+
 }  // namespace
 }  // namespace camshaft::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -61,6 +76,7 @@ namespace camshaft::cpu {
 
 HWY_EXPORT(fma);
 HWY_EXPORT(sum);
+HWY_EXPORT(sum_of_exponentials);
 
 double spin_fma(int64_t rounds) {
   return HWY_DYNAMIC_DISPATCH(fma)(rounds);
@@ -68,6 +84,10 @@ double spin_fma(int64_t rounds) {
 
 float sum_floats(const float* x, int64_t n) {
   return HWY_DYNAMIC_DISPATCH(sum)(x, n);
+}
+
+float sum_exponentials(const float* x, int64_t n) {
+  return HWY_DYNAMIC_DISPATCH(sum_of_exponentials)(x, n);
 }
 
 }  // namespace camshaft::cpu

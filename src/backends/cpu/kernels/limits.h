@@ -12,4 +12,7 @@ double spin_fma(int64_t rounds);
 /// Reads n floats, n a multiple of 256, and returns their sum.
 float sum_floats(const float* x, int64_t n);
 
+/// Of n floats, n a multiple of 256, the sum of 1 + e^-x: by the leanest exponential that kernels have, that of gates.
+float sum_exponentials(const float* x, int64_t n);
+
 }  // namespace camshaft::cpu

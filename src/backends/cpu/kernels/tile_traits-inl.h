@@ -10,7 +10,7 @@
 #define CAMSHAFT_SHARES_VECTORS CAMSHAFT_TARGET_IS_AVX512
 /// multiply_add_pairs(), round_to_pairs().
 #define CAMSHAFT_HAS_BF16_PAIRS CAMSHAFT_TARGET_IS_AVX512
-/// add_word_pairs(), add_byte_dots().
+/// add_word_pairs(), add_byte_dots(), round_to_integers(), pack_to_bytes().
 #define CAMSHAFT_HAS_BYTE_PRODUCT (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2)
 #endif
 
@@ -69,9 +69,41 @@ HWY_INLINE V add_byte_dots(V sum, V unsigned_quads, V signed_quads) {
 #endif
   return sum;
 }
+
+// To the nearest integer, to the even one of two; what is beyond i32 becomes the lowest. (Highway's own looks for
+// that.)
+template <class D, class V>
+HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> round_to_integers(D, V x) {
+#if CAMSHAFT_TARGET_IS_AVX512
+  return {_mm512_cvtps_epi32(x.raw)};
+#else
+  return {_mm256_cvtps_epi32(x.raw)};
+#endif
+}
+
+// Saturated to u8 or i8: 128 bits of `low` and of `high` in turn. (This Highway has it for u8 alone, in an order of its
+// own for each instruction set.)
+template <class D, class V16>
+HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> pack_to_bytes(D, V16 low, V16 high) {
+  constexpr bool is_signed = hwy::IsSigned<hwy::HWY_NAMESPACE::TFromD<D>>();
+#if CAMSHAFT_TARGET_IS_AVX512
+  return {is_signed ? _mm512_packs_epi16(low.raw, high.raw) : _mm512_packus_epi16(low.raw, high.raw)};
+#else
+  return {is_signed ? _mm256_packs_epi16(low.raw, high.raw) : _mm256_packus_epi16(low.raw, high.raw)};
+#endif
+}
 #endif
 
 #if CAMSHAFT_TARGET_IS_AVX512
+// The bytes of a table of 256 by the bytes of `indices`; for machines that have_byte_tables() alone.
+template <class V>
+HWY_INLINE V look_up_256(V first, V second, V third, V fourth, V indices) {
+  V low = indices, high = indices;
+  __asm__("vpermi2b %2, %1, %0" : "+v"(low.raw) : "v"(first.raw), "v"(second.raw));
+  __asm__("vpermi2b %2, %1, %0" : "+v"(high.raw) : "v"(third.raw), "v"(fourth.raw));
+  return V{_mm512_mask_blend_epi8(_mm512_movepi8_mask(indices.raw), low.raw, high.raw)};
+}
+
 // The first half of a vector, twice.
 HWY_INLINE hwy::HWY_NAMESPACE::Vec<hwy::HWY_NAMESPACE::ScalableTag<float>> load_half_twice(const float* from) {
   return {_mm512_broadcast_f32x8(_mm256_loadu_ps(from))};

@@ -40,6 +40,11 @@ void with_type(DType dtype, const char* what, Visit&& visit) {
 }
 // NOLINTEND(bugprone-branch-clone)
 
+/// Whether with_type() has a type for it.
+inline bool is_arithmetic(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f64 || (is_integer(dtype) && bit_width(dtype) >= 8);
+}
+
 /// visit(T()) with an unsigned integer of `width` bytes: 1, 2, 4 or, for all others, 8.
 template <class Visit>
 void with_width(int64_t width, Visit&& visit) {

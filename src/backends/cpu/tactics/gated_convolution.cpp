@@ -75,7 +75,7 @@ class GatedLaunch final : public Launch {
     plan_.emplace(s);
   }
   size_t workspace_bytes() const override {
-    return weight_bytes() + static_cast<size_t>(plan_->workspace_bytes(threads_));
+    return weight_bytes() + static_cast<size_t>(plan_->workspace_bytes(threads_, !gates_weights_));
   }
   void run(const LaunchArguments& arguments) override {
     auto* y = reinterpret_cast<float*>(arguments.outputs[0]);

@@ -8,6 +8,8 @@ namespace camshaft::cpu {
 extern const CpuTactic gather_nd_tactic;
 extern const CpuTactic scatter_nd_tactic;
 extern const CpuTactic scatter_elements_tactic;
+extern const CpuTactic tensor_scatter_tactic;
+extern const CpuTactic reverse_sequence_tactic;
 extern const CpuTactic cumulative_tactic;
 
 }  // namespace camshaft::cpu

@@ -14,8 +14,10 @@ namespace {
 
 Int8Weights weights_of(const IntegerConvView& view) {
   const Dims& w = view.conv.spatial.weight_dims;
-  const int64_t groups = view.conv.op.groups;
-  return int8_weights(groups, w[0] / groups, element_count(w) / (w[0] * w[1]), w[1], false);
+  const int64_t groups = view.conv.op.groups, taps = element_count(w) / (w[0] * w[1]);
+  // Lines of the kernel, where the plan may take rows by these.
+  const bool by_lines = taps > 1 && w[1] <= kFewPixelBytes && groups == 1;
+  return int8_weights(groups, w[0] / groups, taps, w[1], false, by_lines ? w.back() * w[1] : 0);
 }
 
 class IntegerConvLaunch final : public Launch {
@@ -24,7 +26,7 @@ class IntegerConvLaunch final : public Launch {
       : view_(view),
         packed_(packed),
         threads_(shapes.threads),
-        plan_(conv_shape(view.conv, shapes)),
+        plan_(conv_shape(view.conv, shapes), 1),
         weights_(weights_of(view)),
         zeros_(weights_, 1),
         padding_(static_cast<size_t>(plan_.depth())),

@@ -13,90 +13,130 @@ namespace camshaft::cpu {
 namespace {
 
 constexpr auto packed_numbers = [](auto& w, auto&& number) {
-  number("int8 depthwise channels=", w.channels);
-  number(" taps=", w.taps);
+  number("int8 depthwise quads channels=", w.channels);
+  number(" lines=", w.lines);
+  number(" columns=", w.columns);
 };
 
 Int8DepthwiseWeights weights_of(const IntegerConvView& view) {
   const Dims& w = view.conv.spatial.weight_dims;
-  return {w[0], element_count(w) / w[0]};
+  return {w[0], element_count(w) / (w[0] * w.back()), w.back()};
+}
+
+// One channel a group, and one kernel or several of each.
+bool is_depthwise(const ConvView& conv) {
+  const Dims& w = conv.spatial.weight_dims;
+  return conv.op.groups > 1 && w[1] == 1 && w[0] % conv.op.groups == 0 && w.size() <= 4 &&
+         conv.spatial.constant_weights;
+}
+
+// Each channel so many times, side by side.
+void repeat_channels(const uint8_t* from, int64_t channels, int64_t times, uint8_t* to) {
+  if (times == 2) {
+    for (int64_t c = 0; c < channels; ++c) to[2 * c] = to[2 * c + 1] = from[c];
+    return;
+  }
+  for (int64_t c = 0; c < channels; ++c)
+    for (int64_t k = 0; k < times; ++k) *to++ = from[c];
 }
 
 class IntegerDepthwiseLaunch final : public Launch {
  public:
   IntegerDepthwiseLaunch(const IntegerConvView& view, const std::byte* packed, const KernelShapes& shapes)
-      : view_(view),
-        threads_(shapes.threads),
-        plan_(conv_shape(view.conv, shapes)),
-        epilogue_(view.epilogue, shapes, plan_.shape().out_channels) {
+      : view_(view), threads_(shapes.threads), epilogue_(view.epilogue, shapes, view.conv.spatial.weight_dims[0]) {
     const auto count = [&](int32_t i) { return i < 0 ? 0 : element_count(shapes.inputs[static_cast<size_t>(i)].dims); };
     x_ = {view.of_x, nullptr, count(view.x_zero)};
     w_ = {view.of_weights, nullptr, count(view.weights_zero)};
     if (view.x_zero >= 0) require_equal(x_.count, 1, "the number of zero points of the input");
     if (view.weights_zero >= 0 && w_.count != 1)
-      require_equal(w_.count, plan_.shape().out_channels, "the number of zero points of the weights");
-    problem_.plan = &plan_;
+      require_equal(w_.count, view.conv.spatial.weight_dims[0], "the number of zero points of the weights");
+    ConvShape& s = problem_.shape;
+    s = conv_shape(view.conv, shapes);
+    const int64_t pixel = s.in_pixel_stride ? s.in_pixel_stride : s.in_channels;
+    repeated_ = {s.batch * s.in_d * s.in_h * s.in_w, pixel, s.in_channels, s.out_channels / s.groups};
+    if (repeated_.times > 1) s.in_channels = s.groups = s.out_channels, s.in_pixel_stride = 0;
     problem_.weights = weights_of(view);
     problem_.is_signed = view.of_x == DType::i8;
-    problem_.pairs = packed_ = reinterpret_cast<const int16_t*>(packed);
+    packed_ = packed;
     begin_.resize(static_cast<size_t>(problem_.weights.padded()));
+    zeros_.resize(begin_.size());
     problem_.begin = begin_.data();
-    padding_.resize(static_cast<size_t>(problem_.weights.channels));
-    problem_.padding = padding_.data();
-    if (w_.count > 0) shifted_.resize(static_cast<size_t>(problem_.weights.pair_words()) * 2);
+    if (w_.count > 0 || moved_weights() || !has_int8_dots())
+      pairs_.resize(static_cast<size_t>(problem_.weights.pair_words()) * 2);
   }
 
   size_t workspace_bytes() const override {
-    return static_cast<size_t>(int8_depthwise_workspace_bytes(problem_.weights, threads_));
+    return static_cast<size_t>(scratch_bytes() + (repeated_.times > 1 ? repeated_.bytes() : 0));
   }
 
   void run(const LaunchArguments& arguments) override {
     const auto input = [&](int32_t i) { return i < 0 ? nullptr : arguments.inputs[static_cast<size_t>(i)]; };
     x_.zeros = input(view_.x_zero);
     w_.zeros = input(view_.weights_zero);
-    problem_.x = reinterpret_cast<const uint8_t*>(input(view_.conv.spatial.x));
-    const int32_t zero = x_.zero(0, false);
-    std::fill(padding_.begin(), padding_.end(), static_cast<uint8_t>(zero));
-    shift_weights();
+    problem_.x = repeated(reinterpret_cast<const uint8_t*>(input(view_.conv.spatial.x)), arguments);
+    problem_.padding = static_cast<uint8_t>(x_.zero(0, false));
+    take_weights();
     const Int8DepthwiseWeights& w = problem_.weights;
-    const auto* sums = reinterpret_cast<const int32_t*>(packed_) + w.pair_words();
+    const int32_t zero = x_.zero(0, problem_.quads && problem_.is_signed);
+    const auto* sums = reinterpret_cast<const int32_t*>(packed_) + w.quad_words();
     const auto* bias = reinterpret_cast<const int32_t*>(input(view_.bias));
     for (int64_t c = 0; c < w.channels; ++c)
       begin_[static_cast<size_t>(c)] = static_cast<int32_t>(
-          (bias ? bias[c] : 0) - zero * (sums[c] - w.taps * static_cast<int64_t>(w_.zero(c, false))));
+          (bias ? bias[c] : 0) - zero * (sums[c] - w.taps() * static_cast<int64_t>(zeros_[static_cast<size_t>(c)])));
     epilogue_.bind(arguments, problem_.result);
     int8_depthwise(problem_, arguments.pool, arguments.workspace);
   }
 
  private:
-  // Takes the zero points off the weights, where they are not 0 all.
-  void shift_weights() {
-    const Int8DepthwiseWeights& w = problem_.weights;
+  // The image whose channels come several times.
+  struct Repeated {
+    int64_t pixels = 0, stride = 0, channels = 0, times = 1;
+    int64_t bytes() const { return pixels * channels * times; }
+  };
+
+  int64_t scratch_bytes() const {
+    return (int8_depthwise_workspace_bytes(problem_.shape, problem_.weights, threads_) + 63) / 64 * 64;
+  }
+
+  // The input, or a copy behind the scratch memory with a channel for each kernel.
+  const uint8_t* repeated(const uint8_t* x, const LaunchArguments& arguments) const {
+    const Repeated& r = repeated_;
+    if (r.times == 1) return x;
+    auto* copy = reinterpret_cast<uint8_t*>(arguments.workspace + scratch_bytes());
+    arguments.pool.parallel_for(r.pixels, (1 << 14) / (r.channels * r.times) + 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        repeat_channels(x + i * r.stride, r.channels, r.times, copy + i * r.channels * r.times);
+    });
+    return copy;
+  }
+
+  bool moved_weights() const { return w_.dtype == DType::u8; }
+
+  // As they are packed, if their zero points are 0 and the machine can, else as pairs, less these.
+  void take_weights() {
     bool any = false;
-    for (int64_t c = 0; c < w_.count; ++c) any = any || w_.zero(c, false) != 0;
-    problem_.pairs = any ? shifted_.data() : packed_;
-    for (int64_t p = 0; any && p < w.pairs(); ++p) {
-      const int16_t* from = packed_ + p * w.padded() * 2;
-      int16_t* to = shifted_.data() + p * w.padded() * 2;
-      for (int64_t c = 0; c < w.channels; ++c) {
-        const int32_t zero = w_.zero(c, false);
-        to[2 * c] = static_cast<int16_t>(from[2 * c] - zero);
-        // The second of the last pair may be no tap: then what it is multiplied with is 0.
-        to[2 * c + 1] = static_cast<int16_t>(from[2 * c + 1] - zero);
-      }
+    for (int64_t c = 0; c < problem_.weights.channels; ++c) {
+      zeros_[static_cast<size_t>(c)] = w_.zero(c, moved_weights());
+      any = any || zeros_[static_cast<size_t>(c)] != 0;
     }
+    problem_.quads = any || !has_int8_dots() ? nullptr : packed_;
+    problem_.pairs = problem_.quads ? nullptr : pairs_.data();
+    if (problem_.quads || (has_pairs_ && !any)) return;
+    int8_depthwise_pairs(problem_.weights, packed_, zeros_.data(), pairs_.data());
+    has_pairs_ = !any;
   }
 
   const IntegerConvView& view_;
   int threads_;
-  ConvPlan plan_;
+  Repeated repeated_;
   BoundIntegerEpilogue epilogue_;
   IntegerOperand x_, w_;
-  const int16_t* packed_ = nullptr;
+  const std::byte* packed_ = nullptr;
   Int8DepthwiseProblem problem_;
   std::vector<int32_t> begin_;
-  std::vector<uint8_t> padding_;
-  std::vector<int16_t> shifted_;
+  std::vector<int32_t> zeros_;  // of the weights as they are packed
+  std::vector<int16_t> pairs_;
+  bool has_pairs_ = false;  // without zero points
 };
 
 class IntegerDepthwiseKernel final : public Kernel {
@@ -116,8 +156,7 @@ class IntegerDepthwiseKernel final : public Kernel {
 
 std::optional<double> estimate_depthwise(const RegionView& region) {
   const auto view = view_integer_conv(region);
-  // One tap is a product of one column.
-  if (!view || !view->conv.is_depthwise() || weights_of(*view).taps == 1) return std::nullopt;
+  if (!view || !is_depthwise(view->conv)) return std::nullopt;
   return seconds_per_launch +
          std::max(conv_flops(region, view->conv) * 2 * seconds_per_flop, bytes_at_optimum(region) * seconds_per_byte);
 }
@@ -129,7 +168,7 @@ std::shared_ptr<const Kernel> compile_depthwise(const RegionView& region, Packed
   const auto bytes = constants.get(value.name, layout_text(packed_numbers, w), *value.constant,
                                    static_cast<size_t>(w.bytes()), [&](const Tensor& raw, std::byte* out) {
                                      pack_int8_depthwise(w, reinterpret_cast<const uint8_t*>(raw.data()),
-                                                         raw.dtype() == DType::i8, out);
+                                                         raw.dtype() == DType::u8, out);
                                    });
   return std::make_shared<IntegerDepthwiseKernel>(std::move(view), bytes.data());
 }
@@ -143,10 +182,11 @@ Tensor unpack_integer_depthwise(const PackedConstant& packed, DType dtype, const
   if (!read_layout_text(packed.layout, packed_numbers, w)) return {};
   const int64_t count = element_count(dims);
   const bool sane = (dtype == DType::i8 || dtype == DType::u8) && !dims.empty() && w.channels == dims[0] &&
-                    w.channels > 0 && w.taps == count / w.channels && w.taps > 0;
+                    w.channels > 0 && w.columns == dims.back() && w.columns > 0 && w.lines > 0 &&
+                    w.lines == count / w.channels / w.columns;
   if (!sane || packed.bytes.size() != static_cast<size_t>(w.bytes())) throw_misfit(packed, dims);
   Tensor raw(dtype, dims);
-  unpack_int8_depthwise(w, packed.bytes.data(), reinterpret_cast<uint8_t*>(raw.mutable_data()));
+  unpack_int8_depthwise(w, packed.bytes.data(), dtype == DType::u8, reinterpret_cast<uint8_t*>(raw.mutable_data()));
   return raw;
 }
 

@@ -1,16 +1,43 @@
 #include "backends/cpu/tactics/integer_epilogue.h"
 
 #include <algorithm>
+#include <cmath>
 
-#include "compile/region/peel_epilogue.h"
+#include "backends/cpu/tactics/pointwise.h"
+#include "compile/region/peel_table.h"
 
 namespace camshaft::cpu {
+
+namespace {
+
+// No number that is rounded reaches this, so that it becomes an integer of 32 bits.
+constexpr double kSmall = 1 << 30;
+
+bool are_small(const StepsOfSum& s, double largest_scale) {
+  // A step of q or of the addend is less than this.
+  constexpr double most_steps = 1024;
+  const double largest = largest_scale * 0x1p31;
+  const double q = s.rounds ? most_steps : largest;
+  return largest < kSmall && std::abs(s.own) * q + std::abs(s.other) * most_steps + std::abs(s.shift) < kSmall;
+}
+
+}  // namespace
 
 std::optional<IntegerEpilogue> IntegerEpilogue::make(const RegionView& region, const ContractView& view) {
   IntegerEpilogue e;
   if (!view.epilogue) return e;
   const EpilogueView whole = view_epilogue(region, view, -1);
-  const std::optional<ScaledSums> sums = peel_scale(whole);
+  std::optional<ScaledSums> sums = peel_scale(whole);
+  if (sums && !sums->steps) {
+    for (const TableOfSteps& split : peel_tables(whole)) {
+      if (!has_loops(split.table)) break;
+      const std::optional<ScaledSums> head = peel_scale(split.steps);
+      if (!head || !head->steps) continue;
+      sums = head;
+      e.table_ = std::make_shared<const ByteTable>(split.table);
+      break;
+    }
+  }
   const bool is_scaled = sums && (sums->steps || whole.result == DType::f32);
   if (!is_scaled) {
     e.rest_ = ContractEpilogue::make(region, view, whole, -1, 1);
@@ -19,8 +46,12 @@ std::optional<IntegerEpilogue> IntegerEpilogue::make(const RegionView& region, c
   e.scale_ = {sums->load < 0 ? -1 : whole.loads[static_cast<size_t>(sums->load)], sums->number};
   if (sums->steps) {
     e.result_ = Int8Result::steps;
-    e.zero_ = sums->zero;
-    e.is_signed_ = *sums->steps == DType::i8;
+    e.steps_ = *sums->steps;
+    if (e.steps_.addend >= 0) {
+      const auto load = static_cast<size_t>(e.steps_.addend);
+      e.addend_ = whole.loads[load];
+      e.addend_is_signed_ = whole.types[load] == DType::i8;
+    }
     return e;
   }
   e.rest_ = ContractEpilogue::make(region, view, sums->behind, -1, 1 + kMoreResiduals);
@@ -31,13 +62,14 @@ std::optional<IntegerEpilogue> IntegerEpilogue::make(const RegionView& region, c
 
 bool IntegerEpilogue::reads(size_t i) const {
   const auto input = static_cast<int32_t>(i);
-  return input == scale_.input || (rest_ && rest_->reads(i));
+  return input == scale_.input || input == addend_ || (rest_ && rest_->reads(i));
 }
 
 BoundIntegerEpilogue::BoundIntegerEpilogue(const IntegerEpilogue& epilogue, const KernelShapes& shapes, int64_t columns)
     : epilogue_(epilogue), ldc_(shapes.outputs[0].pitch()) {
   if (epilogue.rest_) rest_.emplace(*epilogue.rest_, shapes, columns);
   if (epilogue.result_ == Int8Result::sums) return;
+  if (epilogue.addend_ >= 0) addend_ld_ = shapes.inputs[static_cast<size_t>(epilogue.addend_)].pitch();
   scale_.resize(static_cast<size_t>(columns + packed_layout(1, columns).width), epilogue.scale_.number);
   if (epilogue.scale_.input >= 0)
     one_scale_ = element_count(shapes.inputs[static_cast<size_t>(epilogue.scale_.input)].dims) == 1;
@@ -68,8 +100,33 @@ void BoundIntegerEpilogue::bind(const LaunchArguments& arguments, Int8Problem& p
     }
   }
   problem.scale = scale_.data();
-  problem.zero = e.zero_;
-  problem.is_signed = e.is_signed_;
+  problem.finite_scale = std::all_of(scale_.begin(), scale_.end(), [](float x) { return std::isfinite(x); });
+  if (e.result_ == Int8Result::steps) bind_steps(arguments, problem);
+}
+
+void BoundIntegerEpilogue::bind_steps(const LaunchArguments& arguments, Int8Problem& problem) const {
+  const IntegerEpilogue& e = epilogue_;
+  const StepsOfSum& s = e.steps_;
+  problem.steps = {.zero = s.zero,
+                   .is_signed = s.type == DType::i8,
+                   .lo = s.lo,
+                   .hi = s.hi,
+                   .is_plain = !s.rounds && s.addend < 0 && s.own == 1 && s.shift == 0,
+                   .rounds = s.rounds,
+                   .own_lo = s.own_lo,
+                   .own_hi = s.own_hi,
+                   .own_nan = s.own_nan,
+                   .own = s.own,
+                   .other = s.other,
+                   .shift = s.shift,
+                   .addend_ld = addend_ld_,
+                   .addend_is_signed = e.addend_is_signed_,
+                   .table = e.table_ ? e.table_->bytes() : nullptr};
+  float largest = 0;
+  for (const float x : scale_) largest = std::max(largest, std::abs(x));
+  problem.steps.is_small = problem.finite_scale && are_small(s, largest);
+  if (e.addend_ >= 0)
+    problem.steps.addend = reinterpret_cast<const uint8_t*>(arguments.inputs[static_cast<size_t>(e.addend_)]);
 }
 
 }  // namespace camshaft::cpu

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "backends/cpu/kernels/gemm/int8_gemm.h"
+#include "backends/cpu/kernels/pointwise/byte_table.h"
 #include "backends/cpu/tactics/contract_epilogue.h"
+#include "compile/region/peel_scale.h"
 
 namespace camshaft::cpu {
 
@@ -30,8 +32,10 @@ class IntegerEpilogue {
 
   Int8Result result_ = Int8Result::sums;
   Operand scale_;
-  int32_t zero_ = 0;
-  bool is_signed_ = false;
+  StepsOfSum steps_;
+  std::shared_ptr<const ByteTable> table_;  // that they are looked up in, or null
+  int32_t addend_ = -1;                     // region input
+  bool addend_is_signed_ = false;
   std::optional<ContractEpilogue> rest_;  // behind the scale; or of the sums themselves
 };
 
@@ -45,10 +49,13 @@ class BoundIntegerEpilogue {
   void bind(const LaunchArguments& arguments, Int8Problem& problem);
 
  private:
+  // Fills in what becomes of sums that end as steps.
+  void bind_steps(const LaunchArguments& arguments, Int8Problem& problem) const;
+
   const IntegerEpilogue& epilogue_;
   bool one_scale_ = true;
   std::vector<float> scale_;  // a column, and as many more as a panel may read
-  int64_t ldc_;
+  int64_t ldc_, addend_ld_ = 0;
   std::optional<BoundEpilogue> rest_;
 };
 

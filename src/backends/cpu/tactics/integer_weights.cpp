@@ -11,6 +11,7 @@ constexpr auto packed_numbers = [](auto& w, auto&& number) {
   number(" columns=", w.columns);
   number(" taps=", w.taps);
   number(" depth=", w.depth);
+  number(" piece=", w.piece);
   number(" matrix=", w.matrix);
   number(" width=", w.layout.width);
   number(" lanes=", w.layout.lanes);
@@ -43,7 +44,8 @@ Tensor unpack_integer_weights(const PackedConstant& packed, DType dtype, const D
     if (size == 0 || left % size != 0) throw_misfit(packed, dims);
     left /= size;
   }
-  w.layout.k = (w.k() + 3) / 4;
+  if (w.piece < 0 || w.piece > w.k() || (w.piece == 0 ? w.k() > 0 : w.k() % w.piece != 0)) throw_misfit(packed, dims);
+  w.layout.k = w.quads();
   w.layout.n = w.columns;
   if (left != 1 || packed.bytes.size() != static_cast<size_t>(w.bytes())) throw_misfit(packed, dims);
   Tensor raw(dtype, dims);

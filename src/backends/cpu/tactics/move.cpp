@@ -128,8 +128,8 @@ std::shared_ptr<const Kernel> compile_gather_elements(const RegionView& region, 
     for (size_t d = 0; d < shapes.inputs[0].dims.size(); ++d)
       if (static_cast<int64_t>(d) != op.axis && shapes.inputs[1].dims[d] > shapes.inputs[0].dims[d])
         require_equal(shapes.inputs[1].dims[d], shapes.inputs[0].dims[d], "an axis of the indices of gather_elements");
-    const GatherElements gather{width_of(shapes.inputs[0]), shapes.inputs[0].dims, shapes.inputs[1].dims,
-                                static_cast<int>(op.axis)};
+    const GatherElements gather(width_of(shapes.inputs[0]), shapes.inputs[0].dims, shapes.inputs[1].dims,
+                                static_cast<int>(op.axis));
     return [gather, type = shapes.inputs[1].dtype](const LaunchArguments& a) {
       gather.run(a.pool, a.inputs[0], a.inputs[1], type, a.outputs[0]);
     };

@@ -48,8 +48,9 @@ bool is_reverse(const ops::Recurrent& op, size_t direction) {
   return op.direction == ops::Direction::reverse || direction == 1;
 }
 
-/// What the weights are at build time: `projection` for each direction [in, columns], `recurrence` as the steps want
-/// it, `biases` for each direction [columns], `reset_biases` [padded].
+/// The weights: `projection` for each direction [in, columns], `recurrence` as the steps want it, `biases` for each
+/// direction [columns], `reset_biases` [padded]. Constants are packed when the layer is compiled, others in each run;
+/// then these two are null.
 struct Weights {
   RecurrentLayout layout;
   PackedLayout projection_layout;
@@ -77,8 +78,9 @@ constexpr auto recurrence_numbers = [](auto& w, auto&& number) {
   number(" directions=", w.directions);
 };
 
-void pack_projection(const Weights& w, const float* raw, float* packed) {
-  std::vector<float> ordered(static_cast<size_t>(w.layout.columns() * w.in));
+// `ordered`: scratch, [columns, in].
+void pack_projection(const Weights& w, const float* raw, float* packed, std::vector<float>& ordered) {
+  ordered.assign(static_cast<size_t>(w.layout.columns() * w.in), 0.0f);
   for (int64_t d = 0; d < w.directions; ++d) {
     const float* from = raw + d * w.layout.gates() * w.layout.hidden * w.in;
     for (int64_t column = 0; column < w.layout.columns(); ++column)
@@ -86,6 +88,12 @@ void pack_projection(const Weights& w, const float* raw, float* packed) {
         std::copy_n(from + row * w.in, w.in, &ordered[static_cast<size_t>(column * w.in)]);
     pack_b(w.projection_layout, ordered.data(), 1, w.in, packed + d * w.projection_layout.floats());
   }
+}
+
+void pack_recurrences(const Weights& w, const float* raw, float* packed) {
+  for (int64_t d = 0; d < w.directions; ++d)
+    pack_recurrence(w.layout, raw + d * w.layout.gates() * w.layout.hidden * w.layout.hidden,
+                    packed + d * w.layout.packed_floats());
 }
 
 void unpack_projection(const Weights& w, const float* packed, float* raw) {
@@ -100,13 +108,13 @@ void unpack_projection(const Weights& w, const float* packed, float* raw) {
 }
 
 // The biases of input and recurrence in one, but for the hidden gate of a GRU that resets after the product.
-void add_biases(Weights& w, const Tensor* biases) {
+void add_biases(Weights& w, const float* biases) {
   const int64_t gates = w.layout.gates() * w.layout.hidden;
   w.biases.assign(static_cast<size_t>(w.directions * w.layout.columns()), 0.0f);
   w.reset_biases.assign(static_cast<size_t>(w.directions * w.layout.padded()), 0.0f);
   if (!biases) return;
   for (int64_t d = 0; d < w.directions; ++d) {
-    const float *of_input = biases->as<float>() + d * 2 * gates, *of_recurrence = of_input + gates;
+    const float *of_input = biases + d * 2 * gates, *of_recurrence = of_input + gates;
     for (int64_t column = 0; column < w.layout.columns(); ++column) {
       const int64_t row = w.layout.row_of_column(column);
       if (row < 0) continue;
@@ -125,8 +133,11 @@ void add_biases(Weights& w, const Tensor* biases) {
 
 class RecurrentLaunch final : public Launch {
  public:
-  RecurrentLaunch(const ops::Recurrent& op, const Weights& weights, const KernelShapes& shapes)
-      : weights_(weights), activations_per_direction_(ops::activations_per_direction(op.cell)) {
+  RecurrentLaunch(const ops::Recurrent& op, const Weights& given, const KernelShapes& shapes)
+      : own_(given.projection ? nullptr : std::make_unique<Own>(given)),
+        weights_(own_ ? own_->weights : given),
+        activations_per_direction_(ops::activations_per_direction(op.cell)) {
+    const Weights& weights = weights_;
     const Dims& x = shapes.inputs[in_x].dims;
     const int64_t hidden = weights.layout.hidden, directions = weights.directions;
     require_equal(x[2], weights.in, "the last size of a recurrent layer's input");
@@ -134,6 +145,10 @@ class RecurrentLaunch final : public Launch {
     check(shapes, in_h, {directions, x[1], hidden}, "the initial h of a recurrent layer");
     check(shapes, in_c, {directions, x[1], hidden}, "the initial c of a recurrent layer");
     check(shapes, in_peepholes, {directions, 3 * hidden}, "the peepholes of a recurrent layer");
+    const int64_t gates = weights.layout.gates() * hidden;
+    check(shapes, in_weights, {directions, gates, weights.in}, "the weights of a recurrent layer");
+    check(shapes, in_recurrence, {directions, gates, hidden}, "the recurrence weights of a recurrent layer");
+    check(shapes, in_biases, {directions, 2 * gates}, "the biases of a recurrent layer");
     args_.layout = weights.layout;
     args_.time = x[0];
     args_.batch = x[1];
@@ -173,6 +188,7 @@ class RecurrentLaunch final : public Launch {
   }
 
   void run(const LaunchArguments& a) override {
+    if (own_) own_->pack(input<float>(a, in_weights), input<float>(a, in_recurrence), input<float>(a, in_biases));
     place(a);
     for (int64_t done = 0; done == 0 || done < args_.time; done += stretch_) {
       const int64_t steps = std::min(stretch_, args_.time - done);
@@ -189,6 +205,25 @@ class RecurrentLaunch final : public Launch {
   }
 
  private:
+  // Weights that are no constants, packed anew in each run.
+  struct Own {
+    explicit Own(const Weights& sizes) : weights(sizes) {
+      projection.resize(static_cast<size_t>(weights.directions * weights.projection_layout.floats()));
+      recurrence.resize(static_cast<size_t>(weights.directions * weights.layout.packed_floats()));
+      ordered.reserve(static_cast<size_t>(weights.layout.columns() * weights.in));
+      weights.projection = projection.data();
+      weights.recurrence = recurrence.data();
+      add_biases(weights, nullptr);
+    }
+    void pack(const float* input_weights, const float* recurrence_weights, const float* biases) {
+      pack_projection(weights, input_weights, projection.data(), ordered);
+      pack_recurrences(weights, recurrence_weights, recurrence.data());
+      if (biases) add_biases(weights, biases);
+    }
+    Weights weights;
+    std::vector<float> projection, recurrence, ordered;
+  };
+
   // Of floats, in whole cache lines.
   static int64_t whole_lines(int64_t floats) { return round_up(floats, 16); }
 
@@ -250,6 +285,7 @@ class RecurrentLaunch final : public Launch {
     gemm(gemm_args, a.pool, gemm_workspace_);
   }
 
+  std::unique_ptr<Own> own_;
   const Weights& weights_;
   const size_t activations_per_direction_;
   std::vector<RecurrentActivation> activations_;
@@ -266,7 +302,7 @@ class RecurrentKernel final : public Kernel {
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
     return std::make_unique<RecurrentLaunch>(op_, weights_, shapes);
   }
-  bool reads_input(size_t i) const override { return i != in_weights && i != in_recurrence; }
+  bool reads_input(size_t i) const override { return !weights_.projection || (i != in_weights && i != in_recurrence); }
 
  private:
   ops::Recurrent op_;
@@ -275,15 +311,23 @@ class RecurrentKernel final : public Kernel {
 
 // ---- the tactic
 
+bool has_constant_weights(const RegionView& region) {
+  const bool has_biases = region.node.inputs.size() > in_biases && region.node.inputs[in_biases] != no_value;
+  return region.graph.is_constant(region.node.inputs[in_weights]) &&
+         region.graph.is_constant(region.node.inputs[in_recurrence]) && (!has_biases || region.constant(in_biases));
+}
+
 std::optional<double> estimate_recurrent(const RegionView& region) {
   const auto* op = region.node.op.as<ops::Recurrent>();
   if (!op) return std::nullopt;
   const auto has = [&](size_t i) { return i < region.node.inputs.size() && region.node.inputs[i] != no_value; };
   for (const size_t i : {in_x, in_weights, in_recurrence, in_biases, in_h, in_c, in_peepholes})
     if (has(i) && region.graph.type(region.node.inputs[i]).dtype != DType::f32) return std::nullopt;
-  for (const size_t i : {in_weights, in_recurrence})
-    if (!region.graph.is_constant(region.node.inputs[i])) return std::nullopt;
-  if (has(in_biases) && !region.constant(in_biases)) return std::nullopt;
+  // Constants all, or none that is known to be one: then sizes must be known.
+  if (!has_constant_weights(region))
+    for (const size_t i : {in_weights, in_recurrence})
+      for (const Dim& d : region.graph.shape(region.node.inputs[i]))
+        if (!d.is_constant()) return std::nullopt;
   for (const std::string& name : op->activations)
     if (!function_of(name)) return std::nullopt;
   const Shape& x = region.graph.shape(region.node.inputs[in_x]);
@@ -298,18 +342,23 @@ std::shared_ptr<const Kernel> compile_recurrent(const RegionView& region, Packed
   const auto* op = region.node.op.as<ops::Recurrent>();
   const Value& raw = region.graph.value(region.node.inputs[in_weights]);
   const Value& recurrence = region.graph.value(region.node.inputs[in_recurrence]);
-  const Dims& dims = recurrence.constant->dims();
+  const bool packs = has_constant_weights(region);
+  const auto size = [&](const Value& value, size_t axis) {
+    return packs ? value.constant->dims()[axis] : value.type.shape[axis].value();
+  };
   Weights w;
-  w.layout = recurrent_layout(cell_of(*op), dims[2]);
-  w.directions = dims[0];
-  w.in = raw.constant->dims()[2];
+  w.layout = recurrent_layout(cell_of(*op), size(recurrence, 2));
+  w.directions = size(recurrence, 0);
+  w.in = size(raw, 2);
   w.projection_layout = packed_layout(w.in, w.layout.columns());
+  if (!packs) return std::make_shared<RecurrentKernel>(*op, std::move(w));
   w.projection = reinterpret_cast<const float*>(
       constants
           .get(raw.name, layout_text(projection_numbers, w), *raw.constant,
                static_cast<size_t>(w.directions * w.projection_layout.floats()) * sizeof(float),
                [&](const Tensor& t, std::byte* out) {
-                 pack_projection(w, t.as<float>(), reinterpret_cast<float*>(out));
+                 std::vector<float> ordered;
+                 pack_projection(w, t.as<float>(), reinterpret_cast<float*>(out), ordered);
                })
           .data());
   w.recurrence = reinterpret_cast<const float*>(
@@ -317,12 +366,11 @@ std::shared_ptr<const Kernel> compile_recurrent(const RegionView& region, Packed
           .get(recurrence.name, layout_text(recurrence_numbers, w), *recurrence.constant,
                static_cast<size_t>(w.directions * w.layout.packed_floats()) * sizeof(float),
                [&](const Tensor& t, std::byte* out) {
-                 for (int64_t d = 0; d < w.directions; ++d)
-                   pack_recurrence(w.layout, t.as<float>() + d * w.layout.gates() * dims[2] * dims[2],
-                                   reinterpret_cast<float*>(out) + d * w.layout.packed_floats());
+                 pack_recurrences(w, t.as<float>(), reinterpret_cast<float*>(out));
                })
           .data());
-  add_biases(w, region.constant(in_biases));
+  const Tensor* biases = region.constant(in_biases);
+  add_biases(w, biases ? biases->as<float>() : nullptr);
   return std::make_shared<RecurrentKernel>(*op, std::move(w));
 }
 

@@ -4,6 +4,7 @@
 
 #include "backends/cpu/kernels/reduce/arg_extreme.h"
 #include "backends/cpu/kernels/reduce/reduce.h"
+#include "backends/cpu/kernels/with_type.h"
 #include "backends/cpu/tactics/pointwise.h"
 #include "backends/cpu/tactics/simple_kernel.h"
 #include "compile/plan/shape_check.h"
@@ -13,10 +14,6 @@
 namespace camshaft::cpu {
 
 namespace {
-
-bool reducible(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::f64 || (is_integer(dtype) && bit_width(dtype) >= 8);
-}
 
 ReduceKind kernel_kind(ops::ReduceKind kind) {
   switch (kind) {
@@ -41,7 +38,7 @@ ReduceKind kernel_kind(ops::ReduceKind kind) {
 // Those with loops for all types and functions.
 std::optional<ReduceView> view_tiles(const RegionView& region) {
   auto view = view_reduce(region);
-  if (!view || !reducible(view->in.dtype)) return std::nullopt;
+  if (!view || !is_arithmetic(view->in.dtype)) return std::nullopt;
   for (const auto* part : {&view->before, &view->behind})
     if (*part && !has_loops((*part)->program)) return std::nullopt;
   return view;
@@ -123,7 +120,7 @@ std::shared_ptr<const Kernel> compile_reduce(const RegionView& region, PackedCon
 
 std::optional<double> estimate_arg_reduce(const RegionView& region) {
   const auto* op = region.node.op.as<ops::ArgReduce>();
-  if (!op || !reducible(region.graph.type(region.node.inputs[0]).dtype)) return std::nullopt;
+  if (!op || !is_arithmetic(region.graph.type(region.node.inputs[0]).dtype)) return std::nullopt;
   // An axis that might be empty has no answer: the reference says so.
   const auto low = region.graph.shape(region.node.inputs[0])[static_cast<size_t>(op->axis)].lower_bound();
   if (!low || *low < 1) return std::nullopt;

@@ -1,5 +1,10 @@
 #include "backends/cpu/tactics/resize.h"
 
+#include <algorithm>
+#include <numeric>
+
+#include "backends/cpu/kernels/window/integer_resize.h"
+#include "backends/cpu/kernels/window/nearest_resize.h"
 #include "backends/cpu/kernels/window/resize.h"
 #include "backends/cpu/tactics/simple_kernel.h"
 #include "ir/ops/resize.h"
@@ -29,13 +34,36 @@ std::optional<ImageAxes> image_axes(const ops::Resize& op, size_t rank) {
 
 std::optional<double> estimate_resize(const RegionView& region) {
   const auto* op = region.node.op.as<ops::Resize>();
-  if (!op || region.graph.type(region.node.inputs[0]).dtype != DType::f32 ||
-      !image_axes(*op, region.graph.shape(region.node.inputs[0]).size()))
+  if (!op || region.graph.shape(region.node.inputs[0]).empty()) return std::nullopt;
+  const TensorType& x = region.graph.type(region.node.inputs[0]);
+  if (op->selects() ? !is_movable(x.dtype) : x.dtype != DType::f32 || !image_axes(*op, x.shape.size()))
     return std::nullopt;
   return seconds_per_launch + 3 * bytes_at_optimum(region) * seconds_per_byte;
 }
 
+std::shared_ptr<const Kernel> compile_nearest(const ops::Resize& resize, size_t rank) {
+  const auto make = [op = resize](const KernelShapes& shapes) {
+    const OperandShape &in = shapes.inputs[0], &out = shapes.outputs[0];
+    std::vector<std::vector<int32_t>> tables(in.dims.size());
+    const bool empty = element_count(out.dims) == 0;  // then an axis may have any length, and its table no bound
+    for (size_t i = 0; i < op.axes.size() && !empty; ++i) {
+      const auto axis = static_cast<size_t>(op.axes[i]);
+      const auto indices = ops::resize_axis(op, i, in.dims[axis], out.dims[axis]).indices;
+      tables[axis].assign(indices.begin(), indices.end());
+    }
+    return
+        [resize = NearestResize(width_of(in), empty ? out.dims : in.dims, std::move(tables), in.pitch(), out.pitch())](
+            const LaunchArguments& a) { resize.run(a.pool, a.inputs[0], a.outputs[0]); };
+  };
+  // Rows may lie apart where they stay as long as they are.
+  const bool keeps_rows =
+      std::find(resize.axes.begin(), resize.axes.end(), static_cast<int64_t>(rank) - 1) == resize.axes.end();
+  return simple_kernel(make, false, SliceUse{keeps_rows ? size_t{1} : 0, keeps_rows});
+}
+
 std::shared_ptr<const Kernel> compile_resize(const RegionView& region, PackedConstants&) {
+  const size_t rank = region.graph.shape(region.node.inputs[0]).size();
+  if (region.node.op.as<ops::Resize>()->selects()) return compile_nearest(*region.node.op.as<ops::Resize>(), rank);
   const auto make = [op = *region.node.op.as<ops::Resize>()](const KernelShapes& shapes) {
     const Dims& in = shapes.inputs[0].dims;
     const Dims& out = shapes.outputs[0].dims;
@@ -52,7 +80,7 @@ std::shared_ptr<const Kernel> compile_resize(const RegionView& region, PackedCon
         result.out = out[static_cast<size_t>(axis)];
         result.taps = source.taps;
         result.index.assign(source.indices.begin(), source.indices.end());
-        result.weight = source.weights;
+        result.weight.assign(source.weights.begin(), source.weights.end());
         return result;
       }
       return ResizeAxis::identity(in[static_cast<size_t>(axis)]);
@@ -64,13 +92,85 @@ std::shared_ptr<const Kernel> compile_resize(const RegionView& region, PackedCon
       resize.run(a.pool, input<float>(a, 0), output<float>(a, 0));
     };
   };
-  const bool pixels =
-      image_axes(*region.node.op.as<ops::Resize>(), region.graph.shape(region.node.inputs[0]).size())->channels_last;
+  const bool pixels = image_axes(*region.node.op.as<ops::Resize>(), rank)->channels_last;
   return simple_kernel(make, false, SliceUse{pixels ? size_t{1} : 0, pixels});
+}
+
+// ---- integers
+
+bool is_resized_integer(DType dtype) {
+  return is_integer(dtype) && bit_width(dtype) >= 8 && bit_width(dtype) <= 32;
+}
+
+std::optional<double> estimate_integer_resize(const RegionView& region) {
+  const auto* op = region.node.op.as<ops::Resize>();
+  if (!op || op->selects()) return std::nullopt;
+  const TensorType& x = region.graph.type(region.node.inputs[0]);
+  // Sums are made in the order of the axes.
+  if (!is_resized_integer(x.dtype) || !image_axes(*op, x.shape.size()) ||
+      !std::is_sorted(op->axes.begin(), op->axes.end()))
+    return std::nullopt;
+  return seconds_per_launch + 6 * bytes_at_optimum(region) * seconds_per_byte;
+}
+
+class IntegerResizeLaunch final : public Launch {
+ public:
+  IntegerResizeLaunch(IntegerResize resize, DType dtype, int threads)
+      : resize_(std::move(resize)), dtype_(dtype), threads_(threads) {}
+  size_t workspace_bytes() const override { return resize_.workspace_bytes(threads_); }
+  void run(const LaunchArguments& a) override { resize_.run(a.pool, dtype_, a.inputs[0], a.outputs[0], a.workspace); }
+
+ private:
+  IntegerResize resize_;
+  DType dtype_;
+  int threads_;
+};
+
+class IntegerResizeKernel final : public Kernel {
+ public:
+  explicit IntegerResizeKernel(ops::Resize op) : op_(std::move(op)) {}
+  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
+    const Dims &in = shapes.inputs[0].dims, &out = shapes.outputs[0].dims;
+    const ImageAxes image = *image_axes(op_, in.size());
+    IntegerResize resize;
+    resize.outside = op_.extrapolation_value;
+    if (element_count(out) > 0) {  // else an axis may have any length, and its table no bound
+      resize.images = image.channels_last ? in[0] : in[0] * in[1];
+      resize.inner = image.channels_last ? in.back() : 1;
+      resize.height = along(image.height, in, out);
+      resize.width = along(image.width, in, out);
+    }
+    return std::make_unique<IntegerResizeLaunch>(std::move(resize), shapes.inputs[0].dtype, shapes.threads);
+  }
+
+ private:
+  IntegerResize::Axis along(int64_t axis, const Dims& in, const Dims& out) const {
+    IntegerResize::Axis made;
+    if (axis >= 0) made.in = in[static_cast<size_t>(axis)];
+    for (size_t i = 0; i < op_.axes.size(); ++i) {
+      if (op_.axes[i] != axis) continue;
+      const ops::ResizeAxis source = ops::resize_axis(op_, i, made.in, out[static_cast<size_t>(axis)]);
+      made.taps = source.taps;
+      made.index.assign(source.indices.begin(), source.indices.end());
+      made.weight = source.weights;
+      return made;
+    }
+    made.index.resize(static_cast<size_t>(made.in));
+    std::iota(made.index.begin(), made.index.end(), 0);
+    made.weight.assign(made.index.size(), 1.0);
+    return made;
+  }
+
+  ops::Resize op_;
+};
+
+std::shared_ptr<const Kernel> compile_integer_resize(const RegionView& region, PackedConstants&) {
+  return std::make_shared<IntegerResizeKernel>(*region.node.op.as<ops::Resize>());
 }
 
 }  // namespace
 
 const CpuTactic resize_tactic{"resize", estimate_resize, compile_resize};
+const CpuTactic integer_resize_tactic{"integer_resize", estimate_integer_resize, compile_integer_resize};
 
 }  // namespace camshaft::cpu

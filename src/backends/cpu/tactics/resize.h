@@ -6,5 +6,6 @@
 namespace camshaft::cpu {
 
 extern const CpuTactic resize_tactic;
+extern const CpuTactic integer_resize_tactic;
 
 }  // namespace camshaft::cpu

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "backends/cpu/kernels/reduce/top_k.h"
+#include "backends/cpu/kernels/with_type.h"
 #include "backends/cpu/tactics/simple_kernel.h"
 #include "compile/plan/shape_check.h"
 #include "ir/ops/select.h"
@@ -15,7 +16,7 @@ namespace {
 
 std::optional<double> estimate_top_k(const RegionView& region) {
   const auto* op = region.node.op.as<ops::TopK>();
-  if (!op || region.graph.type(region.node.inputs[0]).dtype != DType::f32) return std::nullopt;
+  if (!op || !is_arithmetic(region.graph.type(region.node.inputs[0]).dtype)) return std::nullopt;
   // Where only running tells k, the size of the result is dynamic.
   const Value& k = region.graph.value(region.node.inputs[1]);
   if (!region.graph.is_constant(region.node.inputs[1]) && !k.content) return std::nullopt;
@@ -24,14 +25,16 @@ std::optional<double> estimate_top_k(const RegionView& region) {
 
 class TopKLaunch final : public Launch {
  public:
-  TopKLaunch(const TopK& top_k, int threads) : top_k_(top_k), bytes_(top_k.workspace_bytes(threads)) {}
+  TopKLaunch(const TopK& top_k, DType dtype, int threads)
+      : top_k_(top_k), dtype_(dtype), bytes_(top_k.workspace_bytes(dtype, threads)) {}
   size_t workspace_bytes() const override { return static_cast<size_t>(bytes_); }
   void run(const LaunchArguments& a) override {
-    top_k_.run(a.pool, input<float>(a, 0), output<float>(a, 0), output<int64_t>(a, 1), a.workspace);
+    top_k_.run(a.pool, dtype_, a.inputs[0], a.outputs[0], output<int64_t>(a, 1), a.workspace);
   }
 
  private:
   TopK top_k_;
+  DType dtype_;
   int64_t bytes_;
 };
 
@@ -46,7 +49,8 @@ class TopKKernel final : public Kernel {
                   fmt::format("the {} elements asked for are not among the {} of axis {}", k, split.axis, op_.axis));
     if (split.axis > std::numeric_limits<int32_t>::max())
       throw Error(ErrorCode::unsupported, fmt::format("top_k of {} elements is not possible", split.axis));
-    return std::make_unique<TopKLaunch>(TopK{split.outer, split.axis, split.inner, k, op_.largest}, shapes.threads);
+    return std::make_unique<TopKLaunch>(TopK{split.outer, split.axis, split.inner, k, op_.largest},
+                                        shapes.inputs[0].dtype, shapes.threads);
   }
 
  private:

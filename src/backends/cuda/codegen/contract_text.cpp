@@ -61,8 +61,8 @@ std::string contract_text(const ContractForm& form, const ContractTile& tile, co
           finish;
   std::string window = "NoWindow";
   if (const auto& w = form.window)
-    window = fmt::format("Window<{}, {}, {}, {}, {}, {}, {}, {}>", w->channels, w->height, w->width, w->stride_y,
-                         w->stride_x, w->dilation_y, w->dilation_x, w->row_is_tap);
+    window = fmt::format("Window<{}, {}, {}, {}, {}, {}, {}, {}, {}>", w->channels, w->height, w->width, w->stride_y,
+                         w->stride_x, w->dilation_y, w->dilation_x, w->row_is_tap, w->padding);
   if (tile.patch_rows > 0)
     return text + fmt::format(R"(
 extern "C" __global__ void __launch_bounds__({}) contract(const __grid_constant__ ContractParameters p) {{

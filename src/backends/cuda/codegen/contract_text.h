@@ -15,7 +15,7 @@ struct ContractTile {
   int m = 64, n = 64;
   int warps_m = 2, warps_n = 2, warps_k = 1;
   int stages = 4;
-  bool by_warpgroups = false;  ///< by wgmma: f16 and bf16 on compute capability 9.0; warps_m is a multiple of 4
+  bool by_warpgroups = false;  ///< by wgmma: f16, bf16, bytes on compute capability 9.0; warps_m is a multiple of 4
   bool tf32 = false;           ///< f32 on tensor cores, rounded to TF32: from compute capability 8.0 on
   bool waits = false;          ///< by wgmma: for each slice's products, and has one more on its way in the same room
   /// By wgmma, of a convolution for which can_use_patches(): n columns of so many rows of the result, whose windows are
@@ -36,10 +36,11 @@ struct ContractWindow {
   int64_t channels = 1;  ///< of a group
   int64_t height = 1, width = 1, stride_y = 1, stride_x = 1, dilation_y = 1, dilation_x = 1;
   bool row_is_tap = false;  ///< a row of taps counts as one; the channels are those of all its pixels
+  uint8_t padding = 0;      ///< the byte that stands around an image of bytes: its zero point
 };
 
 struct ContractForm {
-  DType dtype = DType::f32;                   ///< of A and B: f32, f16 or bf16
+  DType dtype = DType::f32;                   ///< of A and B: f32, f16 or bf16; or i8 or u8 of A, with a B of i8
   std::optional<ContractWindow> window = {};  ///< A is read through a convolution's windows
   bool b_by_columns = false;
   bool tensor_cores = false;  ///< else f32, plain unless the tile says otherwise

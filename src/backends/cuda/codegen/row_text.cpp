@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backends/cuda/codegen/device_text.h"
+#include "backends/cuda/codegen/rounded_steps.h"
 #include "backends/cuda/codegen/scalar_text.h"
 #include "device_texts.h"
 
@@ -23,19 +24,25 @@ RowText begin(DType dtype) {
   return made;
 }
 
+/// What a kernel has beside the rows, before and behind the result: declared, and as arguments.
+struct Further {
+  std::string before, behind;
+};
+
 void add_kernel(RowText& made, const std::string& name, const std::string& call, const std::string& shape,
-                const std::string& parameters, const std::string& arguments) {
+                const Further& parameters, const Further& arguments) {
   made.text += fmt::format(R"(
-extern "C" __global__ void __launch_bounds__({}) {}(const __grid_constant__ {} shape, const Element* in{}, Element* out) {{
+extern "C" __global__ void __launch_bounds__({}) {}(const __grid_constant__ {} shape, const Element* in{}, Element* out{}) {{
   take_turn();
-  {}(shape, in{}, out);
+  {}(shape, in{}, out{});
 }}
 )",
-                           row_threads, name, shape, parameters, call, arguments);
+                           row_threads, name, shape, parameters.before, parameters.behind, call, arguments.before,
+                           arguments.behind);
 }
 
-void add_row_kernels(RowText& made, const std::string& function, const std::string& parameters = "",
-                     const std::string& arguments = "") {
+void add_row_kernels(RowText& made, const std::string& function, const Further& parameters = {},
+                     const Further& arguments = {}) {
   const auto add = [&](const std::string& suffix, int elements, int chunks) {
     add_kernel(made, "held_one" + suffix, fmt::format("{}_held<{}, 1>", function, elements), "RowParameters",
                parameters, arguments);
@@ -59,11 +66,49 @@ RowText softmax_text(bool logarithm, DType dtype) {
   made.text += fmt::format("constexpr bool logarithm = {};\n", logarithm) + std::string(device::softmax_parameters_h) +
                std::string(device::softmax_cuh);
   add_row_kernels(made, "softmax");
-  add_kernel(made, "columns", "softmax_columns<1>", "SoftmaxColumnsParameters", "", "");
+  add_kernel(made, "columns", "softmax_columns<1>", "SoftmaxColumnsParameters", {}, {});
   return made;
 }
 
-RowText normalize_text(bool centred, DType dtype, DType scale, DType bias, int64_t length) {
+namespace {
+
+std::string give_text(const NormSteps* steps) {
+  if (!steps)
+    return R"(
+typedef u8 StepElement;  // there are none
+template <int V>
+__device__ __forceinline__ void give(Element* out, StepElement*, i64 at, const Wide (&y)[V]) {
+  store_wide(out + at, y);
+}
+)";
+  const auto rounded = rounded_steps(steps->program, steps->program.outputs.at(0));
+  const std::string statements = scalar_statements(
+      steps->program, [](int32_t) { return std::string("x"); }, "    ", rounded.has_value());
+  const std::string result = rounded
+                                 ? fmt::format("    step[v] = v{};\n", rounded->value)
+                                 : fmt::format("    step[v] = {};\n", scalar_result(steps->program, 0, steps->dtype));
+  return fmt::format(R"(
+typedef {type} StepElement;
+template <int V>
+__device__ __forceinline__ void give(Element* out, StepElement* steps, i64 at, const Wide (&y)[V]) {{
+  if ({gives_rows}) store_wide(out + at, y);
+  {step} step[V];
+#pragma unroll
+  for (int v = 0; v < V; ++v) {{
+    const Element x = Narrow<Element>::from(y[v]);
+{statements}{result}  }}
+{stores}}}
+)",
+                     fmt::arg("type", device_type(steps->dtype)), fmt::arg("gives_rows", steps->gives_rows),
+                     fmt::arg("step", rounded ? "f32" : "StepElement"), fmt::arg("statements", statements),
+                     fmt::arg("result", result),
+                     fmt::arg("stores", rounded ? fmt::format("  store_bytes(steps + at, step, {});\n", rounded->zero)
+                                                : std::string("  store(steps + at, step);\n")));
+}
+
+}  // namespace
+
+RowText normalize_text(bool centred, DType dtype, DType scale, DType bias, int64_t length, const NormSteps* steps) {
   RowText made = begin(dtype);
   // What a warp needs: registers for more would stand between memory and further warps.
   constexpr int64_t warp = 32;
@@ -71,8 +116,10 @@ RowText normalize_text(bool centred, DType dtype, DType scale, DType bias, int64
   if (length > 0)
     made.vector_chunks = static_cast<int>(std::clamp<int64_t>((length + of_warp - 1) / of_warp, 1, made.vector_chunks));
   made.text += fmt::format("constexpr bool centred = {};\n", centred) + parameter_types(scale, bias) +
-               std::string(device::normalize_cuh);
-  add_row_kernels(made, "normalize", ", const ScaleElement* scale, const BiasElement* bias", ", scale, bias");
+               give_text(steps) + std::string(device::normalize_cuh);
+  add_row_kernels(made, "normalize",
+                  {", const ScaleElement* scale, const BiasElement* bias", steps ? ", StepElement* steps" : ""},
+                  {", scale, bias", steps ? ", steps" : ", static_cast<StepElement*>(nullptr)"});
   return made;
 }
 

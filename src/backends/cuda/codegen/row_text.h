@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/dtype.h"
+#include "compile/region/scalar_program.h"
 
 namespace camshaft::cuda {
 
@@ -24,9 +25,17 @@ struct RowText {
 /// Parameters (Rows, in, out); beside the three forms "columns" (Columns, in, out). `dtype` is f64, f32, f16 or bf16.
 RowText softmax_text(bool logarithm, DType dtype);
 
-/// Parameters (Rows, in, scale, bias, out). `centred`: whether the mean is taken out; `length`: of most rows, 0 where
-/// nobody knows.
-RowText normalize_text(bool centred, DType dtype, DType scale, DType bias, int64_t length = 0);
+/// What else becomes of normed rows: bytes, by a program of their elements.
+struct NormSteps {
+  DType dtype = DType::i8;
+  ScalarProgram program;    ///< of one input, in the type of the rows
+  bool gives_rows = false;  ///< the rows themselves are written too
+};
+
+/// Parameters (Rows, in, scale, bias, out), and behind them `steps` where there are some. `centred`: whether the mean
+/// is taken out; `length`: of most rows, 0 where nobody knows.
+RowText normalize_text(bool centred, DType dtype, DType scale, DType bias, int64_t length = 0,
+                       const NormSteps* steps = nullptr);
 
 /// Two kernels of device/group_columns.cuh, for group norms of narrow groups in channels-last form, each also with
 /// "_vector" behind its name: "moments" (GroupColumns, in, partial) and "normalize" (GroupColumns, in, scale, bias,

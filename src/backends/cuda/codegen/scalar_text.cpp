@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "backends/cuda/codegen/rounded_steps.h"
 #include "base/error.h"
 
 namespace camshaft::cuda {
@@ -105,6 +106,12 @@ std::string scalar_statements(const ScalarProgram& program, const std::function<
         expression = number(instruction);
         break;
       case Kind::cast:
+        if (const auto steps = instruction.dtype == DType::f32 ? rounded_steps(program, instruction.a) : std::nullopt) {
+          // Through 64 bits, as integers are computed in, conversions would take four times as long.
+          const DType bytes = program.instructions[static_cast<size_t>(instruction.a)].dtype;
+          expression = fmt::format("rounded_step<{}>({}, {})", device_type(bytes), value(steps->value), steps->zero);
+          break;
+        }
         expression = fmt::format("widen(Narrow<{}>::from({}))", type, value(instruction.a));
         break;
       case Kind::apply: {

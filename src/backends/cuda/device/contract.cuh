@@ -90,7 +90,7 @@ struct Contract {
     multiply_slices(sums, slices, shared, first, end, z, of_columns);
     copy_async_wait<0>();
     __syncthreads();
-    float* staged = reinterpret_cast<float*>(shared);
+    auto* staged = reinterpret_cast<typename TILE::Sum*>(shared);
     sums.put(staged);
     typename Way::Sums all = {staged, TILE::sum_pitch, 1, 0};
     u32 r = threadIdx.x / Way::threads_a_row, row_step = Way::rows_of_threads;

@@ -72,6 +72,33 @@ __device__ __forceinline__ void store_narrow(bf16* to, const f32 (&from)[columns
 }
 #endif
 
+/// What sums of bytes in 8 columns are added to; those from `count` on are not read. ALIGNED: see load_columns().
+template <bool ALIGNED, class Parameters>
+__device__ __forceinline__ void load_begin(const Parameters& p, u32 column, u32 count, i32 (&to)[columns_at_once]) {
+  if (ALIGNED) {
+    load(p.begin + column, to);
+  } else {
+    for (u32 i = 0; i < columns_at_once; ++i) to[i] = i < count ? p.begin[column + i] : 0;
+  }
+}
+/// The same, wrapping as sums of bytes do.
+__device__ __forceinline__ i32 add_bytes(i32 sum, i32 begin) { return i32(u32(sum) + u32(begin)); }
+
+/// 8 columns of a result of bytes, from what is to be rounded and moved by `zero`. ALIGNED: see load_columns().
+template <class T, bool ALIGNED, class Parameters>
+__device__ __forceinline__ void store_steps(const Parameters& p, u32 row, u32 column, u32 count, i32 zero,
+                                            const f32 (&from)[columns_at_once]) {
+  T* to = static_cast<T*>(p.c) + u64(row) * p.c_row + column;
+  if (ALIGNED || (p.c_vector && count == columns_at_once)) {
+    store_bytes(to, from, zero);
+  } else {
+    for (u32 i = 0; i < count; ++i) {
+      const f32 one[1] = {from[i]};
+      store_bytes(to + i, one, zero);
+    }
+  }
+}
+
 /// 8 columns of the result, or `count`, of type T. ALIGNED: see load_columns().
 template <class T, bool ALIGNED, class Parameters, class V>
 __device__ __forceinline__ void store_columns(const Parameters& p, u32 row, u32 column, u32 count,

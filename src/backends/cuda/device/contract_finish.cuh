@@ -4,6 +4,7 @@
 template <class TILE, class Finish>
 struct TileFinish {
   static constexpr int BM = TILE::m, BN = TILE::n, threads = TILE::threads, sum_pitch = TILE::sum_pitch;
+  typedef typename TILE::Sum Sum;
 
   // Each thread has 8 columns, of every so manieth row.
   static constexpr u32 threads_a_row = BN / columns_at_once, rows_of_threads = threads / threads_a_row;
@@ -16,14 +17,14 @@ struct TileFinish {
 
   /// Where a tile's sums are: in shared memory, or in global memory those of several blocks.
   struct Sums {
-    const float* first;
-    u32 pitch, parts, part;  ///< floats from row to row; how many are added up, and floats from one to the next
+    const Sum* first;
+    u32 pitch, parts, part;  ///< sums from row to row; how many are added up, and sums from one to the next
 
     /// 8 columns from c on of row r, added up in the order of the parts.
-    __device__ __forceinline__ void get(u32 r, u32 c, float (&v)[columns_at_once]) const {
-      const float* here = first + i64(r) * pitch + c;
+    __device__ __forceinline__ void get(u32 r, u32 c, Sum (&v)[columns_at_once]) const {
+      const Sum* here = first + i64(r) * pitch + c;
       if (parts == 1) {
-        load_floats(here, v);
+        load(here, v);
         return;
       }
 #pragma unroll
@@ -32,28 +33,21 @@ struct TileFinish {
       constexpr u32 at_once = 4;
 #pragma unroll 1
       for (u32 first_part = 0; first_part < parts; first_part += at_once) {
-        float some[at_once][columns_at_once] = {};
+        Sum some[at_once][columns_at_once] = {};
 #pragma unroll
         for (u32 j = 0; j < at_once; ++j)
-          if (first_part + j < parts) load_floats(here + i64(first_part + j) * part, some[j]);
+          if (first_part + j < parts) load(here + i64(first_part + j) * part, some[j]);
 #pragma unroll
         for (u32 j = 0; j < at_once; ++j)
 #pragma unroll
           for (int i = 0; i < columns_at_once; ++i) v[i] += some[j][i];
       }
     }
-
-   private:
-    static __device__ __forceinline__ void load_floats(const float* from, float (&v)[columns_at_once]) {
-      const float4 low = *reinterpret_cast<const float4*>(from), high = *reinterpret_cast<const float4*>(from + 4);
-      v[0] = low.x, v[1] = low.y, v[2] = low.z, v[3] = low.w;
-      v[4] = high.x, v[5] = high.y, v[6] = high.z, v[7] = high.w;
-    }
   };
 
 #if __CUDA_ARCH__ >= 900
   /// Gives each block of the cluster this one's part of the rows that it finishes, behind its ring: [group][block][row].
-  static __device__ __forceinline__ void give_away(const float* staged, u32 parts, u32 split, u32 splits) {
+  static __device__ __forceinline__ void give_away(const Sum* staged, u32 parts, u32 split, u32 splits) {
     constexpr u32 chunks = BN / 4, rows_at_once = threads / chunks, groups = BM / group_rows;
     constexpr u32 rows = (group_rows + rows_at_once - 1) / rows_at_once;  // of a group and a thread
     const u32 c = threadIdx.x % chunks * 4, first_row = threadIdx.x / chunks;
@@ -89,7 +83,7 @@ struct TileFinish {
       // Each block finishes its groups of rows, with the sums of all. (Those of others are written to where they are
       // needed: reading them there took a microsecond, and another barrier.)
 #if __CUDA_ARCH__ >= 900
-      float* parts = reinterpret_cast<float*>(shared + p.parts);
+      Sum* parts = reinterpret_cast<Sum*>(shared + p.parts);
       cluster_wait();  // all have begun, long ago
       give_away(all.first, shared_address(parts), split, splits);
       cluster_arrive();
@@ -101,7 +95,7 @@ struct TileFinish {
       row_step *= splits;
     } else {
       // Each block leaves its sums; the last of a tile adds them up, always in the same order.
-      float* partial = p.partial + i64(blockIdx.x) * splits * (BM * BN);
+      Sum* partial = static_cast<Sum*>(p.partial) + i64(blockIdx.x) * splits * (BM * BN);
       for (u32 e = threadIdx.x; e < BM * BN / 4; e += threads) {
         const u32 row = e / (BN / 4), c = e % (BN / 4) * 4;
         *reinterpret_cast<float4*>(partial + split * (BM * BN) + e * 4) =
@@ -150,7 +144,7 @@ struct TileFinish {
 #pragma unroll
       for (int i = 0; i < rows_at_once; ++i) {
         if (r + i * row_step >= rows) continue;
-        float v[columns_at_once];
+        Sum v[columns_at_once];
         sums.get(r + i * row_step, c, v);
         Finish::run(p, v, of_columns, of_row[i], first_row + r + i * row_step, column, count);
       }

@@ -28,8 +28,9 @@ struct ContractParameters {
   const void* a;
   const void* b;
   void* c;
-  float* partial;  ///< of several blocks that share a tile: [tile][split][rows][columns]
-  u32* counters;   ///< one a tile: how many have finished; 0 between launches
+  void* partial;     ///< sums of several blocks that share a tile: [tile][split][rows][columns]
+  const i32* begin;  ///< of sums of bytes, one a column: what they are added to
+  u32* counters;     ///< one a tile: how many have finished; 0 between launches
   u32 m, n, k;
   Divisor tiles, tiles_n;  ///< of one z, and of its rows of tiles
   u32 k_tiles, k_tiles_per_split;

@@ -2,6 +2,20 @@
 // of k of each row. Rows are swizzled by 16 bytes (chunk ^ row mod 8), so that neither copies nor matrix loads meet in
 // a bank; it is the swizzle of 128 bytes that wgmma and the tensor memory accelerator know.
 
+/// What products of T are added up in.
+template <class T>
+struct SumOf {
+  typedef f32 Type;
+};
+template <>
+struct SumOf<i8> {
+  typedef i32 Type;
+};
+template <>
+struct SumOf<u8> {
+  typedef i32 Type;
+};
+
 /// The part of the result that one block computes, and how its warps share it.
 ///
 /// WAITS, of sums that are made beside the threads: these wait for the slice before, whose stage is free for copies then;
@@ -9,12 +23,13 @@
 template <class ELEMENT, int M, int N, int WARPS_M, int WARPS_N, int WARPS_K, int STAGES, bool WAITS>
 struct Tile {
   typedef ELEMENT T;
+  typedef typename SumOf<T>::Type Sum;
   static constexpr int m = M, n = N, warps_m = WARPS_M, warps_n = WARPS_N, warps_k = WARPS_K, stages = STAGES;
   static constexpr bool waits = WAITS;
   static constexpr int threads = 32 * WARPS_M * WARPS_N * WARPS_K;
   static constexpr int chunk = 16 / sizeof(T), bk = 8 * chunk;  ///< elements
   static constexpr int a_bytes = M * 128, stage_bytes = (M + N) * 128;
-  static constexpr int sum_pitch = N + 4;  ///< floats; of the tile's sums in shared memory
+  static constexpr int sum_pitch = N + 4;  ///< of the tile's sums in shared memory
 
   static __device__ __forceinline__ u32 swizzled(u32 row, u32 chunk_of_row) {
     return row * 128 + ((chunk_of_row ^ (row & 7)) << 4);
@@ -23,13 +38,15 @@ struct Tile {
 
 /// The window of a convolution, known to the compiler: k is (its row, its column, the channel).
 template <u32 CHANNELS, u32 HEIGHT, u32 WIDTH, u32 STRIDE_Y, u32 STRIDE_X, u32 DILATION_Y, u32 DILATION_X,
-          bool ROW_IS_TAP>
+          bool ROW_IS_TAP, u32 PADDING>
 struct Window {
   static constexpr bool exists = true;
   static constexpr u32 channels = CHANNELS, height = HEIGHT, width = WIDTH;
   static constexpr i32 stride_y = STRIDE_Y, stride_x = STRIDE_X, dilation_y = DILATION_Y, dilation_x = DILATION_X;
   /// A row of taps is one, whose channels are those of all its pixels.
   static constexpr bool row_is_tap = ROW_IS_TAP;
+  /// The byte that stands around an image of bytes, whose zero point it is; 0 of other types.
+  static constexpr u32 padding = PADDING;
 };
 /// A is a matrix.
 struct NoWindow {
@@ -37,6 +54,7 @@ struct NoWindow {
   static constexpr u32 channels = 1, height = 1, width = 1;
   static constexpr i32 stride_y = 1, stride_x = 1, dilation_y = 1, dilation_x = 1;
   static constexpr bool row_is_tap = false;
+  static constexpr u32 padding = 0;
 };
 
 /// WINDOW: A is read through the windows of a convolution, or is a matrix. B_BY_COLUMNS: B is stored [k][n] with n
@@ -178,7 +196,9 @@ struct Slices {
     const u32 k = k_tile * bk + lane_chunk * chunk;
     const bool some = k < p.k;
     const auto copy = [&](u32 address, const T* from, bool exists) {
-      if (ALIGNED) {
+      if (WINDOW::padding != 0 && !exists) {
+        store_shared_16(address, WINDOW::padding * 0x01010101u);
+      } else if (ALIGNED) {
         // Windows of few channels overlap within a slice.
         constexpr bool overlap = WINDOW::exists && WINDOW::channels < bk;
         copy_async_16_or_zero<overlap>(address, from, exists && some);
@@ -214,6 +234,15 @@ struct Slices {
     }
   }
 
+  /// What an image has around it.
+  static __device__ __forceinline__ T around() {
+    if constexpr (WINDOW::padding != 0) {
+      return T(WINDOW::padding);
+    } else {
+      return T{};
+    }
+  }
+
   __device__ __forceinline__ void gather_windows(unsigned char* to, u32 k_tile) const {
     const u32 k = k_tile * bk + lane_chunk * chunk;
     const u32 first_tap = k / WINDOW::channels, first_y = first_tap / WINDOW::width;
@@ -225,7 +254,7 @@ struct Slices {
         const i32 in_y = window.y + i32(y) * WINDOW::dilation_y, in_x = window.x + i32(x) * WINDOW::dilation_x;
         // A whole row of taps may stand for one that has channels only: they are neighbours in the image.
         const bool inside = u32(in_y) < p.in_h && u32(in_x + i32(WINDOW::row_is_tap ? channel : 0)) < p.in_w;
-        const T value = inside ? a[(window.pixel + i64(in_y) * p.in_w + in_x) * p.a_row + channel] : T{};
+        const T value = inside ? a[(window.pixel + i64(in_y) * p.in_w + in_x) * p.a_row + channel] : around();
         if (++channel == WINDOW::channels) {
           channel = 0;
           if (++x == WINDOW::width) {

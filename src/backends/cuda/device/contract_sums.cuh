@@ -11,6 +11,12 @@ __device__ __forceinline__ void multiply_add(bf16, float (&d)[4], const u32 (&a)
 __device__ __forceinline__ void multiply_add(f32, float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   mma_tf32(d, a, b);
 }
+__device__ __forceinline__ void multiply_add(i8, i32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+  mma_bytes<true>(d, a, b);
+}
+__device__ __forceinline__ void multiply_add(u8, i32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+  mma_bytes<false>(d, a, b);
+}
 #endif
 
 /// On the tensor cores, warp by warp. warps_k warps share the sums of a part of the tile, each with its part of every
@@ -25,8 +31,9 @@ struct WarpSums {
   static constexpr int tiles_m = warp_m / 16, tiles_n = warp_n / 8;
   static constexpr int steps = 4 / WARPS_K;  ///< of 32 bytes of k
   static_assert(warp_m % 16 == 0 && warp_n % 16 == 0 && steps * WARPS_K == 4);
+  typedef typename TILE::Sum Sum;
 
-  float d[tiles_m][tiles_n][4];
+  Sum d[tiles_m][tiles_n][4];
 
   __device__ __forceinline__ void clear() { *this = WarpSums{}; }
 
@@ -116,7 +123,7 @@ struct WarpSums {
   }
 
   /// The tile's sums to shared memory, ready for all threads.
-  __device__ __forceinline__ void put(float* to) const {
+  __device__ __forceinline__ void put(Sum* to) const {
     const u32 lane = threadIdx.x % 32;
     const u32 m0 = warp_row() + lane / 4, n0 = warp_column() + lane % 4 * 2;
 #pragma unroll
@@ -128,14 +135,15 @@ struct WarpSums {
           for (int j = 0; j < tiles_n; ++j)
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-              float2* here = reinterpret_cast<float2*>(to + (m0 + i * 16 + half * 8) * sum_pitch + n0 + j * 8);
-              float2 sum = make_float2(d[i][j][half * 2], d[i][j][half * 2 + 1]);
+              Sum* here = to + (m0 + i * 16 + half * 8) * sum_pitch + n0 + j * 8;
+              Sum sum[2] = {d[i][j][half * 2], d[i][j][half * 2 + 1]};
               if (turn > 0) {
-                const float2 before = *here;
-                sum.x += before.x;
-                sum.y += before.y;
+                Sum before[2];
+                load(here, before);
+                sum[0] += before[0];
+                sum[1] += before[1];
               }
-              *here = sum;
+              store(here, sum);
             }
       }
       __syncthreads();

@@ -1,5 +1,5 @@
 // The sums of a block's tile of a contraction, made by whole warpgroups from matrices in shared memory (wgmma): the
-// threads copy the next slices meanwhile. f16 and bf16, compute capability 9.0. (Blocks that take one tile after the
+// threads copy the next slices meanwhile. f16, bf16 and bytes, compute capability 9.0. (Blocks that take one tile after the
 // other, and copy for the next while they finish one, were no faster: 128 x 256, 16384 x 768 x 768, 44.5 us against 43.5.)
 
 /// warps_m is a multiple of 4: so many warpgroups stand below each other, warps_n beside each other. B_BY_COLUMNS: see
@@ -11,10 +11,11 @@ struct WarpgroupSums {
   static constexpr int groups_m = TILE::warps_m / 4, groups_n = TILE::warps_n;
   static constexpr int group_m = TILE::m / groups_m, group_n = TILE::n / groups_n, blocks_m = group_m / 64;
   static constexpr u32 panel_bytes = TILE::bk * 128;  ///< of 64 columns of B, by columns
-  static_assert(TILE::warps_m % 4 == 0 && TILE::warps_k == 1 && group_m % 64 == 0 && TILE::bk == 64);
-  static_assert(!B_BY_COLUMNS || group_n % 64 == 0);
+  static_assert(TILE::warps_m % 4 == 0 && TILE::warps_k == 1 && group_m % 64 == 0 && TILE::bk * sizeof(T) == 128);
+  static_assert(!B_BY_COLUMNS || (group_n % 64 == 0 && sizeof(T) == 2));
+  typedef typename TILE::Sum Sum;
 
-  float d[blocks_m][group_n / 8][4];
+  Sum d[blocks_m][group_n / 8][4];
 
   static __device__ __forceinline__ u32 group_row() { return threadIdx.x / 128 / groups_n * group_m; }
   static __device__ __forceinline__ u32 group_column() { return threadIdx.x / 128 % groups_n * group_n; }
@@ -29,7 +30,7 @@ struct WarpgroupSums {
     const u64 b = matrix_descriptor(b_address, B_BY_COLUMNS ? panel_bytes : 16);
     wgmma_fence();
 #pragma unroll
-    for (u32 step = 0; step < 4; ++step) {  // of 16 k; addresses count in 16 bytes
+    for (u32 step = 0; step < 4; ++step) {  // of 32 bytes of k; addresses count in 16 bytes
 #pragma unroll
       for (u32 i = 0; i < blocks_m; ++i)
         add<B_BY_COLUMNS>(T{}, d[i], a + i * (64 * 128 / 16) + step * 2, b + step * (B_BY_COLUMNS ? 16 * 128 / 16 : 2),
@@ -60,7 +61,7 @@ struct WarpgroupSums {
   struct Lane {};
 
   /// The tile's sums to shared memory, ready for all threads.
-  __device__ __forceinline__ void put(float* to) const {
+  __device__ __forceinline__ void put(Sum* to) const {
     const u32 lane = threadIdx.x % 32;
     const u32 m0 = group_row() + threadIdx.x / 32 % 4 * 16 + lane / 4, n0 = group_column() + lane % 4 * 2;
 #pragma unroll
@@ -68,9 +69,10 @@ struct WarpgroupSums {
 #pragma unroll
       for (int j = 0; j < group_n / 8; ++j)
 #pragma unroll
-        for (int half = 0; half < 2; ++half)
-          *reinterpret_cast<float2*>(to + (m0 + i * 64 + half * 8) * TILE::sum_pitch + n0 + j * 8) =
-              make_float2(d[i][j][half * 2], d[i][j][half * 2 + 1]);
+        for (int half = 0; half < 2; ++half) {
+          const Sum pair[2] = {d[i][j][half * 2], d[i][j][half * 2 + 1]};
+          store(to + (m0 + i * 64 + half * 8) * TILE::sum_pitch + n0 + j * 8, pair);
+        }
     __syncthreads();
   }
 
@@ -82,5 +84,13 @@ struct WarpgroupSums {
   template <bool BY_COLUMNS>
   static __device__ __forceinline__ void add(bf16, float (&sums)[group_n / 8][4], u64 a, u64 b, bool adds) {
     wgmma_bf16<BY_COLUMNS>(sums, a, b, adds);
+  }
+  template <bool>
+  static __device__ __forceinline__ void add(i8, i32 (&sums)[group_n / 8][4], u64 a, u64 b, bool adds) {
+    wgmma_signed(sums, a, b, adds);
+  }
+  template <bool>
+  static __device__ __forceinline__ void add(u8, i32 (&sums)[group_n / 8][4], u64 a, u64 b, bool adds) {
+    wgmma_unsigned(sums, a, b, adds);
   }
 };

@@ -34,8 +34,32 @@ __device__ __forceinline__ u32 f32_to_f16_pair(f32 low, f32 high) {
   return u32(f32_to_f16(low)) | u32(f32_to_f16(high)) << 16;
 #endif
 }
+/// Four numbers, rounded to nearest even, moved by `zero` and clamped to i8 (or u8), the first in the lowest byte; a NaN
+/// gives 0.
+template <bool IS_SIGNED>
+__device__ __forceinline__ u32 f32_to_bytes(f32 a, f32 b, f32 c, f32 d, i32 zero) {
+  const f32 real[4] = {a, b, c, d};
+  i32 whole[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    whole[i] = __float2int_rn(real[i]);
+    if (zero != 0) {
+      asm("add.sat.s32 %0, %0, %1;" : "+r"(whole[i]) : "r"(zero));
+      if (real[i] != real[i]) whole[i] = 0;
+    }
+  }
+  u32 high, all;
+  if constexpr (IS_SIGNED) {
+    asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, 0;" : "=r"(high) : "r"(whole[3]), "r"(whole[2]));
+    asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;" : "=r"(all) : "r"(whole[1]), "r"(whole[0]), "r"(high));
+  } else {
+    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, 0;" : "=r"(high) : "r"(whole[3]), "r"(whole[2]));
+    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(all) : "r"(whole[1]), "r"(whole[0]), "r"(high));
+  }
+  return all;
+}
 #if __CUDA_ARCH__ >= 800
-/// The same of bf16, from compute capability 8.0 on.
+/// Two as bf16, from compute capability 8.0 on.
 __device__ __forceinline__ u32 f32_to_bf16_pair(f32 low, f32 high) {
   u32 bits;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
@@ -182,6 +206,22 @@ __device__ __forceinline__ void mma_tf32(f32 (&d)[4], const u32 (&a)[4], const u
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
+/// k = 32, bytes four a register: those of a signed or not, those of b signed. Sums wrap. From compute capability 8.0 on.
+template <bool A_IS_SIGNED>
+__device__ __forceinline__ void mma_bytes(i32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+  if constexpr (A_IS_SIGNED)
+    asm(
+        "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  else
+    asm(
+        "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
 #endif
 
 /// Where in shared memory `shared` points, for the functions below: arithmetic on it takes one register.
@@ -252,6 +292,14 @@ __device__ __forceinline__ u64 plain_matrix_descriptor(u32 address, u32 next_k, 
                  : __VA_ARGS__                                                                                           \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(u32(adds)));                                  \
   }
+// Of bytes: 32 of k, both operands along k, sums in i32 that wrap.
+#define CAMSHAFT_WGMMA_BYTES(name, type, n, registers, a_operand, b_operand, adds_operand, ...)                          \
+  __device__ __forceinline__ void wgmma_##name(i32 (&d)[n / 8][4], u64 a, u64 b, bool adds) {                            \
+    asm volatile("{\n\t.reg .pred add;\n\tsetp.ne.u32 add, " adds_operand ", 0;\n\twgmma.mma_async.sync.aligned.m64n" #n \
+                 "k32.s32." #type ".s8 {" registers "}, " a_operand ", " b_operand ", add;\n\t}"                         \
+                 : __VA_ARGS__                                                                                           \
+                 : "l"(a), "l"(b), "r"(u32(adds)));                                                                      \
+  }
 #define CAMSHAFT_REGISTERS_32 \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define CAMSHAFT_REGISTERS_64 \
@@ -282,10 +330,21 @@ CAMSHAFT_WGMMA_HELD(f16, 128, CAMSHAFT_REGISTERS_128, "%64", "%65", "%66", "%67"
 CAMSHAFT_WGMMA_HELD(bf16, 64, CAMSHAFT_REGISTERS_64, "%32", "%33", "%34", "%35", "%36", "%37", CAMSHAFT_16(0), CAMSHAFT_16(4))
 CAMSHAFT_WGMMA_HELD(bf16, 128, CAMSHAFT_REGISTERS_128, "%64", "%65", "%66", "%67", "%68", "%69", CAMSHAFT_64(0))
 #undef CAMSHAFT_4
+#define CAMSHAFT_4(i) "+r"(d[i][0]), "+r"(d[i][1]), "+r"(d[i][2]), "+r"(d[i][3])
+CAMSHAFT_WGMMA_BYTES(signed, s8, 32, CAMSHAFT_REGISTERS_32, "%16", "%17", "%18", CAMSHAFT_16(0))
+CAMSHAFT_WGMMA_BYTES(signed, s8, 64, CAMSHAFT_REGISTERS_64, "%32", "%33", "%34", CAMSHAFT_16(0), CAMSHAFT_16(4))
+CAMSHAFT_WGMMA_BYTES(signed, s8, 128, CAMSHAFT_REGISTERS_128, "%64", "%65", "%66", CAMSHAFT_64(0))
+CAMSHAFT_WGMMA_BYTES(signed, s8, 256, CAMSHAFT_REGISTERS_256, "%128", "%129", "%130", CAMSHAFT_64(0), CAMSHAFT_64(16))
+CAMSHAFT_WGMMA_BYTES(unsigned, u8, 32, CAMSHAFT_REGISTERS_32, "%16", "%17", "%18", CAMSHAFT_16(0))
+CAMSHAFT_WGMMA_BYTES(unsigned, u8, 64, CAMSHAFT_REGISTERS_64, "%32", "%33", "%34", CAMSHAFT_16(0), CAMSHAFT_16(4))
+CAMSHAFT_WGMMA_BYTES(unsigned, u8, 128, CAMSHAFT_REGISTERS_128, "%64", "%65", "%66", CAMSHAFT_64(0))
+CAMSHAFT_WGMMA_BYTES(unsigned, u8, 256, CAMSHAFT_REGISTERS_256, "%128", "%129", "%130", CAMSHAFT_64(0), CAMSHAFT_64(16))
+#undef CAMSHAFT_4
 #undef CAMSHAFT_16
 #undef CAMSHAFT_64
 #undef CAMSHAFT_WGMMA
 #undef CAMSHAFT_WGMMA_HELD
+#undef CAMSHAFT_WGMMA_BYTES
 #undef CAMSHAFT_REGISTERS_32
 #undef CAMSHAFT_REGISTERS_64
 #undef CAMSHAFT_REGISTERS_128
@@ -304,8 +363,9 @@ __device__ __forceinline__ void wgmma_wait() {
 }
 /// Not read or moved before this.
 __device__ __forceinline__ void keep(f32& value) { asm volatile("" : "+f"(value) : : "memory"); }
-template <int Fragments>
-__device__ __forceinline__ void keep_all(f32 (&values)[Fragments][4]) {
+__device__ __forceinline__ void keep(i32& value) { asm volatile("" : "+r"(value) : : "memory"); }
+template <int Fragments, class Sum>
+__device__ __forceinline__ void keep_all(Sum (&values)[Fragments][4]) {
 #pragma unroll
   for (int i = 0; i < Fragments; ++i)
 #pragma unroll
@@ -354,6 +414,10 @@ __device__ __forceinline__ void copy_async_16_or_zero(u32 address, const void* g
 #else
   copy_async_16(address, global, exists ? 16 : 0);
 #endif
+}
+/// 16 bytes of shared memory: one word four times, at once.
+__device__ __forceinline__ void store_shared_16(u32 address, u32 word) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" : : "r"(address), "r"(word) : "memory");
 }
 /// Makes a group of this thread's copies since the last one.
 __device__ __forceinline__ void copy_async_commit() {

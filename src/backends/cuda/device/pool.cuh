@@ -25,6 +25,7 @@ struct Taps {
 // What a maximum begins with.
 __device__ __forceinline__ f32 least(f32) { return __uint_as_float(0xff800000u); }
 __device__ __forceinline__ f64 least(f64) { return __longlong_as_double(i64(0xfff0000000000000ull)); }
+__device__ __forceinline__ i32 least(i32) { return i32(u32(1) << 31); }
 __device__ __forceinline__ i64 least(i64) { return i64(u64(1) << 63); }
 __device__ __forceinline__ u64 least(u64) { return 0; }
 
@@ -34,9 +35,23 @@ __device__ __forceinline__ A pooled(A sum, A tap) {
   return tap > sum ? tap : sum;  // NaN is passed over
 }
 
+/// What taps are pooled in. The maximum of bytes needs no 64 bits, in which it would take longer than their memory.
+template <class T, bool is_sum>
+struct Pooled {
+  typedef decltype(widen(T{})) Type;
+};
+template <>
+struct Pooled<i8, false> {
+  typedef i32 Type;
+};
+template <>
+struct Pooled<u8, false> {
+  typedef i32 Type;
+};
+
 template <class T, int V>
 __device__ __forceinline__ void pool(const PoolParameters& p, const T* __restrict__ in, T* __restrict__ out) {
-  using A = decltype(widen(T{}));
+  using A = typename Pooled<T, average>::Type;
   for (u32 at = blockIdx.x * 256u + threadIdx.x; at < p.chunks; at += gridDim.x * 256u) {
     const u32 pixel = divide(at, p.channels), chunk = at - pixel * p.channels.value;
     const u32 line = divide(pixel, p.width);
@@ -93,7 +108,7 @@ __device__ __forceinline__ void pool(const PoolParameters& p, const T* __restric
     }
     T narrow[V];
 #pragma unroll
-    for (int i = 0; i < V; ++i) narrow[i] = Narrow<T>::from(result[i]);
+    for (int i = 0; i < V; ++i) narrow[i] = Narrow<T>::from(decltype(widen(T{}))(result[i]));
     store(out + i64(pixel) * p.out_pixel + i64(chunk) * V, narrow);
   }
 }

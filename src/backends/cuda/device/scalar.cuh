@@ -34,7 +34,16 @@ template <class T>
 struct Narrow {
   __device__ __forceinline__ static T from(i64 x) { return T(x); }
   __device__ __forceinline__ static T from(u64 x) { return T(x); }
-  __device__ __forceinline__ static T from(f32 x) { return from(f64(x)); }
+  __device__ __forceinline__ static T from(f32 x) {
+    if constexpr (sizeof(T) > 2) {
+      return from(f64(x));
+    } else {
+      constexpr bool is_signed = T(-1) < T(0);
+      constexpr i32 largest = (1 << (8 * int(sizeof(T)) - (is_signed ? 1 : 0))) - 1, least = is_signed ? -largest - 1 : 0;
+      const i32 whole = __float2int_rz(x);
+      return T(whole < least ? least : whole > largest ? largest : whole);
+    }
+  }
   __device__ __forceinline__ static T from(f64 x) {
     constexpr bool is_signed = T(-1) < T(0);
     constexpr int bits = 8 * int(sizeof(T)) - (is_signed ? 1 : 0);
@@ -95,6 +104,30 @@ struct Narrow<boolean> {
     return out;
   }
 };
+
+/// A number rounded, moved by `zero` and clamped to T, a type of bytes. NaN gives 0.
+template <class T>
+__device__ __forceinline__ f32 rounded_step(f32 x, i32 zero) {
+  constexpr i32 least = T(-1) < T(0) ? -128 : 0, largest = least + 255;
+  const i32 whole = __float2int_rn(x), low = least - zero, high = largest - zero;
+  const f32 step = f32((whole < low ? low : whole > high ? high : whole) + zero);
+  return zero != 0 && x != x ? 0.0f : step;
+}
+/// Numbers to be rounded, moved by `zero` and clamped, as bytes. `to` is aligned to all of them.
+template <class T, int count>
+__device__ __forceinline__ void store_bytes(T* to, const f32 (&from)[count], i32 zero) {
+  constexpr bool is_signed = T(-1) < T(0);
+  if constexpr (count % 4 == 0) {
+    u32 words[count / 4];
+#pragma unroll
+    for (int i = 0; i < count / 4; ++i)
+      words[i] = f32_to_bytes<is_signed>(from[4 * i], from[4 * i + 1], from[4 * i + 2], from[4 * i + 3], zero);
+    Words<count>::put(to, words);
+  } else {
+#pragma unroll
+    for (int i = 0; i < count; ++i) to[i] = T(f32_to_bytes<is_signed>(from[i], 0, 0, 0, zero));
+  }
+}
 
 // ---- scalar functions; names as in ScalarFunction
 

@@ -7,8 +7,11 @@
 
 namespace camshaft::cuda {
 
-/// Cubins in a folder, one file each, named after a hash of the text, the architecture and the compiler's version. A
-/// folder that cannot be read or written costs time and nothing else. Safe to use from several threads and processes.
+/// Cubins in a folder, one file each, named after a hash of the text, the architecture and the compiler's version. The
+/// file has all of these inside, too: one that was copied or put there under another's name is compiled anew, as is a
+/// damaged one. A folder or file that belongs to another user, or that others may write, is not used, with one warning
+/// of the folder. What cannot be read or written costs time and nothing else. Safe to use from several threads and
+/// processes.
 class KernelCache {
  public:
   /// Empty: nothing is kept.

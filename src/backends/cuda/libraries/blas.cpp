@@ -28,7 +28,12 @@ api::Handle handle_of(const Device& device) {
   const auto [it, is_new] = handles.try_emplace(device.facts().ordinal, nullptr);
   if (is_new && blas_library().problem.empty()) {
     const Current current(device);
-    if (blas_library().functions.cublasLtCreate(&it->second) != api::success) it->second = nullptr;
+    if (const api::Result result = blas_library().functions.cublasLtCreate(&it->second); result != api::success) {
+      it->second = nullptr;
+      warn_of_refusal("cuBLASLt", blas_library().file.path(),
+                      fmt::format("cuBLASLt {} does not start on {}: status {}", blas_library().version,
+                                  device.facts().name, result));
+    }
   }
   return it->second;
 }
@@ -54,9 +59,11 @@ BlasProduct::BlasProduct(std::shared_ptr<const Device> device, const BlasProblem
   try {
     describe(problem);
     choose(problem, alignment, rank);
-  } catch (...) {
+  } catch (const Error& e) {
     release();
-    throw;
+    if (e.code() != ErrorCode::internal) throw;
+    warn_of_refusal("cuBLASLt", blas_library().file.path(), e.what());
+    throw Error(ErrorCode::unsupported, e.what());
   }
 }
 

@@ -38,7 +38,12 @@ DnnHandle& handle_of(const Device& device) {
   const auto [it, is_new] = handles.try_emplace(device.facts().ordinal);
   if (is_new && dnn_library().problem.empty()) {
     const Current current(device);
-    if (dnn().cudnnCreate(&it->second.handle) != api::success) it->second.handle = nullptr;
+    if (const api::Result result = dnn().cudnnCreate(&it->second.handle); result != api::success) {
+      it->second.handle = nullptr;
+      warn_of_refusal(
+          "cuDNN", dnn_library().file.path(),
+          fmt::format("cuDNN {} does not start on {}: status {}", dnn_library().version, device.facts().name, result));
+    }
   }
   return it->second;
 }

@@ -5,6 +5,9 @@
 #include <mutex>
 #include <utility>
 
+#include "backends/cuda/libraries/libraries.h"
+#include "base/error.h"
+
 namespace camshaft::cuda {
 
 std::shared_ptr<const DnnPlan> kept_plan(const std::string& key,
@@ -16,7 +19,14 @@ std::shared_ptr<const DnnPlan> kept_plan(const std::string& key,
     const std::lock_guard lock(mutex);
     if (const auto known = find(); known != plans.end()) return known->second;
   }
-  auto made = make();
+  std::shared_ptr<const DnnPlan> made;
+  try {
+    made = make();
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::internal) throw;
+    warn_of_refusal("cuDNN", dnn_library().file.path(), e.what());
+    throw Error(ErrorCode::unsupported, e.what());
+  }
   const std::lock_guard lock(mutex);
   if (find() == plans.end()) plans.emplace_back(key, made);
   constexpr size_t most_plans = 256;

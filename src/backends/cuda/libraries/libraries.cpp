@@ -1,17 +1,27 @@
 #include "backends/cuda/libraries/libraries.h"
 
 #include <fmt/format.h>
+#include <link.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
+#include <set>
 #include <sstream>
+
+#include "base/log.h"
 
 namespace camshaft::cuda {
 
 namespace {
 
 namespace fs = std::filesystem;
+
+std::string from_environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
 
 std::vector<fs::path> sorted_folders(const fs::path& parent) {
   std::vector<fs::path> folders;
@@ -36,6 +46,33 @@ void add_environment(const fs::path& prefix, std::vector<std::string>& folders) 
     add_wheels(python / "site-packages", folders);
     add_wheels(python / "dist-packages", folders);
   }
+}
+
+// Of the Python environments that files of this process lie in: the running Python's, whatever its variables say.
+std::vector<fs::path> loaded_packages() {
+  std::vector<fs::path> found;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* result) {
+        auto& list = *static_cast<std::vector<fs::path>*>(result);
+        const std::string_view file = info->dlpi_name ? info->dlpi_name : "";
+        for (const std::string_view packages : {"/site-packages/", "/dist-packages/"})
+          if (const size_t at = file.find(packages); at != std::string_view::npos) {
+            const fs::path folder = file.substr(0, at + packages.size() - 1);
+            if (std::find(list.begin(), list.end(), folder) == list.end()) list.push_back(folder);
+          }
+        return 0;
+      },
+      &found);
+  return found;
+}
+
+// Of the Python that a shell would start: PREFIX of PREFIX/bin/python3. Empty for none.
+fs::path prefix_of_python() {
+  std::istringstream path(from_environment("PATH"));
+  for (std::string folder; std::getline(path, folder, ':');)
+    if (std::error_code ignored; !folder.empty() && fs::is_regular_file(fs::path(folder) / "python3", ignored))
+      return fs::path(folder).parent_path();
+  return {};
 }
 
 template <class Functions>
@@ -88,11 +125,6 @@ Library<api::Nvrtc> open_nvrtc() {
   return library;
 }
 
-std::string from_environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
 // What a library is called and looked for as.
 struct LibraryNames {
   const char* name;                ///< for messages
@@ -116,6 +148,7 @@ LibraryNames dnn_names() {
 
 // The file that opens when it is asked for; empty where only the system's loader may know.
 fs::path find_file(const LibraryNames& names) {
+  if (const DynamicLibrary loaded = DynamicLibrary::loaded(names.files)) return loaded.path();
   std::vector<std::string> folders = library_folders();
   std::istringstream path(from_environment("LD_LIBRARY_PATH"));
   for (std::string folder; std::getline(path, folder, ':');) folders.push_back(folder);
@@ -135,9 +168,14 @@ Library<Functions> open_library(const LibraryNames& names) {
     library.problem = driver_library().problem;
     return library;
   }
-  const fs::path file = find_file(names);
-  library.file = file.empty() ? DynamicLibrary(names.files, {})
-                              : DynamicLibrary({file.filename().string()}, {file.parent_path().string()});
+  // cuDNN's parts find each other by name: beside one that somebody has loaded (PyTorch), a second one gets the parts
+  // of the first and refuses them with status 1008.
+  library.file = DynamicLibrary::loaded(names.files);
+  if (!library.file) {
+    const fs::path file = find_file(names);
+    library.file = file.empty() ? DynamicLibrary(names.files, {})
+                                : DynamicLibrary({file.filename().string()}, {file.parent_path().string()});
+  }
   if (!library.file)
     library.problem = fmt::format("no {}: {}; install CUDA, or `pip install {}`, or set CUDA_HOME", names.name,
                                   library.file.why(), names.package);
@@ -190,8 +228,10 @@ std::vector<std::string> library_folders() {
       folders.push_back(home + "/lib64");
       folders.push_back(home + "/lib");
     }
+  for (const fs::path& packages : loaded_packages()) add_wheels(packages, folders);
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"})
     if (const std::string prefix = from_environment(name); !prefix.empty()) add_environment(prefix, folders);
+  if (const fs::path prefix = prefix_of_python(); !prefix.empty()) add_environment(prefix, folders);
   if (const std::string home = from_environment("HOME"); !home.empty()) add_environment(home + "/.local", folders);
   add_environment("/usr/local", folders);
   add_environment("/usr", folders);
@@ -226,6 +266,16 @@ std::string blas_identity() {
 
 std::string dnn_identity() {
   return identity(dnn_names(), dnn_library);
+}
+
+void warn_of_refusal(std::string_view library, std::string_view file, std::string_view what) {
+  static std::mutex mutex;
+  static auto& warned = *new std::set<std::string, std::less<>>;
+  {
+    const std::lock_guard lock(mutex);
+    if (!warned.emplace(library).second) return;
+  }
+  log_warning(fmt::format("{} ({}); what it refuses runs on Camshaft's own kernels", what, file));
 }
 
 }  // namespace camshaft::cuda

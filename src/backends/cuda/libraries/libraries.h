@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/cuda/driver/c_api.h"
@@ -35,7 +36,12 @@ std::string blas_identity();
 std::string dnn_identity();
 
 /// Folders in which CUDA's libraries may lie, the most specific first: CUDA_HOME and CUDA_PATH, the `nvidia-*` wheels
-/// of the Python environment (VIRTUAL_ENV, CONDA_PREFIX, the user's and the system's), /usr/local/cuda.
+/// of Python environments (this process's, VIRTUAL_ENV, CONDA_PREFIX, python3's, the user's and the system's),
+/// /usr/local/cuda. A library that the process has loaded already comes before all of them.
 std::vector<std::string> library_folders();
+
+/// Says once for each library that it failed where it should have prepared something, or answered that it has not got
+/// it: `what` failed, and which `file` it is.
+void warn_of_refusal(std::string_view library, std::string_view file, std::string_view what);
 
 }  // namespace camshaft::cuda

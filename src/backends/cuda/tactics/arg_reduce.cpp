@@ -4,6 +4,7 @@
 #include "backends/cuda/device/arg_reduce_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "backends/cuda/tactics/row_launch.h"
 #include "compile/optimum.h"
 
@@ -33,10 +34,10 @@ class ArgReduceLaunch final : public Launch {
     // Where neighbours belong to different rows, a thread a row reads them side by side.
     const RowLaunch launch =
         row_launch(rows, inner == 1 ? length : 1, 16, reduce_threads, kernel.device->facts().multiprocessors);
-    shape_.rows = static_cast<uint32_t>(rows);
-    shape_.length = static_cast<uint32_t>(length);
+    shape_.rows = narrow(rows);
+    shape_.length = narrow(length);
     shape_.lanes = launch.lanes;
-    shape_.inner = Divisor(static_cast<uint32_t>(inner));
+    shape_.inner = Divisor(narrow(inner));
     size_ = launch.size;
   }
 

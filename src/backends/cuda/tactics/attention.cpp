@@ -9,6 +9,7 @@
 #include "backends/cuda/tactics/attention_kernel.h"
 #include "backends/cuda/tactics/axes.h"
 #include "backends/cuda/tactics/device_kernel.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "base/divide_up.h"
 #include "compile/optimum.h"
 #include "ir/ops/broadcast.h"
@@ -130,9 +131,9 @@ class AttentionLaunch final : public Launch {
     if (bound.keys >= most || bound.queries >= most / bound.outer)
       throw Error(ErrorCode::unsupported, "an attention of 2^31 queries or keys, or more");
     const AccessReader reader(op, *shapes.symbols, kernels.narrow.queries);
-    shape_.queries = static_cast<uint32_t>(reader.queries);
-    shape_.keys = static_cast<uint32_t>(bound.keys);
-    shape_.rows = static_cast<uint32_t>(bound.outer * bound.queries);
+    shape_.queries = narrow(reader.queries);
+    shape_.keys = narrow(bound.keys);
+    shape_.rows = narrow(bound.outer * bound.queries);
     shape_.zero_undefined = op.zero_undefined ? 1 : 0;
     shape_.scale = static_cast<float>(op.softcap > 0 ? op.scale / op.softcap : op.scale);
     shape_.softcap = static_cast<float>(op.softcap);
@@ -210,10 +211,10 @@ class AttentionLaunch final : public Launch {
     if (blocks < multiprocessors && key_tiles >= worth_a_launch)
       per_split = divide_up(key_tiles, std::min(key_tiles, divide_up(2 * multiprocessors, blocks)));
     if (blocks >= int64_t{1} << 31) throw Error(ErrorCode::unsupported, "an attention of 2^31 tiles, or more");
-    shape_.tiles = Divisor(static_cast<uint32_t>(tiles_of(tile)));
-    shape_.tiles_per_split = static_cast<uint32_t>(per_split);
-    size_.blocks = static_cast<unsigned>(blocks);
-    size_.blocks_y = static_cast<unsigned>(std::max<int64_t>(1, divide_up(key_tiles, per_split)));
+    shape_.tiles = Divisor(narrow(tiles_of(tile)));
+    shape_.tiles_per_split = narrow(per_split);
+    size_.blocks = narrow(blocks);
+    size_.blocks_y = narrow(std::max<int64_t>(1, divide_up(key_tiles, per_split)));
     size_.threads = tile.threads;
     size_.shared_bytes = tile.shared_bytes;
     pointers_.reserve(first_mask + masks_);

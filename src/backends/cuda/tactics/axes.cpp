@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cuda/tactics/narrow.h"
 #include "base/error.h"
 
 namespace camshaft::cuda {
@@ -17,7 +18,7 @@ Axes axes_of(const Dims& sizes, const Dims& strides) {
       throw Error(ErrorCode::unsupported, fmt::format("a layer with more than {} axes that cannot be merged: "
                                                       "choose a tactic of the host for it",
                                                       most_axes));
-    axes.size[axes.rank] = Divisor(static_cast<uint32_t>(std::max<int64_t>(sizes[d], 1)));
+    axes.size[axes.rank] = Divisor(narrow(std::max<int64_t>(sizes[d], 1)));
     axes.stride[axes.rank++] = strides[d];
   }
   return axes;

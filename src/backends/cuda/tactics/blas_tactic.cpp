@@ -8,6 +8,7 @@
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
 #include "backends/cuda/tactics/library_product.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "compile/optimum.h"
 #include "compile/plan/shape_check.h"
 
@@ -127,7 +128,7 @@ class BlasLaunch final : public Launch {
     if (problem.m == 0 || problem.n == 0 || problem.batch == 0) return;
     aligned_.emplace(operands.device(), problem, 16, choice.rank);
     // Slices and what the caller binds may begin anywhere, and then it is too late to look for an algorithm.
-    any_.emplace(operands.device(), problem, static_cast<unsigned>(bit_width(problem.dtype)) / 8, choice.rank);
+    any_.emplace(operands.device(), problem, narrow(bit_width(problem.dtype)) / 8, choice.rank);
   }
 
   size_t workspace_bytes() const override {
@@ -208,14 +209,14 @@ class SumsLaunch final : public Launch {
     const int64_t rows = problem.m * problem.batch, pieces = (problem.n + 7) / 8, pitch = shapes.outputs[0].pitch();
     if (rows * pieces >= most || pitch >= most)
       throw Error(ErrorCode::unsupported, "a product of more than 2^31 elements");
-    p_.m = static_cast<uint32_t>(rows);
-    p_.n = static_cast<uint32_t>(problem.n);
-    p_.tiles = Divisor(static_cast<uint32_t>(std::max<int64_t>(pieces, 1)));
-    p_.c_row = static_cast<uint32_t>(pitch);
+    p_.m = narrow(rows);
+    p_.n = narrow(problem.n);
+    p_.tiles = Divisor(narrow(std::max<int64_t>(pieces, 1)));
+    p_.c_row = narrow(pitch);
     can_be_aligned_ = problem.n % 8 == 0 && pitch % 8 == 0 && epilogue_.can_be_vector();
     constexpr int64_t most_blocks = 1 << 16;  // then each takes several
     size_.threads = finish_threads;
-    size_.blocks = static_cast<unsigned>(std::min((rows * pieces + finish_threads - 1) / finish_threads, most_blocks));
+    size_.blocks = narrow(std::min((rows * pieces + finish_threads - 1) / finish_threads, most_blocks));
   }
 
   size_t workspace_bytes() const override { return sums_.workspace_bytes(); }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "backends/cuda/tactics/narrow.h"
+
 namespace camshaft::cuda {
 
 namespace {
@@ -11,10 +13,12 @@ constexpr int most_of_a_cluster = 8;
 }  // namespace
 
 CompiledProduct::CompiledProduct(const Workshop& workshop, const ProductView& view, const TileChoice& choice,
-                                 const ContractSize& optimum, std::shared_ptr<const DeviceBuffer> weight_rows)
+                                 const ContractSize& optimum, std::shared_ptr<const DeviceBuffer> weight_rows,
+                                 std::shared_ptr<const DeviceBuffer> begin_of_sums)
     : device(workshop.device()),
       tile(choice.tile),
       weights(std::move(weight_rows)),
+      begin(std::move(begin_of_sums)),
       workshop_(workshop),
       form_(view.form),
       is_product_(!view.conv),
@@ -29,7 +33,7 @@ const Function& CompiledProduct::function(bool aligned) const {
     ContractForm form = form_;
     form.aligned = aligned;
     made = workshop_.module("contract", contract_text(form, tile, finish_text(epilogue_, aligned)))
-               .function("contract", static_cast<unsigned>(most_shared_bytes()));
+               .function("contract", narrow(most_shared_bytes()));
   }
   return *made;
 }

@@ -17,7 +17,8 @@ namespace camshaft::cuda {
 class CompiledProduct {
  public:
   CompiledProduct(const Workshop& workshop, const ProductView& view, const TileChoice& choice,
-                  const ContractSize& optimum, std::shared_ptr<const DeviceBuffer> weight_rows);
+                  const ContractSize& optimum, std::shared_ptr<const DeviceBuffer> weight_rows,
+                  std::shared_ptr<const DeviceBuffer> begin_of_sums = nullptr);
 
   /// `aligned`: for operands and results that are all read and written by 16 aligned bytes; else they may lie anyhow.
   const Function& function(bool aligned) const;
@@ -33,6 +34,7 @@ class CompiledProduct {
   std::shared_ptr<const Device> device;  // outlives the functions
   ContractTile tile;
   std::shared_ptr<const DeviceBuffer> weights;  // null without any
+  std::shared_ptr<const DeviceBuffer> begin;    // of sums of bytes: see ContractParameters
 
  private:
   int64_t most_shared_bytes() const;

@@ -5,6 +5,7 @@
 #include "backends/cuda/tactics/product_kernel.h"
 #include "backends/cuda/tactics/product_launch.h"
 #include "compile/optimum.h"
+#include "compile/plan/shape_check.h"
 
 namespace camshaft::cuda {
 
@@ -59,9 +60,33 @@ bool can_be_aligned(const RegionView& region, const ProductView& view) {
   return !view.matmul->transpose_a && fits(view.a) && b;
 }
 
+std::optional<ProductView> view_any_product(const RegionView& region, const DeviceFacts& device) {
+  auto view = view_product(region, device);
+  return view ? std::move(view) : view_byte_product(region, device);
+}
+
+// What the sums of bytes of each column begin with: the bias, and what the zero point of A adds to them.
+// Σ (a - zero) · b = Σ a · b - zero · Σ b. Sums wrap.
+std::vector<int32_t> begin_of_sums(const RegionView& region, const ProductView& view, std::span<const std::byte> rows) {
+  const WeightRows& layout = *view.rows;
+  constexpr int64_t columns_at_once = 8;
+  std::vector<int32_t> begin(
+      static_cast<size_t>((layout.rows + columns_at_once - 1) / columns_at_once * columns_at_once));
+  const Tensor* bias = view.bytes->bias < 0 ? nullptr : region.constant(static_cast<size_t>(view.bytes->bias));
+  if (bias) require_equal(bias->size(), layout.rows, "the number of biases of a convolution");
+  for (int64_t r = 0; r < layout.rows; ++r) {
+    uint32_t sum = 0;
+    const auto* row = reinterpret_cast<const int8_t*>(rows.data()) + r * layout.pitch;
+    for (int64_t i = 0; i < layout.pitch && view.bytes->x_zero != 0; ++i) sum += static_cast<uint32_t>(row[i]);
+    const auto first = bias ? static_cast<uint32_t>(bias->as<int32_t>()[r]) : 0;
+    begin[static_cast<size_t>(r)] = static_cast<int32_t>(first - static_cast<uint32_t>(view.bytes->x_zero) * sum);
+  }
+  return begin;
+}
+
 std::vector<TacticOffer> offer_products(const RegionView& region, const Workshop& workshop) {
   const DeviceFacts& device = workshop.device()->facts();
-  const auto view = view_product(region, device);
+  const auto view = view_any_product(region, device);
   if (!view) return {};
   const double least = seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte;
   std::vector<TacticOffer> offers;
@@ -73,17 +98,25 @@ std::vector<TacticOffer> offer_products(const RegionView& region, const Workshop
 std::shared_ptr<const Kernel> compile_product(const RegionView& region, const TacticParameters& parameters,
                                               const Workshop& workshop, PackedConstants& constants) {
   const DeviceFacts& device = workshop.device()->facts();
-  ProductView view = *view_product(region, device);
+  ProductView view = *view_any_product(region, device);
   const ContractSize optimum = size_at_optimum(region, view);
   const std::vector<TileChoice> choices = tile_choices(view.form, optimum, device);
   const auto choice =
       std::find_if(choices.begin(), choices.end(), [&](const TileChoice& c) { return c.parameters() == parameters; });
-  std::shared_ptr<const DeviceBuffer> weights;
-  if (view.rows)
-    weights = std::make_shared<const DeviceBuffer>(
-        upload(*workshop.device(), pack_weight_rows(region, static_cast<size_t>(view.b), *view.rows, constants),
-               "the weights of an engine"));
-  auto compiled = std::make_unique<CompiledProduct>(workshop, view, *choice, optimum, std::move(weights));
+  const auto on_device = [&](std::span<const std::byte> bytes) {
+    return std::make_shared<const DeviceBuffer>(upload(*workshop.device(), bytes, "the weights of an engine"));
+  };
+  std::shared_ptr<const DeviceBuffer> weights, begin;
+  if (view.rows) {
+    const auto rows = pack_weight_rows(region, static_cast<size_t>(view.b), *view.rows, constants);
+    weights = on_device(rows);
+    if (view.bytes) {
+      const std::vector<int32_t> sums = begin_of_sums(region, view, rows);
+      begin = on_device(std::as_bytes(std::span(sums)));
+    }
+  }
+  auto compiled =
+      std::make_unique<CompiledProduct>(workshop, view, *choice, optimum, std::move(weights), std::move(begin));
   compiled->function(can_be_aligned(region, view));
   return std::make_shared<ProductKernel>(region, std::move(view), std::move(compiled));
 }

@@ -6,6 +6,7 @@
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
 #include "backends/cuda/tactics/direct_conv.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "backends/cuda/tactics/strided_copy.h"
 #include "compile/constants/weight_rows.h"
 #include "compile/optimum.h"
@@ -59,22 +60,22 @@ class TransposeLaunch final : public Launch {
     p_.image = s.image;
     p_.row = s.row;
     p_.pixel = s.pixel;
-    p_.in_channels = static_cast<uint32_t>(in);
-    p_.out_channels = static_cast<uint32_t>(out);
-    p_.out_w = static_cast<uint32_t>(s.out_w);
-    p_.out_h = Divisor(static_cast<uint32_t>(s.out_h));
+    p_.in_channels = narrow(in);
+    p_.out_channels = narrow(out);
+    p_.out_w = narrow(s.out_w);
+    p_.out_h = Divisor(narrow(s.out_h));
     p_.pitch = view.rows().pitch;
     p_.c_row = shapes.outputs[0].pitch();
     is_empty_ = s.is_empty;
     const int64_t stride = view.direct.window.stride[1], phases = std::min(stride, s.out_w);
     const int64_t a_phase = (s.out_w + stride - 1) / stride, quads = (a_phase + pixels - 1) / pixels;
     const int64_t groups = (out + group - 1) / group;
-    p_.groups = Divisor(static_cast<uint32_t>(groups));
-    p_.phases = Divisor(static_cast<uint32_t>(phases));
-    p_.quads = Divisor(static_cast<uint32_t>(quads));
+    p_.groups = Divisor(narrow(groups));
+    p_.phases = Divisor(narrow(phases));
+    p_.quads = Divisor(narrow(quads));
     const int64_t items = s.batch * s.out_h * phases * quads * groups;
     check_elements(items, "a transposed convolution");
-    p_.items = static_cast<uint32_t>(items);
+    p_.items = narrow(items);
     can_be_vector_ = in % group == 0 && out % group == 0 && p_.pixel % group == 0;
     c_can_be_vector_ = p_.c_row % group == 0;
   }

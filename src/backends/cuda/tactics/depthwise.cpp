@@ -7,6 +7,7 @@
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
 #include "backends/cuda/tactics/direct_conv.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "backends/cuda/tactics/strided_copy.h"
 #include "compile/constants/weight_rows.h"
 #include "compile/optimum.h"
@@ -72,9 +73,9 @@ class DepthwiseLaunch final : public Launch {
     p_.image = s.image;
     p_.row = s.row;
     p_.pixel = s.pixel;
-    p_.out_w = static_cast<uint32_t>(s.out_w);
-    p_.out_h = Divisor(static_cast<uint32_t>(s.out_h));
-    p_.channels = static_cast<uint32_t>(channels);
+    p_.out_w = narrow(s.out_w);
+    p_.out_h = Divisor(narrow(s.out_h));
+    p_.channels = narrow(channels);
     p_.tap = view.rows().pitch;
     p_.c_row = shapes.outputs[0].pitch();
     is_empty_ = s.is_empty;
@@ -85,15 +86,15 @@ class DepthwiseLaunch final : public Launch {
       p_.top = 1 << 30;
     }
     const int64_t groups = (channels + group - 1) / group;
-    p_.groups = Divisor(static_cast<uint32_t>(groups));
+    p_.groups = Divisor(narrow(groups));
     const int64_t lines = s.batch * s.out_h;
     strips_ = static_cast<double>(total_) == compiled.optimum
                   ? compiled.strips
                   : prefers_strips(static_cast<double>(lines), static_cast<double>(s.out_w),
                                    static_cast<double>(channels), compiled.device->facts());
     const int64_t strips = strips_ ? (s.out_w + depthwise_strip - 1) / depthwise_strip : s.out_w;
-    p_.strips = Divisor(static_cast<uint32_t>(strips));
-    p_.items = static_cast<uint32_t>(lines * strips * groups);
+    p_.strips = Divisor(narrow(strips));
+    p_.items = narrow(lines * strips * groups);
     x_can_be_vector_ = channels % group == 0 && p_.pixel % group == 0;
     c_can_be_vector_ = p_.c_row % group == 0;
   }

@@ -6,7 +6,9 @@
 #include <array>
 #include <cmath>
 
+#include "backends/cuda/codegen/rounded_steps.h"
 #include "backends/cuda/codegen/scalar_text.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "compile/plan/shape_check.h"
 #include "device_texts.h"
 #include "ir/ops/broadcast.h"
@@ -43,6 +45,8 @@ std::optional<EpilogueView> device_epilogue(const RegionView& region, const Cont
 }
 
 std::string finish_text(const EpilogueView& view, bool aligned) {
+  const bool sums_bytes = view.program.instructions.at(0).dtype == DType::i32;
+  const auto steps = rounded_steps(view.program, view.program.outputs.at(0));
   // What is the same for all rows is read, and widened, once.
   std::string members[2], loads[2], norms[3], end, fetch;
   std::vector<std::string> names;
@@ -80,13 +84,22 @@ std::string finish_text(const EpilogueView& view, bool aligned) {
       names.push_back(fmt::format("of_columns.x{}[i]", number));
     }
   }
+  if (sums_bytes) {
+    members[0] += "    i32 begin[8];\n";
+    loads[0] += fmt::format("      load_begin<{}>(p, column, count, begin);\n", aligned);
+  }
+  const std::string sum = sums_bytes ? "add_bytes(sum[i], of_columns.begin[i])" : "sum[i]";
   const std::string statements = scalar_statements(
-      view.program, [&](int32_t input) { return input == 0 ? "sum[i]" : names[static_cast<size_t>(input) - 1]; },
-      "      ", view.result == DType::f16 || view.result == DType::bf16);
+      view.program, [&](int32_t input) { return input == 0 ? sum : names[static_cast<size_t>(input) - 1]; }, "      ",
+      steps || view.result == DType::f16 || view.result == DType::bf16);
   if (view.gives_moments)
     end = fmt::format("    put_moments<{}>(p.operand[{}], row, column, y);\n", device_type(view.result),
                       view.types.size());
-  const int32_t result = view.program.outputs.at(0);
+  const int32_t result = steps ? steps->value : view.program.outputs.at(0);
+  const std::string stores =
+      steps ? fmt::format("store_steps<{}, aligned>(p, row, column, count, {}, y);", device_type(view.result),
+                          steps->zero)
+            : fmt::format("store_columns<{}, aligned>(p, row, column, count, y);", device_type(view.result));
   // Several rows at once hide the time that memory takes; of long programs they would be too much code.
   constexpr size_t short_program = 12;
   const int rows = loads[1].empty() ? 2 : view.program.instructions.size() <= short_program ? 4 : 2;
@@ -123,21 +136,21 @@ struct Finish {{
   static __device__ __forceinline__ void fetch(const Parameters& p, u32 row, u32 column, u32 rows, u32 columns) {{
 {fetch}  }}
   template <class Parameters>
-  static __device__ __forceinline__ void run(const Parameters& p, const f32 (&sum)[8], const OfColumns& of_columns,
+  static __device__ __forceinline__ void run(const Parameters& p, const {sum} (&sum)[8], const OfColumns& of_columns,
                                              const OfRow& of_row, u32 row, u32 column, u32 count) {{
     {computing} y[8];
 #pragma unroll
     for (int i = 0; i < 8; ++i) {{
 {statements}      y[i] = v{result};
     }}
-    store_columns<{type}, aligned>(p, row, column, count, y);
+    {stores}
 {end}  }}
 }};
 )",
              fmt::arg("rows", rows), fmt::arg("aligned", aligned), fmt::arg("constant", columns_are_constant),
              fmt::arg("column_members", members[0]), fmt::arg("column_loads", loads[0]),
              fmt::arg("row_members", members[1]), fmt::arg("row_loads", loads[1]),
-             fmt::arg("type", device_type(view.result)),
+             fmt::arg("sum", sums_bytes ? "i32" : "f32"), fmt::arg("stores", stores),
              fmt::arg("computing", computing_type(view.program.instructions[static_cast<size_t>(result)].dtype)),
              fmt::arg("statements", statements), fmt::arg("result", result), fmt::arg("block_members", norms[0]),
              fmt::arg("block_loads", norms[1]), fmt::arg("block_puts", norms[2]), fmt::arg("fetch", fetch),
@@ -175,10 +188,10 @@ OperandMap map_operand(const OperandShape& operand, const Dims& out) {
     throw Error(ErrorCode::unsupported, "an operand of more than 7 axes that cannot be merged");
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto& [size, stride] = axes[axes.size() - 1 - i];
-    map.rows.size[i] = Divisor(static_cast<uint32_t>(std::max<int64_t>(size, 1)));
+    map.rows.size[i] = Divisor(narrow(std::max<int64_t>(size, 1)));
     map.rows.stride[i] = stride;
   }
-  map.rows.rank = static_cast<uint32_t>(axes.size());
+  map.rows.rank = narrow(axes.size());
   map.can_be_vector = map.column_stride == 1 && vector_stride % 8 == 0;
   return map;
 }
@@ -226,7 +239,7 @@ bool EpilogueOperands::can_be_vector() const {
 bool EpilogueOperands::bind(const LaunchArguments& arguments, EpilogueOperand* operands) const {
   bool all = true;
   const auto parameter = [&](size_t k, const void* data, bool vector) {
-    operands[k] = {data, maps_[k].column_stride, static_cast<uint32_t>(maps_[k].row_stride), vector, maps_[k].rows};
+    operands[k] = {data, maps_[k].column_stride, narrow(maps_[k].row_stride), vector, maps_[k].rows};
   };
   for (size_t k = 0; k < loads_.size(); ++k) {
     const void* data = arguments.inputs[static_cast<size_t>(loads_[k])];

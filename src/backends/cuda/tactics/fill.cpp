@@ -5,6 +5,7 @@
 #include "backends/cuda/codegen/scalar_text.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "backends/cuda/tactics/space.h"
 #include "compile/optimum.h"
 #include "compile/plan/shape_check.h"
@@ -80,7 +81,7 @@ class FillLaunch final : public Launch {
     space_ = space_parameter(nest, static_cast<int>(pixels));
     constexpr int64_t most_blocks = 1 << 16;  // then each takes several
     size_.threads = pointwise_threads;
-    size_.blocks = static_cast<unsigned>(std::min((chunks + pointwise_threads - 1) / pointwise_threads, most_blocks));
+    size_.blocks = narrow(std::min((chunks + pointwise_threads - 1) / pointwise_threads, most_blocks));
   }
 
   void run(const LaunchArguments& arguments) override {

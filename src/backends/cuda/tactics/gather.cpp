@@ -8,6 +8,7 @@
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
 #include "backends/cuda/tactics/indexed.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "backends/cuda/tactics/strided_copy.h"
 #include "compile/layer_name.h"
 #include "compile/optimum.h"
@@ -72,15 +73,15 @@ std::shared_ptr<const Kernel> compile_gather(const RegionView& region, const Wor
     const int64_t row_bytes = split.inner * width_of(shapes.inputs[0]);
     GatherRowsParameters rows;
     rows.wide = shapes.inputs[1].dtype == DType::i64;
-    rows.count = Divisor(static_cast<uint32_t>(std::max<int64_t>(count, 1)));
+    rows.count = Divisor(narrow(std::max<int64_t>(count, 1)));
     rows.size = split.axis;
-    rows.axis = static_cast<uint32_t>(op.axis);
+    rows.axis = narrow(op.axis);
     const bool is_empty = element_count(shapes.inputs[0].dims) == 0;
     return function_launch([=, lines = split.outer * count](const LaunchArguments& a, Queue& queue) mutable {
       if (total == 0) return;
       const int64_t bytes = element_bytes(row_bytes, a), chunks = lines * (row_bytes / bytes);
-      rows.chunks = static_cast<uint32_t>(chunks);
-      rows.inner = Divisor(static_cast<uint32_t>(row_bytes / bytes));
+      rows.chunks = narrow(chunks);
+      rows.inner = Divisor(narrow(row_bytes / bytes));
       kernels->launch(a, queue, bytes, &rows, chunks, layer, is_empty);
     });
   };
@@ -122,8 +123,8 @@ std::shared_ptr<const Kernel> compile_gather_nd(const RegionView& region, const 
                                const LaunchArguments& a, Queue& queue) mutable {
       if (total == 0) return;
       const int64_t bytes = element_bytes(row_bytes, a), chunks = shape.count * (row_bytes / bytes);
-      slices.chunks = static_cast<uint32_t>(chunks);
-      slices.inner = Divisor(static_cast<uint32_t>(row_bytes / bytes));
+      slices.chunks = narrow(chunks);
+      slices.inner = Divisor(narrow(row_bytes / bytes));
       kernels->launch(a, queue, bytes, &slices, chunks, layer, is_empty);
     });
   };

@@ -10,6 +10,7 @@
 #include "backends/cuda/device/generate_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "backends/cuda/tactics/strided_copy.h"
 #include "compile/constants/constant_axis.h"
 #include "compile/optimum.h"
@@ -111,14 +112,13 @@ std::shared_ptr<const Kernel> compile_range(const RegionView& region, const Work
   return device_kernel([loaded = LoadedFunction(workshop, dtype, "range_any")](const KernelShapes& shapes) {
     const int64_t total = element_count(shapes.outputs[0].dims);
     check_elements(total, "a range");
-    return function_launch(
-        [total, &loaded, count = static_cast<uint32_t>(total)](const LaunchArguments& a, Queue& queue) mutable {
-          if (total == 0) return;
-          const std::byte *start = a.inputs[0], *delta = a.inputs[2];
-          std::byte* out = a.outputs[0];
-          void* const arguments[] = {&count, &start, &delta, &out};
-          loaded.function.launch(queue.stream(), {.blocks = blocks_for(total, threads), .threads = threads}, arguments);
-        });
+    return function_launch([total, &loaded, count = narrow(total)](const LaunchArguments& a, Queue& queue) mutable {
+      if (total == 0) return;
+      const std::byte *start = a.inputs[0], *delta = a.inputs[2];
+      std::byte* out = a.outputs[0];
+      void* const arguments[] = {&count, &start, &delta, &out};
+      loaded.function.launch(queue.stream(), {.blocks = blocks_for(total, threads), .threads = threads}, arguments);
+    });
   });
 }
 
@@ -140,9 +140,9 @@ std::shared_ptr<const Kernel> compile_cumulative(const RegionView& region, const
     const int64_t total = element_count(shapes.inputs[0].dims);
     check_elements(total, "a running total");
     CumulativeParameters lines;
-    lines.lines = static_cast<uint32_t>(total > 0 ? split.outer * split.inner : 0);
-    lines.axis = static_cast<uint32_t>(total > 0 ? split.axis : 0);
-    lines.inner = Divisor(static_cast<uint32_t>(std::max<int64_t>(total > 0 ? split.inner : 1, 1)));
+    lines.lines = narrow(total > 0 ? split.outer * split.inner : 0);
+    lines.axis = narrow(total > 0 ? split.axis : 0);
+    lines.inner = Divisor(narrow(std::max<int64_t>(total > 0 ? split.inner : 1, 1)));
     lines.product = op.kind == ops::CumulativeKind::product;
     lines.exclusive = op.exclusive;
     lines.reverse = op.reverse;

@@ -5,6 +5,7 @@
 #include "backends/cuda/device/group_columns_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "backends/cuda/tactics/row_kernels.h"
 #include "base/divide_up.h"
 #include "compile/optimum.h"
@@ -32,23 +33,23 @@ struct Form {
     constexpr int64_t threads = column_threads, least_steps = 4, most_splits = 64;
     const int64_t columns = int64_t{shape.tile_groups} * shape.width;
     const int64_t tiles = divide_up(shape.groups, shape.tile_groups);
-    shape.lanes = static_cast<uint32_t>(std::bit_ceil(static_cast<uint64_t>(divide_up(columns, elements))));
+    shape.lanes = narrow(std::bit_ceil(static_cast<uint64_t>(divide_up(columns, elements))));
     const int64_t downs = threads / shape.lanes;
     const int64_t wanted = std::clamp<int64_t>(divide_up(2 * multiprocessors, images * tiles), 1,
                                                std::min(most_splits, divide_up(shape.positions, downs * least_steps)));
-    shape.per_split = static_cast<uint32_t>(divide_up(shape.positions, wanted));
-    shape.splits = static_cast<uint32_t>(divide_up(shape.positions, shape.per_split));
-    shape.tiles = Divisor(static_cast<uint32_t>(tiles));
-    moments = {.blocks = static_cast<unsigned>(images * tiles), .blocks_y = shape.splits, .threads = column_threads};
+    shape.per_split = narrow(divide_up(shape.positions, wanted));
+    shape.splits = narrow(divide_up(shape.positions, shape.per_split));
+    shape.tiles = Divisor(narrow(tiles));
+    moments = {.blocks = narrow(images * tiles), .blocks_y = shape.splits, .threads = column_threads};
 
-    const uint32_t chunks = shape.channels / static_cast<uint32_t>(elements);
+    const uint32_t chunks = shape.channels / narrow(elements);
     shape.chunks = Divisor(chunks);
     // Each block finds the figures of all groups first: it should have something to do with them.
     const int64_t blocks = std::clamp<int64_t>(int64_t{shape.positions} * chunks / (threads * least_steps), 1,
                                                divide_up(4 * multiprocessors, images));
-    shape.blocks = Divisor(static_cast<uint32_t>(blocks));
-    normalize = {.blocks = static_cast<unsigned>(images * blocks), .threads = column_threads};
-    normalize.shared_bytes = static_cast<unsigned>((3 * shape.channels + 2 * shape.groups) * wide_bytes);
+    shape.blocks = Divisor(narrow(blocks));
+    normalize = {.blocks = narrow(images * blocks), .threads = column_threads};
+    normalize.shared_bytes = narrow((3 * shape.channels + 2 * shape.groups) * wide_bytes);
   }
 };
 
@@ -73,12 +74,12 @@ class GroupColumnsLaunch final : public Launch {
     if (elements > int64_t{1} << 31) throw Error(ErrorCode::unsupported, "a group norm of more than 2^31 elements");
     images_ = dims[0];
     GroupColumnsParameters shape;
-    shape.positions = static_cast<uint32_t>(elements / images_ / channels);
-    shape.channels = static_cast<uint32_t>(channels);
-    shape.groups = static_cast<uint32_t>(op.groups);
+    shape.positions = narrow(elements / images_ / channels);
+    shape.channels = narrow(channels);
+    shape.groups = narrow(op.groups);
     shape.width = shape.channels / shape.groups;
     shape.epsilon = op.epsilon;
-    const auto vector = static_cast<uint32_t>(kernels.vector_elements);
+    const auto vector = narrow(kernels.vector_elements);
     shape.tile_groups = tile_groups(shape.groups, shape.width, vector);
     can_be_vector_ = shape.channels % vector == 0 && shape.tile_groups * shape.width % vector == 0;
     for (const int v : {0, 1})

@@ -7,6 +7,7 @@
 #include "backends/cuda/device/pad_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "backends/cuda/tactics/strided_copy.h"
 #include "compile/optimum.h"
 #include "compile/region/move_view.h"
@@ -50,8 +51,8 @@ class IndexMapLaunch final : public Launch {
     if (!can_be_vector_) return;
     vector_ = any_;
     const size_t last = any_.rank - 1;
-    vector_.chunks = any_.chunks / static_cast<uint32_t>(count);
-    vector_.size[last] = Divisor(any_.size[last].value / static_cast<uint32_t>(count));
+    vector_.chunks = any_.chunks / narrow(count);
+    vector_.size[last] = Divisor(any_.size[last].value / narrow(count));
     vector_.in[last] *= count;
     vector_.out[last] *= count;
   }
@@ -98,12 +99,12 @@ class IndexMapLaunch final : public Launch {
       const bool joins = p.rank > 0 && !leaves && p.along[p.rank - 1] == p.left && p.in[p.rank - 1] == in * axis.size &&
                          p.out[p.rank - 1] == move.out[a] * axis.size;
       const size_t at = joins ? p.rank - 1 : p.rank++;
-      p.size[at] = Divisor(static_cast<uint32_t>((joins ? p.size[at].value : 1) * axis.size));
+      p.size[at] = Divisor(narrow((joins ? p.size[at].value : 1) * axis.size));
       p.in[at] = in;
       p.out[at] = move.out[a];
     }
     p.wraps = move.map.wraps ? 1 : 0;
-    p.chunks = static_cast<uint32_t>(elements_);
+    p.chunks = narrow(elements_);
     return p;
   }
 

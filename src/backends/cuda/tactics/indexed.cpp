@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/cuda/tactics/narrow.h"
 #include "compile/plan/shape_check.h"
 #include "compile/region/move_view.h"
 
@@ -12,16 +13,16 @@ ElementsParameters elements_of(const OperandShape& x, const OperandShape& indice
   for (size_t d = 0; d < x.dims.size(); ++d)
     if (static_cast<int64_t>(d) != axis && counts[d] > x.dims[d]) require_equal(counts[d], x.dims[d], what);
   ElementsParameters elements;
-  elements.rank = static_cast<uint32_t>(counts.size());
-  elements.axis = static_cast<uint32_t>(axis);
+  elements.rank = narrow(counts.size());
+  elements.axis = narrow(axis);
   elements.wide = indices.dtype == DType::i64;
   elements.limit = x.dims[static_cast<size_t>(axis)];
   const int64_t total = element_count(counts);
-  elements.chunks = static_cast<uint32_t>(total);
+  elements.chunks = narrow(total);
   if (total == 0) return elements;
   const Dims strides = row_major(x);
   for (size_t d = 0; d < counts.size(); ++d) {
-    elements.size[d] = Divisor(static_cast<uint32_t>(counts[d]));
+    elements.size[d] = Divisor(narrow(counts[d]));
     elements.stride[d] = strides[d];
   }
   return elements;
@@ -37,9 +38,9 @@ SliceShape slices_of(const OperandShape& x, const OperandShape& indices, size_t 
   }
   SlicesParameters& slices = shape.parameter;
   slices.wide = indices.dtype == DType::i64;
-  slices.depth = static_cast<uint32_t>(depth);
-  slices.first_axis = static_cast<uint32_t>(batch_axes);
-  slices.a_batch = Divisor(static_cast<uint32_t>(std::max<int64_t>(a_batch, 1)));
+  slices.depth = narrow(depth);
+  slices.first_axis = narrow(batch_axes);
+  slices.a_batch = Divisor(narrow(std::max<int64_t>(a_batch, 1)));
   for (size_t a = 0; a < depth; ++a) {
     slices.size[a] = x.dims[batch_axes + a];
     slices.slices *= slices.size[a];

@@ -6,6 +6,7 @@
 #include "backends/cuda/device/concat_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "backends/cuda/tactics/strided_copy.h"
 #include "compile/optimum.h"
 
@@ -150,9 +151,9 @@ class ConcatLaunch final : public Launch {
             shape.out_row / chunk,
             shape.start / chunk,
             parts.chunks,
-            Divisor(static_cast<uint32_t>(shape.row / chunk)),
-            Divisor(static_cast<uint32_t>(shape.rows))};
-    parts.chunks += static_cast<uint32_t>(shape.elements() / chunk);
+            Divisor(narrow(shape.row / chunk)),
+            Divisor(narrow(shape.rows))};
+    parts.chunks += narrow(shape.elements() / chunk);
   }
 
   void launch(ConcatParameters& parts, std::byte* out, int64_t bytes, const LaunchArguments& a) const {

@@ -7,6 +7,7 @@
 #include "backends/cuda/device/pad_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "backends/cuda/tactics/strided_copy.h"
 #include "compile/optimum.h"
 #include "compile/plan/shape_check.h"
@@ -59,8 +60,10 @@ class PadLaunch final : public Launch {
       const int64_t before = ops::pad_amount(op.pads[d], *shapes.symbols);
       const int64_t after = ops::pad_amount(op.pads[dims.size() + d], *shapes.symbols);
       const int64_t first = std::max<int64_t>(-before, 0);
-      const PaddedAxis axis{std::max<int64_t>(before, 0), dims[d] - first - std::max<int64_t>(-after, 0),
-                            std::max<int64_t>(after, 0), strides[d]};
+      PaddedAxis axis{std::max<int64_t>(before, 0), dims[d] - first - std::max<int64_t>(-after, 0),
+                      std::max<int64_t>(after, 0), strides[d]};
+      // What is put before an empty axis and cropped behind it leaves it empty.
+      if (dims[d] == 0 && axis.size() == 0) axis = {0, 0, 0, strides[d]};
       if (axis.length < 0 || (mode_ != ops::PadMode::constant && axis.length == 0 && axis.size() > 0))
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("padding dim {} of size {} by {} and {} is not possible", d, dims[d], before, after));
@@ -117,12 +120,12 @@ class PadLaunch final : public Launch {
 
   PadParameters parameter(int64_t count) const {
     PadParameters p;
-    p.chunks = static_cast<uint32_t>(elements_ / count);
-    p.rank = static_cast<uint32_t>(axes_.size());
+    p.chunks = narrow(elements_ / count);
+    p.rank = narrow(axes_.size());
     p.mode = static_cast<PaddingMode>(mode_);
     for (size_t d = 0; d < axes_.size(); ++d) {
       const int64_t chunk = d + 1 == axes_.size() ? count : 1;
-      p.size[d] = Divisor(static_cast<uint32_t>(axes_[d].size() / chunk));
+      p.size[d] = Divisor(narrow(axes_[d].size() / chunk));
       p.before[d] = axes_[d].before / chunk;
       p.length[d] = axes_[d].length / chunk;
       p.stride[d] = axes_[d].stride * chunk;

@@ -5,6 +5,7 @@
 #include "backends/cuda/codegen/scalar_text.h"
 #include "backends/cuda/driver/queue.h"
 #include "backends/cuda/tactic.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "backends/cuda/tactics/space.h"
 #include "compile/optimum.h"
 #include "compile/region/pointwise_view.h"
@@ -70,7 +71,7 @@ class PointwiseLaunch final : public Launch {
     constexpr int64_t most_blocks = 1 << 16;  // then each takes several
     LaunchSize size;
     size.threads = pointwise_threads;
-    size.blocks = static_cast<unsigned>(std::min((chunks + pointwise_threads - 1) / pointwise_threads, most_blocks));
+    size.blocks = narrow(std::min((chunks + pointwise_threads - 1) / pointwise_threads, most_blocks));
     (vector ? kernels_.vector : kernels_.any).launch(static_cast<Queue*>(arguments.queue)->stream(), size, arguments_);
   }
 

@@ -8,6 +8,7 @@
 #include "backends/cuda/device/pool_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "backends/cuda/tactics/strided_copy.h"
 #include "compile/optimum.h"
 #include "compile/region/move_view.h"
@@ -60,7 +61,7 @@ PoolParameters pooling_of(const Op& op, const KernelShapes& shapes, size_t first
     p.before[a] = position(ops::evaluate_pad(op.pads[i], *shapes.symbols));
     p.after[a] = position(ops::evaluate_pad(op.pads[spatial + i], *shapes.symbols));
     position(out[first + i] * op.strides[i]);
-    *sizes[a] = Divisor(static_cast<uint32_t>(std::max<int64_t>(out[first + i], 1)));
+    *sizes[a] = Divisor(narrow(std::max<int64_t>(out[first + i], 1)));
   }
   p.pixel = pixel;
   p.row = p.in[2] * p.pixel;
@@ -130,8 +131,8 @@ std::shared_ptr<const Kernel> compile_pool(const RegionView& region, const Works
       std::byte* y = a.outputs[0];
       const bool vector = can_be_vector && (reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(y)) % 16 == 0;
       const int64_t elements = vector ? count : 1;
-      p.channels = Divisor(static_cast<uint32_t>(channels / elements));
-      p.chunks = static_cast<uint32_t>(total / elements);
+      p.channels = Divisor(narrow(channels / elements));
+      p.chunks = narrow(total / elements);
       void* const arguments[] = {&p, &x, &y};
       (vector ? kernels->vector : kernels->any)
           .launch(queue.stream(), {.blocks = blocks_for(p.chunks, threads), .threads = threads}, arguments);
@@ -167,7 +168,7 @@ std::shared_ptr<const Kernel> compile_pool_indices(const RegionView& region, con
     const int64_t total = element_count(shapes.outputs[0].dims);
     check_elements(total, "a pooling");
     PoolParameters p = pooling_of(op, shapes, 2, 1);
-    p.chunks = static_cast<uint32_t>(total);
+    p.chunks = narrow(total);
     const bool is_empty = element_count(shapes.inputs[0].dims) == 0;
     return function_launch([=, column_major = uint32_t{op.column_major}](const LaunchArguments& a,
                                                                          Queue& queue) mutable {

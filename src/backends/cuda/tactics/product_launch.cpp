@@ -5,19 +5,13 @@
 #include <algorithm>
 
 #include "backends/cuda/driver/queue.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "compile/plan/shape_check.h"
 #include "ir/ops/spatial.h"
 
 namespace camshaft::cuda {
 
 namespace {
-
-uint32_t narrow(int64_t value, const char* what) {
-  constexpr int64_t most = int64_t{1} << 31;
-  if (value < 0 || value >= most)
-    throw Error(ErrorCode::unsupported, fmt::format("{} of {} is more than GPU kernels count", what, value));
-  return static_cast<uint32_t>(value);
-}
 
 Divisor divisor(int64_t value, const char* what) {
   return Divisor(narrow(std::max<int64_t>(value, 1), what));
@@ -64,6 +58,7 @@ class ProductLaunch final : public Launch {
     splits_ = std::max(1u, (p_.k_tiles + p_.k_tiles_per_split - 1) / p_.k_tiles_per_split);
     p_.is_cluster = compiled.can_be_cluster(static_cast<int>(splits_));
     p_.b_is_constant = view.rows.has_value();
+    if (compiled.begin) p_.begin = reinterpret_cast<const int32_t*>(compiled.begin->data());
     // What fits the cache is there already.
     const int64_t result_bytes = batch * p_.m * p_.n * width;
     p_.fetches = 2 * result_bytes > static_cast<int64_t>(compiled.device->facts().l2_bytes);
@@ -97,7 +92,7 @@ class ProductLaunch final : public Launch {
     p_.a_vector = a_can_be_vector_ && is_aligned(p_.a);
     p_.b_vector = b_can_be_vector_ && is_aligned(p_.b);
     p_.c_vector = c_can_be_vector_ && reinterpret_cast<uintptr_t>(p_.c) % c_alignment_ == 0;
-    p_.partial = reinterpret_cast<float*>(arguments.workspace);
+    p_.partial = arguments.workspace;
     const bool aligned =
         operands_.bind(arguments, p_.operand) && is_whole_ && p_.a_vector && p_.b_vector && p_.c_vector;
     for (EpilogueOperand& operand : p_.operand) operand.vector &= columns_can_be_vector_;
@@ -155,7 +150,7 @@ class ProductLaunch final : public Launch {
     p_.pad_left = narrow_pad(op.pads[axes - 1], shapes);
     narrow(element_count(window.row_is_tap ? in : Dims(in.begin(), in.end() - 1)), "a number of pixels");
     if (window.row_is_tap) {
-      p_.in_w *= static_cast<uint32_t>(w[1]);
+      p_.in_w = narrow(int64_t{p_.in_w} * w[1], "a width");
       p_.a_row = 1;
       p_.pad_left *= static_cast<int32_t>(w[1]);
     }
@@ -218,6 +213,7 @@ class ProductLaunch final : public Launch {
       batch_ = element_count(c_lead);
       p_.a_batch = batch_map(a, c_lead);
       p_.b_batch = batch_map(b, c_lead);
+      narrow(m * batch_, "a number of rows");  // which are counted through the batch
       p_.c_row_step = p_.m;
     }
     const auto whole = [&](const RowMap& map) {

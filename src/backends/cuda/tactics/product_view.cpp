@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compile/optimum.h"
+#include "ir/ops/quantized.h"
 
 namespace camshaft::cuda {
 
@@ -45,6 +46,25 @@ ContractWindow window_of(const ProductView& view) {
   return w;
 }
 
+// What is known of a convolution over an image of this shape; false where kernels cannot take it.
+bool set_window(ProductView& view, const Shape& image, const Shape& weights, const ops::Conv& conv) {
+  if (image.size() != 3 && image.size() != 4) return false;
+  for (const Dim& d : weights) {
+    const auto size = d.as_constant();
+    if (!size || *size < 1) return false;
+    view.window.push_back(*size);
+  }
+  if (view.window.size() == 3) view.window.insert(view.window.begin() + 2, 1);
+  // Positions are 32-bit numbers in kernels.
+  constexpr int64_t most_extent = int64_t{1} << 30;
+  for (size_t d = 0; d < conv.strides.size(); ++d)
+    if (conv.strides[d] > most_extent || conv.dilations[d] > most_extent / std::max(view.window[2], view.window[3]))
+      return false;
+  view.conv = conv;
+  if (!is_matrix(view)) view.form.window = window_of(view);
+  return true;
+}
+
 }  // namespace
 
 std::optional<ProductView> view_product(const RegionView& region, const DeviceFacts& device) {
@@ -77,21 +97,8 @@ std::optional<ProductView> view_product(const RegionView& region, const DeviceFa
       view.form.b_by_columns = !matmul->transpose_b && view.form.tensor_cores;
     }
   } else if (const auto* conv = contract->anchor->op.as<ops::Conv>()) {
-    if (!conv->channels_last || !is_constant || (a.shape.size() != 3 && a.shape.size() != 4)) return std::nullopt;
-    for (const Dim& d : b.shape) {
-      const auto size = d.as_constant();
-      if (!size || *size < 1) return std::nullopt;
-      view.window.push_back(*size);
-    }
-    if (view.window.size() == 3) view.window.insert(view.window.begin() + 2, 1);
-    // Positions are 32-bit numbers in kernels.
-    constexpr int64_t most_extent = int64_t{1} << 30;
-    for (size_t d = 0; d < conv->strides.size(); ++d)
-      if (conv->strides[d] > most_extent || conv->dilations[d] > most_extent / std::max(view.window[2], view.window[3]))
-        return std::nullopt;
-    view.conv = *conv;
+    if (!conv->channels_last || !is_constant || !set_window(view, a.shape, b.shape, *conv)) return std::nullopt;
     view.form.tf32 = allows_tf32(conv->rounding);
-    if (!is_matrix(view)) view.form.window = window_of(view);
     view.rows.emplace(view.window[0], view.window[2] * view.window[3], view.window[1], false, b.dtype);
     if (contract->anchor_inputs.size() > 2) bias = contract->anchor_inputs[2];
   } else {
@@ -103,6 +110,60 @@ std::optional<ProductView> view_product(const RegionView& region, const DeviceFa
   // Rows of a norm are those of one matrix, whose parts lie within a tile.
   if ((view.epilogue.norm || view.epilogue.gives_moments) && (!view.matmul || !view.rows || view.matmul->transpose_a))
     return std::nullopt;
+  view.contract = std::move(*contract);
+  return view;
+}
+
+namespace {
+
+// The number that a constant zero point is; nullopt for others. One that is left out is 0.
+std::optional<int32_t> zero_point(const RegionView& region, int32_t i) {
+  if (i < 0) return 0;
+  const Tensor* zeros = region.constant(static_cast<size_t>(i));
+  if (!zeros || zeros->size() == 0) return std::nullopt;
+  const std::vector<double> numbers = zeros->to_doubles();
+  const bool is_uniform = std::all_of(numbers.begin(), numbers.end(), [&](double n) { return n == numbers[0]; });
+  return is_uniform ? std::optional(static_cast<int32_t>(numbers[0])) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<ProductView> view_byte_product(const RegionView& region, const DeviceFacts& device) {
+  if (!device.features.int8_products) return std::nullopt;
+  std::optional<ContractView> contract = view_integer_contract(region);
+  if (!contract) return std::nullopt;
+  std::vector<int32_t> inputs = contract->anchor_inputs;
+  inputs.resize(5, -1);
+  ProductView view;
+  view.a = inputs[0];
+  view.b = inputs[1];
+  const TensorType &a = input_type(region, view.a), &b = input_type(region, view.b);
+  const bool is_constant = region.graph.value(region.node.inputs[static_cast<size_t>(view.b)]).constant != nullptr;
+  const auto x_zero = zero_point(region, inputs[2]);
+  if ((a.dtype != DType::i8 && a.dtype != DType::u8) || b.dtype != DType::i8 || !is_constant || !x_zero ||
+      zero_point(region, inputs[3]) != 0)
+    return std::nullopt;
+  view.form.dtype = a.dtype;
+  view.form.tensor_cores = true;
+  view.bytes = {.x_zero = *x_zero, .bias = inputs[4]};
+  if (const auto* conv = contract->anchor->op.as<ops::IntegerConv>()) {
+    const ops::Conv plain{conv->strides, conv->pads, conv->dilations, conv->groups, conv->channels_last};
+    const bool knows_bias = inputs[4] < 0 || region.constant(static_cast<size_t>(inputs[4]));
+    if (!conv->channels_last || !knows_bias || !set_window(view, a.shape, b.shape, plain)) return std::nullopt;
+    view.rows.emplace(view.window[0], view.window[2] * view.window[3], view.window[1], false, b.dtype);
+    if (view.form.window) view.form.window->padding = static_cast<uint8_t>(*x_zero);
+  } else {
+    static const ops::MatMul plain{};
+    if (!has_one_matrix(b.shape)) return std::nullopt;
+    const int64_t first = *b.shape[b.shape.size() - 2].as_constant(), last = *b.shape.back().as_constant();
+    if (first == 0 || last == 0) return std::nullopt;
+    view.matmul = &plain;
+    view.rows.emplace(last, 1, first, true, b.dtype);
+  }
+  contract->anchor_inputs = {view.a, view.b, view.bytes->bias};
+  auto epilogue = device_epilogue(region, *contract, -1);
+  if (!epilogue) return std::nullopt;
+  view.epilogue = std::move(*epilogue);
   view.contract = std::move(*contract);
   return view;
 }

@@ -13,21 +13,32 @@
 
 namespace camshaft::cuda {
 
+/// What products of bytes have beside their operands.
+struct ByteTerms {
+  int32_t x_zero = 0;  ///< the zero point of A
+  int32_t bias = -1;   ///< region input: i32, one a column, of which sums begin; -1: none
+};
+
 struct ProductView {
-  ContractView contract;
-  EpilogueView epilogue;
+  ContractView contract;  ///< its anchor's inputs are A, B and the bias
+  EpilogueView epilogue;  ///< of sums of bytes, without the bias
   ContractForm form;
   int32_t a = -1, b = -1;          ///< region inputs
   std::optional<WeightRows> rows;  ///< of a constant b
   const ops::MatMul* matmul = nullptr;
   std::optional<ops::Conv> conv;
   Dims window;  ///< of a convolution: out channels, channels of a group, height, width
+  std::optional<ByteTerms> bytes;
 };
 
 /// Products and channels-last convolutions of f32, f16 and bf16 where the device has instructions for them, with an
 /// epilogue that can be generated; weights of convolutions are constants. nullopt for others. The anchors that it
 /// points to are the graph's.
 std::optional<ProductView> view_product(const RegionView& region, const DeviceFacts& device);
+
+/// Products and channels-last convolutions of bytes, where the device has instructions for them: of i8 or u8 with one
+/// constant zero point, by a constant i8 without one. nullopt for others.
+std::optional<ProductView> view_byte_product(const RegionView& region, const DeviceFacts& device);
 
 /// At the shapes that tactics are chosen for.
 ContractSize size_at_optimum(const RegionView& region, const ProductView& view);

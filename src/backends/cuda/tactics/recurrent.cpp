@@ -8,6 +8,7 @@
 #include "backends/cuda/device/recurrent_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "base/divide_up.h"
 #include "compile/optimum.h"
 #include "compile/plan/shape_check.h"
@@ -47,18 +48,18 @@ class RecurrentLaunch final : public Launch {
     if (states_ == 0) return;
     constexpr int64_t most_projected = int64_t{1} << 24;  // elements: 64 MiB
     stretch_ = std::clamp<int64_t>(most_projected / (directions * batch * columns_), 1, std::max<int64_t>(time, 1));
-    shape_ = {.time = static_cast<uint32_t>(time),
-              .batch = static_cast<uint32_t>(batch),
-              .in = static_cast<uint32_t>(in),
-              .hidden = static_cast<uint32_t>(hidden),
-              .directions = static_cast<uint32_t>(directions)};
+    shape_ = {.time = narrow(time),
+              .batch = narrow(batch),
+              .in = narrow(in),
+              .hidden = narrow(hidden),
+              .directions = narrow(directions)};
     shape_.reverse = op.direction == ops::Direction::reverse         ? 1
                      : op.direction == ops::Direction::bidirectional ? 2
                                                                      : 0;
     constexpr int64_t warps = recurrent_threads / 32;
-    begin_ = {.blocks = static_cast<unsigned>(divide_up(states_, recurrent_threads)), .threads = recurrent_threads};
-    advance_ = {.blocks = static_cast<unsigned>(divide_up(hidden, warps)),
-                .blocks_y = static_cast<unsigned>(divide_up(batch, recurrent_batch_tile)),
+    begin_ = {.blocks = narrow(divide_up(states_, recurrent_threads)), .threads = recurrent_threads};
+    advance_ = {.blocks = narrow(divide_up(hidden, warps)),
+                .blocks_y = narrow(divide_up(batch, recurrent_batch_tile)),
                 .blocks_z = shape_.directions,
                 .threads = recurrent_threads};
     constexpr int64_t most_blocks_y = 65535;
@@ -90,12 +91,12 @@ class RecurrentLaunch final : public Launch {
     void* begin[] = {&shape_, &initial_h, &initial_c, &states[0], &c, ends ? &final_h : &none, ends ? &final_c : &none};
     kernels_.begin.launch(stream, begin_, begin);
     for (uint32_t step = 0; step < shape_.time; ++step) {
-      auto steps = static_cast<uint32_t>(stretch_);
+      auto steps = narrow(stretch_);
       if (step % steps == 0) shape_.first_step = step;
       steps = std::min(steps, shape_.time - shape_.first_step);
       if (step == shape_.first_step) {
-        const LaunchSize size{.blocks = static_cast<unsigned>(divide_up(columns_, 64)),
-                              .blocks_y = static_cast<unsigned>(divide_up(int64_t{steps} * shape_.batch, 64)),
+        const LaunchSize size{.blocks = narrow(divide_up(columns_, 64)),
+                              .blocks_y = narrow(divide_up(int64_t{steps} * shape_.batch, 64)),
                               .blocks_z = shape_.directions,
                               .threads = recurrent_threads};
         void* project[] = {&shape_, &steps, &x, &weights, &biases, &projected};

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "backends/cuda/codegen/reduce_text.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "backends/cuda/tactics/row_launch.h"
 #include "base/divide_up.h"
 
@@ -66,7 +67,7 @@ bool WalkedAxes::has_chunks(int elements) const {
 ReduceForm::ReduceForm(const WalkedAxes& axes, int64_t outputs, int64_t count, int elements, int element_bytes,
                        int multiprocessors)
     : columns(axes.ends_kept && count > 0) {
-  shape.outputs = static_cast<uint32_t>(outputs);
+  shape.outputs = narrow(outputs);
   shape.count = count;
   shape.part = 1 / static_cast<double>(count);
   if (outputs == 0) return;
@@ -105,7 +106,7 @@ ReduceForm::ReduceForm(const WalkedAxes& axes, int64_t outputs, int64_t count, i
 
 void ReduceForm::along(int64_t rows, int64_t length, int multiprocessors) {
   const RowLaunch launch = row_launch(rows, length, 16, reduce_threads, multiprocessors);
-  shape.rows = static_cast<uint32_t>(rows);
+  shape.rows = narrow(rows);
   shape.lanes = launch.lanes;
   size = launch.size;
   split(length, launch.lanes, multiprocessors);
@@ -117,12 +118,12 @@ void ReduceForm::down(int64_t groups, int64_t chunks, int64_t length, int64_t ch
   while (lanes * chunk_bytes > least_bytes && lanes > 1 && groups * divide_up(chunks, lanes) < 2 * multiprocessors)
     lanes /= 2;
   const int64_t blocks = divide_up(chunks, lanes);
-  shape.rows = static_cast<uint32_t>(groups);
-  shape.columns = static_cast<uint32_t>(chunks);
-  shape.lanes = static_cast<uint32_t>(lanes);
-  shape.blocks = Divisor(static_cast<uint32_t>(blocks));
+  shape.rows = narrow(groups);
+  shape.columns = narrow(chunks);
+  shape.lanes = narrow(lanes);
+  shape.blocks = Divisor(narrow(blocks));
   size.threads = reduce_threads;
-  size.blocks = static_cast<unsigned>(groups * blocks);
+  size.blocks = narrow(groups * blocks);
   split(length, reduce_threads / lanes, multiprocessors);
 }
 
@@ -132,13 +133,13 @@ void ReduceForm::split(int64_t length, int64_t threads, int multiprocessors) {
   constexpr int64_t most_steps = 48, least_steps = 8;
   const int64_t steps = divide_up(length, threads);
   int64_t per_split = std::max<int64_t>(length, 1);
-  if (size.blocks < static_cast<unsigned>(multiprocessors) && steps > most_steps) {
+  if (size.blocks < narrow(multiprocessors) && steps > most_steps) {
     const int64_t wanted = std::min(divide_up(2 * multiprocessors, size.blocks), divide_up(steps, least_steps));
     per_split = divide_up(steps, wanted) * threads;
   }
-  splits = static_cast<unsigned>(std::max<int64_t>(1, divide_up(length, per_split)));
-  shape.length = static_cast<uint32_t>(length);
-  shape.per_split = static_cast<uint32_t>(per_split);
+  splits = narrow(std::max<int64_t>(1, divide_up(length, per_split)));
+  shape.length = narrow(length);
+  shape.per_split = narrow(per_split);
   size.blocks_y = splits;
 }
 

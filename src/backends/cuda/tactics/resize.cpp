@@ -13,6 +13,7 @@
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
 #include "backends/cuda/tactics/device_table.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "backends/cuda/tactics/strided_copy.h"
 #include "compile/optimum.h"
 #include "compile/region/move_view.h"
@@ -81,8 +82,8 @@ class ResizeLaunch final : public Launch {
       if (std::max(in, static_cast<int64_t>(made.indices.size())) > std::numeric_limits<int32_t>::max())
         throw Error(ErrorCode::unsupported, fmt::format("an axis of {} elements is too long to be resized", in));
       places.push_back({table_.add(std::vector<int32_t>(made.indices.begin(), made.indices.end())),
-                        nearest(op) ? 0 : table_.add(made.weights)});
-      if (i < most_interpolated) p.taps[i] = static_cast<uint32_t>(made.taps);
+                        nearest(op) ? 0 : table_.add(std::vector<float>(made.weights.begin(), made.weights.end()))});
+      if (i < most_interpolated) p.taps[i] = narrow(made.taps);
     }
     const DType dtype = shapes.inputs[0].dtype;
     std::vector<std::byte> outside(8);
@@ -108,7 +109,7 @@ class ResizeLaunch final : public Launch {
       const auto* indices = reinterpret_cast<const i32*>(table_.data() + places[static_cast<size_t>(r)].index);
       m.table[a] = indices;
       if (nearest(op)) continue;
-      p.axis[r] = static_cast<uint32_t>(a);
+      p.axis[r] = narrow(a);
       p.stride[r] = axes[a].in;
       p.index[r] = indices;
       p.weight[r] = reinterpret_cast<const f32*>(table_.data() + places[static_cast<size_t>(r)].weight);
@@ -122,14 +123,14 @@ class ResizeLaunch final : public Launch {
       interpolation = p;
       for (size_t a = 0; a < axes.size(); ++a) {
         const int64_t here = a + 1 == axes.size() ? chunk : 1;
-        mapped.size[a] = interpolation.size[a] = Divisor(static_cast<uint32_t>(axes[a].size / here));
+        mapped.size[a] = interpolation.size[a] = Divisor(narrow(axes[a].size / here));
         mapped.in[a] *= here;
         mapped.out[a] *= here;
         interpolation.in[a] *= here;
         interpolation.out[a] *= here;
       }
-      mapped.rank = interpolation.rank = static_cast<uint32_t>(axes.size());
-      mapped.chunks = interpolation.chunks = static_cast<uint32_t>(elements_ / chunk);
+      mapped.rank = interpolation.rank = narrow(axes.size());
+      mapped.chunks = interpolation.chunks = narrow(elements_ / chunk);
     }
     can_be_vector_ = can_be_vector;
   }

@@ -7,6 +7,7 @@
 #include "backends/cuda/device/rotary_embedding_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "backends/cuda/tactics/strided_copy.h"
 #include "compile/optimum.h"
 
@@ -39,24 +40,24 @@ std::optional<double> estimate_rotary_embedding(const RegionView& region, const 
 
 RotaryParameters parameter(const ops::RotaryEmbedding& op, const ops::BoundRotaryEmbedding& bound, int64_t pitch) {
   RotaryParameters r;
-  r.pairs = static_cast<uint32_t>(op.rotated / 2);
+  r.pairs = narrow(op.rotated / 2);
   const int64_t items = bound.width - op.rotated / 2;
   check_elements(bound.rows * bound.width, "a rotary embedding");
-  r.items = static_cast<uint32_t>(bound.rows * items);
-  r.row = Divisor(static_cast<uint32_t>(std::max<int64_t>(items, 1)));
+  r.items = narrow(bound.rows * items);
+  r.row = Divisor(narrow(std::max<int64_t>(items, 1)));
   r.step = op.interleaved ? 2 : 1;
   r.distance = op.interleaved ? 1 : r.pairs;
   r.pitch = pitch;
-  r.rank = static_cast<uint32_t>(bound.axes.size());
+  r.rank = narrow(bound.axes.size());
   const auto table = [&](const ops::RotaryAccess& access) {
     RotaryTable t;
     std::copy(access.strides.begin(), access.strides.end(), t.stride);
-    t.second = static_cast<uint32_t>(access.second);
-    t.pair = static_cast<uint32_t>(access.pair);
+    t.second = narrow(access.second);
+    t.pair = narrow(access.pair);
     return t;
   };
   if (r.items == 0) return r;
-  for (size_t d = 0; d < bound.axes.size(); ++d) r.size[d] = Divisor(static_cast<uint32_t>(bound.axes[d]));
+  for (size_t d = 0; d < bound.axes.size(); ++d) r.size[d] = Divisor(narrow(bound.axes[d]));
   std::copy(bound.x.strides.begin(), bound.x.strides.end(), r.stride);
   r.cosine = table(bound.cosine);
   r.sine = table(bound.sine);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cuda/codegen/scalar_text.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "base/error.h"
 
 namespace camshaft::cuda {
@@ -12,8 +13,8 @@ RowParameters row_parameters(int64_t count, int64_t length) {
   if (length > 0 && count > most_elements / length)
     throw Error(ErrorCode::unsupported, "a normalisation or softmax of more than 2^31 elements");
   RowParameters rows;
-  rows.rows = static_cast<uint32_t>(count);
-  rows.length = static_cast<uint32_t>(length);
+  rows.rows = narrow(count);
+  rows.length = narrow(length);
   rows.run = Divisor(std::max(rows.length, 1U));
   rows.outer = rows.pitch = length;
   rows.part = 1 / static_cast<double>(length);
@@ -31,7 +32,7 @@ RowKernels::RowKernels(const Workshop& workshop, const Module& module, const Row
 }
 
 RowForm::RowForm(const RowKernels& kernels, RowParameters rows, bool vector) : rows_(rows) {
-  const int64_t units = rows.length / static_cast<uint32_t>(vector ? kernels.vector_elements : 1);
+  const int64_t units = rows.length / narrow(vector ? kernels.vector_elements : 1);
   const RowLaunch launch =
       row_launch(rows.rows, units, kernels.chunks[vector], row_threads, kernels.device->facts().multiprocessors);
   rows_.lanes = launch.lanes;

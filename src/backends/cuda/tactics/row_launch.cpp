@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "backends/cuda/tactics/narrow.h"
+
 namespace camshaft::cuda {
 
 namespace {
@@ -18,8 +20,8 @@ RowLaunch row_launch(int64_t rows, int64_t units, int64_t per_thread, unsigned m
   constexpr int64_t threads_to_fill = 256;  // of a multiprocessor
   RowLaunch launch;
   const auto enough =
-      static_cast<unsigned>(std::min<uint64_t>(power_of_two_from((units + per_thread - 1) / per_thread), most_threads));
-  const auto all = static_cast<unsigned>(std::min<uint64_t>(power_of_two_from(units), most_threads));
+      narrow(std::min<uint64_t>(power_of_two_from((units + per_thread - 1) / per_thread), most_threads));
+  const auto all = narrow(std::min<uint64_t>(power_of_two_from(units), most_threads));
   // Neighbouring lanes read neighbouring memory: a warp, or what part of it a row fills.
   launch.lanes = std::max(enough, std::min(all, warp));
   // More threads with less to do each are faster than fewer, as long as there is room for them: what a kernel that runs
@@ -27,7 +29,7 @@ RowLaunch row_launch(int64_t rows, int64_t units, int64_t per_thread, unsigned m
   while (launch.lanes < all && rows * launch.lanes < threads_to_fill * multiprocessors) launch.lanes *= 2;
   if (launch.lanes > warp) {
     launch.size.threads = launch.lanes;
-    launch.size.blocks = static_cast<unsigned>(rows);
+    launch.size.blocks = narrow(rows);
     return launch;
   }
   // Blocks of several rows start faster; small ones spread over more multiprocessors.
@@ -35,7 +37,7 @@ RowLaunch row_launch(int64_t rows, int64_t units, int64_t per_thread, unsigned m
   while (threads > warp && rows * launch.lanes < int64_t{2} * threads * multiprocessors) threads /= 2;
   const int64_t rows_of_block = threads / launch.lanes;
   launch.size.threads = threads;
-  launch.size.blocks = static_cast<unsigned>((rows + rows_of_block - 1) / rows_of_block);
+  launch.size.blocks = narrow((rows + rows_of_block - 1) / rows_of_block);
   return launch;
 }
 

@@ -10,6 +10,7 @@
 #include "backends/cuda/device/sample_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "backends/cuda/tactics/strided_copy.h"
 #include "base/divide_up.h"
 #include "compile/optimum.h"
@@ -64,10 +65,10 @@ std::shared_ptr<const Kernel> compile_grid_sample(const RegionView& region, cons
     }
     if (items > 0 && p.plane == 0)
       throw Error(ErrorCode::invalid_argument, fmt::format("an image of shape {} has nothing to sample", to_string(x)));
-    p.items = static_cast<uint32_t>(items);
-    p.channels = static_cast<uint32_t>(x[1]);
-    p.points = Divisor(static_cast<uint32_t>(std::max<int64_t>(points, 1)));
-    p.groups = Divisor(static_cast<uint32_t>(std::max<int64_t>(groups, 1)));
+    p.items = narrow(items);
+    p.channels = narrow(x[1]);
+    p.points = Divisor(narrow(std::max<int64_t>(points, 1)));
+    p.groups = Divisor(narrow(std::max<int64_t>(groups, 1)));
     return function_launch([p, &function = loaded.function](const LaunchArguments& a, Queue& queue) mutable {
       if (p.items == 0) return;
       const std::byte *image = a.inputs[0], *positions = a.inputs[1];
@@ -131,9 +132,9 @@ std::shared_ptr<const Kernel> compile_col2im(const RegionView& region, const Wor
         }
         require_equal(x[1], y[1] * kernel[0] * kernel[1], "the number of elements of col2im's windows");
         require_equal(x[2], windows, "the number of col2im's windows");
-        p.pixels = static_cast<uint32_t>(total);
-        p.height = Divisor(static_cast<uint32_t>(std::max<int64_t>(y[2], 1)));
-        p.width = Divisor(static_cast<uint32_t>(std::max<int64_t>(y[3], 1)));
+        p.pixels = narrow(total);
+        p.height = Divisor(narrow(std::max<int64_t>(y[2], 1)));
+        p.width = Divisor(narrow(std::max<int64_t>(y[3], 1)));
         const bool is_empty = element_count(x) == 0;
         return function_launch([=, &function = loaded.function](const LaunchArguments& a, Queue& queue) mutable {
           if (total == 0) return;

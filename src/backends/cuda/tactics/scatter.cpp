@@ -8,6 +8,7 @@
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
 #include "backends/cuda/tactics/indexed.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "backends/cuda/tactics/strided_copy.h"
 #include "compile/layer_name.h"
 #include "compile/optimum.h"
@@ -66,7 +67,7 @@ class ScatterLaunch : public Launch {
     Queue& queue = *static_cast<Queue*>(a.queue);
     if (a.inputs[0] != a.outputs[0]) copy_.run(queue.stream(), a.inputs[0], a.outputs[0]);
     if (updates_ == 0) return;
-    auto count = static_cast<uint32_t>(targets_);
+    auto count = narrow(targets_);
     std::byte* last = a.workspace;
     void* const arguments[] = {&count, &last};
     launch(queue, kernels_->clear, targets_, arguments);
@@ -104,9 +105,9 @@ class SlicesLaunch final : public ScatterLaunch {
     const uintptr_t all = static_cast<uintptr_t>(row_bytes_) | reinterpret_cast<uintptr_t>(updates) |
                           reinterpret_cast<uintptr_t>(out) | 16;
     const auto bytes = static_cast<int64_t>(all & (~all + 1));  // the widest that all are multiples of
-    slices_.inner = Divisor(static_cast<uint32_t>(row_bytes_ / bytes));
-    slices_.chunks = static_cast<uint32_t>(count_ * (row_bytes_ / bytes));
-    auto count = static_cast<uint32_t>(count_);
+    slices_.inner = Divisor(narrow(row_bytes_ / bytes));
+    slices_.chunks = narrow(count_ * (row_bytes_ / bytes));
+    auto count = narrow(count_);
     void* const find[] = {&slices_, &count, &indices, &last, &complaint};
     launch(queue, kernels_->find_last_slices, count_, find);
     void* const move[] = {&slices_, &indices, &last, &updates, &out};

@@ -5,6 +5,7 @@
 #include "backends/cuda/codegen/scalar_text.h"
 #include "backends/cuda/device/softmax_parameters.h"
 #include "backends/cuda/tactics/device_kernel.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "backends/cuda/tactics/row_kernels.h"
 #include "compile/optimum.h"
 #include "ir/ops/reduce.h"
@@ -47,12 +48,12 @@ class SoftmaxColumnsLaunch final : public Launch {
     const int multiprocessors = kernels.rows.device->facts().multiprocessors;
     while (downs < threads / warp && length > most_steps * downs / 8 && columns * downs < threads * multiprocessors)
       downs *= 2;
-    shape_.columns = static_cast<uint32_t>(columns);
-    shape_.length = static_cast<uint32_t>(length);
-    shape_.lanes = static_cast<uint32_t>(downs == 1 ? std::min<int64_t>(threads, 128) : threads / downs);
-    shape_.inner = Divisor(static_cast<uint32_t>(inner));
-    size_.threads = static_cast<unsigned>(shape_.lanes * downs);
-    size_.blocks = static_cast<unsigned>((columns + shape_.lanes - 1) / shape_.lanes);
+    shape_.columns = narrow(columns);
+    shape_.length = narrow(length);
+    shape_.lanes = narrow(downs == 1 ? std::min<int64_t>(threads, 128) : threads / downs);
+    shape_.inner = Divisor(narrow(inner));
+    size_.threads = narrow(shape_.lanes * downs);
+    size_.blocks = narrow((columns + shape_.lanes - 1) / shape_.lanes);
   }
 
   void run(const LaunchArguments& arguments) override {

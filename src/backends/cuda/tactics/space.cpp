@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cuda/tactics/narrow.h"
+
 namespace camshaft::cuda {
 
 // Each operand more adds a row of strides.
@@ -12,10 +14,10 @@ static_assert(sizeof(Space<2>) == sizeof(Space<1>) + sizeof(Space<1>::stride) &&
 std::vector<std::byte> space_parameter(const ops::LoopNest& nest, int elements) {
   const size_t rank = nest.sizes.size(), operands = nest.strides.size();
   Space<1> space;
-  space.rank = static_cast<uint32_t>(rank - 1);
+  space.rank = narrow(rank - 1);
   space.chunks = 1;
   for (size_t d = 0; d < rank; ++d) {
-    space.size[d] = Divisor(static_cast<uint32_t>(d + 1 == rank ? nest.sizes[d] / elements : nest.sizes[d]));
+    space.size[d] = Divisor(narrow(d + 1 == rank ? nest.sizes[d] / elements : nest.sizes[d]));
     space.chunks *= space.size[d].value;
   }
   constexpr size_t row = sizeof space.stride;

@@ -7,6 +7,7 @@
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
 #include "backends/cuda/tactics/epilogue.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "backends/cuda/tactics/squeeze_excite_view.h"
 #include "backends/cuda/tactics/strided_copy.h"
 #include "base/divide_up.h"
@@ -42,11 +43,11 @@ struct Layout {
     const int64_t piece = piece_of(view), slabs = slabs_of(view, blocks), parts = blocks / slabs;
     const int64_t width = divide_up(divide_up(view.channels, piece), slabs), slab = width * piece;
     const int64_t hidden = divide_up(view.hidden, 8) * 8;
-    p.pixels = static_cast<uint32_t>(pixels);
-    p.channels = static_cast<uint32_t>(view.channels);
-    p.hidden = static_cast<uint32_t>(view.hidden);
-    p.squeeze_pitch = static_cast<uint32_t>(view.squeeze_rows.pitch);
-    p.excite_pitch = static_cast<uint32_t>(view.excite_rows.pitch);
+    p.pixels = narrow(pixels);
+    p.channels = narrow(view.channels);
+    p.hidden = narrow(view.hidden);
+    p.squeeze_pitch = narrow(view.squeeze_rows.pitch);
+    p.excite_pitch = narrow(view.excite_rows.pitch);
     p.slab_bits = bits(slabs);
     p.part_bits = bits(parts);
     p.part = static_cast<float>(1 / static_cast<double>(pixels));
@@ -56,11 +57,11 @@ struct Layout {
     const auto take = [&](int64_t bytes) {
       const int64_t at = shared_bytes;
       shared_bytes += divide_up(bytes, 16) * 16;
-      return static_cast<uint32_t>(at);
+      return narrow(at);
     };
     p.means = take(4 * slab);
     p.gates = take(4 * slab);
-    p.totals_pitch = static_cast<uint32_t>(slab);
+    p.totals_pitch = narrow(slab);
     p.totals = take(parts > 1 ? 4 * slab * parts : 0);
     p.own = take(4 * hidden);
     p.all = take(blocks > 1 ? 4 * hidden * blocks : 0);
@@ -80,9 +81,7 @@ struct Layout {
   }
 
  private:
-  static uint32_t bits(int64_t power_of_two) {
-    return static_cast<uint32_t>(std::countr_zero(static_cast<uint64_t>(power_of_two)));
-  }
+  static uint32_t bits(int64_t power_of_two) { return narrow(std::countr_zero(static_cast<uint64_t>(power_of_two))); }
   // Neighbours that share a sum of `terms`: as many as there are threads for all sums at once.
   static uint32_t lane_bits(int64_t threads, int64_t sums, int64_t terms) {
     constexpr int64_t warp = 32;
@@ -123,10 +122,10 @@ class SqueezeExciteLaunch final : public Launch {
       const Layout layout(view, pixels, blocks, compiled.threads, most_shared);
       p_ = layout.p;
       holds_ = layout.holds_image;
-      size_.blocks = static_cast<unsigned>(images_);
-      size_.blocks_y = size_.cluster_y = static_cast<unsigned>(blocks);
-      size_.threads = static_cast<unsigned>(compiled.threads);
-      size_.shared_bytes = static_cast<unsigned>(layout.shared_bytes);
+      size_.blocks = narrow(images_);
+      size_.blocks_y = size_.cluster_y = narrow(blocks);
+      size_.threads = narrow(compiled.threads);
+      size_.shared_bytes = narrow(layout.shared_bytes);
     };
     int64_t blocks = compiled.blocks;
     lay(blocks);
@@ -237,7 +236,7 @@ std::shared_ptr<const Kernel> compile_squeeze_excite(const RegionView& region, c
   compiled.blocks = parameters["blocks"];
   compiled.threads = parameters["threads"];
   const Module module = workshop.module("squeeze_excite", squeeze_excite_text(view.form));
-  const auto most_shared = static_cast<unsigned>(compiled.device->facts().shared_bytes_per_block);
+  const auto most_shared = narrow(compiled.device->facts().shared_bytes_per_block);
   const char* names[2][2] = {{"squeeze_excite_streamed_any", "squeeze_excite_streamed_vector"},
                              {"squeeze_excite_held_any", "squeeze_excite_held_vector"}};
   for (size_t held = 0; held < 2; ++held)

@@ -8,6 +8,7 @@
 
 #include "backends/cuda/codegen/move_text.h"
 #include "backends/cuda/device/copy_parameters.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "backends/cuda/tactics/space.h"
 
 namespace camshaft::cuda {
@@ -59,7 +60,7 @@ void check_elements(int64_t elements, const char* what) {
 
 unsigned blocks_for(int64_t items, unsigned threads_a_block) {
   constexpr int64_t most_blocks = 1 << 16;
-  return static_cast<unsigned>(std::clamp<int64_t>((items + threads_a_block - 1) / threads_a_block, 1, most_blocks));
+  return narrow(std::clamp<int64_t>((items + threads_a_block - 1) / threads_a_block, 1, most_blocks));
 }
 
 int64_t chunk_elements(const ops::LoopNest& nest, int64_t most) {
@@ -106,10 +107,10 @@ bool StridedCopy::add_tiles(const ops::LoopNest& nest, int64_t width) {
   const int64_t edge = width < 4 ? 64 : 32;
   const int64_t tiles_a = (nest.sizes[a] + edge - 1) / edge, tiles_b = (nest.sizes[b] + edge - 1) / edge;
   TransposeParameters tiles;
-  tiles.size_a = static_cast<uint32_t>(nest.sizes[a]);
-  tiles.size_b = static_cast<uint32_t>(nest.sizes[b]);
-  tiles.tiles_a = Divisor(static_cast<uint32_t>(tiles_a));
-  tiles.tiles_b = Divisor(static_cast<uint32_t>(tiles_b));
+  tiles.size_a = narrow(nest.sizes[a]);
+  tiles.size_b = narrow(nest.sizes[b]);
+  tiles.tiles_a = Divisor(narrow(tiles_a));
+  tiles.tiles_b = Divisor(narrow(tiles_b));
   tiles.in_b = in[b];
   tiles.out_a = out[a];
   int64_t blocks = tiles_a * tiles_b;
@@ -119,7 +120,7 @@ bool StridedCopy::add_tiles(const ops::LoopNest& nest, int64_t width) {
                        out[a] % packed == 0;
   for (size_t d = 0; d < b; ++d) {
     if (d == a) continue;
-    tiles.size[tiles.rank] = Divisor(static_cast<uint32_t>(nest.sizes[d]));
+    tiles.size[tiles.rank] = Divisor(narrow(nest.sizes[d]));
     tiles.in[tiles.rank] = in[d];
     tiles.out[tiles.rank] = out[d];
     ++tiles.rank;
@@ -127,7 +128,7 @@ bool StridedCopy::add_tiles(const ops::LoopNest& nest, int64_t width) {
     can_be_packed = can_be_packed && in[d] % packed == 0 && out[d] % packed == 0;
   }
   const std::vector<std::byte> parameter = bytes_of(tiles);
-  const auto count = static_cast<unsigned>(blocks);
+  const auto count = narrow(blocks);
   if (can_be_packed) ways_.push_back({&kernels_->packed_tile[log_of(width)], parameter, count, 4, 4});
   const auto alignment = static_cast<uintptr_t>(width);
   ways_.push_back({&kernels_->tile[log_of(width)], parameter, count, alignment, alignment});

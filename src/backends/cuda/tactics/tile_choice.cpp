@@ -14,7 +14,7 @@ constexpr ContractTile tensor_tiles[] = {
     {128, 128, 2, 4, 1, 4}, {128, 64, 4, 2, 1, 4}, {64, 128, 2, 4, 1, 4}, {64, 64, 2, 2, 2, 4}, {64, 64, 2, 2, 1, 4},
     {128, 32, 4, 1, 1, 4},  {32, 128, 1, 4, 1, 4}, {64, 32, 4, 1, 2, 4},  {32, 64, 2, 2, 2, 4}, {32, 64, 2, 2, 1, 6},
     {32, 32, 2, 1, 4, 4},   {16, 128, 1, 4, 1, 4}, {16, 64, 1, 2, 2, 6},  {16, 32, 1, 1, 4, 6}};
-// By warpgroups: f16 and bf16, where there are DeviceFeatures::warpgroup_products.
+// By warpgroups: f16, bf16 and bytes, where there are DeviceFeatures::warpgroup_products.
 constexpr ContractTile warpgroup_tiles[] = {{128, 256, 8, 1, 1, 4, true},
                                             {256, 128, 8, 1, 1, 4, true},
                                             {128, 128, 8, 1, 1, 3, true},
@@ -67,8 +67,9 @@ constexpr double memory_bytes_per_cycle = 62;  // … for all that they leave th
 // Multiply-adds of one multiprocessor in a cycle.
 double rate_of(const ContractForm& form, const ContractTile& tile) {
   if (!form.tensor_cores && !tile.tf32) return 90;
-  const double most = tile.tf32 ? 520 : 1035;
-  if (tile.by_warpgroups) return 1700;
+  const double bytes = bit_width(form.dtype) == 8 ? 2 : 1;  // twice as many of them (not fitted)
+  const double most = (tile.tf32 ? 520 : 1035) * bytes;
+  if (tile.by_warpgroups) return 1700 * bytes;
   // A warp loads fragments of 16 rows and of 16 columns of its part again and again: the narrower that is, the more.
   constexpr double loads = 0.64;
   return most /
@@ -161,7 +162,7 @@ std::vector<ContractTile> contract_tiles(const ContractForm& form, const DeviceF
     tiles.insert(tiles.end(), std::begin(plain_tiles), std::end(plain_tiles));
     return tiles;
   }
-  if (features.warpgroup_products && bit_width(form.dtype) == 16)
+  if (features.warpgroup_products && bit_width(form.dtype) <= 16)
     tiles.insert(tiles.end(), std::begin(warpgroup_tiles), std::end(warpgroup_tiles));
   if (can_use_patches(form, features)) tiles.insert(tiles.end(), std::begin(patch_tiles), std::end(patch_tiles));
   return tiles;

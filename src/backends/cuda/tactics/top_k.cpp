@@ -9,6 +9,7 @@
 #include "backends/cuda/device/top_k_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "backends/cuda/tactics/strided_copy.h"
 #include "base/divide_up.h"
 #include "compile/optimum.h"
@@ -52,10 +53,10 @@ class TopKLaunch final : public Launch {
       throw Error(ErrorCode::unsupported, fmt::format("top_k of {} elements is not possible on the GPU, only of 2^30; "
                                                       "choose a tactic of the host for it",
                                                       split.axis));
-    base_.axis = static_cast<uint32_t>(split.axis);
-    base_.k = static_cast<uint32_t>(k);
+    base_.axis = narrow(split.axis);
+    base_.k = narrow(k);
     base_.largest = op.largest;
-    base_.inner = Divisor(static_cast<uint32_t>(split.inner));
+    base_.inner = Divisor(narrow(split.inner));
     sorts_all_ = k > most_kept;
     sorts_all_ ? plan_sort(split.axis) : plan_rounds(split.axis, k);
   }
@@ -80,7 +81,7 @@ class TopKLaunch final : public Launch {
   }
 
  private:
-  unsigned blocks(const TopKParameters& p) const { return static_cast<unsigned>(lines_) * p.chunks.value; }
+  unsigned blocks(const TopKParameters& p) const { return narrow(lines_) * p.chunks.value; }
 
   // Each round keeps the first k of each chunk, until there is one chunk.
   void plan_rounds(int64_t count, int64_t k) {
@@ -89,9 +90,9 @@ class TopKLaunch final : public Launch {
       TopKParameters p = base_;
       const int64_t chunks = divide_up(count, chunk_keys);
       check_elements(lines_ * chunks * chunk_keys, "top_k");
-      p.count = static_cast<uint32_t>(count);
-      p.keep = static_cast<uint32_t>(keep);
-      p.chunks = Divisor(static_cast<uint32_t>(chunks));
+      p.count = narrow(count);
+      p.keep = narrow(keep);
+      p.chunks = Divisor(narrow(chunks));
       p.first = rounds_.empty();
       p.last = chunks == 1;
       rounds_.push_back(p);
@@ -106,9 +107,9 @@ class TopKLaunch final : public Launch {
     const auto whole = std::max(int64_t{chunk_keys}, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count))));
     check_elements(lines_ * whole, "top_k");
     TopKParameters p = base_;
-    p.count = static_cast<uint32_t>(count);
+    p.count = narrow(count);
     p.keep = chunk_keys;
-    p.chunks = Divisor(static_cast<uint32_t>(whole / chunk_keys));
+    p.chunks = Divisor(narrow(whole / chunk_keys));
     p.first = 1;
     p.alternating = 1;
     p.last = whole == chunk_keys;
@@ -120,7 +121,7 @@ class TopKLaunch final : public Launch {
     TopKParameters p = rounds_[0];
     TopKMergeParameters step;
     step.line_keys = p.chunks.value * chunk_keys;
-    step.pairs = static_cast<uint32_t>(keys_[0] / 2);
+    step.pairs = narrow(keys_[0] / 2);
     for (step.size = 2 * chunk_keys; step.size <= step.line_keys; step.size *= 2) {
       for (step.stride = step.size / 2; step.stride >= chunk_keys; step.stride /= 2) {
         void* const arguments[] = {&step, &keys};

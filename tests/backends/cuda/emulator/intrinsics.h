@@ -41,6 +41,18 @@ inline u32 f32_to_bf16_pair(f32 low, f32 high) {
   return emulator::f32_to_bf16(low) | emulator::f32_to_bf16(high) << 16;
 }
 
+template <bool IS_SIGNED>
+inline u32 f32_to_bytes(f32 a, f32 b, f32 c, f32 d, int zero) {
+  const f32 all[4] = {a, b, c, d};
+  const long long least = IS_SIGNED ? -128 : 0, most = IS_SIGNED ? 127 : 255;
+  u32 word = 0;
+  for (int i = 0; i < 4; ++i) {
+    const long long whole = all[i] != all[i] ? 0 : static_cast<long long>(__float2int_rn(all[i])) + zero;
+    word |= (u32(whole < least ? least : whole > most ? most : whole) & 0xff) << (8 * i);
+  }
+  return word;
+}
+
 template <int bytes>
 struct alignas(bytes) Block {
   u8 byte[bytes];
@@ -102,51 +114,74 @@ inline f32 tf32_to_f32(u32 bits) {
   return __uint_as_float(bits & 0xffffe000u);
 }
 
+template <class Sum>
 struct MatrixOperands {
-  f32 d[4];
+  Sum d[4];
   u32 a[4], b[2];
 };
 
+// What products are added up in, and what leaves of that.
+inline f32 from_wide(double sum, f32) {
+  return f32(sum);
+}
+inline int from_wide(double sum, int) {  // sums of bytes wrap
+  return int(u32(static_cast<long long>(sum)));
+}
+
 // The fragments of all lanes as matrices, multiplied, and each lane's part of the result in the place of what it gave.
 // Lane 4 g + t has the rows g and g + 8 of a and d and the column g of b: for k = 16, elements 2 t and 2 t + 1 of the
-// lower and of the upper half of k in a register each; for k = 8, elements t and t + 4.
-template <int k, class Element>
-inline void multiply(Lane (&lanes)[32], const Element& element) {
+// lower and of the upper half of k in a register each; for k = 8, elements t and t + 4; for k = 32, four each.
+template <int k, class Sum, class ElementOfA, class ElementOfB>
+inline void multiply(Lane (&lanes)[32], const ElementOfA& of_a, const ElementOfB& of_b) {
+  typedef MatrixOperands<Sum> Operands;
   constexpr int elements = k / 8;  // of a register
   f32 a[16][k], b[8][k];
   for (int i = 0; i < 32; ++i) {
-    const MatrixOperands own = take<MatrixOperands>(lanes[i]);
+    const Operands own = take<Operands>(lanes[i]);
     const int g = i / 4, t = i % 4;
     for (int half = 0; half < 2; ++half)
       for (int e = 0; e < elements; ++e) {
         const int at = half * (k / 2) + t * elements + e;
-        a[g][at] = element(own.a[2 * half], e);
-        a[g + 8][at] = element(own.a[2 * half + 1], e);
-        b[g][at] = element(own.b[half], e);
+        a[g][at] = of_a(own.a[2 * half], e);
+        a[g + 8][at] = of_a(own.a[2 * half + 1], e);
+        b[g][at] = of_b(own.b[half], e);
       }
   }
   for (int i = 0; i < 32; ++i) {
-    MatrixOperands own = take<MatrixOperands>(lanes[i]);
+    Operands own = take<Operands>(lanes[i]);
     for (int j = 0; j < 4; ++j) {
       const int row = i / 4 + 8 * (j / 2), column = i % 4 * 2 + j % 2;
       double sum = own.d[j];
       for (int at = 0; at < k; ++at) sum += double(a[row][at]) * double(b[column][at]);
-      own.d[j] = f32(sum);
+      own.d[j] = from_wide(sum, Sum());
     }
     __builtin_memcpy(lanes[i].given, own.d, sizeof own.d);
   }
 }
 inline void multiply_f16(Lane (&lanes)[32]) {
-  multiply<16>(lanes, [](u32 bits, int e) { return f16_to_f32(u16(bits >> (16 * e))); });
+  const auto element = [](u32 bits, int e) { return f16_to_f32(u16(bits >> (16 * e))); };
+  multiply<16, f32>(lanes, element, element);
 }
 inline void multiply_bf16(Lane (&lanes)[32]) {
-  multiply<16>(lanes, [](u32 bits, int e) { return bf16_to_f32(u16(bits >> (16 * e))); });
+  const auto element = [](u32 bits, int e) { return bf16_to_f32(u16(bits >> (16 * e))); };
+  multiply<16, f32>(lanes, element, element);
 }
 inline void multiply_tf32(Lane (&lanes)[32]) {
-  multiply<8>(lanes, [](u32 bits, int) { return tf32_to_f32(bits); });
+  const auto element = [](u32 bits, int) { return tf32_to_f32(bits); };
+  multiply<8, f32>(lanes, element, element);
 }
-inline void mma(const char* name, Combine combine, f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
-  const MatrixOperands own = {{d[0], d[1], d[2], d[3]}, {a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
+inline f32 byte_to_f32(u8 byte, bool is_signed) {
+  return is_signed ? f32((signed char)byte) : f32(byte);
+}
+template <bool A_IS_SIGNED>
+inline void multiply_bytes(Lane (&lanes)[32]) {
+  multiply<32, int>(
+      lanes, [](u32 bits, int e) { return byte_to_f32(u8(bits >> (8 * e)), A_IS_SIGNED); },
+      [](u32 bits, int e) { return byte_to_f32(u8(bits >> (8 * e)), true); });
+}
+template <class Sum>
+inline void mma(const char* name, Combine combine, Sum (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+  const MatrixOperands<Sum> own = {{d[0], d[1], d[2], d[3]}, {a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
   const Lane* lanes = camshaft_block->exchange(name, 0xffffffff, &own, sizeof own, combine);
   __builtin_memcpy(d, lanes[camshaft_block->lane].given, sizeof d);
 }
@@ -164,6 +199,10 @@ inline u32 round_to_tf32(u32 bits) {
 }
 inline void mma_tf32(f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   emulator::mma("mma_tf32", emulator::multiply_tf32, d, a, b);
+}
+template <bool A_IS_SIGNED>
+inline void mma_bytes(int (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+  emulator::mma("mma_bytes", emulator::multiply_bytes<A_IS_SIGNED>, d, a, b);
 }
 #endif
 
@@ -220,13 +259,15 @@ inline u64 plain_matrix_descriptor(u32 address, u32 next_k, u32 next_rows) {
   return u64(next_rows / 16) << 32 | u64(next_k / 16) << 16 | address >> 4;
 }
 namespace emulator {
+enum class Element { f16, bf16, s8, u8 };  // of matrices
 struct Products {
   static constexpr int most = 64;
   struct Product {
-    f32* d;
+    void* d;
     u64 a, b;
     int columns;
-    bool b_by_columns, is_bf16, adds;
+    bool b_by_columns, adds;
+    Element of_a, of_b;
     int group;
     bool a_is_held;
     u16 held[2][16];  // of the thread's two rows of d
@@ -243,43 +284,57 @@ inline Products& products() {
   }
   return own;
 }
-/// The element (row, k) of a matrix that a descriptor places: along k, or with k's as rows.
-inline f32 element_of(u64 descriptor, bool k_is_row, int row, int k, bool is_bf16) {
+inline f32 from_bits(u16 bits, Element element) {
+  return element == Element::f16 ? f16_to_f32(bits) : bf16_to_f32(bits);
+}
+/// The element (row, k) of a matrix that a descriptor places: along k, or with k's as rows, which those of bytes cannot
+/// have.
+inline f32 element_of(u64 descriptor, bool k_is_row, int row, int k, Element element) {
+  const bool is_byte = element == Element::s8 || element == Element::u8;
+  if (is_byte && (k_is_row || descriptor >> 62 != 1))
+    camshaft_block->fail("a matrix of bytes that wgmma does not take");
   const bool is_plain = descriptor >> 62 == 0 && !k_is_row;
   if (descriptor >> 62 != 1 && !is_plain) camshaft_block->fail("a matrix of wgmma that is not swizzled by 128 bytes");
   const u32 start = u32(descriptor & 0x3fff) << 4, panel = u32(descriptor >> 16 & 0x3fff) << 4,
             rows_of_8 = u32(descriptor >> 32 & 0x3fff) << 4;
   u32 at = is_plain   ? start + u32(row / 8) * rows_of_8 + u32(row % 8) * 16 + u32(k / 8) * panel + u32(k % 8) * 2
            : k_is_row ? start + u32(row / 64) * panel + u32(k / 8) * rows_of_8 + u32(k % 8) * 128 + u32(row % 64) * 2
-                      : start + u32(row / 8) * rows_of_8 + u32(row % 8) * 128 + u32(k) * 2;
+                      : start + u32(row / 8) * rows_of_8 + u32(row % 8) * 128 + u32(k) * (is_byte ? 1 : 2);
   if (!is_plain) at ^= (at >> 7 & 7) << 4;
+  if (is_byte) return byte_to_f32(camshaft_block->shared[at], element == Element::s8);
   u16 bits;
   __builtin_memcpy(&bits, camshaft_block->shared + at, 2);
-  return is_bf16 ? bf16_to_f32(bits) : f16_to_f32(bits);
+  return from_bits(bits, element);
 }
-inline void run(const Products::Product& product) {
+template <class Sum>
+inline void run(const Products::Product& product, Sum* d, int depth) {
   const int lane = int(camshaft_block->lane), warp = int(camshaft_block->thread.x) / 32 % 4;
   for (int j = 0; j < product.columns / 8; ++j)
     for (int e = 0; e < 4; ++e) {
       const int row = 16 * warp + lane / 4 + 8 * (e / 2), column = 8 * j + lane % 4 * 2 + e % 2;
-      double sum = product.adds ? product.d[4 * j + e] : 0;
-      for (int k = 0; k < 16; ++k) {
-        const u16 held = product.held[e / 2][k];
-        const f32 a = !product.a_is_held ? element_of(product.a, false, row, k, product.is_bf16)
-                      : product.is_bf16  ? bf16_to_f32(held)
-                                         : f16_to_f32(held);
-        sum += double(a) * double(element_of(product.b, product.b_by_columns, column, k, product.is_bf16));
+      double sum = product.adds ? d[4 * j + e] : 0;
+      for (int k = 0; k < depth; ++k) {
+        const f32 a = product.a_is_held ? from_bits(product.held[e / 2][k], product.of_a)
+                                        : element_of(product.a, false, row, k, product.of_a);
+        sum += double(a) * double(element_of(product.b, product.b_by_columns, column, k, product.of_b));
       }
-      product.d[4 * j + e] = f32(sum);
+      d[4 * j + e] = from_wide(sum, Sum());
     }
 }
-inline void wgmma(f32* d, int columns, u64 a, u64 b, bool b_by_columns, bool is_bf16, bool adds) {
+inline void run(const Products::Product& product) {
+  if (product.of_b == Element::s8) {
+    run(product, static_cast<int*>(product.d), 32);
+  } else {
+    run(product, static_cast<f32*>(product.d), 16);
+  }
+}
+inline void wgmma(void* d, int columns, u64 a, u64 b, bool b_by_columns, Element of_a, Element of_b, bool adds) {
   Products& own = products();
   if (own.end - own.begin == own.most) camshaft_block->fail("more products under way than the emulator keeps");
-  own.product[own.end++ % own.most] = {d, a, b, columns, b_by_columns, is_bf16, adds, own.group, false, {}};
+  own.product[own.end++ % own.most] = {d, a, b, columns, b_by_columns, adds, of_a, of_b, own.group, false, {}};
 }
-inline void wgmma_held(f32* d, int columns, const u32 (&a)[4], u64 b, bool is_bf16, bool adds) {
-  wgmma(d, columns, 0, b, true, is_bf16, adds);
+inline void wgmma_held(f32* d, int columns, const u32 (&a)[4], u64 b, Element element, bool adds) {
+  wgmma(d, columns, 0, b, true, element, element, adds);
   Products& own = products();
   Products::Product& product = own.product[(own.end - 1) % own.most];
   product.a_is_held = true;
@@ -294,19 +349,27 @@ inline void wgmma_held(f32* d, int columns, const u32 (&a)[4], u64 b, bool is_bf
 }  // namespace emulator
 template <bool B_BY_COLUMNS, int blocks>
 inline void wgmma_f16(f32 (&d)[blocks][4], u64 a, u64 b, bool adds) {
-  emulator::wgmma(&d[0][0], blocks * 8, a, b, B_BY_COLUMNS, false, adds);
+  emulator::wgmma(d, blocks * 8, a, b, B_BY_COLUMNS, emulator::Element::f16, emulator::Element::f16, adds);
 }
 template <bool B_BY_COLUMNS, int blocks>
 inline void wgmma_bf16(f32 (&d)[blocks][4], u64 a, u64 b, bool adds) {
-  emulator::wgmma(&d[0][0], blocks * 8, a, b, B_BY_COLUMNS, true, adds);
+  emulator::wgmma(d, blocks * 8, a, b, B_BY_COLUMNS, emulator::Element::bf16, emulator::Element::bf16, adds);
 }
 template <int blocks>
 inline void wgmma_held_f16(f32 (&d)[blocks][4], const u32 (&a)[4], u64 b, bool adds) {
-  emulator::wgmma_held(&d[0][0], blocks * 8, a, b, false, adds);
+  emulator::wgmma_held(&d[0][0], blocks * 8, a, b, emulator::Element::f16, adds);
 }
 template <int blocks>
 inline void wgmma_held_bf16(f32 (&d)[blocks][4], const u32 (&a)[4], u64 b, bool adds) {
-  emulator::wgmma_held(&d[0][0], blocks * 8, a, b, true, adds);
+  emulator::wgmma_held(&d[0][0], blocks * 8, a, b, emulator::Element::bf16, adds);
+}
+template <int blocks>
+inline void wgmma_signed(int (&d)[blocks][4], u64 a, u64 b, bool adds) {
+  emulator::wgmma(d, blocks * 8, a, b, false, emulator::Element::s8, emulator::Element::s8, adds);
+}
+template <int blocks>
+inline void wgmma_unsigned(int (&d)[blocks][4], u64 a, u64 b, bool adds) {
+  emulator::wgmma(d, blocks * 8, a, b, false, emulator::Element::u8, emulator::Element::s8, adds);
 }
 inline void show_to_matrix_units() {}
 inline void wgmma_fence() {}
@@ -368,6 +431,10 @@ inline void copy_async_16(u32 address, const void* global, int bytes) {
 template <bool IS_SHARED = false>
 inline void copy_async_16_or_zero(u32 address, const void* global, bool exists) {
   copy_async_16(address, global, exists ? 16 : 0);
+}
+inline void store_shared_16(u32 address, u32 word) {
+  emulator::need_alignment(camshaft_block->shared + address, 16, "store_shared_16 to an address that is not aligned");
+  for (int i = 0; i < 4; ++i) __builtin_memcpy(camshaft_block->shared + address + 4 * i, &word, 4);
 }
 inline void copy_async_commit() {
 #if __CUDA_ARCH__ >= 800

@@ -8,6 +8,7 @@
 #include "backends/cpu/kernels/attention/attention_blocks.h"
 #include "backends/cpu/kernels/targets.h"
 #include "base/thread_pool.h"
+#include "base/work_scope.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/attention/attention.cpp"
@@ -278,6 +279,7 @@ void run_words(const AttentionArgs& a, int64_t begin, int64_t end, float* memory
   Ahead ahead;
   int64_t packed_key = -1, packed_value = -1;
   for (int64_t i = begin; i < end; ++i) {
+    cancellation_point();
     const int64_t o = i / blocks.row_blocks, first = i % blocks.row_blocks * blocks.rows;
     if (!keys_in_place && a.key.outer[o] != packed_key) pack_keys(Word(), a, o, scratch);
     Values values{scratch.values, columns};
@@ -310,6 +312,7 @@ void run_parts(const AttentionArgs& a, int64_t begin, int64_t end, float* memory
   const int64_t parts = AttentionParts::count(a);
   Ahead ahead;
   for (int64_t unit = begin; unit < end; ++unit) {
+    cancellation_point();
     const int64_t o = unit / parts, part = unit % parts;
     const Values values{a.value.data + a.value.outer[o] + a.value.rows[0], a.value.row_step};
     Block<FloatWords>(a, scratch, values, ahead, o, 0, a.queries)

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/index_range.h"
+#include "base/pieces.h"
 
 namespace camshaft::cpu {
 namespace {
@@ -21,7 +22,7 @@ void Col2Im::run(ThreadPool& pool, const float* columns, float* image) const {
   const int64_t windows = window_rows * window_columns;
   const int64_t taps = windows == 0 ? 0 : kernel_height * kernel_width;  // else there are fewer than elements
   const int64_t work = std::max<int64_t>(1, std::max(height * width, taps * windows));
-  pool.parallel_for(planes, 16 * 1024 / work + 1, [&](int64_t begin, int64_t end) {
+  for_pieces(pool, planes, 16 * 1024 / work + 1, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
       float* to = image + p * height * width;
       std::fill_n(to, height * width, 0.0f);

@@ -13,9 +13,6 @@
 namespace camshaft::cpu {
 namespace {
 
-// With more channels the pieces are long enough by themselves, and the padded copy would cost more than it saves.
-constexpr int64_t kFewChannels = 12;
-
 int64_t in_stride(const ConvShape& s) {
   return s.in_pixel_stride ? s.in_pixel_stride : s.in_channels;
 }
@@ -161,7 +158,7 @@ void unpack_conv_weights(const ConvWeights& w, const float* packed, float* oihw)
   }
 }
 
-ConvPlan::ConvPlan(const ConvShape& s) : shape_(s) {
+ConvPlan::ConvPlan(const ConvShape& s, int64_t element_bytes) : shape_(s) {
   if (s.groups < 1 || s.in_channels % s.groups != 0 || s.out_channels % s.groups != 0) {
     throw Error(ErrorCode::invalid_argument,
                 "convolution: " + std::to_string(s.in_channels) + " input and " + std::to_string(s.out_channels) +
@@ -178,7 +175,8 @@ ConvPlan::ConvPlan(const ConvShape& s) : shape_(s) {
     depth_ = s.in_channels / s.groups;
     return;
   }
-  if (s.groups == 1 && s.dilation_w == 1 && s.kernel_w > 1 && s.in_channels <= kFewChannels && step == s.in_channels) {
+  if (s.groups == 1 && s.dilation_w == 1 && s.kernel_w > 1 && s.in_channels * element_bytes <= kFewPixelBytes &&
+      step == s.in_channels) {
     method_ = Method::kernel_rows;
     padded_copy_ = has_padding(s);
     taps_h_ = s.kernel_d * s.kernel_h;
@@ -209,11 +207,20 @@ int64_t ConvPlan::copy_bytes() const {
   return padded_copy_ ? round_up(shape_.batch * image_stride_ * 4, 64) : 0;
 }
 
-int64_t ConvPlan::workspace_bytes(int threads) const {
-  const int64_t m = rows_of(shape_), n = shape_.out_channels;
-  const int64_t sums = shape_.groups == 1 ? product_sums_bytes(m, n, taps_, depth_, threads) : 0;
-  const int64_t product = core_workspace_bytes(m, taps_) * threads + copy_bytes() + sums;
-  return is_one_pixel() ? std::max(product, gemm_workspace_bytes(m, n, shape_.in_channels, threads)) : product;
+int64_t ConvPlan::workspace_bytes(int threads, bool gates) const {
+  const int64_t m = rows_of(shape_);
+  static constexpr float any = 0;
+  CoreProblem p;
+  p.m = m;
+  p.n = shape_.out_channels / shape_.groups;
+  p.taps = taps_;
+  p.depth = depth_;
+  p.words = shape_.words;
+  if (method_ != Method::pointwise) p.rows.fill = &ConvPlan::fill;
+  if (gates) p.rows.factors = &any;
+  const int64_t product =
+      core_workspace_bytes(m, taps_) * threads + copy_bytes() + product_sums_bytes(p, shape_.groups, threads);
+  return is_one_pixel() ? std::max(product, gemm_workspace_bytes(m, p.n, shape_.in_channels, threads)) : product;
 }
 
 bool ConvPlan::is_one_pixel() const {
@@ -276,10 +283,8 @@ void conv(const ConvPlan& plan, const float* input, const float* packed, float* 
     gemm({m, n, s.in_channels, input, s.in_channels, packed, output, n, epilogue, s.words}, pool, workspace);
     return;
   }
-  const int threads = pool.size();
-  const int64_t scratch = core_workspace_bytes(m, plan.taps_);
   char* memory = static_cast<char*>(workspace);
-  char* const behind = memory + scratch * threads;
+  char* const behind = memory + core_workspace_bytes(m, plan.taps_) * pool.size();
   if (plan.padded_copy_) {
     float* copy = reinterpret_cast<float*>(behind);
     plan.copy_padded(input, 0.0f, copy, pool);
@@ -318,18 +323,13 @@ void conv(const ConvPlan& plan, const float* input, const float* packed, float* 
     p.callback_col0 = g * n;
     return p;
   };
-  const auto context = [&](int64_t g) { return FillContext{&plan, input + g * group_channels, plan.zeros_.data()}; };
-  if (s.groups == 1) {
-    const FillContext whole = context(0);
-    return run_product(product(0, whole), pool, memory, reinterpret_cast<float*>(behind + plan.copy_bytes()));
-  }
-  pool.run([&](int thread) {
-    const Share share = core_share(m, n, plan.taps_, threads, thread);
-    for (int64_t g = 0; g < s.groups; ++g) {
-      const FillContext of_group = context(g);
-      core_run(product(g, of_group), share.m0, share.m1, share.p0, share.p1, memory + thread * scratch);
-    }
-  });
+  run_products(
+      shape_of_products(product(0, {&plan, input, plan.zeros_.data()}), s.groups, pool.size()),
+      [&](int64_t g, const auto& use) {
+        const FillContext context{&plan, input + g * group_channels, plan.zeros_.data()};
+        use(product(g, context));
+      },
+      pool, memory, reinterpret_cast<float*>(behind + plan.copy_bytes()));
 }
 
 }  // namespace camshaft::cpu

@@ -61,17 +61,21 @@ struct ConvShape {
   }
 };
 
+/// Up to so many bytes a pixel a line of the kernel is one piece of the image (ConvPlan::Method::kernel_rows). Of wider
+/// pixels the pieces are long enough by themselves, and the padded copy would cost more than it saves.
+inline constexpr int64_t kFewPixelBytes = 48;
+
 /// Everything about one shape that does not depend on the data. Copyable; immutable after construction; safe to share
 /// between threads and contexts.
 class ConvPlan {
  public:
   ConvPlan() = default;
   /// Throws Error(invalid_argument) if channels do not divide into groups, or a size or stride is not positive.
-  explicit ConvPlan(const ConvShape& shape);
+  explicit ConvPlan(const ConvShape& shape, int64_t element_bytes = 4);
 
   const ConvShape& shape() const { return shape_; }
-  /// For `threads` threads and fewer.
-  int64_t workspace_bytes(int threads) const;
+  /// For `threads` threads and fewer. `gates`: conv() gets some.
+  int64_t workspace_bytes(int threads, bool gates = false) const;
 
   enum class Method {
     pointwise,      ///< 1x1, stride 1: a plain product over all pixels

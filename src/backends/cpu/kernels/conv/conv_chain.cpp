@@ -5,6 +5,7 @@
 #include "backends/cpu/kernels/conv/depthwise.h"
 #include "backends/cpu/kernels/gemm/gemm_core.h"
 #include "base/thread_pool.h"
+#include "base/work_scope.h"
 
 namespace camshaft::cpu {
 namespace {
@@ -19,7 +20,8 @@ void product(const float* x, int64_t x_stride, int64_t depth, const float* packe
              int64_t columns, int64_t pixels, int64_t all_pixels, const Epilogue& epilogue, int64_t first_pixel,
              void* scratch) {
   CoreProblem p;
-  p.m = all_pixels;
+  p.m = pixels;
+  p.whole_m = all_pixels;
   p.n = columns;
   p.depth = depth;
   p.rows.base = x;
@@ -73,6 +75,7 @@ void ConvChainPlan::run_rows(const ConvChainOperands& o, int64_t image, int64_t 
 
   int64_t next_line = 0;
   for (int64_t y = y0; y < y1; y += band_rows_) {
+    cancellation_point();
     const int64_t end = std::min(y1, y + band_rows_);
     if (expands) {
       const int64_t last = clip((end - 1) * s.stride_h - s.pad_top + (s.kernel_h - 1) * s.dilation_h + 1);

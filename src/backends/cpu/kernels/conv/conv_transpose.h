@@ -1,7 +1,7 @@
-// f32 2-D transposed convolution on channels-last tensors. The output pixels whose position has the same remainder by
-// the stride see the same subset of the kernel: each such phase is a plain stride-1 convolution, computed as a product
-// that reads the input and writes the output in place. Nothing is multiplied by an inserted zero, nothing is scattered
-// and added (Shi et al., "Is the deconvolution layer the same as a convolutional layer?", 2016).
+// f32 transposed convolution over up to three axes, on channels-last tensors. The output pixels whose position has the
+// same remainder by the stride see the same subset of the kernel: each such phase is a plain stride-1 convolution,
+// computed as a product that reads the input and writes the output in place. Nothing is multiplied by an inserted zero,
+// nothing is scattered and added (Shi et al., "Is the deconvolution layer the same as a convolutional layer?", 2016).
 #pragma once
 
 #include <cstdint>
@@ -15,44 +15,20 @@ class ThreadPool;
 
 namespace camshaft::cpu {
 
-/// Description of packed weights; independent of image size and pads. One packed matrix for each (phase, group).
-struct ConvTransposeWeights {
-  int64_t in_channels = 0, group_outputs = 0;  ///< group_outputs: output channels per group
-  int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
-  int64_t groups = 1;
-  int32_t panel_width = 0, panel_lanes = 0;
-  /// Where windows do not overlap along the width, an input pixel's outputs in a line lie side by side: its phases
-  /// there are the columns of one product, [kernel_w, group_outputs], that fill vectors which few outputs alone would
-  /// not.
-  bool joined = false;
-
-  int64_t phases_w() const { return joined ? 1 : stride_w; }
-  /// Layout of phase (phase_h, phase_w), 0 <= phase < stride; the same for each group. K may be 0.
-  PackedLayout layout(int64_t phase_h, int64_t phase_w) const;
-  /// Floats before that phase's first group; groups follow each other at multiples of 16 floats.
-  int64_t offset(int64_t phase_h, int64_t phase_w) const;
-  int64_t floats() const { return offset(stride_h, 0); }
-  bool operator==(const ConvTransposeWeights&) const = default;
-};
-
-/// Describes weights of ONNX shape [in_channels, group_outputs, kernel_h, kernel_w] as this machine wants them packed.
-/// `joined` only where can_join_phases() says so of the shapes to come.
-ConvTransposeWeights conv_transpose_weights(int64_t in_channels, int64_t group_outputs, int64_t kernel_h,
-                                            int64_t kernel_w, int64_t stride_h, int64_t stride_w, int64_t dilation_h,
-                                            int64_t dilation_w, int64_t groups, bool joined = false);
-/// From ONNX order to `packed` (floats() floats, 64-byte aligned), and back exactly; for a layout of any machine.
-void pack_conv_transpose_weights(const ConvTransposeWeights& weights, const float* iohw, float* packed);
-void unpack_conv_transpose_weights(const ConvTransposeWeights& weights, const float* packed, float* iohw);
-
-/// Sizes in elements, pads in pixels (cut off the output).
+/// Sizes in elements, pads in pixels (cut off the output). Two axes have a depth of 1.
 struct ConvTransposeShape {
   int64_t batch = 1, in_h = 1, in_w = 1, in_channels = 0, out_channels = 0;
   int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
   int64_t pad_top = 0, pad_left = 0, pad_bottom = 0, pad_right = 0;
   int64_t output_padding_h = 0, output_padding_w = 0;
+  int64_t in_d = 1, kernel_d = 1, stride_d = 1, dilation_d = 1, pad_front = 0, pad_back = 0, output_padding_d = 0;
   int64_t groups = 1;
   int64_t in_pixel_stride = 0, out_pixel_stride = 0;  ///< floats from a pixel to the next, 0 for dense
 
+  bool is_depthwise() const { return groups > 1 && groups == in_channels && groups == out_channels; }
+  int64_t out_d() const {
+    return (in_d - 1) * stride_d + (kernel_d - 1) * dilation_d + 1 + output_padding_d - pad_front - pad_back;
+  }
   int64_t out_h() const {
     return (in_h - 1) * stride_h + (kernel_h - 1) * dilation_h + 1 + output_padding_h - pad_top - pad_bottom;
   }
@@ -60,6 +36,44 @@ struct ConvTransposeShape {
     return (in_w - 1) * stride_w + (kernel_w - 1) * dilation_w + 1 + output_padding_w - pad_left - pad_right;
   }
 };
+
+/// Description of packed weights; independent of image size and pads. One packed matrix for each (phase, group); of
+/// groups of one channel one for each phase, [taps, channels].
+struct ConvTransposeWeights {
+  int64_t in_channels = 0, group_outputs = 0;  ///< group_outputs: output channels per group
+  int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
+  int64_t kernel_d = 1, stride_d = 1, dilation_d = 1;
+  int64_t groups = 1;
+  int32_t panel_width = 0, panel_lanes = 0;
+  /// Where windows do not overlap along the width, an input pixel's outputs in a line lie side by side: its phases
+  /// there are the columns of one product, [kernel_w, group_outputs], that fill vectors which few outputs alone would
+  /// not.
+  bool joined = false;
+
+  bool is_depthwise() const { return groups > 1 && groups == in_channels && group_outputs == 1; }
+  int64_t matrices() const { return is_depthwise() ? 1 : groups; }  ///< of a phase
+  int64_t phases_w() const { return joined ? 1 : stride_w; }
+  int64_t phases() const { return stride_d * stride_h * phases_w(); }
+  /// The remainders of phase `phase`, 0 <= phase < phases(): along the depth, the height and the width.
+  struct Phase {
+    int64_t d = 0, h = 0, w = 0;
+  };
+  Phase phase(int64_t index) const {
+    return {index / (stride_h * phases_w()), index / phases_w() % stride_h, index % phases_w()};
+  }
+  /// Layout of a phase's matrices. K may be 0.
+  PackedLayout layout(const Phase& phase) const;
+  int64_t floats() const;
+  bool operator==(const ConvTransposeWeights&) const = default;
+};
+
+/// Describes weights of ONNX shape [in_channels, out_channels / groups, kernel...] as this machine wants them packed,
+/// of a shape whose image and pads need not be known. `joined` only where can_join_phases() says so of the shapes to
+/// come.
+ConvTransposeWeights conv_transpose_weights(const ConvTransposeShape& shape, bool joined = false);
+/// From ONNX order to `packed` (floats() floats, 64-byte aligned), and back exactly; for a layout of any machine.
+void pack_conv_transpose_weights(const ConvTransposeWeights& weights, const float* iohw, float* packed);
+void unpack_conv_transpose_weights(const ConvTransposeWeights& weights, const float* packed, float* iohw);
 
 /// Whether windows tile the width, and output pixels lie close together: the condition of ConvTransposeWeights::joined.
 bool can_join_phases(const ConvTransposeShape& shape);
@@ -93,14 +107,14 @@ class ConvTransposePlan {
   ConvTransposeShape shape_;
   bool joined_ = false;
   int64_t scratch_bytes_ = 0;  // of one thread, the most that a phase needs
-  std::vector<Axis> vertical_, horizontal_;
+  std::vector<Axis> depth_, vertical_, horizontal_;
   std::vector<float> zeros_;
 };
 
 /// output[n, y, x, o] = epilogue(sum over (i, j, c) of input[n, (y + pad - i*d) / s, (x + pad - j*d) / s, c] *
-/// weights[c, o, i, j], where the divisions are exact and inside the input). Rows and columns of the epilogue as in
-/// conv(); with a stride above 1 its callback runs in a second pass after all pixels are done. With joined phases the
-/// residual's rows must be as close together as the output's.
+/// weights[c, o, i, j], and so for a depth before y, where the divisions are exact and inside the input). Rows and
+/// columns of the epilogue as in conv(); with a stride above 1 its callback runs in a second pass after all pixels are
+/// done. With joined phases the residual's rows must be as close together as the output's.
 void conv_transpose(const ConvTransposePlan& plan, const float* input, const float* packed, float* output,
                     const Epilogue& epilogue, ThreadPool& pool, void* workspace);
 

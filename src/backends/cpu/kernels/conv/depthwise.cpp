@@ -5,10 +5,12 @@
 #include <string>
 
 #include "backends/cpu/kernels/gemm/gemm_core.h"
+#include "backends/cpu/kernels/gemm/product_shares.h"
 #include "backends/cpu/kernels/targets.h"
 #include "base/error.h"
 #include "base/index_range.h"
 #include "base/thread_pool.h"
+#include "base/work_scope.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/conv/depthwise.cpp"
@@ -263,6 +265,14 @@ void depthwise_band(const ConvShape& s, const DepthwiseBand& band, const float* 
   }
 }
 
+RowChannelShares depthwise_shares(const ConvShape& s, int most) {
+  const int64_t rows = s.batch * s.out_h(), points = s.kernel_h * s.kernel_w;
+  // A vector of products a cycle, each with a load.
+  const double products = static_cast<double>(rows * s.out_w()) * static_cast<double>(s.out_channels * points);
+  const double overlap = window_overlap(s.kernel_h, s.dilation_h, s.stride_w, points);
+  return {rows, s.out_channels, overlap, useful_threads(products / 16, most)};
+}
+
 void depthwise(const ConvShape& s, const float* input, const float* packed, float* output, const Epilogue& epilogue,
                ThreadPool& pool) {
   if (s.groups != s.in_channels || s.in_channels == 0 || s.out_channels != s.in_channels) {
@@ -272,35 +282,33 @@ void depthwise(const ConvShape& s, const float* input, const float* packed, floa
   }
   const int64_t rows = s.batch * s.out_h();
   if (rows <= 0 || s.out_w() <= 0) return;
-  // Blocks of rows that stay in L2 while chunks of channels pass over them: the weights of a chunk and the input rows
-  // that neighbouring output rows share then come from L1. (960 channels at 7x7: 51 GFLOP/s without chunks.)
-  const int threads = pool.size();
   const int64_t chunk = chunk_channels(s);
   const int64_t out_h = s.out_h(), row_pixels = s.out_w();
   const int64_t image = s.in_h * s.in_w * (s.in_pixel_stride ? s.in_pixel_stride : s.in_channels);
   const int64_t out_step = s.out_pixel_stride ? s.out_pixel_stride : s.out_channels;
-  const int64_t row_floats = std::max<int64_t>(1, s.in_w * s.in_channels * std::min(s.stride_h, s.kernel_h));
-  const int64_t height = std::clamp<int64_t>(kBlockFloats / row_floats, 1, (rows + threads - 1) / threads);
-  const int64_t blocks = (rows + height - 1) / height;
-  // Few rows (a 1-D signal) are cut by channels too, so that the threads get even parts.
-  const int64_t chunks = (s.out_channels + chunk - 1) / chunk;
-  const int64_t parts = threads > 1 && blocks < 4 * threads ? std::min<int64_t>(4, chunks) : 1;
-  pool.parallel_for(blocks * parts, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t row0 = i / parts * height, row1 = std::min(rows, row0 + height);
-      const int64_t channel0 = chunks * (i % parts) / parts * chunk;
-      const int64_t channel1 = std::min(s.out_channels, chunks * (i % parts + 1) / parts * chunk);
-      for (int64_t c = channel0; c < channel1; c += chunk) {
+  const RowChannelShares shares = depthwise_shares(s, pool.size());
+  pool.run(shares.threads(), [&](int thread) {
+    const RowChannelShare own = shares.share(thread);
+    if (own.is_empty()) return;
+    // Blocks of rows that stay in L2 while chunks of channels pass over them: the weights of a chunk and the input rows
+    // that neighbouring output rows share then come from L1. (960 channels at 7x7: 51 GFLOP/s without chunks.)
+    const int64_t row_floats = s.in_w * (own.channel1 - own.channel0) * std::min(s.stride_h, s.kernel_h);
+    const int64_t height = std::max<int64_t>(1, kBlockFloats / std::max<int64_t>(1, row_floats));
+    for (int64_t row0 = own.row0; row0 < own.row1; row0 += height) {
+      const int64_t row1 = std::min(own.row1, row0 + height);
+      for (int64_t c = own.channel0; c < own.channel1; c += chunk) {
+        cancellation_point();
         for (int64_t r = row0; r < row1; ++r) {
           const int64_t pixel = r * row_pixels;
           const RowOperands operands{input + r / out_h * image, std::max<int64_t>(s.in_h, 1), output + pixel * out_step,
                                      epilogue.residual ? epilogue.residual + pixel * epilogue.residual_ld : nullptr,
                                      epilogue.addend ? epilogue.addend + pixel * epilogue.addend_ld : nullptr};
-          row(s, operands, packed, epilogue, r % out_h, c, std::min(channel1, c + chunk));
+          row(s, operands, packed, epilogue, r % out_h, c, std::min(own.channel1, c + chunk));
         }
       }
       if (epilogue.callback) {
-        epilogue.callback(epilogue.context, row0 * s.out_w(), (row1 - row0) * s.out_w(), channel0, channel1 - channel0);
+        epilogue.callback(epilogue.context, row0 * row_pixels, (row1 - row0) * row_pixels, own.channel0,
+                          own.channel1 - own.channel0);
       }
     }
   });

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "backends/cpu/kernels/conv/conv.h"
+#include "backends/cpu/kernels/row_channel_shares.h"
 
 namespace camshaft::cpu {
 
@@ -17,6 +18,9 @@ int64_t depthwise_weight_floats(int64_t out_channels, int64_t kernel_h, int64_t 
 void pack_depthwise_weights(int64_t out_channels, int64_t kernel_h, int64_t kernel_w, const float* oihw, float* packed);
 void unpack_depthwise_weights(int64_t out_channels, int64_t kernel_h, int64_t kernel_w, const float* packed,
                               float* oihw);
+
+/// How depthwise() is cut for at most `most` threads. Rows are [batch, out_h].
+RowChannelShares depthwise_shares(const ConvShape& shape, int most);
 
 /// `shape.groups == shape.in_channels == shape.out_channels`.
 /// Epilogue, strides and layout as in conv(); `output` must not overlap `input`; a residual may be `output` itself.

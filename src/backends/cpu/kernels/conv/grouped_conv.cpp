@@ -5,9 +5,11 @@
 
 #include "backends/cpu/kernels/conv/grouped_row.h"
 #include "backends/cpu/kernels/gemm/gemm_core.h"
+#include "backends/cpu/kernels/gemm/product_shares.h"
 #include "base/divide_up.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "base/work_scope.h"
 
 namespace camshaft::cpu {
 
@@ -134,6 +136,7 @@ class Worker {
   }
 
   void run_unit(int64_t row, int64_t unit, int64_t at) {
+    cancellation_point();
     const int64_t out_w = s_.out_w();
     GroupedRow t;
     t.input = lines_ + at * copy_.unit_floats;
@@ -182,6 +185,14 @@ int64_t grouped_conv_workspace_bytes(const GroupedWeights& weights, const ConvSh
   return shape.out_w() > 0 ? Copy(weights, shape).bytes(weights) * threads : 0;
 }
 
+RowChannelShares grouped_conv_shares(const GroupedWeights& w, const ConvShape& s, int most) {
+  const int64_t rows = s.batch * s.out_d() * s.out_h();
+  const double steps = static_cast<double>(w.lines * w.kernel_w) * static_cast<double>(w.group_channels);
+  const double vectors = static_cast<double>(rows * s.out_w()) * static_cast<double>(w.units() * w.vectors());
+  const double overlap = window_overlap(s.kernel_h, s.dilation_h, s.stride_w, s.kernel_h * s.kernel_w);
+  return {rows, w.units(), overlap, useful_threads(vectors * steps, most), 1};
+}
+
 void grouped_conv(const GroupedWeights& w, const ConvShape& s, const float* input, const float* packed, float* output,
                   const Epilogue& epilogue, ThreadPool& pool, void* workspace) {
   if (s.groups != w.groups || s.in_channels != w.groups * w.group_channels || s.out_channels != w.out_channels ||
@@ -192,16 +203,13 @@ void grouped_conv(const GroupedWeights& w, const ConvShape& s, const float* inpu
   }
   const int64_t rows = s.batch * s.out_d() * s.out_h();
   if (rows <= 0 || s.out_w() <= 0) return;
-  // Few rows (a 1-D signal) are cut by units too.
-  const int threads = pool.size();
-  const int64_t parts = rows < 4 * threads ? std::min<int64_t>(threads, w.units()) : 1, others = threads / parts;
+  const RowChannelShares shares = grouped_conv_shares(w, s, pool.size());
   const int64_t bytes = Copy(w, s).bytes(w);
-  pool.run([&](int thread) {
-    const int64_t r = thread / parts, u = thread % parts;
-    const int64_t row0 = rows * r / others, row1 = rows * (r + 1) / others;
-    if (r >= others || row0 == row1) return;
+  pool.run(shares.threads(), [&](int thread) {
+    const RowChannelShare own = shares.share(thread);
+    if (own.is_empty()) return;
     Worker(w, s, input, packed, output, epilogue, static_cast<char*>(workspace) + thread * bytes)
-        .run(row0, row1, w.units() * u / parts, w.units() * (u + 1) / parts);
+        .run(own.row0, own.row1, own.channel0, own.channel1);
   });
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "backends/cpu/kernels/conv/conv.h"
+#include "backends/cpu/kernels/row_channel_shares.h"
 
 namespace camshaft::cpu {
 
@@ -39,6 +40,8 @@ void pack_grouped_weights(const GroupedWeights& weights, const float* oihw, floa
 void pack_grouped_weights(const GroupedWeights& weights, const float* oihw, float* packed, ThreadPool& pool);
 void unpack_grouped_weights(const GroupedWeights& weights, const float* packed, float* oihw);
 
+/// How grouped_conv() is cut for at most `most` threads. Rows are [batch, out_d, out_h], channels the units.
+RowChannelShares grouped_conv_shares(const GroupedWeights& weights, const ConvShape& shape, int most);
 int64_t grouped_conv_workspace_bytes(const GroupedWeights& weights, const ConvShape& shape, int threads);
 
 /// As conv(). `weights` and `packed` are of this machine and of the shape's channels, kernel and groups.

@@ -1,16 +1,23 @@
+// Pixels of a line go together. The image's columns that they need are first brought into the form in which they are
+// multiplied: two lines' numbers of a channel beside each other, 16 bits each. A column serves as many pixels as the
+// kernel has columns, so that of a 3 x 3 kernel a pixel costs six multiplications of pairs and one column's
+// preparation.
 #include "backends/cpu/kernels/conv/int8_depthwise.h"
 
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
 
+#include "backends/cpu/kernels/conv/int8_depthwise_lines.h"
 #include "backends/cpu/kernels/targets.h"
 #include "base/thread_pool.h"
+#include "base/work_scope.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/conv/int8_depthwise.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h, which sets the target.
+#include "backends/cpu/kernels/conv/int8_depthwise_quads-inl.h"
 #include "backends/cpu/kernels/gemm/int8_finish-inl.h"
 
 #ifndef CAMSHAFT_CPU_INT8_DEPTHWISE
@@ -18,8 +25,18 @@
 namespace camshaft::cpu {
 namespace {
 
-constexpr int64_t kBlockRows = 32;      // pixels whose pointers are found at once
-constexpr int64_t kBlockColumns = 256;  // channels whose sums lie in L1
+// The lines of the image below the kernel's; null where one lies in the padding.
+void find_lines(const ConvShape& s, const uint8_t* x, int64_t line, const uint8_t** lines) {
+  const int64_t pixel = s.in_pixel_stride ? s.in_pixel_stride : s.in_channels;
+  const int64_t y = line % s.out_h(), z = line / s.out_h() % s.out_d(), image = line / s.out_h() / s.out_d();
+  for (int64_t d = 0; d < s.kernel_d; ++d)
+    for (int64_t h = 0; h < s.kernel_h; ++h) {
+      const int64_t in_z = z * s.stride_d + d * s.dilation_d - s.pad_front,
+                    in_y = y * s.stride_h + h * s.dilation_h - s.pad_top;
+      const bool is_inside = in_z >= 0 && in_z < s.in_d && in_y >= 0 && in_y < s.in_h;
+      *lines++ = is_inside ? x + ((image * s.in_d + in_z) * s.in_h + in_y) * s.in_w * pixel : nullptr;
+    }
+}
 
 }  // namespace
 }  // namespace camshaft::cpu
@@ -41,82 +58,159 @@ HWY_INLINE Vec pair_up(Vec first, Vec second) {
   return hn::Or(first, hn::ShiftLeft<16>(second));
 }
 
-HWY_INLINE Vec add_pairs(Vec sum, Vec x, const int16_t* weights) {
+HWY_INLINE Vec add_pairs(Vec sum, Vec x, Vec w) {
 #if CAMSHAFT_HAS_BYTE_PRODUCT
   const hn::Repartition<int16_t, Tag> d16;
-  return add_word_pairs(sum, hn::BitCast(d16, x), hn::LoadU(d16, weights));
+  return add_word_pairs(sum, hn::BitCast(d16, x), hn::BitCast(d16, w));
 #else
-  const Tag d;
-  const Vec w = hn::LoadU(d, reinterpret_cast<const int32_t*>(weights));
   const auto low = [](Vec v) { return hn::ShiftRight<16>(hn::ShiftLeft<16>(v)); };
   const auto high = [](Vec v) { return hn::ShiftRight<16>(v); };
   return hn::Add(sum, hn::Add(hn::Mul(low(x), low(w)), hn::Mul(high(x), high(w))));
 #endif
 }
 
-// NV vectors of channels of one pixel, from `channel` on. `load(from)` gives a vector of them.
-template <class T, int NV, class Load>
-HWY_INLINE void channel_sums(const Int8DepthwiseProblem& p, const uint8_t* const* pointers, int64_t channel,
-                             Load&& load, int32_t* sums) {
+// Numbers of a line for one vector of channels; in the padding all pixels are the same one.
+struct ChannelLine {
+  const uint8_t* first;
+  int64_t stride;
+};
+
+// `load(from)` gives a vector of channels.
+template <class T, class Load>
+HWY_INLINE void prepare_with(const LinePiece& piece, int32_t* columns, Load&& load) {
   const Tag d;
   constexpr int64_t lanes = HWY_LANES(int32_t);
-  const int64_t taps = p.weights.taps, stride = p.weights.padded() * 2;
-  const int16_t* weights = p.pairs + channel * 2;
-  Vec sum[NV];
-#pragma GCC unroll 4
-  for (int v = 0; v < NV; ++v) sum[v] = hn::LoadU(d, p.begin + channel + v * lanes);
-  for (int64_t t = 0; t < taps; t += 2, weights += stride) {
-    const bool both = t + 1 < taps;
-    const auto* first = reinterpret_cast<const T*>(pointers[t * kBlockRows]) + channel;
-    const auto* second = both ? reinterpret_cast<const T*>(pointers[(t + 1) * kBlockRows]) + channel : first;
-#pragma GCC unroll 4
-    for (int v = 0; v < NV; ++v) {
-      // The weight of a tap that is none is multiplied with 0.
-      const Vec more = both ? load(second + v * lanes) : hn::Zero(d);
-      sum[v] = add_pairs(sum[v], pair_up<T>(load(first + v * lanes), more), weights + v * lanes * 2);
-    }
+  const Int8DepthwiseProblem& p = *piece.p;
+  const ConvShape& s = p.shape;
+  const int64_t stride = s.in_pixel_stride ? s.in_pixel_stride : s.in_channels, step = p.weights.line_pairs() * lanes;
+  HWY_ALIGN uint8_t padding[HWY_LANES(int32_t)];
+  std::memset(padding, p.padding, sizeof padding);
+  const auto line_at = [&](int64_t l) {
+    const uint8_t* line = piece.lines[l];
+    return line ? ChannelLine{line + piece.channel, stride} : ChannelLine{padding, 0};
+  };
+  for (int64_t l = 0; l < p.weights.lines; l += 2) {
+    const ChannelLine first = line_at(l);
+    const bool both = l + 1 < p.weights.lines;
+    const ChannelLine second = both ? line_at(l + 1) : first;
+    const auto second_of = [&](const uint8_t* from) HWY_ATTR { return both ? load(from) : hn::Zero(d); };
+    const Vec outside = pair_up<T>(load(padding), second_of(padding));
+    int32_t* to = columns + l / 2 * lanes;
+    for_columns(
+        piece,
+        [&](int64_t count) HWY_ATTR {
+          for (; count > 0; --count, to += step) hn::StoreU(outside, d, to);
+        },
+        [&](int64_t column, int64_t apart, int64_t count) HWY_ATTR {
+          const uint8_t *a = first.first + column * first.stride, *b = second.first + column * second.stride;
+          for (; count > 0; --count, to += step) {
+            hn::StoreU(pair_up<T>(load(a), second_of(b)), d, to);
+            a += apart * first.stride, b += apart * second.stride;
+          }
+        });
   }
-#pragma GCC unroll 4
-  for (int v = 0; v < NV; ++v) hn::StoreU(sum[v], d, sums + v * lanes);
 }
 
 template <class T>
-void pixel_sums(const Int8DepthwiseProblem& p, const uint8_t* const* pointers, int64_t first, int64_t columns,
-                int32_t* sums) {
+void prepare_columns(const LinePiece& piece, int32_t* columns) {
   const Tag d;
   const hn::Rebind<T, Tag> d8;
-  constexpr int64_t lanes = HWY_LANES(int32_t);
-  const auto load = [&](const T* from) HWY_ATTR { return hn::PromoteTo(d, hn::LoadU(d8, from)); };
-  int64_t i = 0;
-  for (; i + 4 * lanes <= columns; i += 4 * lanes) channel_sums<T, 4>(p, pointers, first + i, load, sums + i);
-  for (; i + lanes <= columns; i += lanes) channel_sums<T, 1>(p, pointers, first + i, load, sums + i);
-  if (i >= columns) return;
-  const auto load_last = [&](const T* from) HWY_ATTR {
-    HWY_ALIGN T last[HWY_LANES(int32_t)] = {};
-    std::memcpy(last, from, static_cast<size_t>(columns - i));
-    return hn::PromoteTo(d, hn::LoadU(d8, last));
-  };
-  channel_sums<T, 1>(p, pointers, first + i, load_last, sums + i);
+  const auto load = [&](const uint8_t* from)
+                        HWY_ATTR { return hn::PromoteTo(d, hn::LoadU(d8, reinterpret_cast<const T*>(from))); };
+  if (piece.count == HWY_LANES(int32_t)) return prepare_with<T>(piece, columns, load);
+  prepare_with<T>(piece, columns, [&](const uint8_t* from) HWY_ATTR {
+    HWY_ALIGN uint8_t last[HWY_LANES(int32_t)] = {};
+    std::memcpy(last, from, static_cast<size_t>(piece.count));
+    return load(last);
+  });
 }
 
-void int8_depthwise_rows(const Int8DepthwiseProblem& p, int64_t begin, int64_t end, const uint8_t** pointers) {
-  const Int8Problem& result = p.result;
-  HWY_ALIGN int32_t sums[kBlockColumns];
-  for (int64_t row0 = begin; row0 < end; row0 += kBlockRows) {
-    const int64_t rows = std::min(kBlockRows, end - row0);
-    p.plan->find_rows(p.x, p.padding, row0, rows, pointers, kBlockRows);
-    for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t first = 0; first < p.weights.channels; first += kBlockColumns) {
-        const int64_t columns = std::min(kBlockColumns, p.weights.channels - first);
-        p.is_signed ? pixel_sums<int8_t>(p, pointers + r, first, columns, sums)
-                    : pixel_sums<uint8_t>(p, pointers + r, first, columns, sums);
-        int8::finish_row(result, {sums, row0 + r, first, columns});
-        int8::activate_rows(result, row0 + r, 1, first, columns);
-        if (result.gives_blocks()) result.finish(result.finish_context, sums, columns, row0 + r, 1, first, columns);
-      }
+// The sums of each pixel, `ld` apart. kColumns x kPairs weights are held in registers; 0: of any number.
+template <int kColumns, int kPairs>
+void sum_columns(const LinePiece& piece, const int32_t* columns, int32_t* sums, int64_t ld) {
+  const Tag d;
+  constexpr int64_t lanes = HWY_LANES(int32_t);
+  const Int8DepthwiseProblem& p = *piece.p;
+  const int64_t pairs = kPairs ? kPairs : p.weights.line_pairs(), taps = kColumns ? kColumns : p.weights.columns;
+  const int64_t padded = p.weights.padded(), step = piece.blocks->step * pairs * lanes;
+  const int64_t apart = (piece.blocks->apart ? 1 : p.shape.dilation_w) * pairs * lanes;  // from tap to tap
+  const auto* weights = reinterpret_cast<const int32_t*>(p.pairs) + piece.channel;
+  const Vec begin = hn::LoadU(d, p.begin + piece.channel);
+  if constexpr (kColumns > 0) {
+    Vec w[kColumns * kPairs];
+#pragma GCC unroll 16
+    for (int i = 0; i < kColumns * kPairs; ++i) w[i] = hn::LoadU(d, weights + i * padded);
+    for (int64_t i = 0; i < piece.pixels; ++i, columns += step, sums += ld) {
+      Vec sum = begin;
+#pragma GCC unroll 8
+      for (int k = 0; k < kColumns; ++k)
+#pragma GCC unroll 4
+        for (int l = 0; l < kPairs; ++l)
+          sum = add_pairs(sum, hn::LoadU(d, columns + k * apart + l * lanes), w[k * kPairs + l]);
+      hn::StoreU(sum, d, sums);
     }
-    const Epilogue& e = result.epilogue;
-    if (result.result == Int8Result::scaled && e.callback) e.callback(e.context, row0, rows, 0, p.weights.channels);
+  } else {
+    for (int64_t i = 0; i < piece.pixels; ++i, columns += step, sums += ld) {
+      Vec sum = begin;
+      for (int64_t k = 0; k < taps; ++k)
+        for (int64_t l = 0; l < pairs; ++l)
+          sum = add_pairs(sum, hn::LoadU(d, columns + k * apart + l * lanes),
+                          hn::LoadU(d, weights + (k * pairs + l) * padded));
+      hn::StoreU(sum, d, sums);
+    }
+  }
+}
+
+void sum_piece(const LinePiece& piece, int32_t* columns, int32_t* sums, int64_t ld) {
+  piece.p->is_signed ? prepare_columns<int8_t>(piece, columns) : prepare_columns<uint8_t>(piece, columns);
+  const int64_t taps = piece.p->weights.columns, pairs = piece.p->weights.line_pairs();
+  if (taps == 3 && pairs == 2) return sum_columns<3, 2>(piece, columns, sums, ld);
+  if (taps == 5 && pairs == 3) return sum_columns<5, 3>(piece, columns, sums, ld);
+  sum_columns<0, 0>(piece, columns, sums, ld);
+}
+
+// Lines of the result, each in chunks of channels: items [begin, end) of them.
+void int8_depthwise_items(const Int8DepthwiseProblem& p, int64_t begin, int64_t end, char* memory) {
+  constexpr int64_t lanes = HWY_LANES(int32_t);
+  // Channels that go together.
+  const int64_t step = CAMSHAFT_HAS_BYTE_PRODUCT && p.quads ? 4 * lanes : lanes;
+  const LineBlocks blocks(p.shape, p.weights, p.quads != nullptr);
+  const Int8Problem& result = p.result;
+  const int8::Finisher finish(result);
+#if CAMSHAFT_HAS_BYTE_PRODUCT
+  const bool straight = p.quads && finish.writer();  // from registers
+#else
+  constexpr bool straight = false;
+#endif
+  auto* columns = reinterpret_cast<int32_t*>(memory);
+  int32_t* sums = columns + blocks.column_words;
+  auto** lines = reinterpret_cast<const uint8_t**>(sums + blocks.pixels * blocks.chunk);
+  const int64_t channels = p.weights.channels, chunks = (channels + blocks.chunk - 1) / blocks.chunk;
+  const int64_t width = p.shape.out_w();
+  for (int64_t item = begin; item < end; ++item) {
+    cancellation_point();
+    const int64_t line = item / chunks, first = item % chunks * blocks.chunk;
+    const int64_t count = std::min(blocks.chunk, channels - first);
+    find_lines(p.shape, p.x, line, lines);
+    for (int64_t x = 0; x < width; x += blocks.pixels) {
+      const int64_t pixels = std::min(blocks.pixels, width - x), row0 = line * width + x;
+      for (int64_t c = 0; c < count; c += step) {
+        const LinePiece piece{&p, &blocks, lines, x, pixels, first + c, std::min(step, count - c)};
+#if CAMSHAFT_HAS_BYTE_PRODUCT
+        if (p.quads) {
+          quads::sum_piece(piece, columns, {sums + c, blocks.chunk, finish.writer(), row0, first + c});
+          continue;
+        }
+#endif
+        sum_piece(piece, columns, sums + c, blocks.chunk);
+      }
+      if (straight) continue;
+      finish({sums, blocks.chunk, pixels, row0, first, count});
+      int8::activate_rows(result, row0, pixels, first, count);
+      if (result.gives_blocks()) result.finish(result.finish_context, sums, blocks.chunk, row0, pixels, first, count);
+      const Epilogue& e = result.epilogue;
+      if (result.result == Int8Result::scaled && e.callback) e.callback(e.context, row0, pixels, first, count);
+    }
   }
 }
 
@@ -128,48 +222,69 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace camshaft::cpu {
 
-HWY_EXPORT(int8_depthwise_rows);
+HWY_EXPORT(int8_depthwise_items);
 
 namespace {
 
-// Calls visit(place among the pairs, element in the model, channel).
+// Calls visit(place among the bytes of the quads, place among the pairs, element in the model, channel).
 template <class Visit>
 void for_weights(const Int8DepthwiseWeights& w, Visit&& visit) {
   for (int64_t c = 0; c < w.channels; ++c)
-    for (int64_t t = 0; t < w.taps; ++t) visit((t / 2 * w.padded() + c) * 2 + t % 2, c * w.taps + t, c);
-}
-
-int64_t pointer_bytes(const Int8DepthwiseWeights& w) {
-  return (w.taps * kBlockRows * 8 + 63) / 64 * 64;
+    for (int64_t line = 0; line < w.lines; ++line)
+      for (int64_t column = 0; column < w.columns; ++column) {
+        const int64_t quad = column * w.line_quads() + line / 4, pair = column * w.line_pairs() + line / 2;
+        visit((quad * w.padded() + c) * 4 + line % 4, (pair * w.padded() + c) * 2 + line % 2,
+              c * w.taps() + line * w.columns + column, c);
+      }
 }
 
 }  // namespace
 
-void pack_int8_depthwise(const Int8DepthwiseWeights& w, const uint8_t* from, bool is_signed, std::byte* packed) {
+void pack_int8_depthwise(const Int8DepthwiseWeights& w, const uint8_t* from, bool flip, std::byte* packed) {
+  const uint8_t bits = flip ? 0x80 : 0;
   std::memset(packed, 0, static_cast<size_t>(w.bytes()));
-  auto* pairs = reinterpret_cast<int16_t*>(packed);
-  auto* sums = reinterpret_cast<int32_t*>(packed) + w.pair_words();
-  for_weights(w, [&](int64_t to, int64_t at, int64_t channel) {
-    pairs[to] = is_signed ? static_cast<int8_t>(from[at]) : from[at];
-    sums[channel] += pairs[to];
+  auto* quads = reinterpret_cast<uint8_t*>(packed);
+  auto* sums = reinterpret_cast<int32_t*>(packed) + w.quad_words();
+  for_weights(w, [&](int64_t to, int64_t, int64_t at, int64_t channel) {
+    quads[to] = from[at] ^ bits;
+    sums[channel] += static_cast<int8_t>(quads[to]);
   });
 }
 
-void unpack_int8_depthwise(const Int8DepthwiseWeights& w, const std::byte* packed, uint8_t* to) {
-  const auto* pairs = reinterpret_cast<const int16_t*>(packed);
-  for_weights(w, [&](int64_t from, int64_t at, int64_t) { to[at] = static_cast<uint8_t>(pairs[from]); });
+void unpack_int8_depthwise(const Int8DepthwiseWeights& w, const std::byte* packed, bool flip, uint8_t* to) {
+  const uint8_t bits = flip ? 0x80 : 0;
+  const auto* quads = reinterpret_cast<const uint8_t*>(packed);
+  for_weights(w, [&](int64_t from, int64_t, int64_t at, int64_t) { to[at] = quads[from] ^ bits; });
 }
 
-int64_t int8_depthwise_workspace_bytes(const Int8DepthwiseWeights& weights, int threads) {
-  return pointer_bytes(weights) * threads;
+void int8_depthwise_pairs(const Int8DepthwiseWeights& w, const std::byte* packed, const int32_t* zeros,
+                          int16_t* pairs) {
+  const auto* quads = reinterpret_cast<const int8_t*>(packed);
+  std::memset(pairs, 0, static_cast<size_t>(w.pair_words()) * 4);
+  for_weights(w, [&](int64_t from, int64_t to, int64_t, int64_t channel) {
+    pairs[to] = static_cast<int16_t>(quads[from] - zeros[channel]);
+  });
+}
+
+int64_t int8_depthwise_workspace_bytes(const ConvShape& shape, const Int8DepthwiseWeights& weights, int threads) {
+  return std::max(LineBlocks(shape, weights, false).bytes(weights), LineBlocks(shape, weights, true).bytes(weights)) *
+         threads;
 }
 
 void int8_depthwise(const Int8DepthwiseProblem& problem, ThreadPool& pool, void* workspace) {
-  const int64_t rows = problem.plan->rows(), threads = pool.size();
-  pool.run([&](int thread) {
-    auto* pointers = static_cast<char*>(workspace) + thread * pointer_bytes(problem.weights);
-    const int64_t begin = rows * thread / threads, end = rows * (thread + 1) / threads;
-    HWY_DYNAMIC_DISPATCH(int8_depthwise_rows)(problem, begin, end, reinterpret_cast<const uint8_t**>(pointers));
+  const ConvShape& s = problem.shape;
+  const LineBlocks blocks(s, problem.weights, problem.quads != nullptr);
+  const int64_t chunks = (problem.weights.channels + blocks.chunk - 1) / blocks.chunk;
+  const int64_t items = s.batch * s.out_d() * s.out_h() * chunks;
+  if (s.out_w() == 0) return;
+  // A vector of pairs or quads a cycle.
+  const int64_t words = problem.quads ? problem.weights.quad_words() : problem.weights.pair_words();
+  const double cycles = static_cast<double>(items / chunks * s.out_w()) * static_cast<double>(words) / 16;
+  const int threads = useful_threads(cycles, pool.size());
+  pool.run(threads, [&](int thread) {
+    const int64_t begin = items * thread / threads, end = items * (thread + 1) / threads;
+    HWY_DYNAMIC_DISPATCH(int8_depthwise_items)
+    (problem, begin, end, static_cast<char*>(workspace) + thread * blocks.bytes(problem.weights));
   });
 }
 

@@ -7,6 +7,7 @@
 #include "backends/cpu/kernels/targets.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "base/work_scope.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/conv/stem_conv.cpp"
@@ -286,6 +287,7 @@ class StemConvPlan::Worker {
   // Rows [y0, y1) of the convolution; later calls go on below. Row y0 is `first_pixel` of the output.
   void convolve(int64_t y0, int64_t y1, int64_t first_pixel, float* output) {
     for (int64_t y = y0; y < y1; ++y, first_pixel += plan_.out_w_) {
+      cancellation_point();
       const int64_t first = y * s_.stride_h, lines = plan_.ring_lines_;
       for (next_ = std::max(next_, first); next_ < first + lines; ++next_)
         plan_.copy_line(image_, next_, ring_ + next_ % lines * plan_.line_floats_);

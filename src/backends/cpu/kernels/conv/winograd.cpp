@@ -4,7 +4,8 @@
 #include <vector>
 
 #include "backends/cpu/kernels/conv/winograd_transform.h"
-#include "backends/cpu/kernels/gemm/gemm_core.h"
+#include "backends/cpu/kernels/gemm/product_sums.h"
+#include "base/divide_up.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 
@@ -75,7 +76,8 @@ struct Sizes {
   int64_t tiles_across, lines_an_image, lines;
   int64_t in_row, out_row;
   int64_t block_lines;  // lines that are transformed together
-  bool shared;          // too few lines for a part each: all threads work on one block, phase by phase
+  bool shared;          // too few lines for even parts: all threads work on one block, phase by phase
+  bool cuts_lines;      // where it is shared: into tiles
 
   Sizes(const ConvShape& s, int64_t tile, int threads)
       : points((tile + 2) * (tile + 2)),
@@ -88,13 +90,21 @@ struct Sizes {
     out_row = row_floats(s.out_channels);
     const int64_t tiles = std::max(kLeastTiles, kBlockFloats / (points * (in_row + out_row)));
     const int64_t most_lines = std::max<int64_t>(1, (tiles + tiles_across / 2) / std::max<int64_t>(1, tiles_across));
-    shared = threads > 1 && lines < 4 * most_lines * threads;
+    const bool even = lines * 20 >= divide_up(lines, threads) * threads * 17;
+    shared = threads > 1 && (lines < 4 * most_lines * threads || !even);
+    cuts_lines = s.dilation_w == 1;  // the callback gets neighbours
     const int64_t share = shared ? lines : (lines + threads - 1) / threads;
     block_lines = std::min(share, shared ? most_lines * threads : most_lines);
     block_lines = std::max<int64_t>(1, block_lines);
   }
   int64_t block_tiles() const { return block_lines * tiles_across; }
+  int64_t all_tiles() const { return lines * tiles_across; }
   int64_t block_floats() const { return points * block_tiles() * (in_row + out_row); }
+};
+
+// Tiles [x0, x1) of a line, and of them some channels.
+struct LinePart {
+  int64_t x0, x1, channel0, channel1;
 };
 
 class Run {
@@ -103,27 +113,56 @@ class Run {
       float* output, const Epilogue& e)
       : s_(s), sizes_(sizes), input_(input), packed_(packed), output_(output), e_(e), weights_(weights) {}
 
-  // `first` is the block's first line, `line` one of its lines, `memory` the block's transformed data.
-  void transform_input(int64_t first, int64_t line, float* memory) const {
-    for (int64_t x = 0; x < sizes_.tiles_across; ++x) {
-      winograd_input(tile(first, line, x, memory));
+  // `first` is the block's first line, `line` one of its lines, `memory` the block's transformed data; of the line,
+  // what `part` has.
+  void transform_input(int64_t first, int64_t line, const LinePart& part, float* memory) const {
+    for (int64_t x = part.x0; x < part.x1; ++x) {
+      WinogradTile t = tile(first, line, x, memory);
+      t.image += part.channel0;
+      t.transformed += part.channel0;
+      t.in_channels = part.channel1 - part.channel0;
+      winograd_input(t);
     }
   }
-  void transform_output(int64_t first, int64_t line, float* memory) const {
-    for (int64_t x = 0; x < sizes_.tiles_across; ++x) winograd_output(tile(first, line, x, memory));
+  void transform_output(int64_t first, int64_t line, const LinePart& part, float* memory) const {
+    const int64_t channels = part.channel1 - part.channel0;
+    for (int64_t x = part.x0; x < part.x1; ++x) {
+      WinogradTile t = tile(first, line, x, memory);
+      t.product += part.channel0;
+      t.output += part.channel0;
+      t.out_channels = channels;
+      if (t.bias) t.bias += part.channel0;
+      if (t.residual) t.residual += part.channel0;
+      if (t.addend) t.addend += part.channel0;
+      winograd_output(t);
+    }
     if (!e_.callback) return;
     const int64_t image = line / sizes_.lines_an_image, y = sizes_.vertical.origin(line % sizes_.lines_an_image);
-    const int64_t rows = sizes_.vertical.inside(y, s_.out_h());
-    const int64_t at_once = s_.dilation_h == 1 ? rows : 1;  // only neighbouring rows lie together
+    const int64_t rows = sizes_.vertical.inside(y, s_.out_h()), out_w = s_.out_w();
+    const bool whole = part.x0 == 0 && part.x1 == sizes_.tiles_across;
+    const int64_t left = whole ? 0 : sizes_.horizontal.origin(part.x0);
+    const int64_t right = whole ? out_w : std::min(out_w, sizes_.horizontal.origin(part.x1 - 1) + weights_.tile);
+    const int64_t at_once = whole && s_.dilation_h == 1 ? rows : 1;  // only neighbouring rows lie together
     for (int64_t i = 0; i < rows; i += at_once) {
       const int64_t row = image * s_.out_h() + y + i * s_.dilation_h;
-      e_.callback(e_.context, row * s_.out_w(), at_once * s_.out_w(), 0, s_.out_channels);
+      e_.callback(e_.context, row * out_w + left, (at_once - 1) * out_w + right - left, part.channel0, channels);
     }
   }
-  void multiply(int64_t point, int64_t lines, float* memory, void* scratch) const {
-    const int64_t tiles = lines * sizes_.tiles_across;
+  // Some lines of a block that starts at line `first`, or tiles of them.
+  template <class Transform>
+  void for_each_part(const RowChannelShare& share, int64_t first, const Transform& transform) const {
+    const int64_t across = sizes_.cuts_lines ? sizes_.tiles_across : 1;
+    for (int64_t at = share.row0; at < share.row1;) {
+      const int64_t line = at / across, x0 = at - line * across, count = std::min(across - x0, share.row1 - at);
+      const LinePart part{x0, sizes_.cuts_lines ? x0 + count : sizes_.tiles_across, share.channel0, share.channel1};
+      transform(first + line, part);
+      at += count;
+    }
+  }
+  CoreProblem product(int64_t point, int64_t tiles, float* memory) const {
     CoreProblem p;
     p.m = tiles;
+    p.whole_m = sizes_.all_tiles();
     p.n = s_.out_channels;
     p.depth = s_.in_channels;
     p.rows.base = memory + point * sizes_.block_tiles() * sizes_.in_row;
@@ -131,7 +170,7 @@ class Run {
     p.packed_b = packed_ + point * weights_.matrix_stride();
     p.c = products(memory) + point * sizes_.block_tiles() * sizes_.out_row;
     p.ldc = sizes_.out_row;
-    core_run(p, 0, tiles, 0, weights_.layout.panels(), scratch);
+    return p;
   }
 
  private:
@@ -223,11 +262,45 @@ bool winograd_supports(const ConvShape& s) {
          s.in_channels > 0 && s.out_channels > 0;
 }
 
+namespace {
+
+// Of a block of so many lines where it is shared; else of all lines.
+WinogradShares shares_of(const Sizes& sizes, const ConvShape& s, int64_t lines, int most) {
+  const int64_t tiles = lines * sizes.tiles_across;
+  WinogradShares shares;
+  shares.is_shared = sizes.shared;
+  if (!sizes.shared) {
+    shares.input = shares.output = RowChannelShares(lines, 1, 0, most);
+    return shares;
+  }
+  shares.products = core_product_shape(tiles, s.out_channels, 1, s.in_channels);
+  shares.products.groups = sizes.points;
+  // A transform takes some two cycles for a vector of a point.
+  const auto of_transform = [&](int64_t channels) {
+    const double cycles = static_cast<double>(2 * tiles * sizes.points) * static_cast<double>(channels) / 16;
+    return RowChannelShares(sizes.cuts_lines ? tiles : lines, channels, 0, useful_threads(cycles, most));
+  };
+  shares.input = of_transform(s.in_channels);
+  shares.output = of_transform(s.out_channels);
+  return shares;
+}
+
+}  // namespace
+
+WinogradShares winograd_shares(int64_t tile, const ConvShape& s, int most) {
+  const Sizes sizes(s, tile, most);
+  return shares_of(sizes, s, sizes.shared ? std::min(sizes.block_lines, sizes.lines) : sizes.lines, most);
+}
+
 int64_t winograd_workspace_bytes(int64_t tile, const ConvShape& s, int threads) {
   if (s.batch * s.out_h() * s.out_w() == 0) return 0;
-  const Sizes sizes(s, tile, threads);
-  const int64_t blocks = sizes.shared ? 1 : threads;
-  return core_workspace_bytes(sizes.block_tiles(), 1) * threads + sizes.block_floats() * 4 * blocks;
+  int64_t most = 0;
+  for (int t = 1; t <= threads; ++t) {
+    const Sizes sizes(s, tile, t);
+    const int64_t blocks = sizes.shared ? 1 : t;
+    most = std::max(most, core_workspace_bytes(sizes.block_tiles(), 1) * t + sizes.block_floats() * 4 * blocks);
+  }
+  return most;
 }
 
 void winograd(const WinogradWeights& weights, const ConvShape& s, const float* input, const float* packed,
@@ -245,31 +318,36 @@ void winograd(const WinogradWeights& weights, const ConvShape& s, const float* i
 
   if (sizes.shared) {
     for (int64_t first = 0; first < sizes.lines; first += sizes.block_lines) {
-      const int64_t lines = std::min(sizes.block_lines, sizes.lines - first);
-      pool.parallel_for(lines, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) run.transform_input(first, first + i, blocks);
+      const int64_t lines = std::min(sizes.block_lines, sizes.lines - first), tiles = lines * sizes.tiles_across;
+      const WinogradShares shares = shares_of(sizes, s, lines, threads);
+      pool.run(shares.input.threads(), [&](int thread) {
+        run.for_each_part(shares.input.share(thread), first,
+                          [&](int64_t line, const LinePart& part) { run.transform_input(first, line, part, blocks); });
       });
-      pool.run([&](int thread) {
-        for (int64_t point = sizes.points * thread / threads; point < sizes.points * (thread + 1) / threads; ++point) {
-          run.multiply(point, lines, blocks, scratch_memory + thread * scratch);
-        }
-      });
-      pool.parallel_for(lines, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) run.transform_output(first, first + i, blocks);
+      run_products(
+          shares.products, [&](int64_t point, const auto& use) { use(run.product(point, tiles, blocks)); }, pool,
+          scratch_memory, nullptr);
+      pool.run(shares.output.threads(), [&](int thread) {
+        run.for_each_part(shares.output.share(thread), first,
+                          [&](int64_t line, const LinePart& part) { run.transform_output(first, line, part, blocks); });
       });
     }
     return;
   }
-  pool.run([&](int thread) {
+  const RowChannelShares shares = shares_of(sizes, s, sizes.lines, threads).input;
+  pool.run(shares.threads(), [&](int thread) {
     float* block = blocks + thread * sizes.block_floats();
-    const int64_t end = sizes.lines * (thread + 1) / threads;
-    for (int64_t first = sizes.lines * thread / threads; first < end; first += sizes.block_lines) {
-      const int64_t last = std::min(end, first + sizes.block_lines);
-      for (int64_t line = first; line < last; ++line) run.transform_input(first, line, block);
+    const RowChannelShare own = shares.share(thread);
+    const LinePart in{0, sizes.tiles_across, 0, s.in_channels}, out{0, sizes.tiles_across, 0, s.out_channels};
+    for (int64_t first = own.row0; first < own.row1; first += sizes.block_lines) {
+      const int64_t last = std::min(own.row1, first + sizes.block_lines);
+      const int64_t tiles = (last - first) * sizes.tiles_across;
+      for (int64_t line = first; line < last; ++line) run.transform_input(first, line, in, block);
       for (int64_t point = 0; point < sizes.points; ++point) {
-        run.multiply(point, last - first, block, scratch_memory + thread * scratch);
+        core_run(run.product(point, tiles, block), 0, tiles, 0, weights.layout.panels(),
+                 scratch_memory + thread * scratch);
       }
-      for (int64_t line = first; line < last; ++line) run.transform_output(first, line, block);
+      for (int64_t line = first; line < last; ++line) run.transform_output(first, line, out, block);
     }
   });
 }

@@ -12,6 +12,8 @@
 #include <cstdint>
 
 #include "backends/cpu/kernels/conv/conv.h"
+#include "backends/cpu/kernels/gemm/product_shares.h"
+#include "backends/cpu/kernels/row_channel_shares.h"
 
 namespace camshaft::cpu {
 
@@ -38,6 +40,16 @@ bool winograd_supports(const ConvShape& shape);
 /// Outputs that are computed for each one that is wanted, at least 1: tiles are whole whatever the image's size, and
 /// with a dilation every phase has its own.
 double winograd_waste(int64_t tile, int64_t out_h, int64_t out_w, int64_t dilation_h, int64_t dilation_w);
+/// How winograd() is cut for threads.
+struct WinogradShares {
+  /// All threads work on a block of tiles, one phase after the other: the input's transform, a product for each point,
+  /// the output's. Else each has lines of tiles (the rows of `input`) for itself, through all phases.
+  bool is_shared = false;
+  ProductShape products;
+  RowChannelShares input, output;  ///< of tiles, or of lines of them where a dilation puts others in between
+};
+/// For at most `most` threads; of the first block where there are several.
+WinogradShares winograd_shares(int64_t tile, const ConvShape& shape, int most);
 int64_t winograd_workspace_bytes(int64_t tile, const ConvShape& shape, int threads);
 /// As conv(), with `packed` from pack_winograd_weights. `residual` may be `output` itself. Needs no plan.
 /// Throws Error(unsupported) for shapes that winograd_supports refuses.

@@ -63,7 +63,7 @@ void scale_packed_rows(const PackedLayout& layout, const float* packed, const fl
                        ThreadPool& pool);
 
 /// Called on a finished block of C, rows [row0, row0 + rows) x columns [col0, col0 + cols), while it is still in cache,
-/// by the thread that computed it. Blocks are disjoint and cover C. Must not throw.
+/// by the thread that computed it. Blocks are disjoint and cover C. May be cancelled.
 using BlockCallback = void (*)(void* context, int64_t row0, int64_t rows, int64_t col0, int64_t cols);
 
 /// A matrix that is added to the sums.

@@ -7,6 +7,7 @@
 
 #include "backends/cpu/kernels/targets.h"
 #include "base/thread_pool.h"
+#include "base/work_scope.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/gemm/gemm_core.cpp"
@@ -115,6 +116,12 @@ void copy_rows_times_factors(const RowSource& source, int64_t k, int64_t row0, i
   }
 }
 
+// Rows by which it is decided how sums are made: those of the whole product, so that they are the same whatever the
+// threads.
+int64_t whole_rows(const CoreProblem& p) {
+  return p.whole_m > 0 ? p.whole_m : p.m;
+}
+
 #if HWY_TARGET != HWY_SCALAR
 // All of p's columns of rows [m0, m1), as dot products (gemm_dots.h).
 HWY_NOINLINE void run_dots(const CoreProblem& p, int64_t m0, int64_t m1, void* workspace) {
@@ -137,10 +144,11 @@ HWY_NOINLINE void run_dots(const CoreProblem& p, int64_t m0, int64_t m1, void* w
   TileArgs t{};  // where the rows of a block are, for the activation
   t.c = p.c;
   t.ldc = p.ldc;
-  const int64_t block = most_block_rows(p.m, p.taps) / most * most;
+  const int64_t block = most_block_rows(whole_rows(p), p.taps) / most * most;
   Scratch scratch(workspace, block, p.taps);
   const float* plain[most];
   for (int64_t row0 = m0; row0 < m1; row0 += block) {
+    cancellation_point();
     const int64_t rows = std::min(block, m1 - row0);
     if (p.rows.fill) p.rows.fill(p.rows.context, row0, rows, scratch.pointers, block, scratch.out_rows);
     for (int64_t r = 0; r < rows; r += most) {
@@ -163,13 +171,20 @@ HWY_NOINLINE void run_dots(const CoreProblem& p, int64_t m0, int64_t m1, void* w
 
 #endif
 
+// Of a product whose rows fit in one register tile: the parts of K; else 0.
+int64_t few_row_parts(const CoreProblem& p) {
+  constexpr int64_t width = kTileVectors * tile_lanes();
+  if (whole_rows(p) > kTile.rows[kTileVectors - 1]) return 0;
+  return row_product_parts(p.taps * p.depth, divide_up(p.n, width), width);
+}
+
 template <class Word>
 void run_words(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, int64_t p1, void* workspace) {
   const PackedLayout layout{p.taps * p.depth, p.n, kTileVectors * tile_lanes(), tile_lanes()};
   const bool copy = p.rows.fill == nullptr && copies_rows(p.rows, p.taps * p.depth);
-  // Asked of the whole product: K is cut at the same places, and sums are the same, whatever the threads.
-  const bool single_pass = p.m <= kTile.rows[kTileVectors - 1];
-  const Blocking blocking = core_blocking(m1 - m0, p.taps, p.depth, copy, single_pass);
+  const int64_t parts = few_row_parts(p);
+  const bool single_pass = parts > 0;
+  const Blocking blocking = core_blocking(m1 - m0, p.taps, p.depth, copy, parts);
   KBlock first = first_block(blocking, p.taps, p.depth);
   for (int64_t i = 0; i < p.k_block; ++i) first = next_block(blocking, p.taps, p.depth, first);
   const auto after = [&](const KBlock& block) {
@@ -213,59 +228,66 @@ void run_words(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, int64_t
     for (int64_t g0 = p0; g0 < p1; g0 += group) {
       const int64_t g1 = std::min(g0 + group, p1);
       int64_t callback_panel = g0;
-      for (KBlock kb = first; !kb.done; kb = after(kb)) {
-        if (copy && p.rows.factors) {
-          copy_rows_times_factors(p.rows, p.depth, row0, rows, kb, blocking.copy_stride, scratch.copy);
-        } else if (copy) {
-          copy_rows(p.rows, row0, rows, kb, blocking.copy_stride, scratch.copy);
-        }
+      const auto multiply = [&](int64_t panel, const KBlock& kb) HWY_ATTR {
+        cancellation_point();
         const int64_t k0 = kb.tap0 * p.depth + kb.depth0;
-        const int64_t k_count = kb.taps * kb.depth;
         const KBlock following = after(kb);
         t.taps = kb.taps;
         t.depth = kb.depth;
         t.k_offset = copy ? 0 : kb.depth0;
         t.accumulate = p.k_block < 0 && (in_place || !kb.first);
         t.last = p.k_block < 0 && following.done;
-        for (int64_t panel = g0; panel < g1; ++panel) {
-          const int64_t col0 = panel * layout.width;
-          const int64_t columns = std::min<int64_t>(layout.width, p.n - col0);
-          t.b = p.packed_b + layout.offset(panel) + k0 * layout.columns(panel);
-          t.c = p.c + col0;
-          t.bias = epilogue.bias ? epilogue.bias + col0 : nullptr;
-          t.residual_count = 0;
-          if (epilogue.residual && !in_place)
-            t.residuals[t.residual_count++] = {epilogue.residual + col0, epilogue.residual_ld};
-          for (const Residual& more : epilogue.more_residuals)
-            if (more.data) t.residuals[t.residual_count++] = {more.data + col0, more.ld};
-          // The part of B that is read next: this block of the group's next panel, the group's next block, or the first
-          // block of the next group (whose wait for memory was 2 % of 128 x 768 x 50257), or of the first one again.
-          const bool same_block = panel + 1 < g1, same_group = same_block || !following.done;
-          const int64_t next_panel = same_block ? panel + 1 : same_group ? g0 : g1 < p1 ? g1 : p0;
-          const KBlock& next = same_block ? kb : same_group ? following : first;
-          const float* next_b =
-              p.packed_b + layout.offset(next_panel) + (next.tap0 * p.depth + next.depth0) * layout.columns(next_panel);
-          int64_t next_floats = next.taps * next.depth * layout.columns(next_panel);
-          if (single_pass) {
-            // One pass over B: run ahead in the same stream.
-            next_b = t.b + kStreamAhead;
-            next_floats = k_count * layout.columns(panel);
-          } else if (next_b == t.b || (!same_group && g1 == p1 && row0 + rows >= m1)) {
-            next_floats = 0;
-          }
-          Epilogue of_panel = epilogue;
-          if (epilogue.addend) of_panel.addend += col0;
-          run_panel<Word>(t, of_panel, scratch.pointers + kb.tap0 * blocking.rows, row0, out_rows, rows, columns,
-                          next_b, next_floats, panel == p0);
-          // Small blocks are handed over together: the callback's overhead is per call.
-          if (t.last && epilogue.callback &&
-              (panel + 1 == g1 || rows * (col0 + columns - callback_panel * layout.width) >= kCallbackElements)) {
-            const int64_t first = callback_panel * layout.width;
-            epilogue.callback(epilogue.context, p.callback_row0 + row0, rows, p.callback_col0 + first,
-                              col0 + columns - first);
-            callback_panel = panel + 1;
-          }
+        const int64_t col0 = panel * layout.width;
+        const int64_t columns = std::min<int64_t>(layout.width, p.n - col0);
+        t.b = p.packed_b + layout.offset(panel) + k0 * layout.columns(panel);
+        t.c = p.c + col0;
+        t.bias = epilogue.bias ? epilogue.bias + col0 : nullptr;
+        t.residual_count = 0;
+        if (epilogue.residual && !in_place)
+          t.residuals[t.residual_count++] = {epilogue.residual + col0, epilogue.residual_ld};
+        for (const Residual& more : epilogue.more_residuals)
+          if (more.data) t.residuals[t.residual_count++] = {more.data + col0, more.ld};
+        // The part of B that is read next: this block of the group's next panel, the group's next block, or the first
+        // block of the next group (whose wait for memory was 2 % of 128 x 768 x 50257), or of the first one again.
+        const bool same_block = panel + 1 < g1, same_group = same_block || !following.done;
+        const int64_t next_panel = same_block ? panel + 1 : same_group ? g0 : g1 < p1 ? g1 : p0;
+        const KBlock& next = same_block ? kb : same_group ? following : first;
+        const float* next_b =
+            p.packed_b + layout.offset(next_panel) + (next.tap0 * p.depth + next.depth0) * layout.columns(next_panel);
+        int64_t next_floats = next.taps * next.depth * layout.columns(next_panel);
+        if (single_pass) {
+          // One pass over B: run ahead in the same stream.
+          next_b = t.b + kStreamAhead;
+          next_floats = kb.taps * kb.depth * layout.columns(panel);
+        } else if (next_b == t.b || (!same_group && g1 == p1 && row0 + rows >= m1)) {
+          next_floats = 0;
         }
+        Epilogue of_panel = epilogue;
+        if (epilogue.addend) of_panel.addend += col0;
+        run_panel<Word>(t, of_panel, scratch.pointers + kb.tap0 * blocking.rows, row0, out_rows, rows, columns, next_b,
+                        next_floats, panel == p0);
+        // Small blocks are handed over together: the callback's overhead is per call.
+        if (t.last && epilogue.callback &&
+            (panel + 1 == g1 || rows * (col0 + columns - callback_panel * layout.width) >= kCallbackElements)) {
+          const int64_t callback_col0 = callback_panel * layout.width;
+          epilogue.callback(epilogue.context, p.callback_row0 + row0, rows, p.callback_col0 + callback_col0,
+                            col0 + columns - callback_col0);
+          callback_panel = panel + 1;
+        }
+      };
+      if (single_pass && !copy) {
+        // All of a panel, as it lies in memory; its sums stay in L1.
+        for (int64_t panel = g0; panel < g1; ++panel)
+          for (KBlock kb = first; !kb.done; kb = after(kb)) multiply(panel, kb);
+        continue;
+      }
+      for (KBlock kb = first; !kb.done; kb = after(kb)) {
+        if (copy && p.rows.factors) {
+          copy_rows_times_factors(p.rows, p.depth, row0, rows, kb, blocking.copy_stride, scratch.copy);
+        } else if (copy) {
+          copy_rows(p.rows, row0, rows, kb, blocking.copy_stride, scratch.copy);
+        }
+        for (int64_t panel = g0; panel < g1; ++panel) multiply(panel, kb);
       }
     }
   }
@@ -273,7 +295,7 @@ void run_words(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, int64_t
 
 bool runs_dots([[maybe_unused]] const CoreProblem& p) {
 #if HWY_TARGET != HWY_SCALAR
-  return p.words == Words::f32 && p.n <= kTileVectors * tile_lanes() && p.m >= dots::kMostRows &&
+  return p.words == Words::f32 && p.n <= kTileVectors * tile_lanes() && whole_rows(p) >= dots::kMostRows &&
          (p.rows.fill || p.rows.k_stride == 1) && !p.rows.factors && !p.epilogue.more_residuals[0].data &&
          prefers_dots(p.n, p.taps, p.depth, tile_lanes());
 #else
@@ -291,11 +313,11 @@ void core_run_target(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, i
   run_words<FloatWords>(p, m0, m1, p0, p1, workspace);
 }
 
-// As run_words and run_dots cut it; both keep a product that one register tile holds in one piece.
+// As run_words and run_dots cut it.
 int64_t k_blocks_target(const CoreProblem& p) {
-  if (runs_dots(p) || p.rows.factors) return 1;
+  if (runs_dots(p)) return 1;
   const bool copy = p.rows.fill == nullptr && copies_rows(p.rows, p.taps * p.depth);
-  const Blocking blocking = core_blocking(p.m, p.taps, p.depth, copy, p.m <= kTile.rows[kTileVectors - 1]);
+  const Blocking blocking = core_blocking(p.m, p.taps, p.depth, copy, few_row_parts(p));
   int64_t blocks = 0;
   for (KBlock b = first_block(blocking, p.taps, p.depth); !b.done; b = next_block(blocking, p.taps, p.depth, b))
     ++blocks;

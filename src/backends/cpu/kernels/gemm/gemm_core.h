@@ -40,9 +40,15 @@ struct CoreProblem {
   Epilogue epilogue;
   int64_t callback_row0 = 0;  ///< added to the rows that the callback sees
   int64_t callback_col0 = 0;  ///< and to the columns
+  /// Where the m rows are some of a larger product's: how many that has. They choose how sums are made, which are then
+  /// the same however its rows are handed out. 0: m.
+  int64_t whole_m = 0;
   /// A block of K (core_k_blocks) whose sums alone go to C, without the epilogue; -1: the whole product.
   int64_t k_block = -1;
 };
+
+/// Element `i` of a batch, with B packed, as a product.
+CoreProblem batch_element(const BatchGemmArgs& args, int64_t i, const float* packed);
 
 /// What RowSource::fill does for one tap of `count` neighbours in a line: to[i] = line + offsets[i * step], and `zeros`
 /// where that offset is negative, or where `line` is null.
@@ -61,8 +67,8 @@ int64_t core_workspace_bytes(int64_t m, int64_t taps);
 /// Computes rows [m0, m1) of panels [p0, p1).
 void core_run(const CoreProblem& problem, int64_t m0, int64_t m1, int64_t p0, int64_t p1, void* workspace);
 
-/// The blocks that K is cut into, whatever the threads. A product is the sum of theirs in order, bit by bit. 1 where
-/// they cannot be summed apart: dot products, and rows with factors.
+/// The blocks that K is cut into, whatever the threads. A product is the sum of theirs in order, bit by bit. Dot
+/// products have one.
 int64_t core_k_blocks(const CoreProblem& problem);
 
 /// c = activation(c) + addend, in place.

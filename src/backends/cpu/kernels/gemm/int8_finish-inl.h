@@ -9,12 +9,16 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "backends/cpu/kernels/gemm/clamp-inl.h"
 #include "backends/cpu/kernels/gemm/gemm_core.h"
 #include "backends/cpu/kernels/gemm/int8_gemm.h"
+#include "backends/cpu/kernels/gemm/int8_steps-inl.h"
 #include "backends/cpu/kernels/masked_load-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -66,33 +70,82 @@ HWY_INLINE void finish_scaled(const Int8Problem& p, const SumRow& s) {
   masked_store(value_at(i, [&](const float* from) HWY_ATTR { return masked_load(mask, d, from); }), mask, d, c + i);
 }
 
-// As the reference has it: rounded to even, then moved by the zero point, then saturated; a NaN is 0. Bounds and zero
-// point are integers, so numbers may be cut off before they are rounded, and be moved after.
+// 8 bits each of a line, as numbers: `lanes` of them from i on, all of which can be read.
+HWY_INLINE FloatVec load_bytes(const uint8_t* from, bool is_signed) {
+  const FloatTag d;
+  const SumTag di;
+  const hn::Rebind<uint8_t, SumTag> d8;
+  const auto bytes = hn::LoadU(d8, from);
+  if (is_signed) return hn::ConvertTo(d, hn::PromoteTo(di, hn::BitCast(hn::RebindToSigned<decltype(d8)>(), bytes)));
+  return hn::ConvertTo(d, hn::PromoteTo(di, bytes));
+}
+
+// own · q + other · addend + shift of Int8Steps, without the addend where `addend` is null.
+HWY_INLINE FloatVec combine_steps(const Int8Problem& p, FloatVec x, const uint8_t* addend) {
+  const FloatTag d;
+  const Int8Steps& steps = p.steps;
+  if (steps.rounds) {
+    if (!p.finite_scale) x = hn::IfThenElse(hn::Eq(x, x), x, hn::Set(d, steps.own_nan));
+    x = hn::Round(hn::Min(hn::Max(x, hn::Set(d, steps.own_lo)), hn::Set(d, steps.own_hi)));
+  }
+  x = hn::MulAdd(x, hn::Set(d, steps.own), hn::Set(d, steps.shift));
+  return addend ? hn::MulAdd(load_bytes(addend, steps.addend_is_signed), hn::Set(d, steps.other), x) : x;
+}
+
+// Steps before they are cut to 8 bits, rounded to even and moved by the zero point: a number of this size has no bits
+// behind the point, so that adding it rounds, and its own bits are taken off with the zero point. NearestInt() would
+// look for numbers beyond i32, of which the bounds leave none.
+constexpr float kRounding = 12582912;  // 1.5 · 2^23
+
+struct StepBounds {
+  FloatVec lo, hi;  // moved by kRounding
+  SumVec offset;    // the bits of that, less the zero point
+
+  StepBounds(const Int8Steps& steps, float lowest, float highest) {
+    const FloatTag d;
+    const auto zero = static_cast<float>(steps.zero);
+    const auto bound = [&](float x) { return std::nearbyint(std::min(std::max(x, lowest - zero), highest - zero)); };
+    lo = hn::Set(d, kRounding + bound(steps.lo));
+    hi = hn::Set(d, kRounding + bound(steps.hi));
+    offset = hn::Sub(hn::BitCast(SumTag(), hn::Set(d, kRounding)), hn::Set(SumTag(), steps.zero));
+  }
+
+  HWY_INLINE SumVec operator()(FloatVec x) const {
+    const FloatVec rounded = hn::Min(hn::Max(hn::Add(x, hn::Set(FloatTag(), kRounding)), lo), hi);
+    return hn::Sub(hn::BitCast(SumTag(), rounded), offset);
+  }
+};
+
+// As the reference has it: rounded to even, then moved by the zero point, then saturated; a NaN is 0. Bounds of the
+// type and zero point are integers, so numbers may be cut off before or after they are rounded.
 template <class T>
 HWY_INLINE void finish_steps(const Int8Problem& p, const SumRow& s) {
   const FloatTag d;
   const SumTag di;
   const hn::Rebind<uint8_t, SumTag> d8;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto zero = static_cast<float>(p.zero);
-  const SumVec zeros = hn::Set(di, p.zero);
-  const FloatVec lo = hn::Set(d, static_cast<float>(std::numeric_limits<T>::lowest()) - zero);
-  const FloatVec hi = hn::Set(d, static_cast<float>(std::numeric_limits<T>::max()) - zero);
-  const FloatVec none = hn::Set(d, -zero);
+  const Int8Steps& steps = p.steps;
+  constexpr auto lanes = static_cast<int64_t>(HWY_LANES(int32_t));
+  const StepBounds cut(steps, std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max());
+  const FloatVec none = hn::Set(d, -static_cast<float>(steps.zero));
   const int32_t* HWY_RESTRICT sums = s.sums;
   const float* HWY_RESTRICT scale = p.scale + s.col0;
   uint8_t* HWY_RESTRICT c = static_cast<uint8_t*>(p.c) + s.row * p.ldc + s.col0;
-  const auto steps_at = [&](int64_t i) HWY_ATTR {
-    const FloatVec x = hn::Mul(hn::ConvertTo(d, hn::LoadU(di, sums + i)), hn::LoadU(d, scale + i));
-    const FloatVec inside = hn::Min(hn::Max(hn::IfThenElse(hn::Eq(x, x), x, none), lo), hi);
-    return hn::TruncateTo(d8, hn::BitCast(hn::RebindToUnsigned<SumTag>(), hn::Add(hn::NearestInt(inside), zeros)));
+  const uint8_t* const addend = steps.addend ? steps.addend + s.row * steps.addend_ld + s.col0 : nullptr;
+  const auto steps_at = [&](int64_t i, const uint8_t* added) HWY_ATTR {
+    FloatVec x = hn::Mul(hn::ConvertTo(d, hn::LoadU(di, sums + i)), hn::LoadU(d, scale + i));
+    if (!steps.is_plain) x = combine_steps(p, x, added);
+    if (!p.finite_scale) x = hn::IfThenElse(hn::Eq(x, x), x, none);
+    return hn::TruncateTo(d8, hn::BitCast(hn::RebindToUnsigned<SumTag>(), cut(x)));
   };
   int64_t i = 0;
-  for (; i + lanes <= s.columns; i += lanes) hn::StoreU(steps_at(i), d8, c + i);
-  if (i >= s.columns) return;
-  HWY_ALIGN uint8_t last[HWY_LANES(int32_t)];
-  hn::StoreU(steps_at(i), d8, last);
-  std::memcpy(c + i, last, static_cast<size_t>(s.columns - i));
+  for (; i + lanes <= s.columns; i += lanes) hn::StoreU(steps_at(i, addend ? addend + i : nullptr), d8, c + i);
+  if (i < s.columns) {
+    HWY_ALIGN uint8_t last[HWY_LANES(int32_t)], added[HWY_LANES(int32_t)] = {};
+    if (addend) std::memcpy(added, addend + i, static_cast<size_t>(s.columns - i));
+    hn::StoreU(steps_at(i, addend ? added : nullptr), d8, last);
+    std::memcpy(c + i, last, static_cast<size_t>(s.columns - i));
+  }
+  for (i = 0; steps.table && i < s.columns; ++i) c[i] = steps.table[c[i]];
 }
 
 // All of it but activations and callbacks.
@@ -100,11 +153,41 @@ HWY_INLINE void finish_row(const Int8Problem& p, const SumRow& s) {
   if (p.result == Int8Result::scaled) {
     finish_scaled(p, s);
   } else if (p.result == Int8Result::steps) {
-    p.is_signed ? finish_steps<int8_t>(p, s) : finish_steps<uint8_t>(p, s);
+    p.steps.is_signed ? finish_steps<int8_t>(p, s) : finish_steps<uint8_t>(p, s);
   } else if (p.c) {
     std::memcpy(static_cast<int32_t*>(p.c) + s.row * p.ldc + s.col0, s.sums, static_cast<size_t>(s.columns) * 4);
   }
 }
+
+// What rows of sums become, for one problem.
+class Finisher {
+ public:
+  explicit Finisher(const Int8Problem& p) : p_(p) {
+#if CAMSHAFT_HAS_BYTE_PRODUCT
+    if (StepsWriter::takes(p)) writer_.emplace(p);
+#endif
+  }
+
+#if CAMSHAFT_HAS_BYTE_PRODUCT
+  // What steps of this problem are written by, straight from registers; or null.
+  const StepsWriter* writer() const {
+    return writer_ ? &*writer_ : nullptr;
+  }
+#endif
+
+  void operator()(const SumTile& t) const {
+#if CAMSHAFT_HAS_BYTE_PRODUCT
+    if (writer_) return write_tile(*writer_, t);
+#endif
+    for (int64_t r = 0; r < t.rows; ++r) finish_row(p_, {t.sums + r * t.ld, t.row + r, t.col0, t.columns});
+  }
+
+ private:
+  const Int8Problem& p_;
+#if CAMSHAFT_HAS_BYTE_PRODUCT
+  std::optional<StepsWriter> writer_;
+#endif
+};
 
 // The activation of rows of f32 that were just written.
 HWY_INLINE void activate_rows(const Int8Problem& p, int64_t row0, int64_t rows, int64_t col0, int64_t columns) {

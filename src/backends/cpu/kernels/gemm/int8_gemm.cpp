@@ -12,6 +12,7 @@
 #include "backends/cpu/kernels/targets.h"
 #include "base/divide_up.h"
 #include "base/thread_pool.h"
+#include "base/work_scope.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/gemm/int8_gemm.cpp"
@@ -41,7 +42,7 @@ struct Int8Scratch {
   int64_t pointers = 0, copies = 0, row_sums = 0, sums = 0, bytes = 0;
 
   Int8Scratch(const Int8Weights& w, int64_t m, int64_t taps, bool blocks) {
-    const int64_t depth = std::max<int64_t>(1, w.k());
+    const int64_t depth = std::max<int64_t>(1, w.layout.k * 4);
     copy_stride = (divide_up(depth, 64) | 1) * 64;
     rows = std::clamp(kBlockBytes / depth / kRowGrain * kRowGrain, kRowGrain, kMostRows);
     rows = std::max<int64_t>(1, std::min(rows, m));
@@ -53,6 +54,16 @@ struct Int8Scratch {
   }
 };
 
+// A block of K whose sums alone are wanted, zero points taken off; without a place for them: the whole product.
+struct Int8Part {
+  int64_t block = 0, blocks = 1;
+  int32_t* sums = nullptr;  // padded_columns() of each row of the product
+};
+
+// What a register tile begins with in all blocks of K but the first.
+constexpr int64_t kMostWidth = 64;
+alignas(64) constexpr int32_t kNoSums[kMostWidth] = {};
+
 }  // namespace
 }  // namespace camshaft::cpu
 #endif
@@ -60,6 +71,7 @@ struct Int8Scratch {
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu {
 namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 
 template <bool kDots>
 void int8_tile(int64_t vectors, int64_t rows, const Int8TileArgs& t, int32_t* sums) {
@@ -71,7 +83,18 @@ void int8_tile(int64_t vectors, int64_t rows, const Int8TileArgs& t, int32_t* su
   int8::tile_of_rows<kDots, 1>(rows, t, sums);
 }
 
-// The bytes of each row, one after the other, with zeros up to a whole quad.
+#if CAMSHAFT_HAS_BYTE_PRODUCT
+void int8_steps_tile(int64_t vectors, int64_t rows, const Int8TileArgs& t, const int8::StepsPlace& place) {
+  if constexpr (int8::kDotsTile.vectors == 4) {
+    if (vectors == 4) return int8::steps_tile_of_rows<4>(rows, t, place);
+    if (vectors == 3) return int8::steps_tile_of_rows<3>(rows, t, place);
+  }
+  if (vectors == 2) return int8::steps_tile_of_rows<2>(rows, t, place);
+  int8::steps_tile_of_rows<1>(rows, t, place);
+}
+#endif
+
+// The bytes of each row, piece by piece of the weights, with zeros up to whole quads.
 void copy_int8_rows(const Int8Problem& p, const uint8_t** pointers, int64_t tap_stride, int64_t rows, uint8_t* copies,
                     int64_t stride) {
   const Int8Weights& w = *p.weights;
@@ -80,10 +103,17 @@ void copy_int8_rows(const Int8Problem& p, const uint8_t** pointers, int64_t tap_
   // Two vectors whatever the depth: calls for 21 bytes each took half of a first layer's time. What is written too much
   // the next piece overwrites, or the next row, or it lies before the end of the scratch memory.
   const bool whole = p.rows.has_room && depth <= Int8Rows::kRoom && !p.rows.flip;
+  const int64_t filling = w.piece_quads() * 4 - w.piece;
   for (int64_t r = 0; r < rows; ++r) {
     uint8_t* to = copies + r * stride;
+    int64_t left = w.piece;
     for (int64_t t = 0; t < p.rows.taps; ++t, to += depth) {
       const uint8_t* from = pointers[t * tap_stride + r];
+      if (left == 0) {
+        std::memset(to, 0, static_cast<size_t>(filling));
+        to += filling;
+        left = w.piece;
+      }
       if (whole) {
         std::memcpy(to, from, Int8Rows::kRoom);
       } else if (!p.rows.flip) {
@@ -91,8 +121,9 @@ void copy_int8_rows(const Int8Problem& p, const uint8_t** pointers, int64_t tap_
       } else {
         for (int64_t i = 0; i < depth; ++i) to[i] = from[i] ^ bits;
       }
+      left -= depth;
     }
-    std::memset(to, 0, static_cast<size_t>(w.layout.k * 4 - w.k()));
+    std::memset(to, 0, static_cast<size_t>(filling));
   }
   for (int64_t r = 0; r < rows; ++r) pointers[r] = copies + r * stride;
 }
@@ -109,29 +140,28 @@ void sum_int8_rows(const uint8_t* const* pointers, int64_t taps, int64_t depth, 
   }
 }
 
-// Rows of one tile, from their sums.
-void finish_tile(const Int8Problem& p, const int32_t* row_sums, int64_t row0, int64_t rows, int64_t col0,
-                 int64_t columns, int32_t* sums, int64_t ld) {
+// What zero points take off the sums of a tile's rows.
+void take_tile_zeros(const Int8Problem& p, const Int8Part& part, const int32_t* row_sums, int64_t row0, int64_t rows,
+                     int64_t col0, int64_t columns, int32_t* sums, int64_t ld) {
   for (int64_t r = 0; r < rows; ++r) {
     int32_t* of_row = sums + r * ld;
     if (p.column_zeros) int8::take_zeros(of_row, columns, row_sums[r], p.column_zeros + col0);
-    if (p.row_zeros) int8::take_zeros(of_row, columns, p.row_zeros[row0 + r], p.row_zero_sums + col0);
-    int8::finish_row(p, {of_row, p.row0 + row0 + r, p.col0 + col0, columns});
+    if (p.row_zeros && part.block == 0)
+      int8::take_zeros(of_row, columns, p.row_zeros[row0 + r], p.row_zero_sums + col0);
   }
-  int8::activate_rows(p, p.row0 + row0, rows, p.col0 + col0, columns);
 }
 
-void int8_run_target(const Int8Problem& p, const Share& share, void* workspace, bool dots) {
+void int8_run_target(const Int8Problem& p, const Share& share, const Int8Part& part, void* workspace, bool dots) {
   constexpr int64_t lanes = HWY_LANES(int32_t);
   const Int8Weights& w = *p.weights;
-  const bool blocks = p.gives_blocks();
-  const Int8Scratch scratch(w, p.m, p.rows.taps, blocks);
+  const bool blocks = p.gives_blocks() && !part.sums;
+  const Int8Scratch scratch(w, p.m, p.rows.taps, p.gives_blocks());
   char* memory = static_cast<char*>(workspace);
   const auto** pointers = reinterpret_cast<const uint8_t**>(memory + scratch.pointers);
   auto* copies = reinterpret_cast<uint8_t*>(memory + scratch.copies);
   auto* row_sums = reinterpret_cast<int32_t*>(memory + scratch.row_sums);
   auto* block_sums = reinterpret_cast<int32_t*>(memory + scratch.sums);
-  const bool copy = !p.rows.in_place();
+  const bool copy = !p.reads_in_place();
   const auto* words = reinterpret_cast<const int32_t*>(p.packed);
   // Dense where these are all columns: then several rows go through a program at once.
   const int64_t block_columns = std::min(w.columns, share.p1 * w.layout.width) - share.p0 * w.layout.width;
@@ -141,7 +171,18 @@ void int8_run_target(const Int8Problem& p, const Share& share, void* workspace, 
   Int8TileArgs t{};
   t.tap_stride = scratch.rows;
   t.taps = copy ? 1 : p.rows.taps;
-  t.quads = copy ? w.layout.k : p.rows.depth / 4;
+  t.quads = copy ? w.layout.k : divide_up(p.rows.depth, 4);
+  // A block is some of the taps, or of a single one's quads.
+  const bool by_tap = t.taps > 1;
+  const int8::Finisher finish(p);
+#if CAMSHAFT_HAS_BYTE_PRODUCT
+  // From registers, where nothing is taken off the sums.
+  const bool straight = dots && finish.writer() && !part.sums && !p.column_zeros && !p.row_zeros;
+#endif
+  int64_t& cut = by_tap ? t.taps : t.quads;
+  const int64_t first = cut * part.block / part.blocks, skipped = by_tap ? first * t.quads : first;
+  cut = cut * (part.block + 1) / part.blocks - first;
+  const uint8_t** const rows_of_block = pointers + (by_tap ? first * scratch.rows : 0);
   for (int64_t row0 = share.m0; row0 < share.m1; row0 += block_rows) {
     const int64_t rows = std::min(block_rows, share.m1 - row0);
     if (p.rows.fill) {
@@ -150,15 +191,17 @@ void int8_run_target(const Int8Problem& p, const Share& share, void* workspace, 
       for (int64_t r = 0; r < rows; ++r) pointers[r] = p.rows.base + (row0 + r) * p.rows.row_stride;
     }
     if (copy) copy_int8_rows(p, pointers, scratch.rows, rows, copies, scratch.copy_stride);
-    if (p.column_zeros) sum_int8_rows(pointers, t.taps, copy ? w.k() : p.rows.depth, scratch.rows, rows, row_sums);
+    for (int64_t r = 0; !by_tap && first > 0 && r < rows; ++r) pointers[r] += first * 4;
+    if (p.column_zeros) sum_int8_rows(rows_of_block, t.taps, t.quads * 4, scratch.rows, rows, row_sums);
     int64_t callback_panel = share.p0;
+    cancellation_point();
     for (int64_t panel = share.p0; panel < share.p1; ++panel) {
       const int64_t col0 = panel * w.layout.width, stored = w.layout.columns(panel), vectors = stored / lanes;
       const int64_t columns = std::min<int64_t>(w.layout.width, w.columns - col0);
       const int64_t tallest = dots ? int8::kDotsTile.rows[vectors - 1] : int8::kPairsTile.rows[vectors - 1];
       const int64_t tiles = divide_up(rows, tallest);
-      t.b = words + w.layout.offset(panel);
-      t.begin = p.begin + col0;
+      t.b = words + w.layout.offset(panel) + skipped * stored;
+      t.begin = part.block == 0 ? p.begin + col0 : kNoSums;
       // The next panel comes into L2 meanwhile.
       const int64_t steps = std::max<int64_t>(1, t.taps * t.quads);
       int64_t lines_left = panel + 1 < share.p1 ? w.layout.columns(panel + 1) * w.layout.k / 16 : 0;
@@ -167,10 +210,24 @@ void int8_run_target(const Int8Problem& p, const Share& share, void* workspace, 
       for (int64_t i = 0, row = 0; i < tiles; ++i) {
         const int64_t height = divide_up(rows - row, tiles - i);  // tiles of even height
         if (lines_left <= 0) t.prefetch_lines = 0;
-        t.rows = pointers + row;
+        t.rows = rows_of_block + row;
+#if CAMSHAFT_HAS_BYTE_PRODUCT
+        if (straight) {
+          int8_steps_tile(vectors, height, t, {finish.writer(), p.row0 + row0 + row, p.col0 + col0, columns});
+          t.prefetch += steps * t.prefetch_lines * 64;
+          lines_left -= steps * t.prefetch_lines;
+          row += height;
+          continue;
+        }
+#endif
         HWY_ALIGN int32_t tile_sums[kTileSums];
         dots ? int8_tile<true>(vectors, height, t, tile_sums) : int8_tile<false>(vectors, height, t, tile_sums);
-        finish_tile(p, row_sums + row, row0 + row, height, col0, columns, tile_sums, stored);
+        take_tile_zeros(p, part, row_sums + row, row0 + row, height, col0, columns, tile_sums, stored);
+        for (int64_t r = 0; part.sums && r < height; ++r)
+          std::memcpy(part.sums + (row0 + row + r) * w.padded_columns() + col0, tile_sums + r * stored,
+                      static_cast<size_t>(stored) * 4);
+        if (!part.sums) finish({tile_sums, stored, height, p.row0 + row0 + row, p.col0 + col0, columns});
+        if (!part.sums) int8::activate_rows(p, p.row0 + row0 + row, height, p.col0 + col0, columns);
         for (int64_t r = 0; blocks && r < height; ++r)
           std::memcpy(block_sums + (row + r) * block_columns + col0 - share.p0 * w.layout.width, tile_sums + r * stored,
                       static_cast<size_t>(columns) * 4);
@@ -178,15 +235,43 @@ void int8_run_target(const Int8Problem& p, const Share& share, void* workspace, 
         lines_left -= steps * t.prefetch_lines;
         row += height;
       }
-      const int64_t first = callback_panel * w.layout.width, done = col0 + columns - first;
+      if (part.sums) continue;
+      const int64_t done0 = callback_panel * w.layout.width, done = col0 + columns - done0;
       const bool last = panel + 1 == share.p1;
       if (blocks && last) {
-        p.finish(p.finish_context, block_sums, block_columns, p.row0 + row0, rows, p.col0 + first, done);
+        p.finish(p.finish_context, block_sums, block_columns, p.row0 + row0, rows, p.col0 + done0, done);
       } else if (p.result == Int8Result::scaled && p.epilogue.callback && (last || rows * done >= 4096)) {
-        p.epilogue.callback(p.epilogue.context, p.row0 + row0, rows, p.col0 + first, done);
+        p.epilogue.callback(p.epilogue.context, p.row0 + row0, rows, p.col0 + done0, done);
         callback_panel = panel + 1;
       }
     }
+  }
+}
+
+// The sums of `blocks` blocks of K are added up and finished, for panels [begin, end) of those of all rows, one row
+// after the other. The sums of the first block are written over.
+void int8_finish_target(const Int8Problem& p, int64_t blocks, int32_t* sums, int64_t begin, int64_t end) {
+  const hn::ScalableTag<int32_t> d;
+  const Int8Weights& w = *p.weights;
+  const int64_t panels = w.layout.panels(), padded = w.padded_columns();
+  const int8::Finisher finish(p);
+  while (begin < end) {
+    const int64_t row = begin / panels, first = begin - row * panels, count = std::min(panels - first, end - begin);
+    const int64_t col0 = first * w.layout.width, columns = std::min(w.columns - col0, count * w.layout.width);
+    int32_t* of_row = sums + row * padded + col0;
+    for (int64_t i = 0; i < columns; i += HWY_LANES(int32_t)) {
+      auto sum = hn::LoadU(d, of_row + i);
+      for (int64_t b = 1; b < blocks; ++b) sum = hn::Add(sum, hn::LoadU(d, of_row + b * p.m * padded + i));
+      hn::StoreU(sum, d, of_row + i);
+    }
+    finish({of_row, padded, 1, p.row0 + row, p.col0 + col0, columns});
+    int8::activate_rows(p, p.row0 + row, 1, p.col0 + col0, columns);
+    if (p.gives_blocks()) {
+      p.finish(p.finish_context, of_row, padded, p.row0 + row, 1, p.col0 + col0, columns);
+    } else if (p.result == Int8Result::scaled && p.epilogue.callback) {
+      p.epilogue.callback(p.epilogue.context, p.row0 + row, 1, p.col0 + col0, columns);
+    }
+    begin += count;
   }
 }
 
@@ -198,24 +283,40 @@ HWY_AFTER_NAMESPACE();
 namespace camshaft::cpu {
 
 HWY_EXPORT(int8_run_target);
+HWY_EXPORT(int8_finish_target);
 
-bool has_int8_dots() {
 #if defined(__x86_64__)
-  // Asked once: a virtual machine may take 50 us to answer.
-  static const auto known = [] {
-    struct {
-      bool avx_vnni, avx512_vnni;
-    } found{};
+namespace {
+
+struct KnownInstructions {
+  bool avx_vnni = false, avx512_vnni = false, avx512_vbmi = false;
+};
+
+// Asked once: a virtual machine may take 50 us to answer.
+const KnownInstructions& known_instructions() {
+  static const KnownInstructions known = [] {
+    KnownInstructions found;
     unsigned a = 0, b = 0, c = 0, d = 0;
-    found.avx512_vnni = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c >> 11 & 1) != 0;
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
+      found.avx512_vnni = (c >> 11 & 1) != 0;
+      found.avx512_vbmi = (c >> 1 & 1) != 0;
+    }
     found.avx_vnni = __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1) != 0;
     return found;
   }();
+  return known;
+}
+
+}  // namespace
+#endif
+
+bool has_int8_dots() {
+#if defined(__x86_64__)
   switch (tile_traits().byte_product) {
     case ByteProduct::avx_vnni:
-      return known.avx_vnni;
+      return known_instructions().avx_vnni;
     case ByteProduct::avx512_vnni:
-      return known.avx512_vnni;
+      return known_instructions().avx512_vnni;
     case ByteProduct::none:
       return false;
   }
@@ -223,18 +324,58 @@ bool has_int8_dots() {
   return false;
 }
 
+bool has_byte_tables() {
+#if defined(__x86_64__)
+  return tile_traits().byte_product == ByteProduct::avx512_vnni && known_instructions().avx512_vbmi;
+#else
+  return false;
+#endif
+}
+
+ProductShape int8_product_shape(const Int8Weights& w, int64_t m, int64_t taps, bool in_place) {
+  // A quad is one step, and as many bytes as a float.
+  constexpr int64_t block_quads = 256;
+  const int64_t quads = w.layout.k, pieces = std::max<int64_t>(1, taps);
+  ProductShape shape = core_product_shape(m, w.columns, pieces, divide_up(quads, pieces));
+  const int64_t blocks = shape.has_few_rows() ? row_product_parts(quads, shape.panels(), shape.panel_columns)
+                                              : std::max<int64_t>(1, quads / block_quads);
+  shape.k_blocks = in_place && pieces > 1 ? std::min(blocks, pieces) : blocks;
+  return shape;
+}
+
 int64_t int8_workspace_bytes(const Int8Weights& weights, int64_t m, int64_t taps, bool blocks, int threads) {
-  return m == 0 || weights.columns == 0 ? 0 : Int8Scratch(weights, m, taps, blocks).bytes * threads;
+  if (m == 0 || weights.columns == 0) return 0;
+  int64_t sums = 0;
+  for (const bool in_place : {false, true}) {
+    const ProductShape shape = int8_product_shape(weights, m, taps, in_place);
+    for (int t = threads; t > 1 && sums < shape.k_blocks; --t)
+      sums = std::max(sums, ProductShares(shape, t).k_blocks());
+  }
+  const int64_t sum_bytes = sums > 1 ? sums * m * weights.padded_columns() * 4 : 0;
+  return Int8Scratch(weights, m, taps, blocks).bytes * threads + sum_bytes;
 }
 
 void int8_gemm(const Int8Problem& problem, ThreadPool& pool, void* workspace, bool dots) {
   const Int8Weights& w = *problem.weights;
   if (problem.m == 0 || w.columns == 0) return;
   const int64_t scratch = Int8Scratch(w, problem.m, problem.rows.taps, problem.gives_blocks()).bytes;
-  pool.run([&](int thread) {
-    const Share share = core_share(problem.m, w.columns, problem.rows.taps, pool.size(), thread);
-    if (share.m0 < share.m1 && share.p0 < share.p1) HWY_DYNAMIC_DISPATCH(int8_run_target)
-    (problem, share, static_cast<char*>(workspace) + thread * scratch, dots);
+  char* const memory = static_cast<char*>(workspace);
+  auto* sums = reinterpret_cast<int32_t*>(memory + scratch * pool.size());
+  const ProductShares shares(int8_product_shape(w, problem.m, problem.rows.taps, problem.reads_in_place()),
+                             pool.size());
+  const int64_t blocks = shares.k_blocks(), of_block = problem.m * w.padded_columns();
+  pool.run(shares.threads(), [&](int thread) {
+    shares.for_each(thread, [&](const ProductPiece& piece) {
+      const Int8Part part =
+          piece.k_block < 0 ? Int8Part{} : Int8Part{piece.k_block, blocks, sums + piece.k_block * of_block};
+      HWY_DYNAMIC_DISPATCH(int8_run_target)(problem, piece.share, part, memory + thread * scratch, dots);
+    });
+  });
+  if (blocks == 1) return;
+  // A thread is woken for 16 KiB of sums at least.
+  const int64_t grain = 4096 / (w.layout.width * blocks) + 1;
+  pool.parallel_for(problem.m * w.layout.panels(), grain, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(int8_finish_target)(problem, blocks, sums, begin, end);
   });
 }
 

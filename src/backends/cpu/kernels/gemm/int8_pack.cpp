@@ -18,7 +18,8 @@ void for_weights(const Int8Weights& w, int64_t g, Visit&& visit) {
     for (int64_t k = 0; k < w.k(); ++k) {
       const int64_t tap = k / w.depth, c = k % w.depth;
       const int64_t from = w.matrix ? k * depth_step : g * w.columns * w.k() + c * depth_step + tap;
-      const int64_t to = (w.layout.offset(p) + k / 4 * stored) * 4 + k % 4;
+      const int64_t inside = k % w.piece, quad = k / w.piece * w.piece_quads() + inside / 4;
+      const int64_t to = (w.layout.offset(p) + quad * stored) * 4 + inside % 4;
       for (int64_t j = 0; j < columns; ++j) visit(to + j * 4, from + (first + j) * column_step, first + j);
     }
   }
@@ -26,14 +27,15 @@ void for_weights(const Int8Weights& w, int64_t g, Visit&& visit) {
 
 }  // namespace
 
-Int8Weights int8_weights(int64_t groups, int64_t columns, int64_t taps, int64_t depth, bool matrix) {
+Int8Weights int8_weights(int64_t groups, int64_t columns, int64_t taps, int64_t depth, bool matrix, int64_t piece) {
   Int8Weights w;
   w.groups = groups;
   w.columns = columns;
   w.taps = taps;
   w.depth = depth;
   w.matrix = matrix;
-  w.layout = packed_layout((taps * depth + 3) / 4, columns);
+  w.piece = piece == 0 ? w.k() : piece;
+  w.layout = packed_layout(w.quads(), columns);
   return w;
 }
 

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "backends/cpu/kernels/gemm/int8_steps-inl.h"
 #include "backends/cpu/kernels/gemm/int8_tile.h"
 #include "backends/cpu/kernels/tile_traits-inl.h"
 
@@ -97,11 +98,10 @@ HWY_INLINE void step(const uint8_t* const (&a)[MR], int64_t k, const int32_t* HW
 
 #endif
 
-// `sums`: MR rows of NV vectors.
+// The sums of MR rows of NV vectors.
 template <bool kDots, int MR, int NV>
-HWY_NOINLINE void tile(const Int8TileArgs& t, int32_t* HWY_RESTRICT sums) {
+HWY_INLINE void add_up(const Int8TileArgs& t, Vec (&sum)[MR][NV]) {
   const Tag d;
-  Vec sum[MR][NV];
 #pragma GCC unroll 16
   for (int v = 0; v < NV; ++v) {
     const Vec begin = hn::LoadU(d, t.begin + v * lanes());
@@ -121,10 +121,17 @@ HWY_NOINLINE void tile(const Int8TileArgs& t, int32_t* HWY_RESTRICT sums) {
       step<MR, NV>(a, q * 4, b, sum, std::bool_constant<kDots>());
     }
   }
+}
+
+// To `sums`, one row after the other.
+template <bool kDots, int MR, int NV>
+HWY_NOINLINE void tile(const Int8TileArgs& t, int32_t* HWY_RESTRICT sums) {
+  Vec sum[MR][NV];
+  add_up<kDots, MR, NV>(t, sum);
 #pragma GCC unroll 16
   for (int r = 0; r < MR; ++r) {
 #pragma GCC unroll 16
-    for (int v = 0; v < NV; ++v) hn::StoreU(sum[r][v], d, sums + (r * NV + v) * lanes());
+    for (int v = 0; v < NV; ++v) hn::StoreU(sum[r][v], Tag(), sums + (r * NV + v) * lanes());
   }
 }
 
@@ -137,6 +144,34 @@ HWY_INLINE void tile_of_rows(int64_t rows, const Int8TileArgs& t, int32_t* sums)
     tile_of_rows<kDots, NV, MR - 1>(rows, t, sums);
   }
 }
+
+#if CAMSHAFT_HAS_BYTE_PRODUCT
+
+// As steps of the result, of which it is `count` columns from (row, column) on.
+struct StepsPlace {
+  const StepsWriter* writer;
+  int64_t row, column, count;
+};
+
+template <int MR, int NV>
+HWY_NOINLINE void steps_tile(const Int8TileArgs& t, const StepsPlace& place) {
+  Vec sum[MR][NV];
+  add_up<true, MR, NV>(t, sum);
+#pragma GCC unroll 16
+  for (int r = 0; r < MR; ++r) place.writer->write<NV>(sum[r], place.row + r, place.column, place.count);
+}
+
+template <int NV, int MR = kDotsTile.rows[NV - 1]>
+HWY_INLINE void steps_tile_of_rows(int64_t rows, const Int8TileArgs& t, const StepsPlace& place) {
+  if constexpr (MR == 1) {
+    steps_tile<1, NV>(t, place);
+  } else {
+    if (rows == MR) return steps_tile<MR, NV>(t, place);
+    steps_tile_of_rows<NV, MR - 1>(rows, t, place);
+  }
+}
+
+#endif
 
 }  // namespace int8
 }  // namespace HWY_NAMESPACE

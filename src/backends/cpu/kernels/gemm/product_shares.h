@@ -13,8 +13,12 @@ struct ProductShape {
   int64_t depth = 0;     ///< floats of a tap
   int64_t k_blocks = 1;  ///< of K, each of which can be summed alone (core_k_blocks)
   int64_t tile_rows = 1, panel_columns = 1;
+  int64_t groups = 1;  ///< products of these sizes with operands of their own, which are cut together
 
-  int64_t panels() const { return (n + panel_columns - 1) / panel_columns; }
+  int64_t panels() const { return (n + panel_columns - 1) / panel_columns; }  ///< of one group
+  int64_t all_panels() const { return groups * panels(); }
+  /// Whether one register tile holds all rows. Such a product takes as long as reading B does.
+  bool has_few_rows() const { return m <= tile_rows; }
 };
 
 /// Rows [m0, m1) of panels [p0, p1).
@@ -22,15 +26,23 @@ struct Share {
   int64_t m0, m1, p0, p1;
 };
 
-/// The part of thread `thread` in a grid of row_parts x panel_parts, possibly none.
+/// What a thread computes in one go.
+struct ProductPiece {
+  int64_t k_block;  ///< -1: the whole of K
+  int64_t group;
+  Share share;  ///< of the group's panels
+};
+
+/// The part of thread `thread` in a grid of row_parts x panel_parts, possibly none; panels count through the groups.
 Share grid_share(const ProductShape& shape, int64_t row_parts, int64_t panel_parts, int thread);
 /// In the best grid for `threads` threads.
 Share grid_share(const ProductShape& shape, int threads, int thread);
 
-/// A static division of a product among threads, in one of two ways: a grid of row parts by panel parts; or, where that
-/// leaves threads idle, one list of the rows of all panels (of all blocks of K, where also that is too coarse), cut
-/// into equal parts wherever that may be. The blocks of K are summed in order at the end: results depend neither on the
-/// way nor on the number of threads.
+/// A static division of a product, or of several of the same sizes, among threads, in one of two ways: a grid of row
+/// parts by panel parts; or, where that leaves threads idle, one list of the rows of all panels (of all blocks of K,
+/// where also that is too coarse), cut into equal parts wherever that may be. Few rows are not cut apart, as each part
+/// would read all of its panel. The blocks of K are summed in order at the end: results depend neither on the way nor
+/// on the number of threads.
 class ProductShares {
  public:
   /// On at most `most` threads: no more than there is work for.
@@ -39,24 +51,34 @@ class ProductShares {
   int threads() const { return threads_; }
   /// 1: each share is complete. Otherwise the sums of as many blocks of K wait to be added up.
   int64_t k_blocks() const { return k_blocks_; }
-  /// Calls piece(k_block, share) for everything that thread `thread` does; k_block is -1 for the whole of K.
+  /// Calls piece(ProductPiece) for everything that thread `thread` does.
   template <class Piece>
   void for_each(int thread, const Piece& piece) const {
+    const int64_t panels = shape_.panels();
     if (!is_list_) {
-      const Share share = grid_share(shape_, row_parts_, panel_parts_, thread);
-      if (share.m0 < share.m1 && share.p0 < share.p1) piece(int64_t{-1}, share);
+      const Share all = grid_share(shape_, row_parts_, panel_parts_, thread);
+      for (int64_t p0 = all.p0; all.m0 < all.m1 && p0 < all.p1;) {
+        const int64_t group = p0 / panels, first = group * panels, past = first + panels;
+        const int64_t p1 = past < all.p1 ? past : all.p1;
+        piece(ProductPiece{-1, group, {all.m0, all.m1, p0 - first, p1 - first}});
+        p0 = p1;
+      }
       return;
     }
     const Position end = cut(thread + 1);
     for (Position at = cut(thread); at.column <= end.column; at = {at.column + 1, 0}) {
-      const int64_t block = at.column / shape_.panels(), panel = at.column - block * shape_.panels();
       const int64_t m1 = at.column < end.column ? shape_.m : end.row;
-      if (at.row < m1) piece(k_blocks_ > 1 ? block : int64_t{-1}, Share{at.row, m1, panel, panel + 1});
+      if (at.row >= m1) continue;
+      // The blocks of a panel of few rows follow each other, as they do in memory.
+      const int64_t block = by_panel_ ? at.column % k_blocks_ : at.column / shape_.all_panels();
+      const int64_t of_all = by_panel_ ? at.column / k_blocks_ : at.column - block * shape_.all_panels();
+      const int64_t group = of_all / panels, panel = of_all - group * panels;
+      piece(ProductPiece{k_blocks_ > 1 ? block : int64_t{-1}, group, {at.row, m1, panel, panel + 1}});
     }
   }
 
  private:
-  /// In the list: a row of one of the panels of all blocks.
+  /// In the list: a row of one of the panels of all groups and blocks.
   struct Position {
     int64_t column = 0, row = 0;
   };
@@ -66,6 +88,7 @@ class ProductShares {
   ProductShape shape_;
   int threads_ = 1;
   bool is_list_ = false;
+  bool by_panel_ = false;  // the list: the blocks of each panel, not the panels of each block
   int64_t k_blocks_ = 1;
   int64_t row_parts_ = 1, panel_parts_ = 1;
 };
@@ -74,8 +97,8 @@ class ProductShares {
 /// some cycles, so that time is least at the square root of their ratio. A few are always worth it.
 int useful_threads(double cycles, int most);
 
-/// K parts of a product of one row, each of which is summed alone: as many as it takes for 64 threads where panels are
-/// few. The sums depend on them, so they depend on the shape alone.
+/// K parts of a product of one row, or of few, each of which is summed alone: as many as it takes for 64 threads where
+/// panels are few. The sums depend on them, so they depend on the shape alone.
 int64_t row_product_parts(int64_t k, int64_t panels, int64_t panel_columns);
 
 /// The share of a thread of a list of units, of which each of `groups` (the last one of fewer) has `group` x `parts`:

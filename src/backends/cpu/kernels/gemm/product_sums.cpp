@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backends/cpu/kernels/targets.h"
-#include "base/thread_pool.h"
+#include "base/divide_up.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/gemm/product_sums.cpp"
@@ -38,7 +38,7 @@ void finish_row(const CoreProblem& p, const PartialSums& sums, int64_t row, int6
     auto sum = load(part);
     if (in_place) sum = hn::Add(sum, load(c));
     for (int64_t i = 1; i < sums.parts; ++i) {
-      part += p.m * p.n;
+      part += sums.stride;
       sum = hn::Add(load(part), sum);
     }
     if (e.bias) sum = hn::Add(sum, load(e.bias));
@@ -63,59 +63,55 @@ namespace camshaft::cpu {
 
 HWY_EXPORT(finish_row);
 
-void finish_sums(const CoreProblem& p, const PartialSums& sums, ThreadPool& pool) {
-  const int64_t width = packed_layout(1, p.n).width, panels = core_product_shape(p.m, p.n, 1, 1).panels();
-  const auto kernel = HWY_DYNAMIC_DISPATCH(finish_row);
+int64_t finish_grain(int64_t parts) {
   // A thread is woken for 16 KiB of sums at least.
-  const int64_t grain = 4096 / (width * sums.parts) + 1;
-  pool.parallel_for(p.m * panels, grain, [&](int64_t begin, int64_t end) {
-    while (begin < end) {
-      const int64_t row = begin / panels, first = begin - row * panels, count = std::min(panels - first, end - begin);
-      const int64_t column = first * width, columns = std::min(p.n, (first + count) * width) - column;
-      kernel(p, sums, row, column, column + columns);
-      const Epilogue& e = p.epilogue;
-      if (e.activation) {
-        const float* addend = e.addend ? e.addend + row * e.addend_ld + column : nullptr;
-        core_activate(*e.activation, {p.c + row * p.ldc + column, columns, 1, columns, addend, columns});
-      }
-      if (e.callback) e.callback(e.context, p.callback_row0 + row, 1, p.callback_col0 + column, columns);
-      begin += count;
-    }
-  });
+  return 4096 / (packed_layout(1, 1).width * parts) + 1;
 }
 
-int64_t product_sums_bytes(int64_t m, int64_t n, int64_t taps, int64_t depth, int threads) {
-  CoreProblem p;
-  p.m = m;
-  p.n = n;
-  p.taps = taps;
-  p.depth = depth;
+void finish_panels(const CoreProblem& p, const PartialSums& sums, int64_t begin, int64_t end) {
+  const int64_t width = packed_layout(1, p.n).width, panels = divide_up(p.n, width);
+  const auto kernel = HWY_DYNAMIC_DISPATCH(finish_row);
+  const Epilogue& e = p.epilogue;
+  while (begin < end) {
+    const int64_t row = begin / panels, first = begin - row * panels, count = std::min(panels - first, end - begin);
+    const int64_t column = first * width, columns = std::min(p.n, (first + count) * width) - column;
+    kernel(p, sums, row, column, column + columns);
+    if (e.activation) {
+      const float* addend = e.addend ? e.addend + row * e.addend_ld + column : nullptr;
+      core_activate(*e.activation, {p.c + row * p.ldc + column, columns, 1, columns, addend, columns});
+    }
+    if (e.callback) e.callback(e.context, p.callback_row0 + row, 1, p.callback_col0 + column, columns);
+    begin += count;
+  }
+}
+
+void finish_sums(const CoreProblem& p, const PartialSums& sums, ThreadPool& pool) {
+  pool.parallel_for(p.m * packed_layout(1, p.n).panels(), finish_grain(sums.parts),
+                    [&](int64_t begin, int64_t end) { finish_panels(p, sums, begin, end); });
+}
+
+ProductShape shape_of_products(const CoreProblem& p, int64_t groups, int threads) {
+  ProductShape shape = core_product_shape(p.m, p.n, p.taps, p.depth);
+  shape.groups = groups;
+  if (threads > 2) shape.k_blocks = core_k_blocks(p);
+  return shape;
+}
+
+int64_t product_sums_bytes(const CoreProblem& like, int64_t groups, int threads) {
+  if (like.m == 0 || like.n == 0 || groups == 0) return 0;
+  CoreProblem p = like;
   static constexpr float any = 0;
   p.epilogue.more_residuals[0].data = &any;  // no dot products, as it may be: these cut K in one block
-  ProductShape shape = core_product_shape(m, n, taps, depth);
-  shape.k_blocks = core_k_blocks(p);
+  const ProductShape shape = shape_of_products(p, groups, threads);
   for (int t = threads; t > 1; --t)
-    if (ProductShares(shape, t).k_blocks() > 1) return shape.k_blocks * m * n * static_cast<int64_t>(sizeof(float));
+    if (ProductShares(shape, t).k_blocks() > 1)
+      return shape.k_blocks * groups * p.m * p.n * static_cast<int64_t>(sizeof(float));
   return 0;
 }
 
-void run_product(const CoreProblem& p, ThreadPool& pool, char* scratch, float* sums) {
-  ProductShape shape = core_product_shape(p.m, p.n, p.taps, p.depth);
-  if (pool.size() > 2) shape.k_blocks = core_k_blocks(p);
-  const ProductShares shares(shape, pool.size());
-  const int64_t own = core_workspace_bytes(p.m, p.taps);
-  pool.run(shares.threads(), [&](int thread) {
-    shares.for_each(thread, [&](int64_t block, const Share& share) {
-      if (block < 0) return core_run(p, share.m0, share.m1, share.p0, share.p1, scratch + thread * own);
-      CoreProblem part = p;
-      part.k_block = block;
-      part.c = sums + block * p.m * p.n;
-      part.ldc = p.n;
-      part.epilogue = {};
-      core_run(part, share.m0, share.m1, share.p0, share.p1, scratch + thread * own);
-    });
-  });
-  if (shares.k_blocks() > 1) finish_sums(p, {sums, shares.k_blocks()}, pool);
+void run_product(const CoreProblem& problem, ThreadPool& pool, char* scratch, float* sums) {
+  run_products(
+      shape_of_products(problem, 1, pool.size()), [&](int64_t, const auto& use) { use(problem); }, pool, scratch, sums);
 }
 
 }  // namespace camshaft::cpu

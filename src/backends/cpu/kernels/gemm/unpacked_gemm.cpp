@@ -191,7 +191,10 @@ void unpacked_columns(const BatchGemmArgs& args, const UnpackedProblem& p, int64
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include "backends/cpu/kernels/gemm/product_sums.h"
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
+#include "base/work_scope.h"
 
 namespace camshaft::cpu {
 
@@ -201,31 +204,64 @@ bool is_read_unpacked(const BatchGemmArgs& args) {
   return args.m <= kMostRows && (args.b_n_stride == 1 || (args.b_k_stride == 1 && args.a_k_stride == 1));
 }
 
-void unpacked_gemm(const BatchGemmArgs& args, ThreadPool& pool) {
-  const auto kernel = HWY_DYNAMIC_DISPATCH(unpacked_columns);
-  constexpr int64_t chunk = 128;  // columns: whole tiles on every machine
-  const int64_t chunks = (args.n + chunk - 1) / chunk;
+UnpackedCut::UnpackedCut(const BatchGemmArgs& args, int most) : chunks(divide_up(args.n, chunk)) {
+  const int64_t width = std::min(args.n, chunk), k = std::max<int64_t>(1, args.k);
+  parts = row_product_parts(k, args.batch * chunks, width);
   // A thread is woken for 32 K elements of B at least.
-  const int64_t grain = (int64_t{1} << 15) / (std::max<int64_t>(1, args.k) * std::min(args.n, chunk)) + 1;
-  pool.parallel_for(args.batch * chunks, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t item = begin; item < end;) {
-      const int64_t i = item / chunks, outer = i / args.inner_batch, inner = i % args.inner_batch;
-      const int64_t last = std::min(end, (i + 1) * chunks);
+  constexpr int64_t least_elements = int64_t{1} << 15;
+  threads = static_cast<int>(std::clamp<int64_t>(args.batch * chunks * k * width / least_elements, 1, most));
+}
+
+int64_t unpacked_gemm_workspace_bytes(const BatchGemmArgs& args) {
+  const int64_t parts = UnpackedCut(args, 1).parts;
+  return parts > 1 ? parts * args.batch * args.m * args.n * static_cast<int64_t>(sizeof(float)) : 0;
+}
+
+void unpacked_gemm(const BatchGemmArgs& args, ThreadPool& pool, void* workspace) {
+  const auto kernel = HWY_DYNAMIC_DISPATCH(unpacked_columns);
+  const UnpackedCut cut(args, pool.size());
+  const int64_t chunks = cut.chunks, parts = cut.parts, units = args.batch * parts * chunks;
+  const int64_t of_element = args.m * args.n, of_part = args.batch * of_element;
+  auto* const sums = static_cast<float*>(workspace);
+  BatchGemmArgs of_sums = args;  // of a part
+  of_sums.c_row_stride = args.n;
+  of_sums.epilogue = {};
+  pool.run(cut.threads, [&](int thread) {
+    PacedCancellation cancellation;
+    const int64_t end = units * (thread + 1) / cut.threads;
+    for (int64_t unit = units * thread / cut.threads; unit < end;) {
+      const int64_t i = unit / (parts * chunks), part = unit / chunks % parts, first = (i * parts + part) * chunks;
+      const int64_t last = std::min(end, first + chunks);
+      const int64_t col0 = (unit - first) * UnpackedCut::chunk;
+      const int64_t col1 = std::min(args.n, (last - first) * UnpackedCut::chunk);
+      cancellation.did(args.m * args.k / parts * UnpackedCut::chunk * (last - unit));
+      unit = last;
+      const int64_t outer = i / args.inner_batch, inner = i % args.inner_batch;
       const int64_t c = outer * args.c_outer_stride + inner * args.c_inner_stride;
-      const UnpackedProblem p{args.a + outer * args.a_outer_stride + inner * args.a_inner_stride,
-                              args.b + outer * args.b_outer_stride + inner * args.b_inner_stride,
-                              args.epilogue.residual ? args.epilogue.residual + c : nullptr, args.c + c};
-      const int64_t col0 = (item - i * chunks) * chunk, col1 = std::min(args.n, (last - i * chunks) * chunk);
-      kernel(args, p, col0, col1);
+      const float* a = args.a + outer * args.a_outer_stride + inner * args.a_inner_stride;
+      const float* b = args.b + outer * args.b_outer_stride + inner * args.b_inner_stride;
+      if (parts > 1) {
+        const int64_t k0 = args.k * part / parts;
+        BatchGemmArgs own = of_sums;
+        own.k = args.k * (part + 1) / parts - k0;
+        kernel(own,
+               {a + k0 * args.a_k_stride, b + k0 * args.b_k_stride, nullptr, sums + part * of_part + i * of_element},
+               col0, col1);
+        continue;
+      }
+      kernel(args, {a, b, args.epilogue.residual ? args.epilogue.residual + c : nullptr, args.c + c}, col0, col1);
       if (args.epilogue.activation) {
         const float* addend = args.epilogue.addend ? args.epilogue.addend + c + col0 : nullptr;
         core_activate(*args.epilogue.activation,
                       {args.c + c + col0, args.c_row_stride, args.m, col1 - col0, addend, args.c_row_stride});
       }
       if (args.epilogue.callback) args.epilogue.callback(args.epilogue.context, i * args.m, args.m, col0, col1 - col0);
-      item = last;
     }
   });
+  if (parts == 1) return;
+  finish_products(
+      args.batch, args.m, args.n, {sums, parts, of_part},
+      [&](int64_t i, const auto& use) { use(batch_element(args, i, nullptr)); }, pool);
 }
 
 }  // namespace camshaft::cpu

@@ -12,7 +12,17 @@ namespace camshaft::cpu {
 
 /// Whether B is better read in place: A has at most 4 rows, and B's columns or rows are contiguous.
 bool is_read_unpacked(const BatchGemmArgs& args);
-/// batch_gemm for such operands; needs no workspace.
-void unpacked_gemm(const BatchGemmArgs& args, ThreadPool& pool);
+/// batch_gemm for such operands. `workspace`: unpacked_gemm_workspace_bytes.
+void unpacked_gemm(const BatchGemmArgs& args, ThreadPool& pool, void* workspace);
+int64_t unpacked_gemm_workspace_bytes(const BatchGemmArgs& args);
+
+/// How it is cut: chunks of columns and, where these are few, parts of K (row_product_parts).
+struct UnpackedCut {
+  static constexpr int64_t chunk = 128;  ///< columns: whole tiles on every machine
+  int64_t chunks = 0, parts = 1;
+  int threads = 1;  ///< that are worth waking
+
+  UnpackedCut(const BatchGemmArgs& args, int most);
+};
 
 }  // namespace camshaft::cpu

@@ -22,12 +22,6 @@ T load(const char* from) {
   return value;
 }
 
-template <class T>
-void fill_row(const char* in, char* out, int64_t count) {
-  const T value = load<T>(in);
-  for (int64_t i = 0; i < count; ++i) std::memcpy(out + i * static_cast<int64_t>(sizeof(T)), &value, sizeof(T));
-}
-
 /// with_width() of 16 bytes too, and of any other size.
 template <class Visit>
 void with_any_width(int64_t width, Visit&& visit) {

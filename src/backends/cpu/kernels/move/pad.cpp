@@ -5,6 +5,7 @@
 #include <string>
 
 #include "backends/cpu/kernels/move/element_bytes.h"
+#include "backends/cpu/kernels/move/fill.h"
 #include "backends/cpu/kernels/move/strided.h"
 #include "base/error.h"
 
@@ -19,7 +20,8 @@ Pad::Pad(int64_t width, const std::vector<int64_t>& dims, const std::vector<int6
     const int64_t first = std::max<int64_t>(-before[d], 0), begin = std::max<int64_t>(before[d], 0);
     const int64_t n = dims[d] - first - std::max<int64_t>(-after[d], 0);
     const int64_t size = begin + n + std::max<int64_t>(after[d], 0);
-    if (n < 0 || (mode != PadMode::constant && n == 0 && size > 0)) {
+    // What is put before an empty axis and cropped behind it leaves it empty.
+    if (n < 0 ? dims[d] != 0 || size != 0 : mode != PadMode::constant && n == 0 && size > 0) {
       throw Error(ErrorCode::invalid_argument, "padding dim " + std::to_string(d) + " of size " +
                                                    std::to_string(dims[d]) + " by " + std::to_string(before[d]) +
                                                    " and " + std::to_string(after[d]) + " is not possible");
@@ -79,44 +81,74 @@ int64_t Pad::source(size_t d, int64_t i) const {
   return axis.first + at;
 }
 
+template <class T>
+void Pad::run_rows(int64_t begin, int64_t end, const char* in, char* out, const char* constant) const {
+  constexpr auto size = static_cast<int64_t>(sizeof(T));
+  const size_t last = axes_.size() - 1;
+  const int64_t row = axes_[last].out;
+  // Where the elements at the ends of a row come from, the same for all rows: computed once for short ends.
+  constexpr int64_t most_edges = 64;
+  int64_t edges[most_edges];
+  const bool repeats = mode_ == PadMode::constant, listed = !repeats && row - (run_end_ - run_begin_) <= most_edges;
+  int64_t count = 0;
+  const auto each_edge = [&](auto&& visit) {
+    for (int64_t i = 0; i < run_begin_; ++i) visit(i);
+    for (int64_t i = run_end_; i < row; ++i) visit(i);
+  };
+  if (listed) each_edge([&](int64_t i) { edges[count++] = source(last, i) * size; });
+  // Of each axis but the last, the position in the result and where that is in the input; -1 for the constant.
+  int64_t at[most_strided_dims], from[most_strided_dims];
+  int64_t rest = begin;
+  const auto look_up = [&](size_t d) {
+    const int64_t index = source(d, at[d]);
+    from[d] = index < 0 ? -1 : index * axes_[d].stride * size;
+  };
+  for (size_t d = last; d-- > 0; rest /= axes_[d].out) {
+    at[d] = rest % axes_[d].out;
+    look_up(d);
+  }
+  const int64_t inside = (run_end_ - run_begin_) * size;
+  const int64_t first = inside > 0 ? source(last, run_begin_) * size : 0;
+  for (int64_t r = begin; r < end; ++r) {
+    int64_t offset = 0;
+    bool padding = false;
+    for (size_t d = 0; d < last; ++d) {
+      padding |= from[d] < 0;
+      offset += from[d];
+    }
+    char* to = out + r * row * size;
+    if (padding) {
+      fill_elements(size, constant, to, row);
+    } else {
+      const char* line = in + offset;
+      if (inside > 0) std::memcpy(to + run_begin_ * size, line + first, static_cast<size_t>(inside));
+      if (repeats) {
+        for (int64_t i = 0; i < run_begin_; ++i) std::memcpy(to + i * size, constant, sizeof(T));
+        for (int64_t i = run_end_; i < row; ++i) std::memcpy(to + i * size, constant, sizeof(T));
+      } else if (listed) {
+        const int64_t* edge = edges;
+        each_edge([&](int64_t i) { std::memcpy(to + i * size, line + *edge++, sizeof(T)); });
+      } else {
+        each_edge([&](int64_t i) { std::memcpy(to + i * size, line + source(last, i) * size, sizeof(T)); });
+      }
+    }
+    for (size_t d = last; d-- > 0;) {
+      at[d] = at[d] + 1 == axes_[d].out ? 0 : at[d] + 1;
+      look_up(d);
+      if (at[d] != 0) break;
+    }
+  }
+}
+
 void Pad::run(ThreadPool& pool, const void* in, void* out, const void* value) const {
   if (rows_ == 0) return;
-  const size_t last = axes_.size() - 1;
-  const int64_t row = axes_.back().out;
   uint64_t fill = 0;
   if (value) std::memcpy(&fill, value, static_cast<size_t>(width_));
-  const char* constant = reinterpret_cast<const char*>(&fill);
-  with_any_width(width_, [&](auto element) {
-    using T = decltype(element);
-    constexpr auto size = static_cast<int64_t>(sizeof(T));
-    pool.parallel_for(rows_, (least_bytes + row * size - 1) / (row * size), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
-        int64_t rest = r, offset = 0;
-        bool padding = false;
-        for (size_t d = last; d-- > 0;) {
-          const int64_t n = axes_[d].out;
-          const int64_t at = source(d, rest % n);
-          rest /= n;
-          padding |= at < 0;
-          offset += at * axes_[d].stride;
-        }
-        char* to = static_cast<char*>(out) + r * row * size;
-        if (padding) {
-          fill_row<T>(constant, to, row);
-          continue;
-        }
-        const char* from = static_cast<const char*>(in) + offset * size;
-        const auto put = [&](int64_t i) {
-          const int64_t at = source(last, i);
-          std::memcpy(to + i * size, at < 0 ? constant : from + at * size, sizeof(T));
-        };
-        for (int64_t i = 0; i < run_begin_; ++i) put(i);
-        if (run_end_ > run_begin_) {
-          std::memcpy(to + run_begin_ * size, from + source(last, run_begin_) * size,
-                      static_cast<size_t>((run_end_ - run_begin_) * size));
-        }
-        for (int64_t i = run_end_; i < row; ++i) put(i);
-      }
+  const auto* constant = reinterpret_cast<const char*>(&fill);
+  const int64_t bytes = axes_.back().out * width_;
+  with_width(width_, [&](auto element) {
+    pool.parallel_for(rows_, (least_bytes + bytes - 1) / bytes, [&](int64_t begin, int64_t end) {
+      run_rows<decltype(element)>(begin, end, static_cast<const char*>(in), static_cast<char*>(out), constant);
     });
   });
 }

@@ -36,6 +36,8 @@ class Pad {
     int64_t begin = 0, first = 0, size = 1, out = 1, stride = 1;
   };
   void merge();
+  template <class T>
+  void run_rows(int64_t begin, int64_t end, const char* in, char* out, const char* constant) const;
   int64_t source(size_t d, int64_t i) const;  // the input index of output index i; -1 for the constant
 
   int64_t width_;

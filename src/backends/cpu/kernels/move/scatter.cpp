@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "backends/cpu/kernels/with_type.h"
+#include "base/work_scope.h"
 
 namespace camshaft::cpu {
 namespace {
@@ -31,12 +33,38 @@ T combined(ScatterCombine combine, T a, T b) {
   return b;
 }
 
+// Each way of combining in a loop of its own, which the compiler makes vectors of.
+template <class T>
+void combine_row(ScatterCombine combine, const T* from, int64_t n, T* to) {
+  const auto each = [&](auto way) {
+#pragma GCC ivdep
+    for (int64_t j = 0; j < n; ++j) to[j] = combined(decltype(way)::value, to[j], from[j]);
+  };
+  switch (combine) {
+    case ScatterCombine::add:
+      return each(std::integral_constant<ScatterCombine, ScatterCombine::add>());
+    case ScatterCombine::mul:
+      return each(std::integral_constant<ScatterCombine, ScatterCombine::mul>());
+    case ScatterCombine::max:
+      return each(std::integral_constant<ScatterCombine, ScatterCombine::max>());
+    case ScatterCombine::min:
+      return each(std::integral_constant<ScatterCombine, ScatterCombine::min>());
+    case ScatterCombine::assign:
+      return each(std::integral_constant<ScatterCombine, ScatterCombine::assign>());
+  }
+}
+
+[[noreturn, gnu::cold, gnu::noinline]] void throw_out_of_range(int64_t index, int64_t size, int64_t axis) {
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("index {} is out of range for axis {} of size {}", index, axis, size));
+}
+
 // `index` counted from the front.
-int64_t checked(int64_t index, int64_t size, int64_t axis) {
-  if (index < -size || index >= size)
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("index {} is out of range for axis {} of size {}", index, axis, size));
-  return index < 0 ? index + size : index;
+inline int64_t checked(int64_t index, int64_t size, int64_t axis) {
+  const int64_t at = index < 0 ? index + size : index;
+  if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(size)) [[unlikely]]
+    throw_out_of_range(index, size, axis);
+  return at;
 }
 
 template <class Index>
@@ -93,12 +121,13 @@ void scatter_slices(ThreadPool& pool, const IndexedSlices& at, ScatterCombine co
                       static_cast<size_t>((end - begin) * at.inner) * sizeof(T));
         const auto depth = static_cast<int64_t>(at.sizes.size());
         for (int64_t i = 0; i < at.count; ++i) {
+          if (i % (1 << 16) == 0) cancellation_point();
           const int64_t slice = slice_of(at, index + i * depth);
           if (slice < begin || slice >= end) continue;
           T* target = to + slice * at.inner;
           const T* source = from + i * at.inner;
           if (combine != ScatterCombine::assign) {
-            for (int64_t j = 0; j < at.inner; ++j) target[j] = combined(combine, target[j], source[j]);
+            combine_row(combine, source, at.inner, target);
           } else if (at.inner == 1) {
             *target = *source;
           } else if (at.inner > 0) {
@@ -173,6 +202,13 @@ void ScatterElements::apply(ThreadPool& pool, const Index* indices, const T* upd
                       for (int64_t item = begin; item < end; ++item) {
                         const int64_t o = item / blocks, j0 = item % blocks * block, j1 = std::min(inner_, j0 + block);
                         T* base = out + outer_offsets_[static_cast<size_t>(o)];
+                        if (inner_ == 1) {  // one line, whose elements and indices follow each other
+                          const Index* index = indices + o * length_;
+                          const T* from = updates + o * length_;
+                          for (int64_t i = 0; i < length_; ++i)
+                            apply(base[checked(index[i], size_, axis_) * step_], from[i]);
+                          continue;
+                        }
                         for (int64_t i = 0; i < length_; ++i) {
                           const int64_t row = (o * length_ + i) * inner_;
                           for (int64_t j = j0; j < j1; ++j) {
@@ -198,8 +234,12 @@ void ScatterElements::run(ThreadPool& pool, const void* x, const void* indices, 
           return apply(pool, index, from, to, [](T& a, T b) { a = b; });
         case ScatterCombine::add:
           return apply(pool, index, from, to, [](T& a, T b) { a = combined(ScatterCombine::add, a, b); });
-        default:
-          return apply(pool, index, from, to, [this](T& a, T b) { a = combined(combine_, a, b); });
+        case ScatterCombine::mul:
+          return apply(pool, index, from, to, [](T& a, T b) { a = combined(ScatterCombine::mul, a, b); });
+        case ScatterCombine::max:
+          return apply(pool, index, from, to, [](T& a, T b) { a = combined(ScatterCombine::max, a, b); });
+        case ScatterCombine::min:
+          return apply(pool, index, from, to, [](T& a, T b) { a = combined(ScatterCombine::min, a, b); });
       }
     });
   });

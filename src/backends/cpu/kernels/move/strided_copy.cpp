@@ -5,6 +5,7 @@
 #include <string>
 
 #include "backends/cpu/kernels/move/element_bytes.h"
+#include "backends/cpu/kernels/move/fill.h"
 #include "backends/cpu/kernels/move/strided.h"
 #include "backends/cpu/kernels/move/transpose_tile.h"
 #include "base/error.h"
@@ -91,24 +92,31 @@ void copy_short_rows(const char* in, int64_t in_step, char* out, int64_t out_ste
   for (int64_t i = 0; i < count; ++i, in += in_step, out += out_step) std::memcpy(out, in, kBytes);
 }
 
+// Rows of kBytes to 2 · kBytes, as two parts that overlap.
+template <size_t kBytes>
+void copy_two_parts(size_t bytes, const char* in, int64_t in_step, char* out, int64_t out_step, int64_t count) {
+  const size_t second = bytes - kBytes;
+  for (int64_t i = 0; i < count; ++i, in += in_step, out += out_step) {
+    std::memcpy(out, in, kBytes);
+    std::memcpy(out + second, in + second, kBytes);
+  }
+}
+
 // `count` rows of `bytes`. Short ones take a call of memcpy longer than it takes to copy them (sub-pixels of 3 x 3: 36
 // us for 12288 rows of 12 bytes).
 void copy_rows(size_t bytes, const char* in, int64_t in_step, char* out, int64_t out_step, int64_t count) {
-  switch (bytes) {
-    case 8:
-      return copy_short_rows<8>(in, in_step, out, out_step, count);
-    case 12:
-      return copy_short_rows<12>(in, in_step, out, out_step, count);
-    case 16:
-      return copy_short_rows<16>(in, in_step, out, out_step, count);
-    case 24:
-      return copy_short_rows<24>(in, in_step, out, out_step, count);
-    case 32:
-      return copy_short_rows<32>(in, in_step, out, out_step, count);
-    case 64:
-      return copy_short_rows<64>(in, in_step, out, out_step, count);
-    default:
-      for (int64_t i = 0; i < count; ++i, in += in_step, out += out_step) std::memcpy(out, in, bytes);
+  if (bytes == 8) return copy_short_rows<8>(in, in_step, out, out_step, count);
+  if (bytes == 16) return copy_short_rows<16>(in, in_step, out, out_step, count);
+  if (bytes < 4 || bytes > 64) {
+    for (int64_t i = 0; i < count; ++i, in += in_step, out += out_step) std::memcpy(out, in, bytes);
+  } else if (bytes < 8) {
+    copy_two_parts<4>(bytes, in, in_step, out, out_step, count);
+  } else if (bytes < 16) {
+    copy_two_parts<8>(bytes, in, in_step, out, out_step, count);
+  } else if (bytes <= 32) {
+    copy_two_parts<16>(bytes, in, in_step, out, out_step, count);
+  } else {
+    copy_two_parts<32>(bytes, in, in_step, out, out_step, count);
   }
 }
 
@@ -136,7 +144,7 @@ void StridedCopy::run_items(int64_t begin, int64_t end, const char* in, char* ou
         copy_rows(static_cast<size_t>(item_bytes_), in, in_step, out, out_step, batch);
         break;
       case Kind::fill:
-        with_any_width(width_, [&](auto element) { fill_row<decltype(element)>(in, out, count); });
+        fill_elements(width_, in, out, count);
         break;
       case Kind::transpose:
         transpose_2d(width_, {dims_[last - 1], count, in_[last], out_[last - 1]}, in, out, {batch, in_step, out_step});
@@ -204,7 +212,7 @@ void StridedCopy::run(ThreadPool& pool, const void* in, void* out) const {
           std::memcpy(b, a, static_cast<size_t>(n * width_));
           break;
         case Kind::fill:
-          with_any_width(width_, [&](auto element) { fill_row<decltype(element)>(a, b, n); });
+          fill_elements(width_, a, b, n);
           break;
         case Kind::transpose:
           transpose_2d(width_, {cut == d ? n : dims_[d], cut == d ? dims_[last] : n, in_[last], out_[d]}, a, b);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/work_scope.h"
 
 namespace camshaft::cpu {
 namespace {
@@ -246,6 +247,7 @@ void Pointwise::walk_span(int64_t begin, int64_t end, const void* const* inputs,
   const int outer = cursor.first_dim;
   int64_t at[most_strided_dims];
   int64_t row = begin / row_;
+  PacedCancellation cancellation;
   for (int64_t rest = row, d = outer; d-- > 0; rest /= space_.dims[d]) at[d] = rest % space_.dims[d];
   while (begin < end) {
     for (int k = 0; k < operands_; ++k) {
@@ -257,6 +259,7 @@ void Pointwise::walk_span(int64_t begin, int64_t end, const void* const* inputs,
     }
     const int64_t past = std::min(end, (row + 1) * row_);
     run_tiles(cursor, begin - row * row_, past - begin);
+    cancellation.did(past - begin);
     begin = past;
     ++row;
     for (int d = outer; d-- > 0;) {
@@ -266,23 +269,27 @@ void Pointwise::walk_span(int64_t begin, int64_t end, const void* const* inputs,
   }
 }
 
+int PointwiseShares::useful(int64_t work, int most) {
+  return static_cast<int>(std::clamp<int64_t>(work / work_per_thread, 1, most));
+}
+
+int64_t PointwiseShares::begin(int thread) const {
+  constexpr int64_t grain = 16;  // a cache line of f32
+  const int64_t all = rows * row, at = all / threads * thread + all % threads * thread / threads;
+  const int64_t first = at / row * row;
+  if (thread == threads) return all;
+  return rows >= 8 * threads ? first : first + (at - first) / grain * grain;
+}
+
 void Pointwise::run(ThreadPool& pool, const void* const* inputs, void* const* outputs) const {
   if (total_ == 0) return;
-  const int64_t threads = std::clamp<int64_t>(total_ * cost() / work_per_thread, 1, pool.size());
+  const int threads = PointwiseShares::useful(total_ * cost(), pool.size());
   if (threads == 1) return run_span(0, total_, inputs, outputs);
-  // Whole rows where there are enough of them to share out evenly, else rows in segments of whole tiles.
-  int64_t segments = 1, segment = row_;
-  if (rows_ < 8 * threads) {
-    const int64_t wanted = (row_ + 4 * threads - 1) / (4 * threads);
-    segment = (wanted + 63) / 64 * 64;
-    segments = (row_ + segment - 1) / segment;
-  }
-  const auto first_of = [&](int64_t item) {
-    return item / segments * row_ + std::min(row_, item % segments * segment);
-  };
-  const int64_t items = rows_ * segments;
-  pool.parallel_for(items, (items + threads - 1) / threads,
-                    [&](int64_t begin, int64_t end) { run_span(first_of(begin), first_of(end), inputs, outputs); });
+  const PointwiseShares shares{rows_, row_, threads};
+  pool.run(threads, [&](int thread) {
+    const int64_t begin = shares.begin(thread), end = shares.begin(thread + 1);
+    if (begin < end) run_span(begin, end, inputs, outputs);
+  });
 }
 
 void Pointwise::run_range(int64_t begin, int64_t count, const void* const* inputs, void* const* outputs) const {

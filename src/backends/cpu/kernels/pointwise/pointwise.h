@@ -11,6 +11,18 @@
 
 namespace camshaft::cpu {
 
+/// How threads share a space of `rows` rows of `row` elements: whole rows where there are enough of them to share out
+/// evenly, else rows cut at multiples of 16 elements.
+struct PointwiseShares {
+  int64_t rows, row;
+  int threads;
+
+  /// The threads that are worth waking for so much work (additions of f32).
+  static int useful(int64_t work, int most);
+  /// Where thread `thread`'s elements begin, and those of the thread before it end.
+  int64_t begin(int thread) const;
+};
+
 /// A scalar program prepared for one iteration space. Built once a shape (allocates); run any number of times, from any
 /// thread that has its own pool (allocates nothing).
 ///

@@ -19,10 +19,11 @@ int tile_cost(ScalarFunction function, DType lanes) {
     case ScalarFunction::sqrt:
     case ScalarFunction::reciprocal:
       return vectorised ? 2 : 20;
-    case ScalarFunction::tan:
     case ScalarFunction::asin:
     case ScalarFunction::acos:
     case ScalarFunction::atan:
+      return vectorised ? 12 : 100;
+    case ScalarFunction::tan:
     case ScalarFunction::sinh:
     case ScalarFunction::cosh:
     case ScalarFunction::asinh:

@@ -28,6 +28,13 @@ enum class FusedFunction : uint8_t {
   min_number,     ///< likewise
   round_to_f16,   ///< through f16 and back
   round_to_bf16,  ///< through bf16 and back
+  // Quantisation: bytes and 16 bits from f32, bytes back.
+  quantize_u8,   ///< round(a / b) + c to u8, saturated; NaN gives 0
+  quantize_i8,   ///< likewise to i8
+  quantize_u16,  ///< and to 16 bits
+  quantize_i16,
+  dequantize_u8,  ///< (a - b) * c of u8
+  dequantize_i8,  ///< likewise of i8
 };
 
 /// The loop for a function whose operands are `lanes` in registers: f16 and bf16 are computed as f32, bool is uint8_t.
@@ -46,7 +53,8 @@ int tile_cost(ScalarFunction function, DType lanes);
 
 // Where the above look: the vectorised part, null where there is none.
 TileKernel find_f32_kernel(ScalarFunction function);
+TileKernel find_f64_kernel(ScalarFunction function);
 TileKernel find_f32_fused(FusedFunction function);
-TileKernel find_rounding(FusedFunction function);
+TileKernel find_fused_conversion(FusedFunction function);
 
 }  // namespace camshaft::cpu

@@ -78,6 +78,9 @@ CAMSHAFT_UNARY(Log1p, log1p_f32(d, a))
 CAMSHAFT_UNARY(Sin, sin_f32(d, a))
 CAMSHAFT_UNARY(Cos, cos_f32(d, a))
 CAMSHAFT_UNARY(Tanh, tanh_f32(d, a))
+CAMSHAFT_UNARY(Asin, asin_f32(d, a))
+CAMSHAFT_UNARY(Acos, acos_f32(d, a))
+CAMSHAFT_UNARY(Atan, hn::Atan(d, a))
 CAMSHAFT_UNARY(Erf, erf_f32(d, a))
 CAMSHAFT_UNARY(Sigmoid, sigmoid_f32(d, a))
 CAMSHAFT_BINARY(Add, hn::Add(a, b))
@@ -123,11 +126,12 @@ HWY_NOINLINE void loop(const float* a, const float* b, const float* c, float* ou
             operand<(kUniform & 4) != 0>(uc, c, i))
   if (n >= lanes) {
     const bool ragged = n % lanes != 0;
-    // The ragged end is a full vector that overlaps the last whole one; computed first, because the output may be one
-    // of the operands.
-    const Vec last = ragged ? CAMSHAFT_AT(n - lanes) : hn::Zero(d);
+    // The ragged end is a full vector that overlaps the last whole one. Where the output is one of the operands it is
+    // computed first; elsewhere not, as reading a row from both ends misleads what fetches memory ahead.
+    const bool in_place = out == a || out == b || out == c;
+    const Vec last = ragged && in_place ? CAMSHAFT_AT(n - lanes) : hn::Zero(d);
     for (int64_t i = 0; i + lanes <= n; i += lanes) hn::StoreU(CAMSHAFT_AT(i), d, out + i);
-    if (ragged) hn::StoreU(last, d, out + n - lanes);
+    if (ragged) hn::StoreU(in_place ? last : CAMSHAFT_AT(n - lanes), d, out + n - lanes);
     return;
   }
 #undef CAMSHAFT_AT
@@ -304,6 +308,12 @@ TileKernel f32_kernel(ScalarFunction function) {
       return kernel<Cos>;
     case ScalarFunction::tanh:
       return kernel<Tanh>;
+    case ScalarFunction::asin:
+      return kernel<Asin>;
+    case ScalarFunction::acos:
+      return kernel<Acos>;
+    case ScalarFunction::atan:
+      return kernel<Atan>;
     case ScalarFunction::erf:
       return kernel<Erf>;
     case ScalarFunction::sigmoid:
@@ -353,9 +363,7 @@ TileKernel f32_fused(FusedFunction function) {
       return kernel<MaxNumber>;
     case FusedFunction::min_number:
       return kernel<MinNumber>;
-    case FusedFunction::round_to_f16:
-    case FusedFunction::round_to_bf16:
-    case FusedFunction::none:
+    default:
       break;
   }
   return nullptr;

@@ -1,3 +1,8 @@
+// GCC 12 takes the operand that _mm512_scalef_ps leaves out for one that was forgotten.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
 #include "backends/cpu/kernels/recurrent/recurrent.h"
 
 #include <algorithm>

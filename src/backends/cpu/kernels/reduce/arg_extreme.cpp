@@ -6,6 +6,7 @@
 #include "backends/cpu/kernels/reduce/reduce_rows.h"
 #include "backends/cpu/kernels/targets.h"
 #include "backends/cpu/kernels/with_type.h"
+#include "base/pieces.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/reduce/arg_extreme.cpp"
@@ -84,14 +85,38 @@ int64_t arg_of_line(const T* x, int64_t axis, int64_t step, bool largest, bool l
   return best;
 }
 
-// Vectorised: the extreme first, then where it is. With a NaN among the elements nothing equals it.
-int64_t arg_of_row(const float* x, int64_t axis, bool largest, bool last) {
-  if (!last) {
-    const auto extreme = static_cast<float>(reduce_row(largest ? ReduceKind::max : ReduceKind::min, x, axis));
-    const float* found = std::find(x, x + axis, extreme);
-    if (found != x + axis) return found - x;
+// The extreme first, by vectors, then where it is. With a NaN among the elements nothing equals it.
+template <class T>
+int64_t arg_of_row(const T* x, int64_t axis, bool largest, bool last) {
+  T extreme;
+  if constexpr (std::is_same_v<T, float>) {
+    extreme = extreme_of_row(largest, x, axis);
+  } else {
+    const ReduceKind kind = largest ? ReduceKind::max : ReduceKind::min;
+    Partial<T> total = identity<T>(kind);
+    reduce_rows(kind, x, 1, axis, &total);
+    extreme = static_cast<T>(total);
   }
+  for (int64_t a = 0; a < axis; ++a)
+    if (const int64_t at = last ? axis - 1 - a : a; x[at] == extreme) return at;
   return arg_of_line(x, axis, 1, largest, last);
+}
+
+// Rows of `n` <= max_block neighbours, one after the other.
+template <class T>
+void arg_of_columns(const T* x, int64_t axis, int64_t step, int64_t n, bool largest, bool last, int64_t* out) {
+  T best[max_block];
+  std::copy_n(x, n, best);
+  std::fill_n(out, n, 0);
+  for (int64_t a = 1; a < axis; ++a) {
+    const T* row = x + a * step;
+    for (int64_t c = 0; c < n; ++c) {
+      const T v = row[c], b = best[c];
+      const bool better = (largest ? v > b : v < b) || (last && v == b) || (v != v && b == b);
+      best[c] = better ? v : b;
+      out[c] = better ? a : out[c];
+    }
+  }
 }
 
 }  // namespace
@@ -103,7 +128,7 @@ void ArgExtreme::run(ThreadPool& pool, DType dtype, const void* in, int64_t* out
   const int64_t grain = (least_elements + work - 1) / work;
   if (dtype == DType::f32 && inner > 1 && axis <= std::numeric_limits<int32_t>::max()) {
     const auto kernel = HWY_DYNAMIC_DISPATCH(arg_columns);
-    pool.parallel_for(outer * blocks, grain, [&](int64_t begin, int64_t end) {
+    for_pieces(pool, outer * blocks, grain, [&](int64_t begin, int64_t end) {
       alignas(64) float best[max_block];
       alignas(64) int32_t index[max_block];
       for (int64_t item = begin; item < end; ++item) {
@@ -118,18 +143,16 @@ void ArgExtreme::run(ThreadPool& pool, DType dtype, const void* in, int64_t* out
   with_type(dtype, "argmax", [&](auto element) {
     using T = decltype(element);
     const T* x = static_cast<const T*>(in);
-    pool.parallel_for(outer * blocks, grain, [&](int64_t begin, int64_t end) {
+    for_pieces(pool, outer * blocks, grain, [&](int64_t begin, int64_t end) {
       for (int64_t item = begin; item < end; ++item) {
         const int64_t first = item % blocks * block, n = std::min(block, inner - first);
         const T* from = x + item / blocks * axis * inner + first;
         int64_t* to = out + item / blocks * inner + first;
-        if constexpr (std::is_same_v<T, float>) {
-          if (inner == 1) {
-            *to = arg_of_row(from, axis, largest, last_of_equals);
-            continue;
-          }
+        if (inner == 1) {
+          *to = arg_of_row(from, axis, largest, last_of_equals);
+        } else {
+          arg_of_columns(from, axis, inner, n, largest, last_of_equals, to);
         }
-        for (int64_t c = 0; c < n; ++c) to[c] = arg_of_line(from + c, axis, inner, largest, last_of_equals);
       }
     });
   });

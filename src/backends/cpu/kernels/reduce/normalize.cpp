@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "backends/cpu/kernels/targets.h"
+#include "base/pieces.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/reduce/normalize.cpp"
@@ -308,7 +309,7 @@ void LayerNorm::run(ThreadPool& pool, const float* x, const float* scale, const 
                     float* inverse_deviation) const {
   if (rows == 0 || length == 0) return;
   const auto kernel = HWY_DYNAMIC_DISPATCH(layer_rows);
-  pool.parallel_for(rows, (least_elements + length - 1) / length, [&](int64_t begin, int64_t end) {
+  for_pieces(pool, rows, (least_elements + length - 1) / length, [&](int64_t begin, int64_t end) {
     kernel(*this, begin, end, x, scale, bias, y, mean, inverse_deviation);
   });
 }
@@ -316,8 +317,8 @@ void LayerNorm::run(ThreadPool& pool, const float* x, const float* scale, const 
 void RmsNorm::run(ThreadPool& pool, const float* x, const float* scale, float* y) const {
   if (rows == 0 || length == 0) return;
   const auto kernel = HWY_DYNAMIC_DISPATCH(rms_rows);
-  pool.parallel_for(rows, (least_elements + length - 1) / length,
-                    [&](int64_t begin, int64_t end) { kernel(*this, begin, end, x, scale, y); });
+  for_pieces(pool, rows, (least_elements + length - 1) / length,
+             [&](int64_t begin, int64_t end) { kernel(*this, begin, end, x, scale, y); });
 }
 
 void GroupNorm::run(ThreadPool& pool, const float* x, const float* scale, const float* bias, float* y) const {
@@ -325,17 +326,17 @@ void GroupNorm::run(ThreadPool& pool, const float* x, const float* scale, const 
   const int64_t width = channels / groups;
   if (!channels_last) {
     const auto kernel = HWY_DYNAMIC_DISPATCH(group_first);
-    pool.parallel_for(batch * groups, (least_elements + width * spatial - 1) / (width * spatial),
-                      [&](int64_t begin, int64_t end) {
-                        for (int64_t item = begin; item < end; ++item) kernel(*this, item, x, scale, bias, y);
-                      });
+    for_pieces(pool, batch * groups, (least_elements + width * spatial - 1) / (width * spatial),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t item = begin; item < end; ++item) kernel(*this, item, x, scale, bias, y);
+               });
     return;
   }
   const auto kernel = HWY_DYNAMIC_DISPATCH(groups_last);
   // Whole groups, at least 64 channels together (a few cache lines a position), at most what the stack arrays hold.
   const int64_t together = std::min(groups, std::max<int64_t>(1, 64 / width));
   const int64_t runs = (groups + together - 1) / together;
-  pool.parallel_for(batch * runs, 1, [&](int64_t begin, int64_t end) {
+  for_pieces(pool, batch * runs, 1, [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       const int64_t first = item % runs * together;
       kernel(*this, item / runs, first, std::min(groups, first + together), x, scale, bias, y);

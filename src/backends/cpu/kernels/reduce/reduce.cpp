@@ -4,10 +4,11 @@
 #include <string>
 
 #include "backends/cpu/kernels/move/strided.h"
-#include "backends/cpu/kernels/reduce/reduce_rule.h"
+#include "backends/cpu/kernels/reduce/reduce_rows.h"
 #include "backends/cpu/kernels/with_type.h"
 #include "base/divide_up.h"
 #include "base/error.h"
+#include "base/pieces.h"
 
 namespace camshaft::cpu {
 namespace {
@@ -154,11 +155,11 @@ void Reduce::reduce_pieces(const ReduceOperands& operands, T* tile, const Item& 
         item.offset + offset_of(piece / steps_, reduced_dims_.size() - 1, reduced_dims_, reduced_strides_);
     if (inner_reduced_) {
       const T* x = fetch(operands, tile, at + first, 1, item.units * n).data;
-      for (int64_t u = 0; u < item.units; ++u) row_into(kind_, x + u * n, n, totals[u]);
+      reduce_rows(kind_, x, item.units, n, totals);
     } else {
       const Matrix<T> x = fetch(operands, tile, at + first * width_, item.units * n, item.columns);
       for (int64_t u = 0; u < item.units; ++u)
-        columns_into(kind_, x.data + u * n * x.stride, n, x.stride, item.columns, totals + u * item.columns);
+        reduce_columns(kind_, x.data + u * n * x.stride, n, x.stride, item.columns, totals + u * item.columns);
     }
   }
 }
@@ -179,7 +180,7 @@ void Reduce::run_as(ThreadPool& pool, const ReduceOperands& operands) const {
   P* partial = reinterpret_cast<P*>(operands.workspace);
   const int64_t works = items_ * parts_;
   const int64_t work = std::max<int64_t>(1, outputs_ * count_ / works * (before_ ? 1 + before_->cost() : 1));
-  pool.parallel_for(works, divide_up(least_work, work), [&](int64_t begin, int64_t end) {
+  for_pieces(pool, works, divide_up(least_work, work), [&](int64_t begin, int64_t end) {
     alignas(64) T tile[tile_bytes / sizeof(T)];
     alignas(64) P totals[max_block];
     for (int64_t w = begin; w < end; ++w) {

@@ -1,20 +1,25 @@
-// The vectorised parts of the reductions of f32; internal to reduce.h.
+// The vectorised parts of the reductions; internal to reduce.h.
 #pragma once
 
 #include <cstdint>
 
-#include "backends/cpu/kernels/reduce/reduce.h"
+#include "backends/cpu/kernels/reduce/reduce_rule.h"
 
 namespace camshaft::cpu {
 
-/// Reduces n consecutive elements; sum for mean.
-double reduce_row(ReduceKind kind, const float* x, int64_t n);
+/// The largest or smallest of n consecutive elements; NaN if any is NaN.
+float extreme_of_row(bool largest, const float* x, int64_t n);
+
+/// Combines each of `rows` rows of n consecutive elements, which follow each other, with its total; sums for the mean.
+template <class T>
+void reduce_rows(ReduceKind kind, const T* x, int64_t rows, int64_t n, Partial<T>* totals);
 
 /// Columns that reduce_columns() takes at most.
 constexpr int64_t most_columns = 1024;
 
-/// out[c] = the reduction of x[r * stride + c] over r < rows combined with out[c], c < columns <=
-/// most_columns; sum for mean.
-void reduce_columns(ReduceKind kind, const float* x, int64_t rows, int64_t stride, int64_t columns, double* out);
+/// totals[c] = the reduction of x[r * stride + c] over r < rows combined with totals[c], c < columns <= most_columns;
+/// sums for the mean.
+template <class T>
+void reduce_columns(ReduceKind kind, const T* x, int64_t rows, int64_t stride, int64_t columns, Partial<T>* totals);
 
 }  // namespace camshaft::cpu

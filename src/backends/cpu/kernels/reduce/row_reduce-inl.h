@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "backends/cpu/kernels/masked_load-inl.h"
 #include "backends/cpu/kernels/pointwise/vector_math-inl.h"
 #include "hwy/highway.h"
 
@@ -59,22 +60,22 @@ HWY_NOINLINE double row_sum(const float* x, int64_t n, float shift, Function fun
       s3 = hn::Add(s3, function(hn::Sub(hn::LoadU(d, x + i + 3 * lanes), offset)));
     }
     for (; i + lanes <= end; i += lanes) s0 = hn::Add(s0, function(hn::Sub(hn::LoadU(d, x + i), offset)));
-    float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
-    const hn::CappedTag<float, 1> one;
-    for (; i < end; ++i) sum += hn::GetLane(function(hn::Set(one, x[i] - shift)));
-    total += sum;
+    if (i < end) {
+      const auto mask = hn::FirstN(d, static_cast<size_t>(end - i));
+      s1 = hn::Add(s1, hn::IfThenElseZero(mask, function(hn::Sub(masked_load(mask, d, x + i), offset))));
+    }
+    total += hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
   }
   return total;
 }
 
 /// The largest element; -infinity of none. NaN only where told: softmax meets it again in its sum.
-template <bool kLargest, bool kKeepNan>
-HWY_NOINLINE float row_extreme(const float* x, int64_t n) {
-  const hn::ScalableTag<float> d;
+template <bool kLargest, bool kKeepNan, class T>
+HWY_NOINLINE T row_extreme(const T* x, int64_t n) {
+  const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const float infinity = std::numeric_limits<float>::infinity();
-  float best = kLargest ? -infinity : infinity;
-  auto b0 = hn::Set(d, best), b1 = b0;
+  const T infinity = std::numeric_limits<T>::infinity();
+  auto b0 = hn::Set(d, kLargest ? -infinity : infinity), b1 = b0;
   auto nans = hn::Zero(d);  // becomes NaN in a lane that meets one, by addition to itself
   int64_t i = 0;
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
@@ -86,19 +87,14 @@ HWY_NOINLINE float row_extreme(const float* x, int64_t n) {
       nans = hn::IfThenElse(hn::IsNaN(v1), v1, nans);
     }
   }
-  float tail_nan = 0;
-  HWY_ALIGN float lane[2][hn::MaxLanes(hn::ScalableTag<float>())];
-  hn::Store(kLargest ? hn::Max(b0, b1) : hn::Min(b0, b1), d, lane[0]);
-  hn::Store(nans, d, lane[1]);
-  for (int64_t k = 0; k < lanes; ++k) {
-    best = kLargest ? std::max(best, lane[0][k]) : std::min(best, lane[0][k]);
-    if (kKeepNan && lane[1][k] != lane[1][k]) tail_nan = lane[1][k];
+  for (; i < n; i += lanes) {
+    const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(lanes, n - i)));
+    const auto v = hn::IfThenElse(mask, masked_load(mask, d, x + i), b0);
+    b0 = kLargest ? max_or_second(v, b0) : min_or_second(v, b0);
+    if (kKeepNan) nans = hn::IfThenElse(hn::IsNaN(v), v, nans);
   }
-  for (; i < n; ++i) {
-    if (kKeepNan && x[i] != x[i]) tail_nan = x[i];
-    best = kLargest ? (x[i] > best ? x[i] : best) : (x[i] < best ? x[i] : best);
-  }
-  return kKeepNan && tail_nan != tail_nan ? tail_nan : best;
+  if (kKeepNan && !hn::AllFalse(d, hn::IsNaN(nans))) return std::numeric_limits<T>::quiet_NaN();
+  return hn::GetLane(kLargest ? hn::MaxOfLanes(d, hn::Max(b0, b1)) : hn::MinOfLanes(d, hn::Min(b0, b1)));
 }
 
 }  // namespace camshaft::cpu::HWY_NAMESPACE

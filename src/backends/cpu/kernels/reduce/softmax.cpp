@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "backends/cpu/kernels/targets.h"
+#include "base/pieces.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/reduce/softmax.cpp"
@@ -134,15 +135,15 @@ void Softmax::run(ThreadPool& pool, const float* x, float* y) const {
   const int64_t least = 8192;
   if (inner == 1) {
     const auto kernel = HWY_DYNAMIC_DISPATCH(rows);
-    pool.parallel_for(outer, (least + axis - 1) / axis,
-                      [&](int64_t begin, int64_t end) { kernel(x, y, begin, end, axis, logarithm); });
+    for_pieces(pool, outer, (least + axis - 1) / axis,
+               [&](int64_t begin, int64_t end) { kernel(x, y, begin, end, axis, logarithm); });
     return;
   }
   const auto kernel = HWY_DYNAMIC_DISPATCH(columns);
   // Narrow blocks where the axis is long, so that a block stays in cache over the three passes.
   const int64_t block = std::min<int64_t>(axis > 1024 ? 64 : 256, inner);
   const int64_t blocks = (inner + block - 1) / block;
-  pool.parallel_for(outer * blocks, (least + axis * block - 1) / (axis * block), [&](int64_t begin, int64_t end) {
+  for_pieces(pool, outer * blocks, (least + axis * block - 1) / (axis * block), [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       const int64_t first = item % blocks * block;
       const int64_t offset = item / blocks * axis * inner + first;

@@ -5,6 +5,7 @@
 
 #include "backends/cpu/kernels/targets.h"
 #include "backends/cpu/kernels/window/pool_window.h"
+#include "base/pieces.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/window/byte_pool.cpp"
@@ -93,14 +94,14 @@ void byte_max_pool(const SpatialPool& problem, bool is_signed, const void* in, v
   if (problem.channels == 0 || problem.width.out == 0) return;
   const int64_t taps = problem.depth.kernel * problem.height.kernel * problem.width.kernel;
   const int64_t line = std::max<int64_t>(1, problem.width.out * problem.channels * taps);
-  pool.parallel_for(problem.batch * problem.depth.out * problem.height.out, (int64_t{1} << 18) / line + 1,
-                    [&](int64_t begin, int64_t end) {
-                      if (is_signed) {
-                        HWY_DYNAMIC_DISPATCH(signed_lines)(problem, begin, end, in, out);
-                      } else {
-                        HWY_DYNAMIC_DISPATCH(unsigned_lines)(problem, begin, end, in, out);
-                      }
-                    });
+  for_pieces(pool, problem.batch * problem.depth.out * problem.height.out, (int64_t{1} << 18) / line + 1,
+             [&](int64_t begin, int64_t end) {
+               if (is_signed) {
+                 HWY_DYNAMIC_DISPATCH(signed_lines)(problem, begin, end, in, out);
+               } else {
+                 HWY_DYNAMIC_DISPATCH(unsigned_lines)(problem, begin, end, in, out);
+               }
+             });
 }
 
 }  // namespace camshaft::cpu

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "backends/cpu/kernels/row_channel_shares.h"
 #include "base/thread_pool.h"
 
 namespace camshaft::cpu {
@@ -29,6 +30,8 @@ struct SpatialPool {
 
   /// The maximum of a window that lies wholly in the padding is -inf, its average 0.
   void run(ThreadPool& pool, const float* in, float* out) const;
+  /// How run() is cut for at most `most` threads. Rows are the lines of run_lines().
+  RowChannelShares shares(int most) const;
   /// Lines [begin, end) of [batch, channels, depth.out, height.out] (channels last: without channels), on this thread.
   void run_lines(int64_t begin, int64_t end, const float* in, float* out) const;
 };

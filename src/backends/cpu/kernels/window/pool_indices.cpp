@@ -4,6 +4,7 @@
 
 #include "backends/cpu/kernels/targets.h"
 #include "backends/cpu/kernels/window/pool_window.h"
+#include "base/pieces.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/window/pool_indices.cpp"
@@ -100,8 +101,8 @@ void PoolIndices::run(ThreadPool& pool, const float* in, int64_t* out) const {
   if (lines == 0 || width.out == 0) return;
   const int64_t work = width.out * depth.kernel * height.kernel * width.kernel;
   const auto kernel = HWY_DYNAMIC_DISPATCH(find_maxima);
-  pool.parallel_for(lines, (16 * 1024 + work - 1) / work,
-                    [&](int64_t begin, int64_t end) { kernel(*this, begin, end, in, out); });
+  for_pieces(pool, lines, (16 * 1024 + work - 1) / work,
+             [&](int64_t begin, int64_t end) { kernel(*this, begin, end, in, out); });
 }
 
 }  // namespace camshaft::cpu

@@ -6,6 +6,7 @@
 
 #include "backends/cpu/kernels/targets.h"
 #include "base/error.h"
+#include "base/pieces.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/window/resize.cpp"
@@ -284,8 +285,8 @@ void Resize2d::run(ThreadPool& pool, const float* in, float* out) const {
   if (lines == 0 || line == 0) return;
   const int64_t work = line * height.taps * width.taps;
   const auto kernel = HWY_DYNAMIC_DISPATCH(resize_lines);
-  pool.parallel_for(lines, (32 * 1024 + work - 1) / work,
-                    [&](int64_t begin, int64_t end) { kernel(*this, begin, end, in, out); });
+  for_pieces(pool, lines, (32 * 1024 + work - 1) / work,
+             [&](int64_t begin, int64_t end) { kernel(*this, begin, end, in, out); });
 }
 
 }  // namespace camshaft::cpu

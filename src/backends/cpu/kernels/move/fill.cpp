@@ -1,0 +1,65 @@
+#include "backends/cpu/kernels/move/fill.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/move/fill.cpp"
+// clang-format off: the order matters
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace camshaft::cpu::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// `pattern`: elements that fill it.
+constexpr int64_t whole = 16;
+void fill_pattern(const uint8_t* pattern, uint8_t* out, int64_t bytes) {
+  const hn::ScalableTag<uint8_t> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto v = hn::LoadU(d, pattern);
+  int64_t i = 0;
+  if (lanes < whole) {  // shorter than an element may be
+    for (; i + whole <= bytes; i += whole) std::memcpy(out + i, pattern, whole);
+    std::memcpy(out + i, pattern, static_cast<size_t>(bytes - i));
+    return;
+  }
+  for (; i + 4 * lanes <= bytes; i += 4 * lanes) {
+    hn::StoreU(v, d, out + i);
+    hn::StoreU(v, d, out + i + lanes);
+    hn::StoreU(v, d, out + i + 2 * lanes);
+    hn::StoreU(v, d, out + i + 3 * lanes);
+  }
+  for (; i + lanes <= bytes; i += lanes) hn::StoreU(v, d, out + i);
+  std::memcpy(out + i, pattern, static_cast<size_t>(bytes - i));
+}
+
+}  // namespace
+}  // namespace camshaft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace camshaft::cpu {
+
+HWY_EXPORT(fill_pattern);
+
+void fill_elements(int64_t width, const void* element, void* out, int64_t count) {
+  constexpr int64_t longest = 64;  // vector
+  const int64_t bytes = width * count;
+  alignas(longest) uint8_t pattern[longest];
+  for (int64_t at = 0; at < std::min(longest, bytes); at += width)
+    std::memcpy(pattern + at, element, static_cast<size_t>(width));
+  if (bytes < longest) {
+    if (bytes > 0) std::memcpy(out, pattern, static_cast<size_t>(bytes));
+    return;
+  }
+  HWY_DYNAMIC_DISPATCH(fill_pattern)(pattern, static_cast<uint8_t*>(out), bytes);
+}
+
+}  // namespace camshaft::cpu
+#endif  // HWY_ONCE

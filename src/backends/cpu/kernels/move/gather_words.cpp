@@ -1,0 +1,84 @@
+#include "backends/cpu/kernels/move/gather_words.h"
+
+#include <limits>
+
+#include "backends/cpu/kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/move/gather_words.cpp"
+// clang-format off: the order matters
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace camshaft::cpu::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+using Words = hn::ScalableTag<int32_t>;
+
+// A vector of indices as 32 bits; false where they need more.
+HWY_INLINE bool load_indices(const int32_t* indices, hn::Vec<Words>& v) {
+  v = hn::LoadU(Words(), indices);
+  return true;
+}
+HWY_INLINE bool load_indices(const int64_t* indices, hn::Vec<Words>& v) {
+  const Words d;
+  hn::Vec<Words> high;
+  hn::LoadInterleaved2(d, reinterpret_cast<const int32_t*>(indices), v, high);  // little endian
+  return hn::AllTrue(d, hn::Eq(high, hn::BroadcastSignBit(v)));
+}
+
+// With vectors of 16 only: 0.3 ns an element instead of 0.5. Eight took as long as one by one.
+template <class Index>
+int64_t gather(const uint32_t* from, const Index* indices, int64_t count, int64_t size, int64_t step, bool stays,
+               uint32_t* out) {
+  const Words d;
+  const hn::RebindToUnsigned<Words> du;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr int64_t most = std::numeric_limits<int32_t>::max();
+  if (lanes < 16 || size > most || step > most || (size - 1) * step + count > most) return 0;
+  const auto length = hn::Set(d, static_cast<int32_t>(size)), each = hn::Set(d, static_cast<int32_t>(step));
+  int64_t k = 0;
+  for (; k + lanes <= count; k += lanes) {
+    hn::Vec<Words> v;
+    if (!load_indices(indices + k, v)) break;
+    v = hn::Add(v, hn::And(hn::BroadcastSignBit(v), length));
+    if (!hn::AllTrue(du, hn::Lt(hn::BitCast(du, v), hn::BitCast(du, length)))) break;
+    if (step != 1) v = hn::Mul(v, each);
+    if (stays) v = hn::Add(v, hn::Iota(d, static_cast<int32_t>(k)));
+    hn::StoreU(hn::GatherIndex(du, from, v), du, out + k);
+  }
+  return k;
+}
+
+int64_t gather_wide(const uint32_t* from, const int64_t* indices, int64_t count, int64_t size, int64_t step, bool stays,
+                    uint32_t* out) {
+  return gather(from, indices, count, size, step, stays, out);
+}
+int64_t gather_narrow(const uint32_t* from, const int32_t* indices, int64_t count, int64_t size, int64_t step,
+                      bool stays, uint32_t* out) {
+  return gather(from, indices, count, size, step, stays, out);
+}
+
+}  // namespace
+}  // namespace camshaft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace camshaft::cpu {
+
+HWY_EXPORT(gather_wide);
+HWY_EXPORT(gather_narrow);
+
+int64_t gather_words(const uint32_t* from, const int64_t* indices, int64_t count, int64_t size, int64_t step,
+                     bool stays, uint32_t* out) {
+  return HWY_DYNAMIC_DISPATCH(gather_wide)(from, indices, count, size, step, stays, out);
+}
+int64_t gather_words(const uint32_t* from, const int32_t* indices, int64_t count, int64_t size, int64_t step,
+                     bool stays, uint32_t* out) {
+  return HWY_DYNAMIC_DISPATCH(gather_narrow)(from, indices, count, size, step, stays, out);
+}
+
+}  // namespace camshaft::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,86 @@
+#include "backends/cpu/kernels/move/sequence_moves.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/pieces.h"
+
+namespace camshaft::cpu {
+
+namespace {
+
+constexpr int64_t bytes_a_piece = 64 * 1024;
+
+int64_t number_at(const void* numbers, DType type, int64_t i) {
+  return type == DType::i64 ? static_cast<const int64_t*>(numbers)[i] : static_cast<const int32_t*>(numbers)[i];
+}
+
+void copy(const std::byte* from, std::byte* to, int64_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+}
+
+}  // namespace
+
+void CacheUpdate::run(ThreadPool& pool, const std::byte* cache, const std::byte* update, const void* starts,
+                      DType start_type, std::byte* out) const {
+  const int64_t all = batch * lines, bytes = size * step_bytes;
+  if (all * count * step_bytes == 0) {  // the batch may be of any size then
+    if (out != cache) copy(cache, out, all * bytes);
+    return;
+  }
+  const auto start_of = [&](int64_t b) {
+    const int64_t given = starts ? number_at(starts, start_type, b) : 0;
+    return circular ? (given % size + size) % size : given;
+  };
+  for (int64_t b = 0; b < batch; ++b)  // before anything is written
+    if (const int64_t start = start_of(b); start < 0 || (!circular && start > size - count))
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{} positions from {} on do not lie in a cache of {}", count, start, size));
+  for_pieces(pool, all, std::max<int64_t>(1, bytes_a_piece / bytes), [&](int64_t begin, int64_t end) {
+    for (int64_t line = begin; line < end; ++line) {
+      const std::byte* const from = update + line * count * step_bytes;
+      std::byte* const to = out + line * bytes;
+      const int64_t start = start_of(line / lines), straight = std::min(count, size - start), round = count - straight;
+      if (out != cache) {
+        const std::byte* const old = cache + line * bytes;
+        copy(old + round * step_bytes, to + round * step_bytes, (start - round) * step_bytes);
+        copy(old + (start + straight) * step_bytes, to + (start + straight) * step_bytes,
+             (size - start - straight) * step_bytes);
+      }
+      copy(from, to + start * step_bytes, straight * step_bytes);
+      copy(from + straight * step_bytes, to, round * step_bytes);
+    }
+  });
+}
+
+void SequenceReverse::run(ThreadPool& pool, const std::byte* x, const void* lengths, DType length_type,
+                          std::byte* out) const {
+  for (int64_t b = 0; b < batch; ++b)
+    if (const int64_t length = number_at(lengths, length_type, b); length < 0 || length > time)
+      throw Error(ErrorCode::invalid_argument, fmt::format("a length of {} for sequences of {}", length, time));
+  const int64_t batch_stride = step_bytes * (batch_first ? time : 1),
+                time_stride = step_bytes * (batch_first ? 1 : batch);
+  const int64_t steps = batch * time;
+  if (steps * step_bytes == 0) return;
+  for_pieces(pool, steps, std::max<int64_t>(1, bytes_a_piece / step_bytes), [&](int64_t begin, int64_t end) {
+    // As they lie in the result.
+    for (int64_t step = begin; step < end;) {
+      const int64_t b = batch_first ? step / time : step % batch, t = batch_first ? step % time : step / batch;
+      const int64_t length = number_at(lengths, length_type, b);
+      const std::byte* const sequence = x + b * batch_stride;
+      if (batch_first && t >= length) {  // the rest of a sequence at once
+        const int64_t rest = std::min(time - t, end - step);
+        copy(sequence + t * time_stride, out + step * step_bytes, rest * step_bytes);
+        step += rest;
+        continue;
+      }
+      copy(sequence + (t < length ? length - 1 - t : t) * time_stride, out + step * step_bytes, step_bytes);
+      ++step;
+    }
+  });
+}
+
+}  // namespace camshaft::cpu

@@ -1,0 +1,141 @@
+#include "backends/cpu/kernels/window/integer_resize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "backends/cpu/kernels/targets.h"
+#include "backends/cpu/kernels/with_type.h"
+#include "base/work_scope.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/window/integer_resize.cpp"
+// clang-format off: the order matters
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace camshaft::cpu::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// line[x] = the sum over the taps of weights[t] * rows[t][x]; compilers make vectors of it.
+template <class T>
+void combine_rows(const IntegerResize& p, const T* image, int64_t y, double* HWY_RESTRICT line) {
+  const int64_t length = p.width.in * p.inner;
+  std::fill_n(line, length, 0.0);
+  for (int64_t t = 0; t < p.height.taps; ++t) {
+    const auto at = static_cast<size_t>(y * p.height.taps + t);
+    const double weight = p.height.weight[at];
+    if (weight == 0) continue;
+    if (p.height.index[at] < 0) {
+      for (int64_t x = 0; x < length; ++x) line[x] += weight * p.outside;
+      continue;
+    }
+    const T* HWY_RESTRICT row = image + p.height.index[at] * length;
+    for (int64_t x = 0; x < length; ++x) line[x] += weight * static_cast<double>(row[x]);
+  }
+}
+
+// mixed[x, i] = the same along the line, of one channel a vector of columns at once, else channel by channel.
+void combine_columns(const IntegerResize& p, const double* HWY_RESTRICT line, double* HWY_RESTRICT mixed) {
+  const IntegerResize::Axis& w = p.width;
+  if (p.inner == 1) {
+    for (int64_t x = 0; x < w.out(); ++x) {
+      double sum = 0;
+      for (int64_t t = 0; t < w.taps; ++t) {
+        const auto at = static_cast<size_t>(x * w.taps + t);
+        sum += w.weight[at] * (w.index[at] < 0 ? p.outside : line[w.index[at]]);
+      }
+      mixed[x] = sum;
+    }
+    return;
+  }
+  for (int64_t x = 0; x < w.out(); ++x, mixed += p.inner) {
+    std::fill_n(mixed, p.inner, 0.0);
+    for (int64_t t = 0; t < w.taps; ++t) {
+      const auto at = static_cast<size_t>(x * w.taps + t);
+      const double weight = w.weight[at];
+      const double* HWY_RESTRICT from = w.index[at] < 0 ? nullptr : line + w.index[at] * p.inner;
+      if (from) {
+        for (int64_t i = 0; i < p.inner; ++i) mixed[i] += weight * from[i];
+      } else {
+        for (int64_t i = 0; i < p.inner; ++i) mixed[i] += weight * p.outside;
+      }
+    }
+  }
+}
+
+// Rounded half to even, by what is added and taken away where fractions have no bits left.
+template <class T>
+void store(const double* HWY_RESTRICT mixed, int64_t count, T* HWY_RESTRICT out) {
+  constexpr double low = std::numeric_limits<T>::lowest(), high = std::numeric_limits<T>::max();
+  constexpr double whole = 6755399441055744.0;  // 1.5 * 2^52
+  using Wide = std::conditional_t<sizeof(T) < 4, int32_t, int64_t>;
+  for (int64_t i = 0; i < count; ++i) {
+    double v = mixed[i] < low ? low : mixed[i];
+    v = v > high ? high : v;
+    out[i] = static_cast<T>(static_cast<Wide>((v + whole) - whole));
+  }
+}
+
+template <class T>
+void resize_lines(const IntegerResize& p, int64_t begin, int64_t end, const T* in, T* out, double* scratch) {
+  const int64_t length = p.width.in * p.inner, out_length = p.width.out() * p.inner;
+  for (int64_t line = begin; line < end; ++line) {
+    const T* image = in + line / p.height.out() * p.height.in * length;
+    combine_rows(p, image, line % p.height.out(), scratch);
+    combine_columns(p, scratch, scratch + length);
+    store(scratch + length, out_length, out + line * out_length);
+  }
+}
+
+void resize_any(const IntegerResize& p, DType dtype, int64_t begin, int64_t end, const void* in, void* out,
+                double* scratch) {
+  with_type(dtype, "integer resize", [&]<class T>(T) HWY_ATTR {
+    if constexpr (std::is_integral_v<T> && sizeof(T) <= 4)
+      resize_lines(p, begin, end, static_cast<const T*>(in), static_cast<T*>(out), scratch);
+  });
+}
+
+}  // namespace
+}  // namespace camshaft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace camshaft::cpu {
+
+HWY_EXPORT(resize_any);
+
+namespace {
+
+// Doubles for one thread: a line before and behind its own mixing.
+int64_t scratch_of(const IntegerResize& p) {
+  return ((p.width.in + p.width.out()) * p.inner + 7) / 8 * 8;
+}
+
+}  // namespace
+
+size_t IntegerResize::workspace_bytes(int threads) const {
+  return static_cast<size_t>(scratch_of(*this) * threads) * sizeof(double);
+}
+
+void IntegerResize::run(ThreadPool& pool, DType dtype, const void* in, void* out, std::byte* workspace) const {
+  const int64_t lines = images * height.out();
+  constexpr int64_t least = 8 * 1024, paced = 64;  // elements that are worth a thread; lines between looks
+  const int64_t work = lines * width.out() * inner;
+  const auto threads = static_cast<int>(std::clamp<int64_t>(work / least, 1, pool.size()));
+  const auto resize = HWY_DYNAMIC_DISPATCH(resize_any);
+  pool.run(threads, [&](int thread) {
+    auto* const scratch = reinterpret_cast<double*>(workspace) + thread * scratch_of(*this);
+    const int64_t end = lines * (thread + 1) / threads;
+    for (int64_t line = lines * thread / threads; line < end; line += paced) {
+      cancellation_point();
+      resize(*this, dtype, line, std::min(end, line + paced), in, out, scratch);
+    }
+  });
+}
+
+}  // namespace camshaft::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,16 @@
+// Nodes that make bytes of a tensor.
+#pragma once
+
+#include <map>
+
+#include "ir/region_editor.h"
+
+namespace camshaft {
+
+/// A cast, or a pointwise region of one operand and numbers, whose result is bytes of the operand's shape.
+bool quantises(const Graph& graph, const Node& node);
+
+/// Appends what such a node does to a region that computes its operand as `inner`. Returns the bytes.
+ValueId append_steps(RegionEditor& region, const Graph& graph, const Node& node, ValueId inner);
+
+}  // namespace camshaft

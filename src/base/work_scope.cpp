@@ -1,0 +1,53 @@
+#include "base/work_scope.h"
+
+#include <utility>
+
+#include "base/error.h"
+
+namespace camshaft {
+
+namespace {
+
+// One word, so that a library opened while the program runs finds room for it.
+thread_local const WorkScope* current_scope = nullptr;
+
+}  // namespace
+
+WorkScope::WorkScope(const Cancellation& cancellation, std::shared_ptr<Budget> budget)
+    : cancellation_(&cancellation), budget_(std::move(budget)), outer_(std::exchange(current_scope, this)) {}
+
+WorkScope::~WorkScope() {
+  current_scope = outer_;
+}
+
+const WorkScope* WorkScope::current() {
+  return current_scope;
+}
+
+bool WorkScope::cancelled() const {
+  for (const WorkScope* scope = this; scope; scope = scope->outer_)
+    if (scope->cancellation_->cancelled()) return true;
+  return false;
+}
+
+const std::shared_ptr<Budget>& WorkScope::budget() const {
+  const WorkScope* scope = this;
+  while (!scope->budget_ && scope->outer_) scope = scope->outer_;
+  return scope->budget_;
+}
+
+AdoptedScope::AdoptedScope(const WorkScope* scope) : before_(std::exchange(current_scope, scope)) {}
+
+AdoptedScope::~AdoptedScope() {
+  current_scope = before_;
+}
+
+void cancellation_point() {
+  if (current_scope && current_scope->cancelled()) throw Error(ErrorCode::cancelled, "cancelled while computing");
+}
+
+std::shared_ptr<Budget> current_budget() {
+  return current_scope ? current_scope->budget() : nullptr;
+}
+
+}  // namespace camshaft

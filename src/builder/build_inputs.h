@@ -1,0 +1,16 @@
+// What the options of a build say of the model's inputs, as the importer and the verification take it.
+#pragma once
+
+#include "builder/builder.h"
+#include "builder/verification_sample.h"
+#include "onnx/importer.h"
+
+namespace camshaft {
+
+/// The shapes of all profiles.
+onnx::ImportOptions import_options(const std::vector<Profile>& profiles);
+
+/// Seed and given inputs of a build's verification; the inputs are copies.
+SampleOptions sample_options(const BuildOptions& options);
+
+}  // namespace camshaft

@@ -1,0 +1,66 @@
+#include "builder/engine_noise.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "builder/engine_tensors.h"
+#include "runtime/engine_impl.h"
+
+namespace camshaft {
+
+namespace {
+
+// The largest errors of Winograd's F(4x4, 3x3) are twice those of a sum one by one (winograd.h).
+constexpr double approximate_sums = 2;
+// Half of f16's steps below 2^-14.
+constexpr double least_of_f16 = 0x1p-25;
+
+}  // namespace
+
+EngineNoise::EngineNoise(const Graph& model, const Engine& engine) {
+  const Plan& plan = engine.impl()->plan;
+  std::set<std::string_view> sources;
+  for (const PlanStep& step : plan.steps)
+    if (step.deviation >= Deviation::rounding) sources.insert(step.sources.begin(), step.sources.end());
+  const auto is_approximate = [&](const Node& node) {
+    return node.op.traits().kind == OpKind::contraction &&
+           std::any_of(node.sources.begin(), node.sources.end(), [&](const auto& s) { return sources.contains(s); });
+  };
+  for (const Node& node : model.nodes)
+    if (is_approximate(node)) approximate_.insert(node.outputs[0]);
+  const auto is_f16 = [&](int32_t id) { return plan.values[static_cast<size_t>(id)].type.dtype == DType::f16; };
+  std::map<int32_t, const Node*> nodes;  // by the plan's values
+  for (const SharedValue& shared : shared_values(model, plan)) nodes[shared.planned] = shared.node;
+  for (const auto& [planned, node] : nodes)
+    if (is_f16(planned)) stored_as_f16_.insert(node->outputs[0]);
+  // What stays f32, as DeiT's tokens do, of which one is too small for f16, may be narrowed for those that read it.
+  for (const PlanStep& step : plan.steps)
+    if (step.op == "cast" && is_f16(step.outputs[0]))
+      if (const auto it = nodes.find(step.inputs[0]); it != nodes.end()) stored_as_f16_.insert(it->second->outputs[0]);
+  key_ = fmt::format("{};{}", fmt::join(approximate_, ","), fmt::join(stored_as_f16_, ","));
+}
+
+RoundingNoise EngineNoise::of(const Node& node, RoundingNoise noise) const {
+  if (approximate_.contains(node.outputs[0])) noise.of_sums *= approximate_sums;
+  if (stored_as_f16_.contains(node.outputs[0])) noise.least = least_of_f16;
+  return noise;
+}
+
+Graph with_noisy_weights(Graph graph, double part, uint64_t seed) {
+  Random random(seed);
+  std::set<ValueId> weights;
+  for (const Node& node : graph.nodes)
+    if (node.op.traits().kind == OpKind::contraction)
+      for (const ValueId id : node.inputs)
+        if (id != no_value && graph.is_constant(id) && graph.value(id).constant->rank() > 1) weights.insert(id);
+  for (const ValueId id : weights) {
+    Value& value = graph.value(id);
+    value.constant = std::make_shared<const Tensor>(with_noise(*value.constant, {}, {part, 0}, random));
+  }
+  return graph;
+}
+
+}  // namespace camshaft

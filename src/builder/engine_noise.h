@@ -1,0 +1,39 @@
+// What an engine rounds beside what any does, as noise for the reference evaluation.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "ir/graph.h"
+#include "reference/rounding.h"
+#include "runtime/engine.h"
+
+namespace camshaft {
+
+/// Of an engine and the model that it was made of, by the model's nodes:
+/// - Those that approximate tactics compute (Deviation::rounding) sum up less precisely.
+/// - Those whose results the engine stores as f16, or casts to it, move by half of f16's smallest step, or more.
+class EngineNoise {
+ public:
+  EngineNoise(const Graph& model, const Engine& engine);
+
+  /// What `noise`, which is that of all nodes, is of one of the model's.
+  RoundingNoise of(const Node& node, RoundingNoise noise) const;
+
+  /// The same of engines that round alike.
+  const std::string& key() const { return key_; }
+
+ private:
+  std::set<ValueId> approximate_, stored_as_f16_;  // the first results of nodes
+  std::string key_;
+};
+
+/// From here on noise is that of narrow types, to which operands of products are rounded, too.
+constexpr double narrow_noise = 0x1p-11;
+
+/// The graph with constant matrices and filters of its products and convolutions moved by `part` of themselves: they
+/// are rounded once, so that what that does is the same for all rows of a product.
+Graph with_noisy_weights(Graph graph, double part, uint64_t seed);
+
+}  // namespace camshaft

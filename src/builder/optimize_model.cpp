@@ -1,0 +1,109 @@
+#include "builder/optimize_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/log.h"
+#include "builder/build_inputs.h"
+#include "builder/find_beyond_f16.h"
+#include "builder/quantize_model.h"
+#include "quantize/calibration_file.h"
+
+namespace camshaft {
+
+void warn_of_unused(const BuildOptions& options, const Backend& backend) {
+  const Precision precision = choose_precision(options, backend);
+  const std::string& name = backend.device().name;
+  const bool stores = precision.storage != DType::f32;
+  if ((options.fp16 || options.bf16) && !stores && precision.rounding != ops::Rounding::bf16)
+    log_warning(fmt::format("{} has no kernels that are faster in {}: the engine is built in fp32", name,
+                            options.fp16 ? "fp16" : "bf16"));
+  if (options.int8 && !backend.gains_from(DType::i8))
+    log_warning(fmt::format("{} has no kernels that are faster in int8: no layer is quantised", name));
+  if (!options.calibration.empty() && !options.int8 && !options.best)
+    log_warning(
+        fmt::format("the calibration '{}' is not used: int8 is not allowed (--int8, or --best)", options.calibration));
+  if (options.tf32 && precision.rounding == ops::Rounding::bf16)
+    log_warning("products of fp32 take operands rounded to bf16, which is faster here than TF32");
+  else if (options.tf32 && precision.rounding != ops::Rounding::tf32)
+    log_warning(fmt::format("{} has no kernels that are faster in TF32: products of fp32 stay exact", name));
+}
+
+ModelOptimizer::ModelOptimizer(const BuildOptions& options, const Backend& backend, ThreadPool& pool)
+    : options_(options),
+      pool_(pool),
+      precision_(choose_precision(options, backend)),
+      may_quantize_(options.int8 && backend.gains_from(DType::i8)),
+      rules_(options.constraints == PrecisionConstraints::none ? std::vector<PrecisionRule>()
+                                                               : options.layer_precisions),
+      output_types_(options.constraints == PrecisionConstraints::none ? std::vector<PrecisionRule>()
+                                                                      : options.layer_output_types),
+      passes_(backend.passes(precision_.storage, precision_.rounding)) {
+  check_order(passes_);
+  runs_.most = options.stop_after_pass;
+  if (may_quantize_ && !options.calibration.empty()) calibration_ = read_calibration(options.calibration);
+}
+
+void ModelOptimizer::settle_meaning(Graph& model) {
+  PassContext context{.pool = pool_};
+  context.storage = precision_.storage;
+  context.rounding = precision_.rounding;
+  context.cancellation = options_.cancellation;
+  context.runs = &runs_;
+  run_passes(model, passes_.meaning, context);
+  if (may_quantize_ && !calibration_) check_quantized(model);
+}
+
+OptimizedModel ModelOptimizer::run(const Graph& model, bool int8, const KeptLayers& kept) {
+  OptimizedModel result;
+  PassRuns runs = runs_;
+  PassContext context{.pool = pool_};
+  context.storage = precision_.storage;
+  context.rounding = precision_.rounding;
+  context.cancellation = options_.cancellation;
+  context.runs = &runs;
+  context.rules = &rules_;
+  result.reference = model;
+  if (int8 && calibration_)
+    result.quantized_layers = quantize_model(result.reference, *calibration_, options_.calibration, kept, context);
+  std::set<std::string> in_f32 = outputs_in_f32(model);
+  result.graph = result.reference;
+  context.notes = &result.notes;
+  run_passes_with_branches(result.graph, passes_.form, context);
+  std::set<std::string> kept_f32;
+  if (context.storage == DType::f16 && options_.verify) {
+    kept_f32 = find_beyond_f16(result.reference, result.graph, sample_options(options_), pool_);
+    in_f32.insert(kept_f32.begin(), kept_f32.end());
+  }
+  context.keep_f32 = &in_f32;
+  context.kept_constants = &kept_f32;
+  run_passes(result.graph, passes_.precision, context);
+  result.kept_f32.assign(kept_f32.begin(), kept_f32.end());
+  result.passes = std::move(runs.names);
+  result.rounds_to_bf16 = precision_.rounding == ops::Rounding::bf16;
+  result.precision = precision_text(result.quantized_layers);
+  return result;
+}
+
+// Of the tensors that layers are asked to store in fp32.
+std::set<std::string> ModelOptimizer::outputs_in_f32(const Graph& model) const {
+  std::set<std::string> names;
+  for (const Node& node : model.nodes)
+    if (output_types_.of(node.sources) == LayerPrecision::fp32)
+      for (const ValueId id : node.outputs) names.insert(model.value(id).name);
+  return names;
+}
+
+std::string ModelOptimizer::precision_text(const std::vector<LayerPlacement>& layers) const {
+  std::string text = "fp32";
+  if (precision_.storage != DType::f32) text += precision_.storage == DType::f16 ? ", fp16" : ", bf16";
+  if (precision_.rounding != ops::Rounding::none)
+    text += precision_.rounding == ops::Rounding::bf16 ? ", bf16" : ", tf32";
+  if (std::any_of(layers.begin(), layers.end(), [](const LayerPlacement& layer) { return layer.quantized; }))
+    text += ", int8";
+  return text;
+}
+
+}  // namespace camshaft

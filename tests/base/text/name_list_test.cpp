@@ -1,0 +1,16 @@
+#include "base/text/name_list.h"
+
+#include <gtest/gtest.h>
+
+namespace camshaft {
+namespace {
+
+TEST(NameList, HasTheFirstThree) {
+  EXPECT_EQ(name_list({}), "");
+  EXPECT_EQ(name_list({"a"}), "'a'");
+  EXPECT_EQ(name_list({"a", "b", "c"}), "'a', 'b', 'c'");
+  EXPECT_EQ(name_list({"a", "b", "c", "d"}), "'a', 'b', 'c', …");
+}
+
+}  // namespace
+}  // namespace camshaft

@@ -1,0 +1,52 @@
+#include "builder/precision_gains.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "builder/optimize_model.h"
+#include "ir/ops/operators.h"
+#include "ir/text.h"
+#include "runtime/backends.h"
+
+namespace camshaft {
+namespace {
+
+std::vector<PrecisionGain> gains_of(const std::string& text) {
+  ThreadPool pool(1);
+  const std::shared_ptr<const Backend> backend = find_backend("cpu");
+  BuildOptions options;
+  options.verify = false;
+  ModelOptimizer optimizer(options, *backend, pool);
+  Graph model = parse_graph(text, operators());
+  optimizer.settle_meaning(model);
+  return precision_gains(options, *backend, model, optimizer.run(model, false, {}).graph, {}, pool);
+}
+
+bool has(const std::vector<PrecisionGain>& gains, const std::string& precision) {
+  return std::any_of(gains.begin(), gains.end(),
+                     [&](const PrecisionGain& gain) { return gain.precision == precision && gain.speedup >= 1.1; });
+}
+
+TEST(PrecisionGains, ProductsGainFromWhatTheBackendGainsFrom) {
+  const std::vector<PrecisionGain> gains = gains_of(R"(graph "g" (%x: f32[256, 1024]) {
+    const %w: f32[1024, 1024] = 0.125
+    %y = matmul (%x, %w)
+    return "y" = %y
+  })");
+  const std::shared_ptr<const Backend> backend = find_backend("cpu");
+  EXPECT_EQ(has(gains, "int8"), backend->gains_from(DType::i8));
+  EXPECT_EQ(has(gains, "bf16"), backend->gains_from_rounding(ops::Rounding::bf16));
+  EXPECT_LE(gains.size(), 2);
+}
+
+TEST(PrecisionGains, WhatComputesNoProductsGainsNothing) {
+  EXPECT_TRUE(gains_of(R"(graph "g" (%x: f32[256, 1024]) {
+    %y = pointwise {function=tanh} (%x)
+    return "y" = %y
+  })")
+                  .empty());
+}
+
+}  // namespace
+}  // namespace camshaft

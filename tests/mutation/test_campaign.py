@@ -1,0 +1,67 @@
+"""A few mutants of small models, on the CPU and the emulated GPU; campaign.py is the long run."""
+
+import json
+import os
+import random
+
+import campaign
+import pytest
+from mutation_scores import CONFIGURATIONS, KINDS, percent, tables, totals
+
+EMULATOR = campaign.ROOT / "build/release/tests/backends/cuda/emulator/lib/libcuda.so.1"
+MODELS = ["own_tcn", "own_lstm", "own_topk_head"]
+
+
+def test_wrong_engines_are_rejected_and_right_ones_are_not(tmp_path):
+    if not EMULATOR.exists():
+        pytest.skip("the emulated GPU was not built")
+    seed = int(os.environ.get("CAMSHAFT_TEST_SEED") or random.SystemRandom().randrange(2**32))
+    print(f"CAMSHAFT_TEST_SEED={seed}")
+    out = tmp_path / "mutants.json"
+    campaign.main([*MODELS, "--count", "8", "--seed", str(seed), "--out", str(out)])
+    results = json.loads(out.read_text())
+    assert len(results) == len(MODELS) * sum(not c.startswith("cuda") for c in CONFIGURATIONS)
+    total = totals(results.values())
+    assert total.errors == 0 and total.right_rejected == 0, results
+    assert total.changed >= 60 and percent(total) >= 90, results
+    # What is done is not done again.
+    before = out.stat().st_mtime_ns
+    campaign.main([*MODELS, "--count", "8", "--seed", str(seed), "--out", str(out)])
+    assert out.stat().st_mtime_ns == before
+
+
+def test_what_was_done_elsewhere_is_taken_over(tmp_path):
+    here, there = tmp_path / "here.json", tmp_path / "there.json"
+    done = {"kinds": {"sign": {"changed": 2, "rejected": 2}}, "passed": [], "right_engines_rejected": []}
+    here.write_text(json.dumps({"a cpu fp32 seed 0 count 2": {"error": "no such file"}}))
+    there.write_text(json.dumps({"a cpu fp32 seed 0 count 2": done, "a cuda fp16 seed 0 count 2": done}))
+    assert campaign.main(["--merge", str(there), "--out", str(here)]) == 0
+    assert json.loads(here.read_text()) == json.loads(there.read_text())
+
+
+def test_what_there_is_no_time_for_is_left(tmp_path):
+    out = tmp_path / "mutants.json"
+    campaign.main(["own_tcn", "--minutes", "0", "--out", str(out)])
+    assert not out.exists()
+
+
+def test_bodies_of_loops_are_mutated(tmp_path):
+    out = tmp_path / "mutants.json"
+    campaign.main(["own_loop_script", "--device", "cpu", "--count", "4", "--out", str(out)])
+    (fp32, bf16) = json.loads(out.read_text()).values()
+    assert totals([fp32]).changed >= 1 and totals([fp32]).changed == totals([fp32]).rejected, fp32
+
+
+def test_tables():
+    results = {
+        "a cpu fp32 seed 0 count 2": {
+            "kinds": {"sign": {"changed": 2, "rejected": 2}}, "passed": [], "right_engines_rejected": []},
+        "b cpu bf16 seed 0 count 2": {
+            "kinds": {"mask": {"changed": 3, "rejected": 2}}, "passed": ["b"], "right_engines_rejected": []},
+        "c cpu fp32 seed 0 count 2": {"error": "no such file"},
+    }  # fmt: skip
+    lines = list(tables(results, by_model=True))
+    assert f"| {KINDS['sign']} | 2 of 2 | - | 2 of 2 |" in lines
+    assert "| all | 2 of 2 | 2 of 3 | 4 of 5 |" in lines
+    assert "| b | - | 2 of 3 |" in lines
+    assert lines[-1].startswith("4 of 5 mutants are rejected (80.00 %), and none of the 2 right engines. 1 could not")

@@ -1,0 +1,47 @@
+// What evaluating a graph takes of a budget.
+#include "base/work_scope.h"
+#include "ir/ops/pointwise.h"
+#include "reference/single_op.h"
+
+namespace camshaft {
+namespace {
+
+Graph of_two_nodes() {
+  Graph graph;
+  const ValueId x = graph.add_input("x", {DType::f32, {1000, 1000}});
+  const ValueId y = graph.add(ops::Pointwise{ScalarFunction::exp}, {x}, "y", {"first"});
+  graph.add_output("z", graph.add(ops::Pointwise{ScalarFunction::neg}, {y}, "z", {"second"}));
+  return graph;
+}
+
+std::string refusal(double operations, size_t bytes) {
+  const Graph graph = of_two_nodes();
+  const std::vector<Tensor> inputs{Tensor(DType::f32, {1000, 1000})};
+  const Cancellation cancellation;
+  const WorkScope scope(cancellation, std::make_shared<Budget>(operations, bytes, "more work", "more memory"));
+  try {
+    evaluate(graph, inputs, test_pool());
+    return "";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), bytes < 1 << 30 ? ErrorCode::out_of_memory : ErrorCode::unsupported);
+    return e.what();
+  }
+}
+
+TEST(EvaluationBudget, NamesTheNodeThatIsTooMuch) {
+  EXPECT_EQ(refusal(6.4e7, 1 << 30), "");
+  EXPECT_NE(refusal(3e7, 1 << 30).find("node 'first'"), std::string::npos);
+  const std::string second = refusal(6e7, 1 << 30);
+  EXPECT_NE(second.find("node 'second'"), std::string::npos) << second;
+  EXPECT_NE(second.find("more work"), std::string::npos) << second;
+}
+
+TEST(EvaluationBudget, CountsTensorsAsLongAsTheyLive) {
+  // Each result is 4 MB, and the first is gone when the second is returned.
+  EXPECT_NE(refusal(1e12, 7'000'000).find("node 'second'"), std::string::npos);
+  EXPECT_NE(refusal(1e12, 3'000'000).find("node 'first'"), std::string::npos);
+  EXPECT_EQ(refusal(1e12, 8'000'000), "");
+}
+
+}  // namespace
+}  // namespace camshaft
