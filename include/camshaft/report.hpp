@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -119,6 +120,9 @@ struct LayerPlacement {
 struct PrecisionGain {
   std::string precision;  ///< "fp16", "bf16", "int8"
   double speedup = 1;     ///< how many times as fast the engine would be, by the cost model
+  /// The largest error of an output on a sample of the verification, as a part of the output's scale; nothing
+  /// where that is not known: without verification, and of int8, which needs a calibration.
+  std::optional<double> error;
 };
 
 /// What became of a model that was written anew. Nodes are those of the models' graphs, sub-graphs left out; bytes are
@@ -223,7 +227,8 @@ inline LayerPlacement layer_placement(const Record& r) {
 }
 
 inline PrecisionGain precision_gain(const Record& r) {
-  return {r["precision"].text(), r["speedup"].number()};
+  return {r["precision"].text(), r["speedup"].number(),
+          r["error"].is_null() ? std::nullopt : std::optional(r["error"].number())};
 }
 
 inline RewriteReport rewrite_report(const Record& r) {

@@ -193,6 +193,7 @@ Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std:
 
   Engine engine = compiled(optimized, most_allowed);
 
+  KnownReference known;
   if (options.verify) {
     VerifyOptions verify;
     verify.tolerance = options.effective_tolerance();
@@ -201,7 +202,6 @@ Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std:
     verify.excused = usually_excused * std::min(1.0, verify.tolerance / options.default_tolerance());
     verify.seed = options.seed;
     verify.seconds = options.verify_seconds;
-    KnownReference known;
     verify.known = &known;
     verify.cancellation = options.cancellation;
     verify.inputs = sample_options(options).inputs;
@@ -248,7 +248,7 @@ Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std:
   tuning.write_lock(optimized, optimum, decisions);
   const bool is_plain = !options.fp16 && !options.bf16 && !options.int8 && !options.best && !options.strongly_typed;
   if (is_plain && options.tuning == Tuning::measure && options.stop_after_pass < 0)
-    report_.gains = precision_gains(options, *backend, imported.graph, optimized.graph, optimum, pool);
+    report_.gains = precision_gains(options, backend, imported.graph, optimized.graph, optimum, known.sample(), pool);
   progress("done", 1);
   return engine;
 }

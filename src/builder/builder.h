@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -139,6 +140,9 @@ struct BuildOptions {
 struct PrecisionGain {
   std::string precision;  ///< "fp16", "bf16", "int8"
   double speedup = 1;     ///< how many times as fast the engine would be, by the cost model
+  /// The largest error of an output on a sample of the verification, as a part of the output's scale; nothing
+  /// where that is not known: without verification, and of int8, which needs a calibration.
+  std::optional<double> error;
 };
 
 /// What a build did.

@@ -154,6 +154,12 @@ class Verification {
 
 }  // namespace
 
+const VerificationSample* KnownReference::sample() const {
+  for (const auto& [description, made] : samples)
+    if (const auto* sample = std::get_if<VerificationSample>(&made)) return sample;
+  return nullptr;
+}
+
 VerifyResult verify_engine(const Graph& model, const Engine& engine, const VerifyOptions& options, ThreadPool& pool) {
   return Verification(model, engine, options, pool).run();
 }
