@@ -81,9 +81,7 @@ class Teller {
       stage_ = stage;
       next_ = now + std::chrono::milliseconds(100);
     }
-    caller_.call([&] {
-      Reference(checked(PyObject_CallFunction(function_, "Nd", text(stage), fraction)));
-    });
+    caller_.call([&] { Reference(checked(PyObject_CallFunction(function_, "Nd", text(stage), fraction))); });
   }
 
  private:
@@ -102,10 +100,8 @@ Options options_of(PyObject* values, PyObject* profiles, PyObject* progress, Cal
   each(profiles, [&](PyObject* ranges) { add_profile(options, ranges); });
   options.set_cancellation(caller.cancellation());
   if (progress != Py_None)
-    options.set_progress([teller = std::make_shared<Teller>(caller, progress)](std::string_view stage,
-                                                                             double fraction) {
-      (*teller)(stage, fraction);
-    });
+    options.set_progress([teller = std::make_shared<Teller>(caller, progress)](
+                             std::string_view stage, double fraction) { (*teller)(stage, fraction); });
   return options;
 }
 

@@ -26,7 +26,9 @@ void CallerThread::run(const std::function<void()>& work) {
     {
       const Unlocked unlocked;
       std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, std::chrono::milliseconds(100), [&] { return is_done_ || request_ != nullptr; });
+      // By the clock of the day: glibc 2.28 cannot wait by the steady one, and a jump of it is no harm here.
+      changed_.wait_until(lock, std::chrono::system_clock::now() + std::chrono::milliseconds(100),
+                          [&] { return is_done_ || request_ != nullptr; });
       is_done = is_done_;
       request = request_;
     }

@@ -241,5 +241,4 @@ PyMethodDef engine_functions[] = {
     {"output_dlpack", output_dlpack, METH_VARARGS, "output_dlpack(context, name) -> dlpack"},
     {nullptr, nullptr, 0, nullptr}};
 
-
 }  // namespace camshaft::python

@@ -8,8 +8,8 @@ scripts/setup.sh
 # From what is built for the tests: the same objects.
 scripts/build.sh release camshaft_python camshaft_command
 made=build/wheel
-rm -rf "$made"
+rm -rf "$made" dist/camshaft-*.whl
 .venv/bin/python -m pip wheel . --quiet --no-deps --no-build-isolation \
   --config-settings build-dir=build/release --config-settings cmake.define.CAMSHAFT_BUILD_TESTS=ON \
   --config-settings cmake.define.CAMSHAFT_BUILD_EXAMPLES=ON --wheel-dir "$made"
-.venv/bin/python -m auditwheel repair "$made"/camshaft-*.whl --wheel-dir dist | tail -1
+PATH=$PWD/.venv/bin:$PATH .venv/bin/python -m auditwheel repair "$made"/camshaft-*.whl --wheel-dir dist | tail -1

@@ -1,6 +1,7 @@
 """The wheel: made by scripts/wheel.sh, installed into an environment of its own, and used there."""
 
 import platform
+import re
 import subprocess
 import sys
 import zipfile
@@ -52,7 +53,8 @@ def environment(wheel, tmp_path_factory):
 
 
 def test_is_one_file_for_all(wheel):
-    assert wheel.name.split("-", 2)[2] == "cp39-abi3-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl"
+    tag = re.fullmatch(r"camshaft-[0-9.]+-cp39-abi3-manylinux_2_(\d+)_x86_64\.whl", wheel.name)
+    assert tag and int(tag[1]) <= 28
     assert wheel.stat().st_size < 20e6
     names = zipfile.ZipFile(wheel).namelist()
     assert {"camshaft/__init__.py", "camshaft/_native.abi3.so", "camshaft/py.typed"} <= set(names)
