@@ -11,9 +11,6 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-// Where noise moves as many of the elements beyond most_telling(), comparing says nothing.
-constexpr double most_undecided = 0.25;
-
 bool has_numbers(const Tensor& tensor) {
   return !is_container(tensor.dtype()) && tensor.dtype() != DType::string;
 }
@@ -129,8 +126,9 @@ LayerError::Verdict LayerError::judge() const {
   const auto unstable = static_cast<double>(
       std::count_if(moved_.begin(), moved_.end(), [&](double m) { return 4 * m > most_telling(tolerance_) * unit; }));
   const auto all = static_cast<double>(expected_.size());
+  const double excused = most_excused(unstable, all);
   Verdict verdict;
-  verdict.telling = !other_shape_ && (unstable == 0 || unstable < most_undecided * all);
+  verdict.telling = !other_shape_ && (unstable == 0 || excused < all);
   if (expected_.dims() != actual_.dims()) return {verdict.telling, infinite, infinite, 0};
   if (!verdict.telling || expected_.size() == 0) return verdict;
   const std::vector<double> e = expected_.to_doubles();
@@ -142,11 +140,10 @@ LayerError::Verdict LayerError::judge() const {
         std::isfinite(e[i]) ? excused_ * rounding_ * std::abs(e[i]) : 0;  // also of numbers that mean "never"
     parts[i].part = ratio(errors[i], std::max({tolerance_ * unit, excused_ * (moved_.empty() ? 0 : moved_[i]), own}));
   }
-  const auto excused = static_cast<size_t>(most_excused(unstable, all));
   const auto decides = parts.begin() + static_cast<ptrdiff_t>(excused);
   std::nth_element(parts.begin(), decides, parts.end(), [](const auto& x, const auto& y) { return x.part > y.part; });
   verdict = *decides;
-  verdict.local = local().part(excused);
+  verdict.local = local().part(static_cast<size_t>(excused));
   return verdict;
 }
 

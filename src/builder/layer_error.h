@@ -25,8 +25,8 @@ double most_excused(double moved, double all);
 /// evaluation: most_excused() of those that moved beyond most_telling() may differ by more than they moved. So may as
 /// many of all else (indices, integers, strings) as moved.
 ///
-/// What is rounded to steps, as quantised values are, may be a step off where rounding may have moved it across the edge
-/// between two steps, and what is computed of it may be off by what that makes of it (add_steps()).
+/// What is rounded to steps, as quantised values are, may be a step off where rounding may have moved it across the
+/// edge between two steps, and what is computed of it may be off by what that makes of it (add_steps()).
 class LayerError {
  public:
   /// `rounding` as compare_outputs() takes it; `excused` instead of the four times above.

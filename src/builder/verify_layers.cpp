@@ -159,8 +159,12 @@ class Judge {
       noisy.noise_of = [&](const Node& node) { return rules_.engine_noise->of(node, noisy.noise); };
     noisy.noise_seed = rules_.seed + run;
     Random random(~noisy.noise_seed);
-    std::vector<Tensor> inputs = given_inputs(layer);
-    for (Tensor& input : inputs) input = with_noise(input, {}, noisy.noise, random);
+    std::vector<Tensor> inputs;
+    for (const ValueId id : layer.inputs) {
+      // What this layer reads may have been narrowed for it.
+      const RoundingNoise of_input = rules_.engine_noise ? rules_.engine_noise->of(id, noisy.noise) : noisy.noise;
+      inputs.push_back(with_noise(given_.at(id), {}, of_input, random));
+    }
     if (rules_.rounding_noise < narrow_noise) return evaluated(layer, inputs, noisy);
     return evaluated(with_noisy_weights(layer, rules_.rounding_noise, noisy.noise_seed), inputs, noisy);
   }
@@ -180,7 +184,8 @@ class Judge {
         if (noisy[o].dims() != exact_[o].dims()) continue;
         const std::vector<double> e = exact_[o].to_doubles(), n = noisy[o].to_doubles();
         reach_[o].resize(e.size());
-        for (size_t i = 0; i < e.size(); ++i) reach_[o][i] = std::max(reach_[o][i], judge_.rules_.excused * difference(e[i], n[i]));
+        for (size_t i = 0; i < e.size(); ++i)
+          reach_[o][i] = std::max(reach_[o][i], judge_.rules_.excused * difference(e[i], n[i]));
       }
     }
 

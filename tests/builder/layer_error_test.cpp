@@ -84,6 +84,17 @@ TEST(LayerError, NothingIsSaidWhereTooMuchMoves) {
   EXPECT_FALSE(error.judge().telling) << "of a size that rounding decides";
 }
 
+TEST(LayerError, WhatDoesNotMoveTellsWhereMuchDoes) {
+  // Gates, two of five of which rounding opens or shuts.
+  std::vector<float> expected(100, 1), moved = expected, actual = expected;
+  for (size_t i = 0; i < 40; ++i) moved[i] = actual[i] = 0;
+  EXPECT_TRUE(judge(expected, actual, {moved}).telling);
+  EXPECT_LT(judge(expected, actual, {moved}).part, 1);
+  EXPECT_GT(judge(expected, std::vector<float>(100, 0), {moved}).part, 1);
+  std::fill(moved.begin(), moved.begin() + 88, 0.0F);
+  EXPECT_FALSE(judge(expected, actual, {moved}).telling);
+}
+
 TEST(LayerError, NumbersThatAreNone) {
   const float inf = INFINITY, nan = std::nanf("");
   EXPECT_LT(judge({1, inf, nan}, {1, inf, nan}, {{1, inf, nan}}).part, 1);

@@ -21,10 +21,10 @@ constexpr int64_t rows = 64, columns = 64;
 constexpr float step = 0.25F;
 
 struct Engineered {
-  bool in_f16 = false;   // the product and the result pass through f16, where the model has no name for them
-  float shift = 0;       // steps that are added to `shifted` columns
+  bool in_f16 = false;  // the product and the result pass through f16, where the model has no name for them
+  float shift = 0;      // steps that are added to `shifted` columns
   int64_t shifted = 0;
-  float factor = 1;      // of the weights
+  float factor = 1;  // of the weights
 };
 
 // A product, quantised and dequantised: y = step * (round(x · w / step) + shift), and the steps themselves in i8.
@@ -42,8 +42,7 @@ Graph quantized(Random random, const Engineered& engineered) {
   Tensor weights(DType::f32, {columns, columns}), shift(DType::f32, {columns});
   for (int64_t i = 0; i < weights.size(); ++i)
     weights.as_mutable<float>()[i] = engineered.factor * static_cast<float>(random.uniform(-2, 2));
-  for (int64_t i = 0; i < columns; ++i)
-    shift.as_mutable<float>()[i] = i < engineered.shifted ? engineered.shift : 0;
+  for (int64_t i = 0; i < columns; ++i) shift.as_mutable<float>()[i] = i < engineered.shifted ? engineered.shift : 0;
   const ValueId size = graph.add_constant("size", Tensor::of<float>(DType::f32, {}, {step}));
   ValueId made = graph.add(ops::MatMul{}, {x, graph.add_constant("w", std::move(weights))}, "product", {"product"});
   made = apply(F::div, narrow(made, "product"), size, "scaled");
