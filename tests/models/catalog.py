@@ -7,6 +7,8 @@ usage: catalog.py [NAME...]      makes the ONNX files (all without a name) and p
 import hashlib
 import os
 import sys
+import threading
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,17 +57,22 @@ class Model:
         return self.feeds[label or next(iter(self.feeds))]()
 
 
+BEING_MADE = defaultdict(threading.Lock)
+
+
 def made(name, proto):
-    """Writes proto()'s model to the cache unless it is there; an interrupted write leaves nothing behind."""
+    """Writes proto()'s model to the cache unless it is there; an interrupted write leaves nothing behind. Threads that want
+    the same one wait for the first."""
     path = MADE / f"{name}.onnx"
-    if not path.exists():
-        MADE.mkdir(parents=True, exist_ok=True)
-        partial = MADE / f"{name}.{os.getpid()}.partial"
-        try:
-            partial.write_bytes(proto().SerializeToString())
-            partial.rename(path)
-        finally:
-            partial.unlink(missing_ok=True)
+    with BEING_MADE[name]:
+        if not path.exists():
+            MADE.mkdir(parents=True, exist_ok=True)
+            partial = MADE / f"{name}.{os.getpid()}.partial"
+            try:
+                partial.write_bytes(proto().SerializeToString())
+                partial.rename(path)
+            finally:
+                partial.unlink(missing_ok=True)
     return path
 
 
