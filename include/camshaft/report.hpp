@@ -98,8 +98,9 @@ struct OutputError {
   bool telling = true;
   /// The error as a part of the scale, or itself where the reference is all zero or as good as.
   double relative_error = 0;
-  /// Why a floating-point output fails that is within the tolerance: a slice along an axis or many elements may differ
-  /// by more than a tenfold tolerance at their own scale, or all of it by more than rounding explains.
+  /// Why an output fails that is within the tolerance, or within what rounding explains: a slice along an axis or many
+  /// elements may differ by more than a tenfold tolerance at their own scale, all of it by more than rounding explains,
+  /// or a layer is wrong where nothing but rounding explains it.
   std::string doubt;
   /// Elements that say something: all of an exact output, those of others that are finite in the reference.
   int64_t compared = 0;

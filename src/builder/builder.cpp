@@ -229,9 +229,11 @@ Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std:
     report_.samples = result.samples;
     report_.not_verified = not_verified(result);
     if (verify.excused * result.sensitivity > verify.tolerance) report_.sensitivity = result.sensitivity;
-    report_.judged_tensors = result.by_layers ? result.layers.judged : 0;
-    report_.undecided_tensors = result.layers.undecided;
-    report_.layers_error = result.layers.worst;
+    if (result.by_layers) {
+      report_.judged_tensors = result.layers.judged;
+      report_.undecided_tensors = result.layers.undecided;
+      report_.layers_error = result.layers.worst;
+    }
     if (!result.unverified.empty())
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("the engine cannot be verified: {}. Give real inputs (--inputs), or shapes that fit "

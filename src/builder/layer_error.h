@@ -22,8 +22,9 @@ double most_excused(double moved, double all);
 /// Of floating-point numbers each element may differ by the tolerance or by four times what it moved, so that one that
 /// rounding decides (a gate whose sum cancels) excuses no other; slices and elements are judged at their own scale, too
 /// (LocalError). Rounding that tips a comparison moves an element by anything, and not the same ones in every
-/// evaluation: most_excused() of those that moved beyond most_telling() may differ by more than they moved. So may as
-/// many of all else (indices, integers, strings) as moved.
+/// evaluation: most_excused() of those that moved beyond most_telling() may differ by more than they moved, but of few
+/// elements no more than half, or an eighth beside these. So may as many of all else (indices, integers, strings) as
+/// moved.
 ///
 /// What is rounded to steps, as quantised values are, may be a step off where rounding may have moved it across the
 /// edge between two steps, and what is computed of it may be off by what that makes of it (add_steps()).

@@ -75,7 +75,8 @@ TEST(LayerError, WhatRoundingTipsExcusesNoMoreThanAnEighthBeside) {
 }
 
 TEST(LayerError, NothingIsSaidWhereTooMuchMoves) {
-  EXPECT_FALSE(judge({1, 1, 1, 1}, {0, 0, 0, 0}, {{1, 1, 1, 0}}).telling);
+  EXPECT_FALSE(judge({1, 1, 1, 1}, {0, 0, 0, 0}, {{0, 0, 0, 0}}).telling);
+  EXPECT_FALSE(judge({1}, {0}, {{0}}).telling);
   LayerError error(numbers({1, 2}), numbers({1}), tolerance, 0x1p-22);
   error.add_moved(numbers({1, 2}));
   EXPECT_TRUE(error.judge().telling);
@@ -93,6 +94,15 @@ TEST(LayerError, WhatDoesNotMoveTellsWhereMuchDoes) {
   EXPECT_GT(judge(expected, std::vector<float>(100, 0), {moved}).part, 1);
   std::fill(moved.begin(), moved.begin() + 88, 0.0F);
   EXPECT_FALSE(judge(expected, actual, {moved}).telling);
+}
+
+TEST(LayerError, OneOfFewThatMovesExcusesNotAll) {
+  // The activations of a squeeze and excite of EfficientNet-B0, and squares instead.
+  const std::vector<float> expected = {0.513F, -0.275F, -0.262F, 0.12F}, wrong = {0.569F, 1.241F, 0.843F, 0.047F};
+  const std::vector<float> moved = {0.533F, -0.27F, -0.265F, 0.13F};
+  EXPECT_TRUE(judge(expected, wrong, {moved}).telling);
+  EXPECT_GT(judge(expected, wrong, {moved}).part, 1);
+  EXPECT_LT(judge(expected, {0.45F, -0.275F, -0.1F, 0.12F}, {moved}).part, 1) << "that one and another";
 }
 
 TEST(LayerError, NumbersThatAreNone) {
