@@ -11,7 +11,8 @@ struct Contract {
 
   // What the epilogue reads of each column, where no kernel before writes it and sums leave registers for it: from
   // memory it takes half a microsecond, which would else come behind the sums (BERT, 128 tokens: 381 us, now 372).
-  static constexpr bool holds_columns = Finish::columns_are_constant && BM * BN / threads <= 64;
+  static constexpr bool holds_columns =
+      Finish::columns_are_constant && BM * BN / threads <= 64 && !TILE::from_registers;
 
   /// Multiplies slices first to end - 1.
   static __device__ __forceinline__ void multiply_slices(SUMS& sums, Copies& slices, unsigned char* shared, u32 first,
@@ -67,7 +68,7 @@ struct Contract {
     // Not before: the next kernel's blocks would wait in the room that this one's need (ResNet-50: 0.49 ms, not 0.43).
     let_next_start();
     of_block.put(p);
-    if constexpr (SUMS::is_asynchronous) {
+    if constexpr (SUMS::is_asynchronous && !TILE::from_registers) {
       sums.wait_for_all();
       if (first >= end) sums.clear();
     }
@@ -88,6 +89,10 @@ struct Contract {
     if (!SUMS::is_asynchronous) sums.clear();
     typename Finish::OfColumns of_columns;
     multiply_slices(sums, slices, shared, first, end, z, of_columns);
+    if constexpr (TILE::from_registers) {
+      sums.template finish<Finish>(p, z, slices.row0, slices.column0, first < end);
+      return;
+    }
     copy_async_wait<0>();
     __syncthreads();
     auto* staged = reinterpret_cast<typename TILE::Sum*>(shared);

@@ -34,6 +34,8 @@ constexpr ContractTile warpgroup_tiles[] = {{128, 256, 8, 1, 1, 4, true},
                                             {64, 32, 4, 1, 1, 6, true},
                                             {64, 32, 4, 1, 1, 8, true},
                                             {64, 32, 4, 1, 1, 12, true}};
+// Of bytes as well: a warpgroup's sums pass through registers alone, and blocks of one leave room for others.
+constexpr ContractTile byte_tiles[] = {{128, 128, 4, 1, 1, 3, true}, {128, 64, 4, 1, 1, 4, true}, {128, 256, 8, 1, 1, 3, true}};
 // With patches.
 constexpr ContractTile patch_tile(int rows, int n, int warps) {
   return {.m = 64, .n = n, .warps_m = warps, .warps_n = 1, .stages = 1, .by_warpgroups = true, .patch_rows = rows};
@@ -58,6 +60,7 @@ constexpr double l2_bytes_per_cycle = 65;      // of one multiprocessor
 constexpr double overlap = 0.5;                // of the shorter one of copies and products, as much comes on top
 constexpr double sum_bytes_per_cycle = 30;     // of the sums on their way out, …
 constexpr double finish = 300;                 // … and for each chunk of 8 columns that a thread finishes
+constexpr double finish_held = 120;            // … that it has in registers (not fitted)
 constexpr double part_of_k = 180;              // for each further group of warps that shares the sums
 constexpr double cluster = 300;                // where blocks of a cluster share a tile, …
 constexpr double cluster_part = 590;           // … for each of them
@@ -127,8 +130,9 @@ double seconds_of(const ContractForm& form, const ContractTile& tile, int splits
                        overlap * std::min(latency, product) + (tile.waits ? gap : 0);
   const bool is_cluster = splits <= 8 && device.features.clusters;
   const double chunks = std::ceil(area / 8 / tile.threads() / (is_cluster ? splits : 1));
-  double cycles = waves * (start + per_split * slice + beside * area * 4 / sum_bytes_per_cycle + finish * chunks +
-                           part_of_k * (tile.warps_k - 1));
+  const double way_out = tile.from_registers ? finish_held * chunks * std::sqrt(beside)
+                                             : beside * area * 4 / sum_bytes_per_cycle + finish * chunks;
+  double cycles = waves * (start + per_split * slice + way_out + part_of_k * (tile.warps_k - 1));
   if (splits > 1)
     cycles += is_cluster ? cluster + splits * cluster_part : memory + splits * area * 4 / memory_bytes_per_cycle;
   return seconds_around + cycles / cycles_per_second;
@@ -164,6 +168,8 @@ std::vector<ContractTile> contract_tiles(const ContractForm& form, const DeviceF
   }
   if (features.warpgroup_products && bit_width(form.dtype) <= 16)
     tiles.insert(tiles.end(), std::begin(warpgroup_tiles), std::end(warpgroup_tiles));
+  if (features.warpgroup_products && bit_width(form.dtype) == 8)
+    tiles.insert(tiles.end(), std::begin(byte_tiles), std::end(byte_tiles));
   if (can_use_patches(form, features)) tiles.insert(tiles.end(), std::begin(patch_tiles), std::end(patch_tiles));
   return tiles;
 }
@@ -181,7 +187,9 @@ std::vector<TileChoice> tile_choices(const ContractForm& form, const ContractSiz
     if (form.b_by_columns && (tile.n < 64 || (tile.by_warpgroups && tile.n / tile.warps_n < 64))) continue;
     for (const int splits : useful_splits(k_tiles_of(form, size))) {
       if (tile.waits && splits > 1) break;
-      list.push_back({tile, splits, seconds_of(form, tile, splits, size, device)});
+      ContractTile made = tile;
+      made.from_registers = tile.by_warpgroups && splits == 1 && bit_width(form.dtype) == 8;
+      list.push_back({made, splits, seconds_of(form, made, splits, size, device)});
     }
   }
   std::stable_sort(list.begin(), list.end(),
