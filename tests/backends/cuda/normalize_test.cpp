@@ -153,12 +153,16 @@ TEST(CudaLayerNorm, StepsOfRows) {
   for (const DType dtype : {DType::f16, DType::f32})
     for (const int64_t length : {1, 7, 64, 768, 5000})
       for (const bool gives_rows : {false, true})
-        for (const int64_t zero : {0, 128}) {
-          const std::string type(to_string(dtype)), shape = "[5, " + std::to_string(length) + "]";
-          std::string body = "graph \"b\" (%x: " + type + shape + ", %w: " + type + "[" + std::to_string(length) +
-                             "]) {\n%y = layer_norm {axis=1, epsilon=1e-5} (%x, %w)\n%f = cast {to=f32} (%y)\n"
-                             "const %s: f32[] = 8\n%d = pointwise {function=mul} (%f, %s)\n"
-                             "%r = pointwise {function=round} (%d)\n";
+        for (const auto& [zero, evened] :
+             std::vector<std::pair<int64_t, std::string>>{{0, "%f"}, {128, "%f"}, {0, "%f, %e"}, {128, "%e, %f"}}) {
+          const std::string type(to_string(dtype)), count = std::to_string(length), shape = "[5, " + count + "]";
+          const bool has_factors = evened.size() > 2;
+          std::string body = "graph \"b\" (%x: " + type + shape + ", %w: " + type + "[" + count + "]" +
+                             (has_factors ? ", %e: f32[" + count + "]" : "") +
+                             ") {\n%y = layer_norm {axis=1, epsilon=1e-5} (%x, %w)\n%f = cast {to=f32} (%y)\n";
+          if (has_factors) body += "%g = pointwise {function=mul} (" + evened + ")\n";
+          body += std::string("const %s: f32[] = 8\n%d = pointwise {function=mul} (") + (has_factors ? "%g" : "%f") +
+                  ", %s)\n%r = pointwise {function=round} (%d)\n";
           if (zero != 0)
             body += "const %z: f32[] = " + std::to_string(zero) + "\n%m = pointwise {function=add} (%r, %z)\n";
           body += std::string("%q = cast {to=") + (zero != 0 ? "u8" : "i8") + "} (" + (zero != 0 ? "%m" : "%r") +
@@ -166,6 +170,10 @@ TEST(CudaLayerNorm, StepsOfRows) {
           NodeTest test(ops::Region{ops::RegionKind::reduce},
                         {random_tensor(random, dtype, {5, length}), random_tensor(random, dtype, {length})},
                         "cuda_layer_norm", tolerance(dtype));
+          if (has_factors) {
+            test.inputs.push_back(random_tensor(random, DType::f32, {length}));
+            test.constants = {2};
+          }
           test.bodies = {parse_graph(body, operators())};
           test.outputs = gives_rows ? 2 : 1;
           const auto results = test.run_all();

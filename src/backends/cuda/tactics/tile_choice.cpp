@@ -34,8 +34,22 @@ constexpr ContractTile warpgroup_tiles[] = {{128, 256, 8, 1, 1, 4, true},
                                             {64, 32, 4, 1, 1, 6, true},
                                             {64, 32, 4, 1, 1, 8, true},
                                             {64, 32, 4, 1, 1, 12, true}};
-// Of bytes as well: a warpgroup's sums pass through registers alone, and blocks of one leave room for others.
-constexpr ContractTile byte_tiles[] = {{128, 128, 4, 1, 1, 3, true}, {128, 64, 4, 1, 1, 4, true}, {128, 256, 8, 1, 1, 3, true}};
+// Of bytes, whose sums go from registers into what comes behind: blocks of one warpgroup leave room for others, and
+// those of 192 columns are for whole waves of blocks (768, 2304 and 3072 columns of 4096 rows are 128 to 512 of them).
+constexpr ContractTile byte_tile(int m, int n, int warps, int stages, bool waits) {
+  return {.m = m,
+          .n = n,
+          .warps_m = warps,
+          .warps_n = 1,
+          .stages = stages,
+          .by_warpgroups = true,
+          .waits = waits,
+          .from_registers = true};
+}
+constexpr ContractTile byte_tiles[] = {byte_tile(128, 128, 4, 3, false), byte_tile(128, 64, 4, 4, false),
+                                       byte_tile(128, 192, 8, 5, false), byte_tile(128, 192, 8, 4, true),
+                                       byte_tile(64, 192, 4, 3, false),  byte_tile(64, 192, 4, 3, true),
+                                       byte_tile(128, 256, 8, 4, true)};
 // With patches.
 constexpr ContractTile patch_tile(int rows, int n, int warps) {
   return {.m = 64, .n = n, .warps_m = warps, .warps_n = 1, .stages = 1, .by_warpgroups = true, .patch_rows = rows};
@@ -168,8 +182,13 @@ std::vector<ContractTile> contract_tiles(const ContractForm& form, const DeviceF
   }
   if (features.warpgroup_products && bit_width(form.dtype) <= 16)
     tiles.insert(tiles.end(), std::begin(warpgroup_tiles), std::end(warpgroup_tiles));
-  if (features.warpgroup_products && bit_width(form.dtype) == 8)
+  if (features.warpgroup_products && bit_width(form.dtype) == 8) {
     tiles.insert(tiles.end(), std::begin(byte_tiles), std::end(byte_tiles));
+    for (const ContractTile& tile : warpgroup_tiles) {
+      tiles.push_back(tile);
+      tiles.back().from_registers = true;
+    }
+  }
   if (can_use_patches(form, features)) tiles.insert(tiles.end(), std::begin(patch_tiles), std::end(patch_tiles));
   return tiles;
 }
@@ -186,10 +205,10 @@ std::vector<TileChoice> tile_choices(const ContractForm& form, const ContractSiz
     // Panels of 64 columns, which a warpgroup takes as a whole.
     if (form.b_by_columns && (tile.n < 64 || (tile.by_warpgroups && tile.n / tile.warps_n < 64))) continue;
     for (const int splits : useful_splits(k_tiles_of(form, size))) {
-      if (tile.waits && splits > 1) break;
-      ContractTile made = tile;
-      made.from_registers = tile.by_warpgroups && splits == 1 && bit_width(form.dtype) == 8;
-      list.push_back({made, splits, seconds_of(form, made, splits, size, device)});
+      if ((tile.waits || tile.from_registers) && splits > 1) break;
+      // Sums of bytes that no other block has a part of go from registers.
+      if (tile.by_warpgroups && !tile.from_registers && bit_width(form.dtype) == 8 && splits == 1) continue;
+      list.push_back({tile, splits, seconds_of(form, tile, splits, size, device)});
     }
   }
   std::stable_sort(list.begin(), list.end(),
