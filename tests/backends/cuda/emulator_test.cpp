@@ -147,7 +147,7 @@ extern "C" __global__ void test(unsigned* data, int) {
 
 // Through copy_async_16 and load_matrix_x4 into mma, as kernels do it, against a plain product.
 TEST_F(Emulator, MatrixInstructions) {
-  Random random(1);
+  Random random = test_random();
   struct Kind {
     const char* name;
     int k, bytes;

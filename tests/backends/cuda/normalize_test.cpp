@@ -26,7 +26,7 @@ Tensor parameter(Random& random, DType dtype, const Dims& dims) {
 
 TEST(CudaSoftmax, RowsOfManyLengths) {
   SKIP_WITHOUT_GPU();
-  Random random(1);
+  Random random = test_random();
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64})
     for (const bool logarithm : {false, true})
       for (const int64_t length : {1, 3, 8, 33, 128, 197, 1000, 5003, 20000}) {
@@ -40,7 +40,7 @@ TEST(CudaSoftmax, RowsOfManyLengths) {
 
 TEST(CudaSoftmax, AxesBeforeTheLast) {
   SKIP_WITHOUT_GPU();
-  Random random(2);
+  Random random = test_random();
   for (const DType dtype : {DType::f32, DType::f16})
     for (const bool logarithm : {false, true})
       for (const Dims& dims : {Dims{2, 21, 50}, Dims{1, 300, 3}, Dims{3, 1, 7}, Dims{5, 64, 2}})
@@ -52,7 +52,7 @@ TEST(CudaSoftmax, AxesBeforeTheLast) {
 
 TEST(CudaSoftmax, NaNAndInfinity) {
   SKIP_WITHOUT_GPU();
-  Random random(3);
+  Random random = test_random();
   for (const int64_t length : {5, 300, 9000})
     for (const double number : {nan, infinity, -infinity})
       for (const bool everywhere : {false, true})
@@ -69,7 +69,7 @@ TEST(CudaSoftmax, NaNAndInfinity) {
 
 TEST(CudaLayerNorm, RowsOfManyLengths) {
   SKIP_WITHOUT_GPU();
-  Random random(4);
+  Random random = test_random();
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64})
     for (const bool rms : {false, true})
       for (const int64_t length : {1, 7, 64, 100, 768, 4096, 20000}) {
@@ -113,7 +113,7 @@ TEST(CudaLayerNorm, ManyRows) {
 
 TEST(CudaGroupNorm, BothLayouts) {
   SKIP_WITHOUT_GPU();
-  Random random(5);
+  Random random = test_random();
   for (const DType dtype : {DType::f32, DType::f16})
     for (const bool last : {false, true})
       for (const int64_t groups : {2, 8, 16})
@@ -136,7 +136,7 @@ TEST(CudaGroupNorm, BothLayouts) {
 // As many groups as channels, and numbers far from 0: what is near to their mean does not cancel.
 TEST(CudaGroupNorm, InstancesFarFromZero) {
   SKIP_WITHOUT_GPU();
-  Random random(6);
+  Random random = test_random();
   for (const int64_t channels : {3, 32}) {
     std::vector<double> values = random_tensor(random, DType::f32, {2, 30, 40, channels}).to_doubles();
     for (double& v : values) v = 100 + v;
