@@ -9,10 +9,10 @@ takes its place, and nodes behind it read that. Camshaft's code has no part in i
 import agreement
 import numpy as np
 from graph_builder import ELEMENT_TYPE, FLOATS, IR_VERSION, SHORT, as_array, opset_imports, session
+from onnx.reference import ReferenceEvaluator
 
 import onnx
 from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
 
 def one_node(node, inputs, opset):

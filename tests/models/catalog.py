@@ -20,6 +20,7 @@ if __name__ == "__main__":
     project_python.use()
 
 import beit
+import mask_rcnn
 import minilm
 import numpy as np
 import ocr_inputs
@@ -31,7 +32,8 @@ WHEEL_MODELS = ROOT / ".cache/models/rapidocr_onnxruntime/models"
 def made_folder():
     """One for each state of what makes the models; older ones may be deleted."""
     digest = hashlib.sha256()
-    for source in [*sorted(Path(zoo.__file__).parent.glob("*.*")), Path(minilm.__file__)]:
+    written = [Path(module.__file__) for module in (beit, mask_rcnn, minilm)]
+    for source in [*sorted(Path(zoo.__file__).parent.glob("*.*")), *written]:
         digest.update(source.read_bytes())
     return ROOT / ".cache/zoo" / digest.hexdigest()[:8]
 
@@ -207,6 +209,14 @@ def rest_of_zoo(file):
 
 # The rest of the zoo: held to the same results, not measured.
 OTHERS = {file.split(".")[0]: rest_of_zoo(file) for file in zoo.index() if file.split(".")[0] not in MODELS}
+OTHERS["mask_rcnn"] = Model(
+    "mask_rcnn",
+    1,
+    True,
+    lambda: made("mask_rcnn", mask_rcnn.model),
+    feeds_of(mask_rcnn.image, ("224x320", 224, 320), ("167x250", 167, 250), ("64x64", 64, 64)),
+    ranked=True,
+)
 EVERY = MODELS | OTHERS
 
 

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "device_texts.h"
+#include "test_random.h"
 
 namespace camshaft::cuda {
 namespace {
