@@ -362,6 +362,18 @@ TEST(WrongEngines, SizesThatAreTooLargeForTheMachineAreNoInputs) {
   }
 }
 
+// Up to 399 samples no window fits: 128 would be accepted, and nothing compared.
+TEST(WrongEngines, SizesThatLeaveNothingAreTriedLast) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("windows.onnx");
+  write(path, GraphWriter()
+                  .input("x", DType::f32, {1, 1, "samples"})
+                  .output("y", DType::f32, {1, 4, any_dim})
+                  .initializer(TensorWriter("w", {4, 1, 400}, std::vector<float>(1600, 0.5F)))
+                  .node("Conv", {"x", "w"}, {"y"}, {attr("strides", {320})}));
+  EXPECT_NO_THROW(Builder().build(path));
+}
+
 // Made-up inputs that leave nothing say nothing, but the caller's own may be meant so.
 TEST(WrongEngines, EmptyOutputsAreRightForGivenInputs) {
   const TemporaryFolder folder;
