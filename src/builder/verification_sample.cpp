@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <optional>
 
 #include "builder/sample_inputs.h"
@@ -21,21 +20,6 @@ constexpr int64_t fallback_sizes[] = {64, 32, 16, 128, 224, 8, 1, 1024, 16384};
 bool is_refusal(const Error& error) {
   return error.code() == ErrorCode::invalid_argument || error.code() == ErrorCode::invalid_model ||
          error.code() == ErrorCode::out_of_memory;
-}
-
-// Whether the sizes alone tell that an output is empty, as where windows over a length do not fit once: nothing would
-// be compared there.
-bool has_empty_output(const Graph& model, const std::vector<Dims>& shapes) {
-  const SymbolBindings symbols = bind_inputs(model, shapes);
-  const auto is_empty = [&](const Dim& size) {
-    try {
-      return size.evaluate(symbols) == 0;
-    } catch (const Error&) {
-      return false;  // which only running tells
-    }
-  };
-  return std::any_of(model.outputs.begin(), model.outputs.end(),
-                     [&](ValueId id) { return std::any_of(model.shape(id).begin(), model.shape(id).end(), is_empty); });
 }
 
 // The given inputs, whose shapes join `shapes`, by their place among the inputs of the model.
