@@ -260,7 +260,8 @@ def test_engines_of_libraries_without_them(convolution, tmp_path):
     assert len(said) == 1 and "cuDNN 9.99.0 failed in preparing an operation: status 1008" in said[0]
     assert "refusing/libcudnn.so.9" in said[0] and "own kernels" in said[0]
     # One that the process has loaded already, as PyTorch brings its own, comes before those of any folder.
-    loaded = shutil.copy(refusing["LD_LIBRARY_PATH"] / "libcudnn.so.9", tmp_path)
+    (tmp_path / "loaded").mkdir()
+    loaded = shutil.copy(refusing["LD_LIBRARY_PATH"] / "libcudnn.so.9", tmp_path / "loaded")
     beside_another, said = result(LD_PRELOAD=loaded, **refusing)
     assert len(said) == 1 and str(loaded) in said[0] and "refusing/" not in said[0]
     without_dnn, said = result()
