@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes docs/results.md, docs/performance.md and docs/performance_gpu.md from .cache/results/*.json, which the tests,
-bench/compare and bench/compare_gpu leave there."""
+bench/compare and bench/compare_gpu leave there. A section of results.md for which there are no figures stays as it is."""
 
 import argparse
 import json
@@ -79,6 +79,8 @@ def in_order(figures):
 
 
 def accuracy():
+    if not load("accuracy"):
+        return
     figures = [
         (name, sizes, max(size["error"] for size in sizes.values()), max(size["spread"] for size in sizes.values()))
         for name, sizes in in_order(load("accuracy"))
@@ -106,7 +108,6 @@ def quantised():
     results = load("quantized")
     if not results:
         return
-    yield ""
     yield "## Accuracy of int8"
     yield ""
     yield (
@@ -132,7 +133,6 @@ def mutants():
     results = load("mutants")
     if not results:
         return
-    yield ""
     yield "## Wrong engines that verification rejects"
     yield ""
     yield (
@@ -141,6 +141,29 @@ def mutants():
     )
     yield ""
     yield from mutation_scores.tables(results)
+
+
+def section(title, figures, page):
+    """The lines of a section: made of `figures`, or else those of `page`."""
+    lines = list(figures)
+    if lines:
+        return lines
+    old = page.splitlines()
+    if f"## {title}" not in old:
+        return []
+    start = old.index(f"## {title}")
+    end = next((i for i in range(start + 1, len(old)) if old[i].startswith("## ")), len(old))
+    return "\n".join(old[start:end]).rstrip("\n").splitlines()
+
+
+def results_page(page):
+    """The lines of results.md, of which `page` is the text as it was."""
+    made = (
+        section("Accuracy", accuracy(), page),
+        section("Accuracy of int8", quantised(), page),
+        section("Wrong engines that verification rejects", mutants(), page),
+    )
+    return [line for lines in made if lines for line in ("", *lines)]
 
 
 def write(name, lines):
@@ -152,7 +175,9 @@ def write(name, lines):
 def main():
     argparse.ArgumentParser(description=__doc__).parse_args()
     note = "Made by `scripts/report.py`; do not edit. `scripts/test.sh --all` makes the figures. How fast it is: [performance.md](performance.md)."
-    write("results.md", ["# Results", "", note, "", *machine("onnxruntime"), "", *accuracy(), *quantised(), *mutants()])
+    old = camshaft_cli.ROOT / "docs/results.md"
+    sections = results_page(old.read_text() if old.exists() else "")
+    write("results.md", ["# Results", "", note, "", *machine("onnxruntime"), *sections])
     results = load("compare")
     if results:
         write(

@@ -70,16 +70,17 @@ void print_verification(const BuildReport& report) {
 }
 
 // What a precision costs, beside what it gains.
-std::string cost_of(const std::string& precision) {
-  if (precision == "int8") return "needs a calibration, see `camshaft calibrate`";
-  return fmt::format("numbers are rounded to {} bits", precision == "fp16" ? 11 : 8);
+std::string cost_of(const PrecisionGain& gain) {
+  if (gain.precision == "int8") return "needs a calibration, see `camshaft calibrate`";
+  if (gain.error) return fmt::format("outputs move by up to {:.1e} of their scale", *gain.error);
+  return fmt::format("numbers are rounded to {} bits", gain.precision == "fp16" ? 11 : 8);
 }
 
 void print_gains(const std::vector<PrecisionGain>& gains) {
   std::string text;
   for (const PrecisionGain& gain : gains)
     text += fmt::format("{}{:.1f} times as fast with --{} ({})", text.empty() ? "" : ", ", gain.speedup, gain.precision,
-                        cost_of(gain.precision));
+                        cost_of(gain));
   fmt::print("hint      by estimate {}\n", text);
 }
 

@@ -107,7 +107,10 @@ nlohmann::json to_json(const std::vector<LayerPlacement>& layers) {
 
 nlohmann::json to_json(const std::vector<PrecisionGain>& gains) {
   nlohmann::json list = nlohmann::json::array();
-  for (const PrecisionGain& gain : gains) list.push_back({{"precision", gain.precision}, {"speedup", gain.speedup}});
+  for (const PrecisionGain& gain : gains)
+    list.push_back({{"precision", gain.precision},
+                    {"speedup", gain.speedup},
+                    {"error", gain.error ? nlohmann::json(*gain.error) : nlohmann::json()}});
   return list;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -98,8 +99,9 @@ struct OutputError {
   bool telling = true;
   /// The error as a part of the scale, or itself where the reference is all zero or as good as.
   double relative_error = 0;
-  /// Why a floating-point output fails that is within the tolerance: a slice along an axis or many elements may differ
-  /// by more than a tenfold tolerance at their own scale, or all of it by more than rounding explains.
+  /// Why an output fails that is within the tolerance, or within what rounding explains: a slice along an axis or many
+  /// elements may differ by more than a tenfold tolerance at their own scale, all of it by more than rounding explains,
+  /// or a layer is wrong where nothing but rounding explains it.
   std::string doubt;
   /// Elements that say something: all of an exact output, those of others that are finite in the reference.
   int64_t compared = 0;
@@ -119,6 +121,9 @@ struct LayerPlacement {
 struct PrecisionGain {
   std::string precision;  ///< "fp16", "bf16", "int8"
   double speedup = 1;     ///< how many times as fast the engine would be, by the cost model
+  /// The largest error of an output on a sample of the verification, as a part of the output's scale; nothing
+  /// where that is not known: without verification, and of int8, which needs a calibration.
+  std::optional<double> error;
 };
 
 /// What became of a model that was written anew. Nodes are those of the models' graphs, sub-graphs left out; bytes are
@@ -223,7 +228,8 @@ inline LayerPlacement layer_placement(const Record& r) {
 }
 
 inline PrecisionGain precision_gain(const Record& r) {
-  return {r["precision"].text(), r["speedup"].number()};
+  return {r["precision"].text(), r["speedup"].number(),
+          r["error"].is_null() ? std::nullopt : std::optional(r["error"].number())};
 }
 
 inline RewriteReport rewrite_report(const Record& r) {

@@ -20,7 +20,7 @@ json describe(const LayerPlacement& layer) {
 }
 
 json describe(const PrecisionGain& gain) {
-  return {{"precision", gain.precision}, {"speedup", gain.speedup}};
+  return {{"precision", gain.precision}, {"speedup", gain.speedup}, {"error", gain.error ? json(*gain.error) : json()}};
 }
 
 json describe(const BuildReport& r) {

@@ -193,6 +193,7 @@ Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std:
 
   Engine engine = compiled(optimized, most_allowed);
 
+  KnownReference known;
   if (options.verify) {
     VerifyOptions verify;
     verify.tolerance = options.effective_tolerance();
@@ -201,7 +202,6 @@ Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std:
     verify.excused = usually_excused * std::min(1.0, verify.tolerance / options.default_tolerance());
     verify.seed = options.seed;
     verify.seconds = options.verify_seconds;
-    KnownReference known;
     verify.known = &known;
     verify.cancellation = options.cancellation;
     verify.inputs = sample_options(options).inputs;
@@ -229,9 +229,11 @@ Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std:
     report_.samples = result.samples;
     report_.not_verified = not_verified(result);
     if (verify.excused * result.sensitivity > verify.tolerance) report_.sensitivity = result.sensitivity;
-    report_.judged_tensors = result.by_layers ? result.layers.judged : 0;
-    report_.undecided_tensors = result.layers.undecided;
-    report_.layers_error = result.layers.worst;
+    if (result.by_layers) {
+      report_.judged_tensors = result.layers.judged;
+      report_.undecided_tensors = result.layers.undecided;
+      report_.layers_error = result.layers.worst;
+    }
     if (!result.unverified.empty())
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("the engine cannot be verified: {}. Give real inputs (--inputs), or shapes that fit "
@@ -248,7 +250,7 @@ Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std:
   tuning.write_lock(optimized, optimum, decisions);
   const bool is_plain = !options.fp16 && !options.bf16 && !options.int8 && !options.best && !options.strongly_typed;
   if (is_plain && options.tuning == Tuning::measure && options.stop_after_pass < 0)
-    report_.gains = precision_gains(options, *backend, imported.graph, optimized.graph, optimum, pool);
+    report_.gains = precision_gains(options, backend, imported.graph, optimized.graph, optimum, known.sample(), pool);
   progress("done", 1);
   return engine;
 }

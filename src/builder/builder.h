@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,8 +37,9 @@ struct OutputError {
   /// Whether the engine was judged by this output: not where the model amplifies rounding so much that anything would
   /// pass, where a part of it may be wrong (`doubt`), or where none says anything, see BuildReport::judged_tensors.
   bool telling = true;
-  /// Why a floating-point output fails that is within the tolerance: a slice along an axis or many elements may differ
-  /// by more than a tenfold tolerance at their own scale, or all of it by more than rounding explains.
+  /// Why an output fails that is within the tolerance, or within what rounding explains: a slice along an axis or many
+  /// elements may differ by more than a tenfold tolerance at their own scale, all of it by more than rounding explains,
+  /// or a layer is wrong where nothing but rounding explains it.
   std::string doubt = {};
   /// What errors are relative to: the scale, or 1 where the reference is all zero or as good as: near the smallest
   /// numbers that f32 has, exponentials end in 0 and products keep few bits.
@@ -139,6 +141,9 @@ struct BuildOptions {
 struct PrecisionGain {
   std::string precision;  ///< "fp16", "bf16", "int8"
   double speedup = 1;     ///< how many times as fast the engine would be, by the cost model
+  /// The largest error of an output on a sample of the verification, as a part of the output's scale; nothing
+  /// where that is not known: without verification, and of int8, which needs a calibration.
+  std::optional<double> error;
 };
 
 /// What a build did.

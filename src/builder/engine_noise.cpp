@@ -43,9 +43,9 @@ EngineNoise::EngineNoise(const Graph& model, const Engine& engine) {
   key_ = fmt::format("{};{}", fmt::join(approximate_, ","), fmt::join(stored_as_f16_, ","));
 }
 
-RoundingNoise EngineNoise::of(const Node& node, RoundingNoise noise) const {
-  if (approximate_.contains(node.outputs[0])) noise.of_sums *= approximate_sums;
-  if (stored_as_f16_.contains(node.outputs[0])) noise.least = least_of_f16;
+RoundingNoise EngineNoise::of(ValueId result, RoundingNoise noise) const {
+  if (approximate_.contains(result)) noise.of_sums *= approximate_sums;
+  if (stored_as_f16_.contains(result)) noise.least = least_of_f16;
   return noise;
 }
 

@@ -18,8 +18,9 @@ class EngineNoise {
  public:
   EngineNoise(const Graph& model, const Engine& engine);
 
-  /// What `noise`, which is that of all nodes, is of one of the model's.
-  RoundingNoise of(const Node& node, RoundingNoise noise) const;
+  /// What `noise`, which is that of all nodes, is of one of the model's, by its first result.
+  RoundingNoise of(ValueId result, RoundingNoise noise) const;
+  RoundingNoise of(const Node& node, RoundingNoise noise) const { return of(node.outputs[0], noise); }
 
   /// The same of engines that round alike.
   const std::string& key() const { return key_; }

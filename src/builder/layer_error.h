@@ -22,11 +22,12 @@ double most_excused(double moved, double all);
 /// Of floating-point numbers each element may differ by the tolerance or by four times what it moved, so that one that
 /// rounding decides (a gate whose sum cancels) excuses no other; slices and elements are judged at their own scale, too
 /// (LocalError). Rounding that tips a comparison moves an element by anything, and not the same ones in every
-/// evaluation: most_excused() of those that moved beyond most_telling() may differ by more than they moved. So may as
-/// many of all else (indices, integers, strings) as moved.
+/// evaluation: most_excused() of those that moved beyond most_telling() may differ by more than they moved, but of few
+/// elements no more than half, or an eighth beside these. So may as many of all else (indices, integers, strings) as
+/// moved.
 ///
-/// What is rounded to steps, as quantised values are, may be a step off, itself or what is computed from it: one
-/// element in 64, or one at least, or most_excused() of those that noise moved by as much.
+/// What is rounded to steps, as quantised values are, may be a step off where rounding may have moved it across the
+/// edge between two steps, and what is computed of it may be off by what that makes of it (add_steps()).
 class LayerError {
  public:
   /// `rounding` as compare_outputs() takes it; `excused` instead of the four times above.
@@ -34,7 +35,8 @@ class LayerError {
 
   /// Undefined: of another shape.
   void add_moved(const Tensor& moved);
-  /// What the reference makes of it when the numbers that this layer rounds are a step off.
+  /// What the reference makes of it when numbers that this layer rounds to steps are on the other side of an edge that
+  /// they are near (across_edges()).
   void add_steps(const Tensor& moved);
 
   struct Verdict {
@@ -54,14 +56,15 @@ class LayerError {
  private:
   LocalError local() const;
   Verdict judge_exact() const;
-  void excuse_steps(std::vector<double>& errors) const;
+  std::vector<double> errors_beyond_steps() const;
+  Tensor without_steps() const;
 
   Tensor expected_, actual_;
   double tolerance_, rounding_, excused_;
   OutputError compared_;
   double differing_ = 0;       // part of the elements that noise changed, of what must be equal
-  std::vector<double> moved_;  // by element, of floating-point numbers
-  std::vector<double> steps_;  // by element, of numbers: how far a step of what is rounded moves it
+  std::vector<double> moved_;  // by element, of numbers
+  std::vector<double> steps_;  // by element, of numbers: how far steps across edges move it
   bool other_shape_ = false;   // of what noise made of it: how many there are is a matter of rounding
 };
 

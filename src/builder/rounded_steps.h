@@ -2,6 +2,8 @@
 // step, or not at all.
 #pragma once
 
+#include <vector>
+
 #include "base/random.h"
 #include "ir/graph.h"
 
@@ -10,7 +12,13 @@ namespace camshaft {
 /// Whether a node rounds to whole numbers, as expand_quantization() writes quantize operators.
 bool rounds_to_steps(const Node& node);
 
-/// A copy of a tensor of f32 or f64 with each element a step up or down at random; others as they are.
-Tensor with_steps(const Tensor& exact, Random& random);
+/// How far rounding may have moved numbers before they are rounded to steps, by element; one that is not finite says
+/// nothing.
+using EdgeReach = std::vector<double>;
+
+/// What rounding gives on the other side of the nearest edge: a copy of `rounded`, in which every element is a step off
+/// whose `unrounded` number lies within `reach` of the edge between two steps, toward that edge. With `random` every
+/// second of these, at random. Tensors of f32 or f64; others as they are.
+Tensor across_edges(const Tensor& rounded, const Tensor& unrounded, const EdgeReach& reach, Random* random);
 
 }  // namespace camshaft

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ir/ops/cost.h"
 #include "reference/evaluate.h"
 #include "runtime/engine_impl.h"
@@ -49,6 +51,19 @@ SymbolBindings bind_inputs(const Graph& model, const std::vector<Dims>& shapes) 
   for (size_t i = 0; i < shapes.size(); ++i)
     bind_symbols(model.shape(model.inputs[i]), shapes[i], fmt::format("input {}", i), symbols);
   return symbols;
+}
+
+bool has_empty_output(const Graph& model, const std::vector<Dims>& shapes) {
+  const SymbolBindings symbols = bind_inputs(model, shapes);
+  const auto is_empty = [&](const Dim& size) {
+    try {
+      return size.evaluate(symbols) == 0;
+    } catch (const Error&) {
+      return false;  // which only running tells
+    }
+  };
+  return std::any_of(model.outputs.begin(), model.outputs.end(),
+                     [&](ValueId id) { return std::any_of(model.shape(id).begin(), model.shape(id).end(), is_empty); });
 }
 
 std::vector<SamplePoint> further_points(const Graph& model, const std::vector<Profile>& profiles,

@@ -27,6 +27,10 @@ std::vector<SamplePoint> further_points(const Graph& model, const std::vector<Pr
 /// The values of the symbols in the shapes of the inputs.
 SymbolBindings bind_inputs(const Graph& model, const std::vector<Dims>& shapes);
 
+/// Whether the sizes alone tell that an output is empty, as where windows over a length do not fit once: nothing would
+/// be compared there.
+bool has_empty_output(const Graph& model, const std::vector<Dims>& shapes);
+
 /// "seed 3, x: [1, 3, 224, 224], mask: [1, 77], …"
 std::string describe_sample(const Graph& model, const std::vector<Dims>& shapes, uint64_t seed);
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "builder/sample_inputs.h"
+#include "builder/sample_points.h"
 #include "reference/evaluate.h"
 
 namespace camshaft {
@@ -49,8 +50,9 @@ std::variant<VerificationSample, std::string> find_sample(const Graph& model, co
   std::string first_failure;
   std::map<std::string, Dims> shapes = options.shapes;
   const std::map<size_t, Tensor> given = place_inputs(model, options, shapes);
-  // Integers may be indices that no rule recognises: 0 is nearly always one that exists.
-  for (const SampleIntegers integers : {SampleIntegers::any, SampleIntegers::zeros_and_ones, SampleIntegers::zeros}) {
+  // Sizes at which outputs are empty come last. Integers may be indices that no rule recognises: 0 is nearly always one
+  // that exists.
+  const auto first_accepted = [&](SampleIntegers integers, bool with_empty) -> std::optional<VerificationSample> {
     std::optional<std::vector<Dims>> previous;
     for (const int64_t fallback : fallback_sizes) {
       VerificationSample sample;
@@ -58,6 +60,7 @@ std::variant<VerificationSample, std::string> find_sample(const Graph& model, co
         sample.shapes = choose_input_shapes(model, shapes, options.symbols, fallback);
         if (sample.shapes == previous) break;  // nothing is free to choose
         previous = sample.shapes;
+        if (has_empty_output(model, sample.shapes) != with_empty) continue;
         sample.inputs = sample_inputs(model, sample.shapes, options.seed, integers);
         for (const auto& [i, tensor] : given) sample.inputs[i] = tensor;
         sample.expected = evaluate(model, sample.inputs, pool, cancellable);
@@ -67,7 +70,11 @@ std::variant<VerificationSample, std::string> find_sample(const Graph& model, co
         if (first_failure.empty()) first_failure = e.what();
       }
     }
-  }
+    return std::nullopt;
+  };
+  for (const bool with_empty : {false, true})
+    for (const SampleIntegers integers : {SampleIntegers::any, SampleIntegers::zeros_and_ones, SampleIntegers::zeros})
+      if (auto sample = first_accepted(integers, with_empty)) return *std::move(sample);
   if (!given.empty())
     throw Error(ErrorCode::invalid_argument, fmt::format("cannot verify on the given inputs: {}", first_failure));
   return first_failure;

@@ -92,7 +92,9 @@ class Verification {
   void judge(const SamplePoint& point) {
     std::string refusal;
     for (const SymbolBindings& symbols : point.either) {
-      if (tried_.contains({point.seed, choose_input_shapes(model_, options_.shapes, symbols)})) return;
+      const std::vector<Dims> shapes = choose_input_shapes(model_, options_.shapes, symbols);
+      if (tried_.contains({point.seed, shapes})) return;
+      if (!point.is_promised && has_empty_output(model_, shapes)) continue;
       if (!is_in_time(symbols)) {
         refusal = fmt::format("no time left of {} s", options_.seconds);
         continue;
@@ -153,6 +155,12 @@ class Verification {
 };
 
 }  // namespace
+
+const VerificationSample* KnownReference::sample() const {
+  for (const auto& [description, made] : samples)
+    if (const auto* sample = std::get_if<VerificationSample>(&made)) return sample;
+  return nullptr;
+}
 
 VerifyResult verify_engine(const Graph& model, const Engine& engine, const VerifyOptions& options, ThreadPool& pool) {
   return Verification(model, engine, options, pool).run();

@@ -17,6 +17,9 @@ namespace camshaft {
 struct KnownReference {
   std::map<std::string, std::variant<VerificationSample, std::string>> samples;
   std::map<std::string, KnownNoise> noise;
+
+  /// A sample that the reference accepted; null where there is none.
+  const VerificationSample* sample() const;
 };
 
 struct VerifyOptions {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -24,11 +25,12 @@ constexpr double clear_part = 0.25;
 // that, those that rise to a peak and fall again by an eighth.
 constexpr double noise_of_sums = 0x1p-26;
 
-// The part of the model that computes a value from those that are `given`.
+// The part of the model that computes a value from those that are `given`: its first output. The others are the numbers
+// that it rounds to steps, before it does.
 Graph layer_of(const Graph& model, ValueId result, const std::map<ValueId, Tensor>& given) {
   Graph layer;
   layer.values = model.values;
-  std::set<ValueId> wanted = {result};
+  std::set<ValueId> wanted = {result}, unrounded;
   for (size_t n = model.nodes.size(); n-- > 0;) {
     const Node& node = model.nodes[n];
     const bool needed = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
@@ -38,11 +40,13 @@ Graph layer_of(const Graph& model, ValueId result, const std::map<ValueId, Tenso
     layer.nodes.push_back(node);
     for (const ValueId id : node.inputs)
       if (id != no_value && !model.is_constant(id)) wanted.insert(id);
+    if (rounds_to_steps(node) && !model.is_constant(node.inputs[0])) unrounded.insert(node.inputs[0]);
   }
   std::reverse(layer.nodes.begin(), layer.nodes.end());
   for (const ValueId id : wanted)
     if (id != result && given.contains(id)) layer.inputs.push_back(id);
   layer.add_output(model.value(result).name, result);
+  for (const ValueId id : unrounded) layer.add_output(model.value(id).name, id);
   return layer;
 }
 
@@ -114,24 +118,18 @@ class Judge {
       verdict_.worst = std::max(verdict_.worst, part);
   }
 
-  // What noise makes of a layer's result, given the engine's tensors before it; or, instead of noise, a step of each
-  // number that it rounds.
-  Tensor moved(const Graph& layer, ValueId result, uint64_t run, bool by_steps = false) const {
-    EvaluateOptions noisy;
-    noisy.cancellation = &rules_.cancellation;
-    if (!by_steps) noisy.noise = {rules_.rounding_noise, noise_of_sums};
-    if (!by_steps && rules_.engine_noise)
-      noisy.noise_of = [&](const Node& node) { return rules_.engine_noise->of(node, noisy.noise); };
-    noisy.noise_seed = rules_.seed + run;
-    Random steps(noisy.noise_seed);
-    noisy.observer = [&](const Node& node, std::vector<Tensor>& outputs) {
-      for (size_t o = 0; o < outputs.size() && o < node.outputs.size(); ++o) {
-        const auto it = given_.find(node.outputs[o]);
-        if (it != given_.end() && it->first != result)
+  using Observer = std::function<void(const Node&, std::vector<Tensor>&)>;
+
+  // The outputs of a layer, given the engine's tensors before it. Empty where noise changed how many of something there
+  // are, and other inputs have as many as before.
+  std::vector<Tensor> evaluated(const Graph& layer, const std::vector<Tensor>& inputs, EvaluateOptions options,
+                                const Observer& observer = {}) const {
+    options.cancellation = &rules_.cancellation;
+    options.observer = [&](const Node& node, std::vector<Tensor>& outputs) {
+      for (size_t o = 0; o < outputs.size() && o < node.outputs.size(); ++o)
+        if (const auto it = given_.find(node.outputs[o]); it != given_.end() && it->first != layer.outputs[0])
           outputs[o] = it->second;
-        else if (by_steps && rounds_to_steps(node))
-          outputs[o] = with_steps(outputs[o], steps);
-      }
+      if (observer) observer(node, outputs);
     };
     // Sizes that the layer itself finds out are what it finds.
     const auto is_found = [&](const Bound& bound) {
@@ -139,35 +137,103 @@ class Judge {
                          [&](const Node& node) { return node.outputs == bound.outputs; });
     };
     for (const auto& [symbol, bound] : symbols_)
-      if (!is_found(bound)) noisy.bindings.emplace(symbol, bound.size);
-    Random random(~noisy.noise_seed);
-    std::vector<Tensor> inputs;
-    for (const ValueId id : layer.inputs)
-      inputs.push_back(by_steps ? given_.at(id) : with_noise(given_.at(id), {}, noisy.noise, random));
-    const bool is_narrow = !by_steps && rules_.rounding_noise >= narrow_noise;
+      if (!is_found(bound)) options.bindings.emplace(symbol, bound.size);
     try {
-      if (!is_narrow) return evaluate(layer, inputs, pool_, noisy)[0];
-      return evaluate(with_noisy_weights(layer, rules_.rounding_noise, noisy.noise_seed), inputs, pool_, noisy)[0];
+      return evaluate(layer, inputs, pool_, options);
     } catch (const Error& e) {
-      // Noise changed how many of something there are, and other inputs have as many as before.
       if (e.code() == ErrorCode::invalid_argument) return {};
       throw;
     }
   }
 
+  std::vector<Tensor> given_inputs(const Graph& layer) const {
+    std::vector<Tensor> inputs;
+    for (const ValueId id : layer.inputs) inputs.push_back(given_.at(id));
+    return inputs;
+  }
+
+  std::vector<Tensor> with_noise_of(const Graph& layer, uint64_t run) const {
+    EvaluateOptions noisy;
+    noisy.noise = {rules_.rounding_noise, noise_of_sums};
+    if (rules_.engine_noise)
+      noisy.noise_of = [&](const Node& node) { return rules_.engine_noise->of(node, noisy.noise); };
+    noisy.noise_seed = rules_.seed + run;
+    Random random(~noisy.noise_seed);
+    std::vector<Tensor> inputs;
+    for (const ValueId id : layer.inputs) {
+      // What this layer reads may have been narrowed for it.
+      const RoundingNoise of_input = rules_.engine_noise ? rules_.engine_noise->of(id, noisy.noise) : noisy.noise;
+      inputs.push_back(with_noise(given_.at(id), {}, of_input, random));
+    }
+    if (rules_.rounding_noise < narrow_noise) return evaluated(layer, inputs, noisy);
+    return evaluated(with_noisy_weights(layer, rules_.rounding_noise, noisy.noise_seed), inputs, noisy);
+  }
+
+  // The numbers that a layer rounds to steps, and how far noise moved them.
+  class Edges {
+   public:
+    Edges(const Judge& judge, const Graph& layer) : judge_(judge), layer_(layer) {
+      if (layer.outputs.size() > 1) exact_ = judge.evaluated(layer, judge.given_inputs(layer), {});
+      reach_.resize(exact_.size());
+    }
+
+    bool any() const { return !exact_.empty(); }
+
+    void move(const std::vector<Tensor>& noisy) {
+      for (size_t o = 1; o < exact_.size() && o < noisy.size(); ++o) {
+        if (noisy[o].dims() != exact_[o].dims()) continue;
+        const std::vector<double> e = exact_[o].to_doubles(), n = noisy[o].to_doubles();
+        reach_[o].resize(e.size());
+        for (size_t i = 0; i < e.size(); ++i)
+          reach_[o][i] = std::max(reach_[o][i], judge_.rules_.excused * difference(e[i], n[i]));
+      }
+    }
+
+    // The layer's result with steps across the edges that are in reach: across all of them, or half of them at random.
+    Tensor stepped(Random* random) const {
+      std::map<ValueId, Tensor> unrounded;
+      for (size_t i = 0; i < layer_.inputs.size(); ++i)
+        unrounded[layer_.inputs[i]] = judge_.given_.at(layer_.inputs[i]);
+      const auto step = [&](const Node& node, std::vector<Tensor>& outputs) {
+        if (rounds_to_steps(node)) {
+          const auto it = std::find(layer_.outputs.begin() + 1, layer_.outputs.end(), node.inputs[0]);
+          const EdgeReach* reach =
+              it == layer_.outputs.end() ? nullptr : &reach_[static_cast<size_t>(it - layer_.outputs.begin())];
+          const auto before = unrounded.find(node.inputs[0]);
+          if (reach && before != unrounded.end() && reach->size() == static_cast<size_t>(outputs[0].size()))
+            outputs[0] = across_edges(outputs[0], before->second, *reach, random);
+        }
+        for (size_t o = 0; o < outputs.size() && o < node.outputs.size(); ++o)
+          if (std::find(layer_.outputs.begin() + 1, layer_.outputs.end(), node.outputs[o]) != layer_.outputs.end())
+            unrounded[node.outputs[o]] = outputs[o];
+      };
+      const std::vector<Tensor> outputs = judge_.evaluated(layer_, judge_.given_inputs(layer_), {}, step);
+      return outputs.empty() ? Tensor() : outputs[0];
+    }
+
+   private:
+    const Judge& judge_;
+    const Graph& layer_;
+    std::vector<Tensor> exact_;  // by the layer's outputs
+    std::vector<EdgeReach> reach_;
+  };
+
   void decide(Doubt& doubt) {
     const Graph layer = layer_of(model_, doubt.id, given_);
-    const bool has_steps = std::any_of(layer.nodes.begin(), layer.nodes.end(), [&](const Node& node) {
-      return rounds_to_steps(node) && (node.outputs[0] == doubt.id || !given_.contains(node.outputs[0]));
-    });
-    for (uint64_t run = 0; has_steps && run < least_runs; ++run)
-      doubt.error.add_steps(moved(layer, doubt.id, run, true));
+    Edges edges(*this, layer);
     // How many elements take another step, or another place, is no matter of approximate tactics.
-    const double clear = has_steps || doubt.error.compared().exact ? 1 : clear_part;
+    const double clear = edges.any() || doubt.error.compared().exact ? 1 : clear_part;
     const auto is_clear = [&](const LayerError::Verdict& v) { return v.part <= clear && v.local <= 1; };
     LayerError::Verdict verdict;
     for (uint64_t run = 0; run < least_runs || (run < most_runs && verdict.telling && !is_clear(verdict)); ++run) {
-      doubt.error.add_moved(moved(layer, doubt.id, run));
+      const std::vector<Tensor> noisy = with_noise_of(layer, run);
+      doubt.error.add_moved(noisy.empty() ? Tensor() : noisy[0]);
+      edges.move(noisy);
+      if (edges.any() && run + 1 >= least_runs) {
+        Random random(rules_.seed + run);
+        doubt.error.add_steps(edges.stepped(nullptr));
+        doubt.error.add_steps(edges.stepped(&random));
+      }
       verdict = doubt.error.judge();
     }
     if (!verdict.telling) {

@@ -38,9 +38,8 @@ struct LayersVerdict {
 /// the engine computed wherever a tensor of that name was kept: so every layer is judged on the inputs that it had, and
 /// no error grows from layer to layer. A tensor passes within the tolerance. The layers of those that differ by a
 /// quarter of it or more are evaluated again with rounding noise, of their inputs, their operators' results and what
-/// these sum up, and judged by what it does to them, and by what a step of the numbers that they round does
-/// (LayerError). Layers behind the first 4 GiB of tensors are judged
-/// as one.
+/// these sum up, and judged by what it does to them, and by what steps across edges that are near do (LayerError).
+/// Layers behind the first 4 GiB of tensors are judged as one.
 LayersVerdict verify_layers(const Graph& model, const Engine& engine, const std::vector<Tensor>& inputs,
                             const LayerRules& rules, ThreadPool& pool);
 

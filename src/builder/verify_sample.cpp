@@ -67,6 +67,7 @@ class SampleJudge {
                                       [](const OutputError& e) { return e.compared == 0; });
     if (result_.passed && is_empty) result_.by_layers = true;
     if (result_.by_layers || (!result_.passed && rules_.names_culprit)) judge_layers();
+    if (result_.passed && !result_.by_layers) confirm_by_layers();
     return std::move(result_);
   }
 
@@ -201,10 +202,33 @@ class SampleJudge {
     }
   }
 
-  void judge_layers() {
-    LayerRules rules{unexplained(), rules_.rounding_noise, rules_.seed, rules_.cancellation, rules_.excused};
+  // Noise of the whole model explains what it amplifies, and may do so by chance where a layer is wrong: what nothing
+  // else explains must be no layer's either. What a layer's own rounding does is no matter of how far outputs may
+  // differ, so that a lower tolerance makes nothing of this stricter.
+  void confirm_by_layers() {
+    const auto is_explained_by_noise = [&](const OutputError& error) {
+      return error.exact ? error.differing > 0 : is_finite_float(error) && !(error.relative() <= unexplained());
+    };
+    if (std::none_of(result_.outputs.begin(), result_.outputs.end(), is_explained_by_noise)) return;
+    result_.layers = judged_layers(unexplained() * usually_excused / rules_.excused, usually_excused);
+    if (result_.layers.culprit.empty()) return;
+    result_.passed = false;
+    for (OutputError& output : result_.outputs) {
+      if (!is_explained_by_noise(output)) continue;
+      output.passed = false;
+      output.doubt = fmt::format("error {:.3g} of its scale {:.3g}, as rounding may make, but a layer is wrong",
+                                 output.max_error, output.scale);
+    }
+  }
+
+  LayersVerdict judged_layers(double tolerance, double excused) const {
+    LayerRules rules{tolerance, rules_.rounding_noise, rules_.seed, rules_.cancellation, excused};
     rules.engine_noise = &*engine_noise_;
-    result_.layers = verify_layers(expanded_, engine_, sample_.inputs, rules, pool_);
+    return verify_layers(expanded_, engine_, sample_.inputs, rules, pool_);
+  }
+
+  void judge_layers() {
+    result_.layers = judged_layers(unexplained(), rules_.excused);
     if (!result_.by_layers) return;
     const LayersVerdict& layers = result_.layers;
     result_.passed = layers.culprit.empty();

@@ -45,15 +45,15 @@ struct SampleVerdict {
   /// indices differ than may be excused but no more than four times what rounding decides, or no output has a finite
   /// number.
   bool by_layers = false;
-  /// Of a failure too, for its culprit, if that is asked for.
+  /// Also where noise explains outputs that pass, and of a failure, for its culprit, if that is asked for.
   LayersVerdict layers;
 };
 
 /// Runs `engine`, built from `model`, on a sample. Outputs pass within the tolerance, or within four times (`excused`)
 /// what rounding noise does to the reference where that is more: to the numbers of a floating-point output, or to how
 /// many elements of an exact one change (most_excused()). Within the tolerance, noise must explain so what is beyond a
-/// small part of it. Noise is that of this engine (EngineNoise). Where outputs say too little, all pass or fail with
-/// the layers, see verify_layers().
+/// small part of it. Noise is that of this engine (EngineNoise). Where it explains an output, no layer may be wrong.
+/// Where outputs say too little, all pass or fail with the layers, see verify_layers().
 SampleVerdict verify_sample(const Graph& model, const Engine& engine, const VerificationSample& sample,
                             const SampleRules& rules, ThreadPool& pool);
 

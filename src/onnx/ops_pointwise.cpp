@@ -37,6 +37,47 @@ Values binary(ConvertContext& c) {
   return c.result(function, {c.input(0), second_operand(c)});
 }
 
+bool differ(const Dim& a, const Dim& b) {
+  const Dim difference = a - b;
+  const auto low = difference.lower_bound(), high = difference.upper_bound();
+  return (low && *low > 0) || (high && *high < 0);
+}
+
+bool is_size_of_a_tensor(const Graph& graph, const Dim& d) {
+  const auto has = [&](const Value& value) {
+    return std::find(value.type.shape.begin(), value.type.shape.end(), d) != value.type.shape.end();
+  };
+  return std::any_of(graph.values.begin(), graph.values.end(), has);
+}
+
+// PyTorch's expand compares sizes with -1, which stands for a size as it is. Windows over a length make expressions
+// that may be -1, such as floor_div(samples + 240, 320) - 1; but as the size of a tensor they are not, for that is
+// refused.
+std::optional<std::vector<Dim>> equal_sizes(ConvertContext& c, ValueId left, ValueId right) {
+  const auto a = c.content(left), b = c.content(right);
+  if (!a || !b || a->empty() || b->empty()) return std::nullopt;
+  const size_t count = std::max(a->size(), b->size());
+  if ((a->size() != 1 && a->size() != count) || (b->size() != 1 && b->size() != count)) return std::nullopt;
+  const auto never = [&](const Dim& size, const Dim& marker) {
+    return marker.is_constant() && marker.value() < 0 && is_size_of_a_tensor(c.graph(), size);
+  };
+  std::vector<Dim> equal;
+  for (size_t i = 0; i < count; ++i) {
+    const Dim &x = (*a)[a->size() == 1 ? 0 : i], &y = (*b)[b->size() == 1 ? 0 : i];
+    if (!(x == y) && !differ(x, y) && !never(x, y) && !never(y, x)) return std::nullopt;
+    equal.emplace_back(x == y ? 1 : 0);
+  }
+  return equal;
+}
+
+Values equal(ConvertContext& c) {
+  Values made = binary<F::equal>(c);
+  Value& result = c.graph().value(made[0]);
+  if (!result.content && result.type.shape.size() <= 1 && c.has(1))
+    result.content = equal_sizes(c, c.input(0), c.input(1));
+  return made;
+}
+
 // a > b is b < a.
 template <F function>
 Values swapped(ConvertContext& c) {
@@ -149,7 +190,7 @@ constexpr Converter table[] = {
     {"Cos", unary<F::cos>},
     {"Cosh", unary<F::cosh>},
     {"Div", binary<F::div>},
-    {"Equal", binary<F::equal>},
+    {"Equal", equal},
     {"Erf", unary<F::erf>},
     {"Exp", unary<F::exp>},
     {"Floor", unary<F::floor>},

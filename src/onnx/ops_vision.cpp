@@ -12,6 +12,7 @@
 #include "ir/ops/pointwise.h"
 #include "ir/ops/sample.h"
 #include "ir/ops/window_ops.h"
+#include "onnx/attention.h"
 #include "onnx/converters.h"
 #include "onnx/generators.h"
 #include "onnx/grid_sample.h"
@@ -73,6 +74,24 @@ Values picked(ConvertContext& c, const ops::GridSample& op) {
   return c.result(ops::Reshape{std::move(to)}, {c.add(ops::GatherElements{2}, {elements, index})});
 }
 
+// The same as a sum over the axes, of `centres` at all pixels, the last axis first, which are constants as a rule: of a
+// product with three columns or four finding its rows is most of the time.
+ValueId grid_of_known_size(ConvertContext& c, ValueId theta, const Values& centres, const Shape& spatial) {
+  const auto rank = static_cast<int64_t>(centres.size());
+  const auto column = [&](int64_t j) {
+    return c.reshape(slice_axis(c, theta, 2, j, 1), {c.dim(theta, 0), c.dim(theta, 1), 1});
+  };
+  ValueId sum = column(rank);
+  for (int64_t j = rank; j-- > 0;) {
+    const ValueId centre = c.reshape(centres[static_cast<size_t>(j)], {1, 1, product(spatial)});
+    sum = c.add(F::add, {c.add(F::mul, {centre, column(j)}), sum});
+  }
+  Shape shape{c.dim(theta, 0)};
+  shape.insert(shape.end(), spatial.begin(), spatial.end());
+  shape.push_back(c.dim(theta, 1));
+  return c.reshape(c.add(ops::Transpose{{0, 2, 1}}, {sum}), std::move(shape));
+}
+
 // theta times the homogeneous coordinates of all pixels' centres, the last axis first.
 Values affine_grid(ConvertContext& c) {
   const ValueId theta = c.input(0);
@@ -86,14 +105,15 @@ Values affine_grid(ConvertContext& c) {
   const auto rank = static_cast<size_t>(count - 2);
   Shape spatial;
   const auto known = c.content(size);
+  const Dim columns_needed(count - 1);
+  if (known && c.dim(theta, 2).is_constant() && !(c.dim(theta, 2) == columns_needed))
+    c.invalid(fmt::format("theta has {} columns for {} axes", c.dim(theta, 2).value(), rank));
   for (size_t i = 0; i < rank; ++i) spatial.push_back(known ? (*known)[2 + i] : c.fresh(0, i));
   Shape full = spatial;
   full.emplace_back(1);
   const ValueId one = c.scalar(dtype, 1);
   ValueId ones = no_value, sizes = no_value;
-  if (known) {
-    ones = c.add(ops::Expand{full}, {c.reshape(one, Shape(rank + 1, Dim(1)))});
-  } else {
+  if (!known) {
     sizes = c.add(ops::Slice{{0}, {2}, {Dim(count - 2)}, {1}}, {c.cast(size, DType::i64)});
     // It has the name of the output, after which its sizes are named.
     ones = c.reshape(c.result_at(0, ops::Expand{spatial}, {one, sizes}), full);
@@ -123,6 +143,7 @@ Values affine_grid(ConvertContext& c) {
     }
     columns.push_back(c.add(ops::Expand{full}, {c.add(F::sub, {position, one})}));
   }
+  if (known) return {grid_of_known_size(c, theta, columns, spatial)};
   columns.push_back(ones);
   const ValueId base = c.add(ops::Concat{static_cast<int64_t>(rank)}, columns);
   const ValueId flat = c.reshape(base, {product(spatial), Dim(static_cast<int64_t>(rank) + 1)});

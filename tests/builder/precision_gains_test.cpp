@@ -12,7 +12,7 @@
 namespace camshaft {
 namespace {
 
-std::vector<PrecisionGain> gains_of(const std::string& text) {
+std::vector<PrecisionGain> gains_of(const std::string& text, bool on_a_sample = false) {
   ThreadPool pool(1);
   const std::shared_ptr<const Backend> backend = find_backend("cpu");
   BuildOptions options;
@@ -20,7 +20,10 @@ std::vector<PrecisionGain> gains_of(const std::string& text) {
   ModelOptimizer optimizer(options, *backend, pool);
   Graph model = parse_graph(text, operators());
   optimizer.settle_meaning(model);
-  return precision_gains(options, *backend, model, optimizer.run(model, false, {}).graph, {}, pool);
+  VerificationSample sample;
+  if (on_a_sample) sample = std::get<VerificationSample>(find_sample(model, {}, pool));
+  return precision_gains(options, backend, model, optimizer.run(model, false, {}).graph, {},
+                         on_a_sample ? &sample : nullptr, pool);
 }
 
 bool has(const std::vector<PrecisionGain>& gains, const std::string& precision) {
@@ -38,6 +41,25 @@ TEST(PrecisionGains, ProductsGainFromWhatTheBackendGainsFrom) {
   EXPECT_EQ(has(gains, "int8"), backend->gains_from(DType::i8));
   EXPECT_EQ(has(gains, "bf16"), backend->gains_from_rounding(ops::Rounding::bf16));
   EXPECT_LE(gains.size(), 2);
+}
+
+TEST(PrecisionGains, WhatAPrecisionCostsIsMeasuredOnASample) {
+  const char* const model = R"(graph "g" (%x: f32[256, 1024]) {
+    const %w: f32[1024, 1024] = 0.1234567
+    %y = matmul (%x, %w)
+    return "y" = %y
+  })";
+  for (const PrecisionGain& gain : gains_of(model)) EXPECT_FALSE(gain.error.has_value());
+  for (const PrecisionGain& gain : gains_of(model, true)) {
+    if (gain.precision == "int8") {
+      EXPECT_FALSE(gain.error.has_value());
+      continue;
+    }
+    // Each operand is rounded to 8 bits: by 2^-9 of itself at most.
+    ASSERT_TRUE(gain.error.has_value());
+    EXPECT_GT(*gain.error, 1e-5);
+    EXPECT_LT(*gain.error, 0x1p-7);
+  }
 }
 
 TEST(PrecisionGains, WhatComputesNoProductsGainsNothing) {

@@ -111,8 +111,7 @@ TEST(VerifyEngine, ScoresOfNothingMayDiffer) {
 
 // Twelve times h = sin(factor · (h · W)), each of which makes a difference eight times as large: what rounding leaves
 // of the output is no better than chance. `wrong_layer` has another factor.
-GraphWriter amplifier(int wrong_layer, float wrong_factor) {
-  constexpr int layers = 12;
+GraphWriter amplifier(int wrong_layer, float wrong_factor, int layers = 12) {
   std::vector<float> weights(count * count);
   for (int64_t i = 0; i < count; ++i) {
     weights[static_cast<size_t>(i * count + i)] = 0.6F;
@@ -120,7 +119,7 @@ GraphWriter amplifier(int wrong_layer, float wrong_factor) {
   }
   GraphWriter graph = GraphWriter()
                           .input("x", DType::f32, {4, count})
-                          .output("h12", DType::f32, {4, count})
+                          .output("h" + std::to_string(layers), DType::f32, {4, count})
                           .initializer(TensorWriter("w", {count, count}, weights));
   for (int i = 1; i <= layers; ++i) {
     const std::string n = std::to_string(i), before = i == 1 ? "x" : "h" + std::to_string(i - 1);
@@ -137,15 +136,19 @@ void write(const GraphWriter& graph, const std::string& path) {
   std::ofstream(path, std::ios::binary) << ModelWriter().opset(17).graph(graph).bytes();
 }
 
-VerifyResult verify_amplifier(int wrong_layer, float wrong_factor) {
+VerifyResult verify_built(const GraphWriter& model, const GraphWriter& built) {
   const TemporaryFolder folder;
   const std::string right = folder.file("right.onnx"), wrong = folder.file("wrong.onnx");
-  write(amplifier(0, 0), right);
-  write(amplifier(wrong_layer, wrong_factor), wrong);
+  write(model, right);
+  write(built, wrong);
   BuildOptions options;
   options.verify = false;
   ThreadPool pool(1);
   return verify_engine(onnx::import_model(right, {}).graph, Builder(options).build(wrong), {}, pool);
+}
+
+VerifyResult verify_amplifier(int wrong_layer, float wrong_factor) {
+  return verify_built(amplifier(0, 0), amplifier(wrong_layer, wrong_factor));
 }
 
 TEST(VerifyEngine, AModelThatAmplifiesRoundingIsJudgedByItsLayers) {
@@ -216,6 +219,25 @@ TEST(VerifyEngine, NonsenseDoesNotPassWhereRoundingIsAmplified) {
   const VerifyResult middle = verify_amplifier(6, 8.01F);
   EXPECT_FALSE(middle.passed);
   EXPECT_NE(middle.layers.culprit.find("layer 'h6'"), std::string::npos) << middle.layers.culprit;
+}
+
+// What two layers leave of rounding is less than the tolerance, and as much as a last step may be off by.
+GraphWriter amplifier_and_shift(float shift) {
+  return amplifier(0, 0, 2)
+      .output("y", DType::f32, {4, count})
+      .initializer(TensorWriter("shift", {}, std::vector<float>{shift}))
+      .node("Add", {"h2", "shift"}, {"y"});
+}
+
+TEST(VerifyEngine, WhatOnlyAmplifiedRoundingExplainsIsNoLayersFault) {
+  const VerifyResult right = verify_built(amplifier_and_shift(0.5F), amplifier_and_shift(0.5F));
+  EXPECT_TRUE(right.passed) << right.layers.culprit;
+  const VerifyResult wrong = verify_built(amplifier_and_shift(0.5F), amplifier_and_shift(0.50002F));
+  EXPECT_FALSE(wrong.passed);
+  EXPECT_FALSE(wrong.by_layers);
+  EXPECT_LT(wrong.outputs[1].relative(), 1e-4);
+  EXPECT_NE(wrong.outputs[1].doubt.find("a layer is wrong"), std::string::npos) << wrong.outputs[1].doubt;
+  EXPECT_NE(wrong.layers.culprit.find("layer 'y'"), std::string::npos) << wrong.layers.culprit;
 }
 
 }  // namespace

@@ -362,6 +362,19 @@ TEST(WrongEngines, SizesThatAreTooLargeForTheMachineAreNoInputs) {
   }
 }
 
+// Up to 399 samples no window fits: 128 and 96 would be accepted, and nothing compared.
+TEST(WrongEngines, SizesThatLeaveNothingAreTriedLast) {
+  const GraphWriter windows = GraphWriter()
+                                  .input("x", DType::f32, {1, 1, "samples"})
+                                  .output("y", DType::f32, {1, 4, any_dim})
+                                  .initializer(TensorWriter("w", {4, 1, 400}, std::vector<float>(1600, 0.5F)))
+                                  .node("Conv", {"x", "w"}, {"y"}, {attr("strides", {320})});
+  const VerifyResult result = verify(windows, windows);
+  EXPECT_TRUE(result.passed);
+  EXPECT_GT(result.samples.size(), 1U);
+  for (const std::string& sample : result.samples) EXPECT_NE(sample.find("[1, 1, 1024]"), std::string::npos) << sample;
+}
+
 // Made-up inputs that leave nothing say nothing, but the caller's own may be meant so.
 TEST(WrongEngines, EmptyOutputsAreRightForGivenInputs) {
   const TemporaryFolder folder;

@@ -1,9 +1,11 @@
 """A part of the differential test that is quick enough for every run (differential.py is the long one), and what its
 random graphs claim to cover."""
 
+import collections
 import re
 from pathlib import Path
 
+import agreement
 import differential
 import generate
 import numpy as np
@@ -11,6 +13,8 @@ import pytest
 from graph_builder import LARGE, GraphBuilder, Rejected
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
 from table import INDIRECT, OPERATORS, PATTERNS, importable, not_generated
+
+from onnx import TensorProto
 
 DOCUMENTED = Path(__file__).resolve().parents[2] / "docs/operators.md"
 
@@ -87,3 +91,43 @@ def test_graphs_have_large_tensors_and_several_threads():
     assert sum(large) >= 20
     threads = [case.threads for case, is_large in zip(cases, large) if is_large]
     assert set(threads) == set(generate.THREADS)
+
+
+class Answers:
+    """A server that has nothing to say of rounding."""
+
+    def spread(self, model, feed):
+        return collections.defaultdict(lambda: np.zeros(1))
+
+
+def group_norm_case():
+    """A graph of a GroupNormalization of integers that differ little from each other, and what is made of its result."""
+    b = GraphBuilder(np.random.default_rng(1), 21)
+    pixels = b.given(lambda k: b.rng.integers(252, 256, (2, 4, 50), np.uint8), [2, 4, 50])
+    x = b.emit("Cast", [pixels], to=TensorProto.FLOAT)
+    scale, bias = b.constant(np.float32([1, 2, 3, 4])), b.constant(np.float32([1, 2, 3, 4]))
+    normed = b.emit("GroupNormalization", [x, scale, bias], num_groups=2)
+    outputs = [normed, b.emit("Neg", [normed])]
+    model, inputs = generate.build_model(b, outputs)
+    values = {v.name: v for v in b.values}
+    feeds, expected = [{v.name: v.arrays[0] for v in inputs}], [{v.name: v.arrays[0] for v in outputs}]
+    case = generate.Case(0, model, feeds, expected, values, b.operators, b, 1)
+    grouped = x.arrays[0].astype(np.float64).reshape(2, 2, 100)
+    centred = grouped - grouped.mean(-1, keepdims=True)
+    right = (centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5)).reshape(2, 4, 50)
+    right = right * scale.arrays[0][:, None] + bias.arrays[0][:, None]
+    return case, outputs, [right.astype(np.float32), -right.astype(np.float32)]
+
+
+def judged(case, outputs, arrays):
+    both = [(f"{which}:{v.name}", a) for which in ("engine", "reference") for v, a in zip(outputs, arrays)]
+    return differential.differing(Answers(), case, [dict(both)])
+
+
+def test_onnxruntime_is_judged_by_the_standard_where_it_rounds():
+    case, outputs, right = group_norm_case()
+    assert all(agreement.difference(a, v.arrays[0], v) for v, a in zip(outputs, right)), "ONNX Runtime keeps all digits"
+    assert judged(case, outputs, right) == ([], {"GroupNormalization"})
+    wrong = [right[0], right[1].copy()]
+    wrong[1][1, 2, 3] += 0.01
+    assert {found[1] for found in judged(case, outputs, wrong)[0]} == {outputs[1].name}, "what is wrong stays wrong"

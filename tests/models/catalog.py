@@ -7,6 +7,8 @@ usage: catalog.py [NAME...]      makes the ONNX files (all without a name) and p
 import hashlib
 import os
 import sys
+import threading
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,7 @@ if __name__ == "__main__":
     project_python.use()
 
 import beit
+import mask_rcnn
 import minilm
 import numpy as np
 import ocr_inputs
@@ -31,7 +34,8 @@ WHEEL_MODELS = ROOT / ".cache/models/rapidocr_onnxruntime/models"
 def made_folder():
     """One for each state of what makes the models; older ones may be deleted."""
     digest = hashlib.sha256()
-    for source in [*sorted(Path(zoo.__file__).parent.glob("*.*")), Path(minilm.__file__)]:
+    written = [Path(module.__file__) for module in (beit, mask_rcnn, minilm)]
+    for source in [*sorted(Path(zoo.__file__).parent.glob("*.*")), *written]:
         digest.update(source.read_bytes())
     return ROOT / ".cache/zoo" / digest.hexdigest()[:8]
 
@@ -55,17 +59,22 @@ class Model:
         return self.feeds[label or next(iter(self.feeds))]()
 
 
+BEING_MADE = defaultdict(threading.Lock)
+
+
 def made(name, proto):
-    """Writes proto()'s model to the cache unless it is there; an interrupted write leaves nothing behind."""
+    """Writes proto()'s model to the cache unless it is there; an interrupted write leaves nothing behind. Threads that want
+    the same one wait for the first."""
     path = MADE / f"{name}.onnx"
-    if not path.exists():
-        MADE.mkdir(parents=True, exist_ok=True)
-        partial = MADE / f"{name}.{os.getpid()}.partial"
-        try:
-            partial.write_bytes(proto().SerializeToString())
-            partial.rename(path)
-        finally:
-            partial.unlink(missing_ok=True)
+    with BEING_MADE[name]:
+        if not path.exists():
+            MADE.mkdir(parents=True, exist_ok=True)
+            partial = MADE / f"{name}.{os.getpid()}.partial"
+            try:
+                partial.write_bytes(proto().SerializeToString())
+                partial.rename(path)
+            finally:
+                partial.unlink(missing_ok=True)
     return path
 
 
@@ -207,6 +216,14 @@ def rest_of_zoo(file):
 
 # The rest of the zoo: held to the same results, not measured.
 OTHERS = {file.split(".")[0]: rest_of_zoo(file) for file in zoo.index() if file.split(".")[0] not in MODELS}
+OTHERS["mask_rcnn"] = Model(
+    "mask_rcnn",
+    1,
+    True,
+    lambda: made("mask_rcnn", mask_rcnn.model),
+    feeds_of(mask_rcnn.image, ("224x320", 224, 320), ("167x250", 167, 250), ("64x64", 64, 64)),
+    ranked=True,
+)
 EVERY = MODELS | OTHERS
 
 

@@ -13,7 +13,9 @@ from camshaft_cli import camshaft
 from catalog import EVERY
 
 # Their sizes depend on what is in the images: boxes that are found, elements that are not zero.
-DATA_DEPENDENT = {"det_fasterrcnn_resnet50_fpn", "det_ssd300_vgg16", "own_nms_head", "own_scatter_gather"}
+DATA_DEPENDENT = {
+    "det_fasterrcnn_resnet50_fpn", "det_ssd300_vgg16", "mask_rcnn", "own_nms_head", "own_scatter_gather"
+}  # fmt: skip
 
 
 # "i64[3]", but not "i64[batch, 1]": sizes are few, and how many is known. (Reshapes are no layers, so the layer that

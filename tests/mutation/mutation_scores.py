@@ -26,7 +26,6 @@ REQUIRED = 99  # percent
 
 @dataclass
 class Total:
-    models: int = 0
     changed: int = 0
     rejected: int = 0
     right_rejected: int = 0
@@ -37,7 +36,6 @@ def totals(results, kind=None):
     """Of what mutation_score wrote of several models, in one kind or all."""
     total = Total()
     for result in results:
-        total.models += "kinds" in result
         total.errors += "kinds" not in result
         total.right_rejected += len(result.get("right_engines_rejected", []))
         for name, score in result.get("kinds", {}).items():
@@ -67,12 +65,16 @@ def tables(results, by_model=False):
         ]
 
     used = [c for c in CONFIGURATIONS if of(c)]
+    # Another seed is of the same engine.
+    engines = {(key.split()[0], " ".join(key.split()[1:3])) for key, result in results.items() if "kinds" in result}
     rows = [
         (text, *(cell(totals(of(c), kind)) for c in used), cell(totals(results.values(), kind)))
         for kind, text in KINDS.items()
     ]
     rows.append(("all", *(cell(totals(of(c))) for c in used), cell(totals(results.values()))))
-    rows.append(("models", *(str(totals(of(c)).models) for c in used), ""))
+    rows.append(
+        ("models", *(str(len({model for model, configuration in engines if configuration == c})) for c in used), "")
+    )
     yield from markdown(("what is wrong", *used, "all"), rows)
     if by_model:
         yield ""
@@ -82,6 +84,6 @@ def tables(results, by_model=False):
     yield ""
     yield (
         f"{total.rejected} of {total.changed} mutants are rejected ({percent(total):.2f} %), and "
-        f"{total.right_rejected or 'none'} of the {total.models} right engines."
+        f"{total.right_rejected or 'none'} of the {len(engines)} right engines."
         + (f" {total.errors} could not be judged." if total.errors else "")
     )

@@ -58,10 +58,13 @@ def test_tables():
             "kinds": {"sign": {"changed": 2, "rejected": 2}}, "passed": [], "right_engines_rejected": []},
         "b cpu bf16 seed 0 count 2": {
             "kinds": {"mask": {"changed": 3, "rejected": 2}}, "passed": ["b"], "right_engines_rejected": []},
+        "b cpu bf16 seed 1 count 2": {
+            "kinds": {"mask": {"changed": 1, "rejected": 1}}, "passed": [], "right_engines_rejected": []},
         "c cpu fp32 seed 0 count 2": {"error": "no such file"},
     }  # fmt: skip
     lines = list(tables(results, by_model=True))
     assert f"| {KINDS['sign']} | 2 of 2 | - | 2 of 2 |" in lines
-    assert "| all | 2 of 2 | 2 of 3 | 4 of 5 |" in lines
-    assert "| b | - | 2 of 3 |" in lines
-    assert lines[-1].startswith("4 of 5 mutants are rejected (80.00 %), and none of the 2 right engines. 1 could not")
+    assert "| all | 2 of 2 | 3 of 4 | 5 of 6 |" in lines
+    assert "| b | - | 3 of 4 |" in lines
+    assert "| models | 1 | 1 |  |" in lines
+    assert lines[-1].startswith("5 of 6 mutants are rejected (83.33 %), and none of the 2 right engines. 1 could not")

@@ -1,4 +1,6 @@
 // Shape arithmetic: with dynamic sizes, none of it may be left in the graph.
+#include <map>
+
 #include "onnx/import_test_util.h"
 
 namespace camshaft::onnx::testing {
@@ -45,6 +47,34 @@ TEST(ImportShapes, ReshapeResolvesZeroAndMinusOne) {
   EXPECT_EQ(reshaped({"batch", "seq", 768}, {-1, 768}), "f32[batch*seq, 768]");
   EXPECT_EQ(reshaped({6, 4}, {3, -1}), "f32[3, 8]");
   EXPECT_EQ(reshaped({0, 4}, {4, 0}, true), "f32[4, 0]");
+}
+
+// weights.expand(batch, -1, windows) as PyTorch exports it, where `windows` is the length of a convolution's result, or
+// less: the type of the result.
+std::string expanded_to_windows(const Ints& less) {
+  GraphWriter graph;
+  graph.input("x", DType::f32, {"batch", 1, "samples"}).output("y", DType::f32);
+  graph.initializer(TensorWriter("kernel", {4, 1, 400}, std::vector<float>(1600)))
+      .initializer(TensorWriter("weights", {1, 4, 1}, std::vector<float>(4)));
+  for (const auto& [name, values] :
+       std::map<std::string, Ints>{{"first", {0}}, {"last", {2}}, {"minus", {-1}}, {"less", less}, {"ones", {1, 1, 1}}})
+    add_ints(graph, name, values);
+  graph.node("Conv", {"x", "kernel"}, {"c"}, {attr("strides", {320})})
+      .node("Shape", {"c"}, {"shape"})
+      .node("Gather", {"shape", "first"}, {"b"}, {attr("axis", 0)})
+      .node("Gather", {"shape", "last"}, {"windows"}, {attr("axis", 0)})
+      .node("Sub", {"windows", "less"}, {"t"})
+      .node("Concat", {"b", "minus", "t"}, {"to"}, {attr("axis", 0)})
+      .node("Mul", {"ones", "minus"}, {"kept"})
+      .node("Equal", {"to", "kept"}, {"is_kept"})
+      .node("Where", {"is_kept", "ones", "to"}, {"sizes"})
+      .node("Expand", {"weights", "sizes"}, {"y"});
+  return type_of_output(import_graph(graph, 17));
+}
+
+TEST(ImportShapes, ASizeOfATensorIsNeverTheMarkOfOneThatIsKept) {
+  EXPECT_EQ(expanded_to_windows({0}), "f32[batch, 4, floor_div(samples + 240, 320) - 1]");
+  EXPECT_EQ(expanded_to_windows({1}), "f32[@y.0, 4, @y.2]") << "which may be -1";
 }
 
 TEST(ImportShapes, AShapeThatIsDataIsReadWhenRunning) {

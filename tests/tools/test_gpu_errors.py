@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import re
+import shutil
 import struct
 import subprocess
 
@@ -258,10 +259,15 @@ def test_engines_of_libraries_without_them(convolution, tmp_path):
     refused, said = result(**refusing)
     assert len(said) == 1 and "cuDNN 9.99.0 failed in preparing an operation: status 1008" in said[0]
     assert "refusing/libcudnn.so.9" in said[0] and "own kernels" in said[0]
+    # One that the process has loaded already, as PyTorch brings its own, comes before those of any folder.
+    (tmp_path / "loaded").mkdir()
+    loaded = shutil.copy(refusing["LD_LIBRARY_PATH"] / "libcudnn.so.9", tmp_path / "loaded")
+    beside_another, said = result(LD_PRELOAD=loaded, **refusing)
+    assert len(said) == 1 and str(loaded) in said[0] and "refusing/" not in said[0]
     without_dnn, said = result()
     assert len(said) == 1 and "1 of 6 layers were built for kernels that this machine" in said[0]
     assert "cuda_dnn(rank=0)" in said[0]
     without_both, said = result(**without_blas(tmp_path))
     assert len(said) == 1 and "2 of 6 layers" in said[0]
-    for got in (refused, without_dnn, without_both):
+    for got in (refused, beside_another, without_dnn, without_both):
         np.testing.assert_allclose(got, own, rtol=0, atol=2e-2)

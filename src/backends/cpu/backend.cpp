@@ -12,6 +12,7 @@
 #include "backends/cpu/tactics/byte_table.h"
 #include "backends/cpu/tactics/conv_chain.h"
 #include "backends/cpu/tactics/conv_transpose.h"
+#include "backends/cpu/tactics/conv_transpose_planes.h"
 #include "backends/cpu/tactics/conv_weights.h"
 #include "backends/cpu/tactics/convolution.h"
 #include "backends/cpu/tactics/deform_conv.h"
@@ -49,6 +50,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &winograd_tactic,
     &depthwise_tactic,
     &conv_transpose_tactic,
+    &plane_conv_transpose_tactic,
     &pointwise_tactic,
     &byte_table_tactic,
     &softmax_tactic,
@@ -89,7 +91,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &weight_only_matmul_tactic,
     &integer_conv_tactic,
     &integer_depthwise_tactic,
-    &byte_pool_tactic,
+    &max_pool_tactic,
     &dynamic_quantize_tactic,
     &gemm_bf16_tactic,
     &conv_bf16_tactic,
@@ -150,8 +152,8 @@ class CpuBackend final : public Backend {
   Tensor unpack(const PackedConstant& packed, DType dtype, const Dims& dims) const override {
     if (!can_unpack(packed.layout)) return {};
     for (const auto unpack :
-         {unpack_gemm, unpack_conv, unpack_grouped_conv, unpack_conv_transpose, unpack_recurrent, unpack_weight_rows,
-          unpack_integer_weights, unpack_integer_depthwise, unpack_weight_only}) {
+         {unpack_gemm, unpack_conv, unpack_grouped_conv, unpack_conv_transpose, unpack_plane_conv_transpose,
+          unpack_recurrent, unpack_weight_rows, unpack_integer_weights, unpack_integer_depthwise, unpack_weight_only}) {
       Tensor raw = unpack(packed, dtype, dims);
       if (raw.defined()) return raw;
     }

@@ -72,6 +72,53 @@ class Forest {
         fail_rule("tree_ensemble: node {} reads feature {} of {}", at, feature, features_);
       at = child_[2 * int64_t{at} + (is_true(at, row[feature]) ? 0 : 1)];
     }
+    add_leaf(at, aggregate, scores);
+  }
+
+  /// Whether every node's test is x <= threshold, false for NaN, and its children and feature exist: what walk_rows()
+  /// takes for granted. One pass over the nodes.
+  bool is_plain() const {
+    for (int64_t i = 0; i < nodes_; ++i) {
+      const bool leads_on = is_behind(child_[2 * i], i) && is_behind(child_[2 * i + 1], i);
+      if (compare_[i] != static_cast<uint8_t>(TreeCompare::leq) || feature_[i] < 0 || feature_[i] >= features_ ||
+          !leads_on)
+        return false;
+    }
+    return true;
+  }
+
+  /// walk() for rows [0, count) of `features` values, of a forest that is_plain(). Some rows go down together without a
+  /// branch on what they find: one by one, each second test was guessed wrong, and took 8 ns.
+  template <class X>
+  void walk_rows(int32_t root, const X* rows, int64_t count, TreeAggregate aggregate, Score<T>* scores) const {
+    if (root >= nodes_) fail_rule("tree_ensemble: node {} is not a node behind node {}", root, -1);
+    constexpr int64_t most = 8;
+    for (int64_t first = 0; first < count; first += most) {
+      const int64_t together = std::min(most, count - first);
+      int32_t at[most];
+      std::fill_n(at, most, root);
+      const X* row[most];
+      for (int64_t r = 0; r < most; ++r) row[r] = rows + (first + std::min(r, together - 1)) * features_;
+      for (bool is_inside = root >= 0; is_inside;) {
+        int32_t all = -1;  // negative where all are leaves
+        for (int64_t r = 0; r < most; ++r) {
+          const int64_t node = at[r] < 0 ? 0 : at[r];
+          const bool is_false = !(row[r][feature_[node]] <= static_cast<X>(threshold_[node]));
+          const int32_t next = child_[2 * node + (is_false ? 1 : 0)];
+          at[r] = at[r] < 0 ? at[r] : next;
+          all &= at[r];
+        }
+        is_inside = all >= 0;
+      }
+      for (int64_t r = 0; r < together; ++r) add_leaf(at[r], aggregate, scores + (first + r) * targets_);
+    }
+  }
+
+ private:
+  bool is_behind(int32_t child, int64_t node) const { return child < 0 || (child > node && child < nodes_); }
+
+  // `at` is the complement of the leaf's number.
+  void add_leaf(int32_t at, TreeAggregate aggregate, Score<T>* scores) const {
     const int64_t leaf = ~at;
     if (leaf >= leaves_) fail_rule("tree_ensemble: leaf {} of {} does not exist", leaf, leaves_);
     const int32_t first = start_[leaf], end = start_[leaf + 1];
@@ -83,7 +130,6 @@ class Forest {
     }
   }
 
- private:
   template <class X>
   bool is_true(int32_t node, X x) const {
     const X threshold = static_cast<X>(threshold_[node]);
@@ -201,6 +247,7 @@ void run(const TreeEnsemble& op, const EvalContext& context, Tensor* classes, Te
   const Tensor& x = context.input(x_in);
   const int64_t rows = x.dims()[0], features = x.dims()[1], trees = context.input(root_in).size();
   const Forest<T> forest(context, features, op.targets);
+  const bool is_plain = rows >= 8 && forest.is_plain();
   const int32_t* roots = context.input(root_in).as<int32_t>();
   const Tensor& base = context.input(base_in);
   const std::span<const T> base_values(base.as<T>(), static_cast<size_t>(base.size()));
@@ -222,9 +269,14 @@ void run(const TreeEnsemble& op, const EvalContext& context, Tensor* classes, Te
         load_elements(x.dtype(), x.data(), first * features, 1, count * features, values.data());
       }
       std::fill(sums.begin(), sums.end(), Score<T>{});
-      for (int64_t tree = 0; tree < trees; ++tree)
+      for (int64_t tree = 0; tree < trees; ++tree) {
+        if (is_plain) {
+          forest.walk_rows(roots[tree], values.data(), count, op.aggregate, sums.data());
+          continue;
+        }
         for (int64_t r = 0; r < count; ++r)
           forest.walk(roots[tree], values.data() + r * features, op.aggregate, sums.data() + r * op.targets);
+      }
       for (int64_t r = 0; r < count; ++r) {
         T* row = out + (first + r) * op.targets;
         if (chosen) {

@@ -1,6 +1,8 @@
 // The reference evaluation of non_max_suppression.
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
 
 #include "base/pieces.h"
 #include "ir/ops/select.h"
@@ -62,37 +64,81 @@ class KeptBoxes {
   std::vector<float> top_, left_, bottom_, right_, area_;
 };
 
-struct Candidate {
-  float score;
-  int64_t index;
+// The order of scores as one number: larger scores first, of equal ones the first box, what is no number last.
+uint64_t rank_of(float score, int64_t index) {
+  uint32_t bits = 0;
+  if (std::isnan(score)) {
+    bits = std::numeric_limits<uint32_t>::max();
+  } else {
+    const uint32_t raw = std::bit_cast<uint32_t>(score + 0.0f);  // -0 counts as 0
+    bits = raw >> 31 ? raw : 0x7fffffffu - raw;
+  }
+  return uint64_t{bits} << 32 | static_cast<uint32_t>(index);
+}
+
+// Boxes by rank, a batch at a time: few are asked for until enough are chosen. 100 of 25,000 took 1.3 ms when all were
+// sorted, and 0.31 from a heap.
+class Candidates {
+ public:
+  Candidates(const float* scores, int64_t count, const float* least_score, int64_t most) {
+    left_.reserve(static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i)
+      if (!least_score || scores[i] > *least_score) left_.push_back(rank_of(scores[i], i));
+    batch_ = static_cast<size_t>(4 * std::clamp<int64_t>(most, 16, 1 << 18));
+  }
+
+  bool empty() const { return next_ == left_.size(); }
+
+  int64_t take() {
+    if (next_ == sorted_) sort_batch();
+    return static_cast<int64_t>(left_[next_++] & 0xffffffffu);
+  }
+
+ private:
+  // Those up to the rank that about a batch comes before; ranks are counted by their first bits.
+  void sort_batch() {
+    const auto begin = left_.begin() + static_cast<int64_t>(next_);
+    auto end = left_.end();
+    if (left_.size() - next_ > 2 * batch_) {
+      constexpr int bits = 12;
+      std::vector<uint32_t> counts(size_t{1} << bits);
+      const auto [first, last] = std::minmax_element(begin, end);
+      const uint64_t lowest = *first;
+      const int shift = std::max(0, 64 - std::countl_zero(*last - lowest) - bits);
+      for (auto rank = begin; rank != end; ++rank) ++counts[(*rank - lowest) >> shift];
+      size_t bucket = 0, taken = counts[0];
+      while (taken < batch_) taken += counts[++bucket];
+      end = std::partition(begin, end, [&](uint64_t rank) { return (rank - lowest) >> shift <= bucket; });
+      // Many may be equal, or nearly so.
+      if (static_cast<size_t>(end - begin) > 4 * batch_) {
+        const auto past = begin + static_cast<int64_t>(batch_);
+        std::nth_element(begin, past, end);
+        end = past;
+      }
+    }
+    std::sort(begin, end);
+    sorted_ = static_cast<size_t>(end - left_.begin());
+    batch_ *= 2;
+  }
+
+  std::vector<uint64_t> left_;  // ranks: those taken, sorted ones, and all others
+  size_t next_ = 0, sorted_ = 0, batch_ = 0;
 };
 
 // The chosen boxes of one class of one image.
 std::vector<int64_t> suppress(const float* boxes, const float* scores, int64_t count, int64_t most, float iou,
                               const float* least_score, bool center_point_box) {
-  std::vector<Candidate> left;
-  left.reserve(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i)
-    if (!least_score || scores[i] > *least_score) left.push_back({scores[i], i});
-  // A heap, as only so many are looked at until enough are chosen: 100 of 25,000 took 1.3 ms when all were sorted.
-  const auto comes_later = [](const Candidate& b, const Candidate& a) {
-    const bool a_nan = std::isnan(a.score), b_nan = std::isnan(b.score);
-    if (a_nan != b_nan) return b_nan;  // a score that is no number comes last
-    return a_nan || a.score == b.score ? a.index < b.index : a.score > b.score;
-  };
-  std::make_heap(left.begin(), left.end(), comes_later);
+  Candidates candidates(scores, count, least_score, most);
   std::vector<int64_t> chosen;
   KeptBoxes kept;
   PacedCancellation cancellation;
-  while (!left.empty() && static_cast<int64_t>(chosen.size()) < most) {
+  while (!candidates.empty() && static_cast<int64_t>(chosen.size()) < most) {
     cancellation.did(static_cast<int64_t>(chosen.size()) + 1);
-    std::pop_heap(left.begin(), left.end(), comes_later);
-    const Candidate candidate = left.back();
-    left.pop_back();
-    const Box box = read_box(boxes + candidate.index * 4, center_point_box);
+    const int64_t index = candidates.take();
+    const Box box = read_box(boxes + index * 4, center_point_box);
     if (kept.overlap(box, iou)) continue;
     kept.add(box);
-    chosen.push_back(candidate.index);
+    chosen.push_back(index);
   }
   return chosen;
 }
@@ -109,6 +155,7 @@ std::vector<Tensor> NonMaxSuppression::evaluate(const EvalContext& context) cons
   const float iou = given(3) ? context.input(3).as<float>()[0] : 0;
   if (!(iou >= 0 && iou <= 1)) fail_rule("the IoU threshold must lie between 0 and 1, it is {}", iou);
   const float* least_score = given(4) ? context.input(4).as<float>() : nullptr;
+  if (count > int64_t{1} << 32) fail_rule("{} boxes, more than 2^32", count);
   if (scores.size() == 0) return {Tensor(DType::i64, {0, 3})};  // of any number of classes
   std::vector<std::vector<int64_t>> chosen(static_cast<size_t>(batch * classes));
   if (most > 0)

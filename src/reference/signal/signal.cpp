@@ -146,17 +146,20 @@ std::vector<Tensor> MelWeights::evaluate(const EvalContext& context) const {
                 length, rate);
     return static_cast<int64_t>(at);
   };
-  std::vector<double> weights(static_cast<size_t>(out.size()), 0);
+  // Few of the weights are not 0, which all are at first.
+  std::vector<double> filter;
   for (int64_t i = 0; i < bins; ++i) {
-    const auto weight = [&](int64_t row) -> double& { return weights[static_cast<size_t>(row * bins + i)]; };
     const int64_t left = point(i), center = point(i + 1), right = point(i + 2);
+    const int64_t begin = std::min(left, center), end = std::max(center + 1, right);
+    filter.assign(static_cast<size_t>(end - begin), 0);
+    const auto weight = [&](int64_t row) -> double& { return filter[static_cast<size_t>(row - begin)]; };
     if (left == center) weight(center) = 1;
     for (int64_t j = left; left < center && j <= center; ++j)
       weight(j) = static_cast<double>(j - left) / static_cast<double>(center - left);
     for (int64_t j = center; j < right; ++j)
       weight(j) = static_cast<double>(right - j) / static_cast<double>(right - center);
+    store_elements(dtype, out.mutable_data(), begin * bins + i, bins, end - begin, filter.data());
   }
-  store_elements(dtype, out.mutable_data(), 0, 1, out.size(), weights.data());
   return {out};
 }
 

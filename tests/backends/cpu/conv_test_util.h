@@ -8,6 +8,7 @@
 
 #include "backends/cpu/kernel_test_util.h"
 #include "backends/cpu/kernels/conv/conv.h"
+#include "backends/cpu/kernels/conv/conv_transpose.h"
 #include "base/thread_pool.h"
 
 namespace camshaft::cpu {
@@ -65,6 +66,32 @@ inline std::vector<Sum> reference_conv(const ConvShape& s, const std::vector<flo
           }
         }
       }
+    }
+  }
+  return out;
+}
+
+// The same of a transposed convolution, whose weights are IOHW.
+inline std::vector<Sum> reference_transpose(const ConvTransposeShape& s, const std::vector<float>& input,
+                                            const std::vector<float>& weights) {
+  const int64_t step = s.in_pixel_stride ? s.in_pixel_stride : s.in_channels;
+  const int64_t channels = s.in_channels / s.groups, outputs = s.out_channels / s.groups;
+  std::vector<Sum> out(at(s.batch * s.out_d() * s.out_h() * s.out_w() * s.out_channels));
+  const int64_t in_pixels = s.in_d * s.in_h * s.in_w, points = s.kernel_d * s.kernel_h * s.kernel_w;
+  for (int64_t pixel = 0; pixel < s.batch * in_pixels; ++pixel) {
+    const int64_t b = pixel / in_pixels, iz = pixel / (s.in_h * s.in_w) % s.in_d;
+    const int64_t iy = pixel / s.in_w % s.in_h, ix = pixel % s.in_w;
+    for (int64_t point = 0; point < points; ++point) {
+      const int64_t k = point / (s.kernel_h * s.kernel_w), i = point / s.kernel_w % s.kernel_h, j = point % s.kernel_w;
+      const int64_t z = iz * s.stride_d + k * s.dilation_d - s.pad_front;
+      const int64_t y = iy * s.stride_h + i * s.dilation_h - s.pad_top;
+      const int64_t x = ix * s.stride_w + j * s.dilation_w - s.pad_left;
+      if (z < 0 || z >= s.out_d() || y < 0 || y >= s.out_h() || x < 0 || x >= s.out_w()) continue;
+      const int64_t to = ((b * s.out_d() + z) * s.out_h() + y) * s.out_w() + x;
+      for (int64_t c = 0; c < s.in_channels; ++c)
+        for (int64_t o = 0; o < outputs; ++o)
+          out[at(to * s.out_channels + c / channels * outputs + o)].add(
+              input[at(pixel * step + c)], weights[at((c * outputs + o) * points + point)]);
     }
   }
   return out;

@@ -5,6 +5,7 @@
 #include "backends/cpu/random_data.h"
 #include "backends/cpu/run_node.h"
 #include "ir/ops/pointwise.h"
+#include "reference/element_io.h"
 
 namespace camshaft::cpu {
 namespace {
@@ -70,6 +71,47 @@ TEST(Convert, DoublesToIntegers) {
               random.coin() ? (random.coin() ? 300.0 : 1e10) * random.real() : special[random.integer(0, 14)];
         NodeTest(ops::Cast{to}, {x}, {}, "pointwise").check(1);
       }
+  });
+}
+
+// Of halves every bit pattern may come; of the others what a half can hold and what it cannot.
+TEST(Convert, HalvesFromAndToAllTypes) {
+  RandomData random;
+  constexpr DType types[] = {DType::f32, DType::f64, DType::i64, DType::i32, DType::i16,    DType::i8,
+                             DType::u64, DType::u32, DType::u16, DType::u8,  DType::boolean};
+  for_each_target([&] {
+    for (const DType type : types)
+      for (const int64_t size : {1, 5, 16, 33, 511, 1500}) {
+        SCOPED_TRACE(to_string(type));
+        Tensor halves(DType::f16, {size});
+        for (int64_t i = 0; i < size; ++i)
+          halves.as_mutable<uint16_t>()[i] = static_cast<uint16_t>(random.integer(0, 0xffff));
+        NodeTest(ops::Cast{type}, {halves}, {}, "pointwise").check(1);
+        std::vector<int64_t> numbers;
+        for (int64_t i = 0; i < size; ++i)
+          numbers.push_back(static_cast<int64_t>((i % 2 ? 120.0F : 1e5F) * random.real()));
+        Tensor x(type, {size});
+        if (is_floating(type)) {
+          const std::vector<double> halved(numbers.begin(), numbers.end());
+          ops::store_elements(type, x.mutable_data(), 0, 1, size, halved.data());
+        } else {
+          ops::store_elements(type, x.mutable_data(), 0, 1, size, numbers.data());
+        }
+        NodeTest(ops::Cast{DType::f16}, {x}, {}, "pointwise").check(1);
+      }
+  });
+}
+
+// Whatever byte stands for true.
+TEST(Convert, BooleansToFloats) {
+  RandomData random;
+  for_each_target([&] {
+    for (const int64_t size : {1, 15, 16, 100, 3000}) {
+      Tensor x(DType::boolean, {size});
+      for (int64_t i = 0; i < size; ++i)
+        x.mutable_data()[i] = static_cast<std::byte>(random.coin() ? 0 : random.integer(1, 255));
+      NodeTest(ops::Cast{DType::f32}, {x}, {}, "pointwise").check(1);
+    }
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -20,14 +21,20 @@ std::vector<uint8_t> bytes(RandomData& data, int64_t n) {
 
 TEST(Gather, RowsElementsAndBadIndices) {
   RandomData data;
-  for (int round = 0; round < 60; ++round) {
-    Gather gather{data.integer(0, 5), data.integer(1, 50),
+  for (int round = 0; round < 200; ++round) {
+    Gather gather{data.integer(0, 5), data.integer(1, round % 3 ? 50 : 400),
                   std::vector<int64_t>{1, 2, 4, 8, 16, 3, 400}[static_cast<size_t>(round % 7)], data.integer(0, 200)};
     const auto in = bytes(data, gather.outer * gather.size * gather.inner_bytes);
     std::vector<int64_t> wide(static_cast<size_t>(gather.count));
     std::vector<int32_t> narrow(wide.size());
-    for (size_t k = 0; k < wide.size(); ++k)
-      narrow[k] = static_cast<int32_t>(wide[k] = data.integer(-gather.size, gather.size - 1));
+    // Neighbours that rise or fall until they stay, as relative positions do, or any.
+    const int64_t step = data.integer(-1, 1), restarts = data.integer(2, 90);
+    for (size_t k = 0; k < wide.size(); ++k) {
+      const bool begins = round % 2 == 0 || k == 0 || data.integer(0, restarts) == 0;
+      wide[k] = begins ? data.integer(-gather.size, gather.size - 1)
+                       : std::clamp<int64_t>((wide[k - 1] + gather.size) % gather.size + step, 0, gather.size - 1);
+      narrow[k] = static_cast<int32_t>(wide[k]);
+    }
     std::vector<uint8_t> a(static_cast<size_t>(gather.outer * gather.count * gather.inner_bytes)), b(a.size());
     ThreadPool pool(1 + round % 3);
     gather.run(pool, in.data(), wide.data(), DType::i64, a.data());

@@ -142,31 +142,49 @@ TEST(Pool, MaximaPassOverNan) {
   });
 }
 
-// Rows longer than what is combined at once, windows larger than that, and what lies in the padding alone.
-TEST(BytePool, AgreesWithTheReference) {
-  RandomData data;
+// Whatever bits there are: of f64 NaN and infinities are among them.
+Tensor random_bits(Random& random, DType dtype, const Dims& dims) {
+  Tensor x(dtype, dims);
+  for (size_t i = 0; i < x.bytes(); ++i) x.mutable_data()[i] = static_cast<std::byte>(random.integer(0, 255));
+  if (dtype != DType::f64) return x;
+  constexpr double special[] = {NAN, INFINITY, -INFINITY, 0.5, -0.0, 0.0};
+  for (int64_t i = 0; i < x.size(); ++i)
+    if (random.integer(0, 3) == 0) x.as_mutable<double>()[i] = special[random.integer(0, 5)];
+  return x;
+}
+
+constexpr DType other_types[] = {DType::i8,  DType::u8,  DType::i16, DType::u16, DType::i32,
+                                 DType::u32, DType::i64, DType::u64, DType::f64};
+
+TEST(MaxPool, AgreesWithTheReferenceInAllTypes) {
+  Random random = test_random();
   for_each_target([&] {
-    for (int round = 0; round < 40; ++round) {
-      const int64_t axes = data.integer(1, 3);
+    for (int round = 0; round < 120; ++round) {
+      const int64_t axes = random.integer(1, 3);
       ops::Pool op;
       op.kind = ops::PoolKind::max;
-      op.channels_last = true;
-      op.ceil_mode = data.coin();
-      Dims dims{data.integer(1, 2)};
+      op.channels_last = random.integer(0, 1) == 1;
+      op.ceil_mode = random.integer(0, 1) == 1;
+      Dims spatial;
       Shape ends;
       for (int64_t i = 0; i < axes; ++i) {
-        dims.push_back(data.integer(5, 12));
-        op.kernel.push_back(data.integer(1, 3));
-        op.strides.push_back(data.integer(1, 3));
-        op.dilations.push_back(data.integer(1, 2));
-        op.pads.emplace_back(data.integer(0, op.kernel.back() - 1));
-        ends.emplace_back(data.integer(0, op.kernel.back() - 1));
+        const bool is_long = i + 1 == axes && !op.channels_last && random.integer(0, 2) == 0;
+        spatial.push_back(is_long ? random.integer(250, 900) : random.integer(5, 12));
+        op.kernel.push_back(random.integer(1, 3));
+        op.strides.push_back(random.integer(1, 3));
+        op.dilations.push_back(random.integer(1, 2));
+        op.pads.emplace_back(random.integer(0, op.kernel.back() - 1));
+        ends.emplace_back(random.integer(0, op.kernel.back() - 1));
       }
       op.pads.insert(op.pads.end(), ends.begin(), ends.end());
-      dims.push_back(data.integer(1, 150));
-      Tensor x(data.coin() ? DType::i8 : DType::u8, dims);
-      for (size_t i = 0; i < x.bytes(); ++i) x.mutable_data()[i] = static_cast<std::byte>(data.integer(0, 255));
-      const NodeTest test(op, {x}, {}, "byte_pool");
+      Dims dims{random.integer(1, 2)};
+      const int64_t channels = random.integer(round % 20 ? 1 : 0, op.channels_last ? 150 : 4);
+      if (!op.channels_last) dims.push_back(channels);
+      dims.insert(dims.end(), spatial.begin(), spatial.end());
+      if (op.channels_last) dims.push_back(channels);
+      const DType dtype = other_types[random.integer(0, std::ssize(other_types) - 1)];
+      SCOPED_TRACE(to_string(dtype));
+      const NodeTest test(op, {random_bits(random, dtype, dims)}, {}, "max_pool");
       test.check(1);
       test.check(3);
     }
@@ -224,6 +242,12 @@ TEST(PoolIndices, AgreeWithTheReference) {
         op.pads[a] = Dim(begin);
         op.pads[axes + a] = Dim(end);
         x.push_back(std::max<int64_t>(1, reach - begin - end) + random.integer(0, axes == 1 && round % 3 ? 900 : 9));
+      }
+      if (round % 3 == 0) {
+        const DType dtype = other_types[random.integer(0, std::ssize(other_types) - 1)];
+        SCOPED_TRACE(to_string(dtype));
+        NodeTest{op, {random_bits(random, dtype, x)}, {}, "pool_indices"}.check(static_cast<int>(random.integer(1, 3)));
+        continue;
       }
       Tensor image = random_tensor(random, DType::f32, x);
       constexpr float special[] = {std::numeric_limits<float>::quiet_NaN(),

@@ -77,7 +77,7 @@ void check(const Case& c, Random& random, bool misaligned = false) {
 
 TEST(CudaAttention, ManySizes) {
   SKIP_WITHOUT_GPU();
-  Random random(1);
+  Random random = test_random();
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
     for (const int64_t size : {8, 64, 40, 3})
       for (const int64_t queries : {1, 17, 65})
@@ -94,7 +94,7 @@ TEST(CudaAttention, ManySizes) {
 
 TEST(CudaAttention, ManyQueriesAtOnce) {
   SKIP_WITHOUT_GPU();
-  Random random(2);
+  Random random = test_random();
   // Enough blocks for wide tiles.
   for (const DType dtype : {DType::f32, DType::f16})
     for (const int64_t size : {16, 136})
@@ -123,7 +123,7 @@ TEST(CudaAttention, ManyQueriesByWarpgroups) {
 
 TEST(CudaAttention, OneQueryOverManyKeys) {
   SKIP_WITHOUT_GPU();
-  Random random(3);
+  Random random = test_random();
   for (const DType dtype : {DType::f32, DType::f16})
     for (const bool shared : {false, true})
       for (const int64_t keys : {600, 1025})
@@ -141,7 +141,7 @@ TEST(CudaAttention, OneQueryOverManyKeys) {
 
 TEST(CudaAttention, LayoutsAndAlignment) {
   SKIP_WITHOUT_GPU();
-  Random random(4);
+  Random random = test_random();
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
     for (const Layout layout : {Layout::dense, Layout::heads_side_by_side, Layout::columns_apart})
       for (const bool misaligned : {false, true})
@@ -167,7 +167,7 @@ TEST(CudaAttention, CappedScores) {
 
 TEST(CudaAttention, Masks) {
   SKIP_WITHOUT_GPU();
-  Random random(5);
+  Random random = test_random();
   for (const DType dtype : {DType::f32, DType::f16})
     for (const std::vector<DType>& masks :
          {std::vector<DType>{dtype}, {DType::boolean}, {dtype, DType::boolean, dtype}})
@@ -189,7 +189,7 @@ TEST(CudaAttention, Masks) {
 // A window of a picture: rows and columns of queries and keys, and of outer axes, all apart from each other.
 TEST(CudaAttention, SeveralAxes) {
   SKIP_WITHOUT_GPU();
-  Random random(6);
+  Random random = test_random();
   constexpr int64_t windows = 2, heads = 2, window = 3, size = 8, width = windows * window, row = heads * size;
   ops::Attention op;
   op.outer = {windows, windows, heads};

@@ -195,6 +195,13 @@ class Epilogue {
     return apply(F::add, take(bias, true));
   }
   Epilogue& bounded() { return apply(F::max, body_.add_constant("least", Tensor::scalar(DType::f32, 0))); }
+  Epilogue& times(double factor) { return apply(F::mul, number_of(factor)); }
+  Epilogue& gelu() {
+    const ValueId x = value_;
+    times(std::sqrt(0.5));
+    value_ = body_.add(ops::Pointwise{F::erf}, {value_}, "erf");
+    return apply(F::add, number_of(1)).apply(F::mul, x).times(0.5);
+  }
   // Steps of 1/4 or, of a NaN, nothing.
   Epilogue& with_residual(const Tensor& steps) {
     ValueId other = body_.add(ops::Cast{DType::f32}, {take(steps)}, "other");
@@ -226,6 +233,8 @@ class Epilogue {
   }
 
  private:
+  ValueId number_of(double number) { return body_.add_constant("number", Tensor::scalar(DType::f32, number)); }
+
   Graph body_;
   int64_t columns_;
   Random& random_;
@@ -254,6 +263,66 @@ TEST(CudaByteProduct, StepsOfSums) {
         }
 }
 
+// Tiles that hang over on both sides, with residuals of 8 and of 16 bits in turn.
+TEST(CudaByteProduct, EpiloguesOfWarpgroups) {
+  SKIP_WITHOUT_BYTES();
+  if (!gpu_features().warpgroup_products) GTEST_SKIP() << "this GPU has no wgmma";
+  Random random = test_random();
+  constexpr int64_t m = 75, n = 216, k = 144;
+  const NodeTest sums = product({m, n, k, DType::u8, 3}, random);
+  NodeTest to_steps = Epilogue(sums, n, random)
+                          .scaled(true)
+                          .with_residual(bytes(random, DType::u8, {m, n}))
+                          .bounded()
+                          .to_steps(DType::u8, 5);
+  Tensor halves(DType::f16, {m, n});
+  std::vector<double> numbers(static_cast<size_t>(halves.size()));
+  for (double& number : numbers) number = static_cast<double>(random.integer(-64, 64)) / 8;
+  ops::store_elements(DType::f16, halves.mutable_data(), 0, 1, halves.size(), numbers.data());
+  NodeTest to_halves = Epilogue(sums, n, random).scaled(true).biased().with_residual(halves).to(DType::f16);
+  size_t count = 0;
+  for (const std::string& variant : to_steps.variants()) {
+    if (variant.find("wgmma=1") == std::string::npos || variant.find("splits=1)") == std::string::npos) continue;
+    SCOPED_TRACE(variant);
+    NodeTest& test = ++count % 2 == 0 ? to_steps : to_halves;
+    test.variant = variant;
+    test.check();
+  }
+}
+
+// Sums that have more bits than f32: they are rounded once.
+TEST(CudaByteProduct, SumsOfMoreThan24Bits) {
+  SKIP_WITHOUT_BYTES();
+  Random random = test_random();
+  constexpr int64_t m = 5, n = 16, k = 8192;
+  NodeTest sums = product({m, n, k, DType::u8, std::nullopt}, random);
+  for (int64_t i = 0; i < m * k; ++i)
+    sums.inputs[0].as_mutable<uint8_t>()[i] = static_cast<uint8_t>(random.integer(200, 255));
+  for (int64_t i = 0; i < n * k; ++i)
+    sums.inputs[1].as_mutable<int8_t>()[i] = static_cast<int8_t>(random.integer(i % 2 ? 90 : -128, i % 2 ? 127 : -90));
+  Epilogue(sums, n, random).to(DType::f32).check();
+}
+
+// Its erf is an approximation, by a fiftieth of a step.
+TEST(CudaByteProduct, GeluIsWithinAStep) {
+  SKIP_WITHOUT_BYTES();
+  Random random = test_random();
+  for (const double reach : {0.01, 0.1, 1.0}) {
+    const NodeTest sums = product({70, 72, 144, DType::i8, std::nullopt}, random);
+    const NodeTest test = Epilogue(sums, 72, random).scaled(true).times(reach).gelu().times(25).to_steps(DType::u8, 9);
+    ThreadPool pool(2);
+    const std::vector<TensorType> types{test.bodies[0].type(test.bodies[0].outputs[0])};
+    const auto expected = evaluate(test.op, {test.inputs, types, {}, test.bodies, pool});
+    const std::vector<double> got = test.run().to_doubles(), wanted = expected[0].to_doubles();
+    size_t others = 0;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      ASSERT_NEAR(got[i], wanted[i], 1) << "at " << i;
+      others += got[i] != wanted[i];
+    }
+    EXPECT_LT(others, wanted.size() / 10);
+  }
+}
+
 TEST(CudaByteProduct, RealResults) {
   SKIP_WITHOUT_BYTES();
   Random random = test_random();
@@ -268,14 +337,15 @@ TEST(CudaByteProduct, NaNAndInfinity) {
   SKIP_WITHOUT_BYTES();
   Random random = test_random();
   constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-  for (const int64_t zero : {0, 100}) {
+  for (const auto& [to, zero] :
+       std::vector<std::pair<DType, int64_t>>{{DType::u8, 0}, {DType::u8, 100}, {DType::i8, 0}, {DType::i8, -7}}) {
     const NodeTest sums = product({9, 8, 32, DType::i8, std::nullopt}, random);
     Epilogue epilogue(sums, 8, random);
     epilogue.scaled(true);
     Tensor bias(DType::f32, {8});
     const float numbers[] = {nan, infinity, -infinity, 1, 3e38F, -3e38F, 0.5F, 2.5F};
     std::copy(std::begin(numbers), std::end(numbers), bias.as_mutable<float>());
-    epilogue.apply(F::add, epilogue.take(bias, true)).to_steps(DType::u8, zero).check();
+    epilogue.apply(F::add, epilogue.take(bias, true)).to_steps(to, zero).check();
   }
 }
 

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "device_texts.h"
+#include "test_random.h"
 
 namespace camshaft::cuda {
 namespace {
@@ -147,7 +148,7 @@ extern "C" __global__ void test(unsigned* data, int) {
 
 // Through copy_async_16 and load_matrix_x4 into mma, as kernels do it, against a plain product.
 TEST_F(Emulator, MatrixInstructions) {
-  Random random(1);
+  Random random = test_random();
   struct Kind {
     const char* name;
     int k, bytes;

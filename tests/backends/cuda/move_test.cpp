@@ -42,7 +42,7 @@ Tensor indices_of(DType dtype, Random& random, const Dims& dims, int64_t size) {
 
 TEST(CudaMove, TransposesOfEveryWidth) {
   SKIP_WITHOUT_GPU();
-  Random random(1);
+  Random random = test_random();
   const std::vector<std::pair<Dims, std::vector<int64_t>>> cases = {{{5, 7}, {1, 0}},
                                                                     {{64, 128}, {1, 0}},
                                                                     {{70, 33}, {1, 0}},
@@ -96,7 +96,7 @@ TEST(CudaMove, IndexMaps) {
 
 TEST(CudaMove, Expansions) {
   SKIP_WITHOUT_GPU();
-  Random random(2);
+  Random random = test_random();
   for (const DType dtype : widths)
     for (const bool misaligned : {false, true})
       for (const auto& [from, to] : std::vector<std::pair<Dims, Dims>>{{{1, 5}, {4, 5}},
@@ -110,7 +110,7 @@ TEST(CudaMove, Expansions) {
 
 TEST(CudaMove, Slices) {
   SKIP_WITHOUT_GPU();
-  Random random(3);
+  Random random = test_random();
   for (const DType dtype : widths)
     for (const bool misaligned : {false, true}) {
       const Tensor x = random_tensor(random, dtype, {6, 10, 48});
@@ -124,7 +124,7 @@ TEST(CudaMove, Slices) {
 
 TEST(CudaMove, Concatenations) {
   SKIP_WITHOUT_GPU();
-  Random random(4);
+  Random random = test_random();
   for (const DType dtype : widths)
     for (const bool misaligned : {false, true})
       for (const int64_t axis : {0, 1, 2}) {
@@ -144,7 +144,7 @@ TEST(CudaMove, Concatenations) {
 
 TEST(CudaMove, Padding) {
   SKIP_WITHOUT_GPU();
-  Random random(5);
+  Random random = test_random();
   for (const ops::PadMode mode :
        {ops::PadMode::constant, ops::PadMode::reflect, ops::PadMode::edge, ops::PadMode::wrap})
     for (const DType dtype : widths)
@@ -163,7 +163,7 @@ TEST(CudaMove, Padding) {
 
 TEST(CudaGather, Rows) {
   SKIP_WITHOUT_GPU();
-  Random random(6);
+  Random random = test_random();
   for (const DType dtype : widths)
     for (const DType index : {DType::i64, DType::i32})
       for (const bool misaligned : {false, true}) {
@@ -178,7 +178,7 @@ TEST(CudaGather, Rows) {
 
 TEST(CudaGather, ElementsAndSlices) {
   SKIP_WITHOUT_GPU();
-  Random random(7);
+  Random random = test_random();
   for (const DType dtype : widths)
     for (const DType index : {DType::i64, DType::i32}) {
       const Tensor x = random_tensor(random, dtype, {4, 5, 6});
@@ -192,7 +192,7 @@ TEST(CudaGather, ElementsAndSlices) {
 
 TEST(CudaGather, AnIndexOutOfRangeIsAnErrorThatNamesIt) {
   SKIP_WITHOUT_GPU();
-  Random random(8);
+  Random random = test_random();
   const Tensor x = random_tensor(random, DType::f32, {4, 5});
   const auto message = [](const NodeTest& test) -> std::string {
     try {
@@ -212,7 +212,7 @@ TEST(CudaGather, AnIndexOutOfRangeIsAnErrorThatNamesIt) {
 
 TEST(CudaScatter, TheLastOfEqualIndicesHolds) {
   SKIP_WITHOUT_GPU();
-  Random random(9);
+  Random random = test_random();
   for (const DType dtype : widths)
     for (const DType index : {DType::i64, DType::i32})
       for (const bool misaligned : {false, true}) {
@@ -230,7 +230,7 @@ TEST(CudaScatter, TheLastOfEqualIndicesHolds) {
 
 TEST(CudaGenerate, SizesAndRanges) {
   SKIP_WITHOUT_GPU();
-  Random random(10);
+  Random random = test_random();
   check(ops::DimsTensor{{Dim(3), Dim(70000)}, DType::i64, false}, {}, "cuda_dims");
   check(ops::DimsTensor{{Dim(3)}, DType::i32, true}, {}, "cuda_dims");
   check(ops::ShapeOf{1, 3}, {random_tensor(random, DType::f32, {2, 3, 4})}, "cuda_shape");
@@ -243,7 +243,7 @@ TEST(CudaGenerate, SizesAndRanges) {
 
 TEST(CudaCumulative, EveryDirection) {
   SKIP_WITHOUT_GPU();
-  Random random(11);
+  Random random = test_random();
   for (const DType dtype : {DType::f32, DType::f16, DType::i64, DType::i8})
     for (const auto kind : {ops::CumulativeKind::sum, ops::CumulativeKind::product})
       for (const bool exclusive : {false, true})

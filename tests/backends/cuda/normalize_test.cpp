@@ -26,7 +26,7 @@ Tensor parameter(Random& random, DType dtype, const Dims& dims) {
 
 TEST(CudaSoftmax, RowsOfManyLengths) {
   SKIP_WITHOUT_GPU();
-  Random random(1);
+  Random random = test_random();
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64})
     for (const bool logarithm : {false, true})
       for (const int64_t length : {1, 3, 8, 33, 128, 197, 1000, 5003, 20000}) {
@@ -40,7 +40,7 @@ TEST(CudaSoftmax, RowsOfManyLengths) {
 
 TEST(CudaSoftmax, AxesBeforeTheLast) {
   SKIP_WITHOUT_GPU();
-  Random random(2);
+  Random random = test_random();
   for (const DType dtype : {DType::f32, DType::f16})
     for (const bool logarithm : {false, true})
       for (const Dims& dims : {Dims{2, 21, 50}, Dims{1, 300, 3}, Dims{3, 1, 7}, Dims{5, 64, 2}})
@@ -52,7 +52,7 @@ TEST(CudaSoftmax, AxesBeforeTheLast) {
 
 TEST(CudaSoftmax, NaNAndInfinity) {
   SKIP_WITHOUT_GPU();
-  Random random(3);
+  Random random = test_random();
   for (const int64_t length : {5, 300, 9000})
     for (const double number : {nan, infinity, -infinity})
       for (const bool everywhere : {false, true})
@@ -69,7 +69,7 @@ TEST(CudaSoftmax, NaNAndInfinity) {
 
 TEST(CudaLayerNorm, RowsOfManyLengths) {
   SKIP_WITHOUT_GPU();
-  Random random(4);
+  Random random = test_random();
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64})
     for (const bool rms : {false, true})
       for (const int64_t length : {1, 7, 64, 100, 768, 4096, 20000}) {
@@ -113,7 +113,7 @@ TEST(CudaLayerNorm, ManyRows) {
 
 TEST(CudaGroupNorm, BothLayouts) {
   SKIP_WITHOUT_GPU();
-  Random random(5);
+  Random random = test_random();
   for (const DType dtype : {DType::f32, DType::f16})
     for (const bool last : {false, true})
       for (const int64_t groups : {2, 8, 16})
@@ -136,7 +136,7 @@ TEST(CudaGroupNorm, BothLayouts) {
 // As many groups as channels, and numbers far from 0: what is near to their mean does not cancel.
 TEST(CudaGroupNorm, InstancesFarFromZero) {
   SKIP_WITHOUT_GPU();
-  Random random(6);
+  Random random = test_random();
   for (const int64_t channels : {3, 32}) {
     std::vector<double> values = random_tensor(random, DType::f32, {2, 30, 40, channels}).to_doubles();
     for (double& v : values) v = 100 + v;
@@ -153,12 +153,16 @@ TEST(CudaLayerNorm, StepsOfRows) {
   for (const DType dtype : {DType::f16, DType::f32})
     for (const int64_t length : {1, 7, 64, 768, 5000})
       for (const bool gives_rows : {false, true})
-        for (const int64_t zero : {0, 128}) {
-          const std::string type(to_string(dtype)), shape = "[5, " + std::to_string(length) + "]";
-          std::string body = "graph \"b\" (%x: " + type + shape + ", %w: " + type + "[" + std::to_string(length) +
-                             "]) {\n%y = layer_norm {axis=1, epsilon=1e-5} (%x, %w)\n%f = cast {to=f32} (%y)\n"
-                             "const %s: f32[] = 8\n%d = pointwise {function=mul} (%f, %s)\n"
-                             "%r = pointwise {function=round} (%d)\n";
+        for (const auto& [zero, evened] :
+             std::vector<std::pair<int64_t, std::string>>{{0, "%f"}, {128, "%f"}, {0, "%f, %e"}, {128, "%e, %f"}}) {
+          const std::string type(to_string(dtype)), count = std::to_string(length), shape = "[5, " + count + "]";
+          const bool has_factors = evened.size() > 2;
+          std::string body = "graph \"b\" (%x: " + type + shape + ", %w: " + type + "[" + count + "]" +
+                             (has_factors ? ", %e: f32[" + count + "]" : "") +
+                             ") {\n%y = layer_norm {axis=1, epsilon=1e-5} (%x, %w)\n%f = cast {to=f32} (%y)\n";
+          if (has_factors) body += "%g = pointwise {function=mul} (" + evened + ")\n";
+          body += std::string("const %s: f32[] = 8\n%d = pointwise {function=mul} (") + (has_factors ? "%g" : "%f") +
+                  ", %s)\n%r = pointwise {function=round} (%d)\n";
           if (zero != 0)
             body += "const %z: f32[] = " + std::to_string(zero) + "\n%m = pointwise {function=add} (%r, %z)\n";
           body += std::string("%q = cast {to=") + (zero != 0 ? "u8" : "i8") + "} (" + (zero != 0 ? "%m" : "%r") +
@@ -166,6 +170,10 @@ TEST(CudaLayerNorm, StepsOfRows) {
           NodeTest test(ops::Region{ops::RegionKind::reduce},
                         {random_tensor(random, dtype, {5, length}), random_tensor(random, dtype, {length})},
                         "cuda_layer_norm", tolerance(dtype));
+          if (has_factors) {
+            test.inputs.push_back(random_tensor(random, DType::f32, {length}));
+            test.constants = {2};
+          }
           test.bodies = {parse_graph(body, operators())};
           test.outputs = gives_rows ? 2 : 1;
           const auto results = test.run_all();

@@ -38,7 +38,7 @@ void check(ops::ReduceKind kind, DType dtype, const Dims& dims, const std::vecto
 
 TEST(CudaReduce, EveryKindAndType) {
   SKIP_WITHOUT_GPU();
-  Random random(1);
+  Random random = test_random();
   for (int kind = 0; kind < 7; ++kind)
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i64, DType::i8, DType::u32}) {
       check(static_cast<ops::ReduceKind>(kind), dtype, {3, 40}, {1}, random);
@@ -52,7 +52,7 @@ TEST(CudaReduce, EveryKindAndType) {
 
 TEST(CudaReduce, RowsAndColumnsOfManyLengths) {
   SKIP_WITHOUT_GPU();
-  Random random(2);
+  Random random = test_random();
   for (const DType dtype : {DType::f32, DType::f16})
     for (const bool misaligned : {false, true})
       for (const int64_t length : {1, 2, 7, 32, 49, 100, 1000}) {
@@ -64,7 +64,7 @@ TEST(CudaReduce, RowsAndColumnsOfManyLengths) {
 
 TEST(CudaReduce, SeveralBlocksForAResult) {
   SKIP_WITHOUT_GPU();
-  Random random(3);
+  Random random = test_random();
   for (const DType dtype : {DType::f32, DType::f16}) {
     check(ops::ReduceKind::sum, dtype, {100003}, {0}, random);
     check(ops::ReduceKind::mean, dtype, {2, 65536}, {1}, random);
@@ -91,7 +91,7 @@ TEST(CudaReduce, AnyAxes) {
 
 TEST(CudaReduce, NaNAndInfinity) {
   SKIP_WITHOUT_GPU();
-  Random random(4);
+  Random random = test_random();
   for (const std::vector<double>& numbers :
        {std::vector<double>{nan}, {infinity}, {-infinity}, {infinity, -infinity}, {nan, infinity}})
     for (int kind = 0; kind < 7; ++kind)
@@ -159,7 +159,7 @@ TEST(CudaReduce, OperandsOfOtherTypes) {
 
 TEST(CudaReduce, IndicesOfExtremes) {
   SKIP_WITHOUT_GPU();
-  Random random(5);
+  Random random = test_random();
   for (const bool largest : {false, true})
     for (const bool last : {false, true})
       for (const DType dtype : {DType::f32, DType::f16, DType::i8, DType::u8, DType::f64})

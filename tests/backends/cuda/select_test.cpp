@@ -30,7 +30,7 @@ void check(const Tensor& x, int64_t axis, int64_t k, bool largest) {
 
 TEST(CudaTopK, EveryTypeAndOrder) {
   SKIP_WITHOUT_GPU();
-  Random random(1);
+  Random random = test_random();
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i32, DType::i8, DType::u8})
     for (const bool largest : {false, true}) {
       check(random_tensor(random, dtype, {5, 100}), 1, 10, largest);  // of few different integers
@@ -43,7 +43,7 @@ TEST(CudaTopK, EveryTypeAndOrder) {
 
 TEST(CudaTopK, LongLinesInRoundsAndInWhole) {
   SKIP_WITHOUT_GPU();
-  Random random(2);
+  Random random = test_random();
   for (const auto& [size, k] : std::vector<std::pair<int64_t, int64_t>>{
            {2048, 5}, {2049, 1024}, {9000, 300}, {30000, 1000}, {5000, 1}, {1500, 1500}, {2100, 2100}, {20000, 3000}}) {
     check(random_tensor(random, DType::f32, {2, size}), 1, k, true);

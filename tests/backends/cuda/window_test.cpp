@@ -40,7 +40,7 @@ Shape shape_of(const Dims& dims) {
 
 TEST(CudaPool, EveryLayoutAndType) {
   SKIP_WITHOUT_GPU();
-  Random random(1);
+  Random random = test_random();
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8})
     for (const auto& [size, window] : images)
       for (const bool channels_last : {false, true})
@@ -70,7 +70,7 @@ TEST(CudaPool, EveryLayoutAndType) {
 
 TEST(CudaPool, ManyChannelsInVectors) {
   SKIP_WITHOUT_GPU();
-  Random random(2);
+  Random random = test_random();
   ops::Pool op;
   op.kernel = {3, 3};
   op.strides = {2, 2};
@@ -99,7 +99,7 @@ TEST(CudaPool, NothingIsNaNUnlessAllIs) {
 
 TEST(CudaPool, Indices) {
   SKIP_WITHOUT_GPU();
-  Random random(3);
+  Random random = test_random();
   for (const DType dtype : {DType::f32, DType::f16, DType::i8})
     for (const auto& [size, window] : images)
       for (const bool column_major : {false, true}) {
@@ -129,7 +129,7 @@ ops::Resize resize(ops::ResizeMode mode, ops::ResizeCoordinate coordinate, const
 
 TEST(CudaResize, EveryModeAndLayout) {
   SKIP_WITHOUT_GPU();
-  Random random(4);
+  Random random = test_random();
   using C = ops::ResizeCoordinate;
   for (const auto mode : {ops::ResizeMode::nearest, ops::ResizeMode::linear, ops::ResizeMode::cubic})
     for (const C coordinate : {C::half_pixel, C::align_corners, C::asymmetric, C::pytorch_half_pixel})
@@ -150,7 +150,7 @@ TEST(CudaResize, EveryModeAndLayout) {
 
 TEST(CudaResize, AntialiasingAndCrops) {
   SKIP_WITHOUT_GPU();
-  Random random(5);
+  Random random = test_random();
   ops::Resize smooth = resize(ops::ResizeMode::linear, ops::ResizeCoordinate::half_pixel, {2, 3}, {4, 5});
   smooth.antialias = true;
   ops::Resize crop = resize(ops::ResizeMode::linear, ops::ResizeCoordinate::tf_crop_and_resize, {2, 3}, {6, 6});
@@ -168,7 +168,7 @@ TEST(CudaResize, AntialiasingAndCrops) {
 
 TEST(CudaGridSample, EveryModeAndPadding) {
   SKIP_WITHOUT_GPU();
-  Random random(6);
+  Random random = test_random();
   using P = ops::SamplePadding;
   for (const auto mode : {ops::SampleMode::linear, ops::SampleMode::nearest, ops::SampleMode::cubic})
     for (const P padding : {P::zeros, P::border, P::reflection})
@@ -194,7 +194,7 @@ TEST(CudaGridSample, EveryModeAndPadding) {
 
 TEST(CudaCol2Im, WindowsOfManyShapes) {
   SKIP_WITHOUT_GPU();
-  Random random(7);
+  Random random = test_random();
   for (const DType dtype : {DType::f32, DType::f16})
     for (const auto& [columns, image, kernel, strides, pads, dilations] :
          std::vector<std::tuple<Dims, Dims, Dims, Dims, Dims, Dims>>{

@@ -1,11 +1,14 @@
 #include "ir/ops/select.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
 #include "ir/ops/index.h"
 #include "ir/ops/signal.h"
 #include "reference/single_op.h"
+#include "test_random.h"
 
 namespace camshaft::ops {
 namespace {
@@ -59,6 +62,39 @@ TEST(NonMaxSuppression, OverlapsScoresAndLimits) {
   EXPECT_EQ(run(10, 0.5F, 0.99F).dims(), (Dims{0, 3}));
   EXPECT_EQ(run_op(NonMaxSuppression{}, {boxes, scores})[0].dims(), (Dims{0, 3})) << "no limit given: nothing chosen";
   EXPECT_NE(error_of([&] { run(1, 1.5F, 0); }).find("IoU"), std::string::npos);
+}
+
+// Boxes that do not meet come out in the order of their scores, however many batches that takes.
+TEST(NonMaxSuppression, OrderOfManyBoxes) {
+  Random random = test_random();
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  for (int round = 0; round < 30; ++round) {
+    const int64_t count = random.integer(1, round % 3 ? 300 : 6000), most = random.integer(1, round % 2 ? 40 : count);
+    Tensor boxes(DType::f32, {1, count, 4}), scores(DType::f32, {1, 1, count});
+    for (int64_t i = 0; i < count; ++i) {
+      const float at = static_cast<float>(2 * i);
+      std::copy_n(std::array{at, at, at + 1, at + 1}.begin(), 4, boxes.as_mutable<float>() + 4 * i);
+      const float special[] = {nan, infinity, -infinity, 0.0F, -0.0F, 0.25F};
+      float score = static_cast<float>(random.integer(-1000, 1000)) * (round % 5 ? 1e-3F : 1e-9F);
+      if (round % 7 == 0) score = static_cast<float>(random.integer(0, 2));  // many equal ones
+      scores.as_mutable<float>()[i] = random.integer(0, 9) == 0 ? special[random.integer(0, 5)] : score;
+    }
+    const bool has_least = random.integer(0, 1) == 1;
+    const float least = 0.1F;
+    std::vector<int64_t> order;
+    const float* score = scores.as<float>();
+    for (int64_t i = 0; i < count; ++i)
+      if (!has_least || score[i] > least) order.push_back(i);
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      return std::isnan(score[b]) ? !std::isnan(score[a]) : score[a] > score[b];
+    });
+    order.resize(std::min(order.size(), static_cast<size_t>(most)));
+    std::vector<Tensor> inputs{boxes, scores, i64({}, {most}), f32({}, {0.5F})};
+    if (has_least) inputs.push_back(f32({}, {least}));
+    const Tensor chosen = run_op(NonMaxSuppression{}, inputs)[0];
+    ASSERT_EQ(chosen.dims()[0], std::ssize(order));
+    for (size_t i = 0; i < order.size(); ++i) ASSERT_EQ(chosen.as<int64_t>()[3 * i + 2], order[i]) << i;
+  }
 }
 
 TEST(GatherND, BatchesAndErrors) {

@@ -32,6 +32,7 @@ struct RegisterTiles {
   int recurrent_rows;       ///< rows of a recurrent cell's product, four vectors wide
   int recurrent_streams;    ///< its blocks of weights that are read side by side
   int pool_vectors;         ///< vectors of channels of a pooling window 3 wide at most
+  int plane_vectors;        ///< vectors of neighbours of four channels of a transposed convolution on planes
 };
 
 inline constexpr RegisterTiles kTilesOf16 = {.registers = 16,
@@ -44,7 +45,8 @@ inline constexpr RegisterTiles kTilesOf16 = {.registers = 16,
                                              .unpacked_vectors = {4, 4, 2, 2},
                                              .recurrent_rows = 2,
                                              .recurrent_streams = 2,
-                                             .pool_vectors = 2};
+                                             .pool_vectors = 2,
+                                             .plane_vectors = 2};
 
 inline constexpr RegisterTiles kTilesOf32 = {.registers = 32,
                                              .product = {4, {10, 10, 8, 6}},
@@ -56,7 +58,8 @@ inline constexpr RegisterTiles kTilesOf32 = {.registers = 32,
                                              .unpacked_vectors = {8, 4, 4, 4},
                                              .recurrent_rows = 6,
                                              .recurrent_streams = 4,
-                                             .pool_vectors = 4};
+                                             .pool_vectors = 4,
+                                             .plane_vectors = 4};
 
 /// Which products of unsigned by signed bytes an instruction set has beside those of one element at a time.
 enum class ByteProduct {

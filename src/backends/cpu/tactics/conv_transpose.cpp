@@ -1,52 +1,16 @@
 #include "backends/cpu/tactics/conv_transpose.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "backends/cpu/kernels/conv/conv_transpose.h"
-#include "backends/cpu/tactics/spatial_view.h"
+#include "backends/cpu/kernels/tile_traits.h"
+#include "backends/cpu/tactics/conv_transpose_view.h"
 #include "compile/constants/layout_text.h"
-#include "compile/plan/shape_check.h"
-#include "ir/ops/contract.h"
 
 namespace camshaft::cpu {
 
 namespace {
-
-struct TransposeView {
-  SpatialView spatial;
-  ops::ConvTranspose op;
-};
-
-// Weights are packed once for each remainder by the strides. Real models have at most 32 by 32.
-constexpr int64_t most_phases = 4096;
-
-std::optional<TransposeView> view_transpose(const RegionView& region) {
-  std::optional<SpatialView> spatial = view_spatial(region);
-  if (!spatial || !spatial->constant_weights) return std::nullopt;
-  const auto* op = spatial->contract.anchor->op.as<ops::ConvTranspose>();
-  if (!op || !op->channels_last) return std::nullopt;
-  int64_t phases = 1;
-  for (const int64_t stride : op->strides) {
-    if (stride > most_phases / phases) return std::nullopt;
-    phases *= stride;
-  }
-  return TransposeView{std::move(*spatial), *op};
-}
-
-// What the operator and its weights say of the shape: not the image and the pads.
-ConvTransposeShape known_shape(const TransposeView& view) {
-  ConvTransposeShape s;
-  s.in_channels = view.spatial.weight_dims[0];
-  s.out_channels = view.spatial.weight_dims[1] * view.op.groups;
-  s.kernel_d = view.spatial.kernel_d();
-  s.kernel_h = view.spatial.kernel_h();
-  s.kernel_w = view.spatial.kernel_w();
-  std::tie(s.stride_h, s.stride_w) = two(view.op.strides, 1);
-  std::tie(s.dilation_h, s.dilation_w) = two(view.op.dilations, 1);
-  if (view.op.strides.size() == 3) s.stride_d = view.op.strides[0], s.dilation_d = view.op.dilations[0];
-  s.groups = view.op.groups;
-  return s;
-}
 
 // Decided before the sizes are known, so by what holds for all of them.
 bool joins_phases(const TransposeView& view) {
@@ -55,29 +19,11 @@ bool joins_phases(const TransposeView& view) {
   const Shape& pads = view.op.pads;
   const bool unpadded = pads.empty() || (is_zero(pads[pads.size() / 2 - 1]) && is_zero(pads.back()));
   return unpadded && (view.op.output_padding.empty() || is_zero(view.op.output_padding.back())) &&
-         can_join_phases(known_shape(view));
+         can_join_phases(known_transpose_shape(view));
 }
 
 ConvTransposeWeights weights_of(const TransposeView& view) {
-  return conv_transpose_weights(known_shape(view), joins_phases(view));
-}
-
-ConvTransposeShape shape_of(const TransposeView& view, const KernelShapes& shapes) {
-  ConvTransposeShape s = plane_shape<ConvTransposeShape>(view.spatial, view.op, shapes);
-  const ConvTransposeShape known = known_shape(view);
-  s.out_channels = known.out_channels;
-  const Dims& x = shapes.inputs[static_cast<size_t>(view.spatial.x)].dims;
-  s.in_d = x.size() == 5 ? x[1] : 1;
-  s.kernel_d = known.kernel_d, s.stride_d = known.stride_d, s.dilation_d = known.dilation_d;
-  const std::array<int64_t, 2> depth_pads = depth_pads_of(view.op.pads, *shapes.symbols);
-  s.pad_front = depth_pads[0], s.pad_back = depth_pads[1];
-  Dims output_padding;
-  for (const Dim& d : view.op.output_padding) output_padding.push_back(d.evaluate(*shapes.symbols));
-  if (!output_padding.empty()) std::tie(s.output_padding_h, s.output_padding_w) = two(output_padding, 0);
-  if (output_padding.size() == 3) s.output_padding_d = output_padding[0];
-  require_equal(s.in_channels, known.in_channels, "the number of input channels of a transposed convolution");
-  require_bias(view.spatial, shapes, s.out_channels);
-  return s;
+  return conv_transpose_weights(known_transpose_shape(view), joins_phases(view));
 }
 
 constexpr auto packed_numbers = [](auto& weights, auto&& number) {
@@ -104,7 +50,7 @@ class TransposeLaunch final : public Launch {
       : x_(static_cast<size_t>(view.spatial.x)),
         packed_(packed),
         threads_(shapes.threads),
-        plan_(shape_of(view, shapes), joins_phases(view)),
+        plan_(transpose_shape(view, shapes), joins_phases(view)),
         epilogue_(view.spatial.epilogue, shapes, shapes.outputs[0].dims.back()) {}
   size_t workspace_bytes() const override { return static_cast<size_t>(plan_.workspace_bytes(threads_)); }
   void run(const LaunchArguments& arguments) override {
@@ -136,14 +82,19 @@ class TransposeKernel final : public Kernel {
   const float* packed_;
 };
 
+// A product's vectors are as full as its columns fill them, and each of its rows has a pointer for each tap.
 std::optional<double> estimate(const RegionView& region) {
   const auto view = view_transpose(region);
   if (!view) return std::nullopt;
-  const Dims& w = view->spatial.weight_dims;
-  const double flops =
-      2 * elements_at_optimum(region, region.node.inputs[static_cast<size_t>(view->spatial.x)]) *
-      static_cast<double>(w[1] * view->spatial.kernel_d() * view->spatial.kernel_h() * view->spatial.kernel_w());
-  return seconds_per_launch + std::max(flops * seconds_per_flop, bytes_at_optimum(region) * seconds_per_byte);
+  const ConvTransposeWeights w = weights_of(*view);
+  const double columns =
+      static_cast<double>(w.is_depthwise() ? w.in_channels : w.group_outputs * (w.joined ? w.kernel_w : 1));
+  const double lanes = tile_traits().lanes(), full = std::ceil(columns / lanes) * lanes / columns;
+  const double flops = full * transpose_flops(region, *view);
+  constexpr double seconds_per_pointer = 1e-9;
+  const double pointers = flops / (2 * full * columns * static_cast<double>(w.in_channels));
+  return seconds_per_launch + std::max(flops * seconds_per_flop + pointers * seconds_per_pointer,
+                                       bytes_at_optimum(region) * seconds_per_byte);
 }
 
 std::shared_ptr<const Kernel> compile(const RegionView& region, PackedConstants& constants) {
@@ -174,7 +125,7 @@ Tensor unpack_conv_transpose(const PackedConstant& packed, DType dtype, const Di
     sane = stride[i] > 0 && stride[i] < 1024 && dilation[i] > 0 && dilation[i] <= max_dilation &&
            kernel[i] == (exists ? dims[dims.size() - 3 + i] : 1);
   }
-  sane = sane && w.stride_d * w.stride_h * w.stride_w <= most_phases && w.in_channels == dims[0] &&
+  sane = sane && w.stride_d * w.stride_h * w.stride_w <= most_transpose_phases && w.in_channels == dims[0] &&
          w.group_outputs == dims[1] && w.in_channels % w.groups == 0 &&
          (!w.joined || (w.kernel_w == w.stride_w && w.groups == 1)) &&
          PackedLayout{.width = w.panel_width, .lanes = w.panel_lanes}.has_possible_panels();

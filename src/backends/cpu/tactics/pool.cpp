@@ -4,9 +4,10 @@
 
 #include <limits>
 
-#include "backends/cpu/kernels/window/byte_pool.h"
+#include "backends/cpu/kernels/window/max_pool.h"
 #include "backends/cpu/kernels/window/pool.h"
 #include "backends/cpu/kernels/window/pool_indices.h"
+#include "backends/cpu/kernels/with_type.h"
 #include "backends/cpu/tactics/simple_kernel.h"
 #include "ir/ops/reduce.h"
 #include "ir/ops/window_ops.h"
@@ -57,29 +58,28 @@ std::shared_ptr<const Kernel> compile_pool(const RegionView& region, PackedConst
   return simple_kernel(make, false, SliceUse{pixels ? size_t{1} : 0, pixels});
 }
 
-bool is_byte(DType dtype) {
-  return dtype == DType::i8 || dtype == DType::u8;
-}
-
-std::optional<double> estimate_byte_pool(const RegionView& region) {
+// Of f32 pool_tactic has it, with averages.
+std::optional<double> estimate_max_pool(const RegionView& region) {
   const auto* op = region.node.op.as<ops::Pool>();
-  if (!op || op->kind != ops::PoolKind::max || !is_byte(region.graph.type(region.node.inputs[0]).dtype) ||
-      !op->channels_last || op->kernel.size() > 3 || op->kernel.empty())
-    return std::nullopt;
+  if (!op || op->kind != ops::PoolKind::max || op->kernel.size() > 3 || op->kernel.empty()) return std::nullopt;
+  const DType dtype = region.graph.type(region.node.inputs[0]).dtype;
+  if (dtype == DType::f32 || !is_arithmetic(dtype)) return std::nullopt;
   return seconds_per_launch + 2 * bytes_at_optimum(region) * seconds_per_byte;
 }
 
-std::shared_ptr<const Kernel> compile_byte_pool(const RegionView& region, PackedConstants&) {
+std::shared_ptr<const Kernel> compile_max_pool(const RegionView& region, PackedConstants&) {
   const auto make = [op = *region.node.op.as<ops::Pool>()](const KernelShapes& shapes) {
-    return [problem = spatial_pool(op, shapes), is_signed = shapes.inputs[0].dtype == DType::i8](
-               const LaunchArguments& a) { byte_max_pool(problem, is_signed, a.inputs[0], a.outputs[0], a.pool); };
+    return [problem = spatial_pool(op, shapes), dtype = shapes.inputs[0].dtype](const LaunchArguments& a) {
+      max_pool(problem, dtype, a.inputs[0], a.outputs[0], a.pool);
+    };
   };
-  return simple_kernel(make, false, SliceUse{1, true});
+  const bool pixels = region.node.op.as<ops::Pool>()->channels_last;
+  return simple_kernel(make, false, SliceUse{pixels ? size_t{1} : 0, pixels});
 }
 
 std::optional<double> estimate_pool_indices(const RegionView& region) {
   const auto* op = region.node.op.as<ops::MaxPoolIndices>();
-  if (!op || region.graph.type(region.node.inputs[0]).dtype != DType::f32 || op->kernel.size() > 3 ||
+  if (!op || !is_arithmetic(region.graph.type(region.node.inputs[0]).dtype) || op->kernel.size() > 3 ||
       op->kernel.empty())
     return std::nullopt;
   return seconds_per_launch + 4 * bytes_at_optimum(region) * seconds_per_byte;
@@ -94,7 +94,9 @@ std::shared_ptr<const Kernel> compile_pool_indices(const RegionView& region, Pac
     pool.column_major = op.column_major;
     if (pool.depth.in * pool.height.in * pool.width.in > std::numeric_limits<int32_t>::max())
       throw Error(ErrorCode::unsupported, fmt::format("an image of shape {} is too large to be pooled", to_string(in)));
-    return [pool](const LaunchArguments& a) { pool.run(a.pool, input<float>(a, 0), output<int64_t>(a, 0)); };
+    return [pool, dtype = shapes.inputs[0].dtype](const LaunchArguments& a) {
+      pool.run(a.pool, dtype, a.inputs[0], output<int64_t>(a, 0));
+    };
   });
 }
 
@@ -115,7 +117,7 @@ SpatialPool spatial_pool(const ops::Pool& op, const KernelShapes& shapes) {
 }
 
 const CpuTactic pool_tactic{"pool", estimate_pool, compile_pool};
-const CpuTactic byte_pool_tactic{"byte_pool", estimate_byte_pool, compile_byte_pool};
+const CpuTactic max_pool_tactic{"max_pool", estimate_max_pool, compile_max_pool};
 const CpuTactic pool_indices_tactic{"pool_indices", estimate_pool_indices, compile_pool_indices};
 
 }  // namespace camshaft::cpu

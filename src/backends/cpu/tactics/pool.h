@@ -9,8 +9,8 @@
 namespace camshaft::cpu {
 
 extern const CpuTactic pool_tactic;
-/// Maxima of 8-bit integers, channels-last.
-extern const CpuTactic byte_pool_tactic;
+/// Maxima of f64 and of integers.
+extern const CpuTactic max_pool_tactic;
 /// Where the maxima lie.
 extern const CpuTactic pool_indices_tactic;
 

@@ -15,13 +15,28 @@ int ContractTile::shared_bytes() const {
 }
 
 int ContractTile::shared_bytes(int slices) const {
-  return std::max(std::min(slices, stages) * (m + n) * 128, m * (n + 4) * 4);
+  const int sums = from_registers ? 0 : m * (n + 4) * 4;
+  return std::max(std::min(slices, stages) * (m + n) * 128, sums);
 }
 
 int ContractTile::cluster_bytes(int splits) const {
   const int group = std::min(m, 8 * threads() / n), groups = m / group;  // of rows that all threads finish together
   return (groups + splits - 1) / splits * splits * group * (n + 4) * 4;
 }
+
+namespace {
+
+// Threads, and blocks that a multiprocessor's registers are to hold: while one finishes its sums another one
+// multiplies. Left to itself the compiler takes registers for what a block reads of residuals until there is room for
+// one alone.
+std::string launch_bounds(const ContractTile& tile) {
+  constexpr int registers = 1 << 16, beside_sums = 64;
+  if (!tile.from_registers) return std::to_string(tile.threads());
+  const int blocks = registers / (tile.m * tile.n + beside_sums * tile.threads());
+  return fmt::format("{}, {}", tile.threads(), std::max(1, blocks));
+}
+
+}  // namespace
 
 bool can_use_patches(const ContractForm& form, const DeviceFeatures& features) {
   if (!form.window || bit_width(form.dtype) != 16 || !features.warpgroup_products) return false;
@@ -74,14 +89,15 @@ extern "C" __global__ void __launch_bounds__({}) contract(const __grid_constant_
   const std::string sums = tile.by_warpgroups ? fmt::format("WarpgroupSums<ItsTile, {}>", form.b_by_columns)
                            : form.tensor_cores || tile.tf32 ? fmt::format("WarpSums<ItsTile, {}>", form.b_by_columns)
                                                             : "PlainSums<ItsTile>";
-  text += fmt::format(R"(
-typedef Tile<{}, {}, {}, {}, {}, {}, {}, {}> ItsTile;
+  text +=
+      fmt::format(R"(
+typedef Tile<{}, {}, {}, {}, {}, {}, {}, {}, {}> ItsTile;
 extern "C" __global__ void __launch_bounds__({}) contract(const __grid_constant__ ContractParameters p) {{
   Contract<ItsTile, {}, {}, {}, {}, Finish>::run(p);
 }}
 )",
-                      device_type(form.dtype), tile.m, tile.n, tile.warps_m, tile.warps_n, tile.warps_k, tile.stages,
-                      tile.waits, tile.threads(), window, form.b_by_columns, form.aligned, sums);
+                  device_type(form.dtype), tile.m, tile.n, tile.warps_m, tile.warps_n, tile.warps_k, tile.stages,
+                  tile.waits, tile.from_registers, launch_bounds(tile), window, form.b_by_columns, form.aligned, sums);
   return text;
 }
 

@@ -21,6 +21,8 @@ struct ContractTile {
   /// By wgmma, of a convolution for which can_use_patches(): n columns of so many rows of the result, whose windows are
   /// read from one patch of the image. 0: slices are copied.
   int patch_rows = 0;
+  /// By wgmma, of one block a tile: what comes behind the sums takes them from registers, not from shared memory.
+  bool from_registers = false;
 
   int threads() const { return 32 * warps_m * warps_n * warps_k; }
   /// Of dynamic shared memory: the ring, or the sums on their way out.

@@ -32,7 +32,8 @@ std::string kernel(const std::string& name, int elements, const ScalarProgram& p
   const bool rounded = std::all_of(outputs.begin(), outputs.end(),
                                    [](DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; });
   const std::string statements = scalar_statements(
-      program, [](int32_t input) { return fmt::format("x{}[i]", input); }, "      ", rounded);
+      program, [](int32_t input) { return fmt::format("x{}[i]", input); }, "      ",
+      rounded ? Accuracy::of_halves : Accuracy::full);
   return fmt::format(R"(
 extern "C" __global__ void __launch_bounds__({threads}) {name}(const __grid_constant__ Space<{operands}> space{parameters}) {{
   take_turn();

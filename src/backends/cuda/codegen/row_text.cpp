@@ -77,33 +77,37 @@ std::string give_text(const NormSteps* steps) {
     return R"(
 typedef u8 StepElement;  // there are none
 template <int V>
-__device__ __forceinline__ void give(Element* out, StepElement*, i64 at, const Wide (&y)[V]) {
+__device__ __forceinline__ void give(Element* out, const Steps<StepElement>&, i64 at, u32, const Wide (&y)[V]) {
   store_wide(out + at, y);
 }
 )";
   const auto rounded = rounded_steps(steps->program, steps->program.outputs.at(0));
   const std::string statements = scalar_statements(
-      steps->program, [](int32_t) { return std::string("x"); }, "    ", rounded.has_value());
+      steps->program, [&](int32_t load) { return std::string(load == steps->rows_load ? "x" : "of_column[v]"); },
+      "    ", rounded ? Accuracy::of_steps : Accuracy::full);
   const std::string result = rounded
                                  ? fmt::format("    step[v] = v{};\n", rounded->value)
                                  : fmt::format("    step[v] = {};\n", scalar_result(steps->program, 0, steps->dtype));
-  return fmt::format(R"(
+  return fmt::format(
+      R"(
 typedef {type} StepElement;
 template <int V>
-__device__ __forceinline__ void give(Element* out, StepElement* steps, i64 at, const Wide (&y)[V]) {{
+__device__ __forceinline__ void give(Element* out, const Steps<StepElement>& steps, i64 at, u32 column, const Wide (&y)[V]) {{
   if ({gives_rows}) store_wide(out + at, y);
-  {step} step[V];
+{columns}  {step} step[V];
 #pragma unroll
   for (int v = 0; v < V; ++v) {{
     const Element x = Narrow<Element>::from(y[v]);
 {statements}{result}  }}
 {stores}}}
 )",
-                     fmt::arg("type", device_type(steps->dtype)), fmt::arg("gives_rows", steps->gives_rows),
-                     fmt::arg("step", rounded ? "f32" : "StepElement"), fmt::arg("statements", statements),
-                     fmt::arg("result", result),
-                     fmt::arg("stores", rounded ? fmt::format("  store_bytes(steps + at, step, {});\n", rounded->zero)
-                                                : std::string("  store(steps + at, step);\n")));
+      fmt::arg("type", device_type(steps->dtype)), fmt::arg("gives_rows", steps->gives_rows),
+      fmt::arg("columns", steps->program.inputs > 1 ? "  alignas(16) f32 of_column[V];\n"
+                                                      "  load_parameters(steps.of_columns + column, of_column);\n"
+                                                    : ""),
+      fmt::arg("step", rounded ? "f32" : "StepElement"), fmt::arg("statements", statements), fmt::arg("result", result),
+      fmt::arg("stores", rounded ? fmt::format("  store_bytes(steps.to + at, step, {});\n", rounded->zero)
+                                 : std::string("  store(steps.to + at, step);\n")));
 }
 
 }  // namespace
@@ -116,10 +120,12 @@ RowText normalize_text(bool centred, DType dtype, DType scale, DType bias, int64
   if (length > 0)
     made.vector_chunks = static_cast<int>(std::clamp<int64_t>((length + of_warp - 1) / of_warp, 1, made.vector_chunks));
   made.text += fmt::format("constexpr bool centred = {};\n", centred) + parameter_types(scale, bias) +
-               give_text(steps) + std::string(device::normalize_cuh);
+               "template <class T>\nstruct Steps {\n  T* to;\n  const f32* of_columns;\n};\n" + give_text(steps) +
+               std::string(device::normalize_cuh);
   add_row_kernels(made, "normalize",
-                  {", const ScaleElement* scale, const BiasElement* bias", steps ? ", StepElement* steps" : ""},
-                  {", scale, bias", steps ? ", steps" : ", static_cast<StepElement*>(nullptr)"});
+                  {", const ScaleElement* scale, const BiasElement* bias",
+                   steps ? ", StepElement* steps, const f32* of_columns" : ""},
+                  {", scale, bias", steps ? ", Steps<StepElement>{steps, of_columns}" : ", Steps<StepElement>{}"});
   return made;
 }
 

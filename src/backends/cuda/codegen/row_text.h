@@ -28,12 +28,13 @@ RowText softmax_text(bool logarithm, DType dtype);
 /// What else becomes of normed rows: bytes, by a program of their elements.
 struct NormSteps {
   DType dtype = DType::i8;
-  ScalarProgram program;    ///< of one input, in the type of the rows
+  ScalarProgram program;    ///< of an input in the type of the rows, and perhaps one of f32 for each of their columns
+  int32_t rows_load = 0;    ///< which of its inputs the rows are
   bool gives_rows = false;  ///< the rows themselves are written too
 };
 
-/// Parameters (Rows, in, scale, bias, out), and behind them `steps` where there are some. `centred`: whether the mean
-/// is taken out; `length`: of most rows, 0 where nobody knows.
+/// Parameters (Rows, in, scale, bias, out), and behind them `steps` and `of_columns` where there are some. `centred`:
+/// whether the mean is taken out; `length`: of most rows, 0 where nobody knows.
 RowText normalize_text(bool centred, DType dtype, DType scale, DType bias, int64_t length = 0,
                        const NormSteps* steps = nullptr);
 

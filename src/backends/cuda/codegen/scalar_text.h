@@ -16,12 +16,15 @@ std::string device_type(DType dtype);
 /// Of the type that its elements are computed in: f32 of the narrower floats, i64 or u64 of integers.
 std::string computing_type(DType dtype);
 
+/// What all results of a program are stored in: f32 or more, 16 bits, or steps of 8.
+enum class Accuracy : uint8_t { full, of_halves, of_steps };
+
 /// The statements that compute every instruction into a constant "v<number>" of the type that it is computed in (f32
 /// for f16), one a line, indented by `indent`. `load(input)` gives the expression of the region's input, as an element.
-/// `rounded`: all results are stored in 16 bits, so that functions may be approximations, and a division by a number
-/// the product with its reciprocal. Throws Error(unsupported) for a type that kernels have not.
+/// Results that are stored in fewer bits allow functions to be approximations, and a division by a number the product
+/// with its reciprocal. Throws Error(unsupported) for a type that kernels have not.
 std::string scalar_statements(const ScalarProgram& program, const std::function<std::string(int32_t)>& load,
-                              const std::string& indent, bool rounded = false);
+                              const std::string& indent, Accuracy accuracy = Accuracy::full);
 
 /// The expression of output `o`, as an element of `dtype`.
 std::string scalar_result(const ScalarProgram& program, size_t o, DType dtype);

@@ -32,7 +32,8 @@ std::string behind_product(const char* name, const GateProgram& step, size_t& op
     names.push_back(fmt::format("x{}", operand++));
   }
   const std::string statements = scalar_statements(
-      step.program, [&](int32_t i) { return names[static_cast<size_t>(i)]; }, "    ", is_half(step.result));
+      step.program, [&](int32_t i) { return names[static_cast<size_t>(i)]; }, "    ",
+      is_half(step.result) ? Accuracy::of_halves : Accuracy::full);
   return fmt::format(R"(
 struct {} {{
 {}  __device__ __forceinline__ void load(const SqueezeExciteParameters& p, u32 column) {{
@@ -73,7 +74,8 @@ std::string combination(const GateProgram& step, DType dtype, size_t& operand) {
     names.push_back(fmt::format("x{}[i]", operand++));
   }
   const std::string statements = scalar_statements(
-      step.program, [&](int32_t i) { return names[static_cast<size_t>(i)]; }, "      ", is_half(step.result));
+      step.program, [&](int32_t i) { return names[static_cast<size_t>(i)]; }, "      ",
+      is_half(step.result) ? Accuracy::of_halves : Accuracy::full);
   return fmt::format(R"(
 struct Scale {{
 {members}  template <int V>

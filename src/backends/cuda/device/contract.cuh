@@ -7,11 +7,11 @@ template <class TILE, class WINDOW, bool B_BY_COLUMNS, bool ALIGNED, class SUMS,
 struct Contract {
   static constexpr int BM = TILE::m, BN = TILE::n, STAGES = TILE::stages, threads = TILE::threads;
   typedef Slices<TILE, WINDOW, B_BY_COLUMNS, ALIGNED> Copies;
-  typedef TileFinish<TILE, Finish> Way;  // out
 
   // What the epilogue reads of each column, where no kernel before writes it and sums leave registers for it: from
   // memory it takes half a microsecond, which would else come behind the sums (BERT, 128 tokens: 381 us, now 372).
-  static constexpr bool holds_columns = Finish::columns_are_constant && BM * BN / threads <= 64;
+  static constexpr bool holds_columns =
+      Finish::columns_are_constant && BM * BN / threads <= 64 && !TILE::from_registers;
 
   /// Multiplies slices first to end - 1.
   static __device__ __forceinline__ void multiply_slices(SUMS& sums, Copies& slices, unsigned char* shared, u32 first,
@@ -25,7 +25,8 @@ struct Contract {
 #pragma unroll 1
       for (u32 s = 0; s < ahead && first + s < end; ++s) slices.copy_b(slices.stage_b(s), first + s);
     }
-    if constexpr (holds_columns) Way::load_columns_of_thread(of_columns, p, z, slices.column0);
+    if constexpr (holds_columns)
+      TileFinish<TILE, Finish>::load_columns_of_thread(of_columns, p, z, slices.column0);
     wait_for_previous();
 #pragma unroll
     for (int s = 0; s < ahead; ++s) {
@@ -67,7 +68,7 @@ struct Contract {
     // Not before: the next kernel's blocks would wait in the room that this one's need (ResNet-50: 0.49 ms, not 0.43).
     let_next_start();
     of_block.put(p);
-    if constexpr (SUMS::is_asynchronous) {
+    if constexpr (SUMS::is_asynchronous && !TILE::from_registers) {
       sums.wait_for_all();
       if (first >= end) sums.clear();
     }
@@ -76,7 +77,7 @@ struct Contract {
   static __device__ __forceinline__ void run(const ContractParameters& p) {
     DYNAMIC_SHARED(shared);
     const u32 z = divide(blockIdx.x, p.tiles), tile = blockIdx.x - z * p.tiles.value;
-    const u32 split = blockIdx.y, splits = gridDim.y;
+    const u32 split = blockIdx.y;
     const u32 first = split * p.k_tiles_per_split;
     const u32 end = first + p.k_tiles_per_split < p.k_tiles ? first + p.k_tiles_per_split : p.k_tiles;
 #if __CUDA_ARCH__ >= 900
@@ -88,8 +89,23 @@ struct Contract {
     if (!SUMS::is_asynchronous) sums.clear();
     typename Finish::OfColumns of_columns;
     multiply_slices(sums, slices, shared, first, end, z, of_columns);
-    copy_async_wait<0>();
-    __syncthreads();
+    if constexpr (TILE::from_registers) {
+      sums.template finish<Finish>(p, z, slices.row0, slices.column0);
+    } else {
+      copy_async_wait<0>();
+      __syncthreads();
+      finish_staged(sums, shared, of_columns, slices, z);
+    }
+  }
+
+ private:
+  /// What comes behind the sums, which pass through shared memory.
+  static __device__ __forceinline__ void finish_staged(const SUMS& sums, unsigned char* shared,
+                                                       typename Finish::OfColumns& of_columns, const Copies& slices,
+                                                       u32 z) {
+    typedef TileFinish<TILE, Finish> Way;  // out
+    const ContractParameters& p = slices.p;
+    const u32 split = blockIdx.y, splits = gridDim.y;
     auto* staged = reinterpret_cast<typename TILE::Sum*>(shared);
     sums.put(staged);
     typename Way::Sums all = {staged, TILE::sum_pitch, 1, 0};

@@ -38,6 +38,45 @@ __device__ __forceinline__ void load_columns(const EpilogueOperand& operand, u32
   }
 }
 
+/// 8 columns of an operand as they lie in memory, until they are used: apart they would take a register each.
+template <class T>
+struct HeldColumns {
+  typedef Words<columns_at_once * sizeof(T)> Whole;
+  union Both {
+    typename Whole::Word word[Whole::words];
+    T element[columns_at_once];
+  };
+  typename Whole::Word word[Whole::words];
+
+  __device__ __forceinline__ void hold(const T (&from)[columns_at_once]) {
+    Both both;
+#pragma unroll
+    for (int i = 0; i < columns_at_once; ++i) both.element[i] = from[i];
+#pragma unroll
+    for (int i = 0; i < Whole::words; ++i) word[i] = both.word[i];
+  }
+  __device__ __forceinline__ T operator[](int i) const {
+    Both both;
+#pragma unroll
+    for (int w = 0; w < Whole::words; ++w) both.word[w] = word[w];
+    return both.element[i];
+  }
+};
+template <Layout layout, bool ALIGNED, class T>
+__device__ __forceinline__ void load_columns(const EpilogueOperand& operand, u32 row, u32 column, u32 count,
+                                             HeldColumns<T>& to) {
+  if (ALIGNED && layout != Layout::one) {
+    const T* from = static_cast<const T*>(operand.data);
+    if (layout == Layout::dense) from += u64(row) * operand.row_stride;
+    if (layout == Layout::general) from += offset_of_row(operand.rows, row);
+    HeldColumns<T>::Whole::get(from + column, to.word);
+  } else {
+    T apart[columns_at_once];
+    load_columns<layout, ALIGNED>(operand, row, column, count, apart);
+    to.hold(apart);
+  }
+}
+
 /// Asks for the part of a tile of an operand that lies as the result does: it comes from memory while sums are made.
 template <class T, u32 COLUMNS, u32 THREADS>
 __device__ __forceinline__ void fetch_tile(const EpilogueOperand& operand, u32 row, u32 column, u32 rows, u32 columns) {

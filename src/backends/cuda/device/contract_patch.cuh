@@ -21,16 +21,10 @@ struct ContractPatch {
     return (y % planes * plane_rows + y / planes) * row_bytes + x * pixel_bytes;
   }
 
-  /// The column of the matrices that is this one of the result: of 4 lanes, which have every fourth pair of 32 columns,
-  /// each gets 8 that follow each other, and sums need not pass through shared memory.
-  static __device__ __forceinline__ u32 place_of(u32 column) {
-    return column / 32 * 32 + column % 8 / 2 * 8 + column % 32 / 8 * 2 + column % 2;
-  }
-
   static __device__ __forceinline__ void copy_weights(const ContractParameters& p, unsigned char* to, u32 column0) {
     const u32 chunk = threadIdx.x % 8;
     for (u32 row = threadIdx.x / 8; row < N; row += threads / 8) {
-      const u32 place = place_of(row);
+      const u32 place = placed_column(row);  // sums need not pass through shared memory
 #pragma unroll
       for (u32 s = 0; s < slices; ++s) {
         const u32 k = s * 64 + chunk * 8;

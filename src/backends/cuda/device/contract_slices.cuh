@@ -16,16 +16,27 @@ struct SumOf<u8> {
   typedef i32 Type;
 };
 
+/// The column of a matrix of B that is this one of the result: of 4 lanes, which have every fourth pair of 32 columns of
+/// the sums, each gets 8 that follow each other.
+__device__ __forceinline__ u32 placed_column(u32 column) {
+  return column / 32 * 32 + column % 8 / 2 * 8 + column % 32 / 8 * 2 + column % 2;
+}
+
 /// The part of the result that one block computes, and how its warps share it.
 ///
 /// WAITS, of sums that are made beside the threads: these wait for the slice before, whose stage is free for copies then;
 /// else its products and those of the next one follow each other without a gap, and a stage more of the ring is taken.
-template <class ELEMENT, int M, int N, int WARPS_M, int WARPS_N, int WARPS_K, int STAGES, bool WAITS>
+///
+/// FROM_REGISTERS, of the same: what comes behind the sums takes them from the registers they are in. Columns are placed
+/// for that so that a lane's sums are 8 columns that follow each other; through shared memory they would take as long as
+/// four slices of a tile of 128 x 256 bytes.
+template <class ELEMENT, int M, int N, int WARPS_M, int WARPS_N, int WARPS_K, int STAGES, bool WAITS,
+          bool FROM_REGISTERS>
 struct Tile {
   typedef ELEMENT T;
   typedef typename SumOf<T>::Type Sum;
   static constexpr int m = M, n = N, warps_m = WARPS_M, warps_n = WARPS_N, warps_k = WARPS_K, stages = STAGES;
-  static constexpr bool waits = WAITS;
+  static constexpr bool waits = WAITS, from_registers = FROM_REGISTERS;
   static constexpr int threads = 32 * WARPS_M * WARPS_N * WARPS_K;
   static constexpr int chunk = 16 / sizeof(T), bk = 8 * chunk;  ///< elements
   static constexpr int a_bytes = M * 128, stage_bytes = (M + N) * 128;
@@ -33,6 +44,10 @@ struct Tile {
 
   static __device__ __forceinline__ u32 swizzled(u32 row, u32 chunk_of_row) {
     return row * 128 + ((chunk_of_row ^ (row & 7)) << 4);
+  }
+  /// Which row of a slice of B this column of the tile is.
+  static __device__ __forceinline__ u32 place_of(u32 column) {
+    return FROM_REGISTERS ? placed_column(column) : column;
   }
 };
 
@@ -189,7 +204,7 @@ struct Slices {
       if (WINDOW::exists) {
         gather_windows(to, k_tile);
       } else {
-        gather_rows<BM, a_copies>(to, k_tile, a, p.a_row, p.a_column, row0, p.m);
+        gather_rows<BM, a_copies, false>(to, k_tile, a, p.a_row, p.a_column, row0, p.m);
       }
       return;
     }
@@ -268,7 +283,7 @@ struct Slices {
   }
 
   /// A slice of a matrix with any strides.
-  template <int ROWS, int COPIES>
+  template <int ROWS, int COPIES, bool IS_B>
   __device__ __forceinline__ void gather_rows(unsigned char* to, u32 k_tile, const T* from, i64 row_stride,
                                               i64 column_stride, u32 first_row, u32 end_row) const {
     for (int i = 0; i < COPIES; ++i) {
@@ -276,19 +291,29 @@ struct Slices {
       const u32 e = threadIdx.x + i * threads;
       const u32 r = row_stride == 1 ? e % ROWS : e / 8, c = row_stride == 1 ? e / ROWS : e % 8;
       const u32 row = first_row + r;
-      gather(to + TILE::swizzled(r, c), k_tile * bk + c * chunk, row < end_row ? p.k : 0,
+      gather(to + TILE::swizzled(IS_B ? TILE::place_of(r) : r, c), k_tile * bk + c * chunk, row < end_row ? p.k : 0,
              [&](u32 k) { return from[row * row_stride + k * column_stride]; });
+    }
+  }
+
+  /// Where the chunk of the `i`-th row of B that this thread copies goes, from where the first one does.
+  static __device__ __forceinline__ u32 row_of_b(u32 first, int i) {
+    if constexpr (TILE::from_registers && rows_at_once == 16) {
+      return (first + (i / 2 * 32 + i % 2 * 4) * 128) ^ (i % 2 * (4 << 4));  // every other one is placed 4 rows on
+    } else {
+      static_assert(!TILE::from_registers || rows_at_once % 32 == 0);
+      return first + i * rows_at_once * 128;
     }
   }
 
   __device__ __forceinline__ void copy_b(unsigned char* to, u32 k_tile) const {
     if (!B_BY_COLUMNS) {
-      if (!ALIGNED && !p.b_vector) return gather_rows<BN, b_copies>(to, k_tile, b, p.b_row, p.b_column, column0, p.n);
+      if (!ALIGNED && !p.b_vector) return gather_rows<BN, b_copies, true>(to, k_tile, b, p.b_row, p.b_column, column0, p.n);
       const u32 k = k_tile * bk + lane_chunk * chunk;
-      const u32 here = shared_address(to) + TILE::swizzled(lane_row, lane_chunk);
+      const u32 here = shared_address(to) + TILE::swizzled(TILE::place_of(lane_row), lane_chunk);
 #pragma unroll
       for (int i = 0; i < b_copies; ++i) {
-        const u32 address = here + i * rows_at_once * 128;
+        const u32 address = row_of_b(here, i);
         const bool exists = (b_exists >> i) & 1;
         if (ALIGNED) {
           copy_async_16_or_zero(address, b_from[i] + k_tile * bk, exists && k < p.k);

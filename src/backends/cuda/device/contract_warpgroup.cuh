@@ -76,6 +76,54 @@ struct WarpgroupSums {
     __syncthreads();
   }
 
+  /// Waits for the sums, and does with them from where they are what comes behind. Rows of the next 32 columns are read
+  /// while these are finished. There is a slice at least.
+  template <class Finish>
+  __device__ __forceinline__ void finish(const ContractParameters& p, u32 z, u32 row0, u32 column0) {
+    static_assert(TILE::from_registers && group_n % 32 == 0);
+    constexpr int parts = group_n / 32, lines = 2 * blocks_m;  // of a lane: rows
+    const u32 lane = threadIdx.x % 32;
+    const u32 first_row = row0 + group_row() + threadIdx.x / 32 % 4 * 16 + lane / 4;
+    const u32 first_column = column0 + group_column() + lane % 4 * columns_at_once;
+    typename Finish::OfColumns of_columns;
+    typename Finish::OfRow of_row[2][lines];
+    const auto count_of = [&](u32 column) {
+      return Finish::aligned || p.n - column > columns_at_once ? columns_at_once : p.n - column;
+    };
+    const auto row_of = [&](int line) { return first_row + line / 2 * 64 + line % 2 * 8; };
+    const auto load_columns_of = [&](int part) {
+      const u32 column = first_column + part * 32;
+      if (column < p.n) of_columns.load(p, z * p.c_column_step + column, count_of(column));
+    };
+    const auto load_rows_of = [&](int part) {
+      const u32 column = first_column + part * 32;
+      if (column >= p.n) return;
+#pragma unroll
+      for (int line = 0; line < lines; ++line)
+        if (row_of(line) < p.m)
+          of_row[part % 2][line].load(p, z * p.c_row_step + row_of(line), z * p.c_column_step + column,
+                                      count_of(column));
+    };
+    load_columns_of(0);
+    load_rows_of(0);
+    wait_for_all();
+#pragma unroll
+    for (int part = 0; part < parts; ++part) {
+      if (part > 0) load_columns_of(part);
+      if (part + 1 < parts) load_rows_of(part + 1);
+      const u32 column = first_column + part * 32;
+#pragma unroll
+      for (int line = 0; line < lines; ++line) {
+        if (row_of(line) >= p.m || column >= p.n) continue;
+        Sum v[columns_at_once];
+#pragma unroll
+        for (int e = 0; e < columns_at_once; ++e) v[e] = d[line / 2][part * 4 + e / 2][line % 2 * 2 + e % 2];
+        Finish::run(p, v, of_columns, of_row[part % 2][line], z * p.c_row_step + row_of(line),
+                    z * p.c_column_step + column, count_of(column));
+      }
+    }
+  }
+
  private:
   template <bool BY_COLUMNS>
   static __device__ __forceinline__ void add(f16, float (&sums)[group_n / 8][4], u64 a, u64 b, bool adds) {

@@ -42,10 +42,15 @@ __device__ __forceinline__ u32 f32_to_bytes(f32 a, f32 b, f32 c, f32 d, i32 zero
   i32 whole[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    whole[i] = __float2int_rn(real[i]);
-    if (zero != 0) {
-      asm("add.sat.s32 %0, %0, %1;" : "+r"(whole[i]) : "r"(zero));
-      if (real[i] != real[i]) whole[i] = 0;
+    if (zero == 0) {
+      whole[i] = __float2int_rn(real[i]);
+    } else {
+      // Sums with 3 * 2^22 have no bits below 1: rounded so, moved by a whole number, and converted two at a time. In
+      // integers that saturate it would take three times as many instructions. NaN becomes the lower bound.
+      constexpr f32 whole_numbers = 12582912, beyond = 1024;
+      const f32 bounded = fminf(fmaxf(real[i], -beyond), beyond);
+      const f32 moved = (bounded + whole_numbers) - (whole_numbers - f32(zero));
+      whole[i] = __float2int_rn(IS_SIGNED && real[i] != real[i] ? 0.0f : moved);
     }
   }
   u32 high, all;
@@ -161,6 +166,28 @@ __device__ __forceinline__ f32 reciprocal_approximate(f32 x) {
   f32 out;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x));
   return out;
+}
+
+/// Of two numbers the larger one, or the smaller one; NaN where either is. Of +0 and -0 either. The larger one of a
+/// number and 0 must not go straight into f32_to_bytes(): NVRTC 13.0 makes one instruction of both (F2IP with RELU)
+/// that an H200 refuses as illegal.
+__device__ __forceinline__ f32 larger_or_nan(f32 a, f32 b) {
+#if __CUDA_ARCH__ >= 800
+  f32 out;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
+  return out;
+#else
+  return a != a ? a : b != b || b > a ? b : a;
+#endif
+}
+__device__ __forceinline__ f32 smaller_or_nan(f32 a, f32 b) {
+#if __CUDA_ARCH__ >= 800
+  f32 out;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
+  return out;
+#else
+  return a != a ? a : b != b || b < a ? b : a;
+#endif
 }
 
 // ---- matrices: d += a · b over one warp, a 16 × k, b k × 8, accumulated in f32
@@ -309,6 +336,12 @@ __device__ __forceinline__ u64 plain_matrix_descriptor(u32 address, u32 next_k, 
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, " \
   "%23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, " \
   "%44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define CAMSHAFT_REGISTERS_192 \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, " \
+  "%23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, " \
+  "%44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, " \
+  "%65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, " \
+  "%86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 #define CAMSHAFT_REGISTERS_256 \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, " \
   "%23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, " \
@@ -334,10 +367,12 @@ CAMSHAFT_WGMMA_HELD(bf16, 128, CAMSHAFT_REGISTERS_128, "%64", "%65", "%66", "%67
 CAMSHAFT_WGMMA_BYTES(signed, s8, 32, CAMSHAFT_REGISTERS_32, "%16", "%17", "%18", CAMSHAFT_16(0))
 CAMSHAFT_WGMMA_BYTES(signed, s8, 64, CAMSHAFT_REGISTERS_64, "%32", "%33", "%34", CAMSHAFT_16(0), CAMSHAFT_16(4))
 CAMSHAFT_WGMMA_BYTES(signed, s8, 128, CAMSHAFT_REGISTERS_128, "%64", "%65", "%66", CAMSHAFT_64(0))
+CAMSHAFT_WGMMA_BYTES(signed, s8, 192, CAMSHAFT_REGISTERS_192, "%96", "%97", "%98", CAMSHAFT_64(0), CAMSHAFT_16(16), CAMSHAFT_16(20))
 CAMSHAFT_WGMMA_BYTES(signed, s8, 256, CAMSHAFT_REGISTERS_256, "%128", "%129", "%130", CAMSHAFT_64(0), CAMSHAFT_64(16))
 CAMSHAFT_WGMMA_BYTES(unsigned, u8, 32, CAMSHAFT_REGISTERS_32, "%16", "%17", "%18", CAMSHAFT_16(0))
 CAMSHAFT_WGMMA_BYTES(unsigned, u8, 64, CAMSHAFT_REGISTERS_64, "%32", "%33", "%34", CAMSHAFT_16(0), CAMSHAFT_16(4))
 CAMSHAFT_WGMMA_BYTES(unsigned, u8, 128, CAMSHAFT_REGISTERS_128, "%64", "%65", "%66", CAMSHAFT_64(0))
+CAMSHAFT_WGMMA_BYTES(unsigned, u8, 192, CAMSHAFT_REGISTERS_192, "%96", "%97", "%98", CAMSHAFT_64(0), CAMSHAFT_16(16), CAMSHAFT_16(20))
 CAMSHAFT_WGMMA_BYTES(unsigned, u8, 256, CAMSHAFT_REGISTERS_256, "%128", "%129", "%130", CAMSHAFT_64(0), CAMSHAFT_64(16))
 #undef CAMSHAFT_4
 #undef CAMSHAFT_16
@@ -348,6 +383,7 @@ CAMSHAFT_WGMMA_BYTES(unsigned, u8, 256, CAMSHAFT_REGISTERS_256, "%128", "%129", 
 #undef CAMSHAFT_REGISTERS_32
 #undef CAMSHAFT_REGISTERS_64
 #undef CAMSHAFT_REGISTERS_128
+#undef CAMSHAFT_REGISTERS_192
 #undef CAMSHAFT_REGISTERS_256
 
 /// What this thread wrote to shared memory, and its copies that have come, can be read by wgmma after the next barrier.

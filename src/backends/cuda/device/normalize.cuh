@@ -1,5 +1,5 @@
 // Layer, RMS, group and instance norm. The generated text defines Element, Wide, ScaleElement and BiasElement, and
-// `centred`: whether the mean is taken out; StepElement and give(), what becomes of V elements of a result.
+// `centred`: whether the mean is taken out; Steps, StepElement and give(), what becomes of V elements of a result.
 
 __device__ __forceinline__ Wide plus(Wide a, Wide b) { return a + b; }
 
@@ -33,7 +33,7 @@ __device__ __forceinline__ void finish_chunk(Wide (&x)[V], Wide mean, Wide facto
 /// Rows that fit the registers of their threads. The mean first, then the squared distances from it: they do not cancel.
 template <int V, int chunks>
 __device__ __forceinline__ void normalize_held(const RowParameters& shape, const Element* in, const ScaleElement* scale,
-                                               const BiasElement* bias, Element* out, StepElement* steps) {
+                                               const BiasElement* bias, Element* out, const Steps<StepElement>& steps) {
   __shared__ Wide scratch[most_warps];
   const u32 row = row_of(shape);
   const bool active = row < shape.rows;
@@ -76,14 +76,14 @@ __device__ __forceinline__ void normalize_held(const RowParameters& shape, const
 #pragma unroll
       for (int v = 0; v < V; ++v) y[v] = widen(x[v]);
       finish_chunk(y, mean, factor, scale != nullptr, scales, bias != nullptr, biases);
-      give(out, steps, begin + offset_of(shape, at), y);
+      give(out, steps, begin + offset_of(shape, at), at, y);
     });
 }
 
 /// Rows of any length: read three times.
 template <int V>
 __device__ __forceinline__ void normalize_long(const RowParameters& shape, const Element* in, const ScaleElement* scale,
-                                               const BiasElement* bias, Element* out, StepElement* steps) {
+                                               const BiasElement* bias, Element* out, const Steps<StepElement>& steps) {
   __shared__ Wide scratch[most_warps];
   const u32 row = row_of(shape);
   const bool active = row < shape.rows;
@@ -117,6 +117,6 @@ __device__ __forceinline__ void normalize_long(const RowParameters& shape, const
       if (scale != nullptr) load_chunk_parameters(shape, row, at, scale, s);
       if (bias != nullptr) load_chunk_parameters(shape, row, at, bias, b);
       finish_chunk(x, mean, factor, scale != nullptr, s, bias != nullptr, b);
-      give(out, steps, begin + offset_of(shape, at), x);
+      give(out, steps, begin + offset_of(shape, at), at, x);
     });
 }

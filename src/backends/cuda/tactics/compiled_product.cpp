@@ -52,6 +52,7 @@ bool CompiledProduct::can_be_cluster(int splits) const {
 }
 
 int CompiledProduct::splits(const ContractSize& size) const {
+  if (tile.from_registers) return 1;
   return size.is_same_work(optimum_) ? splits_ : choose_splits(form_, tile, size, device->facts()).splits;
 }
 

@@ -71,7 +71,7 @@ std::string finish_text(const EpilogueView& view, bool aligned) {
       fetch +=
           fmt::format("    fetch_tile<{}, COLUMNS, THREADS>(p.operand[{}], row, column, rows, columns);\n", type, k);
     if (is_of_row) {
-      members[1] += fmt::format("    {} x{}[8];\n", type, number);
+      members[1] += fmt::format("    HeldColumns<{}> x{};\n", type, number);
       loads[1] += fmt::format("      {}x{});\n", load, number);
       names.push_back(fmt::format("widen(of_row.x{}[i])", number));
     } else {
@@ -91,7 +91,9 @@ std::string finish_text(const EpilogueView& view, bool aligned) {
   const std::string sum = sums_bytes ? "add_bytes(sum[i], of_columns.begin[i])" : "sum[i]";
   const std::string statements = scalar_statements(
       view.program, [&](int32_t input) { return input == 0 ? sum : names[static_cast<size_t>(input) - 1]; }, "      ",
-      steps || view.result == DType::f16 || view.result == DType::bf16);
+      steps                                                     ? Accuracy::of_steps
+      : view.result == DType::f16 || view.result == DType::bf16 ? Accuracy::of_halves
+                                                                : Accuracy::full);
   if (view.gives_moments)
     end = fmt::format("    put_moments<{}>(p.operand[{}], row, column, y);\n", device_type(view.result),
                       view.types.size());

@@ -23,12 +23,14 @@ struct LayerNormView {
   const ops::LayerNorm* op = nullptr;
   std::array<int32_t, 3> inputs = {-1, -1, -1};  // region inputs: x, scale, bias
   std::optional<NormSteps> steps;
+  int32_t of_columns = -1;  // region input: what steps have one of for each column
 };
 
 struct Kernels {
   RowKernels rows;
   size_t element_bytes, scale_bytes, bias_bytes;
   std::array<int32_t, 3> inputs = {0, 1, 2};
+  int32_t of_columns = -1;
   bool gives_rows = true, gives_steps = false;
 };
 
@@ -43,10 +45,9 @@ class NormLaunch final : public Launch {
 
   void run(const LaunchArguments& arguments) override {
     if (empty_) return;
-    const auto operand = [&](size_t i) {
-      return kernels_.inputs[i] < 0 ? nullptr : input_of(arguments, static_cast<size_t>(kernels_.inputs[i]));
-    };
-    const auto *in = operand(0), *scale = operand(1), *bias = operand(2);
+    const auto operand = [&](int32_t i) { return i < 0 ? nullptr : input_of(arguments, static_cast<size_t>(i)); };
+    const auto *in = operand(kernels_.inputs[0]), *scale = operand(kernels_.inputs[1]),
+               *bias = operand(kernels_.inputs[2]), *of_columns = operand(kernels_.of_columns);
     auto* out = kernels_.gives_rows ? arguments.outputs[0] : nullptr;
     auto* steps = kernels_.gives_steps ? arguments.outputs[kernels_.gives_rows ? 1 : 0] : nullptr;
     const auto count = static_cast<size_t>(kernels_.rows.vector_elements);
@@ -55,8 +56,9 @@ class NormLaunch final : public Launch {
     };
     const bool vector = can_be_vector_ && can_load(in, kernels_.element_bytes) &&
                         can_load(out, kernels_.element_bytes) && can_load(scale, kernels_.scale_bytes) &&
-                        can_load(bias, kernels_.bias_bytes) && can_load(steps, 1);
-    void* parameters[] = {nullptr, &in, &scale, &bias, &out, &steps};
+                        can_load(bias, kernels_.bias_bytes) && can_load(steps, 1) &&
+                        can_load(of_columns, sizeof(float));
+    void* parameters[] = {nullptr, &in, &scale, &bias, &out, &steps, &of_columns};
     (vector ? vector_ : any_).launch(stream_of(arguments), parameters);
   }
 
@@ -131,10 +133,21 @@ std::optional<LayerNormView> view_layer_norm(const RegionView& region) {
   const ValueId rows = norm.outputs[0], steps = body.outputs.back();
   const auto lowered = lower_scalar_program(body, nodes_between(body, 1, body.nodes.size()), {&steps, 1});
   const bool gives_rows = body.outputs.size() == 2 && body.outputs[0] == rows;
-  if (!lowered || lowered->loads != std::vector{rows} || body.outputs.size() != (gives_rows ? 2U : 1U) ||
+  if (!lowered || lowered->loads.empty() || lowered->loads.size() > 2) return std::nullopt;
+  const int32_t rows_load = lowered->loads[0] == rows ? 0 : 1;
+  if (lowered->loads.size() <= static_cast<size_t>(rows_load) ||
+      lowered->loads[static_cast<size_t>(rows_load)] != rows || body.outputs.size() != (gives_rows ? 2U : 1U) ||
       body.shape(steps) != body.shape(rows) || bit_width(body.type(steps).dtype) != 8)
     return std::nullopt;
-  view.steps = NormSteps{body.type(steps).dtype, lowered->program, gives_rows};
+  if (lowered->loads.size() == 2) {
+    const ValueId of_columns = lowered->loads[rows_load == 0 ? 1 : 0];
+    view.of_columns = input_index(body, of_columns);
+    if (view.of_columns < 0 || body.type(of_columns).dtype != DType::f32 ||
+        body.shape(of_columns) != Shape{body.shape(rows).back()} ||
+        view.op->axis + 1 != static_cast<int64_t>(body.shape(rows).size()))
+      return std::nullopt;
+  }
+  view.steps = NormSteps{body.type(steps).dtype, lowered->program, rows_load, gives_rows};
   return view;
 }
 
@@ -174,6 +187,7 @@ std::shared_ptr<const Kernel> compile_layer_norm(const RegionView& region, const
       workshop, normalize_text(!op.root_mean_square, in, scale, bias, length, view.steps ? &*view.steps : nullptr), in,
       scale, bias);
   kernels.inputs = view.inputs;
+  kernels.of_columns = view.of_columns;
   kernels.gives_steps = view.steps.has_value();
   kernels.gives_rows = !view.steps || view.steps->gives_rows;
   return device_kernel(

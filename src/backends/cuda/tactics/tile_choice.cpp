@@ -34,6 +34,22 @@ constexpr ContractTile warpgroup_tiles[] = {{128, 256, 8, 1, 1, 4, true},
                                             {64, 32, 4, 1, 1, 6, true},
                                             {64, 32, 4, 1, 1, 8, true},
                                             {64, 32, 4, 1, 1, 12, true}};
+// Of bytes, whose sums go from registers into what comes behind: blocks of one warpgroup leave room for others, and
+// those of 192 columns are for whole waves of blocks (768, 2304 and 3072 columns of 4096 rows are 128 to 512 of them).
+constexpr ContractTile byte_tile(int m, int n, int warps, int stages, bool waits) {
+  return {.m = m,
+          .n = n,
+          .warps_m = warps,
+          .warps_n = 1,
+          .stages = stages,
+          .by_warpgroups = true,
+          .waits = waits,
+          .from_registers = true};
+}
+constexpr ContractTile byte_tiles[] = {byte_tile(128, 128, 4, 3, false), byte_tile(128, 64, 4, 4, false),
+                                       byte_tile(128, 192, 8, 5, false), byte_tile(128, 192, 8, 4, true),
+                                       byte_tile(64, 192, 4, 3, false),  byte_tile(64, 192, 4, 3, true),
+                                       byte_tile(128, 256, 8, 4, true)};
 // With patches.
 constexpr ContractTile patch_tile(int rows, int n, int warps) {
   return {.m = 64, .n = n, .warps_m = warps, .warps_n = 1, .stages = 1, .by_warpgroups = true, .patch_rows = rows};
@@ -58,6 +74,7 @@ constexpr double l2_bytes_per_cycle = 65;      // of one multiprocessor
 constexpr double overlap = 0.5;                // of the shorter one of copies and products, as much comes on top
 constexpr double sum_bytes_per_cycle = 30;     // of the sums on their way out, …
 constexpr double finish = 300;                 // … and for each chunk of 8 columns that a thread finishes
+constexpr double finish_held = 120;            // … that it has in registers (not fitted)
 constexpr double part_of_k = 180;              // for each further group of warps that shares the sums
 constexpr double cluster = 300;                // where blocks of a cluster share a tile, …
 constexpr double cluster_part = 590;           // … for each of them
@@ -127,8 +144,9 @@ double seconds_of(const ContractForm& form, const ContractTile& tile, int splits
                        overlap * std::min(latency, product) + (tile.waits ? gap : 0);
   const bool is_cluster = splits <= 8 && device.features.clusters;
   const double chunks = std::ceil(area / 8 / tile.threads() / (is_cluster ? splits : 1));
-  double cycles = waves * (start + per_split * slice + beside * area * 4 / sum_bytes_per_cycle + finish * chunks +
-                           part_of_k * (tile.warps_k - 1));
+  const double way_out = tile.from_registers ? finish_held * chunks * std::sqrt(beside)
+                                             : beside * area * 4 / sum_bytes_per_cycle + finish * chunks;
+  double cycles = waves * (start + per_split * slice + way_out + part_of_k * (tile.warps_k - 1));
   if (splits > 1)
     cycles += is_cluster ? cluster + splits * cluster_part : memory + splits * area * 4 / memory_bytes_per_cycle;
   return seconds_around + cycles / cycles_per_second;
@@ -164,6 +182,13 @@ std::vector<ContractTile> contract_tiles(const ContractForm& form, const DeviceF
   }
   if (features.warpgroup_products && bit_width(form.dtype) <= 16)
     tiles.insert(tiles.end(), std::begin(warpgroup_tiles), std::end(warpgroup_tiles));
+  if (features.warpgroup_products && bit_width(form.dtype) == 8) {
+    tiles.insert(tiles.end(), std::begin(byte_tiles), std::end(byte_tiles));
+    for (const ContractTile& tile : warpgroup_tiles) {
+      tiles.push_back(tile);
+      tiles.back().from_registers = true;
+    }
+  }
   if (can_use_patches(form, features)) tiles.insert(tiles.end(), std::begin(patch_tiles), std::end(patch_tiles));
   return tiles;
 }
@@ -180,7 +205,9 @@ std::vector<TileChoice> tile_choices(const ContractForm& form, const ContractSiz
     // Panels of 64 columns, which a warpgroup takes as a whole.
     if (form.b_by_columns && (tile.n < 64 || (tile.by_warpgroups && tile.n / tile.warps_n < 64))) continue;
     for (const int splits : useful_splits(k_tiles_of(form, size))) {
-      if (tile.waits && splits > 1) break;
+      if ((tile.waits || tile.from_registers) && splits > 1) break;
+      // Sums of bytes that no other block has a part of go from registers.
+      if (tile.by_warpgroups && !tile.from_registers && bit_width(form.dtype) == 8 && splits == 1) continue;
       list.push_back({tile, splits, seconds_of(form, tile, splits, size, device)});
     }
   }

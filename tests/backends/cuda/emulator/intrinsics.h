@@ -103,6 +103,13 @@ inline f32 reciprocal_approximate(f32 x) {
   return emulator::flush(1 / emulator::flush(x));
 }
 
+inline f32 larger_or_nan(f32 a, f32 b) {
+  return a != a ? a : b != b || b > a ? b : a;
+}
+inline f32 smaller_or_nan(f32 a, f32 b) {
+  return a != a ? a : b != b || b < a ? b : a;
+}
+
 // ---- matrices
 
 namespace emulator {

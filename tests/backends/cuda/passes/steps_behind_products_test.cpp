@@ -68,5 +68,23 @@ TEST(StepsBehindNorms, AloneOrBesideTheRows) {
   }
 }
 
+// Factors of channels lie along the rows, and not along anything else.
+TEST(StepsBehindNorms, EvenedOutChannels) {
+  Random random = test_random();
+  const std::vector<Tensor> inputs{random_tensor(random, DType::f32, {3, 8}), random_tensor(random, DType::f32, {8})};
+  const std::string evened = R"(
+    const %e: f32[8] = [1, 2, 0.5, 1, 4, 1, 1, 3]
+    %y = pointwise {function=mul} (%l, %e))";
+  for (const int axis : {1, 0}) {
+    const std::string weights = axis == 1 ? "%w: f32[8]" : "%w: f32[3, 8]";
+    const Passed p = passed(steps_behind_norms,
+                            "%l = layer_norm {axis=" + std::to_string(axis) + ", epsilon=1e-5} (%x, %w)" + evened +
+                                steps_of_y + "\nreturn \"q\" = %q, \"l\" = %l",
+                            "%x: f32[3, 8], " + weights);
+    EXPECT_EQ(p.after.nodes.size(), axis == 1 ? 1U : 2U) << print(p.after);
+    if (axis == 1) expect_equal_results(p, inputs);
+  }
+}
+
 }  // namespace
 }  // namespace camshaft

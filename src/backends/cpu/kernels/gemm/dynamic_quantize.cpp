@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "backends/cpu/kernels/cache_line.h"
 #include "backends/cpu/kernels/targets.h"
 #include "base/thread_pool.h"
 #include "reference/contract/quantized.h"
@@ -30,7 +31,8 @@ void find_range(const float* x, int64_t count, float* range) {
   Vec low[2] = {hn::Zero(d), hn::Zero(d)}, high[2] = {hn::Zero(d), hn::Zero(d)};
   // A number less itself is 0, and infinity counts as a number: NaN alone is not equal to itself.
   auto numbers = hn::Eq(hn::Zero(d), hn::Zero(d));
-  int64_t i = 0;
+  const int64_t first = elements_before_line(x, sizeof(float), count);
+  int64_t i = first;
   for (; i + 2 * lanes <= count; i += 2 * lanes) {
     for (int p = 0; p < 2; ++p) {
       const Vec v = hn::LoadU(d, x + i + p * lanes);
@@ -42,11 +44,13 @@ void find_range(const float* x, int64_t count, float* range) {
   float least = hn::GetLane(hn::MinOfLanes(d, hn::Min(low[0], low[1])));
   float greatest = hn::GetLane(hn::MaxOfLanes(d, hn::Max(high[0], high[1])));
   bool all = hn::AllTrue(d, numbers);
-  for (; i < count; ++i) {
-    least = std::min(least, x[i]);
-    greatest = std::max(greatest, x[i]);
-    all = all && !std::isnan(x[i]);
-  }
+  const auto take = [&](float number) {
+    least = std::min(least, number);
+    greatest = std::max(greatest, number);
+    all = all && !std::isnan(number);
+  };
+  for (int64_t k = 0; k < first; ++k) take(x[k]);
+  for (; i < count; ++i) take(x[i]);
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   range[0] = all ? least : nan;
   range[1] = all ? greatest : nan;
@@ -60,13 +64,16 @@ void quantize(const float* x, int64_t count, const ops::QuantizedRange& range, u
   const hn::Rebind<uint8_t, Tag> d8;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const Vec scale = hn::Set(d, range.scale), reciprocal = hn::Set(d, 1.0f / range.scale);
-  const auto zero = hn::Set(di, static_cast<int32_t>(range.zero));
+  // Added to a number between two bytes it leaves the nearest integer in the last bits.
+  const Vec magic = hn::Set(d, 12582912.0f);  // 1.5 · 2^23
+  const auto shift = hn::Sub(hn::BitCast(di, magic), hn::Set(di, static_cast<int32_t>(range.zero)));
   const float below = static_cast<float>(range.zero);
   const Vec lo = hn::Set(d, -below), hi = hn::Set(d, 255.0f - below), near_middle = hn::Set(d, 0.4995f);
   // Where the reciprocal is a number, not so small that it has lost bits; infinite, denormal and NaN scales are divided
   // by.
   const bool divides = !(range.scale > 1e-30f && range.scale < 1e30f);
-  int64_t i = 0;
+  int64_t i = elements_before_line(x, sizeof(float), count);
+  for (int64_t k = 0; k < i; ++k) y[k] = ops::quantized(x[k], range);
   for (; i + lanes <= count; i += lanes) {
     const Vec v = hn::LoadU(d, x + i);
     Vec step = hn::Mul(v, reciprocal);
@@ -75,7 +82,7 @@ void quantize(const float* x, int64_t count, const ops::QuantizedRange& range, u
       step = hn::Div(v, scale);
       whole = hn::Round(hn::IfThenElse(hn::Eq(step, step), step, lo));
     }
-    const auto moved = hn::Add(hn::NearestInt(hn::Min(hn::Max(whole, lo), hi)), zero);
+    const auto moved = hn::Sub(hn::BitCast(di, hn::Add(hn::Min(hn::Max(whole, lo), hi), magic)), shift);
     hn::StoreU(hn::TruncateTo(d8, hn::BitCast(hn::RebindToUnsigned<Tag>(), moved)), d8, y + i);
   }
   for (; i < count; ++i) y[i] = ops::quantized(x[i], range);

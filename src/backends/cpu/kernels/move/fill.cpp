@@ -39,6 +39,27 @@ void fill_pattern(const uint8_t* pattern, uint8_t* out, int64_t bytes) {
   std::memcpy(out + i, pattern, static_cast<size_t>(bytes - i));
 }
 
+// Of elements of 1, 2, 4 or 8 bytes, repeated in a word: nothing is built in memory first, which took longer than rows
+// of 1000 bytes.
+void fill_words(uint64_t word, uint8_t* out, int64_t bytes) {
+  int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<uint64_t> words;
+  const hn::Repartition<uint8_t, decltype(words)> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto v = hn::BitCast(d, hn::Set(words, word));
+  for (; i + 4 * lanes <= bytes; i += 4 * lanes) {
+    hn::StoreU(v, d, out + i);
+    hn::StoreU(v, d, out + i + lanes);
+    hn::StoreU(v, d, out + i + 2 * lanes);
+    hn::StoreU(v, d, out + i + 3 * lanes);
+  }
+  for (; i + lanes <= bytes; i += lanes) hn::StoreU(v, d, out + i);
+  if (i < bytes && bytes >= lanes) return hn::StoreU(v, d, out + bytes - lanes);  // whole elements before the end
+#endif
+  for (; i < bytes; i += 8) std::memcpy(out + i, &word, static_cast<size_t>(std::min<int64_t>(8, bytes - i)));
+}
+
 }  // namespace
 }  // namespace camshaft::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -47,10 +68,17 @@ HWY_AFTER_NAMESPACE();
 namespace camshaft::cpu {
 
 HWY_EXPORT(fill_pattern);
+HWY_EXPORT(fill_words);
 
 void fill_elements(int64_t width, const void* element, void* out, int64_t count) {
   constexpr int64_t longest = 64;  // vector
   const int64_t bytes = width * count;
+  if (width <= 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, element, static_cast<size_t>(width));
+    for (int64_t filled = width; filled < 8; filled *= 2) word |= word << (8 * filled);
+    return HWY_DYNAMIC_DISPATCH(fill_words)(word, static_cast<uint8_t*>(out), bytes);
+  }
   alignas(longest) uint8_t pattern[longest];
   for (int64_t at = 0; at < std::min(longest, bytes); at += width)
     std::memcpy(pattern + at, element, static_cast<size_t>(width));

@@ -79,9 +79,11 @@ void Gather::run(ThreadPool& pool, const void* in, const void* indices, DType in
   // for each.
   const auto each_slice = [&](auto&& visit) {
     pool.parallel_for(outer * count, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t item = begin; item < end;) {
-        const int64_t first = item % count, past = std::min(count, first + end - item);
-        visit(from + item / count * size * inner_bytes, first, past, to + item * inner_bytes);
+      int64_t first = begin % count;
+      const char* slice = from + begin / count * size * inner_bytes;
+      for (int64_t item = begin; item < end; first = 0, slice += size * inner_bytes) {
+        const int64_t past = std::min(count, first + end - item);
+        visit(slice, first, past, to + item * inner_bytes);
         item += past - first;
       }
     });
@@ -121,6 +123,7 @@ GatherElements::GatherElements(int64_t width, const std::vector<int64_t>& dims, 
     strides_.push_back(d == at ? 0 : strides[d]);
   }
   for (const int64_t n : index_dims) count_ *= n;
+  in_bytes_ = width * strides.front() * dims.front();
 }
 
 template <class T, class Index>
@@ -134,9 +137,17 @@ bool GatherElements::gather(const char* in, const Index* indices, int64_t begin,
     at[d] = rest % dims_[axis];
     offset += at[d] * strides_[axis];
   }
+  constexpr int64_t most_ahead = 32 * 1024;
+  const int64_t reach = size_ * step_ * bytes;
+  int64_t before = -1;  // offset of the rows before
   for (int64_t item = begin; item < end;) {
     const int64_t first = item % row_, n = std::min(row_ - first, end - item);
     const char* from = in + (offset + (stays_ ? first : 0)) * bytes;
+    // What the next rows read, in the order of memory: they themselves read it in any, and wait for each line.
+    if (stays_ && offset != before && reach <= most_ahead)
+      for (int64_t ahead = reach; ahead < std::min(2 * reach, in_bytes_ - offset * bytes); ahead += 64)
+        __builtin_prefetch(in + offset * bytes + ahead);
+    before = offset;
     const bool inside = stays_ ? gather_row<T, true>(from, indices + item, n, size_, step_, out + item * bytes)
                                : gather_row<T, false>(from, indices + item, n, size_, step_, out + item * bytes);
     if (!inside) return false;

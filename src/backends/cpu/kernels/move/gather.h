@@ -37,6 +37,7 @@ class GatherElements {
   int64_t row_ = 1;                      // indices that are taken in one loop
   bool stays_ = false;                   // a row's elements lie behind each other in `in`, before their indices count
   int64_t count_ = 1;                    // of all indices
+  int64_t in_bytes_ = 0;                 // of all of `in`
   std::vector<int64_t> dims_, strides_;  // rows, and where they begin in `in`; the axis has the stride 0
 };
 

@@ -29,6 +29,18 @@ HWY_INLINE bool load_indices(const int64_t* indices, hn::Vec<Words>& v) {
   return hn::AllTrue(d, hn::Eq(high, hn::BroadcastSignBit(v)));
 }
 
+// Neighbours in memory, in either order, are one load: relative positions, which fall by one from key to key, are so
+// but for those that are clamped.
+template <class D, class V>
+HWY_INLINE hn::Vec<D> words_at(D du, const uint32_t* from, V v) {
+  const Words d;
+  const auto first = hn::Set(d, hn::GetLane(v)), count = hn::Iota(d, 0);
+  if (hn::AllTrue(d, hn::Eq(hn::Sub(first, v), count)))
+    return hn::Reverse(du, hn::LoadU(du, from + hn::GetLane(v) - static_cast<int32_t>(hn::Lanes(d)) + 1));
+  if (hn::AllTrue(d, hn::Eq(hn::Sub(v, first), count))) return hn::LoadU(du, from + hn::GetLane(v));
+  return hn::GatherIndex(du, from, v);
+}
+
 // With vectors of 16 only: 0.3 ns an element instead of 0.5. Eight took as long as one by one.
 template <class Index>
 int64_t gather(const uint32_t* from, const Index* indices, int64_t count, int64_t size, int64_t step, bool stays,
@@ -47,7 +59,10 @@ int64_t gather(const uint32_t* from, const Index* indices, int64_t count, int64_
     if (!hn::AllTrue(du, hn::Lt(hn::BitCast(du, v), hn::BitCast(du, length)))) break;
     if (step != 1) v = hn::Mul(v, each);
     if (stays) v = hn::Add(v, hn::Iota(d, static_cast<int32_t>(k)));
-    hn::StoreU(hn::GatherIndex(du, from, v), du, out + k);
+    // What the first and the last index tell is asked before the others: any order took 1.3 times as long otherwise.
+    const int64_t distance = static_cast<int64_t>(indices[k + lanes - 1]) - static_cast<int64_t>(indices[k]);
+    const bool maybe = stays ? distance == 0 : step == 1 && (distance == lanes - 1 || distance == 1 - lanes);
+    hn::StoreU(maybe ? words_at(du, from, v) : hn::GatherIndex(du, from, v), du, out + k);
   }
   return k;
 }

@@ -67,12 +67,29 @@ inline int64_t checked(int64_t index, int64_t size, int64_t axis) {
   return at;
 }
 
+// Slices whose places are found before any of them is touched: memory brings their lines all at once meanwhile. One
+// by one, GatherND of 10^6 elements of a matrix of 4 MB took four times as long.
+constexpr int64_t most_places = 64;
+
+// The slices that `count` <= most_places indices of kDepth numbers name; of `depth`, where kDepth is 0.
+template <int kDepth, class Index>
+void find_slices(const int64_t* sizes, int64_t depth, const Index* index, int64_t count, int64_t* places) {
+  const int64_t numbers = kDepth ? kDepth : depth;
+  for (int64_t i = 0; i < count; ++i, index += numbers) {
+    int64_t slice = 0;
+    for (int64_t a = 0; a < numbers; ++a) slice = slice * sizes[a] + checked(index[a], sizes[a], a);
+    places[i] = slice;
+  }
+}
+
 template <class Index>
-int64_t slice_of(const IndexedSlices& at, const Index* index) {
-  int64_t slice = 0;
-  for (size_t a = 0; a < at.sizes.size(); ++a)
-    slice = slice * at.sizes[a] + checked(index[a], at.sizes[a], static_cast<int64_t>(a));
-  return slice;
+void find_slices(const IndexedSlices& at, const Index* index, int64_t count, int64_t* places) {
+  const auto depth = static_cast<int64_t>(at.sizes.size());
+  const auto find = depth == 1   ? find_slices<1, Index>
+                    : depth == 2 ? find_slices<2, Index>
+                    : depth == 3 ? find_slices<3, Index>
+                                 : find_slices<0, Index>;
+  find(at.sizes.data(), depth, index, count, places);
 }
 
 // visit(const int64_t*) or visit(const int32_t*)
@@ -120,18 +137,25 @@ void scatter_slices(ThreadPool& pool, const IndexedSlices& at, ScatterCombine co
           std::memcpy(to + begin * at.inner, static_cast<const T*>(x) + begin * at.inner,
                       static_cast<size_t>((end - begin) * at.inner) * sizeof(T));
         const auto depth = static_cast<int64_t>(at.sizes.size());
-        for (int64_t i = 0; i < at.count; ++i) {
-          if (i % (1 << 16) == 0) cancellation_point();
-          const int64_t slice = slice_of(at, index + i * depth);
-          if (slice < begin || slice >= end) continue;
-          T* target = to + slice * at.inner;
-          const T* source = from + i * at.inner;
-          if (combine != ScatterCombine::assign) {
-            combine_row(combine, source, at.inner, target);
-          } else if (at.inner == 1) {
-            *target = *source;
-          } else if (at.inner > 0) {
-            std::memcpy(target, source, static_cast<size_t>(at.inner) * sizeof(T));
+        int64_t places[most_places];
+        for (int64_t first = 0; first < at.count; first += most_places) {
+          if (first % (1 << 16) == 0) cancellation_point();
+          const int64_t count = std::min(most_places, at.count - first);
+          find_slices(at, index + first * depth, count, places);
+          // Nobody waits for what is only written.
+          for (int64_t k = 0; combine != ScatterCombine::assign && k < count; ++k)
+            __builtin_prefetch(to + places[k] * at.inner, 1);
+          for (int64_t k = 0; k < count; ++k) {
+            if (places[k] < begin || places[k] >= end) continue;
+            T* target = to + places[k] * at.inner;
+            const T* source = from + (first + k) * at.inner;
+            if (at.inner == 1) {
+              *target = combine == ScatterCombine::assign ? *source : combined(combine, *target, *source);
+            } else if (combine != ScatterCombine::assign) {
+              combine_row(combine, source, at.inner, target);
+            } else if (at.inner > 0) {
+              std::memcpy(target, source, static_cast<size_t>(at.inner) * sizeof(T));
+            }
           }
         }
       });
@@ -151,13 +175,19 @@ void gather_slices(ThreadPool& pool, const IndexedSlices& at, int64_t width, con
       pool.parallel_for(at.count, grain, [&](int64_t begin, int64_t end) {
         const auto* from = static_cast<const T*>(x);
         auto* to = static_cast<T*>(out);
-        for (int64_t i = begin; i < end; ++i) {
-          const T* source = from + (i / a_batch * slices + slice_of(at, index + i * depth)) * at.inner;
+        int64_t places[most_places];
+        for (int64_t i = begin; i < end;) {
+          const int64_t batch = i / a_batch, count = std::min({most_places, (batch + 1) * a_batch - i, end - i});
+          find_slices(at, index + i * depth, count, places);
+          const T* slice = from + batch * slices * at.inner;
           if (at.inner == 1) {
-            to[i] = *source;
+            for (int64_t k = 0; k < count; ++k) to[i + k] = slice[places[k]];
           } else if (at.inner > 0) {
-            std::memcpy(to + i * at.inner, source, static_cast<size_t>(at.inner) * sizeof(T));
+            for (int64_t k = 0; k < count; ++k)
+              std::memcpy(to + (i + k) * at.inner, slice + places[k] * at.inner,
+                          static_cast<size_t>(at.inner) * sizeof(T));
           }
+          i += count;
         }
       });
     });

@@ -135,6 +135,11 @@ void f32_to_f16(const void* const* in, void* out, int64_t n, unsigned uniform) {
     for (; i + lanes <= n; i += lanes) {
       hn::StoreU(hn::DemoteTo(d16, hn::LoadU(d, a + i)), d16, reinterpret_cast<hwy::float16_t*>(o + i));
     }
+    if (i < n && i > 0) {  // a last vector that overlaps the one before
+      i = n - lanes;
+      hn::StoreU(hn::DemoteTo(d16, hn::LoadU(d, a + i)), d16, reinterpret_cast<hwy::float16_t*>(o + i));
+      return;
+    }
   }
   for (; i < n; ++i) o[i] = to_half(a[i]);
 }
@@ -162,6 +167,24 @@ void f32_to_bf16(const void* const* in, void* out, int64_t n, unsigned uniform) 
   }
 }
 
+// What masks become: 0 or 1 in one pass.
+void bool_to_f32(const void* const* in, void* out, int64_t n, unsigned uniform) {
+  const auto* a = static_cast<const uint8_t*>(in[0]);
+  auto* o = static_cast<float*>(out);
+  if (uniform & 1) return std::fill_n(o, n, *a != 0 ? 1.0f : 0.0f), void();
+  int64_t i = 0;
+  if constexpr (kTarget.conversions) {
+    const Tag d;
+    const hn::RebindToSigned<Tag> di;
+    const hn::Rebind<uint8_t, Tag> d8;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    const auto one = hn::Set(d8, 1);
+    for (; i + lanes <= n; i += lanes)
+      hn::StoreU(hn::ConvertTo(d, hn::PromoteTo(di, hn::Min(hn::LoadU(d8, a + i), one))), d, o + i);
+  }
+  for (; i < n; ++i) o[i] = a[i] != 0 ? 1.0f : 0.0f;
+}
+
 // f32 to 8 and 16 bits: truncated, saturated, NaN is 0. The plain loop takes 20 cycles for what is 6 here,
 // of 8 bits.
 template <class T>
@@ -175,19 +198,21 @@ void f32_to_narrow(const void* const* in, void* out, int64_t n, unsigned uniform
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
     const auto lo = hn::Set(d, static_cast<float>(std::numeric_limits<T>::lowest()));
     const auto hi = hn::Set(d, static_cast<float>(std::numeric_limits<T>::max()));
-    for (; !(uniform & 1) && i + lanes <= n; i += lanes) {
-      const auto x = hn::LoadU(d, a + i);
+    const auto step = [&](int64_t k) HWY_ATTR {
+      const auto x = hn::LoadU(d, a + k);
       const auto inside = hn::Min(hn::Max(hn::IfThenElseZero(hn::Eq(x, x), x), lo), hi);
       const auto whole = hn::ConvertTo(di, inside);
       if constexpr (sizeof(T) == 1) {
         const hn::Rebind<uint8_t, Tag> d8;
         const auto bits = hn::BitCast(hn::RebindToUnsigned<Tag>(), whole);
-        hn::StoreU(hn::TruncateTo(d8, bits), d8, reinterpret_cast<uint8_t*>(o + i));
+        hn::StoreU(hn::TruncateTo(d8, bits), d8, reinterpret_cast<uint8_t*>(o + k));
       } else {
         const hn::Rebind<T, Tag> d16;
-        hn::StoreU(hn::DemoteTo(d16, whole), d16, o + i);
+        hn::StoreU(hn::DemoteTo(d16, whole), d16, o + k);
       }
-    }
+    };
+    for (; !(uniform & 1) && i + lanes <= n; i += lanes) step(i);
+    if (i < n && i > 0) step(n - lanes), i = n;
   }
   for (; i < n; ++i) o[i] = convert_element<T>(a[uniform & 1 ? 0 : i]);
 }
@@ -233,22 +258,25 @@ void f64_to_integer(const void* const* in, void* out, int64_t n, unsigned unifor
       for (int64_t k = 0; k < count; k += lanes) {
         const auto x = hn::LoadU(d, a + i + k);
         const auto inside = hn::Min(hn::Max(hn::IfThenElseZero(hn::Eq(x, x), x), lo), hi);
-        hn::StoreU(hn::DemoteTo(di, inside), di, whole + k);
+        hn::StoreU(hn::DemoteTo(di, inside), di, sizeof(T) == 4 ? reinterpret_cast<int32_t*>(o) + i + k : whole + k);
       }
-      for (int64_t k = 0; k < count; ++k) o[i + k] = static_cast<T>(whole[k]);
+      for (int64_t k = 0; sizeof(T) < 4 && k < count; ++k) o[i + k] = static_cast<T>(whole[k]);
       i += count;
     }
   }
   for (; i < n; ++i) o[i] = convert_element<T>(a[uniform & 1 ? 0 : i]);
 }
 
-// round(x / scale) + zero as 8 or 16 bits. Parameters are one for all elements, or one each.
-template <class T>
+// round(x / scale) + zero as 8 or 16 bits. Parameters are one for all elements, or one each. A last vector overlaps the
+// one before: the output is narrower than the operands, so it is none of them. (The 8 elements beyond vectors of a row
+// of 1000 took a third of its time.)
+template <class T, bool kHasZero>
 void quantize(const void* const* in, void* out, int64_t n, unsigned uniform) {
+  static constexpr float nothing = 0;
   const auto *a = static_cast<const float*>(in[0]), *scale = static_cast<const float*>(in[1]);
-  const auto* zero = static_cast<const float*>(in[2]);
+  const auto* zero = kHasZero ? static_cast<const float*>(in[2]) : &nothing;
   auto* o = static_cast<T*>(out);
-  const int64_t sa = uniform & 1 ? 0 : 1, ss = uniform & 2 ? 0 : 1, sz = uniform & 4 ? 0 : 1;
+  const int64_t sa = uniform & 1 ? 0 : 1, ss = uniform & 2 ? 0 : 1, sz = !kHasZero || uniform & 4 ? 0 : 1;
   int64_t i = 0;
   if constexpr (kTarget.conversions) {
     const Tag d;
@@ -267,23 +295,27 @@ void quantize(const void* const* in, void* out, int64_t n, unsigned uniform) {
       const auto below = hn::Sub(lo, one_zero), above = hn::Sub(hi, one_zero);
       const auto shift = hn::Sub(hn::BitCast(di, hn::Set(d, magic)), hn::Set(di, static_cast<int32_t>(*zero)));
       auto nans = hn::Zero(d);  // NaN in the lanes that meet one
-      for (; i + lanes <= n; i += lanes) {
-        const auto quotient = hn::Div(hn::LoadU(d, a + i), ss ? hn::LoadU(d, scale + i) : one_scale);
+      const auto step = [&](int64_t k) HWY_ATTR {
+        const auto quotient = hn::Div(hn::LoadU(d, a + k), ss ? hn::LoadU(d, scale + k) : one_scale);
         nans = hn::MulAdd(quotient, hn::Zero(d), nans);
         const auto rounded = hn::Add(hn::Min(hn::Max(quotient, below), above), hn::Set(d, magic));
         const auto whole = hn::Sub(hn::BitCast(di, rounded), shift);
-        hn::StoreU(hn::TruncateTo(narrow, hn::BitCast(du, whole)), narrow, reinterpret_cast<Bits*>(o + i));
-      }
+        hn::StoreU(hn::TruncateTo(narrow, hn::BitCast(du, whole)), narrow, reinterpret_cast<Bits*>(o + k));
+      };
+      for (; i + lanes <= n; i += lanes) step(i);
+      if (i < n && i > 0) step(n - lanes), i = n;
       // Infinities leave NaN here, too.
       if (!hn::AllFalse(d, hn::IsNaN(nans))) i = 0;
     }
-    for (; sa && i + lanes <= n; i += lanes) {
-      const auto by = ss ? hn::LoadU(d, scale + i) : one_scale;
-      const auto x = hn::Add(hn::Round(hn::Div(hn::LoadU(d, a + i), by)), sz ? hn::LoadU(d, zero + i) : one_zero);
+    const auto step = [&](int64_t k) HWY_ATTR {
+      const auto by = ss ? hn::LoadU(d, scale + k) : one_scale;
+      const auto x = hn::Add(hn::Round(hn::Div(hn::LoadU(d, a + k), by)), sz ? hn::LoadU(d, zero + k) : one_zero);
       const auto inside = hn::Min(hn::Max(hn::IfThenElseZero(hn::Eq(x, x), x), lo), hi);
       hn::StoreU(hn::TruncateTo(narrow, hn::BitCast(du, hn::ConvertTo(di, inside))), narrow,
-                 reinterpret_cast<Bits*>(o + i));
-    }
+                 reinterpret_cast<Bits*>(o + k));
+    };
+    for (; sa && i + lanes <= n; i += lanes) step(i);
+    if (sa && i < n && i > 0) step(n - lanes), i = n;
   }
   for (; i < n; ++i) o[i] = convert_element<T>(std::nearbyint(a[i * sa] / scale[i * ss]) + zero[i * sz]);
 }
@@ -302,11 +334,14 @@ void dequantize(const void* const* in, void* out, int64_t n, unsigned uniform) {
     const hn::Rebind<T, Tag> d8;
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
     const auto one_scale = hn::Set(d, *scale), one_zero = hn::Set(d, *zero);
-    for (; sa && i + lanes <= n; i += lanes) {
-      const auto x = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(d8, a + i)));
-      const auto difference = hn::Sub(x, sz ? hn::LoadU(d, zero + i) : one_zero);
-      hn::StoreU(hn::Mul(difference, ss ? hn::LoadU(d, scale + i) : one_scale), d, o + i);
-    }
+    // Without one that overlaps for parameters of each element: one of them may be the output.
+    const auto step = [&](int64_t k) HWY_ATTR {
+      const auto x = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(d8, a + k)));
+      const auto difference = hn::Sub(x, sz ? hn::LoadU(d, zero + k) : one_zero);
+      hn::StoreU(hn::Mul(difference, ss ? hn::LoadU(d, scale + k) : one_scale), d, o + k);
+    };
+    for (; sa && i + lanes <= n; i += lanes) step(i);
+    if (!sz && !ss && i < n && i > 0) step(n - lanes), i = n;
   }
   for (; i < n; ++i) o[i] = (static_cast<float>(a[i * sa]) - zero[i * sz]) * scale[i * ss];
 }
@@ -327,11 +362,48 @@ void round_through(const void* const* in, void* out, int64_t n, unsigned uniform
   }
 }
 
+// By way of f32, as single elements are converted too, but each half by vectors.
+template <class From, class To, TileKernel kThere, TileKernel kBack>
+void through_f32(const void* const* in, void* out, int64_t n, unsigned uniform) {
+  const auto* a = static_cast<const From*>(in[0]);
+  auto* o = static_cast<To*>(out);
+  constexpr int64_t piece = 512;
+  HWY_ALIGN float numbers[piece];
+  const void* middle[1] = {numbers};
+  // A piece is read before it is written: the output may be the operand.
+  for (int64_t i = 0; i < n; i += piece) {
+    const int64_t count = std::min(piece, n - i);
+    const void* source[1] = {uniform & 1 ? a : a + i};
+    kThere(source, numbers, count, uniform & 1);
+    kBack(middle, o + i, count, 0);
+  }
+}
+
+TileKernel conversion_through_f32(DType from, DType to) {
+  TileKernel found = nullptr;
+  with_element_type(from == DType::f16 ? to : from, [&](auto element) {
+    using T = decltype(element);
+    if constexpr (!is_half<T> && !std::is_same_v<T, float>) {
+      if (to == DType::f16) found = through_f32<T, Half, convert<T, float>, f32_to_f16>;
+      if (from != DType::f16) return;
+      if constexpr (std::is_same_v<T, int32_t>) {
+        found = through_f32<Half, T, f16_to_f32, f32_to_i32>;
+      } else if constexpr (std::is_integral_v<T> && sizeof(T) <= 2) {
+        found = through_f32<Half, T, f16_to_f32, f32_to_narrow<T>>;
+      } else {
+        found = through_f32<Half, T, f16_to_f32, convert<float, T>>;
+      }
+    }
+  });
+  return found;
+}
+
 TileKernel vector_conversion(DType from, DType to) {
   if (from == DType::f16 && to == DType::f32) return f16_to_f32;
   if (from == DType::f32 && to == DType::f16) return f32_to_f16;
   if (from == DType::bf16 && to == DType::f32) return bf16_to_f32;
   if (from == DType::f32 && to == DType::bf16) return f32_to_bf16;
+  if (from == DType::boolean && to == DType::f32) return bool_to_f32;
   if (from == DType::f32 && to == DType::u8) return f32_to_narrow<uint8_t>;
   if (from == DType::f32 && to == DType::i8) return f32_to_narrow<int8_t>;
   if (from == DType::f32 && to == DType::i32) return f32_to_i32;
@@ -342,6 +414,7 @@ TileKernel vector_conversion(DType from, DType to) {
   if (from == DType::f64 && to == DType::u8) return f64_to_integer<uint8_t>;
   if (from == DType::f32 && to == DType::i16) return f32_to_narrow<int16_t>;
   if (from == DType::f32 && to == DType::u16) return f32_to_narrow<uint16_t>;
+  if (from == DType::f16 || to == DType::f16) return conversion_through_f32(from, to);
   return nullptr;
 }
 
@@ -352,13 +425,21 @@ TileKernel fused_conversion(FusedFunction function) {
     case FusedFunction::round_to_bf16:
       return round_through<f32_to_bf16, bf16_to_f32>;
     case FusedFunction::quantize_u8:
-      return quantize<uint8_t>;
+      return quantize<uint8_t, true>;
+    case FusedFunction::steps_u8:
+      return quantize<uint8_t, false>;
     case FusedFunction::quantize_i8:
-      return quantize<int8_t>;
+      return quantize<int8_t, true>;
+    case FusedFunction::steps_i8:
+      return quantize<int8_t, false>;
     case FusedFunction::quantize_u16:
-      return quantize<uint16_t>;
+      return quantize<uint16_t, true>;
+    case FusedFunction::steps_u16:
+      return quantize<uint16_t, false>;
     case FusedFunction::quantize_i16:
-      return quantize<int16_t>;
+      return quantize<int16_t, true>;
+    case FusedFunction::steps_i16:
+      return quantize<int16_t, false>;
     case FusedFunction::dequantize_u8:
       return dequantize<uint8_t>;
     case FusedFunction::dequantize_i8:

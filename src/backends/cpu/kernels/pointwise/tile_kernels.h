@@ -33,6 +33,10 @@ enum class FusedFunction : uint8_t {
   quantize_i8,   ///< likewise to i8
   quantize_u16,  ///< and to 16 bits
   quantize_i16,
+  steps_u8,  ///< round(a / b) to u8, as with a zero point of 0
+  steps_i8,
+  steps_u16,
+  steps_i16,
   dequantize_u8,  ///< (a - b) * c of u8
   dequantize_i8,  ///< likewise of i8
 };

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "backends/cpu/kernels/cache_line.h"
 #include "backends/cpu/kernels/half.h"
 #include "backends/cpu/kernels/pointwise/tile_fusion.h"
 #include "base/error.h"
@@ -13,6 +14,7 @@ namespace {
 
 constexpr int64_t max_tile = 1024;
 constexpr int64_t min_tile = 64;
+constexpr int64_t unbounded_tile = int64_t{1} << 40;
 // Half of a 32 KB L1: the tiles of the inputs and outputs pass through the other half.
 constexpr int64_t buffer_budget = 16 * 1024;
 // Programs without intermediates, which are run on short rows too: compilers touch every page of a larger array.
@@ -162,9 +164,15 @@ TileProgram::TileProgram(const ScalarProgram& program, std::vector<RowForm> form
   for (int i = 0; i < inputs_; ++i) input_widths_.push_back(uniform[i] ? 0 : width_of(input_types_[i]));
   for (DType type : output_types_) output_widths_.push_back(width_of(type));
   cost_ += static_cast<int64_t>(output_types_.size());
+  for (int i = 0; i < inputs_ + outputs(); ++i) {
+    const int64_t width = i < inputs_ ? input_widths_[i] : output_widths_[i - inputs_];
+    if (width >= anchor_width_) anchor_ = i, anchor_width_ = width;
+  }
 
   Builder{*this, lowered.nodes, {}}.build(lowered.outputs, output_types_);
 
+  // One loop alone leaves nothing in cache for another: it runs over all at once.
+  if (buffers_ == 0 && steps_.size() == 1) tile_ = unbounded_tile;
   if (buffers_ > 0) {
     tile_ = std::clamp(buffer_budget / (buffers_ * widest) / min_tile * min_tile, min_tile, max_tile);
   }
@@ -178,6 +186,13 @@ TileProgram::TileProgram(const ScalarProgram& program, std::vector<RowForm> form
                 "a scalar program keeps " + std::to_string(buffers_) +
                     " intermediates at a time, more than a tile has room for; split the region");
   }
+}
+
+// Tiles behind the first begin where a cache line does.
+int64_t TileProgram::first_tile(int64_t count, const void* anchor) const {
+  const int64_t before = anchor_width_ == 0 ? 0 : elements_before_line(anchor, anchor_width_, count);
+  if (before == 0) return std::min(count, tile_);
+  return tile_ == unbounded_tile ? before : std::min(count, tile_ - 64 / anchor_width_ + before);
 }
 
 void TileProgram::run_in(std::byte* scratch, int64_t count, const void* const* inputs, void* const* outputs) const {
@@ -199,15 +214,15 @@ void TileProgram::run_in(std::byte* scratch, int64_t count, const void* const* i
     for (int k = 0; k < 3; ++k) in[k] = slots[step.in[k]];
     step.kernel(in, slots[step.out], 1, step.uniform);
   }
-  for (int64_t begin = 0; begin < count; begin += tile_) {
-    const int64_t n = std::min(tile_, count - begin);
+  int64_t n = first_tile(count, slots[anchor_]);
+  for (int64_t begin = 0; begin < count; begin += n, n = std::min(tile_, count - begin)) {
     for (const Step& step : steps_) {
       for (int k = 0; k < 3; ++k) in[k] = slots[step.in[k]];
       step.kernel(in, slots[step.out], n, step.uniform);
     }
-    for (int i = 0; i < inputs_; ++i) slots[i] = static_cast<std::byte*>(slots[i]) + tile_ * input_widths_[i];
+    for (int i = 0; i < inputs_; ++i) slots[i] = static_cast<std::byte*>(slots[i]) + n * input_widths_[i];
     for (int i = 0; i < output_count; ++i) {
-      slots[inputs_ + i] = static_cast<std::byte*>(slots[inputs_ + i]) + tile_ * output_widths_[i];
+      slots[inputs_ + i] = static_cast<std::byte*>(slots[inputs_ + i]) + n * output_widths_[i];
     }
   }
 }

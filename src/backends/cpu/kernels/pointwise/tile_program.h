@@ -59,6 +59,7 @@ class TileProgram {
   };
   struct Builder;
 
+  int64_t first_tile(int64_t count, const void* anchor) const;
   void run_in(std::byte* scratch, int64_t count, const void* const* inputs, void* const* outputs) const;
 
   int inputs_ = 0;
@@ -69,6 +70,7 @@ class TileProgram {
   std::vector<Step> uniform_steps_, steps_;
   int uniform_slots_ = 0, buffers_ = 0;
   int64_t buffer_bytes_ = 0, tile_ = 1024, cost_ = 0;
+  int64_t anchor_ = 0, anchor_width_ = 0;  // slot and bytes of the widest operand, by which tiles are aligned
   size_t scratch_bytes_ = 0;
 };
 

@@ -8,6 +8,15 @@
 #include "backends/cpu/kernels/with_type.h"
 #include "base/pieces.h"
 
+#ifndef CAMSHAFT_CPU_ARG_EXTREME_ONCE
+#define CAMSHAFT_CPU_ARG_EXTREME_ONCE
+namespace camshaft::cpu {
+namespace {
+constexpr int64_t max_block = 512;  // neighbours at a time: their best elements and indices are 4 to 8 KiB
+}  // namespace
+}  // namespace camshaft::cpu
+#endif
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/reduce/arg_extreme.cpp"
 // clang-format off: the order matters
@@ -19,43 +28,90 @@ HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
-using Tag = hn::ScalableTag<float>;
+
+template <class T>
+using Index = hwy::MakeSigned<T>;
+
+// Whether v comes before b. With floats written so that a NaN wins against a number; nothing wins against a NaN.
+template <bool kLargest, bool kLast, class V>
+HWY_INLINE auto beats(V v, V b) {
+  if constexpr (hwy::IsFloat<hn::TFromV<V>>()) {
+    const auto loses = kLargest ? (kLast ? hn::Lt(v, b) : hn::Le(v, b)) : (kLast ? hn::Gt(v, b) : hn::Ge(v, b));
+    return hn::AndNot(hn::IsNaN(b), hn::Not(loses));
+  } else {
+    if constexpr (kLast) return hn::Not(kLargest ? hn::Lt(v, b) : hn::Gt(v, b));
+    return kLargest ? hn::Gt(v, b) : hn::Lt(v, b);
+  }
+}
 
 // Row `a` of a block of neighbours: where it wins, `best` becomes its element and `index` a. n is a multiple of the
 // vector or less than one.
-template <bool kLargest, bool kLast, class D>
-HWY_INLINE void take_vector(D d, const float* row, int32_t a, float* best, int32_t* index) {
+template <bool kLargest, bool kLast, class D, class T = hn::TFromD<D>>
+HWY_INLINE void take_vector(D d, const T* row, Index<T> a, T* best, Index<T>* index) {
   const hn::RebindToSigned<D> di;
   const auto v = hn::LoadU(d, row), b = hn::LoadU(d, best);
-  // Written so that a NaN wins against a number; nothing wins against a NaN.
-  const auto loses = kLargest ? (kLast ? hn::Lt(v, b) : hn::Le(v, b)) : (kLast ? hn::Gt(v, b) : hn::Ge(v, b));
-  const auto wins = hn::AndNot(hn::IsNaN(b), hn::Not(loses));
+  const auto wins = beats<kLargest, kLast>(v, b);
   hn::StoreU(hn::IfThenElse(wins, v, b), d, best);
   const auto i = hn::LoadU(di, index);
   hn::StoreU(hn::IfThenElse(hn::RebindMask(di, wins), hn::Set(di, a), i), di, index);
 }
 
-template <bool kLargest, bool kLast>
-void columns(const float* x, int64_t axis, int64_t step, int64_t n, float* best, int32_t* index) {
-  const Tag d;
-  const hn::CappedTag<float, 1> one;
+template <bool kLargest, bool kLast, class T>
+void columns(const T* x, int64_t axis, int64_t step, int64_t n, T* best, Index<T>* index) {
+  const hn::ScalableTag<T> d;
+  const hn::CappedTag<T, 1> one;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t c = 0; c < n; ++c) best[c] = x[c], index[c] = 0;
   for (int64_t a = 1; a < axis; ++a) {
-    const float* row = x + a * step;
+    const T* row = x + a * step;
+    const auto at = static_cast<Index<T>>(a);
     int64_t c = 0;
-    for (; c + lanes <= n; c += lanes)
-      take_vector<kLargest, kLast>(d, row + c, static_cast<int32_t>(a), best + c, index + c);
-    for (; c < n; ++c) take_vector<kLargest, kLast>(one, row + c, static_cast<int32_t>(a), best + c, index + c);
+    for (; c + lanes <= n; c += lanes) take_vector<kLargest, kLast>(d, row + c, at, best + c, index + c);
+    for (; c < n; ++c) take_vector<kLargest, kLast>(one, row + c, at, best + c, index + c);
   }
 }
 
-void arg_columns(const float* x, int64_t axis, int64_t step, int64_t n, bool largest, bool last, float* best,
-                 int32_t* index) {
+template <class T>
+void columns_of(const T* x, int64_t axis, int64_t step, int64_t n, bool largest, bool last, T* best, Index<T>* index) {
   if (largest)
     return last ? columns<true, true>(x, axis, step, n, best, index)
                 : columns<true, false>(x, axis, step, n, best, index);
   last ? columns<false, true>(x, axis, step, n, best, index) : columns<false, false>(x, axis, step, n, best, index);
+}
+
+// Rows of `n` neighbours, one after the other. 1 and 2 bytes: positions do not fit into as many, so the compiler
+// makes vectors of these as it can.
+template <class T>
+void narrow_columns(const T* x, int64_t axis, int64_t step, int64_t n, bool largest, bool last, T* best,
+                    int32_t* index) {
+  for (int64_t c = 0; c < n; ++c) best[c] = x[c], index[c] = 0;
+  for (int64_t a = 1; a < axis; ++a) {
+    const T* row = x + a * step;
+    const auto at = static_cast<int32_t>(a);
+    for (int64_t c = 0; c < n; ++c) {
+      const T v = row[c], b = best[c];
+      const bool better = (largest ? v > b : v < b) || (last && v == b);
+      best[c] = better ? v : b;
+      index[c] = better ? at : index[c];
+    }
+  }
+}
+
+// The positions of a block's extremes; with 4 bytes and less an axis has 2^31 elements at most.
+void arg_columns(DType dtype, const void* in, int64_t axis, int64_t step, int64_t n, bool largest, bool last,
+                 int64_t* out) {
+  with_type(dtype, "argmax", [&]<class T>(T) HWY_ATTR {
+    constexpr int64_t block = max_block;
+    using Position = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
+    alignas(64) T best[block];
+    alignas(64) Position index[block];
+    if constexpr (sizeof(T) >= 4) {
+      columns_of(static_cast<const T*>(in), axis, step, n, largest, last, best, index);
+    } else {
+      narrow_columns(static_cast<const T*>(in), axis, step, n, largest, last, best, index);
+    }
+    for (int64_t c = 0; c < n; ++c) out[c] = index[c];
+  });
 }
 
 }  // namespace
@@ -69,7 +125,6 @@ HWY_EXPORT(arg_columns);
 
 namespace {
 
-constexpr int64_t max_block = 512;  // neighbours at a time: their best elements and indices are 4 KiB
 constexpr int64_t least_elements = 32 * 1024;
 
 // One line of elements `step` apart.
@@ -102,23 +157,6 @@ int64_t arg_of_row(const T* x, int64_t axis, bool largest, bool last) {
   return arg_of_line(x, axis, 1, largest, last);
 }
 
-// Rows of `n` <= max_block neighbours, one after the other.
-template <class T>
-void arg_of_columns(const T* x, int64_t axis, int64_t step, int64_t n, bool largest, bool last, int64_t* out) {
-  T best[max_block];
-  std::copy_n(x, n, best);
-  std::fill_n(out, n, 0);
-  for (int64_t a = 1; a < axis; ++a) {
-    const T* row = x + a * step;
-    for (int64_t c = 0; c < n; ++c) {
-      const T v = row[c], b = best[c];
-      const bool better = (largest ? v > b : v < b) || (last && v == b) || (v != v && b == b);
-      best[c] = better ? v : b;
-      out[c] = better ? a : out[c];
-    }
-  }
-}
-
 }  // namespace
 
 void ArgExtreme::run(ThreadPool& pool, DType dtype, const void* in, int64_t* out) const {
@@ -126,16 +164,14 @@ void ArgExtreme::run(ThreadPool& pool, DType dtype, const void* in, int64_t* out
   if (outer == 0 || inner == 0) return;
   const int64_t block = std::min<int64_t>(inner, max_block), blocks = (inner + block - 1) / block, work = block * axis;
   const int64_t grain = (least_elements + work - 1) / work;
-  if (dtype == DType::f32 && inner > 1 && axis <= std::numeric_limits<int32_t>::max()) {
+  if (inner > 1 && (bit_width(dtype) == 64 || axis <= std::numeric_limits<int32_t>::max())) {
     const auto kernel = HWY_DYNAMIC_DISPATCH(arg_columns);
+    const int64_t width = bit_width(dtype) / 8;
     for_pieces(pool, outer * blocks, grain, [&](int64_t begin, int64_t end) {
-      alignas(64) float best[max_block];
-      alignas(64) int32_t index[max_block];
       for (int64_t item = begin; item < end; ++item) {
         const int64_t first = item % blocks * block, n = std::min(block, inner - first);
-        kernel(static_cast<const float*>(in) + item / blocks * axis * inner + first, axis, inner, n, largest,
-               last_of_equals, best, index);
-        std::copy_n(index, n, out + item / blocks * inner + first);
+        kernel(dtype, static_cast<const char*>(in) + (item / blocks * axis * inner + first) * width, axis, inner, n,
+               largest, last_of_equals, out + item / blocks * inner + first);
       }
     });
     return;
@@ -143,16 +179,11 @@ void ArgExtreme::run(ThreadPool& pool, DType dtype, const void* in, int64_t* out
   with_type(dtype, "argmax", [&](auto element) {
     using T = decltype(element);
     const T* x = static_cast<const T*>(in);
-    for_pieces(pool, outer * blocks, grain, [&](int64_t begin, int64_t end) {
+    for_pieces(pool, outer * inner, (least_elements + axis - 1) / axis, [&](int64_t begin, int64_t end) {
       for (int64_t item = begin; item < end; ++item) {
-        const int64_t first = item % blocks * block, n = std::min(block, inner - first);
-        const T* from = x + item / blocks * axis * inner + first;
-        int64_t* to = out + item / blocks * inner + first;
-        if (inner == 1) {
-          *to = arg_of_row(from, axis, largest, last_of_equals);
-        } else {
-          arg_of_columns(from, axis, inner, n, largest, last_of_equals, to);
-        }
+        const T* from = x + item / inner * axis * inner + item % inner;
+        out[item] = inner == 1 ? arg_of_row(from, axis, largest, last_of_equals)
+                               : arg_of_line(from, axis, inner, largest, last_of_equals);
       }
     });
   });

@@ -21,60 +21,69 @@ namespace {
 
 using Tag = hn::ScalableTag<float>;
 
-// y = exp(x - top), returns the sum. x may be y.
+// The sum of exp(x - top), and, if kKeep, y = exp(x - top). x may be y.
+template <bool kKeep>
 HWY_NOINLINE float exponentials(const float* x, float* y, int64_t n, float top) {
   const Tag d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr auto lanes = static_cast<int64_t>(HWY_LANES(float));
+  constexpr int vectors = 4;  // under way at a time
   const auto shift = hn::Set(d, top);
-  auto s0 = hn::Zero(d), s1 = s0;
+  hn::Vec<Tag> sum[vectors] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
   int64_t i = 0;
-  for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    const auto e0 = exp_nonpositive_f32(d, hn::Sub(hn::LoadU(d, x + i), shift));
-    const auto e1 = exp_nonpositive_f32(d, hn::Sub(hn::LoadU(d, x + i + lanes), shift));
-    hn::StoreU(e0, d, y + i);
-    hn::StoreU(e1, d, y + i + lanes);
-    s0 = hn::Add(s0, e0);
-    s1 = hn::Add(s1, e1);
+  for (; i + vectors * lanes <= n; i += vectors * lanes) {
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) {
+      const auto e = exp_nonpositive_f32(d, hn::Sub(hn::LoadU(d, x + i + v * lanes), shift));
+      if constexpr (kKeep) hn::StoreU(e, d, y + i + v * lanes);
+      sum[v] = hn::Add(sum[v], e);
+    }
   }
   for (; i < n; i += lanes) {
-    // The last vector is padded with -inf, whose exponential is 0.
-    HWY_ALIGN float part[hn::MaxLanes(Tag())];
-    const int64_t count = std::min(lanes, n - i);
-    hn::Store(hn::Set(d, -std::numeric_limits<float>::infinity()), d, part);
-    std::copy_n(x + i, count, part);
-    const auto keep = hn::FirstN(d, static_cast<size_t>(count));
-    const auto e = hn::IfThenElseZero(keep, exp_nonpositive_f32(d, hn::Sub(hn::Load(d, part), shift)));
-    s0 = hn::Add(s0, e);
-    hn::Store(e, d, part);
-    std::copy_n(part, count, y + i);
+    const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(lanes, n - i)));
+    const auto e = hn::IfThenElseZero(mask, exp_nonpositive_f32(d, hn::Sub(masked_load(mask, d, x + i), shift)));
+    if constexpr (kKeep) masked_store(e, mask, d, y + i);
+    sum[0] = hn::Add(sum[0], e);
   }
-  return hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1)));
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(sum[0], sum[1]), hn::Add(sum[2], sum[3]))));
 }
 
-HWY_INLINE void scale_row(float* y, int64_t n, float factor) {
-  for (int64_t i = 0; i < n; ++i) y[i] *= factor;
+// y[i] = step(x[i]); x may be y.
+template <class Step>
+HWY_INLINE void each(const float* x, float* y, int64_t n, Step step) {
+  const Tag d;
+  constexpr auto lanes = static_cast<int64_t>(HWY_LANES(float));
+  int64_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    const auto first = step(hn::LoadU(d, x + i)), second = step(hn::LoadU(d, x + i + lanes));
+    hn::StoreU(first, d, y + i);
+    hn::StoreU(second, d, y + i + lanes);
+  }
+  for (; i < n; i += lanes) {
+    const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(lanes, n - i)));
+    masked_store(step(masked_load(mask, d, x + i)), mask, d, y + i);
+  }
 }
 
-// The sum over a whole row, of pieces added in double. y: the row, or null to keep none of the terms.
+// The sum over a whole row, of pieces added in double.
+template <bool kKeep>
 float sum_of_exponentials(const float* x, float* y, int64_t n, float top) {
-  constexpr int64_t piece = 512;
-  float unused[piece];
+  constexpr int64_t piece = 1024;
   double sum = 0;
-  for (int64_t i = 0; i < n; i += piece) {
-    sum += exponentials(x + i, y ? y + i : unused, std::min(piece, n - i), top);
-  }
+  for (int64_t i = 0; i < n; i += piece)
+    sum += exponentials<kKeep>(x + i, kKeep ? y + i : nullptr, std::min(piece, n - i), top);
   return static_cast<float>(sum);
 }
 
 void row(const float* x, float* y, int64_t n, bool logarithm) {
+  const Tag d;
   const float top = row_extreme<true, false>(x, n);
   if (!logarithm) {
-    scale_row(y, n, 1 / sum_of_exponentials(x, y, n, top));
-    return;
+    const auto factor = hn::Set(d, 1 / sum_of_exponentials<true>(x, y, n, top));
+    return each(y, y, n, [&](auto e) HWY_ATTR { return hn::Mul(e, factor); });
   }
-  const float log_sum = std::log(sum_of_exponentials(x, nullptr, n, top));
+  const auto log_sum = hn::Set(d, std::log(sum_of_exponentials<false>(x, nullptr, n, top))), shift = hn::Set(d, top);
   // In two steps: top + log_sum would lose the digits of log_sum where top is large.
-  for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - top) - log_sum;
+  each(x, y, n, [&](auto v) HWY_ATTR { return hn::Sub(hn::Sub(v, shift), log_sum); });
 }
 
 void rows(const float* x, float* y, int64_t begin, int64_t end, int64_t n, bool logarithm) {

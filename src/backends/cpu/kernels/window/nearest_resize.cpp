@@ -67,6 +67,44 @@ void repeat_twice(const T* in, int64_t count, T* out) {
   for (; i < count; ++i) out[2 * i] = out[2 * i + 1] = in[i];
 }
 
+#if HWY_TARGET != HWY_SCALAR
+// The same of `rows` rows, each of them twice: a vector is read and doubled once for both. Of 20 elements a row they
+// took 1.3 times as long with a copy of each.
+template <class T>
+void repeat_rows_twice(const T* in, int64_t rows, int64_t count, T* out) {
+  const hn::ScalableTag<T> wide;
+  const hn::CappedTag<T, 16 / sizeof(T)> narrow;
+  const auto walk = [&](auto d) HWY_ATTR {
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    for (int64_t r = 0; r < rows; ++r, in += count, out += 4 * count)
+      for (int64_t i = 0; i < count; i += lanes) {
+        i = std::min(i, count - lanes);  // the last one begins before what is left
+        const auto v = hn::LoadU(d, in + i);
+        hn::StoreInterleaved2(v, v, d, out + 2 * i);
+        hn::StoreInterleaved2(v, v, d, out + 2 * count + 2 * i);
+      }
+  };
+  if (count >= static_cast<int64_t>(hn::Lanes(wide))) return walk(wide);
+  if (count >= static_cast<int64_t>(hn::Lanes(narrow))) return walk(narrow);
+  for (int64_t r = 0; r < rows; ++r, in += count, out += 4 * count)
+    for (int64_t i = 0; i < count; ++i)
+      out[2 * i] = out[2 * i + 1] = out[2 * (count + i)] = out[2 * (count + i) + 1] = in[i];
+}
+#else
+template <class T>
+void repeat_rows_twice(const T* in, int64_t rows, int64_t count, T* out) {
+  for (int64_t r = 0; r < rows; ++r, in += count, out += 4 * count)
+    for (int64_t i = 0; i < count; ++i)
+      out[2 * i] = out[2 * i + 1] = out[2 * (count + i)] = out[2 * (count + i) + 1] = in[i];
+}
+#endif
+
+void double_rows(int64_t width, const char* in, int64_t rows, int64_t count, char* out) {
+  with_width(width, [&]<class T>(T) HWY_ATTR {
+    repeat_rows_twice(reinterpret_cast<const T*>(in), rows, count, reinterpret_cast<T*>(out));
+  });
+}
+
 void repeat_elements(int64_t width, const char* in, int64_t count, char* out) {
   with_width(width, [&]<class T>(T)
                         HWY_ATTR { repeat_twice(reinterpret_cast<const T*>(in), count, reinterpret_cast<T*>(out)); });
@@ -81,6 +119,7 @@ namespace camshaft::cpu {
 
 HWY_EXPORT(rising_words);
 HWY_EXPORT(repeat_elements);
+HWY_EXPORT(double_rows);
 
 namespace {
 
@@ -135,6 +174,10 @@ NearestResize::NearestResize(int64_t width, const std::vector<int64_t>& dims, st
   doubles_ = tables.back().size() == 2 * static_cast<size_t>(length_);
   for (size_t i = 0; i < tables.back().size() && doubles_; ++i)
     doubles_ = tables.back()[i] == static_cast<int32_t>(i / 2);
+  doubles_rows_ = doubles_ && last > 0 && block_ == element_ && element_ <= 8 &&
+                  tables[last - 1].size() == 2 * static_cast<size_t>(dims[last - 1]);
+  for (size_t i = 0; doubles_rows_ && i < tables[last - 1].size(); ++i)
+    doubles_rows_ = tables[last - 1][i] == static_cast<int32_t>(i / 2);
   sizes.resize(last + 1);
   sizes_ = std::move(sizes);
   tables_ = std::move(tables);
@@ -179,7 +222,14 @@ void NearestResize::run_rows(int64_t begin, int64_t end, const char* in, char* o
       to += rest % sizes_[d] * out_[d];
     }
     const int64_t first = row % sizes_[inner], past = std::min(sizes_[inner], first + end - row);
-    for (int64_t i = first; i < past; ++i) run_row(from + rows[i] * in_[inner], to + i * out_[inner]);
+    int64_t i = first;
+    if (doubles_rows_ && dense && in_[inner] == length_ * block_ && out_[inner] == count * block_) {
+      if (i % 2 != 0) run_row(from + rows[i] * in_[inner], to + i * out_[inner]), ++i;
+      const int64_t pairs = (past - i) / 2;
+      HWY_DYNAMIC_DISPATCH(double_rows)(block_, from + i / 2 * in_[inner], pairs, length_, to + i * out_[inner]);
+      i += 2 * pairs;
+    }
+    for (; i < past; ++i) run_row(from + rows[i] * in_[inner], to + i * out_[inner]);
     row += past - first;
   }
 }

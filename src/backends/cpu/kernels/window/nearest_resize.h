@@ -29,6 +29,7 @@ class NearestResize {
   int64_t rows_ = 1, length_ = 1;  // of the last of them: the input's size
   bool rises_ = true;              // its table never falls
   bool doubles_ = false;           // its table takes each element twice
+  bool doubles_rows_ = false;      // and so does that of the rows, of single elements
 };
 
 }  // namespace camshaft::cpu

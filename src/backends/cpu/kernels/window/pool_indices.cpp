@@ -1,9 +1,11 @@
 #include "backends/cpu/kernels/window/pool_indices.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "backends/cpu/kernels/targets.h"
 #include "backends/cpu/kernels/window/pool_window.h"
+#include "backends/cpu/kernels/with_type.h"
 #include "base/pieces.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -19,64 +21,64 @@ namespace {
 
 constexpr int64_t most_outputs = 256;  // of a line, at once
 
+// Numbers are kept as wide as their positions: the compiler makes vectors of both at once.
+template <class T>
+using Kept = std::conditional_t<(sizeof(T) < 4), int32_t, T>;
+template <class T>
+using Position = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
+
 // What is known of a line's outputs: the maximum so far, and its position in the plane, -1 before the first.
+template <class T>
 struct Maxima {
-  float value[most_outputs];
-  int32_t position[most_outputs];
+  Kept<T> value[most_outputs];
+  Position<T> position[most_outputs];
 };
 
 // One tap: of output x the pixel at x * stride. The stride as a constant lets the compiler vectorise the loads.
-template <int kStride>
-HWY_INLINE void add_tap(const float* in, int64_t any_stride, int64_t count, int32_t position, float* value,
-                        int32_t* found) {
+template <int kStride, class T>
+HWY_INLINE void add_tap(const T* in, int64_t any_stride, int64_t count, Position<T> position, Kept<T>* value,
+                        Position<T>* found) {
   const int64_t stride = kStride ? kStride : any_stride;
 #pragma GCC ivdep
   for (int64_t x = 0; x < count; ++x) {
-    const float v = in[x * stride], most = value[x];
+    const Kept<T> v = in[x * stride], most = value[x];
     const bool take = (found[x] < 0) | (v > most) | ((most != most) & (v == v));  // NaN is passed over
     value[x] = take ? v : most;
-    found[x] = take ? position + static_cast<int32_t>(x * stride) : found[x];
+    found[x] = take ? position + static_cast<Position<T>>(x * stride) : found[x];
   }
 }
 
-// The taps of one row of the window for outputs [begin, begin + count).
-HWY_INLINE void add_row(const PoolAxis& w, const float* row, int32_t position, int64_t begin, int64_t count,
-                        Maxima& maxima) {
-  // The columns that lie inside for some output: a window may be far larger than the input.
-  const int64_t left = begin * w.stride - w.pad_before, right = left + (count - 1) * w.stride;
-  const int64_t first_column = indices_inside(right, w.dilation, w.in, w.kernel).first;
-  const int64_t past_column = indices_inside(left, w.dilation, w.in, w.kernel).past;
-  for (int64_t c = first_column; c < past_column; ++c) {
-    const int64_t offset = c * w.dilation + left;
-    const IndexRange inside = indices_inside(offset, w.stride, w.in, count);
-    const int64_t column = offset + inside.first * w.stride, outputs = inside.past - inside.first;
-    if (outputs <= 0) continue;
-    const auto at = position + static_cast<int32_t>(column);
-    const auto add = w.stride == 1 ? add_tap<1> : w.stride == 2 ? add_tap<2> : add_tap<0>;
-    add(row + column, w.stride, outputs, at, maxima.value + inside.first, maxima.position + inside.first);
-  }
+// The taps of one row of the window.
+template <class T>
+HWY_INLINE void add_row(const ColumnTaps& taps, int64_t stride, const T* row, int64_t position, Maxima<T>& maxima) {
+  taps.each([&](const ColumnTap& tap) HWY_ATTR {
+    const auto at = static_cast<Position<T>>(position + tap.column);
+    const auto add = stride == 1 ? add_tap<1, T> : stride == 2 ? add_tap<2, T> : add_tap<0, T>;
+    add(row + tap.column, stride, tap.count, at, maxima.value + tap.first, maxima.position + tap.first);
+  });
 }
 
 // Lines are [plane, out depth, out height].
-void find_maxima(const PoolIndices& p, int64_t begin, int64_t end, const float* in, int64_t* out) {
+template <class T>
+void maxima_of_lines(const PoolIndices& p, int64_t begin, int64_t end, const T* in, int64_t* out) {
   const int64_t plane_pixels = p.depth.in * p.height.in * p.width.in;
-  Maxima maxima{};
-  for (int64_t line = begin; line < end; ++line) {
-    const int64_t first_pixel = line / (p.depth.out * p.height.out) * plane_pixels;
-    const Window z = window_at(p.depth, line / p.height.out % p.depth.out, false);
-    const Window y = window_at(p.height, line % p.height.out, false);
-    for (int64_t x = 0; x < p.width.out; x += most_outputs) {
-      const int64_t count = std::min(most_outputs, p.width.out - x);
-      std::fill_n(maxima.position, count, -1);
+  Maxima<T> maxima{};
+  for (int64_t x = 0; x < p.width.out; x += most_outputs) {
+    const int64_t count = std::min(most_outputs, p.width.out - x);
+    const ColumnTaps taps(p.width, x, count);
+    for (int64_t line = begin; line < end; ++line) {
+      const int64_t first_pixel = line / (p.depth.out * p.height.out) * plane_pixels;
+      const Window z = window_at(p.depth, line / p.height.out % p.depth.out, false);
+      const Window y = window_at(p.height, line % p.height.out, false);
+      std::fill_n(maxima.position, count, Position<T>{-1});
       for (int64_t s = z.first; s < z.past; ++s) {
         for (int64_t r = y.first; r < y.past; ++r) {
           const int64_t row = (z.start + s * p.depth.dilation) * p.height.in + y.start + r * p.height.dilation;
-          add_row(p.width, in + first_pixel + row * p.width.in, static_cast<int32_t>(row * p.width.in), x, count,
-                  maxima);
+          add_row(taps, p.width.stride, in + first_pixel + row * p.width.in, row * p.width.in, maxima);
         }
       }
       int64_t* to = out + line * p.width.out + x;
-      for (int64_t i = 0; i < count; ++i) to[i] = first_pixel + std::max(0, maxima.position[i]);
+      for (int64_t i = 0; i < count; ++i) to[i] = first_pixel + std::max<int64_t>(0, maxima.position[i]);
       if (!p.column_major) continue;
       for (int64_t i = 0; i < count; ++i) {
         const int64_t at = to[i] - first_pixel, row = at / std::max<int64_t>(1, p.width.in);
@@ -85,6 +87,11 @@ void find_maxima(const PoolIndices& p, int64_t begin, int64_t end, const float* 
       }
     }
   }
+}
+
+void find_maxima(DType dtype, const PoolIndices& p, int64_t begin, int64_t end, const void* in, int64_t* out) {
+  with_type(dtype, "max pooling",
+            [&]<class T>(T) HWY_ATTR { maxima_of_lines(p, begin, end, static_cast<const T*>(in), out); });
 }
 
 }  // namespace
@@ -96,13 +103,13 @@ namespace camshaft::cpu {
 
 HWY_EXPORT(find_maxima);
 
-void PoolIndices::run(ThreadPool& pool, const float* in, int64_t* out) const {
+void PoolIndices::run(ThreadPool& pool, DType dtype, const void* in, int64_t* out) const {
   const int64_t lines = planes * depth.out * height.out;
   if (lines == 0 || width.out == 0) return;
   const int64_t work = width.out * depth.kernel * height.kernel * width.kernel;
   const auto kernel = HWY_DYNAMIC_DISPATCH(find_maxima);
   for_pieces(pool, lines, (16 * 1024 + work - 1) / work,
-             [&](int64_t begin, int64_t end) { kernel(*this, begin, end, in, out); });
+             [&](int64_t begin, int64_t end) { kernel(dtype, *this, begin, end, in, out); });
 }
 
 }  // namespace camshaft::cpu

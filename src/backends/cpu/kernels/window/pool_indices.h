@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backends/cpu/kernels/window/pool.h"
+#include "base/dtype.h"
 
 namespace camshaft::cpu {
 
@@ -12,8 +13,8 @@ struct PoolIndices {
   bool column_major = false;  ///< positions within a plane count the depth fastest (the height, the width)
 
   /// Positions in all of `in`; of equal maxima the first, NaN before any number; the plane's first pixel for windows
-  /// that lie in the padding.
-  void run(ThreadPool& pool, const float* in, int64_t* out) const;
+  /// that lie in the padding. Types: f32, f64 and integers of 8 bits and more.
+  void run(ThreadPool& pool, DType dtype, const void* in, int64_t* out) const;
 };
 
 }  // namespace camshaft::cpu

@@ -1,0 +1,82 @@
+"""What calls that take a model share: its forms, options by name, and ranges of shapes."""
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+from camshaft._arrays import capsule_of
+from camshaft._errors import InvalidArgumentError
+
+
+def bytes_of_model(model):
+    """The file that an onnx.ModelProto is, or bytes as they are; None for a path."""
+    if hasattr(model, "SerializeToString"):
+        return model.SerializeToString()
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return bytes(model)
+    return None
+
+
+@contextlib.contextmanager
+def path_of_model(model):
+    """A path, for the time of the call."""
+    data = bytes_of_model(model)
+    if data is None:
+        yield os.fspath(model)
+        return
+    with tempfile.TemporaryDirectory(prefix="camshaft-") as folder:
+        path = Path(folder) / "model.onnx"
+        path.write_bytes(data)
+        yield str(path)
+
+
+def pairs_of_options(options):
+    """[(name, value)] as the library takes them: fp16=True is "fp16"; each item of a list is set on its own."""
+    pairs = []
+    for keyword, value in options.items():
+        if value is None:
+            continue
+        name = keyword.replace("_", "-")
+        for item in value if isinstance(value, (list, tuple)) else [value]:
+            pairs.append((name, item if isinstance(item, (bool, int, float, str)) else _text(keyword, item)))
+    return pairs
+
+
+def _text(keyword, value):
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # a number of NumPy's
+        return value.item()
+    raise TypeError(f"{keyword} is a {type(value).__name__}: give a number, text, a path, or a list of these")
+
+
+def list_of_profiles(profiles, shapes):
+    """[[(input, smallest, optimum, largest)]] of {input: (smallest, optimum, largest)} or several of these, and of fixed
+    shapes {input: shape}."""
+    if profiles is not None and shapes is not None:
+        raise InvalidArgumentError("give profiles, or shapes for a profile of one size, not both")
+    if shapes is not None:
+        return [[(name, *[_shape(name, shape)] * 3) for name, shape in shapes.items()]]
+    listed = [profiles] if isinstance(profiles, dict) else list(profiles or [])
+    return [[(name, *_range(name, given)) for name, given in profile.items()] for profile in listed]
+
+
+def _range(name, given):
+    given = tuple(given)
+    if len(given) != 3 or any(not hasattr(shape, "__len__") for shape in given):
+        raise InvalidArgumentError(
+            f"the profile of input '{name}' is three shapes, the smallest, the usual and the largest one, not {given}"
+        )
+    return tuple(_shape(name, shape) for shape in given)
+
+
+def _shape(name, shape):
+    try:
+        return tuple(int(size) for size in shape)
+    except (TypeError, ValueError):
+        raise InvalidArgumentError(f"a shape of input '{name}' is a tuple of sizes, not {shape!r}") from None
+
+
+def list_of_inputs(inputs):
+    return [(name, capsule_of(array)) for name, array in (inputs or {}).items()]

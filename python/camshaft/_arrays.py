@@ -1,0 +1,59 @@
+"""Arrays between the library and NumPy, PyTorch, CuPy or whatever else speaks DLPack."""
+
+from camshaft import _native
+
+CPU, _CUDA = 1, 2  # of DLPack
+
+
+def device_name(ordinal):
+    return "cpu" if ordinal < 0 else f"cuda:{ordinal}"
+
+
+def capsule_of(array):
+    """The array's DLPack capsule. Arrays on a GPU are taken as they are: work is done in the order of its stream."""
+    export = getattr(array, "__dlpack__", None)
+    if export is None:
+        raise TypeError(f"{type(array).__name__} has no __dlpack__: give an array of NumPy, PyTorch, CuPy, …")
+    options = {} if array.__dlpack_device__()[0] == CPU else {"stream": -1}
+    try:
+        return export(max_version=(1, 1), **options)  # which allows arrays that may not be written
+    except TypeError:
+        return export(**options)
+
+
+class Array:
+    """An output that a context keeps, on the host or on the GPU: np.from_dlpack(array), torch.from_dlpack(array), … Its
+    memory is written again by the context's next run."""
+
+    def __init__(self, context, name):
+        self._context = context
+        self._name = name
+        self.dtype, dims, self._ordinal = _native.output(context._context, name)
+        self.shape = tuple(dims)
+        self.device = device_name(self._ordinal)
+        self.on_device = self._ordinal >= 0
+
+    def __dlpack_device__(self):
+        return (_CUDA, self._ordinal) if self.on_device else (CPU, 0)
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        """`stream`: the consumer's. What was enqueued into another one is waited for."""
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"output '{self._name}' is on another device and is not copied")
+        if self.on_device and stream is not None and stream != -1:
+            self._context._finish_for(0 if stream == 1 else stream)  # 1: the default stream
+        return _native.output_dlpack(self._context._context, self._name)
+
+    def __repr__(self):
+        return f"<camshaft.Array {self.dtype}{list(self.shape)} on {self.device if self.on_device else 'the host'}>"
+
+    def __array__(self, dtype=None, copy=None):
+        """For np.asarray(): a view of the memory, on the host alone."""
+        import numpy
+
+        array = numpy.from_dlpack(self)
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"output '{self._name}' is {array.dtype}: as {numpy.dtype(dtype)} it needs a copy")
+            return array.astype(dtype)
+        return array.copy() if copy else array

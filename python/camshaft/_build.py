@@ -1,0 +1,117 @@
+"""From models to engines, and to other models."""
+
+import contextlib
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from camshaft import _native
+from camshaft._arguments import (
+    bytes_of_model,
+    list_of_inputs,
+    list_of_profiles,
+    pairs_of_options,
+    path_of_model,
+)
+from camshaft._calibration import Calibration
+from camshaft._engine import Engine
+from camshaft._progress import shown
+
+_NUMBERS = {"build": 1, "context": 2, "calibration": 3}  # of the C interface
+
+
+def options(what="build"):
+    """The options of a "build", a "context" or a "calibration": [{"name", "kind", "default", "description"}]. As a keyword
+    the name has _ for each -."""
+    if what not in _NUMBERS:
+        raise ValueError(f"{what!r}: there are options of {', '.join(_NUMBERS)}")
+    return json.loads(_native.list_options(_NUMBERS[what]))
+
+
+def build(
+    model,
+    output=None,
+    *,
+    profiles=None,
+    shapes=None,
+    precision=(),
+    calibration=None,
+    inputs=None,
+    folder=None,
+    progress=None,
+    **options,
+):
+    """Compiles a model for this machine and checks it against the reference: an Engine, whose `report` says what was done.
+
+    model: the path of an ONNX file, its bytes, or an onnx.ModelProto. `folder` has the external data of the latter two.
+    output: where to save the engine as well.
+    profiles: {input: (smallest, usual, largest shape)}, or a list of these: what to tune for and to accept. shapes:
+        {input: shape}, the same with one size each. Without either the engine takes any shape.
+    precision: "fp16", "bf16", "tf32", "int8", "best", or several: what may be used beside fp32; fp16=True is the same.
+    calibration: what calibrate() gave, or the path of a file with ranges, for int8.
+    inputs: {input: array} to verify the engine on; others are made from the option seed.
+    progress: True for a bar on stderr, or a function of the stage ("tuning") and how far it is, from 0 to 1.
+    options: the rest, by the names that `camshaft build --help` and options() list: tuning="heuristic", verify=False, …
+
+    Raises Error: FileError, InvalidModelError, UnsupportedError, InvalidArgumentError, VerificationError (whose `report`
+    says what differs), OutOfMemoryError; KeyboardInterrupt, and what `progress` raises, stop the build."""
+    for name in [precision] if isinstance(precision, str) else precision:
+        if name != "fp32":
+            options[name] = True
+    listed, given = list_of_profiles(profiles, shapes), list_of_inputs(inputs)
+    data = bytes_of_model(model)
+    with _file_of(calibration) as ranges, shown(progress) as tell:
+        pairs = pairs_of_options({**options, "calibration": ranges})
+        source = os.fspath(model) if data is None else data
+        where = "" if folder is None else os.fspath(folder)
+        engine, report = _native.build(source, "model.onnx", where, pairs, listed, given, tell)
+    made = Engine._of(engine, json.loads(report))
+    if output is not None:
+        made.save(output)
+    return made
+
+
+def simplify(model, output, *, profiles=None, shapes=None, inputs=None, external_data=False, progress=None, **options):
+    """Writes a model in canonical form to the path `output`: constants and shape arithmetic folded, what changes nothing
+    removed, in ONNX's own operators, verified against the old one. Arguments are build()'s; `external_data` puts large
+    tensors into the file "<output>.data". Returns a report: {"nodes_before", "nodes", "bytes_before", "bytes",
+    "opset_before", "opset", "verification", …}."""
+    return _write(_native.simplify, model, output, profiles, shapes, inputs, external_data, progress, options)
+
+
+def quantize(
+    model,
+    output,
+    calibration,
+    *,
+    profiles=None,
+    shapes=None,
+    inputs=None,
+    external_data=False,
+    progress=None,
+    **options,
+):
+    """Writes a model with QuantizeLinear and DequantizeLinear to the path `output`, by the ranges of a calibration: what
+    other runtimes take for int8. Arguments are build()'s. Returns simplify()'s report, with "quantized_layers"."""
+    with _file_of(calibration) as ranges:
+        options["calibration"] = ranges
+        return _write(_native.quantize, model, output, profiles, shapes, inputs, external_data, progress, options)
+
+
+def _write(write, model, output, profiles, shapes, inputs, external_data, progress, options):
+    pairs, listed, given = pairs_of_options(options), list_of_profiles(profiles, shapes), list_of_inputs(inputs)
+    with path_of_model(model) as path, shown(progress) as tell:
+        return json.loads(write(path, os.fspath(output), pairs, listed, given, bool(external_data), tell))
+
+
+@contextlib.contextmanager
+def _file_of(calibration):
+    """The path of a file with the ranges, for the time of a call; None without a calibration."""
+    if not isinstance(calibration, Calibration):
+        yield None if calibration is None else os.fspath(calibration)
+        return
+    with tempfile.TemporaryDirectory(prefix="camshaft-") as folder:
+        path = Path(folder) / "calibration"
+        calibration.save(path)
+        yield str(path)

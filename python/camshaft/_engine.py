@@ -1,0 +1,194 @@
+"""Engines, and the contexts that run them."""
+
+import json
+import os
+import threading
+from typing import NamedTuple
+
+from camshaft import _native
+from camshaft._arrays import Array, capsule_of, device_name
+from camshaft._errors import InvalidArgumentError
+
+
+class TensorInfo(NamedTuple):
+    """An input or output of an engine."""
+
+    name: str
+    dtype: str  # "f32", "i64", …
+    shape: tuple  # -1 where the size is dynamic
+    dim_names: tuple  # the same as text: numbers, symbols ("batch") or expressions of them
+    type: str  # "f32[batch, 3]"
+
+
+def infos_of(tuples):
+    return [TensorInfo(name, dtype, tuple(dims), tuple(names), kind) for name, dtype, dims, names, kind in tuples]
+
+
+class Engine:
+    """A compiled model. `device` is what it runs on: "cpu", "cuda:0", …. May be used from several threads."""
+
+    def __init__(self, path, device=None):
+        """Maps an engine file, as `camshaft build` makes it; or takes the bytes of one. `device`: what it is to run on,
+        "cpu", "cuda" (the first GPU) or "cuda:1", of the kind that it was built for. Without it, an engine for GPUs runs
+        on the one that is current in this thread (torch.cuda.set_device), or on the first."""
+        wanted = "" if device is None else str(device)
+        load = _native.load_bytes if isinstance(path, bytes) else _native.load
+        self._hold(load(path if isinstance(path, bytes) else os.fspath(path), wanted))
+
+    def _hold(self, engine, report=None):
+        self._engine = engine
+        self._of_thread = threading.local()
+        self.device = device_name(_native.device(engine))
+        self.inputs = infos_of(_native.inputs(engine))
+        self.outputs = infos_of(_native.outputs(engine))
+        self.metadata = dict(_native.metadata(engine))
+        #: What build() did, as its docstring says; None for an engine that was loaded.
+        self.report = report
+
+    @classmethod
+    def _of(cls, engine, report):
+        made = cls.__new__(cls)
+        made._hold(engine, report)
+        return made
+
+    def save(self, path):
+        """Writes the engine file: `path` is either complete or untouched."""
+        _native.save(self._engine, os.fspath(path))
+
+    def __bytes__(self):
+        """What the file would hold."""
+        return _native.save_bytes(self._engine)
+
+    @property
+    def profiles(self):
+        """The shapes that it was tuned for and accepts: [{input: {"min", "opt", "max"}}]; none: it takes all."""
+        return json.loads(_native.info(self._engine))["profiles"]
+
+    def layers(self):
+        """The steps of a run: [{"name", "op", "tactic", "description", "inputs", "outputs", "sources", "tried", "notes",
+        …}]: what was fused, and which tactics were measured."""
+        return json.loads(_native.layers(self._engine))
+
+    def memory(self):
+        """Bytes at the optimum of the first profile: {"arena_bytes", "arena_lower_bound", "weight_bytes",
+        "kept_bytes"}."""
+        return json.loads(_native.memory(self._engine))
+
+    def create_context(self, threads=0):
+        """`threads` are those of the host that a run uses; 0: one for each core."""
+        return Context(self, threads)
+
+    def run(self, inputs):
+        """Computes all outputs for a dict of inputs: {name: NumPy array}, which are the caller's. Each thread that calls
+        has a context of its own; what serves many requests, or keeps outputs on a GPU, makes contexts itself."""
+        import numpy
+
+        for info in self.inputs:  # which a context would take from the run before
+            if info.name not in inputs:
+                raise InvalidArgumentError(f"input '{info.name}' ({info.type}) is not given")
+        if not hasattr(self._of_thread, "context"):
+            self._of_thread.context = self.create_context()
+        outputs = self._of_thread.context.run(inputs)
+        return {name: numpy.array(array) for name, array in outputs.items()}
+
+    def __call__(self, *arrays, **named):
+        """The same for arrays in the order of the inputs, or by their names: the output, or a tuple of several."""
+        if len(arrays) > len(self.inputs):
+            raise TypeError(f"{len(arrays)} arrays for {len(self.inputs)} inputs")
+        inputs = dict(zip((info.name for info in self.inputs), arrays))
+        if twice := sorted(inputs.keys() & named.keys()):
+            raise TypeError(f"input '{twice[0]}' is given twice")
+        outputs = tuple(self.run({**inputs, **named}).values())
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def __repr__(self):
+        def listed(infos):
+            return ", ".join(f"{info.name}: {info.type}" for info in infos)
+
+        return f"<camshaft.Engine ({listed(self.inputs)}) -> ({listed(self.outputs)}) on {self.device}>"
+
+
+class Context:
+    """Memory for one run at a time. Contexts of one engine are independent: use one a thread."""
+
+    def __init__(self, engine, threads=0):
+        self.engine = engine
+        self._context = _native.create_context(engine._engine, threads)
+        self._dtypes = {info.name: info.dtype for info in engine.outputs}
+        self._bound = {}  # what the context points to
+        self._kept = set()  # outputs that keep_output() placed
+        self._on_device = False  # where the others are that the context keeps
+        self._stream = None  # of the last run, where it was not waited for
+
+    def set_input(self, name, array):
+        """Sets an input's shape and binds the array's memory, on the host or on the GPU, without a copy: row-major
+        elements of the input's dtype, unchanged until the run is done."""
+        capsule = capsule_of(array)
+        _native.set_input(self._context, name, capsule)
+        self._bound["in", name] = capsule
+
+    def bind_output(self, name, array):
+        """The output is written to this array, on the host or on the GPU, which is at least as large as the output is,
+        and of its dtype."""
+        capsule = capsule_of(array)
+        _native.bind_output(self._context, name, self._dtypes.get(name, ""), capsule)
+        self._bound["out", name] = capsule
+        self._kept.discard(name)
+
+    def keep_output(self, name, on_device=False):
+        """The context keeps the output, on the host or on the GPU, whichever way it is run."""
+        self._keep(name, on_device)
+        self._bound.pop(("out", name), None)
+        self._kept.add(name)
+
+    def output_shape(self, name):
+        """For the shapes of the inputs set so far."""
+        return tuple(_native.output_shape(self._context, name))
+
+    def run(self, inputs=None, *, stream=None):
+        """Sets the inputs of a dict and computes all outputs: {name: Array}. Waits for them, unless `stream` is given, a
+        CUDA stream as a number (torch.cuda.current_stream().cuda_stream): then the work goes there, as with
+        enqueue(). Outputs that are neither bound nor placed by keep_output() are on the host without a stream, and on
+        the GPU with one."""
+        for name, array in (inputs or {}).items():
+            self.set_input(name, array)
+        self._place_outputs(stream is not None)
+        if stream is None:
+            self._stream = None
+            _native.run(self._context)
+        else:
+            self.enqueue(stream)
+        return {name: self.output(name) for name in self._dtypes}
+
+    def enqueue(self, stream):
+        """Puts a run into a CUDA stream, a number (0 is the default stream), and returns without waiting for it. Arrays
+        that are bound must live until it is done. Errors that kernels find in the data (an index out of range) are
+        raised by the next call that waits."""
+        _native.enqueue(self._context, stream)
+        self._stream = stream
+
+    def synchronize(self):
+        """Waits for the runs that were enqueued; raises what went wrong in them."""
+        _native.synchronize(self._context)
+        self._stream = None
+
+    def output(self, name):
+        """The result of the last run, where it is; written again by the next one."""
+        return Array(self, name)
+
+    def _keep(self, name, on_device):
+        # An engine for the CPU is asked for a GPU's memory too: it says why it has none.
+        gpu = max(0, _native.device(self.engine._engine))
+        _native.keep_output(self._context, name, gpu if on_device else -1)
+
+    def _place_outputs(self, on_device):
+        if self._on_device == on_device:
+            return
+        for name in self._dtypes:
+            if ("out", name) not in self._bound and name not in self._kept:
+                self._keep(name, on_device)
+        self._on_device = on_device
+
+    def _finish_for(self, stream):
+        if self._stream is not None and self._stream != stream:
+            self.synchronize()

@@ -1,0 +1,244 @@
+// Functions over engines and contexts.
+#include <Python.h>
+#include <fmt/format.h>
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "camshaft/context.hpp"
+#include "camshaft/engine.hpp"
+#include "functions.h"
+#include "objects.h"
+#include "tensors.h"
+
+namespace camshaft::python {
+
+namespace {
+
+/// The number of a GPU; -1 for the host.
+int ordinal_of(Device device) {
+  return device.is_host() ? -1 : device.ordinal;
+}
+
+/// A capsule of what `load` gives, which runs without Python's lock.
+template <class Load>
+PyObject* loaded(const Load& load) {
+  return guarded([&] {
+    std::unique_ptr<Engine> engine;
+    {
+      const Unlocked unlocked;
+      engine = std::make_unique<Engine>(load());
+    }
+    return capsule_of_engine(std::move(engine));
+  });
+}
+
+PyObject* load(PyObject*, PyObject* arguments) {
+  const char *path = nullptr, *device = nullptr;
+  if (PyArg_ParseTuple(arguments, "ss", &path, &device) == 0) return nullptr;
+  return loaded([&] { return Engine::load(path, device); });
+}
+
+PyObject* load_bytes(PyObject*, PyObject* arguments) {
+  PyObject* bytes = nullptr;
+  const char* device = nullptr;
+  char* begin = nullptr;
+  Py_ssize_t size = 0;
+  if (PyArg_ParseTuple(arguments, "Os", &bytes, &device) == 0) return nullptr;
+  if (PyBytes_AsStringAndSize(bytes, &begin, &size) != 0) return nullptr;
+  const auto file = std::as_bytes(std::span(static_cast<const char*>(begin), static_cast<size_t>(size)));
+  return loaded([&] { return Engine::load(file, device); });
+}
+
+PyObject* save(PyObject*, PyObject* arguments) {
+  PyObject* capsule = nullptr;
+  const char* path = nullptr;
+  if (PyArg_ParseTuple(arguments, "Os", &capsule, &path) == 0) return nullptr;
+  return guarded([&] {
+    const Engine& engine = engine_of(capsule);
+    {
+      const Unlocked unlocked;
+      engine.save(path);
+    }
+    return none();
+  });
+}
+
+PyObject* save_bytes(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    const Engine& engine = engine_of(capsule);
+    std::vector<std::byte> file;
+    {
+      const Unlocked unlocked;
+      file = engine.save();
+    }
+    return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(file.data()), static_cast<Py_ssize_t>(file.size()));
+  });
+}
+
+/// A record of the engine's as JSON.
+template <camshaft_status (*Ask)(const camshaft_engine*, camshaft_record**)>
+PyObject* asked(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    return text(detail::record_of([&](camshaft_record** r) { return Ask(engine_of(capsule).handle(), r); }).json());
+  });
+}
+
+PyObject* inputs(PyObject*, PyObject* capsule) {
+  return guarded([&] { return described(engine_of(capsule).inputs()); });
+}
+
+PyObject* outputs(PyObject*, PyObject* capsule) {
+  return guarded([&] { return described(engine_of(capsule).outputs()); });
+}
+
+PyObject* metadata(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    const Engine& engine = engine_of(capsule);
+    return list_of(engine.metadata(),
+                   [](const auto& entry) { return Py_BuildValue("(NN)", text(entry.first), text(entry.second)); });
+  });
+}
+
+PyObject* device(PyObject*, PyObject* capsule) {
+  return guarded([&] { return PyLong_FromLong(ordinal_of(engine_of(capsule).device())); });
+}
+
+PyObject* create_context(PyObject*, PyObject* arguments) {
+  PyObject* capsule = nullptr;
+  int threads = 0;
+  if (PyArg_ParseTuple(arguments, "Oi", &capsule, &threads) == 0) return nullptr;
+  return guarded([&] {
+    const Engine& engine = engine_of(capsule);
+    return capsule_of_context(
+        std::make_unique<Context>(engine.create_context(ContextOptions().set("threads", threads))));
+  });
+}
+
+PyObject* set_input(PyObject*, PyObject* arguments) {
+  PyObject *capsule = nullptr, *tensor = nullptr;
+  const char* name = nullptr;
+  if (PyArg_ParseTuple(arguments, "OsO", &capsule, &name, &tensor) == 0) return nullptr;
+  return guarded([&] {
+    Context& context = context_of(capsule);
+    context.set_input(name, view_of_capsule(tensor, fmt::format("input '{}'", name), false));
+    return none();
+  });
+}
+
+PyObject* bind_output(PyObject*, PyObject* arguments) {
+  PyObject *capsule = nullptr, *tensor = nullptr;
+  const char *name = nullptr, *dtype = nullptr;
+  if (PyArg_ParseTuple(arguments, "OssO", &capsule, &name, &dtype, &tensor) == 0) return nullptr;
+  return guarded([&] {
+    Context& context = context_of(capsule);
+    const Tensor view = view_of_capsule(tensor, fmt::format("output '{}'", name), true);
+    if (*dtype != '\0' && to_string(view.dtype()) != dtype)
+      throw Error(ErrorCode::invalid_argument, fmt::format("output '{}' is {}, it is bound to an array of {}", name,
+                                                           dtype, camshaft::to_string(view.dtype())));
+    context.bind_output(name, const_cast<std::byte*>(view.data()), view.bytes(), view.device());
+    return none();
+  });
+}
+
+PyObject* keep_output(PyObject*, PyObject* arguments) {
+  PyObject* capsule = nullptr;
+  const char* name = nullptr;
+  int ordinal = -1;
+  if (PyArg_ParseTuple(arguments, "Osi", &capsule, &name, &ordinal) == 0) return nullptr;
+  return guarded([&] {
+    Context& context = context_of(capsule);
+    context.bind_output(name, nullptr, 0, ordinal < 0 ? Device{} : Device{Device::cuda, ordinal});
+    return none();
+  });
+}
+
+PyObject* run(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    Context& context = context_of(capsule);
+    {
+      const Unlocked unlocked;
+      context.run();
+    }
+    return none();
+  });
+}
+
+PyObject* enqueue(PyObject*, PyObject* arguments) {
+  PyObject* capsule = nullptr;
+  unsigned long long stream = 0;
+  if (PyArg_ParseTuple(arguments, "OK", &capsule, &stream) == 0) return nullptr;
+  return guarded([&] {
+    Context& context = context_of(capsule);
+    {
+      const Unlocked unlocked;
+      context.enqueue(reinterpret_cast<void*>(stream));
+    }
+    return none();
+  });
+}
+
+PyObject* synchronize(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    Context& context = context_of(capsule);
+    {
+      const Unlocked unlocked;
+      context.synchronize();
+    }
+    return none();
+  });
+}
+
+PyObject* output_shape(PyObject*, PyObject* arguments) {
+  PyObject* capsule = nullptr;
+  const char* name = nullptr;
+  if (PyArg_ParseTuple(arguments, "Os", &capsule, &name) == 0) return nullptr;
+  return guarded([&] { return numbers(context_of(capsule).output_shape(name)); });
+}
+
+PyObject* output(PyObject*, PyObject* arguments) {
+  PyObject* capsule = nullptr;
+  const char* name = nullptr;
+  if (PyArg_ParseTuple(arguments, "Os", &capsule, &name) == 0) return nullptr;
+  return guarded([&] {
+    const Context& context = context_of(capsule);
+    const Tensor tensor = context.output(name);
+    return Py_BuildValue("(NNi)", text(to_string(tensor.dtype())), numbers(tensor.dims()), ordinal_of(tensor.device()));
+  });
+}
+
+PyObject* output_dlpack(PyObject*, PyObject* arguments) {
+  PyObject* capsule = nullptr;
+  const char* name = nullptr;
+  if (PyArg_ParseTuple(arguments, "Os", &capsule, &name) == 0) return nullptr;
+  return guarded([&] { return capsule_of(context_of(capsule).output(name), capsule); });
+}
+
+}  // namespace
+
+PyMethodDef engine_functions[] = {
+    {"load", load, METH_VARARGS, "load(path, device) -> engine"},
+    {"load_bytes", load_bytes, METH_VARARGS, "load_bytes(bytes, device) -> engine"},
+    {"save", save, METH_VARARGS, "save(engine, path)"},
+    {"save_bytes", save_bytes, METH_O, "save_bytes(engine) -> bytes"},
+    {"info", asked<camshaft_engine_info>, METH_O, "info(engine) -> JSON, as camshaft_engine_info says"},
+    {"layers", asked<camshaft_engine_layers>, METH_O, "layers(engine) -> JSON"},
+    {"memory", asked<camshaft_engine_memory>, METH_O, "memory(engine) -> JSON"},
+    {"inputs", inputs, METH_O, "inputs(engine) -> [(name, dtype, dims, dim names, type)]"},
+    {"outputs", outputs, METH_O, "as inputs()"},
+    {"metadata", metadata, METH_O, "metadata(engine) -> [(key, value)]"},
+    {"device", device, METH_O, "device(engine) -> number of its GPU, -1 for the host"},
+    {"create_context", create_context, METH_VARARGS, "create_context(engine, threads) -> context"},
+    {"set_input", set_input, METH_VARARGS, "set_input(context, name, dlpack)"},
+    {"bind_output", bind_output, METH_VARARGS, "bind_output(context, name, dtype, dlpack)"},
+    {"keep_output", keep_output, METH_VARARGS, "keep_output(context, name, number of the GPU, -1 for the host)"},
+    {"run", run, METH_O, "run(context)"},
+    {"enqueue", enqueue, METH_VARARGS, "enqueue(context, stream)"},
+    {"synchronize", synchronize, METH_O, "synchronize(context)"},
+    {"output_shape", output_shape, METH_VARARGS, "output_shape(context, name) -> [size]"},
+    {"output", output, METH_VARARGS, "output(context, name) -> (dtype, dims, number of the GPU, -1 for the host)"},
+    {"output_dlpack", output_dlpack, METH_VARARGS, "output_dlpack(context, name) -> dlpack"},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace camshaft::python

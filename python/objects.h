@@ -1,0 +1,94 @@
+// Between Python's objects and C++: errors, the lock, texts and lists.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "camshaft/context.hpp"
+#include "camshaft/engine.hpp"
+
+namespace camshaft::python {
+
+/// A reference that is given up when this ends. Python's lock is held then.
+struct Release {
+  void operator()(PyObject* object) const { Py_DECREF(object); }
+};
+using Reference = std::unique_ptr<PyObject, Release>;
+
+/// While one lives, other threads of Python run.
+class Unlocked {
+ public:
+  Unlocked() : state_(PyEval_SaveThread()) {}
+  ~Unlocked() { PyEval_RestoreThread(state_); }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+/// Python's error is set already: what guarded() makes of it is nothing more.
+struct PythonError {};
+
+/// `object`; throws PythonError for null.
+PyObject* checked(PyObject* object);
+
+/// Takes over the types of errors by the names of codes ("invalid argument", …), a dict. Python's error on false.
+bool set_error_types(PyObject* types);
+/// Raises the type of the error's code, with the message. `report`, JSON or null, is kept in it.
+void set_error(const Error& error, PyObject* report = nullptr);
+/// Raises what `thrown` is.
+void set_error(const std::exception_ptr& thrown);
+
+/// What `call` gives; null, with Python's error set, for what it throws.
+template <class Call>
+PyObject* guarded(Call&& call) {
+  try {
+    return call();
+  } catch (const PythonError&) {
+  } catch (...) {
+    set_error(std::current_exception());
+  }
+  return nullptr;
+}
+
+PyObject* none();
+PyObject* text(std::string_view words);
+/// Of Python's text. Throws PythonError.
+std::string words_of(PyObject* text);
+/// Of a sequence of integers. Throws PythonError.
+std::vector<int64_t> numbers_of(PyObject* sequence);
+
+/// A list of what `make` gives for each; steals those. Null on an error.
+template <class Range, class Make>
+PyObject* list_of(const Range& range, const Make& make) {
+  PyObject* list = PyList_New(0);
+  for (const auto& item : range) {
+    PyObject* made = list == nullptr ? nullptr : make(item);
+    if (made == nullptr || PyList_Append(list, made) != 0) {
+      Py_XDECREF(made);
+      Py_XDECREF(list);
+      return nullptr;
+    }
+    Py_DECREF(made);
+  }
+  return list;
+}
+PyObject* numbers(const std::vector<int64_t>& values);
+/// [(name, dtype, dims, dim names, type)]
+PyObject* described(const std::vector<TensorInfo>& infos);
+
+/// A capsule that owns the engine.
+PyObject* capsule_of_engine(std::unique_ptr<Engine> engine);
+PyObject* capsule_of_context(std::unique_ptr<Context> context);
+/// What such a capsule holds. Throws PythonError for another object.
+Engine& engine_of(PyObject* capsule);
+Context& context_of(PyObject* capsule);
+
+}  // namespace camshaft::python

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Makes the wheel in dist/: one for every Python from 3.9 on, and every x86-64 Linux of glibc 2.28 or newer. scripts/setup.sh
+# installs what it needs.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+scripts/setup.sh
+
+# From what is built for the tests: the same objects.
+scripts/build.sh release camshaft_python camshaft_command
+made=build/wheel
+rm -rf "$made" dist/camshaft-*.whl
+.venv/bin/python -m pip wheel . --quiet --no-deps --no-build-isolation \
+  --config-settings build-dir=build/release --config-settings cmake.define.CAMSHAFT_BUILD_TESTS=ON \
+  --config-settings cmake.define.CAMSHAFT_BUILD_EXAMPLES=ON --wheel-dir "$made"
+PATH=$PWD/.venv/bin:$PATH .venv/bin/python -m auditwheel repair "$made"/camshaft-*.whl --wheel-dir dist | tail -1

@@ -1,0 +1,32 @@
+// The sums of one phase of a transposed convolution on planes. Internal to conv_transpose_planes.h.
+#pragma once
+
+#include <cstdint>
+
+namespace camshaft::cpu {
+
+/// One block of up to four output channels of one row: streams[o * stream_step + x] = clamp(bias[o] + the sum over
+/// lines, channels and taps of plane(line, channel)[x + offset] * weight), 0 <= x < count. Whole vectors are computed:
+/// planes and streams have room for them.
+struct PlaneTransposeBlock {
+  int64_t outputs = 1;
+  int64_t lines = 0, channels = 0, taps = 0;
+  const float* const* line = nullptr;  ///< the first plane of each; null outside of the image
+  int64_t plane = 0;                   ///< floats from there to the first that is taken
+  int64_t pitch = 0;                   ///< floats from a channel's plane to the next
+  const int64_t* offset = nullptr;     ///< of each tap
+  const float* weights = nullptr;      ///< [lines][channels][taps][outputs]
+  const float* bias = nullptr;         ///< or none
+  float lo = 0, hi = 0;
+  bool clamp = false;
+  int64_t count = 0;
+  float* streams = nullptr;
+  int64_t stream_step = 0;
+};
+
+void plane_transpose_block(const PlaneTransposeBlock& block);
+
+/// Floats that planes and streams have room for beyond the last of `count`, whatever the instruction set.
+inline constexpr int64_t kPlaneSlack = 32;
+
+}  // namespace camshaft::cpu

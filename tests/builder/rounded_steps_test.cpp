@@ -1,0 +1,55 @@
+// Numbers that rounding may have moved across an edge between two steps.
+#include "builder/rounded_steps.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace camshaft {
+namespace {
+
+std::vector<double> across(DType dtype, const std::vector<double>& unrounded, double reach, Random* random = nullptr) {
+  const Dims dims = {static_cast<int64_t>(unrounded.size())};
+  Tensor before(dtype, dims), rounded(dtype, dims);
+  for (size_t i = 0; i < unrounded.size(); ++i) {
+    const double step = std::nearbyint(unrounded[i]);
+    if (dtype == DType::f32) {
+      before.as_mutable<float>()[i] = static_cast<float>(unrounded[i]);
+      rounded.as_mutable<float>()[i] = static_cast<float>(step);
+    } else {
+      before.as_mutable<double>()[i] = unrounded[i];
+      rounded.as_mutable<double>()[i] = step;
+    }
+  }
+  return across_edges(rounded, before, EdgeReach(unrounded.size(), reach), random).to_doubles();
+}
+
+TEST(RoundedSteps, TheStepOnTheOtherSideOfANearEdge) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    EXPECT_EQ(across(dtype, {2.45, 2.55, -2.45, -2.55, 2.3, 7}, 0.1), (std::vector<double>{3, 2, -3, -2, 2, 7}));
+    EXPECT_EQ(across(dtype, {2.45, 2.55}, 0.01), (std::vector<double>{2, 3}));
+    EXPECT_EQ(across(dtype, {2.5, 3.5}, 0), (std::vector<double>{3, 3})) << "halves are rounded to even";
+  }
+}
+
+TEST(RoundedSteps, HalfOfThemAtRandom) {
+  Random random(1);
+  const std::vector<double> made = across(DType::f32, std::vector<double>(1000, 2.5), 0.1, &random);
+  const auto others = std::count(made.begin(), made.end(), 3);
+  EXPECT_EQ(others + std::count(made.begin(), made.end(), 2), 1000);
+  EXPECT_GT(others, 400);
+  EXPECT_LT(others, 600);
+}
+
+TEST(RoundedSteps, NumbersThatAreNone) {
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> made = across(DType::f32, {inf, -inf, nan}, inf);
+  EXPECT_EQ(made[0], inf);
+  EXPECT_EQ(made[1], -inf);
+  EXPECT_TRUE(std::isnan(made[2]));
+  EXPECT_EQ(across(DType::f32, {2.45}, nan), (std::vector<double>{2}));
+}
+
+}  // namespace
+}  // namespace camshaft
