@@ -231,6 +231,7 @@ def test_interrupt_stops_a_build(tmp_path):
 import os, signal, sys, threading, time
 sys.path.insert(0, {str(MODULE)!r})
 import camshaft
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background of a shell inherits none
 threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
     camshaft.build({str(path)!r}, {str(tmp_path / "m.engine")!r}, shapes={{"x": (64, 3, 16, 16)}})

@@ -303,7 +303,7 @@ TEST(CudaByteProduct, SumsOfMoreThan24Bits) {
   Epilogue(sums, n, random).to(DType::f32).check();
 }
 
-// Its erf is an approximation, by a fiftieth of a step.
+// Its erf is an approximation.
 TEST(CudaByteProduct, GeluIsWithinAStep) {
   SKIP_WITHOUT_BYTES();
   Random random = test_random();

@@ -84,7 +84,7 @@ __device__ __forceinline__ void give(Element* out, const Steps<StepElement>&, i6
   const auto rounded = rounded_steps(steps->program, steps->program.outputs.at(0));
   const std::string statements = scalar_statements(
       steps->program, [&](int32_t load) { return std::string(load == steps->rows_load ? "x" : "of_column[v]"); },
-      "    ", rounded ? Accuracy::of_steps : Accuracy::full);
+      "    ", rounded ? Accuracy::of_halves : Accuracy::full);
   const std::string result = rounded
                                  ? fmt::format("    step[v] = v{};\n", rounded->value)
                                  : fmt::format("    step[v] = {};\n", scalar_result(steps->program, 0, steps->dtype));

@@ -49,8 +49,7 @@ std::string number(const ScalarInstruction& constant) {
 }
 
 // Of what is computed in f32: how the name of the function for such results ends.
-std::string_view approximation(F function, Accuracy accuracy) {
-  if (accuracy == Accuracy::of_steps && function == F::erf) return "_of_steps";
+std::string_view approximation(F function) {
   const bool has_one = function == F::exp || function == F::sigmoid || function == F::tanh || function == F::erf;
   return has_one ? "_rounded" : "";
 }
@@ -146,7 +145,7 @@ std::string scalar_statements(const ScalarProgram& program, const std::function<
             break;
           }
         }
-        const std::string_view ending = is_f32 ? approximation(instruction.function, accuracy) : std::string_view();
+        const std::string_view ending = is_f32 ? approximation(instruction.function) : std::string_view();
         const std::string name = ending.empty() ? function_name(instruction.function)
                                                 : std::string(to_string(instruction.function)).append(ending);
         expression = fmt::format("{}({}", name, value(instruction.a));

@@ -16,8 +16,8 @@ std::string device_type(DType dtype);
 /// Of the type that its elements are computed in: f32 of the narrower floats, i64 or u64 of integers.
 std::string computing_type(DType dtype);
 
-/// What all results of a program are stored in: f32 or more, 16 bits, or steps of 8.
-enum class Accuracy : uint8_t { full, of_halves, of_steps };
+/// What all results of a program are stored in: f32 or more, or 16 bits and steps of 8.
+enum class Accuracy : uint8_t { full, of_halves };
 
 /// The statements that compute every instruction into a constant "v<number>" of the type that it is computed in (f32
 /// for f16), one a line, indented by `indent`. `load(input)` gives the expression of the region's input, as an element.

@@ -208,18 +208,6 @@ __device__ __forceinline__ f32 erf_rounded(f32 x) {
   return size < 0.125f ? near : far;
 }
 
-/// erf to 2e-4, for results that are rounded to 8 bits, without functions of their own unit: a polynomial with the least
-/// largest difference up to 2.75, where erf is 1 but for 1e-4.
-__device__ __forceinline__ f32 erf_of_steps(f32 x) {
-  const f32 near = smaller_or_nan(larger_or_nan(x, -2.75f), 2.75f), square = near * near;
-  f32 sum = fmaf(5.903935743845068e-06f, square, -0.00018972251564264297f);
-  sum = fmaf(sum, square, 0.0026137942913919687f);
-  sum = fmaf(sum, square, -0.020557060837745667f);
-  sum = fmaf(sum, square, 0.10442367196083069f);
-  sum = fmaf(sum, square, -0.37099096179008484f);
-  return near * fmaf(sum, square, 1.1274577379226685f);
-}
-
 template <class T>
 __device__ __forceinline__ i64 equal(T a, T b) {
   return a == b;

@@ -91,9 +91,7 @@ std::string finish_text(const EpilogueView& view, bool aligned) {
   const std::string sum = sums_bytes ? "add_bytes(sum[i], of_columns.begin[i])" : "sum[i]";
   const std::string statements = scalar_statements(
       view.program, [&](int32_t input) { return input == 0 ? sum : names[static_cast<size_t>(input) - 1]; }, "      ",
-      steps                                                     ? Accuracy::of_steps
-      : view.result == DType::f16 || view.result == DType::bf16 ? Accuracy::of_halves
-                                                                : Accuracy::full);
+      steps || view.result == DType::f16 || view.result == DType::bf16 ? Accuracy::of_halves : Accuracy::full);
   if (view.gives_moments)
     end = fmt::format("    put_moments<{}>(p.operand[{}], row, column, y);\n", device_type(view.result),
                       view.types.size());
