@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -179,36 +180,7 @@ PyObject* calibrate(PyObject*, PyObject* arguments) {
     const auto options = options_of<CalibrationOptions>(values, profiles, progress, caller);
     Batches batches(caller, next);
     Record report;
-    run_beside(caller, report, [&] {
-      struct Source {
-        Batches& batches;
-        std::vector<TensorInfo> inputs;
-        std::exception_ptr thrown;
-      } source{batches, {}, nullptr};
-      camshaft_record* record = nullptr;
-      const camshaft_status status = camshaft_calibrate_file(
-          path, options.handle(),
-          [](void* user, const camshaft_record* inputs, camshaft_tensors* batch) -> int32_t {
-            auto& own = *static_cast<Source*>(user);
-            try {
-              if (own.inputs.empty())
-                for (size_t i = 0; i < camshaft_record_size(inputs); ++i)
-                  own.inputs.push_back(detail::tensor_info(Record::borrowed(camshaft_record_at(inputs, i))));
-              NamedTensors given;
-              if (!own.batches(own.inputs, given)) return 0;
-              for (const auto& [name, tensor] : given)
-                detail::check(camshaft_tensors_add(batch, name.c_str(), tensor.handle()));
-              return 1;
-            } catch (...) {
-              own.thrown = std::current_exception();
-              return -1;
-            }
-          },
-          &source, output, &record);
-      if (record != nullptr) report = Record(record);
-      if (source.thrown) std::rethrow_exception(source.thrown);
-      detail::check(status);
-    });
+    run_beside(caller, report, [&] { report = detail::calibrate(path, options, std::ref(batches), output); });
     return text(report.json());
   });
 }

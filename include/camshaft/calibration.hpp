@@ -43,12 +43,11 @@ struct CalibrationReport {
 /// Fills in the next batch, a tensor for each of the model's inputs; false: there is no more.
 using NextBatch = std::function<bool(const std::vector<TensorInfo>& inputs, NamedTensors& batch)>;
 
-/// Runs a model in fp32 on batches of data, chooses a range for each tensor that a build with int8 needs one of, and
-/// writes them to a file, whole or not at all; an empty `output`: to none. Throws Error like Builder::build(), also
-/// Error(invalid_argument) for no data, data without a finite number, and batches that do not fit the inputs; and what
-/// `next` throws.
-inline CalibrationReport calibrate(const std::string& model_path, const CalibrationOptions& options,
-                                   const NextBatch& next, const std::string& output = "") {
+namespace detail {
+
+/// What calibrate() does; its report as the C interface gives it.
+inline Record calibrate(const std::string& model_path, const CalibrationOptions& options, const NextBatch& next,
+                        const std::string& output) {
   struct Source {
     const NextBatch& next;
     std::vector<TensorInfo> inputs;
@@ -62,11 +61,10 @@ inline CalibrationReport calibrate(const std::string& model_path, const Calibrat
         try {
           if (own.inputs.empty())
             for (size_t i = 0; i < camshaft_record_size(inputs); ++i)
-              own.inputs.push_back(detail::tensor_info(Record::borrowed(camshaft_record_at(inputs, i))));
+              own.inputs.push_back(tensor_info(Record::borrowed(camshaft_record_at(inputs, i))));
           NamedTensors given;
           if (!own.next(own.inputs, given)) return 0;
-          for (const auto& [name, tensor] : given)
-            detail::check(camshaft_tensors_add(batch, name.c_str(), tensor.handle()));
+          for (const auto& [name, tensor] : given) check(camshaft_tensors_add(batch, name.c_str(), tensor.handle()));
           return 1;
         } catch (...) {
           own.thrown = std::current_exception();
@@ -76,8 +74,19 @@ inline CalibrationReport calibrate(const std::string& model_path, const Calibrat
       &source, output.empty() ? nullptr : output.c_str(), &record);
   if (source.thrown) std::rethrow_exception(source.thrown);
   if (status == CAMSHAFT_CANCELLED) options.rethrow();
-  detail::check(status);
-  const Record made(record);
+  check(status);
+  return Record(record);
+}
+
+}  // namespace detail
+
+/// Runs a model in fp32 on batches of data, chooses a range for each tensor that a build with int8 needs one of, and
+/// writes them to a file, whole or not at all; an empty `output`: to none. Throws Error like Builder::build(), also
+/// Error(invalid_argument) for no data, data without a finite number, and batches that do not fit the inputs; and what
+/// `next` throws.
+inline CalibrationReport calibrate(const std::string& model_path, const CalibrationOptions& options,
+                                   const NextBatch& next, const std::string& output = "") {
+  const Record made = detail::calibrate(model_path, options, next, output);
   CalibrationReport report;
   report.method = made["method"].text();
   report.tensors = made["tensors"].list([](const Record& r) {
