@@ -26,10 +26,10 @@ and with outputs in memory of the caller's, bound once:
 """
 
 from camshaft import _native
-from camshaft._arrays import Array
+from camshaft._arrays import Array, Memory
 from camshaft._build import build, options, quantize, simplify
 from camshaft._calibration import Calibration, calibrate
-from camshaft._engine import Context, Engine, TensorInfo
+from camshaft._engine import Context, Engine, Profiler, TensorInfo, devices
 from camshaft._errors import (
     CancelledError,
     CorruptEngineError,
@@ -56,12 +56,15 @@ __all__ = [
     "InternalError",
     "InvalidArgumentError",
     "InvalidModelError",
+    "Memory",
     "OutOfMemoryError",
+    "Profiler",
     "TensorInfo",
     "UnsupportedError",
     "VerificationError",
     "build",
     "calibrate",
+    "devices",
     "options",
     "quantize",
     "simplify",

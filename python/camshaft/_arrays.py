@@ -57,3 +57,24 @@ class Array:
                 raise ValueError(f"output '{self._name}' is {array.dtype}: as {numpy.dtype(dtype)} it needs a copy")
             return array.astype(dtype)
         return array.copy() if copy else array
+
+
+class Memory:
+    """Memory that a program has only the address of, on the host or on a GPU, as an array: row-major elements of a
+    `dtype` ("f32", …), which stay there as long as this is used. np.from_dlpack(memory), context.set_input("x", memory)."""
+
+    def __init__(self, address, dtype, shape, device="cpu"):
+        """`device`: "cpu", "cuda" (the first GPU) or "cuda:1"."""
+        self.address, self.dtype, self.shape, self.device = int(address), dtype, tuple(shape), str(device)
+        kind, _, number = self.device.partition(":")
+        self._ordinal = -1 if kind == "cpu" else int(number or 0)
+
+    def __dlpack_device__(self):
+        return (CPU, 0) if self._ordinal < 0 else (_CUDA, self._ordinal)
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        """`stream` is not waited for: work is done in the order of the caller's."""
+        return _native.dlpack_of_address(self.address, self.dtype, self.shape, self._ordinal)
+
+    def __repr__(self):
+        return f"<camshaft.Memory {self.dtype}{list(self.shape)} at {self.address:#x} on {self.device}>"

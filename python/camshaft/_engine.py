@@ -141,6 +141,15 @@ class Context:
         self._bound.pop(("out", name), None)
         self._kept.add(name)
 
+    def set_input_shape(self, name, shape):
+        """Sets an input's shape alone, as output_shape() needs it; set_input() sets it, too."""
+        _native.set_input_shape(self._context, name, shape)
+
+    def set_profiler(self, profiler):
+        """Adds the times of layers to a Profiler from the next run on; None stops."""
+        _native.set_profiler(self._context, None if profiler is None else profiler._profiler)
+        self._profiler = profiler  # which must outlive the runs
+
     def output_shape(self, name):
         """For the shapes of the inputs set so far."""
         return tuple(_native.output_shape(self._context, name))
@@ -192,3 +201,24 @@ class Context:
     def _finish_for(self, stream):
         if self._stream is not None and self._stream != stream:
             self.synchronize()
+
+
+class Profiler:
+    """Collects the times of layers over the runs of a context (Context.set_profiler)."""
+
+    def __init__(self):
+        self._profiler = _native.create_profiler()
+
+    def layers(self):
+        """In execution order: [{"name", "op", "tactic", "sources", "seconds", "runs", "at_binding"}]."""
+        return json.loads(_native.profiled_layers(self._profiler))
+
+    def reset(self):
+        _native.reset_profiler(self._profiler)
+
+
+def devices():
+    """What engines can run on, the host first: [{"kind", "device" ("cpu", "cuda:1"), "name", "isa", "cores",
+    "memory_bytes", "warning", …}]. Of GPUs that cannot be used, "warning" says why; where there is none, the last entry
+    has the kind "cuda", no name, and the reason."""
+    return json.loads(_native.list_devices())

@@ -1,0 +1,96 @@
+# ruff: noqa: F401, F403
+"""TensorRT's Python interface over Camshaft: programs for TensorRT 8 to 10 run on the CPU and on GPUs.
+
+    import camshaft.tensorrt as trt          # instead of: import tensorrt as trt
+
+or, for programs that are not to be touched,
+
+    python -m camshaft.tensorrt program.py arguments…
+
+which, as install() does, puts this module in the place of `tensorrt`, and stand-ins in the places of CUDA Python and
+PyCUDA where these are not installed. Where there is no GPU, engines run on the CPU, and device memory is the host's.
+
+Networks need the package onnx: pip install camshaft[tensorrt]
+"""
+
+try:
+    import onnx as _onnx
+except ImportError as _error:
+    raise ImportError("camshaft.tensorrt reads and makes models with the package onnx: pip install onnx") from _error
+
+from camshaft.tensorrt._builder import Builder, IProgressMonitor
+from camshaft.tensorrt._calibrators import (
+    IInt8Calibrator,
+    IInt8EntropyCalibrator,
+    IInt8EntropyCalibrator2,
+    IInt8LegacyCalibrator,
+    IInt8MinMaxCalibrator,
+)
+from camshaft.tensorrt._config import IBuilderConfig, IOptimizationProfile, ITimingCache
+from camshaft.tensorrt._context import IDebugListener, IExecutionContext, IOutputAllocator, IProfiler, Profiler
+from camshaft.tensorrt._enums import *
+from camshaft.tensorrt._enums import DataType
+from camshaft.tensorrt._install import install
+from camshaft.tensorrt._layers import (
+    IActivationLayer,
+    ICastLayer,
+    IConcatenationLayer,
+    IConstantLayer,
+    IConvolutionLayer,
+    IDeconvolutionLayer,
+    IDequantizeLayer,
+    IElementWiseLayer,
+    IFillLayer,
+    IGatherLayer,
+    IGridSampleLayer,
+    ILRNLayer,
+    IMatrixMultiplyLayer,
+    INMSLayer,
+    INormalizationLayer,
+    IPaddingLayer,
+    IPoolingLayer,
+    IQuantizeLayer,
+    IReduceLayer,
+    IResizeLayer,
+    IScaleLayer,
+    IScatterLayer,
+    IShuffleLayer,
+    ISliceLayer,
+    ISoftMaxLayer,
+    ITopKLayer,
+    IUnaryLayer,
+)
+from camshaft.tensorrt._log import IErrorRecorder, ILogger, Logger
+from camshaft.tensorrt._loops import IIfConditional, ILoop
+from camshaft.tensorrt._missing import *
+from camshaft.tensorrt._network import ILayer, INetworkDefinition, ITensor
+from camshaft.tensorrt._parser import OnnxParser, OnnxParserRefitter, ParserError, get_nv_onnx_parser_version
+from camshaft.tensorrt._runtime import (
+    EngineInspector,
+    ICudaEngine,
+    IRuntimeConfig,
+    ISerializationConfig,
+    IStreamReader,
+    IStreamReaderV2,
+    IStreamWriter,
+    Runtime,
+)
+from camshaft.tensorrt._values import (
+    Dims,
+    Dims2,
+    Dims3,
+    Dims4,
+    DimsHW,
+    IHostMemory,
+    Permutation,
+    Weights,
+    nptype,
+    volume,
+)
+
+#: The version of TensorRT whose interface this is.
+__version__ = "10.13.0"
+
+float32, float16, bfloat16 = DataType.FLOAT, DataType.HALF, DataType.BF16
+int8, int32, int64, uint8, bool = DataType.INT8, DataType.INT32, DataType.INT64, DataType.UINT8, DataType.BOOL
+fp8, int4, fp4, e8m0 = DataType.FP8, DataType.INT4, DataType.FP4, DataType.E8M0

@@ -1,0 +1,325 @@
+"""The network's add_ functions."""
+
+import itertools
+
+from camshaft.tensorrt import _layers
+from camshaft.tensorrt._enums import DataType, GatherMode, LayerType, MatrixOperation, ScaleMode
+from camshaft.tensorrt._layers import PlainLayer, axes_of
+from camshaft.tensorrt._loops import IIfConditional, ILoop
+from camshaft.tensorrt._network import INetworkDefinition
+from camshaft.tensorrt._values import Dims
+
+
+class Network(INetworkDefinition):
+    """A network that layers can be added to."""
+
+    def __init__(self, builder, flags, logger):
+        super().__init__(builder, flags, logger)
+        self._of_kind = {}
+
+    def _add(self, kind, type, *arguments, outputs=1, **settings):
+        """A layer of class `kind`; its name is free, and its results have tensors."""
+        counter = self._of_kind.setdefault(type, itertools.count())
+        name = f"(Unnamed Layer* {len(self._layers)}) [{type.name.replace('_', ' ').title()}]_{next(counter)}"
+        results = [self._new_tensor(f"{name}_output" if outputs == 1 else f"{name}_output_{k}") for k in range(outputs)]
+        layer = kind(self, name, *arguments, results[0] if outputs == 1 else results, **settings)
+        self._layers.append(layer)
+        self._changed()
+        return layer
+
+    def _plain(self, op, type, inputs, outputs=1, **properties):
+        """A layer of one ONNX node: `properties` are {property: (attribute, value)}."""
+
+        def made(network, name, results):
+            listed = results if isinstance(results, list) else [results]
+            return PlainLayer(network, type, name, inputs, listed, op, **properties)
+
+        return self._add(made, type, outputs=outputs)
+
+    # ---- Convolutions and poolings ----
+
+    def add_convolution_nd(self, input, num_output_maps, kernel_shape, kernel, bias=None):
+        return self._convolution(_layers.IConvolutionLayer, LayerType.CONVOLUTION, input, num_output_maps, kernel_shape, kernel, bias)  # fmt: skip
+
+    add_convolution = add_convolution_nd
+
+    def add_deconvolution_nd(self, input, num_output_maps, kernel_shape, kernel, bias=None):
+        return self._convolution(_layers.IDeconvolutionLayer, LayerType.DECONVOLUTION, input, num_output_maps, kernel_shape, kernel, bias)  # fmt: skip
+
+    add_deconvolution = add_deconvolution_nd
+
+    def _convolution(self, kind, type, input, maps, window, kernel, bias):
+        def made(network, name, output):
+            return kind(network, name, input, output, maps, window, kernel, bias, type)
+
+        return self._add(made, type)
+
+    def add_pooling_nd(self, input, type, window_size):
+        return self._add(
+            lambda network, name, output: _layers.IPoolingLayer(network, name, input, output, type, window_size),
+            LayerType.POOLING,
+        )
+
+    add_pooling = add_pooling_nd
+
+    # ---- Element by element ----
+
+    def add_activation(self, input, type):
+        return self._add(
+            lambda network, name, output: _layers.IActivationLayer(network, name, input, output, type),
+            LayerType.ACTIVATION,
+        )
+
+    def add_parametric_relu(self, input, slopes):
+        return self._plain("PRelu", LayerType.PARAMETRIC_RELU, [input, slopes])
+
+    def add_elementwise(self, input1, input2, op):
+        return self._add(
+            lambda network, name, output: _layers.IElementWiseLayer(network, name, [input1, input2], output, op),
+            LayerType.ELEMENTWISE,
+        )
+
+    def add_unary(self, input, op):
+        return self._add(
+            lambda network, name, output: _layers.IUnaryLayer(network, name, input, output, op), LayerType.UNARY
+        )
+
+    def add_scale(self, input, mode, shift, scale, power):
+        return self.add_scale_nd(input, mode, shift, scale, power, max(0, len(input.shape) - 3))
+
+    def add_scale_nd(self, input, mode, shift, scale, power, channel_axis):
+        return self._add(
+            lambda network, name, output: _layers.IScaleLayer(
+                network, name, input, output, ScaleMode(mode), shift, scale, power, channel_axis
+            ),
+            LayerType.SCALE,
+        )
+
+    def add_select(self, condition, then_input, else_input):
+        return self._plain("Where", LayerType.SELECT, [condition, then_input, else_input])
+
+    def add_identity(self, input):
+        return self._plain("Identity", LayerType.IDENTITY, [input])
+
+    def add_cast(self, input, to_type):
+        return self._add(
+            lambda network, name, output: _layers.ICastLayer(network, name, input, output, DataType(to_type)),
+            LayerType.CAST,
+        )
+
+    # ---- Norms and reductions ----
+
+    def add_lrn(self, input, window, alpha, beta, k):
+        return self._add(
+            lambda network, name, output: _layers.ILRNLayer(network, name, input, output, window, alpha, beta, k),
+            LayerType.LRN,
+        )
+
+    def add_normalization(self, input, scale, bias, axesMask):
+        return self._add(
+            lambda network, name, output: _layers.INormalizationLayer(
+                network, name, [input, scale, bias], output, axesMask
+            ),
+            LayerType.NORMALIZATION,
+        )
+
+    def add_softmax(self, input):
+        return self._add(
+            lambda network, name, output: _layers.ISoftMaxLayer(network, name, input, output), LayerType.SOFTMAX
+        )
+
+    def add_reduce(self, input, op, axes, keep_dims):
+        return self._add(
+            lambda network, name, output: _layers.IReduceLayer(network, name, input, output, op, axes, keep_dims),
+            LayerType.REDUCE,
+        )
+
+    def add_topk(self, input, op, k, axes, indices_type=DataType.INT32):
+        if len(axes_of(axes)) != 1:
+            self._fail(f"top-k has one axis, not {len(axes_of(axes))}")
+            return None
+        return self._add(
+            lambda network, name, outputs: _layers.ITopKLayer(network, name, input, outputs, op, k, axes),
+            LayerType.TOPK,
+            outputs=2,
+        )
+
+    def add_cumulative(self, input, axis, op, exclusive, reverse):
+        return self._plain(
+            "CumSum",
+            LayerType.CUMULATIVE,
+            [input, axis],
+            exclusive=("exclusive", bool(exclusive)),
+            reverse=("reverse", bool(reverse)),
+        )
+
+    # ---- Products ----
+
+    def add_matrix_multiply(self, input0, op0, input1, op1):
+        # TensorRT 8 took booleans for the transposes.
+        op0, op1 = MatrixOperation(int(op0)), MatrixOperation(int(op1))
+        return self._add(
+            lambda network, name, output: _layers.IMatrixMultiplyLayer(
+                network, name, [input0, input1], output, op0, op1
+            ),
+            LayerType.MATRIX_MULTIPLY,
+        )
+
+    def add_einsum(self, inputs, equation):
+        return self._plain("Einsum", LayerType.EINSUM, list(inputs), equation=("equation", equation))
+
+    # ---- Shapes ----
+
+    def add_shuffle(self, input):
+        return self._add(
+            lambda network, name, output: _layers.IShuffleLayer(network, name, input, output), LayerType.SHUFFLE
+        )
+
+    def add_squeeze(self, input, axes):
+        return self._plain("Squeeze", LayerType.SQUEEZE, [input, axes])
+
+    def add_unsqueeze(self, input, axes):
+        return self._plain("Unsqueeze", LayerType.UNSQUEEZE, [input, axes])
+
+    def add_concatenation(self, inputs):
+        return self._add(
+            lambda network, name, output: _layers.IConcatenationLayer(network, name, list(inputs), output),
+            LayerType.CONCATENATION,
+        )
+
+    def add_slice(self, input, start, shape, stride):
+        return self._add(
+            lambda network, name, output: _layers.ISliceLayer(network, name, input, output, start, shape, stride),
+            LayerType.SLICE,
+        )
+
+    def add_padding_nd(self, input, pre_padding, post_padding):
+        return self._add(
+            lambda network, name, output: _layers.IPaddingLayer(
+                network, name, input, output, pre_padding, post_padding
+            ),
+            LayerType.PADDING,
+        )
+
+    add_padding = add_padding_nd
+
+    def add_resize(self, input):
+        return self._add(
+            lambda network, name, output: _layers.IResizeLayer(network, name, input, output), LayerType.RESIZE
+        )
+
+    def add_shape(self, input):
+        return self._plain("Shape", LayerType.SHAPE, [input])
+
+    def add_gather(self, input, indices, axis):
+        return self._gather(input, indices, GatherMode.DEFAULT, axis)
+
+    def add_gather_v2(self, input, indices, mode):
+        return self._gather(input, indices, mode, 0)
+
+    def _gather(self, input, indices, mode, axis):
+        return self._add(
+            lambda network, name, output: _layers.IGatherLayer(network, name, [input, indices], output, mode, axis),
+            LayerType.GATHER,
+        )
+
+    def add_scatter(self, data, indices, updates, mode):
+        return self._add(
+            lambda network, name, output: _layers.IScatterLayer(network, name, [data, indices, updates], output, mode),
+            LayerType.SCATTER,
+        )
+
+    def add_one_hot(self, indices, values, depth, axis):
+        return self._plain("OneHot", LayerType.ONE_HOT, [indices, depth, values], axis=("axis", axis))
+
+    def add_non_zero(self, input, indices_type=DataType.INT32):
+        return self._plain("NonZero", LayerType.NON_ZERO, [input])
+
+    def add_reverse_sequence(self, input, sequence_lens):
+        return self._plain(
+            "ReverseSequence",
+            LayerType.REVERSE_SEQUENCE,
+            [input, sequence_lens],
+            batch_axis=("batch_axis", 1),
+            sequence_axis=("time_axis", 0),
+        )
+
+    # ---- Constants, fills, pictures ----
+
+    def add_constant(self, shape, weights):
+        return self._add(
+            lambda network, name, output: _layers.IConstantLayer(network, name, output, shape, weights),
+            LayerType.CONSTANT,
+        )
+
+    def add_fill(self, shape, op, output_type=DataType.FLOAT):
+        return self._add(
+            lambda network, name, output: _layers.IFillLayer(
+                network, name, output, Dims(shape), op, DataType(output_type)
+            ),
+            LayerType.FILL,
+        )
+
+    def add_grid_sample(self, input, grid):
+        return self._add(
+            lambda network, name, output: _layers.IGridSampleLayer(network, name, [input, grid], output),
+            LayerType.GRID_SAMPLE,
+        )
+
+    def add_nms(self, boxes, scores, max_output_boxes_per_class, indices_type=DataType.INT32):
+        return self._add(
+            lambda network, name, outputs: _layers.INMSLayer(
+                network, name, [boxes, scores, max_output_boxes_per_class], outputs
+            ),
+            LayerType.NMS,
+            outputs=2,
+        )
+
+    # ---- Quantisation ----
+
+    def add_quantize(self, input, scale, output_type=DataType.INT8):
+        return self._add(
+            lambda network, name, output: _layers.IQuantizeLayer(
+                network, name, [input, scale], output, DataType(output_type)
+            ),
+            LayerType.QUANTIZE,
+        )
+
+    def add_dequantize(self, input, scale, output_type=DataType.FLOAT):
+        return self._add(
+            lambda network, name, output: _layers.IDequantizeLayer(
+                network, name, [input, scale], output, DataType(output_type)
+            ),
+            LayerType.DEQUANTIZE,
+        )
+
+    # ---- Control flow ----
+
+    def add_loop(self):
+        return ILoop(self)
+
+    def add_if_conditional(self):
+        return IIfConditional(self)
+
+    # ---- What there is nothing for ----
+
+    def _missing(self, what, way_out):
+        raise NotImplementedError(f"{what} is not there yet: {way_out}")
+
+    def add_assertion(self, condition, message):
+        self._missing("add_assertion()", "shapes are checked when a run begins; leave the assertion out")
+
+    def add_ragged_softmax(self, input, bounds):
+        self._missing("add_ragged_softmax()", "mask the scores and use add_softmax()")
+
+    def add_dynamic_quantize(self, input, axis, block_size, output_type, scale_type):
+        self._missing("add_dynamic_quantize()", "use add_quantize() with a scale")
+
+    def add_plugin_v2(self, inputs, plugin):
+        self._missing("add_plugin_v2()", "plugins cannot be loaded yet")
+
+    def add_plugin_v3(self, inputs, shape_inputs, plugin):
+        self._missing("add_plugin_v3()", "plugins cannot be loaded yet")
+
+    def add_plugin(self, *arguments):
+        self._missing("add_plugin()", "plugins cannot be loaded yet")

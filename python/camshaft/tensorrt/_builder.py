@@ -1,0 +1,264 @@
+"""Builders: from networks to engines."""
+
+import tempfile
+from pathlib import Path
+
+import camshaft
+from camshaft.tensorrt import _cuda
+from camshaft.tensorrt._add_layers import Network
+from camshaft.tensorrt._calibrators import calibration_file, file_of_ranges
+from camshaft.tensorrt._config import (
+    REFUSED,
+    WITHOUT_EFFECT,
+    IBuilderConfig,
+    IOptimizationProfile,
+    precision_options,
+    tuning_options,
+)
+from camshaft.tensorrt._enums import BuilderFlag, DataType, NetworkDefinitionCreationFlag
+from camshaft.tensorrt._log import Reporter, Severity
+from camshaft.tensorrt._runtime import ICudaEngine
+from camshaft.tensorrt._values import IHostMemory
+
+_PRECISIONS = {DataType.FLOAT: "fp32", DataType.HALF: "fp16", DataType.BF16: "bf16", DataType.INT8: "int8"}
+
+
+class IProgressMonitor:
+    """Is told how far a build is: derive from it, and write phase_start(phase_name, parent_phase, num_steps),
+    step_complete(phase_name, step), which stops the build by giving False, and phase_finish(phase_name)."""
+
+    def __init__(self):
+        pass
+
+    def phase_start(self, phase_name, parent_phase, num_steps):
+        raise NotImplementedError("a progress monitor needs phase_start()")
+
+    def step_complete(self, phase_name, step):
+        raise NotImplementedError("a progress monitor needs step_complete()")
+
+    def phase_finish(self, phase_name):
+        raise NotImplementedError("a progress monitor needs phase_finish()")
+
+
+class _Monitored:
+    """Tells a progress monitor what a build tells of its stages."""
+
+    _STEPS = 100
+
+    def __init__(self, monitor):
+        self._monitor, self._phase, self._step = monitor, None, -1
+
+    def __call__(self, stage, fraction):
+        if stage != self._phase:
+            self.finish()
+            self._phase, self._step = stage, -1
+            self._monitor.phase_start(stage, None, self._STEPS)
+        reached = min(self._STEPS - 1, int(fraction * self._STEPS))
+        while self._step < reached:
+            self._step += 1
+            if self._monitor.step_complete(stage, self._step) is False:
+                raise _Stopped
+
+    def finish(self):
+        if self._phase is not None:
+            self._monitor.phase_finish(self._phase)
+            self._phase = None
+
+
+class _Stopped(Exception):
+    """The progress monitor wants no more."""
+
+
+class Builder(Reporter):
+    """Makes networks, configurations and engines."""
+
+    def __init__(self, logger):
+        super().__init__(logger)
+        self.logger = logger
+        self.gpu_allocator = None
+        self.max_threads = 0
+        self.max_batch_size = 1
+        self.max_DLA_batch_size = 0
+        self.num_DLA_cores = 0
+
+    #: What may be faster here is measured; no flag is refused for the sake of the device.
+    platform_has_fast_fp16 = True
+    platform_has_fast_int8 = True
+    platform_has_tf32 = property(lambda self: _cuda.has_gpu())
+
+    def create_network(self, flags=0):
+        return Network(self, int(flags), self._logger)
+
+    def create_builder_config(self):
+        return IBuilderConfig()
+
+    def create_optimization_profile(self):
+        return IOptimizationProfile()
+
+    def get_plugin_registry(self):
+        from camshaft.tensorrt import get_plugin_registry
+
+        return get_plugin_registry()
+
+    def is_network_supported(self, network, config):
+        return True
+
+    def reset(self):
+        pass
+
+    # ---- Building ----
+
+    def build_serialized_network(self, network, config):
+        """The engine's bytes; None, with a message to the logger, when something went wrong."""
+        engine = self._build(network, config)
+        return None if engine is None else IHostMemory(bytes(engine))
+
+    def build_serialized_network_to_stream(self, network, config, stream_writer):
+        """Whether the engine was built and written to an IStreamWriter."""
+        data = self.build_serialized_network(network, config)
+        return data is not None and stream_writer.write(data) == len(data)
+
+    def build_engine_with_config(self, network, config):
+        """The engine, without a detour through bytes."""
+        engine = self._build(network, config)
+        return None if engine is None else ICudaEngine(engine, self._logger)
+
+    def build_engine(self, network, config):
+        """Of TensorRT 8."""
+        return self.build_engine_with_config(network, config)
+
+    def build_cuda_engine(self, network):
+        """Of TensorRT 7."""
+        return self.build_engine_with_config(network, IBuilderConfig())
+
+    def _build(self, network, config):
+        monitored = None if config.progress_monitor is None else _Monitored(config.progress_monitor)
+        try:
+            with self._reporting(), tempfile.TemporaryDirectory(prefix="camshaft-") as folder:
+                self._tell_of_flags(config)
+                model = network._to_onnx()
+                options = self._options(network, config, folder, model)
+                engine = camshaft.build(model, progress=monitored, **options)
+                self._tell_of(engine.report)
+                cache, path = config.get_timing_cache(), Path(options.get("timing_cache", ""))
+                if cache is not None and path.exists():  # where nothing was to be measured there is none
+                    cache._data = path.read_bytes()
+                return engine
+        except _Stopped:
+            self._log(Severity.INFO, "the progress monitor stopped the build")
+        finally:
+            if monitored is not None:
+                monitored.finish()
+        return None
+
+    def _tell_of_flags(self, config):
+        for flag, reason in REFUSED.items():
+            if config.get_flag(flag):
+                raise ValueError(f"BuilderFlag.{flag.name}: {reason}")
+        for flag, reason in WITHOUT_EFFECT.items():
+            if config.get_flag(flag):
+                self._log(Severity.INFO, f"BuilderFlag.{flag.name} has no effect: {reason}")
+
+    def _tell_of(self, report):
+        for warning in report.get("warnings", []):
+            self._log(Severity.WARNING, warning)
+        self._log(Severity.VERBOSE, f"engine built: {report['layers']} layers")
+
+    def _options(self, network, config, folder, model):
+        """The options of camshaft.build()."""
+        options = {**precision_options(config), **tuning_options(config), "device": _cuda.device()}
+        if network._folder is not None:
+            options["folder"] = network._folder
+        if self.max_threads > 0:
+            options["threads"] = self.max_threads
+        if network.get_flag(NetworkDefinitionCreationFlag.STRONGLY_TYPED):
+            options = {
+                key: value for key, value in options.items() if key not in _PRECISIONS.values() and key != "tf32"
+            }
+            options["strongly_typed"] = True
+        profiles = [self._ranges(profile, network) for profile in config._profiles]
+        if any(profiles):
+            options["profiles"] = profiles
+        self._check_inputs(network, profiles)
+        if config.get_timing_cache() is not None:
+            cache = config.get_timing_cache()
+            path = Path(folder) / "timing"
+            if cache is not None and len(cache._data):
+                path.write_bytes(cache._data)
+            options["timing_cache"] = str(path)
+        options.update(self._constraints(network))
+        if config.get_flag(BuilderFlag.INT8) and not options.get("strongly_typed"):
+            calibration = self._calibration(network, config, folder, model, options)
+            if calibration is None:
+                # As TensorRT does without ranges: a quantised model is int8 by what it says itself.
+                options.pop("int8")
+            else:
+                options["calibration"] = str(calibration)
+        return options
+
+    @staticmethod
+    def _ranges(profile, network):
+        names = {tensor.name for tensor in network._inputs}
+        for name in profile._shapes:
+            if name not in names:
+                raise ValueError(
+                    f"a profile has shapes of '{name}': the network has the inputs {', '.join(sorted(names))}"
+                )
+        return profile._shapes
+
+    @staticmethod
+    def _check_inputs(network, profiles):
+        """TensorRT's rule that dynamic inputs need a profile does not hold here: without one an engine takes any shape."""
+        for tensor in network._inputs:
+            for profile in profiles:
+                if profile and tensor.name not in profile and -1 in tensor.shape:
+                    raise ValueError(f"input '{tensor.name}' is dynamic, and a profile has no shapes for it")
+
+    @staticmethod
+    def _constraints(network):
+        """Precisions and types of single layers."""
+        precisions, types = [], []
+        for layer in network._layers:
+            name = layer.name.replace(",", "*")
+            if layer.precision_is_set and layer.precision in _PRECISIONS:
+                precisions.append(f"{name}:{_PRECISIONS[layer.precision]}")
+            if layer.output_type_is_set(0) and layer.get_output_type(0) in _PRECISIONS:
+                types.append(f"{name}:{_PRECISIONS[layer.get_output_type(0)]}")
+        return {"layer_precisions": precisions or None, "layer_output_types": types or None}
+
+    def _calibration(self, network, config, folder, model, options):
+        """The path of a file with ranges, or None: nothing says what they are."""
+        ranges = {
+            tensor.name: tensor.dynamic_range
+            for tensor in network._tensors.values()
+            if tensor.dynamic_range is not None
+        }
+        if config.int8_calibrator is None:
+            if not ranges:
+                self._log(
+                    Severity.WARNING,
+                    "BuilderFlag.INT8 without a calibrator and without dynamic ranges: layers that the model does not "
+                    "quantise itself stay in floating point",
+                )
+                return None
+            return file_of_ranges(folder, ranges)
+        profile = config.get_calibration_profile()
+        if profile is None and config._profiles:
+            profile = config._profiles[0]
+        shapes = {}
+        for tensor in network._inputs:
+            given = [] if profile is None else profile.get_shape(tensor.name)
+            shape = given[1] if given else tensor.shape
+            if -1 in shape:
+                raise ValueError(f"input '{tensor.name}' is dynamic: calibrating needs a profile with its shape")
+            shapes[tensor.name] = tuple(shape)
+        passed = {"device": options["device"], "tuning": "heuristic"}
+        return calibration_file(
+            folder, config.int8_calibrator, model, network._folder, network._inputs, shapes, options["device"], passed
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        pass

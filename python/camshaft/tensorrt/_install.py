@@ -1,0 +1,67 @@
+"""In the place of the packages that programs for TensorRT import."""
+
+import importlib.util
+import os
+import sys
+import types
+
+from camshaft.tensorrt import _cuda
+
+
+def install():
+    """From now on `import tensorrt` gives camshaft.tensorrt; where they are not installed, `cuda` (CUDA Python) and
+    `pycuda` are stand-ins; and programs that load libcudart.so from LD_LIBRARY_PATH find one where there is no GPU."""
+    ours = sys.modules["camshaft.tensorrt"]
+    sys.modules["tensorrt"] = ours
+    _stand_in_for_cuda()
+    _stand_in_for_pycuda()
+    if not _cuda.has_gpu():
+        paths = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+        if str(_cuda.FOLDER) not in paths:
+            os.environ["LD_LIBRARY_PATH"] = os.pathsep.join([str(_cuda.FOLDER), *filter(None, paths)])
+
+
+def _is_usable(name):
+    """Whether a package is there, or stands in already. One that is there for a GPU does not serve without one."""
+    if name in sys.modules:
+        return True
+    return _cuda.has_gpu() and importlib.util.find_spec(name) is not None
+
+
+def _module(name, source=None):
+    module = types.ModuleType(name, None if source is None else source.__doc__)
+    if source is not None:
+        module.__dict__.update({key: value for key, value in vars(source).items() if not key.startswith("_")})
+    sys.modules[name] = module
+    return module
+
+
+def _stand_in_for_cuda():
+    if _is_usable("cuda"):
+        return
+    from camshaft.tensorrt import cuda_driver, cudart
+
+    package, bindings = _module("cuda"), _module("cuda.bindings")
+    package.__path__ = bindings.__path__ = []
+    package.bindings = bindings
+    package.cudart, package.cuda = _module("cuda.cudart", cudart), _module("cuda.cuda", cuda_driver)
+    bindings.runtime, bindings.driver = (
+        _module("cuda.bindings.runtime", cudart),
+        _module("cuda.bindings.driver", cuda_driver),
+    )
+
+
+def _stand_in_for_pycuda():
+    if _is_usable("pycuda"):
+        return
+    from camshaft.tensorrt import pycuda_driver
+
+    package = _module("pycuda")
+    package.__path__ = []
+    package.VERSION = (2024, 1)
+    package.driver = _module("pycuda.driver", pycuda_driver)
+    for name in ("autoinit", "autoprimaryctx"):
+        made = _module(f"pycuda.{name}")
+        made.device = pycuda_driver.Device(0)
+        made.context = pycuda_driver.Context(0)
+        setattr(package, name, made)

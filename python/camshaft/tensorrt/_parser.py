@@ -1,0 +1,283 @@
+"""The parser of ONNX models."""
+
+import os
+from pathlib import Path
+
+import onnx
+from camshaft import _native
+from camshaft.tensorrt._enums import ErrorCode, LayerType, OnnxParserFlag
+from camshaft.tensorrt._layer_types import LAYER_TYPES
+from camshaft.tensorrt._log import Reporter, Severity
+from camshaft.tensorrt._network import _DATA_TYPES, ILayer, ITensor
+
+
+class ParserError:
+    """What is wrong in a model, and where."""
+
+    def __init__(self, code, desc, node_index=-1, node=None):
+        self._code, self._desc, self._index, self._node = code, desc, node_index, node
+
+    def code(self):
+        return self._code
+
+    def desc(self):
+        return self._desc
+
+    def file(self):
+        return ""
+
+    def line(self):
+        return 0
+
+    def func(self):
+        return ""
+
+    def node(self):
+        """The number of the node in the graph; -1 for an error of the whole model."""
+        return self._index
+
+    def node_name(self):
+        return "" if self._node is None else self._node.name
+
+    def node_operator(self):
+        return "" if self._node is None else self._node.op_type
+
+    def local_function_stack(self):
+        return []
+
+    def local_function_stack_size(self):
+        return 0
+
+    def __str__(self):
+        where = "" if self._node is None else f"In node {self._index} ({self.node_operator()} '{self.node_name()}'): "
+        return f"{where}{self._code.name}: {self._desc}"
+
+    __repr__ = __str__
+
+
+class OnnxLayer(ILayer):
+    """A node of a parsed model."""
+
+    def __init__(self, network, node, index):
+        tensors = network._tensors
+        super().__init__(
+            network,
+            LAYER_TYPES.get(node.op_type, LayerType.PLUGIN_V3)
+            if node.domain in ("", "ai.onnx")
+            else LayerType.PLUGIN_V3,
+            node.name or f"{node.op_type}_{index}",
+            [tensors[name] for name in node.input if name in tensors],
+            [tensors[name] for name in node.output if name],
+        )
+        self._node = node
+
+
+class OnnxParser(Reporter):
+    """Reads ONNX models into a network."""
+
+    def __init__(self, network, logger):
+        super().__init__(logger)
+        self.network = network
+        self.logger = logger
+        self.flags = 1 << int(OnnxParserFlag.NATIVE_INSTANCENORM)
+        self._errors = []
+        self._proto = None
+        self._given = {}  # initializers whose data the program has
+
+    # ---- Parsing ----
+
+    def parse(self, model, path=None):
+        """Of a model's bytes. False where something is wrong: get_error() has it all. `path`: where the model is from,
+        in whose folder its external data lies."""
+        return self._read(model) and self._take(None if path is None else Path(path).resolve().parent)
+
+    def parse_with_weight_descriptors(self, model):
+        return self.parse(model)
+
+    def parse_from_file(self, model):
+        """The same of a file."""
+        path = Path(os.fspath(model))
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            return self._wrong(ErrorCode.MODEL_DESERIALIZE_FAILED, f"cannot read '{path}': {error.strerror}")
+        return self.parse(data, path)
+
+    def load_model_proto(self, model, path=None):
+        return self._read(model)
+
+    def load_initializer(self, name, data, size):
+        """The numbers of an initializer that lies in another file, from memory: a buffer, or an address."""
+        import ctypes
+
+        self._given[name] = ctypes.string_at(data, size) if isinstance(data, int) else bytes(memoryview(data))[:size]
+        return True
+
+    def parse_model_proto(self):
+        return self._proto is not None and self._take(None)
+
+    def _read(self, model):
+        try:
+            self._proto = onnx.load_model_from_string(bytes(model))
+        except Exception as error:  # protobuf's own kinds
+            return self._wrong(ErrorCode.MODEL_DESERIALIZE_FAILED, f"this is no ONNX model: {error}")
+        if not self._proto.graph.output and not self._proto.graph.node:
+            return self._wrong(ErrorCode.MODEL_DESERIALIZE_FAILED, "this is no ONNX model: it has no graph")
+        return True
+
+    def _take(self, folder):
+        model, network = self._proto, self.network
+        if network._layers or network._inputs:
+            return self._wrong(ErrorCode.INVALID_GRAPH, "the network has layers: a model is parsed into an empty one")
+        if not self._supported(model):
+            return False
+        network._opsets = {entry.domain: entry.version for entry in model.opset_import} or {"": 1}
+        network._ir_version = model.ir_version
+        network._functions = list(model.functions)
+        network._folder = folder
+        network.name = model.graph.name or network.name
+        for tensor in model.graph.initializer:
+            if tensor.name in self._given:
+                tensor.raw_data = self._given[tensor.name]
+                del tensor.external_data[:]
+                tensor.data_location = onnx.TensorProto.DEFAULT
+            network._initializers[tensor.name] = tensor
+        for info in model.graph.input:
+            if info.name not in network._initializers:
+                self._add_input(info)
+        for node in model.graph.node:
+            for name in node.output:
+                if name:
+                    network._tensors[name] = ITensor(network, name)
+        for index, node in enumerate(model.graph.node):
+            network._layers.append(OnnxLayer(network, node, index))
+        for info in model.graph.output:
+            if info.name not in network._tensors:
+                network._tensors[info.name] = ITensor(network, info.name)  # an initializer that is an output
+            network.mark_output(network._tensors[info.name])
+        network._changed()
+        return True
+
+    def _add_input(self, info):
+        kind = info.type.tensor_type
+        if kind.elem_type not in _DATA_TYPES:
+            name = onnx.TensorProto.DataType.Name(kind.elem_type)
+            self._log(Severity.WARNING, f"input '{info.name}' is {name}, which TensorRT has no type for")
+        sizes = [d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else -1 for d in kind.shape.dim]
+        tensor = self.network.add_input(info.name, _DATA_TYPES.get(kind.elem_type, 0), sizes)
+        for axis, d in enumerate(kind.shape.dim):
+            if d.HasField("dim_param") and d.dim_param:
+                tensor.set_dimension_name(axis, d.dim_param)
+
+    def _supported(self, model):
+        """Whether Camshaft has all operators; otherwise all that are missing become errors."""
+        known = _known_operators() | {(function.domain, function.name) for function in model.functions}
+        missing = [
+            (index, node)
+            for index, node in enumerate(model.graph.node)
+            if (_domain(node.domain), node.op_type) not in known
+        ]
+        for index, node in missing:
+            name = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+            self._errors.append(
+                ParserError(
+                    ErrorCode.UNSUPPORTED_NODE, f"there is no operator {name}; plugins cannot be loaded", index, node
+                )
+            )
+            self._fail(str(self._errors[-1]))
+        return not missing
+
+    def _wrong(self, code, description):
+        self._errors.append(ParserError(code, description))
+        return self._fail(description)
+
+    # ---- Errors and flags ----
+
+    @property
+    def num_errors(self):
+        return len(self._errors)
+
+    def get_error(self, index):
+        return self._errors[index] if 0 <= index < len(self._errors) else None
+
+    def clear_errors(self):
+        self._errors = []
+
+    def set_flag(self, flag):
+        self.flags |= 1 << int(flag)
+
+    def clear_flag(self, flag):
+        self.flags &= ~(1 << int(flag))
+
+    def get_flag(self, flag):
+        return bool(self.flags >> int(flag) & 1)
+
+    # ---- What is supported ----
+
+    def supports_operator(self, op_name):
+        return any(name == op_name for _, name in _known_operators())
+
+    def supports_model(self, model, path=None):
+        """(whether all of it is, [([numbers of nodes], whether these are)])"""
+        if not self._read(model):
+            return False, []
+        self._subgraphs = self._parted()
+        return all(supported for _, supported in self._subgraphs), self._subgraphs
+
+    def supports_model_v2(self, model, path=None):
+        return self.supports_model(model, path)[0]
+
+    def _parted(self):
+        known = _known_operators() | {(function.domain, function.name) for function in self._proto.functions}
+        parts = []
+        for index, node in enumerate(self._proto.graph.node):
+            supported = (_domain(node.domain), node.op_type) in known
+            if not parts or parts[-1][1] != supported:
+                parts.append(([], supported))
+            parts[-1][0].append(index)
+        return parts
+
+    _subgraphs = ()
+    num_subgraphs = property(lambda self: len(self._subgraphs))
+
+    def is_subgraph_supported(self, index):
+        return self._subgraphs[index][1]
+
+    def get_subgraph_nodes(self, index):
+        return self._subgraphs[index][0]
+
+    def get_layer_output_tensor(self, name, i):
+        for layer in self.network:
+            if layer.name == name:
+                return layer.get_output(i)
+        return None
+
+    def get_used_vc_plugin_libraries(self):
+        return []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        pass
+
+
+class OnnxParserRefitter:
+    """Engines cannot be refitted yet: making one raises NotImplementedError."""
+
+    def __init__(self, refitter, logger):
+        raise NotImplementedError("engines cannot be refitted yet: build the new model")
+
+
+def get_nv_onnx_parser_version():
+    return 10 * 10000 + 13 * 100
+
+
+def _domain(domain):
+    return "" if domain == "ai.onnx" else domain
+
+
+def _known_operators():
+    import json
+
+    return {(_domain(entry["domain"]), entry["operator"]) for entry in json.loads(_native.list_operators())}

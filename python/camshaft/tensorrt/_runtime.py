@@ -1,0 +1,412 @@
+"""Runtimes and engines."""
+
+import json
+
+import camshaft
+from camshaft.tensorrt import _cuda
+from camshaft.tensorrt._context import IExecutionContext
+from camshaft.tensorrt._enums import (
+    EngineCapability,
+    ExecutionContextAllocationStrategy,
+    HardwareCompatibilityLevel,
+    LayerInformationFormat,
+    ProfilingVerbosity,
+    TensorFormat,
+    TensorIOMode,
+    TensorLocation,
+)
+from camshaft.tensorrt._log import Reporter
+from camshaft.tensorrt._values import Dims, IHostMemory, dtype_of_name
+
+
+class Runtime(Reporter):
+    """Loads engines."""
+
+    def __init__(self, logger):
+        super().__init__(logger)
+        self.logger = logger
+        self.gpu_allocator = None
+        self.max_threads = 0
+        self.DLA_core = -1
+        self.num_DLA_cores = 0
+        self.temporary_directory = None
+        self.tempfile_control_flags = 0
+        self.engine_host_code_allowed = False
+
+    def deserialize_cuda_engine(self, serialized_engine):
+        """An engine of bytes that a build gave, or of an IStreamReader; None, with a message to the logger, for others."""
+        with self._reporting():
+            data = serialized_engine
+            if hasattr(data, "read") and not isinstance(data, (bytes, bytearray, memoryview)):
+                data = _everything(data)
+            return ICudaEngine(camshaft.Engine(bytes(data), _cuda.device() if _cuda.has_gpu() else None), self.logger)
+        return None
+
+    def load_runtime(self, path):
+        raise NotImplementedError("engines need no lean runtime: load_runtime() has nothing to load")
+
+    def get_plugin_registry(self):
+        from camshaft.tensorrt import get_plugin_registry
+
+        return get_plugin_registry()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        pass
+
+
+class IStreamReader:
+    """Gives an engine's bytes: derive from it, and write read(size), which gives none at the end."""
+
+    def __init__(self):
+        pass
+
+    def read(self, size):
+        raise NotImplementedError("a stream reader needs read(size)")
+
+
+class IStreamReaderV2(IStreamReader):
+    """The same with read(size, stream), and seek(offset, where)."""
+
+    def seek(self, offset, where):
+        raise NotImplementedError("a stream reader needs seek(offset, where)")
+
+
+class IStreamWriter:
+    """Takes an engine's bytes: derive from it, and write write(data), which gives how many it took."""
+
+    def __init__(self):
+        pass
+
+    def write(self, data):
+        raise NotImplementedError("a stream writer needs write(data)")
+
+
+_PIECE = 1 << 24  # bytes that a reader is asked for at once
+
+
+def _everything(reader):
+    """All that a stream reader gives."""
+    arguments = (_PIECE, 0) if isinstance(reader, IStreamReaderV2) else (_PIECE,)
+    pieces = []
+    while piece := reader.read(*arguments):
+        pieces.append(bytes(piece))
+    return b"".join(pieces)
+
+
+class ISerializationConfig:
+    """What a serialised engine is to hold."""
+
+    def __init__(self):
+        self.flags = 0
+
+    def set_flag(self, flag):
+        self.flags |= 1 << int(flag)
+
+    def clear_flag(self, flag):
+        self.flags &= ~(1 << int(flag))
+
+    def get_flag(self, flag):
+        return bool(self.flags >> int(flag) & 1)
+
+
+class IRuntimeConfig:
+    """How contexts get their memory: they plan it exactly, whatever is asked for."""
+
+    def __init__(self):
+        self._strategy = ExecutionContextAllocationStrategy.STATIC
+
+    def set_execution_context_allocation_strategy(self, strategy):
+        self._strategy = strategy
+
+    def get_execution_context_allocation_strategy(self):
+        return self._strategy
+
+
+class ICudaEngine(Reporter):
+    """An engine. Tensors are asked for by name, as TensorRT 10 has them, or as bindings by number, as TensorRT 8 had."""
+
+    def __init__(self, engine, logger):
+        super().__init__(logger)
+        self._engine = engine
+        self._infos = {info.name: info for info in engine.inputs + engine.outputs}
+        self._names = list(self._infos)
+        self._inputs = {info.name for info in engine.inputs}
+        self.name = engine.metadata.get("model.network_name", "Unnamed Network 0")
+        self.has_implicit_batch_dimension = False
+        self.max_batch_size = 1
+        self.refittable = False
+        self.engine_capability = EngineCapability.STANDARD
+        self.hardware_compatibility_level = HardwareCompatibilityLevel.NONE
+        self.profiling_verbosity = ProfilingVerbosity.DETAILED
+        self.num_aux_streams = 0
+        self.tactic_sources = 0
+        self.streamable_weights_size = 0
+        self.minimum_weight_streaming_budget = 0
+        self.weight_streaming_budget = 0
+        self.weight_streaming_budget_v2 = 0
+        self.weight_streaming_scratch_memory_size = 0
+
+    # ---- Tensors ----
+
+    @property
+    def num_io_tensors(self):
+        return len(self._names)
+
+    def _info(self, name):
+        if name not in self._infos:
+            raise ValueError(f"the engine has no tensor '{name}', but {', '.join(self._names)}")
+        return self._infos[name]
+
+    def get_tensor_name(self, index):
+        return self._names[index]
+
+    def get_tensor_mode(self, name):
+        if name not in self._infos:
+            return TensorIOMode.NONE
+        return TensorIOMode.INPUT if name in self._inputs else TensorIOMode.OUTPUT
+
+    def get_tensor_shape(self, name):
+        """-1 where a size is dynamic."""
+        return Dims(self._info(name).shape)
+
+    def get_tensor_dtype(self, name):
+        """Raises TypeError for types that TensorRT has not."""
+        return dtype_of_name(self._info(name).dtype)
+
+    def get_tensor_location(self, name):
+        self._info(name)
+        return TensorLocation.DEVICE
+
+    def is_shape_inference_io(self, name):
+        """No: inputs that hold shapes are data like others, and are read where all inputs are."""
+        self._info(name)
+        return False
+
+    def get_tensor_bytes_per_component(self, name, profile_index=0):
+        return self.get_tensor_dtype(name).itemsize
+
+    def get_tensor_components_per_element(self, name, profile_index=0):
+        self._info(name)
+        return 1
+
+    def get_tensor_format(self, name, profile_index=0):
+        self._info(name)
+        return TensorFormat.LINEAR
+
+    def get_tensor_format_desc(self, name, profile_index=0):
+        return f"Row major linear {self.get_tensor_dtype(name).name} format (kLINEAR)"
+
+    def get_tensor_vectorized_dim(self, name, profile_index=0):
+        self._info(name)
+        return -1
+
+    def get_aliased_input_tensor(self, name):
+        self._info(name)
+
+    def is_debug_tensor(self, name):
+        return False
+
+    # ---- Profiles ----
+
+    @property
+    def num_optimization_profiles(self):
+        return max(1, len(self._engine.profiles))
+
+    def get_tensor_profile_shape(self, name, profile_index):
+        """[smallest, usual, largest]"""
+        info = self._info(name)
+        if name not in self._inputs:
+            raise ValueError(f"'{name}' is an output: profiles are of inputs")
+        if not 0 <= profile_index < self.num_optimization_profiles:
+            raise ValueError(f"there is no profile {profile_index}: the engine has {self.num_optimization_profiles}")
+        profiles = self._engine.profiles
+        ranges = profiles[profile_index].get(name) if profiles else None
+        if ranges is None:
+            return [Dims(info.shape)] * 3
+        return [Dims(ranges[which]) for which in ("min", "opt", "max")]
+
+    def get_tensor_profile_values(self, name, profile_index):
+        return []
+
+    # ---- Bindings, of TensorRT 8 ----
+
+    def __len__(self):
+        return len(self._names)
+
+    num_bindings = property(__len__)
+
+    def __iter__(self):
+        return iter(self._names)
+
+    def __getitem__(self, key):
+        """The number of a binding's name, or its name."""
+        return self.get_binding_name(key) if isinstance(key, int) else self.get_binding_index(key)
+
+    def _binding(self, key):
+        return self._names[key] if isinstance(key, int) else key
+
+    def get_binding_name(self, index):
+        return self._names[index]
+
+    def get_binding_index(self, name):
+        return self._names.index(name) if name in self._infos else -1
+
+    def binding_is_input(self, key):
+        return self._info(self._binding(key)).name in self._inputs
+
+    def get_binding_shape(self, key):
+        return self.get_tensor_shape(self._binding(key))
+
+    def get_binding_dtype(self, key):
+        return self.get_tensor_dtype(self._binding(key))
+
+    def get_location(self, key):
+        return self.get_tensor_location(self._binding(key))
+
+    def get_profile_shape(self, profile_index, binding):
+        return self.get_tensor_profile_shape(self._binding(binding), profile_index)
+
+    def get_profile_shape_input(self, profile_index, binding):
+        return []
+
+    def is_shape_binding(self, binding):
+        return False
+
+    def is_execution_binding(self, binding):
+        return True
+
+    def get_binding_format(self, index):
+        return self.get_tensor_format(self._binding(index))
+
+    def get_binding_format_desc(self, index):
+        return self.get_tensor_format_desc(self._binding(index))
+
+    def get_binding_bytes_per_component(self, index):
+        return self.get_tensor_bytes_per_component(self._binding(index))
+
+    def get_binding_components_per_element(self, index):
+        return 1
+
+    def get_binding_vectorized_dim(self, index):
+        return -1
+
+    # ---- The engine ----
+
+    @property
+    def num_layers(self):
+        return len(self._engine.layers())
+
+    @property
+    def device_memory_size(self):
+        """Bytes that a context needs at the first profile's usual shapes."""
+        return self._engine.memory()["arena_bytes"]
+
+    device_memory_size_v2 = device_memory_size
+
+    def get_device_memory_size_for_profile(self, profile_index):
+        return self.device_memory_size
+
+    get_device_memory_size_for_profile_v2 = get_device_memory_size_for_profile
+
+    def serialize(self):
+        return IHostMemory(bytes(self._engine))
+
+    def create_serialization_config(self):
+        return ISerializationConfig()
+
+    def serialize_with_config(self, config):
+        from camshaft.tensorrt._enums import SerializationFlag
+
+        if config.get_flag(SerializationFlag.EXCLUDE_WEIGHTS):
+            self._fail("engines without weights cannot be made: clear SerializationFlag.EXCLUDE_WEIGHTS")
+            return None
+        return self.serialize()
+
+    def create_execution_context(self, strategy=ExecutionContextAllocationStrategy.STATIC, runtime_config=None):
+        """A context. It plans its own memory, whatever the strategy is."""
+        with self._reporting():
+            return IExecutionContext(self, self._engine.create_context(), self._logger)
+        return None
+
+    def create_execution_context_without_device_memory(self):
+        return self.create_execution_context()
+
+    def create_runtime_config(self):
+        return IRuntimeConfig()
+
+    def create_engine_inspector(self):
+        return EngineInspector(self)
+
+    def get_weight_streaming_automatic_budget(self):
+        return 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        pass
+
+
+class EngineInspector(Reporter):
+    """What an engine's layers are, as TensorRT's inspector writes it."""
+
+    def __init__(self, engine):
+        super().__init__(engine._logger)
+        self._layers = engine._engine.layers()
+        self._engine = engine
+        #: For its shapes; sizes that no context has set are left out.
+        self.execution_context = None
+
+    @staticmethod
+    def _described(layer):
+        return {
+            "Name": layer["name"],
+            "LayerType": layer["op"],
+            "Inputs": [_tensor(text) for text in layer["inputs"]],
+            "Outputs": [_tensor(text) for text in layer["outputs"]],
+            "TacticValue": layer["tactic"],
+            "TacticName": layer["tactic"],
+            "Origin": ", ".join(layer["sources"]),
+            "StreamId": 0,
+            "Metadata": layer["description"],
+        }
+
+    def _text(self, layer, format):
+        if format == LayerInformationFormat.JSON:
+            return json.dumps(self._described(layer))
+        return f"{layer['name']}: {layer['op']}, {layer['tactic']}\n"
+
+    def get_layer_information(self, layer_index, format):
+        if not 0 <= layer_index < len(self._layers):
+            self._fail(f"there is no layer {layer_index}: the engine has {len(self._layers)}")
+            return ""
+        return self._text(self._layers[layer_index], format)
+
+    def get_engine_information(self, format):
+        if format != LayerInformationFormat.JSON:
+            return "".join(self._text(layer, format) for layer in self._layers)
+        described = [self._described(layer) for layer in self._layers]
+        return json.dumps({"Layers": described, "Bindings": list(self._engine)})
+
+
+_FORMATS = {
+    "f32": "FP32",
+    "f16": "FP16",
+    "bf16": "BFloat16",
+    "i8": "Int8",
+    "i32": "Int32",
+    "i64": "Int64",
+    "bool": "Bool",
+}
+
+
+def _tensor(text):
+    """Of "name: f32[n, 3]", as layers are listed."""
+    name, _, kind = text.rpartition(": ")
+    dtype, _, dims = kind.rstrip("]").partition("[")
+    sizes = [int(size) if size.isdecimal() else -1 for size in dims.split(", ") if size]
+    described = f"Row major linear {_FORMATS[dtype]}" if dtype in _FORMATS else "N/A"
+    return {"Name": name, "Location": "Device", "Dimensions": sizes, "Format/Datatype": described}

@@ -1,0 +1,87 @@
+"""Stands in for cuda.cuda (cuda.bindings.driver) where CUDA Python is not installed: what programs check errors with and
+ask for a device, beside the runtime's calls in cudart."""
+
+import enum
+
+from camshaft.tensorrt import cudart
+
+
+class CUresult(enum.IntEnum):
+    """Numbers of errors, as CUDA's driver has them."""
+
+    CUDA_SUCCESS = 0
+    CUDA_ERROR_INVALID_VALUE = 1
+    CUDA_ERROR_OUT_OF_MEMORY = 2
+    CUDA_ERROR_NOT_INITIALIZED = 3
+    CUDA_ERROR_NO_DEVICE = 100
+    CUDA_ERROR_INVALID_DEVICE = 101
+    CUDA_ERROR_INVALID_HANDLE = 400
+    CUDA_ERROR_UNKNOWN = 999
+
+    @classmethod
+    def _missing_(cls, value):
+        return cls.CUDA_ERROR_UNKNOWN
+
+
+CUdevice = CUcontext = int
+CUstream = cudart.cudaStream_t
+CUevent = cudart.cudaEvent_t
+
+
+def _of_runtime(function):
+    def call(*arguments):
+        status, *values = function(*arguments)
+        return (CUresult(int(status)), *values)
+
+    return call
+
+
+def cuInit(Flags):
+    return (CUresult.CUDA_SUCCESS,)
+
+
+def cuDeviceGet(ordinal):
+    return (*_of_runtime(cudart.cudaSetDevice)(ordinal), ordinal)
+
+
+def cuCtxCreate(flags, dev):
+    return CUresult.CUDA_SUCCESS, 1
+
+
+def cuCtxDestroy(ctx):
+    return (CUresult.CUDA_SUCCESS,)
+
+
+def cuGetErrorName(error):
+    name = CUresult(int(error)).name if int(error) in CUresult.__members__.values() else "CUDA_ERROR_UNKNOWN"
+    return CUresult.CUDA_SUCCESS, name.encode()
+
+
+cuDeviceGetCount = _of_runtime(cudart.cudaGetDeviceCount)
+cuMemAlloc = _of_runtime(cudart.cudaMalloc)
+cuMemFree = _of_runtime(cudart.cudaFree)
+cuMemGetInfo = _of_runtime(cudart.cudaMemGetInfo)
+cuStreamCreate = _of_runtime(cudart.cudaStreamCreateWithFlags)
+cuStreamDestroy = _of_runtime(cudart.cudaStreamDestroy)
+cuStreamSynchronize = _of_runtime(cudart.cudaStreamSynchronize)
+cuCtxSynchronize = _of_runtime(cudart.cudaDeviceSynchronize)
+
+
+def cuMemcpyHtoD(dstDevice, srcHost, ByteCount):
+    kind = cudart.cudaMemcpyKind.cudaMemcpyHostToDevice
+    return _of_runtime(cudart.cudaMemcpy)(dstDevice, srcHost, ByteCount, kind)
+
+
+def cuMemcpyDtoH(dstHost, srcDevice, ByteCount):
+    kind = cudart.cudaMemcpyKind.cudaMemcpyDeviceToHost
+    return _of_runtime(cudart.cudaMemcpy)(dstHost, srcDevice, ByteCount, kind)
+
+
+def cuMemcpyHtoDAsync(dstDevice, srcHost, ByteCount, hStream):
+    kind = cudart.cudaMemcpyKind.cudaMemcpyHostToDevice
+    return _of_runtime(cudart.cudaMemcpyAsync)(dstDevice, srcHost, ByteCount, kind, hStream)
+
+
+def cuMemcpyDtoHAsync(dstHost, srcDevice, ByteCount, hStream):
+    kind = cudart.cudaMemcpyKind.cudaMemcpyDeviceToHost
+    return _of_runtime(cudart.cudaMemcpyAsync)(dstHost, srcDevice, ByteCount, kind, hStream)

@@ -1,0 +1,298 @@
+"""Stands in for pycuda.driver where PyCUDA is not installed: memory, copies, streams and events as programs beside
+TensorRT use them. Kernels cannot be compiled with it.
+
+Where there is no GPU, device memory is memory of the host, and what is put into a stream is done when the call returns.
+"""
+
+import ctypes
+
+import numpy
+
+from camshaft.tensorrt import _cuda
+from camshaft.tensorrt import cudart as _runtime
+
+
+class Error(Exception):
+    """What a call of CUDA's says went wrong."""
+
+
+class LogicError(Error):
+    """A wrong argument."""
+
+
+class RuntimeError(Error):  # PyCUDA's own name
+    """The device failed."""
+
+
+class MemoryError(Error):  # PyCUDA's own name
+    """There is no memory left."""
+
+
+def _checked(status, *values):
+    if status != 0:
+        kind = MemoryError if status == 2 else LogicError
+        raise kind(_cuda.error_text(int(status)))
+    return values[0] if len(values) == 1 else values
+
+
+def _stream(stream):
+    return 0 if stream is None else stream.handle
+
+
+class DeviceAllocation:
+    """Memory of the device, given back when this goes."""
+
+    def __init__(self, size):
+        self._address = None
+        self._address = _checked(*_runtime.cudaMalloc(size))
+        self.size = size
+
+    def __int__(self):
+        if self._address is None:
+            raise LogicError("this memory was given back")
+        return self._address
+
+    __index__ = __int__
+
+    def __add__(self, offset):
+        return int(self) + offset
+
+    def as_buffer(self, size, offset=0):
+        return (ctypes.c_byte * size).from_address(int(self) + offset)
+
+    def free(self):
+        address, self._address = int(self), None
+        _checked(*_runtime.cudaFree(address))
+
+    def __del__(self):
+        if self._address is not None:
+            self.free()
+
+
+def mem_alloc(bytes):
+    return DeviceAllocation(bytes)
+
+
+def mem_get_info():
+    """(free, all) bytes."""
+    return _checked(*_runtime.cudaMemGetInfo())
+
+
+def to_device(bf_obj):
+    """A copy of an array."""
+    array = numpy.ascontiguousarray(bf_obj)
+    made = mem_alloc(array.nbytes)
+    memcpy_htod(made, array)
+    return made
+
+
+def from_device(devptr, shape, dtype, order="C"):
+    """A copy of the device's memory as an array."""
+    array = numpy.empty(shape, dtype, order)
+    memcpy_dtoh(array, devptr)
+    return array
+
+
+def from_device_like(devptr, other_ary):
+    return from_device(devptr, other_ary.shape, other_ary.dtype)
+
+
+def _host(array):
+    """(address, bytes) of an array or a buffer."""
+    if isinstance(array, numpy.ndarray):
+        if not (array.flags.c_contiguous or array.flags.f_contiguous):
+            raise ValueError("ndarray is not contiguous")
+        return array.ctypes.data, array.nbytes
+    view = memoryview(array)
+    return numpy.frombuffer(view, numpy.uint8).ctypes.data, view.nbytes
+
+
+def memcpy_htod(dest, src):
+    address, size = _host(src)
+    _checked(*_runtime.cudaMemcpy(dest, address, size, 1))
+
+
+def memcpy_htod_async(dest, src, stream=None):
+    address, size = _host(src)
+    _checked(*_runtime.cudaMemcpyAsync(dest, address, size, 1, _stream(stream)))
+
+
+def memcpy_dtoh(dest, src):
+    address, size = _host(dest)
+    _checked(*_runtime.cudaMemcpy(address, src, size, 2))
+
+
+def memcpy_dtoh_async(dest, src, stream=None):
+    address, size = _host(dest)
+    _checked(*_runtime.cudaMemcpyAsync(address, src, size, 2, _stream(stream)))
+
+
+def memcpy_dtod(dest, src, size):
+    _checked(*_runtime.cudaMemcpy(dest, src, size, 3))
+
+
+def memcpy_dtod_async(dest, src, size, stream=None):
+    _checked(*_runtime.cudaMemcpyAsync(dest, src, size, 3, _stream(stream)))
+
+
+def memset_d8(dest, data, count):
+    _checked(*_runtime.cudaMemset(dest, data, count))
+
+
+class host_alloc_flags:
+    PORTABLE, DEVICEMAP, WRITECOMBINED = 1, 2, 4
+
+
+def pagelocked_empty(shape, dtype, order="C", mem_flags=0):
+    """An array in memory that copies reach fast."""
+    return _pagelocked(shape, dtype, order)
+
+
+def pagelocked_zeros(shape, dtype, order="C", mem_flags=0):
+    array = _pagelocked(shape, dtype, order)
+    array[...] = 0
+    return array
+
+
+def pagelocked_empty_like(array, mem_flags=0):
+    return _pagelocked(array.shape, array.dtype, "C")
+
+
+class _Pinned:
+    """Owns pinned memory for the arrays that lie in it."""
+
+    def __init__(self, size):
+        self.address = _checked(*_runtime.cudaMallocHost(max(size, 1)))
+        self.__array_interface__ = {
+            "data": (self.address, False),
+            "shape": (size,),
+            "typestr": "|u1",
+            "version": 3,
+        }
+
+    def __del__(self):
+        if hasattr(self, "address"):
+            _runtime.cudaFreeHost(self.address)
+
+
+def _pagelocked(shape, dtype, order):
+    dtype = numpy.dtype(dtype)
+    shape = tuple(shape) if hasattr(shape, "__len__") else (int(shape),)
+    count = int(numpy.prod(shape, dtype=numpy.int64))
+    memory = numpy.asarray(_Pinned(count * dtype.itemsize))
+    return memory.view(dtype).reshape(shape, order=order)
+
+
+class Stream:
+    """A stream."""
+
+    def __init__(self, flags=0):
+        self._handle = None
+        self._handle = _checked(*_runtime.cudaStreamCreateWithFlags(flags))
+
+    @property
+    def handle(self):
+        return int(self._handle)
+
+    def synchronize(self):
+        _checked(*_runtime.cudaStreamSynchronize(self.handle))
+
+    def is_done(self):
+        return _runtime.cudaStreamQuery(self.handle)[0] == 0
+
+    def wait_for_event(self, event):
+        _checked(*_runtime.cudaStreamWaitEvent(self.handle, event._handle))
+
+    def __del__(self):
+        if self._handle is not None:
+            _runtime.cudaStreamDestroy(self._handle)
+
+
+class Event:
+    """A point of time in a stream."""
+
+    def __init__(self, flags=0):
+        self._handle = None
+        self._handle = _checked(*_runtime.cudaEventCreateWithFlags(flags))
+
+    def record(self, stream=None):
+        _checked(*_runtime.cudaEventRecord(self._handle, _stream(stream)))
+        return self
+
+    def synchronize(self):
+        _checked(*_runtime.cudaEventSynchronize(self._handle))
+        return self
+
+    def query(self):
+        return _runtime.cudaEventQuery(self._handle)[0] == 0
+
+    def time_since(self, event):
+        """Milliseconds."""
+        return _checked(*_runtime.cudaEventElapsedTime(event._handle, self._handle))
+
+    def time_till(self, event):
+        return event.time_since(self)
+
+    def __del__(self):
+        if self._handle is not None:
+            _runtime.cudaEventDestroy(self._handle)
+
+
+class ctx_flags:
+    SCHED_AUTO, SCHED_SPIN, SCHED_YIELD, SCHED_BLOCKING_SYNC, MAP_HOST = 0, 1, 2, 4, 8
+
+
+class Context:
+    """The context of a device: the primary one, which CUDA's runtime and this library use too."""
+
+    def __init__(self, device):
+        self._device = device
+
+    @staticmethod
+    def synchronize():
+        _checked(*_runtime.cudaDeviceSynchronize())
+
+    @staticmethod
+    def get_device():
+        return Device(_checked(*_runtime.cudaGetDevice()))
+
+    @staticmethod
+    def pop():
+        pass
+
+    def push(self):
+        _checked(*_runtime.cudaSetDevice(self._device))
+
+    def detach(self):
+        pass
+
+
+class Device:
+    """A device by its number."""
+
+    def __init__(self, number):
+        self._number = number
+
+    @staticmethod
+    def count():
+        return _checked(*_runtime.cudaGetDeviceCount())
+
+    def name(self):
+        import camshaft
+
+        kind = "cuda" if _cuda.has_gpu() else "cpu"
+        return [entry["name"] for entry in camshaft.devices() if entry["kind"] == kind][self._number]
+
+    def total_memory(self):
+        return mem_get_info()[1]
+
+    def make_context(self, flags=0):
+        context = Context(self._number)
+        context.push()
+        return context
+
+    retain_primary_context = make_context
+
+
+def init(flags=0):
+    pass

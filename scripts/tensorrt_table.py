@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""Writes the table of docs/tensorrt.md: what camshaft.tensorrt has of each class of TensorRT's Python interface.
+
+A member is there when the class, or an object that is made here, has it. scripts/tensorrt_names.txt lists TensorRT's.
+"""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    import project_python
+
+    project_python.use()
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/tensorrt.md"
+NAMES = ROOT / "scripts/tensorrt_names.txt"
+BEGIN, END = "<!-- made by scripts/tensorrt_table.py -->\n", "<!-- end -->\n"
+
+#: Members that are there, so that programs run, and change nothing; the reasons are in the page and in the docstrings.
+WITHOUT_EFFECT = {
+    "Builder": "gpu_allocator max_DLA_batch_size num_DLA_cores max_batch_size reset is_network_supported "
+    "get_plugin_registry",
+    "IBuilderConfig": "avg_timing_iterations min_timing_iterations engine_capability set_memory_pool_limit "
+    "max_workspace_size default_device_type DLA_core profile_stream quantization_flags set_quantization_flag "
+    "clear_quantization_flag algorithm_selector set_device_type set_tactic_sources set_preview_feature max_num_tactics "
+    "hardware_compatibility_level runtime_platform plugins_to_serialize max_aux_streams tiling_optimization_level "
+    "l2_limit_for_tiling profiling_verbosity remote_auto_tuning_config",
+    "BuilderFlag": "DEBUG GPU_FALLBACK REFIT DISABLE_TIMING_CACHE EDITABLE_TIMING_CACHE SPARSE_WEIGHTS DIRECT_IO "
+    "REJECT_EMPTY_ALGORITHMS VERSION_COMPATIBLE EXCLUDE_LEAN_RUNTIME DISABLE_COMPILATION_CACHE "
+    "REFIT_IDENTICAL WEIGHT_STREAMING REFIT_INDIVIDUAL STRICT_NANS MONITOR_MEMORY DISTRIBUTIVE_INDEPENDENCE "
+    "ENABLE_TACTIC_HEURISTIC",
+    "ICudaEngine": "weight_streaming_budget weight_streaming_budget_v2 tactic_sources num_aux_streams "
+    "create_execution_context_without_device_memory create_runtime_config",
+    "IExecutionContext": "debug_sync device_memory set_device_memory set_input_consumed_event temporary_allocator "
+    "persistent_cache_limit nvtx_verbosity set_aux_streams set_debug_listener set_all_tensors_debug_state",
+    "INetworkDefinition": "set_weights_name",
+    "IOptimizationProfile": "set_shape_input extra_memory_target",
+    "ITensor": "allowed_formats broadcast_across_batch location",
+    "Runtime": "gpu_allocator DLA_core num_DLA_cores max_threads temporary_directory tempfile_control_flags "
+    "engine_host_code_allowed",
+    "OnnxParser": "flags set_flag clear_flag get_used_vc_plugin_libraries",
+}
+#: Members that answer with NotImplementedError, or with False and a message.
+REFUSED = {
+    "BuilderFlag": "ERROR_ON_TIMING_CACHE_MISS STRIP_PLAN WEIGHTLESS SAFETY_SCOPE FP8 INT4 FP4",
+    "IExecutionContext": "set_tensor_debug_state get_shape set_shape_input",
+    "INetworkDefinition": "add_loop add_if_conditional add_assertion add_ragged_softmax add_dynamic_quantize "
+    "add_plugin_v2 add_plugin_v3 add_plugin mark_debug mark_unfused_tensors_as_debug_tensors",
+    "Runtime": "load_runtime",
+    "SerializationFlag": "EXCLUDE_WEIGHTS",
+}
+#: Classes that can be named and derived from, and of which nobody asks anything, or whose objects cannot be made.
+UNUSED = (
+    "IAlgorithm IAlgorithmContext IAlgorithmIOInfo IAlgorithmSelector IAlgorithmVariant IDebugListener IGpuAllocator "
+    "IGpuAsyncAllocator IIfConditional ILoop IPluginCreator IPluginCreatorV3One IPluginV2 IPluginV2DynamicExt "
+    "IPluginV2Ext IPluginV3 OnnxParserRefitter PluginField PluginFieldCollection Refitter"
+).split()
+
+
+def names():
+    """[(class, [member])] of TensorRT."""
+    listed = []
+    for line in NAMES.read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        kind, _, members = line.partition(":")
+        listed.append((kind, members.replace("|", " ").split()))
+    return listed
+
+
+def layers(trt, network):
+    """A layer of each class that can be added, by the name of its class."""
+    import numpy
+
+    x = network.add_input("x", trt.float32, (1, 4, 8, 8))
+    row = network.add_input("row", trt.float32, (8,))
+    i = network.add_input("i", trt.int32, (1,))
+    weights = numpy.zeros((4, 4, 1, 1), numpy.float32)
+    one = network.add_constant((), numpy.float32(1)).get_output(0)
+    none = trt.MatrixOperation.NONE
+    made = [
+        network.add_convolution_nd(x, 4, (1, 1), weights),
+        network.add_deconvolution_nd(x, 4, (1, 1), weights),
+        network.add_activation(x, trt.ActivationType.RELU),
+        network.add_pooling_nd(x, trt.PoolingType.MAX, (2, 2)),
+        network.add_lrn(x, 3, 1.0, 1.0, 1.0),
+        network.add_scale(x, trt.ScaleMode.UNIFORM, trt.Weights(), trt.Weights(), trt.Weights()),
+        network.add_softmax(x),
+        network.add_concatenation([x, x]),
+        network.add_elementwise(x, x, trt.ElementWiseOperation.SUM),
+        network.add_unary(x, trt.UnaryOperation.EXP),
+        network.add_padding_nd(x, (1, 1), (1, 1)),
+        network.add_shuffle(x),
+        network.add_slice(x, (0,) * 4, (1,) * 4, (1,) * 4),
+        network.add_reduce(x, trt.ReduceOperation.SUM, 1, True),
+        network.add_topk(x, trt.TopKOperation.MAX, 1, 1 << 3),
+        network.add_gather(x, i, 0),
+        network.add_scatter(x, x, x, trt.ScatterMode.ELEMENT),
+        network.add_matrix_multiply(x, none, x, none),
+        network.add_constant((1,), numpy.zeros(1, numpy.float32)),
+        network.add_resize(x),
+        network.add_fill((1,), trt.FillOperation.LINSPACE),
+        network.add_quantize(x, one),
+        network.add_dequantize(x, one),
+        network.add_normalization(x, row, row, 1 << 3),
+        network.add_grid_sample(x, x),
+        network.add_nms(x, x, i),
+        network.add_cast(x, trt.int32),
+    ]
+    plain = {
+        "ICumulativeLayer": network.add_cumulative(x, i, trt.CumulativeOperation.SUM, False, False),
+        "IEinsumLayer": network.add_einsum([row], "i->i"),
+        "IIdentityLayer": network.add_identity(x),
+        "INonZeroLayer": network.add_non_zero(x),
+        "IOneHotLayer": network.add_one_hot(i, row, one, 0),
+        "IParametricReLULayer": network.add_parametric_relu(x, x),
+        "IReverseSequenceLayer": network.add_reverse_sequence(x, i),
+        "ISelectLayer": network.add_select(x, x, x),
+        "IShapeLayer": network.add_shape(x),
+        "ISqueezeLayer": network.add_squeeze(x, i),
+        "IUnsqueezeLayer": network.add_unsqueeze(x, i),
+    }
+    return {**{type(layer).__name__: layer for layer in made}, **plain, "ITensor": x, "ILayer": made[0]}
+
+
+def objects(trt):
+    """An object of each class whose members are set when it is made."""
+
+    class Quiet(trt.ILogger):
+        def log(self, severity, msg):
+            pass
+
+    logger = Quiet()
+    builder = trt.Builder(logger)
+    config = builder.create_builder_config()
+    network = builder.create_network()
+    x = network.add_input("x", trt.float32, (2,))
+    network.mark_output(network.add_identity(x).get_output(0))
+    engine = builder.build_engine_with_config(network, config)
+    context = engine.create_execution_context()
+    found = {
+        "Builder": builder,
+        "Dims": trt.Dims((1,)),
+        "EngineInspector": engine.create_engine_inspector(),
+        "IBuilderConfig": config,
+        "ICudaEngine": engine,
+        "IExecutionContext": context,
+        "INetworkDefinition": network,
+        "IOptimizationProfile": builder.create_optimization_profile(),
+        "ISerializationConfig": engine.create_serialization_config(),
+        "Logger": trt.Logger(),
+        "OnnxParser": trt.OnnxParser(network, logger),
+        "Runtime": trt.Runtime(logger),
+        "Weights": trt.Weights(),
+    }
+    return {**layers(trt, builder.create_network()), **found}
+
+
+def table(trt):
+    made = objects(trt)
+    rows = []
+    for kind, members in names():
+        holder = made.get(kind, getattr(trt, kind, None))
+        if holder is None or kind in UNUSED:
+            state = "not there" if holder is None else "a name only"
+            rows.append(f"| `{kind}` | {state} | | |")
+            continue
+        idle, refused = (set(table.get(kind, "").split()) for table in (WITHOUT_EFFECT, REFUSED))
+        there = [name for name in members if hasattr(holder, name) and name not in idle | refused]
+        missing = [name for name in members if not hasattr(holder, name) or name in refused]
+        works = "all" if not missing and not idle & set(members) else f"{len(there)} of {len(members)}"
+        rows.append(f"| `{kind}` | {works} | {_listed(idle & set(members))} | {_listed(missing)} |")
+    return "\n".join(["| class | works | without effect | not there |", "|---|---|---|---|", *rows]) + "\n"
+
+
+def _listed(members):
+    return " ".join(f"`{name}`" for name in sorted(members))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--check", action="store_true", help="only say whether the page is as it would be written")
+    check = parser.parse_args().check
+    sys.path.insert(0, str(ROOT / "build/release/python"))
+    import camshaft.tensorrt as trt
+
+    page = PAGE.read_text()
+    pattern = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.S)
+    written = pattern.sub(lambda _: BEGIN + table(trt) + END, page)
+    if check:
+        return 0 if written == page else "docs/tensorrt.md is not what scripts/tensorrt_table.py writes"
+    PAGE.write_text(written)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""Polygraphy as it comes from PyPI, on camshaft.tensorrt: a program of strangers that uses much of the interface."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from catalog import EVERY
+from test_module import MODULE, module
+from test_tensorrt import write_network
+
+pytest.importorskip("polygraphy", reason="polygraphy is not installed")
+assert module
+
+COMMAND = Path(sys.prefix) / "bin/polygraphy"
+QUICK = {"tv_mobilenet_v2", "own_topk_head", "own_lstm"}
+#: Polygraphy sets dynamic sizes to 1, which wav2vec 2.0 cannot be run with, and draws numbers from 0 to 1, on which
+#: EfficientNet-B4 amplifies rounding so that ONNX Runtime's own two levels of optimisation differ by 8 % of its scale.
+NOT_POLYGRAPHYS = {"hf_wav2vec2", "tv_efficientnet_b4"}
+ZOO = [name for name in EVERY if name.startswith(("tv_", "timm_", "hf_", "own_")) and name not in NOT_POLYGRAPHYS]
+
+
+def polygraphy(*arguments, folder):
+    environment = {**os.environ, "PYTHONPATH": str(MODULE), "CAMSHAFT_TENSORRT_DEVICE": "cpu"}
+    run = subprocess.run(
+        [sys.executable, "-m", "camshaft.tensorrt", COMMAND, *map(str, arguments)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    return run.returncode, run.stdout + run.stderr
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("polygraphy")
+    write_network(folder / "model.onnx")
+    return folder
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.large) for name in ZOO])
+def test_zoo_agrees_with_onnx_runtime(name, tmp_path):
+    code, text = polygraphy(
+        "run", EVERY[name].path(), "--trt", "--onnxrt", "--atol", 1e-3, "--rtol", 1e-3, folder=tmp_path
+    )
+    assert code == 0 and "PASSED" in text, text[-3000:]
+
+
+def test_every_tensor_is_compared(folder):
+    code, text = polygraphy(
+        *("run", "model.onnx", "--trt", "--onnxrt", "--trt-outputs", "mark", "all", "--onnx-outputs", "mark", "all"),
+        folder=folder,
+    )
+    assert code == 0 and "Outputs: ['c', 'r', 'p', 'f', 'y']" in text, text[-3000:]
+
+
+def test_conversion_with_profiles_and_a_calibration_cache(folder):
+    shapes = [
+        "--trt-min-shapes",
+        "x:[1,3,32,32]",
+        "--trt-opt-shapes",
+        "x:[4,3,32,32]",
+        "--trt-max-shapes",
+        "x:[8,3,32,32]",
+    ]
+    code, text = polygraphy(
+        *("convert", "model.onnx", *shapes, "--int8", "--calibration-cache", "calibration.cache", "-o", "model.engine"),
+        folder=folder,
+    )
+    assert code == 0, text[-3000:]
+    assert (folder / "calibration.cache").read_text().startswith("TRT-")
+    code, text = polygraphy(
+        "inspect", "model", "model.engine", "--model-type", "engine", "--show", "layers", folder=folder
+    )
+    assert code == 0 and "max=(8, 3, 32, 32)" in text and "-> {y [dtype=float32" in text, text[-3000:]
+    code, text = polygraphy("run", "model.engine", "--model-type", "engine", "--trt", folder=folder)
+    assert code == 0, text[-3000:]
+
+
+def test_network_is_listed(folder):
+    code, text = polygraphy(
+        *("inspect", "model", "model.onnx", "--convert-to", "trt", "--show", "layers", "attrs", "weights"),
+        folder=folder,
+    )
+    assert code == 0 and "conv.stride_nd = (2, 1)" in text and "<Error" not in text, text[-3000:]
+
+
+CHECK = """
+import sys
+import tensorrt as trt
+
+logger = trt.Logger(trt.Logger.ERROR)
+builder = trt.Builder(logger)
+network = builder.create_network()
+parser = trt.OnnxParser(network, logger)
+assert parser.parse_from_file("polygraphy_debug.onnx")
+assert builder.build_serialized_network(network, builder.create_builder_config())
+sys.exit(any(layer.type == trt.LayerType.ACTIVATION for layer in network))
+"""
+
+
+def test_reduction_to_the_layer_that_fails(folder):
+    """`debug reduce` with a check of its user's, here that there is no activation."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnx_graphsurgeon", reason="onnx_graphsurgeon is not installed")
+    (folder / "check.py").write_text(CHECK)
+    code, text = polygraphy(
+        *("debug", "reduce", "model.onnx", "-o", "reduced.onnx", "--mode", "linear"),
+        *("--model-input-shapes", "x:[1,3,32,32]", "--check", sys.executable, "-m", "camshaft.tensorrt", "check.py"),
+        folder=folder,
+    )
+    assert code == 0 and (folder / "reduced.onnx").exists(), text[-3000:]
+    assert [node.op_type for node in onnx.load(folder / "reduced.onnx").graph.node] == ["Relu"]
