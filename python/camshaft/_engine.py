@@ -6,7 +6,7 @@ import threading
 from typing import NamedTuple
 
 from camshaft import _native
-from camshaft._arrays import Array, capsule_of, device_name
+from camshaft._arrays import CPU, Array, capsule_of, device_name
 from camshaft._errors import InvalidArgumentError
 
 
@@ -81,15 +81,13 @@ class Engine:
     def run(self, inputs):
         """Computes all outputs for a dict of inputs: {name: NumPy array}, which are the caller's. Each thread that calls
         has a context of its own; what serves many requests, or keeps outputs on a GPU, makes contexts itself."""
-        import numpy
-
         for info in self.inputs:  # which a context would take from the run before
             if info.name not in inputs:
                 raise InvalidArgumentError(f"input '{info.name}' ({info.type}) is not given")
-        if not hasattr(self._of_thread, "context"):
-            self._of_thread.context = self.create_context()
-        outputs = self._of_thread.context.run(inputs)
-        return {name: numpy.array(array) for name, array in outputs.items()}
+        of_thread = self._of_thread
+        if not hasattr(of_thread, "run"):
+            of_thread.run = _run_to_copies(self.create_context())
+        return of_thread.run(inputs)
 
     def __call__(self, *arrays, **named):
         """The same for arrays in the order of the inputs, or by their names: the output, or a tuple of several."""
@@ -106,6 +104,38 @@ class Engine:
             return ", ".join(f"{info.name}: {info.type}" for info in infos)
 
         return f"<camshaft.Engine ({listed(self.inputs)}) -> ({listed(self.outputs)}) on {self.device}>"
+
+
+def _run_to_copies(context):
+    """A function like Context.run() whose outputs are the caller's, for a context that nobody else uses: NumPy takes them
+    from views that are made once, which is 3 us of a call less than through Array."""
+    import numpy
+
+    views = [(name, _HostOutput(context._context, name)) for name in context._dtypes]
+    of_library, set_input, run, from_dlpack = context._context, context.set_input, _native.run, numpy.from_dlpack
+
+    def run_to_copies(inputs):
+        for name, array in inputs.items():
+            set_input(name, array)
+        run(of_library)
+        return {name: from_dlpack(view).copy() for name, view in views}
+
+    return run_to_copies
+
+
+class _HostOutput:
+    """An output that a context keeps on the host, for NumPy."""
+
+    __slots__ = ("_context", "_name")
+
+    def __init__(self, context, name):
+        self._context, self._name = context, name
+
+    def __dlpack_device__(self):
+        return CPU, 0
+
+    def __dlpack__(self, **options):
+        return _native.output_dlpack(self._context, self._name)
 
 
 class Context:
