@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Writes the table of docs/tensorrt.md: what camshaft.tensorrt has of each class of TensorRT's Python interface.
+"""Writes the tables of docs/tensorrt.md: what camshaft.tensorrt has of each class of TensorRT's Python interface, and
+what `camshaft trtexec` has of trtexec's flags.
 
 A member is there when the class, or an object that is made here, has it. scripts/tensorrt_names.txt lists TensorRT's.
 """
 
 import argparse
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,10 +16,12 @@ if __name__ == "__main__":
 
     project_python.use()
 
+import camshaft_cli
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/tensorrt.md"
 NAMES = ROOT / "scripts/tensorrt_names.txt"
-BEGIN, END = "<!-- made by scripts/tensorrt_table.py -->\n", "<!-- end -->\n"
+BEGIN, END = "<!-- {} made by scripts/tensorrt_table.py -->\n", "<!-- end -->\n"
 
 #: Members that are there, so that programs run, and change nothing; the reasons are in the page and in the docstrings.
 WITHOUT_EFFECT = {
@@ -180,6 +184,19 @@ def _listed(members):
     return " ".join(f"`{name}`" for name in sorted(members))
 
 
+def flags_table():
+    """Of trtexec's flags, from what its help says."""
+    text = subprocess.run([camshaft_cli.BINARY, "trtexec", "--help"], check=True, capture_output=True, text=True).stdout
+    rows, state = ["| flag | state | |", "|---|---|---|"], ""
+    for line in text.splitlines():
+        if found := re.fullmatch(r"  --(\S+) +(\S.*)", line):
+            name, said = (word.replace("|", "\\|") for word in found.groups())
+            rows.append(f"| `--{name}` | {state} | {said} |")
+        elif line.endswith(":"):
+            state = {"Flags:": "works", "Accepted, without effect:": "without effect", "Refused:": "refused"}[line]
+    return "\n".join(rows) + "\n"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--check", action="store_true", help="only say whether the page is as it would be written")
@@ -188,8 +205,11 @@ def main():
     import camshaft.tensorrt as trt
 
     page = PAGE.read_text()
-    pattern = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.S)
-    written = pattern.sub(lambda _: BEGIN + table(trt) + END, page)
+    written = page
+    for what, text in (("classes", table(trt)), ("flags", flags_table())):
+        begin = BEGIN.format(what)
+        pattern = re.compile(re.escape(begin) + ".*?" + re.escape(END), re.S)
+        written = pattern.sub(lambda _, made=begin + text + END: made, written)
     if check:
         return 0 if written == page else "docs/tensorrt.md is not what scripts/tensorrt_table.py writes"
     PAGE.write_text(written)

@@ -3,7 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <new>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "tools/commands.h"
 #include "tools/exit_code.h"
 #include "tools/interrupt.h"
+#include "tools/trtexec/trtexec.h"
 
 namespace camshaft::tools {
 
@@ -44,6 +47,7 @@ int parse_and_run(int argc, const char* const* argv) {
   app.get_formatter()->column_width(38);
   app.footer(examples + std::string(exit_codes_help));
   app.fallthrough();
+  app.add_subcommand("trtexec", "Build and measure as TensorRT's trtexec does: its flags, lines and files");
   bool verbose = false;
   app.add_flag("-v,--verbose", verbose, "Print what the library does to stderr");
   const std::vector<Command> commands = {
@@ -66,10 +70,19 @@ int parse_and_run(int argc, const char* const* argv) {
   return fail(ErrorCode::internal, "no command was run");
 }
 
+// Where the arguments of trtexec begin: behind that word, or behind the program's name where it is called so; 0: it is
+// another command. Its flags are read by itself, as they are spelled otherwise.
+int first_of_trtexec(int argc, const char* const* argv) {
+  if (argc > 0 && std::filesystem::path(argv[0]).filename().string().ends_with("trtexec")) return 1;
+  return argc > 1 && std::string_view(argv[1]) == "trtexec" ? 2 : 0;
+}
+
 }  // namespace
 
 int run_command_line(int argc, const char* const* argv) noexcept {
   try {
+    if (const int begin = first_of_trtexec(argc, argv); begin > 0)
+      return finish(trtexec::run(std::vector<std::string>(argv + begin, argv + argc)));
     return parse_and_run(argc, argv);
   } catch (const Error& error) {
     return fail(error.code(), error.what());

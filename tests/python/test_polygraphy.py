@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from catalog import EVERY
+from tensorrt_model import write_network
 from test_module import MODULE, module
-from test_tensorrt import write_network
 
 pytest.importorskip("polygraphy", reason="polygraphy is not installed")
 assert module

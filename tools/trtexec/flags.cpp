@@ -1,0 +1,192 @@
+#include "tools/trtexec/flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "camshaft/error.hpp"
+
+namespace camshaft::tools::trtexec {
+
+namespace {
+
+constexpr FlagState works = FlagState::works;
+constexpr FlagState idle = FlagState::without_effect;
+constexpr FlagState refused = FlagState::refused;
+
+constexpr const char* no_dla = "there is no DLA";
+constexpr const char* no_plugins = "plugins cannot be loaded yet";
+constexpr const char* no_refit = "engines cannot be refitted yet";
+constexpr const char* no_safety = "there are no safety engines";
+constexpr const char* no_runtimes = "engines need no runtime beside this program";
+
+constexpr Flag flags[] = {
+    {"onnx", "<file>", works, "The ONNX model"},
+    {"saveEngine", "<file>", works, "Write the engine"},
+    {"loadEngine", "<file>", works, "Load an engine instead of building one"},
+    {"minShapes", "spec", works, "The smallest shapes to accept, as x:1x3x224x224,y:1x10"},
+    {"optShapes", "spec", works, "The shapes to tune for"},
+    {"maxShapes", "spec", works, "The largest shapes to accept"},
+    {"profile", nullptr, works, "The shapes that follow are of one more profile"},
+    {"explicitBatch", nullptr, idle, "batches are always explicit"},
+    {"fp16", nullptr, works, "Allow fp16"},
+    {"bf16", nullptr, works, "Allow bf16"},
+    {"int8", nullptr, works, "Allow int8, with --calib; without, ranges are those of random inputs"},
+    {"best", nullptr, works, "Allow all precisions that are faster"},
+    {"noTF32", nullptr, works, "Compute fp32 in fp32 on GPUs, too"},
+    {"fp8", nullptr, refused, "there are no kernels in FP8"},
+    {"int4", nullptr, idle, "weights of four bits are taken as the model has them"},
+    {"stronglyTyped", nullptr, works, "Allow no types but the model's own"},
+    {"precisionConstraints", "none|obey|prefer", works, "What becomes of precisions of layers"},
+    {"layerPrecisions", "spec", works, "Precisions of layers, as conv1:fp16,*:fp32"},
+    {"layerOutputTypes", "spec", works, "Types of layers' results, likewise"},
+    {"calib", "<file>", works, "The calibration cache for int8, TensorRT's or Camshaft's"},
+    {"calibBatchSize", "N", idle, "the calibration is read from --calib"},
+    {"calibProfile", "N", idle, "the calibration is read from --calib"},
+    {"minShapesCalib", "spec", idle, "the calibration is read from --calib"},
+    {"optShapesCalib", "spec", idle, "the calibration is read from --calib"},
+    {"maxShapesCalib", "spec", idle, "the calibration is read from --calib"},
+    {"workspace", "N", idle, "what a run needs is planned exactly"},
+    {"memPoolSize", "poolspec", idle, "what a run needs is planned exactly"},
+    {"builderOptimizationLevel", "N", works, "0 and 1: choose kernels by estimate; 2 to 5: by measuring"},
+    {"timingCacheFile", "<file>", works, "Keep what was measured in this file"},
+    {"avgTiming", "N", idle, "a kernel is measured until its time is sure"},
+    {"minTiming", "N", idle, "a kernel is measured until its time is sure"},
+    {"maxTactics", "N", idle, "all kernels that may win are measured"},
+    {"noBuilderCache", nullptr, works, "Leave --timingCacheFile alone"},
+    {"noCompilationCache", nullptr, idle, "kernels are cached for the user"},
+    {"errorOnTimingCacheMiss", nullptr, refused, "'camshaft build --lock FILE' fails where nothing is known"},
+    {"heuristic", nullptr, works, "Choose kernels by estimate"},
+    {"profilingVerbosity", "mode", idle, "engines always know their layers"},
+    {"inputIOFormats", "spec", works, "Types of inputs; those of the model, row-major, are possible"},
+    {"outputIOFormats", "spec", works, "Likewise of outputs"},
+    {"directIO", nullptr, idle, "inputs and outputs are not rearranged"},
+    {"sparsity", "disable|enable|force", works, "disable and enable are possible: there are no sparse kernels"},
+    {"refit", nullptr, refused, no_refit},
+    {"stripWeights", nullptr, refused, "engines without weights cannot be made"},
+    {"stripAllWeights", nullptr, refused, "engines without weights cannot be made"},
+    {"weightless", nullptr, refused, "engines without weights cannot be made"},
+    {"refitFromOnnx", "<file>", refused, no_refit},
+    {"allowWeightStreaming", nullptr, idle, "weights are mapped from the engine's file"},
+    {"weightStreamingBudget", "N", idle, "weights are mapped from the engine's file"},
+    {"versionCompatible", nullptr, idle, "engines say themselves which versions load them"},
+    {"vc", nullptr, idle, "engines say themselves which versions load them"},
+    {"excludeLeanRuntime", nullptr, idle, no_runtimes},
+    {"useRuntime", "full|lean|dispatch", idle, no_runtimes},
+    {"leanDLLPath", "<file>", idle, no_runtimes},
+    {"hardwareCompatibilityLevel", "mode", idle, "an engine loads on any device of its kind"},
+    {"runtimePlatform", "platform", idle, "engines run on Linux"},
+    {"pluginInstanceNorm", nullptr, idle, "norms are recognised"},
+    {"pi", nullptr, idle, "norms are recognised"},
+    {"enablePluginOverride", nullptr, idle, no_plugins},
+    {"uint8AsymmetricQuantizationDLA", nullptr, idle, no_dla},
+    {"reportCapabilityDLA", nullptr, refused, no_dla},
+    {"adjustForDLA", nullptr, refused, no_dla},
+    {"useDLACore", "N", refused, no_dla},
+    {"allowGPUFallback", nullptr, idle, no_dla},
+    {"layerDeviceTypes", "spec", idle, no_dla},
+    {"buildDLAStandalone", nullptr, refused, no_dla},
+    {"safe", nullptr, refused, no_safety},
+    {"consistency", nullptr, refused, no_safety},
+    {"restricted", nullptr, refused, no_safety},
+    {"dumpKernelText", nullptr, refused, no_safety},
+    {"remoteAutoTuningConfig", "text", refused, no_safety},
+    {"cpuOnly", nullptr, works, "Build for the CPU, also where there is a GPU"},
+    {"decomposableAttentions", "spec", idle, "attention is fused where that is faster"},
+    {"tacticSources", "sources", idle, "'camshaft inspect --explain' says which kernels were tried"},
+    {"preview", "spec", idle, "there are no preview features"},
+    {"maxAuxStreams", "N", idle, "layers run one after the other"},
+    {"tempdir", "<dir>", idle, "nothing is written but what is asked for"},
+    {"tempfileControls", "spec", idle, "nothing is written but what is asked for"},
+    {"tilingOptimizationLevel", "N", idle, "tiles are part of what is tuned"},
+    {"l2LimitForTiling", "N", idle, "tiles are part of what is tuned"},
+    {"monitorMemory", nullptr, idle, "'camshaft build' says what a build takes"},
+    {"markDebug", "names", refused, "'camshaft build --debug-tensor NAME' keeps tensors"},
+    {"markUnfusedTensorsAsDebugTensors", nullptr, refused, "'camshaft build --debug-tensor NAME' keeps tensors"},
+    {"saveDebugTensors", "spec", refused, "'camshaft build --debug-tensor NAME' keeps tensors"},
+    {"saveAllDebugTensors", "formats", refused, "'camshaft build --debug-tensor NAME' keeps tensors"},
+    {"skipInference", nullptr, works, "Only build, or only load"},
+    {"buildOnly", nullptr, works, "The same"},
+    {"getPlanVersionOnly", nullptr, works, "Print which version made the engine of --loadEngine"},
+    {"asyncFileReader", nullptr, idle, "engines are mapped"},
+    {"device", "N", works, "The GPU by its number"},
+    {"plugins", "<file>", refused, no_plugins},
+    {"staticPlugins", "<file>", refused, no_plugins},
+    {"dynamicPlugins", "<file>", refused, no_plugins},
+    {"setPluginsToSerialize", "<file>", refused, no_plugins},
+    {"safetyPlugins", "<file>", refused, no_plugins},
+    {"ignoreParsedPluginLibs", nullptr, idle, no_plugins},
+    {"shapes", "spec", works, "The shapes to run with; without --minShapes also those to build for"},
+    {"batch", "N", refused, "batches are explicit: give --shapes"},
+    {"maxBatch", "N", refused, "batches are explicit: give --maxShapes"},
+    {"loadInputs", "spec", works, "Inputs from files of raw elements, as x:x.bin,y:y.bin"},
+    {"iterations", "N", works, "Measure so many queries at least (10)"},
+    {"warmUp", "N", works, "Milliseconds to run before, unmeasured (200)"},
+    {"duration", "N", works, "Seconds to measure at least (3); -1: until it is stopped"},
+    {"sleepTime", "N", works, "Milliseconds to wait before each query"},
+    {"idleTime", "N", works, "Milliseconds to wait after each query"},
+    {"infStreams", "N", works, "So many queries at the same time, each with a context of its own"},
+    {"streams", "N", works, "The same"},
+    {"threads", nullptr, idle, "each stream has a thread"},
+    {"exposeDMA", nullptr, idle, "copies are part of a query's time"},
+    {"includeDataTransfers", nullptr, idle, "inputs and outputs of the host are part of a query"},
+    {"noDataTransfers", nullptr, works, "On a GPU: inputs and outputs stay there"},
+    {"useManagedMemory", nullptr, idle, "on the CPU all memory is the host's"},
+    {"useSpinWait", nullptr, idle, "waiting is tuned"},
+    {"noSpinWait", nullptr, idle, "waiting is tuned"},
+    {"useCudaGraph", nullptr, idle, "runs on a GPU are recorded"},
+    {"noCudaGraph", nullptr, idle, "runs on a GPU are recorded"},
+    {"timeDeserialize", nullptr, works, "Time loading the engine, and end"},
+    {"timeRefit", nullptr, refused, no_refit},
+    {"separateProfileRun", nullptr, works, "Measure layers in a run of their own; it is always so"},
+    {"persistentCacheRatio", "ratio", idle, "caches are the device's"},
+    {"useProfile", "N", idle, "the profile is that of the shapes"},
+    {"allocationStrategy", "mode", idle, "what a run needs is planned exactly"},
+    {"verbose", nullptr, works, "Print what the library does"},
+    {"avgRuns", "N", works, "Print the mean of every N queries (10)"},
+    {"percentile", "P1,P2,...", works, "Percentiles of the summary (90,95,99)"},
+    {"dumpRefit", nullptr, refused, no_refit},
+    {"dumpOutput", nullptr, works, "Print the outputs of the last query"},
+    {"dumpRawBindingsToFile", nullptr, works, "Write inputs and outputs as files of raw elements"},
+    {"dumpProfile", nullptr, works, "Print the times of layers"},
+    {"dumpLayerInfo", nullptr, works, "Print the layers"},
+    {"dumpOptimizationProfile", nullptr, works, "Print the profiles"},
+    {"exportTimes", "<file>", works, "Write the times of queries as JSON"},
+    {"exportOutput", "<file>", works, "Write the outputs of the last query as JSON"},
+    {"exportProfile", "<file>", works, "Write the times of layers as JSON"},
+    {"exportLayerInfo", "<file>", works, "Write the layers as JSON"},
+    {"help", nullptr, works, "Print this help and exit"},
+    {"h", nullptr, works, "The same"},
+};
+
+const Flag* find(std::string_view name) {
+  const auto* found = std::ranges::find_if(flags, [&](const Flag& flag) { return name == flag.name; });
+  return found == std::end(flags) ? nullptr : found;
+}
+
+}  // namespace
+
+std::span<const Flag> all_flags() {
+  return flags;
+}
+
+GivenFlags parse_flags(std::span<const std::string> arguments) {
+  GivenFlags given;
+  for (const std::string& argument : arguments) {
+    const size_t begin = argument.find_first_not_of('-'), equals = argument.find('=');
+    const std::string name = argument.substr(std::min(begin, argument.size()), equals - std::min(begin, equals));
+    const Flag* flag = begin == 0 ? nullptr : find(name);
+    if (flag == nullptr) throw Error(ErrorCode::invalid_argument, fmt::format("Unknown option: {}", argument));
+    const bool has_value = equals != std::string::npos;
+    if (has_value && flag->value == nullptr)
+      throw Error(ErrorCode::invalid_argument, fmt::format("--{} takes no value, and was given {}", name, argument));
+    if (!has_value && flag->value != nullptr)
+      throw Error(ErrorCode::invalid_argument, fmt::format("--{} needs a value: --{}={}", name, name, flag->value));
+    if (flag->state == FlagState::refused)
+      throw Error(ErrorCode::unsupported, fmt::format("--{} cannot be had: {}", name, flag->text));
+    given[name].push_back(has_value ? argument.substr(equals + 1) : "");
+  }
+  return given;
+}
+
+}  // namespace camshaft::tools::trtexec

@@ -1,0 +1,48 @@
+// What a run of trtexec is to do.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "camshaft/options.hpp"
+#include "tools/shapes_option.h"
+#include "tools/trtexec/flags.h"
+
+namespace camshaft::tools::trtexec {
+
+struct BuildSettings {
+  std::string model, calibration, timing_cache, constraints;
+  std::vector<Profile> profiles;
+  std::vector<std::string> layer_precisions, layer_output_types;
+  bool fp16 = false, bf16 = false, int8 = false, best = false, tf32 = true, strongly_typed = false, measures = true;
+};
+
+struct InferenceSettings {
+  NamedShapes shapes;
+  std::map<std::string, std::string> inputs;  ///< files by name
+  int64_t iterations = 10;
+  double warmup_ms = 200, duration_s = 3, sleep_ms = 0, idle_ms = 0;  ///< a duration below 0 never ends
+  int streams = 1;
+  bool data_transfers = true;
+};
+
+struct ReportSettings {
+  int64_t average_runs = 10;
+  std::vector<double> percentiles{90, 95, 99};
+  bool verbose = false, output = false, raw_bindings = false, profile = false, layers = false, profiles = false;
+  std::string export_times, export_output, export_profile, export_layers;
+};
+
+struct Settings {
+  BuildSettings build;
+  InferenceSettings inference;
+  ReportSettings report;
+  std::string load, save, device;  ///< "cpu", "cuda:0", …; empty: a GPU where there is one
+  bool skips_inference = false, times_loading = false, version_only = false, help = false;
+};
+
+/// Throws Error(invalid_argument) for values that cannot be read, and for flags that do not go together.
+Settings read_settings(const GivenFlags& flags);
+
+}  // namespace camshaft::tools::trtexec
