@@ -130,16 +130,18 @@ PyObject* build(PyObject*, PyObject* arguments) {
     Py_ssize_t size = 0;
     const bool is_path = PyUnicode_Check(model) != 0;
     const std::string path = is_path ? words_of(model) : "";
-    if (!is_path && PyBytes_AsStringAndSize(model, &bytes, &size) != 0) throw PythonError();
+    camshaft_network* const network = PyCapsule_CheckExact(model) != 0 ? network_of(model) : nullptr;
+    if (!is_path && network == nullptr && PyBytes_AsStringAndSize(model, &bytes, &size) != 0) throw PythonError();
     std::unique_ptr<Engine> engine;
     Record report;
     run_beside(caller, report, [&] {
       camshaft_engine* made = nullptr;
       camshaft_record* record = nullptr;
       const camshaft_status status =
-          is_path ? camshaft_build_file(path.c_str(), options.handle(), &made, &record)
-                  : camshaft_build_memory(bytes, static_cast<size_t>(size), name, *folder == '\0' ? nullptr : folder,
-                                          options.handle(), &made, &record);
+          network != nullptr ? camshaft_build_network(network, options.handle(), &made, &record)
+          : is_path          ? camshaft_build_file(path.c_str(), options.handle(), &made, &record)
+                    : camshaft_build_memory(bytes, static_cast<size_t>(size), name, *folder == '\0' ? nullptr : folder,
+                                            options.handle(), &made, &record);
       if (record != nullptr) report = Record(record);
       detail::check(status);
       engine = std::make_unique<Engine>(made);
@@ -230,7 +232,7 @@ PyObject* read_calibration(PyObject*, PyObject* arguments) {
 
 PyMethodDef build_functions[] = {
     {"build", build, METH_VARARGS,
-     "build(path or bytes, name, folder, options, profiles, inputs, progress) -> (engine, report as JSON)"},
+     "build(path, bytes or network, name, folder, options, profiles, inputs, progress) -> (engine, report as JSON)"},
     {"calibrate", calibrate, METH_VARARGS,
      "calibrate(path, output, options, profiles, next batch, progress) -> report as JSON"},
     {"simplify", written<camshaft_simplify_file>, METH_VARARGS,

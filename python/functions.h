@@ -5,9 +5,10 @@
 
 namespace camshaft::python {
 
-/// Of engine_functions.cpp, context_functions.cpp and build_functions.cpp; each ends with an entry of nulls.
+/// Of the files of these names; each ends with an entry of nulls.
 extern PyMethodDef engine_functions[];
 extern PyMethodDef context_functions[];
 extern PyMethodDef build_functions[];
+extern PyMethodDef network_functions[];
 
 }  // namespace camshaft::python

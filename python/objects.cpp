@@ -9,6 +9,7 @@ namespace {
 
 constexpr const char* engine_name = "camshaft.Engine";
 constexpr const char* context_name = "camshaft.Context";
+constexpr const char* network_name = "camshaft network";
 
 PyObject* error_types = nullptr;
 
@@ -113,6 +114,13 @@ PyObject* capsule_of_engine(std::unique_ptr<Engine> engine) {
 PyObject* capsule_of_context(std::unique_ptr<Context> context) {
   return capsule_of(std::move(context), context_name);
 }
+PyObject* capsule_of_network(camshaft_network* network) {
+  PyObject* capsule = PyCapsule_New(network, network_name, [](PyObject* of) {
+    camshaft_network_free(static_cast<camshaft_network*>(PyCapsule_GetPointer(of, network_name)));
+  });
+  if (capsule == nullptr) camshaft_network_free(network);
+  return capsule;
+}
 
 Engine& engine_of(PyObject* capsule) {
   auto* engine = static_cast<Engine*>(PyCapsule_GetPointer(capsule, engine_name));
@@ -123,6 +131,11 @@ Context& context_of(PyObject* capsule) {
   auto* context = static_cast<Context*>(PyCapsule_GetPointer(capsule, context_name));
   if (context == nullptr) throw PythonError();
   return *context;
+}
+camshaft_network* network_of(PyObject* capsule) {
+  auto* network = static_cast<camshaft_network*>(PyCapsule_GetPointer(capsule, network_name));
+  if (network == nullptr) throw PythonError();
+  return network;
 }
 
 }  // namespace camshaft::python

@@ -87,6 +87,8 @@ PyObject* described(const std::vector<TensorInfo>& infos);
 /// A capsule that owns the engine.
 PyObject* capsule_of_engine(std::unique_ptr<Engine> engine);
 PyObject* capsule_of_context(std::unique_ptr<Context> context);
+PyObject* capsule_of_network(camshaft_network* network);
+camshaft_network* network_of(PyObject* capsule);
 /// What such a capsule holds. Throws PythonError for another object.
 Engine& engine_of(PyObject* capsule);
 Context& context_of(PyObject* capsule);

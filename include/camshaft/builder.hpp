@@ -8,6 +8,7 @@
 
 #include "camshaft/camshaft.h"
 #include "camshaft/engine.hpp"
+#include "camshaft/network.hpp"
 #include "camshaft/options.hpp"
 #include "camshaft/report.hpp"
 
@@ -35,6 +36,12 @@ class Builder {
     return finish([&](camshaft_engine** engine, camshaft_record** report) {
       return camshaft_build_memory(model.data(), model.size(), name.c_str(), folder.empty() ? nullptr : folder.c_str(),
                                    options_.handle(), engine, report);
+    });
+  }
+  /// The same of a network, which may be changed afterwards.
+  Engine build(const Network& network) {
+    return finish([&](camshaft_engine** engine, camshaft_record** report) {
+      return camshaft_build_network(network.handle(), options_.handle(), engine, report);
     });
   }
   /// Of the last build that came to an end, be it that verification failed.

@@ -261,6 +261,82 @@ CAMSHAFT_API void camshaft_workers_free(camshaft_workers* workers);
  * than the process has cores; with more a context has workers of its own. */
 CAMSHAFT_API camshaft_status camshaft_options_set_workers(camshaft_options* options, const camshaft_workers* workers);
 
+/* ---- Networks: models that a program makes node by node ----
+ *
+ * Nodes are ONNX's, under their standard names; values are named as ONNX's tensors are. Each call checks its arguments
+ * and tells the type of what it adds: {name, dtype, dims (-1 where a size has no number), dim_names, ranked (whether
+ * the sizes are known at all), type}. A call that fails leaves the network as it was. */
+
+typedef struct camshaft_network camshaft_network;
+/* `opset`: the version of ONNX's operator set that operators are read by; 0: the newest. */
+CAMSHAFT_API camshaft_status camshaft_network_create(const char* name, int64_t opset, camshaft_network** network);
+/* The body of an If, a Loop or a Scan, which is then an attribute of that node in `network`. It has inputs and outputs
+ * of its own and sees the values of the networks around it. */
+CAMSHAFT_API camshaft_status camshaft_network_create_subgraph(camshaft_network* network, const char* name,
+                                                              camshaft_network** subgraph);
+/* Sub-graphs and engines that were made of it stay as they are. */
+CAMSHAFT_API void camshaft_network_free(camshaft_network* network);
+/* `type`: a dtype ("f32"), with `rank` sizes; or a type as ONNX's schemas write it, "seq(tensor(float))", where sizes
+ * may follow the type of elements: "seq(tensor(float)[2,?])". A size of -1 has the name that `dim_names` gives it (the
+ * same name is the same size), or none where that or its entry is null. `value` may be null, here and below. */
+CAMSHAFT_API camshaft_status camshaft_network_add_input(camshaft_network* network, const char* name, const char* type,
+                                                        size_t rank, const int64_t* dims, const char* const* dim_names,
+                                                        camshaft_record** value);
+/* `name` may be null. A view of the caller's memory is not copied where `release` is given: that gets `user`, on
+ * whichever thread, as soon as neither the network nor an engine needs the memory, also where this call fails. */
+CAMSHAFT_API camshaft_status camshaft_network_add_constant(camshaft_network* network, const char* name,
+                                                           const camshaft_tensor* tensor, void (*release)(void* user),
+                                                           void* user, camshaft_record** value);
+/* The numbers are those of ONNX's AttributeProto. */
+enum {
+  CAMSHAFT_ATTRIBUTE_FLOAT = 1,
+  CAMSHAFT_ATTRIBUTE_INTEGER = 2,
+  CAMSHAFT_ATTRIBUTE_TEXT = 3,
+  CAMSHAFT_ATTRIBUTE_TENSOR = 4,
+  CAMSHAFT_ATTRIBUTE_GRAPH = 5,
+  CAMSHAFT_ATTRIBUTE_FLOATS = 6,
+  CAMSHAFT_ATTRIBUTE_INTEGERS = 7,
+  CAMSHAFT_ATTRIBUTE_TEXTS = 8,
+  CAMSHAFT_ATTRIBUTE_TYPE = 13 /* as text: "seq(tensor(float))" */
+};
+/* The pointer that `type` says shows `count` values, one of what is no list. All is copied. */
+typedef struct camshaft_attribute {
+  const char* name;
+  int32_t type;
+  size_t count;
+  const float* floats;
+  const int64_t* integers;
+  const char* const* texts;
+  const camshaft_tensor* const* tensors;
+  const camshaft_network* const* graphs;
+} camshaft_attribute;
+/* `domain`: "" (or null) for ONNX's own, "com.microsoft", … An input of "" is left out. `outputs` are names: null for
+ * one that is made up, "" for a result that nobody needs; all may be null at once. `name`, the node's, may be null.
+ * `values` gets a list, null for what is left out. A wrong operator, argument, type or shape is
+ * CAMSHAFT_INVALID_ARGUMENT with a message that names it and what would be taken; what Camshaft cannot run is
+ * CAMSHAFT_UNSUPPORTED. */
+CAMSHAFT_API camshaft_status camshaft_network_add_node(camshaft_network* network, const char* op_type,
+                                                       const char* domain, const char* name, const char* const* inputs,
+                                                       size_t input_count, const camshaft_attribute* attributes,
+                                                       size_t attribute_count, const char* const* outputs,
+                                                       size_t output_count, camshaft_record** values);
+/* One more output, in the order of the calls; under another name than the value's where `name` is not null. */
+CAMSHAFT_API camshaft_status camshaft_network_mark_output(camshaft_network* network, const char* value,
+                                                          const char* name);
+/* What a value is. */
+CAMSHAFT_API camshaft_status camshaft_network_value(camshaft_network* network, const char* name,
+                                                    camshaft_record** value);
+/* What an operator takes here: {domain, operator, since, inputs and outputs: [{name, type, count ("one", "optional",
+ * "any")}], attributes: [{name, type, type_name, required}]}. */
+CAMSHAFT_API camshaft_status camshaft_network_operator(camshaft_network* network, const char* domain,
+                                                       const char* op_type, camshaft_record** schema);
+/* As an ONNX file. Unless `external_data` is 0, tensors of 1 KiB and more lie in "<path>.data" beside it, as they do
+ * where one file would be larger than 2 GiB. */
+CAMSHAFT_API camshaft_status camshaft_network_save_file(camshaft_network* network, const char* path,
+                                                        int32_t external_data);
+/* As the bytes of an ONNX file, up to 2 GiB; free them with camshaft_free. */
+CAMSHAFT_API camshaft_status camshaft_network_save_memory(camshaft_network* network, void** data, size_t* bytes);
+
 /* ---- Engines ---- */
 
 typedef struct camshaft_engine camshaft_engine;
@@ -280,6 +356,9 @@ CAMSHAFT_API camshaft_status camshaft_build_file(const char* path, const camshaf
 CAMSHAFT_API camshaft_status camshaft_build_memory(const void* model, size_t bytes, const char* name,
                                                    const char* folder, const camshaft_options* options,
                                                    camshaft_engine** engine, camshaft_record** report);
+/* The same of a network, which may be changed afterwards. */
+CAMSHAFT_API camshaft_status camshaft_build_network(camshaft_network* network, const camshaft_options* options,
+                                                    camshaft_engine** engine, camshaft_record** report);
 /* Maps an engine file. An engine built on another machine loads too: its kernels are chosen again for this one.
  * `device`: what it is to run on, "cpu", "cuda" (the first GPU) or "cuda:1", of the kind that it was built for. Null:
  * of an engine for GPUs the one that is current in the calling thread, or the first. */

@@ -10,6 +10,7 @@
 #include "camshaft/engine.hpp"
 #include "camshaft/error.hpp"
 #include "camshaft/logger.hpp"
+#include "camshaft/network.hpp"
 #include "camshaft/options.hpp"
 #include "camshaft/profiler.hpp"
 #include "camshaft/quantize.hpp"

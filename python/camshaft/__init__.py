@@ -23,6 +23,13 @@ and with outputs in memory of the caller's, bound once:
     context.set_input("x", x)
     context.bind_output("y", y)
     context.enqueue(stream)
+
+A model may be made without ONNX, node by node, by ONNX's operators:
+
+    net = camshaft.Network()
+    x = net.input("x", np.float32, ("batch", 3, 224, 224))
+    net.output(net.Relu(net.Conv(x, w, b, strides=[2, 2])), "y")
+    engine = camshaft.build(net)                        # net.to_onnx() is the same model as a file
 """
 
 from camshaft import _native
@@ -42,6 +49,8 @@ from camshaft._errors import (
     UnsupportedError,
     VerificationError,
 )
+from camshaft._network import Network
+from camshaft._values import Value
 
 __version__ = _native.version()
 __all__ = [
@@ -57,10 +66,12 @@ __all__ = [
     "InvalidArgumentError",
     "InvalidModelError",
     "Memory",
+    "Network",
     "OutOfMemoryError",
     "Profiler",
     "TensorInfo",
     "UnsupportedError",
+    "Value",
     "VerificationError",
     "build",
     "calibrate",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from camshaft._arrays import capsule_of
 from camshaft._errors import InvalidArgumentError
+from camshaft._network import Network
 
 
 def bytes_of_model(model):
@@ -21,13 +22,16 @@ def bytes_of_model(model):
 @contextlib.contextmanager
 def path_of_model(model):
     """A path, for the time of the call."""
-    data = bytes_of_model(model)
-    if data is None:
+    data = None if isinstance(model, Network) else bytes_of_model(model)
+    if data is None and not isinstance(model, Network):
         yield os.fspath(model)
         return
     with tempfile.TemporaryDirectory(prefix="camshaft-") as folder:
         path = Path(folder) / "model.onnx"
-        path.write_bytes(data)
+        if data is None:
+            model.save(path)  # of any size
+        else:
+            path.write_bytes(data)
         yield str(path)
 
 

@@ -16,6 +16,7 @@ from camshaft._arguments import (
 )
 from camshaft._calibration import Calibration
 from camshaft._engine import Engine
+from camshaft._network import Network
 from camshaft._progress import shown
 
 _NUMBERS = {"build": 1, "context": 2, "calibration": 3}  # of the C interface
@@ -44,7 +45,8 @@ def build(
 ):
     """Compiles a model for this machine and checks it against the reference: an Engine, whose `report` says what was done.
 
-    model: the path of an ONNX file, its bytes, or an onnx.ModelProto. `folder` has the external data of the latter two.
+    model: the path of an ONNX file, its bytes, an onnx.ModelProto, or a Network. `folder` has the external data of bytes and
+        protos.
     output: where to save the engine as well.
     profiles: {input: (smallest, usual, largest shape)}, or a list of these: what to tune for and to accept. shapes:
         {input: shape}, the same with one size each. Without either the engine takes any shape.
@@ -60,7 +62,7 @@ def build(
         if name != "fp32":
             options[name] = True
     listed, given = list_of_profiles(profiles, shapes), list_of_inputs(inputs)
-    data = bytes_of_model(model)
+    data = model._native if isinstance(model, Network) else bytes_of_model(model)
     with _file_of(calibration) as ranges, shown(progress) as tell:
         pairs = pairs_of_options({**options, "calibration": ranges})
         source = os.fspath(model) if data is None else data

@@ -5,6 +5,7 @@
 
 #include "api/describe.h"
 #include "api/layer_cost.h"
+#include "api/network.h"
 #include "api/options.h"
 #include "api/record.h"
 #include "api/status.h"
@@ -69,6 +70,13 @@ camshaft_status camshaft_build_memory(const void* model, size_t bytes, const cha
                                       camshaft_record** report) {
   return built(options, engine, report, [&](Builder& builder) {
     return camshaft_engine{builder.build(copied(model, bytes, given(name, "name")), folder == nullptr ? "" : folder)};
+  });
+}
+
+camshaft_status camshaft_build_network(camshaft_network* network, const camshaft_options* options,
+                                       camshaft_engine** engine, camshaft_record** report) {
+  return built(options, engine, report, [&](Builder& builder) {
+    return camshaft_engine{builder.build(given(network, "network")->network->model())};
   });
 }
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <numeric>
 #include <vector>
 
+#include "base/similar_names.h"
 #include "camshaft/camshaft.h"
 
 namespace camshaft::api {
@@ -207,28 +207,6 @@ std::vector<Option> make_calibration_options() {
   return options;
 }
 
-/// How many letters one has to change, add or take away to get from one word to the other.
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t above = row[j + 1];
-      row[j + 1] = std::min({row[j] + 1, above + 1, diagonal + (a[i] == b[j] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
-/// What was probably meant: few letters away, or a part of the other.
-bool is_near(std::string_view given, std::string_view known) {
-  return edit_distance(given, known) <= std::max<size_t>(2, given.size() / 3) ||
-         (given.size() > 2 && (known.find(given) != known.npos || given.find(known) != given.npos));
-}
-
 }  // namespace
 
 std::string_view to_string(OptionKind kind) {
@@ -247,15 +225,12 @@ std::span<const Option> options_of(int32_t what) {
 }
 
 const Option& find_option(int32_t what, std::string_view name) {
-  std::string near, all;
+  std::vector<std::string> names;
   for (const Option& option : options_of(what)) {
     if (option.name == name) return option;
-    all += fmt::format("{}{}", all.empty() ? "" : ", ", option.name);
-    if (is_near(name, option.name)) near += fmt::format("{}'{}'", near.empty() ? "" : " or ", option.name);
+    names.emplace_back(option.name);
   }
-  throw Error(ErrorCode::invalid_argument, near.empty()
-                                               ? fmt::format("no option is named '{}'; there are: {}", name, all)
-                                               : fmt::format("no option is named '{}'; did you mean {}?", name, near));
+  throw Error(ErrorCode::invalid_argument, fmt::format("no option is named '{}'{}", name, what_was_meant(name, names)));
 }
 
 json parse_value(const Option& option, const std::string& text) {

@@ -28,6 +28,7 @@
 #include "compile/tune/settle_chains.h"
 #include "onnx/importer.h"
 #include "onnx/proto_reader.h"
+#include "onnx/proto_writer.h"
 #include "runtime/backends.h"
 #include "runtime/engine_impl.h"
 #include "runtime/tensor_view.h"
@@ -102,12 +103,43 @@ Engine Builder::build(const std::string& model_path) {
   return build(MappedFile::open(model_path), folder.empty() ? "." : folder.string());
 }
 
+/// A model, and what it is known by.
+struct Builder::Source {
+  onnx::ModelProto model;
+  ModelIdentity identity;
+  size_t bytes = 0;
+};
+
 Engine Builder::build(std::shared_ptr<const MappedFile> model, const std::string& folder) {
+  const auto read = [&] {
+    return Source{onnx::read_model(model->bytes(), model->path(), model, folder),
+                  {std::filesystem::path(model->path()).filename().string(), to_hex(hash64(model->bytes()))},
+                  model->size()};
+  };
   return name_out_of_memory([&] { return fmt::format("out of memory while building '{}'", model->path()); },
-                            [&] { return build_checked(model, folder); });
+                            [&] { return build_checked(read); });
 }
 
-Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std::string& folder) {
+Engine Builder::build(const onnx::ModelProto& model) {
+  const auto read = [&] {
+    // The tensors, which may be large, are not copied to be hashed.
+    onnx::ModelProto bare = model;
+    std::string hashes;
+    size_t bytes = 0;
+    for (onnx::TensorProto& tensor : bare.graph.initializers) {
+      hashes += to_hex(hash64(tensor.raw_data));
+      bytes += tensor.raw_data.size();
+      tensor.raw_data = {};
+    }
+    const std::string rest = onnx::model_bytes(bare);
+    hashes += to_hex(hash64(std::as_bytes(std::span(rest))));
+    return Source{model, {model.graph.name, to_hex(hash64(std::as_bytes(std::span(hashes))))}, bytes + rest.size()};
+  };
+  return name_out_of_memory([&] { return fmt::format("out of memory while building '{}'", model.file); },
+                            [&] { return build_checked(read); });
+}
+
+Engine Builder::build_checked(const std::function<Source()>& read) {
   report_ = {};
   const std::shared_ptr<const Backend> backend = find_backend(options_.device);
   const BuildOptions options = with_precisions(options_, *backend);
@@ -128,8 +160,10 @@ Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std:
   const WorkScope cancellable(options.cancellation);
   Stopwatch watch;
   progress("reading", 0);
-  onnx::ImportedModel imported =
-      onnx::import_model(onnx::read_model(file->bytes(), file->path(), file, folder), import_options(options.profiles));
+  Source source = read();
+  onnx::ImportedModel imported = onnx::import_model(source.model, import_options(options.profiles));
+  source.model = {};  // its text may be large; the graph keeps the storage of what it took
+  const ModelIdentity& model = source.identity;
   const std::shared_ptr<Budget> budget = make_budget(options, imported.graph);
   const WorkScope budgeted(options.cancellation, budget);
   keep_debug_tensors(imported.graph, options.debug_tensors);
@@ -139,7 +173,6 @@ Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std:
   optimizer.settle_meaning(imported.graph);
   for (const Profile& profile : options.profiles) check_profile(imported.graph, profile);
   report_.model_nodes = imported.model_nodes;
-  const ModelIdentity model{std::filesystem::path(file->path()).filename().string(), to_hex(hash64(file->bytes()))};
   BuildTuning tuning(options, model, *backend, pool);
   report_.seconds_import = watch.lap();
 
@@ -157,7 +190,7 @@ Engine Builder::build_checked(std::shared_ptr<const MappedFile> file, const std:
     CompileOptions compile;
     compile.profiles = options.profiles;
     compile.cancellation = options.cancellation;
-    compile.metadata = metadata_of(imported, model, file->size(), backend->device());
+    compile.metadata = metadata_of(imported, model, source.bytes, backend->device());
     compile.metadata["tuning"] = tuning.summary();
     compile.metadata["precision"] = optimized.precision;
     compile.notes = optimized.notes;

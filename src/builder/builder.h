@@ -19,6 +19,9 @@
 namespace camshaft {
 
 class MappedFile;
+namespace onnx {
+struct ModelProto;
+}
 
 /// How far an output of the engine is from the reference evaluation.
 struct OutputError {
@@ -200,11 +203,15 @@ class Builder {
   Engine build(const std::string& model_path);
   /// The same of a model that is open already, or in memory. `folder` has its external data; empty: it has none.
   Engine build(std::shared_ptr<const MappedFile> model, const std::string& folder);
+  /// The same of a model that was made in memory; what its tensors show must live as long as the engine, which
+  /// ModelProto::storage is for.
+  Engine build(const onnx::ModelProto& model);
   /// Of the last build.
   const BuildReport& report() const { return report_; }
 
  private:
-  Engine build_checked(std::shared_ptr<const MappedFile> model, const std::string& folder);
+  struct Source;
+  Engine build_checked(const std::function<Source()>& read);
 
   BuildOptions options_;
   BuildReport report_;

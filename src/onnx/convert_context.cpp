@@ -6,22 +6,12 @@
 
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
+#include "onnx/operator_schema.h"
 #include "onnx/quote.h"
 #include "onnx/size_fractions.h"
 #include "onnx/to_tensor.h"
 
 namespace camshaft::onnx {
-
-namespace {
-
-std::string_view type_name(AttributeType type) {
-  static constexpr std::string_view names[] = {"nothing", "a float",         "an integer",     "a string", "a tensor",
-                                               "a graph", "floats",          "integers",       "strings",  "tensors",
-                                               "graphs",  "a sparse tensor", "sparse tensors", "a type",   "types"};
-  return names[static_cast<size_t>(type)];
-}
-
-}  // namespace
 
 void ConvertContext::fail(ErrorCode code, const std::string& what) const {
   throw NodeError(code, fmt::format("node {} ({}): {}", quote(source_), node_.op_type, what));
@@ -69,7 +59,8 @@ int64_t ConvertContext::static_size(const Dim& d, std::string_view what) const {
 const AttributeProto* ConvertContext::attribute(std::string_view name, AttributeType type) const {
   const AttributeProto* a = node_.find_attribute(name);
   if (a && a->type != type)
-    invalid(fmt::format("attribute '{}' must be {}, it is {}", name, type_name(type), type_name(a->type)));
+    invalid(fmt::format("attribute '{}' must be {}, it is {}", name, attribute_type_name(type),
+                        attribute_type_name(a->type)));
   return a;
 }
 

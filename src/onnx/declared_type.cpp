@@ -56,6 +56,10 @@ void check_axes(size_t count, const std::string& where) {
                 fmt::format("{} has {} axes; at most {} can be", where, count, most_model_axes));
 }
 
+bool is_size_name(const std::string& param) {
+  return !param.empty() && param != "?" && param != "-1" && param != "None" && !param.starts_with('@');
+}
+
 std::string symbol_base(const std::string& name) {
   return name.starts_with('@') ? "_" + name : name;
 }

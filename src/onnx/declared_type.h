@@ -20,6 +20,10 @@ TensorType element_type_from(const TypeProto& type, const std::string& where);
 /// Error(invalid_model) for more axes than a value may have; `where` begins the message.
 void check_axes(size_t count, const std::string& where);
 
+/// Whether `param` names a size: not what exporters write where they know neither size nor name ("", "?", "-1",
+/// "None"), nor with '@', as names of sizes that running tells begin.
+bool is_size_name(const std::string& param);
+
 /// What the symbols for the sizes of the input `name` begin with: not with '@', as those of sizes that running tells.
 std::string symbol_base(const std::string& name);
 

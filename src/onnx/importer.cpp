@@ -20,11 +20,6 @@ namespace camshaft::onnx {
 
 namespace {
 
-// What exporters write where they know neither size nor name. Names with '@' are those of sizes that running tells.
-bool is_name(const std::string& param) {
-  return !param.empty() && param != "?" && param != "-1" && param != "None" && !param.starts_with('@');
-}
-
 class InputTypes {
  public:
   InputTypes(const std::vector<ValueInfoProto>& inputs, const ImportOptions& options) : options_(options) {
@@ -45,9 +40,9 @@ class InputTypes {
         type.shape.emplace_back(*d.value);
       } else if (const auto size = only_size({input.name, axis})) {
         type.shape.emplace_back(*size);
-      } else if (is_name(d.param) && !has_size({input.name, axis}) && only_sizes_.contains(d.param)) {
+      } else if (is_size_name(d.param) && !has_size({input.name, axis}) && only_sizes_.contains(d.param)) {
         type.shape.emplace_back(only_sizes_.at(d.param));
-      } else if (is_name(d.param) && may_share(d.param, {input.name, axis})) {
+      } else if (is_size_name(d.param) && may_share(d.param, {input.name, axis})) {
         type.shape.push_back(Dim::symbol(d.param));
       } else {
         type.shape.push_back(Dim::symbol(fmt::format("{}.{}", symbol_base(input.name), axis)));

@@ -1,6 +1,7 @@
 #include "onnx/node_importer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -205,6 +206,30 @@ void NodeImporter::add_nodes(const std::vector<NodeProto>& nodes, const std::vec
     }
   }
   if (!waiting.empty()) add_cases(*this, waiting, results, scope);
+}
+
+void NodeImporter::add(const NodeProto& node, Scope& scope) {
+  const auto forget = [&] {
+    for (const std::string& output : node.outputs) {
+      scope.values.erase(output);
+      scope.lost.erase(output);
+    }
+    refused_.clear();
+    is_refused_.clear();
+  };
+  try {
+    add_node(node, scope);
+  } catch (const RanksDiffer& e) {
+    forget();
+    throw Error(ErrorCode::unsupported, fmt::format("node {} ({}): {}", quote(node.name), node.op_type, e.what));
+  } catch (...) {
+    forget();
+    throw;
+  }
+  if (refused_.empty()) return;
+  const std::string message = fmt::format("{}", fmt::join(refused_, "; "));
+  forget();
+  throw Error(ErrorCode::unsupported, message);
 }
 
 void NodeImporter::refuse(std::string message) {

@@ -50,6 +50,9 @@ class NodeImporter {
   /// gives; no other values are known afterwards of nodes that depend on an If whose branches differ in rank. Throws
   /// RanksDiffer when that decides the rank of a result.
   void add_nodes(const std::vector<NodeProto>& nodes, const std::vector<std::string>& results, Scope& scope);
+  /// Converts one node more, for a caller that has them one by one. What is refused is thrown, and the node's names are
+  /// free again then.
+  void add(const NodeProto& node, Scope& scope);
   /// Remembers for report() why a node, or all of the model, cannot be run.
   void refuse(std::string message);
   /// Throws one Error(unsupported) with all that was refused.

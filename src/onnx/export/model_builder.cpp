@@ -38,8 +38,11 @@ void ModelBuilder::use(const TensorType& type) {
 }
 
 int64_t ModelBuilder::ir_version() const {
+  return ir_version_of(opsets_.at(""));
+}
+
+int64_t ir_version_of(int64_t opset) {
   // https://github.com/onnx/onnx/blob/main/docs/Versioning.md: operator set 21 came with IR version 10.
-  const int64_t opset = opsets_.at("");
   if (opset <= 22) return 10;
   if (opset <= 23) return 11;
   return opset <= 24 ? 12 : 13;

@@ -52,4 +52,7 @@ class ModelBuilder {
 /// for, are left open.
 TypeProto type_proto(const TensorType& type);
 
+/// The version of the format that models of a version of ONNX's operator set are written in.
+int64_t ir_version_of(int64_t opset);
+
 }  // namespace camshaft::onnx

@@ -1,0 +1,375 @@
+"""Models that a program makes node by node."""
+
+import functools
+import inspect
+import itertools
+import json
+import operator
+import os
+
+from camshaft import _native
+from camshaft._errors import InvalidArgumentError
+from camshaft._values import Value, dtype_name, literal, native_constant, onnx_number
+
+_FLOAT, _INT, _TEXT, _TENSOR, _GRAPH, _FLOATS, _INTS, _TEXTS, _TYPE = 1, 2, 3, 4, 5, 6, 7, 8, 13  # of ONNX
+
+
+@functools.cache
+def _operator_names(domain):
+    listed = json.loads(_native.list_operators())
+    return sorted({known["operator"] for known in listed if known["domain"] == (domain or "ai.onnx")})
+
+
+class UnknownOperatorError(InvalidArgumentError, AttributeError):
+    """Camshaft has no operator of that name."""
+
+
+class Operators:
+    """The operators of a domain of a network, as functions by their names."""
+
+    def __init__(self, network, domain):
+        self._of = network
+        self._domain = domain
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            schema = self._of._schema(self._domain, name)
+        except InvalidArgumentError as error:
+            raise UnknownOperatorError(str(error)) from None
+        return Operator(self._of, schema)
+
+    def __dir__(self):
+        return [*super().__dir__(), *_operator_names(self._domain)]
+
+
+class Operator:
+    """An operator of ONNX that adds nodes to a network.
+
+    Inputs come first, in their order or by their names: values of the network, arrays, or numbers, lists and text, which
+    become constants; None leaves one out. Attributes come by their names; element types may be given as NumPy's, and the
+    bodies of If, Loop and Scan as functions (see Network). name: the node's. outputs: how many results there are to be, or
+    their names. Gives a Value, or a tuple of several."""
+
+    def __init__(self, network, schema):
+        self._network = network
+        self._schema = schema
+        self.__name__ = self.__qualname__ = schema["operator"]
+        self.__doc__ = _described(schema)
+        self.__signature__ = _signature(schema)
+
+    def __call__(self, *inputs, name=None, outputs=None, **keywords):
+        return self._network._add(self._schema, inputs, keywords, name, outputs)
+
+    def __repr__(self):
+        return f"<camshaft operator {self.__doc__.splitlines()[0]}>"
+
+
+def _described(schema):
+    def listed(parameters):
+        mark = {"one": "", "optional": "?", "any": "…"}
+        return ", ".join(f"{p['name']}{mark[p['count']]}: {p['type']}" for p in parameters)
+
+    title = f"{schema['operator']}({listed(schema['inputs'])}) -> ({listed(schema['outputs'])})"
+    lines = [f"    {a['name']}: {a['type_name']}{', required' if a['required'] else ''}" for a in schema["attributes"]]
+    since = f"{schema['domain'] or 'ONNX'}, version {schema['since']}"
+    return "\n".join([title, "", f"Of {since}." + (" Attributes:" if lines else ""), *lines])
+
+
+def _signature(schema):
+    kinds = inspect.Parameter
+    parameters, optional = [], False
+    for p in schema["inputs"]:
+        if not p["name"].isidentifier() or p["count"] == "any":
+            parameters.append(kinds("inputs", kinds.VAR_POSITIONAL))
+            break
+        optional = optional or p["count"] == "optional"
+        default = None if optional else kinds.empty
+        parameters.append(kinds(p["name"], kinds.POSITIONAL_OR_KEYWORD, default=default))
+    taken = {p.name for p in parameters}
+    for a in schema["attributes"]:
+        if a["name"] not in taken:
+            default = kinds.empty if a["required"] else None
+            parameters.append(kinds(a["name"], kinds.KEYWORD_ONLY, default=default))
+    parameters += [kinds(word, kinds.KEYWORD_ONLY, default=None) for word in ("name", "outputs")]
+    return inspect.Signature(parameters)
+
+
+class Network(Operators):
+    """A model under construction: `net.Conv(x, w, strides=[2, 2])` adds a node and gives its result.
+
+    The methods are ONNX's operators under their names, dir(net) lists them, help(net.Conv) says what one takes;
+    net.microsoft, net.ml and net.preview have those of other domains. A wrong operator, argument, type or shape raises
+    InvalidArgumentError at once, which names it and what would be taken, and what Camshaft cannot run UnsupportedError; the
+    network is as it was then.
+
+    Bodies: `net.If(c, then_branch=lambda body: body.Neg(x), else_branch=lambda body: x)`. A Loop's function takes (body,
+    iteration, condition, *carried) and gives the condition, what is carried, and what is collected; a Scan's (body,
+    *states, *slices). It may be called several times. net.subgraph() makes a body by hand. Bodies see the values around
+    them."""
+
+    def __init__(self, name="network", opset=None):
+        """`opset`: the version of ONNX's operator set that operators are read by; the newest without one."""
+        self._hold(name, _native.network_create(name, 0 if opset is None else opset), None)
+
+    def _hold(self, name, handle, outer):
+        self.name = name
+        self._native = handle
+        self._outer = outer  # which lives as long as its bodies
+        self._inputs, self._outputs = [], []
+        self._schemas = {} if outer is None else outer._schemas
+        self._numbers = itertools.count() if outer is None else outer._numbers  # of bodies' inputs
+        self._domain = ""
+
+    @property
+    def _of(self):  # no cycle: a body that is given up is freed, and its names with it
+        return self
+
+    @property
+    def ml(self):
+        """The operators of ai.onnx.ml."""
+        return Operators(self, "ai.onnx.ml")
+
+    @property
+    def microsoft(self):
+        """The operators of com.microsoft."""
+        return Operators(self, "com.microsoft")
+
+    @property
+    def preview(self):
+        """The operators of ai.onnx.preview."""
+        return Operators(self, "ai.onnx.preview")
+
+    @property
+    def inputs(self):
+        return tuple(Value(self, described) for described in self._inputs)
+
+    @property
+    def outputs(self):
+        """Names of the outputs."""
+        return tuple(self._outputs)
+
+    def input(self, name, dtype, shape=()):
+        """An input: `shape` has numbers, names of sizes (the same name is the same size), and None. `dtype`: NumPy's,
+        "f32", …, or a type as ONNX's schemas write it, "seq(tensor(float))"."""
+        sizes = [shape] if isinstance(shape, (int, str)) else list(shape)
+        dims = [-1 if isinstance(size, str) or size is None else operator.index(size) for size in sizes]
+        if any(size < 1 and given is not None and not isinstance(given, str) for size, given in zip(dims, sizes)):
+            raise InvalidArgumentError(
+                f"the shape {tuple(sizes)} of input '{name}': sizes are 1 or more, names, or None"
+            )
+        names = [size if isinstance(size, str) else None for size in sizes]
+        made = _native.network_input(self._native, name, dtype_name(dtype), dims, names)
+        self._inputs.append(json.loads(made))
+        return Value(self, self._inputs[-1])
+
+    def constant(self, array, name=None):
+        """A constant: an array of NumPy, PyTorch, …, which is not copied where it is dense and must not be changed, or a
+        number, list or text (floats are fp32)."""
+        given = array if hasattr(array, "dtype") else literal(array, None)
+        data, dtype, dims = native_constant(given)
+        return Value(self, json.loads(_native.network_constant(self._native, name, data, dtype, dims)))
+
+    def output(self, value, name=None):
+        """Makes a value an output, under the name if there is one."""
+        if not isinstance(value, Value):
+            value = self.constant(value)
+        _native.network_output(self._native, value.name, name)
+        self._outputs.append(value.name if name is None else name)
+
+    def subgraph(self, name="body"):
+        """The body of an If, a Loop or a Scan, to be given to that node of this network."""
+        body = Network.__new__(Network)
+        body._hold(name, _native.network_subgraph(self._native, name), self)
+        return body
+
+    def to_onnx(self):
+        """The bytes of an ONNX file. UnsupportedError beyond 2 GiB, where save() writes the data beside the model."""
+        return _native.network_bytes(self._native)
+
+    def save(self, path, external_data=False):
+        """Writes an ONNX file; `external_data` puts large tensors into "<path>.data"."""
+        _native.network_save(self._native, os.fspath(path), bool(external_data))
+
+    def __repr__(self):
+        inputs = ", ".join(f"{value.name}: {value.type}" for value in self.inputs)
+        return f"<camshaft.Network {self.name} ({inputs}) -> ({', '.join(self._outputs)})>"
+
+    def _schema(self, domain, name):
+        if (domain, name) not in self._schemas:
+            self._schemas[domain, name] = json.loads(_native.network_operator(self._native, domain, name))
+        return self._schemas[domain, name]
+
+    def _add(self, schema, inputs, keywords, name, outputs):
+        given, keywords = _sorted_inputs(schema, inputs, keywords)
+        values = self._values(schema, given)
+        kinds = {a["name"]: a["type"] for a in schema["attributes"]}
+        bodies, attributes = {}, []
+        for keyword, value in keywords.items():
+            if value is None:
+                continue
+            if kinds.get(keyword) == _GRAPH:
+                bodies[keyword] = _body(self, schema, keyword, value, values, keywords)
+                value = bodies[keyword]._native
+            attributes.append((keyword, *_attribute(schema["operator"], keyword, kinds.get(keyword), value)))
+        if outputs is None:
+            outputs = _count(schema, given, keywords, bodies)
+        names = [None] * outputs if isinstance(outputs, int) else list(outputs)
+        read = ["" if value is None else value.name for value in values]
+        made = _native.network_node(self._native, schema["operator"], schema["domain"], name, read, attributes, names)
+        results = tuple(None if value is None else Value(self, value) for value in json.loads(made))
+        return results[0] if len(results) == 1 else results
+
+    def _values(self, schema, given):
+        """Constants of what is no value yet; numbers and lists in the type of the values beside them."""
+        parameters = schema["inputs"]
+        kinds = [parameters[min(i, len(parameters) - 1)]["type"] if parameters else "" for i in range(len(given))]
+        known = {}
+        for kind, value in zip(kinds, given):
+            if hasattr(value, "dtype"):
+                known.setdefault(kind, value.dtype if isinstance(value, Value) else dtype_name(value.dtype))
+        values = []
+        for kind, value in zip(kinds, given):
+            if value is not None and not isinstance(value, Value):
+                if not hasattr(value, "dtype"):
+                    dtype = dtype_name(_numpy_name(kind)) if kind.startswith("tensor(") else known.get(kind)
+                    value = literal(value, dtype)
+                value = self.constant(value)
+            values.append(value)
+        return values
+
+
+def _numpy_name(kind):
+    name = kind[len("tensor(") : -1]
+    return {"float": "f32", "double": "f64", "float16": "f16"}.get(name, name)
+
+
+def _sorted_inputs(schema, inputs, keywords):
+    """Inputs in their order, also those that are given by name; and attributes."""
+    given, keywords = list(inputs), dict(keywords)
+    for i, parameter in enumerate(schema["inputs"]):
+        if parameter["name"] not in keywords or parameter["count"] == "any":
+            continue
+        if any(a["name"] == parameter["name"] for a in schema["attributes"]):
+            continue
+        value = keywords.pop(parameter["name"])
+        if i < len(inputs):
+            raise TypeError(f"operator {schema['operator']} is given its input {parameter['name']} twice")
+        given += [None] * (i + 1 - len(given))
+        given[i] = value
+    while given and given[-1] is None:
+        given.pop()
+    return given, keywords
+
+
+def _attribute(of, name, kind, value):
+    """(number of the type, value as the native module takes it)"""
+    if kind is None:  # there is none of that name, which the library says
+        return _TEXT, [""]
+    try:
+        if kind == _GRAPH:
+            return kind, value
+        if kind == _TENSOR:
+            return kind, native_constant(value if hasattr(value, "dtype") else literal(value, None))
+        if kind in (_TEXT, _TYPE):
+            return kind, [_word(value)]
+        if kind == _INT:
+            is_type = isinstance(value, (str, type)) or hasattr(value, "kind") or str(value).startswith("torch.")
+            return kind, [onnx_number(value) if is_type else operator.index(value)]
+        if kind == _FLOAT:
+            return kind, [float(value)]
+        convert = {_FLOATS: float, _INTS: operator.index, _TEXTS: _word}[kind]
+        return kind, [convert(item) for item in value]
+    except (TypeError, ValueError, KeyError):
+        kinds = {1: "a float", 2: "an integer", 3: "text", 4: "an array", 6: "floats", 7: "integers", 8: "texts"}
+        wanted = kinds.get(kind, "of a type that is not taken here")
+        raise InvalidArgumentError(f"attribute '{name}' of operator {of} is {wanted}, not {value!r}") from None
+
+
+def _word(value):
+    if isinstance(value, bytes):
+        return value.decode()
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _count(schema, inputs, attributes, bodies):
+    """How many results a node has if nobody says."""
+    results = schema["outputs"]
+    if not results or results[-1]["count"] != "any":
+        required = sum(p["count"] == "one" for p in results)
+        return required or len(results)
+    name = schema["operator"]
+    if name in ("If", "Loop", "Scan"):
+        body = next(iter(bodies.values()), None)
+        return 1 if body is None else len(body.outputs) - (name == "Loop")
+    if name == "Split":
+        sizes = attributes.get("split") if len(inputs) < 2 else inputs[1]
+        if attributes.get("num_outputs") is not None:
+            return attributes["num_outputs"]
+        if isinstance(sizes, Value) and isinstance(sizes.shape[0], int):
+            return sizes.shape[0]
+        if sizes is not None and not isinstance(sizes, Value):
+            return len(sizes)
+    raise TypeError(f"operator {name} has any number of results: say how many, as outputs=2")
+
+
+def _body(around, schema, keyword, given, values, attributes):
+    """The sub-network that `given` is, or that it makes when it is called."""
+    if isinstance(given, Network):
+        return given
+    name = schema["operator"]
+    if not callable(given):
+        raise InvalidArgumentError(
+            f"attribute '{keyword}' of operator {name} is a function or a subgraph(), not {given!r}"
+        )
+    if name == "Loop":
+        inputs = [("iteration", "i64", ()), ("condition", "bool", ()), *map(_input_like, values[2:])]
+        carried = len(values) - 2
+    elif name == "Scan":
+        scanned = attributes.get("num_scan_inputs", 0)
+        carried = len(values) - scanned
+        axes = attributes.get("scan_input_axes") or [0] * scanned
+        slices = [_input_like(value, axis) for value, axis in zip(values[carried:], axes)]
+        inputs = [*map(_input_like, values[:carried]), *slices]
+    else:
+        inputs, carried = [], 0
+    first = 2 if name == "Loop" else 0
+    # What is carried may grow from one run of the body to the next: sizes that differ then are unknown.
+    while True:
+        body = around.subgraph(keyword)
+        made = [body.input(f"{keyword}.{label}{next(around._numbers)}", *of) for label, *of in inputs]
+        results = given(body, *made)
+        results = list(results) if isinstance(results, (tuple, list)) else [results]
+        results = [value if isinstance(value, Value) else body.constant(value) for value in results]
+        changed = False
+        for i in range(first, first + carried):
+            result = results[i - 1 if name == "Loop" else i] if len(results) > i - (name == "Loop") else None
+            if result is None or result.shape is None or inputs[i][2] is None or len(result.shape) != len(inputs[i][2]):
+                continue
+            joined = tuple(a if a == b else None for a, b in zip(inputs[i][2], _known_shape(result, inputs[i][2])))
+            if joined != inputs[i][2]:
+                inputs[i] = (*inputs[i][:2], joined)
+                changed = True
+        if not changed:
+            break
+        del body, made, results
+    for value in results:
+        body.output(value)
+    return body
+
+
+def _known_shape(result, wanted):
+    """The result's shape, None where nothing was known of the input's."""
+    return tuple(None if w is None else size for size, w in zip(result.shape, wanted))
+
+
+def _input_like(value, without_axis=None):
+    if value.shape is None or "(" in value.dtype or value.dtype in ("seq", "opt", "map"):
+        raise InvalidArgumentError(f"{value.name} is {value.type}: make the body with subgraph(), and its inputs there")
+    shape = [size if isinstance(size, int) or str(size).isidentifier() else None for size in value.shape]
+    if without_axis is not None:
+        del shape[without_axis]
+    return "state" if without_axis is None else "slice", value.dtype, tuple(shape)
