@@ -1,6 +1,8 @@
 // Reductions with pointwise steps before and behind, against the reference.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/run_node.h"
 #include "ir/ops/region.h"
@@ -87,6 +89,64 @@ TEST(ReduceRegion, MaskedMean) {
       const NodeTest test = test_of(region, 1e-6);
       for (const int threads : {1, 3}) test.check(threads);
     }
+  });
+}
+
+// All pairs of rows, those that a kernel of their own takes and those that it does not: tails of rows, of vectors and
+// of blocks of elements, infinities and NaN, either order of the operands, and steps behind that read another tensor.
+TEST(ReduceRegion, SquaredDistancesOfRows) {
+  Random random = test_random();
+  struct Case {
+    int64_t rows, columns, length;
+  };
+  for_each_target([&] {
+    for (const DType dtype : {DType::f32, DType::f64})
+      for (const Case& c : {Case{8, 8, 1}, Case{9, 33, 7}, Case{100, 47, 32}, Case{13, 70, 1025}, Case{8, 9, 3000},
+                            Case{7, 40, 20}, Case{40, 7, 20}, Case{12, 11, 0}, Case{0, 11, 5}, Case{300, 1001, 3},
+                            Case{random.integer(1, 60), random.integer(1, 90), random.integer(1, 70)}}) {
+        for (int round = 0; round < 4; ++round) {
+          ReductionSteps region(dtype);
+          Tensor a = random_tensor(random, dtype, {c.rows, 1, c.length}),
+                 b = random_tensor(random, dtype, {1, c.columns, c.length});
+          const auto put = [&](Tensor& t, int64_t i, double x) {
+            if (i < t.size()) ops::store_elements(dtype, t.mutable_data(), i, 1, 1, &x);
+          };
+          if (round == 3) {
+            put(a, 1, INFINITY);
+            put(b, 2, INFINITY);
+            put(b, c.length * 3, NAN);
+          }
+          const ValueId x = region.operand(std::move(a)), y = region.operand(std::move(b));
+          region.apply(F::sub, round % 2 ? std::vector<ValueId>{y, x} : std::vector<ValueId>{x, y});
+          region.reduce(ReduceKind::sum_squares, {2}, round == 2);
+          if (round == 1) region.apply(F::sqrt, {region.last});
+          if (round == 2)
+            region.apply(F::add, {region.last, region.operand(random_tensor(random, dtype, {1, c.columns, 1}))});
+          const NodeTest test = test_of(region, dtype == DType::f32 ? 3e-6 : 1e-12);
+          for (const int threads : {1, 3}) test.check(threads);
+          if (testing::Test::HasFatalFailure()) return;
+          if (c.rows > 0 && round < 3) {
+            EXPECT_TRUE(test.run(1)[0] == test.run(4)[0]);
+          }
+        }
+      }
+  });
+}
+
+// Points that are close to each other, far away from 0: a product and two norms would have no digit right.
+TEST(ReduceRegion, DistancesOfClosePoints) {
+  Random random = test_random();
+  Tensor a(DType::f32, {16, 1, 8}), b(DType::f32, {1, 16, 8});
+  for (int64_t i = 0; i < a.size(); ++i) {
+    a.as_mutable<float>()[i] = 1000 + static_cast<float>(random.integer(0, 8)) / 1024;
+    b.as_mutable<float>()[i] = 1000 + static_cast<float>(random.integer(0, 8)) / 1024;
+  }
+  for_each_target([&] {
+    ReductionSteps region(DType::f32);
+    const ValueId x = region.operand(a), y = region.operand(b);
+    region.apply(F::sub, {x, y});
+    region.reduce(ReduceKind::sum_squares, {2}, false);
+    test_of(region, 0).check(1);  // differences and sums are exact
   });
 }
 

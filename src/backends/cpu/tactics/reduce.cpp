@@ -4,6 +4,7 @@
 
 #include "backends/cpu/kernels/reduce/arg_extreme.h"
 #include "backends/cpu/kernels/reduce/reduce.h"
+#include "backends/cpu/kernels/reduce/squared_distances.h"
 #include "backends/cpu/kernels/with_type.h"
 #include "backends/cpu/tactics/pointwise.h"
 #include "backends/cpu/tactics/simple_kernel.h"
@@ -49,6 +50,15 @@ Pointwise pointwise_of(const PointwiseView& part, const KernelShapes& shapes) {
   return {part.program, shapes.outputs[0].dims, strides.loads, strides.outputs};
 }
 
+// What a part's loads are in a run.
+void bind(const ReduceView& view, const std::optional<PointwiseView>& part, const LaunchArguments& a,
+          std::vector<const void*>& inputs) {
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    const int32_t load = part->loads[k];
+    inputs[k] = load == view.reduced ? a.outputs[0] : a.inputs[static_cast<size_t>(load)];
+  }
+}
+
 class ReduceLaunch final : public Launch {
  public:
   ReduceLaunch(const ReduceView& view, const KernelShapes& shapes) : ReduceLaunch(view, shapes, whole(view, shapes)) {}
@@ -56,14 +66,8 @@ class ReduceLaunch final : public Launch {
   size_t workspace_bytes() const override { return reduce_.workspace_bytes(); }
 
   void run(const LaunchArguments& a) override {
-    const auto bind = [&](const std::optional<PointwiseView>& part, std::vector<const void*>& inputs) {
-      for (size_t k = 0; k < inputs.size(); ++k) {
-        const int32_t load = part->loads[k];
-        inputs[k] = load == view_.reduced ? a.outputs[0] : a.inputs[static_cast<size_t>(load)];
-      }
-    };
-    bind(view_.before, before_);
-    bind(view_.behind, behind_);
+    bind(view_, view_.before, a, before_);
+    bind(view_, view_.behind, a, behind_);
     reduce_.run(a.pool, {view_.before ? nullptr : a.inputs[static_cast<size_t>(view_.input)], before_.data(),
                          behind_.data(), a.outputs[0], a.workspace});
   }
@@ -93,10 +97,71 @@ class ReduceLaunch final : public Launch {
   Reduce reduce_;
 };
 
+// Squares of the differences of rows, summed over the rows' elements: all pairs of rows of two matrices.
+struct PairsOfRows {
+  SquaredDistances sums;
+  size_t a, b;  // inputs of the region
+};
+
+bool is_difference(const ScalarProgram& program) {
+  using Kind = ScalarInstruction::Kind;
+  const auto& steps = program.instructions;
+  return program.inputs == 2 && steps.size() == 3 && steps[0].kind == Kind::load && steps[1].kind == Kind::load &&
+         steps[0].a != steps[1].a && steps[2].kind == Kind::apply && steps[2].function == ScalarFunction::sub &&
+         steps[2].a != steps[2].b && program.outputs == std::vector<int32_t>{2};
+}
+
+std::optional<PairsOfRows> pairs_of_rows(const ReduceView& view, const KernelShapes& shapes) {
+  const DType dtype = view.in.dtype;
+  if (!view.before || view.op.kind != ops::ReduceKind::sum_squares || (dtype != DType::f32 && dtype != DType::f64) ||
+      !is_difference(view.before->program))
+    return std::nullopt;
+  const KernelShapes before = shapes_before(view, shapes);
+  const Dims& dims = before.outputs[0].dims;
+  if (dims.size() != 3 || view.op.axes.size() != 1 || view.op.axes[0] != 2) return std::nullopt;
+  const PointwiseStrides strides = pointwise_strides(*view.before, before);
+  const std::vector<int64_t> of_a{dims[2], 0, 1}, of_b{0, dims[2], 1};
+  PairsOfRows pairs{{dims[0], dims[1], dims[2]}, 0, 0};
+  if (!pairs.sums.is_worth_it()) return std::nullopt;
+  for (const size_t first : {0, 1}) {
+    if (strides.loads[first] != of_a || strides.loads[1 - first] != of_b) continue;
+    pairs.a = static_cast<size_t>(view.before->loads[first]);
+    pairs.b = static_cast<size_t>(view.before->loads[1 - first]);
+    return pairs;
+  }
+  return std::nullopt;
+}
+
+class DistancesLaunch final : public Launch {
+ public:
+  DistancesLaunch(const ReduceView& view, const PairsOfRows& pairs, const KernelShapes& shapes)
+      : view_(view), pairs_(pairs), inputs_(view.behind ? view.behind->loads.size() : 0) {
+    require_equal(pairs.sums.rows * pairs.sums.columns, element_count(shapes.outputs[0].dims),
+                  "the size of a reduction's result");
+    if (view.behind) behind_ = pointwise_of(*view.behind, shapes_behind(shapes));
+  }
+
+  size_t workspace_bytes() const override { return pairs_.sums.workspace_bytes(view_.in.dtype); }
+
+  void run(const LaunchArguments& a) override {
+    bind(view_, view_.behind, a, inputs_);
+    pairs_.sums.run(a.pool, view_.in.dtype, a.inputs[pairs_.a], a.inputs[pairs_.b], a.outputs[0], a.workspace,
+                    behind_ ? &*behind_ : nullptr, inputs_.data());
+  }
+
+ private:
+  const ReduceView& view_;
+  PairsOfRows pairs_;
+  std::vector<const void*> inputs_;
+  std::optional<Pointwise> behind_;
+};
+
 class ReduceKernel final : public Kernel {
  public:
   explicit ReduceKernel(ReduceView view) : view_(std::move(view)) {}
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
+    if (const auto pairs = pairs_of_rows(view_, shapes))
+      return std::make_unique<DistancesLaunch>(view_, *pairs, shapes);
     return std::make_unique<ReduceLaunch>(view_, shapes);
   }
   bool reads_slices(size_t i) const override { return static_cast<int32_t>(i) != view_.input; }
