@@ -25,7 +25,10 @@ def _is_usable(name):
     """Whether a package is there, or stands in already. One that is there for a GPU does not serve without one."""
     if name in sys.modules:
         return True
-    return _cuda.has_gpu() and importlib.util.find_spec(name) is not None
+    try:
+        return _cuda.has_gpu() and importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # of the package around it
+        return False
 
 
 def _module(name, source=None):
@@ -37,7 +40,15 @@ def _module(name, source=None):
 
 
 def _stand_in_for_cuda():
-    if _is_usable("cuda"):
+    """Newer versions of CUDA Python have `cuda.bindings` alone: then the old names stand for these."""
+    if _is_usable("cuda.cudart"):
+        return
+    if _is_usable("cuda.bindings.runtime"):
+        import cuda
+        from cuda.bindings import driver, runtime
+
+        sys.modules["cuda.cudart"] = cuda.cudart = runtime
+        sys.modules["cuda.cuda"] = cuda.cuda = driver
         return
     from camshaft.tensorrt import cuda_driver, cudart
 
