@@ -23,7 +23,10 @@ class CallersBatches {
     const int32_t answer = next_(user_, inputs_.get(), &batch_);
     if (answer != 0 && answer != 1)
       throw Error(ErrorCode::cancelled, "cancelled by the function that gives batches of calibration data");
-    for (const auto& [name, tensor] : batch_.items) batch.emplace_back(name, tensor.view);
+    for (auto& [name, tensor] : batch_.items) {
+      tensor = host_tensor_of(tensor);  // what counts its numbers runs there
+      batch.emplace_back(name, tensor.view);
+    }
     return answer == 1;
   }
 

@@ -166,7 +166,10 @@ camshaft_status camshaft_options_set_inputs(camshaft_options* options, const cam
     camshaft_options* build = api::build_options(options);
     build->inputs = given(inputs, "inputs")->items;
     build->settings.build.verification_inputs.clear();
-    for (const auto& [name, tensor] : build->inputs) build->settings.build.verification_inputs[name] = tensor.view;
+    for (auto& [name, tensor] : build->inputs) {
+      tensor = api::host_tensor_of(tensor);  // where the reference evaluates them
+      build->settings.build.verification_inputs[name] = tensor.view;
+    }
   });
 }
 

@@ -90,16 +90,17 @@ Tensor converted(const Tensor& from, DType to) {
   return out;
 }
 
+Tensor copied_to_host(const camshaft_tensor& tensor) {
+  if (tensor.view.device.is_host()) return tensor_of(tensor, "the tensor").copy();
+  Tensor on_host(tensor.view.dtype, tensor.view.dims);
+  const auto queue = find_backend(to_string(tensor.view.device))->make_queue();
+  queue->copy_to_host({on_host.mutable_data(), on_host.bytes()}, static_cast<const std::byte*>(tensor.view.data));
+  queue->synchronize();
+  return on_host;
+}
+
 camshaft_tensor copied(const camshaft_tensor& tensor, const std::string& device) {
-  Tensor on_host;
-  if (tensor.view.device.is_host()) {
-    on_host = tensor_of(tensor, "the tensor").copy();
-  } else {
-    on_host = Tensor(tensor.view.dtype, tensor.view.dims);
-    const auto queue = find_backend(to_string(tensor.view.device))->make_queue();
-    queue->copy_to_host({on_host.mutable_data(), on_host.bytes()}, static_cast<const std::byte*>(tensor.view.data));
-    queue->synchronize();
-  }
+  Tensor on_host = copied_to_host(tensor);
   if (device == "cpu") return handle_of(std::move(on_host));
   const std::shared_ptr<DeviceQueue> queue = find_backend(device)->make_queue();
   if (holds_objects(on_host.dtype()))
@@ -119,6 +120,10 @@ camshaft_tensor copied(const camshaft_tensor& tensor, const std::string& device)
 }
 
 }  // namespace
+
+camshaft_tensor host_tensor_of(const camshaft_tensor& tensor) {
+  return tensor.view.device.is_host() ? tensor : handle_of(copied_to_host(tensor));
+}
 
 }  // namespace camshaft::api
 

@@ -36,6 +36,9 @@ camshaft_tensor handle_of(const TensorView& view);
 /// Error(invalid_argument), which begins with `what`, for memory of a device.
 Tensor tensor_of(const camshaft_tensor& tensor, const std::string& what);
 
+/// The tensor itself, or a copy on the host of one in a device's memory.
+camshaft_tensor host_tensor_of(const camshaft_tensor& tensor);
+
 /// Throws Error(invalid_argument) for a number that is none.
 DType checked_dtype(camshaft_dtype dtype);
 /// Throws Error(invalid_argument) when `dims` is null and there are some.

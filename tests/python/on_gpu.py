@@ -10,6 +10,9 @@ import numpy as np
 from camshaft_cli import camshaft as command
 from test_module import W, check, feed, make_model
 
+import onnx
+from onnx import TensorProto, helper
+
 
 def raises(text, call):
     try:
@@ -72,6 +75,7 @@ def main(folder):
         pass
     else:
         raise AssertionError("an array on the device was taken for one on the host")
+    batches_on_the_device(folder, sources)
     chain(folder)
     each_gpu(folder, inputs, expected)
 
@@ -79,6 +83,23 @@ def main(folder):
     figures = json.loads(command("bench", folder / "s.engine", *options).stdout)
     assert figures["runs_together"] > 1 and figures["runs"] % figures["runs_together"] == 0
     print("all is well")
+
+
+def batches_on_the_device(folder, sources):
+    """Data for a calibration, and inputs for a verification, in memory of the GPU."""
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["a", "b"], ["c"])],
+        "product",
+        [helper.make_tensor_value_info("a", TensorProto.FLOAT, [5, 4])],
+        [helper.make_tensor_value_info("c", TensorProto.FLOAT, [5, 3])],
+        [helper.make_tensor("b", TensorProto.FLOAT, [4, 3], range(12))],
+    )
+    product = folder / "product.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), product)
+    on_host = [np.maximum(feed(5, seed)["x"] @ W, 0).astype(np.float32) for seed in range(2)]
+    ranges = [camshaft.calibrate(product, data, device="cuda").ranges for data in (sources, on_host)]
+    assert ranges[0] and ranges[0] == ranges[1]
+    camshaft.build(product, device="cuda", inputs={"a": sources[0]})
 
 
 def each_gpu(folder, inputs, expected):
@@ -102,9 +123,6 @@ def each_gpu(folder, inputs, expected):
 
 def chain(folder):
     """Two engines, one after the other, in buffers on the device that take turns."""
-    import onnx
-    from onnx import TensorProto, helper
-
     graph = helper.make_graph(
         [helper.make_node("Add", ["x", "x"], ["a"]), helper.make_node("Softmax", ["a"], ["y"])],
         "g",
