@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace camshaft {
@@ -32,16 +33,16 @@ bool is_similar_name(std::string_view given, std::string_view known) {
 }
 
 std::string what_was_meant(std::string_view given, std::span<const std::string> known) {
-  std::vector<std::string> near;
-  for (const std::string& name : known)
-    if (is_similar_name(given, name)) near.push_back(name);
+  std::vector<std::pair<size_t, size_t>> similar;  // how far, and which
+  for (size_t i = 0; i < known.size(); ++i)
+    if (is_similar_name(given, known[i])) similar.emplace_back(edit_distance(given, known[i]), i);
   constexpr size_t most_similar = 3;
-  if (near.size() > most_similar) {  // short names are similar to many
-    std::stable_sort(near.begin(), near.end(), [&](const std::string& a, const std::string& b) {
-      return edit_distance(given, a) < edit_distance(given, b);
-    });
-    near.resize(most_similar);
+  if (similar.size() > most_similar) {  // short names are similar to many
+    std::sort(similar.begin(), similar.end());
+    similar.resize(most_similar);
   }
+  std::vector<std::string> near;
+  for (const auto& [distance, i] : similar) near.push_back(known[i]);
   if (!near.empty()) return fmt::format("; did you mean '{}'?", fmt::join(near, "' or '"));
   constexpr size_t most_listed = 40;
   return known.empty() || known.size() > most_listed ? "" : fmt::format("; there are: {}", fmt::join(known, ", "));
