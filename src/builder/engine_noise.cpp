@@ -7,6 +7,8 @@
 #include <map>
 
 #include "builder/engine_tensors.h"
+#include "builder/rounded_steps.h"
+#include "compile/tactic.h"
 #include "runtime/engine_impl.h"
 
 namespace camshaft {
@@ -15,6 +17,8 @@ namespace {
 
 // The largest errors of Winograd's F(4x4, 3x3) are twice those of a sum one by one (winograd.h).
 constexpr double approximate_sums = 2;
+// An engine may differ by four times what noise makes of it.
+constexpr double before_steps = moved_by_steps / 4;
 // Half of f16's steps below 2^-14.
 constexpr double least_of_f16 = 0x1p-25;
 
@@ -22,15 +26,18 @@ constexpr double least_of_f16 = 0x1p-25;
 
 EngineNoise::EngineNoise(const Graph& model, const Engine& engine) {
   const Plan& plan = engine.impl()->plan;
-  std::set<std::string_view> sources;
-  for (const PlanStep& step : plan.steps)
+  std::set<std::string_view> sources, of_moved_steps;
+  for (const PlanStep& step : plan.steps) {
     if (step.deviation >= Deviation::rounding) sources.insert(step.sources.begin(), step.sources.end());
-  const auto is_approximate = [&](const Node& node) {
-    return node.op.traits().kind == OpKind::contraction &&
-           std::any_of(node.sources.begin(), node.sources.end(), [&](const auto& s) { return sources.contains(s); });
+    if (step.moves_steps) of_moved_steps.insert(step.sources.begin(), step.sources.end());
+  }
+  const auto is_of = [](const Node& node, const std::set<std::string_view>& names) {
+    return std::any_of(node.sources.begin(), node.sources.end(), [&](const auto& s) { return names.contains(s); });
   };
-  for (const Node& node : model.nodes)
-    if (is_approximate(node)) approximate_.insert(node.outputs[0]);
+  for (const Node& node : model.nodes) {
+    if (node.op.traits().kind == OpKind::contraction && is_of(node, sources)) approximate_.insert(node.outputs[0]);
+    if (rounds_to_steps(node) && is_of(node, of_moved_steps)) before_steps_.insert(node.inputs[0]);
+  }
   const auto is_f16 = [&](int32_t id) { return plan.values[static_cast<size_t>(id)].type.dtype == DType::f16; };
   std::map<int32_t, const Node*> nodes;  // by the plan's values
   for (const SharedValue& shared : shared_values(model, plan)) nodes[shared.planned] = shared.node;
@@ -40,12 +47,14 @@ EngineNoise::EngineNoise(const Graph& model, const Engine& engine) {
   for (const PlanStep& step : plan.steps)
     if (step.op == "cast" && is_f16(step.outputs[0]))
       if (const auto it = nodes.find(step.inputs[0]); it != nodes.end()) stored_as_f16_.insert(it->second->outputs[0]);
-  key_ = fmt::format("{};{}", fmt::join(approximate_, ","), fmt::join(stored_as_f16_, ","));
+  key_ = fmt::format("{};{};{}", fmt::join(approximate_, ","), fmt::join(stored_as_f16_, ","),
+                     fmt::join(before_steps_, ","));
 }
 
 RoundingNoise EngineNoise::of(ValueId result, RoundingNoise noise) const {
   if (approximate_.contains(result)) noise.of_sums *= approximate_sums;
   if (stored_as_f16_.contains(result)) noise.least = least_of_f16;
+  if (before_steps_.contains(result)) noise.least = before_steps;
   return noise;
 }
 

@@ -14,6 +14,8 @@ namespace camshaft {
 /// Of an engine and the model that it was made of, by the model's nodes:
 /// - Those that approximate tactics compute (Deviation::rounding) sum up less precisely.
 /// - Those whose results the engine stores as f16, or casts to it, move by half of f16's smallest step, or more.
+/// - Numbers that a tactic approximates before it rounds them to 8 bits move by a quarter of moved_by_steps, of which
+///   verification allows four times as much.
 class EngineNoise {
  public:
   EngineNoise(const Graph& model, const Engine& engine);
@@ -26,7 +28,7 @@ class EngineNoise {
   const std::string& key() const { return key_; }
 
  private:
-  std::set<ValueId> approximate_, stored_as_f16_;  // the first results of nodes
+  std::set<ValueId> approximate_, stored_as_f16_, before_steps_;  // the first results of nodes
   std::string key_;
 };
 

@@ -200,6 +200,7 @@ class Lowering {
         const Tactic tactic = choose(region, n < options_.tactics.size() ? options_.tactics[n] : "");
         step.tactic = tactic.str();
         step.deviation = tactic.deviation;
+        step.moves_steps = tactic.moves_steps;
         if (tactic.place == Place::device) {
           step.device = backend_.device().id;
           for_device_.emplace_back(plan_.steps.size(), tactic);

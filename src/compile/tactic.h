@@ -37,12 +37,17 @@ enum class Deviation : uint8_t {
   rounding,  ///< it rounds noticeably more (Winograd F(4,3)): only for builds that verify
 };
 
+/// By how much of a step numbers may be off before they are rounded to 8 bits, where a tactic says that it moves_steps:
+/// verification allows as much near the edge between two steps, and no other value.
+constexpr double moved_by_steps = 0x1p-6;
+
 /// One variant of a tactic for one region, as the families of a backend's kernels offer them.
 struct TacticOffer {
   TacticParameters parameters = {};  ///< empty for a tactic without variants
   double seconds = 0;                ///< expected at the optimum shapes, see Tactic
   Deviation deviation = Deviation::none;
   int64_t more_weight_bytes = 0;  ///< of its packed weights than the constants have; 0 for small differences
+  bool moves_steps = false;       ///< see moved_by_steps
 };
 
 /// One way of running a region: a name with all its parameters, and what the cost model expects of it.
@@ -53,6 +58,7 @@ struct Tactic {
   TacticParameters parameters = {};
   Place place = Place::host;      ///< of its kernel
   int64_t more_weight_bytes = 0;  ///< see TacticOffer
+  bool moves_steps = false;       ///< see moved_by_steps
 
   /// "gemm", "winograd(tile=4)": what engines, lock files and timing caches record. Unique among a region's tactics.
   std::string str() const { return parameters.empty() ? name : name + "(" + parameters.str() + ")"; }

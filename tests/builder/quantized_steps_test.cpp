@@ -6,10 +6,12 @@
 
 #include "builder/compile_graph.h"
 #include "builder/verify_engine.h"
+#include "compile/tactic.h"
 #include "ir/ops/contract.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
 #include "runtime/backends.h"
+#include "runtime/engine_impl.h"
 #include "test_random.h"
 
 namespace camshaft {
@@ -24,7 +26,9 @@ struct Engineered {
   bool in_f16 = false;  // the product and the result pass through f16, where the model has no name for them
   float shift = 0;      // steps that are added to `shifted` columns
   int64_t shifted = 0;
-  float factor = 1;  // of the weights
+  float factor = 1;          // of the weights
+  float before = 0;          // part of a step by which numbers are off before they are rounded
+  bool moves_steps = false;  // the engine says of its tactics that they do that
 };
 
 // A product, quantised and dequantised: y = step * (round(x · w / step) + shift), and the steps themselves in i8.
@@ -46,6 +50,8 @@ Graph quantized(Random random, const Engineered& engineered) {
   const ValueId size = graph.add_constant("size", Tensor::of<float>(DType::f32, {}, {step}));
   ValueId made = graph.add(ops::MatMul{}, {x, graph.add_constant("w", std::move(weights))}, "product", {"product"});
   made = apply(F::div, narrow(made, "product"), size, "scaled");
+  if (engineered.before != 0)
+    made = apply(F::add, made, graph.add_constant("before", Tensor::scalar(DType::f32, engineered.before)), "moved");
   made = apply(F::round, made, no_value, "rounded");
   made = apply(F::add, made, graph.add_constant("shift", std::move(shift)), "shifted");
   const ValueId steps = graph.add(ops::Cast{DType::i8}, {made}, "steps", {"steps"});
@@ -61,6 +67,9 @@ VerifyResult verify(const Random& random, const Engineered& engineered, double t
   options.rounding_noise = noise;
   ThreadPool pool(1);
   const Engine engine = compile_graph(quantized(random, engineered), find_backend("cpu"), {});
+  // compile_graph() makes it.
+  for (PlanStep& made : std::const_pointer_cast<Engine::Impl>(engine.impl())->plan.steps)
+    made.moves_steps = engineered.moves_steps;
   return verify_engine(quantized(random, {}), engine, options, pool);
 }
 
@@ -88,6 +97,20 @@ TEST(QuantizedSteps, EnginesInF32) {
   EXPECT_FALSE(in_f32(1, columns, 1).passed);
   EXPECT_FALSE(in_f32(1, 1, 1).passed);
   EXPECT_FALSE(in_f32(0, 0, 1.001F).passed);
+}
+
+TEST(QuantizedSteps, TacticsThatMoveThemSaySo) {
+  const Random random = test_random();
+  const auto moved_by = [&](double part, bool moves_steps) {
+    const Engineered engineered{.before = static_cast<float>(part), .moves_steps = moves_steps};
+    return verify(random, engineered, 1e-4, 0x1p-22).passed;
+  };
+  EXPECT_TRUE(moved_by(0.9 * moved_by_steps, true));
+  EXPECT_TRUE(moved_by(-0.9 * moved_by_steps, true));
+  EXPECT_FALSE(moved_by(0.9 * moved_by_steps, false));
+  EXPECT_FALSE(moved_by(3 * moved_by_steps, true));
+  const Engineered wrong{.shift = 1, .shifted = 1, .moves_steps = true};
+  EXPECT_FALSE(verify(random, wrong, 1e-4, 0x1p-22).passed) << "a column a step off";
 }
 
 }  // namespace

@@ -109,8 +109,12 @@ class CudaBackend final : public Backend {
     std::vector<Tactic> list;
     for (const CudaTactic* tactic : all_tactics)
       for (TacticOffer& offer : tactic->offers(region, workshop_))
-        list.push_back(
-            {std::string(tactic->name()), offer.seconds, offer.deviation, std::move(offer.parameters), Place::device});
+        list.push_back({.name = std::string(tactic->name()),
+                        .estimated_seconds = offer.seconds,
+                        .deviation = offer.deviation,
+                        .parameters = std::move(offer.parameters),
+                        .place = Place::device,
+                        .moves_steps = offer.moves_steps});
     std::stable_sort(list.begin(), list.end(),
                      [](const Tactic& a, const Tactic& b) { return a.estimated_seconds < b.estimated_seconds; });
     const double detour = list.empty() ? 0 : seconds_of_detour;

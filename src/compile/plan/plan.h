@@ -43,6 +43,7 @@ struct PlanStep {
   std::string op;     ///< operator or region kind, for reports
   std::string tactic;
   Deviation deviation = Deviation::none;  ///< of its tactic
+  bool moves_steps = false;               ///< its tactic does, see moved_by_steps
   bool is_invariant = false;              ///< see find_invariant_steps()
   DeviceId device = DeviceId::host;       ///< that runs it, and has its operands; of a copy the GPU whose work it is
   std::shared_ptr<const Kernel> kernel;

@@ -63,6 +63,7 @@ EpilogueView rest_of(const EpilogueView& view, int32_t done, DType type) {
         rest.types.push_back(view.types[load]);
         rest.layouts.push_back(view.layouts[load]);
         rest.constant.push_back(view.constant[load]);
+        rest.most.push_back(view.most[load]);
         inputs[load] = static_cast<int32_t>(rest.loads.size());
       }
       instruction.a = inputs[load];

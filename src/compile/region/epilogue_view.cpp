@@ -1,5 +1,8 @@
 #include "compile/region/epilogue_view.h"
 
+#include <cmath>
+#include <limits>
+
 namespace camshaft {
 
 namespace {
@@ -59,7 +62,19 @@ class Viewer {
     const ValueId id = region_.node.inputs[static_cast<size_t>(region_input)];
     const TensorType& type = region_.graph.type(id);
     return add_load(region_input, type.dtype, layout_over(type.shape, contract_.result.shape),
-                    region_.graph.is_constant(id));
+                    region_.graph.is_constant(id), most_of(region_.constant(static_cast<size_t>(region_input))));
+  }
+
+  static double most_of(const Tensor* constant) {
+    constexpr double unknown = std::numeric_limits<double>::infinity();
+    if (constant == nullptr || constant->dtype() != DType::f32) return unknown;
+    double most = 0;
+    for (int64_t i = 0; i < constant->size(); ++i) {
+      const double magnitude = std::abs(constant->as<float>()[i]);
+      if (!std::isfinite(magnitude)) return unknown;
+      most = std::max(most, magnitude);
+    }
+    return most;
   }
 
   int32_t of_norm(int32_t part) {
@@ -68,11 +83,13 @@ class Viewer {
     return add_load(contract_.moments, DType::f32, layout, false);
   }
 
-  int32_t add_load(int32_t region_input, DType type, EpilogueView::Layout layout, bool is_constant) {
+  int32_t add_load(int32_t region_input, DType type, EpilogueView::Layout layout, bool is_constant,
+                   double most = std::numeric_limits<double>::infinity()) {
     view_.loads.push_back(region_input);
     view_.types.push_back(type);
     view_.layouts.push_back(layout);
     view_.constant.push_back(is_constant);
+    view_.most.push_back(most);
     return static_cast<int32_t>(view_.loads.size());
   }
 

@@ -27,6 +27,7 @@ struct EpilogueView {
   std::vector<DType> types;    ///< of those
   std::vector<Layout> layouts;
   std::vector<bool> constant;  ///< of those too: nobody writes them while a model runs
+  std::vector<double> most;    ///< the largest magnitude of constants of f32; infinity of other operands
   DType result = DType::f32;
   std::optional<ops::RowNorm> norm = std::nullopt;              ///< of row_mean and row_factor
   std::optional<ops::RowMoments> gives_moments = std::nullopt;  ///< of the result, as the region's output 1

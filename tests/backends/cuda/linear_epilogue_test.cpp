@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace camshaft::cuda {
 namespace {
 
@@ -25,6 +27,7 @@ struct Writer {
     view.types.push_back(dtype);
     view.layouts.push_back(layout);
     view.constant.push_back(false);
+    view.most.push_back(std::numeric_limits<double>::infinity());
     return add({.kind = Kind::load, .dtype = dtype, .a = static_cast<int32_t>(view.loads.size())});
   }
   int32_t number(double x) { return add({.kind = Kind::constant, .dtype = DType::f32, .number = x}); }

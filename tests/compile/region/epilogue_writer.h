@@ -1,6 +1,8 @@
 // Epilogues for tests of what takes them apart.
 #pragma once
 
+#include <limits>
+
 #include "compile/region/epilogue_view.h"
 
 namespace camshaft {
@@ -21,6 +23,7 @@ struct EpilogueWriter {
     view.types.push_back(dtype);
     view.layouts.push_back(layout);
     view.constant.push_back(false);
+    view.most.push_back(std::numeric_limits<double>::infinity());
     return add({.kind = ScalarInstruction::Kind::load, .dtype = dtype, .a = static_cast<int32_t>(view.loads.size())});
   }
   int32_t number(double x) {

@@ -89,9 +89,11 @@ std::vector<TacticOffer> offer_products(const RegionView& region, const Workshop
   const auto view = view_any_product(region, device);
   if (!view) return {};
   const double least = seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte;
+  const bool moves_steps = moves_steps_of(view->epilogue);
   std::vector<TacticOffer> offers;
   for (const TileChoice& choice : tile_choices(view->form, size_at_optimum(region, *view), device))
-    offers.push_back({choice.parameters(), std::max(choice.seconds, least)});
+    offers.push_back(
+        {.parameters = choice.parameters(), .seconds = std::max(choice.seconds, least), .moves_steps = moves_steps});
   return offers;
 }
 

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 
+#include "backends/cuda/codegen/gelu_steps.h"
 #include "backends/cuda/codegen/rounded_steps.h"
 #include "backends/cuda/codegen/scalar_text.h"
 #include "backends/cuda/tactics/narrow.h"
@@ -26,6 +28,25 @@ bool is_of_norm(EpilogueView::Layout layout) {
   return layout == EpilogueView::Layout::row_mean || layout == EpilogueView::Layout::row_factor;
 }
 
+bool adds_bytes(const EpilogueView& view) {
+  return view.program.instructions.at(0).dtype == DType::i32;
+}
+
+// Of sums of bytes: what is left of these is the larger part of their kernels' time.
+std::optional<GeluSteps> gelu_of(const EpilogueView& view) {
+  const auto steps = adds_bytes(view) ? rounded_steps(view.program, view.program.outputs.at(0)) : std::nullopt;
+  if (!steps) return std::nullopt;
+  return gelu_steps(view.program, *steps, [&](int32_t input) { return view.most.at(static_cast<size_t>(input) - 1); });
+}
+
+// What is rounded, moved by the zero point already.
+std::string gelu_text(const GeluSteps& gelu) {
+  const bool has_factor = gelu.factor >= 0;
+  const std::string text = fmt::format("gelu_in_steps<{}>(v{}, __uint_as_float({:#x}u), {})", gelu.is_fine, gelu.x,
+                                       std::bit_cast<uint32_t>(gelu.steps), has_factor ? 0 : gelu.zero);
+  return has_factor ? fmt::format("fmaf({}, v{}, f32({}))", text, gelu.factor, gelu.zero) : text;
+}
+
 constexpr size_t most_row_axes = std::size(RowMap{}.size);
 
 }  // namespace
@@ -44,8 +65,12 @@ std::optional<EpilogueView> device_epilogue(const RegionView& region, const Cont
   return has_device_type(made.result) ? std::optional(std::move(made)) : std::nullopt;
 }
 
+bool moves_steps_of(const EpilogueView& view) {
+  return gelu_of(view).has_value();
+}
+
 std::string finish_text(const EpilogueView& view, bool aligned) {
-  const bool sums_bytes = view.program.instructions.at(0).dtype == DType::i32;
+  const bool sums_bytes = adds_bytes(view);
   const auto steps = rounded_steps(view.program, view.program.outputs.at(0));
   // What is the same for all rows is read, and widened, once.
   std::string members[2], loads[2], norms[3], end, fetch;
@@ -96,9 +121,11 @@ std::string finish_text(const EpilogueView& view, bool aligned) {
     end = fmt::format("    put_moments<{}>(p.operand[{}], row, column, y);\n", device_type(view.result),
                       view.types.size());
   const int32_t result = steps ? steps->value : view.program.outputs.at(0);
+  const auto gelu = gelu_of(view);
+  const std::string last = gelu ? gelu_text(*gelu) : fmt::format("v{}", result);
   const std::string stores =
       steps ? fmt::format("store_steps<{}, aligned>(p, row, column, count, {}, y);", device_type(view.result),
-                          steps->zero)
+                          gelu ? 0 : steps->zero)
             : fmt::format("store_columns<{}, aligned>(p, row, column, count, y);", device_type(view.result));
   // Several rows at once hide the time that memory takes; of long programs they would be too much code.
   constexpr size_t short_program = 12;
@@ -141,7 +168,7 @@ struct Finish {{
     {computing} y[8];
 #pragma unroll
     for (int i = 0; i < 8; ++i) {{
-{statements}      y[i] = v{result};
+{statements}      y[i] = {last};
     }}
     {stores}
 {end}  }}
@@ -152,7 +179,7 @@ struct Finish {{
              fmt::arg("row_members", members[1]), fmt::arg("row_loads", loads[1]),
              fmt::arg("sum", sums_bytes ? "i32" : "f32"), fmt::arg("stores", stores),
              fmt::arg("computing", computing_type(view.program.instructions[static_cast<size_t>(result)].dtype)),
-             fmt::arg("statements", statements), fmt::arg("result", result), fmt::arg("block_members", norms[0]),
+             fmt::arg("statements", statements), fmt::arg("last", last), fmt::arg("block_members", norms[0]),
              fmt::arg("block_loads", norms[1]), fmt::arg("block_puts", norms[2]), fmt::arg("fetch", fetch),
              fmt::arg("end", end));
 }

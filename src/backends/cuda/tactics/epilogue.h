@@ -19,6 +19,9 @@ std::optional<EpilogueView> device_epilogue(const RegionView& region, const Cont
 /// norm, or that gives moments, has device/row_norm.cuh in it, which says what is to be defined before.
 std::string finish_text(const EpilogueView& view, bool aligned);
 
+/// Whether finish_text() makes the steps of bytes from an approximation: see TacticOffer::moves_steps.
+bool moves_steps_of(const EpilogueView& view);
+
 /// Whether the result may be written over region input `i`: every element of it is read just before the same one of the
 /// result is written, by the epilogue alone.
 bool can_overwrite(const RegionView& region, const ContractView& contract, const EpilogueView& view, int32_t i);
