@@ -67,7 +67,8 @@ class NodeTest {
   std::vector<size_t> constants = {};
   std::vector<Graph> bodies = {};  ///< of a region
   size_t outputs = 1;
-  double tolerance = 0;     ///< of the largest finite magnitude of an output, or of 1; 0: equal, or both NaN
+  double tolerance = 0;  ///< of the largest finite magnitude of an output, or of least_scale; 0: equal, or both NaN
+  double least_scale = 1;
   bool misaligned = false;  ///< operands begin one element behind an aligned address
 
   /// Both ways, and compares.
@@ -209,7 +210,7 @@ class NodeTest {
       return;
     }
     const std::vector<double> got = actual.to_doubles(), wanted = expected.to_doubles();
-    double scale = 1;
+    double scale = least_scale;
     for (const double w : wanted)
       if (std::isfinite(w)) scale = std::max(scale, std::abs(w));
     for (size_t i = 0; i < wanted.size(); ++i) {
