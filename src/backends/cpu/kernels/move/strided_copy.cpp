@@ -21,6 +21,20 @@ void strided_row(const char* in, int64_t in_step, char* out, int64_t out_step, i
   }
 }
 
+// Rows are written in order, and heads of 256 bytes then read with gaps, each page of the input once for each head: beyond
+// L2 they are read in order instead, and written to a few places that each go on in order. 4 heads of 10^7 f32 took 4.3
+// ms, and take XX.
+void read_in_order(StridedSpace& space, int last) {
+  constexpr int64_t l2_bytes = 1 << 20, page = 4096, most_places = 64;
+  auto &out = space.strides[0], &in = space.strides[1];
+  const int64_t places = space.dims[last - 2], rows = space.dims[last - 1], bytes = in[last] * space.dims[last];
+  if (in[last - 2] >= in[last - 1] || in[last - 2] > page || places > most_places || places * rows * bytes <= l2_bytes)
+    return;
+  std::swap(space.dims[last - 2], space.dims[last - 1]);
+  std::swap(out[last - 2], out[last - 1]);
+  std::swap(in[last - 2], in[last - 1]);
+}
+
 }  // namespace
 
 StridedCopy::StridedCopy(int64_t width, const std::vector<int64_t>& dims, const std::vector<int64_t>& in_strides,
@@ -59,6 +73,7 @@ StridedCopy::StridedCopy(int64_t width, const std::vector<int64_t>& dims, const 
   const int last = space.rank() - 1;
   if (out[last] == width_ && in[last] == width_) {
     kind_ = Kind::rows;
+    if (last >= 2) read_in_order(space, last);
   } else if (out[last] == width_ && in[last] == 0) {
     kind_ = Kind::fill;
   } else {

@@ -185,58 +185,42 @@ void bool_to_f32(const void* const* in, void* out, int64_t n, unsigned uniform) 
   for (; i < n; ++i) o[i] = a[i] != 0 ? 1.0f : 0.0f;
 }
 
-// f32 to 8 and 16 bits: truncated, saturated, NaN is 0. The plain loop takes 20 cycles for what is 6 here,
-// of 8 bits.
+// f32 to integers of up to 32 bits: truncated, saturated, NaN is 0. Highway's conversion to i32 saturates, and so do those
+// from there to fewer bits: with limits in f32 before it, 10^6 elements from L3 took 119 to 126 us instead of 95.
 template <class T>
-void f32_to_narrow(const void* const* in, void* out, int64_t n, unsigned uniform) {
+HWY_INLINE auto truncated(hn::Vec<Tag> x) {
+  const Tag d;
+  const hn::RebindToSigned<Tag> di;
+  const auto number = hn::IfThenElseZero(hn::Eq(x, x), x);
+  if constexpr (std::is_same_v<T, int32_t>) {
+    return hn::ConvertTo(di, number);
+  } else if constexpr (std::is_same_v<T, uint32_t>) {
+    const auto half = hn::Set(d, 0x1p31f), positive = hn::Max(number, hn::Zero(d));
+    const auto upper = hn::Ge(positive, half);
+    const auto rest = hn::ConvertTo(di, hn::Sub(positive, hn::IfThenElseZero(upper, half)));
+    return hn::BitCast(hn::RebindToUnsigned<Tag>(), hn::Xor(rest, hn::BitCast(di, hn::IfThenElseZero(upper, hn::SignBit(d)))));
+  } else if constexpr (std::is_same_v<T, uint8_t>) {  // Highway 1.0 makes 0 of 32768 here
+    const auto inside = hn::Min(hn::Max(number, hn::Zero(d)), hn::Set(d, 255));
+    return hn::TruncateTo(hn::Rebind<T, Tag>(), hn::BitCast(hn::RebindToUnsigned<Tag>(), hn::ConvertTo(di, inside)));
+  } else {
+    return hn::DemoteTo(hn::Rebind<T, Tag>(), hn::ConvertTo(di, number));
+  }
+}
+
+template <class T>
+void f32_to_integer(const void* const* in, void* out, int64_t n, unsigned uniform) {
   const auto* a = static_cast<const float*>(in[0]);
   auto* o = static_cast<T*>(out);
   int64_t i = 0;
   if constexpr (kTarget.conversions) {
     const Tag d;
-    const hn::RebindToSigned<Tag> di;
+    const hn::Rebind<T, Tag> to;
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-    const auto lo = hn::Set(d, static_cast<float>(std::numeric_limits<T>::lowest()));
-    const auto hi = hn::Set(d, static_cast<float>(std::numeric_limits<T>::max()));
-    const auto step = [&](int64_t k) HWY_ATTR {
-      const auto x = hn::LoadU(d, a + k);
-      const auto inside = hn::Min(hn::Max(hn::IfThenElseZero(hn::Eq(x, x), x), lo), hi);
-      const auto whole = hn::ConvertTo(di, inside);
-      if constexpr (sizeof(T) == 1) {
-        const hn::Rebind<uint8_t, Tag> d8;
-        const auto bits = hn::BitCast(hn::RebindToUnsigned<Tag>(), whole);
-        hn::StoreU(hn::TruncateTo(d8, bits), d8, reinterpret_cast<uint8_t*>(o + k));
-      } else {
-        const hn::Rebind<T, Tag> d16;
-        hn::StoreU(hn::DemoteTo(d16, whole), d16, o + k);
-      }
-    };
-    for (; !(uniform & 1) && i + lanes <= n; i += lanes) step(i);
-    if (i < n && i > 0) step(n - lanes), i = n;
+    for (; !(uniform & 1) && i + lanes <= n; i += lanes) hn::StoreU(truncated<T>(hn::LoadU(d, a + i)), to, o + i);
+    // A last vector that overlaps the one before, unless the output is the operand.
+    if (sizeof(T) < 4 && i < n && i > 0) hn::StoreU(truncated<T>(hn::LoadU(d, a + n - lanes)), to, o + n - lanes), i = n;
   }
   for (; i < n; ++i) o[i] = convert_element<T>(a[uniform & 1 ? 0 : i]);
-}
-
-// f32 to i32 likewise.
-void f32_to_i32(const void* const* in, void* out, int64_t n, unsigned uniform) {
-  const auto* a = static_cast<const float*>(in[0]);
-  auto* o = static_cast<int32_t*>(out);
-  int64_t i = 0;
-  if constexpr (kTarget.conversions) {
-    const Tag d;
-    const hn::RebindToSigned<Tag> di;
-    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-    const auto beyond = hn::Set(d, 0x1p31f);
-    const auto most = hn::Set(di, std::numeric_limits<int32_t>::max());
-    const auto lowest = hn::Set(d, -0x1p31f), highest = hn::Set(d, 2147483520.0f);
-    for (; !(uniform & 1) && i + lanes <= n; i += lanes) {
-      const auto x = hn::LoadU(d, a + i);
-      const auto inside = hn::Min(hn::Max(hn::IfThenElseZero(hn::Eq(x, x), x), lowest), highest);
-      const auto above = hn::RebindMask(di, hn::Ge(x, beyond));
-      hn::StoreU(hn::IfThenElse(above, most, hn::ConvertTo(di, inside)), di, o + i);
-    }
-  }
-  for (; i < n; ++i) o[i] = convert_element<int32_t>(a[uniform & 1 ? 0 : i]);
 }
 
 // f64 to integers of at most 32 bits likewise, through i32.
@@ -386,10 +370,8 @@ TileKernel conversion_through_f32(DType from, DType to) {
     if constexpr (!is_half<T> && !std::is_same_v<T, float>) {
       if (to == DType::f16) found = through_f32<T, Half, convert<T, float>, f32_to_f16>;
       if (from != DType::f16) return;
-      if constexpr (std::is_same_v<T, int32_t>) {
-        found = through_f32<Half, T, f16_to_f32, f32_to_i32>;
-      } else if constexpr (std::is_integral_v<T> && sizeof(T) <= 2) {
-        found = through_f32<Half, T, f16_to_f32, f32_to_narrow<T>>;
+      if constexpr (std::is_integral_v<T> && sizeof(T) <= 4) {
+        found = through_f32<Half, T, f16_to_f32, f32_to_integer<T>>;
       } else {
         found = through_f32<Half, T, f16_to_f32, convert<float, T>>;
       }
@@ -404,16 +386,17 @@ TileKernel vector_conversion(DType from, DType to) {
   if (from == DType::bf16 && to == DType::f32) return bf16_to_f32;
   if (from == DType::f32 && to == DType::bf16) return f32_to_bf16;
   if (from == DType::boolean && to == DType::f32) return bool_to_f32;
-  if (from == DType::f32 && to == DType::u8) return f32_to_narrow<uint8_t>;
-  if (from == DType::f32 && to == DType::i8) return f32_to_narrow<int8_t>;
-  if (from == DType::f32 && to == DType::i32) return f32_to_i32;
+  if (from == DType::f32 && to == DType::u8) return f32_to_integer<uint8_t>;
+  if (from == DType::f32 && to == DType::i8) return f32_to_integer<int8_t>;
+  if (from == DType::f32 && to == DType::i32) return f32_to_integer<int32_t>;
+  if (from == DType::f32 && to == DType::u32) return f32_to_integer<uint32_t>;
   if (from == DType::f64 && to == DType::i32) return f64_to_integer<int32_t>;
   if (from == DType::f64 && to == DType::i16) return f64_to_integer<int16_t>;
   if (from == DType::f64 && to == DType::u16) return f64_to_integer<uint16_t>;
   if (from == DType::f64 && to == DType::i8) return f64_to_integer<int8_t>;
   if (from == DType::f64 && to == DType::u8) return f64_to_integer<uint8_t>;
-  if (from == DType::f32 && to == DType::i16) return f32_to_narrow<int16_t>;
-  if (from == DType::f32 && to == DType::u16) return f32_to_narrow<uint16_t>;
+  if (from == DType::f32 && to == DType::i16) return f32_to_integer<int16_t>;
+  if (from == DType::f32 && to == DType::u16) return f32_to_integer<uint16_t>;
   if (from == DType::f16 || to == DType::f16) return conversion_through_f32(from, to);
   return nullptr;
 }

@@ -135,12 +135,19 @@ HWY_NOINLINE void loop(const float* a, const float* b, const float* c, float* ou
   operation(operand<(kUniform & 1) != 0>(ua, a, i), operand<(kUniform & 2) != 0>(ub, b, i), \
             operand<(kUniform & 4) != 0>(uc, c, i))
   if (n >= lanes) {
-    const bool ragged = n % lanes != 0;
-    // The ragged end is a full vector that overlaps the last whole one. Where the output is one of the operands it is
-    // computed first; elsewhere not, as reading a row from both ends misleads what fetches memory ahead.
     const bool in_place = out == a || out == b || out == c;
+    // Both ends of a row are whole vectors that overlap their neighbours, and what is between them begins where a vector
+    // is aligned. Where the output is one of the operands nothing may be read that is written already: the end is
+    // computed first there, and the row begins where it does. Elsewhere the end is not, as reading a row from both ends
+    // misleads what fetches memory ahead.
+    int64_t i = 0;
+    if (!in_place && n >= 2 * lanes) {
+      hn::StoreU(CAMSHAFT_AT(0), d, out);
+      i = lanes - static_cast<int64_t>(reinterpret_cast<uintptr_t>(out) / sizeof(float)) % lanes;
+    }
+    const bool ragged = (n - i) % lanes != 0;
     const Vec last = ragged && in_place ? CAMSHAFT_AT(n - lanes) : hn::Zero(d);
-    for (int64_t i = 0; i + lanes <= n; i += lanes) hn::StoreU(CAMSHAFT_AT(i), d, out + i);
+    for (; i + lanes <= n; i += lanes) hn::StoreU(CAMSHAFT_AT(i), d, out + i);
     if (ragged) hn::StoreU(in_place ? last : CAMSHAFT_AT(n - lanes), d, out + n - lanes);
     return;
   }

@@ -59,6 +59,8 @@ class TileProgram {
   };
   struct Builder;
 
+  bool is_one_loop(int64_t count) const;
+  void run_loop(int64_t count, const void* const* inputs, void* const* outputs) const;
   int64_t first_tile(int64_t count, const void* anchor) const;
   bool fetches_ahead(int64_t count) const;
   void fetch_next_tile(void* const* slots, int64_t n) const;
