@@ -220,6 +220,18 @@ PyObject* list_options(PyObject*, PyObject* arguments) {
   });
 }
 
+/// What an option of a build comes to beside others.
+PyObject* get_option(PyObject*, PyObject* arguments) {
+  PyObject* values = nullptr;
+  const char* name = nullptr;
+  if (PyArg_ParseTuple(arguments, "Os", &values, &name) == 0) return nullptr;
+  return guarded([&] {
+    BuildOptions options;
+    each(values, [&](PyObject* pair) { set_option(options, words_of(item(pair, 0).get()), item(pair, 1).get()); });
+    return text(options.get(name).json());
+  });
+}
+
 PyObject* read_calibration(PyObject*, PyObject* arguments) {
   const char* path = nullptr;
   if (PyArg_ParseTuple(arguments, "s", &path) == 0) return nullptr;
@@ -239,6 +251,7 @@ PyMethodDef build_functions[] = {
      "simplify(path, output, options, profiles, inputs, external data, progress) -> report as JSON"},
     {"quantize", written<camshaft_quantize_file>, METH_VARARGS, "as simplify()"},
     {"list_options", list_options, METH_VARARGS, "list_options(1: build, 2: context, 3: calibration) -> JSON"},
+    {"get_option", get_option, METH_VARARGS, "get_option([(name, value)] of a build, name) -> JSON"},
     {"read_calibration", read_calibration, METH_VARARGS, "read_calibration(path) -> JSON"},
     {nullptr, nullptr, 0, nullptr}};
 

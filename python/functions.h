@@ -8,6 +8,7 @@ namespace camshaft::python {
 /// Of the files of these names; each ends with an entry of nulls.
 extern PyMethodDef engine_functions[];
 extern PyMethodDef context_functions[];
+extern PyMethodDef run_functions[];
 extern PyMethodDef build_functions[];
 extern PyMethodDef network_functions[];
 

@@ -13,6 +13,10 @@ What serves requests keeps a context, whose outputs are not copied:
     context = engine.create_context()
     outputs = context.run({"x": pixels})               # waits; np.from_dlpack(outputs["y"])
 
+Where an event loop must not stand still:
+
+    outputs = await engine.run_async({"x": pixels})
+
 On a GPU, in the caller's memory and stream, without waiting:
 
     stream = torch.cuda.current_stream().cuda_stream
@@ -49,8 +53,10 @@ from camshaft._errors import (
     UnsupportedError,
     VerificationError,
 )
+from camshaft._export import export
 from camshaft._network import Network
 from camshaft._values import Value
+from camshaft._verify import verify
 
 __version__ = _native.version()
 __all__ = [
@@ -76,7 +82,9 @@ __all__ = [
     "build",
     "calibrate",
     "devices",
+    "export",
     "options",
     "quantize",
     "simplify",
+    "verify",
 ]

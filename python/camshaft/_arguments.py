@@ -35,6 +35,12 @@ def path_of_model(model):
         yield str(path)
 
 
+def options_with_precision(precision, options):
+    """precision="fp16", or several, as the options of these names."""
+    names = [precision] if isinstance(precision, str) else precision
+    return {**options, **{name: True for name in names if name != "fp32"}}
+
+
 def pairs_of_options(options):
     """[(name, value)] as the library takes them: fp16=True is "fp16"; each item of a list is set on its own."""
     pairs = []

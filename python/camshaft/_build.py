@@ -11,6 +11,7 @@ from camshaft._arguments import (
     bytes_of_model,
     list_of_inputs,
     list_of_profiles,
+    options_with_precision,
     pairs_of_options,
     path_of_model,
 )
@@ -58,9 +59,7 @@ def build(
 
     Raises Error: FileError, InvalidModelError, UnsupportedError, InvalidArgumentError, VerificationError (whose `report`
     says what differs), OutOfMemoryError; KeyboardInterrupt, and what `progress` raises, stop the build."""
-    for name in [precision] if isinstance(precision, str) else precision:
-        if name != "fp32":
-            options[name] = True
+    options = options_with_precision(precision, options)
     listed, given = list_of_profiles(profiles, shapes), list_of_inputs(inputs)
     data = model._native if isinstance(model, Network) else bytes_of_model(model)
     with _file_of(calibration) as ranges, shown(progress) as tell:

@@ -1,5 +1,7 @@
 """Engines, and the contexts that run them."""
 
+import asyncio
+import contextlib
 import json
 import os
 import threading
@@ -38,6 +40,7 @@ class Engine:
     def _hold(self, engine, report=None):
         self._engine = engine
         self._of_thread = threading.local()
+        self._idle = []  # contexts of run_async()
         self.device = device_name(_native.device(engine))
         self.inputs = infos_of(_native.inputs(engine))
         self.outputs = infos_of(_native.outputs(engine))
@@ -74,6 +77,11 @@ class Engine:
         "kept_bytes"}."""
         return json.loads(_native.memory(self._engine))
 
+    def inspect(self):
+        """All that is known of it, as `camshaft inspect --json` has it: {"device", "inputs", "outputs", "profiles",
+        "metadata", "memory", "layers"}."""
+        return {**json.loads(_native.info(self._engine)), "memory": self.memory(), "layers": self.layers()}
+
     def create_context(self, threads=0):
         """`threads` are those of the host that a run uses; 0: one for each core."""
         return Context(self, threads)
@@ -81,16 +89,32 @@ class Engine:
     def run(self, inputs):
         """Computes all outputs for a dict of inputs: {name: NumPy array}, which are the caller's. Each thread that calls
         has a context of its own; what serves many requests, or keeps outputs on a GPU, makes contexts itself."""
-        for info in self.inputs:  # which a context would take from the run before
-            if info.name not in inputs:
-                raise InvalidArgumentError(f"input '{info.name}' ({info.type}) is not given")
+        self._check_all_given(inputs)
         of_thread = self._of_thread
         if not hasattr(of_thread, "run"):
             of_thread.run = _run_to_copies(self.create_context())
         return of_thread.run(inputs)
 
+    async def run_async(self, inputs):
+        """The same without holding up the event loop. Runs at a time have a context each, which later ones use again: a
+        semaphore of the caller's bounds how many there are."""
+        self._check_all_given(inputs)
+        import numpy
+
+        context = self._idle.pop() if self._idle else self.create_context()
+        try:
+            outputs = await context.run_async(inputs)
+            return {name: numpy.from_dlpack(output).copy() for name, output in outputs.items()}
+        finally:
+            self._idle.append(context)
+
+    def _check_all_given(self, inputs):
+        for info in self.inputs:  # which a context would take from the run before
+            if info.name not in inputs:
+                raise InvalidArgumentError(f"input '{info.name}' ({info.type}) is not given")
+
     def __call__(self, *arrays, **named):
-        """The same for arrays in the order of the inputs, or by their names: the output, or a tuple of several."""
+        """run() for arrays in the order of the inputs, or by their names: the output, or a tuple of several."""
         if len(arrays) > len(self.inputs):
             raise TypeError(f"{len(arrays)} arrays for {len(self.inputs)} inputs")
         inputs = dict(zip((info.name for info in self.inputs), arrays))
@@ -197,6 +221,39 @@ class Context:
             _native.run(self._context)
         else:
             self.enqueue(stream)
+        return {name: self.output(name) for name in self._dtypes}
+
+    async def run_async(self, inputs=None):
+        """run() on a thread of the context, while the event loop goes on: {name: Array}, on the host where they are not
+        placed. The context may not be used until then. Where the task is cancelled, the run ends soon, and the task when
+        it has."""
+        for name, array in (inputs or {}).items():
+            self.set_input(name, array)
+        self._place_outputs(False)
+        self._stream = None
+        loop = asyncio.get_running_loop()
+        done = loop.create_future()
+
+        def finish(error):  # on a thread of the library's
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
+                loop.call_soon_threadsafe(done.set_result, error)
+
+        cancellation = _native.create_cancellation()
+        _native.set_cancellation(self._context, cancellation)
+        _native.run_async(self._context, finish)
+        try:
+            await asyncio.wait([done])
+        except asyncio.CancelledError:
+            _native.cancel(cancellation)
+            while not done.done():  # arrays that are bound are the run's until then
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait([done])
+            raise
+        finally:
+            if done.done():
+                _native.set_cancellation(self._context, _native.create_cancellation())
+        if done.result() is not None:
+            raise done.result()
         return {name: self.output(name) for name in self._dtypes}
 
     def enqueue(self, stream):

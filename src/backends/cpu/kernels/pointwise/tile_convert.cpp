@@ -185,8 +185,8 @@ void bool_to_f32(const void* const* in, void* out, int64_t n, unsigned uniform) 
   for (; i < n; ++i) o[i] = a[i] != 0 ? 1.0f : 0.0f;
 }
 
-// f32 to integers of up to 32 bits: truncated, saturated, NaN is 0. Highway's conversion to i32 saturates, and so do those
-// from there to fewer bits: with limits in f32 before it, 10^6 elements from L3 took 119 to 126 us instead of 95.
+// f32 to integers of up to 32 bits: truncated, saturated, NaN is 0. Highway's conversion to i32 saturates, and so do
+// those from there to fewer bits: with limits in f32 before it, 10^6 elements from L3 took 119 to 126 us instead of 95.
 template <class T>
 HWY_INLINE auto truncated(hn::Vec<Tag> x) {
   const Tag d;
@@ -198,7 +198,8 @@ HWY_INLINE auto truncated(hn::Vec<Tag> x) {
     const auto half = hn::Set(d, 0x1p31f), positive = hn::Max(number, hn::Zero(d));
     const auto upper = hn::Ge(positive, half);
     const auto rest = hn::ConvertTo(di, hn::Sub(positive, hn::IfThenElseZero(upper, half)));
-    return hn::BitCast(hn::RebindToUnsigned<Tag>(), hn::Xor(rest, hn::BitCast(di, hn::IfThenElseZero(upper, hn::SignBit(d)))));
+    return hn::BitCast(hn::RebindToUnsigned<Tag>(),
+                       hn::Xor(rest, hn::BitCast(di, hn::IfThenElseZero(upper, hn::SignBit(d)))));
   } else if constexpr (std::is_same_v<T, uint8_t>) {  // Highway 1.0 makes 0 of 32768 here
     const auto inside = hn::Min(hn::Max(number, hn::Zero(d)), hn::Set(d, 255));
     return hn::TruncateTo(hn::Rebind<T, Tag>(), hn::BitCast(hn::RebindToUnsigned<Tag>(), hn::ConvertTo(di, inside)));
@@ -218,7 +219,8 @@ void f32_to_integer(const void* const* in, void* out, int64_t n, unsigned unifor
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
     for (; !(uniform & 1) && i + lanes <= n; i += lanes) hn::StoreU(truncated<T>(hn::LoadU(d, a + i)), to, o + i);
     // A last vector that overlaps the one before, unless the output is the operand.
-    if (sizeof(T) < 4 && i < n && i > 0) hn::StoreU(truncated<T>(hn::LoadU(d, a + n - lanes)), to, o + n - lanes), i = n;
+    if (sizeof(T) < 4 && i < n && i > 0)
+      hn::StoreU(truncated<T>(hn::LoadU(d, a + n - lanes)), to, o + n - lanes), i = n;
   }
   for (; i < n; ++i) o[i] = convert_element<T>(a[uniform & 1 ? 0 : i]);
 }

@@ -136,10 +136,10 @@ HWY_NOINLINE void loop(const float* a, const float* b, const float* c, float* ou
             operand<(kUniform & 4) != 0>(uc, c, i))
   if (n >= lanes) {
     const bool in_place = out == a || out == b || out == c;
-    // Both ends of a row are whole vectors that overlap their neighbours, and what is between them begins where a vector
-    // is aligned. Where the output is one of the operands nothing may be read that is written already: the end is
-    // computed first there, and the row begins where it does. Elsewhere the end is not, as reading a row from both ends
-    // misleads what fetches memory ahead.
+    // Both ends of a row are whole vectors that overlap their neighbours, and what is between them begins where a
+    // vector is aligned. Where the output is one of the operands nothing may be read that is written already: the end
+    // is computed first there, and the row begins where it does. Elsewhere the end is not, as reading a row from both
+    // ends misleads what fetches memory ahead.
     int64_t i = 0;
     if (!in_place && n >= 2 * lanes) {
       hn::StoreU(CAMSHAFT_AT(0), d, out);

@@ -273,7 +273,7 @@ void TileProgram::run_loop(int64_t count, const void* const* inputs, void* const
   const void* in[3];
   for (int k = 0; k < 3; ++k) {
     const int slot = step.in[k];
-    in[k] = slot < inputs_ ? inputs[slot]
+    in[k] = slot < inputs_          ? inputs[slot]
             : slot < first_constant ? outputs[slot - inputs_]
                                     : &constants_[static_cast<size_t>(slot - first_constant)];
   }

@@ -1,0 +1,93 @@
+"""Engines beside what is right."""
+
+import json
+
+from camshaft import _native
+from camshaft._arguments import options_with_precision, pairs_of_options, path_of_model
+from camshaft._arrays import CPU, capsule_of
+from camshaft._build import build
+from camshaft._errors import Error, InvalidArgumentError, VerificationError
+
+
+class _Sample:
+    """A tensor of the library's, for whatever takes DLPack."""
+
+    def __init__(self, tensor):
+        self._tensor = tensor
+
+    def __dlpack_device__(self):
+        return CPU, 0
+
+    def __dlpack__(self, **options):
+        return _native.tensor_dlpack(self._tensor)
+
+
+def verify(model, *, against="reference", inputs=None, **arguments):
+    """Compiles a model in memory and compares its results with a judge's, as `camshaft verify` does: {"passed", "against",
+    "tolerance", "outputs": [{"output", "relative_error", "passed", …}], "failure": what went wrong, or None}. Nothing is
+    raised where they differ.
+
+    against: "reference", the plain evaluation that builds are verified by; "onnxruntime", where that is installed; or a
+        function of {input: NumPy array} that gives {output: array}, such as a call of the network in its own framework.
+    inputs: {input: array}; others are made from the option seed.
+    arguments: build()'s."""
+    if against not in ("reference", "onnxruntime") and not callable(against):
+        raise InvalidArgumentError(f'against is "reference", "onnxruntime" or a function, not {against!r}')
+    failure = None
+    try:
+        engine = build(model, inputs=inputs, **arguments)
+        report = engine.report
+    except VerificationError as error:
+        engine, report, failure = None, error.report, str(error)
+    verdict = {"against": against if isinstance(against, str) else getattr(against, "__name__", repr(against))}
+    verdict["tolerance"] = _tolerance(**arguments)
+    if against == "reference":
+        verdict["outputs"] = report["verification"]
+    else:
+        if engine is None:  # it is judged all the same: which of the two is wrong?
+            engine = build(model, inputs=inputs, **{**arguments, "verify": False})
+        verdict["outputs"] = _compared(model, engine, against, inputs or {}, arguments, verdict["tolerance"])
+    verdict["passed"] = failure is None and all(output["passed"] for output in verdict["outputs"])
+    verdict["failure"] = failure
+    return verdict
+
+
+def _tolerance(*, precision=(), **arguments):
+    """What the option comes to with the precisions that are allowed."""
+    options = options_with_precision(precision, arguments)
+    known = {name: options[name] for name in ("tolerance", "fp16", "bf16", "tf32", "best") if name in options}
+    return json.loads(_native.get_option(pairs_of_options(known), "tolerance"))
+
+
+def _compared(model, engine, against, given, arguments, tolerance):
+    shapes = [(name, tuple(array.shape)) for name, array in given.items()] or _shapes_of(arguments.get("shapes"))
+    samples = _native.sample_inputs(engine._engine, shapes, arguments.get("seed") or 0)
+    inputs = {name: given.get(name, _Sample(tensor)) for name, tensor in samples}
+    outputs = engine.create_context(arguments.get("threads") or 0).run(inputs)
+    expected = _judged(model, engine, against, inputs)
+    if missing := sorted(outputs.keys() - expected.keys()):
+        raise InvalidArgumentError(f"the judge gave no output '{missing[0]}', but {', '.join(sorted(expected))}")
+    return [
+        json.loads(_native.compare(name, capsule_of(expected[name]), capsule_of(output), tolerance))
+        for name, output in outputs.items()
+    ]
+
+
+def _shapes_of(shapes):
+    return [(name, tuple(shape)) for name, shape in (shapes or {}).items()]
+
+
+def _judged(model, engine, against, inputs):
+    import numpy
+
+    arrays = {name: numpy.from_dlpack(array) for name, array in inputs.items()}
+    if callable(against):
+        return {name: numpy.ascontiguousarray(array) for name, array in against(arrays).items()}
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise Error("onnxruntime is not installed: pip install onnxruntime, or verify against the reference") from error
+    names = [info.name for info in engine.outputs]
+    with path_of_model(model) as path:
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        return dict(zip(names, session.run(names, arrays)))
