@@ -1,7 +1,6 @@
 #include "ir/tensor.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,6 +14,7 @@
 #include "base/budget.h"
 #include "base/error.h"
 #include "base/float_types.h"
+#include "base/large_memory.h"
 #include "base/memory_limit.h"
 #include "base/work_scope.h"
 
@@ -74,42 +74,38 @@ std::shared_ptr<const MemoryClaim> claim_memory(size_t bytes, DType dtype, const
   }
 }
 
-constexpr size_t huge_page = size_t{2} << 20;
-
 #ifdef __SANITIZE_ADDRESS__
 constexpr bool in_pages = false;  // a mapping has no red zone behind it
 #else
 constexpr bool in_pages = true;
 #endif
 
-// Large ones straight from the system, which gives zeros, and in huge pages: 80 MB that are asked for anew in each run
-// took 26 ms in small pages and another 10 to clear once more, and take 1.5.
-std::pair<const std::byte*, std::shared_ptr<const void>> make_zeros(size_t bytes,
-                                                                    std::shared_ptr<const MemoryClaim> claim) {
-  if (in_pages && bytes >= huge_page && bytes <= SIZE_MAX - 2 * huge_page) {
-    const size_t size = (bytes + huge_page - 1) / huge_page * huge_page;
-    void* const mapped = ::mmap(nullptr, size + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapped == MAP_FAILED) return {};
-    auto* const begin = static_cast<std::byte*>(mapped);
-    const size_t before = (huge_page - reinterpret_cast<uintptr_t>(begin) % huge_page) % huge_page;
-    if (before > 0) ::munmap(begin, before);
-    ::munmap(begin + before + size, huge_page - before);
-    ::madvise(begin + before, size, MADV_HUGEPAGE);  // a wish; failing costs only speed
-    const auto unmap = [size, claim = std::move(claim)](const void* p) { ::munmap(const_cast<void*>(p), size); };
-    return {begin + before, std::shared_ptr<const void>(begin + before, unmap)};
+// `clear`: of zeros. Large ones in huge pages: 80 MB that are asked for anew in each run took 26 ms in small pages and
+// another 10 to clear once more.
+std::shared_ptr<std::byte> make_bytes(size_t bytes, bool clear, std::shared_ptr<const MemoryClaim> claim) {
+  if (in_pages && bytes >= least_large) {
+    std::shared_ptr<std::byte> large = make_large(bytes, clear);
+    if (!large) return nullptr;
+    std::byte* const data = large.get();
+    return {data, [large = std::move(large), claim = std::move(claim)](std::byte*) {}};
   }
   // To the byte, so that AddressSanitizer sees a kernel read past the end. An empty tensor has an address too.
   void* memory = nullptr;
-  if (posix_memalign(&memory, 64, std::max<size_t>(bytes, 1)) != 0) return {};
-  std::memset(memory, 0, bytes);
-  return {static_cast<const std::byte*>(memory),
-          std::shared_ptr<const void>(memory,
-                                      [claim = std::move(claim)](const void* p) { std::free(const_cast<void*>(p)); })};
+  if (posix_memalign(&memory, 64, std::max<size_t>(bytes, 1)) != 0) return nullptr;
+  if (clear) std::memset(memory, 0, bytes);
+  return {static_cast<std::byte*>(memory), [claim = std::move(claim)](std::byte* data) { std::free(data); }};
 }
 
 }  // namespace
 
-Tensor::Tensor(DType dtype, Dims dims) : dtype_(dtype), defined_(true), writable_(true), dims_(std::move(dims)) {
+Tensor::Tensor(DType dtype, Dims dims) : Tensor(dtype, std::move(dims), true) {}
+
+Tensor Tensor::uncleared(DType dtype, Dims dims) {
+  return {dtype, std::move(dims), false};
+}
+
+Tensor::Tensor(DType dtype, Dims dims, bool clear)
+    : dtype_(dtype), defined_(true), writable_(true), dims_(std::move(dims)) {
   check_fits_memory(dtype, dims_);
   size_ = element_count(dims_);
   bytes_ = storage_bytes(dtype, size_);
@@ -117,11 +113,12 @@ Tensor::Tensor(DType dtype, Dims dims) : dtype_(dtype), defined_(true), writable
     std::tie(data_, owner_) = dtype == DType::string ? make_objects<std::string>(size_) : make_objects<Tensor>(size_);
     return;
   }
-  std::shared_ptr<const MemoryClaim> claim = claim_memory(bytes_, dtype, dims_);
-  std::tie(data_, owner_) = make_zeros(bytes_, std::move(claim));
-  if (!data_)
+  std::shared_ptr<std::byte> made = make_bytes(bytes_, clear, claim_memory(bytes_, dtype, dims_));
+  if (!made)
     throw Error(ErrorCode::out_of_memory, fmt::format("out of memory: a tensor {}{} needs {} bytes",
                                                       camshaft::to_string(dtype), to_string(dims_), bytes_));
+  data_ = made.get();
+  owner_ = std::move(made);
 }
 
 Tensor::Tensor(DType dtype, Dims dims, std::span<const std::byte> bytes, std::shared_ptr<const void> owner)

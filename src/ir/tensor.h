@@ -39,6 +39,8 @@ class Tensor {
   Tensor() = default;
   /// Zero-filled. Throws Error(out_of_memory) naming the size.
   Tensor(DType dtype, Dims dims);
+  /// The same of any content, for who writes all of it: clearing takes as long. Objects are empty.
+  static Tensor uncleared(DType dtype, Dims dims);
   /// A view of bytes that `owner` keeps alive (a mapped file, another tensor). Throws Error(internal) on a size
   /// mismatch.
   Tensor(DType dtype, Dims dims, std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
@@ -99,6 +101,8 @@ class Tensor {
   bool operator==(const Tensor& other) const;
 
  private:
+  Tensor(DType dtype, Dims dims, bool clear);
+
   DType dtype_ = DType::f32;
   bool defined_ = false;
   bool writable_ = false;

@@ -1,25 +1,6 @@
 #include "reference/elements.h"
 
-#include <algorithm>
-#include <memory>
-
-#include "base/aligned_buffer.h"
-#include "base/error.h"
-
 namespace camshaft::ops {
-
-Uncleared::Uncleared(DType dtype, Dims dims) {
-  if (holds_objects(dtype)) {
-    tensor = Tensor(dtype, std::move(dims));
-    data = tensor.mutable_data();
-    return;
-  }
-  check_fits_memory(dtype, dims);
-  const size_t bytes = storage_bytes(dtype, element_count(dims));
-  const auto memory = std::make_shared<AlignedBuffer>(std::max<size_t>(bytes, 64), "a tensor");
-  data = memory->data();
-  tensor = Tensor(dtype, std::move(dims), {data, bytes}, memory);
-}
 
 Tensor unpack_subbyte(const Tensor& tensor) {
   if (!is_packed(tensor.dtype())) return tensor;

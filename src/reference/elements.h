@@ -30,18 +30,6 @@ void visit_storage(DType dtype, Visit&& visit) {
   }
 }
 
-/// A tensor for an operator that writes all of its elements, and where to: a Tensor made by its sizes is cleared first,
-/// which takes as long as filling it. (Elements that are objects are there all the same.)
-struct Uncleared {
-  Uncleared(DType dtype, Dims dims);
-  std::byte* data = nullptr;
-  Tensor tensor;
-  template <class T>
-  T* as() const {
-    return reinterpret_cast<T*>(data);
-  }
-};
-
 /// Tensors of packed dtypes (4 and 2 bits) with one element a byte (as u8, in the low bits); any other as it is.
 Tensor unpack_subbyte(const Tensor& tensor);
 /// The inverse: `bytes` with `dtype`, packed if that is a packed dtype.

@@ -51,8 +51,8 @@ void fill_range(T start, T delta, int64_t begin, int64_t end, Element* out) {
 std::vector<Tensor> Range::evaluate(const EvalContext& context) const {
   const int64_t count = range_count(context.input(0), context.input(1), context.input(2));
   const DType dtype = context.input(0).dtype();
-  const Uncleared out(dtype, {count});
-  std::byte* to = out.data;
+  Tensor out = Tensor::uncleared(dtype, {count});
+  std::byte* to = out.mutable_data();
   with_wide_type(dtype, [&]<class T>(const T&) {
     T start, delta;
     load_elements(dtype, context.input(0).data(), 0, 1, 1, &start);
@@ -78,7 +78,7 @@ std::vector<Tensor> Range::evaluate(const EvalContext& context) const {
       }
     });
   });
-  return {out.tensor};
+  return {out};
 }
 
 }  // namespace camshaft::ops

@@ -34,13 +34,13 @@ std::vector<Tensor> Gather::evaluate(const EvalContext& context) const {
   Dims dims(x.dims().begin(), x.dims().begin() + axis);
   dims.insert(dims.end(), context.input(1).dims().begin(), context.input(1).dims().end());
   dims.insert(dims.end(), x.dims().begin() + axis + 1, x.dims().end());
-  const Uncleared out(x.dtype(), dims);
-  if (out.tensor.size() == 0)
-    return {pack_subbyte(out.tensor, context.input(0).dtype())};  // of any number of empty slices
+  Tensor out = Tensor::uncleared(x.dtype(), dims);
+  if (out.size() == 0)
+    return {pack_subbyte(out, context.input(0).dtype())};  // of any number of empty slices
   const auto count = static_cast<int64_t>(indices.size());
   visit_storage(x.dtype(), [&]<class T>(const T&) {
     const T* from = x.as<T>();
-    T* to = out.as<T>();
+    T* to = out.as_mutable<T>();
     const int64_t grain = elements_a_piece / std::max<int64_t>(inner, 1);
     for_pieces(context.pool, outer * count, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
@@ -48,7 +48,7 @@ std::vector<Tensor> Gather::evaluate(const EvalContext& context) const {
                       inner);
     });
   });
-  return {pack_subbyte(out.tensor, context.input(0).dtype())};
+  return {pack_subbyte(out, context.input(0).dtype())};
 }
 
 std::vector<Tensor> GatherElements::evaluate(const EvalContext& context) const {

@@ -92,16 +92,16 @@ std::vector<Tensor> Concat::evaluate(const EvalContext& context) const {
     dims[joined] = (Dim(dims[joined]) + Dim(input.dims()[joined])).value();
     inputs.push_back(unpack_subbyte(input));
   }
-  const Uncleared out(inputs[0].dtype(), dims);
+  Tensor out = Tensor::uncleared(inputs[0].dtype(), dims);
   StridedBox box;
   box.target_strides = row_major_strides(dims);
   for (const Tensor& x : inputs) {
     box.sizes = x.dims();
     box.source_strides = row_major_strides(x.dims());
-    copy_strided(box, x, out.data, context.pool);
+    copy_strided(box, x, out.mutable_data(), context.pool);
     box.target_offset += x.dims()[joined] * box.target_strides[joined];
   }
-  return {pack_subbyte(out.tensor, context.input(0).dtype())};
+  return {pack_subbyte(out, context.input(0).dtype())};
 }
 
 }  // namespace camshaft::ops

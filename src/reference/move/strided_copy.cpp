@@ -157,9 +157,9 @@ void copy_strided(const StridedBox& full, const Tensor& source, std::byte* targe
 }
 
 Tensor copied(const StridedBox& box, const Tensor& source, ThreadPool& pool) {
-  const Uncleared out(source.dtype(), box.sizes);
-  copy_strided(box, source, out.data, pool);
-  return out.tensor;
+  Tensor out = Tensor::uncleared(source.dtype(), box.sizes);
+  copy_strided(box, source, out.mutable_data(), pool);
+  return out;
 }
 
 }  // namespace camshaft::ops

