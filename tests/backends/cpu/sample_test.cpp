@@ -119,28 +119,30 @@ TEST(DeformConv, AgreesWithTheReference) {
 
 TEST(Col2Im, AgreesWithTheReference) {
   Random random = test_random();
-  for (int round = 0; round < 200; ++round) {
-    ops::Col2Im op;
-    std::vector<int64_t> image, kernel;
-    int64_t windows = 1;
-    for (int a = 0; a < 2; ++a) {
-      kernel.push_back(random.integer(1, 4));
-      image.push_back(random.integer(round % 20 ? 1 : 0, 30));
-      op.strides.push_back(random.integer(1, 3));
-      op.dilations.push_back(random.integer(1, 3));
+  for_each_target([&] {
+    for (int round = 0; round < 300; ++round) {
+      ops::Col2Im op;
+      std::vector<int64_t> image, kernel;
+      int64_t windows = 1;
+      for (int a = 0; a < 2; ++a) {
+        kernel.push_back(random.integer(1, round % 10 ? 4 : 12));
+        image.push_back(random.integer(round % 20 ? 1 : 0, round % 3 ? 30 : 90));
+        op.strides.push_back(random.integer(1, round % 2 ? 3 : 1));
+        op.dilations.push_back(random.integer(1, 3));
+      }
+      for (int i = 0; i < 4; ++i) op.pads.emplace_back(random.integer(-1, 3));
+      for (size_t a = 0; a < 2; ++a) {
+        const int64_t room =
+            image[a] + op.pads[a].value() + op.pads[2 + a].value() - (kernel[a] - 1) * op.dilations[a] - 1;
+        windows *= room < 0 ? 0 : room / op.strides[a] + 1;
+      }
+      const Tensor x = random_tensor(random, DType::f32,
+                                     {random.integer(1, 2), random.integer(1, 9) * kernel[0] * kernel[1], windows});
+      NodeTest{op, {x, Tensor::from_ints(image), Tensor::from_ints(kernel)}, {1, 2}, "col2im", 1e-6}.check(
+          static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
     }
-    for (int i = 0; i < 4; ++i) op.pads.emplace_back(random.integer(-1, 3));
-    for (size_t a = 0; a < 2; ++a) {
-      const int64_t room =
-          image[a] + op.pads[a].value() + op.pads[2 + a].value() - (kernel[a] - 1) * op.dilations[a] - 1;
-      windows *= room < 0 ? 0 : room / op.strides[a] + 1;
-    }
-    const Tensor x = random_tensor(random, DType::f32,
-                                   {random.integer(1, 2), random.integer(1, 9) * kernel[0] * kernel[1], windows});
-    NodeTest{op, {x, Tensor::from_ints(image), Tensor::from_ints(kernel)}, {1, 2}, "col2im", 1e-6}.check(
-        static_cast<int>(random.integer(1, 3)));
-    if (testing::Test::HasFatalFailure()) return;
-  }
+  });
 }
 
 }  // namespace
