@@ -6,6 +6,9 @@
 #include "backends/cpu/run_node.h"
 #include "base/error.h"
 #include "ir/ops/contract.h"
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/region.h"
 #include "reference/random_tensor.h"
 
 namespace camshaft::cpu {
@@ -153,6 +156,63 @@ TEST_F(Conv, TransposedOnPlanesAsARegion) {
                "conv_transpose_planes",
                1e-5}
           .check(static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
+// Between channels first and back: a chain with one transpose or both.
+NodeTest random_plane_chain(Random& random, int round) {
+  const bool first_in = round % 3 != 0, first_out = round % 3 != 1, relu = random.integer(0, 1) == 1;
+  const int64_t groups = random.integer(1, 3), channels = groups * random.integer(1, 6), outputs = random.integer(2, 6);
+  ops::ConvTranspose op;
+  op.groups = groups;
+  op.channels_last = true;
+  op.output_padding.assign(2, Dim(0));
+  const int64_t batch = round % 15 ? random.integer(1, 2) : 0;
+  Dims sizes, w{channels, outputs};
+  for (size_t a = 0; a < 2; ++a) {
+    op.strides.push_back(round % 2 ? 2 : random.integer(1, 3));
+    op.dilations.push_back(random.integer(1, 2));
+    w.push_back(random.integer(2, 4));
+    sizes.push_back(random.integer(3, 80));
+  }
+  for (int i = 0; i < 4; ++i) op.pads.emplace_back(random.integer(0, 1));
+  const Dims x = first_in ? Dims{batch, channels, sizes[0], sizes[1]} : Dims{batch, sizes[0], sizes[1], channels};
+  std::vector<Tensor> operands{random_tensor(random, DType::f32, x), random_tensor(random, DType::f32, w)};
+  if (random.integer(0, 1)) operands.push_back(random_tensor(random, DType::f32, {outputs * groups}));
+  if (round % 5 == 0 && batch > 0)
+    operands[0].as_mutable<float>()[operands[0].size() / 2] = std::numeric_limits<float>::quiet_NaN();
+
+  Graph body;
+  std::vector<ValueId> ids;
+  for (const Tensor& t : operands)
+    ids.push_back(body.add_input("i", {t.dtype(), Shape(t.dims().begin(), t.dims().end())}));
+  if (first_in) ids[0] = body.add(ops::Transpose{{0, 2, 3, 1}}, {ids[0]}, "x");
+  ValueId y = no_value;
+  if (relu) {
+    Graph inner;
+    std::vector<ValueId> own;
+    for (const ValueId id : ids) own.push_back(inner.add_input("i", body.type(id)));
+    const ValueId zero = inner.add_constant("k", Tensor::scalar(DType::f32, 0));
+    inner.add_output("y", inner.add(ops::Pointwise{ScalarFunction::max}, {inner.add(op, own, "c"), zero}, "m"));
+    y = body.add_node(ops::Region{ops::RegionKind::contract}, ids, {"l"}, {}, {inner})[0];
+  } else {
+    y = body.add(op, ids, "c");
+  }
+  body.add_output("y", first_out ? body.add(ops::Transpose{{0, 3, 1, 2}}, {y}, "t") : y);
+  std::vector<size_t> known{1};
+  if (operands.size() == 3) known.push_back(2);
+  NodeTest test(ops::Region{ops::RegionKind::chain}, operands, known, "conv_transpose_planes", 1e-5);
+  test.bodies = {body};
+  return test;
+}
+
+TEST_F(Conv, TransposedOnPlanesAsAChain) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 45; ++round) {
+      random_plane_chain(random, round).check(static_cast<int>(random.integer(1, 3)));
       if (testing::Test::HasFatalFailure()) return;
     }
   });

@@ -115,6 +115,27 @@ TEST(Cumulative, SumsAndProducts) {
   });
 }
 
+// Rows are added several at a time, to totals in double: over many rows no digit is lost, and what is not finite stays
+// in its column.
+TEST(Cumulative, ManyRows) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 12; ++round) {
+      const int64_t rows = random.integer(1, round % 2 ? 20 : 3000), columns = random.integer(2, 45);
+      Tensor x(DType::f32, {rows, columns});
+      for (int64_t i = 0; i < x.size(); ++i) x.as_mutable<float>()[i] = static_cast<float>(random.uniform(0, 1));
+      constexpr float infinity = std::numeric_limits<float>::infinity();
+      if (round % 3 == 0)
+        for (const float special : {infinity, -infinity, std::numeric_limits<float>::quiet_NaN()})
+          x.as_mutable<float>()[random.integer(0, x.size() - 1)] = special;
+      const ops::Cumulative op{ops::CumulativeKind::sum, random.integer(0, 1) == 1, random.integer(0, 1) == 1};
+      NodeTest{op, {x, Tensor::of<int64_t>(DType::i64, {}, {0})}, {1}, "cumulative", 3e-7}.check(
+          static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
 TEST(TopK, AgreesWithTheReference) {
   Random random = test_random();
   for_each_target([&] {

@@ -18,6 +18,19 @@ constexpr float special[] = {-1,
                              1e20f,
                              -1e20f};
 
+ops::GridSample random_grid_sample(Random& random) {
+  return {static_cast<ops::SampleMode>(random.integer(0, 2)), static_cast<ops::SamplePadding>(random.integer(0, 2)),
+          random.integer(0, 1) == 1};
+}
+
+Tensor random_positions(Random& random, const Dims& dims) {
+  Tensor at(DType::f32, dims);
+  for (int64_t i = 0; i < at.size(); ++i)
+    at.as_mutable<float>()[i] =
+        random.integer(0, 19) ? static_cast<float>(random.uniform(-1.6, 1.6)) : special[random.integer(0, 7)];
+  return at;
+}
+
 TEST(GridSample, AgreesWithTheReference) {
   Random random = test_random();
   for_each_target([&] {
@@ -29,15 +42,34 @@ TEST(GridSample, AgreesWithTheReference) {
         grid.push_back(random.integer(round % 10 ? 1 : 0, spatial == 1 ? 300 : 20));
       }
       grid.push_back(spatial);
-      Tensor image = random_tensor(random, DType::f32, x), at(DType::f32, grid);
-      for (int64_t i = 0; i < at.size(); ++i)
-        at.as_mutable<float>()[i] =
-            random.integer(0, 19) ? static_cast<float>(random.uniform(-1.6, 1.6)) : special[random.integer(0, 7)];
+      Tensor image = random_tensor(random, DType::f32, x);
       // A pixel that nothing else may touch.
       if (round % 5 == 0) image.as_mutable<float>()[0] = std::numeric_limits<float>::quiet_NaN();
-      const ops::GridSample op{static_cast<ops::SampleMode>(random.integer(0, 2)),
-                               static_cast<ops::SamplePadding>(random.integer(0, 2)), random.integer(0, 1) == 1};
-      NodeTest{op, {image, at}, {}, "grid_sample", 1e-5}.check(static_cast<int>(random.integer(1, 3)));
+      const ops::GridSample op = random_grid_sample(random);
+      NodeTest{op, {image, random_positions(random, grid)}, {}, "grid_sample", 1e-5}.check(
+          static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
+// Beyond L2 the taps of many points are kept, and each channel is sampled at all of them.
+TEST(GridSample, LargeImagesAgreeWithTheReference) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 12; ++round) {
+      const int64_t batch = random.integer(1, 2), channels = random.integer(2, 5), spatial = 1 + round % 3;
+      const auto side = static_cast<int64_t>(std::ceil(std::pow(140'000.0 / channels, 1.0 / spatial)));
+      Dims x{batch, channels}, grid{batch, round == 8 ? 9'000 : random.integer(1, 2'000)};
+      for (int64_t a = 0; a < spatial; ++a) x.push_back(side + random.integer(0, 3));
+      grid.resize(grid.size() + static_cast<size_t>(spatial) - 1, 1);
+      grid.push_back(spatial);
+      Tensor image = random_tensor(random, DType::f32, x);
+      if (round % 2) image.as_mutable<float>()[0] = std::numeric_limits<float>::infinity();
+      ops::GridSample op = random_grid_sample(random);
+      if (round == 8) op.mode = ops::SampleMode::cubic;  // of 64 taps: not those of all points are kept at a time
+      NodeTest{op, {image, random_positions(random, grid)}, {}, "grid_sample", 1e-5}.check(
+          static_cast<int>(random.integer(1, 3)));
       if (testing::Test::HasFatalFailure()) return;
     }
   });
@@ -87,28 +119,30 @@ TEST(DeformConv, AgreesWithTheReference) {
 
 TEST(Col2Im, AgreesWithTheReference) {
   Random random = test_random();
-  for (int round = 0; round < 200; ++round) {
-    ops::Col2Im op;
-    std::vector<int64_t> image, kernel;
-    int64_t windows = 1;
-    for (int a = 0; a < 2; ++a) {
-      kernel.push_back(random.integer(1, 4));
-      image.push_back(random.integer(round % 20 ? 1 : 0, 30));
-      op.strides.push_back(random.integer(1, 3));
-      op.dilations.push_back(random.integer(1, 3));
+  for_each_target([&] {
+    for (int round = 0; round < 300; ++round) {
+      ops::Col2Im op;
+      std::vector<int64_t> image, kernel;
+      int64_t windows = 1;
+      for (int a = 0; a < 2; ++a) {
+        kernel.push_back(random.integer(1, round % 10 ? 4 : 12));
+        image.push_back(random.integer(round % 20 ? 1 : 0, round % 3 ? 30 : 90));
+        op.strides.push_back(random.integer(1, round % 2 ? 3 : 1));
+        op.dilations.push_back(random.integer(1, 3));
+      }
+      for (int i = 0; i < 4; ++i) op.pads.emplace_back(random.integer(-1, 3));
+      for (size_t a = 0; a < 2; ++a) {
+        const int64_t room =
+            image[a] + op.pads[a].value() + op.pads[2 + a].value() - (kernel[a] - 1) * op.dilations[a] - 1;
+        windows *= room < 0 ? 0 : room / op.strides[a] + 1;
+      }
+      const Tensor x = random_tensor(random, DType::f32,
+                                     {random.integer(1, 2), random.integer(1, 9) * kernel[0] * kernel[1], windows});
+      NodeTest{op, {x, Tensor::from_ints(image), Tensor::from_ints(kernel)}, {1, 2}, "col2im", 1e-6}.check(
+          static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
     }
-    for (int i = 0; i < 4; ++i) op.pads.emplace_back(random.integer(-1, 3));
-    for (size_t a = 0; a < 2; ++a) {
-      const int64_t room =
-          image[a] + op.pads[a].value() + op.pads[2 + a].value() - (kernel[a] - 1) * op.dilations[a] - 1;
-      windows *= room < 0 ? 0 : room / op.strides[a] + 1;
-    }
-    const Tensor x = random_tensor(random, DType::f32,
-                                   {random.integer(1, 2), random.integer(1, 9) * kernel[0] * kernel[1], windows});
-    NodeTest{op, {x, Tensor::from_ints(image), Tensor::from_ints(kernel)}, {1, 2}, "col2im", 1e-6}.check(
-        static_cast<int>(random.integer(1, 3)));
-    if (testing::Test::HasFatalFailure()) return;
-  }
+  });
 }
 
 }  // namespace

@@ -17,10 +17,12 @@ namespace camshaft {
 
 namespace {
 
-enum class Role : uint8_t { other, pointwise, depthwise, gate, stem, to_last, max_pool };
+enum class Role : uint8_t { other, pointwise, depthwise, gate, stem, transposed, to_last, to_first, max_pool };
 
 // Images have 1 to 4 channels: grey, colours, colours and depth.
 constexpr int64_t most_image_channels = 4;
+// Transposed convolutions of more make pixels of whole vectors (tactics/conv_transpose_planes.h).
+constexpr int64_t most_plane_channels = 16;
 
 /// A node seen as a part of a chain.
 struct Part {
@@ -40,10 +42,10 @@ Part view_gate(const Graph& graph, const Node& node) {
   return {};
 }
 
-// A transpose from channels first to channels last.
-bool is_to_last(const Graph& graph, const Node& node) {
+// A transpose of an image, from channels first to channels last or back.
+bool is_transpose(const Graph& graph, const Node& node, const std::vector<int64_t>& permutation) {
   const auto* op = node.op.as<ops::Transpose>();
-  return op && op->permutation == std::vector<int64_t>{0, 2, 3, 1} && graph.type(node.inputs[0]).dtype == DType::f32;
+  return op && op->permutation == permutation && graph.type(node.inputs[0]).dtype == DType::f32;
 }
 
 bool is_max_pool(const Node& node) {
@@ -55,19 +57,26 @@ Part view_part(const Graph& graph, const Node& node) {
   if (const auto* op = node.op.as<ops::Pointwise>(); op && op->function == ScalarFunction::mul)
     return view_gate(graph, node);
   if (is_max_pool(node)) return {Role::max_pool, node.inputs[0], no_value};
-  if (is_to_last(graph, node)) return {Role::to_last, node.inputs[0], no_value};
+  if (is_transpose(graph, node, {0, 2, 3, 1})) return {Role::to_last, node.inputs[0], no_value};
+  if (is_transpose(graph, node, {0, 3, 1, 2})) return {Role::to_first, node.inputs[0], no_value};
   const Node& conv = first_operator(node);
   const auto* op = conv.op.as<ops::Conv>();
-  if (!op || !op->channels_last || conv.inputs.size() < 2) return {};
+  const auto* transposed = conv.op.as<ops::ConvTranspose>();
+  const bool channels_last = op ? op->channels_last : transposed && transposed->channels_last;
+  if (!channels_last || conv.inputs.size() < 2) return {};
   Part part{Role::other, sole_operand(node, 0), sole_operand(node, 1)};
   if (part.x == no_value || !graph.is_constant(part.weights)) return {};
   const Shape& w = graph.shape(part.weights);
   const auto is_f32 = [&](ValueId id) { return graph.type(id).dtype == DType::f32; };
   if (w.size() != 4 || graph.shape(part.x).size() != 4 || !is_f32(part.x) || !is_f32(part.weights)) return {};
+  const std::optional<int64_t> channels = w[1].as_constant();
+  if (transposed) {
+    if (channels && *channels <= most_plane_channels) part.role = Role::transposed;
+    return part;
+  }
   const bool one_by_one = w[2] == Dim(1) && w[3] == Dim(1);
   const bool unmoved = std::all_of(op->strides.begin(), op->strides.end(), [](int64_t s) { return s == 1; }) &&
                        std::all_of(op->pads.begin(), op->pads.end(), [](const Dim& pad) { return pad == Dim(0); });
-  const std::optional<int64_t> channels = w[1].as_constant();
   if (op->groups == 1 && !one_by_one && channels && *channels <= most_image_channels) part.role = Role::stem;
   if (op->groups == 1 && one_by_one && unmoved) part.role = Role::pointwise;
   if (op->groups > 1 && w[0] == Dim(op->groups) && w[1] == Dim(1)) part.role = Role::depthwise;
@@ -90,6 +99,17 @@ class Chainer {
         chain.insert(chain.begin(), before);
       const std::vector<int32_t>& readers = uses_.readers[static_cast<size_t>(result(n))];
       if (readers.size() == 1 && part(readers[0]).role == Role::max_pool && can_join(readers[0], n, readers[0]))
+        chain.push_back(readers[0]);
+      take(chain, chains);
+    }
+    for (int32_t n = 0; n < static_cast<int32_t>(graph_.nodes.size()); ++n) {
+      if (part(n).role != Role::transposed) continue;
+      std::vector<int32_t> chain{n};
+      const int32_t before = uses_.producer[static_cast<size_t>(part(n).x)];
+      if (before >= 0 && part(before).role == Role::to_last && can_join(before, before, n))
+        chain.insert(chain.begin(), before);
+      const std::vector<int32_t>& readers = uses_.readers[static_cast<size_t>(result(n))];
+      if (readers.size() == 1 && part(readers[0]).role == Role::to_first && can_join(readers[0], n, readers[0]))
         chain.push_back(readers[0]);
       take(chain, chains);
     }

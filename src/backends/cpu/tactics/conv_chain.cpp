@@ -43,7 +43,7 @@ std::optional<ChainView> view_chain(const RegionView& region) {
     if (!view || node.outputs.size() != 1 || view->spatial.weight_dims.size() != 4 || !view->spatial.constant_weights)
       return std::nullopt;
     if (body.shape(node.inputs[static_cast<size_t>(view->spatial.x)]).size() != 4) return std::nullopt;
-    std::optional<PartInputs> inputs = PartInputs::of_part(body, node, *view, result);
+    std::optional<PartInputs> inputs = PartInputs::of_part(body, node, view->spatial, result);
     if (!inputs || (p + 1 < body.nodes.size() && !view->spatial.epilogue.is_plain())) return std::nullopt;
     if (view->is_depthwise()) {
       if (++depthwise_parts > 1) return std::nullopt;

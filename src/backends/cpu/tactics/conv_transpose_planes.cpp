@@ -4,7 +4,10 @@
 
 #include "backends/cpu/kernels/conv/conv_transpose_planes.h"
 #include "backends/cpu/tactics/conv_transpose_view.h"
+#include "backends/cpu/tactics/part_inputs.h"
+#include "compile/chain.h"
 #include "compile/constants/layout_text.h"
+#include "ir/ops/move.h"
 
 namespace camshaft::cpu {
 
@@ -13,13 +16,59 @@ namespace {
 // More fill the vectors of a product.
 constexpr int64_t most_channels = 16;
 
-std::optional<TransposeView> view_planes(const RegionView& region) {
+struct PlaneTransposeView {
+  std::shared_ptr<const Graph> body;  // of a chain: the views point into it
+  TransposeView conv;
+  const Node* node = nullptr;  // the transposed convolution
+  PartInputs inputs;
+  bool first_in = false, first_out = false;  // whether the region's image and result have the channels first
+};
+
+std::optional<TransposeView> view_part(const RegionView& region) {
   std::optional<TransposeView> view = view_transpose(region);
   if (!view || view->spatial.weight_dims.size() > 4 || !view->spatial.epilogue.is_plain()) return std::nullopt;
   const ConvTransposeShape known = known_transpose_shape(*view);
   if (known.out_channels / known.groups > most_channels || known.is_depthwise() || !PlaneTransposePlan::fits(known))
     return std::nullopt;
   return view;
+}
+
+std::optional<PlaneTransposeView> view_plain(const RegionView& region) {
+  std::optional<TransposeView> conv = view_part(region);
+  if (!conv) return std::nullopt;
+  std::vector<int32_t> inputs;
+  for (size_t i = 0; i < region.node.inputs.size(); ++i)
+    inputs.push_back(region.node.inputs[i] == no_value ? PartInputs::omitted : static_cast<int32_t>(i));
+  return PlaneTransposeView{nullptr, std::move(*conv), &region.node, PartInputs(std::move(inputs))};
+}
+
+// [transpose,] transposed convolution [, transpose]
+std::optional<PlaneTransposeView> view_chain(const RegionView& region) {
+  auto body = std::make_shared<const Graph>(open_chain(region));
+  const std::vector<Node>& nodes = body->nodes;
+  const auto is_transpose = [&](size_t n, const std::vector<int64_t>& permutation) {
+    const auto* op = n < nodes.size() ? nodes[n].op.as<ops::Transpose>() : nullptr;
+    return op && op->permutation == permutation;
+  };
+  const bool first_in = is_transpose(0, {0, 2, 3, 1}), first_out = is_transpose(nodes.size() - 1, {0, 3, 1, 2});
+  const size_t at = first_in ? 1 : 0;
+  if (nodes.size() != at + 1 + (first_out ? 1 : 0) || body->outputs != nodes.back().outputs) return std::nullopt;
+  const Node& node = nodes[at];
+  std::optional<TransposeView> conv = view_part({*body, node, region.symbols});
+  if (!conv || conv->spatial.weight_dims.size() != 4) return std::nullopt;
+  if (first_out && nodes.back().inputs[0] != node.outputs[0]) return std::nullopt;
+  auto inputs = first_in ? PartInputs::of_part(*body, node, conv->spatial, nodes[0].outputs[0], nodes[0].inputs[0])
+                         : PartInputs::of_part(*body, node, conv->spatial);
+  if (!inputs) return std::nullopt;
+  return PlaneTransposeView{body, std::move(*conv), &node, std::move(*inputs), first_in, first_out};
+}
+
+std::optional<PlaneTransposeView> view_planes(const RegionView& region) {
+  return is_chain(region.node) ? view_chain(region) : view_plain(region);
+}
+
+RegionView part_of(const PlaneTransposeView& view, const RegionView& region) {
+  return {view.body ? *view.body : region.graph, *view.node, region.symbols, region.threads};
 }
 
 PlaneTransposeWeights weights_of(const TransposeView& view) {
@@ -41,55 +90,80 @@ constexpr auto packed_numbers = [](auto& weights, auto&& number) {
   number("x", weights.dilation_w);
 };
 
+// Sizes of an image with the channels first, as if they were last.
+OperandShape as_last(OperandShape shape) {
+  std::rotate(shape.dims.begin() + 1, shape.dims.begin() + 2, shape.dims.end());
+  return shape;
+}
+
+KernelShapes own_shapes(const PlaneTransposeView& view, const KernelShapes& shapes) {
+  KernelShapes own = view.inputs.shapes(shapes);
+  own.outputs = shapes.outputs;
+  OperandShape& x = own.inputs[static_cast<size_t>(view.conv.spatial.x)];
+  if (view.first_in) x = as_last(x);
+  if (view.first_out) own.outputs[0] = as_last(own.outputs[0]);
+  return own;
+}
+
 class PlaneTransposeLaunch final : public Launch {
  public:
-  PlaneTransposeLaunch(const TransposeView& view, const float* packed, const KernelShapes& shapes)
-      : x_(static_cast<size_t>(view.spatial.x)),
+  PlaneTransposeLaunch(const PlaneTransposeView& view, const float* packed, const KernelShapes& shapes)
+      : view_(view),
         packed_(packed),
         threads_(shapes.threads),
-        plan_(transpose_shape(view, shapes), false, false),
-        epilogue_(view.spatial.epilogue, shapes, shapes.outputs[0].dims.back()) {}
+        pointers_(view.inputs.size()),
+        plan_(transpose_shape(view.conv, shapes), view.first_in, view.first_out),
+        epilogue_(view.conv.spatial.epilogue, shapes, shapes.outputs[0].dims.back()) {}
   size_t workspace_bytes() const override { return static_cast<size_t>(plan_.workspace_bytes(threads_)); }
   void run(const LaunchArguments& arguments) override {
     auto* y = reinterpret_cast<float*>(arguments.outputs[0]);
-    plane_conv_transpose(plan_, reinterpret_cast<const float*>(arguments.inputs[x_]), packed_, y,
-                         epilogue_.bind(arguments, y), arguments.pool, arguments.workspace);
+    view_.inputs.bind(arguments.inputs, pointers_);
+    const Epilogue epilogue =
+        epilogue_.bind({pointers_, arguments.outputs, nullptr, arguments.pool, arguments.cancellation}, y);
+    plane_conv_transpose(plan_, reinterpret_cast<const float*>(pointers_[static_cast<size_t>(view_.conv.spatial.x)]),
+                         packed_, y, epilogue, arguments.pool, arguments.workspace);
   }
 
  private:
-  size_t x_;
+  const PlaneTransposeView& view_;
   const float* packed_;
   int threads_;
+  std::vector<const std::byte*> pointers_;  // the transposed convolution's inputs
   PlaneTransposePlan plan_;
   BoundEpilogue epilogue_;
 };
 
 class PlaneTransposeKernel final : public Kernel {
  public:
-  PlaneTransposeKernel(TransposeView view, const float* packed) : view_(std::move(view)), packed_(packed) {}
+  PlaneTransposeKernel(PlaneTransposeView view, const float* packed) : view_(std::move(view)), packed_(packed) {}
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
-    return std::make_unique<PlaneTransposeLaunch>(view_, packed_, shapes);
+    return std::make_unique<PlaneTransposeLaunch>(view_, packed_, own_shapes(view_, shapes));
   }
   bool reads_input(size_t i) const override {
-    return static_cast<int32_t>(i) != view_.spatial.weights || view_.spatial.epilogue.reads(i);
+    const SpatialView& spatial = view_.conv.spatial;
+    return !view_.inputs.all_uses(
+        i, [&](size_t own) { return static_cast<int32_t>(own) == spatial.weights && !spatial.epilogue.reads(own); });
   }
 
  private:
-  TransposeView view_;
+  PlaneTransposeView view_;
   const float* packed_;
 };
 
 std::optional<double> estimate(const RegionView& region) {
   const auto view = view_planes(region);
   if (!view) return std::nullopt;
-  return seconds_per_launch +
-         std::max(1.5 * transpose_flops(region, *view) * seconds_per_flop, bytes_at_optimum(region) * seconds_per_byte);
+  constexpr double seconds_per_result = 5e-10;  // to deal it out of its stream
+  const double seconds = 1.5 * transpose_flops(part_of(*view, region), view->conv) * seconds_per_flop +
+                         elements_at_optimum(region, region.node.outputs[0]) * seconds_per_result;
+  return seconds_per_launch + std::max(seconds, bytes_at_optimum(region) * seconds_per_byte);
 }
 
 std::shared_ptr<const Kernel> compile(const RegionView& region, PackedConstants& constants) {
-  TransposeView view = *view_planes(region);
-  const Value& w = region.graph.value(region.node.inputs[static_cast<size_t>(view.spatial.weights)]);
-  const PlaneTransposeWeights weights = weights_of(view);
+  PlaneTransposeView view = *view_planes(region);
+  const RegionView part = part_of(view, region);
+  const Value& w = part.graph.value(part.node.inputs[static_cast<size_t>(view.conv.spatial.weights)]);
+  const PlaneTransposeWeights weights = weights_of(view.conv);
   const auto bytes =
       constants.get(w.name, layout_text(packed_numbers, weights), *w.constant,
                     static_cast<size_t>(weights.floats()) * sizeof(float), [&](const Tensor& raw, std::byte* out) {

@@ -43,7 +43,7 @@ std::optional<GatedView> view_gated(const RegionView& region) {
   for (const ValueId id : {image, gates})
     if (body->type(id).dtype != DType::f32) return std::nullopt;
   const int32_t of_gates = input_index(*body, gates);
-  auto inputs = PartInputs::of_part(*body, node, *conv, product.outputs[0], image);
+  auto inputs = PartInputs::of_part(*body, node, conv->spatial, product.outputs[0], image);
   if (!inputs || of_gates < 0) return std::nullopt;
   return GatedView{body, std::move(*conv), std::move(*inputs), of_gates};
 }

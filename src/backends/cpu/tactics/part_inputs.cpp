@@ -4,14 +4,14 @@
 
 namespace camshaft::cpu {
 
-std::optional<PartInputs> PartInputs::of_part(const Graph& body, const Node& node, const ConvView& view, ValueId made,
-                                              ValueId instead) {
+std::optional<PartInputs> PartInputs::of_part(const Graph& body, const Node& node, const SpatialView& view,
+                                              ValueId made, ValueId instead) {
   std::vector<int32_t> of;
-  const auto x = static_cast<size_t>(view.spatial.x);
+  const auto x = static_cast<size_t>(view.x);
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     ValueId id = node.inputs[i];
     if (i == x && made != no_value) {
-      if (id != made || view.spatial.epilogue.reads(i)) return std::nullopt;
+      if (id != made || view.epilogue.reads(i)) return std::nullopt;
       if (instead == no_value) {
         of.push_back(from_inside);
         continue;

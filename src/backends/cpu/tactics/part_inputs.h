@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "backends/cpu/tactics/conv_view.h"
+#include "backends/cpu/tactics/spatial_view.h"
 
 namespace camshaft::cpu {
 
@@ -18,7 +18,7 @@ class PartInputs {
   /// Of a node in the body of a chain. Where `made` is a value, the node's image must be it, and its epilogue must not
   /// read it: then the image is from inside, or `instead`, if that is a value. nullopt when an input is neither that
   /// nor an operand of the chain.
-  static std::optional<PartInputs> of_part(const Graph& body, const Node& node, const ConvView& view,
+  static std::optional<PartInputs> of_part(const Graph& body, const Node& node, const SpatialView& view,
                                            ValueId made = no_value, ValueId instead = no_value);
 
   size_t size() const { return of_.size(); }

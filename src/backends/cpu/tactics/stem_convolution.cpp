@@ -58,8 +58,8 @@ std::optional<StemConvView> view_chain(const RegionView& region) {
   const Node& node = nodes[at];
   std::optional<ConvView> conv = view_conv({*body, node, region.symbols});
   if (!conv || !is_read_unpacked(*conv)) return std::nullopt;
-  auto inputs = transpose ? PartInputs::of_part(*body, node, *conv, nodes[0].outputs[0], nodes[0].inputs[0])
-                          : PartInputs::of_part(*body, node, *conv);
+  auto inputs = transpose ? PartInputs::of_part(*body, node, conv->spatial, nodes[0].outputs[0], nodes[0].inputs[0])
+                          : PartInputs::of_part(*body, node, conv->spatial);
   if (!inputs) return std::nullopt;
   const Node* pool = nodes.size() > at + 1 ? &nodes[at + 1] : nullptr;
   if (pool) {

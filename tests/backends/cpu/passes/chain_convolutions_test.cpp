@@ -196,5 +196,32 @@ TEST(ChainConvolutions, AnImagesTransposeAndTheConvolutionThatAloneReadsIt) {
   EXPECT_EQ(chained(transposed + "%y = " + pixel + "(%t, %we)\nreturn %y"), "transpose, transpose, conv");
 }
 
+TEST(ChainConvolutions, ATransposedConvolutionAndTheTransposesAroundIt) {
+  const std::string transposed = R"(const %w2: f32[4, 3, 2, 2] = 0.5
+      const %w40: f32[4, 40, 2, 2] = 0.5
+      %c = transpose {permutation=[0, 3, 1, 2]} (%x)
+      %t = transpose {permutation=[0, 2, 3, 1]} (%c)
+      )";
+  const std::string twice =
+      "conv_transpose {strides=[2, 2], pads=shape(0, 0, 0, 0), dilations=[1, 1], output_padding=shape(0, 0), "
+      "channels_last=true} ";
+  const std::string back = "transpose {permutation=[0, 3, 1, 2]} ";
+  EXPECT_EQ(chained(transposed + "%d = " + twice + "(%t, %w2)\n%y = " + back + "(%d)\nreturn %y"),
+            "transpose, chain(transpose, conv_transpose, transpose)");
+  EXPECT_EQ(chained(transposed + "%d = " + twice + R"((%t, %w2)
+                     %r = pointwise {function=max} (%d, %zero)
+                     %y = )" +
+                    back + "(%r)\nreturn %y"),
+            "transpose, chain(transpose, contract(conv_transpose, pointwise), transpose)");
+  // Only one of them is read by nobody else.
+  EXPECT_EQ(chained(transposed + "%d = " + twice + "(%t, %w2)\n%y = " + back + "(%d)\nreturn %t, %y"),
+            "transpose, transpose, chain(conv_transpose, transpose)");
+  EXPECT_EQ(chained(transposed + "%d = " + twice + "(%t, %w2)\n%y = " + back + "(%d)\nreturn %d, %y"),
+            "transpose, chain(transpose, conv_transpose), transpose");
+  // As many channels fill the vectors of a product.
+  EXPECT_EQ(chained(transposed + "%d = " + twice + "(%t, %w40)\n%y = " + back + "(%d)\nreturn %y"),
+            "transpose, transpose, conv_transpose, transpose");
+}
+
 }  // namespace
 }  // namespace camshaft

@@ -248,6 +248,7 @@ class PlaneTransposePlan::Worker {
 
   // to[i * step + s] = streams[s * stream_step + i]
   static void deal(const float* streams, int64_t stream_step, int64_t count, int64_t groups, float* to, int64_t step) {
+    if (count == 2 && step == 2) return deal_pairs(streams, streams + stream_step, groups, to);
     transpose_2d(float_bytes, {groups, count, stream_step * float_bytes, step * float_bytes},
                  reinterpret_cast<const char*>(streams), reinterpret_cast<char*>(to));
   }

@@ -65,9 +65,13 @@ template <int O>
 void sums_of_row(const PlaneTransposeBlock& b) {
   constexpr int vectors = kTiles.plane_vectors;
   constexpr auto lanes = static_cast<int64_t>(HWY_LANES(float));
-  int64_t x = 0;
-  for (; x + vectors * lanes <= b.count; x += vectors * lanes) sums_of_tile<O, vectors>(b, x);
-  for (; x < b.count; x += lanes) sums_of_tile<O, 1>(b, x);
+  int64_t x = 0, left = (b.count + lanes - 1) / lanes;
+  for (; left >= vectors; left -= vectors, x += vectors * lanes) sums_of_tile<O, vectors>(b, x);
+  if constexpr (vectors > 3)
+    if (left == 3) return sums_of_tile<O, 3>(b, x);
+  if constexpr (vectors > 2)
+    if (left == 2) return sums_of_tile<O, 2>(b, x);
+  for (; left > 0; --left, x += lanes) sums_of_tile<O, 1>(b, x);
 }
 
 void sums_of_block(const PlaneTransposeBlock& b) {
@@ -83,6 +87,15 @@ void sums_of_block(const PlaneTransposeBlock& b) {
   }
 }
 
+void deal(const float* even, const float* odd, int64_t pairs, float* to) {
+  const Tag d;
+  constexpr auto lanes = static_cast<int64_t>(HWY_LANES(float));
+  int64_t i = 0;
+  for (; i + lanes <= pairs; i += lanes)
+    hn::StoreInterleaved2(hn::LoadU(d, even + i), hn::LoadU(d, odd + i), d, to + 2 * i);
+  for (; i < pairs; ++i) to[2 * i] = even[i], to[2 * i + 1] = odd[i];
+}
+
 }  // namespace
 }  // namespace camshaft::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -91,9 +104,14 @@ HWY_AFTER_NAMESPACE();
 namespace camshaft::cpu {
 
 HWY_EXPORT(sums_of_block);
+HWY_EXPORT(deal);
 
 void plane_transpose_block(const PlaneTransposeBlock& block) {
   HWY_DYNAMIC_DISPATCH(sums_of_block)(block);
+}
+
+void deal_pairs(const float* even, const float* odd, int64_t pairs, float* to) {
+  HWY_DYNAMIC_DISPATCH(deal)(even, odd, pairs, to);
 }
 
 }  // namespace camshaft::cpu

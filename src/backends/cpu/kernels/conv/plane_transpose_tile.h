@@ -29,4 +29,7 @@ void plane_transpose_block(const PlaneTransposeBlock& block);
 /// Floats that planes and streams have room for beyond the last of `count`, whatever the instruction set.
 inline constexpr int64_t kPlaneSlack = 32;
 
+/// to[2 * i] = even[i] and to[2 * i + 1] = odd[i]: two streams become a row of a plane.
+void deal_pairs(const float* even, const float* odd, int64_t pairs, float* to);
+
 }  // namespace camshaft::cpu

@@ -143,17 +143,17 @@ int64_t arg_of_line(const T* x, int64_t axis, int64_t step, bool largest, bool l
 // The extreme first, by vectors, then where it is. With a NaN among the elements nothing equals it.
 template <class T>
 int64_t arg_of_row(const T* x, int64_t axis, bool largest, bool last) {
-  T extreme;
   if constexpr (std::is_same_v<T, float>) {
-    extreme = extreme_of_row(largest, x, axis);
+    const int64_t at = position_in_row(x, axis, extreme_of_row(largest, x, axis), last);
+    if (at >= 0) return at;
   } else {
     const ReduceKind kind = largest ? ReduceKind::max : ReduceKind::min;
     Partial<T> total = identity<T>(kind);
     reduce_rows(kind, x, 1, axis, &total);
-    extreme = static_cast<T>(total);
+    const T extreme = static_cast<T>(total);
+    for (int64_t a = 0; a < axis; ++a)
+      if (const int64_t at = last ? axis - 1 - a : a; x[at] == extreme) return at;
   }
-  for (int64_t a = 0; a < axis; ++a)
-    if (const int64_t at = last ? axis - 1 - a : a; x[at] == extreme) return at;
   return arg_of_line(x, axis, 1, largest, last);
 }
 

@@ -18,34 +18,83 @@ HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu::HWY_NAMESPACE {
 namespace {
 
-// Adds one row of neighbours to their totals; the compiler makes vectors of it.
-template <class T, class Sum>
-void add_row(const T* in, int64_t n, bool exclusive, Sum* total, T* out) {
-  if (exclusive) {
-    for (int64_t i = 0; i < n; ++i) {
-      const T x = in[i];
-      out[i] = static_cast<T>(total[i]);
-      total[i] += static_cast<Sum>(x);
-    }
-    return;
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Adds rows of neighbours, `step` apart, to the totals of a vector of columns.
+template <int kRows, bool kExclusive, class D, class T = hn::TFromD<D>>
+HWY_INLINE void add_vector(D d, const T* in, int64_t step, T* total, T* out) {
+  auto sum = hn::LoadU(d, total);
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r, in += step, out += step) {
+    const auto before = sum;
+    sum = hn::Add(sum, hn::LoadU(d, in));
+    hn::StoreU(kExclusive ? before : sum, d, out);
   }
-  for (int64_t i = 0; i < n; ++i) {
-    total[i] += static_cast<Sum>(in[i]);
-    out[i] = static_cast<T>(total[i]);
-  }
+  hn::StoreU(sum, d, total);
 }
 
-void add_f32(const float* in, int64_t n, bool exclusive, double* total, float* out) {
-  add_row(in, n, exclusive, total, out);
+// Highway's own makes the largest number of an infinity where there are no vectors.
+template <class D>
+HWY_INLINE hn::Vec<hn::Rebind<float, D>> narrowed(D /*d*/, hn::Vec<D> v) {
+  const hn::Rebind<float, D> narrow;
+#if HWY_TARGET == HWY_SCALAR
+  return hn::Set(narrow, static_cast<float>(hn::GetLane(v)));
+#else
+  return hn::DemoteTo(narrow, v);
+#endif
 }
-void add_f64(const double* in, int64_t n, bool exclusive, double* total, double* out) {
-  add_row(in, n, exclusive, total, out);
+
+// f32: totals in double, and the sums of the rows at hand beside them, for as few conversions.
+template <int kRows, bool kExclusive, class D>
+HWY_INLINE void add_vector(D d, const float* in, int64_t step, double* total, float* out) {
+  const hn::Rebind<float, D> narrow;
+  const auto until = hn::LoadU(d, total);
+  const auto rounded = narrowed(d, until);
+  auto sum = hn::Zero(narrow);
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r, in += step, out += step) {
+    const auto before = sum;
+    sum = hn::Add(sum, hn::LoadU(narrow, in));
+    hn::StoreU(hn::Add(rounded, kExclusive ? before : sum), narrow, out);
+  }
+  hn::StoreU(hn::Add(until, hn::PromoteTo(d, sum)), d, total);
 }
-void add_u32(const uint32_t* in, int64_t n, bool exclusive, uint32_t* total, uint32_t* out) {
-  add_row(in, n, exclusive, total, out);
+
+// Several rows at once: the totals are read and written once for them.
+template <int kRows, bool kExclusive, class T, class Sum>
+void add_at_once(const T* in, int64_t step, int64_t n, Sum* total, T* out) {
+  const hn::ScalableTag<Sum> d;
+  const hn::CappedTag<Sum, 1> one;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) add_vector<kRows, kExclusive>(d, in + i, step, total + i, out + i);
+  for (; i < n; ++i) add_vector<kRows, kExclusive>(one, in + i, step, total + i, out + i);
 }
-void add_u64(const uint64_t* in, int64_t n, bool exclusive, uint64_t* total, uint64_t* out) {
-  add_row(in, n, exclusive, total, out);
+
+template <bool kExclusive, class T, class Sum>
+void add_all_rows(const T* in, int64_t rows, int64_t step, int64_t n, Sum* total, T* out) {
+  for (; rows >= 4; rows -= 4, in += 4 * step, out += 4 * step) add_at_once<4, kExclusive>(in, step, n, total, out);
+  for (; rows > 0; --rows, in += step, out += step) add_at_once<1, kExclusive>(in, step, n, total, out);
+}
+
+template <class T, class Sum>
+void add_rows(const T* in, int64_t rows, int64_t step, int64_t n, bool exclusive, Sum* total, T* out) {
+  exclusive ? add_all_rows<true>(in, rows, step, n, total, out) : add_all_rows<false>(in, rows, step, n, total, out);
+}
+
+void add_f32(const float* in, int64_t rows, int64_t step, int64_t n, bool exclusive, double* total, float* out) {
+  add_rows(in, rows, step, n, exclusive, total, out);
+}
+void add_f64(const double* in, int64_t rows, int64_t step, int64_t n, bool exclusive, double* total, double* out) {
+  add_rows(in, rows, step, n, exclusive, total, out);
+}
+void add_u32(const uint32_t* in, int64_t rows, int64_t step, int64_t n, bool exclusive, uint32_t* total,
+             uint32_t* out) {
+  add_rows(in, rows, step, n, exclusive, total, out);
+}
+void add_u64(const uint64_t* in, int64_t rows, int64_t step, int64_t n, bool exclusive, uint64_t* total,
+             uint64_t* out) {
+  add_rows(in, rows, step, n, exclusive, total, out);
 }
 
 }  // namespace
@@ -126,9 +175,9 @@ void run_columns(const RunningTotal& op, const T* x, T* y, int64_t n) {
       RowSum<T> total[max_block];
       std::fill_n(total, n, RowSum<T>(0));
       const auto add = row_adder<T>();
-      for (int64_t a = 0; a < op.axis; ++a)
-        add(reinterpret_cast<const Stored*>(x + row_at(a)), n, op.exclusive, total,
-            reinterpret_cast<Stored*>(y + row_at(a)));
+      const int64_t first = row_at(0);
+      add(reinterpret_cast<const Stored*>(x + first), op.axis, op.reverse ? -op.inner : op.inner, n, op.exclusive,
+          total, reinterpret_cast<Stored*>(y + first));
       return;
     }
   }

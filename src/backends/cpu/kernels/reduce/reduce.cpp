@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <type_traits>
 
 #include "backends/cpu/kernels/move/strided.h"
 #include "backends/cpu/kernels/reduce/reduce_rows.h"
@@ -31,6 +32,18 @@ int64_t offset_of(int64_t index, size_t rank, const std::vector<int64_t>& dims, 
     index /= dims[d];
   }
   return offset;
+}
+
+// out[i] = finish(totals[i])
+template <class T>
+void finish_all(ReduceKind kind, const Partial<T>* totals, int64_t n, int64_t count, T* out) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (kind == ReduceKind::mean) return divide_totals(totals, n, static_cast<double>(count), out);
+  }
+  if (kind == ReduceKind::mean)
+    for (int64_t i = 0; i < n; ++i) out[i] = finish<T>(ReduceKind::mean, totals[i], count);
+  else
+    std::transform(totals, totals + n, out, [](Partial<T> total) { return static_cast<T>(total); });
 }
 
 }  // namespace
@@ -190,7 +203,7 @@ void Reduce::run_as(ThreadPool& pool, const ReduceOperands& operands) const {
       std::fill_n(sums, n, start);
       reduce_pieces(operands, tile, item, part * pieces_per_part_, std::min(pieces_, (part + 1) * pieces_per_part_),
                     sums);
-      for (int64_t i = 0; parts_ == 1 && i < n; ++i) out[item.first + i] = finish<T>(kind_, sums[i], count_);
+      if (parts_ == 1) finish_all(kind_, sums, n, count_, out + item.first);
     }
     if (parts_ > 1) return;
     const Item last = item_at(end - 1);
@@ -198,7 +211,7 @@ void Reduce::run_as(ThreadPool& pool, const ReduceOperands& operands) const {
   });
   if (parts_ == 1) return;
   for (int64_t part = 1; part < parts_; ++part) merge_into(kind_, partial + part * outputs_, outputs_, partial);
-  for (int64_t o = 0; o < outputs_; ++o) out[o] = finish<T>(kind_, partial[o], count_);
+  finish_all(kind_, partial, outputs_, count_, out);
   go_on(0, outputs_);
 }
 

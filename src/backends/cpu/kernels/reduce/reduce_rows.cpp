@@ -24,6 +24,33 @@ float extreme(bool largest, const float* x, int64_t n) {
   return largest ? row_extreme<true, true>(x, n) : row_extreme<false, true>(x, n);
 }
 
+// Where the first or the last element that equals `value` is; -1: nowhere.
+int64_t position(const float* x, int64_t n, float value, bool last) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d)), whole = n / lanes * lanes;
+  const auto wanted = hn::Set(d, value);
+  const auto is_in = [&](int64_t i) HWY_ATTR { return !hn::AllFalse(d, hn::Eq(hn::LoadU(d, x + i), wanted)); };
+  if (last) {
+    int64_t end = n;
+    for (; end > whole; --end)
+      if (x[end - 1] == value) return end - 1;
+    while (end > 0 && !is_in(end - lanes)) end -= lanes;
+    for (; end > 0; --end)
+      if (x[end - 1] == value) return end - 1;
+    return -1;
+  }
+  int64_t begin = 0;
+  while (begin < whole && !is_in(begin)) begin += lanes;
+  for (; begin < n; ++begin)
+    if (x[begin] == value) return begin;
+  return -1;
+}
+
+// The compiler makes vectors of it: divisions one by one took longer than the sums of rows of four.
+void quotients(const double* totals, int64_t n, double divisor, float* out) {
+  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<float>(totals[i] / divisor);
+}
+
 // Total of one more element, as combine() has it, but with the kind known: loops over it become vectors.
 template <ReduceKind kKind, class P>
 HWY_INLINE P with_element(P total, P x) {
@@ -375,6 +402,18 @@ HWY_EXPORT(extreme);
 
 float extreme_of_row(bool largest, const float* x, int64_t n) {
   return HWY_DYNAMIC_DISPATCH(extreme)(largest, x, n);
+}
+
+HWY_EXPORT(position);
+
+int64_t position_in_row(const float* x, int64_t n, float value, bool last) {
+  return HWY_DYNAMIC_DISPATCH(position)(x, n, value, last);
+}
+
+HWY_EXPORT(quotients);
+
+void divide_totals(const double* totals, int64_t n, double divisor, float* out) {
+  HWY_DYNAMIC_DISPATCH(quotients)(totals, n, divisor, out);
 }
 
 #define CAMSHAFT_TYPED(name, T)                                                                      \

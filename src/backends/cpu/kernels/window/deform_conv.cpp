@@ -57,6 +57,8 @@ void DeformConvolution::sample(const Operands& o, int64_t image, int64_t offset_
                                float* columns, int64_t column_step) const {
   alignas(64) int32_t tops[grid_block] = {}, lefts[grid_block] = {}, pixels[4 * grid_block];
   alignas(64) float weights[4 * grid_block];
+  uint8_t side_by_side[grid_block / grid_group];
+  const SampleTaps taps_of_points{4, grid_block, pixels, weights, side_by_side};
   constexpr int64_t bound = deform_bound;
   for (int64_t p = 0; p < count; ++p) {
     tops[p] = static_cast<int32_t>(std::clamp((first + p) / out_w * stride_h - pad_top, -bound, bound));
@@ -79,7 +81,8 @@ void DeformConvolution::sample(const Operands& o, int64_t image, int64_t offset_
                  .height = static_cast<int32_t>(in_h),
                  .width = static_cast<int32_t>(in_w)},
                 count, pixels, weights);
-    sample_block(x, channels, plane, count, 4, pixels, weights, to + t * column_step, taps() * column_step);
+    find_side_by_side(taps_of_points, count);
+    sample_block(x, channels, plane, count, taps_of_points, to + t * column_step, taps() * column_step);
   }
 }
 

@@ -21,7 +21,7 @@ struct DeformTap {
 /// Rows, columns and offsets beyond this are outside of any image.
 constexpr int32_t deform_bound = int32_t{1} << 28;
 
-/// The four pixels around each of `points` <= grid_block samples, and what they count, as sample_block() takes them.
+/// The four pixels around each of `points` <= grid_block samples, and what they count, as in SampleTaps.
 void deform_taps(const DeformTap& tap, int64_t points, int32_t* pixels, float* weights);
 
 }  // namespace camshaft::cpu

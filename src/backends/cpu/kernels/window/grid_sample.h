@@ -5,13 +5,32 @@
 
 namespace camshaft::cpu {
 
-/// Samples of a block of points share the taps of each point over all channels.
+/// Points whose taps are found at a time.
 constexpr int64_t grid_block = 128;
+/// Points that are sampled together where their pixels lie side by side.
+constexpr int64_t grid_group = 4;
 
-/// out[c * out_step + p] = sum over t of weights[t][p] * image[c * plane + pixels[t][p]] for `channels` channels and
-/// `points` <= grid_block points; taps with a pixel of -1 are left out. Rows of pixels and weights are grid_block
-/// apart.
-void sample_block(const float* image, int64_t channels, int64_t plane, int64_t points, int64_t taps,
-                  const int32_t* pixels, const float* weights, float* out, int64_t out_step);
+/// The pixels that samples are sums of: of point p, weights[t * step + p] * image[pixels[t * step + p]] for t < count.
+/// Taps with a pixel of -1 are left out.
+struct SampleTaps {
+  int64_t count, step;
+  int32_t* pixels;
+  float* weights;
+  /// Of each group of points, if taps are even in number: whether taps 2i and 2i + 1 of each point are pixels side by
+  /// side, for all i.
+  uint8_t* side_by_side;
+  /// From a point on that begins a group.
+  SampleTaps from(int64_t point) const {
+    return {count, step, pixels + point, weights + point, side_by_side + point / grid_group};
+  }
+};
+
+/// Fills in taps.side_by_side for whole groups of `points`.
+void find_side_by_side(const SampleTaps& taps, int64_t points);
+
+/// out[c * out_step + p] = the sample at point p of image + c * plane, for `channels` channels and `points` points,
+/// which share their taps.
+void sample_block(const float* image, int64_t channels, int64_t plane, int64_t points, const SampleTaps& taps,
+                  float* out, int64_t out_step);
 
 }  // namespace camshaft::cpu

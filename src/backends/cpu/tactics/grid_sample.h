@@ -1,4 +1,4 @@
-// Operators that read images at given positions, or add windows up to images, as CPU kernels.
+// Images sampled at given positions, as a CPU kernel.
 #pragma once
 
 #include "backends/cpu/tactic.h"
@@ -6,6 +6,5 @@
 namespace camshaft::cpu {
 
 extern const CpuTactic grid_sample_tactic;
-extern const CpuTactic col2im_tactic;
 
 }  // namespace camshaft::cpu
