@@ -13,6 +13,7 @@
 #include "tools/commands.h"
 #include "tools/exit_code.h"
 #include "tools/interrupt.h"
+#include "tools/python_command.h"
 #include "tools/trtexec/trtexec.h"
 
 namespace camshaft::tools {
@@ -54,6 +55,7 @@ int parse_and_run(int argc, const char* const* argv) {
       add_verify_command(app),  add_simplify_command(app),  add_quantize_command(app), add_inspect_command(app),
       add_devices_command(app), add_operators_command(app)};
   app.add_subcommand("trtexec", "Build and measure as TensorRT's trtexec does: its flags, lines and files");
+  list_python_commands(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
@@ -83,6 +85,7 @@ int run_command_line(int argc, const char* const* argv) noexcept {
   try {
     if (const int begin = first_of_trtexec(argc, argv); begin > 0)
       return finish(trtexec::run(std::vector<std::string>(argv + begin, argv + argc)));
+    if (is_python_command(argc, argv)) run_python_command(argc, argv);
     return parse_and_run(argc, argv);
   } catch (const Error& error) {
     return fail(error.code(), error.what());

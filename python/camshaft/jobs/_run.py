@@ -1,0 +1,105 @@
+"""Jobs from their description to their report."""
+
+import os
+from pathlib import Path
+
+from camshaft._errors import FileError
+from camshaft.jobs import _benchmark, _operations, _report
+from camshaft.jobs._file import JobError, check_job, read_job
+
+_OPERATIONS = {
+    "convert": _operations.run_convert,
+    "optimize": _operations.run_optimize,
+    "calibrate": _operations.run_calibrate,
+    "benchmark": _benchmark.run_benchmark,
+}
+
+
+def run(job, *, progress=None):
+    """Does what a YAML or JSON file, or a dict of the same keys, describes. Returns the report, which is also written as
+    JSON: to report_path, or beside what the job writes, with .report.json behind its name.
+
+    progress: as in camshaft.build(). Raises JobError for what is no job, FileError for a file of a job that cannot be
+    read, and what the operations raise; the exception's `job_report` is the report, which is written then, too."""
+    if isinstance(job, dict):
+        return _run({key: value for key, value in job.items() if value is not None}, "job", {}, None, progress)
+    path = os.fspath(job)
+    fallback = (
+        Path(path).with_suffix("").name
+    )  # what a report is called that cannot be called after what was to be made
+    try:
+        read, lines = read_job(path)
+    except JobError as error:
+        report = _report.empty({})
+        report["operation"] = None
+        _stop(error, report, _report.path_of_report({}, fallback))
+        raise
+    return _run(read, path, lines, fallback, progress)
+
+
+def convert(*, progress=None, **keys):
+    """Builds an engine of `onnx_path`. Keys are those of a job."""
+    return run({**keys, "operation": "convert"}, progress=progress)
+
+
+def optimize(*, progress=None, **keys):
+    """Builds engines in several precisions, and keeps the fastest that is accurate enough."""
+    return run({**keys, "operation": "optimize"}, progress=progress)
+
+
+def calibrate(*, progress=None, **keys):
+    """Learns ranges of `calibration_data`, and writes `calibration_cache`."""
+    return run({**keys, "operation": "calibrate"}, progress=progress)
+
+
+def benchmark(*, progress=None, **keys):
+    """Measures engines beside other runtimes."""
+    return run({**keys, "operation": "benchmark"}, progress=progress)
+
+
+def _run(job, name, lines, fallback, progress):
+    job = {key: _plain(value) for key, value in job.items()}
+    report = _report.empty(job)
+    path = _report.path_of_report(job, fallback)
+    try:
+        check_job(job, name, lines)
+        path = _report.path_of_report(job, _made_by(job))
+        _operations.check_folder(path)
+        _OPERATIONS[report["operation"]]({**job, "_file": name if lines else None}, report, progress)
+    except BaseException as error:
+        _stop(error, report, path)
+        raise
+    _report.write_json(path, report)
+    report["report_path"] = str(path)
+    return report
+
+
+def _stop(error, report, path):
+    """Writes the report of a job that failed; where that cannot be done, the error of the job is what counts."""
+    _report.fail(report, error)
+    try:
+        _report.write_json(path, report)
+    except FileError:
+        path = None
+    try:
+        error.job_report, error.job_report_path = report, path
+    except AttributeError:
+        pass  # an exception of a library's without attributes of its own
+
+
+def _made_by(job):
+    operation = job.get("operation", "convert")
+    if operation == "calibrate":
+        return job["calibration_cache"]
+    return job.get("plot_path", "benchmark") if operation == "benchmark" else _operations.engine_path(job)
+
+
+def _plain(value):
+    """What JSON has in place of paths, tuples and NumPy's numbers."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
