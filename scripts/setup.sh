@@ -16,6 +16,8 @@ packages=(
   libxxhash-dev libminizip-dev zlib1g-dev libpng-dev libjpeg-dev libwebp-dev libgtest-dev libbenchmark-dev
   python3 python3-dev python3-venv fonts-dejavu-core espeak-ng ca-certificates
 )
+# For the tests of the page that `camshaft report` writes, which are skipped without it. Ubuntu has it as a snap alone.
+[[ "$(. /etc/os-release && echo "$ID")" != debian ]] || packages+=(chromium)
 bench= architecture=
 # Version 14 on both distributions: the verdict must not depend on the machine. (Its wheel lacks the compiler's headers.)
 for option in "$@"; do

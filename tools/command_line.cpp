@@ -27,6 +27,7 @@ constexpr const char* examples =
     "  camshaft bench model.engine --shapes x:8x3x224x224 --threads 2 --profile\n"
     "  camshaft verify model.onnx --against onnxruntime\n"
     "  camshaft inspect model.engine\n"
+    "  camshaft report model.engine --model model.onnx -o report.html\n"
     "'camshaft COMMAND --help' explains a command.\n\n";
 
 int fail(ErrorCode code, const std::string& message) {
@@ -51,9 +52,9 @@ int parse_and_run(int argc, const char* const* argv) {
   bool verbose = false;
   app.add_flag("-v,--verbose", verbose, "Print what the library does to stderr");
   const std::vector<Command> commands = {
-      add_build_command(app),   add_calibrate_command(app), add_run_command(app),      add_bench_command(app),
-      add_verify_command(app),  add_simplify_command(app),  add_quantize_command(app), add_inspect_command(app),
-      add_devices_command(app), add_operators_command(app)};
+      add_build_command(app),  add_calibrate_command(app), add_run_command(app),      add_bench_command(app),
+      add_verify_command(app), add_simplify_command(app),  add_quantize_command(app), add_inspect_command(app),
+      add_report_command(app), add_devices_command(app),   add_operators_command(app)};
   app.add_subcommand("trtexec", "Build and measure as TensorRT's trtexec does: its flags, lines and files");
   list_python_commands(app);
   try {

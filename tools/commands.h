@@ -21,6 +21,7 @@ Command add_verify_command(CLI::App& app);
 Command add_simplify_command(CLI::App& app);
 Command add_quantize_command(CLI::App& app);
 Command add_inspect_command(CLI::App& app);
+Command add_report_command(CLI::App& app);
 Command add_devices_command(CLI::App& app);
 Command add_operators_command(CLI::App& app);
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "tools/report.h"
 #include "tools/tensor_text.h"
 
@@ -23,7 +21,7 @@ std::string line(const char* label, const std::string& text) {
 }
 
 // A lock file may choose what this machine's tuner would not have: it may be of another one, or edited.
-const char* why(const LayerInfo& layer, const TacticTrial& chosen) {
+const char* why_of(const LayerInfo& layer, const TacticTrial& chosen) {
   if (layer.tried.size() == 1) return "the only one";
   const bool measured = chosen.measured_ns >= 0;
   for (const TacticTrial& trial : layer.tried) {
@@ -36,11 +34,17 @@ const char* why(const LayerInfo& layer, const TacticTrial& chosen) {
   return measured ? "the fastest measured, or within 2 % of it, 5 with smaller weights" : "the cheapest estimate";
 }
 
+// Null where it is not known what was tried.
+const TacticTrial* chosen_of(const LayerInfo& layer) {
+  for (const TacticTrial& trial : layer.tried)
+    if (trial.tactic == layer.tactic) return &trial;
+  return nullptr;
+}
+
 std::string tactic_text(const LayerInfo& layer) {
-  const auto chosen = std::find_if(layer.tried.begin(), layer.tried.end(),
-                                   [&](const TacticTrial& trial) { return trial.tactic == layer.tactic; });
-  if (chosen == layer.tried.end()) return layer.tactic;
-  return fmt::format("{}: {} ({})", layer.tactic, times_of(*chosen), why(layer, *chosen));
+  const TacticTrial* chosen = chosen_of(layer);
+  if (chosen == nullptr) return layer.tactic;
+  return fmt::format("{}: {} ({})", layer.tactic, times_of(*chosen), why_of(layer, *chosen));
 }
 
 std::string explain(size_t index, const LayerInfo& layer) {
@@ -68,6 +72,11 @@ std::string explain(const Engine& engine) {
   const std::vector<LayerInfo> layers = engine.layers();
   for (size_t i = 0; i < layers.size(); ++i) text += explain(i, layers[i]);
   return text;
+}
+
+std::string why(const LayerInfo& layer) {
+  const TacticTrial* chosen = chosen_of(layer);
+  return chosen == nullptr ? "" : why_of(layer, *chosen);
 }
 
 nlohmann::json to_json(const std::vector<TacticTrial>& tried) {

@@ -12,6 +12,9 @@ namespace camshaft::tools {
 /// fused with its neighbours.
 std::string explain(const Engine& engine);
 
+/// Why a layer has the tactic that it has; empty where the engine does not say what was tried.
+std::string why(const LayerInfo& layer);
+
 /// [{tactic, estimated_ns, measured_ns or null, refused}]
 nlohmann::json to_json(const std::vector<TacticTrial>& tried);
 

@@ -381,8 +381,7 @@ CAMSHAFT_API camshaft_device camshaft_engine_device(const camshaft_engine* engin
 CAMSHAFT_API camshaft_status camshaft_engine_info(const camshaft_engine* engine, camshaft_record** info);
 /* The steps of a run: [{name, op, tactic, description, inputs, outputs, sources, tried: [{tactic, estimated_ns,
  * measured_ns (-1: not measured), refused}], notes, at_binding (depends on no input: runs once for each set of
- * shapes)}].
- */
+ * shapes), reads (the layers whose results it reads, by their place in this list)}]. */
 CAMSHAFT_API camshaft_status camshaft_engine_layers(const camshaft_engine* engine, camshaft_record** layers);
 /* Of all tensors that camshaft_context_set_tap takes: [name]. */
 CAMSHAFT_API camshaft_status camshaft_engine_tensor_names(const camshaft_engine* engine, camshaft_record** names);
@@ -396,6 +395,22 @@ CAMSHAFT_API camshaft_status camshaft_engine_graph(const camshaft_engine* engine
  * least time it could take}], null where a size is known only after running. */
 CAMSHAFT_API camshaft_status camshaft_engine_layer_costs(const camshaft_engine* engine, const camshaft_shapes* shapes,
                                                          camshaft_record** costs);
+/* What lies where in the arena, in a context of so many threads (0: one for each core), for inputs of these shapes (all
+ * that are not fixed): [{name, workspace (scratch memory of one step), device, offset, bytes, first_step, last_step}],
+ * steps as camshaft_engine_layers lists them. */
+CAMSHAFT_API camshaft_status camshaft_engine_arena(const camshaft_engine* engine, const camshaft_shapes* shapes,
+                                                   int32_t threads, camshaft_record** buffers);
+/* How far the tensors that an engine shares with the model at `path`, of which it was built, are from the reference
+ * evaluation, each given the engine's tensors before it, on these inputs (all of the model's): [what an entry of
+ * "verification" of camshaft_build_file has, and layer: that computed it, in words], in the order of the model. Floats
+ * pass within `tolerance`; rounding excuses nothing. `cancellation` may be null. */
+CAMSHAFT_API camshaft_status camshaft_engine_tensor_errors(const camshaft_engine* engine, const char* path,
+                                                           const camshaft_tensors* inputs, double tolerance,
+                                                           int32_t threads, const camshaft_cancellation* cancellation,
+                                                           camshaft_record** errors);
+/* The nodes of an ONNX file's graph as they stand there: {inputs, outputs, initializers: [name], nodes: [{name (as
+ * "sources" of layers have it), op, domain, inputs, outputs}]}. */
+CAMSHAFT_API camshaft_status camshaft_model_nodes(const char* path, camshaft_record** nodes);
 /* An input for each of the engine's, the same for the same seed on every machine. `shapes` (may be null) says sizes;
  * others are the first profile's optimum, or guessed. */
 CAMSHAFT_API camshaft_status camshaft_engine_sample_inputs(const camshaft_engine* engine, const camshaft_shapes* shapes,

@@ -103,6 +103,22 @@ class Engine {
     return record([&](camshaft_record** r) { return camshaft_engine_layer_costs(handle(), named.get(), r); })
         .list(detail::layer_cost);
   }
+  /// What lies where in the arena for inputs of these shapes: [{name, workspace, device, offset, bytes, first_step,
+  /// last_step}], steps as layers() lists them. `threads`: of the context; 0 for one for each core.
+  Record arena(const NamedShapes& shapes, int threads = 0) const {
+    const auto named = detail::shapes_of(shapes);
+    return record([&](camshaft_record** r) { return camshaft_engine_arena(handle(), named.get(), threads, r); });
+  }
+  /// How far the tensors that the engine shares with the model it was built of are from the reference evaluation, each
+  /// given the engine's tensors before it: see camshaft_engine_tensor_errors. Throws Error.
+  Record tensor_errors(const std::string& model_path, const NamedTensors& inputs, double tolerance, int threads = 0,
+                       const Cancellation& cancellation = {}) const {
+    const auto named = detail::tensors_of(inputs);
+    return record([&](camshaft_record** r) {
+      return camshaft_engine_tensor_errors(handle(), model_path.c_str(), named.get(), tolerance, threads,
+                                           cancellation.handle(), r);
+    });
+  }
   /// An input for each of the engine's, the same for the same seed on every machine: floats are standard normal;
   /// integers that index a tensor are in its range. `shapes` says sizes; others are the first profile's optimum, or
   /// guessed. Throws Error(invalid_argument) for an unknown name or a shape that does not fit.
@@ -138,6 +154,12 @@ class Engine {
   std::shared_ptr<camshaft_engine> handle_;
   std::shared_ptr<const Facts> facts_;
 };
+
+/// The nodes of an ONNX file's graph as they stand there: {inputs, outputs, initializers, nodes: [{name, op, domain,
+/// inputs, outputs}]}; names are those of LayerInfo::sources. Throws Error.
+inline Record model_nodes(const std::string& model_path) {
+  return detail::record_of([&](camshaft_record** r) { return camshaft_model_nodes(model_path.c_str(), r); });
+}
 
 }  // namespace v1
 }  // namespace camshaft

@@ -43,6 +43,7 @@ struct LayerInfo {
   std::vector<TacticTrial> tried;            ///< the tactics that the build looked at, its first guess first
   std::vector<std::string> notes;            ///< why it was not fused with its neighbours
   bool at_binding = false;                   ///< depends on no input: runs once for each set of shapes
+  std::vector<int64_t> reads;                ///< the layers whose results it reads, also through views, in their order
 };
 
 /// The work of a layer for inputs of known shapes.
@@ -196,9 +197,12 @@ inline TacticTrial tactic_trial(const Record& r) {
 }
 
 inline LayerInfo layer_info(const Record& r) {
-  return {r["name"].text(),    r["op"].text(),           r["tactic"].text(),   r["description"].text(),
-          r["inputs"].texts(), r["outputs"].texts(),     r["sources"].texts(), r["tried"].list(tactic_trial),
-          r["notes"].texts(),  r["at_binding"].boolean()};
+  return {r["name"].text(),     r["op"].text(),
+          r["tactic"].text(),   r["description"].text(),
+          r["inputs"].texts(),  r["outputs"].texts(),
+          r["sources"].texts(), r["tried"].list(tactic_trial),
+          r["notes"].texts(),   r["at_binding"].boolean(),
+          r["reads"].integers()};
 }
 
 inline LayerCost layer_cost(const Record& r) {

@@ -94,7 +94,8 @@ json describe(const LayerInfo& layer) {
           {"tactic", layer.tactic},   {"inputs", layer.inputs},
           {"outputs", layer.outputs}, {"description", layer.description},
           {"tried", tried},           {"notes", layer.notes},
-          {"sources", layer.sources}, {"at_binding", layer.at_binding}};
+          {"sources", layer.sources}, {"at_binding", layer.at_binding},
+          {"reads", layer.reads}};
 }
 
 json describe(const LayerTime& layer) {

@@ -7,13 +7,16 @@
 #include <map>
 
 #include "api/describe.h"
+#include "api/engine.h"
 #include "api/options.h"
 #include "api/record.h"
 #include "api/status.h"
 #include "api/tensor.h"
 #include "base/available_cores.h"
 #include "base/thread_pool.h"
+#include "builder/build_inputs.h"
 #include "builder/reduce_model.h"
+#include "builder/tensor_errors.h"
 #include "builder/verification.h"
 #include "builder/verification_sample.h"
 #include "onnx/importer.h"
@@ -167,5 +170,25 @@ camshaft_status camshaft_reduce_file(const char* path, const camshaft_options* o
     *bytes = file.size();
     *inputs = list.release();
     *counts = record.release();
+  });
+}
+
+camshaft_status camshaft_engine_tensor_errors(const camshaft_engine* engine, const char* path,
+                                              const camshaft_tensors* inputs, double tolerance, int32_t threads,
+                                              const camshaft_cancellation* cancellation, camshaft_record** errors) {
+  return guarded([&] {
+    given(errors, "errors");
+    const Engine& of = given(engine, "engine")->engine;
+    const Graph model =
+        onnx::import_model(std::filesystem::path(given(path, "path")), import_options(of.profiles())).graph;
+    ThreadPool pool(threads_of(threads));
+    nlohmann::json list = nlohmann::json::array();
+    for (const TensorError& tensor :
+         tensor_errors(model, of, inputs_of(model, *given(inputs, "inputs")), tolerance, pool,
+                       cancellation == nullptr ? Cancellation() : cancellation->flag)) {
+      list.push_back(describe(tensor.error));
+      list.back()["layer"] = tensor.layer;
+    }
+    *errors = new_record(std::move(list));
   });
 }

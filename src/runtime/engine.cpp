@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "compile/lower.h"
 #include "compile/plan/bound_plan.h"
@@ -190,6 +191,51 @@ DeviceId Engine::device() const {
   return impl_->backend->device().id;
 }
 
+namespace {
+
+/// For each step of a plan the steps that computed what it reads, also through views of it.
+class ReadSteps {
+ public:
+  explicit ReadSteps(const Plan& plan) : plan_(plan), writer_(plan.values.size(), -1), writers_(plan.values.size()) {
+    for (size_t s = 0; s < plan.steps.size(); ++s)
+      for (const int32_t id : plan.steps[s].outputs) {
+        if (id < 0) continue;
+        writer_[static_cast<size_t>(id)] = static_cast<int64_t>(s);
+        writers_[static_cast<size_t>(plan.root(id))].push_back(static_cast<int64_t>(s));
+      }
+  }
+
+  std::vector<int64_t> of(const PlanStep& step) const {
+    std::set<int64_t> read;
+    for (const int32_t id : step.inputs)
+      if (id >= 0) add(id, read);
+    return {read.begin(), read.end()};
+  }
+
+ private:
+  void add(int32_t id, std::set<int64_t>& read) const {
+    for (;;) {
+      const auto v = static_cast<size_t>(id);
+      if (writer_[v] >= 0) {
+        read.insert(writer_[v]);
+        return;
+      }
+      const PlanValue& value = plan_.values[v];
+      if (value.storage != Storage::alias && value.storage != Storage::slice) {  // written part by part, or not at all
+        read.insert(writers_[v].begin(), writers_[v].end());
+        return;
+      }
+      id = value.index;
+    }
+  }
+
+  const Plan& plan_;
+  std::vector<int64_t> writer_;                // of each value
+  std::vector<std::vector<int64_t>> writers_;  // of each root, or of parts of it
+};
+
+}  // namespace
+
 std::vector<LayerInfo> Engine::layers() const {
   const Plan& plan = impl_->plan;
   const auto names = [&](const std::vector<int32_t>& ids) {
@@ -200,6 +246,7 @@ std::vector<LayerInfo> Engine::layers() const {
                                    to_string(plan.values[static_cast<size_t>(id)].type)));
     return list;
   };
+  const ReadSteps reads(plan);
   std::vector<LayerInfo> layers;
   for (const PlanStep& step : plan.steps) {
     layers.push_back({step.name,
@@ -211,7 +258,8 @@ std::vector<LayerInfo> Engine::layers() const {
                       step.sources,
                       {},
                       {},
-                      step.is_invariant});
+                      step.is_invariant,
+                      reads.of(step)});
     if (step.node < 0 || impl_->explanations.empty()) continue;
     const LayerExplanation& explanation = impl_->explanations[static_cast<size_t>(step.node)];
     layers.back().tried = explanation.tried;

@@ -23,6 +23,7 @@ struct LayerInfo {
   std::vector<TacticTrial> tried;            ///< the tactics that the build looked at, its first guess first
   std::vector<std::string> notes;            ///< why it was not fused with its neighbours
   bool at_binding = false;                   ///< depends on no input: runs once for each set of shapes
+  std::vector<int64_t> reads;                ///< the layers whose results it reads, also through views, in their order
 };
 
 /// Bytes that an engine needs, at the optimum shapes of its first profile (or at its fixed shapes). Sizes that neither
