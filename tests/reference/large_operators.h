@@ -136,7 +136,7 @@ inline constexpr samples_detail::SampleText large_operators[] = {
      "const %b: i64[2] = 0\n%y = roi_align {height=1024, width=512, sampling_ratio=2} (%x, %r, %b)"},
     {"%x: f32[1, 2, 4, 4]",
      "const %r: f32[1, 5] = [0, 0, 0, 3, 3]\n%y = max_roi_pool {height=1024, width=1024} (%x, %r)"},
-    {"%x: f32[1, 2, 4, 4], %g: f32[1, 1024, 1024, 2]", "%y = grid_sample {} (%x, %g)"},
+    {"%x: f32[1, 2, 4, 4], %g: f32[1, 1000, 1000, 2]", "%y = grid_sample {} (%x, %g)"},
     {"%x: f32[1, 1, 1024, 1024], %w: f32[1, 1, 1, 1], %o: f32[1, 2, 1024, 1024]",
      "%y = deform_conv {strides=[1, 1], dilations=[1, 1], pads=shape(0, 0, 0, 0)} (%x, %w, %o)"},
     {"%x: f32[1, 4, 1048576]",
