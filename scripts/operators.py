@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes docs/operators.md: every operator that models may use, its versions, the element types that run on kernels and
-those that run by the reference evaluation, and its tests.
+those that run by the reference evaluation, and the standard's cases.
 
 What runs where is asked of `camshaft inspect`: for each operator of the standard, a test case of the ONNX package with that
 one node is compiled for every element type that its schema lists.
@@ -125,16 +125,7 @@ def case_results():
         return dict(line.partition("\t")[::2] for line in report.read_text(errors="replace").splitlines())
 
 
-def own_tests():
-    """{operator: number of our test files that name it}"""
-    counts = defaultdict(int)
-    for path in [*ROOT.glob("tests/**/*.cpp"), *ROOT.glob("tests/**/*.py")]:
-        for name in set(re.findall(r'"([A-Z][A-Za-z0-9]+)"', path.read_text())):
-            counts[name] += 1
-    return counts
-
-
-def row(entry, nodes, results, tests):
+def row(entry, nodes, results):
     key = entry["domain"], entry["operator"]
     schema = schema_of(*key)
     cases = nodes.get(key, [])
@@ -147,14 +138,13 @@ def row(entry, nodes, results, tests):
         ", ".join(places["kernel"]) or "–",
         ", ".join(places["reference"]) or "–",
         f"{passed} of {len(cases)}" if cases else "–",
-        str(tests[entry["operator"]]) if tests[entry["operator"]] else "–",
     ]
     return "| " + " | ".join(cells) + " |"
 
 
 def page():
     entries = json.loads(camshaft_cli.camshaft("operators", "--json").stdout)
-    nodes, results, tests = single_nodes(), case_results(), own_tests()
+    nodes, results = single_nodes(), case_results()
     lines = [
         "# Operators",
         "",
@@ -164,19 +154,19 @@ def page():
         "meaning is the same. *Kernel* and *reference* are the element types of the first input, by what compiles the "
         "standard's cases: on a kernel throughout, or with a step by the reference evaluation. *Cases* are the standard's "
         "own with that one node, from model to engine file to result; those that fail are listed with the reason in "
-        "`tests/conformance/known_failures.txt`. *Own* counts this project's test files that name the operator.",
+        "`tests/conformance/known_failures.txt`.",
         "",
         f"Of the standard's {len(results)} node cases {sum(not reason for reason in results.values())} pass.",
     ]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        rows = list(pool.map(lambda entry: row(entry, nodes, results, tests), entries))
+        rows = list(pool.map(lambda entry: row(entry, nodes, results), entries))
     for domain, title in TITLES.items():
         lines += [
             "",
             f"## {title}",
             "",
-            "| operator | versions | kernel | reference | cases | own |",
-            "|---|---|---|---|---|---|",
+            "| operator | versions | kernel | reference | cases |",
+            "|---|---|---|---|---|",
         ]
         lines += [text for entry, text in zip(entries, rows) if entry["domain"] == domain]
     return "\n".join(lines) + "\n"

@@ -68,18 +68,7 @@ void BuildArguments::add_verification_to(CLI::App& command, const char* shapes_h
                   "Verify on further seeds and sizes as long as they fit into this time (default: 10)")
       ->type_name("S")
       ->group("Verification");
-  command
-      .add_option("--max-operations", max_operations,
-                  "Refuse to fold constants, measure and verify with more operations than this in all (default: 1e14, "
-                  "and 1e4 for each byte of weights)")
-      ->type_name("N")
-      ->group("Limits");
-  command
-      .add_option("--max-memory", max_memory,
-                  "Refuse to hold more bytes than this in the host's memory at once, beside the model's file (default: "
-                  "a quarter of the machine's, 6 GiB at least, and 16 for each byte of weights)")
-      ->type_name("BYTES")
-      ->group("Limits");
+  limits.add_to(command, "fold constants, measure and verify");
   command.add_option("--inputs", inputs, "Inputs to verify on, as numpy.savez writes them (default: seeded values)")
       ->type_name("IN.npz")
       ->group("Verification");
@@ -101,8 +90,7 @@ BuildOptions BuildArguments::options(Progress& progress) const {
   if (!tolerance.empty()) options.set("tolerance", parse_positive(tolerance, "tolerance", 0));
   options.set("seed", parse_whole(seed, "seed", 0, INT64_MAX, 0));
   if (!verify_seconds.empty()) options.set("verify-seconds", parse_seconds(verify_seconds, "verify-seconds", 0));
-  if (!max_operations.empty()) options.set("max-operations", parse_positive(max_operations, "max-operations", 0));
-  if (!max_memory.empty()) options.set("max-memory", parse_positive(max_memory, "max-memory", 0));
+  limits.set(options);
   options.set_progress(progress.callback()).set_cancellation(cancel_on_interrupt());
   return options;
 }

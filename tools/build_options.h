@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "camshaft/builder.hpp"
+#include "tools/limit_options.h"
 #include "tools/npz.h"
 #include "tools/progress.h"
 #include "tools/shapes_option.h"
@@ -13,7 +14,8 @@
 namespace camshaft::tools {
 
 struct BuildArguments {
-  std::string device = "cpu", calibration, threads, tolerance, seed, verify_seconds, max_operations, max_memory, inputs;
+  std::string device = "cpu", calibration, threads, tolerance, seed, verify_seconds, inputs;
+  LimitOptions limits;
   bool fp16 = false, bf16 = false, tf32 = false, int8 = false, best = false, strongly_typed = false;
   std::string precision_constraints;
   std::vector<std::string> layer_precisions, layer_output_types;

@@ -16,6 +16,7 @@
 #include "tools/interrupt.h"
 #include "tools/latency.h"
 #include "tools/layer_profile.h"
+#include "tools/limit_options.h"
 #include "tools/number_option.h"
 #include "tools/open_engine.h"
 #include "tools/progress.h"
@@ -32,6 +33,7 @@ using Clock = std::chrono::steady_clock;
 struct Arguments {
   std::string path, device, threads, duration, warmup, iterations;
   InputOptions inputs;
+  LimitOptions limits;
   bool profile = false, json = false, on_request = false, no_data_transfers = false;
 };
 
@@ -118,7 +120,8 @@ Prepared prepare(const Arguments& arguments, Progress& progress) {
   const GivenInputs given(arguments.inputs);
   Measured measured;
   measured.resident_before = resident_bytes();
-  OpenedEngine opened = open_engine(arguments.path, arguments.device, threads, given.shapes(), progress, "measure");
+  OpenedEngine opened =
+      open_engine(arguments.path, arguments.device, threads, given.shapes(), progress, "measure", arguments.limits);
   measured.from_model = opened.from_model;
   measured.threads = threads > 0 ? threads : static_cast<int>(opened.engine.device_info()["cores"].integer());
   measured.weight_bytes = opened.engine.memory().weight_bytes;
@@ -288,6 +291,7 @@ Command add_bench_command(CLI::App& app) {
   command->add_flag("--on-request", arguments->on_request,
                     "Load, run once, then measure once for each line on stdin: a line of JSON each");
   arguments->inputs.add_to(*command);
+  arguments->limits.add_to(*command, "fold constants of a model and measure kernels");
   command->footer(
       "Inputs that no file gives are made up from --seed. The time to load covers reading the engine (compiling the\n"
       "model) and making a context; the first run also lays out memory for the shapes.\n\n"

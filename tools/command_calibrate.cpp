@@ -10,6 +10,7 @@
 #include "tools/commands.h"
 #include "tools/device_option.h"
 #include "tools/interrupt.h"
+#include "tools/limit_options.h"
 #include "tools/number_option.h"
 #include "tools/open_engine.h"
 #include "tools/progress.h"
@@ -22,6 +23,7 @@ namespace camshaft::tools {
 namespace {
 
 struct Arguments : CalibrationArguments {
+  LimitOptions limits;
   std::string model, output, format = "json", device = "cpu", threads;
   std::vector<std::string> shapes;
   bool results = false, json = false;
@@ -89,6 +91,7 @@ int calibrate_model(const Arguments& arguments) {
   arguments.set(options);
   options.set("results", arguments.results).set("format", arguments.format).set("device", arguments.device);
   options.set("threads", parse_threads(arguments.threads)).set("tuning", "heuristic");
+  arguments.limits.set(options);
   const NamedShapes shapes = parse_shapes(arguments.shapes);
   if (!shapes.empty()) options.add_profile(fixed_profile(shapes));
   options.set_progress(progress.callback()).set_cancellation(cancel_on_interrupt());
@@ -130,6 +133,7 @@ Command add_calibrate_command(CLI::App& app) {
       ->group("Ranges");
   command->add_flag("--json", arguments->json, "Print the report as JSON");
   add_device_option(*command, arguments->device, "What to run on: cpu (default), cuda, the first GPU, or cuda:N");
+  arguments->limits.add_to(*command, "fold constants and run once");
   command->add_option("--threads", arguments->threads, "Threads to run with (default: one for each core)")
       ->type_name("N");
   add("--shapes", arguments->shapes, "Run with these shapes", "NAME:SHAPE[,NAME:SHAPE…]", "Data")

@@ -50,6 +50,7 @@ class Ranges {
     arguments.calibration.set(options);
     options.set("results", !arguments.no_results);
     options.set("threads", parse_threads(arguments.build.threads)).set("tuning", "heuristic");
+    arguments.build.limits.set(options);
     if (!shapes.empty()) options.add_profile(fixed_profile(shapes));
     options.set_progress(progress.callback()).set_cancellation(cancel_on_interrupt());
     CalibrationData data(arguments.calibration.data, arguments.calibration.data_options());

@@ -10,6 +10,7 @@
 #include "tools/device_option.h"
 #include "tools/input_options.h"
 #include "tools/interrupt.h"
+#include "tools/limit_options.h"
 #include "tools/npy.h"
 #include "tools/npz.h"
 #include "tools/number_option.h"
@@ -28,6 +29,7 @@ constexpr size_t most_arrays_printed = 16;
 struct Arguments {
   std::string path, device, outputs, threads;
   InputOptions inputs;
+  LimitOptions limits;
   bool quiet = false;
 };
 
@@ -38,7 +40,8 @@ int run(const Arguments& arguments) {
   check_distinct(arguments.inputs.archive, arguments.outputs);
   check_writable(arguments.outputs);
   Progress progress;
-  const OpenedEngine opened = open_engine(arguments.path, arguments.device, threads, given.shapes(), progress);
+  const OpenedEngine opened =
+      open_engine(arguments.path, arguments.device, threads, given.shapes(), progress, "heuristic", arguments.limits);
   const Engine& engine = opened.engine;
   const GivenInputs::Complete inputs = given.complete(engine);
   if (!inputs.generated.empty()) fmt::print(stderr, "camshaft: seeded random values for {}\n", join(inputs.generated));
@@ -88,6 +91,7 @@ Command add_run_command(CLI::App& app) {
       ->type_name("N");
   command->add_flag("-q,--quiet", arguments->quiet, "Do not print the outputs' shapes and statistics");
   arguments->inputs.add_to(*command);
+  arguments->limits.add_to(*command, "fold constants of a model");
   command->footer(
       "Inputs that no file gives are made up from --seed, the same on every machine; stderr says which.\n"
       "Dtypes that NumPy lacks are exchanged as wider ones without loss: bf16 and 8- and 4-bit floats as f32, 4-bit\n"

@@ -14,7 +14,7 @@
 namespace camshaft::tools {
 
 OpenedEngine open_engine(const std::string& path, const std::string& device, int threads, const NamedShapes& shapes,
-                         Progress& progress, const char* tuning) {
+                         Progress& progress, const char* tuning, const LimitOptions& limits) {
   const bool is_engine = Engine::is_engine_file(path);
   const auto start = std::chrono::steady_clock::now();
   const auto open = [&] {
@@ -22,8 +22,7 @@ OpenedEngine open_engine(const std::string& path, const std::string& device, int
     BuildOptions options;
     if (!device.empty()) options.set("device", device);
     options.set("threads", threads).set("verify", false).set("tuning", tuning);
-    // The model is run anyway, whatever that takes.
-    options.set("max-operations", 1e18).set("max-memory", 1e18);
+    limits.set(options);
     options.set_progress(progress.callback()).set_cancellation(cancel_on_interrupt());
     if (!shapes.empty()) options.add_profile(fixed_profile(shapes));
     return Builder(std::move(options)).build(path);

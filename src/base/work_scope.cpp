@@ -2,14 +2,16 @@
 
 #include <utility>
 
+#include "base/cancellation_points.h"
 #include "base/error.h"
 
 namespace camshaft {
 
 namespace {
 
-// One word, so that a library opened while the program runs finds room for it.
+// Two words, so that a library opened while the program runs finds room for them.
 thread_local const WorkScope* current_scope = nullptr;
+thread_local int64_t points_passed = 0;
 
 }  // namespace
 
@@ -43,7 +45,12 @@ AdoptedScope::~AdoptedScope() {
 }
 
 void cancellation_point() {
+  ++points_passed;
   if (current_scope && current_scope->cancelled()) throw Error(ErrorCode::cancelled, "cancelled while computing");
+}
+
+int64_t cancellation_points_passed() {
+  return points_passed;
 }
 
 std::shared_ptr<Budget> current_budget() {

@@ -15,9 +15,14 @@ namespace camshaft {
 
 namespace {
 
-constexpr double default_operations = 1e14, operations_per_byte = 1e4;
+// Without weights, and by the byte of them: much as long as there are few, for those of convolutions are used often.
+constexpr double least_operations = 1e12, of_few_bytes = 1e7, many_operations = 1e14, of_many_bytes = 1e5;
 constexpr size_t least_default_bytes = size_t{6} << 30, bytes_per_byte = 16;
 constexpr size_t machines_share = 4;
+
+double default_operations(double constants) {
+  return std::min(least_operations + of_few_bytes * constants, many_operations + of_many_bytes * constants);
+}
 
 // With what bodies of loops and branches have.
 size_t constant_bytes(const Graph& graph) {
@@ -33,9 +38,8 @@ size_t constant_bytes(const Graph& graph) {
 
 std::shared_ptr<Budget> make_budget(const BuildOptions& options, const Graph& model) {
   const size_t constants = constant_bytes(model);
-  const double operations = options.max_operations > 0
-                                ? options.max_operations
-                                : default_operations + operations_per_byte * static_cast<double>(constants);
+  const double operations =
+      options.max_operations > 0 ? options.max_operations : default_operations(static_cast<double>(constants));
   const size_t bytes = options.max_memory > 0 ? static_cast<size_t>(options.max_memory)
                                               : std::max(least_default_bytes, largest_buffer() / machines_share) +
                                                     bytes_per_byte * constants;

@@ -9,9 +9,10 @@
 
 namespace camshaft {
 
-/// What the options allow for this model, or without them the defaults, which grow with its constants: 10^14
-/// operations and 10^4 for each byte, and a quarter of the machine's memory (6 GiB at least) and 16 times the bytes.
-/// Models of some size need no more than a hundredth of that; a file of some hundred bytes may ask for anything.
+/// What the options allow for this model, or without them the defaults, which grow with its constants: 10^12
+/// operations and 10^7 for each byte, or 10^14 and 10^5 for each byte where that is less, and a quarter of the
+/// machine's memory (6 GiB at least) and 16 times the bytes. The builds of tests/zoo take a hundredth at most; a file
+/// of some hundred bytes may ask for anything.
 std::shared_ptr<Budget> make_budget(const BuildOptions& options, const Graph& model);
 
 /// Looks ahead, before anything is measured or verified: throws Error(unsupported) that names the layer with the most

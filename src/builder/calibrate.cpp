@@ -90,7 +90,9 @@ WatchedEngine build_watched(const std::string& path, const BuildOptions& options
   onnx::ImportedModel imported =
       onnx::import_model(onnx::read_model(file->bytes(), file->path(), file, folder.empty() ? "." : folder.string()),
                          import_options(options.profiles));
-  const WorkScope budgeted(options.cancellation, make_budget(options, imported.graph));
+  const std::shared_ptr<Budget> budget = make_budget(options, imported.graph);
+  const WorkScope budgeted(options.cancellation, budget);
+  check_operations(imported.graph, options, *budget);
   progress("optimising", 0.3);
   PassContext context{.pool = pool};
   context.cancellation = options.cancellation;

@@ -56,10 +56,23 @@ std::string to_string(const Dims& dims) {
 
 namespace {
 
+// What objects hold beside themselves, as long texts do, is not in the claim.
 template <class T>
-std::pair<const std::byte*, std::shared_ptr<const void>> make_objects(int64_t count) {
-  auto objects = std::make_shared<std::vector<T>>(static_cast<size_t>(count));
-  const auto* data = reinterpret_cast<const std::byte*>(objects->data());
+std::pair<const std::byte*, std::shared_ptr<const void>> make_objects(int64_t count,
+                                                                      std::shared_ptr<const MemoryClaim> claim) {
+  struct Objects {
+    std::shared_ptr<const MemoryClaim> claim;
+    std::vector<T> list;
+  };
+  auto objects = std::make_shared<Objects>(Objects{std::move(claim), {}});
+  std::vector<T>& list = objects->list;
+  list.reserve(static_cast<size_t>(count));
+  while (list.size() < static_cast<size_t>(count)) {
+    constexpr size_t at_once = size_t{1} << 18;
+    cancellation_point();
+    list.resize(std::min(static_cast<size_t>(count), list.size() + at_once));
+  }
+  const auto* data = reinterpret_cast<const std::byte*>(list.data());
   return {data, std::move(objects)};
 }
 
@@ -109,11 +122,13 @@ Tensor::Tensor(DType dtype, Dims dims, bool clear)
   check_fits_memory(dtype, dims_);
   size_ = element_count(dims_);
   bytes_ = storage_bytes(dtype, size_);
+  std::shared_ptr<const MemoryClaim> claim = claim_memory(bytes_, dtype, dims_);
   if (holds_objects(dtype)) {
-    std::tie(data_, owner_) = dtype == DType::string ? make_objects<std::string>(size_) : make_objects<Tensor>(size_);
+    std::tie(data_, owner_) = dtype == DType::string ? make_objects<std::string>(size_, std::move(claim))
+                                                     : make_objects<Tensor>(size_, std::move(claim));
     return;
   }
-  std::shared_ptr<std::byte> made = make_bytes(bytes_, clear, claim_memory(bytes_, dtype, dims_));
+  std::shared_ptr<std::byte> made = make_bytes(bytes_, clear, std::move(claim));
   if (!made)
     throw Error(ErrorCode::out_of_memory, fmt::format("out of memory: a tensor {}{} needs {} bytes",
                                                       camshaft::to_string(dtype), to_string(dims_), bytes_));
@@ -251,14 +266,28 @@ Tensor Tensor::map(Tensor keys, Tensor values) {
   return of(DType::map, {2}, std::vector<Tensor>{keys.owned(), values.owned()});
 }
 
+namespace {
+
+// With a cancellation_point() once in a while.
+template <class T>
+void copy_in_pieces(const T* from, T* to, int64_t count) {
+  constexpr int64_t at_once = (int64_t{4} << 20) / static_cast<int64_t>(sizeof(T));
+  for (int64_t first = 0; first < count; first += at_once) {
+    cancellation_point();
+    std::copy_n(from + first, std::min(at_once, count - first), to + first);
+  }
+}
+
+}  // namespace
+
 Tensor Tensor::copy() const {
   Tensor out(dtype_, dims_);
   if (dtype_ == DType::string) {
-    std::copy_n(as<std::string>(), size_, out.as_mutable<std::string>());
+    copy_in_pieces(as<std::string>(), out.as_mutable<std::string>(), size_);
   } else if (is_container(dtype_)) {
-    std::copy_n(as<Tensor>(), size_, out.as_mutable<Tensor>());
+    copy_in_pieces(as<Tensor>(), out.as_mutable<Tensor>(), size_);
   } else if (bytes_ > 0) {
-    std::memcpy(out.mutable_data(), data_, bytes_);
+    copy_in_pieces(data_, out.mutable_data(), static_cast<int64_t>(bytes_));
   }
   return out;
 }

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/work_scope.h"
 
 namespace camshaft::ops {
 
@@ -134,17 +135,10 @@ uint8_t narrow_packed(DType dtype, int bits, T value) {
   }
 }
 
-}  // namespace
-
-NumberClass number_class(DType dtype) {
-  if (is_floating(dtype)) return NumberClass::real;
-  if (dtype == DType::string) throw Error(ErrorCode::invalid_model, "a string tensor has no numbers");
-  return is_signed(dtype) ? NumberClass::integer : NumberClass::natural;
-}
+constexpr int64_t most_at_once = 1 << 18;  // between two cancellation points
 
 template <class T>
-void load_elements(DType dtype, const std::byte* data, int64_t first, int64_t stride, int64_t count, T* out) {
-  if (count <= 0) return;
+void load_run(DType dtype, const std::byte* data, int64_t first, int64_t stride, int64_t count, T* out) {
   const bool done = with_storage(dtype, [&](auto type) {
     using S = decltype(type);
     const S* source = reinterpret_cast<const S*>(data) + first;
@@ -168,9 +162,8 @@ void load_elements(DType dtype, const std::byte* data, int64_t first, int64_t st
 }
 
 template <class T>
-void store_elements(DType dtype, std::byte* data, int64_t first, int64_t stride, int64_t count, const T* in,
-                    bool saturate, PowerRounding rounding) {
-  if (count <= 0) return;
+void store_run(DType dtype, std::byte* data, int64_t first, int64_t stride, int64_t count, const T* in, bool saturate,
+               PowerRounding rounding) {
   const bool done = with_storage(dtype, [&](auto type) {
     using S = decltype(type);
     S* target = reinterpret_cast<S*>(data) + first;
@@ -189,6 +182,33 @@ void store_elements(DType dtype, std::byte* data, int64_t first, int64_t stride,
     uint8_t& byte = bytes[at / in_a_byte];
     byte = static_cast<uint8_t>((byte & ~(mask << shift)) | narrow_packed(dtype, bits, in[i]) << shift);
   }
+}
+
+}  // namespace
+
+NumberClass number_class(DType dtype) {
+  if (is_floating(dtype)) return NumberClass::real;
+  if (dtype == DType::string) throw Error(ErrorCode::invalid_model, "a string tensor has no numbers");
+  return is_signed(dtype) ? NumberClass::integer : NumberClass::natural;
+}
+
+template <class T>
+void load_elements(DType dtype, const std::byte* data, int64_t first, int64_t stride, int64_t count, T* out) {
+  for (; count > most_at_once; first += most_at_once * stride, out += most_at_once, count -= most_at_once) {
+    cancellation_point();
+    load_run(dtype, data, first, stride, most_at_once, out);
+  }
+  if (count > 0) load_run(dtype, data, first, stride, count, out);
+}
+
+template <class T>
+void store_elements(DType dtype, std::byte* data, int64_t first, int64_t stride, int64_t count, const T* in,
+                    bool saturate, PowerRounding rounding) {
+  for (; count > most_at_once; first += most_at_once * stride, in += most_at_once, count -= most_at_once) {
+    cancellation_point();
+    store_run(dtype, data, first, stride, most_at_once, in, saturate, rounding);
+  }
+  if (count > 0) store_run(dtype, data, first, stride, count, in, saturate, rounding);
 }
 
 template void load_elements(DType, const std::byte*, int64_t, int64_t, int64_t, double*);

@@ -8,8 +8,11 @@ Tensor unpack_subbyte(const Tensor& tensor) {
   Tensor out(DType::u8, tensor.dims());
   const auto* from = tensor.as<uint8_t>();
   auto* to = out.as_mutable<uint8_t>();
-  for (int64_t i = 0; i < tensor.size(); ++i)
+  PacedCancellation cancellation;
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    cancellation.did(1);
     to[i] = static_cast<uint8_t>((from[i / in_a_byte] >> (i % in_a_byte * bits)) & mask);
+  }
   return out;
 }
 
@@ -19,8 +22,11 @@ Tensor pack_subbyte(const Tensor& bytes, DType dtype) {
   Tensor out(dtype, bytes.dims());
   const auto* from = bytes.as<uint8_t>();
   auto* to = out.as_mutable<uint8_t>();
-  for (int64_t i = 0; i < bytes.size(); ++i)
+  PacedCancellation cancellation;
+  for (int64_t i = 0; i < bytes.size(); ++i) {
+    cancellation.did(1);
     to[i / in_a_byte] |= static_cast<uint8_t>((from[i] & mask) << (i % in_a_byte * bits));
+  }
   return out;
 }
 

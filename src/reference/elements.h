@@ -2,12 +2,14 @@
 // reference/.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "base/error.h"
+#include "base/work_scope.h"
 #include "ir/tensor.h"
 
 namespace camshaft::ops {
@@ -35,8 +37,14 @@ Tensor unpack_subbyte(const Tensor& tensor);
 /// The inverse: `bytes` with `dtype`, packed if that is a packed dtype.
 Tensor pack_subbyte(const Tensor& bytes, DType dtype);
 
+/// With a cancellation_point() once in a while in long runs.
 template <class T>
 void copy_elements(const T* from, T* to, int64_t count) {
+  constexpr int64_t most_at_once = int64_t{1} << 19;
+  for (; count > most_at_once; from += most_at_once, to += most_at_once, count -= most_at_once) {
+    cancellation_point();
+    std::copy_n(from, most_at_once, to);
+  }
   if constexpr (std::is_trivially_copyable_v<T>) {
     if (count > 0) std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
   } else {

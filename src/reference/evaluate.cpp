@@ -114,10 +114,15 @@ class Interpreter {
     const RoundingNoise noise = options_.noise_of ? options_.noise_of(node) : options_.noise;
     try {
       const EvalContext context{inputs, types, bindings_, node.bodies, pool_, options_.cancellation};
-      if (const auto budget = current_budget()) budget->take_operations(operations_of(graph_, node, bindings_));
+      const auto budget = current_budget();
+      const double expected = budget ? operations_of(graph_, node, bindings_) : 0;
+      if (budget) budget->take_operations(expected);
       outputs = evaluate(node.op, context);
       if (noise.of_sums > 0) scale = rounding_scale(node.op, context);
+      const size_t known_sizes = bindings_.size();
       check_outputs(node, types, outputs);
+      if (budget && bindings_.size() > known_sizes)  // only now
+        budget->take_operations(operations_of(graph_, node, bindings_) - expected);
     } catch (const Error& e) {
       throw Error(e.code(), fmt::format("{}: {}", describe(node), e.what()));
     }

@@ -1,40 +1,168 @@
 #include "reference/operations.h"
 
 #include <algorithm>
+#include <cmath>
+#include <set>
 
 #include "base/error.h"
+#include "ir/ops/contract.h"
 #include "ir/ops/cost.h"
+#include "ir/ops/random.h"
 #include "ir/ops/reduce.h"
+#include "ir/ops/resize.h"
+#include "ir/ops/sample.h"
+#include "ir/ops/select.h"
+#include "ir/ops/signal.h"
+#include "ir/ops/spatial.h"
+#include "ir/ops/strings.h"
+#include "ir/ops/tree_ensemble.h"
+#include "ir/ops/window_ops.h"
 
 namespace camshaft {
 
 namespace {
 
-constexpr double least = 1e7, of_a_byte = 4;
+// So that an operation takes a nanosecond at most, on one thread of a processor of 2023.
+constexpr double least = 1e6, of_a_byte = 4, of_an_element = 16;
+constexpr double of_an_exponential = 40, of_an_object = 500, of_a_comparison = 10, of_a_tap = 4,
+                 of_a_random_number = 50;
+constexpr double of_a_sample = 40;   // four pixels between which is interpolated
+constexpr double of_a_phase = 1000;  // of a transposed convolution: a problem that is set up
+constexpr double of_a_tree_node = 10;
+constexpr int64_t levels_of_a_tree = 20;
 
-// Windows are no larger than the image: what lies beyond it costs nothing.
-double window_operations(const Graph& graph, const Node& node, const SymbolBindings& symbols) {
-  const auto* pool = node.op.as<ops::Pool>();
-  if (!pool) return 0;
-  const Shape &in = graph.shape(node.inputs[0]), &out = graph.shape(node.outputs[0]);
-  double elements = 1;
-  for (const Dim& d : out) elements *= static_cast<double>(d.evaluate(symbols));
-  const size_t first = pool->channels_last ? 1 : 2;
-  for (size_t i = 0; i < pool->kernel.size(); ++i)
-    elements *= static_cast<double>(std::min(pool->kernel[i], in[first + i].evaluate(symbols)));
-  return elements;
-}
+class Operations {
+ public:
+  Operations(const Graph& graph, const Node& node, const SymbolBindings& symbols)
+      : graph_(graph), node_(node), symbols_(symbols) {}
+
+  double count() const { return std::max(computed() + moved() + beside(), least); }
+
+ private:
+  double computed() const {
+    const auto cost = ops::cost(graph_, node_, symbols_);
+    return cost ? cost->flops + of_an_exponential * cost->exponentials : 0;
+  }
+
+  double moved() const {
+    double written = 0, read = 0;
+    for (const ValueId id : node_.outputs) written += moved(id);
+    for (const ValueId id : std::set<ValueId>(node_.inputs.begin(), node_.inputs.end()))
+      if (id != no_value) read += node_.op.picks() && written > 0 ? std::min(written, moved(id)) : moved(id);
+    return written + read;
+  }
+
+  double moved(ValueId id) const {
+    const DType dtype = graph_.type(id).dtype;
+    const double each = holds_objects(dtype) ? of_an_object : std::max(of_an_element, of_a_byte * bit_width(dtype) / 8);
+    return each * elements(id);
+  }
+
+  // What an operator does beside reading, writing and contracting.
+  double beside() const {
+    if (const auto* op = node_.op.as<ops::Pool>()) return of_a_tap * window(op->kernel, op->channels_last ? 1 : 2);
+    if (const auto* op = node_.op.as<ops::MaxPoolIndices>()) return of_a_tap * window(op->kernel, 2);
+    if (const auto* op = node_.op.as<ops::TopK>()) return sorted(input(0), axis_size(op->axis));
+    if (node_.op.as<ops::Unique>()) return sorted(input(0), input(0));
+    if (node_.op.as<ops::NonMaxSuppression>()) return overlaps();
+    if (const auto* op = node_.op.as<ops::Resize>(); op && op->mode != ops::ResizeMode::nearest)
+      return of_a_tap * taps(*op) * output();
+    if (const auto* op = node_.op.as<ops::RoiAlign>())
+      return of_a_sample * output() * std::max<double>(1, std::pow(static_cast<double>(op->sampling_ratio), 2));
+    if (node_.op.as<ops::GridSample>()) return of_a_sample * output();
+    if (node_.op.as<ops::Dft>() || node_.op.as<ops::Stft>()) return sorted(output(), output());
+    if (node_.op.as<ops::Determinant>()) return input(0) * size(0, graph_.shape(node_.inputs[0]).size() - 1);
+    if (node_.op.as<ops::RandomTensor>() || node_.op.as<ops::Multinomial>())
+      return of_a_random_number * (output() + input(0));
+    if (const auto* op = node_.op.as<ops::ConvTranspose>()) return of_a_phase * phases(*op);
+    if (const auto* op = node_.op.as<ops::CountTerms>()) return terms(*op);
+    if (node_.op.as<ops::TreeEnsemble>())
+      return of_a_tree_node * size(0, 0) * input(ops::TreeEnsemble::root_in) * levels_of_a_tree;
+    return 0;
+  }
+
+  // Windows are no larger than the image: what lies beyond it costs nothing.
+  double window(const std::vector<int64_t>& kernel, size_t first) const {
+    double elements = output();
+    for (size_t i = 0; i < kernel.size(); ++i) elements *= std::min(static_cast<double>(kernel[i]), size(0, first + i));
+    return elements;
+  }
+
+  static double sorted(double elements, double length) {
+    return of_a_comparison * elements * std::log2(std::max(length, 2.0));
+  }
+
+  // Each box beside all that are kept.
+  double overlaps() const {
+    const double boxes = size(1, 2);
+    double most = boxes;
+    if (node_.inputs.size() > 2 && node_.inputs[2] != no_value && graph_.is_constant(node_.inputs[2])) {
+      const Tensor& given = *graph_.value(node_.inputs[2]).constant;
+      if (given.size() == 1 && !given.is_elided()) most = std::min(most, given.to_doubles()[0]);
+    }
+    return input(1) * std::max(most, 0.0) + sorted(input(1), boxes);
+  }
+
+  // Of an element along all axes: a filter without aliasing is wider, where the image shrinks.
+  double taps(const ops::Resize& op) const {
+    double sum = 0;
+    for (size_t i = 0; i < op.axes.size(); ++i) {
+      const auto axis = static_cast<size_t>(op.axes[i]);
+      const double in = size(0, axis), out = known(op.sizes[i]);
+      const double reach = op.mode == ops::ResizeMode::cubic ? 4 : 2;
+      sum += op.antialias && out > 0 ? std::min(in + 1, reach * std::max(1.0, in / out)) : reach;
+    }
+    return std::max(sum, 1.0);
+  }
+
+  double phases(const ops::ConvTranspose& op) const {
+    double count = 1;
+    const ops::SpatialLayout layout(graph_.shape(node_.outputs[0]).size(), op.channels_last);
+    for (size_t i = 0; i < op.strides.size(); ++i)
+      count *=
+          std::min(static_cast<double>(op.strides[i]), known(graph_.shape(node_.outputs[0])[layout.first_spatial + i]));
+    return count;
+  }
+
+  double terms(const ops::CountTerms& op) const {
+    const double length = size(0, graph_.shape(node_.inputs[0]).size() - 1);
+    return of_a_tap * input(0) * static_cast<double>(op.most_length) *
+           std::min(length, static_cast<double>(op.most_skipped) + 1);
+  }
+
+  // 0 for what only running tells.
+  double known(const Dim& dim) const {
+    try {
+      return static_cast<double>(dim.evaluate(symbols_));
+    } catch (const Error&) {
+      return 0;
+    }
+  }
+  double elements(ValueId id) const {
+    double count = 1;
+    for (const Dim& dim : graph_.shape(id)) count *= known(dim);
+    return count;
+  }
+  double input(size_t i) const {
+    return i < node_.inputs.size() && node_.inputs[i] != no_value ? elements(node_.inputs[i]) : 0;
+  }
+  double output() const { return elements(node_.outputs[0]); }
+  double size(size_t operand, size_t axis) const {
+    if (operand >= node_.inputs.size() || node_.inputs[operand] == no_value) return 0;
+    const Shape& shape = graph_.shape(node_.inputs[operand]);
+    return axis < shape.size() ? known(shape[axis]) : 0;
+  }
+  double axis_size(int64_t axis) const { return size(0, static_cast<size_t>(axis)); }
+
+  const Graph& graph_;
+  const Node& node_;
+  const SymbolBindings& symbols_;
+};
 
 }  // namespace
 
 double operations_of(const Graph& graph, const Node& node, const SymbolBindings& symbols) {
-  double count = 0;
-  if (const auto cost = ops::cost(graph, node, symbols)) count = cost->flops + of_a_byte * cost->bytes();
-  try {
-    count += window_operations(graph, node, symbols);
-  } catch (const Error&) {  // only running can tell
-  }
-  return std::max(count, least);
+  return Operations(graph, node, symbols).count();
 }
 
 }  // namespace camshaft

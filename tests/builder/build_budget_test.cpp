@@ -62,11 +62,21 @@ TEST(BuildBudget, DefaultsGrowWithTheConstantsAndTheMachine) {
   const auto budget = make_budget({}, model);
   EXPECT_TRUE(takes_bytes(*budget, 6 * gib + 64'000'000));
   EXPECT_FALSE(takes_bytes(*budget, 6 * gib + 64'000'001));
-  EXPECT_TRUE(takes_operations(*budget, 1.0003e14));
-  EXPECT_FALSE(takes_operations(*budget, 1.0005e14));
+  EXPECT_TRUE(takes_operations(*budget, 4.1e13));
+  EXPECT_FALSE(takes_operations(*budget, 4.2e13));
   const Memory large(100 * gib);
   EXPECT_TRUE(takes_bytes(*make_budget({}, model), 25 * gib));
   EXPECT_FALSE(takes_bytes(*make_budget({}, model), 26 * gib));
+}
+
+// Without weights it is some minutes; with many of them each is used in some hundred thousand positions.
+TEST(BuildBudget, SmallFilesMayAskForLittle) {
+  const auto budget = make_budget({}, product(8, 1));
+  EXPECT_TRUE(takes_operations(*budget, 1e12));
+  EXPECT_FALSE(takes_operations(*budget, 1.01e12));
+  const auto large = make_budget({}, product(8, 10'000));  // 400 MB
+  EXPECT_TRUE(takes_operations(*large, 1.39e14));
+  EXPECT_FALSE(takes_operations(*large, 1.41e14));
 }
 
 TEST(BuildBudget, OptionsDecide) {

@@ -1,5 +1,6 @@
 // What evaluating a graph takes of a budget.
 #include "base/work_scope.h"
+#include "ir/ops/dynamic.h"
 #include "ir/ops/pointwise.h"
 #include "reference/single_op.h"
 
@@ -29,11 +30,29 @@ std::string refusal(double operations, size_t bytes) {
 }
 
 TEST(EvaluationBudget, NamesTheNodeThatIsTooMuch) {
-  EXPECT_EQ(refusal(6.4e7, 1 << 30), "");
+  EXPECT_EQ(refusal(1.04e8, 1 << 30), "");  // 72 an element for an exponential, and 32
   EXPECT_NE(refusal(3e7, 1 << 30).find("node 'first'"), std::string::npos);
-  const std::string second = refusal(6e7, 1 << 30);
+  const std::string second = refusal(1e8, 1 << 30);
   EXPECT_NE(second.find("node 'second'"), std::string::npos) << second;
   EXPECT_NE(second.find("more work"), std::string::npos) << second;
+}
+
+// A loop of them would go on for ever.
+TEST(EvaluationBudget, CountsResultsWhoseSizesOnlyRunningTells) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", {DType::f32, {1, 2}});
+  const ValueId repeats = graph.add_input("repeats", {DType::i64, {2}});
+  graph.add_output("y", graph.add(ops::DynamicTile{}, {x, repeats}, "y", {"tiled"}));
+  const std::vector<Tensor> inputs{Tensor(DType::f32, {1, 2}), Tensor::from_ints({1'000'000, 1})};
+  const auto taken = [&](double operations) {
+    const Cancellation cancellation;
+    const auto budget = std::make_shared<Budget>(operations, 1 << 30, "more work", "more memory");
+    const WorkScope scope(cancellation, budget);
+    evaluate(graph, inputs, test_pool());
+    return budget->operations_taken();
+  };
+  EXPECT_NEAR(taken(1e9), 32e6, 1e3);
+  EXPECT_THROW(taken(30e6), Error);
 }
 
 TEST(EvaluationBudget, CountsTensorsAsLongAsTheyLive) {

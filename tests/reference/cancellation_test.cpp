@@ -6,7 +6,6 @@
 #include "ir/ops/pointwise.h"
 #include "ir/ops/reduce.h"
 #include "ir/ops/select.h"
-#include "reference/operations.h"
 #include "reference/single_op.h"
 
 namespace camshaft::ops {
@@ -46,26 +45,6 @@ TEST(CancelledOperators, EndSoon) {
       EXPECT_EQ(e.code(), ErrorCode::cancelled) << op.name();
     }
   }
-}
-
-TEST(Operations, OfProductsWindowsAndBytes) {
-  const auto count = [](const Op& op, const std::vector<Shape>& shapes, const SymbolBindings& symbols = {}) {
-    Graph graph;
-    std::vector<ValueId> inputs;
-    for (const Shape& shape : shapes) inputs.push_back(graph.add_input("x", {DType::f32, shape}));
-    graph.add(op, inputs, "y");
-    return operations_of(graph, graph.nodes[0], symbols);
-  };
-  EXPECT_DOUBLE_EQ(count(MatMul{}, {{1000, 2000}, {2000, 3000}}), 2.0 * 1000 * 2000 * 3000 + 16.0 * 11'000'000);
-  EXPECT_DOUBLE_EQ(count(MatMul{}, {{Dim::symbol("n"), 2000}, {2000, 3000}}, {{"n", 1000}}),
-                   2.0 * 1000 * 2000 * 3000 + 16.0 * 11'000'000);
-  Pool pool;
-  pool.kernel = {1001, 1001};
-  pool.strides = pool.dilations = {1, 1};
-  pool.pads = Shape(4, Dim(500));
-  EXPECT_DOUBLE_EQ(count(pool, {{1, 1, 2000, 800}}), 1.6e6 * 1001 * 800 + 16 * 3.2e6);
-  EXPECT_DOUBLE_EQ(count(Pointwise{ScalarFunction::exp}, {{2}}), 1e7);
-  EXPECT_DOUBLE_EQ(count(Pointwise{ScalarFunction::exp}, {{Dim::symbol("unknown")}}), 1e7);
 }
 
 }  // namespace

@@ -159,7 +159,9 @@ def test_endless_loops_can_be_stopped(trips, constant, tmp_path):
     if constant:
         constants["x"] = np.ones(2, np.float32)
     save(path, [endless_loop(trips)], constants, {} if constant else {"x": [2]})
-    command = [BINARY, "build", path, "-o", tmp_path / "loop.engine", "--threads", "1"]
+    # Its budget would end it, too.
+    limit = ["--max-operations", "1e18"]
+    command = [BINARY, "build", path, "-o", tmp_path / "loop.engine", "--threads", "1", *limit]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=limits) as process:
         time.sleep(2)
         assert process.poll() is None, "it should be running the loop"
@@ -192,8 +194,8 @@ LONG = {
     "attention": (node("Attention", "x", "x", "x"), {}, {"x": [1, 1, 400_000, 64]}),
 }
 COMMANDS = {
-    "verifying": ["build", "--tuning", "heuristic"],
-    "measuring": ["build", "--no-verify"],
+    "verifying": ["build", "--tuning", "heuristic", "--max-operations", "1e15"],
+    "measuring": ["build", "--no-verify", "--max-operations", "1e15"],
     "running": ["run"],
 }
 

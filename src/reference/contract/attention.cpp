@@ -16,7 +16,11 @@ namespace {
 void softmax(std::vector<double>& row, bool zero_undefined) {
   double largest = -std::numeric_limits<double>::infinity(), sum = 0;
   for (const double v : row) largest = largest != largest || largest > v ? largest : v;
-  for (double& v : row) sum += v = std::exp(v - largest);
+  PacedCancellation cancellation;
+  for (double& v : row) {
+    cancellation.did(1);
+    sum += v = std::exp(v - largest);
+  }
   const bool zero = zero_undefined && sum != sum;
   for (double& v : row) v = zero ? 0 : v / sum;
 }
@@ -48,8 +52,10 @@ std::vector<Tensor> Attention::evaluate(const EvalContext& context) const {
     const auto keys = static_cast<size_t>(bound.keys), d = static_cast<size_t>(size),
                v = static_cast<size_t>(value_size);
     std::vector<double> all_keys(keys * d), all_values(keys * v), query(d), scores(keys), sums(v);
+    PacedCancellation cancellation;
     for (auto o = static_cast<size_t>(begin); o < static_cast<size_t>(end); ++o) {
       for (size_t k = 0; k < keys; ++k) {
+        cancellation.did(size + value_size);
         load(in_key, bound.key.outer[o] + bound.key.rows[k], bound.key.column, size, &all_keys[k * d]);
         load(in_value, bound.value.outer[o] + bound.value.rows[k], bound.value.column, value_size, &all_values[k * v]);
       }
@@ -57,6 +63,7 @@ std::vector<Tensor> Attention::evaluate(const EvalContext& context) const {
         cancellation_point();
         load(in_query, bound.query.outer[o] + bound.query.rows[q], bound.query.column, size, query.data());
         for (size_t k = 0; k < keys; ++k) {
+          cancellation.did(size);
           double sum = 0;
           for (size_t i = 0; i < d; ++i) sum += query[i] * all_keys[k * d + i];
           scores[k] = softcap > 0 ? softcap * std::tanh(scale * sum / softcap) : scale * sum;

@@ -59,12 +59,17 @@ std::vector<Tensor> Multinomial::evaluate(const EvalContext& context) const {
   const CounterRandom random(static_cast<uint64_t>(seed));
   for_pieces(context.pool, rows, 1, [&](int64_t begin, int64_t end) {
     std::vector<double> sums(static_cast<size_t>(classes));
+    PacedCancellation cancellation;
     for (int64_t row = begin; row < end; ++row) {
       load_elements(x.dtype(), x.data(), row * classes, 1, classes, sums.data());
       const double largest = *std::max_element(sums.begin(), sums.end());
       double total = 0;
-      for (double& value : sums) value = total += std::isinf(largest) ? value == largest : std::exp(value - largest);
+      for (double& value : sums) {
+        cancellation.did(1);
+        value = total += std::isinf(largest) ? value == largest : std::exp(value - largest);
+      }
       for (int64_t s = 0; s < samples; ++s) {
+        cancellation.did(1);
         const int64_t at = row * samples + s;
         const double target = random.uniform(static_cast<uint64_t>(at)) * total;
         const auto found = std::upper_bound(sums.begin(), sums.end(), target) - sums.begin();

@@ -1,6 +1,7 @@
 // The reference evaluation of rows_to_maps and map_entries.
 #include "ir/ops/map.h"
 
+#include "base/work_scope.h"
 #include "ir/ops/shape_rules.h"
 #include "reference/elements.h"
 #include "reference/ml/lookup.h"
@@ -15,8 +16,12 @@ Tensor pick(const Tensor& x, int64_t rows, int64_t row_size, const std::vector<i
   visit_storage(x.dtype(), [&]<class T>(const T&) {
     const T* from = x.as<T>();
     T* to = out.as_mutable<T>();
+    PacedCancellation cancellation;
     for (int64_t row = 0; row < rows; ++row, from += row_size)
-      for (const int64_t column : columns) *to++ = from[column];
+      for (const int64_t column : columns) {
+        cancellation.did(1);
+        *to++ = from[column];
+      }
   });
   return out;
 }
@@ -42,10 +47,13 @@ std::vector<Tensor> RowsToMaps::evaluate(const EvalContext& context) const {
   const size_t bytes = rows == 0 ? 0 : values.bytes() / static_cast<size_t>(rows);
   std::vector<Tensor> maps;
   maps.reserve(static_cast<size_t>(rows));
-  for (int64_t row = 0; row < rows; ++row)
+  PacedCancellation cancellation;
+  for (int64_t row = 0; row < rows; ++row) {
+    cancellation.did(16);  // some hundred nanoseconds
     maps.push_back(Tensor::map(
         keys,
         Tensor(x.dtype(), {count}, values.span().subspan(static_cast<size_t>(row) * bytes, bytes), values.owner())));
+  }
   return {Tensor::sequence(std::move(maps))};
 }
 

@@ -145,7 +145,11 @@ std::vector<Tensor> ScoreTransform::evaluate(const EvalContext& context) const {
   Tensor out = Tensor::of<float>(DType::f32, x.dims(), std::vector<float>(x.as<float>(), x.as<float>() + x.size()));
   const int64_t width = x.dims().back(), rows = width == 0 ? 0 : x.size() / width;
   float* scores = out.as_mutable<float>();
-  for (int64_t r = 0; r < rows; ++r) transform_scores(transform, scores + r * width, width);
+  PacedCancellation cancellation;
+  for (int64_t r = 0; r < rows; ++r) {
+    cancellation.did(width);
+    transform_scores(transform, scores + r * width, width);
+  }
   return {std::move(out)};
 }
 

@@ -1,5 +1,6 @@
 #include "reference/move/axis_slice.h"
 
+#include "base/work_scope.h"
 #include "ir/ops/strides.h"
 #include "reference/elements.h"
 
@@ -15,8 +16,11 @@ Tensor slice_axis(const Tensor& x, int64_t axis, int64_t start, int64_t size) {
   if (out.size() == 0) return out;  // of any number of empty rows
   visit_storage(x.dtype(), [&]<class T>(const T&) {
     auto* to = out.as_mutable<T>();
-    for (int64_t o = 0; o < outer; ++o)
+    PacedCancellation cancellation;
+    for (int64_t o = 0; o < outer; ++o) {
+      cancellation.did(size * inner);
       copy_elements(x.as<T>() + (o * whole + start) * inner, to + o * size * inner, size * inner);
+    }
   });
   return out;
 }

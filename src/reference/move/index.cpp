@@ -71,6 +71,7 @@ std::vector<Tensor> ScatterElements::evaluate(const EvalContext& context) const 
   // Lines along the axis never meet: threads share out the lines, and each runs along its line in order.
   const auto scatter = [&](auto&& apply) {
     for_pieces(context.pool, lines, elements_a_piece / std::max<int64_t>(length, 1), [&](int64_t begin, int64_t end) {
+      PacedCancellation cancellation;
       for (int64_t line = begin; line < end; ++line) {
         const int64_t source = line / inner * length * inner + line % inner;
         int64_t target = 0, rest = line;
@@ -80,6 +81,7 @@ std::vector<Tensor> ScatterElements::evaluate(const EvalContext& context) const 
           rest /= counts[a];
         }
         for (int64_t i = 0; i < length; ++i) {
+          cancellation.did(1);
           const int64_t from = source + i * inner;
           apply(target + checked_index(positions[static_cast<size_t>(from)], dims[at], axis) * strides[at], from);
         }
@@ -134,7 +136,9 @@ std::vector<Tensor> TensorScatter::evaluate(const EvalContext& context) const {
     T* to = out.as_mutable<T>();
     const T* from = update.as<T>();
     const int64_t lines = product(dims, 0, at), a_batch = lines / dims[0];
+    PacedCancellation cancellation;
     for (int64_t line = 0; line < lines; ++line) {
+      cancellation.did(1 + count * inner);
       const int64_t start = starts[static_cast<size_t>(line / a_batch)], straight = std::min(count, size - start);
       copy_elements(from + line * count * inner, to + (line * size + start) * inner, straight * inner);
       copy_elements(from + (line * count + straight) * inner, to + line * size * inner, (count - straight) * inner);
@@ -158,11 +162,14 @@ std::vector<Tensor> ReverseSequence::evaluate(const EvalContext& context) const 
   visit_storage(x.dtype(), [&]<class T>(const T&) {
     const T* from = x.as<T>();
     T* to = out.as_mutable<T>();
+    PacedCancellation cancellation;
     for (int64_t b = 0; b < batch; ++b) {
       const int64_t length = lengths[static_cast<size_t>(b)];
-      for (int64_t t = 0; t < time; ++t)
+      for (int64_t t = 0; t < time; ++t) {
+        cancellation.did(inner);
         copy_elements(from + b * batch_stride + (t < length ? length - 1 - t : t) * time_stride,
                       to + b * batch_stride + t * time_stride, inner);
+      }
     }
   });
   return {pack_subbyte(out, context.input(0).dtype())};

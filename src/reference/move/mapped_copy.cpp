@@ -1,10 +1,18 @@
 #include "reference/move/mapped_copy.h"
 
+#include <algorithm>
+
 #include "base/pieces.h"
 #include "ir/ops/strides.h"
 #include "reference/elements.h"
 
 namespace camshaft::ops {
+
+namespace {
+
+constexpr int64_t columns_at_once = 1 << 16;  // of a long row, between two looks at the flag
+
+}  // namespace
 
 Tensor copy_mapped(const Tensor& packed, const std::vector<std::vector<int64_t>>& maps, const Tensor& packed_fill,
                    ThreadPool& pool) {
@@ -23,6 +31,7 @@ Tensor copy_mapped(const Tensor& packed, const std::vector<std::vector<int64_t>>
     const T& value = *fill.as<T>();
     T* to = out.as_mutable<T>();
     for_pieces(pool, out.size() / width, 32768 / width, [&](int64_t begin, int64_t end) {
+      PacedCancellation cancellation;
       for (int64_t row = begin; row < end; ++row) {
         int64_t offset = 0, rest = row;
         bool outside = false;
@@ -33,9 +42,13 @@ Tensor copy_mapped(const Tensor& packed, const std::vector<std::vector<int64_t>>
           offset += i * strides[a];
         }
         T* line = to + row * width;
-        for (int64_t c = 0; c < width; ++c) {
-          const int64_t i = outside ? -1 : columns[static_cast<size_t>(c)];
-          line[c] = i < 0 ? value : from[offset + i];
+        for (int64_t first = 0; first < width; first += columns_at_once) {
+          const int64_t past = std::min(width, first + columns_at_once);
+          cancellation.did(past - first);
+          for (int64_t c = first; c < past; ++c) {
+            const int64_t i = outside ? -1 : columns[static_cast<size_t>(c)];
+            line[c] = i < 0 ? value : from[offset + i];
+          }
         }
       }
     });

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/work_scope.h"
 #include "ir/ops/shape_rules.h"
 #include "ir/ops/strides.h"
 #include "reference/elements.h"
@@ -52,7 +53,12 @@ std::vector<Tensor> BitCast::evaluate(const EvalContext& context) const {
   const Tensor& x = context.input(0);
   if (to != DType::boolean) return {Tensor(to, x.dims(), x.span(), x.owner())};
   Tensor out(to, x.dims());
-  for (int64_t i = 0; i < x.size(); ++i) out.as_mutable<uint8_t>()[i] = x.as<uint8_t>()[i] != 0;
+  uint8_t* truths = out.as_mutable<uint8_t>();
+  PacedCancellation cancellation;
+  for (int64_t i = 0; i < x.size(); ++i) {
+    cancellation.did(1);
+    truths[i] = x.as<uint8_t>()[i] != 0;
+  }
   return {std::move(out)};
 }
 

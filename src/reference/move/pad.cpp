@@ -1,6 +1,7 @@
 // The reference evaluation of pad.
 #include <algorithm>
 
+#include "base/work_scope.h"
 #include "ir/ops/move.h"
 #include "ir/ops/shape_rules.h"
 #include "reference/move/mapped_copy.h"
@@ -34,7 +35,9 @@ std::vector<int64_t> sources(PadMode mode, const PaddedAxis& axis) {
   const auto [first, kept, before, total] = axis;
   std::vector<int64_t> map(static_cast<size_t>(total));
   const int64_t period = std::max<int64_t>(2 * (kept - 1), 1);
+  PacedCancellation cancellation;
   for (int64_t o = 0; o < total; ++o) {
+    cancellation.did(1);
     int64_t i = o - before;
     switch (mode) {
       case PadMode::constant:

@@ -49,12 +49,14 @@ void evaluate_numbers(F function, const EvalContext& context, const LoopNest& ne
 }
 
 void evaluate_strings(F function, const EvalContext& context, const LoopNest& nest, Tensor& out) {
+  PacedCancellation cancellation;
   for_runs(nest, 0, out.size(), [&](int64_t position, const Dims& offsets, int64_t count) {
     const auto at = [&](size_t o, int64_t i) { return offsets[o] + i * nest.strides[o].back(); };
     const auto text = [&](size_t o, int64_t i) -> const std::string& {
       return context.inputs[o].as<std::string>()[at(o, i)];
     };
     for (int64_t i = 0; i < count; ++i) {
+      cancellation.did(1);
       if (function == F::equal) {
         out.as_mutable<uint8_t>()[position + i] = text(0, i) == text(1, i);
       } else {
@@ -121,8 +123,10 @@ int64_t parse_integer(const std::string& text, DType to) {
 Tensor cast_from_strings(const Tensor& in, const Cast& cast) {
   const DType to = cast.to;
   Tensor out(to, in.dims());
+  PacedCancellation cancellation;
   for (int64_t i = 0; i < in.size(); ++i) {
     const std::string& text = in.as<std::string>()[i];
+    cancellation.did(1 + static_cast<int64_t>(text.size()));
     if (is_floating(to)) {
       const double value = parse_number(text, to);
       store_elements(to, out.mutable_data(), i, 1, 1, &value, cast.saturate, cast.rounding);
@@ -149,7 +153,9 @@ Tensor cast_to_strings(const Tensor& in) {
   with_wide_type(in.dtype(), [&](auto type) {
     std::vector<decltype(type)> values(static_cast<size_t>(in.size()));
     load_elements(in.dtype(), in.data(), 0, 1, in.size(), values.data());
+    PacedCancellation cancellation;
     for (size_t i = 0; i < values.size(); ++i) {
+      cancellation.did(1);
       std::string& text = out.as_mutable<std::string>()[i];
       if constexpr (std::is_floating_point_v<decltype(type)>) {
         text = print_number(values[i], in.dtype());

@@ -82,8 +82,11 @@ class Candidates {
  public:
   Candidates(const float* scores, int64_t count, const float* least_score, int64_t most) {
     left_.reserve(static_cast<size_t>(count));
-    for (int64_t i = 0; i < count; ++i)
+    PacedCancellation cancellation;
+    for (int64_t i = 0; i < count; ++i) {
+      cancellation.did(1);
       if (!least_score || scores[i] > *least_score) left_.push_back(rank_of(scores[i], i));
+    }
     batch_ = static_cast<size_t>(4 * std::clamp<int64_t>(most, 16, 1 << 18));
   }
 

@@ -63,7 +63,9 @@ std::vector<Tensor> Softmax::evaluate(const EvalContext& context) const {
       double largest = row[0];
       for (const double v : row) largest = largest != largest || largest > v ? largest : v;
       double sum = 0;
+      PacedCancellation cancellation;
       for (double& v : row) {
+        cancellation.did(1);
         v -= largest;
         const double e = std::exp(v);
         sum += e;

@@ -45,7 +45,9 @@ std::vector<Tensor> RowNorm::evaluate(const EvalContext& context) const {
   const int64_t parts = in.dims()[in.dims().size() - 2];
   const auto* from = in.as<float>();
   const auto count = static_cast<double>(parts), elements = static_cast<double>(width);
+  PacedCancellation cancellation;
   for (int64_t row = 0; row < means.size(); ++row, from += 2 * parts) {
+    cancellation.did(2 * parts);
     double mean = 0, squares = 0;
     if (!root_mean_square)
       for (int64_t p = 0; p < parts; ++p) mean += from[2 * p] / count;

@@ -1,6 +1,8 @@
 // The reference evaluation of top_k.
 #include <algorithm>
+#include <span>
 
+#include "base/aligned_buffer.h"
 #include "base/pieces.h"
 #include "ir/ops/select.h"
 #include "ir/ops/shape_rules.h"
@@ -27,7 +29,7 @@ bool comes_first(const Ranked<T>& a, const Ranked<T>& b, bool largest) {
 }
 
 template <class T>
-void select_first(std::vector<Ranked<T>>& row, int64_t k, bool largest) {
+void select_first(std::span<Ranked<T>> row, int64_t k, bool largest) {
   PacedCancellation cancellation;  // a row may be all there is
   const auto before = [largest, &cancellation](const Ranked<T>& a, const Ranked<T>& b) {
     cancellation.did(1);
@@ -64,19 +66,27 @@ std::vector<Tensor> TopK::evaluate(const EvalContext& context) const {
   const int64_t grain = bit_width(x.dtype()) < 8 ? lines : std::max<int64_t>(1, 4096 / std::max<int64_t>(size, 1));
   with_wide_type(x.dtype(), [&]<class T>(const T&) {
     for_pieces(context.pool, lines, grain, [&](int64_t begin, int64_t end) {
-      std::vector<T> line(static_cast<size_t>(size));
-      std::vector<Ranked<T>> row(static_cast<size_t>(size));
+      // Not vectors: a row may be all there is, and its memory counts in the budget and is not cleared.
+      AlignedBuffer line_memory(static_cast<size_t>(size) * sizeof(T), "a row of top_k");
+      AlignedBuffer row_memory(static_cast<size_t>(size) * sizeof(Ranked<T>), "a row of top_k with its indices");
+      T* line = reinterpret_cast<T*>(line_memory.data());
+      const std::span row(reinterpret_cast<Ranked<T>*>(row_memory.data()), static_cast<size_t>(size));
+      PacedCancellation cancellation;
       for (int64_t l = begin; l < end; ++l) {
         const int64_t outer = l / inner, column = l % inner;
-        load_elements(x.dtype(), x.data(), outer * size * inner + column, inner, size, line.data());
-        for (int64_t i = 0; i < size; ++i) row[static_cast<size_t>(i)] = {line[static_cast<size_t>(i)], i};
+        load_elements(x.dtype(), x.data(), outer * size * inner + column, inner, size, line);
+        for (int64_t i = 0; i < size; ++i) {
+          cancellation.did(1);
+          row[static_cast<size_t>(i)] = {line[i], i};
+        }
         select_first(row, k, largest);
         const int64_t first = outer * k * inner + column;
         for (int64_t i = 0; i < k; ++i) {
-          line[static_cast<size_t>(i)] = row[static_cast<size_t>(i)].value;
+          cancellation.did(1);
+          line[i] = row[static_cast<size_t>(i)].value;
           to_index[first + i * inner] = row[static_cast<size_t>(i)].index;
         }
-        store_elements(x.dtype(), to, first, inner, k, line.data());
+        store_elements(x.dtype(), to, first, inner, k, line);
       }
     });
   });

@@ -56,13 +56,21 @@ std::vector<Tensor> NonZero::evaluate(const EvalContext& context) const {
   int64_t total = 0;
   const auto each_chunk = [&](auto&& visit) {
     visit_set(x, [&](const auto* elements, auto is_set) {
+      PacedCancellation cancellation;
       for (int64_t r = 0; r < rows; ++r)
-        for (int64_t first = 0; first < row; first += chunk)
-          visit(r, first, list_set(elements + r * row + first, std::min(chunk, row - first), is_set, list));
+        for (int64_t first = 0; first < row; first += chunk) {
+          const int64_t count = std::min(chunk, row - first);
+          cancellation.did(count);
+          visit(r, first, list_set(elements + r * row + first, count, is_set, list));
+        }
     });
   };
   visit_set(x, [&](const auto* elements, auto is_set) {
-    for (int64_t i = 0; i < x.size(); ++i) total += is_set(elements[i]) ? 1 : 0;
+    constexpr int64_t at_once = 1 << 18;
+    for (int64_t first = 0; first < x.size(); first += at_once) {
+      cancellation_point();
+      for (int64_t i = first; i < std::min(first + at_once, x.size()); ++i) total += is_set(elements[i]) ? 1 : 0;
+    }
   });
   Tensor out = Tensor::uncleared(DType::i64, {x.rank(), total});
   auto* to = out.as_mutable<int64_t>();

@@ -148,9 +148,11 @@ std::vector<Tensor> MelWeights::evaluate(const EvalContext& context) const {
   };
   // Few of the weights are not 0, which all are at first.
   std::vector<double> filter;
+  PacedCancellation cancellation;
   for (int64_t i = 0; i < bins; ++i) {
     const int64_t left = point(i), center = point(i + 1), right = point(i + 2);
     const int64_t begin = std::min(left, center), end = std::max(center + 1, right);
+    cancellation.did(16 + end - begin);
     filter.assign(static_cast<size_t>(end - begin), 0);
     const auto weight = [&](int64_t row) -> double& { return filter[static_cast<size_t>(row - begin)]; };
     if (left == center) weight(center) = 1;

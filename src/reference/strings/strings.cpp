@@ -7,6 +7,7 @@
 
 #include "base/text/regex.h"
 #include "base/text/unicode.h"
+#include "base/work_scope.h"
 #include "ir/ops/broadcast.h"
 #include "ir/ops/shape_rules.h"
 
@@ -51,6 +52,11 @@ std::vector<std::string> split(std::string_view text, std::string_view delimiter
   return parts;
 }
 
+/// What looking at a text counts as.
+int64_t bytes_of(const Tensor& texts, int64_t i) {
+  return 1 + static_cast<int64_t>(texts.as<std::string>()[i].size());
+}
+
 /// Lists of texts of many lengths as one tensor.
 Tensor filled_up(const std::vector<std::vector<std::string>>& lists, Dims dims, const std::string& padding) {
   size_t longest = 0;
@@ -58,8 +64,12 @@ Tensor filled_up(const std::vector<std::vector<std::string>>& lists, Dims dims, 
   dims.push_back(static_cast<int64_t>(longest));
   Tensor out(DType::string, std::move(dims));
   std::string* to = out.as_mutable<std::string>();
+  PacedCancellation cancellation;
   for (const auto& list : lists)
-    for (size_t i = 0; i < longest; ++i) *to++ = i < list.size() ? list[i] : padding;
+    for (size_t i = 0; i < longest; ++i) {
+      cancellation.did(1);
+      *to++ = i < list.size() ? list[i] : padding;
+    }
   return out;
 }
 
@@ -76,10 +86,13 @@ std::vector<Tensor> StringConcat::evaluate(const EvalContext& context) const {
   Tensor out(DType::string, dims);  // first: it refuses sizes whose products overflow
   const LoopNest nest = collapse(dims, {broadcast_strides(a.dims(), dims), broadcast_strides(b.dims(), dims)});
   std::string* to = out.as_mutable<std::string>();
+  PacedCancellation cancellation;
   for_runs(nest, 0, out.size(), [&](int64_t position, const Dims& offsets, int64_t count) {
-    for (int64_t i = 0; i < count; ++i)
+    for (int64_t i = 0; i < count; ++i) {
+      cancellation.did(1);
       to[position + i] = a.as<std::string>()[offsets[0] + i * nest.strides[0].back()] +
                          b.as<std::string>()[offsets[1] + i * nest.strides[1].back()];
+    }
   });
   return {std::move(out)};
 }
@@ -88,7 +101,9 @@ std::vector<Tensor> StringSplit::evaluate(const EvalContext& context) const {
   const Tensor& x = context.input(0);
   std::vector<std::vector<std::string>> parts;
   Tensor counts(DType::i64, x.dims());
+  PacedCancellation cancellation;
   for (int64_t i = 0; i < x.size(); ++i) {
+    cancellation.did(bytes_of(x, i));
     parts.push_back(split(x.as<std::string>()[i], delimiter, most_splits));
     counts.as_mutable<int64_t>()[i] = static_cast<int64_t>(parts.back().size());
   }
@@ -98,9 +113,13 @@ std::vector<Tensor> StringSplit::evaluate(const EvalContext& context) const {
 std::vector<Tensor> StringNormalize::evaluate(const EvalContext& context) const {
   const Tensor& x = context.input(0);
   const std::string* from = x.as<std::string>();
+  PacedCancellation cancellation;
   if (stop_words.empty()) {
     Tensor out(DType::string, x.dims());
-    for (int64_t i = 0; i < x.size(); ++i) out.as_mutable<std::string>()[i] = changed(from[i], change);
+    for (int64_t i = 0; i < x.size(); ++i) {
+      cancellation.did(bytes_of(x, i));
+      out.as_mutable<std::string>()[i] = changed(from[i], change);
+    }
     return {std::move(out)};
   }
   if (x.rank() == 2 && x.dims()[0] != 1)
@@ -109,8 +128,10 @@ std::vector<Tensor> StringNormalize::evaluate(const EvalContext& context) const 
   std::unordered_set<std::string> stops;
   for (const std::string& word : stop_words) stops.insert(key(word));
   std::vector<std::string> kept;
-  for (int64_t i = 0; i < x.size(); ++i)
+  for (int64_t i = 0; i < x.size(); ++i) {
+    cancellation.did(bytes_of(x, i));
     if (!stops.contains(key(from[i]))) kept.push_back(changed(from[i], change));
+  }
   if (kept.empty()) kept.emplace_back();
   Dims dims = x.dims();
   dims.back() = static_cast<int64_t>(kept.size());
@@ -121,8 +142,11 @@ std::vector<Tensor> RegexMatch::evaluate(const EvalContext& context) const {
   const Tensor& x = context.input(0);
   const Regex regex(pattern);
   Tensor out(DType::boolean, x.dims());
-  for (int64_t i = 0; i < x.size(); ++i)
+  PacedCancellation cancellation;
+  for (int64_t i = 0; i < x.size(); ++i) {
+    cancellation.did(bytes_of(x, i));
     out.as_mutable<uint8_t>()[i] = regex.matches_all(decode_utf8(x.as<std::string>()[i]));
+  }
   return {std::move(out)};
 }
 
@@ -132,7 +156,9 @@ std::vector<Tensor> Tokenize::evaluate(const EvalContext& context) const {
   for (const std::string& separator : separators) patterns.emplace_back(separator);
   if (!token.empty()) patterns.emplace_back(token);
   std::vector<std::vector<std::string>> lists;
+  PacedCancellation cancellation;
   for (int64_t i = 0; i < x.size(); ++i) {
+    cancellation.did(bytes_of(x, i));
     using Text = std::vector<char32_t>;
     const Text text = decode_utf8(x.as<std::string>()[i]);
     std::vector<Text> pieces{text};
@@ -168,6 +194,8 @@ std::vector<Tensor> Tokenize::evaluate(const EvalContext& context) const {
 }
 
 namespace {
+
+constexpr int64_t ids_at_once = 1 << 12;  // between two looks at the flag
 
 // The columns of n-grams of one length, by a table of their hashes: with a search among 60 of them 10^5 ids took 7.6
 // ms.
@@ -241,13 +269,20 @@ std::vector<Tensor> CountTerms::evaluate(const EvalContext& context) const {
     first_gram += here;
     grams += here * n;
   }
+  PacedCancellation cancellation;
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t* ids = x.as<int64_t>() + r * length;
     float* row = counts + r * width;
     for (const Length& l : lengths)
       for (int64_t stride = 1; stride <= l.strides && (l.n - 1) * stride < length; ++stride)
-        for (int64_t at = 0; at + (l.n - 1) * stride < length; ++at)
-          if (const int64_t column = l.table.column_of(ids + at, stride); column >= 0) row[column] += 1;
+        for (int64_t first = 0, last = length - (l.n - 1) * stride; first < last;) {
+          const int64_t past = std::min(last, first + ids_at_once);
+          cancellation.did((past - first) * l.n);
+          for (int64_t at = first; at < past; ++at)
+            if (const int64_t column = l.table.column_of(ids + at, stride); column >= 0) row[column] += 1;
+          first = past;
+        }
+    cancellation.did(width);
     for (int64_t i = 0; i < width; ++i) {
       if (weight == TermWeight::idf) row[i] = row[i] > 0 ? weights[i] : 0;
       if (weight == TermWeight::tfidf) row[i] *= weights[i];

@@ -15,6 +15,7 @@
 #include "ir/ops/shape_rules.h"
 #include "ir/ops/strides.h"
 #include "reference/element_io.h"
+#include "reference/elements.h"
 #include "reference/move/mapped_copy.h"
 
 namespace camshaft::ops {
@@ -104,7 +105,9 @@ ResizeAxis resize_axis(const Resize& op, size_t i, int64_t input_size, int64_t o
   check_fits_memory(DType::f64, {output_size, axis.taps});
   axis.indices.reserve(static_cast<size_t>(output_size * axis.taps));
   axis.weights.reserve(axis.indices.capacity());
+  PacedCancellation cancellation;
   for (int64_t o = 0; o < output_size; ++o) {
+    cancellation.did(axis.taps);
     double x = source_coordinate(op, i, g, input_size, output_size, static_cast<double>(o));
     const size_t at = axis.indices.size();
     axis.indices.resize(at + static_cast<size_t>(axis.taps), -1);
@@ -144,25 +147,28 @@ ResizeAxis resize_axis(const Resize& op, size_t i, int64_t input_size, int64_t o
 namespace {
 
 // One axis of [outer, size, inner] at a time: interpolation separates.
-std::vector<double> interpolate(const std::vector<double>& x, const ResizeAxis& axis, int64_t outer, int64_t size,
-                                int64_t inner, double outside, ThreadPool& pool) {
+Tensor interpolate(const Tensor& x, const ResizeAxis& axis, int64_t outer, int64_t size, int64_t inner, double outside,
+                   ThreadPool& pool) {
   const auto out_size = static_cast<int64_t>(axis.indices.size()) / axis.taps;
   // One axis may grow before another shrinks: what lies between can be larger than image and result.
-  check_fits_memory(DType::f64, {outer, out_size, inner});
-  std::vector<double> out(static_cast<size_t>(outer * out_size * inner));
-  if (out.empty()) return out;
+  Tensor out = Tensor::uncleared(DType::f64, {outer, out_size, inner});
+  if (out.size() == 0) return out;
+  auto* const sums = out.as_mutable<double>();
   for_pieces(pool, outer * out_size, 4096 / inner, [&](int64_t begin, int64_t end) {
+    PacedCancellation cancellation;
     for (int64_t row = begin; row < end; ++row) {
-      double* to = out.data() + row * inner;
+      double* to = sums + row * inner;
+      std::fill_n(to, inner, 0.0);
       for (int64_t t = 0; t < axis.taps; ++t) {
         const auto at = static_cast<size_t>(row % out_size * axis.taps + t);
         const double weight = axis.weights[at];
         if (weight == 0) continue;
+        cancellation.did(inner);
         if (axis.indices[at] < 0) {
           for (int64_t k = 0; k < inner; ++k) to[k] += weight * outside;
           continue;
         }
-        const double* from = x.data() + (row / out_size * size + axis.indices[at]) * inner;
+        const double* from = x.as<double>() + (row / out_size * size + axis.indices[at]) * inner;
         for (int64_t k = 0; k < inner; ++k) to[k] += weight * from[k];
       }
     }
@@ -198,10 +204,11 @@ std::vector<Tensor> Resize::evaluate(const EvalContext& context) const {
     if (x.dtype() != DType::string) store_elements(x.dtype(), outside.mutable_data(), 0, 1, 1, &extrapolation_value);
     return {copy_mapped(x, maps, outside, context.pool)};
   }
-  std::vector<double> values(static_cast<size_t>(x.size()));
+  Tensor values = Tensor::uncleared(DType::f64, x.dims());
+  auto* const wide = values.as_mutable<double>();
   const int64_t pieces = 1 << 14;  // even, so that no two threads share a byte of 4-bit elements
   for_pieces(context.pool, x.size(), pieces, [&](int64_t begin, int64_t end) {
-    load_elements(x.dtype(), x.data(), begin, 1, end - begin, values.data() + begin);
+    load_elements(x.dtype(), x.data(), begin, 1, end - begin, wide + begin);
   });
   Dims current = x.dims();
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -214,10 +221,14 @@ std::vector<Tensor> Resize::evaluate(const EvalContext& context) const {
   std::byte* to = out.mutable_data();
   const bool whole = !is_floating(x.dtype());
   for_pieces(context.pool, out.size(), pieces, [&](int64_t begin, int64_t end) {
-    if (whole)  // half to even, as ONNX's reference rounds integers
-      for (int64_t k = begin; k < end; ++k)
-        values[static_cast<size_t>(k)] = std::nearbyint(values[static_cast<size_t>(k)]);
-    store_elements(x.dtype(), to, begin, 1, end - begin, values.data() + begin);
+    const double* from = values.as<double>() + begin;
+    std::vector<double> rounded;
+    if (whole) {  // half to even, as ONNX's reference rounds integers
+      rounded.assign(from, from + (end - begin));
+      for (double& v : rounded) v = std::nearbyint(v);
+      from = rounded.data();
+    }
+    store_elements(x.dtype(), to, begin, 1, end - begin, from);
   });
   return {out};
 }

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "backends/cpu/kernels/targets.h"
+#include "base/pieces.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/attention/rotary_embedding.cpp"
@@ -155,7 +156,7 @@ void Rotary::prepare() {
 void Rotary::run(ThreadPool& pool, const float* x, const float* cosines, const float* sines, float* y) const {
   if (width == 0) return;
   constexpr int64_t least_elements = 4096;
-  pool.parallel_for(rows.count(), 1 + least_elements / width, [&](int64_t begin, int64_t end) {
+  for_pieces(pool, rows.count(), 1 + least_elements / width, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(turn_rows)(*this, x, cosines, sines, y, begin, end);
   });
 }

@@ -7,6 +7,7 @@
 
 #include "backends/cpu/kernels/cache_line.h"
 #include "backends/cpu/kernels/targets.h"
+#include "base/pieces.h"
 #include "base/thread_pool.h"
 #include "reference/contract/quantized.h"
 
@@ -135,7 +136,7 @@ void dynamic_quantize(const float* x, int64_t count, uint8_t* y, float* scale, u
   const ops::QuantizedRange range = ops::quantized_range(low, high);
   *scale = range.scale;
   *zero = range.zero;
-  pool.parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+  for_pieces(pool, count, kGrain, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(quantize)(x + begin, end - begin, range, y + begin);
   });
 }

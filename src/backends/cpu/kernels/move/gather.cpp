@@ -9,6 +9,7 @@
 #include "backends/cpu/kernels/move/gather_words.h"
 #include "backends/cpu/kernels/move/strided.h"
 #include "base/error.h"
+#include "base/pieces.h"
 
 namespace camshaft::cpu {
 namespace {
@@ -78,7 +79,7 @@ void Gather::run(ThreadPool& pool, const void* in, const void* indices, DType in
   // visit(slice, first, past, out): all of one slice of the outer dims. 590,000 elements took 1.5 ms with a division
   // for each.
   const auto each_slice = [&](auto&& visit) {
-    pool.parallel_for(outer * count, grain, [&](int64_t begin, int64_t end) {
+    for_pieces(pool, outer * count, grain, [&](int64_t begin, int64_t end) {
       int64_t first = begin % count;
       const char* slice = from + begin / count * size * inner_bytes;
       for (int64_t item = begin; item < end; first = 0, slice += size * inner_bytes) {
@@ -167,7 +168,7 @@ void GatherElements::run(ThreadPool& pool, const void* in, const void* indices, 
   std::atomic<bool> inside = true;
   with_indices(indices, index_type, [&](const auto* index) {
     with_width(width_, [&](auto element) {
-      pool.parallel_for(count_, 8192, [&](int64_t begin, int64_t end) {
+      for_pieces(pool, count_, 8192, [&](int64_t begin, int64_t end) {
         if (!gather<decltype(element)>(static_cast<const char*>(in), index, begin, end, static_cast<char*>(out)))
           inside = false;
       });

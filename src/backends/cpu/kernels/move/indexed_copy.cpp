@@ -6,6 +6,7 @@
 
 #include "backends/cpu/kernels/move/element_bytes.h"
 #include "base/error.h"
+#include "base/pieces.h"
 
 namespace camshaft::cpu {
 namespace {
@@ -223,11 +224,12 @@ void IndexedCopy::run(ThreadPool& pool, const void* in, void* out, const void* v
       run_item(item, from, to, fill, [&](const StridedCopy& copy, const char* a, char* b) { copy.run(pool, a, b); });
     return;
   }
-  pool.parallel_for(
-      items_, std::max<int64_t>(1, least_bytes / std::max<int64_t>(1, item_bytes_)), [&](int64_t begin, int64_t end) {
-        for (int64_t item = begin; item < end; ++item)
-          run_item(item, from, to, fill, [&](const StridedCopy& copy, const char* a, char* b) { copy.run(a, b); });
-      });
+  for_pieces(pool, items_, std::max<int64_t>(1, least_bytes / std::max<int64_t>(1, item_bytes_)),
+             [&](int64_t begin, int64_t end) {
+               for (int64_t item = begin; item < end; ++item)
+                 run_item(item, from, to, fill,
+                          [&](const StridedCopy& copy, const char* a, char* b) { copy.run(a, b); });
+             });
 }
 
 }  // namespace camshaft::cpu

@@ -8,6 +8,7 @@
 #include "backends/cpu/kernels/move/fill.h"
 #include "backends/cpu/kernels/move/strided.h"
 #include "base/error.h"
+#include "base/pieces.h"
 
 namespace camshaft::cpu {
 
@@ -147,7 +148,7 @@ void Pad::run(ThreadPool& pool, const void* in, void* out, const void* value) co
   const auto* constant = reinterpret_cast<const char*>(&fill);
   const int64_t bytes = axes_.back().out * width_;
   with_width(width_, [&](auto element) {
-    pool.parallel_for(rows_, (least_bytes + bytes - 1) / bytes, [&](int64_t begin, int64_t end) {
+    for_pieces(pool, rows_, (least_bytes + bytes - 1) / bytes, [&](int64_t begin, int64_t end) {
       run_rows<decltype(element)>(begin, end, static_cast<const char*>(in), static_cast<char*>(out), constant);
     });
   });

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "backends/cpu/kernels/with_type.h"
+#include "base/pieces.h"
 #include "base/work_scope.h"
 
 namespace camshaft::cpu {
@@ -172,7 +173,7 @@ void gather_slices(ThreadPool& pool, const IndexedSlices& at, int64_t width, con
   with_indices(indices, index_type, [&](const auto* index) {
     with_width(width, [&](auto element) {
       using T = decltype(element);
-      pool.parallel_for(at.count, grain, [&](int64_t begin, int64_t end) {
+      for_pieces(pool, at.count, grain, [&](int64_t begin, int64_t end) {
         const auto* from = static_cast<const T*>(x);
         auto* to = static_cast<T*>(out);
         int64_t places[most_places];
@@ -227,27 +228,26 @@ ScatterElements::ScatterElements(DType dtype, ScatterCombine combine, const std:
 template <class T, class Index, class Apply>
 void ScatterElements::apply(ThreadPool& pool, const Index* indices, const T* updates, T* out, Apply apply) const {
   const int64_t block = std::clamp<int64_t>(inner_, 1, 64), blocks = (inner_ + block - 1) / block;
-  pool.parallel_for(outer_ * blocks, least_elements / std::max<int64_t>(1, length_ * block) + 1,
-                    [&](int64_t begin, int64_t end) {
-                      for (int64_t item = begin; item < end; ++item) {
-                        const int64_t o = item / blocks, j0 = item % blocks * block, j1 = std::min(inner_, j0 + block);
-                        T* base = out + outer_offsets_[static_cast<size_t>(o)];
-                        if (inner_ == 1) {  // one line, whose elements and indices follow each other
-                          const Index* index = indices + o * length_;
-                          const T* from = updates + o * length_;
-                          for (int64_t i = 0; i < length_; ++i)
-                            apply(base[checked(index[i], size_, axis_) * step_], from[i]);
-                          continue;
-                        }
-                        for (int64_t i = 0; i < length_; ++i) {
-                          const int64_t row = (o * length_ + i) * inner_;
-                          for (int64_t j = j0; j < j1; ++j) {
-                            const int64_t position = checked(indices[row + j], size_, axis_);
-                            apply(base[position * step_ + inner_offsets_[static_cast<size_t>(j)]], updates[row + j]);
-                          }
-                        }
-                      }
-                    });
+  for_pieces(pool, outer_ * blocks, least_elements / std::max<int64_t>(1, length_ * block) + 1,
+             [&](int64_t begin, int64_t end) {
+               for (int64_t item = begin; item < end; ++item) {
+                 const int64_t o = item / blocks, j0 = item % blocks * block, j1 = std::min(inner_, j0 + block);
+                 T* base = out + outer_offsets_[static_cast<size_t>(o)];
+                 if (inner_ == 1) {  // one line, whose elements and indices follow each other
+                   const Index* index = indices + o * length_;
+                   const T* from = updates + o * length_;
+                   for (int64_t i = 0; i < length_; ++i) apply(base[checked(index[i], size_, axis_) * step_], from[i]);
+                   continue;
+                 }
+                 for (int64_t i = 0; i < length_; ++i) {
+                   const int64_t row = (o * length_ + i) * inner_;
+                   for (int64_t j = j0; j < j1; ++j) {
+                     const int64_t position = checked(indices[row + j], size_, axis_);
+                     apply(base[position * step_ + inner_offsets_[static_cast<size_t>(j)]], updates[row + j]);
+                   }
+                 }
+               }
+             });
 }
 
 void ScatterElements::run(ThreadPool& pool, const void* x, const void* indices, DType index_type, const void* updates,

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "backends/cpu/kernels/pointwise/pointwise.h"
+#include "base/pieces.h"
 
 namespace camshaft::cpu {
 
@@ -34,7 +35,7 @@ ByteTable::ByteTable(const ScalarProgram& program)
 
 void ByteTable::run(ThreadPool& pool, int64_t count, const uint8_t* in, void* out) const {
   constexpr int64_t grain = 1 << 14;
-  pool.parallel_for(count, grain, [&](int64_t begin, int64_t end) {
+  for_pieces(pool, count, grain, [&](int64_t begin, int64_t end) {
     if (width_ == 1) {
       look_up(bytes_.data(), end - begin, in + begin, static_cast<uint8_t*>(out) + begin);
     } else {

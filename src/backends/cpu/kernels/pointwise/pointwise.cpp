@@ -236,6 +236,12 @@ void Pointwise::run_span(int64_t begin, int64_t end, const void* const* inputs, 
   walk_span(begin, end, inputs, outputs, stage);
 }
 
+namespace {
+
+constexpr int64_t most_at_once = 1 << 18;
+
+}  // namespace
+
 void Pointwise::walk_span(int64_t begin, int64_t end, const void* const* inputs, void* const* outputs,
                           char* stage) const {
   Cursor cursor;
@@ -257,10 +263,12 @@ void Pointwise::walk_span(int64_t begin, int64_t end, const void* const* inputs,
                                : static_cast<char*>(outputs[k - inputs_]);
       cursor.base[k] = base + offset * widths_[k];
     }
-    const int64_t past = std::min(end, (row + 1) * row_);
+    // A row may be all there is, and is asked in between whether it is to stop.
+    const int64_t past_row = (row + 1) * row_, past = std::min({end, past_row, begin + most_at_once});
     run_tiles(cursor, begin - row * row_, past - begin);
     cancellation.did(past - begin);
     begin = past;
+    if (begin < past_row) continue;
     ++row;
     for (int d = outer; d-- > 0;) {
       if (++at[d] < space_.dims[d]) break;

@@ -10,6 +10,7 @@
 #include "backends/cpu/kernels/targets.h"
 #include "backends/cpu/kernels/with_type.h"
 #include "base/error.h"
+#include "base/pieces.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/window/nearest_resize.cpp"
@@ -237,7 +238,7 @@ void NearestResize::run_rows(int64_t begin, int64_t end, const char* in, char* o
 void NearestResize::run(ThreadPool& pool, const void* in, void* out) const {
   const int64_t bytes = sizes_.back() * block_;
   if (rows_ == 0 || bytes == 0) return;
-  pool.parallel_for(rows_, (least_bytes + bytes - 1) / bytes, [&](int64_t begin, int64_t end) {
+  for_pieces(pool, rows_, (least_bytes + bytes - 1) / bytes, [&](int64_t begin, int64_t end) {
     run_rows(begin, end, static_cast<const char*>(in), static_cast<char*>(out));
   });
 }
