@@ -35,8 +35,7 @@ std::vector<Tensor> Gather::evaluate(const EvalContext& context) const {
   dims.insert(dims.end(), context.input(1).dims().begin(), context.input(1).dims().end());
   dims.insert(dims.end(), x.dims().begin() + axis + 1, x.dims().end());
   Tensor out = Tensor::uncleared(x.dtype(), dims);
-  if (out.size() == 0)
-    return {pack_subbyte(out, context.input(0).dtype())};  // of any number of empty slices
+  if (out.size() == 0) return {pack_subbyte(out, context.input(0).dtype())};  // of any number of empty slices
   const auto count = static_cast<int64_t>(indices.size());
   visit_storage(x.dtype(), [&]<class T>(const T&) {
     const T* from = x.as<T>();
