@@ -87,7 +87,9 @@ def test_what_is_missing_is_said_in_a_line():
     assert " has no numpy: install it there" in done.stderr and "CAMSHAFT_PYTHON" in done.stderr
 
 
-@pytest.mark.parametrize("script", ["scripts/report.py", "scripts/operators.py", "tests/differential/differential.py"])
+@pytest.mark.parametrize(
+    "script", ["scripts/report.py", "scripts/operators_page.py", "tests/differential/differential.py"]
+)
 def test_scripts_find_the_project_s_python(script):
     """Their first lines start them again with it."""
     python = getattr(sys, "_base_executable", sys.executable)

@@ -148,7 +148,7 @@ def page():
     lines = [
         "# Operators",
         "",
-        f"Made by `scripts/operators.py` with onnx {onnx.__version__}; do not edit. {len(entries)} operators, of operator sets up to {NEWEST}.",
+        f"Made by `scripts/operators_page.py` with onnx {onnx.__version__}; do not edit. {len(entries)} operators, of operator sets up to {NEWEST}.",
         "",
         "*Versions* are the operator sets in which an operator changed; all from 7 on are read, and older ones where the "
         "meaning is the same. *Kernel* and *reference* are the element types of the first input, by what compiles the "
@@ -178,7 +178,7 @@ def main():
     arguments = parser.parse_args()
     text = page()
     if arguments.check:
-        sys.exit(0 if PAGE.read_text() == text else f"{PAGE} is not up to date: run scripts/operators.py")
+        sys.exit(0 if PAGE.read_text() == text else f"{PAGE} is not up to date: run scripts/operators_page.py")
     PAGE.write_text(text)
 
 
