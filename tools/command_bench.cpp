@@ -126,8 +126,10 @@ Prepared prepare(const Arguments& arguments, Progress& progress) {
   measured.threads = threads > 0 ? threads : static_cast<int>(opened.engine.device_info()["cores"].integer());
   measured.weight_bytes = opened.engine.memory().weight_bytes;
   auto start = Clock::now();
-  Prepared prepared{
-      opened.engine, opened.engine.create_context(ContextOptions().set("threads", threads)), measured, {}};
+  Prepared prepared{opened.engine,
+                    opened.engine.create_context(arguments.limits.of_context(opened.from_model, threads)),
+                    measured,
+                    {}};
   prepared.context.set_cancellation(cancel_on_interrupt());
   prepared.measured.load_ms = (opened.seconds + seconds_since(start)) * 1e3;
 
@@ -291,7 +293,7 @@ Command add_bench_command(CLI::App& app) {
   command->add_flag("--on-request", arguments->on_request,
                     "Load, run once, then measure once for each line on stdin: a line of JSON each");
   arguments->inputs.add_to(*command);
-  arguments->limits.add_to(*command, "fold constants of a model and measure kernels");
+  arguments->limits.add_to(*command, "fold constants of a model, to measure kernels and to run it");
   command->footer(
       "Inputs that no file gives are made up from --seed. The time to load covers reading the engine (compiling the\n"
       "model) and making a context; the first run also lays out memory for the shapes.\n\n"

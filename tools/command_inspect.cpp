@@ -21,6 +21,7 @@ namespace {
 struct Arguments {
   std::string path, device;
   bool json = false, graph = false, explain = false;
+  LimitOptions limits;
 };
 
 std::string shape_text(const std::vector<int64_t>& dims) {
@@ -62,8 +63,8 @@ void print_text(const std::string& path, const OpenedEngine& opened) {
 
 int inspect(const Arguments& arguments) {
   Progress progress;
-  const OpenedEngine opened =
-      open_engine(arguments.path, arguments.device, 0, {}, progress, arguments.explain ? "measure" : "heuristic");
+  const OpenedEngine opened = open_engine(arguments.path, arguments.device, 0, {}, progress,
+                                          arguments.explain ? "measure" : "heuristic", arguments.limits);
   if (arguments.json) {
     nlohmann::json json = inspection(arguments.path, opened);
     if (arguments.graph) json["graph"] = opened.engine.graph();
@@ -91,6 +92,7 @@ Command add_inspect_command(CLI::App& app) {
       "--explain", arguments->explain,
       "For each layer: what was fused and why no more, the tactics tried with their times, and the choice");
   command->add_flag("--graph", arguments->graph, "Print the optimised graph in its text form");
+  arguments->limits.add_to(*command, "fold constants of a model and to measure kernels");
   command->footer(
       "Each layer is one step of the engine: the kernel family (op), how it is implemented (tactic), the tensor it\n"
       "computes, and the nodes of the ONNX model that went into it. Those at binding depend on no input: they run "

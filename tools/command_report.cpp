@@ -22,6 +22,7 @@ struct Arguments {
   std::string path, output, model, build_report, device, threads, duration, tolerance;
   bool no_run = false;
   InputOptions inputs;
+  LimitOptions limits;
 };
 
 int write_report(const Arguments& arguments) {
@@ -29,13 +30,14 @@ int write_report(const Arguments& arguments) {
   request.measures = !arguments.no_run;
   request.threads = parse_threads(arguments.threads);
   request.seconds = parse_seconds(arguments.duration, "duration", 1);
+  request.limits = arguments.limits;
   const GivenInputs given(arguments.inputs);
   for (const std::string& read : {arguments.path, arguments.model, arguments.build_report, arguments.inputs.archive})
     check_distinct(read, arguments.output);
   check_writable(arguments.output);
   Progress progress;
-  const OpenedEngine opened =
-      open_engine(arguments.path, arguments.device, request.threads, given.shapes(), progress, "measure");
+  const OpenedEngine opened = open_engine(arguments.path, arguments.device, request.threads, given.shapes(), progress,
+                                          "measure", arguments.limits);
   if (opened.from_model && request.model.empty()) request.model = arguments.path;
   const auto precision = opened.engine.metadata().find("precision");
   const bool is_narrow = precision != opened.engine.metadata().end() && precision->second != "fp32";
@@ -82,6 +84,7 @@ Command add_report_command(CLI::App& app) {
                    "are allowed)")
       ->type_name("X");
   arguments->inputs.add_to(*command);
+  arguments->limits.add_to(*command, "fold constants of a model, to measure kernels and to run it");
   command->footer(
       "The page is one file, for any browser, without a network. Times are measured on this machine by this command: "
       "an\n"

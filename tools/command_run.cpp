@@ -46,7 +46,7 @@ int run(const Arguments& arguments) {
   const GivenInputs::Complete inputs = given.complete(engine);
   if (!inputs.generated.empty()) fmt::print(stderr, "camshaft: seeded random values for {}\n", join(inputs.generated));
 
-  Context context = engine.create_context(ContextOptions().set("threads", threads));
+  Context context = engine.create_context(arguments.limits.of_context(opened.from_model, threads));
   context.set_cancellation(cancel_on_interrupt());
   for (size_t i = 0; i < inputs.tensors.size(); ++i) context.set_input(engine.inputs()[i].name, inputs.tensors[i]);
   progress.update("running", 0);
@@ -91,7 +91,7 @@ Command add_run_command(CLI::App& app) {
       ->type_name("N");
   command->add_flag("-q,--quiet", arguments->quiet, "Do not print the outputs' shapes and statistics");
   arguments->inputs.add_to(*command);
-  arguments->limits.add_to(*command, "fold constants of a model");
+  arguments->limits.add_to(*command, "fold constants of a model and to run it");
   command->footer(
       "Inputs that no file gives are made up from --seed, the same on every machine; stderr says which.\n"
       "Dtypes that NumPy lacks are exchanged as wider ones without loss: bf16 and 8- and 4-bit floats as f32, 4-bit\n"

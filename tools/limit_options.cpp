@@ -20,6 +20,14 @@ void LimitOptions::add_to(CLI::App& command, const std::string& doing) {
       ->group("Limits");
 }
 
+ContextOptions LimitOptions::of_context(bool from_model, int threads) const {
+  ContextOptions options;
+  options.set("threads", threads);
+  if (from_model || !max_operations.empty()) options.set("max-operations", operations());
+  if (from_model || !max_memory.empty()) options.set("max-memory", bytes());
+  return options;
+}
+
 double LimitOptions::operations() const {
   return parse_positive(max_operations, "max-operations", 0);
 }

@@ -14,6 +14,9 @@ struct LimitOptions {
 
   /// `doing`: what is limited, as "fold constants, measure and verify".
   void add_to(CLI::App& command, const std::string& doing);
+  /// Of the runs of a model that was just built, within the defaults of a build; those of an engine are limited by what
+  /// was given alone. Throws as below.
+  ContextOptions of_context(bool from_model, int threads) const;
   /// `options` are BuildOptions or CalibrationOptions. Throws Error(invalid_argument) for anything but numbers above 0.
   template <class Options>
   void set(Options& options) const {

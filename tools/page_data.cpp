@@ -40,9 +40,9 @@ std::pair<double, int64_t> run_for(Context& context, double seconds, const char*
 }
 
 /// Layers are timed in runs of their own, so that reading the clock at each is not part of the run's time.
-nlohmann::json measure(const PageRequest& request, const Engine& engine, const std::vector<Tensor>& inputs,
-                       const NamedShapes& shapes, Progress& progress) {
-  Context context = engine.create_context(ContextOptions().set("threads", request.threads));
+nlohmann::json measure(const PageRequest& request, bool from_model, const Engine& engine,
+                       const std::vector<Tensor>& inputs, const NamedShapes& shapes, Progress& progress) {
+  Context context = engine.create_context(request.limits.of_context(from_model, request.threads));
   context.set_cancellation(cancel_on_interrupt());
   for (size_t i = 0; i < inputs.size(); ++i) context.set_input(engine.inputs()[i].name, inputs[i]);
   context.run();
@@ -111,7 +111,8 @@ nlohmann::json page_data(const PageRequest& request, const OpenedEngine& opened,
   data["build"] = request.build_report.empty() ? nlohmann::json() : parsed(request.build_report);
   data["model"] = request.model.empty() ? nlohmann::json() : from(model_nodes(request.model));
   data["arena"] = from(engine.arena(shapes, request.threads));
-  data["measured"] = request.measures ? measure(request, engine, inputs, shapes, progress) : nlohmann::json();
+  data["measured"] =
+      request.measures ? measure(request, opened.from_model, engine, inputs, shapes, progress) : nlohmann::json();
   progress.update("comparing with the reference", 0);
   data["errors"] =
       request.model.empty() || !request.measures ? nlohmann::json() : tensor_errors(request, engine, named);

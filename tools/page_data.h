@@ -19,6 +19,7 @@ struct PageRequest {
   double seconds = 1;
   double tolerance = 1e-4;  ///< of a tensor's error, as a part of its scale
   int threads = 0;
+  LimitOptions limits = {};
 };
 
 /// {title, inspection, why, inputs, threads, device, measured, arena, model, errors, tolerance, build}; null is what is

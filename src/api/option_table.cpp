@@ -75,6 +75,15 @@ double tolerance_of(const json& value) {
   return tolerance;
 }
 
+double limit_or_none(const json& value, const char* name) {
+  const auto limit = value.get<double>();
+  if (limit != -1 && (!(limit >= 0) || limit > 1e18))
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} cannot be {}; give a number from 0, which means the default, to 1e18, or -1 for none",
+                            name, limit));
+  return limit;
+}
+
 // A byte count, too, is taken as a number: as 4e9.
 double limit_of(const json& value, const char* name) {
   const auto limit = value.get<double>();
@@ -172,6 +181,14 @@ constexpr Option context_options[] = {
     {"shares-memory", OptionKind::boolean, "Contexts of an engine for the CPU borrow their arena for the time of a run",
      [](Settings& s, const json& v) { s.context.shares_memory = v; },
      [](const Settings& s) -> json { return s.context.shares_memory; }},
+    {"max-operations", OptionKind::number,
+     "Refuse runs with more operations than this; 0: what a build may by default, -1: refuse none",
+     [](Settings& s, const json& v) { s.context.max_operations = limit_or_none(v, "max-operations"); },
+     [](const Settings& s) -> json { return s.context.max_operations; }},
+    {"max-memory", OptionKind::number,
+     "Refuse to hold more bytes than this in the host's memory at once; 0: what a build may by default, -1: no limit",
+     [](Settings& s, const json& v) { s.context.max_memory = limit_or_none(v, "max-memory"); },
+     [](const Settings& s) -> json { return s.context.max_memory; }},
 };
 
 double percentile_of(const json& value) {

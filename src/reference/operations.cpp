@@ -1,5 +1,7 @@
 #include "reference/operations.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -9,6 +11,7 @@
 #include "ir/ops/cost.h"
 #include "ir/ops/random.h"
 #include "ir/ops/reduce.h"
+#include "ir/ops/region.h"
 #include "ir/ops/resize.h"
 #include "ir/ops/sample.h"
 #include "ir/ops/select.h"
@@ -60,6 +63,7 @@ class Operations {
 
   // What an operator does beside reading, writing and contracting.
   double beside() const {
+    if (node_.op.as<ops::Region>()) return beside_in(node_.bodies[0]);
     if (const auto* op = node_.op.as<ops::Pool>()) return of_a_tap * window(op->kernel, op->channels_last ? 1 : 2);
     if (const auto* op = node_.op.as<ops::MaxPoolIndices>()) return of_a_tap * window(op->kernel, 2);
     if (const auto* op = node_.op.as<ops::TopK>()) return sorted(input(0), axis_size(op->axis));
@@ -79,6 +83,12 @@ class Operations {
     if (node_.op.as<ops::TreeEnsemble>())
       return of_a_tree_node * size(0, 0) * input(ops::TreeEnsemble::root_in) * levels_of_a_tree;
     return 0;
+  }
+
+  double beside_in(const Graph& body) const {
+    double count = 0;
+    for (const Node& node : body.nodes) count += Operations(body, node, symbols_).beside();
+    return count;
   }
 
   // Windows are no larger than the image: what lies beyond it costs nothing.
@@ -163,6 +173,21 @@ class Operations {
 
 double operations_of(const Graph& graph, const Node& node, const SymbolBindings& symbols) {
   return Operations(graph, node, symbols).count();
+}
+
+void check_operations(const Graph& graph, const SymbolBindings& symbols, const Budget& budget) {
+  double total = 0, most = 0;
+  const Node* dearest = nullptr;
+  for (const Node& node : graph.nodes) {
+    const double count = operations_of(graph, node, symbols);
+    total += count;
+    if (count <= most) continue;
+    most = count;
+    dearest = &node;
+  }
+  if (!dearest) return;
+  const std::string name = dearest->sources.empty() ? std::string(dearest->op.name()) : dearest->sources.front();
+  budget.check_operations(total, fmt::format("running the model once, node '{}' with {:.2g} above all,", name, most));
 }
 
 }  // namespace camshaft

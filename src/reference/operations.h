@@ -1,6 +1,7 @@
 // What the evaluation of a node counts as in a budget.
 #pragma once
 
+#include "base/budget.h"
 #include "ir/graph.h"
 
 namespace camshaft {
@@ -11,5 +12,9 @@ namespace camshaft {
 /// tells counts nothing before, and a loop does not count what is inside. An operator counts 10^6 at least, some
 /// hundred times what its call takes: a loop that would never end does after some 10^6 operators, in seconds.
 double operations_of(const Graph& graph, const Node& node, const SymbolBindings& symbols);
+
+/// Throws Error(unsupported) that names the layer with the most operations, where one run of the graph on these sizes
+/// is more than the budget.
+void check_operations(const Graph& graph, const SymbolBindings& symbols, const Budget& budget);
 
 }  // namespace camshaft

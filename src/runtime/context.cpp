@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/available_cores.h"
+#include "base/default_limits.h"
 #include "base/out_of_memory.h"
+#include "base/work_scope.h"
 #include "base/workers.h"
 #include "ir/container_type.h"
 #include "reference/evaluate.h"
+#include "reference/operations.h"
 #include "runtime/context_impl.h"
 #include "runtime/tensor_view.h"
 
@@ -65,6 +69,25 @@ std::shared_ptr<Workers> workers_for(const ContextOptions& options) {
   return options.threads > shared->limit() ? make_workers(options.threads) : shared;
 }
 
+constexpr double unlimited_bytes = 4e18;  // more than any memory, and less than 2^62
+
+// Of an option that is 0 for the default, and below for no limit.
+template <class Default>
+double limit(double option, Default&& by_default) {
+  if (option < 0) return std::numeric_limits<double>::infinity();
+  return option > 0 ? option : static_cast<double>(by_default());
+}
+
+std::shared_ptr<Budget> make_budget(const Engine::Impl& engine, const ContextOptions& options) {
+  if (options.max_operations < 0 && options.max_memory < 0) return nullptr;
+  const double bytes = limit(options.max_memory, [&] { return default_memory(engine.weight_bytes()); });
+  return std::make_shared<Budget>(
+      limit(options.max_operations, [&] { return default_operations(engine.weight_bytes()); }),
+      static_cast<size_t>(std::min(bytes, unlimited_bytes)),
+      "smaller shapes (--shapes) need fewer, and --max-operations (the option 'max-operations') allows more",
+      "smaller shapes (--shapes) need less, and --max-memory (the option 'max-memory') allows more");
+}
+
 Executor make_executor(const Engine::Impl& engine, const ContextOptions& options) {
   std::shared_ptr<Workers> workers = workers_for(options);
   const int threads = options.threads > 0 ? options.threads : workers->limit();
@@ -77,7 +100,7 @@ Executor make_executor(const Engine::Impl& engine, const ContextOptions& options
 }  // namespace
 
 Context::Impl::Impl(std::shared_ptr<const Engine::Impl> e, const ContextOptions& options)
-    : engine(std::move(e)), executor(make_executor(*engine, options)) {
+    : engine(std::move(e)), executor(make_executor(*engine, options)), budget_(make_budget(*engine, options)) {
   for (const TensorInfo& info : engine->inputs) {
     const bool fixed = std::none_of(info.dims.begin(), info.dims.end(), [](int64_t d) { return d < 0; });
     input_dims.push_back(fixed ? std::optional<Dims>(info.dims) : std::nullopt);
@@ -159,6 +182,11 @@ Context::Impl::CacheEntry& Context::Impl::bind_entry() {
     bind_symbols(engine->graph.shape(engine->graph.inputs[i]), dims[i],
                  fmt::format("input '{}'", engine->inputs[i].name), symbols);
   check_profiles();
+  std::optional<WorkScope> budgeted;
+  if (budget_) {
+    check_operations(engine->graph, symbols, *budget_);
+    budgeted.emplace(executor.cancellation, budget_);
+  }
   auto bound = std::make_unique<BoundPlan>(engine->plan, std::move(symbols), executor.most_threads());
   executor.reserve(*bound);
   make_room(bound->kept_bytes());
@@ -236,6 +264,11 @@ void Context::Impl::run(std::optional<void*> stream) {
                               to_string(*input_dims[i]), needed, memory.inputs[i].bytes));
   }
   has_run = false;
+  std::optional<WorkScope> budgeted;
+  if (budget_) {
+    budget_->take_operations(-budget_->operations_taken());  // those of the run before: each has them all
+    budgeted.emplace(executor.cancellation, budget_);
+  }
   name_out_of_memory([] { return "out of memory while running"; },
                      [&] { executor.run(bound, entry.kept, entry.recordings, memory, stream); });
   has_run = true;

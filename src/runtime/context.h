@@ -33,6 +33,11 @@ struct ContextOptions {
   /// Whether the memory for intermediate tensors is taken from the engine for each run and given back after it: as much
   /// in all as for the runs that were ever done at the same time, not for all contexts. On the CPU alone.
   bool shares_memory = false;
+  /// What one run may take, as a build counts it: more is refused when the shapes are bound, and loops that go on for
+  /// longer while they run. 0: what a build may by default; below 0: anything. On a GPU what runs on it counts, too.
+  double max_operations = -1;
+  /// Bytes that the context may hold in the host's memory at once; 0 and below as above.
+  double max_memory = -1;
 };
 
 /// Memory for one run at a time, and threads that it shares with others. Contexts of one engine are independent: use

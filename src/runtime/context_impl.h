@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/budget.h"
 #include "runtime/async_runs.h"
 #include "runtime/context.h"
 #include "runtime/engine_impl.h"
@@ -51,8 +52,9 @@ struct Context::Impl {
   CacheEntry* find_entry();  // null: not bound yet
   /// Gives up entries, the longest unused first, until there is room for another one that keeps so many bytes.
   void make_room(int64_t kept_bytes);
-  int64_t kept_bytes() const;    // of all entries
-  std::list<CacheEntry> cache_;  // most recently used first
+  int64_t kept_bytes() const;       // of all entries
+  std::list<CacheEntry> cache_;     // most recently used first
+  std::shared_ptr<Budget> budget_;  // null: nothing is limited
 
   std::unique_ptr<AsyncRuns> async_;  // once somebody asks for one
 };

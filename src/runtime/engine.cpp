@@ -277,12 +277,16 @@ std::vector<std::string> Engine::tensor_names() const {
   return names;
 }
 
+size_t Engine::Impl::weight_bytes() const {
+  size_t bytes = packed->total_bytes();
+  for (const Value& value : graph.values)
+    if (value.constant && !value.constant->is_elided()) bytes += value.constant->bytes();
+  return bytes;
+}
+
 MemoryInfo Engine::memory() const {
   MemoryInfo info;
-  for (const Value& value : impl_->graph.values)
-    if (value.constant && !value.constant->is_elided())
-      info.weight_bytes += static_cast<int64_t>(value.constant->bytes());
-  info.weight_bytes += static_cast<int64_t>(impl_->packed->total_bytes());
+  info.weight_bytes = static_cast<int64_t>(impl_->weight_bytes());
   // Sizes that no profile names: 1 along the first axis, then the first size that the model accepts.
   for (const int64_t fallback : {64, 32, 16, 128, 224, 8, 1}) {
     try {

@@ -33,6 +33,8 @@ struct Engine::Impl {
 
   /// Fills what follows from the rest: tactics, inputs, outputs.
   void finish();
+  /// Of constants, packed and plain, that runs read.
+  size_t weight_bytes() const;
 };
 
 /// Engine::load() of a file that is mapped or in memory already.

@@ -97,7 +97,7 @@ TEST(CApi, AnUnknownOptionNamesWhatWasMeant) {
             std::string::npos);
   const Options context(CAMSHAFT_CONTEXT);
   EXPECT_EQ(refusal(camshaft_options_set(context.handle, "fp16", "true")),
-            "no option is named 'fp16'; there are: threads, shares-memory");
+            "no option is named 'fp16'; there are: threads, shares-memory, max-operations, max-memory");
 }
 
 TEST(CApi, ValuesThatAreNoneAreRefused) {

@@ -1,7 +1,9 @@
 // Kernels end soon once what they run for was cancelled.
 #include "backends/cpu/run_node.h"
+#include "base/cancellation_points.h"
 #include "base/work_scope.h"
 #include "ir/ops/contract.h"
+#include "ir/ops/move.h"
 #include "ir/ops/reduce.h"
 #include "ir/ops/region.h"
 #include "ir/ops/resize.h"
@@ -72,6 +74,24 @@ TEST(CancelledKernels, EndSoon) {
     }
     EXPECT_GT(tried, 0) << sample.op.name();
   }
+}
+
+// What is counted is how often they ask, not time.
+TEST(CancelledKernels, AskWithinOneLongLine) {
+  constexpr int64_t length = 3 << 20;
+  const auto asked = [](const Op& op, const std::vector<Tensor>& inputs, const std::vector<size_t>& known) {
+    const NodeTest node(op, inputs, known, std::string(op.name()));
+    const int64_t before = cancellation_points_passed();
+    node.run(1);
+    return cancellation_points_passed() - before;
+  };
+  const auto count = [](int64_t k) { return Tensor::scalar(DType::i64, static_cast<double>(k)).reshaped({1}); };
+  const Tensor line(DType::f32, {length});
+  const int64_t of_few = asked(ops::TopK{0}, {line, count(100)}, {1});
+  EXPECT_GE(of_few, length >> 18);
+  // All are sorted and written: much more than what looks for few.
+  EXPECT_GE(asked(ops::TopK{0}, {line, count(length)}, {1}), 16 * of_few);
+  EXPECT_GE(asked(ops::Concat{0}, {line, line}, {}), length * 8 >> 21);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "backends/cpu/kernels/move/element_bytes.h"
+#include "base/pieces.h"
 
 namespace camshaft::cpu {
 
@@ -13,13 +14,13 @@ void concat(ThreadPool& pool, int64_t outer, int parts, const int64_t* bytes, co
   int64_t offset = 0;
   for (int k = 0; k < parts && outer == 1; offset += bytes[k], ++k) {
     // One block a part: split the bytes.
-    pool.parallel_for(bytes[k], least_bytes, [&](int64_t begin, int64_t end) {
+    for_pieces(pool, bytes[k], least_bytes, [&](int64_t begin, int64_t end) {
       std::memcpy(static_cast<char*>(out) + offset + begin, static_cast<const char*>(in[k]) + begin,
                   static_cast<size_t>(end - begin));
     });
   }
   if (outer <= 1) return;
-  pool.parallel_for(outer, (least_bytes + row - 1) / row, [&](int64_t begin, int64_t end) {
+  for_pieces(pool, outer, (least_bytes + row - 1) / row, [&](int64_t begin, int64_t end) {
     for (int64_t o = begin; o < end; ++o) {
       char* to = static_cast<char*>(out) + o * row;
       for (int k = 0; k < parts; to += bytes[k], ++k) {

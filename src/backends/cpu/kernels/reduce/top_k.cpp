@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <limits>
 #include <type_traits>
 
@@ -30,7 +31,7 @@ __extension__ using Entry128 = unsigned __int128;
 // The best elements so far. An entry is the key (made unsigned) above the complement of the index: larger is better.
 template <class Key, class Entry>
 struct Candidates {
-  static constexpr int64_t most_sorted = 32;
+  static constexpr int64_t most_sorted = 32, many = 1 << 20;
   static constexpr int key_bits = sizeof(Key) * 8;
   using Unsigned = std::make_unsigned_t<Key>;
   static constexpr Unsigned sign = Unsigned{1} << (key_bits - 1);
@@ -45,6 +46,19 @@ struct Candidates {
            (Unsigned{0xffffffffu} - static_cast<Unsigned>(index));
   }
   static Key key_of(Entry entry) { return static_cast<Key>(static_cast<Unsigned>(entry >> key_bits) ^ sign); }
+  // Millions are in the list where k is so large: sorting it asks whether to stop.
+  static auto before() {
+    return [cancellation = PacedCancellation()](Entry a, Entry b) mutable {
+      cancellation.did(1);
+      return a > b;
+    };
+  }
+  void sort() {
+    if (k <= most_sorted) return;
+    if (k < many) return std::sort(list, list + k, std::greater<>());
+    auto order = before();
+    std::sort(list, list + k, std::ref(order));
+  }
   static int64_t index_of(Entry entry) {
     return static_cast<int64_t>(Unsigned{0xffffffffu} - static_cast<Unsigned>(entry));
   }
@@ -66,7 +80,9 @@ struct Candidates {
   }
   void shrink() {
     if (k <= most_sorted) return;
-    if (count > k) std::nth_element(list, list + k - 1, list + count, std::greater<>());
+    auto order = before();
+    if (count > k && count < many) std::nth_element(list, list + k - 1, list + count, std::greater<>());
+    if (count > k && count >= many) std::nth_element(list, list + k - 1, list + count, std::ref(order));
     count = std::min(count, k);
     full = count == k;
     // Elements to come have higher indices: those equal to the k-th best lose against it.
@@ -102,38 +118,39 @@ HWY_INLINE hn::Vec<hn::RebindToSigned<D>> keys_of(D d, hn::Vec<D> x, bool larges
   return largest ? key : hn::Not(key);
 }
 
+// Of a line `x`, the elements from `begin` up to `end`.
 template <class T, class Candidates>
-void filter(const T* x, int64_t n, bool largest, Candidates& candidates) {
+void filter(const T* x, int64_t begin, int64_t end, bool largest, Candidates& candidates) {
   const hn::ScalableTag<T> d;
   const hn::RebindToSigned<decltype(d)> di;
   const hn::CappedTag<T, 1> one;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   HWY_ALIGN hn::TFromD<decltype(di)> keys[hn::MaxLanes(d)];
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
+  int64_t i = begin;
+  for (; i + lanes <= end; i += lanes) {
     const auto key = keys_of(d, hn::LoadU(d, x + i), largest);
     if (candidates.full && hn::AllFalse(di, hn::Gt(key, hn::Set(di, candidates.least)))) continue;
     hn::Store(key, di, keys);
     for (int64_t lane = 0; lane < lanes; ++lane)
       if (!candidates.full || keys[lane] > candidates.least) candidates.add(keys[lane], i + lane);
   }
-  for (; i < n; ++i) {
+  for (; i < end; ++i) {
     const auto key = hn::GetLane(keys_of(one, hn::Set(one, x[i]), largest));
     if (!candidates.full || key > candidates.least) candidates.add(key, i);
   }
 }
 
-void filter_f32(const float* x, int64_t n, bool largest, Candidates32& candidates) {
-  filter(x, n, largest, candidates);
+void filter_f32(const float* x, int64_t begin, int64_t end, bool largest, Candidates32& candidates) {
+  filter(x, begin, end, largest, candidates);
 }
-void filter_f64(const double* x, int64_t n, bool largest, Candidates64& candidates) {
-  filter(x, n, largest, candidates);
+void filter_f64(const double* x, int64_t begin, int64_t end, bool largest, Candidates64& candidates) {
+  filter(x, begin, end, largest, candidates);
 }
-void filter_i32(const int32_t* x, int64_t n, bool largest, Candidates32& candidates) {
-  filter(x, n, largest, candidates);
+void filter_i32(const int32_t* x, int64_t begin, int64_t end, bool largest, Candidates32& candidates) {
+  filter(x, begin, end, largest, candidates);
 }
-void filter_i64(const int64_t* x, int64_t n, bool largest, Candidates64& candidates) {
-  filter(x, n, largest, candidates);
+void filter_i64(const int64_t* x, int64_t begin, int64_t end, bool largest, Candidates64& candidates) {
+  filter(x, begin, end, largest, candidates);
 }
 
 }  // namespace
@@ -151,6 +168,7 @@ HWY_EXPORT(filter_i64);
 namespace {
 
 constexpr int64_t least_elements = 8 * 1024;
+constexpr int64_t elements_a_part = 1 << 18;  // of a line, between two questions whether to stop
 
 template <class T>
 using CandidatesOf = std::conditional_t<(sizeof(T) < 8), Candidates32, Candidates64>;
@@ -171,12 +189,12 @@ auto key_of(T x) {
 }
 
 template <class T>
-void filter_line(const T* x, int64_t n, bool largest, CandidatesOf<T>& candidates) {
-  if constexpr (std::is_same_v<T, float>) return HWY_DYNAMIC_DISPATCH(filter_f32)(x, n, largest, candidates);
-  if constexpr (std::is_same_v<T, double>) return HWY_DYNAMIC_DISPATCH(filter_f64)(x, n, largest, candidates);
-  if constexpr (std::is_same_v<T, int32_t>) return HWY_DYNAMIC_DISPATCH(filter_i32)(x, n, largest, candidates);
-  if constexpr (std::is_same_v<T, int64_t>) return HWY_DYNAMIC_DISPATCH(filter_i64)(x, n, largest, candidates);
-  for (int64_t i = 0; i < n; ++i) {
+void filter_part(const T* x, int64_t begin, int64_t end, bool largest, CandidatesOf<T>& candidates) {
+  if constexpr (std::is_same_v<T, float>) return HWY_DYNAMIC_DISPATCH(filter_f32)(x, begin, end, largest, candidates);
+  if constexpr (std::is_same_v<T, double>) return HWY_DYNAMIC_DISPATCH(filter_f64)(x, begin, end, largest, candidates);
+  if constexpr (std::is_same_v<T, int32_t>) return HWY_DYNAMIC_DISPATCH(filter_i32)(x, begin, end, largest, candidates);
+  if constexpr (std::is_same_v<T, int64_t>) return HWY_DYNAMIC_DISPATCH(filter_i64)(x, begin, end, largest, candidates);
+  for (int64_t i = begin; i < end; ++i) {
     const auto key = largest ? key_of(x[i]) : ~key_of(x[i]);
     if (!candidates.full || key > candidates.least) candidates.add(key, i);
   }
@@ -221,13 +239,17 @@ void TopK::run_as(ThreadPool& pool, const T* x, T* values, int64_t* indices, voi
           for (int64_t c = 0; c < n; ++c) lines[c * axis + a] = from[a * inner + c];
       for (int64_t c = 0; c < n; ++c) {
         const T* line = inner > 1 ? lines + c * axis : from;
-        cancellation.did(axis);
         Best best{list, candidates(), k, 0, 0, false};
-        filter_line(line, axis, largest, best);
+        for (int64_t begin = 0; begin < axis; begin += elements_a_part) {
+          const int64_t end = std::min(axis, begin + elements_a_part);
+          cancellation.did(end - begin);
+          filter_part(line, begin, end, largest, best);
+        }
         best.shrink();
-        if (k > Best::most_sorted) std::sort(list, list + k, std::greater<>());
+        best.sort();
         const int64_t to = o * k * inner + first + c;
         for (int64_t i = 0; i < k; ++i) {
+          cancellation.did(1);
           const int64_t index = Best::index_of(list[i]);
           if (values) values[to + i * inner] = line[index];
           if (indices) indices[to + i * inner] = index;
