@@ -233,6 +233,7 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
     verify.rounding_noise = optimizer.precision().noise();
     report_.rounding_noise = verify.rounding_noise;
     verify.excused = usually_excused * std::min(1.0, verify.tolerance / options.default_tolerance());
+    verify.usual_tolerance = options.default_tolerance();
     verify.seed = options.seed;
     verify.seconds = options.verify_seconds;
     verify.known = &known;

@@ -47,6 +47,7 @@ void verify(const onnx::ModelProto& written, const Graph& meaning, const ModelRe
   wanted.tolerance = options.effective_tolerance();
   wanted.sensitivity_above = wanted.tolerance;
   wanted.excused = usually_excused * std::min(1.0, wanted.tolerance / options.default_tolerance());
+  wanted.usual_tolerance = options.default_tolerance();
   wanted.seed = options.seed;
   wanted.seconds = options.verify_seconds;
   wanted.cancellation = options.cancellation;

@@ -115,6 +115,7 @@ class Verification {
     SampleRules rules{options_.tolerance,    options_.sensitivity_above, options_.rounding_noise, seed,
                       options_.cancellation, inputs_are_given(),         options_.excused};
     rules.names_culprit = options_.names_culprit;
+    rules.usual_tolerance = options_.usual_tolerance;
     if (options_.known) rules.known_noise = &options_.known->noise[key_of(symbols, seed)];
     const bool is_first = result_.of_samples.empty();
     SampleVerdict verdict;

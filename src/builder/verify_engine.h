@@ -31,6 +31,9 @@ struct VerifyOptions {
   double rounding_noise = 0x1p-22;
   /// So many times what rounding moves may differ: 4, and less with a tolerance below the default one.
   double excused = usually_excused;
+  /// The default tolerance of this precision, whatever `tolerance` is: which judge a failure goes to depends on it, so
+  /// that no engine fails by one tolerance that a smaller one accepts. 0: `tolerance` is the default.
+  double usual_tolerance = 0;
   uint64_t seed = 0;
   std::map<std::string, Dims> shapes;    ///< of inputs; others as choose_input_shapes guesses
   std::map<std::string, Tensor> inputs;  ///< instead of seeded ones; their shapes need not be in `shapes`

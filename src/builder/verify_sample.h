@@ -26,6 +26,7 @@ struct SampleRules {
   double excused = usually_excused;   ///< see VerifyOptions
   bool names_culprit = true;          ///< look for the first layer that diverges where outputs do
   KnownNoise* known_noise = nullptr;  ///< of this sample: looked into, and added to
+  double usual_tolerance = 0;         ///< see VerifyOptions
 };
 
 struct SampleVerdict {
@@ -40,7 +41,7 @@ struct SampleVerdict {
   /// VerifyOptions::sensitivity_above. A model that amplifies rounding like that cannot agree better.
   double sensitivity = 0;
   /// Whether the outputs say too little, and the engine was judged by `layers` instead: where four times the
-  /// sensitivity is more than most_telling(), or more than the tolerance and yet an output differs by more; where a
+  /// sensitivity is more than most_telling(), or more than the usual tolerance and an output fails; where a
   /// part of an output may be wrong (OutputError::doubt), a step of a rounded number may explain what differs, more
   /// indices differ than may be excused but no more than four times what rounding decides, or no output has a finite
   /// number.

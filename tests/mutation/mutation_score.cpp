@@ -4,6 +4,7 @@
 //   mutation_score MODEL.onnx... [--count N] [--seed N] [--device cuda] [--fp16 | --bf16] [--inputs FOLDER] [--json
 //   FILE]
 //
+// With --tolerances each engine is also judged by others, of which a larger one must accept what a smaller one does.
 // Prints a line for each mutant that passes although it changes an output by more than four times what rounding does,
 // and at the end how many of such mutants were rejected. Fails when a right engine is rejected, or fewer than 99 % of
 // them. campaign.py runs it over all models.
@@ -47,6 +48,7 @@ struct Settings {
   uint64_t seed = 0;
   double seconds = 1e9;
   std::string inputs, json;
+  bool tolerances = false;
 };
 
 struct Score {
@@ -55,7 +57,7 @@ struct Score {
 
 struct Scores {
   std::map<Kind, Score> of_kinds;
-  std::vector<std::string> wrongly_passed, wrongly_rejected, not_built;
+  std::vector<std::string> wrongly_passed, wrongly_rejected, not_built, of_tolerances;
   bool is_approximate = false;  // the right engine of the latest model
 };
 
@@ -70,6 +72,7 @@ class Tester {
     model_ = onnx::import_model(path).graph;
     run_passes(model_, passes().meaning, context());
     verify_.tolerance = settings.build.effective_tolerance();
+    verify_.usual_tolerance = settings.build.default_tolerance();
     verify_.rounding_noise = precision_.noise();
     verify_.seconds = settings.build.verify_seconds;
     verify_.known = &known_;
@@ -92,6 +95,7 @@ class Tester {
       return;
     }
     scores.is_approximate = is_approximate_;
+    if (settings_.tolerances) compare_tolerances(model_, "the right engine", scores);
     measure_rounding(right);
     Random random(settings_.seed);
     const auto start = std::chrono::steady_clock::now();
@@ -177,6 +181,30 @@ class Tester {
     return text;
   }
 
+  // A tolerance accepts what a smaller one does.
+  void compare_tolerances(Graph graph, const std::string& what, Scores& scores) {
+    run_passes_with_branches(graph, passes().form, context());
+    PassContext precise = context();
+    precise.keep_f32 = &beyond_f16_;
+    run_passes(graph, passes().precision, precise);
+    const Engine engine = compile_graph(graph, backend_, {});
+    std::string accepted_by;
+    for (const double part : {1e-3, 1e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0}) {
+      VerifyOptions options = verify_;
+      options.tolerance = options.sensitivity_above = part * verify_.tolerance;
+      options.excused = usually_excused * std::min(1.0, part);
+      options.seconds = 0;
+      const bool passed = verify_engine(model_, engine, options, pool_).passed;
+      if (!passed && !accepted_by.empty()) {
+        scores.of_tolerances.push_back(fmt::format("{}: {}: a tolerance of {:g} rejects what {} accepts", name(), what,
+                                                   options.tolerance, accepted_by));
+        fmt::print("{}\n", scores.of_tolerances.back());
+        return;
+      }
+      if (passed && accepted_by.empty()) accepted_by = fmt::format("{:g}", options.tolerance);
+    }
+  }
+
   // Whether the mutant counts.
   bool judge(const Mutant& mutant, Kind kind, Scores& scores) {
     try {
@@ -187,6 +215,7 @@ class Tester {
       if (what.empty()) return false;
       verify_.seconds = settings_.build.verify_seconds;
       const bool passed = first.passed && verified(mutant.graph).passed;
+      if (settings_.tolerances) compare_tolerances(mutant.graph, mutant.what, scores);
       Score& score = scores.of_kinds[kind];
       ++score.changed;
       score.rejected += passed ? 0 : 1;
@@ -242,7 +271,7 @@ int run(const Settings& settings) {
       all.changed == 0 ? 100.0 : 100 * static_cast<double>(all.rejected) / static_cast<double>(all.changed);
   fmt::print("all          {:5} of {:5} rejected ({:.2f} %)\n", all.rejected, all.changed, percent);
   if (!settings.json.empty()) write_json(scores, settings.json);
-  return scores.wrongly_rejected.empty() && percent >= 99 ? 0 : 1;
+  return scores.wrongly_rejected.empty() && scores.of_tolerances.empty() && percent >= 99 ? 0 : 1;
 }
 
 }  // namespace
@@ -255,6 +284,7 @@ int main(int argc, char** argv) {
   app.add_option("--count", settings.count, "Mutants of each model that change an output");
   app.add_option("--seed", settings.seed, "Of the mutants");
   app.add_option("--threads", settings.threads, "Of the reference and of engines: 2");
+  app.add_flag("--tolerances", settings.tolerances, "Also hold verification to accept what a smaller tolerance does");
   app.add_option("--seconds", settings.seconds, "For the mutants of a model");
   app.add_option("--inputs", settings.inputs, "A folder with all inputs as NAME.pb, where made-up ones do not do");
   app.add_option("--device", settings.build.device, "cpu or cuda");

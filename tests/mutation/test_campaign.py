@@ -3,8 +3,10 @@
 import json
 import os
 import random
+import subprocess
 
 import campaign
+import catalog
 import pytest
 from mutation_scores import CONFIGURATIONS, KINDS, percent, tables, totals
 
@@ -28,6 +30,19 @@ def test_wrong_engines_are_rejected_and_right_ones_are_not(tmp_path):
     before = out.stat().st_mtime_ns
     campaign.main([*MODELS, "--count", "8", "--seed", str(seed), "--out", str(out)])
     assert out.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("precision", [[], ["--bf16"]], ids=["fp32", "bf16"])
+def test_a_tolerance_accepts_what_a_smaller_one_does(precision):
+    """Of right and wrong engines, by eight tolerances each."""
+    seed = int(os.environ.get("CAMSHAFT_TEST_SEED") or random.SystemRandom().randrange(2**32))
+    models = [str(catalog.EVERY[name].path()) for name in ("own_tcn", "own_topk_head", "own_superres")]
+    words = [*models, "--count", "4", "--seed", str(seed), "--tolerances", "--verify-seconds", "0", *precision]
+    done = subprocess.run(
+        [campaign.ROOT / "build/release/tests/mutation_score", *words], capture_output=True, text=True
+    )
+    assert "a tolerance of" not in done.stdout, f"seed {seed}\n{done.stdout}"
+    assert "rejected" in done.stdout, done.stdout + done.stderr
 
 
 def test_what_was_done_elsewhere_is_taken_over(tmp_path):
