@@ -1,6 +1,7 @@
 #include "backends/cuda/driver/kernel_cache.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -170,6 +171,52 @@ TEST(KernelCache, AFolderThatOthersMayWriteIsNotUsedWithOneWarning) {
   fs::permissions(folder.file("kernels"), fs::perms::group_write, fs::perm_options::remove);
   EXPECT_EQ(cache.get(compiler, {"k", "one", "sm_80"}), bytes_of("one"));
   EXPECT_EQ(FakeNvrtc::compiled, 3);
+}
+
+// Giving a file away is root's alone.
+TEST(KernelCache, WhatBelongsToAnotherUserIsNotUsed) {
+  TemporaryFolder folder;
+  const auto library = FakeNvrtc::library("13.0");
+  const Compiler compiler(library);
+  const std::string kernels = folder.file("kernels");
+  const KernelCache cache(kernels);
+  FakeNvrtc::compiled = 0;
+  cache.get(compiler, {"k", "one", "sm_80"});
+  const fs::path file = fs::directory_iterator(kernels)->path();
+  constexpr uid_t nobody = 65534;
+  if (chown(file.c_str(), nobody, static_cast<gid_t>(-1)) != 0) GTEST_SKIP() << "only root may give files away";
+  EXPECT_EQ(cache.get(compiler, {"k", "one", "sm_80"}), bytes_of("one"));
+  EXPECT_EQ(FakeNvrtc::compiled, 2) << "the file is another's";
+  cache.get(compiler, {"k", "one", "sm_80"});
+  EXPECT_EQ(FakeNvrtc::compiled, 2) << "it was replaced by one's own";
+  ASSERT_EQ(chown(kernels.c_str(), nobody, static_cast<gid_t>(-1)), 0);
+  std::vector<std::string> warnings;
+  set_logger(std::make_shared<Collector>(warnings));
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(cache.get(compiler, {"k", "one", "sm_80"}), bytes_of("one"));
+  set_logger(nullptr);
+  EXPECT_EQ(FakeNvrtc::compiled, 4) << "the folder is another's";
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_NE(warnings[0].find("belongs to another user"), std::string::npos) << warnings[0];
+}
+
+// Any byte: of the magic, the key, the code, the hash.
+TEST(KernelCache, FilesWithAnyByteAlteredAreCompiledAgain) {
+  TemporaryFolder folder;
+  const auto library = FakeNvrtc::library("13.0");
+  const Compiler compiler(library);
+  const KernelCache cache(folder.file("kernels"));
+  cache.get(compiler, {"k", "a text", "sm_80"});
+  const fs::path file = fs::directory_iterator(folder.file("kernels"))->path();
+  FakeNvrtc::compiled = 0;
+  const auto size = static_cast<std::streamoff>(fs::file_size(file));
+  for (std::streamoff at = 0; at < size; ++at) {
+    std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+    const int before = stream.seekg(at).get();
+    stream.seekp(at).put(static_cast<char>(before ^ 0x20));
+    stream.close();
+    EXPECT_EQ(cache.get(compiler, {"k", "a text", "sm_80"}), bytes_of("a text")) << "byte " << at;
+    EXPECT_EQ(FakeNvrtc::compiled, at + 1) << "byte " << at;
+  }
 }
 
 TEST(KernelCache, AFolderThatCannotBeWrittenCostsOnlyTime) {
