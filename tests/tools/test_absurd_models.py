@@ -196,7 +196,7 @@ LONG = {
 COMMANDS = {
     "verifying": ["build", "--tuning", "heuristic", "--max-operations", "1e15"],
     "measuring": ["build", "--no-verify", "--max-operations", "1e15"],
-    "running": ["run"],
+    "running": ["run", "--max-operations", "1e18", "--max-memory", "1e12"],
 }
 
 
