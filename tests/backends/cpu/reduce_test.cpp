@@ -150,8 +150,9 @@ TEST(Reduce, WhoeverComputesTheSumIsTheSame) {
 TEST(Reduce, EqualColumnsHaveEqualSumsWhereverTheyStand) {
   RandomData random;
   for_each_target([&] {
-    for (const int64_t rows : {1, 3, 7, 169, 300}) {
-      const int64_t columns = 1000;
+    // Rows in cache and beyond, in one block of columns and in several.
+    for (const auto& [rows, columns] : std::vector<std::pair<int64_t, int64_t>>{
+             {1, 1000}, {3, 1000}, {7, 1000}, {169, 1000}, {300, 1000}, {300, 77}, {300, 1111}, {5, 3001}}) {
       const std::vector<float> of_rows = random.vector(rows);
       std::vector<float> x, y(static_cast<size_t>(columns));
       for (const float of_row : of_rows) x.insert(x.end(), static_cast<size_t>(columns), of_row);
@@ -159,7 +160,8 @@ TEST(Reduce, EqualColumnsHaveEqualSumsWhereverTheyStand) {
         ThreadPool pool(threads);
         for (const ReduceKind kind : {ReduceKind::sum, ReduceKind::mean, ReduceKind::sum_square, ReduceKind::sum_abs}) {
           run(Reduce(kind, DType::f32, {rows, columns}, {0}), pool, x.data(), y.data());
-          EXPECT_EQ(std::count(y.begin(), y.end(), y[0]), columns) << rows << " rows, " << threads << " threads";
+          EXPECT_EQ(std::count(y.begin(), y.end(), y[0]), columns)
+              << rows << " rows of " << columns << ", " << threads << " threads";
         }
       }
     }

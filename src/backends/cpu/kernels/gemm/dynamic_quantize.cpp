@@ -16,6 +16,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "backends/cpu/kernels/tile_traits-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu {
 namespace HWY_NAMESPACE {
@@ -59,33 +61,74 @@ void find_range(const float* x, int64_t count, float* range) {
 
 // A product with the reciprocal is off by 3 roundings at most, that is by 255 · 2^-22: only near the middle between two
 // steps it may round to another one than the quotient, which takes three times as long.
+constexpr float least_doubtful = 0.4999f;
+
+// Four vectors whose scale has a reciprocal. No step lies outside of [-255, 255], and what rounding leaves below 0 or
+// above 255 the last conversion clamps. False, and nothing written, where one may round to another byte.
+HWY_INLINE bool quantize_four(const float* x, Vec reciprocal, hn::Vec<hn::RebindToSigned<Tag>> zero, uint8_t* y) {
+  const Tag d;
+  const hn::RebindToSigned<Tag> di;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  hn::Vec<decltype(di)> bytes[4];
+  Vec farthest = hn::Zero(d);
+#pragma GCC unroll 4
+  for (int v = 0; v < 4; ++v) {
+    const Vec step = hn::Mul(hn::LoadU(d, x + v * lanes), reciprocal);
+#if CAMSHAFT_HAS_BYTE_PRODUCT
+    const auto whole = round_to_integers(di, step);  // NearestInt() takes care of numbers beyond i32
+#else
+    const auto whole = hn::NearestInt(step);
+#endif
+    farthest = hn::Max(farthest, hn::Abs(hn::Sub(step, hn::ConvertTo(d, whole))));
+    bytes[v] = hn::Add(whole, zero);
+  }
+  if (!hn::AllTrue(d, hn::Lt(farthest, hn::Set(d, least_doubtful)))) return false;
+#if CAMSHAFT_HAS_BYTE_PRODUCT
+  const hn::Repartition<int16_t, Tag> d16;
+  const hn::Repartition<uint8_t, Tag> d8;
+  const auto mixed =
+      pack_to_bytes(d8, hn::ReorderDemote2To(d16, bytes[0], bytes[1]), hn::ReorderDemote2To(d16, bytes[2], bytes[3]));
+  // Packing takes the vectors' 128-bit blocks in turn.
+  constexpr int32_t blocks = HWY_LANES(float) / 4;
+  HWY_ALIGN int32_t order[HWY_LANES(float)];
+  for (int32_t w = 0; w < 4 * blocks; ++w) order[w] = w % blocks * 4 + w / blocks;
+  const auto words = hn::TableLookupLanes(hn::BitCast(di, mixed), hn::SetTableIndices(di, order));
+  hn::StoreU(hn::BitCast(d8, words), d8, y);
+#else
+  const hn::Rebind<uint8_t, Tag> d8;
+  for (int v = 0; v < 4; ++v) hn::StoreU(hn::DemoteTo(d8, bytes[v]), d8, y + v * lanes);
+#endif
+  return true;
+}
+
 void quantize(const float* x, int64_t count, const ops::QuantizedRange& range, uint8_t* y) {
   const Tag d;
   const hn::RebindToSigned<Tag> di;
   const hn::Rebind<uint8_t, Tag> d8;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const Vec scale = hn::Set(d, range.scale), reciprocal = hn::Set(d, 1.0f / range.scale);
+  const auto zero = hn::Set(di, static_cast<int32_t>(range.zero));
   // Added to a number between two bytes it leaves the nearest integer in the last bits.
   const Vec magic = hn::Set(d, 12582912.0f);  // 1.5 · 2^23
-  const auto shift = hn::Sub(hn::BitCast(di, magic), hn::Set(di, static_cast<int32_t>(range.zero)));
+  const auto shift = hn::Sub(hn::BitCast(di, magic), zero);
   const float below = static_cast<float>(range.zero);
-  const Vec lo = hn::Set(d, -below), hi = hn::Set(d, 255.0f - below), near_middle = hn::Set(d, 0.4995f);
-  // Where the reciprocal is a number, not so small that it has lost bits; infinite, denormal and NaN scales are divided
-  // by.
-  const bool divides = !(range.scale > 1e-30f && range.scale < 1e30f);
-  int64_t i = elements_before_line(x, sizeof(float), count);
-  for (int64_t k = 0; k < i; ++k) y[k] = ops::quantized(x[k], range);
-  for (; i + lanes <= count; i += lanes) {
-    const Vec v = hn::LoadU(d, x + i);
-    Vec step = hn::Mul(v, reciprocal);
-    Vec whole = hn::Round(step);
-    if (divides || !hn::AllTrue(d, hn::Lt(hn::Abs(hn::Sub(step, whole)), near_middle))) {
-      step = hn::Div(v, scale);
-      whole = hn::Round(hn::IfThenElse(hn::Eq(step, step), step, lo));
-    }
+  const Vec lo = hn::Set(d, -below), hi = hn::Set(d, 255.0f - below);
+  const auto divide = [&](int64_t i) HWY_ATTR {
+    const Vec step = hn::Div(hn::LoadU(d, x + i), scale);
+    const Vec whole = hn::Round(hn::IfThenElse(hn::Eq(step, step), step, lo));
     const auto moved = hn::Sub(hn::BitCast(di, hn::Add(hn::Min(hn::Max(whole, lo), hi), magic)), shift);
     hn::StoreU(hn::TruncateTo(d8, hn::BitCast(hn::RebindToUnsigned<Tag>(), moved)), d8, y + i);
+  };
+  // Where the reciprocal is a number, not so small that it has lost bits; infinite, denormal and NaN scales are divided
+  // by.
+  const bool multiplies = range.scale > 1e-30f && range.scale < 1e30f;
+  int64_t i = elements_before_line(x, sizeof(float), count);
+  for (int64_t k = 0; k < i; ++k) y[k] = ops::quantized(x[k], range);
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    if (multiplies && quantize_four(x + i, reciprocal, zero, y + i)) continue;
+    for (int64_t v = 0; v < 4; ++v) divide(i + v * lanes);
   }
+  for (; i + lanes <= count; i += lanes) divide(i);
   for (; i < count; ++i) y[i] = ops::quantized(x[i], range);
 }
 

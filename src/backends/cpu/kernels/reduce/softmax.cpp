@@ -21,9 +21,10 @@ namespace {
 
 using Tag = hn::ScalableTag<float>;
 
-// The sum of exp(x - top), and, if kKeep, y = exp(x - top). x may be y.
+// The sum of exp(x - top), and, if kKeep, y = exp(x - top). x may be y. What lies `ahead` elements further is asked
+// for.
 template <bool kKeep>
-HWY_NOINLINE float exponentials(const float* x, float* y, int64_t n, float top) {
+HWY_NOINLINE float exponentials(const float* x, float* y, int64_t n, float top, int64_t ahead) {
   const Tag d;
   constexpr auto lanes = static_cast<int64_t>(HWY_LANES(float));
   constexpr int vectors = 4;  // under way at a time
@@ -33,6 +34,7 @@ HWY_NOINLINE float exponentials(const float* x, float* y, int64_t n, float top) 
   for (; i + vectors * lanes <= n; i += vectors * lanes) {
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
+      __builtin_prefetch(x + i + v * lanes + ahead);
       const auto e = exp_nonpositive_f32(d, hn::Sub(hn::LoadU(d, x + i + v * lanes), shift));
       if constexpr (kKeep) hn::StoreU(e, d, y + i + v * lanes);
       sum[v] = hn::Add(sum[v], e);
@@ -68,9 +70,12 @@ HWY_INLINE void each(const float* x, float* y, int64_t n, Step step) {
 template <bool kKeep>
 float sum_of_exponentials(const float* x, float* y, int64_t n, float top) {
   constexpr int64_t piece = 1024;
+  // The next row, where both fit in L1: its largest element is looked for first, which leaves nothing to wait with.
+  // 1000 rows of 1000 took 323 us without.
+  const int64_t ahead = n <= 4 * piece ? n : 0;
   double sum = 0;
   for (int64_t i = 0; i < n; i += piece)
-    sum += exponentials<kKeep>(x + i, kKeep ? y + i : nullptr, std::min(piece, n - i), top);
+    sum += exponentials<kKeep>(x + i, kKeep ? y + i : nullptr, std::min(piece, n - i), top, ahead);
   return static_cast<float>(sum);
 }
 
