@@ -1,14 +1,22 @@
 // The kernels of attention as CUDA C++ text.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "base/dtype.h"
+#include "compile/region/scalar_program.h"
+#include "ir/ops/attention.h"
 
 namespace camshaft::cuda {
 
 constexpr int most_head_size = 256;
+
+/// What makes bytes of the result, once it is rounded to the form's type.
+struct AttentionSteps {
+  DType dtype = DType::u8;  ///< of 8 bits
+  ScalarProgram program;    ///< its only load is the result
+};
 
 /// What the text depends on.
 struct AttentionForm {
@@ -19,7 +27,11 @@ struct AttentionForm {
   bool matrix_instructions = false;  ///< of f16 and bf16
   bool by_warpgroups = false;        ///< those of compute capability 9.0, where can_go_by_warpgroups()
   bool capped = false;               ///< scores are
+  std::optional<AttentionSteps> steps = {};
 };
+
+/// Whether there is a text for the operator that every device has the shared memory for; of f32, f16 or bf16.
+bool has_attention_text(const ops::Attention& op);
 
 /// Whether 16-bit heads of these sizes lie as matrices of a warpgroup have to.
 bool can_go_by_warpgroups(int head_size, int value_size);
