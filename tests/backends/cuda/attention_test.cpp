@@ -159,6 +159,7 @@ TEST(CudaAttention, ManyQueriesByWarpgroups) {
   Random random = test_random();
   check({.outer = 140, .queries = 20, .keys = 70, .size = 64, .value_size = 64, .layout = Layout::heads_side_by_side},
         random);
+  check({.outer = 67, .queries = 66, .keys = 129, .size = 64, .value_size = 64}, random);  // not brief
   check({.outer = 67, .queries = 66, .keys = 50, .size = 120, .value_size = 64, .masks = {DType::f16}}, random);
   check({.dtype = DType::bf16, .outer = 132, .queries = 17, .keys = 130, .size = 64, .value_size = 128}, random);
   check({.outer = 132, .queries = 17, .keys = 20, .size = 64, .value_size = 64, .layout = Layout::columns_apart},

@@ -147,7 +147,8 @@ bool can_go_by_warpgroups(int head_size, int value_size) {
 AttentionTiles attention_tiles(const AttentionForm& form) {
   const int keys = keys_of(form).wide, narrow_keys = keys_of(form).narrow;
   if (form.matrix_instructions)
-    return {matrix_tile(form, "attention_wide", 4, 1, keys), matrix_tile(form, "attention_narrow", 1, 4, narrow_keys)};
+    return {matrix_tile(form, "attention_wide", 4, 1, keys), matrix_tile(form, "attention_narrow", 1, 4, narrow_keys),
+            form.by_warpgroups ? std::optional(matrix_tile(form, "attention_brief", 4, 1, keys / 2)) : std::nullopt};
   return {plain_tile(form, "attention_wide", 4, keys), plain_tile(form, "attention_narrow", 1, narrow_keys)};
 }
 
@@ -176,6 +177,7 @@ __device__ __forceinline__ void multiply_held(f32 (&d)[blocks][4], const u32 (&a
     const char* products = form.by_warpgroups ? "WarpgroupProducts" : "WarpProducts";
     text += kernel(form, tiles.wide, fmt::format("attend<{}, 4, 1, {}>", products, keys.wide)) +
             kernel(form, tiles.narrow, fmt::format("attend<WarpProducts, 1, 4, {}>", keys.narrow));
+    if (tiles.brief) text += kernel(form, *tiles.brief, fmt::format("attend<{}, 4, 1, {}>", products, keys.wide / 2));
   } else {
     text += std::string(device::attention_plain_cuh) +
             kernel(form, tiles.wide, fmt::format("attend<4, {}>", keys.wide)) +

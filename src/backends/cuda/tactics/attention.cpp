@@ -38,9 +38,13 @@ struct AttentionView {
 struct Kernels {
   std::shared_ptr<const Device> device;  // outlives the functions
   std::vector<size_t> inputs;            // of the region, by the operator's
-  AttentionTile wide, narrow;
-  Function wide_function, narrow_function, merge;
-  bool has_wide = false;
+  struct Form {
+    AttentionTile tile;
+    Function function;
+  };
+  Form narrow;
+  std::optional<Form> wide, brief;  // that the device has the shared memory for
+  Function merge;
   size_t element_bytes = 4, result_bytes = 4;
 };
 
@@ -143,7 +147,7 @@ class AttentionLaunch final : public Launch {
     constexpr int64_t most = int64_t{1} << 31;
     if (bound.keys >= most || bound.queries >= most / bound.outer)
       throw Error(ErrorCode::unsupported, "an attention of 2^31 queries or keys, or more");
-    const AccessReader reader(op, *shapes.symbols, kernels.narrow.queries);
+    const AccessReader reader(op, *shapes.symbols, kernels.narrow.tile.queries);
     shape_.queries = narrow(reader.queries);
     shape_.keys = narrow(bound.keys);
     shape_.rows = narrow(bound.outer * bound.queries);
@@ -186,7 +190,7 @@ class AttentionLaunch final : public Launch {
     parameters = {&shape_, &inputs[0], &inputs[1], &inputs[2], &result, &partial};
     for (size_t m = 0; m < masks_; ++m) parameters.push_back(&inputs[first_mask + m]);
     const Stream& stream = stream_of(arguments);
-    (is_wide_ ? kernels_.wide_function : kernels_.narrow_function).launch(stream, size_, parameters);
+    form_->function.launch(stream, size_, parameters);
     if (size_.blocks_y == 1) return;
     constexpr unsigned warps = attention_merge_threads / 32;
     void* merged[] = {&shape_, &size_.blocks_y, &partial, &result};
@@ -220,9 +224,12 @@ class AttentionLaunch final : public Launch {
   void cut(int64_t outer, int64_t queries, int64_t keys) {
     const int64_t multiprocessors = kernels_.device->facts().multiprocessors;
     const auto tiles_of = [&](const AttentionTile& tile) { return divide_up(queries, tile.queries); };
-    is_wide_ =
-        kernels_.has_wide && queries > kernels_.narrow.queries && outer * tiles_of(kernels_.wide) >= multiprocessors;
-    const AttentionTile& tile = is_wide_ ? kernels_.wide : kernels_.narrow;
+    const std::optional<Kernels::Form>& many =
+        keys <= most_brief_keys && kernels_.brief ? kernels_.brief : kernels_.wide;
+    const bool is_wide =
+        many && queries > kernels_.narrow.tile.queries && outer * tiles_of(many->tile) >= multiprocessors;
+    form_ = is_wide ? &*many : &kernels_.narrow;
+    const AttentionTile& tile = form_->tile;
     const int64_t blocks = outer * tiles_of(tile), key_tiles = divide_up(keys, tile.keys);
     constexpr int64_t worth_a_launch = 4;  // tiles that one block goes through
     int64_t per_split = std::max<int64_t>(key_tiles, 1);
@@ -245,7 +252,7 @@ class AttentionLaunch final : public Launch {
   int64_t value_size_ = 1;
   size_t masks_ = 0;
   uint32_t can_be_aligned_ = 0;
-  bool is_wide_ = false;
+  const Kernels::Form* form_ = nullptr;
   std::vector<const std::byte*> pointers_;
   std::vector<void*> parameters_;
 };
@@ -318,16 +325,18 @@ std::optional<double> estimate_attention(const RegionView& region, const DeviceF
 
 std::shared_ptr<const Kernel> compile_form(const ops::Attention& op, const std::vector<size_t>& inputs,
                                            const AttentionForm& form, const Workshop& workshop) {
-  const auto [wide, narrow] = attention_tiles(form);
+  const AttentionTiles tiles = attention_tiles(form);
   const Module module = workshop.module("attention", attention_text(form));
   Kernels kernels;
   kernels.device = workshop.device();
   kernels.inputs = inputs;
-  kernels.wide = wide;
-  kernels.narrow = narrow;
-  kernels.narrow_function = module.function(narrow.kernel, narrow.shared_bytes);
-  kernels.has_wide = wide.shared_bytes <= workshop.device()->facts().shared_bytes_per_block;
-  if (kernels.has_wide) kernels.wide_function = module.function(wide.kernel, wide.shared_bytes);
+  const auto form_of_tile = [&](const std::optional<AttentionTile>& tile) -> std::optional<Kernels::Form> {
+    if (!tile || tile->shared_bytes > workshop.device()->facts().shared_bytes_per_block) return std::nullopt;
+    return Kernels::Form{*tile, module.function(tile->kernel, tile->shared_bytes)};
+  };
+  kernels.narrow = {tiles.narrow, module.function(tiles.narrow.kernel, tiles.narrow.shared_bytes)};
+  kernels.wide = form_of_tile(tiles.wide);
+  kernels.brief = form_of_tile(tiles.brief);
   kernels.merge = module.function("merge");
   kernels.element_bytes = static_cast<size_t>(bit_width(form.dtype) / 8);
   kernels.result_bytes = form.steps ? 1 : kernels.element_bytes;
