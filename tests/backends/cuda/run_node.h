@@ -69,7 +69,7 @@ class NodeTest {
   size_t outputs = 1;
   double tolerance = 0;  ///< of the largest finite magnitude of an output, or of least_scale; 0: equal, or both NaN
   double least_scale = 1;
-  double steps = 0;  ///< that integers may differ by
+  double steps = 0;         ///< that integers may differ by
   bool misaligned = false;  ///< operands begin one element behind an aligned address
 
   /// Both ways, and compares.

@@ -49,9 +49,9 @@ struct AttentionTiles {
   AttentionTile wide, narrow;
   std::optional<AttentionTile> brief = {};
 };
-/// Tiles of half as many keys leave room for one more block on a multiprocessor, which hides how long the few tiles of a
-/// block wait for memory. On an H200, heads of 64: 8.2 us and not 9.9 for 49 keys, 11.4 and not 12.4 for 128; 30.5 and
-/// not 30.0 for 197, 55 and not 46 for 1,024.
+/// Tiles of half as many keys leave room for one more block on a multiprocessor, which hides how long the few tiles of
+/// a block wait for memory. On an H200, heads of 64: 8.2 us and not 9.9 for 49 keys, 11.4 and not 12.4 for 128; 30.5
+/// and not 30.0 for 197, 55 and not 46 for 1,024.
 constexpr int64_t most_brief_keys = 128;
 AttentionTiles attention_tiles(const AttentionForm& form);
 
