@@ -5,6 +5,7 @@
 #include "backends/cuda/passes/defer_layer_norms.h"
 #include "backends/cuda/passes/join_transposes.h"
 #include "backends/cuda/passes/reshape_behind_product.h"
+#include "backends/cuda/passes/steps_behind_attention.h"
 #include "backends/cuda/passes/steps_behind_norms.h"
 #include "backends/cuda/passes/steps_behind_products.h"
 #include "backends/cuda/passes/widen_images.h"
@@ -62,7 +63,10 @@ BackendPasses passes(DType storage, ops::Rounding rounding, bool has_byte_produc
         lower_precision_pass, reshape_behind_product_pass, defer_layer_norms_pass,
         join_transposes_pass, widen_images_pass,
     };
-  if (has_byte_products) passes.precision.emplace_back(steps_behind_norms_pass);
+  if (has_byte_products) {
+    passes.precision.emplace_back(steps_behind_norms_pass);
+    passes.precision.emplace_back(steps_behind_attention_pass);
+  }
   if (rounding != ops::Rounding::none) passes.precision.emplace_back(allow_rounding_pass);
   passes.precision.emplace_back(chain_squeeze_excite_pass);
   return passes;

@@ -6,8 +6,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <optional>
 
 #include "backends/cuda/run_node.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/region.h"
 #include "reference/random_tensor.h"
 #include "test_random.h"
 
@@ -29,7 +33,37 @@ struct Case {
   bool zero_undefined = false;
   double masked = -infinity;
   double softcap = 0;
+  std::optional<DType> steps = {};  // that the result becomes
 };
+
+// A region of an attention and what makes steps of 1 / 64 of its result. `operands`: which tensor each operand is.
+Graph body_of(const ops::Attention& op, const std::vector<Tensor>& inputs, const std::vector<size_t>& operands,
+              DType steps) {
+  using F = ScalarFunction;
+  Graph body;
+  std::vector<ValueId> ids, read;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    ids.push_back(body.add_input("x" + std::to_string(i),
+                                 {inputs[i].dtype(), Shape(inputs[i].dims().begin(), inputs[i].dims().end())}));
+  for (const size_t i : operands) read.push_back(ids[i]);
+  const auto number = [&](double x) { return body.add_constant("number", tensor_of(DType::f32, {}, {x})); };
+  ValueId last = body.add(op, read, "rows");
+  if (body.type(last).dtype != DType::f32) last = body.add(ops::Cast{.to = DType::f32}, {last}, "wide");
+  last = body.add(ops::Pointwise{F::div}, {last, number(1.0 / 64)}, "scaled");
+  last = body.add(ops::Pointwise{F::round}, {last}, "rounded");
+  last = body.add(ops::Pointwise{F::add}, {last, number(steps == DType::u8 ? 120 : -3)}, "moved");
+  last = body.add(ops::Cast{.to = steps}, {last}, "steps");
+  body.add_output("out", last);
+  return body;
+}
+
+NodeTest test_of_steps(const ops::Attention& op, const std::vector<Tensor>& inputs, const std::vector<size_t>& operands,
+                       DType steps) {
+  NodeTest test(ops::Region{ops::RegionKind::attention}, inputs, "cuda_attention");
+  test.steps = 1;
+  test.bodies = {body_of(op, inputs, operands, steps)};
+  return test;
+}
 
 // Access by outer, rows, columns, and the elements that it needs.
 Shape access(const Case& c, int64_t rows, int64_t size, bool shared) {
@@ -74,10 +108,13 @@ void check(const Case& c, Random& random, bool misaligned = false) {
   }
   // What rounding moves a score by grows with the root of its terms, and moves the weights as much.
   const double of_scores = 5e-6 * std::max(1.0, std::sqrt(static_cast<double>(c.size) / 16));
-  NodeTest test(op, inputs, "cuda_attention",
-                c.dtype == DType::f32   ? of_scores
-                : c.dtype == DType::f16 ? 2e-3
-                                        : 1.6e-2);
+  std::vector<size_t> operands(inputs.size());
+  std::iota(operands.begin(), operands.end(), size_t{0});
+  NodeTest test = c.steps ? test_of_steps(op, inputs, operands, *c.steps)
+                          : NodeTest(op, inputs, "cuda_attention",
+                                     c.dtype == DType::f32   ? of_scores
+                                     : c.dtype == DType::f16 ? 2e-3
+                                                             : 1.6e-2);
   test.misaligned = misaligned;
   test.check();
 }
@@ -122,6 +159,7 @@ TEST(CudaAttention, ManyQueriesByWarpgroups) {
   Random random = test_random();
   check({.outer = 140, .queries = 20, .keys = 70, .size = 64, .value_size = 64, .layout = Layout::heads_side_by_side},
         random);
+  check({.outer = 67, .queries = 66, .keys = 129, .size = 64, .value_size = 64}, random);  // not brief
   check({.outer = 67, .queries = 66, .keys = 50, .size = 120, .value_size = 64, .masks = {DType::f16}}, random);
   check({.dtype = DType::bf16, .outer = 132, .queries = 17, .keys = 130, .size = 64, .value_size = 128}, random);
   check({.outer = 132, .queries = 17, .keys = 20, .size = 64, .value_size = 64, .layout = Layout::columns_apart},
@@ -213,6 +251,57 @@ TEST(CudaAttention, SeveralAxes) {
     inputs.push_back(random_tensor(random, dtype, {heads, 9, 9}));
     NodeTest(op, inputs, "cuda_attention", dtype == DType::f32 ? 5e-6 : 2e-3).check();
   }
+}
+
+// What is written is bytes, in every kernel and at the end of split keys.
+TEST(CudaAttention, Bytes) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+    for (const DType steps : {DType::u8, DType::i8})
+      for (const Layout layout : {Layout::dense, Layout::heads_side_by_side, Layout::columns_apart})
+        for (const int64_t size : {8, 3, 64})
+          check({.dtype = dtype,
+                 .queries = 17,
+                 .keys = 70,
+                 .size = size,
+                 .value_size = size,
+                 .layout = layout,
+                 .masks = {dtype},
+                 .steps = steps},
+                random);
+  check({.outer = 3, .queries = 1, .keys = 600, .size = 64, .value_size = 64, .steps = DType::u8}, random);
+  check({.queries = 9, .keys = 36, .masks = {DType::boolean}, .zero_undefined = true, .steps = DType::i8}, random);
+  for (const bool misaligned : {false, true})
+    check({.outer = 140,
+           .queries = 70,
+           .keys = 130,
+           .size = 64,
+           .value_size = 64,
+           .layout = Layout::heads_side_by_side,
+           .steps = DType::u8},
+          random, misaligned);
+  check({.queries = 3, .keys = 0, .steps = DType::u8}, random);
+  check({.outer = 0, .steps = DType::u8}, random);
+}
+
+// Queries, keys and values beside each other in the rows of one tensor, which is one operand of the region.
+TEST(CudaAttention, BytesOfOneOperand) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  constexpr int64_t heads = 4, tokens = 21, size = 16, width = heads * size;
+  ops::Attention op;
+  op.outer = {heads};
+  op.queries = op.keys = {tokens};
+  op.size = op.value_size = size;
+  op.query = {0, size, 3 * width, 1};
+  op.key = {width, size, 3 * width, 1};
+  op.value = {2 * width, size, 3 * width, 1};
+  op.result = {0, size, width, 1};
+  op.scale = 0.25;
+  op.shape = {tokens, width};
+  for (const DType dtype : {DType::f32, DType::f16})
+    test_of_steps(op, {random_tensor(random, dtype, {tokens, 3 * width})}, {0, 0, 0}, DType::u8).check();
 }
 
 }  // namespace

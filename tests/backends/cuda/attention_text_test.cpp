@@ -40,9 +40,9 @@ TEST(AttentionText, TilesFit) {
     for (const DType dtype : {DType::f32, DType::f16})
       for (const int other : {1, size, most_head_size}) {
         const AttentionForm form{dtype, size, other, {}, dtype == DType::f16};
-        const auto [wide, narrow] = attention_tiles(form);
-        EXPECT_LE(wide.shared_bytes, of_h200) << size << ", " << other;
-        EXPECT_LE(narrow.shared_bytes, of_h200) << size << ", " << other;
+        const AttentionTiles tiles = attention_tiles(form);
+        EXPECT_LE(tiles.wide.shared_bytes, of_h200) << size << ", " << other;
+        EXPECT_LE(tiles.narrow.shared_bytes, of_h200) << size << ", " << other;
       }
   EXPECT_LE(attention_tiles({DType::f32, 128, 128}).narrow.shared_bytes, of_turing);
 }

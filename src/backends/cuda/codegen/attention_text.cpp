@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "backends/cuda/codegen/device_text.h"
+#include "backends/cuda/codegen/rounded_steps.h"
 #include "backends/cuda/codegen/scalar_text.h"
+#include "backends/cuda/device/attention_parameters.h"
 #include "device_texts.h"
 
 namespace camshaft::cuda {
@@ -35,9 +37,11 @@ constexpr int head_size = {}, value_size = {}, mask_count = {};
 constexpr bool approximate = {};  // exponentials, where results are rounded more than these
 constexpr bool mask_is_element = {};  // the only one
 constexpr bool capped = {};
+typedef {} Result;
 )",
                      device_type(form.dtype), form.head_size, form.value_size, form.masks.size(),
-                     form.dtype != DType::f32, form.masks.size() == 1 && form.masks[0] == form.dtype, form.capped);
+                     form.dtype != DType::f32, form.masks.size() == 1 && form.masks[0] == form.dtype, form.capped,
+                     device_type(form.steps ? form.steps->dtype : form.dtype));
 }
 
 std::string mask_function(const AttentionForm& form) {
@@ -61,6 +65,37 @@ __device__ __forceinline__ void mask_scores(const Attention& a, const MaskPointe
   return text + "}\n";
 }
 
+std::string give_function(const AttentionForm& form) {
+  const std::string begin = R"(
+template <int V>
+__device__ __forceinline__ void give(Result* to, const f32 (&y)[V]) {
+)";
+  if (!form.steps)
+    return begin + R"(  alignas(16) Element x[V];
+#pragma unroll
+  for (int v = 0; v < V; ++v) x[v] = Narrow<Element>::from(y[v]);
+  store(to, x);
+}
+)";
+  const ScalarProgram& program = form.steps->program;
+  const auto rounded = rounded_steps(program, program.outputs.at(0));
+  const std::string statements = scalar_statements(
+      program, [](int32_t) { return std::string("x"); }, "    ", rounded ? Accuracy::of_halves : Accuracy::full);
+  return begin +
+         fmt::format(R"(  {} step[V];
+#pragma unroll
+  for (int v = 0; v < V; ++v) {{
+    const Element x = Narrow<Element>::from(y[v]);
+{}    step[v] = {};
+  }}
+  {};
+}}
+)",
+                     rounded ? "f32" : "alignas(16) Result", statements,
+                     rounded ? fmt::format("v{}", rounded->value) : scalar_result(program, 0, form.steps->dtype),
+                     rounded ? fmt::format("store_bytes(to, step, {})", rounded->zero) : "store(to, step)");
+}
+
 std::string kernel(const AttentionForm& form, const AttentionTile& tile, const std::string& function) {
   std::string parameters, masks;
   for (size_t m = 0; m < form.masks.size(); ++m) {
@@ -68,7 +103,7 @@ std::string kernel(const AttentionForm& form, const AttentionTile& tile, const s
     masks += fmt::format("{}mask{}", m > 0 ? ", " : "", m);
   }
   return fmt::format(R"(
-extern "C" __global__ void __launch_bounds__({}) {}(const __grid_constant__ Attention a, const Element* query, const Element* key, const Element* value, Element* result, f32* partial{}) {{
+extern "C" __global__ void __launch_bounds__({}) {}(const __grid_constant__ Attention a, const Element* query, const Element* key, const Element* value, Result* result, f32* partial{}) {{
   take_turn();
   const MaskPointers masks = {{{{{}}}}};
   {}(a, query, key, value, masks, result, partial);
@@ -98,6 +133,12 @@ AttentionTile plain_tile(const AttentionForm& form, const char* name, int thread
 
 }  // namespace
 
+bool has_attention_text(const ops::Attention& op) {
+  constexpr int64_t most_anywhere = 128;  // 64 KiB hold the tiles of larger heads no more
+  return op.size <= most_anywhere && op.value_size <= most_anywhere && op.masked.size() <= most_attention_masks &&
+         op.outer.size() <= most_axes && op.queries.size() <= most_axes && op.keys.size() <= most_axes;
+}
+
 bool can_go_by_warpgroups(int head_size, int value_size) {
   const auto fits = [](int size) { return round_up(size, 16) == 64 || round_up(size, 16) == 128; };
   return fits(head_size) && fits(value_size);
@@ -106,7 +147,8 @@ bool can_go_by_warpgroups(int head_size, int value_size) {
 AttentionTiles attention_tiles(const AttentionForm& form) {
   const int keys = keys_of(form).wide, narrow_keys = keys_of(form).narrow;
   if (form.matrix_instructions)
-    return {matrix_tile(form, "attention_wide", 4, 1, keys), matrix_tile(form, "attention_narrow", 1, 4, narrow_keys)};
+    return {matrix_tile(form, "attention_wide", 4, 1, keys), matrix_tile(form, "attention_narrow", 1, 4, narrow_keys),
+            form.by_warpgroups ? std::optional(matrix_tile(form, "attention_brief", 4, 1, keys / 2)) : std::nullopt};
   return {plain_tile(form, "attention_wide", 4, keys), plain_tile(form, "attention_narrow", 1, narrow_keys)};
 }
 
@@ -115,7 +157,7 @@ std::string attention_text(const AttentionForm& form) {
   const Keys keys = keys_of(form);
   std::string text = device_text({device::collective_cuh, device::axes_parameters_h, device::axes_cuh,
                                   device::attention_parameters_h}) +
-                     definitions(form) + std::string(device::attention_cuh) + mask_function(form);
+                     definitions(form) + std::string(device::attention_cuh) + mask_function(form) + give_function(form);
   if (form.matrix_instructions) {
     text += fmt::format(R"(
 __device__ __forceinline__ void multiply(f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {{ mma_{0}(d, a, b); }}
@@ -135,13 +177,14 @@ __device__ __forceinline__ void multiply_held(f32 (&d)[blocks][4], const u32 (&a
     const char* products = form.by_warpgroups ? "WarpgroupProducts" : "WarpProducts";
     text += kernel(form, tiles.wide, fmt::format("attend<{}, 4, 1, {}>", products, keys.wide)) +
             kernel(form, tiles.narrow, fmt::format("attend<WarpProducts, 1, 4, {}>", keys.narrow));
+    if (tiles.brief) text += kernel(form, *tiles.brief, fmt::format("attend<{}, 4, 1, {}>", products, keys.wide / 2));
   } else {
     text += std::string(device::attention_plain_cuh) +
             kernel(form, tiles.wide, fmt::format("attend<4, {}>", keys.wide)) +
             kernel(form, tiles.narrow, fmt::format("attend<1, {}>", keys.narrow));
   }
   return text + fmt::format(R"(
-extern "C" __global__ void __launch_bounds__({}) merge(const __grid_constant__ Attention a, u32 splits, const f32* partial, Element* result) {{
+extern "C" __global__ void __launch_bounds__({}) merge(const __grid_constant__ Attention a, u32 splits, const f32* partial, Result* result) {{
   take_turn();
   merge_splits(a, splits, partial, result);
 }}

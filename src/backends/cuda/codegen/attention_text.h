@@ -1,14 +1,22 @@
 // The kernels of attention as CUDA C++ text.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "base/dtype.h"
+#include "compile/region/scalar_program.h"
+#include "ir/ops/attention.h"
 
 namespace camshaft::cuda {
 
 constexpr int most_head_size = 256;
+
+/// What makes bytes of the result, once it is rounded to the form's type.
+struct AttentionSteps {
+  DType dtype = DType::u8;  ///< of 8 bits
+  ScalarProgram program;    ///< its only load is the result
+};
 
 /// What the text depends on.
 struct AttentionForm {
@@ -19,7 +27,11 @@ struct AttentionForm {
   bool matrix_instructions = false;  ///< of f16 and bf16
   bool by_warpgroups = false;        ///< those of compute capability 9.0, where can_go_by_warpgroups()
   bool capped = false;               ///< scores are
+  std::optional<AttentionSteps> steps = {};
 };
+
+/// Whether there is a text for the operator that every device has the shared memory for; of f32, f16 or bf16.
+bool has_attention_text(const ops::Attention& op);
 
 /// Whether 16-bit heads of these sizes lie as matrices of a warpgroup have to.
 bool can_go_by_warpgroups(int head_size, int value_size);
@@ -31,13 +43,19 @@ struct AttentionTile {
   unsigned threads = 0, shared_bytes = 0;
 };
 
-/// Of the kernels "attention_wide", for many queries, and "attention_narrow", for few.
+/// Of the kernels "attention_wide", for many queries, and "attention_narrow", for few; by warpgroups also of
+/// "attention_brief", for many queries of at most most_brief_keys keys.
 struct AttentionTiles {
   AttentionTile wide, narrow;
+  std::optional<AttentionTile> brief = {};
 };
+/// Tiles of half as many keys leave room for one more block on a multiprocessor, which hides how long the few tiles of
+/// a block wait for memory. On an H200, heads of 64: 8.2 us and not 9.9 for 49 keys, 11.4 and not 12.4 for 128; 30.5
+/// and not 30.0 for 197, 55 and not 46 for 1,024.
+constexpr int64_t most_brief_keys = 128;
 AttentionTiles attention_tiles(const AttentionForm& form);
 
-/// Those two, with the parameters (Attention, query, key, value, result, partial, masks…) of device/attention.cuh, and
+/// Those, with the parameters (Attention, query, key, value, result, partial, masks…) of device/attention.cuh, and
 /// "merge" (Attention, splits, partial, result), with attention_merge_threads threads: a warp for each query.
 std::string attention_text(const AttentionForm& form);
 

@@ -1,7 +1,8 @@
 // Attention: what its kernels share. One pass over the keys with a running maximum and sum for each query (Milakov and
 // Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et al., "FlashAttention", 2022).
 //
-// The generated text defines Element, head_size, value_size, mask_count, capped, and mask_scores().
+// The generated text defines Element, Result (what is written), head_size, value_size, mask_count, capped, mask_scores()
+// and give().
 
 constexpr int masks_held = mask_count > 0 ? mask_count : 1;
 typedef AttentionParameters<masks_held> Attention;
@@ -32,6 +33,11 @@ __device__ __forceinline__ f32 scaled(const Attention& a, f32 product) {
   return !capped ? score : a.softcap * (approximate ? tanh_rounded(score) : tanh(score));
 }
 
+/// Writes V elements of the result, to whose size `to` is aligned: rounded to Element, and steps of 8 bits made of that
+/// where the kernel has such.
+template <int V>
+__device__ __forceinline__ void give(Result* to, const f32 (&y)[V]);
+
 __device__ __forceinline__ f32 infinity() { return __uint_as_float(0x7f800000u); }
 /// What distances are taken from: any number where there is no finite score yet, whose exponentials are 0 then.
 __device__ __forceinline__ f32 reference_of(f32 largest) { return largest == -infinity() ? 0.0f : largest; }
@@ -51,7 +57,7 @@ __device__ __forceinline__ f32* partial_of(f32* partial, u32 row, u32 split, u32
 __device__ __forceinline__ f32 exponential(f32 x) { return approximate ? exp2_approximate(x * 1.44269504f) : exp(x); }
 
 /// Merges the splits in their order: a warp for each row.
-__device__ __forceinline__ void merge_splits(const Attention& a, u32 splits, const f32* partial, Element* result) {
+__device__ __forceinline__ void merge_splits(const Attention& a, u32 splits, const f32* partial, Result* result) {
   const u32 lane = threadIdx.x % 32, row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
   if (row >= a.rows) return;
   const f32* first = partial + u64(row) * splits * (value_size + 2);
@@ -66,7 +72,7 @@ __device__ __forceinline__ void merge_splits(const Attention& a, u32 splits, con
   }
   const f32 factor = factor_of(a, sum);
   const u32 outer = row / a.queries, query = row - outer * a.queries;
-  Element* to = result + a.result.offset + offset_of(a.result.outer, outer) + offset_of(a.result.rows, query);
+  Result* to = result + a.result.offset + offset_of(a.result.outer, outer) + offset_of(a.result.rows, query);
 #pragma unroll 1
   for (u32 v = lane; v < value_size; v += 32) {
     f32 all = 0;
@@ -75,6 +81,7 @@ __device__ __forceinline__ void merge_splits(const Attention& a, u32 splits, con
       const f32* part = first + u64(s) * (value_size + 2);
       all += part[v] * exponential(part[value_size] - reference);
     }
-    to[v * a.result.column] = Narrow<Element>::from(factor == 0 ? 0.0f : all * factor);
+    const f32 y[1] = {factor == 0 ? 0.0f : all * factor};
+    give(to + v * a.result.column, y);
   }
 }

@@ -124,7 +124,7 @@ struct WarpProducts {
 
 template <template <int, int, int> class PRODUCTS, int warps_q, int warps_k, int warp_keys>
 __device__ __forceinline__ void attend(const Attention& a, const Element* query, const Element* key,
-                                       const Element* value, const MaskPointers& masks, Element* result, f32* partial) {
+                                       const Element* value, const MaskPointers& masks, Result* result, f32* partial) {
   constexpr int tile_queries = 16 * warps_q, tile_keys = warp_keys * warps_k, threads = 32 * warps_q * warps_k;
   typedef PRODUCTS<warps_q, warps_k, warp_keys> Products;
   typedef typename Products::Layout Layout;
@@ -313,11 +313,9 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
         for (int j = 0; j < 8; ++j) sum[j] += x[j] * mine[w];
       }
       const f32 factor = factor_of(a, mine[warps_k + 1]);
-      u32 words[4];
 #pragma unroll
-      for (int j = 0; j < 4; ++j)
-        words[j] = factor == 0 ? 0 : pack(sum[2 * j] * factor, sum[2 * j + 1] * factor);
-      Words<16>::put(result + offset_of(a.result.rows, first_query + r) + v, words);
+      for (int j = 0; j < 8; ++j) sum[j] = factor == 0 ? 0.0f : sum[j] * factor;
+      give(result + offset_of(a.result.rows, first_query + r) + v, sum);
     }
     return;
   }
@@ -335,8 +333,8 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
       if (value_size == 1) to[value_size + 1] = mine[warps_k + 1];
     } else {
       const f32 factor = factor_of(a, mine[warps_k + 1]);
-      result[offset_of(a.result.rows, first_query + r) + v * a.result.column] =
-          Narrow<Element>::from(factor == 0 ? 0.0f : sum * factor);
+      const f32 one[1] = {factor == 0 ? 0.0f : sum * factor};
+      give(result + offset_of(a.result.rows, first_query + r) + v * a.result.column, one);
     }
   }
 }

@@ -43,7 +43,7 @@ __device__ __forceinline__ void clear_padding(f32* tile) {
 
 template <int thread_queries, int thread_keys>
 __device__ __forceinline__ void attend(const Attention& a, const Element* query, const Element* key,
-                                       const Element* value, const MaskPointers& masks, Element* result, f32* partial) {
+                                       const Element* value, const MaskPointers& masks, Result* result, f32* partial) {
   constexpr int tile_queries = 16 * thread_queries, tile_keys = 16 * thread_keys, score_pitch = tile_keys + 4;
   constexpr int thread_values = value_padded / 16;
   DYNAMIC_SHARED(shared);
@@ -164,10 +164,11 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
       continue;
     }
     const f32 factor = factor_of(a, sum);
-    Element* const to = result + offset_of(a.result.rows, q);
+    Result* const to = result + offset_of(a.result.rows, q);
 #pragma unroll
-    for (int v = 0; v < thread_values; ++v)
-      if (x + 16 * v < value_size)
-        to[(x + 16 * v) * a.result.column] = Narrow<Element>::from(factor == 0 ? 0.0f : sums[i][v] * factor);
+    for (int v = 0; v < thread_values; ++v) {
+      const f32 one[1] = {factor == 0 ? 0.0f : sums[i][v] * factor};
+      if (x + 16 * v < value_size) give(to + (x + 16 * v) * a.result.column, one);
+    }
   }
 }

@@ -2,6 +2,8 @@
 #include "ir/ops/attention.h"
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
 
 #include "backends/cuda/codegen/attention_text.h"
 #include "backends/cuda/codegen/scalar_text.h"
@@ -12,7 +14,10 @@
 #include "backends/cuda/tactics/narrow.h"
 #include "base/divide_up.h"
 #include "compile/optimum.h"
+#include "compile/region/scalar_lowering.h"
 #include "ir/ops/broadcast.h"
+#include "ir/ops/region.h"
+#include "ir/region.h"
 
 namespace camshaft::cuda {
 
@@ -23,12 +28,24 @@ constexpr size_t first_mask = 3;
 // What a kernel of few masks takes is the beginning of what one of many does.
 static_assert(offsetof(AttentionParameters<1>, mask) == offsetof(AttentionParameters<most_attention_masks>, mask));
 
+// An attention, alone or as a region with what makes bytes of its result.
+struct AttentionView {
+  const ops::Attention* op = nullptr;
+  std::vector<size_t> inputs;  // the region's, by the operator's: several of these may be one tensor
+  std::optional<AttentionSteps> steps;
+};
+
 struct Kernels {
   std::shared_ptr<const Device> device;  // outlives the functions
-  AttentionTile wide, narrow;
-  Function wide_function, narrow_function, merge;
-  bool has_wide = false;
-  size_t element_bytes = 4;
+  std::vector<size_t> inputs;            // of the region, by the operator's
+  struct Form {
+    AttentionTile tile;
+    Function function;
+  };
+  Form narrow;
+  std::optional<Form> wide, brief;  // that the device has the shared memory for
+  Function merge;
+  size_t element_bytes = 4, result_bytes = 4;
 };
 
 /// The sizes and strides of an attention's accesses, which bind_attention() has checked. Outer axes whose problems
@@ -121,7 +138,7 @@ class AttentionLaunch final : public Launch {
  public:
   AttentionLaunch(const ops::Attention& op, const Kernels& kernels, const KernelShapes& shapes) : kernels_(kernels) {
     std::vector<Dims> inputs;
-    for (const OperandShape& input : shapes.inputs) inputs.push_back(input.dims);
+    for (const size_t i : kernels.inputs) inputs.push_back(shapes.inputs[i].dims);
     const ops::BoundAttention bound =
         ops::bind_attention(op, inputs, shapes.outputs[0].dims, *shapes.symbols);  // checks every access
     value_size_ = op.value_size;
@@ -130,7 +147,7 @@ class AttentionLaunch final : public Launch {
     constexpr int64_t most = int64_t{1} << 31;
     if (bound.keys >= most || bound.queries >= most / bound.outer)
       throw Error(ErrorCode::unsupported, "an attention of 2^31 queries or keys, or more");
-    const AccessReader reader(op, *shapes.symbols, kernels.narrow.queries);
+    const AccessReader reader(op, *shapes.symbols, kernels.narrow.tile.queries);
     shape_.queries = narrow(reader.queries);
     shape_.keys = narrow(bound.keys);
     shape_.rows = narrow(bound.outer * bound.queries);
@@ -144,9 +161,11 @@ class AttentionLaunch final : public Launch {
       shape_.value = reader.by_keys(op.value);
       for (size_t m = 0; m < masks_; ++m) shape_.mask[m] = reader.mask(op.masks, m, op.masked[m]);
     }
+    const auto elements = static_cast<int64_t>(16 / kernels.element_bytes);
     const AttentionAccess* accesses[] = {&shape_.query, &shape_.key, &shape_.value, &shape_.result};
     for (size_t i = 0; i < 4; ++i)
-      if (can_be_aligned(*accesses[i], i < 2 ? op.size : op.value_size)) can_be_aligned_ |= 1U << i;
+      if (can_be_aligned(*accesses[i], i < 2 ? op.size : op.value_size, i < 3 ? elements : elements_written))
+        can_be_aligned_ |= 1U << i;
     if (masks_ == 1 && bound.keys > 0 && has_pairs(shape_.mask[0], bound.keys)) can_be_aligned_ |= 16U;
     cut(reader.outer, reader.queries, bound.keys);
   }
@@ -158,19 +177,20 @@ class AttentionLaunch final : public Launch {
   void run(const LaunchArguments& arguments) override {
     if (shape_.rows == 0) return;
     std::vector<const std::byte*>& inputs = pointers_;
-    inputs.assign(arguments.inputs.begin(), arguments.inputs.end());
+    inputs.clear();
+    for (const size_t i : kernels_.inputs) inputs.push_back(arguments.inputs[i]);
     shape_.aligned = 0;
     for (size_t i = 0; i < 3; ++i)
       if (is_aligned(inputs[i], 16)) shape_.aligned |= can_be_aligned_ & (1U << i);
     auto* result = arguments.outputs[0];
-    if (is_aligned(result, 16)) shape_.aligned |= can_be_aligned_ & 8U;
+    if (is_aligned(result, elements_written * kernels_.result_bytes)) shape_.aligned |= can_be_aligned_ & 8U;
     if (masks_ == 1 && is_aligned(inputs[first_mask], 4)) shape_.aligned |= can_be_aligned_ & 16U;
     std::byte* partial = arguments.workspace;
     std::vector<void*>& parameters = parameters_;
     parameters = {&shape_, &inputs[0], &inputs[1], &inputs[2], &result, &partial};
     for (size_t m = 0; m < masks_; ++m) parameters.push_back(&inputs[first_mask + m]);
     const Stream& stream = stream_of(arguments);
-    (is_wide_ ? kernels_.wide_function : kernels_.narrow_function).launch(stream, size_, parameters);
+    form_->function.launch(stream, size_, parameters);
     if (size_.blocks_y == 1) return;
     constexpr unsigned warps = attention_merge_threads / 32;
     void* merged[] = {&shape_, &size_.blocks_y, &partial, &result};
@@ -179,8 +199,10 @@ class AttentionLaunch final : public Launch {
   }
 
  private:
-  bool can_be_aligned(const AttentionAccess& access, int64_t columns) const {
-    const auto elements = static_cast<int64_t>(16 / kernels_.element_bytes);
+  static constexpr int64_t elements_written = 8;  // at once
+
+  // By so many elements.
+  static bool can_be_aligned(const AttentionAccess& access, int64_t columns, int64_t elements) {
     const auto fits = [&](const Axes& axes) {
       return std::all_of(axes.stride, axes.stride + axes.rank, [&](int64_t s) { return s % elements == 0; });
     };
@@ -202,9 +224,12 @@ class AttentionLaunch final : public Launch {
   void cut(int64_t outer, int64_t queries, int64_t keys) {
     const int64_t multiprocessors = kernels_.device->facts().multiprocessors;
     const auto tiles_of = [&](const AttentionTile& tile) { return divide_up(queries, tile.queries); };
-    is_wide_ =
-        kernels_.has_wide && queries > kernels_.narrow.queries && outer * tiles_of(kernels_.wide) >= multiprocessors;
-    const AttentionTile& tile = is_wide_ ? kernels_.wide : kernels_.narrow;
+    const std::optional<Kernels::Form>& many =
+        keys <= most_brief_keys && kernels_.brief ? kernels_.brief : kernels_.wide;
+    const bool is_wide =
+        many && queries > kernels_.narrow.tile.queries && outer * tiles_of(many->tile) >= multiprocessors;
+    form_ = is_wide ? &*many : &kernels_.narrow;
+    const AttentionTile& tile = form_->tile;
     const int64_t blocks = outer * tiles_of(tile), key_tiles = divide_up(keys, tile.keys);
     constexpr int64_t worth_a_launch = 4;  // tiles that one block goes through
     int64_t per_split = std::max<int64_t>(key_tiles, 1);
@@ -227,22 +252,50 @@ class AttentionLaunch final : public Launch {
   int64_t value_size_ = 1;
   size_t masks_ = 0;
   uint32_t can_be_aligned_ = 0;
-  bool is_wide_ = false;
+  const Kernels::Form* form_ = nullptr;
   std::vector<const std::byte*> pointers_;
   std::vector<void*> parameters_;
 };
 
+std::optional<AttentionView> view_attention(const RegionView& region) {
+  AttentionView view;
+  if ((view.op = region.node.op.as<ops::Attention>()) != nullptr) {
+    view.inputs.resize(region.node.inputs.size());
+    std::iota(view.inputs.begin(), view.inputs.end(), size_t{0});
+    return view;
+  }
+  const auto* kind = region.node.op.as<ops::Region>();
+  if (!kind || kind->kind != ops::RegionKind::attention || region.node.bodies[0].nodes.empty()) return std::nullopt;
+  const Graph& body = region.node.bodies[0];
+  const Node& attention = body.nodes[0];
+  view.op = attention.op.as<ops::Attention>();
+  if (!view.op || body.outputs.size() != 1) return std::nullopt;
+  for (const ValueId id : attention.inputs) {
+    const int32_t input = input_index(body, id);
+    if (input < 0) return std::nullopt;
+    view.inputs.push_back(static_cast<size_t>(input));
+  }
+  const ValueId result = attention.outputs[0], steps = body.outputs[0];
+  const auto lowered = lower_scalar_program(body, nodes_between(body, 1, body.nodes.size()), {&steps, 1});
+  if (!lowered || lowered->loads != std::vector<ValueId>{result} || body.shape(steps) != body.shape(result) ||
+      bit_width(body.type(steps).dtype) != 8)
+    return std::nullopt;
+  view.steps = AttentionSteps{body.type(steps).dtype, lowered->program};
+  return view;
+}
+
 // The form that runs on the device; nullopt for what no kernel takes.
-std::optional<AttentionForm> form_of(const RegionView& region, const DeviceFacts& device) {
-  const auto* op = region.node.op.as<ops::Attention>();
-  if (!op || op->masked.size() > most_attention_masks || op->size > most_head_size || op->value_size > most_head_size)
+std::optional<AttentionForm> form_of(const RegionView& region, const AttentionView& view, const DeviceFacts& device) {
+  const ops::Attention* op = view.op;
+  if (op->masked.size() > most_attention_masks || op->size > most_head_size || op->value_size > most_head_size)
     return std::nullopt;
   for (const Shape* axes : {&op->outer, &op->queries, &op->keys})
     if (axes->size() > most_axes) return std::nullopt;
-  const auto dtype_of = [&](size_t i) { return region.graph.type(region.node.inputs[i]).dtype; };
+  const auto dtype_of = [&](size_t i) { return region.graph.type(region.node.inputs[view.inputs[i]]).dtype; };
   AttentionForm form{dtype_of(0), static_cast<int>(op->size), static_cast<int>(op->value_size)};
   if (form.dtype != DType::f32 && form.dtype != DType::f16 && form.dtype != DType::bf16) return std::nullopt;
-  for (size_t i = first_mask; i < region.node.inputs.size(); ++i) form.masks.push_back(dtype_of(i));
+  for (size_t i = first_mask; i < view.inputs.size(); ++i) form.masks.push_back(dtype_of(i));
+  form.steps = view.steps;
   form.capped = op->softcap > 0;
   const auto fits = [&] { return attention_tiles(form).narrow.shared_bytes <= device.shared_bytes_per_block; };
   form.matrix_instructions = form.dtype == DType::f16 || (form.dtype == DType::bf16 && device.features.bf16_products);
@@ -255,9 +308,10 @@ std::optional<AttentionForm> form_of(const RegionView& region, const DeviceFacts
 }
 
 std::optional<double> estimate_attention(const RegionView& region, const DeviceFacts& device) {
-  const auto form = form_of(region, device);
+  const auto view = view_attention(region);
+  const auto form = view ? form_of(region, *view, device) : std::nullopt;
   if (!form) return std::nullopt;
-  const auto& op = *region.node.op.as<ops::Attention>();
+  const ops::Attention& op = *view->op;
   double scores = 1;
   for (const Shape* sizes : {&op.outer, &op.queries, &op.keys})
     for (const Dim& d : *sizes) scores *= size_at_optimum(region, d);
@@ -269,19 +323,23 @@ std::optional<double> estimate_attention(const RegionView& region, const DeviceF
   return seconds_per_launch + std::max(flops / per_second, bytes_at_optimum(region) * seconds_per_byte);
 }
 
-std::shared_ptr<const Kernel> compile_form(const ops::Attention& op, const AttentionForm& form,
-                                           const Workshop& workshop) {
-  const auto [wide, narrow] = attention_tiles(form);
+std::shared_ptr<const Kernel> compile_form(const ops::Attention& op, const std::vector<size_t>& inputs,
+                                           const AttentionForm& form, const Workshop& workshop) {
+  const AttentionTiles tiles = attention_tiles(form);
   const Module module = workshop.module("attention", attention_text(form));
   Kernels kernels;
   kernels.device = workshop.device();
-  kernels.wide = wide;
-  kernels.narrow = narrow;
-  kernels.narrow_function = module.function(narrow.kernel, narrow.shared_bytes);
-  kernels.has_wide = wide.shared_bytes <= workshop.device()->facts().shared_bytes_per_block;
-  if (kernels.has_wide) kernels.wide_function = module.function(wide.kernel, wide.shared_bytes);
+  kernels.inputs = inputs;
+  const auto form_of_tile = [&](const std::optional<AttentionTile>& tile) -> std::optional<Kernels::Form> {
+    if (!tile || tile->shared_bytes > workshop.device()->facts().shared_bytes_per_block) return std::nullopt;
+    return Kernels::Form{*tile, module.function(tile->kernel, tile->shared_bytes)};
+  };
+  kernels.narrow = {tiles.narrow, module.function(tiles.narrow.kernel, tiles.narrow.shared_bytes)};
+  kernels.wide = form_of_tile(tiles.wide);
+  kernels.brief = form_of_tile(tiles.brief);
   kernels.merge = module.function("merge");
   kernels.element_bytes = static_cast<size_t>(bit_width(form.dtype) / 8);
+  kernels.result_bytes = form.steps ? 1 : kernels.element_bytes;
   return device_kernel(
       [op, kernels](const KernelShapes& shapes) { return std::make_unique<AttentionLaunch>(op, kernels, shapes); });
 }
@@ -293,10 +351,12 @@ std::shared_ptr<const Kernel> compile_attention(const RegionView& region, const 
 }  // namespace
 
 std::function<std::shared_ptr<const Kernel>()> attention_kernel(const RegionView& region, const Workshop& workshop) {
-  const auto form = form_of(region, workshop.device()->facts());
+  const auto view = view_attention(region);
+  const auto form = view ? form_of(region, *view, workshop.device()->facts()) : std::nullopt;
   if (!form) return nullptr;
-  return
-      [op = *region.node.op.as<ops::Attention>(), form = *form, &workshop] { return compile_form(op, form, workshop); };
+  return [op = *view->op, inputs = view->inputs, form = *form, &workshop] {
+    return compile_form(op, inputs, form, workshop);
+  };
 }
 
 const CudaTactic attention_tactic{"cuda_attention", estimate_attention, compile_attention};
