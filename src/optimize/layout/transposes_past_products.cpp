@@ -24,7 +24,7 @@ const ops::Transpose* transpose_of_rows(const Node& node) {
   return keeps_last ? op : nullptr;
 }
 
-/// A product, and what follows it column by column: the nodes' numbers.
+/// A product, and what stands before and behind it column by column: the nodes' numbers.
 struct Columns {
   std::vector<int32_t> nodes;
   ValueId x = no_value, y = no_value;
@@ -93,6 +93,7 @@ class Exchanger {
     }
     if (behind >= 0) {
       const auto* op = transpose_of_rows(node(behind));
+      if (op && !meets_transpose_before(c.x)) take_steps_before(c);
       if (op && meets_transpose_before(c.x)) {
         c.permutation = op->permutation;
         c.sources = node(behind).sources;
@@ -102,6 +103,19 @@ class Exchanger {
       }
     }
     return std::nullopt;
+  }
+
+  // What makes bytes of the rows that the product reads.
+  void take_steps_before(Columns& c) const {
+    for (int32_t n = producer(c.x); n >= 0 && part_of_[static_cast<size_t>(n)] < 0 && uses_.single(c.x);
+         n = producer(c.x)) {
+      const Node& step = node(n);
+      const auto rows = std::find_if(step.inputs.begin(), step.inputs.end(),
+                                     [&](ValueId id) { return id != no_value && !graph_.is_constant(id); });
+      if (rows == step.inputs.end() || !is_by_columns(step, *rows)) return;
+      c.nodes.insert(c.nodes.begin(), n);
+      c.x = *rows;
+    }
   }
 
   // Else the transpose would be made all the same.

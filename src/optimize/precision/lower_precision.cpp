@@ -114,8 +114,8 @@ class Lowering {
     if (role == Role::plain) return role;
     const auto storage = context_.storage == DType::f16 ? LayerPrecision::fp16 : LayerPrecision::bf16;
     // What stores no floating-point number, as what makes bytes of one, may read any that are narrow already.
-    const bool stores =
-        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return is_floating(old_.type(id).dtype); });
+    const bool stores = std::any_of(node.outputs.begin(), node.outputs.end(),
+                                    [&](ValueId id) { return is_floating(old_.type(id).dtype); });
     const bool is_free = role == Role::pointwise && !stores;
     if (!is_free && context_.rules && !context_.rules->allows(node.sources, storage)) return Role::plain;
     for (const ValueId id : node.outputs)

@@ -68,6 +68,36 @@ TEST(TransposesPastProducts, UpToTheOneBefore) {
              return "t" = %a, "a" = %x)");
 }
 
+// What makes bytes of the rows goes with the product of bytes.
+TEST(TransposesPastProducts, UpPastStepsBeforeTheProduct) {
+  const std::string begin =
+      "const %k: i8[4, 6] = 3\n"
+      R"(%u = transpose {permutation=[1, 0, 2]} (%x)
+             %h = reshape {shape=shape(n, 2, 4)} (%u)
+             )";
+  changes(begin + R"(%s = pointwise {function=div} (%h, %two)
+             %r = pointwise {function=round} (%s)
+             %q = cast {to=u8} (%r)
+             %m = integer_matmul (%q, %k)
+             %f = cast {to=f32} (%m)
+             %a = pointwise {function=mul} (%f, %b)
+             %t = transpose {permutation=[1, 0, 2]} (%a)
+             return "t" = %t)",
+          begin + R"(%t = transpose {permutation=[1, 0, 2]} (%h)
+             %s = pointwise {function=div} (%t, %two)
+             %r = pointwise {function=round} (%s)
+             %q = cast {to=u8} (%r)
+             %m = integer_matmul (%q, %k)
+             %f = cast {to=f32} (%m)
+             %a = pointwise {function=mul} (%f, %b)
+             return "t" = %a)");
+  // Somebody else reads the bytes where they are.
+  stays(begin + R"(%q = cast {to=u8} (%h)
+             %m = integer_matmul (%q, %k)
+             %t = transpose {permutation=[1, 0, 2]} (%m)
+             return "t" = %t, "q" = %q)");
+}
+
 TEST(TransposesPastProducts, NotWhereNothingMeets) {
   const std::string down = "%t = transpose {permutation=[1, 0, 2]} (%x)\n%m = matmul (%t, %w)\n";
   stays(down + "return \"m\" = %m");
