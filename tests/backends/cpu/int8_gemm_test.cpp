@@ -76,7 +76,7 @@ void check(const Case& s, RandomData& random, ThreadPool& pool, bool dots) {
     if (rows_differ) p.row_zeros = row_zeros.data(), p.row_zero_sums = sums.data();
     p.c = c.data();
     p.ldc = ldc;
-    Workspace workspace(int8_workspace_bytes(w, s.m, s.taps, false, pool.size()));
+    Workspace workspace(int8_workspace_bytes(w, s.m, s.taps, false, pool.size(), dots));
     int8_gemm(p, pool, workspace.get(), dots);
     for (int64_t i = 0; i < s.m; ++i) {
       for (int64_t j = 0; j < ldc; ++j) {
@@ -246,7 +246,7 @@ TEST(Int8Gemm, DoesNotSaturate) {
       p.begin = begin.data();
       p.c = c.data();
       p.ldc = 33;
-      Workspace workspace(int8_workspace_bytes(w, 7, 1, false, 1));
+      Workspace workspace(int8_workspace_bytes(w, 7, 1, false, 1, dots));
       int8_gemm(p, pool, workspace.get(), dots);
       EXPECT_EQ(c, std::vector<int32_t>(c.size(), 64 * 255 * 127 + 1));
     }

@@ -27,11 +27,9 @@ TEST(TileTraits, TilesFitTheRegisters) {
     expect_fits(row.even_product, tiles.registers, 1, 1, "product of even rows");
     expect_fits(tiles.attention, tiles.registers, 1, 1, "attention");
     expect_fits(tiles.stem_conv, tiles.registers, 1, 1, "stem convolution");
-    expect_fits(tiles.byte_dots, tiles.registers, 1, 1, "dots of bytes");
-    expect_fits(tiles.byte_pairs, tiles.registers, 2, 2, "pairs of bytes");
+    expect_fits(tiles.byte_product, tiles.registers, 1, 1, "product of bytes");
     // One width for panels of floats and of bytes: packed weights have the layout of either.
-    EXPECT_EQ(tiles.byte_dots.vectors, tiles.product.vectors);
-    EXPECT_EQ(tiles.byte_pairs.vectors, tiles.product.vectors);
+    EXPECT_EQ(tiles.byte_product.vectors, tiles.product.vectors);
     for (int i = 0; i < 4; ++i) {
       EXPECT_LE((i + 1) * (tiles.dot_rows[i] + 1) + 1, tiles.registers) << i + 1 << " columns of dot products";
       EXPECT_LE((i + 1) * tiles.unpacked_vectors[i] + 2, tiles.registers) << i + 1 << " rows of a unpacked product";

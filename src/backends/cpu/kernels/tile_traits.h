@@ -24,8 +24,7 @@ struct RegisterTiles {
   int registers;
   TileShape product;        ///< of f32: sums, a row of B, an element of A. Its width is that of packed panels
   TileShape attention;      ///< as product; narrow tiles are tall, so that enough sums are under way at a time
-  TileShape byte_dots;      ///< products of bytes, four at once
-  TileShape byte_pairs;     ///< the same by pairs of 16 bits, which need B and the element of A twice
+  TileShape byte_product;   ///< products of bytes, four at once or by pairs of 16 bits
   TileShape stem_conv;      ///< pixels of convolutions of few input channels
   int dot_rows[4];          ///< rows of a tile of dot products, by its columns less 1
   int unpacked_vectors[4];  ///< vectors of columns of a unpacked product, by its rows less 1
@@ -38,8 +37,7 @@ struct RegisterTiles {
 inline constexpr RegisterTiles kTilesOf16 = {.registers = 16,
                                              .product = {2, {8, 6}},
                                              .attention = {2, {8, 6}},
-                                             .byte_dots = {2, {8, 6}},
-                                             .byte_pairs = {2, {6, 4}},
+                                             .byte_product = {2, {8, 6}},
                                              .stem_conv = {2, {8, 6}},
                                              .dot_rows = {8, 4, 4, 2},
                                              .unpacked_vectors = {4, 4, 2, 2},
@@ -51,8 +49,7 @@ inline constexpr RegisterTiles kTilesOf16 = {.registers = 16,
 inline constexpr RegisterTiles kTilesOf32 = {.registers = 32,
                                              .product = {4, {10, 10, 8, 6}},
                                              .attention = {4, {12, 12, 8, 6}},
-                                             .byte_dots = {4, {10, 10, 8, 6}},
-                                             .byte_pairs = {4, {10, 8, 6, 4}},
+                                             .byte_product = {4, {10, 10, 8, 6}},
                                              .stem_conv = {4, {16, 14, 8, 6}},
                                              .dot_rows = {8, 8, 8, 4},
                                              .unpacked_vectors = {8, 4, 4, 4},

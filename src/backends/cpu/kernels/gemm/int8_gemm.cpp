@@ -35,20 +35,24 @@ constexpr int64_t kBlockSums = 64 * 1024;
 // Sums of one tile: 10 rows of 64 columns at most.
 constexpr int64_t kTileSums = 10 * 64;
 
+// Bytes that widening may write too much.
+constexpr int64_t kMostVector = 64;
+
 // One thread's scratch memory: row pointers, rows in copy, sums of rows, sums of a block.
 struct Int8Scratch {
   int64_t rows;         // of a block
   int64_t copy_stride;  // an odd number of cache lines, so that rows never share a set of L1
-  int64_t pointers = 0, copies = 0, row_sums = 0, sums = 0, bytes = 0;
+  int64_t pointers = 0, copies = 0, bytes_of_row = 0, row_sums = 0, sums = 0, bytes = 0;
 
-  Int8Scratch(const Int8Weights& w, int64_t m, int64_t taps, bool blocks) {
-    const int64_t depth = std::max<int64_t>(1, w.layout.k * 4);
-    copy_stride = (divide_up(depth, 64) | 1) * 64;
-    rows = std::clamp(kBlockBytes / depth / kRowGrain * kRowGrain, kRowGrain, kMostRows);
+  Int8Scratch(const Int8Weights& w, int64_t m, int64_t taps, bool blocks, bool words) {
+    const int64_t depth = std::max<int64_t>(1, w.layout.k * 4), row = words ? 2 * depth : depth;
+    copy_stride = (divide_up(row, 64) | 1) * 64;
+    rows = std::clamp(kBlockBytes / row / kRowGrain * kRowGrain, kRowGrain, kMostRows);
     rows = std::max<int64_t>(1, std::min(rows, m));
     const auto take = [this](int64_t size) { return std::exchange(bytes, bytes + round_up(size, 64)); };
     pointers = take(rows * std::max<int64_t>(1, taps) * 8);
-    copies = take(rows * copy_stride + Int8Rows::kRoom);
+    copies = take(rows * copy_stride + (words ? kMostVector : Int8Rows::kRoom));
+    bytes_of_row = take(words ? depth + Int8Rows::kRoom : 0);
     row_sums = take(rows * 4);
     sums = take(blocks ? std::max(kBlockSums, kRowGrain * w.padded_columns()) * 4 : 0);
   }
@@ -75,7 +79,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 template <bool kDots>
 void int8_tile(int64_t vectors, int64_t rows, const Int8TileArgs& t, int32_t* sums) {
-  if constexpr (int8::kDotsTile.vectors == 4) {
+  if constexpr (int8::kTile.vectors == 4) {
     if (vectors == 4) return int8::tile_of_rows<kDots, 4>(rows, t, sums);
     if (vectors == 3) return int8::tile_of_rows<kDots, 3>(rows, t, sums);
   }
@@ -84,19 +88,20 @@ void int8_tile(int64_t vectors, int64_t rows, const Int8TileArgs& t, int32_t* su
 }
 
 #if CAMSHAFT_HAS_BYTE_PRODUCT
+template <bool kDots>
 void int8_steps_tile(int64_t vectors, int64_t rows, const Int8TileArgs& t, const int8::StepsPlace& place) {
-  if constexpr (int8::kDotsTile.vectors == 4) {
-    if (vectors == 4) return int8::steps_tile_of_rows<4>(rows, t, place);
-    if (vectors == 3) return int8::steps_tile_of_rows<3>(rows, t, place);
+  if constexpr (int8::kTile.vectors == 4) {
+    if (vectors == 4) return int8::steps_tile_of_rows<kDots, 4>(rows, t, place);
+    if (vectors == 3) return int8::steps_tile_of_rows<kDots, 3>(rows, t, place);
   }
-  if (vectors == 2) return int8::steps_tile_of_rows<2>(rows, t, place);
-  int8::steps_tile_of_rows<1>(rows, t, place);
+  if (vectors == 2) return int8::steps_tile_of_rows<kDots, 2>(rows, t, place);
+  int8::steps_tile_of_rows<kDots, 1>(rows, t, place);
 }
 #endif
 
-// The bytes of each row, piece by piece of the weights, with zeros up to whole quads.
-void copy_int8_rows(const Int8Problem& p, const uint8_t** pointers, int64_t tap_stride, int64_t rows, uint8_t* copies,
-                    int64_t stride) {
+// The bytes of a row, whose taps start at pointers[t * tap_stride], piece by piece of the weights, with zeros up to
+// whole quads.
+void copy_int8_row(const Int8Problem& p, const uint8_t* const* pointers, int64_t tap_stride, uint8_t* to) {
   const Int8Weights& w = *p.weights;
   const uint8_t bits = p.rows.flip ? 0x80 : 0;
   const int64_t depth = p.rows.depth;
@@ -104,29 +109,85 @@ void copy_int8_rows(const Int8Problem& p, const uint8_t** pointers, int64_t tap_
   // the next piece overwrites, or the next row, or it lies before the end of the scratch memory.
   const bool whole = p.rows.has_room && depth <= Int8Rows::kRoom && !p.rows.flip;
   const int64_t filling = w.piece_quads() * 4 - w.piece;
-  for (int64_t r = 0; r < rows; ++r) {
-    uint8_t* to = copies + r * stride;
-    int64_t left = w.piece;
-    for (int64_t t = 0; t < p.rows.taps; ++t, to += depth) {
-      const uint8_t* from = pointers[t * tap_stride + r];
-      if (left == 0) {
-        std::memset(to, 0, static_cast<size_t>(filling));
-        to += filling;
-        left = w.piece;
-      }
-      if (whole) {
-        std::memcpy(to, from, Int8Rows::kRoom);
-      } else if (!p.rows.flip) {
-        std::memcpy(to, from, static_cast<size_t>(depth));
-      } else {
-        for (int64_t i = 0; i < depth; ++i) to[i] = from[i] ^ bits;
-      }
-      left -= depth;
+  int64_t left = w.piece;
+  for (int64_t t = 0; t < p.rows.taps; ++t, to += depth) {
+    const uint8_t* from = pointers[t * tap_stride];
+    if (left == 0) {
+      std::memset(to, 0, static_cast<size_t>(filling));
+      to += filling;
+      left = w.piece;
     }
-    std::memset(to, 0, static_cast<size_t>(filling));
+    if (whole) {
+      std::memcpy(to, from, Int8Rows::kRoom);
+    } else if (!p.rows.flip) {
+      std::memcpy(to, from, static_cast<size_t>(depth));
+    } else {
+      for (int64_t i = 0; i < depth; ++i) to[i] = from[i] ^ bits;
+    }
+    left -= depth;
   }
+  std::memset(to, 0, static_cast<size_t>(filling));
+}
+
+void copy_int8_rows(const Int8Problem& p, const uint8_t** pointers, int64_t tap_stride, int64_t rows, uint8_t* copies,
+                    int64_t stride) {
+  for (int64_t r = 0; r < rows; ++r) copy_int8_row(p, pointers + r, tap_stride, copies + r * stride);
   for (int64_t r = 0; r < rows; ++r) pointers[r] = copies + r * stride;
 }
+
+#if CAMSHAFT_HAS_BYTE_PRODUCT
+
+// Quads of bytes as words: the even two of each, then the odd two. A vector may be written beyond them.
+void widen_quads(const uint8_t* from, int64_t quads, uint8_t* to) {
+  const hn::ScalableTag<uint16_t> d;
+  const hn::Rebind<uint8_t, decltype(d)> half;
+  const hn::Repartition<uint8_t, decltype(d)> d8;
+  constexpr int64_t step = HWY_LANES(uint16_t);
+  static_assert(2 * step <= kMostVector);
+  HWY_ALIGN static constexpr uint8_t kOrder[16] = {0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15};
+  const auto order = hn::LoadDup128(d8, kOrder);
+  const auto widen = [&](const uint8_t* bytes, int64_t at) HWY_ATTR {
+    const auto words = hn::PromoteTo(d, hn::LoadU(half, bytes));
+    hn::StoreU(hn::TableLookupBytes(hn::BitCast(d8, words), order), d8, to + 2 * at);
+  };
+  int64_t i = 0;
+  for (; i + step <= quads * 4; i += step) widen(from + i, i);
+  if (i == quads * 4) return;
+  HWY_ALIGN uint8_t last[step] = {};
+  std::memcpy(last, from + i, static_cast<size_t>(quads * 4 - i));
+  widen(last, i);
+}
+
+// Rows as words, each of one piece.
+void widen_int8_rows(const Int8Problem& p, const uint8_t** pointers, const Int8Scratch& scratch, int64_t rows,
+                     char* memory) {
+  auto* bytes = reinterpret_cast<uint8_t*>(memory + scratch.bytes_of_row);
+  auto* words = reinterpret_cast<uint8_t*>(memory + scratch.copies);
+  const bool in_place = p.reads_in_place();
+  const int64_t quads = divide_up(p.rows.depth, 4);
+  for (int64_t r = 0; r < rows; ++r) {
+    uint8_t* of_row = words + r * scratch.copy_stride;
+    if (in_place) {
+      for (int64_t t = 0; t < p.rows.taps; ++t) {
+        widen_quads(pointers[t * scratch.rows + r], quads, of_row + t * quads * 8);
+      }
+    } else {
+      copy_int8_row(p, pointers + r, scratch.rows, bytes);
+      widen_quads(bytes, p.weights->layout.k, of_row);
+    }
+  }
+  for (int64_t r = 0; r < rows; ++r) pointers[r] = words + r * scratch.copy_stride;
+}
+
+void sum_word_rows(const uint8_t* const* pointers, int64_t quads, int64_t rows, int32_t* sums) {
+  for (int64_t r = 0; r < rows; ++r) {
+    int32_t sum = 0;
+    for (int64_t i = 0; i < quads * 8; i += 2) sum += pointers[r][i];
+    sums[r] = sum;
+  }
+}
+
+#endif
 
 void sum_int8_rows(const uint8_t* const* pointers, int64_t taps, int64_t depth, int64_t tap_stride, int64_t rows,
                    int32_t* sums) {
@@ -155,14 +216,15 @@ void int8_run_target(const Int8Problem& p, const Share& share, const Int8Part& p
   constexpr int64_t lanes = HWY_LANES(int32_t);
   const Int8Weights& w = *p.weights;
   const bool blocks = p.gives_blocks() && !part.sums;
-  const Int8Scratch scratch(w, p.m, p.rows.taps, p.gives_blocks());
+  const bool words = CAMSHAFT_HAS_BYTE_PRODUCT && !dots;
+  const Int8Scratch scratch(w, p.m, p.rows.taps, p.gives_blocks(), words);
   char* memory = static_cast<char*>(workspace);
   const auto** pointers = reinterpret_cast<const uint8_t**>(memory + scratch.pointers);
   auto* copies = reinterpret_cast<uint8_t*>(memory + scratch.copies);
   auto* row_sums = reinterpret_cast<int32_t*>(memory + scratch.row_sums);
   auto* block_sums = reinterpret_cast<int32_t*>(memory + scratch.sums);
-  const bool copy = !p.reads_in_place();
-  const auto* words = reinterpret_cast<const int32_t*>(p.packed);
+  const bool copy = words || !p.reads_in_place();
+  const auto* packed = reinterpret_cast<const int32_t*>(p.packed);
   // Dense where these are all columns: then several rows go through a program at once.
   const int64_t block_columns = std::min(w.columns, share.p1 * w.layout.width) - share.p0 * w.layout.width;
   const int64_t most = blocks ? std::max(kRowGrain, kBlockSums / std::max<int64_t>(1, block_columns)) : scratch.rows;
@@ -177,7 +239,7 @@ void int8_run_target(const Int8Problem& p, const Share& share, const Int8Part& p
   const int8::Finisher finish(p);
 #if CAMSHAFT_HAS_BYTE_PRODUCT
   // From registers, where nothing is taken off the sums.
-  const bool straight = dots && finish.writer() && !part.sums && !p.column_zeros && !p.row_zeros;
+  const bool straight = finish.writer() && !part.sums && !p.column_zeros && !p.row_zeros;
 #endif
   int64_t& cut = by_tap ? t.taps : t.quads;
   const int64_t first = cut * part.block / part.blocks, skipped = by_tap ? first * t.quads : first;
@@ -190,22 +252,28 @@ void int8_run_target(const Int8Problem& p, const Share& share, const Int8Part& p
     } else {
       for (int64_t r = 0; r < rows; ++r) pointers[r] = p.rows.base + (row0 + r) * p.rows.row_stride;
     }
-    if (copy) copy_int8_rows(p, pointers, scratch.rows, rows, copies, scratch.copy_stride);
-    for (int64_t r = 0; !by_tap && first > 0 && r < rows; ++r) pointers[r] += first * 4;
-    if (p.column_zeros) sum_int8_rows(rows_of_block, t.taps, t.quads * 4, scratch.rows, rows, row_sums);
+#if CAMSHAFT_HAS_BYTE_PRODUCT
+    if (words) widen_int8_rows(p, pointers, scratch, rows, memory);
+#endif
+    if (copy && !words) copy_int8_rows(p, pointers, scratch.rows, rows, copies, scratch.copy_stride);
+    for (int64_t r = 0; !by_tap && first > 0 && r < rows; ++r) pointers[r] += first * (words ? 8 : 4);
+#if CAMSHAFT_HAS_BYTE_PRODUCT
+    if (p.column_zeros && words) sum_word_rows(rows_of_block, t.quads, rows, row_sums);
+#endif
+    if (p.column_zeros && !words) sum_int8_rows(rows_of_block, t.taps, t.quads * 4, scratch.rows, rows, row_sums);
     int64_t callback_panel = share.p0;
     cancellation_point();
     for (int64_t panel = share.p0; panel < share.p1; ++panel) {
       const int64_t col0 = panel * w.layout.width, stored = w.layout.columns(panel), vectors = stored / lanes;
       const int64_t columns = std::min<int64_t>(w.layout.width, w.columns - col0);
-      const int64_t tallest = dots ? int8::kDotsTile.rows[vectors - 1] : int8::kPairsTile.rows[vectors - 1];
+      const int64_t tallest = int8::kTile.rows[vectors - 1];
       const int64_t tiles = divide_up(rows, tallest);
-      t.b = words + w.layout.offset(panel) + skipped * stored;
+      t.b = packed + w.layout.offset(panel) + skipped * stored;
       t.begin = part.block == 0 ? p.begin + col0 : kNoSums;
       // The next panel comes into L2 meanwhile.
       const int64_t steps = std::max<int64_t>(1, t.taps * t.quads);
       int64_t lines_left = panel + 1 < share.p1 ? w.layout.columns(panel + 1) * w.layout.k / 16 : 0;
-      t.prefetch = reinterpret_cast<const char*>(words + w.layout.offset(panel + 1));
+      t.prefetch = reinterpret_cast<const char*>(packed + w.layout.offset(panel + 1));
       t.prefetch_lines = static_cast<int>(std::min<int64_t>(4, divide_up(divide_up(lines_left, tiles), steps)));
       for (int64_t i = 0, row = 0; i < tiles; ++i) {
         const int64_t height = divide_up(rows - row, tiles - i);  // tiles of even height
@@ -213,7 +281,8 @@ void int8_run_target(const Int8Problem& p, const Share& share, const Int8Part& p
         t.rows = rows_of_block + row;
 #if CAMSHAFT_HAS_BYTE_PRODUCT
         if (straight) {
-          int8_steps_tile(vectors, height, t, {finish.writer(), p.row0 + row0 + row, p.col0 + col0, columns});
+          const int8::StepsPlace place{finish.writer(), p.row0 + row0 + row, p.col0 + col0, columns};
+          dots ? int8_steps_tile<true>(vectors, height, t, place) : int8_steps_tile<false>(vectors, height, t, place);
           t.prefetch += steps * t.prefetch_lines * 64;
           lines_left -= steps * t.prefetch_lines;
           row += height;
@@ -324,6 +393,11 @@ bool has_int8_dots() {
   return false;
 }
 
+// Whether rows are widened to words.
+static bool has_words(bool dots) {
+  return !dots && tile_traits().byte_product != ByteProduct::none;
+}
+
 bool has_byte_tables() {
 #if defined(__x86_64__)
   return tile_traits().byte_product == ByteProduct::avx512_vnni && known_instructions().avx512_vbmi;
@@ -343,7 +417,7 @@ ProductShape int8_product_shape(const Int8Weights& w, int64_t m, int64_t taps, b
   return shape;
 }
 
-int64_t int8_workspace_bytes(const Int8Weights& weights, int64_t m, int64_t taps, bool blocks, int threads) {
+int64_t int8_workspace_bytes(const Int8Weights& weights, int64_t m, int64_t taps, bool blocks, int threads, bool dots) {
   if (m == 0 || weights.columns == 0) return 0;
   int64_t sums = 0;
   for (const bool in_place : {false, true}) {
@@ -352,13 +426,13 @@ int64_t int8_workspace_bytes(const Int8Weights& weights, int64_t m, int64_t taps
       sums = std::max(sums, ProductShares(shape, t).k_blocks());
   }
   const int64_t sum_bytes = sums > 1 ? sums * m * weights.padded_columns() * 4 : 0;
-  return Int8Scratch(weights, m, taps, blocks).bytes * threads + sum_bytes;
+  return Int8Scratch(weights, m, taps, blocks, has_words(dots)).bytes * threads + sum_bytes;
 }
 
 void int8_gemm(const Int8Problem& problem, ThreadPool& pool, void* workspace, bool dots) {
   const Int8Weights& w = *problem.weights;
   if (problem.m == 0 || w.columns == 0) return;
-  const int64_t scratch = Int8Scratch(w, problem.m, problem.rows.taps, problem.gives_blocks()).bytes;
+  const int64_t scratch = Int8Scratch(w, problem.m, problem.rows.taps, problem.gives_blocks(), has_words(dots)).bytes;
   char* const memory = static_cast<char*>(workspace);
   auto* sums = reinterpret_cast<int32_t*>(memory + scratch * pool.size());
   const ProductShares shares(int8_product_shape(w, problem.m, problem.rows.taps, problem.reads_in_place()),

@@ -142,6 +142,7 @@ ProductShape int8_product_shape(const Int8Weights& weights, int64_t m, int64_t t
 /// which never saturate either. 64-byte aligned workspace of int8_workspace_bytes().
 void int8_gemm(const Int8Problem& problem, ThreadPool& pool, void* workspace, bool dots = has_int8_dots());
 /// `taps`: of the rows; `blocks`: Int8Problem::gives_blocks().
-int64_t int8_workspace_bytes(const Int8Weights& weights, int64_t m, int64_t taps, bool blocks, int threads);
+int64_t int8_workspace_bytes(const Int8Weights& weights, int64_t m, int64_t taps, bool blocks, int threads,
+                             bool dots = has_int8_dots());
 
 }  // namespace camshaft::cpu
