@@ -22,6 +22,7 @@ if __name__ == "__main__":
     project_python.use()
 
 import beit
+import deberta
 import mask_rcnn
 import minilm
 import numpy as np
@@ -34,7 +35,7 @@ WHEEL_MODELS = ROOT / ".cache/models/rapidocr_onnxruntime/models"
 def made_folder():
     """One for each state of what makes the models; older ones may be deleted."""
     digest = hashlib.sha256()
-    written = [Path(module.__file__) for module in (beit, mask_rcnn, minilm)]
+    written = [Path(module.__file__) for module in (beit, deberta, mask_rcnn, minilm)]
     for source in [*sorted(Path(zoo.__file__).parent.glob("*.*")), *written]:
         digest.update(source.read_bytes())
     return ROOT / ".cache/zoo" / digest.hexdigest()[:8]
@@ -173,6 +174,21 @@ MODELS = {
                 ("batch 2, 160x192", 2, 160, 192),
             ),
         ),
+        *(
+            Model(
+                name,
+                megabytes,
+                True,
+                lambda name=name, buckets=buckets: made(name, lambda: deberta.model(2, 192, 3, buckets)),
+                feeds_of(
+                    deberta.tokens,
+                    ("batch 1, length 128", 1, 128),
+                    ("batch 3, length 37", 3, 37),
+                    ("batch 2, length 300", 2, 300),
+                ),
+            )
+            for name, megabytes, buckets in (("deberta", 6, 0), ("deberta_v3", 5, deberta.BUCKETS))
+        ),
         from_zoo("tv_mobilenet_v2", quick=True),
         from_zoo("tv_efficientnet_b0", quick=True),
         from_zoo("timm_mobilevit_s", quick=True, batches=(1, 2)),
@@ -278,6 +294,19 @@ BENCH = {
             as_is=True,
         ),
         Measured("minilm", MODELS["minilm"].path, lambda batch: minilm_feed(batch, 128)),
+        *(
+            Measured(
+                name,
+                lambda buckets=buckets: made(f"deberta_base_{buckets}", lambda: deberta.model(12, 768, 12, buckets)),
+                lambda batch, length=length: deberta.tokens(batch, length),
+            )
+            for name, buckets, length in (
+                ("deberta", 0, 128),
+                ("deberta_v3", deberta.BUCKETS, 128),
+                ("deberta_512", 0, 512),
+                ("deberta_v3_512", deberta.BUCKETS, 512),
+            )
+        ),
     ]
 }
 

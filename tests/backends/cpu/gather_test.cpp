@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "backends/cpu/kernels/move/strided.h"
@@ -60,6 +61,62 @@ TEST(Gather, RowsElementsAndBadIndices) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
     EXPECT_NE(std::string(error.what()).find("index 7 "), std::string::npos) << error.what();
+  }
+}
+
+// Many slices of one list of runs: rising, falling, of one index, across the ends of the axis, and what lies between.
+TEST(Gather, RunsThatSlicesShare) {
+  RandomData data;
+  for (int round = 0; round < 60; ++round) {
+    Gather gather{data.integer(8, 20), data.integer(1, round % 3 ? 700 : 20),
+                  std::vector<int64_t>{1, 2, 4, 8}[static_cast<size_t>(round % 4)], data.integer(1024, 9000)};
+    const auto in = bytes(data, gather.outer * gather.size * gather.inner_bytes);
+    std::vector<int64_t> wide;
+    const int64_t longest = round % 5 == 0 ? 12 : 300;
+    while (std::ssize(wide) < gather.count) {
+      const int64_t step = data.integer(-1, 1), length = data.integer(1, longest);
+      int64_t index = data.integer(-gather.size, gather.size - 1);
+      for (int64_t k = 0; k < length && index >= -gather.size && index < gather.size; ++k, index += step)
+        wide.push_back(index);
+    }
+    wide.resize(static_cast<size_t>(gather.count));
+    const std::vector<int32_t> narrow(wide.begin(), wide.end());
+    std::vector<uint8_t> a(static_cast<size_t>(gather.outer * gather.count * gather.inner_bytes)), b(a.size()),
+        want(a.size());
+    for (int64_t o = 0; o < gather.outer; ++o)
+      for (int64_t k = 0; k < gather.count; ++k)
+        std::memcpy(want.data() + (o * gather.count + k) * gather.inner_bytes,
+                    in.data() + (o * gather.size + (wide[static_cast<size_t>(k)] + gather.size) % gather.size) *
+                                    gather.inner_bytes,
+                    static_cast<size_t>(gather.inner_bytes));
+    ThreadPool pool(1 + round % 3);
+    gather.run(pool, in.data(), wide.data(), DType::i64, a.data());
+    gather.run(pool, in.data(), narrow.data(), DType::i32, b.data());
+    ASSERT_EQ(a, want) << round;
+    ASSERT_EQ(b, want) << round;
+  }
+}
+
+TEST(Gather, IndexOutsideOfSharedRuns) {
+  constexpr int64_t slices = 9, size = 100, count = 20'000;
+  const std::vector<float> in(slices * size);
+  std::vector<float> out(slices * count);
+  ThreadPool pool(3);
+  // A run that leaves the axis at its end, and one that is beyond it; indices whose distance is beyond 64 bits.
+  for (const int64_t first : {int64_t{95}, int64_t{100}, int64_t{-101}, std::numeric_limits<int64_t>::min(),
+                              std::numeric_limits<int64_t>::max() - 20}) {
+    std::vector<int64_t> indices(count);
+    for (int64_t k = 0; k < count; ++k) indices[static_cast<size_t>(k)] = k % size;
+    for (int64_t k = 0; k < 20; ++k) indices[static_cast<size_t>(12'000 + k)] = first + k;
+    const int64_t number = first == 95 ? 12'005 : 12'000;
+    try {
+      Gather{slices, size, 4, count}.run(pool, in.data(), indices.data(), DType::i64, out.data());
+      FAIL() << "accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      const std::string place = "(number " + std::to_string(number) + " ";
+      EXPECT_NE(std::string(error.what()).find(place), std::string::npos) << error.what();
+    }
   }
 }
 

@@ -63,6 +63,19 @@ TEST(ComposeMoves, RollsAndWindowsAreOneMap) {
               "%x: f32[n, 4, 6, 5]");
 }
 
+// What a key has with each distance, read for its query: distance 3 + k - q of six, of each of three keys.
+TEST(ComposeMoves, RelativePositionsAreReadTransposed) {
+  expect_pass(compose_moves, R"(
+  const %i: i64[3, 3] = [3, 4, 5, 8, 9, 10, 13, 14, 15]
+  %a = gather {axis=1} (%x, %i)
+  %y = transpose {permutation=[0, 2, 1]} (%a)
+  return "y" = %y)",
+              R"(
+  %y = index_map {shape=shape(h, 3, 3), along=[0, 1, 1], steps=[1, 1, 5], starts=shape(0, 3), wraps=false} (%x)
+  return "y" = %y)",
+              "%x: f32[h, 18]");
+}
+
 TEST(ComposeMoves, SlicesOfWhatIsTurnedLeaveTheRest) {
   expect_pass(compose_moves, R"(
   %a = transpose {permutation=[1, 0]} (%x)

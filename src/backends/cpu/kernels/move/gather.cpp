@@ -7,9 +7,11 @@
 
 #include "backends/cpu/kernels/move/element_bytes.h"
 #include "backends/cpu/kernels/move/gather_words.h"
+#include "backends/cpu/kernels/move/index_runs.h"
 #include "backends/cpu/kernels/move/strided.h"
 #include "base/error.h"
 #include "base/pieces.h"
+#include "base/work_scope.h"
 
 namespace camshaft::cpu {
 namespace {
@@ -63,7 +65,55 @@ bool gather_row(const char* from, const Index* indices, int64_t count, int64_t s
   return true;
 }
 
+// Elements at index, index + step, …
+template <class T>
+void copy_run(const char* from, const IndexRun& run, char* out) {
+  constexpr auto bytes = static_cast<int64_t>(sizeof(T));
+  const char* first = from + run.index * bytes;
+  if (run.step == 1) {
+    std::memcpy(out, first, static_cast<size_t>(run.count * bytes));
+  } else if (sizeof(T) == 4 && run.step == -1) {
+    reverse_words(reinterpret_cast<const uint32_t*>(first), run.count, reinterpret_cast<uint32_t*>(out));
+  } else {
+    for (int64_t k = 0; k < run.count; ++k) std::memcpy(out + k * bytes, first + k * run.step * bytes, sizeof(T));
+  }
+}
+
+// From here on it pays to look for runs, and to cut a list into parts by threads.
+constexpr int64_t least_slices = 8, least_shared = 1024;
+
 }  // namespace
+
+// Slices that share a list which is mostly runs, as the heads of attention share relative positions: the runs are found
+// once for all slices. Element by element took three times as long for 12 heads of 128 positions.
+template <class T, class Index>
+bool Gather::copy_runs(ThreadPool& pool, const char* in, const Index* indices, char* out) const {
+  constexpr auto bytes = static_cast<int64_t>(sizeof(T));
+  constexpr int64_t part = 4096;  // indices whose runs are kept: of 32 rows of 128 positions
+  std::atomic<bool> inside = true;
+  const int64_t grain = std::max<int64_t>(part / 16, least_bytes / (16 * outer));
+  pool.parallel_for(count, grain, [&](int64_t begin, int64_t end) {
+    IndexRun runs[most_runs(part)];
+    for (int64_t first = begin; first < end; first += part) {
+      const int64_t found = find_runs(indices + first, std::min(part, end - first), size, runs);
+      for (int64_t o = 0; o < outer; ++o) {
+        cancellation_point();
+        const char* slice = in + o * size * bytes;
+        char* to = out + (o * count + first) * bytes;
+        for (const IndexRun* run = runs; run != runs + found; ++run) {
+          char* row = to + run->first * bytes;
+          if (!run->is_any) {
+            copy_run<T>(slice, *run, row);
+          } else if (!gather_row<T, false>(slice, indices + first + run->first, run->count, size, 1, row)) {
+            inside = false;
+            return;
+          }
+        }
+      }
+    }
+  });
+  return inside;
+}
 
 void Gather::run(ThreadPool& pool, const void* in, const void* indices, DType index_type, void* out) const {
   require_index_type("gather", index_type);
@@ -98,6 +148,10 @@ void Gather::run(ThreadPool& pool, const void* in, const void* indices, DType in
       });
     }
     with_width(inner_bytes, [&](auto e) {
+      if (outer >= least_slices && count >= least_shared && are_mostly_runs(index, count)) {
+        inside = copy_runs<decltype(e)>(pool, from, index, to);
+        return;
+      }
       each_slice([&](const char* slice, int64_t first, int64_t past, char* row) {
         if (!gather_row<decltype(e), false>(slice, index + first, past - first, size, 1, row)) inside = false;
       });

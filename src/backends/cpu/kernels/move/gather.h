@@ -17,6 +17,10 @@ struct Gather {
   /// `index_type`: i64 or i32. Throws Error(invalid_argument) that names the first index outside [-size, size); `out`
   /// may be written in part by then.
   void run(ThreadPool& pool, const void* in, const void* indices, DType index_type, void* out) const;
+
+ private:
+  template <class T, class Index>
+  bool copy_runs(ThreadPool& pool, const char* in, const Index* indices, char* out) const;
 };
 
 /// out[p] = in[p with its coordinate along `axis` replaced by indices[p]], p over `index_dims`; dense tensors.

@@ -67,6 +67,14 @@ int64_t gather(const uint32_t* from, const Index* indices, int64_t count, int64_
   return k;
 }
 
+void reverse(const uint32_t* from, int64_t count, uint32_t* out) {
+  const hn::ScalableTag<uint32_t> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t k = 0;
+  for (; k + lanes <= count; k += lanes) hn::StoreU(hn::Reverse(d, hn::LoadU(d, from - k - (lanes - 1))), d, out + k);
+  for (; k < count; ++k) out[k] = from[-k];
+}
+
 int64_t gather_wide(const uint32_t* from, const int64_t* indices, int64_t count, int64_t size, int64_t step, bool stays,
                     uint32_t* out) {
   return gather(from, indices, count, size, step, stays, out);
@@ -85,6 +93,7 @@ namespace camshaft::cpu {
 
 HWY_EXPORT(gather_wide);
 HWY_EXPORT(gather_narrow);
+HWY_EXPORT(reverse);
 
 int64_t gather_words(const uint32_t* from, const int64_t* indices, int64_t count, int64_t size, int64_t step,
                      bool stays, uint32_t* out) {
@@ -93,6 +102,9 @@ int64_t gather_words(const uint32_t* from, const int64_t* indices, int64_t count
 int64_t gather_words(const uint32_t* from, const int32_t* indices, int64_t count, int64_t size, int64_t step,
                      bool stays, uint32_t* out) {
   return HWY_DYNAMIC_DISPATCH(gather_narrow)(from, indices, count, size, step, stays, out);
+}
+void reverse_words(const uint32_t* from, int64_t count, uint32_t* out) {
+  HWY_DYNAMIC_DISPATCH(reverse)(from, count, out);
 }
 
 }  // namespace camshaft::cpu
