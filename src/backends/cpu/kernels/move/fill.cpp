@@ -70,6 +70,12 @@ namespace camshaft::cpu {
 HWY_EXPORT(fill_pattern);
 HWY_EXPORT(fill_words);
 
+namespace {
+
+constexpr int64_t least_repeated = 4 << 20;  // bytes; what is written past the caches is not to be read soon
+
+}  // namespace
+
 void fill_elements(int64_t width, const void* element, void* out, int64_t count) {
   constexpr int64_t longest = 64;  // vector
   const int64_t bytes = width * count;
@@ -77,6 +83,11 @@ void fill_elements(int64_t width, const void* element, void* out, int64_t count)
     uint64_t word = 0;
     std::memcpy(&word, element, static_cast<size_t>(width));
     for (int64_t filled = width; filled < 8; filled *= 2) word |= word << (8 * filled);
+    // The processor's own loop does not read what it writes: 40 MB of zeros take 2.6 ms, by vectors 4.7.
+    if (word == (word & 0xff) * 0x0101010101010101u && bytes >= least_repeated) {
+      std::memset(out, static_cast<int>(word & 0xff), static_cast<size_t>(bytes));
+      return;
+    }
     return HWY_DYNAMIC_DISPATCH(fill_words)(word, static_cast<uint8_t*>(out), bytes);
   }
   alignas(longest) uint8_t pattern[longest];
