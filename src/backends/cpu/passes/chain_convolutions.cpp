@@ -23,12 +23,14 @@ enum class Role : uint8_t { other, pointwise, depthwise, gate, stem, transposed,
 constexpr int64_t most_image_channels = 4;
 // Transposed convolutions of more make pixels of whole vectors (tactics/conv_transpose_planes.h).
 constexpr int64_t most_plane_channels = 16;
+// Convolutions of more products an element of the result gain nothing where they stand alone (tactics/conv_planes.h).
+constexpr int64_t most_plane_terms = 128;
 
 /// A node seen as a part of a chain.
 struct Part {
   Role role = Role::other;
   ValueId x = no_value, weights = no_value;  // of a gate: the image, and what it is multiplied by
-  bool is_convolution = false;               // over two axes, with constant weights
+  bool has_few_terms = false;                // of a convolution over two axes with constant weights
 };
 
 // image[n, h, w, c] times gates[n, 1, 1, c].
@@ -75,7 +77,9 @@ Part view_part(const Graph& graph, const Node& node) {
     if (channels && *channels <= most_plane_channels) part.role = Role::transposed;
     return part;
   }
-  part.is_convolution = true;
+  const std::optional<int64_t> lines = w[2].as_constant(), columns = w[3].as_constant();
+  part.has_few_terms = channels && lines && columns && *lines <= most_plane_terms && *columns <= most_plane_terms &&
+                       *channels <= most_plane_terms && *channels * *lines * *columns <= most_plane_terms;
   const bool one_by_one = w[2] == Dim(1) && w[3] == Dim(1);
   const bool unmoved = std::all_of(op->strides.begin(), op->strides.end(), [](int64_t s) { return s == 1; }) &&
                        std::all_of(op->pads.begin(), op->pads.end(), [](const Dim& pad) { return pad == Dim(0); });
@@ -127,7 +131,7 @@ class Chainer {
     }
     // Convolutions that stand alone (tactics/conv_planes.h).
     for (int32_t n = 0; n < static_cast<int32_t>(graph_.nodes.size()); ++n) {
-      if (!part(n).is_convolution || taken_[static_cast<size_t>(n)] || !stands_alone(n)) continue;
+      if (!part(n).has_few_terms || taken_[static_cast<size_t>(n)] || !stands_alone(n)) continue;
       if (std::vector<int32_t> chain = with_transposes(n); chain.size() == 3) take(chain, chains);
     }
     make_chains(graph_, chains);

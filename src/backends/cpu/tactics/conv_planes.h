@@ -6,7 +6,7 @@
 namespace camshaft::cpu {
 
 /// A convolution over two axes and the transposes before and behind it, weights packed at build time, with neighbouring
-/// pixels as the lanes (conv_planes.h).
+/// pixels as the lanes (conv_planes.h). Offered for at most 128 products an element of the result.
 extern const CpuTactic plane_conv_tactic;
 
 /// Recovers weights from this tactic's packed form; undefined when the layout is not its own.
