@@ -371,6 +371,8 @@ Tensor Executor::tensor(const BoundPlan& bound, int32_t value) const {
 void Executor::run_dynamic_step(const BoundPlan& bound, size_t s) {
   const PlanStep& step = plan_.steps[s];
   wait_for_gpus();
+  // What the run before has left: its memory, still in cache, is the first that is taken again.
+  for (const int32_t id : step.outputs) dynamic_[static_cast<size_t>(id)] = Tensor();
   std::vector<Tensor> results;
   if (step.kernel->has_dynamic_outputs()) {
     std::vector<Tensor> inputs;
@@ -397,7 +399,7 @@ void Executor::run_dynamic_step(const BoundPlan& bound, size_t s) {
     for (size_t o = 0; o < step.outputs.size(); ++o) {
       const PlanValue& value = plan_.values[static_cast<size_t>(step.outputs[o])];
       const bool fixed = value.storage == Storage::arena || value.storage == Storage::output;
-      results.push_back(fixed ? Tensor() : Tensor(shapes.outputs[o].dtype, shapes.outputs[o].dims));
+      results.push_back(fixed ? Tensor() : Tensor::uncleared(shapes.outputs[o].dtype, shapes.outputs[o].dims));
       step_outputs_.push_back(fixed ? pointers_[static_cast<size_t>(step.outputs[o])] : results.back().mutable_data());
     }
     const AlignedBuffer workspace(std::max<size_t>(launch->workspace_bytes(), 64), "the workspace of a layer");

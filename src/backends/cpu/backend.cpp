@@ -12,6 +12,7 @@
 #include "backends/cpu/tactics/byte_table.h"
 #include "backends/cpu/tactics/col2im.h"
 #include "backends/cpu/tactics/conv_chain.h"
+#include "backends/cpu/tactics/conv_planes.h"
 #include "backends/cpu/tactics/conv_transpose.h"
 #include "backends/cpu/tactics/conv_transpose_planes.h"
 #include "backends/cpu/tactics/conv_weights.h"
@@ -52,6 +53,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &depthwise_tactic,
     &conv_transpose_tactic,
     &plane_conv_transpose_tactic,
+    &plane_conv_tactic,
     &pointwise_tactic,
     &byte_table_tactic,
     &softmax_tactic,
@@ -152,9 +154,9 @@ class CpuBackend final : public Backend {
 
   Tensor unpack(const PackedConstant& packed, DType dtype, const Dims& dims) const override {
     if (!can_unpack(packed.layout)) return {};
-    for (const auto unpack :
-         {unpack_gemm, unpack_conv, unpack_grouped_conv, unpack_conv_transpose, unpack_plane_conv_transpose,
-          unpack_recurrent, unpack_weight_rows, unpack_integer_weights, unpack_integer_depthwise, unpack_weight_only}) {
+    for (const auto unpack : {unpack_gemm, unpack_conv, unpack_grouped_conv, unpack_conv_transpose,
+                              unpack_plane_conv_transpose, unpack_plane_conv, unpack_recurrent, unpack_weight_rows,
+                              unpack_integer_weights, unpack_integer_depthwise, unpack_weight_only}) {
       Tensor raw = unpack(packed, dtype, dims);
       if (raw.defined()) return raw;
     }

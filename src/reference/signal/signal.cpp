@@ -146,11 +146,13 @@ std::vector<Tensor> MelWeights::evaluate(const EvalContext& context) const {
                 length, rate);
     return static_cast<int64_t>(at);
   };
-  // Few of the weights are not 0, which all are at first.
+  // Few of the weights are not 0, which all are at first. Each point serves three filters.
   std::vector<double> filter;
   PacedCancellation cancellation;
+  int64_t left = 0, center = 0, right = 0;
+  if (bins > 0) center = point(0), right = point(1);
   for (int64_t i = 0; i < bins; ++i) {
-    const int64_t left = point(i), center = point(i + 1), right = point(i + 2);
+    left = center, center = right, right = point(i + 2);
     const int64_t begin = std::min(left, center), end = std::max(center + 1, right);
     cancellation.did(16 + end - begin);
     filter.assign(static_cast<size_t>(end - begin), 0);

@@ -108,6 +108,17 @@ struct Negator {
   }
 };
 
+// From [n, pixels, c] to [n, c, pixels], without gaps.
+template <class T>
+std::vector<T> to_first(const std::vector<T>& last, int64_t batch, int64_t pixels, int64_t channels) {
+  std::vector<T> first(last.size());
+  for (int64_t n = 0; n < batch; ++n)
+    for (int64_t p = 0; p < pixels; ++p)
+      for (int64_t c = 0; c < channels; ++c)
+        first[at((n * channels + c) * pixels + p)] = last[at((n * pixels + p) * channels + c)];
+  return first;
+}
+
 // Random epilogue, run, comparison. `run(output, epilogue)` computes pixels x channels with `stride` floats a pixel.
 template <class Run>
 void check(RandomData& random, const std::vector<Sum>& sums, int64_t channels, int64_t stride, int64_t terms,

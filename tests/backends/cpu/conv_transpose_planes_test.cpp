@@ -14,17 +14,6 @@
 namespace camshaft::cpu {
 namespace {
 
-// From [n, pixels, c] to [n, c, pixels] and back, without gaps.
-template <class T>
-std::vector<T> to_first(const std::vector<T>& last, int64_t batch, int64_t pixels, int64_t channels) {
-  std::vector<T> first(last.size());
-  for (int64_t n = 0; n < batch; ++n)
-    for (int64_t p = 0; p < pixels; ++p)
-      for (int64_t c = 0; c < channels; ++c)
-        first[at((n * channels + c) * pixels + p)] = last[at((n * pixels + p) * channels + c)];
-  return first;
-}
-
 ConvTransposeShape random_transpose(RandomData& random) {
   ConvTransposeShape s;
   s.batch = random.integer(1, 3);

@@ -23,11 +23,14 @@ enum class Role : uint8_t { other, pointwise, depthwise, gate, stem, transposed,
 constexpr int64_t most_image_channels = 4;
 // Transposed convolutions of more make pixels of whole vectors (tactics/conv_transpose_planes.h).
 constexpr int64_t most_plane_channels = 16;
+// Convolutions of more products an element of the result gain nothing where they stand alone (tactics/conv_planes.h).
+constexpr int64_t most_plane_terms = 128;
 
 /// A node seen as a part of a chain.
 struct Part {
   Role role = Role::other;
   ValueId x = no_value, weights = no_value;  // of a gate: the image, and what it is multiplied by
+  bool has_few_terms = false;                // of a convolution over two axes with constant weights
 };
 
 // image[n, h, w, c] times gates[n, 1, 1, c].
@@ -74,6 +77,9 @@ Part view_part(const Graph& graph, const Node& node) {
     if (channels && *channels <= most_plane_channels) part.role = Role::transposed;
     return part;
   }
+  const std::optional<int64_t> lines = w[2].as_constant(), columns = w[3].as_constant();
+  part.has_few_terms = channels && lines && columns && *lines <= most_plane_terms && *columns <= most_plane_terms &&
+                       *channels <= most_plane_terms && *channels * *lines * *columns <= most_plane_terms;
   const bool one_by_one = w[2] == Dim(1) && w[3] == Dim(1);
   const bool unmoved = std::all_of(op->strides.begin(), op->strides.end(), [](int64_t s) { return s == 1; }) &&
                        std::all_of(op->pads.begin(), op->pads.end(), [](const Dim& pad) { return pad == Dim(0); });
@@ -102,17 +108,8 @@ class Chainer {
         chain.push_back(readers[0]);
       take(chain, chains);
     }
-    for (int32_t n = 0; n < static_cast<int32_t>(graph_.nodes.size()); ++n) {
-      if (part(n).role != Role::transposed) continue;
-      std::vector<int32_t> chain{n};
-      const int32_t before = uses_.producer[static_cast<size_t>(part(n).x)];
-      if (before >= 0 && part(before).role == Role::to_last && can_join(before, before, n))
-        chain.insert(chain.begin(), before);
-      const std::vector<int32_t>& readers = uses_.readers[static_cast<size_t>(result(n))];
-      if (readers.size() == 1 && part(readers[0]).role == Role::to_first && can_join(readers[0], n, readers[0]))
-        chain.push_back(readers[0]);
-      take(chain, chains);
-    }
+    for (int32_t n = 0; n < static_cast<int32_t>(graph_.nodes.size()); ++n)
+      if (part(n).role == Role::transposed) take(with_transposes(n), chains);
     for (int32_t n = 0; n < static_cast<int32_t>(graph_.nodes.size()); ++n) {
       if (part(n).role != Role::depthwise) continue;
       std::vector<int32_t> chain{n};
@@ -132,6 +129,11 @@ class Chainer {
       if (before < 0 || part(before).role != Role::gate || !can_join(before, before, n)) continue;
       take({before, n}, chains);
     }
+    // Convolutions that stand alone (tactics/conv_planes.h).
+    for (int32_t n = 0; n < static_cast<int32_t>(graph_.nodes.size()); ++n) {
+      if (!part(n).has_few_terms || taken_[static_cast<size_t>(n)] || !stands_alone(n)) continue;
+      if (std::vector<int32_t> chain = with_transposes(n); chain.size() == 3) take(chain, chains);
+    }
     make_chains(graph_, chains);
   }
 
@@ -141,6 +143,26 @@ class Chainer {
   ValueId result(int32_t n) const { return node(n).outputs[0]; }
   const std::string& name(ValueId id) const { return graph_.value(id).name; }
   std::string source(int32_t n) const { return node(n).sources.empty() ? name(result(n)) : node(n).sources.front(); }
+
+  // A convolution and the transposes around it that may join it.
+  std::vector<int32_t> with_transposes(int32_t n) {
+    std::vector<int32_t> chain{n};
+    const int32_t before = uses_.producer[static_cast<size_t>(part(n).x)];
+    if (before >= 0 && part(before).role == Role::to_last && can_join(before, before, n))
+      chain.insert(chain.begin(), before);
+    const std::vector<int32_t>& readers = uses_.readers[static_cast<size_t>(result(n))];
+    if (readers.size() == 1 && part(readers[0]).role == Role::to_first && can_join(readers[0], n, readers[0]))
+      chain.push_back(readers[0]);
+    return chain;
+  }
+
+  // Whether there is a transpose on either side: not worth a word otherwise.
+  bool stands_alone(int32_t n) const {
+    const int32_t before = uses_.producer[static_cast<size_t>(part(n).x)];
+    const std::vector<int32_t>& readers = uses_.readers[static_cast<size_t>(result(n))];
+    return before >= 0 && part(before).role == Role::to_last && readers.size() == 1 &&
+           part(readers[0]).role == Role::to_first;
+  }
 
   void take(const std::vector<int32_t>& chain, std::map<int32_t, std::vector<int32_t>>& chains) {
     if (chain.size() == 1) return;

@@ -4,10 +4,9 @@
 
 #include "backends/cpu/kernels/conv/conv_transpose_planes.h"
 #include "backends/cpu/tactics/conv_transpose_view.h"
-#include "backends/cpu/tactics/part_inputs.h"
+#include "backends/cpu/tactics/plane_chain.h"
 #include "compile/chain.h"
 #include "compile/constants/layout_text.h"
-#include "ir/ops/move.h"
 
 namespace camshaft::cpu {
 
@@ -42,25 +41,15 @@ std::optional<PlaneTransposeView> view_plain(const RegionView& region) {
   return PlaneTransposeView{nullptr, std::move(*conv), &region.node, PartInputs(std::move(inputs))};
 }
 
-// [transpose,] transposed convolution [, transpose]
 std::optional<PlaneTransposeView> view_chain(const RegionView& region) {
-  auto body = std::make_shared<const Graph>(open_chain(region));
-  const std::vector<Node>& nodes = body->nodes;
-  const auto is_transpose = [&](size_t n, const std::vector<int64_t>& permutation) {
-    const auto* op = n < nodes.size() ? nodes[n].op.as<ops::Transpose>() : nullptr;
-    return op && op->permutation == permutation;
-  };
-  const bool first_in = is_transpose(0, {0, 2, 3, 1}), first_out = is_transpose(nodes.size() - 1, {0, 3, 1, 2});
-  const size_t at = first_in ? 1 : 0;
-  if (nodes.size() != at + 1 + (first_out ? 1 : 0) || body->outputs != nodes.back().outputs) return std::nullopt;
-  const Node& node = nodes[at];
-  std::optional<TransposeView> conv = view_part({*body, node, region.symbols});
+  const std::optional<PlaneChain> chain = view_plane_chain(region);
+  if (!chain) return std::nullopt;
+  std::optional<TransposeView> conv = view_part({*chain->body, *chain->node, region.symbols});
   if (!conv || conv->spatial.weight_dims.size() != 4) return std::nullopt;
-  if (first_out && nodes.back().inputs[0] != node.outputs[0]) return std::nullopt;
-  auto inputs = first_in ? PartInputs::of_part(*body, node, conv->spatial, nodes[0].outputs[0], nodes[0].inputs[0])
-                         : PartInputs::of_part(*body, node, conv->spatial);
+  std::optional<PartInputs> inputs = chain->inputs(conv->spatial);
   if (!inputs) return std::nullopt;
-  return PlaneTransposeView{body, std::move(*conv), &node, std::move(*inputs), first_in, first_out};
+  return PlaneTransposeView{chain->body,        std::move(*conv), chain->node,
+                            std::move(*inputs), chain->first_in,  chain->first_out};
 }
 
 std::optional<PlaneTransposeView> view_planes(const RegionView& region) {
@@ -89,21 +78,6 @@ constexpr auto packed_numbers = [](auto& weights, auto&& number) {
   number(" dilation=", weights.dilation_h);
   number("x", weights.dilation_w);
 };
-
-// Sizes of an image with the channels first, as if they were last.
-OperandShape as_last(OperandShape shape) {
-  std::rotate(shape.dims.begin() + 1, shape.dims.begin() + 2, shape.dims.end());
-  return shape;
-}
-
-KernelShapes own_shapes(const PlaneTransposeView& view, const KernelShapes& shapes) {
-  KernelShapes own = view.inputs.shapes(shapes);
-  own.outputs = shapes.outputs;
-  OperandShape& x = own.inputs[static_cast<size_t>(view.conv.spatial.x)];
-  if (view.first_in) x = as_last(x);
-  if (view.first_out) own.outputs[0] = as_last(own.outputs[0]);
-  return own;
-}
 
 class PlaneTransposeLaunch final : public Launch {
  public:
@@ -137,7 +111,8 @@ class PlaneTransposeKernel final : public Kernel {
  public:
   PlaneTransposeKernel(PlaneTransposeView view, const float* packed) : view_(std::move(view)), packed_(packed) {}
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
-    return std::make_unique<PlaneTransposeLaunch>(view_, packed_, own_shapes(view_, shapes));
+    return std::make_unique<PlaneTransposeLaunch>(
+        view_, packed_, shapes_as_last(view_.inputs, view_.conv.spatial, view_.first_in, view_.first_out, shapes));
   }
   bool reads_input(size_t i) const override {
     const SpatialView& spatial = view_.conv.spatial;

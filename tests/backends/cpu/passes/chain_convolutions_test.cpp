@@ -223,5 +223,38 @@ TEST(ChainConvolutions, ATransposedConvolutionAndTheTransposesAroundIt) {
             "transpose, transpose, conv_transpose, transpose");
 }
 
+TEST(ChainConvolutions, AConvolutionThatStandsAloneBetweenTransposes) {
+  const std::string transposed = R"(const %wg: f32[6, 2, 3, 3] = 0.5
+      const %w9: f32[6, 2, 9, 9] = 0.5
+      %c = transpose {permutation=[0, 3, 1, 2]} (%x)
+      %t = transpose {permutation=[0, 2, 3, 1]} (%c)
+      )";
+  const std::string back = "transpose {permutation=[0, 3, 1, 2]} ";
+  const std::string grouped =
+      "conv {strides=[2, 1], pads=shape(1, 1, 1, 1), dilations=[1, 2], groups=2, channels_last=true} ";
+  EXPECT_EQ(chained(transposed + "%d = " + grouped + R"((%t, %wg)
+                     %r = pointwise {function=max} (%d, %zero)
+                     %y = )" +
+                    back + "(%r)\nreturn %y"),
+            "transpose, chain(transpose, contract(conv, pointwise), transpose)");
+  EXPECT_EQ(chained(transposed + "%d = " + pixel + "(%t, %we)\n%y = " + back + "(%d)\nreturn %y"),
+            "transpose, chain(transpose, conv, transpose)");
+  // Of 162 products an element the transposes are a small part.
+  const std::string wide =
+      "conv {strides=[1, 1], pads=shape(1, 1, 1, 1), dilations=[1, 1], groups=2, channels_last=true} ";
+  EXPECT_EQ(chained(transposed + "%d = " + wide + "(%t, %w9)\n%y = " + back + "(%d)\nreturn %y"),
+            "transpose, transpose, conv, transpose");
+  // With one transpose alone the channels may as well be the last.
+  EXPECT_EQ(chained(transposed + "%d = " + pixel + "(%t, %we)\n%y = " + back + "(%d)\nreturn %t, %y"),
+            "transpose, transpose, conv, transpose");
+  EXPECT_EQ(chained(transposed + "%d = " + pixel + "(%t, %we)\n%y = " + back + "(%d)\nreturn %d, %y"),
+            "transpose, transpose, conv, transpose");
+  EXPECT_EQ(chained("%d = " + pixel + "(%x, %we)\n%y = " + back + "(%d)\nreturn %y"), "conv, transpose");
+  // Part of an inverted bottleneck.
+  EXPECT_EQ(chained(transposed + "%e = " + pixel + "(%t, %we)\n%d = " + depthwise + "(%e, %wd)\n%y = " + back +
+                    "(%d)\nreturn %y"),
+            "transpose, transpose, chain(conv, conv), transpose");
+}
+
 }  // namespace
 }  // namespace camshaft

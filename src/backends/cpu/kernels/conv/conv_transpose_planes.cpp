@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "backends/cpu/kernels/conv/plane_transpose_tile.h"
+#include "backends/cpu/kernels/conv/plane_sums.h"
 #include "backends/cpu/kernels/gemm/gemm_core.h"
 #include "backends/cpu/kernels/move/transpose_tile.h"
 #include "base/error.h"
@@ -15,7 +15,6 @@ namespace camshaft::cpu {
 
 namespace {
 
-constexpr int64_t most_outputs = 4;  // of a block
 constexpr int64_t vector_groups = 64;
 constexpr int64_t cache_floats = 6 * 1024;  // of the lines that a row sees, if they can be so few: half of an L1
 constexpr int64_t most_floats = 64 * 1024;  // and at most: they are read for each block of outputs, from L2
@@ -43,7 +42,7 @@ void for_each_weight(const PlaneTransposeWeights& w, Move&& move) {
       for (int64_t c = group * channels; c < (group + 1) * channels; ++c)
         for (int64_t j = 0; j < w.kernel_w; ++j) {
           if (j * w.dilation_w % w.stride_w != across) continue;
-          for (int64_t o = first; o < std::min(first + most_outputs, w.group_outputs); ++o)
+          for (int64_t o = first; o < std::min(first + kPlaneOutputs, w.group_outputs); ++o)
             move(at++, ((c * w.group_outputs + o) * w.kernel_h + i) * w.kernel_w + j);
         }
     }
@@ -51,7 +50,7 @@ void for_each_weight(const PlaneTransposeWeights& w, Move&& move) {
   for (int64_t down = 0; down < w.stride_h; ++down)
     for (int64_t across = 0; across < w.stride_w; ++across)
       for (int64_t group = 0; group < w.groups; ++group)
-        for (int64_t first = 0; first < w.group_outputs; first += most_outputs) block(down, across, group, first);
+        for (int64_t first = 0; first < w.group_outputs; first += kPlaneOutputs) block(down, across, group, first);
 }
 
 }  // namespace
@@ -154,7 +153,7 @@ class PlaneTransposePlan::Worker {
       line_[l] = planes_of_line(image, first, own - vertical.back[static_cast<size_t>(l)]);
 
     constexpr float infinity = std::numeric_limits<float>::infinity();
-    PlaneTransposeBlock block;
+    PlaneSums block;
     block.lines = lines;
     block.channels = s_.in_channels / s_.groups;
     block.line = line_;
@@ -172,11 +171,11 @@ class PlaneTransposePlan::Worker {
       block.weights = packed_ + plan_.packed_[static_cast<size_t>(down * s_.stride_w + across)];
       const int64_t outputs = s_.out_channels / s_.groups;
       for (int64_t o = 0; o < s_.out_channels; o += block.outputs) {
-        block.outputs = std::min(most_outputs, outputs - o % outputs);
+        block.outputs = std::min(kPlaneOutputs, outputs - o % outputs);
         block.plane = o / outputs * block.channels * plan_.pitch_;
         block.bias = epilogue_.bias ? epilogue_.bias + o : nullptr;
         block.streams = streams_ + (across * s_.out_channels + o) * plan_.pitch_;
-        plane_transpose_block(block);
+        plane_sums(block);
         block.weights += lines * block.channels * block.taps * block.outputs;
       }
     }

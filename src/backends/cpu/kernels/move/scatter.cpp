@@ -61,9 +61,15 @@ void combine_row(ScatterCombine combine, const T* from, int64_t n, T* to) {
 }
 
 // `index` counted from the front.
+inline int64_t counted(int64_t index, int64_t size) {
+  return index + (size & (index >> 63));
+}
+inline bool is_inside(int64_t at, int64_t size) {
+  return static_cast<uint64_t>(at) < static_cast<uint64_t>(size);
+}
 inline int64_t checked(int64_t index, int64_t size, int64_t axis) {
-  const int64_t at = index < 0 ? index + size : index;
-  if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(size)) [[unlikely]]
+  const int64_t at = counted(index, size);
+  if (!is_inside(at, size)) [[unlikely]]
     throw_out_of_range(index, size, axis);
   return at;
 }
@@ -236,7 +242,18 @@ void ScatterElements::apply(ThreadPool& pool, const Index* indices, const T* upd
                  if (inner_ == 1) {  // one line, whose elements and indices follow each other
                    const Index* index = indices + o * length_;
                    const T* from = updates + o * length_;
-                   for (int64_t i = 0; i < length_; ++i) apply(base[checked(index[i], size_, axis_) * step_], from[i]);
+                   int64_t i = 0;
+                   for (; i + 4 <= length_; i += 4) {  // a branch for four of them
+                     const int64_t a = counted(index[i], size_), b = counted(index[i + 1], size_);
+                     const int64_t c = counted(index[i + 2], size_), d = counted(index[i + 3], size_);
+                     if (!(is_inside(a, size_) & is_inside(b, size_) & is_inside(c, size_) & is_inside(d, size_)))
+                       break;
+                     apply(base[a * step_], from[i]);
+                     apply(base[b * step_], from[i + 1]);
+                     apply(base[c * step_], from[i + 2]);
+                     apply(base[d * step_], from[i + 3]);
+                   }
+                   for (; i < length_; ++i) apply(base[checked(index[i], size_, axis_) * step_], from[i]);
                    continue;
                  }
                  for (int64_t i = 0; i < length_; ++i) {

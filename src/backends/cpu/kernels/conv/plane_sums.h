@@ -1,4 +1,5 @@
-// The sums of one phase of a transposed convolution on planes. Internal to conv_transpose_planes.h.
+// Sums over neighbouring pixels of planes, one a channel: what convolutions and transposed ones compute where pixels
+// are the lanes. Internal to conv_planes.h and conv_transpose_planes.h.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +7,9 @@
 namespace camshaft::cpu {
 
 /// One block of up to four output channels of one row: streams[o * stream_step + x] = clamp(bias[o] + the sum over
-/// lines, channels and taps of plane(line, channel)[x + offset] * weight), 0 <= x < count. Whole vectors are computed:
-/// planes and streams have room for them.
-struct PlaneTransposeBlock {
+/// lines, channels and taps of plane(line, channel)[x + offset] * weight), 0 <= x < count, and nothing is written
+/// beyond. Planes are read by whole vectors.
+struct PlaneSums {
   int64_t outputs = 1;
   int64_t lines = 0, channels = 0, taps = 0;
   const float* const* line = nullptr;  ///< the first plane of each; null outside of the image
@@ -24,9 +25,12 @@ struct PlaneTransposeBlock {
   int64_t stream_step = 0;
 };
 
-void plane_transpose_block(const PlaneTransposeBlock& block);
+void plane_sums(const PlaneSums& sums);
 
-/// Floats that planes and streams have room for beyond the last of `count`, whatever the instruction set.
+/// Output channels of a block at most.
+inline constexpr int64_t kPlaneOutputs = 4;
+
+/// Floats that planes have room for beyond the last of `count`, whatever the instruction set.
 inline constexpr int64_t kPlaneSlack = 32;
 
 /// to[2 * i] = even[i] and to[2 * i + 1] = odd[i]: two streams become a row of a plane.

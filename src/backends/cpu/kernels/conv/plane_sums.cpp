@@ -1,0 +1,146 @@
+#include "backends/cpu/kernels/conv/plane_sums.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/conv/plane_sums.cpp"
+// clang-format off: the order matters
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// clang-format on
+
+#include "backends/cpu/kernels/gemm/clamp-inl.h"
+#include "backends/cpu/kernels/tile_traits-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace camshaft::cpu::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+using Tag = hn::ScalableTag<float>;
+constexpr auto lanes = static_cast<int64_t>(HWY_LANES(float));
+
+// O output channels of V vectors of neighbours from x on; the last one is the one at `last`, which may overlap the one
+// before. kOneTap: a loop over one tap takes as long as what is in it.
+template <int O, int V, bool kOneTap>
+HWY_NOINLINE void sums_of_tile(const PlaneSums& b, int64_t x, int64_t last) {
+  const Tag d;
+  hn::Vec<Tag> sum[O][V];
+#pragma GCC unroll 4
+  for (int o = 0; o < O; ++o) {
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) sum[o][v] = b.bias ? hn::Set(d, b.bias[o]) : hn::Zero(d);
+  }
+  const float* HWY_RESTRICT w = b.weights;
+  const auto add = [&](const float* HWY_RESTRICT from) HWY_ATTR {
+    hn::Vec<Tag> a[V];
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) a[v] = hn::LoadU(d, v + 1 < V ? from + x + v * lanes : from + last);
+#pragma GCC unroll 4
+    for (int o = 0; o < O; ++o) {
+      const auto factor = hn::Set(d, w[o]);
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) sum[o][v] = hn::MulAdd(a[v], factor, sum[o][v]);
+    }
+    w += O;
+  };
+  for (int64_t l = 0; l < b.lines; ++l) {
+    const float* plane = b.line[l];
+    if (!plane) {
+      w += b.channels * b.taps * O;
+      continue;
+    }
+    plane += b.plane;
+    if constexpr (kOneTap) {
+      plane += b.offset[0];
+      for (int64_t c = 0; c < b.channels; ++c, plane += b.pitch) add(plane);
+    } else {
+      for (int64_t c = 0; c < b.channels; ++c, plane += b.pitch)
+        for (int64_t t = 0; t < b.taps; ++t) add(plane + b.offset[t]);
+    }
+  }
+  const auto lo = hn::Set(d, b.lo), hi = hn::Set(d, b.hi);
+#pragma GCC unroll 4
+  for (int o = 0; o < O; ++o) {
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v)
+      hn::StoreU(b.clamp ? clamp_keeping_nan(sum[o][v], lo, hi) : sum[o][v], d,
+                 b.streams + o * b.stream_step + (v + 1 < V ? x + v * lanes : last));
+  }
+}
+
+template <int O, int V>
+void tile(const PlaneSums& b, int64_t x, int64_t last) {
+  b.taps == 1 ? sums_of_tile<O, V, true>(b, x, last) : sums_of_tile<O, V, false>(b, x, last);
+}
+
+// What is left from x on, in one tile: V vectors or fewer.
+template <int O, int V>
+void last_tile(const PlaneSums& b, int64_t x) {
+  if constexpr (V > 1) {
+    if (b.count - x <= (V - 1) * lanes) return last_tile<O, V - 1>(b, x);
+  }
+  tile<O, V>(b, x, b.count - lanes);
+}
+
+template <int O>
+void sums_of_row(const PlaneSums& b) {
+  // As many sums as four channels have: fewer wait for each other.
+  constexpr int vectors = std::min(8, kTiles.plane_vectors * 4 / O);
+  if (b.count >= lanes) {
+    int64_t x = 0;
+    for (; b.count - x > vectors * lanes; x += vectors * lanes) tile<O, vectors>(b, x, x + (vectors - 1) * lanes);
+    return last_tile<O, vectors>(b, x);
+  }
+  float row[O * lanes];
+  PlaneSums whole = b;
+  whole.streams = row;
+  whole.stream_step = lanes;
+  tile<O, 1>(whole, 0, 0);
+  for (int o = 0; o < O; ++o)
+    std::memcpy(b.streams + o * b.stream_step, row + o * lanes, static_cast<size_t>(b.count) * sizeof(float));
+}
+
+void sums_of_block(const PlaneSums& b) {
+  switch (b.outputs) {
+    case 1:
+      return sums_of_row<1>(b);
+    case 2:
+      return sums_of_row<2>(b);
+    case 3:
+      return sums_of_row<3>(b);
+    default:
+      return sums_of_row<4>(b);
+  }
+}
+
+void deal(const float* even, const float* odd, int64_t pairs, float* to) {
+  const Tag d;
+  int64_t i = 0;
+  for (; i + lanes <= pairs; i += lanes)
+    hn::StoreInterleaved2(hn::LoadU(d, even + i), hn::LoadU(d, odd + i), d, to + 2 * i);
+  for (; i < pairs; ++i) to[2 * i] = even[i], to[2 * i + 1] = odd[i];
+}
+
+}  // namespace
+}  // namespace camshaft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace camshaft::cpu {
+
+HWY_EXPORT(sums_of_block);
+HWY_EXPORT(deal);
+
+void plane_sums(const PlaneSums& sums) {
+  HWY_DYNAMIC_DISPATCH(sums_of_block)(sums);
+}
+
+void deal_pairs(const float* even, const float* odd, int64_t pairs, float* to) {
+  HWY_DYNAMIC_DISPATCH(deal)(even, odd, pairs, to);
+}
+
+}  // namespace camshaft::cpu
+#endif  // HWY_ONCE

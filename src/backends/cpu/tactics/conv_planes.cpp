@@ -1,0 +1,155 @@
+#include "backends/cpu/tactics/conv_planes.h"
+
+#include <algorithm>
+
+#include "backends/cpu/kernels/conv/conv_planes.h"
+#include "backends/cpu/tactics/conv_view.h"
+#include "backends/cpu/tactics/plane_chain.h"
+#include "compile/constants/layout_text.h"
+
+namespace camshaft::cpu {
+
+namespace {
+
+// Products of an element of the result: with more the transposes are a small part of the time, and products of packed
+// weights, or Winograd's, do more of them (512 channels of 14 x 14 pixels, 1x1: 1.5 ms on planes, and 1.25 in ONNX
+// Runtime, whose channels lie in blocks).
+constexpr int64_t most_terms = 128;
+
+struct PlaneConvView {
+  PlaneChain chain;  // the views point into its body
+  ConvView conv;
+  PartInputs inputs;
+
+  RegionView part(const RegionView& region) const { return {*chain.body, *chain.node, region.symbols, region.threads}; }
+};
+
+// What the operator and its weights say of the shape: not the image and the pads.
+ConvShape known_shape(const ConvView& view) {
+  ConvShape s;
+  s.groups = view.op.groups;
+  s.out_channels = view.spatial.weight_dims[0];
+  s.in_channels = view.spatial.weight_dims[1] * s.groups;
+  s.kernel_h = view.spatial.kernel_h();
+  s.kernel_w = view.spatial.kernel_w();
+  std::tie(s.stride_h, s.stride_w) = two(view.op.strides, 1);
+  std::tie(s.dilation_h, s.dilation_w) = two(view.op.dilations, 1);
+  return s;
+}
+
+std::optional<PlaneConvView> view_planes(const RegionView& region) {
+  std::optional<PlaneChain> chain = view_plane_chain(region);
+  if (!chain || !chain->first_in || !chain->first_out) return std::nullopt;
+  std::optional<ConvView> conv = view_conv({*chain->body, *chain->node, region.symbols});
+  if (!conv || conv->spatial.weight_dims.size() != 4 || !conv->spatial.constant_weights) return std::nullopt;
+  const ConvShape s = known_shape(*conv);
+  const int64_t taps = s.kernel_h * s.kernel_w;
+  if (taps > most_terms || s.in_channels / s.groups > most_terms / taps || !conv->spatial.epilogue.is_plain() ||
+      !PlaneConvPlan::fits(s))
+    return std::nullopt;
+  std::optional<PartInputs> inputs = chain->inputs(conv->spatial);
+  if (!inputs) return std::nullopt;
+  return PlaneConvView{std::move(*chain), std::move(*conv), std::move(*inputs)};
+}
+
+PlaneConvWeights weights_of(const ConvView& view) {
+  const Dims& w = view.spatial.weight_dims;
+  return {w[0], w[1], view.op.groups, w[2], w[3]};
+}
+
+constexpr auto packed_numbers = [](auto& weights, auto&& number) {
+  number("conv_planes o=", weights.out_channels);
+  number(" c=", weights.group_channels);
+  number(" groups=", weights.groups);
+  number(" h=", weights.kernel_h);
+  number(" w=", weights.kernel_w);
+};
+
+class PlaneConvLaunch final : public Launch {
+ public:
+  /// `shapes`: with the channels last.
+  PlaneConvLaunch(const PlaneConvView& view, const float* packed, const KernelShapes& shapes)
+      : view_(view),
+        packed_(packed),
+        threads_(shapes.threads),
+        pointers_(view.inputs.size()),
+        plan_(conv_shape(view.conv, shapes)),
+        epilogue_(view.conv.spatial.epilogue, shapes, shapes.outputs[0].dims.back()) {}
+  size_t workspace_bytes() const override { return static_cast<size_t>(plan_.workspace_bytes(threads_)); }
+  void run(const LaunchArguments& arguments) override {
+    auto* y = reinterpret_cast<float*>(arguments.outputs[0]);
+    view_.inputs.bind(arguments.inputs, pointers_);
+    const Epilogue epilogue =
+        epilogue_.bind({pointers_, arguments.outputs, nullptr, arguments.pool, arguments.cancellation}, y);
+    plane_conv(plan_, reinterpret_cast<const float*>(pointers_[static_cast<size_t>(view_.conv.spatial.x)]), packed_, y,
+               epilogue, arguments.pool, arguments.workspace);
+  }
+
+ private:
+  const PlaneConvView& view_;
+  const float* packed_;
+  int threads_;
+  std::vector<const std::byte*> pointers_;  // the convolution's inputs
+  PlaneConvPlan plan_;
+  BoundEpilogue epilogue_;
+};
+
+class PlaneConvKernel final : public Kernel {
+ public:
+  PlaneConvKernel(PlaneConvView view, const float* packed) : view_(std::move(view)), packed_(packed) {}
+  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
+    return std::make_unique<PlaneConvLaunch>(view_, packed_,
+                                             shapes_as_last(view_.inputs, view_.conv.spatial, true, true, shapes));
+  }
+  bool reads_input(size_t i) const override {
+    const SpatialView& spatial = view_.conv.spatial;
+    return !view_.inputs.all_uses(
+        i, [&](size_t own) { return static_cast<int32_t>(own) == spatial.weights && !spatial.epilogue.reads(own); });
+  }
+
+ private:
+  PlaneConvView view_;
+  const float* packed_;
+};
+
+// Each product needs a part of a load as well, the more the fewer output channels a group has; where there are many
+// input channels, planes come from L2.
+std::optional<double> estimate(const RegionView& region) {
+  const auto view = view_planes(region);
+  if (!view) return std::nullopt;
+  const ConvShape s = known_shape(view->conv);
+  const double loads = 1 + 1.5 / static_cast<double>(std::min<int64_t>(s.out_channels / s.groups, 4));
+  const double seconds = loads * conv_flops(view->part(region), view->conv) * seconds_per_flop;
+  return seconds_per_launch + std::max(seconds, bytes_at_optimum(region) * seconds_per_byte);
+}
+
+std::shared_ptr<const Kernel> compile(const RegionView& region, PackedConstants& constants) {
+  PlaneConvView view = *view_planes(region);
+  const RegionView part = view.part(region);
+  const Value& w = part.graph.value(part.node.inputs[static_cast<size_t>(view.conv.spatial.weights)]);
+  const PlaneConvWeights weights = weights_of(view.conv);
+  const auto bytes =
+      constants.get(w.name, layout_text(packed_numbers, weights), *w.constant,
+                    static_cast<size_t>(weights.floats()) * sizeof(float), [&](const Tensor& raw, std::byte* out) {
+                      pack_plane_conv_weights(weights, raw.as<float>(), reinterpret_cast<float*>(out));
+                    });
+  return std::make_shared<PlaneConvKernel>(std::move(view), reinterpret_cast<const float*>(bytes.data()));
+}
+
+}  // namespace
+
+const CpuTactic plane_conv_tactic{"conv_planes", estimate, compile};
+
+Tensor unpack_plane_conv(const PackedConstant& packed, DType dtype, const Dims& dims) {
+  PlaneConvWeights w;
+  if (!read_layout_text(packed.layout, packed_numbers, w)) return {};
+  const bool fits = dtype == DType::f32 && dims.size() == 4 && w.out_channels == dims[0] &&
+                    w.group_channels == dims[1] && w.kernel_h == dims[2] && w.kernel_w == dims[3] && w.groups > 0 &&
+                    w.out_channels % w.groups == 0;
+  if (!fits || packed.bytes.size() != static_cast<size_t>(w.floats()) * sizeof(float)) throw_misfit(packed, dims);
+  Tensor raw(dtype, dims);
+  unpack_plane_conv_weights(w, reinterpret_cast<const float*>(packed.bytes.data()), raw.as_mutable<float>());
+  return raw;
+}
+
+}  // namespace camshaft::cpu

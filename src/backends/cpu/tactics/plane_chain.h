@@ -1,0 +1,28 @@
+// Chains of one convolution and the transposes around it, for the kernels that read and write the channels first.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "backends/cpu/tactics/part_inputs.h"
+
+namespace camshaft::cpu {
+
+/// [transpose to channels last,] convolution, transposed or not [, transpose to channels first], over two axes.
+struct PlaneChain {
+  std::shared_ptr<const Graph> body;  ///< which the node lies in
+  const Node* node = nullptr;         ///< the convolution
+  bool first_in = false, first_out = false;
+
+  /// The convolution's inputs in the chain; nullopt where it reads more of what is transposed than its image.
+  std::optional<PartInputs> inputs(const SpatialView& view) const;
+};
+
+/// nullopt for regions that are no such chain. Whether the node is a convolution is left to the caller.
+std::optional<PlaneChain> view_plane_chain(const RegionView& region);
+
+/// The shapes of the region as those of the convolution with the channels last.
+KernelShapes shapes_as_last(const PartInputs& inputs, const SpatialView& view, bool first_in, bool first_out,
+                            const KernelShapes& region);
+
+}  // namespace camshaft::cpu
