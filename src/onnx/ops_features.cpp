@@ -109,12 +109,19 @@ Values one_hot_encoder(ConvertContext& c) {
   const std::vector<int64_t> order = ops::order_of_keys(categories, true);
   const ops::FindKeys find{c.int_attribute("zeros", 1) == 0};
   const ValueId found = c.add(find, {x, c.add_constant(take(categories, order, {}))});
+  // Rows of a table that lies in L1, of which the last is for what is no category: copies, not comparisons.
+  const int64_t width = categories.size(), rows = std::ssize(order) + 1;
+  if (rows * width <= 8 * 1024) {
+    std::vector<float> table(static_cast<size_t>(rows * width));
+    for (int64_t r = 0; r + 1 < rows; ++r) table[static_cast<size_t>(r * width + order[static_cast<size_t>(r)])] = 1;
+    return {c.add(ops::Gather{0}, {c.add_constant(Tensor::of<float>(DType::f32, {rows, width}, table)), found})};
+  }
   // Back to the order of the attribute; what is no category has a position that no column has.
   std::vector<int64_t> positions = order;
   positions.push_back(-1);
   const ValueId place = c.add(ops::Gather{0}, {c.add_constant(Tensor::from_ints(positions)), found});
   std::vector<int64_t> columns;
-  for (int64_t i = 0; i < categories.size(); ++i) columns.push_back(i);
+  for (int64_t i = 0; i < width; ++i) columns.push_back(i);
   Shape wide = c.shape(x);
   wide.emplace_back(1);
   const ValueId is_here = c.add(F::equal, {c.reshape(place, wide), c.add_constant(Tensor::from_ints(columns))});

@@ -94,6 +94,23 @@ TEST(MachineLearning, OneHotEncoderKeepsTheOrderOfItsCategories) {
   EXPECT_THROW(run_ml("OneHotEncoder", words({1}, {"x"}), strict), Error);
 }
 
+// Few categories are rows of a table, many are compared.
+TEST(MachineLearning, OneHotEncoderOfFewAndManyCategories) {
+  for (const int64_t count : {1, 7, 90, 91, 200}) {
+    std::vector<int64_t> categories, x;
+    for (int64_t i = 0; i < count; ++i) categories.push_back(3 * ((i * 11 + 2) % count) - 5);
+    if (count > 2) categories[2] = categories[1];  // of equal ones the last is meant
+    for (int64_t i = -8; i < 3 * count; ++i) x.push_back(i);
+    std::vector<double> want;
+    for (const int64_t value : x)
+      for (int64_t k = 0; k < count; ++k)
+        want.push_back(categories[static_cast<size_t>(k)] == value && !(count > 2 && k == 1));
+    const auto size = std::ssize(x);
+    const auto y = run_ml("OneHotEncoder", Tensor::from_ints(x), {attr("cats_int64s", categories)});
+    expect_near(y[0], {size, count}, want);
+  }
+}
+
 TEST(MachineLearning, NormalizerLeavesRowsOfZeros) {
   const Tensor x = floats({2, 2}, {3, -4, 0, 0});
   expect_near(run_ml("Normalizer", x, {attr("norm", "L2")})[0], {2, 2}, {0.6, -0.8, 0, 0});

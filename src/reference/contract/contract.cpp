@@ -9,7 +9,7 @@
 #include "base/pieces.h"
 #include "ir/ops/broadcast.h"
 #include "reference/contract/gemm.h"
-#include "reference/contract/unpacked_product.h"
+#include "reference/contract/product_tiles.h"
 #include "reference/element_io.h"
 
 namespace camshaft::ops {
@@ -82,8 +82,9 @@ void multiply_small(const Matrices& a, const Matrices& b, int64_t m, int64_t n, 
   for_pieces(pool, std::ssize(a.offsets), (32 * 1024 + work - 1) / work, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const auto at = static_cast<size_t>(i);
-      unpacked_product(left + a.offsets[at], a.row_stride, a.column_stride, right + b.offsets[at], b.row_stride, m, n,
-                       k, to + i * m * n);
+      unpacked_product<T>({left + a.offsets[at], a.row_stride, a.column_stride, right + b.offsets[at], b.row_stride, n,
+                           k, to + i * m * n},
+                          m);
     }
   });
 }
@@ -139,6 +140,7 @@ std::vector<Tensor> MatMul::evaluate(const EvalContext& context) const {
     problem.m = rows;
     problem.n = columns;
     problem.k = depth;
+    problem.exact_products = a.dtype() != DType::f64;
     solve(problem, context.pool);
   };
   if (is_floating(a.dtype())) {

@@ -56,6 +56,7 @@ class ConvProblem final : public GemmProblem<T> {
     }
     taps_ = element_count(taps);
     this->k = taps_ * t_.channels_in;
+    this->exact_products = t_.x.dtype() != DType::f64;
     Dims weight_strides;
     for (int64_t tap = 0; tap < taps_; ++tap) {
       int64_t rest = tap, weight = 0;

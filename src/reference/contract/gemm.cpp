@@ -7,84 +7,11 @@
 #include "base/divide_up.h"
 #include "base/thread_pool.h"
 #include "base/work_scope.h"
+#include "reference/contract/product_tiles.h"
 
 namespace camshaft::ops {
 
 namespace {
-
-// c[rows, columns] += a · b, where a is packed [k][rows] and b is packed [k][columns].
-template <class T>
-using MicroKernel = void (*)(int64_t k, const T* a, const T* b, T* c, int64_t c_stride);
-
-template <class T, int vector_bytes>
-struct VectorOf {
-  typedef T type __attribute__((vector_size(vector_bytes)));
-};
-
-// The accumulators stay in registers: GCC's vector types are all that this needs, whatever the instruction set. In
-// double, 1024³ runs at 88 GFLOP/s on one Zen core with AVX-512 and 175 on two. A matrix library compiled once for
-// the baseline would stop at SSE2's width.
-template <class T, int vector_bytes, int rows, int vectors>
-[[gnu::always_inline]] inline void micro_kernel(int64_t k, const T* a, const T* b, T* c, int64_t c_stride) {
-  using Vector = typename VectorOf<T, vector_bytes>::type;
-  constexpr int lanes = vector_bytes / static_cast<int>(sizeof(T));
-  Vector sums[rows][vectors];
-#pragma GCC unroll 16
-  for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 16
-    for (int v = 0; v < vectors; ++v) __builtin_memcpy(&sums[i][v], c + i * c_stride + v * lanes, sizeof(Vector));
-  for (int64_t p = 0; p < k; ++p, a += rows, b += vectors * lanes) {
-    Vector row[vectors];
-#pragma GCC unroll 16
-    for (int v = 0; v < vectors; ++v) __builtin_memcpy(&row[v], b + v * lanes, sizeof(Vector));
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 16
-      for (int v = 0; v < vectors; ++v) sums[i][v] += row[v] * a[i];
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 16
-    for (int v = 0; v < vectors; ++v) __builtin_memcpy(c + i * c_stride + v * lanes, &sums[i][v], sizeof(Vector));
-}
-
-template <class T>
-struct Kernel {
-  int rows, columns;
-  MicroKernel<T> run;
-};
-
-template <class T>
-void kernel_baseline(int64_t k, const T* a, const T* b, T* c, int64_t c_stride) {
-  micro_kernel<T, 16, 4, 2>(k, a, b, c, c_stride);
-}
-
-#if defined(__x86_64__)
-template <class T>
-[[gnu::target("avx2")]] void kernel_avx2(int64_t k, const T* a, const T* b, T* c, int64_t c_stride) {
-  micro_kernel<T, 32, 4, 3>(k, a, b, c, c_stride);
-}
-template <class T>
-[[gnu::target("avx512f,avx512dq")]] void kernel_avx512(int64_t k, const T* a, const T* b, T* c, int64_t c_stride) {
-  micro_kernel<T, 64, 8, 3>(k, a, b, c, c_stride);
-}
-#endif
-
-// Those that this machine runs, the widest first.
-template <class T>
-const std::vector<Kernel<T>>& kernels() {
-  static const std::vector<Kernel<T>> list = [] {
-    std::vector<Kernel<T>> found;
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
-      found.push_back({8, 24, kernel_avx512<T>});
-    if (__builtin_cpu_supports("avx2")) found.push_back({4, 12, kernel_avx2<T>});
-#endif
-    found.push_back({4, 4, kernel_baseline<T>});
-    return found;
-  }();
-  return list;
-}
 
 // One block of C and the packed blocks of A and B that go into it: about a core's second-level cache in all.
 constexpr int64_t block_rows = 192, block_columns = 288, block_depth = 128;
@@ -92,7 +19,7 @@ constexpr int64_t block_rows = 192, block_columns = 288, block_depth = 128;
 template <class T>
 class Worker {
  public:
-  Worker(const GemmProblem<T>& problem, const Kernel<T>& kernel, int64_t rows, int64_t columns)
+  Worker(const GemmProblem<T>& problem, const PackedTile<T>& kernel, int64_t rows, int64_t columns)
       : problem_(problem),
         kernel_(kernel),
         rows_(rows),
@@ -143,7 +70,7 @@ class Worker {
   }
 
   const GemmProblem<T>& problem_;
-  const Kernel<T>& kernel_;
+  const PackedTile<T>& kernel_;
   const int64_t rows_, columns_;
   std::vector<T> a_, b_, c_, run_;
 };
@@ -153,7 +80,7 @@ class Worker {
 template <class T>
 void solve(const GemmProblem<T>& problem, ThreadPool& pool, size_t kernel_index) {
   if (problem.m <= 0 || problem.n <= 0 || problem.batches <= 0) return;
-  const Kernel<T>& kernel = kernels<T>().at(kernel_index);
+  const PackedTile<T>& kernel = packed_tiles<T>(problem.exact_products).at(kernel_index);
   int64_t rows = std::min(block_rows, round_up(problem.m, kernel.rows));
   int64_t columns = std::min(block_columns, round_up(problem.n, kernel.columns));
   // Smaller blocks where there would be too few for the threads.
@@ -186,7 +113,7 @@ template void solve(const GemmProblem<double>&, ThreadPool&, size_t);
 template void solve(const GemmProblem<uint64_t>&, ThreadPool&, size_t);
 
 size_t gemm_kernel_count() {
-  return kernels<double>().size();
+  return packed_tiles<double>(false).size();
 }
 
 }  // namespace camshaft::ops

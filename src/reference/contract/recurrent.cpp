@@ -75,6 +75,7 @@ class InputProjection final : public GemmProblem<double> {
     m = steps * sizes_.batch;
     n = gates_size;
     k = sizes_.in;
+    exact_products = x_.dtype() != DType::f64;
   }
   void load_a(int64_t d, int64_t row, int64_t first, int64_t count, double* to) const override {
     load_elements(x_.dtype(), x_.data(), (first_[static_cast<size_t>(d)] * sizes_.batch + row) * k + first, 1, count,

@@ -488,6 +488,76 @@ TEST(Pointwise, QuantisationRunsAsOneLoop) {
   });
 }
 
+// Sums and products of quantised bytes: one loop, with the bits of the steps one after the other; also in place.
+template <class T>
+void check_bytes(RandomData& random, DType dtype, int round) {
+  const bool adds = round % 2 == 0, has_zero = round % 3 != 0;
+  // What can be divided by, what cannot, and what overflows.
+  const auto scale = [&] {
+    const float special[] = {0.0f, -0.25f, INFINITY, nan_value, 3e38f, 1e-40f};
+    return random.integer(0, 9) == 0 ? special[random.integer(0, 5)] : 0.01f + std::fabs(random.floats(1)[0]);
+  };
+  const auto zero = [&] {
+    const float special[] = {1e9f, 0.5f, -2000.0f, nan_value};
+    return random.integer(0, 9) == 0 ? special[random.integer(0, 3)] : static_cast<float>(random.integer(-128, 255));
+  };
+  const float p[] = {zero(), scale(), zero(), scale(), scale(), has_zero ? zero() : 0};
+  Writer w;
+  const int32_t a = w.load(dtype), b = w.load(dtype);
+  int32_t loads[6];
+  for (int32_t& load : loads) load = w.load();
+  const auto number = [&](int32_t x, int32_t z, int32_t s) {
+    return w.apply(F::mul, w.apply(F::sub, w.cast(x, DType::f32), z), s);
+  };
+  const int32_t left = number(a, loads[0], loads[1]), right = number(b, loads[2], loads[3]);
+  const int32_t rounded = w.apply(F::round, w.apply(F::div, w.apply(adds ? F::add : F::mul, left, right), loads[4]));
+  const int32_t steps = has_zero ? w.apply(F::add, rounded, loads[5]) : rounded;
+  std::vector<RowForm> forms(8, RowForm::uniform);
+  forms[0] = forms[1] = RowForm::vector;
+  const TileProgram program(w.done({w.cast(steps, dtype)}), forms);
+  EXPECT_EQ(program.steps(), 1);
+
+  const int64_t n = random.integer(1, 150);
+  std::vector<T> x(static_cast<size_t>(n)), y(x.size()), out(x.size() + 1, T(77));
+  for (size_t k = 0; k < x.size(); ++k) {
+    x[k] = static_cast<T>(random.integer(0, 255));
+    y[k] = static_cast<T>(random.integer(0, 255));
+  }
+  const void* inputs[] = {x.data(), y.data(), &p[0], &p[1], &p[2], &p[3], &p[4], &p[5]};
+  void* outputs[] = {out.data()};
+  program.run_row(n, inputs, outputs);
+  ASSERT_EQ(out.back(), T(77));
+  std::vector<T> in_place = round % 4 < 2 ? x : y;
+  const void* own[] = {round % 4 < 2 ? in_place.data() : x.data(),
+                       round % 4 < 2 ? y.data() : in_place.data(),
+                       &p[0],
+                       &p[1],
+                       &p[2],
+                       &p[3],
+                       &p[4],
+                       &p[5]};
+  outputs[0] = in_place.data();
+  program.run_row(n, own, outputs);
+  for (size_t k = 0; k < x.size(); ++k) {
+    const float u = (static_cast<float>(x[k]) - p[0]) * p[1], v = (static_cast<float>(y[k]) - p[2]) * p[3];
+    const float exact = std::nearbyint((adds ? u + v : u * v) / p[4]) + p[5];
+    const float low = std::numeric_limits<T>::lowest(), high = std::numeric_limits<T>::max();
+    const float expected = std::isnan(exact) ? 0 : std::trunc(std::clamp(exact, low, high));
+    ASSERT_EQ(static_cast<float>(out[k]), expected) << +x[k] << ", " << +y[k] << " of " << testing::PrintToString(p);
+    ASSERT_EQ(in_place[k], out[k]);
+  }
+}
+
+TEST(Pointwise, QuantisedBytesAreCombinedInOneLoop) {
+  RandomData random;
+  for_each_target([&] {
+    for (int round = 0; round < 100; ++round) {
+      check_bytes<uint8_t>(random, DType::u8, round);
+      check_bytes<int8_t>(random, DType::i8, round);
+    }
+  });
+}
+
 TEST(Pointwise, QuantisationTo16BitsRunsAsOneLoop) {
   RandomData random;
   for_each_target([&] {
@@ -650,6 +720,58 @@ TEST(Pointwise, Integers) {
   check_integers<uint32_t>(DType::u32);
   check_integers<uint16_t>(DType::u16);
   check_integers<uint8_t>(DType::u8);
+}
+
+// Whole numbers of divisors, one off them and the ends of the range, by vectors of divisors and by one for all.
+template <class T>
+void check_quotients(Random& random, DType dtype) {
+  using Limits = std::numeric_limits<T>;
+  constexpr int64_t n = 259;
+  const auto any = [&] {
+    return static_cast<T>(random.integer(Limits::min(), Limits::max()) >> random.integer(0, 31));
+  };
+  const auto dividend = [&](T y) {
+    const T near = static_cast<T>(static_cast<uint64_t>(y) * static_cast<uint64_t>(any()) +
+                                  static_cast<uint64_t>(random.integer(-1, 1)));
+    const T choices[] = {any(), near, Limits::min(), Limits::max()};
+    return choices[random.integer(0, 3)];
+  };
+  for (int round = 0; round < 40; ++round) {
+    const bool is_one = round % 2 == 1;
+    const T fixed[] = {T(0), T(1), static_cast<T>(-1), Limits::min(), Limits::max(), T(2), any(), any()};
+    std::vector<T> x(n), y(n, fixed[random.integer(0, 7)]), out(n);
+    for (size_t i = 0; i < x.size(); ++i) {
+      if (!is_one) y[i] = fixed[random.integer(0, 7)];
+      x[i] = dividend(y[i]);
+    }
+    for (const F function : {F::div, F::mod, F::fmod}) {
+      Writer w;
+      const int32_t a = w.load(dtype), b = w.load(dtype);
+      Pointwise pointwise(w.done({w.apply(function, a, b)}), {n}, {{1}, {is_one ? 0 : 1}});
+      const void* in[] = {x.data(), y.data()};
+      void* outs[] = {out.data()};
+      ThreadPool pool(1);
+      pointwise.run(pool, in, outs);
+      for (size_t i = 0; i < x.size(); ++i) {
+        const int64_t p = x[i], q = y[i], rest = q == 0 ? 0 : p % q;
+        const int64_t want = q == 0 ? 0 : function == F::div ? p / q : function == F::fmod ? rest : (rest + q) % q;
+        ASSERT_EQ(+out[i], +static_cast<T>(want))
+            << to_string(function) << ' ' << to_string(dtype) << ' ' << p << ", " << q;
+      }
+    }
+  }
+}
+
+TEST(Pointwise, QuotientsOfIntegers) {
+  Random random = test_random();
+  for_each_target([&] {
+    check_quotients<int32_t>(random, DType::i32);
+    check_quotients<uint32_t>(random, DType::u32);
+    check_quotients<int16_t>(random, DType::i16);
+    check_quotients<uint16_t>(random, DType::u16);
+    check_quotients<int8_t>(random, DType::i8);
+    check_quotients<uint8_t>(random, DType::u8);
+  });
 }
 
 TEST(Pointwise, MixedTypesMaskAndSelect) {

@@ -203,6 +203,36 @@ TEST(Reduce, OtherTypes) {
 }
 
 // Beside whole numbers, where a rounded quotient would be one too many, and of totals that doubles do not hold.
+// Of all lengths that share a vector with others, and some beyond; the ends of the range among the elements.
+template <class T>
+void check_short_rows(RandomData& data, DType dtype) {
+  using Limits = std::numeric_limits<T>;
+  for (const ReduceKind kind : {ReduceKind::max, ReduceKind::min}) {
+    for (const int64_t length : {1, 2, 3, 4, 5, 7, 8, 9, 16}) {
+      const int64_t rows = data.integer(1, 3000);
+      std::vector<T> x(static_cast<size_t>(rows * length));
+      for (T& v : x) {
+        const T any = static_cast<T>(data.integer(Limits::min(), Limits::max()));
+        const T choices[] = {any, any, any, Limits::min(), Limits::max(), T(0), static_cast<T>(-1)};
+        v = choices[data.integer(0, 6)];
+      }
+      check(dtype, kind, {rows, length}, {1}, x, static_cast<int>(data.integer(1, 3)), 0);
+    }
+  }
+}
+
+TEST(Reduce, ExtremesOfShortRowsOfIntegers) {
+  RandomData data;
+  for_each_target([&] {
+    check_short_rows<int8_t>(data, DType::i8);
+    check_short_rows<uint8_t>(data, DType::u8);
+    check_short_rows<int16_t>(data, DType::i16);
+    check_short_rows<uint16_t>(data, DType::u16);
+    check_short_rows<int32_t>(data, DType::i32);
+    check_short_rows<uint32_t>(data, DType::u32);
+  });
+}
+
 TEST(Reduce, MeansOfIntegersAreTruncatedQuotients) {
   RandomData data;
   ThreadPool pool(1);

@@ -1,7 +1,10 @@
 #include "reference/contract/gemm.h"
 
+#include <cmath>
+#include <type_traits>
 #include <vector>
 
+#include "reference/contract/product_tiles.h"
 #include "reference/random_tensor.h"
 #include "reference/single_op.h"
 
@@ -30,20 +33,46 @@ class Dense final : public GemmProblem<T> {
   }
 };
 
+template <class T>
+T multiply_add(T a, T b, T sum) {
+  if constexpr (std::is_floating_point_v<T>) return std::fma(a, b, sum);
+  return sum + a * b;
+}
+
+// Numbers of all bits, or as f32 has them.
+template <class T>
+std::vector<T> random_numbers(Random& random, int64_t count, bool narrow) {
+  std::vector<T> numbers(static_cast<size_t>(count));
+  for (T& number : numbers) {
+    number = static_cast<T>(random.uniform(0, 1e6)) / 7;
+    if (narrow) number = static_cast<T>(static_cast<float>(number));
+  }
+  return numbers;
+}
+
+// c = a · b, in the order of k.
+template <class T>
+std::vector<T> plain_product(const std::vector<T>& a, const std::vector<T>& b, int64_t m, int64_t n, int64_t k) {
+  std::vector<T> c(static_cast<size_t>(m * n));
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t p = 0; p < k; ++p)
+      for (int64_t j = 0; j < n; ++j) {
+        T& sum = c[static_cast<size_t>(i * n + j)];
+        sum = multiply_add(a[static_cast<size_t>(i * k + p)], b[static_cast<size_t>(p * n + j)], sum);
+      }
+  return c;
+}
+
 // Every inner kernel that the machine runs gives the bits of a plain loop in the order of k.
 template <class T>
-void compare_kernels() {
+void compare_kernels(bool narrow) {
   Random random = test_random();
   for (int round = 0; round < 20; ++round) {
     Dense<T> problem(random.integer(1, 230), random.integer(1, 330), random.integer(0, 300));
-    for (int64_t i = 0; i < problem.m * problem.k; ++i) problem.a.push_back(static_cast<T>(random.uniform(0, 1e6)) / 7);
-    for (int64_t i = 0; i < problem.n * problem.k; ++i) problem.b.push_back(static_cast<T>(random.uniform(0, 1e6)) / 7);
-    std::vector<T> want(problem.c.size());
-    for (int64_t i = 0; i < problem.m; ++i)
-      for (int64_t p = 0; p < problem.k; ++p)
-        for (int64_t j = 0; j < problem.n; ++j)
-          want[static_cast<size_t>(i * problem.n + j)] +=
-              problem.a[static_cast<size_t>(i * problem.k + p)] * problem.b[static_cast<size_t>(p * problem.n + j)];
+    problem.exact_products = narrow;
+    problem.a = random_numbers<T>(random, problem.m * problem.k, narrow);
+    problem.b = random_numbers<T>(random, problem.n * problem.k, narrow);
+    const std::vector<T> want = plain_product(problem.a, problem.b, problem.m, problem.n, problem.k);
     for (size_t kernel = 0; kernel < gemm_kernel_count(); ++kernel) {
       std::fill(problem.c.begin(), problem.c.end(), T{1});
       solve(problem, test_pool(), kernel);
@@ -53,10 +82,42 @@ void compare_kernels() {
 }
 
 TEST(Gemm, KernelsGiveTheSameBits) {
-  compare_kernels<double>();
+  compare_kernels<double>(false);
+}
+TEST(Gemm, KernelsGiveTheSameBitsWhereProductsAreExact) {
+  compare_kernels<double>(true);
 }
 TEST(Gemm, IntegerKernelsAreExact) {
-  compare_kernels<uint64_t>();
+  compare_kernels<uint64_t>(false);
+}
+
+// And so do the loops that read B in place, over any strides of A and of B's rows.
+template <class T>
+void compare_unpacked() {
+  Random random = test_random();
+  for (int round = 0; round < 40; ++round) {
+    const int64_t m = random.integer(1, 20), n = random.integer(1, 70), k = random.integer(0, 40);
+    const int64_t apart = n + random.integer(0, 3);
+    const bool transposed = random.integer(0, 1) == 1;
+    const std::vector<T> a = random_numbers<T>(random, m * k, false), b = random_numbers<T>(random, n * k, false);
+    std::vector<T> turned(a.size()), spread(static_cast<size_t>(k * apart), T{3});
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t p = 0; p < k; ++p) turned[static_cast<size_t>(p * m + i)] = a[static_cast<size_t>(i * k + p)];
+    for (int64_t p = 0; p < k; ++p) std::copy_n(b.begin() + p * n, n, spread.begin() + p * apart);
+    const std::vector<T> want = plain_product(a, b, m, n, k);
+    for (size_t isa = 0; isa < gemm_kernel_count(); ++isa) {
+      std::vector<T> c(want.size(), T{1});
+      const T* from = transposed ? turned.data() : a.data();
+      unpacked_product<T>({from, transposed ? 1 : k, transposed ? m : 1, spread.data(), apart, n, k, c.data()}, m, isa);
+      ASSERT_EQ(c, want) << "instruction set " << isa << ", " << m << "x" << n << "x" << k;
+    }
+  }
+}
+
+TEST(Gemm, UnpackedProductsHaveTheSameBits) {
+  compare_unpacked<double>();
+  compare_unpacked<uint32_t>();
+  compare_unpacked<uint64_t>();
 }
 
 }  // namespace

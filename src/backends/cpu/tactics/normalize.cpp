@@ -22,11 +22,20 @@ std::optional<double> estimate(const RegionView& region) {
   return seconds_per_launch + 2 * bytes_at_optimum(region) * seconds_per_byte;
 }
 
+std::optional<double> estimate_softmax(const RegionView& region) {
+  const auto* op = region.node.op.as<ops::Softmax>();
+  const bool is_f64 = op && region.graph.type(region.node.inputs[0]).dtype == DType::f64;
+  if (is_f64) return seconds_per_launch + 2 * bytes_at_optimum(region) * seconds_per_byte;
+  return estimate<ops::Softmax>(region);
+}
+
 std::shared_ptr<const Kernel> compile_softmax(const RegionView& region, PackedConstants&) {
   return simple_kernel(
       [op = *region.node.op.as<ops::Softmax>()](const KernelShapes& shapes) {
         const AxisSplit split(shapes.inputs[0].dims, op.axis);
-        return [softmax = Softmax{split.outer, split.axis, split.inner, op.log}](const LaunchArguments& a) {
+        return [softmax = Softmax{split.outer, split.axis, split.inner, op.log},
+                is_f64 = shapes.inputs[0].dtype == DType::f64](const LaunchArguments& a) {
+          if (is_f64) return softmax.run(a.pool, input<double>(a, 0), output<double>(a, 0));
           softmax.run(a.pool, input<float>(a, 0), output<float>(a, 0));
         };
       },
@@ -94,7 +103,7 @@ std::shared_ptr<const Kernel> compile_group_norm(const RegionView& region, Packe
 
 }  // namespace
 
-const CpuTactic softmax_tactic{"softmax", estimate<ops::Softmax>, compile_softmax};
+const CpuTactic softmax_tactic{"softmax", estimate_softmax, compile_softmax};
 const CpuTactic layer_norm_tactic{"layer_norm", estimate_layer_norm, compile_layer_norm};
 const CpuTactic group_norm_tactic{"group_norm", estimate<ops::GroupNorm>, compile_group_norm};
 

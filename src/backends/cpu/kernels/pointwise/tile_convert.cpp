@@ -332,6 +332,77 @@ void dequantize(const void* const* in, void* out, int64_t n, unsigned uniform) {
   for (; i < n; ++i) o[i] = (static_cast<float>(a[i * sa]) - zero[i * sz]) * scale[i * ss];
 }
 
+struct Sum {
+  static float of(float a, float b) { return a + b; }
+  template <class V>
+  HWY_INLINE V operator()(V a, V b) const {
+    return hn::Add(a, b);
+  }
+};
+struct Product {
+  static float of(float a, float b) { return a * b; }
+  template <class V>
+  HWY_INLINE V operator()(V a, V b) const {
+    return hn::Mul(a, b);
+  }
+};
+
+// Bytes from two of them, each with its zero point and scale: what dequantize(), an addition and quantize() give, to
+// the bit. The output may be an operand.
+template <class T, class Combine>
+void combine_bytes(const void* const* in, void* out, int64_t n, unsigned uniform) {
+  const auto *a = static_cast<const T*>(in[0]), *b = static_cast<const T*>(in[3]);
+  const auto number = [&](int k) { return *static_cast<const float*>(in[k]); };
+  const float zero_a = number(1), scale_a = number(2), zero_b = number(4), scale_b = number(5), scale = number(6);
+  const float zero = uniform & 1u << 7 ? number(7) : 0;
+  auto* o = static_cast<T*>(out);
+  int64_t i = 0;
+  if constexpr (kTarget.conversions) {
+    const Tag d;
+    const hn::RebindToSigned<Tag> di;
+    const hn::RebindToUnsigned<Tag> du;
+    const hn::Rebind<T, Tag> d8;
+    const hn::Rebind<uint8_t, Tag> narrow;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    // As in quantize(): a whole zero point is added as an integer; here no quotient may be infinite or NaN.
+    const float most_a = (255 + std::fabs(zero_a)) * std::fabs(scale_a),
+                most_b = (255 + std::fabs(zero_b)) * std::fabs(scale_b);
+    const bool is_whole = std::fabs(zero) <= 1024 && zero == std::nearbyint(zero);
+    if (is_whole && std::isfinite(Combine::of(most_a, most_b) / scale)) {
+      const float magic = 12582912.0f;  // 1.5 · 2^23
+      const auto below = hn::Set(d, static_cast<float>(std::numeric_limits<T>::lowest()) - zero);
+      const auto above = hn::Set(d, static_cast<float>(std::numeric_limits<T>::max()) - zero);
+      const auto shift = hn::Sub(hn::BitCast(di, hn::Set(d, magic)), hn::Set(di, static_cast<int32_t>(zero)));
+      const auto by = hn::Set(d, scale);
+      const auto number_of = [&](const T* from, float zero_point, float factor) HWY_ATTR {
+        const auto x = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(d8, from)));
+        return hn::Mul(hn::Sub(x, hn::Set(d, zero_point)), hn::Set(d, factor));
+      };
+      const auto step = [&](const T* x, const T* y) HWY_ATTR {
+        const auto value = Combine()(number_of(x, zero_a, scale_a), number_of(y, zero_b, scale_b));
+        const auto inside = hn::Min(hn::Max(hn::Div(value, by), below), above);
+        const auto whole = hn::Sub(hn::BitCast(di, hn::Add(inside, hn::Set(d, magic))), shift);
+        return hn::TruncateTo(narrow, hn::BitCast(du, whole));
+      };
+      for (; i + lanes <= n; i += lanes) hn::StoreU(step(a + i, b + i), narrow, reinterpret_cast<uint8_t*>(o + i));
+      if (i < n) {
+        T x[hn::MaxLanes(Tag())] = {}, y[hn::MaxLanes(Tag())] = {};
+        uint8_t bytes[hn::MaxLanes(Tag())];
+        const auto left = static_cast<size_t>(n - i);
+        std::memcpy(x, a + i, left);
+        std::memcpy(y, b + i, left);
+        hn::StoreU(step(x, y), narrow, bytes);
+        std::memcpy(o + i, bytes, left);
+      }
+      return;
+    }
+  }
+  for (; i < n; ++i) {
+    const float x = (static_cast<float>(a[i]) - zero_a) * scale_a, y = (static_cast<float>(b[i]) - zero_b) * scale_b;
+    o[i] = convert_element<T>(std::nearbyint(Combine::of(x, y) / scale) + zero);
+  }
+}
+
 // Through the narrow type and back, a few vectors at a time.
 template <TileKernel kThere, TileKernel kBack>
 void round_through(const void* const* in, void* out, int64_t n, unsigned uniform) {
@@ -429,6 +500,14 @@ TileKernel fused_conversion(FusedFunction function) {
       return dequantize<uint8_t>;
     case FusedFunction::dequantize_i8:
       return dequantize<int8_t>;
+    case FusedFunction::add_bytes_u8:
+      return combine_bytes<uint8_t, Sum>;
+    case FusedFunction::add_bytes_i8:
+      return combine_bytes<int8_t, Sum>;
+    case FusedFunction::multiply_bytes_u8:
+      return combine_bytes<uint8_t, Product>;
+    case FusedFunction::multiply_bytes_i8:
+      return combine_bytes<int8_t, Product>;
     default:
       return nullptr;
   }

@@ -92,7 +92,11 @@ class Fusion {
     for (TileNode& node : nodes_)
       if (is_fusible(node)) activation(node) || leaky_relu(node) || softsign(node);
     for (TileNode& node : nodes_) {
-      if (quantize(node) || !is_fusible(node)) continue;
+      if (quantize(node)) {
+        combine_bytes(node);
+        continue;
+      }
+      if (!is_fusible(node)) continue;
       simple_power(node) || dequantize(node) || square(node) || clamp(node) || add_relu(node) || min_max_number(node) ||
           multiply_add(node);
     }
@@ -113,17 +117,18 @@ class Fusion {
   bool single(int32_t value) const { return uses_[value] == 1 && nodes_[value].kind == Kind::apply; }
 
   void become(TileNode& node, FusedFunction function, int32_t a, int32_t b = -1, int32_t c = -1, int cost = 1) {
-    const int32_t old[3] = {node.in[0], node.in[1], node.in[2]};
-    const int32_t now[3] = {a, b, c};
-    const int old_operands = node.operands;
-    node.operands = 0;
-    for (int k = 0; k < 3; ++k) {
-      node.in[k] = now[k];
-      if (now[k] < 0) continue;
-      ++node.operands;
-      ++uses_[now[k]];
-    }
-    for (int k = 0; k < old_operands && k < 3; ++k) release(old[k]);
+    std::vector<int32_t> operands{a};
+    if (b >= 0) operands.push_back(b);
+    if (c >= 0) operands.push_back(c);
+    become(node, function, operands, cost);
+  }
+  void become(TileNode& node, FusedFunction function, const std::vector<int32_t>& operands, int cost) {
+    const std::vector<int32_t> old(node.in, node.in + node.operands);
+    std::ranges::fill(node.in, -1);
+    std::ranges::copy(operands, node.in);
+    node.operands = static_cast<int>(operands.size());
+    for (const int32_t value : operands) ++uses_[value];
+    for (const int32_t value : old) release(value);
     node.is_function = false;
     node.fused = function;
     node.kernel = find_kernel(function);
@@ -235,6 +240,30 @@ class Fusion {
       }
     }
     return false;
+  }
+
+  // QLinearAdd and QLinearMul, and the sum between Dequantize and Quantize.
+  bool combine_bytes(TileNode& node) {
+    const TileNode& value = nodes_[node.in[0]];
+    const bool adds = is(value, F::add);
+    if (!single(node.in[0]) || (!adds && !is(value, F::mul))) return false;
+    const bool is_signed = node.dtype == DType::i8;
+    const FusedFunction from = is_signed ? FusedFunction::dequantize_i8 : FusedFunction::dequantize_u8;
+    if (!is_signed && node.dtype != DType::u8) return false;
+    std::vector<int32_t> operands;
+    for (int k = 0; k < 2; ++k) {
+      const TileNode& operand = nodes_[value.in[k]];
+      const bool is_hidden = single(value.in[k]) && operand.fused == from;
+      if (!is_hidden || !nodes_[operand.in[1]].uniform || !nodes_[operand.in[2]].uniform) return false;
+      operands.insert(operands.end(), operand.in, operand.in + 3);
+    }
+    operands.insert(operands.end(), node.in + 1, node.in + node.operands);
+    for (int k = 1; k < node.operands; ++k)
+      if (!nodes_[node.in[k]].uniform) return false;
+    const FusedFunction sums = is_signed ? FusedFunction::add_bytes_i8 : FusedFunction::add_bytes_u8;
+    const FusedFunction products = is_signed ? FusedFunction::multiply_bytes_i8 : FusedFunction::multiply_bytes_u8;
+    become(node, adds ? sums : products, operands, 8);
+    return true;
   }
 
   bool square(TileNode& node) {

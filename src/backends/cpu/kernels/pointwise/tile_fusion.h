@@ -20,7 +20,7 @@ struct TileNode {
   int32_t input = -1;        ///< of inputs
   uint64_t bits = 0;         ///< of constants: the element's bytes
   int operands = 0;
-  int32_t in[3] = {-1, -1, -1};
+  int32_t in[most_operands] = {-1, -1, -1, -1, -1, -1, -1, -1};
   TileKernel kernel = nullptr;
   int cost = 1;
   // What the loop computes, for fusion: a scalar function, or a fused one. Conversions have neither.

@@ -9,8 +9,11 @@
 
 namespace camshaft::cpu {
 
-/// out[i] = f(in[0][i], in[1][i], in[2][i]) for i < n. Bit k of `uniform` says that operand k is one element for all i.
-/// `out` may be one of the operands (same element width).
+/// The most operands that a loop has.
+constexpr int most_operands = 8;
+
+/// out[i] = f(in[0][i], in[1][i], in[2][i], ...) for i < n. Bit k of `uniform` says that operand k is one element for
+/// all i. `out` may be one of the operands (same element width).
 using TileKernel = void (*)(const void* const* in, void* out, int64_t n, unsigned uniform);
 
 /// What a step of a tile program does beyond the scalar functions. Each of these, as one loop, saves a load and a store
@@ -42,6 +45,12 @@ enum class FusedFunction : uint8_t {
   steps_i16,
   dequantize_u8,  ///< (a - b) * c of u8
   dequantize_i8,  ///< likewise of i8
+  // Both around a sum or a product: round(((a - b) * c + (d - e) * f) / g) + h of bytes a and d and one each of the
+  // others, of which the last may be left out.
+  add_bytes_u8,
+  add_bytes_i8,
+  multiply_bytes_u8,
+  multiply_bytes_i8,
 };
 
 /// The loop for a function whose operands are `lanes` in registers: f16 and bf16 are computed as f32, bool is uint8_t.

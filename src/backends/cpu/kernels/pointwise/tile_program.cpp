@@ -47,7 +47,7 @@ struct TileProgram::Builder {
   }
 
   Step step_of(const TileNode& node, int32_t out) const {
-    Step step{node.kernel, {0, 0, 0}, out, 0};
+    Step step{node.kernel, node.operands, {}, out, 0};
     for (int k = 0; k < node.operands; ++k) {
       step.in[k] = slot[node.in[k]];
       if (nodes[node.in[k]].uniform) step.uniform |= 1u << k;
@@ -138,7 +138,8 @@ struct TileProgram::Builder {
         const bool passed = node.kind == TileNode::Kind::input && !node.uniform;
         if (!store[k] || passed != (pass == 0)) continue;
         program.steps_.push_back({find_conversion(node.dtype, stored[k]),
-                                  {slot[outputs[k]], 0, 0},
+                                  1,
+                                  {slot[outputs[k]]},
                                   first_output() + static_cast<int32_t>(k),
                                   node.uniform ? 1u : 0u});
       }
@@ -230,9 +231,9 @@ void TileProgram::run_in(std::byte* scratch, int64_t count, const void* const* i
   place = scratch + (static_cast<size_t>(place - scratch) + 63) / 64 * 64;
   for (int i = 0; i < buffers_; ++i, place += buffer_bytes_) *next++ = place;
 
-  const void* in[3];
+  const void* in[most_operands] = {};
   for (const Step& step : uniform_steps_) {
-    for (int k = 0; k < 3; ++k) in[k] = slots[step.in[k]];
+    for (int k = 0; k < step.operands; ++k) in[k] = slots[step.in[k]];
     step.kernel(in, slots[step.out], 1, step.uniform);
   }
   int64_t n = first_tile(count, slots[anchor_]);
@@ -240,7 +241,7 @@ void TileProgram::run_in(std::byte* scratch, int64_t count, const void* const* i
   for (int64_t begin = 0; begin < count; begin += n, n = std::min(tile_, count - begin)) {
     if (fetches && begin + n < count) fetch_next_tile(slots, n);
     for (const Step& step : steps_) {
-      for (int k = 0; k < 3; ++k) in[k] = slots[step.in[k]];
+      for (int k = 0; k < step.operands; ++k) in[k] = slots[step.in[k]];
       step.kernel(in, slots[step.out], n, step.uniform);
     }
     for (int i = 0; i < inputs_; ++i) slots[i] = static_cast<std::byte*>(slots[i]) + n * input_widths_[i];
@@ -270,8 +271,8 @@ bool TileProgram::is_one_loop(int64_t count) const {
 void TileProgram::run_loop(int64_t count, const void* const* inputs, void* const* outputs) const {
   const Step& step = steps_.front();
   const int first_constant = inputs_ + this->outputs();
-  const void* in[3];
-  for (int k = 0; k < 3; ++k) {
+  const void* in[most_operands] = {};
+  for (int k = 0; k < step.operands; ++k) {
     const int slot = step.in[k];
     in[k] = slot < inputs_          ? inputs[slot]
             : slot < first_constant ? outputs[slot - inputs_]

@@ -53,7 +53,8 @@ class TileProgram {
   // A slot is a pointer: inputs first, then outputs, constants, uniform intermediates, tile buffers.
   struct Step {
     TileKernel kernel;
-    int32_t in[3];
+    int operands;
+    int32_t in[most_operands];
     int32_t out;
     unsigned uniform;
   };

@@ -89,10 +89,54 @@ HWY_INLINE void short_rows(const T* x, int64_t rows, int64_t n, Partial<T>* tota
   }
 }
 
+// The larger or smaller of the halves of each lane, then of their halves, down to one element in its lowest bits.
+template <ReduceKind kKind, int kBits, class D, class V>
+HWY_INLINE V folded(D lanes, V v) {
+  const hn::DFromV<V> d;
+  const V half = hn::BitCast(d, hn::ShiftRight<kBits>(hn::BitCast(lanes, v)));
+  const V best = kKind == ReduceKind::max ? hn::Max(v, half) : hn::Min(v, half);
+  if constexpr (kBits > 8 * sizeof(hn::TFromV<V>)) {
+    return folded<kKind, kBits / 2>(lanes, best);
+  } else {
+    return best;
+  }
+}
+
+// Extremes of rows that are together an integer of the type Lane: a vector takes as many as it has of these.
+template <ReduceKind kKind, class T, class Lane>
+void rows_in_lanes(const T* x, int64_t rows, Partial<T>* totals) {
+  constexpr auto n = static_cast<int64_t>(sizeof(Lane) / sizeof(T));
+  int64_t r = 0;
+  if constexpr (kTarget.conversions) {
+    const hn::ScalableTag<Lane> d;
+    const hn::Repartition<T, decltype(d)> dt;
+    const hn::Rebind<std::make_unsigned_t<T>, decltype(d)> narrow;
+    constexpr auto lanes = static_cast<int64_t>(HWY_LANES(Lane));
+    HWY_ALIGN std::make_unsigned_t<T> line[lanes];
+    for (; r + lanes <= rows; r += lanes, x += lanes * n) {
+      const auto best = folded<kKind, 4 * sizeof(Lane)>(d, hn::LoadU(dt, x));
+      hn::StoreU(hn::TruncateTo(narrow, hn::BitCast(d, best)), narrow, line);
+      for (int64_t k = 0; k < lanes; ++k)
+        totals[r + k] = with_element<kKind>(totals[r + k], static_cast<Partial<T>>(static_cast<T>(line[k])));
+    }
+  }
+  short_rows<kKind>(x, rows - r, n, totals + r);
+}
+
 template <ReduceKind kKind, class T>
 void long_rows(const T* x, int64_t rows, int64_t n, Partial<T>* totals) {
   using R = Running<kKind, T>;
   constexpr int64_t width = 128 / static_cast<int64_t>(sizeof(R));  // totals beside each other: two vectors
+  if constexpr (std::is_integral_v<R> && std::is_same_v<R, T> && sizeof(T) <= 4) {
+    const auto bytes = n * static_cast<int64_t>(sizeof(T));
+    if (n > 1 && bytes == 8) return rows_in_lanes<kKind, T, uint64_t>(x, rows, totals);
+    if constexpr (sizeof(T) <= 2) {
+      if (n > 1 && bytes == 4) return rows_in_lanes<kKind, T, uint32_t>(x, rows, totals);
+    }
+    if constexpr (sizeof(T) == 1) {
+      if (bytes == 2) return rows_in_lanes<kKind, T, uint16_t>(x, rows, totals);
+    }
+  }
   if (n < 2 * width) return short_rows<kKind>(x, rows, n, totals);
   constexpr ReduceKind merging =
       kKind == ReduceKind::sum_square || kKind == ReduceKind::sum_abs ? ReduceKind::sum : kKind;

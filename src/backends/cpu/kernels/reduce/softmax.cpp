@@ -13,20 +13,29 @@
 #include "hwy/highway.h"
 // clang-format on
 
+#include "backends/cpu/kernels/pointwise/vector_math_f64-inl.h"
 #include "backends/cpu/kernels/reduce/row_reduce-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu::HWY_NAMESPACE {
 namespace {
 
-using Tag = hn::ScalableTag<float>;
+template <class D, class V>
+HWY_INLINE V exp_nonpositive(D d, V x) {
+  if constexpr (sizeof(hn::TFromD<D>) == 4) {
+    return exp_nonpositive_f32(d, x);
+  } else {
+    return exp_nonpositive_f64(d, x);
+  }
+}
 
 // The sum of exp(x - top), and, if kKeep, y = exp(x - top). x may be y. What lies `ahead` elements further is asked
 // for.
-template <bool kKeep>
-HWY_NOINLINE float exponentials(const float* x, float* y, int64_t n, float top, int64_t ahead) {
+template <bool kKeep, class T>
+HWY_NOINLINE T exponentials(const T* x, T* y, int64_t n, T top, int64_t ahead) {
+  using Tag = hn::ScalableTag<T>;
   const Tag d;
-  constexpr auto lanes = static_cast<int64_t>(HWY_LANES(float));
+  constexpr auto lanes = static_cast<int64_t>(HWY_LANES(T));
   constexpr int vectors = 4;  // under way at a time
   const auto shift = hn::Set(d, top);
   hn::Vec<Tag> sum[vectors] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
@@ -35,14 +44,14 @@ HWY_NOINLINE float exponentials(const float* x, float* y, int64_t n, float top, 
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
       __builtin_prefetch(x + i + v * lanes + ahead);
-      const auto e = exp_nonpositive_f32(d, hn::Sub(hn::LoadU(d, x + i + v * lanes), shift));
+      const auto e = exp_nonpositive(d, hn::Sub(hn::LoadU(d, x + i + v * lanes), shift));
       if constexpr (kKeep) hn::StoreU(e, d, y + i + v * lanes);
       sum[v] = hn::Add(sum[v], e);
     }
   }
   for (; i < n; i += lanes) {
     const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(lanes, n - i)));
-    const auto e = hn::IfThenElseZero(mask, exp_nonpositive_f32(d, hn::Sub(masked_load(mask, d, x + i), shift)));
+    const auto e = hn::IfThenElseZero(mask, exp_nonpositive(d, hn::Sub(masked_load(mask, d, x + i), shift)));
     if constexpr (kKeep) masked_store(e, mask, d, y + i);
     sum[0] = hn::Add(sum[0], e);
   }
@@ -50,10 +59,10 @@ HWY_NOINLINE float exponentials(const float* x, float* y, int64_t n, float top, 
 }
 
 // y[i] = step(x[i]); x may be y.
-template <class Step>
-HWY_INLINE void each(const float* x, float* y, int64_t n, Step step) {
-  const Tag d;
-  constexpr auto lanes = static_cast<int64_t>(HWY_LANES(float));
+template <class T, class Step>
+HWY_INLINE void each(const T* x, T* y, int64_t n, Step step) {
+  const hn::ScalableTag<T> d;
+  constexpr auto lanes = static_cast<int64_t>(HWY_LANES(T));
   int64_t i = 0;
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
     const auto first = step(hn::LoadU(d, x + i)), second = step(hn::LoadU(d, x + i + lanes));
@@ -67,70 +76,86 @@ HWY_INLINE void each(const float* x, float* y, int64_t n, Step step) {
 }
 
 // The sum over a whole row, of pieces added in double.
-template <bool kKeep>
-float sum_of_exponentials(const float* x, float* y, int64_t n, float top) {
+template <bool kKeep, class T>
+T sum_of_exponentials(const T* x, T* y, int64_t n, T top) {
   constexpr int64_t piece = 1024;
   // The next row, where both fit in L1: its largest element is looked for first, which leaves nothing to wait with.
   // 1000 rows of 1000 took 323 us without.
   const int64_t ahead = n <= 4 * piece ? n : 0;
   double sum = 0;
   for (int64_t i = 0; i < n; i += piece)
-    sum += exponentials<kKeep>(x + i, kKeep ? y + i : nullptr, std::min(piece, n - i), top, ahead);
-  return static_cast<float>(sum);
+    sum += exponentials<kKeep, T>(x + i, kKeep ? y + i : nullptr, std::min(piece, n - i), top, ahead);
+  return static_cast<T>(sum);
 }
 
-void row(const float* x, float* y, int64_t n, bool logarithm) {
-  const Tag d;
-  const float top = row_extreme<true, false>(x, n);
+template <class T>
+void row(const T* x, T* y, int64_t n, bool logarithm) {
+  const hn::ScalableTag<T> d;
+  const T top = row_extreme<true, false>(x, n);
   if (!logarithm) {
     const auto factor = hn::Set(d, 1 / sum_of_exponentials<true>(x, y, n, top));
     return each(y, y, n, [&](auto e) HWY_ATTR { return hn::Mul(e, factor); });
   }
-  const auto log_sum = hn::Set(d, std::log(sum_of_exponentials<false>(x, nullptr, n, top))), shift = hn::Set(d, top);
+  const auto log_sum = hn::Set(d, std::log(sum_of_exponentials<false, T>(x, nullptr, n, top))), shift = hn::Set(d, top);
   // In two steps: top + log_sum would lose the digits of log_sum where top is large.
   each(x, y, n, [&](auto v) HWY_ATTR { return hn::Sub(hn::Sub(v, shift), log_sum); });
 }
 
-void rows(const float* x, float* y, int64_t begin, int64_t end, int64_t n, bool logarithm) {
+template <class T>
+void rows(const T* x, T* y, int64_t begin, int64_t end, int64_t n, bool logarithm) {
   for (int64_t r = begin; r < end; ++r) row(x + r * n, y + r * n, n, logarithm);
 }
 
 // `count` <= 256 neighbours in the inner dim, all of the axis, `step` apart.
-void columns(const float* x, float* y, int64_t count, int64_t axis, int64_t step, bool logarithm) {
-  const Tag d;
+template <class T>
+void columns(const T* x, T* y, int64_t count, int64_t axis, int64_t step, bool logarithm) {
+  const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  alignas(64) float top[256 + 64], sum[256 + 64];
+  alignas(64) T top[256 + 64], sum[256 + 64];
   for (int64_t i = 0; i < count; ++i) top[i] = x[i], sum[i] = 0;
   for (int64_t a = 1; a < axis; ++a) {
-    const float* from = x + a * step;
+    const T* from = x + a * step;
     for (int64_t i = 0; i < count; ++i) top[i] = from[i] > top[i] ? from[i] : top[i];
   }
   for (int64_t a = 0; a < axis; ++a) {
-    const float* from = x + a * step;
-    float* to = y + a * step;
+    const T* from = x + a * step;
+    T* to = y + a * step;
     int64_t i = 0;
     for (; i + lanes <= count; i += lanes) {
-      const auto e = exp_nonpositive_f32(d, hn::Sub(hn::LoadU(d, from + i), hn::Load(d, top + i)));
+      const auto e = exp_nonpositive(d, hn::Sub(hn::LoadU(d, from + i), hn::Load(d, top + i)));
       hn::Store(hn::Add(hn::Load(d, sum + i), e), d, sum + i);
       if (!logarithm) hn::StoreU(e, d, to + i);
     }
     for (; i < count; ++i) {
-      const hn::CappedTag<float, 1> one;
-      const float e = hn::GetLane(exp_nonpositive_f32(one, hn::Set(one, from[i] - top[i])));
+      const hn::CappedTag<T, 1> one;
+      const T e = hn::GetLane(exp_nonpositive(one, hn::Set(one, from[i] - top[i])));
       sum[i] += e;
       if (!logarithm) to[i] = e;
     }
   }
   for (int64_t i = 0; i < count; ++i) sum[i] = logarithm ? std::log(sum[i]) : 1 / sum[i];
   for (int64_t a = 0; a < axis; ++a) {
-    const float* from = x + a * step;
-    float* to = y + a * step;
+    const T* from = x + a * step;
+    T* to = y + a * step;
     if (logarithm) {
       for (int64_t i = 0; i < count; ++i) to[i] = (from[i] - top[i]) - sum[i];
     } else {
       for (int64_t i = 0; i < count; ++i) to[i] *= sum[i];
     }
   }
+}
+
+void rows_f32(const float* x, float* y, int64_t begin, int64_t end, int64_t n, bool logarithm) {
+  rows(x, y, begin, end, n, logarithm);
+}
+void rows_f64(const double* x, double* y, int64_t begin, int64_t end, int64_t n, bool logarithm) {
+  rows(x, y, begin, end, n, logarithm);
+}
+void columns_f32(const float* x, float* y, int64_t count, int64_t axis, int64_t step, bool logarithm) {
+  columns(x, y, count, axis, step, logarithm);
+}
+void columns_f64(const double* x, double* y, int64_t count, int64_t axis, int64_t step, bool logarithm) {
+  columns(x, y, count, axis, step, logarithm);
 }
 
 }  // namespace
@@ -140,20 +165,29 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace camshaft::cpu {
 
-HWY_EXPORT(rows);
-HWY_EXPORT(columns);
+HWY_EXPORT(rows_f32);
+HWY_EXPORT(rows_f64);
+HWY_EXPORT(columns_f32);
+HWY_EXPORT(columns_f64);
 
 void Softmax::run(ThreadPool& pool, const float* x, float* y) const {
+  run_with(pool, x, y, HWY_DYNAMIC_DISPATCH(rows_f32), HWY_DYNAMIC_DISPATCH(columns_f32));
+}
+
+void Softmax::run(ThreadPool& pool, const double* x, double* y) const {
+  run_with(pool, x, y, HWY_DYNAMIC_DISPATCH(rows_f64), HWY_DYNAMIC_DISPATCH(columns_f64));
+}
+
+template <class T, class Rows, class Columns>
+void Softmax::run_with(ThreadPool& pool, const T* x, T* y, Rows on_rows, Columns on_columns) const {
   if (outer == 0 || axis == 0 || inner == 0) return;
   // 2000 elements take about a microsecond: no thread is woken for less than a few.
   const int64_t least = 8192;
   if (inner == 1) {
-    const auto kernel = HWY_DYNAMIC_DISPATCH(rows);
     for_pieces(pool, outer, (least + axis - 1) / axis,
-               [&](int64_t begin, int64_t end) { kernel(x, y, begin, end, axis, logarithm); });
+               [&](int64_t begin, int64_t end) { on_rows(x, y, begin, end, axis, logarithm); });
     return;
   }
-  const auto kernel = HWY_DYNAMIC_DISPATCH(columns);
   // Narrow blocks where the axis is long, so that a block stays in cache over the three passes.
   const int64_t block = std::min<int64_t>(axis > 1024 ? 64 : 256, inner);
   const int64_t blocks = (inner + block - 1) / block;
@@ -161,7 +195,7 @@ void Softmax::run(ThreadPool& pool, const float* x, float* y) const {
     for (int64_t item = begin; item < end; ++item) {
       const int64_t first = item % blocks * block;
       const int64_t offset = item / blocks * axis * inner + first;
-      kernel(x + offset, y + offset, std::min(block, inner - first), axis, inner, logarithm);
+      on_columns(x + offset, y + offset, std::min(block, inner - first), axis, inner, logarithm);
     }
   });
 }

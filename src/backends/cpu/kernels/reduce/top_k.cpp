@@ -1,14 +1,16 @@
 // Elements become integer keys that order as they do, with the index in the low half: one comparison of 64 bits decides
 // everything. A line is filtered against the k-th best so far, which few elements pass; those are kept in a buffer that
-// is cut back to the k best when it is full.
+// is cut back to the k best when it is full. Many of 8 or 16 bits are counted instead (narrow_top_k.h).
 #include "backends/cpu/kernels/reduce/top_k.h"
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <type_traits>
 
+#include "backends/cpu/kernels/reduce/narrow_top_k.h"
 #include "backends/cpu/kernels/targets.h"
 #include "backends/cpu/kernels/with_type.h"
 #include "base/divide_up.h"
@@ -91,6 +93,8 @@ struct Candidates {
 };
 using Candidates32 = Candidates<int32_t, uint64_t>;
 using Candidates64 = Candidates<int64_t, Entry128>;
+template <class T>
+using CandidatesOf = std::conditional_t<(sizeof(T) < 8), Candidates32, Candidates64>;
 
 }  // namespace
 }  // namespace camshaft::cpu
@@ -101,38 +105,50 @@ namespace camshaft::cpu::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Keys in the order of the elements: of floats -0 is 0, NaN above everything; turned round for the smallest. Integers
-// are keys already.
+// Keys in the order of the elements: of floats -0 is 0, NaN above everything; of integers without a sign those with one
+// that are as far from their middle. Turned round for the smallest.
 template <class D>
 HWY_INLINE hn::Vec<hn::RebindToSigned<D>> keys_of(D d, hn::Vec<D> x, bool largest) {
   const hn::RebindToSigned<D> di;
+  using Key = hn::TFromD<decltype(di)>;
   auto key = hn::BitCast(di, x);
   if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
     const hn::RebindToUnsigned<D> du;
     const auto bits = hn::BitCast(di, hn::Add(x, hn::Zero(d)));
     const auto sign = hn::BitCast(di, hn::ShiftRight<1>(hn::BitCast(du, hn::BroadcastSignBit(bits))));
     key = hn::Xor(bits, sign);
-    key = hn::IfThenElse(hn::RebindMask(di, hn::IsNaN(x)),
-                         hn::Set(di, std::numeric_limits<hn::TFromD<decltype(di)>>::max()), key);
+    key = hn::IfThenElse(hn::RebindMask(di, hn::IsNaN(x)), hn::Set(di, std::numeric_limits<Key>::max()), key);
+  } else if constexpr (std::is_unsigned_v<hn::TFromD<D>>) {
+    key = hn::Xor(key, hn::Set(di, std::numeric_limits<Key>::lowest()));
   }
   return largest ? key : hn::Not(key);
 }
 
 // Of a line `x`, the elements from `begin` up to `end`.
-template <class T, class Candidates>
-void filter(const T* x, int64_t begin, int64_t end, bool largest, Candidates& candidates) {
+template <class T>
+void filter(const T* x, int64_t begin, int64_t end, bool largest, CandidatesOf<T>& candidates) {
   const hn::ScalableTag<T> d;
   const hn::RebindToSigned<decltype(d)> di;
+  using Key = hn::TFromD<decltype(di)>;
   const hn::CappedTag<T, 1> one;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  HWY_ALIGN hn::TFromD<decltype(di)> keys[hn::MaxLanes(d)];
+  HWY_ALIGN Key keys[hn::MaxLanes(d)];
   int64_t i = begin;
   for (; i + lanes <= end; i += lanes) {
     const auto key = keys_of(d, hn::LoadU(d, x + i), largest);
-    if (candidates.full && hn::AllFalse(di, hn::Gt(key, hn::Set(di, candidates.least)))) continue;
+    uint64_t better = ~uint64_t{0} >> (64 - lanes);
+    if (candidates.full) {
+      const auto is_better = hn::Gt(key, hn::Set(di, static_cast<Key>(candidates.least)));
+      if (hn::AllFalse(di, is_better)) continue;
+      uint8_t bits[8] = {};
+      hn::StoreMaskBits(di, is_better, bits);
+      std::memcpy(&better, bits, sizeof(better));
+    }
     hn::Store(key, di, keys);
-    for (int64_t lane = 0; lane < lanes; ++lane)
+    for (; better != 0; better &= better - 1) {
+      const int lane = std::countr_zero(better);
       if (!candidates.full || keys[lane] > candidates.least) candidates.add(keys[lane], i + lane);
+    }
   }
   for (; i < end; ++i) {
     const auto key = hn::GetLane(keys_of(one, hn::Set(one, x[i]), largest));
@@ -140,18 +156,21 @@ void filter(const T* x, int64_t begin, int64_t end, bool largest, Candidates& ca
   }
 }
 
-void filter_f32(const float* x, int64_t begin, int64_t end, bool largest, Candidates32& candidates) {
-  filter(x, begin, end, largest, candidates);
-}
-void filter_f64(const double* x, int64_t begin, int64_t end, bool largest, Candidates64& candidates) {
-  filter(x, begin, end, largest, candidates);
-}
-void filter_i32(const int32_t* x, int64_t begin, int64_t end, bool largest, Candidates32& candidates) {
-  filter(x, begin, end, largest, candidates);
-}
-void filter_i64(const int64_t* x, int64_t begin, int64_t end, bool largest, Candidates64& candidates) {
-  filter(x, begin, end, largest, candidates);
-}
+#define CAMSHAFT_FILTER(name, T)                                                                          \
+  void filter_##name(const T* x, int64_t begin, int64_t end, bool largest, CandidatesOf<T>& candidates) { \
+    filter(x, begin, end, largest, candidates);                                                           \
+  }
+CAMSHAFT_FILTER(f32, float)
+CAMSHAFT_FILTER(f64, double)
+CAMSHAFT_FILTER(i64, int64_t)
+CAMSHAFT_FILTER(i32, int32_t)
+CAMSHAFT_FILTER(i16, int16_t)
+CAMSHAFT_FILTER(i8, int8_t)
+CAMSHAFT_FILTER(u64, uint64_t)
+CAMSHAFT_FILTER(u32, uint32_t)
+CAMSHAFT_FILTER(u16, uint16_t)
+CAMSHAFT_FILTER(u8, uint8_t)
+#undef CAMSHAFT_FILTER
 
 }  // namespace
 }  // namespace camshaft::cpu::HWY_NAMESPACE
@@ -160,45 +179,27 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace camshaft::cpu {
 
-HWY_EXPORT(filter_f32);
-HWY_EXPORT(filter_f64);
-HWY_EXPORT(filter_i32);
-HWY_EXPORT(filter_i64);
-
 namespace {
 
 constexpr int64_t least_elements = 8 * 1024;
 constexpr int64_t elements_a_part = 1 << 18;  // of a line, between two questions whether to stop
 
-template <class T>
-using CandidatesOf = std::conditional_t<(sizeof(T) < 8), Candidates32, Candidates64>;
-
-// Keys in the order of the elements, as keys_of() makes them of f32.
-template <class T>
-auto key_of(T x) {
-  using Key = std::conditional_t<(sizeof(T) < 8), int32_t, int64_t>;
-  if constexpr (std::is_floating_point_v<T>) {
-    if (x != x) return std::numeric_limits<Key>::max();
-    const auto bits = std::bit_cast<Key>(x + T(0));
-    return bits < 0 ? static_cast<Key>(bits ^ std::numeric_limits<Key>::max()) : bits;
-  } else if constexpr (std::is_unsigned_v<T> && sizeof(T) >= 4) {
-    return static_cast<Key>(x ^ (T{1} << (sizeof(T) * 8 - 1)));
-  } else {
-    return static_cast<Key>(x);
+#define CAMSHAFT_FILTER(name, T)                                                                        \
+  HWY_EXPORT(filter_##name);                                                                            \
+  void filter_part(const T* x, int64_t begin, int64_t end, bool largest, CandidatesOf<T>& candidates) { \
+    HWY_DYNAMIC_DISPATCH(filter_##name)(x, begin, end, largest, candidates);                            \
   }
-}
-
-template <class T>
-void filter_part(const T* x, int64_t begin, int64_t end, bool largest, CandidatesOf<T>& candidates) {
-  if constexpr (std::is_same_v<T, float>) return HWY_DYNAMIC_DISPATCH(filter_f32)(x, begin, end, largest, candidates);
-  if constexpr (std::is_same_v<T, double>) return HWY_DYNAMIC_DISPATCH(filter_f64)(x, begin, end, largest, candidates);
-  if constexpr (std::is_same_v<T, int32_t>) return HWY_DYNAMIC_DISPATCH(filter_i32)(x, begin, end, largest, candidates);
-  if constexpr (std::is_same_v<T, int64_t>) return HWY_DYNAMIC_DISPATCH(filter_i64)(x, begin, end, largest, candidates);
-  for (int64_t i = begin; i < end; ++i) {
-    const auto key = largest ? key_of(x[i]) : ~key_of(x[i]);
-    if (!candidates.full || key > candidates.least) candidates.add(key, i);
-  }
-}
+CAMSHAFT_FILTER(f32, float)
+CAMSHAFT_FILTER(f64, double)
+CAMSHAFT_FILTER(i64, int64_t)
+CAMSHAFT_FILTER(i32, int32_t)
+CAMSHAFT_FILTER(i16, int16_t)
+CAMSHAFT_FILTER(i8, int8_t)
+CAMSHAFT_FILTER(u64, uint64_t)
+CAMSHAFT_FILTER(u32, uint32_t)
+CAMSHAFT_FILTER(u16, uint16_t)
+CAMSHAFT_FILTER(u8, uint8_t)
+#undef CAMSHAFT_FILTER
 
 }  // namespace
 
@@ -207,11 +208,11 @@ int64_t TopK::candidates() const {
   return std::min(axis + 1, 2 * k + 64);
 }
 // Neighbouring lines are copied together, a cache line of each row.
-int64_t TopK::columns() const {
-  return inner == 1 ? 0 : std::min<int64_t>(inner, 16);
+int64_t TopK::columns(int64_t width) const {
+  return inner == 1 ? 0 : std::min<int64_t>(inner, std::max<int64_t>(16, 64 / width));
 }
 int64_t TopK::thread_bytes(int64_t width) const {
-  return round_up(candidates() * (width < 8 ? 8 : 16), 64) + round_up(columns() * axis * width, 64);
+  return round_up(candidates() * (width < 8 ? 8 : 16), 64) + round_up(columns(width) * axis * width, 64);
 }
 int64_t TopK::workspace_bytes(DType dtype, int threads) const {
   return threads * thread_bytes(bit_width(dtype) / 8);
@@ -222,7 +223,7 @@ void TopK::run_as(ThreadPool& pool, const T* x, T* values, int64_t* indices, voi
   using Best = CandidatesOf<T>;
   using Entry = std::remove_pointer_t<decltype(Best::list)>;
   constexpr auto width = static_cast<int64_t>(sizeof(T));
-  const int64_t block = std::max<int64_t>(1, columns()), blocks = (inner + block - 1) / block;
+  const int64_t block = std::max<int64_t>(1, columns(width)), blocks = (inner + block - 1) / block;
   const int64_t items = outer * blocks, grain = least_elements / (axis * block) + 1;
   // As parallel_for cuts them, but each thread needs to know which one it is.
   const auto threads = static_cast<int>(std::min<int64_t>(pool.size(), (items + grain - 1) / grain));
@@ -239,6 +240,23 @@ void TopK::run_as(ThreadPool& pool, const T* x, T* values, int64_t* indices, voi
           for (int64_t c = 0; c < n; ++c) lines[c * axis + a] = from[a * inner + c];
       for (int64_t c = 0; c < n; ++c) {
         const T* line = inner > 1 ? lines + c * axis : from;
+        const int64_t to = o * k * inner + first + c;
+        const auto write = [&](const auto& index_of) {
+          for (int64_t i = 0; i < k; ++i) {
+            cancellation.did(1);
+            const int64_t index = index_of(i);
+            if (values) values[to + i * inner] = line[index];
+            if (indices) indices[to + i * inner] = index;
+          }
+        };
+        if constexpr (sizeof(T) <= 2) {
+          if (k > Best::most_sorted) {
+            auto* order = reinterpret_cast<uint32_t*>(list);
+            narrow_top_k(line, axis, k, largest, order, cancellation);
+            write([&](int64_t i) { return static_cast<int64_t>(order[i]); });
+            continue;
+          }
+        }
         Best best{list, candidates(), k, 0, 0, false};
         for (int64_t begin = 0; begin < axis; begin += elements_a_part) {
           const int64_t end = std::min(axis, begin + elements_a_part);
@@ -247,13 +265,7 @@ void TopK::run_as(ThreadPool& pool, const T* x, T* values, int64_t* indices, voi
         }
         best.shrink();
         best.sort();
-        const int64_t to = o * k * inner + first + c;
-        for (int64_t i = 0; i < k; ++i) {
-          cancellation.did(1);
-          const int64_t index = Best::index_of(list[i]);
-          if (values) values[to + i * inner] = line[index];
-          if (indices) indices[to + i * inner] = index;
-        }
+        write([&](int64_t i) { return Best::index_of(list[i]); });
       }
     }
   };

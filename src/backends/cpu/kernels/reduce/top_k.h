@@ -21,7 +21,7 @@ struct TopK {
 
  private:
   int64_t candidates() const;
-  int64_t columns() const;
+  int64_t columns(int64_t width) const;
   int64_t thread_bytes(int64_t width) const;
   template <class T>
   void run_as(ThreadPool& pool, const T* x, T* values, int64_t* indices, void* workspace) const;

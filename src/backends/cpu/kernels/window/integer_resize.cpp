@@ -20,48 +20,57 @@ namespace camshaft::cpu::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// out[x] = a * first[x] + b * second[x], x < count: two taps, as linear resizing has them, in one pass.
+template <class T>
+void mix(const T* HWY_RESTRICT first, double a, const T* HWY_RESTRICT second, double b, int64_t count,
+         double* HWY_RESTRICT out) {
+  for (int64_t x = 0; x < count; ++x) out[x] = a * static_cast<double>(first[x]) + b * static_cast<double>(second[x]);
+}
+
 // line[x] = the sum over the taps of weights[t] * rows[t][x]; compilers make vectors of it.
 template <class T>
 void combine_rows(const IntegerResize& p, const T* image, int64_t y, double* HWY_RESTRICT line) {
-  const int64_t length = p.width.in * p.inner;
+  const int64_t length = p.width.in * p.inner, taps = p.height.taps;
+  const int32_t* index = &p.height.index[static_cast<size_t>(y * taps)];
+  const double* weights = &p.height.weight[static_cast<size_t>(y * taps)];
+  if (taps == 2 && index[0] >= 0 && index[1] >= 0)
+    return mix(image + index[0] * length, weights[0], image + index[1] * length, weights[1], length, line);
   std::fill_n(line, length, 0.0);
-  for (int64_t t = 0; t < p.height.taps; ++t) {
-    const auto at = static_cast<size_t>(y * p.height.taps + t);
-    const double weight = p.height.weight[at];
+  for (int64_t t = 0; t < taps; ++t) {
+    const double weight = weights[t];
     if (weight == 0) continue;
-    if (p.height.index[at] < 0) {
+    if (index[t] < 0) {
       for (int64_t x = 0; x < length; ++x) line[x] += weight * p.outside;
       continue;
     }
-    const T* HWY_RESTRICT row = image + p.height.index[at] * length;
+    const T* HWY_RESTRICT row = image + index[t] * length;
     for (int64_t x = 0; x < length; ++x) line[x] += weight * static_cast<double>(row[x]);
   }
 }
 
-// mixed[x, i] = the same along the line, of one channel a vector of columns at once, else channel by channel.
-void combine_columns(const IntegerResize& p, const double* HWY_RESTRICT line, double* HWY_RESTRICT mixed) {
-  const IntegerResize::Axis& w = p.width;
-  if (p.inner == 1) {
-    for (int64_t x = 0; x < w.out(); ++x) {
-      double sum = 0;
-      for (int64_t t = 0; t < w.taps; ++t) {
-        const auto at = static_cast<size_t>(x * w.taps + t);
-        sum += w.weight[at] * (w.index[at] < 0 ? p.outside : line[w.index[at]]);
-      }
-      mixed[x] = sum;
-    }
+// mixed[x, i] = the same along the line, of one channel element by element, else channel by channel.
+void combine_columns(const IntegerResize& p, bool is_inside, const double* HWY_RESTRICT line,
+                     double* HWY_RESTRICT mixed) {
+  const int64_t taps = p.width.taps, count = p.width.out();
+  const int32_t* index = p.width.index.data();
+  const double* weight = p.width.weight.data();
+  if (p.inner == 1 && taps == 2 && is_inside) {
+    for (int64_t x = 0; x < count; ++x)
+      mixed[x] = weight[2 * x] * line[index[2 * x]] + weight[2 * x + 1] * line[index[2 * x + 1]];
     return;
   }
-  for (int64_t x = 0; x < w.out(); ++x, mixed += p.inner) {
+  for (int64_t x = 0; x < count; ++x, mixed += p.inner, index += taps, weight += taps) {
+    if (taps == 2 && is_inside) {
+      mix(line + index[0] * p.inner, weight[0], line + index[1] * p.inner, weight[1], p.inner, mixed);
+      continue;
+    }
     std::fill_n(mixed, p.inner, 0.0);
-    for (int64_t t = 0; t < w.taps; ++t) {
-      const auto at = static_cast<size_t>(x * w.taps + t);
-      const double weight = w.weight[at];
-      const double* HWY_RESTRICT from = w.index[at] < 0 ? nullptr : line + w.index[at] * p.inner;
+    for (int64_t t = 0; t < taps; ++t) {
+      const double* HWY_RESTRICT from = index[t] < 0 ? nullptr : line + index[t] * p.inner;
       if (from) {
-        for (int64_t i = 0; i < p.inner; ++i) mixed[i] += weight * from[i];
+        for (int64_t i = 0; i < p.inner; ++i) mixed[i] += weight[t] * from[i];
       } else {
-        for (int64_t i = 0; i < p.inner; ++i) mixed[i] += weight * p.outside;
+        for (int64_t i = 0; i < p.inner; ++i) mixed[i] += weight[t] * p.outside;
       }
     }
   }
@@ -83,10 +92,11 @@ void store(const double* HWY_RESTRICT mixed, int64_t count, T* HWY_RESTRICT out)
 template <class T>
 void resize_lines(const IntegerResize& p, int64_t begin, int64_t end, const T* in, T* out, double* scratch) {
   const int64_t length = p.width.in * p.inner, out_length = p.width.out() * p.inner;
+  const bool is_inside = std::ranges::none_of(p.width.index, [](int32_t at) { return at < 0; });
   for (int64_t line = begin; line < end; ++line) {
     const T* image = in + line / p.height.out() * p.height.in * length;
     combine_rows(p, image, line % p.height.out(), scratch);
-    combine_columns(p, scratch, scratch + length);
+    combine_columns(p, is_inside, scratch, scratch + length);
     store(scratch + length, out_length, out + line * out_length);
   }
 }

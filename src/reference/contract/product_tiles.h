@@ -1,0 +1,42 @@
+// The inner loops of matrix products, for the instruction sets of the machine.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace camshaft::ops {
+
+// Each element is added up in the order of k, each product of doubles with one rounding (a fused multiply-add, by
+// software where the machine has none), so that results are the same bits on every machine. T is double or, exact
+// modulo its range, an unsigned integer.
+
+/// c[rows, columns] += a · b, where a is packed [k][rows], b is packed [k][columns], and rows of c are c_stride apart.
+template <class T>
+struct PackedTile {
+  int rows, columns;
+  void (*run)(int64_t k, const T* a, const T* b, T* c, int64_t c_stride);
+};
+
+/// Those that this machine runs, the fastest first; of double and uint64_t. `exact_products`: products of the elements
+/// have no more than 53 bits, so that they need no rounding of their own, and no software does it. That is so of what
+/// was f32, f16 or bf16.
+template <class T>
+const std::vector<PackedTile<T>>& packed_tiles(bool exact_products);
+
+template <class T>
+struct UnpackedOperands {
+  const T* a;
+  int64_t a_row, a_column;
+  const T* b;
+  int64_t b_row, n, k;
+  T* c;
+};
+
+/// c[m, n] = a · b of double, uint32_t or uint64_t, where rows of b and c are consecutive; element (i, p) of a is at
+/// a[i * a_row + p * a_column], row p of b begins at b[p * b_row], rows of c are n apart. `isa` counts the instruction
+/// sets as packed_tiles() does.
+template <class T>
+void unpacked_product(const UnpackedOperands<T>& operands, int64_t m, size_t isa = 0);
+
+}  // namespace camshaft::ops
