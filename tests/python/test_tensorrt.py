@@ -243,7 +243,7 @@ def test_outputs_whose_size_only_running_tells():
         assert context.execute_async_v3(0)
         count = np.count_nonzero(array)
         assert allocator.shape == (2, count)
-        got = allocator.memory[: 16 * count].view(np.int64).reshape(2, count)
+        got = allocator.memory[: 8 * count].view(np.int32).reshape(2, count)
         np.testing.assert_array_equal(got, np.array(np.nonzero(array)))
 
 
@@ -393,9 +393,8 @@ def test_ranges_by_hand(model):
 
 def test_missing_things_name_themselves():
     network = trt.Builder(Heard()).create_network()
-    for call in (network.add_loop, network.add_if_conditional, lambda: network.add_plugin_v2([], None)):
-        with pytest.raises(NotImplementedError, match="add_"):
-            call()
+    with pytest.raises(NotImplementedError, match="add_plugin_v2"):
+        network.add_plugin_v2([], None)
     with pytest.raises(NotImplementedError, match="Refitter"):
         trt.Refitter(None, None)
     assert trt.get_plugin_registry().get_plugin_creator("NMS", "1") is None

@@ -136,8 +136,8 @@ class Builder(Reporter):
         try:
             with self._reporting(), tempfile.TemporaryDirectory(prefix="camshaft-") as folder:
                 self._tell_of_flags(config)
-                model = network._to_onnx()
-                options = self._options(network, config, folder, model)
+                model, nodes = network._to_model()
+                options = self._options(network, config, folder, model, nodes)
                 engine = camshaft.build(model, progress=monitored, **options)
                 self._tell_of(engine.report)
                 cache, path = config.get_timing_cache(), Path(options.get("timing_cache", ""))
@@ -164,10 +164,10 @@ class Builder(Reporter):
             self._log(Severity.WARNING, warning)
         self._log(Severity.VERBOSE, f"engine built: {report['layers']} layers")
 
-    def _options(self, network, config, folder, model):
+    def _options(self, network, config, folder, model, nodes):
         """The options of camshaft.build()."""
         options = {**precision_options(config), **tuning_options(config), "device": _cuda.device()}
-        if network._folder is not None:
+        if network._folder is not None and isinstance(model, bytes):
             options["folder"] = network._folder
         if self.max_threads > 0:
             options["threads"] = self.max_threads
@@ -186,7 +186,7 @@ class Builder(Reporter):
             if cache is not None and len(cache._data):
                 path.write_bytes(cache._data)
             options["timing_cache"] = str(path)
-        options.update(self._constraints(network))
+        options.update(self._constraints(nodes))
         if config.get_flag(BuilderFlag.INT8) and not options.get("strongly_typed"):
             calibration = self._calibration(network, config, folder, model, options)
             if calibration is None:
@@ -215,15 +215,15 @@ class Builder(Reporter):
                     raise ValueError(f"input '{tensor.name}' is dynamic, and a profile has no shapes for it")
 
     @staticmethod
-    def _constraints(network):
-        """Precisions and types of single layers."""
+    def _constraints(nodes):
+        """Precisions and types of single layers, by the names of their nodes; the last one computes the result."""
         precisions, types = [], []
-        for layer in network._layers:
-            name = layer.name.replace(",", "*")
+        for layer, names in nodes.items():
+            names = [name.replace(",", "*") for name in names]
             if layer.precision_is_set and layer.precision in _PRECISIONS:
-                precisions.append(f"{name}:{_PRECISIONS[layer.precision]}")
+                precisions += [f"{name}:{_PRECISIONS[layer.precision]}" for name in names]
             if layer.output_type_is_set(0) and layer.get_output_type(0) in _PRECISIONS:
-                types.append(f"{name}:{_PRECISIONS[layer.get_output_type(0)]}")
+                types.append(f"{names[-1]}:{_PRECISIONS[layer.get_output_type(0)]}")
         return {"layer_precisions": precisions or None, "layer_output_types": types or None}
 
     def _calibration(self, network, config, folder, model, options):
@@ -253,8 +253,10 @@ class Builder(Reporter):
                 raise ValueError(f"input '{tensor.name}' is dynamic: calibrating needs a profile with its shape")
             shapes[tensor.name] = tuple(shape)
         passed = {"device": options["device"], "tuning": "heuristic"}
+        if network._has_external_data() and isinstance(model, bytes):
+            model, _ = network._to_network()
         return calibration_file(
-            folder, config.int8_calibrator, model, network._folder, network._inputs, shapes, options["device"], passed
+            folder, config.int8_calibrator, model, network._inputs, shapes, options["device"], passed
         )
 
     def __enter__(self):

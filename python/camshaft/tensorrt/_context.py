@@ -8,7 +8,7 @@ import camshaft
 from camshaft.tensorrt import _cuda
 from camshaft.tensorrt._enums import ErrorCodeTRT, ProfilingVerbosity
 from camshaft.tensorrt._log import Reporter
-from camshaft.tensorrt._values import Dims, volume
+from camshaft.tensorrt._values import Dims, bytes_of_element, volume
 
 _ANY_DIRECTION = 4  # of cudaMemcpy
 
@@ -238,6 +238,7 @@ class IExecutionContext(Reporter):
             if address == 0 and 0 not in shape:
                 raise ValueError(f"input '{info.name}' has no address: call set_tensor_address()")
             if self._bound.get(info.name) != (address, shape):
+                self._check_size(info, address, shape)
                 self._context.set_input(info.name, camshaft.Memory(address, info.dtype, shape, self._device()))
                 self._bound[info.name] = address, shape
 
@@ -256,9 +257,14 @@ class IExecutionContext(Reporter):
             if address == 0 and 0 not in shape:
                 raise ValueError(f"output '{info.name}' has no address: call set_tensor_address()")
             if self._bound.get(info.name) != (address, shape):
+                self._check_size(info, address, shape)
                 self._context.bind_output(info.name, camshaft.Memory(address, info.dtype, shape, self._device()))
                 self._bound[info.name] = address, shape
         return unbound
+
+    @staticmethod
+    def _check_size(info, address, shape):
+        _cuda.check_size(info.name, address, volume(shape) * bytes_of_element(info.dtype))
 
     def _output_shape(self, name):
         try:

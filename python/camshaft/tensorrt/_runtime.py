@@ -57,6 +57,13 @@ class Runtime(Reporter):
         pass
 
 
+def _name_of(metadata):
+    """The network's: of a parsed model, or of one that was written anew."""
+    model = metadata.get("model", "")
+    written = model[len("network '") : -1] if model.startswith("network '") else ""
+    return metadata.get("model.network_name", written) or "Unnamed Network 0"
+
+
 class IStreamReader:
     """Gives an engine's bytes: derive from it, and write read(size), which gives none at the end."""
 
@@ -134,7 +141,7 @@ class ICudaEngine(Reporter):
         self._infos = {info.name: info for info in engine.inputs + engine.outputs}
         self._names = list(self._infos)
         self._inputs = {info.name for info in engine.inputs}
-        self.name = engine.metadata.get("model.network_name", "Unnamed Network 0")
+        self.name = _name_of(engine.metadata)
         self.has_implicit_batch_dimension = False
         self.max_batch_size = 1
         self.refittable = False
