@@ -43,6 +43,7 @@ from camshaft.tensorrt._layers import (
     IDequantizeLayer,
     IElementWiseLayer,
     IFillLayer,
+    IFullyConnectedLayer,
     IGatherLayer,
     IGridSampleLayer,
     ILRNLayer,
@@ -62,7 +63,7 @@ from camshaft.tensorrt._layers import (
     ITopKLayer,
     IUnaryLayer,
 )
-from camshaft.tensorrt._log import IErrorRecorder, ILogger, Logger
+from camshaft.tensorrt._log import IErrorRecorder, ILogger, Logger, Severity
 from camshaft.tensorrt._loops import (
     IIteratorLayer,
     ILoop,

@@ -55,6 +55,14 @@ class Network(INetworkDefinition):
 
         return self._add(made, type)
 
+    def add_fully_connected(self, input, num_outputs, kernel, bias=None):
+        return self._add(
+            lambda network, name, output: _layers.IFullyConnectedLayer(
+                network, name, input, output, num_outputs, kernel, bias
+            ),
+            LayerType.FULLY_CONNECTED,
+        )
+
     def add_pooling_nd(self, input, type, window_size):
         return self._add(
             lambda network, name, output: _layers.IPoolingLayer(network, name, input, output, type, window_size),

@@ -204,6 +204,22 @@ class IConvolutionLayer(_Windowed):
         )
 
 
+class IFullyConnectedLayer(Layer):
+    """A product of a matrix and what is in the last three axes, of TensorRT 8: [batch, outputs, 1, 1]."""
+
+    def __init__(self, network, name, input, output, num_output_channels, kernel, bias):
+        super().__init__(network, LayerType.FULLY_CONNECTED, name, [input], [output])
+        self.num_output_channels, self.kernel, self.bias = num_output_channels, kernel, bias
+
+    def _emit(self):
+        sizes = list(self._inputs[0].shape)
+        if len(sizes) != 4 or -1 in sizes[1:]:
+            raise NotImplementedError(f"layer '{self.name}': fully connected is of [batch, c, h, w], not {sizes}")
+        bias = self._array(self.bias)
+        kernel = self._array(self.kernel).reshape(self.num_output_channels, *sizes[1:])
+        self._write("Conv", [self._inputs[0], kernel, None if bias is None else bias.reshape(-1)], self._result())
+
+
 class IDeconvolutionLayer(IConvolutionLayer):
     """A transposed convolution."""
 
@@ -562,7 +578,7 @@ class IShuffleLayer(Layer):
 
 
 class ISliceLayer(Layer):
-    """A part of a tensor."""
+    """A part of a tensor; strides of 0 repeat an element. `mode` says what indices outside give."""
 
     _MODES = {
         SampleMode.CLAMP: "edge",
@@ -583,58 +599,91 @@ class ISliceLayer(Layer):
         return self._write("Cast", [tensor], to="i64")
 
     def _emit(self):
-        if self.mode != SampleMode.STRICT_BOUNDS:
-            self._beyond()
-            return
         start, shape, stride = (
             self._parameter(1, self.start),
             self._parameter(2, self.shape),
             self._parameter(3, self.stride),
         )
         axes = list(range(self._rank())) if self.axes is None else list(self.axes)
+        is_fixed = all(isinstance(given, numpy.ndarray) for given in (start, shape, stride))
         if not isinstance(stride, numpy.ndarray) or not stride.all():
-            self._repeated(start, shape, stride, axes)
-            return
-        if all(isinstance(given, numpy.ndarray) for given in (start, shape)):
-            # The end is beyond the last element; below the first one where the stride is negative.
-            end = start + shape * stride
-            end = numpy.where((stride < 0) & (end < 0), numpy.iinfo(numpy.int64).min, end)
+            self._axis_by_axis(start, shape, stride, axes)
+        elif self.mode == SampleMode.STRICT_BOUNDS:
+            end = _end(start, shape, stride) if is_fixed else self._sum(start, self._product(shape, stride))
+            self._write("Slice", [self._inputs[0], start, end, axes, stride], self._result())
+        elif is_fixed and self.axes is None and -1 not in self._inputs[0].shape:
+            self._of_padded(start, shape, stride)
         else:
-            end = self._write("Add", [start, self._write("Mul", [shape, stride])])
-        self._write("Slice", [self._inputs[0], start, end, axes, stride], self._result())
+            self._axis_by_axis(start, shape, stride, axes)
 
-    def _repeated(self, start, shape, stride, axes):
-        """With strides that are 0, which repeat an element, or that only running tells: axis by axis."""
-        value = self._inputs[0]
+    def _sum(self, a, b):
+        return self._write("Add", [a, b])
+
+    def _product(self, a, b):
+        return self._write("Mul", [a, b])
+
+    def _of_padded(self, start, shape, stride):
+        """Indices outside: of a padded tensor."""
+        sizes, last = numpy.asarray(self._inputs[0].shape), start + (shape - 1) * stride
+        before = numpy.maximum(0, -numpy.minimum(start, last))
+        after = numpy.maximum(0, numpy.maximum(start, last) - sizes + 1)
+        pads = numpy.concatenate([before, after]).astype(numpy.int64)
+        padded = self._write("Pad", [self._inputs[0], pads, self.get_input(4)], mode=self._MODES[self.mode])
+        start = start + before
+        end = _end(start, shape, stride)
+        self._write("Slice", [padded, start, end, list(range(len(sizes))), stride], self._result())
+
+    def _axis_by_axis(self, start, shape, stride, axes):
+        """By the places along each axis, whatever only running tells of them."""
+        value, inside = self._inputs[0], []
         for k, axis in enumerate(axes):
 
             def of(given):
-                if isinstance(given, numpy.ndarray):
-                    return given[k]
-                return self._write("Gather", [given, numpy.int64(k)], axis=0)
+                return (
+                    given[k]
+                    if isinstance(given, numpy.ndarray)
+                    else self._write("Gather", [given, numpy.int64(k)], axis=0)
+                )
 
             steps = self._write("Range", [numpy.int64(0), of(shape), numpy.int64(1)])
-            places = self._write("Add", [self._write("Mul", [steps, of(stride)]), of(start)])
+            places = self._sum(self._product(steps, of(stride)), of(start))
+            if self.mode != SampleMode.STRICT_BOUNDS:
+                size = self._write("Gather", [self._write("Shape", [self._inputs[0]]), numpy.int64(axis)], axis=0)
+                if self.mode == SampleMode.FILL:
+                    sizes = [-1 if other == axis else 1 for other in range(self._rank())]
+                    is_inside = self._write(
+                        "And",
+                        [self._write("GreaterOrEqual", [places, numpy.int64(0)]), self._write("Less", [places, size])],
+                    )
+                    inside.append(self._write("Reshape", [is_inside, sizes]))
+                places = self._within(places, self._write("Sub", [size, numpy.int64(1)]), size)
             value = self._write("Gather", [value, places], axis=axis)
+        if inside:
+            fill = self.get_input(4)
+            if fill is None:
+                fill = self._write("Cast", [numpy.zeros((), numpy.float32)], to=self._value(self._inputs[0]).dtype)
+            everywhere = inside[0]
+            for other in inside[1:]:
+                everywhere = self._write("And", [everywhere, other])
+            value = self._write("Where", [everywhere, value, fill])
         self._write("Identity", [value], self._result())
 
-    def _beyond(self):
-        """Indices outside: of a padded tensor."""
-        sizes = list(self._inputs[0].shape)
-        if -1 in sizes or self.num_inputs > 1 and any(self.get_input(k) is not None for k in (1, 2, 3)):
-            raise NotImplementedError(f"layer '{self.name}': a slice beyond the bounds of sizes that are not constant")
-        ends = [start + (count - 1) * step for start, count, step in zip(self.start, self.shape, self.stride)]
-        before = [max(0, -min(start, end)) for start, end in zip(self.start, ends)]
-        after = [max(0, max(start, end) - size + 1) for start, end, size in zip(self.start, ends, sizes)]
-        fill = self.get_input(4)
-        padded = self._write(
-            "Pad", [self._inputs[0], numpy.asarray(before + after, numpy.int64), fill], mode=self._MODES[self.mode]
-        )
-        start = numpy.asarray([a + b for a, b in zip(self.start, before)], numpy.int64)
-        stride = numpy.asarray(self.stride, numpy.int64)
-        end = start + numpy.asarray(self.shape, numpy.int64) * stride
-        end = numpy.where((stride < 0) & (end < 0), numpy.iinfo(numpy.int64).min, end)
-        self._write("Slice", [padded, start, end, list(range(len(sizes))), stride], self._result())
+    def _within(self, places, last, size):
+        """Places that are outside, inside."""
+        if self.mode == SampleMode.WRAP:
+            return self._write("Mod", [places, size])
+        if self.mode == SampleMode.REFLECT:  # back and forth between the first and the last
+            period = self._write("Max", [self._product(last, numpy.int64(2)), numpy.int64(1)])
+            forth = self._write("Mod", [places, period])
+            back = self._write("Sub", [period, forth])
+            places = self._write("Min", [forth, back])
+        return self._write("Min", [self._write("Max", [places, numpy.int64(0)]), last])
+
+
+def _end(start, shape, stride):
+    """The end of a slice, beyond its last element; below the first one where the stride is negative."""
+    end = start + shape * stride
+    return numpy.where((stride < 0) & (end < 0), numpy.iinfo(numpy.int64).min, end)
 
 
 class IPaddingLayer(Layer):
@@ -733,15 +782,26 @@ class IFillLayer(Layer):
             self._write("RandomNormalLike", [zeros], self._result(), mean=self.alpha, scale=self.beta, dtype=to)
 
     def _linspace(self, shape, to):
+        """start + the sum over axes of index * step."""
         start, step = self.get_input(1), self.get_input(2)
-        if shape is None and len(self.shape) > 1 or step is not None and len(step.shape) > 0:
-            raise NotImplementedError(f"layer '{self.name}': even steps along several axes")
-        count = numpy.int64(self.shape[0]) if shape is None else self._write("Squeeze", [shape])
-        counted = self._write("Cast", [self._write("Range", [numpy.int64(0), count, numpy.int64(1)])], to=to)
+        rank = len(self.shape) if shape is None else shape.shape[0]
+        if step is None and rank > 1:
+            raise ValueError(f"layer '{self.name}': even steps along {rank} axes are given as input 2, one for each")
         kind = nptype(self.to_type)
-        step = kind(self.beta) if step is None else step
-        start = kind(self.alpha) if start is None else start
-        self._write("Add", [self._write("Mul", [counted, step]), start], self._result())
+        value = kind(self.alpha) if start is None else start
+        for axis in range(rank):
+            place = numpy.int64(axis)
+            count = numpy.int64(self.shape[axis]) if shape is None else self._write("Gather", [shape, place], axis=0)
+            count = count if shape is None else self._write("Cast", [count], to="i64")
+            places = self._write("Cast", [self._write("Range", [numpy.int64(0), count, numpy.int64(1)])], to=to)
+            places = self._write("Reshape", [places, [-1] + [1] * (rank - 1 - axis)])
+            along = step
+            if step is None:
+                along = kind(self.beta)
+            elif len(step.shape):
+                along = self._write("Gather", [step, place], axis=0)
+            value = self._write("Add", [self._write("Mul", [places, along]), value])
+        self._write("Identity", [value], self._result())
 
 
 class IQuantizeLayer(Layer):
