@@ -183,7 +183,8 @@ def test_layers_of_a_parsed_model(model):
     conv.__class__ = trt.IConvolutionLayer  # as programs for TensorRT do
     assert conv.type == trt.LayerType.CONVOLUTION
     assert conv.stride_nd == (2, 1) and conv.pre_padding == (1, 1) and conv.num_output_maps == 16
-    assert conv.kernel.shape == (16, 3, 3, 3) and conv.bias.size == 0
+    assert conv.kernel.shape == (16 * 27,) and conv.bias.size == 0
+    assert isinstance(conv, trt.IConvolutionLayer) and not any(name.startswith("_n") for name in dir(conv))
     assert conv.get_output(0).shape == (-1, 16, 16, 32)
     with pytest.raises(NotImplementedError, match="stride_nd"):
         conv.stride_nd = (1, 1)

@@ -7,7 +7,7 @@ from camshaft.tensorrt._conditionals import IIfConditional
 from camshaft.tensorrt._enums import CumulativeOperation, DataType, GatherMode, LayerType, MatrixOperation, ScaleMode
 from camshaft.tensorrt._layers import axes_of
 from camshaft.tensorrt._loops import ILoop
-from camshaft.tensorrt._network import INetworkDefinition
+from camshaft.tensorrt._network import INetworkDefinition, ITensor
 from camshaft.tensorrt._values import Dims
 
 
@@ -24,17 +24,30 @@ class Network(INetworkDefinition):
         counter = self._of_kind.setdefault(type, itertools.count())
         name = f"(Unnamed Layer* {len(self._layers)}) [{type.name.replace('_', ' ').title()}]_{next(counter)}"
         results = [self._new_tensor(f"{name}_output" if outputs == 1 else f"{name}_output_{k}") for k in range(outputs)]
-        layer = kind(self, name, *arguments, results[0] if outputs == 1 else results, **settings)
+        try:
+            layer = kind(self, name, *arguments, results[0] if outputs == 1 else results, **settings)
+            self._check_operands(layer)
+        except Exception:
+            for tensor in results:
+                del self._tensors[tensor.name]
+            raise
         self._layers.append(layer)
         self._source = None
         if self._constructs:  # which the layer may be a part of
             self._changed()
         return layer
 
+    def _check_operands(self, layer):
+        for operand in layer._inputs:
+            if not isinstance(operand, ITensor):
+                raise TypeError(f"a layer of {layer.type} takes an ITensor, not {operand!r}")
+            if operand._network is not self:
+                raise ValueError(f"tensor '{operand.name}' is of another network")
+
     def _plain(self, kind, inputs, **properties):
         """A layer of one ONNX node."""
         return self._add(
-            lambda network, name, output: kind(network, name, list(inputs), output, **properties), kind.TYPE
+            lambda network, name, output: kind(network, name, list(inputs), output, **properties), kind._TYPE
         )
 
     # ---- Convolutions and poolings ----

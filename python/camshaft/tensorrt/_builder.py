@@ -8,6 +8,7 @@ from camshaft.tensorrt import _cuda
 from camshaft.tensorrt._add_layers import Network
 from camshaft.tensorrt._calibrators import calibration_file, file_of_ranges
 from camshaft.tensorrt._config import (
+    MISSED,
     REFUSED,
     WITHOUT_EFFECT,
     IBuilderConfig,
@@ -16,7 +17,7 @@ from camshaft.tensorrt._config import (
     tuning_options,
 )
 from camshaft.tensorrt._enums import BuilderFlag, DataType, NetworkDefinitionCreationFlag
-from camshaft.tensorrt._log import Reporter, Severity
+from camshaft.tensorrt._log import Reporter, Severity, theirs
 from camshaft.tensorrt._runtime import ICudaEngine
 from camshaft.tensorrt._values import IHostMemory
 
@@ -52,11 +53,14 @@ class _Monitored:
         if stage != self._phase:
             self.finish()
             self._phase, self._step = stage, -1
-            self._monitor.phase_start(stage, None, self._STEPS)
+            with theirs():
+                self._monitor.phase_start(stage, None, self._STEPS)
         reached = min(self._STEPS - 1, int(fraction * self._STEPS))
         while self._step < reached:
             self._step += 1
-            if self._monitor.step_complete(stage, self._step) is False:
+            with theirs():
+                goes_on = self._monitor.step_complete(stage, self._step)
+            if goes_on is False:
                 raise _Stopped
 
     def finish(self):
@@ -155,9 +159,16 @@ class Builder(Reporter):
         for flag, reason in REFUSED.items():
             if config.get_flag(flag):
                 raise ValueError(f"BuilderFlag.{flag.name}: {reason}")
-        for flag, reason in WITHOUT_EFFECT.items():
-            if config.get_flag(flag):
-                self._log(Severity.INFO, f"BuilderFlag.{flag.name} has no effect: {reason}")
+        for severity, flags in ((Severity.INFO, WITHOUT_EFFECT), (Severity.WARNING, MISSED)):
+            for flag, reason in flags.items():
+                if config.get_flag(flag):
+                    self._log(severity, f"BuilderFlag.{flag.name} has no effect: {reason}")
+        if config.algorithm_selector is not None:
+            self._log(
+                Severity.WARNING,
+                "the algorithm selector is not asked: camshaft.build(…, tuning='locked', lock=FILE) fixes tactics, and "
+                "'camshaft inspect --explain' says which there are",
+            )
 
     def _tell_of(self, report):
         for warning in report.get("warnings", []):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import camshaft
 from camshaft.tensorrt._enums import CalibrationAlgoType
+from camshaft.tensorrt._log import theirs
 from camshaft.tensorrt._values import name_of_dtype
 
 
@@ -72,7 +73,8 @@ def calibration_file(folder, calibrator, model, inputs, shapes, device, options)
     as a cache. `model`: as camshaft.calibrate() takes it; `inputs`: ITensors; `shapes`: {input: shape of a batch}; `device`: where batches are; `options`: of
     camshaft.calibrate()."""
     path = Path(folder) / "calibration"
-    cache = calibrator.read_calibration_cache()
+    with theirs():
+        cache = calibrator.read_calibration_cache()
     if cache:
         path.write_bytes(bytes(cache))
         return path
@@ -90,18 +92,20 @@ def calibration_file(folder, calibrator, model, inputs, shapes, device, options)
             }
 
     camshaft.calibrate(model, batches(), str(path), format="tensorrt", **_method_of(calibrator), **options)
-    calibrator.write_calibration_cache(memoryview(path.read_bytes()))
+    with theirs():
+        calibrator.write_calibration_cache(memoryview(path.read_bytes()))
     return path
 
 
 def _batch_of(calibrator, names):
-    try:
-        return calibrator.get_batch(names)
-    except TypeError as error:
-        # Of TensorRT 7 and before: get_batch(bindings, names).
-        if "positional argument" not in str(error):
-            raise
-        return calibrator.get_batch([None] * len(names), names)
+    with theirs():
+        try:
+            return calibrator.get_batch(names)
+        except TypeError as error:
+            # Of TensorRT 7 and before: get_batch(bindings, names).
+            if "positional argument" not in str(error):
+                raise
+            return calibrator.get_batch([None] * len(names), names)
 
 
 def _address(given):

@@ -119,6 +119,10 @@ class ILayer:
         if not name.startswith("_") and name not in ("metadata", "precision", "__class__"):
             self._network._changed(self)
 
+    def __dir__(self):
+        """Programs list properties by it."""
+        return [name for name in object.__dir__(self) if name.startswith("__") or not name.startswith("_")]
+
     num_inputs = property(lambda self: len(self._inputs))
     num_outputs = property(lambda self: len(self._outputs))
 
@@ -232,6 +236,8 @@ class INetworkDefinition(Reporter):
         return tensor
 
     def mark_output(self, tensor):
+        if not isinstance(tensor, ITensor):
+            raise TypeError(f"an output is an ITensor, not {tensor!r}")
         if tensor not in self._outputs:
             self._outputs.append(tensor)
             self._source = None

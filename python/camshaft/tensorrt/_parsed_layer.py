@@ -82,7 +82,7 @@ def _array(index):
         data, dtype, _ = layer._network._initializers[operand].constant(layer._network._folder)
         if dtype:
             raise TypeError(f"NumPy has no type for {dtype}, of which the weights of layer '{layer.name}' are")
-        return data
+        return data.reshape(-1)  # as TensorRT has weights
 
     return read
 
@@ -229,7 +229,8 @@ class OnnxLayer(ILayer):
         return _property(self, name)
 
     def __dir__(self):
-        return sorted({*_PROPERTIES.get(self._node.op_type, ()), *ILayer.__dir__(self)})
+        names = {*dir(ILayer), *self.__dict__, *_PROPERTIES.get(self._node.op_type, ())}
+        return sorted(name for name in names if name.startswith("__") or not name.startswith("_"))
 
     def set_input(self, index, tensor):
         """`index`: among the inputs of ONNX's operator."""

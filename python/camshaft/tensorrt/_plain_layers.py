@@ -6,18 +6,18 @@ from camshaft.tensorrt._values import name_of_dtype
 
 
 class PlainLayer(Layer):
-    """OP is ONNX's operator, ATTRIBUTES the attributes that properties of the layer are."""
+    """OP is ONNX's operator, _ATTRIBUTES the attributes that properties of the layer are."""
 
-    TYPE, OP, ATTRIBUTES = None, "", {}
+    _TYPE, _OP, _ATTRIBUTES = None, "", {}
 
     def __init__(self, network, name, inputs, output, **properties):
-        super().__init__(network, self.TYPE, name, inputs, [output])
+        super().__init__(network, self._TYPE, name, inputs, [output])
         for key, value in properties.items():
             setattr(self, key, value)
 
     def _emit(self):
-        attributes = {attribute: getattr(self, key) for key, attribute in self.ATTRIBUTES.items()}
-        self._write(self.OP, self._operands(), self._result(), **attributes)
+        attributes = {attribute: getattr(self, key) for key, attribute in self._ATTRIBUTES.items()}
+        self._write(self._OP, self._operands(), self._result(), **attributes)
 
     def _operands(self):
         return self._inputs
@@ -26,19 +26,19 @@ class PlainLayer(Layer):
 class IParametricReLULayer(PlainLayer):
     """x, or x * slope where it is negative."""
 
-    TYPE, OP = LayerType.PARAMETRIC_RELU, "PRelu"
+    _TYPE, _OP = LayerType.PARAMETRIC_RELU, "PRelu"
 
 
 class ISelectLayer(PlainLayer):
     """Elements of one tensor or the other."""
 
-    TYPE, OP = LayerType.SELECT, "Where"
+    _TYPE, _OP = LayerType.SELECT, "Where"
 
 
 class IIdentityLayer(PlainLayer):
     """The same; set_output_type() makes it a cast, as TensorRT 8 does."""
 
-    TYPE, OP = LayerType.IDENTITY, "Identity"
+    _TYPE, _OP = LayerType.IDENTITY, "Identity"
 
     def _emit(self):
         if 0 in self._output_types and self._output_types[0] != self._inputs[0].dtype:
@@ -58,37 +58,37 @@ class IIdentityLayer(PlainLayer):
 class IEinsumLayer(PlainLayer):
     """A sum of products by an equation."""
 
-    TYPE, OP, ATTRIBUTES = LayerType.EINSUM, "Einsum", {"equation": "equation"}
+    _TYPE, _OP, _ATTRIBUTES = LayerType.EINSUM, "Einsum", {"equation": "equation"}
 
 
 class ISqueezeLayer(PlainLayer):
     """Without axes of size 1."""
 
-    TYPE, OP = LayerType.SQUEEZE, "Squeeze"
+    _TYPE, _OP = LayerType.SQUEEZE, "Squeeze"
 
 
 class IUnsqueezeLayer(PlainLayer):
     """With axes of size 1 more."""
 
-    TYPE, OP = LayerType.UNSQUEEZE, "Unsqueeze"
+    _TYPE, _OP = LayerType.UNSQUEEZE, "Unsqueeze"
 
 
 class IShapeLayer(PlainLayer):
     """The sizes of a tensor."""
 
-    TYPE, OP = LayerType.SHAPE, "Shape"
+    _TYPE, _OP = LayerType.SHAPE, "Shape"
 
 
 class ICumulativeLayer(PlainLayer):
     """Sums of all elements up to each, along an axis, which is input 1."""
 
-    TYPE, OP, ATTRIBUTES = LayerType.CUMULATIVE, "CumSum", {"exclusive": "exclusive", "reverse": "reverse"}
+    _TYPE, _OP, _ATTRIBUTES = LayerType.CUMULATIVE, "CumSum", {"exclusive": "exclusive", "reverse": "reverse"}
 
 
 class IOneHotLayer(PlainLayer):
     """One value where an index points, another one elsewhere: of indices, (off, on) and a depth."""
 
-    TYPE, OP, ATTRIBUTES = LayerType.ONE_HOT, "OneHot", {"axis": "axis"}
+    _TYPE, _OP, _ATTRIBUTES = LayerType.ONE_HOT, "OneHot", {"axis": "axis"}
 
     def _operands(self):
         indices, values, depth = self._inputs
@@ -98,7 +98,7 @@ class IOneHotLayer(PlainLayer):
 class INonZeroLayer(PlainLayer):
     """The places of what is not zero."""
 
-    TYPE, OP = LayerType.NON_ZERO, "NonZero"
+    _TYPE, _OP = LayerType.NON_ZERO, "NonZero"
 
     def _emit(self):
         found = self._write("NonZero", self._inputs)
@@ -108,5 +108,5 @@ class INonZeroLayer(PlainLayer):
 class IReverseSequenceLayer(PlainLayer):
     """The first elements along an axis in reverse, as many as each row of a batch has."""
 
-    TYPE, OP = LayerType.REVERSE_SEQUENCE, "ReverseSequence"
-    ATTRIBUTES = {"batch_axis": "batch_axis", "sequence_axis": "time_axis"}
+    _TYPE, _OP = LayerType.REVERSE_SEQUENCE, "ReverseSequence"
+    _ATTRIBUTES = {"batch_axis": "batch_axis", "sequence_axis": "time_axis"}

@@ -15,7 +15,7 @@ from camshaft.tensorrt._enums import (
     TensorIOMode,
     TensorLocation,
 )
-from camshaft.tensorrt._log import Reporter
+from camshaft.tensorrt._log import Reporter, theirs
 from camshaft.tensorrt._values import Dims, IHostMemory, dtype_of_name
 
 
@@ -98,8 +98,9 @@ def _everything(reader):
     """All that a stream reader gives."""
     arguments = (_PIECE, 0) if isinstance(reader, IStreamReaderV2) else (_PIECE,)
     pieces = []
-    while piece := reader.read(*arguments):
-        pieces.append(bytes(piece))
+    with theirs():
+        while piece := reader.read(*arguments):
+            pieces.append(bytes(piece))
     return b"".join(pieces)
 
 

@@ -118,7 +118,8 @@ class Writer:
         """{layer: [name of a node]} of all that was written."""
         found = {}
         for layer, name in self.root.nodes:
-            found.setdefault(layer, []).append(name)
+            if layer in self.seen:  # loops and conditionals have nodes, too
+                found.setdefault(layer, []).append(name)
         return found
 
 

@@ -13,10 +13,10 @@ def cuda_call(call):
     error, *results = call
     if isinstance(error, cuda.CUresult):
         if error != cuda.CUresult.CUDA_SUCCESS:
-            raise RuntimeError(f"driver: {error}")
+            raise RuntimeError(f"driver: {error.name}")
     elif isinstance(error, cudart.cudaError_t):
         if error != cudart.cudaError_t.cudaSuccess:
-            raise RuntimeError(f"runtime: {error}")
+            raise RuntimeError(f"runtime: {error.name}")
     else:
         raise RuntimeError(f"unknown error type: {error}")
     return results[0] if len(results) == 1 else results
