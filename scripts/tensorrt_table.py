@@ -51,7 +51,7 @@ WITHOUT_EFFECT = {
 REFUSED = {
     "BuilderFlag": "ERROR_ON_TIMING_CACHE_MISS STRIP_PLAN WEIGHTLESS SAFETY_SCOPE FP8 INT4 FP4",
     "IExecutionContext": "set_tensor_debug_state get_shape set_shape_input",
-    "INetworkDefinition": "add_loop add_if_conditional add_assertion add_ragged_softmax add_dynamic_quantize "
+    "INetworkDefinition": "add_assertion add_ragged_softmax add_dynamic_quantize "
     "add_plugin_v2 add_plugin_v3 add_plugin mark_debug mark_unfused_tensors_as_debug_tensors",
     "Runtime": "load_runtime",
     "SerializationFlag": "EXCLUDE_WEIGHTS",
@@ -59,7 +59,7 @@ REFUSED = {
 #: Classes that can be named and derived from, and of which nobody asks anything, or whose objects cannot be made.
 UNUSED = (
     "IAlgorithm IAlgorithmContext IAlgorithmIOInfo IAlgorithmSelector IAlgorithmVariant IDebugListener IGpuAllocator "
-    "IGpuAsyncAllocator IIfConditional ILoop IPluginCreator IPluginCreatorV3One IPluginV2 IPluginV2DynamicExt "
+    "IGpuAsyncAllocator IPluginCreator IPluginCreatorV3One IPluginV2 IPluginV2DynamicExt "
     "IPluginV2Ext IPluginV3 OnnxParserRefitter PluginField PluginFieldCollection Refitter"
 ).split()
 
@@ -114,20 +114,33 @@ def layers(trt, network):
         network.add_nms(x, x, i),
         network.add_cast(x, trt.int32),
     ]
-    plain = {
-        "ICumulativeLayer": network.add_cumulative(x, i, trt.CumulativeOperation.SUM, False, False),
-        "IEinsumLayer": network.add_einsum([row], "i->i"),
-        "IIdentityLayer": network.add_identity(x),
-        "INonZeroLayer": network.add_non_zero(x),
-        "IOneHotLayer": network.add_one_hot(i, row, one, 0),
-        "IParametricReLULayer": network.add_parametric_relu(x, x),
-        "IReverseSequenceLayer": network.add_reverse_sequence(x, i),
-        "ISelectLayer": network.add_select(x, x, x),
-        "IShapeLayer": network.add_shape(x),
-        "ISqueezeLayer": network.add_squeeze(x, i),
-        "IUnsqueezeLayer": network.add_unsqueeze(x, i),
-    }
-    return {**{type(layer).__name__: layer for layer in made}, **plain, "ITensor": x, "ILayer": made[0]}
+    made += [
+        network.add_cumulative(x, i, trt.CumulativeOperation.SUM, False, False),
+        network.add_einsum([row], "i->i"),
+        network.add_identity(x),
+        network.add_non_zero(x),
+        network.add_one_hot(i, row, one, 0),
+        network.add_parametric_relu(x, x),
+        network.add_reverse_sequence(x, i),
+        network.add_select(x, x, x),
+        network.add_shape(x),
+        network.add_squeeze(x, i),
+        network.add_unsqueeze(x, i),
+    ]
+    loop, conditional = network.add_loop(), network.add_if_conditional()
+    made += [
+        loop.add_recurrence(x),
+        loop.add_trip_limit(i, trt.TripLimit.COUNT),
+        loop.add_iterator(x),
+        loop.add_loop_output(x, trt.LoopOutput.LAST_VALUE),
+        conditional.set_condition(i),
+        conditional.add_input(x),
+        conditional.add_output(x, x),
+    ]
+    found = {type(layer).__name__: layer for layer in made}
+    found |= {"ILoopBoundaryLayer": found["IRecurrenceLayer"], "ILoop": loop, "IIfConditional": conditional}
+    found |= {"IIfConditionalBoundaryLayer": found["IConditionLayer"], "ITensor": x, "ILayer": made[0]}
+    return found
 
 
 def objects(trt):

@@ -154,6 +154,10 @@ STAND_IN int cudaFreeAsync(void* address, void*) {
 STAND_IN int cudaFreeHost(void* address) {
   return release(address);
 }
+/// Not CUDA's: whether so many bytes from an address on are not beyond the end of memory that was allocated here.
+STAND_IN int cudaStandInFits(const void* address, size_t bytes) {
+  return fits(address, bytes) ? success : invalid_value;
+}
 STAND_IN int cudaMemcpy(void* to, const void* from, size_t bytes, int kind) {
   return copy(to, from, bytes, kind);
 }

@@ -1,5 +1,6 @@
 """Polygraphy as it comes from PyPI, on camshaft.tensorrt: a program of strangers that uses much of the interface."""
 
+import json
 import os
 import subprocess
 import sys
@@ -114,3 +115,90 @@ def test_reduction_to_the_layer_that_fails(folder):
     )
     assert code == 0 and (folder / "reduced.onnx").exists(), text[-3000:]
     assert [node.op_type for node in onnx.load(folder / "reduced.onnx").graph.node] == ["Relu"]
+
+
+SHAPES = "--trt-min-shapes x:[1,3,32,32] --trt-opt-shapes x:[2,3,32,32] --trt-max-shapes x:[4,3,32,32]"
+#: Commands in an order in which each has the files that it reads; what is printed, or why it fails.
+COMMANDS = {
+    "template trt-network model.onnx -o network.py": "",
+    f"template trt-config -o config.py --fp16 {SHAPES}": "",
+    "run network.py --trt --model-type trt-network-script": "PASSED",
+    "run model.onnx --trt --trt-config-script config.py": "PASSED",
+    "convert model.onnx --convert-to trt -o model.plan --fp16 --save-timing-cache times": "",
+    "convert model.onnx --convert-to onnx-like-trt-network -o like.onnx": "",
+    "inspect model model.plan --model-type engine --show layers": "y [dtype=float32",
+    "inspect model model.onnx --show layers attrs weights --display-as trt": "conv.stride_nd = (2, 1)",
+    "inspect capability model.onnx": "fully supported",
+    "inspect sparsity model.onnx": "",
+    "run model.onnx --trt --onnxrt --save-engine saved.plan --save-inputs in.json --save-outputs out.json": "PASSED",
+    "inspect data out.json --all": "trt-runner",
+    "run saved.plan --trt --model-type engine --load-inputs in.json --load-outputs out.json": "PASSED",
+    "data to-input out.json in.json -o both.json": "",
+    "run model.onnx --trt --fp16 --layer-precisions conv:float32 --precision-constraints obey": "PASSED",
+    "run model.onnx --trt --fp16 --layer-precisions conv:float32 relu:float16 --precision-constraints prefer": "PASSED",
+    "run model.onnx --trt --int8 --calibration-cache ranges": "PASSED",
+    f"run model.onnx --trt --onnxrt {SHAPES} --input-shapes x:[3,3,32,32] --optimization-profile 0": "PASSED",
+    "run model.onnx --trt --strongly-typed --builder-optimization-level 5 --profiling-verbosity detailed": "PASSED",
+    "run model.onnx --trt --refittable": "cannot be refitted yet",
+    "run model.onnx --trt --save-tactics tactics.json": "the algorithm selector is not asked",
+    "run model.onnx --trt --trt-outputs c r": "PASSED",
+    "surgeon extract model.onnx --inputs c:auto:auto --outputs p:auto -o part.onnx": "",
+    "surgeon insert model.onnx --inputs c --outputs r --op Identity -o inserted.onnx": "",
+    "surgeon sanitize model.onnx --fold-constants --cleanup -o clean.onnx": "",
+    "run part.onnx --trt --onnxrt --atol 1e-4": "PASSED",
+    "run clean.onnx --trt --onnxrt --atol 1e-4": "PASSED",
+    "debug build model.onnx --fp16 --until 2 --check true": "",
+    "debug precision model.onnx --fp16 --precision float32 --mode bisect --check true": "",
+    "debug precision model.onnx --fp16 --mode linear --check false": "",
+    "debug repeat --until 2 --check true": "",
+}
+FAILING = {
+    "run model.onnx --trt --strip-plan": "engines without weights cannot be made",
+    "run model.onnx --trt --error-on-timing-cache-miss": "ERROR_ON_TIMING_CACHE_MISS",
+    "run model.onnx --trt --input-shapes x:[9,3,32,32] " + SHAPES: "outside every profile",
+}
+
+
+@pytest.fixture(scope="module")
+def answers(folder):
+    """What each command gives: (status, all that it printed)."""
+    pytest.importorskip("onnx_graphsurgeon", reason="onnx_graphsurgeon is not installed")
+    listed = [command.split() for command in [*COMMANDS, *FAILING]]
+    environment = {**os.environ, "PYTHONPATH": str(MODULE), "CAMSHAFT_TENSORRT_DEVICE": "cpu"}
+    run = subprocess.run(
+        [sys.executable, Path(__file__).parent / "polygraphy/commands.py"],
+        input=json.dumps(listed),
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert run.returncode == 0, run.stderr
+    return dict(zip([*COMMANDS, *FAILING], map(json.loads, run.stdout.splitlines())))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands(command, answers):
+    status, printed = answers[command]
+    assert status == 0 and COMMANDS[command] in printed, printed[-3000:]
+    assert "<Error" not in printed
+
+
+@pytest.mark.parametrize("command", FAILING)
+def test_commands_that_ask_for_what_is_not_there(command, answers):
+    status, printed = answers[command]
+    assert status not in (0, "raised") and FAILING[command] in printed, printed[-3000:]
+
+
+def test_the_interface_in_python(folder):
+    environment = {**os.environ, "PYTHONPATH": str(MODULE), "CAMSHAFT_TENSORRT_DEVICE": "cpu"}
+    run = subprocess.run(
+        [sys.executable, "-m", "camshaft.tensorrt", Path(__file__).parent / "polygraphy/interface.py"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert run.returncode == 0 and "PASSED" in run.stdout, run.stdout[-2000:] + run.stderr[-2000:]

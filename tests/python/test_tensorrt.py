@@ -183,7 +183,8 @@ def test_layers_of_a_parsed_model(model):
     conv.__class__ = trt.IConvolutionLayer  # as programs for TensorRT do
     assert conv.type == trt.LayerType.CONVOLUTION
     assert conv.stride_nd == (2, 1) and conv.pre_padding == (1, 1) and conv.num_output_maps == 16
-    assert conv.kernel.shape == (16, 3, 3, 3) and conv.bias.size == 0
+    assert conv.kernel.shape == (16 * 27,) and conv.bias.size == 0
+    assert isinstance(conv, trt.IConvolutionLayer) and not any(name.startswith("_n") for name in dir(conv))
     assert conv.get_output(0).shape == (-1, 16, 16, 32)
     with pytest.raises(NotImplementedError, match="stride_nd"):
         conv.stride_nd = (1, 1)
@@ -243,7 +244,7 @@ def test_outputs_whose_size_only_running_tells():
         assert context.execute_async_v3(0)
         count = np.count_nonzero(array)
         assert allocator.shape == (2, count)
-        got = allocator.memory[: 16 * count].view(np.int64).reshape(2, count)
+        got = allocator.memory[: 8 * count].view(np.int32).reshape(2, count)
         np.testing.assert_array_equal(got, np.array(np.nonzero(array)))
 
 
@@ -393,9 +394,8 @@ def test_ranges_by_hand(model):
 
 def test_missing_things_name_themselves():
     network = trt.Builder(Heard()).create_network()
-    for call in (network.add_loop, network.add_if_conditional, lambda: network.add_plugin_v2([], None)):
-        with pytest.raises(NotImplementedError, match="add_"):
-            call()
+    with pytest.raises(NotImplementedError, match="add_plugin_v2"):
+        network.add_plugin_v2([], None)
     with pytest.raises(NotImplementedError, match="Refitter"):
         trt.Refitter(None, None)
     assert trt.get_plugin_registry().get_plugin_creator("NMS", "1") is None

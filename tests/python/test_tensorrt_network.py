@@ -307,6 +307,59 @@ def test_slices_beyond_the_bounds(mode):
     close(run(add, x), np.pad(x, ((1, 1), (2, 1)), names[mode]))
 
 
+@pytest.mark.parametrize("mode", ["FILL", "CLAMP", "REFLECT", "WRAP"])
+@pytest.mark.parametrize("stride", [1, 2, -1])
+def test_slices_beyond_bounds_that_only_running_tells(mode, stride):
+    x = f32(4, 5)
+    start = (-1, -2) if stride > 0 else (4, 6)
+
+    def add(network, x):
+        layer = network.add_slice(x, start, (5, 6), (stride, stride))
+        layer.mode = trt.SampleMode[mode]
+        return layer
+
+    names = {"FILL": "constant", "CLAMP": "edge", "REFLECT": "reflect", "WRAP": "wrap"}
+    padded = np.pad(x, 20, names[mode])
+    rows, columns = ([20 + first + k * stride for k in range(n)] for first, n in zip(start, (5, 6)))
+    close(run(add, x, shapes={0: (-1, -1)}), padded[np.ix_(rows, columns)])
+
+
+def test_slices_that_repeat_elements():
+    """Strides of 0 are how programs for TensorRT broadcast, also by a stride that is computed."""
+    x = f32(3, 1)
+
+    def fixed(network, x):
+        return network.add_slice(x, (0, 0), (3, 4), (1, 0))
+
+    close(run(fixed, x), np.repeat(x, 4, 1))
+
+    def computed(network, x, shape, stride):
+        layer = network.add_slice(x, (0, 0), (0, 0), (0, 0))
+        layer.set_input(2, shape)
+        layer.set_input(3, stride)
+        return layer
+
+    shape, stride = np.array([2, 5], np.int32), np.array([1, 0], np.int32)
+    close(run(computed, x, shape, stride), np.repeat(x[:2], 5, 1))
+
+
+def test_steps_along_several_axes():
+    def add(network, start, step):
+        layer = network.add_fill((2, 3), trt.FillOperation.LINSPACE)
+        layer.set_input(1, start)
+        layer.set_input(2, step)
+        return layer
+
+    got = run(add, np.array(5, np.float32), np.array([10, 2], np.float32))
+    close(got, 5 + 10 * np.arange(2)[:, None] + 2 * np.arange(3))
+
+
+def test_fully_connected():
+    x, w, b = f32(2, 3, 2, 2), f32(5, 12), f32(5)
+    got = run(lambda n, x: n.add_fully_connected(x, 5, w, trt.Weights(b)), x)
+    close(got, (x.reshape(2, 12) @ w.T + b)[:, :, None, None], 1e-4)
+
+
 def test_slices_of_a_computed_size():
     x = f32(4, 6)
 

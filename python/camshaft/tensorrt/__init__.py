@@ -9,14 +9,9 @@ or, for programs that are not to be touched,
 
 which, as install() does, puts this module in the place of `tensorrt`, and stand-ins in the places of CUDA Python and
 PyCUDA where these are not installed. Where there is no GPU, engines run on the CPU, and device memory is the host's.
-
-Networks need the package onnx: pip install camshaft[tensorrt]
 """
 
-try:
-    import onnx as _onnx
-except ImportError as _error:
-    raise ImportError("camshaft.tensorrt reads and makes models with the package onnx: pip install onnx") from _error
+import sys
 
 from camshaft.tensorrt._builder import Builder, IProgressMonitor
 from camshaft.tensorrt._calibrators import (
@@ -25,6 +20,13 @@ from camshaft.tensorrt._calibrators import (
     IInt8EntropyCalibrator2,
     IInt8LegacyCalibrator,
     IInt8MinMaxCalibrator,
+)
+from camshaft.tensorrt._conditionals import (
+    IConditionLayer,
+    IIfConditional,
+    IIfConditionalBoundaryLayer,
+    IIfConditionalInputLayer,
+    IIfConditionalOutputLayer,
 )
 from camshaft.tensorrt._config import IBuilderConfig, IOptimizationProfile, ITimingCache
 from camshaft.tensorrt._context import IDebugListener, IExecutionContext, IOutputAllocator, IProfiler, Profiler
@@ -41,6 +43,7 @@ from camshaft.tensorrt._layers import (
     IDequantizeLayer,
     IElementWiseLayer,
     IFillLayer,
+    IFullyConnectedLayer,
     IGatherLayer,
     IGridSampleLayer,
     ILRNLayer,
@@ -60,11 +63,31 @@ from camshaft.tensorrt._layers import (
     ITopKLayer,
     IUnaryLayer,
 )
-from camshaft.tensorrt._log import IErrorRecorder, ILogger, Logger
-from camshaft.tensorrt._loops import IIfConditional, ILoop
+from camshaft.tensorrt._log import IErrorRecorder, ILogger, Logger, Severity
+from camshaft.tensorrt._loops import (
+    IIteratorLayer,
+    ILoop,
+    ILoopBoundaryLayer,
+    ILoopOutputLayer,
+    IRecurrenceLayer,
+    ITripLimitLayer,
+)
 from camshaft.tensorrt._missing import *
 from camshaft.tensorrt._network import ILayer, INetworkDefinition, ITensor
 from camshaft.tensorrt._parser import OnnxParser, OnnxParserRefitter, ParserError, get_nv_onnx_parser_version
+from camshaft.tensorrt._plain_layers import (
+    ICumulativeLayer,
+    IEinsumLayer,
+    IIdentityLayer,
+    INonZeroLayer,
+    IOneHotLayer,
+    IParametricReLULayer,
+    IReverseSequenceLayer,
+    ISelectLayer,
+    IShapeLayer,
+    ISqueezeLayer,
+    IUnsqueezeLayer,
+)
 from camshaft.tensorrt._runtime import (
     EngineInspector,
     ICudaEngine,
@@ -87,6 +110,9 @@ from camshaft.tensorrt._values import (
     nptype,
     volume,
 )
+
+#: Programs name the module inside of TensorRT's package, too.
+tensorrt = sys.modules[__name__]
 
 #: The version of TensorRT whose interface this is.
 __version__ = "10.13.0"

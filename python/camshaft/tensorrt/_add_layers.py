@@ -2,11 +2,12 @@
 
 import itertools
 
-from camshaft.tensorrt import _layers
-from camshaft.tensorrt._enums import DataType, GatherMode, LayerType, MatrixOperation, ScaleMode
-from camshaft.tensorrt._layers import PlainLayer, axes_of
-from camshaft.tensorrt._loops import IIfConditional, ILoop
-from camshaft.tensorrt._network import INetworkDefinition
+from camshaft.tensorrt import _layers, _plain_layers
+from camshaft.tensorrt._conditionals import IIfConditional
+from camshaft.tensorrt._enums import CumulativeOperation, DataType, GatherMode, LayerType, MatrixOperation, ScaleMode
+from camshaft.tensorrt._layers import axes_of
+from camshaft.tensorrt._loops import ILoop
+from camshaft.tensorrt._network import INetworkDefinition, ITensor
 from camshaft.tensorrt._values import Dims
 
 
@@ -16,25 +17,38 @@ class Network(INetworkDefinition):
     def __init__(self, builder, flags, logger):
         super().__init__(builder, flags, logger)
         self._of_kind = {}
+        self._constructs = []  # loops and conditionals
 
     def _add(self, kind, type, *arguments, outputs=1, **settings):
         """A layer of class `kind`; its name is free, and its results have tensors."""
         counter = self._of_kind.setdefault(type, itertools.count())
         name = f"(Unnamed Layer* {len(self._layers)}) [{type.name.replace('_', ' ').title()}]_{next(counter)}"
         results = [self._new_tensor(f"{name}_output" if outputs == 1 else f"{name}_output_{k}") for k in range(outputs)]
-        layer = kind(self, name, *arguments, results[0] if outputs == 1 else results, **settings)
+        try:
+            layer = kind(self, name, *arguments, results[0] if outputs == 1 else results, **settings)
+            self._check_operands(layer)
+        except Exception:
+            for tensor in results:
+                del self._tensors[tensor.name]
+            raise
         self._layers.append(layer)
-        self._changed()
+        self._source = None
+        if self._constructs:  # which the layer may be a part of
+            self._changed()
         return layer
 
-    def _plain(self, op, type, inputs, outputs=1, **properties):
-        """A layer of one ONNX node: `properties` are {property: (attribute, value)}."""
+    def _check_operands(self, layer):
+        for operand in layer._inputs:
+            if not isinstance(operand, ITensor):
+                raise TypeError(f"a layer of {layer.type} takes an ITensor, not {operand!r}")
+            if operand._network is not self:
+                raise ValueError(f"tensor '{operand.name}' is of another network")
 
-        def made(network, name, results):
-            listed = results if isinstance(results, list) else [results]
-            return PlainLayer(network, type, name, inputs, listed, op, **properties)
-
-        return self._add(made, type, outputs=outputs)
+    def _plain(self, kind, inputs, **properties):
+        """A layer of one ONNX node."""
+        return self._add(
+            lambda network, name, output: kind(network, name, list(inputs), output, **properties), kind._TYPE
+        )
 
     # ---- Convolutions and poolings ----
 
@@ -54,6 +68,14 @@ class Network(INetworkDefinition):
 
         return self._add(made, type)
 
+    def add_fully_connected(self, input, num_outputs, kernel, bias=None):
+        return self._add(
+            lambda network, name, output: _layers.IFullyConnectedLayer(
+                network, name, input, output, num_outputs, kernel, bias
+            ),
+            LayerType.FULLY_CONNECTED,
+        )
+
     def add_pooling_nd(self, input, type, window_size):
         return self._add(
             lambda network, name, output: _layers.IPoolingLayer(network, name, input, output, type, window_size),
@@ -71,7 +93,7 @@ class Network(INetworkDefinition):
         )
 
     def add_parametric_relu(self, input, slopes):
-        return self._plain("PRelu", LayerType.PARAMETRIC_RELU, [input, slopes])
+        return self._plain(_plain_layers.IParametricReLULayer, [input, slopes])
 
     def add_elementwise(self, input1, input2, op):
         return self._add(
@@ -96,10 +118,10 @@ class Network(INetworkDefinition):
         )
 
     def add_select(self, condition, then_input, else_input):
-        return self._plain("Where", LayerType.SELECT, [condition, then_input, else_input])
+        return self._plain(_plain_layers.ISelectLayer, [condition, then_input, else_input])
 
     def add_identity(self, input):
-        return self._plain("Identity", LayerType.IDENTITY, [input])
+        return self._plain(_plain_layers.IIdentityLayer, [input])
 
     def add_cast(self, input, to_type):
         return self._add(
@@ -139,18 +161,20 @@ class Network(INetworkDefinition):
             self._fail(f"top-k has one axis, not {len(axes_of(axes))}")
             return None
         return self._add(
-            lambda network, name, outputs: _layers.ITopKLayer(network, name, input, outputs, op, k, axes),
+            lambda network, name, outputs: _layers.ITopKLayer(
+                network, name, input, outputs, op, k, axes, DataType(indices_type)
+            ),
             LayerType.TOPK,
             outputs=2,
         )
 
     def add_cumulative(self, input, axis, op, exclusive, reverse):
         return self._plain(
-            "CumSum",
-            LayerType.CUMULATIVE,
+            _plain_layers.ICumulativeLayer,
             [input, axis],
-            exclusive=("exclusive", bool(exclusive)),
-            reverse=("reverse", bool(reverse)),
+            op=CumulativeOperation(op),
+            exclusive=bool(exclusive),
+            reverse=bool(reverse),
         )
 
     # ---- Products ----
@@ -166,7 +190,7 @@ class Network(INetworkDefinition):
         )
 
     def add_einsum(self, inputs, equation):
-        return self._plain("Einsum", LayerType.EINSUM, list(inputs), equation=("equation", equation))
+        return self._plain(_plain_layers.IEinsumLayer, inputs, equation=equation)
 
     # ---- Shapes ----
 
@@ -176,10 +200,10 @@ class Network(INetworkDefinition):
         )
 
     def add_squeeze(self, input, axes):
-        return self._plain("Squeeze", LayerType.SQUEEZE, [input, axes])
+        return self._plain(_plain_layers.ISqueezeLayer, [input, axes])
 
     def add_unsqueeze(self, input, axes):
-        return self._plain("Unsqueeze", LayerType.UNSQUEEZE, [input, axes])
+        return self._plain(_plain_layers.IUnsqueezeLayer, [input, axes])
 
     def add_concatenation(self, inputs):
         return self._add(
@@ -209,7 +233,7 @@ class Network(INetworkDefinition):
         )
 
     def add_shape(self, input):
-        return self._plain("Shape", LayerType.SHAPE, [input])
+        return self._plain(_plain_layers.IShapeLayer, [input])
 
     def add_gather(self, input, indices, axis):
         return self._gather(input, indices, GatherMode.DEFAULT, axis)
@@ -230,19 +254,13 @@ class Network(INetworkDefinition):
         )
 
     def add_one_hot(self, indices, values, depth, axis):
-        return self._plain("OneHot", LayerType.ONE_HOT, [indices, depth, values], axis=("axis", axis))
+        return self._plain(_plain_layers.IOneHotLayer, [indices, values, depth], axis=axis)
 
     def add_non_zero(self, input, indices_type=DataType.INT32):
-        return self._plain("NonZero", LayerType.NON_ZERO, [input])
+        return self._plain(_plain_layers.INonZeroLayer, [input], indices_type=DataType(indices_type))
 
     def add_reverse_sequence(self, input, sequence_lens):
-        return self._plain(
-            "ReverseSequence",
-            LayerType.REVERSE_SEQUENCE,
-            [input, sequence_lens],
-            batch_axis=("batch_axis", 1),
-            sequence_axis=("time_axis", 0),
-        )
+        return self._plain(_plain_layers.IReverseSequenceLayer, [input, sequence_lens], batch_axis=1, sequence_axis=0)
 
     # ---- Constants, fills, pictures ----
 
@@ -269,7 +287,7 @@ class Network(INetworkDefinition):
     def add_nms(self, boxes, scores, max_output_boxes_per_class, indices_type=DataType.INT32):
         return self._add(
             lambda network, name, outputs: _layers.INMSLayer(
-                network, name, [boxes, scores, max_output_boxes_per_class], outputs
+                network, name, [boxes, scores, max_output_boxes_per_class], outputs, DataType(indices_type)
             ),
             LayerType.NMS,
             outputs=2,
@@ -296,10 +314,14 @@ class Network(INetworkDefinition):
     # ---- Control flow ----
 
     def add_loop(self):
-        return ILoop(self)
+        return self._construct(ILoop, "Loop")
 
     def add_if_conditional(self):
-        return IIfConditional(self)
+        return self._construct(IIfConditional, "Conditional")
+
+    def _construct(self, kind, word):
+        self._constructs.append(kind(self, f"(Unnamed {word}* {len(self._constructs)})"))
+        return self._constructs[-1]
 
     # ---- What there is nothing for ----
 

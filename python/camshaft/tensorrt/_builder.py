@@ -8,6 +8,7 @@ from camshaft.tensorrt import _cuda
 from camshaft.tensorrt._add_layers import Network
 from camshaft.tensorrt._calibrators import calibration_file, file_of_ranges
 from camshaft.tensorrt._config import (
+    MISSED,
     REFUSED,
     WITHOUT_EFFECT,
     IBuilderConfig,
@@ -16,7 +17,7 @@ from camshaft.tensorrt._config import (
     tuning_options,
 )
 from camshaft.tensorrt._enums import BuilderFlag, DataType, NetworkDefinitionCreationFlag
-from camshaft.tensorrt._log import Reporter, Severity
+from camshaft.tensorrt._log import Reporter, Severity, theirs
 from camshaft.tensorrt._runtime import ICudaEngine
 from camshaft.tensorrt._values import IHostMemory
 
@@ -52,11 +53,14 @@ class _Monitored:
         if stage != self._phase:
             self.finish()
             self._phase, self._step = stage, -1
-            self._monitor.phase_start(stage, None, self._STEPS)
+            with theirs():
+                self._monitor.phase_start(stage, None, self._STEPS)
         reached = min(self._STEPS - 1, int(fraction * self._STEPS))
         while self._step < reached:
             self._step += 1
-            if self._monitor.step_complete(stage, self._step) is False:
+            with theirs():
+                goes_on = self._monitor.step_complete(stage, self._step)
+            if goes_on is False:
                 raise _Stopped
 
     def finish(self):
@@ -136,8 +140,8 @@ class Builder(Reporter):
         try:
             with self._reporting(), tempfile.TemporaryDirectory(prefix="camshaft-") as folder:
                 self._tell_of_flags(config)
-                model = network._to_onnx()
-                options = self._options(network, config, folder, model)
+                model, nodes = network._to_model()
+                options = self._options(network, config, folder, model, nodes)
                 engine = camshaft.build(model, progress=monitored, **options)
                 self._tell_of(engine.report)
                 cache, path = config.get_timing_cache(), Path(options.get("timing_cache", ""))
@@ -155,19 +159,26 @@ class Builder(Reporter):
         for flag, reason in REFUSED.items():
             if config.get_flag(flag):
                 raise ValueError(f"BuilderFlag.{flag.name}: {reason}")
-        for flag, reason in WITHOUT_EFFECT.items():
-            if config.get_flag(flag):
-                self._log(Severity.INFO, f"BuilderFlag.{flag.name} has no effect: {reason}")
+        for severity, flags in ((Severity.INFO, WITHOUT_EFFECT), (Severity.WARNING, MISSED)):
+            for flag, reason in flags.items():
+                if config.get_flag(flag):
+                    self._log(severity, f"BuilderFlag.{flag.name} has no effect: {reason}")
+        if config.algorithm_selector is not None:
+            self._log(
+                Severity.WARNING,
+                "the algorithm selector is not asked: camshaft.build(…, tuning='locked', lock=FILE) fixes tactics, and "
+                "'camshaft inspect --explain' says which there are",
+            )
 
     def _tell_of(self, report):
         for warning in report.get("warnings", []):
             self._log(Severity.WARNING, warning)
         self._log(Severity.VERBOSE, f"engine built: {report['layers']} layers")
 
-    def _options(self, network, config, folder, model):
+    def _options(self, network, config, folder, model, nodes):
         """The options of camshaft.build()."""
         options = {**precision_options(config), **tuning_options(config), "device": _cuda.device()}
-        if network._folder is not None:
+        if network._folder is not None and isinstance(model, bytes):
             options["folder"] = network._folder
         if self.max_threads > 0:
             options["threads"] = self.max_threads
@@ -186,7 +197,7 @@ class Builder(Reporter):
             if cache is not None and len(cache._data):
                 path.write_bytes(cache._data)
             options["timing_cache"] = str(path)
-        options.update(self._constraints(network))
+        options.update(self._constraints(nodes))
         if config.get_flag(BuilderFlag.INT8) and not options.get("strongly_typed"):
             calibration = self._calibration(network, config, folder, model, options)
             if calibration is None:
@@ -215,15 +226,15 @@ class Builder(Reporter):
                     raise ValueError(f"input '{tensor.name}' is dynamic, and a profile has no shapes for it")
 
     @staticmethod
-    def _constraints(network):
-        """Precisions and types of single layers."""
+    def _constraints(nodes):
+        """Precisions and types of single layers, by the names of their nodes; the last one computes the result."""
         precisions, types = [], []
-        for layer in network._layers:
-            name = layer.name.replace(",", "*")
+        for layer, names in nodes.items():
+            names = [name.replace(",", "*") for name in names]
             if layer.precision_is_set and layer.precision in _PRECISIONS:
-                precisions.append(f"{name}:{_PRECISIONS[layer.precision]}")
+                precisions += [f"{name}:{_PRECISIONS[layer.precision]}" for name in names]
             if layer.output_type_is_set(0) and layer.get_output_type(0) in _PRECISIONS:
-                types.append(f"{name}:{_PRECISIONS[layer.get_output_type(0)]}")
+                types.append(f"{names[-1]}:{_PRECISIONS[layer.get_output_type(0)]}")
         return {"layer_precisions": precisions or None, "layer_output_types": types or None}
 
     def _calibration(self, network, config, folder, model, options):
@@ -253,8 +264,10 @@ class Builder(Reporter):
                 raise ValueError(f"input '{tensor.name}' is dynamic: calibrating needs a profile with its shape")
             shapes[tensor.name] = tuple(shape)
         passed = {"device": options["device"], "tuning": "heuristic"}
+        if network._has_external_data() and isinstance(model, bytes):
+            model, _ = network._to_network()
         return calibration_file(
-            folder, config.int8_calibrator, model, network._folder, network._inputs, shapes, options["device"], passed
+            folder, config.int8_calibrator, model, network._inputs, shapes, options["device"], passed
         )
 
     def __enter__(self):

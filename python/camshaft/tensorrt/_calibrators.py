@@ -1,12 +1,11 @@
 """Calibrators: data for int8 that a program hands over batch by batch, and the caches it keeps."""
 
-import os
 import struct
-import tempfile
 from pathlib import Path
 
 import camshaft
 from camshaft.tensorrt._enums import CalibrationAlgoType
+from camshaft.tensorrt._log import theirs
 from camshaft.tensorrt._values import name_of_dtype
 
 
@@ -69,12 +68,13 @@ class IInt8LegacyCalibrator(IInt8Calibrator):
         pass
 
 
-def calibration_file(folder, calibrator, model, source_folder, inputs, shapes, device, options):
+def calibration_file(folder, calibrator, model, inputs, shapes, device, options):
     """The path of a file with ranges in `folder`: of the calibrator's cache, or of its batches, whose ranges it then gets
-    as a cache. `inputs`: ITensors; `shapes`: {input: shape of a batch}; `device`: where batches are; `options`: of
+    as a cache. `model`: as camshaft.calibrate() takes it; `inputs`: ITensors; `shapes`: {input: shape of a batch}; `device`: where batches are; `options`: of
     camshaft.calibrate()."""
     path = Path(folder) / "calibration"
-    cache = calibrator.read_calibration_cache()
+    with theirs():
+        cache = calibrator.read_calibration_cache()
     if cache:
         path.write_bytes(bytes(cache))
         return path
@@ -91,29 +91,21 @@ def calibration_file(folder, calibrator, model, source_folder, inputs, shapes, d
                 for tensor, address in zip(inputs, addresses)
             }
 
-    source = Path(folder) / "model.onnx"
-    if source_folder is not None:
-        # External data is found beside the model.
-        handle, name = tempfile.mkstemp(suffix=".onnx", dir=source_folder)
-        os.close(handle)
-        source = Path(name)
-    try:
-        source.write_bytes(model)
-        camshaft.calibrate(str(source), batches(), str(path), format="tensorrt", **_method_of(calibrator), **options)
-    finally:
-        source.unlink()
-    calibrator.write_calibration_cache(memoryview(path.read_bytes()))
+    camshaft.calibrate(model, batches(), str(path), format="tensorrt", **_method_of(calibrator), **options)
+    with theirs():
+        calibrator.write_calibration_cache(memoryview(path.read_bytes()))
     return path
 
 
 def _batch_of(calibrator, names):
-    try:
-        return calibrator.get_batch(names)
-    except TypeError as error:
-        # Of TensorRT 7 and before: get_batch(bindings, names).
-        if "positional argument" not in str(error):
-            raise
-        return calibrator.get_batch([None] * len(names), names)
+    with theirs():
+        try:
+            return calibrator.get_batch(names)
+        except TypeError as error:
+            # Of TensorRT 7 and before: get_batch(bindings, names).
+            if "positional argument" not in str(error):
+                raise
+            return calibrator.get_batch([None] * len(names), names)
 
 
 def _address(given):

@@ -31,13 +31,15 @@ WITHOUT_EFFECT = {
     BuilderFlag.MONITOR_MEMORY: "the report has the memory of a build",
     BuilderFlag.EDITABLE_TIMING_CACHE: "lock files are what is edited",
     BuilderFlag.ENABLE_TACTIC_HEURISTIC: "see builder_optimization_level",
-    BuilderFlag.REFIT: "engines are not refitted yet",
-    BuilderFlag.REFIT_IDENTICAL: "engines are not refitted yet",
-    BuilderFlag.REFIT_INDIVIDUAL: "engines are not refitted yet",
     BuilderFlag.WEIGHT_STREAMING: "weights are mapped from the engine's file",
     BuilderFlag.SPARSE_WEIGHTS: "there are no kernels for sparse weights",
     BuilderFlag.DISTRIBUTIVE_INDEPENDENCE: "a result depends on the batch's size where other tactics are chosen for it",
 }
+#: The same of what a program may go on to count on.
+MISSED = dict.fromkeys(
+    (BuilderFlag.REFIT, BuilderFlag.REFIT_IDENTICAL, BuilderFlag.REFIT_INDIVIDUAL),
+    "the engine cannot be refitted yet: build the model anew when its weights change",
+)
 #: Flags whose meaning a build would get wrong silently: they are refused.
 REFUSED = {
     BuilderFlag.STRIP_PLAN: "engines without weights cannot be made",

@@ -7,8 +7,8 @@ import numpy
 import camshaft
 from camshaft.tensorrt import _cuda
 from camshaft.tensorrt._enums import ErrorCodeTRT, ProfilingVerbosity
-from camshaft.tensorrt._log import Reporter
-from camshaft.tensorrt._values import Dims, volume
+from camshaft.tensorrt._log import Reporter, theirs
+from camshaft.tensorrt._values import Dims, bytes_of_element, volume
 
 _ANY_DIRECTION = 4  # of cudaMemcpy
 
@@ -228,7 +228,7 @@ class IExecutionContext(Reporter):
                 self._context.enqueue(stream)
             self._hand_over(unbound)
             if self._profiler is not None and self.enqueue_emits_profile:
-                self.report_to_profiler()
+                self._report_times()
             return True
         return False
 
@@ -238,6 +238,7 @@ class IExecutionContext(Reporter):
             if address == 0 and 0 not in shape:
                 raise ValueError(f"input '{info.name}' has no address: call set_tensor_address()")
             if self._bound.get(info.name) != (address, shape):
+                self._check_size(info, address, shape)
                 self._context.set_input(info.name, camshaft.Memory(address, info.dtype, shape, self._device()))
                 self._bound[info.name] = address, shape
 
@@ -256,9 +257,14 @@ class IExecutionContext(Reporter):
             if address == 0 and 0 not in shape:
                 raise ValueError(f"output '{info.name}' has no address: call set_tensor_address()")
             if self._bound.get(info.name) != (address, shape):
+                self._check_size(info, address, shape)
                 self._context.bind_output(info.name, camshaft.Memory(address, info.dtype, shape, self._device()))
                 self._bound[info.name] = address, shape
         return unbound
+
+    @staticmethod
+    def _check_size(info, address, shape):
+        _cuda.check_size(info.name, address, volume(shape) * bytes_of_element(info.dtype))
 
     def _output_shape(self, name):
         try:
@@ -276,7 +282,8 @@ class IExecutionContext(Reporter):
             size = volume(output.shape) * self.engine.get_tensor_dtype(info.name).itemsize
             allocator, address = self._allocators.get(info.name), self._addresses.get(info.name, 0)
             if allocator is not None:
-                address = allocator.reallocate_output(info.name, address or None, max(size, 1), 256)
+                with theirs():
+                    address = allocator.reallocate_output(info.name, address or None, max(size, 1), 256)
                 if not address:
                     raise ValueError(f"the allocator of output '{info.name}' gave no memory for {size} bytes")
             if size:
@@ -289,7 +296,8 @@ class IExecutionContext(Reporter):
                 if status != 0:
                     raise ValueError(f"output '{info.name}' cannot be copied: {_cuda.error_text(status)}")
             if allocator is not None:
-                allocator.notify_shape(info.name, Dims(output.shape))
+                with theirs():
+                    allocator.notify_shape(info.name, Dims(output.shape))
 
     def _device(self):
         return self.engine._engine.device
@@ -347,9 +355,15 @@ class IExecutionContext(Reporter):
         """Hands the times of the last run to the profiler, layer by layer."""
         if self._profiler is None:
             return self._fail("there is no profiler to report to", ErrorCodeTRT.INVALID_STATE)
+        with self._reporting():
+            self._report_times()
+            return True
+        return False
+
+    def _report_times(self):
         for layer in self._times.layers():
-            self._profiler.report_layer_time(layer["name"], 1000 * layer["seconds"])
-        return True
+            with theirs():
+                self._profiler.report_layer_time(layer["name"], 1000 * layer["seconds"])
 
     # ---- What has no effect, or nothing to do, here ----
 

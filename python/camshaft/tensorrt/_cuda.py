@@ -52,6 +52,13 @@ def made(name, kind, *arguments):
     return status, value.value or 0
 
 
+def check_size(name, address, size):
+    """Raises ValueError where a tensor of `size` bytes does not fit into what was allocated at its address. Of a GPU's
+    memory, and of what others allocated, nothing is known."""
+    if not has_gpu() and call("cudaStandInFits", ctypes.c_void_p(address), ctypes.c_size_t(size)) != 0:
+        raise ValueError(f"tensor '{name}' has {size} bytes, which is more than what was allocated at {address:#x}")
+
+
 def error_text(status):
     """What a status means: "cudaErrorInvalidValue: …"."""
     texts = []

@@ -12,7 +12,8 @@ def install():
     """From now on `import tensorrt` gives camshaft.tensorrt; where they are not installed, `cuda` (CUDA Python) and
     `pycuda` are stand-ins; and programs that load libcudart.so from LD_LIBRARY_PATH find one where there is no GPU."""
     ours = sys.modules["camshaft.tensorrt"]
-    sys.modules["tensorrt"] = ours
+    for name in ("tensorrt", "tensorrt.tensorrt", "tensorrt_bindings", "tensorrt_lean", "tensorrt_dispatch"):
+        sys.modules[name] = ours
     _stand_in_for_cuda()
     _stand_in_for_pycuda()
     if not _cuda.has_gpu():

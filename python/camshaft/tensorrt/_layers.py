@@ -1,12 +1,17 @@
 """The layers of TensorRT's network API, each as ONNX nodes."""
 
+import contextlib
+import json
 import math
 
 import numpy
 
-import onnx
+from camshaft import _native
+from camshaft._arrays import capsule_of
+from camshaft._values import Value
 from camshaft.tensorrt._enums import (
     ActivationType,
+    BoundingBoxFormat,
     DataType,
     ElementWiseOperation,
     FillOperation,
@@ -25,8 +30,13 @@ from camshaft.tensorrt._enums import (
     TopKOperation,
     UnaryOperation,
 )
-from camshaft.tensorrt._network import ONNX_TYPES, ILayer
-from camshaft.tensorrt._values import Dims, Weights, dtype_of_numpy
+from camshaft.tensorrt._network import ILayer, ITensor
+from camshaft.tensorrt._values import Dims, Weights, dtype_of_numpy, name_of_dtype, nptype
+
+#: Between a layer's name and what tells its inner nodes apart.
+INNER = "::"
+#: Above every version of ONNX's operators.
+NEWEST = 10**6
 
 
 def axes_of(mask):
@@ -34,55 +44,84 @@ def axes_of(mask):
     return [axis for axis in range(Dims.MAX_DIMS) if mask >> axis & 1]
 
 
+#: Operators whose axes are an attribute before this version.
+_AXES_ARE_INPUTS = {"Squeeze": 13, "Unsqueeze": 13, "ReduceSum": 13} | dict.fromkeys(
+    ["ReduceProd", "ReduceMax", "ReduceMin", "ReduceMean"], 18
+)
+
+
 class Layer(ILayer):
-    """A layer that writes ONNX nodes; its inner names begin with its own."""
+    """A layer that writes ONNX nodes; the names of inner ones begin with its own."""
 
-    def _begin(self):
-        self.__dict__["_written"] = []
+    def _write_into(self, scope, plan):
+        with self._writing(scope):
+            self._emit()
 
-    def _name_of(self, operand):
-        """Of a tensor, an array that becomes a constant, or "" for none."""
-        if operand is None:
-            return ""
-        if isinstance(operand, str):
+    @contextlib.contextmanager
+    def _writing(self, scope):
+        self._scope, self._count = scope, 0
+        try:
+            yield
+        finally:
+            self._scope = None
+
+    def _value(self, operand):
+        """The camshaft.Value of a tensor, or of an array or numbers, which become a constant; None for none."""
+        if operand is None or isinstance(operand, Value):
             return operand
-        if isinstance(operand, (numpy.ndarray, numpy.generic, list, tuple, int)):
-            return self._constant(numpy.asarray(operand, None if hasattr(operand, "dtype") else numpy.int64))
-        return operand.name
+        if isinstance(operand, ITensor):
+            return self._scope.value(operand)
+        return self._constant(numpy.asarray(operand, None if hasattr(operand, "dtype") else numpy.int64))
+
+    def _values(self, operands):
+        """Of all of a node; numbers of NumPy are in the type of the floats beside them."""
+        values = [None if isinstance(operand, numpy.floating) else self._value(operand) for operand in operands]
+        kinds = [value.dtype for value in values if value is not None and value.dtype in ("f16", "bf16", "f64")]
+        for k, operand in enumerate(operands):
+            if isinstance(operand, numpy.floating):
+                values[k] = self._constant(numpy.asarray(operand))
+                if kinds:
+                    values[k] = self._scope.net.Cast(values[k], to=kinds[0])
+        return values
 
     def _constant(self, array):
-        name = f"{self.name}/constant_{len(self._written)}"
-        value = onnx.numpy_helper.from_array(numpy.ascontiguousarray(array).reshape(array.shape), name)
-        self._written.append(onnx.helper.make_node("Constant", [], [name], name=name, value=value))
-        return name
+        return self._scope.net.constant(numpy.ascontiguousarray(array).reshape(numpy.shape(array)))
 
     def _write(self, op, operands, outputs=None, **attributes):
-        """A node of these operands; gives the first result's name. Without `outputs` it is an inner one."""
-        names = [self._name_of(operand) for operand in operands]
-        while names and not names[-1]:
-            names.pop()
-        if outputs is None:
-            outputs = [f"{self.name}/{op}_{len(self._written)}"]
-        attributes = {key: value for key, value in attributes.items() if value is not None}
+        """A node; gives its first result."""
+        return self._write_node(op, operands, outputs, **attributes)[0]
+
+    def _write_node(self, op, operands, outputs=None, **attributes):
+        """A node of these operands; gives its results. `outputs`: the layer's tensors that they are, None for one that is
+        none; without it is an inner node."""
+        scope = self._scope
+        if op in _AXES_ARE_INPUTS and self._opset < _AXES_ARE_INPUTS[op]:
+            *operands, attributes["axes"] = operands
+        values = self._values(operands)
+        self._count += 1
         # The layer's own name is that of the node that computes its result, for precisions by name.
-        node = onnx.helper.make_node(op, names, outputs, name=self.name, **attributes)
-        self._written.append(node)
-        return outputs[0]
+        name = scope.name_of_node(self, self.name if outputs else f"{self.name}{INNER}{op}_{self._count}")
+        names = [scope.name_of_result(tensor) if tensor is not None else None for tensor in outputs or [None]]
+        made = getattr(scope.net, op)(*values, name=name, outputs=names, **attributes)
+        results = made if isinstance(made, tuple) else (made,)
+        for tensor, value in zip(outputs or (), results):
+            if tensor is not None:
+                scope.set(tensor, value)
+        return results
+
+    def _wide(self, indices):
+        """As ONNX has indices that are several numbers each."""
+        return self._write("Cast", [indices], to="i64") if indices.dtype != DataType.INT64 else indices
 
     def _result(self, index=0):
-        return [self._outputs[index].name]
-
-    def _nodes(self):
-        self._begin()
-        self._emit()
-        return self._written
+        return [self._outputs[index]]
 
     def _emit(self):
         raise NotImplementedError
 
     @property
     def _opset(self):
-        return self._network._opsets.get("", 21)
+        return self._network._opset or NEWEST
 
     def _rank(self, index=0):
         return len(self._inputs[index].shape)
@@ -163,6 +202,22 @@ class IConvolutionLayer(_Windowed):
             group=self.num_groups,
             **self._pads(),
         )
+
+
+class IFullyConnectedLayer(Layer):
+    """A product of a matrix and what is in the last three axes, of TensorRT 8: [batch, outputs, 1, 1]."""
+
+    def __init__(self, network, name, input, output, num_output_channels, kernel, bias):
+        super().__init__(network, LayerType.FULLY_CONNECTED, name, [input], [output])
+        self.num_output_channels, self.kernel, self.bias = num_output_channels, kernel, bias
+
+    def _emit(self):
+        sizes = list(self._inputs[0].shape)
+        if len(sizes) != 4 or -1 in sizes[1:]:
+            raise NotImplementedError(f"layer '{self.name}': fully connected is of [batch, c, h, w], not {sizes}")
+        bias = self._array(self.bias)
+        kernel = self._array(self.kernel).reshape(self.num_output_channels, *sizes[1:])
+        self._write("Conv", [self._inputs[0], kernel, None if bias is None else bias.reshape(-1)], self._result())
 
 
 class IDeconvolutionLayer(IConvolutionLayer):
@@ -340,7 +395,7 @@ class IScaleLayer(Layer):
         return array.reshape(shape[self.channel_axis :])
 
     def _emit(self):
-        value = self._inputs[0].name
+        value = self._inputs[0]
         for op, factor in (("Mul", self.scale), ("Add", self.shift), ("Pow", self.power)):
             array = self._factor(factor)
             if array is not None:
@@ -396,35 +451,31 @@ class IReduceLayer(Layer):
     def _emit(self):
         op = "ReduceMean" if self.op == ReduceOperation.AVG else f"Reduce{self.op.name.capitalize()}"
         axes, keep = axes_of(self.axes), int(self.keep_dims)
-        if self._opset >= 18 or (self._opset >= 13 and op == "ReduceSum"):
-            self._write(op, [*self._inputs, axes], self._result(), keepdims=keep)
-        else:
-            self._write(op, self._inputs, self._result(), axes=axes, keepdims=keep)
+        self._write(op, [*self._inputs, axes], self._result(), keepdims=keep)
 
 
 class ITopKLayer(Layer):
     """The largest or smallest numbers along an axis, and where they are."""
 
-    def __init__(self, network, name, input, outputs, op, k, axes):
+    def __init__(self, network, name, input, outputs, op, k, axes, indices_type):
         super().__init__(network, LayerType.TOPK, name, [input], outputs)
-        self.op, self.k, self.axes = op, k, axes
+        self.op, self.k, self.axes, self.indices_type = op, k, axes, indices_type
 
     def _emit(self):
         count = self.get_input(1)
         if count is None:
             count = [self.k]
         else:
-            count = self._write("Reshape", [self._write("Cast", [count], to=ONNX_TYPES[DataType.INT64]), [1]])
-        values, indices = (tensor.name for tensor in self._outputs)
-        wide = f"{self.name}/indices"
-        self._write(
+            count = self._write("Reshape", [self._write("Cast", [count], to="i64"), [1]])
+        values, indices = self._outputs
+        _, wide = self._write_node(
             "TopK",
             [self.get_input(0), count],
-            [values, wide],
+            [values, None],
             axis=axes_of(self.axes)[0],
             largest=int(self.op == TopKOperation.MAX),
         )
-        self._write("Cast", [wide], [indices], to=ONNX_TYPES[DataType.INT32])
+        self._write("Cast", [wide], [indices], to=name_of_dtype(self.indices_type))
 
 
 class IGatherLayer(Layer):
@@ -436,7 +487,8 @@ class IGatherLayer(Layer):
 
     def _emit(self):
         if self.mode == GatherMode.ND:
-            self._write("GatherND", self._inputs, self._result(), batch_dims=self.num_elementwise_dims)
+            data, indices = self._inputs
+            self._write("GatherND", [data, self._wide(indices)], self._result(), batch_dims=self.num_elementwise_dims)
         elif self.mode == GatherMode.ELEMENT:
             self._write("GatherElements", self._inputs, self._result(), axis=self.axis)
         elif self.num_elementwise_dims == 0:
@@ -454,7 +506,8 @@ class IScatterLayer(Layer):
 
     def _emit(self):
         if self.mode == ScatterMode.ND:
-            self._write("ScatterND", self._inputs, self._result())
+            data, indices, updates = self._inputs
+            self._write("ScatterND", [data, self._wide(indices), updates], self._result())
         else:
             self._write("ScatterElements", self._inputs, self._result(), axis=self.axis)
 
@@ -495,8 +548,9 @@ class IConstantLayer(Layer):
     def _emit(self):
         array = self.weights.numpy() if isinstance(self.weights, Weights) else numpy.asarray(self.weights)
         dtype_of_numpy(array.dtype)
-        value = onnx.numpy_helper.from_array(numpy.ascontiguousarray(array).reshape(tuple(self.shape)))
-        self._write("Constant", [], self._result(), value=value)
+        array = numpy.ascontiguousarray(array).reshape(tuple(self.shape))
+        result = self._outputs[0]
+        self._scope.set(result, self._scope.net.constant(array, self._scope.name_of_result(result)))
 
 
 class IShuffleLayer(Layer):
@@ -513,7 +567,7 @@ class IShuffleLayer(Layer):
             value = self._write("Transpose", [value], perm=list(self.first_transpose))
         dims = self.get_input(1)
         if dims is not None:
-            dims = self._write("Cast", [dims], to=ONNX_TYPES[DataType.INT64])
+            dims = self._write("Cast", [dims], to="i64")
         elif self.reshape_dims is not None:
             dims = list(self.reshape_dims)
         if dims is not None:
@@ -524,7 +578,7 @@ class IShuffleLayer(Layer):
 
 
 class ISliceLayer(Layer):
-    """A part of a tensor."""
+    """A part of a tensor; strides of 0 repeat an element. `mode` says what indices outside give."""
 
     _MODES = {
         SampleMode.CLAMP: "edge",
@@ -542,45 +596,94 @@ class ISliceLayer(Layer):
         tensor = self.get_input(index)
         if tensor is None:
             return numpy.asarray(fixed, numpy.int64)
-        return self._write("Cast", [tensor], to=ONNX_TYPES[DataType.INT64])
+        return self._write("Cast", [tensor], to="i64")
 
     def _emit(self):
-        if self.mode != SampleMode.STRICT_BOUNDS:
-            self._beyond()
-            return
         start, shape, stride = (
             self._parameter(1, self.start),
             self._parameter(2, self.shape),
             self._parameter(3, self.stride),
         )
-        axes = None if self.axes is None else list(self.axes)
-        if all(isinstance(given, numpy.ndarray) for given in (start, shape, stride)):
-            # The end is beyond the last element; below the first one where the stride is negative.
-            end = start + shape * stride
-            end = numpy.where((stride < 0) & (end < 0), numpy.iinfo(numpy.int64).min, end)
+        axes = list(range(self._rank())) if self.axes is None else list(self.axes)
+        is_fixed = all(isinstance(given, numpy.ndarray) for given in (start, shape, stride))
+        if not isinstance(stride, numpy.ndarray) or not stride.all():
+            self._axis_by_axis(start, shape, stride, axes)
+        elif self.mode == SampleMode.STRICT_BOUNDS:
+            end = _end(start, shape, stride) if is_fixed else self._sum(start, self._product(shape, stride))
+            self._write("Slice", [self._inputs[0], start, end, axes, stride], self._result())
+        elif is_fixed and self.axes is None and -1 not in self._inputs[0].shape:
+            self._of_padded(start, shape, stride)
         else:
-            end = self._write("Add", [start, self._write("Mul", [shape, stride])])
-        if axes is None:
-            axes = list(range(self._rank()))
-        self._write("Slice", [self._inputs[0], start, end, axes, stride], self._result())
+            self._axis_by_axis(start, shape, stride, axes)
 
-    def _beyond(self):
+    def _sum(self, a, b):
+        return self._write("Add", [a, b])
+
+    def _product(self, a, b):
+        return self._write("Mul", [a, b])
+
+    def _of_padded(self, start, shape, stride):
         """Indices outside: of a padded tensor."""
-        sizes = list(self._inputs[0].shape)
-        if -1 in sizes or self.num_inputs > 1 and any(self.get_input(k) is not None for k in (1, 2, 3)):
-            raise NotImplementedError(f"layer '{self.name}': a slice beyond the bounds of sizes that are not constant")
-        ends = [start + (count - 1) * step for start, count, step in zip(self.start, self.shape, self.stride)]
-        before = [max(0, -min(start, end)) for start, end in zip(self.start, ends)]
-        after = [max(0, max(start, end) - size + 1) for start, end, size in zip(self.start, ends, sizes)]
-        fill = self.get_input(4)
-        padded = self._write(
-            "Pad", [self._inputs[0], numpy.asarray(before + after, numpy.int64), fill], mode=self._MODES[self.mode]
-        )
-        start = numpy.asarray([a + b for a, b in zip(self.start, before)], numpy.int64)
-        stride = numpy.asarray(self.stride, numpy.int64)
-        end = start + numpy.asarray(self.shape, numpy.int64) * stride
-        end = numpy.where((stride < 0) & (end < 0), numpy.iinfo(numpy.int64).min, end)
+        sizes, last = numpy.asarray(self._inputs[0].shape), start + (shape - 1) * stride
+        before = numpy.maximum(0, -numpy.minimum(start, last))
+        after = numpy.maximum(0, numpy.maximum(start, last) - sizes + 1)
+        pads = numpy.concatenate([before, after]).astype(numpy.int64)
+        padded = self._write("Pad", [self._inputs[0], pads, self.get_input(4)], mode=self._MODES[self.mode])
+        start = start + before
+        end = _end(start, shape, stride)
         self._write("Slice", [padded, start, end, list(range(len(sizes))), stride], self._result())
+
+    def _axis_by_axis(self, start, shape, stride, axes):
+        """By the places along each axis, whatever only running tells of them."""
+        value, inside = self._inputs[0], []
+        for k, axis in enumerate(axes):
+
+            def of(given):
+                return (
+                    given[k]
+                    if isinstance(given, numpy.ndarray)
+                    else self._write("Gather", [given, numpy.int64(k)], axis=0)
+                )
+
+            steps = self._write("Range", [numpy.int64(0), of(shape), numpy.int64(1)])
+            places = self._sum(self._product(steps, of(stride)), of(start))
+            if self.mode != SampleMode.STRICT_BOUNDS:
+                size = self._write("Gather", [self._write("Shape", [self._inputs[0]]), numpy.int64(axis)], axis=0)
+                if self.mode == SampleMode.FILL:
+                    sizes = [-1 if other == axis else 1 for other in range(self._rank())]
+                    is_inside = self._write(
+                        "And",
+                        [self._write("GreaterOrEqual", [places, numpy.int64(0)]), self._write("Less", [places, size])],
+                    )
+                    inside.append(self._write("Reshape", [is_inside, sizes]))
+                places = self._within(places, self._write("Sub", [size, numpy.int64(1)]), size)
+            value = self._write("Gather", [value, places], axis=axis)
+        if inside:
+            fill = self.get_input(4)
+            if fill is None:
+                fill = self._write("Cast", [numpy.zeros((), numpy.float32)], to=self._value(self._inputs[0]).dtype)
+            everywhere = inside[0]
+            for other in inside[1:]:
+                everywhere = self._write("And", [everywhere, other])
+            value = self._write("Where", [everywhere, value, fill])
+        self._write("Identity", [value], self._result())
+
+    def _within(self, places, last, size):
+        """Places that are outside, inside."""
+        if self.mode == SampleMode.WRAP:
+            return self._write("Mod", [places, size])
+        if self.mode == SampleMode.REFLECT:  # back and forth between the first and the last
+            period = self._write("Max", [self._product(last, numpy.int64(2)), numpy.int64(1)])
+            forth = self._write("Mod", [places, period])
+            back = self._write("Sub", [period, forth])
+            places = self._write("Min", [forth, back])
+        return self._write("Min", [self._write("Max", [places, numpy.int64(0)]), last])
+
+
+def _end(start, shape, stride):
+    """The end of a slice, beyond its last element; below the first one where the stride is negative."""
+    end = start + shape * stride
+    return numpy.where((stride < 0) & (end < 0), numpy.iinfo(numpy.int64).min, end)
 
 
 class IPaddingLayer(Layer):
@@ -626,7 +729,7 @@ class IResizeLayer(Layer):
     def _emit(self):
         sizes = self.get_input(1)
         if sizes is not None:
-            sizes = self._write("Cast", [sizes], to=ONNX_TYPES[DataType.INT64])
+            sizes = self._write("Cast", [sizes], to="i64")
         elif self.shape is not None:
             sizes = list(self.shape)
         scales = None
@@ -636,7 +739,7 @@ class IResizeLayer(Layer):
             scales = numpy.asarray(self.scales, numpy.float32)
         self._write(
             "Resize",
-            [self._inputs[0], "", scales, sizes],
+            [self._inputs[0], None, scales, sizes],
             self._result(),
             mode=self.resize_mode.name.lower(),
             coordinate_transformation_mode=self._COORDINATES[self.coordinate_transformation],
@@ -667,29 +770,38 @@ class IFillLayer(Layer):
 
     def _emit(self):
         shape = self.get_input(0)
-        to = ONNX_TYPES[self.to_type]
+        to = name_of_dtype(self.to_type)
         if self.operation == FillOperation.LINSPACE:
             self._linspace(shape, to)
             return
         shape = numpy.asarray(self.shape, numpy.int64) if shape is None else shape
-        zeros = self._write(
-            "ConstantOfShape", [shape], value=onnx.helper.make_tensor("", onnx.TensorProto.FLOAT, [1], [0.0])
-        )
+        zeros = self._write("ConstantOfShape", [shape], value=numpy.zeros(1, numpy.float32))
         if self.operation == FillOperation.RANDOM_UNIFORM:
             self._write("RandomUniformLike", [zeros], self._result(), low=self.alpha, high=self.beta, dtype=to)
         else:
             self._write("RandomNormalLike", [zeros], self._result(), mean=self.alpha, scale=self.beta, dtype=to)
 
     def _linspace(self, shape, to):
+        """start + the sum over axes of index * step."""
         start, step = self.get_input(1), self.get_input(2)
-        if shape is None and len(self.shape) > 1 or step is not None and len(step.shape) > 0:
-            raise NotImplementedError(f"layer '{self.name}': even steps along several axes")
-        count = numpy.int64(self.shape[0]) if shape is None else self._write("Squeeze", [shape])
-        counted = self._write("Cast", [self._write("Range", [numpy.int64(0), count, numpy.int64(1)])], to=to)
-        kind = onnx.helper.tensor_dtype_to_np_dtype(to)
-        step = kind.type(self.beta) if step is None else step
-        start = kind.type(self.alpha) if start is None else start
-        self._write("Add", [self._write("Mul", [counted, step]), start], self._result())
+        rank = len(self.shape) if shape is None else shape.shape[0]
+        if step is None and rank > 1:
+            raise ValueError(f"layer '{self.name}': even steps along {rank} axes are given as input 2, one for each")
+        kind = nptype(self.to_type)
+        value = kind(self.alpha) if start is None else start
+        for axis in range(rank):
+            place = numpy.int64(axis)
+            count = numpy.int64(self.shape[axis]) if shape is None else self._write("Gather", [shape, place], axis=0)
+            count = count if shape is None else self._write("Cast", [count], to="i64")
+            places = self._write("Cast", [self._write("Range", [numpy.int64(0), count, numpy.int64(1)])], to=to)
+            places = self._write("Reshape", [places, [-1] + [1] * (rank - 1 - axis)])
+            along = step
+            if step is None:
+                along = kind(self.beta)
+            elif len(step.shape):
+                along = self._write("Gather", [step, place], axis=0)
+            value = self._write("Add", [self._write("Mul", [places, along]), value])
+        self._write("Identity", [value], self._result())
 
 
 class IQuantizeLayer(Layer):
@@ -701,19 +813,17 @@ class IQuantizeLayer(Layer):
 
     def _emit(self):
         zero = self.get_input(2)
-        if zero is None:
-            scale = self._inputs[1]
-            zero = onnx.helper.make_tensor(
-                f"{self.name}/zero",
-                ONNX_TYPES[self.to_type],
-                list(scale.shape),
-                numpy.zeros(list(scale.shape), numpy.int8).reshape(-1),
-            )
-            name = f"{self.name}/zero"
-            self._written.append(onnx.helper.make_node("Constant", [], [name], name=name, value=zero))
-            zero = name
+        if zero is None and self.to_type != DataType.UINT8:
+            zero = self._zeros(list(self._inputs[1].shape), name_of_dtype(self.to_type))
         axis = self.axis if self.axis >= 0 else None
         self._write("QuantizeLinear", [*self._inputs[:2], zero], self._result(), axis=axis)
+
+    def _zeros(self, sizes, dtype):
+        """Zero points, which say of what type the steps are."""
+        bits = {"i4": 4, "f4e2m1": 4}.get(dtype, 8)
+        data = numpy.zeros(-(-math.prod(sizes) * bits // 8), numpy.uint8)
+        net = self._scope.net
+        return Value(net, json.loads(_native.network_constant(net._native, None, capsule_of(data), dtype, sizes)))
 
 
 class IDequantizeLayer(Layer):
@@ -743,7 +853,6 @@ class INormalizationLayer(Layer):
             shape = self._write("Shape", [x])
             x = self._write("Reshape", [x, [0, self.num_groups, -1]])
             axes = [2]
-        # Of a reduction the mean's axes are inputs from opset 18 on.
         mean = self._mean(x, axes)
         centred = self._write("Sub", [x, mean])
         variance = self._mean(self._write("Mul", [centred, centred]), axes)
@@ -754,17 +863,19 @@ class INormalizationLayer(Layer):
         self._write("Add", [self._write("Mul", [value, scale]), bias], self._result())
 
     def _mean(self, x, axes):
-        if self._opset >= 18:
-            return self._write("ReduceMean", [x, axes], keepdims=1)
-        return self._write("ReduceMean", [x], axes=axes, keepdims=1)
+        return self._write("ReduceMean", [x, axes], keepdims=1)
 
 
 class INMSLayer(Layer):
     """The boxes that no better one overlaps: their indices (batch, class, box), and how many there are."""
 
-    def __init__(self, network, name, inputs, outputs):
+    def __init__(self, network, name, inputs, outputs, indices_type):
         super().__init__(network, LayerType.NMS, name, inputs, outputs)
-        self.bounding_box_format, self.topk_box_limit = 0, -1
+        self.bounding_box_format, self.topk_box_limit, self.indices_type = (
+            BoundingBoxFormat.CORNER_PAIRS,
+            -1,
+            indices_type,
+        )
 
     def _emit(self):
         boxes, scores, count = self._inputs[:3]
@@ -775,16 +886,16 @@ class INMSLayer(Layer):
                 raise NotImplementedError(f"layer '{self.name}': boxes that differ by class")
             boxes = self._write("Squeeze", [boxes, [2]])
         turned = self._write("Transpose", [scores], perm=[0, 2, 1])
-        count = self._write("Reshape", [self._write("Cast", [count], to=ONNX_TYPES[DataType.INT64]), [1]])
+        count = self._write("Reshape", [self._write("Cast", [count], to="i64"), [1]])
         found = self._write(
             "NonMaxSuppression",
             [boxes, turned, count, overlap, threshold],
             center_point_box=int(self.bounding_box_format),
         )
-        indices, number = (tensor.name for tensor in self._outputs)
-        self._write("Cast", [found], [indices], to=ONNX_TYPES[DataType.INT32])
+        indices, number = self._outputs
+        self._write("Cast", [found], [indices], to=name_of_dtype(self.indices_type))
         size = self._write("Gather", [self._write("Shape", [found]), numpy.int64(0)])
-        self._write("Cast", [size], [number], to=ONNX_TYPES[DataType.INT32])
+        self._write("Cast", [size], [number], to="i32")
 
 
 class ICastLayer(Layer):
@@ -795,24 +906,7 @@ class ICastLayer(Layer):
         self.to_type = to_type
 
     def _emit(self):
-        self._write("Cast", self._inputs, self._result(), to=ONNX_TYPES[self.to_type])
-
-
-class PlainLayer(Layer):
-    """A layer that is one node of ONNX, whose attributes are the layer's properties of the same meaning."""
-
-    def __init__(self, network, type, name, inputs, outputs, op, **properties):
-        super().__init__(network, type, name, inputs, outputs)
-        self._op = op
-        self._attributes = {}
-        for key, (attribute, value) in properties.items():
-            self._attributes[key] = attribute
-            setattr(self, key, value)
-
-    def _emit(self):
-        attributes = {attribute: getattr(self, key) for key, attribute in self._attributes.items()}
-        attributes = {key: int(value) if isinstance(value, bool) else value for key, value in attributes.items()}
-        self._write(self._op, self._inputs, [tensor.name for tensor in self._outputs], **attributes)
+        self._write("Cast", self._inputs, self._result(), to=name_of_dtype(self.to_type))
 
 
 class IGridSampleLayer(Layer):

@@ -78,6 +78,19 @@ _CODES = {
 }
 
 
+class _Theirs(Exception):
+    """What a class of the program's raised, on its way through the library to the program."""
+
+
+@contextlib.contextmanager
+def theirs():
+    """Around calls of a program's own classes: what they raise is raised to the program, whatever its kind."""
+    try:
+        yield
+    except Exception as error:
+        raise _Theirs(error) from error
+
+
 class Reporter:
     """What has a logger and may have a recorder: the classes whose calls answer with None or False."""
 
@@ -102,6 +115,8 @@ class Reporter:
         """Errors of the library within are logged and recorded instead of raised, and so are values that it cannot take."""
         try:
             yield
+        except _Theirs as error:
+            raise error.args[0] from None
         except camshaft.Error as error:
             codes = (code for kind, code in _CODES.items() if isinstance(error, kind))
             self._fail(str(error), next(codes, ErrorCodeTRT.INTERNAL_ERROR))

@@ -2,33 +2,11 @@
 
 import itertools
 
-import onnx
 from camshaft.tensorrt._enums import DataType, TensorFormat, TensorLocation
 from camshaft.tensorrt._log import Reporter
-from camshaft.tensorrt._parsed_layer import names_of, property_of
-from camshaft.tensorrt._values import Dims
-from onnx import TensorProto
-
-#: Of networks that no model was parsed into.
-OPSET = 21
-
-ONNX_TYPES = {
-    DataType.FLOAT: TensorProto.FLOAT,
-    DataType.HALF: TensorProto.FLOAT16,
-    DataType.INT8: TensorProto.INT8,
-    DataType.INT32: TensorProto.INT32,
-    DataType.BOOL: TensorProto.BOOL,
-    DataType.UINT8: TensorProto.UINT8,
-    DataType.FP8: TensorProto.FLOAT8E4M3FN,
-    DataType.BF16: TensorProto.BFLOAT16,
-    DataType.INT64: TensorProto.INT64,
-    DataType.INT4: TensorProto.INT4,
-    DataType.FP4: TensorProto.FLOAT4E2M1,
-}
-_DATA_TYPES = {number: dtype for dtype, number in ONNX_TYPES.items()}
-
-#: Constants above this many elements are no shapes: inferring does without their numbers.
-_LARGEST_SHAPE = 64
+from camshaft.tensorrt._onnx_file import metadata_entry
+from camshaft.tensorrt._values import Dims, dtype_of_name, name_of_dtype
+from camshaft.tensorrt._writing import Writer
 
 
 class ITensor:
@@ -37,7 +15,7 @@ class ITensor:
     def __init__(self, network, name, dtype=None, shape=None):
         self._network = network
         self._name = name
-        self._dtype, self._shape = dtype, shape  # of inputs alone
+        self._dtype, self._shape = dtype, shape  # of inputs alone; the type by Camshaft's name
         self._dim_names = {}
         self.allowed_formats = 1 << int(TensorFormat.LINEAR)
         self.location = TensorLocation.DEVICE
@@ -55,9 +33,8 @@ class ITensor:
     @property
     def shape(self):
         """-1 where a size is dynamic; no sizes where the rank is not known."""
-        if self._shape is not None:
-            return Dims(self._shape)
-        return Dims(self._network._inferred(self._name)[1] or ())
+        sizes = self._shape if self._shape is not None else self._network._known(self)[1]
+        return Dims(size if isinstance(size, int) else -1 for size in sizes or ())
 
     @shape.setter
     def shape(self, shape):
@@ -68,16 +45,23 @@ class ITensor:
 
     @property
     def dtype(self):
-        if self._dtype is not None:
-            return self._dtype
-        return self._network._inferred(self._name)[0] or DataType.FLOAT
+        name = self._dtype if self._dtype is not None else self._network._known(self)[0]
+        try:
+            return DataType.FLOAT if name is None else dtype_of_name(name)
+        except TypeError:  # of an ONNX model: TensorRT has no such type
+            return DataType.FLOAT
 
     @dtype.setter
     def dtype(self, dtype):
         """Of inputs. An output has the type that is computed: layer.set_output_type() and cast layers change it."""
         if self.is_network_input:
-            self._dtype = DataType(dtype)
+            self._dtype = name_of_dtype(dtype)
             self._network._changed()
+
+    def _as_input(self):
+        """What camshaft.Network.input() takes."""
+        names = self._dim_names
+        return self._name, self._dtype, [names.get(k) if size < 0 else size for k, size in enumerate(self._shape)]
 
     @property
     def is_network_input(self):
@@ -104,6 +88,7 @@ class ITensor:
     def set_dimension_name(self, index, name):
         """Sizes of one name are the same."""
         self._dim_names[index] = name
+        self._network._changed()
 
     def get_dimension_name(self, index):
         return self._dim_names.get(index)
@@ -116,6 +101,7 @@ class ILayer:
     """A layer of a network."""
 
     name, type, metadata = "", None, ""
+    _construct = None  # the loop or conditional whose boundary this is a part of
 
     def __init__(self, network, type, name, inputs, outputs):
         self.__dict__["_network"] = network
@@ -128,32 +114,14 @@ class ILayer:
         self._output_types = {}
 
     def __setattr__(self, name, value):
-        """A property is set: what was inferred may have changed."""
-        if self._is_of_parsed(name):
-            raise NotImplementedError(
-                f"layer '{self.name}' is a node of the ONNX model: change its {name} there, before it is parsed"
-            )
+        """A property is set: what is known of results may have changed."""
         super().__setattr__(name, value)
-        if not name.startswith("_") and name not in ("name", "__class__"):
-            self._network._changed()
-
-    def __getattr__(self, name):
-        """TensorRT's properties of a node of a parsed model."""
-        node = self.__dict__.get("_node")
-        if node is None or name.startswith("_"):
-            raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
-        return property_of(node, self._network, name)
+        if not name.startswith("_") and name not in ("metadata", "precision", "__class__"):
+            self._network._changed(self)
 
     def __dir__(self):
-        names = set() if "_node" not in self.__dict__ else set(names_of(self._node))
-        return sorted(names | {name for name in super().__dir__() if name.startswith("__") or not name.startswith("_")})
-
-    def _is_of_parsed(self, name):
-        """Programs make a layer's class the one of its type, as TensorRT wants it; nodes stay what they are."""
-        node = self.__dict__.get("_node")
-        if node is None or name.startswith("_") or name in self.__dict__:
-            return False
-        return name in names_of(node)
+        """Programs list properties by it."""
+        return [name for name in object.__dir__(self) if name.startswith("__") or not name.startswith("_")]
 
     num_inputs = property(lambda self: len(self._inputs))
     num_outputs = property(lambda self: len(self._outputs))
@@ -166,12 +134,8 @@ class ILayer:
 
     def set_input(self, index, tensor):
         """Replaces an operand, or gives an optional one."""
-        if "_node" in self.__dict__:
-            self._node.input[index] = tensor.name
-            self._inputs = [self._network._tensors[name] for name in self._node.input if name in self._network._tensors]
-        else:
-            self._inputs += [None] * (index + 1 - len(self._inputs))
-            self._inputs[index] = tensor
+        self._inputs += [None] * (index + 1 - len(self._inputs))
+        self._inputs[index] = tensor
         self._network._changed()
 
     @property
@@ -199,26 +163,16 @@ class ILayer:
     def reset_output_type(self, index):
         self._output_types.pop(index, None)
 
-    def _nodes(self):
-        """Its ONNX nodes, named by the layer."""
+    def _reads(self):
+        """The tensors that it needs."""
+        return [tensor for tensor in self._inputs if tensor is not None]
+
+    def _write_into(self, scope, plan):
+        """Adds its nodes to a graph, and tells the scope what its results are."""
         raise NotImplementedError(f"layers of {self.type} cannot be built")
 
     def __repr__(self):
         return f"<{type(self).__name__} '{self.name}'>"
-
-
-def _rename_in(node, old, new):
-    for names in (node.input, node.output):
-        for k, name in enumerate(names):
-            if name == old:
-                names[k] = new
-    for attribute in node.attribute:
-        for graph in [attribute.g, *attribute.graphs]:
-            for inner in graph.node:
-                _rename_in(inner, old, new)
-            for output in graph.output:
-                if output.name == old:
-                    output.name = new
 
 
 class INetworkDefinition(Reporter):
@@ -232,15 +186,13 @@ class INetworkDefinition(Reporter):
         self.has_implicit_batch_dimension = False
         self._inputs, self._outputs, self._layers = [], [], []
         self._tensors = {}  # by name
-        self._initializers = {}  # TensorProtos by name
-        self._functions = []
-        self._opsets = {"": OPSET}
-        self._ir_version = 10
+        self._initializers = {}  # of a parsed model: tensors of the file by name
+        self._functions = {}  # likewise: {(domain, name): function of the file}
+        self._opset = None  # of a parsed model
         self._folder = None  # of external data
+        self._source = None  # the parsed model's bytes, as long as nothing is changed in it
         self._numbers = itertools.count()
-        self._types = None  # what was inferred, until something changes
-        self._written = None  # the nodes so far, while they are being written
-        self._types_so_far = (0, {})
+        self._writer = None  # what was written, until something in it changes
 
     # ---- Inputs, outputs, layers ----
 
@@ -274,19 +226,26 @@ class INetworkDefinition(Reporter):
         if name in self._tensors:
             self._fail(f"there is a tensor '{name}' already")
             return None
-        tensor = ITensor(self, name, DataType(dtype), Dims(shape))
+        return self._new_input(name, name_of_dtype(dtype), Dims(shape))
+
+    def _new_input(self, name, dtype, shape):
+        tensor = ITensor(self, name, dtype, shape)
         self._inputs.append(tensor)
         self._tensors[name] = tensor
-        self._changed()
+        self._source = None
         return tensor
 
     def mark_output(self, tensor):
+        if not isinstance(tensor, ITensor):
+            raise TypeError(f"an output is an ITensor, not {tensor!r}")
         if tensor not in self._outputs:
             self._outputs.append(tensor)
+            self._source = None
 
     def unmark_output(self, tensor):
         if tensor in self._outputs:
             self._outputs.remove(tensor)
+            self._source = None
 
     def remove_tensor(self, tensor):
         """What nothing reads is left out of engines anyway."""
@@ -330,8 +289,11 @@ class INetworkDefinition(Reporter):
 
     # ---- The model ----
 
-    def _changed(self):
-        self._types = None
+    def _changed(self, layer=None):
+        """What was written is no longer so; of a layer that was not written yet, all is as it was."""
+        self._source = None
+        if layer is None or (self._writer is not None and layer in self._writer.seen):
+            self._writer = None
 
     def _new_tensor(self, name):
         while not name or name in self._tensors or name in self._initializers:
@@ -345,119 +307,43 @@ class INetworkDefinition(Reporter):
         if name in self._tensors:
             raise ValueError(f"there is a tensor '{name}' already")
         self._tensors.pop(tensor.name, None)
-        for layer in self._layers:
-            if "_node" in layer.__dict__:
-                _rename_in(layer._node, tensor.name, name)
         tensor._name = name
         self._tensors[name] = tensor
         self._changed()
 
-    def _input_info(self, tensor):
-        dims = [
-            tensor.get_dimension_name(axis) or f"{tensor.name}.{axis}" if size < 0 else int(size)
-            for axis, size in enumerate(tensor.shape)
-        ]
-        return onnx.helper.make_tensor_value_info(tensor.name, ONNX_TYPES[tensor.dtype], dims)
+    def _written(self):
+        """The writer, with all layers."""
+        if self._writer is None:
+            self._writer = Writer(self)
+        self._writer.catch_up()
+        return self._writer
 
-    def _all_nodes(self):
-        """In an order in which each has its operands."""
-        self._written, self._types_so_far = [], (0, {})
-        try:
-            for layer in self._sorted_layers():
-                self._written.extend(self._nodes_of(layer))
-            return self._written
-        finally:
-            self._written = None
+    def _known(self, tensor):
+        """(Camshaft's name of the type, sizes, text where one is dynamic) of a tensor; None for what is not known."""
+        if self._writer is not None and tensor in self._writer.known:
+            return self._writer.known[tensor]
+        return self._written().known.get(tensor, (None, None))
 
-    def _sorted_layers(self):
-        """Layers after those whose results they read; else in the order in which they were added."""
-        source = {id(tensor): layer for layer in self._layers for tensor in layer._outputs}
-        placed, order = set(), []
-        for first in self._layers:
-            stack = [first]
-            while stack:
-                layer = stack[-1]
-                before = [source.get(id(tensor)) for tensor in layer._inputs if tensor is not None]
-                waiting = [other for other in before if other is not None and id(other) not in placed]
-                if id(layer) in placed or not waiting:
-                    stack.pop()
-                    if id(layer) not in placed:
-                        placed.add(id(layer))
-                        order.append(layer)
-                    continue
-                if waiting[0] in stack:
-                    raise ValueError(f"layer '{layer.name}' reads what follows from its own result")
-                stack.append(waiting[0])
-        return order
+    def _shape_of(self, operand):
+        """[size, -1 where it is dynamic] of a tensor, or of a parsed model's constant."""
+        return list(operand.shape) if isinstance(operand, ITensor) else list(self._initializers[operand].dims)
 
-    def _model(self, nodes, outputs, initializers):
-        graph = onnx.helper.make_graph(
-            nodes,
-            self.name,
-            [self._input_info(tensor) for tensor in self._inputs],
-            outputs,
-            initializers,
-        )
-        opsets = [onnx.helper.make_opsetid(domain, version) for domain, version in self._opsets.items()]
-        model = onnx.helper.make_model(
-            graph,
-            opset_imports=opsets,
-            ir_version=self._ir_version,
-            functions=self._functions,
-            producer_name="camshaft",
-        )
-        return model
+    def _has_external_data(self):
+        return any(tensor.is_external for tensor in self._initializers.values())
 
-    @staticmethod
-    def _nodes_of(layer):
-        node = layer.__dict__.get("_node")
-        if node is None:
-            return layer._nodes()
-        node.name = layer.name
-        return [node]
-
-    def _tensor_or_initializer_shape(self, name):
-        if name in self._initializers:
-            return list(self._initializers[name].dims)
-        return self._inferred(name)[1]
-
-    def _to_onnx(self):
-        """The model's bytes. Raises ValueError for a network without outputs."""
+    def _to_model(self):
+        """(what camshaft.build() takes, {layer: [name of a node]}): the bytes of a parsed model that nothing was changed
+        in, or a camshaft.Network. Raises what is wrong, as ValueError for a network without outputs."""
         if not self._outputs:
             raise ValueError("the network has no outputs: call mark_output()")
-        outputs = [onnx.ValueInfoProto(name=tensor.name) for tensor in self._outputs]
-        model = self._model(self._all_nodes(), outputs, self._initializers.values())
-        entry = model.metadata_props.add()
-        entry.key, entry.value = "network_name", self.name
-        return model.SerializeToString()
+        if self._source is not None:
+            nodes = {layer: [layer._node.name] for layer in self._layers}
+            asked = [layer for layer in self._layers if layer.precision_is_set or layer._output_types]
+            if all(nodes[layer] != [""] for layer in asked):
+                return bytes(self._source) + metadata_entry("network_name", self.name), nodes
+        return self._to_network()
 
-    def _inferred(self, name):
-        """(DataType, [size, -1 where it is dynamic]) of a tensor; None for what is not known."""
-        if self._written is not None:  # a layer that is being written asks for its operands
-            if self._types_so_far[0] != len(self._written):
-                self._types_so_far = len(self._written), self._infer(self._written)
-            return self._types_so_far[1].get(name, (None, None))
-        if self._types is None:
-            self._types = self._infer(self._all_nodes())
-        return self._types.get(name, (None, None))
-
-    def _infer(self, nodes):
-        initializers, known = [], []
-        for tensor in self._initializers.values():
-            if sum(tensor.dims) <= _LARGEST_SHAPE and not tensor.external_data:
-                initializers.append(tensor)
-            else:
-                known.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
-        model = self._model(nodes, [], initializers)
-        model.graph.input.extend(known)
-        inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-        types = {}
-        for info in [*inferred.value_info, *inferred.input, *inferred.output]:
-            kind = info.type.tensor_type
-            dims = None
-            if kind.HasField("shape"):
-                dims = [d.dim_value if d.HasField("dim_value") else -1 for d in kind.shape.dim]
-            types[info.name] = _DATA_TYPES.get(kind.elem_type), dims
-        for tensor in initializers:
-            types[tensor.name] = _DATA_TYPES.get(tensor.data_type), list(tensor.dims)
-        return types
+    def _to_network(self):
+        writer = self._written()
+        self._writer = None  # outputs may be others next time
+        return writer.finish(self._outputs), writer.nodes()

@@ -1,14 +1,17 @@
 """The parser of ONNX models."""
 
+import json
 import os
 from pathlib import Path
 
-import onnx
 from camshaft import _native
-from camshaft.tensorrt._enums import ErrorCode, LayerType, OnnxParserFlag
-from camshaft.tensorrt._layer_types import LAYER_TYPES
+from camshaft.tensorrt._enums import ErrorCode, OnnxParserFlag
 from camshaft.tensorrt._log import Reporter, Severity
-from camshaft.tensorrt._network import _DATA_TYPES, ILayer, ITensor
+from camshaft.tensorrt._network import ITensor
+from camshaft.tensorrt._onnx_file import Model, Node
+from camshaft.tensorrt._parsed_layer import OnnxLayer
+from camshaft.tensorrt._protobuf import Malformed
+from camshaft.tensorrt._values import Dims, dtype_of_name
 
 
 class ParserError:
@@ -55,23 +58,6 @@ class ParserError:
     __repr__ = __str__
 
 
-class OnnxLayer(ILayer):
-    """A node of a parsed model."""
-
-    def __init__(self, network, node, index):
-        tensors = network._tensors
-        super().__init__(
-            network,
-            LAYER_TYPES.get(node.op_type, LayerType.PLUGIN_V3)
-            if node.domain in ("", "ai.onnx")
-            else LayerType.PLUGIN_V3,
-            node.name or f"{node.op_type}_{index}",
-            [tensors[name] for name in node.input if name in tensors],
-            [tensors[name] for name in node.output if name],
-        )
-        self._node = node
-
-
 class OnnxParser(Reporter):
     """Reads ONNX models into a network."""
 
@@ -81,7 +67,7 @@ class OnnxParser(Reporter):
         self.logger = logger
         self.flags = 1 << int(OnnxParserFlag.NATIVE_INSTANCENORM)
         self._errors = []
-        self._proto = None
+        self._model, self._data = None, None
         self._given = {}  # initializers whose data the program has
 
     # ---- Parsing ----
@@ -98,7 +84,9 @@ class OnnxParser(Reporter):
         """The same of a file."""
         path = Path(os.fspath(model))
         try:
-            data = path.read_bytes()
+            data = bytearray(path.stat().st_size)
+            with path.open("rb") as file:
+                del data[file.readinto(data) :]
         except OSError as error:
             return self._wrong(ErrorCode.MODEL_DESERIALIZE_FAILED, f"cannot read '{path}': {error.strerror}")
         return self.parse(data, path)
@@ -114,60 +102,83 @@ class OnnxParser(Reporter):
         return True
 
     def parse_model_proto(self):
-        return self._proto is not None and self._take(None)
+        return self._model is not None and self._take(None)
 
     def _read(self, model):
         try:
-            self._proto = onnx.load_model_from_string(bytes(model))
-        except Exception as error:  # protobuf's own kinds
+            # Of bytes that may be written, as NumPy hands out no constant arrays to the library.
+            self._data = model if isinstance(model, bytearray) else bytearray(model)
+            self._model = Model(memoryview(self._data))
+        except (Malformed, TypeError) as error:
             return self._wrong(ErrorCode.MODEL_DESERIALIZE_FAILED, f"this is no ONNX model: {error}")
-        if not self._proto.graph.output and not self._proto.graph.node:
+        graph = self._model.graph
+        if graph is None or not graph.output and not graph.node:
             return self._wrong(ErrorCode.MODEL_DESERIALIZE_FAILED, "this is no ONNX model: it has no graph")
         return True
 
     def _take(self, folder):
-        model, network = self._proto, self.network
+        model, network = self._model, self.network
         if network._layers or network._inputs:
             return self._wrong(ErrorCode.INVALID_GRAPH, "the network has layers: a model is parsed into an empty one")
         if not self._supported(model):
             return False
-        network._opsets = {entry.domain: entry.version for entry in model.opset_import} or {"": 1}
-        network._ir_version = model.ir_version
-        network._functions = list(model.functions)
+        graph = model.graph
+        versions = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in model.opset_import}
+        network._opset = versions.get("") or None
+        network._functions = {(function.domain, function.name): function for function in model.functions}
         network._folder = folder
-        network.name = model.graph.name or network.name
-        for tensor in model.graph.initializer:
+        network.name = graph.name or network.name
+        is_whole = not self._given
+        for tensor in graph.initializer:
             if tensor.name in self._given:
-                tensor.raw_data = self._given[tensor.name]
-                del tensor.external_data[:]
-                tensor.data_location = onnx.TensorProto.DEFAULT
+                tensor.load(self._given[tensor.name])
             network._initializers[tensor.name] = tensor
-        for info in model.graph.input:
-            if info.name not in network._initializers:
-                self._add_input(info)
-        for node in model.graph.node:
+        try:
+            for info in graph.input:
+                if info.name not in network._initializers:
+                    self._add_input(info)
+        except Malformed as error:
+            return self._wrong(ErrorCode.INVALID_GRAPH, str(error))
+        for node in graph.node:
             for name in node.output:
                 if name:
                     network._tensors[name] = ITensor(network, name)
-        for index, node in enumerate(model.graph.node):
+        for index, node in enumerate(graph.node):
             network._layers.append(OnnxLayer(network, node, index))
-        for info in model.graph.output:
-            if info.name not in network._tensors:
-                network._tensors[info.name] = ITensor(network, info.name)  # an initializer that is an output
-            network.mark_output(network._tensors[info.name])
-        network._changed()
+        for info in graph.output:
+            network.mark_output(self._output_of(info.name))
+        # Of constants that are given by load_initializer() the file knows nothing.
+        network._source = self._data if is_whole else None
         return True
 
+    def _output_of(self, name):
+        network = self.network
+        if name not in network._tensors:  # a constant
+            network._tensors[name] = tensor = ITensor(network, name)
+            if name in network._initializers:
+                identity = Node()
+                identity.op_type, identity.input, identity.output = "Identity", [name], [name]
+                network._layers.append(OnnxLayer(network, identity, len(network._layers)))
+                network._layers[-1]._operands = [name]
+            return tensor
+        return network._tensors[name]
+
     def _add_input(self, info):
-        kind = info.type.tensor_type
-        if kind.elem_type not in _DATA_TYPES:
-            name = onnx.TensorProto.DataType.Name(kind.elem_type)
+        kind = None if info.type is None else info.type.tensor_type
+        if kind is None:
+            raise Malformed(f"input '{info.name}' is no tensor")
+        name = info.type.text()
+        try:
+            dtype_of_name(name)
+        except TypeError:
             self._log(Severity.WARNING, f"input '{info.name}' is {name}, which TensorRT has no type for")
-        sizes = [d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else -1 for d in kind.shape.dim]
-        tensor = self.network.add_input(info.name, _DATA_TYPES.get(kind.elem_type, 0), sizes)
-        for axis, d in enumerate(kind.shape.dim):
-            if d.HasField("dim_param") and d.dim_param:
-                tensor.set_dimension_name(axis, d.dim_param)
+        sizes = [] if kind.shape is None else kind.shape.dim
+        tensor = self.network._new_input(
+            info.name, name, Dims(size.dim_value if size.dim_value > 0 else -1 for size in sizes)
+        )
+        for axis, size in enumerate(sizes):
+            if size.dim_param and size.dim_value <= 0:
+                tensor._dim_names[axis] = size.dim_param
 
     def _supported(self, model):
         """Whether Camshaft has all operators; otherwise all that are missing become errors."""
@@ -228,9 +239,9 @@ class OnnxParser(Reporter):
         return self.supports_model(model, path)[0]
 
     def _parted(self):
-        known = _known_operators() | {(function.domain, function.name) for function in self._proto.functions}
+        known = _known_operators() | {(function.domain, function.name) for function in self._model.functions}
         parts = []
-        for index, node in enumerate(self._proto.graph.node):
+        for index, node in enumerate(self._model.graph.node):
             supported = (_domain(node.domain), node.op_type) in known
             if not parts or parts[-1][1] != supported:
                 parts.append(([], supported))
@@ -278,6 +289,4 @@ def _domain(domain):
 
 
 def _known_operators():
-    import json
-
     return {(_domain(entry["domain"]), entry["operator"]) for entry in json.loads(_native.list_operators())}

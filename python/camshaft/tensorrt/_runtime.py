@@ -15,7 +15,7 @@ from camshaft.tensorrt._enums import (
     TensorIOMode,
     TensorLocation,
 )
-from camshaft.tensorrt._log import Reporter
+from camshaft.tensorrt._log import Reporter, theirs
 from camshaft.tensorrt._values import Dims, IHostMemory, dtype_of_name
 
 
@@ -57,6 +57,13 @@ class Runtime(Reporter):
         pass
 
 
+def _name_of(metadata):
+    """The network's: of a parsed model, or of one that was written anew."""
+    model = metadata.get("model", "")
+    written = model[len("network '") : -1] if model.startswith("network '") else ""
+    return metadata.get("model.network_name", written) or "Unnamed Network 0"
+
+
 class IStreamReader:
     """Gives an engine's bytes: derive from it, and write read(size), which gives none at the end."""
 
@@ -91,8 +98,9 @@ def _everything(reader):
     """All that a stream reader gives."""
     arguments = (_PIECE, 0) if isinstance(reader, IStreamReaderV2) else (_PIECE,)
     pieces = []
-    while piece := reader.read(*arguments):
-        pieces.append(bytes(piece))
+    with theirs():
+        while piece := reader.read(*arguments):
+            pieces.append(bytes(piece))
     return b"".join(pieces)
 
 
@@ -134,7 +142,7 @@ class ICudaEngine(Reporter):
         self._infos = {info.name: info for info in engine.inputs + engine.outputs}
         self._names = list(self._infos)
         self._inputs = {info.name for info in engine.inputs}
-        self.name = engine.metadata.get("model.network_name", "Unnamed Network 0")
+        self.name = _name_of(engine.metadata)
         self.has_implicit_batch_dimension = False
         self.max_batch_size = 1
         self.refittable = False

@@ -60,6 +60,11 @@ def dtype_of_name(name):
     raise TypeError(f"TensorRT has no type for {name}: use camshaft.Engine for this engine")
 
 
+def bytes_of_element(name):
+    """Of a type by Camshaft's name; 1 for types of half a byte, two of which share one, and for what TensorRT has not."""
+    return next((dtype.itemsize for dtype, theirs in _CAMSHAFT_TYPES.items() if theirs == name), 1)
+
+
 def volume(dims):
     """The product of the sizes."""
     return math.prod(dims)
