@@ -85,6 +85,25 @@ PyObject* profiled_layers(PyObject*, PyObject* capsule) {
   });
 }
 
+PyObject* keep_runs(PyObject*, PyObject* arguments) {
+  PyObject* capsule = nullptr;
+  long long most = 0;
+  if (PyArg_ParseTuple(arguments, "OL", &capsule, &most) == 0) return nullptr;
+  return guarded([&] {
+    profiler_of(capsule).keep_runs(most);
+    return none();
+  });
+}
+
+PyObject* kept_runs(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    const Profiler& profiler = profiler_of(capsule);
+    return text(detail::record_of([&](camshaft_record** runs) {
+                  return camshaft_profiler_runs(profiler.handle(), runs);
+                }).json());
+  });
+}
+
 PyObject* list_devices(PyObject*, PyObject*) {
   return guarded([] { return text(devices().json()); });
 }
@@ -103,6 +122,8 @@ PyMethodDef context_functions[] = {
     {"set_profiler", set_profiler, METH_VARARGS, "set_profiler(context, profiler or None)"},
     {"reset_profiler", reset_profiler, METH_O, "reset_profiler(profiler)"},
     {"profiled_layers", profiled_layers, METH_O, "profiled_layers(profiler) -> JSON"},
+    {"keep_runs", keep_runs, METH_VARARGS, "keep_runs(profiler, most)"},
+    {"kept_runs", kept_runs, METH_O, "kept_runs(profiler) -> JSON, as camshaft_profiler_runs says"},
     {"list_devices", list_devices, METH_NOARGS, "list_devices() -> JSON"},
     {"list_operators", list_operators, METH_NOARGS, "list_operators() -> JSON"},
     {nullptr, nullptr, 0, nullptr}};

@@ -77,6 +77,13 @@ PyObject* save_bytes(PyObject*, PyObject* capsule) {
   });
 }
 
+PyObject* layers_onnx(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    const std::vector<std::byte> file = engine_of(capsule).layers_onnx();
+    return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(file.data()), static_cast<Py_ssize_t>(file.size()));
+  });
+}
+
 /// A record of the engine's as JSON.
 template <camshaft_status (*Ask)(const camshaft_engine*, camshaft_record**)>
 PyObject* asked(PyObject*, PyObject* capsule) {
@@ -224,6 +231,7 @@ PyMethodDef engine_functions[] = {
     {"save_bytes", save_bytes, METH_O, "save_bytes(engine) -> bytes"},
     {"info", asked<camshaft_engine_info>, METH_O, "info(engine) -> JSON, as camshaft_engine_info says"},
     {"layers", asked<camshaft_engine_layers>, METH_O, "layers(engine) -> JSON"},
+    {"layers_onnx", layers_onnx, METH_O, "layers_onnx(engine) -> bytes"},
     {"memory", asked<camshaft_engine_memory>, METH_O, "memory(engine) -> JSON"},
     {"inputs", inputs, METH_O, "inputs(engine) -> [(name, dtype, dims, dim names, type)]"},
     {"outputs", outputs, METH_O, "as inputs()"},

@@ -1,5 +1,7 @@
 #include "tools/build_options.h"
 
+#include <fmt/format.h>
+
 #include "tools/device_option.h"
 #include "tools/interrupt.h"
 #include "tools/number_option.h"
@@ -55,9 +57,11 @@ void BuildArguments::add_verification_to(CLI::App& command, const char* shapes_h
   command.add_option("--threads", threads, "Threads to build and verify with (default: one for each core)")
       ->type_name("N");
   command
-      .add_option("--tolerance", tolerance,
-                  "Largest error of an output, as a part of its scale (default: 1e-4; 0.02 with --fp16 or --tf32, 0.1 "
-                  "with --bf16)")
+      .add_option(
+          "--tolerance", tolerance,
+          fmt::format(
+              "Largest error of an output, as a part of its scale (default: 1e-4{})",
+              command.get_option_no_throw("--fp16") == nullptr ? "" : "; 0.02 with --fp16 or --tf32, 0.1 with --bf16"))
       ->type_name("X")
       ->group("Verification");
   command.add_option("--seed", seed, "Of the inputs used for verification (default: 0)")
@@ -66,7 +70,7 @@ void BuildArguments::add_verification_to(CLI::App& command, const char* shapes_h
   command
       .add_option("--verify-seconds", verify_seconds,
                   "Verify on further seeds and sizes as long as they fit into this time (default: 10)")
-      ->type_name("S")
+      ->type_name("SECONDS")
       ->group("Verification");
   limits.add_to(command, "fold constants, measure and verify");
   command.add_option("--inputs", inputs, "Inputs to verify on, as numpy.savez writes them (default: seeded values)")

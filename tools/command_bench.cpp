@@ -23,6 +23,7 @@
 #include "tools/report.h"
 #include "tools/resident_memory.h"
 #include "tools/tensor_text.h"
+#include "tools/trace.h"
 
 namespace camshaft::tools {
 
@@ -31,7 +32,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Arguments {
-  std::string path, device, threads, duration, warmup, iterations;
+  std::string path, device, threads, duration, warmup, iterations, trace;
   InputOptions inputs;
   LimitOptions limits;
   bool profile = false, json = false, on_request = false, no_data_transfers = false;
@@ -52,6 +53,7 @@ struct Measured {
   bool from_model = false;
   std::vector<std::string> inputs;
   LayerProfile profile;
+  std::vector<RunSpan> traced;
 };
 
 // Runs until both the seconds have passed and, when there is one, the number of runs is reached; at least once. More
@@ -164,6 +166,20 @@ struct Round {
   int64_t iterations = 0;
 };
 
+// By themselves, too.
+constexpr int64_t most_traced_runs = 10;
+
+void trace_runs(Prepared& prepared, const Round& round, Progress& progress) {
+  const int64_t runs = round.iterations > 0 ? std::min(round.iterations, most_traced_runs) : most_traced_runs;
+  Profiler profiler;
+  prepared.context.set_profiler(&profiler);
+  prepared.context.run();  // on a GPU the first one with a profiler records anew
+  profiler.keep_runs(runs);
+  run_for(prepared.context, 1, 0, runs, "tracing", progress, [](double) {});
+  prepared.context.set_profiler(nullptr);
+  prepared.measured.traced = profiler.runs();
+}
+
 void measure_round(Prepared& prepared, const Round& round, bool profile, Progress& progress) {
   Context& context = prepared.context;
   Measured& measured = prepared.measured;
@@ -213,6 +229,7 @@ void print_text(const Measured& m) {
   fmt::print("memory      arena {}, weights {}, resident {}\n", format_bytes(static_cast<size_t>(m.arena_bytes)),
              format_bytes(static_cast<size_t>(m.weight_bytes)), format_bytes(static_cast<size_t>(m.resident_after)));
   if (!m.profile.times.empty()) print_profile(m.profile);
+  if (!m.traced.empty()) fmt::print("trace       {} runs, for ui.perfetto.dev or chrome://tracing\n", m.traced.size());
 }
 
 nlohmann::json measured_json(const Measured& m, bool profile) {
@@ -248,6 +265,13 @@ void answer_requests(Prepared& prepared, const Round& round, bool profile, Progr
 }
 
 int bench(const Arguments& arguments) {
+  if (!arguments.trace.empty()) {
+    if (arguments.on_request)
+      throw Error(ErrorCode::invalid_argument, "--trace and --on-request exclude each other: a trace is of one round");
+    check_distinct(arguments.path, arguments.trace);
+    check_distinct(arguments.inputs.archive, arguments.trace);
+    check_writable(arguments.trace);
+  }
   const Round round{parse_seconds(arguments.duration, "duration", 3), parse_seconds(arguments.warmup, "warmup", 0.5),
                     parse_whole(arguments.iterations, "iterations", 1, 1'000'000'000, 0)};
   Progress progress;
@@ -257,6 +281,11 @@ int bench(const Arguments& arguments) {
     return 0;
   }
   measure_round(prepared, round, arguments.profile, progress);
+  if (!arguments.trace.empty()) {
+    trace_runs(prepared, round, progress);
+    const Measured& m = prepared.measured;
+    write_trace(arguments.trace, {prepared.engine, m.profile.costs, m.traced, m.inputs, m.threads});
+  }
   if (arguments.json) {
     print_json(measured_json(prepared.measured, arguments.profile));
   } else {
@@ -289,6 +318,11 @@ Command add_bench_command(CLI::App& app) {
                     "Keep inputs and outputs on the device, and wait for it after many runs only: what it takes to "
                     "compute");
   command->add_flag("--profile", arguments->profile, "Also measure each layer, and list them by time");
+  command
+      ->add_option("--trace", arguments->trace,
+                   "Also write when each layer began in ten further runs (or --iterations, if fewer), as a trace for\n"
+                   "ui.perfetto.dev and chrome://tracing")
+      ->type_name("OUT.json");
   command->add_flag("--json", arguments->json, "Print the figures as JSON");
   command->add_flag("--on-request", arguments->on_request,
                     "Load, run once, then measure once for each line on stdin: a line of JSON each");
@@ -299,7 +333,8 @@ Command add_bench_command(CLI::App& app) {
       "model) and making a context; the first run also lays out memory for the shapes.\n\n"
       "Examples:\n"
       "  camshaft bench model.engine --shapes x:8x3x224x224 --threads 4\n"
-      "  camshaft bench model.engine --inputs in.npz --duration 10 --json");
+      "  camshaft bench model.engine --inputs in.npz --duration 10 --json\n"
+      "  camshaft bench model.engine --trace run.json                open run.json on ui.perfetto.dev");
   return {command, [arguments] { return bench(*arguments); }};
 }
 

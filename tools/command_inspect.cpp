@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "camshaft/engine.hpp"
+#include "tools/atomic_file.h"
 #include "tools/commands.h"
 #include "tools/device_option.h"
 #include "tools/explain.h"
@@ -19,7 +20,7 @@ namespace camshaft::tools {
 namespace {
 
 struct Arguments {
-  std::string path, device;
+  std::string path, device, onnx;
   bool json = false, graph = false, explain = false;
   LimitOptions limits;
 };
@@ -61,10 +62,22 @@ void print_text(const std::string& path, const OpenedEngine& opened) {
   fmt::print("{}", format_table(rows, {0}));
 }
 
+void write_onnx(const std::string& path, const Engine& engine) {
+  AtomicFile file(path);
+  file.write(engine.layers_onnx());
+  file.commit();
+}
+
 int inspect(const Arguments& arguments) {
+  const bool writes = !arguments.onnx.empty();
+  if (writes) {
+    check_distinct(arguments.path, arguments.onnx);
+    check_writable(arguments.onnx);
+  }
   Progress progress;
   const OpenedEngine opened = open_engine(arguments.path, arguments.device, 0, {}, progress,
-                                          arguments.explain ? "measure" : "heuristic", arguments.limits);
+                                          arguments.explain || writes ? "measure" : "heuristic", arguments.limits);
+  if (writes) write_onnx(arguments.onnx, opened.engine);
   if (arguments.json) {
     nlohmann::json json = inspection(arguments.path, opened);
     if (arguments.graph) json["graph"] = opened.engine.graph();
@@ -73,6 +86,8 @@ int inspect(const Arguments& arguments) {
     fmt::print("{}", explain(opened.engine));
   } else if (arguments.graph) {
     fmt::print("{}", opened.engine.graph());
+  } else if (writes) {
+    fmt::print("onnx      {}: {} layers, without weights\n", arguments.onnx, opened.engine.layers().size());
   } else {
     print_text(arguments.path, opened);
   }
@@ -92,12 +107,20 @@ Command add_inspect_command(CLI::App& app) {
       "--explain", arguments->explain,
       "For each layer: what was fused and why no more, the tactics tried with their times, and the choice");
   command->add_flag("--graph", arguments->graph, "Print the optimised graph in its text form");
+  command
+      ->add_option("--onnx", arguments->onnx,
+                   "Write the layers as an ONNX file to look at, without weights: a node for each, with its tactic, "
+                   "time,\nprecision and source nodes")
+      ->type_name("OUT.onnx");
   arguments->limits.add_to(*command, "fold constants of a model and to measure kernels");
   command->footer(
       "Each layer is one step of the engine: the kernel family (op), how it is implemented (tactic), the tensor it\n"
       "computes, and the nodes of the ONNX model that went into it. Those at binding depend on no input: they run "
       "once\n"
-      "for each set of input shapes, and what they compute is kept.");
+      "for each set of input shapes, and what they compute is kept.\n\n"
+      "Examples:\n"
+      "  camshaft inspect model.engine\n"
+      "  camshaft inspect model.engine --onnx layers.onnx            open layers.onnx in Netron");
   return {command, [arguments] { return inspect(*arguments); }};
 }
 

@@ -28,7 +28,7 @@ constexpr const char* examples =
     "  camshaft verify model.onnx --against onnxruntime\n"
     "  camshaft inspect model.engine\n"
     "  camshaft report model.engine --model model.onnx -o report.html\n"
-    "'camshaft COMMAND --help' explains a command.\n\n";
+    "'camshaft COMMAND --help' and 'camshaft help COMMAND' explain a command.\n\n";
 
 int fail(ErrorCode code, const std::string& message) {
   fmt::print(stderr, "camshaft: error: {}\n", message);
@@ -41,12 +41,22 @@ int finish(int code) {
   return fail(ErrorCode::io, "the standard output could not be written");
 }
 
+/// What CLI11 says of a line without a command does not say what is wrong with it.
+std::string complaint(const CLI::ParseError& error, bool has_command, int argc, const char* const* argv) {
+  const std::string_view first = argc > 1 ? argv[1] : "";
+  if (has_command) return error.what();
+  if (first.empty()) return "a command is required";
+  if (first.starts_with('-')) return fmt::format("there is no option '{}', or a command is missing behind it", first);
+  return fmt::format("there is no command '{}'", first);
+}
+
 int parse_and_run(int argc, const char* const* argv) {
   CLI::App app("Turns ONNX models into engines tuned for this machine, and runs them.", "camshaft");
   app.set_version_flag("--version", "camshaft " CAMSHAFT_VERSION, "Print the version and exit");
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.require_subcommand(1);
   app.get_formatter()->column_width(38);
+  app.get_formatter()->label("TEXT", "");  // of positionals, whose names say what they are
   app.footer(examples + std::string(exit_codes_help));
   app.fallthrough();
   bool verbose = false;
@@ -65,7 +75,8 @@ int parse_and_run(int argc, const char* const* argv) {
     std::string command;
     for (const Command& c : commands)
       if (c.parser->parsed()) command = " " + c.parser->get_name();
-    return fail(ErrorCode::invalid_argument, fmt::format("{}; see 'camshaft{} --help'", error.what(), command));
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{}; see 'camshaft{} --help'", complaint(error, !command.empty(), argc, argv), command));
   }
   if (verbose) set_log_level(LogLevel::debug);
   for (const Command& command : commands)
@@ -84,6 +95,12 @@ int first_of_trtexec(int argc, const char* const* argv) {
 
 int run_command_line(int argc, const char* const* argv) noexcept {
   try {
+    if (argc > 1 && std::string_view(argv[1]) == "help") {  // as of git: help COMMAND is COMMAND --help
+      std::vector<const char*> asked = {argv[0]};
+      asked.insert(asked.end(), argv + 2, argv + argc);
+      asked.push_back("--help");
+      return run_command_line(static_cast<int>(asked.size()), asked.data());
+    }
     if (const int begin = first_of_trtexec(argc, argv); begin > 0)
       return finish(trtexec::run(std::vector<std::string>(argv + begin, argv + argc)));
     if (is_python_command(argc, argv)) run_python_command(argc, argv);

@@ -18,7 +18,7 @@ void TuningArguments::add_to(CLI::App& command) {
   add("--timing-cache", timing_cache, "Keep what was measured in this file, for later builds of this and other models",
       "FILE");
   add("--tuning-seconds", seconds, "Stop measuring after this long; the cost model decides the rest (default: 60)",
-      "S");
+      "SECONDS");
   add("--lock", lock, "Take every choice from this lock file: the same model and lock file give the same engine",
       "FILE");
   add("--write-lock", write_lock, "Write the choices of this build to a lock file", "FILE");

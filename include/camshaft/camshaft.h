@@ -388,11 +388,15 @@ CAMSHAFT_API camshaft_status camshaft_engine_tensor_names(const camshaft_engine*
 /* {arena_bytes, arena_lower_bound, weight_bytes, kept_bytes (what depends on the shapes alone: computed once for each
  * set, and kept)} at the optimum of the first profile. */
 CAMSHAFT_API camshaft_status camshaft_engine_memory(const camshaft_engine* engine, camshaft_record** memory);
+/* The layers as an ONNX file to look at, in Netron for one: a node for each, of the domain "camshaft" and the type that
+ * camshaft_engine_layers calls its op, with what it says of the layer as attributes; of constants the names and types
+ * alone, and an output that is a view of a layer's result is a node "view". Free it with camshaft_free. */
+CAMSHAFT_API camshaft_status camshaft_engine_layers_onnx(const camshaft_engine* engine, void** data, size_t* bytes);
 /* The optimised graph in its text form. */
 CAMSHAFT_API camshaft_status camshaft_engine_graph(const camshaft_engine* engine, camshaft_record** text);
 /* The work of each layer for inputs of these shapes (all that are not fixed): [{flops, exponentials, constant_bytes,
- * activation_bytes, and, of what runs on a GPU, limit and limit_seconds: what decides at its highest clock, and the
- * least time it could take}], null where a size is known only after running. */
+ * activation_bytes, inputs and outputs ("name: f32[8, 64]"), and, of what runs on a GPU, limit and limit_seconds: what
+ * decides at its highest clock, and the least time it could take}], null where a size is known only after running. */
 CAMSHAFT_API camshaft_status camshaft_engine_layer_costs(const camshaft_engine* engine, const camshaft_shapes* shapes,
                                                          camshaft_record** costs);
 /* What lies where in the arena, in a context of so many threads (0: one for each core), for inputs of these shapes (all
@@ -476,6 +480,14 @@ CAMSHAFT_API void camshaft_profiler_reset(camshaft_profiler* profiler);
 /* [{name, op, tactic, sources, seconds, runs, at_binding (runs in the first run with a set of shapes alone)}] in
  * execution order. */
 CAMSHAFT_API camshaft_status camshaft_profiler_layers(const camshaft_profiler* profiler, camshaft_record** layers);
+/* Keeps when each layer began in the next runs, so many at most (0: none, as at the start), instead of those kept
+ * before. */
+CAMSHAFT_API camshaft_status camshaft_profiler_keep_runs(camshaft_profiler* profiler, int64_t most);
+/* Of the runs that were kept, in their order: [{start, seconds, thread (of the host, by the system's number), layers:
+ * [{layer (its place in camshaft_engine_layers), device, start, seconds}]}], starts in seconds since
+ * camshaft_profiler_keep_runs. Layers on the host are the run's thread's, with those that help it; layers on a GPU the
+ * run's stream's, within the microseconds that tell one clock from the other. */
+CAMSHAFT_API camshaft_status camshaft_profiler_runs(const camshaft_profiler* profiler, camshaft_record** runs);
 CAMSHAFT_API void camshaft_profiler_free(camshaft_profiler* profiler);
 /* Null stops. The profiler must outlive the runs. */
 CAMSHAFT_API camshaft_status camshaft_context_set_profiler(camshaft_context* context, camshaft_profiler* profiler);

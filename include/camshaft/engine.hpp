@@ -93,6 +93,15 @@ class Engine {
     return {memory["arena_bytes"].integer(), memory["arena_lower_bound"].integer(), memory["weight_bytes"].integer(),
             memory["kept_bytes"].integer()};
   }
+  /// The layers as an ONNX file to look at, in Netron for one: see camshaft_engine_layers_onnx.
+  std::vector<std::byte> layers_onnx() const {
+    void* data = nullptr;
+    size_t size = 0;
+    detail::check(camshaft_engine_layers_onnx(handle(), &data, &size));
+    const std::unique_ptr<void, void (*)(void*)> held(data, camshaft_free);
+    const auto* begin = static_cast<const std::byte*>(data);
+    return {begin, begin + size};
+  }
   /// The optimised graph in its text form.
   std::string graph() const {
     return record([&](camshaft_record** r) { return camshaft_engine_graph(handle(), r); }).text();

@@ -32,6 +32,13 @@ class Profiler {
     for (const LayerTime& layer : layers()) total += layer.seconds;
     return total;
   }
+  /// Keeps when each layer began in the next runs, so many at most, instead of those kept before.
+  void keep_runs(int64_t most) { detail::check(camshaft_profiler_keep_runs(handle_.get(), most)); }
+  /// Those that were kept, in their order; starts are in seconds since keep_runs().
+  std::vector<RunSpan> runs() const {
+    return detail::record_of([&](camshaft_record** runs) { return camshaft_profiler_runs(handle_.get(), runs); })
+        .list(detail::run_span);
+  }
   void reset() { camshaft_profiler_reset(handle_.get()); }
 
   camshaft_profiler* handle() const { return handle_.get(); }

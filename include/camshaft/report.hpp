@@ -46,6 +46,20 @@ struct LayerInfo {
   std::vector<int64_t> reads;                ///< the layers whose results it reads, also through views, in their order
 };
 
+/// A layer in one run.
+struct LayerSpan {
+  int64_t layer = 0;   ///< its place in Engine::layers()
+  std::string device;  ///< "cpu": the thread of the run, with those that help it; "cuda:0": the run's stream there
+  double start = 0, seconds = 0;
+};
+
+/// When what happened in one run, until its last layer was done.
+struct RunSpan {
+  double start = 0, seconds = 0;
+  int64_t thread = 0;             ///< of the host, by the system's number, that the run was on
+  std::vector<LayerSpan> layers;  ///< those that ran; in the order in which they began on each device
+};
+
 /// The work of a layer for inputs of known shapes.
 struct LayerCost {
   bool known = false;           ///< false where a size is known only after running: then the rest is 0
@@ -57,6 +71,7 @@ struct LayerCost {
   /// arithmetic, "f32", "tf32", "f16", …). 0: it runs on the host, or the device's limits are unknown.
   double limit_seconds = 0;
   std::string limit;
+  std::vector<std::string> inputs, outputs;  ///< "name: f32[8, 64]"
   double bytes() const { return constant_bytes + activation_bytes; }
 };
 
@@ -212,7 +227,17 @@ inline LayerCost layer_cost(const Record& r) {
           r["constant_bytes"].number(),
           r["activation_bytes"].number(),
           r["limit_seconds"].number(),
-          r["limit"].text()};
+          r["limit"].text(),
+          r["inputs"].texts(),
+          r["outputs"].texts()};
+}
+
+inline LayerSpan layer_span(const Record& r) {
+  return {r["layer"].integer(), r["device"].text(), r["start"].number(), r["seconds"].number()};
+}
+
+inline RunSpan run_span(const Record& r) {
+  return {r["start"].number(), r["seconds"].number(), r["thread"].integer(), r["layers"].list(layer_span)};
 }
 
 inline LayerTime layer_time(const Record& r) {

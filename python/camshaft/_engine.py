@@ -72,6 +72,11 @@ class Engine:
         …}]: what was fused, and which tactics were measured."""
         return json.loads(_native.layers(self._engine))
 
+    def layers_onnx(self):
+        """The layers as the bytes of an ONNX file to look at (Netron), without weights, as `camshaft inspect --onnx`
+        writes it."""
+        return _native.layers_onnx(self._engine)
+
     def memory(self):
         """Bytes at the optimum of the first profile: {"arena_bytes", "arena_lower_bound", "weight_bytes",
         "kept_bytes"}."""
@@ -299,6 +304,15 @@ class Profiler:
     def layers(self):
         """In execution order: [{"name", "op", "tactic", "sources", "seconds", "runs", "at_binding"}]."""
         return json.loads(_native.profiled_layers(self._profiler))
+
+    def keep_runs(self, most):
+        """Keeps when each layer began in the next runs, so many at most, instead of those kept before."""
+        _native.keep_runs(self._profiler, most)
+
+    def runs(self):
+        """Those that were kept: [{"start", "seconds", "thread", "layers": [{"layer" (its place in Engine.layers()),
+        "device", "start", "seconds"}]}], starts in seconds since keep_runs()."""
+        return json.loads(_native.kept_runs(self._profiler))
 
     def reset(self):
         _native.reset_profiler(self._profiler)

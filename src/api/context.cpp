@@ -1,5 +1,7 @@
 #include "runtime/context.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "api/describe.h"
@@ -131,6 +133,20 @@ void camshaft_profiler_reset(camshaft_profiler* profiler) {
 camshaft_status camshaft_profiler_layers(const camshaft_profiler* profiler, camshaft_record** layers) {
   return guarded([&] {
     give(layers, "layers", [&] { return new_record(describe_all(given(profiler, "profiler")->profiler.layers())); });
+  });
+}
+
+camshaft_status camshaft_profiler_keep_runs(camshaft_profiler* profiler, int64_t most) {
+  return guarded([&] {
+    if (most < 0)
+      throw Error(ErrorCode::invalid_argument, fmt::format("{} runs to keep; give how many, or 0 for none", most));
+    given(profiler, "profiler")->profiler.keep_runs(static_cast<size_t>(most));
+  });
+}
+
+camshaft_status camshaft_profiler_runs(const camshaft_profiler* profiler, camshaft_record** runs) {
+  return guarded([&] {
+    give(runs, "runs", [&] { return new_record(describe_all(given(profiler, "profiler")->profiler.runs())); });
   });
 }
 

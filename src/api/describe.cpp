@@ -103,6 +103,20 @@ json describe(const LayerTime& layer) {
           {"seconds", layer.seconds}, {"runs", layer.runs}, {"at_binding", layer.at_binding}};
 }
 
+json describe(const LayerSpan& layer) {
+  return {{"layer", layer.layer},
+          {"device", to_string(layer.device)},
+          {"start", layer.time.start},
+          {"seconds", layer.time.seconds}};
+}
+
+json describe(const RunSpan& run) {
+  return {{"start", run.time.start},
+          {"seconds", run.time.seconds},
+          {"thread", run.thread},
+          {"layers", describe_all(run.layers)}};
+}
+
 json describe(const DeviceLimits& limits) {
   json known = json::object();
   const auto add = [&](const char* name, double per_second) {

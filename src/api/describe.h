@@ -21,6 +21,8 @@ nlohmann::json describe(const Profile& profile);
 nlohmann::json describe(const MemoryInfo& memory);
 nlohmann::json describe(const LayerInfo& layer);
 nlohmann::json describe(const LayerTime& layer);
+nlohmann::json describe(const LayerSpan& layer);
+nlohmann::json describe(const RunSpan& run);
 /// {memory_gbs, f32_gflops, half_gflops, tf32_gflops}, without those that are unknown.
 nlohmann::json describe(const DeviceLimits& limits);
 nlohmann::json describe(const DeviceInfo& device);

@@ -1,10 +1,8 @@
 #include "api/engine.h"
 
-#include <cstdlib>
-#include <cstring>
-
 #include "api/describe.h"
 #include "api/layer_cost.h"
+#include "api/layer_graph.h"
 #include "api/network.h"
 #include "api/options.h"
 #include "api/record.h"
@@ -101,16 +99,7 @@ camshaft_status camshaft_engine_save_file(const camshaft_engine* engine, const c
 }
 
 camshaft_status camshaft_engine_save_memory(const camshaft_engine* engine, void** data, size_t* bytes) {
-  return guarded([&] {
-    given(data, "data");
-    given(bytes, "bytes");
-    const std::vector<std::byte> file = engine_bytes(given(engine, "engine")->engine);
-    void* copy = std::malloc(file.size());
-    if (copy == nullptr) throw std::bad_alloc();
-    std::memcpy(copy, file.data(), file.size());
-    *data = copy;
-    *bytes = file.size();
-  });
+  return guarded([&] { give_bytes(engine_bytes(given(engine, "engine")->engine), data, bytes); });
 }
 
 void camshaft_engine_free(camshaft_engine* engine) {
@@ -164,12 +153,20 @@ camshaft_status camshaft_engine_graph(const camshaft_engine* engine, camshaft_re
   });
 }
 
+camshaft_status camshaft_engine_layers_onnx(const camshaft_engine* engine, void** data, size_t* bytes) {
+  return guarded([&] {
+    const std::string file = layer_graph(given(engine, "engine")->engine);
+    give_bytes(std::as_bytes(std::span(file)), data, bytes);
+  });
+}
+
 camshaft_status camshaft_engine_layer_costs(const camshaft_engine* engine, const camshaft_shapes* shapes,
                                             camshaft_record** costs) {
   return guarded([&] {
     impl_of(engine);
     const Engine& of = engine->engine;
     const std::vector<std::optional<ops::Cost>> each = layer_costs(of, dims_of(shapes));
+    const std::vector<LayerOperands> operands = layer_operands(of, dims_of(shapes));
     const std::vector<LayerBound> bounds = layer_bounds(of, each);
     nlohmann::json list = nlohmann::json::array();
     for (size_t i = 0; i < each.size(); ++i) {
@@ -178,7 +175,9 @@ camshaft_status camshaft_engine_layer_costs(const camshaft_engine* engine, const
       list.back() = {{"flops", each[i]->flops},
                      {"exponentials", each[i]->exponentials},
                      {"constant_bytes", each[i]->constant_bytes},
-                     {"activation_bytes", each[i]->activation_bytes}};
+                     {"activation_bytes", each[i]->activation_bytes},
+                     {"inputs", operands[i].inputs},
+                     {"outputs", operands[i].outputs}};
       if (bounds[i].seconds > 0) list.back().update({{"limit", bounds[i].what}, {"limit_seconds", bounds[i].seconds}});
     }
     give(costs, "costs", [&] { return new_record(std::move(list)); });

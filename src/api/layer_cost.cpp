@@ -6,8 +6,9 @@
 
 namespace camshaft::api {
 
-std::vector<std::optional<ops::Cost>> layer_costs(const Engine& engine, const std::map<std::string, Dims>& inputs) {
-  const Graph& graph = engine.impl()->graph;
+namespace {
+
+SymbolBindings symbols_of(const Graph& graph, const std::map<std::string, Dims>& inputs) {
   SymbolBindings symbols;
   for (const ValueId id : graph.inputs) {
     const auto given = inputs.find(graph.value(id).name);
@@ -19,11 +20,42 @@ std::vector<std::optional<ops::Cost>> layer_costs(const Engine& engine, const st
     for (size_t d = 0; d < shape.size(); ++d)
       if (const auto symbol = shape[d].as_symbol()) symbols.emplace(*symbol, given->second[d]);
   }
+  return symbols;
+}
+
+}  // namespace
+
+std::vector<std::optional<ops::Cost>> layer_costs(const Engine& engine, const SymbolBindings& symbols) {
+  const Graph& graph = engine.impl()->graph;
   std::vector<std::optional<ops::Cost>> costs;
   for (const PlanStep& step : engine.impl()->plan.steps)
     costs.push_back(step.node < 0 ? ops::Cost()
                                   : ops::cost(graph, graph.nodes[static_cast<size_t>(step.node)], symbols));
   return costs;
+}
+
+std::vector<std::optional<ops::Cost>> layer_costs(const Engine& engine, const std::map<std::string, Dims>& inputs) {
+  return layer_costs(engine, symbols_of(engine.impl()->graph, inputs));
+}
+
+std::vector<LayerOperands> layer_operands(const Engine& engine, const std::map<std::string, Dims>& inputs) {
+  const Plan& plan = engine.impl()->plan;
+  std::map<std::string, Dim, std::less<>> sizes;
+  for (const auto& [symbol, size] : symbols_of(engine.impl()->graph, inputs)) sizes.emplace(symbol, size);
+  const auto texts = [&](const std::vector<int32_t>& ids) {
+    std::vector<std::string> list;
+    for (const int32_t id : ids) {
+      if (id < 0) continue;
+      const PlanValue& value = plan.values[static_cast<size_t>(id)];
+      TensorType type = value.type;
+      for (Dim& size : type.shape) size = size.substitute(sizes);
+      list.push_back(fmt::format("{}: {}", value.name, to_string(type)));
+    }
+    return list;
+  };
+  std::vector<LayerOperands> operands;
+  for (const PlanStep& step : plan.steps) operands.push_back({texts(step.inputs), texts(step.outputs)});
+  return operands;
 }
 
 LayerBound layer_bound(const ops::Cost& cost, bool rounds, const DeviceLimits& limits) {

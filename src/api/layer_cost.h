@@ -17,6 +17,16 @@ namespace camshaft::api {
 /// For each layer, in the order of Engine::layers() and of a Profiler: its cost for inputs of these shapes; nullopt
 /// where a size is known only after running. A layer that only copies has no operations.
 std::vector<std::optional<ops::Cost>> layer_costs(const Engine& engine, const std::map<std::string, Dims>& inputs);
+/// The same where the sizes that have names are these.
+std::vector<std::optional<ops::Cost>> layer_costs(const Engine& engine, const SymbolBindings& symbols);
+
+/// What a layer reads and writes: "name: f32[8, 64]".
+struct LayerOperands {
+  std::vector<std::string> inputs, outputs;
+};
+
+/// For each layer, for inputs of these shapes; what only running tells has its name.
+std::vector<LayerOperands> layer_operands(const Engine& engine, const std::map<std::string, Dims>& inputs);
 
 /// The least time that a device could take for a layer.
 struct LayerBound {

@@ -1,8 +1,6 @@
 // Networks that a program makes node by node.
 #include "api/network.h"
 
-#include <cstdlib>
-#include <cstring>
 #include <memory>
 
 #include "api/describe.h"
@@ -216,18 +214,12 @@ camshaft_status camshaft_network_save_file(camshaft_network* network, const char
 
 camshaft_status camshaft_network_save_memory(camshaft_network* network, void** data, size_t* bytes) {
   return guarded([&] {
-    given(data, "data");
-    given(bytes, "bytes");
     const std::string file = onnx::model_bytes(of(network).model());
     constexpr size_t most = (size_t{1} << 31) - 1;
     if (file.size() > most)
       throw Error(ErrorCode::unsupported,
                   "the network has more than the 2 GiB that an ONNX model in one piece can "
                   "have: write it to a file with external data");
-    void* copy = std::malloc(file.size());
-    if (copy == nullptr) throw std::bad_alloc();
-    std::memcpy(copy, file.data(), file.size());
-    *data = copy;
-    *bytes = file.size();
+    give_bytes(std::as_bytes(std::span(file)), data, bytes);
   });
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 #include <system_error>
@@ -70,6 +71,16 @@ camshaft_status fail(const std::exception_ptr& exception) noexcept {
   } catch (...) {
     return fail(ErrorCode::internal, "internal error of unknown kind");
   }
+}
+
+void give_bytes(std::span<const std::byte> from, void** data, size_t* bytes) {
+  given(data, "data");
+  given(bytes, "bytes");
+  void* copy = std::malloc(std::max<size_t>(from.size(), 1));
+  if (copy == nullptr) throw std::bad_alloc();
+  std::copy(from.begin(), from.end(), static_cast<std::byte*>(copy));
+  *data = copy;
+  *bytes = from.size();
 }
 
 }  // namespace camshaft::api

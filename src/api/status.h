@@ -1,7 +1,9 @@
 // Exceptions of the library as codes of the C interface.
 #pragma once
 
+#include <cstddef>
 #include <exception>
+#include <span>
 #include <string>
 
 #include "base/error.h"
@@ -39,5 +41,8 @@ void give(T** pointer, const char* argument, const Make& make) {
   T** const place = given(pointer, argument);
   *place = make();
 }
+
+/// Copies the bytes to memory that camshaft_free() frees. Both pointers are looked at first.
+void give_bytes(std::span<const std::byte> from, void** data, size_t* bytes);
 
 }  // namespace camshaft::api

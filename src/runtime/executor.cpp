@@ -1,6 +1,8 @@
 #include "runtime/executor.h"
 
 #include <fmt/format.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -173,9 +175,12 @@ void Executor::run_single(const BoundPlan& bound, size_t s) {
   const auto start = is_timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
   run_named(bound, s);
   if (is_timed) {
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     LayerTime& layer = profiler->layers_[s];
-    layer.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    layer.seconds += seconds;
     ++layer.runs;
+    if (spans_)
+      spans_->layers.push_back({static_cast<int64_t>(s), DeviceId::host, {profiler->seconds_until(start), seconds}});
   }
   if (!taps.empty()) call_taps(bound, plan_.steps[s].outputs);
 }
@@ -196,11 +201,26 @@ void Executor::check_recordable(const BoundPlan& bound) const {
 
 void Executor::prepare_profile() {
   for (auto& [id, gpu] : gpus_)
-    if (!gpu.timeline) gpu.timeline = gpu.queue->make_timeline(2 * plan_.steps.size());
+    if (!gpu.timeline) gpu.timeline = gpu.queue->make_timeline(2 * plan_.steps.size() + 1);
+  spans_.reset();
+  if (profiler->keeps_run()) begin_spans();
   if (profiler->layers_.size() == plan_.steps.size()) return;
   profiler->layers_.clear();
   for (const PlanStep& step : plan_.steps)
     profiler->layers_.push_back({step.name, step.op, step.tactic, step.sources, 0, 0, step.is_invariant});
+}
+
+void Executor::begin_spans() {
+  spans_.emplace();
+  spans_->thread = static_cast<int64_t>(::syscall(SYS_gettid));
+  // GPUs have clocks of their own: an idle one is at this moment within the microseconds that an event takes.
+  for (auto& [id, gpu] : gpus_) {
+    gpu.queue->synchronize();
+    gpu.timeline->mark(2 * plan_.steps.size());
+    gpu.run_begin = profiler->seconds_until(Profiler::Clock::now());
+    gpu.is_busy = true;
+  }
+  spans_->time.start = profiler->seconds_until(Profiler::Clock::now());
 }
 
 void Executor::finish_profile(const BoundPlan& bound) {
@@ -208,10 +228,19 @@ void Executor::finish_profile(const BoundPlan& bound) {
   for (size_t s = 0; s < plan_.steps.size(); ++s) {
     const bool ran = bound.is_hoisted(s) ? ran_hoisted_ : !left_out_[s];
     if (!ran || plan_.steps[s].device.is_host()) continue;
+    const OnGpu& gpu = gpus_.at(plan_.steps[s].device);
+    const double seconds = gpu.timeline->seconds(2 * s, 2 * s + 1);
     LayerTime& layer = profiler->layers_[s];
-    layer.seconds += gpus_.at(plan_.steps[s].device).timeline->seconds(2 * s, 2 * s + 1);
+    layer.seconds += seconds;
     ++layer.runs;
+    if (!spans_) continue;
+    const double since_begin = gpu.timeline->seconds(2 * plan_.steps.size(), 2 * s);
+    spans_->layers.push_back({static_cast<int64_t>(s), plan_.steps[s].device, {gpu.run_begin + since_begin, seconds}});
   }
+  if (!spans_) return;
+  spans_->time.seconds = profiler->seconds_until(Profiler::Clock::now()) - spans_->time.start;
+  profiler->runs_.push_back(std::move(*spans_));
+  spans_.reset();
 }
 
 void Executor::wait_for_gpus() {

@@ -92,6 +92,7 @@ class Executor {
   void wait_for_gpus();
   /// Makes ready for a run whose steps are timed, and reads what those on GPUs took.
   void prepare_profile();
+  void begin_spans();
   void finish_profile(const BoundPlan& bound);
   void call_taps(const BoundPlan& bound, const std::vector<int32_t>& values);
   /// The value that a step writes for a tensor that is tapped; what is seen in it is there then too.
@@ -114,7 +115,8 @@ class Executor {
     std::shared_ptr<std::byte> arena;
     size_t arena_bytes = 0;
     bool is_busy = false;                      // with work that the host has not waited for
-    std::unique_ptr<DeviceTimeline> timeline;  // two moments a step; once somebody profiles
+    std::unique_ptr<DeviceTimeline> timeline;  // two moments a step, and the run's begin; once somebody profiles
+    double run_begin = 0;                      // that moment by the profiler's clock, where it keeps runs
     std::unique_ptr<DeviceEvent> event;        // that other GPUs wait for
   };
   /// What follows in one queue waits for all that is in another one now.
@@ -153,6 +155,7 @@ class Executor {
   std::byte* step_workspace_ = nullptr;
   std::vector<const std::byte*> recorded_operands_;
   std::vector<TensorView> results_;
+  std::optional<RunSpan> spans_;  // of this run, where the profiler keeps it
 };
 
 }  // namespace camshaft

@@ -12,4 +12,10 @@ void Profiler::reset() {
   layers_.clear();
 }
 
+void Profiler::keep_runs(size_t most) {
+  runs_.clear();
+  most_runs_ = most;
+  clock_start_ = Clock::now();
+}
+
 }  // namespace camshaft

@@ -32,6 +32,44 @@ TEST_F(Inspection, NodesOfAFile) {
   EXPECT_THROW(model_nodes(path_ + ".missing"), Error);
 }
 
+TEST_F(Inspection, LayersAsAFileToLookAt) {
+  const std::string shown = testing::TempDir() + "/inspection_test_layers.onnx";
+  const std::vector<std::byte> bytes = engine_.layers_onnx();
+  std::ofstream(shown, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  const Record graph = model_nodes(shown);
+  EXPECT_EQ(graph["inputs"].texts(), std::vector<std::string>{"x"});
+  EXPECT_EQ(graph["outputs"].texts(), std::vector<std::string>{"y"});
+  ASSERT_EQ(graph["nodes"].size(), engine_.layers().size());
+  EXPECT_EQ(graph["nodes"][0]["domain"].text(), "camshaft");
+  EXPECT_EQ(graph["nodes"][0]["op"].text(), engine_.layers().at(0).op);
+  EXPECT_EQ(camshaft_engine_layers_onnx(engine_.handle(), nullptr, nullptr), CAMSHAFT_INVALID_ARGUMENT);
+}
+
+TEST_F(Inspection, KeptRuns) {
+  Context context = engine_.create_context();
+  const Tensor x = Tensor::of<float>(DType::f32, {2}, {1, -2});
+  context.set_input("x", x);
+  Profiler profiler;
+  EXPECT_THROW(profiler.keep_runs(-1), Error);
+  profiler.keep_runs(1);
+  context.set_profiler(&profiler);
+  for (int i = 0; i < 2; ++i) context.run();
+  const std::vector<RunSpan> runs = profiler.runs();
+  ASSERT_EQ(runs.size(), 1U);
+  ASSERT_EQ(runs[0].layers.size(), engine_.layers().size());
+  EXPECT_EQ(runs[0].layers[0].layer, 0);
+  EXPECT_EQ(runs[0].layers[0].device, "cpu");
+  EXPECT_GE(runs[0].layers[0].start, runs[0].start);
+}
+
+TEST_F(Inspection, OperandsOfLayersHaveTheirSizes) {
+  const std::vector<LayerCost> costs = engine_.layer_costs({});
+  ASSERT_EQ(costs.size(), engine_.layers().size());
+  EXPECT_EQ(costs[0].inputs, std::vector<std::string>{"x: f32[2]"});
+  EXPECT_EQ(costs[0].outputs, std::vector<std::string>{"y: f32[2]"});
+}
+
 TEST_F(Inspection, OutputsAreNotInTheArena) {
   EXPECT_EQ(engine_.arena({}).size(), 0U);
   EXPECT_THROW(engine_.arena({{"x", {3}}}), Error) << "the input has two elements";

@@ -186,6 +186,26 @@ def test_a_build_that_fails_verification_has_a_report(tmp_path):
     assert not caught.value.report["verification"][0]["passed"]
 
 
+def test_layers_as_a_graph_and_by_time(tmp_path):
+    engine = module.build(make_network(tmp_path / "m.onnx", 16), tuning="heuristic", verify=False)
+    shown = onnx.load_from_string(engine.layers_onnx())
+    onnx.checker.check_model(shown)
+    assert [n.op_type for n in shown.graph.node if n.op_type != "view"] == [layer["op"] for layer in engine.layers()]
+    context, profiler = engine.create_context(1), module.Profiler()
+    context.set_profiler(profiler)
+    profiler.keep_runs(2)
+    for _ in range(3):
+        context.run({"x": np.ones((2, 3, 16, 16), np.float32)})
+    runs = profiler.runs()
+    assert len(runs) == 2 and runs[0]["start"] + runs[0]["seconds"] <= runs[1]["start"]
+    for run in runs:
+        assert {span["device"] for span in run["layers"]} == {"cpu"}
+        assert all(run["start"] <= span["start"] for span in run["layers"])
+        assert sum(span["seconds"] for span in run["layers"]) <= run["seconds"]
+    with pytest.raises(module.InvalidArgumentError, match="-1 runs to keep"):
+        profiler.keep_runs(-1)
+
+
 def test_progress(model):
     stages = []
     here = threading.get_ident()

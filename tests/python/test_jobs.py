@@ -138,6 +138,10 @@ def test_shapes_as_text_and_maps(model, tmp_path):
             ["needs the key 'calibration_data'", "needs the key 'calibration_cache'"],
         ),
         ("onnx_path: m\ntolerance: 1e-3x", [":2: 'tolerance' must be a number above 0"]),
+        (
+            "operation: conver\nonnx_path: m\nthread: 1\nfp16: 2\nbatches: 8",
+            [":1: 'operation'", ":3: unknown key 'thread'", ":4: 'fp16'", ":5: 'batches'"],
+        ),
     ],
 )
 def test_what_is_no_job(tmp_path, monkeypatch, text, complaints):
@@ -145,8 +149,9 @@ def test_what_is_no_job(tmp_path, monkeypatch, text, complaints):
     (tmp_path / "job.yaml").write_text(text)
     with pytest.raises(jobs.JobError) as caught:
         jobs.run("job.yaml")
-    for complaint in complaints:
-        assert complaint in str(caught.value)
+    said = str(caught.value)
+    places = [said.find(complaint) for complaint in complaints]
+    assert -1 not in places and places == sorted(places), said
     report = report_of(tmp_path / "job.report.json")
     assert report["status"] == "failed" and report["errors"][0]["message"] == str(caught.value)
     assert caught.value.job_report == report

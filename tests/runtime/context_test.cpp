@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 #include <future>
+#include <map>
+#include <set>
 #include <thread>
 
 #include "base/temporary_folder.h"
@@ -260,6 +262,59 @@ TEST(Context, ProfilerNamesLayersAndSources) {
   EXPECT_GT(profiler.total_seconds(), 0);
   profiler.reset();
   EXPECT_EQ(profiler.total_seconds(), 0);
+}
+
+TEST(Context, ProfilerKeepsWhenLayersBegan) {
+  const Engine engine = engine_from(small_model);
+  Context context = engine.create_context({2});
+  const std::vector<float> x(2 * 6 * 8 * 4);
+  context.set_input("x", {2, 6, 8, 4}, x.data());
+  Profiler profiler;
+  context.set_profiler(&profiler);
+  context.run();
+  EXPECT_TRUE(profiler.runs().empty()) << "nobody asked";
+  profiler.keep_runs(2);
+  for (int i = 0; i < 3; ++i) context.run();
+  ASSERT_EQ(profiler.runs().size(), 2U);
+  // Clocks of two devices agree within what an event takes; on the host there is one.
+  const auto slack = [](const LayerSpan& span) { return span.device.is_host() ? 1e-9 : 1e-3; };
+  double before = 0;
+  for (const RunSpan& run : profiler.runs()) {
+    EXPECT_GE(run.time.start, before);
+    before = run.time.start + run.time.seconds;
+    EXPECT_GT(run.thread, 0);
+    ASSERT_EQ(run.layers.size(), profiler.layers().size());
+    std::map<DeviceId, double> free;  // from when on
+    for (const LayerSpan& span : run.layers) {
+      EXPECT_GE(span.time.start + slack(span), run.time.start);
+      EXPECT_LE(span.time.start + span.time.seconds, run.time.start + run.time.seconds + slack(span));
+      EXPECT_GE(span.time.start + slack(span), free[span.device]);
+      free[span.device] = span.time.start + span.time.seconds;
+    }
+    std::set<int64_t> which;
+    for (const LayerSpan& span : run.layers) which.insert(span.layer);
+    EXPECT_EQ(which.size(), run.layers.size());
+    EXPECT_EQ(*which.rbegin(), static_cast<int64_t>(profiler.layers().size()) - 1);
+  }
+  profiler.keep_runs(0);
+  context.run();
+  EXPECT_TRUE(profiler.runs().empty());
+}
+
+TEST(Context, RunsThatFailAreNotKept) {
+  const Engine engine = engine_from(small_model);
+  Context context = engine.create_context({1});
+  const std::vector<float> x(2 * 6 * 8 * 4);
+  context.set_input("x", {2, 6, 8, 4}, x.data());
+  Profiler profiler;
+  context.set_profiler(&profiler);
+  profiler.keep_runs(5);
+  context.set_tap("logits", [](const TensorView&) { throw Error(ErrorCode::cancelled, "enough"); });
+  EXPECT_MESSAGE("enough", [&] { context.run(); });
+  context.set_tap("logits", {});
+  context.run();
+  ASSERT_EQ(profiler.runs().size(), 1U);
+  EXPECT_EQ(profiler.runs()[0].layers.size(), profiler.layers().size());
 }
 
 TEST(Context, Taps) {

@@ -477,3 +477,18 @@ def test_timing_cache_cut_short(part, small, tmp_path):
     done = camshaft("build", path, "-o", tmp_path / "b.engine", "--timing-cache", cache, check=False)
     refused(done, "a.cache", "damaged", "delete it")
     assert not (tmp_path / "b.engine").exists() and len(cache.read_bytes()) == int(len(content) * part)
+
+
+@pytest.mark.parametrize(
+    "line, complaint",
+    [
+        ("", "a command is required; see 'camshaft --help'"),
+        ("biuld m.onnx", "there is no command 'biuld'; see 'camshaft --help'"),
+        ("--verison", "there is no option '--verison', or a command is missing behind it; see 'camshaft --help'"),
+        ("build", "MODEL is required; see 'camshaft build --help'"),
+        ("help biuld", "there is no command 'biuld'; see 'camshaft --help'"),
+    ],
+)
+def test_a_wrong_line_says_what_is_wrong(line, complaint):
+    done = camshaft(*line.split(), check=False)
+    assert done.returncode == 2 and done.stderr == f"camshaft: error: {complaint}\n"

@@ -44,6 +44,11 @@ def test_every_command_has_help(command):
     assert len(text.splitlines()) >= 3
 
 
+def test_help_is_a_command_too():
+    assert camshaft("help").stdout == camshaft("--help").stdout
+    assert camshaft("help", "build").stdout == camshaft("build", "--help").stdout
+
+
 def test_build_reports_the_worst_error_of_each_output(model, tmp_path):
     done = camshaft("build", model, "-o", tmp_path / "a.engine")
     output = onnx.load(str(model)).graph.output[0].name

@@ -53,7 +53,7 @@ def check_job(job, path="job", lines=None):
     validator = _package("jsonschema", "jsonschema").Draft202012Validator(schema())
     found = sorted(validator.iter_errors(job), key=lambda error: [str(part) for part in error.absolute_path])
     complaints = [line for error in found for line in _complaints(error, job, path, lines or {})]
-    complaints += _missing(job, path)
+    complaints = sorted(complaints, key=_line_of) + list(_missing(job, path))
     if complaints:
         raise JobError("\n".join(dict.fromkeys(complaints)))
 
@@ -127,6 +127,12 @@ def _resolved(whole, node):
 
 def _dotted(where):
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in where).lstrip(".")
+
+
+def _line_of(complaint):
+    """Of the file, which a complaint names in front where it is known; 0: it is not."""
+    line = complaint.split(": ", 1)[0].rpartition(":")[2]
+    return int(line) if line.isdecimal() else 0
 
 
 def _place(path, lines, where):

@@ -53,6 +53,10 @@ class ExportContext {
   size_t output_count() const { return node_.outputs.size(); }
   const TensorType& result_type(size_t i = 0) const { return target_.graph.type(node_.outputs[i]); }
   std::string output(size_t i) const { return target_.names[static_cast<size_t>(node_.outputs[i])]; }
+  /// The name of the result of another node of the graph, which is written with this one.
+  std::string output_of(size_t node) const {
+    return target_.names[static_cast<size_t>(target_.graph.nodes[node].outputs[0])];
+  }
 
   // Nodes.
   /// Appends a node that computes an inner value.

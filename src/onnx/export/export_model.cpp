@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "onnx/export/activations.h"
 #include "onnx/export/export_operator.h"
+#include "onnx/export/joined_nodes.h"
 #include "onnx/quote.h"
 
 namespace camshaft::onnx {
@@ -38,16 +39,22 @@ class GraphExporter {
     std::unordered_map<ValueId, std::string> named_outputs;
     for (size_t o = 0; o < graph.outputs.size(); ++o) named_outputs.emplace(graph.outputs[o], output_names[o]);
     const Activations activations(graph);
+    const JoinedNodesOf joined_nodes(
+        graph, [&](size_t n) { return activations.is_inside(n) || activations.find(n) != nullptr; });
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
-      if (activations.is_inside(n)) continue;
-      const Node& node = graph.nodes[n];
-      for (const ValueId id : node.outputs) {
+      const JoinedNodes* joined = joined_nodes.find(n);
+      const size_t place = !joined ? n : joined->is_at_first ? joined->nodes.front() : joined->nodes.back();
+      if (activations.is_inside(n) || n != place) continue;
+      std::vector<ValueId> results;
+      for (const size_t each : joined && joined->is_at_first ? joined->nodes : std::vector<size_t>{n})
+        results.insert(results.end(), graph.nodes[each].outputs.begin(), graph.nodes[each].outputs.end());
+      for (const ValueId id : results) {
         const auto named = named_outputs.find(id);
         name_of(id) = named != named_outputs.end() ? named->second : writer.model.names.unique(graph.value(id).name);
       }
-      add_node(node, activations.find(n));
-      for (const ValueId id : node.outputs) writer.model.use(graph.type(id));
-      for (const ValueId id : node.outputs) {
+      add_node(graph.nodes[n], activations.find(n), joined);
+      for (const ValueId id : results) writer.model.use(graph.type(id));
+      for (const ValueId id : results) {
         if (!named_outputs.contains(id)) writer.graph.value_infos.push_back({name_of(id), type_proto(graph.type(id))});
         writer.add_symbols(name_of(id), graph.type(id));
       }
@@ -58,7 +65,7 @@ class GraphExporter {
  private:
   std::string& name_of(ValueId id) { return target_.names[static_cast<size_t>(id)]; }
 
-  void add_node(const Node& node, const Activation* activation) {
+  void add_node(const Node& node, const Activation* activation, const JoinedNodes* joined) {
     const Graph& graph = target_.graph;
     GraphWriter& writer = target_.writer;
     const std::string& name = node.sources.empty() ? graph.value(node.outputs[0]).name : node.sources.front();
@@ -71,7 +78,7 @@ class GraphExporter {
         for (const ValueId id : activation->inputs) inputs.push_back(context.value(id));
         return context.result(activation->op, std::move(inputs), activation->attributes);
       }
-      export_operator(context, node.op);
+      joined ? joined->write(context) : export_operator(context, node.op);
     } catch (const NamedNode&) {
       throw;
     } catch (const Error& e) {

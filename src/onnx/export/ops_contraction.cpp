@@ -4,6 +4,7 @@
 #include "ir/ops/contract.h"
 #include "ir/ops/quantized.h"
 #include "onnx/export/export_operator.h"
+#include "onnx/export/joined_nodes.h"
 #include "onnx/export/window.h"
 
 namespace camshaft::onnx {
@@ -23,10 +24,6 @@ std::string matrix(ExportContext& c, size_t i, bool transposed) {
   for (int64_t axis = 0; axis < c.rank(i); ++axis) order.push_back(axis);
   std::swap(order[order.size() - 1], order[order.size() - 2]);
   return c.transpose(c.input(i), order);
-}
-
-bool is_gemm_type(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::f16 || dtype == DType::bf16;
 }
 
 bool is_all_zero(const Tensor* constant) {

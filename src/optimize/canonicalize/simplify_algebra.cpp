@@ -122,7 +122,8 @@ class Simplifier {
     const DType dtype = graph_.type(x).dtype;
     // Of floats, x + 0 is +0 for -0: only x + -0 and x - 0 are x whatever it is.
     const bool adds_nothing = (function == F::add || function == F::sub) && c == 0 &&
-                              (!is_floating(dtype) || std::signbit(c) == (function == F::add));
+                              (!is_floating(dtype) || std::signbit(c) == (function == F::add) ||
+                               (function == F::add && is_never_negative_zero(x)));
     const bool bounds_nothing = is_floating(dtype) && std::isinf(c) && function == (c < 0 ? F::max : F::min);
     const bool changes_nothing = adds_nothing || bounds_nothing ||
                                  ((function == F::mul || function == F::div || function == F::pow) && c == 1) ||
@@ -169,6 +170,19 @@ class Simplifier {
     const ValueId lowest = add_scalar(graph_, dtype, -infinity), highest = add_scalar(graph_, dtype, infinity);
     const ValueId is_lowest = add(F::equal, {x, lowest}, node);
     return add(F::select, {is_lowest, highest, add(F::abs, {root}, node)}, node);
+  }
+
+  // A sum is -0 only where both of its terms are, and what is a square or the like never is.
+  bool is_never_negative_zero(ValueId id) {
+    if (is_unsigned(id)) return true;
+    if (!is(F::add, id)) return false;
+    const std::vector<ValueId> terms = producers_.find(id)->inputs;
+    return std::any_of(terms.begin(), terms.end(), [&](ValueId term) {
+      const Tensor* constant = graph_.value(term).constant.get();
+      if (!constant || constant->is_elided()) return false;
+      const std::vector<double> numbers = constant->to_doubles();
+      return std::none_of(numbers.begin(), numbers.end(), [](double n) { return n == 0 && std::signbit(n); });
+    });
   }
 
   // Its elements have no sign, or are NaN: squares, sums of them, variances.

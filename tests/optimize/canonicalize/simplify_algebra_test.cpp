@@ -36,6 +36,19 @@ TEST(SimplifyAlgebra, ZeroTakesTheSignOfZeroAway) {
               "return \"y\" = %x", "%x: i32[2, 3]");
 }
 
+TEST(SimplifyAlgebra, SumsThatAreNeverMinusZeroTakeNoZero) {
+  const auto text = [](const std::string& term, const std::string& sum) {
+    return "const %c: f32[] = 0\nconst %t: f32[] = " + term + "\n%s = pointwise {function=add} (%x, %t)\n" + sum;
+  };
+  const std::string adds_zero = "%y = pointwise {function=add} (%s, %c)\nreturn \"y\" = %y";
+  expect_pass(simplify_algebra, text("2", adds_zero),
+              "const %t: f32[] = 2\n%s = pointwise {function=add} (%x, %t)\nreturn \"y\" = %s");
+  expect_unchanged(simplify_algebra,
+                   "const %c: f32[] = 0\n%a = pointwise {function=abs} (%x)\n"
+                   "%s = pointwise {function=neg} (%a)\n" +
+                       adds_zero);
+}
+
 // What the pass leaves of a power of x, on numbers of all kinds.
 TEST(SimplifyAlgebra, SquareRootsOfSignedNumbers) {
   const Graph before = parse_graph(R"(graph "g" (%x: f32[6]) {
