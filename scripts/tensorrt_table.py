@@ -88,6 +88,7 @@ def layers(trt, network):
     made = [
         network.add_convolution_nd(x, 4, (1, 1), weights),
         network.add_deconvolution_nd(x, 4, (1, 1), weights),
+        network.add_fully_connected(x, 4, numpy.zeros((4, 256), numpy.float32)),
         network.add_activation(x, trt.ActivationType.RELU),
         network.add_pooling_nd(x, trt.PoolingType.MAX, (2, 2)),
         network.add_lrn(x, 3, 1.0, 1.0, 1.0),

@@ -135,7 +135,7 @@ context.set_tensor_address("x", int(x) + 256)
 assert not context.execute_async_v3(0)
 context.set_tensor_address("x", x)
 assert context.execute_async_v3(0)
-context.set_input_shape("x", (4, 3, 64, 64))
+context.set_input_shape("x", (16, 3, 32, 32))
 assert not context.execute_async_v3(0)
 x.free()
 try:

@@ -33,15 +33,38 @@ def run(add, *arrays, shapes=None):
     context = engine.create_execution_context()
     for tensor, array in zip(inputs, arrays):
         context.set_input_shape(tensor.name, array.shape)
-    results = []
-    for tensor, (shape, dtype) in zip(tensors, inferred):
+    results, allocators = [], {}
+    for k, (tensor, (shape, dtype)) in enumerate(zip(tensors, inferred)):
         got = tuple(context.get_tensor_shape(tensor.name))
-        assert all(a in (-1, b) for a, b in zip(shape, got)) and len(shape) == len(got), (shape, got)
+        assert all(-1 in (a, b) or a == b for a, b in zip(shape, got)) and len(shape) == len(got), (shape, got)
         assert dtype == engine.get_tensor_dtype(tensor.name)
-        results.append(np.empty(got, trt.nptype(dtype)))
+        results.append(np.empty([max(size, 0) for size in got], trt.nptype(dtype)))
+        if -1 in got:  # only running tells
+            allocators[k] = Memory()
+            context.set_output_allocator(tensor.name, allocators[k])
     held = [np.ascontiguousarray(array) for array in arrays]
     assert context.execute_v2([a.ctypes.data for a in (*held, *results)]), logger.errors()
+    for k, memory in allocators.items():
+        results[k] = memory.array(results[k].dtype)
     return results[0] if len(results) == 1 else results
+
+
+class Memory(trt.IOutputAllocator if trt else object):
+    """Keeps an output whose size only running tells."""
+
+    def __init__(self):
+        trt.IOutputAllocator.__init__(self)
+
+    def reallocate_output(self, tensor_name, memory, size, alignment):
+        self.bytes = np.empty(size, np.uint8)
+        return self.bytes.ctypes.data
+
+    def notify_shape(self, tensor_name, shape):
+        self.shape = tuple(shape)
+
+    def array(self, dtype):
+        size = int(np.prod(self.shape)) * dtype.itemsize
+        return self.bytes[:size].view(dtype).reshape(self.shape)
 
 
 def close(got, want, tolerance=1e-5):

@@ -2,7 +2,7 @@
 
 import itertools
 
-from camshaft.tensorrt import _layers, _plain_layers
+from camshaft.tensorrt import _layers
 from camshaft.tensorrt._conditionals import IIfConditional
 from camshaft.tensorrt._enums import CumulativeOperation, DataType, GatherMode, LayerType, MatrixOperation, ScaleMode
 from camshaft.tensorrt._layers import axes_of
@@ -93,7 +93,7 @@ class Network(INetworkDefinition):
         )
 
     def add_parametric_relu(self, input, slopes):
-        return self._plain(_plain_layers.IParametricReLULayer, [input, slopes])
+        return self._plain(_layers.IParametricReLULayer, [input, slopes])
 
     def add_elementwise(self, input1, input2, op):
         return self._add(
@@ -118,10 +118,10 @@ class Network(INetworkDefinition):
         )
 
     def add_select(self, condition, then_input, else_input):
-        return self._plain(_plain_layers.ISelectLayer, [condition, then_input, else_input])
+        return self._plain(_layers.ISelectLayer, [condition, then_input, else_input])
 
     def add_identity(self, input):
-        return self._plain(_plain_layers.IIdentityLayer, [input])
+        return self._plain(_layers.IIdentityLayer, [input])
 
     def add_cast(self, input, to_type):
         return self._add(
@@ -170,7 +170,7 @@ class Network(INetworkDefinition):
 
     def add_cumulative(self, input, axis, op, exclusive, reverse):
         return self._plain(
-            _plain_layers.ICumulativeLayer,
+            _layers.ICumulativeLayer,
             [input, axis],
             op=CumulativeOperation(op),
             exclusive=bool(exclusive),
@@ -190,7 +190,7 @@ class Network(INetworkDefinition):
         )
 
     def add_einsum(self, inputs, equation):
-        return self._plain(_plain_layers.IEinsumLayer, inputs, equation=equation)
+        return self._plain(_layers.IEinsumLayer, inputs, equation=equation)
 
     # ---- Shapes ----
 
@@ -200,10 +200,10 @@ class Network(INetworkDefinition):
         )
 
     def add_squeeze(self, input, axes):
-        return self._plain(_plain_layers.ISqueezeLayer, [input, axes])
+        return self._plain(_layers.ISqueezeLayer, [input, axes])
 
     def add_unsqueeze(self, input, axes):
-        return self._plain(_plain_layers.IUnsqueezeLayer, [input, axes])
+        return self._plain(_layers.IUnsqueezeLayer, [input, axes])
 
     def add_concatenation(self, inputs):
         return self._add(
@@ -233,7 +233,7 @@ class Network(INetworkDefinition):
         )
 
     def add_shape(self, input):
-        return self._plain(_plain_layers.IShapeLayer, [input])
+        return self._plain(_layers.IShapeLayer, [input])
 
     def add_gather(self, input, indices, axis):
         return self._gather(input, indices, GatherMode.DEFAULT, axis)
@@ -254,13 +254,13 @@ class Network(INetworkDefinition):
         )
 
     def add_one_hot(self, indices, values, depth, axis):
-        return self._plain(_plain_layers.IOneHotLayer, [indices, values, depth], axis=axis)
+        return self._plain(_layers.IOneHotLayer, [indices, values, depth], axis=axis)
 
     def add_non_zero(self, input, indices_type=DataType.INT32):
-        return self._plain(_plain_layers.INonZeroLayer, [input], indices_type=DataType(indices_type))
+        return self._plain(_layers.INonZeroLayer, [input], indices_type=DataType(indices_type))
 
     def add_reverse_sequence(self, input, sequence_lens):
-        return self._plain(_plain_layers.IReverseSequenceLayer, [input, sequence_lens], batch_axis=1, sequence_axis=0)
+        return self._plain(_layers.IReverseSequenceLayer, [input, sequence_lens], batch_axis=1, sequence_axis=0)
 
     # ---- Constants, fills, pictures ----
 

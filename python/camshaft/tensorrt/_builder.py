@@ -16,7 +16,7 @@ from camshaft.tensorrt._config import (
     precision_options,
     tuning_options,
 )
-from camshaft.tensorrt._enums import BuilderFlag, DataType, NetworkDefinitionCreationFlag
+from camshaft.tensorrt._enums import BuilderFlag, DataType, LayerType, NetworkDefinitionCreationFlag, TripLimit
 from camshaft.tensorrt._log import Reporter, Severity, theirs
 from camshaft.tensorrt._runtime import ICudaEngine
 from camshaft.tensorrt._values import IHostMemory
@@ -142,7 +142,7 @@ class Builder(Reporter):
                 self._tell_of_flags(config)
                 model, nodes = network._to_model()
                 options = self._options(network, config, folder, model, nodes)
-                engine = camshaft.build(model, progress=monitored, **options)
+                engine = self._built(network, model, monitored, options)
                 self._tell_of(engine.report)
                 cache, path = config.get_timing_cache(), Path(options.get("timing_cache", ""))
                 if cache is not None and path.exists():  # where nothing was to be measured there is none
@@ -154,6 +154,22 @@ class Builder(Reporter):
             if monitored is not None:
                 monitored.finish()
         return None
+
+    def _built(self, network, model, monitored, options):
+        """Numbers that are drawn may keep a loop with a condition running for ever; then nothing can be tried."""
+        try:
+            return camshaft.build(model, progress=monitored, **options)
+        except camshaft.UnsupportedError as error:
+            if "max-operations" not in str(error) or not any(
+                layer.type == LayerType.TRIP_LIMIT and layer.kind == TripLimit.WHILE for layer in network
+            ):
+                raise
+            self._log(
+                Severity.WARNING,
+                "the engine is not verified, and its kernels are chosen by estimate: a loop did not end on numbers that "
+                "were drawn; give it a trip limit COUNT beside WHILE to have it tried",
+            )
+        return camshaft.build(model, progress=monitored, **{**options, "verify": False, "tuning": "heuristic"})
 
     def _tell_of_flags(self, config):
         for flag, reason in REFUSED.items():

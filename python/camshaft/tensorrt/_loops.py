@@ -72,24 +72,33 @@ class ILoopOutputLayer(ILoopBoundaryLayer):
         if not 0 <= self.axis < len(values.shape):
             raise ValueError(f"loop output '{self.name}': its result has {len(values.shape)} axes, no axis {self.axis}")
         with self._writing(scope):
+            length = self._write("Reshape", [self._write("Cast", [self._inputs[1]], to="i64"), [1]])
             if not is_exact:
-                values = self._of_length(values)
+                values = self._of_length(values, length)
+            # How many there are the length says, which may be known where the number of runs is not.
+            values = self._write("Reshape", [values, self._with_sizes(length, values)])
             if self.kind == LoopOutput.REVERSE:
                 values = self._write("Slice", [values, [-1], [-(2**63) + 1], [0], [-1]])
             order = list(range(1, len(values.shape)))
             order.insert(self.axis, 0)
             self._write("Transpose", [values], self._result(), perm=order)
 
-    def _of_length(self, values):
+    def _with_sizes(self, first, values):
+        """The shape of so many values of a run."""
+        sizes = values.shape[1:]
+        if not sizes:
+            return first
+        if any(not isinstance(size, int) for size in sizes):
+            sizes = self._write("Shape", [values], start=1)
+        return self._write("Concat", [first, sizes], axis=0)
+
+    def _of_length(self, values, length):
         """Cut, or filled with zeros: the loop may have ended early."""
-        length = self._write("Reshape", [self._write("Cast", [self._inputs[1]], to="i64"), [1]])
         values = self._write("Slice", [values, [0], length, [0]])
-        runs = self._write("Shape", [values], end=1)
-        missing = self._write("Sub", [length, runs])
-        sizes = self._write("Shape", [values], start=1) if len(values.shape) > 1 else None
-        shape = missing if sizes is None else self._write("Concat", [missing, sizes], axis=0)
+        missing = self._write("Sub", [length, self._write("Shape", [values], end=1)])
         zero = self._write("Cast", [numpy.zeros((), numpy.float32)], to=values.dtype)
-        return self._write("Concat", [values, self._write("Expand", [zero, shape])], axis=0)
+        zeros = self._write("Expand", [zero, self._with_sizes(missing, values)])
+        return self._write("Concat", [values, zeros], axis=0)
 
 
 class ILoop:

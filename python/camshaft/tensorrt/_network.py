@@ -340,7 +340,7 @@ class INetworkDefinition(Reporter):
             nodes = {layer: [layer._node.name] for layer in self._layers}
             asked = [layer for layer in self._layers if layer.precision_is_set or layer._output_types]
             if all(nodes[layer] != [""] for layer in asked):
-                return bytes(self._source) + metadata_entry("network_name", self.name), nodes
+                return b"".join([self._source, metadata_entry("network_name", self.name)]), nodes
         return self._to_network()
 
     def _to_network(self):

@@ -58,9 +58,9 @@ class Runtime(Reporter):
 
 
 def _name_of(metadata):
-    """The network's: of a parsed model, or of one that was written anew."""
+    """The network's: of a parsed model that was built as it is, or of one that was written. Else the model is a file."""
     model = metadata.get("model", "")
-    written = model[len("network '") : -1] if model.startswith("network '") else ""
+    written = "" if model.endswith(".onnx") else model
     return metadata.get("model.network_name", written) or "Unnamed Network 0"
 
 

@@ -1,7 +1,7 @@
 """Layers of TensorRT's network API that are one node of ONNX."""
 
 from camshaft.tensorrt._enums import LayerType
-from camshaft.tensorrt._layers import Layer
+from camshaft.tensorrt._layers._base import Layer
 from camshaft.tensorrt._values import name_of_dtype
 
 
