@@ -287,6 +287,19 @@ def test_shapes_of_inputs_are_fixed_and_freed(tmp_path):
     assert run(builder, network, {"x": pictures(1)[:, :, :20, :24].copy()})["y"].shape == (1, 10)
 
 
+def test_names_of_sizes_that_are_none():
+    """As PaddlePaddle's exporter writes them: two sizes of that name need not be the same."""
+    for name in ("?", "-1", "None"):
+        nodes = [helper.make_node("Add", ["x", "one"], ["a"]), helper.make_node("Relu", ["a"], ["y"])]
+        one = numpy_helper.from_array(np.float32(1), "one")
+        model = model_of(nodes, [value("x", shape=[name, 3, name])], [value("y", shape=[name, 3, name])], [one])
+        x = np.random.default_rng(9).standard_normal((2, 3, 5)).astype(np.float32)
+        builder, network = network_of(model)
+        assert network.get_layer(0).get_output(0).shape == (-1, 3, -1)
+        network.mark_output(network.get_layer(0).get_output(0))
+        np.testing.assert_allclose(run(builder, network, {"x": x})["a"], x + 1, rtol=1e-6)
+
+
 def test_initializers_that_the_program_gives():
     nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
     weights = np.random.default_rng(8).standard_normal((2, 3)).astype(np.float32)

@@ -60,8 +60,10 @@ class ITensor:
 
     def _as_input(self):
         """What camshaft.Network.input() takes."""
-        names = self._dim_names
-        return self._name, self._dtype, [names.get(k) if size < 0 else size for k, size in enumerate(self._shape)]
+        sizes = [self._dim_names.get(axis) if size < 0 else size for axis, size in enumerate(self._shape)]
+        # Exporters write these where they know no name, and Camshaft gives names with @ itself.
+        unnamed = [isinstance(size, str) and (size in ("", "?", "-1", "None") or size[0] == "@") for size in sizes]
+        return self._name, self._dtype, [None if skip else size for skip, size in zip(unnamed, sizes)]
 
     @property
     def is_network_input(self):

@@ -6,6 +6,7 @@
 
 #include "ir/ops/contract.h"
 #include "ir/ops/pointwise.h"
+#include "ir/ops/quantize.h"
 #include "ir/ops/quantized.h"
 #include "onnx/export/joined_moves.h"
 
