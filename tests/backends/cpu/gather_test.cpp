@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 
+#include "backends/cpu/each_target.h"
 #include "backends/cpu/kernels/move/strided.h"
 #include "backends/cpu/random_data.h"
 #include "base/error.h"
@@ -90,10 +91,12 @@ TEST(Gather, RunsThatSlicesShare) {
                                     gather.inner_bytes,
                     static_cast<size_t>(gather.inner_bytes));
     ThreadPool pool(1 + round % 3);
-    gather.run(pool, in.data(), wide.data(), DType::i64, a.data());
-    gather.run(pool, in.data(), narrow.data(), DType::i32, b.data());
-    ASSERT_EQ(a, want) << round;
-    ASSERT_EQ(b, want) << round;
+    for_each_target([&] {
+      gather.run(pool, in.data(), wide.data(), DType::i64, a.data());
+      gather.run(pool, in.data(), narrow.data(), DType::i32, b.data());
+      ASSERT_EQ(a, want) << round;
+      ASSERT_EQ(b, want) << round;
+    });
   }
 }
 
