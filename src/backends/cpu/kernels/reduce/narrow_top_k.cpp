@@ -38,8 +38,8 @@ void places_of_counts(const uint32_t* counts, int64_t* places) {
   }
 }
 
-// order[] = index_of(i), i < count, by one digit of their keys, the best first; equals stay in order. Those that have no
-// place among the first k go to order[k].
+// order[] = index_of(i), i < count, by one digit of their keys, the best first; equals stay in order. Those that have
+// no place among the first k go to order[k].
 template <class IndexOf, class DigitOf>
 void sort_by_digit(int64_t count, int64_t k, const IndexOf& index_of, const DigitOf& digit_of, uint32_t* order,
                    PacedCancellation& cancellation) {
