@@ -55,13 +55,16 @@ from camshaft._errors import (
 )
 from camshaft._export import export
 from camshaft._network import Network
+from camshaft._options import BuildOptions, CalibrationOptions
 from camshaft._values import Value
 from camshaft._verify import verify
 
 __version__ = _native.version()
 __all__ = [
     "Array",
+    "BuildOptions",
     "Calibration",
+    "CalibrationOptions",
     "CancelledError",
     "Context",
     "CorruptEngineError",

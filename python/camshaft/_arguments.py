@@ -1,16 +1,25 @@
 """What calls that take a model share: its forms, options by name, and ranges of shapes."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from camshaft._arrays import capsule_of
 from camshaft._errors import InvalidArgumentError
 from camshaft._network import Network
 
+if TYPE_CHECKING:
+    from camshaft._types import Capsule, Inputs, Profile, Shape
 
-def bytes_of_model(model):
+_Range = tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
+
+def bytes_of_model(model: Any) -> bytes | None:
     """The file that an onnx.ModelProto is, or bytes as they are; None for a path."""
     if hasattr(model, "SerializeToString"):
         return model.SerializeToString()
@@ -20,7 +29,7 @@ def bytes_of_model(model):
 
 
 @contextlib.contextmanager
-def path_of_model(model):
+def path_of_model(model: Any) -> Iterator[str]:
     """A path, for the time of the call."""
     data = None if isinstance(model, Network) else bytes_of_model(model)
     if data is None and not isinstance(model, Network):
@@ -35,13 +44,13 @@ def path_of_model(model):
         yield str(path)
 
 
-def options_with_precision(precision, options):
+def options_with_precision(precision: str | Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
     """precision="fp16", or several, as the options of these names."""
     names = [precision] if isinstance(precision, str) else precision
     return {**options, **{name: True for name in names if name != "fp32"}}
 
 
-def pairs_of_options(options):
+def pairs_of_options(options: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """[(name, value)] as the library takes them: fp16=True is "fp16"; each item of a list is set on its own."""
     pairs = []
     for keyword, value in options.items():
@@ -53,7 +62,7 @@ def pairs_of_options(options):
     return pairs
 
 
-def _text(keyword, value):
+def _text(keyword: str, value: Any) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # a number of NumPy's
@@ -61,32 +70,36 @@ def _text(keyword, value):
     raise TypeError(f"{keyword} is a {type(value).__name__}: give a number, text, a path, or a list of these")
 
 
-def list_of_profiles(profiles, shapes):
+def list_of_profiles(
+    profiles: Profile | Sequence[Profile] | None, shapes: Mapping[str, Shape] | None
+) -> list[list[_Range]]:
     """[[(input, smallest, optimum, largest)]] of {input: (smallest, optimum, largest)} or several of these, and of fixed
     shapes {input: shape}."""
     if profiles is not None and shapes is not None:
         raise InvalidArgumentError("give profiles, or shapes for a profile of one size, not both")
     if shapes is not None:
-        return [[(name, *[_shape(name, shape)] * 3) for name, shape in shapes.items()]]
-    listed = [profiles] if isinstance(profiles, dict) else list(profiles or [])
+        fixed = {name: _shape(name, shape) for name, shape in shapes.items()}
+        return [[(name, shape, shape, shape) for name, shape in fixed.items()]]
+    listed = [profiles] if isinstance(profiles, Mapping) else list(profiles or [])
     return [[(name, *_range(name, given)) for name, given in profile.items()] for profile in listed]
 
 
-def _range(name, given):
-    given = tuple(given)
+def _range(name: str, shapes: Sequence[Shape]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    given = tuple(shapes)
     if len(given) != 3 or any(not hasattr(shape, "__len__") for shape in given):
         raise InvalidArgumentError(
             f"the profile of input '{name}' is three shapes, the smallest, the usual and the largest one, not {given}"
         )
-    return tuple(_shape(name, shape) for shape in given)
+    smallest, usual, largest = (_shape(name, shape) for shape in given)
+    return smallest, usual, largest
 
 
-def _shape(name, shape):
+def _shape(name: str, shape: Shape) -> tuple[int, ...]:
     try:
         return tuple(int(size) for size in shape)
     except (TypeError, ValueError):
         raise InvalidArgumentError(f"a shape of input '{name}' is a tuple of sizes, not {shape!r}") from None
 
 
-def list_of_inputs(inputs):
+def list_of_inputs(inputs: Inputs | None) -> list[tuple[str, Capsule]]:
     return [(name, capsule_of(array)) for name, array in (inputs or {}).items()]

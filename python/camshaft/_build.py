@@ -1,10 +1,14 @@
 """From models to engines, and to other models."""
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os
 import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from camshaft import _native
 from camshaft._arguments import (
@@ -17,13 +21,21 @@ from camshaft._arguments import (
 )
 from camshaft._calibration import Calibration
 from camshaft._engine import Engine
+from camshaft._keywords import with_keywords_of
 from camshaft._network import Network
+from camshaft._options import BuildOptions
 from camshaft._progress import shown
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from camshaft._types import Inputs, Model, Precision, Profile, Progress, Record, Shape
+    from camshaft._types import Path as AnyPath
 
 _NUMBERS = {"build": 1, "context": 2, "calibration": 3}  # of the C interface
 
 
-def options(what="build"):
+def options(what: Literal["build", "context", "calibration"] = "build") -> list[Record]:
     """The options of a "build", a "context" or a "calibration": [{"name", "kind", "default", "description"}]. As a keyword
     the name has _ for each -."""
     if what not in _NUMBERS:
@@ -31,19 +43,20 @@ def options(what="build"):
     return json.loads(_native.list_options(_NUMBERS[what]))
 
 
+@with_keywords_of(BuildOptions)
 def build(
-    model,
-    output=None,
+    model: Model,
+    output: AnyPath | None = None,
     *,
-    profiles=None,
-    shapes=None,
-    precision=(),
-    calibration=None,
-    inputs=None,
-    folder=None,
-    progress=None,
-    **options,
-):
+    profiles: Profile | Sequence[Profile] | None = None,
+    shapes: Mapping[str, Shape] | None = None,
+    precision: Precision | Sequence[Precision] = (),
+    calibration: Calibration | AnyPath | None = None,
+    inputs: Inputs | None = None,
+    folder: AnyPath | None = None,
+    progress: Progress | None = None,
+    **options: Unpack[BuildOptions],
+) -> Engine:
     """Compiles a model for this machine and checks it against the reference: an Engine, whose `report` says what was done.
 
     model: the path of an ONNX file, its bytes, an onnx.ModelProto, or a Network. `folder` has the external data of bytes and
@@ -59,12 +72,13 @@ def build(
 
     Raises Error: FileError, InvalidModelError, UnsupportedError, InvalidArgumentError, VerificationError (whose `report`
     says what differs), OutOfMemoryError; KeyboardInterrupt, and what `progress` raises, stop the build."""
-    options = options_with_precision(precision, options)
+    chosen = options_with_precision(precision, options)
     listed, given = list_of_profiles(profiles, shapes), list_of_inputs(inputs)
-    data = model._native if isinstance(model, Network) else bytes_of_model(model)
+    network = model._native if isinstance(model, Network) else None
+    data = bytes_of_model(model) if network is None else network
     with _file_of(calibration) as ranges, shown(progress) as tell:
-        pairs = pairs_of_options({**options, "calibration": ranges})
-        source = os.fspath(model) if data is None else data
+        pairs = pairs_of_options({**chosen, "calibration": ranges})
+        source = os.fspath(cast("AnyPath", model)) if data is None else data
         where = "" if folder is None else os.fspath(folder)
         engine, report = _native.build(source, "model.onnx", where, pairs, listed, given, tell)
     made = Engine._of(engine, json.loads(report))
@@ -73,41 +87,64 @@ def build(
     return made
 
 
-def simplify(model, output, *, profiles=None, shapes=None, inputs=None, external_data=False, progress=None, **options):
+@with_keywords_of(BuildOptions)
+def simplify(
+    model: Model,
+    output: AnyPath,
+    *,
+    profiles: Profile | Sequence[Profile] | None = None,
+    shapes: Mapping[str, Shape] | None = None,
+    inputs: Inputs | None = None,
+    external_data: bool = False,
+    progress: Progress | None = None,
+    **options: Unpack[BuildOptions],
+) -> Record:
     """Writes a model in canonical form to the path `output`: constants and shape arithmetic folded, what changes nothing
     removed, in ONNX's own operators, verified against the old one. Arguments are build()'s; `external_data` puts large
     tensors into the file "<output>.data". Returns a report: {"nodes_before", "nodes", "bytes_before", "bytes",
     "opset_before", "opset", "verification", …}."""
-    return _write(_native.simplify, model, output, profiles, shapes, inputs, external_data, progress, options)
+    return _write(_native.simplify, model, output, profiles, shapes, inputs, external_data, progress, {**options})
 
 
+@with_keywords_of(BuildOptions)
 def quantize(
-    model,
-    output,
-    calibration,
+    model: Model,
+    output: AnyPath,
+    calibration: Calibration | AnyPath,
     *,
-    profiles=None,
-    shapes=None,
-    inputs=None,
-    external_data=False,
-    progress=None,
-    **options,
-):
+    profiles: Profile | Sequence[Profile] | None = None,
+    shapes: Mapping[str, Shape] | None = None,
+    inputs: Inputs | None = None,
+    external_data: bool = False,
+    progress: Progress | None = None,
+    **options: Unpack[BuildOptions],
+) -> Record:
     """Writes a model with QuantizeLinear and DequantizeLinear to the path `output`, by the ranges of a calibration: what
     other runtimes take for int8. Arguments are build()'s. Returns simplify()'s report, with "quantized_layers"."""
     with _file_of(calibration) as ranges:
-        options["calibration"] = ranges
-        return _write(_native.quantize, model, output, profiles, shapes, inputs, external_data, progress, options)
+        chosen = {**options, "calibration": ranges}
+        return _write(_native.quantize, model, output, profiles, shapes, inputs, external_data, progress, chosen)
 
 
-def _write(write, model, output, profiles, shapes, inputs, external_data, progress, options):
+def _write(
+    write: Callable[..., str],
+    model: Model,
+    output: AnyPath,
+    profiles: Profile | Sequence[Profile] | None,
+    shapes: Mapping[str, Shape] | None,
+    inputs: Inputs | None,
+    external_data: bool,
+    progress: Progress | None,
+    options: Mapping[str, Any],
+) -> Record:
     pairs, listed, given = pairs_of_options(options), list_of_profiles(profiles, shapes), list_of_inputs(inputs)
     with path_of_model(model) as path, shown(progress) as tell:
-        return json.loads(write(path, os.fspath(output), pairs, listed, given, bool(external_data), tell))
+        report = write(path, os.fspath(output), pairs, listed, given, bool(external_data), tell)
+        return json.loads(report)
 
 
 @contextlib.contextmanager
-def _file_of(calibration):
+def _file_of(calibration: Calibration | AnyPath | None) -> Iterator[str | None]:
     """The path of a file with the ranges, for the time of a call; None without a calibration."""
     if not isinstance(calibration, Calibration):
         yield None if calibration is None else os.fspath(calibration)

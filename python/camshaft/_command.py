@@ -6,7 +6,7 @@ import sys
 import sysconfig
 
 
-def trtexec():
+def trtexec() -> None:
     """`camshaft-trtexec …` is `camshaft trtexec …`."""
     program = shutil.which("camshaft", path=sysconfig.get_path("scripts")) or shutil.which("camshaft")
     if program is None:

@@ -1,15 +1,21 @@
 """Engines, and the contexts that run them."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import json
 import os
 import threading
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from camshaft import _native
 from camshaft._arrays import CPU, Array, capsule_of, device_name
 from camshaft._errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from camshaft._types import Capsule, Inputs, Outputs, Path, Record, Shape, SupportsDLPack
 
 
 class TensorInfo(NamedTuple):
@@ -17,90 +23,93 @@ class TensorInfo(NamedTuple):
 
     name: str
     dtype: str  # "f32", "i64", …
-    shape: tuple  # -1 where the size is dynamic
-    dim_names: tuple  # the same as text: numbers, symbols ("batch") or expressions of them
+    shape: tuple[int, ...]  # -1 where the size is dynamic
+    dim_names: tuple[str, ...]  # the same as text: numbers, symbols ("batch") or expressions of them
     type: str  # "f32[batch, 3]"
 
 
-def infos_of(tuples):
+def infos_of(tuples: Iterable[_native.Described]) -> list[TensorInfo]:
     return [TensorInfo(name, dtype, tuple(dims), tuple(names), kind) for name, dtype, dims, names, kind in tuples]
 
 
 class Engine:
     """A compiled model. `device` is what it runs on: "cpu", "cuda:0", …. May be used from several threads."""
 
-    def __init__(self, path, device=None):
+    def __init__(self, path: Path | bytes, device: str | None = None) -> None:
         """Maps an engine file, as `camshaft build` makes it; or takes the bytes of one. `device`: what it is to run on,
         "cpu", "cuda" (the first GPU) or "cuda:1", of the kind that it was built for. Without it, an engine for GPUs runs
         on the one that is current in this thread (torch.cuda.set_device), or on the first."""
         wanted = "" if device is None else str(device)
-        load = _native.load_bytes if isinstance(path, bytes) else _native.load
-        self._hold(load(path if isinstance(path, bytes) else os.fspath(path), wanted))
+        if isinstance(path, bytes):
+            self._hold(_native.load_bytes(path, wanted))
+        else:
+            self._hold(_native.load(os.fspath(path), wanted))
 
-    def _hold(self, engine, report=None):
+    def _hold(self, engine: Capsule, report: Record | None = None) -> None:
         self._engine = engine
         self._of_thread = threading.local()
-        self._idle = []  # contexts of run_async()
+        self._idle: list[Context] = []  # contexts of run_async()
         self.device = device_name(_native.device(engine))
         self.inputs = infos_of(_native.inputs(engine))
         self.outputs = infos_of(_native.outputs(engine))
         self.metadata = dict(_native.metadata(engine))
         #: What build() did, as its docstring says; None for an engine that was loaded.
-        self.report = report
+        self.report: Record | None = report
 
     @classmethod
-    def _of(cls, engine, report):
+    def _of(cls, engine: Capsule, report: Record) -> Engine:
         made = cls.__new__(cls)
         made._hold(engine, report)
         return made
 
-    def save(self, path):
+    def save(self, path: Path) -> None:
         """Writes the engine file: `path` is either complete or untouched."""
         _native.save(self._engine, os.fspath(path))
 
-    def __bytes__(self):
+    def __bytes__(self) -> bytes:
         """What the file would hold."""
         return _native.save_bytes(self._engine)
 
     @property
-    def profiles(self):
+    def profiles(self) -> list[dict[str, dict[str, list[int]]]]:
         """The shapes that it was tuned for and accepts: [{input: {"min", "opt", "max"}}]; none: it takes all."""
         return json.loads(_native.info(self._engine))["profiles"]
 
-    def layers(self):
+    def layers(self) -> list[Record]:
         """The steps of a run: [{"name", "op", "tactic", "description", "inputs", "outputs", "sources", "tried", "notes",
         …}]: what was fused, and which tactics were measured."""
         return json.loads(_native.layers(self._engine))
 
-    def layers_onnx(self):
+    def layers_onnx(self) -> bytes:
         """The layers as the bytes of an ONNX file to look at (Netron), without weights, as `camshaft inspect --onnx`
         writes it."""
         return _native.layers_onnx(self._engine)
 
-    def memory(self):
+    def memory(self) -> dict[str, int]:
         """Bytes at the optimum of the first profile: {"arena_bytes", "arena_lower_bound", "weight_bytes",
         "kept_bytes"}."""
         return json.loads(_native.memory(self._engine))
 
-    def inspect(self):
+    def inspect(self) -> Record:
         """All that is known of it, as `camshaft inspect --json` has it: {"device", "inputs", "outputs", "profiles",
         "metadata", "memory", "layers"}."""
         return {**json.loads(_native.info(self._engine)), "memory": self.memory(), "layers": self.layers()}
 
-    def create_context(self, threads=0):
+    def create_context(self, threads: int = 0) -> Context:
         """`threads` are those of the host that a run uses; 0: one for each core."""
         return Context(self, threads)
 
-    def run(self, inputs):
+    def run(self, inputs: Inputs) -> Outputs:
         """Computes all outputs for a dict of inputs: {name: NumPy array}, which are the caller's. Each thread that calls
         has a context of its own; what serves many requests, or keeps outputs on a GPU, makes contexts itself."""
         self._check_all_given(inputs)
         of_thread = self._of_thread
         if not hasattr(of_thread, "run"):
             of_thread.run = _run_to_copies(self.create_context())
-        return of_thread.run(inputs)
+        run: Callable[[Inputs], Outputs] = of_thread.run
+        return run(inputs)
 
-    async def run_async(self, inputs):
+    async def run_async(self, inputs: Inputs) -> Outputs:
         """The same without holding up the event loop. Runs at a time have a context each, which later ones use again: a
         semaphore of the caller's bounds how many there are."""
         self._check_all_given(inputs)
@@ -113,12 +122,12 @@ class Engine:
         finally:
             self._idle.append(context)
 
-    def _check_all_given(self, inputs):
+    def _check_all_given(self, inputs: Inputs) -> None:
         for info in self.inputs:  # which a context would take from the run before
             if info.name not in inputs:
                 raise InvalidArgumentError(f"input '{info.name}' ({info.type}) is not given")
 
-    def __call__(self, *arrays, **named):
+    def __call__(self, *arrays: SupportsDLPack, **named: SupportsDLPack) -> Any:
         """run() for arrays in the order of the inputs, or by their names: the output, or a tuple of several."""
         if len(arrays) > len(self.inputs):
             raise TypeError(f"{len(arrays)} arrays for {len(self.inputs)} inputs")
@@ -128,14 +137,14 @@ class Engine:
         outputs = tuple(self.run({**inputs, **named}).values())
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def __repr__(self):
-        def listed(infos):
+    def __repr__(self) -> str:
+        def listed(infos: list[TensorInfo]) -> str:
             return ", ".join(f"{info.name}: {info.type}" for info in infos)
 
         return f"<camshaft.Engine ({listed(self.inputs)}) -> ({listed(self.outputs)}) on {self.device}>"
 
 
-def _run_to_copies(context):
+def _run_to_copies(context: Context) -> Callable[[Inputs], Outputs]:
     """A function like Context.run() whose outputs are the caller's, for a context that nobody else uses: NumPy takes them
     from views that are made once, which is 3 us of a call less than through Array."""
     import numpy
@@ -143,7 +152,7 @@ def _run_to_copies(context):
     views = [(name, _HostOutput(context._context, name)) for name in context._dtypes]
     of_library, set_input, run, from_dlpack = context._context, context.set_input, _native.run, numpy.from_dlpack
 
-    def run_to_copies(inputs):
+    def run_to_copies(inputs: Inputs) -> Outputs:
         for name, array in inputs.items():
             set_input(name, array)
         run(of_library)
@@ -157,36 +166,36 @@ class _HostOutput:
 
     __slots__ = ("_context", "_name")
 
-    def __init__(self, context, name):
+    def __init__(self, context: Capsule, name: str) -> None:
         self._context, self._name = context, name
 
-    def __dlpack_device__(self):
+    def __dlpack_device__(self) -> tuple[int, int]:
         return CPU, 0
 
-    def __dlpack__(self, **options):
+    def __dlpack__(self, **options: Any) -> Capsule:
         return _native.output_dlpack(self._context, self._name)
 
 
 class Context:
     """Memory for one run at a time. Contexts of one engine are independent: use one a thread."""
 
-    def __init__(self, engine, threads=0):
+    def __init__(self, engine: Engine, threads: int = 0) -> None:
         self.engine = engine
         self._context = _native.create_context(engine._engine, threads)
         self._dtypes = {info.name: info.dtype for info in engine.outputs}
-        self._bound = {}  # what the context points to
-        self._kept = set()  # outputs that keep_output() placed
+        self._bound: dict[tuple[str, str], Capsule] = {}  # what the context points to
+        self._kept: set[str] = set()  # outputs that keep_output() placed
         self._on_device = False  # where the others are that the context keeps
-        self._stream = None  # of the last run, where it was not waited for
+        self._stream: int | None = None  # of the last run, where it was not waited for
 
-    def set_input(self, name, array):
+    def set_input(self, name: str, array: SupportsDLPack) -> None:
         """Sets an input's shape and binds the array's memory, on the host or on the GPU, without a copy: row-major
         elements of the input's dtype, unchanged until the run is done."""
         capsule = capsule_of(array)
         _native.set_input(self._context, name, capsule)
         self._bound["in", name] = capsule
 
-    def bind_output(self, name, array):
+    def bind_output(self, name: str, array: SupportsDLPack) -> None:
         """The output is written to this array, on the host or on the GPU, which is at least as large as the output is,
         and of its dtype."""
         capsule = capsule_of(array)
@@ -194,26 +203,26 @@ class Context:
         self._bound["out", name] = capsule
         self._kept.discard(name)
 
-    def keep_output(self, name, on_device=False):
+    def keep_output(self, name: str, on_device: bool = False) -> None:
         """The context keeps the output, on the host or on the GPU, whichever way it is run."""
         self._keep(name, on_device)
         self._bound.pop(("out", name), None)
         self._kept.add(name)
 
-    def set_input_shape(self, name, shape):
+    def set_input_shape(self, name: str, shape: Shape) -> None:
         """Sets an input's shape alone, as output_shape() needs it; set_input() sets it, too."""
         _native.set_input_shape(self._context, name, shape)
 
-    def set_profiler(self, profiler):
+    def set_profiler(self, profiler: Profiler | None) -> None:
         """Adds the times of layers to a Profiler from the next run on; None stops."""
         _native.set_profiler(self._context, None if profiler is None else profiler._profiler)
         self._profiler = profiler  # which must outlive the runs
 
-    def output_shape(self, name):
+    def output_shape(self, name: str) -> tuple[int, ...]:
         """For the shapes of the inputs set so far."""
         return tuple(_native.output_shape(self._context, name))
 
-    def run(self, inputs=None, *, stream=None):
+    def run(self, inputs: Inputs | None = None, *, stream: int | None = None) -> dict[str, Array]:
         """Sets the inputs of a dict and computes all outputs: {name: Array}. Waits for them, unless `stream` is given, a
         CUDA stream as a number (torch.cuda.current_stream().cuda_stream): then the work goes there, as with
         enqueue(). Outputs that are neither bound nor placed by keep_output() are on the host without a stream, and on
@@ -228,7 +237,7 @@ class Context:
             self.enqueue(stream)
         return {name: self.output(name) for name in self._dtypes}
 
-    async def run_async(self, inputs=None):
+    async def run_async(self, inputs: Inputs | None = None) -> dict[str, Array]:
         """run() on a thread of the context, while the event loop goes on: {name: Array}, on the host where they are not
         placed. The context may not be used until then. Where the task is cancelled, the run ends soon, and the task when
         it has."""
@@ -237,9 +246,9 @@ class Context:
         self._place_outputs(False)
         self._stream = None
         loop = asyncio.get_running_loop()
-        done = loop.create_future()
+        done: asyncio.Future[Exception | None] = loop.create_future()
 
-        def finish(error):  # on a thread of the library's
+        def finish(error: Exception | None) -> None:  # on a thread of the library's
             with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
                 loop.call_soon_threadsafe(done.set_result, error)
 
@@ -257,32 +266,32 @@ class Context:
         finally:
             if done.done():
                 _native.set_cancellation(self._context, _native.create_cancellation())
-        if done.result() is not None:
-            raise done.result()
+        if (error := done.result()) is not None:
+            raise error
         return {name: self.output(name) for name in self._dtypes}
 
-    def enqueue(self, stream):
+    def enqueue(self, stream: int) -> None:
         """Puts a run into a CUDA stream, a number (0 is the default stream), and returns without waiting for it. Arrays
         that are bound must live until it is done. Errors that kernels find in the data (an index out of range) are
         raised by the next call that waits."""
         _native.enqueue(self._context, stream)
         self._stream = stream
 
-    def synchronize(self):
+    def synchronize(self) -> None:
         """Waits for the runs that were enqueued; raises what went wrong in them."""
         _native.synchronize(self._context)
         self._stream = None
 
-    def output(self, name):
+    def output(self, name: str) -> Array:
         """The result of the last run, where it is; written again by the next one."""
         return Array(self, name)
 
-    def _keep(self, name, on_device):
+    def _keep(self, name: str, on_device: bool) -> None:
         # An engine for the CPU is asked for a GPU's memory too: it says why it has none.
         gpu = max(0, _native.device(self.engine._engine))
         _native.keep_output(self._context, name, gpu if on_device else -1)
 
-    def _place_outputs(self, on_device):
+    def _place_outputs(self, on_device: bool) -> None:
         if self._on_device == on_device:
             return
         for name in self._dtypes:
@@ -290,7 +299,7 @@ class Context:
                 self._keep(name, on_device)
         self._on_device = on_device
 
-    def _finish_for(self, stream):
+    def _finish_for(self, stream: int) -> None:
         if self._stream is not None and self._stream != stream:
             self.synchronize()
 
@@ -298,27 +307,27 @@ class Context:
 class Profiler:
     """Collects the times of layers over the runs of a context (Context.set_profiler)."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._profiler = _native.create_profiler()
 
-    def layers(self):
+    def layers(self) -> list[Record]:
         """In execution order: [{"name", "op", "tactic", "sources", "seconds", "runs", "at_binding"}]."""
         return json.loads(_native.profiled_layers(self._profiler))
 
-    def keep_runs(self, most):
+    def keep_runs(self, most: int) -> None:
         """Keeps when each layer began in the next runs, so many at most, instead of those kept before."""
         _native.keep_runs(self._profiler, most)
 
-    def runs(self):
+    def runs(self) -> list[dict[str, Any]]:
         """Those that were kept: [{"start", "seconds", "thread", "layers": [{"layer" (its place in Engine.layers()),
         "device", "start", "seconds"}]}], starts in seconds since keep_runs()."""
         return json.loads(_native.kept_runs(self._profiler))
 
-    def reset(self):
+    def reset(self) -> None:
         _native.reset_profiler(self._profiler)
 
 
-def devices():
+def devices() -> list[Record]:
     """What engines can run on, the host first: [{"kind", "device" ("cpu", "cuda:1"), "name", "isa", "cores",
     "memory_bytes", "warning", …}]. Of GPUs that cannot be used, "warning" says why; where there is none, the last entry
     has the kind "cuda", no name, and the reason."""

@@ -1,6 +1,9 @@
 """What the library raises: one family, by the codes of the C interface."""
 
+from __future__ import annotations
+
 import json
+from typing import Any
 
 from camshaft import _native
 
@@ -11,10 +14,10 @@ class Error(RuntimeError):
     the build found."""
 
     code = "internal error"
-    _report = None
+    _report: str | None = None
 
     @property
-    def report(self):
+    def report(self) -> dict[str, Any] | None:
         return None if self._report is None else json.loads(self._report)
 
 

@@ -1,12 +1,52 @@
 """From PyTorch's modules to ONNX."""
 
+from __future__ import annotations
+
 import io
 import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from camshaft._errors import UnsupportedError
 
+if TYPE_CHECKING:
+    from camshaft._types import Path
 
-def export(module, args=(), output=None, *, kwargs=None, dynamic_shapes=None, input_names=None, output_names=None):
+    _Output = TypeVar("_Output", bound=Path)
+
+
+@overload
+def export(
+    module: Any,
+    args: Any = (),
+    output: None = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+) -> bytes: ...
+@overload
+def export(
+    module: Any,
+    args: Any,
+    output: _Output,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+) -> _Output: ...
+def export(
+    module: Any,
+    args: Any = (),
+    output: Path | None = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+) -> bytes | Path:
     """The ONNX model of a torch.nn.Module in evaluation mode, by torch.onnx.export: its bytes, for build(); or a file
     where `output` is a path, which is given back, with the weights in "<output>.data" where they are large.
 
@@ -16,7 +56,7 @@ def export(module, args=(), output=None, *, kwargs=None, dynamic_shapes=None, in
     Raises UnsupportedError where the package torch, or what its exporter needs, is not installed, or where that cannot
     export the module; its own error is the cause."""
     try:
-        import torch
+        import torch  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
         raise UnsupportedError("export() needs PyTorch: pip install torch onnx onnxscript") from error
     args = args if isinstance(args, tuple) else (args,)

@@ -1,21 +1,31 @@
 """Models that a program makes node by node."""
 
+from __future__ import annotations
+
 import functools
 import inspect
 import itertools
 import json
 import operator
 import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 
 from camshaft import _native
 from camshaft._errors import InvalidArgumentError
 from camshaft._values import Value, dtype_name, literal, native_constant, onnx_number
 
+if TYPE_CHECKING:
+    from camshaft._operators import MicrosoftOperators, MlOperators, OnnxOperators, PreviewOperators
+    from camshaft._types import Capsule, DType, Operand, Path, Record
+else:
+    OnnxOperators = object
+
 _FLOAT, _INT, _TEXT, _TENSOR, _GRAPH, _FLOATS, _INTS, _TEXTS, _TYPE = 1, 2, 3, 4, 5, 6, 7, 8, 13  # of ONNX
 
 
 @functools.cache
-def _operator_names(domain):
+def _operator_names(domain: str) -> list[str]:
     listed = json.loads(_native.list_operators())
     return sorted({known["operator"] for known in listed if known["domain"] == (domain or "ai.onnx")})
 
@@ -27,11 +37,11 @@ class UnknownOperatorError(InvalidArgumentError, AttributeError):
 class Operators:
     """The operators of a domain of a network, as functions by their names."""
 
-    def __init__(self, network, domain):
+    def __init__(self, network: Network, domain: str) -> None:
         self._of = network
         self._domain = domain
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Operator:
         if name.startswith("_"):
             raise AttributeError(name)
         try:
@@ -40,7 +50,7 @@ class Operators:
             raise UnknownOperatorError(str(error)) from None
         return Operator(self._of, schema)
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         return [*super().__dir__(), *_operator_names(self._domain)]
 
 
@@ -52,22 +62,29 @@ class Operator:
     bodies of If, Loop and Scan as functions (see Network). name: the node's. outputs: how many results there are to be, or
     their names. Gives a Value, or a tuple of several."""
 
-    def __init__(self, network, schema):
+    def __init__(self, network: Network, schema: Record) -> None:
         self._network = network
         self._schema = schema
-        self.__name__ = self.__qualname__ = schema["operator"]
+        self.__name__: str = schema["operator"]
+        self.__qualname__ = self.__name__
         self.__doc__ = _described(schema)
         self.__signature__ = _signature(schema)
 
-    def __call__(self, *inputs, name=None, outputs=None, **keywords):
+    def __call__(
+        self,
+        *inputs: Operand | None,
+        name: str | None = None,
+        outputs: int | Sequence[str | None] | None = None,
+        **keywords: Any,
+    ) -> Any:
         return self._network._add(self._schema, inputs, keywords, name, outputs)
 
-    def __repr__(self):
-        return f"<camshaft operator {self.__doc__.splitlines()[0]}>"
+    def __repr__(self) -> str:
+        return f"<camshaft operator {_described(self._schema).splitlines()[0]}>"
 
 
-def _described(schema):
-    def listed(parameters):
+def _described(schema: Record) -> str:
+    def listed(parameters: list[Record]) -> str:
         mark = {"one": "", "optional": "?", "any": "…"}
         return ", ".join(f"{p['name']}{mark[p['count']]}: {p['type']}" for p in parameters)
 
@@ -77,9 +94,10 @@ def _described(schema):
     return "\n".join([title, "", f"Of {since}." + (" Attributes:" if lines else ""), *lines])
 
 
-def _signature(schema):
+def _signature(schema: Record) -> inspect.Signature:
     kinds = inspect.Parameter
-    parameters, optional = [], False
+    parameters: list[inspect.Parameter] = []
+    optional = False
     for p in schema["inputs"]:
         if not p["name"].isidentifier() or p["count"] == "any":
             parameters.append(kinds("inputs", kinds.VAR_POSITIONAL))
@@ -96,7 +114,7 @@ def _signature(schema):
     return inspect.Signature(parameters)
 
 
-class Network(Operators):
+class Network(Operators, OnnxOperators):
     """A model under construction: `net.Conv(x, w, strides=[2, 2])` adds a node and gives its result.
 
     The methods are ONNX's operators under their names, dir(net) lists them, help(net.Conv) says what one takes;
@@ -109,51 +127,52 @@ class Network(Operators):
     *states, *slices). It may be called several times. net.subgraph() makes a body by hand. Bodies see the values around
     them."""
 
-    def __init__(self, name="network", opset=None):
+    def __init__(self, name: str = "network", opset: int | None = None) -> None:
         """`opset`: the version of ONNX's operator set that operators are read by; the newest without one."""
         self._hold(name, _native.network_create(name, 0 if opset is None else opset), None)
 
-    def _hold(self, name, handle, outer):
+    def _hold(self, name: str, handle: Capsule, outer: Network | None) -> None:
         self.name = name
         self._native = handle
         self._outer = outer  # which lives as long as its bodies
-        self._inputs, self._outputs = [], []
-        self._schemas = {} if outer is None else outer._schemas
-        self._numbers = itertools.count() if outer is None else outer._numbers  # of bodies' inputs
+        self._inputs: list[Record] = []
+        self._outputs: list[str] = []
+        self._schemas: dict[tuple[str, str], Record] = {} if outer is None else outer._schemas
+        self._numbers: Iterator[int] = itertools.count() if outer is None else outer._numbers  # of bodies' inputs
         self._domain = ""
 
     @property
-    def _of(self):  # no cycle: a body that is given up is freed, and its names with it
+    def _of(self) -> Network:  # type: ignore[override]  # no cycle: a body that is given up is freed, and its names with it
         return self
 
     @property
-    def ml(self):
+    def ml(self) -> MlOperators:
         """The operators of ai.onnx.ml."""
-        return Operators(self, "ai.onnx.ml")
+        return cast("MlOperators", Operators(self, "ai.onnx.ml"))
 
     @property
-    def microsoft(self):
+    def microsoft(self) -> MicrosoftOperators:
         """The operators of com.microsoft."""
-        return Operators(self, "com.microsoft")
+        return cast("MicrosoftOperators", Operators(self, "com.microsoft"))
 
     @property
-    def preview(self):
+    def preview(self) -> PreviewOperators:
         """The operators of ai.onnx.preview."""
-        return Operators(self, "ai.onnx.preview")
+        return cast("PreviewOperators", Operators(self, "ai.onnx.preview"))
 
     @property
-    def inputs(self):
+    def inputs(self) -> tuple[Value, ...]:
         return tuple(Value(self, described) for described in self._inputs)
 
     @property
-    def outputs(self):
+    def outputs(self) -> tuple[str, ...]:
         """Names of the outputs."""
         return tuple(self._outputs)
 
-    def input(self, name, dtype, shape=()):
+    def input(self, name: str, dtype: DType, shape: int | str | Sequence[SupportsIndex | str | None] = ()) -> Value:
         """An input: `shape` has numbers, names of sizes (the same name is the same size), and None. `dtype`: NumPy's,
         "f32", …, or a type as ONNX's schemas write it, "seq(tensor(float))"."""
-        sizes = [shape] if isinstance(shape, (int, str)) else list(shape)
+        sizes: list[Any] = [shape] if isinstance(shape, (int, str)) else list(shape)
         dims = [-1 if isinstance(size, str) or size is None else operator.index(size) for size in sizes]
         if any(size < 1 and given is not None and not isinstance(given, str) for size, given in zip(dims, sizes)):
             raise InvalidArgumentError(
@@ -164,48 +183,56 @@ class Network(Operators):
         self._inputs.append(json.loads(made))
         return Value(self, self._inputs[-1])
 
-    def constant(self, array, name=None):
+    def constant(self, array: Operand, name: str | None = None) -> Value:
         """A constant: an array of NumPy, PyTorch, …, which is not copied where it is dense and must not be changed, or a
         number, list or text (floats are fp32)."""
         given = array if hasattr(array, "dtype") else literal(array, None)
         data, dtype, dims = native_constant(given)
         return Value(self, json.loads(_native.network_constant(self._native, name, data, dtype, dims)))
 
-    def output(self, value, name=None):
+    def output(self, value: Operand, name: str | None = None) -> None:
         """Makes a value an output, under the name if there is one."""
         if not isinstance(value, Value):
             value = self.constant(value)
         _native.network_output(self._native, value.name, name)
         self._outputs.append(value.name if name is None else name)
 
-    def subgraph(self, name="body"):
+    def subgraph(self, name: str = "body") -> Network:
         """The body of an If, a Loop or a Scan, to be given to that node of this network."""
         body = Network.__new__(Network)
         body._hold(name, _native.network_subgraph(self._native, name), self)
         return body
 
-    def to_onnx(self):
+    def to_onnx(self) -> bytes:
         """The bytes of an ONNX file. UnsupportedError beyond 2 GiB, where save() writes the data beside the model."""
         return _native.network_bytes(self._native)
 
-    def save(self, path, external_data=False):
+    def save(self, path: Path, external_data: bool = False) -> None:
         """Writes an ONNX file; `external_data` puts large tensors into "<path>.data"."""
         _native.network_save(self._native, os.fspath(path), bool(external_data))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         inputs = ", ".join(f"{value.name}: {value.type}" for value in self.inputs)
         return f"<camshaft.Network {self.name} ({inputs}) -> ({', '.join(self._outputs)})>"
 
-    def _schema(self, domain, name):
+    def _schema(self, domain: str, name: str) -> Record:
         if (domain, name) not in self._schemas:
             self._schemas[domain, name] = json.loads(_native.network_operator(self._native, domain, name))
         return self._schemas[domain, name]
 
-    def _add(self, schema, inputs, keywords, name, outputs):
-        given, keywords = _sorted_inputs(schema, inputs, keywords)
+    def _add(
+        self,
+        schema: Record,
+        inputs: Sequence[Any],
+        named: dict[str, Any],
+        name: str | None,
+        outputs: int | Sequence[str | None] | None,
+    ) -> Any:
+        given, keywords = _sorted_inputs(schema, inputs, named)
         values = self._values(schema, given)
         kinds = {a["name"]: a["type"] for a in schema["attributes"]}
-        bodies, attributes = {}, []
+        bodies: dict[str, Network] = {}
+        attributes: list[tuple[str, int, Any]] = []
         for keyword, value in keywords.items():
             if value is None:
                 continue
@@ -221,11 +248,11 @@ class Network(Operators):
         results = tuple(None if value is None else Value(self, value) for value in json.loads(made))
         return results[0] if len(results) == 1 else results
 
-    def _values(self, schema, given):
+    def _values(self, schema: Record, given: list[Any]) -> list[Value | None]:
         """Constants of what is no value yet; numbers and lists in the type of the values beside them."""
         parameters = schema["inputs"]
         kinds = [parameters[min(i, len(parameters) - 1)]["type"] if parameters else "" for i in range(len(given))]
-        known = {}
+        known: dict[str, str] = {}
         for kind, value in zip(kinds, given):
             if hasattr(value, "dtype"):
                 known.setdefault(kind, value.dtype if isinstance(value, Value) else dtype_name(value.dtype))
@@ -240,14 +267,14 @@ class Network(Operators):
         return values
 
 
-def _numpy_name(kind):
+def _numpy_name(kind: str) -> str:
     name = kind[len("tensor(") : -1]
     return {"float": "f32", "double": "f64", "float16": "f16"}.get(name, name)
 
 
-def _sorted_inputs(schema, inputs, keywords):
+def _sorted_inputs(schema: Record, inputs: Sequence[Any], named: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """Inputs in their order, also those that are given by name; and attributes."""
-    given, keywords = list(inputs), dict(keywords)
+    given, keywords = list(inputs), dict(named)
     for i, parameter in enumerate(schema["inputs"]):
         if parameter["name"] not in keywords or parameter["count"] == "any":
             continue
@@ -263,7 +290,7 @@ def _sorted_inputs(schema, inputs, keywords):
     return given, keywords
 
 
-def _attribute(of, name, kind, value):
+def _attribute(of: str, name: str, kind: int | None, value: Any) -> tuple[int, Any]:
     """(number of the type, value as the native module takes it)"""
     if kind is None:  # there is none of that name, which the library says
         return _TEXT, [""]
@@ -279,7 +306,8 @@ def _attribute(of, name, kind, value):
             return kind, [onnx_number(value) if is_type else operator.index(value)]
         if kind == _FLOAT:
             return kind, [float(value)]
-        convert = {_FLOATS: float, _INTS: operator.index, _TEXTS: _word}[kind]
+        converters: dict[int, Callable[[Any], Any]] = {_FLOATS: float, _INTS: operator.index, _TEXTS: _word}
+        convert = converters[kind]
         return kind, [convert(item) for item in value]
     except (TypeError, ValueError, KeyError):
         kinds = {1: "a float", 2: "an integer", 3: "text", 4: "an array", 6: "floats", 7: "integers", 8: "texts"}
@@ -287,7 +315,7 @@ def _attribute(of, name, kind, value):
         raise InvalidArgumentError(f"attribute '{name}' of operator {of} is {wanted}, not {value!r}") from None
 
 
-def _word(value):
+def _word(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode()
     if not isinstance(value, str):
@@ -295,12 +323,12 @@ def _word(value):
     return value
 
 
-def _count(schema, inputs, attributes, bodies):
+def _count(schema: Record, inputs: list[Any], attributes: dict[str, Any], bodies: dict[str, Network]) -> int:
     """How many results a node has if nobody says."""
     results = schema["outputs"]
     if not results or results[-1]["count"] != "any":
         required = sum(p["count"] == "one" for p in results)
-        return required or len(results)
+        return int(required or len(results))
     name = schema["operator"]
     if name in ("If", "Loop", "Scan"):
         body = next(iter(bodies.values()), None)
@@ -308,15 +336,17 @@ def _count(schema, inputs, attributes, bodies):
     if name == "Split":
         sizes = attributes.get("split") if len(inputs) < 2 else inputs[1]
         if attributes.get("num_outputs") is not None:
-            return attributes["num_outputs"]
-        if isinstance(sizes, Value) and isinstance(sizes.shape[0], int):
+            return int(attributes["num_outputs"])
+        if isinstance(sizes, Value) and sizes.shape and isinstance(sizes.shape[0], int):
             return sizes.shape[0]
         if sizes is not None and not isinstance(sizes, Value):
             return len(sizes)
     raise TypeError(f"operator {name} has any number of results: say how many, as outputs=2")
 
 
-def _body(around, schema, keyword, given, values, attributes):
+def _body(
+    around: Network, schema: Record, keyword: str, given: Any, values: list[Value | None], attributes: dict[str, Any]
+) -> Network:
     """The sub-network that `given` is, or that it makes when it is called."""
     if isinstance(given, Network):
         return given
@@ -349,7 +379,9 @@ def _body(around, schema, keyword, given, values, attributes):
             result = results[i - 1 if name == "Loop" else i] if len(results) > i - (name == "Loop") else None
             if result is None or result.shape is None or inputs[i][2] is None or len(result.shape) != len(inputs[i][2]):
                 continue
-            joined = tuple(a if a == b else None for a, b in zip(inputs[i][2], _known_shape(result, inputs[i][2])))
+            joined = tuple(
+                a if a == b else None for a, b in zip(inputs[i][2], _known_shape(result.shape, inputs[i][2]))
+            )
             if joined != inputs[i][2]:
                 inputs[i] = (*inputs[i][:2], joined)
                 changed = True
@@ -361,12 +393,12 @@ def _body(around, schema, keyword, given, values, attributes):
     return body
 
 
-def _known_shape(result, wanted):
+def _known_shape(shape: Sequence[Any], wanted: Sequence[Any]) -> tuple[Any, ...]:
     """The result's shape, None where nothing was known of the input's."""
-    return tuple(None if w is None else size for size, w in zip(result.shape, wanted))
+    return tuple(None if w is None else size for size, w in zip(shape, wanted))
 
 
-def _input_like(value, without_axis=None):
+def _input_like(value: Any, without_axis: int | None = None) -> tuple[str, str, Any]:
     if value.shape is None or "(" in value.dtype or value.dtype in ("seq", "opt", "map"):
         raise InvalidArgumentError(f"{value.name} is {value.type}: make the body with subgraph(), and its inputs there")
     shape = [size if isinstance(size, int) or str(size).isidentifier() else None for size in value.shape]

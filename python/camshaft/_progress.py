@@ -1,11 +1,18 @@
 """How far a long call is."""
 
+from __future__ import annotations
+
 import contextlib
 import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from camshaft._types import Progress
 
 
 @contextlib.contextmanager
-def shown(progress):
+def shown(progress: Progress | None) -> Iterator[Callable[[str, float], object] | None]:
     """What the library is to call with the stage and how far it is: None for nothing."""
     if progress is None or progress is False:
         yield None
@@ -22,11 +29,11 @@ def shown(progress):
 class _Bar:
     """One line on stderr, written again; nothing where that is no terminal."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._is_terminal = sys.stderr.isatty()
         self._width = 0
 
-    def __call__(self, stage, fraction):
+    def __call__(self, stage: str, fraction: float) -> None:
         if not self._is_terminal:
             return
         done = int(20 * fraction)
@@ -35,7 +42,7 @@ class _Bar:
         sys.stderr.flush()
         self._width = max(self._width, len(line))
 
-    def clear(self):
+    def clear(self) -> None:
         if self._is_terminal and self._width:
             sys.stderr.write("\r" + " " * self._width + "\r")
             sys.stderr.flush()

@@ -1,9 +1,17 @@
 """Values of networks, constants for them, and operators of Python on them."""
 
+from __future__ import annotations
+
 import operator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from camshaft._arrays import capsule_of
 from camshaft._errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from camshaft._network import Network
+    from camshaft._types import Capsule, DType, Index, Operand, Record
 
 _NUMPY = {
     "f64": "float64",
@@ -45,7 +53,7 @@ _ONNX = {
 }
 
 
-def dtype_name(dtype):
+def dtype_name(dtype: DType) -> str:
     """ "f32" for "f32", numpy.float32, numpy.dtype("float32"), torch.float32, a type of ml_dtypes, float."""
     if isinstance(dtype, str) and (dtype in _ONNX or "(" in dtype):
         return dtype
@@ -67,12 +75,12 @@ def dtype_name(dtype):
     return _OURS[made.name]
 
 
-def onnx_number(dtype):
+def onnx_number(dtype: DType) -> int:
     """What attributes like `to` of Cast have for a type."""
     return _ONNX[dtype_name(dtype)]
 
 
-def _packed(array, bits):
+def _packed(array: Any, bits: int) -> Any:
     """Elements of 4 or 2 bits, the first in a byte's low ones."""
     import numpy
 
@@ -82,7 +90,7 @@ def _packed(array, bits):
     return (flat << (bits * numpy.arange(each, dtype=numpy.uint8))).sum(axis=1, dtype=numpy.uint8)
 
 
-def native_constant(array):
+def native_constant(array: Any) -> tuple[Capsule | list[bytes], str, Sequence[int]]:
     """(DLPack capsule or list of bytes, dtype or "", dims), without a copy where the array is dense."""
     if not hasattr(array, "dtype"):
         import numpy
@@ -107,7 +115,7 @@ def native_constant(array):
     return capsule_of(raw), name, dims
 
 
-def literal(value, dtype):
+def literal(value: Any, dtype: str | None) -> Any:
     """A number, a list or text as an array, of the type where it is given."""
     import numpy
 
@@ -133,105 +141,110 @@ class Value:
 
     __array_ufunc__ = None  # NumPy's arrays leave operators to this class
 
-    def __init__(self, network, described):
+    def __init__(self, network: Network, described: Record) -> None:
         self.network = network
-        self.name = described["name"]
-        self.dtype = described["dtype"]
-        self.type = described["type"]
+        self.name: str = described["name"]
+        self.dtype: str = described["dtype"]
+        self.type: str = described["type"]
         numbers = zip(described["dims"], described["dim_names"])
-        self.shape = tuple(size if size >= 0 else text for size, text in numbers) if described["ranked"] else None
+        self.shape: tuple[int | str, ...] | None = (
+            tuple(size if size >= 0 else text for size, text in numbers) if described["ranked"] else None
+        )
 
     @property
-    def ndim(self):
+    def ndim(self) -> int:
+        if self.shape is None:
+            raise TypeError(f"{self.name} has an unknown number of axes")
         return len(self.shape)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<camshaft.Value {self.name}: {self.type}>"
 
-    def __add__(self, other):
+    def __add__(self, other: Operand) -> Value:
         return self.network.Add(self, other)
 
-    def __radd__(self, other):
+    def __radd__(self, other: Operand) -> Value:
         return self.network.Add(other, self)
 
-    def __sub__(self, other):
+    def __sub__(self, other: Operand) -> Value:
         return self.network.Sub(self, other)
 
-    def __rsub__(self, other):
+    def __rsub__(self, other: Operand) -> Value:
         return self.network.Sub(other, self)
 
-    def __mul__(self, other):
+    def __mul__(self, other: Operand) -> Value:
         return self.network.Mul(self, other)
 
-    def __rmul__(self, other):
+    def __rmul__(self, other: Operand) -> Value:
         return self.network.Mul(other, self)
 
-    def __truediv__(self, other):
+    def __truediv__(self, other: Operand) -> Value:
         self._need("/", "f", "ONNX's Div cuts quotients of integers: call Div, or Cast first")
         return self.network.Div(self, other)
 
-    def __rtruediv__(self, other):
+    def __rtruediv__(self, other: Operand) -> Value:
         self._need("/", "f", "ONNX's Div cuts quotients of integers: call Div, or Cast first")
         return self.network.Div(other, self)
 
-    def __mod__(self, other):
+    def __mod__(self, other: Operand) -> Value:
         self._need("%", "iu", "of floats ONNX's Mod has the dividend's sign: call Mod(…, fmod=1)")
         return self.network.Mod(self, other)
 
-    def __pow__(self, other):
+    def __pow__(self, other: Operand) -> Value:
         return self.network.Pow(self, other)
 
-    def __matmul__(self, other):
+    def __matmul__(self, other: Operand) -> Value:
         return self.network.MatMul(self, other)
 
-    def __rmatmul__(self, other):
+    def __rmatmul__(self, other: Operand) -> Value:
         return self.network.MatMul(other, self)
 
-    def __neg__(self):
+    def __neg__(self) -> Value:
         return self.network.Neg(self)
 
-    def __abs__(self):
+    def __abs__(self) -> Value:
         return self.network.Abs(self)
 
-    def __lt__(self, other):
+    def __lt__(self, other: Operand) -> Value:
         return self.network.Less(self, other)
 
-    def __le__(self, other):
+    def __le__(self, other: Operand) -> Value:
         return self.network.LessOrEqual(self, other)
 
-    def __gt__(self, other):
+    def __gt__(self, other: Operand) -> Value:
         return self.network.Greater(self, other)
 
-    def __ge__(self, other):
+    def __ge__(self, other: Operand) -> Value:
         return self.network.GreaterOrEqual(self, other)
 
-    def __and__(self, other):
+    def __and__(self, other: Operand) -> Value:
         return self._bitwise("And", other)
 
-    def __or__(self, other):
+    def __or__(self, other: Operand) -> Value:
         return self._bitwise("Or", other)
 
-    def __xor__(self, other):
+    def __xor__(self, other: Operand) -> Value:
         return self._bitwise("Xor", other)
 
-    def __invert__(self):
+    def __invert__(self) -> Value:
         return self.network.Not(self) if self.dtype == "bool" else self.network.BitwiseNot(self)
 
-    def _bitwise(self, name, other):
-        return getattr(self.network, name if self.dtype == "bool" else f"Bitwise{name}")(self, other)
+    def _bitwise(self, name: str, other: Operand) -> Value:
+        result: Value = getattr(self.network, name if self.dtype == "bool" else f"Bitwise{name}")(self, other)
+        return result
 
-    def _need(self, symbol, kinds, otherwise):
+    def _need(self, symbol: str, kinds: str, otherwise: str) -> None:
         if not self.dtype.startswith(tuple(kinds)) and self.dtype != "bf16":
             raise TypeError(f"{symbol} of {self.type} is not as in NumPy: {otherwise}")
 
-    def __bool__(self):
+    def __bool__(self) -> NoReturn:
         raise TypeError(f"what {self.name} is, only running tells: use If or Where")
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Value]:
         raise TypeError(f"{self.name} is not iterable: use Split, or index it")
 
-    def __getitem__(self, index):
-        index = index if isinstance(index, tuple) else (index,)
+    def __getitem__(self, at: Index | tuple[Index, ...]) -> Value:
+        index: tuple[Any, ...] = at if isinstance(at, tuple) else (at,)
         if self.shape is None:
             raise TypeError(f"{self.name} has an unknown number of axes")
         taken = sum(item is not None and item is not Ellipsis for item in index)
@@ -240,15 +253,17 @@ class Value:
         if sum(item is Ellipsis for item in index) > 1:
             raise IndexError("more than one ... in an index")
         if Ellipsis in [item for item in index if not isinstance(item, Value)]:
-            at = next(i for i, item in enumerate(index) if item is Ellipsis)
-            index = index[:at] + (slice(None),) * (self.ndim - taken) + index[at + 1 :]
+            place = next(i for i, item in enumerate(index) if item is Ellipsis)
+            index = index[:place] + (slice(None),) * (self.ndim - taken) + index[place + 1 :]
         return _indexed(self, index)
 
 
-def _indexed(value, index):
+def _indexed(value: Value, index: tuple[Any, ...]) -> Value:
     """Slices first, then what takes axes away, from the last one on, then what adds some."""
-    network = value.network
-    slices, taken, added = [], [], []
+    network, shape = value.network, value.shape or ()
+    slices: list[tuple[int, int, int, int]] = []
+    taken: list[tuple[int, Any]] = []
+    added: list[int] = []
     axis = results = 0
     for item in index:
         if item is None:
@@ -263,7 +278,7 @@ def _indexed(value, index):
             taken.append((axis, item))
             results += item.ndim
         else:
-            number, size = operator.index(item), value.shape[axis]
+            number, size = operator.index(item), shape[axis]
             if isinstance(size, int) and not -size <= number < size:
                 raise IndexError(f"index {number} of axis {axis} of {value.type}")
             taken.append((axis, literal(number, "i64")))
@@ -278,7 +293,7 @@ def _indexed(value, index):
     return network.Unsqueeze(value, added) if added else value
 
 
-def _bounds(item):
+def _bounds(item: slice) -> tuple[int, int, int]:
     step = 1 if item.step is None else operator.index(item.step)
     if step == 0:
         raise ValueError("slice step cannot be zero")

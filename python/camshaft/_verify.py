@@ -1,28 +1,47 @@
 """Engines beside what is right."""
 
+from __future__ import annotations
+
 import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 from camshaft import _native
 from camshaft._arguments import options_with_precision, pairs_of_options, path_of_model
 from camshaft._arrays import CPU, capsule_of
 from camshaft._build import build
+from camshaft._engine import Engine
 from camshaft._errors import Error, InvalidArgumentError, VerificationError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from typing_extensions import Unpack
+
+    from camshaft._types import BuildArguments, Capsule, Inputs, Model, Record, Shape
+
+    Judge = Literal["reference", "onnxruntime"] | Callable[[dict[str, NDArray[Any]]], Mapping[str, Any]]
 
 
 class _Sample:
     """A tensor of the library's, for whatever takes DLPack."""
 
-    def __init__(self, tensor):
+    def __init__(self, tensor: Capsule) -> None:
         self._tensor = tensor
 
-    def __dlpack_device__(self):
+    def __dlpack_device__(self) -> tuple[int, int]:
         return CPU, 0
 
-    def __dlpack__(self, **options):
+    def __dlpack__(self, **options: Any) -> Capsule:
         return _native.tensor_dlpack(self._tensor)
 
 
-def verify(model, *, against="reference", inputs=None, **arguments):
+def verify(
+    model: Model,
+    *,
+    against: Judge = "reference",
+    inputs: Inputs | None = None,
+    **arguments: Unpack[BuildArguments],
+) -> Record:
     """Compiles a model in memory and compares its results with a judge's, as `camshaft verify` does: {"passed", "against",
     "tolerance", "outputs": [{"output", "relative_error", "passed", …}], "failure": what went wrong, or None}. Nothing is
     raised where they differ.
@@ -33,33 +52,44 @@ def verify(model, *, against="reference", inputs=None, **arguments):
     arguments: build()'s."""
     if against not in ("reference", "onnxruntime") and not callable(against):
         raise InvalidArgumentError(f'against is "reference", "onnxruntime" or a function, not {against!r}')
-    failure = None
+    engine: Engine | None = None
+    failure: str | None = None
     try:
         engine = build(model, inputs=inputs, **arguments)
         report = engine.report
     except VerificationError as error:
-        engine, report, failure = None, error.report, str(error)
-    verdict = {"against": against if isinstance(against, str) else getattr(against, "__name__", repr(against))}
+        report, failure = error.report, str(error)
+    verdict: Record = {"against": against if isinstance(against, str) else getattr(against, "__name__", repr(against))}
     verdict["tolerance"] = _tolerance(**arguments)
     if against == "reference":
-        verdict["outputs"] = report["verification"]
+        verdict["outputs"] = report["verification"] if report else []
     else:
         if engine is None:  # it is judged all the same: which of the two is wrong?
-            engine = build(model, inputs=inputs, **{**arguments, "verify": False})
+            unverified: BuildArguments = {**arguments, "verify": False}
+            engine = build(model, inputs=inputs, **unverified)
         verdict["outputs"] = _compared(model, engine, against, inputs or {}, arguments, verdict["tolerance"])
     verdict["passed"] = failure is None and all(output["passed"] for output in verdict["outputs"])
     verdict["failure"] = failure
     return verdict
 
 
-def _tolerance(*, precision=(), **arguments):
+def _tolerance(*, precision: Any = (), **arguments: Any) -> float:
     """What the option comes to with the precisions that are allowed."""
     options = options_with_precision(precision, arguments)
-    known = {name: options[name] for name in ("tolerance", "fp16", "bf16", "tf32", "best") if name in options}
+    known: dict[str, Any] = {
+        name: options[name] for name in ("tolerance", "fp16", "bf16", "tf32", "best") if name in options
+    }
     return json.loads(_native.get_option(pairs_of_options(known), "tolerance"))
 
 
-def _compared(model, engine, against, given, arguments, tolerance):
+def _compared(
+    model: Model,
+    engine: Engine,
+    against: Judge,
+    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
+    tolerance: float,
+) -> list[Record]:
     shapes = [(name, tuple(array.shape)) for name, array in given.items()] or _shapes_of(arguments.get("shapes"))
     samples = _native.sample_inputs(engine._engine, shapes, arguments.get("seed") or 0)
     inputs = {name: given.get(name, _Sample(tensor)) for name, tensor in samples}
@@ -73,18 +103,18 @@ def _compared(model, engine, against, given, arguments, tolerance):
     ]
 
 
-def _shapes_of(shapes):
+def _shapes_of(shapes: Mapping[str, Shape] | None) -> list[tuple[str, tuple[Any, ...]]]:
     return [(name, tuple(shape)) for name, shape in (shapes or {}).items()]
 
 
-def _judged(model, engine, against, inputs):
+def _judged(model: Model, engine: Engine, against: Judge, inputs: Inputs) -> Mapping[str, Any]:
     import numpy
 
     arrays = {name: numpy.from_dlpack(array) for name, array in inputs.items()}
     if callable(against):
         return {name: numpy.ascontiguousarray(array) for name, array in against(arrays).items()}
     try:
-        import onnxruntime
+        import onnxruntime  # type: ignore[import-untyped, unused-ignore]
     except ImportError as error:
         raise Error("onnxruntime is not installed: pip install onnxruntime, or verify against the reference") from error
     names = [info.name for info in engine.outputs]

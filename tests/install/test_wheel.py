@@ -1,31 +1,41 @@
-"""The wheel: made by scripts/wheel.sh, installed into an environment of its own, and used there."""
+"""The wheel: made by scripts/wheel.sh, installed into environments of each Python that is on this machine, and used there."""
 
+import os
 import platform
 import re
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
+import pythons
 from camshaft_cli import ROOT
-
-import onnx
-from onnx import TensorProto, helper
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="what is shipped is for x86-64")
 
-SCRIPT = """
+README = (ROOT / "README.md").read_text()
+# What a program has around the README's example.
+BEFORE = """
+import importlib.util
 import sys
 import numpy as np
-import camshaft
 
-engine = camshaft.build(sys.argv[1], sys.argv[2])
+assert np.__version__ == sys.argv[1], np.__version__
+assert importlib.util.find_spec("onnx") is None
 x = np.array([[1, -2, 3]], np.float32)
-y = engine(x)
+"""
+AFTER = """
 assert y.tolist() == [[3, 0, 1.5]], y
-assert camshaft.Engine(sys.argv[2])(x).tolist() == y.tolist()
+assert engine.run({"x": x})["y"].tolist() == y.tolist()
+assert np.from_dlpack(engine.create_context().run({"x": x})["y"]).tolist() == y.tolist()
+assert camshaft.Engine("model.engine")(x).tolist() == y.tolist()
 print(camshaft.__file__)
 """
+
+
+def path_with(python):
+    return f"{Path(python).parent}:{os.environ['PATH']}"
 
 
 def output(*arguments, **options):
@@ -34,22 +44,12 @@ def output(*arguments, **options):
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def wheel():
-    output(ROOT / "scripts/wheel.sh")
-    (made,) = (ROOT / "dist").glob("camshaft-*.whl")
-    return made
-
-
-@pytest.fixture(scope="module")
-def environment(wheel, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("environment")
-    output(sys.executable, "-m", "venv", folder)
-    pip = [folder / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    import numpy
-
-    output(*pip, "--no-deps", wheel, f"numpy=={numpy.__version__}")
-    return folder
+@pytest.fixture(scope="module", params=pythons.VERSIONS)
+def environment(request, wheel, tmp_path_factory):
+    """(version, python) of an environment that has the wheel and nothing that it needs yet."""
+    python = pythons.make_environment(request.param, tmp_path_factory.mktemp("environment") / request.param)
+    pythons.install(python, "--no-deps", wheel)
+    return request.param, python
 
 
 def test_is_one_file_for_all(wheel):
@@ -63,18 +63,45 @@ def test_is_one_file_for_all(wheel):
     assert not any(".libs" in name for name in names)  # nothing of other packages is inside
 
 
-def test_builds_and_runs_a_model(environment, tmp_path):
-    graph = helper.make_graph(
-        [helper.make_node("Mul", ["x", "w"], ["m"]), helper.make_node("Relu", ["m"], ["y"])],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 3])],
-        [helper.make_tensor("w", TensorProto.FLOAT, [3], [3, 1, 0.5])],
+def test_is_manylinux(wheel):
+    shown = output(
+        sys.executable, "-m", "auditwheel", "show", wheel, env={**os.environ, "PATH": path_with(sys.executable)}
     )
-    model = tmp_path / "model.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
-    # Not from the sources' folder, and with nothing of the caller's environment.
-    arguments = [environment / "bin/python", "-I", "-c", SCRIPT, model, tmp_path / "model.engine"]
-    assert str(environment) in output(*arguments, cwd=tmp_path, env={})
-    command = environment / "bin/camshaft"
-    assert "y" in output(command, "run", tmp_path / "model.engine", "--shapes", "x:2x3", cwd=tmp_path, env={})
+    tags = {int(minor) for minor in re.findall(r'"manylinux_2_(\d+)_x86_64"', " ".join(shown.split()))}
+    assert tags and min(tags) <= 28, shown
+
+
+@pytest.mark.parametrize("numpy", ["oldest", "newest"])
+def test_builds_and_runs_a_model(environment, model, numpy):
+    """As the README says, from a folder that is not the sources', and with nothing of the caller's environment."""
+    version, python = environment
+    release = pythons.numpy_release(version, numpy)
+    pythons.install(python, "--only-binary", ":all:", f"numpy=={release}")
+    (example,) = re.findall(r"^```python\n(import camshaft\n.*?)^```", README, re.MULTILINE | re.DOTALL)
+    folder = model.parent
+    printed = output(python, "-I", "-c", BEFORE + example + AFTER, release, cwd=folder, env={})
+    assert str(python.parent.parent) in printed
+    assert "y" in output(python.parent / "camshaft", "run", "model.engine", "--shapes", "x:2x3", cwd=folder, env={})
+    arguments = ["--onnx=model.onnx", "--shapes=x:2x3", "--iterations=3", "--duration=0", "--warmUp=0"]
+    assert "PASSED" in output(python.parent / "camshaft-trtexec", *arguments, cwd=folder, env={})
+
+
+def test_the_first_commands(wheel, model, tmp_path):
+    """What the README begins with, in a new environment, in a folder with a model; pip finds the wheel that was made."""
+    first = re.search(r"^```sh\n(pip install .*?)^```", README, re.MULTILINE | re.DOTALL)[1]
+    python = pythons.make_environment(f"3.{sys.version_info.minor}", tmp_path / "environment")
+    pythons.install(python, "pip")
+    pinned = " ".join(str(ROOT / f"requirements{kind}.txt") for kind in ("", "-bench"))
+    environment = {
+        **os.environ,
+        "PATH": path_with(python),
+        "PIP_FIND_LINKS": f"{wheel.parent} {os.environ.get('PIP_FIND_LINKS', '')}".strip(),
+        "PIP_CONSTRAINT": pinned,
+    }
+    for name in ("PYTHONPATH", "CAMSHAFT_PYTHON", "VIRTUAL_ENV"):
+        environment.pop(name, None)
+    printed = output("bash", "-euc", first, cwd=tmp_path, env=environment)
+    rows = [line.split() for line in printed.splitlines()]
+    (theirs,) = (row for row in rows if row[3:5] == ["ONNX", "Runtime"])
+    assert float(theirs[-2]) > 0 and float(theirs[-1]) < 1e-5  # how many times as long it takes, and how far it is off
+    assert (tmp_path / "model.engine").exists()

@@ -17,6 +17,7 @@ import onnx
 from onnx import TensorProto, helper
 
 jobs = importlib.import_module("camshaft.jobs")
+_benchmark = importlib.import_module("camshaft.jobs._benchmark")
 _measure = importlib.import_module("camshaft.jobs._measure")
 LISTS = {"batches": [1, 4], "dynamic_batches": [1, 2, 4], "streams": [1, 2], "measure_seconds": 0.05, "threads": 2}
 
@@ -50,6 +51,33 @@ def test_a_study(model, tmp_path):
         assert case["error"] is not None and case["error"] < 1e-4
     left_out = {item["runtime"]: item["reason"] for item in report["performance"]["not_measured"]}
     assert "torch_path" in left_out["PyTorch"] and "does not fit" in left_out["old.engine"]
+
+
+def test_the_table_says_how_many_times_as_long_others_take():
+    def case(study, runtime, p50, error=0.0):
+        figures = dict.fromkeys(("min_ms", "p90_ms", "p99_ms"), 9.0)
+        return {
+            **{"study": study, "batch": 4, "streams": 1, "runtime": runtime, "error": error},
+            **{**figures, "p50_ms": p50, "per_second": 1.0},
+        }
+
+    cases = [case("static", "Camshaft", 2.0), case("static", "ONNX Runtime", 5.0, 1e-6)]
+    cases += [
+        case("dynamic", "Camshaft", 4.0),
+        case("dynamic", "ONNX Runtime", 5.0, None),
+        case("streams", "OpenVINO", 1.0),
+    ]
+    left_out = [{"runtime": "PyTorch", "reason": "it is not installed"}]
+    lines = _benchmark.table({"performance": {"cases": cases, "not_measured": left_out}}).splitlines()
+    assert lines[0].split()[-2:] == ["times", "error"]
+    assert [line.split("1.0", 1)[1].split() for line in lines[1:6]] == [
+        [],
+        ["2.50", "1.0e-06"],
+        [],
+        ["1.25", "differs"],
+        ["0.0e+00"],
+    ]
+    assert lines[6] == "not measured: PyTorch: it is not installed"
 
 
 def test_a_rival_that_is_not_installed_is_said(model, tmp_path, monkeypatch):

@@ -244,14 +244,23 @@ def _advise(report, cases):
             )
 
 
+def _place(case):
+    return case["study"], case["batch"], case["streams"]
+
+
 def table(report):
-    """The cases as text."""
+    """The cases as text. "times" is how many times as long the median takes as the first runtime's in the same place, and
+    "error" how far results are from its."""
     cases = report["performance"]["cases"]
-    rows = [("study", "batch", "streams", "runtime", "min ms", "p50 ms", "p90 ms", "p99 ms", "samples/s", "error")]
+    rows = [
+        ("study", "batch", "streams", "runtime", "min ms", "p50 ms", "p90 ms", "p99 ms", "samples/s", "times", "error")
+    ]
+    first = {_place(case): case["p50_ms"] for case in cases if case["runtime"] == cases[0]["runtime"]}
     for case in cases:
         figures = [f"{case[key]:.3f}" for key in ("min_ms", "p50_ms", "p90_ms", "p99_ms")]
         error = "differs" if case["error"] is None else f"{case['error']:.1e}"
-        error = "" if case["runtime"] == cases[0]["runtime"] else error
+        times = f"{case['p50_ms'] / first[_place(case)]:.2f}" if _place(case) in first else ""
+        times, error = ("", "") if case["runtime"] == cases[0]["runtime"] else (times, error)
         rows.append(
             (
                 case["study"],
@@ -260,6 +269,7 @@ def table(report):
                 case["runtime"],
                 *figures,
                 f"{case['per_second']:.1f}",
+                times,
                 error,
             )
         )

@@ -1,19 +1,25 @@
 """Reading what a job is to do, and saying where it is wrong."""
 
+from __future__ import annotations
+
 import difflib
 import functools
 import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from camshaft._errors import FileError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from camshaft._types import Record
 
 
 class JobError(InvalidArgumentError):
     """What is wrong with a job: the file and line, the key, what is expected there."""
 
 
-def schema(of="job"):
+def schema(of: Literal["job", "report"] = "job") -> Record:
     """The JSON schema (draft 2020-12) of a "job" or of its "report"."""
     names = {"job": "schema.json", "report": "report.schema.json"}
     if of not in names:

@@ -1,11 +1,23 @@
 """Jobs from their description to their report."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from camshaft._errors import FileError
+from camshaft._keywords import with_keywords_of
 from camshaft.jobs import _benchmark, _operations, _report
 from camshaft.jobs._file import JobError, check_job, read_job
+from camshaft.jobs._keys import JobKeys
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from camshaft._types import Path as AnyPath
+    from camshaft._types import Progress, Record
 
 _OPERATIONS = {
     "convert": _operations.run_convert,
@@ -15,13 +27,13 @@ _OPERATIONS = {
 }
 
 
-def run(job, *, progress=None):
+def run(job: AnyPath | Mapping[str, Any], *, progress: Progress | None = None) -> Record:
     """Does what a YAML or JSON file, or a dict of the same keys, describes. Returns the report, which is also written as
     JSON: to report_path, or beside what the job writes, with .report.json behind its name.
 
     progress: as in camshaft.build(). Raises JobError for what is no job, FileError for a file of a job that cannot be
     read, and what the operations raise; the exception's `job_report` is the report, which is written then, too."""
-    if isinstance(job, dict):
+    if isinstance(job, Mapping):
         return _run({key: value for key, value in job.items() if value is not None}, "job", {}, None, progress)
     path = os.fspath(job)
     fallback = (
@@ -37,22 +49,26 @@ def run(job, *, progress=None):
     return _run(read, path, lines, fallback, progress)
 
 
-def convert(*, progress=None, **keys):
+@with_keywords_of(JobKeys)
+def convert(*, progress: Progress | None = None, **keys: Unpack[JobKeys]) -> Record:
     """Builds an engine of `onnx_path`. Keys are those of a job."""
     return run({**keys, "operation": "convert"}, progress=progress)
 
 
-def optimize(*, progress=None, **keys):
+@with_keywords_of(JobKeys)
+def optimize(*, progress: Progress | None = None, **keys: Unpack[JobKeys]) -> Record:
     """Builds engines in several precisions, and keeps the fastest that is accurate enough."""
     return run({**keys, "operation": "optimize"}, progress=progress)
 
 
-def calibrate(*, progress=None, **keys):
+@with_keywords_of(JobKeys)
+def calibrate(*, progress: Progress | None = None, **keys: Unpack[JobKeys]) -> Record:
     """Learns ranges of `calibration_data`, and writes `calibration_cache`."""
     return run({**keys, "operation": "calibrate"}, progress=progress)
 
 
-def benchmark(*, progress=None, **keys):
+@with_keywords_of(JobKeys)
+def benchmark(*, progress: Progress | None = None, **keys: Unpack[JobKeys]) -> Record:
     """Measures engines beside other runtimes."""
     return run({**keys, "operation": "benchmark"}, progress=progress)
 
