@@ -137,7 +137,7 @@ struct Apply {
     const T minus = static_cast<T>(uint32_t{0} - static_cast<uint32_t>(a));
     if constexpr (kFunction == F::div) return b == T(0) ? T(0) : negates ? minus : q;
     const T r = static_cast<T>(static_cast<uint32_t>(a) - static_cast<uint32_t>(q) * static_cast<uint32_t>(by));
-    const T rest = b == T(0) || negates ? T(0) : r;
+    const T rest = b == T(0) || negates || keeps ? T(0) : r;
     if constexpr (kFunction == F::mod) {
       const bool turns = (rest != T(0)) & ((rest < T(0)) != (b < T(0)));
       return static_cast<T>(static_cast<uint32_t>(rest) + (turns ? static_cast<uint32_t>(b) : 0u));
