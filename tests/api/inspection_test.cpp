@@ -66,7 +66,7 @@ TEST_F(Inspection, KeptRuns) {
 TEST_F(Inspection, OperandsOfLayersHaveTheirSizes) {
   const std::vector<LayerCost> costs = engine_.layer_costs({});
   ASSERT_EQ(costs.size(), engine_.layers().size());
-  EXPECT_EQ(costs[0].inputs, std::vector<std::string>{"x: f32[2]"});
+  EXPECT_EQ(costs[0].inputs, (std::vector<std::string>{"x: f32[2]", "x: f32[2]"}));
   EXPECT_EQ(costs[0].outputs, std::vector<std::string>{"y: f32[2]"});
 }
 
