@@ -176,30 +176,6 @@ void small_power(const T* a, int exponent, int64_t n, T* o) {
   }
 }
 
-// By one number for all, as a product with its reciprocal. Half a step away from 0 it lies between two whole numbers,
-// half a step of 1 / y from both, which roundings do not reach: of numbers of 32 bits in double, of 16 bits in f32.
-template <class T>
-void divide_by_one_number(const T* a, T y, int64_t n, T* o) {
-  using Float = QuotientOf<T>;
-  if (y == T(0)) return std::fill_n(o, n, T(0)), void();
-  if (y == T(1)) {  // as all other quotients fit 31 bits
-    if (o != a) std::copy_n(a, n, o);
-    return;
-  }
-  if (std::is_signed_v<T> && y == static_cast<T>(-1)) {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) o[i] = Apply<F::neg, T>::run(a[i], T(0));
-    return;
-  }
-  const Float factor = 1 / static_cast<Float>(y);
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) {
-    const auto x = static_cast<Float>(a[i]);
-    const Float middle = a[i] < T(0) ? x - Float(0.5) : x + Float(0.5);
-    o[i] = static_cast<T>(static_cast<int32_t>(middle * factor));
-  }
-}
-
 // Operands may be the output: `ivdep` states what the contract says, that they are then the same element.
 template <F kFunction, class T>
 void apply(const void* const* in, void* out, int64_t n, unsigned uniform) {
@@ -221,9 +197,6 @@ void apply(const void* const* in, void* out, int64_t n, unsigned uniform) {
       const T y = *b;
       if constexpr (kFunction == F::pow && std::is_integral_v<T>) {
         if (y >= T(0) && y <= T(3)) return small_power(a, static_cast<int>(y), n, o);
-      }
-      if constexpr (kFunction == F::div && std::is_integral_v<T> && sizeof(T) <= 4) {
-        return divide_by_one_number(a, y, n, o);
       }
 #pragma GCC ivdep
       for (int64_t i = 0; i < n; ++i) o[i] = Apply<kFunction, T>::run(a[i], y);
