@@ -309,7 +309,7 @@ TEST(Context, RunsThatFailAreNotKept) {
   Profiler profiler;
   context.set_profiler(&profiler);
   profiler.keep_runs(5);
-  context.set_tap("logits", [](const TensorView&) { throw Error(ErrorCode::cancelled, "enough"); });
+  context.set_tap("logits", [](const TensorView&) { throw Error(ErrorCode::invalid_argument, "enough"); });
   EXPECT_MESSAGE("enough", [&] { context.run(); });
   context.set_tap("logits", {});
   context.run();
