@@ -301,7 +301,10 @@ def test_quantize_and_simplify(tmp_path):
     assert {"QuantizeLinear", "DequantizeLinear"} <= ops
     x = next(batches(seed=5))
     exact = onnxruntime.InferenceSession(str(path)).run(None, {"x": x})[0]
-    quantized = onnxruntime.InferenceSession(str(tmp_path / "q.onnx")).run(None, {"x": x})[0]
+    options = onnxruntime.SessionOptions()
+    # Without VNNI its products of bytes saturate at 16 bits: as written the model is computed in fp32 between the steps.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    quantized = onnxruntime.InferenceSession(str(tmp_path / "q.onnx"), options).run(None, {"x": x})[0]
     assert np.abs(quantized - exact).max() < 0.05 * np.abs(exact).max()
     report = module.simplify(onnx.load(path), tmp_path / "s.onnx")
     assert report["nodes"] <= report["nodes_before"] == 6

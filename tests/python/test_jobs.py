@@ -210,8 +210,9 @@ def test_calibrate_and_int8(model, data, tmp_path):
     assert module.Calibration(cache).method == "minmax"
     report_of(tmp_path / "ranges.report.json")
     shape = {"opt_shape": [4, 3, 16, 16], "measure_seconds": 0.05}
+    always = {"build_options": {"layer_precisions": ["*:int8"]}}  # whatever the clock says of this machine
     report = jobs.convert(
-        onnx_path=model, engine_path=tmp_path / "a.engine", int8=True, calibration_cache=cache, **shape
+        onnx_path=model, engine_path=tmp_path / "a.engine", int8=True, calibration_cache=cache, **shape, **always
     )
     assert report["configuration"]["precision"] == ["fp32", "int8"]
     made = tmp_path / "made"  # of the data, as it is not there

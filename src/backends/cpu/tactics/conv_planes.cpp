@@ -118,9 +118,7 @@ std::optional<double> estimate(const RegionView& region) {
   const auto view = view_planes(region);
   if (!view) return std::nullopt;
   const ConvShape s = known_shape(view->conv);
-  // What is loaded serves the channels of a group: 32 depthwise ones of 56 x 56 pixels take 130 us.
-  const int64_t served = std::min<int64_t>(s.out_channels / s.groups, 4);
-  const double loads = served == 1 ? 4 : 1 + 1.5 / static_cast<double>(served);
+  const double loads = 1 + 1.5 / static_cast<double>(std::min<int64_t>(s.out_channels / s.groups, 4));
   const double seconds = loads * conv_flops(view->part(region), view->conv) * seconds_per_flop;
   return seconds_per_launch + std::max(seconds, bytes_at_optimum(region) * seconds_per_byte);
 }
