@@ -55,6 +55,7 @@ from camshaft._errors import (
 )
 from camshaft._export import export
 from camshaft._network import Network
+from camshaft._refit import Refitter
 from camshaft._values import Value
 from camshaft._verify import verify
 
@@ -75,6 +76,7 @@ __all__ = [
     "Network",
     "OutOfMemoryError",
     "Profiler",
+    "Refitter",
     "TensorInfo",
     "UnsupportedError",
     "Value",

@@ -82,6 +82,19 @@ class Engine:
         "metadata", "memory", "layers"}."""
         return {**json.loads(_native.info(self._engine)), "memory": self.memory(), "layers": self.layers()}
 
+    def refit(self, weights, threads=0):
+        """Replaces weights of an engine that was built with refit=True: {name of an initializer: array}, or the path of a
+        model (.onnx) or .safetensors file with them. See Refitter."""
+        from camshaft._refit import Refitter
+
+        refitter = Refitter(self)
+        if isinstance(weights, (str, os.PathLike)):
+            refitter.set_file(weights)
+        else:
+            for name, array in weights.items():
+                refitter.set(name, array)
+        refitter.refit(threads)
+
     def create_context(self, threads=0):
         """`threads` are those of the host that a run uses; 0: one for each core."""
         return Context(self, threads)

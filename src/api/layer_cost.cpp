@@ -7,7 +7,8 @@
 namespace camshaft::api {
 
 std::vector<std::optional<ops::Cost>> layer_costs(const Engine& engine, const std::map<std::string, Dims>& inputs) {
-  const Graph& graph = engine.impl()->graph;
+  const std::shared_ptr<const Engine::Impl> impl = engine.impl();
+  const Graph& graph = impl->graph;
   SymbolBindings symbols;
   for (const ValueId id : graph.inputs) {
     const auto given = inputs.find(graph.value(id).name);
@@ -20,7 +21,7 @@ std::vector<std::optional<ops::Cost>> layer_costs(const Engine& engine, const st
       if (const auto symbol = shape[d].as_symbol()) symbols.emplace(*symbol, given->second[d]);
   }
   std::vector<std::optional<ops::Cost>> costs;
-  for (const PlanStep& step : engine.impl()->plan.steps)
+  for (const PlanStep& step : impl->plan.steps)
     costs.push_back(step.node < 0 ? ops::Cost()
                                   : ops::cost(graph, graph.nodes[static_cast<size_t>(step.node)], symbols));
   return costs;
@@ -46,8 +47,9 @@ LayerBound layer_bound(const ops::Cost& cost, bool rounds, const DeviceLimits& l
 }
 
 std::vector<LayerBound> layer_bounds(const Engine& engine, const std::vector<std::optional<ops::Cost>>& costs) {
-  const DeviceLimits& limits = engine.impl()->backend->device().limits;
-  const std::vector<PlanStep>& steps = engine.impl()->plan.steps;
+  const std::shared_ptr<const Engine::Impl> impl = engine.impl();
+  const DeviceLimits& limits = impl->backend->device().limits;
+  const std::vector<PlanStep>& steps = impl->plan.steps;
   std::vector<LayerBound> bounds(costs.size());
   for (size_t i = 0; i < costs.size(); ++i)
     if (costs[i] && steps[i].device.is_gpu())

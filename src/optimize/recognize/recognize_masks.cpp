@@ -5,6 +5,7 @@
 
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
+#include "ir/replaceable.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/match.h"
 #include "reference/derived_constant.h"
@@ -67,7 +68,9 @@ class Recognizer {
       if (kept[i] == 0 && !masked) masked = values[i];
       if (!(values[i] == (kept[i] == 0 ? *masked : 0))) return std::nullopt;
     }
-    return masked && std::isfinite(*masked) ? masked : std::nullopt;
+    if (!masked || !std::isfinite(*masked)) return std::nullopt;
+    for (const ValueId each : {id, mask}) fix_numbers(graph_, each, "a mask of attention");
+    return masked;
   }
 
   // start + slope · m
@@ -110,7 +113,9 @@ class Recognizer {
   bool is_zero_or_one(ValueId id, int depth = 0) {
     if (is_readable_constant(graph_, id)) {
       const std::vector<double> values = graph_.value(id).constant->to_doubles();
-      return std::all_of(values.begin(), values.end(), [](double v) { return v == 0 || v == 1; });
+      const bool is_mask = std::all_of(values.begin(), values.end(), [](double v) { return v == 0 || v == 1; });
+      if (is_mask) fix_numbers(graph_, id, "a mask of attention");
+      return is_mask;
     }
     const Node* node = producers_.find(id);
     if (!node || depth == 16) return false;

@@ -1,0 +1,64 @@
+#include "builder/refittable_build.h"
+
+#include <fmt/format.h>
+
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "onnx/proto_writer.h"
+
+namespace camshaft {
+
+bool refits(const BuildOptions& options) {
+  return options.refit || options.strip_weights;
+}
+
+void check_refit_options(const BuildOptions& options) {
+  if (!refits(options)) return;
+  const auto refuse = [&](std::string_view what) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("an engine that can be refitted is built in fp32 or tf32, not with {}: what is stored in "
+                            "fewer bits depends on the numbers of the weights",
+                            what));
+  };
+  if (options.int8) refuse("int8");
+  if (options.best) refuse("best");
+  if (options.fp16) refuse("fp16");
+  if (options.bf16) refuse("bf16");
+}
+
+std::string bytes_without_weights(const onnx::ModelProto& model) {
+  onnx::ModelProto bare = model;
+  for (onnx::TensorProto& tensor : bare.graph.initializers) {
+    onnx::TensorProto described;
+    described.name = std::move(tensor.name);
+    described.dims = std::move(tensor.dims);
+    described.data_type = tensor.data_type;
+    tensor = std::move(described);
+  }
+  return onnx::model_bytes(bare);
+}
+
+std::unique_ptr<Replaceable> replaceable_of(const onnx::ModelProto& model) {
+  std::set<std::string> names;
+  for (const onnx::TensorProto& tensor : model.graph.initializers) names.insert(tensor.name);
+  return std::make_unique<Replaceable>(std::move(names));
+}
+
+void report_refit(const Replaceable& replaceable, BuildReport& report) {
+  report.not_refittable.clear();
+  report.refit_costs.clear();
+  report.refittable = 0;
+  for (const InitializerRecord& record : replaceable.records()) {
+    if (record.fixed_by.empty()) {
+      ++report.refittable;
+    } else {
+      report.not_refittable.push_back(fmt::format("'{}': {}", record.name, record.fixed_by));
+    }
+  }
+  for (const auto& [name, what] : replaceable.notes())
+    report.refit_costs.push_back(fmt::format("'{}': {}", name, what));
+}
+
+}  // namespace camshaft
