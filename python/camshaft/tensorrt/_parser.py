@@ -5,6 +5,7 @@ from pathlib import Path
 
 import onnx
 from camshaft import _native
+from camshaft._plugin import plugins
 from camshaft.tensorrt._enums import ErrorCode, LayerType, OnnxParserFlag
 from camshaft.tensorrt._layer_types import LAYER_TYPES
 from camshaft.tensorrt._log import Reporter, Severity
@@ -172,6 +173,7 @@ class OnnxParser(Reporter):
     def _supported(self, model):
         """Whether Camshaft has all operators; otherwise all that are missing become errors."""
         known = _known_operators() | {(function.domain, function.name) for function in model.functions}
+        known |= {tuple(plugin["name"].rpartition("::")[::2]) for plugin in plugins()}
         missing = [
             (index, node)
             for index, node in enumerate(model.graph.node)
@@ -181,7 +183,10 @@ class OnnxParser(Reporter):
             name = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
             self._errors.append(
                 ParserError(
-                    ErrorCode.UNSUPPORTED_NODE, f"there is no operator {name}; plugins cannot be loaded", index, node
+                    ErrorCode.UNSUPPORTED_NODE,
+                    f"there is no operator {name}; TensorRT's plugins cannot be loaded",
+                    index,
+                    node,
                 )
             )
             self._fail(str(self._errors[-1]))
