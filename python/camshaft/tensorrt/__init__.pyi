@@ -305,6 +305,9 @@ class IConcatenationLayer(ILayer):
     def __init__(self, network: Any, name: Any, inputs: Any, output: Any) -> None: ...
     axis: Any
 
+class IConditionLayer(IIfConditionalBoundaryLayer):
+    def __init__(self, network: Any, conditional: Any, name: Any, condition: Any, outputs: Any) -> None: ...
+
 class IConstantLayer(ILayer):
     def __init__(self, network: Any, name: Any, output: Any, shape: Any, weights: Any) -> None: ...
     shape: Any
@@ -425,6 +428,9 @@ class ICudaEngine:
     weight_streaming_budget_v2: Any
     weight_streaming_scratch_memory_size: Any
 
+class ICumulativeLayer(ILayer):
+    def __init__(self, network: Any, name: Any, inputs: Any, output: Any, **properties: Any) -> None: ...
+
 class IDebugListener:
     def __init__(self) -> None: ...
 
@@ -446,6 +452,9 @@ class IDequantizeLayer(ILayer):
     def __init__(self, network: Any, name: Any, inputs: Any, output: Any, to_type: Any) -> None: ...
     axis: Any
     to_type: Any
+
+class IEinsumLayer(ILayer):
+    def __init__(self, network: Any, name: Any, inputs: Any, output: Any, **properties: Any) -> None: ...
 
 class IElementWiseLayer(ILayer):
     def __init__(self, network: Any, name: Any, inputs: Any, output: Any, op: Any) -> None: ...
@@ -528,6 +537,14 @@ class IFillLayer(ILayer):
     shape: Any
     to_type: Any
 
+class IFullyConnectedLayer(ILayer):
+    def __init__(
+        self, network: Any, name: Any, input: Any, output: Any, num_output_channels: Any, kernel: Any, bias: Any
+    ) -> None: ...
+    bias: Any
+    kernel: Any
+    num_output_channels: Any
+
 class IGatherLayer(ILayer):
     def __init__(self, network: Any, name: Any, inputs: Any, output: Any, mode: Any, axis: Any = ...) -> None: ...
     axis: Any
@@ -554,8 +571,28 @@ class IHostMemory(bytes):
     @property
     def nbytes(self) -> Any: ...
 
+class IIdentityLayer(ILayer):
+    def __init__(self, network: Any, name: Any, inputs: Any, output: Any, **properties: Any) -> None: ...
+    def reset_output_type(self, index: Any) -> Any: ...
+    def set_output_type(self, index: Any, dtype: Any) -> Any: ...
+
 class IIfConditional:
-    def __init__(self, network: Any) -> None: ...
+    def __init__(self, network: Any, name: Any) -> None: ...
+    def add_input(self, input: Any) -> Any: ...
+    def add_output(self, true_subgraph_output: Any, false_subgraph_output: Any) -> Any: ...
+    def set_condition(self, condition: Any) -> Any: ...
+    name: Any
+
+class IIfConditionalBoundaryLayer(ILayer):
+    def __init__(self, network: Any, conditional: Any, type: Any, name: Any, inputs: Any, outputs: Any) -> None: ...
+    @property
+    def conditional(self) -> Any: ...
+
+class IIfConditionalInputLayer(IIfConditionalBoundaryLayer):
+    def __init__(self, network: Any, conditional: Any, name: Any, input: Any, output: Any) -> None: ...
+
+class IIfConditionalOutputLayer(IIfConditionalBoundaryLayer):
+    def __init__(self, network: Any, conditional: Any, name: Any, of_true: Any, of_false: Any, output: Any) -> None: ...
 
 class IInt8Calibrator:
     def __init__(self) -> None: ...
@@ -575,6 +612,13 @@ class IInt8LegacyCalibrator(IInt8Calibrator):
     def write_histogram_cache(self, ptr: Any, length: Any) -> Any: ...
 
 class IInt8MinMaxCalibrator(IInt8Calibrator): ...
+
+class IIteratorLayer(ILoopBoundaryLayer):
+    def __init__(
+        self, network: Any, loop: Any, name: Any, tensor: Any, axis: Any, reverse: Any, output: Any
+    ) -> None: ...
+    axis: Any
+    reverse: Any
 
 class ILRNLayer(ILayer):
     def __init__(
@@ -613,20 +657,28 @@ class ILogger:
     ERROR: Any
     INFO: Any
     INTERNAL_ERROR: Any
-    class Severity(enum.IntEnum):
-        INTERNAL_ERROR = 0
-        ERROR = 1
-        WARNING = 2
-        INFO = 3
-        VERBOSE = 4
-
+    Severity: Any
     VERBOSE: Any
     WARNING: Any
     def __init__(self) -> None: ...
     def log(self, severity: Any, msg: Any) -> Any: ...
 
 class ILoop:
-    def __init__(self, network: Any) -> None: ...
+    def __init__(self, network: Any, name: Any) -> None: ...
+    def add_iterator(self, tensor: Any, axis: Any = ..., reverse: Any = ...) -> Any: ...
+    def add_loop_output(self, tensor: Any, kind: Any, axis: Any = ...) -> Any: ...
+    def add_recurrence(self, initial_value: Any) -> Any: ...
+    def add_trip_limit(self, tensor: Any, kind: Any) -> Any: ...
+    name: Any
+
+class ILoopBoundaryLayer(ILayer):
+    def __init__(self, network: Any, loop: Any, type: Any, name: Any, inputs: Any, outputs: Any) -> None: ...
+    @property
+    def loop(self) -> Any: ...
+
+class ILoopOutputLayer(ILoopBoundaryLayer):
+    def __init__(self, network: Any, loop: Any, name: Any, tensor: Any, kind: Any, axis: Any, output: Any) -> None: ...
+    axis: Any
 
 class IMatrixMultiplyLayer(ILayer):
     def __init__(self, network: Any, name: Any, inputs: Any, output: Any, op0: Any, op1: Any) -> None: ...
@@ -634,8 +686,9 @@ class IMatrixMultiplyLayer(ILayer):
     op1: Any
 
 class INMSLayer(ILayer):
-    def __init__(self, network: Any, name: Any, inputs: Any, outputs: Any) -> None: ...
+    def __init__(self, network: Any, name: Any, inputs: Any, outputs: Any, indices_type: Any) -> None: ...
     bounding_box_format: Any
+    indices_type: Any
     topk_box_limit: Any
 
 class INetworkDefinition:
@@ -673,12 +726,18 @@ class INetworkDefinition:
     has_implicit_batch_dimension: Any
     name: Any
 
+class INonZeroLayer(ILayer):
+    def __init__(self, network: Any, name: Any, inputs: Any, output: Any, **properties: Any) -> None: ...
+
 class INormalizationLayer(ILayer):
     def __init__(self, network: Any, name: Any, inputs: Any, output: Any, axes: Any) -> None: ...
     axes: Any
     compute_precision: Any
     epsilon: Any
     num_groups: Any
+
+class IOneHotLayer(ILayer):
+    def __init__(self, network: Any, name: Any, inputs: Any, output: Any, **properties: Any) -> None: ...
 
 class IOptimizationProfile:
     def __init__(self) -> None: ...
@@ -708,6 +767,9 @@ class IPaddingLayer(ILayer):
     def pre_padding(self, value: Any) -> None: ...
     post_padding_nd: Any
     pre_padding_nd: Any
+
+class IParametricReLULayer(ILayer):
+    def __init__(self, network: Any, name: Any, inputs: Any, output: Any, **properties: Any) -> None: ...
 
 class IPluginCreator:
     def __init__(self, *arguments: Any, **named: Any) -> None: ...
@@ -779,6 +841,9 @@ class IQuantizeLayer(ILayer):
     axis: Any
     to_type: Any
 
+class IRecurrenceLayer(ILoopBoundaryLayer):
+    def __init__(self, network: Any, loop: Any, name: Any, initial: Any, output: Any) -> None: ...
+
 class IReduceLayer(ILayer):
     def __init__(
         self, network: Any, name: Any, input: Any, output: Any, op: Any, axes: Any, keep_dims: Any
@@ -801,6 +866,9 @@ class IResizeLayer(ILayer):
     scales: Any
     selector_for_single_pixel: Any
     shape: Any
+
+class IReverseSequenceLayer(ILayer):
+    def __init__(self, network: Any, name: Any, inputs: Any, output: Any, **properties: Any) -> None: ...
 
 class IRuntimeConfig:
     def __init__(self) -> None: ...
@@ -831,12 +899,18 @@ class IScatterLayer(ILayer):
     axis: Any
     mode: Any
 
+class ISelectLayer(ILayer):
+    def __init__(self, network: Any, name: Any, inputs: Any, output: Any, **properties: Any) -> None: ...
+
 class ISerializationConfig:
     def __init__(self) -> None: ...
     def clear_flag(self, flag: Any) -> Any: ...
     def get_flag(self, flag: Any) -> Any: ...
     def set_flag(self, flag: Any) -> Any: ...
     flags: Any
+
+class IShapeLayer(ILayer):
+    def __init__(self, network: Any, name: Any, inputs: Any, output: Any, **properties: Any) -> None: ...
 
 class IShuffleLayer(ILayer):
     def __init__(self, network: Any, name: Any, input: Any, output: Any) -> None: ...
@@ -858,6 +932,9 @@ class ISliceLayer(ILayer):
 class ISoftMaxLayer(ILayer):
     def __init__(self, network: Any, name: Any, input: Any, output: Any) -> None: ...
     axes: Any
+
+class ISqueezeLayer(ILayer):
+    def __init__(self, network: Any, name: Any, inputs: Any, output: Any, **properties: Any) -> None: ...
 
 class IStreamReader:
     def __init__(self) -> None: ...
@@ -908,14 +985,23 @@ class ITimingCache:
     def serialize(self) -> Any: ...
 
 class ITopKLayer(ILayer):
-    def __init__(self, network: Any, name: Any, input: Any, outputs: Any, op: Any, k: Any, axes: Any) -> None: ...
+    def __init__(
+        self, network: Any, name: Any, input: Any, outputs: Any, op: Any, k: Any, axes: Any, indices_type: Any
+    ) -> None: ...
     axes: Any
+    indices_type: Any
     k: Any
     op: Any
+
+class ITripLimitLayer(ILoopBoundaryLayer):
+    def __init__(self, network: Any, loop: Any, name: Any, tensor: Any, kind: Any, outputs: Any) -> None: ...
 
 class IUnaryLayer(ILayer):
     def __init__(self, network: Any, name: Any, input: Any, output: Any, op: Any) -> None: ...
     op: Any
+
+class IUnsqueezeLayer(ILayer):
+    def __init__(self, network: Any, name: Any, inputs: Any, output: Any, **properties: Any) -> None: ...
 
 class InterpolationMode(enum.IntEnum):
     NEAREST = 0
@@ -978,6 +1064,7 @@ class LayerType(enum.IntEnum):
     UNSQUEEZE = 48
     CUMULATIVE = 49
     DYNAMIC_QUANTIZE = 50
+    FULLY_CONNECTED = 100
 
 class Logger(ILogger):
     def __init__(self, min_severity: Any = ...) -> None: ...
@@ -1167,6 +1254,13 @@ class SeekPosition(enum.IntEnum):
 class SerializationFlag(enum.IntEnum):
     EXCLUDE_WEIGHTS = 0
     EXCLUDE_LEAN_RUNTIME = 1
+
+class Severity(enum.IntEnum):
+    INTERNAL_ERROR = 0
+    ERROR = 1
+    WARNING = 2
+    INFO = 3
+    VERBOSE = 4
 
 class TacticSource(enum.IntEnum):
     CUBLAS = 0

@@ -246,8 +246,10 @@ void ScatterElements::apply(ThreadPool& pool, const Index* indices, const T* upd
                    for (; i + 4 <= length_; i += 4) {  // a branch for four of them
                      const int64_t a = counted(index[i], size_), b = counted(index[i + 1], size_);
                      const int64_t c = counted(index[i + 2], size_), d = counted(index[i + 3], size_);
-                     if (!(is_inside(a, size_) & is_inside(b, size_) & is_inside(c, size_) & is_inside(d, size_)))
-                       break;
+                     // As unsigned numbers negative ones are beyond the end, too.
+                     const auto furthest = std::max({static_cast<uint64_t>(a), static_cast<uint64_t>(b),
+                                                     static_cast<uint64_t>(c), static_cast<uint64_t>(d)});
+                     if (furthest >= static_cast<uint64_t>(size_)) break;
                      apply(base[a * step_], from[i]);
                      apply(base[b * step_], from[i + 1]);
                      apply(base[c * step_], from[i + 2]);
