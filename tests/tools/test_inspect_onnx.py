@@ -83,7 +83,7 @@ def test_values_have_names_and_types(both):
         for value, info in zip(values, infos):
             if value.type.HasField("tensor_type"):
                 sizes = [d.dim_value if d.HasField("dim_value") else -1 for d in value.type.tensor_type.shape.dim]
-                assert sizes == info["dims"]
+                assert sizes == [size if isinstance(size, int) else -1 for size in info["shape"]]
     typed = {value.name for value in (*graph.input, *graph.output, *graph.value_info)}
     assert {name for node in graph.node for name in (*node.input, *node.output) if name} <= typed
 
