@@ -97,7 +97,7 @@ def test_the_services_run(environment, model):
         assert "WORKDIR /models" in (ROOT / service["build"]["dockerfile"]).read_text()
         if "cuda" not in service["command"]:
             output("camshaft", *service["command"], cwd=model.parent, env=environment)
-    assert (model.parent / "model.engine").exists() and (model.parent / "timing.cache").exists()
+    assert (model.parent / "model.engine").exists()  # a timing cache only where there is a choice to measure
 
 
 def test_libraries_of_the_gpu_are_those_that_are_looked_for():
