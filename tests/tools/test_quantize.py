@@ -3,6 +3,7 @@ in floating point is said."""
 
 import json
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -40,9 +41,16 @@ def ours(model, feed, folder):
         return {name: arrays[name] for name in arrays.files}
 
 
+def has_exact_products_of_bytes():
+    """Without VNNI ONNX Runtime multiplies bytes by an instruction whose sums of two products saturate at 16 bits."""
+    return "vnni" in Path("/proc/cpuinfo").read_text()
+
+
 def theirs(model, feed):
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
+    if not has_exact_products_of_bytes():  # then the nodes as they are written: fp32 between the steps
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
     known = {given.name for given in session.get_inputs()}
     results = session.run(None, {name: array for name, array in feed.items() if name in known})
@@ -52,9 +60,10 @@ def theirs(model, feed):
 def check(model, quantized, feed, folder, loss):
     """The same within a step of each output's scale as ONNX Runtime, and within `loss` of the model before."""
     expected, got, exact = theirs(quantized, feed), ours(quantized, feed, folder), theirs(model, feed)
+    steps = 1 if has_exact_products_of_bytes() else 2  # sums of fp32 put numbers near a border into the other step
     for name, before in exact.items():
         scale = np.abs(before).max()
-        assert np.abs(got[name] - expected[name]).max() <= scale / STEPS, name
+        assert np.abs(got[name] - expected[name]).max() <= steps * scale / STEPS, name
         assert 0 < np.abs(got[name] - before).max() <= loss * scale, name
 
 
