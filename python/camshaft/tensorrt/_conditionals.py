@@ -1,8 +1,8 @@
 """Conditionals of TensorRT's network API, each as an If of ONNX."""
 
+from camshaft.tensorrt._construct import Construct, scalar
 from camshaft.tensorrt._enums import LayerType
 from camshaft.tensorrt._layers import Layer
-from camshaft.tensorrt._loops import _scalar
 
 
 class IIfConditionalBoundaryLayer(Layer):
@@ -44,13 +44,8 @@ class IIfConditionalOutputLayer(IIfConditionalBoundaryLayer):
             self._write("Identity", [value], self._result())
 
 
-class IIfConditional:
+class IIfConditional(Construct):
     """A conditional of a network: the layers of its branches are those that depend on its input layers."""
-
-    def __init__(self, network, name):
-        self._network = network
-        self.name = name
-        self._boundary = []
 
     def set_condition(self, condition):
         if self._of(IConditionLayer):
@@ -66,20 +61,6 @@ class IIfConditional:
             IIfConditionalOutputLayer, LayerType.CONDITIONAL_OUTPUT, true_subgraph_output, false_subgraph_output
         )
 
-    def _add(self, kind, type, *arguments, outputs=1):
-        layer = self._network._add(
-            lambda network, name, results: kind(network, self, name, *arguments, results), type, outputs=outputs
-        )
-        self._boundary.append(layer)
-        self._network._changed()
-        return layer
-
-    def _of(self, kind):
-        return [layer for layer in self._boundary if isinstance(layer, kind)]
-
-    def __repr__(self):
-        return f"<IIfConditional '{self.name}'>"
-
     # ---- As an If of ONNX ----
 
     def _write_into(self, scope, plan):
@@ -93,7 +74,7 @@ class IIfConditional:
         condition = self._of(IConditionLayer)
         if not condition:
             raise ValueError(f"conditional '{self.name}' has no condition: call set_condition()")
-        condition = _scalar(scope, condition[0]._inputs[0], ("bool",))
+        condition = scalar(scope, condition[0]._inputs[0], ("bool",))
         for k, body in enumerate(bodies):
             for layer in outputs:
                 body.net.output(body.value(layer._inputs[k]))

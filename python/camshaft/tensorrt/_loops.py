@@ -4,6 +4,7 @@ import re
 
 import numpy
 
+from camshaft.tensorrt._construct import Construct, scalar
 from camshaft.tensorrt._enums import LayerType, LoopOutput, TripLimit
 from camshaft.tensorrt._layers import Layer
 
@@ -101,13 +102,8 @@ class ILoopOutputLayer(ILoopBoundaryLayer):
         return self._write("Concat", [values, zeros], axis=0)
 
 
-class ILoop:
+class ILoop(Construct):
     """A loop of a network: its layers are those that depend on its recurrences and iterators."""
-
-    def __init__(self, network, name):
-        self._network = network
-        self.name = name
-        self._boundary = []
 
     def add_recurrence(self, initial_value):
         return self._add(IRecurrenceLayer, LayerType.RECURRENCE, initial_value)
@@ -127,20 +123,6 @@ class ILoop:
     def add_loop_output(self, tensor, kind, axis=0):
         return self._add(ILoopOutputLayer, LayerType.LOOP_OUTPUT, tensor, LoopOutput(kind), int(axis))
 
-    def _add(self, kind, type, *arguments, outputs=1):
-        layer = self._network._add(
-            lambda network, name, results: kind(network, self, name, *arguments, results), type, outputs=outputs
-        )
-        self._boundary.append(layer)
-        self._network._changed()
-        return layer
-
-    def _of(self, kind):
-        return [layer for layer in self._boundary if isinstance(layer, kind)]
-
-    def __repr__(self):
-        return f"<ILoop '{self.name}'>"
-
     # ---- As a Loop of ONNX ----
 
     def _write_into(self, scope, plan):
@@ -148,7 +130,7 @@ class ILoop:
         limits = {layer.kind: layer._inputs[0] for layer in self._of(ITripLimitLayer)}
         count = None
         if TripLimit.COUNT in limits:
-            count = scope.net.Cast(_scalar(scope, limits[TripLimit.COUNT], ("i32", "i64")), to="i64")
+            count = scope.net.Cast(scalar(scope, limits[TripLimit.COUNT], ("i32", "i64")), to="i64")
         states = [scope.value(layer._inputs[0]) for layer in recurrences]
         shapes = [_sizes(layer, value) for layer, value in zip(recurrences, states)]
         while True:
@@ -230,16 +212,7 @@ class ILoop:
                 )
         around.writer.write_units(scope, plan, units)
         around.keep(scope)
-        return _scalar(scope, tensor, ("bool",))
-
-
-def _scalar(scope, tensor, dtypes):
-    value = scope.value(tensor)
-    if value.shape != () or value.dtype not in dtypes:
-        raise ValueError(
-            f"the trip limit or condition '{tensor.name}' is a scalar of {' or '.join(dtypes)}, not {value.type}"
-        )
-    return value
+        return scalar(scope, tensor, ("bool",))
 
 
 def _sizes(layer, value):

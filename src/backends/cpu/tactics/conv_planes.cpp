@@ -5,6 +5,7 @@
 #include "backends/cpu/kernels/conv/conv_planes.h"
 #include "backends/cpu/tactics/conv_view.h"
 #include "backends/cpu/tactics/plane_chain.h"
+#include "backends/cpu/tactics/plane_kernel.h"
 #include "compile/constants/layout_text.h"
 
 namespace camshaft::cpu {
@@ -21,6 +22,10 @@ struct PlaneConvView {
   ConvView conv;
   PartInputs inputs;
 
+  KernelShapes shapes(const KernelShapes& region) const {
+    return shapes_as_last(inputs, conv.spatial, true, true, region);
+  }
+  PlaneConvPlan plan(const KernelShapes& shapes) const { return PlaneConvPlan(conv_shape(conv, shapes)); }
   RegionView part(const RegionView& region) const { return {*chain.body, *chain.node, region.symbols, region.threads}; }
 };
 
@@ -65,53 +70,6 @@ constexpr auto packed_numbers = [](auto& weights, auto&& number) {
   number(" w=", weights.kernel_w);
 };
 
-class PlaneConvLaunch final : public Launch {
- public:
-  /// `shapes`: with the channels last.
-  PlaneConvLaunch(const PlaneConvView& view, const float* packed, const KernelShapes& shapes)
-      : view_(view),
-        packed_(packed),
-        threads_(shapes.threads),
-        pointers_(view.inputs.size()),
-        plan_(conv_shape(view.conv, shapes)),
-        epilogue_(view.conv.spatial.epilogue, shapes, shapes.outputs[0].dims.back()) {}
-  size_t workspace_bytes() const override { return static_cast<size_t>(plan_.workspace_bytes(threads_)); }
-  void run(const LaunchArguments& arguments) override {
-    auto* y = reinterpret_cast<float*>(arguments.outputs[0]);
-    view_.inputs.bind(arguments.inputs, pointers_);
-    const Epilogue epilogue =
-        epilogue_.bind({pointers_, arguments.outputs, nullptr, arguments.pool, arguments.cancellation}, y);
-    plane_conv(plan_, reinterpret_cast<const float*>(pointers_[static_cast<size_t>(view_.conv.spatial.x)]), packed_, y,
-               epilogue, arguments.pool, arguments.workspace);
-  }
-
- private:
-  const PlaneConvView& view_;
-  const float* packed_;
-  int threads_;
-  std::vector<const std::byte*> pointers_;  // the convolution's inputs
-  PlaneConvPlan plan_;
-  BoundEpilogue epilogue_;
-};
-
-class PlaneConvKernel final : public Kernel {
- public:
-  PlaneConvKernel(PlaneConvView view, const float* packed) : view_(std::move(view)), packed_(packed) {}
-  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
-    return std::make_unique<PlaneConvLaunch>(view_, packed_,
-                                             shapes_as_last(view_.inputs, view_.conv.spatial, true, true, shapes));
-  }
-  bool reads_input(size_t i) const override {
-    const SpatialView& spatial = view_.conv.spatial;
-    return !view_.inputs.all_uses(
-        i, [&](size_t own) { return static_cast<int32_t>(own) == spatial.weights && !spatial.epilogue.reads(own); });
-  }
-
- private:
-  PlaneConvView view_;
-  const float* packed_;
-};
-
 // Each product needs a part of a load as well, the more the fewer output channels a group has; where there are many
 // input channels, planes come from L2.
 std::optional<double> estimate(const RegionView& region) {
@@ -133,7 +91,8 @@ std::shared_ptr<const Kernel> compile(const RegionView& region, PackedConstants&
                     static_cast<size_t>(weights.floats()) * sizeof(float), [&](const Tensor& raw, std::byte* out) {
                       pack_plane_conv_weights(weights, raw.as<float>(), reinterpret_cast<float*>(out));
                     });
-  return std::make_shared<PlaneConvKernel>(std::move(view), reinterpret_cast<const float*>(bytes.data()));
+  return std::make_shared<PlaneKernel<PlaneConvView, plane_conv>>(std::move(view),
+                                                                  reinterpret_cast<const float*>(bytes.data()));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "backends/cpu/kernels/conv/conv_transpose_planes.h"
 #include "backends/cpu/tactics/conv_transpose_view.h"
 #include "backends/cpu/tactics/plane_chain.h"
+#include "backends/cpu/tactics/plane_kernel.h"
 #include "compile/chain.h"
 #include "compile/constants/layout_text.h"
 
@@ -21,6 +22,13 @@ struct PlaneTransposeView {
   const Node* node = nullptr;  // the transposed convolution
   PartInputs inputs;
   bool first_in = false, first_out = false;  // whether the region's image and result have the channels first
+
+  KernelShapes shapes(const KernelShapes& region) const {
+    return shapes_as_last(inputs, conv.spatial, first_in, first_out, region);
+  }
+  PlaneTransposePlan plan(const KernelShapes& shapes) const {
+    return {transpose_shape(conv, shapes), first_in, first_out};
+  }
 };
 
 std::optional<TransposeView> view_part(const RegionView& region) {
@@ -79,52 +87,6 @@ constexpr auto packed_numbers = [](auto& weights, auto&& number) {
   number("x", weights.dilation_w);
 };
 
-class PlaneTransposeLaunch final : public Launch {
- public:
-  PlaneTransposeLaunch(const PlaneTransposeView& view, const float* packed, const KernelShapes& shapes)
-      : view_(view),
-        packed_(packed),
-        threads_(shapes.threads),
-        pointers_(view.inputs.size()),
-        plan_(transpose_shape(view.conv, shapes), view.first_in, view.first_out),
-        epilogue_(view.conv.spatial.epilogue, shapes, shapes.outputs[0].dims.back()) {}
-  size_t workspace_bytes() const override { return static_cast<size_t>(plan_.workspace_bytes(threads_)); }
-  void run(const LaunchArguments& arguments) override {
-    auto* y = reinterpret_cast<float*>(arguments.outputs[0]);
-    view_.inputs.bind(arguments.inputs, pointers_);
-    const Epilogue epilogue =
-        epilogue_.bind({pointers_, arguments.outputs, nullptr, arguments.pool, arguments.cancellation}, y);
-    plane_conv_transpose(plan_, reinterpret_cast<const float*>(pointers_[static_cast<size_t>(view_.conv.spatial.x)]),
-                         packed_, y, epilogue, arguments.pool, arguments.workspace);
-  }
-
- private:
-  const PlaneTransposeView& view_;
-  const float* packed_;
-  int threads_;
-  std::vector<const std::byte*> pointers_;  // the transposed convolution's inputs
-  PlaneTransposePlan plan_;
-  BoundEpilogue epilogue_;
-};
-
-class PlaneTransposeKernel final : public Kernel {
- public:
-  PlaneTransposeKernel(PlaneTransposeView view, const float* packed) : view_(std::move(view)), packed_(packed) {}
-  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
-    return std::make_unique<PlaneTransposeLaunch>(
-        view_, packed_, shapes_as_last(view_.inputs, view_.conv.spatial, view_.first_in, view_.first_out, shapes));
-  }
-  bool reads_input(size_t i) const override {
-    const SpatialView& spatial = view_.conv.spatial;
-    return !view_.inputs.all_uses(
-        i, [&](size_t own) { return static_cast<int32_t>(own) == spatial.weights && !spatial.epilogue.reads(own); });
-  }
-
- private:
-  PlaneTransposeView view_;
-  const float* packed_;
-};
-
 std::optional<double> estimate(const RegionView& region) {
   const auto view = view_planes(region);
   if (!view) return std::nullopt;
@@ -144,7 +106,8 @@ std::shared_ptr<const Kernel> compile(const RegionView& region, PackedConstants&
                     static_cast<size_t>(weights.floats()) * sizeof(float), [&](const Tensor& raw, std::byte* out) {
                       pack_plane_transpose_weights(weights, raw.as<float>(), reinterpret_cast<float*>(out));
                     });
-  return std::make_shared<PlaneTransposeKernel>(std::move(view), reinterpret_cast<const float*>(bytes.data()));
+  return std::make_shared<PlaneKernel<PlaneTransposeView, plane_conv_transpose>>(
+      std::move(view), reinterpret_cast<const float*>(bytes.data()));
 }
 
 }  // namespace

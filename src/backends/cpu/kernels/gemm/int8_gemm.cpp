@@ -179,14 +179,6 @@ void widen_int8_rows(const Int8Problem& p, const uint8_t** pointers, const Int8S
   for (int64_t r = 0; r < rows; ++r) pointers[r] = words + r * scratch.copy_stride;
 }
 
-void sum_word_rows(const uint8_t* const* pointers, int64_t quads, int64_t rows, int32_t* sums) {
-  for (int64_t r = 0; r < rows; ++r) {
-    int32_t sum = 0;
-    for (int64_t i = 0; i < quads * 8; i += 2) sum += pointers[r][i];
-    sums[r] = sum;
-  }
-}
-
 #endif
 
 void sum_int8_rows(const uint8_t* const* pointers, int64_t taps, int64_t depth, int64_t tap_stride, int64_t rows,
@@ -224,6 +216,7 @@ void int8_run_target(const Int8Problem& p, const Share& share, const Int8Part& p
   auto* row_sums = reinterpret_cast<int32_t*>(memory + scratch.row_sums);
   auto* block_sums = reinterpret_cast<int32_t*>(memory + scratch.sums);
   const bool copy = words || !p.reads_in_place();
+  const int64_t quad_bytes = words ? 8 : 4;  // of A
   const auto* packed = reinterpret_cast<const int32_t*>(p.packed);
   // Dense where these are all columns: then several rows go through a program at once.
   const int64_t block_columns = std::min(w.columns, share.p1 * w.layout.width) - share.p0 * w.layout.width;
@@ -256,11 +249,9 @@ void int8_run_target(const Int8Problem& p, const Share& share, const Int8Part& p
     if (words) widen_int8_rows(p, pointers, scratch, rows, memory);
 #endif
     if (copy && !words) copy_int8_rows(p, pointers, scratch.rows, rows, copies, scratch.copy_stride);
-    for (int64_t r = 0; !by_tap && first > 0 && r < rows; ++r) pointers[r] += first * (words ? 8 : 4);
-#if CAMSHAFT_HAS_BYTE_PRODUCT
-    if (p.column_zeros && words) sum_word_rows(rows_of_block, t.quads, rows, row_sums);
-#endif
-    if (p.column_zeros && !words) sum_int8_rows(rows_of_block, t.taps, t.quads * 4, scratch.rows, rows, row_sums);
+    for (int64_t r = 0; !by_tap && first > 0 && r < rows; ++r) pointers[r] += first * quad_bytes;
+    // The upper bytes of words are 0.
+    if (p.column_zeros) sum_int8_rows(rows_of_block, t.taps, t.quads * quad_bytes, scratch.rows, rows, row_sums);
     int64_t callback_panel = share.p0;
     cancellation_point();
     for (int64_t panel = share.p0; panel < share.p1; ++panel) {

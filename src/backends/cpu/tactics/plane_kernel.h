@@ -1,0 +1,60 @@
+// The kernel of a convolution on planes, transposed or not. Internal to conv_planes.cpp and conv_transpose_planes.cpp.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "backends/cpu/tactics/part_inputs.h"
+
+namespace camshaft::cpu {
+
+/// `View` has the convolution (`conv`), its inputs in the region (`inputs`), its shapes with the channels last by those
+/// of the region (`shapes()`), and makes the plan for these (`plan()`). `compute`: the function that runs the plan.
+template <class View, auto compute>
+class PlaneKernel final : public Kernel {
+ public:
+  PlaneKernel(View view, const float* packed) : view_(std::move(view)), packed_(packed) {}
+  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
+    return std::make_unique<OfShapes>(view_, packed_, view_.shapes(shapes));
+  }
+  bool reads_input(size_t i) const override {
+    const SpatialView& spatial = view_.conv.spatial;
+    return !view_.inputs.all_uses(
+        i, [&](size_t own) { return static_cast<int32_t>(own) == spatial.weights && !spatial.epilogue.reads(own); });
+  }
+
+ private:
+  class OfShapes final : public Launch {
+   public:
+    OfShapes(const View& view, const float* packed, const KernelShapes& shapes)
+        : view_(view),
+          packed_(packed),
+          threads_(shapes.threads),
+          pointers_(view.inputs.size()),
+          plan_(view.plan(shapes)),
+          epilogue_(view.conv.spatial.epilogue, shapes, shapes.outputs[0].dims.back()) {}
+    size_t workspace_bytes() const override { return static_cast<size_t>(plan_.workspace_bytes(threads_)); }
+    void run(const LaunchArguments& arguments) override {
+      auto* y = reinterpret_cast<float*>(arguments.outputs[0]);
+      view_.inputs.bind(arguments.inputs, pointers_);
+      const Epilogue epilogue =
+          epilogue_.bind({pointers_, arguments.outputs, nullptr, arguments.pool, arguments.cancellation}, y);
+      const auto* x = reinterpret_cast<const float*>(pointers_[static_cast<size_t>(view_.conv.spatial.x)]);
+      compute(plan_, x, packed_, y, epilogue, arguments.pool, arguments.workspace);
+    }
+
+   private:
+    const View& view_;
+    const float* packed_;
+    int threads_;
+    std::vector<const std::byte*> pointers_;  // the convolution's inputs
+    decltype(std::declval<const View&>().plan(std::declval<const KernelShapes&>())) plan_;
+    BoundEpilogue epilogue_;
+  };
+
+  View view_;
+  const float* packed_;
+};
+
+}  // namespace camshaft::cpu
