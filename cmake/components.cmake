@@ -7,6 +7,19 @@ function(camshaft_component_folder name result)
   endif()
 endfunction()
 
+# camshaft_joined(TARGET): compiles the sources of a target in joined files of twelve, where CAMSHAFT_JOIN is on. A cold
+# build takes less than half of the time then: reading headers, not code, is half of what most sources cost. What is
+# local to a source must have a name of its own in its component for that; tests have a namespace for each file.
+# Sources with options of their own stay apart, and so do kernels, of which each is compiled for several processors.
+function(camshaft_joined target)
+  if(CAMSHAFT_JOIN)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+    get_target_property(sources ${target} SOURCES)
+    list(FILTER sources INCLUDE REGEX "/cpu/kernels/|/contract/(product_tiles|dot_rows)\\.cpp$")
+    set_property(SOURCE ${sources} PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+endfunction()
+
 # camshaft_component(NAME [DEPENDS components...] [LINK libraries...]): the component's **.cpp as the static library
 # camshaft_NAME.
 function(camshaft_component name)
@@ -18,6 +31,7 @@ function(camshaft_component name)
     set(scope INTERFACE)
   else()
     add_library(camshaft_${name} STATIC ${sources})
+    camshaft_joined(camshaft_${name})
     set(scope PUBLIC)
   endif()
   target_include_directories(camshaft_${name} ${scope} ${PROJECT_SOURCE_DIR}/src)
@@ -38,6 +52,7 @@ function(camshaft_component_tests name)
     return()
   endif()
   add_executable(test_${name} ${sources})
+  camshaft_joined(test_${name})
   target_link_libraries(test_${name} PRIVATE ${TESTS_LINK} GTest::gtest_main)
   target_include_directories(test_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   add_test(NAME ${name} COMMAND test_${name})

@@ -70,6 +70,8 @@ int parse_and_run(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
+    if (argc > 1 && argv[1][0] != '-' && app.get_subcommands().empty())  // 'biuld --help'
+      return fail(ErrorCode::invalid_argument, fmt::format("there is no command '{}'; see 'camshaft --help'", argv[1]));
     return finish(app.exit(help));
   } catch (const CLI::ParseError& error) {
     std::string command;

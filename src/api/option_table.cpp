@@ -93,7 +93,7 @@ double limit_of(const json& value, const char* name) {
   return limit;
 }
 
-constexpr Option build_options[] = {
+constexpr Option options_of_build[] = {
     build_option<&BuildOptions::device>(
         "device", OptionKind::text,
         "What the engine runs on: cpu, cuda (the first GPU), or a GPU by its number, as cuda:1"),
@@ -219,7 +219,7 @@ std::vector<Option> make_calibration_options() {
   };
   for (const std::string_view shared :
        {"device", "threads", "tuning", "timing-cache", "tuning-seconds", "max-operations", "max-memory"})
-    options.push_back(*std::find_if(std::begin(build_options), std::end(build_options),
+    options.push_back(*std::find_if(std::begin(options_of_build), std::end(options_of_build),
                                     [&](const Option& option) { return option.name == shared; }));
   return options;
 }
@@ -232,7 +232,7 @@ std::string_view to_string(OptionKind kind) {
 }
 
 std::span<const Option> options_of(int32_t what) {
-  if (what == CAMSHAFT_BUILD) return build_options;
+  if (what == CAMSHAFT_BUILD) return options_of_build;
   if (what == CAMSHAFT_CONTEXT) return context_options;
   static const std::vector<Option> calibration_options = make_calibration_options();
   if (what == CAMSHAFT_CALIBRATION) return calibration_options;

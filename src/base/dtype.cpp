@@ -95,6 +95,10 @@ bool holds_objects(DType dtype) {
   return facts(dtype).bits == 0;
 }
 
+bool is_byte(DType dtype) {
+  return dtype == DType::i8 || dtype == DType::u8;
+}
+
 bool is_signed(DType dtype) {
   const Class kind = facts(dtype).kind;
   return kind == Class::floating || kind == Class::signed_integer;

@@ -13,6 +13,7 @@
 #include "base/mapped_file.h"
 #include "base/out_of_memory.h"
 #include "base/parallel.h"
+#include "base/seconds_since.h"
 #include "base/text/name_list.h"
 #include "base/work_scope.h"
 #include "builder/build_budget.h"
@@ -38,10 +39,6 @@ namespace {
 
 // Fewer samples say little of what is rare; NVIDIA and ModelOpt take some 500 pictures.
 constexpr int64_t few_samples = 32;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 struct WatchedEngine {
   Engine engine;

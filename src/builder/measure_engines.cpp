@@ -4,6 +4,7 @@
 #include <chrono>
 #include <limits>
 
+#include "base/seconds_since.h"
 #include "runtime/context.h"
 #include "runtime/tensor_view.h"
 
@@ -16,10 +17,6 @@ constexpr int most_rounds = 15;
 constexpr int least_rounds = 3;
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 void take_least(std::vector<LayerTime>& least, const std::vector<LayerTime>& layers) {
   if (least.size() != layers.size()) {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <set>
 
+#include "base/seconds_since.h"
 #include "builder/sample_inputs.h"
 #include "builder/sample_points.h"
 #include "runtime/engine_impl.h"
@@ -15,10 +16,6 @@ namespace camshaft {
 namespace {
 
 using MadeSample = std::variant<VerificationSample, std::string>;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 // The worse of an output on two samples; what both compared counts.
 void take_worse(OutputError& error, const OutputError& other) {

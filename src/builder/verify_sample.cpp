@@ -19,7 +19,7 @@ namespace camshaft {
 namespace {
 
 // Whether nearly equal numbers change places is a matter of chance: one evaluation with noise may not show it.
-constexpr uint64_t most_runs = 4;
+constexpr uint64_t most_sample_runs = 4;
 // What moves a slice beyond doubt is moved by two.
 constexpr uint64_t local_runs = 2;
 // An output of few numbers may happen to be moved little: of normal numbers one in 200 is four times the largest of
@@ -33,7 +33,7 @@ constexpr uint64_t most_doubt_runs = 8;
 // PP-OCR's classifier, a channel of which was 0, is half of its output.
 constexpr double unexplained_share = 0.04, unexplained_share_of_narrow = 0.1;
 // Four times it is what an f32 sum may be off by, see rounding_scale().
-constexpr double noise_of_sums = 0x1p-26;
+constexpr double noise_of_sample_sums = 0x1p-26;
 
 bool is_finite_float(const OutputError& error) {
   return !error.exact && error.compared > 0;
@@ -131,7 +131,7 @@ class SampleJudge {
     const bool ask = std::any_of(result_.outputs.begin(), result_.outputs.end(), [&](const OutputError& e) {
       return !e.exact && !(e.relative() <= rules_.sensitivity_above);
     });
-    for (; runs_ < most_runs && !result_.by_layers && ((runs_ == 0 && ask) || !all_passed()); ++runs_) {
+    for (; runs_ < most_sample_runs && !result_.by_layers && ((runs_ == 0 && ask) || !all_passed()); ++runs_) {
       const std::vector<Tensor> moved = evaluate_noisy(runs_, 0);
       if (moved.empty()) return;
       const std::vector<OutputError> spread = compared(moved);
@@ -161,7 +161,7 @@ class SampleJudge {
       return false;
     };
     for (uint64_t run = 0; run < most_doubt_runs && any_unexplained(); ++run) {
-      const std::vector<Tensor> noisy = evaluate_noisy(most_runs + run, noise_of_sums);
+      const std::vector<Tensor> noisy = evaluate_noisy(most_sample_runs + run, noise_of_sample_sums);
       if (noisy.empty()) return;
       const std::vector<OutputError> moved = compared(noisy);
       for (size_t o = 0; o < moved.size(); ++o) spread[o] = std::max(spread[o], moved[o].relative());
@@ -188,7 +188,7 @@ class SampleJudge {
     if (doubtful.empty()) return;
     std::map<size_t, std::vector<double>> most;
     for (uint64_t run = 0; run < local_runs; ++run) {
-      const std::vector<Tensor> moved = evaluate_noisy(most_runs + run, noise_of_sums);
+      const std::vector<Tensor> moved = evaluate_noisy(most_sample_runs + run, noise_of_sample_sums);
       if (moved.empty()) return;
       for (const auto& [o, local] : doubtful) {
         if (moved[o].dims() != sample_.expected[o].dims()) continue;

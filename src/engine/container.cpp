@@ -13,7 +13,6 @@
 namespace camshaft {
 namespace {
 
-namespace format = container_format;
 
 // Memory is not read faster by more.
 constexpr size_t most_threads = 8;
@@ -26,47 +25,47 @@ constexpr char way_out[] = "; copy the file again, or rebuild it with `camshaft 
 
 // Magic, version and the sizes; returns the header, whose checksum is right.
 std::span<const std::byte> checked_header(std::span<const std::byte> bytes, const std::string& name) {
-  const size_t seen = std::min(bytes.size(), sizeof format::magic);
+  const size_t seen = std::min(bytes.size(), sizeof container_format::magic);
   if (seen == 0) refuse(name, "the engine is empty");
-  if (std::memcmp(bytes.data(), format::magic, seen) != 0)
+  if (std::memcmp(bytes.data(), container_format::magic, seen) != 0)
     refuse(name, "this is not a Camshaft engine", "; make one from an ONNX model with `camshaft build`");
-  if (bytes.size() < format::section_count_at)
+  if (bytes.size() < container_format::section_count_at)
     refuse(name, "the engine is truncated: it ends after " + format_bytes(bytes.size()));
-  const auto version = format::load<uint32_t>(bytes, format::version_at);
+  const auto version = container_format::load<uint32_t>(bytes, container_format::version_at);
   if (version != container_version) {
     refuse(name,
            "this engine has format version " + std::to_string(version) + ", and this Camshaft reads version " +
                std::to_string(container_version),
            "; rebuild it with `camshaft build`");
   }
-  if (bytes.size() < format::fixed_size)
+  if (bytes.size() < container_format::fixed_size)
     refuse(name, "the engine is truncated: it ends after " + format_bytes(bytes.size()));
-  const auto stated = format::load<uint64_t>(bytes, format::file_size_at);
+  const auto stated = container_format::load<uint64_t>(bytes, container_format::file_size_at);
   if (stated > bytes.size()) {
     refuse(name, "the engine is truncated: " + std::to_string(bytes.size()) + " of " + std::to_string(stated) +
                      " bytes are there");
   }
   if (stated < bytes.size())
     refuse(name, std::to_string(bytes.size() - stated) + " bytes follow the end of the engine");
-  const auto count = format::load<uint32_t>(bytes, format::section_count_at);
-  const auto header_size = format::load<uint64_t>(bytes, format::header_size_at);
-  if (count > format::max_sections || header_size > bytes.size() ||
-      header_size < format::fixed_size + count * format::entry_size) {
+  const auto count = container_format::load<uint32_t>(bytes, container_format::section_count_at);
+  const auto header_size = container_format::load<uint64_t>(bytes, container_format::header_size_at);
+  if (count > container_format::max_sections || header_size > bytes.size() ||
+      header_size < container_format::fixed_size + count * container_format::entry_size) {
     refuse(name, "the engine's header is damaged: its sizes contradict each other");
   }
   const auto header = bytes.first(header_size);
-  if (format::header_checksum(header) != format::load<uint64_t>(bytes, format::header_checksum_at))
+  if (container_format::header_checksum(header) != container_format::load<uint64_t>(bytes, container_format::header_checksum_at))
     refuse(name, "the engine's header is damaged: its checksum is wrong");
-  for (size_t i = format::header_checksum_at + sizeof(uint64_t); i < format::fixed_size; ++i)
+  for (size_t i = container_format::header_checksum_at + sizeof(uint64_t); i < container_format::fixed_size; ++i)
     if (header[i] != std::byte{0}) refuse(name, "the engine's header has a field that this version does not know");
   return header;
 }
 
 std::string checked_kind(std::span<const std::byte> entry, const std::string& name) {
   const char* text = reinterpret_cast<const char*>(entry.data());
-  const size_t length = strnlen(text, format::kind_size);
-  const bool padded = std::all_of(text + length, text + format::kind_size, [](char c) { return c == 0; });
-  if (length == 0 || !padded || !std::all_of(text, text + length, format::is_kind_character))
+  const size_t length = strnlen(text, container_format::kind_size);
+  const bool padded = std::all_of(text + length, text + container_format::kind_size, [](char c) { return c == 0; });
+  if (length == 0 || !padded || !std::all_of(text, text + length, container_format::is_kind_character))
     refuse(name, "the engine's section table has a section without a proper name");
   return {text, length};
 }
@@ -81,26 +80,26 @@ void check_padding(std::span<const std::byte> bytes, uint64_t begin, uint64_t en
 }  // namespace
 
 bool begins_like_container(std::span<const std::byte> bytes) {
-  return bytes.size() >= sizeof format::magic && std::memcmp(bytes.data(), format::magic, sizeof format::magic) == 0;
+  return bytes.size() >= sizeof container_format::magic && std::memcmp(bytes.data(), container_format::magic, sizeof container_format::magic) == 0;
 }
 
 Container Container::read_header(std::span<const std::byte> bytes, const std::string& name) {
   const auto header = checked_header(bytes, name);
   // From here on the header is what a writer wrote; it may still be a hostile one.
-  const auto count = format::load<uint32_t>(header, format::section_count_at);
+  const auto count = container_format::load<uint32_t>(header, container_format::section_count_at);
   Container container;
   container.name_ = name;
   container.sections_.reserve(count);
   uint64_t end = header.size();
   uint64_t chunks = 0;
   for (size_t i = 0; i < count; ++i) {
-    const auto entry = header.subspan(format::fixed_size + i * format::entry_size, format::entry_size);
+    const auto entry = header.subspan(container_format::fixed_size + i * container_format::entry_size, container_format::entry_size);
     Container::Section section;
     section.kind = checked_kind(entry, name);
     if (container.has(section.kind)) refuse(name, "the engine has two sections '" + section.kind + "'");
-    section.offset = format::load<uint64_t>(entry, format::entry_offset_at);
-    const auto size = format::load<uint64_t>(entry, format::entry_size_at);
-    const uint64_t expected = format::align_up(end, container_page);  // end <= bytes.size(): no overflow
+    section.offset = container_format::load<uint64_t>(entry, container_format::entry_offset_at);
+    const auto size = container_format::load<uint64_t>(entry, container_format::entry_size_at);
+    const uint64_t expected = container_format::align_up(end, container_page);  // end <= bytes.size(): no overflow
     if (section.offset != expected) {
       refuse(name, "section '" + section.kind + "' of the engine starts at byte " + std::to_string(section.offset) +
                        " instead of " + std::to_string(expected));
@@ -110,16 +109,16 @@ Container Container::read_header(std::span<const std::byte> bytes, const std::st
     check_padding(bytes, end, section.offset, name);
     section.bytes = bytes.subspan(section.offset, size);
     end = section.offset + size;
-    chunks += format::chunk_count(size);
+    chunks += container_format::chunk_count(size);
     container.sections_.push_back(std::move(section));
   }
   if (end != bytes.size()) refuse(name, "bytes follow the last section of the engine");
-  const size_t table_end = format::fixed_size + count * format::entry_size;
+  const size_t table_end = container_format::fixed_size + count * container_format::entry_size;
   if (header.size() != table_end + chunks * sizeof(uint64_t))
     refuse(name, "the engine's header has not one checksum for every part");
   size_t next = table_end;
   for (Container::Section& section : container.sections_) {
-    section.checksums.resize(format::chunk_count(section.bytes.size()));
+    section.checksums.resize(container_format::chunk_count(section.bytes.size()));
     const size_t size = section.checksums.size() * sizeof(uint64_t);
     if (size != 0) std::memcpy(section.checksums.data(), header.data() + next, size);
     next += size;

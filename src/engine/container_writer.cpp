@@ -9,7 +9,6 @@
 namespace camshaft {
 namespace {
 
-namespace format = container_format;
 
 constexpr std::byte zeros[container_piece_alignment] = {};
 
@@ -61,7 +60,7 @@ class ChunkedSink {
 };
 
 void check(std::span<const SectionSource> sections) {
-  if (sections.size() > format::max_sections) throw Error(ErrorCode::internal, "an engine of too many sections");
+  if (sections.size() > container_format::max_sections) throw Error(ErrorCode::internal, "an engine of too many sections");
   for (size_t i = 0; i < sections.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
       if (sections[i].kind() == sections[j].kind())
@@ -73,40 +72,40 @@ void check(std::span<const SectionSource> sections) {
 template <class Sink>
 void write_sections(Sink& sink, std::span<const SectionSource> sections, const Cancellation& cancellation) {
   check(sections);
-  const size_t table_end = format::fixed_size + sections.size() * format::entry_size;
+  const size_t table_end = container_format::fixed_size + sections.size() * container_format::entry_size;
   uint64_t chunks = 0;
-  for (const SectionSource& section : sections) chunks += format::chunk_count(section.size());
+  for (const SectionSource& section : sections) chunks += container_format::chunk_count(section.size());
   const uint64_t header_size = table_end + chunks * sizeof(uint64_t);
   std::vector<std::byte> header(header_size);
-  std::memcpy(header.data(), format::magic, sizeof format::magic);
-  format::store(std::span(header), format::version_at, container_version);
-  format::store(std::span(header), format::section_count_at, static_cast<uint32_t>(sections.size()));
-  format::store(std::span(header), format::header_size_at, header_size);
+  std::memcpy(header.data(), container_format::magic, sizeof container_format::magic);
+  container_format::store(std::span(header), container_format::version_at, container_version);
+  container_format::store(std::span(header), container_format::section_count_at, static_cast<uint32_t>(sections.size()));
+  container_format::store(std::span(header), container_format::header_size_at, header_size);
 
   std::vector<uint64_t> checksums;
   checksums.reserve(chunks);
   sink.pad_to(header_size);  // the header itself comes last, when the checksums are known
   uint64_t end = header_size;
   for (size_t i = 0; i < sections.size(); ++i) {
-    const uint64_t offset = format::align_up(end, container_page);
+    const uint64_t offset = container_format::align_up(end, container_page);
     end = offset + sections[i].size();
-    const auto entry = std::span(header).subspan(format::fixed_size + i * format::entry_size, format::entry_size);
+    const auto entry = std::span(header).subspan(container_format::fixed_size + i * container_format::entry_size, container_format::entry_size);
     std::memcpy(entry.data(), sections[i].kind().data(), sections[i].kind().size());
-    format::store(entry, format::entry_offset_at, offset);
-    format::store(entry, format::entry_size_at, sections[i].size());
+    container_format::store(entry, container_format::entry_offset_at, offset);
+    container_format::store(entry, container_format::entry_size_at, sections[i].size());
     sink.pad_to(offset);
     ChunkedSink chunked(sink, checksums, cancellation);
     uint64_t position = 0;
     for (const auto piece : sections[i].pieces()) {
-      chunked.write(std::span(zeros).first(format::align_up(position, container_piece_alignment) - position));
+      chunked.write(std::span(zeros).first(container_format::align_up(position, container_piece_alignment) - position));
       chunked.write(piece);
-      position = format::align_up(position, container_piece_alignment) + piece.size();
+      position = container_format::align_up(position, container_piece_alignment) + piece.size();
     }
     chunked.finish_section();
   }
   if (!checksums.empty()) std::memcpy(header.data() + table_end, checksums.data(), chunks * sizeof(uint64_t));
-  format::store(std::span(header), format::file_size_at, end);
-  format::store(std::span(header), format::header_checksum_at, format::header_checksum(header));
+  container_format::store(std::span(header), container_format::file_size_at, end);
+  container_format::store(std::span(header), container_format::header_checksum_at, container_format::header_checksum(header));
   sink.overwrite(0, header);
 }
 
@@ -120,14 +119,14 @@ uint64_t container_format::header_checksum(std::span<const std::byte> header) {
 }
 
 SectionSource::SectionSource(std::string_view kind) : kind_(kind) {
-  if (kind.empty() || kind.size() > format::kind_size ||
-      !std::all_of(kind.begin(), kind.end(), format::is_kind_character)) {
+  if (kind.empty() || kind.size() > container_format::kind_size ||
+      !std::all_of(kind.begin(), kind.end(), container_format::is_kind_character)) {
     throw Error(ErrorCode::internal, "'" + kind_ + "' is no kind of engine section: 1 to 8 of a-z 0-9 _ are");
   }
 }
 
 uint64_t SectionSource::add(std::span<const std::byte> piece) {
-  const uint64_t offset = format::align_up(size_, container_piece_alignment);
+  const uint64_t offset = container_format::align_up(size_, container_piece_alignment);
   pieces_.push_back(piece);
   size_ = offset + piece.size();
   return offset;

@@ -11,15 +11,15 @@ namespace {
 using dim_detail::attempt;
 
 // Interval ends in 128 bits: beyond int64 means unbounded.
-constexpr Int128 infinity = Int128{1} << 64;
+constexpr Int128 beyond_int64 = Int128{1} << 64;
 
 struct Range {
-  Int128 low = -infinity, high = infinity;
+  Int128 low = -beyond_int64, high = beyond_int64;
 };
 
 Range clamp(Range r) {
-  if (r.low < std::numeric_limits<int64_t>::min() || r.low > std::numeric_limits<int64_t>::max()) r.low = -infinity;
-  if (r.high < std::numeric_limits<int64_t>::min() || r.high > std::numeric_limits<int64_t>::max()) r.high = infinity;
+  if (r.low < std::numeric_limits<int64_t>::min() || r.low > std::numeric_limits<int64_t>::max()) r.low = -beyond_int64;
+  if (r.high < std::numeric_limits<int64_t>::min() || r.high > std::numeric_limits<int64_t>::max()) r.high = beyond_int64;
   return r;
 }
 
@@ -33,16 +33,16 @@ Range from(const DimInterval& i) {
 DimInterval to_interval(Range r) {
   r = clamp(r);
   DimInterval i;
-  if (r.low != -infinity) i.low = static_cast<int64_t>(r.low);
-  if (r.high != infinity) i.high = static_cast<int64_t>(r.high);
+  if (r.low != -beyond_int64) i.low = static_cast<int64_t>(r.low);
+  if (r.high != beyond_int64) i.high = static_cast<int64_t>(r.high);
   return i;
 }
 
 // Zero times unbounded is zero: the values themselves are finite.
 Int128 multiply(Int128 a, Int128 b) {
   if (a == 0 || b == 0) return 0;
-  const bool unbounded = a == infinity || a == -infinity || b == infinity || b == -infinity;
-  if (unbounded) return (a < 0) == (b < 0) ? infinity : -infinity;
+  const bool unbounded = a == beyond_int64 || a == -beyond_int64 || b == beyond_int64 || b == -beyond_int64;
+  if (unbounded) return (a < 0) == (b < 0) ? beyond_int64 : -beyond_int64;
   return a * b;
 }
 
@@ -53,8 +53,8 @@ Range multiply(const Range& a, const Range& b) {
 }
 
 Range add(const Range& a, const Range& b) {
-  return clamp({a.low == -infinity || b.low == -infinity ? -infinity : a.low + b.low,
-                a.high == infinity || b.high == infinity ? infinity : a.high + b.high});
+  return clamp({a.low == -beyond_int64 || b.low == -beyond_int64 ? -beyond_int64 : a.low + b.low,
+                a.high == beyond_int64 || b.high == beyond_int64 ? beyond_int64 : a.high + b.high});
 }
 
 Range intersect(const Range& a, const Range& b) {
@@ -71,27 +71,27 @@ Range floor_div_range(Range a, Range b) {
   if (b.low == 0) b.low = 1;
   if (b.high == 0) b.high = -1;
   if (b.high < 0) {
-    a = {a.high == infinity ? -infinity : -a.high, a.low == -infinity ? infinity : -a.low};
-    b = {b.high == infinity ? -infinity : -b.high, b.low == -infinity ? infinity : -b.low};
+    a = {a.high == beyond_int64 ? -beyond_int64 : -a.high, a.low == -beyond_int64 ? beyond_int64 : -a.low};
+    b = {b.high == beyond_int64 ? -beyond_int64 : -b.high, b.low == -beyond_int64 ? beyond_int64 : -b.low};
   }
   if (b.low < 1) {  // of unknown sign: the quotient is no larger than the dividend
-    if (a.low == -infinity || a.high == infinity) return {};
+    if (a.low == -beyond_int64 || a.high == beyond_int64) return {};
     const Int128 largest = std::max(a.low < 0 ? -a.low : a.low, a.high < 0 ? -a.high : a.high);
     return {-largest, largest};
   }
   Range r;
-  if (a.low != -infinity) {
+  if (a.low != -beyond_int64) {
     if (a.low < 0) {
       r.low = floor_div_128(a.low, b.low);
     } else {
-      r.low = b.high == infinity ? 0 : a.low / b.high;
+      r.low = b.high == beyond_int64 ? 0 : a.low / b.high;
     }
   }
-  if (a.high != infinity) {
+  if (a.high != beyond_int64) {
     if (a.high >= 0) {
       r.high = a.high / b.low;
     } else {
-      r.high = b.high == infinity ? -1 : floor_div_128(a.high, b.high);
+      r.high = b.high == beyond_int64 ? -1 : floor_div_128(a.high, b.high);
     }
   }
   return r;
@@ -104,7 +104,7 @@ Range either(const Range& a, const Range& b) {
 Range of_kind(AtomKind kind, const Range& a, const Range& b) {
   switch (kind) {
     case AtomKind::symbol:
-      return {0, infinity};
+      return {0, beyond_int64};
     case AtomKind::floor_div:
       return floor_div_range(a, b);
     case AtomKind::min:
@@ -156,8 +156,8 @@ Range sharpened(const Dim& d, int depth, int& budget) {
       if (!scaled) continue;
       const Range m = multiply({0, *c - 1}, multiply({-1, -1}, {k, k}));
       const Range r = add(sharpened(*scaled, depth + 1, budget), m);
-      best = intersect(best, {r.low == -infinity ? r.low : -floor_div_128(-r.low, *c),
-                              r.high == infinity ? r.high : floor_div_128(r.high, *c)});
+      best = intersect(best, {r.low == -beyond_int64 ? r.low : -floor_div_128(-r.low, *c),
+                              r.high == beyond_int64 ? r.high : floor_div_128(r.high, *c)});
     } else {
       budget -= 2;
       const auto with_a = attempt([&] { return rest() + Dim(k) * atom->a; });

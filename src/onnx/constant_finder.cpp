@@ -13,9 +13,9 @@ namespace camshaft::onnx {
 
 namespace {
 
-constexpr int64_t max_elements = int64_t{1} << 20;
+constexpr int64_t most_elements_found = int64_t{1} << 20;
 constexpr double max_flops = 1e9;  // of one node: a long kernel over a long signal makes few elements out of many
-constexpr int max_depth = 200;     // of producers: finding recurses
+constexpr int most_producers = 200;     // of producers: finding recurses
 
 bool is_static(const Shape& shape) {
   return std::all_of(shape.begin(), shape.end(), [](const Dim& d) { return d.is_constant(); });
@@ -84,7 +84,7 @@ Constant ConstantFinder::find(ValueId id, int depth) {
   Constant result{from_content(value)};
   if (result.tensor) result.provenance = origin_of_content(id, depth);
   const auto producer = producer_.find(id);
-  if (!result.tensor && producer != producer_.end() && depth < max_depth)
+  if (!result.tensor && producer != producer_.end() && depth < most_producers)
     result = evaluate(graph_.nodes[producer->second], id, depth);
   found_[id] = result;
   return result;
@@ -94,7 +94,7 @@ Constant ConstantFinder::find(ValueId id, int depth) {
 Provenance::Pointer ConstantFinder::origin_of_content(ValueId id, int depth) {
   const Value& value = graph_.value(id);
   const auto producer = producer_.find(id);
-  if (value.constant || !value.content || producer == producer_.end() || depth >= max_depth) return value.provenance;
+  if (value.constant || !value.content || producer == producer_.end() || depth >= most_producers) return value.provenance;
   if (const auto it = origins_.find(id); it != origins_.end()) return it->second;
   std::vector<Constant> from;
   for (const ValueId input : graph_.nodes[producer->second].inputs)
@@ -114,7 +114,7 @@ Constant ConstantFinder::evaluate(const Node& node, ValueId id, int depth) {
     if (!is_static(type.shape) || is_container(type.dtype)) return {};
     Dims dims;
     for (const Dim& d : type.shape) dims.push_back(d.value());
-    if (element_count(dims) > max_elements) return {};
+    if (element_count(dims) > most_elements_found) return {};
     types.push_back(type);
   }
   if (const auto cost = ops::cost(graph_, node, {}); cost && cost->flops > max_flops) return {};
@@ -146,7 +146,7 @@ std::optional<std::vector<Dim>> ConstantFinder::find_elements(ValueId id, int de
     return std::vector<Dim>(ints.begin(), ints.end());
   }
   const auto producer = producer_.find(id);
-  if (producer == producer_.end() || depth >= max_depth) return std::nullopt;
+  if (producer == producer_.end() || depth >= most_producers) return std::nullopt;
   const Node& node = graph_.nodes[producer->second];
   if (node.op.as<ops::Cast>()) return elements(node.inputs[0], depth + 1);
   const bool gathers = node.op.as<ops::Gather>() != nullptr;

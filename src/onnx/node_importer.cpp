@@ -19,7 +19,7 @@ namespace camshaft::onnx {
 
 namespace {
 
-using Attributes = std::unordered_map<std::string, const AttributeProto*>;
+using NamedAttributes = std::unordered_map<std::string, const AttributeProto*>;
 
 size_t bytes_of(const TensorProto& tensor) {
   size_t bytes = 4 * (tensor.float_data.size() + tensor.int32_data.size()) +
@@ -47,7 +47,7 @@ size_t bytes_of(const AttributeProto& attribute) {
 
 /// Puts the values of a call's attributes where the body refers to them; an attribute without a value is left out.
 /// `copied` counts the bytes.
-void substitute(NodeProto& node, const Attributes& values, size_t& copied) {
+void substitute(NodeProto& node, const NamedAttributes& values, size_t& copied) {
   std::vector<AttributeProto> kept;
   for (AttributeProto& attribute : node.attributes) {
     if (!attribute.ref_attr_name.empty()) {
@@ -324,7 +324,7 @@ Values NodeImporter::inline_function(const FunctionProto& function, const NodePr
   if (inputs.size() > function.inputs.size())
     throw Error(ErrorCode::invalid_model, fmt::format("it has {} inputs, function {} takes {}", inputs.size(),
                                                       quote(function.name), function.inputs.size()));
-  Attributes attributes;
+  NamedAttributes attributes;
   for (const AttributeProto& a : function.default_attributes) attributes[a.name] = &a;
   for (const AttributeProto& a : call.attributes) attributes[a.name] = &a;
   // Functions that call functions can double with every level: 30 lines of a model that would fill any memory.

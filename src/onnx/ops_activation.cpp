@@ -163,7 +163,7 @@ Values log_softmax(ConvertContext& c) {
   return softmax(c, true);
 }
 
-constexpr Converter table[] = {
+constexpr Converter activation_table[] = {
     {"Celu", celu},
     {"Clip", clip},
     {"Elu", elu},
@@ -215,7 +215,7 @@ ValueId softplus(ConvertContext& c, ValueId x) {
 }
 
 std::span<const Converter> activation_converters() {
-  return table;
+  return activation_table;
 }
 
 }  // namespace camshaft::onnx

@@ -188,7 +188,7 @@ Values flex_attention(ConvertContext& c) {
   return {c.cast(weighted_values(c, probabilities, value, wide), dtype)};
 }
 
-constexpr Converter table[] = {
+constexpr Converter attention_table[] = {
     {"Attention", attention, 23},
     {"CausalConvWithState", causal_conv_with_state, 27},
     {"LinearAttention", linear_attention, 27},
@@ -202,7 +202,7 @@ constexpr Converter preview_table[] = {
 }  // namespace
 
 std::span<const Converter> attention_converters() {
-  return table;
+  return attention_table;
 }
 std::span<const Converter> preview_converters() {
   return preview_table;

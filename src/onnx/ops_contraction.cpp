@@ -150,7 +150,7 @@ Values conv_transpose(ConvertContext& c) {
   return c.result(std::move(op), std::move(inputs));
 }
 
-constexpr Converter table[] = {
+constexpr Converter contraction_table[] = {
     {"Conv", conv}, {"ConvTranspose", conv_transpose}, {"Einsum", einsum}, {"Gemm", gemm}, {"MatMul", matmul},
 };
 
@@ -187,7 +187,7 @@ ValueId inner_matmul(ConvertContext& c, Op product, Values operands) {
 }
 
 std::span<const Converter> contraction_converters() {
-  return table;
+  return contraction_table;
 }
 
 }  // namespace camshaft::onnx

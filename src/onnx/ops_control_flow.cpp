@@ -122,12 +122,12 @@ Values loop(ConvertContext& c) {
   return outputs;
 }
 
-constexpr Converter table[] = {{"If", if_}, {"Loop", loop}};
+constexpr Converter control_flow_table[] = {{"If", if_}, {"Loop", loop}};
 
 }  // namespace
 
 std::span<const Converter> control_flow_converters() {
-  return table;
+  return control_flow_table;
 }
 
 }  // namespace camshaft::onnx

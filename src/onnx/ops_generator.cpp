@@ -129,7 +129,7 @@ Values one_hot(ConvertContext& c) {
   return c.result(F::select, {hot, on, off});
 }
 
-constexpr Converter table[] = {
+constexpr Converter generator_table[] = {
     {"Constant", constant}, {"EyeLike", eye_like}, {"OneHot", one_hot}, {"Range", range}, {"Trilu", trilu},
 };
 
@@ -148,7 +148,7 @@ ValueId iota(ConvertContext& c, Dim count) {
 }
 
 std::span<const Converter> generator_converters() {
-  return table;
+  return generator_table;
 }
 
 }  // namespace camshaft::onnx

@@ -22,12 +22,12 @@ Values image_decoder(ConvertContext& c) {
   return c.result(op, {c.input(0)});
 }
 
-constexpr Converter table[] = {{"ImageDecoder", image_decoder}};
+constexpr Converter image_table[] = {{"ImageDecoder", image_decoder}};
 
 }  // namespace
 
 std::span<const Converter> image_converters() {
-  return table;
+  return image_table;
 }
 
 }  // namespace camshaft::onnx

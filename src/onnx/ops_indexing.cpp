@@ -234,7 +234,7 @@ Values scatter_nd(ConvertContext& c) {
   return c.result(op, {c.input(0), c.input(1), c.input(2)});
 }
 
-constexpr Converter table[] = {
+constexpr Converter indexing_table[] = {
     {"CenterCropPad", center_crop_pad, 18},
     {"Concat", concat},
     {"Gather", gather},
@@ -248,7 +248,7 @@ constexpr Converter table[] = {
 }  // namespace
 
 std::span<const Converter> indexing_converters() {
-  return table;
+  return indexing_table;
 }
 
 }  // namespace camshaft::onnx

@@ -195,7 +195,7 @@ Values svm_classifier(ConvertContext& c) {
   return {label, with_complement(c, is_alone ? transformed(c, outputs[1], transform) : outputs[1])};
 }
 
-constexpr Converter table[] = {
+constexpr Converter linear_models_table[] = {
     {"LinearClassifier", linear_classifier},
     {"LinearRegressor", linear_regressor},
     {"SVMClassifier", svm_classifier},
@@ -205,7 +205,7 @@ constexpr Converter table[] = {
 }  // namespace
 
 std::span<const Converter> linear_model_converters() {
-  return table;
+  return linear_models_table;
 }
 
 }  // namespace camshaft::onnx

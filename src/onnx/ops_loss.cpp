@@ -66,7 +66,7 @@ Values softmax_cross_entropy_loss(ConvertContext& c) {
   return {nll_loss(c, log_probability, c.input(1), c.input_or_none(2)), log_probability};
 }
 
-constexpr Converter table[] = {
+constexpr Converter loss_table[] = {
     {"NegativeLogLikelihoodLoss", negative_log_likelihood_loss, 12},
     {"SoftmaxCrossEntropyLoss", softmax_cross_entropy_loss, 12},
 };
@@ -74,7 +74,7 @@ constexpr Converter table[] = {
 }  // namespace
 
 std::span<const Converter> loss_converters() {
-  return table;
+  return loss_table;
 }
 
 }  // namespace camshaft::onnx

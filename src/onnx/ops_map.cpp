@@ -90,7 +90,7 @@ Values dict_vectorizer(ConvertContext& c) {
   return c.result(ops::Reshape{{1, vocabulary.size()}}, {y});
 }
 
-constexpr Converter table[] = {
+constexpr Converter map_table[] = {
     {"CastMap", cast_map},
     {"DictVectorizer", dict_vectorizer},
     {"ZipMap", zip_map},
@@ -99,7 +99,7 @@ constexpr Converter table[] = {
 }  // namespace
 
 std::span<const Converter> map_converters() {
-  return table;
+  return map_table;
 }
 
 }  // namespace camshaft::onnx

@@ -117,7 +117,7 @@ Values skip_group_norm(ConvertContext& c) {
   return {microsoft_group_norm(c, sum), sum};
 }
 
-constexpr Converter table[] = {
+constexpr Converter microsoft_table[] = {
     {"BiasGelu", bias_gelu},
     {"BiasSplitGelu", bias_split_gelu},
     {"EmbedLayerNormalization", embed_layer_normalization},
@@ -134,7 +134,7 @@ constexpr Converter table[] = {
 }  // namespace
 
 std::span<const Converter> microsoft_converters() {
-  return table;
+  return microsoft_table;
 }
 
 }  // namespace camshaft::onnx

@@ -361,7 +361,7 @@ Values microsoft_rotary_embedding(ConvertContext& c) {
   return {c.reshape(y, c.shape(x))};
 }
 
-constexpr Converter table[] = {
+constexpr Converter microsoft_attention_table[] = {
     {"Attention", microsoft_attention},
     {"DecoderMaskedMultiHeadAttention", decoder_masked_multi_head_attention},
     {"GroupQueryAttention", group_query_attention},
@@ -372,7 +372,7 @@ constexpr Converter table[] = {
 }  // namespace
 
 std::span<const Converter> microsoft_attention_converters() {
-  return table;
+  return microsoft_attention_table;
 }
 
 }  // namespace camshaft::onnx

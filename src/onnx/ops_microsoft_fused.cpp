@@ -167,7 +167,7 @@ Values bias_dropout(ConvertContext& c) {
   return {y, c.add(ops::Expand{c.shape(y)}, {c.scalar(DType::boolean, 1)})};
 }
 
-constexpr Converter table[] = {
+constexpr Converter microsoft_fused_table[] = {
     {"BiasAdd", bias_add},
     {"BiasDropout", bias_dropout},
     {"BiasSoftmax", bias_softmax},
@@ -182,7 +182,7 @@ constexpr Converter table[] = {
 }  // namespace
 
 std::span<const Converter> microsoft_fused_converters() {
-  return table;
+  return microsoft_fused_table;
 }
 
 }  // namespace camshaft::onnx

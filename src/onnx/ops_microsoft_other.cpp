@@ -114,7 +114,7 @@ Values complex_mul_conj(ConvertContext& c) {
   return complex_product(c, true);
 }
 
-constexpr Converter table[] = {
+constexpr Converter microsoft_other_table[] = {
     {"CDist", cdist},
     {"ComplexMul", complex_mul},
     {"ComplexMulConj", complex_mul_conj},
@@ -129,7 +129,7 @@ constexpr Converter table[] = {
 }  // namespace
 
 std::span<const Converter> microsoft_other_converters() {
-  return table;
+  return microsoft_other_table;
 }
 
 }  // namespace camshaft::onnx

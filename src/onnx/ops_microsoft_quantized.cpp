@@ -47,22 +47,22 @@ Values quantized(ConvertContext& c, ValueId value, size_t scale, size_t like) {
 }
 
 template <F function>
-Values binary(ConvertContext& c) {
+Values quantized_binary(ConvertContext& c) {
   return quantized(c, c.add(function, {dequantized_input(c, 0), dequantized_input(c, 3)}), 6, 0);
 }
 
-Values sigmoid(ConvertContext& c) {
+Values quantized_sigmoid(ConvertContext& c) {
   return quantized(c, c.add(F::sigmoid, {dequantized_input(c, 0)}), 3, 0);
 }
 
-Values leaky_relu(ConvertContext& c) {
+Values quantized_leaky_relu(ConvertContext& c) {
   const ValueId x = dequantized_input(c, 0);
   const ValueId scaled = c.add(F::mul, {x, c.scalar(DType::f32, c.float_attribute("alpha", 0.01F))});
   const ValueId negative = c.add(F::less, {x, c.scalar(DType::f32, 0)});
   return quantized(c, c.add(F::select, {negative, scaled, x}), 3, 0);
 }
 
-Values softmax(ConvertContext& c) {
+Values quantized_softmax(ConvertContext& c) {
   const ValueId x = dequantized_input(c, 0);
   const Shape shape = c.shape(x);
   const int64_t axis = c.axis(c.int_attribute("axis", -1), c.rank(x));
@@ -84,12 +84,12 @@ Values reduce_mean(ConvertContext& c) {
   return quantized(c, c.add(ops::Reduce{ops::ReduceKind::mean, axes, keep}, {x}), 3, 0);
 }
 
-Values where(ConvertContext& c) {
+Values quantized_where(ConvertContext& c) {
   const ValueId x = dequantized_input(c, 1), y = dequantized_input(c, 4);
   return quantized(c, c.add(F::select, {c.input(0), x, y}), 7, 1);
 }
 
-Values concat(ConvertContext& c) {
+Values quantized_concat(ConvertContext& c) {
   if (c.input_count() < 5 || c.input_count() % 3 != 2)
     c.invalid(fmt::format("it has {} inputs: two of the output, then three for each tensor", c.input_count()));
   Values parts;
@@ -120,7 +120,7 @@ ValueId channels_back(ConvertContext& c, ValueId y, bool go_last) {
   return go_last ? c.add(ops::Transpose{to_channels_last(c.rank(y))}, {y}) : y;
 }
 
-Values average_pool(ConvertContext& c) {
+Values quantized_average_pool(ConvertContext& c) {
   const bool last = c.int_attribute("channels_last", 0) != 0;
   const ValueId x = channels_first(c, dequantized_input(c, 0), last);
   Window w = read_window(c, x);
@@ -130,7 +130,7 @@ Values average_pool(ConvertContext& c) {
   return quantized(c, channels_back(c, c.add(std::move(op), {x}), last), 3, 0);
 }
 
-Values global_average_pool(ConvertContext& c) {
+Values quantized_global_average_pool(ConvertContext& c) {
   const bool last = c.int_attribute("channels_last", 0) != 0;
   const ValueId x = dequantized_input(c, 0);
   if (c.rank(x) < 3)
@@ -140,7 +140,7 @@ Values global_average_pool(ConvertContext& c) {
   return quantized(c, c.add(std::move(op), {x}), 3, 0);
 }
 
-Values qlinear_conv(ConvertContext& c) {
+Values microsoft_qlinear_conv(ConvertContext& c) {
   const bool last = c.int_attribute("channels_last", 0) != 0;
   const ValueId steps = qlinear_conv_steps(c, channels_first(c, c.input(0), last));
   return {round_steps(c, 0, channels_back(c, steps, last), c.input_or_none(7), c.dtype(c.input(c.has(7) ? 7 : 0)))};
@@ -218,41 +218,41 @@ int64_t parameter_axis(ConvertContext& c) {
   const bool one = c.rank(parameter_of(c, c.input(1))) == 0 && (!c.has(2) || c.rank(parameter_of(c, c.input(2))) == 0);
   return one ? 0 : c.axis(c.int_attribute("axis", 1), c.rank(c.input(0)));
 }
-Values quantize_linear(ConvertContext& c) {
+Values microsoft_quantize_linear(ConvertContext& c) {
   const int64_t axis = parameter_axis(c), block = block_size(c, c.input(1), c.input(0), axis, 0);
   const ops::Quantize op{.dtype = c.has(2) ? c.dtype(c.input(2)) : DType::u8, .axis = axis, .block = block};
   return {quantize(c, 0, op, c.input(0), c.input(1), c.input_or_none(2))};
 }
-Values dequantize_linear(ConvertContext& c) {
+Values microsoft_dequantize_linear(ConvertContext& c) {
   const int64_t axis = parameter_axis(c), block = block_size(c, c.input(1), c.input(0), axis, 0);
   return {dequantize(c, c.input(0), c.input(1), c.input_or_none(2), c.dtype(c.input(1)), axis, block)};
 }
 
-constexpr Converter table[] = {
-    {"DequantizeLinear", dequantize_linear},
+constexpr Converter microsoft_quantized_table[] = {
+    {"DequantizeLinear", microsoft_dequantize_linear},
     {"DynamicQuantizeMatMul", dynamic_quantize_matmul},
     {"MatMulIntegerToFloat", matmul_integer_to_float},
     {"NhwcConv", nhwc_conv},
     {"NhwcMaxPool", nhwc_max_pool},
     {"QGemm", qgemm},
-    {"QLinearAdd", binary<F::add>},
-    {"QLinearAveragePool", average_pool},
-    {"QLinearConcat", concat},
-    {"QLinearConv", qlinear_conv},
-    {"QLinearGlobalAveragePool", global_average_pool},
-    {"QLinearLeakyRelu", leaky_relu},
-    {"QLinearMul", binary<F::mul>},
+    {"QLinearAdd", quantized_binary<F::add>},
+    {"QLinearAveragePool", quantized_average_pool},
+    {"QLinearConcat", quantized_concat},
+    {"QLinearConv", microsoft_qlinear_conv},
+    {"QLinearGlobalAveragePool", quantized_global_average_pool},
+    {"QLinearLeakyRelu", quantized_leaky_relu},
+    {"QLinearMul", quantized_binary<F::mul>},
     {"QLinearReduceMean", reduce_mean},
-    {"QLinearSigmoid", sigmoid},
-    {"QLinearSoftmax", softmax},
-    {"QLinearWhere", where},
-    {"QuantizeLinear", quantize_linear},
+    {"QLinearSigmoid", quantized_sigmoid},
+    {"QLinearSoftmax", quantized_softmax},
+    {"QLinearWhere", quantized_where},
+    {"QuantizeLinear", microsoft_quantize_linear},
 };
 
 }  // namespace
 
 std::span<const Converter> microsoft_quantized_converters() {
-  return table;
+  return microsoft_quantized_table;
 }
 
 }  // namespace camshaft::onnx

@@ -102,7 +102,7 @@ Values qattention(ConvertContext& c) {
   return {y, c.result_at(1, ops::Concat{0}, {layer(a.key), layer(a.value)})};
 }
 
-constexpr Converter table[] = {
+constexpr Converter microsoft_quantized_layers_table[] = {
     {"DynamicQuantizeLSTM", dynamic_quantize_lstm},
     {"QAttention", qattention},
 };
@@ -110,7 +110,7 @@ constexpr Converter table[] = {
 }  // namespace
 
 std::span<const Converter> microsoft_quantized_layer_converters() {
-  return table;
+  return microsoft_quantized_layers_table;
 }
 
 }  // namespace camshaft::onnx

@@ -212,7 +212,7 @@ Values mean_variance_normalization(ConvertContext& c) {
   return c.result(ops::Cast{c.dtype(given)}, {c.add(F::div, {centred, deviation})});
 }
 
-constexpr Converter table[] = {
+constexpr Converter normalization_table[] = {
     {"BatchNormalization", batch_normalization},
     {"GroupNormalization", group_normalization},
     {"InstanceNormalization", instance_normalization},
@@ -265,7 +265,7 @@ Values layer_statistics(ConvertContext& c, ValueId x, const LayerNormOptions& op
 }
 
 std::span<const Converter> normalization_converters() {
-  return table;
+  return normalization_table;
 }
 
 }  // namespace camshaft::onnx

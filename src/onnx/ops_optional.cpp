@@ -42,7 +42,7 @@ Values optional_has_element(ConvertContext& c) {
   return c.result(ops::OptionalHasElement{}, {id});
 }
 
-constexpr Converter table[] = {
+constexpr Converter optional_table[] = {
     {"Optional", optional, 15},
     {"OptionalGetElement", optional_get_element, 15},
     {"OptionalHasElement", optional_has_element, 15},
@@ -51,7 +51,7 @@ constexpr Converter table[] = {
 }  // namespace
 
 std::span<const Converter> optional_converters() {
-  return table;
+  return optional_table;
 }
 
 }  // namespace camshaft::onnx

@@ -168,7 +168,7 @@ Values bit_cast(ConvertContext& c) {
   return c.result(ops::BitCast{to}, {c.input(0)});
 }
 
-constexpr Converter table[] = {
+constexpr Converter pointwise_table[] = {
     {"Abs", unary<F::abs>},
     {"Acos", unary<F::acos>},
     {"Acosh", unary<F::acosh>},
@@ -226,7 +226,7 @@ constexpr Converter table[] = {
 }  // namespace
 
 std::span<const Converter> pointwise_converters() {
-  return table;
+  return pointwise_table;
 }
 
 }  // namespace camshaft::onnx

@@ -101,7 +101,7 @@ Values global_max_pool(ConvertContext& c) {
   return global(c, ops::ReduceKind::max);
 }
 
-constexpr Converter table[] = {
+constexpr Converter pooling_table[] = {
     {"AveragePool", average_pool},
     {"GlobalAveragePool", global_average_pool},
     {"GlobalLpPool", global_lp_pool},
@@ -113,7 +113,7 @@ constexpr Converter table[] = {
 }  // namespace
 
 std::span<const Converter> pooling_converters() {
-  return table;
+  return pooling_table;
 }
 
 }  // namespace camshaft::onnx

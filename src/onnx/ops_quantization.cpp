@@ -79,7 +79,7 @@ Values qlinear_conv(ConvertContext& c) {
   return {round_steps(c, 0, qlinear_conv_steps(c, c.input(0)), c.input_or_none(7), c.dtype(c.input(c.has(7) ? 7 : 0)))};
 }
 
-constexpr Converter table[] = {
+constexpr Converter quantization_table[] = {
     {"ConvInteger", conv_integer},
     {"DequantizeLinear", dequantize_linear},
     {"DynamicQuantizeLinear", dynamic_quantize_linear},
@@ -92,7 +92,7 @@ constexpr Converter table[] = {
 }  // namespace
 
 std::span<const Converter> quantization_converters() {
-  return table;
+  return quantization_table;
 }
 
 }  // namespace camshaft::onnx

@@ -104,7 +104,7 @@ Values dropout(ConvertContext& c) {
   return {y, c.cast(kept, mask)};
 }
 
-constexpr Converter table[] = {
+constexpr Converter random_table[] = {
     {"Bernoulli", bernoulli, 15},
     {"Dropout", dropout},
     {"Multinomial", multinomial},
@@ -117,7 +117,7 @@ constexpr Converter table[] = {
 }  // namespace
 
 std::span<const Converter> random_converters() {
-  return table;
+  return random_table;
 }
 
 }  // namespace camshaft::onnx

@@ -122,7 +122,7 @@ Values lstm(ConvertContext& c) {
   return recurrent(c, CellKind::lstm);
 }
 
-constexpr Converter table[] = {
+constexpr Converter recurrent_table[] = {
     {"GRU", gru},
     {"LSTM", lstm},
     {"RNN", rnn},
@@ -131,7 +131,7 @@ constexpr Converter table[] = {
 }  // namespace
 
 std::span<const Converter> recurrent_converters() {
-  return table;
+  return recurrent_table;
 }
 
 }  // namespace camshaft::onnx

@@ -165,7 +165,7 @@ Values hardmax(ConvertContext& c) {
   return {c.reshape(c.cast(is_index, c.dtype(x)), shape)};
 }
 
-constexpr Converter table[] = {
+constexpr Converter reduction_table[] = {
     {"ArgMax", arg_reduce<true>},
     {"ArgMin", arg_reduce<false>},
     {"Hardmax", hardmax},
@@ -184,7 +184,7 @@ constexpr Converter table[] = {
 }  // namespace
 
 std::span<const Converter> reduction_converters() {
-  return table;
+  return reduction_table;
 }
 
 }  // namespace camshaft::onnx

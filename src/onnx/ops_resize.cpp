@@ -68,12 +68,12 @@ std::optional<Dim> scaled(ConvertContext& c, const Dim& size, double scale) {
 }
 
 // What says how large the result is: those of the inputs that count; an empty tensor also means "not given".
-struct Parameters {
+struct ResizeParameters {
   ValueId roi = no_value, scales = no_value, sizes = no_value;
 };
 
 // Sets what is known of sizes, scales and region; false when that is not all.
-bool resolve(ConvertContext& c, const Parameters& given, ResizePolicy policy, ops::Resize& op) {
+bool resolve(ConvertContext& c, const ResizeParameters& given, ResizePolicy policy, ops::Resize& op) {
   const size_t n = op.axes.size();
   const Shape& shape = c.shape(c.input(0));
   const auto size = [&](size_t i) { return shape[static_cast<size_t>(op.axes[i])]; };
@@ -110,7 +110,7 @@ bool resolve(ConvertContext& c, const Parameters& given, ResizePolicy policy, op
   return true;
 }
 
-Values resized(ConvertContext& c, const ops::Resize& op, const Parameters& given, ResizePolicy policy) {
+Values resized(ConvertContext& c, const ops::Resize& op, const ResizeParameters& given, ResizePolicy policy) {
   const ValueId x = c.input(0);
   if (given.scales == no_value && given.sizes == no_value) c.invalid("neither scales nor sizes are given");
   ops::Resize known = op;
@@ -159,7 +159,7 @@ Values upsample(ConvertContext& c) {
   return resized(c, op, {no_value, scales, no_value}, ResizePolicy::stretch);
 }
 
-constexpr Converter table[] = {
+constexpr Converter resize_table[] = {
     {"Resize", upsample, 10},
     {"Resize", resize, 11},
     {"Upsample", upsample, 7},
@@ -168,7 +168,7 @@ constexpr Converter table[] = {
 }  // namespace
 
 std::span<const Converter> resize_converters() {
-  return table;
+  return resize_table;
 }
 
 }  // namespace camshaft::onnx

@@ -127,12 +127,12 @@ Values scan_8(ConvertContext& c) {
   return c.results(std::move(outer), std::move(inputs), std::move(outer_bodies));
 }
 
-constexpr Converter table[] = {{"Scan", scan_8, 8}, {"Scan", scan_9, 9}};
+constexpr Converter scan_table[] = {{"Scan", scan_8, 8}, {"Scan", scan_9, 9}};
 
 }  // namespace
 
 std::span<const Converter> scan_converters() {
-  return table;
+  return scan_table;
 }
 
 }  // namespace camshaft::onnx

@@ -97,7 +97,7 @@ Values cum_prod(ConvertContext& c) {
   return cumulative(c, ops::CumulativeKind::product);
 }
 
-constexpr Converter table[] = {
+constexpr Converter select_table[] = {
     {"Compress", compress, 9},
     {"CumProd", cum_prod, 26},
     {"CumSum", cum_sum, 11},
@@ -115,7 +115,7 @@ constexpr Converter table[] = {
 }  // namespace
 
 std::span<const Converter> select_converters() {
-  return table;
+  return select_table;
 }
 
 }  // namespace camshaft::onnx

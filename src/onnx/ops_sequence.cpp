@@ -222,7 +222,7 @@ Values sequence_map(ConvertContext& c) {
   return c.results(ops::SequenceMap{count}, std::move(inputs), std::move(bodies));
 }
 
-constexpr Converter table[] = {
+constexpr Converter sequence_table[] = {
     {"ConcatFromSequence", concat_from_sequence, 11},
     {"SequenceAt", sequence_at, 11},
     {"SequenceConstruct", sequence_construct, 11},
@@ -237,7 +237,7 @@ constexpr Converter table[] = {
 }  // namespace
 
 std::span<const Converter> sequence_converters() {
-  return table;
+  return sequence_table;
 }
 
 }  // namespace camshaft::onnx

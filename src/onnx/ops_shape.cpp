@@ -261,7 +261,7 @@ Values space_to_depth(ConvertContext& c) {
   return c.result(ops::Reshape{{s[0], s[1] * block * block, h, w}}, {moved});
 }
 
-constexpr Converter table[] = {
+constexpr Converter shape_table[] = {
     {"ConstantOfShape", constant_of_shape},
     {"DepthToSpace", depth_to_space},
     {"Expand", expand},
@@ -280,7 +280,7 @@ constexpr Converter table[] = {
 }  // namespace
 
 std::span<const Converter> shape_converters() {
-  return table;
+  return shape_table;
 }
 
 }  // namespace camshaft::onnx

@@ -75,7 +75,7 @@ Values mel_weight_matrix(ConvertContext& c) {
   return c.result(ops::MelWeights{output_dtype(c)}, {c.input(0), c.input(1), c.input(2), c.input(3), c.input(4)});
 }
 
-constexpr Converter table[] = {
+constexpr Converter signal_table[] = {
     {"BlackmanWindow", blackman_window, 17},    {"DFT", dft, 17},
     {"HammingWindow", hamming_window, 17},      {"HannWindow", hann_window, 17},
     {"MelWeightMatrix", mel_weight_matrix, 17}, {"STFT", stft, 17},
@@ -84,7 +84,7 @@ constexpr Converter table[] = {
 }  // namespace
 
 std::span<const Converter> signal_converters() {
-  return table;
+  return signal_table;
 }
 
 }  // namespace camshaft::onnx

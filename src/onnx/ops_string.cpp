@@ -128,7 +128,7 @@ Values tf_idf_vectorizer(ConvertContext& c) {
                        c.add_constant(Tensor::of<float>(DType::f32, {width}, by_column))});
 }
 
-constexpr Converter table[] = {
+constexpr Converter string_table[] = {
     {"RegexFullMatch", regex_full_match},    {"StringConcat", string_concat},
     {"StringNormalizer", string_normalizer}, {"StringSplit", string_split},
     {"TfIdfVectorizer", tf_idf_vectorizer},
@@ -150,16 +150,16 @@ Values tokenizer(ConvertContext& c) {
   return c.result(op, {c.input(0)});
 }
 
-constexpr Converter microsoft_table[] = {{"Tokenizer", tokenizer}};
+constexpr Converter microsoft_string_table[] = {{"Tokenizer", tokenizer}};
 
 }  // namespace
 
 std::span<const Converter> string_converters() {
-  return table;
+  return string_table;
 }
 
 std::span<const Converter> microsoft_string_converters() {
-  return microsoft_table;
+  return microsoft_string_table;
 }
 
 }  // namespace camshaft::onnx

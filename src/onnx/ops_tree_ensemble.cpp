@@ -359,7 +359,7 @@ Values tree_ensemble(ConvertContext& c) {
   return {c.cast(c.result_at(0, op, std::move(inputs)), c.dtype(c.input(0)))};
 }
 
-constexpr Converter table[] = {
+constexpr Converter tree_ensemble_table[] = {
     {"TreeEnsemble", tree_ensemble},
     {"TreeEnsembleClassifier", tree_ensemble_classifier},
     {"TreeEnsembleRegressor", tree_ensemble_regressor},
@@ -368,7 +368,7 @@ constexpr Converter table[] = {
 }  // namespace
 
 std::span<const Converter> tree_ensemble_converters() {
-  return table;
+  return tree_ensemble_table;
 }
 
 }  // namespace camshaft::onnx

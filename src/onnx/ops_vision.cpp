@@ -212,7 +212,7 @@ Values det(ConvertContext& c) {
   return c.result(ops::Determinant{}, {c.input(0)});
 }
 
-constexpr Converter table[] = {
+constexpr Converter vision_table[] = {
     {"AffineGrid", affine_grid, 20}, {"Col2Im", col2im, 18},          {"Det", det, 11},
     {"DeformConv", deform_conv, 19}, {"GridSample", grid_sample, 16}, {"MaxRoiPool", max_roi_pool},
     {"MaxUnpool", max_unpool, 9},    {"RoiAlign", roi_align, 10},
@@ -244,7 +244,7 @@ Values grid_sample(ConvertContext& c) {
 }
 
 std::span<const Converter> vision_converters() {
-  return table;
+  return vision_table;
 }
 
 }  // namespace camshaft::onnx

@@ -14,8 +14,8 @@ namespace {
 
 using F = ScalarFunction;
 
-constexpr int max_depth = 32;
-constexpr size_t max_elements = 16;               // of a list of sizes
+constexpr int most_fraction_depth = 32;
+constexpr size_t most_sizes = 16;               // of a list of sizes
 constexpr int64_t max_number = int64_t{1} << 20;  // of numerators and denominators
 
 // numerator / denominator
@@ -78,9 +78,9 @@ std::optional<Fraction> combined(F function, const Fraction& a, const Fraction& 
   }
 }
 
-class Finder {
+class FractionFinder {
  public:
-  Finder(const Graph& graph, ConstantFinder& constants) : graph_(graph), constants_(constants) {}
+  FractionFinder(const Graph& graph, ConstantFinder& constants) : graph_(graph), constants_(constants) {}
 
   /// Each value once: one that is added to itself over and over has as many ways to it as there are powers of 2.
   Fractions find(ValueId id, int depth) {
@@ -91,7 +91,7 @@ class Finder {
  private:
   Fractions searched(ValueId id, int depth) {
     const Value& value = graph_.value(id);
-    if (value.type.shape.size() > 1 || depth > max_depth) return std::nullopt;
+    if (value.type.shape.size() > 1 || depth > most_fraction_depth) return std::nullopt;
     if (const auto constant = value.constant) return of_constant(*constant);
     const Node* node = constants_.producer(id);
     if (!node || !node->bodies.empty()) return std::nullopt;
@@ -104,7 +104,7 @@ class Finder {
   }
 
   static Fractions of_constant(const Tensor& tensor) {
-    if (!is_floating(tensor.dtype()) || tensor.size() > static_cast<int64_t>(max_elements)) return std::nullopt;
+    if (!is_floating(tensor.dtype()) || tensor.size() > static_cast<int64_t>(most_sizes)) return std::nullopt;
     std::vector<Fraction> out;
     for (const double value : tensor.to_doubles()) {
       const auto number = of_number(value);
@@ -119,7 +119,7 @@ class Finder {
     if (to != DType::f32 && to != DType::f64) return std::nullopt;
     if (from == DType::f32 || from == DType::f64) return find(node.inputs[0], depth + 1);
     const auto sizes = constants_.elements(node.inputs[0]);
-    if (!sizes || sizes->size() > max_elements) return std::nullopt;
+    if (!sizes || sizes->size() > most_sizes) return std::nullopt;
     std::vector<Fraction> out;
     for (const Dim& size : *sizes) out.push_back({size, 1});
     return out;
@@ -152,7 +152,7 @@ class Finder {
     std::vector<Fraction> out;
     for (const ValueId input : node.inputs) {
       const Fractions part = find(input, depth + 1);
-      if (!part || out.size() + part->size() > max_elements) return std::nullopt;
+      if (!part || out.size() + part->size() > most_sizes) return std::nullopt;
       out.insert(out.end(), part->begin(), part->end());
     }
     return out;
@@ -167,7 +167,7 @@ class Finder {
 
 std::optional<std::vector<Dim>> cut_to_sizes(const Graph& graph, ConstantFinder& constants, ValueId id) {
   try {
-    const auto fractions = Finder(graph, constants).find(id, 0);
+    const auto fractions = FractionFinder(graph, constants).find(id, 0);
     if (!fractions) return std::nullopt;
     std::vector<Dim> out;
     for (const Fraction& f : *fractions) {

@@ -12,7 +12,7 @@ namespace camshaft::onnx {
 namespace {
 
 // A loop's body is converted up to four times, so one inside another up to four times as often.
-constexpr int max_depth = 8;
+constexpr int most_subgraph_depth = 8;
 
 // Makes the inputs of a branch those of both: `captures` in this order.
 void take_inputs(Body& body, const Values& captures, const Graph& around) {
@@ -94,8 +94,8 @@ Dim ScopedSubgraphs::fresh(const GraphProto& subgraph, const std::string& label,
 }
 
 Values ScopedSubgraphs::convert(const GraphProto& subgraph, Scope& scope) {
-  if (importer_.depth >= max_depth)
-    throw Error(ErrorCode::unsupported, fmt::format("its sub-graphs are nested deeper than {}", max_depth));
+  if (importer_.depth >= most_subgraph_depth)
+    throw Error(ErrorCode::unsupported, fmt::format("its sub-graphs are nested deeper than {}", most_subgraph_depth));
   scope.outer = &around_;
   importer_.add_initializers(subgraph, scope);
   std::vector<std::string> results;

@@ -20,7 +20,7 @@
 #include "camshaft/camshaft.h"
 #include "doubling_model.h"
 
-namespace camshaft::api {
+namespace camshaft::api::c_api_test {
 namespace {
 
 struct Options {
@@ -309,4 +309,4 @@ TEST(CApi, ViewsAreCheckedAndConverted) {
 }
 
 }  // namespace
-}  // namespace camshaft::api
+}  // namespace camshaft::api::c_api_test

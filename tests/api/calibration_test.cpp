@@ -10,7 +10,7 @@
 #include "camshaft/camshaft.hpp"
 #include "onnx/proto_writer.h"
 
-namespace camshaft {
+namespace camshaft::calibration_test {
 namespace {
 
 /// y = x @ w: x is f32 [n, 2].
@@ -160,4 +160,4 @@ TEST_F(CalibrationApi, PicturesAreDecoded) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::calibration_test

@@ -11,7 +11,7 @@
 #include "camshaft/camshaft.hpp"
 #include "doubling_model.h"
 
-namespace camshaft {
+namespace camshaft::cpp_layer_test {
 namespace {
 
 Engine build_doubling() {
@@ -88,4 +88,4 @@ TEST(CppLayer, WhatACallbackThrowsComesBack) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::cpp_layer_test

@@ -7,7 +7,7 @@
 #include "camshaft/camshaft.hpp"
 #include "doubling_model.h"
 
-namespace camshaft {
+namespace camshaft::inspection_test {
 namespace {
 
 class Inspection : public ::testing::Test {
@@ -90,4 +90,4 @@ TEST_F(Inspection, ErrorsOfTensors) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::inspection_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace camshaft::api {
+namespace camshaft::api::layer_cost_test {
 namespace {
 
 constexpr DeviceLimits limits{.memory_bytes = 1e12, .f32_flops = 5e12, .half_flops = 1e14, .tf32_flops = 5e13};
@@ -35,4 +35,4 @@ TEST(LayerBound, WhatIsUnknownDecidesNothing) {
 }
 
 }  // namespace
-}  // namespace camshaft::api
+}  // namespace camshaft::api::layer_cost_test

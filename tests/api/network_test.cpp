@@ -7,7 +7,7 @@
 
 #include "camshaft/camshaft.hpp"
 
-namespace camshaft {
+namespace camshaft::network_test {
 namespace {
 
 BuildOptions quick() {
@@ -161,4 +161,4 @@ TEST(Network, AnEngineKeepsTheConstantsOfItsNetwork) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::network_test

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/format_bytes.h"
 
-namespace camshaft {
+namespace camshaft::aligned_buffer_test {
 namespace {
 
 TEST(AlignedBuffer, is_aligned_and_writable) {
@@ -64,4 +64,4 @@ TEST(FormatBytes, picks_a_unit) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::aligned_buffer_test

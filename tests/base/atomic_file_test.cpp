@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/temporary_folder.h"
 
-namespace camshaft {
+namespace camshaft::atomic_file_test {
 namespace {
 
 std::string contents(const std::string& path) {
@@ -177,4 +177,4 @@ TEST(AtomicFile, the_limit_on_file_sizes_leaves_nothing) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::atomic_file_test

@@ -10,7 +10,7 @@
 #include "base/first_touch.h"
 #include "temporary_folder.h"
 
-namespace camshaft {
+namespace camshaft::available_cores_test {
 namespace {
 
 class ControlGroups : public testing::Test {
@@ -99,4 +99,4 @@ TEST(MemoryNodes, are_counted_in_the_kernels_list) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::available_cores_test

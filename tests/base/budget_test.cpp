@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/work_scope.h"
 
-namespace camshaft {
+namespace camshaft::budget_test {
 namespace {
 
 std::shared_ptr<Budget> small_budget() {
@@ -63,4 +63,4 @@ TEST(Budget, memory_is_given_back_by_what_holds_it) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::budget_test

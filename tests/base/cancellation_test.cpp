@@ -5,7 +5,7 @@
 #include <csignal>
 #include <string>
 
-namespace camshaft {
+namespace camshaft::cancellation_test {
 namespace {
 
 TEST(Cancellation, copies_share_the_flag) {
@@ -37,4 +37,4 @@ TEST(Cancellation, works_from_a_signal_handler) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::cancellation_test

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace camshaft {
+namespace camshaft::device_id_test {
 namespace {
 
 TEST(DeviceId, ValuesAreOrderedTheHostFirst) {
@@ -41,4 +41,4 @@ TEST(DeviceId, OtherWordsAreRefused) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::device_id_test

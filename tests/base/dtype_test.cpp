@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace camshaft {
+namespace camshaft::dtype_test {
 namespace {
 
 TEST(DType, names_parse_back) {
@@ -66,4 +66,4 @@ TEST(DType, classes) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::dtype_test

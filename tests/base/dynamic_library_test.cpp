@@ -7,7 +7,7 @@
 
 #include "base/temporary_folder.h"
 
-namespace camshaft {
+namespace camshaft::dynamic_library_test {
 namespace {
 
 TEST(DynamicLibrary, FindsFunctions) {
@@ -42,4 +42,4 @@ TEST(DynamicLibrary, FindsWhatTheProcessHasLoaded) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::dynamic_library_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace camshaft {
+namespace camshaft::error_test {
 namespace {
 
 TEST(Error, carries_its_code_and_message) {
@@ -23,4 +23,4 @@ TEST(Error, every_code_has_its_own_name) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::error_test

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::float_types_test {
 namespace {
 
 constexpr float inf = std::numeric_limits<float>::infinity();
@@ -259,4 +259,4 @@ TEST(FloatTypes, bulk_agrees_with_single_values) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::float_types_test

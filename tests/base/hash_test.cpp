@@ -6,7 +6,7 @@
 
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::hash_test {
 namespace {
 
 TEST(Hash, known_values) {
@@ -52,4 +52,4 @@ TEST(Hash, is_the_same_at_every_alignment) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::hash_test

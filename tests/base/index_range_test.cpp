@@ -7,7 +7,7 @@
 #include "base/divide_up.h"
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::index_range_test {
 namespace {
 
 TEST(IndexRange, AsByTryingEachIndex) {
@@ -56,4 +56,4 @@ TEST(DivideUp, PiecesAndMultiples) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::index_range_test

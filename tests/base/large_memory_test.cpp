@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace camshaft {
+namespace camshaft::large_memory_test {
 namespace {
 
 constexpr size_t mib = size_t{1} << 20;
@@ -72,4 +72,4 @@ TEST(LargeMemory, OfSeveralThreads) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::large_memory_test

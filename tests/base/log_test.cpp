@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-namespace camshaft {
+namespace camshaft::log_test {
 namespace {
 
 struct Collector : Logger {
@@ -53,4 +53,4 @@ TEST_F(Log, is_called_by_one_thread_at_a_time) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::log_test

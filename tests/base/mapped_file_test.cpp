@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/temporary_folder.h"
 
-namespace camshaft {
+namespace camshaft::mapped_file_test {
 namespace {
 
 std::string text_of(const MappedFile& file) {
@@ -67,4 +67,4 @@ TEST(MappedFile, says_why_a_path_cannot_be_read) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::mapped_file_test

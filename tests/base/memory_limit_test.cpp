@@ -5,7 +5,7 @@
 #include "base/aligned_buffer.h"
 #include "base/error.h"
 
-namespace camshaft {
+namespace camshaft::memory_limit_test {
 namespace {
 
 TEST(MemoryLimit, OneBufferIsAtMostTheMachinesMemory) {
@@ -30,4 +30,4 @@ TEST(MemoryLimit, CanBeSet) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::memory_limit_test

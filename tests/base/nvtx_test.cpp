@@ -13,7 +13,7 @@
 #define CAMSHAFT_HAS_NVTX
 #endif
 
-namespace camshaft {
+namespace camshaft::nvtx_test {
 namespace {
 
 #ifdef CAMSHAFT_HAS_NVTX
@@ -58,4 +58,4 @@ TEST(Nvtx, NothingIsNamedWhereNobodyListens) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::nvtx_test

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace camshaft {
+namespace camshaft::parallel_test {
 namespace {
 
 TEST(ForEachParallel, DoesEveryPieceOnce) {
@@ -36,4 +36,4 @@ TEST(ForEachParallel, TheFirstPieceThatFailsIsTheOneThatIsReported) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::parallel_test

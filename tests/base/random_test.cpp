@@ -5,7 +5,7 @@
 #include <cmath>
 #include <set>
 
-namespace camshaft {
+namespace camshaft::random_test {
 namespace {
 
 TEST(Random, gives_the_same_numbers_everywhere) {
@@ -99,4 +99,4 @@ TEST(Random, integers_cover_their_range) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::random_test

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace camshaft {
+namespace camshaft::similar_names_test {
 namespace {
 
 TEST(SimilarNames, FewLettersApartOrPartOfTheOther) {
@@ -28,4 +28,4 @@ TEST(SimilarNames, OfManyTheNearest) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::similar_names_test

@@ -34,7 +34,7 @@ std::atomic<int> allocations{0};
   std::free(memory);
 }
 
-namespace camshaft {
+namespace camshaft::thread_pool_test {
 namespace {
 
 TEST(ThreadPool, refuses_less_than_one_thread) {
@@ -184,4 +184,4 @@ TEST(ThreadPool, several_pools_at_once) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::thread_pool_test

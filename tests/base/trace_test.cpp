@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-namespace camshaft {
+namespace camshaft::trace_test {
 namespace {
 
 TEST(Trace, NamesWordsBetweenCommas) {
@@ -21,4 +21,4 @@ TEST(Trace, NamesWordsBetweenCommas) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::trace_test

@@ -10,7 +10,7 @@
 #include "base/parallel.h"
 #include "base/pieces.h"
 
-namespace camshaft {
+namespace camshaft::work_scope_test {
 namespace {
 
 TEST(WorkScope, outside_of_one_nothing_is_cancelled) {
@@ -93,4 +93,4 @@ TEST(WorkScope, pieces_are_the_whole_range) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::work_scope_test

@@ -22,7 +22,7 @@
 #include "base/first_touch.h"
 #include "base/thread_pool.h"
 
-namespace camshaft {
+namespace camshaft::workers_test {
 namespace {
 
 // Whether each of `threads` threads of the pool calls the body, on a thread of its own.
@@ -246,4 +246,4 @@ TEST(Fork, pools_and_workers_of_the_parent_end_in_the_child) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::workers_test

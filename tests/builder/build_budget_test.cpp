@@ -7,7 +7,7 @@
 #include "ir/ops/contract.h"
 #include "ir/ops/pointwise.h"
 
-namespace camshaft {
+namespace camshaft::build_budget_test {
 namespace {
 
 /// x · w, and its exponential.
@@ -111,4 +111,4 @@ TEST(BuildBudget, LooksAheadAtTheSizesThatAreVerified) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::build_budget_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace camshaft {
+namespace camshaft::compare_layers_test {
 namespace {
 
 LayerTime layer(std::vector<std::string> sources, double seconds) {
@@ -57,4 +57,4 @@ TEST(CompareLayers, LayersThatAreNotQuantisedAnywayAreNotNamed) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::compare_layers_test

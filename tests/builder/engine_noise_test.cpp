@@ -19,7 +19,7 @@
 #include "runtime/engine_impl.h"
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::engine_noise_test {
 namespace {
 
 Engine compiled(const Graph& graph, const std::string& tactic_of_first = "") {
@@ -172,4 +172,4 @@ TEST(EngineNoise, IsOfTheNodesThatRoundMore) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::engine_noise_test

@@ -13,7 +13,7 @@
 #include "quantize/calibration_file.h"
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::int8_build_test {
 namespace {
 
 using namespace onnx::testing;  // NOLINT: the writers
@@ -253,4 +253,4 @@ TEST_F(Int8Build, RangesThatClipAreNoError) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::int8_build_test

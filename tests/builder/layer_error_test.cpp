@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace camshaft {
+namespace camshaft::layer_error_test {
 namespace {
 
 constexpr double tolerance = 1e-4;
@@ -188,4 +188,4 @@ TEST(LayerError, WhatIsComputedOfAQuantizedValueMayBeAStepOff) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::layer_error_test

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-namespace camshaft {
+namespace camshaft::local_error_test {
 namespace {
 
 constexpr double tolerance = 1e-4, rounding = 0x1p-22, never = std::numeric_limits<double>::infinity();
@@ -70,4 +70,4 @@ TEST(LocalError, WhatIsNotFiniteOrMeansNeverIsLeftOut) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::local_error_test

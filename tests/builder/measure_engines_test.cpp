@@ -7,7 +7,7 @@
 #include "ir/text.h"
 #include "runtime/backends.h"
 
-namespace camshaft {
+namespace camshaft::measure_engines_test {
 namespace {
 
 Engine engine_of(int64_t rows) {
@@ -52,4 +52,4 @@ TEST(MeasureEngines, ThrowsWhatARunThrows) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::measure_engines_test

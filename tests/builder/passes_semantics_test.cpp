@@ -38,7 +38,7 @@
 #include "reference/evaluate.h"
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::passes_semantics_test {
 namespace {
 
 using F = ScalarFunction;
@@ -455,4 +455,4 @@ TEST(Semantics, RandomGraphs) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::passes_semantics_test

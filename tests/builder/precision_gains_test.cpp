@@ -9,7 +9,7 @@
 #include "ir/text.h"
 #include "runtime/backends.h"
 
-namespace camshaft {
+namespace camshaft::precision_gains_test {
 namespace {
 
 std::vector<PrecisionGain> gains_of(const std::string& text, bool on_a_sample = false) {
@@ -71,4 +71,4 @@ TEST(PrecisionGains, WhatComputesNoProductsGainsNothing) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::precision_gains_test

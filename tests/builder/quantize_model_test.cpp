@@ -5,7 +5,7 @@
 #include "ir/ops/operators.h"
 #include "ir/text.h"
 
-namespace camshaft {
+namespace camshaft::quantize_model_test {
 namespace {
 
 constexpr std::string_view two_products = R"(graph "g" (%x: f32[4, 2]) {
@@ -45,4 +45,4 @@ TEST(QuantizeModel, WhoAsksForIntegersGetsThem) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::quantize_model_test

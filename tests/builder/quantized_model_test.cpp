@@ -14,7 +14,7 @@
 #include "onnx/model_writer.h"
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::quantized_model_test {
 namespace {
 
 using namespace onnx::testing;  // NOLINT: the writers
@@ -153,4 +153,4 @@ TEST_F(QuantizedModel, OperatorsOnQuantizedTensors) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::quantized_model_test

@@ -14,7 +14,7 @@
 #include "runtime/engine_impl.h"
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::quantized_steps_test {
 namespace {
 
 using F = ScalarFunction;
@@ -114,4 +114,4 @@ TEST(QuantizedSteps, TacticsThatMoveThemSaySo) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::quantized_steps_test

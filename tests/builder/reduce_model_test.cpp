@@ -9,7 +9,7 @@
 #include "onnx/proto_reader.h"
 #include "onnx/proto_writer.h"
 
-namespace camshaft {
+namespace camshaft::reduce_model_test {
 namespace {
 
 using namespace onnx::testing;  // NOLINT: the writers
@@ -81,4 +81,4 @@ TEST_F(ReduceModel, LeavesAModelWhosePartsAreAllWell) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::reduce_model_test

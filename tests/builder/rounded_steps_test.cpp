@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-namespace camshaft {
+namespace camshaft::rounded_steps_test {
 namespace {
 
 std::vector<double> across(DType dtype, const std::vector<double>& unrounded, double reach, Random* random = nullptr) {
@@ -52,4 +52,4 @@ TEST(RoundedSteps, NumbersThatAreNone) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::rounded_steps_test

@@ -11,7 +11,7 @@
 #include "runtime/context.h"
 #include "runtime/engine.h"
 
-namespace camshaft {
+namespace camshaft::small_backend_test {
 namespace {
 
 class NegateLaunch final : public Launch {
@@ -88,4 +88,4 @@ TEST(SmallBackend, RunsAModel) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::small_backend_test

@@ -11,7 +11,7 @@
 #include "onnx/model_writer.h"
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::tuning_test {
 namespace {
 
 using namespace onnx::testing;  // NOLINT: the writers
@@ -304,4 +304,4 @@ TEST_F(TunedBuild, TheEngineRemembersWhatWasTried) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::tuning_test

@@ -8,7 +8,7 @@
 #include "quantize/calibration_file.h"
 #include "runtime/backends.h"
 
-namespace camshaft {
+namespace camshaft::unmet_rules_test {
 namespace {
 
 // A product, an activation and another product, as three nodes of the model.
@@ -120,4 +120,4 @@ TEST_F(UnmetRules, AreErrorsOnlyWhereTheyAreToBeObeyed) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::unmet_rules_test

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-namespace camshaft {
+namespace camshaft::verification_test {
 namespace {
 
 OutputError compare(const std::vector<float>& expected, const std::vector<float>& actual) {
@@ -55,4 +55,4 @@ TEST(CompareOutputs, OrdinaryNumbersThatAgreeAreTheScale) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::verification_test

@@ -11,7 +11,7 @@
 #include "onnx/importer.h"
 #include "onnx/model_writer.h"
 
-namespace camshaft {
+namespace camshaft::verify_engine_test {
 namespace {
 
 using namespace onnx::testing;  // NOLINT: the writers
@@ -241,4 +241,4 @@ TEST(VerifyEngine, WhatOnlyAmplifiedRoundingExplainsIsNoLayersFault) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::verify_engine_test

@@ -12,7 +12,7 @@
 #include "onnx/model_writer.h"
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::verify_layers_test {
 namespace {
 
 using namespace onnx::testing;  // NOLINT: the writers
@@ -100,4 +100,4 @@ TEST(VerifyLayers, AWrongSumThatCancelsIsRefused) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::verify_layers_test

@@ -11,7 +11,7 @@
 #include "onnx/importer.h"
 #include "onnx/model_writer.h"
 
-namespace camshaft {
+namespace camshaft::wrong_engines_test {
 namespace {
 
 using namespace onnx::testing;  // NOLINT: the writers
@@ -395,4 +395,4 @@ TEST(WrongEngines, EmptyOutputsAreRightForGivenInputs) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::wrong_engines_test

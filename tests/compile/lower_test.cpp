@@ -7,7 +7,7 @@
 #include "ir/ops/operators.h"
 #include "ir/text.h"
 
-namespace camshaft {
+namespace camshaft::lower_test {
 namespace {
 
 LowerOptions with(std::vector<std::string> tactics, Cancellation cancellation = {}) {
@@ -218,4 +218,4 @@ TEST(Lower, Description) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::lower_test

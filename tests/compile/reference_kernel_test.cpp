@@ -7,7 +7,7 @@
 #include "reference/evaluate.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft {
+namespace camshaft::reference_kernel_test {
 namespace {
 
 struct Compiled {
@@ -91,4 +91,4 @@ TEST(ReferenceKernel, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::reference_kernel_test

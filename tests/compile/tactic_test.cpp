@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-namespace camshaft {
+namespace camshaft::tactic_test {
 namespace {
 
 TEST(Tactic, TextHasAllParameters) {
@@ -20,4 +20,4 @@ TEST(Tactic, ParametersAreReadByName) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::tactic_test

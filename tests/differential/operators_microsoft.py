@@ -129,7 +129,8 @@ def dynamic_quantize_matmul(b, op):
     array = b.rng.integers(-128, 128, (b.number(1, 4), k)).astype(np.float32) / 16
     array[0, :2] = (-128 / 16, 127 / 16)
     x = b.given(lambda s: array, list(array.shape))
-    weights = b.constant(b.rng.integers(-127, 128, (k, n)).astype(np.int8))
+    # Without VNNI ONNX Runtime adds two products in 16 bits, where more than 2 * 255 * 64 saturates.
+    weights = b.constant(b.rng.integers(-64, 65, (k, n)).astype(np.int8))
     inputs = [x, weights, b.constant(b.rng.choice((0.125, 0.25), b.pick(([], [n]))).astype(np.float32))]
     b.emit(op, inputs, domain=MICROSOFT)
 

@@ -13,7 +13,7 @@
 #include "engine/container_format.h"
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::container_test {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -279,4 +279,4 @@ TEST(Container, garbage_never_crashes) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::container_test

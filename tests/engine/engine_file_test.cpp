@@ -23,7 +23,7 @@
 #include "reference/random_tensor.h"
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::engine_file_test {
 namespace {
 
 // Fields of every type, a body, constants of every kind of storage, an omitted input, an input that is an output.
@@ -480,4 +480,4 @@ TEST(EngineFile, NotAFile) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::engine_file_test

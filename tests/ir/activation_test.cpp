@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace camshaft {
+namespace camshaft::activation_test {
 namespace {
 
 using F = ScalarFunction;
@@ -110,4 +110,4 @@ TEST(Activation, TheTableIsWhatItSays) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::activation_test

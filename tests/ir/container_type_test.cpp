@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "ir/text.h"
 
-namespace camshaft {
+namespace camshaft::container_type_test {
 namespace {
 
 Tensor f32(Dims dims, const std::vector<float>& values) {
@@ -87,4 +87,4 @@ TEST(ContainerTensor, ElementsAreCheckedAgainstTheirType) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::container_type_test

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::dim_test {
 namespace {
 
 const Dim batch = Dim::symbol("batch"), seq = Dim::symbol("seq"), h = Dim::symbol("h"), w = Dim::symbol("w");
@@ -360,4 +360,4 @@ TEST(Dim, RandomExpressionsKeepTheirValue) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::dim_test

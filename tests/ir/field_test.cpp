@@ -7,7 +7,7 @@
 
 #include "test_ops.h"
 
-namespace camshaft {
+namespace camshaft::field_test {
 namespace {
 
 using test_ops::Everything;
@@ -133,4 +133,4 @@ TEST(Op, Registry) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::field_test

@@ -6,7 +6,7 @@
 #include "ir/verify.h"
 #include "test_ops.h"
 
-namespace camshaft {
+namespace camshaft::graph_test {
 namespace {
 
 using namespace test_ops;
@@ -153,4 +153,4 @@ TEST(Graph, Uses) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::graph_test

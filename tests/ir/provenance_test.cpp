@@ -7,7 +7,7 @@
 #include "ir/ops/pointwise.h"
 #include "ir/region_editor.h"
 
-namespace camshaft {
+namespace camshaft::provenance_test {
 namespace {
 
 Constant named(const std::string& name, Tensor tensor) {
@@ -142,4 +142,4 @@ TEST(Provenance, GoesWithConstantsIntoOtherGraphs) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::provenance_test

@@ -11,7 +11,7 @@
 #include "ir/text.h"
 #include "ir/verify.h"
 
-namespace camshaft {
+namespace camshaft::region_editor_test {
 namespace {
 
 using F = ScalarFunction;
@@ -278,4 +278,4 @@ TEST_F(RegionEditorTest, OpensIntoTheGraphAround) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::region_editor_test

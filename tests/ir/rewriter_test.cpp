@@ -6,7 +6,7 @@
 #include "ir/verify.h"
 #include "test_ops.h"
 
-namespace camshaft {
+namespace camshaft::rewriter_test {
 namespace {
 
 using namespace test_ops;
@@ -130,4 +130,4 @@ TEST(Rewriter, NothingToDo) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::rewriter_test

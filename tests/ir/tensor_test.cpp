@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace camshaft {
+namespace camshaft::tensor_test {
 namespace {
 
 TEST(Tensor, ElementCount) {
@@ -140,4 +140,4 @@ TEST(Tensor, ScalarsOfNumbersThatTheTypeLacks) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::tensor_test

@@ -11,7 +11,7 @@
 #include "test_ops.h"
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::text_test {
 namespace {
 
 using namespace test_ops;
@@ -280,4 +280,4 @@ TEST(Text, NestedTooDeep) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::text_test

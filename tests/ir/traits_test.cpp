@@ -6,7 +6,7 @@
 #include "ir/ops/small_tensors.h"
 #include "test_ops.h"
 
-namespace camshaft {
+namespace camshaft::traits_test {
 namespace {
 
 constexpr Traits with(OpKind kind, Layout layout, size_t layout_operands, Answer fields) {
@@ -86,4 +86,4 @@ TEST(SizeContext, CountsElements) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::traits_test

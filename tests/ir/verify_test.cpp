@@ -6,7 +6,7 @@
 #include "ir/text.h"
 #include "test_ops.h"
 
-namespace camshaft {
+namespace camshaft::verify_test {
 namespace {
 
 using namespace test_ops;
@@ -134,4 +134,4 @@ TEST_F(Verify, BodiesToo) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::verify_test

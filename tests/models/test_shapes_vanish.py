@@ -17,6 +17,9 @@ DATA_DEPENDENT = {
     "det_fasterrcnn_resnet50_fpn", "det_ssd300_vgg16", "mask_rcnn", "own_nms_head", "own_scatter_gather"
 }  # fmt: skip
 
+# It slices its embeddings from 512 - length on. Where that is negative, longer inputs than it is made for, ONNX counts it
+# from the end, so no one expression of sizes says where the slice begins.
+BEGINS_ANYWHERE = {"deberta"}
 
 # "i64[3]", but not "i64[batch, 1]": sizes are few, and how many is known. (Reshapes are no layers, so the layer that
 # made an operand is not always found by name, but whatever was made out of positions has their symbolic shape.)
@@ -71,7 +74,7 @@ def test_left_over_shape_arithmetic_is_seen():
     [
         pytest.param(model.name, marks=[] if model.quick else pytest.mark.large)
         for model in EVERY.values()
-        if model.name not in DATA_DEPENDENT
+        if model.name not in DATA_DEPENDENT | BEGINS_ANYWHERE
     ],
 )
 def test_no_shape_arithmetic_is_left(name):

@@ -4,7 +4,7 @@
 #include "onnx/import_test_util.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft::onnx::testing {
+namespace camshaft::onnx::testing::import_attention_test {
 namespace {
 
 struct Options {
@@ -215,4 +215,4 @@ TEST(ImportAttention, FlexAttentionRunsItsSubgraphs) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx::testing
+}  // namespace camshaft::onnx::testing::import_attention_test

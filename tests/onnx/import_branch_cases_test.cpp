@@ -1,7 +1,7 @@
 // Ifs whose branches differ in rank: what follows is converted for each.
 #include "onnx/import_test_util.h"
 
-namespace camshaft::onnx::testing {
+namespace camshaft::onnx::testing::import_branch_cases_test {
 namespace {
 
 Tensor boolean(bool value) {
@@ -233,4 +233,4 @@ TEST(ImportBranchCases, TooManyAreRefused) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx::testing
+}  // namespace camshaft::onnx::testing::import_branch_cases_test

@@ -1,7 +1,7 @@
 // If and Loop with what exporters put around and into them.
 #include "onnx/import_test_util.h"
 
-namespace camshaft::onnx::testing {
+namespace camshaft::onnx::testing::import_control_flow_test {
 namespace {
 
 Tensor boolean(bool value) {
@@ -270,4 +270,4 @@ TEST(ImportLoop, SlicesAtAnIterationThatIsAList) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx::testing
+}  // namespace camshaft::onnx::testing::import_control_flow_test

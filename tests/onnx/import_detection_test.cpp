@@ -3,7 +3,7 @@
 
 #include "onnx/import_test_util.h"
 
-namespace camshaft::onnx::testing {
+namespace camshaft::onnx::testing::import_detection_test {
 namespace {
 
 // boxes [1, n, 4], scores [1, 1, n]: the 3 best, suppressed, and the boxes that remain.
@@ -78,4 +78,4 @@ TEST(ImportDetection, GridSampleReflects) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx::testing
+}  // namespace camshaft::onnx::testing::import_detection_test

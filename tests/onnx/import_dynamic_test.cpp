@@ -5,7 +5,7 @@
 
 #include "import_test_util.h"
 
-namespace camshaft::onnx::testing {
+namespace camshaft::onnx::testing::import_dynamic_test {
 namespace {
 
 Tensor ints(const std::vector<int64_t>& values) {
@@ -120,4 +120,4 @@ TEST(DynamicParameters, DeclaredRanksTellWhatNothingElseDoes) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx::testing
+}  // namespace camshaft::onnx::testing::import_dynamic_test

@@ -2,7 +2,7 @@
 
 #include "onnx/import_test_util.h"
 
-namespace camshaft::onnx::testing {
+namespace camshaft::onnx::testing::import_image_test {
 namespace {
 
 Tensor bytes(std::string_view text) {
@@ -44,4 +44,4 @@ TEST(ImportImage, MalformedNodes) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx::testing
+}  // namespace camshaft::onnx::testing::import_image_test

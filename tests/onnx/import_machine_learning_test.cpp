@@ -4,7 +4,7 @@
 
 #include "onnx/import_test_util.h"
 
-namespace camshaft::onnx {
+namespace camshaft::onnx::import_machine_learning_test {
 namespace {
 
 using namespace testing;
@@ -158,4 +158,4 @@ TEST(Texts, TokensAreTheLongestMatches) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx
+}  // namespace camshaft::onnx::import_machine_learning_test

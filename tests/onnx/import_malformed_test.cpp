@@ -3,7 +3,7 @@
 
 #include "onnx/import_test_util.h"
 
-namespace camshaft::onnx {
+namespace camshaft::onnx::import_malformed_test {
 namespace {
 
 using namespace testing;  // NOLINT(google-build-using-namespace): the writers are this file's language
@@ -282,4 +282,4 @@ TEST(ImportMalformed, InputsNamedLikeSizesThatRunningTells) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx
+}  // namespace camshaft::onnx::import_malformed_test

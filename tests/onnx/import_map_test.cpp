@@ -1,7 +1,7 @@
 // ZipMap, CastMap and DictVectorizer, imported and evaluated.
 #include "onnx/import_test_util.h"
 
-namespace camshaft::onnx {
+namespace camshaft::onnx::import_map_test {
 namespace {
 
 using namespace testing;
@@ -151,4 +151,4 @@ TEST(ImportMap, DictVectorizerThatDoesNotFitIsNamed) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx
+}  // namespace camshaft::onnx::import_map_test

@@ -3,7 +3,7 @@
 
 #include "onnx/import_test_util.h"
 
-namespace camshaft::onnx::testing {
+namespace camshaft::onnx::testing::import_microsoft_test {
 namespace {
 
 Tensor run_microsoft(const std::string& op_type, const std::vector<Tensor>& inputs,
@@ -195,4 +195,4 @@ TEST(ImportMicrosoft, Others) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx::testing
+}  // namespace camshaft::onnx::testing::import_microsoft_test

@@ -1,7 +1,7 @@
 // Operators that only move elements, on strings: every one of the default domain whose inputs may be strings.
 #include "onnx/import_test_util.h"
 
-namespace camshaft::onnx::testing {
+namespace camshaft::onnx::testing::import_moved_strings_test {
 namespace {
 
 using Strings = std::vector<std::string>;
@@ -124,4 +124,4 @@ TEST(ImportMovedStrings, TheNearestIsPickedInEveryShape) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx::testing
+}  // namespace camshaft::onnx::testing::import_moved_strings_test

@@ -4,7 +4,7 @@
 #include "ir/ops/pointwise.h"
 #include "onnx/import_test_util.h"
 
-namespace camshaft::onnx::testing {
+namespace camshaft::onnx::testing::import_narrow_floats_test {
 namespace {
 
 Tensor halves(const Dims& dims, float value) {
@@ -34,4 +34,4 @@ TEST(ImportNarrowFloats, StepsDoNotOverflow) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx::testing
+}  // namespace camshaft::onnx::testing::import_narrow_floats_test

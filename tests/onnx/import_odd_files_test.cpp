@@ -5,7 +5,7 @@
 #include "base/temporary_folder.h"
 #include "import_test_util.h"
 
-namespace camshaft::onnx::testing {
+namespace camshaft::onnx::testing::import_odd_files_test {
 namespace {
 
 using Names = std::vector<std::string>;
@@ -203,4 +203,4 @@ TEST(OddFiles, SizesThatWentThroughFloatsStaySymbolic) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx::testing
+}  // namespace camshaft::onnx::testing::import_odd_files_test

@@ -7,7 +7,7 @@
 #include "onnx/import_test_util.h"
 #include "reference/evaluate.h"
 
-namespace camshaft::onnx::testing {
+namespace camshaft::onnx::testing::import_operators_test {
 namespace {
 
 using Names = std::vector<std::string>;
@@ -347,4 +347,4 @@ TEST(ImportOperators, IndexingAndGenerators) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx::testing
+}  // namespace camshaft::onnx::testing::import_operators_test

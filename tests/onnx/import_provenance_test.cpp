@@ -4,7 +4,7 @@
 #include "onnx/import_test_util.h"
 #include "reference/replay.h"
 
-namespace camshaft::onnx::testing {
+namespace camshaft::onnx::testing::import_provenance_test {
 namespace {
 
 struct Named {
@@ -150,4 +150,4 @@ TEST(ImportProvenance, ConstantsOfFunctions) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx::testing
+}  // namespace camshaft::onnx::testing::import_provenance_test

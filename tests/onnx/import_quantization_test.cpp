@@ -5,7 +5,7 @@
 #include "ir/ops/quantize.h"
 #include "onnx/import_test_util.h"
 
-namespace camshaft::onnx::testing {
+namespace camshaft::onnx::testing::import_quantization_test {
 namespace {
 
 constexpr const char* microsoft = "com.microsoft";
@@ -282,4 +282,4 @@ TEST(ImportQuantization, WeightsOfFewBits) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx::testing
+}  // namespace camshaft::onnx::testing::import_quantization_test

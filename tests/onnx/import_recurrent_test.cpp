@@ -1,7 +1,7 @@
 // RNN, GRU and LSTM nodes.
 #include "onnx/import_test_util.h"
 
-namespace camshaft::onnx::testing {
+namespace camshaft::onnx::testing::import_recurrent_test {
 namespace {
 
 // y(t) = activation(x(t) + y(t-1)/2) of one unit.
@@ -62,4 +62,4 @@ TEST(ImportRecurrent, BadNodes) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx::testing
+}  // namespace camshaft::onnx::testing::import_recurrent_test

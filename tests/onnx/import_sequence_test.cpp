@@ -4,7 +4,7 @@
 
 #include "onnx/import_test_util.h"
 
-namespace camshaft::onnx::testing {
+namespace camshaft::onnx::testing::import_sequence_test {
 namespace {
 
 Tensor number(int64_t value) {
@@ -253,4 +253,4 @@ TEST(ImportScan, MalformedOnesAreRefused) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx::testing
+}  // namespace camshaft::onnx::testing::import_sequence_test

@@ -3,7 +3,7 @@
 
 #include "onnx/import_test_util.h"
 
-namespace camshaft::onnx::testing {
+namespace camshaft::onnx::testing::import_shapes_test {
 namespace {
 
 using Ints = std::vector<int64_t>;
@@ -233,4 +233,4 @@ TEST(ImportShapes, DepthToSpaceAndBack) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx::testing
+}  // namespace camshaft::onnx::testing::import_shapes_test

@@ -3,7 +3,7 @@
 
 #include "import_test_util.h"
 
-namespace camshaft::onnx::testing {
+namespace camshaft::onnx::testing::import_training_test {
 namespace {
 
 Tensor ones(const Dims& dims) {
@@ -165,4 +165,4 @@ TEST(Einsum, DiagonalsTracesAndScalars) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx::testing
+}  // namespace camshaft::onnx::testing::import_training_test

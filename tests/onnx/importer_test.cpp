@@ -3,7 +3,7 @@
 
 #include "onnx/import_test_util.h"
 
-namespace camshaft::onnx::testing {
+namespace camshaft::onnx::testing::importer_test {
 namespace {
 
 using Names = std::vector<std::string>;
@@ -274,4 +274,4 @@ TEST(Importer, OldOperatorSetsAreReadNodeByNode) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx::testing
+}  // namespace camshaft::onnx::testing::importer_test

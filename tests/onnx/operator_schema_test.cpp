@@ -4,7 +4,7 @@
 
 #include "onnx/converters.h"
 
-namespace camshaft::onnx {
+namespace camshaft::onnx::operator_schema_test {
 namespace {
 
 using Count = OperatorParameter::Count;
@@ -46,4 +46,4 @@ TEST(OperatorSchema, EveryOperatorOfTheImporterHasOne) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx
+}  // namespace camshaft::onnx::operator_schema_test

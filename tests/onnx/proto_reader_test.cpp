@@ -10,7 +10,7 @@
 #include "onnx/tensor_data.h"
 #include "test_random.h"
 
-namespace camshaft::onnx {
+namespace camshaft::onnx::proto_reader_test {
 namespace {
 
 using namespace testing;  // NOLINT(google-build-using-namespace): the writers are this file's language
@@ -355,4 +355,4 @@ TEST(ProtoReader, MissingFile) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx
+}  // namespace camshaft::onnx::proto_reader_test

@@ -12,7 +12,7 @@
 #include "onnx/model_writer.h"
 #include "onnx/proto_reader.h"
 
-namespace camshaft::onnx {
+namespace camshaft::onnx::proto_writer_test {
 namespace {
 
 using namespace testing;  // NOLINT(google-build-using-namespace): the writers are this file's language
@@ -224,4 +224,4 @@ TEST(ProtoWriter, ModelsOfTheStandardComeBackByteForByte) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx
+}  // namespace camshaft::onnx::proto_writer_test

@@ -11,7 +11,7 @@
 #include "onnx/model_writer.h"
 #include "onnx/proto_reader.h"
 
-namespace camshaft::onnx {
+namespace camshaft::onnx::tensor_data_test {
 namespace {
 
 using namespace testing;  // NOLINT(google-build-using-namespace): the writers are this file's language
@@ -283,4 +283,4 @@ TEST(SparseTensor, RefusesWrongCoordinates) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx
+}  // namespace camshaft::onnx::tensor_data_test

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-namespace camshaft::onnx {
+namespace camshaft::onnx::to_tensor_test {
 namespace {
 
 TEST(ToTensor, SharesAlignedBytesAndCopiesOthers) {
@@ -43,4 +43,4 @@ TEST(ToTensor, Strings) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx
+}  // namespace camshaft::onnx::to_tensor_test

@@ -10,7 +10,7 @@
 #include "optimize/layout/to_channels_last.h"
 #include "optimize/pass_test.h"
 
-namespace camshaft {
+namespace camshaft::pipeline_test {
 namespace {
 
 const std::string model = R"(graph "g" (%x: f32[n, 3, 8, 8]) {
@@ -173,4 +173,4 @@ TEST(PassOrder, IsCheckedAcrossStages) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::pipeline_test

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-namespace camshaft {
+namespace camshaft::precision_rules_test {
 namespace {
 
 TEST(PrecisionRules, AreReadFromText) {
@@ -49,4 +49,4 @@ TEST(PrecisionRules, OfSeveralNodesTheWidestCounts) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::precision_rules_test

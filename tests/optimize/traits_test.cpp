@@ -11,7 +11,7 @@
 #include "optimize/precision/widen_narrow_floats.h"
 #include "reference/operator_samples.h"
 
-namespace camshaft {
+namespace camshaft::traits_test {
 namespace {
 
 const std::vector<OperatorSample>& samples() {
@@ -127,4 +127,4 @@ TEST(TraitsOfPasses, StridesOfOperandsAreKnown) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::traits_test

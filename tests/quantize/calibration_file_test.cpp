@@ -12,7 +12,7 @@
 #include "base/temporary_folder.h"
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::calibration_file_test {
 namespace {
 
 std::string refusal(const std::string& text) {
@@ -230,4 +230,4 @@ TEST(CalibrationFile, RangesOfAnotherModelAreRefusedWithNames) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::calibration_file_test

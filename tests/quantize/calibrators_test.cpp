@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::calibrators_test {
 namespace {
 
 // NVIDIA's loop, bin by bin.
@@ -189,4 +189,4 @@ TEST(Calibrators, AreKnownByName) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::calibrators_test

@@ -8,7 +8,7 @@
 
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::histogram_test {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
@@ -109,4 +109,4 @@ TEST(Histogram, IsTheSameWhateverTheThreads) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::histogram_test

@@ -7,7 +7,7 @@
 
 #include "quantize/channel_magnitudes.h"
 
-namespace camshaft {
+namespace camshaft::migrate_channels_test {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
@@ -68,4 +68,4 @@ TEST(ChannelMagnitudes, AreTheLargestFiniteOnesOfEachColumnWhateverTheThreads) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::migrate_channels_test

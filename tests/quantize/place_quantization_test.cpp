@@ -8,7 +8,7 @@
 #include "ir/text.h"
 #include "ir/verify.h"
 
-namespace camshaft {
+namespace camshaft::place_quantization_test {
 namespace {
 
 Graph graph_of(const std::string& inputs, const std::string& body) {
@@ -106,4 +106,4 @@ TEST(PlaceQuantization, AsksForTheRangesOfWhatLayersRead) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::place_quantization_test

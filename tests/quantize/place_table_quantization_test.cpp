@@ -8,7 +8,7 @@
 #include "ir/ops/move.h"
 #include "ir/verify.h"
 
-namespace camshaft {
+namespace camshaft::place_table_quantization_test {
 namespace {
 
 // A table of `rows` rows of 64 numbers, and one gather for each of `axes`.
@@ -46,4 +46,4 @@ TEST(PlaceTableQuantization, SmallTablesAndOtherAxesStay) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::place_table_quantization_test

@@ -16,7 +16,7 @@
 #include "reference/evaluate.h"
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::quantized_error_test {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -334,4 +334,4 @@ TEST(QuantizedError, ChannelsOfAnotherModelAreRefused) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::quantized_error_test

@@ -7,7 +7,7 @@
 
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::signal_powers_test {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
@@ -62,4 +62,4 @@ TEST(SignalPowers, NoiseIsThatOfRounding) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::signal_powers_test

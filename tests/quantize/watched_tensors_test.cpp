@@ -12,7 +12,7 @@
 #include "runtime/support.h"
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::watched_tensors_test {
 namespace {
 
 // Convolutions in the model's layout, with a residual, pooling and a product behind a reshape.
@@ -190,4 +190,4 @@ TEST(CollectNumbers, CanBeCancelled) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::watched_tensors_test

@@ -4,7 +4,7 @@
 #include "ir/ops/pointwise.h"
 #include "reference/single_op.h"
 
-namespace camshaft {
+namespace camshaft::budget_test {
 namespace {
 
 Graph of_two_nodes() {
@@ -63,4 +63,4 @@ TEST(EvaluationBudget, CountsTensorsAsLongAsTheyLive) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::budget_test

@@ -8,7 +8,7 @@
 #include "ir/ops/select.h"
 #include "reference/single_op.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::cancellation_test {
 namespace {
 
 TEST(CancelledOperators, EndSoon) {
@@ -48,4 +48,4 @@ TEST(CancelledOperators, EndSoon) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::cancellation_test

@@ -8,7 +8,7 @@
 #include "ir/text.h"
 #include "reference/single_op.h"
 
-namespace camshaft {
+namespace camshaft::evaluate_test {
 namespace {
 
 using F = ScalarFunction;
@@ -155,4 +155,4 @@ TEST(Region, MeansItsBody) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::evaluate_test

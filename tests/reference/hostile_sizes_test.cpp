@@ -23,7 +23,7 @@
 #include "ir/ops/window_ops.h"
 #include "reference/single_op.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::hostile_sizes_test {
 namespace {
 
 constexpr int64_t many = int64_t{1} << 45;
@@ -141,4 +141,4 @@ TEST(HostileSizes, FoundOutWhenRunning) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::hostile_sizes_test

@@ -12,7 +12,7 @@
 #include "base/thread_pool.h"
 #include "reference/operator_samples.h"
 
-namespace camshaft {
+namespace camshaft::large_operators_test {
 namespace {
 
 // An element takes some nanoseconds, a text some ten: this is some 10 ms.
@@ -44,4 +44,4 @@ TEST(LargeOperators, AskWhetherTheyAreToStop) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::large_operators_test

@@ -11,7 +11,7 @@
 #include "ir/ops/reduce.h"
 #include "ir/text.h"
 
-namespace camshaft {
+namespace camshaft::operations_test {
 namespace {
 
 double count(const Op& op, const std::vector<Shape>& shapes, const SymbolBindings& symbols = {}) {
@@ -78,4 +78,4 @@ TEST(Operations, OfWhatIsDoneBesideMovingElements) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::operations_test

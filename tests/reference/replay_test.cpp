@@ -11,7 +11,7 @@
 #include "reference/random_tensor.h"
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::replay_test {
 namespace {
 
 ThreadPool& pool() {
@@ -156,4 +156,4 @@ TEST(DerivedConstant, ConversionsAsCasts) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::replay_test

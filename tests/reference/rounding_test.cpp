@@ -9,7 +9,7 @@
 #include "reference/single_op.h"
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::rounding_test {
 namespace {
 
 Tensor scale_of(const Op& op, const std::vector<Tensor>& inputs) {
@@ -146,4 +146,4 @@ TEST(RoundingNoise, OfAGraph) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::rounding_test

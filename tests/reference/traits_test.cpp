@@ -11,7 +11,7 @@
 #include "reference/operator_samples.h"
 #include "reference/single_op.h"
 
-namespace camshaft {
+namespace camshaft::traits_test {
 namespace {
 
 const std::vector<OperatorSample>& samples() {
@@ -242,4 +242,4 @@ TEST(Traits, SelectingKeepsTheOrderOfElements) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::traits_test

@@ -46,7 +46,7 @@ __attribute__((visibility("default"))) void* aligned_alloc(size_t alignment, siz
 }
 #endif
 
-namespace camshaft {
+namespace camshaft::allocation_test {
 namespace {
 
 #if CAMSHAFT_COUNTS_ALLOCATIONS
@@ -169,4 +169,4 @@ TEST(Allocations, NoneForContractionsWithEpiloguesAndMoves) {
 #endif
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::allocation_test

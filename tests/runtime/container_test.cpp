@@ -8,7 +8,7 @@
 #include "base/temporary_folder.h"
 #include "runtime/support.h"
 
-namespace camshaft {
+namespace camshaft::container_test {
 namespace {
 
 Tensor f32(Dims dims, const std::vector<float>& values) {
@@ -123,4 +123,4 @@ TEST(Containers, AnEndlessLoopStopsWhenTheRunIsCancelled) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::container_test

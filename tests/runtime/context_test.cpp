@@ -14,7 +14,7 @@
 #include "reference/random_tensor.h"
 #include "runtime/support.h"
 
-namespace camshaft {
+namespace camshaft::context_test {
 namespace {
 
 Tensor reference(const std::vector<Tensor>& inputs, size_t output = 0, std::string_view model = small_model) {
@@ -487,4 +487,4 @@ TEST(Engine, InspectionOfADynamicModel) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::context_test

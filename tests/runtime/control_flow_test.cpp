@@ -6,7 +6,7 @@
 #include "base/temporary_folder.h"
 #include "runtime/support.h"
 
-namespace camshaft {
+namespace camshaft::control_flow_test {
 namespace {
 
 Tensor f32(Dims dims, const std::vector<float>& values) {
@@ -190,4 +190,4 @@ TEST(ControlFlow, LoopsAfterReload) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::control_flow_test

@@ -16,7 +16,7 @@
 #include "runtime/recorded_steps.h"
 #include "runtime/support.h"
 
-namespace camshaft {
+namespace camshaft::device_memory_test {
 namespace {
 
 /// What a program has that uses the GPU itself: a stream, and tensors in memory of its own.
@@ -598,4 +598,4 @@ TEST(RecordedRuns, TheLatestAreRemembered) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::device_memory_test

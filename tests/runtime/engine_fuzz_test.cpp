@@ -13,7 +13,7 @@
 #include "runtime/engine_impl.h"
 #include "runtime/support.h"
 
-namespace camshaft {
+namespace camshaft::engine_fuzz_test {
 namespace {
 
 constexpr std::string_view model = R"(graph "fuzzed" (%x: f32[n, 6, 5, 4], %i: i64[2], %q: f32[n, 2, 7, 8]) {
@@ -150,4 +150,4 @@ TEST(EngineFuzz, MutatedEnginesLoadAndRunOrAreRefused) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::engine_fuzz_test

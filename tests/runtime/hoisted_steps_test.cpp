@@ -13,7 +13,7 @@
 #include "runtime/profiler.h"
 #include "runtime/support.h"
 
-namespace camshaft {
+namespace camshaft::hoisted_steps_test {
 namespace {
 
 constexpr std::string_view model = R"(graph (%x: f32[n, 3]) {
@@ -369,4 +369,4 @@ TEST(HoistedSteps, RandomGraphs) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::hoisted_steps_test

@@ -5,7 +5,7 @@
 #include "reference/random_tensor.h"
 #include "runtime/support.h"
 
-namespace camshaft {
+namespace camshaft::in_place_test {
 namespace {
 
 // Runs the model, fused, with random weights; `x` reaches the step in question through a node of its own, so that its
@@ -107,4 +107,4 @@ TEST(InPlace, ConvolutionsAddSeveralResiduals) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::in_place_test

@@ -9,7 +9,7 @@
 #include "ir/text.h"
 #include "runtime/backends.h"
 
-namespace camshaft {
+namespace camshaft::invariant_steps_test {
 namespace {
 
 struct Lowered {
@@ -148,4 +148,4 @@ TEST(InvariantSteps, OfConstantsAloneToo) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::invariant_steps_test

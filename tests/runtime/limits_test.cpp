@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "runtime/support.h"
 
-namespace camshaft {
+namespace camshaft::limits_test {
 namespace {
 
 constexpr std::string_view product = R"(graph "g" (%x: f32[n, 64]) {
@@ -103,4 +103,4 @@ TEST(Limits, ZeroIsTheDefaultOfABuild) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::limits_test

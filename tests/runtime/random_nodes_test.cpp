@@ -17,7 +17,7 @@
 #include "reference/random_tensor.h"
 #include "runtime/support.h"
 
-namespace camshaft {
+namespace camshaft::random_nodes_test {
 namespace {
 
 class Generator {
@@ -376,4 +376,4 @@ TEST(RandomNodes, AgreeWithTheReferenceOrRefuse) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::random_nodes_test

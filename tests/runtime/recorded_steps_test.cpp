@@ -10,7 +10,7 @@
 #include "runtime/profiler.h"
 #include "runtime/support.h"
 
-namespace camshaft {
+namespace camshaft::recorded_steps_test {
 namespace {
 
 constexpr std::string_view model = R"(graph (%x: f32[n, 24], %y: f32[n, 24]) {
@@ -103,4 +103,4 @@ TEST(RecordedSteps, ContextsInParallel) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::recorded_steps_test

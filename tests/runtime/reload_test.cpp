@@ -12,7 +12,7 @@
 #include "runtime/engine_impl.h"
 #include "runtime/support.h"
 
-namespace camshaft {
+namespace camshaft::reload_test {
 namespace {
 
 constexpr std::string_view model = R"(graph "weights" (%x: f32[n, 6, 5, 8]) {
@@ -305,4 +305,4 @@ TEST_F(FallbackWeights, DamageIsNoticedWhenTheyAreNeeded) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::reload_test

@@ -18,7 +18,7 @@
 #include "runtime/executor.h"
 #include "runtime/support.h"
 
-namespace camshaft {
+namespace camshaft::several_gpus_test {
 namespace {
 
 const DeviceId first = DeviceId::gpu(0), second = DeviceId::gpu(1);
@@ -283,4 +283,4 @@ TEST_F(SeveralGpus, ARunOnTwoCannotBeRecorded) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::several_gpus_test

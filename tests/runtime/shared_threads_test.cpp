@@ -20,7 +20,7 @@
 #include "reference/random_tensor.h"
 #include "runtime/support.h"
 
-namespace camshaft {
+namespace camshaft::shared_threads_test {
 namespace {
 
 // Products, convolutions and reductions with enough work for several threads.
@@ -261,4 +261,4 @@ TEST_F(ForkedContext, which_shares_the_threads_of_the_process) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::shared_threads_test

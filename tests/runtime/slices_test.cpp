@@ -14,7 +14,7 @@
 #include "runtime/engine_impl.h"
 #include "runtime/support.h"
 
-namespace camshaft {
+namespace camshaft::slices_test {
 namespace {
 
 Graph with_random_weights(const std::string& text, Random& random) {
@@ -415,4 +415,4 @@ TEST(Slices, OutputsAndTapsAreDense) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::slices_test

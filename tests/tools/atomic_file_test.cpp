@@ -10,7 +10,7 @@
 #include "camshaft/error.hpp"
 #include "tools/temporary_folder.h"
 
-namespace camshaft::tools {
+namespace camshaft::tools::atomic_file_test {
 namespace {
 
 std::string contents(const std::string& path) {
@@ -74,4 +74,4 @@ TEST(AtomicFile, NamesWhatCannotBeWritten) {
 }
 
 }  // namespace
-}  // namespace camshaft::tools
+}  // namespace camshaft::tools::atomic_file_test

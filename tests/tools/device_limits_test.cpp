@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace camshaft::tools {
+namespace camshaft::tools::device_limits_test {
 namespace {
 
 TEST(DeviceLimits, AreSaid) {
@@ -12,4 +12,4 @@ TEST(DeviceLimits, AreSaid) {
 }
 
 }  // namespace
-}  // namespace camshaft::tools
+}  // namespace camshaft::tools::device_limits_test

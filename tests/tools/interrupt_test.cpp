@@ -6,7 +6,7 @@
 
 #include <csignal>
 
-namespace camshaft::tools {
+namespace camshaft::tools::interrupt_test {
 namespace {
 
 TEST(InterruptDeathTest, TheFirstSignalCancelsAndTheSecondEnds) {
@@ -42,4 +42,4 @@ TEST(InterruptDeathTest, WhatIsIgnoredStaysIgnored) {
 }
 
 }  // namespace
-}  // namespace camshaft::tools
+}  // namespace camshaft::tools::interrupt_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace camshaft::tools {
+namespace camshaft::tools::latency_test {
 namespace {
 
 TEST(Latency, Percentiles) {
@@ -33,4 +33,4 @@ TEST(Latency, MeanStaysBetweenMinimumAndMaximum) {
 }
 
 }  // namespace
-}  // namespace camshaft::tools
+}  // namespace camshaft::tools::latency_test

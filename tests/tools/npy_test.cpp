@@ -8,7 +8,7 @@
 #include "test_random.h"
 #include "tools/utf8.h"
 
-namespace camshaft::tools {
+namespace camshaft::tools::npy_test {
 namespace {
 
 std::vector<std::byte> bytes_of(const std::string& text) {
@@ -149,4 +149,4 @@ TEST(Utf8, RoundTripsAndReplaces) {
 }
 
 }  // namespace
-}  // namespace camshaft::tools
+}  // namespace camshaft::tools::npy_test

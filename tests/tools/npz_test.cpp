@@ -10,7 +10,7 @@
 #include "camshaft/error.hpp"
 #include "test_random.h"
 
-namespace camshaft::tools {
+namespace camshaft::tools::npz_test {
 namespace {
 
 class Npz : public testing::Test {
@@ -95,4 +95,4 @@ TEST_F(Npz, DamagedFilesGiveAnErrorOrTheSameElements) {
 }
 
 }  // namespace
-}  // namespace camshaft::tools
+}  // namespace camshaft::tools::npz_test

@@ -4,7 +4,7 @@
 
 #include "camshaft/error.hpp"
 
-namespace camshaft::tools {
+namespace camshaft::tools::number_option_test {
 namespace {
 
 TEST(Numbers, Threads) {
@@ -32,4 +32,4 @@ TEST(Numbers, SecondsAndTolerances) {
 }
 
 }  // namespace
-}  // namespace camshaft::tools
+}  // namespace camshaft::tools::number_option_test

@@ -4,7 +4,7 @@
 
 #include "camshaft/error.hpp"
 
-namespace camshaft::tools {
+namespace camshaft::tools::shapes_option_test {
 namespace {
 
 using Dims = std::vector<int64_t>;
@@ -61,4 +61,4 @@ TEST(Profiles, WhatIsLeftOutFollowsFromTheRest) {
 }
 
 }  // namespace
-}  // namespace camshaft::tools
+}  // namespace camshaft::tools::shapes_option_test

@@ -27,9 +27,9 @@ Dim rows_of(const Shape& shape, size_t axis) {
   return rows;
 }
 
-class Placer {
+class SlicePlacer {
  public:
-  Placer(Plan& plan, const Graph& graph, const SymbolBindings& symbols)
+  SlicePlacer(Plan& plan, const Graph& graph, const SymbolBindings& symbols)
       : plan_(plan),
         graph_(graph),
         uses_(plan.values.size()),
@@ -284,7 +284,7 @@ class Placer {
 }  // namespace
 
 void place_slices(Plan& plan, const Graph& graph, const SymbolBindings& symbols) {
-  Placer(plan, graph, symbols).run();
+  SlicePlacer(plan, graph, symbols).run();
 }
 
 }  // namespace camshaft

@@ -41,9 +41,9 @@ class TransferKernel final : public Kernel {
   DeviceId from_, to_;
 };
 
-class Placer {
+class ValuePlacer {
  public:
-  explicit Placer(Plan& plan) : plan_(plan), has_several_gpus_(plan.devices().size() > 2) {}
+  explicit ValuePlacer(Plan& plan) : plan_(plan), has_several_gpus_(plan.devices().size() > 2) {}
 
   void run() {
     // Parts of a concatenation are where that is, before it is there.
@@ -165,7 +165,7 @@ class Placer {
 }  // namespace
 
 void place_values(Plan& plan) {
-  Placer(plan).run();
+  ValuePlacer(plan).run();
 }
 
 void upload_constants(Plan& plan, DeviceQueue& queue) {

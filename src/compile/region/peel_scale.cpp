@@ -14,10 +14,6 @@ namespace {
 using F = ScalarFunction;
 using Kind = ScalarInstruction::Kind;
 
-bool is_byte(DType dtype) {
-  return dtype == DType::u8 || dtype == DType::i8;
-}
-
 // What an instruction is, as far as it is of the form of StepsOfSum.
 struct Form {
   enum State : uint8_t {

@@ -10,10 +10,6 @@ namespace {
 
 using Kind = ScalarInstruction::Kind;
 
-bool is_byte(DType dtype) {
-  return dtype == DType::u8 || dtype == DType::i8;
-}
-
 }  // namespace
 
 std::vector<TableOfSteps> peel_tables(const EpilogueView& view) {

@@ -6,9 +6,9 @@ namespace camshaft {
 
 namespace {
 
-class Lowering {
+class ScalarLowering {
  public:
-  explicit Lowering(const Graph& body) : body_(body), instruction_(body.values.size(), -1) {}
+  explicit ScalarLowering(const Graph& body) : body_(body), instruction_(body.values.size(), -1) {}
 
   bool add(const Node& node) {
     ScalarInstruction instruction;
@@ -76,7 +76,7 @@ std::optional<LoweredProgram> lower_scalar_program(const Graph& body, size_t fir
 
 std::optional<LoweredProgram> lower_scalar_program(const Graph& body, std::span<const Node* const> nodes,
                                                    std::span<const ValueId> results) {
-  Lowering lowering(body);
+  ScalarLowering lowering(body);
   for (const Node* node : nodes)
     if (!lowering.add(*node)) return std::nullopt;
   return lowering.finish(results);

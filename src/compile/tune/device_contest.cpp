@@ -13,17 +13,17 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Nothing disturbs a device that others leave alone: few rounds do.
-constexpr int least_rounds = 4, most_rounds = 12;
-constexpr std::chrono::milliseconds enough_time{40};
+constexpr int least_device_rounds = 4, most_device_rounds = 12;
+constexpr std::chrono::milliseconds enough_device_time{40};
 // Who is this much slower after two rounds does not catch up.
-constexpr double hopeless = 1.3;
+constexpr double hopeless_on_device = 1.3;
 // Launches in one recording: the clock counts in half microseconds, and long kernels need no more than a few.
 constexpr double recorded_seconds = 2e-4;
 constexpr int least_repeats = 3, most_repeats = 32;
 // In which an idle device raises its clock.
 constexpr std::chrono::milliseconds warm_up_time{150};
 
-size_t align(size_t bytes) {
+size_t align_on_device(size_t bytes) {
   return (bytes + 255) / 256 * 256;
 }
 
@@ -31,7 +31,7 @@ size_t bytes_of(const OperandShape& shape) {
   return operand_bytes(shape.dtype, shape.dims);
 }
 
-struct Runner {
+struct DeviceRunner {
   std::unique_ptr<Launch> launch;
   std::unique_ptr<DeviceRecording> recording;
   int repeats = 0;
@@ -54,9 +54,9 @@ class DeviceContest::Stage {
         std::span<const Contestant> contestants, size_t workspace_bytes)
       : contest_(contest) {
     DeviceQueue& queue = *contest.queue_;
-    size_t total = align(workspace_bytes);
-    for (const OperandShape& shape : shapes.outputs) total += align(bytes_of(shape));
-    for (const OperandShape& shape : shapes.inputs) total += align(bytes_of(shape));
+    size_t total = align_on_device(workspace_bytes);
+    for (const OperandShape& shape : shapes.outputs) total += align_on_device(bytes_of(shape));
+    for (const OperandShape& shape : shapes.inputs) total += align_on_device(bytes_of(shape));
     memory_ = queue.allocate(std::max<size_t>(total, 256), "the operands of a layer that is measured");
     std::byte* at = memory_.get();
     for (size_t i = 0; i < shapes.inputs.size(); ++i) {
@@ -75,11 +75,11 @@ class DeviceContest::Stage {
         if (!constant) throw Error(ErrorCode::unsupported, "a constant that is stored in packed form only");
         queue.copy_to_device(at, constant->span());
       }
-      at += align(bytes_of(shapes.inputs[i]));
+      at += align_on_device(bytes_of(shapes.inputs[i]));
     }
     for (const OperandShape& shape : shapes.outputs) {
       outputs_.push_back(at);
-      at += align(bytes_of(shape));
+      at += align_on_device(bytes_of(shape));
     }
     workspace_ = at;
     queue.synchronize();
@@ -172,7 +172,7 @@ void DeviceContest::warm_up() {
 std::vector<int64_t> DeviceContest::measure(const RegionView& region, const KernelShapes& shapes,
                                             std::span<Contestant> contestants) {
   if (!stopwatch_) return {};
-  std::vector<Runner> runners(contestants.size());
+  std::vector<DeviceRunner> runners(contestants.size());
   size_t workspace_bytes = 0;
   for (size_t c = 0; c < contestants.size(); ++c) {
     if (!contestants[c].launch || contestants[c].kernel->place() != Place::device) continue;
@@ -196,7 +196,7 @@ std::vector<int64_t> DeviceContest::measure(const RegionView& region, const Kern
     return *around.back().second;
   };
   for (size_t c = 0; c < runners.size(); ++c) {
-    Runner& runner = runners[c];
+    DeviceRunner& runner = runners[c];
     if (!runner.launch) continue;
     try {
       stage->run(*runner.launch);  // brings its code
@@ -213,11 +213,11 @@ std::vector<int64_t> DeviceContest::measure(const RegionView& region, const Kern
     }
   }
   const auto start = Clock::now();
-  for (int round = 0; round < most_rounds && !running.empty(); ++round) {
-    if (round >= least_rounds && (running.size() == 1 || Clock::now() - start > enough_time)) break;
+  for (int round = 0; round < most_device_rounds && !running.empty(); ++round) {
+    if (round >= least_device_rounds && (running.size() == 1 || Clock::now() - start > enough_device_time)) break;
     for (const size_t c : running) {
       cancellation_.check("measuring tactics");
-      Runner& runner = runners[c];
+      DeviceRunner& runner = runners[c];
       keep_least(runner.least_total, stage->time(*runner.recording));
       if (walked_bytes_ == 0) {
         runner.least_around = 0;
@@ -229,10 +229,10 @@ std::vector<int64_t> DeviceContest::measure(const RegionView& region, const Kern
     if (round == 0) continue;
     double least = -1;
     for (const size_t c : running) keep_least(least, runners[c].seconds());
-    std::erase_if(running, [&](size_t c) { return runners[c].seconds() > hopeless * least; });
+    std::erase_if(running, [&](size_t c) { return runners[c].seconds() > hopeless_on_device * least; });
   }
   std::vector<int64_t> results;
-  for (const Runner& runner : runners)
+  for (const DeviceRunner& runner : runners)
     results.push_back(runner.rounds == 0 ? -1
                                          : std::max<int64_t>(1, static_cast<int64_t>(1e9 * runner.seconds() + 0.5)));
   return results;

@@ -10,7 +10,7 @@ namespace camshaft {
 
 namespace {
 
-constexpr JsonFormat format{"lock file", "camshaft_lock", 2, "write it anew with --write-lock"};
+constexpr JsonFormat lock_file_format{"lock file", "camshaft_lock", 2, "write it anew with --write-lock"};
 
 nlohmann::json to_json(const TacticTrial& trial) {
   nlohmann::json json = {{"tactic", trial.tactic}, {"estimated_ns", trial.estimated_ns}};
@@ -31,7 +31,7 @@ TacticTrial trial_of(const nlohmann::json& json) {
 }  // namespace
 
 LockFile LockFile::read(const std::string& path) {
-  const nlohmann::json json = read_json(path, format);
+  const nlohmann::json json = read_json(path, lock_file_format);
   LockFile lock;
   try {
     json.at("model").get_to(lock.model);
@@ -48,7 +48,7 @@ LockFile LockFile::read(const std::string& path) {
       for (const nlohmann::json& trial : layer.at("tried")) l.tried.push_back(trial_of(trial));
     }
   } catch (const nlohmann::json::exception& e) {
-    damaged(path, format, e.what());
+    damaged(path, lock_file_format, e.what());
   }
   return lock;
 }
@@ -64,7 +64,7 @@ void LockFile::write(const std::string& path) const {
   nlohmann::json json = {{"model", model},   {"model_xxh3", model_hash}, {"device", device},
                          {"tuning", tuning}, {"made_by", made_by},       {"layers", std::move(list)}};
   if (!float_layers.empty()) json["float_layers"] = float_layers;
-  write_json(path, format, json);
+  write_json(path, lock_file_format, json);
 }
 
 }  // namespace camshaft

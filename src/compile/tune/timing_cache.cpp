@@ -12,7 +12,7 @@ namespace camshaft {
 
 namespace {
 
-constexpr JsonFormat format{"timing cache", "camshaft_timing_cache", 1, "delete it to measure anew"};
+constexpr JsonFormat timing_cache_format{"timing cache", "camshaft_timing_cache", 1, "delete it to measure anew"};
 
 }  // namespace
 
@@ -20,7 +20,7 @@ TimingCache TimingCache::read(const std::string& path) {
   TimingCache cache;
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return cache;
-  const nlohmann::json json = read_json(path, format);
+  const nlohmann::json json = read_json(path, timing_cache_format);
   try {
     using Object = nlohmann::json::object_t;
     for (const auto& [machine, problems] : json.at("machines").get_ref<const Object&>())
@@ -29,11 +29,11 @@ TimingCache TimingCache::read(const std::string& path) {
         for (const auto& [tactic, ns] : times.get_ref<const Object&>()) {
           known[tactic] = ns.get<int64_t>();
           if (!ns.is_number_integer() || known[tactic] <= 0)
-            damaged(path, format, fmt::format("the time of tactic '{}' is {}", tactic, ns.dump()));
+            damaged(path, timing_cache_format, fmt::format("the time of tactic '{}' is {}", tactic, ns.dump()));
         }
       }
   } catch (const nlohmann::json::exception& e) {
-    damaged(path, format, e.what());
+    damaged(path, timing_cache_format, e.what());
   }
   return cache;
 }
@@ -42,7 +42,7 @@ void TimingCache::write(const std::string& path) const {
   TimingCache all = read(path);
   for (const auto& [machine, problems] : machines_)
     for (const auto& [problem, times] : problems) all.machines_[machine][problem] = times;
-  write_json(path, format, {{"machines", all.machines_}});
+  write_json(path, timing_cache_format, {{"machines", all.machines_}});
 }
 
 const TacticTimes* TimingCache::find(const std::string& machine, const std::string& problem) const {

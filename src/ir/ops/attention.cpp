@@ -12,7 +12,7 @@ namespace {
 
 using enum Attention::Input;
 
-Dims table(const StridedAxes& axes, int64_t offset) {
+Dims table_dims(const StridedAxes& axes, int64_t offset) {
   Dims all{offset};
   for (size_t i = 0; i < axes.sizes.size(); ++i) {
     Dims next;
@@ -105,7 +105,7 @@ BoundAttention bind_attention(const Attention& op, const std::vector<Dims>& inpu
     if (offset < 0 || offset >= have) fail_rule("attention reads or writes {} beyond its {} elements", what, have);
     for (const StridedAxes& axes : {outer_axes, row_axes, StridedAxes{{columns}, {column}}})
       require_inside(axes, have, what, last);
-    return AttentionAccess{table(outer_axes, offset), table(row_axes, 0), column, {}};
+    return AttentionAccess{table_dims(outer_axes, offset), table_dims(row_axes, 0), column, {}};
   };
   bound.query = bind(op.query, op.queries, op.size, element_count(inputs[in_query]), "the query");
   bound.result = bind(op.result, op.queries, op.value_size, elements, "the result");
@@ -123,7 +123,7 @@ BoundAttention bind_attention(const Attention& op, const std::vector<Dims>& inpu
     int64_t last = offset;
     if (offset < 0 || offset >= have) fail_rule("attention reads a mask beyond its {} elements", have);
     for (const StridedAxes& axes : {outer_axes, rows, columns}) require_inside(axes, have, "a mask", last);
-    bound.masks.push_back({table(outer_axes, offset), table(rows, 0), 0, table(columns, 0)});
+    bound.masks.push_back({table_dims(outer_axes, offset), table_dims(rows, 0), 0, table_dims(columns, 0)});
   }
   return bound;
 }

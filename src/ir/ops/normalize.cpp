@@ -14,7 +14,7 @@ void check_float(std::string_view op, DType dtype) {
     throw Error(ErrorCode::invalid_model, fmt::format("{} takes floating-point numbers, got {}", op, to_string(dtype)));
 }
 
-void check_axis(std::string_view op, int64_t axis, int rank) {
+void check_normalised_axis(std::string_view op, int64_t axis, int rank) {
   if (axis < 0 || axis >= rank)
     throw Error(ErrorCode::invalid_model, fmt::format("{}: axis {} is outside rank {}", op, axis, rank));
 }
@@ -31,13 +31,13 @@ void check_parameter(std::string_view op, std::string_view what, const TensorTyp
 
 std::vector<Inferred> Softmax::infer(const InferContext& context) const {
   check_float(name, context.dtype(0));
-  check_axis(name, axis, context.rank(0));
+  check_normalised_axis(name, axis, context.rank(0));
   return {{context.type(0)}};
 }
 
 std::vector<Inferred> LayerNorm::infer(const InferContext& context) const {
   check_float(name, context.dtype(0));
-  check_axis(name, axis, context.rank(0));
+  check_normalised_axis(name, axis, context.rank(0));
   if (clamped && !root_mean_square) fail_rule("a layer norm that takes the mean cannot be clamped");
   const Shape normalised(context.shape(0).begin() + axis, context.shape(0).end());
   if (context.has(1)) check_parameter(name, "the scale", context.type(1), normalised);

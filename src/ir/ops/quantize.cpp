@@ -7,7 +7,7 @@ namespace camshaft::ops {
 namespace {
 
 // Whether `parameter` is a scale or zero point of x; the failure names `what`.
-void check_parameter(std::string_view what, const Shape& parameter, const Shape& x, int64_t axis, int64_t block) {
+void check_steps(std::string_view what, const Shape& parameter, const Shape& x, int64_t axis, int64_t block) {
   if (parameter.empty()) return;
   check_axis(axis, static_cast<int64_t>(x.size()));
   const auto at = static_cast<size_t>(axis);
@@ -38,8 +38,8 @@ void check_parameters(const InferContext& context, int64_t axis, int64_t block) 
   if (block < 0) fail_rule("block_size {} is negative", block);
   const DType scale = context.dtype(1);
   if (holds_objects(scale) || scale == DType::boolean) fail_rule("the scale is {}", to_string(scale));
-  check_parameter("scale", context.shape(1), context.shape(0), axis, block);
-  if (context.has(2)) check_parameter("zero point", context.shape(2), context.shape(0), axis, block);
+  check_steps("scale", context.shape(1), context.shape(0), axis, block);
+  if (context.has(2)) check_steps("zero point", context.shape(2), context.shape(0), axis, block);
 }
 
 }  // namespace

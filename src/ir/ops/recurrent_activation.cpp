@@ -8,7 +8,7 @@ namespace {
 
 // The defaults are those of ONNX's operators of these names; Affine and ScaledTanh, which are operators no more, are
 // the identity and tanh.
-constexpr RecurrentActivation table[] = {
+constexpr RecurrentActivation activation_table[] = {
     {"affine", true, true, 1, 0},           {"elu", true, false, 1, 0},
     {"hardsigmoid", true, true, 0.2, 0.5},  {"leakyrelu", true, false, 0.01, 0},
     {"relu", false, false, 0, 0},           {"scaledtanh", true, true, 1, 1},
@@ -20,13 +20,13 @@ constexpr RecurrentActivation table[] = {
 }  // namespace
 
 std::span<const RecurrentActivation> recurrent_activations() {
-  return table;
+  return activation_table;
 }
 
 const RecurrentActivation* find_recurrent_activation(std::string_view name) {
   const auto* found =
-      std::find_if(std::begin(table), std::end(table), [&](const RecurrentActivation& a) { return a.name == name; });
-  return found == std::end(table) ? nullptr : found;
+      std::find_if(std::begin(activation_table), std::end(activation_table), [&](const RecurrentActivation& a) { return a.name == name; });
+  return found == std::end(activation_table) ? nullptr : found;
 }
 
 }  // namespace camshaft::ops

@@ -12,15 +12,15 @@ namespace {
 
 using F = ScalarFunction;
 
-class Matcher {
+class ActivationMatcher {
  public:
-  Matcher(const Graph& graph, const Uses& uses, size_t last) : graph_(graph), uses_(uses), last_(last) {}
+  ActivationMatcher(const Graph& graph, const Uses& uses, size_t last) : graph_(graph), uses_(uses), last_(last) {}
 
   std::optional<Activation> match() {
     const ValueId y = graph_.nodes[last_].outputs[0];
     for (const auto form :
-         {&Matcher::hard_swish, &Matcher::mish, &Matcher::softplus, &Matcher::gelu, &Matcher::gelu_tanh,
-          &Matcher::hard_sigmoid, &Matcher::clip, &Matcher::relu, &Matcher::leaky, &Matcher::elu}) {
+         {&ActivationMatcher::hard_swish, &ActivationMatcher::mish, &ActivationMatcher::softplus, &ActivationMatcher::gelu, &ActivationMatcher::gelu_tanh,
+          &ActivationMatcher::hard_sigmoid, &ActivationMatcher::clip, &ActivationMatcher::relu, &ActivationMatcher::leaky, &ActivationMatcher::elu}) {
       nodes.clear();
       if (auto found = (this->*form)(y); found && is_closed()) return found;
     }
@@ -238,7 +238,7 @@ Activations::Activations(const Graph& graph) : inside_(graph.nodes.size(), false
   // From the end, so that a Mish is found before the Softplus in it.
   for (size_t n = graph.nodes.size(); n-- > 0;) {
     if (inside_[n] || !graph.nodes[n].op.as<ops::Pointwise>()) continue;
-    Matcher matcher(graph, uses, n);
+    ActivationMatcher matcher(graph, uses, n);
     auto found = matcher.match();
     if (!found) continue;
     for (const size_t inner : matcher.nodes)

@@ -16,9 +16,9 @@ namespace {
 
 using F = ScalarFunction;
 
-class Finder {
+class JoinFinder {
  public:
-  Finder(const Graph& graph, const Uses& uses) : graph_(graph), uses_(uses) {}
+  JoinFinder(const Graph& graph, const Uses& uses) : graph_(graph), uses_(uses) {}
 
   /// a·b + c of matrices.
   std::optional<JoinedNodes> gemm(size_t last) const {
@@ -131,7 +131,7 @@ bool is_gemm_type(DType dtype) {
 
 JoinedNodesOf::JoinedNodesOf(const Graph& graph, const std::function<bool(size_t node)>& is_taken) {
   const Uses uses(graph);
-  const Finder finder(graph, uses);
+  const JoinFinder finder(graph, uses);
   const auto is_free = [&](size_t n) { return !is_taken(n) && !by_node_.contains(n); };
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     auto joined = finder.gemm(n);

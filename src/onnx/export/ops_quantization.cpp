@@ -10,20 +10,20 @@ namespace camshaft::onnx {
 
 namespace {
 
-struct Parameters {
+struct QuantizedParameters {
   std::string scale, zero;
   Attributes attributes;
 };
 
 /// Scale and zero point as ONNX takes them: one number, one for each index of `axis`, or with `block_size` as many axes
 /// as x, of which only `axis` may be shorter.
-Parameters parameters(ExportContext& c, int64_t axis, int64_t block) {
+QuantizedParameters parameters(ExportContext& c, int64_t axis, int64_t block) {
   const Shape& x = c.shape(0);
   const auto at = static_cast<size_t>(axis);
   size_t most_axes = 0;
   for (size_t i = 1; i < c.input_count(); ++i)
     if (c.has(i)) most_axes = std::max(most_axes, c.shape(i).size());
-  Parameters out;
+  QuantizedParameters out;
   const bool by_blocks = most_axes > 1 || block > 0;
   if (most_axes > 0) out.attributes.integer("axis", axis);
   if (most_axes > 0 && by_blocks) out.attributes.integer("block_size", std::max<int64_t>(block, 1));
@@ -51,7 +51,7 @@ bool is_scale_type(DType dtype) {
 void export_as(ExportContext& c, const ops::Quantize& op) {
   if (!is_scale_type(c.dtype(1)) && c.dtype(1) != DType::i32)
     c.unsupported("QuantizeLinear takes no scale of " + std::string(to_string(c.dtype(1))));
-  Parameters p = parameters(c, op.axis, op.block);
+  QuantizedParameters p = parameters(c, op.axis, op.block);
   if (!c.has(2)) p.attributes.integer("output_dtype", dtype_to_onnx(op.dtype));
   if (!op.saturate) p.attributes.integer("saturate", 0);
   int64_t since = 0;
@@ -68,7 +68,7 @@ void export_as(ExportContext& c, const ops::Dequantize& op) {
   if (!is_scale_type(c.dtype(1)))
     c.unsupported("DequantizeLinear takes no scale of " + std::string(to_string(c.dtype(1))));
   if (c.dtype(0) == DType::f32) c.unsupported("DequantizeLinear takes no steps of f32: they are not integers");
-  Parameters p = parameters(c, op.axis, op.block);
+  QuantizedParameters p = parameters(c, op.axis, op.block);
   int64_t since = 0;
   if (op.dtype != (c.dtype(1) == DType::f8e8m0 ? DType::f32 : c.dtype(1))) {
     p.attributes.integer("output_dtype", dtype_to_onnx(op.dtype));

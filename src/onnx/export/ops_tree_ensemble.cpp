@@ -11,7 +11,7 @@ namespace {
 
 using ops::TreeEnsemble;
 
-constexpr const char* domain = "ai.onnx.ml";
+constexpr const char* tree_domain = "ai.onnx.ml";
 constexpr uint8_t tracks_true = 0x80;
 
 /// The operator's arrays on the host.
@@ -166,7 +166,7 @@ void as_version_5(ExportContext& c, const TreeEnsemble& op, const Arrays& a) {
   attributes.integers("nodes_missing_value_tracks_true", tracks);
   attributes.integers("leaf_targetids", a.targets).tensor("leaf_weights", numbers(a.weights->to_doubles()));
   if (!members.empty()) attributes.tensor("membership_values", numbers(members));
-  c.result({"TreeEnsemble", 5, domain}, {c.input(0)}, std::move(attributes));
+  c.result({"TreeEnsemble", 5, tree_domain}, {c.input(0)}, std::move(attributes));
 }
 
 }  // namespace
@@ -186,14 +186,14 @@ void export_as(ExportContext& c, const TreeEnsemble& op) {
     constexpr const char* aggregates[] = {"SUM", "AVERAGE", "MIN", "MAX"};
     attributes.integer("n_targets", op.targets)
         .text("aggregate_function", aggregates[static_cast<size_t>(op.aggregate)]);
-    const Operator regressor{"TreeEnsembleRegressor", 3, domain};
+    const Operator regressor{"TreeEnsembleRegressor", 3, tree_domain};
     if (scores == DType::f32) return c.result(regressor, {x}, std::move(attributes));
     return c.result("Identity", {c.cast(c.add(regressor, {x}, std::move(attributes)), scores)});
   }
   std::vector<int64_t> labels;
   for (int64_t i = 0; i < op.targets; ++i) labels.push_back(i);
   attributes.integers("classlabels_int64s", labels);
-  const Operator classifier{"TreeEnsembleClassifier", 3, domain};
+  const Operator classifier{"TreeEnsembleClassifier", 3, tree_domain};
   if (scores == DType::f32) return c.result(classifier, {x}, std::move(attributes));
   const std::string narrow = c.unused_name();
   c.add_named(classifier, {x}, {c.output(0), narrow}, std::move(attributes));

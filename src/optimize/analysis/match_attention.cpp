@@ -20,9 +20,9 @@ namespace {
 
 using F = ScalarFunction;
 
-class Matcher {
+class AttentionMatcher {
  public:
-  Matcher(const Graph& graph, const Uses& uses, int32_t softmax)
+  AttentionMatcher(const Graph& graph, const Uses& uses, int32_t softmax)
       : graph_(graph), uses_(uses), softmax_(softmax), operands_(graph, uses) {}
 
   std::optional<AttentionMatch> run(std::string& reason) {
@@ -239,7 +239,7 @@ class Matcher {
 
 std::optional<AttentionMatch> match_attention(const Graph& graph, const Uses& uses, int32_t softmax,
                                               std::string& reason) {
-  return Matcher(graph, uses, softmax).run(reason);
+  return AttentionMatcher(graph, uses, softmax).run(reason);
 }
 
 }  // namespace camshaft

@@ -12,16 +12,16 @@ namespace camshaft {
 
 namespace {
 
-enum Role : int { row_axis, pair_axis, rest_axis };
+enum RotaryRole : int { row_axis, pair_axis, rest_axis };
 
 using Operand = ElementTerms::Operand;
 using Term = ElementTerms::Term;
 
 // A result's elements are followed to what they are sums of products of: those of the first elements of all pairs,
 // those of the second, and those that are not rotated.
-class Matcher {
+class RotaryMatcher {
  public:
-  Matcher(const Graph& graph, const Uses& uses, ValueId result, int64_t width, int64_t rotated, bool interleaved)
+  RotaryMatcher(const Graph& graph, const Uses& uses, ValueId result, int64_t width, int64_t rotated, bool interleaved)
       : graph_(graph),
         result_(result),
         width_(width),
@@ -237,10 +237,10 @@ std::optional<RotaryMatch> match_rotary_embedding(const Graph& graph, const Uses
   const auto width = shape.empty() ? std::nullopt : shape.back().as_constant();
   if (!width || *width < 2) return std::nullopt;
   if (const auto* op = node.op.as<ops::RotaryEmbedding>(); op && op->rotated > 0)
-    return Matcher(graph, uses, result, *width, op->rotated, op->interleaved).run(node, *op);
+    return RotaryMatcher(graph, uses, result, *width, op->rotated, op->interleaved).run(node, *op);
   const auto attempt = [&](int64_t rotated, bool interleaved) {
     return rotated < 2 || rotated % 2 != 0 ? std::nullopt
-                                           : Matcher(graph, uses, result, *width, rotated, interleaved).run();
+                                           : RotaryMatcher(graph, uses, result, *width, rotated, interleaved).run();
   };
   const auto* pointwise = node.op.as<ops::Pointwise>();
   const auto* concat = node.op.as<ops::Concat>();

@@ -75,9 +75,9 @@ double largest(DType dtype) {
   return dtype == DType::f16 ? 65504 : dtype == DType::f64 ? 0x1p1000 : 0x1p127;
 }
 
-class Folder {
+class AffineFolder {
  public:
-  Folder(Graph& graph, const PassContext& context)
+  AffineFolder(Graph& graph, const PassContext& context)
       : graph_(graph),
         context_(context),
         uses_(graph),
@@ -357,7 +357,7 @@ class Folder {
 }  // namespace
 
 void fold_affine_into_contract(Graph& graph, const PassContext& context) {
-  Folder(graph, context).run();
+  AffineFolder(graph, context).run();
 }
 
 }  // namespace camshaft

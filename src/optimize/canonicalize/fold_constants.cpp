@@ -63,9 +63,9 @@ Tensor tensor_of(const TensorType& type, const std::vector<Dim>& content) {
   return tensor;
 }
 
-class Folder {
+class ConstantFolder {
  public:
-  Folder(Graph& graph, const PassContext& context) : graph_(graph), context_(context), rewriter_(graph) {
+  ConstantFolder(Graph& graph, const PassContext& context) : graph_(graph), context_(context), rewriter_(graph) {
     size_t constants = 0;
     for (const Value& value : graph.values)
       if (value.constant) constants += value.constant->bytes();
@@ -98,7 +98,7 @@ class Folder {
   void fold_body(Graph& body) const {
     Graph folded = body;
     try {
-      Folder(folded, context_).run();
+      ConstantFolder(folded, context_).run();
     } catch (const Error& e) {
       if (e.code() == ErrorCode::cancelled) throw;
       return;
@@ -388,7 +388,7 @@ class Folder {
 }  // namespace
 
 void fold_constants(Graph& graph, const PassContext& context) {
-  Folder(graph, context).run();
+  ConstantFolder(graph, context).run();
 }
 
 }  // namespace camshaft

@@ -18,7 +18,7 @@ namespace {
 
 using F = ScalarFunction;
 
-constexpr int most_depth = 16;
+constexpr int most_index_depth = 16;
 
 // What all elements of a tensor of integers are known to be at least and at most.
 struct Bounds {
@@ -124,7 +124,7 @@ class Sharing {
     const auto& content = graph_.value(id).content;
     if (content && content->size() == 1) return {content->front(), content->front()};
     const Node* node = producers_.find(id);
-    if (!node || depth == most_depth || node->outputs.size() != 1) return bounds;
+    if (!node || depth == most_index_depth || node->outputs.size() != 1) return bounds;
     const Op op = node->op;
     const std::vector<ValueId> inputs = node->inputs;
     if (op.as<ops::Reshape>() || op.as<ops::Expand>() || op.as<ops::Slice>() || op.as<ops::Transpose>() ||

@@ -43,9 +43,9 @@ bool is_widening(DType from, DType to) {
   return is_signed(to) && to_bits > from_bits;
 }
 
-class Simplifier {
+class AlgebraSimplifier {
  public:
-  Simplifier(Graph& graph, ThreadPool& pool) : graph_(graph), pool_(pool), rewriter_(graph), producers_(graph) {}
+  AlgebraSimplifier(Graph& graph, ThreadPool& pool) : graph_(graph), pool_(pool), rewriter_(graph), producers_(graph) {}
 
   void run() {
     rewriter_.replace_each([&](const Node& node) { return simplify(node); });
@@ -263,7 +263,7 @@ class Simplifier {
 }  // namespace
 
 void simplify_algebra(Graph& graph, const PassContext& context) {
-  Simplifier(graph, context.pool).run();
+  AlgebraSimplifier(graph, context.pool).run();
 }
 
 }  // namespace camshaft

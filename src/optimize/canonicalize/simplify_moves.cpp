@@ -72,9 +72,9 @@ bool keeps_elements(ops::ReduceKind kind) {
   return kind != ops::ReduceKind::sum_squares && kind != ops::ReduceKind::sum_abs;
 }
 
-class Simplifier {
+class MoveSimplifier {
  public:
-  Simplifier(Graph& graph, ThreadPool& pool)
+  MoveSimplifier(Graph& graph, ThreadPool& pool)
       : graph_(graph), pool_(pool), uses_(graph), rewriter_(graph), producers_(graph) {}
 
   void run() {
@@ -340,7 +340,7 @@ class Simplifier {
 }  // namespace
 
 void simplify_moves(Graph& graph, const PassContext& context) {
-  Simplifier(graph, context.pool).run();
+  MoveSimplifier(graph, context.pool).run();
 }
 
 }  // namespace camshaft

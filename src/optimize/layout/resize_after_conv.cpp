@@ -25,9 +25,9 @@ bool is_pointwise(const ops::Conv& op, const Shape& weights) {
          std::all_of(weights.begin() + 2, weights.end(), [](const Dim& d) { return d == Dim(1); });
 }
 
-class Exchanger {
+class ResizeExchanger {
  public:
-  Exchanger(Graph& graph, ThreadPool& pool)
+  ResizeExchanger(Graph& graph, ThreadPool& pool)
       : graph_(graph), pool_(pool), uses_(graph), rewriter_(graph), producers_(graph) {}
 
   void run() {
@@ -154,7 +154,7 @@ class Exchanger {
 }  // namespace
 
 void resize_after_conv(Graph& graph, const PassContext& context) {
-  Exchanger(graph, context.pool).run();
+  ResizeExchanger(graph, context.pool).run();
 }
 
 }  // namespace camshaft

@@ -34,9 +34,9 @@ struct Columns {
   ValueId turned = no_value;
 };
 
-class Exchanger {
+class TransposeExchanger {
  public:
-  explicit Exchanger(Graph& graph) : graph_(graph), uses_(graph), part_of_(graph.nodes.size(), -1) {}
+  explicit TransposeExchanger(Graph& graph) : graph_(graph), uses_(graph), part_of_(graph.nodes.size(), -1) {}
 
   void run() {
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
@@ -191,7 +191,7 @@ class Exchanger {
 }  // namespace
 
 void transposes_past_products(Graph& graph, const PassContext&) {
-  Exchanger(graph).run();
+  TransposeExchanger(graph).run();
 }
 
 }  // namespace camshaft

@@ -19,10 +19,6 @@ namespace {
 
 using F = ScalarFunction;
 
-bool is_byte(DType dtype) {
-  return dtype == DType::i8 || dtype == DType::u8;
-}
-
 // sum · scale, or sum · scale + bias.
 struct ScaledSum {
   ValueId sum = no_value;  // as f32

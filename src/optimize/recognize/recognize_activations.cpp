@@ -16,11 +16,11 @@ namespace {
 using F = ScalarFunction;
 
 // Exporters spell what is recognised here in at most so many, one behind the other: log1p(exp(-|x|)) beside max(x, 0).
-constexpr int most_steps = 5;
+constexpr int most_activation_steps = 5;
 
-class Recognizer {
+class ActivationsRecognizer {
  public:
-  explicit Recognizer(Graph& graph) : graph_(graph), rewriter_(graph), producers_(graph) {}
+  explicit ActivationsRecognizer(Graph& graph) : graph_(graph), rewriter_(graph), producers_(graph) {}
 
   void run() {
     rewriter_.replace_each([&](const Node& node) { return recognize(node); });
@@ -69,7 +69,7 @@ class Recognizer {
   template <class Of, class IsWanted>
   std::optional<Source> source_of(ValueId id, Of f, IsWanted is_wanted) {
     std::vector<ValueId> level{id};
-    for (int steps = 1; steps <= most_steps && !level.empty(); ++steps) {
+    for (int steps = 1; steps <= most_activation_steps && !level.empty(); ++steps) {
       std::vector<ValueId> next;
       for (const ValueId made : level) {
         if (!producers_.op<ops::Pointwise>(made)) continue;
@@ -79,7 +79,7 @@ class Recognizer {
             next.push_back(x);
       }
       for (const ValueId x : next) {
-        const auto function = f(function_of(id, x, most_steps)).activation();
+        const auto function = f(function_of(id, x, most_activation_steps)).activation();
         if (function && is_wanted(*function)) return Source{x, *function};
       }
       level = std::move(next);
@@ -125,7 +125,7 @@ class Recognizer {
 }  // namespace
 
 void recognize_activations(Graph& graph, const PassContext&) {
-  Recognizer(graph).run();
+  ActivationsRecognizer(graph).run();
 }
 
 }  // namespace camshaft

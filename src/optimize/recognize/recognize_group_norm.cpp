@@ -11,9 +11,9 @@ namespace camshaft {
 
 namespace {
 
-class Recognizer {
+class GroupNormRecognizer {
  public:
-  Recognizer(Graph& graph, ThreadPool& pool)
+  GroupNormRecognizer(Graph& graph, ThreadPool& pool)
       : graph_(graph), pool_(pool), uses_(graph), rewriter_(graph), producers_(graph) {}
 
   void run() {
@@ -90,7 +90,7 @@ class Recognizer {
 }  // namespace
 
 void recognize_group_norm(Graph& graph, const PassContext& context) {
-  Recognizer(graph, context.pool).run();
+  GroupNormRecognizer(graph, context.pool).run();
 }
 
 }  // namespace camshaft

@@ -17,9 +17,9 @@ namespace {
 
 using F = ScalarFunction;
 
-class Recognizer {
+class LayerNormRecognizer {
  public:
-  Recognizer(Graph& graph, ThreadPool& pool)
+  LayerNormRecognizer(Graph& graph, ThreadPool& pool)
       : graph_(graph), pool_(pool), uses_(graph), rewriter_(graph), producers_(graph), moments_(graph, producers_) {}
 
   void run() {
@@ -227,7 +227,7 @@ class Recognizer {
 }  // namespace
 
 void recognize_layer_norm(Graph& graph, const PassContext& context) {
-  Recognizer(graph, context.pool).run();
+  LayerNormRecognizer(graph, context.pool).run();
 }
 
 }  // namespace camshaft

@@ -15,9 +15,9 @@ namespace {
 
 using F = ScalarFunction;
 
-class Recognizer {
+class MasksRecognizer {
  public:
-  Recognizer(Graph& graph, ThreadPool& pool) : graph_(graph), pool_(pool), rewriter_(graph), producers_(graph) {}
+  MasksRecognizer(Graph& graph, ThreadPool& pool) : graph_(graph), pool_(pool), rewriter_(graph), producers_(graph) {}
 
   void run() {
     rewriter_.replace_each([&](const Node& node) { return recognize(node); });
@@ -158,7 +158,7 @@ class Recognizer {
 }  // namespace
 
 void recognize_masks(Graph& graph, const PassContext& context) {
-  Recognizer(graph, context.pool).run();
+  MasksRecognizer(graph, context.pool).run();
 }
 
 }  // namespace camshaft

@@ -11,9 +11,9 @@ namespace {
 
 using F = ScalarFunction;
 
-class Recognizer {
+class SoftmaxRecognizer {
  public:
-  explicit Recognizer(Graph& graph) : graph_(graph), rewriter_(graph), producers_(graph) {}
+  explicit SoftmaxRecognizer(Graph& graph) : graph_(graph), rewriter_(graph), producers_(graph) {}
 
   void run() {
     rewriter_.replace_each([&](const Node& node) { return recognize(node); });
@@ -110,7 +110,7 @@ class Recognizer {
 }  // namespace
 
 void recognize_softmax(Graph& graph, const PassContext&) {
-  Recognizer(graph).run();
+  SoftmaxRecognizer(graph).run();
 }
 
 }  // namespace camshaft

@@ -15,7 +15,7 @@ namespace camshaft::ops {
 
 namespace {
 
-constexpr int64_t chunk = 1024;
+constexpr int64_t quantized_chunk = 1024;
 
 // Scale and zero point of each element of x.
 class Parameters {
@@ -95,8 +95,8 @@ class Parameters {
 // Runs over x in pieces that start at whole bytes of packed elements.
 template <class Body>
 void for_chunks(const EvalContext& context, int64_t size, Body&& body) {
-  for_pieces(context.pool, size, chunk, [&](int64_t begin, int64_t end) {
-    for (int64_t first = begin; first < end; first += chunk) body(first, std::min(chunk, end - first));
+  for_pieces(context.pool, size, quantized_chunk, [&](int64_t begin, int64_t end) {
+    for (int64_t first = begin; first < end; first += quantized_chunk) body(first, std::min(quantized_chunk, end - first));
   });
 }
 
@@ -121,7 +121,7 @@ std::vector<Tensor> Quantize::evaluate(const EvalContext& context) const {
   std::byte* target = out.mutable_data();
   const bool rounds = is_integer(dtype);
   for_chunks(context, x.size(), [&](int64_t first, int64_t count) {
-    std::vector<double> values(chunk), scales(chunk), zeros(chunk, 0);
+    std::vector<double> values(quantized_chunk), scales(quantized_chunk), zeros(quantized_chunk, 0);
     load_elements(x.dtype(), x.data(), first, 1, count, values.data());
     parameters.scales(first, count, scales.data());
     parameters.zeros(first, count, zeros.data());
@@ -148,7 +148,7 @@ std::vector<Tensor> Dequantize::evaluate(const EvalContext& context) const {
   Tensor out(dtype, x.dims());
   std::byte* target = out.mutable_data();
   for_chunks(context, x.size(), [&](int64_t first, int64_t count) {
-    std::vector<double> values(chunk), scales(chunk), zeros(chunk, 0);
+    std::vector<double> values(quantized_chunk), scales(quantized_chunk), zeros(quantized_chunk, 0);
     load_elements(x.dtype(), x.data(), first, 1, count, values.data());
     parameters.scales(first, count, scales.data());
     parameters.zeros(first, count, zeros.data());

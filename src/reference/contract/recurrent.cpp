@@ -51,7 +51,7 @@ std::vector<double> doubles(const EvalContext& context, size_t i, int64_t count)
   return values;
 }
 
-struct Function {
+struct ActivationFunction {
   RecurrentFunction function;
   double alpha, beta, clip;
   void operator()(double* x, int64_t count) const {
@@ -242,7 +242,7 @@ class Layer {
     const T* r = recurrence_.at(d * gates_ * hidden_);
     const int64_t row = (d * sizes_.batch + b) * hidden_;
     double* h = &h_[static_cast<size_t>(row)];
-    const Function* f = &functions_[static_cast<size_t>(d) * activations_per_direction(op_.cell)];
+    const ActivationFunction* f = &functions_[static_cast<size_t>(d) * activations_per_direction(op_.cell)];
     switch (op_.cell) {
       case CellKind::rnn:
         multiply(r, hidden_, hidden_, h, gates);
@@ -259,7 +259,7 @@ class Layer {
     }
   }
 
-  void step_gru(const T* r, const Function* f, const double* reset_bias, double* h, double* gates,
+  void step_gru(const T* r, const ActivationFunction* f, const double* reset_bias, double* h, double* gates,
                 std::vector<double>& scratch) {
     double *update = gates, *reset = gates + hidden_, *next = gates + 2 * hidden_, *temporary = scratch.data();
     multiply(r, 2 * hidden_, hidden_, h, gates);
@@ -277,7 +277,7 @@ class Layer {
     for (int64_t i = 0; i < hidden_; ++i) h[i] = (1 - update[i]) * next[i] + update[i] * h[i];
   }
 
-  void step_lstm(const T* r, const Function* f, const double* peepholes, double* h, double* c, double* gates,
+  void step_lstm(const T* r, const ActivationFunction* f, const double* peepholes, double* h, double* c, double* gates,
                  std::vector<double>& scratch) {
     double *input = gates, *output = gates + hidden_, *forget = gates + 2 * hidden_, *next = gates + 3 * hidden_;
     multiply(r, gates_, hidden_, h, gates);
@@ -319,7 +319,7 @@ class Layer {
   std::vector<double> h_, c_;  // [d][batch][hidden]
   std::vector<int64_t> lengths_;
   std::vector<double> biases_, reset_bias_;
-  std::vector<Function> functions_;
+  std::vector<ActivationFunction> functions_;
   std::vector<double> projected_;  // [d][time][batch][gates]
   bool share_products_ = false;
   DType dtype_ = DType::f32;

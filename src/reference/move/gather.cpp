@@ -14,7 +14,7 @@ namespace camshaft::ops {
 
 namespace {
 
-constexpr int64_t elements_a_piece = 1 << 15;
+constexpr int64_t gathered_a_piece = 1 << 15;
 
 // Indices into an axis of `size` elements, counted from the front and checked.
 std::vector<int64_t> read_indices(const Tensor& indices, int64_t size, int64_t axis) {
@@ -40,7 +40,7 @@ std::vector<Tensor> Gather::evaluate(const EvalContext& context) const {
   visit_storage(x.dtype(), [&]<class T>(const T&) {
     const T* from = x.as<T>();
     T* to = out.as_mutable<T>();
-    const int64_t grain = elements_a_piece / std::max<int64_t>(inner, 1);
+    const int64_t grain = gathered_a_piece / std::max<int64_t>(inner, 1);
     for_pieces(context.pool, outer * count, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
         copy_elements(from + (i / count * size + indices[static_cast<size_t>(i % count)]) * inner, to + i * inner,
@@ -63,7 +63,7 @@ std::vector<Tensor> GatherElements::evaluate(const EvalContext& context) const {
   visit_storage(x.dtype(), [&]<class T>(const T&) {
     const T* from = x.as<T>();
     T* to = out.as_mutable<T>();
-    for_pieces(context.pool, out.size(), elements_a_piece / 8, [&](int64_t begin, int64_t end) {
+    for_pieces(context.pool, out.size(), gathered_a_piece / 8, [&](int64_t begin, int64_t end) {
       for (int64_t o = begin; o < end; ++o) {
         int64_t offset = indices[static_cast<size_t>(o)] * strides[at], rest = o;
         for (size_t a = dims.size(); a-- > 0;) {
@@ -104,7 +104,7 @@ std::vector<Tensor> ScatterND::evaluate(const EvalContext& context) const {
   const int64_t inner = product(dims, split, dims.size());
   const auto scatter = [&](auto&& apply) {
     // Threads share out the slices, not the updates: of repeated indices the later one wins, however many threads.
-    const int64_t grain = std::max<int64_t>(1, count * inner < elements_a_piece ? product(dims, 0, split) : 1);
+    const int64_t grain = std::max<int64_t>(1, count * inner < gathered_a_piece ? product(dims, 0, split) : 1);
     context.pool.parallel_for(product(dims, 0, split), grain, [&](int64_t begin, int64_t end) {
       PacedCancellation cancellation;
       for (int64_t i = 0; i < count; ++i) {

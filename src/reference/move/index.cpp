@@ -14,7 +14,7 @@ namespace camshaft::ops {
 
 namespace {
 
-constexpr int64_t elements_a_piece = 1 << 14;
+constexpr int64_t indices_a_piece = 1 << 14;
 
 }  // namespace
 
@@ -39,7 +39,7 @@ std::vector<Tensor> GatherND::evaluate(const EvalContext& context) const {
   visit_storage(x.dtype(), [&]<class T>(const T&) {
     const T* from = x.as<T>();
     T* to = out.as_mutable<T>();
-    const int64_t grain = elements_a_piece / std::max<int64_t>(inner, 1);
+    const int64_t grain = indices_a_piece / std::max<int64_t>(inner, 1);
     for_pieces(context.pool, count, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         int64_t slice = 0;
@@ -70,7 +70,7 @@ std::vector<Tensor> ScatterElements::evaluate(const EvalContext& context) const 
   const int64_t lines = product(counts, 0, at) * inner;
   // Lines along the axis never meet: threads share out the lines, and each runs along its line in order.
   const auto scatter = [&](auto&& apply) {
-    for_pieces(context.pool, lines, elements_a_piece / std::max<int64_t>(length, 1), [&](int64_t begin, int64_t end) {
+    for_pieces(context.pool, lines, indices_a_piece / std::max<int64_t>(length, 1), [&](int64_t begin, int64_t end) {
       PacedCancellation cancellation;
       for (int64_t line = begin; line < end; ++line) {
         const int64_t source = line / inner * length * inner + line % inner;
@@ -187,7 +187,7 @@ std::vector<Tensor> Cumulative::evaluate(const EvalContext& context) const {
   std::byte* to = out.mutable_data();
   const int64_t lines = out.size() == 0 ? 0 : out.size() / size;
   const int64_t grain =
-      bit_width(x.dtype()) < 8 ? lines : std::max<int64_t>(1, elements_a_piece / std::max<int64_t>(size, 1));
+      bit_width(x.dtype()) < 8 ? lines : std::max<int64_t>(1, indices_a_piece / std::max<int64_t>(size, 1));
   with_wide_type(x.dtype(), [&]<class T>(const T&) {
     for_pieces(context.pool, lines, grain, [&](int64_t begin, int64_t end) {
       std::vector<T> line(static_cast<size_t>(size));

@@ -9,7 +9,7 @@ namespace camshaft::ops {
 
 namespace {
 
-constexpr int64_t elements_a_piece = 1 << 15;
+constexpr int64_t mapped_a_piece = 1 << 15;
 
 }  // namespace
 
@@ -26,7 +26,7 @@ std::vector<Tensor> IndexMap::evaluate(const EvalContext& context) const {
     const T* from = x.as<T>();
     const T& value = *fill.as<T>();
     T* to = out.as_mutable<T>();
-    for_pieces(context.pool, out.size(), elements_a_piece, [&](int64_t begin, int64_t end) {
+    for_pieces(context.pool, out.size(), mapped_a_piece, [&](int64_t begin, int64_t end) {
       Dims at(map.sources.size());
       for (int64_t i = begin; i < end; ++i) {
         for (size_t d = 0; d < at.size(); ++d) at[d] = map.sources[d].start;

@@ -13,7 +13,7 @@ namespace camshaft::ops {
 
 namespace {
 
-constexpr int64_t elements_a_piece = 1 << 15;  // a piece below some 10 µs costs more to hand out than it saves
+constexpr int64_t copied_a_piece = 1 << 15;  // a piece below some 10 µs costs more to hand out than it saves
 constexpr int64_t tile = 16;                   // 16 floats are a cache line: each line read is used whole
 
 // Drops axes of size 1 and merges neighbours that both sides walk as one.
@@ -91,13 +91,13 @@ void copy_rows(const StridedBox& box, const T* from, T* to, ThreadPool& pool) {
   const int64_t count = box.sizes[outer], from_stride = box.source_strides[outer],
                 to_stride = box.target_strides[outer];
   if (outer == 0) {
-    for_pieces(pool, count, elements_a_piece, [&](int64_t begin, int64_t end) {
+    for_pieces(pool, count, copied_a_piece, [&](int64_t begin, int64_t end) {
       copy_row(from + box.source_offset + begin * from_stride, from_stride, to + box.target_offset + begin * to_stride,
                to_stride, end - begin);
     });
     return;
   }
-  for_pieces(pool, product(box.sizes, 0, outer), elements_a_piece / count, [&](int64_t begin, int64_t end) {
+  for_pieces(pool, product(box.sizes, 0, outer), copied_a_piece / count, [&](int64_t begin, int64_t end) {
     walk(box, outer, begin, end,
          [&](int64_t source, int64_t target) { copy_row(from + source, from_stride, to + target, to_stride, count); });
   });
@@ -111,7 +111,7 @@ void copy_tiles(const StridedBox& box, const T* from, T* to, ThreadPool& pool) {
   const int64_t from_row = box.source_strides[outer], from_column = box.source_strides[outer + 1];
   const int64_t to_row = box.target_strides[outer], to_column = box.target_strides[outer + 1];
   const int64_t strips = (rows + tile - 1) / tile, planes = product(box.sizes, 0, outer);
-  const int64_t grain = std::max<int64_t>(1, elements_a_piece / (tile * columns));
+  const int64_t grain = std::max<int64_t>(1, copied_a_piece / (tile * columns));
   for_pieces(pool, planes * strips, grain, [&](int64_t begin, int64_t end) {
     for (int64_t piece = begin; piece < end; ++piece) {
       walk(box, outer, piece / strips, piece / strips + 1, [&](int64_t source, int64_t target) {

@@ -10,24 +10,24 @@ namespace camshaft::ops {
 
 namespace {
 
-constexpr const char* format = "BMP";
+constexpr const char* bmp = "BMP";
 
 enum Compression : uint32_t { plain = 0, runs_8 = 1, runs_4 = 2, masks = 3, masks_and_alpha = 6 };
 
 // Little-endian numbers; behind the end is an error.
-class Reader {
+class BmpReader {
  public:
-  explicit Reader(Bytes file) : file_(file) {}
+  explicit BmpReader(Bytes file) : file_(file) {}
   int64_t size() const { return static_cast<int64_t>(file_.size()); }
   uint8_t u8(int64_t at) const {
-    if (at < 0 || at >= size()) fail_picture(format, "it is cut off at byte {}", size());
+    if (at < 0 || at >= size()) fail_picture(bmp, "it is cut off at byte {}", size());
     return file_[static_cast<size_t>(at)];
   }
   uint32_t u16(int64_t at) const { return u8(at) | static_cast<uint32_t>(u8(at + 1)) << 8; }
   uint32_t u32(int64_t at) const { return u16(at) | u16(at + 2) << 16; }
   const uint8_t* at(int64_t begin, int64_t count) const {
     if (begin < 0 || count < 0 || begin > size() || count > size() - begin)
-      fail_picture(format, "it is cut off: {} bytes of pixels are needed behind byte {} of {}", count, begin, size());
+      fail_picture(bmp, "it is cut off: {} bytes of pixels are needed behind byte {} of {}", count, begin, size());
     return file_.data() + begin;
   }
 
@@ -51,7 +51,7 @@ struct Header {
   int64_t row_bytes() const { return (width * bits + 31) / 32 * 4; }
 };
 
-Header read_header(const Reader& file) {
+Header read_header(const BmpReader& file) {
   Header h;
   h.pixels_at = file.u32(10);
   const int64_t size = file.u32(14);
@@ -69,9 +69,9 @@ Header read_header(const Reader& file) {
     h.compression = file.u32(30);
     h.palette_colors = file.u32(46);
   } else {
-    fail_picture(format, "its header has {} bytes; 12, or 40 and more are known", size);
+    fail_picture(bmp, "its header has {} bytes; 12, or 40 and more are known", size);
   }
-  check_picture_size(format, h.width, h.height);
+  check_picture_size(bmp, h.width, h.height);
   h.palette_at = 14 + size;
   const bool fits =
       h.compression == plain ? h.bits == 1 || h.bits == 4 || h.bits == 8 || h.bits == 16 || h.bits == 24 || h.bits == 32
@@ -79,12 +79,12 @@ Header read_header(const Reader& file) {
       : h.compression == runs_4
           ? h.bits == 4 && !h.is_top_down
           : (h.compression == masks || h.compression == masks_and_alpha) && (h.bits == 16 || h.bits == 32);
-  if (!fits) fail_picture(format, "{} bits a pixel with compression {} are not possible", h.bits, h.compression);
+  if (!fits) fail_picture(bmp, "{} bits a pixel with compression {} are not possible", h.bits, h.compression);
   return h;
 }
 
 // Colors that the file has no room for stay out of the palette.
-std::vector<Color> read_palette(const Reader& file, const Header& h) {
+std::vector<Color> read_palette(const BmpReader& file, const Header& h) {
   const int64_t most = int64_t{1} << h.bits;
   const int64_t room = std::max<int64_t>(0, h.pixels_at - h.palette_at) / h.palette_entry_bytes;
   const int64_t count = std::min({h.palette_colors == 0 ? most : h.palette_colors, most, room});
@@ -97,7 +97,7 @@ std::vector<Color> read_palette(const Reader& file, const Header& h) {
 }
 
 Color color_of(const std::vector<Color>& palette, size_t index) {
-  if (index >= palette.size()) fail_picture(format, "a pixel has color {} of a palette of {}", index, palette.size());
+  if (index >= palette.size()) fail_picture(bmp, "a pixel has color {} of a palette of {}", index, palette.size());
   return palette[index];
 }
 
@@ -112,7 +112,7 @@ struct Mask {
   }
 };
 
-std::array<Mask, 3> read_masks(const Reader& file, const Header& h) {
+std::array<Mask, 3> read_masks(const BmpReader& file, const Header& h) {
   if (h.compression == plain) return {Mask{0x7C00}, Mask{0x3E0}, Mask{0x1F}};
   std::array<Mask, 3> out;
   for (int64_t i = 0; i < 3; ++i) out[static_cast<size_t>(i)].bits = file.u32(54 + i * 4);
@@ -120,11 +120,11 @@ std::array<Mask, 3> read_masks(const Reader& file, const Header& h) {
 }
 
 // Indices into the palette, row by row from the bottom; what is left out is 0.
-std::vector<uint8_t> read_runs(const Reader& file, const Header& h) {
+std::vector<uint8_t> read_runs(const BmpReader& file, const Header& h) {
   std::vector<uint8_t> out(static_cast<size_t>(h.width * h.height));
   int64_t at = h.pixels_at, x = 0, y = 0;
   const auto put = [&](uint8_t index) {
-    if (x >= h.width || y >= h.height) fail_picture(format, "a run leaves the image at byte {}", at);
+    if (x >= h.width || y >= h.height) fail_picture(bmp, "a run leaves the image at byte {}", at);
     out[static_cast<size_t>(y * h.width + x++)] = index;
   };
   const auto nibble = [](uint8_t byte, int64_t i) { return static_cast<uint8_t>(i % 2 ? byte & 15 : byte >> 4); };
@@ -154,11 +154,11 @@ std::vector<uint8_t> read_runs(const Reader& file, const Header& h) {
 }  // namespace
 
 Tensor decode_bmp(Bytes bytes) {
-  const Reader file(bytes);
+  const BmpReader file(bytes);
   const Header h = read_header(file);
   // Calls write(row of the file, its samples in the picture).
   const auto with_rows = [&](auto&& write) {
-    Tensor out = new_picture(format, h.width, h.height, 3);
+    Tensor out = new_picture(bmp, h.width, h.height, 3);
     auto* to = out.as_mutable<uint8_t>();
     for (int64_t y = 0; y < h.height; ++y) write(y, to + (h.is_top_down ? y : h.height - 1 - y) * h.width * 3);
     return out;

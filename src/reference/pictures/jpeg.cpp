@@ -14,12 +14,12 @@ namespace camshaft::ops {
 
 namespace {
 
-constexpr const char* format = "JPEG";
+constexpr const char* jpeg = "JPEG";
 constexpr int most_scans = 500;  // each costs a pass over the picture and can be a few bytes
 
 // libjpeg reports errors by a jump over its callers' frames. Those between setjmp and libjpeg are the functions below
 // that return false; they hold nothing that has a destructor, all state is here.
-struct Reader {
+struct JpegReader {
   jpeg_decompress_struct state = {};
   jpeg_error_mgr errors = {};
   jpeg_source_mgr source = {};
@@ -27,24 +27,24 @@ struct Reader {
   std::jmp_buf escape = {};
   char message[JMSG_LENGTH_MAX] = {};
 
-  Reader() = default;
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
-  ~Reader() { jpeg_destroy_decompress(&state); }
+  JpegReader() = default;
+  JpegReader(const JpegReader&) = delete;
+  JpegReader& operator=(const JpegReader&) = delete;
+  ~JpegReader() { jpeg_destroy_decompress(&state); }
 };
 
-Reader& reader_of(j_common_ptr state) {
-  return *static_cast<Reader*>(state->client_data);
+JpegReader& reader_of(j_common_ptr state) {
+  return *static_cast<JpegReader*>(state->client_data);
 }
 
 [[noreturn]] void fail(j_common_ptr state, const char* message) {
-  Reader& reader = reader_of(state);
+  JpegReader& reader = reader_of(state);
   std::strncpy(reader.message, message, sizeof(reader.message) - 1);
   std::longjmp(reader.escape, 1);
 }
 
 [[noreturn]] void on_error(j_common_ptr state) {
-  Reader& reader = reader_of(state);
+  JpegReader& reader = reader_of(state);
   reader.errors.format_message(state, reader.message);
   std::longjmp(reader.escape, 1);
 }
@@ -68,7 +68,7 @@ void on_progress(j_common_ptr state) {
   if (reinterpret_cast<j_decompress_ptr>(state)->input_scan_number > most_scans) fail(state, "it has too many scans");
 }
 
-bool read_header(Reader& reader, const uint8_t* data, size_t size) {
+bool read_header(JpegReader& reader, const uint8_t* data, size_t size) {
   jpeg_decompress_struct& state = reader.state;
   state.err = jpeg_std_error(&reader.errors);
   state.client_data = &reader;
@@ -116,7 +116,7 @@ void convert_inks(const uint8_t* inks, uint8_t* rgb, int64_t count, bool is_inve
 }
 
 // `row` has space for a row of inks and may be null when the picture is not made of inks.
-bool read_rows(Reader& reader, uint8_t* to, size_t row_bytes, uint8_t* row) {
+bool read_rows(JpegReader& reader, uint8_t* to, size_t row_bytes, uint8_t* row) {
   jpeg_decompress_struct& state = reader.state;
   if (setjmp(reader.escape)) return false;
   jpeg_start_decompress(&state);
@@ -132,17 +132,17 @@ bool read_rows(Reader& reader, uint8_t* to, size_t row_bytes, uint8_t* row) {
 }  // namespace
 
 Tensor decode_jpeg(Bytes file) {
-  Reader reader;
-  if (!read_header(reader, file.data(), file.size())) fail_picture(format, "{}", reader.message);
+  JpegReader reader;
+  if (!read_header(reader, file.data(), file.size())) fail_picture(jpeg, "{}", reader.message);
   const jpeg_decompress_struct& state = reader.state;
   const int64_t width = state.image_width, height = state.image_height;
   const int64_t channels = state.out_color_space == JCS_GRAYSCALE ? 1 : 3;
-  Tensor out = new_picture(format, width, height, channels);
+  Tensor out = new_picture(jpeg, width, height, channels);
   std::vector<uint8_t> row;
   if (state.out_color_space == JCS_CMYK) row.resize(static_cast<size_t>(width) * 4);
   if (!read_rows(reader, out.as_mutable<uint8_t>(), static_cast<size_t>(width * channels),
                  row.empty() ? nullptr : row.data()))
-    fail_picture(format, "{}", reader.message);
+    fail_picture(jpeg, "{}", reader.message);
   return out;
 }
 

@@ -7,11 +7,11 @@ namespace camshaft::ops {
 
 namespace {
 
-constexpr const char* format = "PNM";
+constexpr const char* pnm = "PNM";
 
-class Reader {
+class PnmReader {
  public:
-  explicit Reader(Bytes file) : file_(file) {}
+  explicit PnmReader(Bytes file) : file_(file) {}
 
   // A decimal number behind white space and comments.
   int64_t number(int64_t largest) {
@@ -20,9 +20,9 @@ class Reader {
     int64_t value = 0;
     for (; at_ < file_.size() && file_[at_] >= '0' && file_[at_] <= '9'; ++at_) {
       value = value * 10 + (file_[at_] - '0');
-      if (value > largest) fail_picture(format, "the number at byte {} is larger than {}", begin, largest);
+      if (value > largest) fail_picture(pnm, "the number at byte {} is larger than {}", begin, largest);
     }
-    if (at_ == begin) fail_picture(format, "a number is missing at byte {}", begin);
+    if (at_ == begin) fail_picture(pnm, "a number is missing at byte {}", begin);
     return value;
   }
 
@@ -30,16 +30,16 @@ class Reader {
   bool bit() {
     skip_space();
     if (at_ == file_.size() || (file_[at_] != '0' && file_[at_] != '1'))
-      fail_picture(format, "a digit 0 or 1 is missing at byte {}", at_);
+      fail_picture(pnm, "a digit 0 or 1 is missing at byte {}", at_);
     return file_[at_++] == '1';
   }
 
   // What lies behind the one white space that ends the header.
   Bytes samples(int64_t count) {
-    if (at_ == file_.size() || !is_space(file_[at_])) fail_picture(format, "its header does not end at byte {}", at_);
+    if (at_ == file_.size() || !is_space(file_[at_])) fail_picture(pnm, "its header does not end at byte {}", at_);
     const Bytes rest = file_.subspan(at_ + 1);
     if (static_cast<int64_t>(rest.size()) < count)
-      fail_picture(format, "it is cut off: {} bytes of pixels are needed, {} are there", count, rest.size());
+      fail_picture(pnm, "it is cut off: {} bytes of pixels are needed, {} are there", count, rest.size());
     return rest;
   }
 
@@ -75,17 +75,17 @@ Tensor decode_pnm(Bytes file) {
   const bool is_plain = file[1] <= '3';
   const int kind = (file[1] - '1') % 3;  // bits, gray, color
   const int64_t channels = kind == 2 ? 3 : 1;
-  Reader reader(file);
+  PnmReader reader(file);
   const int64_t width = reader.number(most_pixels), height = reader.number(most_pixels);
   const int64_t white = kind == 0 ? 1 : reader.number(65535);
-  check_picture_size(format, width, height);
-  if (white == 0) fail_picture(format, "its largest sample is 0");
+  check_picture_size(pnm, width, height);
+  if (white == 0) fail_picture(pnm, "its largest sample is 0");
   const int64_t count = width * height * channels;
 
   if (is_plain) {
     if (reader.bytes_left() < count)
-      fail_picture(format, "{} bytes cannot hold its {} x {} pixels", file.size(), width, height);
-    Tensor out = new_picture(format, width, height, channels);
+      fail_picture(pnm, "{} bytes cannot hold its {} x {} pixels", file.size(), width, height);
+    Tensor out = new_picture(pnm, width, height, channels);
     auto* to = out.as_mutable<uint8_t>();
     for (int64_t i = 0; i < count; ++i)
       to[i] = kind == 0 ? (reader.bit() ? 0 : 255) : to_8_bits(reader.number(65535), white);
@@ -94,7 +94,7 @@ Tensor decode_pnm(Bytes file) {
   if (kind == 0) {
     const int64_t row_bytes = (width + 7) / 8;
     const Bytes samples = reader.samples(row_bytes * height);
-    Tensor out = new_picture(format, width, height, channels);
+    Tensor out = new_picture(pnm, width, height, channels);
     auto* to = out.as_mutable<uint8_t>();
     for (int64_t y = 0; y < height; ++y)
       for (int64_t x = 0; x < width; ++x)
@@ -103,7 +103,7 @@ Tensor decode_pnm(Bytes file) {
   }
   const int64_t sample_bytes = white > 255 ? 2 : 1;
   const Bytes samples = reader.samples(count * sample_bytes);
-  Tensor out = new_picture(format, width, height, channels);
+  Tensor out = new_picture(pnm, width, height, channels);
   auto* to = out.as_mutable<uint8_t>();
   if (white == 255) {
     std::copy_n(samples.data(), count, to);

@@ -18,7 +18,7 @@ namespace camshaft::ops {
 
 namespace {
 
-constexpr int64_t chunk = 1024;
+constexpr int64_t reduced_chunk = 1024;
 
 template <class T>
 T lowest_of(DType dtype) {
@@ -108,10 +108,10 @@ void evaluate_reduce(ReduceKind kind, const Tensor& in, const Split& loops, Tens
   // Where the innermost axis of memory is kept, whole runs of outputs are summed side by side.
   const bool side_by_side = kept_step == 1 && loops.kept.sizes.back() > 1;
   pool.parallel_for(out.size(), side_by_side ? 64 : 1, [&](int64_t begin, int64_t end) {
-    std::vector<T> values(chunk), sums(chunk);
+    std::vector<T> values(reduced_chunk), sums(reduced_chunk);
     PacedCancellation cancellation;
-    for (int64_t first = begin; first < end; first += chunk) {
-      const int64_t block = std::min(chunk, end - first);
+    for (int64_t first = begin; first < end; first += reduced_chunk) {
+      const int64_t block = std::min(reduced_chunk, end - first);
       std::fill_n(sums.begin(), block, identity<T>(kind, in.dtype()));
       for_runs(loops.kept, first, first + block, [&](int64_t position, const Dims& kept, int64_t count) {
         T* sum = &sums[static_cast<size_t>(position - first)];
@@ -126,8 +126,8 @@ void evaluate_reduce(ReduceKind kind, const Tensor& in, const Split& loops, Tens
             return;
           }
           for (int64_t o = 0; o < count; ++o)
-            for (int64_t r = 0; r < length; r += chunk) {
-              const int64_t part = std::min(chunk, length - r);
+            for (int64_t r = 0; r < length; r += reduced_chunk) {
+              const int64_t part = std::min(reduced_chunk, length - r);
               load_elements(in.dtype(), in.data(), source + o * kept_step + r * reduced_step, reduced_step, part,
                             values.data());
               accumulate(kind, sum + o, 0, values.data(), part);

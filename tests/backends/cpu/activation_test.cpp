@@ -6,7 +6,7 @@
 #include "backends/cpu/tactics/kernel_activation.h"
 #include "compile/region/activation_match.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::activation_test {
 namespace {
 
 using Kind = ScalarInstruction::Kind;
@@ -191,4 +191,4 @@ TEST(Activation, EndsOfGelu) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::activation_test

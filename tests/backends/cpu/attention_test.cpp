@@ -8,7 +8,7 @@
 #include "backends/cpu/kernels/gemm/bf16_pairs.h"
 #include "base/thread_pool.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::attention_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -332,4 +332,4 @@ TEST(Attention, Empty) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::attention_test

@@ -11,7 +11,7 @@
 #include "ir/ops/attention.h"
 #include "ir/ops/contract.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::bf16_products_test {
 namespace {
 
 constexpr double kSums = 1e-5;     // f32 sums in another order
@@ -274,4 +274,4 @@ TEST(Bf16Products, PackedWeightsAreRecoveredAsBf16) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::bf16_products_test

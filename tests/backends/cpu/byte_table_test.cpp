@@ -8,7 +8,7 @@
 #include "ir/ops/region.h"
 #include "reference/element_io.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::byte_table_test {
 namespace {
 
 using F = ScalarFunction;
@@ -47,4 +47,4 @@ TEST(ByteTable, LikeTheReference) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::byte_table_test

@@ -9,7 +9,7 @@
 #include "ir/ops/resize.h"
 #include "ir/ops/select.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::cancellation_test {
 namespace {
 
 std::vector<std::string> tactics_of(const Op& op, const std::vector<Tensor>& inputs, const std::vector<size_t>& known) {
@@ -95,4 +95,4 @@ TEST(CancelledKernels, AskWithinOneLongLine) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::cancellation_test

@@ -6,7 +6,7 @@
 
 #include "backends/cpu/random_data.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::concat_test {
 namespace {
 
 std::vector<uint8_t> bytes(RandomData& data, int64_t n) {
@@ -42,4 +42,4 @@ TEST(Concat, EmptyPartsToo) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::concat_test

@@ -15,7 +15,7 @@
 #include "ir/ops/pointwise.h"
 #include "ir/ops/region.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::conv_chain_test {
 namespace {
 
 using F = ScalarFunction;
@@ -303,4 +303,4 @@ TEST(ConvChain, EstimatesCountTheThreads) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::conv_chain_test

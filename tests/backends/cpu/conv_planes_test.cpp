@@ -11,7 +11,7 @@
 #include "ir/ops/region.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::conv_planes_test {
 namespace {
 
 ConvShape random_planes(RandomData& random) {
@@ -181,4 +181,4 @@ TEST_F(Conv, OnPlanesOfNothing) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::conv_planes_test

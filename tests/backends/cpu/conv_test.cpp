@@ -5,7 +5,7 @@
 #include "backends/cpu/kernels/conv/depthwise.h"
 #include "base/error.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::conv_test {
 namespace {
 
 void check_conv(const ConvShape& s, RandomData& random, ThreadPool& pool, float poison = 0.0f) {
@@ -272,4 +272,4 @@ TEST_F(Conv, TransposedRandomShapes) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::conv_test

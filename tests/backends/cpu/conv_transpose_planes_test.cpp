@@ -11,7 +11,7 @@
 #include "ir/ops/region.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::conv_transpose_planes_test {
 namespace {
 
 ConvTransposeShape random_transpose(RandomData& random) {
@@ -218,4 +218,4 @@ TEST_F(Conv, TransposedOnPlanesOfNothing) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::conv_transpose_planes_test

@@ -7,7 +7,7 @@
 #include "ir/ops/pointwise.h"
 #include "reference/element_io.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::convert_test {
 namespace {
 
 TEST(Convert, FloatsToIntegers) {
@@ -116,4 +116,4 @@ TEST(Convert, BooleansToFloats) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::convert_test

@@ -11,7 +11,7 @@
 #include "ir/ops/reduce.h"
 #include "ir/ops/region.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::convolution_test {
 namespace {
 
 void check(const ConvProblem& p, const std::string& tactic, bool constant_weights, int threads) {
@@ -180,4 +180,4 @@ TEST(Convolution, ABoundThatIsNaN) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::convolution_test

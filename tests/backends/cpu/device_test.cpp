@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::device_test {
 namespace {
 
 TEST(Device, TellsWhatTuningDependsOn) {
@@ -38,4 +38,4 @@ TEST(Device, ACpuWithoutVectorsIsNamed) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::device_test

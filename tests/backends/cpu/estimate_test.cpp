@@ -6,7 +6,7 @@
 #include "backends/cpu/backend.h"
 #include "ir/ops/attention.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::estimate_test {
 namespace {
 
 // Found by fuzzing: the sum of both sizes overflowed.
@@ -28,4 +28,4 @@ TEST(Estimate, AttentionOfHugeHeads) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::estimate_test

@@ -7,7 +7,7 @@
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/random_data.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::fill_test {
 namespace {
 
 constexpr uint8_t guard = 0x5a;
@@ -37,4 +37,4 @@ TEST(Fill, RepeatsAnElementAndWritesNothingElse) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::fill_test

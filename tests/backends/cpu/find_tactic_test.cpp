@@ -5,7 +5,7 @@
 #include "ir/ops/contract.h"
 #include "ir/ops/pointwise.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::find_tactic_test {
 namespace {
 
 Graph conv_3x3() {
@@ -56,4 +56,4 @@ TEST(FindTactic, WhatARegionDoesNotHave) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::find_tactic_test

@@ -12,7 +12,7 @@
 #include "ir/ops/pointwise.h"
 #include "ir/ops/region.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::gated_convolution_test {
 namespace {
 
 struct Case {
@@ -110,4 +110,4 @@ TEST(GatedConvolution, NaNAndInfinity) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::gated_convolution_test

@@ -12,7 +12,7 @@
 #include "backends/cpu/random_data.h"
 #include "base/error.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::gather_test {
 namespace {
 
 std::vector<uint8_t> bytes(RandomData& data, int64_t n) {
@@ -188,4 +188,4 @@ TEST(GatherElements, IndexOutside) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::gather_test

@@ -6,7 +6,7 @@
 #include "backends/cpu/kernel_test_util.h"
 #include "base/thread_pool.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::gemm_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -312,4 +312,4 @@ TEST_F(Gemm, BatchesOfAnyStrides) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::gemm_test

@@ -4,7 +4,7 @@
 #include "backends/cpu/conv_test_util.h"
 #include "base/error.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::grouped_conv_test {
 namespace {
 
 class GroupedConv : public Conv {};
@@ -127,4 +127,4 @@ TEST_F(GroupedConv, ShapesThatDoNotFitTheWeightsAreRefused) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::grouped_conv_test

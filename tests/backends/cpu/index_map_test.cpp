@@ -3,7 +3,7 @@
 #include "backends/cpu/run_node.h"
 #include "reference/random_index_map.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::index_map_test {
 namespace {
 
 constexpr DType widths[] = {DType::u8, DType::f16, DType::f32, DType::i64};
@@ -79,4 +79,4 @@ TEST(IndexMap, RefusesToLeaveManyAxes) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::index_map_test

@@ -5,7 +5,7 @@
 #include "ir/ops/select.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::index_test {
 namespace {
 
 constexpr DType types[] = {DType::f32, DType::i64, DType::i32, DType::u8, DType::i8, DType::f64};
@@ -236,4 +236,4 @@ TEST(ReverseSequence, AgreesWithTheReference) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::index_test

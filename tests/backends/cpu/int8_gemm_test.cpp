@@ -8,7 +8,7 @@
 #include "backends/cpu/kernel_test_util.h"
 #include "base/thread_pool.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::int8_gemm_test {
 namespace {
 
 constexpr int32_t kGuard = 0x5b5b5b5b;
@@ -255,4 +255,4 @@ TEST(Int8Gemm, DoesNotSaturate) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::int8_gemm_test

@@ -9,7 +9,7 @@
 #include "ir/ops/quantized.h"
 #include "ir/ops/region.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::integer_conv_test {
 namespace {
 
 using F = ScalarFunction;
@@ -196,4 +196,4 @@ TEST(IntegerConv, StepsWithResidual) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::integer_conv_test

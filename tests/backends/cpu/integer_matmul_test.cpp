@@ -8,7 +8,7 @@
 #include "ir/ops/region.h"
 #include "ir/text.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::integer_matmul_test {
 namespace {
 
 using F = ScalarFunction;
@@ -253,4 +253,4 @@ TEST(DynamicQuantize, WithoutItsLastResultsIsTheReferences) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::integer_matmul_test

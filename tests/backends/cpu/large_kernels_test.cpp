@@ -11,7 +11,7 @@
 #include "base/thread_pool.h"
 #include "reference/large_operators.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::large_kernels_test {
 namespace {
 
 int64_t elements_of(const std::vector<Tensor>& tensors) {
@@ -95,4 +95,4 @@ TEST(LargeKernels, AskWhetherTheyAreToStop) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::large_kernels_test

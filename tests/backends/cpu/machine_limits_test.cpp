@@ -10,7 +10,7 @@
 #include "backends/cpu/kernels/limits.h"
 #include "base/error.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::machine_limits_test {
 namespace {
 
 TEST(MachineLimits, SumsWhatItReads) {
@@ -42,4 +42,4 @@ TEST(MachineLimits, NeedsAThread) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::machine_limits_test

@@ -11,7 +11,7 @@
 #include "each_target.h"
 #include "test_random.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::magnitudes_test {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
@@ -118,4 +118,4 @@ TEST(Magnitudes, LargestIsThatOfTheFiniteOnes) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::magnitudes_test

@@ -6,7 +6,7 @@
 #include "ir/ops/pointwise.h"
 #include "ir/ops/region.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::matmul_test {
 namespace {
 
 Tensor floats(RandomData& data, const Dims& dims) {
@@ -38,4 +38,4 @@ TEST(MatMul, WeightsThatTheEpilogueReadsToo) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::matmul_test

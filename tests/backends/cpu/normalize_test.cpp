@@ -7,7 +7,7 @@
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/random_data.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::normalize_test {
 namespace {
 
 struct Figures {
@@ -159,4 +159,4 @@ TEST(GroupNorm, BothLayoutsAndEveryGrouping) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::normalize_test

@@ -9,7 +9,7 @@
 #include "backends/cpu/random_data.h"
 #include "base/error.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::pad_test {
 namespace {
 
 std::vector<uint8_t> bytes(RandomData& data, int64_t n) {
@@ -99,4 +99,4 @@ TEST(Pad, AnEmptyDimThatStaysEmpty) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::pad_test

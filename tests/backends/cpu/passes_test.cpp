@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::passes_test {
 namespace {
 
 TEST(CpuPasses, AreInOrder) {
@@ -17,4 +17,4 @@ TEST(CpuPasses, MarkWhatMayBeRounded) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::passes_test

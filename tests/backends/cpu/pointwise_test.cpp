@@ -12,7 +12,7 @@
 #include "backends/cpu/random_data.h"
 #include "base/error.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::pointwise_test {
 namespace {
 
 using F = ScalarFunction;
@@ -902,4 +902,4 @@ TEST(Pointwise, UnsupportedTypesAndFunctionsAreNamed) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::pointwise_test

@@ -12,7 +12,7 @@
 #include "ir/ops/window_ops.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::pool_test {
 namespace {
 
 TEST(Pool, RandomProblemsInBothLayouts) {
@@ -265,4 +265,4 @@ TEST(PoolIndices, AgreeWithTheReference) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::pool_test

@@ -17,7 +17,7 @@
 #include "backends/cpu/kernels/gemm/unpacked_gemm.h"
 #include "base/thread_pool.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::product_shares_test {
 namespace {
 
 // As AVX-512 cuts a product: tiles of 6 rows, panels of 64 columns, blocks of 512 steps of K and taps that are not cut.
@@ -473,4 +473,4 @@ TEST(ProductSums, OfConvolutionsOnManyThreads) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::product_shares_test

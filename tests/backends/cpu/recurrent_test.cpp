@@ -6,7 +6,7 @@
 #include "ir/ops/recurrent_activation.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::recurrent_test {
 namespace {
 
 constexpr const char* functions[] = {"affine",  "elu",      "hardsigmoid", "leakyrelu", "relu",           "scaledtanh",
@@ -129,4 +129,4 @@ TEST(Recurrent, PackedWeightsAreRecovered) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::recurrent_test

@@ -8,7 +8,7 @@
 #include "ir/ops/region.h"
 #include "reference/random_reduction.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::reduce_region_test {
 namespace {
 
 using F = ScalarFunction;
@@ -215,4 +215,4 @@ TEST(ReduceRegion, IntegersOfEveryLength) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::reduce_region_test

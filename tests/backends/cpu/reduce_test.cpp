@@ -12,7 +12,7 @@
 #include "backends/cpu/random_data.h"
 #include "base/error.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::reduce_test {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -317,4 +317,4 @@ TEST(ArgExtreme, AgainstAPlainSearch) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::reduce_test

@@ -9,7 +9,7 @@
 #include "ir/ops/resize.h"
 #include "test_random.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::resize_test {
 namespace {
 
 ResizeAxis random_axis(RandomData& data, int64_t taps) {
@@ -137,4 +137,4 @@ TEST(Resize, BadIndicesAreRefused) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::resize_test

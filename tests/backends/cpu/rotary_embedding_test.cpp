@@ -5,7 +5,7 @@
 #include "backends/cpu/run_node.h"
 #include "reference/random_rotary.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::rotary_embedding_test {
 namespace {
 
 TEST(RotaryEmbedding, RandomLayouts) {
@@ -48,4 +48,4 @@ TEST(RotaryEmbedding, WritesSlices) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::rotary_embedding_test

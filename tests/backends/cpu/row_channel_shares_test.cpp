@@ -15,7 +15,7 @@
 #include "backends/cpu/kernels/pointwise/pointwise.h"
 #include "backends/cpu/kernels/window/pool.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::row_channel_shares_test {
 namespace {
 
 constexpr int core_counts[] = {8, 16, 32, 64};
@@ -295,4 +295,4 @@ TEST(RowChannelShares, results_are_the_same_on_all_numbers_of_threads) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::row_channel_shares_test

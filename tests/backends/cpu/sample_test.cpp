@@ -5,7 +5,7 @@
 #include "ir/ops/window_ops.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::sample_test {
 namespace {
 
 // Coordinates that land on borders, far outside, or nowhere.
@@ -146,4 +146,4 @@ TEST(Col2Im, AgreesWithTheReference) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::sample_test

@@ -9,7 +9,7 @@
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/random_data.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::softmax_test {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -105,4 +105,4 @@ TEST(Softmax, DoublesFarApart) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::softmax_test

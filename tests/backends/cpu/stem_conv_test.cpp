@@ -5,7 +5,7 @@
 #include "backends/cpu/guarded.h"
 #include "base/error.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::stem_conv_test {
 namespace {
 
 void check_stem_conv(const ConvShape& s, RandomData& random, ThreadPool& pool, float poison = 0.0f) {
@@ -100,4 +100,4 @@ TEST_F(Conv, ThinEmptyOutputsAndRefusals) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::stem_conv_test

@@ -10,7 +10,7 @@
 #include "backends/cpu/kernels/move/strided.h"
 #include "backends/cpu/random_data.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::strided_copy_test {
 namespace {
 
 std::vector<uint8_t> bytes(RandomData& data, int64_t n) {
@@ -161,4 +161,4 @@ TEST(StridedCopy, IntoAPartOfALargerTensor) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::strided_copy_test

@@ -8,7 +8,7 @@
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/kernels/gemm/gemm.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::tile_traits_test {
 namespace {
 
 // Sums of rows x vectors, `operands` registers a vector of width and `others`.
@@ -52,4 +52,4 @@ TEST(TileTraits, TheRowIsThatOfTheTargetThatRuns) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::tile_traits_test

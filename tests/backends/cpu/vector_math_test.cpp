@@ -8,7 +8,7 @@
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/kernels/pointwise/tile_kernels.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::vector_math_test {
 namespace {
 
 // The largest error over every 2657th float with lowest <= |x| <= highest, both signs where wanted.
@@ -89,4 +89,4 @@ TEST(VectorMath, BeyondTheRangeWhatLibmGives) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::vector_math_test

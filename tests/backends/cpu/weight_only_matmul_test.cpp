@@ -11,7 +11,7 @@
 #include "ir/ops/region.h"
 #include "ir/ops/weight_only.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::weight_only_matmul_test {
 namespace {
 
 using F = ScalarFunction;
@@ -226,4 +226,4 @@ TEST(WeightOnlyMatMul, PacksAndUnpacks) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::weight_only_matmul_test

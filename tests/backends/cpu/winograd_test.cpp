@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 
-namespace camshaft::cpu {
+namespace camshaft::cpu::winograd_test {
 namespace {
 
 struct Counter {
@@ -96,4 +96,4 @@ TEST(Winograd, OtherConvolutionsAreRefused) {
 }
 
 }  // namespace
-}  // namespace camshaft::cpu
+}  // namespace camshaft::cpu::winograd_test

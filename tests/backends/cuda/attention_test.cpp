@@ -15,7 +15,7 @@
 #include "reference/random_tensor.h"
 #include "test_random.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::attention_test {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -305,4 +305,4 @@ TEST(CudaAttention, BytesOfOneOperand) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::attention_test

@@ -5,7 +5,7 @@
 
 #include "backends/cuda/driver/compiler.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::attention_text_test {
 namespace {
 
 TEST(AttentionText, Compiles) {
@@ -48,4 +48,4 @@ TEST(AttentionText, TilesFit) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::attention_text_test

@@ -8,7 +8,7 @@
 #include "backends/cuda/run_product.h"
 #include "backends/cuda/run_region.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::blas_test {
 namespace {
 
 #define SKIP_WITHOUT_BLAS() \
@@ -262,4 +262,4 @@ TEST(CudaBlas, OtherEpiloguesAreLeftToOthers) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::blas_test

@@ -12,7 +12,7 @@
 #include "ir/ops/region.h"
 #include "test_random.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::byte_product_test {
 namespace {
 
 using F = ScalarFunction;
@@ -409,4 +409,4 @@ TEST(CudaByteConv, StepsOfSums) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::byte_product_test

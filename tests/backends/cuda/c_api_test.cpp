@@ -22,7 +22,7 @@
 #include <cudnn_graph.h>
 #endif
 
-namespace camshaft::cuda::api {
+namespace camshaft::cuda::api::c_api_test {
 namespace {
 
 // Structs of ours that stand for theirs; their layout is compared below.
@@ -267,4 +267,4 @@ TEST(CApi, OfCuDnn) {
 #endif
 
 }  // namespace
-}  // namespace camshaft::cuda::api
+}  // namespace camshaft::cuda::api::c_api_test

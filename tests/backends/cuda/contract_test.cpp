@@ -9,7 +9,7 @@
 
 #include "backends/cuda/run_product.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::contract_test {
 namespace {
 
 void check(const Product& p, DType dtype, Random& random, bool misaligned = false, const std::string& variant = "") {
@@ -349,4 +349,4 @@ TEST(CudaConv, DeepSumsMisalignedAndEmpty) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::contract_test

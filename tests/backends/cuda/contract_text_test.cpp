@@ -7,7 +7,7 @@
 #include "backends/cuda/tactics/epilogue.h"
 #include "backends/cuda/tactics/tile_choice.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::contract_text_test {
 namespace {
 
 // relu(sum + bias) · residual
@@ -151,4 +151,4 @@ TEST(ContractText, EveryTileCompiles) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::contract_text_test

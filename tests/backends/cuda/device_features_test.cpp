@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::device_features_test {
 namespace {
 
 struct Expected {
@@ -72,4 +72,4 @@ TEST(DeviceFeatures, UnknownOnesAreAsTheOneBeforeButOfUnknownSpeed) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::device_features_test

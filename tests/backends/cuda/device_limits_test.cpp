@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::device_limits_test {
 namespace {
 
 DeviceLimits limits(int capability, int multiprocessors, double hertz) {
@@ -38,4 +38,4 @@ TEST(DeviceLimits, WhatIsUnknownIsNothing) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::device_limits_test

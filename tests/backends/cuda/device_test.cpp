@@ -9,7 +9,7 @@
 #include "backends/cuda/driver/stream.h"
 #include "base/error.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::device_test {
 namespace {
 
 // Two GPUs, the second too old; 1000 bytes of memory.
@@ -149,4 +149,4 @@ TEST(Device, WhatFailsInAConstructorLeavesNothing) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::device_test

@@ -7,7 +7,7 @@
 #include "ir/ops/contract.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::direct_conv_test {
 namespace {
 
 TEST(DirectConvText, Compiles) {
@@ -149,4 +149,4 @@ TEST(CudaConvTranspose, WindowsStridesAndPads) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::direct_conv_test

@@ -9,7 +9,7 @@
 #include "reference/random_tensor.h"
 #include "test_random.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::dnn_attention_test {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -215,4 +215,4 @@ TEST(CudaDnnAttention, NaNAndInfinity) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::dnn_attention_test

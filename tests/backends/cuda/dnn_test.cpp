@@ -8,7 +8,7 @@
 #include "backends/cuda/run_product.h"
 #include "backends/cuda/run_region.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::dnn_test {
 namespace {
 
 using F = ScalarFunction;
@@ -106,4 +106,4 @@ TEST(CudaDnn, ProductsMisalignedAndWideBias) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::dnn_test

@@ -15,7 +15,7 @@
 #include "device_texts.h"
 #include "test_random.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::emulator_test {
 namespace {
 
 class Emulator : public testing::Test {
@@ -304,4 +304,4 @@ TEST_F(Emulator, WhatIsNoImageIsRefused) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::emulator_test

@@ -7,7 +7,7 @@
 #include "ir/ops/region.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::fill_test {
 namespace {
 
 struct Case {
@@ -54,4 +54,4 @@ TEST(CudaFill, LayoutsTypesAndSizes) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::fill_test

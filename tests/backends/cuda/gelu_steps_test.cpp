@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::gelu_steps_test {
 namespace {
 
 using F = ScalarFunction;
@@ -116,4 +116,4 @@ TEST(GeluSteps, WithAFactor) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::gelu_steps_test

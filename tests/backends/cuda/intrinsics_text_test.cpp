@@ -4,7 +4,7 @@
 #include "backends/cuda/driver/compiler.h"
 #include "device_texts.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::intrinsics_text_test {
 namespace {
 
 constexpr const char* each_instruction = R"(
@@ -49,4 +49,4 @@ TEST(IntrinsicsText, CompilesForEveryArchitecture) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::intrinsics_text_test

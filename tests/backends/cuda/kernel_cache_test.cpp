@@ -13,7 +13,7 @@
 #include "base/logger.h"
 #include "base/temporary_folder.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::kernel_cache_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -248,4 +248,4 @@ TEST(Compiler, Refusals) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::kernel_cache_test

@@ -9,7 +9,7 @@
 
 #include "base/temporary_folder.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::libraries_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -58,4 +58,4 @@ TEST(Libraries, TheRunningPythonsComeBeforeThoseOfVariables) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::libraries_test

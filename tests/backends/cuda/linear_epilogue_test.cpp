@@ -5,7 +5,7 @@
 
 #include <limits>
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::linear_epilogue_test {
 namespace {
 
 using F = ScalarFunction;
@@ -125,4 +125,4 @@ TEST(LinearEpilogue, OtherForms) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::linear_epilogue_test

@@ -11,7 +11,7 @@
 #include "reference/random_index_map.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::move_test {
 namespace {
 
 constexpr DType widths[] = {DType::u8, DType::f16, DType::f32, DType::i64};
@@ -260,4 +260,4 @@ TEST(CudaCumulative, EveryDirection) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::move_test

@@ -8,7 +8,7 @@
 #include "backends/cuda/codegen/window_text.h"
 #include "backends/cuda/driver/compiler.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::move_text_test {
 namespace {
 
 // Of the oldest architecture and Hopper's: what the texts use is in both, or fails in one.
@@ -66,4 +66,4 @@ TEST(GenerateText, Compiles) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::move_text_test

@@ -11,7 +11,7 @@
 #include "reference/random_tensor.h"
 #include "test_random.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::normalize_test {
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
@@ -194,4 +194,4 @@ TEST(CudaLayerNorm, StepsOfRows) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::normalize_test

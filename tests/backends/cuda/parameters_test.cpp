@@ -36,7 +36,7 @@
 #include "backends/cuda/driver/compiler.h"
 #include "device_texts.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::parameters_test {
 namespace {
 
 struct SourceFile {
@@ -196,4 +196,4 @@ TEST(Divisor, DividesEveryNumberOf32Bits) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::parameters_test

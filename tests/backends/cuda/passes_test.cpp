@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::passes_test {
 namespace {
 
 bool has_pass(const PassList& list, std::string_view name) {
@@ -27,4 +27,4 @@ TEST(CudaPasses, StoreInHalvesWhereAsked) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::passes_test

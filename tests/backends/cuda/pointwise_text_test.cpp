@@ -6,7 +6,7 @@
 #include "backends/cuda/driver/compiler.h"
 #include "base/error.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::pointwise_text_test {
 namespace {
 
 using F = ScalarFunction;
@@ -89,4 +89,4 @@ TEST(PointwiseText, TypesThatNoKernelHas) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::pointwise_text_test

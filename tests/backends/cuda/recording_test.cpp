@@ -9,7 +9,7 @@
 #include "backends/cuda/run_node.h"
 #include "base/error.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::recording_test {
 namespace {
 
 class RecordingTest : public testing::Test {
@@ -111,4 +111,4 @@ TEST_F(RecordingTest, WaitingCannotBeRecorded) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::recording_test

@@ -8,7 +8,7 @@
 #include "backends/cuda/run_node.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::recurrent_test {
 namespace {
 
 using ops::CellKind;
@@ -108,4 +108,4 @@ TEST(RecurrentText, WhatItLacks) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::recurrent_test

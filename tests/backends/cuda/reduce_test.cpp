@@ -10,7 +10,7 @@
 #include "ir/ops/region.h"
 #include "reference/random_reduction.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::reduce_test {
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
@@ -193,4 +193,4 @@ TEST(CudaReduce, IndicesOfExtremes) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::reduce_test

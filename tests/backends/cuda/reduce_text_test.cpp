@@ -6,7 +6,7 @@
 #include "backends/cuda/driver/compiler.h"
 #include "base/error.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::reduce_text_test {
 namespace {
 
 TEST(ReduceText, EveryKindCompiles) {
@@ -73,4 +73,4 @@ TEST(ReduceText, ChunksAndSums) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::reduce_text_test

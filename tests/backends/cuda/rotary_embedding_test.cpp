@@ -6,7 +6,7 @@
 #include "backends/cuda/run_node.h"
 #include "reference/random_rotary.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::rotary_embedding_test {
 namespace {
 
 TEST(CudaRotaryEmbedding, RandomLayouts) {
@@ -22,4 +22,4 @@ TEST(CudaRotaryEmbedding, RandomLayouts) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::rotary_embedding_test

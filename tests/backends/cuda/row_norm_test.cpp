@@ -7,7 +7,7 @@
 #include "ir/text.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::row_norm_test {
 namespace {
 
 struct Sizes {
@@ -107,4 +107,4 @@ TEST(CudaRowNorm, ProductsOfOtherFormsAreLeftToOthers) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::row_norm_test

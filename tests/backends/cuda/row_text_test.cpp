@@ -6,7 +6,7 @@
 #include "backends/cuda/driver/compiler.h"
 #include "backends/cuda/tactics/row_launch.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::row_text_test {
 namespace {
 
 constexpr DType types[] = {DType::f64, DType::f32, DType::f16, DType::bf16};
@@ -49,4 +49,4 @@ TEST(RowLaunch, EveryRowHasItsThreads) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::row_text_test

@@ -10,7 +10,7 @@
 #include "backends/cuda/run_node.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::select_test {
 namespace {
 
 TEST(SelectText, Compiles) {
@@ -59,4 +59,4 @@ TEST(CudaTopK, NaNIsAboveEverythingAndZerosAreEqual) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::select_test

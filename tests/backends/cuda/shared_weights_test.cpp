@@ -4,7 +4,7 @@
 #include "backends/cuda/run_product.h"
 #include "backends/cuda/run_region.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::shared_weights_test {
 namespace {
 
 using F = ScalarFunction;
@@ -60,4 +60,4 @@ TEST(CudaSharedWeights, OfConvolutions) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::shared_weights_test

@@ -4,7 +4,7 @@
 #include "ir/ops/operators.h"
 #include "ir/text.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::sizes_test {
 namespace {
 
 TEST(CudaSizes, NarrowIsExactOrRefuses) {
@@ -110,4 +110,4 @@ TEST(CudaSizes, WhatIsTooLargeIsRefused) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::sizes_test

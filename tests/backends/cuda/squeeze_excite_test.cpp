@@ -12,7 +12,7 @@
 #include "ir/ops/region.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::squeeze_excite_test {
 namespace {
 
 using F = ScalarFunction;
@@ -269,4 +269,4 @@ TEST(SqueezeExciteText, Compiles) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::squeeze_excite_test

@@ -7,7 +7,7 @@
 #include "backends/cuda/driver/recording.h"
 #include "backends/cuda/run_node.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::stopwatch_test {
 namespace {
 
 TEST(CudaStopwatch, TouchingTakesTimeAndChangesNothing) {
@@ -48,4 +48,4 @@ TEST(CudaStopwatchText, Compiles) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::stopwatch_test

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::tile_choice_test {
 namespace {
 
 DeviceFacts hopper() {
@@ -94,4 +94,4 @@ TEST(TileChoice, OneProductOrSeveralOfTheSameRowsAreTheSameWork) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::tile_choice_test

@@ -6,7 +6,7 @@
 #include "ir/ops/operators.h"
 #include "ir/text.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::tuning_test {
 namespace {
 
 constexpr const char* model = R"(graph (%x: f32[rows, 40]) {
@@ -57,4 +57,4 @@ TEST(CudaTuning, VariantsAreMeasuredOnTheDevice) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::tuning_test

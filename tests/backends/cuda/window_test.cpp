@@ -11,7 +11,7 @@
 #include "ir/ops/window_ops.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft::cuda {
+namespace camshaft::cuda::window_test {
 namespace {
 
 double tolerance(DType dtype) {
@@ -210,4 +210,4 @@ TEST(CudaCol2Im, WindowsOfManyShapes) {
 }
 
 }  // namespace
-}  // namespace camshaft::cuda
+}  // namespace camshaft::cuda::window_test

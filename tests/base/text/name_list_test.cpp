@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace camshaft {
+namespace camshaft::name_list_test {
 namespace {
 
 TEST(NameList, HasTheFirstThree) {
@@ -13,4 +13,4 @@ TEST(NameList, HasTheFirstThree) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::name_list_test

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/text/unicode.h"
 
-namespace camshaft {
+namespace camshaft::regex_test {
 namespace {
 
 bool matches(const std::string& pattern, const std::string& text) {
@@ -55,4 +55,4 @@ TEST(Regex, FindsTheLongestMatchAtTheLeft) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::regex_test

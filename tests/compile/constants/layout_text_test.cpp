@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace camshaft {
+namespace camshaft::layout_text_test {
 namespace {
 
 enum class Kind : uint8_t { one, two };
@@ -44,4 +44,4 @@ TEST(LayoutText, OthersAreNot) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::layout_text_test

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-namespace camshaft {
+namespace camshaft::packed_constants_test {
 namespace {
 
 const Tensor weights = Tensor::of<float>(DType::f32, {2, 2}, {1, 2, 3, 4});
@@ -107,4 +107,4 @@ TEST(PackedConstants, BytesOfAFile) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::packed_constants_test

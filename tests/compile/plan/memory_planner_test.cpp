@@ -7,7 +7,7 @@
 
 #include "reference/random_tensor.h"
 
-namespace camshaft {
+namespace camshaft::memory_planner_test {
 namespace {
 
 void expect_valid(const std::vector<BufferLifetime>& buffers, const MemoryPlan& plan, int64_t alignment) {
@@ -134,4 +134,4 @@ TEST(MemoryPlanner, EncoderAndDecoder) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::memory_planner_test

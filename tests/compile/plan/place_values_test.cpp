@@ -11,7 +11,7 @@
 #include "ir/ops/operators.h"
 #include "ir/text.h"
 
-namespace camshaft {
+namespace camshaft::place_values_test {
 namespace {
 
 // `transpose` runs on the device, everything else on the host.
@@ -214,4 +214,4 @@ TEST(PlaceValues, EachDeviceHasAnArena) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::place_values_test

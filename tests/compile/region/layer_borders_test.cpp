@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace camshaft {
+namespace camshaft::layer_borders_test {
 namespace {
 
 using Notes = std::vector<std::string>;
@@ -95,4 +95,4 @@ TEST(LayerBorders, LeavesOutWhatIsToldOrFusedAlready) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::layer_borders_test

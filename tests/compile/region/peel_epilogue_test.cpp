@@ -5,7 +5,7 @@
 
 #include "compile/region/epilogue_writer.h"
 
-namespace camshaft {
+namespace camshaft::peel_epilogue_test {
 namespace {
 
 using F = ScalarFunction;
@@ -104,4 +104,4 @@ TEST(PeelEpilogue, NumbersThatAreLoaded) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::peel_epilogue_test

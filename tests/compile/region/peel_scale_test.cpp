@@ -7,7 +7,7 @@
 
 #include "compile/region/epilogue_writer.h"
 
-namespace camshaft {
+namespace camshaft::peel_scale_test {
 namespace {
 
 using F = ScalarFunction;
@@ -106,4 +106,4 @@ TEST(PeelScale, OtherStepsAreLeftBehind) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::peel_scale_test

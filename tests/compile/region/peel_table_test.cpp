@@ -6,7 +6,7 @@
 #include "compile/region/epilogue_writer.h"
 #include "compile/region/peel_scale.h"
 
-namespace camshaft {
+namespace camshaft::peel_table_test {
 namespace {
 
 using F = ScalarFunction;
@@ -72,4 +72,4 @@ TEST(PeelTable, WhatReadsMoreIsNoTable) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::peel_table_test

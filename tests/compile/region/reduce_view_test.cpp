@@ -5,7 +5,7 @@
 #include "ir/ops/operators.h"
 #include "ir/text.h"
 
-namespace camshaft {
+namespace camshaft::reduce_view_test {
 namespace {
 
 std::optional<ReduceView> view_of(const std::string& body) {
@@ -31,4 +31,4 @@ TEST(ReduceView, BodiesThatGiveSomethingElseAreNone) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::reduce_view_test

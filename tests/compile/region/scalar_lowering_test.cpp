@@ -6,7 +6,7 @@
 #include "ir/ops/operators.h"
 #include "ir/text.h"
 
-namespace camshaft {
+namespace camshaft::scalar_lowering_test {
 namespace {
 
 LoweredProgram lowered(const std::string& text, size_t first = 0) {
@@ -80,4 +80,4 @@ TEST(ScalarLowering, LargeUnsignedConstantsStayTensors) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::scalar_lowering_test

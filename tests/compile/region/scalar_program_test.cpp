@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace camshaft {
+namespace camshaft::scalar_program_test {
 namespace {
 
 TEST(ScalarProgram, Text) {
@@ -31,4 +31,4 @@ TEST(ScalarProgram, Text) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::scalar_program_test

@@ -11,7 +11,7 @@
 #include "ir/ops/operators.h"
 #include "ir/text.h"
 
-namespace camshaft {
+namespace camshaft::device_contest_test {
 namespace {
 
 class FakeQueue final : public DeviceQueue {
@@ -179,4 +179,4 @@ TEST(ModelBytes, WeightsAndTheWidestLayer) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::device_contest_test

@@ -12,7 +12,7 @@
 #include "ir/text.h"
 #include "ir/verify.h"
 
-namespace camshaft {
+namespace camshaft::settle_chains_test {
 namespace {
 
 const std::string weights = R"(graph (%x: f32[n, 6, 6, 4]) {
@@ -197,4 +197,4 @@ TEST(SettleChains, ByALockFile) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::settle_chains_test

@@ -9,7 +9,7 @@
 #include "base/temporary_folder.h"
 #include "compile/tune/lock_file.h"
 
-namespace camshaft {
+namespace camshaft::timing_cache_test {
 namespace {
 
 std::string read_text(const std::string& path) {
@@ -109,4 +109,4 @@ TEST(LockFile, IsReadAsItWasWritten) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::timing_cache_test

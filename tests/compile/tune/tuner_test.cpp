@@ -11,7 +11,7 @@
 #include "ir/ops/operators.h"
 #include "ir/text.h"
 
-namespace camshaft {
+namespace camshaft::tuner_test {
 namespace {
 
 class BusyLaunch final : public Launch {
@@ -329,4 +329,4 @@ TEST(Problem, TextHasWhatMattersAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::tuner_test

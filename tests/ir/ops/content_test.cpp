@@ -6,7 +6,7 @@
 #include "ir/ops/reduce.h"
 #include "ir/ops/small_tensors.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::content_test {
 namespace {
 
 using F = ScalarFunction;
@@ -100,4 +100,4 @@ TEST_F(ContentTest, Reduce) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::content_test

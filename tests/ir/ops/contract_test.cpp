@@ -2,7 +2,7 @@
 
 #include "ir/ops/small_tensors.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::contract_test {
 namespace {
 
 TEST(MatMul, ShapeRule) {
@@ -34,4 +34,4 @@ TEST(Conv, ShapeRule) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::contract_test

@@ -4,7 +4,7 @@
 #include "ir/ops/graph_text.h"
 #include "ir/ops/recurrent.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::cost_test {
 namespace {
 
 // Of the last node.
@@ -192,4 +192,4 @@ TEST(Cost, UnknownSizes) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::cost_test

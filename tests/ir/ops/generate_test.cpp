@@ -2,7 +2,7 @@
 
 #include "ir/ops/small_tensors.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::generate_test {
 namespace {
 
 TEST(Range, SymbolicCounts) {
@@ -27,4 +27,4 @@ TEST(Range, SymbolicCounts) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::generate_test

@@ -8,7 +8,7 @@
 #include "ir/ops/sequence.h"
 #include "ir/ops/small_tensors.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::hostile_sizes_test {
 namespace {
 
 constexpr int64_t many = int64_t{1} << 45;
@@ -48,4 +48,4 @@ TEST(HostileSizes, RulesDoNotReadConstantsThatAreNotThere) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::hostile_sizes_test

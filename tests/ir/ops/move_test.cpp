@@ -2,7 +2,7 @@
 
 #include "ir/ops/small_tensors.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::move_test {
 namespace {
 
 TEST(Reshape, ElementCountsThatCannotAgree) {
@@ -33,4 +33,4 @@ TEST(Concat, ShapeRules) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::move_test

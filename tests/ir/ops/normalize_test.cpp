@@ -1,7 +1,7 @@
 #include "ir/ops/reduce.h"
 #include "ir/ops/small_tensors.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::normalize_test {
 namespace {
 
 TEST(Normalize, ShapeRules) {
@@ -19,4 +19,4 @@ TEST(Normalize, ShapeRules) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::normalize_test

@@ -6,7 +6,7 @@
 
 #include "ir/ops/reduce.h"
 
-namespace camshaft {
+namespace camshaft::operators_test {
 namespace {
 
 TEST(Operators, TheTableKnowsAll) {
@@ -51,4 +51,4 @@ TEST(Operators, TheTableKnowsAll) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::operators_test

@@ -2,7 +2,7 @@
 
 #include "ir/ops/small_tensors.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::pointwise_test {
 namespace {
 
 using F = ScalarFunction;
@@ -27,4 +27,4 @@ TEST(Pointwise, ShapeRule) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::pointwise_test

@@ -2,7 +2,7 @@
 
 #include "ir/ops/small_tensors.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::reduce_test {
 namespace {
 
 TEST(Reduce, ShapeRule) {
@@ -23,4 +23,4 @@ TEST(Reduce, ShapeRule) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::reduce_test

@@ -4,7 +4,7 @@
 #include "ir/ops/small_tensors.h"
 #include "ir/text.h"
 
-namespace camshaft {
+namespace camshaft::region_test {
 namespace {
 
 // Kernels write as many results as the body has.
@@ -22,4 +22,4 @@ TEST(Region, HasTheOutputsOfItsBody) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::region_test

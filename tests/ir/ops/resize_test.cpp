@@ -2,7 +2,7 @@
 
 #include "ir/ops/small_tensors.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::resize_test {
 namespace {
 
 TEST(Resize, SymbolicSizes) {
@@ -14,4 +14,4 @@ TEST(Resize, SymbolicSizes) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::resize_test

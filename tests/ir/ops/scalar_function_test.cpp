@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace camshaft {
+namespace camshaft::scalar_function_test {
 namespace {
 
 TEST(ScalarFunction, NamesParseBackAndAreDistinct) {
@@ -43,4 +43,4 @@ TEST(ScalarFunction, UnknownNameListsTheKnownOnes) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::scalar_function_test

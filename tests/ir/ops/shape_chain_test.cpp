@@ -4,7 +4,7 @@
 #include "ir/ops/pointwise.h"
 #include "ir/ops/small_tensors.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::shape_chain_test {
 namespace {
 
 struct Chain : testing::Test {
@@ -65,4 +65,4 @@ TEST_F(Chain, WhatIsNotKnownStaysUnknown) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::shape_chain_test

@@ -6,7 +6,7 @@
 #include "ir/ops/naive_slice.h"
 #include "ir/ops/small_tensors.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::slice_bounds_test {
 namespace {
 
 TEST(SliceRange, ConstantsAsDefined) {
@@ -81,4 +81,4 @@ TEST(DynamicSlice, ShapeRules) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::slice_bounds_test

@@ -7,7 +7,7 @@
 #include "ir/ops/reduce.h"
 #include "ir/ops/resize.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::sliced_operands_test {
 namespace {
 
 size_t sliced(const Op& op, const std::vector<size_t>& ranks) {
@@ -42,4 +42,4 @@ TEST(SlicedOperands, WhereRowsAreReadAlongColumns) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::sliced_operands_test

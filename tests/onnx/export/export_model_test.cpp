@@ -13,7 +13,7 @@
 #include "onnx/export/names.h"
 #include "reference/operator_samples.h"
 
-namespace camshaft::onnx {
+namespace camshaft::onnx::export_model_test {
 namespace {
 
 using namespace testing;  // NOLINT(google-build-using-namespace)
@@ -218,4 +218,4 @@ TEST(ExportModel, TheDocumentationListsWhatIsNotExported) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx
+}  // namespace camshaft::onnx::export_model_test

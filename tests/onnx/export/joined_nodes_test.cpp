@@ -6,7 +6,7 @@
 #include "reference/random_tensor.h"
 #include "test_random.h"
 
-namespace camshaft::onnx {
+namespace camshaft::onnx::joined_nodes_test {
 namespace {
 
 using namespace testing;  // NOLINT(google-build-using-namespace)
@@ -160,4 +160,4 @@ TEST(JoinedNodes, SplitsStandBeforeAllThatReadThem) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx
+}  // namespace camshaft::onnx::joined_nodes_test

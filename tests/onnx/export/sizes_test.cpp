@@ -2,7 +2,7 @@
 #include "ir/ops/generate.h"
 #include "onnx/export/export_test.h"
 
-namespace camshaft::onnx {
+namespace camshaft::onnx::sizes_test {
 namespace {
 
 using namespace testing;  // NOLINT(google-build-using-namespace)
@@ -116,4 +116,4 @@ TEST(ExportSizes, ASizeThatNoInputTellsIsRefused) {
 }
 
 }  // namespace
-}  // namespace camshaft::onnx
+}  // namespace camshaft::onnx::sizes_test

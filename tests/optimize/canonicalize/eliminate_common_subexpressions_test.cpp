@@ -2,7 +2,7 @@
 
 #include "optimize/pass_test.h"
 
-namespace camshaft {
+namespace camshaft::eliminate_common_subexpressions_test {
 namespace {
 
 TEST(EliminateCommonSubexpressions, EqualNodesAndConstants) {
@@ -48,4 +48,4 @@ TEST(EliminateCommonSubexpressions, RandomTensorsOfOneSeedAreEqual) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::eliminate_common_subexpressions_test

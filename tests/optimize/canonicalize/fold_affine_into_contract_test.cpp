@@ -2,7 +2,7 @@
 
 #include "optimize/pass_test.h"
 
-namespace camshaft {
+namespace camshaft::fold_affine_into_contract_test {
 namespace {
 
 TEST(FoldAffineIntoContract, BatchNormalisation) {
@@ -144,4 +144,4 @@ TEST(FoldAffineIntoContract, WhatIsUsedElsewhereStays) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::fold_affine_into_contract_test

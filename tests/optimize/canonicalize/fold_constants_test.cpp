@@ -4,7 +4,7 @@
 
 #include "optimize/pass_test.h"
 
-namespace camshaft {
+namespace camshaft::fold_constants_test {
 namespace {
 
 TEST(FoldConstants, EvaluatesNodesOnConstants) {
@@ -314,4 +314,4 @@ TEST(FoldConstants, LargeProductsAreLeftToKernels) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::fold_constants_test

@@ -2,7 +2,7 @@
 
 #include "optimize/pass_test.h"
 
-namespace camshaft {
+namespace camshaft::share_gather_indices_test {
 namespace {
 
 // Relative positions, clamped to the table of embeddings, the same for all heads.
@@ -66,4 +66,4 @@ TEST(ShareGatherIndices, StaysWhereItCannotBeTold) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::share_gather_indices_test

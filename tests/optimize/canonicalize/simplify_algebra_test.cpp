@@ -7,7 +7,7 @@
 #include "optimize/pass_test.h"
 #include "reference/evaluate.h"
 
-namespace camshaft {
+namespace camshaft::simplify_algebra_test {
 namespace {
 
 void expect_identity(const std::string& function, const std::string& constant, bool constant_left = false) {
@@ -197,4 +197,4 @@ TEST(SimplifyAlgebra, SelectByAConstant) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::simplify_algebra_test

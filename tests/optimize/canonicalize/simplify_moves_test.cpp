@@ -2,7 +2,7 @@
 
 #include "optimize/pass_test.h"
 
-namespace camshaft {
+namespace camshaft::simplify_moves_test {
 namespace {
 
 TEST(SimplifyMoves, RemovesIdentities) {
@@ -225,4 +225,4 @@ TEST(SimplifyMoves, GatherOfAnExpandedIndexRepeatsItsRow) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::simplify_moves_test

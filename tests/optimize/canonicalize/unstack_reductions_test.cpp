@@ -2,7 +2,7 @@
 
 #include "optimize/pass_test.h"
 
-namespace camshaft {
+namespace camshaft::unstack_reductions_test {
 namespace {
 
 const std::string inputs = "%a: f32[n, 1, 5, 4], %b: f32[n, 1, 5, 4], %weights: f32[n, 2, 5, 1]";
@@ -80,4 +80,4 @@ TEST(UnstackReductions, LeavesOtherSums) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::unstack_reductions_test

@@ -5,7 +5,7 @@
 #include "ir/ops/region.h"
 #include "optimize/pass_test.h"
 
-namespace camshaft {
+namespace camshaft::fuse_test {
 namespace {
 
 // "contract: conv add max; pointwise: …": each node of the result.
@@ -380,4 +380,4 @@ TEST(Fuse, NotesSayWhatStaysBeforeAndBehindAReduction) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::fuse_test

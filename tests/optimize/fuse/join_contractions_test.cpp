@@ -4,7 +4,7 @@
 
 #include "optimize/pass_test.h"
 
-namespace camshaft {
+namespace camshaft::join_contractions_test {
 namespace {
 
 const std::string inputs = "%x: f32[n, 2], %mask: f32[n, n]";
@@ -306,4 +306,4 @@ TEST(JoinContractions, OfOtherFormsStayApart) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::join_contractions_test

@@ -2,7 +2,7 @@
 
 #include "optimize/pass_test.h"
 
-namespace camshaft {
+namespace camshaft::repeat_widening_test {
 namespace {
 
 // Squeeze and excite: the mean and the product with its gates read the same real numbers.
@@ -57,4 +57,4 @@ TEST(RepeatWidening, OthersShare) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::repeat_widening_test

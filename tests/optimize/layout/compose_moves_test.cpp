@@ -5,7 +5,7 @@
 #include "reference/evaluate.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft {
+namespace camshaft::compose_moves_test {
 namespace {
 
 // What torch's unfold becomes: windows of 3 of a sequence of 5, with padding, and rows of 4 channels.
@@ -295,4 +295,4 @@ TEST(ComposeMoves, EvenlySpacedIndices) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::compose_moves_test

@@ -4,7 +4,7 @@
 #include "reference/evaluate.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft {
+namespace camshaft::compose_transposes_test {
 namespace {
 
 // A channels-last image that is cut into 2 x 2 patches, channels first in between, as MobileViT does.
@@ -87,4 +87,4 @@ TEST(ComposeTransposes, NotWhereSizesDoNotDivide) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::compose_transposes_test

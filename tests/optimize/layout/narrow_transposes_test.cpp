@@ -2,7 +2,7 @@
 
 #include "optimize/pass_test.h"
 
-namespace camshaft {
+namespace camshaft::narrow_transposes_test {
 namespace {
 
 TEST(NarrowTransposes, WhatNoSliceHasIsNotMoved) {
@@ -62,4 +62,4 @@ TEST(NarrowTransposes, WhatIsAllReadStays) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::narrow_transposes_test

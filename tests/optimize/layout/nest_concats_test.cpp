@@ -2,7 +2,7 @@
 
 #include "optimize/pass_test.h"
 
-namespace camshaft {
+namespace camshaft::nest_concats_test {
 namespace {
 
 TEST(NestConcats, DenseBlock) {
@@ -27,4 +27,4 @@ TEST(NestConcats, OtherAxesAndOtherOrders) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::nest_concats_test

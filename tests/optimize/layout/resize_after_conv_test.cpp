@@ -7,7 +7,7 @@
 #include "reference/evaluate.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft {
+namespace camshaft::resize_after_conv_test {
 namespace {
 
 const std::string pixel = "{strides=[1, 1], pads=shape(0, 0, 0, 0), dilations=[1, 1], channels_last=true} ";
@@ -78,4 +78,4 @@ TEST(ResizeAfterConv, SameResults) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::resize_after_conv_test

@@ -7,7 +7,7 @@
 #include "optimize/canonicalize/simplify_moves.h"
 #include "optimize/pass_test.h"
 
-namespace camshaft {
+namespace camshaft::to_channels_last_test {
 namespace {
 
 void to_layout(Graph& graph, const PassContext& context) {
@@ -208,4 +208,4 @@ TEST(ToChannelsLast, WhatIsNotAnImageStays) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::to_channels_last_test

@@ -4,7 +4,7 @@
 #include "reference/evaluate.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft {
+namespace camshaft::transposes_past_products_test {
 namespace {
 
 const std::string constants =
@@ -145,4 +145,4 @@ TEST(TransposesPastProducts, SameResults) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::transposes_past_products_test

@@ -4,7 +4,7 @@
 #include "ir/ops/contract.h"
 #include "optimize/pass_test.h"
 
-namespace camshaft {
+namespace camshaft::allow_rounding_test {
 namespace {
 
 const std::string model = R"(graph "g" (%x: f32[2, 4, 3], %h: f16[2, 3]) {
@@ -45,4 +45,4 @@ TEST(AllowRounding, MarksProductsOfF32WhereAllowed) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::allow_rounding_test

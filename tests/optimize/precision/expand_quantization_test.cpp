@@ -9,7 +9,7 @@
 #include "reference/evaluate.h"
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::expand_quantization_test {
 namespace {
 
 TEST(ExpandQuantization, OneNumber) {
@@ -143,4 +143,4 @@ TEST(ExpandQuantization, WeightsFoldBehindItOnly) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::expand_quantization_test

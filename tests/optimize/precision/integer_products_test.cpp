@@ -11,7 +11,7 @@
 #include "reference/evaluate.h"
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::integer_products_test {
 namespace {
 
 TEST(IntegerProducts, ConvolutionWithBiasAndReluOfUnsignedSteps) {
@@ -202,4 +202,4 @@ TEST(IntegerProducts, WithinOneStepOfTheModel) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::integer_products_test

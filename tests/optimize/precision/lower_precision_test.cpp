@@ -7,7 +7,7 @@
 #include "optimize/pass_test.h"
 #include "reference/evaluate.h"
 
-namespace camshaft {
+namespace camshaft::lower_precision_test {
 namespace {
 
 // "contract(matmul:f16, cast:f32, pointwise:f32, cast:f16):f16 softmax:f16 …": operators with what they give.
@@ -229,4 +229,4 @@ TEST(LowerPrecision, DivisorsAreNotFollowedThroughAttention) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::lower_precision_test

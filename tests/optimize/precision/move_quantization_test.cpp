@@ -2,7 +2,7 @@
 
 #include "optimize/pass_test.h"
 
-namespace camshaft {
+namespace camshaft::move_quantization_test {
 namespace {
 
 TEST(MoveQuantization, StepsGoThroughMovesAndMaxima) {
@@ -119,4 +119,4 @@ TEST(MoveQuantization, OthersStay) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::move_quantization_test

@@ -6,7 +6,7 @@
 #include "reference/evaluate.h"
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::weight_only_products_test {
 namespace {
 
 TEST(WeightOnlyProducts, BlocksAlongWhatIsSummedOver) {
@@ -138,4 +138,4 @@ TEST(WeightOnlyProducts, ComputeTheSame) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::weight_only_products_test

@@ -5,7 +5,7 @@
 #include "optimize/pass_test.h"
 #include "reference/evaluate.h"
 
-namespace camshaft {
+namespace camshaft::widen_narrow_floats_test {
 namespace {
 
 Graph widened(const std::string& inputs, const std::string& body) {
@@ -147,4 +147,4 @@ TEST(WidenNarrowFloats, NothingToDo) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::widen_narrow_floats_test

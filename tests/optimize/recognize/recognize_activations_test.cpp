@@ -6,7 +6,7 @@
 #include "optimize/pass_test.h"
 #include "reference/evaluate.h"
 
-namespace camshaft {
+namespace camshaft::recognize_activations_test {
 namespace {
 
 TEST(RecognizeActivations, Sigmoid) {
@@ -106,4 +106,4 @@ TEST(RecognizeActivations, Mish) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::recognize_activations_test

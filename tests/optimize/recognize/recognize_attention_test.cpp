@@ -8,7 +8,7 @@
 #include "reference/evaluate.h"
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::recognize_attention_test {
 namespace {
 
 int64_t count(const Graph& graph, std::string_view op) {
@@ -365,4 +365,4 @@ TEST(RecognizeAttention, OtherUsesOfTheScoresStay) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::recognize_attention_test

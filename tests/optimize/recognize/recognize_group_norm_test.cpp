@@ -2,7 +2,7 @@
 
 #include "optimize/pass_test.h"
 
-namespace camshaft {
+namespace camshaft::recognize_group_norm_test {
 namespace {
 
 const std::string spelled_out = R"(const %one: f32[2] = 1
@@ -46,4 +46,4 @@ TEST(RecognizeGroupNorm, OtherShapesStay) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::recognize_group_norm_test

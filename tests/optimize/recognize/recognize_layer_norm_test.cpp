@@ -8,7 +8,7 @@
 #include "reference/evaluate.h"
 #include "test_random.h"
 
-namespace camshaft {
+namespace camshaft::recognize_layer_norm_test {
 namespace {
 
 const std::string input = "%x: f32[n, 5, 4]";
@@ -352,4 +352,4 @@ TEST(RecognizeLayerNorm, OthersStay) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::recognize_layer_norm_test

@@ -2,7 +2,7 @@
 
 #include "optimize/pass_test.h"
 
-namespace camshaft {
+namespace camshaft::recognize_masks_test {
 namespace {
 
 const std::string input = "%x: f32[n, 2, 3], %b: bool[n, 1, 3], %given: f32[1, 1, 3]";
@@ -100,4 +100,4 @@ TEST(RecognizeMasks, OthersStay) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::recognize_masks_test

@@ -10,7 +10,7 @@
 #include "reference/evaluate.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft {
+namespace camshaft::recognize_rotary_embedding_test {
 namespace {
 
 // The pass leaves one embedding and nothing else, and the graph computes what it did.
@@ -292,4 +292,4 @@ TEST(RecognizeRotaryEmbedding, WhatIsNone) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::recognize_rotary_embedding_test

@@ -2,7 +2,7 @@
 
 #include "optimize/pass_test.h"
 
-namespace camshaft {
+namespace camshaft::recognize_softmax_test {
 namespace {
 
 const std::string input = "%x: f32[n, 5, 4]";
@@ -102,4 +102,4 @@ TEST(RecognizeSoftmax, LogarithmOfOthersStays) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::recognize_softmax_test

@@ -5,7 +5,7 @@
 
 #include "reference/single_op.h"
 
-namespace camshaft {
+namespace camshaft::attention_test {
 namespace {
 
 // One head of two queries and three keys of one element each, one behind the other.
@@ -104,4 +104,4 @@ TEST(Attention, NothingToDo) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::attention_test

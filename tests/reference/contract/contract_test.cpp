@@ -5,7 +5,7 @@
 #include "reference/random_tensor.h"
 #include "reference/single_op.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::contract_test {
 namespace {
 
 void expect_close(const Tensor& got, const std::vector<double>& want, const std::string& what) {
@@ -196,4 +196,4 @@ TEST(ConvTranspose, LikeNaiveLoops) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::contract_test

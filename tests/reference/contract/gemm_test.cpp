@@ -8,7 +8,7 @@
 #include "reference/random_tensor.h"
 #include "reference/single_op.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::gemm_test {
 namespace {
 
 template <class T>
@@ -121,4 +121,4 @@ TEST(Gemm, UnpackedProductsHaveTheSameBits) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::gemm_test

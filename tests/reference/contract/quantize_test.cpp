@@ -5,7 +5,7 @@
 
 #include "reference/single_op.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::quantize_test {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -122,4 +122,4 @@ TEST(Quantize, ParametersThatDoNotFitWhenRunning) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::quantize_test

@@ -5,7 +5,7 @@
 
 #include "reference/single_op.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::quantized_test {
 namespace {
 
 Tensor u8(Dims dims, const std::vector<uint8_t>& values) {
@@ -73,4 +73,4 @@ TEST(DynamicQuantize, ByHand) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::quantized_test

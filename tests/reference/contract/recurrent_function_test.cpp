@@ -5,7 +5,7 @@
 #include "ir/ops/recurrent_activation.h"
 #include "ir/ops/small_tensors.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::recurrent_function_test {
 namespace {
 
 // The shape rule lets in what the table of names has.
@@ -19,4 +19,4 @@ TEST(RecurrentFunction, OfEveryActivation) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::recurrent_function_test

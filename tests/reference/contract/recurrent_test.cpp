@@ -6,7 +6,7 @@
 #include "reference/random_tensor.h"
 #include "reference/single_op.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::recurrent_test {
 namespace {
 
 double sigmoid(double x) {
@@ -253,4 +253,4 @@ TEST(DotRows, AllRemainders) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::recurrent_test

@@ -2,7 +2,7 @@
 
 #include "reference/single_op.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::weight_only_test {
 namespace {
 
 Tensor floats(Dims dims, const std::vector<float>& values) {
@@ -59,4 +59,4 @@ TEST(ReadBytesAs, LowBitsFirst) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::weight_only_test

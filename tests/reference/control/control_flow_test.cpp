@@ -8,7 +8,7 @@
 #include "reference/evaluate.h"
 #include "reference/single_op.h"
 
-namespace camshaft {
+namespace camshaft::control_flow_test {
 namespace {
 
 Graph parse(std::string_view text) {
@@ -173,4 +173,4 @@ TEST(ControlFlow, TextAndEquality) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::control_flow_test

@@ -7,7 +7,7 @@
 #include "reference/evaluate.h"
 #include "reference/single_op.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::dynamic_test {
 namespace {
 
 const Tensor x = f32({2, 3}, {1, 2, 3, 4, 5, 6});
@@ -116,4 +116,4 @@ TEST(DynamicOperators, SurviveTheirFields) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::dynamic_test

@@ -11,7 +11,7 @@
 #include "reference/run_graph.h"
 #include "reference/single_op.h"
 
-namespace camshaft {
+namespace camshaft::sequence_test {
 namespace {
 
 Tensor number(int64_t value) {
@@ -153,4 +153,4 @@ TEST(Optional, HasAndGet) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::sequence_test

@@ -3,7 +3,7 @@
 #include "ir/ops/move.h"
 #include "reference/single_op.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::generate_test {
 namespace {
 
 TEST(DimsTensor, EvaluatesItsExpressions) {
@@ -44,4 +44,4 @@ TEST(Range, Values) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::generate_test

@@ -11,7 +11,7 @@
 #include "reference/run_graph.h"
 #include "reference/single_op.h"
 
-namespace camshaft {
+namespace camshaft::map_test {
 namespace {
 
 Tensor ints(const std::vector<int64_t>& values) {
@@ -105,4 +105,4 @@ TEST(Map, WhatDoesNotFitIsRefused) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::map_test

@@ -6,7 +6,7 @@
 #include "reference/single_op.h"
 #include "test_random.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::tree_ensemble_test {
 namespace {
 
 struct RandomForest {
@@ -96,4 +96,4 @@ TEST(TreeEnsemble, ErrorsAreThoseOfRowsAlone) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::tree_ensemble_test

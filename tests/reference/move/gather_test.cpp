@@ -7,7 +7,7 @@
 #include "reference/single_op.h"
 #include "test_random.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::gather_test {
 namespace {
 
 Tensor counting(DType dtype, const Dims& dims) {
@@ -160,4 +160,4 @@ TEST(ScatterND, Errors) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::gather_test

@@ -4,7 +4,7 @@
 #include "reference/random_index_map.h"
 #include "reference/single_op.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::index_map_test {
 namespace {
 
 TEST(IndexMap, WindowsWithPaddingAroundThem) {
@@ -65,4 +65,4 @@ TEST(IndexMap, Errors) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::index_map_test

@@ -6,7 +6,7 @@
 #include "reference/single_op.h"
 #include "test_random.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::move_test {
 namespace {
 
 const DType every_size[] = {DType::u8, DType::bf16, DType::f32, DType::i64, DType::i4, DType::string};
@@ -293,4 +293,4 @@ TEST(Pad, Errors) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::move_test

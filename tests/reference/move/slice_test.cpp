@@ -7,7 +7,7 @@
 #include "reference/single_op.h"
 #include "test_random.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::slice_test {
 namespace {
 
 TEST(DynamicSlice, EvaluatesAsDefined) {
@@ -43,4 +43,4 @@ TEST(DynamicSlice, EvaluatesAsDefined) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::slice_test

@@ -8,7 +8,7 @@
 #include "reference/single_op.h"
 #include "test_random.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::image_decoder_test {
 namespace {
 
 using Bytes = std::vector<uint8_t>;
@@ -202,4 +202,4 @@ TEST(ImageDecoder, DamagedFilesDecodeOrAreRefused) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::image_decoder_test

@@ -3,7 +3,7 @@
 #include "ir/ops/pointwise.h"
 #include "reference/single_op.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::content_test {
 namespace {
 
 using F = ScalarFunction;
@@ -30,4 +30,4 @@ TEST(Content, AgreesWithEvaluation) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::content_test

@@ -8,7 +8,7 @@
 #include "reference/random_tensor.h"
 #include "reference/single_op.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::pointwise_test {
 namespace {
 
 using F = ScalarFunction;
@@ -232,4 +232,4 @@ TEST(Cast, Strings) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::pointwise_test

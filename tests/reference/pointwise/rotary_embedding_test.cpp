@@ -3,7 +3,7 @@
 #include "reference/random_rotary.h"
 #include "reference/single_op.h"
 
-namespace camshaft {
+namespace camshaft::rotary_embedding_test {
 namespace {
 
 // One row of four elements, and angles whose cosines and sines are told apart.
@@ -107,4 +107,4 @@ TEST(RotaryEmbedding, NarrowTypesAndEmptyTensors) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::rotary_embedding_test

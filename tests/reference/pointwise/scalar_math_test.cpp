@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::scalar_math_test {
 namespace {
 
 template <class T>
@@ -30,4 +30,4 @@ TEST(ScalarMath, HasTheFormsThatShapeRulesAllow) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::scalar_math_test

@@ -5,7 +5,7 @@
 #include "reference/random_tensor.h"
 #include "reference/single_op.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::normalize_test {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -132,4 +132,4 @@ TEST(GroupNorm, LikeNaiveLoops) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::normalize_test

@@ -6,7 +6,7 @@
 #include "reference/random_tensor.h"
 #include "reference/single_op.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::reduce_test {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -134,4 +134,4 @@ TEST(ArgReduce, ByHand) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::reduce_test

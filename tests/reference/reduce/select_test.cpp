@@ -10,7 +10,7 @@
 #include "reference/single_op.h"
 #include "test_random.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::select_test {
 namespace {
 
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
@@ -176,4 +176,4 @@ TEST(Dft, OneSidedThereAndBack) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::select_test

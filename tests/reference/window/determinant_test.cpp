@@ -5,7 +5,7 @@
 #include "ir/ops/window_ops.h"
 #include "reference/single_op.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::determinant_test {
 namespace {
 
 TEST(Determinant, OfABatchWithPivots) {
@@ -27,4 +27,4 @@ TEST(Determinant, RefusesWhatIsNoSquare) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::determinant_test

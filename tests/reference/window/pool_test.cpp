@@ -6,7 +6,7 @@
 #include "reference/random_tensor.h"
 #include "reference/single_op.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::pool_test {
 namespace {
 
 Pool pool_1d(PoolKind kind, int64_t kernel, int64_t stride, int64_t begin, int64_t end) {
@@ -139,4 +139,4 @@ TEST(Pool, ShapeRule) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::pool_test

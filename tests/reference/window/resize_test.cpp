@@ -7,7 +7,7 @@
 #include "reference/window/resize.h"
 #include "reference/window/resize_expected.h"
 
-namespace camshaft::ops {
+namespace camshaft::ops::resize_test {
 namespace {
 
 Tensor picture() {
@@ -104,4 +104,4 @@ TEST(Resize, EmptyResultsNeedNoTables) {
 }
 
 }  // namespace
-}  // namespace camshaft::ops
+}  // namespace camshaft::ops::resize_test

@@ -12,10 +12,6 @@ namespace camshaft::cpu {
 
 namespace {
 
-bool is_byte(DType dtype) {
-  return dtype == DType::u8 || dtype == DType::i8;
-}
-
 // One operand of 8 bits, of the result's shape.
 std::optional<PointwiseView> view_table(const RegionView& region) {
   auto view = view_pointwise(region);

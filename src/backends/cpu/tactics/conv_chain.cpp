@@ -173,7 +173,7 @@ double repeated_share(double batch, double in_h, double out_h, double overlap, i
 
 // As against the parts one by one: what lies between needs no memory, some lines are expanded twice, and the products
 // are cut smaller.
-std::optional<double> estimate(const RegionView& region) {
+std::optional<double> estimate_conv_chain(const RegionView& region) {
   const std::optional<ChainView> chain = view_chain(region);
   if (!chain) return std::nullopt;
   static const auto cache = static_cast<double>(l2_cache_bytes());
@@ -204,7 +204,7 @@ std::optional<double> estimate(const RegionView& region) {
   return std::max(seconds * cutting - saved, seconds / 3);
 }
 
-std::shared_ptr<const Kernel> compile(const RegionView& region, PackedConstants& constants) {
+std::shared_ptr<const Kernel> compile_conv_chain(const RegionView& region, PackedConstants& constants) {
   ChainView chain = *view_chain(region);
   std::vector<const float*> packed;
   for (size_t p = 0; p < chain.parts.size(); ++p) {
@@ -217,6 +217,6 @@ std::shared_ptr<const Kernel> compile(const RegionView& region, PackedConstants&
 
 }  // namespace
 
-const CpuTactic conv_chain_tactic{"bands", estimate, compile};
+const CpuTactic conv_chain_tactic{"bands", estimate_conv_chain, compile_conv_chain};
 
 }  // namespace camshaft::cpu

@@ -57,12 +57,12 @@ std::optional<PlaneConvView> view_planes(const RegionView& region) {
   return PlaneConvView{std::move(*chain), std::move(*conv), std::move(*inputs)};
 }
 
-PlaneConvWeights weights_of(const ConvView& view) {
+PlaneConvWeights plane_weights_of(const ConvView& view) {
   const Dims& w = view.spatial.weight_dims;
   return {w[0], w[1], view.op.groups, w[2], w[3]};
 }
 
-constexpr auto packed_numbers = [](auto& weights, auto&& number) {
+constexpr auto plane_numbers = [](auto& weights, auto&& number) {
   number("conv_planes o=", weights.out_channels);
   number(" c=", weights.group_channels);
   number(" groups=", weights.groups);
@@ -72,7 +72,7 @@ constexpr auto packed_numbers = [](auto& weights, auto&& number) {
 
 // Each product needs a part of a load as well, the more the fewer output channels a group has; where there are many
 // input channels, planes come from L2.
-std::optional<double> estimate(const RegionView& region) {
+std::optional<double> estimate_conv_planes(const RegionView& region) {
   const auto view = view_planes(region);
   if (!view) return std::nullopt;
   const ConvShape s = known_shape(view->conv);
@@ -81,13 +81,13 @@ std::optional<double> estimate(const RegionView& region) {
   return seconds_per_launch + std::max(seconds, bytes_at_optimum(region) * seconds_per_byte);
 }
 
-std::shared_ptr<const Kernel> compile(const RegionView& region, PackedConstants& constants) {
+std::shared_ptr<const Kernel> compile_conv_planes(const RegionView& region, PackedConstants& constants) {
   PlaneConvView view = *view_planes(region);
   const RegionView part = view.part(region);
   const Value& w = part.graph.value(part.node.inputs[static_cast<size_t>(view.conv.spatial.weights)]);
-  const PlaneConvWeights weights = weights_of(view.conv);
+  const PlaneConvWeights weights = plane_weights_of(view.conv);
   const auto bytes =
-      constants.get(w.name, layout_text(packed_numbers, weights), *w.constant,
+      constants.get(w.name, layout_text(plane_numbers, weights), *w.constant,
                     static_cast<size_t>(weights.floats()) * sizeof(float), [&](const Tensor& raw, std::byte* out) {
                       pack_plane_conv_weights(weights, raw.as<float>(), reinterpret_cast<float*>(out));
                     });
@@ -97,11 +97,11 @@ std::shared_ptr<const Kernel> compile(const RegionView& region, PackedConstants&
 
 }  // namespace
 
-const CpuTactic plane_conv_tactic{"conv_planes", estimate, compile};
+const CpuTactic plane_conv_tactic{"conv_planes", estimate_conv_planes, compile_conv_planes};
 
 Tensor unpack_plane_conv(const PackedConstant& packed, DType dtype, const Dims& dims) {
   PlaneConvWeights w;
-  if (!read_layout_text(packed.layout, packed_numbers, w)) return {};
+  if (!read_layout_text(packed.layout, plane_numbers, w)) return {};
   const bool fits = dtype == DType::f32 && dims.size() == 4 && w.out_channels == dims[0] &&
                     w.group_channels == dims[1] && w.kernel_h == dims[2] && w.kernel_w == dims[3] && w.groups > 0 &&
                     w.out_channels % w.groups == 0;

@@ -22,11 +22,11 @@ bool joins_phases(const TransposeView& view) {
          can_join_phases(known_transpose_shape(view));
 }
 
-ConvTransposeWeights weights_of(const TransposeView& view) {
+ConvTransposeWeights transposed_weights_of(const TransposeView& view) {
   return conv_transpose_weights(known_transpose_shape(view), joins_phases(view));
 }
 
-constexpr auto packed_numbers = [](auto& weights, auto&& number) {
+constexpr auto transposed_numbers = [](auto& weights, auto&& number) {
   number("conv_transpose c=", weights.in_channels);
   number(" o=", weights.group_outputs);
   number(" h=", weights.kernel_h);
@@ -83,10 +83,10 @@ class TransposeKernel final : public Kernel {
 };
 
 // A product's vectors are as full as its columns fill them, and each of its rows has a pointer for each tap.
-std::optional<double> estimate(const RegionView& region) {
+std::optional<double> estimate_conv_transpose(const RegionView& region) {
   const auto view = view_transpose(region);
   if (!view) return std::nullopt;
-  const ConvTransposeWeights w = weights_of(*view);
+  const ConvTransposeWeights w = transposed_weights_of(*view);
   const double columns =
       static_cast<double>(w.is_depthwise() ? w.in_channels : w.group_outputs * (w.joined ? w.kernel_w : 1));
   const double lanes = tile_traits().lanes(), full = std::ceil(columns / lanes) * lanes / columns;
@@ -97,12 +97,12 @@ std::optional<double> estimate(const RegionView& region) {
                                        bytes_at_optimum(region) * seconds_per_byte);
 }
 
-std::shared_ptr<const Kernel> compile(const RegionView& region, PackedConstants& constants) {
+std::shared_ptr<const Kernel> compile_conv_transpose(const RegionView& region, PackedConstants& constants) {
   TransposeView view = *view_transpose(region);
   const Value& w = region.graph.value(region.node.inputs[static_cast<size_t>(view.spatial.weights)]);
-  const ConvTransposeWeights weights = weights_of(view);
+  const ConvTransposeWeights weights = transposed_weights_of(view);
   const auto bytes =
-      constants.get(w.name, layout_text(packed_numbers, weights), *w.constant,
+      constants.get(w.name, layout_text(transposed_numbers, weights), *w.constant,
                     static_cast<size_t>(weights.floats()) * sizeof(float), [&](const Tensor& raw, std::byte* out) {
                       pack_conv_transpose_weights(weights, raw.as<float>(), reinterpret_cast<float*>(out));
                     });
@@ -111,11 +111,11 @@ std::shared_ptr<const Kernel> compile(const RegionView& region, PackedConstants&
 
 }  // namespace
 
-const CpuTactic conv_transpose_tactic{"conv_transpose", estimate, compile};
+const CpuTactic conv_transpose_tactic{"conv_transpose", estimate_conv_transpose, compile_conv_transpose};
 
 Tensor unpack_conv_transpose(const PackedConstant& packed, DType dtype, const Dims& dims) {
   ConvTransposeWeights w;
-  if (!read_layout_text(packed.layout, packed_numbers, w)) return {};
+  if (!read_layout_text(packed.layout, transposed_numbers, w)) return {};
   constexpr int64_t max_dilation = int64_t{1} << 31;
   bool sane = w.groups > 0 && dtype == DType::f32 && dims.size() >= 3 && dims.size() <= 5;
   const int64_t kernel[] = {w.kernel_d, w.kernel_h, w.kernel_w}, stride[] = {w.stride_d, w.stride_h, w.stride_w};

@@ -14,7 +14,7 @@ namespace camshaft::cpu {
 namespace {
 
 // More fill the vectors of a product.
-constexpr int64_t most_channels = 16;
+constexpr int64_t most_plane_channels = 16;
 
 struct PlaneTransposeView {
   std::shared_ptr<const Graph> body;  // of a chain: the views point into it
@@ -35,12 +35,12 @@ std::optional<TransposeView> view_part(const RegionView& region) {
   std::optional<TransposeView> view = view_transpose(region);
   if (!view || view->spatial.weight_dims.size() > 4 || !view->spatial.epilogue.is_plain()) return std::nullopt;
   const ConvTransposeShape known = known_transpose_shape(*view);
-  if (known.out_channels / known.groups > most_channels || known.is_depthwise() || !PlaneTransposePlan::fits(known))
+  if (known.out_channels / known.groups > most_plane_channels || known.is_depthwise() || !PlaneTransposePlan::fits(known))
     return std::nullopt;
   return view;
 }
 
-std::optional<PlaneTransposeView> view_plain(const RegionView& region) {
+std::optional<PlaneTransposeView> view_plain_transpose(const RegionView& region) {
   std::optional<TransposeView> conv = view_part(region);
   if (!conv) return std::nullopt;
   std::vector<int32_t> inputs;
@@ -49,7 +49,7 @@ std::optional<PlaneTransposeView> view_plain(const RegionView& region) {
   return PlaneTransposeView{nullptr, std::move(*conv), &region.node, PartInputs(std::move(inputs))};
 }
 
-std::optional<PlaneTransposeView> view_chain(const RegionView& region) {
+std::optional<PlaneTransposeView> view_transpose_chain(const RegionView& region) {
   const std::optional<PlaneChain> chain = view_plane_chain(region);
   if (!chain) return std::nullopt;
   std::optional<TransposeView> conv = view_part({*chain->body, *chain->node, region.symbols});
@@ -60,22 +60,22 @@ std::optional<PlaneTransposeView> view_chain(const RegionView& region) {
                             std::move(*inputs), chain->first_in,  chain->first_out};
 }
 
-std::optional<PlaneTransposeView> view_planes(const RegionView& region) {
-  return is_chain(region.node) ? view_chain(region) : view_plain(region);
+std::optional<PlaneTransposeView> view_transpose_planes(const RegionView& region) {
+  return is_chain(region.node) ? view_transpose_chain(region) : view_plain_transpose(region);
 }
 
 RegionView part_of(const PlaneTransposeView& view, const RegionView& region) {
   return {view.body ? *view.body : region.graph, *view.node, region.symbols, region.threads};
 }
 
-PlaneTransposeWeights weights_of(const TransposeView& view) {
+PlaneTransposeWeights transposed_plane_weights_of(const TransposeView& view) {
   const ConvTransposeShape s = known_transpose_shape(view);
   return {
       s.in_channels, s.out_channels / s.groups, s.groups, s.kernel_h, s.kernel_w, s.stride_h, s.stride_w, s.dilation_h,
       s.dilation_w};
 }
 
-constexpr auto packed_numbers = [](auto& weights, auto&& number) {
+constexpr auto transposed_plane_numbers = [](auto& weights, auto&& number) {
   number("conv_transpose_planes c=", weights.in_channels);
   number(" o=", weights.group_outputs);
   number(" groups=", weights.groups);
@@ -87,8 +87,8 @@ constexpr auto packed_numbers = [](auto& weights, auto&& number) {
   number("x", weights.dilation_w);
 };
 
-std::optional<double> estimate(const RegionView& region) {
-  const auto view = view_planes(region);
+std::optional<double> estimate_conv_transpose_planes(const RegionView& region) {
+  const auto view = view_transpose_planes(region);
   if (!view) return std::nullopt;
   constexpr double seconds_per_result = 5e-10;  // to deal it out of its stream
   const double seconds = 1.5 * transpose_flops(part_of(*view, region), view->conv) * seconds_per_flop +
@@ -96,13 +96,13 @@ std::optional<double> estimate(const RegionView& region) {
   return seconds_per_launch + std::max(seconds, bytes_at_optimum(region) * seconds_per_byte);
 }
 
-std::shared_ptr<const Kernel> compile(const RegionView& region, PackedConstants& constants) {
-  PlaneTransposeView view = *view_planes(region);
+std::shared_ptr<const Kernel> compile_conv_transpose_planes(const RegionView& region, PackedConstants& constants) {
+  PlaneTransposeView view = *view_transpose_planes(region);
   const RegionView part = part_of(view, region);
   const Value& w = part.graph.value(part.node.inputs[static_cast<size_t>(view.conv.spatial.weights)]);
-  const PlaneTransposeWeights weights = weights_of(view.conv);
+  const PlaneTransposeWeights weights = transposed_plane_weights_of(view.conv);
   const auto bytes =
-      constants.get(w.name, layout_text(packed_numbers, weights), *w.constant,
+      constants.get(w.name, layout_text(transposed_plane_numbers, weights), *w.constant,
                     static_cast<size_t>(weights.floats()) * sizeof(float), [&](const Tensor& raw, std::byte* out) {
                       pack_plane_transpose_weights(weights, raw.as<float>(), reinterpret_cast<float*>(out));
                     });
@@ -112,11 +112,11 @@ std::shared_ptr<const Kernel> compile(const RegionView& region, PackedConstants&
 
 }  // namespace
 
-const CpuTactic plane_conv_transpose_tactic{"conv_transpose_planes", estimate, compile};
+const CpuTactic plane_conv_transpose_tactic{"conv_transpose_planes", estimate_conv_transpose_planes, compile_conv_transpose_planes};
 
 Tensor unpack_plane_conv_transpose(const PackedConstant& packed, DType dtype, const Dims& dims) {
   PlaneTransposeWeights w;
-  if (!read_layout_text(packed.layout, packed_numbers, w)) return {};
+  if (!read_layout_text(packed.layout, transposed_plane_numbers, w)) return {};
   const bool two = dims.size() == 4;
   bool sane = dtype == DType::f32 && (two || dims.size() == 3) && w.in_channels == dims[0] &&
               w.group_outputs == dims[1] && w.groups > 0 && w.in_channels % w.groups == 0 &&

@@ -18,7 +18,7 @@ namespace {
 // The operands behind the weights: offsets, and where they are there the bias and the mask.
 constexpr size_t offsets_at = 2, bias_at = 3, mask_at = 4;
 
-std::optional<double> estimate(const RegionView& region) {
+std::optional<double> estimate_deform_conv(const RegionView& region) {
   if (!region.node.op.as<ops::DeformConv>()) return std::nullopt;
   for (const ValueId id : region.node.inputs)
     if (id != no_value && region.graph.type(id).dtype != DType::f32) return std::nullopt;
@@ -88,12 +88,12 @@ class DeformKernel final : public Kernel {
   ops::DeformConv op_;
 };
 
-std::shared_ptr<const Kernel> compile(const RegionView& region, PackedConstants&) {
+std::shared_ptr<const Kernel> compile_deform_conv(const RegionView& region, PackedConstants&) {
   return std::make_shared<DeformKernel>(*region.node.op.as<ops::DeformConv>());
 }
 
 }  // namespace
 
-const CpuTactic deform_conv_tactic{"deform_conv", estimate, compile};
+const CpuTactic deform_conv_tactic{"deform_conv", estimate_deform_conv, compile_deform_conv};
 
 }  // namespace camshaft::cpu

@@ -155,14 +155,14 @@ class GatedKernel final : public Kernel {
 };
 
 // The copy that multiplies is read from L2 as the image would have been.
-std::optional<double> estimate(const RegionView& region) {
+std::optional<double> estimate_gated_convolution(const RegionView& region) {
   const std::optional<GatedView> view = view_gated(region);
   if (!view) return std::nullopt;
   constexpr double copying = 1.03;
   return copying * conv_tactic.offers({*view->body, view->body->nodes[1], region.symbols}).at(0).seconds;
 }
 
-std::shared_ptr<const Kernel> compile(const RegionView& region, PackedConstants& constants) {
+std::shared_ptr<const Kernel> compile_gated_convolution(const RegionView& region, PackedConstants& constants) {
   GatedView view = *view_gated(region);
   const float* packed = pack_conv({*view.body, view.body->nodes[1], region.symbols}, view.conv, constants);
   return std::make_shared<GatedKernel>(std::move(view), packed);
@@ -170,6 +170,6 @@ std::shared_ptr<const Kernel> compile(const RegionView& region, PackedConstants&
 
 }  // namespace
 
-const CpuTactic gated_conv_tactic{"gated", estimate, compile};
+const CpuTactic gated_conv_tactic{"gated", estimate_gated_convolution, compile_gated_convolution};
 
 }  // namespace camshaft::cpu

@@ -10,7 +10,7 @@ namespace camshaft::cpu {
 
 namespace {
 
-GroupedWeights weights_of(const ConvView& view) {
+GroupedWeights grouped_weights_of(const ConvView& view) {
   const Dims& d = view.spatial.weight_dims;
   return grouped_weights(d[0], d[1], view.spatial.kernel_d() * view.spatial.kernel_h(), view.spatial.kernel_w(),
                          view.op.groups);
@@ -30,7 +30,7 @@ class GroupedProblem {
   static constexpr bool takes_slices = true;
 
   GroupedProblem(const ConvView& view, const KernelShapes& shapes)
-      : weights_(weights_of(view)), shape_(conv_shape(view, shapes)) {}
+      : weights_(grouped_weights_of(view)), shape_(conv_shape(view, shapes)) {}
   int64_t workspace_bytes(int threads) const { return grouped_conv_workspace_bytes(weights_, shape_, threads); }
   int64_t packed_floats() const { return weights_.floats(); }
   void pack(const float* weights, float* packed, ThreadPool& pool) const {
@@ -59,7 +59,7 @@ constexpr double seconds_per_copied = 2.5e-10;
 std::optional<double> estimate_grouped_conv(const RegionView& region) {
   const auto view = view_conv(region);
   if (!view || view->op.groups == 1 || !has_usual_steps(*view)) return std::nullopt;
-  const GroupedWeights w = weights_of(*view);
+  const GroupedWeights w = grouped_weights_of(*view);
   const double lanes = static_cast<double>(w.units() * w.vectors() * w.lanes);
   const double waste = lanes / static_cast<double>(w.out_channels);
   const double elements = elements_at_optimum(region, region.node.outputs[0]) +
@@ -72,7 +72,7 @@ std::shared_ptr<const Kernel> compile_grouped_conv(const RegionView& region, Pac
   ConvView view = *view_conv(region);
   if (!view.spatial.constant_weights) return std::make_shared<ConvKernel<GroupedProblem>>(std::move(view), nullptr);
   const Value& w = region.graph.value(region.node.inputs[static_cast<size_t>(view.spatial.weights)]);
-  const GroupedWeights weights = weights_of(view);
+  const GroupedWeights weights = grouped_weights_of(view);
   const auto bytes =
       constants.get(w.name, layout_text(grouped_numbers, weights), *w.constant,
                     static_cast<size_t>(weights.floats()) * sizeof(float), [&](const Tensor& raw, std::byte* out) {

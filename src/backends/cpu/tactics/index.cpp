@@ -133,7 +133,7 @@ std::shared_ptr<const Kernel> compile_cumulative(const RegionView& region, Packe
 }
 
 template <class T>
-std::optional<double> estimate_move(const RegionView& region) {
+std::optional<double> estimate_indexed_move(const RegionView& region) {
   if (!region.node.op.as<T>()) return std::nullopt;
   const DType dtype = region.graph.type(region.node.inputs[0]).dtype;
   if (holds_objects(dtype) || bit_width(dtype) < 8) return std::nullopt;
@@ -187,8 +187,8 @@ const CpuTactic gather_nd_tactic{"gather_nd", estimate_gather_nd, compile_gather
 const CpuTactic scatter_nd_tactic{"scatter_nd", estimate_scatter<ops::ScatterND>, compile_scatter_nd};
 const CpuTactic scatter_elements_tactic{"scatter_elements", estimate_scatter<ops::ScatterElements>,
                                         compile_scatter_elements};
-const CpuTactic tensor_scatter_tactic{"tensor_scatter", estimate_move<ops::TensorScatter>, compile_tensor_scatter};
-const CpuTactic reverse_sequence_tactic{"reverse_sequence", estimate_move<ops::ReverseSequence>,
+const CpuTactic tensor_scatter_tactic{"tensor_scatter", estimate_indexed_move<ops::TensorScatter>, compile_tensor_scatter};
+const CpuTactic reverse_sequence_tactic{"reverse_sequence", estimate_indexed_move<ops::ReverseSequence>,
                                         compile_reverse_sequence};
 const CpuTactic cumulative_tactic{"cumulative", estimate_cumulative, compile_cumulative};
 

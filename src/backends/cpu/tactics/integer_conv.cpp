@@ -12,7 +12,7 @@ namespace camshaft::cpu {
 
 namespace {
 
-Int8Weights weights_of(const IntegerConvView& view) {
+Int8Weights int8_weights_of(const IntegerConvView& view) {
   const Dims& w = view.conv.spatial.weight_dims;
   const int64_t groups = view.conv.op.groups, taps = element_count(w) / (w[0] * w[1]);
   // Lines of the kernel, where the plan may take rows by these.
@@ -27,7 +27,7 @@ class IntegerConvLaunch final : public Launch {
         packed_(packed),
         threads_(shapes.threads),
         plan_(conv_shape(view.conv, shapes), 1),
-        weights_(weights_of(view)),
+        weights_(int8_weights_of(view)),
         zeros_(weights_, 1),
         padding_(static_cast<size_t>(plan_.depth())),
         epilogue_(view.epilogue, shapes, plan_.shape().out_channels) {
@@ -145,27 +145,27 @@ class IntegerConvKernel final : public Kernel {
   const std::byte* packed_;
 };
 
-std::optional<double> estimate_conv(const RegionView& region) {
+std::optional<double> estimate_integer_conv(const RegionView& region) {
   const auto view = view_integer_conv(region);
   if (!view) return std::nullopt;
   // Four products of 8 bits take the place of one of f32. Groups narrower than a vector leave lanes idle.
-  const double width = static_cast<double>(weights_of(*view).columns), lanes = tile_traits().lanes();
+  const double width = static_cast<double>(int8_weights_of(*view).columns), lanes = tile_traits().lanes();
   const double waste = std::max(1.0, lanes / width);
   return seconds_per_launch + std::max(conv_flops(region, view->conv) * waste * seconds_per_flop / 4,
                                        bytes_at_optimum(region) * seconds_per_byte);
 }
 
-std::shared_ptr<const Kernel> compile_conv(const RegionView& region, PackedConstants& constants) {
+std::shared_ptr<const Kernel> compile_integer_conv(const RegionView& region, PackedConstants& constants) {
   IntegerConvView view = *view_integer_conv(region);
   const auto weights = static_cast<size_t>(view.conv.spatial.weights);
   const std::byte* packed = view.conv.spatial.constant_weights
-                                ? packed_integer_weights(region, weights, weights_of(view), constants)
+                                ? packed_integer_weights(region, weights, int8_weights_of(view), constants)
                                 : nullptr;
   return std::make_shared<IntegerConvKernel>(std::move(view), packed);
 }
 
 }  // namespace
 
-const CpuTactic integer_conv_tactic{"integer_conv", estimate_conv, compile_conv};
+const CpuTactic integer_conv_tactic{"integer_conv", estimate_integer_conv, compile_integer_conv};
 
 }  // namespace camshaft::cpu

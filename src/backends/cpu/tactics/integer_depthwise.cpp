@@ -12,13 +12,13 @@ namespace camshaft::cpu {
 
 namespace {
 
-constexpr auto packed_numbers = [](auto& w, auto&& number) {
+constexpr auto int8_depthwise_numbers = [](auto& w, auto&& number) {
   number("int8 depthwise quads channels=", w.channels);
   number(" lines=", w.lines);
   number(" columns=", w.columns);
 };
 
-Int8DepthwiseWeights weights_of(const IntegerConvView& view) {
+Int8DepthwiseWeights int8_depthwise_weights_of(const IntegerConvView& view) {
   const Dims& w = view.conv.spatial.weight_dims;
   return {w[0], element_count(w) / (w[0] * w.back()), w.back()};
 }
@@ -55,7 +55,7 @@ class IntegerDepthwiseLaunch final : public Launch {
     const int64_t pixel = s.in_pixel_stride ? s.in_pixel_stride : s.in_channels;
     repeated_ = {s.batch * s.in_d * s.in_h * s.in_w, pixel, s.in_channels, s.out_channels / s.groups};
     if (repeated_.times > 1) s.in_channels = s.groups = s.out_channels, s.in_pixel_stride = 0;
-    problem_.weights = weights_of(view);
+    problem_.weights = int8_depthwise_weights_of(view);
     problem_.is_signed = view.of_x == DType::i8;
     packed_ = packed;
     begin_.resize(static_cast<size_t>(problem_.weights.padded()));
@@ -154,18 +154,18 @@ class IntegerDepthwiseKernel final : public Kernel {
   const std::byte* packed_;
 };
 
-std::optional<double> estimate_depthwise(const RegionView& region) {
+std::optional<double> estimate_integer_depthwise(const RegionView& region) {
   const auto view = view_integer_conv(region);
   if (!view || !is_depthwise(view->conv)) return std::nullopt;
   return seconds_per_launch +
          std::max(conv_flops(region, view->conv) * 2 * seconds_per_flop, bytes_at_optimum(region) * seconds_per_byte);
 }
 
-std::shared_ptr<const Kernel> compile_depthwise(const RegionView& region, PackedConstants& constants) {
+std::shared_ptr<const Kernel> compile_integer_depthwise(const RegionView& region, PackedConstants& constants) {
   IntegerConvView view = *view_integer_conv(region);
-  const Int8DepthwiseWeights w = weights_of(view);
+  const Int8DepthwiseWeights w = int8_depthwise_weights_of(view);
   const Value& value = region.graph.value(region.node.inputs[static_cast<size_t>(view.conv.spatial.weights)]);
-  const auto bytes = constants.get(value.name, layout_text(packed_numbers, w), *value.constant,
+  const auto bytes = constants.get(value.name, layout_text(int8_depthwise_numbers, w), *value.constant,
                                    static_cast<size_t>(w.bytes()), [&](const Tensor& raw, std::byte* out) {
                                      pack_int8_depthwise(w, reinterpret_cast<const uint8_t*>(raw.data()),
                                                          raw.dtype() == DType::u8, out);
@@ -175,11 +175,11 @@ std::shared_ptr<const Kernel> compile_depthwise(const RegionView& region, Packed
 
 }  // namespace
 
-const CpuTactic integer_depthwise_tactic{"integer_depthwise", estimate_depthwise, compile_depthwise};
+const CpuTactic integer_depthwise_tactic{"integer_depthwise", estimate_integer_depthwise, compile_integer_depthwise};
 
 Tensor unpack_integer_depthwise(const PackedConstant& packed, DType dtype, const Dims& dims) {
   Int8DepthwiseWeights w;
-  if (!read_layout_text(packed.layout, packed_numbers, w)) return {};
+  if (!read_layout_text(packed.layout, int8_depthwise_numbers, w)) return {};
   const int64_t count = element_count(dims);
   const bool sane = (dtype == DType::i8 || dtype == DType::u8) && !dims.empty() && w.channels == dims[0] &&
                     w.channels > 0 && w.columns == dims.back() && w.columns > 0 && w.lines > 0 &&

@@ -25,7 +25,7 @@ bool is_one(const Shape& shape) {
   return std::all_of(shape.begin(), shape.end(), [](const Dim& d) { return d == Dim(1); });
 }
 
-std::optional<IntegerMatMulView> view_matmul(const RegionView& region) {
+std::optional<IntegerMatMulView> view_integer_matmul(const RegionView& region) {
   std::optional<ContractView> contract = view_integer_contract(region);
   if (!contract || !contract->anchor->op.as<ops::IntegerMatMul>()) return std::nullopt;
   std::optional<IntegerEpilogue> epilogue = IntegerEpilogue::make(region, *contract);
@@ -169,7 +169,7 @@ class IntegerMatMulKernel final : public Kernel {
 constexpr double seconds_per_product = 2 * seconds_per_flop / 4;
 
 std::optional<double> estimate_matmul(const RegionView& region) {
-  const auto view = view_matmul(region);
+  const auto view = view_integer_matmul(region);
   if (!view) return std::nullopt;
   const Shape& a = region.graph.shape(region.node.inputs[static_cast<size_t>(view->a)]);
   const double products = elements_at_optimum(region, region.node.outputs[0]) * size_at_optimum(region, a.back());
@@ -177,7 +177,7 @@ std::optional<double> estimate_matmul(const RegionView& region) {
 }
 
 std::shared_ptr<const Kernel> compile_matmul(const RegionView& region, PackedConstants& constants) {
-  IntegerMatMulView view = *view_matmul(region);
+  IntegerMatMulView view = *view_integer_matmul(region);
   const std::byte* packed = nullptr;
   if (view.packed) {
     const auto b = static_cast<size_t>(view.b);

@@ -6,7 +6,7 @@ namespace camshaft::cpu {
 
 namespace {
 
-constexpr auto packed_numbers = [](auto& w, auto&& number) {
+constexpr auto integer_numbers = [](auto& w, auto&& number) {
   number("int8 groups=", w.groups);
   number(" columns=", w.columns);
   number(" taps=", w.taps);
@@ -24,7 +24,7 @@ const std::byte* packed_integer_weights(const RegionView& region, size_t i, cons
   const Value& value = region.graph.value(region.node.inputs[i]);
   const bool flip = value.type.dtype == DType::u8;
   return constants
-      .get(value.name, layout_text(packed_numbers, w), *value.constant, static_cast<size_t>(w.bytes()),
+      .get(value.name, layout_text(integer_numbers, w), *value.constant, static_cast<size_t>(w.bytes()),
            [&](const Tensor& raw, std::byte* out) {
              pack_int8(w, reinterpret_cast<const uint8_t*>(raw.data()), flip, out);
            })
@@ -33,7 +33,7 @@ const std::byte* packed_integer_weights(const RegionView& region, size_t i, cons
 
 Tensor unpack_integer_weights(const PackedConstant& packed, DType dtype, const Dims& dims) {
   Int8Weights w;
-  if (!read_layout_text(packed.layout, packed_numbers, w)) return {};
+  if (!read_layout_text(packed.layout, integer_numbers, w)) return {};
   const auto fits = [](int64_t size) { return size >= 0 && size < int64_t{1} << 40; };
   const bool sane = (dtype == DType::i8 || dtype == DType::u8) && fits(w.groups) && fits(w.columns) && fits(w.taps) &&
                     fits(w.depth) && w.layout.has_possible_panels();

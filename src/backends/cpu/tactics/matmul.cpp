@@ -17,7 +17,7 @@ struct PackedMatrix {
   bool transposed = false;  // as stored in the model
 };
 
-constexpr auto packed_numbers = [](auto& matrix, auto&& number) {
+constexpr auto matrix_numbers = [](auto& matrix, auto&& number) {
   number("gemm k=", matrix.layout.k);
   number(" n=", matrix.layout.n);
   number(" width=", matrix.layout.width);
@@ -31,7 +31,7 @@ struct PackedPairs {
 };
 
 // Of two-element words; `k` counts elements.
-constexpr auto paired_numbers = [](auto& packed, auto&& number) {
+constexpr auto matrix_pair_numbers = [](auto& packed, auto&& number) {
   number("gemm_bf16 k=", packed.matrix.depth);
   number(" n=", packed.matrix.layout.n);
   number(" width=", packed.matrix.layout.width);
@@ -145,7 +145,7 @@ std::shared_ptr<const Kernel> compile_gemm(const RegionView& region, PackedConst
   const StoredMatrix b = stored_matrix(region, view);
   const PackedMatrix packed{packed_layout(b.k, b.n), view.op.transpose_b};
   const auto bytes = constants.get(
-      b.value.name, layout_text(packed_numbers, packed), *b.value.constant,
+      b.value.name, layout_text(matrix_numbers, packed), *b.value.constant,
       static_cast<size_t>(packed.layout.floats()) * sizeof(float), [&](const Tensor& raw, std::byte* out) {
         pack_b(packed.layout, raw.as<float>(), b.k_stride, b.n_stride, reinterpret_cast<float*>(out));
       });
@@ -157,7 +157,7 @@ std::shared_ptr<const Kernel> compile_gemm_bf16(const RegionView& region, Packed
   const StoredMatrix b = stored_matrix(region, view);
   const PackedPairs packed{{packed_layout(pairs_of(b.k), b.n), 1, b.k}, view.op.transpose_b};
   const auto bytes = constants.get(
-      b.value.name, layout_text(paired_numbers, packed), *b.value.constant,
+      b.value.name, layout_text(matrix_pair_numbers, packed), *b.value.constant,
       static_cast<size_t>(packed.matrix.layout.floats()) * sizeof(float), [&](const Tensor& raw, std::byte* out) {
         pack_pairs(packed.matrix, raw.as<float>(), {0, b.k_stride, b.n_stride}, reinterpret_cast<float*>(out));
       });
@@ -191,12 +191,12 @@ const CpuTactic gemm_bf16_tactic{"gemm_bf16", estimate_gemm_bf16, compile_gemm_b
 
 Tensor unpack_gemm(const PackedConstant& packed, DType dtype, const Dims& dims) {
   PackedPairs pairs;
-  if (read_layout_text(packed.layout, paired_numbers, pairs)) {
+  if (read_layout_text(packed.layout, matrix_pair_numbers, pairs)) {
     pairs.matrix.layout.k = pairs_of(pairs.matrix.depth);
     return unpack_pairs_of(pairs, packed, dtype, dims);
   }
   PackedMatrix named;
-  if (!read_layout_text(packed.layout, packed_numbers, named)) return {};
+  if (!read_layout_text(packed.layout, matrix_numbers, named)) return {};
   const auto& [layout, transposed] = named;
   const bool sane =
       dtype == DType::f32 && is_matrix_of(dims, layout.k, layout.n, transposed) && layout.has_possible_panels();

@@ -17,7 +17,7 @@ namespace camshaft::cpu {
 namespace {
 
 template <class T>
-std::optional<double> estimate(const RegionView& region) {
+std::optional<double> estimate_move(const RegionView& region) {
   if (!region.node.op.as<T>() || !is_movable(region.graph.type(region.node.inputs[0]).dtype)) return std::nullopt;
   return seconds_per_launch + 2 * bytes_at_optimum(region) * seconds_per_byte;
 }
@@ -42,7 +42,7 @@ std::shared_ptr<const Kernel> compile_transpose(const RegionView& region, Packed
 
 std::optional<double> estimate_expand(const RegionView& region) {
   if (region.node.inputs.size() != 1) return std::nullopt;
-  return estimate<ops::Expand>(region);
+  return estimate_move<ops::Expand>(region);
 }
 
 std::shared_ptr<const Kernel> compile_expand(const RegionView&, PackedConstants&) {
@@ -106,7 +106,7 @@ static_assert(static_cast<int>(ops::PadMode::constant) == static_cast<int>(PadMo
               static_cast<int>(ops::PadMode::wrap) == static_cast<int>(PadMode::wrap));
 
 std::optional<double> estimate_gather(const RegionView& region) {
-  const auto seconds = estimate<ops::Gather>(region);
+  const auto seconds = estimate_move<ops::Gather>(region);
   return seconds ? std::optional<double>(seconds_per_launch +
                                          2 * elements_at_optimum(region, region.node.outputs[0]) * 4 * seconds_per_byte)
                  : std::nullopt;
@@ -175,13 +175,13 @@ std::shared_ptr<const Kernel> compile_index_map(const RegionView& region, Packed
 
 }  // namespace
 
-const CpuTactic transpose_tactic{"transpose", estimate<ops::Transpose>, compile_transpose};
+const CpuTactic transpose_tactic{"transpose", estimate_move<ops::Transpose>, compile_transpose};
 const CpuTactic expand_tactic{"expand", estimate_expand, compile_expand};
-const CpuTactic slice_tactic{"slice", estimate<ops::Slice>, compile_slice};
-const CpuTactic concat_tactic{"concat", estimate<ops::Concat>, compile_concat};
-const CpuTactic pad_tactic{"pad", estimate<ops::Pad>, compile_pad};
+const CpuTactic slice_tactic{"slice", estimate_move<ops::Slice>, compile_slice};
+const CpuTactic concat_tactic{"concat", estimate_move<ops::Concat>, compile_concat};
+const CpuTactic pad_tactic{"pad", estimate_move<ops::Pad>, compile_pad};
 const CpuTactic index_map_tactic{"index_map", estimate_index_map, compile_index_map};
 const CpuTactic gather_tactic{"gather", estimate_gather, compile_gather};
-const CpuTactic gather_elements_tactic{"gather_elements", estimate<ops::GatherElements>, compile_gather_elements};
+const CpuTactic gather_elements_tactic{"gather_elements", estimate_move<ops::GatherElements>, compile_gather_elements};
 
 }  // namespace camshaft::cpu

@@ -17,7 +17,7 @@ bool all_f32(const RegionView& region) {
 }
 
 template <class T>
-std::optional<double> estimate(const RegionView& region) {
+std::optional<double> estimate_normalize(const RegionView& region) {
   if (!region.node.op.as<T>() || !all_f32(region) || region.node.outputs.size() != 1) return std::nullopt;
   return seconds_per_launch + 2 * bytes_at_optimum(region) * seconds_per_byte;
 }
@@ -26,7 +26,7 @@ std::optional<double> estimate_softmax(const RegionView& region) {
   const auto* op = region.node.op.as<ops::Softmax>();
   const bool is_f64 = op && region.graph.type(region.node.inputs[0]).dtype == DType::f64;
   if (is_f64) return seconds_per_launch + 2 * bytes_at_optimum(region) * seconds_per_byte;
-  return estimate<ops::Softmax>(region);
+  return estimate_normalize<ops::Softmax>(region);
 }
 
 std::shared_ptr<const Kernel> compile_softmax(const RegionView& region, PackedConstants&) {
@@ -65,7 +65,7 @@ std::shared_ptr<const Kernel> compile_layer_norm(const RegionView& region, Packe
 
 // The kernel's RMS norm has no bias, and scale and bias are as long as a row.
 std::optional<double> estimate_layer_norm(const RegionView& region) {
-  const auto seconds = estimate<ops::LayerNorm>(region);
+  const auto seconds = estimate_normalize<ops::LayerNorm>(region);
   if (!seconds) return std::nullopt;
   const auto& op = *region.node.op.as<ops::LayerNorm>();
   const auto has = [&](size_t i) { return i < region.node.inputs.size() && region.node.inputs[i] != no_value; };
@@ -105,6 +105,6 @@ std::shared_ptr<const Kernel> compile_group_norm(const RegionView& region, Packe
 
 const CpuTactic softmax_tactic{"softmax", estimate_softmax, compile_softmax};
 const CpuTactic layer_norm_tactic{"layer_norm", estimate_layer_norm, compile_layer_norm};
-const CpuTactic group_norm_tactic{"group_norm", estimate<ops::GroupNorm>, compile_group_norm};
+const CpuTactic group_norm_tactic{"group_norm", estimate_normalize<ops::GroupNorm>, compile_group_norm};
 
 }  // namespace camshaft::cpu

@@ -9,20 +9,13 @@
 #include "backends/cpu/kernels/window/pool_indices.h"
 #include "backends/cpu/kernels/with_type.h"
 #include "backends/cpu/tactics/simple_kernel.h"
+#include "backends/cpu/tactics/spatial_view.h"
 #include "ir/ops/reduce.h"
 #include "ir/ops/window_ops.h"
 
 namespace camshaft::cpu {
 
 namespace {
-
-// A pad that leaves sums of positions far from overflow.
-int64_t pad_of(const Dim& pad, const SymbolBindings& symbols) {
-  const int64_t size = pad.evaluate(symbols), most = int64_t{1} << 31;
-  if (size < -most || size > most)
-    throw Error(ErrorCode::invalid_argument, "a padding of " + std::to_string(size) + " is too large");
-  return size;
-}
 
 // The last of depth, height and width are the op's axes, of which the first is axis `first` of the shapes.
 template <class Op, class Problem>

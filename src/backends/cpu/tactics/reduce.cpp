@@ -37,7 +37,7 @@ ReduceKind kernel_kind(ops::ReduceKind kind) {
 }
 
 // Those with loops for all types and functions.
-std::optional<ReduceView> view_tiles(const RegionView& region) {
+std::optional<ReduceView> view_reduced_tiles(const RegionView& region) {
   auto view = view_reduce(region);
   if (!view || !is_arithmetic(view->in.dtype)) return std::nullopt;
   for (const auto* part : {&view->before, &view->behind})
@@ -171,7 +171,7 @@ class ReduceKernel final : public Kernel {
 };
 
 std::optional<double> estimate_reduce(const RegionView& region) {
-  const auto view = view_tiles(region);
+  const auto view = view_reduced_tiles(region);
   if (!view) return std::nullopt;
   double elements = 1, work = 0;
   for (const Dim& d : view->in.shape) elements *= size_at_optimum(region, d);
@@ -180,7 +180,7 @@ std::optional<double> estimate_reduce(const RegionView& region) {
 }
 
 std::shared_ptr<const Kernel> compile_reduce(const RegionView& region, PackedConstants&) {
-  return std::make_shared<ReduceKernel>(*view_tiles(region));
+  return std::make_shared<ReduceKernel>(*view_reduced_tiles(region));
 }
 
 std::optional<double> estimate_arg_reduce(const RegionView& region) {

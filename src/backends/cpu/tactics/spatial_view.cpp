@@ -6,7 +6,9 @@ namespace camshaft::cpu {
 
 namespace {
 
-constexpr int64_t max_pad = int64_t{1} << 31;  // the sums of positions in the kernels then stay far from overflow
+constexpr int64_t max_pad = int64_t{1} << 31;
+
+}  // namespace
 
 int64_t pad_of(const Dim& pad, const SymbolBindings& symbols) {
   const int64_t size = pad.evaluate(symbols);
@@ -14,8 +16,6 @@ int64_t pad_of(const Dim& pad, const SymbolBindings& symbols) {
     throw Error(ErrorCode::invalid_argument, "a padding of " + std::to_string(size) + " is too large");
   return size;
 }
-
-}  // namespace
 
 std::optional<SpatialView> view_spatial(const RegionView& region, int residuals) {
   std::optional<ContractView> contract = view_contract(region);

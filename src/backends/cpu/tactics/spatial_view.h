@@ -32,6 +32,9 @@ std::pair<int64_t, int64_t> two(const std::vector<T>& values, int64_t missing) {
   return {values[values.size() - 2], values.back()};
 }
 
+/// Throws Error(invalid_argument) above 2^31: sums of positions in the kernels then stay far from overflow.
+int64_t pad_of(const Dim& pad, const SymbolBindings& symbols);
+
 /// Begin and end pads of the last two axes: {top, left, bottom, right}. Throws Error(invalid_argument) above 2^31.
 std::array<int64_t, 4> pads_of(const Shape& pads, const SymbolBindings& symbols);
 

@@ -38,7 +38,7 @@ bool is_read_unpacked(const ConvView& view) {
          taps * w[1] <= most_steps && view.op.strides.back() <= most_stride;
 }
 
-std::optional<StemConvView> view_plain(const RegionView& region) {
+std::optional<StemConvView> view_plain_stem(const RegionView& region) {
   std::optional<ConvView> conv = view_conv(region);
   if (!conv || !is_read_unpacked(*conv)) return std::nullopt;
   std::vector<int32_t> inputs;
@@ -48,7 +48,7 @@ std::optional<StemConvView> view_plain(const RegionView& region) {
 }
 
 // [transpose,] convolution [, maximum of windows]
-std::optional<StemConvView> view_chain(const RegionView& region) {
+std::optional<StemConvView> view_stem_chain(const RegionView& region) {
   auto body = std::make_shared<const Graph>(open_chain(region));
   const std::vector<Node>& nodes = body->nodes;
   const auto* transpose = nodes.empty() ? nullptr : nodes[0].op.as<ops::Transpose>();
@@ -72,7 +72,7 @@ std::optional<StemConvView> view_chain(const RegionView& region) {
 }
 
 std::optional<StemConvView> view_stem_conv(const RegionView& region) {
-  return is_chain(region.node) ? view_chain(region) : view_plain(region);
+  return is_chain(region.node) ? view_stem_chain(region) : view_plain_stem(region);
 }
 
 class StemConvLaunch final : public Launch {
@@ -152,7 +152,7 @@ class StemConvKernel final : public Kernel {
 
 // 0.57 to 0.93 of the general convolution's time on a Zen 5 core, for the first layers of MobileNets (3x3) and of
 // ResNets (7x7); and no transpose.
-std::optional<double> estimate(const RegionView& region) {
+std::optional<double> estimate_stem_convolution(const RegionView& region) {
   const std::optional<StemConvView> view = view_stem_conv(region);
   if (!view) return std::nullopt;
   const RegionView part{view->body ? *view->body : region.graph, *view->node, region.symbols, region.threads};
@@ -162,7 +162,7 @@ std::optional<double> estimate(const RegionView& region) {
   return seconds + 0.5 * pool_tactic.offers({*view->body, *view->pool, region.symbols}).at(0).seconds;
 }
 
-std::shared_ptr<const Kernel> compile(const RegionView& region, PackedConstants& constants) {
+std::shared_ptr<const Kernel> compile_stem_convolution(const RegionView& region, PackedConstants& constants) {
   StemConvView view = *view_stem_conv(region);
   const RegionView part{view.body ? *view.body : region.graph, *view.node, region.symbols, region.threads};
   const float* packed = pack_conv(part, view.conv, constants);
@@ -171,6 +171,6 @@ std::shared_ptr<const Kernel> compile(const RegionView& region, PackedConstants&
 
 }  // namespace
 
-const CpuTactic stem_conv_tactic{"stem_conv", estimate, compile};
+const CpuTactic stem_conv_tactic{"stem_conv", estimate_stem_convolution, compile_stem_convolution};
 
 }  // namespace camshaft::cpu

@@ -65,13 +65,13 @@ const std::byte* packed_parameter(const RegionView& region, int32_t input, const
       .data();
 }
 
-bool is_matrix_of(const Dims& dims, int64_t k, int64_t n, bool transposed) {
+bool is_plain_matrix_of(const Dims& dims, int64_t k, int64_t n, bool transposed) {
   return dims.size() == 2 && dims[transposed ? 1 : 0] == k && dims[transposed ? 0 : 1] == n;
 }
 
 Tensor unpack_parameter(const PackedParameters& named, const PackedConstant& packed, DType dtype, const Dims& dims) {
   const PackedLayout& layout = named.layout;
-  const bool sane = is_matrix_of(dims, layout.k, layout.n, named.transposed) && layout.has_possible_panels() &&
+  const bool sane = is_plain_matrix_of(dims, layout.k, layout.n, named.transposed) && layout.has_possible_panels() &&
                     (dtype == DType::f32 || ops::is_narrow_step(dtype));
   if (!sane || packed.bytes.size() != bytes_of(layout, dtype)) throw_misfit(packed, dims);
   Tensor raw(dtype, dims);
@@ -131,7 +131,7 @@ Tensor unpack_weight_only(const PackedConstant& packed, DType dtype, const Dims&
   if (!read_layout_text(packed.layout, step_numbers, named)) return {};
   NarrowWeights& w = named.weights;
   const bool sane = ops::is_narrow_step(dtype) && bit_width(dtype) == w.bits && w.words.has_possible_panels() &&
-                    is_matrix_of(dims, w.k, w.words.n, named.transposed);
+                    is_plain_matrix_of(dims, w.k, w.words.n, named.transposed);
   if (!sane) throw_misfit(packed, dims);
   w.words.k = (w.k + w.word_elements() - 1) / w.word_elements();
   if (packed.bytes.size() != static_cast<size_t>(w.bytes())) throw_misfit(packed, dims);

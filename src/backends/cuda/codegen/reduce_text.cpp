@@ -12,7 +12,7 @@ namespace camshaft::cuda {
 
 namespace {
 
-using Kind = ops::ReduceKind;
+using KindOfReduce = ops::ReduceKind;
 
 struct Rule {
   std::string identity, take, merge, finish;
@@ -28,25 +28,25 @@ std::string extreme(DType dtype, bool least) {
   return fmt::format("{}({:#x}ull)", wide, least ? (is_plain ? 0 : ~largest) : largest);
 }
 
-Rule rule_of(Kind kind, DType dtype) {
+Rule rule_of(KindOfReduce kind, DType dtype) {
   const std::string zero = computing_type(dtype) + "(0)";
   Rule rule{zero, "add(s, x)", "add(a, b)", "s"};
   switch (kind) {
-    case Kind::sum:
+    case KindOfReduce::sum:
       break;
-    case Kind::mean:
+    case KindOfReduce::mean:
       rule.finish = is_floating(dtype) ? "s * part" : "count == 0 ? Wide(0) : s / Wide(count)";
       break;
-    case Kind::max:
+    case KindOfReduce::max:
       return {extreme(dtype, true), "max_(s, x)", "max_(a, b)", "s"};
-    case Kind::min:
+    case KindOfReduce::min:
       return {extreme(dtype, false), "min_(s, x)", "min_(a, b)", "s"};
-    case Kind::prod:
+    case KindOfReduce::prod:
       return {computing_type(dtype) + "(1)", "mul(s, x)", "mul(a, b)", "s"};
-    case Kind::sum_squares:
+    case KindOfReduce::sum_squares:
       rule.take = "add(s, mul(x, x))";
       break;
-    case Kind::sum_abs:
+    case KindOfReduce::sum_abs:
       rule.take = "add(s, abs_(x))";
       break;
   }
@@ -117,7 +117,7 @@ __device__ __forceinline__ Element go_on(const Behind& behind, u32 output, Eleme
 
 }  // namespace
 
-ReduceText reduce_text(Kind kind, DType dtype, const ReduceSteps& before, const ReduceSteps& behind) {
+ReduceText reduce_text(KindOfReduce kind, DType dtype, const ReduceSteps& before, const ReduceSteps& behind) {
   const Rule rule = rule_of(kind, dtype);
   ReduceText made;
   int widest = before.program ? 8 : bit_width(dtype);

@@ -10,9 +10,9 @@ namespace camshaft::cuda {
 
 namespace {
 
-using Kind = GateOperand::Kind;
+using OperandKind = GateOperand::Kind;
 
-bool is_half(DType dtype) {
+bool is_narrow(DType dtype) {
   return dtype == DType::f16 || dtype == DType::bf16;
 }
 
@@ -21,19 +21,19 @@ std::string behind_product(const char* name, const GateProgram& step, size_t& op
   std::string members, loads;
   std::vector<std::string> names;
   for (const GateOperand& input : step.inputs) {
-    if (input.kind == Kind::given) {
+    if (input.kind == OperandKind::given) {
       names.emplace_back("sum");
       continue;
     }
     const std::string type = device_type(input.dtype);
     members += fmt::format("  {} x{};\n", type, operand);
     loads += fmt::format("    x{0} = static_cast<const {1}*>(p.operand[{0}])[{2}];\n", operand, type,
-                         input.kind == Kind::one ? "0" : "column");
+                         input.kind == OperandKind::one ? "0" : "column");
     names.push_back(fmt::format("x{}", operand++));
   }
   const std::string statements = scalar_statements(
       step.program, [&](int32_t i) { return names[static_cast<size_t>(i)]; }, "    ",
-      is_half(step.result) ? Accuracy::of_halves : Accuracy::full);
+      is_narrow(step.result) ? Accuracy::of_halves : Accuracy::full);
   return fmt::format(R"(
 struct {} {{
 {}  __device__ __forceinline__ void load(const SqueezeExciteParameters& p, u32 column) {{
@@ -50,18 +50,18 @@ std::string combination(const GateProgram& step, DType dtype, size_t& operand) {
   std::string members, loads, dense;
   std::vector<std::string> names;
   for (const GateOperand& input : step.inputs) {
-    if (input.kind == Kind::given || input.kind == Kind::gate) {
-      names.emplace_back(input.kind == Kind::given ? "x[i]" : "gate[i]");
+    if (input.kind == OperandKind::given || input.kind == OperandKind::gate) {
+      names.emplace_back(input.kind == OperandKind::given ? "x[i]" : "gate[i]");
       continue;
     }
     const std::string type = device_type(input.dtype);
-    if (input.kind == Kind::one) {
+    if (input.kind == OperandKind::one) {
       members += fmt::format("  {} x{};\n", type, operand);
       loads += fmt::format("    x{0} = *static_cast<const {1}*>(p.operand[{0}]);\n", operand, type);
       names.push_back(fmt::format("x{}", operand++));
       continue;
     }
-    if (input.kind == Kind::channels) {
+    if (input.kind == OperandKind::channels) {
       members += fmt::format("  {} x{}[{}];\n", type, operand, 128 / bit_width(dtype));
       loads += fmt::format("    load_piece<false>(static_cast<const {1}*>(p.operand[{0}]) + channel, count, x{0});\n",
                            operand, type);
@@ -75,7 +75,7 @@ std::string combination(const GateProgram& step, DType dtype, size_t& operand) {
   }
   const std::string statements = scalar_statements(
       step.program, [&](int32_t i) { return names[static_cast<size_t>(i)]; }, "      ",
-      is_half(step.result) ? Accuracy::of_halves : Accuracy::full);
+      is_narrow(step.result) ? Accuracy::of_halves : Accuracy::full);
   return fmt::format(R"(
 struct Scale {{
 {members}  template <int V>

@@ -11,17 +11,17 @@ namespace camshaft::cuda {
 namespace {
 
 // A graph that nobody has instantiated.
-class Graph {
+class RecordedGraph {
  public:
   // Of what the stream has recorded, which ends.
-  explicit Graph(const Stream& stream) : driver_(stream.device().driver()) {
+  explicit RecordedGraph(const Stream& stream) : driver_(stream.device().driver()) {
     check(driver_, driver_.cuStreamEndCapture(stream.handle(), &graph_), "recording kernels");
   }
-  ~Graph() {
+  ~RecordedGraph() {
     if (graph_) driver_.cuGraphDestroy(graph_);
   }
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
+  RecordedGraph(const RecordedGraph&) = delete;
+  RecordedGraph& operator=(const RecordedGraph&) = delete;
   api::Handle handle() const { return graph_; }
   api::Handle release() { return std::exchange(graph_, nullptr); }
 
@@ -78,7 +78,7 @@ Recording::Recording(const Stream& stream, const RecordingParts& parts)
     : device_(stream.device()), parts_(parts.nodes()) {
   const Current current(stream.device());
   const api::Driver& driver = stream.device().driver();
-  Graph graph(stream);
+  RecordedGraph graph(stream);
   check(driver, driver.cuGraphInstantiateWithFlags(&executable_, graph.handle(), 0),
         "making a graph of recorded kernels");
   graph_ = graph.release();
@@ -101,7 +101,7 @@ void Recording::launch(const Stream& stream) const {
 bool Recording::replace(size_t part, const Stream& stream) {
   const Current current(device_);
   const api::Driver& driver = device_.driver();
-  const Graph graph(stream);
+  const RecordedGraph graph(stream);
   api::Handle node = nullptr;
   size_t count = 0;
   if (part >= parts_.size() || !parts_[part] ||

@@ -12,7 +12,7 @@ namespace camshaft::cuda {
 
 namespace {
 
-void check(api::Result result, std::string_view action) {
+void check_blas(api::Result result, std::string_view action) {
   if (result == api::success) return;
   const auto code = result == api::blas_out_of_memory   ? ErrorCode::out_of_memory
                     : result == api::blas_not_supported ? ErrorCode::unsupported
@@ -21,7 +21,7 @@ void check(api::Result result, std::string_view action) {
 }
 
 /// What the library keeps for a device; null where it cannot be used there. Made once, and kept until the process ends.
-api::Handle handle_of(const Device& device) {
+api::Handle blas_handle_of(const Device& device) {
   static std::mutex mutex;
   static std::map<int, api::Handle> handles;
   const std::lock_guard lock(mutex);
@@ -45,14 +45,14 @@ api::DataType data_type(DType dtype) {
 }  // namespace
 
 bool has_blas(const Device& device) {
-  return handle_of(device) != nullptr;
+  return blas_handle_of(device) != nullptr;
 }
 
 // The library's matrices lie by columns: for it each of ours is transposed, and so is the product, bᵀ · aᵀ.
 BlasProduct::BlasProduct(std::shared_ptr<const Device> device, const BlasProblem& problem, unsigned alignment, int rank)
     : device_(std::move(device)),
       blas_(blas_library().functions),
-      library_(handle_of(*device_)),
+      library_(blas_handle_of(*device_)),
       alpha_(problem.alpha),
       beta_(problem.beta),
       has_bias_(problem.has_bias) {
@@ -80,15 +80,15 @@ api::Handle BlasProduct::add_layout(DType dtype, int64_t rows, int64_t columns, 
                                     int64_t batch) {
   if (operand.is_transposed) std::swap(rows, columns);
   api::Handle layout = nullptr;
-  check(blas_.cublasLtMatrixLayoutCreate(&layout, data_type(dtype), static_cast<uint64_t>(columns),
+  check_blas(blas_.cublasLtMatrixLayoutCreate(&layout, data_type(dtype), static_cast<uint64_t>(columns),
                                          static_cast<uint64_t>(rows), operand.pitch),
         "describing a matrix");
   layouts_.push_back(layout);
   if (batch > 1) {
     const auto count = static_cast<int32_t>(batch);
-    check(blas_.cublasLtMatrixLayoutSetAttribute(layout, api::layout_batch_count, &count, sizeof count),
+    check_blas(blas_.cublasLtMatrixLayoutSetAttribute(layout, api::layout_batch_count, &count, sizeof count),
           "describing a batch of matrices");
-    check(blas_.cublasLtMatrixLayoutSetAttribute(layout, api::layout_batch_stride, &operand.batch_stride,
+    check_blas(blas_.cublasLtMatrixLayoutSetAttribute(layout, api::layout_batch_stride, &operand.batch_stride,
                                                  sizeof operand.batch_stride),
           "describing a batch of matrices");
   }
@@ -96,10 +96,10 @@ api::Handle BlasProduct::add_layout(DType dtype, int64_t rows, int64_t columns, 
 }
 
 void BlasProduct::describe(const BlasProblem& p) {
-  check(blas_.cublasLtMatmulDescCreate(&product_, p.tf32 ? api::compute_tf32 : api::compute_f32, api::type_f32),
+  check_blas(blas_.cublasLtMatmulDescCreate(&product_, p.tf32 ? api::compute_tf32 : api::compute_f32, api::type_f32),
         "describing a product");
   const auto set = [&](api::BlasProductAttribute which, auto value) {
-    check(blas_.cublasLtMatmulDescSetAttribute(product_, which, &value, sizeof value), "describing a product");
+    check_blas(blas_.cublasLtMatmulDescSetAttribute(product_, which, &value, sizeof value), "describing a product");
   };
   set(api::product_transpose_a, int32_t{p.b.is_transposed});
   set(api::product_transpose_b, int32_t{p.a.is_transposed});
@@ -116,7 +116,7 @@ void BlasProduct::choose(const BlasProblem& p, unsigned alignment, int rank) {
   const auto of_result = std::max(alignment, static_cast<unsigned>(bit_width(p.result)) / 8);
   // From the address of the bias, too, the library takes what alignment to expect.
   if (const void* example = reinterpret_cast<const void*>(uintptr_t{of_result}); has_bias_)
-    check(blas_.cublasLtMatmulDescSetAttribute(product_, api::product_bias_pointer, &example, sizeof example),
+    check_blas(blas_.cublasLtMatmulDescSetAttribute(product_, api::product_bias_pointer, &example, sizeof example),
           "describing a bias");
   struct Preference {
     const api::Blas& blas;
@@ -125,9 +125,9 @@ void BlasProduct::choose(const BlasProblem& p, unsigned alignment, int rank) {
       if (handle) blas.cublasLtMatmulPreferenceDestroy(handle);
     }
   } preference{blas_};
-  check(blas_.cublasLtMatmulPreferenceCreate(&preference.handle), "choosing an algorithm");
+  check_blas(blas_.cublasLtMatmulPreferenceCreate(&preference.handle), "choosing an algorithm");
   const auto set = [&](api::BlasPreferenceAttribute which, auto value) {
-    check(blas_.cublasLtMatmulPreferenceSetAttribute(preference.handle, which, &value, sizeof value),
+    check_blas(blas_.cublasLtMatmulPreferenceSetAttribute(preference.handle, which, &value, sizeof value),
           "choosing an algorithm");
   };
   set(api::preference_workspace_bytes, uint64_t{32} << 20);  // what NVIDIA advises for Hopper
@@ -152,10 +152,10 @@ void BlasProduct::choose(const BlasProblem& p, unsigned alignment, int rank) {
 void BlasProduct::run(const Stream& stream, const LibraryAddresses& at) {
   const Current current(*device_);
   if (has_bias_)
-    check(blas_.cublasLtMatmulDescSetAttribute(product_, api::product_bias_pointer, &at.bias, sizeof at.bias),
+    check_blas(blas_.cublasLtMatmulDescSetAttribute(product_, api::product_bias_pointer, &at.bias, sizeof at.bias),
           "setting a bias");
   const std::byte* residual = beta_ == 0 ? at.c : at.residual;
-  check(blas_.cublasLtMatmul(library_, product_, &alpha_, at.b, layouts_[1], at.a, layouts_[0], &beta_, residual,
+  check_blas(blas_.cublasLtMatmul(library_, product_, &alpha_, at.b, layouts_[1], at.a, layouts_[0], &beta_, residual,
                              layouts_[2], at.c, layouts_[3], &algorithm_, at.workspace, workspace_bytes_,
                              stream.handle()),
         "launching a product");

@@ -13,7 +13,7 @@ namespace camshaft::cuda {
 
 namespace {
 
-void check(api::Result result, std::string_view action) {
+void check_dnn(api::Result result, std::string_view action) {
   if (result == api::success) return;
   const bool is_unsupported = result / 1000 == 3;
   throw Error(is_unsupported ? ErrorCode::unsupported : ErrorCode::internal,
@@ -31,7 +31,7 @@ struct DnnHandle {
 };
 
 // Made once, and kept until the process ends.
-DnnHandle& handle_of(const Device& device) {
+DnnHandle& dnn_handle_of(const Device& device) {
   static std::mutex mutex;
   static auto& handles = *new std::map<int, DnnHandle>;
   const std::lock_guard lock(mutex);
@@ -71,7 +71,7 @@ bool is_trusted(const DnnDescriptor& config, DType dtype, DnnFactors factors) {
 }  // namespace
 
 bool has_dnn(const Device& device) {
-  return handle_of(device).handle != nullptr;
+  return dnn_handle_of(device).handle != nullptr;
 }
 
 bool has_dnn_attention() {
@@ -82,7 +82,7 @@ bool has_dnn_attention() {
 }
 
 DnnDescriptor::DnnDescriptor(api::DnnKind kind) {
-  check(dnn().cudnnBackendCreateDescriptor(kind, &handle_), "describing an operation");
+  check_dnn(dnn().cudnnBackendCreateDescriptor(kind, &handle_), "describing an operation");
 }
 
 DnnDescriptor::~DnnDescriptor() {
@@ -90,7 +90,7 @@ DnnDescriptor::~DnnDescriptor() {
 }
 
 void DnnDescriptor::set(api::DnnAttribute which, api::DnnValue type, int64_t count, const void* values) {
-  check(dnn().cudnnBackendSetAttribute(handle_, which, type, count, values), "describing an operation");
+  check_dnn(dnn().cudnnBackendSetAttribute(handle_, which, type, count, values), "describing an operation");
 }
 
 void DnnDescriptor::set(api::DnnAttribute which, const std::vector<int64_t>& values) {
@@ -102,12 +102,12 @@ void DnnDescriptor::set(api::DnnAttribute which, const DnnDescriptor& part) {
 }
 
 void DnnDescriptor::finish() {
-  check(dnn().cudnnBackendFinalize(handle_), "preparing an operation");
+  check_dnn(dnn().cudnnBackendFinalize(handle_), "preparing an operation");
 }
 
 int64_t DnnDescriptor::get(api::DnnAttribute which, api::DnnValue type, int64_t most, void* values) const {
   int64_t count = 0;
-  check(dnn().cudnnBackendGetAttribute(handle_, which, type, most, &count, values), "choosing an engine");
+  check_dnn(dnn().cudnnBackendGetAttribute(handle_, which, type, most, &count, values), "choosing an engine");
   return count;
 }
 
@@ -126,10 +126,10 @@ void DnnRun::run(const Stream& stream, std::span<const std::byte* const> address
     arguments.set(api::dnn_arguments_workspace, api::dnn_value_pointer, workspace_);
     arguments.finish();
   }
-  DnnHandle& library = handle_of(*plan_->device_);
+  DnnHandle& library = dnn_handle_of(*plan_->device_);
   const std::lock_guard lock(library.mutex);
-  check(dnn().cudnnSetStream(library.handle, stream.handle()), "taking a stream");
-  check(dnn().cudnnBackendExecute(library.handle, plan_->plan_.handle(), arguments_->handle()),
+  check_dnn(dnn().cudnnSetStream(library.handle, stream.handle()), "taking a stream");
+  check_dnn(dnn().cudnnBackendExecute(library.handle, plan_->plan_.handle(), arguments_->handle()),
         "launching an operation");
 }
 
@@ -209,7 +209,7 @@ void DnnGraph::add_reduction(api::DnnReduction function, size_t x, size_t y) {
 
 std::shared_ptr<const DnnPlan> DnnGraph::plan(int rank, DType dtype, DnnFactors factors) && {
   const Current current(*device_);
-  DnnHandle& library = handle_of(*device_);
+  DnnHandle& library = dnn_handle_of(*device_);
   const std::lock_guard lock(library.mutex);
   std::vector<api::Handle> operations;
   for (const DnnDescriptor& operation : operations_) operations.push_back(operation.handle());

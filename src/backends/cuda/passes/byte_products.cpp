@@ -12,7 +12,7 @@ namespace camshaft {
 
 namespace {
 
-constexpr int64_t piece = 16;  // bytes that kernels copy at once
+constexpr int64_t copied_bytes = 16;  // bytes that kernels copy at once
 
 bool is_zero(const Graph& graph, ValueId zeros) {
   return zeros == no_value || uniform_constant(graph, zeros) == 0.0;
@@ -67,7 +67,7 @@ bool has_kernel(const Graph& graph, const Op& op, const Steps& x, const Steps& w
   const auto* matmul = op.as<ops::MatMul>();
   if (conv ? shape.size() != 3 && shape.size() != 4 : shape.size() != 2) return false;
   const auto summed = shape[conv || matmul->transpose_b ? 1 : 0].as_constant();
-  return summed && *summed > 0 && *summed % piece == 0;
+  return summed && *summed > 0 && *summed % copied_bytes == 0;
 }
 
 }  // namespace

@@ -15,9 +15,9 @@ namespace camshaft {
 
 namespace {
 
-class Exchanger {
+class ReshapeExchanger {
  public:
-  explicit Exchanger(Graph& graph) : graph_(graph), rewriter_(graph), producers_(graph) {}
+  explicit ReshapeExchanger(Graph& graph) : graph_(graph), rewriter_(graph), producers_(graph) {}
 
   void run() {
     rewriter_.replace_each([&](const Node& node) {
@@ -81,7 +81,7 @@ class Exchanger {
 }  // namespace
 
 void reshape_behind_product(Graph& graph, const PassContext&) {
-  Exchanger(graph).run();
+  ReshapeExchanger(graph).run();
 }
 
 }  // namespace camshaft

@@ -14,7 +14,7 @@ namespace camshaft {
 
 namespace {
 
-constexpr int64_t piece = 8;  // elements of a pixel, behind this
+constexpr int64_t pixel_piece = 8;  // elements of a pixel, behind this
 
 // Of one operand and numbers; it may be transposed first.
 bool is_maker(const Node& node) {
@@ -43,7 +43,7 @@ bool element_counts_differ(Shape a, Shape b) {
 }
 
 // How pixels are put together, and the convolution over what comes of it.
-struct Widening {
+struct WidenedImages {
   int64_t channels = 0, pixels = 1;  // of a piece: each pixel's, and how many
   int64_t shift = 0;                 // taps by which windows begin earlier
   int64_t taps = 0;                  // of a row of the new window
@@ -51,19 +51,19 @@ struct Widening {
 };
 
 // Of an image [n, h, w, c] and weights [o, c, height, width].
-std::optional<Widening> widening(const ops::Conv& conv, const Shape& x, const Shape& weights, const Shape& y) {
+std::optional<WidenedImages> widening(const ops::Conv& conv, const Shape& x, const Shape& weights, const Shape& y) {
   if (!conv.channels_last || conv.groups != 1 || x.size() != 4 || conv.dilations != std::vector<int64_t>{1, 1})
     return std::nullopt;
   const auto channels = x[3].as_constant(), width = x[2].as_constant(), out = y[2].as_constant();
   const auto left = conv.pads[1].as_constant(), taps = weights[3].as_constant();
-  if (!channels || *channels < 1 || *channels >= piece || !taps) return std::nullopt;
-  Widening w;
+  if (!channels || *channels < 1 || *channels >= pixel_piece || !taps) return std::nullopt;
+  WidenedImages w;
   w.conv = conv;
   w.taps = *taps;
-  w.channels = piece;
+  w.channels = pixel_piece;
   constexpr int64_t most = 1 << 20;
   const int64_t stride = conv.strides[1];
-  if (*channels > piece / 2 || !width || *width % 2 != 0 || stride % 2 != 0 || !left || *left < 0 || *left > most ||
+  if (*channels > pixel_piece / 2 || !width || *width % 2 != 0 || stride % 2 != 0 || !left || *left < 0 || *left > most ||
       !out || *out < 1 || *out > most || *width > most || stride > most || *taps > most)
     return w;
   const int64_t shift = *left % 2, pairs = (*taps + shift + 1) / 2, pad = (*left + shift) / 2;
@@ -71,7 +71,7 @@ std::optional<Widening> widening(const ops::Conv& conv, const Shape& x, const Sh
   const int64_t right = std::max<int64_t>((*out - 1) * (stride / 2) + pairs - pad - *width / 2, 0);
   if ((*width / 2 + pad + right - pairs) / (stride / 2) + 1 != *out) return w;
   w.shift = shift;
-  w.channels = piece / 2;
+  w.channels = pixel_piece / 2;
   w.pixels = 2;
   w.taps = pairs;
   w.conv.strides[1] = stride / 2;
@@ -81,19 +81,19 @@ std::optional<Widening> widening(const ops::Conv& conv, const Shape& x, const Sh
 }
 
 // Zeros behind the channels, and in rows before and behind the taps; then the taps of a piece become channels of it.
-Constant widened(const Constant& weights, const Widening& w, ThreadPool& pool) {
+Constant widened(const Constant& weights, const WidenedImages& w, ThreadPool& pool) {
   const Dims& d = weights.tensor->dims();
   ops::Pad pad;
   pad.pads = {0, 0, 0, w.shift, 0, w.channels - d[1], 0, w.taps * w.pixels - w.shift - d[3]};
   const Constant padded = derive(pad, {weights}, pool);
   const Constant split = derive_reshaped(padded, {d[0], w.channels, d[2], w.taps, w.pixels}, pool);
   const Constant turned = derive(ops::Transpose{{0, 4, 1, 2, 3}}, {split}, pool);
-  return derive_reshaped(turned, {d[0], piece, d[2], w.taps}, pool);
+  return derive_reshaped(turned, {d[0], pixel_piece, d[2], w.taps}, pool);
 }
 
 // The node that makes the image, of which it gives all that is there (the operand has the image's shape, turned or
 // not), with zeros behind its channels.
-Node filled(Graph& graph, const Node& maker, const Widening& w) {
+Node filled(Graph& graph, const Node& maker, const WidenedImages& w) {
   RegionEditor made = RegionEditor::around(graph, maker, ops::RegionKind::pointwise);
   const ValueId result = maker.outputs[0], image = made.inner_result(result);
   const Shape shape = made.body().shape(image);
@@ -102,7 +102,7 @@ Node filled(Graph& graph, const Node& maker, const Widening& w) {
   pads[7] = w.channels - *shape[3].as_constant();
   ValueId last = made.add(ops::Pad{.pads = pads}, {image}, name);
   if (w.pixels > 1)
-    last = made.add(ops::Reshape{{shape[0], shape[1], *shape[2].as_constant() / w.pixels, piece}}, {last}, name);
+    last = made.add(ops::Reshape{{shape[0], shape[1], *shape[2].as_constant() / w.pixels, pixel_piece}}, {last}, name);
   made.replace_result(result, last);
   return made.finish();
 }

@@ -35,7 +35,7 @@ struct AttentionView {
   std::optional<AttentionSteps> steps;
 };
 
-struct Kernels {
+struct AttentionKernels {
   std::shared_ptr<const Device> device;  // outlives the functions
   std::vector<size_t> inputs;            // of the region, by the operator's
   struct Form {
@@ -136,7 +136,7 @@ class AccessReader {
 
 class AttentionLaunch final : public Launch {
  public:
-  AttentionLaunch(const ops::Attention& op, const Kernels& kernels, const KernelShapes& shapes) : kernels_(kernels) {
+  AttentionLaunch(const ops::Attention& op, const AttentionKernels& kernels, const KernelShapes& shapes) : kernels_(kernels) {
     std::vector<Dims> inputs;
     for (const size_t i : kernels.inputs) inputs.push_back(shapes.inputs[i].dims);
     const ops::BoundAttention bound =
@@ -224,7 +224,7 @@ class AttentionLaunch final : public Launch {
   void cut(int64_t outer, int64_t queries, int64_t keys) {
     const int64_t multiprocessors = kernels_.device->facts().multiprocessors;
     const auto tiles_of = [&](const AttentionTile& tile) { return divide_up(queries, tile.queries); };
-    const std::optional<Kernels::Form>& many =
+    const std::optional<AttentionKernels::Form>& many =
         keys <= most_brief_keys && kernels_.brief ? kernels_.brief : kernels_.wide;
     const bool is_wide =
         many && queries > kernels_.narrow.tile.queries && outer * tiles_of(many->tile) >= multiprocessors;
@@ -246,13 +246,13 @@ class AttentionLaunch final : public Launch {
     parameters_.reserve(6 + masks_);
   }
 
-  const Kernels& kernels_;
+  const AttentionKernels& kernels_;
   AttentionParameters<most_attention_masks> shape_;
   LaunchSize size_;
   int64_t value_size_ = 1;
   size_t masks_ = 0;
   uint32_t can_be_aligned_ = 0;
-  const Kernels::Form* form_ = nullptr;
+  const AttentionKernels::Form* form_ = nullptr;
   std::vector<const std::byte*> pointers_;
   std::vector<void*> parameters_;
 };
@@ -327,12 +327,12 @@ std::shared_ptr<const Kernel> compile_form(const ops::Attention& op, const std::
                                            const AttentionForm& form, const Workshop& workshop) {
   const AttentionTiles tiles = attention_tiles(form);
   const Module module = workshop.module("attention", attention_text(form));
-  Kernels kernels;
+  AttentionKernels kernels;
   kernels.device = workshop.device();
   kernels.inputs = inputs;
-  const auto form_of_tile = [&](const std::optional<AttentionTile>& tile) -> std::optional<Kernels::Form> {
+  const auto form_of_tile = [&](const std::optional<AttentionTile>& tile) -> std::optional<AttentionKernels::Form> {
     if (!tile || tile->shared_bytes > workshop.device()->facts().shared_bytes_per_block) return std::nullopt;
-    return Kernels::Form{*tile, module.function(tile->kernel, tile->shared_bytes)};
+    return AttentionKernels::Form{*tile, module.function(tile->kernel, tile->shared_bytes)};
   };
   kernels.narrow = {tiles.narrow, module.function(tiles.narrow.kernel, tiles.narrow.shared_bytes)};
   kernels.wide = form_of_tile(tiles.wide);

@@ -149,7 +149,7 @@ class BlasLaunch final : public Launch {
 // As measured on an H200: in f16 at least 3 µs, more for long sums, which its small tiles take one after the other, and
 // 650 TFLOP/s for large products. A little more than that, for kernels of our own start before the last one ends.
 // TF32 is taken to run at half that rate.
-double seconds_of(const RegionView& region, const LibraryView& view, const DeviceFacts& device, bool tf32) {
+double seconds_of_blas(const RegionView& region, const LibraryView& view, const DeviceFacts& device, bool tf32) {
   const ContractSize size = size_at_optimum(region, view.product);
   const bool is_f32 = view.product.form.dtype == DType::f32 && !tf32;
   const Generation generation = device.features.generation;
@@ -168,7 +168,7 @@ std::vector<TacticOffer> offer_blas(const RegionView& region, const Workshop& wo
   const auto view = view_blas(region, device);
   if (!view || !has_blas(*workshop.device())) return {};
   constexpr int ranks = 4;
-  return library_offers(view->product, ranks, [&](bool tf32) { return seconds_of(region, *view, device, tf32); });
+  return library_offers(view->product, ranks, [&](bool tf32) { return seconds_of_blas(region, *view, device, tf32); });
 }
 
 std::shared_ptr<const Kernel> compile_blas(const RegionView& region, const TacticParameters& parameters,
@@ -250,7 +250,7 @@ std::vector<TacticOffer> offer_sums(const RegionView& region, const Workshop& wo
   const double finish = seconds_per_launch + 0.5 * bytes * seconds_per_byte;
   constexpr int ranks = 2;
   return library_offers(view->product, ranks,
-                        [&](bool tf32) { return seconds_of(region, *view, device, tf32) + finish; });
+                        [&](bool tf32) { return seconds_of_blas(region, *view, device, tf32) + finish; });
 }
 
 std::shared_ptr<const Kernel> compile_sums(const RegionView& region, const TacticParameters& parameters,

@@ -11,10 +11,6 @@ namespace camshaft::cuda {
 
 namespace {
 
-const TensorType& input_type(const RegionView& region, int32_t i) {
-  return region.graph.type(region.node.inputs[static_cast<size_t>(i)]);
-}
-
 class ProductKernel final : public Kernel {
  public:
   ProductKernel(const RegionView& region, ProductView view, std::unique_ptr<const CompiledProduct> compiled)

@@ -16,7 +16,7 @@ namespace camshaft::cuda {
 
 namespace {
 
-constexpr int64_t group = 8;   // channels of a thread
+constexpr int64_t outputs_a_thread = 8;   // channels of a thread
 constexpr int64_t pixels = 4;  // of a thread
 
 struct TransposeView {
@@ -37,7 +37,7 @@ std::optional<TransposeView> view_transpose(const RegionView& region, const Devi
   return TransposeView{std::move(*direct), op->pads};
 }
 
-struct Compiled {
+struct TransposeModule {
   std::shared_ptr<const Device> device;  // outlives the others
   std::array<Function, 2> functions;     // [of vectors]
   DeviceBuffer weights;
@@ -45,7 +45,7 @@ struct Compiled {
 
 class TransposeLaunch final : public Launch {
  public:
-  TransposeLaunch(const TransposeView& view, const Compiled& compiled, const KernelShapes& shapes)
+  TransposeLaunch(const TransposeView& view, const TransposeModule& compiled, const KernelShapes& shapes)
       : x_(static_cast<size_t>(view.direct.x)),
         compiled_(compiled),
         operands_(view.direct.epilogue, shapes),
@@ -69,15 +69,15 @@ class TransposeLaunch final : public Launch {
     is_empty_ = s.is_empty;
     const int64_t stride = view.direct.window.stride[1], phases = std::min(stride, s.out_w);
     const int64_t a_phase = (s.out_w + stride - 1) / stride, quads = (a_phase + pixels - 1) / pixels;
-    const int64_t groups = (out + group - 1) / group;
+    const int64_t groups = (out + outputs_a_thread - 1) / outputs_a_thread;
     p_.groups = Divisor(narrow(groups));
     p_.phases = Divisor(narrow(phases));
     p_.quads = Divisor(narrow(quads));
     const int64_t items = s.batch * s.out_h * phases * quads * groups;
     check_elements(items, "a transposed convolution");
     p_.items = narrow(items);
-    can_be_vector_ = in % group == 0 && out % group == 0 && p_.pixel % group == 0;
-    c_can_be_vector_ = p_.c_row % group == 0;
+    can_be_vector_ = in % outputs_a_thread == 0 && out % outputs_a_thread == 0 && p_.pixel % outputs_a_thread == 0;
+    c_can_be_vector_ = p_.c_row % outputs_a_thread == 0;
   }
 
   void run(const LaunchArguments& a) override {
@@ -94,7 +94,7 @@ class TransposeLaunch final : public Launch {
 
  private:
   size_t x_;
-  const Compiled& compiled_;
+  const TransposeModule& compiled_;
   EpilogueOperands operands_;
   int64_t total_;
   ConvTransposeParameters p_;
@@ -103,7 +103,7 @@ class TransposeLaunch final : public Launch {
 
 class TransposeKernel final : public Kernel {
  public:
-  TransposeKernel(TransposeView view, Compiled compiled) : view_(std::move(view)), compiled_(std::move(compiled)) {
+  TransposeKernel(TransposeView view, TransposeModule compiled) : view_(std::move(view)), compiled_(std::move(compiled)) {
     view_.direct.contract.anchor = nullptr;  // the graph's, which may go
   }
   Place place() const override { return Place::device; }
@@ -118,7 +118,7 @@ class TransposeKernel final : public Kernel {
 
  private:
   TransposeView view_;
-  Compiled compiled_;
+  TransposeModule compiled_;
 };
 
 /// Of multiplications and additions: what plain f32 instructions reach, waiting for weights in caches.
@@ -132,10 +132,10 @@ std::optional<double> estimate_transpose(const RegionView& region, const DeviceF
   return seconds_per_launch + std::max(flops * seconds_per_flop, bytes_at_optimum(region) * seconds_per_byte);
 }
 
-std::shared_ptr<const Kernel> compile_transpose(const RegionView& region, const Workshop& workshop,
+std::shared_ptr<const Kernel> compile_conv_transpose(const RegionView& region, const Workshop& workshop,
                                                 PackedConstants& constants) {
   TransposeView view = *view_transpose(region, workshop.device()->facts());
-  Compiled compiled;
+  TransposeModule compiled;
   compiled.device = workshop.device();
   const Module module = workshop.module(
       "conv_transpose",
@@ -149,6 +149,6 @@ std::shared_ptr<const Kernel> compile_transpose(const RegionView& region, const 
 
 }  // namespace
 
-const CudaTactic conv_transpose_tactic{"cuda_conv_transpose", estimate_transpose, compile_transpose};
+const CudaTactic conv_transpose_tactic{"cuda_conv_transpose", estimate_transpose, compile_conv_transpose};
 
 }  // namespace camshaft::cuda

@@ -17,7 +17,7 @@ namespace camshaft::cuda {
 
 namespace {
 
-constexpr int64_t group = 8;  // channels of a thread
+constexpr int64_t channels_a_thread = 8;  // channels of a thread
 
 struct DepthwiseView {
   DirectView direct;
@@ -44,11 +44,11 @@ std::optional<DepthwiseView> view_depthwise(const RegionView& region, const Devi
 // Strips read less, single pixels keep more of the machine busy.
 bool prefers_strips(double lines, double width, double channels, const DeviceFacts& device) {
   constexpr double a_multiprocessor = 512;
-  const double threads = lines * std::ceil(width / depthwise_strip) * std::ceil(channels / group);
+  const double threads = lines * std::ceil(width / depthwise_strip) * std::ceil(channels / channels_a_thread);
   return threads >= device.multiprocessors * a_multiprocessor;
 }
 
-struct Compiled {
+struct DepthwiseModule {
   std::shared_ptr<const Device> device;              // outlives the others
   bool strips = false;                               // at the optimum, …
   double optimum = 0;                                // … a result of so many elements
@@ -58,7 +58,7 @@ struct Compiled {
 
 class DepthwiseLaunch final : public Launch {
  public:
-  DepthwiseLaunch(const DepthwiseView& view, const Compiled& compiled, const KernelShapes& shapes)
+  DepthwiseLaunch(const DepthwiseView& view, const DepthwiseModule& compiled, const KernelShapes& shapes)
       : x_(static_cast<size_t>(view.direct.x)),
         compiled_(compiled),
         operands_(view.direct.epilogue, shapes),
@@ -85,7 +85,7 @@ class DepthwiseLaunch final : public Launch {
       p_.image = p_.row = p_.pixel = 0;
       p_.top = 1 << 30;
     }
-    const int64_t groups = (channels + group - 1) / group;
+    const int64_t groups = (channels + channels_a_thread - 1) / channels_a_thread;
     p_.groups = Divisor(narrow(groups));
     const int64_t lines = s.batch * s.out_h;
     strips_ = static_cast<double>(total_) == compiled.optimum
@@ -95,8 +95,8 @@ class DepthwiseLaunch final : public Launch {
     const int64_t strips = strips_ ? (s.out_w + depthwise_strip - 1) / depthwise_strip : s.out_w;
     p_.strips = Divisor(narrow(strips));
     p_.items = narrow(lines * strips * groups);
-    x_can_be_vector_ = channels % group == 0 && p_.pixel % group == 0;
-    c_can_be_vector_ = p_.c_row % group == 0;
+    x_can_be_vector_ = channels % channels_a_thread == 0 && p_.pixel % channels_a_thread == 0;
+    c_can_be_vector_ = p_.c_row % channels_a_thread == 0;
   }
 
   void run(const LaunchArguments& a) override {
@@ -114,7 +114,7 @@ class DepthwiseLaunch final : public Launch {
 
  private:
   size_t x_;
-  const Compiled& compiled_;
+  const DepthwiseModule& compiled_;
   EpilogueOperands operands_;
   int64_t total_;
   DepthwiseParameters p_;
@@ -123,7 +123,7 @@ class DepthwiseLaunch final : public Launch {
 
 class DepthwiseKernel final : public Kernel {
  public:
-  DepthwiseKernel(const RegionView& region, DepthwiseView view, Compiled compiled)
+  DepthwiseKernel(const RegionView& region, DepthwiseView view, DepthwiseModule compiled)
       : view_(std::move(view)), compiled_(std::move(compiled)) {
     for (int32_t i = 0; i < static_cast<int32_t>(region.node.inputs.size()); ++i)
       can_overwrite_.push_back(can_overwrite(region, view_.direct.contract, view_.direct.epilogue, i));
@@ -142,7 +142,7 @@ class DepthwiseKernel final : public Kernel {
 
  private:
   DepthwiseView view_;
-  Compiled compiled_;
+  DepthwiseModule compiled_;
   std::vector<bool> can_overwrite_;
 };
 
@@ -165,7 +165,7 @@ std::vector<TacticOffer> offer_depthwise(const RegionView& region, const Worksho
 std::shared_ptr<const Kernel> compile_depthwise(const RegionView& region, const TacticParameters& parameters,
                                                 const Workshop& workshop, PackedConstants& constants) {
   DepthwiseView view = *view_depthwise(region, workshop.device()->facts());
-  Compiled compiled;
+  DepthwiseModule compiled;
   compiled.device = workshop.device();
   compiled.strips = parameters["pixels"] > 1;
   compiled.optimum = elements_at_optimum(region, region.node.outputs[0]);

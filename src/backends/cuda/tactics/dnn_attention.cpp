@@ -20,7 +20,7 @@ namespace camshaft::cuda {
 namespace {
 
 constexpr size_t in_mask = 3;
-constexpr int64_t alignment_of_operands = 16;
+constexpr int64_t alignment_of_attention = 16;
 
 bool is_finite(const Tensor& tensor) {
   std::vector<double> values(static_cast<size_t>(tensor.size()));
@@ -50,7 +50,7 @@ Dims dense(const Dims& dims) {
 // nobody reads. (Without that it knows only a kernel for Ampere that holds all scores, of 512 keys at most.)
 std::shared_ptr<const DnnPlan> make_plan(const std::shared_ptr<const Device>& device, DType dtype,
                                          const DnnAttentionShape& s, int rank) {
-  DnnGraph graph(device, alignment_of_operands);
+  DnnGraph graph(device, alignment_of_attention);
   const auto stored = [&](const DnnAttentionShape::Access& a) { return graph.add({dtype, a.dims, a.strides}); };
   // In the order of DnnAttentionLaunch's addresses.
   const size_t query = stored(s.query);
@@ -143,7 +143,7 @@ class DnnAttentionLaunch final : public Launch {
     addresses_.clear();
     bool are_aligned = true;
     const auto add = [&](const std::byte* address) {
-      are_aligned = are_aligned && is_aligned(address, alignment_of_operands);
+      are_aligned = are_aligned && is_aligned(address, alignment_of_attention);
       addresses_.push_back(address);
     };
     for (size_t i = 0; i < offsets_.size(); ++i) {
@@ -193,7 +193,7 @@ std::unique_ptr<Launch> DnnAttentionKernel::prepare(const KernelShapes& shapes) 
 
 // As measured on an H200 in f16 with heads of 64 (BERT and ViT, batches of 1 to 128): 5 µs at least, then about
 // 220 TFLOP/s and 75 % of what memory allows.
-double seconds_of(const RegionView& region, const ops::Attention& op, const DeviceFacts& device) {
+double seconds_of_dnn_attention(const RegionView& region, const ops::Attention& op, const DeviceFacts& device) {
   double scores = 1;
   for (const Shape* sizes : {&op.outer, &op.queries, &op.keys})
     for (const Dim& d : *sizes) scores *= size_at_optimum(region, d);
@@ -219,7 +219,7 @@ std::vector<TacticOffer> offer_dnn_attention(const RegionView& region, const Wor
   // The first is by warpgroups, the last one of single warps with tiles of 64 x 64, which is better for small problems
   // (BERT at batch 8: 5.3 us for 6.0). Those between, wider tiles of single warps, were never the fastest.
   constexpr int ranks[] = {0, 3};
-  const double seconds = seconds_of(region, *op, device);
+  const double seconds = seconds_of_dnn_attention(region, *op, device);
   std::vector<TacticOffer> offers;
   for (const int rank : ranks) {
     TacticOffer& offer = offers.emplace_back();

@@ -100,13 +100,13 @@ DnnTensor channels_last(DType dtype, const Dims& d, DnnTensor::Kind kind = DnnTe
   return {dtype, d, {d[1] * d[2] * d[3], 1, d[1] * d[3], d[1]}, kind};
 }
 
-constexpr int64_t alignment_of_operands = 16;
+constexpr int64_t alignment_of_dnn = 16;
 
 std::shared_ptr<const DnnPlan> make_plan(const LibraryOperands& operands, const Shapes& s, LibraryChoice choice) {
   const ProductView& product = operands.view().product;
   const LinearEpilogue& linear = operands.view().linear;
   const DType dtype = product.form.dtype, result = product.epilogue.result;
-  DnnGraph graph(operands.device(), alignment_of_operands);
+  DnnGraph graph(operands.device(), alignment_of_dnn);
   // In the order of addresses_of().
   const size_t x = graph.add(channels_last(dtype, s.x));
   const size_t weights = graph.add(channels_last(dtype, {s.y[1], s.x[1], s.taps_y, s.taps_x}));
@@ -192,7 +192,7 @@ class DnnLaunch final : public Launch {
 // channels are few, and time for what follows the sum that nothing hides. A microsecond more: an engine compiles
 // these kernels whenever it is loaded, in up to a second each.
 // TF32 is taken to run at half that rate.
-double seconds_of(const RegionView& region, const LibraryView& view, const DeviceFacts& device, bool tf32) {
+double seconds_of_dnn(const RegionView& region, const LibraryView& view, const DeviceFacts& device, bool tf32) {
   const ContractSize size = size_at_optimum(region, view.product);
   const bool is_f32 = view.product.form.dtype == DType::f32 && !tf32;
   const Generation generation = device.features.generation;
@@ -215,7 +215,7 @@ std::vector<TacticOffer> offer_dnn(const RegionView& region, const Workshop& wor
   const auto view = view_dnn(region, device);
   if (!view || !has_dnn(*workshop.device())) return {};
   constexpr int ranks = 3;
-  return library_offers(view->product, ranks, [&](bool tf32) { return seconds_of(region, *view, device, tf32); });
+  return library_offers(view->product, ranks, [&](bool tf32) { return seconds_of_dnn(region, *view, device, tf32); });
 }
 
 std::shared_ptr<const Kernel> compile_dnn(const RegionView& region, const TacticParameters& parameters,

@@ -20,11 +20,10 @@ namespace camshaft::cuda {
 
 namespace {
 
-constexpr unsigned threads = 256;
 
 /// Kernels of one name, by the logarithm of an element's bytes.
-struct Kernels {
-  Kernels(const Workshop& workshop, GatherKind kind, const char* name, int widest) : device(workshop.device()) {
+struct GatherKernels {
+  GatherKernels(const Workshop& workshop, GatherKind kind, const char* name, int widest) : device(workshop.device()) {
     const Module module = workshop.module(name, gather_text(kind));
     for (int bytes = 1; bytes <= widest; bytes *= 2)
       functions.push_back(module.function(fmt::format("{}_{}", name, bytes)));
@@ -41,7 +40,7 @@ struct Kernels {
     const std::byte* indices = a.inputs[1];
     std::byte* out = a.outputs[0];
     void* const arguments[] = {const_cast<void*>(parameter), &in, &indices, &out, &complaint};
-    functions[log].launch(queue.stream(), {.blocks = blocks_for(chunks, threads), .threads = threads}, arguments);
+    functions[log].launch(queue.stream(), {.blocks = blocks_for(chunks, threads_a_block), .threads = threads_a_block}, arguments);
   }
 };
 
@@ -53,7 +52,7 @@ int64_t element_bytes(int64_t row_bytes, const LaunchArguments& a) {
 }
 
 template <class T>
-std::optional<double> estimate(const RegionView& region, const DeviceFacts&) {
+std::optional<double> estimate_gather(const RegionView& region, const DeviceFacts&) {
   const Node& node = region.node;
   if (!node.op.as<T>() || !is_movable(region.graph.type(node.inputs[0]).dtype)) return std::nullopt;
   if (region.graph.shape(node.inputs[0]).size() > 8) return std::nullopt;  // dims of a kernel's parameter
@@ -65,7 +64,7 @@ std::optional<double> estimate(const RegionView& region, const DeviceFacts&) {
 
 std::shared_ptr<const Kernel> compile_gather(const RegionView& region, const Workshop& workshop) {
   const auto make = [op = *region.node.op.as<ops::Gather>(), layer = layer_name(region),
-                     kernels = std::make_shared<const Kernels>(workshop, GatherKind::rows, "gather_rows", 16)](
+                     kernels = std::make_shared<const GatherKernels>(workshop, GatherKind::rows, "gather_rows", 16)](
                         const KernelShapes& shapes) {
     const AxisSplit split(shapes.inputs[0].dims, op.axis);
     const int64_t count = element_count(shapes.inputs[1].dims), total = split.outer * count * split.inner;
@@ -92,7 +91,7 @@ std::shared_ptr<const Kernel> compile_gather(const RegionView& region, const Wor
 
 std::shared_ptr<const Kernel> compile_gather_elements(const RegionView& region, const Workshop& workshop) {
   const auto make = [op = *region.node.op.as<ops::GatherElements>(), layer = layer_name(region),
-                     kernels = std::make_shared<const Kernels>(workshop, GatherKind::elements, "gather_elements", 8)](
+                     kernels = std::make_shared<const GatherKernels>(workshop, GatherKind::elements, "gather_elements", 8)](
                         const KernelShapes& shapes) {
     check_elements(element_count(shapes.inputs[1].dims), "a gather");
     const ElementsParameters elements =
@@ -109,7 +108,7 @@ std::shared_ptr<const Kernel> compile_gather_elements(const RegionView& region, 
 
 std::shared_ptr<const Kernel> compile_gather_nd(const RegionView& region, const Workshop& workshop) {
   const auto make = [op = *region.node.op.as<ops::GatherND>(), layer = layer_name(region),
-                     kernels = std::make_shared<const Kernels>(workshop, GatherKind::slices, "gather_slices", 16)](
+                     kernels = std::make_shared<const GatherKernels>(workshop, GatherKind::slices, "gather_slices", 16)](
                         const KernelShapes& shapes) {
     const OperandShape &x = shapes.inputs[0], &indices = shapes.inputs[1];
     const auto batch_axes = static_cast<size_t>(op.batch_dims);
@@ -133,8 +132,8 @@ std::shared_ptr<const Kernel> compile_gather_nd(const RegionView& region, const 
 
 }  // namespace
 
-const CudaTactic gather_tactic{"cuda_gather", estimate<ops::Gather>, compile_gather};
-const CudaTactic gather_elements_tactic{"cuda_gather_elements", estimate<ops::GatherElements>, compile_gather_elements};
-const CudaTactic gather_nd_tactic{"cuda_gather_nd", estimate<ops::GatherND>, compile_gather_nd};
+const CudaTactic gather_tactic{"cuda_gather", estimate_gather<ops::Gather>, compile_gather};
+const CudaTactic gather_elements_tactic{"cuda_gather_elements", estimate_gather<ops::GatherElements>, compile_gather_elements};
+const CudaTactic gather_nd_tactic{"cuda_gather_nd", estimate_gather<ops::GatherND>, compile_gather_nd};
 
 }  // namespace camshaft::cuda

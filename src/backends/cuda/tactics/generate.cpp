@@ -21,10 +21,9 @@ namespace camshaft::cuda {
 
 namespace {
 
-constexpr unsigned threads = 256;
 
-struct LoadedFunction {
-  LoadedFunction(const Workshop& workshop, DType dtype, const char* name)
+struct GeneratingFunction {
+  GeneratingFunction(const Workshop& workshop, DType dtype, const char* name)
       : device(workshop.device()), function(workshop.module("generate", generate_text(dtype)).function(name)) {}
   std::shared_ptr<const Device> device;  // outlives the function
   Function function;
@@ -38,7 +37,7 @@ constexpr size_t most_numbers = std::size(NumbersParameters{}.value);
 template <class NumbersOf>
 class NumbersKernel final : public Kernel {
  public:
-  NumbersKernel(LoadedFunction function, NumbersOf numbers_of)
+  NumbersKernel(GeneratingFunction function, NumbersOf numbers_of)
       : function_(std::move(function)), numbers_of_(std::move(numbers_of)) {}
   Place place() const override { return Place::device; }
   bool reads_input(size_t) const override { return false; }
@@ -49,18 +48,18 @@ class NumbersKernel final : public Kernel {
       if (numbers.count == 0) return;
       std::byte* out = a.outputs[0];
       void* const arguments[] = {&numbers, &out};
-      function.launch(queue.stream(), {.threads = threads}, arguments);
+      function.launch(queue.stream(), {.threads = threads_a_block}, arguments);
     };
     return function_launch(std::move(run));
   }
 
  private:
-  LoadedFunction function_;
+  GeneratingFunction function_;
   NumbersOf numbers_of_;
 };
 
 template <class NumbersOf>
-std::shared_ptr<const Kernel> numbers_kernel(LoadedFunction function, NumbersOf numbers_of) {
+std::shared_ptr<const Kernel> numbers_kernel(GeneratingFunction function, NumbersOf numbers_of) {
   return std::make_shared<NumbersKernel<NumbersOf>>(std::move(function), std::move(numbers_of));
 }
 
@@ -72,7 +71,7 @@ std::optional<double> estimate_dims(const RegionView& region, const DeviceFacts&
 
 std::shared_ptr<const Kernel> compile_dims(const RegionView& region, const Workshop& workshop) {
   const auto& op = *region.node.op.as<ops::DimsTensor>();
-  return numbers_kernel(LoadedFunction(workshop, op.dtype, "write_numbers_any"),
+  return numbers_kernel(GeneratingFunction(workshop, op.dtype, "write_numbers_any"),
                         [elements = op.elements](const KernelShapes& shapes) {
                           Dims values;
                           for (const Dim& d : elements) values.push_back(d.evaluate(*shapes.symbols));
@@ -88,7 +87,7 @@ std::optional<double> estimate_shape(const RegionView& region, const DeviceFacts
 
 std::shared_ptr<const Kernel> compile_shape(const RegionView& region, const Workshop& workshop) {
   const auto& op = *region.node.op.as<ops::ShapeOf>();
-  return numbers_kernel(LoadedFunction(workshop, DType::i64, "write_numbers_any"), [op](const KernelShapes& shapes) {
+  return numbers_kernel(GeneratingFunction(workshop, DType::i64, "write_numbers_any"), [op](const KernelShapes& shapes) {
     const Dims& dims = shapes.inputs[0].dims;
     return Dims(dims.begin() + op.start, dims.begin() + op.end);
   });
@@ -109,7 +108,7 @@ std::optional<double> estimate_range(const RegionView& region, const DeviceFacts
 
 std::shared_ptr<const Kernel> compile_range(const RegionView& region, const Workshop& workshop) {
   const DType dtype = region.graph.type(region.node.outputs[0]).dtype;
-  return device_kernel([loaded = LoadedFunction(workshop, dtype, "range_any")](const KernelShapes& shapes) {
+  return device_kernel([loaded = GeneratingFunction(workshop, dtype, "range_any")](const KernelShapes& shapes) {
     const int64_t total = element_count(shapes.outputs[0].dims);
     check_elements(total, "a range");
     return function_launch([total, &loaded, count = narrow(total)](const LaunchArguments& a, Queue& queue) mutable {
@@ -117,7 +116,7 @@ std::shared_ptr<const Kernel> compile_range(const RegionView& region, const Work
       const std::byte *start = a.inputs[0], *delta = a.inputs[2];
       std::byte* out = a.outputs[0];
       void* const arguments[] = {&count, &start, &delta, &out};
-      loaded.function.launch(queue.stream(), {.blocks = blocks_for(total, threads), .threads = threads}, arguments);
+      loaded.function.launch(queue.stream(), {.blocks = blocks_for(total, threads_a_block), .threads = threads_a_block}, arguments);
     });
   });
 }
@@ -134,8 +133,8 @@ std::optional<double> estimate_cumulative(const RegionView& region, const Device
 std::shared_ptr<const Kernel> compile_cumulative(const RegionView& region, const Workshop& workshop) {
   const DType dtype = region.graph.type(region.node.inputs[0]).dtype;
   const auto make = [op = *region.node.op.as<ops::Cumulative>(), axis = *constant_axis(region),
-                     run = LoadedFunction(workshop, dtype, "run_line_any"),
-                     scan = LoadedFunction(workshop, dtype, "scan_line_any")](const KernelShapes& shapes) {
+                     run = GeneratingFunction(workshop, dtype, "run_line_any"),
+                     scan = GeneratingFunction(workshop, dtype, "scan_line_any")](const KernelShapes& shapes) {
     const AxisSplit split(shapes.inputs[0].dims, axis);
     const int64_t total = element_count(shapes.inputs[0].dims);
     check_elements(total, "a running total");
@@ -155,7 +154,7 @@ std::shared_ptr<const Kernel> compile_cumulative(const RegionView& region, const
       void* const arguments[] = {&lines, &in, &out};
       (blocks ? scan : run)
           .function.launch(queue.stream(),
-                           {.blocks = blocks ? lines.lines : blocks_for(lines.lines, threads), .threads = threads},
+                           {.blocks = blocks ? lines.lines : blocks_for(lines.lines, threads_a_block), .threads = threads_a_block},
                            arguments);
     });
   };

@@ -16,7 +16,7 @@ namespace camshaft::cuda {
 
 namespace {
 
-struct Kernels {
+struct GroupNormKernels {
   std::shared_ptr<const Device> device;  // outlives the functions
   Function moments[2], normalize[2];     // [vector]
   int vector_elements = 4;
@@ -64,7 +64,7 @@ uint32_t tile_groups(uint32_t groups, uint32_t width, uint32_t elements) {
 
 class GroupColumnsLaunch final : public Launch {
  public:
-  GroupColumnsLaunch(const ops::GroupNorm& op, const Kernels& kernels, const KernelShapes& shapes) : kernels_(kernels) {
+  GroupColumnsLaunch(const ops::GroupNorm& op, const GroupNormKernels& kernels, const KernelShapes& shapes) : kernels_(kernels) {
     const Dims& dims = shapes.inputs[0].dims;
     const int64_t channels = dims.back(), elements = element_count(dims);
     for (size_t i = 1; i < shapes.inputs.size(); ++i)
@@ -110,13 +110,13 @@ class GroupColumnsLaunch final : public Launch {
   }
 
  private:
-  const Kernels& kernels_;
+  const GroupNormKernels& kernels_;
   int64_t images_ = 0;
   bool can_be_vector_ = false;
   std::vector<Form> forms_;  // [vector]
 };
 
-std::optional<double> estimate(const RegionView& region, const DeviceFacts&) {
+std::optional<double> estimate_group_norm(const RegionView& region, const DeviceFacts&) {
   const auto* op = region.node.op.as<ops::GroupNorm>();
   if (!op || !op->channels_last || !has_norm_types(region)) return std::nullopt;
   const auto channels = region.graph.shape(region.node.inputs[0]).back().as_constant();
@@ -134,7 +134,7 @@ std::shared_ptr<const Kernel> compile(const RegionView& region, const Workshop& 
   const DType dtype = norm_type(region, 0);
   const RowText text = group_columns_text(dtype, norm_type(region, 1), norm_type(region, 2));
   const Module module = workshop.module("group_norm", text.text);
-  Kernels kernels;
+  GroupNormKernels kernels;
   kernels.device = workshop.device();
   for (const int vector : {0, 1}) {
     kernels.moments[vector] = module.function(vector ? "moments_vector" : "moments");
@@ -151,6 +151,6 @@ std::shared_ptr<const Kernel> compile(const RegionView& region, const Workshop& 
 
 }  // namespace
 
-const CudaTactic group_columns_tactic{"cuda_group_norm_columns", estimate, compile};
+const CudaTactic group_columns_tactic{"cuda_group_norm_columns", estimate_group_norm, compile};
 
 }  // namespace camshaft::cuda

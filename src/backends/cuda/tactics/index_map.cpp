@@ -16,11 +16,10 @@ namespace camshaft::cuda {
 
 namespace {
 
-constexpr unsigned threads = 256;
-constexpr size_t most_dims = std::size(IndexMapParameters{}.size);
+constexpr size_t most_index_map_dims = std::size(IndexMapParameters{}.size);
 
-struct Kernels {
-  Kernels(const Workshop& workshop, int64_t width)
+struct IndexMapKernels {
+  IndexMapKernels(const Workshop& workshop, int64_t width)
       : copies(std::make_shared<const CopyKernels>(workshop)), device(workshop.device()) {
     const Module module = workshop.module("index_map", index_map_text(static_cast<int>(width)));
     any = module.function("index_map_any");
@@ -33,7 +32,7 @@ struct Kernels {
 
 class IndexMapLaunch final : public Launch {
  public:
-  IndexMapLaunch(std::shared_ptr<const Kernels> kernels, const ops::IndexMap& op, const KernelShapes& shapes)
+  IndexMapLaunch(std::shared_ptr<const IndexMapKernels> kernels, const ops::IndexMap& op, const KernelShapes& shapes)
       : kernels_(std::move(kernels)),
         width_(width_of(shapes.inputs[0])),
         elements_(element_count(shapes.outputs[0].dims)),
@@ -69,13 +68,13 @@ class IndexMapLaunch final : public Launch {
     IndexMapParameters& indexed = vector ? vector_ : any_;
     void* const arguments[] = {&indexed, &in, &value, &out};
     (vector ? kernels_->vector : kernels_->any)
-        .launch(stream_of(a), {.blocks = blocks_for(indexed.chunks, threads), .threads = threads}, arguments);
+        .launch(stream_of(a), {.blocks = blocks_for(indexed.chunks, threads_a_block), .threads = threads_a_block}, arguments);
   }
 
  private:
   IndexMapParameters parameter(const IndexedMove& move) {
     IndexMapParameters p;
-    uint32_t number[most_dims];
+    uint32_t number[most_index_map_dims];
     for (size_t d = 0; d < move.in.size(); ++d) {
       const auto& source = move.map.sources[d];
       number[d] = p.left;
@@ -120,7 +119,7 @@ class IndexMapLaunch final : public Launch {
     return start_ % count == 0;
   }
 
-  std::shared_ptr<const Kernels> kernels_;
+  std::shared_ptr<const IndexMapKernels> kernels_;
   int64_t width_, elements_, start_ = 0;  // start: along axes that are not left
   bool is_empty_, can_be_vector_ = false;
   std::optional<StridedCopy> copy_;
@@ -129,7 +128,7 @@ class IndexMapLaunch final : public Launch {
 
 class IndexMapKernel final : public Kernel {
  public:
-  IndexMapKernel(ops::IndexMap op, std::shared_ptr<const Kernels> kernels)
+  IndexMapKernel(ops::IndexMap op, std::shared_ptr<const IndexMapKernels> kernels)
       : op_(std::move(op)), kernels_(std::move(kernels)) {}
   Place place() const override { return Place::device; }
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
@@ -140,14 +139,14 @@ class IndexMapKernel final : public Kernel {
 
  private:
   ops::IndexMap op_;
-  std::shared_ptr<const Kernels> kernels_;
+  std::shared_ptr<const IndexMapKernels> kernels_;
 };
 
 std::optional<double> estimate_index_map(const RegionView& region, const DeviceFacts&) {
   const Node& node = region.node;
   const auto* op = node.op.as<ops::IndexMap>();
-  if (!op || !is_movable(region.graph.type(node.inputs[0]).dtype) || op->shape.size() > most_dims ||
-      op->starts.size() > most_dims)
+  if (!op || !is_movable(region.graph.type(node.inputs[0]).dtype) || op->shape.size() > most_index_map_dims ||
+      op->starts.size() > most_index_map_dims)
     return std::nullopt;
   return seconds_per_launch + 2 * elements_at_optimum(region, node.outputs[0]) *
                                   bit_width(region.graph.type(node.inputs[0]).dtype) / 8 * seconds_per_byte;
@@ -156,7 +155,7 @@ std::optional<double> estimate_index_map(const RegionView& region, const DeviceF
 std::shared_ptr<const Kernel> compile_index_map(const RegionView& region, const Workshop& workshop) {
   const int64_t width = bit_width(region.graph.type(region.node.inputs[0]).dtype) / 8;
   return std::make_shared<IndexMapKernel>(*region.node.op.as<ops::IndexMap>(),
-                                          std::make_shared<const Kernels>(workshop, width));
+                                          std::make_shared<const IndexMapKernels>(workshop, width));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace camshaft::cuda {
 namespace {
 
 template <class T>
-std::optional<double> estimate(const RegionView& region, const DeviceFacts&) {
+std::optional<double> estimate_move(const RegionView& region, const DeviceFacts&) {
   const Node& node = region.node;
   if (!node.op.as<T>() || !is_movable(region.graph.type(node.inputs[0]).dtype)) return std::nullopt;
   if (region.graph.shape(node.outputs[0]).size() > 8) return std::nullopt;  // dims of a kernel's iteration
@@ -43,7 +43,7 @@ std::shared_ptr<const Kernel> compile_transpose(const RegionView& region, const 
 
 std::optional<double> estimate_expand(const RegionView& region, const DeviceFacts& device) {
   if (region.node.inputs.size() != 1) return std::nullopt;
-  return estimate<ops::Expand>(region, device);
+  return estimate_move<ops::Expand>(region, device);
 }
 
 std::shared_ptr<const Kernel> compile_expand(const RegionView&, const Workshop& workshop) {
@@ -193,9 +193,9 @@ std::shared_ptr<const Kernel> compile_concat(const RegionView& region, const Wor
 
 }  // namespace
 
-const CudaTactic transpose_tactic{"cuda_transpose", estimate<ops::Transpose>, compile_transpose};
+const CudaTactic transpose_tactic{"cuda_transpose", estimate_move<ops::Transpose>, compile_transpose};
 const CudaTactic expand_tactic{"cuda_expand", estimate_expand, compile_expand};
-const CudaTactic slice_tactic{"cuda_slice", estimate<ops::Slice>, compile_slice};
-const CudaTactic concat_tactic{"cuda_concat", estimate<ops::Concat>, compile_concat};
+const CudaTactic slice_tactic{"cuda_slice", estimate_move<ops::Slice>, compile_slice};
+const CudaTactic concat_tactic{"cuda_concat", estimate_move<ops::Concat>, compile_concat};
 
 }  // namespace camshaft::cuda

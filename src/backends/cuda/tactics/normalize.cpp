@@ -26,7 +26,7 @@ struct LayerNormView {
   int32_t of_columns = -1;  // region input: what steps have one of for each column
 };
 
-struct Kernels {
+struct NormalizeKernels {
   RowKernels rows;
   size_t element_bytes, scale_bytes, bias_bytes;
   std::array<int32_t, 3> inputs = {0, 1, 2};
@@ -36,7 +36,7 @@ struct Kernels {
 
 class NormLaunch final : public Launch {
  public:
-  NormLaunch(const Kernels& kernels, const RowParameters& rows)
+  NormLaunch(const NormalizeKernels& kernels, const RowParameters& rows)
       : kernels_(kernels),
         empty_(rows.rows == 0 || rows.length == 0),
         can_be_vector_(RowForm::can_be_vector(rows, kernels.rows.vector_elements)),
@@ -63,7 +63,7 @@ class NormLaunch final : public Launch {
   }
 
  private:
-  const Kernels& kernels_;
+  const NormalizeKernels& kernels_;
   bool empty_, can_be_vector_;
   RowForm any_, vector_;
 };
@@ -106,7 +106,7 @@ RowParameters rows_of(const ops::GroupNorm& op, const KernelShapes& shapes) {
   return made;
 }
 
-Kernels compile(const Workshop& workshop, const RowText& text, DType in, DType scale, DType bias) {
+NormalizeKernels compile(const Workshop& workshop, const RowText& text, DType in, DType scale, DType bias) {
   const auto bytes = [](DType dtype) { return static_cast<size_t>(bit_width(dtype) / 8); };
   return {RowKernels(workshop, workshop.module("normalize", text.text), text), bytes(in), bytes(scale), bytes(bias)};
 }
@@ -156,7 +156,7 @@ std::optional<double> estimate_layer_norm(const RegionView& region, const Device
   return seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte;
 }
 
-std::optional<double> estimate_group_norm(const RegionView& region, const DeviceFacts&) {
+std::optional<double> estimate_row_group_norm(const RegionView& region, const DeviceFacts&) {
   const auto* op = region.node.op.as<ops::GroupNorm>();
   if (!op || region.node.outputs.size() != 1 || !has_norm_types(region)) return std::nullopt;
   const double seconds = seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte;
@@ -183,7 +183,7 @@ std::shared_ptr<const Kernel> compile_layer_norm(const RegionView& region, const
     length = size > most / length ? 0 : length * size;
   }
   const DType in = type(0).dtype, scale = type(1).dtype, bias = type(2).dtype;
-  Kernels kernels = compile(
+  NormalizeKernels kernels = compile(
       workshop, normalize_text(!op.root_mean_square, in, scale, bias, length, view.steps ? &*view.steps : nullptr), in,
       scale, bias);
   kernels.inputs = view.inputs;
@@ -199,7 +199,7 @@ std::shared_ptr<const Kernel> compile_layer_norm(const RegionView& region, const
 
 std::shared_ptr<const Kernel> compile_group_norm(const RegionView& region, const Workshop& workshop) {
   const DType in = norm_type(region, 0), scale = norm_type(region, 1), bias = norm_type(region, 2);
-  const Kernels kernels = compile(workshop, normalize_text(true, in, scale, bias), in, scale, bias);
+  const NormalizeKernels kernels = compile(workshop, normalize_text(true, in, scale, bias), in, scale, bias);
   return device_kernel(
       [op = *region.node.op.as<ops::GroupNorm>(), kernels](const KernelShapes& shapes) {
         return std::make_unique<NormLaunch>(kernels, rows_of(op, shapes));
@@ -210,6 +210,6 @@ std::shared_ptr<const Kernel> compile_group_norm(const RegionView& region, const
 }  // namespace
 
 const CudaTactic layer_norm_tactic{"cuda_layer_norm", estimate_layer_norm, compile_layer_norm};
-const CudaTactic group_norm_tactic{"cuda_group_norm", estimate_group_norm, compile_group_norm};
+const CudaTactic group_norm_tactic{"cuda_group_norm", estimate_row_group_norm, compile_group_norm};
 
 }  // namespace camshaft::cuda

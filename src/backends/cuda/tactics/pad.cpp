@@ -17,11 +17,10 @@ namespace camshaft::cuda {
 
 namespace {
 
-constexpr unsigned threads = 256;
-constexpr size_t most_dims = std::size(PadParameters{}.size);
+constexpr size_t most_pad_dims = std::size(PadParameters{}.size);
 
-struct Kernels {
-  Kernels(const Workshop& workshop, int64_t width) : device(workshop.device()) {
+struct PadKernels {
+  PadKernels(const Workshop& workshop, int64_t width) : device(workshop.device()) {
     const Module module = workshop.module("pad", pad_text(static_cast<int>(width)));
     any = module.function("pad_any");
     vector = module.function("pad_vector");
@@ -46,7 +45,7 @@ struct PaddedAxis {
 
 class PadLaunch final : public Launch {
  public:
-  PadLaunch(std::shared_ptr<const Kernels> kernels, const ops::Pad& op, const KernelShapes& shapes)
+  PadLaunch(std::shared_ptr<const PadKernels> kernels, const ops::Pad& op, const KernelShapes& shapes)
       : kernels_(std::move(kernels)),
         mode_(op.mode),
         width_(width_of(shapes.inputs[0])),
@@ -94,7 +93,7 @@ class PadLaunch final : public Launch {
     void* const arguments[] = {&padding, &in, &value, &out};
     (vector ? kernels_->vector : kernels_->any)
         .launch(static_cast<Queue*>(a.queue)->stream(),
-                {.blocks = blocks_for(padding.chunks, threads), .threads = threads}, arguments);
+                {.blocks = blocks_for(padding.chunks, threads_a_block), .threads = threads_a_block}, arguments);
   }
 
  private:
@@ -133,7 +132,7 @@ class PadLaunch final : public Launch {
     return p;
   }
 
-  std::shared_ptr<const Kernels> kernels_;
+  std::shared_ptr<const PadKernels> kernels_;
   ops::PadMode mode_;
   int64_t width_, start_ = 0, elements_ = 1;  // start: of the operand's first element that is seen
   std::vector<PaddedAxis> axes_;
@@ -143,7 +142,7 @@ class PadLaunch final : public Launch {
 
 class PadKernel final : public Kernel {
  public:
-  PadKernel(const ops::Pad& op, std::shared_ptr<const Kernels> kernels) : op_(op), kernels_(std::move(kernels)) {}
+  PadKernel(const ops::Pad& op, std::shared_ptr<const PadKernels> kernels) : op_(op), kernels_(std::move(kernels)) {}
   Place place() const override { return Place::device; }
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
     return std::make_unique<PadLaunch>(kernels_, op_, shapes);
@@ -152,20 +151,20 @@ class PadKernel final : public Kernel {
 
  private:
   ops::Pad op_;
-  std::shared_ptr<const Kernels> kernels_;
+  std::shared_ptr<const PadKernels> kernels_;
 };
 
 std::optional<double> estimate_pad(const RegionView& region, const DeviceFacts&) {
   const Node& node = region.node;
   if (!node.op.as<ops::Pad>() || !is_movable(region.graph.type(node.inputs[0]).dtype) ||
-      region.graph.shape(node.outputs[0]).size() > most_dims)
+      region.graph.shape(node.outputs[0]).size() > most_pad_dims)
     return std::nullopt;
   return seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte;
 }
 
 std::shared_ptr<const Kernel> compile_pad(const RegionView& region, const Workshop& workshop) {
   const int64_t width = bit_width(region.graph.type(region.node.inputs[0]).dtype) / 8;
-  return std::make_shared<PadKernel>(*region.node.op.as<ops::Pad>(), std::make_shared<const Kernels>(workshop, width));
+  return std::make_shared<PadKernel>(*region.node.op.as<ops::Pad>(), std::make_shared<const PadKernels>(workshop, width));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace camshaft::cuda {
 
 namespace {
 
-struct Kernels {
+struct PointwiseKernels {
   std::shared_ptr<const Device> device;  // outlives the functions
   Function any, vector;
   int vector_elements = 1;
@@ -24,7 +24,7 @@ struct Kernels {
 
 class PointwiseLaunch final : public Launch {
  public:
-  PointwiseLaunch(const PointwiseView& view, const Kernels& kernels, const KernelShapes& shapes)
+  PointwiseLaunch(const PointwiseView& view, const PointwiseKernels& kernels, const KernelShapes& shapes)
       : loads_(view.loads), kernels_(kernels), outputs_(shapes.outputs.size()) {
     PointwiseStrides strides = pointwise_strides(view, shapes);
     std::vector<Dims> operands = std::move(strides.loads);
@@ -77,7 +77,7 @@ class PointwiseLaunch final : public Launch {
 
  private:
   const std::vector<int32_t>& loads_;
-  const Kernels& kernels_;
+  const PointwiseKernels& kernels_;
   size_t outputs_;
   ops::LoopNest nest_;
   int64_t elements_ = 0;
@@ -89,7 +89,7 @@ class PointwiseLaunch final : public Launch {
 
 class PointwiseKernel final : public Kernel {
  public:
-  PointwiseKernel(PointwiseView view, Kernels kernels) : view_(std::move(view)), kernels_(std::move(kernels)) {}
+  PointwiseKernel(PointwiseView view, PointwiseKernels kernels) : view_(std::move(view)), kernels_(std::move(kernels)) {}
   Place place() const override { return Place::device; }
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
     return std::make_unique<PointwiseLaunch>(view_, kernels_, shapes);
@@ -105,7 +105,7 @@ class PointwiseKernel final : public Kernel {
 
  private:
   PointwiseView view_;
-  Kernels kernels_;
+  PointwiseKernels kernels_;
 };
 
 std::optional<PointwiseView> view_on_device(const RegionView& region) {
@@ -126,7 +126,7 @@ std::optional<double> estimate_pointwise(const RegionView& region, const DeviceF
 std::shared_ptr<const Kernel> compile_pointwise(const RegionView& region, const Workshop& workshop) {
   PointwiseView view = *view_on_device(region);
   std::vector<DType> inputs, outputs;
-  Kernels kernels;
+  PointwiseKernels kernels;
   kernels.device = workshop.device();
   for (const int32_t load : view.loads) {
     inputs.push_back(region.graph.type(region.node.inputs[static_cast<size_t>(load)]).dtype);

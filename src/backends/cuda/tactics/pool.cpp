@@ -20,10 +20,9 @@ namespace camshaft::cuda {
 
 namespace {
 
-constexpr unsigned threads = 256;
 
 // Kernels count positions in 32 bits.
-int32_t position(int64_t number) {
+int32_t pool_position(int64_t number) {
   constexpr int64_t most = int64_t{1} << 29;
   if (number < -most || number > most)
     throw Error(ErrorCode::unsupported, fmt::format("pooling reaches position {}, more than the GPU's kernels count to "
@@ -57,10 +56,10 @@ PoolParameters pooling_of(const Op& op, const KernelShapes& shapes, size_t first
   Divisor* sizes[] = {&p.depth, &p.height, &p.width};
   for (size_t i = 0; i < spatial; ++i) {
     const size_t a = skipped + i;
-    p.in[a] = position(in[first + i]);
-    p.before[a] = position(ops::evaluate_pad(op.pads[i], *shapes.symbols));
-    p.after[a] = position(ops::evaluate_pad(op.pads[spatial + i], *shapes.symbols));
-    position(out[first + i] * op.strides[i]);
+    p.in[a] = pool_position(in[first + i]);
+    p.before[a] = pool_position(ops::evaluate_pad(op.pads[i], *shapes.symbols));
+    p.after[a] = pool_position(ops::evaluate_pad(op.pads[spatial + i], *shapes.symbols));
+    pool_position(out[first + i] * op.strides[i]);
     *sizes[a] = Divisor(narrow(std::max<int64_t>(out[first + i], 1)));
   }
   p.pixel = pixel;
@@ -89,8 +88,8 @@ bool has_pool_type(DType dtype) {
 
 // ---- maximum and average
 
-struct Kernels {
-  Kernels(const Workshop& workshop, const ops::Pool& op, DType dtype) : device(workshop.device()) {
+struct PoolKernels {
+  PoolKernels(const Workshop& workshop, const ops::Pool& op, DType dtype) : device(workshop.device()) {
     PoolWindow window = window_of(op.kernel, op.strides, op.dilations);
     window.average = op.kind == ops::PoolKind::average;
     window.count_padding = op.count_include_pad;
@@ -113,7 +112,7 @@ std::shared_ptr<const Kernel> compile_pool(const RegionView& region, const Works
   const auto& pool = *region.node.op.as<ops::Pool>();
   const DType dtype = region.graph.type(region.node.inputs[0]).dtype;
   const auto make = [op = pool,
-                     kernels = std::make_shared<const Kernels>(workshop, pool, dtype)](const KernelShapes& shapes) {
+                     kernels = std::make_shared<const PoolKernels>(workshop, pool, dtype)](const KernelShapes& shapes) {
     const OperandShape &in = shapes.inputs[0], &out = shapes.outputs[0];
     const int64_t total = element_count(out.dims), channels = op.channels_last ? in.dims.back() : 1;
     check_elements(total, "a pooling");
@@ -135,7 +134,7 @@ std::shared_ptr<const Kernel> compile_pool(const RegionView& region, const Works
       p.chunks = narrow(total / elements);
       void* const arguments[] = {&p, &x, &y};
       (vector ? kernels->vector : kernels->any)
-          .launch(queue.stream(), {.blocks = blocks_for(p.chunks, threads), .threads = threads}, arguments);
+          .launch(queue.stream(), {.blocks = blocks_for(p.chunks, threads_a_block), .threads = threads_a_block}, arguments);
     });
   };
   const bool pixels = pool.channels_last;
@@ -176,7 +175,7 @@ std::shared_ptr<const Kernel> compile_pool_indices(const RegionView& region, con
       const std::byte* x = is_empty ? nullptr : a.inputs[0];  // then it has no memory on the device
       std::byte* y = a.outputs[0];
       void* const arguments[] = {&p, &column_major, &x, &y};
-      kernel->function.launch(queue.stream(), {.blocks = blocks_for(total, threads), .threads = threads}, arguments);
+      kernel->function.launch(queue.stream(), {.blocks = blocks_for(total, threads_a_block), .threads = threads_a_block}, arguments);
     });
   });
 }

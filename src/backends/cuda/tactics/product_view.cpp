@@ -7,11 +7,11 @@
 
 namespace camshaft::cuda {
 
-namespace {
-
 const TensorType& input_type(const RegionView& region, int32_t i) {
   return region.graph.type(region.node.inputs[static_cast<size_t>(i)]);
 }
+
+namespace {
 
 bool has_one_matrix(const Shape& shape) {
   return std::all_of(shape.begin(), shape.end() - 2, [](const Dim& d) { return d == Dim(1); });

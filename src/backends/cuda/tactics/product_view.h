@@ -31,6 +31,9 @@ struct ProductView {
   std::optional<ByteTerms> bytes;
 };
 
+/// Of operand `i` of the region's node.
+const TensorType& input_type(const RegionView& region, int32_t i);
+
 /// Products and channels-last convolutions of f32, f16 and bf16 where the device has instructions for them, with an
 /// epilogue that can be generated; weights of convolutions are constants. nullopt for others. The anchors that it
 /// points to are the graph's.

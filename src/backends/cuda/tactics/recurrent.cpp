@@ -19,7 +19,7 @@ namespace {
 
 enum Input : size_t { in_x, in_weights, in_recurrence, in_biases, in_lengths, in_h, in_c, in_peepholes };
 
-struct Kernels {
+struct RecurrentKernels {
   std::shared_ptr<const Device> device;  // outlives the functions
   Function begin, project, advance;
   int64_t gates = 4;
@@ -27,7 +27,7 @@ struct Kernels {
 
 class RecurrentLaunch final : public Launch {
  public:
-  RecurrentLaunch(const ops::Recurrent& op, const Kernels& kernels, const KernelShapes& shapes) : kernels_(kernels) {
+  RecurrentLaunch(const ops::Recurrent& op, const RecurrentKernels& kernels, const KernelShapes& shapes) : kernels_(kernels) {
     const Dims& x = shapes.inputs[in_x].dims;
     const int64_t time = x[0], batch = x[1], in = x[2], hidden = shapes.inputs[in_recurrence].dims[2];
     const int64_t directions = op.direction == ops::Direction::bidirectional ? 2 : 1;
@@ -126,7 +126,7 @@ class RecurrentLaunch final : public Launch {
     for (size_t d = 0; d < wanted.size(); ++d) require_equal(shapes.inputs[i].dims[d], wanted[d], what);
   }
 
-  const Kernels& kernels_;
+  const RecurrentKernels& kernels_;
   RecurrentParameters shape_;
   LaunchSize begin_, advance_;
   int64_t columns_ = 0, states_ = 0, stretch_ = 1;
@@ -151,7 +151,7 @@ std::shared_ptr<const Kernel> compile_recurrent(const RegionView& region, const 
   const auto& op = *region.node.op.as<ops::Recurrent>();
   const DType dtype = region.graph.type(region.node.inputs[in_x]).dtype;
   const Module module = workshop.module("recurrent", recurrent_text(op, dtype, has(region, in_peepholes)));
-  Kernels kernels{workshop.device(), module.function("begin"), module.function("project"), module.function("advance")};
+  RecurrentKernels kernels{workshop.device(), module.function("begin"), module.function("project"), module.function("advance")};
   kernels.gates = op.cell == ops::CellKind::lstm ? 4 : op.cell == ops::CellKind::gru ? 3 : 1;
   return device_kernel(
       [op, kernels](const KernelShapes& shapes) { return std::make_unique<RecurrentLaunch>(op, kernels, shapes); });

@@ -17,9 +17,9 @@ namespace camshaft::cuda {
 namespace {
 
 constexpr size_t most_rank = 2 * most_axes;  // kept and reduced axes, merged, take turns
-constexpr int64_t most_elements = int64_t{1} << 31;
+constexpr int64_t most_reduced = int64_t{1} << 31;
 
-struct Kernels {
+struct ReduceKernels {
   std::shared_ptr<const Device> device;  // outlives the functions
   Function rows[2][2], columns[2][2];    // [vector][split]
   Function finish;
@@ -41,7 +41,7 @@ struct Sources {
       dims = shapes.inputs[static_cast<size_t>(view.input)].dims;
       strides = {ops::broadcast_strides(dims, dims)};
     }
-    if (element_count(dims) > most_elements)
+    if (element_count(dims) > most_reduced)
       throw Error(ErrorCode::unsupported, "a reduction of more than 2^31 elements");
   }
 };
@@ -86,7 +86,7 @@ struct Behind {
 
 class ReduceLaunch final : public Launch {
  public:
-  ReduceLaunch(const ReduceView& view, const Kernels& kernels, const KernelShapes& shapes)
+  ReduceLaunch(const ReduceView& view, const ReduceKernels& kernels, const KernelShapes& shapes)
       : ReduceLaunch(view, kernels, shapes, Sources(view, shapes)) {}
 
   size_t workspace_bytes() const override {
@@ -121,10 +121,10 @@ class ReduceLaunch final : public Launch {
   }
 
  private:
-  ReduceLaunch(const ReduceView& view, const Kernels& kernels, const KernelShapes& shapes, const Sources& sources)
+  ReduceLaunch(const ReduceView& view, const ReduceKernels& kernels, const KernelShapes& shapes, const Sources& sources)
       : ReduceLaunch(view, kernels, shapes, sources, WalkedAxes(sources.dims, view.op.axes, sources.strides)) {}
 
-  ReduceLaunch(const ReduceView& view, const Kernels& kernels, const KernelShapes& shapes, const Sources& sources,
+  ReduceLaunch(const ReduceView& view, const ReduceKernels& kernels, const KernelShapes& shapes, const Sources& sources,
                const WalkedAxes& axes)
       : view_(view),
         kernels_(kernels),
@@ -145,12 +145,12 @@ class ReduceLaunch final : public Launch {
     for (size_t d = 0; d < sources.dims.size(); ++d)
       (std::count(view_.op.axes.begin(), view_.op.axes.end(), static_cast<int64_t>(d)) ? count : outputs) *=
           sources.dims[d];
-    if (outputs > most_elements) throw Error(ErrorCode::unsupported, "a reduction to more than 2^31 elements");
+    if (outputs > most_reduced) throw Error(ErrorCode::unsupported, "a reduction to more than 2^31 elements");
     return {axes, outputs, count, elements, kernels_.source_bytes[0], kernels_.device->facts().multiprocessors};
   }
 
   const ReduceView& view_;
-  const Kernels& kernels_;
+  const ReduceKernels& kernels_;
   Behind behind_;
   std::vector<std::byte> behind_parameter_;
   std::vector<const std::byte*> sources_;
@@ -161,7 +161,7 @@ class ReduceLaunch final : public Launch {
 
 class ReduceKernel final : public Kernel {
  public:
-  ReduceKernel(ReduceView view, Kernels kernels) : view_(std::move(view)), kernels_(std::move(kernels)) {}
+  ReduceKernel(ReduceView view, ReduceKernels kernels) : view_(std::move(view)), kernels_(std::move(kernels)) {}
   Place place() const override { return Place::device; }
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
     return std::make_unique<ReduceLaunch>(view_, kernels_, shapes);
@@ -170,7 +170,7 @@ class ReduceKernel final : public Kernel {
 
  private:
   ReduceView view_;
-  Kernels kernels_;
+  ReduceKernels kernels_;
 };
 
 // Types of what a program's loads read.
@@ -185,7 +185,7 @@ std::vector<DType> load_types(const PointwiseView& part, const RegionView& regio
 // Each brings its address and strides in the kernel's parameters, of which there may be 4 KB. fuse() stays below.
 constexpr size_t most_operands = 17;
 
-std::optional<ReduceView> view_on_device(const RegionView& region) {
+std::optional<ReduceView> view_reduction(const RegionView& region) {
   auto view = view_reduce(region);
   if (!view || !has_device_type(view->in.dtype)) return std::nullopt;
   // Axes that are broadcast do not merge with others.
@@ -202,14 +202,14 @@ std::optional<ReduceView> view_on_device(const RegionView& region) {
 }
 
 std::optional<double> estimate_reduce(const RegionView& region, const DeviceFacts&) {
-  if (!view_on_device(region)) return std::nullopt;
+  if (!view_reduction(region)) return std::nullopt;
   return seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte;
 }
 
 std::shared_ptr<const Kernel> compile_reduce(const RegionView& region, const Workshop& workshop) {
-  ReduceView view = *view_on_device(region);
+  ReduceView view = *view_reduction(region);
   ReduceSteps before, behind;
-  Kernels kernels;
+  ReduceKernels kernels;
   if (view.before) {
     before = {&view.before->program, load_types(*view.before, region, view)};
     for (const DType dtype : before.loads) kernels.source_bytes.push_back(bit_width(dtype) / 8);

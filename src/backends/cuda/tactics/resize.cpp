@@ -24,12 +24,11 @@ namespace camshaft::cuda {
 
 namespace {
 
-constexpr unsigned threads = 256;
-constexpr size_t most_dims = std::size(ResizeParameters{}.size);
+constexpr size_t most_resize_dims = std::size(ResizeParameters{}.size);
 constexpr size_t most_interpolated = std::size(ResizeParameters{}.axis);
 
-struct Kernels {
-  Kernels(const Workshop& workshop, const ops::Resize& op, DType dtype) : device(workshop.device()) {
+struct ResizeKernels {
+  ResizeKernels(const Workshop& workshop, const ops::Resize& op, DType dtype) : device(workshop.device()) {
     const bool nearest = op.mode == ops::ResizeMode::nearest;
     const Module module = nearest ? workshop.module("resize", mapped_copy_text(bit_width(dtype) / 8))
                                   : workshop.module("resize", resize_text(static_cast<int>(op.axes.size()), dtype));
@@ -65,7 +64,7 @@ std::vector<Axis> axes_of(const ops::Resize& op, const KernelShapes& shapes) {
 
 class ResizeLaunch final : public Launch {
  public:
-  ResizeLaunch(std::shared_ptr<const Kernels> kernels, const ops::Resize& op, const KernelShapes& shapes)
+  ResizeLaunch(std::shared_ptr<const ResizeKernels> kernels, const ops::Resize& op, const KernelShapes& shapes)
       : kernels_(std::move(kernels)), table_(kernels_->device), elements_(element_count(shapes.outputs[0].dims)) {
     check_elements(elements_, "a resized image");
     if (elements_ == 0) return;  // then an axis may have any length, and its table no bound
@@ -142,7 +141,7 @@ class ResizeLaunch final : public Launch {
     const bool vector =
         can_be_vector_ && (reinterpret_cast<uintptr_t>(in) | reinterpret_cast<uintptr_t>(out)) % 16 == 0;
     const uint32_t chunks = vector ? mapped_vector_.chunks : mapped_.chunks;
-    const LaunchSize size{.blocks = blocks_for(chunks, threads), .threads = threads};
+    const LaunchSize size{.blocks = blocks_for(chunks, threads_a_block), .threads = threads_a_block};
     const Function& function = vector ? kernels_->vector : kernels_->any;
     const Stream& stream = static_cast<Queue*>(a.queue)->stream();
     if (nearest_) {
@@ -157,7 +156,7 @@ class ResizeLaunch final : public Launch {
  private:
   static bool nearest(const ops::Resize& op) { return op.mode == ops::ResizeMode::nearest; }
 
-  std::shared_ptr<const Kernels> kernels_;
+  std::shared_ptr<const ResizeKernels> kernels_;
   DeviceTable table_;
   int64_t elements_;
   const std::byte* outside_ = nullptr;  // the extrapolation value
@@ -168,7 +167,7 @@ class ResizeLaunch final : public Launch {
 
 class ResizeKernel final : public Kernel {
  public:
-  ResizeKernel(const ops::Resize& op, std::shared_ptr<const Kernels> kernels) : op_(op), kernels_(std::move(kernels)) {}
+  ResizeKernel(const ops::Resize& op, std::shared_ptr<const ResizeKernels> kernels) : op_(op), kernels_(std::move(kernels)) {}
   Place place() const override { return Place::device; }
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
     return std::make_unique<ResizeLaunch>(kernels_, op_, shapes);
@@ -178,13 +177,13 @@ class ResizeKernel final : public Kernel {
 
  private:
   ops::Resize op_;
-  std::shared_ptr<const Kernels> kernels_;
+  std::shared_ptr<const ResizeKernels> kernels_;
 };
 
 std::optional<double> estimate_resize(const RegionView& region, const DeviceFacts&) {
   const Node& node = region.node;
   const auto* op = node.op.as<ops::Resize>();
-  if (!op || region.graph.shape(node.inputs[0]).size() > most_dims) return std::nullopt;
+  if (!op || region.graph.shape(node.inputs[0]).size() > most_resize_dims) return std::nullopt;
   const DType dtype = region.graph.type(node.inputs[0]).dtype;
   const bool real = is_floating(dtype) && (bit_width(dtype) >= 32 || dtype == DType::f16 || dtype == DType::bf16);
   if (op->mode == ops::ResizeMode::nearest ? !is_movable(dtype)
@@ -196,7 +195,7 @@ std::optional<double> estimate_resize(const RegionView& region, const DeviceFact
 std::shared_ptr<const Kernel> compile_resize(const RegionView& region, const Workshop& workshop) {
   const auto& op = *region.node.op.as<ops::Resize>();
   return std::make_shared<ResizeKernel>(
-      op, std::make_shared<const Kernels>(workshop, op, region.graph.type(region.node.inputs[0]).dtype));
+      op, std::make_shared<const ResizeKernels>(workshop, op, region.graph.type(region.node.inputs[0]).dtype));
 }
 
 }  // namespace

@@ -15,8 +15,7 @@ namespace camshaft::cuda {
 
 namespace {
 
-constexpr unsigned threads = 256;
-constexpr size_t most_dims = std::size(RotaryParameters{}.size);
+constexpr size_t most_rotary_embedding_dims = std::size(RotaryParameters{}.size);
 
 struct Rotate {
   Rotate(const Workshop& workshop, DType rows, DType tables)
@@ -32,7 +31,7 @@ bool has_kernel(DType dtype) {
 
 std::optional<double> estimate_rotary_embedding(const RegionView& region, const DeviceFacts&) {
   const auto* op = region.node.op.as<ops::RotaryEmbedding>();
-  if (!op || op->axes.size() > most_dims) return std::nullopt;
+  if (!op || op->axes.size() > most_rotary_embedding_dims) return std::nullopt;
   for (const ValueId id : region.node.inputs)
     if (!has_kernel(region.graph.type(id).dtype)) return std::nullopt;
   return seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte;
@@ -81,7 +80,7 @@ std::shared_ptr<const Kernel> compile_rotary_embedding(const RegionView& region,
       const std::byte *x = a.inputs[0] + x_at, *cosine = a.inputs[1] + cosine_at, *sine = a.inputs[2] + sine_at;
       std::byte* y = a.outputs[0];
       void* const arguments[] = {&r, &x, &cosine, &sine, &y};
-      rotate->function.launch(queue.stream(), {.blocks = blocks_for(r.items, threads), .threads = threads}, arguments);
+      rotate->function.launch(queue.stream(), {.blocks = blocks_for(r.items, threads_a_block), .threads = threads_a_block}, arguments);
     });
   };
   return device_kernel(make, {.sliced_output = true});

@@ -22,14 +22,13 @@ namespace camshaft::cuda {
 
 namespace {
 
-constexpr unsigned threads = 256;
 
-bool is_real(DType dtype) {
+bool is_sampled(DType dtype) {
   return has_device_type(dtype) && is_floating(dtype);
 }
 
-struct LoadedFunction {
-  LoadedFunction(const Workshop& workshop, const char* name, const std::string& text)
+struct SamplingFunction {
+  SamplingFunction(const Workshop& workshop, const char* name, const std::string& text)
       : device(workshop.device()), function(workshop.module(name, text).function(fmt::format("{}_any", name))) {}
   std::shared_ptr<const Device> device;  // outlives the function
   Function function;
@@ -39,8 +38,8 @@ struct LoadedFunction {
 
 std::optional<double> estimate_grid_sample(const RegionView& region, const DeviceFacts&) {
   const Node& node = region.node;
-  if (!node.op.as<ops::GridSample>() || !is_real(region.graph.type(node.inputs[0]).dtype) ||
-      !is_real(region.graph.type(node.inputs[1]).dtype) || region.graph.shape(node.inputs[0]).size() > 5)
+  if (!node.op.as<ops::GridSample>() || !is_sampled(region.graph.type(node.inputs[0]).dtype) ||
+      !is_sampled(region.graph.type(node.inputs[1]).dtype) || region.graph.shape(node.inputs[0]).size() > 5)
     return std::nullopt;
   return seconds_per_launch + 4 * bytes_at_optimum(region) * seconds_per_byte;
 }
@@ -48,7 +47,7 @@ std::optional<double> estimate_grid_sample(const RegionView& region, const Devic
 std::shared_ptr<const Kernel> compile_grid_sample(const RegionView& region, const Workshop& workshop) {
   const auto type = [&](size_t i) { return region.graph.type(region.node.inputs[i]).dtype; };
   const auto axes = static_cast<int>(region.graph.shape(region.node.inputs[0]).size()) - 2;
-  const LoadedFunction loaded(workshop, "grid_sample",
+  const SamplingFunction loaded(workshop, "grid_sample",
                               grid_sample_text(*region.node.op.as<ops::GridSample>(), axes, type(0), type(1)));
   return device_kernel([loaded](const KernelShapes& shapes) {
     const Dims &x = shapes.inputs[0].dims, &grid = shapes.inputs[1].dims;
@@ -74,7 +73,7 @@ std::shared_ptr<const Kernel> compile_grid_sample(const RegionView& region, cons
       const std::byte *image = a.inputs[0], *positions = a.inputs[1];
       std::byte* out = a.outputs[0];
       void* const arguments[] = {&p, &image, &positions, &out};
-      function.launch(queue.stream(), {.blocks = blocks_for(p.items, threads), .threads = threads}, arguments);
+      function.launch(queue.stream(), {.blocks = blocks_for(p.items, threads_a_block), .threads = threads_a_block}, arguments);
     });
   });
 }
@@ -89,7 +88,7 @@ std::optional<Dims> kernel_of(const RegionView& region) {
 
 std::optional<double> estimate_col2im(const RegionView& region, const DeviceFacts&) {
   const auto* op = region.node.op.as<ops::Col2Im>();
-  if (!op || op->strides.size() != 2 || !is_real(region.graph.type(region.node.inputs[0]).dtype)) return std::nullopt;
+  if (!op || op->strides.size() != 2 || !is_sampled(region.graph.type(region.node.inputs[0]).dtype)) return std::nullopt;
   const auto kernel = kernel_of(region);
   if (!kernel) return std::nullopt;
   constexpr int64_t most = 1 << 14;  // positions are counted in 32 bits
@@ -106,7 +105,7 @@ std::shared_ptr<const Kernel> compile_col2im(const RegionView& region, const Wor
   const DType dtype = region.graph.type(region.node.inputs[0]).dtype;
   return device_kernel(
       [op = *region.node.op.as<ops::Col2Im>(), kernel = *kernel_of(region),
-       loaded = LoadedFunction(workshop, "col2im", col2im_text(dtype))](const KernelShapes& shapes) {
+       loaded = SamplingFunction(workshop, "col2im", col2im_text(dtype))](const KernelShapes& shapes) {
         const Dims &x = shapes.inputs[0].dims, &y = shapes.outputs[0].dims;
         const int64_t total = element_count(y);
         check_elements(total, "an image");
@@ -141,7 +140,7 @@ std::shared_ptr<const Kernel> compile_col2im(const RegionView& region, const Wor
           const std::byte* columns = is_empty ? nullptr : a.inputs[0];  // then it has no memory on the device
           std::byte* out = a.outputs[0];
           void* const arguments[] = {&p, &columns, &out};
-          function.launch(queue.stream(), {.blocks = blocks_for(total, threads), .threads = threads}, arguments);
+          function.launch(queue.stream(), {.blocks = blocks_for(total, threads_a_block), .threads = threads_a_block}, arguments);
         });
       },
       OperandUse{.read_inputs = 1});

@@ -20,10 +20,9 @@ namespace camshaft::cuda {
 
 namespace {
 
-constexpr unsigned threads = 256;
 
-struct Kernels {
-  explicit Kernels(const Workshop& workshop)
+struct ScatterKernels {
+  explicit ScatterKernels(const Workshop& workshop)
       : device(workshop.device()), copies(std::make_shared<const CopyKernels>(workshop)) {
     const Module module = workshop.module("scatter", scatter_text());
     clear = module.function("clear_all");
@@ -40,7 +39,7 @@ struct Kernels {
   std::vector<Function> slices, elements;  // by the logarithm of an element's bytes
 };
 
-size_t log_of(int64_t bytes) {
+size_t log_of_bytes(int64_t bytes) {
   size_t log = 0;
   while (int64_t{1} << log < bytes) ++log;
   return log;
@@ -50,7 +49,7 @@ size_t log_of(int64_t bytes) {
 class ScatterLaunch : public Launch {
  public:
   /// `targets`: positions or slices of x that an update may go to.
-  ScatterLaunch(std::shared_ptr<const Kernels> kernels, std::string layer, const OperandShape& x, int64_t targets,
+  ScatterLaunch(std::shared_ptr<const ScatterKernels> kernels, std::string layer, const OperandShape& x, int64_t targets,
                 int64_t updates)
       : kernels_(std::move(kernels)),
         layer_(std::move(layer)),
@@ -76,11 +75,11 @@ class ScatterLaunch : public Launch {
 
  protected:
   static void launch(Queue& queue, const Function& function, int64_t items, std::span<void* const> arguments) {
-    function.launch(queue.stream(), {.blocks = blocks_for(items, threads), .threads = threads}, arguments);
+    function.launch(queue.stream(), {.blocks = blocks_for(items, threads_a_block), .threads = threads_a_block}, arguments);
   }
   virtual void scatter(const LaunchArguments& a, Queue& queue, Complaint complaint) = 0;
 
-  std::shared_ptr<const Kernels> kernels_;
+  std::shared_ptr<const ScatterKernels> kernels_;
 
  private:
   std::string layer_;
@@ -90,7 +89,7 @@ class ScatterLaunch : public Launch {
 
 class SlicesLaunch final : public ScatterLaunch {
  public:
-  SlicesLaunch(std::shared_ptr<const Kernels> kernels, std::string layer, const KernelShapes& shapes,
+  SlicesLaunch(std::shared_ptr<const ScatterKernels> kernels, std::string layer, const KernelShapes& shapes,
                const SliceShape& shape)
       : ScatterLaunch(std::move(kernels), std::move(layer), shapes.inputs[0], shape.parameter.slices,
                       shape.count * shape.inner),
@@ -111,7 +110,7 @@ class SlicesLaunch final : public ScatterLaunch {
     void* const find[] = {&slices_, &count, &indices, &last, &complaint};
     launch(queue, kernels_->find_last_slices, count_, find);
     void* const move[] = {&slices_, &indices, &last, &updates, &out};
-    launch(queue, kernels_->slices[log_of(bytes)], slices_.chunks, move);
+    launch(queue, kernels_->slices[log_of_bytes(bytes)], slices_.chunks, move);
   }
 
   SlicesParameters slices_;
@@ -120,7 +119,7 @@ class SlicesLaunch final : public ScatterLaunch {
 
 class ElementsLaunch final : public ScatterLaunch {
  public:
-  ElementsLaunch(std::shared_ptr<const Kernels> kernels, std::string layer, const KernelShapes& shapes,
+  ElementsLaunch(std::shared_ptr<const ScatterKernels> kernels, std::string layer, const KernelShapes& shapes,
                  const ElementsParameters& elements)
       : ScatterLaunch(std::move(kernels), std::move(layer), shapes.inputs[0], element_count(shapes.inputs[0].dims),
                       elements.chunks),
@@ -134,7 +133,7 @@ class ElementsLaunch final : public ScatterLaunch {
     void* const find[] = {&elements_, &indices, &last, &complaint};
     launch(queue, kernels_->find_last_elements, elements_.chunks, find);
     void* const move[] = {&elements_, &indices, &last, &updates, &out};
-    launch(queue, kernels_->elements[log_of(width_)], elements_.chunks, move);
+    launch(queue, kernels_->elements[log_of_bytes(width_)], elements_.chunks, move);
   }
 
   ElementsParameters elements_;
@@ -146,19 +145,19 @@ template <class Make>
 class ScatterKernel final : public Kernel {
  public:
   ScatterKernel(const RegionView& region, const Workshop& workshop, Make make)
-      : kernels_(std::make_shared<const Kernels>(workshop)), layer_(layer_name(region)), make_(std::move(make)) {}
+      : kernels_(std::make_shared<const ScatterKernels>(workshop)), layer_(layer_name(region)), make_(std::move(make)) {}
   Place place() const override { return Place::device; }
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override { return make_(kernels_, layer_, shapes); }
   bool can_run_in_place(size_t i, size_t) const override { return i == 0; }
 
  private:
-  std::shared_ptr<const Kernels> kernels_;
+  std::shared_ptr<const ScatterKernels> kernels_;
   std::string layer_;
   Make make_;
 };
 
 template <class T>
-std::optional<double> estimate(const RegionView& region, const DeviceFacts&) {
+std::optional<double> estimate_scatter(const RegionView& region, const DeviceFacts&) {
   const auto* op = region.node.op.as<T>();
   if (!op || op->kind != ops::ScatterKind::assign || !is_movable(region.graph.type(region.node.inputs[0]).dtype) ||
       region.graph.shape(region.node.inputs[0]).size() > 8)
@@ -167,7 +166,7 @@ std::optional<double> estimate(const RegionView& region, const DeviceFacts&) {
 }
 
 std::shared_ptr<const Kernel> compile_scatter_nd(const RegionView& region, const Workshop& workshop) {
-  const auto make = [](const std::shared_ptr<const Kernels>& kernels, const std::string& layer,
+  const auto make = [](const std::shared_ptr<const ScatterKernels>& kernels, const std::string& layer,
                        const KernelShapes& shapes) -> std::unique_ptr<Launch> {
     const Dims &x = shapes.inputs[0].dims, &indices = shapes.inputs[1].dims, &updates = shapes.inputs[2].dims;
     Dims expected(indices.begin(), indices.end() - 1);
@@ -181,7 +180,7 @@ std::shared_ptr<const Kernel> compile_scatter_nd(const RegionView& region, const
 
 std::shared_ptr<const Kernel> compile_scatter_elements(const RegionView& region, const Workshop& workshop) {
   const auto make = [axis = region.node.op.as<ops::ScatterElements>()->axis](
-                        const std::shared_ptr<const Kernels>& kernels, const std::string& layer,
+                        const std::shared_ptr<const ScatterKernels>& kernels, const std::string& layer,
                         const KernelShapes& shapes) -> std::unique_ptr<Launch> {
     const Dims &indices = shapes.inputs[1].dims, &updates = shapes.inputs[2].dims;
     for (size_t d = 0; d < indices.size(); ++d)
@@ -195,8 +194,8 @@ std::shared_ptr<const Kernel> compile_scatter_elements(const RegionView& region,
 
 }  // namespace
 
-const CudaTactic scatter_nd_tactic{"cuda_scatter_nd", estimate<ops::ScatterND>, compile_scatter_nd};
-const CudaTactic scatter_elements_tactic{"cuda_scatter_elements", estimate<ops::ScatterElements>,
+const CudaTactic scatter_nd_tactic{"cuda_scatter_nd", estimate_scatter<ops::ScatterND>, compile_scatter_nd};
+const CudaTactic scatter_elements_tactic{"cuda_scatter_elements", estimate_scatter<ops::ScatterElements>,
                                          compile_scatter_elements};
 
 }  // namespace camshaft::cuda

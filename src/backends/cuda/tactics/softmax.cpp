@@ -14,14 +14,14 @@ namespace camshaft::cuda {
 
 namespace {
 
-struct Kernels {
+struct SoftmaxKernels {
   RowKernels rows;
   Function columns;
 };
 
 class SoftmaxRowsLaunch final : public Launch {
  public:
-  SoftmaxRowsLaunch(const Kernels& kernels, const RowParameters& rows)
+  SoftmaxRowsLaunch(const SoftmaxKernels& kernels, const RowParameters& rows)
       : can_be_vector_(RowForm::can_be_vector(rows, kernels.rows.vector_elements)),
         any_(kernels.rows, rows, false),
         vector_(kernels.rows, rows, can_be_vector_) {}
@@ -41,7 +41,7 @@ class SoftmaxRowsLaunch final : public Launch {
 
 class SoftmaxColumnsLaunch final : public Launch {
  public:
-  SoftmaxColumnsLaunch(const Kernels& kernels, int64_t columns, int64_t length, int64_t inner) : kernels_(kernels) {
+  SoftmaxColumnsLaunch(const SoftmaxKernels& kernels, int64_t columns, int64_t length, int64_t inner) : kernels_(kernels) {
     constexpr int64_t warp = 32, threads = 256, most_steps = 32;
     // As many threads down the axis as leave each some steps, if there are not columns enough for all threads.
     int64_t downs = 1;
@@ -64,7 +64,7 @@ class SoftmaxColumnsLaunch final : public Launch {
   }
 
  private:
-  const Kernels& kernels_;
+  const SoftmaxKernels& kernels_;
   SoftmaxColumnsParameters shape_;
   LaunchSize size_;
 };
@@ -74,7 +74,7 @@ class NothingLaunch final : public Launch {
   void run(const LaunchArguments&) override {}
 };
 
-std::unique_ptr<Launch> prepare(const ops::Softmax& op, const Kernels& kernels, const KernelShapes& shapes) {
+std::unique_ptr<Launch> prepare(const ops::Softmax& op, const SoftmaxKernels& kernels, const KernelShapes& shapes) {
   const Dims& dims = shapes.inputs[0].dims;
   int64_t outer = 1, inner = 1;
   for (size_t d = 0; d < dims.size(); ++d)
@@ -96,7 +96,7 @@ std::shared_ptr<const Kernel> compile_softmax(const RegionView& region, const Wo
   const auto& op = *region.node.op.as<ops::Softmax>();
   const RowText text = softmax_text(op.log, region.graph.type(region.node.inputs[0]).dtype);
   const Module module = workshop.module("softmax", text.text);
-  const Kernels kernels{RowKernels(workshop, module, text), module.function("columns")};
+  const SoftmaxKernels kernels{RowKernels(workshop, module, text), module.function("columns")};
   return device_kernel([op, kernels](const KernelShapes& shapes) { return prepare(op, kernels, shapes); }, true);
 }
 

@@ -97,7 +97,7 @@ bool can_run(const SqueezeExciteView& view, int64_t blocks, int64_t threads, con
   return Layout(view, 1, blocks, threads, 0).shared_bytes <= device.shared_bytes_per_block;
 }
 
-struct Compiled {
+struct SqueezeExciteModule {
   std::shared_ptr<const Device> device;  // outlives the others
   Function functions[2][2];              // [streamed, held][any, vector]
   DeviceBuffer squeeze, excite;
@@ -106,7 +106,7 @@ struct Compiled {
 
 class SqueezeExciteLaunch final : public Launch {
  public:
-  SqueezeExciteLaunch(const SqueezeExciteView& view, const Compiled& compiled, const KernelShapes& shapes)
+  SqueezeExciteLaunch(const SqueezeExciteView& view, const SqueezeExciteModule& compiled, const KernelShapes& shapes)
       : view_(view), compiled_(compiled) {
     const Dims& dims = shapes.inputs[static_cast<size_t>(view.image)].dims;
     require_equal(dims.back(), view.channels, "the number of channels of squeeze and excite");
@@ -151,7 +151,7 @@ class SqueezeExciteLaunch final : public Launch {
 
  private:
   const SqueezeExciteView& view_;
-  const Compiled& compiled_;
+  const SqueezeExciteModule& compiled_;
   SqueezeExciteParameters p_;
   LaunchSize size_;
   int64_t images_ = 0;
@@ -160,7 +160,7 @@ class SqueezeExciteLaunch final : public Launch {
 
 class SqueezeExciteKernel final : public Kernel {
  public:
-  SqueezeExciteKernel(const RegionView& region, SqueezeExciteView view, Compiled compiled)
+  SqueezeExciteKernel(const RegionView& region, SqueezeExciteView view, SqueezeExciteModule compiled)
       : view_(std::move(view)), compiled_(std::move(compiled)) {
     // Each element of the image, and of what has its shape, is read for the last time just before the result's.
     const TensorType& result = region.graph.type(region.node.outputs[0]);
@@ -182,13 +182,13 @@ class SqueezeExciteKernel final : public Kernel {
 
  private:
   SqueezeExciteView view_;
-  Compiled compiled_;
+  SqueezeExciteModule compiled_;
   std::vector<bool> can_overwrite_, reads_;
 };
 
 // Clock cycles (not fitted): of a block's way through the kernel besides its bytes, of each wait of a cluster, and what
 // a multiprocessor reads or writes in one.
-double seconds_of(const SqueezeExciteView& view, int64_t pixels, double images, int64_t blocks, int64_t threads,
+double seconds_of_gate(const SqueezeExciteView& view, int64_t pixels, double images, int64_t blocks, int64_t threads,
                   const DeviceFacts& device) {
   constexpr double cycles_per_second = 1.7e9, start = 4000, wait = 900, bytes_per_cycle = 50, threads_beside = 1024;
   const Layout layout(view, pixels, blocks, threads, device.shared_bytes_per_block);
@@ -220,7 +220,7 @@ std::vector<TacticOffer> offer_squeeze_excite(const RegionView& region, const Wo
   for (const int64_t blocks : {16, 8, 4, 2, 1})
     for (const int64_t threads : {512, 256, 1024}) {
       if ((blocks > 1 && !device.features.clusters) || !can_run(*view, blocks, threads, device)) continue;
-      const double seconds = seconds_of(*view, counted, images, blocks, threads, device);
+      const double seconds = seconds_of_gate(*view, counted, images, blocks, threads, device);
       offers.push_back({{{"blocks", blocks}, {"threads", threads}}, std::max(seconds, least)});
     }
   std::stable_sort(offers.begin(), offers.end(),
@@ -231,7 +231,7 @@ std::vector<TacticOffer> offer_squeeze_excite(const RegionView& region, const Wo
 std::shared_ptr<const Kernel> compile_squeeze_excite(const RegionView& region, const TacticParameters& parameters,
                                                      const Workshop& workshop, PackedConstants& constants) {
   SqueezeExciteView view = *view_squeeze_excite(region, workshop.device()->facts());
-  Compiled compiled;
+  SqueezeExciteModule compiled;
   compiled.device = workshop.device();
   compiled.blocks = parameters["blocks"];
   compiled.threads = parameters["threads"];

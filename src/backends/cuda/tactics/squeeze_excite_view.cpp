@@ -14,17 +14,17 @@ namespace camshaft::cuda {
 
 namespace {
 
-using Kind = GateOperand::Kind;
+using OperandKind = GateOperand::Kind;
 
 // How an operand is laid over a result; nullopt for what is neither of one pixel nor of the result's shape.
-std::optional<Kind> kind_of(const Shape& operand, const Shape& result) {
+std::optional<OperandKind> kind_of(const Shape& operand, const Shape& result) {
   switch (layout_over(operand, result)) {
     case EpilogueView::Layout::one:
-      return Kind::one;
+      return OperandKind::one;
     case EpilogueView::Layout::columns:
-      return Kind::channels;
+      return OperandKind::channels;
     case EpilogueView::Layout::dense:
-      return Kind::dense;
+      return OperandKind::dense;
     default:
       return std::nullopt;
   }
@@ -96,7 +96,7 @@ class Viewer {
     for (size_t k = 0; k < epilogue.loads.size(); ++k) {
       const ValueId id = parts_.nodes[part].inputs[static_cast<size_t>(epilogue.loads[k])];
       const auto kind = kind_of(parts_.shape(id), product.contract.result.shape);
-      if (!kind || *kind == Kind::dense || input(id) < 0) return false;
+      if (!kind || *kind == OperandKind::dense || input(id) < 0) return false;
       view.operands.push_back(input(id));
       program.inputs.push_back({*kind, epilogue.types[k]});
     }
@@ -123,13 +123,13 @@ class Viewer {
       const ValueId id = node.inputs[static_cast<size_t>(load)];
       if (id == image || id == gates) {
         (id == image ? reads_image : reads_gates) = true;
-        program.inputs.push_back({id == image ? Kind::given : Kind::gate, parts_.type(id).dtype});
+        program.inputs.push_back({id == image ? OperandKind::given : OperandKind::gate, parts_.type(id).dtype});
         continue;
       }
       const auto kind = kind_of(parts_.shape(id), shape);
       if (!kind || input(id) < 0) return false;
       view.operands.push_back(input(id));
-      if (*kind == Kind::dense) view.dense.push_back(view.operands.back());
+      if (*kind == OperandKind::dense) view.dense.push_back(view.operands.back());
       program.inputs.push_back({*kind, parts_.type(id).dtype});
     }
     return reads_image && reads_gates && is_computed(program);

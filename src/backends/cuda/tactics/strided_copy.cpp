@@ -15,8 +15,6 @@ namespace camshaft::cuda {
 
 namespace {
 
-constexpr unsigned threads = 256;
-
 size_t log_of(int64_t width) {
   return static_cast<size_t>(std::countr_zero(static_cast<uint64_t>(width)));
 }
@@ -91,7 +89,7 @@ StridedCopy::StridedCopy(std::shared_ptr<const CopyKernels> kernels, int64_t wid
 void StridedCopy::add_ways(const ops::LoopNest& nest, int64_t width) {
   if (add_tiles(nest, width)) return;
   const auto alignment = static_cast<uintptr_t>(width);
-  ways_.push_back({&kernels_->copy[log_of(width)], space_parameter(nest, 1), blocks_for(nest.total(), threads),
+  ways_.push_back({&kernels_->copy[log_of(width)], space_parameter(nest, 1), blocks_for(nest.total(), threads_a_block),
                    alignment, alignment});
 }
 
@@ -144,7 +142,7 @@ void StridedCopy::add_gather(const ops::LoopNest& nest) {
   for (size_t d = 0; d + 1 < out.size(); ++d)
     if (out[d] % count != 0) return;
   ways_.push_back({&kernels_->gather[log_of(width_)], space_parameter(nest, static_cast<int>(count)),
-                   blocks_for(nest.total() / count, threads), static_cast<uintptr_t>(width_), 16});
+                   blocks_for(nest.total() / count, threads_a_block), static_cast<uintptr_t>(width_), 16});
 }
 
 void StridedCopy::run(const Stream& stream, const std::byte* in, std::byte* out) const {
@@ -157,7 +155,7 @@ void StridedCopy::run(const Stream& stream, const std::byte* in, std::byte* out)
   };
   const auto way = std::find_if(ways_.begin(), ways_.end() - 1, fits);
   void* const arguments[] = {const_cast<std::byte*>(way->parameter.data()), &in, &out};
-  way->function->launch(stream, {.blocks = way->blocks, .threads = threads}, arguments);
+  way->function->launch(stream, {.blocks = way->blocks, .threads = threads_a_block}, arguments);
 }
 
 }  // namespace camshaft::cuda

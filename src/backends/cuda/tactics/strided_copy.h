@@ -24,6 +24,8 @@ struct CopyKernels {
 constexpr int64_t most_elements = int64_t{1} << 31;
 /// Throws Error(unsupported) for more elements than one launch counts; `what` is "a copy".
 void check_elements(int64_t elements, const char* what);
+/// Threads of a block, of kernels where it hardly matters.
+constexpr unsigned threads_a_block = 256;
 /// Blocks for so many threads of work in blocks of `threads`; where there are many, each does several rounds.
 unsigned blocks_for(int64_t items, unsigned threads);
 

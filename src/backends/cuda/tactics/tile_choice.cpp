@@ -125,7 +125,7 @@ double seconds_with_patches(const ContractForm& form, const ContractTile& tile, 
   return seconds_around + std::max(in_turn, together) / cycles_per_second;
 }
 
-double seconds_of(const ContractForm& form, const ContractTile& tile, int splits, const ContractSize& size,
+double seconds_of_tiles(const ContractForm& form, const ContractTile& tile, int splits, const ContractSize& size,
                   const DeviceFacts& device) {
   const int bk = 128 * 8 / bit_width(form.dtype);
   const double per_split = std::ceil(static_cast<double>(k_tiles_of(form, size)) / splits);
@@ -208,7 +208,7 @@ std::vector<TileChoice> tile_choices(const ContractForm& form, const ContractSiz
       if ((tile.waits || tile.from_registers) && splits > 1) break;
       // Sums of bytes that no other block has a part of go from registers.
       if (tile.by_warpgroups && !tile.from_registers && bit_width(form.dtype) == 8 && splits == 1) continue;
-      list.push_back({tile, splits, seconds_of(form, tile, splits, size, device)});
+      list.push_back({tile, splits, seconds_of_tiles(form, tile, splits, size, device)});
     }
   }
   std::stable_sort(list.begin(), list.end(),
@@ -221,7 +221,7 @@ TileChoice choose_splits(const ContractForm& form, const ContractTile& tile, con
   TileChoice best{tile, 1, 0};
   if (tile.patch_rows > 0) return best;
   for (const int splits : useful_splits(k_tiles_of(form, size))) {
-    const double seconds = seconds_of(form, tile, splits, size, device);
+    const double seconds = seconds_of_tiles(form, tile, splits, size, device);
     if (splits == 1 || seconds < best.seconds) best = {tile, splits, seconds};
   }
   return best;

@@ -20,12 +20,11 @@ namespace camshaft::cuda {
 
 namespace {
 
-constexpr unsigned threads = 256;
 constexpr int64_t most_kept = 1024;  // of a chunk, so that each round halves the keys at least
 constexpr int64_t most_in_a_line = int64_t{1} << 30;
 
-struct Kernels {
-  Kernels(const Workshop& workshop, DType dtype) : device(workshop.device()) {
+struct TopKKernels {
+  TopKKernels(const Workshop& workshop, DType dtype) : device(workshop.device()) {
     const Module module = workshop.module("top_k", top_k_text(dtype));
     select_chunk = module.function("select_chunk_any");
     merge_far = module.function("merge_far_any");
@@ -37,7 +36,7 @@ struct Kernels {
 
 class TopKLaunch final : public Launch {
  public:
-  TopKLaunch(std::shared_ptr<const Kernels> kernels, const ops::TopK& op, const KernelShapes& shapes)
+  TopKLaunch(std::shared_ptr<const TopKKernels> kernels, const ops::TopK& op, const KernelShapes& shapes)
       : kernels_(std::move(kernels)) {
     const AxisSplit split(shapes.inputs[0].dims, op.axis);
     const int64_t k = shapes.outputs[0].dims[static_cast<size_t>(op.axis)];
@@ -73,7 +72,7 @@ class TopKLaunch final : public Launch {
     const Stream& stream = stream_of(a);
     for (size_t r = 0; r < rounds_.size(); ++r) {
       void* const arguments[] = {&rounds_[r], &x, &in, &out, &values, &indices};
-      kernels_->select_chunk.launch(stream, {.blocks = blocks(rounds_[r]), .threads = threads}, arguments);
+      kernels_->select_chunk.launch(stream, {.blocks = blocks(rounds_[r]), .threads = threads_a_block}, arguments);
       in = out;
       out = a.workspace + (r % 2 == 0 ? keys_[0] * static_cast<int64_t>(sizeof(uint64_t)) : 0);
     }
@@ -125,15 +124,15 @@ class TopKLaunch final : public Launch {
     for (step.size = 2 * chunk_keys; step.size <= step.line_keys; step.size *= 2) {
       for (step.stride = step.size / 2; step.stride >= chunk_keys; step.stride /= 2) {
         void* const arguments[] = {&step, &keys};
-        kernels_->merge_far.launch(stream, {.blocks = blocks_for(step.pairs, threads), .threads = threads}, arguments);
+        kernels_->merge_far.launch(stream, {.blocks = blocks_for(step.pairs, threads_a_block), .threads = threads_a_block}, arguments);
       }
       p.last = step.size == step.line_keys;
       void* const arguments[] = {&p, &step.size, &keys, &x, &values, &indices};
-      kernels_->merge_near.launch(stream, {.blocks = blocks(p), .threads = threads}, arguments);
+      kernels_->merge_near.launch(stream, {.blocks = blocks(p), .threads = threads_a_block}, arguments);
     }
   }
 
-  std::shared_ptr<const Kernels> kernels_;
+  std::shared_ptr<const TopKKernels> kernels_;
   int64_t lines_ = 0;
   TopKParameters base_;
   bool sorts_all_ = false;
@@ -155,7 +154,7 @@ std::optional<double> estimate_top_k(const RegionView& region, const DeviceFacts
 std::shared_ptr<const Kernel> compile_top_k(const RegionView& region, const Workshop& workshop) {
   const DType dtype = region.graph.type(region.node.inputs[0]).dtype;
   return device_kernel(
-      [op = *region.node.op.as<ops::TopK>(), kernels = std::make_shared<const Kernels>(workshop, dtype)](
+      [op = *region.node.op.as<ops::TopK>(), kernels = std::make_shared<const TopKKernels>(workshop, dtype)](
           const KernelShapes& shapes) -> std::unique_ptr<Launch> {
         return std::make_unique<TopKLaunch>(kernels, op, shapes);
       },

@@ -5,7 +5,7 @@
 #include "optimize/outline.h"
 #include "optimize/pass_test.h"
 
-namespace camshaft {
+namespace camshaft::chain_convolutions_test {
 namespace {
 
 void fuse_and_chain(Graph& graph, const PassContext& context) {
@@ -257,4 +257,4 @@ TEST(ChainConvolutions, AConvolutionThatStandsAloneBetweenTransposes) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::chain_convolutions_test

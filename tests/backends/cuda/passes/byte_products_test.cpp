@@ -6,7 +6,7 @@
 #include "reference/evaluate.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft {
+namespace camshaft::byte_products_test {
 namespace {
 
 size_t count_of(const Graph& graph, std::string_view op) {
@@ -80,4 +80,4 @@ TEST(ByteProducts, LeavesSumsThatAreNoWholePieces) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::byte_products_test

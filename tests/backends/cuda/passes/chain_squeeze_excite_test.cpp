@@ -5,7 +5,7 @@
 #include "optimize/outline.h"
 #include "optimize/pass_test.h"
 
-namespace camshaft {
+namespace camshaft::chain_squeeze_excite_test {
 namespace {
 
 constexpr const char* image = "%x: f32[n, h, 10, 8], %r: f32[n, h, 10, 8]";
@@ -71,4 +71,4 @@ TEST(ChainSqueezeExcite, GatesOfAnotherImage) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::chain_squeeze_excite_test

@@ -8,7 +8,7 @@
 #include "reference/evaluate.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft {
+namespace camshaft::defer_layer_norms_test {
 namespace {
 
 // x -> product + x -> norm -> product with a function behind it, and product + norm.
@@ -108,4 +108,4 @@ TEST(DeferLayerNorms, NotWhereScaledWeightsDoNotFit) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::defer_layer_norms_test

@@ -6,7 +6,7 @@
 #include "reference/evaluate.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft {
+namespace camshaft::join_transposes_test {
 namespace {
 
 Graph parsed(const std::string& body, const std::string& input) {
@@ -46,4 +46,4 @@ TEST(JoinTransposes, NotWhereRowsWouldBeReadByColumns) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::join_transposes_test

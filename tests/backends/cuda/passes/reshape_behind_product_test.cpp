@@ -9,7 +9,7 @@
 #include "reference/evaluate.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft {
+namespace camshaft::reshape_behind_product_test {
 namespace {
 
 struct Case {
@@ -69,4 +69,4 @@ TEST(ReshapeBehindProduct, NotWhereRowsChangeOrOthersHaveThemToo) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::reshape_behind_product_test

@@ -7,7 +7,7 @@
 #include "reference/evaluate.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft {
+namespace camshaft::steps_behind_attention_test {
 namespace {
 
 // Heads of `size` elements beside each other in the rows of one tensor, then steps.
@@ -72,4 +72,4 @@ TEST(StepsBehindAttention, NotOfHeadsThatKernelsMayNotTake) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::steps_behind_attention_test

@@ -7,7 +7,7 @@
 #include "reference/evaluate.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft {
+namespace camshaft::steps_behind_products_test {
 namespace {
 
 struct Passed {
@@ -87,4 +87,4 @@ TEST(StepsBehindNorms, EvenedOutChannels) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::steps_behind_products_test

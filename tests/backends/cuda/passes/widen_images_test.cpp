@@ -10,7 +10,7 @@
 #include "reference/evaluate.h"
 #include "reference/random_tensor.h"
 
-namespace camshaft {
+namespace camshaft::widen_images_test {
 namespace {
 
 struct Case {
@@ -97,4 +97,4 @@ TEST(WidenImages, ImagesOfManyChannelsOrReadersStay) {
 }
 
 }  // namespace
-}  // namespace camshaft
+}  // namespace camshaft::widen_images_test
