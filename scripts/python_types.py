@@ -63,7 +63,7 @@ OF_KIND = {"boolean": "bool", "integer": "int", "number": "float", "text": "str 
 def options_text():
     """A TypedDict of the options of a build, and one of a calibration's."""
     lines = [f'"""Options as keywords. {HEAD}"""', "", "from __future__ import annotations", ""]
-    lines += ["import os", "from collections.abc import Sequence", "from typing import TypedDict", ""]
+    lines += ["import os", "from collections.abc import Sequence", "from typing import Literal, TypedDict", ""]
     for what in ("build", "calibration"):
         lines += ["", f"class {what.title()}Options(TypedDict, total=False):"]
         lines += [
@@ -79,6 +79,8 @@ def options_text():
 
 
 def type_of(option):
+    if "choices" in option:
+        return f"Literal[{', '.join(map(json.dumps, option['choices']))}]"
     return "str | Sequence[str]" if option["kind"] == "list" else OF_KIND[option["kind"]]
 
 

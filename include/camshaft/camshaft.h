@@ -228,7 +228,7 @@ CAMSHAFT_API camshaft_status camshaft_options_set_number(camshaft_options* optio
 /* What an option is now. */
 CAMSHAFT_API camshaft_status camshaft_options_get(const camshaft_options* options, const char* name,
                                                   camshaft_record** value);
-/* All options: [{name, kind, default, description}]. */
+/* All options: [{name, kind, default, description}], with {choices} where text is one of a few words. */
 CAMSHAFT_API camshaft_status camshaft_options_list(int32_t what, camshaft_record** list);
 
 /* Of a build or a calibration: one more range of shapes to tune for and to accept, by the names of inputs. Shapes that

@@ -120,7 +120,7 @@ class Options {
     return detail::record_of(
         [&](camshaft_record** value) { return camshaft_options_get(handle(), std::string(name).c_str(), value); });
   }
-  /// All options: [{name, kind, default, description}].
+  /// All options, as camshaft_options_list() says.
   static Record list() {
     return detail::record_of([](camshaft_record** all) { return camshaft_options_list(What, all); });
   }

@@ -36,8 +36,8 @@ _NUMBERS = {"build": 1, "context": 2, "calibration": 3}  # of the C interface
 
 
 def options(what: Literal["build", "context", "calibration"] = "build") -> list[Record]:
-    """The options of a "build", a "context" or a "calibration": [{"name", "kind", "default", "description"}]. As a keyword
-    the name has _ for each -."""
+    """The options of a "build", a "context" or a "calibration": [{"name", "kind", "default", "description"}], with
+    "choices" where text is one of a few words. As a keyword the name has _ for each -."""
     if what not in _NUMBERS:
         raise ValueError(f"{what!r}: there are options of {', '.join(_NUMBERS)}")
     return json.loads(_native.list_options(_NUMBERS[what]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 
 class BuildOptions(TypedDict, total=False):
@@ -29,12 +29,12 @@ class BuildOptions(TypedDict, total=False):
     """What a layer is computed in, as NAME:PRECISION (fp32, fp16, bf16 or int8; * in the name stands for any text)."""
     layer_output_types: str | Sequence[str] | None
     """What the results of a layer are stored in, as NAME:TYPE."""
-    precision_constraints: str | os.PathLike[str] | None
+    precision_constraints: Literal["none", "prefer", "obey"] | None
     """What becomes of the precisions of layers: none (ignored), prefer (a warning where they cannot be had), or obey
     (an error)."""
     threads: int | None
     """Threads to build, measure and verify with; 0: one for each core."""
-    tuning: str | os.PathLike[str] | None
+    tuning: Literal["heuristic", "measure", "locked"] | None
     """How kernels are chosen: measure, heuristic (by the cost model alone), or locked (as the lock file says)."""
     timing_cache: str | os.PathLike[str] | None
     """A file that keeps what was measured; made if there is none."""
@@ -66,19 +66,19 @@ class BuildOptions(TypedDict, total=False):
 class CalibrationOptions(TypedDict, total=False):
     """Of a calibration, but for those that are arguments of their own. None is as if it were not given."""
 
-    method: str | os.PathLike[str] | None
+    method: Literal["entropy", "minmax", "percentile", "mse"] | None
     """How ranges are chosen: entropy, minmax, percentile or mse."""
     percentile: float | None
     """Of the method percentile: the share of magnitudes that are not clipped."""
     results: bool | None
     """Find ranges of convolutions' results, too, which `quantize` puts in steps for ONNX Runtime."""
-    format: str | os.PathLike[str] | None
+    format: Literal["json", "tensorrt"] | None
     """Of the file that is written: json, or tensorrt for a calibration cache of TensorRT's."""
     device: str | os.PathLike[str] | None
     """What the engine runs on: cpu, cuda (the first GPU), or a GPU by its number, as cuda:1."""
     threads: int | None
     """Threads to build, measure and verify with; 0: one for each core."""
-    tuning: str | os.PathLike[str] | None
+    tuning: Literal["heuristic", "measure", "locked"] | None
     """How kernels are chosen: measure, heuristic (by the cost model alone), or locked (as the lock file says)."""
     timing_cache: str | os.PathLike[str] | None
     """A file that keeps what was measured; made if there is none."""

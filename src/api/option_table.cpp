@@ -127,7 +127,8 @@ constexpr Option options_of_build[] = {
      "(an "
      "error)",
      [](Settings& s, const json& v) { s.build.constraints = parse_constraints(v.get<std::string>()); },
-     [](const Settings& s) -> json { return constraint_names[static_cast<size_t>(s.build.constraints)]; }},
+     [](const Settings& s) -> json { return constraint_names[static_cast<size_t>(s.build.constraints)]; },
+     constraint_names},
     build_option<&BuildOptions::calibration>("calibration", OptionKind::text,
                                              "The file with the ranges of tensors that int8 needs"),
     {"threads", OptionKind::integer, "Threads to build, measure and verify with; 0: one for each core",
@@ -136,7 +137,7 @@ constexpr Option options_of_build[] = {
     {"tuning", OptionKind::text,
      "How kernels are chosen: measure, heuristic (by the cost model alone), or locked (as the lock file says)",
      [](Settings& s, const json& v) { s.build.tuning = parse_tuning(v.get<std::string>()); },
-     [](const Settings& s) -> json { return tuning_names[static_cast<size_t>(s.build.tuning)]; }},
+     [](const Settings& s) -> json { return tuning_names[static_cast<size_t>(s.build.tuning)]; }, tuning_names},
     build_option<&BuildOptions::timing_cache>("timing-cache", OptionKind::text,
                                               "A file that keeps what was measured; made if there is none"),
     build_option<&BuildOptions::tuning_seconds>("tuning-seconds", OptionKind::number,
@@ -204,7 +205,7 @@ std::vector<Option> make_calibration_options() {
   std::vector<Option> options = {
       {"method", OptionKind::text, "How ranges are chosen: entropy, minmax, percentile or mse",
        [](Settings& s, const json& v) { s.calibration.method = parse_calibration_method(v.get<std::string>()); },
-       [](const Settings& s) -> json { return to_string(s.calibration.method); }},
+       [](const Settings& s) -> json { return to_string(s.calibration.method); }, calibration_method_names()},
       {"percentile", OptionKind::number, "Of the method percentile: the share of magnitudes that are not clipped",
        [](Settings& s, const json& v) { s.calibration.percentile = percentile_of(v); },
        [](const Settings& s) -> json { return s.calibration.percentile; }},
@@ -215,7 +216,7 @@ std::vector<Option> make_calibration_options() {
       {"format", OptionKind::text,
        "Of the file that is written: json, or tensorrt for a calibration cache of TensorRT's",
        [](Settings& s, const json& v) { s.calibration_format = parse_calibration_format(v.get<std::string>()); },
-       [](const Settings& s) -> json { return to_string(s.calibration_format); }},
+       [](const Settings& s) -> json { return to_string(s.calibration_format); }, calibration_format_names()},
   };
   for (const std::string_view shared :
        {"device", "threads", "tuning", "timing-cache", "tuning-seconds", "max-operations", "max-memory"})

@@ -32,6 +32,8 @@ struct Option {
   /// The value is of the option's kind (one item of a list). Throws Error(invalid_argument) for one out of range.
   void (*set)(Settings& settings, const nlohmann::json& value);
   nlohmann::json (*get)(const Settings& settings);
+  /// Of text that is one of a few words: these.
+  std::span<const std::string_view> choices = {};
 };
 
 /// `what`: CAMSHAFT_BUILD, CAMSHAFT_CONTEXT or CAMSHAFT_CALIBRATION. Throws Error(invalid_argument) for another number.

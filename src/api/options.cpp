@@ -142,11 +142,14 @@ camshaft_status camshaft_options_get(const camshaft_options* options, const char
 camshaft_status camshaft_options_list(int32_t what, camshaft_record** list) {
   return guarded([&] {
     nlohmann::json all = nlohmann::json::array();
-    for (const Option& option : options_of(what))
+    for (const Option& option : options_of(what)) {
       all.push_back({{"name", option.name},
                      {"kind", to_string(option.kind)},
                      {"default", option.get({})},
                      {"description", option.description}});
+      if (!option.choices.empty())
+        all.back()["choices"] = std::vector<std::string>(option.choices.begin(), option.choices.end());
+    }
     give(list, "list", [&] { return new_record(std::move(all)); });
   });
 }

@@ -166,6 +166,10 @@ std::string_view to_string(CalibrationFormat format) {
   return format_names[static_cast<size_t>(format)];
 }
 
+std::span<const std::string_view> calibration_format_names() {
+  return format_names;
+}
+
 CalibrationFormat parse_calibration_format(const std::string& name) {
   for (size_t f = 0; f < format_names.size(); ++f)
     if (name == format_names[f]) return static_cast<CalibrationFormat>(f);

@@ -1,6 +1,7 @@
 // Ranges in files: our own, and TensorRT's calibration cache.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@ enum class CalibrationFormat {
 };
 /// "json", "tensorrt".
 std::string_view to_string(CalibrationFormat format);
+std::span<const std::string_view> calibration_format_names();
 /// Throws Error(invalid_argument) that lists them.
 CalibrationFormat parse_calibration_format(const std::string& name);
 

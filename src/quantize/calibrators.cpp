@@ -36,6 +36,10 @@ std::string_view to_string(CalibrationMethod method) {
   return method_names[static_cast<size_t>(method)];
 }
 
+std::span<const std::string_view> calibration_method_names() {
+  return method_names;
+}
+
 CalibrationMethod parse_calibration_method(const std::string& name) {
   for (size_t m = 0; m < method_names.size(); ++m)
     if (name == method_names[m]) return static_cast<CalibrationMethod>(m);

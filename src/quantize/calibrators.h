@@ -19,6 +19,7 @@ enum class CalibrationMethod {
 };
 /// "entropy", "minmax", "percentile", "mse".
 std::string_view to_string(CalibrationMethod method);
+std::span<const std::string_view> calibration_method_names();
 /// Throws Error(invalid_argument) that lists them.
 CalibrationMethod parse_calibration_method(const std::string& name);
 

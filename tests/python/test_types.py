@@ -107,6 +107,8 @@ WRONG = {
     'camshaft.build("m", fp16="yes")': "incompatible type",
     'camshaft.build("m", precision="fp8")': "incompatible type",
     'camshaft.build("m", seed=0.5)': "incompatible type",
+    'camshaft.build("m", tuning="fast")': "incompatible type",
+    'camshaft.calibrate("m", [x], method="best")': "incompatible type",
     "camshaft.build(3)": "incompatible type",
     'camshaft.build("m", inputs={"x": [1, 2]})': "incompatible type",
     'camshaft.build("m", profiles={"x": 3})': "incompatible type",
