@@ -346,10 +346,10 @@ typedef struct camshaft_engine camshaft_engine;
  * rounding_noise, judged_tensors, undecided_tensors, layers_error, seconds_import, seconds_optimize, seconds_tune,
  * seconds_compile, seconds_verify, problems_measured, problems_cached, problems_out_of_time, approximate_refused,
  * kept_f32, quantized_layers: [{layer, quantized, reason, float_seconds, int8_seconds}], gains: [{precision, speedup,
- * error (null: not known)}], model_nodes, passes, layers, and with the option refit refittable (how many initializers
- * can be replaced), not_refittable and refit_costs: [text]}. An engine that cannot be verified, for want of inputs that
- * the reference accepts or that give anything finite, is CAMSHAFT_INVALID_ARGUMENT: give inputs, or build without
- * verification. */
+ * error (null: not known)}], model_nodes, passes, layers, refittable, not_refittable, refit_costs}. With the option
+ * refit the last three are how many initializers can be replaced, which cannot and why, and what was not done for it.
+ * An engine that cannot be verified, for want of inputs that the reference accepts or that give anything finite, is
+ * CAMSHAFT_INVALID_ARGUMENT: give inputs, or build without verification. */
 CAMSHAFT_API camshaft_status camshaft_build_file(const char* path, const camshaft_options* options,
                                                  camshaft_engine** engine, camshaft_record** report);
 /* The same of a model in memory. `folder` has its external data; null where it has none. `name` stands for the path in
