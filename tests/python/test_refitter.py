@@ -255,7 +255,9 @@ def test_int8_by_a_calibration_is_refused(tmp_path):
     path = save_model(tmp_path / "m.onnx", make_weights(0))
     calibration = module.calibrate(path, [feed(seed) for seed in range(2)])
     for options in ({"int8": True}, {"best": True}):
-        with pytest.raises(InvalidArgumentError, match="int8 by a calibration.*Build without int8, or quantise the model"):
+        with pytest.raises(
+            InvalidArgumentError, match="int8 by a calibration.*Build without int8, or quantise the model"
+        ):
             build(path, calibration=calibration, **options)
 
 

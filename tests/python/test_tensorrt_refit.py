@@ -159,7 +159,11 @@ def test_by_layer_and_role():
     }
     assert refitter.set_weights("conv", role.KERNEL, new["kernel"])
     missing = set(zip(*refitter.get_missing()))
-    assert missing == {("conv", role.BIAS), ("scale", role.SCALE), ("scale", role.SHIFT)}  # are one bias with the kernel
+    assert missing == {
+        ("conv", role.BIAS),
+        ("scale", role.SCALE),
+        ("scale", role.SHIFT),
+    }  # are one bias with the kernel
     assert not refitter.refit_cuda_engine() and "needs the initializers" in builder.logger.errors()[-1]
     assert refitter.set_weights("conv", role.BIAS, new["bias"])
     assert refitter.set_weights("scale", role.SCALE, new["scale"])
