@@ -13,7 +13,8 @@ namespace camshaft {
 
 /// Whether the weights of the engine are to be replaced later.
 bool refits(const BuildOptions& options);
-/// Throws Error(invalid_argument) for precisions that such an engine cannot be built in. `options` with `best` resolved.
+/// Throws Error(invalid_argument) for precisions that such an engine cannot be built in. `options` with `best`
+/// resolved.
 void check_refit_options(const BuildOptions& options, const Backend& backend);
 /// What identifies the model of such an engine, which is the same whatever its weights are: the model as a file has it,
 /// with the types of its initializers alone.
