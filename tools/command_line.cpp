@@ -62,9 +62,9 @@ int parse_and_run(int argc, const char* const* argv) {
   bool verbose = false;
   app.add_flag("-v,--verbose", verbose, "Print what the library does to stderr");
   const std::vector<Command> commands = {
-      add_build_command(app),  add_calibrate_command(app), add_run_command(app),      add_bench_command(app),
-      add_verify_command(app), add_simplify_command(app),  add_quantize_command(app), add_inspect_command(app),
-      add_report_command(app), add_devices_command(app),   add_operators_command(app)};
+      add_build_command(app),   add_calibrate_command(app), add_run_command(app),      add_bench_command(app),
+      add_verify_command(app),  add_simplify_command(app),  add_quantize_command(app), add_refit_command(app),
+      add_inspect_command(app), add_report_command(app),    add_devices_command(app),  add_operators_command(app)};
   app.add_subcommand("trtexec", "Build and measure as TensorRT's trtexec does: its flags, lines and files");
   list_python_commands(app);
   try {

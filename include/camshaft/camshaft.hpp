@@ -16,6 +16,7 @@
 #include "camshaft/quantize.hpp"
 #include "camshaft/record.hpp"
 #include "camshaft/reference.hpp"
+#include "camshaft/refitter.hpp"
 #include "camshaft/report.hpp"
 #include "camshaft/simplify.hpp"
 #include "camshaft/system.hpp"

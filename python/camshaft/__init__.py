@@ -56,6 +56,7 @@ from camshaft._errors import (
 from camshaft._export import export
 from camshaft._network import Network
 from camshaft._options import BuildOptions, CalibrationOptions
+from camshaft._refit import Refitter
 from camshaft._values import Value
 from camshaft._verify import verify
 
@@ -78,6 +79,7 @@ __all__ = [
     "Network",
     "OutOfMemoryError",
     "Profiler",
+    "Refitter",
     "TensorInfo",
     "UnsupportedError",
     "Value",

@@ -21,6 +21,7 @@
 #include "builder/compile_graph.h"
 #include "builder/optimize_model.h"
 #include "builder/precision_gains.h"
+#include "builder/refittable_build.h"
 #include "builder/sample_inputs.h"
 #include "builder/unmet_rules.h"
 #include "builder/verdict.h"
@@ -112,9 +113,17 @@ struct Builder::Source {
 
 Engine Builder::build(std::shared_ptr<const MappedFile> model, const std::string& folder) {
   const auto read = [&] {
-    return Source{onnx::read_model(model->bytes(), model->path(), model, folder),
-                  {std::filesystem::path(model->path()).filename().string(), to_hex(hash64(model->bytes()))},
+    Source source{onnx::read_model(model->bytes(), model->path(), model, folder),
+                  {std::filesystem::path(model->path()).filename().string(), ""},
                   model->size()};
+    if (!refits(options_)) {
+      source.identity.hash = to_hex(hash64(model->bytes()));
+    } else {
+      const std::string bytes = bytes_without_weights(source.model);
+      source.identity.hash = to_hex(hash64(bytes));
+      source.bytes = bytes.size();
+    }
+    return source;
   };
   return name_out_of_memory([&] { return fmt::format("out of memory while building '{}'", model->path()); },
                             [&] { return build_checked(read); });
@@ -122,6 +131,10 @@ Engine Builder::build(std::shared_ptr<const MappedFile> model, const std::string
 
 Engine Builder::build(const onnx::ModelProto& model) {
   const auto read = [&] {
+    if (refits(options_)) {
+      const std::string bytes = bytes_without_weights(model);
+      return Source{model, {model.graph.name, to_hex(hash64(bytes))}, bytes.size()};
+    }
     // The tensors, which may be large, are not copied to be hashed.
     onnx::ModelProto bare = model;
     std::string hashes;
@@ -153,6 +166,7 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
   if (options.threads < 0)
     throw Error(ErrorCode::invalid_argument, fmt::format("a build cannot have {} threads", options.threads));
   check_tuning_options(options);
+  check_refit_options(options, *backend);
   const std::string warning = options.device == "cpu" ? cpu::isa_warning(backend->device().isa) : "";
   if (!warning.empty()) log_warning(warning);
   ThreadPool pool(options.threads > 0 ? options.threads : std::max(1, backend->device().cores));
@@ -161,6 +175,8 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
   Stopwatch watch;
   progress("reading", 0);
   Source source = read();
+  const std::unique_ptr<Replaceable> replaceable = refits(options) ? replaceable_of(source.model) : nullptr;
+  const ReplaceableScope watched(replaceable.get());
   onnx::ImportedModel imported = onnx::import_model(source.model, import_options(options.profiles));
   source.model = {};  // its text may be large; the graph keeps the storage of what it took
   const ModelIdentity& model = source.identity;
@@ -196,6 +212,11 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
     compile.notes = optimized.notes;
     compile.most_deviation = most;
     compile.decisions = std::move(settled.decisions);
+    if (replaceable) {
+      compile.initializers = replaceable->records();
+      compile.strip_weights = options.strip_weights;
+      report_refit(*replaceable, report_);
+    }
     for (auto& [name, notes] : settled.notes)
       compile.notes[name].insert(compile.notes[name].end(), notes.begin(), notes.end());
     Engine engine = compile_graph(std::move(settled.graph), backend, compile);
@@ -204,7 +225,8 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
   };
   progress("optimising", 0.1);
   // Only what is checked may round more than it must; what is locked was checked by the build that wrote the lock file.
-  const Deviation most_allowed = options.verify || tuning.is_locked() ? Deviation::rounding : Deviation::specials;
+  const bool is_checked = (options.verify || tuning.is_locked()) && !replaceable;
+  const Deviation most_allowed = is_checked ? Deviation::rounding : Deviation::specials;
   const auto chosen = [&] {
     if (!optimizer.may_quantize() || options.tuning != Tuning::measure)
       return optimizer.run(imported.graph, optimizer.may_quantize(), tuning.kept_layers());

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ir/ops/generate.h"
+#include "ir/replaceable.h"
 #include "ir/symbols.h"
 #include "onnx/branch_cases.h"
 #include "onnx/converters.h"
@@ -118,7 +119,11 @@ ValueId capture(ValueId id, Scope& scope) {
   const Value& value = around.graph.value(id);
   Graph& graph = scope.target->graph;
   ValueId inside = no_value;
-  if (const Constant constant = around.constants.find(id); constant.tensor) {
+  const auto found = [&] {
+    const ReplaceableScope is_not_read(nullptr);
+    return around.constants.find(id);
+  };
+  if (const Constant constant = found(); constant.tensor) {
     inside = graph.add_constant(value.name, constant);
   } else if (is_shape_arithmetic(value)) {
     inside = graph.add(ops::DimsTensor{*value.content, value.type.dtype, value.type.shape.empty()}, {},

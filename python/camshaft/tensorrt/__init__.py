@@ -85,7 +85,8 @@ from camshaft.tensorrt._loops import (
 )
 from camshaft.tensorrt._missing import *
 from camshaft.tensorrt._network import ILayer, INetworkDefinition, ITensor
-from camshaft.tensorrt._parser import OnnxParser, OnnxParserRefitter, ParserError, get_nv_onnx_parser_version
+from camshaft.tensorrt._parser import OnnxParser, ParserError, get_nv_onnx_parser_version
+from camshaft.tensorrt._refitter import OnnxParserRefitter, Refitter
 from camshaft.tensorrt._runtime import (
     EngineInspector,
     ICudaEngine,

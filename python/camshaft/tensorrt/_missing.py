@@ -45,7 +45,6 @@ def _missing_class(name, why):
     return type(name, (), {"__doc__": f"Raises NotImplementedError: {why}", "__init__": refuse})
 
 
-Refitter = _missing_class("Refitter", "engines cannot be refitted yet: build the new model")
 _NO_PLUGINS = "plugins cannot be loaded yet"
 IPluginV2 = _missing_class("IPluginV2", _NO_PLUGINS)
 IPluginV2Ext = _missing_class("IPluginV2Ext", _NO_PLUGINS)

@@ -8,7 +8,7 @@ from camshaft import _native
 from camshaft.tensorrt._enums import ErrorCode, OnnxParserFlag
 from camshaft.tensorrt._log import Reporter, Severity
 from camshaft.tensorrt._network import ITensor
-from camshaft.tensorrt._onnx_file import Model, Node
+from camshaft.tensorrt._onnx_file import Model, Node, read_file, writable
 from camshaft.tensorrt._parsed_layer import OnnxLayer
 from camshaft.tensorrt._protobuf import Malformed
 from camshaft.tensorrt._values import Dims, dtype_of_name
@@ -84,9 +84,7 @@ class OnnxParser(Reporter):
         """The same of a file."""
         path = Path(os.fspath(model))
         try:
-            data = bytearray(path.stat().st_size)
-            with path.open("rb") as file:
-                del data[file.readinto(data) :]
+            data = read_file(path)
         except OSError as error:
             return self._wrong(ErrorCode.MODEL_DESERIALIZE_FAILED, f"cannot read '{path}': {error.strerror}")
         return self.parse(data, path)
@@ -106,8 +104,7 @@ class OnnxParser(Reporter):
 
     def _read(self, model):
         try:
-            # Of bytes that may be written, as NumPy hands out no constant arrays to the library.
-            self._data = model if isinstance(model, bytearray) else bytearray(model)
+            self._data = writable(model)
             self._model = Model(memoryview(self._data))
         except (Malformed, TypeError) as error:
             return self._wrong(ErrorCode.MODEL_DESERIALIZE_FAILED, f"this is no ONNX model: {error}")
@@ -271,13 +268,6 @@ class OnnxParser(Reporter):
 
     def __exit__(self, *exception):
         pass
-
-
-class OnnxParserRefitter:
-    """Engines cannot be refitted yet: making one raises NotImplementedError."""
-
-    def __init__(self, refitter, logger):
-        raise NotImplementedError("engines cannot be refitted yet: build the new model")
 
 
 def get_nv_onnx_parser_version():
