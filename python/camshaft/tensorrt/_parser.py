@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from camshaft import _native
+from camshaft._plugin import plugins
 from camshaft.tensorrt._enums import ErrorCode, OnnxParserFlag
 from camshaft.tensorrt._log import Reporter, Severity
 from camshaft.tensorrt._network import ITensor
@@ -183,6 +184,7 @@ class OnnxParser(Reporter):
     def _supported(self, model):
         """Whether Camshaft has all operators; otherwise all that are missing become errors."""
         known = _known_operators() | {(function.domain, function.name) for function in model.functions}
+        known |= {tuple(plugin["name"].rpartition("::")[::2]) for plugin in plugins()}
         missing = [
             (index, node)
             for index, node in enumerate(model.graph.node)
@@ -192,7 +194,10 @@ class OnnxParser(Reporter):
             name = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
             self._errors.append(
                 ParserError(
-                    ErrorCode.UNSUPPORTED_NODE, f"there is no operator {name}; plugins cannot be loaded", index, node
+                    ErrorCode.UNSUPPORTED_NODE,
+                    f"there is no operator {name}; TensorRT's plugins cannot be loaded",
+                    index,
+                    node,
                 )
             )
             self._fail(str(self._errors[-1]))
