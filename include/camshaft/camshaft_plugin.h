@@ -106,6 +106,19 @@ struct camshaft_plugin_shapes {
 /* ---- Running ---- */
 
 typedef struct camshaft_plugin_run camshaft_plugin_run;
+
+/* An NVIDIA GPU, for enqueue_cuda. */
+typedef struct camshaft_plugin_cuda {
+  size_t size;
+  void* stream;       /* a CUstream of the context that is current; null while only sizes are asked */
+  int32_t capability; /* 90 for 9.0 */
+  int32_t multiprocessors;
+  /* Puts a kernel of the operator's cuda_text into the stream, by its name. `arguments` are addresses of its
+   * parameters' values. Gives 0, or 1 for a failure, of which the run fails by itself. */
+  int32_t (*launch)(const camshaft_plugin_run* run, const char* kernel, const uint32_t blocks[3],
+                    const uint32_t threads[2], uint32_t shared_bytes, void* const* arguments);
+} camshaft_plugin_cuda;
+
 typedef void (*camshaft_plugin_body)(void* user, int64_t begin, int64_t end);
 struct camshaft_plugin_run {
   size_t size;
@@ -125,6 +138,8 @@ struct camshaft_plugin_run {
                        void* user);
   /* Memory for an output whose shape rule named a symbol; null for a shape that does not fit the rule. */
   void* (*resize_output)(const camshaft_plugin_run* run, size_t output, size_t rank, const int64_t* dims);
+  /* Null: it runs on the host. Else operands and workspace are in the GPU's memory, and parallel_for is of no use. */
+  const camshaft_plugin_cuda* cuda;
 };
 
 /* ---- An operator ---- */
@@ -155,10 +170,19 @@ typedef struct camshaft_plugin_operator {
   /* Expected seconds on one thread, or a negative number. Null: as long as its operands take to be read and written. */
   double (*cost)(void* instance, const camshaft_plugin_run* run);
   size_t (*workspace)(void* instance, const camshaft_plugin_run* run);
-  /* Computes the outputs on the CPU. */
+  /* Computes the outputs on the CPU. Null where there are a reference and enqueue_cuda. */
   int32_t (*enqueue)(void* instance, const camshaft_plugin_run* run);
-  /* The same, as plain as can be: what engines are verified against. Null: tactic 0 on one thread, and reports say so.
-   */
+  /* Puts what computes the outputs on a GPU into run->cuda->stream, and waits for nothing. Null: it runs on the host.
+   * Other functions are asked with run->cuda set when they are asked for it. */
+  int32_t (*enqueue_cuda)(void* instance, const camshaft_plugin_run* run);
+  /* CUDA C++ of kernels for run->cuda->launch, extern "C" __global__, which is compiled when an engine is built or
+   * loaded. Null: enqueue_cuda has kernels of its own. */
+  const char* cuda_text;
+  /* 1: enqueue_cuda does not put the same work into the stream each time. Else it is recorded (a CUDA graph), and
+   * repeated without calling it again. */
+  int32_t cuda_is_not_recorded;
+  /* The same as enqueue, as plain as can be: what engines are verified against. Null: tactic 0 of enqueue on one
+   * thread, and reports say so. */
   int32_t (*reference)(void* instance, const camshaft_plugin_run* run);
   /* Instead of all functions above: a scalar expression as docs/plugins.md has them, "(x, alpha = 1) = x *
    * tanh(alpha)". It is fused and computed like operators of Camshaft's own. */

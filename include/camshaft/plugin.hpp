@@ -14,6 +14,9 @@
 //   bool supports(const Run&) const; double cost(const Run&) const; size_t workspace(const Run&) const;
 //   void reference(const Run&) const;                                // what engines are verified against
 //   std::string state() const;                                       // stored in engines, Node::state() has it then
+//   void run_cuda(const Cuda&) const;                                // on a GPU; without run() reference() is needed
+//   static constexpr const char* cuda_text = "extern \"C\" __global__ void k(float* y, int n) {…}";   // of its kernels
+//   static constexpr bool cuda_is_recorded = false;                  // where it does not do the same each time
 // Whatever these throw becomes an error that names the operator.
 #pragma once
 
@@ -184,6 +187,8 @@ class Run {
     if (data == nullptr) throw std::runtime_error("an output cannot have the shape that it is to get");
     return static_cast<T*>(data);
   }
+  /// Whether the sizes, or the run, are those of a GPU.
+  bool is_cuda() const { return run_->cuda != nullptr; }
   void* workspace() const { return run_->workspace; }
   size_t tactic() const { return run_->tactic; }
   int threads() const { return run_->threads; }
@@ -211,8 +216,26 @@ class Run {
     if (call.thrown) std::rethrow_exception(call.thrown);
   }
 
- private:
+ protected:
   const camshaft_plugin_run* run_;
+};
+
+/// One run on a GPU: operands and workspace are in its memory.
+class Cuda : public Run {
+ public:
+  explicit Cuda(const camshaft_plugin_run* run) : Run(run) {}
+  /// A CUstream, as which a cudaStream_t is the same.
+  void* stream() const { return run_->cuda->stream; }
+  int capability() const { return run_->cuda->capability; }
+  int multiprocessors() const { return run_->cuda->multiprocessors; }
+  /// Puts a kernel of cuda_text into the stream. The arguments are of the very types of its parameters.
+  template <class... Arguments>
+  void launch(const char* kernel, int64_t blocks, int64_t threads, const Arguments&... arguments) const {
+    const uint32_t grid[] = {static_cast<uint32_t>(blocks), 1, 1}, block[] = {static_cast<uint32_t>(threads), 1};
+    void* const addresses[] = {const_cast<void*>(static_cast<const void*>(&arguments))...};
+    if (run_->cuda->launch(run_, kernel, grid, block, 0, addresses) != 0)
+      throw std::runtime_error(std::string("the kernel ") + kernel + " cannot be launched");
+  }
 };
 
 /// What operators derive from, so that their members are told apart from those that they lack.
@@ -260,9 +283,16 @@ camshaft_plugin_operator table() {
         static_cast<Held<T>*>(instance)->op.infer(context);
       });
     };
-    table.enqueue = [](void* instance, const camshaft_plugin_run* run) -> int32_t {
-      return guarded(run, [&] { static_cast<Held<T>*>(instance)->op.run(Run(run)); });
-    };
+    if constexpr (requires(const T& op, const Run& run) { op.run(run); })
+      table.enqueue = [](void* instance, const camshaft_plugin_run* run) -> int32_t {
+        return guarded(run, [&] { static_cast<Held<T>*>(instance)->op.run(Run(run)); });
+      };
+    if constexpr (requires(const T& op, const Cuda& run) { op.run_cuda(run); })
+      table.enqueue_cuda = [](void* instance, const camshaft_plugin_run* run) -> int32_t {
+        return guarded(run, [&] { static_cast<Held<T>*>(instance)->op.run_cuda(Cuda(run)); });
+      };
+    if constexpr (requires { T::cuda_text; }) table.cuda_text = T::cuda_text;
+    if constexpr (requires { T::cuda_is_recorded; }) table.cuda_is_not_recorded = T::cuda_is_recorded ? 0 : 1;
     if constexpr (requires { T::types; }) {
       static constexpr auto bits = [] {
         struct {

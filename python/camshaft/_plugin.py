@@ -1,12 +1,24 @@
 """Operators from outside: loaded from files, or computed by Python functions."""
 
+from __future__ import annotations
+
 import ctypes
 import hashlib
 import inspect
 import json
 import os
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from camshaft import _native
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from camshaft._types import Path, Record
+
+    Body = TypeVar("Body", bound=Callable[..., Any])
 
 # What NumPy has of the library's types; the names of the others are in its documentation.
 _NUMPY = {
@@ -25,26 +37,26 @@ _NUMPY = {
 }
 
 
-def load_plugin(source):
+def load_plugin(source: Path) -> None:
     """Loads operators that models may use and engines may need, for the whole process: of a shared library (see
     camshaft/plugin.hpp), of an ONNX model whose functions are operators, or of one as text,
     "my::Scaled(x, alpha = 1) = alpha * tanh(x)"."""
     _native.load_plugin(os.fspath(source))
 
 
-def plugins():
+def plugins() -> list[Record]:
     """What is loaded: [{"name", "kind", "version", "file", "hash"}]."""
     return json.loads(_native.list_plugins())
 
 
-def set_plugin_checks(*, guards=False, verify=False):
+def set_plugin_checks(*, guards: bool = False, verify: bool = False) -> None:
     """How plugins are checked from now on, for debugging. guards: they run on copies of their operands between guard
     zones, which find what they write where they must not. verify: builds run every tactic against its reference
     evaluation first, over sizes with tails."""
     _native.set_plugin_checks(guards, verify)
 
 
-def plugin(name, *, version="1", shape=None):
+def plugin(name: str, *, version: str = "1", shape: Callable[..., Any] | None = None) -> Callable[[Body], Body]:
     """Makes an operator of a function of NumPy arrays, which then computes the nodes of that domain and name:
 
         @camshaft.plugin("my::Softcap", shape=lambda x, limit: x.shape)
@@ -61,7 +73,7 @@ def plugin(name, *, version="1", shape=None):
     The function computes on copies of nothing: arrays are the engine's memory, valid during the call alone, and operands
     must not be written to. It is called with Python's lock, by any thread."""
 
-    def register(body):
+    def register(body: Body) -> Body:
         domain, _, operator = name.rpartition("::")
         rule = shape or _shape_of_first
         made = _Operator(body, rule)
@@ -74,11 +86,11 @@ def plugin(name, *, version="1", shape=None):
     return register
 
 
-def _shape_of_first(x, *_, **__):
+def _shape_of_first(x: Operand, *_: Any, **__: Any) -> tuple[int | Dim, ...]:
     return x.shape
 
 
-def _source_of(function):
+def _source_of(function: Callable[..., Any]) -> str:
     try:
         return inspect.getsource(function)
     except (OSError, TypeError):
@@ -89,54 +101,54 @@ def _source_of(function):
 class Dim:
     """A size of expressions of symbols: n + 1, 2 * n, n // 2, Dim.min(n, m), …"""
 
-    def __init__(self, text):
+    def __init__(self, text: object) -> None:
         self._text = str(text)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self._text
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Dim({self._text!r})"
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return str(self) == str(other)
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self._text)
 
     @staticmethod
-    def min(a, b):
+    def min(a: int | Dim, b: int | Dim) -> Dim:
         return Dim(f"min({a}, {b})")
 
     @staticmethod
-    def max(a, b):
+    def max(a: int | Dim, b: int | Dim) -> Dim:
         return Dim(f"max({a}, {b})")
 
-    def __add__(self, other):
+    def __add__(self, other: int | Dim) -> Dim:
         return Dim(f"({self}) + ({other})")
 
-    def __radd__(self, other):
+    def __radd__(self, other: int | Dim) -> Dim:
         return Dim(f"({other}) + ({self})")
 
-    def __sub__(self, other):
+    def __sub__(self, other: int | Dim) -> Dim:
         return Dim(f"({self}) - ({other})")
 
-    def __rsub__(self, other):
+    def __rsub__(self, other: int | Dim) -> Dim:
         return Dim(f"({other}) - ({self})")
 
-    def __mul__(self, other):
+    def __mul__(self, other: int | Dim) -> Dim:
         return Dim(f"({self}) * ({other})")
 
-    def __rmul__(self, other):
+    def __rmul__(self, other: int | Dim) -> Dim:
         return Dim(f"({other}) * ({self})")
 
-    def __floordiv__(self, other):
+    def __floordiv__(self, other: int | Dim) -> Dim:
         return Dim(f"floor_div({self}, {other})")
 
-    def __rfloordiv__(self, other):
+    def __rfloordiv__(self, other: int | Dim) -> Dim:
         return Dim(f"floor_div({other}, {self})")
 
-    def __mod__(self, other):
+    def __mod__(self, other: int | Dim) -> Dim:
         return Dim(f"mod({self}, {other})")
 
 
@@ -144,26 +156,26 @@ class Operand:
     """What a shape rule sees of an operand: `dtype` ("f32"), `shape`, and `values`, the elements of a small one of
     integers that is known before running, else None."""
 
-    def __init__(self, dtype, dims, values):
+    def __init__(self, dtype: str, dims: Sequence[str], values: list[int] | None) -> None:
         self.dtype = dtype
-        self.shape = tuple(int(d) if d.isdigit() else Dim(d) for d in dims)
+        self.shape: tuple[int | Dim, ...] = tuple(int(d) if d.isdigit() else Dim(d) for d in dims)
         self.values = values
 
 
 class _Operator:
     """What the native module calls: see PythonPlugin in plugin_functions.cpp."""
 
-    def __init__(self, body, rule):
-        parameters = inspect.signature(body).parameters.values()
+    def __init__(self, body: Callable[..., Any], rule: Callable[..., Any]) -> None:
+        parameters = _signature_of(body).parameters.values()
         self._body, self._rule = body, rule
         self._attributes = {p.name: p.default for p in parameters if p.default is not p.empty}
         self._operands = [p for p in parameters if p.default is p.empty]
 
-    def types(self):
+    def types(self) -> list[list[str]]:
         """[[dtype]] that each operand may have."""
         return [_types_of(p.annotation) for p in self._operands] or [list(_NUMPY)]
 
-    def create(self, given):
+    def create(self, given: dict[str, list[Any]]) -> _Instance:
         unknown = given.keys() - self._attributes.keys()
         if unknown:
             raise ValueError(f"there is no attribute {', '.join(sorted(unknown))}; there are {list(self._attributes)}")
@@ -172,22 +184,22 @@ class _Operator:
 
 
 class _Instance:
-    def __init__(self, body, rule, attributes):
+    def __init__(self, body: Callable[..., Any], rule: Callable[..., Any], attributes: dict[str, Any]) -> None:
         self._body, self._rule, self._attributes = body, rule, attributes
 
-    def infer(self, operands, count):
-        operands = [None if o is None else Operand(*o) for o in operands]
-        results = self._rule(*operands, **self._attributes)
-        first = next((o.dtype for o in operands if o is not None), "f32")
+    def infer(self, operands: list[Any], count: int) -> list[tuple[str, list[str | None]]]:
+        given = [None if o is None else Operand(*o) for o in operands]
+        results = self._rule(*given, **self._attributes)
+        first = next((o.dtype for o in given if o is not None), "f32")
         listed = results if isinstance(results, list) else [results]
         if len(listed) != count:
             raise ValueError(f"the shape rule gives {len(listed)} results, the node has {count}")
         return [_result(r, first) for r in listed]
 
-    def run(self, inputs, outputs):
+    def run(self, inputs: list[Any], outputs: list[Any]) -> list[tuple[int, list[int], bytes]]:
         import numpy
 
-        results = self._body(*[_array(i) for i in inputs], **self._attributes)
+        results = self._body(*[None if i is None else _memory(i) for i in inputs], **self._attributes)
         results = results if isinstance(results, tuple) else (results,)
         if len(results) != len(outputs):
             raise ValueError(f"the function gives {len(results)} results, the node has {len(outputs)}")
@@ -197,14 +209,22 @@ class _Instance:
             if output is None:
                 late.append((index, list(result.shape), numpy.ascontiguousarray(result).tobytes()))
                 continue
-            to = _array(output)
+            to = _memory(output)
             if result.shape != to.shape:
                 raise ValueError(f"result {index} has the shape {result.shape}, its shape rule says {to.shape}")
             numpy.copyto(to, result, casting="same_kind")
         return late
 
 
-def _types_of(annotation):
+def _signature_of(body: Callable[..., Any]) -> inspect.Signature:
+    """With annotations as objects, also those that a module keeps as text."""
+    try:
+        return inspect.signature(body, eval_str=True)
+    except (NameError, SyntaxError, TypeError):  # TypeError: Python 3.9 has no eval_str
+        return inspect.signature(body)
+
+
+def _types_of(annotation: Any) -> list[str]:
     import numpy
 
     if annotation is inspect.Parameter.empty:
@@ -216,7 +236,7 @@ def _types_of(annotation):
     return found
 
 
-def _attribute(values, default):
+def _attribute(values: list[Any], default: Any) -> Any:
     """As the default is: a list, or its only element. A tensor is (dtype, dims, bytes)."""
     import numpy
 
@@ -224,7 +244,7 @@ def _attribute(values, default):
     return values if isinstance(default, (list, tuple)) or len(values) != 1 else values[0]
 
 
-def _result(result, first):
+def _result(result: Any, first: str) -> tuple[str, list[str | None]]:
     dtype, shape = first, result
     if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], (str, type)):
         dtype, shape = result
@@ -233,12 +253,10 @@ def _result(result, first):
     return dtype, [None if d is None else str(d) for d in shape]
 
 
-def _array(operand):
+def _memory(operand: tuple[int, str, list[int]]) -> NDArray[Any]:
     """The memory of an operand, as it is."""
     import numpy
 
-    if operand is None:
-        return None
     address, dtype, dims = operand
     kind = numpy.dtype(_NUMPY[dtype])
     count = kind.itemsize
@@ -246,5 +264,5 @@ def _array(operand):
         count *= d
     if count == 0:
         return numpy.empty(dims, kind)
-    memory = (ctypes.c_uint8 * count).from_address(address)
+    memory = memoryview((ctypes.c_uint8 * count).from_address(address)).cast("B")
     return numpy.frombuffer(memory, dtype=kind).reshape(dims)

@@ -108,7 +108,8 @@ json described(const onnx::OperatorSchema& schema) {
                           {"type_name", onnx::attribute_type_name(a.type)},
                           {"required", a.is_required}});
   return {{"domain", schema.domain}, {"operator", schema.op_type}, {"since", schema.since},
-          {"inputs", inputs},        {"outputs", outputs},         {"attributes", attributes}};
+          {"inputs", inputs},        {"outputs", outputs},         {"attributes", attributes},
+          {"open", schema.is_open}};
 }
 
 }  // namespace

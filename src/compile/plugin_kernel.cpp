@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "compile/optimum.h"
 #include "ir/symbols.h"
@@ -13,7 +14,7 @@ namespace camshaft {
 
 namespace {
 
-constexpr const char* number = "variant";  // the parameter of plugins that have several tactics
+constexpr const char* plugin_variant = "variant";  // the parameter of plugins that have several tactics
 
 PluginOperand operand_at_optimum(const RegionView& region, ValueId id) {
   if (id == no_value) return {DType::f32, {}, nullptr, false};
@@ -33,12 +34,12 @@ std::vector<std::shared_ptr<const Tensor>> small_constants(const RegionView& reg
   return constants;
 }
 
-Tensor view(const PluginOperand& operand, const std::byte* data) {
+Tensor view_of_operand(const PluginOperand& operand, const std::byte* data) {
   if (!operand.present) return {};
   return Tensor(operand.dtype, operand.dims, {data, byte_size(operand.dtype, element_count(operand.dims))}, nullptr);
 }
 
-TensorType type_of(const PluginOperand& operand) {
+TensorType type_of_operand(const PluginOperand& operand) {
   return {operand.dtype, Shape(operand.dims.begin(), operand.dims.end())};
 }
 
@@ -51,9 +52,10 @@ bool looks_at_sizes(const RegionView& region) {
 
 class PluginLaunch final : public Launch {
  public:
+  /// `facts` and `on_device`: of a device; null on the host.
   PluginLaunch(const ops::Plugin& op, const PluginInstance& instance, size_t tactic, const std::vector<bool>& present,
-               const KernelShapes& shapes)
-      : op_(op), instance_(instance), tactic_(tactic) {
+               const KernelShapes& shapes, const PluginDevice* facts, const OnPluginDevice* on_device)
+      : op_(op), instance_(instance), tactic_(tactic), facts_(facts), on_device_(on_device) {
     for (size_t i = 0; i < shapes.inputs.size(); ++i)
       inputs_.push_back({shapes.inputs[i].dtype, shapes.inputs[i].dims, nullptr, present[i]});
     for (const OperandShape& output : shapes.outputs) outputs_.push_back({output.dtype, output.dims});
@@ -70,7 +72,7 @@ class PluginLaunch final : public Launch {
   const std::vector<PluginOperand>& outputs() const { return outputs_; }
 
   void run(const LaunchArguments& arguments) override {
-    if (plugin_checks().guards) return run_guarded(arguments);
+    if (!facts_ && plugin_checks().guards) return run_guarded(arguments);
     for (size_t i = 0; i < inputs_.size(); ++i)
       inputs_[i].data = inputs_[i].present ? const_cast<std::byte*>(arguments.inputs[i]) : nullptr;
     for (size_t o = 0; o < outputs_.size(); ++o) outputs_[o].data = arguments.outputs[o];
@@ -78,19 +80,27 @@ class PluginLaunch final : public Launch {
     call.workspace = arguments.workspace;
     call.pool = &arguments.pool;
     call.cancellation = arguments.cancellation;
-    instance_.run(call);
+    if (!facts_) return instance_.run(call);
+    (*on_device_)(arguments, [&](const PluginDevice& device) {
+      call.device = &device;
+      instance_.run_on_device(call);
+    });
   }
 
  private:
-  PluginCall call() const { return {inputs_, outputs_, tactic_}; }
+  PluginCall call() const {
+    PluginCall call{inputs_, outputs_, tactic_};
+    call.device = facts_;
+    return call;
+  }
 
   void run_guarded(const LaunchArguments& arguments) {
     std::vector<Tensor> inputs;
-    for (size_t i = 0; i < inputs_.size(); ++i) inputs.push_back(view(inputs_[i], arguments.inputs[i]));
+    for (size_t i = 0; i < inputs_.size(); ++i) inputs.push_back(view_of_operand(inputs_[i], arguments.inputs[i]));
     std::vector<TensorType> types;
     std::vector<const Dims*> dims;
     for (const PluginOperand& output : outputs_) {
-      types.push_back(type_of(output));
+      types.push_back(type_of_operand(output));
       dims.push_back(&output.dims);
     }
     const std::vector<Tensor> results =
@@ -102,16 +112,21 @@ class PluginLaunch final : public Launch {
   const ops::Plugin& op_;
   const PluginInstance& instance_;
   size_t tactic_;
+  const PluginDevice* facts_;
+  const OnPluginDevice* on_device_;
   std::vector<PluginOperand> inputs_, outputs_;
   size_t workspace_bytes_ = 0;
 };
 
 class PluginKernel final : public Kernel {
  public:
-  PluginKernel(const RegionView& region, size_t tactic)
+  PluginKernel(const RegionView& region, size_t tactic, std::optional<PluginDevice> facts = {},
+               OnPluginDevice on_device = {})
       : op_(*region.node.op.as<ops::Plugin>()),
         instance_(op_.instance()),
         tactic_(tactic),
+        facts_(std::move(facts)),
+        on_device_(std::move(on_device)),
         constants_(small_constants(region)),
         checks_rule_(!looks_at_sizes(region)) {
     for (const ValueId id : region.node.inputs) present_.push_back(id != no_value);
@@ -124,16 +139,19 @@ class PluginKernel final : public Kernel {
   }
 
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
-    auto launch = std::make_unique<PluginLaunch>(op_, *instance_, tactic_, present_, shapes);
+    auto launch = std::make_unique<PluginLaunch>(op_, *instance_, tactic_, present_, shapes,
+                                                 facts_ ? &*facts_ : nullptr, &on_device_);
     if (checks_rule_) {
       std::vector<TensorType> inputs, outputs;
-      for (const PluginOperand& operand : launch->inputs()) inputs.push_back(type_of(operand));
-      for (const PluginOperand& operand : launch->outputs()) outputs.push_back(type_of(operand));
+      for (const PluginOperand& operand : launch->inputs()) inputs.push_back(type_of_operand(operand));
+      for (const PluginOperand& operand : launch->outputs()) outputs.push_back(type_of_operand(operand));
       check_rule(op_, inputs, present_, constants_, outputs);
     }
     return launch;
   }
 
+  Place place() const override { return facts_ ? Place::device : Place::host; }
+  bool can_be_recorded() const override { return facts_ && instance_->is_recorded(); }
   bool has_dynamic_outputs() const override { return is_dynamic_; }
   std::vector<Tensor> run_dynamic(const std::vector<Tensor>& inputs, const SymbolBindings& symbols, ThreadPool& pool,
                                   const Cancellation* cancellation) const override {
@@ -151,27 +169,40 @@ class PluginKernel final : public Kernel {
   ops::Plugin op_;
   std::shared_ptr<const PluginInstance> instance_;
   size_t tactic_;
+  std::optional<PluginDevice> facts_;  // of the device that it runs on
+  OnPluginDevice on_device_;
   std::vector<std::shared_ptr<const Tensor>> constants_;
   std::vector<bool> present_, own_sizes_;
   std::vector<TensorType> types_;
   bool checks_rule_ = true, is_dynamic_ = false;
 };
 
+size_t plugin_tactic_of(const TacticParameters& parameters) {
+  return parameters.empty() ? 0 : static_cast<size_t>(parameters[plugin_variant]);
+}
+
 }  // namespace
 
-std::vector<TacticOffer> plugin_offers(const RegionView& region, double seconds_per_byte) {
+std::vector<TacticOffer> plugin_offers(const RegionView& region, double seconds_per_byte, const PluginDevice* device) {
   const auto* op = region.node.op.as<ops::Plugin>();
   if (!op) return {};
   const std::shared_ptr<const PluginInstance> instance = op->instance();
+  if (!(device ? instance->has_device() : instance->has_host())) return {};
   std::vector<PluginOperand> inputs, outputs;
   for (const ValueId id : region.node.inputs) inputs.push_back(operand_at_optimum(region, id));
-  for (const ValueId id : region.node.outputs) outputs.push_back(operand_at_optimum(region, id));
+  for (const ValueId id : region.node.outputs) {
+    const Value& value = region.graph.value(id);
+    // Only on the host results may have sizes that running tells.
+    if (device && names_sizes_of(value.name, value.type.shape)) return {};
+    outputs.push_back(operand_at_optimum(region, id));
+  }
   std::vector<TacticOffer> offers;
   for (size_t tactic = 0; tactic < instance->tactics(); ++tactic) {
-    const PluginCall call{inputs, outputs, tactic};
+    PluginCall call{inputs, outputs, tactic};
+    call.device = device;
     if (!instance->supports(call)) continue;
     TacticOffer offer;
-    if (instance->tactics() > 1) offer.parameters = {{number, static_cast<int64_t>(tactic)}};
+    if (instance->tactics() > 1) offer.parameters = {{plugin_variant, static_cast<int64_t>(tactic)}};
     const double own = instance->seconds(call);
     offer.seconds = own >= 0 ? own : bytes_at_optimum(region) * seconds_per_byte;
     offers.push_back(std::move(offer));
@@ -180,7 +211,12 @@ std::vector<TacticOffer> plugin_offers(const RegionView& region, double seconds_
 }
 
 std::shared_ptr<const Kernel> make_plugin_kernel(const RegionView& region, const TacticParameters& parameters) {
-  return std::make_shared<PluginKernel>(region, parameters.empty() ? 0 : static_cast<size_t>(parameters[number]));
+  return std::make_shared<PluginKernel>(region, plugin_tactic_of(parameters));
+}
+
+std::shared_ptr<const Kernel> make_device_plugin_kernel(const RegionView& region, const TacticParameters& parameters,
+                                                        const PluginDevice& facts, OnPluginDevice on_device) {
+  return std::make_shared<PluginKernel>(region, plugin_tactic_of(parameters), facts, std::move(on_device));
 }
 
 }  // namespace camshaft

@@ -42,6 +42,22 @@ struct PluginOperand {
   bool present = true;
 };
 
+/// A launch of a kernel: so many blocks of so many threads, with so much dynamic shared memory.
+struct PluginGrid {
+  unsigned blocks[3] = {1, 1, 1};
+  unsigned threads[2] = {1, 1};
+  unsigned shared_bytes = 0;
+};
+
+/// A GPU that a plugin puts its work into; operands are in its memory.
+struct PluginDevice {
+  void* stream = nullptr;  ///< a CUstream, whose context is current; null while only sizes are asked
+  int capability = 0;      ///< 90 for 9.0
+  int multiprocessors = 0;
+  /// Puts a kernel of the instance's device_text() into the stream. Throws Error.
+  std::function<void(const std::string& kernel, const PluginGrid& grid, void* const* arguments)> launch = {};
+};
+
 struct PluginCall {
   std::span<const PluginOperand> inputs, outputs;
   size_t tactic = 0;
@@ -50,6 +66,7 @@ struct PluginCall {
   const Cancellation* cancellation = nullptr;
   /// Memory for an output whose size only running tells; null: there is none such.
   std::function<std::byte*(size_t output, Dims dims)> resize = {};
+  const PluginDevice* device = nullptr;  ///< null: it runs on the host
 };
 
 /// An operator as one node has it. Safe to use from several threads. All functions throw Error(invalid_argument) that
@@ -66,6 +83,15 @@ class PluginInstance {
   virtual double seconds(const PluginCall&) const { return -1; }
   virtual size_t workspace_bytes(const PluginCall&) const { return 0; }
   virtual bool has_reference() const { return false; }
+  /// Whether it runs on the host, and on a GPU.
+  virtual bool has_host() const { return true; }
+  virtual bool has_device() const { return false; }
+  /// CUDA C++ of the kernels that run_on_device() launches by name; empty: it has kernels of its own.
+  virtual std::string device_text() const { return {}; }
+  /// Whether run_on_device() always puts the same work into the stream for the same operands, so that what is recorded
+  /// may be repeated without it.
+  virtual bool is_recorded() const { return true; }
+  virtual void run_on_device(const PluginCall&) const {}
   virtual void run(const PluginCall& call) const = 0;
   virtual void run_reference(const PluginCall& call) const { run(call); }
 };

@@ -47,15 +47,48 @@ void check_not_claimed(const Claims& all, const Name& name) {
 }  // namespace
 
 Claim find_claim(const NodeProto& node) {
+  return find_claim(node.domain, node.op_type);
+}
+
+Claim find_claim(const std::string& domain, const std::string& op_type) {
   Claim claim;
-  claim.plugin = find_plugin(node.domain, node.op_type);
+  claim.plugin = find_plugin(domain, op_type);
   if (claim.plugin) return claim;
   Claims& all = claims();
-  const Name name = name_of(node.domain, node.op_type);
+  const Name name = name_of(domain, op_type);
   const std::lock_guard lock(all.mutex);
   if (const auto it = all.expressions.find(name); it != all.expressions.end()) claim.expression = it->second;
   if (const auto it = all.functions.find(name); it != all.functions.end()) claim.function = it->second.function;
   return claim;
+}
+
+std::optional<OperatorSchema> claimed_schema(const std::string& domain, const std::string& op_type) {
+  using Count = OperatorParameter::Count;
+  const Claim claim = find_claim(domain, op_type);
+  if (!claim) return std::nullopt;
+  OperatorSchema schema;
+  schema.domain = domain;
+  schema.op_type = op_type;
+  if (claim.plugin) {
+    schema.inputs = {{"inputs", "", Count::any}};
+    schema.outputs = {{"outputs", "", Count::any}};
+    schema.is_open = true;
+  } else if (claim.expression) {
+    for (const ScalarExpression::Parameter& parameter : claim.expression->parameters)
+      if (parameter.otherwise) {
+        schema.attributes.push_back({parameter.name, AttributeType::float_});
+      } else {
+        schema.inputs.push_back({parameter.name, "T"});
+      }
+    schema.outputs = {{"y", "T"}};
+  } else {
+    for (const std::string& input : claim.function->inputs) schema.inputs.push_back({input, "", Count::optional});
+    for (const std::string& output : claim.function->outputs) schema.outputs.push_back({output, ""});
+    schema.is_open = true;  // of what types its attributes are is not said
+  }
+  std::sort(schema.attributes.begin(), schema.attributes.end(),
+            [](const OperatorAttribute& a, const OperatorAttribute& b) { return a.name < b.name; });
+  return schema;
 }
 
 void check_free(const std::string& domain, const std::string& name, const std::string& source) {

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ir/plugin.h"
+#include "onnx/operator_schema.h"
 #include "onnx/scalar_expression.h"
 
 namespace camshaft::onnx {
@@ -20,6 +22,10 @@ struct Claim {
 };
 
 Claim find_claim(const NodeProto& node);
+Claim find_claim(const std::string& domain, const std::string& op_type);
+
+/// What nodes of a loaded operator take, as far as is known; nothing for others.
+std::optional<OperatorSchema> claimed_schema(const std::string& domain, const std::string& op_type);
 
 /// Error(invalid_argument) where the operator is known already with another meaning, as ONNX's own are.
 void add_expression(ScalarExpression op);

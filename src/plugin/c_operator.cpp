@@ -9,6 +9,7 @@
 #include "plugin/c_node.h"
 #include "plugin/c_run.h"
 #include "plugin/c_shapes.h"
+#include "plugin/running_calls.h"
 
 namespace camshaft::plugin {
 
@@ -103,6 +104,11 @@ class CInstance final : public PluginInstance {
     return bytes;
   }
   bool has_reference() const override { return table_.reference != nullptr; }
+  bool has_host() const override { return table_.enqueue != nullptr; }
+  bool has_device() const override { return table_.enqueue_cuda != nullptr; }
+  std::string device_text() const override { return table_.cuda_text ? table_.cuda_text : ""; }
+  bool is_recorded() const override { return table_.cuda_is_not_recorded == 0; }
+  void run_on_device(const PluginCall& call) const override { run(table_.enqueue_cuda, "failed on the GPU", call); }
   void run(const PluginCall& call) const override { run(table_.enqueue, "failed", call); }
   void run_reference(const PluginCall& call) const override {
     run(table_.reference ? table_.reference : table_.enqueue, "failed in its reference evaluation", call);
@@ -124,6 +130,7 @@ class CInstance final : public PluginInstance {
 
   void run(int32_t (*function)(void*, const camshaft_plugin_run*), const char* failed, const PluginCall& call) const {
     RunView view(call);
+    const RunningCall running(of_->who);
     const int32_t status = called(of_->who, failed, [&] { return function(instance_, view.get()); });
     if (call.cancellation) call.cancellation->check("running a plugin");
     if (status != 0 || view.has_failed()) fail(of_->who, failed, view.message());
@@ -174,8 +181,10 @@ std::shared_ptr<const PluginOperator> make_operator(const camshaft_plugin_operat
     expression = fmt::format("{}{}{}{}", table.domain, *table.domain ? "::" : "", table.name, table.expression);
     return nullptr;
   }
-  for (const auto& [is_there, name] : {std::pair(table.infer != nullptr, "shape rule (infer)"),
-                                       std::pair(table.enqueue != nullptr, "function that runs it (enqueue)")})
+  const bool has_body = table.enqueue || (table.reference && table.enqueue_cuda);
+  for (const auto& [is_there, name] :
+       {std::pair(table.infer != nullptr, "shape rule (infer)"),
+        std::pair(has_body, "function that runs it (enqueue, or enqueue_cuda and a reference)")})
     if (!is_there) refuse(fmt::format("its operator {} has no {}", table.name, name));
   if (table.tactic_count > 64)
     refuse(fmt::format("its operator {} has {} tactics; 64 are possible", table.name, table.tactic_count));

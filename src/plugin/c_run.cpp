@@ -48,6 +48,25 @@ RunView::RunView(const PluginCall& call) : call_(call) {
   c.resize_output = [](const camshaft_plugin_run* self, size_t output, size_t rank, const int64_t* dims) -> void* {
     return of(self).resize(output, rank, dims);
   };
+  if (!call.device) return;
+  c.cuda = &cuda_;
+  cuda_.size = sizeof cuda_;
+  cuda_.stream = call.device->stream;
+  cuda_.capability = call.device->capability;
+  cuda_.multiprocessors = call.device->multiprocessors;
+  cuda_.launch = [](const camshaft_plugin_run* self, const char* kernel, const uint32_t blocks[3],
+                    const uint32_t threads[2], uint32_t shared_bytes, void* const* arguments) -> int32_t {
+    RunView& view = of(self);
+    try {
+      const PluginDevice& device = *view.call_.device;
+      if (!device.launch || !kernel) throw Error(ErrorCode::invalid_argument, "there is nothing to launch");
+      device.launch(kernel, {{blocks[0], blocks[1], blocks[2]}, {threads[0], threads[1]}, shared_bytes}, arguments);
+      return 0;
+    } catch (const std::exception& e) {
+      view.note(e.what());
+      return 1;
+    }
+  };
 }
 
 void RunView::note(const char* message) {

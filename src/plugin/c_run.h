@@ -27,6 +27,7 @@ class RunView {
     camshaft_plugin_run run = {};
     RunView* view = nullptr;
   } c_;
+  camshaft_plugin_cuda cuda_ = {};
   static RunView& of(const camshaft_plugin_run* run) { return *reinterpret_cast<const C*>(run)->view; }
   void note(const char* message);
   void parallel_for(int64_t count, int64_t grain, camshaft_plugin_body body, void* user);

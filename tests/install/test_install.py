@@ -24,7 +24,7 @@ def program(tmp_path_factory):
     (folder / "prefix").rename(folder / "moved")
     (folder / "app").mkdir()
     (folder / "app" / "plugins").mkdir()
-    for name in ["CMakeLists.txt", "minimal.cpp", "plugins/swish.cpp"]:
+    for name in ["CMakeLists.txt", "minimal.cpp", "plugins/swish.cpp", "plugins/mish_cuda.cpp"]:
         (folder / "app" / name).write_bytes((ROOT / "examples" / name).read_bytes())
     build = ["cmake", "-G", "Ninja", "-S", folder / "app", "-B", folder / "build"]
     command(*build, "-D", f"CMAKE_PREFIX_PATH={folder / 'moved'}", "-D", "CMAKE_BUILD_TYPE=Release")

@@ -213,6 +213,20 @@ def test_text_is_an_operator():
     np.testing.assert_allclose(module.build(model_of("Swish", beta=0.5))(x), a / (1 + np.exp(-a / 2)), rtol=1e-5)
 
 
+def test_networks_have_them():
+    module.load_plugin("py::Cubed(x, factor = 1) = factor * x * x * x")
+    net = module.Network("plugins")
+    x = net.input("x", "f32", ["n", 4])
+    y = net.domain("py").Softcap(x, limit=2.0)
+    net.output(net.domain("py").Cubed(y, factor=3.0), "y")
+    value = numbers(3, 4)
+    np.testing.assert_allclose(module.build(net)(value), 3 * (2 * np.tanh(value / 2)) ** 3, rtol=1e-5)
+    with pytest.raises(module.InvalidArgumentError, match="no attribute 'limit'"):
+        net.domain("py").Cubed(y, limit=3.0)
+    with pytest.raises(AttributeError, match="no operator 'Nothing'"):
+        net.domain("py").Nothing(y)
+
+
 def test_instances_do_not_pile_up():
     def alive():
         gc.collect()

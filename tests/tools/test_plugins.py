@@ -1,16 +1,18 @@
 """Plugins on the command line: the example's library, operators as text and as ONNX functions, and bad ones."""
 
+import os
 import shutil
 import subprocess
 
 import numpy as np
 import pytest
-from camshaft_cli import ROOT, camshaft, run
+from camshaft_cli import BINARY, ROOT, camshaft, run
 
 import onnx
 from onnx import TensorProto, helper
 
 EXAMPLES = ROOT / "examples" / "plugins"
+EMULATOR = BINARY.parent.parent / "tests/backends/cuda/emulator/lib/libcuda.so.1"
 EXIT_INVALID = 2  # a wrong option
 
 
@@ -320,7 +322,7 @@ extern "C" CAMSHAFT_API const camshaft_plugin_library* {entry}(uint32_t) {{ retu
     [
         ({"abi": 7}, "it is for version 7 of the interface, and this is version 1"),
         ({"entry": "another_name"}, "the library exports no function camshaft_plugin_entry"),
-        ({"change": "t.enqueue = nullptr;"}, "its operator Swish has no function that runs it (enqueue)"),
+        ({"change": "t.enqueue = nullptr;"}, "its operator Swish has no function that runs it (enqueue, or"),
         ({"change": "t.infer = nullptr;"}, "its operator Swish has no shape rule (infer)"),
         ({"change": "t.name = nullptr;"}, "an operator has no name"),
         ({"change": "t.version = nullptr;"}, "its operator Swish has no version"),
@@ -422,5 +424,79 @@ def test_sizes_that_only_running_tells(tmp_path):
         np.testing.assert_array_equal(run(tmp_path / "m.engine", {"x": x}, "--plugin", library)["y"], 2 * x[x > 0])
 
 
-def test_the_example_is_short():
-    assert len((EXAMPLES / "swish.cpp").read_text().splitlines()) <= 40
+# ---- On a GPU ----
+
+
+def on_gpu(*arguments, check=True):
+    """The command's stdout on the emulated GPU."""
+    if not EMULATOR.exists():
+        pytest.skip("the emulated GPU was not built")
+    done = subprocess.run(
+        [ROOT / "scripts/emulate_gpu.sh", BINARY, *map(str, arguments)],
+        env=os.environ | {"CAMSHAFT_BUILD": str(BINARY.parent.parent)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert not check or done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def test_a_kernel_as_text_runs_in_the_stream(tmp_path):
+    library = compiled(EXAMPLES / "mish_cuda.cpp", tmp_path / "mish.so")
+    model = swish_model(tmp_path / "m.onnx", beta=None, operator="Mish")
+    engine, out = tmp_path / "m.engine", tmp_path / "y.npz"
+    on_gpu("build", model, "-o", engine, "--device", "cuda", "--plugin", library)
+    assert "cuda_plugin" in on_gpu("inspect", engine, "--plugin", library).stdout
+    for rows in (1, 77):
+        x = numbers(rows, 5, seed=rows)
+        np.savez(tmp_path / "x.npz", x=x)
+        arguments = ["--inputs", tmp_path / "x.npz", "--outputs", out, "--plugin", library]
+        on_gpu("run", engine, *arguments)
+        a = 2 * x.astype(np.float64)
+        with np.load(out) as arrays:
+            np.testing.assert_allclose(arrays["y"], a * np.tanh(np.log1p(np.exp(a))) * x, rtol=1e-5, atol=1e-6)
+    # On the CPU its reference runs.
+    x = numbers(3, 5)
+    a = 2 * x.astype(np.float64)
+    got = run(model, {"x": x}, "--plugin", library)["y"]
+    np.testing.assert_allclose(got, a * np.tanh(np.log1p(np.exp(a))) * x, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "old, new, what",
+    [
+        ("tanhf(", "no_function(", "the plugin example::Mish (mish.so): the kernel 'plugin' does not compile"),
+        ('launch("mish"', 'launch("mash"', "mash"),
+        ("y[i] = x[i] *", "y[i] = x[i] +", "y"),  # a kernel that is wrong, as the build's verification says
+    ],
+)
+def test_a_kernel_that_is_wrong(tmp_path, old, new, what):
+    changed = tmp_path / "mish.cpp"
+    text = (EXAMPLES / "mish_cuda.cpp").read_text()
+    assert old in text
+    changed.write_text(text.replace(old, new))
+    library = compiled(changed, tmp_path / "mish.so")
+    model = swish_model(tmp_path / "m.onnx", beta=None, operator="Mish")
+    done = on_gpu(
+        "build",
+        model,
+        "-o",
+        tmp_path / "e",
+        "--device",
+        "cuda",
+        "--plugin",
+        library,
+        "--tuning",
+        "heuristic",
+        check=False,
+    )
+    assert done.returncode > 0 and what in done.stderr, done.stderr
+
+
+# ---- What it takes to write one ----
+
+
+@pytest.mark.parametrize("name, most", [("swish.cpp", 40), ("mish_cuda.cpp", 60)])
+def test_the_examples_are_short(name, most):
+    assert len((EXAMPLES / name).read_text().splitlines()) <= most
