@@ -53,7 +53,7 @@ bool is_packed(DType dtype);
 size_t byte_size(DType dtype, int64_t count);
 bool is_floating(DType dtype);
 bool is_integer(DType dtype);     ///< signed or unsigned integers; not bool
-bool is_byte(DType dtype);       ///< i8 or u8
+bool is_byte(DType dtype);        ///< i8 or u8
 bool is_signed(DType dtype);      ///< floats and signed integers
 bool is_container(DType dtype);   ///< sequence, optional or map
 bool holds_objects(DType dtype);  ///< string or a container: the elements are no plain bytes

@@ -118,7 +118,8 @@ EngineTensors::Taken EngineTensors::take(const std::string& name, const Tensor& 
   const bool as_it_is = actual.dims() == expected.dims(), turned = last.size() >= 3 && actual.dims() == last;
   if (!turned) return as_it_is ? Taken{actual, rounding} : Taken();
   const Tensor first = channels_first(actual);
-  if (as_it_is && greatest_difference(expected, actual) <= greatest_difference(expected, first)) return {actual, rounding};
+  if (as_it_is && greatest_difference(expected, actual) <= greatest_difference(expected, first))
+    return {actual, rounding};
   return {first, rounding};
 }
 

@@ -13,7 +13,6 @@
 namespace camshaft {
 namespace {
 
-
 // Memory is not read faster by more.
 constexpr size_t most_threads = 8;
 
@@ -54,7 +53,8 @@ std::span<const std::byte> checked_header(std::span<const std::byte> bytes, cons
     refuse(name, "the engine's header is damaged: its sizes contradict each other");
   }
   const auto header = bytes.first(header_size);
-  if (container_format::header_checksum(header) != container_format::load<uint64_t>(bytes, container_format::header_checksum_at))
+  if (container_format::header_checksum(header) !=
+      container_format::load<uint64_t>(bytes, container_format::header_checksum_at))
     refuse(name, "the engine's header is damaged: its checksum is wrong");
   for (size_t i = container_format::header_checksum_at + sizeof(uint64_t); i < container_format::fixed_size; ++i)
     if (header[i] != std::byte{0}) refuse(name, "the engine's header has a field that this version does not know");
@@ -80,7 +80,8 @@ void check_padding(std::span<const std::byte> bytes, uint64_t begin, uint64_t en
 }  // namespace
 
 bool begins_like_container(std::span<const std::byte> bytes) {
-  return bytes.size() >= sizeof container_format::magic && std::memcmp(bytes.data(), container_format::magic, sizeof container_format::magic) == 0;
+  return bytes.size() >= sizeof container_format::magic &&
+         std::memcmp(bytes.data(), container_format::magic, sizeof container_format::magic) == 0;
 }
 
 Container Container::read_header(std::span<const std::byte> bytes, const std::string& name) {
@@ -93,7 +94,8 @@ Container Container::read_header(std::span<const std::byte> bytes, const std::st
   uint64_t end = header.size();
   uint64_t chunks = 0;
   for (size_t i = 0; i < count; ++i) {
-    const auto entry = header.subspan(container_format::fixed_size + i * container_format::entry_size, container_format::entry_size);
+    const auto entry =
+        header.subspan(container_format::fixed_size + i * container_format::entry_size, container_format::entry_size);
     Container::Section section;
     section.kind = checked_kind(entry, name);
     if (container.has(section.kind)) refuse(name, "the engine has two sections '" + section.kind + "'");

@@ -9,7 +9,6 @@
 namespace camshaft {
 namespace {
 
-
 constexpr std::byte zeros[container_piece_alignment] = {};
 
 // The part of AtomicFile that write_sections needs, in memory.
@@ -60,7 +59,8 @@ class ChunkedSink {
 };
 
 void check(std::span<const SectionSource> sections) {
-  if (sections.size() > container_format::max_sections) throw Error(ErrorCode::internal, "an engine of too many sections");
+  if (sections.size() > container_format::max_sections)
+    throw Error(ErrorCode::internal, "an engine of too many sections");
   for (size_t i = 0; i < sections.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
       if (sections[i].kind() == sections[j].kind())
@@ -79,7 +79,8 @@ void write_sections(Sink& sink, std::span<const SectionSource> sections, const C
   std::vector<std::byte> header(header_size);
   std::memcpy(header.data(), container_format::magic, sizeof container_format::magic);
   container_format::store(std::span(header), container_format::version_at, container_version);
-  container_format::store(std::span(header), container_format::section_count_at, static_cast<uint32_t>(sections.size()));
+  container_format::store(std::span(header), container_format::section_count_at,
+                          static_cast<uint32_t>(sections.size()));
   container_format::store(std::span(header), container_format::header_size_at, header_size);
 
   std::vector<uint64_t> checksums;
@@ -89,7 +90,8 @@ void write_sections(Sink& sink, std::span<const SectionSource> sections, const C
   for (size_t i = 0; i < sections.size(); ++i) {
     const uint64_t offset = container_format::align_up(end, container_page);
     end = offset + sections[i].size();
-    const auto entry = std::span(header).subspan(container_format::fixed_size + i * container_format::entry_size, container_format::entry_size);
+    const auto entry = std::span(header).subspan(container_format::fixed_size + i * container_format::entry_size,
+                                                 container_format::entry_size);
     std::memcpy(entry.data(), sections[i].kind().data(), sections[i].kind().size());
     container_format::store(entry, container_format::entry_offset_at, offset);
     container_format::store(entry, container_format::entry_size_at, sections[i].size());
@@ -105,7 +107,8 @@ void write_sections(Sink& sink, std::span<const SectionSource> sections, const C
   }
   if (!checksums.empty()) std::memcpy(header.data() + table_end, checksums.data(), chunks * sizeof(uint64_t));
   container_format::store(std::span(header), container_format::file_size_at, end);
-  container_format::store(std::span(header), container_format::header_checksum_at, container_format::header_checksum(header));
+  container_format::store(std::span(header), container_format::header_checksum_at,
+                          container_format::header_checksum(header));
   sink.overwrite(0, header);
 }
 

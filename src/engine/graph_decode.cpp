@@ -154,7 +154,7 @@ Graph decode_graph(const format::Graph& stored, const WeightBytes& weights, cons
         const auto v = static_cast<size_t>(node.outputs[o]);
         if (inferred[o].type != recorded[v])
           fail_graph(fmt::format("value '{}' is {}, recorded as {}", graph.values[v].name, to_string(inferred[o].type),
-                           to_string(recorded[v])));
+                                 to_string(recorded[v])));
         graph.values[v].type = std::move(inferred[o].type);
         graph.values[v].content = std::move(inferred[o].content);
       }

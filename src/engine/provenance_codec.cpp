@@ -57,7 +57,8 @@ class Decoder {
         continue;
       }
       if (entry < 0 || static_cast<size_t>(entry) >= made_.size())
-        fail_provenance(fmt::format("record {} of where a constant comes from refers to record {}", made_.size(), entry));
+        fail_provenance(
+            fmt::format("record {} of where a constant comes from refers to record {}", made_.size(), entry));
       operands.push_back(made_[static_cast<size_t>(entry)]);
       if (operands.back()->depth() >= Provenance::most_depth)
         fail_provenance(fmt::format("record {} of where a constant comes from is nested too deep", made_.size()));

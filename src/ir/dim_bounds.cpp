@@ -19,7 +19,8 @@ struct Range {
 
 Range clamp(Range r) {
   if (r.low < std::numeric_limits<int64_t>::min() || r.low > std::numeric_limits<int64_t>::max()) r.low = -beyond_int64;
-  if (r.high < std::numeric_limits<int64_t>::min() || r.high > std::numeric_limits<int64_t>::max()) r.high = beyond_int64;
+  if (r.high < std::numeric_limits<int64_t>::min() || r.high > std::numeric_limits<int64_t>::max())
+    r.high = beyond_int64;
   return r;
 }
 

@@ -14,8 +14,8 @@ namespace camshaft::onnx {
 namespace {
 
 constexpr int64_t most_elements_found = int64_t{1} << 20;
-constexpr double max_flops = 1e9;  // of one node: a long kernel over a long signal makes few elements out of many
-constexpr int most_producers = 200;     // of producers: finding recurses
+constexpr double max_flops = 1e9;    // of one node: a long kernel over a long signal makes few elements out of many
+constexpr int most_producers = 200;  // of producers: finding recurses
 
 bool is_static(const Shape& shape) {
   return std::all_of(shape.begin(), shape.end(), [](const Dim& d) { return d.is_constant(); });
@@ -94,7 +94,8 @@ Constant ConstantFinder::find(ValueId id, int depth) {
 Provenance::Pointer ConstantFinder::origin_of_content(ValueId id, int depth) {
   const Value& value = graph_.value(id);
   const auto producer = producer_.find(id);
-  if (value.constant || !value.content || producer == producer_.end() || depth >= most_producers) return value.provenance;
+  if (value.constant || !value.content || producer == producer_.end() || depth >= most_producers)
+    return value.provenance;
   if (const auto it = origins_.find(id); it != origins_.end()) return it->second;
   std::vector<Constant> from;
   for (const ValueId input : graph_.nodes[producer->second].inputs)

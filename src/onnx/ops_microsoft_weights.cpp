@@ -132,7 +132,8 @@ Values matmul_bnb4(ConvertContext& c) {
   check_shape(c, c.input(1), {(count + 1) / 2}, "B");
   check_shape(c, c.input(2), {blocks}, "absmax");
   const auto& microsoft_weights_table = kind == 1 ? normal_float : float4;
-  const ValueId values = c.add_constant(Tensor::of(DType::f32, {16}, std::vector<float>(microsoft_weights_table.begin(), microsoft_weights_table.end())));
+  const ValueId values = c.add_constant(
+      Tensor::of(DType::f32, {16}, std::vector<float>(microsoft_weights_table.begin(), microsoft_weights_table.end())));
   const ValueId codes = unpack(c, c.reshape(c.input(1), {(count + 1) / 2}), 4, true);
   const ValueId weights = c.add(ops::Gather{0}, {values, c.cast(codes, DType::i32)});
   const ValueId scale = c.cast(c.reshape(c.input(2), {blocks}), DType::f32);

@@ -15,7 +15,7 @@ namespace {
 using F = ScalarFunction;
 
 constexpr int most_fraction_depth = 32;
-constexpr size_t most_sizes = 16;               // of a list of sizes
+constexpr size_t most_sizes = 16;                 // of a list of sizes
 constexpr int64_t max_number = int64_t{1} << 20;  // of numerators and denominators
 
 // numerator / denominator

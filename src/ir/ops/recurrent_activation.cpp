@@ -24,8 +24,8 @@ std::span<const RecurrentActivation> recurrent_activations() {
 }
 
 const RecurrentActivation* find_recurrent_activation(std::string_view name) {
-  const auto* found =
-      std::find_if(std::begin(activation_table), std::end(activation_table), [&](const RecurrentActivation& a) { return a.name == name; });
+  const auto* found = std::find_if(std::begin(activation_table), std::end(activation_table),
+                                   [&](const RecurrentActivation& a) { return a.name == name; });
   return found == std::end(activation_table) ? nullptr : found;
 }
 

@@ -19,8 +19,9 @@ class ActivationMatcher {
   std::optional<Activation> match() {
     const ValueId y = graph_.nodes[last_].outputs[0];
     for (const auto form :
-         {&ActivationMatcher::hard_swish, &ActivationMatcher::mish, &ActivationMatcher::softplus, &ActivationMatcher::gelu, &ActivationMatcher::gelu_tanh,
-          &ActivationMatcher::hard_sigmoid, &ActivationMatcher::clip, &ActivationMatcher::relu, &ActivationMatcher::leaky, &ActivationMatcher::elu}) {
+         {&ActivationMatcher::hard_swish, &ActivationMatcher::mish, &ActivationMatcher::softplus,
+          &ActivationMatcher::gelu, &ActivationMatcher::gelu_tanh, &ActivationMatcher::hard_sigmoid,
+          &ActivationMatcher::clip, &ActivationMatcher::relu, &ActivationMatcher::leaky, &ActivationMatcher::elu}) {
       nodes.clear();
       if (auto found = (this->*form)(y); found && is_closed()) return found;
     }

@@ -5,21 +5,21 @@
 #include <string>
 #include <vector>
 
-#include "onnx/export/graph_writer.h"
+#include "onnx/export/export_writer.h"
 
 namespace camshaft::onnx {
 
 /// A graph of the IR as it is written: the names that its values have.
 struct GraphUnderExport {
   const Graph& graph;
-  GraphWriter& writer;
+  ExportWriter& writer;
   std::vector<std::string> names;  ///< by value; empty: not written yet
 };
 
 /// Writes the body of a node as a graph. The first `inputs` of its inputs become inputs of it; the others are known by
 /// the names given in `captures`.
 using BodyExporter = std::function<GraphProto(const Graph& body, size_t inputs,
-                                              const std::vector<std::string>& captures, GraphWriter& around)>;
+                                              const std::vector<std::string>& captures, ExportWriter& around)>;
 
 class ExportContext {
  public:
@@ -96,7 +96,7 @@ class ExportContext {
   /// from `first_capture` on.
   GraphProto body(size_t i, size_t inputs, size_t first_capture);
 
-  GraphWriter& writer() { return target_.writer; }
+  ExportWriter& writer() { return target_.writer; }
 
  private:
   GraphUnderExport& target_;

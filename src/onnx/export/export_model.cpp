@@ -16,7 +16,7 @@ namespace {
 
 class GraphExporter {
  public:
-  GraphExporter(const Graph& graph, GraphWriter& writer)
+  GraphExporter(const Graph& graph, ExportWriter& writer)
       : target_{graph, writer, std::vector<std::string>(graph.values.size())} {
     writer.graph.name = is_valid_name(graph.name) ? graph.name : "graph";
   }
@@ -34,7 +34,7 @@ class GraphExporter {
   /// Appends all nodes. `output_names` are taken already.
   void run(const std::vector<std::string>& output_names) {
     const Graph& graph = target_.graph;
-    GraphWriter& writer = target_.writer;
+    ExportWriter& writer = target_.writer;
     // A value that is several outputs has the name of the first of them.
     std::unordered_map<ValueId, std::string> named_outputs;
     for (size_t o = 0; o < graph.outputs.size(); ++o) named_outputs.emplace(graph.outputs[o], output_names[o]);
@@ -67,7 +67,7 @@ class GraphExporter {
 
   void add_node(const Node& node, const Activation* activation, const JoinedNodes* joined) {
     const Graph& graph = target_.graph;
-    GraphWriter& writer = target_.writer;
+    ExportWriter& writer = target_.writer;
     const std::string& name = node.sources.empty() ? graph.value(node.outputs[0]).name : node.sources.front();
     writer.node_name = name;
     static const BodyExporter body_exporter = export_body;
@@ -91,7 +91,7 @@ class GraphExporter {
 
   void add_outputs(const std::vector<std::string>& output_names) {
     const Graph& graph = target_.graph;
-    GraphWriter& writer = target_.writer;
+    ExportWriter& writer = target_.writer;
     for (size_t o = 0; o < graph.outputs.size(); ++o) {
       const ValueId id = graph.outputs[o];
       if (name_of(id).empty() && graph.is_constant(id)) {
@@ -111,8 +111,8 @@ class GraphExporter {
   };
 
   static GraphProto export_body(const Graph& body, size_t inputs, const std::vector<std::string>& captures,
-                                GraphWriter& around) {
-    GraphWriter writer(around.model, &around);
+                                ExportWriter& around) {
+    ExportWriter writer(around.model, &around);
     GraphExporter exporter(body, writer);
     for (size_t i = 0; i < body.inputs.size(); ++i) {
       if (i < inputs) {
@@ -146,7 +146,7 @@ void take_interface_name(ModelBuilder& builder, const std::string& name, const c
 
 ModelProto export_model(const Graph& graph, const ExportOptions& options) {
   ModelBuilder builder;
-  GraphWriter writer(builder, nullptr);
+  ExportWriter writer(builder, nullptr);
   GraphExporter exporter(graph, writer);
   for (const ValueId id : graph.inputs) take_interface_name(builder, graph.value(id).name, "input");
   for (size_t o = 0; o < graph.outputs.size(); ++o) {

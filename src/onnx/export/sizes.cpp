@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "ir/dim_terms.h"
-#include "onnx/export/graph_writer.h"
+#include "onnx/export/export_writer.h"
 
 namespace camshaft::onnx {
 
@@ -28,19 +28,19 @@ std::string text_of(const DimFactor& factor) {
 
 }  // namespace
 
-const std::string* GraphWriter::find_size(const std::string& key) const {
+const std::string* ExportWriter::find_size(const std::string& key) const {
   const auto it = sizes_.find(key);
   if (it != sizes_.end()) return &it->second;
   return around_ ? around_->find_size(key) : nullptr;
 }
 
-const GraphWriter::SymbolSource* GraphWriter::find_symbol(const std::string& symbol) const {
+const ExportWriter::SymbolSource* ExportWriter::find_symbol(const std::string& symbol) const {
   const auto it = symbols_.find(symbol);
   if (it != symbols_.end()) return &it->second;
   return around_ ? around_->find_symbol(symbol) : nullptr;
 }
 
-void GraphWriter::add_symbols(const std::string& name, const TensorType& type) {
+void ExportWriter::add_symbols(const std::string& name, const TensorType& type) {
   if (type.dtype == DType::optional || type.dtype == DType::map) return;
   for (size_t axis = 0; axis < type.shape.size(); ++axis) {
     const auto symbol = type.shape[axis].as_symbol();
@@ -48,7 +48,7 @@ void GraphWriter::add_symbols(const std::string& name, const TensorType& type) {
   }
 }
 
-std::string GraphWriter::symbol(const std::string& name) {
+std::string ExportWriter::symbol(const std::string& name) {
   const SymbolSource* source = find_symbol(name);
   if (!source)
     throw Error(ErrorCode::unsupported,
@@ -62,14 +62,14 @@ std::string GraphWriter::symbol(const std::string& name) {
 }
 
 // ONNX's Div truncates. Its Mod has the divisor's sign, so that a - mod(a, b) divides without a rest.
-std::string GraphWriter::floor_div(const Dim& a, const Dim& b) {
+std::string ExportWriter::floor_div(const Dim& a, const Dim& b) {
   const std::string x = size(a), y = size(b);
   const auto low = a.lower_bound(), divisor = b.lower_bound();
   if (low && *low >= 0 && divisor && *divisor >= 0) return add("Div", {x, y});
   return add("Div", {add("Sub", {x, add("Mod", {x, y})}), y});
 }
 
-std::string GraphWriter::size(const Dim& dim) {
+std::string ExportWriter::size(const Dim& dim) {
   if (const auto number = dim.as_constant()) return constant(Tensor::from_ints({*number}));
   const std::string key = dim.str();
   if (const std::string* known = find_size(key)) return *known;
@@ -111,7 +111,7 @@ std::string GraphWriter::size(const Dim& dim) {
   return sum;
 }
 
-std::string GraphWriter::sizes(const Shape& dims) {
+std::string ExportWriter::sizes(const Shape& dims) {
   std::vector<std::string> parts;
   std::vector<int64_t> numbers;
   const auto finish_numbers = [&] {

@@ -96,7 +96,8 @@ class Parameters {
 template <class Body>
 void for_chunks(const EvalContext& context, int64_t size, Body&& body) {
   for_pieces(context.pool, size, quantized_chunk, [&](int64_t begin, int64_t end) {
-    for (int64_t first = begin; first < end; first += quantized_chunk) body(first, std::min(quantized_chunk, end - first));
+    for (int64_t first = begin; first < end; first += quantized_chunk)
+      body(first, std::min(quantized_chunk, end - first));
   });
 }
 

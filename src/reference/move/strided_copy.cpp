@@ -14,7 +14,7 @@ namespace camshaft::ops {
 namespace {
 
 constexpr int64_t copied_a_piece = 1 << 15;  // a piece below some 10 µs costs more to hand out than it saves
-constexpr int64_t tile = 16;                   // 16 floats are a cache line: each line read is used whole
+constexpr int64_t tile = 16;                 // 16 floats are a cache line: each line read is used whole
 
 // Drops axes of size 1 and merges neighbours that both sides walk as one.
 StridedBox simplified(const StridedBox& box) {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-#define SKIP_WITHOUT_DNN()                                                   \
+#define SKIP_WITHOUT_DNN_ATTENTION()                                         \
   SKIP_WITHOUT_GPU();                                                        \
   if (!dnn_library().problem.empty()) GTEST_SKIP() << dnn_library().problem; \
   if (!has_dnn_attention()) GTEST_SKIP() << "this cuDNN is older than 9.19"
@@ -148,7 +148,7 @@ TEST(CudaDnnAttention, ShapesThatAreNotOffered) {
 }
 
 TEST(CudaDnnAttention, ManySizes) {
-  SKIP_WITHOUT_DNN();
+  SKIP_WITHOUT_DNN_ATTENTION();
   Random random = test_random();
   for (const DType dtype : {DType::f16, DType::bf16})
     for (const int64_t size : {64, 128, 24})
@@ -161,7 +161,7 @@ TEST(CudaDnnAttention, ManySizes) {
 }
 
 TEST(CudaDnnAttention, LayoutsAndSharedHeads) {
-  SKIP_WITHOUT_DNN();
+  SKIP_WITHOUT_DNN_ATTENTION();
   Random random = test_random();
   for (const bool batch_inside : {false, true}) check({.batch_inside = batch_inside, .several_axes = true}, random);
   check({.heads = 6, .shared = 3}, random);
@@ -172,7 +172,7 @@ TEST(CudaDnnAttention, LayoutsAndSharedHeads) {
 }
 
 TEST(CudaDnnAttention, Masks) {
-  SKIP_WITHOUT_DNN();
+  SKIP_WITHOUT_DNN_ATTENTION();
   Random random = test_random();
   for (const DType dtype : {DType::f16, DType::bf16})
     for (const std::vector<int64_t>& mask :
@@ -181,7 +181,7 @@ TEST(CudaDnnAttention, Masks) {
 }
 
 TEST(CudaDnnAttention, RowsThatAreMasked) {
-  SKIP_WITHOUT_DNN();
+  SKIP_WITHOUT_DNN_ATTENTION();
   Random random = test_random();
   NodeTest test = test_of({.queries = 4, .keys = 40, .mask = {1, 1, 4, 40}, .zero_undefined = true}, random);
   std::vector<double> mask(4 * 40, 0);
@@ -201,7 +201,7 @@ TEST(CudaDnnAttention, RowsThatAreMasked) {
 }
 
 TEST(CudaDnnAttention, NaNAndInfinity) {
-  SKIP_WITHOUT_DNN();
+  SKIP_WITHOUT_DNN_ATTENTION();
   Random random = test_random();
   NodeTest test = test_of({.batch = 1, .heads = 1, .queries = 3, .keys = 40}, random);
   std::vector<double> query(3 * 64, 0.5);

@@ -11,7 +11,7 @@ namespace {
 
 const DType every_size[] = {DType::u8, DType::bf16, DType::f32, DType::i64, DType::i4, DType::string};
 
-Tensor random_tensor(Random& random, DType dtype, const Dims& dims) {
+Tensor any_tensor(Random& random, DType dtype, const Dims& dims) {
   Tensor t(dtype, dims);
   if (dtype == DType::string) {
     for (int64_t i = 0; i < t.size(); ++i)
@@ -83,7 +83,7 @@ TEST(Transpose, RandomShapes) {
     std::iota(permutation.begin(), permutation.end(), 0);
     for (size_t i = permutation.size(); i-- > 1;)
       std::swap(permutation[i], permutation[static_cast<size_t>(random.integer(0, static_cast<int64_t>(i)))]);
-    const Tensor x = random_tensor(random, dtype, dims);
+    const Tensor x = any_tensor(random, dtype, dims);
     SCOPED_TRACE("round " + std::to_string(round));
     const Tensor out = run_op(Transpose{permutation}, {x})[0];
     expect_moved(x, out, [&](const Dims& at) {
@@ -96,7 +96,7 @@ TEST(Transpose, RandomShapes) {
 
 TEST(Transpose, LargeEnoughForAllThreads) {
   Random random = test_random();
-  const Tensor x = random_tensor(random, DType::f32, {3, 257, 131});
+  const Tensor x = any_tensor(random, DType::f32, {3, 257, 131});
   for (const std::vector<int64_t>& p : {std::vector<int64_t>{0, 2, 1}, {2, 0, 1}, {2, 1, 0}, {1, 2, 0}, {1, 0, 2}}) {
     const Tensor out = run_op(Transpose{p}, {x})[0];
     expect_moved(x, out, [&](const Dims& at) {
@@ -135,7 +135,7 @@ TEST(Expand, RandomShapes) {
     Dims dims(wanted.begin() + random.integer(0, static_cast<int64_t>(wanted.size()) - 1), wanted.end());
     for (int64_t& d : dims)
       if (random.integer(0, 1)) d = 1;
-    const Tensor x = random_tensor(random, every_size[round % 6], dims);
+    const Tensor x = any_tensor(random, every_size[round % 6], dims);
     SCOPED_TRACE("round " + std::to_string(round));
     const Tensor out = run_op(Expand{Shape(wanted.begin(), wanted.end())}, {x})[0];
     ASSERT_EQ(out.dims(), wanted);
@@ -171,7 +171,7 @@ TEST(Concat, RandomShapes) {
     for (int64_t i = 0, n = random.integer(1, 4); i < n; ++i) {
       Dims dims = base;
       dims[axis] = random.integer(0, 5);
-      parts.push_back(random_tensor(random, every_size[round % 6], dims));
+      parts.push_back(any_tensor(random, every_size[round % 6], dims));
     }
     SCOPED_TRACE("round " + std::to_string(round));
     const Tensor out = run_op(Concat{static_cast<int64_t>(axis)}, parts)[0];
@@ -206,7 +206,7 @@ TEST(Slice, RandomRanges) {
       slice.counts.emplace_back(random.integer(0, room + 1));
       slice.steps.push_back(step[a]);
     }
-    const Tensor x = random_tensor(random, every_size[round % 6], dims);
+    const Tensor x = any_tensor(random, every_size[round % 6], dims);
     SCOPED_TRACE("round " + std::to_string(round));
     expect_moved(x, run_op(slice, {x})[0], [&](const Dims& at) {
       Dims from = at;
@@ -250,7 +250,7 @@ TEST(Pad, RandomConstantPads) {
     const DType dtype = every_size[round % 6];
     Pad pad;
     for (size_t a = 0; a < 2 * dims.size(); ++a) pad.pads.emplace_back(random.integer(-(dims[a % dims.size()] / 2), 3));
-    const Tensor x = random_tensor(random, dtype, dims), fill = random_tensor(random, dtype, {});
+    const Tensor x = any_tensor(random, dtype, dims), fill = any_tensor(random, dtype, {});
     SCOPED_TRACE("round " + std::to_string(round));
     const Tensor out = run_op(pad, {x, fill})[0];
     int64_t inside = 0;

@@ -35,7 +35,8 @@ std::optional<TransposeView> view_part(const RegionView& region) {
   std::optional<TransposeView> view = view_transpose(region);
   if (!view || view->spatial.weight_dims.size() > 4 || !view->spatial.epilogue.is_plain()) return std::nullopt;
   const ConvTransposeShape known = known_transpose_shape(*view);
-  if (known.out_channels / known.groups > most_plane_channels || known.is_depthwise() || !PlaneTransposePlan::fits(known))
+  if (known.out_channels / known.groups > most_plane_channels || known.is_depthwise() ||
+      !PlaneTransposePlan::fits(known))
     return std::nullopt;
   return view;
 }
@@ -112,7 +113,8 @@ std::shared_ptr<const Kernel> compile_conv_transpose_planes(const RegionView& re
 
 }  // namespace
 
-const CpuTactic plane_conv_transpose_tactic{"conv_transpose_planes", estimate_conv_transpose_planes, compile_conv_transpose_planes};
+const CpuTactic plane_conv_transpose_tactic{"conv_transpose_planes", estimate_conv_transpose_planes,
+                                            compile_conv_transpose_planes};
 
 Tensor unpack_plane_conv_transpose(const PackedConstant& packed, DType dtype, const Dims& dims) {
   PlaneTransposeWeights w;

@@ -187,7 +187,8 @@ const CpuTactic gather_nd_tactic{"gather_nd", estimate_gather_nd, compile_gather
 const CpuTactic scatter_nd_tactic{"scatter_nd", estimate_scatter<ops::ScatterND>, compile_scatter_nd};
 const CpuTactic scatter_elements_tactic{"scatter_elements", estimate_scatter<ops::ScatterElements>,
                                         compile_scatter_elements};
-const CpuTactic tensor_scatter_tactic{"tensor_scatter", estimate_indexed_move<ops::TensorScatter>, compile_tensor_scatter};
+const CpuTactic tensor_scatter_tactic{"tensor_scatter", estimate_indexed_move<ops::TensorScatter>,
+                                      compile_tensor_scatter};
 const CpuTactic reverse_sequence_tactic{"reverse_sequence", estimate_indexed_move<ops::ReverseSequence>,
                                         compile_reverse_sequence};
 const CpuTactic cumulative_tactic{"cumulative", estimate_cumulative, compile_cumulative};

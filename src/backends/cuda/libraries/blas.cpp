@@ -81,23 +81,23 @@ api::Handle BlasProduct::add_layout(DType dtype, int64_t rows, int64_t columns, 
   if (operand.is_transposed) std::swap(rows, columns);
   api::Handle layout = nullptr;
   check_blas(blas_.cublasLtMatrixLayoutCreate(&layout, data_type(dtype), static_cast<uint64_t>(columns),
-                                         static_cast<uint64_t>(rows), operand.pitch),
-        "describing a matrix");
+                                              static_cast<uint64_t>(rows), operand.pitch),
+             "describing a matrix");
   layouts_.push_back(layout);
   if (batch > 1) {
     const auto count = static_cast<int32_t>(batch);
     check_blas(blas_.cublasLtMatrixLayoutSetAttribute(layout, api::layout_batch_count, &count, sizeof count),
-          "describing a batch of matrices");
+               "describing a batch of matrices");
     check_blas(blas_.cublasLtMatrixLayoutSetAttribute(layout, api::layout_batch_stride, &operand.batch_stride,
-                                                 sizeof operand.batch_stride),
-          "describing a batch of matrices");
+                                                      sizeof operand.batch_stride),
+               "describing a batch of matrices");
   }
   return layout;
 }
 
 void BlasProduct::describe(const BlasProblem& p) {
   check_blas(blas_.cublasLtMatmulDescCreate(&product_, p.tf32 ? api::compute_tf32 : api::compute_f32, api::type_f32),
-        "describing a product");
+             "describing a product");
   const auto set = [&](api::BlasProductAttribute which, auto value) {
     check_blas(blas_.cublasLtMatmulDescSetAttribute(product_, which, &value, sizeof value), "describing a product");
   };
@@ -117,7 +117,7 @@ void BlasProduct::choose(const BlasProblem& p, unsigned alignment, int rank) {
   // From the address of the bias, too, the library takes what alignment to expect.
   if (const void* example = reinterpret_cast<const void*>(uintptr_t{of_result}); has_bias_)
     check_blas(blas_.cublasLtMatmulDescSetAttribute(product_, api::product_bias_pointer, &example, sizeof example),
-          "describing a bias");
+               "describing a bias");
   struct Preference {
     const api::Blas& blas;
     api::Handle handle = nullptr;
@@ -128,7 +128,7 @@ void BlasProduct::choose(const BlasProblem& p, unsigned alignment, int rank) {
   check_blas(blas_.cublasLtMatmulPreferenceCreate(&preference.handle), "choosing an algorithm");
   const auto set = [&](api::BlasPreferenceAttribute which, auto value) {
     check_blas(blas_.cublasLtMatmulPreferenceSetAttribute(preference.handle, which, &value, sizeof value),
-          "choosing an algorithm");
+               "choosing an algorithm");
   };
   set(api::preference_workspace_bytes, uint64_t{32} << 20);  // what NVIDIA advises for Hopper
   for (const auto which : {api::preference_alignment_a, api::preference_alignment_b}) set(which, uint32_t{alignment});
@@ -153,12 +153,12 @@ void BlasProduct::run(const Stream& stream, const LibraryAddresses& at) {
   const Current current(*device_);
   if (has_bias_)
     check_blas(blas_.cublasLtMatmulDescSetAttribute(product_, api::product_bias_pointer, &at.bias, sizeof at.bias),
-          "setting a bias");
+               "setting a bias");
   const std::byte* residual = beta_ == 0 ? at.c : at.residual;
   check_blas(blas_.cublasLtMatmul(library_, product_, &alpha_, at.b, layouts_[1], at.a, layouts_[0], &beta_, residual,
-                             layouts_[2], at.c, layouts_[3], &algorithm_, at.workspace, workspace_bytes_,
-                             stream.handle()),
-        "launching a product");
+                                  layouts_[2], at.c, layouts_[3], &algorithm_, at.workspace, workspace_bytes_,
+                                  stream.handle()),
+             "launching a product");
 }
 
 }  // namespace camshaft::cuda

@@ -130,7 +130,7 @@ void DnnRun::run(const Stream& stream, std::span<const std::byte* const> address
   const std::lock_guard lock(library.mutex);
   check_dnn(dnn().cudnnSetStream(library.handle, stream.handle()), "taking a stream");
   check_dnn(dnn().cudnnBackendExecute(library.handle, plan_->plan_.handle(), arguments_->handle()),
-        "launching an operation");
+            "launching an operation");
 }
 
 size_t DnnGraph::add(const DnnTensor& tensor) {

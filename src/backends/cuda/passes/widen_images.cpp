@@ -63,8 +63,8 @@ std::optional<WidenedImages> widening(const ops::Conv& conv, const Shape& x, con
   w.channels = pixel_piece;
   constexpr int64_t most = 1 << 20;
   const int64_t stride = conv.strides[1];
-  if (*channels > pixel_piece / 2 || !width || *width % 2 != 0 || stride % 2 != 0 || !left || *left < 0 || *left > most ||
-      !out || *out < 1 || *out > most || *width > most || stride > most || *taps > most)
+  if (*channels > pixel_piece / 2 || !width || *width % 2 != 0 || stride % 2 != 0 || !left || *left < 0 ||
+      *left > most || !out || *out < 1 || *out > most || *width > most || stride > most || *taps > most)
     return w;
   const int64_t shift = *left % 2, pairs = (*taps + shift + 1) / 2, pad = (*left + shift) / 2;
   // So many pairs as the last window needs; or none, where there are more than that.

@@ -136,7 +136,8 @@ class AccessReader {
 
 class AttentionLaunch final : public Launch {
  public:
-  AttentionLaunch(const ops::Attention& op, const AttentionKernels& kernels, const KernelShapes& shapes) : kernels_(kernels) {
+  AttentionLaunch(const ops::Attention& op, const AttentionKernels& kernels, const KernelShapes& shapes)
+      : kernels_(kernels) {
     std::vector<Dims> inputs;
     for (const size_t i : kernels.inputs) inputs.push_back(shapes.inputs[i].dims);
     const ops::BoundAttention bound =

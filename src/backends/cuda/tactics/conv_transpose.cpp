@@ -16,8 +16,8 @@ namespace camshaft::cuda {
 
 namespace {
 
-constexpr int64_t outputs_a_thread = 8;   // channels of a thread
-constexpr int64_t pixels = 4;  // of a thread
+constexpr int64_t outputs_a_thread = 8;  // channels of a thread
+constexpr int64_t pixels = 4;            // of a thread
 
 struct TransposeView {
   DirectView direct;
@@ -103,7 +103,8 @@ class TransposeLaunch final : public Launch {
 
 class TransposeKernel final : public Kernel {
  public:
-  TransposeKernel(TransposeView view, TransposeModule compiled) : view_(std::move(view)), compiled_(std::move(compiled)) {
+  TransposeKernel(TransposeView view, TransposeModule compiled)
+      : view_(std::move(view)), compiled_(std::move(compiled)) {
     view_.direct.contract.anchor = nullptr;  // the graph's, which may go
   }
   Place place() const override { return Place::device; }
@@ -133,7 +134,7 @@ std::optional<double> estimate_transpose(const RegionView& region, const DeviceF
 }
 
 std::shared_ptr<const Kernel> compile_conv_transpose(const RegionView& region, const Workshop& workshop,
-                                                PackedConstants& constants) {
+                                                     PackedConstants& constants) {
   TransposeView view = *view_transpose(region, workshop.device()->facts());
   TransposeModule compiled;
   compiled.device = workshop.device();

@@ -20,7 +20,6 @@ namespace camshaft::cuda {
 
 namespace {
 
-
 /// Kernels of one name, by the logarithm of an element's bytes.
 struct GatherKernels {
   GatherKernels(const Workshop& workshop, GatherKind kind, const char* name, int widest) : device(workshop.device()) {
@@ -40,7 +39,8 @@ struct GatherKernels {
     const std::byte* indices = a.inputs[1];
     std::byte* out = a.outputs[0];
     void* const arguments[] = {const_cast<void*>(parameter), &in, &indices, &out, &complaint};
-    functions[log].launch(queue.stream(), {.blocks = blocks_for(chunks, threads_a_block), .threads = threads_a_block}, arguments);
+    functions[log].launch(queue.stream(), {.blocks = blocks_for(chunks, threads_a_block), .threads = threads_a_block},
+                          arguments);
   }
 };
 
@@ -91,8 +91,8 @@ std::shared_ptr<const Kernel> compile_gather(const RegionView& region, const Wor
 
 std::shared_ptr<const Kernel> compile_gather_elements(const RegionView& region, const Workshop& workshop) {
   const auto make = [op = *region.node.op.as<ops::GatherElements>(), layer = layer_name(region),
-                     kernels = std::make_shared<const GatherKernels>(workshop, GatherKind::elements, "gather_elements", 8)](
-                        const KernelShapes& shapes) {
+                     kernels = std::make_shared<const GatherKernels>(workshop, GatherKind::elements, "gather_elements",
+                                                                     8)](const KernelShapes& shapes) {
     check_elements(element_count(shapes.inputs[1].dims), "a gather");
     const ElementsParameters elements =
         elements_of(shapes.inputs[0], shapes.inputs[1], op.axis, "an axis of the indices of gather_elements");
@@ -108,8 +108,8 @@ std::shared_ptr<const Kernel> compile_gather_elements(const RegionView& region, 
 
 std::shared_ptr<const Kernel> compile_gather_nd(const RegionView& region, const Workshop& workshop) {
   const auto make = [op = *region.node.op.as<ops::GatherND>(), layer = layer_name(region),
-                     kernels = std::make_shared<const GatherKernels>(workshop, GatherKind::slices, "gather_slices", 16)](
-                        const KernelShapes& shapes) {
+                     kernels = std::make_shared<const GatherKernels>(workshop, GatherKind::slices, "gather_slices",
+                                                                     16)](const KernelShapes& shapes) {
     const OperandShape &x = shapes.inputs[0], &indices = shapes.inputs[1];
     const auto batch_axes = static_cast<size_t>(op.batch_dims);
     for (size_t d = 0; d < batch_axes; ++d)
@@ -133,7 +133,8 @@ std::shared_ptr<const Kernel> compile_gather_nd(const RegionView& region, const 
 }  // namespace
 
 const CudaTactic gather_tactic{"cuda_gather", estimate_gather<ops::Gather>, compile_gather};
-const CudaTactic gather_elements_tactic{"cuda_gather_elements", estimate_gather<ops::GatherElements>, compile_gather_elements};
+const CudaTactic gather_elements_tactic{"cuda_gather_elements", estimate_gather<ops::GatherElements>,
+                                        compile_gather_elements};
 const CudaTactic gather_nd_tactic{"cuda_gather_nd", estimate_gather<ops::GatherND>, compile_gather_nd};
 
 }  // namespace camshaft::cuda

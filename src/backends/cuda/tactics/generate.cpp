@@ -21,7 +21,6 @@ namespace camshaft::cuda {
 
 namespace {
 
-
 struct GeneratingFunction {
   GeneratingFunction(const Workshop& workshop, DType dtype, const char* name)
       : device(workshop.device()), function(workshop.module("generate", generate_text(dtype)).function(name)) {}
@@ -87,10 +86,11 @@ std::optional<double> estimate_shape(const RegionView& region, const DeviceFacts
 
 std::shared_ptr<const Kernel> compile_shape(const RegionView& region, const Workshop& workshop) {
   const auto& op = *region.node.op.as<ops::ShapeOf>();
-  return numbers_kernel(GeneratingFunction(workshop, DType::i64, "write_numbers_any"), [op](const KernelShapes& shapes) {
-    const Dims& dims = shapes.inputs[0].dims;
-    return Dims(dims.begin() + op.start, dims.begin() + op.end);
-  });
+  return numbers_kernel(GeneratingFunction(workshop, DType::i64, "write_numbers_any"),
+                        [op](const KernelShapes& shapes) {
+                          const Dims& dims = shapes.inputs[0].dims;
+                          return Dims(dims.begin() + op.start, dims.begin() + op.end);
+                        });
 }
 
 // ---- ranges
@@ -116,7 +116,8 @@ std::shared_ptr<const Kernel> compile_range(const RegionView& region, const Work
       const std::byte *start = a.inputs[0], *delta = a.inputs[2];
       std::byte* out = a.outputs[0];
       void* const arguments[] = {&count, &start, &delta, &out};
-      loaded.function.launch(queue.stream(), {.blocks = blocks_for(total, threads_a_block), .threads = threads_a_block}, arguments);
+      loaded.function.launch(queue.stream(), {.blocks = blocks_for(total, threads_a_block), .threads = threads_a_block},
+                             arguments);
     });
   });
 }
@@ -153,9 +154,10 @@ std::shared_ptr<const Kernel> compile_cumulative(const RegionView& region, const
       std::byte* out = a.outputs[0];
       void* const arguments[] = {&lines, &in, &out};
       (blocks ? scan : run)
-          .function.launch(queue.stream(),
-                           {.blocks = blocks ? lines.lines : blocks_for(lines.lines, threads_a_block), .threads = threads_a_block},
-                           arguments);
+          .function.launch(
+              queue.stream(),
+              {.blocks = blocks ? lines.lines : blocks_for(lines.lines, threads_a_block), .threads = threads_a_block},
+              arguments);
     });
   };
   return device_kernel(make, {.in_place = true, .read_inputs = 1});

@@ -64,7 +64,8 @@ uint32_t tile_groups(uint32_t groups, uint32_t width, uint32_t elements) {
 
 class GroupColumnsLaunch final : public Launch {
  public:
-  GroupColumnsLaunch(const ops::GroupNorm& op, const GroupNormKernels& kernels, const KernelShapes& shapes) : kernels_(kernels) {
+  GroupColumnsLaunch(const ops::GroupNorm& op, const GroupNormKernels& kernels, const KernelShapes& shapes)
+      : kernels_(kernels) {
     const Dims& dims = shapes.inputs[0].dims;
     const int64_t channels = dims.back(), elements = element_count(dims);
     for (size_t i = 1; i < shapes.inputs.size(); ++i)

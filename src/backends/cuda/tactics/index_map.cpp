@@ -68,7 +68,8 @@ class IndexMapLaunch final : public Launch {
     IndexMapParameters& indexed = vector ? vector_ : any_;
     void* const arguments[] = {&indexed, &in, &value, &out};
     (vector ? kernels_->vector : kernels_->any)
-        .launch(stream_of(a), {.blocks = blocks_for(indexed.chunks, threads_a_block), .threads = threads_a_block}, arguments);
+        .launch(stream_of(a), {.blocks = blocks_for(indexed.chunks, threads_a_block), .threads = threads_a_block},
+                arguments);
   }
 
  private:

@@ -164,7 +164,8 @@ std::optional<double> estimate_pad(const RegionView& region, const DeviceFacts&)
 
 std::shared_ptr<const Kernel> compile_pad(const RegionView& region, const Workshop& workshop) {
   const int64_t width = bit_width(region.graph.type(region.node.inputs[0]).dtype) / 8;
-  return std::make_shared<PadKernel>(*region.node.op.as<ops::Pad>(), std::make_shared<const PadKernels>(workshop, width));
+  return std::make_shared<PadKernel>(*region.node.op.as<ops::Pad>(),
+                                     std::make_shared<const PadKernels>(workshop, width));
 }
 
 }  // namespace

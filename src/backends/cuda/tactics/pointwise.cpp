@@ -89,7 +89,8 @@ class PointwiseLaunch final : public Launch {
 
 class PointwiseKernel final : public Kernel {
  public:
-  PointwiseKernel(PointwiseView view, PointwiseKernels kernels) : view_(std::move(view)), kernels_(std::move(kernels)) {}
+  PointwiseKernel(PointwiseView view, PointwiseKernels kernels)
+      : view_(std::move(view)), kernels_(std::move(kernels)) {}
   Place place() const override { return Place::device; }
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
     return std::make_unique<PointwiseLaunch>(view_, kernels_, shapes);

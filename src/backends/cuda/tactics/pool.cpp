@@ -20,7 +20,6 @@ namespace camshaft::cuda {
 
 namespace {
 
-
 // Kernels count positions in 32 bits.
 int32_t pool_position(int64_t number) {
   constexpr int64_t most = int64_t{1} << 29;
@@ -134,7 +133,8 @@ std::shared_ptr<const Kernel> compile_pool(const RegionView& region, const Works
       p.chunks = narrow(total / elements);
       void* const arguments[] = {&p, &x, &y};
       (vector ? kernels->vector : kernels->any)
-          .launch(queue.stream(), {.blocks = blocks_for(p.chunks, threads_a_block), .threads = threads_a_block}, arguments);
+          .launch(queue.stream(), {.blocks = blocks_for(p.chunks, threads_a_block), .threads = threads_a_block},
+                  arguments);
     });
   };
   const bool pixels = pool.channels_last;
@@ -169,14 +169,15 @@ std::shared_ptr<const Kernel> compile_pool_indices(const RegionView& region, con
     PoolParameters p = pooling_of(op, shapes, 2, 1);
     p.chunks = narrow(total);
     const bool is_empty = element_count(shapes.inputs[0].dims) == 0;
-    return function_launch([=, column_major = uint32_t{op.column_major}](const LaunchArguments& a,
-                                                                         Queue& queue) mutable {
-      if (total == 0) return;
-      const std::byte* x = is_empty ? nullptr : a.inputs[0];  // then it has no memory on the device
-      std::byte* y = a.outputs[0];
-      void* const arguments[] = {&p, &column_major, &x, &y};
-      kernel->function.launch(queue.stream(), {.blocks = blocks_for(total, threads_a_block), .threads = threads_a_block}, arguments);
-    });
+    return function_launch(
+        [=, column_major = uint32_t{op.column_major}](const LaunchArguments& a, Queue& queue) mutable {
+          if (total == 0) return;
+          const std::byte* x = is_empty ? nullptr : a.inputs[0];  // then it has no memory on the device
+          std::byte* y = a.outputs[0];
+          void* const arguments[] = {&p, &column_major, &x, &y};
+          kernel->function.launch(
+              queue.stream(), {.blocks = blocks_for(total, threads_a_block), .threads = threads_a_block}, arguments);
+        });
   });
 }
 

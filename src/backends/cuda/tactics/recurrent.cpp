@@ -27,7 +27,8 @@ struct RecurrentKernels {
 
 class RecurrentLaunch final : public Launch {
  public:
-  RecurrentLaunch(const ops::Recurrent& op, const RecurrentKernels& kernels, const KernelShapes& shapes) : kernels_(kernels) {
+  RecurrentLaunch(const ops::Recurrent& op, const RecurrentKernels& kernels, const KernelShapes& shapes)
+      : kernels_(kernels) {
     const Dims& x = shapes.inputs[in_x].dims;
     const int64_t time = x[0], batch = x[1], in = x[2], hidden = shapes.inputs[in_recurrence].dims[2];
     const int64_t directions = op.direction == ops::Direction::bidirectional ? 2 : 1;
@@ -151,7 +152,8 @@ std::shared_ptr<const Kernel> compile_recurrent(const RegionView& region, const 
   const auto& op = *region.node.op.as<ops::Recurrent>();
   const DType dtype = region.graph.type(region.node.inputs[in_x]).dtype;
   const Module module = workshop.module("recurrent", recurrent_text(op, dtype, has(region, in_peepholes)));
-  RecurrentKernels kernels{workshop.device(), module.function("begin"), module.function("project"), module.function("advance")};
+  RecurrentKernels kernels{workshop.device(), module.function("begin"), module.function("project"),
+                           module.function("advance")};
   kernels.gates = op.cell == ops::CellKind::lstm ? 4 : op.cell == ops::CellKind::gru ? 3 : 1;
   return device_kernel(
       [op, kernels](const KernelShapes& shapes) { return std::make_unique<RecurrentLaunch>(op, kernels, shapes); });

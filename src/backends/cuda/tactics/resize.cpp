@@ -167,7 +167,8 @@ class ResizeLaunch final : public Launch {
 
 class ResizeKernel final : public Kernel {
  public:
-  ResizeKernel(const ops::Resize& op, std::shared_ptr<const ResizeKernels> kernels) : op_(op), kernels_(std::move(kernels)) {}
+  ResizeKernel(const ops::Resize& op, std::shared_ptr<const ResizeKernels> kernels)
+      : op_(op), kernels_(std::move(kernels)) {}
   Place place() const override { return Place::device; }
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
     return std::make_unique<ResizeLaunch>(kernels_, op_, shapes);

@@ -80,7 +80,8 @@ std::shared_ptr<const Kernel> compile_rotary_embedding(const RegionView& region,
       const std::byte *x = a.inputs[0] + x_at, *cosine = a.inputs[1] + cosine_at, *sine = a.inputs[2] + sine_at;
       std::byte* y = a.outputs[0];
       void* const arguments[] = {&r, &x, &cosine, &sine, &y};
-      rotate->function.launch(queue.stream(), {.blocks = blocks_for(r.items, threads_a_block), .threads = threads_a_block}, arguments);
+      rotate->function.launch(queue.stream(),
+                              {.blocks = blocks_for(r.items, threads_a_block), .threads = threads_a_block}, arguments);
     });
   };
   return device_kernel(make, {.sliced_output = true});

@@ -22,7 +22,6 @@ namespace camshaft::cuda {
 
 namespace {
 
-
 bool is_sampled(DType dtype) {
   return has_device_type(dtype) && is_floating(dtype);
 }
@@ -48,7 +47,7 @@ std::shared_ptr<const Kernel> compile_grid_sample(const RegionView& region, cons
   const auto type = [&](size_t i) { return region.graph.type(region.node.inputs[i]).dtype; };
   const auto axes = static_cast<int>(region.graph.shape(region.node.inputs[0]).size()) - 2;
   const SamplingFunction loaded(workshop, "grid_sample",
-                              grid_sample_text(*region.node.op.as<ops::GridSample>(), axes, type(0), type(1)));
+                                grid_sample_text(*region.node.op.as<ops::GridSample>(), axes, type(0), type(1)));
   return device_kernel([loaded](const KernelShapes& shapes) {
     const Dims &x = shapes.inputs[0].dims, &grid = shapes.inputs[1].dims;
     const size_t spatial = x.size() - 2;
@@ -73,7 +72,8 @@ std::shared_ptr<const Kernel> compile_grid_sample(const RegionView& region, cons
       const std::byte *image = a.inputs[0], *positions = a.inputs[1];
       std::byte* out = a.outputs[0];
       void* const arguments[] = {&p, &image, &positions, &out};
-      function.launch(queue.stream(), {.blocks = blocks_for(p.items, threads_a_block), .threads = threads_a_block}, arguments);
+      function.launch(queue.stream(), {.blocks = blocks_for(p.items, threads_a_block), .threads = threads_a_block},
+                      arguments);
     });
   });
 }
@@ -88,7 +88,8 @@ std::optional<Dims> kernel_of(const RegionView& region) {
 
 std::optional<double> estimate_col2im(const RegionView& region, const DeviceFacts&) {
   const auto* op = region.node.op.as<ops::Col2Im>();
-  if (!op || op->strides.size() != 2 || !is_sampled(region.graph.type(region.node.inputs[0]).dtype)) return std::nullopt;
+  if (!op || op->strides.size() != 2 || !is_sampled(region.graph.type(region.node.inputs[0]).dtype))
+    return std::nullopt;
   const auto kernel = kernel_of(region);
   if (!kernel) return std::nullopt;
   constexpr int64_t most = 1 << 14;  // positions are counted in 32 bits
@@ -140,7 +141,8 @@ std::shared_ptr<const Kernel> compile_col2im(const RegionView& region, const Wor
           const std::byte* columns = is_empty ? nullptr : a.inputs[0];  // then it has no memory on the device
           std::byte* out = a.outputs[0];
           void* const arguments[] = {&p, &columns, &out};
-          function.launch(queue.stream(), {.blocks = blocks_for(total, threads_a_block), .threads = threads_a_block}, arguments);
+          function.launch(queue.stream(), {.blocks = blocks_for(total, threads_a_block), .threads = threads_a_block},
+                          arguments);
         });
       },
       OperandUse{.read_inputs = 1});

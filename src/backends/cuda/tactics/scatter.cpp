@@ -20,7 +20,6 @@ namespace camshaft::cuda {
 
 namespace {
 
-
 struct ScatterKernels {
   explicit ScatterKernels(const Workshop& workshop)
       : device(workshop.device()), copies(std::make_shared<const CopyKernels>(workshop)) {
@@ -49,8 +48,8 @@ size_t log_of_bytes(int64_t bytes) {
 class ScatterLaunch : public Launch {
  public:
   /// `targets`: positions or slices of x that an update may go to.
-  ScatterLaunch(std::shared_ptr<const ScatterKernels> kernels, std::string layer, const OperandShape& x, int64_t targets,
-                int64_t updates)
+  ScatterLaunch(std::shared_ptr<const ScatterKernels> kernels, std::string layer, const OperandShape& x,
+                int64_t targets, int64_t updates)
       : kernels_(std::move(kernels)),
         layer_(std::move(layer)),
         copy_(kernels_->copies, width_of(x), {{element_count(x.dims)}, {1}, {1}, 0}),
@@ -75,7 +74,8 @@ class ScatterLaunch : public Launch {
 
  protected:
   static void launch(Queue& queue, const Function& function, int64_t items, std::span<void* const> arguments) {
-    function.launch(queue.stream(), {.blocks = blocks_for(items, threads_a_block), .threads = threads_a_block}, arguments);
+    function.launch(queue.stream(), {.blocks = blocks_for(items, threads_a_block), .threads = threads_a_block},
+                    arguments);
   }
   virtual void scatter(const LaunchArguments& a, Queue& queue, Complaint complaint) = 0;
 
@@ -145,7 +145,9 @@ template <class Make>
 class ScatterKernel final : public Kernel {
  public:
   ScatterKernel(const RegionView& region, const Workshop& workshop, Make make)
-      : kernels_(std::make_shared<const ScatterKernels>(workshop)), layer_(layer_name(region)), make_(std::move(make)) {}
+      : kernels_(std::make_shared<const ScatterKernels>(workshop)),
+        layer_(layer_name(region)),
+        make_(std::move(make)) {}
   Place place() const override { return Place::device; }
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override { return make_(kernels_, layer_, shapes); }
   bool can_run_in_place(size_t i, size_t) const override { return i == 0; }

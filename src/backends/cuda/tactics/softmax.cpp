@@ -41,7 +41,8 @@ class SoftmaxRowsLaunch final : public Launch {
 
 class SoftmaxColumnsLaunch final : public Launch {
  public:
-  SoftmaxColumnsLaunch(const SoftmaxKernels& kernels, int64_t columns, int64_t length, int64_t inner) : kernels_(kernels) {
+  SoftmaxColumnsLaunch(const SoftmaxKernels& kernels, int64_t columns, int64_t length, int64_t inner)
+      : kernels_(kernels) {
     constexpr int64_t warp = 32, threads = 256, most_steps = 32;
     // As many threads down the axis as leave each some steps, if there are not columns enough for all threads.
     int64_t downs = 1;

@@ -189,7 +189,7 @@ class SqueezeExciteKernel final : public Kernel {
 // Clock cycles (not fitted): of a block's way through the kernel besides its bytes, of each wait of a cluster, and what
 // a multiprocessor reads or writes in one.
 double seconds_of_gate(const SqueezeExciteView& view, int64_t pixels, double images, int64_t blocks, int64_t threads,
-                  const DeviceFacts& device) {
+                       const DeviceFacts& device) {
   constexpr double cycles_per_second = 1.7e9, start = 4000, wait = 900, bytes_per_cycle = 50, threads_beside = 1024;
   const Layout layout(view, pixels, blocks, threads, device.shared_bytes_per_block);
   const double room =

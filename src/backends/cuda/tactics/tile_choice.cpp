@@ -126,7 +126,7 @@ double seconds_with_patches(const ContractForm& form, const ContractTile& tile, 
 }
 
 double seconds_of_tiles(const ContractForm& form, const ContractTile& tile, int splits, const ContractSize& size,
-                  const DeviceFacts& device) {
+                        const DeviceFacts& device) {
   const int bk = 128 * 8 / bit_width(form.dtype);
   const double per_split = std::ceil(static_cast<double>(k_tiles_of(form, size)) / splits);
   const double tiles = std::max(1.0, std::ceil(size.m / tile.m) * std::ceil(size.n / tile.n) * size.batch);

@@ -124,7 +124,8 @@ class TopKLaunch final : public Launch {
     for (step.size = 2 * chunk_keys; step.size <= step.line_keys; step.size *= 2) {
       for (step.stride = step.size / 2; step.stride >= chunk_keys; step.stride /= 2) {
         void* const arguments[] = {&step, &keys};
-        kernels_->merge_far.launch(stream, {.blocks = blocks_for(step.pairs, threads_a_block), .threads = threads_a_block}, arguments);
+        kernels_->merge_far.launch(
+            stream, {.blocks = blocks_for(step.pairs, threads_a_block), .threads = threads_a_block}, arguments);
       }
       p.last = step.size == step.line_keys;
       void* const arguments[] = {&p, &step.size, &keys, &x, &values, &indices};

@@ -1,4 +1,4 @@
-#include "onnx/export/graph_writer.h"
+#include "onnx/export/export_writer.h"
 
 #include <fmt/format.h>
 
@@ -14,8 +14,8 @@ constexpr size_t shared_bytes = 1024;
 
 }  // namespace
 
-void GraphWriter::add(const Operator& op, std::vector<std::string> inputs, std::vector<std::string> outputs,
-                      Attributes attributes) {
+void ExportWriter::add(const Operator& op, std::vector<std::string> inputs, std::vector<std::string> outputs,
+                       Attributes attributes) {
   model.use(op);
   while (!inputs.empty() && inputs.back().empty()) inputs.pop_back();
   NodeProto& node = graph.nodes.emplace_back();
@@ -27,19 +27,19 @@ void GraphWriter::add(const Operator& op, std::vector<std::string> inputs, std::
   node.attributes = std::move(attributes).take();
 }
 
-std::string GraphWriter::add(const Operator& op, std::vector<std::string> inputs, Attributes attributes) {
+std::string ExportWriter::add(const Operator& op, std::vector<std::string> inputs, Attributes attributes) {
   std::string name = model.names.unique(fmt::format("{}/{}_output", node_name, op.op_type));
   add(op, std::move(inputs), {name}, std::move(attributes));
   return name;
 }
 
-const std::string* GraphWriter::find_constant(const std::string& key) const {
+const std::string* ExportWriter::find_constant(const std::string& key) const {
   const auto it = constants_.find(key);
   if (it != constants_.end()) return &it->second;
   return around_ ? around_->find_constant(key) : nullptr;
 }
 
-std::string GraphWriter::add_constant(const std::string& name, const Tensor& value, bool is_named) {
+std::string ExportWriter::add_constant(const std::string& name, const Tensor& value, bool is_named) {
   if (value.is_elided())
     throw Error(ErrorCode::unsupported,
                 fmt::format("the constant '{}' exists only as it is packed for kernels, and cannot be written as ONNX: "
@@ -58,17 +58,17 @@ std::string GraphWriter::add_constant(const std::string& name, const Tensor& val
   if (is_large || !is_named)
     if (const std::string* known = find_constant(key)) return *known;
   std::string unique = model.names.unique(name);
-  GraphWriter& writer = is_large ? root() : *this;
+  ExportWriter& writer = is_large ? root() : *this;
   writer.graph.initializers.push_back(model.tensor(unique, value));
   if (is_large || !is_named) writer.constants_.emplace(std::move(key), unique);
   return unique;
 }
 
-std::string GraphWriter::constant(const Tensor& value) {
+std::string ExportWriter::constant(const Tensor& value) {
   return add_constant(node_name + "/constant", value, false);
 }
 
-std::string GraphWriter::named_constant(const std::string& name, const Tensor& value) {
+std::string ExportWriter::named_constant(const std::string& name, const Tensor& value) {
   return add_constant(name, value, true);
 }
 

@@ -14,12 +14,12 @@
 namespace camshaft::onnx {
 
 /// Appends nodes and constants to a GraphProto. Graphs of bodies see the names of the graphs around them.
-class GraphWriter {
+class ExportWriter {
  public:
   /// `around` is null for the model's own graph, and must outlive this one.
-  GraphWriter(ModelBuilder& builder, GraphWriter* around) : model(builder), around_(around) {}
-  GraphWriter(const GraphWriter&) = delete;
-  GraphWriter& operator=(const GraphWriter&) = delete;
+  ExportWriter(ModelBuilder& builder, ExportWriter* around) : model(builder), around_(around) {}
+  ExportWriter(const ExportWriter&) = delete;
+  ExportWriter& operator=(const ExportWriter&) = delete;
 
   ModelBuilder& model;
   GraphProto graph;
@@ -49,7 +49,7 @@ class GraphWriter {
     size_t axis = 0;
     bool is_sequence = false;
   };
-  GraphWriter& root() { return around_ ? around_->root() : *this; }
+  ExportWriter& root() { return around_ ? around_->root() : *this; }
   const std::string* find_constant(const std::string& key) const;
   const std::string* find_size(const std::string& key) const;
   const SymbolSource* find_symbol(const std::string& symbol) const;
@@ -57,7 +57,7 @@ class GraphWriter {
   std::string symbol(const std::string& name);
   std::string floor_div(const Dim& a, const Dim& b);
 
-  GraphWriter* around_;
+  ExportWriter* around_;
   std::unordered_map<std::string, std::string> constants_;  // by what they hold
   std::unordered_map<std::string, std::string> sizes_;      // by the expression
   std::unordered_map<std::string, SymbolSource> symbols_;
