@@ -12,7 +12,7 @@ namespace camshaft::onnx {
 
 namespace {
 
-PluginAttribute read(ConvertContext& c, const AttributeProto& attribute) {
+PluginAttribute read_plugin_attribute(ConvertContext& c, const AttributeProto& attribute) {
   PluginAttribute result{attribute.name, std::vector<int64_t>()};
   switch (attribute.type) {
     case AttributeType::int_:
@@ -50,7 +50,7 @@ PluginAttribute read(ConvertContext& c, const AttributeProto& attribute) {
   return result;
 }
 
-bool takes(const PluginOperator& plugin, size_t operand, DType dtype) {
+bool plugin_takes(const PluginOperator& plugin, size_t operand, DType dtype) {
   if (plugin.types.empty()) return true;
   const uint64_t bits = plugin.types[std::min(operand, plugin.types.size() - 1)];
   return (bits >> static_cast<unsigned>(dtype) & 1) != 0;
@@ -60,7 +60,7 @@ bool takes(const PluginOperator& plugin, size_t operand, DType dtype) {
 
 Values convert_plugin(ConvertContext& c, const PluginOperator& plugin) {
   std::vector<PluginAttribute> attributes;
-  for (const AttributeProto& attribute : c.node().attributes) attributes.push_back(read(c, attribute));
+  for (const AttributeProto& attribute : c.node().attributes) attributes.push_back(read_plugin_attribute(c, attribute));
   Values inputs;
   std::optional<DType> narrow;  // of operands that the plugin gets as f32
   for (size_t i = 0; i < c.input_count(); ++i) {
@@ -68,8 +68,8 @@ Values convert_plugin(ConvertContext& c, const PluginOperator& plugin) {
     if (id != no_value) {
       const DType dtype = c.dtype(id);
       if (holds_objects(dtype)) c.unsupported(fmt::format("plugins take no operands of {}", to_string(dtype)));
-      if (!takes(plugin, i, dtype)) {
-        if ((dtype != DType::f16 && dtype != DType::bf16) || !takes(plugin, i, DType::f32))
+      if (!plugin_takes(plugin, i, dtype)) {
+        if ((dtype != DType::f16 && dtype != DType::bf16) || !plugin_takes(plugin, i, DType::f32))
           c.invalid(fmt::format("the plugin {} does not take {} as operand {}", plugin.file, to_string(dtype), i));
         narrow = dtype;
         id = c.cast(id, DType::f32);

@@ -14,7 +14,7 @@ namespace camshaft::onnx {
 namespace {
 
 using F = ScalarFunction;
-using Part = ExpressionPart;
+using Operation = ExpressionPart;
 
 // Deeper ones are of no use, and would exhaust the stack.
 constexpr int most_depth = 200;
@@ -89,12 +89,12 @@ class Parser {
   }
   double signed_number() { return take("-") ? -number() : number(); }
 
-  static Part call(F function, std::vector<Part> arguments) {
-    return {Part::Kind::function, 0, 0, function, std::move(arguments)};
+  static Operation call(F function, std::vector<Operation> arguments) {
+    return {Operation::Kind::function, 0, 0, function, std::move(arguments)};
   }
 
-  Part comparison() {
-    Part left = sum();
+  Operation comparison() {
+    Operation left = sum();
     if (take("<=")) return call(F::less_or_equal, {std::move(left), sum()});
     if (take(">=")) return call(F::less_or_equal, {sum(), std::move(left)});
     if (take("==")) return call(F::equal, {std::move(left), sum()});
@@ -102,8 +102,8 @@ class Parser {
     if (take(">")) return call(F::less, {sum(), std::move(left)});
     return left;
   }
-  Part sum() {
-    Part left = product();
+  Operation sum() {
+    Operation left = product();
     while (true) {
       if (take("+")) {
         left = call(F::add, {std::move(left), product()});
@@ -114,8 +114,8 @@ class Parser {
       }
     }
   }
-  Part product() {
-    Part left = signed_power();
+  Operation product() {
+    Operation left = signed_power();
     while (true) {
       if (take("*")) {
         left = call(F::mul, {std::move(left), signed_power()});
@@ -127,9 +127,9 @@ class Parser {
     }
   }
   // -x^2 is -(x^2), and 2^-1 a half.
-  Part signed_power() {
+  Operation signed_power() {
     if (++depth_ > most_depth) fail(fmt::format("brackets are deeper than {}", most_depth));
-    Part result;
+    Operation result;
     if (take("-")) {
       result = call(F::neg, {signed_power()});
     } else {
@@ -139,20 +139,20 @@ class Parser {
     --depth_;
     return result;
   }
-  Part primary() {
+  Operation primary() {
     if (take("(")) {
-      Part inner = comparison();
+      Operation inner = comparison();
       expect(")");
       return inner;
     }
-    if (!is_word_start()) return {Part::Kind::number, number(), 0, F::add, {}};
+    if (!is_word_start()) return {Operation::Kind::number, number(), 0, F::add, {}};
     const std::string name(word("a name"));
     if (!take("(")) {
       for (size_t p = 0; p < op_.parameters.size(); ++p)
-        if (op_.parameters[p].name == name) return {Part::Kind::parameter, 0, p, F::add, {}};
+        if (op_.parameters[p].name == name) return {Operation::Kind::parameter, 0, p, F::add, {}};
       fail(fmt::format("{} is no parameter", quote(name)));
     }
-    std::vector<Part> arguments;
+    std::vector<Operation> arguments;
     do arguments.push_back(comparison());
     while (take(","));
     expect(")");
@@ -216,11 +216,11 @@ class Conversion {
     return c_.float_attribute(parameter.name);
   }
 
-  ValueId build(const Part& part) {
-    if (part.kind == Part::Kind::parameter) return values_[part.parameter];
-    if (part.kind == Part::Kind::number) return c_.scalar(dtype_, part.number);
+  ValueId build(const Operation& part) {
+    if (part.kind == Operation::Kind::parameter) return values_[part.parameter];
+    if (part.kind == Operation::Kind::number) return c_.scalar(dtype_, part.number);
     Values arguments;
-    for (const Part& argument : part.arguments) arguments.push_back(build(argument));
+    for (const Operation& argument : part.arguments) arguments.push_back(build(argument));
     return c_.add(part.function, std::move(arguments));
   }
 

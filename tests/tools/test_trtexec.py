@@ -161,7 +161,7 @@ def test_inputs_come_from_files_of_raw_elements(folder):
         ("--onnx=M --sparsity=force", "there are no sparse kernels"),
         ("--onnx=M --inputIOFormats=fp16:hwc8", "row-major"),
         ("--onnx=M --layerPrecisions=conv", "NAME:VALUE is needed"),
-        ("--onnx=M --plugins=x.so", "--plugins cannot be had: plugins cannot be loaded yet"),
+        ("--onnx=M --plugins=x.so", "--plugins cannot be had: TensorRT's plugin libraries cannot be loaded"),
         ("--onnx=M --loadEngine=E", "an engine is built or loaded, not both"),
         ("--fp16", "Model missing or format not recognized"),
         ("--onnx=none.onnx", "none.onnx"),

@@ -33,7 +33,7 @@ def stored(plugin):
     if isinstance(plugin, IPluginV3):
         runtime = plugin.get_capability_interface(PluginCapabilityType.RUNTIME)
         fields = [
-            [field.name, int(field.type), base64.b64encode(field.data.tobytes()).decode()]
+            [field.name, int(field.type), field.data.dtype.str, base64.b64encode(field.data.tobytes()).decode()]
             for field in runtime.get_fields_to_serialize() or ()
         ]
         return json.dumps(fields)
@@ -43,10 +43,8 @@ def stored(plugin):
 
 def _fields_of(text):
     fields = PluginFieldCollection()
-    for name, kind, data in json.loads(text):
-        field = PluginField(name, None, PluginFieldType(kind))
-        field._data = numpy.frombuffer(base64.b64decode(data), field.data.dtype)
-        fields.append(field)
+    for name, kind, dtype, data in json.loads(text):
+        fields.append(PluginField(name, numpy.frombuffer(base64.b64decode(data), dtype), PluginFieldType(kind)))
     return fields
 
 
@@ -147,7 +145,7 @@ class _Instance:
             [_values(*operand) for operand in inputs],
             len(outputs),
         )
-        made, late, kept = [], {}, []
+        made, late = [], {}
         for index, (output, (dtype, shape)) in enumerate(zip(outputs, results)):
             if output is not None:
                 made.append((output[0], _described(dtype, output[2])))
@@ -157,10 +155,8 @@ class _Instance:
             late[index] = numpy.empty(max(1, math.prod(dims) * dtype.itemsize), numpy.uint8)
             made.append((late[index].ctypes.data, _described(dtype, dims)))
         addresses, descs = [address for address, _ in made], [desc for _, desc in made]
-        plugin = self._clone()
-        self._set_shapes(plugin, given, descs)
-        workspace = numpy.empty(max(1, self._workspace(plugin, given, descs)) + 256, numpy.uint8)
-        kept.append(workspace)
+        plugin, workspace_bytes = self._prepared(given, descs)
+        workspace = numpy.empty(max(1, workspace_bytes) + 256, numpy.uint8)
         aligned = (workspace.ctypes.data + 255) // 256 * 256
         status = plugin.enqueue(given, descs, [address for address, _, _ in inputs], addresses, aligned, 0)
         if status not in (None, 0):
@@ -232,13 +228,13 @@ class _OfV3(_Instance):
         own.set_tactic(tactics[0] if tactics else 0)
         return own
 
-    def _set_shapes(self, plugin, given, made):
-        plugin.on_shape_change(given, made)
-
-    def _workspace(self, plugin, given, made):
+    def _prepared(self, given, made):
         inputs, outputs = ([_dynamic(desc) for desc in descs] for descs in (given, made))
         self._build.configure_plugin(inputs, outputs)
-        return int(self._build.get_workspace_size(inputs, outputs) or 0)
+        size = int(self._build.get_workspace_size(inputs, outputs) or 0)
+        plugin = self._clone()
+        plugin.on_shape_change(given, made)
+        return plugin, size
 
 
 class _OfV2(_Instance):
@@ -259,8 +255,7 @@ class _OfV2(_Instance):
         plugin.initialize()
         return plugin
 
-    def _set_shapes(self, plugin, given, made):
+    def _prepared(self, given, made):
+        plugin = self._clone()
         plugin.configure_plugin([_dynamic(desc) for desc in given], [_dynamic(desc) for desc in made])
-
-    def _workspace(self, plugin, given, made):
-        return int(plugin.get_workspace_size(given, made) or 0)
+        return plugin, int(plugin.get_workspace_size(given, made) or 0)
