@@ -50,7 +50,8 @@ struct RunningCall::Watcher {
       } else if (wake_at == Clock::time_point::max()) {
         changed.wait(lock);
       } else {
-        changed.wait_until(lock, wake_at);
+        // By the clock of the day: waiting by another needs a newer glibc than programs may ask for.
+        changed.wait_until(lock, std::chrono::system_clock::now() + (wake_at - Clock::now()));
       }
     }
   }

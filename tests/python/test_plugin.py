@@ -119,9 +119,14 @@ def test_narrow_floats_come_as_f32_where_the_annotation_says_so():
 
 
 def test_calibration_runs_them():
-    batches = [{"x0": numbers(4, 4, seed=s)} for s in range(4)]
-    calibration = module.calibrate(model_of("Softcap", limit=2.0), batches)
-    assert calibration is not None
+    net = module.Network("calibrated")
+    capped = net.domain("py").Softcap(net.input("x", "f32", ["n", 64]), limit=2.0)
+    net.output(net.MatMul(capped, numbers(64, 64, seed=9)), "y")
+    calibration = module.calibrate(net, [{"x": 10 * numbers(16, 64, seed=s)} for s in range(4)])
+    engine = module.build(net, int8=True, calibration=calibration)
+    x = 10 * numbers(5, 64, seed=9)
+    want = 2 * np.tanh(x / 2) @ numbers(64, 64, seed=9)
+    assert np.abs(engine(x) - want).max() < 0.03 * np.abs(want).max()
 
 
 def test_many_threads_run_them_at_once():

@@ -201,7 +201,7 @@ BAD = """
 struct Bad : camshaft::plugin::Operator {{
   static constexpr const char *domain = "example", *name = "Swish", *version = "1";
   explicit Bad(const camshaft::plugin::Node&) {{}}
-  void infer(camshaft::plugin::Shapes& s) const {{ {infer} }}
+  void infer(camshaft::plugin::Shapes& s) const {{ (void)s; {infer} }}
   void run(const camshaft::plugin::Run& r) const {{
     const float* x = r.input(0).data<const float>();
     float* y = r.output(0).data<float>();
@@ -214,7 +214,7 @@ struct Bad : camshaft::plugin::Operator {{
 CAMSHAFT_PLUGIN(Bad)
 """
 GOOD_INFER = "s.output(0, s.dtype(0), s.dims(0));"
-GOOD_RUN = "for (int64_t i = 0; i < n; ++i) y[i] = x[i];"
+GOOD_RUN = "for (int64_t i = 0; i < n; ++i) y[i] = x[i];\n"
 
 
 def bad(tmp_path, infer=GOOD_INFER, run=GOOD_RUN, more=""):
@@ -234,7 +234,7 @@ def failure(tmp_path, plugin, *arguments, command="build"):
     "infer, what",
     [
         ('throw std::runtime_error("it takes no rank 2");', "it takes no rank 2"),
-        ("(void)s;", "its shape rule does not set output 0"),
+        ("", "its shape rule does not set output 0"),
         ("s.output(1, s.dtype(0), s.dims(0));", "its shape rule sets output 1; the node has 1"),
         ("s.output(0, 99, s.dims(0));", "gives output 0 the type 99"),
         ("s.output(0, s.dtype(0), {s.dim(0, 7)});", "operand 0 has no axis 7"),
@@ -302,7 +302,6 @@ def test_what_has_no_reference_says_so(tmp_path):
 C_PLUGIN = """
 #include <camshaft/camshaft_plugin.h>
 #include <stddef.h>
-#include <stdexcept>
 static int32_t infer(void*, camshaft_plugin_shapes*) {{ {infer} }}
 static int32_t enqueue(void*, const camshaft_plugin_run*) {{ return 0; }}
 static const camshaft_plugin_operator op = [] {{
@@ -330,7 +329,6 @@ extern "C" CAMSHAFT_API const camshaft_plugin_library* {entry}(uint32_t) {{ retu
         ({"change": 't.domain = ""; t.name = "Relu";'}, "cannot bring the operator Relu"),
         # A table that is cut off before its functions, as an older interface might have them.
         ({"change": "t.size = offsetof(camshaft_plugin_operator, infer);"}, "has no shape rule (infer)"),
-        ({"infer": 'throw std::runtime_error("loose");'}, "it threw an exception through its C interface: loose"),
         ({"infer": "return 1;"}, "it does not say why"),
         ({"change": 't.expression = "(x) = x +";'}, "is no operator"),
     ],
@@ -417,10 +415,10 @@ def test_sizes_that_only_running_tells(tmp_path):
         helper.make_node("Add", ["p", "p"], ["y"]),
     ]
     kind = TensorProto.FLOAT
-    model = model_of(tmp_path / "m.onnx", nodes, [("x", kind, ["n"])], [("y", kind, ["m"])], ["example"])
+    model = model_of(tmp_path / "m.onnx", nodes, [("x", kind, ["n", 64])], [("y", kind, ["m"])], ["example"])
     camshaft("build", model, "-o", tmp_path / "m.engine", "--plugin", library)
-    for count in [0, 1, 100]:
-        x = numbers(count)
+    for count in [1, 100]:
+        x = numbers(count, 64)
         np.testing.assert_array_equal(run(tmp_path / "m.engine", {"x": x}, "--plugin", library)["y"], 2 * x[x > 0])
 
 
