@@ -66,7 +66,12 @@ int32_t ShapesView::set_output(size_t output, camshaft_dtype dtype, size_t rank,
         note(fmt::format("its shape rule gives output {} no size along axis {}", output, axis));
         return 1;
       }
-      type.shape.push_back(dim_of(dims[axis]));
+      const Dim& size = dim_of(dims[axis]);
+      if (size.is_constant() && size.value() < 0) {
+        note(fmt::format("its shape rule gives output {} the size {} along axis {}", output, size.value(), axis));
+        return 1;
+      }
+      type.shape.push_back(size);
     }
     results_[output] = std::move(type);
     return 0;

@@ -89,7 +89,11 @@ std::vector<Tensor> run_plugin(const ops::Plugin& op, const PluginInstance& inst
     sizes[o] = std::move(to);
     return made[o].data();
   };
-  Guarded workspace("its workspace", instance.workspace_bytes(call), fill);
+  std::vector<PluginOperand> sized_inputs = operands,
+                             sized_outputs = results;  // while sizes are asked, no data is there
+  for (auto* list : {&sized_inputs, &sized_outputs})
+    for (PluginOperand& operand : *list) operand.data = nullptr;
+  Guarded workspace("its workspace", instance.workspace_bytes({sized_inputs, sized_outputs, kind.tactic}), fill);
   call.workspace = workspace.data();
   if (kind.reference) {
     instance.run_reference(call);

@@ -121,7 +121,7 @@ TEST(PluginShapes, SayWhatIsWrong) {
                             const auto* d = s->constant(s, -1);
                             return s->set_output(s, 0, CAMSHAFT_F32, 1, &d);
                           }),
-                  "Negative"));
+                  "the size -1 along axis 0"));
 }
 
 TEST(PluginNode, HasItsAttributes) {
