@@ -12,3 +12,8 @@ function(camshaft_lean_kernels target)
   set_property(SOURCE ${sources} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined -fno-sanitize=fuzzer-no-link
                -Wno-unknown-pragmas)  # GCC ivdep
 endfunction()
+
+# The code for GPUs is linked, and no input reaches it without one: it needs no sanitizer, at half the compile time.
+function(camshaft_plain_code target)
+  target_compile_options(${target} PRIVATE -fno-sanitize=all -fno-sanitize=fuzzer-no-link)
+endfunction()

@@ -1,5 +1,6 @@
 #include "reference/contract/product_tiles.h"
 
+#include <algorithm>
 #include <cmath>
 #include <type_traits>
 
@@ -149,6 +150,10 @@ const std::vector<PackedTile<T>>& packed_tiles(bool exact_products) {
 
 template <class T>
 void unpacked_product(const UnpackedOperands<T>& operands, int64_t m, size_t isa) {
+  if (operands.k == 0) {  // the operands may be null, and null has no columns
+    std::fill_n(operands.c, m * operands.n, T{});
+    return;
+  }
   loops<T>().at(isa).unpacked(operands, m);
 }
 
