@@ -12,5 +12,6 @@ extern PyMethodDef run_functions[];
 extern PyMethodDef build_functions[];
 extern PyMethodDef network_functions[];
 extern PyMethodDef refit_functions[];
+extern PyMethodDef plugin_functions[];
 
 }  // namespace camshaft::python

@@ -25,8 +25,7 @@ BEGIN, END = "<!-- {} made by scripts/tensorrt_table.py -->\n", "<!-- end -->\n"
 
 #: Members that are there, so that programs run, and change nothing; the reasons are in the page and in the docstrings.
 WITHOUT_EFFECT = {
-    "Builder": "gpu_allocator max_DLA_batch_size num_DLA_cores max_batch_size reset is_network_supported "
-    "get_plugin_registry",
+    "Builder": "gpu_allocator max_DLA_batch_size num_DLA_cores max_batch_size reset is_network_supported",
     "IBuilderConfig": "avg_timing_iterations min_timing_iterations engine_capability set_memory_pool_limit "
     "max_workspace_size default_device_type DLA_core profile_stream quantization_flags set_quantization_flag "
     "clear_quantization_flag algorithm_selector set_device_type set_tactic_sources set_preview_feature max_num_tactics "
@@ -52,7 +51,9 @@ REFUSED = {
     "BuilderFlag": "ERROR_ON_TIMING_CACHE_MISS SAFETY_SCOPE FP8 INT4 FP4",
     "IExecutionContext": "set_tensor_debug_state get_shape set_shape_input",
     "INetworkDefinition": "add_assertion add_ragged_softmax add_dynamic_quantize "
-    "add_plugin_v2 add_plugin_v3 add_plugin mark_debug mark_unfused_tensors_as_debug_tensors",
+    "add_plugin mark_debug mark_unfused_tensors_as_debug_tensors",
+    "IPluginRegistry": "load_library deregister_library acquire_plugin_resource release_plugin_resource",
+    "IPluginV3OneBuildV2": "get_aliased_input",
     "Runtime": "load_runtime",
     "SerializationFlag": "EXCLUDE_WEIGHTS",
     "Refitter": "set_dynamic_range get_dynamic_range get_tensors_with_dynamic_range",
@@ -60,8 +61,7 @@ REFUSED = {
 #: Classes that can be named and derived from, and of which nobody asks anything, or whose objects cannot be made.
 UNUSED = (
     "IAlgorithm IAlgorithmContext IAlgorithmIOInfo IAlgorithmSelector IAlgorithmVariant IDebugListener IGpuAllocator "
-    "IGpuAsyncAllocator IPluginCreator IPluginCreatorV3One IPluginV2 IPluginV2DynamicExt "
-    "IPluginV2Ext IPluginV3 PluginField PluginFieldCollection"
+    "IGpuAsyncAllocator"
 ).split()
 
 
@@ -176,6 +176,9 @@ def objects(trt):
         "OnnxParser": trt.OnnxParser(network, logger),
         "OnnxParserRefitter": trt.OnnxParserRefitter(refitter, logger),
         "Refitter": refitter,
+        "DynamicPluginTensorDesc": trt.DynamicPluginTensorDesc(trt.PluginTensorDesc()),
+        "PluginField": trt.PluginField("a"),
+        "PluginTensorDesc": trt.PluginTensorDesc(),
         "Runtime": trt.Runtime(logger),
         "Weights": trt.Weights(),
     }

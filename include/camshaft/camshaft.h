@@ -327,7 +327,7 @@ CAMSHAFT_API camshaft_status camshaft_network_mark_output(camshaft_network* netw
 CAMSHAFT_API camshaft_status camshaft_network_value(camshaft_network* network, const char* name,
                                                     camshaft_record** value);
 /* What an operator takes here: {domain, operator, since, inputs and outputs: [{name, type, count ("one", "optional",
- * "any")}], attributes: [{name, type, type_name, required}]}. */
+ * "any")}], attributes: [{name, type, type_name, required}], open (whether it takes attributes of other names)}. */
 CAMSHAFT_API camshaft_status camshaft_network_operator(camshaft_network* network, const char* domain,
                                                        const char* op_type, camshaft_record** schema);
 /* As an ONNX file. Unless `external_data` is 0, tensors of 1 KiB and more lie in "<path>.data" beside it, as they do

@@ -9,6 +9,7 @@
 #include "camshaft/dtype.hpp"
 #include "camshaft/engine.hpp"
 #include "camshaft/error.hpp"
+#include "camshaft/load_plugin.hpp"
 #include "camshaft/logger.hpp"
 #include "camshaft/network.hpp"
 #include "camshaft/options.hpp"

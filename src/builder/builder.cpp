@@ -26,10 +26,12 @@
 #include "builder/unmet_rules.h"
 #include "builder/verdict.h"
 #include "builder/verify_engine.h"
+#include "builder/verify_plugins.h"
 #include "compile/tune/settle_chains.h"
 #include "onnx/importer.h"
 #include "onnx/proto_reader.h"
 #include "onnx/proto_writer.h"
+#include "reference/plugin_run.h"
 #include "runtime/backends.h"
 #include "runtime/engine_impl.h"
 #include "runtime/tensor_view.h"
@@ -196,6 +198,15 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
 
   SymbolBindings optimum;
   if (!options.profiles.empty()) optimum = bind_profile(imported.graph, options.profiles.front());
+  std::vector<std::string> verified_plugins;
+  const bool all_sizes = plugin_checks().verify;
+  if (options.verify || all_sizes) {
+    const PluginVerifyOptions how{options.effective_tolerance(), options.seed, optimum, !all_sizes,
+                                  options.cancellation};
+    std::vector<std::string> lines = verify_plugins(imported.graph, how, pool);
+    if (all_sizes) verified_plugins = std::move(lines);
+    report_.seconds_verify += watch.lap();
+  }
   std::vector<TacticDecision> decisions;
   const auto compiled = [&](const OptimizedModel& optimized, Deviation most) {
     progress("tuning", 0.3);
@@ -207,6 +218,7 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
     compile.profiles = options.profiles;
     compile.cancellation = options.cancellation;
     compile.metadata = metadata_of(imported, model, source.bytes, backend->device());
+    for (const auto& [name, text] : plugins_of(imported.graph)) compile.metadata["plugin " + name] = text;
     compile.metadata["tuning"] = tuning.summary();
     compile.metadata["precision"] = optimized.precision;
     compile.notes = optimized.notes;
@@ -284,6 +296,7 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
     report_.verification = result.outputs;
     report_.samples = result.samples;
     report_.not_verified = not_verified(result);
+    for (std::string& line : plugins_without_reference(imported.graph)) report_.not_verified.push_back(std::move(line));
     if (verify.excused * result.sensitivity > verify.tolerance) report_.sensitivity = result.sensitivity;
     if (result.by_layers) {
       report_.judged_tensors = result.layers.judged;
@@ -301,6 +314,7 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
   }
   log_debug(fmt::format("the build took {:.2g} operations and {} at most", budget->operations_taken(),
                         format_bytes(budget->most_bytes_in_use())));
+  report_.samples.insert(report_.samples.end(), verified_plugins.begin(), verified_plugins.end());
   report_.layers = static_cast<int64_t>(engine.impl()->plan.steps.size());
   tuning.report(report_);
   tuning.write_lock(optimized, optimum, decisions);

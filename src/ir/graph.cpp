@@ -7,6 +7,7 @@
 
 #include "ir/container_type.h"
 #include "ir/limits.h"
+#include "ir/plugin.h"
 #include "ir/replaceable.h"
 
 namespace camshaft {
@@ -152,6 +153,8 @@ std::vector<Inferred> infer(const Graph& graph, const Node& node) {
     for (Inferred& r : result)
       if (r.content && !fits(*r.content, r.type.shape)) r.content.reset();
     return result;
+  } catch (const MissingPlugin&) {
+    throw;
   } catch (const Error& e) {
     std::string types;
     for (const ValueId id : node.inputs)

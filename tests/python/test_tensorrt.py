@@ -394,7 +394,9 @@ def test_ranges_by_hand(model):
 
 def test_missing_things_name_themselves():
     network = trt.Builder(Heard()).create_network()
-    with pytest.raises(NotImplementedError, match="add_plugin_v2"):
+    with pytest.raises(NotImplementedError, match="add_plugin"):
+        network.add_plugin([], None)
+    with pytest.raises(TypeError, match="takes an IPluginV2DynamicExt"):
         network.add_plugin_v2([], None)
     assert trt.get_plugin_registry().get_plugin_creator("NMS", "1") is None
     assert trt.init_libnvinfer_plugins(None, "")

@@ -185,7 +185,7 @@ def test_weights_of_another_model(folder):
         ("--onnx=M --sparsity=force", "there are no sparse kernels"),
         ("--onnx=M --inputIOFormats=fp16:hwc8", "row-major"),
         ("--onnx=M --layerPrecisions=conv", "NAME:VALUE is needed"),
-        ("--onnx=M --plugins=x.so", "--plugins cannot be had: plugins cannot be loaded yet"),
+        ("--onnx=M --plugins=x.so", "--plugins cannot be had: TensorRT's plugin libraries cannot be loaded"),
         ("--onnx=M --loadEngine=E", "an engine is built or loaded, not both"),
         ("--loadEngine=E --timeRefit", "a loaded engine needs --refitFromOnnx"),
         ("--loadEngine=E --refitFromOnnx=model.onnx", "it was not built with the option refit"),

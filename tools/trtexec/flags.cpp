@@ -15,7 +15,8 @@ constexpr FlagState idle = FlagState::without_effect;
 constexpr FlagState refused = FlagState::refused;
 
 constexpr const char* no_dla = "there is no DLA";
-constexpr const char* no_plugins = "plugins cannot be loaded yet";
+constexpr const char* no_plugins =
+    "TensorRT's plugin libraries cannot be loaded: write plugins with camshaft/plugin.hpp (--plugin)";
 constexpr const char* no_safety = "there are no safety engines";
 constexpr const char* no_runtimes = "engines need no runtime beside this program";
 

@@ -120,6 +120,17 @@ class DeviceType(enum.IntEnum):
     GPU = 0
     DLA = 1
 
+class DimensionOperation(enum.IntEnum):
+    SUM = 0
+    PROD = 1
+    MAX = 2
+    MIN = 3
+    SUB = 4
+    EQUAL = 5
+    LESS = 6
+    FLOOR_DIV = 7
+    CEIL_DIV = 8
+
 class Dims(list):
     MAX_DIMS: Any
     def __init__(self, shape: Any = ...) -> None: ...
@@ -133,12 +144,22 @@ class Dims3(Dims):
 class Dims4(Dims):
     def __init__(self, *sizes: Any) -> None: ...
 
+class DimsExprs(list):
+    def __init__(self, given: Any = ...) -> None: ...
+
 class DimsHW(Dims2):
     def __init__(self, *sizes: Any) -> None: ...
     @property
     def h(self) -> Any: ...
     @property
     def w(self) -> Any: ...
+
+class DynamicPluginTensorDesc:
+    def __init__(self, desc: Any, min: Any = ..., opt: Any = ..., max: Any = ...) -> None: ...
+    desc: Any
+    max: Any
+    min: Any
+    opt: Any
 
 class ElementWiseOperation(enum.IntEnum):
     SUM = 0
@@ -453,6 +474,12 @@ class IDequantizeLayer(ILayer):
     axis: Any
     to_type: Any
 
+class IDimensionExpr:
+    def __init__(self, dim: Any, upper: Any = ...) -> None: ...
+    def get_constant_value(self) -> Any: ...
+    def is_constant(self) -> Any: ...
+    def is_size_tensor(self) -> Any: ...
+
 class IEinsumLayer(ILayer):
     def __init__(self, network: Any, name: Any, inputs: Any, output: Any, **properties: Any) -> None: ...
 
@@ -527,6 +554,11 @@ class IExecutionContext:
     persistent_cache_limit: Any
     temporary_allocator: Any
     unfused_tensors_debug_state: Any
+
+class IExprBuilder:
+    def constant(self, value: Any) -> Any: ...
+    def declare_size_tensor(self, output_index: Any, opt: Any, upper: Any) -> Any: ...
+    def operation(self, op: Any, first: Any, second: Any) -> Any: ...
 
 class IFillLayer(ILayer):
     def __init__(self, network: Any, name: Any, output: Any, shape: Any, op: Any, output_type: Any) -> None: ...
@@ -774,37 +806,101 @@ class IPaddingLayer(ILayer):
 class IParametricReLULayer(ILayer):
     def __init__(self, network: Any, name: Any, inputs: Any, output: Any, **properties: Any) -> None: ...
 
-class IPluginCreator:
-    def __init__(self, *arguments: Any, **named: Any) -> None: ...
+class IPluginCapability(IVersionedInterface): ...
 
-class IPluginCreatorV3One:
-    def __init__(self, *arguments: Any, **named: Any) -> None: ...
+class IPluginCreator(IPluginCreatorInterface):
+    tensorrt_version: Any
+
+class IPluginCreatorInterface(IVersionedInterface):
+    field_names: Any
+    name: Any
+    plugin_namespace: Any
+    plugin_version: Any
+
+class IPluginCreatorV3One(IPluginCreatorInterface): ...
 
 class IPluginRegistry:
-    all_creators: Any
-    all_creators_recursive: Any
-    def deregister_creator(self, *arguments: Any, **named: Any) -> Any: ...
+    def __init__(self) -> None: ...
+    def acquire_plugin_resource(self, *arguments: Any, **named: Any) -> Any: ...
+    @property
+    def all_creators(self) -> Any: ...
+    @property
+    def all_creators_recursive(self) -> Any: ...
+    def deregister_creator(self, creator: Any) -> Any: ...
     def deregister_library(self, *arguments: Any, **named: Any) -> Any: ...
     error_recorder: Any
     def get_creator(self, type: Any, version: Any, plugin_namespace: Any = ...) -> Any: ...
     def get_plugin_creator(self, type: Any, version: Any, plugin_namespace: Any = ...) -> Any: ...
     def load_library(self, *arguments: Any, **named: Any) -> Any: ...
     parent_search_enabled: Any
-    plugin_creator_list: Any
-    def register_creator(self, *arguments: Any, **named: Any) -> Any: ...
-    def register_library(self, *arguments: Any, **named: Any) -> Any: ...
+    @property
+    def plugin_creator_list(self) -> Any: ...
+    def register_creator(self, creator: Any, plugin_namespace: Any = ...) -> Any: ...
+    def release_plugin_resource(self, *arguments: Any, **named: Any) -> Any: ...
 
-class IPluginV2:
-    def __init__(self, *arguments: Any, **named: Any) -> None: ...
+class IPluginV2(IVersionedInterface):
+    def clone(self) -> Any: ...
+    def destroy(self) -> Any: ...
+    def initialize(self) -> Any: ...
+    num_outputs: Any
+    plugin_namespace: Any
+    plugin_type: Any
+    plugin_version: Any
+    def serialize(self) -> Any: ...
+    tensorrt_version: Any
+    def terminate(self) -> Any: ...
 
-class IPluginV2DynamicExt:
-    def __init__(self, *arguments: Any, **named: Any) -> None: ...
+class IPluginV2DynamicExt(IPluginV2Ext):
+    FORMAT_COMBINATION_LIMIT: Any
+    def configure_plugin(self, in_: Any, out: Any) -> Any: ...
+    def get_workspace_size(self, in_: Any, out: Any) -> Any: ...
 
-class IPluginV2Ext:
-    def __init__(self, *arguments: Any, **named: Any) -> None: ...
+class IPluginV2Ext(IPluginV2):
+    def attach_to_context(self, cudnn: Any, cublas: Any, allocator: Any) -> Any: ...
+    def detach_from_context(self) -> Any: ...
 
-class IPluginV3:
-    def __init__(self, *arguments: Any, **named: Any) -> None: ...
+class IPluginV2Layer(ILayer):
+    def __init__(
+        self, network: Any, name: Any, inputs: Any, outputs: Any, plugin: Any, key: Any, shape_inputs: Any
+    ) -> None: ...
+    @property
+    def plugin(self) -> Any: ...
+
+class IPluginV3(IVersionedInterface):
+    def clone(self) -> Any: ...
+    def destroy(self) -> Any: ...
+    def get_capability_interface(self, type: Any) -> Any: ...
+
+class IPluginV3Layer(ILayer):
+    def __init__(
+        self, network: Any, name: Any, inputs: Any, outputs: Any, plugin: Any, key: Any, shape_inputs: Any
+    ) -> None: ...
+    @property
+    def plugin(self) -> Any: ...
+
+class IPluginV3OneBuild(IPluginCapability):
+    DEFAULT_FORMAT_COMBINATION_LIMIT: Any
+    def configure_plugin(self, in_: Any, out: Any) -> Any: ...
+    format_combination_limit: Any
+    def get_valid_tactics(self) -> Any: ...
+    def get_workspace_size(self, in_: Any, out: Any) -> Any: ...
+    metadata_string: Any
+    num_outputs: Any
+    timing_cache_id: Any
+
+class IPluginV3OneBuildV2(IPluginV3OneBuild):
+    def get_aliased_input(self, output_index: Any) -> Any: ...
+
+class IPluginV3OneCore(IPluginCapability):
+    plugin_name: Any
+    plugin_namespace: Any
+    plugin_version: Any
+
+class IPluginV3OneRuntime(IPluginCapability):
+    def attach_to_context(self, resource_context: Any) -> Any: ...
+    def get_fields_to_serialize(self) -> Any: ...
+    def on_shape_change(self, in_: Any, out: Any) -> Any: ...
+    def set_tactic(self, tactic: Any) -> Any: ...
 
 class IPoolingLayer(ILayer):
     def __init__(self, network: Any, name: Any, input: Any, output: Any, type: Any, window_size: Any) -> None: ...
@@ -1006,6 +1102,9 @@ class IUnaryLayer(ILayer):
 class IUnsqueezeLayer(ILayer):
     def __init__(self, network: Any, name: Any, inputs: Any, output: Any, **properties: Any) -> None: ...
 
+class IVersionedInterface:
+    def __init__(self) -> None: ...
+
 class InterpolationMode(enum.IntEnum):
     NEAREST = 0
     LINEAR = 1
@@ -1168,11 +1267,51 @@ class ParserError:
 
 class Permutation(tuple): ...
 
-class PluginField:
-    def __init__(self, *arguments: Any, **named: Any) -> None: ...
+class PluginCapabilityType(enum.IntEnum):
+    CORE = 0
+    BUILD = 1
+    RUNTIME = 2
 
-class PluginFieldCollection:
-    def __init__(self, *arguments: Any, **named: Any) -> None: ...
+class PluginCreatorVersion(enum.IntEnum):
+    V1 = 0
+    V1_PYTHON = 1
+
+class PluginField:
+    def __init__(self, name: Any = ..., data: Any = ..., type: Any = ...) -> None: ...
+    @property
+    def data(self) -> Any: ...
+    @data.setter
+    def data(self, value: Any) -> None: ...
+    @property
+    def size(self) -> Any: ...
+    name: Any
+    type: Any
+
+class PluginFieldCollection(list):
+    def __init__(self, fields: Any = ...) -> None: ...
+
+class PluginFieldType(enum.IntEnum):
+    FLOAT16 = 0
+    FLOAT32 = 1
+    FLOAT64 = 2
+    INT8 = 3
+    INT16 = 4
+    INT32 = 5
+    CHAR = 6
+    DIMS = 7
+    UNKNOWN = 8
+    BF16 = 9
+    INT64 = 10
+    FP8 = 11
+    INT4 = 12
+    FP4 = 13
+
+class PluginTensorDesc:
+    def __init__(self, dims: Any = ..., type: Any = ..., format: Any = ..., scale: Any = ...) -> None: ...
+    dims: Any
+    format: Any
+    scale: Any
+    type: Any
 
 class PoolingType(enum.IntEnum):
     MAX = 0
@@ -1331,6 +1470,10 @@ class TensorLocation(enum.IntEnum):
     DEVICE = 0
     HOST = 1
 
+class TensorRTPhase(enum.IntEnum):
+    BUILD = 0
+    RUNTIME = 1
+
 class TilingOptimizationLevel(enum.IntEnum):
     NONE = 0
     FAST = 1
@@ -1391,6 +1534,8 @@ class WeightsRole(enum.IntEnum):
     CONSTANT = 4
     ANY = 5
 
+IPluginV2DynamicExtBase = IPluginV2Ext
+PluginFieldCollection_ = PluginFieldCollection
 ResizeMode = InterpolationMode
 SliceMode = SampleMode
 __version__: str

@@ -1,7 +1,10 @@
 """From a network's layers to a camshaft.Network: which layer stands in which graph, in which order, and what its results
 are."""
 
+import json
+
 import camshaft
+from camshaft._values import Value
 from camshaft.tensorrt._replay import Replay, add_constant
 from camshaft.tensorrt._values import address_of
 
@@ -31,6 +34,12 @@ class Scope:
         self.values[tensor] = value
         if self.is_shown:
             self.writer.known[tensor] = (value.dtype, value.shape)
+
+    def take(self, tensors, made):
+        """What the native module says of the results of a node."""
+        for tensor, value in zip(tensors, json.loads(made)):
+            if value is not None:
+                self.set(tensor, Value(self.net, value))
 
     def body(self, of, name):
         """A body to be written, of a node that will be added here."""
