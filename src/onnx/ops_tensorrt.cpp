@@ -20,7 +20,7 @@ namespace {
 
 using F = ScalarFunction;
 
-constexpr double nothing = -std::numeric_limits<double>::infinity();  // the score of a box that is not there
+constexpr double score_of_none = -std::numeric_limits<double>::infinity();  // the score of a box that is not there
 
 /// What EfficientNMS and BatchedNMS have in common.
 struct Suppression {
@@ -48,10 +48,10 @@ ValueId only_best(ConvertContext& c, ValueId scores, int64_t count) {
   Shape more = c.shape(scores);
   more.back() = count;  // so that there are as many in any case
   const int64_t last = c.rank(scores) - 1;
-  const ValueId row = c.add(ops::Concat{last}, {scores, filled(c, DType::f32, nothing, more)});
+  const ValueId row = c.add(ops::Concat{last}, {scores, filled(c, DType::f32, score_of_none, more)});
   const Values best = c.add_all(ops::TopK{last, true}, {row, c.add_constant(Tensor::from_ints({count}))}, 2);
   const ValueId least = slice_axis(c, best[0], last, count - 1, 1);
-  return c.add(F::select, {c.add(F::less, {scores, least}), c.scalar(DType::f32, nothing), scores});
+  return c.add(F::select, {c.add(F::less, {scores, least}), c.scalar(DType::f32, score_of_none), scores});
 }
 
 /// boxes f32[b, n, 4] or [b, n, classes, 4], corners; scores f32[b, n, classes] -> how many boxes each image has, the
@@ -68,7 +68,7 @@ Values suppressed(ConvertContext& c, ValueId boxes, ValueId scores, const Suppre
   if (how.background >= 0) {
     const int64_t known = c.static_size(classes, "the number of classes, beside a background class");
     std::vector<float> mask(static_cast<size_t>(known), 0.0F);
-    if (how.background < known) mask[static_cast<size_t>(how.background)] = static_cast<float>(nothing);
+    if (how.background < known) mask[static_cast<size_t>(how.background)] = static_cast<float>(score_of_none);
     const Tensor added = Tensor::of<float>(DType::f32, {1, known, 1}, mask);
     scores = c.add(F::add, {scores, c.add_constant(added)});
   }
@@ -95,12 +95,12 @@ Values suppressed(ConvertContext& c, ValueId boxes, ValueId scores, const Suppre
   const ValueId chosen = c.add(ops::NonMaxSuppression{}, {each, scores, c.add_constant(Tensor::from_ints({how.most})),
                                                           number(how.iou_threshold), number(how.score_threshold)});
   const ValueId kept = c.add(ops::GatherND{}, {scores, chosen});
-  const ValueId none = filled(c, DType::f32, nothing, c.shape(scores));
+  const ValueId none = filled(c, DType::f32, score_of_none, c.shape(scores));
   const ValueId dense = c.reshape(c.add(ops::ScatterND{}, {none, chosen, kept}), {batch, classes * count});
   // As many as are asked for in any case.
-  const ValueId row = c.add(ops::Concat{1}, {dense, filled(c, DType::f32, nothing, {batch, Dim(how.most)})});
+  const ValueId row = c.add(ops::Concat{1}, {dense, filled(c, DType::f32, score_of_none, {batch, Dim(how.most)})});
   const Values best = c.add_all(ops::TopK{1, true}, {row, c.add_constant(Tensor::from_ints({how.most}))}, 2);
-  const ValueId is_there = c.add(F::less, {c.scalar(DType::f32, nothing), best[0]});
+  const ValueId is_there = c.add(F::less, {c.scalar(DType::f32, score_of_none), best[0]});
   const ValueId place = c.add(F::select, {is_there, best[1], c.scalar(DType::i64, 0)});
   const ValueId of_class = c.add(F::div, {place, size_of(c, count)});
   const ValueId box = is_shared ? c.add(F::mod, {place, size_of(c, count)}) : place;
